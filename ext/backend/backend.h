@@ -1,0 +1,71 @@
+/* The seam for arithmetic: who computes?
+ *
+ * A backend turns each operation of a plan (core/plan.h: read that first) into a kernel and runs it. It chooses how
+ * activations and weights lie in memory; the library asks it only for canonical weights and gradients (pack, unpack)
+ * and for canonical outputs. `reference` (backend/reference/) is plain loops in double precision, never optimised: the
+ * oracle of the others and the one to read. `onednn` (backend/onednn/) is the plugin libkolo_onednn.so.
+ *
+ * To write one: fill in a kolo_backend, and either list it in backend/registry.c or export it from a shared library
+ * libkolo_NAME.so as `const kolo_plugin kolo_plugin_entry`. tests/ext/backend/ holds any backend against reference.
+ */
+#ifndef KOLO_BACKEND_H
+#define KOLO_BACKEND_H
+
+#include "core/plan.h"
+#include "core/totals.h"
+
+#define KOLO_BACKEND_VERSION 1
+
+/* What a kernel is told about the leaf at hand. */
+typedef struct kolo_call {
+    void *const *memory; /* [plan->value_count]: where each value is; views included */
+    void *scratch;       /* at least op.scratch bytes, 64-byte aligned, this thread's own */
+    int samples;         /* of the leaf that count; the rest is padding */
+    int64_t first_sample; /* the leaf's first sample's number in the global batch: dropout's sample */
+    uint64_t seed, step;  /* for dropout */
+    const int32_t *labels; /* [samples] */
+    kolo_totals *totals;   /* LOSS adds its samples' loss and metrics here */
+} kolo_call;
+
+typedef struct kolo_backend {
+    unsigned version; /* KOLO_BACKEND_VERSION */
+    const char *name;
+    /* Whether it can serve this precision on this machine; fails with a sentence if not. Called once, first. */
+    kolo_status (*open)(kolo_precision precision);
+    /* Called in every thread that will run kernels, before it does (one thread a kernel, always). */
+    void (*enter_thread)(void);
+
+    /* Prepares operation number op; operations come in the plan's order. Sets bytes and layout of every value that it
+     * is first to touch, op.scratch, and *kernel. */
+    kolo_status (*prepare)(kolo_plan *plan, int op, void **kernel);
+    /* Runs it on one leaf. Several threads may run the same kernel at once, each with memory of its own (weights are
+     * shared and only read). Gradients are written, not added to. */
+    kolo_status (*run)(void *kernel, const kolo_call *call);
+    void (*release)(void *kernel);
+    /* Frees values[…].layout. */
+    void (*forget)(kolo_plan *plan);
+
+    /* Canonical float32 weights to the layout of a WEIGHTS value, and a GRADIENT value to canonical float32. */
+    kolo_status (*pack)(const kolo_plan *plan, int value, const float *canonical, void *packed);
+    kolo_status (*unpack)(const kolo_plan *plan, int value, const void *packed, float *canonical);
+
+    /* Memory for values, 64-byte aligned; NULL when there is none. Host backends use kolo_host_allocate/free. */
+    void *(*allocate)(size_t bytes);
+    void (*deallocate)(void *memory);
+    /* to[i] += from[i], for gradients in the backend's layout. Host backends use kolo_host_add. */
+    void (*add)(float *to, const float *from, int64_t count);
+} kolo_backend;
+
+/* The shared parts of backends that compute in this process's own memory (backend/host.c). */
+void *kolo_host_allocate(size_t bytes);
+void kolo_host_deallocate(void *memory);
+void kolo_host_add(float *to, const float *from, int64_t count);
+/* KOLO_OP_LOSS on canonical outputs[plan->leaf][n]: adds to totals, writes gradient (may be NULL), zero for padding. */
+void kolo_host_loss(const kolo_plan *plan, const kolo_call *call, const float *outputs, int64_t n, float *gradient);
+
+/* NULL name: KOLO_BACKEND, else the fastest that loads. Fails with a sentence that lists what there is. */
+kolo_status kolo_backend_find(const char *name, kolo_precision precision, const kolo_backend **backend);
+
+extern const kolo_backend kolo_reference_backend;
+
+#endif

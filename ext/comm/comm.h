@@ -1,0 +1,63 @@
+/* The seam for moving bytes: who carries them between members of a group?
+ *
+ * A member is a thread (local.c), a rank (mpi.c), or a thread of a rank (nested.c: local within the rank, another comm
+ * between ranks). Every member calls the same operations in the same order with the same counts; each call returns
+ * when its own result is there. A member that fails calls abort(), and the others' calls then fail with KOLO_COMM
+ * instead of waiting for ever. To write one, fill in a kolo_comm_kind; tests/ext/comm/ holds any comm against self
+ * and local.
+ */
+#ifndef KOLO_COMM_H
+#define KOLO_COMM_H
+
+#include "core/error.h"
+
+typedef struct kolo_comm kolo_comm;
+
+typedef enum kolo_type { KOLO_TYPE_FLOAT, KOLO_TYPE_DOUBLE } kolo_type;
+
+typedef struct kolo_comm_kind {
+    const char *name;
+    /* values[count] becomes the sum over all members, the same bits on each. */
+    kolo_status (*allreduce)(kolo_comm *comm, void *values, int64_t count, kolo_type type);
+    kolo_status (*broadcast)(kolo_comm *comm, void *data, size_t bytes, int root);
+    /* all[size × bytes] on every member, by member. */
+    kolo_status (*allgather)(kolo_comm *comm, const void *data, size_t bytes, void *all);
+    /* The same with a size for each member: bytes[size], offsets[size] in all. */
+    kolo_status (*allgatherv)(kolo_comm *comm, const void *data, void *all, const size_t *bytes, const size_t *offsets);
+    /* Part i of send goes to member i: send_bytes[size] at send_offsets[size], likewise received from each. */
+    kolo_status (*alltoallv)(kolo_comm *comm, const void *send, const size_t *send_bytes, const size_t *send_offsets,
+                             void *receive, const size_t *receive_bytes, const size_t *receive_offsets);
+    kolo_status (*barrier)(kolo_comm *comm);
+    void (*abort)(kolo_comm *comm);
+    void (*close)(kolo_comm *comm); /* frees it; each member its own */
+} kolo_comm_kind;
+
+struct kolo_comm {
+    const kolo_comm_kind *kind;
+    int rank, size;
+};
+
+/* A group of one (self.c); never closed. */
+kolo_comm *kolo_comm_self(void);
+
+/* A group of `size` threads of this process (local.c): members[size], one for each thread to use and close. */
+kolo_status kolo_comm_local_open(int size, kolo_comm **members);
+
+/* Threads of several ranks as one group (nested.c): member rank is outer->rank × inner->size + inner->rank, and the
+ * inner sizes must be the same everywhere. Only inner member 0 ever calls outer. Takes neither over. */
+kolo_status kolo_comm_nested_open(kolo_comm *inner, kolo_comm *outer, kolo_comm **comm);
+
+/* The ranks that a launcher started, brought by the plugin libkolo_mpi.so. */
+typedef struct kolo_world {
+    kolo_comm *comm;
+    int local_rank, local_size, cross_rank, cross_size;
+} kolo_world;
+typedef struct kolo_world_kind {
+    unsigned version;
+    const char *name;
+    kolo_status (*open)(int *argc, char ***argv, kolo_world *world);
+    /* failed: ends the whole job at once with exit code 1 instead of waiting for the others. */
+    void (*close)(kolo_world *world, bool failed);
+} kolo_world_kind;
+
+#endif

@@ -1,0 +1,95 @@
+/* The plan: a model as a list of operations over values, for one leaf.
+ *
+ * A leaf is a few neighbouring samples (kolo_plan.leaf of them); a plan says how one leaf goes forward and, when
+ * training, backward. Layers write the plan (layers/layer.h), a backend prepares a kernel for each operation and
+ * decides how each value is laid out (backend/backend.h), core/program.c gives the values their places in memory and
+ * runs the kernels. A plan is built once for each (leaf, training, precision) and never changes after.
+ *
+ * A leaf that is not full is padded with samples of zeros whose loss does not count: their gradients are exactly zero.
+ */
+#ifndef KOLO_CORE_PLAN_H
+#define KOLO_CORE_PLAN_H
+
+#include "core/error.h"
+#include "core/shape.h"
+
+typedef enum kolo_value_kind {
+    KOLO_VALUE_INPUT,      /* the leaf's features, canonical; filled before the leaf runs */
+    KOLO_VALUE_ACTIVATION, /* leaf × shape, alive from the operation that writes it to the last that reads it */
+    KOLO_VALUE_WEIGHTS,    /* a packed copy of a parameter, for the one operation that reads it; filled by pack() */
+    KOLO_VALUE_GRADIENT,   /* a parameter's gradient summed over the leaf, float32, in the backend's layout */
+    KOLO_VALUE_WORKSPACE   /* bytes that the backend carries from forward to backward (where a maximum was) */
+} kolo_value_kind;
+
+/* Canonical means: float32, leaf × shape, the last axis fastest, nothing between. */
+typedef struct kolo_value {
+    kolo_value_kind kind;
+    kolo_shape shape;  /* of one sample; of the whole parameter for WEIGHTS and GRADIENT */
+    int parameter;     /* its number for WEIGHTS and GRADIENT, else -1 */
+    int view_of;       /* the same elements under another shape: shares that value's memory; else -1 */
+    bool canonical;    /* somebody outside the backend reads or writes it: must be canonical */
+    /* Set by the backend when it prepares the first operation that touches the value: */
+    size_t bytes;  /* of the whole leaf (or parameter) in its layout; 0 for a view and for what is not needed */
+    void *layout;  /* the backend's own description; freed by its forget() */
+    /* Set by core/program.c: */
+    size_t offset; /* in the memory of its kind */
+} kolo_value;
+
+typedef enum kolo_op_kind {
+    /* kind                     in                                   out                                            */
+    KOLO_OP_INPUT,           /* features                             x                                              */
+    KOLO_OP_CONV2D,          /* x, kernel, bias or -1                y = activation(x * kernel + bias)              */
+    KOLO_OP_CONV2D_BACKWARD, /* dy, y, x, kernel                     dx or -1, dkernel, dbias or -1                 */
+    KOLO_OP_DENSE,           /* x, kernel, bias or -1                y; x may be a view, its elements in order      */
+    KOLO_OP_DENSE_BACKWARD,  /* dy, y, x, kernel                     dx or -1, dkernel, dbias or -1                 */
+    KOLO_OP_MAX_POOL2D,      /* x                                    y, where (workspace; -1 in a plan not trained) */
+    KOLO_OP_MAX_POOL2D_BACKWARD, /* dy, where                        dx                                             */
+    KOLO_OP_ACTIVATION,          /* x                                y                                              */
+    KOLO_OP_ACTIVATION_BACKWARD, /* dy, y                            dx                                             */
+    KOLO_OP_DROPOUT,             /* x                                y, mask (workspace)                            */
+    KOLO_OP_DROPOUT_BACKWARD,    /* dy, mask                         dx                                             */
+    KOLO_OP_LOSS                 /* outputs (canonical)              d outputs (canonical; -1 when not trained)     */
+} kolo_op_kind;
+
+typedef struct kolo_window {
+    int kernel[2], stride[2];
+    int before[2], after[2]; /* zeros around: {top, left}, {bottom, right} */
+} kolo_window;
+
+typedef struct kolo_op {
+    kolo_op_kind kind;
+    int layer; /* number in the model: for messages, for the streams of dropout */
+    int in[4], out[3];
+    kolo_activation activation; /* KOLO_LINEAR, or fused: KOLO_RELU. Its backward needs only y. */
+    kolo_window window;         /* of CONV2D, MAX_POOL2D and their backwards */
+    double rate;                /* of DROPOUT and its backward */
+    size_t scratch;             /* bytes that its kernel needs while it runs; set by the backend */
+} kolo_op;
+
+typedef struct kolo_plan {
+    int leaf;
+    bool training;
+    kolo_precision precision;
+    kolo_value *values;
+    int value_count;
+    kolo_op *ops; /* the forward ones first */
+    int op_count;
+    int forward_count;
+    int input;  /* the KOLO_VALUE_INPUT */
+    int output; /* the model's outputs, canonical: for prediction, and for the loss */
+    int loss_gradient; /* d loss / d outputs, or -1 */
+    kolo_loss loss;
+    kolo_metric metrics[KOLO_METRICS_MAX];
+} kolo_plan;
+
+/* For layers: add a value or an operation; the number of it, or -1 when memory ran out (reported). */
+int kolo_plan_value(kolo_plan *plan, kolo_value_kind kind, kolo_shape shape);
+int kolo_plan_view(kolo_plan *plan, int value, kolo_shape shape);
+int kolo_plan_weights(kolo_plan *plan, int parameter, kolo_shape shape);  /* a new one for each operation that reads */
+int kolo_plan_gradient(kolo_plan *plan, int parameter, kolo_shape shape);
+kolo_status kolo_plan_op(kolo_plan *plan, kolo_op op);
+
+/* The value that a view is of, through any number of views; itself otherwise. */
+int kolo_plan_base(const kolo_plan *plan, int value);
+
+#endif

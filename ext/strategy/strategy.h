@@ -1,0 +1,50 @@
+/* The seam for distribution: who computes what, and when do they agree?
+ *
+ * A strategy runs as many replicas as it asks for, each in a thread of its own, and each calls step() for every step,
+ * with the same batch. What a step does is the strategy: mirrored.c is the whole of synchronous training in three
+ * lines. A learner's own strategy is the same struct, given as `.strategy = kolo_strategy_of(&mine)`.
+ */
+#ifndef KOLO_STRATEGY_H
+#define KOLO_STRATEGY_H
+
+#include "comm/comm.h"
+#include "core/totals.h"
+
+typedef struct kolo_replica kolo_replica;
+
+/* One step's global batch: its samples, in order, and who reads which. */
+typedef struct kolo_batch {
+    const int32_t *order; /* [samples] numbers in the data set, padded by nothing; NULL: first, first+1, … */
+    int64_t first;        /* of the data set's samples, when order is NULL */
+    int64_t samples;      /* over all replicas and ranks */
+    int leaf;             /* samples a leaf; leaf l is samples l·leaf … of the batch */
+    uint64_t step;        /* 0, 1, 2, … since kolo_compile */
+} kolo_batch;
+
+struct kolo_strategy_kind {
+    const char *name; /* "mirrored" */
+    /* How many replicas this process runs; fails with a sentence if the options do not fit. */
+    kolo_status (*replicas)(const kolo_strategy *strategy, int *count);
+    /* One training step of one replica. A failure ends the fit on all of them. */
+    kolo_status (*step)(kolo_replica *replica, const kolo_batch *batch);
+};
+
+/* What a step is made of. */
+
+/* Forward and backward over this replica's share of the batch. */
+kolo_status kolo_replica_compute(kolo_replica *replica, const kolo_batch *batch);
+/* Its gradient and totals become the sums over all members of its group: all replicas, and with kolo_distributed()
+ * those of all ranks. The same bits for any number of members in deterministic mode. */
+kolo_status kolo_replica_allreduce(kolo_replica *replica);
+/* One step of the optimizer with its gradient, averaged over the samples in its totals. */
+kolo_status kolo_replica_update(kolo_replica *replica);
+
+/* Its parts, for strategies that agree in another way. */
+kolo_comm *kolo_replica_comm(kolo_replica *replica);      /* its group */
+kolo_status kolo_replica_gradient(kolo_replica *replica, float **gradient); /* [weights], summed over its samples */
+float *kolo_replica_weights(kolo_replica *replica);       /* [weights]; after a change call kolo_replica_pack() */
+kolo_status kolo_replica_pack(kolo_replica *replica);
+int64_t kolo_replica_count(const kolo_replica *replica);  /* weights */
+kolo_totals *kolo_replica_totals(kolo_replica *replica);  /* of the last compute */
+
+#endif
