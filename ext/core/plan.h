@@ -68,7 +68,8 @@ typedef struct kolo_op {
 
 typedef struct kolo_plan {
     int leaf;
-    bool training;
+    bool training; /* has backward operations */
+    bool dropout;  /* dropout layers drop: in kolo_fit, not in kolo_gradients or kolo_evaluate */
     kolo_precision precision;
     kolo_value *values;
     int value_count;

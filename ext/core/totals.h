@@ -6,6 +6,7 @@
 
 typedef struct kolo_totals {
     double samples;
+    double stops; /* members that wish to stop: summed with the rest, so that all stop at the same step */
     double loss;
     double metrics[KOLO_METRICS_MAX];
 } kolo_totals;
@@ -13,6 +14,7 @@ typedef struct kolo_totals {
 static inline void kolo_totals_add(kolo_totals *to, const kolo_totals *from)
 {
     to->samples += from->samples;
+    to->stops += from->stops;
     to->loss += from->loss;
     for (int i = 0; i < KOLO_METRICS_MAX; i++) to->metrics[i] += from->metrics[i];
 }

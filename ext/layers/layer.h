@@ -43,6 +43,7 @@ typedef struct kolo_layer_flow {
     const kolo_layer_node *node;
     int x, y, dy, dx;
     bool need_dx;
+    bool to_logits; /* leave a last softmax out, forward and backward: the loss works from logits */
     int saved[4];
 } kolo_layer_flow;
 
