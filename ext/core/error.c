@@ -1,0 +1,172 @@
+/* How a failure becomes one sentence: see error.h. */
+#include "core/error.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/shape.h"
+
+#define TEXT_SIZE 1200
+
+static _Thread_local kolo_failure pending;        /* met, not yet published */
+static _Thread_local kolo_scope current;          /* the public call that runs */
+static _Thread_local bool inside;                 /* whether one does */
+static _Thread_local char published[TEXT_SIZE];   /* what kolo_last_error() shows */
+static _Thread_local kolo_error last = {.text = "", .file = ""};
+static atomic_bool failed;
+
+kolo_status kolo_fail(kolo_status code, const char *format, ...)
+{
+    if (pending.code == KOLO_OK) {
+        va_list arguments;
+        va_start(arguments, format);
+        pending.code = code;
+        vsnprintf(pending.text, sizeof pending.text, format, arguments);
+        va_end(arguments);
+    }
+    return code;
+}
+
+kolo_status kolo_fail_memory(size_t bytes, const char *what)
+{
+    return kolo_fail(KOLO_MEMORY, "out of memory: wanted %.1f MB for %s", (double)bytes / 1e6, what);
+}
+
+kolo_failure kolo_failure_take(void)
+{
+    kolo_failure taken = pending;
+    pending.code = KOLO_OK;
+    return taken;
+}
+
+void kolo_failure_give(const kolo_failure *failure)
+{
+    if (pending.code == KOLO_OK) pending = *failure;
+}
+
+kolo_scope kolo_enter(const char *function, kolo_here here)
+{
+    kolo_scope outer = current;
+    outer.nested = inside;
+    current = (kolo_scope){.here = here, .function = function};
+    inside = true;
+    if (!outer.nested) pending.code = KOLO_OK;
+    return outer;
+}
+
+static const char *file_name(const char *path)
+{
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    return slash ? slash + 1 : path ? path : "";
+}
+
+/* One write, so that ranks and threads do not cut into each other's lines. */
+static void print_line(const char *text)
+{
+    char line[TEXT_SIZE + 2];
+    int length = snprintf(line, sizeof line, "%s\n", text);
+    if (length > (int)sizeof line - 1) length = (int)sizeof line - 1;
+    fflush(stdout);
+    ssize_t written = write(STDERR_FILENO, line, (size_t)length);
+    (void)written; /* nowhere to report it */
+}
+
+static void prefix(char *text, size_t size, const kolo_scope *scope)
+{
+    char rank[24] = "";
+    if (kolo_size() > 1) snprintf(rank, sizeof rank, "rank %d: ", kolo_rank());
+    if (scope->here.file)
+        snprintf(text, size, "%s%s:%d: %s: ", rank, file_name(scope->here.file), scope->here.line, scope->function);
+    else
+        snprintf(text, size, "%s%s: ", rank, scope->function);
+}
+
+static void publish(const kolo_scope *scope, kolo_status status)
+{
+    bool first = last.code == KOLO_OK;
+    atomic_store(&failed, true);
+    if (!first) return;
+    char place[200];
+    prefix(place, sizeof place, scope);
+    snprintf(published, sizeof published, "%s%s", place,
+             pending.code != KOLO_OK ? pending.text : kolo_status_name(status));
+    last = (kolo_error){status, published, file_name(scope->here.file), scope->here.line, kolo_rank()};
+    print_line(published);
+}
+
+kolo_status kolo_leave(kolo_scope outer, kolo_status status)
+{
+    if (status != KOLO_OK) publish(&current, status);
+    pending.code = KOLO_OK;
+    inside = outer.nested;
+    current = outer;
+    return status;
+}
+
+kolo_error kolo_last_error(void)
+{
+    return last;
+}
+
+/* Clears this thread's error and the process's memory of having failed; kolo_request_stop's flag is runtime.c's. */
+void kolo_error_clear(void)
+{
+    pending.code = KOLO_OK;
+    last = (kolo_error){.text = "", .file = ""};
+    atomic_store(&failed, false);
+}
+
+bool kolo_failed(void)
+{
+    return atomic_load(&failed);
+}
+
+void kolo_warn(const char *format, ...)
+{
+    if (kolo_rank() != 0) return;
+    char text[TEXT_SIZE], place[200] = "";
+    if (inside) prefix(place, sizeof place, &current);
+    int length = snprintf(text, sizeof text, "%s", place);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text + length, sizeof text - (size_t)length, format, arguments);
+    va_end(arguments);
+    print_line(text);
+}
+
+const char *kolo_text(const char *format, ...)
+{
+    static _Thread_local char ring[16][256];
+    static _Thread_local unsigned next;
+    char *text = ring[next++ % 16];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof ring[0], format, arguments);
+    va_end(arguments);
+    return text;
+}
+
+const char *kolo_shape_text(kolo_shape shape)
+{
+    char text[80] = "{";
+    for (int axis = 0; axis < shape.rank; axis++) {
+        size_t length = strlen(text);
+        snprintf(text + length, sizeof text - length, "%s%d", axis ? ", " : "", shape.dim[axis]);
+    }
+    return kolo_text("%s}", text);
+}
+
+const char *kolo_status_name(kolo_status status)
+{
+    static const char *const names[] = {
+        [KOLO_OK] = "no error",           [KOLO_INVALID] = "invalid argument", [KOLO_NOT_FOUND] = "not found",
+        [KOLO_IO] = "input/output error", [KOLO_FORMAT] = "wrong format",      [KOLO_MEMORY] = "out of memory",
+        [KOLO_UNSUPPORTED] = "unsupported", [KOLO_COMM] = "another rank or replica failed",
+        [KOLO_INTERRUPTED] = "interrupted", [KOLO_INTERNAL] = "internal error",
+    };
+    bool known = status >= KOLO_OK && status <= KOLO_INTERNAL;
+    return known ? names[status] : "unknown status";
+}

@@ -1,0 +1,45 @@
+/* Random numbers by name: see random.h. */
+#include "core/random.h"
+
+#include <sys/random.h>
+#include <time.h>
+
+/* The finalizer of SplitMix64 (Steele, Lea, Flood 2014): every bit of the input moves every bit of the output. */
+static uint64_t mix(uint64_t value)
+{
+    value += 0x9E3779B97F4A7C15u;
+    value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9u;
+    value = (value ^ (value >> 27)) * 0x94D049BB133111EBu;
+    return value ^ (value >> 31);
+}
+
+uint64_t kolo_random_key(uint64_t seed, kolo_random_purpose purpose, uint64_t number)
+{
+    return mix(mix(mix(seed) + (uint64_t)purpose) + number);
+}
+
+uint64_t kolo_random_seed(void)
+{
+    uint64_t seed = 0;
+    if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) != (ssize_t)sizeof seed) {
+        struct timespec now;
+        clock_gettime(CLOCK_REALTIME, &now);
+        seed = mix((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
+    }
+    return seed ? seed : 1;
+}
+
+/* Fisher and Yates, from the end; a 64-bit draw modulo at most 2³¹ is even to within 2⁻³³. */
+void kolo_random_permutation(uint64_t seed, uint64_t epoch, int64_t count, int32_t *order)
+{
+    uint64_t key = kolo_random_key(seed, KOLO_RANDOM_ORDER, epoch);
+    for (int64_t i = 0; i < count; i++) order[i] = (int32_t)i;
+    for (int64_t i = count - 1; i > 0; i--) {
+        kolo_random_block block = kolo_philox(key, (uint64_t)i, 0);
+        uint64_t draw = (uint64_t)block.word[0] << 32 | block.word[1];
+        int64_t other = (int64_t)(draw % (uint64_t)(i + 1));
+        int32_t held = order[i];
+        order[i] = order[other];
+        order[other] = held;
+    }
+}
