@@ -88,9 +88,14 @@ int kolo_plan_value(kolo_plan *plan, kolo_value_kind kind, kolo_shape shape);
 int kolo_plan_view(kolo_plan *plan, int value, kolo_shape shape);
 int kolo_plan_weights(kolo_plan *plan, int parameter, kolo_shape shape);  /* a new one for each operation that reads */
 int kolo_plan_gradient(kolo_plan *plan, int parameter, kolo_shape shape);
+/* in[] and out[] beyond those of the kind become -1. */
 kolo_status kolo_plan_op(kolo_plan *plan, kolo_op op);
+/* Frees the lists, not what a backend hung on them (its forget() comes first); the plan is then empty. */
+void kolo_plan_free(kolo_plan *plan);
 
 /* The value that a view is of, through any number of views; itself otherwise. */
 int kolo_plan_base(const kolo_plan *plan, int value);
+/* Whether a value must be canonical: it, what it is a view of, or another view of that is marked so. */
+bool kolo_plan_canonical(const kolo_plan *plan, int value);
 
 #endif
