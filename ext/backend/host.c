@@ -1,6 +1,7 @@
 /* What every backend shares that computes in this process's own memory. Read backend/backend.h first. */
 #include "backend/backend.h"
 #include "core/loss.h"
+#include "core/vector.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +17,7 @@ void kolo_host_deallocate(void *memory)
     free(memory);
 }
 
-__attribute__((target_clones("avx512f", "avx2", "default"), optimize("O3"))) void
-kolo_host_add(float *restrict to, const float *restrict from, int64_t count)
+KOLO_VECTORISED void kolo_host_add(float *restrict to, const float *restrict from, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) to[i] += from[i];
 }

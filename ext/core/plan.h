@@ -39,9 +39,9 @@ typedef enum kolo_op_kind {
     /* kind                     in                                   out                                            */
     KOLO_OP_INPUT,           /* features                             x                                              */
     KOLO_OP_CONV2D,          /* x, kernel, bias or -1                y = activation(x * kernel + bias)              */
-    KOLO_OP_CONV2D_BACKWARD, /* dy, y, x, kernel                     dx or -1, dkernel, dbias or -1                 */
+    KOLO_OP_CONV2D_BACKWARD, /* dy, y, x, kernel: see below          dx or -1, dkernel, dbias or -1                 */
     KOLO_OP_DENSE,           /* x, kernel, bias or -1                y; x may be a view, its elements in order      */
-    KOLO_OP_DENSE_BACKWARD,  /* dy, y, x, kernel                     dx or -1, dkernel, dbias or -1                 */
+    KOLO_OP_DENSE_BACKWARD,  /* dy, y, x, kernel: see below          dx or -1, dkernel, dbias or -1                 */
     KOLO_OP_MAX_POOL2D,      /* x                                    y, where (workspace; -1 in a plan not trained) */
     KOLO_OP_MAX_POOL2D_BACKWARD, /* dy, where                        dx                                             */
     KOLO_OP_ACTIVATION,          /* x                                y                                              */
@@ -49,6 +49,7 @@ typedef enum kolo_op_kind {
     KOLO_OP_DROPOUT,             /* x                                y, mask (workspace)                            */
     KOLO_OP_DROPOUT_BACKWARD,    /* dy, mask                         dx                                             */
     KOLO_OP_LOSS                 /* outputs (canonical)              d outputs (canonical; -1 when not trained)     */
+    /* Of the backward ones y is -1 unless the activation is fused, kernel is -1 when dx is. */
 } kolo_op_kind;
 
 typedef struct kolo_window {

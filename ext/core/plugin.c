@@ -44,10 +44,10 @@ static void load(loaded *entry)
     }
     const kolo_plugin *plugin = dlsym(library, "kolo_plugin_entry");
     if (!plugin) {
-        snprintf(entry->why, sizeof entry->why, "%s is not a plugin of Kolo", path);
+        snprintf(entry->why, sizeof entry->why, "libkolo_%s.so is not a plugin of Kolo", entry->name);
     } else if (plugin->version != KOLO_PLUGIN_VERSION) {
-        snprintf(entry->why, sizeof entry->why, "%s is of version %u, wanted %u", path, plugin->version,
-                 (unsigned)KOLO_PLUGIN_VERSION);
+        snprintf(entry->why, sizeof entry->why, "libkolo_%s.so is of version %u, wanted %u", entry->name,
+                 plugin->version, (unsigned)KOLO_PLUGIN_VERSION);
     } else {
         entry->plugin = plugin;
         return;

@@ -1,0 +1,38 @@
+/* An activation as a layer: relu, or softmax over the last axis. */
+#include "layers/common.h"
+
+static const char *given_name(const kolo_layer *recipe)
+{
+    return recipe->activate.name;
+}
+
+static kolo_status build(kolo_model_builder *builder, kolo_layer_node *node)
+{
+    (void)builder;
+    node->out = node->in;
+    return kolo_check_activation(node->recipe.activate.activation);
+}
+
+static bool active(const kolo_layer_flow *flow)
+{
+    kolo_activation activation = flow->node->recipe.activate.activation;
+    return activation == KOLO_RELU || (activation == KOLO_SOFTMAX && !flow->to_logits);
+}
+
+static kolo_status forward(kolo_plan *plan, kolo_layer_flow *flow)
+{
+    flow->y = flow->x;
+    if (!active(flow)) return KOLO_OK;
+    return kolo_activation_forward(plan, flow->node, flow->node->recipe.activate.activation, flow->x, &flow->y);
+}
+
+static kolo_status backward(kolo_plan *plan, kolo_layer_flow *flow)
+{
+    flow->dx = flow->need_dx ? flow->dy : -1;
+    if (!flow->need_dx || !active(flow)) return KOLO_OK;
+    return kolo_activation_backward(plan, flow->node, flow->node->recipe.activate.activation, flow->dy, flow->y,
+                                    &flow->dx);
+}
+
+const kolo_layer_kind kolo_activate_kind = {
+    .name = "activate", .given_name = given_name, .build = build, .forward = forward, .backward = backward};

@@ -1,0 +1,154 @@
+/* What several layers share: checks of options and shapes, windows, activations. */
+#include "layers/common.h"
+
+#include <limits.h>
+
+kolo_status kolo_check_size(const char *option, int value)
+{
+    if (value >= 1 && value <= KOLO_SIZE_MAX) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID, "%s is %d, wanted 1 … %d", option, value, KOLO_SIZE_MAX);
+}
+
+kolo_status kolo_check_activation(kolo_activation activation)
+{
+    if ((int)activation >= 0 && activation <= KOLO_SOFTMAX) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID, "activation is %d, wanted KOLO_LINEAR, KOLO_RELU or KOLO_SOFTMAX", (int)activation);
+}
+
+kolo_status kolo_check_elements(const char *what, kolo_shape shape)
+{
+    int64_t count = 1;
+    for (int axis = 0; axis < shape.rank && count <= INT_MAX; axis++) count *= shape.dim[axis];
+    if (count <= INT_MAX) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID, "its %s %s is too large, wanted at most %d elements", what, kolo_shape_text(shape),
+                     INT_MAX);
+}
+
+kolo_status kolo_check_image(const kolo_layer_node *node)
+{
+    if (node->in.rank == 3) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID, "its input is %s, wanted {height, width, channels}", kolo_shape_text(node->in));
+}
+
+/* KOLO_SAME as TensorFlow places it: output = ceil(input / stride), the odd zero behind.
+ * https://www.tensorflow.org/api_docs/python/tf/nn#notes_on_padding_2 */
+static void place(kolo_window *window, int axis, int input, kolo_padding padding, int *out)
+{
+    int kernel = window->kernel[axis], stride = window->stride[axis];
+    int zeros = 0;
+    *out = (input - kernel) / stride + 1;
+    if (padding == KOLO_SAME) {
+        *out = (input - 1) / stride + 1;
+        int reach = (*out - 1) * stride + kernel;
+        zeros = reach > input ? reach - input : 0;
+    }
+    window->before[axis] = zeros / 2;
+    window->after[axis] = zeros - zeros / 2;
+}
+
+kolo_status kolo_window_make(const kolo_layer_node *node, const char *what, const int size[2], const int stride[2],
+                             const int default_stride[2], kolo_padding padding, kolo_window *window, int out[2])
+{
+    bool given = stride[0] != 0 || stride[1] != 0;
+    KOLO_TRY(kolo_check_image(node));
+    if ((int)padding < 0 || padding > KOLO_SAME) {
+        return kolo_fail(KOLO_INVALID, "padding is %d, wanted KOLO_VALID or KOLO_SAME", (int)padding);
+    }
+    for (int axis = 0; axis < 2; axis++) {
+        window->kernel[axis] = size[axis];
+        window->stride[axis] = given ? stride[axis] : default_stride[axis];
+        KOLO_TRY(kolo_check_size(kolo_text("%s[%d]", what, axis), window->kernel[axis]));
+        KOLO_TRY(kolo_check_size(kolo_text("stride[%d]", axis), window->stride[axis]));
+    }
+    if (padding != KOLO_SAME && (size[0] > node->in.dim[0] || size[1] > node->in.dim[1])) {
+        return kolo_fail(KOLO_INVALID, "%s {%d, %d} is larger than the input %s", what, size[0], size[1],
+                         kolo_shape_text(node->in));
+    }
+    for (int axis = 0; axis < 2; axis++) place(window, axis, node->in.dim[axis], padding, &out[axis]);
+    return KOLO_OK;
+}
+
+kolo_status kolo_added(int *number, int value)
+{
+    *number = value;
+    return value < 0 ? KOLO_MEMORY : KOLO_OK;
+}
+
+kolo_status kolo_activation_forward(kolo_plan *plan, const kolo_layer_node *node, kolo_activation activation, int x,
+                                    int *y)
+{
+    KOLO_TRY(kolo_added(y, kolo_plan_value(plan, KOLO_VALUE_ACTIVATION, node->out)));
+    return kolo_plan_op(plan, (kolo_op){.kind = KOLO_OP_ACTIVATION,
+                                        .layer = node->number,
+                                        .in = {x},
+                                        .out = {*y},
+                                        .activation = activation});
+}
+
+kolo_status kolo_activation_backward(kolo_plan *plan, const kolo_layer_node *node, kolo_activation activation, int dy,
+                                     int y, int *dx)
+{
+    KOLO_TRY(kolo_added(dx, kolo_plan_value(plan, KOLO_VALUE_ACTIVATION, node->out)));
+    return kolo_plan_op(plan, (kolo_op){.kind = KOLO_OP_ACTIVATION_BACKWARD,
+                                        .layer = node->number,
+                                        .in = {dy, y},
+                                        .out = {*dx},
+                                        .activation = activation});
+}
+
+/* relu is computed within the operation itself, softmax is an operation of its own. */
+static kolo_activation fused(kolo_activation activation)
+{
+    return activation == KOLO_RELU ? KOLO_RELU : KOLO_LINEAR;
+}
+
+static bool apart(kolo_activation activation, const kolo_layer_flow *flow)
+{
+    return activation == KOLO_SOFTMAX && !flow->to_logits;
+}
+
+kolo_status kolo_weighted_forward(kolo_plan *plan, kolo_layer_flow *flow, kolo_op op, kolo_shape kernel,
+                                  kolo_activation activation)
+{
+    const kolo_layer_node *node = flow->node;
+    kolo_shape bias = {1, {kernel.dim[kernel.rank - 1]}};
+    op.layer = node->number;
+    op.activation = fused(activation);
+    op.in[0] = flow->x;
+    op.in[2] = -1;
+    KOLO_TRY(kolo_added(&op.in[1], kolo_plan_weights(plan, node->parameters[0], kernel)));
+    if (node->parameter_count > 1) {
+        KOLO_TRY(kolo_added(&op.in[2], kolo_plan_weights(plan, node->parameters[1], bias)));
+    }
+    KOLO_TRY(kolo_added(&op.out[0], kolo_plan_value(plan, KOLO_VALUE_ACTIVATION, node->out)));
+    KOLO_TRY(kolo_plan_op(plan, op));
+    flow->y = flow->saved[0] = op.out[0];
+    if (!apart(activation, flow)) return KOLO_OK;
+    return kolo_activation_forward(plan, node, activation, flow->saved[0], &flow->y);
+}
+
+kolo_status kolo_weighted_backward(kolo_plan *plan, kolo_layer_flow *flow, kolo_op op, kolo_shape kernel,
+                                   kolo_activation activation)
+{
+    const kolo_layer_node *node = flow->node;
+    kolo_shape bias = {1, {kernel.dim[kernel.rank - 1]}};
+    op.layer = node->number;
+    op.activation = fused(activation);
+    op.in[0] = flow->dy;
+    op.in[1] = op.activation == KOLO_RELU ? flow->saved[0] : -1;
+    op.in[2] = flow->x;
+    op.in[3] = op.out[0] = op.out[2] = -1;
+    if (apart(activation, flow)) {
+        KOLO_TRY(kolo_activation_backward(plan, node, activation, flow->dy, flow->y, &op.in[0]));
+    }
+    if (flow->need_dx) {
+        KOLO_TRY(kolo_added(&op.in[3], kolo_plan_weights(plan, node->parameters[0], kernel)));
+        KOLO_TRY(kolo_added(&op.out[0], kolo_plan_value(plan, KOLO_VALUE_ACTIVATION, node->in)));
+    }
+    KOLO_TRY(kolo_added(&op.out[1], kolo_plan_gradient(plan, node->parameters[0], kernel)));
+    if (node->parameter_count > 1) {
+        KOLO_TRY(kolo_added(&op.out[2], kolo_plan_gradient(plan, node->parameters[1], bias)));
+    }
+    flow->dx = op.out[0];
+    return kolo_plan_op(plan, op);
+}

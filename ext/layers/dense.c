@@ -1,0 +1,45 @@
+/* The fully connected layer, over the last axis: y = activation(x·kernel + bias). */
+#include "layers/common.h"
+
+static const char *given_name(const kolo_layer *recipe)
+{
+    return recipe->dense.name;
+}
+
+static kolo_shape kernel_shape(const kolo_layer_node *node)
+{
+    return (kolo_shape){2, {node->in.dim[node->in.rank - 1], node->recipe.dense.units}};
+}
+
+static kolo_status build(kolo_model_builder *builder, kolo_layer_node *node)
+{
+    const kolo_dense_args *args = &node->recipe.dense;
+    KOLO_TRY(kolo_check_size("units", args->units));
+    KOLO_TRY(kolo_check_activation(args->activation));
+    kolo_shape kernel = kernel_shape(node);
+    node->out = node->in;
+    node->out.dim[node->out.rank - 1] = args->units;
+    KOLO_TRY(kolo_check_elements("output", node->out));
+    KOLO_TRY(kolo_check_elements("kernel", kernel));
+    KOLO_TRY(kolo_declare_parameter(builder, node, "kernel", kernel, KOLO_INIT_GLOROT_UNIFORM, kernel.dim[0],
+                                    kernel.dim[1]));
+    if (args->no_bias) return KOLO_OK;
+    return kolo_declare_parameter(builder, node, "bias", (kolo_shape){1, {args->units}}, KOLO_INIT_ZEROS, 0, 0);
+}
+
+static kolo_status forward(kolo_plan *plan, kolo_layer_flow *flow)
+{
+    const kolo_layer_node *node = flow->node;
+    return kolo_weighted_forward(plan, flow, (kolo_op){.kind = KOLO_OP_DENSE}, kernel_shape(node),
+                                 node->recipe.dense.activation);
+}
+
+static kolo_status backward(kolo_plan *plan, kolo_layer_flow *flow)
+{
+    const kolo_layer_node *node = flow->node;
+    return kolo_weighted_backward(plan, flow, (kolo_op){.kind = KOLO_OP_DENSE_BACKWARD}, kernel_shape(node),
+                                  node->recipe.dense.activation);
+}
+
+const kolo_layer_kind kolo_dense_kind = {
+    .name = "dense", .given_name = given_name, .build = build, .forward = forward, .backward = backward};

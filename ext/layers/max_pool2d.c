@@ -1,0 +1,57 @@
+/* The largest of each window, channel by channel; the gradient goes to where it was (of equals, the first). */
+#include "layers/common.h"
+
+static const char *given_name(const kolo_layer *recipe)
+{
+    return recipe->max_pool2d.name;
+}
+
+static kolo_status window(const kolo_layer_node *node, kolo_window *window, int out[2])
+{
+    const kolo_max_pool2d_args *args = &node->recipe.max_pool2d;
+    const int size[2] = {args->height, args->width ? args->width : args->height};
+    return kolo_window_make(node, "pool window", size, args->stride, size, args->padding, window, out);
+}
+
+static kolo_status build(kolo_model_builder *builder, kolo_layer_node *node)
+{
+    (void)builder;
+    kolo_window place;
+    int out[2];
+    KOLO_TRY(window(node, &place, out));
+    node->out = (kolo_shape){3, {out[0], out[1], node->in.dim[2]}};
+    return kolo_check_elements("output", node->out);
+}
+
+/* saved[0]: where each maximum was. */
+static kolo_status forward(kolo_plan *plan, kolo_layer_flow *flow)
+{
+    kolo_shape out = flow->node->out;
+    kolo_op op = {.kind = KOLO_OP_MAX_POOL2D, .layer = flow->node->number, .activation = KOLO_LINEAR};
+    int unused[2];
+    KOLO_TRY(window(flow->node, &op.window, unused));
+    KOLO_TRY(kolo_added(&flow->y, kolo_plan_value(plan, KOLO_VALUE_ACTIVATION, out)));
+    op.in[0] = flow->x;
+    op.out[0] = flow->y;
+    op.out[1] = -1;
+    if (plan->training) KOLO_TRY(kolo_added(&op.out[1], kolo_plan_value(plan, KOLO_VALUE_WORKSPACE, out)));
+    flow->saved[0] = op.out[1];
+    return kolo_plan_op(plan, op);
+}
+
+static kolo_status backward(kolo_plan *plan, kolo_layer_flow *flow)
+{
+    kolo_op op = {.kind = KOLO_OP_MAX_POOL2D_BACKWARD, .layer = flow->node->number, .activation = KOLO_LINEAR};
+    int unused[2];
+    flow->dx = -1;
+    if (!flow->need_dx) return KOLO_OK;
+    KOLO_TRY(window(flow->node, &op.window, unused));
+    KOLO_TRY(kolo_added(&flow->dx, kolo_plan_value(plan, KOLO_VALUE_ACTIVATION, flow->node->in)));
+    op.in[0] = flow->dy;
+    op.in[1] = flow->saved[0];
+    op.out[0] = flow->dx;
+    return kolo_plan_op(plan, op);
+}
+
+const kolo_layer_kind kolo_max_pool2d_kind = {
+    .name = "max_pool2d", .given_name = given_name, .build = build, .forward = forward, .backward = backward};
