@@ -4,15 +4,16 @@
 
 #include <kolo.h>
 
-/* Whether this process's output is shown in a notebook (KOLO_DISPLAY is set). */
+/* Whether what this process prints is shown in a notebook: KOLO_DISPLAY is set, and stdout is not a file. */
 bool kolo_in_notebook(void);
 
 typedef struct kolo_progress {
     int verbose; /* 0 nothing, 1 a bar, 2 a line an epoch */
     int epochs, steps;
-    int epoch;                /* from 0 */
-    double started, redrawn;  /* seconds, kolo_now() */
-    int width;                /* columns of the line last drawn */
+    bool redraws, colours;        /* what this stdout can: "\r", and a terminal's colours */
+    double interval;              /* seconds between two drawings of a bar */
+    double started, first, drawn; /* kolo_now() of the epoch's start, its first step's end, the last drawing */
+    int width;                    /* columns of the unfinished line; 0: there is none */
 } kolo_progress;
 
 /* One number of the line: "loss: 0.3582". */
@@ -21,8 +22,10 @@ typedef struct kolo_measure {
     double value;
 } kolo_measure;
 
-/* verbose as in kolo_fit: 0 chooses by where stdout goes; silent on ranks other than 0. */
+/* verbose as in kolo_fit: 0 chooses by where stdout goes; silent on ranks other than 0. steps of an epoch. The line is
+ * Keras 3's, measures in the order given. */
 void kolo_progress_begin(kolo_progress *progress, int verbose, int epochs, int steps);
+/* Epochs count from 0; "Epoch 1/8" is printed where there are several, as in Keras. */
 void kolo_progress_epoch(kolo_progress *progress, int epoch);
 /* After step `done` of the epoch; redraws at most every 50 ms (200 ms in a notebook). */
 void kolo_progress_step(kolo_progress *progress, int done, const kolo_measure *measures, int count);

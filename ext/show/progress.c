@@ -1,0 +1,243 @@
+/* The progress of a training, in the format of Keras 3 (keras/src/utils/progbar.py): a bar that is redrawn in a
+ * terminal or a notebook, a line an epoch in a log. */
+#include "show/show.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CELLS            20
+#define TERMINAL_SECONDS 0.05
+#define NOTEBOOK_SECONDS 0.2 /* each redraw is a message */
+
+double kolo_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+bool kolo_in_notebook(void)
+{
+    struct stat info;
+    const char *display = getenv("KOLO_DISPLAY");
+    return display && *display && !(fstat(STDOUT_FILENO, &info) == 0 && S_ISREG(info.st_mode));
+}
+
+/* ------------------------------------------------------------------------------------------ a line */
+
+/* A line under construction: text to write, and the columns it takes, at most `limit` of them. */
+typedef struct line {
+    char text[2048];
+    size_t length;
+    int columns, limit;
+    bool colours;
+} line;
+
+static void add_raw(line *l, const char *bytes, size_t count)
+{
+    if (count >= sizeof l->text - 64 - l->length) return; /* 64: kept for what ends the line */
+    memcpy(l->text + l->length, bytes, count);
+    l->length += count;
+}
+
+/* Characters as they are, until the columns are full; a character of several bytes is never cut. */
+static void add_text(line *l, const char *text)
+{
+    while (*text && l->columns < l->limit) {
+        size_t bytes = 1;
+        while (((unsigned char)text[bytes] & 0xc0) == 0x80) bytes++;
+        add_raw(l, text, bytes);
+        l->columns++;
+        text += bytes;
+    }
+}
+
+__attribute__((format(printf, 2, 3))) static void add(line *l, const char *format, ...)
+{
+    char text[256];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    add_text(l, text);
+}
+
+static void colour(line *l, const char *code)
+{
+    if (l->colours) add_raw(l, code, strlen(code));
+}
+
+static void add_bold(line *l, const char *text)
+{
+    colour(l, "\033[1m");
+    add_text(l, text);
+    colour(l, "\033[0m");
+}
+
+/* ------------------------------------------------------------------------------------------ Keras's format */
+
+static void add_counts(line *l, int done, int steps)
+{
+    char counts[32];
+    int digits = snprintf(counts, sizeof counts, "%d", steps);
+    snprintf(counts, sizeof counts, "%*d/%d", digits, done, steps);
+    add_bold(l, counts);
+}
+
+static void add_bar(line *l, int done, int steps)
+{
+    int full = steps > 0 ? (int)((double)CELLS * done / steps) : CELLS;
+    add(l, " ");
+    colour(l, "\033[32m");
+    for (int cell = 0; cell < CELLS; cell++) {
+        if (cell == full) colour(l, "\033[37m");
+        add_text(l, l->colours || cell < full ? "━" : "─"); /* without colours the rest must look different */
+    }
+    colour(l, "\033[0m");
+}
+
+static void add_step_time(line *l, double seconds)
+{
+    if (seconds >= 1 || seconds <= 0) add(l, " %.0fs/step", seconds);
+    else if (seconds >= 1e-3) add(l, " %.0fms/step", seconds * 1e3);
+    else add(l, " %.0fus/step", seconds * 1e6);
+}
+
+static void add_time_left(line *l, double seconds)
+{
+    char text[32];
+    long left = (long)fmin(seconds, 1e9);
+    if (left > 3600) snprintf(text, sizeof text, " %ld:%02ld:%02ld", left / 3600, left % 3600 / 60, left % 60);
+    else if (left > 60) snprintf(text, sizeof text, " %ld:%02ld", left / 60, left % 60);
+    else snprintf(text, sizeof text, " %lds", left);
+    add_bold(l, text);
+}
+
+static void add_measures(line *l, const kolo_measure *measures, int count)
+{
+    for (int i = 0; i < count; i++) {
+        double value = measures[i].value;
+        if (isnan(value)) add(l, " - %s: nan", measures[i].name);
+        else add(l, fabs(value) > 1e-3 ? " - %s: %.4f" : " - %s: %.4e", measures[i].name, value);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------ where it goes */
+
+static void print(const char *text, size_t length)
+{
+    fwrite(text, 1, length, stdout);
+    fflush(stdout);
+}
+
+static bool terminal_colours(void)
+{
+    const char *terminal = getenv("TERM"), *none = getenv("NO_COLOR");
+    return isatty(STDOUT_FILENO) && terminal && strcmp(terminal, "dumb") != 0 && !(none && *none);
+}
+
+/* Columns of the terminal but one: a full last column would wrap, and "\r" would then redraw half of the line. */
+static int room(void)
+{
+    struct winsize size;
+    if (!isatty(STDOUT_FILENO)) return 1000;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 79;
+    return size.ws_col > 1 ? size.ws_col - 1 : 1;
+}
+
+static line new_line(const kolo_progress *progress, int limit)
+{
+    line l = {.limit = limit, .colours = progress->colours};
+    if (progress->width > 0) add_raw(&l, "\r", 1);
+    return l;
+}
+
+/* Blanks what a longer line before it left behind, and writes it. */
+static void finish(kolo_progress *progress, line *l, bool last)
+{
+    int columns = l->columns;
+    while (progress->width > l->columns && l->length < sizeof l->text - 2) {
+        l->text[l->length++] = ' ';
+        l->columns++;
+    }
+    if (last) l->text[l->length++] = '\n';
+    print(l->text, l->length);
+    progress->width = last ? 0 : columns;
+}
+
+/* ------------------------------------------------------------------------------------------ the calls */
+
+void kolo_progress_begin(kolo_progress *progress, int verbose, int epochs, int steps)
+{
+    bool notebook = kolo_in_notebook(), terminal = isatty(STDOUT_FILENO);
+    if (verbose == 0) verbose = notebook || terminal ? 1 : 2;
+    if (verbose < 0 || kolo_rank() != 0) verbose = 0;
+    *progress = (kolo_progress){.verbose = verbose > 2 ? 2 : verbose, .epochs = epochs, .steps = steps,
+                                .redraws = notebook || terminal, .colours = !notebook && terminal_colours(),
+                                .interval = notebook ? NOTEBOOK_SECONDS : TERMINAL_SECONDS};
+    progress->started = kolo_now();
+}
+
+void kolo_progress_epoch(kolo_progress *progress, int epoch)
+{
+    char text[64];
+    kolo_progress_break(progress);
+    progress->started = kolo_now();
+    progress->first = progress->drawn = 0;
+    if (!progress->verbose || progress->epochs <= 1) return;
+    print(text, (size_t)snprintf(text, sizeof text, "Epoch %d/%d\n", epoch + 1, progress->epochs));
+}
+
+/* Seconds a step, the first left out as soon as there is a second, as Keras counts: the first one also prepares. */
+static double step_time(kolo_progress *progress, int done, double now)
+{
+    if (done < 1) return 0;
+    double seconds = progress->first > 0 && done > 1 ? (now - progress->first) / (done - 1) : (now - progress->started) / done;
+    if (progress->first <= 0) progress->first = now;
+    return seconds;
+}
+
+void kolo_progress_step(kolo_progress *progress, int done, const kolo_measure *measures, int count)
+{
+    if (progress->verbose != 1 || !progress->redraws) return;
+    double now = kolo_now(), step = step_time(progress, done, now);
+    if (now - progress->drawn < progress->interval && done < progress->steps) return; /* the last stays for the validation */
+    progress->drawn = now;
+    line l = new_line(progress, room());
+    add_counts(&l, done, progress->steps);
+    add_bar(&l, done, progress->steps);
+    add_time_left(&l, step * (progress->steps - done));
+    add_step_time(&l, step);
+    add_measures(&l, measures, count);
+    finish(progress, &l, false);
+}
+
+void kolo_progress_end(kolo_progress *progress, int done, double seconds, const kolo_measure *measures, int count)
+{
+    char elapsed[32];
+    if (!progress->verbose) return;
+    bool bar = progress->verbose == 1;
+    line l = new_line(progress, 2000);
+    if (bar) add_counts(&l, done, progress->steps);
+    else add(&l, "%d/%d - ", done, progress->steps);
+    if (bar) add_bar(&l, done, progress->steps);
+    snprintf(elapsed, sizeof elapsed, bar ? " %.0fs" : "%.0fs", seconds);
+    if (bar) add_bold(&l, elapsed);
+    else add(&l, "%s -", elapsed);
+    add_step_time(&l, done > 0 ? seconds / done : 0);
+    add_measures(&l, measures, count);
+    finish(progress, &l, true);
+}
+
+void kolo_progress_break(kolo_progress *progress)
+{
+    if (progress->width > 0) print("\n", 1);
+    progress->width = 0;
+}
