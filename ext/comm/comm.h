@@ -20,7 +20,7 @@ typedef struct kolo_comm_kind {
     /* values[count] becomes the sum over all members, the same bits on each. */
     kolo_status (*allreduce)(kolo_comm *comm, void *values, int64_t count, kolo_type type);
     kolo_status (*broadcast)(kolo_comm *comm, void *data, size_t bytes, int root);
-    /* all[size × bytes] on every member, by member. */
+    /* all[size × bytes] on every member, by member; data may be the member's own part of all, but no other. */
     kolo_status (*allgather)(kolo_comm *comm, const void *data, size_t bytes, void *all);
     /* The same with a size for each member: bytes[size], offsets[size] in all. */
     kolo_status (*allgatherv)(kolo_comm *comm, const void *data, void *all, const size_t *bytes, const size_t *offsets);

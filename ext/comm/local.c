@@ -1,0 +1,267 @@
+/* Threads of one process as a group: they see each other's memory, so that moving bytes is only agreeing when.
+ *
+ * Every collective has the same three parts. gather_calls(): each member writes down what it was called with and waits
+ * until all have; the members then work, on each other's buffers but never two on the same bytes; and release_calls()
+ * waits until all are done, since a member that returned would give its buffers to its caller again.
+ *
+ * Read comm.h and barrier.h first.
+ */
+#include "comm/barrier.h"
+#include "comm/comm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum operation { ALLREDUCE, BROADCAST, ALLGATHER, ALLGATHERV, ALLTOALLV, BARRIER } operation;
+static const char *const operation_names[] = {"allreduce",  "broadcast", "allgather",
+                                              "allgatherv", "alltoallv", "barrier"};
+static const char *const type_names[] = {[KOLO_TYPE_FLOAT] = "floats", [KOLO_TYPE_DOUBLE] = "doubles"};
+
+/* What a member was called with. All but the pointers must be the same on every member. */
+typedef struct call {
+    operation operation;
+    kolo_type type;
+    int root;
+    int64_t count; /* elements, or bytes where an operation moves bytes */
+    void *values;  /* of allreduce and broadcast: written to */
+    const void *data;
+    const size_t *bytes, *offsets;
+} call;
+
+typedef struct local_group local_group;
+
+/* A cache line (or more) of its own for each: members write their calls down at the same time. */
+typedef struct member {
+    _Alignas(KOLO_CACHE_LINE) kolo_comm comm;
+    local_group *group;
+    call call;
+} member;
+
+struct local_group {
+    kolo_barrier barrier;
+    int size;
+    _Atomic int open; /* members not closed yet; the last one frees the group */
+    member members[];
+};
+
+static void copy(void *to, const void *from, size_t bytes)
+{
+    if (bytes > 0 && to != from) memcpy(to, from, bytes);
+}
+
+/* --- meeting --- */
+
+/* "allreduce of 12 floats", "broadcast of 96 bytes from member 2" */
+static const char *call_text(const call *of)
+{
+    const char *name = operation_names[of->operation];
+    switch (of->operation) {
+    case ALLREDUCE:
+        return kolo_text("%s of %lld %s", name, (long long)of->count, type_names[of->type]);
+    case BROADCAST:
+        return kolo_text("%s of %lld bytes from member %d", name, (long long)of->count, of->root);
+    case ALLGATHER:
+        return kolo_text("%s of %lld bytes", name, (long long)of->count);
+    default:
+        return name;
+    }
+}
+
+/* Whether all members were called with the same. Everybody compares the same calls in the same order, so everybody
+ * fails alike and nobody is left waiting. */
+static kolo_status compare_calls(const local_group *group)
+{
+    const call *first = &group->members[0].call;
+    for (int i = 1; i < group->size; i++) {
+        const call *other = &group->members[i].call;
+        if (other->operation != first->operation || other->count != first->count || other->type != first->type ||
+            other->root != first->root)
+            return kolo_fail(KOLO_COMM,
+                             "replicas must call the same collectives in the same order: replica 0 called "
+                             "%s, replica %d %s",
+                             call_text(first), i, call_text(other));
+    }
+    return KOLO_OK;
+}
+
+/* No caller's code runs between the two meetings of a collective, so everybody reaches the second one, aborted or
+ * not; leaving it early would free buffers that others still read. */
+static void release_calls(member *me)
+{
+    kolo_barrier_wait(&me->group->barrier, me->group->size, true);
+}
+
+static kolo_status gather_calls(member *me, call mine)
+{
+    me->call = mine;
+    if (!kolo_barrier_wait(&me->group->barrier, me->group->size, false))
+        return kolo_fail(KOLO_COMM, "another replica failed");
+    kolo_status status = compare_calls(me->group);
+    if (status != KOLO_OK) release_calls(me);
+    return status;
+}
+
+/* --- allreduce --- */
+
+/* A block of partial sums that stays in the first-level cache while all members' values are added to it. */
+enum { BLOCK = 1024 };
+
+/* Plain loops that gcc turns into vector code. Nothing is reassociated: sums have the same bits at any vector width. */
+#define FAST __attribute__((optimize("O3")))
+
+/* to[i] = Σ over members m of m[i], added in member order, for begin ≤ i < end; then into every member's values. */
+#define DEFINE_SUM_SLICE(real)                                                                                         \
+    FAST static void sum_slice_##real(const local_group *group, int64_t begin, int64_t end)                            \
+    {                                                                                                                  \
+        _Alignas(KOLO_CACHE_LINE) real sums[BLOCK];                                                                    \
+        for (int64_t at = begin; at < end; at += BLOCK) {                                                              \
+            size_t count = (size_t)(end - at < BLOCK ? end - at : BLOCK);                                              \
+            memcpy(sums, (const real *)group->members[0].call.values + at, count * sizeof(real));                      \
+            for (int m = 1; m < group->size; m++) {                                                                    \
+                const real *values = (const real *)group->members[m].call.values + at;                                 \
+                for (size_t i = 0; i < count; i++) sums[i] += values[i];                                               \
+            }                                                                                                          \
+            for (int m = 0; m < group->size; m++)                                                                      \
+                memcpy((real *)group->members[m].call.values + at, sums, count * sizeof(real));                        \
+        }                                                                                                              \
+    }
+DEFINE_SUM_SLICE(float)
+DEFINE_SUM_SLICE(double)
+
+/* Where member `rank`'s slice begins: the same number of whole cache lines for each, the odd ones dealt evenly. */
+static int64_t slice_begin(int64_t count, int64_t line, int rank, int size)
+{
+    int64_t lines = (count + line - 1) / line;
+    int64_t begin = lines / size * rank + lines % size * rank / size;
+    return begin * line < count ? begin * line : count;
+}
+
+/* Reduce-scatter, then all-gather, in one pass: member r alone reads slice r of every buffer and alone writes its sum
+ * back to all of them. Each of N members reads and writes `count` elements in all, however many members there are, and
+ * each element is added up once, in one place: the same bits everywhere. */
+static kolo_status local_allreduce(kolo_comm *comm, void *values, int64_t count, kolo_type type)
+{
+    member *me = (member *)comm;
+    KOLO_TRY(gather_calls(me, (call){.operation = ALLREDUCE, .type = type, .count = count, .values = values}));
+    int64_t line = KOLO_CACHE_LINE / (type == KOLO_TYPE_DOUBLE ? (int64_t)sizeof(double) : (int64_t)sizeof(float));
+    int64_t begin = slice_begin(count, line, comm->rank, comm->size);
+    int64_t end = slice_begin(count, line, comm->rank + 1, comm->size);
+    if (comm->size == 1) begin = end; /* nothing to add */
+    if (type == KOLO_TYPE_DOUBLE)
+        sum_slice_double(me->group, begin, end);
+    else
+        sum_slice_float(me->group, begin, end);
+    release_calls(me);
+    return KOLO_OK;
+}
+
+/* --- moving --- */
+
+static kolo_status local_broadcast(kolo_comm *comm, void *data, size_t bytes, int root)
+{
+    member *me = (member *)comm;
+    KOLO_TRY(gather_calls(me, (call){.operation = BROADCAST, .count = (int64_t)bytes, .root = root, .values = data}));
+    copy(data, me->group->members[root].call.values, bytes);
+    release_calls(me);
+    return KOLO_OK;
+}
+
+static kolo_status local_allgather(kolo_comm *comm, const void *data, size_t bytes, void *all)
+{
+    member *me = (member *)comm;
+    KOLO_TRY(gather_calls(me, (call){.operation = ALLGATHER, .count = (int64_t)bytes, .data = data}));
+    for (int m = 0; m < comm->size; m++) copy((char *)all + (size_t)m * bytes, me->group->members[m].call.data, bytes);
+    release_calls(me);
+    return KOLO_OK;
+}
+
+/* Every member copies every other's part, if the two agree about its size. */
+static kolo_status local_allgatherv(kolo_comm *comm, const void *data, void *all, const size_t *bytes,
+                                    const size_t *offsets)
+{
+    member *me = (member *)comm;
+    KOLO_TRY(gather_calls(me, (call){.operation = ALLGATHERV, .data = data, .bytes = bytes}));
+    kolo_status status = KOLO_OK;
+    for (int m = 0; m < comm->size && status == KOLO_OK; m++) {
+        const call *from = &me->group->members[m].call;
+        if (from->bytes[m] == bytes[m])
+            copy((char *)all + offsets[m], from->data, bytes[m]);
+        else
+            status = kolo_fail(KOLO_COMM, "allgatherv: replica %d has %zu bytes where replica %d expects %zu", m,
+                               from->bytes[m], comm->rank, bytes[m]);
+    }
+    release_calls(me);
+    return status;
+}
+
+static kolo_status local_alltoallv(kolo_comm *comm, const void *send, const size_t *send_bytes,
+                                   const size_t *send_offsets, void *receive, const size_t *receive_bytes,
+                                   const size_t *receive_offsets)
+{
+    member *me = (member *)comm;
+    KOLO_TRY(
+        gather_calls(me, (call){.operation = ALLTOALLV, .data = send, .bytes = send_bytes, .offsets = send_offsets}));
+    kolo_status status = KOLO_OK;
+    for (int m = 0; m < comm->size && status == KOLO_OK; m++) {
+        const call *from = &me->group->members[m].call;
+        if (from->bytes[comm->rank] == receive_bytes[m])
+            copy((char *)receive + receive_offsets[m], (const char *)from->data + from->offsets[comm->rank],
+                 receive_bytes[m]);
+        else
+            status = kolo_fail(KOLO_COMM, "alltoallv: replica %d sends %zu bytes where replica %d expects %zu", m,
+                               from->bytes[comm->rank], comm->rank, receive_bytes[m]);
+    }
+    release_calls(me);
+    return status;
+}
+
+/* Two meetings here too: all that the second protects is what compare_calls() reads. */
+static kolo_status local_barrier(kolo_comm *comm)
+{
+    member *me = (member *)comm;
+    KOLO_TRY(gather_calls(me, (call){.operation = BARRIER}));
+    release_calls(me);
+    return KOLO_OK;
+}
+
+/* --- the group --- */
+
+static void local_abort(kolo_comm *comm)
+{
+    kolo_barrier_abort(&((member *)comm)->group->barrier);
+}
+
+static void local_close(kolo_comm *comm)
+{
+    local_group *group = ((member *)comm)->group;
+    if (atomic_fetch_sub(&group->open, 1) == 1) free(group);
+}
+
+static const kolo_comm_kind local_kind = {
+    .name = "local",
+    .allreduce = local_allreduce,
+    .broadcast = local_broadcast,
+    .allgather = local_allgather,
+    .allgatherv = local_allgatherv,
+    .alltoallv = local_alltoallv,
+    .barrier = local_barrier,
+    .abort = local_abort,
+    .close = local_close,
+};
+
+kolo_status kolo_comm_local_open(int size, kolo_comm **members)
+{
+    if (size < 1) return kolo_fail(KOLO_INVALID, "a group of replicas needs at least 1 member, got %d", size);
+    size_t bytes = sizeof(local_group) + (size_t)size * sizeof(member); /* a multiple of the alignment */
+    local_group *group = aligned_alloc(KOLO_CACHE_LINE, bytes);
+    if (!group) return kolo_fail_memory(bytes, "a group of replicas");
+    memset(group, 0, bytes);
+    group->size = size;
+    atomic_init(&group->open, size);
+    for (int i = 0; i < size; i++) {
+        group->members[i].comm = (kolo_comm){&local_kind, i, size};
+        group->members[i].group = group;
+        members[i] = &group->members[i].comm;
+    }
+    return KOLO_OK;
+}

@@ -1,0 +1,321 @@
+/* Threads of several ranks as one group: the threads of a rank do each collective among themselves (inner), and one of
+ * them, inner member 0, does it for all of them with the other ranks (outer). This is the hierarchical all-reduce of
+ * Horovod and NCCL: the slow link between ranks carries each value once, however many threads a rank has.
+ *
+ * Members are numbered rank by rank, so what a rank's threads have is contiguous in the results of allgather. Read
+ * comm.h first.
+ */
+#include "comm/comm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct nested {
+    kolo_comm comm;
+    kolo_comm *inner, *outer;
+} nested;
+
+/* Whether this thread is the one that speaks for its rank. */
+static bool speaks(const nested *group)
+{
+    return group->inner->rank == 0;
+}
+
+static void copy(void *to, const void *from, size_t bytes)
+{
+    if (bytes > 0 && to != from) memcpy(to, from, bytes);
+}
+
+static kolo_status nested_allreduce(kolo_comm *comm, void *values, int64_t count, kolo_type type)
+{
+    nested *group = (nested *)comm;
+    size_t bytes = (size_t)count * (type == KOLO_TYPE_DOUBLE ? sizeof(double) : sizeof(float));
+    KOLO_TRY(group->inner->kind->allreduce(group->inner, values, count, type));
+    if (speaks(group)) KOLO_TRY(group->outer->kind->allreduce(group->outer, values, count, type));
+    return group->inner->kind->broadcast(group->inner, values, bytes, 0);
+}
+
+/* First to the member that speaks for the root's rank, then to the other ranks, then within those. */
+static kolo_status nested_broadcast(kolo_comm *comm, void *data, size_t bytes, int root)
+{
+    nested *group = (nested *)comm;
+    int root_rank = root / group->inner->size, root_thread = root % group->inner->size;
+    bool here = group->outer->rank == root_rank;
+    if (here) KOLO_TRY(group->inner->kind->broadcast(group->inner, data, bytes, root_thread));
+    if (speaks(group)) KOLO_TRY(group->outer->kind->broadcast(group->outer, data, bytes, root_rank));
+    return here ? KOLO_OK : group->inner->kind->broadcast(group->inner, data, bytes, 0);
+}
+
+static kolo_status nested_allgather(kolo_comm *comm, const void *data, size_t bytes, void *all)
+{
+    nested *group = (nested *)comm;
+    size_t block = bytes * (size_t)group->inner->size; /* what one rank's threads have */
+    char *mine = (char *)all + block * (size_t)group->outer->rank;
+    KOLO_TRY(group->inner->kind->allgather(group->inner, data, bytes, mine));
+    if (speaks(group)) KOLO_TRY(group->outer->kind->allgather(group->outer, mine, block, all));
+    return group->inner->kind->broadcast(group->inner, all, block * (size_t)group->outer->size, 0);
+}
+
+static kolo_status nested_barrier(kolo_comm *comm)
+{
+    nested *group = (nested *)comm;
+    KOLO_TRY(group->inner->kind->barrier(group->inner));
+    if (speaks(group)) KOLO_TRY(group->outer->kind->barrier(group->outer));
+    return group->inner->kind->barrier(group->inner);
+}
+
+/* --- parts of different sizes: packed by member, so that a rank's parts lie together --- */
+
+static size_t sum(const size_t *bytes, int count)
+{
+    size_t total = 0;
+    for (int i = 0; i < count; i++) total += bytes[i];
+    return total;
+}
+
+/* offsets[count] of parts that follow one another. */
+static void pack_offsets(const size_t *bytes, int count, size_t *offsets)
+{
+    size_t offset = 0;
+    for (int i = 0; i < count; i++) {
+        offsets[i] = offset;
+        offset += bytes[i];
+    }
+}
+
+static void copy_parts(char *to, const size_t *to_offsets, const char *from, const size_t *from_offsets,
+                       const size_t *bytes, int count)
+{
+    for (int i = 0; i < count; i++) copy(to + to_offsets[i], from + from_offsets[i], bytes[i]);
+}
+
+/* Memory for `count` things of `bytes` each; never NULL for a count of zero. */
+static kolo_status allocate(void *pointer, size_t count, size_t bytes)
+{
+    void *memory = calloc(count + 1, bytes);
+    memcpy(pointer, &memory, sizeof memory);
+    return memory ? KOLO_OK : kolo_fail_memory(count * bytes, "an exchange between replicas");
+}
+
+/* allgatherv into packed[…]: inner, outer, and back to the threads. */
+static kolo_status gather_packed(nested *group, const void *data, char *packed, const size_t *bytes,
+                                 const size_t *offsets, size_t *rank_bytes, size_t *rank_offsets)
+{
+    int threads = group->inner->size, ranks = group->outer->size, first = group->outer->rank * threads;
+    for (int r = 0; r < ranks; r++) rank_bytes[r] = sum(bytes + r * threads, threads);
+    pack_offsets(rank_bytes, ranks, rank_offsets);
+    KOLO_TRY(group->inner->kind->allgatherv(group->inner, data, packed, bytes + first, offsets + first));
+    if (speaks(group))
+        KOLO_TRY(group->outer->kind->allgatherv(group->outer, packed + rank_offsets[group->outer->rank], packed,
+                                                rank_bytes, rank_offsets));
+    return group->inner->kind->broadcast(group->inner, packed, sum(rank_bytes, ranks), 0);
+}
+
+static kolo_status nested_allgatherv(kolo_comm *comm, const void *data, void *all, const size_t *bytes,
+                                     const size_t *offsets)
+{
+    nested *group = (nested *)comm;
+    kolo_status status;
+    size_t *scratch = NULL;
+    char *packed = NULL;
+    KOLO_GO(done, allocate(&scratch, (size_t)comm->size * 3, sizeof *scratch));
+    size_t *packed_offsets = scratch, *rank_bytes = scratch + comm->size, *rank_offsets = rank_bytes + comm->size;
+    pack_offsets(bytes, comm->size, packed_offsets);
+    if (memcmp(packed_offsets, offsets, (size_t)comm->size * sizeof *offsets) == 0) { /* no need to copy */
+        status = gather_packed(group, data, all, bytes, packed_offsets, rank_bytes, rank_offsets);
+        goto done;
+    }
+    KOLO_GO(done, allocate(&packed, sum(bytes, comm->size), 1));
+    KOLO_GO(done, gather_packed(group, data, packed, bytes, packed_offsets, rank_bytes, rank_offsets));
+    copy_parts(all, offsets, packed, packed_offsets, bytes, comm->size);
+done:
+    free(packed);
+    free(scratch);
+    return status;
+}
+
+/* --- alltoallv: the threads' parts go to the thread that speaks, from rank to rank, and back to the threads --- */
+
+/* Everything that the thread that speaks knows. T threads a rank, N members; a part's size is known to both ends. */
+typedef struct exchange {
+    nested *group;
+    size_t *sent, *wanted; /* [T][N] what each thread here sends to, and wants from, each member */
+    size_t *send_bytes, *send_offsets, *receive_bytes, *receive_offsets; /* [N] scratch for one call of a comm */
+    char *outgoing, *incoming; /* by thread and destination, or by thread and source */
+    char *out, *in;            /* by rank: what the outer alltoallv sends and receives */
+} exchange;
+
+/* Parts of one thread's row are in member order, so those for one rank lie together: this many bytes of them. */
+static size_t to_rank(const exchange *x, const size_t *rows, int thread, int rank)
+{
+    int threads = x->group->inner->size;
+    return sum(rows + (size_t)thread * (size_t)x->group->comm.size + (size_t)(rank * threads), threads);
+}
+
+/* [thread][rank] → [rank][thread], in blocks of the size of what the thread sends to that rank's threads. */
+static void order_by_rank(exchange *x)
+{
+    int threads = x->group->inner->size, ranks = x->group->outer->size;
+    char *to = x->out;
+    for (int r = 0; r < ranks; r++) {
+        const char *from = x->outgoing;
+        char *begin = to;
+        for (int t = 0; t < threads; t++) {
+            size_t skip = sum(x->sent + (size_t)t * (size_t)x->group->comm.size, r * threads);
+            size_t bytes = to_rank(x, x->sent, t, r);
+            copy(to, from + skip, bytes);
+            to += bytes;
+            from += sum(x->sent + (size_t)t * (size_t)x->group->comm.size, x->group->comm.size);
+        }
+        x->send_bytes[r] = (size_t)(to - begin);
+    }
+}
+
+/* What came is [source member][thread here]; the threads want [thread here][source member]. */
+static void order_by_thread(exchange *x)
+{
+    int threads = x->group->inner->size, members = x->group->comm.size;
+    char *to = x->incoming;
+    for (int t = 0; t < threads; t++) {
+        const char *from = x->in;
+        for (int source = 0; source < members; source++) {
+            for (int other = 0; other < threads; other++) {
+                size_t bytes = x->wanted[(size_t)other * (size_t)members + (size_t)source];
+                if (other == t) copy(to, from, bytes);
+                if (other == t) to += bytes;
+                from += bytes;
+            }
+        }
+    }
+}
+
+static kolo_status exchange_between_ranks(exchange *x)
+{
+    nested *group = x->group;
+    int threads = group->inner->size, ranks = group->outer->size;
+    order_by_rank(x);
+    for (int r = 0; r < ranks; r++) {
+        x->receive_bytes[r] = 0;
+        for (int t = 0; t < threads; t++) x->receive_bytes[r] += to_rank(x, x->wanted, t, r);
+    }
+    pack_offsets(x->send_bytes, ranks, x->send_offsets);
+    pack_offsets(x->receive_bytes, ranks, x->receive_offsets);
+    KOLO_TRY(group->outer->kind->alltoallv(group->outer, x->out, x->send_bytes, x->send_offsets, x->in,
+                                           x->receive_bytes, x->receive_offsets));
+    order_by_thread(x);
+    return KOLO_OK;
+}
+
+/* Between the threads of a rank: each gives to member 0 (outwards), or member 0 gives to each. rows[T][N] are the
+ * sizes of the parts, and `mine` is this thread's own end. */
+static kolo_status exchange_with_speaker(exchange *x, const size_t *rows, bool outwards, char *mine, char *speakers)
+{
+    int threads = x->group->inner->size, me = x->group->inner->rank, members = x->group->comm.size;
+    size_t *one_bytes = outwards ? x->send_bytes : x->receive_bytes;
+    size_t *all_bytes = outwards ? x->receive_bytes : x->send_bytes;
+    for (int t = 0; t < threads; t++) {
+        one_bytes[t] = t == 0 ? sum(rows + (size_t)me * (size_t)members, members) : 0;
+        all_bytes[t] = me == 0 ? sum(rows + (size_t)t * (size_t)members, members) : 0;
+    }
+    pack_offsets(x->send_bytes, threads, x->send_offsets);
+    pack_offsets(x->receive_bytes, threads, x->receive_offsets);
+    return x->group->inner->kind->alltoallv(x->group->inner, outwards ? mine : speakers, x->send_bytes, x->send_offsets,
+                                            outwards ? speakers : mine, x->receive_bytes, x->receive_offsets);
+}
+
+static kolo_status exchange_open(exchange *x, const size_t *send_bytes, const size_t *receive_bytes)
+{
+    kolo_comm *inner = x->group->inner;
+    size_t members = (size_t)x->group->comm.size, threads = (size_t)inner->size, row = members * sizeof(size_t);
+    KOLO_TRY(allocate(&x->sent, (2 * threads + 4) * members, sizeof(size_t)));
+    x->wanted = x->sent + threads * members;
+    x->send_bytes = x->wanted + threads * members;
+    x->send_offsets = x->send_bytes + members;
+    x->receive_bytes = x->send_offsets + members;
+    x->receive_offsets = x->receive_bytes + members;
+    KOLO_TRY(inner->kind->allgather(inner, send_bytes, row, x->sent));
+    KOLO_TRY(inner->kind->allgather(inner, receive_bytes, row, x->wanted));
+    if (!speaks(x->group)) return KOLO_OK;
+    size_t sent = sum(x->sent, (int)(threads * members)), wanted = sum(x->wanted, (int)(threads * members));
+    KOLO_TRY(allocate(&x->outgoing, sent, 1));
+    KOLO_TRY(allocate(&x->out, sent, 1));
+    KOLO_TRY(allocate(&x->incoming, wanted, 1));
+    return allocate(&x->in, wanted, 1);
+}
+
+static void exchange_close(exchange *x)
+{
+    free(x->sent);
+    free(x->outgoing);
+    free(x->out);
+    free(x->incoming);
+    free(x->in);
+}
+
+static kolo_status nested_alltoallv(kolo_comm *comm, const void *send, const size_t *send_bytes,
+                                    const size_t *send_offsets, void *receive, const size_t *receive_bytes,
+                                    const size_t *receive_offsets)
+{
+    kolo_status status;
+    exchange x = {.group = (nested *)comm};
+    size_t *packed = NULL;
+    char *out = NULL, *in = NULL;
+    KOLO_GO(done, allocate(&packed, (size_t)comm->size, sizeof *packed));
+    KOLO_GO(done, allocate(&out, sum(send_bytes, comm->size), 1));
+    KOLO_GO(done, allocate(&in, sum(receive_bytes, comm->size), 1));
+    KOLO_GO(done, exchange_open(&x, send_bytes, receive_bytes));
+    pack_offsets(send_bytes, comm->size, packed);
+    copy_parts(out, packed, send, send_offsets, send_bytes, comm->size);
+    KOLO_GO(done, exchange_with_speaker(&x, x.sent, true, out, x.outgoing));
+    if (speaks(x.group)) KOLO_GO(done, exchange_between_ranks(&x));
+    KOLO_GO(done, exchange_with_speaker(&x, x.wanted, false, in, x.incoming));
+    pack_offsets(receive_bytes, comm->size, packed);
+    copy_parts(receive, receive_offsets, in, packed, receive_bytes, comm->size);
+done:
+    exchange_close(&x);
+    free(in);
+    free(out);
+    free(packed);
+    return status;
+}
+
+/* --- the group --- */
+
+/* Only the thread that speaks may call outer. When another fails it wakes that one, whose own failure then reaches
+ * the other ranks. */
+static void nested_abort(kolo_comm *comm)
+{
+    nested *group = (nested *)comm;
+    group->inner->kind->abort(group->inner);
+    if (speaks(group)) group->outer->kind->abort(group->outer);
+}
+
+static void nested_close(kolo_comm *comm)
+{
+    free(comm);
+}
+
+static const kolo_comm_kind nested_kind = {
+    .name = "nested",
+    .allreduce = nested_allreduce,
+    .broadcast = nested_broadcast,
+    .allgather = nested_allgather,
+    .allgatherv = nested_allgatherv,
+    .alltoallv = nested_alltoallv,
+    .barrier = nested_barrier,
+    .abort = nested_abort,
+    .close = nested_close,
+};
+
+kolo_status kolo_comm_nested_open(kolo_comm *inner, kolo_comm *outer, kolo_comm **comm)
+{
+    nested *group = malloc(sizeof *group);
+    if (!group) return kolo_fail_memory(sizeof *group, "a group of replicas");
+    *group = (nested){
+        .comm = {&nested_kind, outer->rank * inner->size + inner->rank, outer->size * inner->size},
+        .inner = inner,
+        .outer = outer,
+    };
+    *comm = &group->comm;
+    return KOLO_OK;
+}
