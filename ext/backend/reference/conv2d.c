@@ -1,0 +1,101 @@
+/* Convolution and its gradients. layers/conv2d.c has the formula; Dumoulin and Visin 2016 explain it. */
+#include "backend/reference/reference.h"
+
+#include <string.h>
+
+typedef struct geometry {
+    int height, width, channels; /* of x */
+    int out_height, out_width, filters;
+    kolo_window window;
+} geometry;
+
+static geometry geometry_of(const kolo_reference_job *job, kolo_shape x, kolo_shape y)
+{
+    return (geometry){x.dim[0], x.dim[1], x.dim[2], y.dim[0], y.dim[1], y.dim[2], job->op->window};
+}
+
+/* The row of x under row i of the kernel at output row h, or -1 where there are only zeros; likewise for columns. */
+static int input_row(const geometry *g, int h, int i)
+{
+    int row = h * g->window.stride[0] + i - g->window.before[0];
+    return row < g->height ? row : -1; /* rows above are negative by themselves */
+}
+static int input_column(const geometry *g, int w, int j)
+{
+    int column = w * g->window.stride[1] + j - g->window.before[1];
+    return column < g->width ? column : -1;
+}
+
+/* Σ_{i,j,c} x[…][…][c] · kernel[i][j][c][f]: one element of y, from one sample of x. */
+static double sum_of_products(const geometry *g, const double *x, const double *kernel, int h, int w, int f)
+{
+    double sum = 0;
+    for (int i = 0; i < g->window.kernel[0]; i++) {
+        for (int j = 0; j < g->window.kernel[1]; j++) {
+            int row = input_row(g, h, i), column = input_column(g, w, j);
+            if (row < 0 || column < 0) continue;
+            const double *pixel = x + ((int64_t)row * g->width + column) * g->channels;
+            const double *weights = kernel + ((int64_t)i * g->window.kernel[1] + j) * g->channels * g->filters + f;
+            for (int c = 0; c < g->channels; c++) sum += pixel[c] * weights[(int64_t)c * g->filters];
+        }
+    }
+    return sum;
+}
+
+void kolo_reference_conv2d(const kolo_reference_job *job)
+{
+    geometry g = geometry_of(job, kolo_reference_in(job, 0), kolo_reference_out(job, 0));
+    const double *x = job->in[0], *kernel = job->in[1], *bias = job->in[2];
+    double *y = job->out[0];
+    int64_t sample = kolo_shape_count(kolo_reference_in(job, 0));
+    for (int n = 0; n < job->plan->leaf; n++) {
+        for (int h = 0; h < g.out_height; h++) {
+            for (int w = 0; w < g.out_width; w++) {
+                for (int f = 0; f < g.filters; f++) {
+                    double z = sum_of_products(&g, x + n * sample, kernel, h, w, f) + (bias ? bias[f] : 0);
+                    *y++ = job->op->activation == KOLO_RELU ? kolo_reference_relu(z) : z;
+                }
+            }
+        }
+    }
+}
+
+/* What one element of y's gradient, dz, gives to x and to the kernel: each product of the sum, by either factor. */
+static void spread(const geometry *g, double dz, const double *x, const double *kernel, double *dx, double *dkernel,
+                   int h, int w, int f)
+{
+    for (int i = 0; i < g->window.kernel[0]; i++) {
+        for (int j = 0; j < g->window.kernel[1]; j++) {
+            int row = input_row(g, h, i), column = input_column(g, w, j);
+            if (row < 0 || column < 0) continue;
+            int64_t pixel = ((int64_t)row * g->width + column) * g->channels;
+            int64_t weights = ((int64_t)i * g->window.kernel[1] + j) * g->channels * g->filters + f;
+            for (int c = 0; c < g->channels; c++) {
+                dkernel[weights + (int64_t)c * g->filters] += dz * x[pixel + c];
+                if (dx) dx[pixel + c] += dz * kernel[weights + (int64_t)c * g->filters];
+            }
+        }
+    }
+}
+
+void kolo_reference_conv2d_backward(const kolo_reference_job *job)
+{
+    geometry g = geometry_of(job, kolo_reference_in(job, 2), kolo_reference_in(job, 0));
+    const double *dy = job->in[0], *y = job->in[1], *x = job->in[2], *kernel = job->in[3];
+    double *dx = job->out[0], *dkernel = job->out[1], *dbias = job->out[2];
+    int64_t sample = kolo_shape_count(kolo_reference_in(job, 2)), e = 0;
+    if (dx) memset(dx, 0, (size_t)(job->plan->leaf * sample) * sizeof *dx);
+    memset(dkernel, 0, (size_t)kolo_shape_count(kolo_reference_out(job, 1)) * sizeof *dkernel);
+    if (dbias) memset(dbias, 0, (size_t)g.filters * sizeof *dbias);
+    for (int n = 0; n < job->plan->leaf; n++) {
+        for (int h = 0; h < g.out_height; h++) {
+            for (int w = 0; w < g.out_width; w++) {
+                for (int f = 0; f < g.filters; f++, e++) {
+                    double dz = y && y[e] <= 0 ? 0 : dy[e]; /* d relu(z) / dz = [z > 0] = [y > 0] */
+                    if (dbias) dbias[f] += dz;
+                    spread(&g, dz, x + n * sample, kernel, dx ? dx + n * sample : NULL, dkernel, h, w, f);
+                }
+            }
+        }
+    }
+}

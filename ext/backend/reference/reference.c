@@ -1,0 +1,193 @@
+/* The reference backend's frame: places for the values, and float32 or bfloat16 at the borders of an operation.
+ * Read backend/reference/reference.h first. */
+#include "backend/reference/reference.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct kernel {
+    const kolo_plan *plan;
+    int op;
+    void (*compute)(const kolo_reference_job *job);
+} kernel;
+
+/* The features are what the first operation's output is, widened. */
+static void copy_input(const kolo_reference_job *job)
+{
+    size_t elements = (size_t)(job->plan->leaf * kolo_shape_count(kolo_reference_in(job, 0)));
+    memcpy(job->out[0], job->in[0], elements * sizeof(double));
+}
+
+static void (*const compute_functions[])(const kolo_reference_job *) = {
+    [KOLO_OP_INPUT] = copy_input,
+    [KOLO_OP_CONV2D] = kolo_reference_conv2d,
+    [KOLO_OP_CONV2D_BACKWARD] = kolo_reference_conv2d_backward,
+    [KOLO_OP_DENSE] = kolo_reference_dense,
+    [KOLO_OP_DENSE_BACKWARD] = kolo_reference_dense_backward,
+    [KOLO_OP_MAX_POOL2D] = kolo_reference_max_pool2d,
+    [KOLO_OP_MAX_POOL2D_BACKWARD] = kolo_reference_max_pool2d_backward,
+    [KOLO_OP_ACTIVATION] = kolo_reference_activation,
+    [KOLO_OP_ACTIVATION_BACKWARD] = kolo_reference_activation_backward,
+    [KOLO_OP_DROPOUT] = kolo_reference_dropout,
+    [KOLO_OP_DROPOUT_BACKWARD] = kolo_reference_dropout_backward,
+    [KOLO_OP_LOSS] = NULL,
+};
+
+static kolo_status open(kolo_precision precision)
+{
+    (void)precision;
+    return KOLO_OK;
+}
+
+static void enter_thread(void)
+{
+}
+
+/* ---- where values lie */
+
+static int64_t element_count(const kolo_plan *plan, int value)
+{
+    const kolo_value *v = &plan->values[value];
+    bool of_samples = v->kind != KOLO_VALUE_WEIGHTS && v->kind != KOLO_VALUE_GRADIENT;
+    return (of_samples ? plan->leaf : 1) * kolo_shape_count(v->shape);
+}
+
+/* Whether a value is float32 in memory rather than double. */
+static bool is_float(const kolo_plan *plan, int value)
+{
+    kolo_value_kind kind = plan->values[value].kind;
+    return kind == KOLO_VALUE_INPUT || kind == KOLO_VALUE_GRADIENT || kolo_plan_canonical(plan, value);
+}
+
+static size_t bytes_of(const kolo_plan *plan, int value)
+{
+    size_t count = (size_t)element_count(plan, value);
+    if (plan->values[value].kind == KOLO_VALUE_WORKSPACE) return count * sizeof(int32_t);
+    return count * (is_float(plan, value) ? sizeof(float) : sizeof(double));
+}
+
+/* Gives an operand its bytes; returns those of the double copy that the operation needs of it. */
+static size_t place(kolo_plan *plan, int value)
+{
+    if (value < 0) return 0;
+    int base = kolo_plan_base(plan, value);
+    plan->values[base].bytes = bytes_of(plan, base);
+    return is_float(plan, value) ? (size_t)element_count(plan, value) * sizeof(double) : 0;
+}
+
+static kolo_status prepare(kolo_plan *plan, int op, void **made)
+{
+    kolo_op *o = &plan->ops[op];
+    o->scratch = 0;
+    for (int i = 0; i < 4; i++) o->scratch += place(plan, o->in[i]);
+    for (int i = 0; i < 3; i++) o->scratch += place(plan, o->out[i]);
+    kernel *k = malloc(sizeof *k);
+    if (!k) return kolo_fail_memory(sizeof *k, "a kernel");
+    *k = (kernel){plan, op, compute_functions[o->kind]};
+    *made = k;
+    return KOLO_OK;
+}
+
+static void forget(kolo_plan *plan)
+{
+    (void)plan; /* no layouts: everything is canonical */
+}
+
+/* ---- float32 and bfloat16 */
+
+/* The nearest bfloat16, of two as near the even one: the upper half of a float32. */
+static double round_bfloat16(double value)
+{
+    float narrow = (float)value;
+    uint32_t bits;
+    memcpy(&bits, &narrow, sizeof bits);
+    if (narrow != narrow) return value;
+    bits = (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000u;
+    memcpy(&narrow, &bits, sizeof narrow);
+    return (double)narrow;
+}
+
+static bool is_mixed(const kolo_plan *plan, int value)
+{
+    return plan->precision == KOLO_MIXED_BF16 && plan->values[value].kind == KOLO_VALUE_ACTIVATION;
+}
+
+/* An operand as doubles: where it lies, or a copy in the scratch memory, which then moves on. */
+static void *widen(const kernel *k, const kolo_call *call, int value, double **scratch, bool read)
+{
+    if (value < 0 || !is_float(k->plan, value)) return value < 0 ? NULL : call->memory[value];
+    const float *from = call->memory[value];
+    double *to = *scratch;
+    int64_t count = element_count(k->plan, value);
+    *scratch += count;
+    for (int64_t i = 0; read && i < count; i++) to[i] = (double)from[i];
+    for (int64_t i = 0; read && is_mixed(k->plan, value) && i < count; i++) to[i] = round_bfloat16(to[i]);
+    return to;
+}
+
+static void narrow(const kernel *k, const kolo_call *call, int value, double *result)
+{
+    if (value < 0 || k->plan->values[value].kind == KOLO_VALUE_WORKSPACE) return;
+    int64_t count = element_count(k->plan, value);
+    if (is_float(k->plan, value)) {
+        float *to = call->memory[value];
+        for (int64_t i = 0; i < count; i++) to[i] = (float)result[i];
+    } else if (is_mixed(k->plan, value)) {
+        for (int64_t i = 0; i < count; i++) result[i] = round_bfloat16(result[i]);
+    }
+}
+
+static kolo_status run_loss(const kolo_plan *plan, const kolo_op *op, const kolo_call *call)
+{
+    int64_t outputs = kolo_shape_count(plan->values[op->in[0]].shape);
+    float *gradient = op->out[0] < 0 ? NULL : call->memory[op->out[0]];
+    kolo_host_loss(plan, call, call->memory[op->in[0]], outputs, gradient);
+    return KOLO_OK;
+}
+
+static kolo_status run(void *prepared, const kolo_call *call)
+{
+    const kernel *k = prepared;
+    const kolo_op *op = &k->plan->ops[k->op];
+    if (op->kind == KOLO_OP_LOSS) return run_loss(k->plan, op, call);
+    kolo_reference_job job = {.plan = k->plan, .op = op, .call = call};
+    double *scratch = call->scratch;
+    for (int i = 0; i < 4; i++) job.in[i] = widen(k, call, op->in[i], &scratch, true);
+    for (int i = 0; i < 3; i++) job.out[i] = widen(k, call, op->out[i], &scratch, false);
+    k->compute(&job);
+    for (int i = 0; i < 3; i++) narrow(k, call, op->out[i], job.out[i]);
+    return KOLO_OK;
+}
+
+/* ---- weights and gradients */
+
+static kolo_status pack(const kolo_plan *plan, int value, const float *canonical, void *packed)
+{
+    double *to = packed;
+    int64_t count = element_count(plan, value);
+    bool mixed = plan->precision == KOLO_MIXED_BF16 && plan->values[value].shape.rank > 1; /* not biases */
+    for (int64_t i = 0; i < count; i++) to[i] = mixed ? round_bfloat16((double)canonical[i]) : (double)canonical[i];
+    return KOLO_OK;
+}
+
+static kolo_status unpack(const kolo_plan *plan, int value, const void *packed, float *canonical)
+{
+    memcpy(canonical, packed, (size_t)element_count(plan, value) * sizeof *canonical);
+    return KOLO_OK;
+}
+
+const kolo_backend kolo_reference_backend = {
+    .version = KOLO_BACKEND_VERSION,
+    .name = "reference",
+    .open = open,
+    .enter_thread = enter_thread,
+    .prepare = prepare,
+    .run = run,
+    .release = free,
+    .forget = forget,
+    .pack = pack,
+    .unpack = unpack,
+    .allocate = kolo_host_allocate,
+    .deallocate = kolo_host_deallocate,
+    .add = kolo_host_add,
+};

@@ -1,0 +1,47 @@
+/* The reference backend: every operation as the loops of its formula, in double precision, never optimised.
+ *
+ * It is the oracle of the other backends and the one to read. Activations and packed weights are doubles in the
+ * canonical order (leaf × shape, the last axis fastest). What others see (features, outputs, gradients) is float32:
+ * reference.c widens it before an operation and narrows it after, so that an operation's own file knows only doubles.
+ * With KOLO_MIXED_BF16 what goes into an operation and what comes out of it is rounded to bfloat16, sums are not: what
+ * hardware with bfloat16 does. Biases, outputs and gradients of weights stay float32.
+ */
+#ifndef KOLO_REFERENCE_H
+#define KOLO_REFERENCE_H
+
+#include "backend/backend.h"
+
+/* An operation at work on one leaf. */
+typedef struct kolo_reference_job {
+    const kolo_plan *plan;
+    const kolo_op *op;
+    const kolo_call *call;
+    void *in[4], *out[3]; /* as in the table of core/plan.h: double[leaf][shape], NULL for -1; workspaces as bytes */
+} kolo_reference_job;
+
+/* Shapes of the operands, of one sample. */
+static inline kolo_shape kolo_reference_in(const kolo_reference_job *job, int i)
+{
+    return job->plan->values[job->op->in[i]].shape;
+}
+static inline kolo_shape kolo_reference_out(const kolo_reference_job *job, int i)
+{
+    return job->plan->values[job->op->out[i]].shape;
+}
+static inline double kolo_reference_relu(double z)
+{
+    return z < 0 ? 0 : z; /* NaN stays NaN */
+}
+
+void kolo_reference_conv2d(const kolo_reference_job *job);
+void kolo_reference_conv2d_backward(const kolo_reference_job *job);
+void kolo_reference_dense(const kolo_reference_job *job);
+void kolo_reference_dense_backward(const kolo_reference_job *job);
+void kolo_reference_max_pool2d(const kolo_reference_job *job); /* where: int32_t[leaf][shape] */
+void kolo_reference_max_pool2d_backward(const kolo_reference_job *job);
+void kolo_reference_activation(const kolo_reference_job *job);
+void kolo_reference_activation_backward(const kolo_reference_job *job);
+void kolo_reference_dropout(const kolo_reference_job *job); /* mask: uint8_t[leaf][shape], 1 where kept */
+void kolo_reference_dropout_backward(const kolo_reference_job *job);
+
+#endif
