@@ -1,4 +1,5 @@
 /* The process: see runtime.h. The only mutable globals of the library live here and in error.c. */
+#define _GNU_SOURCE /* sched_getaffinity */
 #include "core/runtime.h"
 
 #include <errno.h>

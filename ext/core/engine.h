@@ -1,0 +1,50 @@
+/* An engine: threads that share one program and one set of weights, and work through leaves.
+ *
+ * A replica has one to train with; scoring and predicting have one that uses all cores of the process. Which thread
+ * takes which leaf is chance; the sums do not depend on it (core/fold.h).
+ */
+#ifndef KOLO_CORE_ENGINE_H
+#define KOLO_CORE_ENGINE_H
+
+#include <semaphore.h>
+
+#include "core/fold.h"
+#include "core/program.h"
+#include "core/team.h"
+#include "strategy/strategy.h"
+
+typedef struct kolo_engine {
+    kolo_program *program;
+    kolo_team *team;
+    kolo_frame **frames; /* one a thread */
+    void *packed;        /* the weights, as the backend wants them */
+    sem_t *gate;         /* as many leaves at once as the process has cores; NULL: no limit */
+} kolo_engine;
+
+kolo_status kolo_engine_open(const kolo_model *model, kolo_purpose purpose, int leaf, int threads, sem_t *gate,
+                             kolo_engine **engine);
+void kolo_engine_close(kolo_engine **engine); /* takes NULL */
+
+/* Takes over canonical weights. */
+kolo_status kolo_engine_pack(kolo_engine *engine, const float *weights);
+
+/* A run of leaves of one batch. */
+typedef struct kolo_share {
+    const kolo_data *data;
+    const kolo_batch *batch;
+    int64_t first_leaf, end_leaf;
+    uint64_t seed;  /* of dropout */
+    bool stoppable; /* a requested stop ends it between leaves, with KOLO_INTERRUPTED */
+    float *outputs; /* [batch samples][outputs], or NULL */
+} kolo_share;
+
+/* Computes the share; every leaf's gradient and totals go into fold (NULL: outputs alone are wanted). */
+kolo_status kolo_engine_run(kolo_engine *engine, const kolo_share *share, kolo_fold *fold);
+
+/* Leaves of a batch. */
+static inline int64_t kolo_batch_leaves(const kolo_batch *batch)
+{
+    return (batch->samples + batch->leaf - 1) / batch->leaf;
+}
+
+#endif

@@ -1,0 +1,191 @@
+/* Building a model, and its weights: see model.h. */
+#include "core/model.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/random.h"
+#include "core/trainer.h"
+
+#define MOST_WEIGHTS ((int64_t)1 << 31)
+
+struct kolo_model_builder {
+    kolo_model *model;
+};
+
+const char *kolo_layer_text(const kolo_layer_node *node)
+{
+    return kolo_text("layer %d (%s)", node->number, node->name);
+}
+
+kolo_status kolo_declare_parameter(kolo_model_builder *builder, kolo_layer_node *node, const char *suffix,
+                                   kolo_shape shape, kolo_initializer initializer, int fan_in, int fan_out)
+{
+    kolo_model *model = builder->model;
+    if (node->parameter_count == KOLO_LAYER_PARAMETERS)
+        return kolo_fail(KOLO_INTERNAL, "more than %d arrays of weights in one layer", KOLO_LAYER_PARAMETERS);
+    int64_t count = kolo_shape_count(shape);
+    if (count > MOST_WEIGHTS - model->weight_count)
+        return kolo_fail(KOLO_INVALID, "wanted at most %lld weights in a model, got %lld",
+                         (long long)MOST_WEIGHTS, (long long)(model->weight_count + count));
+    size_t bytes = (size_t)(model->parameter_count + 1) * sizeof(kolo_parameter);
+    kolo_parameter *grown = realloc(model->parameters, bytes);
+    if (!grown) return kolo_fail_memory(bytes, "the list of weights");
+    model->parameters = grown;
+    kolo_parameter *parameter = &grown[model->parameter_count];
+    *parameter = (kolo_parameter){.shape = shape, .initializer = initializer, .fan_in = fan_in, .fan_out = fan_out,
+                                  .offset = model->weight_count};
+    snprintf(parameter->name, sizeof parameter->name, "%.47s.%.14s", node->name, suffix);
+    node->parameters[node->parameter_count++] = model->parameter_count++;
+    model->weight_count += count;
+    return KOLO_OK;
+}
+
+/* "conv2d", then "conv2d_1", "conv2d_2": numbered by kind, as Keras does. */
+static kolo_status name_layer(kolo_model *model, kolo_layer_node *node)
+{
+    const kolo_layer_kind *kind = node->recipe.kind;
+    const char *given = kind->given_name ? kind->given_name(&node->recipe) : NULL;
+    int before = 0;
+    for (int i = 0; i < node->number; i++) before += model->layers[i].recipe.kind == kind;
+    if (given && strlen(given) >= sizeof node->name)
+        return kolo_fail(KOLO_INVALID, "layer %d: wanted a name of at most %zu characters, got \"%.60s…\"", node->number,
+                         sizeof node->name - 1, given);
+    if (given)
+        snprintf(node->name, sizeof node->name, "%s", given);
+    else if (before == 0)
+        snprintf(node->name, sizeof node->name, "%s", kind->name);
+    else
+        snprintf(node->name, sizeof node->name, "%s_%d", kind->name, before);
+    for (int i = 0; i < node->number; i++)
+        if (strcmp(model->layers[i].name, node->name) == 0)
+            return kolo_fail(KOLO_INVALID, "layers %d and %d: wanted different names, got \"%s\" twice", i, node->number,
+                             node->name);
+    return KOLO_OK;
+}
+
+/* Puts "layer 3 (max_pool2d): " before what a layer says of itself. */
+static kolo_status name_the_layer(kolo_status status, const kolo_layer_node *node)
+{
+    if (status == KOLO_OK) return KOLO_OK;
+    kolo_failure failure = kolo_failure_take();
+    return kolo_fail(status, "%s: %s", kolo_layer_text(node), failure.text);
+}
+
+static kolo_status build_layer(kolo_model *model, int number)
+{
+    kolo_layer_node *node = &model->layers[number];
+    node->number = number;
+    for (int i = 0; i < KOLO_LAYER_PARAMETERS; i++) node->parameters[i] = -1;
+    bool is_input = node->recipe.kind == &kolo_input_kind;
+    if (number == 0 && !is_input)
+        return kolo_fail(KOLO_INVALID, "wanted kolo_input() as the first layer, got %s", node->recipe.kind->name);
+    if (number > 0 && is_input)
+        return kolo_fail(KOLO_INVALID, "layer %d: wanted kolo_input() only as the first layer", number);
+    KOLO_TRY(name_layer(model, node));
+    if (number > 0) node->in = model->layers[number - 1].out;
+    kolo_model_builder builder = {model};
+    return name_the_layer(node->recipe.kind->build(&builder, node), node);
+}
+
+static kolo_status build_model(const kolo_layer *layers, kolo_model *model)
+{
+    int count = 0;
+    while (layers[count].kind) count++;
+    if (count < 2) return kolo_fail(KOLO_INVALID, "wanted kolo_input() and at least one layer after it, got %d layers", count);
+    model->layers = calloc((size_t)count, sizeof *model->layers);
+    if (!model->layers) return kolo_fail_memory((size_t)count * sizeof *model->layers, "the layers");
+    model->layer_count = count;
+    for (int i = 0; i < count; i++) {
+        model->layers[i].recipe = layers[i];
+        KOLO_TRY(build_layer(model, i));
+    }
+    size_t bytes = (size_t)(model->weight_count ? model->weight_count : 1) * sizeof(float);
+    model->weights = kolo_host_allocate(bytes);
+    if (!model->weights) return kolo_fail_memory(bytes, "the weights");
+    memset(model->weights, 0, bytes);
+    return KOLO_OK;
+}
+
+kolo_model *kolo_sequential_at(const kolo_layer *layers, kolo_here here)
+{
+    kolo_scope scope = kolo_enter("kolo_sequential", here);
+    kolo_model *model = calloc(1, sizeof *model);
+    kolo_status status = model ? build_model(layers, model) : kolo_fail_memory(sizeof *model, "a model");
+    if (status != KOLO_OK) kolo_model_free(&model);
+    kolo_leave(scope, status);
+    return model;
+}
+
+void kolo_model_free(kolo_model **model)
+{
+    if (!model || !*model) return;
+    kolo_model *freed = *model;
+    *model = NULL;
+    kolo_trainer_close(&freed->trainer);
+    kolo_host_deallocate(freed->weights);
+    free(freed->layers);
+    free(freed->parameters);
+    free(freed->epochs);
+    free(freed);
+}
+
+static void draw_glorot_uniform(const kolo_parameter *parameter, uint64_t key, float *weights)
+{
+    float limit = (float)sqrt(6.0 / ((double)parameter->fan_in + parameter->fan_out));
+    int64_t count = kolo_shape_count(parameter->shape);
+    for (int64_t i = 0; i < count; i++) {
+        kolo_random_block block = kolo_philox(key, (uint64_t)(i / 4), 0);
+        weights[i] = (2 * kolo_random_unit(block.word[i % 4]) - 1) * limit;
+    }
+}
+
+void kolo_model_draw_weights(kolo_model *model)
+{
+    for (int p = 0; p < model->parameter_count; p++) {
+        const kolo_parameter *parameter = &model->parameters[p];
+        float *weights = model->weights + parameter->offset;
+        uint64_t key = kolo_random_key(model->seed, KOLO_RANDOM_WEIGHTS, (uint64_t)p);
+        if (parameter->initializer == KOLO_INIT_GLOROT_UNIFORM)
+            draw_glorot_uniform(parameter, key, weights);
+        else
+            memset(weights, 0, (size_t)kolo_shape_count(parameter->shape) * sizeof *weights);
+    }
+    model->drawn = true;
+}
+
+kolo_status kolo_model_check(const kolo_model *model)
+{
+    if (model) return KOLO_OK;
+    return kolo_failed() ? KOLO_INVALID : kolo_fail(KOLO_INVALID, "wanted a model, got NULL");
+}
+
+kolo_status kolo_model_check_compiled(const kolo_model *model, const char *purpose)
+{
+    KOLO_TRY(kolo_model_check(model));
+    if (model->compiled) return KOLO_OK;
+    return kolo_failed() ? KOLO_INVALID
+                         : kolo_fail(KOLO_INVALID, "wanted kolo_compile() before %s, got a model not compiled", purpose);
+}
+
+int64_t kolo_count_params(const kolo_model *model)
+{
+    return model ? model->weight_count : 0;
+}
+
+int kolo_weight_count(const kolo_model *model)
+{
+    return model ? model->parameter_count : 0;
+}
+
+kolo_weight kolo_weight_get(kolo_model *model, int index)
+{
+    if (!model || index < 0 || index >= model->parameter_count) return (kolo_weight){0};
+    const kolo_parameter *parameter = &model->parameters[index];
+    kolo_weight weight = {.name = parameter->name, .rank = parameter->shape.rank,
+                          .count = kolo_shape_count(parameter->shape), .values = model->weights + parameter->offset};
+    for (int axis = 0; axis < weight.rank; axis++) weight.shape[axis] = parameter->shape.dim[axis];
+    return weight;
+}

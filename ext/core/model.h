@@ -1,0 +1,42 @@
+/* A model: its layers, its weights, and how it was compiled. */
+#ifndef KOLO_CORE_MODEL_H
+#define KOLO_CORE_MODEL_H
+
+#include "backend/backend.h"
+#include "layers/layer.h"
+
+typedef struct kolo_trainer kolo_trainer;
+
+struct kolo_model {
+    kolo_layer_node *layers; /* the input first */
+    int layer_count;
+    kolo_parameter *parameters;
+    int parameter_count;
+    int64_t weight_count;
+    float *weights; /* [weight_count], canonical */
+    bool drawn;     /* whether they were ever set by compile or load */
+
+    bool compiled;
+    kolo_compile_args settings; /* defaults filled in */
+    const kolo_backend *backend;
+    uint64_t seed;
+    double learning_rate;
+    bool stop_training;     /* kolo_stop_training() */
+    bool average_metrics;   /* kolo_metric_average() is among the callbacks of the fit that runs */
+    kolo_trainer *trainer;  /* replicas and the optimizer's state, from the first fit on */
+    kolo_epoch *epochs;     /* of the last fit */
+    kolo_history history;
+};
+
+/* Draws every weight by the seed and its own number. */
+void kolo_model_draw_weights(kolo_model *model);
+
+/* "layer 3 (max_pool2d)". */
+const char *kolo_layer_text(const kolo_layer_node *node);
+
+/* KOLO_OK, or a sentence: a model that is NULL, one that is not compiled for `purpose` ("fit"). A NULL that follows an
+ * earlier failure fails without a sentence of its own. */
+kolo_status kolo_model_check(const kolo_model *model);
+kolo_status kolo_model_check_compiled(const kolo_model *model, const char *purpose);
+
+#endif

@@ -1,0 +1,222 @@
+/* Replicas and what they share: see trainer.h. */
+#include "core/trainer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/runtime.h"
+
+/* ---------------------------------------------------------------- who takes part */
+
+const kolo_strategy_kind *kolo_model_strategy(const kolo_model *model)
+{
+    return model->settings.strategy.kind ? model->settings.strategy.kind : &kolo_one_device_kind;
+}
+
+kolo_status kolo_model_replicas(const kolo_model *model, int *count)
+{
+    return kolo_model_strategy(model)->replicas(&model->settings.strategy, count);
+}
+
+bool kolo_model_distributed(const kolo_model *model)
+{
+    return model->settings.optimizer.distributed && kolo_size() > 1;
+}
+
+kolo_comm *kolo_model_ranks(const kolo_model *model)
+{
+    return kolo_model_distributed(model) ? kolo_world_comm() : kolo_comm_self();
+}
+
+/* ---------------------------------------------------------------- groups */
+
+static void close_groups(kolo_trainer *trainer)
+{
+    for (int i = 0; i < trainer->count; i++) {
+        kolo_replica *replica = &trainer->replicas[i];
+        if (replica->group && replica->group != replica->local) replica->group->kind->close(replica->group);
+        if (replica->local) replica->local->kind->close(replica->local);
+        replica->group = replica->local = NULL;
+    }
+}
+
+static kolo_status open_groups(kolo_trainer *trainer)
+{
+    kolo_comm **members = calloc((size_t)trainer->count, sizeof *members);
+    if (!members) return kolo_fail_memory((size_t)trainer->count * sizeof *members, "a group of replicas");
+    kolo_status status = kolo_comm_local_open(trainer->count, members);
+    for (int i = 0; i < trainer->count && status == KOLO_OK; i++) {
+        kolo_replica *replica = &trainer->replicas[i];
+        replica->local = replica->group = members[i];
+        if (kolo_model_distributed(trainer->model))
+            status = kolo_comm_nested_open(replica->local, kolo_world_comm(), &replica->group);
+    }
+    free(members);
+    return status;
+}
+
+/* ---------------------------------------------------------------- replicas */
+
+static kolo_status allocate_zeros(int64_t count, const char *what, float **array)
+{
+    size_t bytes = (size_t)(count ? count : 1) * sizeof(float);
+    *array = kolo_host_allocate(bytes);
+    if (!*array) return kolo_fail_memory(bytes, what);
+    memset(*array, 0, bytes);
+    return KOLO_OK;
+}
+
+static kolo_status open_replica(kolo_trainer *trainer, int index)
+{
+    kolo_replica *replica = &trainer->replicas[index];
+    int64_t count = trainer->model->weight_count;
+    replica->trainer = trainer;
+    replica->index = index;
+    KOLO_TRY(allocate_zeros(count, "a replica's weights", &replica->weights));
+    KOLO_TRY(allocate_zeros(count, "a replica's gradient", &replica->gradient));
+    for (int i = 0; i < trainer->model->settings.optimizer.kind->slots; i++)
+        KOLO_TRY(allocate_zeros(count, "the optimizer's state", &replica->slots[i]));
+    return KOLO_OK;
+}
+
+static void close_engine(kolo_replica *replica)
+{
+    kolo_fold_close(&replica->fold);
+    kolo_engine_close(&replica->engine);
+}
+
+static void close_replica(kolo_replica *replica)
+{
+    close_engine(replica);
+    kolo_host_deallocate(replica->weights);
+    kolo_host_deallocate(replica->gradient);
+    for (int i = 0; i < 2; i++) kolo_host_deallocate(replica->slots[i]);
+}
+
+static kolo_status open_fold(const kolo_program *program, kolo_fold **fold)
+{
+    const kolo_backend *backend = program->backend;
+    return kolo_fold_open((int64_t)(program->gradient_bytes / sizeof(float)), backend->allocate, backend->deallocate,
+                          backend->add, fold);
+}
+
+/* Engines are made anew for another leaf size; weights and the optimizer's state stay. */
+static kolo_status open_engines(kolo_trainer *trainer, int leaf)
+{
+    kolo_fold_close(&trainer->meeting);
+    int threads = kolo_threads() / trainer->count;
+    if (threads < 1) threads = 1;
+    sem_t *gate = trainer->count * threads > kolo_threads() ? &trainer->gate : NULL;
+    for (int i = 0; i < trainer->count; i++) {
+        kolo_replica *replica = &trainer->replicas[i];
+        close_engine(replica);
+        KOLO_TRY(kolo_engine_open(trainer->model, KOLO_FOR_TRAINING, leaf, threads, gate, &replica->engine));
+        KOLO_TRY(open_fold(replica->engine->program, &replica->fold));
+    }
+    trainer->leaf = leaf;
+    return open_fold(trainer->replicas[0].engine->program, &trainer->meeting);
+}
+
+/* ---------------------------------------------------------------- trainers */
+
+static kolo_status open_trainer(kolo_model *model, kolo_trainer **trainer)
+{
+    int count;
+    KOLO_TRY(kolo_model_replicas(model, &count));
+    kolo_trainer *made = calloc(1, sizeof *made);
+    if (!made) return kolo_fail_memory(sizeof *made, "a trainer");
+    *trainer = made; /* closed with the model, however far this comes */
+    made->model = model;
+    made->gated = sem_init(&made->gate, 0, (unsigned)kolo_threads()) == 0;
+    made->replicas = calloc((size_t)count, sizeof *made->replicas);
+    if (!made->replicas) return kolo_fail_memory((size_t)count * sizeof *made->replicas, "replicas");
+    made->count = count;
+    for (int i = 0; i < count; i++) KOLO_TRY(open_replica(made, i));
+    KOLO_TRY(allocate_zeros(model->weight_count, "the sum of gradients", &made->sum));
+    KOLO_TRY(kolo_team_open(count, &made->team));
+    return open_groups(made);
+}
+
+kolo_status kolo_trainer_prepare(kolo_model *model, int leaf)
+{
+    kolo_status status = KOLO_OK;
+    if (!model->trainer) status = open_trainer(model, &model->trainer);
+    if (status == KOLO_OK && model->trainer->leaf != leaf) status = open_engines(model->trainer, leaf);
+    if (status == KOLO_OK) status = kolo_trainer_store(model->trainer);
+    if (status != KOLO_OK) kolo_trainer_close(&model->trainer);
+    return status;
+}
+
+void kolo_trainer_close(kolo_trainer **trainer)
+{
+    kolo_trainer *closed = *trainer;
+    *trainer = NULL;
+    if (!closed) return;
+    kolo_team_close(&closed->team);
+    close_groups(closed);
+    kolo_fold_close(&closed->meeting);
+    for (int i = 0; i < closed->count; i++) close_replica(&closed->replicas[i]);
+    kolo_host_deallocate(closed->sum);
+    if (closed->gated) sem_destroy(&closed->gate);
+    free(closed->replicas);
+    free(closed);
+}
+
+void kolo_trainer_fetch(kolo_trainer *trainer)
+{
+    size_t bytes = (size_t)trainer->model->weight_count * sizeof(float);
+    memcpy(trainer->model->weights, trainer->replicas[0].weights, bytes);
+}
+
+static kolo_status store_replica(void *argument, int member)
+{
+    kolo_trainer *trainer = argument;
+    kolo_replica *replica = &trainer->replicas[member];
+    memcpy(replica->weights, trainer->model->weights, (size_t)trainer->model->weight_count * sizeof(float));
+    return kolo_replica_pack(replica);
+}
+
+kolo_status kolo_trainer_store(kolo_trainer *trainer)
+{
+    return kolo_team_run(trainer->team, store_replica, trainer);
+}
+
+/* ---------------------------------------------------------------- a step */
+
+typedef struct step_job {
+    kolo_trainer *trainer;
+    const kolo_batch *batch;
+} step_job;
+
+static kolo_status step_replica(void *argument, int member)
+{
+    step_job *job = argument;
+    kolo_replica *replica = &job->trainer->replicas[member];
+    kolo_status status = kolo_model_strategy(job->trainer->model)->step(replica, job->batch);
+    if (status != KOLO_OK) replica->local->kind->abort(replica->local);
+    return status;
+}
+
+/* A failed step leaves its groups unusable: some members called what others never will. */
+static kolo_status renew_groups(kolo_trainer *trainer, kolo_status status)
+{
+    kolo_failure failure = kolo_failure_take();
+    close_groups(trainer);
+    if (open_groups(trainer) != KOLO_OK) close_groups(trainer);
+    kolo_failure_take();
+    kolo_failure_give(&failure);
+    return status;
+}
+
+kolo_status kolo_trainer_step(kolo_trainer *trainer, const kolo_batch *batch)
+{
+    if (!trainer->replicas[0].group) KOLO_TRY(open_groups(trainer));
+    step_job job = {trainer, batch};
+    trainer->batch_leaves = kolo_batch_leaves(batch);
+    kolo_fold_begin(trainer->meeting, trainer->batch_leaves);
+    kolo_status status = kolo_team_run(trainer->team, step_replica, &job);
+    if (status != KOLO_OK) return renew_groups(trainer, status);
+    trainer->own = (kolo_totals){0};
+    for (int i = 0; i < trainer->count; i++) kolo_totals_add(&trainer->own, &trainer->replicas[i].own);
+    return KOLO_OK;
+}

@@ -1,0 +1,56 @@
+/* A trainer: the replicas of a model and what they share, from one kolo_fit to the next. */
+#ifndef KOLO_CORE_TRAINER_H
+#define KOLO_CORE_TRAINER_H
+
+#include "core/engine.h"
+#include "core/optimizer.h"
+
+struct kolo_replica {
+    kolo_trainer *trainer;
+    int index; /* among this process's */
+    kolo_comm *local, *group; /* the replicas of this process; those of all ranks if distributed, else local again */
+    kolo_engine *engine;
+    kolo_fold *fold;
+    float *weights, *gradient, *slots[2]; /* [weight_count] each, canonical */
+    kolo_totals own;    /* of its own samples of the last step */
+    kolo_totals totals; /* the same; after an allreduce the group's */
+    int64_t updates;
+};
+
+struct kolo_trainer {
+    kolo_model *model;
+    int count; /* replicas in this process */
+    int leaf;
+    kolo_replica *replicas;
+    kolo_team *team;   /* a member a replica; member 0, the caller, is the one that speaks to other ranks */
+    sem_t gate;        /* cores of the process */
+    bool gated;
+    kolo_fold *meeting; /* where the sums of this process's replicas meet, in deterministic mode */
+    float *sum;         /* [weight_count], the canonical sum that replica 0 made for all, likewise */
+    kolo_totals sum_totals;
+    int64_t batch_leaves; /* of the step that runs */
+    const kolo_data *data; /* of the fit that runs */
+    uint64_t seed;         /* the same on all ranks */
+    kolo_totals own;       /* this process's samples of the last step */
+};
+
+/* Opens it if there is none, or makes it ready for another leaf size; the optimizer's state stays. Replicas take the
+ * model's weights. */
+kolo_status kolo_trainer_prepare(kolo_model *model, int leaf);
+void kolo_trainer_close(kolo_trainer **trainer); /* takes NULL */
+
+/* One step of the model's strategy on every replica. After KOLO_INTERRUPTED or a failure the groups are made anew. */
+kolo_status kolo_trainer_step(kolo_trainer *trainer, const kolo_batch *batch);
+
+/* Replica 0's weights become the model's; the model's become every replica's. */
+void kolo_trainer_fetch(kolo_trainer *trainer);
+kolo_status kolo_trainer_store(kolo_trainer *trainer);
+
+/* Which strategy, how many replicas in this process, and whether all ranks train together. */
+const kolo_strategy_kind *kolo_model_strategy(const kolo_model *model);
+kolo_status kolo_model_replicas(const kolo_model *model, int *count);
+bool kolo_model_distributed(const kolo_model *model);
+/* The group that a model's ranks train in: the world if distributed, else this rank alone. */
+kolo_comm *kolo_model_ranks(const kolo_model *model);
+
+#endif

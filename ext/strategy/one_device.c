@@ -1,0 +1,20 @@
+/* One device: compute, update. The default, and the line that every other strategy is measured against. */
+#include "strategy/strategy.h"
+
+static kolo_status replicas(const kolo_strategy *strategy, int *count)
+{
+    if (strategy->devices > 1)
+        return kolo_fail(KOLO_INVALID, "strategy one_device: wanted .devices = 1, got %d", strategy->devices);
+    *count = 1;
+    return KOLO_OK;
+}
+
+/* With kolo_distributed() the group has other ranks in it; alone, the sum over one changes nothing. */
+static kolo_status step(kolo_replica *replica, const kolo_batch *batch)
+{
+    KOLO_TRY(kolo_replica_compute(replica, batch));
+    KOLO_TRY(kolo_replica_allreduce(replica));
+    return kolo_replica_update(replica);
+}
+
+const kolo_strategy_kind kolo_one_device_kind = {.name = "one_device", .replicas = replicas, .step = step};

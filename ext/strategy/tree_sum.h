@@ -1,0 +1,11 @@
+/* The sum of a batch's gradients that has the same bits for any number of devices and ranks. */
+#ifndef KOLO_STRATEGY_TREE_SUM_H
+#define KOLO_STRATEGY_TREE_SUM_H
+
+#include "core/trainer.h"
+
+/* Replica's gradient and totals become those of the whole batch; called by every replica of every rank that trains
+ * together, after kolo_replica_compute. */
+kolo_status kolo_tree_sum(kolo_replica *replica);
+
+#endif
