@@ -1,51 +1,150 @@
 # Kolo. `make help` lists what to ask for; `make lab` and `make test` are all that most people need.
-BUILD    ?= build
-CC       := gcc
-CXX      := g++
-CFLAGS   ?= -O2 -g
-WARN     := -Wall -Wextra -Wpedantic -Wshadow -Wconversion
-KOLO_C   := -std=gnu17 $(WARN) -fPIC -pthread -Iext/include -Iext -MMD -MP
-RPATH    := -Wl,-rpath,'$$ORIGIN/../lib'
+BUILD   ?= build
+PREFIX  ?= /usr/local
+CC      := gcc
+CXX     := g++
+CFLAGS  ?= -O2 -g
+WARN    := -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+STRICT  := -Werror=int-conversion -Werror=incompatible-pointer-types
+KOLO_C  := -std=gnu17 $(WARN) $(STRICT) -fPIC -pthread -Iext/include -Iext
+VERSION := $(shell sed -n 's/.define KOLO_VERSION "\(.*\)"/\1/p' ext/include/kolo.h)
 
-# Which sources make which part. The layout is the architecture: see CONTRIBUTING.md.
-LIB_SRC      := $(wildcard ext/core/*.c ext/layers/*.c ext/data/*.c ext/strategy/*.c ext/show/*.c) \
-                $(wildcard ext/backend/*.c ext/backend/reference/*.c) $(filter-out ext/comm/mpi.c ext/comm/nccl.c,$(wildcard ext/comm/*.c))
-ONEDNN_SRC   := $(wildcard ext/backend/onednn/*.c)
-MPI_SRC      := $(wildcard ext/comm/mpi.c)
-LAUNCH_SRC   := $(wildcard ext/launch/*.c)
-PROGRAM_SRC  := $(wildcard source_code/*/*.c)
-TEST_SRC     := $(wildcard tests/ext/*_test.c tests/ext/*/*_test.c tests/ext/*/*/*_test.c)
+ifneq ($(words $(abspath $(BUILD))),1)
+$(error Kolo cannot be built under a folder with a space in its name, got '$(abspath $(BUILD))': move it to another)
+endif
+ifeq ($(MAKELEVEL),0)
+MAKEFLAGS += -j$(shell nproc) --no-print-directory
+endif
+Q   := $(if $(filter 1,$(V)),,@)
+say  = @mkdir -p $(@D)$(if $(Q), && printf '  %-4s %s\n' $(1) $@)
+.DEFAULT_GOAL := build
+.DELETE_ON_ERROR:
 
-object = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(1)))
-PROGRAMS := $(addprefix $(BUILD)/bin/,$(notdir $(basename $(PROGRAM_SRC))))
-TESTS    := $(patsubst %.c,$(BUILD)/%,$(TEST_SRC))
-LIBKOLO  := $(BUILD)/lib/libkolo.so
+# ---- Which sources make which part. The layout is the architecture: see CONTRIBUTING.md. ----
+LIB_SRC     := $(wildcard ext/core/*.c ext/layers/*.c ext/data/*.c ext/strategy/*.c ext/show/*.c) \
+               $(wildcard ext/backend/*.c ext/backend/reference/*.c) \
+               $(filter-out ext/comm/mpi.c ext/comm/nccl.c,$(wildcard ext/comm/*.c))
+ONEDNN_SRC  := $(wildcard ext/backend/onednn/*.c)
+MPI_SRC     := $(wildcard ext/comm/mpi.c)
+LAUNCH_SRC  := $(wildcard ext/launch/*.c)
+PROGRAM_SRC := $(wildcard source_code/*/*.c)
+TEST_SRC    := $(sort $(shell find tests/ext -name '*_test.c'))
 
-.PHONY: build
-build: $(LIBKOLO) $(BUILD)/lib/libkolo_onednn.so $(BUILD)/lib/libkolo_mpi.so $(BUILD)/bin/kolorun $(PROGRAMS)
+object   = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(1)))
+LIBKOLO := $(BUILD)/lib/libkolo.so
+BUILT   := $(LIBKOLO) $(if $(ONEDNN_SRC),$(BUILD)/lib/libkolo_onednn.so) $(if $(MPI_SRC),$(BUILD)/lib/libkolo_mpi.so) \
+           $(if $(LAUNCH_SRC),$(BUILD)/bin/kolorun) $(addprefix $(BUILD)/bin/,$(notdir $(basename $(PROGRAM_SRC))))
+OBJECTS := $(call object,$(LIB_SRC) $(ONEDNN_SRC) $(MPI_SRC) $(LAUNCH_SRC))
+TESTS   := $(patsubst %.c,$(BUILD)/%,$(TEST_SRC))
+SPEC    := $(BUILD)/share/jupyter/kernels/kolo/kernel.json
 
-$(BUILD)/obj/%.o: %.c
-	@mkdir -p $(@D)
-	$(CC) $(KOLO_C) $(CFLAGS) $(EXTRA) -c $< -o $@
+# ---- Building. BUILD is laid out as an installed prefix is: bin, include, lib, share. ----
+build: $(BUILT) $(BUILD)/include $(BUILD)/lib/pkgconfig/kolo.pc $(SPEC) $(BUILD)/compile_commands.json  ## libkolo, kolorun, the kernel, the lessons' programs (V=1 shows commands)
+
+# Compiling also notes its command, for clangd and clang-tidy.
+quote = $(subst ','\'',$(subst ",\",$(subst \,\\,$(1))))
+note  = @printf '%s\n' '{"directory": "$(CURDIR)", "file": "$<", "command": "$(call quote,$(1))"}' >$@.json
+COMPILE_C = $(CC) $(KOLO_C) $(CFLAGS) $(EXTRA) -MMD -MP -c $< -o $@
+
+$(BUILD)/obj/%.o: %.c $(BUILD)/flags
+	$(call say,CC)
+	$(Q)$(COMPILE_C)
+	$(call note,$(COMPILE_C))
 $(call object,$(MPI_SRC)): EXTRA = $(patsubst -I%,-isystem %,$(shell pkg-config --cflags ompi-c))
 
 $(LIBKOLO): $(call object,$(LIB_SRC))
-	@mkdir -p $(@D)
-	$(CC) -shared -o $@ $^ -Wl,-soname,libkolo.so -pthread -ldl -lm -lz -ljansson
+	$(call say,LINK)
+	$(Q)$(CC) $(CFLAGS) -shared -o $@ $^ -Wl,-soname,libkolo.so -Wl,-rpath,'$$ORIGIN' -pthread -ldl -lm -lz -ljansson
 $(BUILD)/lib/libkolo_onednn.so: $(call object,$(ONEDNN_SRC)) $(LIBKOLO)
-	$(CC) -shared -o $@ $(call object,$(ONEDNN_SRC)) -L$(BUILD)/lib -lkolo -Wl,-rpath,'$$ORIGIN' -ldnnl -fopenmp -lm
+	$(call say,LINK)
+	$(Q)$(CC) $(CFLAGS) -shared -o $@ $(filter %.o,$^) -L$(@D) -lkolo -Wl,-rpath,'$$ORIGIN' -ldnnl -fopenmp -lm
 $(BUILD)/lib/libkolo_mpi.so: $(call object,$(MPI_SRC)) $(LIBKOLO)
-	$(CC) -shared -o $@ $(call object,$(MPI_SRC)) -L$(BUILD)/lib -lkolo -Wl,-rpath,'$$ORIGIN' -lmpi
+	$(call say,LINK)
+	$(Q)$(CC) $(CFLAGS) -shared -o $@ $(filter %.o,$^) -L$(@D) -lkolo -Wl,-rpath,'$$ORIGIN' -lmpi
 $(BUILD)/bin/kolorun: $(call object,$(LAUNCH_SRC))
-	@mkdir -p $(@D)
-	$(CC) -o $@ $^ -pthread
-$(PROGRAMS): $(BUILD)/bin/%: $(LIBKOLO)
-	@mkdir -p $(@D)
-	$(CC) -std=gnu17 $(WARN) -Iext/include $(CFLAGS) $(filter %/$*.c,$(PROGRAM_SRC)) -o $@ -L$(BUILD)/lib -lkolo -lm $(RPATH)
-$(foreach p,$(PROGRAM_SRC),$(eval $(BUILD)/bin/$(notdir $(basename $(p))): $(p)))
+	$(call say,LINK)
+	$(Q)$(CC) $(CFLAGS) -o $@ $^ -pthread
 
-$(TESTS): $(BUILD)/tests/%: tests/%.c $(LIBKOLO)
-	@mkdir -p $(@D)
-	$(CC) $(KOLO_C) $(CFLAGS) -Itests $< -o $@ -L$(BUILD)/lib -lkolo -lcmocka -lm -Wl,-rpath,$(abspath $(BUILD)/lib)
+# A program of a lesson is built from its own folder's source alone, as a reader's would be.
+define program
+$(BUILD)/bin/$(notdir $(basename $(1))): $(1) $(LIBKOLO) $(BUILD)/flags
+	$$(call say,CC)
+	$$(Q)$$(CC) -std=gnu17 $$(WARN) $$(STRICT) $$(CFLAGS) -Iext/include -MMD -MP -MF $(BUILD)/obj/$$(@F).d $$< -o $$@ \
+	    -L$(BUILD)/lib -lkolo -lm -Wl,-rpath,'$$$$ORIGIN/../lib'
+endef
+$(foreach source,$(PROGRAM_SRC),$(eval $(call program,$(source))))
 
+$(BUILD)/include:
+	$(Q)mkdir -p $(@D) && ln -sfn $(abspath ext/include) $@
+$(BUILD)/lib/pkgconfig/kolo.pc: ext/kolo.pc.in $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(Q)sed 's|@PREFIX@|$(abspath $(BUILD))|; s|@VERSION@|$(VERSION)|' $< >$@
+$(SPEC): kernel/kernelspec/kernel.json $(BUILD)/flags
+	$(Q)dockerfiles/setup.sh kernelspec $(abspath $(BUILD))/bin $(BUILD)/share/jupyter/kernels
+$(BUILD)/compile_commands.json: $(OBJECTS)
+	$(Q){ echo '['; cat $(addsuffix .json,$^) | sed '$$!s/$$/,/'; echo ']'; } >$@
+
+# What a change of rebuilds everything. Its rule is also where a machine that cannot build is told so.
+$(BUILD)/flags: FORCE
+	$(Q)BUILD=$(BUILD) dockerfiles/setup.sh check
+	@mkdir -p $(BUILD)/obj
+	@echo '$(CC) $(CXX) $(KOLO_C) $(CFLAGS) $(VERSION) $(CURDIR)' | cmp -s - $@ || echo '$(CC) $(CXX) $(KOLO_C) $(CFLAGS) $(VERSION) $(CURDIR)' >$@
+FORCE:
+
+# ---- Using it. ----
+setup:  ## install Debian's packages and .venv, and build; needs no network the second time
+	$(Q)dockerfiles/setup.sh packages
+	$(Q)$(MAKE) build
+	$(Q)dockerfiles/setup.sh venv
+	$(Q)dockerfiles/setup.sh kernelspec $(abspath $(BUILD))/bin .venv/share/jupyter/kernels
+
+lab: setup  ## setup, then JupyterLab at Start_Here.ipynb (PORT=8888, NO_BROWSER=1)
+	@PORT=$(PORT) NO_BROWSER=$(NO_BROWSER) dockerfiles/lab.sh
+
+install: build  ## put kolo into PREFIX=/usr/local: bin, lib, include, pkg-config, kernelspec (DESTDIR)
+	$(Q)install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin include lib/pkgconfig)
+	$(Q)install -m 755 $(wildcard $(BUILD)/bin/kolo*) $(DESTDIR)$(PREFIX)/bin
+	$(Q)install -m 644 $(wildcard ext/include/*.h) $(DESTDIR)$(PREFIX)/include
+	$(Q)install -m 644 $(wildcard $(BUILD)/lib/*.so) $(DESTDIR)$(PREFIX)/lib
+	$(Q)sed 's|@PREFIX@|$(abspath $(PREFIX))|; s|@VERSION@|$(VERSION)|' ext/kolo.pc.in \
+	    >$(DESTDIR)$(PREFIX)/lib/pkgconfig/kolo.pc
+	$(Q)dockerfiles/setup.sh kernelspec $(abspath $(PREFIX))/bin $(DESTDIR)$(PREFIX)/share/jupyter/kernels
+
+# ---- Testing and tending. ----
+$(TESTS): $(BUILD)/%: %.c $(LIBKOLO)
+	$(call say,CC)
+	$(Q)$(CC) $(KOLO_C) $(CFLAGS) -Itests -MMD -MP $< $(filter %.o,$^) -o $@ \
+	    -L$(BUILD)/lib -lkolo -lcmocka -lm -Wl,-rpath,$(abspath $(BUILD)/lib)
+# Tests of kolorun's parts are linked with them; main stays out.
+$(filter $(BUILD)/tests/ext/launch/%,$(TESTS)): $(call object,$(filter-out %/main.c %/kolorun.c,$(LAUNCH_SRC)))
+
+# A test that does not compile is a failed test: -k, and the runner finds its program missing.
+test: setup  ## set up, then every test, or those under SUITE=ext/comm
+	-$(Q)$(MAKE) -k tests
+	@KOLO_BUILD=$(abspath $(BUILD)) .venv/bin/python tests/run $(SUITE)
+tests: $(TESTS) $(BUILT)
+
+asan tsan: build-flags = -O1 -g -fno-omit-frame-pointer
+asan: sanitizers = address,undefined -fno-sanitize-recover=undefined
+tsan: sanitizers = thread
+asan:  ## the C tests under gcc's address and undefined-behaviour sanitizers
+tsan:  ## the C tests under gcc's thread sanitizer
+asan tsan:
+	$(Q)$(MAKE) -k BUILD=$(BUILD)-$@ CFLAGS='$(build-flags) -fsanitize=$(sanitizers)' tests
+	@KOLO_BUILD=$(abspath $(BUILD)-$@) /usr/bin/python3 tests/run --only-c $(SUITE)
+
+SOURCES = $(shell find ext kernel source_code tests -name '*.[ch]' -o -name '*.cpp')
+format:  ## lay out every source as .clang-format says
+	$(Q)clang-format-19 -i $(SOURCES)
+lint: build  ## clang-format and clang-tidy, without changing anything
+	$(Q)clang-format-19 --dry-run -Werror $(SOURCES)
+	$(Q)sed -n 's/.*"file": "\([^"]*\)".*/\1/p' $(BUILD)/compile_commands.json | \
+	    xargs -P $$(nproc) -n 4 clang-tidy-19 -p $(BUILD) --quiet --warnings-as-errors='*'
+
+clean:  ## remove what was built (.venv stays)
+	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan
+help:  ## this list
+	@sed -n 's/^\([a-z-]*\):[^#]*## *\(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-8s %s\n", $$1, $$2 }'
+
+.PHONY: build setup lab install test tests asan tsan format lint clean help FORCE
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -1,0 +1,119 @@
+#!/bin/bash
+# What `make` needs around the build. Every failure is one sentence that says what to do.
+#   setup.sh check    the packages that a build needs are here, and BUILD can be written
+#   setup.sh packages install whatever packages.txt lists and is missing
+#   setup.sh venv     make .venv from requirements.txt, unless the one there was made from it
+#   setup.sh kernelspec BIN FOLDER   write FOLDER/kolo, the kernelspec of BIN/kolo-kernel
+set -euo pipefail
+cd "$(dirname "$0")/.."
+lists=dockerfiles
+
+fail() { echo "kolo: $*" >&2; exit 1; }
+
+# The packages of packages.txt, or only those under the heading "# $1".
+listed() {
+    awk -v part="# ${1:-}" '/^#/ { inside = (part == "# " || $0 == part) } !/^#/ && NF && inside { print $1 }' \
+        "$lists/packages.txt"
+}
+
+# Those of the given packages that dpkg does not know as installed.
+missing() {
+    comm -23 <(printf '%s\n' "$@" | sort -u) \
+        <(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "$@" 2>/dev/null | sed -n 's/^installed //p' | sort -u)
+}
+
+check() {
+    local absent folder=${BUILD:-build}
+    while [[ ! -e $folder ]]; do folder=$(dirname "$folder"); done
+    [[ -w $folder ]] ||
+        fail "$(realpath "$folder") cannot be written by $(id -un): copy Kolo to a folder of your own and run make there."
+    command -v dpkg-query >/dev/null || return 0   # not a Debian: the compiler will say what it misses
+    mapfile -t absent < <(missing $(listed 'to build'))
+    ((${#absent[@]} == 0)) || fail "the build needs ${absent[*]}: run 'make setup', which installs what is missing."
+}
+
+packages() {
+    command -v dpkg-query >/dev/null ||
+        fail "setup knows Debian's packages only: install what $lists/packages.txt lists, then run 'make build'."
+    local absent sudo=()
+    mapfile -t absent < <(missing $(listed))
+    ((${#absent[@]})) || return 0
+    if ((EUID)); then
+        sudo=(sudo)
+        { command -v sudo >/dev/null && { sudo -n true 2>/dev/null || [[ -t 0 ]]; }; } || fail \
+            "packages are missing and $(id -un) may not install them: have root run" \
+            "'apt-get install --no-install-recommends ${absent[*]}', then run this again."
+    fi
+    echo "Installing ${#absent[@]} Debian packages; the first time this takes some minutes."
+    install_packages "${absent[@]}"
+}
+
+install_packages() {
+    local log reason apt=("${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=120)
+    log=$(mktemp)
+    if ! { "${apt[@]}" update && "${apt[@]}" install -y --no-install-recommends "$@"; } >"$log" 2>&1 </dev/null; then
+        reason=$(sed -n 's/^E: //p' "$log" | head -n 1)
+        rm "$log"
+        fail "apt-get could not install the packages ($reason):" \
+            "check the network and the sources that apt reads, then run this again."
+    fi
+    rm "$log"
+}
+
+# .venv/made-from is written last: an environment without it is half made.
+venv() {
+    local wanted
+    wanted=$(cat $lists/requirements.txt; echo "# in $PWD")
+    if [[ $(cat .venv/made-from 2>/dev/null) != "$wanted" ]]; then
+        [[ -x /usr/bin/python3 ]] || fail "/usr/bin/python3 is missing: install Debian's python3-venv."
+        [[ -w . ]] || fail "$PWD cannot be written by $(id -un): copy Kolo to a folder of your own and run make there."
+        echo "Making .venv with JupyterLab; the first time this takes a minute."
+        make_venv
+        echo "$wanted" >.venv/made-from
+    fi
+    cmp -s $lists/jupyterlab.json .venv/share/jupyter/lab/settings/overrides.json ||
+        install -D -m 644 $lists/jupyterlab.json .venv/share/jupyter/lab/settings/overrides.json
+}
+
+# The old environment, if any, comes back when the new one cannot be made.
+make_venv() {
+    local log reason
+    log=$(mktemp)
+    rm -rf .venv.old
+    [[ ! -e .venv ]] || mv .venv .venv.old
+    trap 'put_back "$log"' EXIT
+    trap 'exit 130' INT TERM HUP
+    if ! { /usr/bin/python3 -m venv .venv && .venv/bin/pip install --no-input -r $lists/requirements.txt; } \
+        >"$log" 2>&1 </dev/null; then
+        reason=$(grep -E -o '(ERROR|Error): .*' "$log" | head -n 1)
+        fail "pip could not fill .venv (${reason:-$(tail -n 1 "$log")}):" \
+            "check the network, the disk and pip's settings, then run this again."
+    fi
+    trap - EXIT INT TERM HUP
+    rm -rf .venv.old "$log"
+}
+
+put_back() {
+    rm -rf .venv "$1"
+    [[ ! -e .venv.old ]] || mv .venv.old .venv
+}
+
+kernelspec() {
+    local made
+    made=$(/usr/bin/python3 - "$1/kolo-kernel" kernel/kernelspec/kernel.json <<'PYTHON'
+import json, sys
+spec = json.load(open(sys.argv[2]))
+spec["argv"][0] = sys.argv[1]
+print(json.dumps(spec, indent=1))
+PYTHON
+    )
+    mkdir -p "$2/kolo"
+    cp kernel/kernelspec/* "$2/kolo/"
+    echo "$made" >"$2/kolo/kernel.json"
+}
+
+command=${1:-}
+case $command in
+check | packages | venv | kernelspec) shift; "$command" "$@" ;;
+*) fail "setup.sh takes check, packages, venv or kernelspec" ;;
+esac
