@@ -22,6 +22,7 @@ struct kolo_model {
     uint64_t seed;
     double learning_rate;
     bool stop_training;     /* kolo_stop_training() */
+    kolo_status callback_status; /* of our own callbacks' hooks, in the fit that runs */
     bool average_metrics;   /* kolo_metric_average() is among the callbacks of the fit that runs */
     kolo_trainer *trainer;  /* replicas and the optimizer's state, from the first fit on */
     kolo_epoch *epochs;     /* of the last fit */

@@ -118,11 +118,11 @@ static kolo_status exchange_slices(exchange *x)
                                      receive_offsets);
 }
 
-static int take_with_sibling(kolo_node *stack, int depth, int64_t slice, int64_t leaves)
+static int add_top_siblings(kolo_node *stack, int depth, int64_t slice, int64_t leaves)
 {
     while (depth >= 2 && kolo_node_siblings(&stack[depth - 2], &stack[depth - 1])) {
         kolo_node *left = &stack[depth - 2], *right = &stack[depth - 1];
-        kolo_host_add(left->gradient, right->gradient, slice);
+        if (slice > 0) kolo_host_add(left->gradient, right->gradient, slice);
         kolo_totals_add(&left->totals, &right->totals);
         left->level++;
         left->index /= 2;
@@ -132,23 +132,31 @@ static int take_with_sibling(kolo_node *stack, int depth, int64_t slice, int64_t
     return depth;
 }
 
-/* The nodes come in the order of their leaves, so siblings meet at the top of a stack. */
-static kolo_status add_slices(exchange *x)
+/* The nodes come in the order of their leaves, so siblings meet at the top of a stack. slice: elements of each node's
+ * gradient. */
+static kolo_status add_nodes(const kolo_node *nodes, int count, int64_t slice, int64_t leaves, kolo_node *root)
 {
     kolo_node stack[2 * KOLO_FOLD_MOST];
     int depth = 0;
-    int64_t slice = slice_count(x, x->ranks->rank);
-    for (int n = 0; n < x->all_count; n++) {
-        kolo_node node = kolo_node_promote(x->all[n], x->leaves);
-        node.gradient = x->receive + n * slice;
-        stack[depth++] = node;
-        depth = take_with_sibling(stack, depth, slice, x->leaves);
+    for (int n = 0; n < count; n++) {
         if (depth == 2 * KOLO_FOLD_MOST) return kolo_fail(KOLO_INTERNAL, "more than %d unfinished sums", depth);
+        stack[depth++] = kolo_node_promote(nodes[n], leaves);
+        depth = add_top_siblings(stack, depth, slice, leaves);
     }
     if (depth != 1) return kolo_fail(KOLO_INTERNAL, "a batch's sum left %d nodes, wanted 1", depth);
-    x->trainer->sum_totals = stack[0].totals;
+    *root = stack[0];
+    return KOLO_OK;
+}
+
+static kolo_status add_slices(exchange *x)
+{
+    int64_t slice = slice_count(x, x->ranks->rank);
+    for (int n = 0; n < x->all_count; n++) x->all[n].gradient = x->receive + n * slice;
+    kolo_node root;
+    KOLO_TRY(add_nodes(x->all, x->all_count, slice, x->leaves, &root));
+    x->trainer->sum_totals = root.totals;
     x->trainer->sum_totals.stops = x->all_stops;
-    memmove(x->receive, stack[0].gradient, (size_t)slice * sizeof(float));
+    memmove(x->receive, root.gradient, (size_t)slice * sizeof(float));
     return KOLO_OK;
 }
 
@@ -174,6 +182,35 @@ static kolo_status sum_over_ranks(exchange *x)
 done:
     close_exchange(x);
     return status;
+}
+
+/* ---------------------------------------------------------------- totals alone */
+
+static kolo_status total_over_ranks(kolo_comm *ranks, const kolo_node *mine, int mine_count, int64_t leaves,
+                                    kolo_node *root)
+{
+    exchange x = {.ranks = ranks, .mine_offer = {mine_count, 0}};
+    memcpy(x.mine, mine, (size_t)mine_count * sizeof *mine);
+    kolo_status status;
+    KOLO_GO(done, open_exchange(&x));
+    KOLO_GO(done, gather_nodes(&x));
+    KOLO_GO(done, add_nodes(x.all, x.all_count, 0, leaves, root));
+done:
+    x.mine_offer.nodes = 0;
+    close_exchange(&x);
+    return status;
+}
+
+kolo_status kolo_tree_totals(kolo_comm *ranks, kolo_fold *fold, int64_t leaves, kolo_totals *totals)
+{
+    kolo_node nodes[KOLO_FOLD_MOST], root;
+    int count = kolo_fold_take(fold, nodes);
+    if (ranks->size == 1)
+        KOLO_TRY(add_nodes(nodes, count, 0, leaves, &root));
+    else
+        KOLO_TRY(total_over_ranks(ranks, nodes, count, leaves, &root));
+    *totals = root.totals;
+    return KOLO_OK;
 }
 
 /* ---------------------------------------------------------------- within the process */

@@ -8,4 +8,7 @@
  * together, after kolo_replica_compute. */
 kolo_status kolo_tree_sum(kolo_replica *replica);
 
+/* The same for totals alone: what is left in each rank's fold, summed for all of them. */
+kolo_status kolo_tree_totals(kolo_comm *ranks, kolo_fold *fold, int64_t leaves, kolo_totals *totals);
+
 #endif

@@ -1,0 +1,72 @@
+/* kolo_compile: how a model will be trained, checked and written down. */
+#include "core/loss.h"
+#include "core/model.h"
+#include "core/optimizer.h"
+#include "core/random.h"
+#include "core/trainer.h"
+
+static kolo_status check_outputs(const kolo_model *model, kolo_loss loss)
+{
+    const kolo_layer_node *last = &model->layers[model->layer_count - 1];
+    if (!loss || last->out.rank == 1) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID, "loss %s: wanted a last layer of shape {classes}, got %s with %s", loss->name,
+                     kolo_layer_text(last), kolo_shape_text(last->out));
+}
+
+static kolo_status check_precision(kolo_precision precision)
+{
+    if (precision == 0 || precision == KOLO_FLOAT32 || precision == KOLO_MIXED_BF16) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID, "precision: wanted KOLO_FLOAT32 or KOLO_MIXED_BF16, got %d", (int)precision);
+}
+
+/* Everything that can be wrong is found before anything is changed. */
+static kolo_status check(const kolo_compile_args *args, const kolo_backend **backend)
+{
+    const kolo_optimizer_kind *optimizer = args->optimizer.kind;
+    if (optimizer) KOLO_TRY(optimizer->check(&args->optimizer));
+    KOLO_TRY(check_outputs(args->model, args->loss));
+    KOLO_TRY(check_precision(args->precision));
+    const kolo_strategy *strategy = &args->strategy;
+    const kolo_strategy_kind *kind = strategy->kind ? strategy->kind : &kolo_one_device_kind;
+    int replicas;
+    KOLO_TRY(kind->replicas(strategy, &replicas));
+    return kolo_backend_find(args->backend, args->precision ? args->precision : KOLO_FLOAT32, backend);
+}
+
+static kolo_status compile(const kolo_compile_args *args)
+{
+    kolo_model *model = args->model;
+    KOLO_TRY(kolo_model_check(model));
+    const kolo_backend *backend;
+    KOLO_TRY(check(args, &backend));
+    kolo_trainer_close(&model->trainer);
+    model->settings = *args;
+    if (!args->precision) model->settings.precision = KOLO_FLOAT32;
+    model->backend = backend;
+    model->seed = args->seed ? args->seed : kolo_random_seed();
+    if (args->optimizer.kind) model->learning_rate = args->optimizer.kind->learning_rate(&args->optimizer);
+    if (!model->drawn) kolo_model_draw_weights(model);
+    model->compiled = true;
+    return KOLO_OK;
+}
+
+kolo_status kolo_compile_at(const kolo_compile_args *args, kolo_here here)
+{
+    kolo_scope scope = kolo_enter("kolo_compile", here);
+    return kolo_leave(scope, compile(args));
+}
+
+void kolo_set_learning_rate(kolo_model *model, double learning_rate)
+{
+    if (model && learning_rate >= 0) model->learning_rate = learning_rate;
+}
+
+double kolo_get_learning_rate(const kolo_model *model)
+{
+    return model ? model->learning_rate : 0;
+}
+
+void kolo_stop_training(kolo_model *model)
+{
+    if (model) model->stop_training = true;
+}

@@ -1,0 +1,228 @@
+/* kolo_fit: epochs, steps, validation, callbacks, history. The step itself is the strategy's. */
+#include "core/fit.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/loss.h"
+#include "core/random.h"
+#include "core/runtime.h"
+#include "data/data.h"
+
+/* ---------------------------------------------------------------- what is told */
+
+/* Training's totals as this rank reports them: its own samples' unless kolo_metric_average() is there. */
+static const kolo_totals *reported(const kolo_fit_state *state)
+{
+    return state->model->average_metrics || state->ranks->size == 1 ? &state->epoch_all : &state->epoch_own;
+}
+
+/* Metrics and then the loss, as Keras orders them. */
+static int measure(const kolo_fit_state *state, const kolo_totals *totals, bool validation, kolo_measure *measures)
+{
+    int count = 0;
+    const kolo_metric *metrics = state->model->settings.metrics;
+    for (int i = 0; i < KOLO_METRICS_MAX && metrics[i]; i++) {
+        const char *name = validation ? kolo_text("val_%s", metrics[i]->name) : metrics[i]->name;
+        measures[count++] = (kolo_measure){name, kolo_totals_metric(state->model, totals, metrics[i])};
+    }
+    measures[count++] = (kolo_measure){validation ? "val_loss" : "loss", kolo_totals_loss(totals)};
+    return count;
+}
+
+static int measure_all(const kolo_fit_state *state, bool validated, kolo_measure *measures)
+{
+    int count = measure(state, reported(state), false, measures);
+    return validated ? count + measure(state, &state->validation, true, measures + count) : count;
+}
+
+static kolo_logs make_logs(const kolo_fit_state *state, bool validated)
+{
+    kolo_logs logs = {0};
+    kolo_measure measures[2 * (KOLO_METRICS_MAX + 1)];
+    int count = measure_all(state, validated, measures);
+    for (int i = 0; i < count; i++) kolo_logs_put(&logs, measures[i].name, measures[i].value);
+    kolo_logs_put(&logs, "seconds", state->current.seconds);
+    kolo_logs_put(&logs, "images", (double)state->current.images);
+    kolo_logs_put(&logs, "images_per_second", state->current.images_per_second);
+    kolo_logs_put(&logs, "learning_rate", state->model->learning_rate);
+    kolo_logs_put(&logs, "steps", state->current.steps);
+    return logs;
+}
+
+/* ---------------------------------------------------------------- callbacks */
+
+typedef enum hook { TRAIN_BEGIN, TRAIN_END, EPOCH_BEGIN, EPOCH_END, BATCH_BEGIN, BATCH_END, TEST_BEGIN, TEST_END } hook;
+
+static void call_hook(kolo_callback *callback, hook which, int number, const kolo_logs *logs)
+{
+    switch (which) {
+    case TRAIN_BEGIN: if (callback->on_train_begin) callback->on_train_begin(callback, logs); break;
+    case TRAIN_END: if (callback->on_train_end) callback->on_train_end(callback, logs); break;
+    case EPOCH_BEGIN: if (callback->on_epoch_begin) callback->on_epoch_begin(callback, number, logs); break;
+    case EPOCH_END: if (callback->on_epoch_end) callback->on_epoch_end(callback, number, logs); break;
+    case BATCH_BEGIN: if (callback->on_train_batch_begin) callback->on_train_batch_begin(callback, number, logs); break;
+    case BATCH_END: if (callback->on_train_batch_end) callback->on_train_batch_end(callback, number, logs); break;
+    case TEST_BEGIN: if (callback->on_test_begin) callback->on_test_begin(callback, logs); break;
+    case TEST_END: if (callback->on_test_end) callback->on_test_end(callback, logs); break;
+    }
+}
+
+static kolo_status call_hooks(kolo_fit_state *state, hook which, int number, bool validated)
+{
+    if (state->callback_count == 0) return KOLO_OK;
+    kolo_logs logs = make_logs(state, validated);
+    for (int i = 0; i < state->callback_count; i++) {
+        call_hook(&state->callbacks[i], which, number, &logs);
+        KOLO_TRY(state->model->callback_status);
+    }
+    return KOLO_OK;
+}
+
+/* ---------------------------------------------------------------- an epoch */
+
+static kolo_status run_step(kolo_fit_state *state, int step)
+{
+    const kolo_fit_args *args = state->args;
+    int64_t first = step * state->batch, left = args->data->samples - first;
+    kolo_batch batch = {.order = args->no_shuffle ? NULL : state->order + first, .first = first, .leaf = state->leaf,
+                        .samples = left < state->batch ? left : state->batch,
+                        .step = (uint64_t)state->trainer->replicas[0].updates};
+    KOLO_TRY(call_hooks(state, BATCH_BEGIN, step, false));
+    KOLO_TRY(kolo_trainer_step(state->trainer, &batch));
+    const kolo_totals *all = &state->trainer->replicas[0].totals;
+    kolo_totals_add(&state->epoch_all, all);
+    kolo_totals_add(&state->epoch_own, &state->trainer->own);
+    state->current.images = (int64_t)state->epoch_all.samples;
+    state->current.steps = step + 1;
+    KOLO_TRY(call_hooks(state, BATCH_END, step, false));
+    state->stopped = all->stops > 0 || (state->ranks->size == 1 && state->model->stop_training);
+    kolo_measure measures[KOLO_METRICS_MAX + 1];
+    int count = measure(state, reported(state), false, measures);
+    kolo_progress_step(&state->progress, step + 1, measures, count);
+    return KOLO_OK;
+}
+
+static kolo_status run_steps(kolo_fit_state *state)
+{
+    double started = kolo_now();
+    for (int step = 0; step < state->steps && !state->stopped; step++) KOLO_TRY(run_step(state, step));
+    state->current.seconds = kolo_now() - started;
+    state->current.images_per_second = (double)state->current.images / state->current.seconds;
+    return KOLO_OK;
+}
+
+static kolo_status validate(kolo_fit_state *state)
+{
+    if (!state->args->validation_data) return KOLO_OK;
+    KOLO_TRY(call_hooks(state, TEST_BEGIN, 0, false));
+    kolo_trainer_fetch(state->trainer);
+    KOLO_TRY(kolo_score(state->model, state->args->validation_data, state->ranks, &state->scores, &state->validation));
+    return call_hooks(state, TEST_END, 0, true);
+}
+
+/* Fills in what the history keeps of the epoch. */
+static void record(kolo_fit_state *state)
+{
+    const kolo_model *model = state->model;
+    bool validated = state->args->validation_data != NULL;
+    kolo_epoch *epoch = &state->current;
+    epoch->loss = kolo_totals_loss(reported(state));
+    epoch->accuracy = kolo_totals_metric(model, reported(state), KOLO_ACCURACY);
+    epoch->val_loss = validated ? kolo_totals_loss(&state->validation) : NAN;
+    epoch->val_accuracy = validated ? kolo_totals_metric(model, &state->validation, KOLO_ACCURACY) : NAN;
+    epoch->learning_rate = model->learning_rate;
+}
+
+static kolo_status run_epoch(kolo_fit_state *state, int number)
+{
+    kolo_model *model = state->model;
+    state->current = (kolo_epoch){0};
+    state->epoch_all = state->epoch_own = (kolo_totals){0};
+    /* the weights' own step numbers the epoch, so that a second fit goes on with new orders */
+    uint64_t name = (uint64_t)state->trainer->replicas[0].updates;
+    if (!state->args->no_shuffle)
+        kolo_random_permutation(state->seed, name, state->args->data->samples, state->order);
+    kolo_progress_epoch(&state->progress, number);
+    KOLO_TRY(call_hooks(state, EPOCH_BEGIN, number, false));
+    KOLO_TRY(run_steps(state));
+    if (state->stopped && state->current.steps < state->steps) return KOLO_OK;
+    KOLO_TRY(validate(state));
+    record(state);
+    kolo_measure measures[2 * (KOLO_METRICS_MAX + 1)];
+    int count = measure_all(state, state->args->validation_data != NULL, measures);
+    kolo_progress_end(&state->progress, state->current.steps, state->current.seconds, measures, count);
+    model->epochs[model->history.epochs++] = state->current;
+    return call_hooks(state, EPOCH_END, number, state->args->validation_data != NULL);
+}
+
+/* ---------------------------------------------------------------- the fit */
+
+static kolo_status open_fit(kolo_fit_state *state)
+{
+    kolo_model *model = state->model;
+    size_t bytes = (size_t)state->args->data->samples * sizeof *state->order;
+    state->order = malloc(bytes);
+    if (!state->order) return kolo_fail_memory(bytes, "the order of the samples");
+    kolo_epoch *epochs = realloc(model->epochs, (size_t)state->epochs * sizeof *epochs);
+    if (!epochs) return kolo_fail_memory((size_t)state->epochs * sizeof *epochs, "the history");
+    model->epochs = epochs;
+    KOLO_TRY(kolo_trainer_prepare(model, state->leaf));
+    state->trainer = model->trainer;
+    state->trainer->data = state->args->data;
+    state->trainer->seed = state->seed;
+    model->history = (kolo_history){.epoch = epochs, .ranks = kolo_size(), .devices = state->trainer->count};
+    model->stop_training = model->average_metrics = false;
+    model->callback_status = KOLO_OK;
+    return KOLO_OK;
+}
+
+static kolo_status run_epochs(kolo_fit_state *state)
+{
+    KOLO_TRY(call_hooks(state, TRAIN_BEGIN, 0, false));
+    KOLO_TRY(kolo_fit_compare_weights(state));
+    kolo_progress_begin(&state->progress, state->args->verbose, state->epochs, state->steps);
+    for (int epoch = 0; epoch < state->epochs && !state->stopped; epoch++) {
+        KOLO_TRY(run_epoch(state, epoch));
+        state->stopped = state->stopped || state->model->stop_training;
+    }
+    return KOLO_OK;
+}
+
+/* A stop that was obeyed is no failure: the history so far is the result. */
+static kolo_status end_fit(kolo_fit_state *state, kolo_status status)
+{
+    kolo_progress_break(&state->progress);
+    if (state->trainer) kolo_trainer_fetch(state->trainer);
+    if (status == KOLO_INTERRUPTED) {
+        kolo_failure_take();
+        state->stopped = true;
+        status = KOLO_OK;
+    }
+    if (status == KOLO_OK) {
+        state->model->history.stopped = state->stopped;
+        status = call_hooks(state, TRAIN_END, 0, false);
+    }
+    if (state->stopped) kolo_stop_clear();
+    kolo_engine_close(&state->scores);
+    free(state->order);
+    return status;
+}
+
+static kolo_status fit(kolo_fit_state *state)
+{
+    KOLO_TRY(kolo_fit_plan(state));
+    KOLO_TRY(kolo_fit_agree(state));
+    kolo_status status = open_fit(state);
+    if (status == KOLO_OK) status = run_epochs(state);
+    return end_fit(state, status);
+}
+
+const kolo_history *kolo_fit_at(const kolo_fit_args *args, kolo_here here)
+{
+    kolo_scope scope = kolo_enter("kolo_fit", here);
+    kolo_fit_state state = {.args = args};
+    kolo_status status = kolo_leave(scope, fit(&state));
+    return status == KOLO_OK ? &args->model->history : NULL;
+}

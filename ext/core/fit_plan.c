@@ -1,0 +1,163 @@
+/* Before the first step: arguments, sizes, and whether all ranks mean the same. See fit.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fit.h"
+#include "core/runtime.h"
+#include "data/data.h"
+
+#define LARGEST_LEAF         32 /* samples: past this oneDNN's kernels gain nothing, and caches overflow */
+#define DETERMINISTIC_LEAVES 16 /* that a batch is cut into at least, so that as many devices have work */
+
+/* ---------------------------------------------------------------- arguments */
+
+static kolo_status check_at_least(const char *option, int64_t value, int64_t least)
+{
+    if (value >= least) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID, "%s: wanted at least %lld, got %lld", option, (long long)least, (long long)value);
+}
+
+static kolo_status check_arguments(const kolo_fit_args *args)
+{
+    KOLO_TRY(kolo_model_check_compiled(args->model, "kolo_fit()"));
+    if (!args->model->settings.optimizer.kind)
+        return kolo_fail(KOLO_INVALID, "wanted kolo_compile() with an .optimizer, got a model without one");
+    if (args->model->weight_count == 0) return kolo_fail(KOLO_INVALID, "wanted a model with weights, got one without");
+    KOLO_TRY(kolo_check_data(args->model, args->data, true, "data"));
+    if (args->validation_data) KOLO_TRY(kolo_check_data(args->model, args->validation_data, true, ".validation_data"));
+    KOLO_TRY(check_at_least(".epochs", args->epochs, 0));
+    KOLO_TRY(check_at_least(".batch_size", args->batch_size, 0));
+    KOLO_TRY(check_at_least(".validation_batch_size", args->validation_batch_size, 0));
+    return check_at_least(".steps_per_epoch", args->steps_per_epoch, 0);
+}
+
+/* ---------------------------------------------------------------- sizes */
+
+static kolo_status plan_steps(kolo_fit_state *state)
+{
+    const kolo_fit_args *args = state->args;
+    int64_t samples = args->data->samples, full = samples / state->batch;
+    int64_t steps = args->drop_remainder ? full : (samples + state->batch - 1) / state->batch;
+    if (steps == 0)
+        return kolo_fail(KOLO_INVALID, ".batch_size: wanted at most %lld samples a step with .drop_remainder, since the "
+                         "data has no more, got %lld: no step would run", (long long)samples, (long long)state->batch);
+    if (args->steps_per_epoch > steps)
+        return kolo_fail(KOLO_INVALID, ".steps_per_epoch: wanted at most %lld, as many as %lld samples in steps of %lld "
+                         "give, got %d", (long long)steps, (long long)samples, (long long)state->batch,
+                         args->steps_per_epoch);
+    state->steps = args->steps_per_epoch ? args->steps_per_epoch : (int)steps;
+    return KOLO_OK;
+}
+
+static int64_t divided_up(int64_t value, int64_t by)
+{
+    return (value + by - 1) / by;
+}
+
+/* Deterministic: by the batch alone, so that the tree of sums is the same for any number of devices. Otherwise small
+ * enough that every thread of every device has a leaf. */
+static int choose_leaf(const kolo_fit_state *state, int replicas)
+{
+    int64_t samples = state->args->data->samples < state->batch ? state->args->data->samples : state->batch;
+    int64_t threads = kolo_threads() > replicas ? kolo_threads() : replicas;
+    bool deterministic = state->model->settings.deterministic;
+    int64_t leaf = divided_up(samples, deterministic ? DETERMINISTIC_LEAVES : threads * state->ranks->size);
+    return (int)(leaf < LARGEST_LEAF ? leaf : LARGEST_LEAF);
+}
+
+kolo_status kolo_fit_plan(kolo_fit_state *state)
+{
+    const kolo_fit_args *args = state->args;
+    KOLO_TRY(check_arguments(args));
+    state->model = args->model;
+    state->ranks = kolo_model_ranks(args->model);
+    state->epochs = args->epochs ? args->epochs : 1;
+    state->batch = (int64_t)(args->batch_size ? args->batch_size : 32) * state->ranks->size;
+    KOLO_TRY(plan_steps(state));
+    int replicas;
+    KOLO_TRY(kolo_model_replicas(args->model, &replicas));
+    state->leaf = choose_leaf(state, replicas);
+    state->seed = args->model->seed;
+    for (int i = 0; i < KOLO_CALLBACKS_MAX; i++) {
+        const kolo_callback *given = &args->callbacks[i];
+        static const kolo_callback nothing;
+        if (memcmp(given, &nothing, sizeof nothing) == 0) continue;
+        state->callbacks[state->callback_count] = *given;
+        state->callbacks[state->callback_count++].model = state->model;
+    }
+    return KOLO_OK;
+}
+
+/* ---------------------------------------------------------------- all ranks alike */
+
+/* What must be the same on every rank, or they would wait for each other in different places. */
+typedef struct terms {
+    int64_t samples, batch, epochs, steps, weights, replicas, validation, deterministic;
+} terms;
+
+static const char *const term_names[] = {"samples in its data", "samples a step", "epochs", "steps an epoch", "weights",
+                                         "replicas", "samples in its validation data", "deterministic mode"};
+
+static kolo_status compare_terms(const terms *all, int size)
+{
+    for (int rank = 1; rank < size; rank++) {
+        const int64_t *first = (const int64_t *)&all[0], *other = (const int64_t *)&all[rank];
+        for (size_t i = 0; i < sizeof(terms) / sizeof(int64_t); i++)
+            if (first[i] != other[i])
+                return kolo_fail(KOLO_INVALID, "wanted the same on all ranks, got %s: %lld on rank 0, %lld on rank %d",
+                                 term_names[i], (long long)first[i], (long long)other[i], rank);
+    }
+    return KOLO_OK;
+}
+
+static kolo_status agree_on_terms(kolo_fit_state *state, int replicas)
+{
+    const kolo_data *validation = state->args->validation_data;
+    terms mine = {state->args->data->samples, state->batch, state->epochs, state->steps, state->model->weight_count,
+                  replicas, validation ? validation->samples : 0, state->model->settings.deterministic};
+    terms *all = calloc((size_t)state->ranks->size, sizeof *all);
+    if (!all) return kolo_fail_memory((size_t)state->ranks->size * sizeof *all, "the ranks' settings");
+    kolo_status status = state->ranks->kind->allgather(state->ranks, &mine, sizeof mine, all);
+    if (status == KOLO_OK) status = compare_terms(all, state->ranks->size);
+    free(all);
+    return status;
+}
+
+kolo_status kolo_fit_agree(kolo_fit_state *state)
+{
+    kolo_comm *ranks = state->ranks;
+    if (ranks->size == 1) return KOLO_OK;
+    int replicas;
+    KOLO_TRY(kolo_model_replicas(state->model, &replicas));
+    KOLO_TRY(agree_on_terms(state, replicas));
+    KOLO_TRY(ranks->kind->broadcast(ranks, &state->seed, sizeof state->seed, 0));
+    return ranks->kind->broadcast(ranks, &state->leaf, sizeof state->leaf, 0);
+}
+
+/* FNV-1a over the bits. */
+static uint64_t hash_weights(const kolo_model *model)
+{
+    uint64_t hash = 0xCBF29CE484222325u;
+    for (int64_t i = 0; i < model->weight_count; i++) {
+        uint32_t bits;
+        memcpy(&bits, &model->weights[i], sizeof bits);
+        hash = (hash ^ bits) * 0x100000001B3u;
+    }
+    return hash;
+}
+
+kolo_status kolo_fit_compare_weights(kolo_fit_state *state)
+{
+    kolo_comm *ranks = state->ranks;
+    if (ranks->size == 1) return KOLO_OK;
+    uint64_t hash = hash_weights(state->model), *all = calloc((size_t)ranks->size, sizeof *all);
+    if (!all) return kolo_fail_memory((size_t)ranks->size * sizeof *all, "the ranks' weights");
+    kolo_status status = ranks->kind->allgather(ranks, &hash, sizeof hash, all);
+    int differs = 0;
+    for (int r = ranks->size - 1; status == KOLO_OK && r > 0; r--) differs = all[r] != all[0] ? r : differs;
+    free(all);
+    if (differs > 0)
+        kolo_warn("rank %d starts from other weights than rank 0, so they will learn apart: list "
+                  "kolo_broadcast_variables(0) among the .callbacks, or give all ranks one .seed", differs);
+    return status;
+}

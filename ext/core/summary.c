@@ -1,0 +1,69 @@
+/* kolo_summary: the table of layers that Keras prints. */
+#include <stdio.h>
+
+#include "core/model.h"
+
+#define NAME_WIDTH  34
+#define SHAPE_WIDTH 24
+#define COUNT_WIDTH 15
+
+static void rule(const char *left, const char *middle, const char *right, const char *dash)
+{
+    const int widths[] = {NAME_WIDTH, SHAPE_WIDTH, COUNT_WIDTH};
+    for (int column = 0; column < 3; column++) {
+        printf("%s", column == 0 ? left : middle);
+        for (int i = 0; i < widths[column]; i++) printf("%s", dash);
+    }
+    printf("%s\n", right);
+}
+
+static void row(const char *bar, const char *name, const char *shape, const char *count)
+{
+    printf("%s %-*s%s %-*s%s %*s %s\n", bar, NAME_WIDTH - 1, name, bar, SHAPE_WIDTH - 1, shape, bar, COUNT_WIDTH - 2,
+           count, bar);
+}
+
+/* 1199882 as "1,199,882". */
+static const char *with_commas(int64_t value)
+{
+    if (value < 1000) return kolo_text("%lld", (long long)value);
+    return kolo_text("%s,%03d", with_commas(value / 1000), (int)(value % 1000));
+}
+
+/* The shape with the batch in front, as Keras shows it. */
+static const char *batch_shape(kolo_shape shape)
+{
+    const char *text = "(None";
+    for (int axis = 0; axis < shape.rank; axis++) text = kolo_text("%s, %d", text, shape.dim[axis]);
+    return kolo_text("%s)", text);
+}
+
+static int64_t weights_of(const kolo_model *model, const kolo_layer_node *node)
+{
+    int64_t count = 0;
+    for (int i = 0; i < node->parameter_count; i++)
+        count += kolo_shape_count(model->parameters[node->parameters[i]].shape);
+    return count;
+}
+
+static kolo_status print_summary(const kolo_model *model)
+{
+    KOLO_TRY(kolo_model_check(model));
+    rule("┏", "┳", "┓", "━");
+    row("┃", "Layer (type)", "Output shape", "Params");
+    rule("┡", "╇", "┩", "━");
+    for (int i = 0; i < model->layer_count; i++) {
+        const kolo_layer_node *node = &model->layers[i];
+        row("│", kolo_text("%s (%s)", node->name, node->recipe.kind->name), batch_shape(node->out),
+            with_commas(weights_of(model, node)));
+    }
+    rule("└", "┴", "┘", "─");
+    printf(" Total params: %s (%.2f MB)\n", with_commas(model->weight_count), (double)model->weight_count * 4 / 1e6);
+    return KOLO_OK;
+}
+
+kolo_status kolo_summary_at(const kolo_model *model, kolo_here here)
+{
+    kolo_scope scope = kolo_enter("kolo_summary", here);
+    return kolo_leave(scope, print_summary(model));
+}
