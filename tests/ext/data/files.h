@@ -85,8 +85,9 @@ static inline void assert_failure(kolo_status code, const char *first, ...)
     va_list words;
     va_start(words, first);
     for (const char *word = first; word; word = va_arg(words, const char *)) {
-        if (!strstr(error.text, word)) print_error("\"%s\" lacks \"%s\"\n", error.text, word);
-        assert_non_null(strstr(error.text, word));
+        bool there = strstr(error.text, word);
+        if (!there) print_error("\"%.*s\" lacks \"%s\"\n", 1000, error.text, word);
+        assert_true(there);
     }
     va_end(words);
     kolo_clear_error();
