@@ -114,7 +114,7 @@ install: build  ## put kolo into PREFIX=/usr/local: bin, lib, include, pkg-confi
 $(TESTS): $(BUILD)/%: %.c $(LIBKOLO)
 	$(call say,CC)
 	$(Q)$(CC) $(KOLO_C) $(CFLAGS) -Itests -MMD -MP $< $(filter %.o,$^) -o $@ \
-	    -L$(BUILD)/lib -lkolo -lcmocka -lm -Wl,-rpath,$(abspath $(BUILD)/lib)
+	    -L$(BUILD)/lib -lkolo -lcmocka -lm -lz -ljansson -Wl,-rpath,$(abspath $(BUILD)/lib)
 # Tests of kolorun's parts are linked with them; main stays out.
 $(filter $(BUILD)/tests/ext/launch/%,$(TESTS)): $(call object,$(filter-out %/main.c %/kolorun.c,$(LAUNCH_SRC)))
 

@@ -35,7 +35,8 @@ PYTHON
 export JUPYTER_TOKEN=${JUPYTER_TOKEN:-$(.venv/bin/python -c 'import secrets; print(secrets.token_hex(24))')}
 host=$ip
 [[ $ip != 0.0.0.0 ]] || host=127.0.0.1
-options=(--ip="$ip" --port="$port" --ServerApp.port_retries=0 --ServerApp.root_dir="$PWD" --log-level=WARN)
+options=(--ip="$ip" --port="$port" --ServerApp.port_retries=0 --ServerApp.root_dir="$PWD"
+    --MultiKernelManager.default_kernel_name=kolo --ServerApp.log_level=WARN --LabApp.log_level=WARN)
 ((EUID)) || options+=(--allow-root)
 [[ -z ${NO_BROWSER:-} && -n ${DISPLAY:-}${WAYLAND_DISPLAY:-} ]] || options+=(--no-browser)
 
@@ -47,4 +48,5 @@ done && echo "
 JupyterLab is running. Open
     http://$host:$port/lab/tree/Start_Here.ipynb?token=$JUPYTER_TOKEN
 Ctrl-C ends it." &
-exec .venv/bin/jupyter lab "${options[@]}" Start_Here.ipynb
+# Without a terminal to ask in, Jupyter takes the first Ctrl-C for an answer.
+exec .venv/bin/jupyter lab "${options[@]}" Start_Here.ipynb </dev/null
