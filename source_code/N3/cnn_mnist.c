@@ -1,0 +1,53 @@
+/* The lesson's network on MNIST, on one device, on mirrored devices or on many ranks: the same program.
+ *
+ *   cnn_mnist                                     one device
+ *   cnn_mnist --devices 8 --batch-size 4096       eight mirrored devices, 512 samples on each
+ *   kolorun -np 8 cnn_mnist --batch-size 2048     eight ranks, 2048 samples on each
+ *
+ * The numbered comments are Horovod's five edits: what turns a program for one device into one for many ranks.
+ */
+#include <kolo.h>
+
+static kolo_model *lesson_cnn(void)
+{
+    return kolo_sequential(
+        kolo_input(28, 28, 1),
+        kolo_conv2d(32, .kernel = {3, 3}, .activation = KOLO_RELU),
+        kolo_conv2d(64, .kernel = {3, 3}, .activation = KOLO_RELU),
+        kolo_max_pool2d(2, 2),
+        kolo_dropout(0.25),
+        kolo_flatten(),
+        kolo_dense(128, .activation = KOLO_RELU),
+        kolo_dropout(0.5),
+        kolo_dense(10));
+}
+
+int main(int argc, char **argv)
+{
+    kolo_options options = {.batch_size = 512, .epochs = 8, .learning_rate = 1e-3};
+    kolo_init(&argc, &argv);                                                     /* 1 initialise */
+    kolo_parse_options(argc, argv, &options, "Trains the lesson's CNN on MNIST.");
+    if (options.devices == 0) kolo_pin_device(kolo_local_rank());                /* 2 one device a rank */
+
+    kolo_data *train = kolo_dataset(options.data, KOLO_TRAIN), *test = kolo_dataset(options.data, KOLO_TEST);
+    kolo_model *model = lesson_cnn();
+    kolo_compile(model,
+        .optimizer = kolo_distributed(kolo_adam(.learning_rate = options.learning_rate)), /* 3 average gradients */
+        .loss = KOLO_SPARSE_CROSSENTROPY, .metrics = {KOLO_ACCURACY},
+        .strategy = kolo_options_strategy(&options), .precision = options.precision,
+        .seed = options.seed, .deterministic = options.deterministic);
+    const kolo_history *history = kolo_fit(model, train, .epochs = options.epochs, .batch_size = options.batch_size,
+        .steps_per_epoch = options.steps_per_epoch, .drop_remainder = options.drop_remainder,
+        .validation_data = options.no_validation ? NULL : test,
+        .callbacks = {kolo_broadcast_variables(0),                               /* 4 start equal */
+                      kolo_metric_average(), kolo_throughput()});
+
+    if (kolo_rank() == 0 && history) {                                           /* 5 one rank saves */
+        if (options.save) kolo_save(model, options.save);
+        if (options.history) kolo_history_save(history, options.history);
+    }
+    kolo_model_free(&model);
+    kolo_data_free(&train);
+    kolo_data_free(&test);
+    return kolo_finish();
+}
