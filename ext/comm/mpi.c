@@ -1,0 +1,423 @@
+/* The ranks that a launcher started, over MPI: the plugin libkolo_mpi.so, the only part of Kolo that includes mpi.h.
+ *
+ * Three things need care and take most of this file:
+ *   - MPI counts in int, Kolo in 64 bits: what is larger goes in pieces.
+ *   - MPI spins while it waits. Where ranks and their threads outnumber the cores of a host ("crowded": eight ranks on
+ *     a laptop), that takes the core from the very rank that everybody waits for. There the nonblocking operations
+ *     are used, and whoever waits soon sleeps between two looks.
+ *   - MPI can be started once in a process, Kolo again and again (a notebook), so MPI ends when the process does.
+ *
+ * Read comm.h first.
+ */
+#define _GNU_SOURCE /* sched_getaffinity, on_exit */
+#include <mpi.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/plugin.h"
+
+/* The most bytes that one MPI call moves; small in a test that wants many pieces. */
+#ifndef KOLO_MPI_PIECE
+#define KOLO_MPI_PIECE (1 << 30)
+#endif
+
+typedef struct mpi_comm {
+    kolo_comm comm;
+    MPI_Comm handle;
+    bool crowded;
+} mpi_comm;
+
+/* MPI belongs to the process, whatever Kolo does with it. */
+static struct {
+    bool ours;     /* Kolo started MPI, so Kolo ends it */
+    pid_t process; /* that did; a forked child has no MPI */
+    int open;      /* worlds opened and not closed */
+} process;
+
+/* --- results and waiting --- */
+
+static kolo_status check(const mpi_comm *me, int result, const char *name)
+{
+    if (result == MPI_SUCCESS) return KOLO_OK;
+    char text[MPI_MAX_ERROR_STRING] = "unknown error";
+    int length;
+    MPI_Error_string(result, text, &length);
+    return kolo_fail(KOLO_COMM, "%s failed on rank %d: %s", name, me->comm.rank, text);
+}
+
+/* Gives the core to somebody else for longer and longer: the other ranks usually arrive within a few turns, and then a
+ * sleep would only add to the latency; if they compute, they need the core. */
+static void stand_back(int turn)
+{
+    enum { YIELDS = 200, SHORTEST = 20000, DOUBLINGS = 4 }; /* turns; nanoseconds; up to 320 µs */
+    if (turn < YIELDS) {
+        sched_yield();
+        return;
+    }
+    int doublings = turn - YIELDS < DOUBLINGS ? turn - YIELDS : DOUBLINGS;
+    nanosleep(&(struct timespec){.tv_nsec = (long)SHORTEST << doublings}, NULL);
+}
+
+/* The error of the first request that met one: MPI_Waitall itself only says that there is one. */
+static int first_error(int result, const MPI_Status *statuses, int count)
+{
+    for (int i = 0; result == MPI_ERR_IN_STATUS && i < count; i++) {
+        if (statuses[i].MPI_ERROR != MPI_SUCCESS && statuses[i].MPI_ERROR != MPI_ERR_PENDING)
+            return statuses[i].MPI_ERROR;
+    }
+    return result;
+}
+
+static kolo_status wait_all(const mpi_comm *me, MPI_Request *requests, MPI_Status *statuses, int count,
+                            const char *name)
+{
+    int result = MPI_SUCCESS, done = 0;
+    if (!me->crowded) result = MPI_Waitall(count, requests, statuses);
+    for (int turn = 0; me->crowded && !done && result == MPI_SUCCESS; turn++) {
+        if (turn > 0) stand_back(turn);
+        result = MPI_Testall(count, requests, &done, statuses);
+    }
+    return check(me, first_error(result, statuses, count), name);
+}
+
+/* The end of a nonblocking operation whose start gave `result`. */
+static kolo_status wait_one(const mpi_comm *me, int result, MPI_Request *request, const char *name)
+{
+    MPI_Status status;
+    KOLO_TRY(check(me, result, name));
+    return wait_all(me, request, &status, 1, name);
+}
+
+/* One collective, MPI_Xxx where there is a core for each rank, else MPI_Ixxx. All ranks must take the same. Both give
+ * each rank the same bits, as comm.h wants: each of Open MPI's all-reduces either computes an element on one rank
+ * and copies it (linear, binomial, ring, Rabenseifner), or adds the same pairs on both sides (recursive doubling). */
+#define COLLECTIVE(me, blocking, nonblocking, ...)                                                                     \
+    ((me)->crowded ? wait_one(me, nonblocking(__VA_ARGS__, &request), &request, #blocking)                             \
+                   : check(me, blocking(__VA_ARGS__), #blocking))
+
+/* --- collectives --- */
+
+static kolo_status mpi_allreduce(kolo_comm *comm, void *values, int64_t count, kolo_type type)
+{
+    mpi_comm *me = (mpi_comm *)comm;
+    MPI_Datatype datatype = type == KOLO_TYPE_DOUBLE ? MPI_DOUBLE : MPI_FLOAT;
+    int64_t width = type == KOLO_TYPE_DOUBLE ? (int64_t)sizeof(double) : (int64_t)sizeof(float);
+    int64_t most = KOLO_MPI_PIECE / width;
+    MPI_Request request;
+    for (int64_t at = 0; at < count; at += most) {
+        int piece = (int)(count - at < most ? count - at : most);
+        KOLO_TRY(COLLECTIVE(me, MPI_Allreduce, MPI_Iallreduce, MPI_IN_PLACE, (char *)values + at * width, piece,
+                            datatype, MPI_SUM, me->handle));
+    }
+    return KOLO_OK;
+}
+
+static kolo_status mpi_broadcast(kolo_comm *comm, void *data, size_t bytes, int root)
+{
+    mpi_comm *me = (mpi_comm *)comm;
+    MPI_Request request;
+    for (size_t at = 0; at < bytes; at += KOLO_MPI_PIECE) {
+        int piece = (int)(bytes - at < KOLO_MPI_PIECE ? bytes - at : KOLO_MPI_PIECE);
+        KOLO_TRY(COLLECTIVE(me, MPI_Bcast, MPI_Ibcast, (char *)data + at, piece, MPI_BYTE, root, me->handle));
+    }
+    return KOLO_OK;
+}
+
+static kolo_status mpi_barrier(kolo_comm *comm)
+{
+    mpi_comm *me = (mpi_comm *)comm;
+    MPI_Request request;
+    return COLLECTIVE(me, MPI_Barrier, MPI_Ibarrier, me->handle);
+}
+
+/* --- exchanges: messages between pairs, since MPI_Allgatherv and MPI_Alltoallv count offsets in int, too --- */
+
+typedef struct exchange {
+    mpi_comm *me;
+    MPI_Request *requests;
+    MPI_Status *statuses;
+    int count, room;
+} exchange;
+
+static int pieces_of(const size_t *bytes, int size)
+{
+    size_t pieces = 0;
+    for (int i = 0; i < size; i++) pieces += (bytes[i] + KOLO_MPI_PIECE - 1) / KOLO_MPI_PIECE;
+    return (int)pieces;
+}
+
+static kolo_status exchange_open(exchange *x, mpi_comm *me, int room)
+{
+    size_t bytes = ((size_t)room + 1) * (sizeof *x->requests + sizeof *x->statuses);
+    *x = (exchange){.me = me, .room = room};
+    x->requests = malloc(((size_t)room + 1) * sizeof *x->requests);
+    x->statuses = malloc(((size_t)room + 1) * sizeof *x->statuses);
+    return x->requests && x->statuses ? KOLO_OK : kolo_fail_memory(bytes, "messages between ranks");
+}
+
+static void exchange_close(exchange *x)
+{
+    free(x->requests);
+    free(x->statuses);
+}
+
+/* Pieces between two ranks arrive in the order in which they were sent, so they need no numbers. */
+static kolo_status send_part(exchange *x, const char *data, size_t bytes, int to)
+{
+    for (size_t at = 0; at < bytes; at += KOLO_MPI_PIECE) {
+        int piece = (int)(bytes - at < KOLO_MPI_PIECE ? bytes - at : KOLO_MPI_PIECE);
+        KOLO_TRY(check(x->me, MPI_Isend(data + at, piece, MPI_BYTE, to, 0, x->me->handle, &x->requests[x->count++]),
+                       "MPI_Isend"));
+    }
+    return KOLO_OK;
+}
+
+static kolo_status receive_part(exchange *x, char *data, size_t bytes, int from)
+{
+    for (size_t at = 0; at < bytes; at += KOLO_MPI_PIECE) {
+        int piece = (int)(bytes - at < KOLO_MPI_PIECE ? bytes - at : KOLO_MPI_PIECE);
+        KOLO_TRY(check(x->me, MPI_Irecv(data + at, piece, MPI_BYTE, from, 0, x->me->handle, &x->requests[x->count++]),
+                       "MPI_Irecv"));
+    }
+    return KOLO_OK;
+}
+
+static void copy(void *to, const void *from, size_t bytes)
+{
+    if (bytes > 0 && to != from) memcpy(to, from, bytes);
+}
+
+static kolo_status mpi_alltoallv(kolo_comm *comm, const void *send, const size_t *send_bytes,
+                                 const size_t *send_offsets, void *receive, const size_t *receive_bytes,
+                                 const size_t *receive_offsets)
+{
+    mpi_comm *me = (mpi_comm *)comm;
+    int size = comm->size, rank = comm->rank;
+    exchange x;
+    kolo_status status;
+    KOLO_GO(done, exchange_open(&x, me, pieces_of(send_bytes, size) + pieces_of(receive_bytes, size)));
+    copy((char *)receive + receive_offsets[rank], (const char *)send + send_offsets[rank], send_bytes[rank]);
+    for (int i = 1; i < size; i++) { /* each begins with its neighbour, so that nobody is everybody's first */
+        int to = (rank + i) % size, from = (rank - i + size) % size;
+        KOLO_GO(done, receive_part(&x, (char *)receive + receive_offsets[from], receive_bytes[from], from));
+        KOLO_GO(done, send_part(&x, (const char *)send + send_offsets[to], send_bytes[to], to));
+    }
+    status = wait_all(me, x.requests, x.statuses, x.count, "MPI_Waitall");
+done:
+    exchange_close(&x);
+    return status;
+}
+
+static kolo_status mpi_allgatherv(kolo_comm *comm, const void *data, void *all, const size_t *bytes,
+                                  const size_t *offsets)
+{
+    mpi_comm *me = (mpi_comm *)comm;
+    int size = comm->size, rank = comm->rank;
+    exchange x;
+    kolo_status status;
+    KOLO_GO(done, exchange_open(&x, me, pieces_of(bytes, size) + size * pieces_of(bytes + rank, 1)));
+    copy((char *)all + offsets[rank], data, bytes[rank]);
+    for (int i = 1; i < size; i++) {
+        int to = (rank + i) % size, from = (rank - i + size) % size;
+        KOLO_GO(done, receive_part(&x, (char *)all + offsets[from], bytes[from], from));
+        KOLO_GO(done, send_part(&x, data, bytes[rank], to));
+    }
+    status = wait_all(me, x.requests, x.statuses, x.count, "MPI_Waitall");
+done:
+    exchange_close(&x);
+    return status;
+}
+
+/* MPI_Allgather is the better one for many ranks with little each; what does not fit an int goes from pair to pair. */
+static kolo_status mpi_allgather(kolo_comm *comm, const void *data, size_t bytes, void *all)
+{
+    mpi_comm *me = (mpi_comm *)comm;
+    size_t size = (size_t)comm->size;
+    MPI_Request request;
+    if (bytes <= KOLO_MPI_PIECE / size) {
+        copy((char *)all + (size_t)comm->rank * bytes, data, bytes);
+        return COLLECTIVE(me, MPI_Allgather, MPI_Iallgather, MPI_IN_PLACE, 0, MPI_BYTE, all, (int)bytes, MPI_BYTE,
+                          me->handle);
+    }
+    size_t *parts = malloc(2 * size * sizeof *parts), *offsets = parts + size;
+    if (!parts) return kolo_fail_memory(2 * size * sizeof *parts, "messages between ranks");
+    for (size_t i = 0; i < size; i++) {
+        parts[i] = bytes;
+        offsets[i] = i * bytes;
+    }
+    kolo_status status = mpi_allgatherv(comm, data, all, parts, offsets);
+    free(parts);
+    return status;
+}
+
+/* --- the ranks --- */
+
+/* Does not come back, here or on any other rank. A failure that nobody published yet would be lost with the process. */
+static void mpi_abort(kolo_comm *comm)
+{
+    kolo_failure failure = kolo_failure_take();
+    if (failure.code != KOLO_OK) fprintf(stderr, "rank %d: %s\n", comm->rank, failure.text);
+    fflush(stdout);
+    fflush(stderr);
+    MPI_Abort(((mpi_comm *)comm)->handle, 1);
+}
+
+static void mpi_close(kolo_comm *comm)
+{
+    mpi_comm *me = (mpi_comm *)comm;
+    MPI_Comm_free(&me->handle);
+    free(me);
+    process.open--;
+}
+
+static const kolo_comm_kind mpi_kind = {
+    .name = "mpi",
+    .allreduce = mpi_allreduce,
+    .broadcast = mpi_broadcast,
+    .allgather = mpi_allgather,
+    .allgatherv = mpi_allgatherv,
+    .alltoallv = mpi_alltoallv,
+    .barrier = mpi_barrier,
+    .abort = mpi_abort,
+    .close = mpi_close,
+};
+
+/* --- starting and ending MPI --- */
+
+/* MPI_Finalize waits for all ranks, so it is only right when this one left the job in order. A rank that exits in the
+ * middle of it ends without: the launcher then sees that it failed, and ends the others. */
+static void end_with_process(int exit_code, void *unused)
+{
+    (void)unused;
+    int finalized = 0;
+    if (getpid() != process.process) return;
+    MPI_Finalized(&finalized);
+    if (finalized) return;
+    if (process.open == 0)
+        MPI_Finalize();
+    else if (exit_code == 0)
+        fprintf(stderr, "this rank ended without kolo_finish(), so the launcher will report the job as failed\n");
+}
+
+static int allowed_cores(cpu_set_t *set)
+{
+    CPU_ZERO(set);
+    return sched_getaffinity(0, sizeof *set, set) == 0 ? CPU_COUNT(set) : 1;
+}
+
+/* Open MPI reads it when it starts, before it can be asked how many ranks a host has; what the user set stays. */
+static void yield_when_crowded(void)
+{
+    cpu_set_t set;
+    const char *ranks = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+    if (ranks && atoi(ranks) > allowed_cores(&set)) setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+}
+
+/* Any thread may be the one that communicates (a replica's), but only one at a time. */
+static kolo_status start(int *argc, char ***argv)
+{
+    int running = 0, finalized = 0, provided;
+    MPI_Finalized(&finalized);
+    if (finalized)
+        return kolo_fail(KOLO_COMM, "this program has called MPI_Finalize, and MPI cannot be started again: call "
+                                    "kolo_finish() before it");
+    MPI_Initialized(&running);
+    if (running) return KOLO_OK;
+    yield_when_crowded();
+    if (MPI_Init_thread(argc, argv, MPI_THREAD_SERIALIZED, &provided) != MPI_SUCCESS)
+        return kolo_fail(KOLO_COMM, "MPI_Init_thread failed: see the launcher's messages above");
+    process.ours = true;
+    process.process = getpid();
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    return on_exit(end_with_process, NULL) == 0 ? KOLO_OK : kolo_fail_memory(0, "the end of MPI");
+}
+
+/* Who shares this host, and which of the hosts it is. */
+static kolo_status find_hosts(mpi_comm *me, MPI_Comm host, kolo_world *world)
+{
+    MPI_Comm leaders = MPI_COMM_NULL;
+    int numbers[2] = {0, 1}; /* this host's, and how many there are */
+    KOLO_TRY(check(me, MPI_Comm_rank(host, &world->local_rank), "MPI_Comm_rank"));
+    KOLO_TRY(check(me, MPI_Comm_size(host, &world->local_size), "MPI_Comm_size"));
+    int leads = world->local_rank == 0 ? 0 : MPI_UNDEFINED;
+    KOLO_TRY(check(me, MPI_Comm_split(me->handle, leads, me->comm.rank, &leaders), "MPI_Comm_split"));
+    if (leaders != MPI_COMM_NULL) {
+        MPI_Comm_rank(leaders, &numbers[0]);
+        MPI_Comm_size(leaders, &numbers[1]);
+        MPI_Comm_free(&leaders);
+    }
+    KOLO_TRY(check(me, MPI_Bcast(numbers, 2, MPI_INT, 0, host), "MPI_Bcast"));
+    world->cross_rank = numbers[0];
+    world->cross_size = numbers[1];
+    return KOLO_OK;
+}
+
+/* Whether any host has fewer cores than its ranks have threads. All ranks must agree: see COLLECTIVE. */
+static kolo_status find_crowded(mpi_comm *me, MPI_Comm host)
+{
+    cpu_set_t cores;
+    int threads = kolo_threads(), crowded;
+    allowed_cores(&cores);
+    KOLO_TRY(check(me, MPI_Allreduce(MPI_IN_PLACE, &cores, sizeof cores, MPI_BYTE, MPI_BOR, host), "MPI_Allreduce"));
+    KOLO_TRY(check(me, MPI_Allreduce(MPI_IN_PLACE, &threads, 1, MPI_INT, MPI_SUM, host), "MPI_Allreduce"));
+    crowded = threads > CPU_COUNT(&cores);
+    KOLO_TRY(check(me, MPI_Allreduce(MPI_IN_PLACE, &crowded, 1, MPI_INT, MPI_MAX, me->handle), "MPI_Allreduce"));
+    me->crowded = crowded != 0;
+    return KOLO_OK;
+}
+
+static kolo_status look_around(mpi_comm *me, kolo_world *world)
+{
+    MPI_Comm host;
+    KOLO_TRY(check(me, MPI_Comm_set_errhandler(me->handle, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler"));
+    KOLO_TRY(check(me, MPI_Comm_rank(me->handle, &me->comm.rank), "MPI_Comm_rank"));
+    KOLO_TRY(check(me, MPI_Comm_size(me->handle, &me->comm.size), "MPI_Comm_size"));
+    KOLO_TRY(check(me, MPI_Comm_split_type(me->handle, MPI_COMM_TYPE_SHARED, me->comm.rank, MPI_INFO_NULL, &host),
+                   "MPI_Comm_split_type"));
+    kolo_status status = find_hosts(me, host, world);
+    if (status == KOLO_OK) status = find_crowded(me, host);
+    MPI_Comm_free(&host);
+    return status;
+}
+
+/* A communicator of its own, so that what Kolo sends never meets what the program sends by MPI itself. */
+static kolo_status mpi_world_open(int *argc, char ***argv, kolo_world *world)
+{
+    KOLO_TRY(start(argc, argv));
+    mpi_comm *me = calloc(1, sizeof *me);
+    if (!me) return kolo_fail_memory(sizeof *me, "the ranks");
+    me->comm.kind = &mpi_kind;
+    kolo_status status = check(me, MPI_Comm_dup(MPI_COMM_WORLD, &me->handle), "MPI_Comm_dup");
+    if (status != KOLO_OK) {
+        free(me);
+        return status;
+    }
+    process.open++;
+    KOLO_GO(failed, look_around(me, world));
+    world->comm = &me->comm;
+    return KOLO_OK;
+failed:
+    mpi_close(&me->comm);
+    return status;
+}
+
+static void mpi_world_close(kolo_world *world, bool failed)
+{
+    if (failed) mpi_abort(world->comm);
+    world->comm->kind->close(world->comm);
+    world->comm = NULL;
+}
+
+static const kolo_world_kind mpi_world = {
+    .version = KOLO_PLUGIN_VERSION,
+    .name = "mpi",
+    .open = mpi_world_open,
+    .close = mpi_world_close,
+};
+
+extern const kolo_plugin kolo_plugin_entry;
+const kolo_plugin kolo_plugin_entry = {.version = KOLO_PLUGIN_VERSION, .world = &mpi_world};
