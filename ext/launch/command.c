@@ -1,0 +1,156 @@
+/* Building the one mpirun line. Everything that differs from mpirun's defaults has its reason here. */
+#include "launch/command.h"
+
+#include "launch/rank.h"
+#include "launch/say.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+extern char **environ;
+
+struct setting {
+    const char *name, *value;
+};
+
+/* On one host: */
+static const struct setting here[] = {
+    {"plm", "isolated"},           /* no daemons to start elsewhere, so no ssh to look for */
+    {"oob_tcp_if_include", "lo"},  /* no waiting on docker0 or a VPN */
+    {"btl", "self,vader"},         /* shared memory; no network to probe */
+};
+/* Everywhere: */
+static const struct setting everywhere[] = {
+    {"pml", "ob1"}, /* halves the start: no libfabric, UCX or PSM to open. Across hosts see below */
+    {"odls_base_sigkill_timeout", "0"}, /* mpirun kills stand-ins only (rank.h): waiting would just delay the end */
+};
+/* Across hosts ob1 over TCP, as horovodrun does: the old openib transport crashed with threads. */
+static const struct setting across[] = {{"btl", "^openib"}};
+
+char *command_find(const char *name)
+{
+    struct stat found;
+    if (strchr(name, '/')) {
+        if (stat(name, &found)) return NULL;
+        if (S_ISREG(found.st_mode) && !access(name, X_OK)) return strdup(name);
+        errno = S_ISDIR(found.st_mode) ? EISDIR : EACCES;
+        return NULL;
+    }
+    const char *path = getenv("PATH");
+    for (const char *at = path ? path : "/usr/local/bin:/usr/bin:/bin"; *name && *at; at += *at == ':') {
+        char file[4096];
+        size_t length = strcspn(at, ":");
+        int size = snprintf(file, sizeof file, "%.*s/%s", (int)(length ? length : 1), length ? at : ".", name);
+        if (size < (int)sizeof file && !stat(file, &found) && S_ISREG(found.st_mode) && !access(file, X_OK)) return strdup(file);
+        at += length;
+    }
+    errno = ENOENT;
+    return NULL;
+}
+
+int command_is_host(const struct launch_options *options)
+{
+    const char *name = options->command[0];
+    if (!options->hosts || !hosts_looks_like_host(name) || !access(name, X_OK)) return KOLORUN_GO_ON;
+    return launch_say(KOLORUN_WRONG_USE, "-H: wanted hosts separated by commas, got a space: write -H %s,%s", options->hosts, name);
+}
+
+int command_check(const struct launch_options *options)
+{
+    const char *name = options->command[0];
+    char *found = command_find(name), *there = NULL, local[4096];
+    int error = errno;
+    free(found);
+    if (found) return KOLORUN_GO_ON;
+    snprintf(local, sizeof local, "./%s", name);
+    if (!strchr(name, '/') && (there = command_find(local))) {
+        free(there);
+        return launch_say(KOLORUN_WRONG_USE, "%s: not found in PATH; did you mean ./%s?", name, name);
+    }
+    if (error == EACCES) return launch_say(KOLORUN_WRONG_USE, "%s: not executable: wanted a program", name);
+    if (error == EISDIR) return launch_say(KOLORUN_WRONG_USE, "%s: wanted a program, got a folder", name);
+    return launch_say(KOLORUN_WRONG_USE, "%s: command not found", name);
+}
+
+/* Has the user decided this one? */
+static bool is_set(const char *name, const struct words *users)
+{
+    char variable[128];
+    snprintf(variable, sizeof variable, "OMPI_MCA_%s", name);
+    if (getenv(variable)) return true;
+    for (size_t i = 1; i < users->count; i++) {
+        const char *option = users->word[i - 1];
+        if (!strcmp(users->word[i], name) && strstr(option, "mca") && strspn(option, "-")) return true;
+    }
+    return false;
+}
+
+static void add_settings(struct words *command, const struct setting *settings, size_t count, const struct words *users)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!is_set(settings[i].name, users)) words_add_all(command, "--mca", settings[i].name, settings[i].value, NULL);
+}
+
+static bool has_option(const struct words *users, const char *name)
+{
+    for (size_t i = 0; i < users->count; i++)
+        if (users->word[i][0] == '-' && !strcmp(users->word[i] + strspn(users->word[i], "-"), name)) return true;
+    return false;
+}
+
+/* Ranks on other hosts see only what is passed by name: everything but what belongs to this host or shell. */
+static void add_variables(struct words *command)
+{
+    static const char *const left_out[] = {"BASH_FUNC_", "OLDPWD=", "PWD=", "SHLVL=", "_=", "HOSTNAME=", "TMPDIR=", "SLURM_",
+                                           "OMPI_ALLOW_RUN_AS_ROOT", "SSH_", "XDG_"};
+    for (char **at = environ; *at; at++) {
+        bool pass = strchr(*at, '=') != NULL;
+        for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++) pass = pass && strncmp(*at, left_out[i], strlen(left_out[i]));
+        char name[256];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(*at, "="), *at);
+        if (pass && strlen(name) < sizeof name - 1) words_add_all(command, "-x", name, NULL);
+    }
+}
+
+static int fill(const struct launch_options *options, const struct launch_hosts *hosts, const struct words *users, const char *self,
+                struct words *command)
+{
+    char ranks[16];
+    snprintf(ranks, sizeof ranks, "%d", hosts->ranks);
+    words_add_all(command, "-np", ranks, NULL);
+    if (hosts->count) {
+        char *list = hosts_argument(hosts);
+        if (!list) return launch_say(KOLORUN_FAILED, "out of memory");
+        words_add_all(command, "-H", list, NULL);
+        free(list);
+    }
+    /* Unbound: a rank bound to a core starves its own threads, and ranks that outnumber the cores cannot be bound. */
+    if (!has_option(users, "bind-to")) words_add_all(command, "--bind-to", "none", NULL);
+    if (!has_option(users, "map-by")) words_add_all(command, "--map-by", "slot", NULL);
+    if (hosts->all_local) add_settings(command, here, sizeof here / sizeof *here, users);
+    else add_settings(command, across, sizeof across / sizeof *across, users);
+    add_settings(command, everywhere, sizeof everywhere / sizeof *everywhere, users);
+    if (!hosts->all_local) add_variables(command);
+    for (size_t i = 0; i < users->count; i++) words_add(command, users->word[i]);
+    words_add_all(command, self, RANK_OPTION, NULL);
+    for (char **word = options->command; *word; word++) words_add(command, *word);
+    return command->failed ? launch_say(KOLORUN_FAILED, "out of memory") : KOLORUN_GO_ON;
+}
+
+int command_build(const struct launch_options *options, const struct launch_hosts *hosts, const char *mpirun, const char *self,
+                  struct words *command)
+{
+    struct words users = {0};
+    words_add(command, mpirun);
+    if (options->mpi_args && !words_add_split(&users, options->mpi_args)) {
+        words_free(&users);
+        return launch_say(KOLORUN_WRONG_USE, "--mpi-args: wanted arguments as a shell would read them, got '%s'", options->mpi_args);
+    }
+    int code = fill(options, hosts, &users, self, command);
+    words_free(&users);
+    return code;
+}

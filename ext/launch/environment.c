@@ -1,0 +1,118 @@
+/* Which variables a rank sees: all of the user's, none of a surrounding job's, and a few that kolorun adds. */
+#define _GNU_SOURCE 1 /* process_vm_readv */
+#include "launch/environment.h"
+
+#include "launch/cores.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+extern char **environ;
+
+/* Names that environment_for_rank() has set: a kolorun inside a rank must not take them for the user's. */
+#define CHOSEN "KOLORUN_CHOSEN"
+
+static bool starts(const char *text, const char *with)
+{
+    return !strncmp(text, with, strlen(with));
+}
+
+bool environment_is_of_job(const char *name, bool in_job)
+{
+    /* What orterun and its daemons put into a rank's environment as if the user had (seen in 4.1.4). */
+    static const char *const of_launcher[] = {"OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix", "OMPI_MCA_initial_wdir",
+                                              "OMPI_MCA_shmem_RUNTIME_QUERY_hint", "OMPI_MCA_mpi_oversubscribe",
+                                              "PMIX_MCA_mca_base_component_show_load_errors", "PRTE_MCA_prte_ess"};
+    for (size_t i = 0; in_job && i < sizeof of_launcher / sizeof *of_launcher; i++)
+        if (starts(name, of_launcher[i])) return true;
+    if (starts(name, "OMPI_MCA_") || starts(name, "PMIX_MCA_") || starts(name, "PRTE_MCA_")) return false;
+    if (starts(name, "OMPI_ALLOW_RUN_AS_ROOT")) return false;
+    return starts(name, "OMPI_") || starts(name, "PMIX_") || starts(name, "PRTE_") || starts(name, "PMI_") ||
+           starts(name, "ORTE_") || !strcmp(name, KOLORUN_CONTACT) || !strcmp(name, KOLORUN_TOKEN);
+}
+
+static void forget_job(void)
+{
+    bool in_job = getenv("OMPI_COMM_WORLD_RANK") || getenv("PMIX_RANK");
+    for (char **at = environ; *at;) {
+        char name[256];
+        size_t length = strcspn(*at, "=");
+        snprintf(name, sizeof name, "%.*s", (int)length, *at);
+        if (length < sizeof name && environment_is_of_job(name, in_job) && !unsetenv(name)) continue; /* the rest moved up */
+        at++;
+    }
+}
+
+/* Forgets what a surrounding kolorun had chosen: its shares of the cores are not this job's. */
+static void forget_chosen(void)
+{
+    char names[512], *rest = NULL;
+    snprintf(names, sizeof names, "%s", getenv(CHOSEN) ? getenv(CHOSEN) : "");
+    for (char *name = strtok_r(names, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) unsetenv(name);
+    unsetenv(CHOSEN);
+}
+
+bool environment_prepare(void)
+{
+    forget_job();
+    forget_chosen();
+    return geteuid() || (!setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1) && !setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1));
+}
+
+/* Sets `name` unless the user has, and notes that it was chosen here. */
+static bool choose(const char *name, const char *value)
+{
+    if (getenv(name)) return true;
+    const char *before = getenv(CHOSEN);
+    char names[512];
+    snprintf(names, sizeof names, "%s%s%s", before ? before : "", before ? "," : "", name);
+    return !setenv(name, value, 1) && !setenv(CHOSEN, names, 1);
+}
+
+/* Whether one process may read another's memory: containers often forbid it, and Open MPI then fails or warns. */
+static bool can_copy_between_processes(void)
+{
+    char from = 'x', to = 0;
+    struct iovec source = {&from, 1}, target = {&to, 1};
+    if (process_vm_readv(getpid(), &target, 1, &source, 1, 0) != 1) return false; /* seccomp refuses the call itself */
+    char scope = '0';
+    FILE *file = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
+    if (!file) return true;
+    if (fread(&scope, 1, 1, file) != 1) scope = '0';
+    fclose(file);
+    return scope == '0' || scope == '1'; /* Open MPI asks for what 1 requires by itself */
+}
+
+/* Open MPI keeps some 5 MB a rank in /dev/shm; docker gives 64 MB unless told otherwise. */
+static bool shared_memory_suffices(int ranks)
+{
+    struct statvfs shm;
+    if (statvfs("/dev/shm", &shm)) return false;
+    return (double)shm.f_bavail * (double)shm.f_frsize >= 6e6 * ranks;
+}
+
+static int number_of(const char *name, int otherwise)
+{
+    const char *text = getenv(name);
+    long value = text ? strtol(text, NULL, 10) : 0;
+    return value >= 1 && value <= 1000000 ? (int)value : otherwise;
+}
+
+bool environment_for_rank(void)
+{
+    int ranks = number_of("OMPI_COMM_WORLD_LOCAL_SIZE", number_of("MPI_LOCALNRANKS", 1));
+    int cores = cores_usable();
+    int share = getenv("OMPI_MCA_orte_bound_at_launch") ? cores : cores / ranks; /* when bound, the mask is this rank's own */
+    char threads[16];
+    snprintf(threads, sizeof threads, "%d", share > 1 ? share : 1);
+    bool done = choose("KOLO_THREADS", threads) && choose("OMP_NUM_THREADS", threads);
+    if (ranks > cores || (share < 1)) done = done && choose("OMPI_MCA_mpi_yield_when_idle", "1");
+    if (!can_copy_between_processes()) done = done && choose("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
+    if (!shared_memory_suffices(ranks)) done = done && choose("OMPI_MCA_btl_vader_backing_directory", "/tmp");
+    return done;
+}

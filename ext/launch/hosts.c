@@ -1,0 +1,197 @@
+/* Hosts and slots: -H, a hostfile, or the allocation. What mpirun would refuse with a page of text is refused here with
+ * a sentence. */
+#include "launch/hosts.h"
+
+#include "launch/say.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#define NAME_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+
+static int add_host(struct launch_hosts *hosts, const char *name, size_t length, int slots)
+{
+    for (size_t i = 0; i < hosts->count; i++) {
+        struct launch_host *host = &hosts->host[i];
+        if (strlen(host->name) != length || strncasecmp(host->name, name, length)) continue;
+        if (slots > INT_MAX - host->slots) return launch_say(KOLORUN_WRONG_USE, "host %s: too many slots", host->name);
+        host->slots += slots;
+        return KOLORUN_GO_ON;
+    }
+    struct launch_host *grown = realloc(hosts->host, (hosts->count + 1) * sizeof *grown);
+    if (grown) hosts->host = grown;
+    char *copy = strndup(name, length);
+    if (!grown || !copy) {
+        free(copy);
+        return launch_say(KOLORUN_FAILED, "out of memory while reading the hosts");
+    }
+    hosts->host[hosts->count++] = (struct launch_host){copy, slots};
+    return KOLORUN_GO_ON;
+}
+
+/* Digits only, 1 to INT_MAX, all of `length` characters; 0 otherwise. */
+static int read_slots(const char *text, size_t length)
+{
+    char digits[16];
+    if (!length || length >= sizeof digits || strspn(text, "0123456789") < length) return 0;
+    memcpy(digits, text, length);
+    digits[length] = '\0';
+    long value = strtol(digits, NULL, 10);
+    return value > INT_MAX ? 0 : (int)value;
+}
+
+/* One "name" or "name:slots". */
+static int read_host(const char *text, size_t length, const char *where, struct launch_hosts *hosts)
+{
+    size_t name = strspn(text, NAME_CHARACTERS);
+    int slots = 1;
+    if (name < length && text[name] == ':') slots = read_slots(text + name + 1, length - name - 1);
+    else if (name != length) name = 0;
+    if (!name || name > length || !slots)
+        return launch_say(KOLORUN_WRONG_USE, "%s: wanted hosts as worker-0:2,worker-1:2, got '%.*s'", where, (int)length, text);
+    return add_host(hosts, text, name, slots);
+}
+
+int hosts_from_list(const char *list, struct launch_hosts *hosts)
+{
+    for (const char *at = list;; at++) {
+        size_t length = strcspn(at, ",");
+        int code = read_host(at, length, "-H", hosts);
+        if (code != KOLORUN_GO_ON) return code;
+        at += length;
+        if (!*at) return KOLORUN_GO_ON;
+    }
+}
+
+/* One line of a hostfile, already without its comment; an empty one adds nothing. */
+static int read_hostfile_line(char *line, const char *where, struct launch_hosts *hosts)
+{
+    char *rest = NULL, *name = strtok_r(line, " \t\r\n", &rest);
+    if (!name) return KOLORUN_GO_ON;
+    int slots = 0;
+    for (char *word; (word = strtok_r(NULL, " \t\r\n", &rest));) {
+        const char *value = strchr(word, '=');
+        size_t key = value ? (size_t)(value - word) : strlen(word);
+        int number = value ? read_slots(value + 1, strlen(value + 1)) : 0;
+        if (!number) return launch_say(KOLORUN_WRONG_USE, "%s: wanted NAME slots=N, got '%s'", where, word);
+        if (key == 5 && !strncmp(word, "slots", key)) slots = number;
+        else if (strncmp(word, "max", 3)) return launch_say(KOLORUN_WRONG_USE, "%s: wanted NAME slots=N, got '%s'", where, word);
+    }
+    if (!slots) return read_host(name, strlen(name), where, hosts);
+    if (strspn(name, NAME_CHARACTERS) != strlen(name))
+        return launch_say(KOLORUN_WRONG_USE, "%s: wanted NAME slots=N, got '%s'", where, name);
+    return add_host(hosts, name, strlen(name), slots);
+}
+
+int hosts_from_file(const char *path, struct launch_hosts *hosts)
+{
+    FILE *file = fopen(path, "re");
+    if (!file) return launch_say(KOLORUN_WRONG_USE, "--hostfile %s: %s", path, strerror(errno));
+    char *line = NULL, where[256];
+    size_t size = 0;
+    int code = KOLORUN_GO_ON;
+    for (int number = 1; code == KOLORUN_GO_ON && getline(&line, &size, file) >= 0; number++) {
+        line[strcspn(line, "#")] = '\0';
+        snprintf(where, sizeof where, "%s line %d", path, number);
+        code = read_hostfile_line(line, where, hosts);
+    }
+    if (code == KOLORUN_GO_ON && ferror(file)) code = launch_say(KOLORUN_WRONG_USE, "--hostfile %s: cannot be read: %s", path, strerror(errno));
+    free(line);
+    fclose(file);
+    if (code == KOLORUN_GO_ON && !hosts->count)
+        code = launch_say(KOLORUN_WRONG_USE, "--hostfile %s: wanted a line a host, got none", path);
+    return code;
+}
+
+int hosts_slurm_tasks(const char *ntasks, const char *per_node)
+{
+    int tasks = ntasks ? read_slots(ntasks, strlen(ntasks)) : 0;
+    if (tasks || !per_node) return tasks;
+    for (const char *at = per_node; *at; at += *at == ',') { /* "4(x2),3": four on each of two nodes, three on one */
+        size_t digits = strspn(at, "0123456789");
+        int here = read_slots(at, digits), nodes = 1;
+        at += digits;
+        if (!strncmp(at, "(x", 2)) {
+            digits = strspn(at + 2, "0123456789");
+            nodes = read_slots(at + 2, digits);
+            at += 2 + digits + (at[2 + digits] == ')');
+        }
+        if (!here || !nodes || (*at && *at != ',') || here > (INT_MAX - tasks) / nodes) return 0;
+        tasks += here * nodes;
+    }
+    return tasks;
+}
+
+bool hosts_looks_like_host(const char *word)
+{
+    size_t name = strspn(word, NAME_CHARACTERS);
+    return name && word[name] == ':' && read_slots(word + name + 1, strcspn(word + name + 1, ","));
+}
+
+static bool is_local(const char *name)
+{
+    char here[256] = "";
+    if (gethostname(here, sizeof here - 1)) here[0] = '\0';
+    if (!strcasecmp(name, "localhost") || !strncmp(name, "127.", 4) || !strcasecmp(name, here)) return true;
+    size_t host = strcspn(here, "."); /* node7 and node7.cluster.org are the same machine */
+    return host && !here[host] && !strncasecmp(name, here, host) && name[host] == '.';
+}
+
+static int choose_hosts(const struct launch_options *options, struct launch_hosts *hosts)
+{
+    if (options->hosts) return hosts_from_list(options->hosts, hosts);
+    if (options->hostfile) return hosts_from_file(options->hostfile, hosts);
+    if (getenv("SLURM_JOB_ID") && getenv("SLURM_JOB_NODELIST")) {
+        const char *nodes = getenv("SLURM_JOB_NUM_NODES");
+        hosts->from_scheduler = true;
+        hosts->all_local = nodes && !strcmp(nodes, "1");
+        if (!hosts->ranks) hosts->ranks = hosts_slurm_tasks(getenv("SLURM_NTASKS"), getenv("SLURM_TASKS_PER_NODE"));
+        return KOLORUN_GO_ON;
+    }
+    return hosts->ranks ? add_host(hosts, "localhost", strlen("localhost"), hosts->ranks) : KOLORUN_GO_ON;
+}
+
+int hosts_choose(const struct launch_options *options, struct launch_hosts *hosts)
+{
+    *hosts = (struct launch_hosts){.ranks = options->ranks};
+    int code = choose_hosts(options, hosts);
+    if (code != KOLORUN_GO_ON) return code;
+    if (!hosts->ranks)
+        return launch_say(KOLORUN_WRONG_USE, hosts->from_scheduler ? "the SLURM allocation does not say how many tasks: wanted -np N"
+                                                                   : "how many ranks? wanted -np N, as in kolorun -np 8 ./program");
+    if (hosts->from_scheduler) return KOLORUN_GO_ON;
+    long slots = 0;
+    hosts->all_local = true;
+    for (size_t i = 0; i < hosts->count; i++) {
+        slots += hosts->host[i].slots;
+        hosts->all_local = hosts->all_local && is_local(hosts->host[i].name);
+    }
+    if (slots < hosts->ranks)
+        return launch_say(KOLORUN_WRONG_USE, "wanted %d ranks, hosts offer %ld slots", hosts->ranks, slots);
+    return KOLORUN_GO_ON;
+}
+
+char *hosts_argument(const struct launch_hosts *hosts)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    if (!out) return NULL;
+    for (size_t i = 0; i < hosts->count; i++) fprintf(out, "%s%s:%d", i ? "," : "", hosts->host[i].name, hosts->host[i].slots);
+    if (fclose(out) == 0) return text;
+    free(text);
+    return NULL;
+}
+
+void hosts_free(struct launch_hosts *hosts)
+{
+    for (size_t i = 0; i < hosts->count; i++) free(hosts->host[i].name);
+    free(hosts->host);
+    *hosts = (struct launch_hosts){0};
+}

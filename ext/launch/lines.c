@@ -1,0 +1,161 @@
+/* Cutting what a rank prints into units, and keeping its last words: see output.h for what a unit is. */
+#include "launch/output.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Open MPI's own lines ("[host:pid] ...", a backtrace) are not what the program said. */
+static bool is_of_open_mpi(const char *text, size_t length)
+{
+    const char *end = memchr(text, ']', length), *colon = memchr(text, ':', length);
+    if (!length || *text != '[' || !end || !colon || colon > end) return false;
+    return strspn(colon + 1, "0123456789") == (size_t)(end - colon - 1);
+}
+
+static void keep_words(struct output_rank *rank, const char *text, size_t length)
+{
+    if (!length || is_of_open_mpi(text, length)) return;
+    char *words = rank->words[rank->word_count++ % LAST_WORDS];
+    if (length > LAST_WORD_LENGTH) length = LAST_WORD_LENGTH;
+    memcpy(words, text, length);
+    words[length] = '\0';
+}
+
+const char *output_last_words(const struct output *output, int rank, unsigned i)
+{
+    const struct output_rank *from = &output->rank[rank];
+    unsigned first = from->word_count > LAST_WORDS ? from->word_count - LAST_WORDS : 0;
+    return first + i < from->word_count ? from->words[(first + i) % LAST_WORDS] : NULL;
+}
+
+static bool has_text(const char *text, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        if (!text[i] || !strchr("\b \t", text[i])) return true;
+    return false;
+}
+
+static void end_line(struct output *output, int rank, enum output_stream stream, const char *text, size_t length)
+{
+    struct output_source *source = &output->rank[rank].source[stream];
+    bool closes_redraw = source->after_return && !length;
+    if (stream == OUTPUT_STDERR) keep_words(&output->rank[rank], text, length);
+    source->after_return = false;
+    if (!closes_redraw) output_show_line(output, rank, stream, text, length);
+    else if (output->bar_rank == rank && output->bar_stream == stream) output_finish_bar(output);
+}
+
+static void end_redraw(struct output *output, int rank, enum output_stream stream, const char *text, size_t length)
+{
+    output->rank[rank].source[stream].after_return = true;
+    if (has_text(text, length)) output_show_redraw(output, rank, stream, text, length);
+}
+
+/* Gives out the units that end within text[from..length); returns where the unfinished one starts. */
+static size_t cut(struct output *output, int rank, enum output_stream stream, const char *text, size_t from, size_t length)
+{
+    size_t start = 0;
+    for (size_t at = from; at < length; at++) {
+        if (text[at] == '\n') end_line(output, rank, stream, text + start, at - start);
+        else if (text[at] == '\r') end_redraw(output, rank, stream, text + start, at - start);
+        else continue;
+        start = at + 1;
+    }
+    return start;
+}
+
+/* Keeps what is unfinished for later; a line without end is cut. */
+static void keep(struct output *output, int rank, enum output_stream stream, const char *text, size_t length)
+{
+    struct output_source *source = &output->rank[rank].source[stream];
+    if (source->length + length > OUTPUT_LONGEST_LINE) {
+        end_line(output, rank, stream, source->text, source->length);
+        source->length = 0;
+    }
+    if (source->length + length > source->capacity) {
+        size_t capacity = 2 * (source->length + length);
+        char *grown = realloc(source->text, capacity);
+        if (!grown) return; /* without memory output is lost, the job is not */
+        source->text = grown;
+        source->capacity = capacity;
+    }
+    if (length) memcpy(source->text + source->length, text, length);
+    source->length += length;
+    source->undrawn = source->length > 0;
+}
+
+static void write_file(struct output_source *source, const char *bytes, size_t length)
+{
+    while (source->file >= 0 && length) {
+        ssize_t written = write(source->file, bytes, length);
+        if (written <= 0) { /* a full disk: the console still has it */
+            close(source->file);
+            source->file = -2;
+            return;
+        }
+        bytes += written;
+        length -= (size_t)written;
+    }
+}
+
+void output_take(struct output *output, int rank, enum output_stream stream, const char *bytes, size_t length)
+{
+    struct output_source *source = &output->rank[rank].source[stream];
+    write_file(source, bytes, length);
+    if (!source->length) { /* the usual case: whole lines, cut where they lie */
+        size_t start = cut(output, rank, stream, bytes, 0, length);
+        keep(output, rank, stream, bytes + start, length - start);
+        return;
+    }
+    size_t first = 0;
+    while (first < length && bytes[first] != '\n' && bytes[first] != '\r') first++;
+    if (first == length) {
+        keep(output, rank, stream, bytes, length);
+        return;
+    }
+    keep(output, rank, stream, bytes, first + 1); /* the rest of the unfinished unit, with its end */
+    cut(output, rank, stream, source->text, source->length - 1, source->length);
+    source->length = 0;
+    size_t start = cut(output, rank, stream, bytes + first + 1, 0, length - first - 1);
+    keep(output, rank, stream, bytes + first + 1 + start, length - first - 1 - start);
+}
+
+void output_end_rank(struct output *output, int rank)
+{
+    for (enum output_stream stream = OUTPUT_STDOUT; stream <= OUTPUT_STDERR; stream++) {
+        struct output_source *source = &output->rank[rank].source[stream];
+        if (source->length) end_line(output, rank, stream, source->text, source->length);
+        else if (output->bar_rank == rank && output->bar_stream == stream) output_finish_bar(output);
+        source->length = 0;
+        source->undrawn = false;
+    }
+}
+
+static struct output_source *undrawn_source(const struct output *output, int *rank, enum output_stream *stream)
+{
+    if (output->place == OUTPUT_FILE) return NULL;
+    for (*rank = 0; *rank < output->ranks; ++*rank)
+        for (*stream = OUTPUT_STDOUT; *stream <= OUTPUT_STDERR; ++*stream) {
+            struct output_source *source = &output->rank[*rank].source[*stream];
+            if (source->undrawn) return source;
+        }
+    return NULL;
+}
+
+bool output_undrawn(const struct output *output)
+{
+    int rank;
+    enum output_stream stream;
+    return undrawn_source(output, &rank, &stream);
+}
+
+void output_idle(struct output *output)
+{
+    int rank;
+    enum output_stream stream;
+    for (struct output_source *source; (source = undrawn_source(output, &rank, &stream));) {
+        output_show_redraw(output, rank, stream, source->text, source->length);
+        source->undrawn = false;
+    }
+}

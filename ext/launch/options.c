@@ -1,0 +1,122 @@
+/* kolorun's command line, read by glibc's argp. Names are horovodrun's. */
+#include "launch/options.h"
+
+#include "launch/say.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEY_MPI_ARGS = 256, KEY_OUTPUT, KEY_VERBOSE, KEY_CHECK, KEY_START_TIMEOUT, KEY_HOSTFILE, KEY_HELP };
+
+static const struct argp_option known_options[] = {
+    {"num-proc", 'n', "N", 0, "Start N ranks (also written -np N); inside a SLURM allocation the default is its number of tasks", 1},
+    {"np", 'n', "N", OPTION_ALIAS, NULL, 1},
+    {"hosts", 'H', "HOST:SLOTS,...", 0, "Hosts and how many ranks each may hold; default localhost, with room for all", 1},
+    {"hostfile", KEY_HOSTFILE, "FILE", 0, "The same from a file, a line a host: NAME slots=N", 1},
+    {"mpi-args", KEY_MPI_ARGS, "ARGS", 0, "More arguments for mpirun, in quotes", 2},
+    {"output-filename", KEY_OUTPUT, "FOLDER", 0,
+     "Also write each rank's output to FOLDER/rank.N/stdout and FOLDER/rank.N/stderr", 2},
+    {"start-timeout", KEY_START_TIMEOUT, "SECONDS", 0, "Give up when not all ranks have started by then; default 30", 2},
+    {"verbose", KEY_VERBOSE, NULL, 0, "Print the mpirun line, and what mpirun itself says", 3},
+    {"check-build", KEY_CHECK, NULL, 0, "Say what this Kolo was built with and what is available here, and exit", 3},
+    {"cb", KEY_CHECK, NULL, OPTION_ALIAS, NULL, 3},
+    {"version", 'v', NULL, 0, "Print the version and exit", 3},
+    {"help", KEY_HELP, NULL, 0, "Print this and exit", 3},
+    {0},
+};
+
+struct reading {
+    struct launch_options *options;
+    int code; /* KOLORUN_GO_ON until a sentence was said */
+};
+
+static int read_number(struct reading *reading, const char *option, const char *text, int *number)
+{
+    char *end = NULL;
+    errno = 0;
+    long value = strtol(text, &end, 10);
+    if (errno || end == text || *end || value < 1 || value > INT_MAX) {
+        reading->code = launch_say(KOLORUN_WRONG_USE, "%s: wanted a whole number of at least 1, got '%s'", option, text);
+        return EINVAL;
+    }
+    *number = (int)value;
+    return 0;
+}
+
+static void refuse_option(struct reading *reading, const struct argp_state *state)
+{
+    if (reading->code != KOLORUN_GO_ON) return;
+    const char *word = state->argv[state->next > 1 ? state->next - 1 : 1], *name = word ? word + strspn(word, "-") : "";
+    bool known = false;
+    for (const struct argp_option *option = known_options; option->name; option++)
+        known = known || !strcmp(option->name, name) || (name[0] == option->key && !name[1]);
+    reading->code = known ? launch_say(KOLORUN_WRONG_USE, "%s: wanted a value, got none", word)
+                          : launch_say(KOLORUN_WRONG_USE, "'%s' is not an option of kolorun; see kolorun --help", word ? word : "");
+}
+
+static error_t read_option(int key, char *text, struct argp_state *state)
+{
+    struct reading *reading = state->input;
+    struct launch_options *options = reading->options;
+    switch (key) {
+    case 'n': return read_number(reading, "-np", text, &options->ranks);
+    case 'H': options->hosts = text; break;
+    case KEY_HOSTFILE: options->hostfile = text; break;
+    case KEY_MPI_ARGS: options->mpi_args = text; break;
+    case KEY_OUTPUT: options->output_folder = text; break;
+    case KEY_START_TIMEOUT: return read_number(reading, "--start-timeout", text, &options->start_timeout);
+    case KEY_VERBOSE: options->verbose = true; break;
+    case KEY_CHECK: options->check_build = true; break;
+    case 'v': options->version = true; break;
+    case KEY_HELP: options->help = true; break;
+    case ARGP_KEY_ARG: /* the command: what follows is its own */
+        options->command = &state->argv[state->next - 1];
+        state->next = state->argc;
+        break;
+    case ARGP_KEY_ERROR: refuse_option(reading, state); break;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+    return 0;
+}
+
+static int check_options(const struct launch_options *options)
+{
+    if (options->check_build || options->version || options->help) return KOLORUN_GO_ON;
+    if (options->hosts && options->hostfile)
+        return launch_say(KOLORUN_WRONG_USE, "-H and --hostfile both name the hosts: wanted one of them, got both");
+    if (!options->command) return launch_say(KOLORUN_WRONG_USE, "no command: wanted kolorun -np 8 ./program, got no program to start");
+    return KOLORUN_GO_ON;
+}
+
+static const struct argp grammar = {
+    known_options, read_option, "COMMAND [ARGUMENTS...]",
+    "Start COMMAND as N ranks over Open MPI and watch over them.\v"
+    "Each line of output is tagged with its rank: [1,0]<stdout>:text. The first rank to fail is named, the others are "
+    "ended, and kolorun exits with that rank's code: 128 + signal when a signal ended it, 130 after Ctrl-C. Wrong use "
+    "exits with 2.\n\n"
+    "  kolorun -np 8 ./cnn --batch-size 2048\n"
+    "  kolorun -np 16 -H server1:8,server2:8 ./cnn",
+    NULL, NULL, NULL};
+
+int options_help(void)
+{
+    argp_help(&grammar, stdout, ARGP_HELP_STD_HELP & ~(unsigned)ARGP_HELP_EXIT_OK, (char[]){"kolorun"});
+    return fflush(stdout) ? KOLORUN_FAILED : KOLORUN_DONE;
+}
+
+int options_parse(int argc, char **argv, struct launch_options *options)
+{
+    *options = (struct launch_options){.start_timeout = 30};
+    struct reading reading = {.options = options, .code = KOLORUN_GO_ON};
+    const char *timeout = getenv("KOLO_START_TIMEOUT");
+    if (timeout && read_number(&reading, "KOLO_START_TIMEOUT", timeout, &options->start_timeout)) return reading.code;
+
+    error_t error = argp_parse(&grammar, argc, argv, ARGP_LONG_ONLY | ARGP_IN_ORDER | ARGP_NO_ERRS | ARGP_NO_HELP, NULL, &reading);
+    if (reading.code != KOLORUN_GO_ON) return reading.code;
+    if (error) return launch_say(KOLORUN_WRONG_USE, "the command line could not be read: %s", strerror(error));
+    return check_options(options);
+}

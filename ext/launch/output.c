@@ -1,0 +1,170 @@
+/* Showing lines and redraws, in place or as a log; the files of --output-filename: see output.h. */
+#define _GNU_SOURCE 1 /* asprintf */
+#include "launch/output.h"
+
+#include "launch/say.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum output_place output_place_of(int fd)
+{
+    if (isatty(fd)) return OUTPUT_TERMINAL;
+    return getenv("KOLO_DISPLAY") ? OUTPUT_NOTEBOOK : OUTPUT_FILE;
+}
+
+static int open_file(const char *folder, int rank, int digits, const char *name)
+{
+    char path[4096];
+    int length = snprintf(path, sizeof path, "%s/rank.%0*d", folder, digits, rank);
+    if (length < 0 || (size_t)length + 16 > sizeof path) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    if (mkdir(path, 0777) && errno != EEXIST) return -1;
+    snprintf(path + length, sizeof path - (size_t)length, "/%s", name);
+    return open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+}
+
+/* mkdir -p; 0 or an errno. */
+static int make_folders(const char *folder)
+{
+    char path[4096];
+    if (!*folder || snprintf(path, sizeof path, "%s", folder) >= (int)sizeof path) return *folder ? ENAMETOOLONG : ENOENT;
+    for (char *at = path + 1; *at; at++) {
+        if (*at != '/') continue;
+        *at = '\0';
+        if (mkdir(path, 0777) && errno != EEXIST) return errno;
+        *at = '/';
+    }
+    return mkdir(path, 0777) && errno != EEXIST ? errno : 0;
+}
+
+static int open_files(struct output *output, const char *folder)
+{
+    int digits = snprintf(NULL, 0, "%d", output->ranks - 1); /* rank.07 of ten or more, so that they sort */
+    int error = make_folders(folder);
+    for (int rank = 0; rank < output->ranks && !error; rank++)
+        for (int stream = 0; stream < 2 && !error; stream++) {
+            int file = open_file(folder, rank, digits, stream == OUTPUT_STDOUT ? "stdout" : "stderr");
+            output->rank[rank].source[stream].file = file;
+            if (file < 0) error = errno;
+        }
+    if (error) return launch_say(KOLORUN_WRONG_USE, "--output-filename %s: cannot write there: %s", folder, strerror(error));
+    return KOLORUN_GO_ON;
+}
+
+int output_open(struct output *output, int ranks, const char *folder)
+{
+    *output = (struct output){.ranks = ranks, .fd = {STDOUT_FILENO, STDERR_FILENO}, .bar_rank = -1};
+    output->place = output_place_of(STDOUT_FILENO);
+    output->rank = calloc((size_t)ranks, sizeof *output->rank);
+    if (!output->rank) return launch_say(KOLORUN_FAILED, "out of memory for %d ranks", ranks);
+    for (int rank = 0; rank < ranks; rank++) output->rank[rank].source[0].file = output->rank[rank].source[1].file = -1;
+    return folder ? open_files(output, folder) : KOLORUN_GO_ON;
+}
+
+static const char *stream_name(enum output_stream stream)
+{
+    return stream == OUTPUT_STDOUT ? "stdout" : "stderr";
+}
+
+/* Columns that `text` takes: the bytes that start a character, colour sequences left out. */
+static int width_of(const char *text)
+{
+    int width = 0;
+    for (const char *at = text; *at; at++) {
+        if (*at == '\033' && at[1] == '[') {
+            at += 2 + strspn(at + 2, "0123456789;?");
+            if (!*at) break;
+        } else if (((unsigned char)*at & 0xC0) != 0x80) {
+            width++;
+        }
+    }
+    return width;
+}
+
+static void erase_bar(struct output *output)
+{
+    if (output->bar_rank < 0) return;
+    int fd = output->fd[output->bar_stream];
+    if (output->place == OUTPUT_TERMINAL) queue_print(&output->queue, fd, "\r\033[K");
+    else queue_print(&output->queue, fd, "\r%*s\r", width_of(output->bar), "");
+}
+
+static void forget_bar(struct output *output)
+{
+    free(output->bar);
+    output->bar = NULL;
+    output->bar_rank = -1;
+}
+
+void output_finish_bar(struct output *output)
+{
+    if (output->bar_rank >= 0) queue_print(&output->queue, output->fd[output->bar_stream], "\n");
+    forget_bar(output);
+}
+
+/* Passes above another's bar, or takes the place of the source's own. */
+void output_show_line(struct output *output, int rank, enum output_stream stream, const char *text, size_t length)
+{
+    int fd = output->fd[stream];
+    erase_bar(output);
+    if (output->bar_rank == rank && output->bar_stream == stream) forget_bar(output);
+    queue_print(&output->queue, fd, "[1,%d]<%s>:", rank, stream_name(stream));
+    queue_bytes(&output->queue, fd, text, length);
+    queue_print(&output->queue, fd, "\n");
+    if (output->bar_rank >= 0) queue_print(&output->queue, output->fd[output->bar_stream], "%s", output->bar);
+}
+
+/* Two bars cannot share the bottom line: the lowest rank's is shown. */
+void output_show_redraw(struct output *output, int rank, enum output_stream stream, const char *text, size_t length)
+{
+    char *bar = NULL;
+    if (output->place == OUTPUT_FILE) {
+        output_show_line(output, rank, stream, text, length);
+        return;
+    }
+    if (output->bar_rank >= 0 && output->bar_rank < rank) return;
+    if (asprintf(&bar, "[1,%d]<%s>:%.*s", rank, stream_name(stream), (int)length, text) < 0) return;
+    erase_bar(output);
+    forget_bar(output);
+    output->bar_rank = rank;
+    output->bar_stream = stream;
+    output->bar = bar;
+    queue_print(&output->queue, output->fd[stream], "%s", bar);
+}
+
+void output_say(struct output *output, const char *format, ...)
+{
+    char *text = NULL;
+    va_list arguments;
+    va_start(arguments, format);
+    if (vasprintf(&text, format, arguments) < 0) text = NULL;
+    va_end(arguments);
+    if (!text) return;
+    erase_bar(output);
+    queue_print(&output->queue, STDERR_FILENO, "kolorun: %s\n", text);
+    if (output->bar_rank >= 0) queue_print(&output->queue, output->fd[output->bar_stream], "%s", output->bar);
+    free(text);
+}
+
+void output_close(struct output *output)
+{
+    for (int rank = 0; output->rank && rank < output->ranks; rank++)
+        for (int stream = 0; stream < 2; stream++) {
+            struct output_source *source = &output->rank[rank].source[stream];
+            if (source->file >= 0) close(source->file);
+            free(source->text);
+        }
+    free(output->rank);
+    free(output->bar);
+    queue_free(&output->queue);
+    *output = (struct output){.bar_rank = -1};
+}

@@ -1,0 +1,299 @@
+/* One rank: the stand-in that mpirun knows, and the watcher that looks after the program: see rank.h. */
+#define _GNU_SOURCE 1 /* pipe2 */
+#include "launch/rank.h"
+
+#include "launch/clock.h"
+#include "launch/contact.h"
+#include "launch/environment.h"
+#include "launch/program.h"
+#include "launch/say.h"
+#include "launch/tree.h"
+#include "launch/wire.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    HELD_BACK = 256 * 1024, /* bytes waiting for kolorun beyond which the program's output is left in its pipe */
+    GRACE = 1000,           /* ms from SIGTERM to SIGKILL when nobody says otherwise */
+    SELF_FIRST = 100,       /* ms left to a program to end by itself once mpirun ends the job: it may be the one that aborts */
+    LINGER = 2000,          /* ms that what the program left behind may go on printing after it has ended well */
+    LINGER_FAILED = 200,    /* the same after it has failed */
+};
+
+struct watcher {
+    struct wire link;
+    struct program program;
+    int lifeline; /* closes when the stand-in is gone; -1 once it did */
+    int signals;
+    bool ended;
+    int status;     /* of waitpid(), once ended */
+    long ended_at;  /* clock_date() */
+    bool asked;     /* the program was told to end */
+    long term_at;   /* when to send it SIGTERM */
+    long kill_at;   /* when to kill what is left */
+    long linger_at; /* when to stop waiting for output of an ended program */
+    char pending[WIRE_LARGEST];
+    size_t pending_start, pending_end; /* stdin that the program has not taken yet */
+};
+
+static const int forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+
+static sigset_t watched_signals(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    for (size_t i = 0; i < sizeof forwarded / sizeof *forwarded; i++) sigaddset(&set, forwarded[i]);
+    return set;
+}
+
+static int exit_code_of(int status)
+{
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/* What mpirun sees: lives as long as the watcher, and passes signals on to it. */
+static int stand_in(pid_t watcher, const sigset_t *set)
+{
+    for (;;) {
+        int signal = sigwaitinfo(set, NULL), status = 0;
+        if (signal > 0 && signal != SIGCHLD) kill(watcher, signal);
+        pid_t ended = waitpid(watcher, &status, WNOHANG);
+        if (ended == watcher) return exit_code_of(status);
+        if (ended < 0 && errno != EINTR) return KOLORUN_FAILED;
+    }
+}
+
+static void to_program(const struct watcher *watcher, int signal)
+{
+    if (watcher->program.pid <= 0 || watcher->ended) return;
+    if (kill(-watcher->program.pid, signal)) kill(watcher->program.pid, signal); /* it may have left its group */
+}
+
+/* Tells the program to end; what has not by `grace` ms from now is killed. A later, shorter grace counts. */
+static void end_program(struct watcher *watcher, int signal, long grace)
+{
+    long kill_at = clock_now() + grace;
+    if (!watcher->ended) watcher->asked = true;
+    if (watcher->kill_at == CLOCK_NEVER || kill_at < watcher->kill_at) watcher->kill_at = kill_at;
+    to_program(watcher, signal);
+    to_program(watcher, SIGCONT); /* a stopped program would not notice */
+}
+
+/* mpirun ends the job, all ranks at once. The one that called MPI_Abort should still end with its own exit code. */
+static void end_program_soon(struct watcher *watcher)
+{
+    if (!watcher->ended) watcher->asked = true;
+    if (watcher->term_at == CLOCK_NEVER) watcher->term_at = clock_now() + SELF_FIRST;
+}
+
+static void say_ended(struct watcher *watcher, int status)
+{
+    watcher->ended = true;
+    watcher->status = status;
+    watcher->ended_at = clock_date();
+    watcher->linger_at = clock_now() + (status ? LINGER_FAILED : LINGER);
+}
+
+static void reap(struct watcher *watcher)
+{
+    int status;
+    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG | WUNTRACED | WCONTINUED)) > 0;) {
+        if (pid != watcher->program.pid) continue;
+        if (WIFSTOPPED(status)) wire_print(&watcher->link, FRAME_STATE, "%d", WSTOPSIG(status));
+        else if (WIFCONTINUED(status)) wire_print(&watcher->link, FRAME_STATE, "0");
+        else say_ended(watcher, status);
+    }
+}
+
+static void take_signals(struct watcher *watcher)
+{
+    struct signalfd_siginfo info;
+    while (read(watcher->signals, &info, sizeof info) == sizeof info) {
+        if (info.ssi_signo == SIGTERM) end_program_soon(watcher);
+        else if (info.ssi_signo != SIGCHLD) to_program(watcher, (int)info.ssi_signo);
+    }
+    reap(watcher);
+}
+
+/* Sends up to 64 KiB of what the program printed; true when there may be more. */
+static bool pass_on(struct watcher *watcher, int *fd, enum frame_kind kind)
+{
+    char bytes[WIRE_LARGEST];
+    ssize_t got = *fd < 0 ? 0 : read(*fd, bytes, sizeof bytes);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+    if (got > 0) wire_send(&watcher->link, kind, bytes, (size_t)got);
+    if (got <= 0 && *fd >= 0) { /* a pseudo-terminal ends with EIO */
+        close(*fd);
+        *fd = -1;
+    }
+    return got > 0;
+}
+
+static void close_stdin(struct watcher *watcher)
+{
+    if (watcher->program.in >= 0) close(watcher->program.in);
+    watcher->program.in = -1;
+}
+
+/* Writes pending stdin. A program that has closed its stdin is never said to have taken it, so no more is sent. */
+static void feed(struct watcher *watcher)
+{
+    size_t length = watcher->pending_end - watcher->pending_start;
+    ssize_t written = write(watcher->program.in, watcher->pending + watcher->pending_start, length);
+    if (written < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (written < 0) {
+        close_stdin(watcher);
+        return;
+    }
+    watcher->pending_start += (size_t)written;
+    if (watcher->pending_start == watcher->pending_end) wire_send(&watcher->link, FRAME_TAKEN, NULL, 0);
+}
+
+static void obey(struct watcher *watcher, const struct frame *frame)
+{
+    long number[2] = {0};
+    int numbers = frame_numbers(frame, number, 2);
+    if (frame->kind == FRAME_SIGNAL && numbers >= 1) to_program(watcher, (int)number[0]);
+    else if (frame->kind == FRAME_END && numbers == 2) end_program(watcher, (int)number[0], number[1]);
+    else if (frame->kind == FRAME_IN_END) close_stdin(watcher);
+    else if (frame->kind == FRAME_IN && watcher->program.in >= 0) {
+        memcpy(watcher->pending, frame->bytes, frame->length);
+        watcher->pending_start = 0;
+        watcher->pending_end = frame->length;
+    }
+}
+
+static void take_orders(struct watcher *watcher)
+{
+    struct frame frame;
+    bool there = wire_fill(&watcher->link);
+    while (wire_next(&watcher->link, &frame)) obey(watcher, &frame);
+    if (there && !watcher->link.broken) return;
+    wire_close(&watcher->link); /* kolorun is gone: nobody is left to run for */
+    end_program(watcher, SIGTERM, GRACE);
+}
+
+/* Everything there is to wait for; descriptors that are -1 are passed over by poll(). */
+static void wait_and_serve(struct watcher *watcher)
+{
+    bool hold = wire_queued(&watcher->link) > HELD_BACK, feeding = watcher->pending_start < watcher->pending_end;
+    struct pollfd fd[] = {
+        {.fd = watcher->signals, .events = POLLIN},
+        {.fd = watcher->link.fd, .events = (short)(POLLIN | (wire_queued(&watcher->link) ? POLLOUT : 0))},
+        {.fd = hold ? -1 : watcher->program.out, .events = POLLIN},
+        {.fd = hold ? -1 : watcher->program.err, .events = POLLIN},
+        {.fd = feeding ? watcher->program.in : -1, .events = POLLOUT},
+        {.fd = watcher->lifeline, .events = POLLIN},
+    };
+    int wait = clock_wait(watcher->linger_at, clock_wait(watcher->kill_at, clock_wait(watcher->term_at, 60000)));
+    if (poll(fd, sizeof fd / sizeof *fd, wait) < 0) return;
+    if (fd[2].revents) pass_on(watcher, &watcher->program.out, FRAME_OUT);
+    if (fd[3].revents) pass_on(watcher, &watcher->program.err, FRAME_ERR);
+    if (fd[4].revents) feed(watcher);
+    if (fd[1].revents & POLLOUT) wire_flush(&watcher->link);
+    if (fd[1].revents & ~POLLOUT) take_orders(watcher);
+    if (fd[0].revents) take_signals(watcher);
+    if (fd[5].revents) {
+        close(watcher->lifeline);
+        watcher->lifeline = -1;
+        end_program_soon(watcher);
+    }
+}
+
+static void watch_program(struct watcher *watcher)
+{
+    while (!watcher->ended || watcher->program.out >= 0 || watcher->program.err >= 0) {
+        wait_and_serve(watcher);
+        if (clock_passed(watcher->term_at)) {
+            watcher->term_at = CLOCK_NEVER;
+            end_program(watcher, SIGTERM, GRACE);
+        }
+        if (clock_passed(watcher->kill_at)) {
+            tree_signal(getpid(), SIGKILL);
+            watcher->kill_at = clock_now() + 20; /* again, for what was being born */
+            if (watcher->ended) return;
+        }
+        if (clock_passed(watcher->linger_at)) return;
+    }
+}
+
+/* The program is gone: so goes what it left behind; then its last output, and how it ended. */
+static void bury(struct watcher *watcher)
+{
+    if (waitpid(-1, NULL, WNOHANG) >= 0 || errno != ECHILD) tree_end();
+    while (pass_on(watcher, &watcher->program.out, FRAME_OUT)) {}
+    while (pass_on(watcher, &watcher->program.err, FRAME_ERR)) {}
+    bool signalled = WIFSIGNALED(watcher->status);
+    wire_print(&watcher->link, FRAME_EXIT, "%d %d %d %ld", signalled ? 0 : WEXITSTATUS(watcher->status),
+               signalled ? WTERMSIG(watcher->status) : 0, watcher->asked, watcher->ended_at);
+    while (!watcher->link.broken && watcher->link.fd >= 0 && wire_queued(&watcher->link)) {
+        struct pollfd fd = {.fd = watcher->link.fd, .events = POLLOUT};
+        if (poll(&fd, 1, -1) > 0 && fd.revents & (POLLERR | POLLHUP)) break;
+        wire_flush(&watcher->link);
+    }
+}
+
+/* mpirun's pipes are the stand-in's alone from here on: mpirun waits for them to close. */
+static void leave_mpirun(void)
+{
+    int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int fd = 0; nothing >= 0 && fd < 3; fd++) dup2(nothing, fd);
+}
+
+static const char *variable(const char *name, const char *otherwise)
+{
+    const char *value = getenv(name);
+    return value ? value : otherwise;
+}
+
+static int watch(char **command, int lifeline, const sigset_t *set, const sigset_t *mask)
+{
+    static struct watcher watcher; /* large: not for the stack */
+    char host[256] = "?";
+    const char *rank = variable("OMPI_COMM_WORLD_RANK", variable("PMIX_RANK", variable("PMI_RANK", variable("SLURM_PROCID", "0"))));
+    watcher.lifeline = lifeline;
+    watcher.signals = signalfd(-1, set, SFD_NONBLOCK | SFD_CLOEXEC);
+    watcher.link.fd = contact_reach();
+    gethostname(host, sizeof host - 1);
+    if (watcher.link.fd < 0 || watcher.signals < 0)
+        return launch_say(KOLORUN_FAILED, "rank %s on %s cannot reach kolorun at %s: %s", rank, host, variable(KOLORUN_CONTACT, "?"),
+                          strerror(errno));
+    const char *token = variable(KOLORUN_TOKEN, "?");
+    leave_mpirun();
+    tree_adopt_orphans();
+    bool started = program_start(command, !strcmp(rank, "0"), mask, &watcher.program);
+    wire_print(&watcher.link, FRAME_HELLO, "%s %s %d %s", token, rank, started ? (int)watcher.program.pid : 0, host);
+    if (!started) {
+        wire_print(&watcher.link, FRAME_NO_EXEC, "%d", watcher.program.error);
+        say_ended(&watcher, 127 << 8);
+    }
+    watch_program(&watcher);
+    bury(&watcher);
+    return exit_code_of(watcher.status);
+}
+
+int rank_main(char **command)
+{
+    sigset_t set = watched_signals(), mask;
+    int lifeline[2];
+    signal(SIGPIPE, SIG_IGN);
+    sigprocmask(SIG_BLOCK, &set, &mask);
+    if (!command[0] || pipe2(lifeline, O_CLOEXEC)) return launch_say(KOLORUN_FAILED, "rank: no command or no pipe");
+    pid_t watcher = fork();
+    if (watcher < 0) return launch_say(KOLORUN_FAILED, "rank: cannot fork: %s", strerror(errno));
+    if (watcher > 0) {
+        close(lifeline[0]);
+        return stand_in(watcher, &set);
+    }
+    close(lifeline[1]);
+    setsid();
+    return watch(command, lifeline[0], &set, &mask);
+}

@@ -1,0 +1,256 @@
+/* The loop that runs a job: signals, mpirun, the ranks, stdin and the output, none of which may block the others. */
+#include "launch/job.h"
+
+#include "launch/clock.h"
+#include "launch/tree.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    INTERRUPT_GRACE = 500, /* ms that Ctrl-C leaves the programs for a clean end: all is over within a second */
+    TERMINATE_GRACE = 1000,
+    IDLE = 40,  /* ms after which an unfinished line is shown in place */
+    FIXED = 5,  /* descriptors in the poll set besides the links */
+};
+
+static const int handled[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGCHLD};
+
+static void block_signals(struct job *job)
+{
+    struct sigaction hangup;
+    sigset_t set;
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof handled / sizeof *handled; i++) sigaddset(&set, handled[i]);
+    if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler == SIG_IGN) sigdelset(&set, SIGHUP); /* nohup */
+    signal(SIGPIPE, SIG_IGN);
+    sigprocmask(SIG_BLOCK, &set, &job->mask);
+    job->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+}
+
+static void become_mpirun(const struct job *job, char **mpirun, int says, pid_t kolorun)
+{
+    int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    setpgid(0, 0); /* Ctrl-C is kolorun's alone to deal with */
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != kolorun) _exit(127);
+    for (size_t i = 0; i < sizeof handled / sizeof *handled; i++) signal(handled[i], SIG_DFL);
+    signal(SIGPIPE, SIG_DFL);
+    sigprocmask(SIG_SETMASK, &job->mask, NULL);
+    if (nothing >= 0 && dup2(nothing, 0) == 0 && dup2(says, 1) == 1 && dup2(says, 2) == 2) execv(mpirun[0], mpirun);
+    _exit(127);
+}
+
+static bool start_mpirun(struct job *job, char **mpirun)
+{
+    int says[2];
+    pid_t kolorun = getpid();
+    if (job->signals < 0 || pipe(says)) return false;
+    for (int i = 0; i < 2; i++) fcntl(says[i], F_SETFD, FD_CLOEXEC);
+    fcntl(says[0], F_SETFL, O_NONBLOCK);
+    job->mpirun = fork();
+    if (job->mpirun == 0) become_mpirun(job, mpirun, says[1], kolorun);
+    close(says[1]);
+    job->mpirun_says = says[0];
+    return job->mpirun > 0;
+}
+
+void job_end(struct job *job, int signal, long grace)
+{
+    for (int rank = 0; rank < job->ranks; rank++)
+        if (job->rank[rank].wire) wire_print(job->rank[rank].wire, FRAME_END, "%d %ld", signal, grace);
+    /* Before all ranks are there mpirun must stop starting them; later it ends by itself once they have. */
+    long now = clock_now();
+    bool complete = job->started == job->ranks;
+    long term_at = complete ? now + grace + 300 : now;
+    if (!job->ending || term_at < job->term_mpirun_at) job->term_mpirun_at = term_at;
+    if (!job->ending || now + grace + 2000 < job->kill_all_at) job->kill_all_at = now + grace + 2000;
+    job->ending = true;
+}
+
+static void interrupt(struct job *job, int signal)
+{
+    bool again = job->interrupted != 0;
+    if (!again) job->interrupted = signal;
+    if (again) job_end(job, SIGKILL, 0);
+    else job_end(job, signal, signal == SIGINT ? INTERRUPT_GRACE : TERMINATE_GRACE);
+}
+
+static void tell_ranks(struct job *job, int signal)
+{
+    for (int rank = 0; rank < job->ranks; rank++)
+        if (job->rank[rank].wire) wire_print(job->rank[rank].wire, FRAME_SIGNAL, "%d", signal);
+}
+
+/* Ctrl-Z: the ranks stop, then kolorun; `fg` wakes both. */
+static void suspend(struct job *job)
+{
+    tell_ranks(job, SIGTSTP);
+    kill(getpid(), SIGSTOP);
+    tell_ranks(job, SIGCONT);
+}
+
+static void take_signals(struct job *job)
+{
+    struct signalfd_siginfo info;
+    while (read(job->signals, &info, sizeof info) == sizeof info) {
+        int signal = (int)info.ssi_signo;
+        if (signal == SIGUSR1 || signal == SIGUSR2) tell_ranks(job, signal);
+        else if (signal == SIGTSTP) suspend(job);
+        else if (signal != SIGCHLD && signal != SIGCONT) interrupt(job, signal);
+    }
+    int status;
+    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+        if (pid != job->mpirun) continue; /* an orphan that was adopted */
+        job->mpirun_ended = true;
+        job->mpirun_status = status;
+        if (job->links && !job->ending) job_end(job, SIGTERM, TERMINATE_GRACE);
+    }
+}
+
+/* Keeps the end of what mpirun says, for the case that nothing better explains a failure; shows it under --verbose. */
+static void hear_mpirun(struct job *job)
+{
+    char bytes[4096];
+    ssize_t got = read(job->mpirun_says, bytes, sizeof bytes);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (got <= 0) {
+        close(job->mpirun_says);
+        job->mpirun_says = -1;
+        return;
+    }
+    size_t length = (size_t)got, room = sizeof job->mpirun_text - job->mpirun_text_length;
+    if (job->options->verbose) queue_bytes(&job->output.queue, STDERR_FILENO, bytes, length);
+    if (length > room) {
+        size_t out = length - room;
+        memmove(job->mpirun_text, job->mpirun_text + out, job->mpirun_text_length - out);
+        job->mpirun_text_length -= out;
+    }
+    memcpy(job->mpirun_text + job->mpirun_text_length, bytes, length);
+    job->mpirun_text_length += length;
+}
+
+/* stdin goes to rank 0, a piece at a time. A terminal is read only from the foreground, as it would stop us otherwise. */
+static bool wants_stdin(const struct job *job)
+{
+    if (!job->stdin_open || job->stdin_untaken || !job->rank[0].wire || job->ending) return false;
+    return !isatty(STDIN_FILENO) || tcgetpgrp(STDIN_FILENO) == getpgrp();
+}
+
+static void pass_stdin(struct job *job)
+{
+    char bytes[16384];
+    ssize_t got = read(STDIN_FILENO, bytes, sizeof bytes);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (got > 0) wire_send(job->rank[0].wire, FRAME_IN, bytes, (size_t)got);
+    else wire_send(job->rank[0].wire, FRAME_IN_END, NULL, 0);
+    job->stdin_untaken = got > 0;
+    job->stdin_open = got > 0;
+}
+
+static int next_wait(const struct job *job)
+{
+    int wait = output_undrawn(&job->output) ? IDLE : 60000;
+    if (job->ending) wait = clock_wait(job->term_mpirun_at, clock_wait(job->kill_all_at, wait));
+    if (job->started < job->ranks && !job->ending) wait = clock_wait(job->start_by, wait);
+    return clock_wait(job->remark_at, wait);
+}
+
+static void fill_poll(const struct job *job, struct pollfd *fd)
+{
+    bool full = job->output.queue.waiting > OUTPUT_FULL;
+    fd[0] = (struct pollfd){.fd = job->signals, .events = POLLIN};
+    fd[1] = (struct pollfd){.fd = job->contact.fd, .events = POLLIN};
+    fd[2] = (struct pollfd){.fd = job->mpirun_says, .events = POLLIN};
+    fd[3] = (struct pollfd){.fd = wants_stdin(job) ? STDIN_FILENO : -1, .events = POLLIN};
+    fd[4] = (struct pollfd){.fd = queue_wants(&job->output.queue), .events = POLLOUT};
+    for (size_t i = 0; i < job->links; i++) {
+        const struct wire *wire = &job->link[i]->wire;
+        short events = (short)((full ? 0 : POLLIN) | (wire_queued(wire) ? POLLOUT : 0));
+        fd[FIXED + i] = (struct pollfd){.fd = events ? wire->fd : -1, .events = events};
+    }
+}
+
+static void serve(struct job *job, const struct pollfd *fd, size_t links)
+{
+    struct job_link *link[links + 1]; /* the list changes while links are served */
+    if (links) memcpy(link, job->link, links * sizeof *link);
+    if (fd[4].revents) queue_write(&job->output.queue);
+    if (fd[2].revents) hear_mpirun(job);
+    for (size_t i = 0; i < links; i++)
+        if (fd[FIXED + i].revents) job_serve(job, link[i], fd[FIXED + i].revents);
+    if (fd[1].revents) job_accept(job);
+    if (fd[3].revents && wants_stdin(job)) pass_stdin(job);
+    if (fd[0].revents) take_signals(job);
+}
+
+static void remark(struct job *job)
+{
+    int first = -1;
+    for (int rank = 0; rank < job->ranks; rank++)
+        if (job->rank[rank].ended && (first < 0 || job->rank[rank].ended_at < job->rank[first].ended_at)) first = rank;
+    job->remark_at = CLOCK_NEVER;
+    if (first >= 0 && job->ended < job->ranks && !job->ending)
+        output_say(&job->output, "rank %d (%s, pid %ld) ended without error a while ago, and %d of %d ranks still run: do they wait for it?",
+                   first, job->rank[first].host, job->rank[first].pid, job->ranks - job->ended, job->ranks);
+}
+
+static void keep_time(struct job *job)
+{
+    if (!job->ending && job->started < job->ranks && clock_passed(job->start_by)) {
+        job->start_timed_out = true;
+        job_end(job, SIGTERM, TERMINATE_GRACE);
+    }
+    if (job->output.queue.closed && !job->ending) interrupt(job, SIGPIPE); /* nobody reads: as for any writer */
+    if (clock_passed(job->remark_at)) remark(job);
+    if (job->ending && clock_passed(job->term_mpirun_at) && !job->mpirun_ended) {
+        kill(job->mpirun, SIGTERM);
+        job->term_mpirun_at = clock_now() + 1000;
+    }
+    if (job->ending && clock_passed(job->kill_all_at)) {
+        tree_signal(getpid(), SIGKILL);
+        job->kill_all_at = clock_now() + 500;
+        if (job->mpirun_ended) job_close_links(job);
+    }
+}
+
+static bool goes_on(const struct job *job)
+{
+    return !job->mpirun_ended || job->links;
+}
+
+static void loop(struct job *job)
+{
+    while (goes_on(job)) {
+        size_t links = job->links;
+        struct pollfd *fd = calloc(FIXED + links, sizeof *fd);
+        if (!fd) return;
+        fill_poll(job, fd);
+        int ready = poll(fd, FIXED + links, next_wait(job));
+        if (ready == 0) output_idle(&job->output);
+        if (ready > 0) serve(job, fd, links);
+        keep_time(job);
+        free(fd);
+    }
+}
+
+bool job_run(struct job *job, char **mpirun)
+{
+    block_signals(job);
+    tree_adopt_orphans();
+    job->stdin_open = true;
+    job->start_by = clock_now() + 1000L * job->options->start_timeout;
+    if (!start_mpirun(job, mpirun)) return false;
+    loop(job);
+    tree_end();
+    while (job->mpirun_says >= 0 && poll(&(struct pollfd){.fd = job->mpirun_says, .events = POLLIN}, 1, 0) > 0) hear_mpirun(job);
+    job_close_links(job);
+    return true;
+}
