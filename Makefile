@@ -74,8 +74,8 @@ $(BUILD)/bin/$(notdir $(basename $(1))): $(1) $(LIBKOLO) $(BUILD)/flags
 endef
 $(foreach source,$(PROGRAM_SRC),$(eval $(call program,$(source))))
 
-$(BUILD)/include:
-	$(Q)mkdir -p $(@D) && ln -sfn $(abspath ext/include) $@
+$(BUILD)/include: | $(BUILD)/flags
+	$(Q)ln -sfn $(abspath ext/include) $@
 $(BUILD)/lib/pkgconfig/kolo.pc: ext/kolo.pc.in $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(Q)sed 's|@PREFIX@|$(abspath $(BUILD))|; s|@VERSION@|$(VERSION)|' $< >$@

@@ -85,8 +85,9 @@ make_venv() {
     trap 'exit 130' INT TERM HUP
     if ! { /usr/bin/python3 -m venv .venv && .venv/bin/pip install --no-input -r $lists/requirements.txt; } \
         >"$log" 2>&1 </dev/null; then
-        reason=$(grep -E -o '(ERROR|Error): .*' "$log" | head -n 1)
-        fail "pip could not fill .venv (${reason:-$(tail -n 1 "$log")}):" \
+        reason=$(grep -E -o -m 1 'ERROR: .*' "$log" || tail -n 1 "$log")
+        ! grep -E -q 'NewConnectionError|NameResolutionError|ConnectTimeout' "$log" || reason="the network did not answer"
+        fail "pip could not fill .venv ($reason):" \
             "check the network, the disk and pip's settings, then run this again."
     fi
     trap - EXIT INT TERM HUP

@@ -1,0 +1,24 @@
+# Kolo on a machine without GPUs: Debian 12, the packages, .venv, the build, JupyterLab on port 8888.
+#
+#   docker build -t kolo -f dockerfiles/cpu.Dockerfile .
+#   docker run --rm -it --init -p 127.0.0.1:8888:8888 --shm-size=1g --user "$(id -u):$(id -g)" kolo
+#
+# It prints the URL with its token. --shm-size: ranks on one host speak through /dev/shm, of which Docker gives 64 MB.
+# To keep what you write, add -v "$PWD/labs:/kolo/labs"; to train on your own data, -v FOLDER:/data -e KOLO_DATA=/data.
+ARG BASE=debian:12
+FROM ${BASE}
+WORKDIR /kolo
+
+# What changes seldom comes first, so that a change of the source rebuilds only the last layer.
+COPY dockerfiles dockerfiles
+RUN dockerfiles/setup.sh packages && rm -rf /var/lib/apt/lists/* /var/cache/apt/*
+RUN dockerfiles/setup.sh venv && rm -rf /root/.cache
+
+# Whoever runs the container may write anywhere but in .venv, whatever their user id.
+COPY . .
+RUN make setup \
+    && mkdir -m 1777 /home/learner \
+    && find . -path ./.venv -prune -o -exec chmod a+rwX {} +
+ENV HOME=/home/learner IP=0.0.0.0 PORT=8888 NO_BROWSER=1
+EXPOSE 8888
+CMD ["dockerfiles/lab.sh"]
