@@ -1,0 +1,321 @@
+/* The options that every program of the lessons understands, read by glibc's argp. What argp and getopt would say
+ * about a mistake takes two lines and no "wanted", so their voices are off and the sentence is made here. */
+#include "core/file.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXIT_USE    2
+#define EXIT_TARGET 1
+
+enum option_key {
+    OPTION_HELP = 'h',
+    OPTION_DATA = 256,
+    OPTION_BATCH_SIZE,
+    OPTION_EPOCHS,
+    OPTION_STEPS_PER_EPOCH,
+    OPTION_DROP_REMAINDER,
+    OPTION_NO_VALIDATION,
+    OPTION_LEARNING_RATE,
+    OPTION_PRECISION,
+    OPTION_SEED,
+    OPTION_DETERMINISTIC,
+    OPTION_DEVICES,
+    OPTION_STRATEGY,
+    OPTION_SAVE,
+    OPTION_HISTORY
+};
+
+static const struct argp_option option_table[] = {
+    {"data", OPTION_DATA, "NAME|FOLDER", 0, "mnist, fashion-mnist or another folder of KOLO_DATA; a folder that holds IDX "
+                                            "files; synthetic", 1},
+    {"batch-size", OPTION_BATCH_SIZE, "N", 0, "samples an update", 1},
+    {"epochs", OPTION_EPOCHS, "N", 0, "passes over the data", 1},
+    {"steps-per-epoch", OPTION_STEPS_PER_EPOCH, "N", 0, "updates an epoch", 1},
+    {"drop-remainder", OPTION_DROP_REMAINDER, NULL, 0, "leave out the last, short batch", 1},
+    {"no-validation", OPTION_NO_VALIDATION, NULL, 0, "do not evaluate after each epoch", 1},
+    {"learning-rate", OPTION_LEARNING_RATE, "X", 0, "of the optimizer", 2},
+    {"precision", OPTION_PRECISION, "fp32|bf16", 0, "of the arithmetic", 2},
+    {"seed", OPTION_SEED, "N", 0, "of weights, order and dropout", 2},
+    {"deterministic", OPTION_DETERMINISTIC, NULL, 0, "the same bits for any number of devices and ranks", 2},
+    {"devices", OPTION_DEVICES, "N", 0, "mirrored replicas, one a device", 3},
+    {"strategy", OPTION_STRATEGY, "NAME", 0, "one_device or mirrored", 3},
+    {"save", OPTION_SAVE, "FILE", 0, "write the weights there, as safetensors", 4},
+    {"history", OPTION_HISTORY, "FILE", 0, "write what each epoch gave there, as JSON", 4},
+    {"help", OPTION_HELP, NULL, 0, "show this and end", 5},
+    {0},
+};
+#define OPTIONS (sizeof option_table / sizeof *option_table - 1)
+
+/* ------------------------------------------------------------------------------------------ endings */
+
+static const char *program_name(char **argv)
+{
+    const char *path = argv && argv[0] ? argv[0] : "kolo", *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static _Noreturn void leave(int code)
+{
+    kolo_finish();
+    exit(code);
+}
+
+/* Every rank reads the same command line and finds the same mistake; one of them says it. */
+static _Noreturn void refuse(char **argv, const char *what, const char *wanted, const char *got)
+{
+    if (kolo_rank() == 0) {
+        fflush(stdout);
+        fprintf(stderr, "%s: %s%swanted %s, got \"%s\"\n", program_name(argv), what, *what ? ": " : "", wanted, got);
+    }
+    leave(EXIT_USE);
+}
+
+/* ------------------------------------------------------------------------------------------ values */
+
+typedef struct reading {
+    char **argv;
+    kolo_options *options;
+    bool help;
+    const char *option; /* "--epochs", and */
+    const char *value;  /* what stands behind it */
+} reading;
+
+static void wrong(const reading *r, const char *wanted)
+{
+    refuse(r->argv, r->option, wanted, r->value);
+}
+
+/* Digits and nothing else. */
+static bool read_digits(const char *text, uint64_t *number)
+{
+    char *end;
+    if (!*text || strspn(text, "0123456789") != strlen(text)) return false;
+    errno = 0;
+    *number = strtoull(text, &end, 10);
+    return errno == 0;
+}
+
+static int read_count(const reading *r)
+{
+    uint64_t number;
+    if (!read_digits(r->value, &number) || number < 1 || number > INT32_MAX) {
+        bool large = strspn(r->value, "0123456789") == strlen(r->value) && strlen(r->value) > 9;
+        wrong(r, large ? "a whole number of at most 2147483647" : "a whole number of at least 1");
+    }
+    return (int)number;
+}
+
+/* 0 means "choose one" to kolo_compile; on the command line it is a seed like any other. */
+static uint64_t read_seed(const reading *r)
+{
+    uint64_t number;
+    if (!read_digits(r->value, &number)) wrong(r, "a whole number from 0 to 18446744073709551615");
+    return number ? number : (uint64_t)KOLO_NONE;
+}
+
+static double read_rate(const reading *r)
+{
+    char *end;
+    double number = strtod(r->value, &end);
+    bool plain = *r->value && strspn(r->value, "0123456789.eE+-") == strlen(r->value) && *end == 0;
+    if (!plain || !isfinite(number) || number <= 0) wrong(r, "a number above 0");
+    return number;
+}
+
+static kolo_precision read_precision(const reading *r)
+{
+    if (strcmp(r->value, "fp32") == 0) return KOLO_FLOAT32;
+    if (strcmp(r->value, "bf16") != 0) wrong(r, "fp32 or bf16");
+    return KOLO_MIXED_BF16;
+}
+
+static const char *read_strategy(const reading *r)
+{
+    if (strcmp(r->value, "one_device") != 0 && strcmp(r->value, "mirrored") != 0) wrong(r, "one_device or mirrored");
+    return r->value;
+}
+
+static const char *read_text(const reading *r, const char *wanted)
+{
+    if (!*r->value) wrong(r, wanted);
+    return r->value;
+}
+
+static void read_option(const reading *r, int key)
+{
+    kolo_options *options = r->options;
+    switch (key) {
+    case OPTION_DATA: options->data = read_text(r, "the name of a data set or a folder"); break;
+    case OPTION_BATCH_SIZE: options->batch_size = read_count(r); break;
+    case OPTION_EPOCHS: options->epochs = read_count(r); break;
+    case OPTION_STEPS_PER_EPOCH: options->steps_per_epoch = read_count(r); break;
+    case OPTION_DROP_REMAINDER: options->drop_remainder = true; break;
+    case OPTION_NO_VALIDATION: options->no_validation = true; break;
+    case OPTION_LEARNING_RATE: options->learning_rate = read_rate(r); break;
+    case OPTION_PRECISION: options->precision = read_precision(r); break;
+    case OPTION_SEED: options->seed = read_seed(r); break;
+    case OPTION_DETERMINISTIC: options->deterministic = true; break;
+    case OPTION_DEVICES: options->devices = read_count(r); break;
+    case OPTION_STRATEGY: options->strategy = read_strategy(r); break;
+    case OPTION_SAVE: options->save = read_text(r, "a file to write"); break;
+    case OPTION_HISTORY: options->history = read_text(r, "a file to write"); break;
+    default: break;
+    }
+}
+
+/* ------------------------------------------------------------------------------------------ argp */
+
+static const struct argp_option *option_of(int key)
+{
+    const struct argp_option *option = option_table;
+    while (option->name && option->key != key) option++;
+    return option->name ? option : NULL;
+}
+
+static error_t parse(int key, char *value, struct argp_state *state)
+{
+    reading *r = state->input;
+    char name[64];
+    if (key == OPTION_HELP) r->help = true;
+    if (key == ARGP_KEY_ARG) refuse(r->argv, "", "options only", value);
+    const struct argp_option *option = option_of(key);
+    if (!option) return ARGP_ERR_UNKNOWN;
+    snprintf(name, sizeof name, "--%s", option->name);
+    r->option = name;
+    r->value = value;
+    read_option(r, key);
+    return 0;
+}
+
+/* The option that "--name" or "--name=value" means: the whole name, or its beginning where only one begins so. */
+static const struct argp_option *find_option(const char *argument, bool *ambiguous)
+{
+    size_t length = strcspn(argument + 2, "=");
+    const struct argp_option *found = NULL;
+    *ambiguous = false;
+    for (const struct argp_option *option = option_table; option->name; option++) {
+        if (strncmp(option->name, argument + 2, length) != 0) continue;
+        if (strlen(option->name) == length) {
+            *ambiguous = false;
+            return option;
+        }
+        *ambiguous = found != NULL;
+        found = option;
+    }
+    return found;
+}
+
+static _Noreturn void refuse_name(char **argv, const char *argument, bool ambiguous)
+{
+    if (kolo_rank() == 0)
+        fprintf(stderr, "%s: %s option \"%s\": --help lists the options\n", program_name(argv),
+                ambiguous ? "ambiguous" : "unknown", argument);
+    leave(EXIT_USE);
+}
+
+/* argp says only that something was wrong. Values have been judged by then: what is left is a name that nobody knows,
+ * a value missing or one too many. */
+static _Noreturn void refuse_first_fault(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        bool ambiguous = false, named = strncmp(argv[i], "--", 2) == 0;
+        const struct argp_option *option = named ? find_option(argv[i], &ambiguous) : NULL;
+        if (strcmp(argv[i], "-h") == 0) continue;
+        if (!option || ambiguous) refuse_name(argv, argv[i], ambiguous);
+        const char *value = strchr(argv[i], '='), *name = kolo_text("--%s", option->name);
+        if (value && !option->arg) refuse(argv, name, "no value", value + 1);
+        if (!value && option->arg && ++i == argc) refuse(argv, name, "a value", "");
+    }
+    refuse_name(argv, argv[argc - 1], false);
+}
+
+/* ------------------------------------------------------------------------------------------ help */
+
+static const char *default_text(const kolo_options *options, int key)
+{
+    bool bf16 = options->precision == KOLO_MIXED_BF16;
+    switch (key) {
+    case OPTION_DATA: return options->data ? options->data : "mnist, or synthetic where KOLO_DATA is not set";
+    case OPTION_BATCH_SIZE: return kolo_text("%d", options->batch_size > 0 ? options->batch_size : 32);
+    case OPTION_EPOCHS: return kolo_text("%d", options->epochs > 0 ? options->epochs : 1);
+    case OPTION_STEPS_PER_EPOCH:
+        return options->steps_per_epoch > 0 ? kolo_text("%d", options->steps_per_epoch) : "as many as the data has";
+    case OPTION_LEARNING_RATE: return options->learning_rate > 0 ? kolo_text("%g", options->learning_rate) : "the optimizer's";
+    case OPTION_PRECISION: return bf16 ? "bf16" : "fp32";
+    case OPTION_SEED: return options->seed ? kolo_text("%" PRIu64, options->seed) : "a new one each time";
+    case OPTION_DEVICES: return options->devices > 0 ? kolo_text("%d", options->devices) : "one device, not mirrored";
+    case OPTION_STRATEGY: return options->strategy ? options->strategy : "mirrored with --devices, else one_device";
+    default: return NULL;
+    }
+}
+
+static void show_help(char **argv, const kolo_options *options, const char *what)
+{
+    struct argp_option table[OPTIONS + 1];
+    char text[OPTIONS][240];
+    memcpy(table, option_table, sizeof table);
+    for (size_t i = 0; i < OPTIONS; i++) {
+        const char *value = default_text(options, table[i].key);
+        if (!value) continue;
+        snprintf(text[i], sizeof text[i], "%s (default: %s)", table[i].doc, value);
+        table[i].doc = text[i];
+    }
+    struct argp argp = {.options = table, .doc = what};
+    argp_help(&argp, stdout, ARGP_HELP_SHORT_USAGE | ARGP_HELP_LONG | ARGP_HELP_DOC, (char *)program_name(argv));
+    fflush(stdout);
+}
+
+/* ------------------------------------------------------------------------------------------ the calls */
+
+static void check_together(char **argv, const kolo_options *options)
+{
+    if (options->strategy && strcmp(options->strategy, "one_device") == 0 && options->devices > 1)
+        refuse(argv, "--devices", "1 with --strategy one_device", kolo_text("%d", options->devices));
+    if (options->save && options->history && strcmp(options->save, options->history) == 0)
+        refuse(argv, "--history", "another file than --save", options->history);
+}
+
+static bool target_fails(char **argv, const char *option, const char *path)
+{
+    if (!path || kolo_check_writable(path) == KOLO_OK) return false;
+    fprintf(stderr, "%s: %s: %s\n", program_name(argv), option, kolo_failure_take().text);
+    return true;
+}
+
+/* Rank 0 writes, so rank 0 looks; all of them hear what it found. */
+static void check_targets(char **argv, const kolo_options *options)
+{
+    float failed = 0;
+    if (!options->save && !options->history) return;
+    if (kolo_rank() == 0)
+        failed = target_fails(argv, "--save", options->save) || target_fails(argv, "--history", options->history);
+    if (kolo_broadcast(&failed, 1, 0) != KOLO_OK || failed != 0) leave(EXIT_TARGET);
+}
+
+void kolo_parse_options(int argc, char **argv, kolo_options *options, const char *what_the_program_does)
+{
+    const kolo_options defaults = *options;
+    const struct argp argp = {.options = option_table, .parser = parse};
+    reading r = {.argv = argv, .options = options};
+    error_t error = argp_parse(&argp, argc, argv, ARGP_NO_ERRS | ARGP_NO_HELP | ARGP_NO_EXIT | ARGP_IN_ORDER, NULL, &r);
+    if (error) refuse_first_fault(argc, argv);
+    if (r.help) {
+        if (kolo_rank() == 0) show_help(argv, &defaults, what_the_program_does);
+        leave(EXIT_SUCCESS);
+    }
+    check_together(argv, options);
+    check_targets(argv, options);
+}
+
+kolo_strategy kolo_options_strategy(const kolo_options *options)
+{
+    const char *name = options->strategy ? options->strategy : options->devices > 0 ? "mirrored" : "one_device";
+    if (strcmp(name, "mirrored") == 0) return kolo_mirrored(.devices = options->devices);
+    return options->strategy ? kolo_one_device() : (kolo_strategy){0};
+}
