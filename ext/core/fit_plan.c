@@ -11,10 +11,10 @@
 
 /* ---------------------------------------------------------------- arguments */
 
-static kolo_status check_at_least(const char *option, int64_t value, int64_t least)
+/* Zero is the default. */
+static kolo_status check_count(const char *option, int value)
 {
-    if (value >= least) return KOLO_OK;
-    return kolo_fail(KOLO_INVALID, "%s: wanted at least %lld, got %lld", option, (long long)least, (long long)value);
+    return value >= 0 ? KOLO_OK : kolo_fail(KOLO_INVALID, "%s: wanted at least 1, got %d", option, value);
 }
 
 static kolo_status check_arguments(const kolo_fit_args *args)
@@ -25,10 +25,10 @@ static kolo_status check_arguments(const kolo_fit_args *args)
     if (args->model->weight_count == 0) return kolo_fail(KOLO_INVALID, "wanted a model with weights, got one without");
     KOLO_TRY(kolo_check_data(args->model, args->data, true, "data"));
     if (args->validation_data) KOLO_TRY(kolo_check_data(args->model, args->validation_data, true, ".validation_data"));
-    KOLO_TRY(check_at_least(".epochs", args->epochs, 0));
-    KOLO_TRY(check_at_least(".batch_size", args->batch_size, 0));
-    KOLO_TRY(check_at_least(".validation_batch_size", args->validation_batch_size, 0));
-    return check_at_least(".steps_per_epoch", args->steps_per_epoch, 0);
+    KOLO_TRY(check_count(".epochs", args->epochs));
+    KOLO_TRY(check_count(".batch_size", args->batch_size));
+    KOLO_TRY(check_count(".validation_batch_size", args->validation_batch_size));
+    return check_count(".steps_per_epoch", args->steps_per_epoch);
 }
 
 /* ---------------------------------------------------------------- sizes */

@@ -131,7 +131,7 @@ static kolo_node add_siblings(kolo_fold *fold, kolo_node a, kolo_node b)
 kolo_status kolo_fold_insert(kolo_fold *fold, kolo_node node)
 {
     kolo_status status = KOLO_OK;
-    kolo_node sibling;
+    kolo_node sibling = {0};
     node = kolo_node_promote(node, fold->leaves);
     while (take_sibling(fold, &node, &sibling, &status))
         node = kolo_node_promote(add_siblings(fold, node, sibling), fold->leaves);
