@@ -1,0 +1,151 @@
+/* One rank of the tests of mpi.c: test_mpi.py starts it under mpirun as `mpi_ranks MODE`. It prints what went wrong and
+ * ends with 1, or with what the mode asks for. WITH_MPI: the program uses MPI by itself, too. */
+#include "conformance.h"
+
+#ifdef WITH_MPI
+#include <mpi.h>
+#endif
+#include <pthread.h>
+#include <unistd.h>
+
+#include "core/runtime.h"
+
+static bool everything(void)
+{
+    kolo_comm *comm = kolo_world_comm();
+    EXPECT(strcmp(comm->kind->name, "mpi") == 0, "got %s", comm->kind->name);
+    EXPECT(kolo_rank() == comm->rank && kolo_size() == comm->size, "%d of %d", kolo_rank(), kolo_size());
+    EXPECT(kolo_local_rank() == comm->rank && kolo_local_size() == comm->size, "all ranks are of this host");
+    EXPECT(kolo_cross_rank() == 0 && kolo_cross_size() == 1, "there is one host");
+    return check_comm(comm, (uint64_t)comm->size, 2, 30000);
+}
+
+/* What the public calls make of good and bad arguments. */
+static bool public_calls(void)
+{
+    kolo_comm *comm = kolo_world_comm();
+    float values[3] = {1, 2, (float)kolo_rank()}, all[64 * 3];
+    int size = kolo_size(), last = size - 1;
+    EXPECT(kolo_allreduce(values, 3) == KOLO_OK, "allreduce");
+    EXPECT(values[0] == (float)size && values[2] == (float)(last * size / 2), "got %g", (double)values[2]);
+    values[0] = (float)kolo_rank();
+    EXPECT(kolo_allgather(values, 1, all) == KOLO_OK && all[last] == (float)last, "got %g", (double)all[last]);
+    EXPECT(kolo_broadcast(values, 1, last) == KOLO_OK && values[0] == (float)last, "got %g", (double)values[0]);
+    EXPECT(kolo_barrier() == KOLO_OK && kolo_allreduce(NULL, 0) == KOLO_OK, "nothing to move");
+    EXPECT(kolo_allreduce(NULL, 3) == KOLO_INVALID, "NULL");
+    EXPECT(kolo_allreduce(values, -1) == KOLO_INVALID, "a negative count");
+    EXPECT(kolo_broadcast(values, 1, size) == KOLO_INVALID, "no such root");
+    EXPECT(kolo_broadcast(values, 1, -1) == KOLO_INVALID, "no such root");
+    EXPECT(kolo_allgather(values, 1, NULL) == KOLO_INVALID, "no room");
+    kolo_clear_error();
+    return true;
+}
+
+/* Three threads a rank as one group: every exchange goes through both comms. */
+typedef struct nested_thread {
+    pthread_t thread;
+    kolo_comm *inner;
+    bool passed;
+} nested_thread;
+
+static void *nested_main(void *data)
+{
+    nested_thread *me = data;
+    kolo_comm *comm = NULL;
+    me->passed = kolo_comm_nested_open(me->inner, kolo_world_comm(), &comm) == KOLO_OK && check_comm(comm, 5, 1, 20000);
+    if (comm) comm->kind->close(comm);
+    me->inner->kind->close(me->inner);
+    return NULL;
+}
+
+static bool nested(void)
+{
+    enum { THREADS = 3 };
+    nested_thread threads[THREADS];
+    kolo_comm *members[THREADS];
+    bool passed = kolo_comm_local_open(THREADS, members) == KOLO_OK;
+    for (int i = 0; passed && i < THREADS; i++) {
+        threads[i] = (nested_thread){.inner = members[i]};
+        pthread_create(&threads[i].thread, NULL, nested_main, &threads[i]);
+    }
+    for (int i = 0; passed && i < THREADS; i++) pthread_join(threads[i].thread, NULL);
+    for (int i = 0; i < THREADS; i++) passed = passed && threads[i].passed;
+    return passed;
+}
+
+/* The last rank fails while the others wait for it. */
+static int fails(const char *how)
+{
+    if (kolo_rank() < kolo_size() - 1) {
+        kolo_barrier();
+        printf("rank %d went on\n", kolo_rank());
+        return kolo_finish();
+    }
+    usleep(300000);
+    if (strcmp(how, "abort") == 0) {
+        kolo_fail(KOLO_MEMORY, "the reason that would be lost");
+        kolo_world_comm()->kind->abort(kolo_world_comm());
+    }
+    if (strcmp(how, "exit") == 0) exit(3);
+    if (strcmp(how, "forget") == 0) exit(0);
+    if (strcmp(how, "finish") == 0) kolo_broadcast(NULL, 4, 0);
+    return kolo_finish();
+}
+
+/* More than an int counts: 2.2 GB in each of two ranks, and one element of each end looked at. */
+static bool huge(void)
+{
+    kolo_comm *comm = kolo_world_comm();
+    int64_t count = 550000000;
+    float *values = malloc((size_t)count * sizeof *values);
+    EXPECT(values != NULL, "memory");
+    for (int64_t i = 0; i < count; i++) values[i] = (float)(i % 1000) + (float)comm->rank;
+    EXPECT(kolo_allreduce(values, count) == KOLO_OK, "allreduce");
+    for (int64_t i = 0; i < count; i += 1 + i % 7) {
+        float want = (float)(comm->size * (i % 1000) + comm->size * (comm->size - 1) / 2);
+        EXPECT(values[i] == want, "element %lld: wanted %g, got %g", (long long)i, (double)want, (double)values[i]);
+    }
+    if (comm->rank == 0) values[count - 1] = 42;
+    EXPECT(kolo_broadcast(values, count, 0) == KOLO_OK && values[count - 1] == 42, "broadcast");
+    free(values);
+    return true;
+}
+
+/* As a notebook's worker does it. */
+static bool again_and_again(int *argc, char ***argv)
+{
+    bool passed = true;
+    for (int i = 0; passed && i < 3; i++) {
+        passed = kolo_init(argc, argv) == KOLO_OK && kolo_init(argc, argv) == KOLO_OK && public_calls();
+        passed = kolo_finish() == 0 && passed && kolo_size() == 1;
+    }
+    return passed && kolo_init(argc, argv) == KOLO_OK && everything();
+}
+
+int main(int argc, char **argv)
+{
+    const char *mode = argc > 1 ? argv[1] : "check";
+    bool passed = true;
+    int code = 0;
+#ifdef WITH_MPI
+    MPI_Init(&argc, &argv);
+    if (strcmp(mode, "late") == 0) MPI_Finalize();
+#endif
+    if (kolo_init(&argc, &argv) != KOLO_OK) return 1;
+    if (strcmp(mode, "check") == 0) passed = everything() && public_calls();
+    if (strcmp(mode, "nested") == 0) passed = nested();
+    if (strcmp(mode, "huge") == 0) passed = huge();
+    if (strcmp(mode, "again") == 0) {
+        kolo_finish();
+        passed = again_and_again(&argc, &argv);
+    }
+    if (strcmp(mode, "fail") == 0) return fails(argv[2]);
+    if (!passed) return 1;
+    code = kolo_finish();
+#ifdef WITH_MPI
+    int running = 0;
+    MPI_Finalized(&running);
+    if (!running) MPI_Finalize();
+#endif
+    return code;
+}

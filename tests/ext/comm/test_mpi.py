@@ -1,0 +1,117 @@
+"""mpi.c under Open MPI's own mpirun: mpi_ranks.c does the checks, one process a rank."""
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+BUILD = Path(os.environ.get("KOLO_BUILD", ROOT / "build")).resolve()
+FLAGS = ["-std=gnu17", "-g", "-O2", "-fPIC", "-pthread", f"-I{ROOT}/ext/include", f"-I{ROOT}/ext"]
+
+pytestmark = pytest.mark.skipif(
+    not shutil.which("mpirun"), reason="mpirun is not there, so NOTHING of ext/comm/mpi.c was tested: apt install openmpi-bin"
+)
+
+
+def compile_program(target, library, *flags, compiler="gcc"):
+    subprocess.run(
+        [compiler, *FLAGS, *flags, HERE / "mpi_ranks.c", "-o", target, f"-L{library}", "-lkolo", "-lm", f"-Wl,-rpath,{library}"],
+        check=True,
+    )
+    return target
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    return compile_program(tmp_path_factory.mktemp("mpi") / "mpi_ranks", BUILD / "lib")
+
+
+@pytest.fixture(scope="module")
+def program_with_mpi(tmp_path_factory):
+    return compile_program(tmp_path_factory.mktemp("mpi") / "mpi_ranks", BUILD / "lib", "-DWITH_MPI", compiler="mpicc")
+
+
+@pytest.fixture(scope="module")
+def program_of_small_pieces(tmp_path_factory):
+    """Against a plugin that moves at most 1000 bytes a call, as the real one moves at most 2^30."""
+    library = tmp_path_factory.mktemp("small")
+    shutil.copy(BUILD / "lib/libkolo.so", library)
+    subprocess.run(
+        ["mpicc", *FLAGS, "-DKOLO_MPI_PIECE=1000", "-shared", ROOT / "ext/comm/mpi.c", "-o", library / "libkolo_mpi.so",
+         f"-L{library}", "-lkolo", "-Wl,-rpath,$ORIGIN"],
+        check=True,
+    )
+    return compile_program(library / "mpi_ranks", library)
+
+
+def mpirun(ranks, *command, threads=1, limit=60):
+    """threads is a rank's share of cores, as kolorun sets it: many make the host crowded, and waiting ranks sleep."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("OMPI_", "PMIX_", "PRTE_"))}
+    environment |= {"OMPI_MCA_btl_vader_single_copy_mechanism": "none", "KOLO_THREADS": str(threads)}
+    start = time.monotonic()
+    result = subprocess.run(
+        ["mpirun", "--allow-run-as-root", "--bind-to", "none", "-H", f"localhost:{ranks}", "-np", str(ranks), *command],
+        env=environment, capture_output=True, text=True, timeout=limit, stdin=subprocess.DEVNULL,
+    )
+    result.seconds = time.monotonic() - start
+    return result
+
+
+def assert_passes(result):
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 5, 8])
+def test_every_operation(program, ranks):
+    assert_passes(mpirun(ranks, program, "check"))
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_every_operation_when_crowded(program, ranks):
+    assert_passes(mpirun(ranks, program, "check", threads=1000))
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+def test_threads_of_several_ranks(program, ranks):
+    assert_passes(mpirun(ranks, program, "nested"))
+
+
+@pytest.mark.parametrize("threads", [1, 1000])
+def test_in_small_pieces(program_of_small_pieces, threads):
+    assert_passes(mpirun(3, program_of_small_pieces, "check", threads=threads))
+
+
+def test_starts_and_finishes_again_and_again(program):
+    assert_passes(mpirun(2, program, "again"))
+
+
+@pytest.mark.parametrize("mode", ["check", "again"])
+def test_beside_a_program_that_uses_mpi_itself(program_with_mpi, mode):
+    assert_passes(mpirun(2, program_with_mpi, mode))
+
+
+def test_after_mpi_finalize_it_is_too_late(program_with_mpi):
+    result = mpirun(1, program_with_mpi, "late")
+    assert result.returncode == 1
+    assert "MPI cannot be started again" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "how, code, sentence",
+    [
+        ("abort", 1, "rank 3: the reason that would be lost"),
+        ("finish", 1, "rank 3: mpi_ranks.c"),
+        ("exit", 3, ""),
+        ("forget", 1, "without kolo_finish()"),
+    ],
+)
+def test_one_rank_that_fails_ends_the_job(program, how, code, sentence):
+    result = mpirun(4, program, "fail", how)
+    assert result.returncode == code, result.stdout + result.stderr
+    assert sentence in result.stderr
+    assert "went on" not in result.stdout
+    assert result.seconds < 10
