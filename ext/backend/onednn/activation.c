@@ -1,0 +1,176 @@
+/* relu by loops of our own, softmax by oneDNN. */
+#include "backend/onednn/onednn.h"
+#include "backend/onednn/bfloat16.h"
+#include "core/vector.h"
+
+/* ---- relu */
+
+KOLO_VECTORISED static void relu_float(const float *restrict x, float *restrict y, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) y[i] = x[i] < 0 ? 0 : x[i];
+}
+
+/* A bfloat16 is negative when its bits are as an integer. */
+KOLO_VECTORISED static void relu_bfloat16(const int16_t *restrict x, int16_t *restrict y, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) y[i] = x[i] < 0 ? 0 : x[i];
+}
+
+static void relu(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
+{
+    (void)kernel;
+    const void *x = kolo_place_pointer(&step->place[0], call);
+    void *y = kolo_place_pointer(&step->place[1], call);
+    if (step->bfloat16) relu_bfloat16(x, y, step->elements);
+    if (!step->bfloat16) relu_float(x, y, step->elements);
+}
+
+/* dz may be dy itself: each element is read before it is written. */
+KOLO_VECTORISED static void undo_float(const float *dy, const float *restrict y, float *dz, int64_t count)
+{
+#pragma GCC ivdep
+    for (int64_t i = 0; i < count; i++) dz[i] = y[i] <= 0 ? 0 : dy[i];
+}
+
+KOLO_VECTORISED static void undo_bfloat16(const int16_t *dy, const int16_t *restrict y, int16_t *dz, int64_t count)
+{
+#pragma GCC ivdep
+    for (int64_t i = 0; i < count; i++) dz[i] = y[i] <= 0 ? 0 : dy[i];
+}
+
+static void undo_relu(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
+{
+    (void)kernel;
+    const void *dy = kolo_place_pointer(&step->place[0], call), *y = kolo_place_pointer(&step->place[1], call);
+    void *dz = kolo_place_pointer(&step->place[2], call);
+    if (step->bfloat16) undo_bfloat16(dy, y, dz, step->elements);
+    if (!step->bfloat16) undo_float(dy, y, dz, step->elements);
+}
+
+/* Whether dy comes from a pooling that took this operation's output and has left out what relu cut off. */
+static bool undone_by_pool(const kolo_plan *plan, const kolo_op *op)
+{
+    const kolo_op *writer = kolo_writer(plan, op->in[0]);
+    if (!writer || writer->kind != KOLO_OP_MAX_POOL2D_BACKWARD) return false;
+    const kolo_op *pool = kolo_writer(plan, writer->in[1]);
+    return kolo_plan_base(plan, pool->in[0]) == kolo_plan_base(plan, op->in[1]) && kolo_max_pool2d_masks(plan, pool);
+}
+
+/* In the place of dy where nobody else reads it: memory that is in the cache already. */
+kolo_status kolo_relu_undone(kolo_kernel *kernel, const kolo_op *op, kolo_place *dz)
+{
+    const kolo_plan *plan = kernel->plan;
+    *dz = kolo_place_of(kernel, op->in[0]);
+    if (op->activation != KOLO_RELU || undone_by_pool(plan, op)) return KOLO_OK;
+    kolo_place y = kolo_place_of(kernel, op->in[1]), dy;
+    KOLO_TRY(kolo_bring(kernel, *dz, &y.desc, &dy));
+    bool ours = dy.value < 0 || (kolo_reader_count(plan, op->in[0]) == 1 && !kolo_plan_canonical(plan, op->in[0]));
+    *dz = ours ? dy : kolo_place_scratch(kernel, &y.desc);
+    const kolo_place places[] = {dy, y, *dz};
+    return kolo_step_own(kernel, undo_relu, 3, places) ? KOLO_OK : KOLO_INTERNAL;
+}
+
+/* ---- softmax, over the last axis: rows in the canonical order */
+
+static kolo_status softmax_rows(const kolo_plan *plan, int value, dnnl_data_type_t type, dnnl_memory_desc_t *rows)
+{
+    kolo_shape shape = plan->values[value].shape;
+    int64_t last = shape.dim[shape.rank - 1];
+    return kolo_desc_rows(plan->leaf * (kolo_shape_count(shape) / last), last, type, rows);
+}
+
+/* A value's place as canonical elements of that type, described as rows. */
+static kolo_status bring_rows(kolo_kernel *kernel, int value, dnnl_data_type_t type, kolo_place *place)
+{
+    dnnl_memory_desc_t plain;
+    KOLO_TRY(kolo_desc_plain(kernel->plan, value, type, &plain));
+    KOLO_TRY(kolo_bring(kernel, kolo_place_of(kernel, value), &plain, place));
+    return softmax_rows(kernel->plan, value, type, &place->desc);
+}
+
+static kolo_status softmax_descriptor(const void *operation, const_dnnl_primitive_desc_t forward,
+                                      dnnl_primitive_desc_t *made)
+{
+    dnnl_primitive_attr_t attributes;
+    KOLO_TRY(kolo_attributes(false, &attributes));
+    dnnl_status_t status = dnnl_primitive_desc_create(made, operation, attributes, kolo_onednn_engine(), forward);
+    dnnl_primitive_attr_destroy(attributes);
+    return kolo_onednn_check(status, "a softmax");
+}
+
+static kolo_status softmax_forward(const kolo_plan *plan, const dnnl_memory_desc_t *rows, dnnl_primitive_desc_t *made)
+{
+    dnnl_softmax_desc_t operation;
+    dnnl_prop_kind_t kind = plan->training ? dnnl_forward_training : dnnl_forward_inference;
+    KOLO_DNNL(dnnl_softmax_forward_desc_init(&operation, kind, rows, 1), "a softmax");
+    return softmax_descriptor(&operation, NULL, made);
+}
+
+static kolo_status add_softmax(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    const int arguments[] = {DNNL_ARG_SRC, DNNL_ARG_DST};
+    dnnl_primitive_desc_t forward;
+    dnnl_memory_desc_t plain;
+    kolo_place places[2];
+    dnnl_data_type_t type = kolo_onednn_type(plan, op->out[0]);
+    KOLO_TRY(kolo_desc_plain(plan, op->out[0], type, &plain));
+    KOLO_TRY(kolo_layout_set(plan, op->out[0], &plain));
+    KOLO_TRY(bring_rows(kernel, op->in[0], type, &places[0]));
+    KOLO_TRY(softmax_forward(plan, &places[0].desc, &forward));
+    kolo_place y = places[1] = kolo_produce(kernel, op->out[0], &plain);
+    places[1].desc = places[0].desc;
+    KOLO_TRY(kolo_step_primitive(kernel, forward, 2, arguments, places));
+    return kolo_deliver(kernel, y, op->out[0]);
+}
+
+static kolo_status add_softmax_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    const int arguments[] = {DNNL_ARG_DIFF_DST, DNNL_ARG_DST, DNNL_ARG_DIFF_SRC};
+    dnnl_primitive_desc_t forward, made;
+    dnnl_softmax_desc_t operation;
+    dnnl_memory_desc_t plain;
+    kolo_place places[3];
+    dnnl_data_type_t type = kolo_onednn_type(plan, op->out[0]);
+    KOLO_TRY(kolo_desc_plain(plan, op->out[0], type, &plain));
+    KOLO_TRY(kolo_layout_set(plan, op->out[0], &plain));
+    KOLO_TRY(bring_rows(kernel, op->in[0], type, &places[0]));
+    KOLO_TRY(bring_rows(kernel, op->in[1], type, &places[1]));
+    kolo_place dx = places[2] = kolo_produce(kernel, op->out[0], &plain);
+    places[2].desc = places[0].desc;
+    KOLO_DNNL(dnnl_softmax_backward_desc_init(&operation, &places[0].desc, &places[0].desc, 1), "a softmax");
+    KOLO_TRY(softmax_forward(plan, &places[0].desc, &forward));
+    kolo_status status = softmax_descriptor(&operation, forward, &made);
+    dnnl_primitive_desc_destroy(forward);
+    KOLO_TRY(status);
+    KOLO_TRY(kolo_step_primitive(kernel, made, 3, arguments, places));
+    return kolo_deliver(kernel, dx, op->out[0]);
+}
+
+/* ---- operations */
+
+kolo_status kolo_onednn_activation(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    if (op->activation == KOLO_SOFTMAX) return add_softmax(kernel, plan, op);
+    kolo_place places[2];
+    dnnl_memory_desc_t layout = kolo_layout_of(plan, op->in[0])->desc;
+    layout.data_type = kolo_onednn_type(plan, op->out[0]);
+    KOLO_TRY(kolo_layout_set(plan, op->out[0], &layout));
+    KOLO_TRY(kolo_bring(kernel, kolo_place_of(kernel, op->in[0]), &layout, &places[0]));
+    places[1] = kolo_produce(kernel, op->out[0], &layout);
+    if (!kolo_step_own(kernel, relu, 2, places)) return KOLO_INTERNAL;
+    return kolo_deliver(kernel, places[1], op->out[0]);
+}
+
+kolo_status kolo_onednn_activation_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    if (op->activation == KOLO_SOFTMAX) return add_softmax_backward(kernel, plan, op);
+    kolo_place places[3];
+    dnnl_memory_desc_t layout = kolo_layout_of(plan, op->in[1])->desc;
+    layout.data_type = kolo_onednn_type(plan, op->out[0]);
+    KOLO_TRY(kolo_layout_set(plan, op->out[0], &layout));
+    KOLO_TRY(kolo_bring(kernel, kolo_place_of(kernel, op->in[0]), &layout, &places[0]));
+    KOLO_TRY(kolo_bring(kernel, kolo_place_of(kernel, op->in[1]), &layout, &places[1]));
+    places[2] = kolo_produce(kernel, op->out[0], &layout);
+    if (!kolo_step_own(kernel, undo_relu, 3, places)) return KOLO_INTERNAL;
+    return kolo_deliver(kernel, places[2], op->out[0]);
+}

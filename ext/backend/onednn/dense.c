@@ -1,0 +1,170 @@
+/* The fully connected layer as a product of matrices.
+ *
+ * An image that was flattened stays in its tiling: the matrix's columns are then the elements in the order of memory,
+ * and the kernel's rows are packed in that order. So nothing is reordered but weights, once an update.
+ */
+#include "backend/onednn/onednn.h"
+
+typedef struct product {
+    bool flat;         /* x is one row a sample, in whatever order; else plain rows, several a sample */
+    kolo_tiling order; /* of the columns, when flat */
+    int64_t rows, inputs, units;
+    dnnl_memory_desc_t x, kernel, bias, y, dkernel; /* as oneDNN is asked for them */
+    dnnl_memory_desc_t plain_kernel;                /* [inputs][units], float32 */
+} product;
+
+static kolo_status product_of(const kolo_plan *plan, int x, kolo_shape kernel, dnnl_data_type_t y_type, product *p)
+{
+    dnnl_data_type_t type = plan->precision == KOLO_MIXED_BF16 ? dnnl_bf16 : dnnl_f32;
+    kolo_shape shape = plan->values[x].shape;
+    p->flat = shape.rank == 1;
+    p->rows = plan->leaf * (kolo_shape_count(shape) / kernel.dim[0]);
+    p->inputs = kernel.dim[0];
+    p->units = kernel.dim[1];
+    if (p->flat && !kolo_tiling_of(&kolo_layout_of(plan, x)->desc, &p->order)) {
+        return kolo_fail(KOLO_INTERNAL, "a flattened image whose layout is no tiling");
+    }
+    if (p->flat) p->inputs = kolo_tiling_count(p->order);
+    dnnl_dims_t weights = {p->units, p->inputs}, bias = {p->units};
+    KOLO_TRY(kolo_desc_rows(p->rows, p->inputs, type, &p->x));
+    KOLO_TRY(kolo_desc_rows(p->rows, p->units, y_type, &p->y));
+    KOLO_DNNL(dnnl_memory_desc_init_by_tag(&p->kernel, 2, weights, type, dnnl_format_tag_any), "a kernel");
+    KOLO_DNNL(dnnl_memory_desc_init_by_tag(&p->dkernel, 2, weights, dnnl_f32, dnnl_ba), "a kernel");
+    KOLO_DNNL(dnnl_memory_desc_init_by_tag(&p->plain_kernel, 2, weights, dnnl_f32, dnnl_ba), "a kernel");
+    return kolo_onednn_check(dnnl_memory_desc_init_by_tag(&p->bias, 1, bias, dnnl_f32, dnnl_a), "a bias");
+}
+
+static kolo_status describe(const dnnl_inner_product_desc_t *operation, bool relu, const_dnnl_primitive_desc_t forward,
+                            dnnl_primitive_desc_t *made)
+{
+    dnnl_primitive_attr_t attributes;
+    KOLO_TRY(kolo_attributes(relu, &attributes));
+    dnnl_status_t status = dnnl_primitive_desc_create(made, operation, attributes, kolo_onednn_engine(), forward);
+    dnnl_primitive_attr_destroy(attributes);
+    return kolo_onednn_check(status, "a dense layer");
+}
+
+static kolo_status describe_forward(const kolo_plan *plan, const product *p, bool bias, bool relu,
+                                    dnnl_primitive_desc_t *made)
+{
+    dnnl_inner_product_desc_t operation;
+    dnnl_prop_kind_t kind = plan->training ? dnnl_forward_training : dnnl_forward_inference;
+    KOLO_DNNL(dnnl_inner_product_forward_desc_init(&operation, kind, &p->x, &p->kernel, bias ? &p->bias : NULL, &p->y),
+              "a dense layer");
+    return describe(&operation, relu, NULL, made);
+}
+
+/* x as the product's matrix: a tiled sample is a row as it lies. */
+static kolo_status bring_x(kolo_kernel *kernel, int x, const product *p, kolo_place *place)
+{
+    kolo_place from = kolo_place_of(kernel, x);
+    dnnl_memory_desc_t plain;
+    if (!p->flat) {
+        KOLO_TRY(kolo_desc_plain(kernel->plan, x, from.desc.data_type, &plain));
+        KOLO_TRY(kolo_bring(kernel, from, &plain, &from));
+    }
+    KOLO_TRY(kolo_desc_rows(p->rows, p->inputs, from.desc.data_type, &from.desc));
+    return kolo_bring(kernel, from, &p->x, place);
+}
+
+static kolo_status add_forward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op, const product *p,
+                               dnnl_primitive_desc_t forward)
+{
+    const int arguments[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_BIAS};
+    kolo_place places[4];
+    bool bias = op->in[2] >= 0;
+    const dnnl_memory_desc_t *kernel_desc = dnnl_primitive_desc_query_md(forward, dnnl_query_weights_md, 0);
+    kolo_status status;
+    KOLO_GO(fail, kolo_layout_set_parameter(plan, op->in[1], kernel_desc, &p->plain_kernel, p->flat ? &p->order : NULL));
+    if (bias) KOLO_GO(fail, kolo_layout_set_parameter(plan, op->in[2], &p->bias, &p->bias, NULL));
+    KOLO_GO(fail, bring_x(kernel, op->in[0], p, &places[0]));
+    places[1] = kolo_place_of(kernel, op->in[1]);
+    places[2] = kolo_produce(kernel, op->out[0], &p->y);
+    if (bias) places[3] = kolo_place_of(kernel, op->in[2]);
+    KOLO_TRY(kolo_step_primitive(kernel, forward, bias ? 4 : 3, arguments, places));
+    return kolo_deliver(kernel, places[2], op->out[0]);
+fail:
+    dnnl_primitive_desc_destroy(forward);
+    return status;
+}
+
+kolo_status kolo_onednn_dense(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    product p;
+    dnnl_primitive_desc_t forward;
+    dnnl_memory_desc_t y;
+    dnnl_data_type_t type = kolo_onednn_type(plan, op->out[0]);
+    KOLO_TRY(kolo_desc_plain(plan, op->out[0], type, &y));
+    KOLO_TRY(kolo_layout_set(plan, op->out[0], &y));
+    KOLO_TRY(product_of(plan, op->in[0], plan->values[op->in[1]].shape, type, &p));
+    KOLO_TRY(describe_forward(plan, &p, op->in[2] >= 0, op->activation == KOLO_RELU, &forward));
+    return add_forward(kernel, plan, op, &p, forward);
+}
+
+/* ---- backward */
+
+/* dK = xᵀ·dz and db = Σ dz. */
+static kolo_status add_backward_weights(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op, const product *p,
+                                        dnnl_primitive_desc_t forward, kolo_place dz)
+{
+    const int arguments[] = {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_BIAS};
+    dnnl_inner_product_desc_t operation;
+    dnnl_primitive_desc_t made;
+    kolo_place places[4];
+    bool bias = op->out[2] >= 0;
+    KOLO_TRY(bring_x(kernel, op->in[2], p, &places[0]));
+    places[1] = dz;
+    KOLO_TRY(kolo_layout_set_parameter(plan, op->out[1], &p->dkernel, &p->plain_kernel, p->flat ? &p->order : NULL));
+    if (bias) KOLO_TRY(kolo_layout_set_parameter(plan, op->out[2], &p->bias, &p->bias, NULL));
+    places[2] = kolo_place_of(kernel, op->out[1]);
+    if (bias) places[3] = kolo_place_of(kernel, op->out[2]);
+    KOLO_DNNL(dnnl_inner_product_backward_weights_desc_init(&operation, &p->x, &p->dkernel, bias ? &p->bias : NULL,
+                                                            &p->y),
+              "a dense kernel's gradient");
+    KOLO_TRY(describe(&operation, false, forward, &made));
+    return kolo_step_primitive(kernel, made, bias ? 4 : 3, arguments, places);
+}
+
+/* dx = dz·Kᵀ, in the layout of x. */
+static kolo_status add_backward_data(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op, const product *p,
+                                     dnnl_primitive_desc_t forward, kolo_place dz)
+{
+    const int arguments[] = {DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC};
+    dnnl_inner_product_desc_t operation;
+    dnnl_primitive_desc_t made;
+    dnnl_memory_desc_t dx = kolo_layout_of(plan, op->in[2])->desc;
+    if (!p->flat) KOLO_TRY(kolo_desc_plain(plan, op->out[0], p->x.data_type, &dx));
+    dx.data_type = p->x.data_type;
+    KOLO_TRY(kolo_layout_set(plan, op->out[0], &dx));
+    KOLO_DNNL(dnnl_inner_product_backward_data_desc_init(&operation, &p->x, &p->kernel, &p->y),
+              "a dense input's gradient");
+    KOLO_TRY(describe(&operation, false, forward, &made));
+    const dnnl_memory_desc_t *kernel_desc = dnnl_primitive_desc_query_md(made, dnnl_query_weights_md, 0);
+    kolo_status status =
+        kolo_layout_set_parameter(plan, op->in[3], kernel_desc, &p->plain_kernel, p->flat ? &p->order : NULL);
+    if (status != KOLO_OK) {
+        dnnl_primitive_desc_destroy(made);
+        return status;
+    }
+    kolo_place result = kolo_produce(kernel, op->out[0], &dx);
+    kolo_place places[] = {dz, kolo_place_of(kernel, op->in[3]), result};
+    places[2].desc = p->x;
+    KOLO_TRY(kolo_step_primitive(kernel, made, 3, arguments, places));
+    return kolo_deliver(kernel, result, op->out[0]);
+}
+
+kolo_status kolo_onednn_dense_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    product p;
+    dnnl_primitive_desc_t forward;
+    kolo_place dz;
+    dnnl_data_type_t type = plan->precision == KOLO_MIXED_BF16 ? dnnl_bf16 : dnnl_f32;
+    KOLO_TRY(product_of(plan, op->in[2], plan->values[op->out[1]].shape, type, &p));
+    KOLO_TRY(kolo_relu_undone(kernel, op, &dz));
+    KOLO_TRY(kolo_bring(kernel, dz, &p.y, &dz));
+    KOLO_TRY(describe_forward(plan, &p, op->out[2] >= 0, false, &forward));
+    kolo_status status = add_backward_weights(kernel, plan, op, &p, forward, dz);
+    if (status == KOLO_OK && op->out[0] >= 0) status = add_backward_data(kernel, plan, op, &p, forward, dz);
+    dnnl_primitive_desc_destroy(forward);
+    return status;
+}

@@ -1,0 +1,273 @@
+/* A kernel: its steps, where their operands lie, and how it runs. */
+#include "backend/onednn/onednn.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- places */
+
+kolo_place kolo_place_of(const kolo_kernel *kernel, int value)
+{
+    return (kolo_place){.desc = kolo_layout_of(kernel->plan, value)->desc, .value = value};
+}
+
+kolo_place kolo_place_scratch(kolo_kernel *kernel, const dnnl_memory_desc_t *desc)
+{
+    kolo_place place = {.desc = *desc, .value = -1, .offset = kernel->scratch};
+    kernel->scratch += (dnnl_memory_desc_get_size(desc) + 63) / 64 * 64;
+    return place;
+}
+
+void *kolo_place_pointer(const kolo_place *place, const kolo_call *call)
+{
+    return place->value >= 0 ? call->memory[place->value] : (char *)call->scratch + place->offset;
+}
+
+/* ---- from one layout to another */
+
+static bool canonical(const dnnl_memory_desc_t *desc)
+{
+    kolo_tiling tiling;
+    return kolo_tiling_of(desc, &tiling) && kolo_tiling_canonical(tiling);
+}
+
+/* The plain layout of the dimensions of `like`, in the type of `desc`. */
+static kolo_status plain_like(const dnnl_memory_desc_t *like, dnnl_data_type_t type, dnnl_memory_desc_t *plain)
+{
+    dnnl_format_tag_t tag = like->ndims == 4 ? dnnl_nhwc : dnnl_ab;
+    return kolo_onednn_check(dnnl_memory_desc_init_by_tag(plain, like->ndims, like->dims, type, tag), "a plain layout");
+}
+
+static bool same_dims(const dnnl_memory_desc_t *a, const dnnl_memory_desc_t *b)
+{
+    return a->ndims == b->ndims && memcmp(a->dims, b->dims, (size_t)a->ndims * sizeof a->dims[0]) == 0;
+}
+
+/* The same elements under the dimensions of `like` (an image as rows, rows as an image): a canonical place needs only
+ * another description, another one is made canonical first. */
+static kolo_status redimension(kolo_kernel *kernel, kolo_place *place, const dnnl_memory_desc_t *like)
+{
+    dnnl_memory_desc_t plain;
+    if (same_dims(&place->desc, like)) return KOLO_OK;
+    if (!canonical(&place->desc)) {
+        KOLO_TRY(plain_like(&place->desc, like->data_type, &plain));
+        kolo_place copy = kolo_place_scratch(kernel, &plain);
+        KOLO_TRY(kolo_step_reorder(kernel, place, &copy));
+        *place = copy;
+    }
+    return plain_like(like, place->desc.data_type, &place->desc);
+}
+
+kolo_status kolo_bring(kolo_kernel *kernel, kolo_place from, const dnnl_memory_desc_t *wanted, kolo_place *to)
+{
+    KOLO_TRY(redimension(kernel, &from, wanted));
+    *to = from;
+    if (dnnl_memory_desc_equal(&from.desc, wanted)) return KOLO_OK;
+    *to = kolo_place_scratch(kernel, wanted);
+    return kolo_step_reorder(kernel, &from, to);
+}
+
+kolo_place kolo_produce(kolo_kernel *kernel, int value, const dnnl_memory_desc_t *written)
+{
+    kolo_place place = kolo_place_of(kernel, value);
+    bool equal = dnnl_memory_desc_equal(&place.desc, written);
+    bool relabelled = place.desc.data_type == written->data_type && canonical(&place.desc) && canonical(written);
+    if (!equal && !relabelled) return kolo_place_scratch(kernel, written);
+    place.desc = *written;
+    return place;
+}
+
+kolo_status kolo_deliver(kolo_kernel *kernel, kolo_place written, int value)
+{
+    kolo_place target = kolo_place_of(kernel, value);
+    if (written.value >= 0) return KOLO_OK;
+    KOLO_TRY(redimension(kernel, &written, &target.desc));
+    return kolo_step_reorder(kernel, &written, &target);
+}
+
+/* ---- steps */
+
+kolo_status kolo_onednn_check(dnnl_status_t status, const char *what)
+{
+    static const char *const words[] = {"success", "out of memory", "invalid arguments", "unimplemented",
+                                        "last implementation reached", "runtime error", "not required"};
+    if (status == dnnl_success) return KOLO_OK;
+    kolo_status code = status == dnnl_out_of_memory    ? KOLO_MEMORY
+                       : status == dnnl_unimplemented ? KOLO_UNSUPPORTED
+                                                      : KOLO_INTERNAL;
+    bool known = (size_t)status < sizeof words / sizeof *words;
+    return kolo_fail(code, "oneDNN failed at %s: %s", what, known ? words[status] : "unknown status");
+}
+
+kolo_status kolo_attributes(bool relu, dnnl_primitive_attr_t *attributes)
+{
+    dnnl_post_ops_t behind = NULL;
+    KOLO_DNNL(dnnl_primitive_attr_create(attributes), "attributes");
+    dnnl_status_t status = dnnl_primitive_attr_set_scratchpad_mode(*attributes, dnnl_scratchpad_mode_user);
+    if (relu && status == dnnl_success) status = dnnl_post_ops_create(&behind);
+    if (relu && status == dnnl_success) {
+        status = dnnl_post_ops_append_eltwise(behind, 1.0f, dnnl_eltwise_relu, 0.0f, 0.0f);
+    }
+    if (relu && status == dnnl_success) status = dnnl_primitive_attr_set_post_ops(*attributes, behind);
+    if (behind) dnnl_post_ops_destroy(behind);
+    if (status != dnnl_success) dnnl_primitive_attr_destroy(*attributes);
+    return kolo_onednn_check(status, "attributes");
+}
+
+static kolo_step *step_new(kolo_kernel *kernel, int count, const kolo_place *places)
+{
+    if (kernel->step_count == KOLO_KERNEL_STEPS) return NULL;
+    kolo_step *step = &kernel->step[kernel->step_count++];
+    *step = (kolo_step){.count = count};
+    for (int i = 0; i < count; i++) step->place[i] = places[i];
+    return step;
+}
+
+kolo_status kolo_step_primitive(kolo_kernel *kernel, dnnl_primitive_desc_t descriptor, int count, const int *arguments,
+                                const kolo_place *places)
+{
+    kolo_step *step = step_new(kernel, count, places);
+    if (!step) {
+        dnnl_primitive_desc_destroy(descriptor);
+        return kolo_fail(KOLO_INTERNAL, "an operation needs more than %d steps", KOLO_KERNEL_STEPS);
+    }
+    for (int i = 0; i < count; i++) step->argument[i] = arguments[i];
+    const dnnl_memory_desc_t *pad = dnnl_primitive_desc_query_md(descriptor, dnnl_query_scratchpad_md, 0);
+    size_t bytes = pad ? dnnl_memory_desc_get_size(pad) : 0;
+    if (bytes > kernel->scratchpad) kernel->scratchpad = bytes;
+    if (bytes > 0) {
+        step->argument[step->count] = DNNL_ARG_SCRATCHPAD;
+        step->place[step->count++] = (kolo_place){.desc = *pad, .value = -1, .offset = SIZE_MAX};
+    }
+    dnnl_status_t status = dnnl_primitive_create(&step->primitive, descriptor);
+    dnnl_primitive_desc_destroy(descriptor);
+    return kolo_onednn_check(status, "making a primitive");
+}
+
+kolo_step *kolo_step_own(kolo_kernel *kernel, void (*own)(const kolo_kernel *, const kolo_step *, const kolo_call *),
+                         int count, const kolo_place *places)
+{
+    kolo_step *step = step_new(kernel, count, places);
+    if (!step) {
+        kolo_fail(KOLO_INTERNAL, "an operation needs more than %d steps", KOLO_KERNEL_STEPS);
+        return NULL;
+    }
+    step->own = own;
+    step->bfloat16 = places[0].desc.data_type == dnnl_bf16;
+    step->elements = (int64_t)(dnnl_memory_desc_get_size(&places[0].desc) / (step->bfloat16 ? 2 : 4));
+    return step;
+}
+
+kolo_status kolo_step_reorder(kolo_kernel *kernel, const kolo_place *from, const kolo_place *to)
+{
+    dnnl_primitive_desc_t descriptor;
+    dnnl_primitive_attr_t attributes;
+    dnnl_engine_t engine = kolo_onednn_engine();
+    KOLO_TRY(kolo_attributes(false, &attributes));
+    dnnl_status_t status =
+        dnnl_reorder_primitive_desc_create(&descriptor, &from->desc, engine, &to->desc, engine, attributes);
+    dnnl_primitive_attr_destroy(attributes);
+    KOLO_DNNL(status, "a reorder");
+    const int arguments[] = {DNNL_ARG_FROM, DNNL_ARG_TO};
+    const kolo_place places[] = {*from, *to};
+    return kolo_step_primitive(kernel, descriptor, 2, arguments, places);
+}
+
+/* ---- running: oneDNN's memory objects hold a pointer, so that each thread needs a set of its own */
+
+typedef struct kolo_memories {
+    struct kolo_memories *next;
+    dnnl_stream_t stream;
+    dnnl_exec_arg_t argument[KOLO_KERNEL_STEPS][KOLO_STEP_PLACES];
+} kolo_memories;
+
+static void memories_free(kolo_memories *memories)
+{
+    for (int s = 0; s < KOLO_KERNEL_STEPS; s++) {
+        for (int i = 0; i < KOLO_STEP_PLACES; i++) dnnl_memory_destroy(memories->argument[s][i].memory);
+    }
+    dnnl_stream_destroy(memories->stream);
+    free(memories);
+}
+
+static kolo_status memories_fill(const kolo_kernel *kernel, kolo_memories *memories)
+{
+    dnnl_engine_t engine = kolo_onednn_engine();
+    KOLO_DNNL(dnnl_stream_create(&memories->stream, engine, dnnl_stream_default_flags), "a stream");
+    for (int s = 0; s < kernel->step_count; s++) {
+        const kolo_step *step = &kernel->step[s];
+        for (int i = 0; step->primitive && i < step->count; i++) {
+            dnnl_exec_arg_t *argument = &memories->argument[s][i];
+            argument->arg = step->argument[i];
+            KOLO_DNNL(dnnl_memory_create(&argument->memory, &step->place[i].desc, engine, DNNL_MEMORY_NONE), "memory");
+        }
+    }
+    return KOLO_OK;
+}
+
+static kolo_status memories_take(kolo_kernel *kernel, kolo_memories **taken)
+{
+    pthread_mutex_lock(&kernel->mutex);
+    kolo_memories *memories = kernel->idle;
+    if (memories) kernel->idle = memories->next;
+    pthread_mutex_unlock(&kernel->mutex);
+    *taken = memories;
+    if (memories) return KOLO_OK;
+    memories = calloc(1, sizeof *memories);
+    if (!memories) return kolo_fail_memory(sizeof *memories, "a kernel's operands");
+    kolo_status status = memories_fill(kernel, memories);
+    if (status == KOLO_OK) *taken = memories;
+    if (status != KOLO_OK) memories_free(memories);
+    return status;
+}
+
+static void memories_return(kolo_kernel *kernel, kolo_memories *memories)
+{
+    pthread_mutex_lock(&kernel->mutex);
+    memories->next = kernel->idle;
+    kernel->idle = memories;
+    pthread_mutex_unlock(&kernel->mutex);
+}
+
+static dnnl_status_t execute(const kolo_kernel *kernel, const kolo_step *step, dnnl_stream_t stream,
+                             dnnl_exec_arg_t *arguments, const kolo_call *call)
+{
+    dnnl_status_t status = dnnl_success;
+    for (int i = 0; i < step->count && status == dnnl_success; i++) {
+        bool pad = step->argument[i] == DNNL_ARG_SCRATCHPAD;
+        void *pointer = pad ? (char *)call->scratch + kernel->scratch : kolo_place_pointer(&step->place[i], call);
+        status = dnnl_memory_set_data_handle(arguments[i].memory, pointer);
+    }
+    if (status == dnnl_success) status = dnnl_primitive_execute(step->primitive, stream, step->count, arguments);
+    return status;
+}
+
+kolo_status kolo_kernel_run(void *prepared, const kolo_call *call)
+{
+    kolo_kernel *kernel = prepared;
+    kolo_memories *memories;
+    dnnl_status_t status = dnnl_success;
+    KOLO_TRY(memories_take(kernel, &memories));
+    for (int s = 0; s < kernel->step_count && status == dnnl_success; s++) {
+        const kolo_step *step = &kernel->step[s];
+        if (step->own) step->own(kernel, step, call);
+        if (!step->own) status = execute(kernel, step, memories->stream, memories->argument[s], call);
+    }
+    memories_return(kernel, memories);
+    return kolo_onednn_check(status, "running a primitive");
+}
+
+void kolo_kernel_release(void *prepared)
+{
+    kolo_kernel *kernel = prepared;
+    if (!kernel) return;
+    for (int s = 0; s < kernel->step_count; s++) {
+        if (kernel->step[s].primitive) dnnl_primitive_destroy(kernel->step[s].primitive);
+    }
+    for (kolo_memories *next, *each = kernel->idle; each; each = next) {
+        next = each->next;
+        memories_free(each);
+    }
+    pthread_mutex_destroy(&kernel->mutex);
+    free(kernel);
+}

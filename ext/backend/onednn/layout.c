@@ -1,0 +1,222 @@
+/* Where elements lie: tilings, descriptors, and canonical weights to and from oneDNN's layouts. */
+#include "backend/onednn/onednn.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- tilings */
+
+/* Whether axis has that stride; an axis of one element has any. */
+static bool strided(const dnnl_memory_desc_t *d, int axis, int64_t length, int64_t stride)
+{
+    return length == 1 || d->format_desc.blocking.strides[axis] == stride;
+}
+
+/* Tries blocks of that many channels. */
+static bool image_tiling(const dnnl_memory_desc_t *d, int64_t block, kolo_tiling *t)
+{
+    int64_t padded = d->padded_dims[1], height = d->dims[2], width = d->dims[3];
+    *t = (kolo_tiling){d->dims[1], height, width, block, padded / block};
+    return strided(d, 0, d->dims[0], padded * height * width) && strided(d, 1, t->blocks, block * height * width) &&
+           strided(d, 2, height, block * width) && strided(d, 3, width, block);
+}
+
+bool kolo_tiling_of(const dnnl_memory_desc_t *d, kolo_tiling *t)
+{
+    if (d->format_kind != dnnl_blocked || d->offset0 != 0) return false;
+    const dnnl_blocking_desc_t *blocking = &d->format_desc.blocking;
+    for (int axis = 0; axis < d->ndims; axis++) {
+        if (axis != 1 && d->padded_dims[axis] != d->dims[axis]) return false;
+    }
+    if (d->ndims == 2) {
+        *t = (kolo_tiling){d->dims[1], 1, 1, d->dims[1], 1};
+        return blocking->inner_nblks == 0 && strided(d, 1, d->dims[1], 1) && strided(d, 0, d->dims[0], d->dims[1]);
+    }
+    if (d->ndims != 4) return false;
+    if (blocking->inner_nblks == 1 && blocking->inner_idxs[0] == 1) return image_tiling(d, blocking->inner_blks[0], t);
+    if (blocking->inner_nblks != 0 || d->padded_dims[1] != d->dims[1]) return false;
+    return (strided(d, 1, d->dims[1], 1) && image_tiling(d, d->dims[1], t)) || image_tiling(d, 1, t);
+}
+
+/* ---- descriptors */
+
+dnnl_data_type_t kolo_onednn_type(const kolo_plan *plan, int value)
+{
+    bool narrow = plan->precision == KOLO_MIXED_BF16 && plan->values[value].kind != KOLO_VALUE_INPUT;
+    return narrow && !kolo_plan_canonical(plan, value) ? dnnl_bf16 : dnnl_f32;
+}
+
+kolo_status kolo_desc_rows(int64_t rows, int64_t columns, dnnl_data_type_t type, dnnl_memory_desc_t *desc)
+{
+    dnnl_dims_t dims = {rows, columns};
+    return kolo_onednn_check(dnnl_memory_desc_init_by_tag(desc, 2, dims, type, dnnl_ab), "rows");
+}
+
+static kolo_status describe(const kolo_plan *plan, kolo_shape shape, dnnl_data_type_t type, bool any,
+                            dnnl_memory_desc_t *desc)
+{
+    if (shape.rank != 3) return kolo_desc_rows(plan->leaf, kolo_shape_count(shape), type, desc);
+    dnnl_dims_t dims = {plan->leaf, shape.dim[2], shape.dim[0], shape.dim[1]};
+    return kolo_onednn_check(
+        dnnl_memory_desc_init_by_tag(desc, 4, dims, type, any ? dnnl_format_tag_any : dnnl_nhwc), "an image");
+}
+
+kolo_status kolo_desc_plain(const kolo_plan *plan, int value, dnnl_data_type_t type, dnnl_memory_desc_t *desc)
+{
+    return describe(plan, plan->values[value].shape, type, false, desc);
+}
+
+kolo_status kolo_desc_any(const kolo_plan *plan, kolo_shape shape, dnnl_data_type_t type, dnnl_memory_desc_t *desc)
+{
+    return describe(plan, shape, type, true, desc);
+}
+
+kolo_status kolo_desc_resized(const dnnl_memory_desc_t *desc, int height, int width, dnnl_memory_desc_t *resized)
+{
+    kolo_tiling t;
+    if (!kolo_tiling_of(desc, &t)) return kolo_fail(KOLO_INTERNAL, "an image whose layout is no tiling");
+    dnnl_dims_t dims = {desc->dims[0], t.channels, height, width};
+    dnnl_format_tag_t tag = t.block == t.channels ? dnnl_nhwc
+                            : t.block == 1        ? dnnl_nchw
+                            : t.block == 4        ? dnnl_nChw4c
+                            : t.block == 8        ? dnnl_nChw8c
+                            : t.block == 16       ? dnnl_nChw16c
+                                                  : dnnl_format_tag_undef;
+    return kolo_onednn_check(dnnl_memory_desc_init_by_tag(resized, 4, dims, desc->data_type, tag), "a pooled image");
+}
+
+/* ---- a value's layout */
+
+const kolo_layout *kolo_layout_of(const kolo_plan *plan, int value)
+{
+    return plan->values[kolo_plan_base(plan, value)].layout;
+}
+
+static kolo_status layout_new(kolo_value *value, const dnnl_memory_desc_t *desc)
+{
+    kolo_layout *layout = calloc(1, sizeof *layout);
+    if (!layout) return kolo_fail_memory(sizeof *layout, "a layout");
+    layout->desc = *desc;
+    value->layout = layout;
+    value->bytes = dnnl_memory_desc_get_size(desc);
+    return KOLO_OK;
+}
+
+kolo_status kolo_layout_set(kolo_plan *plan, int value, const dnnl_memory_desc_t *desc)
+{
+    int base = kolo_plan_base(plan, value);
+    kolo_tiling tiling;
+    dnnl_memory_desc_t plain;
+    if (plan->values[base].layout) return KOLO_OK;
+    if (kolo_plan_canonical(plan, base) || !kolo_tiling_of(desc, &tiling)) {
+        KOLO_TRY(kolo_desc_plain(plan, base, kolo_onednn_type(plan, base), &plain));
+        desc = &plain;
+    }
+    return layout_new(&plan->values[base], desc);
+}
+
+void kolo_layout_free(kolo_value *value)
+{
+    kolo_layout *layout = value->layout;
+    if (layout && layout->convert) dnnl_primitive_destroy(layout->convert);
+    free(layout);
+    value->layout = NULL;
+}
+
+/* ---- weights and gradients */
+
+static kolo_status reorder_new(const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to, dnnl_primitive_t *reorder)
+{
+    dnnl_primitive_desc_t descriptor;
+    dnnl_engine_t engine = kolo_onednn_engine();
+    KOLO_DNNL(dnnl_reorder_primitive_desc_create(&descriptor, from, engine, to, engine, NULL), "reordered weights");
+    dnnl_status_t status = dnnl_primitive_create(reorder, descriptor);
+    dnnl_primitive_desc_destroy(descriptor);
+    return kolo_onednn_check(status, "reordered weights");
+}
+
+kolo_status kolo_layout_set_parameter(kolo_plan *plan, int value, const dnnl_memory_desc_t *desc,
+                                      const dnnl_memory_desc_t *plain, const kolo_tiling *rows)
+{
+    kolo_value *v = &plan->values[value];
+    KOLO_TRY(layout_new(v, desc));
+    kolo_layout *layout = v->layout;
+    layout->plain = *plain;
+    layout->permuted = rows && !kolo_tiling_canonical(*rows);
+    if (rows) layout->rows = *rows;
+    if (dnnl_memory_desc_equal(desc, plain)) return KOLO_OK;
+    bool packs = v->kind == KOLO_VALUE_WEIGHTS;
+    return reorder_new(packs ? plain : desc, packs ? desc : plain, &layout->convert);
+}
+
+static kolo_status convert(const kolo_layout *layout, bool packs, const void *from, void *to)
+{
+    dnnl_engine_t engine = kolo_onednn_engine();
+    dnnl_stream_t stream = NULL;
+    dnnl_memory_t in = NULL, out = NULL;
+    const dnnl_memory_desc_t *from_desc = packs ? &layout->plain : &layout->desc;
+    const dnnl_memory_desc_t *to_desc = packs ? &layout->desc : &layout->plain;
+    dnnl_status_t status = dnnl_stream_create(&stream, engine, dnnl_stream_default_flags);
+    if (status == dnnl_success) status = dnnl_memory_create(&in, from_desc, engine, (void *)(uintptr_t)from);
+    if (status == dnnl_success) status = dnnl_memory_create(&out, to_desc, engine, to);
+    dnnl_exec_arg_t arguments[] = {{DNNL_ARG_FROM, in}, {DNNL_ARG_TO, out}};
+    if (status == dnnl_success) status = dnnl_primitive_execute(layout->convert, stream, 2, arguments);
+    if (status == dnnl_success) status = dnnl_stream_wait(stream);
+    dnnl_memory_destroy(in);
+    dnnl_memory_destroy(out);
+    dnnl_stream_destroy(stream);
+    return kolo_onednn_check(status, "reordered weights");
+}
+
+/* Visits a dense kernel's rows in the order of memory: copies each from or to its canonical place. */
+static void permute(kolo_tiling t, size_t row, char *in_memory, char *canonical, bool to_memory)
+{
+    for (int64_t b = 0; b < t.blocks; b++) {
+        for (int64_t pixel = 0; pixel < t.height * t.width; pixel++) {
+            for (int64_t c = b * t.block; c < (b + 1) * t.block; c++, in_memory += row) {
+                char *other = canonical + (size_t)(pixel * t.channels + c) * row;
+                bool real = c < t.channels;
+                if (to_memory && real) memcpy(in_memory, other, row);
+                if (to_memory && !real) memset(in_memory, 0, row);
+                if (!to_memory && real) memcpy(other, in_memory, row);
+            }
+        }
+    }
+}
+
+kolo_status kolo_onednn_pack(const kolo_plan *plan, int value, const float *canonical, void *packed)
+{
+    const kolo_value *v = &plan->values[value];
+    const kolo_layout *layout = v->layout;
+    size_t plain_bytes = dnnl_memory_desc_get_size(&layout->plain);
+    if (!layout->permuted && layout->convert) return convert(layout, true, canonical, packed);
+    if (!layout->permuted) {
+        memcpy(packed, canonical, plain_bytes);
+        return KOLO_OK;
+    }
+    void *rows = layout->convert ? kolo_host_allocate(plain_bytes) : packed;
+    if (!rows) return kolo_fail_memory(plain_bytes, "weights being packed");
+    permute(layout->rows, (size_t)v->shape.dim[1] * sizeof(float), rows, (char *)(uintptr_t)canonical, true);
+    if (!layout->convert) return KOLO_OK;
+    kolo_status status = convert(layout, true, rows, packed);
+    kolo_host_deallocate(rows);
+    return status;
+}
+
+kolo_status kolo_onednn_unpack(const kolo_plan *plan, int value, const void *packed, float *canonical)
+{
+    const kolo_value *v = &plan->values[value];
+    const kolo_layout *layout = v->layout;
+    size_t plain_bytes = dnnl_memory_desc_get_size(&layout->plain);
+    if (!layout->permuted && layout->convert) return convert(layout, false, packed, canonical);
+    if (!layout->permuted) {
+        memcpy(canonical, packed, plain_bytes);
+        return KOLO_OK;
+    }
+    void *rows = layout->convert ? kolo_host_allocate(plain_bytes) : (void *)(uintptr_t)packed;
+    if (!rows) return kolo_fail_memory(plain_bytes, "gradients being unpacked");
+    kolo_status status = layout->convert ? convert(layout, false, packed, rows) : KOLO_OK;
+    if (status == KOLO_OK) permute(layout->rows, (size_t)v->shape.dim[1] * sizeof(float), rows, (char *)canonical, false);
+    if (layout->convert) kolo_host_deallocate(rows);
+    return status;
+}

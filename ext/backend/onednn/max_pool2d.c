@@ -1,0 +1,293 @@
+/* Max pooling, by loops of our own in whatever tiling the input has.
+ *
+ * Beside each maximum its place in the window is kept, in the tiling of y: a byte, or four where the window has 255
+ * places or more. A pooling right behind a relu marks the maxima that the relu has cut off to zero as nowhere; their
+ * gradient is then zero, which is what relu's own pass over the four times larger gradient of x would have made it.
+ */
+#include "backend/onednn/onednn.h"
+#include "backend/onednn/bfloat16.h"
+#include "core/vector.h"
+
+#include <string.h>
+
+#define LANES  16
+#define NOWHERE (-1)
+
+typedef struct pool {
+    kolo_tiling x, y;
+    kolo_window window;
+    bool masks;       /* relu's zeros are nowhere */
+    bool wide;        /* places are int32_t, not bytes */
+    bool exact;       /* windows cover each pixel once */
+    bool overlapping; /* windows may share pixels */
+    const void *in;
+    void *out;
+    void *where;  /* may be NULL */
+    float *plane; /* [height · width][LANES] of x, for sums */
+} pool;
+
+static bool is_wide(const kolo_window *window)
+{
+    return (int64_t)window->kernel[0] * window->kernel[1] >= UINT8_MAX;
+}
+
+KOLO_INLINE int32_t load_place(const void *where, int64_t i, bool wide)
+{
+    int32_t narrow = wide ? 0 : ((const uint8_t *)where)[i];
+    return wide ? ((const int32_t *)where)[i] : narrow == UINT8_MAX ? NOWHERE : narrow;
+}
+
+KOLO_INLINE void store_place(void *where, int64_t i, int32_t place, bool wide)
+{
+    if (wide) ((int32_t *)where)[i] = place;
+    if (!wide) ((uint8_t *)where)[i] = (uint8_t)place;
+}
+
+/* The rows (axis 0) or columns (axis 1) of the window at output position `at` that lie on the input: first, and one
+ * behind the last. */
+KOLO_INLINE void clip(const kolo_window *window, int axis, int64_t at, int64_t length, int64_t *first, int64_t *end)
+{
+    int64_t origin = at * window->stride[axis] - window->before[axis], size = window->kernel[axis];
+    *first = origin < 0 ? -origin : 0;
+    *end = origin + size > length ? length - origin : size;
+}
+
+/* ---- forward */
+
+/* The maxima of one window in neighbouring channels; x points at the first of them in the window's pixel {0, 0}. */
+KOLO_INLINE void window_maxima(const pool *p, int64_t x, int64_t h, int64_t w, int64_t y, int64_t lanes, int narrow)
+{
+    float best[LANES];
+    int32_t place[LANES];
+    int64_t i0, i1, j0, j1;
+    clip(&p->window, 0, h, p->x.height, &i0, &i1);
+    clip(&p->window, 1, w, p->x.width, &j0, &j1);
+    for (int64_t c = 0; c < lanes; c++) {
+        best[c] = kolo_get(p->in, x + (i0 * p->x.width + j0) * p->x.block + c, narrow);
+        place[c] = (int32_t)(i0 * p->window.kernel[1] + j0);
+    }
+    for (int64_t i = i0; i < i1; i++) {
+        for (int64_t j = j0; j < j1; j++) {
+            int64_t pixel = x + (i * p->x.width + j) * p->x.block;
+            int32_t here = (int32_t)(i * p->window.kernel[1] + j);
+            for (int64_t c = 0; c < lanes; c++) {
+                float value = kolo_get(p->in, pixel + c, narrow);
+                place[c] = value > best[c] ? here : place[c];
+                best[c] = value > best[c] ? value : best[c];
+            }
+        }
+    }
+    for (int64_t c = 0; c < lanes; c++) kolo_put(p->out, y + c, best[c], narrow);
+    if (!p->where) return;
+    for (int64_t c = 0; c < lanes; c++) place[c] = p->masks && best[c] <= 0 ? NOWHERE : place[c];
+    for (int64_t c = 0; c < lanes; c++) store_place(p->where, y + c, place[c], p->wide);
+}
+
+KOLO_INLINE void forward_block(const pool *p, int64_t x, int64_t y, int64_t lanes, int narrow)
+{
+    for (int64_t h = 0; h < p->y.height; h++) {
+        for (int64_t w = 0; w < p->y.width; w++) {
+            int64_t row = h * p->window.stride[0] - p->window.before[0];
+            int64_t column = w * p->window.stride[1] - p->window.before[1];
+            window_maxima(p, x + (row * p->x.width + column) * p->x.block, h, w,
+                          y + (h * p->y.width + w) * p->y.block, lanes, narrow);
+        }
+    }
+}
+
+/* ---- backward: x is dx, written; y is dy, read */
+
+/* Each pixel of the window becomes dy if its maximum was there, else 0. */
+KOLO_INLINE void window_gradient(const pool *p, int64_t x, int64_t h, int64_t w, int64_t y, int64_t lanes, int narrow)
+{
+    float dy[LANES];
+    int32_t place[LANES];
+    int64_t i0, i1, j0, j1;
+    clip(&p->window, 0, h, p->x.height, &i0, &i1);
+    clip(&p->window, 1, w, p->x.width, &j0, &j1);
+    for (int64_t c = 0; c < lanes; c++) dy[c] = kolo_get(p->in, y + c, narrow);
+    for (int64_t c = 0; c < lanes; c++) place[c] = load_place(p->where, y + c, p->wide);
+    for (int64_t i = i0; i < i1; i++) {
+        for (int64_t j = j0; j < j1; j++) {
+            int64_t pixel = x + (i * p->x.width + j) * p->x.block;
+            int32_t here = (int32_t)(i * p->window.kernel[1] + j);
+            for (int64_t c = 0; c < lanes; c++) {
+                kolo_put(p->out, pixel + c, place[c] == here ? dy[c] : 0.0f, narrow);
+            }
+        }
+    }
+}
+
+/* The same where windows overlap: adds to the plane, whose pixel {0, 0} of the window is at `pixel`. */
+KOLO_INLINE void window_sum(const pool *p, int64_t pixel, int64_t h, int64_t w, int64_t y, int64_t lanes, int narrow)
+{
+    int64_t i0, i1, j0, j1;
+    clip(&p->window, 0, h, p->x.height, &i0, &i1);
+    clip(&p->window, 1, w, p->x.width, &j0, &j1);
+    for (int64_t i = i0; i < i1; i++) {
+        for (int64_t j = j0; j < j1; j++) {
+            float *sum = p->plane + (pixel + i * p->x.width + j) * LANES;
+            int32_t here = (int32_t)(i * p->window.kernel[1] + j);
+            for (int64_t c = 0; c < lanes; c++) {
+                float dy = kolo_get(p->in, y + c, narrow);
+                sum[c] += load_place(p->where, y + c, p->wide) == here ? dy : 0.0f;
+            }
+        }
+    }
+}
+
+KOLO_INLINE void backward_block(const pool *p, int64_t x, int64_t y, int64_t lanes, int narrow)
+{
+    int64_t pixels = p->x.height * p->x.width;
+    if (p->overlapping) memset(p->plane, 0, (size_t)(pixels * LANES) * sizeof *p->plane);
+    for (int64_t pixel = 0; !p->exact && !p->overlapping && pixel < pixels; pixel++) {
+        for (int64_t c = 0; c < lanes; c++) kolo_put(p->out, x + pixel * p->x.block + c, 0, narrow);
+    }
+    for (int64_t h = 0; h < p->y.height; h++) {
+        for (int64_t w = 0; w < p->y.width; w++) {
+            int64_t row = h * p->window.stride[0] - p->window.before[0];
+            int64_t column = w * p->window.stride[1] - p->window.before[1];
+            int64_t pixel = row * p->x.width + column, dy = y + (h * p->y.width + w) * p->y.block;
+            if (p->overlapping) window_sum(p, pixel, h, w, dy, lanes, narrow);
+            if (!p->overlapping) window_gradient(p, x + pixel * p->x.block, h, w, dy, lanes, narrow);
+        }
+    }
+    for (int64_t pixel = 0; p->overlapping && pixel < pixels; pixel++) {
+        for (int64_t c = 0; c < lanes; c++) {
+            kolo_put(p->out, x + pixel * p->x.block + c, p->plane[pixel * LANES + c], narrow);
+        }
+    }
+}
+
+/* ---- over a leaf */
+
+/* Blocks of one sample, a vector of channels at a time. */
+KOLO_INLINE void each_block(const pool *p, int64_t n, bool forward, int narrow)
+{
+    for (int64_t b = 0; b < p->x.blocks; b++) {
+        int64_t x = n * kolo_tiling_count(p->x) + b * p->x.block * p->x.height * p->x.width;
+        int64_t y = n * kolo_tiling_count(p->y) + b * p->y.block * p->y.height * p->y.width;
+        for (int64_t c = 0; c < p->x.block; c += LANES) {
+            int64_t left = p->x.block - c;
+            if (forward && left >= LANES) forward_block(p, x + c, y + c, LANES, narrow);
+            if (forward && left < LANES) forward_block(p, x + c, y + c, left, narrow);
+            if (!forward && left >= LANES) backward_block(p, x + c, y + c, LANES, narrow);
+            if (!forward && left < LANES) backward_block(p, x + c, y + c, left, narrow);
+        }
+    }
+}
+
+KOLO_VECTORISED static void forward_float(const pool *p, int64_t n)
+{
+    each_block(p, n, true, 0);
+}
+KOLO_VECTORISED static void forward_bfloat16(const pool *p, int64_t n)
+{
+    each_block(p, n, true, 1);
+}
+KOLO_VECTORISED static void backward_float(const pool *p, int64_t n)
+{
+    each_block(p, n, false, 0);
+}
+KOLO_VECTORISED static void backward_bfloat16(const pool *p, int64_t n)
+{
+    each_block(p, n, false, 1);
+}
+
+static pool pool_of(const kolo_kernel *kernel, const kolo_step *step)
+{
+    pool p = {.x = step->x, .y = step->y, .window = kernel->plan->ops[kernel->op].window, .masks = step->flag};
+    p.wide = is_wide(&p.window);
+    p.exact = true;
+    for (int axis = 0; axis < 2; axis++) {
+        int64_t in = axis ? p.x.width : p.x.height, out = axis ? p.y.width : p.y.height;
+        int stride = p.window.stride[axis], size = p.window.kernel[axis];
+        p.overlapping = p.overlapping || stride < size;
+        p.exact = p.exact && stride == size && out * stride >= in + p.window.before[axis];
+    }
+    return p;
+}
+
+/* Places: x, y, where. */
+static void pool_forward(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
+{
+    pool p = pool_of(kernel, step);
+    p.in = kolo_place_pointer(&step->place[0], call);
+    p.out = kolo_place_pointer(&step->place[1], call);
+    if (step->count > 2) p.where = kolo_place_pointer(&step->place[2], call);
+    for (int64_t n = 0; n < kernel->plan->leaf; n++) {
+        if (step->bfloat16) forward_bfloat16(&p, n);
+        if (!step->bfloat16) forward_float(&p, n);
+    }
+}
+
+/* Places: dy, dx, where, plane. */
+static void pool_backward(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
+{
+    pool p = pool_of(kernel, step);
+    p.in = kolo_place_pointer(&step->place[0], call);
+    p.out = kolo_place_pointer(&step->place[1], call);
+    p.where = kolo_place_pointer(&step->place[2], call);
+    p.plane = kolo_place_pointer(&step->place[3], call);
+    for (int64_t n = 0; n < kernel->plan->leaf; n++) {
+        if (step->bfloat16) backward_bfloat16(&p, n);
+        if (!step->bfloat16) backward_float(&p, n);
+    }
+}
+
+/* ---- operations */
+
+bool kolo_max_pool2d_masks(const kolo_plan *plan, const kolo_op *op)
+{
+    const kolo_op *writer = kolo_writer(plan, op->in[0]);
+    return writer && writer->kind == KOLO_OP_CONV2D && writer->activation == KOLO_RELU;
+}
+
+/* The layouts in which a pooling computes: x's as it is, and y's with the same blocks. */
+static kolo_status tilings(const kolo_plan *plan, const kolo_op *forward, dnnl_memory_desc_t *x, dnnl_memory_desc_t *y)
+{
+    kolo_shape in = plan->values[forward->in[0]].shape, out = plan->values[forward->out[0]].shape;
+    dnnl_data_type_t type = plan->precision == KOLO_MIXED_BF16 ? dnnl_bf16 : dnnl_f32;
+    *x = kolo_layout_of(plan, forward->in[0])->desc;
+    bool image = x->ndims == 4 && x->dims[1] == in.dim[2] && x->dims[2] == in.dim[0] && x->dims[3] == in.dim[1];
+    if (!image) KOLO_TRY(kolo_desc_plain(plan, forward->in[0], type, x)); /* a view that is no image in memory */
+    x->data_type = type;
+    return kolo_desc_resized(x, out.dim[0], out.dim[1], y);
+}
+
+kolo_status kolo_onednn_max_pool2d(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    dnnl_memory_desc_t x, y;
+    kolo_place places[3] = {[2] = {.value = op->out[1]}};
+    KOLO_TRY(tilings(plan, op, &x, &y));
+    KOLO_TRY(kolo_layout_set(plan, op->out[0], &y));
+    KOLO_TRY(kolo_bring(kernel, kolo_place_of(kernel, op->in[0]), &x, &places[0]));
+    places[1] = kolo_produce(kernel, op->out[0], &y);
+    kolo_step *step = kolo_step_own(kernel, pool_forward, op->out[1] < 0 ? 2 : 3, places);
+    if (!step) return KOLO_INTERNAL;
+    step->flag = kolo_max_pool2d_masks(plan, op);
+    kolo_tiling_of(&x, &step->x);
+    kolo_tiling_of(&y, &step->y);
+    if (op->out[1] >= 0) {
+        size_t size = is_wide(&op->window) ? sizeof(int32_t) : sizeof(uint8_t);
+        plan->values[op->out[1]].bytes = (size_t)(plan->leaf * kolo_tiling_count(step->y)) * size;
+    }
+    return kolo_deliver(kernel, places[1], op->out[0]);
+}
+
+kolo_status kolo_onednn_max_pool2d_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    dnnl_memory_desc_t x, y, plane;
+    kolo_place places[4] = {[2] = {.value = op->in[1]}};
+    KOLO_TRY(tilings(plan, kolo_writer(plan, op->in[1]), &x, &y));
+    KOLO_TRY(kolo_layout_set(plan, op->out[0], &x));
+    KOLO_TRY(kolo_desc_rows(x.dims[2] * x.dims[3], LANES, dnnl_f32, &plane));
+    KOLO_TRY(kolo_bring(kernel, kolo_place_of(kernel, op->in[0]), &y, &places[0]));
+    places[1] = kolo_produce(kernel, op->out[0], &x);
+    places[3] = kolo_place_scratch(kernel, &plane);
+    kolo_step *step = kolo_step_own(kernel, pool_backward, 4, places);
+    if (!step) return KOLO_INTERNAL;
+    kolo_tiling_of(&x, &step->x);
+    kolo_tiling_of(&y, &step->y);
+    return kolo_deliver(kernel, places[1], op->out[0]);
+}

@@ -1,0 +1,123 @@
+/* The backend's frame: engine, threads, and which operation is made where. Read backend/onednn/onednn.h first. */
+#include "backend/onednn/onednn.h"
+#include "core/plugin.h"
+
+#include <omp.h>
+#include <stdlib.h>
+
+/* ---- the runtime of oneDNN */
+
+static dnnl_engine_t engine;
+static dnnl_status_t engine_status;
+
+static void engine_create(void)
+{
+    engine_status = dnnl_engine_create(&engine, dnnl_cpu, 0);
+}
+
+dnnl_engine_t kolo_onednn_engine(void)
+{
+    return engine;
+}
+
+static kolo_status open(kolo_precision precision)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, engine_create);
+    KOLO_DNNL(engine_status, "starting");
+    bool avx512 = (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core;
+    if (precision != KOLO_MIXED_BF16 || avx512) return KOLO_OK;
+    return kolo_fail(KOLO_UNSUPPORTED, "KOLO_MIXED_BF16 needs a CPU with AVX-512; this one can only KOLO_FLOAT32");
+}
+
+/* oneDNN takes its threads from OpenMP, whose count is each calling thread's own. */
+static void enter_thread(void)
+{
+    omp_set_num_threads(1);
+}
+
+/* ---- which operation is made where */
+
+static kolo_status (*const makers[])(kolo_kernel *, kolo_plan *, const kolo_op *) = {
+    [KOLO_OP_INPUT] = kolo_onednn_input,
+    [KOLO_OP_CONV2D] = kolo_onednn_conv2d,
+    [KOLO_OP_CONV2D_BACKWARD] = kolo_onednn_conv2d_backward,
+    [KOLO_OP_DENSE] = kolo_onednn_dense,
+    [KOLO_OP_DENSE_BACKWARD] = kolo_onednn_dense_backward,
+    [KOLO_OP_MAX_POOL2D] = kolo_onednn_max_pool2d,
+    [KOLO_OP_MAX_POOL2D_BACKWARD] = kolo_onednn_max_pool2d_backward,
+    [KOLO_OP_ACTIVATION] = kolo_onednn_activation,
+    [KOLO_OP_ACTIVATION_BACKWARD] = kolo_onednn_activation_backward,
+    [KOLO_OP_DROPOUT] = kolo_onednn_dropout,
+    [KOLO_OP_DROPOUT_BACKWARD] = kolo_onednn_dropout_backward,
+    [KOLO_OP_LOSS] = kolo_onednn_loss,
+};
+
+const kolo_op *kolo_writer(const kolo_plan *plan, int value)
+{
+    int base = kolo_plan_base(plan, value);
+    for (int op = 0; op < plan->op_count; op++) {
+        for (int i = 0; i < 3; i++) {
+            int out = plan->ops[op].out[i];
+            if (out >= 0 && kolo_plan_base(plan, out) == base) return &plan->ops[op];
+        }
+    }
+    return NULL;
+}
+
+int kolo_reader_count(const kolo_plan *plan, int value)
+{
+    int base = kolo_plan_base(plan, value), count = 0;
+    for (int op = 0; op < plan->op_count; op++) {
+        for (int i = 0; i < 4; i++) {
+            int in = plan->ops[op].in[i];
+            if (in >= 0 && kolo_plan_base(plan, in) == base) count++;
+        }
+    }
+    return count;
+}
+
+/* Primitives are made for as many threads as OpenMP has when they are made: one. */
+static kolo_status prepare(kolo_plan *plan, int op, void **made)
+{
+    kolo_kernel *kernel = calloc(1, sizeof *kernel);
+    if (!kernel) return kolo_fail_memory(sizeof *kernel, "a kernel");
+    kernel->plan = plan;
+    kernel->op = op;
+    pthread_mutex_init(&kernel->mutex, NULL);
+    int threads = omp_get_max_threads();
+    omp_set_num_threads(1);
+    kolo_status status = makers[plan->ops[op].kind](kernel, plan, &plan->ops[op]);
+    omp_set_num_threads(threads);
+    if (status != KOLO_OK) {
+        kolo_kernel_release(kernel);
+        return status;
+    }
+    plan->ops[op].scratch = kernel->scratch + kernel->scratchpad;
+    *made = kernel;
+    return KOLO_OK;
+}
+
+static void forget(kolo_plan *plan)
+{
+    for (int i = 0; i < plan->value_count; i++) kolo_layout_free(&plan->values[i]);
+}
+
+static const kolo_backend onednn_backend = {
+    .version = KOLO_BACKEND_VERSION,
+    .name = "onednn",
+    .open = open,
+    .enter_thread = enter_thread,
+    .prepare = prepare,
+    .run = kolo_kernel_run,
+    .release = kolo_kernel_release,
+    .forget = forget,
+    .pack = kolo_onednn_pack,
+    .unpack = kolo_onednn_unpack,
+    .allocate = kolo_host_allocate,
+    .deallocate = kolo_host_deallocate,
+    .add = kolo_host_add,
+};
+
+extern const kolo_plugin kolo_plugin_entry;
+const kolo_plugin kolo_plugin_entry = {.version = KOLO_PLUGIN_VERSION, .backend = &onednn_backend};

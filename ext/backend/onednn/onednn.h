@@ -1,0 +1,162 @@
+/* The backend on oneDNN: libkolo_onednn.so.
+ *
+ * An operation becomes a kernel: a few steps, each one primitive of oneDNN or one loop of our own, with every operand
+ * of a step lying in a value of the plan or in scratch memory. Whoever touches a value first decides its layout: the
+ * convolutions ask oneDNN for the fastest, the others keep what they are given. Where two operations disagree a step
+ * between them reorders; the layouts are chosen so that there are next to none.
+ *
+ * Read in this order: layout.c (where elements lie), kernel.c (steps), then an operation: dense.c is the shortest.
+ * Every kernel runs on one thread; several threads run the same kernel at once, each on a leaf of its own.
+ */
+#ifndef KOLO_ONEDNN_H
+#define KOLO_ONEDNN_H
+
+#include "backend/backend.h"
+
+#include <oneapi/dnnl/dnnl.h>
+#include <pthread.h>
+
+/* ---- layouts */
+
+/* How the elements of one sample lie in memory: [blocks][height][width][block], channel c in block c / block. Channels
+ * last is one block of all the channels, channels first is blocks of one. Where channels do not fill the last block,
+ * the rest of it is zeros, always. What is not an image has one pixel whose channels are its elements. */
+typedef struct kolo_tiling {
+    int64_t channels, height, width, block, blocks;
+} kolo_tiling;
+
+/* Elements in memory, of one sample. */
+static inline int64_t kolo_tiling_count(kolo_tiling t)
+{
+    return t.blocks * t.block * t.height * t.width;
+}
+/* Whether memory is in the canonical order. */
+static inline bool kolo_tiling_canonical(kolo_tiling t)
+{
+    return t.blocks == 1 || (t.block == 1 && t.height * t.width == 1);
+}
+/* False for a layout that is none of these. */
+bool kolo_tiling_of(const dnnl_memory_desc_t *desc, kolo_tiling *tiling);
+
+/* What kolo_value.layout points to. */
+typedef struct kolo_layout {
+    dnnl_memory_desc_t desc;
+    /* Of WEIGHTS and GRADIENT only. */
+    dnnl_memory_desc_t plain;   /* the canonical array, or its rows in the order of `rows` */
+    dnnl_primitive_t convert;   /* plain to desc for WEIGHTS, desc to plain for GRADIENT; NULL where they are equal */
+    kolo_tiling rows;           /* of a dense kernel on the elements of an image: their order in memory */
+    bool permuted;              /* rows is not the canonical order */
+} kolo_layout;
+
+dnnl_data_type_t kolo_onednn_type(const kolo_plan *plan, int value); /* of activations and kernels: f32 or bf16 */
+kolo_status kolo_desc_plain(const kolo_plan *plan, int value, dnnl_data_type_t type, dnnl_memory_desc_t *desc);
+kolo_status kolo_desc_any(const kolo_plan *plan, kolo_shape shape, dnnl_data_type_t type, dnnl_memory_desc_t *desc);
+/* An image in the tiling of another: the same blocks of channels at another height and width. */
+kolo_status kolo_desc_resized(const dnnl_memory_desc_t *desc, int height, int width, dnnl_memory_desc_t *resized);
+/* Rows of `columns` elements, the last fastest. */
+kolo_status kolo_desc_rows(int64_t rows, int64_t columns, dnnl_data_type_t type, dnnl_memory_desc_t *desc);
+
+/* Gives a value its layout unless it has one; what must be canonical or is no tiling becomes plain. */
+kolo_status kolo_layout_set(kolo_plan *plan, int value, const dnnl_memory_desc_t *desc);
+const kolo_layout *kolo_layout_of(const kolo_plan *plan, int value);
+/* The same for a value of WEIGHTS or GRADIENT, with its way to or from the canonical array `plain`. */
+kolo_status kolo_layout_set_parameter(kolo_plan *plan, int value, const dnnl_memory_desc_t *desc,
+                                      const dnnl_memory_desc_t *plain, const kolo_tiling *rows);
+void kolo_layout_free(kolo_value *value);
+kolo_status kolo_onednn_pack(const kolo_plan *plan, int value, const float *canonical, void *packed);
+kolo_status kolo_onednn_unpack(const kolo_plan *plan, int value, const void *packed, float *canonical);
+
+/* ---- kernels */
+
+/* Where an operand of a step lies: in a value of the plan, or at an offset in scratch memory. */
+typedef struct kolo_place {
+    dnnl_memory_desc_t desc;
+    int value; /* -1: scratch */
+    size_t offset;
+} kolo_place;
+
+typedef struct kolo_kernel kolo_kernel;
+typedef struct kolo_step kolo_step;
+
+#define KOLO_STEP_PLACES 6
+#define KOLO_KERNEL_STEPS 12
+
+struct kolo_step {
+    dnnl_primitive_t primitive; /* or NULL, then: */
+    void (*own)(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call);
+    int count;
+    int argument[KOLO_STEP_PLACES]; /* DNNL_ARG_SRC and its like */
+    kolo_place place[KOLO_STEP_PLACES];
+    int64_t elements; /* of a loop over memory */
+    bool bfloat16;    /* what its loop reads and writes */
+    kolo_tiling x, y; /* of places 0 and 1, for loops over images */
+    bool flag;        /* the loop's own */
+};
+
+struct kolo_kernel {
+    const kolo_plan *plan;
+    int op;
+    int step_count;
+    kolo_step step[KOLO_KERNEL_STEPS];
+    size_t scratch;    /* bytes that places take */
+    size_t scratchpad; /* bytes that the greediest primitive takes, behind them */
+    pthread_mutex_t mutex;
+    struct kolo_memories *idle; /* sets of oneDNN's memory objects: one for each thread that runs at once */
+};
+
+dnnl_engine_t kolo_onednn_engine(void);
+/* A failure of oneDNN in words; KOLO_OK for success. */
+kolo_status kolo_onednn_check(dnnl_status_t status, const char *what);
+#define KOLO_DNNL(call, what) KOLO_TRY(kolo_onednn_check((call), (what)))
+
+kolo_place kolo_place_of(const kolo_kernel *kernel, int value);
+kolo_place kolo_place_scratch(kolo_kernel *kernel, const dnnl_memory_desc_t *desc);
+void *kolo_place_pointer(const kolo_place *place, const kolo_call *call);
+
+/* The operand `from` in the layout `wanted`: itself, or a copy that a new step makes in scratch memory. */
+kolo_status kolo_bring(kolo_kernel *kernel, kolo_place from, const dnnl_memory_desc_t *wanted, kolo_place *to);
+/* Where a step may write what shall end up in value, when it writes in the layout `written`; kolo_deliver(), after
+ * that step, adds the reorder if there must be one. */
+kolo_place kolo_produce(kolo_kernel *kernel, int value, const dnnl_memory_desc_t *written);
+kolo_status kolo_deliver(kolo_kernel *kernel, kolo_place written, int value);
+
+/* Appends a step. Takes the descriptor over, whether it fails or not. Operands: argument, place, … */
+kolo_status kolo_step_primitive(kolo_kernel *kernel, dnnl_primitive_desc_t descriptor, int count, const int *arguments,
+                                const kolo_place *places);
+kolo_step *kolo_step_own(kolo_kernel *kernel, void (*own)(const kolo_kernel *, const kolo_step *, const kolo_call *),
+                         int count, const kolo_place *places); /* bfloat16 and elements are of place 0 */
+kolo_status kolo_step_reorder(kolo_kernel *kernel, const kolo_place *from, const kolo_place *to);
+
+/* Scratchpad in our hands; relu: fused behind. */
+kolo_status kolo_attributes(bool relu, dnnl_primitive_attr_t *attributes);
+kolo_status kolo_kernel_run(void *kernel, const kolo_call *call);
+void kolo_kernel_release(void *kernel);
+
+/* ---- operations: each writes the steps of its kernel */
+
+kolo_status kolo_onednn_input(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
+kolo_status kolo_onednn_conv2d(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
+kolo_status kolo_onednn_conv2d_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
+kolo_status kolo_onednn_dense(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
+kolo_status kolo_onednn_dense_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
+kolo_status kolo_onednn_max_pool2d(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
+kolo_status kolo_onednn_max_pool2d_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
+kolo_status kolo_onednn_activation(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
+kolo_status kolo_onednn_activation_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
+kolo_status kolo_onednn_dropout(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
+kolo_status kolo_onednn_dropout_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
+kolo_status kolo_onednn_loss(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
+
+/* The layout in which a convolution would like its input (conv2d.c). */
+kolo_status kolo_conv2d_wish(const kolo_plan *plan, const kolo_op *op, dnnl_memory_desc_t *desc);
+/* dz = dy·[y > 0], for an operation with relu fused; dy itself where that has been done already (activation.c). */
+kolo_status kolo_relu_undone(kolo_kernel *kernel, const kolo_op *op, kolo_place *dz);
+/* Whether a pooling's marks of where its maxima were leave out those that a relu before it has cut off
+ * (max_pool2d.c): then its backward operation has done that relu's too. */
+bool kolo_max_pool2d_masks(const kolo_plan *plan, const kolo_op *pool);
+
+/* The operation that writes a value, and how many read it; through views. */
+const kolo_op *kolo_writer(const kolo_plan *plan, int value);
+int kolo_reader_count(const kolo_plan *plan, int value);
+
+#endif
