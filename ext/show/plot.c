@@ -1,0 +1,223 @@
+/* kolo_plot: checks what is to be drawn, has gnuplot draw it, and shows it where the reader is. Read plot.h. */
+#include "show/plot.h"
+#include "core/file.h"
+#include "show/display.h"
+#include "show/gnuplot.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define SIZE_MIN 100
+#define SIZE_MAX_PIXELS 8000
+
+double kolo_plot_x(const kolo_plot_plan *plan, int series, int i)
+{
+    const double *x = plan->args->series[series].x;
+    double value = x ? x[i] : i + 1;
+    return isfinite(value) && (value > 0 || !plan->args->log_x) ? value : NAN;
+}
+
+double kolo_plot_y(const kolo_plot_plan *plan, int series, int i)
+{
+    double value = plan->args->series[series].y[i];
+    return isfinite(value) && (value > 0 || !plan->args->log_y) ? value : NAN;
+}
+
+/* ------------------------------------------------------------------------------------------ checks */
+
+static kolo_status count_series(kolo_plot_plan *plan)
+{
+    for (int s = 0; s < KOLO_SERIES_MAX; s++) {
+        const kolo_series *series = &plan->args->series[s];
+        if (series->count == 0 && !series->y) break;
+        if (series->count < 1 || !series->y)
+            return kolo_fail(KOLO_INVALID, "series %d: wanted values and a count of at least 1, got %s and %d", s,
+                             series->y ? "values" : "NULL", series->count);
+        if (series->count > plan->longest) plan->longest = series->count;
+        plan->series++;
+    }
+    if (plan->series == 0) return kolo_fail(KOLO_INVALID, "wanted a series to plot, got none");
+    for (int i = 0; plan->args->labels && i < plan->longest; i++)
+        if (!plan->args->labels[i]) return kolo_fail(KOLO_INVALID, "wanted a label for each of %d bars, got NULL for bar %d", plan->longest, i);
+    return KOLO_OK;
+}
+
+static kolo_status check_size(kolo_plot_plan *plan)
+{
+    const kolo_plot_args *args = plan->args;
+    plan->width = args->width ? args->width : 640;
+    plan->height = args->height ? args->height : 360;
+    if (plan->width < SIZE_MIN || plan->width > SIZE_MAX_PIXELS || plan->height < SIZE_MIN || plan->height > SIZE_MAX_PIXELS)
+        return kolo_fail(KOLO_INVALID, "wanted a width and height of %d to %d pixels, got %d × %d", SIZE_MIN, SIZE_MAX_PIXELS,
+                         plan->width, plan->height);
+    struct winsize window;
+    bool known = isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col >= 40;
+    plan->columns = known && window.ws_col < 79 ? window.ws_col : 79;
+    plan->rows = 22;
+    return KOLO_OK;
+}
+
+static void see_x(kolo_plot_plan *plan, double x)
+{
+    int exponent;
+    if (x < plan->x_low) plan->x_low = x;
+    if (x > plan->x_high) plan->x_high = x;
+    if (x != nearbyint(x) || fabs(x) > 1e9) plan->whole_x = false;
+    if (frexp(x, &exponent) != 0.5 || x < 1) plan->doubling_x = false;
+}
+
+static kolo_status find_ranges(kolo_plot_plan *plan)
+{
+    plan->x_low = plan->y_low = INFINITY;
+    plan->x_high = plan->y_high = -INFINITY;
+    plan->whole_x = plan->doubling_x = true;
+    for (int s = 0; s < plan->series; s++) {
+        for (int i = 0; i < plan->args->series[s].count; i++) {
+            double x = kolo_plot_x(plan, s, i), y = kolo_plot_y(plan, s, i);
+            if (isnan(x) || isnan(y)) continue;
+            see_x(plan, x);
+            if (y < plan->y_low) plan->y_low = y;
+            if (y > plan->y_high) plan->y_high = y;
+        }
+    }
+    bool logarithmic = plan->args->log_x || plan->args->log_y;
+    if (plan->x_high < plan->x_low)
+        return kolo_fail(KOLO_INVALID, "wanted at least one finite point%s, got none", logarithmic ? " above 0 on a logarithmic axis" : "");
+    return KOLO_OK;
+}
+
+static kolo_status check_file(const char *file)
+{
+    size_t length = file ? strlen(file) : 0;
+    if (!file || (length > 4 && (strcmp(file + length - 4, ".svg") == 0 || strcmp(file + length - 4, ".png") == 0))) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID, "wanted a .file that ends in .svg or .png, got \"%s\"", file);
+}
+
+/* ------------------------------------------------------------------------------------------ pictures */
+
+/* gnuplot calls every SVG "Gnuplot", which browsers show as a tip over the whole picture. */
+static void blank_title(char *svg)
+{
+    char *title = strstr(svg, "<title>"), *end = title ? strstr(title, "</title>") : NULL;
+    if (end) memset(title, ' ', (size_t)(end - title) + strlen("</title>"));
+}
+
+/* gnuplot pads its text with blanks to the corner; lines end where they end, and blank ones at both ends go. */
+static size_t trim(char *text, size_t size)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < size; i++) {
+        if (text[i] == '\f') continue;
+        if (text[i] == '\n') {
+            while (kept > 0 && text[kept - 1] == ' ') kept--;
+            if (kept == 0) continue;
+        }
+        text[kept++] = text[i];
+    }
+    while (kept > 0 && (text[kept - 1] == '\n' || text[kept - 1] == ' ')) kept--;
+    return kept;
+}
+
+static kolo_status draw(const kolo_plot_plan *plan, kolo_picture picture, char **bytes, size_t *size)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *script = open_memstream(&text, &length);
+    *bytes = NULL;
+    if (!script) return kolo_fail_memory(1 << 12, "a plot");
+    kolo_plot_script(script, plan, picture);
+    bool whole = !ferror(script);
+    if (fclose(script) != 0 || !whole) {
+        free(text);
+        return kolo_fail_memory(1 << 12, "a plot");
+    }
+    kolo_status status = kolo_gnuplot(text, length, bytes, size);
+    if (status == KOLO_OK && picture == KOLO_PICTURE_SVG) blank_title(*bytes);
+    if (status == KOLO_OK && picture == KOLO_PICTURE_TEXT) *size = trim(*bytes, *size);
+    free(text);
+    return status;
+}
+
+static kolo_status write_picture(const kolo_plot_plan *plan)
+{
+    const char *file = plan->args->file;
+    char *bytes;
+    size_t size;
+    if (!file) return KOLO_OK;
+    bool svg = strcmp(file + strlen(file) - 4, ".svg") == 0;
+    KOLO_TRY(draw(plan, svg ? KOLO_PICTURE_SVG : KOLO_PICTURE_PNG, &bytes, &size));
+    kolo_status status = kolo_file_write(file, bytes, size);
+    free(bytes);
+    return status;
+}
+
+/* The values as a table: what can be shown where there is no gnuplot. */
+static void write_table(FILE *table, const kolo_plot_plan *plan)
+{
+    const kolo_plot_args *args = plan->args;
+    if (args->title) fprintf(table, "%s\n", args->title);
+    fprintf(table, "%14s", args->x_label ? args->x_label : "");
+    for (int s = 0; s < plan->series; s++) fprintf(table, " %14s", args->series[s].name ? args->series[s].name : "");
+    for (int i = 0; i < plan->longest; i++) {
+        if (args->labels) fprintf(table, "\n%14s", args->labels[i]);
+        else fprintf(table, "\n%14.6g", i < args->series[0].count ? kolo_plot_x(plan, 0, i) : NAN);
+        for (int s = 0; s < plan->series; s++) {
+            if (i < args->series[s].count) fprintf(table, " %14.6g", args->series[s].y[i]);
+            else fprintf(table, " %14s", "");
+        }
+    }
+    fputc('\n', table);
+}
+
+static kolo_status show_table(const kolo_plot_plan *plan)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *table = open_memstream(&text, &size);
+    if (!table) return kolo_fail_memory(1 << 12, "a table");
+    write_table(table, plan);
+    fclose(table);
+    kolo_mime form = {"text/plain", text, size, false};
+    kolo_status status = kolo_display_bundle(NULL, &form, 1);
+    free(text);
+    return status;
+}
+
+static kolo_status show_pictures(const kolo_plot_plan *plan)
+{
+    static const char *const types[] = {"image/svg+xml", "image/png", "text/plain"}; /* by kolo_picture */
+    kolo_mime forms[3];
+    char *bytes[3] = {NULL};
+    int count = 0;
+    kolo_status status = KOLO_OK;
+    for (int picture = kolo_display_expected() ? 0 : KOLO_PICTURE_TEXT; picture < 3 && status == KOLO_OK; picture++) {
+        size_t size;
+        status = draw(plan, (kolo_picture)picture, &bytes[picture], &size);
+        if (status == KOLO_OK) forms[count++] = (kolo_mime){types[picture], bytes[picture], size, false};
+    }
+    if (status == KOLO_OK) status = kolo_display_bundle(NULL, forms, count);
+    for (int i = 0; i < 3; i++) free(bytes[i]);
+    return status;
+}
+
+static kolo_status plot(const kolo_plot_args *args)
+{
+    kolo_plot_plan plan = {.args = args};
+    KOLO_TRY(count_series(&plan));
+    KOLO_TRY(check_size(&plan));
+    KOLO_TRY(check_file(args->file));
+    KOLO_TRY(find_ranges(&plan));
+    kolo_status status = write_picture(&plan);
+    if (status == KOLO_OK) status = show_pictures(&plan);
+    if (status == KOLO_UNSUPPORTED) show_table(&plan); /* and the sentence about gnuplot stands */
+    return status;
+}
+
+kolo_status kolo_plot_at(const kolo_plot_args *args, kolo_here here)
+{
+    kolo_scope scope = kolo_enter("kolo_plot", here);
+    return kolo_leave(scope, plot(args));
+}

@@ -1,0 +1,177 @@
+/* The gnuplot script of a plot. Everything that came from the user stands in single quotes, where gnuplot knows no
+ * escapes but '' for ', and with `noenhanced`, where no character means anything else. */
+#include "show/plot.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Okabe and Ito's colours, to be told apart by everybody, without their yellow, too light on white. */
+static const char *const colours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555"};
+#define COLOURS ((int)(sizeof colours / sizeof *colours))
+
+#define BAR_GROUP 0.8 /* of the room between two labels */
+
+static void quote(FILE *script, const char *text)
+{
+    fputc('\'', script);
+    for (; text && *text; text++) {
+        if (*text == '\'') fputc('\'', script);
+        fputc((unsigned char)*text < ' ' ? ' ' : *text, script);
+    }
+    fputc('\'', script);
+}
+
+static void set_text(FILE *script, const char *what, const char *text, const char *how)
+{
+    if (!text || !*text) return;
+    fprintf(script, "set %s ", what);
+    quote(script, text);
+    fprintf(script, " noenhanced %s\n", how);
+}
+
+static void set_terminal(FILE *script, const kolo_plot_plan *plan, kolo_picture picture)
+{
+    int width = plan->width, height = plan->height;
+    if (picture == KOLO_PICTURE_SVG)
+        fprintf(script, "set terminal svg size %d,%d font 'DejaVu Sans,Helvetica,Arial,sans-serif,12' background '#ffffff' noenhanced\n", width, height);
+    else if (picture == KOLO_PICTURE_PNG)
+        fprintf(script, "set terminal pngcairo size %d,%d font 'DejaVu Sans,9' background '#ffffff' noenhanced\n", width, height);
+    else
+        fprintf(script, "set terminal dumb size %d,%d noenhanced\n", plan->columns, plan->rows);
+}
+
+static void set_look(FILE *script, const kolo_plot_plan *plan, kolo_picture picture)
+{
+    bool drawn = picture != KOLO_PICTURE_TEXT;
+    fputs("set encoding utf8\nset datafile missing 'NaN'\nset tics nomirror out scale 0.5\n", script);
+    if (drawn) {
+        fputs("set border 3 linecolor '#666666' linewidth 1\nset tics textcolor '#333333'\n"
+              "set grid ytics linecolor '#dddddd' linewidth 1 linetype 1, linecolor '#eeeeee' linewidth 1 linetype 1\n", script);
+        if (!plan->args->labels) fputs("set grid xtics\n", script);
+    }
+    set_text(script, "title", plan->args->title, drawn ? "textcolor '#222222'" : "");
+    set_text(script, "xlabel", plan->args->x_label, drawn ? "textcolor '#333333'" : "");
+    set_text(script, "ylabel", plan->args->y_label, drawn ? "textcolor '#333333'" : "");
+    bool named = plan->series > 1 || (plan->args->series[0].name && *plan->args->series[0].name);
+    if (named) fputs("set key bmargin center horizontal reverse Left noenhanced samplen 2.5 height 1\n", script); /* never over the data */
+    else fputs("set key off\n", script);
+}
+
+/* A little room around the points; whole numbers get whole ticks. */
+static void set_x(FILE *script, const kolo_plot_plan *plan)
+{
+    double low = plan->x_low, high = plan->x_high, span = high - low;
+    if (plan->args->log_x) {
+        fprintf(script, "set logscale x %d\n", plan->doubling_x ? 2 : 10);
+        double room = high > low ? pow(high / low, 0.04) : 1.5;
+        fprintf(script, "set xrange [%.17g:%.17g]\nset format x '%s'\n", low / room, high * room, plan->doubling_x ? "%.0f" : "%g");
+        return;
+    }
+    double room = span > 0 ? 0.03 * span : 0.5;
+    fprintf(script, "set xrange [%.17g:%.17g]\n", low - room, high + room);
+    if (plan->whole_x && span <= 16) fputs("set xtics 1\n", script);
+}
+
+/* 1, 2, 5, 10, 20, …: a logarithmic axis of few decades would show one or two numbers otherwise. */
+static void set_ticks(FILE *script, double low, double high)
+{
+    const char *before = "";
+    fputs("set ytics (", script);
+    for (double decade = pow(10, floor(log10(low))); decade <= high; decade *= 10) {
+        for (int i = 0; i < 3; i++, before = ", ") fprintf(script, "%s%.3g", before, decade * (double[]){1, 2, 5}[i]);
+    }
+    fputs(")\n", script);
+}
+
+static void set_y(FILE *script, const kolo_plot_plan *plan)
+{
+    bool bars = plan->args->labels, zero = (plan->args->y_from_zero || bars) && !plan->args->log_y;
+    double low = plan->y_low, high = plan->y_high;
+    if (plan->args->log_y) fputs("set logscale y 10\n", script);
+    if (plan->args->log_y && high / low < 1000) set_ticks(script, low, high);
+    if (zero) low = fmin(low, 0), high = fmax(high, 0);
+    if (plan->args->log_y) {
+        double room = high > low ? pow(high / low, 0.08) : 1.5;
+        fprintf(script, "set yrange [%.17g:%.17g]\n", bars ? low / room / 2 : low / room, high * room);
+        return;
+    }
+    double span = high > low ? high - low : fabs(high) > 0 ? fabs(high) : 1, room = (bars ? 0.12 : 0.05) * span;
+    fprintf(script, "set yrange [%.17g:%.17g]\n", zero && low >= 0 ? 0 : low - room, zero && high <= 0 && low < 0 ? 0 : high + room);
+}
+
+static void write_point(FILE *script, double x, double y)
+{
+    if (isnan(x) || isnan(y)) fputs("NaN NaN\n", script);
+    else fprintf(script, "%.17g %.17g\n", x, y);
+}
+
+static void write_data(FILE *script, const kolo_plot_plan *plan)
+{
+    double width = BAR_GROUP / plan->series;
+    for (int s = 0; s < plan->series; s++) {
+        fprintf(script, "$series%d << KOLO_END_OF_DATA\n", s);
+        for (int i = 0; i < plan->args->series[s].count; i++) {
+            double x = plan->args->labels ? i + (s - (plan->series - 1) / 2.0) * width : kolo_plot_x(plan, s, i);
+            write_point(script, x, kolo_plot_y(plan, s, i));
+        }
+        fputs("KOLO_END_OF_DATA\n", script);
+    }
+}
+
+static void name_series(FILE *script, const kolo_plot_plan *plan, int s)
+{
+    const char *name = plan->args->series[s].name;
+    if (!name || !*name) {
+        fputs(" notitle", script);
+        return;
+    }
+    fputs(" title ", script);
+    quote(script, name);
+}
+
+static void plot_lines(FILE *script, const kolo_plot_plan *plan, kolo_picture picture)
+{
+    bool many = plan->longest > 60; /* then points would run together */
+    for (int s = 0; s < plan->series; s++) {
+        fprintf(script, "%s $series%d using 1:2 with %s", s ? "," : "plot", s, many ? "lines" : "linespoints");
+        if (picture != KOLO_PICTURE_TEXT)
+            fprintf(script, " linecolor '%s' linewidth 2 dashtype %d", colours[s % COLOURS], s < COLOURS ? 1 : 2);
+        if (picture != KOLO_PICTURE_TEXT && !many) fprintf(script, " pointtype %d pointsize 0.7", s < COLOURS ? 7 : 5);
+        name_series(script, plan, s);
+    }
+    fputc('\n', script);
+}
+
+static void plot_bars(FILE *script, const kolo_plot_plan *plan, kolo_picture picture)
+{
+    bool valued = picture != KOLO_PICTURE_TEXT && plan->series * plan->longest <= 24;
+    fprintf(script, "set xrange [-0.6:%.17g]\nset boxwidth %.17g\nset style fill solid 0.9 noborder\n", plan->longest - 0.4,
+            BAR_GROUP / plan->series * (plan->series > 1 ? 0.92 : 0.8));
+    fputs("set xtics (", script);
+    for (int i = 0; i < plan->longest; i++) {
+        fputs(i ? ", " : "", script);
+        quote(script, plan->args->labels[i]);
+        fprintf(script, " %d", i);
+    }
+    fputs(") noenhanced\n", script);
+    for (int s = 0; s < plan->series; s++) {
+        fprintf(script, "%s $series%d using 1:2 with boxes", s ? "," : "plot", s);
+        if (picture != KOLO_PICTURE_TEXT) fprintf(script, " linecolor '%s'", colours[s % COLOURS]);
+        name_series(script, plan, s);
+    }
+    const char *format = fmax(fabs(plan->y_low), fabs(plan->y_high)) >= 1000 ? "%.0f" : "%.3g";
+    for (int s = 0; valued && s < plan->series; s++)
+        fprintf(script, ", $series%d using 1:2:(sprintf('%s', $2)) with labels offset 0,0.6 textcolor '#333333' notitle", s,
+                format);
+    fputc('\n', script);
+}
+
+void kolo_plot_script(FILE *script, const kolo_plot_plan *plan, kolo_picture picture)
+{
+    set_terminal(script, plan, picture);
+    set_look(script, plan, picture);
+    if (!plan->args->labels) set_x(script, plan);
+    set_y(script, plan);
+    write_data(script, plan);
+    (plan->args->labels ? plot_bars : plot_lines)(script, plan, picture);
+}
