@@ -44,7 +44,7 @@ struct job {
     sigset_t mask; /* as kolorun found it, for mpirun */
     int signals;
     pid_t mpirun;
-    bool mpirun_ended;
+    bool mpirun_ended, mpirun_told; /* told: kolorun has sent it a signal */
     int mpirun_status;
     int mpirun_says; /* pipe from its stdout and stderr */
     char mpirun_text[8192];

@@ -18,7 +18,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { LAST_OUTPUT = 1000 /* ms that an interrupted kolorun waits for a reader that has stopped reading */ };
+enum { LAST_OUTPUT = 300 /* ms that an interrupted kolorun waits for a reader that has stopped reading */ };
 
 /* 0, 1 and 2 must be something: a socket of ours that landed there would be taken for stdout. */
 static void open_standard(void)

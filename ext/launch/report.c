@@ -84,6 +84,19 @@ static void quote_mpirun(struct job *job)
         if (strspn(line, "- ") != strlen(line)) output_say(&job->output, "  %s", line);
 }
 
+/* Somebody else did that: ranks that lose their mpirun end themselves, with codes that mean nothing. */
+static bool mpirun_was_killed(const struct job *job)
+{
+    return WIFSIGNALED(job->mpirun_status) && !job->mpirun_told;
+}
+
+static int report_mpirun_killed(struct job *job)
+{
+    int signal = WTERMSIG(job->mpirun_status);
+    output_say(&job->output, "mpirun was killed by signal %d (%s)", signal, strsignal(signal));
+    return 128 + signal;
+}
+
 static int report_interrupt(struct job *job)
 {
     if (job->interrupted == SIGINT) output_say(&job->output, "interrupted");
@@ -119,6 +132,7 @@ int job_report(struct job *job)
         quote_mpirun(job);
         return KOLORUN_FAILED;
     }
+    if (mpirun_was_killed(job)) return report_mpirun_killed(job);
     if (first >= 0) return report_rank(job, first);
     if (mpirun_code(job) || job->ended < job->ranks) return report_mpirun(job);
     return KOLORUN_DONE;

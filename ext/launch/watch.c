@@ -165,7 +165,7 @@ static int next_wait(const struct job *job)
 
 static void fill_poll(const struct job *job, struct pollfd *fd)
 {
-    bool full = job->output.queue.waiting > OUTPUT_FULL;
+    bool full = job->output.queue.waiting > OUTPUT_FULL && !job->ending; /* the end must be heard whoever reads slowly */
     fd[0] = (struct pollfd){.fd = job->signals, .events = POLLIN};
     fd[1] = (struct pollfd){.fd = job->contact.fd, .events = POLLIN};
     fd[2] = (struct pollfd){.fd = job->mpirun_says, .events = POLLIN};
@@ -212,10 +212,12 @@ static void keep_time(struct job *job)
     if (clock_passed(job->remark_at)) remark(job);
     if (job->ending && clock_passed(job->term_mpirun_at) && !job->mpirun_ended) {
         kill(job->mpirun, SIGTERM);
+        job->mpirun_told = true;
         job->term_mpirun_at = clock_now() + 1000;
     }
     if (job->ending && clock_passed(job->kill_all_at)) {
         tree_signal(getpid(), SIGKILL);
+        job->mpirun_told = job->mpirun_told || !job->mpirun_ended;
         job->kill_all_at = clock_now() + 500;
         if (job->mpirun_ended) job_close_links(job);
     }

@@ -1,0 +1,634 @@
+"""kolorun driven as its users drive it: what comes out, how it ends, and that nothing is left behind.
+
+The binary is $KOLO_BUILD/bin/kolorun (default: build). Programs under programs/ are compiled here with mpicc.
+"""
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+KOLORUN = str((ROOT / os.environ.get("KOLO_BUILD", "build") / "bin" / "kolorun").resolve())
+TAGGED = re.compile(rb"^\[1,(\d+)\]<(stdout|stderr)>:(.*)$", re.S)
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("programs")
+    for source in (HERE / "programs").glob("*.c"):
+        subprocess.run(["mpicc", "-O1", "-o", folder / source.stem, source], check=True)
+    return folder
+
+
+def processes_with(mark):
+    """Living processes whose environment holds `mark`: {pid: command line}."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            state = (folder / "stat").read_text().rsplit(")", 1)[1].split()[0]
+            if state != "Z" and mark.encode() in (folder / "environ").read_bytes():
+                found[int(folder.name)] = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except (OSError, IndexError):
+            pass
+    return found
+
+
+class Job:
+    """One kolorun, in a process group of its own as under a shell; `left()` finds every process it brought about."""
+
+    def __init__(self, *arguments, env=None, **options):
+        self.mark = "KOLO_TEST_MARK=" + uuid.uuid4().hex
+        name, value = self.mark.split("=")
+        options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
+        self.process = subprocess.Popen([KOLORUN, *map(str, arguments)], env=dict(os.environ, **{name: value}, **(env or {})),
+                                        start_new_session=True, **options)
+
+    def left(self):
+        return processes_with(self.mark)
+
+    def wait_for(self, wanted, seconds=10):
+        """Waits until `wanted(self.left())` is true and returns that."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            value = wanted(self.left())
+            if value:
+                return value
+            time.sleep(0.02)
+        raise AssertionError(f"did not come about in {seconds} s; there are: {self.left()}")
+
+    def gone_within(self, seconds):
+        start = time.monotonic()
+        self.wait_for(lambda left: not left, seconds)
+        return time.monotonic() - start
+
+    def finish(self, timeout=60, **options):
+        try:
+            self.out, self.err = self.process.communicate(timeout=timeout, **options)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise
+        self.code = self.process.returncode
+        return self
+
+    def read_until(self, text, seconds=10):
+        """Reads stdout until `text` has come."""
+        seen, end = b"", time.monotonic() + seconds
+        while text not in seen:
+            assert time.monotonic() < end, f"{text} did not come; got {seen}"
+            if select.select([self.process.stdout], [], [], 0.1)[0]:
+                seen += os.read(self.process.stdout.fileno(), 65536)
+        return seen
+
+
+def run(*arguments, input=None, timeout=60, **options):
+    """Runs kolorun to its end, and checks what always holds: no process is left behind."""
+    if input is not None:
+        options["stdin"] = subprocess.PIPE
+    job = Job(*arguments, **options).finish(timeout=timeout, input=input)
+    assert not job.left()
+    return job
+
+
+def by_rank(output, stream="stdout"):
+    """{rank: [lines]} of tagged output; every line must be tagged."""
+    lines = {}
+    for line in output.split(b"\n")[:-1]:
+        match = TAGGED.match(line)
+        assert match, f"not a tagged line: {line!r}"
+        assert match[2].decode() == stream
+        lines.setdefault(int(match[1]), []).append(match[3])
+    return lines
+
+
+def sentences(err):
+    """kolorun's own lines on stderr."""
+    return [line[len("kolorun: "):] for line in err.decode().split("\n") if line.startswith("kolorun: ")]
+
+
+# --- it runs -------------------------------------------------------------------------------------------------------
+
+
+def test_eight_ranks(programs):
+    job = run("-np", 8, programs / "misbehave", "well")
+    assert job.code == 0 and job.err == b""
+    lines = by_rank(job.out)
+    assert sorted(lines) == list(range(8))
+    assert all(f"rank {rank} is through".encode() in lines[rank] for rank in lines)
+
+
+def test_starts_within_two_seconds(programs):
+    """About 0.35 s on two idle cores; two seconds leaves room for a busy machine."""
+    best = min(timed(lambda: run("-np", 8, programs / "misbehave", "well")) for _ in range(3))
+    assert best < 2
+
+
+def timed(call):
+    start = time.monotonic()
+    call()
+    return time.monotonic() - start
+
+
+def test_command_sees_its_own_arguments_folder_and_environment(tmp_path):
+    script = "import os, sys; print(sys.argv[1:], os.getcwd(), os.environ['KOLO_DISPLAY'])"
+    job = run("-np", 2, sys.executable, "-c", script, "-np", "3", "--verbose", "a b", "", "$HOME", "--", cwd=tmp_path,
+              env={"KOLO_DISPLAY": "/some where"})
+    expected = f"{['-np', '3', '--verbose', 'a b', '', '$HOME', '--']} {tmp_path} /some where".encode()
+    assert by_rank(job.out) == {0: [expected], 1: [expected]}
+
+
+def test_program_from_path():
+    assert by_rank(run("-np", "2", "echo", "hi").out) == {0: [b"hi"], 1: [b"hi"]}
+
+
+def test_np_spellings():
+    for option in (["-np", "1"], ["--np", "1"], ["--num-proc", "1"], ["--num-proc=1"], ["-n", "1"]):
+        assert run(*option, "true").code == 0
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 8])
+def test_threads_are_shared_out(ranks):
+    cores = len(os.sched_getaffinity(0))
+    share = str(max(1, cores // ranks)).encode()
+    clean = {name: "" for name in ()}
+    env = {k: v for k, v in os.environ.items() if k not in ("KOLO_THREADS", "OMP_NUM_THREADS")}
+    out = subprocess.run([KOLORUN, "-np", str(ranks), "sh", "-c", "echo $KOLO_THREADS $OMP_NUM_THREADS"], env=env | clean,
+                         capture_output=True, check=True).stdout
+    assert by_rank(out) == {rank: [share + b" " + share] for rank in range(ranks)}
+
+
+def test_users_threads_are_kept():
+    out = run("-np", 2, "sh", "-c", "echo $KOLO_THREADS $OMP_NUM_THREADS", env={"KOLO_THREADS": "5", "OMP_NUM_THREADS": "7"}).out
+    assert by_rank(out) == {0: [b"5 7"], 1: [b"5 7"]}
+
+
+def test_ranks_that_outnumber_cores_yield():
+    ranks = len(os.sched_getaffinity(0)) + 1
+    out = run("-np", ranks, "sh", "-c", "echo $OMPI_MCA_mpi_yield_when_idle").out
+    assert all(lines == [b"1"] for lines in by_rank(out).values())
+    out = run("-np", ranks, "sh", "-c", "echo $OMPI_MCA_mpi_yield_when_idle", env={"OMPI_MCA_mpi_yield_when_idle": "0"}).out
+    assert all(lines == [b"0"] for lines in by_rank(out).values())
+
+
+def test_nested_launch(programs):
+    """A rank that launches ranks: the inner job is one of its own, and what the outer kolorun chose is not the user's wish."""
+    inner = f"{KOLORUN} -np 2 {programs}/misbehave well && {KOLORUN} -np 1 sh -c 'echo $KOLO_THREADS'"
+    job = run("-np", 2, "sh", "-c", inner)
+    assert job.code == 0, job.err
+    lines = by_rank(job.out)
+    for rank in (0, 1):
+        assert b"[1,1]<stdout>:rank 1 is through" in lines[rank]
+        assert f"[1,0]<stdout>:{len(os.sched_getaffinity(0))}".encode() in lines[rank]
+
+
+def test_nested_launch_from_mpi(programs):
+    """The same from an Open MPI job that kolorun has not started."""
+    env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    out = subprocess.run(["mpirun", "-np", "1", KOLORUN, "-np", "2", programs / "misbehave", "well"], env=env, timeout=60,
+                         capture_output=True, check=True).stdout
+    assert sorted(by_rank(out)) == [0, 1]
+
+
+def test_verbose_prints_the_mpirun_line():
+    job = run("-np", 2, "--mpi-args=--mca pml_base_verbose 0 -x 'TWO WORDS=1 2'", "--verbose", "sh", "-c", "echo $0 'a'")
+    line = sentences(job.err)[0]
+    assert "/mpirun -np 2 " in line and "--mca pml_base_verbose 0 -x 'TWO WORDS=1 2'" in line
+    assert line.endswith("--as-rank sh -c 'echo $0 '\\''a'\\'''")
+
+
+def test_users_mca_settings_win():
+    line = sentences(run("-np", 1, "--verbose", "--mpi-args=--mca btl self,tcp --bind-to core", "true", env={"OMPI_MCA_pml": "^cm"}).err)[0]
+    assert "btl self,vader" not in line and "pml ob1" not in line and "bind-to none" not in line
+    assert "--mca btl self,tcp --bind-to core" in line
+
+
+def test_hosts_and_hostfile(tmp_path):
+    file = tmp_path / "hosts"
+    file.write_text("# two at home\nlocalhost slots=2  # here\n\n")
+    assert sorted(by_rank(run("-np", 2, "--hostfile", file, "hostname").out)) == [0, 1]
+    assert sorted(by_rank(run("-np", 2, "-H", "localhost:4", "hostname").out)) == [0, 1]
+
+
+def test_check_build_and_version():
+    job = run("--check-build")
+    assert job.code == 0 and re.search(rb"\[X\] mpirun", job.out) and re.search(rb"\[.\] MPI", job.out)
+    job = run("--version")
+    assert job.code == 0 and re.fullmatch(rb"kolorun \(Kolo\) \d+\.\d+\.\d+\n", job.out)
+    job = run("--help")
+    assert job.code == 0 and b"-np" in job.out and job.err == b""
+
+
+def test_quick_ranks_stay_apart():
+    """Many short jobs one after another: no race between a rank's end and its last output."""
+    for _ in range(10):
+        assert by_rank(run("-np", 4, "echo", "x").out) == {rank: [b"x"] for rank in range(4)}
+
+
+# --- wrong use -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arguments, wanted", [
+    (["-np", "0", "true"], "'0'"),
+    (["-np", "x", "true"], "'x'"),
+    (["-np", "-1", "true"], "'-1'"),
+    (["-np", "2x", "true"], "'2x'"),
+    (["-np", "99999999999", "true"], "99999999999"),
+    (["-np"], "-np: wanted a value"),
+    (["true"], "wanted -np N"),
+    (["-np", "2"], "no command"),
+    ([], "no command"),
+    (["-np", "2", "no-such-program"], "no-such-program: command not found"),
+    (["-np", "2", "./no-such-program"], "./no-such-program: command not found"),
+    (["-np", "2", "/etc/passwd"], "not executable"),
+    (["-np", "2", "/"], "got a folder"),
+    (["-np", "2", "--no-such-option", "true"], "--no-such-option"),
+    (["-np", "8", "-H", "localhost:4", "true"], "wanted 8 ranks, hosts offer 4 slots"),
+    (["-np", "4", "-H", "a:2", "b:2", "true"], "a:2,b:2"),
+    (["-np", "2", "-H", "localhost:x", "true"], "localhost:x"),
+    (["-np", "2", "-H", "", "true"], "-H"),
+    (["-np", "2", "-H", "a:2,,b:2", "true"], "-H"),
+    (["-np", "2", "--hostfile", "/no/such/file", "true"], "No such file"),
+    (["-np", "2", "--hostfile", "/dev/null", "true"], "wanted a line a host"),
+    (["-np", "2", "-H", "a:2", "--hostfile", "/dev/null", "true"], "both"),
+    (["-np", "2", "--mpi-args", "a | b", "true"], "--mpi-args"),
+    (["-np", "2", "--output-filename", "/dev/null/x", "true"], "--output-filename /dev/null/x"),
+    (["-np", "2", "--output-filename", "", "true"], "--output-filename"),
+    (["-np", "2", "--start-timeout", "0", "true"], "--start-timeout"),
+])
+def test_wrong_use(arguments, wanted):
+    job = run(*arguments)
+    assert job.code == 2 and job.out == b""
+    assert job.err.count(b"\n") == 1 and job.err.startswith(b"kolorun: ") and wanted in job.err.decode()
+
+
+def test_program_in_this_folder_without_a_path(programs):
+    job = run("-np", 2, "speak", cwd=programs)
+    assert job.code == 2 and "did you mean ./speak?" in job.err.decode()
+
+
+def test_no_mpirun():
+    job = run("-np", 2, "/bin/true", env={"PATH": "/no/such/folder"})
+    assert job.code == 1 and "openmpi-bin" in job.err.decode() and job.err.count(b"\n") == 1
+
+
+def fake_mpirun(folder, script):
+    (folder / "mpirun").write_text("#!/bin/sh\n" + script)
+    (folder / "mpirun").chmod(0o755)
+    return {"PATH": f"{folder}:{os.environ['PATH']}"}
+
+
+def test_mpirun_that_cannot_start(tmp_path):
+    job = run("-np", 2, "true", env=fake_mpirun(tmp_path, "echo '-----'; echo 'no slots, no luck' >&2; exit 5"))
+    assert job.code == 5 and "0 of 2 ranks started" in job.err.decode() and "no slots, no luck" in job.err.decode()
+    assert "-----" not in job.err.decode()
+
+
+def test_start_timeout(tmp_path):
+    start = time.monotonic()
+    job = run("-np", 2, "--start-timeout", 1, "true", env=fake_mpirun(tmp_path, "sleep 60"))
+    assert job.code == 1 and "2 of 2 ranks had not started after 1 s" in job.err.decode()
+    assert time.monotonic() - start < 5
+
+
+# --- what is shown -------------------------------------------------------------------------------------------------
+
+
+def test_stdout_and_stderr_are_told_apart(programs):
+    job = run("-np", 3, programs / "speak", "both")
+    assert by_rank(job.out) == {rank: [b"out of %d" % rank] for rank in range(3)}
+    assert by_rank(job.err, "stderr") == {rank: [b"err of %d" % rank] for rank in range(3)}
+
+
+def test_flood_stays_whole(programs):
+    job = run("-np", 8, programs / "speak", "flood", timeout=120)
+    lines = by_rank(job.out)
+    for rank in range(8):
+        assert len(lines[rank]) == 4000
+        for number, line in enumerate(lines[rank]):
+            head = re.match(rb"(\d+) (\d+) (\d+) (.*)\.$", line)
+            assert (int(head[1]), int(head[2])) == (rank, number) and len(head[4]) == int(head[3])
+
+
+def test_flood_into_one_pipe_for_both_streams(programs):
+    job = run("-np", 4, "sh", "-c", f"{programs}/speak flood & {programs}/speak flood >&2; wait", stderr=subprocess.STDOUT)
+    lines = job.out.split(b"\n")[:-1]
+    assert len(lines) == 4 * 2 * 4000 and all(re.match(rb"\[1,\d\]<std(out|err)>:\d+ \d+ \d+ [a-z]*\.$", line) for line in lines)
+
+
+@pytest.mark.parametrize("how", ["bars", "ledbars"])
+def test_redraws_are_units(programs, how):
+    """In a pipe each redraw is a tagged line of its own."""
+    lines = by_rank(run("-np", 4, programs / "speak", how).out)
+    for rank in range(4):
+        assert lines[rank] == [b"bar %d of rank %d" % (i, rank) for i in range(20)] + [b"done with rank %d" % rank]
+
+
+def show(raw, columns=200):
+    """What a terminal shows after `raw`: carriage return, line feed, erase to the end of the line."""
+    lines, column = [""], 0
+    for piece in re.findall(r"\x1b\[K|.", raw.decode(), re.S):
+        if piece == "\r":
+            column = 0
+        elif piece == "\n":
+            lines.append("")
+            column = 0
+        elif piece == "\x1b[K":
+            lines[-1] = lines[-1][:column]
+        else:
+            lines[-1] = lines[-1][:column].ljust(column) + piece + lines[-1][column + 1:]
+            column += 1
+    return [line.rstrip() for line in lines]
+
+
+def run_on_terminal(*arguments):
+    master, slave = pty.openpty()
+    job = Job(*arguments, stdout=slave, stderr=slave)
+    os.close(slave)
+    raw = b""
+    while True:
+        try:
+            piece = os.read(master, 65536)
+        except OSError:
+            break
+        if not piece:
+            break
+        raw += piece
+    os.close(master)
+    assert job.process.wait(10) == 0 and not job.left()
+    return raw
+
+
+@pytest.mark.parametrize("how", ["bars", "ledbars"])
+def test_bar_redraws_in_place_on_a_terminal(programs, how):
+    raw = run_on_terminal("-np", 4, programs / "speak", how)
+    assert raw.count(b"\r") > 10  # it was redrawn
+    assert b"of rank 0" in raw
+    assert sorted(line for line in show(raw) if line) == [f"[1,{rank}]<stdout>:done with rank {rank}" for rank in range(4)]
+
+
+def test_bar_redraws_in_place_in_a_notebook(programs):
+    job = run("-np", 2, programs / "speak", "bars", env={"KOLO_DISPLAY": "/nowhere"})
+    assert b"\x1b" not in job.out and job.out.count(b"\r") > 10
+    assert sorted(line for line in show(job.out) if line) == [f"[1,{rank}]<stdout>:done with rank {rank}" for rank in range(2)]
+
+
+def test_programs_learn_where_their_output_goes(programs):
+    assert by_rank(run("-np", 1, "sh", "-c", "echo $KOLORUN_OUTPUT").out) == {0: [b"file"]}
+    assert b":terminal\r\n" in run_on_terminal("-np", 1, "sh", "-c", "echo $KOLORUN_OUTPUT")
+
+
+def test_unfinished_line_gets_its_end(programs):
+    assert by_rank(run("-np", 3, programs / "speak", "partial").out) == {rank: [b"no end in rank %d" % rank] for rank in range(3)}
+
+
+def test_bytes_pass_unchanged(programs):
+    assert run("-np", 1, programs / "speak", "binary").out == b"[1,0]<stdout>:a\0b\xff\n"
+
+
+def test_lines_come_live(programs):
+    """Printed without a flush, read here within 100 ms (of the best half: this machine may be busy)."""
+    job = Job("-np", 2, programs / "speak", "live")
+    delays = []
+    for line in job.process.stdout:
+        delays.append(time.time() - float(line.split(b":", 1)[1]))
+    job.finish()
+    assert len(delays) == 20 and sorted(delays)[len(delays) // 2] < 0.1
+
+
+def test_output_files(programs, tmp_path):
+    folder = tmp_path / "new" / "logs"
+    job = run("-np", 3, "--output-filename", folder, programs / "speak", "both")
+    assert sorted(by_rank(job.out)) == [0, 1, 2]  # the console has it too
+    for rank in range(3):
+        assert (folder / f"rank.{rank}" / "stdout").read_text() == f"out of {rank}\n"
+        assert (folder / f"rank.{rank}" / "stderr").read_text() == f"err of {rank}\n"
+
+
+def test_output_files_sort(tmp_path):
+    run("-np", 11, "--output-filename", tmp_path, "echo", "x")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"rank.{rank:02}" for rank in range(11)]
+
+
+def test_reader_that_goes_away(programs):
+    """kolorun ... | head"""
+    job = Job("-np", 2, programs / "speak", "forever")
+    job.read_until(b"again")
+    job.process.stdout.close()
+    assert job.process.wait(10) == 128 + signal.SIGPIPE
+    assert job.gone_within(1) < 1
+
+
+def test_slow_reader_holds_the_ranks_back(programs):
+    job = Job("-np", 2, programs / "speak", "forever")
+    time.sleep(1.5)
+    size = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096 for pid in job.left() if "speak" in job.left().get(pid, ""))
+    assert size < 100e6
+    start = time.monotonic()
+    job.process.send_signal(signal.SIGINT)
+    job.process.wait(10)
+    assert time.monotonic() - start < 3 and job.process.returncode == 130
+    assert job.gone_within(1) < 1
+
+
+# --- stdin ---------------------------------------------------------------------------------------------------------
+
+
+def test_rank_0_reads_stdin_and_the_others_nothing():
+    job = run("-np", 3, "sh", "-c", "cat; echo end", input=b"one\ntwo\n")
+    assert by_rank(job.out) == {0: [b"one", b"two", b"end"], 1: [b"end"], 2: [b"end"]}
+
+
+def test_much_stdin():
+    text = b"".join(b"line %d\n" % i for i in range(200000))
+    assert by_rank(run("-np", 2, "cat", input=text).out)[0] == text.split(b"\n")[:-1]
+
+
+def test_stdin_that_nobody_reads():
+    assert run("-np", 2, "true", input=b"x" * 1000000).code == 0
+
+
+def test_stdin_left_open():
+    read, write = os.pipe()
+    job = Job("-np", 2, "true", stdin=read).finish(timeout=10)
+    os.close(read)
+    os.close(write)
+    assert job.code == 0
+
+
+# --- failures ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how, code, wanted", [
+    ("exit", 3, r"exited with code 3; its last words: about to leave$"),
+    ("abort", 7, r"exited with code 7"),
+    ("abort1", 1, r"exited with code 1"),
+    ("segv", 139, r"killed by signal 11 \(Segmentation fault\); its last words: touching nothing$"),
+    ("sigabrt", 134, r"killed by signal 6 \(Aborted\)"),
+    ("kill", 137, r"killed by signal 9 \(Killed\)$"),
+    ("exit0", 1, r"exited with code 0 before MPI_Finalize"),
+])
+@pytest.mark.parametrize("wrong", [0, 5])
+def test_failed_rank_is_named(programs, how, code, wanted, wrong):
+    start = time.monotonic()
+    job = run("-np", 8, programs / "misbehave", how, wrong)
+    said = sentences(job.err)
+    assert job.code == code
+    assert len(said) == 1 and re.match(rf"rank {wrong} \(\S+, pid \d+\): {wanted}", said[0])
+    assert time.monotonic() - start < 5
+    assert b"mpirun" not in job.err and b"------" not in job.err  # its boilerplate
+
+
+def test_last_words_are_the_last_five_lines(programs):
+    said = sentences(run("-np", 2, programs / "misbehave", "words").err)
+    assert said[0].endswith("exited with code 4; its last words:")
+    assert [line.strip() for line in said[1:]] == [f"word {i}" for i in range(3, 8)]
+
+
+def test_failure_without_mpi():
+    job = run("-np", 4, "sh", "-c", "test $OMPI_COMM_WORLD_RANK != 2 && exec sleep 60; echo oh no >&2; exit 9")
+    assert job.code == 9 and re.match(r"rank 2 \(.*\): exited with code 9; its last words: oh no", sentences(job.err)[0])
+
+
+def test_stubborn_ranks_are_ended(programs):
+    """They block every signal, and have children in sessions of their own."""
+    start = time.monotonic()
+    job = run("-np", 4, programs / "misbehave", "exit", env={"STUBBORN": "1"})
+    assert job.code == 3 and time.monotonic() - start < 5
+
+
+def test_what_a_rank_leaves_behind_is_ended():
+    start = time.monotonic()
+    job = run("-np", 2, "sh", "-c", "setsid sleep 60 & sleep 0.2; echo done")
+    assert job.code == 0 and by_rank(job.out) == {0: [b"done"], 1: [b"done"]} and time.monotonic() - start < 5
+
+
+def test_background_output_is_not_cut_off():
+    assert by_rank(run("-np", 1, "sh", "-c", "(sleep 0.5; echo late) & echo early").out) == {0: [b"early", b"late"]}
+
+
+def ranks_of(left, program):
+    return [pid for pid, command in left.items() if program in command and "--as-rank" not in command and "mpirun" not in command
+            and "kolorun" not in command]
+
+
+def started(job, program, count):
+    return job.wait_for(lambda left: len(ranks_of(left, program)) == count and ranks_of(left, program))
+
+
+@pytest.mark.parametrize("signal_sent, code, seconds", [(signal.SIGINT, 130, 1), (signal.SIGTERM, 143, 2), (signal.SIGHUP, 129, 2)])
+@pytest.mark.parametrize("stubborn", [False, True])
+def test_signals_end_the_job(programs, signal_sent, code, seconds, stubborn):
+    job = Job("-np", 4, programs / "misbehave", "hang", env={"STUBBORN": "1"} if stubborn else {})
+    job.read_until(b"rank 0 is there")
+    start = time.monotonic()
+    os.killpg(job.process.pid, signal_sent)  # as a terminal or Jupyter sends it
+    job.finish(timeout=10)
+    took = time.monotonic() - start
+    assert job.code == code and not job.left()
+    assert took < seconds + 0.5, f"took {took:.2f} s"
+    assert len(sentences(job.err)) == 1
+
+
+def test_interrupt_lets_a_program_end_cleanly():
+    script = "trap 'echo cleaned up; exit 0' INT; echo ready; while :; do sleep 0.05; done"
+    job = Job("-np", 2, "sh", "-c", script)
+    job.read_until(b"ready")
+    time.sleep(0.2)
+    job.process.send_signal(signal.SIGINT)
+    job.finish()
+    assert job.code == 130 and job.out.count(b"cleaned up") == 2
+
+
+@pytest.mark.parametrize("delay", [0, 0.02, 0.05, 0.1, 0.2])
+def test_interrupt_while_starting(programs, delay):
+    job = Job("-np", 8, programs / "misbehave", "hang")
+    time.sleep(delay)
+    job.process.send_signal(signal.SIGINT)
+    job.finish(timeout=10)
+    assert job.code in (130, -signal.SIGINT) and not job.left()  # before main() a signal is the system's
+
+
+def test_user_signals_reach_the_programs():
+    job = Job("-np", 2, "sh", "-c", "trap 'echo got it; exit 0' USR1; echo ready; while :; do sleep 0.05; done")
+    job.read_until(b"ready")
+    time.sleep(0.3)
+    job.process.send_signal(signal.SIGUSR1)
+    job.finish()
+    assert job.code == 0 and job.out.count(b"got it") == 2
+
+
+@pytest.mark.parametrize("stubborn", [False, True])
+def test_killed_kolorun_takes_everything_along(programs, stubborn):
+    job = Job("-np", 4, programs / "misbehave", "hang", env={"STUBBORN": "1"} if stubborn else {})
+    job.read_until(b"rank 0 is there")
+    job.process.kill()
+    assert job.gone_within(5) < 5
+
+
+def test_killed_mpirun(programs):
+    job = Job("-np", 4, programs / "misbehave", "hang", env={"STUBBORN": "1"})
+    job.read_until(b"rank 0 is there")
+    pid = job.wait_for(lambda left: [pid for pid, command in left.items() if "/mpirun -np" in command])[0]
+    os.kill(pid, signal.SIGKILL)
+    job.finish(timeout=5)
+    assert job.code == 137 and not job.left() and "mpirun" in sentences(job.err)[0]
+
+
+def test_killed_watcher(programs):
+    job = Job("-np", 4, programs / "misbehave", "hang", env={"STUBBORN": "1"})
+    job.read_until(b"rank 3 is there")
+    program = ranks_of(job.left(), "misbehave")[0]
+    watcher = int(Path(f"/proc/{program}/stat").read_text().rsplit(")", 1)[1].split()[1])
+    os.kill(watcher if watcher in job.left() else program, signal.SIGKILL)
+    job.finish(timeout=5)
+    assert job.code == 137 and not job.left() and re.match(r"rank \d", sentences(job.err)[0])
+
+
+def test_rank_killed_from_outside(programs):
+    job = Job("-np", 4, programs / "misbehave", "hang")
+    job.read_until(b"rank 3 is there")
+    victim = ranks_of(job.left(), "misbehave")[2]
+    os.kill(victim, signal.SIGKILL)
+    job.finish(timeout=5)
+    assert job.code == 137 and f"pid {victim}): killed by signal 9" in sentences(job.err)[0]
+
+
+def test_stopped_rank_is_noticed(programs):
+    job = Job("-np", 3, programs / "misbehave", "stop")
+    line = job.process.stderr.readline().decode()
+    match = re.match(r"kolorun: rank 1 \(\S+, pid (\d+)\) was stopped by signal 19", line)
+    assert match, line
+    os.kill(int(match[1]), signal.SIGCONT)
+    job.finish()
+    assert job.code == 0 and "goes on" in sentences(job.err)[0] and job.out.count(b"is through") == 3
+
+
+def test_stopped_rank_does_not_outlive_the_job(programs):
+    job = Job("-np", 3, programs / "misbehave", "stop")
+    job.process.stderr.readline()
+    job.process.send_signal(signal.SIGINT)
+    job.finish(timeout=5)
+    assert job.code == 130 and not job.left()
+
+
+def test_script_without_interpreter(tmp_path):
+    """Found and executable, but the kernel refuses to start it."""
+    script = tmp_path / "script"
+    script.write_text("#!/no/such/interpreter\n")
+    script.chmod(0o755)
+    job = run("-np", 2, script)
+    assert job.code == 127 and re.match(r"rank \d \(\S+\): cannot start the program: No such file", sentences(job.err)[0])
+
+
+def test_nothing_stays_in_tmp(programs, tmp_path):
+    for arguments in (["well"], ["exit"], ["kill"]):
+        run("-np", 2, programs / "misbehave", *arguments, env={"TMPDIR": str(tmp_path)})
+    assert not [path for path in tmp_path.rglob("*") if "pid." in path.name]
