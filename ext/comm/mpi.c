@@ -36,6 +36,7 @@ static struct {
     bool ours;     /* Kolo started MPI, so Kolo ends it */
     pid_t process; /* that did; a forked child has no MPI */
     int open;      /* worlds opened and not closed */
+    bool crowded;  /* so its end is waited for asleep */
 } process;
 
 /* --- results and waiting --- */
@@ -72,15 +73,20 @@ static int first_error(int result, const MPI_Status *statuses, int count)
     return result;
 }
 
-static kolo_status wait_all(const mpi_comm *me, MPI_Request *requests, MPI_Status *statuses, int count,
-                            const char *name)
+static int wait_asleep(MPI_Request *requests, MPI_Status *statuses, int count)
 {
     int result = MPI_SUCCESS, done = 0;
-    if (!me->crowded) result = MPI_Waitall(count, requests, statuses);
-    for (int turn = 0; me->crowded && !done && result == MPI_SUCCESS; turn++) {
+    for (int turn = 0; result == MPI_SUCCESS && !done; turn++) {
         if (turn > 0) stand_back(turn);
         result = MPI_Testall(count, requests, &done, statuses);
     }
+    return result;
+}
+
+static kolo_status wait_all(const mpi_comm *me, MPI_Request *requests, MPI_Status *statuses, int count,
+                            const char *name)
+{
+    int result = me->crowded ? wait_asleep(requests, statuses, count) : MPI_Waitall(count, requests, statuses);
     return check(me, first_error(result, statuses, count), name);
 }
 
@@ -288,6 +294,16 @@ static const kolo_comm_kind mpi_kind = {
 
 /* --- starting and ending MPI --- */
 
+/* MPI_Finalize waits for the other ranks, and it spins: where that would disturb those that still work, wait for them
+ * before. */
+static void finalize(void)
+{
+    MPI_Request request;
+    MPI_Status status;
+    if (process.crowded && MPI_Ibarrier(MPI_COMM_WORLD, &request) == MPI_SUCCESS) wait_asleep(&request, &status, 1);
+    MPI_Finalize();
+}
+
 /* MPI_Finalize waits for all ranks, so it is only right when this one left the job in order. A rank that exits in the
  * middle of it ends without: the launcher then sees that it failed, and ends the others. */
 static void end_with_process(int exit_code, void *unused)
@@ -297,8 +313,7 @@ static void end_with_process(int exit_code, void *unused)
     if (getpid() != process.process) return;
     MPI_Finalized(&finalized);
     if (finalized) return;
-    if (process.open == 0)
-        MPI_Finalize();
+    if (process.open == 0) finalize();
     else if (exit_code == 0)
         fprintf(stderr, "this rank ended without kolo_finish(), so the launcher will report the job as failed\n");
 }
@@ -366,7 +381,7 @@ static kolo_status find_crowded(mpi_comm *me, MPI_Comm host)
     KOLO_TRY(check(me, MPI_Allreduce(MPI_IN_PLACE, &threads, 1, MPI_INT, MPI_SUM, host), "MPI_Allreduce"));
     crowded = threads > CPU_COUNT(&cores);
     KOLO_TRY(check(me, MPI_Allreduce(MPI_IN_PLACE, &crowded, 1, MPI_INT, MPI_MAX, me->handle), "MPI_Allreduce"));
-    me->crowded = crowded != 0;
+    me->crowded = process.crowded = crowded != 0;
     return KOLO_OK;
 }
 
