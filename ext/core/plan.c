@@ -45,8 +45,8 @@ static int add_value(kolo_plan *plan, kolo_value value)
 int kolo_plan_value(kolo_plan *plan, kolo_value_kind kind, kolo_shape shape)
 {
     bool canonical = kind == KOLO_VALUE_INPUT;
-    return add_value(plan, (kolo_value){.kind = kind, .shape = shape, .parameter = -1, .view_of = -1,
-                                        .canonical = canonical});
+    return add_value(plan, (kolo_value){
+                               .kind = kind, .shape = shape, .parameter = -1, .view_of = -1, .canonical = canonical});
 }
 
 int kolo_plan_view(kolo_plan *plan, int value, kolo_shape shape)
@@ -57,14 +57,14 @@ int kolo_plan_view(kolo_plan *plan, int value, kolo_shape shape)
 
 int kolo_plan_weights(kolo_plan *plan, int parameter, kolo_shape shape)
 {
-    return add_value(
-        plan, (kolo_value){.kind = KOLO_VALUE_WEIGHTS, .shape = shape, .parameter = parameter, .view_of = -1});
+    return add_value(plan,
+                     (kolo_value){.kind = KOLO_VALUE_WEIGHTS, .shape = shape, .parameter = parameter, .view_of = -1});
 }
 
 int kolo_plan_gradient(kolo_plan *plan, int parameter, kolo_shape shape)
 {
-    return add_value(
-        plan, (kolo_value){.kind = KOLO_VALUE_GRADIENT, .shape = shape, .parameter = parameter, .view_of = -1});
+    return add_value(plan,
+                     (kolo_value){.kind = KOLO_VALUE_GRADIENT, .shape = shape, .parameter = parameter, .view_of = -1});
 }
 
 kolo_status kolo_plan_op(kolo_plan *plan, kolo_op op)

@@ -1,4 +1,5 @@
-/* What several layers share: checks of options and shapes, windows, activations, weighted sums. Read layers/layer.h first. */
+/* What several layers share: checks of options and shapes, windows, activations, weighted sums. Read layers/layer.h
+ * first. */
 #ifndef KOLO_LAYER_COMMON_H
 #define KOLO_LAYER_COMMON_H
 

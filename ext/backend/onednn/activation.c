@@ -1,6 +1,5 @@
 /* relu by loops of our own, softmax by oneDNN. */
 #include "backend/onednn/onednn.h"
-#include "backend/onednn/bfloat16.h"
 #include "core/vector.h"
 
 /* ---- relu */

@@ -143,8 +143,8 @@ static kolo_status add_backward_data(kolo_kernel *kernel, kolo_plan *plan, const
     KOLO_TRY(describe(&operation, false, forward, &made));
     const dnnl_memory_desc_t dx = *query(made, dnnl_query_diff_src_md);
     KOLO_GO(fail, kolo_layout_set(plan, op->out[0], &dx));
-    KOLO_GO(fail, kolo_layout_set_parameter(plan, op->in[3], query(made, dnnl_query_weights_md), &c->canonical_kernel,
-                                            NULL));
+    KOLO_GO(fail,
+            kolo_layout_set_parameter(plan, op->in[3], query(made, dnnl_query_weights_md), &c->canonical_kernel, NULL));
     KOLO_GO(fail, kolo_bring(kernel, dz, query(made, dnnl_query_diff_dst_md), &places[0]));
     places[1] = kolo_place_of(kernel, op->in[3]);
     places[2] = kolo_produce(kernel, op->out[0], &dx);

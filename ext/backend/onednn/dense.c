@@ -75,7 +75,8 @@ static kolo_status add_forward(kolo_kernel *kernel, kolo_plan *plan, const kolo_
     bool bias = op->in[2] >= 0;
     const dnnl_memory_desc_t *kernel_desc = dnnl_primitive_desc_query_md(forward, dnnl_query_weights_md, 0);
     kolo_status status;
-    KOLO_GO(fail, kolo_layout_set_parameter(plan, op->in[1], kernel_desc, &p->plain_kernel, p->flat ? &p->order : NULL));
+    KOLO_GO(fail,
+            kolo_layout_set_parameter(plan, op->in[1], kernel_desc, &p->plain_kernel, p->flat ? &p->order : NULL));
     if (bias) KOLO_GO(fail, kolo_layout_set_parameter(plan, op->in[2], &p->bias, &p->bias, NULL));
     KOLO_GO(fail, bring_x(kernel, op->in[0], p, &places[0]));
     places[1] = kolo_place_of(kernel, op->in[1]);

@@ -2,76 +2,89 @@
  * mask is made in the canonical order, a byte an element, and applied in the order of memory. core/random.h has the
  * rule. */
 #include "backend/onednn/onednn.h"
-#include "backend/onednn/bfloat16.h"
+#include "backend/onednn/lanes.h"
 #include "core/random.h"
 #include "core/vector.h"
 
-#include <string.h>
+#define COUNTERS 8 /* at once: each of the four words of a Philox block in a 64-bit lane, so that products fit */
 
-#define LANES 16
+typedef uint64_t wide_words __attribute__((vector_size(8 * COUNTERS)));
+typedef uint32_t narrow_words __attribute__((vector_size(4 * COUNTERS)));
 
-/* kolo_philox() of LANES neighbouring counters at once: the loops over lanes become vector instructions. */
-KOLO_INLINE void philox(uint64_t key, uint64_t counter, uint64_t high, uint32_t word[4][LANES])
+/* kolo_philox() of neighbouring counters. */
+KOLO_INLINE void philox(uint64_t key, uint64_t counter, uint64_t high, wide_words word[4])
 {
+    const uint64_t low_half = 0xFFFFFFFF;
+    wide_words number = counter + (wide_words){0, 1, 2, 3, 4, 5, 6, 7};
+    wide_words w0 = number & low_half, w1 = number >> 32;
+    wide_words w2 = (high & low_half) + (wide_words){0}, w3 = (high >> 32) + (wide_words){0};
     uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
-    for (int l = 0; l < LANES; l++) {
-        word[0][l] = (uint32_t)(counter + (uint64_t)l);
-        word[1][l] = (uint32_t)((counter + (uint64_t)l) >> 32);
-        word[2][l] = (uint32_t)high;
-        word[3][l] = (uint32_t)(high >> 32);
-    }
+#pragma GCC unroll 10
     for (int round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
-        for (int l = 0; l < LANES; l++) {
-            uint64_t p0 = (uint64_t)0xD2511F53u * word[0][l], p1 = (uint64_t)0xCD9E8D57u * word[2][l];
-            word[0][l] = (uint32_t)(p1 >> 32) ^ word[1][l] ^ k0;
-            word[2][l] = (uint32_t)(p0 >> 32) ^ word[3][l] ^ k1;
-            word[1][l] = (uint32_t)p1;
-            word[3][l] = (uint32_t)p0;
-        }
+        wide_words p0 = w0 * 0xD2511F53u, p1 = w2 * 0xCD9E8D57u;
+        w0 = (p1 >> 32) ^ w1 ^ k0;
+        w2 = (p0 >> 32) ^ w3 ^ k1;
+        w1 = p1 & low_half;
+        w3 = p0 & low_half;
     }
+    word[0] = w0;
+    word[1] = w1;
+    word[2] = w2;
+    word[3] = w3;
 }
 
-/* mask[count] of one sample: 0xFF where an element is kept, 0 where it is dropped. */
+/* mask[count] of one sample: 0xFF where an element is kept, 0 where it is dropped. Element 4·i + w is word w of
+ * counter i, and byte w of its lane. */
 KOLO_VECTORISED static void make_mask(uint64_t key, uint64_t sample, uint32_t threshold, uint8_t *mask, int64_t count)
 {
-    uint32_t word[4][LANES];
-    uint8_t kept[4 * LANES];
-    for (int64_t first = 0; first < count; first += 4 * LANES) {
+    for (int64_t first = 0; first < count; first += 4 * COUNTERS) {
+        wide_words word[4];
         philox(key, (uint64_t)first / 4, sample, word);
-        for (int l = 0; l < LANES; l++) {
-            for (int w = 0; w < 4; w++) kept[4 * l + w] = word[w][l] >= threshold ? 0xFF : 0;
-        }
+        wide_words kept =
+            ((wide_words)(word[0] >= threshold) & 0x000000FFu) | ((wide_words)(word[1] >= threshold) & 0x0000FF00u) |
+            ((wide_words)(word[2] >= threshold) & 0x00FF0000u) | ((wide_words)(word[3] >= threshold) & 0xFF000000u);
+        narrow_words bytes = __builtin_convertvector(kept, narrow_words);
         int64_t left = count - first;
-        memcpy(mask + first, kept, (size_t)(left < 4 * LANES ? left : 4 * LANES));
+        memcpy(mask + first, &bytes, (size_t)(left < 4 * COUNTERS ? left : 4 * COUNTERS));
     }
 }
 
-/* y = x·scale where the mask is set, else 0; with as many elements as there are. */
-KOLO_INLINE void scale_run(const void *x, const uint8_t *mask, void *y, int64_t at, int64_t count, float scale,
-                           int is_bfloat16)
+/* y = x·scale where the mask is set, else 0. */
+KOLO_INLINE void scale_lanes(const void *x, const uint8_t *mask, void *y, int64_t at, int64_t lanes, float scale,
+                             int narrow)
 {
-    for (int64_t i = 0; i < count; i++) {
-        float value = kolo_get(x, at + i, is_bfloat16) * scale;
-        kolo_put(y, at + i, mask[i] ? value : 0.0f, is_bfloat16);
-    }
+    kolo_bytes bytes = {0};
+    memcpy(&bytes, mask, (size_t)lanes);
+    kolo_ints kept = __builtin_convertvector(bytes, kolo_ints) != 0;
+    kolo_floats scaled = kolo_get(x, at, lanes, narrow) * scale;
+    kolo_put(y, at, (kolo_floats)((kolo_ints)scaled & kept), lanes, narrow);
 }
 
-/* One sample, in the order of memory; what pads the last block is zeros already and stays so. */
+/* Neighbours in memory and in the canonical order. */
+KOLO_INLINE void scale_run(const void *x, const uint8_t *mask, void *y, int64_t at, int64_t count, float scale,
+                           int narrow)
+{
+    int64_t i = 0;
+    for (; i + KOLO_LANES <= count; i += KOLO_LANES) scale_lanes(x, mask + i, y, at + i, KOLO_LANES, scale, narrow);
+    if (i < count) scale_lanes(x, mask + i, y, at + i, count - i, scale, narrow);
+}
+
+/* One sample, in the order of memory; what pads the last block stays zero. */
 KOLO_INLINE void scale_sample(const kolo_tiling *t, const void *x, const uint8_t *mask, void *y, int64_t at,
-                              float scale, int is_bfloat16)
+                              float scale, int narrow)
 {
     int64_t pixels = t->height * t->width;
     if (kolo_tiling_canonical(*t)) {
-        scale_run(x, mask, y, at, t->channels * pixels, scale, is_bfloat16);
+        scale_run(x, mask, y, at, t->channels * pixels, scale, narrow);
         return;
     }
     for (int64_t b = 0; b < t->blocks; b++) {
         int64_t left = t->channels - b * t->block, real = left < t->block ? left : t->block;
         for (int64_t p = 0; p < pixels; p++, at += t->block) {
             const uint8_t *run = mask + p * t->channels + b * t->block;
-            if (real == LANES) scale_run(x, run, y, at, LANES, scale, is_bfloat16);
-            if (real != LANES) scale_run(x, run, y, at, real, scale, is_bfloat16);
-            for (int64_t c = real; c < t->block; c++) kolo_put(y, at + c, 0, is_bfloat16);
+            if (real == KOLO_LANES) scale_lanes(x, run, y, at, KOLO_LANES, scale, narrow);
+            if (real != KOLO_LANES) scale_run(x, run, y, at, real, scale, narrow);
+            if (real < t->block) kolo_put(y, at + real, (kolo_floats){0}, t->block - real, narrow);
         }
     }
 }
@@ -79,13 +92,15 @@ KOLO_INLINE void scale_sample(const kolo_tiling *t, const void *x, const uint8_t
 KOLO_VECTORISED static void scale_float(const kolo_tiling *t, const void *x, const uint8_t *mask, void *y, int64_t at,
                                         float scale)
 {
-    scale_sample(t, x, mask, y, at, scale, 0);
+    const kolo_tiling copy = *t;
+    scale_sample(&copy, x, mask, y, at, scale, 0);
 }
 
 KOLO_VECTORISED static void scale_bfloat16(const kolo_tiling *t, const void *x, const uint8_t *mask, void *y,
                                            int64_t at, float scale)
 {
-    scale_sample(t, x, mask, y, at, scale, 1);
+    const kolo_tiling copy = *t;
+    scale_sample(&copy, x, mask, y, at, scale, 1);
 }
 
 /* Places: x, y, mask. flag: forward, where the mask is made first. */

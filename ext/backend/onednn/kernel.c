@@ -89,10 +89,11 @@ kolo_status kolo_deliver(kolo_kernel *kernel, kolo_place written, int value)
 
 kolo_status kolo_onednn_check(dnnl_status_t status, const char *what)
 {
-    static const char *const words[] = {"success", "out of memory", "invalid arguments", "unimplemented",
-                                        "last implementation reached", "runtime error", "not required"};
+    static const char *const words[] = {
+        "success",       "out of memory", "invalid arguments", "unimplemented", "last implementation reached",
+        "runtime error", "not required"};
     if (status == dnnl_success) return KOLO_OK;
-    kolo_status code = status == dnnl_out_of_memory    ? KOLO_MEMORY
+    kolo_status code = status == dnnl_out_of_memory   ? KOLO_MEMORY
                        : status == dnnl_unimplemented ? KOLO_UNSUPPORTED
                                                       : KOLO_INTERNAL;
     bool known = (size_t)status < sizeof words / sizeof *words;

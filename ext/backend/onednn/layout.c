@@ -57,8 +57,8 @@ static kolo_status describe(const kolo_plan *plan, kolo_shape shape, dnnl_data_t
 {
     if (shape.rank != 3) return kolo_desc_rows(plan->leaf, kolo_shape_count(shape), type, desc);
     dnnl_dims_t dims = {plan->leaf, shape.dim[2], shape.dim[0], shape.dim[1]};
-    return kolo_onednn_check(
-        dnnl_memory_desc_init_by_tag(desc, 4, dims, type, any ? dnnl_format_tag_any : dnnl_nhwc), "an image");
+    return kolo_onednn_check(dnnl_memory_desc_init_by_tag(desc, 4, dims, type, any ? dnnl_format_tag_any : dnnl_nhwc),
+                             "an image");
 }
 
 kolo_status kolo_desc_plain(const kolo_plan *plan, int value, dnnl_data_type_t type, dnnl_memory_desc_t *desc)
@@ -216,7 +216,8 @@ kolo_status kolo_onednn_unpack(const kolo_plan *plan, int value, const void *pac
     void *rows = layout->convert ? kolo_host_allocate(plain_bytes) : (void *)(uintptr_t)packed;
     if (!rows) return kolo_fail_memory(plain_bytes, "gradients being unpacked");
     kolo_status status = layout->convert ? convert(layout, false, packed, rows) : KOLO_OK;
-    if (status == KOLO_OK) permute(layout->rows, (size_t)v->shape.dim[1] * sizeof(float), rows, (char *)canonical, false);
+    if (status == KOLO_OK)
+        permute(layout->rows, (size_t)v->shape.dim[1] * sizeof(float), rows, (char *)canonical, false);
     if (layout->convert) kolo_host_deallocate(rows);
     return status;
 }

@@ -5,12 +5,9 @@
  * gradient is then zero, which is what relu's own pass over the four times larger gradient of x would have made it.
  */
 #include "backend/onednn/onednn.h"
-#include "backend/onednn/bfloat16.h"
+#include "backend/onednn/lanes.h"
 #include "core/vector.h"
 
-#include <string.h>
-
-#define LANES  16
 #define NOWHERE (-1)
 
 typedef struct pool {
@@ -23,7 +20,7 @@ typedef struct pool {
     const void *in;
     void *out;
     void *where;  /* may be NULL */
-    float *plane; /* [height · width][LANES] of x, for sums */
+    void *plane; /* float [height · width][KOLO_LANES] of x, for sums */
 } pool;
 
 static bool is_wide(const kolo_window *window)
@@ -31,16 +28,22 @@ static bool is_wide(const kolo_window *window)
     return (int64_t)window->kernel[0] * window->kernel[1] >= UINT8_MAX;
 }
 
-KOLO_INLINE int32_t load_place(const void *where, int64_t i, bool wide)
+KOLO_INLINE kolo_ints get_places(const void *where, int64_t at, int64_t lanes, bool wide)
 {
-    int32_t narrow = wide ? 0 : ((const uint8_t *)where)[i];
-    return wide ? ((const int32_t *)where)[i] : narrow == UINT8_MAX ? NOWHERE : narrow;
+    kolo_ints places = {0};
+    kolo_bytes bytes = {0};
+    if (wide) memcpy(&places, (const int32_t *)where + at, (size_t)lanes * sizeof(int32_t));
+    if (wide) return places;
+    memcpy(&bytes, (const uint8_t *)where + at, (size_t)lanes);
+    return __builtin_convertvector(bytes, kolo_ints);
 }
 
-KOLO_INLINE void store_place(void *where, int64_t i, int32_t place, bool wide)
+/* As a byte, nowhere is 255: no place of a window that is not wide. */
+KOLO_INLINE void put_places(void *where, int64_t at, kolo_ints places, int64_t lanes, bool wide)
 {
-    if (wide) ((int32_t *)where)[i] = place;
-    if (!wide) ((uint8_t *)where)[i] = (uint8_t)place;
+    kolo_bytes bytes = __builtin_convertvector(places, kolo_bytes);
+    if (wide) memcpy((int32_t *)where + at, &places, (size_t)lanes * sizeof(int32_t));
+    if (!wide) memcpy((uint8_t *)where + at, &bytes, (size_t)lanes);
 }
 
 /* The rows (axis 0) or columns (axis 1) of the window at output position `at` that lie on the input: first, and one
@@ -57,30 +60,22 @@ KOLO_INLINE void clip(const kolo_window *window, int axis, int64_t at, int64_t l
 /* The maxima of one window in neighbouring channels; x points at the first of them in the window's pixel {0, 0}. */
 KOLO_INLINE void window_maxima(const pool *p, int64_t x, int64_t h, int64_t w, int64_t y, int64_t lanes, int narrow)
 {
-    float best[LANES];
-    int32_t place[LANES];
     int64_t i0, i1, j0, j1;
     clip(&p->window, 0, h, p->x.height, &i0, &i1);
     clip(&p->window, 1, w, p->x.width, &j0, &j1);
-    for (int64_t c = 0; c < lanes; c++) {
-        best[c] = kolo_get(p->in, x + (i0 * p->x.width + j0) * p->x.block + c, narrow);
-        place[c] = (int32_t)(i0 * p->window.kernel[1] + j0);
-    }
+    kolo_floats best = kolo_get(p->in, x + (i0 * p->x.width + j0) * p->x.block, lanes, narrow);
+    kolo_ints place = (int32_t)(i0 * p->window.kernel[1] + j0) - (kolo_ints){0};
     for (int64_t i = i0; i < i1; i++) {
         for (int64_t j = j0; j < j1; j++) {
-            int64_t pixel = x + (i * p->x.width + j) * p->x.block;
-            int32_t here = (int32_t)(i * p->window.kernel[1] + j);
-            for (int64_t c = 0; c < lanes; c++) {
-                float value = kolo_get(p->in, pixel + c, narrow);
-                place[c] = value > best[c] ? here : place[c];
-                best[c] = value > best[c] ? value : best[c];
-            }
+            kolo_floats value = kolo_get(p->in, x + (i * p->x.width + j) * p->x.block, lanes, narrow);
+            kolo_ints here = (int32_t)(i * p->window.kernel[1] + j) - (kolo_ints){0}, larger = value > best;
+            place = kolo_select_ints(larger, here, place);
+            best = kolo_select_floats(larger, value, best);
         }
     }
-    for (int64_t c = 0; c < lanes; c++) kolo_put(p->out, y + c, best[c], narrow);
-    if (!p->where) return;
-    for (int64_t c = 0; c < lanes; c++) place[c] = p->masks && best[c] <= 0 ? NOWHERE : place[c];
-    for (int64_t c = 0; c < lanes; c++) store_place(p->where, y + c, place[c], p->wide);
+    kolo_put(p->out, y, best, lanes, narrow);
+    if (p->where && p->masks) place |= best <= 0; /* all ones: nowhere */
+    if (p->where) put_places(p->where, y, place, lanes, p->wide);
 }
 
 KOLO_INLINE void forward_block(const pool *p, int64_t x, int64_t y, int64_t lanes, int narrow)
@@ -89,8 +84,8 @@ KOLO_INLINE void forward_block(const pool *p, int64_t x, int64_t y, int64_t lane
         for (int64_t w = 0; w < p->y.width; w++) {
             int64_t row = h * p->window.stride[0] - p->window.before[0];
             int64_t column = w * p->window.stride[1] - p->window.before[1];
-            window_maxima(p, x + (row * p->x.width + column) * p->x.block, h, w,
-                          y + (h * p->y.width + w) * p->y.block, lanes, narrow);
+            window_maxima(p, x + (row * p->x.width + column) * p->x.block, h, w, y + (h * p->y.width + w) * p->y.block,
+                          lanes, narrow);
         }
     }
 }
@@ -100,20 +95,16 @@ KOLO_INLINE void forward_block(const pool *p, int64_t x, int64_t y, int64_t lane
 /* Each pixel of the window becomes dy if its maximum was there, else 0. */
 KOLO_INLINE void window_gradient(const pool *p, int64_t x, int64_t h, int64_t w, int64_t y, int64_t lanes, int narrow)
 {
-    float dy[LANES];
-    int32_t place[LANES];
     int64_t i0, i1, j0, j1;
     clip(&p->window, 0, h, p->x.height, &i0, &i1);
     clip(&p->window, 1, w, p->x.width, &j0, &j1);
-    for (int64_t c = 0; c < lanes; c++) dy[c] = kolo_get(p->in, y + c, narrow);
-    for (int64_t c = 0; c < lanes; c++) place[c] = load_place(p->where, y + c, p->wide);
+    kolo_floats dy = kolo_get(p->in, y, lanes, narrow);
+    kolo_ints place = get_places(p->where, y, lanes, p->wide);
     for (int64_t i = i0; i < i1; i++) {
         for (int64_t j = j0; j < j1; j++) {
-            int64_t pixel = x + (i * p->x.width + j) * p->x.block;
             int32_t here = (int32_t)(i * p->window.kernel[1] + j);
-            for (int64_t c = 0; c < lanes; c++) {
-                kolo_put(p->out, pixel + c, place[c] == here ? dy[c] : 0.0f, narrow);
-            }
+            kolo_floats dx = (kolo_floats)((kolo_ints)dy & (place == here));
+            kolo_put(p->out, x + (i * p->x.width + j) * p->x.block, dx, lanes, narrow);
         }
     }
 }
@@ -124,14 +115,15 @@ KOLO_INLINE void window_sum(const pool *p, int64_t pixel, int64_t h, int64_t w, 
     int64_t i0, i1, j0, j1;
     clip(&p->window, 0, h, p->x.height, &i0, &i1);
     clip(&p->window, 1, w, p->x.width, &j0, &j1);
+    kolo_floats dy = kolo_get(p->in, y, lanes, narrow);
+    kolo_ints place = get_places(p->where, y, lanes, p->wide);
     for (int64_t i = i0; i < i1; i++) {
         for (int64_t j = j0; j < j1; j++) {
-            float *sum = p->plane + (pixel + i * p->x.width + j) * LANES;
             int32_t here = (int32_t)(i * p->window.kernel[1] + j);
-            for (int64_t c = 0; c < lanes; c++) {
-                float dy = kolo_get(p->in, y + c, narrow);
-                sum[c] += load_place(p->where, y + c, p->wide) == here ? dy : 0.0f;
-            }
+            int64_t at = (pixel + i * p->x.width + j) * KOLO_LANES;
+            kolo_floats sum = kolo_get(p->plane, at, KOLO_LANES, 0);
+            sum += (kolo_floats)((kolo_ints)dy & (place == here));
+            kolo_put(p->plane, at, sum, KOLO_LANES, 0);
         }
     }
 }
@@ -139,9 +131,9 @@ KOLO_INLINE void window_sum(const pool *p, int64_t pixel, int64_t h, int64_t w, 
 KOLO_INLINE void backward_block(const pool *p, int64_t x, int64_t y, int64_t lanes, int narrow)
 {
     int64_t pixels = p->x.height * p->x.width;
-    if (p->overlapping) memset(p->plane, 0, (size_t)(pixels * LANES) * sizeof *p->plane);
+    if (p->overlapping) memset(p->plane, 0, (size_t)(pixels * KOLO_LANES) * sizeof(float));
     for (int64_t pixel = 0; !p->exact && !p->overlapping && pixel < pixels; pixel++) {
-        for (int64_t c = 0; c < lanes; c++) kolo_put(p->out, x + pixel * p->x.block + c, 0, narrow);
+        kolo_put(p->out, x + pixel * p->x.block, (kolo_floats){0}, lanes, narrow);
     }
     for (int64_t h = 0; h < p->y.height; h++) {
         for (int64_t w = 0; w < p->y.width; w++) {
@@ -153,9 +145,8 @@ KOLO_INLINE void backward_block(const pool *p, int64_t x, int64_t y, int64_t lan
         }
     }
     for (int64_t pixel = 0; p->overlapping && pixel < pixels; pixel++) {
-        for (int64_t c = 0; c < lanes; c++) {
-            kolo_put(p->out, x + pixel * p->x.block + c, p->plane[pixel * LANES + c], narrow);
-        }
+        kolo_floats sum = kolo_get(p->plane, pixel * KOLO_LANES, KOLO_LANES, 0);
+        kolo_put(p->out, x + pixel * p->x.block, sum, lanes, narrow);
     }
 }
 
@@ -167,31 +158,36 @@ KOLO_INLINE void each_block(const pool *p, int64_t n, bool forward, int narrow)
     for (int64_t b = 0; b < p->x.blocks; b++) {
         int64_t x = n * kolo_tiling_count(p->x) + b * p->x.block * p->x.height * p->x.width;
         int64_t y = n * kolo_tiling_count(p->y) + b * p->y.block * p->y.height * p->y.width;
-        for (int64_t c = 0; c < p->x.block; c += LANES) {
+        for (int64_t c = 0; c < p->x.block; c += KOLO_LANES) {
             int64_t left = p->x.block - c;
-            if (forward && left >= LANES) forward_block(p, x + c, y + c, LANES, narrow);
-            if (forward && left < LANES) forward_block(p, x + c, y + c, left, narrow);
-            if (!forward && left >= LANES) backward_block(p, x + c, y + c, LANES, narrow);
-            if (!forward && left < LANES) backward_block(p, x + c, y + c, left, narrow);
+            if (forward && left >= KOLO_LANES) forward_block(p, x + c, y + c, KOLO_LANES, narrow);
+            if (forward && left < KOLO_LANES) forward_block(p, x + c, y + c, left, narrow);
+            if (!forward && left >= KOLO_LANES) backward_block(p, x + c, y + c, KOLO_LANES, narrow);
+            if (!forward && left < KOLO_LANES) backward_block(p, x + c, y + c, left, narrow);
         }
     }
 }
 
+/* The copies are for the compiler: nothing else can point to them, so that a store to `where` cannot change them. */
 KOLO_VECTORISED static void forward_float(const pool *p, int64_t n)
 {
-    each_block(p, n, true, 0);
+    const pool copy = *p;
+    each_block(&copy, n, true, 0);
 }
 KOLO_VECTORISED static void forward_bfloat16(const pool *p, int64_t n)
 {
-    each_block(p, n, true, 1);
+    const pool copy = *p;
+    each_block(&copy, n, true, 1);
 }
 KOLO_VECTORISED static void backward_float(const pool *p, int64_t n)
 {
-    each_block(p, n, false, 0);
+    const pool copy = *p;
+    each_block(&copy, n, false, 0);
 }
 KOLO_VECTORISED static void backward_bfloat16(const pool *p, int64_t n)
 {
-    each_block(p, n, false, 1);
+    const pool copy = *p;
+    each_block(&copy, n, false, 1);
 }
 
 static pool pool_of(const kolo_kernel *kernel, const kolo_step *step)
@@ -281,7 +277,7 @@ kolo_status kolo_onednn_max_pool2d_backward(kolo_kernel *kernel, kolo_plan *plan
     kolo_place places[4] = {[2] = {.value = op->in[1]}};
     KOLO_TRY(tilings(plan, kolo_writer(plan, op->in[1]), &x, &y));
     KOLO_TRY(kolo_layout_set(plan, op->out[0], &x));
-    KOLO_TRY(kolo_desc_rows(x.dims[2] * x.dims[3], LANES, dnnl_f32, &plane));
+    KOLO_TRY(kolo_desc_rows(x.dims[2] * x.dims[3], KOLO_LANES, dnnl_f32, &plane));
     KOLO_TRY(kolo_bring(kernel, kolo_place_of(kernel, op->in[0]), &y, &places[0]));
     places[1] = kolo_produce(kernel, op->out[0], &x);
     places[3] = kolo_place_scratch(kernel, &plane);

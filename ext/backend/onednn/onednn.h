@@ -78,7 +78,7 @@ typedef struct kolo_place {
 typedef struct kolo_kernel kolo_kernel;
 typedef struct kolo_step kolo_step;
 
-#define KOLO_STEP_PLACES 6
+#define KOLO_STEP_PLACES  6
 #define KOLO_KERNEL_STEPS 12
 
 struct kolo_step {
