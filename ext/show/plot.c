@@ -98,11 +98,15 @@ static kolo_status check_file(const char *file)
 
 /* ------------------------------------------------------------------------------------------ pictures */
 
-/* gnuplot calls every SVG "Gnuplot", which browsers show as a tip over the whole picture. */
-static void blank_title(char *svg)
+/* gnuplot calls every SVG "Gnuplot" and what has no name "gnuplot_plot_1"; browsers show that as tips. */
+static void blank_titles(char *svg)
 {
-    char *title = strstr(svg, "<title>"), *end = title ? strstr(title, "</title>") : NULL;
-    if (end) memset(title, ' ', (size_t)(end - title) + strlen("</title>"));
+    static const char open_tag[] = "<title>", close_tag[] = "</title>";
+    for (char *title = svg; (title = strstr(title, open_tag)); title++) {
+        const char *name = title + strlen(open_tag), *end = strstr(name, close_tag);
+        bool own = strncmp(name, "Gnuplot<", 8) == 0 || strncmp(name, "gnuplot_plot_", 13) == 0;
+        if (end && own) memset(title, ' ', (size_t)(end - title) + strlen(close_tag));
+    }
 }
 
 /* gnuplot pads its text with blanks to the corner; lines end where they end, and blank ones at both ends go. */
@@ -135,7 +139,7 @@ static kolo_status draw(const kolo_plot_plan *plan, kolo_picture picture, char *
         return kolo_fail_memory(1 << 12, "a plot");
     }
     kolo_status status = kolo_gnuplot(text, length, bytes, size);
-    if (status == KOLO_OK && picture == KOLO_PICTURE_SVG) blank_title(*bytes);
+    if (status == KOLO_OK && picture == KOLO_PICTURE_SVG) blank_titles(*bytes);
     if (status == KOLO_OK && picture == KOLO_PICTURE_TEXT) *size = trim(*bytes, *size);
     free(text);
     return status;
