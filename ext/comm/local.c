@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "comm/sum.h"
+
 typedef enum operation { ALLREDUCE, BROADCAST, ALLGATHER, ALLGATHERV, ALLTOALLV, BARRIER } operation;
 static const char *const operation_names[] = {"allreduce",  "broadcast", "allgather",
                                               "allgatherv", "alltoallv", "barrier"};
@@ -38,9 +40,10 @@ typedef struct member {
 } member;
 
 struct local_group {
-    kolo_barrier barrier;
+    kolo_futex_barrier barrier;
     int size;
     _Atomic int open; /* members not closed yet; the last one frees the group */
+    void **buffers;   /* [size] what allreduce was called with */
     member members[];
 };
 
@@ -56,14 +59,10 @@ static const char *call_text(const call *of)
 {
     const char *name = operation_names[of->operation];
     switch (of->operation) {
-    case ALLREDUCE:
-        return kolo_text("%s of %lld %s", name, (long long)of->count, type_names[of->type]);
-    case BROADCAST:
-        return kolo_text("%s of %lld bytes from member %d", name, (long long)of->count, of->root);
-    case ALLGATHER:
-        return kolo_text("%s of %lld bytes", name, (long long)of->count);
-    default:
-        return name;
+    case ALLREDUCE: return kolo_text("%s of %lld %s", name, (long long)of->count, type_names[of->type]);
+    case BROADCAST: return kolo_text("%s of %lld bytes from member %d", name, (long long)of->count, of->root);
+    case ALLGATHER: return kolo_text("%s of %lld bytes", name, (long long)of->count);
+    default: return name;
     }
 }
 
@@ -103,54 +102,18 @@ static kolo_status gather_calls(member *me, call mine)
 
 /* --- allreduce --- */
 
-/* A block of partial sums that stays in the first-level cache while all members' values are added to it. */
-enum { BLOCK = 1024 };
-
-/* Plain loops that gcc turns into vector code. Nothing is reassociated: sums have the same bits at any vector width. */
-#define FAST __attribute__((optimize("O3")))
-
-/* to[i] = Σ over members m of m[i], added in member order, for begin ≤ i < end; then into every member's values. */
-#define DEFINE_SUM_SLICE(real)                                                                                         \
-    FAST static void sum_slice_##real(const local_group *group, int64_t begin, int64_t end)                            \
-    {                                                                                                                  \
-        _Alignas(KOLO_CACHE_LINE) real sums[BLOCK];                                                                    \
-        for (int64_t at = begin; at < end; at += BLOCK) {                                                              \
-            size_t count = (size_t)(end - at < BLOCK ? end - at : BLOCK);                                              \
-            memcpy(sums, (const real *)group->members[0].call.values + at, count * sizeof(real));                      \
-            for (int m = 1; m < group->size; m++) {                                                                    \
-                const real *values = (const real *)group->members[m].call.values + at;                                 \
-                for (size_t i = 0; i < count; i++) sums[i] += values[i];                                               \
-            }                                                                                                          \
-            for (int m = 0; m < group->size; m++)                                                                      \
-                memcpy((real *)group->members[m].call.values + at, sums, count * sizeof(real));                        \
-        }                                                                                                              \
-    }
-DEFINE_SUM_SLICE(float)
-DEFINE_SUM_SLICE(double)
-
-/* Where member `rank`'s slice begins: the same number of whole cache lines for each, the odd ones dealt evenly. */
-static int64_t slice_begin(int64_t count, int64_t line, int rank, int size)
-{
-    int64_t lines = (count + line - 1) / line;
-    int64_t begin = lines / size * rank + lines % size * rank / size;
-    return begin * line < count ? begin * line : count;
-}
-
 /* Reduce-scatter, then all-gather, in one pass: member r alone reads slice r of every buffer and alone writes its sum
  * back to all of them. Each of N members reads and writes `count` elements in all, however many members there are, and
  * each element is added up once, in one place: the same bits everywhere. */
 static kolo_status local_allreduce(kolo_comm *comm, void *values, int64_t count, kolo_type type)
 {
     member *me = (member *)comm;
-    KOLO_TRY(gather_calls(me, (call){.operation = ALLREDUCE, .type = type, .count = count, .values = values}));
-    int64_t line = KOLO_CACHE_LINE / (type == KOLO_TYPE_DOUBLE ? (int64_t)sizeof(double) : (int64_t)sizeof(float));
-    int64_t begin = slice_begin(count, line, comm->rank, comm->size);
-    int64_t end = slice_begin(count, line, comm->rank + 1, comm->size);
-    if (comm->size == 1) begin = end; /* nothing to add */
-    if (type == KOLO_TYPE_DOUBLE)
-        sum_slice_double(me->group, begin, end);
-    else
-        sum_slice_float(me->group, begin, end);
+    me->group->buffers[comm->rank] = values;
+    KOLO_TRY(gather_calls(me, (call){.operation = ALLREDUCE, .type = type, .count = count}));
+    int64_t begin = kolo_slice_begin(count, type, comm->rank, comm->size);
+    int64_t end = kolo_slice_begin(count, type, comm->rank + 1, comm->size);
+    void **buffers = me->group->buffers;
+    if (comm->size > 1) kolo_sum_slice(type, buffers, comm->size, buffers, comm->size, begin, end);
     release_calls(me);
     return KOLO_OK;
 }
@@ -160,8 +123,8 @@ static kolo_status local_allreduce(kolo_comm *comm, void *values, int64_t count,
 static kolo_status local_broadcast(kolo_comm *comm, void *data, size_t bytes, int root)
 {
     member *me = (member *)comm;
-    KOLO_TRY(gather_calls(me, (call){.operation = BROADCAST, .count = (int64_t)bytes, .root = root, .values = data}));
-    copy(data, me->group->members[root].call.values, bytes);
+    KOLO_TRY(gather_calls(me, (call){.operation = BROADCAST, .count = (int64_t)bytes, .root = root, .data = data}));
+    copy(data, me->group->members[root].call.data, bytes);
     release_calls(me);
     return KOLO_OK;
 }
@@ -184,8 +147,7 @@ static kolo_status local_allgatherv(kolo_comm *comm, const void *data, void *all
     kolo_status status = KOLO_OK;
     for (int m = 0; m < comm->size && status == KOLO_OK; m++) {
         const call *from = &me->group->members[m].call;
-        if (from->bytes[m] == bytes[m])
-            copy((char *)all + offsets[m], from->data, bytes[m]);
+        if (from->bytes[m] == bytes[m]) copy((char *)all + offsets[m], from->data, bytes[m]);
         else
             status = kolo_fail(KOLO_COMM, "allgatherv: replica %d has %zu bytes where replica %d expects %zu", m,
                                from->bytes[m], comm->rank, bytes[m]);
@@ -199,8 +161,8 @@ static kolo_status local_alltoallv(kolo_comm *comm, const void *send, const size
                                    const size_t *receive_offsets)
 {
     member *me = (member *)comm;
-    KOLO_TRY(
-        gather_calls(me, (call){.operation = ALLTOALLV, .data = send, .bytes = send_bytes, .offsets = send_offsets}));
+    KOLO_TRY(gather_calls(me,
+                          (call){.operation = ALLTOALLV, .data = send, .bytes = send_bytes, .offsets = send_offsets}));
     kolo_status status = KOLO_OK;
     for (int m = 0; m < comm->size && status == KOLO_OK; m++) {
         const call *from = &me->group->members[m].call;
@@ -252,11 +214,13 @@ static const kolo_comm_kind local_kind = {
 kolo_status kolo_comm_local_open(int size, kolo_comm **members)
 {
     if (size < 1) return kolo_fail(KOLO_INVALID, "a group of replicas needs at least 1 member, got %d", size);
-    size_t bytes = sizeof(local_group) + (size_t)size * sizeof(member); /* a multiple of the alignment */
+    size_t lines = ((size_t)size * sizeof(void *) + KOLO_CACHE_LINE - 1) / KOLO_CACHE_LINE;
+    size_t bytes = sizeof(local_group) + (size_t)size * sizeof(member) + lines * KOLO_CACHE_LINE;
     local_group *group = aligned_alloc(KOLO_CACHE_LINE, bytes);
     if (!group) return kolo_fail_memory(bytes, "a group of replicas");
     memset(group, 0, bytes);
     group->size = size;
+    group->buffers = (void **)(group->members + size);
     atomic_init(&group->open, size);
     for (int i = 0; i < size; i++) {
         group->members[i].comm = (kolo_comm){&local_kind, i, size};

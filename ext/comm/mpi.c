@@ -3,11 +3,12 @@
  * Three things need care and take most of this file:
  *   - MPI counts in int, Kolo in 64 bits: what is larger goes in pieces.
  *   - MPI spins while it waits. Where ranks and their threads outnumber the cores of a host ("crowded": eight ranks on
- *     a laptop), that takes the core from the very rank that everybody waits for. There the nonblocking operations
- *     are used, and whoever waits soon sleeps between two looks.
+ *     a laptop), that takes the core from the very rank that everybody waits for. There whoever waits sleeps: ranks of
+ *     one host meet in shared memory (shared.h); over several hosts the nonblocking operations are used, with sleeps
+ *     between two looks.
  *   - MPI can be started once in a process, Kolo again and again (a notebook), so MPI ends when the process does.
  *
- * Read comm.h first.
+ * Read comm.h and shared.h first.
  */
 #define _GNU_SOURCE /* sched_getaffinity, on_exit */
 #include <mpi.h>
@@ -18,17 +19,21 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "comm/shared.h"
+#include "comm/sum.h"
 #include "core/plugin.h"
 
-/* The most bytes that one MPI call moves; small in a test that wants many pieces. */
+/* The most bytes that one MPI call moves, and whether crowded ranks share memory: tests build it otherwise. */
 #ifndef KOLO_MPI_PIECE
-#define KOLO_MPI_PIECE (1 << 30)
+#define KOLO_MPI_PIECE  (1 << 30)
+#define KOLO_MPI_SHARED true
 #endif
 
 typedef struct mpi_comm {
     kolo_comm comm;
     MPI_Comm handle;
     bool crowded;
+    bool shares; /* memory: process.shared */
 } mpi_comm;
 
 /* MPI belongs to the process, whatever Kolo does with it. */
@@ -37,6 +42,8 @@ static struct {
     pid_t process; /* that did; a forked child has no MPI */
     int open;      /* worlds opened and not closed */
     bool crowded;  /* so its end is waited for asleep */
+    kolo_shared shared; /* memory of all ranks, when they are crowded on one host: once for all worlds */
+    MPI_Win window;     /* which holds it */
 } process;
 
 /* --- results and waiting --- */
@@ -111,10 +118,10 @@ static kolo_status mpi_allreduce(kolo_comm *comm, void *values, int64_t count, k
 {
     mpi_comm *me = (mpi_comm *)comm;
     MPI_Datatype datatype = type == KOLO_TYPE_DOUBLE ? MPI_DOUBLE : MPI_FLOAT;
-    int64_t width = type == KOLO_TYPE_DOUBLE ? (int64_t)sizeof(double) : (int64_t)sizeof(float);
-    int64_t most = KOLO_MPI_PIECE / width;
+    int64_t width = (int64_t)kolo_type_bytes(type), most = KOLO_MPI_PIECE / width;
     MPI_Request request;
-    for (int64_t at = 0; at < count; at += most) {
+    if (me->shares) kolo_shared_allreduce(&process.shared, values, count, type);
+    for (int64_t at = 0; !me->shares && at < count; at += most) {
         int piece = (int)(count - at < most ? count - at : most);
         KOLO_TRY(COLLECTIVE(me, MPI_Allreduce, MPI_Iallreduce, MPI_IN_PLACE, (char *)values + at * width, piece,
                             datatype, MPI_SUM, me->handle));
@@ -126,7 +133,8 @@ static kolo_status mpi_broadcast(kolo_comm *comm, void *data, size_t bytes, int 
 {
     mpi_comm *me = (mpi_comm *)comm;
     MPI_Request request;
-    for (size_t at = 0; at < bytes; at += KOLO_MPI_PIECE) {
+    if (me->shares) kolo_shared_broadcast(&process.shared, data, bytes, root);
+    for (size_t at = 0; !me->shares && at < bytes; at += KOLO_MPI_PIECE) {
         int piece = (int)(bytes - at < KOLO_MPI_PIECE ? bytes - at : KOLO_MPI_PIECE);
         KOLO_TRY(COLLECTIVE(me, MPI_Bcast, MPI_Ibcast, (char *)data + at, piece, MPI_BYTE, root, me->handle));
     }
@@ -137,7 +145,9 @@ static kolo_status mpi_barrier(kolo_comm *comm)
 {
     mpi_comm *me = (mpi_comm *)comm;
     MPI_Request request;
-    return COLLECTIVE(me, MPI_Barrier, MPI_Ibarrier, me->handle);
+    if (!me->shares) return COLLECTIVE(me, MPI_Barrier, MPI_Ibarrier, me->handle);
+    kolo_shared_barrier(&process.shared);
+    return KOLO_OK;
 }
 
 /* --- exchanges: messages between pairs, since MPI_Allgatherv and MPI_Alltoallv count offsets in int, too --- */
@@ -301,6 +311,10 @@ static void finalize(void)
     MPI_Request request;
     MPI_Status status;
     if (process.crowded && MPI_Ibarrier(MPI_COMM_WORLD, &request) == MPI_SUCCESS) wait_asleep(&request, &status, 1);
+    if (process.shared.size > 0) {
+        kolo_shared_close(&process.shared);
+        MPI_Win_free(&process.window);
+    }
     MPI_Finalize();
 }
 
@@ -385,6 +399,21 @@ static kolo_status find_crowded(mpi_comm *me, MPI_Comm host)
     return KOLO_OK;
 }
 
+/* Memory that all ranks see, from rank 0; kept until MPI ends, since Kolo may come back. Without it they do as they
+ * would on several hosts. */
+static kolo_status share_memory(mpi_comm *me, MPI_Comm host)
+{
+    void *memory = NULL;
+    MPI_Aint bytes = me->comm.rank == 0 ? (MPI_Aint)kolo_shared_bytes(me->comm.size) : 0;
+    int unit, failed = MPI_Win_allocate_shared(bytes, 1, MPI_INFO_NULL, host, &memory, &process.window) != MPI_SUCCESS;
+    KOLO_TRY(check(me, MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, host), "MPI_Allreduce"));
+    if (failed) return KOLO_OK;
+    KOLO_TRY(check(me, MPI_Win_shared_query(process.window, 0, &bytes, &unit, &memory), "MPI_Win_shared_query"));
+    if (me->comm.rank == 0) memset(memory, 0, (size_t)bytes);
+    KOLO_TRY(check(me, MPI_Barrier(host), "MPI_Barrier"));
+    return kolo_shared_open(&process.shared, memory, me->comm.rank, me->comm.size);
+}
+
 static kolo_status look_around(mpi_comm *me, kolo_world *world)
 {
     MPI_Comm host;
@@ -395,6 +424,9 @@ static kolo_status look_around(mpi_comm *me, kolo_world *world)
                    "MPI_Comm_split_type"));
     kolo_status status = find_hosts(me, host, world);
     if (status == KOLO_OK) status = find_crowded(me, host);
+    bool may_share = KOLO_MPI_SHARED && me->crowded && world->cross_size == 1;
+    if (status == KOLO_OK && may_share && process.shared.size == 0) status = share_memory(me, host);
+    me->shares = may_share && process.shared.size > 0;
     MPI_Comm_free(&host);
     return status;
 }

@@ -17,7 +17,7 @@ static bool everything(void)
     EXPECT(kolo_rank() == comm->rank && kolo_size() == comm->size, "%d of %d", kolo_rank(), kolo_size());
     EXPECT(kolo_local_rank() == comm->rank && kolo_local_size() == comm->size, "all ranks are of this host");
     EXPECT(kolo_cross_rank() == 0 && kolo_cross_size() == 1, "there is one host");
-    return check_comm(comm, (uint64_t)comm->size, 2, 30000);
+    return check_comm(comm, (uint64_t)comm->size, 2, 150000);
 }
 
 /* What the public calls make of good and bad arguments. */

@@ -37,11 +37,11 @@ def program_with_mpi(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def program_of_small_pieces(tmp_path_factory):
-    """Against a plugin that moves at most 1000 bytes a call, as the real one moves at most 2^30."""
+    """Against a plugin that moves at most 1000 bytes a call, as the real one moves at most 2^30, and shares no memory."""
     library = tmp_path_factory.mktemp("small")
     shutil.copy(BUILD / "lib/libkolo.so", library)
     subprocess.run(
-        ["mpicc", *FLAGS, "-DKOLO_MPI_PIECE=1000", "-shared", ROOT / "ext/comm/mpi.c", "-o", library / "libkolo_mpi.so",
+        ["mpicc", *FLAGS, "-DKOLO_MPI_PIECE=1000", "-DKOLO_MPI_SHARED=false", "-shared", ROOT / "ext/comm/mpi.c", "-o", library / "libkolo_mpi.so",
          f"-L{library}", "-lkolo", "-Wl,-rpath,$ORIGIN"],
         check=True,
     )
@@ -49,7 +49,8 @@ def program_of_small_pieces(tmp_path_factory):
 
 
 def mpirun(ranks, *command, threads=1, limit=60):
-    """threads is a rank's share of cores, as kolorun sets it: many make the host crowded, and waiting ranks sleep."""
+    """threads is a rank's share of cores, as kolorun sets it. More than there are cores make the host crowded: then
+    ranks share memory, or (in small pieces) use MPI's nonblocking operations, and sleep while they wait."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("OMPI_", "PMIX_", "PRTE_"))}
     environment |= {"OMPI_MCA_btl_vader_single_copy_mechanism": "none", "KOLO_THREADS": str(threads)}
     start = time.monotonic()
@@ -80,18 +81,20 @@ def test_threads_of_several_ranks(program, ranks):
     assert_passes(mpirun(ranks, program, "nested"))
 
 
+@pytest.mark.parametrize("ranks, threads", [(1, 1), (2, 1), (2, 1000), (3, 1000), (5, 1000), (8, 1000)])
+def test_in_small_pieces(program_of_small_pieces, ranks, threads):
+    assert_passes(mpirun(ranks, program_of_small_pieces, "check", threads=threads))
+
+
 @pytest.mark.parametrize("threads", [1, 1000])
-def test_in_small_pieces(program_of_small_pieces, threads):
-    assert_passes(mpirun(3, program_of_small_pieces, "check", threads=threads))
-
-
-def test_starts_and_finishes_again_and_again(program):
-    assert_passes(mpirun(2, program, "again"))
+def test_starts_and_finishes_again_and_again(program, threads):
+    assert_passes(mpirun(2, program, "again", threads=threads))
 
 
 @pytest.mark.parametrize("mode", ["check", "again"])
-def test_beside_a_program_that_uses_mpi_itself(program_with_mpi, mode):
-    assert_passes(mpirun(2, program_with_mpi, mode))
+@pytest.mark.parametrize("threads", [1, 1000])
+def test_beside_a_program_that_uses_mpi_itself(program_with_mpi, mode, threads):
+    assert_passes(mpirun(2, program_with_mpi, mode, threads=threads))
 
 
 def test_after_mpi_finalize_it_is_too_late(program_with_mpi):
