@@ -11,8 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LINKS_MAX      40  /* as the kernel follows */
-#define TEMPORARY_MAX  100 /* leftovers of killed processes that had this one's number */
+#define LINKS_MAX     40  /* as the kernel follows */
+#define TEMPORARY_MAX 100 /* leftovers of killed processes that had this one's number */
 
 static kolo_status cannot_write(const char *path, int error)
 {
@@ -50,7 +50,8 @@ static kolo_status check_target(kolo_file *file, int *mode)
     *mode = -1;
     if (stat(file->target, &info) != 0) return errno == ENOENT ? KOLO_OK : cannot_write(file->path, errno);
     if (S_ISDIR(info.st_mode)) return kolo_fail(KOLO_IO, "%s: wanted a file to write, got a folder", file->path);
-    if (!S_ISREG(info.st_mode)) return kolo_fail(KOLO_IO, "%s: wanted a file to write, got a device or a pipe", file->path);
+    if (!S_ISREG(info.st_mode))
+        return kolo_fail(KOLO_IO, "%s: wanted a file to write, got a device or a pipe", file->path);
     if (access(file->target, W_OK) != 0) return cannot_write(file->path, errno);
     *mode = (int)(info.st_mode & 0777);
     return KOLO_OK;
@@ -75,7 +76,8 @@ kolo_status kolo_file_begin(kolo_file *file, const char *path)
 {
     int mode;
     file->fd = -1;
-    if (!path || !*path) return kolo_fail(KOLO_INVALID, "wanted the name of a file, got %s", path ? "an empty one" : "NULL");
+    if (!path || !*path)
+        return kolo_fail(KOLO_INVALID, "wanted the name of a file, got %s", path ? "an empty one" : "NULL");
     file->path = path;
     if (strlen(path) >= sizeof file->target) return cannot_write("the file's name", ENAMETOOLONG);
     strcpy(file->target, path);

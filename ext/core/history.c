@@ -24,7 +24,8 @@ static kolo_status save(const kolo_history *history, const char *path)
 {
     json_t *epochs = json_array();
     for (int i = 0; i < history->epochs; i++) json_array_append_new(epochs, describe(&history->epoch[i]));
-    json_t *whole = json_pack("{s:i, s:i, s:o}", "ranks", history->ranks, "devices", history->devices, "epochs", epochs);
+    json_t *whole =
+        json_pack("{s:i, s:i, s:o}", "ranks", history->ranks, "devices", history->devices, "epochs", epochs);
     char *text = whole ? json_dumps(whole, JSON_INDENT(2) | JSON_REAL_PRECISION(10)) : NULL;
     json_decref(whole);
     if (!text) return kolo_fail_memory(1 << 12, "the history");

@@ -32,8 +32,10 @@ enum option_key {
 };
 
 static const struct argp_option option_table[] = {
-    {"data", OPTION_DATA, "NAME|FOLDER", 0, "mnist, fashion-mnist or another folder of KOLO_DATA; a folder that holds IDX "
-                                            "files; synthetic", 1},
+    {"data", OPTION_DATA, "NAME|FOLDER", 0,
+     "mnist, fashion-mnist or another folder of KOLO_DATA; a folder that holds IDX "
+     "files; synthetic",
+     1},
     {"batch-size", OPTION_BATCH_SIZE, "N", 0, "samples an update", 1},
     {"epochs", OPTION_EPOCHS, "N", 0, "passes over the data", 1},
     {"steps-per-epoch", OPTION_STEPS_PER_EPOCH, "N", 0, "updates an epoch", 1},
@@ -246,7 +248,8 @@ static const char *default_text(const kolo_options *options, int key)
     case OPTION_EPOCHS: return kolo_text("%d", options->epochs > 0 ? options->epochs : 1);
     case OPTION_STEPS_PER_EPOCH:
         return options->steps_per_epoch > 0 ? kolo_text("%d", options->steps_per_epoch) : "as many as the data has";
-    case OPTION_LEARNING_RATE: return options->learning_rate > 0 ? kolo_text("%g", options->learning_rate) : "the optimizer's";
+    case OPTION_LEARNING_RATE:
+        return options->learning_rate > 0 ? kolo_text("%g", options->learning_rate) : "the optimizer's";
     case OPTION_PRECISION: return bf16 ? "bf16" : "fp32";
     case OPTION_SEED: return options->seed ? kolo_text("%" PRIu64, options->seed) : "a new one each time";
     case OPTION_DEVICES: return options->devices > 0 ? kolo_text("%d", options->devices) : "one device, not mirrored";

@@ -48,7 +48,8 @@ static kolo_status make_header(kolo_model *model, json_t **out)
         if (json_object_get(header, weight.name))
             return kolo_fail(KOLO_INVALID, "wanted weights of different names, got two called \"%s\"", weight.name);
         if (json_object_set_new(header, weight.name, describe(&weight, begin)) != 0)
-            return kolo_fail(KOLO_INVALID, "the name of weight %d cannot be written: wanted UTF-8, got \"%s\"", i, weight.name);
+            return kolo_fail(KOLO_INVALID, "the name of weight %d cannot be written: wanted UTF-8, got \"%s\"", i,
+                             weight.name);
         begin += 4 * weight.count;
     }
     return KOLO_OK;
@@ -152,11 +153,14 @@ static kolo_status read_header(source *from)
 {
     uint64_t length;
     if (from->size < 8)
-        return kolo_fail(KOLO_FORMAT, "%s: not a safetensors file: wanted at least 8 bytes, got %" PRId64, from->path, from->size);
+        return kolo_fail(KOLO_FORMAT, "%s: not a safetensors file: wanted at least 8 bytes, got %" PRId64, from->path,
+                         from->size);
     KOLO_TRY(read_at(from, 0, &length, sizeof length));
     if (length < 2 || length > HEADER_MAX || (int64_t)length > from->size - 8)
-        return kolo_fail(KOLO_FORMAT, "%s: not a safetensors file, or truncated: its header is said to take %" PRIu64
-                         " bytes, and the file has %" PRId64, from->path, length, from->size);
+        return kolo_fail(KOLO_FORMAT,
+                         "%s: not a safetensors file, or truncated: its header is said to take %" PRIu64
+                         " bytes, and the file has %" PRId64,
+                         from->path, length, from->size);
     KOLO_TRY(parse_header(from, length));
     from->data = 8 + (int64_t)length;
     from->size -= from->data;
@@ -168,7 +172,8 @@ static kolo_status check_type(const source *from, const kolo_weight *weight, con
     const char *type = json_string_value(json_object_get(entry, "dtype"));
     const json_t *sizes = json_object_get(entry, "shape");
     if (!type || !json_is_array(sizes))
-        return kolo_fail(KOLO_FORMAT, "%s: \"%s\": wanted a dtype and a shape, got neither or one", from->path, weight->name);
+        return kolo_fail(KOLO_FORMAT, "%s: \"%s\": wanted a dtype and a shape, got neither or one", from->path,
+                         weight->name);
     if (strcmp(type, "F32") != 0)
         return kolo_fail(KOLO_FORMAT, "%s: \"%s\": wanted dtype F32, got %.20s", from->path, weight->name, type);
     kolo_shape shape = {.rank = json_array_size(sizes) <= 4 ? (int)json_array_size(sizes) : 0};
@@ -186,17 +191,20 @@ static kolo_status check_type(const source *from, const kolo_weight *weight, con
 static kolo_status check_weight(const source *from, const kolo_weight *weight, int64_t *begin)
 {
     const json_t *entry = json_object_get(from->header, weight->name);
-    if (!entry) return kolo_fail(KOLO_FORMAT, "%s: wanted an array \"%s\", got none of that name", from->path, weight->name);
+    if (!entry)
+        return kolo_fail(KOLO_FORMAT, "%s: wanted an array \"%s\", got none of that name", from->path, weight->name);
     KOLO_TRY(check_type(from, weight, entry));
     const json_t *offsets = json_object_get(entry, "data_offsets");
     const json_t *first = json_array_get(offsets, 0), *second = json_array_get(offsets, 1);
     if (!json_is_integer(first) || !json_is_integer(second) || json_array_size(offsets) != 2)
-        return kolo_fail(KOLO_FORMAT, "%s: \"%s\": wanted two data_offsets, got something else", from->path, weight->name);
+        return kolo_fail(KOLO_FORMAT, "%s: \"%s\": wanted two data_offsets, got something else", from->path,
+                         weight->name);
     json_int_t low = json_integer_value(first), high = json_integer_value(second);
     if (low < 0 || high > from->size || low > high || high - low != 4 * weight->count)
-        return kolo_fail(KOLO_FORMAT, "%s: \"%s\": wanted %" PRId64 " bytes within the file's %" PRId64
-                         ", got data_offsets [%" JSON_INTEGER_FORMAT ", %" JSON_INTEGER_FORMAT "]", from->path, weight->name,
-                         4 * weight->count, from->size, low, high);
+        return kolo_fail(KOLO_FORMAT,
+                         "%s: \"%s\": wanted %" PRId64 " bytes within the file's %" PRId64
+                         ", got data_offsets [%" JSON_INTEGER_FORMAT ", %" JSON_INTEGER_FORMAT "]",
+                         from->path, weight->name, 4 * weight->count, from->size, low, high);
     *begin = low;
     return KOLO_OK;
 }
@@ -204,7 +212,8 @@ static kolo_status check_weight(const source *from, const kolo_weight *weight, i
 static bool has_weight(kolo_model *model, const char *name)
 {
     bool found = false;
-    for (int i = 0; i < kolo_weight_count(model) && !found; i++) found = strcmp(kolo_weight_get(model, i).name, name) == 0;
+    for (int i = 0; i < kolo_weight_count(model) && !found; i++)
+        found = strcmp(kolo_weight_get(model, i).name, name) == 0;
     return found;
 }
 
@@ -245,7 +254,8 @@ static kolo_status check_sizes(const source *from, kolo_model *model)
         bytes += 4 * weight.count;
     }
     if (bytes != from->size)
-        return kolo_fail(KOLO_FORMAT, "%s: wanted %" PRId64 " bytes of arrays, got %" PRId64, from->path, bytes, from->size);
+        return kolo_fail(KOLO_FORMAT, "%s: wanted %" PRId64 " bytes of arrays, got %" PRId64, from->path, bytes,
+                         from->size);
     return KOLO_OK;
 }
 

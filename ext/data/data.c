@@ -31,8 +31,14 @@ kolo_status kolo_data_own(kolo_data **out, uint8_t *bytes, float *floats, int32_
     int32_t largest = -1;
     for (int64_t i = 0; labels && i < samples; i++) largest = labels[i] > largest ? labels[i] : largest;
     *storage = (kolo_storage){1, bytes ? (void *)bytes : (void *)floats, labels, storage_free};
-    *data = (kolo_data){.storage = storage, .bytes = bytes, .floats = floats, .scale = bytes ? 1.0f / 255.0f : 1.0f,
-                        .labels = labels, .samples = samples, .shape = shape, .classes = classes ? classes : largest + 1};
+    *data = (kolo_data){.storage = storage,
+                        .bytes = bytes,
+                        .floats = floats,
+                        .scale = bytes ? 1.0f / 255.0f : 1.0f,
+                        .labels = labels,
+                        .samples = samples,
+                        .shape = shape,
+                        .classes = classes ? classes : largest + 1};
     *out = data;
     return KOLO_OK;
 }
@@ -46,8 +52,8 @@ static kolo_status check_shape(const int size[4], kolo_shape *shape)
     for (int axis = 0; axis < 4; axis++) {
         bool ended = axis > 0 && size[axis - 1] == 0;
         if (size[axis] < 0 || (axis == 0 && size[axis] == 0) || (ended && size[axis] != 0))
-            return kolo_fail(KOLO_INVALID, "wanted .shape = {1 to 4 sizes of at least 1}, got {%d, %d, %d, %d}", size[0],
-                             size[1], size[2], size[3]);
+            return kolo_fail(KOLO_INVALID, "wanted .shape = {1 to 4 sizes of at least 1}, got {%d, %d, %d, %d}",
+                             size[0], size[1], size[2], size[3]);
         if (size[axis] == 0) continue;
         if (__builtin_mul_overflow(elements, size[axis], &elements) || elements > INT32_MAX)
             return kolo_fail(KOLO_INVALID, "wanted samples of at most %d elements, got the shape {%d, %d, %d, %d}",
@@ -61,7 +67,8 @@ static kolo_status check_labels(const int32_t *labels, int64_t samples, int clas
 {
     for (int64_t i = 0; labels && i < samples; i++) {
         if (labels[i] >= 0 && (classes == 0 || labels[i] < classes) && labels[i] < INT32_MAX) continue;
-        if (classes) return kolo_fail(KOLO_INVALID, "label %" PRId64 ": wanted 0 to %d, got %d", i, classes - 1, labels[i]);
+        if (classes)
+            return kolo_fail(KOLO_INVALID, "label %" PRId64 ": wanted 0 to %d, got %d", i, classes - 1, labels[i]);
         return kolo_fail(KOLO_INVALID, "label %" PRId64 ": wanted at least 0, got %d", i, labels[i]);
     }
     return KOLO_OK;
@@ -90,13 +97,14 @@ static kolo_status from_arrays(kolo_data **out, const kolo_data_from_arrays_args
     KOLO_TRY(check_arrays(args, &shape));
     void *features, *labels = NULL;
     size_t samples = (size_t)args->samples; /* samples and elements are below 2³¹: no product here overflows */
-    KOLO_TRY(copy_of(&features, args->features, samples * (size_t)kolo_shape_count(shape) * sizeof(float), "the features"));
+    KOLO_TRY(copy_of(&features, args->features, samples * (size_t)kolo_shape_count(shape) * sizeof(float),
+                     "the features"));
     if (args->labels && copy_of(&labels, args->labels, samples * sizeof(int32_t), "the labels") != KOLO_OK) {
         free(features);
         return KOLO_MEMORY;
     }
     KOLO_TRY(kolo_data_own(out, NULL, features, labels, args->samples, shape, args->classes));
-    snprintf((*out)->source, sizeof (*out)->source, "arrays of the program");
+    snprintf((*out)->source, sizeof(*out)->source, "arrays of the program");
     return KOLO_OK;
 }
 
@@ -148,8 +156,11 @@ void kolo_data_free(kolo_data **data)
 kolo_data_info kolo_data_get_info(const kolo_data *data)
 {
     if (!data) return (kolo_data_info){0};
-    kolo_data_info info = {.samples = data->samples, .rank = data->shape.rank, .classes = data->classes,
-                           .synthetic = data->synthetic, .source = data->source};
+    kolo_data_info info = {.samples = data->samples,
+                           .rank = data->shape.rank,
+                           .classes = data->classes,
+                           .synthetic = data->synthetic,
+                           .source = data->source};
     memcpy(info.shape, data->shape.dim, sizeof(int) * (size_t)data->shape.rank);
     return info;
 }
@@ -161,8 +172,7 @@ kolo_status kolo_data_sample_at(const kolo_data *data, int64_t index, float *fea
     kolo_status status = KOLO_OK;
     if (index < 0 || index >= data->samples)
         status = kolo_fail(KOLO_INVALID, "wanted a sample of 0 to %" PRId64 ", got %" PRId64, data->samples - 1, index);
-    else if (features)
-        kolo_data_gather(data, NULL, index, 1, features, NULL);
+    else if (features) kolo_data_gather(data, NULL, index, 1, features, NULL);
     if (status == KOLO_OK && label) *label = data->labels ? data->labels[index] : -1;
     return kolo_leave(scope, status);
 }

@@ -52,9 +52,11 @@ static kolo_status read_folder(kolo_data **out, const char *folder, kolo_split s
     char images[PATH_MAX], labels[PATH_MAX];
     const char *prefix = split == KOLO_TEST ? "t10k" : "train";
     if (!find_file(images, folder, split, "images"))
-        return kolo_fail(KOLO_NOT_FOUND, "%s: wanted a file %s-images-idx3-ubyte or .gz in this folder, got none", folder, prefix);
+        return kolo_fail(KOLO_NOT_FOUND, "%s: wanted a file %s-images-idx3-ubyte or .gz in this folder, got none",
+                         folder, prefix);
     if (!find_file(labels, folder, split, "labels"))
-        return kolo_fail(KOLO_NOT_FOUND, "%s: wanted a file %s-labels-idx1-ubyte or .gz in this folder, got none", folder, prefix);
+        return kolo_fail(KOLO_NOT_FOUND, "%s: wanted a file %s-labels-idx1-ubyte or .gz in this folder, got none",
+                         folder, prefix);
     return kolo_idx_read(out, images, labels);
 }
 
@@ -102,10 +104,13 @@ static kolo_status no_such_set(const char *name, const char *home)
 {
     char list[256];
     if (!home)
-        return kolo_fail(KOLO_NOT_FOUND, "wanted \"synthetic\", a folder of IDX files, or a data set of the folder that KOLO_DATA"
-                         " names (it is not set), got \"%s\"", name);
+        return kolo_fail(KOLO_NOT_FOUND,
+                         "wanted \"synthetic\", a folder of IDX files, or a data set of the folder that KOLO_DATA"
+                         " names (it is not set), got \"%s\"",
+                         name);
     list_sets(list, sizeof list, home);
-    return kolo_fail(KOLO_NOT_FOUND, "wanted \"synthetic\", a folder of IDX files, or a data set of KOLO_DATA=%s (%s), got \"%s\"",
+    return kolo_fail(KOLO_NOT_FOUND,
+                     "wanted \"synthetic\", a folder of IDX files, or a data set of KOLO_DATA=%s (%s), got \"%s\"",
                      home, list, name);
 }
 
@@ -135,7 +140,8 @@ static kolo_status read_default(kolo_data **out, kolo_split split)
     if (snprintf(path, sizeof path, "%s/" DEFAULT_NAME, home) < (int)sizeof path && is_folder(path))
         return read_folder(out, path, split);
     if (holds_idx(home)) return read_folder(out, home, split);
-    return kolo_fail(KOLO_NOT_FOUND, "KOLO_DATA=%s: wanted a folder " DEFAULT_NAME " or IDX files in it, got neither", home);
+    return kolo_fail(KOLO_NOT_FOUND, "KOLO_DATA=%s: wanted a folder " DEFAULT_NAME " or IDX files in it, got neither",
+                     home);
 }
 
 static kolo_status read_dataset(kolo_data **out, const char *name, kolo_split split)

@@ -12,11 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SIDE        28
-#define PIXELS      (SIDE * SIDE)
-#define PI          3.14159265f
-#define POINTS_MAX  40
-#define STEPS       4 /* straight pieces between two points of a curve */
+#define SIDE       28
+#define PIXELS     (SIDE * SIDE)
+#define PI         3.14159265f
+#define POINTS_MAX 40
+#define STEPS      4 /* straight pieces between two points of a curve */
 
 /* ------------------------------------------------------------------------------------------ glyphs */
 
@@ -166,8 +166,8 @@ static void draw_stroke(float *image, float (*points)[2], int count, pen p)
             float t = (float)step / (float)steps, next[2];
             for (int axis = 0; axis < 2; axis++)
                 next[axis] = 0.5f * (2 * p1[axis] + t * (p2[axis] - p0[axis] +
-                                     t * (2 * p0[axis] - 5 * p1[axis] + 4 * p2[axis] - p3[axis] +
-                                          t * (3 * (p1[axis] - p2[axis]) + p3[axis] - p0[axis]))));
+                                                         t * (2 * p0[axis] - 5 * p1[axis] + 4 * p2[axis] - p3[axis] +
+                                                              t * (3 * (p1[axis] - p2[axis]) + p3[axis] - p0[axis]))));
             draw_piece(image, last, next, p);
             memcpy(last, next, sizeof last);
         }
@@ -203,7 +203,8 @@ static void stray_stroke(float *image, chance *c)
 static void rub_out(float *image, chance *c)
 {
     int height = 2 + (int)(draw(c) % 6), width = 2 + (int)(draw(c) % 6);
-    int top = 4 + (int)(draw(c) % (uint32_t)(SIDE - 8 - height)), left = 4 + (int)(draw(c) % (uint32_t)(SIDE - 8 - width));
+    int top = 4 + (int)(draw(c) % (uint32_t)(SIDE - 8 - height)),
+        left = 4 + (int)(draw(c) % (uint32_t)(SIDE - 8 - width));
     for (int y = top; y < top + height; y++)
         for (int x = left; x < left + width; x++) image[y * SIDE + x] *= 0.15f;
 }
@@ -255,7 +256,7 @@ kolo_status kolo_digits_draw(kolo_data **out, kolo_split split, int64_t samples,
     for (int64_t i = 0; i < samples; i++) labels[i] = draw_digit(bytes + i * PIXELS, key, i);
     KOLO_TRY(kolo_data_own(out, bytes, NULL, labels, samples, (kolo_shape){3, {SIDE, SIDE, 1}}, 10));
     (*out)->synthetic = true;
-    snprintf((*out)->source, sizeof (*out)->source, "digits drawn by Kolo (seed %" PRIu64 ")", seed);
+    snprintf((*out)->source, sizeof(*out)->source, "digits drawn by Kolo (seed %" PRIu64 ")", seed);
     return KOLO_OK;
 }
 

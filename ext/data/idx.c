@@ -161,8 +161,9 @@ static const char *element_name(int type)
 static kolo_status check_magic(const char *path, const unsigned char magic[4], int ranks[2], const char *what)
 {
     if (magic[0] != 0 || magic[1] != 0)
-        return kolo_fail(KOLO_FORMAT, "%s: not an IDX file: wanted the magic number 0x0000%02x%02x, got 0x%02x%02x%02x%02x",
-                         path, IDX_UNSIGNED_BYTE, ranks[0], magic[0], magic[1], magic[2], magic[3]);
+        return kolo_fail(KOLO_FORMAT,
+                         "%s: not an IDX file: wanted the magic number 0x0000%02x%02x, got 0x%02x%02x%02x%02x", path,
+                         IDX_UNSIGNED_BYTE, ranks[0], magic[0], magic[1], magic[2], magic[3]);
     if (magic[2] != IDX_UNSIGNED_BYTE)
         return kolo_fail(KOLO_FORMAT, "%s: wanted unsigned bytes (element type 0x%02x), got %s (0x%02x)", path,
                          IDX_UNSIGNED_BYTE, element_name(magic[2]), magic[2]);
@@ -189,9 +190,11 @@ static kolo_status read_dimensions(reader *file, header *head)
     }
     if (head->dim[0] == 0) return kolo_fail(KOLO_FORMAT, "%s: wanted at least one sample, got none", file->path);
     if (overflow)
-        return kolo_fail(KOLO_FORMAT, "%s: wanted dimensions that a file can hold, got %" PRId64 " × %" PRId64 " × %" PRId64
-                         "%s", file->path, head->dim[0], head->dim[1], head->dim[2], head->rank == 4 ? " × …" : "");
-    if (head->bytes == 0) return kolo_fail(KOLO_FORMAT, "%s: wanted images of at least one pixel, got none", file->path);
+        return kolo_fail(KOLO_FORMAT,
+                         "%s: wanted dimensions that a file can hold, got %" PRId64 " × %" PRId64 " × %" PRId64 "%s",
+                         file->path, head->dim[0], head->dim[1], head->dim[2], head->rank == 4 ? " × …" : "");
+    if (head->bytes == 0)
+        return kolo_fail(KOLO_FORMAT, "%s: wanted images of at least one pixel, got none", file->path);
     return KOLO_OK;
 }
 
@@ -200,10 +203,12 @@ static kolo_status check_size(const reader *file, const header *head)
 {
     int64_t wanted = 4 + 4 * head->rank + head->bytes;
     if (file->gzip && wanted / DEFLATE_RATIO > file->size)
-        return kolo_fail(KOLO_FORMAT, "%s: its header promises %" PRId64 " bytes, more than %" PRId64
-                         " compressed bytes can hold", file->path, wanted, file->size);
+        return kolo_fail(KOLO_FORMAT,
+                         "%s: its header promises %" PRId64 " bytes, more than %" PRId64 " compressed bytes can hold",
+                         file->path, wanted, file->size);
     if (!file->gzip && file->size < wanted)
-        return kolo_fail(KOLO_FORMAT, "%s: truncated: wanted %" PRId64 " bytes, got %" PRId64, file->path, wanted, file->size);
+        return kolo_fail(KOLO_FORMAT, "%s: truncated: wanted %" PRId64 " bytes, got %" PRId64, file->path, wanted,
+                         file->size);
     if (!file->gzip && file->size > wanted)
         return kolo_fail(KOLO_FORMAT, "%s: wanted %" PRId64 " bytes, got %" PRId64 ": something follows the data",
                          file->path, wanted, file->size);
@@ -215,7 +220,8 @@ static kolo_status read_header(reader *file, header *head, int ranks[2], const c
     unsigned char magic[4];
     int64_t got;
     KOLO_TRY(reader_read(file, magic, 4, &got));
-    if (got < 4) return kolo_fail(KOLO_FORMAT, "%s: not an IDX file: wanted at least 4 bytes, got %" PRId64, file->path, got);
+    if (got < 4)
+        return kolo_fail(KOLO_FORMAT, "%s: not an IDX file: wanted at least 4 bytes, got %" PRId64, file->path, got);
     KOLO_TRY(check_magic(file->path, magic, ranks, what));
     head->rank = magic[3];
     KOLO_TRY(read_dimensions(file, head));
@@ -287,7 +293,7 @@ kolo_status kolo_idx_read(kolo_data **out, const char *images, const char *label
     }
     kolo_shape shape = {3, {(int)head.dim[1], (int)head.dim[2], head.rank == 4 ? (int)head.dim[3] : 1}};
     KOLO_TRY(kolo_data_own(out, bytes, NULL, numbers, head.dim[0], shape, 0));
-    snprintf((*out)->source, sizeof (*out)->source, "%s", images);
+    snprintf((*out)->source, sizeof(*out)->source, "%s", images);
     return KOLO_OK;
 }
 

@@ -35,7 +35,8 @@ static json_t *base64(const unsigned char *bytes, size_t size)
     if (!text) return NULL;
     for (size_t i = 0; i < size; i += 3) {
         size_t have = size - i;
-        unsigned word = (unsigned)bytes[i] << 16 | (have > 1 ? (unsigned)bytes[i + 1] << 8 : 0) | (have > 2 ? bytes[i + 2] : 0);
+        unsigned word =
+            (unsigned)bytes[i] << 16 | (have > 1 ? (unsigned)bytes[i + 1] << 8 : 0) | (have > 2 ? bytes[i + 2] : 0);
         *end++ = digits[word >> 18];
         *end++ = digits[word >> 12 & 63];
         *end++ = have > 1 ? digits[word >> 6 & 63] : '=';
@@ -51,7 +52,9 @@ static kolo_status check_type(const char *type)
     const char *slash = type ? strchr(type, '/') : NULL;
     bool plain = slash && slash > type && slash[1];
     for (const char *c = type; plain && *c; c++) plain = *c > ' ' && *c < 127;
-    if (!plain) return kolo_fail(KOLO_INVALID, "wanted a MIME type such as \"text/plain\", got \"%.80s\"", type ? type : "NULL");
+    if (!plain)
+        return kolo_fail(KOLO_INVALID, "wanted a MIME type such as \"text/plain\", got \"%.80s\"",
+                         type ? type : "NULL");
     return KOLO_OK;
 }
 
@@ -59,7 +62,8 @@ static kolo_status value_of(const kolo_mime *form, json_t **value)
 {
     json_error_t error;
     KOLO_TRY(check_type(form->type));
-    if (!form->data && form->size > 0) return kolo_fail(KOLO_INVALID, "wanted something to show as %s, got NULL", form->type);
+    if (!form->data && form->size > 0)
+        return kolo_fail(KOLO_INVALID, "wanted something to show as %s, got NULL", form->type);
     if (form->size > SHOWN_MAX)
         return kolo_fail(KOLO_INVALID, "wanted at most %zu MB to show, got %zu MB", SHOWN_MAX >> 20, form->size >> 20);
     const char *data = form->data ? form->data : "";
@@ -80,7 +84,8 @@ static kolo_status data_of(const kolo_mime *forms, int count, json_t *data)
     for (int i = 0; i < count; i++) {
         json_t *value = NULL;
         KOLO_TRY(value_of(&forms[i], &value));
-        if (json_object_set_new(data, forms[i].type, value) != 0) return kolo_fail_memory(forms[i].size, "something to show");
+        if (json_object_set_new(data, forms[i].type, value) != 0)
+            return kolo_fail_memory(forms[i].size, "something to show");
     }
     return KOLO_OK;
 }
@@ -90,8 +95,8 @@ static kolo_status data_of(const kolo_mime *forms, int count, json_t *data)
 /* Takes over data. */
 static kolo_status deliver(const char *kind, const char *id, bool wait, json_t *data, bool *shown)
 {
-    json_t *frame = json_pack("{s:s, s:s, s:s, s:b, s:o, s:{}}", "token", kolo_display_token(), "kind", kind, "id", id ? id : "",
-                              "wait", wait, "data", data, "metadata");
+    json_t *frame = json_pack("{s:s, s:s, s:s, s:b, s:o, s:{}}", "token", kolo_display_token(), "kind", kind, "id",
+                              id ? id : "", "wait", wait, "data", data, "metadata");
     char *json = frame ? json_dumps(frame, JSON_COMPACT) : NULL;
     json_decref(frame);
     if (!json) return kolo_fail(KOLO_INVALID, "wanted an id in UTF-8 and room for the picture, got neither or one");
@@ -104,7 +109,8 @@ static kolo_status deliver(const char *kind, const char *id, bool wait, json_t *
 static void warn_once(void)
 {
     static atomic_flag said = ATOMIC_FLAG_INIT;
-    if (!atomic_flag_test_and_set(&said)) kolo_warn("the notebook does not take what is shown: only its text is printed");
+    if (!atomic_flag_test_and_set(&said))
+        kolo_warn("the notebook does not take what is shown: only its text is printed");
 }
 
 static void print_text(const kolo_mime *forms, int count)
@@ -164,8 +170,9 @@ kolo_status kolo_update_display(const char *id, const char *mime, const char *te
 {
     kolo_mime form = text_form(mime, text);
     kolo_scope scope = kolo_enter("kolo_update_display", (kolo_here){0});
-    kolo_status status = id && *id ? show("update", id, &form, 1)
-                                   : kolo_fail(KOLO_INVALID, "wanted an id to update by, got %s", id ? "an empty one" : "NULL");
+    kolo_status status =
+        id && *id ? show("update", id, &form, 1)
+                  : kolo_fail(KOLO_INVALID, "wanted an id to update by, got %s", id ? "an empty one" : "NULL");
     return kolo_leave(scope, status);
 }
 

@@ -117,7 +117,8 @@ bool kolo_display_send(const char *json, size_t size)
     if (now >= quiet_until) {
         bool kept = connection >= 0;
         result = exchange(json, size, now + PATIENCE);
-        if (result == BROKEN && kept) result = exchange(json, size, now + PATIENCE); /* an old connection, a new kernel */
+        if (result == BROKEN && kept)
+            result = exchange(json, size, now + PATIENCE); /* an old connection, a new kernel */
         if (result == LATE) quiet_until = kolo_now() + SULK;
     }
     pthread_mutex_unlock(&lock);

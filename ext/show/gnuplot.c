@@ -106,7 +106,8 @@ static kolo_status complain(int fd)
     KOLO_TRY(collect(fd, &text, &size));
     while (size > 0 && text[size - 1] == '\n') text[--size] = 0;
     const char *line = strrchr(text, '\n');
-    kolo_fail(KOLO_INTERNAL, "gnuplot could not draw the plot: %.200s", *text ? (line ? line + 1 : text) : "it took too long");
+    kolo_fail(KOLO_INTERNAL, "gnuplot could not draw the plot: %.200s",
+              *text ? (line ? line + 1 : text) : "it took too long");
     free(text);
     return KOLO_INTERNAL;
 }
@@ -119,7 +120,8 @@ kolo_status kolo_gnuplot(const char *script, size_t script_size, char **output, 
     kolo_status status = open_streams(&s, script, script_size);
     *output = NULL;
     if (status == KOLO_OK && (error = spawn(&s, &child)) != 0)
-        status = kolo_fail(KOLO_UNSUPPORTED, "drawing a plot takes gnuplot (the package gnuplot-nox), got: %s", strerror(error));
+        status = kolo_fail(KOLO_UNSUPPORTED, "drawing a plot takes gnuplot (the package gnuplot-nox), got: %s",
+                           strerror(error));
     if (status == KOLO_OK) status = ended_well(child) ? collect(s.output, output, output_size) : complain(s.complaints);
     if (status == KOLO_OK && *output_size == 0) status = complain(s.complaints);
     if (status != KOLO_OK) free(*output), *output = NULL;

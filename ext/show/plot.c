@@ -10,7 +10,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define SIZE_MIN 100
+#define SIZE_MIN        100
 #define SIZE_MAX_PIXELS 8000
 
 double kolo_plot_x(const kolo_plot_plan *plan, int series, int i)
@@ -41,7 +41,8 @@ static kolo_status count_series(kolo_plot_plan *plan)
     }
     if (plan->series == 0) return kolo_fail(KOLO_INVALID, "wanted a series to plot, got none");
     for (int i = 0; plan->args->labels && i < plan->longest; i++)
-        if (!plan->args->labels[i]) return kolo_fail(KOLO_INVALID, "wanted a label for each of %d bars, got NULL for bar %d", plan->longest, i);
+        if (!plan->args->labels[i])
+            return kolo_fail(KOLO_INVALID, "wanted a label for each of %d bars, got NULL for bar %d", plan->longest, i);
     return KOLO_OK;
 }
 
@@ -50,9 +51,10 @@ static kolo_status check_size(kolo_plot_plan *plan)
     const kolo_plot_args *args = plan->args;
     plan->width = args->width ? args->width : 640;
     plan->height = args->height ? args->height : 360;
-    if (plan->width < SIZE_MIN || plan->width > SIZE_MAX_PIXELS || plan->height < SIZE_MIN || plan->height > SIZE_MAX_PIXELS)
-        return kolo_fail(KOLO_INVALID, "wanted a width and height of %d to %d pixels, got %d × %d", SIZE_MIN, SIZE_MAX_PIXELS,
-                         plan->width, plan->height);
+    if (plan->width < SIZE_MIN || plan->width > SIZE_MAX_PIXELS || plan->height < SIZE_MIN ||
+        plan->height > SIZE_MAX_PIXELS)
+        return kolo_fail(KOLO_INVALID, "wanted a width and height of %d to %d pixels, got %d × %d", SIZE_MIN,
+                         SIZE_MAX_PIXELS, plan->width, plan->height);
     struct winsize window;
     bool known = isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col >= 40;
     plan->columns = known && window.ws_col < 79 ? window.ws_col : 79;
@@ -85,14 +87,16 @@ static kolo_status find_ranges(kolo_plot_plan *plan)
     }
     bool logarithmic = plan->args->log_x || plan->args->log_y;
     if (plan->x_high < plan->x_low)
-        return kolo_fail(KOLO_INVALID, "wanted at least one finite point%s, got none", logarithmic ? " above 0 on a logarithmic axis" : "");
+        return kolo_fail(KOLO_INVALID, "wanted at least one finite point%s, got none",
+                         logarithmic ? " above 0 on a logarithmic axis" : "");
     return KOLO_OK;
 }
 
 static kolo_status check_file(const char *file)
 {
     size_t length = file ? strlen(file) : 0;
-    if (!file || (length > 4 && (strcmp(file + length - 4, ".svg") == 0 || strcmp(file + length - 4, ".png") == 0))) return KOLO_OK;
+    if (!file || (length > 4 && (strcmp(file + length - 4, ".svg") == 0 || strcmp(file + length - 4, ".png") == 0)))
+        return KOLO_OK;
     return kolo_fail(KOLO_INVALID, "wanted a .file that ends in .svg or .png, got \"%s\"", file);
 }
 

@@ -33,11 +33,14 @@ static void set_terminal(FILE *script, const kolo_plot_plan *plan, kolo_picture 
 {
     int width = plan->width, height = plan->height;
     if (picture == KOLO_PICTURE_SVG)
-        fprintf(script, "set terminal svg size %d,%d font 'DejaVu Sans,Helvetica,Arial,sans-serif,12' background '#ffffff' noenhanced\n", width, height);
+        fprintf(script,
+                "set terminal svg size %d,%d font 'DejaVu Sans,Helvetica,Arial,sans-serif,12' background '#ffffff' "
+                "noenhanced\n",
+                width, height);
     else if (picture == KOLO_PICTURE_PNG)
-        fprintf(script, "set terminal pngcairo size %d,%d font 'DejaVu Sans,9' background '#ffffff' noenhanced\n", width, height);
-    else
-        fprintf(script, "set terminal dumb size %d,%d noenhanced\n", plan->columns, plan->rows);
+        fprintf(script, "set terminal pngcairo size %d,%d font 'DejaVu Sans,9' background '#ffffff' noenhanced\n",
+                width, height);
+    else fprintf(script, "set terminal dumb size %d,%d noenhanced\n", plan->columns, plan->rows);
 }
 
 static void set_look(FILE *script, const kolo_plot_plan *plan, kolo_picture picture)
@@ -46,14 +49,17 @@ static void set_look(FILE *script, const kolo_plot_plan *plan, kolo_picture pict
     fputs("set encoding utf8\nset datafile missing 'NaN'\nset tics nomirror out scale 0.5\n", script);
     if (drawn) {
         fputs("set border 3 linecolor '#666666' linewidth 1\nset tics textcolor '#333333'\n"
-              "set grid ytics linecolor '#dddddd' linewidth 1 linetype 1, linecolor '#eeeeee' linewidth 1 linetype 1\n", script);
+              "set grid ytics linecolor '#dddddd' linewidth 1 linetype 1, linecolor '#eeeeee' linewidth 1 linetype 1\n",
+              script);
         if (!plan->args->labels) fputs("set grid xtics\n", script);
     }
     set_text(script, "title", plan->args->title, drawn ? "textcolor '#222222'" : "");
     set_text(script, "xlabel", plan->args->x_label, drawn ? "textcolor '#333333'" : "");
     set_text(script, "ylabel", plan->args->y_label, drawn ? "textcolor '#333333'" : "");
     bool named = plan->series > 1 || (plan->args->series[0].name && *plan->args->series[0].name);
-    if (named) fputs("set key bmargin center horizontal reverse Left noenhanced samplen 2.5 height 1\n", script); /* never over the data */
+    if (named)
+        fputs("set key bmargin center horizontal reverse Left noenhanced samplen 2.5 height 1\n",
+              script); /* never over the data */
     else fputs("set key off\n", script);
 }
 
@@ -64,7 +70,8 @@ static void set_x(FILE *script, const kolo_plot_plan *plan)
     if (plan->args->log_x) {
         fprintf(script, "set logscale x %d\n", plan->doubling_x ? 2 : 10);
         double room = high > low ? pow(high / low, 0.04) : 1.5;
-        fprintf(script, "set xrange [%.17g:%.17g]\nset format x '%s'\n", low / room, high * room, plan->doubling_x ? "%.0f" : "%g");
+        fprintf(script, "set xrange [%.17g:%.17g]\nset format x '%s'\n", low / room, high * room,
+                plan->doubling_x ? "%.0f" : "%g");
         return;
     }
     double room = span > 0 ? 0.03 * span : 0.5;
@@ -96,7 +103,8 @@ static void set_y(FILE *script, const kolo_plot_plan *plan)
         return;
     }
     double span = high > low ? high - low : fabs(high) > 0 ? fabs(high) : 1, room = (bars ? 0.12 : 0.05) * span;
-    fprintf(script, "set yrange [%.17g:%.17g]\n", zero && low >= 0 ? 0 : low - room, zero && high <= 0 && low < 0 ? 0 : high + room);
+    fprintf(script, "set yrange [%.17g:%.17g]\n", zero && low >= 0 ? 0 : low - room,
+            zero && high <= 0 && low < 0 ? 0 : high + room);
 }
 
 static void write_point(FILE *script, double x, double y)
@@ -145,8 +153,8 @@ static void plot_lines(FILE *script, const kolo_plot_plan *plan, kolo_picture pi
 static void plot_bars(FILE *script, const kolo_plot_plan *plan, kolo_picture picture)
 {
     bool valued = picture != KOLO_PICTURE_TEXT && plan->series * plan->longest <= 24;
-    fprintf(script, "set xrange [-0.6:%.17g]\nset boxwidth %.17g\nset style fill solid 0.9 noborder\n", plan->longest - 0.4,
-            BAR_GROUP / plan->series * (plan->series > 1 ? 0.92 : 0.8));
+    fprintf(script, "set xrange [-0.6:%.17g]\nset boxwidth %.17g\nset style fill solid 0.9 noborder\n",
+            plan->longest - 0.4, BAR_GROUP / plan->series * (plan->series > 1 ? 0.92 : 0.8));
     fputs("set xtics (", script);
     for (int i = 0; i < plan->longest; i++) {
         fputs(i ? ", " : "", script);
@@ -161,7 +169,8 @@ static void plot_bars(FILE *script, const kolo_plot_plan *plan, kolo_picture pic
     }
     const char *format = fmax(fabs(plan->y_low), fabs(plan->y_high)) >= 1000 ? "%.0f" : "%.3g";
     for (int s = 0; valued && s < plan->series; s++)
-        fprintf(script, ", $series%d using 1:2:(sprintf('%s', $2)) with labels offset 0,0.6 textcolor '#333333' notitle", s,
+        fprintf(script,
+                ", $series%d using 1:2:(sprintf('%s', $2)) with labels offset 0,0.6 textcolor '#333333' notitle", s,
                 format);
     fputc('\n', script);
 }

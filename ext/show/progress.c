@@ -179,8 +179,11 @@ void kolo_progress_begin(kolo_progress *progress, int verbose, int epochs, int s
     bool notebook = kolo_in_notebook(), terminal = isatty(STDOUT_FILENO);
     if (verbose == 0) verbose = notebook || terminal ? 1 : 2;
     if (verbose < 0 || kolo_rank() != 0) verbose = 0;
-    *progress = (kolo_progress){.verbose = verbose > 2 ? 2 : verbose, .epochs = epochs, .steps = steps,
-                                .redraws = notebook || terminal, .colours = !notebook && terminal_colours(),
+    *progress = (kolo_progress){.verbose = verbose > 2 ? 2 : verbose,
+                                .epochs = epochs,
+                                .steps = steps,
+                                .redraws = notebook || terminal,
+                                .colours = !notebook && terminal_colours(),
                                 .interval = notebook ? NOTEBOOK_SECONDS : TERMINAL_SECONDS};
     progress->started = kolo_now();
 }
@@ -199,7 +202,8 @@ void kolo_progress_epoch(kolo_progress *progress, int epoch)
 static double step_time(kolo_progress *progress, int done, double now)
 {
     if (done < 1) return 0;
-    double seconds = progress->first > 0 && done > 1 ? (now - progress->first) / (done - 1) : (now - progress->started) / done;
+    double seconds =
+        progress->first > 0 && done > 1 ? (now - progress->first) / (done - 1) : (now - progress->started) / done;
     if (progress->first <= 0) progress->first = now;
     return seconds;
 }
@@ -208,7 +212,8 @@ void kolo_progress_step(kolo_progress *progress, int done, const kolo_measure *m
 {
     if (progress->verbose != 1 || !progress->redraws) return;
     double now = kolo_now(), step = step_time(progress, done, now);
-    if (now - progress->drawn < progress->interval && done < progress->steps) return; /* the last stays for the validation */
+    if (now - progress->drawn < progress->interval && done < progress->steps)
+        return; /* the last stays for the validation */
     progress->drawn = now;
     line l = new_line(progress, room());
     add_counts(&l, done, progress->steps);

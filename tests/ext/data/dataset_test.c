@@ -74,7 +74,8 @@ static void what_is_missing_is_said(void **state)
 {
     (void)state;
     assert_null(kolo_mnist(KOLO_TRAIN));
-    assert_failure(KOLO_NOT_FOUND, "kolo_mnist: KOLO_DATA=home: wanted a folder mnist or IDX files", "got neither", NULL);
+    assert_failure(KOLO_NOT_FOUND, "kolo_mnist: KOLO_DATA=home: wanted a folder mnist or IDX files", "got neither",
+                   NULL);
     mkdir("home/mnist", 0755);
     assert_null(kolo_mnist(KOLO_TRAIN));
     assert_failure(KOLO_NOT_FOUND, "home/mnist: wanted a file train-images-idx3-ubyte", "got none", NULL);
@@ -93,7 +94,8 @@ static void unknown_names_hear_what_there_is(void **state)
     (void)state;
     write_set("home/mnist", "%s-images-idx3-ubyte", "%s-labels-idx1-ubyte", 20);
     assert_null(kolo_dataset("minst", KOLO_TRAIN));
-    assert_failure(KOLO_NOT_FOUND, "kolo_dataset: wanted \"synthetic\"", "KOLO_DATA=home (mnist)", "got \"minst\"", NULL);
+    assert_failure(KOLO_NOT_FOUND, "kolo_dataset: wanted \"synthetic\"", "KOLO_DATA=home (mnist)", "got \"minst\"",
+                   NULL);
     unsetenv("KOLO_DATA");
     assert_null(kolo_dataset("cifar-10", KOLO_TRAIN));
     assert_failure(KOLO_NOT_FOUND, "KOLO_DATA", "not set", "got \"cifar-10\"", NULL);

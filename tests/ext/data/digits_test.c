@@ -7,7 +7,8 @@
 static void the_seed_decides(void **state)
 {
     (void)state;
-    kolo_data *a = kolo_synthetic_digits(KOLO_TRAIN, .samples = 300), *b = kolo_synthetic_digits(KOLO_TRAIN, .samples = 500);
+    kolo_data *a = kolo_synthetic_digits(KOLO_TRAIN, .samples = 300),
+              *b = kolo_synthetic_digits(KOLO_TRAIN, .samples = 500);
     kolo_data *c = kolo_synthetic_digits(KOLO_TRAIN, .samples = 300, .seed = 2);
     assert_memory_equal(a->bytes, b->bytes, 300 * PIXELS); /* a sample is its own, however many there are */
     assert_memory_equal(a->labels, b->labels, 300 * sizeof(int32_t));
@@ -25,7 +26,8 @@ static void no_sample_is_in_both_splits(void **state)
 {
     (void)state;
     enum { each = 4000 };
-    kolo_data *train = kolo_synthetic_digits(KOLO_TRAIN, .samples = each), *test = kolo_synthetic_digits(KOLO_TEST, .samples = each);
+    kolo_data *train = kolo_synthetic_digits(KOLO_TRAIN, .samples = each),
+              *test = kolo_synthetic_digits(KOLO_TEST, .samples = each);
     static const uint8_t *image[2 * each];
     for (int i = 0; i < each; i++) {
         image[i] = train->bytes + i * PIXELS;
@@ -58,10 +60,12 @@ static void class_means_do_not_solve_them(void **state)
     (void)state;
     static double mean[10][PIXELS];
     int count[10] = {0}, right = 0;
-    kolo_data *train = kolo_synthetic_digits(KOLO_TRAIN, .samples = 5000), *test = kolo_synthetic_digits(KOLO_TEST, .samples = 1000);
+    kolo_data *train = kolo_synthetic_digits(KOLO_TRAIN, .samples = 5000),
+              *test = kolo_synthetic_digits(KOLO_TEST, .samples = 1000);
     for (int i = 0; i < 5000; i++) count[train->labels[i]]++;
     for (int i = 0; i < 5000; i++)
-        for (int p = 0; p < PIXELS; p++) mean[train->labels[i]][p] += (double)train->bytes[i * PIXELS + p] / count[train->labels[i]];
+        for (int p = 0; p < PIXELS; p++)
+            mean[train->labels[i]][p] += (double)train->bytes[i * PIXELS + p] / count[train->labels[i]];
     for (int i = 0; i < 1000; i++) {
         int best = 0;
         double least = 1e300;
@@ -92,10 +96,8 @@ static void wrong_use_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_seed_decides),
-        cmocka_unit_test(no_sample_is_in_both_splits),
-        cmocka_unit_test(the_sizes_are_mnists),
-        cmocka_unit_test(class_means_do_not_solve_them),
+        cmocka_unit_test(the_seed_decides),     cmocka_unit_test(no_sample_is_in_both_splits),
+        cmocka_unit_test(the_sizes_are_mnists), cmocka_unit_test(class_means_do_not_solve_them),
         cmocka_unit_test(wrong_use_is_refused),
     };
     return cmocka_run_group_tests_name("data/digits", tests, NULL, NULL);

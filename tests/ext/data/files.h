@@ -1,4 +1,5 @@
-/* For the tests that read and write files: a folder of their own, IDX files to order, and what the last sentence said. */
+/* For the tests that read and write files: a folder of their own, IDX files to order, and what the last sentence said.
+ */
 #ifndef KOLO_TEST_FILES_H
 #define KOLO_TEST_FILES_H
 

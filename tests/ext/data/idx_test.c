@@ -221,7 +221,8 @@ static void no_permission_is_said(void **state)
     if (child == 0) {
         if (geteuid() == 0 && setuid(65534) != 0) _exit(2);
         bool refused = !kolo_idx("images", "labels") && kolo_last_error().code == KOLO_IO;
-        _exit(refused && strstr(kolo_last_error().text, "images: wanted a file to read, got: Permission denied") ? 0 : 1);
+        _exit(refused && strstr(kolo_last_error().text, "images: wanted a file to read, got: Permission denied") ? 0
+                                                                                                                 : 1);
     }
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
