@@ -1,0 +1,194 @@
+"""The invariant, seen from outside: N devices and ranks equal one device on the same global batch.
+
+Under --deterministic bit for bit: what is saved is the same file, and every number of the history the same. Without it
+within rounding. The data is 311 samples, a multiple of nothing.
+"""
+import shutil
+
+import pytest
+from source_code.cnn import HAS_BF16, idx, train, write_data
+
+TRAIN, EPOCHS = 311, 2
+# 3 ranks × 40 = 5 × 24 = 8 × 15: the global batch of 120 gives two whole steps and one of 71.
+GLOBAL_BATCH = 120
+ranks_and_devices = pytest.mark.parametrize(
+    "ranks, devices",
+    [(None, 1), (None, 2), (None, 3), (None, 8), (1, None), (2, None), (3, None), (5, None), (8, None), (2, 2), (3, 2), (2, 5)],
+)
+remainder = pytest.mark.parametrize("options", [(), ("--drop-remainder",)], ids=["all", "drop"])
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory):
+    return write_data(tmp_path_factory.mktemp("data"), train=TRAIN)
+
+
+@pytest.fixture(scope="session")
+def small_pictures(tmp_path_factory):
+    """10×10 pixels: the reference backend is slow."""
+    return write_data(tmp_path_factory.mktemp("small"), train=67, test=20, side=10)
+
+
+@pytest.fixture(scope="session")
+def one_device(tmp_path_factory):
+    """What one device makes of some options, trained once."""
+    kept, folder = {}, tmp_path_factory.mktemp("one")
+
+    def get(data, *options, **job):
+        key = (data, options, tuple(job.items()))
+        if key not in kept:
+            kept[key] = train(folder, data, *options, **job)
+        return kept[key]
+
+    return get
+
+
+def spread(folder, data, global_batch, ranks, devices, *options, **job):
+    """The same training on ranks, devices, or ranks of several devices: a rank's batch is its share."""
+    assert global_batch % (ranks or 1) == 0
+    if devices:
+        options = ("--devices", devices, *options)
+    trained = train(folder, data, "--batch-size", global_batch // (ranks or 1), *options, ranks=ranks, **job)
+    assert (trained.ranks, trained.devices) == (ranks or 1, devices or 1)
+    return trained
+
+
+def check_same(trained, expected):
+    assert trained.epochs == expected.epochs
+    assert trained.bytes == expected.bytes, "the saved files differ"
+
+
+# ---- Bit for bit ----
+
+
+@remainder
+@ranks_and_devices
+def test_deterministic_runs_are_equal(tmp_path, data, one_device, ranks, devices, options):
+    options = ("--deterministic", *options)
+    expected = one_device(data, "--batch-size", GLOBAL_BATCH, *options)
+    steps, images = (2, 240) if "--drop-remainder" in options else (3, TRAIN)
+    assert [(e["steps"], e["images"]) for e in expected.epochs] == [(steps, images)] * EPOCHS
+    check_same(spread(tmp_path, data, GLOBAL_BATCH, ranks, devices, *options), expected)
+
+
+@pytest.mark.parametrize("ranks, devices", [(7, None), (None, 7), (7, 2)])
+def test_global_batch_of_a_prime_a_rank(tmp_path, data, one_device, ranks, devices):
+    """7 × 13 = 91 samples: leaves and shares are all uneven, and the last step has 38."""
+    expected = one_device(data, "--batch-size", 91, "--deterministic")
+    check_same(spread(tmp_path, data, 91, ranks, devices, "--deterministic"), expected)
+
+
+@pytest.mark.parametrize("ranks, devices", [(8, None), (None, 8), (3, 3)])
+def test_batch_larger_than_the_data(tmp_path, data, one_device, ranks, devices):
+    expected = one_device(data, "--batch-size", 480, "--deterministic")
+    assert [e["steps"] for e in expected.epochs] == [1, 1]
+    check_same(spread(tmp_path, data, 480, ranks, devices, "--deterministic"), expected)
+
+
+@pytest.mark.parametrize("options", [("--deterministic",), ()], ids=["deterministic", "rounding"])
+@pytest.mark.parametrize("ranks, devices", [(8, None), (None, 8), (3, 4)])
+def test_fewer_samples_than_devices(tmp_path, one_device, ranks, devices, options):
+    """Five samples: ranks and devices without any must weigh nothing, and make no NaN."""
+    data = write_data(tmp_path / "data", train=5, test=3)
+    trained = spread(tmp_path, data, 24, ranks, devices, *options)
+    expected = train(tmp_path, data, "--batch-size", 24, *options)
+    if options:
+        check_same(trained, expected)
+    check_close(trained, expected)
+
+
+@pytest.mark.skipif(not HAS_BF16, reason="this CPU has no AVX-512: no bf16 in oneDNN 2.6")
+@pytest.mark.parametrize("ranks, devices", [(3, None), (8, None), (None, 3), (2, 2)])
+def test_deterministic_bf16(tmp_path, data, one_device, ranks, devices):
+    options = ("--deterministic", "--precision", "bf16")
+    expected = one_device(data, "--batch-size", GLOBAL_BATCH, *options)
+    check_same(spread(tmp_path, data, GLOBAL_BATCH, ranks, devices, *options), expected)
+
+
+@pytest.mark.parametrize("ranks, devices", [(3, None), (None, 3), (2, 2)])
+def test_deterministic_reference(tmp_path, small_pictures, one_device, ranks, devices):
+    reference = {"env": {"KOLO_BACKEND": "reference"}}
+    expected = train(tmp_path, small_pictures, "--batch-size", 30, "--deterministic", **reference)
+    check_same(spread(tmp_path, small_pictures, 30, ranks, devices, "--deterministic", **reference), expected)
+
+
+def test_repeated_runs_and_seeds(tmp_path, data):
+    """The same seed gives the same file, another seed another; threads and virtual devices change nothing."""
+    options = ("--batch-size", 64, "--deterministic")
+    first = train(tmp_path, data, *options)
+    check_same(train(tmp_path, data, *options), first)
+    check_same(train(tmp_path, data, *options, env={"KOLO_THREADS": "1"}), first)
+    check_same(train(tmp_path, data, *options, env={"KOLO_THREADS": "3", "KOLO_CPU_DEVICES": "1"}), first)
+    assert train(tmp_path, data, *options, seed=4).bytes != first.bytes
+
+
+# ---- Within rounding ----
+
+# Sums in another order differ by rounding, about 1e-7 of the loss. Adam divides a gradient by its own size, so where one
+# is all but zero rounding decides its sign, and that weight moves by up to the learning rate (1e-3) the other way, each
+# step; such weights hardly touch the loss.
+LOSS_BOUND = 2e-4
+LEARNING_RATE = 1e-3
+
+
+def check_close(trained, expected):
+    steps = sum(epoch["steps"] for epoch in expected.epochs)
+    for got, wanted in zip(trained.epochs, expected.epochs, strict=True):
+        assert (got["steps"], got["images"]) == (wanted["steps"], wanted["images"])
+        for name in "loss", "val_loss":
+            assert got[name] == pytest.approx(wanted[name], rel=LOSS_BOUND), name
+    worst = max(abs(a - b) for a, b in zip(trained.values(), expected.values(), strict=True))
+    assert worst <= 2 * steps * LEARNING_RATE
+
+
+@remainder
+@pytest.mark.parametrize(
+    "ranks, devices", [(None, 1), (None, 2), (None, 4), (None, 8), (1, None), (2, None), (4, None), (8, None), (2, 4)]
+)
+def test_agreement_within_rounding(tmp_path, data, one_device, ranks, devices, options):
+    expected = one_device(data, "--batch-size", GLOBAL_BATCH, *options)
+    check_close(spread(tmp_path, data, GLOBAL_BATCH, ranks, devices, *options), expected)
+
+
+@pytest.mark.parametrize("ranks, devices", [(2, None), (None, 4)])
+def test_agreement_of_the_reference(tmp_path, small_pictures, ranks, devices):
+    """And the two backends agree with each other, dropout and order included."""
+    reference = {"env": {"KOLO_BACKEND": "reference"}}
+    expected = train(tmp_path, small_pictures, "--batch-size", 32, **reference)
+    check_close(spread(tmp_path, small_pictures, 32, ranks, devices, **reference), expected)
+    check_close(spread(tmp_path, small_pictures, 32, ranks, devices), expected)
+
+
+# ---- Who reads what ----
+
+
+def test_ranks_read_every_sample_once(tmp_path, data):
+    """With a learning rate of nothing an epoch's loss is the mean over the samples read, and a sample read twice or
+    never shows: it would move the loss as far as one changed label does, which is far beyond the bound."""
+    options = ("--batch-size", 24, "--learning-rate", 1e-30)
+    alone = train(tmp_path, data, "--batch-size", 120, *options[2:], epochs=1)
+    together = train(tmp_path, data, *options, ranks=5, epochs=1)
+    bound = 1e-6 * alone.epochs[0]["loss"]
+    assert together.epochs[0]["images"] == alone.epochs[0]["images"] == TRAIN
+    assert abs(together.epochs[0]["loss"] - alone.epochs[0]["loss"]) <= bound
+
+    shutil.copytree(data, tmp_path / "changed")
+    labels = tmp_path / "changed/train-labels-idx1-ubyte"
+    values = bytearray(labels.read_bytes()[8:])
+    values[200] = (values[200] + 1) % 10
+    labels.write_bytes(idx(bytes(values), TRAIN))
+    changed = train(tmp_path, tmp_path / "changed", *options, ranks=5, epochs=1)
+    assert abs(changed.epochs[0]["loss"] - alone.epochs[0]["loss"]) > 10 * bound
+
+
+def test_steps_that_drop_the_remainder(tmp_path):
+    """The lesson's arithmetic in small: 8 ranks × 20 of 600 samples are 3 steps an epoch, 24 in 8 epochs, and 480 of
+    600 samples trained in each; images a second count those."""
+    data = write_data(tmp_path / "data", train=600, test=10, side=10)
+    trained = train(tmp_path, data, "--batch-size", 20, "--drop-remainder", ranks=8, epochs=8)
+    assert trained.ranks == 8
+    assert [epoch["steps"] for epoch in trained.epochs] == [3] * 8
+    assert sum(epoch["steps"] for epoch in trained.epochs) == 24
+    for epoch in trained.timed_epochs:
+        assert epoch["images"] == 480
+        assert epoch["images_per_second"] == pytest.approx(480 / epoch["seconds"], rel=1e-6)
