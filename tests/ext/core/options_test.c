@@ -1,0 +1,176 @@
+/* The command line of a program: what each option sets, and one sentence with its exit code for each mistake. */
+#include "ext/data/files.h"
+
+#include <sys/wait.h>
+
+#define ARGUMENTS_MAX 12
+
+/* What a run said, and how it ended. */
+static char out[8192], err[2048];
+
+static void read_back(const char *path, char *text, size_t room)
+{
+    text[read_whole(path, (unsigned char *)text, room - 1)] = 0;
+}
+
+/* Runs kolo_parse_options in a child, which then prints what it got. Returns the exit code. */
+static int parse(const char *command_line)
+{
+    char line[512], *argv[ARGUMENTS_MAX] = {"path/to/cnn_mnist"};
+    int argc = 1, status;
+    strcpy(line, command_line);
+    for (char *word = strtok(line, " "); word; word = strtok(NULL, " ")) argv[argc++] = strcmp(word, "''") ? word : "";
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(open("out", O_WRONLY | O_CREAT | O_TRUNC, 0644), STDOUT_FILENO);
+        dup2(open("err", O_WRONLY | O_CREAT | O_TRUNC, 0644), STDERR_FILENO);
+        kolo_options o = {.batch_size = 512, .epochs = 8, .learning_rate = 1e-3};
+        kolo_parse_options(argc, argv, &o, "Trains a network.");
+        printf("%s %d %d %d %g %d %llu %d %d %s %s %s %d %d\n", o.data ? o.data : "-", o.batch_size, o.epochs,
+               o.drop_remainder, o.learning_rate, o.precision, (unsigned long long)o.seed, o.deterministic, o.devices,
+               o.strategy ? o.strategy : "-", o.save ? o.save : "-", o.history ? o.history : "-", o.steps_per_epoch,
+               o.no_validation);
+        fflush(stdout);
+        _exit(7);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    read_back("out", out, sizeof out);
+    read_back("err", err, sizeof err);
+    return WEXITSTATUS(status);
+}
+
+static void each_option_sets_its_own(void **state)
+{
+    (void)state;
+    assert_int_equal(parse(""), 7);
+    assert_string_equal(out, "- 512 8 0 0.001 0 0 0 0 - - - 0 0\n");
+    assert_int_equal(parse("--data fashion-mnist --batch-size 1 --epochs=2147483647 --drop-remainder"), 7);
+    assert_string_equal(out, "fashion-mnist 1 2147483647 1 0.001 0 0 0 0 - - - 0 0\n");
+    assert_int_equal(parse("--learning-rate 2.5e-2 --precision bf16 --seed 18446744073709551614 --deterministic"), 7);
+    assert_string_equal(out, "- 512 8 0 0.025 2 18446744073709551614 1 0 - - - 0 0\n");
+    assert_int_equal(parse("--devices 8 --strategy mirrored --save a --history b --steps-per-epoch 3 --no-validation"),
+                     7);
+    assert_string_equal(out, "- 512 8 0 0.001 0 0 0 8 mirrored a b 3 1\n");
+    assert_int_equal(parse("--precision fp32 --strategy one_device --batch 64"), 7);
+    assert_string_equal(out, "- 64 8 0 0.001 1 0 0 0 one_device - - 0 0\n");
+    assert_string_equal(err, "");
+    assert_int_equal(access("a", F_OK), -1);
+}
+
+static void seed_0_is_a_seed(void **state)
+{
+    (void)state;
+    assert_int_equal(parse("--seed 0"), 7);
+    assert_string_equal(out,
+                        "- 512 8 0 0.001 0 18446744073709551615 0 0 - - - 0 0\n"); /* KOLO_NONE: not "choose one" */
+}
+
+static void expect(const char *command_line, int code, const char *sentence)
+{
+    assert_int_equal(parse(command_line), code);
+    assert_string_equal(err, sentence);
+    assert_string_equal(out, "");
+}
+
+static void impossible_values_are_one_sentence(void **state)
+{
+    (void)state;
+    static const char *const counts[] = {"0", "-1", "x", "3x", "1.5", "''", "0x10", "+3", "1e3"};
+    static const char *const options[] = {"--batch-size", "--epochs", "--steps-per-epoch", "--devices"};
+    for (size_t i = 0; i < 4; i++) {
+        for (size_t k = 0; k < sizeof counts / sizeof *counts; k++) {
+            char line[64], sentence[128];
+            const char *got = strcmp(counts[k], "''") ? counts[k] : "";
+            snprintf(line, sizeof line, "%s %s", options[i], counts[k]);
+            snprintf(sentence, sizeof sentence, "cnn_mnist: %s: wanted a whole number of at least 1, got \"%s\"\n",
+                     options[i], got);
+            expect(line, 2, sentence);
+        }
+    }
+    expect("--epochs 2147483648", 2,
+           "cnn_mnist: --epochs: wanted a whole number of at most 2147483647, got \"2147483648\"\n");
+    static const char *const rates[] = {"0", "-1e-3", "nan", "inf", "1e999", "1e-3x", "0x1p-3", "fast", "-"};
+    for (size_t k = 0; k < sizeof rates / sizeof *rates; k++) {
+        char line[64], sentence[128];
+        snprintf(line, sizeof line, "--learning-rate=%s", rates[k]);
+        snprintf(sentence, sizeof sentence, "cnn_mnist: --learning-rate: wanted a number above 0, got \"%s\"\n",
+                 rates[k]);
+        expect(line, 2, sentence);
+    }
+    expect("--precision fp16", 2, "cnn_mnist: --precision: wanted fp32 or bf16, got \"fp16\"\n");
+    expect("--strategy easgd", 2, "cnn_mnist: --strategy: wanted one_device or mirrored, got \"easgd\"\n");
+    expect("--seed -1", 2, "cnn_mnist: --seed: wanted a whole number from 0 to 18446744073709551615, got \"-1\"\n");
+    expect("--seed 18446744073709551616", 2,
+           "cnn_mnist: --seed: wanted a whole number from 0 to 18446744073709551615, got \"18446744073709551616\"\n");
+    expect("--data ''", 2, "cnn_mnist: --data: wanted the name of a data set or a folder, got \"\"\n");
+    expect("--devices 2 --strategy one_device", 2,
+           "cnn_mnist: --devices: wanted 1 with --strategy one_device, got \"2\"\n");
+    expect("--save a --history a", 2, "cnn_mnist: --history: wanted another file than --save, got \"a\"\n");
+}
+
+static void wrong_names_are_one_sentence(void **state)
+{
+    (void)state;
+    expect("--batchsize 3", 2, "cnn_mnist: unknown option \"--batchsize\": --help lists the options\n");
+    expect("--batch-size 3 --foo=1 --bar", 2, "cnn_mnist: unknown option \"--foo=1\": --help lists the options\n");
+    expect("-x", 2, "cnn_mnist: unknown option \"-x\": --help lists the options\n");
+    expect("--epochs 3 -xyz", 2, "cnn_mnist: unknown option \"-xyz\": --help lists the options\n");
+    expect("--s 3", 2, "cnn_mnist: ambiguous option \"--s\": --help lists the options\n");
+    expect("--epochs", 2, "cnn_mnist: --epochs: wanted a value, got \"\"\n");
+    expect("--drop-remainder=yes", 2, "cnn_mnist: --drop-remainder: wanted no value, got \"yes\"\n");
+    expect("--epochs 3 mnist", 2, "cnn_mnist: wanted options only, got \"mnist\"\n");
+}
+
+static void targets_are_tried_before_training(void **state)
+{
+    (void)state;
+    mkdir("folder", 0755);
+    expect("--save nowhere/a", 1,
+           "cnn_mnist: --save: nowhere/a: wanted a file that can be written, got: No such file or directory\n");
+    expect("--history folder", 1, "cnn_mnist: --history: folder: wanted a file to write, got a folder\n");
+    expect("--save good --history /dev/null", 1,
+           "cnn_mnist: --history: /dev/null: wanted a file to write, got a device or a pipe\n");
+    assert_int_equal(access("good", F_OK), -1);
+}
+
+static void help_shows_the_defaults(void **state)
+{
+    (void)state;
+    static const char *const words[] = {
+        "Trains a network.",     "--data=",          "--batch-size=N",     "(default: 512)",  "--epochs=N",
+        "(default: 8)",          "--save=FILE",      "--history=FILE",     "--devices=N",     "--strategy=NAME",
+        "--learning-rate=X",     "--seed=N",         "--deterministic",    "--no-validation", "--drop-remainder",
+        "--precision=fp32|bf16", "(default: 0.001)", "--steps-per-epoch=N"};
+    assert_int_equal(parse("--epochs 3 --help"), 0);
+    assert_string_equal(err, "");
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) assert_non_null(strstr(out, words[i]));
+    assert_int_equal(parse("-h"), 0);
+}
+
+static void the_strategy_is_what_was_asked(void **state)
+{
+    (void)state;
+    kolo_options options = {0};
+    assert_null(kolo_options_strategy(&options).kind);
+    options.devices = 3;
+    assert_ptr_equal(kolo_options_strategy(&options).kind, &kolo_mirrored_kind);
+    assert_int_equal(kolo_options_strategy(&options).devices, 3);
+    options = (kolo_options){.strategy = "mirrored"};
+    assert_ptr_equal(kolo_options_strategy(&options).kind, &kolo_mirrored_kind);
+    assert_int_equal(kolo_options_strategy(&options).devices, 0);
+    options.strategy = "one_device";
+    assert_ptr_equal(kolo_options_strategy(&options).kind, &kolo_one_device_kind);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_option_sets_its_own),           cmocka_unit_test(seed_0_is_a_seed),
+        cmocka_unit_test(impossible_values_are_one_sentence), cmocka_unit_test(wrong_names_are_one_sentence),
+        cmocka_unit_test(targets_are_tried_before_training),  cmocka_unit_test(help_shows_the_defaults),
+        cmocka_unit_test(the_strategy_is_what_was_asked),
+    };
+    return cmocka_run_group_tests_name("core/options", tests, enter_folder, leave_folder);
+}
