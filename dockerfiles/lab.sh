@@ -40,9 +40,11 @@ options=(--ip="$ip" --port="$port" --ServerApp.port_retries=0 --ServerApp.root_d
 ((EUID)) || options+=(--allow-root)
 [[ -z ${NO_BROWSER:-} && -n ${DISPLAY:-}${WAYLAND_DISPLAY:-} ]] || options+=(--no-browser)
 
+# Waits beside the server, for as long as it is this shell's parent.
 server=$$
 until (exec 3<>"/dev/tcp/$host/$port") 2>/dev/null; do
-    kill -0 $server 2>/dev/null || exit 0
+    read -r _ _ _ parent _ </proc/self/stat
+    [[ $parent == "$server" ]] || exit 0
     sleep 0.1
 done && echo "
 JupyterLab is running. Open
