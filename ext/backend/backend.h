@@ -32,8 +32,10 @@ typedef struct kolo_backend {
     const char *name;
     /* Whether it can serve this precision on this machine; fails with a sentence if not. Called once, first. */
     kolo_status (*open)(kolo_precision precision);
-    /* Called in every thread that will run kernels, before it does (one thread a kernel, always). */
-    void (*enter_thread)(void);
+    /* Brackets every stretch of kernels in a thread, which may be the caller's own: from enter to leave a kernel runs
+     * on that one thread; leave, given what enter returned, puts the thread's own settings back. */
+    int (*enter_thread)(void);
+    void (*leave_thread)(int entered);
 
     /* Prepares operation number op; operations come in the plan's order. Sets bytes and layout of every value that it
      * is first to touch, op.scratch, and *kernel. */

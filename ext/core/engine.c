@@ -65,12 +65,12 @@ static kolo_status pack_some(void *argument, int member)
     (void)member;
     pack_job *job = argument;
     const kolo_program *program = job->engine->program;
-    program->backend->enter_thread();
-    for (;;) {
-        int value = atomic_fetch_add(&job->next, 1);
-        if (value >= program->plan.value_count) return KOLO_OK;
-        KOLO_TRY(kolo_program_pack(program, value, job->weights, job->engine->packed));
-    }
+    kolo_status status = KOLO_OK;
+    int entered = program->backend->enter_thread();
+    for (int value; status == KOLO_OK && (value = atomic_fetch_add(&job->next, 1)) < program->plan.value_count;)
+        status = kolo_program_pack(program, value, job->weights, job->engine->packed);
+    program->backend->leave_thread(entered);
+    return status;
 }
 
 kolo_status kolo_engine_pack(kolo_engine *engine, const float *weights)
@@ -133,21 +133,28 @@ static void pass_gate(sem_t *gate)
     while (gate && sem_wait(gate) != 0 && errno == EINTR) continue;
 }
 
+static kolo_status compute_leaves(leaf_job *job, kolo_frame *frame)
+{
+    sem_t *gate = job->engine->gate;
+    for (int64_t leaf; (leaf = atomic_fetch_add(&job->next, 1)) < job->share->end_leaf;) {
+        if (job->share->stoppable && kolo_stop_requested()) return KOLO_INTERRUPTED;
+        pass_gate(gate);
+        kolo_status status = compute_leaf(job, frame, leaf);
+        if (gate) sem_post(gate);
+        if (status != KOLO_OK) atomic_store(&job->next, job->share->end_leaf); /* the other threads end, too */
+        KOLO_TRY(status);
+    }
+    return KOLO_OK;
+}
+
 static kolo_status compute_some(void *argument, int member)
 {
     leaf_job *job = argument;
-    kolo_engine *engine = job->engine;
-    engine->program->backend->enter_thread();
-    for (;;) {
-        int64_t leaf = atomic_fetch_add(&job->next, 1);
-        if (leaf >= job->share->end_leaf) return KOLO_OK;
-        if (job->share->stoppable && kolo_stop_requested()) return KOLO_INTERRUPTED;
-        pass_gate(engine->gate);
-        kolo_status status = compute_leaf(job, engine->frames[member], leaf);
-        if (engine->gate) sem_post(engine->gate);
-        if (status != KOLO_OK) atomic_store(&job->next, job->share->end_leaf);
-        KOLO_TRY(status);
-    }
+    const kolo_backend *backend = job->engine->program->backend;
+    int entered = backend->enter_thread();
+    kolo_status status = compute_leaves(job, job->engine->frames[member]);
+    backend->leave_thread(entered);
+    return status;
 }
 
 kolo_status kolo_engine_run(kolo_engine *engine, const kolo_share *share, kolo_fold *fold)

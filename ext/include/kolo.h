@@ -307,7 +307,7 @@ typedef struct kolo_weight {
     int shape[4];
     int rank;
     int64_t count;
-    float *values; /* written before the first fit or between fits, they count from the next call on */
+    float *values; /* drawn by the first kolo_compile(); may be written between calls */
 } kolo_weight;
 int kolo_weight_count(const kolo_model *model);
 kolo_weight kolo_weight_get(kolo_model *model, int index); /* all zero when there is no such weight */

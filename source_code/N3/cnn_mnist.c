@@ -8,10 +8,11 @@
  */
 #include <kolo.h>
 
-static kolo_model *lesson_cnn(void)
+/* For images of any size and any number of classes: MNIST's 28×28 and ten, or another set in its format. */
+static kolo_model *lesson_cnn(kolo_data_info images)
 {
     return kolo_sequential(
-        kolo_input(28, 28, 1),
+        kolo_input(images.shape[0], images.shape[1], images.shape[2]),
         kolo_conv2d(32, .kernel = {3, 3}, .activation = KOLO_RELU),
         kolo_conv2d(64, .kernel = {3, 3}, .activation = KOLO_RELU),
         kolo_max_pool2d(2, 2),
@@ -19,7 +20,7 @@ static kolo_model *lesson_cnn(void)
         kolo_flatten(),
         kolo_dense(128, .activation = KOLO_RELU),
         kolo_dropout(0.5),
-        kolo_dense(10));
+        kolo_dense(images.classes));
 }
 
 int main(int argc, char **argv)
@@ -27,14 +28,15 @@ int main(int argc, char **argv)
     kolo_options options = {.batch_size = 512, .epochs = 8, .learning_rate = 1e-3};
     kolo_init(&argc, &argv);                                                     /* 1 initialise */
     kolo_parse_options(argc, argv, &options, "Trains the lesson's CNN on MNIST.");
-    if (options.devices == 0) kolo_pin_device(kolo_local_rank());                /* 2 one device a rank */
+    kolo_strategy strategy = kolo_options_strategy(&options);
+    if (strategy.kind != &kolo_mirrored_kind) kolo_pin_device(kolo_local_rank()); /* 2 one device a rank */
 
     kolo_data *train = kolo_dataset(options.data, KOLO_TRAIN), *test = kolo_dataset(options.data, KOLO_TEST);
-    kolo_model *model = lesson_cnn();
+    kolo_model *model = lesson_cnn(kolo_data_get_info(train));
     kolo_compile(model,
         .optimizer = kolo_distributed(kolo_adam(.learning_rate = options.learning_rate)), /* 3 average gradients */
         .loss = KOLO_SPARSE_CROSSENTROPY, .metrics = {KOLO_ACCURACY},
-        .strategy = kolo_options_strategy(&options), .precision = options.precision,
+        .strategy = strategy, .precision = options.precision,
         .seed = options.seed, .deterministic = options.deterministic);
     const kolo_history *history = kolo_fit(model, train, .epochs = options.epochs, .batch_size = options.batch_size,
         .steps_per_epoch = options.steps_per_epoch, .drop_remainder = options.drop_remainder,

@@ -31,9 +31,16 @@ static kolo_status open(kolo_precision precision)
 }
 
 /* oneDNN takes its threads from OpenMP, whose count is each calling thread's own. */
-static void enter_thread(void)
+static int enter_thread(void)
 {
+    int own = omp_get_max_threads();
     omp_set_num_threads(1);
+    return own;
+}
+
+static void leave_thread(int own)
+{
+    omp_set_num_threads(own);
 }
 
 /* ---- which operation is made where */
@@ -108,6 +115,7 @@ static const kolo_backend onednn_backend = {
     .name = "onednn",
     .open = open,
     .enter_thread = enter_thread,
+    .leave_thread = leave_thread,
     .prepare = prepare,
     .run = kolo_kernel_run,
     .release = kolo_kernel_release,

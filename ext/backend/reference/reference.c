@@ -39,8 +39,14 @@ static kolo_status open(kolo_precision precision)
     return KOLO_OK;
 }
 
-static void enter_thread(void)
+static int enter_thread(void)
 {
+    return 0;
+}
+
+static void leave_thread(int entered)
+{
+    (void)entered;
 }
 
 /* ---- where values lie */
@@ -181,6 +187,7 @@ const kolo_backend kolo_reference_backend = {
     .name = "reference",
     .open = open,
     .enter_thread = enter_thread,
+    .leave_thread = leave_thread,
     .prepare = prepare,
     .run = run,
     .release = free,
