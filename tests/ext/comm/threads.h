@@ -47,7 +47,7 @@ static inline void run_members(int size, kolo_comm **members, member_function fu
 static inline int arm_alarm(void **state)
 {
     (void)state;
-    alarm(60);
+    alarm(120);
     return 0;
 }
 
