@@ -27,14 +27,17 @@ LIB_SRC     := $(wildcard ext/core/*.c ext/layers/*.c ext/data/*.c ext/strategy/
 ONEDNN_SRC  := $(wildcard ext/backend/onednn/*.c)
 MPI_SRC     := $(wildcard ext/comm/mpi.c)
 LAUNCH_SRC  := $(wildcard ext/launch/*.c)
+WORKER_SRC  := $(wildcard kernel/worker/*.c)
+KERNEL_SRC  := $(wildcard kernel/*.c kernel/cells/*.c kernel/magics/*.c) kernel/worker/protocol.c
 PROGRAM_SRC := $(wildcard source_code/*/*.c)
 TEST_SRC    := $(sort $(shell find tests/ext -name '*_test.c'))
 
 object   = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(1)))
 LIBKOLO := $(BUILD)/lib/libkolo.so
 BUILT   := $(LIBKOLO) $(if $(ONEDNN_SRC),$(BUILD)/lib/libkolo_onednn.so) $(if $(MPI_SRC),$(BUILD)/lib/libkolo_mpi.so) \
-           $(if $(LAUNCH_SRC),$(BUILD)/bin/kolorun) $(addprefix $(BUILD)/bin/,$(notdir $(basename $(PROGRAM_SRC))))
-OBJECTS := $(call object,$(LIB_SRC) $(ONEDNN_SRC) $(MPI_SRC) $(LAUNCH_SRC))
+           $(if $(LAUNCH_SRC),$(BUILD)/bin/kolorun) $(BUILD)/bin/kolo-kernel $(BUILD)/bin/kolo-worker \
+           $(addprefix $(BUILD)/bin/,$(notdir $(basename $(PROGRAM_SRC))))
+OBJECTS := $(call object,$(LIB_SRC) $(ONEDNN_SRC) $(MPI_SRC) $(LAUNCH_SRC) $(sort $(KERNEL_SRC) $(WORKER_SRC)))
 TESTS   := $(patsubst %.c,$(BUILD)/%,$(TEST_SRC))
 SPEC    := $(BUILD)/share/jupyter/kernels/kolo/kernel.json
 
@@ -64,6 +67,19 @@ $(BUILD)/lib/libkolo_mpi.so: $(call object,$(MPI_SRC)) $(LIBKOLO)
 $(BUILD)/bin/kolorun: $(call object,$(LAUNCH_SRC))
 	$(call say,LINK)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ -pthread
+
+# The kernel: C, but for the adapter to xeus. The worker runs the learner's code and links nothing but the C library.
+LLVM := /usr/lib/llvm-19
+$(call object,$(KERNEL_SRC) $(WORKER_SRC)): EXTRA = -Ikernel -isystem $(LLVM)/include
+$(BUILD)/obj/kernel/xeus.o: kernel/xeus.cpp $(BUILD)/flags
+	$(call say,CXX)
+	$(Q)$(CXX) -std=gnu++17 -Wall -Wextra $(CFLAGS) -Ikernel -MMD -MP -c $< -o $@
+$(BUILD)/bin/kolo-kernel: $(call object,$(KERNEL_SRC)) $(BUILD)/obj/kernel/xeus.o
+	$(call say,LINK)
+	$(Q)$(CXX) $(CFLAGS) -o $@ $^ -lxeus -lzmq -lcrypto -luuid -ljansson -L$(LLVM)/lib -lclang-19 -pthread
+$(BUILD)/bin/kolo-worker: $(call object,$(WORKER_SRC))
+	$(call say,LINK)
+	$(Q)$(CC) $(CFLAGS) -rdynamic -o $@ $^ -ldl -pthread
 
 # A program of a lesson is built from its own folder's source alone, as a reader's would be.
 define program

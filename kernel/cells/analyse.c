@@ -1,0 +1,125 @@
+#include "cells/analyse.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+char *clang_text(CXString string)
+{
+    const char *c = clang_getCString(string);
+    char *copy = copy_of(c ? c : "");
+    clang_disposeString(string);
+    return copy;
+}
+
+void analyser_open(analyser *a, const names *flags)
+{
+    *a = (analyser){.index = clang_createIndex(0, 0), .path = "/kolo-cell.c"};
+    for (size_t i = 0; i < flags->count; i++) names_add(&a->flags, flags->items[i], strlen(flags->items[i]));
+}
+
+void analyser_close(analyser *a)
+{
+    if (a->unit) clang_disposeTranslationUnit(a->unit);
+    if (a->index) clang_disposeIndex(a->index);
+    names_free(&a->flags);
+    *a = (analyser){0};
+}
+
+bool analyser_parse(analyser *a, const char *source, size_t size)
+{
+    struct CXUnsavedFile file = {a->path, source, size};
+    if (a->unit) {
+        if (clang_reparseTranslationUnit(a->unit, 1, &file, clang_defaultReparseOptions(a->unit)) == 0) return true;
+        clang_disposeTranslationUnit(a->unit);
+        a->unit = NULL;
+    }
+    unsigned options = CXTranslationUnit_PrecompiledPreamble | CXTranslationUnit_CreatePreambleOnFirstParse |
+                       CXTranslationUnit_KeepGoing;
+    enum CXErrorCode code = clang_parseTranslationUnit2(a->index, a->path, (const char *const *)a->flags.items,
+                                                        (int)a->flags.count, &file, 1, options, &a->unit);
+    if (code != CXError_Success) a->unit = NULL;
+    return code == CXError_Success;
+}
+
+bool analyser_has_errors(const analyser *a)
+{
+    unsigned count = clang_getNumDiagnostics(a->unit);
+    for (unsigned i = 0; i < count; i++) {
+        CXDiagnostic one = clang_getDiagnostic(a->unit, i);
+        enum CXDiagnosticSeverity severity = clang_getDiagnosticSeverity(one);
+        clang_disposeDiagnostic(one);
+        if (severity >= CXDiagnostic_Error) return true;
+    }
+    return false;
+}
+
+CXCursor analyser_cursor(const analyser *a, size_t offset)
+{
+    CXFile file = clang_getFile(a->unit, a->path);
+    return clang_getCursor(a->unit, clang_getLocationForOffset(a->unit, file, (unsigned)offset));
+}
+
+static uint64_t mix(uint64_t hash, uint64_t value)
+{
+    return (hash ^ value) * 1099511628211u;
+}
+
+static uint64_t mix_text(uint64_t hash, CXString string)
+{
+    char *copy = clang_text(string);
+    for (const char *p = copy; *p; p++) hash = mix(hash, (unsigned char)*p);
+    free(copy);
+    return hash;
+}
+
+static uint64_t layout_of(CXType type, uint64_t hash);
+
+static enum CXVisitorResult mix_field(CXCursor field, CXClientData hash)
+{
+    uint64_t *into = hash;
+    *into = mix_text(*into, clang_getCursorSpelling(field));
+    *into = mix(*into, (uint64_t)clang_Cursor_getOffsetOfField(field));
+    *into = layout_of(clang_getCursorType(field), *into);
+    return CXVisit_Continue;
+}
+
+static uint64_t layout_of(CXType type, uint64_t hash)
+{
+    CXType plain = clang_getCanonicalType(type);
+    hash = mix(hash, (uint64_t)clang_Type_getSizeOf(plain));
+    hash = mix(hash, (uint64_t)plain.kind);
+    if (plain.kind == CXType_Record) {
+        clang_Type_visitFields(plain, mix_field, &hash);
+    } else if (plain.kind == CXType_ConstantArray) {
+        hash = layout_of(clang_getArrayElementType(plain), hash);
+    } else {
+        hash = mix_text(hash, clang_getTypeSpelling(plain));
+    }
+    return hash;
+}
+
+type_facts facts_of(CXType type)
+{
+    type_facts facts = {.spelling = clang_text(clang_getTypeSpelling(type)), .layout = layout_of(type, 14695981039346656037u)};
+    long long size = clang_Type_getSizeOf(type), align = clang_Type_getAlignOf(type);
+    facts.size = size > 0 ? (size_t)size : 0;
+    facts.align = align > 0 ? (size_t)align : 1;
+    facts.writable = !strstr(facts.spelling, "(unnamed") && !strstr(facts.spelling, "(anonymous") && !strstr(facts.spelling, "typeof");
+    return facts;
+}
+
+bool analyser_type(const analyser *a, size_t offset, type_facts *facts)
+{
+    CXCursor cursor = analyser_cursor(a, offset);
+    CXType type = clang_getCursorType(cursor);
+    if (type.kind == CXType_Invalid) return false;
+    *facts = facts_of(type);
+    return true;
+}
+
+CXType analyser_probe(const analyser *a, size_t offset)
+{
+    CXType pointer = clang_getCanonicalType(clang_getCursorType(analyser_cursor(a, offset)));
+    CXType shown = clang_getCursorType(analyser_cursor(a, offset));
+    return pointer.kind == CXType_Pointer ? clang_getPointeeType(shown.kind == CXType_Pointer ? shown : pointer) : pointer;
+}

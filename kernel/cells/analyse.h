@@ -1,0 +1,47 @@
+/* What libclang knows of a cell: its mistakes, and the types of what it defines. One translation unit is kept and
+ * parsed again for each cell; its leading includes are parsed once. Read first: unit.h. */
+#ifndef KERNEL_CELLS_ANALYSE_H
+#define KERNEL_CELLS_ANALYSE_H
+
+#include "cells/text.h"
+
+#include <clang-c/Index.h>
+#include <stdint.h>
+
+typedef struct analyser {
+    CXIndex index;
+    CXTranslationUnit unit; /* NULL before the first parse */
+    names flags;
+    const char *path; /* the name under which libclang knows the text */
+} analyser;
+
+typedef struct type_facts {
+    char *spelling; /* as clang writes it; the caller frees */
+    size_t size, align;
+    uint64_t layout; /* differs when the size, a member, or a member's place differs */
+    bool writable;   /* can be written again from its spelling: no unnamed struct in it */
+} type_facts;
+
+void analyser_open(analyser *a, const names *flags);
+void analyser_close(analyser *a);
+
+/* Parses `source`. False when libclang itself gave up. */
+bool analyser_parse(analyser *a, const char *source, size_t size);
+
+bool analyser_has_errors(const analyser *a);
+
+/* The cursor of the declaration whose name stands at `offset` of the text. */
+CXCursor analyser_cursor(const analyser *a, size_t offset);
+
+/* The type of what is declared there. False (and nothing to free) when nothing is. */
+bool analyser_type(const analyser *a, size_t offset, type_facts *facts);
+
+/* The type of a trailing expression, from its probe's offset. CXType_Invalid when there is none. */
+CXType analyser_probe(const analyser *a, size_t offset);
+
+type_facts facts_of(CXType type);
+
+/* A libclang string as an own copy. */
+char *clang_text(CXString string);
+
+#endif

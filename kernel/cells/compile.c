@@ -1,0 +1,270 @@
+#define _GNU_SOURCE
+#include "cells/compile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char *const code_flags[] = {"-O1", "-gline-tables-only", "-gdwarf-4", "-fPIC", "-fsemantic-interposition",
+                                         "-fno-delete-null-pointer-checks", "-fno-finite-loops", "-fasynchronous-unwind-tables",
+                                         "-fno-omit-frame-pointer", "-fsanitize=integer-divide-by-zero",
+                                         "-fsanitize-trap=integer-divide-by-zero", "-fno-color-diagnostics", "-w", NULL};
+
+void compiler_open(compiler *c, const names *flags, const char *folder)
+{
+    *c = (compiler){.folder = copy_of(folder), .input = -1};
+    for (size_t i = 0; i < flags->count; i++) names_add(&c->flags, flags->items[i], strlen(flags->items[i]));
+}
+
+static pid_t spawn(char *const *arguments, int input, const char *log)
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t how;
+    sigset_t none;
+    pid_t process = 0;
+    sigemptyset(&none);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawnattr_init(&how);
+    posix_spawnattr_setsigmask(&how, &none);
+    posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSIGMASK);
+    if (input >= 0) posix_spawn_file_actions_adddup2(&actions, input, 0);
+    else posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, 1, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    posix_spawn_file_actions_adddup2(&actions, 1, 2);
+    int failed = posix_spawnp(&process, arguments[0], &actions, &how, arguments, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&how);
+    return failed ? 0 : process;
+}
+
+static int wait_for(pid_t process)
+{
+    int status = -1;
+    while (waitpid(process, &status, 0) < 0 && errno == EINTR) continue;
+    return status;
+}
+
+int run_tool(char *const *arguments, const char *log)
+{
+    pid_t process = spawn(arguments, -1, log);
+    return process ? wait_for(process) : -1;
+}
+
+static void add(names *list, const char *word)
+{
+    names_add(list, word, strlen(word));
+}
+
+static names command(const compiler *c, const char *language)
+{
+    names list = {0};
+    add(&list, "clang-19");
+    for (size_t i = 0; i < c->flags.count; i++) add(&list, c->flags.items[i]);
+    for (const char *const *f = code_flags; *f; f++) add(&list, *f);
+    add(&list, "-x");
+    add(&list, language);
+    return list;
+}
+
+/* A list as execv wants it: NULL behind the last. */
+static char **arguments_of(names *list)
+{
+    list->items = need_grown(list->items, list->count, &list->capacity, sizeof *list->items);
+    list->items[list->count] = NULL;
+    return list->items;
+}
+
+void compiler_prepare(compiler *c)
+{
+    if (c->waiting) return;
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC)) return;
+    c->serial++;
+    c->object = format_text("%s/cell-%u.o", c->folder, c->serial);
+    c->errors = format_text("%s/cell-%u.log", c->folder, c->serial);
+    names list = command(c, "c");
+    c->waiting_has_header = c->header != NULL;
+    if (c->header) {
+        add(&list, "-include-pch");
+        add(&list, c->header);
+    }
+    add(&list, "-c");
+    add(&list, "-");
+    add(&list, "-o");
+    add(&list, c->object);
+    c->waiting = spawn(arguments_of(&list), ends[0], c->errors);
+    names_free(&list);
+    close(ends[0]);
+    c->input = ends[1];
+}
+
+static void forget_waiting(compiler *c, bool stop)
+{
+    if (c->input >= 0) close(c->input);
+    c->input = -1;
+    if (c->waiting && stop) {
+        kill(c->waiting, SIGKILL);
+        wait_for(c->waiting);
+        unlink(c->object);
+        unlink(c->errors);
+    }
+    c->waiting = 0;
+    free(c->object);
+    free(c->errors);
+    c->object = c->errors = NULL;
+}
+
+static void forget_header(compiler *c)
+{
+    if (c->header) unlink(c->header);
+    free(c->header);
+    free(c->header_prefix);
+    c->header = c->header_prefix = NULL;
+}
+
+static void forget_building(compiler *c, bool stop)
+{
+    if (c->building && stop) {
+        kill(c->building, SIGKILL);
+        wait_for(c->building);
+    }
+    c->building = 0;
+    free(c->next_header);
+    free(c->next_prefix);
+    c->next_header = c->next_prefix = NULL;
+}
+
+void compiler_reset(compiler *c)
+{
+    forget_waiting(c, true);
+    forget_building(c, true);
+    forget_header(c);
+}
+
+void compiler_close(compiler *c)
+{
+    compiler_reset(c);
+    names_free(&c->flags);
+    names_free(&c->link_flags);
+    free(c->folder);
+}
+
+void compiler_precompile(compiler *c, const char *prefix)
+{
+    if (!*prefix || (c->header_prefix && !strcmp(c->header_prefix, prefix))) return;
+    if (c->next_prefix && !strcmp(c->next_prefix, prefix)) return;
+    forget_building(c, true);
+    char *source = format_text("%s/prefix-%u.h", c->folder, ++c->serial);
+    c->next_header = format_text("%s/prefix-%u.pch", c->folder, c->serial);
+    c->next_prefix = copy_of(prefix);
+    char *log = format_text("%s/prefix.log", c->folder);
+    names list = command(c, "c-header");
+    add(&list, source);
+    add(&list, "-o");
+    add(&list, c->next_header);
+    if (write_whole_file(source, prefix, strlen(prefix))) c->building = spawn(arguments_of(&list), -1, log);
+    names_free(&list);
+    free(source);
+    free(log);
+}
+
+/* Takes the new header into use once it is there; a clang that waits without it is replaced. */
+static void adopt_header(compiler *c)
+{
+    int status;
+    if (!c->building || waitpid(c->building, &status, WNOHANG) != c->building) return;
+    c->building = 0;
+    if (status == 0) {
+        forget_header(c);
+        c->header = copy_of(c->next_header);
+        c->header_prefix = copy_of(c->next_prefix);
+        forget_waiting(c, true);
+    }
+    forget_building(c, false);
+}
+
+static bool feed(int input, const char *bytes, size_t size)
+{
+    while (size) {
+        ssize_t sent = write(input, bytes, size);
+        if (sent < 0 && errno == EINTR) continue;
+        if (sent <= 0) return false;
+        bytes += sent;
+        size -= (size_t)sent;
+    }
+    return true;
+}
+
+/* One compilation by the waiting clang. `object` is the caller's. */
+static bool compile(compiler *c, const text *source, size_t prefix_size, char **object, char **problem)
+{
+    compiler_prepare(c);
+    size_t skip = c->waiting_has_header ? prefix_size : 0;
+    bool fed = c->waiting && feed(c->input, source->data + skip, source->size - skip);
+    close(c->input);
+    c->input = -1;
+    int status = c->waiting ? wait_for(c->waiting) : -1;
+    c->waiting = 0;
+    bool built = fed && status == 0;
+    if (!built) *problem = read_whole_file(c->errors);
+    if (!built && !*problem) *problem = copy_of("clang-19 cannot be started");
+    unlink(c->errors);
+    *object = copy_of(c->object);
+    forget_waiting(c, false);
+    return built;
+}
+
+static char *link_object(compiler *c, const char *object, char **problem)
+{
+    char *path = copy_of_bytes(object, strlen(object) - 1);
+    char *library = format_text("%sso", path), *log = format_text("%slog", path);
+    names list = {0};
+    const char *const start[] = {"ld", "-shared", "--eh-frame-hdr", "-z", "now", "--hash-style=gnu", "--no-ld-generated-unwind-info",
+                                 "-o", library, object, NULL};
+    for (const char *const *w = start; *w; w++) add(&list, *w);
+    for (size_t i = 0; i < c->link_flags.count; i++) add(&list, c->link_flags.items[i]);
+    int status = run_tool(arguments_of(&list), log);
+    if (status != 0) {
+        *problem = read_whole_file(log);
+        if (!*problem) *problem = copy_of("ld cannot be started");
+        unlink(library);
+        free(library);
+        library = NULL;
+    }
+    unlink(log);
+    names_free(&list);
+    free(path);
+    free(log);
+    return library;
+}
+
+char *compiler_build(compiler *c, const text *source, size_t prefix_size, const link_name *table, size_t count,
+                     names *wanted, char **problem)
+{
+    adopt_header(c);
+    bool other = c->header && (strlen(c->header_prefix) != prefix_size || memcmp(c->header_prefix, source->data, prefix_size));
+    if (other) {
+        forget_waiting(c, true);
+        forget_header(c);
+    }
+    char *object = NULL, *library = NULL;
+    bool with_header = c->header != NULL;
+    bool built = compile(c, source, prefix_size, &object, problem);
+    if (!built && with_header) { /* a header has changed on disk since it was precompiled */
+        free(*problem);
+        *problem = NULL;
+        free(object);
+        forget_header(c);
+        built = compile(c, source, prefix_size, &object, problem);
+    }
+    if (built && object_rename(object, table, count, wanted)) library = link_object(c, object, problem);
+    else if (!*problem) *problem = copy_of("clang wrote no object");
+    unlink(object);
+    free(object);
+    return library;
+}

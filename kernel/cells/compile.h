@@ -1,0 +1,42 @@
+/* From a unit to a loadable object: clang, started before the cell comes and waiting on its standard input, then plain
+ * ld (one clang -shared would pay its start twice). The session's includes become a precompiled header behind the
+ * user's back. Read first: unit.h, object.h. */
+#ifndef KERNEL_CELLS_COMPILE_H
+#define KERNEL_CELLS_COMPILE_H
+
+#include "cells/object.h"
+#include "cells/text.h"
+
+#include <sys/types.h>
+
+typedef struct compiler {
+    names flags;          /* of every compilation: the standard, include folders, the user's %cflags */
+    names link_flags;     /* %ldflags */
+    char *folder;
+    unsigned serial;
+    pid_t waiting;        /* a clang that waits for its text; 0: none */
+    int input;            /* its standard input */
+    char *object, *errors;  /* what it will write */
+    bool waiting_has_header;
+    char *header, *header_prefix; /* the precompiled header in use and the text it stands for; NULL: none */
+    pid_t building;       /* a clang that makes the next header */
+    char *next_header, *next_prefix;
+} compiler;
+
+void compiler_open(compiler *c, const names *flags, const char *folder);
+void compiler_close(compiler *c);
+/* Starts the clang for the next cell. To be called when nobody waits. */
+void compiler_prepare(compiler *c);
+/* Forgets the waiting clang and the header: flags have changed. */
+void compiler_reset(compiler *c);
+/* Begins to precompile `prefix` when it is not the header already. */
+void compiler_precompile(compiler *c, const char *prefix);
+
+/* Compiles and links; the object's path, or NULL with a reason in `problem`. `prefix_size`: see unit.h. */
+char *compiler_build(compiler *c, const text *source, size_t prefix_size, const link_name *table, size_t count,
+                     names *wanted, char **problem);
+
+/* Runs a program with its output to `log`; its wait status, -1 when it cannot be started. */
+int run_tool(char *const *arguments, const char *log);
+
+#endif

@@ -1,0 +1,200 @@
+/* Declarations taken apart: specifiers, declarators, initialisers, and the names that each piece brings. */
+#include "cells/split.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool at_is(const cell *c, size_t at, const char *spelling)
+{
+    return at < c->tokens.count && token_is(c->source, &c->tokens.items[at], spelling);
+}
+
+static bool word_in(const cell *c, size_t at, const char *const *words)
+{
+    for (; *words; words++) {
+        if (at_is(c, at, *words)) return true;
+    }
+    return false;
+}
+
+bool storage_word(const char *source, const token *t)
+{
+    static const char *const words[] = {"static",   "inline",        "__inline", "__inline__", "register",
+                                        "__thread", "_Thread_local", "auto",     "extern",     NULL};
+    for (const char *const *w = words; *w; w++) {
+        if (token_is(source, t, *w)) return true;
+    }
+    return false;
+}
+
+static bool qualifier(const cell *c, size_t at)
+{
+    static const char *const words[] = {"const", "volatile", "restrict", "__restrict", "_Atomic", "_Noreturn",
+                                        "typedef", "__extension__", "__const", "__volatile__", NULL};
+    return word_in(c, at, words) || storage_word(c->source, &c->tokens.items[at]);
+}
+
+static bool builtin_type(const cell *c, size_t at)
+{
+    static const char *const words[] = {"char",  "double", "float",    "int",      "long",   "short",    "signed",
+                                        "void",  "_Bool",  "unsigned", "_Complex", "__int128", "__auto_type",
+                                        "_Float16", "__bf16", "_Float32", "_Float64", "__signed__", NULL};
+    return word_in(c, at, words);
+}
+
+static size_t skip_brackets(const cell *c, size_t at, size_t limit)
+{
+    size_t end = after_brackets(c->source, c->tokens.items, at, limit);
+    return end > limit ? limit : end;
+}
+
+/* `struct tag { … }`: returns the token after it. */
+static size_t skip_record(const cell *c, size_t at, size_t limit, declaration *d)
+{
+    size_t keyword = at++;
+    while (at_is(c, at, "__attribute__")) at = skip_brackets(c, at + 1, limit);
+    if (at < limit && c->tokens.items[at].kind == TOKEN_NAME) at++;
+    else if (at_is(c, at, "{")) d->untagged = keyword;
+    if (at < limit && at_is(c, at, "{")) {
+        d->has_body = true;
+        at = skip_brackets(c, at, limit);
+    }
+    return at;
+}
+
+static size_t read_specifiers(const cell *c, size_t at, size_t limit, declaration *d)
+{
+    static const char *const with_group[] = {"__attribute__", "_Alignas", "_BitInt", NULL};
+    static const char *const type_of[] = {"typeof", "__typeof__", "__typeof", NULL};
+    static const char *const records[] = {"struct", "union", "enum", NULL};
+    bool typed = false;
+    while (at < limit) {
+        d->is_typedef |= at_is(c, at, "typedef");
+        d->is_extern |= at_is(c, at, "extern");
+        if (word_in(c, at, records)) {
+            at = skip_record(c, at, limit, d);
+            typed = true;
+        } else if (word_in(c, at, type_of) || word_in(c, at, with_group) || (at_is(c, at, "_Atomic") && at_is(c, at + 1, "("))) {
+            typed |= !at_is(c, at, "__attribute__") && !at_is(c, at, "_Alignas");
+            at = at_is(c, at + 1, "(") ? skip_brackets(c, at + 1, limit) : at + 1;
+        } else if (builtin_type(c, at)) {
+            typed = true;
+            at++;
+        } else if (qualifier(c, at)) {
+            at++;
+        } else if (!typed && c->tokens.items[at].kind == TOKEN_NAME && at + 1 < limit &&
+                   (c->tokens.items[at + 1].kind == TOKEN_NAME || at_is(c, at + 1, "*") || at_is(c, at + 1, "("))) {
+            if (at_is(c, at + 1, "(") && !at_is(c, at + 2, "*")) break; /* an untyped function's name */
+            typed = true;
+            at++;
+        } else {
+            break;
+        }
+    }
+    return at;
+}
+
+/* The declared name: the first one after stars, qualifiers and opening parentheses. */
+static size_t find_name(const cell *c, size_t at, size_t limit)
+{
+    while (at < limit) {
+        if (at_is(c, at, "__attribute__")) at = skip_brackets(c, at + 1, limit);
+        else if (at_is(c, at, "*") || at_is(c, at, "(") || qualifier(c, at)) at++;
+        else break;
+    }
+    return at < limit && c->tokens.items[at].kind == TOKEN_NAME ? at : none;
+}
+
+static declarator read_declarator(const cell *c, size_t at, size_t limit)
+{
+    declarator d = {.first = at, .value = none, .value_last = none, .open_bracket = none};
+    d.name = find_name(c, at, limit);
+    while (at < limit && !at_is(c, at, ",") && !at_is(c, at, ";") && !at_is(c, at, "=") && !at_is(c, at, "{")) {
+        bool bracket = at_is(c, at, "(") || at_is(c, at, "[");
+        at = bracket ? skip_brackets(c, at, limit) : at + 1;
+    }
+    d.last = at;
+    if (d.name != none) {
+        bool grouped = d.name > d.first && at_is(c, d.name - 1, "(");
+        d.is_function = at_is(c, d.name + 1, "(") || (grouped && at_is(c, d.name + 1, ")") && at_is(c, d.name + 2, "("));
+        if (at_is(c, d.name + 1, "[") && at_is(c, d.name + 2, "]")) d.open_bracket = d.name + 1;
+    }
+    if (!at_is(c, at, "=")) return d;
+    d.value = ++at;
+    while (at < limit && !at_is(c, at, ",") && !at_is(c, at, ";")) {
+        bool bracket = at_is(c, at, "(") || at_is(c, at, "[") || at_is(c, at, "{");
+        at = bracket ? skip_brackets(c, at, limit) : at + 1;
+    }
+    d.value_last = at;
+    return d;
+}
+
+declaration declaration_of(const cell *c, const piece *p)
+{
+    declaration d = {.untagged = none};
+    size_t at = read_specifiers(c, p->first, p->last, &d);
+    d.specifiers_last = at;
+    while (at < p->last && !at_is(c, at, ";") && !at_is(c, at, "{")) {
+        declarator one = read_declarator(c, at, p->last);
+        d.declarators = need_grown(d.declarators, d.count, &d.capacity, sizeof *d.declarators);
+        d.declarators[d.count++] = one;
+        size_t end = one.value != none ? one.value_last : one.last;
+        if (end <= at && !at_is(c, end, ",")) break;
+        at = at_is(c, end, ",") ? end + 1 : end;
+        if (p->kind == PIECE_FUNCTION) break;
+    }
+    return d;
+}
+
+void declaration_free(declaration *d)
+{
+    free(d->declarators);
+    *d = (declaration){0};
+}
+
+static void add_name(const cell *c, size_t at, char space, names *into)
+{
+    const token *t = &c->tokens.items[at];
+    char *key = format_text("%c:%.*s", space, (int)(t->end - t->begin), c->source + t->begin);
+    if (!names_have(into, key)) names_add(into, key, strlen(key));
+    free(key);
+}
+
+static void add_enumerators(const cell *c, size_t at, size_t limit, names *into)
+{
+    bool expected = true;
+    for (at++; at + 1 < limit; at++) {
+        if (expected && c->tokens.items[at].kind == TOKEN_NAME) add_name(c, at, 'o', into);
+        expected = at_is(c, at, ",");
+        if (at_is(c, at, "(") || at_is(c, at, "{")) at = skip_brackets(c, at, limit) - 1;
+    }
+}
+
+/* Tags with a body, at any depth, and the constants of every enum. */
+static void add_tags(const cell *c, size_t first, size_t last, bool forward, names *into)
+{
+    static const char *const records[] = {"struct", "union", "enum", NULL};
+    for (size_t at = first; at < last; at++) {
+        if (!word_in(c, at, records)) continue;
+        bool is_enum = at_is(c, at, "enum");
+        size_t tag = at + 1;
+        while (at_is(c, tag, "__attribute__")) tag = skip_brackets(c, tag + 1, last);
+        bool tagged = tag < last && c->tokens.items[tag].kind == TOKEN_NAME;
+        size_t body = tagged ? tag + 1 : tag;
+        bool defined = body < last && at_is(c, body, "{");
+        if (tagged && (defined || forward)) add_name(c, tag, 't', into);
+        if (is_enum && defined) add_enumerators(c, body, skip_brackets(c, body, last), into);
+    }
+}
+
+void defined_names(const cell *c, const piece *p, names *into)
+{
+    if (p->kind != PIECE_DECLARATION && p->kind != PIECE_FUNCTION) return;
+    declaration d = declaration_of(c, p);
+    bool forward = !d.count && d.specifiers_last == p->first + 2; /* `struct P;` */
+    add_tags(c, p->first, p->kind == PIECE_FUNCTION ? d.specifiers_last : p->last, forward, into);
+    for (size_t i = 0; i < d.count; i++) {
+        if (d.declarators[i].name != none) add_name(c, d.declarators[i].name, 'o', into);
+    }
+    declaration_free(&d);
+}

@@ -1,0 +1,20 @@
+/* clang's messages as clang prints them, with the cell's own lines: "In[3]:2:5: error: …", the source line, a caret,
+ * fix-its and notes, in colour. Nothing of the wrapping shows. Read first: analyse.h. */
+#ifndef KERNEL_CELLS_DIAGNOSE_H
+#define KERNEL_CELLS_DIAGNOSE_H
+
+#include "cells/analyse.h"
+
+/* Finds line `line` of the source called `name` ("In[3]"); a copy, or NULL. */
+typedef char *(*source_line)(void *closure, const char *name, unsigned line);
+
+typedef struct diagnosis {
+    text rendered;     /* every message */
+    char *first_error; /* "In[3]:2:5: use of undeclared identifier 'x'", plain; NULL when there was no error */
+    unsigned errors, warnings;
+} diagnosis;
+
+diagnosis diagnose(const analyser *a, const char *cell_name, source_line line, void *closure);
+void diagnosis_free(diagnosis *d);
+
+#endif

@@ -1,0 +1,217 @@
+/* What a cell defines: one entity a macro, a type, a function, a variable. See unit.h. */
+#define _GNU_SOURCE
+#include "cells/unit.h"
+
+#include <ctype.h>
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool word_at(const char *p, const char *word)
+{
+    size_t size = strlen(word);
+    return !strncmp(p, word, size) && !(isalnum((unsigned char)p[size]) || p[size] == '_');
+}
+
+static const char *skip_blanks(const char *p)
+{
+    while (*p == ' ' || *p == '\t' || (p[0] == '\\' && p[1] == '\n')) p += *p == '\\' ? 2 : 1;
+    return p;
+}
+
+/* The word after '#'. */
+static const char *directive_word(const cell *c, const piece *p)
+{
+    return skip_blanks(c->source + c->tokens.items[p->first].begin + 1);
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+static void add_use(const char *bytes, size_t size, names *into, void **seen)
+{
+    char *name = copy_of_bytes(bytes, size);
+    char **found = need(tsearch(name, seen, by_text));
+    if (*found == name) names_add(into, bytes, size);
+    if (*found != name) free(name);
+}
+
+static void collect(const char *source, const token *tokens, size_t first, size_t last, names *into, void **seen)
+{
+    for (size_t i = first; i < last; i++) {
+        if (tokens[i].kind == TOKEN_NAME) add_use(source + tokens[i].begin, tokens[i].end - tokens[i].begin, into, seen);
+        if (tokens[i].kind != TOKEN_DIRECTIVE) continue;
+        char *inner = copy_of_bytes(source + tokens[i].begin + 1, tokens[i].end - tokens[i].begin - 1);
+        token_list list = tokens_of(inner);
+        collect(inner, list.items, 0, list.count, into, seen);
+        tokens_free(&list);
+        free(inner);
+    }
+}
+
+void used_names(const char *source, const token *tokens, size_t first, size_t last, names *into)
+{
+    void *seen = NULL;
+    collect(source, tokens, first, last, into, &seen);
+    tdestroy(seen, free);
+}
+
+static draft_item *add_item(draft *d, entity_kind kind, size_t at_piece)
+{
+    d->items = need_grown(d->items, d->count, &d->capacity, sizeof *d->items);
+    draft_item *item = &d->items[d->count++];
+    *item = (draft_item){.what = entity_new(kind, d->serial), .piece = at_piece, .declarator = none};
+    const piece *p = &d->split.pieces[at_piece];
+    used_names(d->source, d->split.tokens.items, p->first, p->last, &item->what->uses);
+    return item;
+}
+
+static char *source_range(const draft *d, size_t first, size_t last)
+{
+    const token *t = d->split.tokens.items;
+    return last > first ? copy_of_bytes(d->source + t[first].begin, t[last - 1].end - t[first].begin) : copy_of("");
+}
+
+static void add_key(entity *e, const char *space, const char *name, size_t size)
+{
+    char *key = format_text("%s:%.*s", space, (int)size, name);
+    names_add(&e->defines, key, strlen(key));
+    free(key);
+}
+
+static void draft_directive(draft *d, size_t at)
+{
+    const piece *p = &d->split.pieces[at];
+    const char *word = directive_word(&d->split, p);
+    bool undefine = word_at(word, "undef");
+    if (!word_at(word, "define") && !undefine) return;
+    const char *name = skip_blanks(word + (undefine ? 5 : 6));
+    size_t size = 0;
+    while (isalnum((unsigned char)name[size]) || name[size] == '_') size++;
+    if (!size) return;
+    entity *e = add_item(d, ENTITY_MACRO, at)->what;
+    add_key(e, "m", name, size);
+    e->shown = source_range(d, p->first, p->last);
+    e->name = copy_of_bytes(name, size);
+    e->declaration = undefine ? format_text("#undef %s\n", e->name)
+                              : format_text("#undef %s\n#line %u \"%s\"\n%s\n", e->name,
+                                            d->split.tokens.items[p->first].line, d->name, e->shown);
+}
+
+static void draft_function(draft *d, size_t at)
+{
+    const piece *p = &d->split.pieces[at];
+    declaration taken = declaration_of(&d->split, p);
+    draft_item *item = add_item(d, ENTITY_FUNCTION, at);
+    size_t name = taken.count ? taken.declarators[0].name : none;
+    if (name != none) {
+        const token *t = &d->split.tokens.items[name];
+        item->what->name = copy_of_bytes(d->source + t->begin, t->end - t->begin);
+        add_key(item->what, "o", item->what->name, strlen(item->what->name));
+        item->what->shown = source_range(d, p->first, taken.declarators[0].last);
+        item->what->defined = true;
+    }
+    declaration_free(&taken);
+}
+
+static void draft_type(draft *d, size_t at)
+{
+    const piece *p = &d->split.pieces[at];
+    declaration taken = declaration_of(&d->split, p);
+    names keys = {0};
+    defined_names(&d->split, p, &keys);
+    entity *e = add_item(d, ENTITY_TYPE, at)->what;
+    for (size_t i = 0; i < keys.count; i++) {
+        bool variable = false;
+        for (size_t k = 0; k < taken.count && !taken.is_typedef; k++) {
+            if (taken.declarators[k].name == none || keys.items[i][0] != 'o') continue;
+            variable |= token_is(d->source, &d->split.tokens.items[taken.declarators[k].name], keys.items[i] + 2);
+        }
+        if (!variable) names_add(&e->defines, keys.items[i], strlen(keys.items[i]));
+    }
+    e->shown = source_range(d, p->first, taken.is_typedef ? p->last : taken.specifiers_last);
+    names_free(&keys);
+    declaration_free(&taken);
+}
+
+static void draft_declaration(draft *d, size_t at)
+{
+    const piece *p = &d->split.pieces[at];
+    declaration taken = declaration_of(&d->split, p);
+    if (taken.is_typedef || taken.has_body || !taken.count) draft_type(d, at);
+    for (size_t i = 0; i < taken.count && !taken.is_typedef; i++) {
+        const declarator *one = &taken.declarators[i];
+        if (one->name == none) continue;
+        draft_item *item = add_item(d, one->is_function ? ENTITY_FUNCTION : ENTITY_VARIABLE, at);
+        const token *t = &d->split.tokens.items[one->name];
+        item->declarator = i;
+        item->has_value = one->value != none;
+        item->open_array = one->open_bracket != none && item->has_value;
+        item->what->name = copy_of_bytes(d->source + t->begin, t->end - t->begin);
+        item->what->defined = !one->is_function && (!taken.is_extern || item->has_value);
+        item->what->shown = source_range(d, p->first, p->last);
+        add_key(item->what, "o", item->what->name, strlen(item->what->name));
+    }
+    declaration_free(&taken);
+}
+
+/* An include is hoisted to the prefix with every macro defined before it, by this cell or the session. */
+static void add_macro(entity *e, void *closure)
+{
+    if (e->kind == ENTITY_MACRO) text_add(closure, e->declaration);
+}
+
+static void draft_prefix(draft *d, const char *session_prefix, const symbols *session)
+{
+    size_t last = none;
+    for (size_t i = 0; i < d->split.count; i++) {
+        const piece *p = &d->split.pieces[i];
+        if (p->kind != PIECE_DIRECTIVE || !word_at(directive_word(&d->split, p), "include")) continue;
+        char *line = source_range(d, p->first, p->last);
+        bool again = strstr(session_prefix, line) && !strstr(line, "assert.h");
+        if (!again) last = i;
+        free(line);
+    }
+    text_add(&d->prefix, session_prefix);
+    if (last == none) return;
+    symbols_each(session, add_macro, &d->prefix);
+    for (size_t i = 0; i <= last; i++) {
+        const piece *p = &d->split.pieces[i];
+        if (p->kind != PIECE_DIRECTIVE) continue;
+        char *line = source_range(d, p->first, p->last);
+        text_addf(&d->prefix, "#line %u \"%s\"\n%s\n", d->split.tokens.items[p->first].line, d->name, line);
+        free(line);
+    }
+}
+
+draft draft_of(const char *source, const char *name, unsigned serial, const char *session_prefix, const symbols *session)
+{
+    draft d = {.source = copy_of(source), .name = copy_of(name), .serial = serial};
+    d.split = cell_split(d.source);
+    for (size_t i = 0; i < d.split.count; i++) {
+        piece_kind kind = d.split.pieces[i].kind;
+        if (kind == PIECE_DIRECTIVE) draft_directive(&d, i);
+        if (kind == PIECE_FUNCTION) draft_function(&d, i);
+        if (kind == PIECE_DECLARATION) draft_declaration(&d, i);
+        if (kind == PIECE_EXPRESSION) d.has_value = true;
+        if (kind == PIECE_STATEMENT || kind == PIECE_EXPRESSION) d.has_code = true;
+    }
+    for (size_t i = 0; i < d.count; i++) {
+        if (d.items[i].what->kind == ENTITY_VARIABLE && d.items[i].what->defined) d.has_code = true;
+    }
+    draft_prefix(&d, session_prefix, session);
+    return d;
+}
+
+void draft_free(draft *d)
+{
+    for (size_t i = 0; i < d->count; i++) entity_free(d->items[i].what);
+    free(d->items);
+    cell_free(&d->split);
+    free(d->source);
+    free(d->name);
+    text_free(&d->prefix);
+    *d = (draft){0};
+}

@@ -1,0 +1,131 @@
+#define _GNU_SOURCE
+#include "cells/object.h"
+
+#include <elf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct object {
+    char *bytes;
+    size_t size;
+    Elf64_Ehdr *header;
+    Elf64_Shdr *sections, *symbols, *strings;
+} object;
+
+static bool read_object(const char *path, object *o)
+{
+    FILE *file = fopen(path, "re");
+    if (!file) return false;
+    text whole = {0};
+    char block[65536];
+    size_t got;
+    while ((got = fread(block, 1, sizeof block, file)) > 0) text_add_bytes(&whole, block, got);
+    fclose(file);
+    *o = (object){.bytes = whole.data, .size = whole.size};
+    if (whole.size < sizeof(Elf64_Ehdr) || memcmp(whole.data, ELFMAG, SELFMAG) || whole.data[EI_CLASS] != ELFCLASS64) return false;
+    o->header = (Elf64_Ehdr *)(void *)o->bytes;
+    o->sections = (Elf64_Shdr *)(void *)(o->bytes + o->header->e_shoff);
+    for (size_t i = 0; i < o->header->e_shnum; i++) {
+        if (o->sections[i].sh_type == SHT_SYMTAB) o->symbols = &o->sections[i];
+    }
+    if (!o->symbols) return false;
+    o->strings = &o->sections[o->symbols->sh_link];
+    return true;
+}
+
+static const link_name *find(const link_name *table, size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (!strcmp(table[i].name, name)) return &table[i];
+    }
+    return NULL;
+}
+
+static Elf64_Word add_string(text *strings, const char *name)
+{
+    Elf64_Word at = (Elf64_Word)strings->size;
+    text_add_bytes(strings, name, strlen(name) + 1);
+    return at;
+}
+
+/* A definition `f` becomes a reference to the stub, at its index, and a new symbol that defines. */
+static void rename_symbol(Elf64_Sym *symbol, const link_name *as, text *strings, text *added)
+{
+    if (symbol->st_shndx != SHN_UNDEF && as->definition) {
+        Elf64_Sym definition = *symbol;
+        definition.st_name = add_string(strings, as->definition);
+        text_add_bytes(added, (const char *)&definition, sizeof definition);
+        *symbol = (Elf64_Sym){.st_info = ELF64_ST_INFO(STB_GLOBAL, STT_NOTYPE)};
+    }
+    symbol->st_name = add_string(strings, as->link);
+}
+
+bool object_rename(const char *path, const link_name *table, size_t count, names *wanted)
+{
+    object o;
+    if (!read_object(path, &o)) {
+        free(o.bytes);
+        return false;
+    }
+    text strings = {0}, added = {0}, out = {0};
+    text_add_bytes(&strings, o.bytes + o.strings->sh_offset, o.strings->sh_size);
+    Elf64_Sym *symbols = (Elf64_Sym *)(void *)(o.bytes + o.symbols->sh_offset);
+    size_t total = o.symbols->sh_size / sizeof *symbols;
+    for (size_t i = o.symbols->sh_info; i < total; i++) {
+        const char *name = strings.data + symbols[i].st_name;
+        const link_name *as = find(table, count, name);
+        if (as) rename_symbol(&symbols[i], as, &strings, &added);
+        else if (symbols[i].st_shndx == SHN_UNDEF && *name) names_add(wanted, name, strlen(name));
+    }
+    text_add_bytes(&added, "", 0);
+    Elf64_Off symbols_at = (o.size + 7) & ~(Elf64_Off)7;
+    Elf64_Off strings_at = symbols_at + total * sizeof *symbols + added.size;
+    o.symbols->sh_size = total * sizeof *symbols + added.size;
+    text_add_bytes(&out, o.bytes, o.size);
+    text_add_bytes(&out, "\0\0\0\0\0\0\0", symbols_at - o.size);
+    text_add_bytes(&out, (char *)symbols, total * sizeof *symbols);
+    text_add_bytes(&out, added.data, added.size);
+    text_add_bytes(&out, strings.data, strings.size);
+    Elf64_Shdr *sections = (Elf64_Shdr *)(void *)(out.data + o.header->e_shoff);
+    size_t symbol_section = (size_t)(o.symbols - o.sections), string_section = (size_t)(o.strings - o.sections);
+    sections[symbol_section].sh_offset = symbols_at;
+    sections[string_section].sh_offset = strings_at;
+    sections[string_section].sh_size = strings.size;
+    bool written = write_whole_file(path, out.data, out.size);
+    text_free(&strings);
+    text_free(&added);
+    text_free(&out);
+    free(o.bytes);
+    return written;
+}
+
+/* Until the function is defined, its slot leads to a trap that names it. */
+void stub_of(const char *name, const char *link, text *into)
+{
+#if defined(__x86_64__)
+    static const char jump[] = "jmp *.L%2$s$slot(%%rip)", trap[] = "leaq .L%2$s$name(%%rip),%%rdi\\n jmp kolo_cell_undefined@PLT";
+#elif defined(__aarch64__)
+    static const char jump[] = "adrp x16,.L%2$s$slot\\n ldr x16,[x16,:lo12:.L%2$s$slot]\\n br x16",
+                      trap[] = "adrp x0,.L%2$s$name\\n add x0,x0,:lo12:.L%2$s$name\\n b kolo_cell_undefined";
+#else
+#error "Kolo's kernel has stubs for x86-64 and aarch64 only"
+#endif
+    char *format = format_text("__asm__(\".pushsection .text\\n.globl %%2$s\\n.type %%2$s,@function\\n%%2$s:\\n %s\\n"
+                               ".size %%2$s,.-%%2$s\\n.L%%2$s$none:\\n %s\\n.L%%2$s$name: .asciz \\\"%%1$s\\\"\\n.popsection\\n"
+                               ".pushsection .data\\n.balign 8\\n.globl %%2$s$slot\\n.type %%2$s$slot,@object\\n.size %%2$s$slot,8\\n"
+                               ".L%%2$s$slot:\\n%%2$s$slot: .quad .L%%2$s$none\\n.popsection\");\n",
+                               jump, trap);
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+    text_addf(into, format, name, link);
+#pragma GCC diagnostic pop
+    free(format);
+}
+
+void storage_of(const char *link, size_t size, size_t align, text *into)
+{
+    size = size ? size : 1;
+    text_addf(into, "__asm__(\".pushsection .bss\\n.globl %s\\n.type %s,@object\\n.size %s,%zu\\n", link, link, link, size);
+    text_addf(into, ".balign %zu\\n%s: .zero %zu\\n.popsection\");\n", align ? align : 1, link, size);
+}

@@ -1,0 +1,250 @@
+#include "cells/split.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct reader {
+    const char *source;
+    const token *tokens;
+    size_t at, limit;
+    bool unfinished;
+} reader;
+
+static bool is_at(const reader *r, size_t at, const char *spelling)
+{
+    return at < r->limit && r->tokens[at].kind != TOKEN_STRING && token_is(r->source, &r->tokens[at], spelling);
+}
+
+static bool is(const reader *r, const char *spelling)
+{
+    return is_at(r, r->at, spelling);
+}
+
+static bool is_any(const char *source, const token *t, const char *const *words)
+{
+    for (; *words; words++) {
+        if (token_is(source, t, *words)) return true;
+    }
+    return false;
+}
+
+size_t after_brackets(const char *source, const token *tokens, size_t at, size_t limit)
+{
+    int depth = 0;
+    for (; at < limit; at++) {
+        if (tokens[at].kind != TOKEN_PUNCTUATION || tokens[at].end - tokens[at].begin != 1) continue;
+        char c = source[tokens[at].begin];
+        if (c == '(' || c == '[' || c == '{') depth++;
+        if ((c == ')' || c == ']' || c == '}') && --depth == 0) return at + 1;
+    }
+    return limit + 1;
+}
+
+/* Skips one bracketed group; past the end means that it was never closed. */
+static void skip_group(reader *r)
+{
+    r->at = after_brackets(r->source, r->tokens, r->at, r->limit);
+    if (r->at > r->limit) {
+        r->unfinished = true;
+        r->at = r->limit;
+    }
+}
+
+static bool opens(const reader *r)
+{
+    return is(r, "(") || is(r, "[") || is(r, "{");
+}
+
+static bool begins_declaration_word(const reader *r)
+{
+    static const char *const words[] = {
+        "auto",      "char",         "const",         "double",        "enum",        "extern",        "float",
+        "inline",    "int",          "long",          "register",      "restrict",    "short",         "signed",
+        "static",    "struct",       "typedef",       "union",         "unsigned",    "void",          "volatile",
+        "_Alignas",  "_Atomic",      "_Bool",         "_Complex",      "_Noreturn",   "_Static_assert", "_Thread_local",
+        "__thread",  "__attribute__", "__extension__", "__auto_type",  "typeof",      "__typeof__",    "__typeof",
+        "__inline",  "__inline__",   "__const",       "__volatile__",  "_Float16",    "__int128",      "__bf16",
+        "_Float32",  "_Float64",     "_BitInt",       "static_assert", "__signed__",  NULL};
+    return r->at < r->limit && r->tokens[r->at].kind == TOKEN_NAME && is_any(r->source, &r->tokens[r->at], words);
+}
+
+static bool begins_statement_word(const reader *r)
+{
+    static const char *const words[] = {"if",   "for",    "while",   "do",     "switch", "return",  "goto",     "break",
+                                        "case", "default", "continue", "sizeof", "_Generic", "__builtin_choose_expr",
+                                        "else", "asm",    "__asm__", "_Alignof", NULL};
+    return is_any(r->source, &r->tokens[r->at], words);
+}
+
+/* After `name * … name`: what a declarator may be followed by, which no useful expression statement has there. */
+static bool pointer_declaration(const reader *r)
+{
+    static const char *const after[] = {"=", ";", ",", "[", "(", ")", NULL};
+    static const char *const between[] = {"*", "const", "volatile", "restrict", "__restrict", NULL};
+    size_t at = r->at + 1;
+    while (at < r->limit && is_any(r->source, &r->tokens[at], between)) at++;
+    if (at < r->limit && is_at(r, at, "(") && is_at(r, at + 1, "*")) return true; /* T *(*name)(…) */
+    if (at + 1 >= r->limit || r->tokens[at].kind != TOKEN_NAME) return false;
+    if (!is_any(r->source, &r->tokens[at + 1], after)) return false;
+    size_t end = at + 1;
+    while (end < r->limit && !is_at(r, end, ";") && !is_at(r, end, "{")) end++;
+    return end < r->limit; /* without a `;` it is the cell's trailing product */
+}
+
+static bool begins_declaration(const reader *r)
+{
+    if (begins_declaration_word(r)) return true;
+    if (r->tokens[r->at].kind != TOKEN_NAME || begins_statement_word(r) || r->at + 1 >= r->limit) return false;
+    if (r->tokens[r->at + 1].kind == TOKEN_NAME) return true;
+    return is_at(r, r->at + 1, "*") && pointer_declaration(r);
+}
+
+/* `main() { … }`, C's oldest form: clang says what is wrong with it. */
+static bool untyped_function(const reader *r)
+{
+    if (r->tokens[r->at].kind != TOKEN_NAME || begins_statement_word(r) || !is_at(r, r->at + 1, "(")) return false;
+    size_t end = after_brackets(r->source, r->tokens, r->at + 1, r->limit);
+    return end < r->limit && is_at(r, end, "{");
+}
+
+static void read_to_semicolon(reader *r)
+{
+    while (r->at < r->limit && !is(r, ";")) {
+        if (is(r, "}") || is(r, ")") || is(r, "]")) {
+            r->unfinished = true;
+            return;
+        }
+        if (opens(r)) skip_group(r);
+        else r->at++;
+    }
+    if (r->at < r->limit) r->at++;
+    else r->unfinished = true;
+}
+
+static void read_statement(reader *r);
+
+static void read_controlled(reader *r)
+{
+    r->at++;
+    if (is(r, "(")) skip_group(r);
+    if (r->at < r->limit) read_statement(r);
+    else r->unfinished = true;
+}
+
+static void read_if(reader *r)
+{
+    read_controlled(r);
+    if (!is(r, "else")) return;
+    r->at++;
+    if (r->at < r->limit) read_statement(r);
+    else r->unfinished = true;
+}
+
+static void read_do(reader *r)
+{
+    r->at++;
+    if (r->at < r->limit) read_statement(r);
+    if (is(r, "while")) read_to_semicolon(r);
+    else r->unfinished = true;
+}
+
+static void read_statement(reader *r)
+{
+    while (r->at < r->limit && r->tokens[r->at].kind == TOKEN_DIRECTIVE) r->at++;
+    if (r->at >= r->limit) {
+        r->unfinished = true;
+    } else if (r->tokens[r->at].kind == TOKEN_SHELL || is(r, ";")) {
+        r->at++;
+    } else if (is(r, "{")) {
+        skip_group(r);
+    } else if (is(r, "if")) {
+        read_if(r);
+    } else if (is(r, "for") || is(r, "while") || is(r, "switch")) {
+        read_controlled(r);
+    } else if (is(r, "do")) {
+        read_do(r);
+    } else if (r->tokens[r->at].kind == TOKEN_NAME && is_at(r, r->at + 1, ":")) {
+        r->at += 2; /* a label; what follows is a piece of its own */
+    } else {
+        read_to_semicolon(r);
+    }
+}
+
+/* A declaration ends at its `;`, a function definition with its body: the `{` that follows a `)` with no `=` before. */
+static piece_kind read_declaration(reader *r)
+{
+    bool assigned = false;
+    while (r->at < r->limit && !is(r, ";")) {
+        if (is(r, "}") || is(r, ")") || is(r, "]")) {
+            r->unfinished = true;
+            return PIECE_DECLARATION;
+        }
+        if (is(r, "=")) assigned = true;
+        bool body = is(r, "{") && !assigned && is_at(r, r->at - 1, ")");
+        if (opens(r)) skip_group(r);
+        else r->at++;
+        if (body) return PIECE_FUNCTION;
+    }
+    if (r->at < r->limit) r->at++;
+    else r->unfinished = true;
+    return PIECE_DECLARATION;
+}
+
+static piece_kind read_piece(reader *r)
+{
+    size_t first = r->at;
+    if (r->tokens[first].kind == TOKEN_DIRECTIVE) {
+        r->at++;
+        return PIECE_DIRECTIVE;
+    }
+    if (is(r, "}") || is(r, ")") || is(r, "]")) {
+        r->at++;
+        return PIECE_BROKEN;
+    }
+    if (begins_declaration(r) || untyped_function(r)) return read_declaration(r);
+    read_statement(r);
+    bool expression = r->unfinished && r->at >= r->limit && !begins_statement_word(&(reader){r->source, r->tokens, first, r->limit, false});
+    return expression ? PIECE_EXPRESSION : PIECE_STATEMENT;
+}
+
+/* An expression piece is finished when its brackets are closed and it does not end in an operator. */
+static bool expression_open(const cell *c, const piece *p)
+{
+    static const char *const open_ends[] = {"+", "-", "*", "/", "%", "=", "==", "&&", "||", "&", "|", "^", ",", "?",
+                                            ":", ".", "->", "<", ">", "<=", ">=", "!=", "+=", "-=", "*=", "/=", NULL};
+    int depth = 0;
+    for (size_t i = p->first; i < p->last; i++) {
+        if (c->tokens.items[i].kind != TOKEN_PUNCTUATION || c->tokens.items[i].end - c->tokens.items[i].begin != 1) continue;
+        char b = c->source[c->tokens.items[i].begin];
+        depth += (b == '(' || b == '[' || b == '{') - (b == ')' || b == ']' || b == '}');
+    }
+    const token *last = &c->tokens.items[p->last - 1];
+    return depth > 0 || (last->kind == TOKEN_PUNCTUATION && is_any(c->source, last, open_ends));
+}
+
+cell cell_split(const char *source)
+{
+    cell c = {.source = source, .tokens = tokens_of(source)};
+    reader r = {source, c.tokens.items, 0, c.tokens.count, false};
+    while (r.at < r.limit) {
+        piece p = {.first = r.at};
+        r.unfinished = false;
+        p.kind = read_piece(&r);
+        p.last = r.at;
+        p.unfinished = r.unfinished;
+        if (p.kind == PIECE_EXPRESSION) p.unfinished = expression_open(&c, &p);
+        if (p.kind == PIECE_BROKEN) c.stray = true;
+        if (p.unfinished && r.at >= r.limit) c.unbalanced = true;
+        c.pieces = need_grown(c.pieces, c.count, &c.capacity, sizeof *c.pieces);
+        c.pieces[c.count++] = p;
+    }
+    if (c.tokens.open_comment) c.unbalanced = true;
+    return c;
+}
+
+void cell_free(cell *c)
+{
+    free(c->pieces);
+    tokens_free(&c->tokens);
+    *c = (cell){0};
+}

@@ -1,0 +1,151 @@
+#define _GNU_SOURCE
+#include "cells/symbols.h"
+
+#include <search.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct node {
+    char *key;
+    entity *what;
+    unsigned version;
+} node;
+
+struct symbols {
+    void *tree, *versions;
+    entity **order; /* NULL where one was dropped */
+    size_t count, capacity, dropped;
+};
+
+static int by_key(const void *a, const void *b)
+{
+    return strcmp(((const node *)a)->key, ((const node *)b)->key);
+}
+
+static void free_node(void *memory)
+{
+    free(((node *)memory)->key);
+    free(memory);
+}
+
+symbols *symbols_open(void)
+{
+    return need_zeroed(sizeof(symbols));
+}
+
+void symbols_close(symbols *s)
+{
+    if (!s) return;
+    tdestroy(s->tree, free_node);
+    tdestroy(s->versions, free_node);
+    for (size_t i = 0; i < s->count; i++) entity_free(s->order[i]);
+    free(s->order);
+    free(s);
+}
+
+entity *entity_new(entity_kind kind, unsigned serial)
+{
+    entity *e = need_zeroed(sizeof *e);
+    e->kind = kind;
+    e->serial = serial;
+    return e;
+}
+
+void entity_free(entity *e)
+{
+    if (!e) return;
+    names_free(&e->defines);
+    names_free(&e->uses);
+    free(e->declaration);
+    free(e->shown);
+    free(e->definition);
+    free(e->name);
+    free(e->link);
+    free(e->type);
+    free(e);
+}
+
+entity *symbols_find(const symbols *s, const char *key)
+{
+    node wanted = {.key = (char *)(uintptr_t)key};
+    node **found = tfind(&wanted, &s->tree, by_key);
+    return found ? (*found)->what : NULL;
+}
+
+entity *symbols_find_bytes(const symbols *s, char space, const char *name, size_t size)
+{
+    char key[256];
+    if (size + 3 > sizeof key) return NULL;
+    snprintf(key, sizeof key, "%c:%.*s", space, (int)size, name);
+    return symbols_find(s, key);
+}
+
+static void remove_entity(symbols *s, entity *e)
+{
+    for (size_t i = 0; i < e->defines.count; i++) {
+        node wanted = {.key = e->defines.items[i]};
+        node **found = tfind(&wanted, &s->tree, by_key);
+        if (!found || (*found)->what != e) continue;
+        node *gone = *found;
+        tdelete(&wanted, &s->tree, by_key);
+        free_node(gone);
+    }
+    for (size_t i = s->count; i-- > 0;) {
+        if (s->order[i] != e) continue;
+        s->order[i] = NULL;
+        s->dropped++;
+        break;
+    }
+    entity_free(e);
+}
+
+void symbols_drop(symbols *s, const char *key)
+{
+    entity *e = symbols_find(s, key);
+    if (e) remove_entity(s, e);
+}
+
+static void close_gaps(symbols *s)
+{
+    if (s->dropped < 64 || s->dropped * 2 < s->count) return;
+    size_t kept = 0;
+    for (size_t i = 0; i < s->count; i++) {
+        if (s->order[i]) s->order[kept++] = s->order[i];
+    }
+    s->count = kept;
+    s->dropped = 0;
+}
+
+void symbols_put(symbols *s, entity *e)
+{
+    for (size_t i = 0; i < e->defines.count; i++) symbols_drop(s, e->defines.items[i]);
+    for (size_t i = 0; i < e->defines.count; i++) {
+        node *one = need_zeroed(sizeof *one);
+        one->key = copy_of(e->defines.items[i]);
+        one->what = e;
+        need(tsearch(one, &s->tree, by_key));
+    }
+    close_gaps(s);
+    s->order = need_grown(s->order, s->count, &s->capacity, sizeof *s->order);
+    s->order[s->count++] = e;
+}
+
+void symbols_each(const symbols *s, void (*visit)(entity *e, void *closure), void *closure)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        if (s->order[i]) visit(s->order[i], closure);
+    }
+}
+
+unsigned symbols_next_version(symbols *s, const char *name)
+{
+    node wanted = {.key = (char *)(uintptr_t)name};
+    node **found = tfind(&wanted, &s->versions, by_key);
+    if (found) return ++(*found)->version;
+    node *one = need_zeroed(sizeof *one);
+    one->key = copy_of(name);
+    one->version = 1;
+    need(tsearch(one, &s->versions, by_key));
+    return 1;
+}

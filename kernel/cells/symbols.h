@@ -1,0 +1,56 @@
+/* What the session has defined: macros, types, functions and variables, each with the text by which a later cell sees
+ * it and the names it rests on. A later cell's unit holds only what that cell uses, so a unit does not grow with the
+ * session. Read first: split.h.
+ *
+ * Link names. In C a function is `f` for ever; in the loaded objects every caller says `f$1`, a stub that jumps through
+ * `f$1$slot`, and the definition made by cell 7 is `f$1$7`. Defining `f` again fills the slot anew: earlier callers,
+ * and pointers taken earlier, use the new one. A changed signature, or a variable of a changed type, gets `f$2`. */
+#ifndef KERNEL_CELLS_SYMBOLS_H
+#define KERNEL_CELLS_SYMBOLS_H
+
+#include "cells/text.h"
+
+#include <stdint.h>
+
+typedef enum entity_kind { ENTITY_MACRO, ENTITY_TYPE, ENTITY_FUNCTION, ENTITY_VARIABLE } entity_kind;
+
+typedef struct entity {
+    entity_kind kind;
+    names defines;     /* keys: "m:" macro, "o:" ordinary name, "t:" tag */
+    names uses;        /* plain names in its text */
+    char *declaration; /* as a later cell sees it, with its #line */
+    char *shown;       /* as the user wrote it; a function without its body */
+    char *definition;  /* a function's whole text with its #line, to compile it again; NULL when only declared */
+    char *name;        /* of a function or variable, the bare name; NULL else */
+    char *link;        /* NULL: not the session's (a library's function, a macro, a type) */
+    char *type;        /* of a function or variable */
+    uint64_t layout;   /* of a variable: a fingerprint of its type, members included */
+    size_t size, align;
+    bool defined;
+    unsigned serial; /* the cell that made it */
+    unsigned mark;   /* of the unit that has emitted it */
+} entity;
+
+typedef struct symbols symbols;
+
+symbols *symbols_open(void);
+void symbols_close(symbols *s);
+
+entity *entity_new(entity_kind kind, unsigned serial);
+void entity_free(entity *e);
+
+/* By key. NULL when there is none. */
+entity *symbols_find(const symbols *s, const char *key);
+entity *symbols_find_bytes(const symbols *s, char space, const char *name, size_t size);
+
+/* Takes the entity in; whatever had one of its names goes. */
+void symbols_put(symbols *s, entity *e);
+void symbols_drop(symbols *s, const char *key);
+
+/* Calls `visit` for each entity, in the order in which they were put in. */
+void symbols_each(const symbols *s, void (*visit)(entity *e, void *closure), void *closure);
+
+/* How often a link name for `name` was given out: the next is name$N. Never reused, even after a drop. */
+unsigned symbols_next_version(symbols *s, const char *name);
+
+#endif

@@ -1,0 +1,41 @@
+/* Growing text, and what the kernel does with files. Read first: nothing.
+ * Out of memory in the kernel process is not survivable in any useful way: these end the process with one sentence. */
+#ifndef KERNEL_CELLS_TEXT_H
+#define KERNEL_CELLS_TEXT_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct text {
+    char *data; /* always NUL-terminated once anything was added; NULL before */
+    size_t size, capacity;
+} text;
+
+void text_add_bytes(text *into, const char *bytes, size_t size);
+void text_add(text *into, const char *string);
+void text_addf(text *into, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void text_clear(text *t); /* forgets the contents, keeps the memory */
+void text_free(text *t);
+char *text_take(text *t); /* the contents, never NULL; the caller frees; `t` is empty afterwards */
+
+void *need(void *memory);       /* `memory`, or the end of the process when it is NULL */
+void *need_zeroed(size_t size); /* calloc that cannot fail */
+void *need_grown(void *memory, size_t count, size_t *capacity, size_t item); /* room for one more than `count` */
+char *copy_of(const char *string);
+char *copy_of_bytes(const char *bytes, size_t size);
+char *format_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+char *read_whole_file(const char *path); /* NULL when it cannot be read; the caller frees */
+bool write_whole_file(const char *path, const char *bytes, size_t size);
+
+/* A list of strings that owns them. */
+typedef struct names {
+    char **items;
+    size_t count, capacity;
+} names;
+void names_add(names *list, const char *bytes, size_t size);
+bool names_have(const names *list, const char *name);
+void names_free(names *list);
+
+#endif

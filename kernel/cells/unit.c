@@ -1,0 +1,345 @@
+#include "cells/unit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct writer {
+    draft *d;
+    const symbols *session;
+    unit *out;
+    value_form value;
+} writer;
+
+static const char glue_line[] = "\n#line 1 \"<kolo>\"\n";
+
+static void glue(writer *w, const char *code)
+{
+    text_add(&w->out->source, glue_line);
+    text_add(&w->out->source, code);
+    text_add(&w->out->source, "\n");
+}
+
+/* Blanks up to the column that byte `at` of the cell stands in. */
+static void pad_to(writer *w, size_t at)
+{
+    const char *source = w->d->source;
+    size_t begin = at;
+    while (begin > 0 && source[begin - 1] != '\n') begin--;
+    for (; begin < at; begin++) text_add_bytes(&w->out->source, source[begin] == '\t' ? "\t" : " ", 1);
+}
+
+static void move_to(writer *w, size_t at_token)
+{
+    const token *t = &w->d->split.tokens.items[at_token];
+    text_addf(&w->out->source, "\n#line %u \"%s\"\n", t->line, w->d->name);
+    pad_to(w, t->begin);
+}
+
+/* A shell line inside C: the command as a string, at the place of the line. */
+static void add_shell(writer *w, const token *t)
+{
+    const char *source = w->d->source;
+    text_add(&w->out->source, "kolo_cell_shell(\"");
+    unsigned newlines = 0;
+    for (size_t i = t->begin + 1; i < t->end; i++) {
+        if (source[i] == '\\' && source[i + 1] == '\n') {
+            newlines++;
+            i++;
+        } else if (source[i] == '"' || source[i] == '\\') {
+            text_addf(&w->out->source, "\\%c", source[i]);
+        } else {
+            text_addf(&w->out->source, (unsigned char)source[i] < 32 ? "\\%03o" : "%c", source[i]);
+        }
+    }
+    text_add(&w->out->source, "\");");
+    while (newlines--) text_add(&w->out->source, "\n");
+}
+
+static void add_blanks(writer *w, size_t begin, size_t end)
+{
+    for (; begin < end; begin++) text_add_bytes(&w->out->source, w->d->source[begin] == '\n' ? "\n" : " ", 1);
+}
+
+typedef struct range_options {
+    bool drop_storage;  /* blank `static`, `inline`, … among the first tokens */
+    bool drop_bodies;   /* of structs: their members were emitted before */
+    size_t tag_after;   /* insert `tag` after this token */
+    const char *tag;
+    size_t number_after; /* insert `number` after this token */
+    size_t number;
+    size_t name;        /* note where this token lands ... */
+    size_t *offset;     /* ... here */
+} range_options;
+
+/* Copies tokens [first, last) with all that stands between them, at their lines and columns. */
+static void add_range(writer *w, size_t first, size_t last, range_options o)
+{
+    if (first >= last) return;
+    const token *t = w->d->split.tokens.items;
+    move_to(w, first);
+    size_t at = t[first].begin;
+    for (size_t i = first; i < last; i++) {
+        text_add_bytes(&w->out->source, w->d->source + at, t[i].begin - at);
+        if (o.offset && i == o.name) *o.offset = w->out->source.size;
+        if (o.drop_bodies && token_is(w->d->source, &t[i], "{")) {
+            size_t end = after_brackets(w->d->source, t, i, last) - 1;
+            end = end < last ? end : last - 1;
+            add_blanks(w, t[i].begin, t[end].end);
+            i = end;
+        } else if (o.drop_storage && storage_word(w->d->source, &t[i])) {
+            add_blanks(w, t[i].begin, t[i].end);
+        } else if (t[i].kind == TOKEN_SHELL) {
+            add_shell(w, &t[i]);
+        } else {
+            text_add_bytes(&w->out->source, w->d->source + t[i].begin, t[i].end - t[i].begin);
+        }
+        if (o.tag && i == o.tag_after) text_addf(&w->out->source, " %s ", o.tag);
+        if (o.number && i == o.number_after) text_addf(&w->out->source, "%zu", o.number);
+        at = t[i].end;
+    }
+}
+
+static void emit_used(writer *w, const names *uses);
+
+static void emit_entity(writer *w, entity *e)
+{
+    if (!e || e->mark == w->out->mark) return;
+    e->mark = w->out->mark;
+    emit_used(w, &e->uses);
+    text_add(&w->out->source, "\n");
+    if (e->declaration) text_add(&w->out->source, e->declaration);
+}
+
+static void emit_type(writer *w, draft_item *item);
+
+/* The cell's own entity by that key, or NULL. */
+static draft_item *own_item(const draft *d, const char *key)
+{
+    for (size_t i = 0; i < d->count; i++) {
+        if (names_have(&d->items[i].what->defines, key)) return &d->items[i];
+    }
+    return NULL;
+}
+
+/* Does the cell bring something that takes the place of one of the entity's names? */
+static bool superseded(const draft *d, const entity *e)
+{
+    for (size_t i = 0; i < e->defines.count; i++) {
+        draft_item *own = own_item(d, e->defines.items[i]);
+        if (own && !(own->what->kind == ENTITY_FUNCTION && !own->what->defined)) return true;
+    }
+    return false;
+}
+
+static void emit_used(writer *w, const names *uses)
+{
+    for (size_t i = 0; i < uses->count; i++) {
+        for (const char *space = "mto"; *space; space++) {
+            char *key = format_text("%c:%s", *space, uses->items[i]);
+            draft_item *own = own_item(w->d, key);
+            if (own && own->what->kind == ENTITY_TYPE && w->out->mark != own->what->mark) emit_type(w, own);
+            entity *old = symbols_find(w->session, key);
+            if (old && !superseded(w->d, old)) emit_entity(w, old);
+            free(key);
+        }
+    }
+}
+
+static char *tag_of(const draft_item *item)
+{
+    return format_text("unnamed_%s", item->what->name ? item->what->name : "type");
+}
+
+/* A struct, union or enum with its members, or a typedef, or a static assertion: as written, at file scope. */
+static void emit_type(writer *w, draft_item *item)
+{
+    item->what->mark = w->out->mark;
+    emit_used(w, &item->what->uses);
+    const piece *p = &w->d->split.pieces[item->piece];
+    declaration taken = declaration_of(&w->d->split, p);
+    char *tag = NULL;
+    if (taken.untagged != none && !taken.is_typedef && taken.count) tag = tag_of(item + 1);
+    size_t begin = w->out->source.size;
+    size_t last = taken.is_typedef || !taken.count ? p->last : taken.specifiers_last;
+    add_range(w, p->first, last,
+              (range_options){.drop_storage = true, .tag_after = taken.untagged, .tag = tag, .name = none});
+    text_add(&w->out->source, last == p->last ? "\n" : ";\n");
+    free(item->what->declaration);
+    item->what->declaration = copy_of_bytes(w->out->source.data + begin, w->out->source.size - begin);
+    free(tag);
+    declaration_free(&taken);
+}
+
+static bool is_auto_type(const writer *w, const piece *p, const declaration *taken)
+{
+    for (size_t i = p->first; i < taken->specifiers_last; i++) {
+        if (token_is(w->d->source, &w->d->split.tokens.items[i], "__auto_type")) return true;
+    }
+    return false;
+}
+
+static void emit_variable(writer *w, draft_item *item)
+{
+    const piece *p = &w->d->split.pieces[item->piece];
+    declaration taken = declaration_of(&w->d->split, p);
+    const declarator *one = &taken.declarators[item->declarator];
+    char *tag = taken.untagged != none ? tag_of(w->d->items + (item - w->d->items) - (ptrdiff_t)item->declarator) : NULL;
+    size_t begin = w->out->source.size;
+    glue(w, item->what->kind == ENTITY_VARIABLE ? "extern" : "");
+    if (is_auto_type(w, p, &taken) && item->has_value) {
+        text_add(&w->out->source, "__typeof__((");
+        add_range(w, one->value, one->value_last, (range_options){.name = none});
+        text_add(&w->out->source, "))");
+    } else {
+        add_range(w, p->first, taken.specifiers_last,
+                  (range_options){.drop_storage = true, .drop_bodies = true, .tag_after = taken.untagged, .tag = tag,
+                                  .name = none});
+    }
+    add_range(w, one->first, one->last,
+              (range_options){.name = one->name, .offset = &item->offset, .number_after = one->open_bracket,
+                              .number = item->open_size});
+    text_add(&w->out->source, "\n;\n");
+    free(item->what->declaration);
+    item->what->declaration = copy_of_bytes(w->out->source.data + begin, w->out->source.size - begin);
+    free(tag);
+    declaration_free(&taken);
+}
+
+static void emit_function(writer *w, draft_item *item)
+{
+    const piece *p = &w->d->split.pieces[item->piece];
+    declaration taken = declaration_of(&w->d->split, p);
+    size_t body = taken.count ? taken.declarators[0].last : p->last;
+    size_t begin = w->out->source.size;
+    size_t name = taken.count ? taken.declarators[0].name : none;
+    add_range(w, p->first, body, (range_options){.drop_storage = true, .name = name, .offset = &item->offset});
+    free(item->what->declaration);
+    free(item->what->definition);
+    item->what->declaration = format_text("%.*s\n;\n", (int)(w->out->source.size - begin), w->out->source.data + begin);
+    add_range(w, body, p->last, (range_options){.name = none});
+    item->what->definition = copy_of_bytes(w->out->source.data + begin, w->out->source.size - begin);
+    declaration_free(&taken);
+}
+
+static bool is_include(const writer *w, const piece *p)
+{
+    const char *word = w->d->source + w->d->split.tokens.items[p->first].begin + 1;
+    while (*word == ' ' || *word == '\t') word++;
+    return !strncmp(word, "include", 7);
+}
+
+/* The cell's definitions, in its order. */
+static void emit_definitions(writer *w)
+{
+    size_t item = 0;
+    for (size_t i = 0; i < w->d->split.count; i++) {
+        const piece *p = &w->d->split.pieces[i];
+        bool pragma_here = p->kind == PIECE_DIRECTIVE && !is_include(w, p);
+        if (pragma_here) {
+            const char *name = item < w->d->count && w->d->items[item].piece == i ? w->d->items[item].what->name : NULL;
+            if (name) text_addf(&w->out->source, "\n#undef %s\n", name);
+            add_range(w, p->first, p->last, (range_options){.name = none});
+            text_add(&w->out->source, "\n");
+        }
+        if (p->kind == PIECE_BROKEN) add_range(w, p->first, p->last, (range_options){.name = none});
+        for (; item < w->d->count && w->d->items[item].piece == i; item++) {
+            draft_item *one = &w->d->items[item];
+            if (one->what->kind == ENTITY_TYPE && one->what->mark != w->out->mark) emit_type(w, one);
+            if (one->declarator != none) emit_variable(w, one);
+            else if (one->what->kind == ENTITY_FUNCTION) emit_function(w, one);
+        }
+    }
+}
+
+/* `x = value` at its place in the cell's order; without a value, zero, as C has it for such a variable. */
+static void emit_initialiser(writer *w, draft_item *item)
+{
+    const char *name = item->what->name;
+    const piece *p = &w->d->split.pieces[item->piece];
+    declaration taken = declaration_of(&w->d->split, p);
+    const declarator *one = &taken.declarators[item->declarator];
+    if (!item->has_value) {
+        char *zero = format_text("__builtin_memset((void *)&%s, 0, sizeof %s);", name, name);
+        glue(w, zero);
+        free(zero);
+    } else {
+        bool large = item->what->size > 65536;
+        text_addf(&w->out->source, "%s{ %s__typeof__(%s) ", glue_line, large ? "static " : "", name);
+        item->init_offset = w->out->source.size;
+        text_add(&w->out->source, "kolo_value =");
+        add_range(w, one->value, one->value_last, (range_options){.name = none});
+        text_addf(&w->out->source, "\n;%s__builtin_memcpy((void *)&%s, &kolo_value, sizeof kolo_value); }\n", glue_line, name);
+    }
+    declaration_free(&taken);
+}
+
+/* The trailing expression, in the form that its type asks for. */
+static void emit_value(writer *w, const piece *p)
+{
+    static const struct {
+        const char *before, *after;
+    } forms[] = {
+        [VALUE_PROBE] = {"{ __typeof__((", ")) *kolo_probe; (void)kolo_probe; }"},
+        [VALUE_NONE] = {"(", ");"},
+        [VALUE_ARRAY] = {"kolo_cell_value(&(", "), 0);"},
+        [VALUE_PLAIN] = {"{ __auto_type kolo_value = (", "); kolo_cell_value(&kolo_value, sizeof kolo_value); }"},
+    };
+    glue(w, forms[w->value].before);
+    add_range(w, p->first, p->last, (range_options){.name = none});
+    text_add(&w->out->source, p->unfinished ? "" : "\n");
+    if (p->unfinished) return;
+    text_add(&w->out->source, glue_line);
+    size_t before = w->out->source.size;
+    text_add(&w->out->source, forms[w->value].after);
+    if (w->value != VALUE_PROBE) return;
+    const char *probe = strstr(w->out->source.data + before, "kolo_probe");
+    w->out->probe_offset = (size_t)(probe - w->out->source.data);
+    glue(w, "(void)(");
+    add_range(w, p->first, p->last, (range_options){.name = none});
+    text_addf(&w->out->source, "\n%s);", glue_line);
+}
+
+static void emit_code(writer *w)
+{
+    char *open = format_text("void In_%u(void);\nvoid In_%u(void) {", w->d->serial, w->d->serial);
+    glue(w, open);
+    free(open);
+    bool complete = true;
+    for (size_t i = 0, item = 0; i < w->d->split.count; i++) {
+        const piece *p = &w->d->split.pieces[i];
+        if (p->kind == PIECE_STATEMENT) {
+            add_range(w, p->first, p->last, (range_options){.name = none});
+            complete = !p->unfinished || i + 1 < w->d->split.count;
+        }
+        if (p->kind == PIECE_EXPRESSION) {
+            emit_value(w, p);
+            complete = !p->unfinished;
+        }
+        while (item < w->d->count && w->d->items[item].piece < i) item++;
+        for (; item < w->d->count && w->d->items[item].piece == i; item++) {
+            draft_item *one = &w->d->items[item];
+            if (one->what->kind == ENTITY_VARIABLE && one->what->defined) emit_initialiser(w, one);
+        }
+    }
+    if (complete) glue(w, "}"); /* else clang meets the end of the cell where its author left it */
+}
+
+unit unit_of(draft *d, const symbols *session, value_form value, const char *assembly)
+{
+    static unsigned marks;
+    unit u = {.mark = ++marks};
+    writer w = {d, session, &u, value};
+    text_add(&u.source, d->prefix.data ? d->prefix.data : "");
+    u.prefix_size = u.source.size;
+    glue(&w, "void kolo_cell_value(const void *, unsigned long); int kolo_cell_shell(const char *);");
+    names uses = {0};
+    used_names(d->source, d->split.tokens.items, 0, d->split.tokens.count, &uses);
+    emit_used(&w, &uses);
+    names_free(&uses);
+    emit_definitions(&w);
+    const piece *last = d->split.count ? &d->split.pieces[d->split.count - 1] : NULL;
+    bool cut = last && last->unfinished && (last->kind == PIECE_FUNCTION || last->kind == PIECE_DECLARATION);
+    if (d->has_code && !cut) emit_code(&w);
+    if (assembly) glue(&w, assembly);
+    return u;
+}

@@ -1,0 +1,62 @@
+/* A cell turned into a translation unit: what the cell uses of the session, its own definitions at file scope, and one
+ * function, In_N, that runs its statements and initialisers in order. Every fragment stands at its own line and column
+ * (#line, padding), so that clang's locations are the cell's. Read first: split.h, symbols.h.
+ *
+ * Variables are only ever `extern` in C; their storage, like the functions' stubs, is a few lines of assembler at the
+ * unit's end, so an initialiser need not be constant, a const can be written once, and a re-run keeps the address. */
+#ifndef KERNEL_CELLS_UNIT_H
+#define KERNEL_CELLS_UNIT_H
+
+#include "cells/split.h"
+#include "cells/symbols.h"
+
+/* What a unit says about its trailing expression. */
+typedef enum value_form {
+    VALUE_PROBE, /* only its type is wanted: nothing is evaluated yet */
+    VALUE_NONE,  /* void: evaluate it */
+    VALUE_ARRAY, /* hand over its address */
+    VALUE_PLAIN, /* copy it, hand over the copy */
+} value_form;
+
+/* A thing that the cell defines or declares. */
+typedef struct draft_item {
+    entity *what;
+    size_t piece;       /* of the cell; several items may share one */
+    size_t declarator;  /* of a variable or prototype: which of the declaration's; none else */
+    size_t offset;      /* of its name in the unit: where libclang is asked for its type */
+    size_t open_size;   /* elements of `[]`, once known */
+    size_t init_offset; /* of the initialiser's variable, for the size of `[]` */
+    bool emitted, has_value, open_array;
+} draft_item;
+
+typedef struct draft {
+    cell split;
+    char *source; /* of the cell, owned */
+    char *name;   /* "In[3]" */
+    unsigned serial;
+    draft_item *items;
+    size_t count, capacity;
+    text prefix; /* the session's prefix with this cell's includes */
+    bool has_code, has_value;
+
+} draft;
+
+/* The parts of a unit's text and where they begin. */
+typedef struct unit {
+    text source;
+    size_t prefix_size;  /* the leading includes, which a precompiled header can stand for */
+    size_t probe_offset; /* of the value's probe */
+    unsigned mark;
+} unit;
+
+/* Splits a cell and lists what it defines. `name` is how messages call it. */
+draft draft_of(const char *source, const char *name, unsigned serial, const char *session_prefix, const symbols *session);
+void draft_free(draft *d);
+
+/* Writes the unit. `assembly` goes to its end (NULL: none). The session's entities that it shows get `mark`. */
+unit unit_of(draft *d, const symbols *session, value_form value, const char *assembly);
+
+/* The identifiers of a piece of text, each once. */
+void used_names(const char *source, const token *tokens, size_t first, size_t last, names *into);
+
+#endif

@@ -1,0 +1,141 @@
+#define _GNU_SOURCE
+#include "display.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+bool display_open(display *d, const char *folder)
+{
+    *d = (display){.listener = -1};
+    unsigned char random[16];
+    if (getrandom(random, sizeof random, 0) != sizeof random) return false;
+    text token = {0};
+    for (size_t i = 0; i < sizeof random; i++) text_addf(&token, "%02x", random[i]);
+    d->token = text_take(&token);
+    d->path = format_text("%s/display", folder);
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (strlen(d->path) >= sizeof address.sun_path) return false;
+    memcpy(address.sun_path, d->path, strlen(d->path) + 1);
+    d->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    return d->listener >= 0 && !bind(d->listener, (struct sockaddr *)&address, sizeof address) &&
+           !chmod(d->path, 0600) && !listen(d->listener, 64);
+}
+
+static void drop_client(display *d, size_t i)
+{
+    close(d->clients[i].socket);
+    text_free(&d->clients[i].frame);
+    d->clients[i] = d->clients[--d->count];
+}
+
+void display_close(display *d)
+{
+    while (d->count) drop_client(d, 0);
+    if (d->listener >= 0) close(d->listener);
+    if (d->path) unlink(d->path);
+    free(d->path);
+    free(d->token);
+    *d = (display){.listener = -1};
+}
+
+size_t display_watch(const display *d, struct pollfd *into)
+{
+    size_t count = 0;
+    if (d->count < DISPLAY_CLIENTS) into[count++] = (struct pollfd){d->listener, POLLIN, 0};
+    for (size_t i = 0; i < d->count; i++) into[count++] = (struct pollfd){d->clients[i].socket, POLLIN, 0};
+    return count;
+}
+
+static const char *text_of(json_t *object, const char *key)
+{
+    const char *value = json_string_value(json_object_get(object, key));
+    return value ? value : "";
+}
+
+static char *content_of(json_t *frame, const char **type)
+{
+    const char *kind = text_of(frame, "kind"), *id = text_of(frame, "id");
+    if (!strcmp(kind, "clear")) {
+        *type = "clear_output";
+        return json_is_true(json_object_get(frame, "wait")) ? copy_of("{\"wait\":true}") : copy_of("{\"wait\":false}");
+    }
+    json_t *data = json_object_get(frame, "data"), *metadata = json_object_get(frame, "metadata");
+    bool update = !strcmp(kind, "update");
+    if (!json_is_object(data) || (!update && strcmp(kind, "display")) || (update && !*id)) return NULL;
+    *type = update ? "update_display_data" : "display_data";
+    json_t *transient = *id ? json_pack("{s:s}", "display_id", id) : json_object();
+    json_t *content = json_pack("{s:O, s:o, s:o}", "data", data, "metadata",
+                                json_is_object(metadata) ? json_incref(metadata) : json_object(), "transient", transient);
+    char *dump = content ? json_dumps(content, JSON_COMPACT) : NULL;
+    json_decref(content);
+    return dump;
+}
+
+static bool publish_frame(display *d, output *o, const char *bytes, size_t size)
+{
+    json_t *frame = json_loadb(bytes, size, 0, NULL);
+    const char *type = NULL;
+    bool ours = frame && !strcmp(text_of(frame, "token"), d->token);
+    char *content = ours ? content_of(frame, &type) : NULL;
+    if (content) output_publish(o, type, content);
+    bool published = content != NULL;
+    free(content);
+    json_decref(frame);
+    return published;
+}
+
+static size_t frame_size(const text *t)
+{
+    const unsigned char *p = (const unsigned char *)t->data;
+    return (size_t)p[0] | (size_t)p[1] << 8 | (size_t)p[2] << 16 | (size_t)p[3] << 24;
+}
+
+static void acknowledge(int socket, bool accepted)
+{
+    char byte = accepted ? DISPLAY_ACCEPTED : DISPLAY_REFUSED;
+    (void)!send(socket, &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* False when the client is done with, one way or the other. */
+static bool serve_client(display *d, display_client *c, output *o, void (*drain)(void *), void *closure)
+{
+    static char block[1 << 16];
+    ssize_t got;
+    while ((got = recv(c->socket, block, sizeof block, MSG_DONTWAIT)) > 0) {
+        text_add_bytes(&c->frame, block, (size_t)got);
+        while (c->frame.size >= 4) {
+            size_t size = frame_size(&c->frame);
+            if (size > DISPLAY_LARGEST) {
+                acknowledge(c->socket, false);
+                return false;
+            }
+            if (c->frame.size < size + 4) break;
+            drain(closure);
+            acknowledge(c->socket, publish_frame(d, o, c->frame.data + 4, size));
+            memmove(c->frame.data, c->frame.data + size + 4, c->frame.size - size - 4);
+            c->frame.size -= size + 4;
+        }
+    }
+    return got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+}
+
+void display_serve(display *d, output *o, void (*drain)(void *closure), void *closure)
+{
+    int socket;
+    while (d->count < DISPLAY_CLIENTS && (socket = accept4(d->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+        d->clients[d->count++] = (display_client){.socket = socket};
+    }
+    for (size_t i = 0; i < d->count;) {
+        if (serve_client(d, &d->clients[i], o, drain, closure)) i++;
+        else drop_client(d, i);
+    }
+}

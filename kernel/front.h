@@ -1,0 +1,45 @@
+/* The seam between the C kernel and whatever speaks Jupyter's protocol for it (xeus.cpp): JSON text both ways.
+ * A string that a function returns is the caller's to free. */
+#ifndef KERNEL_FRONT_H
+#define KERNEL_FRONT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What the kernel asks of the front. Both may be called on any thread. */
+typedef struct front {
+    void *self;
+    /* Publishes on iopub: the message's type and its content. */
+    void (*publish)(void *self, const char *type, const char *content);
+    /* Asks the user for a line; NULL when interrupted. Only while a cell runs, on the thread that runs it. */
+    char *(*ask)(void *self, const char *prompt);
+} front;
+
+typedef struct session session;
+
+/* `executable`: the kernel's own path, beside which everything else is found. NULL, and a sentence, on failure. */
+session *session_open(const front *f, const char *executable, char **problem);
+/* Ends the worker and whatever it left behind; deletes the session's folder. */
+void session_close(session *s);
+
+/* One cell: the content of the execute_reply. */
+char *session_execute(session *s, const char *code, bool silent, bool store, const char *user_expressions, bool allow_stdin);
+/* `cursor` counts characters, not bytes. */
+char *session_complete(session *s, const char *code, int cursor);
+char *session_inspect(session *s, const char *code, int cursor, int detail);
+char *session_is_complete(session *s, const char *code);
+char *session_history(session *s, const char *request);
+unsigned session_count(const session *s); /* cells executed: the number of the last stored one */
+
+/* Any thread, any time: ends the running cell, if one runs. */
+void session_interrupt(session *s);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,301 @@
+#define _GNU_SOURCE
+#include "machine.h"
+#include "display.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "waiting.h"
+
+static void close_one(int *descriptor)
+{
+    if (*descriptor >= 0) close(*descriptor);
+    *descriptor = -1;
+}
+
+bool machine_open(machine *m, output *out, const char *program, const char *folder)
+{
+    *m = (machine){.out = out, .program = copy_of(program), .folder = copy_of(folder), .guard_socket = -1, .control = -1,
+                   .out_pipe = -1, .error_pipe = -1, .input = -1};
+    m->payload = need_zeroed(MESSAGE_LIMIT);
+    m->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    return m->wake >= 0 && getrandom(&m->token, sizeof m->token, 0) == sizeof m->token;
+}
+
+/* The guard is started anew when a cell has managed to end it. */
+static bool start_guard(machine *m)
+{
+    int pair[2];
+    if (m->guard > 0) waitpid(m->guard, NULL, WNOHANG);
+    close_one(&m->guard_socket);
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) return false;
+    char *token = format_text("%lx", (unsigned long)m->token), *number = format_text("%d", pair[1]);
+    char *arguments[] = {m->program, number, token, m->folder, NULL};
+    fcntl(pair[1], F_SETFD, 0);
+    int failed = posix_spawn(&m->guard, m->program, NULL, NULL, arguments, environ);
+    close(pair[1]);
+    free(token);
+    free(number);
+    m->guard_socket = pair[0];
+    if (failed) close_one(&m->guard_socket);
+    return !failed;
+}
+
+static bool guard_gone(const machine *m)
+{
+    struct pollfd ready = {m->guard_socket, 0, 0};
+    return m->guard_socket < 0 || poll(&ready, 1, 0) < 0 || (ready.revents & (POLLHUP | POLLERR));
+}
+
+static char *pack_environment(const machine *m, size_t *size)
+{
+    text packed = {0};
+    for (size_t i = 0; i < m->environment.count; i++) {
+        text_add_bytes(&packed, m->environment.items[i], strlen(m->environment.items[i]) + 1);
+    }
+    *size = packed.size;
+    return text_take(&packed);
+}
+
+static bool send_start(machine *m, int control, int out, int error)
+{
+    int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    int descriptors[] = {control, input, out, error};
+    size_t size;
+    char *environment = pack_environment(m, &size);
+    message start = {.token = m->token, .kind = MESSAGE_START};
+    bool sent = message_send(m->guard_socket, &start, environment, size, descriptors, 4);
+    free(environment);
+    close(input);
+    return sent;
+}
+
+bool machine_start_worker(machine *m)
+{
+    if (guard_gone(m) && !start_guard(m)) return false;
+    int control[2] = {-1, -1}, out[2] = {-1, -1}, error[2] = {-1, -1};
+    close_one(&m->control);
+    close_one(&m->out_pipe);
+    close_one(&m->error_pipe);
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control) || pipe2(out, O_CLOEXEC) || pipe2(error, O_CLOEXEC)) return false;
+    fcntl(out[0], F_SETFL, O_NONBLOCK);
+    fcntl(error[0], F_SETFL, O_NONBLOCK);
+    fcntl(out[0], F_SETPIPE_SZ, 1 << 18);
+    m->control = control[0];
+    m->out_pipe = out[0];
+    m->error_pipe = error[0];
+    m->worker = 0;
+    m->fatal_seen = false;
+    bool sent = send_start(m, control[1], out[1], error[1]);
+    close(control[1]);
+    close(out[1]);
+    close(error[1]);
+    return sent;
+}
+
+static void drain_pipe(machine *m, int *pipe, int stream)
+{
+    static char block[1 << 16];
+    for (size_t total = 0; *pipe >= 0 && total < (4u << 20);) {
+        ssize_t got = read(*pipe, block, sizeof block);
+        if (got <= 0) break;
+        output_add(m->out, stream, block, (size_t)got);
+        total += (size_t)got;
+    }
+}
+
+void machine_drain(machine *m)
+{
+    drain_pipe(m, &m->out_pipe, 1);
+    drain_pipe(m, &m->error_pipe, 2);
+}
+
+static void drain_for_display(void *closure)
+{
+    machine_drain(closure);
+}
+
+static void read_pipe(machine *m, int *pipe, int stream)
+{
+    static char block[1 << 16];
+    ssize_t got = read(*pipe, block, sizeof block);
+    if (got > 0) output_add(m->out, stream, block, (size_t)got);
+    if (got == 0) close_one(pipe);
+}
+
+/* A message from the guard: only the end of the worker matters here. */
+static bool take_guard_news(machine *m)
+{
+    message news;
+    int descriptors[MESSAGE_DESCRIPTORS];
+    static char payload[MESSAGE_LIMIT];
+    ssize_t size = message_receive(m->guard_socket, m->token, &news, payload, descriptors);
+    if (size == -1) {
+        close_one(&m->guard_socket);
+        m->status = SIGKILL;
+        m->worker = 0;
+        return true;
+    }
+    if (size == -2) return false;
+    if (news.kind == MESSAGE_STARTED) m->worker = news.number;
+    if (news.kind != MESSAGE_ENDED || news.number != m->worker) return false;
+    m->status = news.code;
+    m->worker = 0;
+    return true;
+}
+
+/* A reply from the worker. A dying one's last word is kept; its end comes through the guard. */
+static bool take_reply(machine *m)
+{
+    int descriptors[MESSAGE_DESCRIPTORS];
+    message reply;
+    ssize_t size = message_receive(m->control, m->token, &reply, m->payload, descriptors);
+    if (size == -1) close_one(&m->control);
+    if (size < 0) return false;
+    m->last = reply;
+    m->payload_size = (size_t)size;
+    if (reply.kind == MESSAGE_FATAL) m->fatal_seen = true;
+    return reply.kind != MESSAGE_FATAL && reply.kind != MESSAGE_READY;
+}
+
+enum { WATCH_GUARD, WATCH_CONTROL, WATCH_WAKE, WATCH_OUT, WATCH_ERROR, WATCH_DISPLAY };
+
+static int delay(const machine *m, bool room)
+{
+    double wait = 0.25, flush = output_delay(m->out);
+    if (flush >= 0 && flush < wait) wait = flush;
+    if (!room && wait > 0.01) wait = 0.01;
+    if (m->running && wait > 0.03) wait = 0.03;
+    if (m->interrupted > 0 && wait > 0.02) wait = 0.02;
+    return (int)(wait * 1000) + 1;
+}
+
+/* One turn: waits for news and pumps output. True when `*result` is set. */
+static bool turn(machine *m, outcome *result)
+{
+    struct pollfd watched[WATCH_DISPLAY + DISPLAY_CLIENTS + 1];
+    bool room = output_has_room(m->out);
+    watched[WATCH_GUARD] = (struct pollfd){m->guard_socket, POLLIN, 0};
+    watched[WATCH_CONTROL] = (struct pollfd){m->control, POLLIN, 0};
+    watched[WATCH_WAKE] = (struct pollfd){m->wake, POLLIN, 0};
+    watched[WATCH_OUT] = (struct pollfd){room ? m->out_pipe : -1, POLLIN, 0};
+    watched[WATCH_ERROR] = (struct pollfd){room ? m->error_pipe : -1, POLLIN, 0};
+    size_t count = WATCH_DISPLAY + (m->display ? display_watch(m->display, watched + WATCH_DISPLAY) : 0);
+    if (poll(watched, count, delay(m, room)) < 0) return false;
+    if (watched[WATCH_OUT].revents) read_pipe(m, &m->out_pipe, 1);
+    if (watched[WATCH_ERROR].revents) read_pipe(m, &m->error_pipe, 2);
+    if (m->display) display_serve(m->display, m->out, drain_for_display, m);
+    output_tick(m->out);
+    uint64_t woken;
+    if (watched[WATCH_WAKE].revents && read(m->wake, &woken, sizeof woken) > 0 && !m->interrupted) m->interrupted = seconds_now();
+    if (m->interrupted > 0) waiting_interrupt(m);
+    if (m->running) waiting_look(m);
+    if (watched[WATCH_CONTROL].revents && take_reply(m)) {
+        *result = OUTCOME_ANSWER;
+        return true;
+    }
+    if (watched[WATCH_GUARD].revents && take_guard_news(m)) {
+        *result = OUTCOME_ENDED;
+        return true;
+    }
+    return false;
+}
+
+static outcome wait_for_reply(machine *m)
+{
+    outcome result = OUTCOME_ENDED;
+    while (!turn(m, &result)) {
+        if (m->guard_socket < 0) break;
+    }
+    return result;
+}
+
+static outcome send_and_wait(machine *m, message request, const void *payload, size_t size, const int *descriptor)
+{
+    request.token = m->token;
+    m->fatal_seen = false;
+    if (m->control < 0 || !message_send(m->control, &request, payload, size, descriptor, descriptor ? 1 : 0)) {
+        if (m->guard_socket < 0) return OUTCOME_ENDED;
+    }
+    return wait_for_reply(m);
+}
+
+outcome machine_ask(machine *m, uint32_t kind, const void *payload, size_t size)
+{
+    return send_and_wait(m, (message){.kind = kind}, payload, size, NULL);
+}
+
+outcome machine_peek(machine *m, uint64_t address, size_t size)
+{
+    return send_and_wait(m, (message){.kind = MESSAGE_PEEK, .address = address, .size = size}, NULL, 0, NULL);
+}
+
+outcome machine_run(machine *m, uint32_t kind, const void *payload, size_t size, bool asks)
+{
+    int ends[2] = {-1, -1};
+    if (asks && pipe2(ends, O_CLOEXEC)) asks = false;
+    if (!asks) ends[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    m->input = ends[1];
+    m->asks = asks;
+    m->running = true;
+    outcome result = send_and_wait(m, (message){.kind = kind}, payload, size, &ends[0]);
+    m->running = false;
+    close(ends[0]);
+    close_one(&m->input);
+    machine_drain(m);
+    if (m->display) display_serve(m->display, m->out, drain_for_display, m);
+    return result;
+}
+
+void machine_interrupt(machine *m)
+{
+    uint64_t one = 1;
+    (void)!write(m->wake, &one, sizeof one);
+}
+
+void machine_stop_worker(machine *m, bool gently)
+{
+    message sweep = {.token = m->token, .kind = MESSAGE_SWEEP, .number = gently};
+    if (m->guard_socket < 0 || !message_send(m->guard_socket, &sweep, NULL, 0, NULL, 0)) return;
+    bool had = m->worker != 0;
+    outcome result = OUTCOME_ANSWER;
+    for (double end = seconds_now() + 3; had && result != OUTCOME_ENDED && seconds_now() < end;) turn(m, &result);
+}
+
+void machine_close(machine *m)
+{
+    close_one(&m->guard_socket);
+    if (m->guard > 0) {
+        for (int i = 0; i < 300 && waitpid(m->guard, NULL, WNOHANG) == 0; i++) usleep(10000);
+    }
+    close_one(&m->control);
+    close_one(&m->out_pipe);
+    close_one(&m->error_pipe);
+    close_one(&m->input);
+    close_one(&m->wake);
+    names_free(&m->environment);
+    free(m->program);
+    free(m->folder);
+    free(m->payload);
+}
+
+char *machine_folder(const machine *m)
+{
+    char *link = format_text("/proc/%d/cwd", (int)m->worker), *folder = need_zeroed(4096);
+    if (m->worker <= 0 || readlink(link, folder, 4095) < 0) folder[0] = 0;
+    free(link);
+    return folder;
+}

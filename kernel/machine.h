@@ -1,0 +1,58 @@
+/* The processes behind the session: a guard, a worker that it forks, and the pipes between. Starts them, speaks with
+ * them, and pumps what the worker prints and displays while it waits. One thread at a time.
+ * Read first: worker/protocol.h, output.h. */
+#ifndef KERNEL_MACHINE_H
+#define KERNEL_MACHINE_H
+
+#include "cells/text.h"
+#include "output.h"
+#include "worker/protocol.h"
+
+struct display;
+
+typedef struct machine {
+    output *out;
+    struct display *display;
+    names environment;    /* "NAME=value" for each new worker */
+    char *program, *folder;
+    uint64_t token;
+    pid_t guard, worker;  /* 0: none */
+    int guard_socket, control, wake, out_pipe, error_pipe;
+    int input;            /* the write end of the running cell's stdin, or -1 */
+    bool asks;            /* the cell's reads may be put to the user */
+    bool running;         /* a cell or a program runs in the worker */
+    double interrupted;   /* when the interrupt came; 0: none */
+    double probed;        /* when it was last looked whether somebody waits for input */
+    message last;         /* of the last reply */
+    char *payload;        /* of the last reply, MESSAGE_LIMIT bytes */
+    size_t payload_size;
+    bool fatal_seen;      /* `last` is the worker's last word; its end follows */
+    int status;           /* wait status of the worker that ended */
+    bool stopped, forced; /* it ended because it had stopped itself; because an interrupt could not end its cell */
+} machine;
+
+typedef enum outcome { OUTCOME_ANSWER, OUTCOME_ENDED } outcome;
+
+/* program: kolo-worker's path; folder: the session's, deleted by the guard when the kernel is gone. */
+bool machine_open(machine *m, output *out, const char *program, const char *folder);
+void machine_close(machine *m);
+
+/* Starts a worker (and a guard, if that is gone too). False when none comes up. */
+bool machine_start_worker(machine *m);
+/* Ends the worker and all it left behind. `gently`: SIGTERM first. */
+void machine_stop_worker(machine *m, bool gently);
+
+/* Sends a message and waits for its answer, pumping. OUTCOME_ENDED when the worker is gone; m->status says how. */
+outcome machine_ask(machine *m, uint32_t kind, const void *payload, size_t size);
+outcome machine_peek(machine *m, uint64_t address, size_t size);
+/* Runs a cell (MESSAGE_RUN) or a program (MESSAGE_SHELL) with `asks` for its reads; interrupts are passed on. */
+outcome machine_run(machine *m, uint32_t kind, const void *payload, size_t size, bool asks);
+
+/* Reads what is in the pipes now. */
+void machine_drain(machine *m);
+/* Any thread. */
+void machine_interrupt(machine *m);
+/* The worker's present folder; the caller frees. */
+char *machine_folder(const machine *m);
+
+#endif

@@ -1,0 +1,148 @@
+/* A cell as the user wrote it: `%%magic` cells, `%magic` lines among C, `name?`. See magics.h. */
+#define _GNU_SOURCE
+#include "magics/magics.h"
+#include "help.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+names words_of(const char *line)
+{
+    names words = {0};
+    text word = {0};
+    bool inside = false;
+    char quote = 0;
+    for (const char *p = line;; p++) {
+        bool end = !*p || (*p == '\n') || (!quote && isspace((unsigned char)*p));
+        if (end && (inside || word.size)) {
+            names_add(&words, word.data ? word.data : "", word.size);
+            text_clear(&word);
+            inside = false;
+        }
+        if (!*p || *p == '\n') break;
+        if (end) continue;
+        if (quote ? *p == quote : (*p == '"' || *p == '\'')) {
+            quote = quote ? 0 : *p;
+            inside = true;
+        } else {
+            text_add_bytes(&word, p, 1);
+        }
+    }
+    text_free(&word);
+    return words;
+}
+
+static size_t name_size(const char *p)
+{
+    size_t size = 0;
+    while (isalnum((unsigned char)p[size]) || p[size] == '_') size++;
+    return size;
+}
+
+static result unknown(const char *name, size_t size, bool whole_cell)
+{
+    const char *percent = whole_cell ? "%%" : "%";
+    return error_result("UnknownMagic", "there is no %s%.*s; the nearest is %s%s (%%lsmagic lists them)", percent, (int)size, name,
+                        percent, nearest_magic(name, size));
+}
+
+static const magic *with_form(const char *name, size_t size, bool whole_cell)
+{
+    for (size_t i = 0; i < magics_count; i++) {
+        const magic *m = &magics_table[i];
+        bool form = whole_cell ? m->cell != NULL : m->line != NULL;
+        if (form && strlen(m->name) == size && !memcmp(m->name, name, size)) return m;
+    }
+    return NULL;
+}
+
+static result run_line_magic(session *s, const char *line, const char *name)
+{
+    size_t size = name_size(line + 1);
+    const magic *m = with_form(line + 1, size, false);
+    if (m) {
+        char *words = copy_of_bytes(line + 1 + size, strcspn(line + 1 + size, "\n"));
+        result r = m->line(s, words + strspn(words, " \t"), name);
+        free(words);
+        return r;
+    }
+    const magic *other = with_form(line + 1, size, true);
+    if (other) return error_result("UsageError", "%%%s is for whole cells: write %s in the first line", other->name, other->usage);
+    return unknown(line + 1, size, false);
+}
+
+static result run_cell_magic(session *s, const char *code, const char *name)
+{
+    size_t size = name_size(code + 2);
+    const magic *m = with_form(code + 2, size, true);
+    if (!m) return unknown(code + 2, size, true);
+    size_t line = strcspn(code, "\n");
+    char *words = copy_of_bytes(code + 2 + size, line - 2 - size);
+    result r = m->cell(s, words + strspn(words, " \t"), code[line] ? code + line + 1 : code + line, name);
+    free(words);
+    return r;
+}
+
+/* A line `%name …` where a statement could begin: not within brackets, not after an operator. */
+static bool magic_line(const char *code, const char *line)
+{
+    const char *p = line + strspn(line, " \t");
+    if (*p != '%' || !isalpha((unsigned char)p[1])) return false;
+    char *before = copy_of_bytes(code, (size_t)(line - code));
+    cell c = cell_split(before);
+    const piece *last = c.count ? &c.pieces[c.count - 1] : NULL;
+    bool open = c.unbalanced || (last && last->kind == PIECE_EXPRESSION && last->last > 0);
+    cell_free(&c);
+    free(before);
+    return !open;
+}
+
+/* Runs the C between two magic lines; lines before it are blank, so that its messages have the cell's line numbers. */
+static result run_stretch(session *s, const char *code, size_t begin, size_t end, const char *name)
+{
+    text stretch = {0};
+    for (size_t i = 0; i < begin; i++) {
+        if (code[i] == '\n') text_add(&stretch, "\n");
+    }
+    size_t blank = begin;
+    while (blank < end && isspace((unsigned char)code[blank])) blank++;
+    text_add_bytes(&stretch, code + begin, end - begin);
+    result r = {0};
+    if (blank < end) r = run_c(s, stretch.data, name);
+    text_free(&stretch);
+    return r;
+}
+
+static result run_mixed(session *s, const char *code, const char *name)
+{
+    result r = {0};
+    size_t begin = 0, at = 0, total = strlen(code);
+    while (at < total && !r.failed) {
+        size_t line = strcspn(code + at, "\n");
+        if (magic_line(code, code + at)) {
+            r = run_stretch(s, code, begin, at, name);
+            if (!r.failed) r = run_line_magic(s, code + at + strspn(code + at, " \t"), name);
+            begin = at + line;
+        }
+        at += line + (code[at + line] == '\n');
+    }
+    if (!r.failed && begin < total) {
+        result_free(&r);
+        r = run_stretch(s, code, begin, total, name);
+    }
+    return r;
+}
+
+result run_cell(session *s, const char *code, const char *name)
+{
+    const char *start = code + strspn(code, " \t\r\n");
+    char *asked = question_of(start);
+    if (asked) {
+        result r = answer_question(s, asked);
+        free(asked);
+        return r;
+    }
+    if (start[0] == '%' && start[1] == '%') return run_cell_magic(s, start, name);
+    return run_mixed(s, code, name);
+}

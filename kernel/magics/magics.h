@@ -1,0 +1,44 @@
+/* Magics: what a line that begins with `%`, or a cell that begins with `%%`, does. One file a magic, one row a magic in
+ * table.c. Read first: session.h. */
+#ifndef KERNEL_MAGICS_MAGICS_H
+#define KERNEL_MAGICS_MAGICS_H
+
+#include "session.h"
+
+typedef struct magic {
+    const char *name;     /* without its '%' */
+    const char *usage;    /* "%cd FOLDER": one line */
+    const char *help;     /* what `%name?` says after the usage */
+    /* `words` is what stands behind the name; `body` the rest of the cell, NULL for a line magic; `name`: "In[3]". */
+    result (*line)(session *s, const char *words, const char *name);
+    result (*cell)(session *s, const char *words, const char *body, const char *name);
+} magic;
+
+extern const magic magics_table[];
+extern const size_t magics_count;
+
+/* A whole cell: its magics, its C, its questions (`name?`). */
+result run_cell(session *s, const char *code, const char *name);
+
+const magic *magic_named(const char *name, size_t size);
+/* The name in the table that is closest. */
+const char *nearest_magic(const char *name, size_t size);
+
+/* Splits as a shell does quotes: the caller frees with names_free. */
+names words_of(const char *line);
+
+result magic_lsmagic(session *s, const char *words, const char *name);
+result magic_who(session *s, const char *words, const char *name);
+result magic_cd(session *s, const char *words, const char *name);
+result magic_env(session *s, const char *words, const char *name);
+result magic_cflags(session *s, const char *words, const char *name);
+result magic_ldflags(session *s, const char *words, const char *name);
+result magic_restart(session *s, const char *words, const char *name);
+result magic_reset(session *s, const char *words, const char *name);
+result magic_time(session *s, const char *words, const char *name);
+result cell_time(session *s, const char *words, const char *body, const char *name);
+result cell_writefile(session *s, const char *words, const char *body, const char *name);
+result cell_run(session *s, const char *words, const char *body, const char *name);
+result cell_sh(session *s, const char *words, const char *body, const char *name);
+
+#endif

@@ -1,0 +1,90 @@
+/* Magics about the session itself: %lsmagic, %who, %restart, %reset, %time. See magics.h. */
+#define _GNU_SOURCE
+#include "magics/magics.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+result magic_lsmagic(session *s, const char *words, const char *name)
+{
+    (void)words;
+    (void)name;
+    text list = {0};
+    for (size_t i = 0; i < magics_count; i++) text_addf(&list, "%-36s %.80s\n", magics_table[i].usage, magics_table[i].help);
+    text_addf(&list, "%-36s %s\n", "!COMMAND", "Runs a command of the shell.");
+    print_out(s, list.data);
+    text_free(&list);
+    return (result){0};
+}
+
+static void add_entity(entity *e, void *closure)
+{
+    static const char *const kinds[] = {"macro", "type", "function", "variable"};
+    text *list = closure;
+    if (e->kind == ENTITY_VARIABLE) text_addf(list, "%-10s %-20s %s\n", kinds[e->kind], e->name, e->type ? e->type : "");
+    else text_addf(list, "%-10s %.*s%s\n", kinds[e->kind], (int)strcspn(e->shown, "\n"), e->shown, strchr(e->shown, '\n') ? " …" : "");
+}
+
+result magic_who(session *s, const char *words, const char *name)
+{
+    (void)words;
+    (void)name;
+    text list = {0};
+    symbols_each(s->symbols, add_entity, &list);
+    print_out(s, list.size ? list.data : "nothing is defined yet\n");
+    text_free(&list);
+    return (result){0};
+}
+
+result magic_restart(session *s, const char *words, const char *name)
+{
+    (void)words;
+    (void)name;
+    if (!replace_worker(s, true)) return error_result("WorkerError", "the process that runs cells cannot be started");
+    print_out(s, "restarted: functions, types and includes are kept, variables are zero until their cells run again\n");
+    return (result){0};
+}
+
+result magic_reset(session *s, const char *words, const char *name)
+{
+    (void)words;
+    (void)name;
+    symbols_close(s->symbols);
+    s->symbols = symbols_open();
+    free(s->prefix);
+    s->prefix = copy_of("");
+    for (size_t i = 0; i < s->load_count; i++) {
+        unlink(s->loads[i].path);
+        free(s->loads[i].path);
+        free(s->loads[i].payload);
+    }
+    s->load_count = 0;
+    compiler_reset(&s->compiler);
+    if (!replace_worker(s, true)) return error_result("WorkerError", "the process that runs cells cannot be started");
+    return (result){0};
+}
+
+static result timed(session *s, const char *code, const char *name)
+{
+    double start = seconds_now();
+    result r = run_c(s, code, name);
+    double took = seconds_now() - start;
+    char *line = took < 1 ? format_text("Wall time: %.3g ms\n", took * 1e3) : format_text("Wall time: %.3g s\n", took);
+    if (!r.failed) print_out(s, line);
+    free(line);
+    return r;
+}
+
+result magic_time(session *s, const char *words, const char *name)
+{
+    return timed(s, words, name);
+}
+
+result cell_time(session *s, const char *words, const char *body, const char *name)
+{
+    char *code = format_text("%s\n%s", words, body);
+    result r = timed(s, code, name);
+    free(code);
+    return r;
+}

@@ -1,0 +1,62 @@
+#include "magics/magics.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const magic magics_table[] = {
+    {"lsmagic", "%lsmagic", "Lists the magics.", magic_lsmagic, NULL},
+    {"who", "%who", "Lists what the cells have defined: variables with their types, functions, types, macros.", magic_who, NULL},
+    {"cd", "%cd [FOLDER]", "Changes the folder that cells and commands run in; prints it.", magic_cd, NULL},
+    {"env", "%env [NAME[=VALUE]]", "Shows or sets environment variables of cells and of the programs they start.", magic_env, NULL},
+    {"cflags", "%cflags [FLAGS…]", "Adds flags for the compiler, for cells and for %%run (-I, -D, -O3, …); without any, shows them.",
+     magic_cflags, NULL},
+    {"ldflags", "%ldflags [FLAGS…]", "Adds flags for the linker, for cells and for %%run (-L, -l); without any, shows them.", magic_ldflags, NULL},
+    {"restart", "%restart", "Starts the process that runs the cells anew: memory and devices are free again; functions, types and "
+     "includes stay, variables are zero until their cells run again.", magic_restart, NULL},
+    {"reset", "%reset", "Forgets everything that was defined.", magic_reset, NULL},
+    {"time", "%time STATEMENT", "Runs a statement and says how long it took.", magic_time, NULL},
+    {"time", "%%time", "Runs the cell and says how long it took.", NULL, cell_time},
+    {"writefile", "%%writefile [-a] FILE", "Writes the cell's text to a file, or appends it with -a.", NULL, cell_writefile},
+    {"run", "%%run [-np N] [arguments…]", "This cell is a whole program: compiles it, with <kolo.h> and <mpi.h> at hand, and runs it, "
+     "on N ranks under kolorun with -np. Other options of kolorun's may stand before the program's own arguments, "
+     "which begin after --.", NULL, cell_run},
+    {"sh", "%%sh", "Runs the cell as a shell script.", NULL, cell_sh},
+};
+const size_t magics_count = sizeof magics_table / sizeof *magics_table;
+
+const magic *magic_named(const char *name, size_t size)
+{
+    for (size_t i = 0; i < magics_count; i++) {
+        if (strlen(magics_table[i].name) == size && !memcmp(magics_table[i].name, name, size)) return &magics_table[i];
+    }
+    return NULL;
+}
+
+/* Levenshtein's distance, one row at a time. */
+static size_t distance(const char *a, size_t size, const char *b)
+{
+    size_t width = strlen(b), row[64];
+    if (width >= 63) return 1000;
+    for (size_t j = 0; j <= width; j++) row[j] = j;
+    for (size_t i = 1; i <= size; i++) {
+        size_t corner = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= width; j++) {
+            size_t best = corner + (a[i - 1] != b[j - 1]);
+            if (row[j] + 1 < best) best = row[j] + 1;
+            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
+            corner = row[j];
+            row[j] = best;
+        }
+    }
+    return row[width];
+}
+
+const char *nearest_magic(const char *name, size_t size)
+{
+    const char *best = magics_table[0].name;
+    for (size_t i = 1; i < magics_count; i++) {
+        if (distance(name, size, magics_table[i].name) < distance(name, size, best)) best = magics_table[i].name;
+    }
+    return best;
+}

@@ -1,0 +1,38 @@
+/* What a cell prints, on its way to the notebook: in order, in whole characters, coalesced, paced below the rate at
+ * which a Jupyter server drops messages (1 MB/s over 3 s), and capped. Read first: front.h. */
+#ifndef KERNEL_OUTPUT_H
+#define KERNEL_OUTPUT_H
+
+#include "cells/text.h"
+#include "front.h"
+
+typedef struct output {
+    const front *front;
+    text pending;
+    int stream;         /* 1 or 2: of what is pending */
+    double since;       /* when the first pending byte came */
+    char partial[3][8]; /* by stream: the first bytes of a character that is not complete yet */
+    size_t partial_size[3];
+    size_t total; /* bytes of this cell */
+    bool capped, silent;
+    double credit, credit_time; /* bytes that may be sent now */
+} output;
+
+void output_begin(output *o, const front *f, bool silent); /* a cell begins */
+void output_add(output *o, int stream, const char *bytes, size_t size);
+void output_flush(output *o);
+void output_end(output *o); /* the cell's last words, incomplete characters included */
+
+/* Seconds until output_tick has something to do; negative: never. */
+double output_delay(const output *o);
+void output_tick(output *o);
+
+/* May more be read from the cell now, or would it outrun the server? */
+bool output_has_room(output *o);
+
+/* Publishes a message that is not a stream, in order, and counts it against the pace. */
+void output_publish(output *o, const char *type, const char *content);
+
+double seconds_now(void);
+
+#endif

@@ -1,0 +1,205 @@
+/* What to say of a cell that did not return: what happened, at which line of which cell, how it got there, and what was
+ * lost. Read first: session.h, worker/protocol.h. */
+#define _GNU_SOURCE
+#include "session.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+void result_free(result *r)
+{
+    free(r->name);
+    free(r->value);
+    text_free(&r->traceback);
+    json_decref(r->payload);
+    *r = (result){0};
+}
+
+result error_result(const char *name, const char *format, ...)
+{
+    va_list arguments;
+    char *sentence = NULL;
+    va_start(arguments, format);
+    if (vasprintf(&sentence, format, arguments) < 0) sentence = copy_of(name);
+    va_end(arguments);
+    result r = {.failed = true, .name = copy_of(name), .value = sentence};
+    text_addf(&r.traceback, "\033[1;31m%s:\033[0m %s", name, sentence);
+    return r;
+}
+
+char *source_line_of(void *closure, const char *name, unsigned line)
+{
+    const session *s = closure;
+    const char *text_found = NULL;
+    char *file = NULL;
+    for (size_t i = s->source_count; i-- > 0 && !text_found;) {
+        if (!strcmp(s->sources[i].name, name)) text_found = s->sources[i].text;
+    }
+    if (!text_found) text_found = file = read_whole_file(name);
+    for (unsigned i = 1; text_found && i < line; i++) {
+        text_found = strchr(text_found, '\n');
+        if (text_found) text_found++;
+    }
+    char *copy = text_found ? copy_of_bytes(text_found, strcspn(text_found, "\n")) : NULL;
+    free(file);
+    return copy;
+}
+
+typedef struct place {
+    char *function, *file; /* "f", "In[3]" */
+    unsigned line;
+} place;
+
+static void place_free(place *p)
+{
+    free(p->function);
+    free(p->file);
+    *p = (place){0};
+}
+
+/* Asks addr2line where in a cell's source an offset of its object is. */
+static place locate(const session *s, const char *object, const char *offset)
+{
+    place p = {0};
+    char *log = format_text("%s/frames.log", s->folder), *address = format_text("0x%s", offset);
+    char *arguments[] = {"addr2line", "-f", "-e", (char *)(uintptr_t)object, address, NULL};
+    char *found = run_tool(arguments, log) == 0 ? read_whole_file(log) : NULL;
+    char *newline = found ? strchr(found, '\n') : NULL;
+    char *in = newline ? strrchr(newline, '/') : NULL;
+    char *colon = in ? strrchr(in, ':') : NULL;
+    if (colon && atoi(colon + 1) > 0 && !strncmp(in + 1, "In[", 3)) {
+        p.function = copy_of_bytes(found, strcspn(found, "\n$"));
+        p.file = copy_of_bytes(in + 1, (size_t)(colon - in - 1));
+        p.line = (unsigned)atoi(colon + 1);
+    }
+    unlink(log);
+    free(found);
+    free(address);
+    free(log);
+    return p;
+}
+
+/* The frames of the cells, as lines of a backtrace; the innermost one's place to `first`. */
+static void add_backtrace(session *s, const char *frames, size_t size, text *into, place *first)
+{
+    unsigned shown = 0;
+    char *last = copy_of("");
+    for (const char *at = frames, *end = frames + size; at < end && shown < 16;) {
+        const char *object = at, *offset = object + strlen(object) + 1, *symbol = offset + strlen(offset) + 1;
+        at = symbol + strlen(symbol) + 1;
+        if (at > end + 1) break;
+        if (strncmp(object, s->folder, strlen(s->folder))) continue;
+        place p = locate(s, object, offset);
+        char *code = p.file ? source_line_of(s, p.file, p.line) : NULL;
+        bool whole = p.function && !strncmp(p.function, "In_", 3);
+        char *line = p.file ? format_text("  %s:%u%s%s%s", p.file, p.line, whole ? "" : " in ", whole ? "" : p.function, whole ? "" : "()") : NULL;
+        if (line && strcmp(line, last)) {
+            text_addf(into, "\n\033[1m%s\033[0m\n    %s", line, code ? code + strspn(code, " \t") : "");
+            shown++;
+            free(last);
+            last = copy_of(line);
+        }
+        if (p.file && !first->file) {
+            *first = p;
+            p = (place){0};
+        }
+        free(line);
+        free(code);
+        place_free(&p);
+    }
+    free(last);
+}
+
+static void add_variable(entity *e, void *closure)
+{
+    text *into = closure;
+    if (e->kind != ENTITY_VARIABLE || !e->link || into->size > 600) return;
+    text_addf(into, "%s%s", into->size ? ", " : "", into->size > 560 ? "…" : e->name);
+}
+
+static const char *signal_sentence(int number)
+{
+    switch (number) {
+    case SIGSEGV: return "Segmentation fault";
+    case SIGBUS: return "Bus error";
+    case SIGFPE: return "Division by zero";
+    case SIGILL: return "Illegal instruction";
+    case SIGABRT: return "Aborted";
+    case SIGKILL: return "Killed";
+    case SIGTRAP: return "Trap";
+    default: return strsignal(number);
+    }
+}
+
+static void name_ending(session *s, int ending, int code, result *r, const place *p)
+{
+    char *where = p->file ? format_text(" at %s:%u", p->file, p->line) : copy_of("");
+    free(r->value);
+    free(r->name);
+    r->name = copy_of("Error");
+    if (ending == ENDING_EXIT) {
+        r->name = copy_of("Exit");
+        r->value = format_text("exit(%d) was called%s", code, where);
+    } else if (ending == ENDING_INTERRUPTED) {
+        r->name = copy_of("KeyboardInterrupt");
+        r->value = format_text("interrupted%s", where);
+    } else if (ending == ENDING_UNDEFINED) {
+        r->name = copy_of("UndefinedFunction");
+        r->value = format_text("a function was called that is declared and that nothing defines%s", where);
+    } else if (ending == ENDING_SIGNAL) {
+        r->name = copy_of(signal_sentence(code));
+        bool address = code == SIGSEGV || code == SIGBUS;
+        r->value = address ? format_text("%s%s, address 0x%lx", signal_sentence(code), where, (unsigned long)s->machine.last.address)
+                           : format_text("%s%s", signal_sentence(code), where);
+    }
+    free(where);
+}
+
+/* How a worker ended that did not live on. */
+static int ending_of_death(const session *s, int *code)
+{
+    const machine *m = &s->machine;
+    *code = 0;
+    if (m->forced) return ENDING_INTERRUPTED;
+    if (m->fatal_seen) {
+        *code = m->last.code;
+        return ENDING_SIGNAL;
+    }
+    if (WIFEXITED(m->status)) {
+        *code = WEXITSTATUS(m->status);
+        return ENDING_EXIT;
+    }
+    *code = m->stopped ? SIGSTOP : WTERMSIG(m->status);
+    return ENDING_SIGNAL;
+}
+
+result ending_result(session *s, int ending, int code, bool survived)
+{
+    bool frames = survived || s->machine.fatal_seen;
+    if (!survived) ending = ending_of_death(s, &code);
+    result r = {.failed = true};
+    text trace = {0};
+    place first = {0};
+    if (frames) add_backtrace(s, s->machine.payload, s->machine.payload_size, &trace, &first);
+    name_ending(s, ending, code, &r, &first);
+    text_addf(&r.traceback, "\033[1;31m%s\033[0m", r.value);
+    if (trace.size) text_add(&r.traceback, trace.data);
+    if (!survived) {
+        text lost = {0};
+        symbols_each(s->symbols, add_variable, &lost);
+        s->machine.worker = 0;
+        bool up = replace_worker(s, false);
+        text_addf(&r.traceback, "\nThe process that ran the cells is gone%s; functions, types and includes are kept.",
+                  up ? " and a new one has taken its place" : "");
+        if (lost.size) text_addf(&r.traceback, "\nLost, and zero until their cells run again: %s", lost.data);
+        text_free(&lost);
+    }
+    s->machine.forced = s->machine.stopped = false;
+    place_free(&first);
+    text_free(&trace);
+    return r;
+}

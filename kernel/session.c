@@ -1,0 +1,280 @@
+#define _GNU_SOURCE
+#include "session.h"
+#include "magics/magics.h"
+
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Beside the kernel when built, below PREFIX when installed: both have bin/ and lib/ side by side. */
+static void find_paths(session *s, const char *executable)
+{
+    char real[PATH_MAX];
+    s->executable = copy_of(realpath(executable, real) ? real : executable);
+    char *copy = copy_of(s->executable);
+    const char *folder = dirname(copy);
+    s->library = format_text("%s/../lib/libkolo.so", folder);
+    s->launcher = format_text("%s/kolorun", folder);
+    free(copy);
+}
+
+static char *beside(const session *s, const char *relative)
+{
+    char *copy = copy_of(s->executable);
+    char *path = format_text("%s/%s", dirname(copy), relative);
+    free(copy);
+    return path;
+}
+
+static void add_words(names *list, char *words)
+{
+    for (char *rest, *word = strtok_r(words, " \t\n", &rest); word; word = strtok_r(NULL, " \t\n", &rest)) {
+        names_add(list, word, strlen(word));
+    }
+}
+
+/* pkg-config's answer for one package, or NULL. */
+static char *package_flags(const session *s, const char *what, const char *package)
+{
+    char *log = format_text("%s/flags.log", s->folder), *pc = beside(s, "../lib/pkgconfig");
+    char *path = format_text("PKG_CONFIG_PATH=%s", pc);
+    char *arguments[] = {"env", path, "pkg-config", (char *)(uintptr_t)what, (char *)(uintptr_t)package, NULL};
+    char *flags = run_tool(arguments, log) == 0 ? read_whole_file(log) : NULL;
+    unlink(log);
+    free(log);
+    free(pc);
+    free(path);
+    return flags;
+}
+
+/* Headers of other projects are system headers: their warnings are not the learner's. */
+static void add_system_words(names *list, char *words)
+{
+    for (char *rest, *word = strtok_r(words, " \t\n", &rest); word; word = strtok_r(NULL, " \t\n", &rest)) {
+        bool folder = !strncmp(word, "-I", 2);
+        if (folder) names_add(list, "-isystem", 8);
+        names_add(list, folder ? word + 2 : word, strlen(folder ? word + 2 : word));
+    }
+}
+
+static void find_flags(session *s)
+{
+    static char fixed[] = "-std=gnu17 -Wall -Wno-unused -Wno-unused-value -Wno-missing-braces -Wno-unknown-pragmas "
+                          "-Wno-gnu-folding-constant -Werror=int-conversion -Werror=incompatible-pointer-types";
+    char *words = copy_of(fixed), *kolo = package_flags(s, "--cflags", "kolo"), *mpi = package_flags(s, "--cflags", "ompi-c");
+    add_words(&s->base_flags, words);
+    char *built = beside(s, "../../ext/include"), *installed = beside(s, "../include");
+    if (kolo) {
+        add_words(&s->base_flags, kolo);
+    } else {
+        char *folders = format_text("-I%s -I%s", built, installed);
+        add_words(&s->base_flags, folders);
+        free(folders);
+    }
+    if (mpi) add_system_words(&s->base_flags, mpi);
+    free(words);
+    free(kolo);
+    free(mpi);
+    free(built);
+    free(installed);
+}
+
+static void open_history(session *s)
+{
+    const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+    char *base = data && *data ? copy_of(data) : format_text("%s/.local/share", home ? home : "/tmp");
+    char *folder = format_text("%s/kolo", base), *path = format_text("%s/history.jsonl", folder);
+    bool there = (mkdir(base, 0700), mkdir(folder, 0700), access(folder, W_OK) == 0);
+    history_open(&s->history, there ? path : NULL);
+    free(base);
+    free(folder);
+    free(path);
+}
+
+static void set_environment(session *s)
+{
+    names *e = &s->machine.environment;
+    char *lines[] = {format_text("KOLO_DISPLAY=%s", s->display.path), format_text("KOLO_DISPLAY_TOKEN=%s", s->display.token),
+                     format_text("KOLO_KERNEL_LIBRARY=%s", access(s->library, R_OK) ? "" : s->library),
+                     format_text("KOLO_KERNEL_CELLS=%s", s->folder), copy_of("PAGER=cat"), copy_of("GIT_PAGER=cat"),
+                     copy_of("PYTHONUNBUFFERED=1")};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        names_add(e, lines[i], strlen(lines[i]));
+        free(lines[i]);
+    }
+}
+
+static char *make_folder(void)
+{
+    const char *base = getenv("XDG_RUNTIME_DIR");
+    if (!base || strlen(base) > 60 || access(base, W_OK)) base = "/tmp";
+    char *folder = format_text("%s/kolo-XXXXXX", base);
+    if (mkdtemp(folder)) return folder;
+    free(folder);
+    return NULL;
+}
+
+session *session_open(const front *f, const char *executable, char **problem)
+{
+    session *s = need_zeroed(sizeof *s);
+    s->front = *f;
+    pthread_mutex_init(&s->busy, NULL);
+    s->folder = make_folder();
+    if (!s->folder) {
+        *problem = copy_of("no folder can be made under /tmp");
+        free(s);
+        return NULL;
+    }
+    find_paths(s, executable);
+    s->prefix = copy_of("");
+    s->symbols = symbols_open();
+    output_begin(&s->out, &s->front, false);
+    char *worker = beside(s, "kolo-worker");
+    bool up = display_open(&s->display, s->folder) && machine_open(&s->machine, &s->out, worker, s->folder);
+    free(worker);
+    s->machine.display = &s->display;
+    set_environment(s);
+    if (!up || !machine_start_worker(&s->machine)) {
+        *problem = format_text("kolo-worker cannot be started beside %s", s->executable);
+        session_close(s);
+        return NULL;
+    }
+    find_flags(s);
+    analyser_open(&s->analyser, &s->base_flags);
+    compiler_open(&s->compiler, &s->base_flags, s->folder);
+    compiler_prepare(&s->compiler);
+    open_history(s);
+    return s;
+}
+
+void session_close(session *s)
+{
+    if (!s) return;
+    machine_close(&s->machine);
+    compiler_close(&s->compiler);
+    display_close(&s->display);
+    analyser_close(&s->analyser);
+    symbols_close(s->symbols);
+    history_close(&s->history);
+    for (size_t i = 0; i < s->load_count; i++) {
+        unlink(s->loads[i].path);
+        free(s->loads[i].path);
+        free(s->loads[i].payload);
+    }
+    rmdir(s->folder);
+    free(s->loads);
+    for (size_t i = 0; i < s->source_count; i++) {
+        free(s->sources[i].name);
+        free(s->sources[i].text);
+    }
+    free(s->sources);
+    free(s->prefix);
+    free(s->folder);
+    free(s->executable);
+    free(s->library);
+    free(s->launcher);
+    names_free(&s->base_flags);
+    text_free(&s->out.pending);
+    free(s);
+}
+
+void print_out(session *s, const char *words)
+{
+    output_add(&s->out, 1, words, strlen(words));
+}
+
+void print_error(session *s, const char *words)
+{
+    output_add(&s->out, 2, words, strlen(words));
+}
+
+static void publish_error(session *s, const result *r, json_t *lines)
+{
+    json_t *content = json_pack("{s:s, s:s, s:O}", "ename", r->name, "evalue", r->value, "traceback", lines);
+    char *dump = content ? json_dumps(content, JSON_COMPACT) : NULL;
+    if (dump) output_publish(&s->out, "error", dump);
+    free(dump);
+    json_decref(content);
+}
+
+static json_t *traceback_lines(const result *r)
+{
+    json_t *lines = json_array();
+    char *copy = copy_of(r->traceback.data ? r->traceback.data : r->value), *rest;
+    for (char *line = strtok_r(copy, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        json_t *one = json_string(line);
+        json_array_append_new(lines, one ? one : json_string("?"));
+    }
+    free(copy);
+    return lines;
+}
+
+static json_t *reply_of(session *s, const result *r)
+{
+    if (!r->failed) {
+        return json_pack("{s:s, s:i, s:o, s:{}}", "status", "ok", "execution_count", (int)s->count, "payload",
+                         r->payload ? json_incref(r->payload) : json_array(), "user_expressions");
+    }
+    json_t *lines = traceback_lines(r);
+    publish_error(s, r, lines);
+    return json_pack("{s:s, s:i, s:s, s:s, s:o}", "status", "error", "execution_count", (int)s->count, "ename", r->name,
+                     "evalue", r->value, "traceback", lines);
+}
+
+static bool blank(const char *code)
+{
+    return code[strspn(code, " \t\r\n;")] == 0;
+}
+
+char *session_execute(session *s, const char *code, bool silent, bool store, const char *user_expressions, bool allow_stdin)
+{
+    (void)user_expressions;
+    pthread_mutex_lock(&s->busy);
+    if (store && !silent && !blank(code)) {
+        s->count++;
+        history_add(&s->history, s->count, code);
+    }
+    s->allow_stdin = allow_stdin;
+    uint64_t stale;
+    while (read(s->machine.wake, &stale, sizeof stale) > 0) continue;
+    s->machine.interrupted = 0;
+    output_begin(&s->out, &s->front, silent);
+    char *name = format_text("In[%u]", store && !silent ? s->count : s->count + 1);
+    result r = {0};
+    if (!blank(code)) r = run_cell(s, code, name);
+    machine_drain(&s->machine);
+    output_end(&s->out);
+    json_t *reply = reply_of(s, &r);
+    char *dump = reply ? json_dumps(reply, JSON_COMPACT) : NULL;
+    json_decref(reply);
+    result_free(&r);
+    free(name);
+    compiler_precompile(&s->compiler, s->prefix);
+    compiler_prepare(&s->compiler);
+    pthread_mutex_unlock(&s->busy);
+    return dump ? dump : copy_of("{\"status\":\"error\",\"ename\":\"Error\",\"evalue\":\"\",\"traceback\":[]}");
+}
+
+void session_interrupt(session *s)
+{
+    machine_interrupt(&s->machine);
+}
+
+unsigned session_count(const session *s)
+{
+    return s->count;
+}
+
+char *session_history(session *s, const char *request)
+{
+    json_t *asked = json_loads(request, 0, NULL);
+    json_t *answer = history_answer(&s->history, asked);
+    char *dump = json_dumps(answer, JSON_COMPACT);
+    json_decref(asked);
+    json_decref(answer);
+    return need(dump);
+}

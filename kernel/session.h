@@ -1,0 +1,81 @@
+/* The session: what the parts of the kernel share. Read first: front.h, cells/unit.h, machine.h. */
+#ifndef KERNEL_SESSION_H
+#define KERNEL_SESSION_H
+
+#include "cells/analyse.h"
+#include "cells/compile.h"
+#include "cells/diagnose.h"
+#include "cells/symbols.h"
+#include "cells/unit.h"
+#include "display.h"
+#include "front.h"
+#include "history.h"
+#include "machine.h"
+
+#include <jansson.h>
+#include <pthread.h>
+
+typedef struct load {
+    char *path;     /* of the cell's shared object */
+    char *payload;  /* of the MESSAGE_LOAD that loaded it */
+    size_t size;
+} load;
+
+typedef struct source {
+    char *name, *text; /* "In[3]" and what was in it */
+} source;
+
+/* How a cell, or a part of one, ended. */
+typedef struct result {
+    bool failed;
+    char *name, *value; /* of the error: its kind and one sentence */
+    text traceback;     /* lines, newline-separated */
+    json_t *payload;    /* of the reply; NULL: none */
+} result;
+
+struct session {
+    front front;
+    output out;
+    display display;
+    machine machine;
+    analyser analyser;
+    compiler compiler;
+    symbols *symbols;
+    history history;
+    char *prefix;      /* the session's includes, and the macros before them */
+    char *folder;      /* temporary files */
+    char *executable, *library, *launcher; /* kolo-kernel's own path, libkolo.so, kolorun */
+    names base_flags;  /* of clang, before the user's */
+    load *loads;
+    size_t load_count, load_capacity;
+    source *sources;
+    size_t source_count, source_capacity;
+    unsigned count, serial;
+    bool allow_stdin, silent;
+    pthread_mutex_t busy; /* held by whoever works with the session */
+};
+
+/* run.c: one piece of C. `name` is how its messages call it; first_line: of the cell, where it stands in a cell. */
+result run_c(session *s, const char *code, const char *name);
+/* Makes sure of a worker with every cell loaded. False when none can be had. */
+bool ensure_worker(session *s);
+/* Starts the worker anew, as after a crash: functions come back, variables are zero. */
+bool replace_worker(session *s, bool gently);
+/* A program in the worker's place: its wait status through `status`. */
+result run_program_in_worker(session *s, char *const *arguments, int *status);
+
+/* report.c */
+void result_free(result *r);
+result error_result(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* What to say of a cell that did not return. `survived`: its worker lives on. */
+result ending_result(session *s, int ending, int code, bool survived);
+char *source_line_of(void *session, const char *name, unsigned line);
+
+/* value.c: the trailing expression's MIME bundle, NULL when it has none to show. */
+json_t *value_bundle(session *s, CXType type, uint64_t address, size_t size);
+
+/* Prints on the cell's own streams. */
+void print_out(session *s, const char *text);
+void print_error(session *s, const char *text);
+
+#endif

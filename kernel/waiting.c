@@ -1,0 +1,103 @@
+#define _GNU_SOURCE
+#include "waiting.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static bool first_line(const char *path, char *line, size_t size)
+{
+    FILE *file = fopen(path, "re");
+    if (!file) return false;
+    bool got = fgets(line, (int)size, file) != NULL;
+    fclose(file);
+    return got;
+}
+
+/* /proc shows what a sleeping process is asleep in: "0 0x0 …" is read(0, …). */
+static bool reads_input(pid_t process, ino_t pipe)
+{
+    char path[64], line[256];
+    snprintf(path, sizeof path, "/proc/%d/syscall", (int)process);
+    long number = -1;
+    unsigned long descriptor = 1;
+    if (!first_line(path, line, sizeof line) || sscanf(line, "%ld %lx", &number, &descriptor) != 2) return false;
+    if (number != SYS_read || descriptor != 0) return false;
+    struct stat facts;
+    snprintf(path, sizeof path, "/proc/%d/fd/0", (int)process);
+    return stat(path, &facts) == 0 && facts.st_ino == pipe;
+}
+
+static bool family_reads(pid_t process, ino_t pipe, int depth)
+{
+    if (reads_input(process, pipe)) return true;
+    char path[64], line[4096];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)process, (int)process);
+    if (depth > 6 || !first_line(path, line, sizeof line)) return false;
+    char *at = line, *end;
+    for (long child; (child = strtol(at, &end, 10)) > 0; at = end) {
+        if (family_reads((pid_t)child, pipe, depth + 1)) return true;
+    }
+    return false;
+}
+
+static void ask_user(machine *m)
+{
+    machine_drain(m);
+    output_flush(m->out);
+    char *line = m->out->front->ask(m->out->front->self, "");
+    if (!line) {
+        m->interrupted = seconds_now();
+        return;
+    }
+    char *with_newline = format_text("%s\n", line);
+    (void)!write(m->input, with_newline, strlen(with_newline));
+    free(with_newline);
+    free(line);
+}
+
+/* A worker that has stopped itself cannot go on by itself. */
+static void end_if_stopped(machine *m)
+{
+    char path[64], line[512];
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)m->worker);
+    if (!first_line(path, line, sizeof line)) return;
+    const char *after = strrchr(line, ')');
+    if (after && after[1] && after[2] == 'T') {
+        m->stopped = true;
+        kill(m->worker, SIGKILL);
+    }
+}
+
+void waiting_look(machine *m)
+{
+    double now = seconds_now();
+    if (now - m->probed < 0.03 || m->worker <= 0) return;
+    m->probed = now;
+    end_if_stopped(m);
+    struct stat facts;
+    int unread = 1;
+    if (!m->asks || m->input < 0 || m->interrupted > 0 || fstat(m->input, &facts)) return;
+    if (ioctl(m->input, FIONREAD, &unread) || unread > 0) return;
+    if (family_reads(m->worker, facts.st_ino, 0)) ask_user(m);
+}
+
+void waiting_interrupt(machine *m)
+{
+    double passed = seconds_now() - m->interrupted;
+    if (!m->running || m->worker <= 0) return;
+    char path[64], line[4096];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)m->worker, (int)m->worker);
+    bool programs = first_line(path, line, sizeof line) && strtol(line, NULL, 10) > 0;
+    if (passed > (programs ? 2.2 : 1.2)) {
+        m->forced = true;
+        kill(m->worker, SIGKILL);
+    } else {
+        kill(m->worker, passed > 0.4 ? SIGRTMAX - 1 : SIGINT);
+    }
+}

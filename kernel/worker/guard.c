@@ -1,0 +1,190 @@
+/* kolo-worker begins here, as the guard: a small process between the kernel and the learner's code. It forks the worker,
+ * reaps whatever a cell leaves behind, and ends everything when the kernel is gone. It never runs a learner's code.
+ * Read first: protocol.h. */
+#define _GNU_SOURCE
+#include "worker/protocol.h"
+#include "worker/worker.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+typedef struct guard {
+    int kernel;        /* socket */
+    int signals;       /* signalfd */
+    uint64_t token;
+    pid_t worker;      /* 0: none */
+    const char *trash; /* folder to delete at the end */
+    char payload[MESSAGE_LIMIT];
+} guard;
+
+static pid_t parent_of(pid_t process)
+{
+    char path[64], line[512];
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
+    FILE *file = fopen(path, "re");
+    if (!file) return 0;
+    int parent = 0;
+    if (fgets(line, sizeof line, file)) {
+        char *after = strrchr(line, ')');
+        if (after) sscanf(after + 1, " %*c %d", &parent);
+    }
+    fclose(file);
+    return parent;
+}
+
+static bool descends_from(pid_t process, pid_t ancestor)
+{
+    for (int depth = 0; process > 1 && depth < 64; depth++) {
+        process = parent_of(process);
+        if (process == ancestor) return true;
+    }
+    return false;
+}
+
+/* Signals every descendant. True when there was one. */
+static bool signal_descendants(int number)
+{
+    DIR *folder = opendir("/proc");
+    if (!folder) return false;
+    bool any = false;
+    for (struct dirent *entry; (entry = readdir(folder));) {
+        pid_t process = atoi(entry->d_name);
+        if (process <= 1 || process == getpid() || !descends_from(process, getpid())) continue;
+        any |= kill(process, number) == 0;
+    }
+    closedir(folder);
+    return any;
+}
+
+static void report(guard *g, pid_t process, int status)
+{
+    message m = {.token = g->token, .kind = MESSAGE_ENDED, .number = process, .code = status};
+    message_send(g->kernel, &m, NULL, 0, NULL, 0);
+}
+
+/* Orphans are ours (subreaper); only the worker's end is news. */
+static void reap(guard *g)
+{
+    int status;
+    for (pid_t process; (process = waitpid(-1, &status, WNOHANG)) > 0;) {
+        if (process != g->worker) continue;
+        g->worker = 0;
+        report(g, process, status);
+    }
+}
+
+/* Ends all that descends from us: asked first, then killed, again and again, since processes fork. */
+static void sweep(guard *g, bool gently)
+{
+    if (gently && signal_descendants(SIGTERM)) {
+        for (int i = 0; i < 10 && signal_descendants(0); i++) {
+            reap(g);
+            nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+        }
+    }
+    for (int i = 0; i < 100 && signal_descendants(SIGKILL); i++) {
+        reap(g);
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    }
+    reap(g);
+}
+
+static void become_worker(guard *g, const int *descriptors)
+{
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    setsid();
+    for (char *at = g->payload; *at; at += strlen(at) + 1) putenv(strdup(at));
+    close(g->kernel);
+    close(g->signals);
+    _exit(worker_main(g->token, descriptors));
+}
+
+static void start_worker(guard *g, const int *descriptors)
+{
+    pid_t process = fork();
+    if (process == 0) become_worker(g, descriptors);
+    g->worker = process > 0 ? process : 0;
+    message m = {.token = g->token, .kind = MESSAGE_STARTED, .number = process};
+    message_send(g->kernel, &m, NULL, 0, NULL, 0);
+}
+
+static bool serve(guard *g)
+{
+    message m;
+    int descriptors[MESSAGE_DESCRIPTORS];
+    ssize_t size = message_receive(g->kernel, g->token, &m, g->payload, descriptors);
+    if (size == -1) return false;
+    if (size == -2) return true;
+    if (m.kind == MESSAGE_START) start_worker(g, descriptors);
+    if (m.kind == MESSAGE_SWEEP) sweep(g, m.number != 0);
+    for (size_t i = 0; i < MESSAGE_DESCRIPTORS; i++) {
+        if (descriptors[i] >= 0) close(descriptors[i]);
+    }
+    return true;
+}
+
+static void delete_folder(const char *path)
+{
+    DIR *folder = opendir(path);
+    if (!folder) return;
+    for (struct dirent *entry; (entry = readdir(folder));) {
+        if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..")) unlinkat(dirfd(folder), entry->d_name, 0);
+    }
+    closedir(folder);
+    rmdir(path);
+}
+
+/* Descriptors that the kernel's own process had open are no business of a cell's. */
+static void close_strangers(int keep)
+{
+    close_range(3, (unsigned)keep - 1, 0);
+    close_range((unsigned)keep + 1, ~0u, 0);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 4) {
+        fputs("kolo-worker is started by kolo-kernel\n", stderr);
+        return 2;
+    }
+    static guard g;
+    g.kernel = atoi(argv[1]);
+    g.token = strtoull(argv[2], NULL, 16);
+    g.trash = argv[3];
+    if (g.kernel < 3) return 2;
+    close_strangers(g.kernel);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    setsid();
+    sigset_t watched;
+    sigfillset(&watched);
+    sigprocmask(SIG_SETMASK, &watched, NULL);
+    sigemptyset(&watched);
+    sigaddset(&watched, SIGCHLD);
+    g.signals = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
+    struct pollfd ready[2] = {{g.kernel, POLLIN, 0}, {g.signals, POLLIN, 0}};
+    for (bool open = true; open;) {
+        if (poll(ready, 2, 1000) < 0 && errno != EINTR) break;
+        struct signalfd_siginfo ignored;
+        while (read(g.signals, &ignored, sizeof ignored) > 0) continue;
+        reap(&g);
+        if (ready[0].revents) open = serve(&g);
+    }
+    sweep(&g, false);
+    delete_folder(g.trash);
+    return 0;
+}

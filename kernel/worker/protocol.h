@@ -1,0 +1,61 @@
+/* What kernel, guard and worker say to each other: packets over SOCK_SEQPACKET sockets, one message each, descriptors
+ * beside it. A packet of the wrong shape or token is ignored: a cell may write to any descriptor it finds. */
+#ifndef KERNEL_WORKER_PROTOCOL_H
+#define KERNEL_WORKER_PROTOCOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum message_kind {
+    /* kernel to guard */
+    MESSAGE_START = 1, /* descriptors: control, stdin, stdout, stderr; payload: environment "NAME=value\0…" */
+    MESSAGE_SWEEP,     /* end the worker and everything it left behind; answered by MESSAGE_ENDED for the worker */
+    /* guard to kernel */
+    MESSAGE_STARTED, /* number: the worker's process id */
+    MESSAGE_ENDED,   /* number: process id; code: its wait status */
+    /* kernel to worker */
+    MESSAGE_LOAD,    /* payload: object path, library to load first (or ""), then pairs slot, definition */
+    MESSAGE_RUN,     /* payload: object path, function; descriptor: stdin */
+    MESSAGE_SHELL,   /* payload: arguments of a program; descriptor: stdin */
+    MESSAGE_RESOLVE, /* payload: names; answered with those that nothing defines */
+    MESSAGE_PEEK,    /* address, size; answered with the bytes, or with code -1 where there is no such memory */
+    MESSAGE_FOLDER,  /* payload: where to go */
+    MESSAGE_SETENV,  /* payload: name, value ("" and number 1: unset) */
+    /* worker to kernel */
+    MESSAGE_READY,
+    MESSAGE_ANSWER, /* to LOAD, RESOLVE, PEEK, FOLDER; code 0 or -1; payload */
+    MESSAGE_DONE,   /* the cell has ended: number is an `ending`, code with it; address, size: of the value */
+    MESSAGE_FATAL,  /* the worker is about to die of signal `code`; payload as for DONE */
+};
+
+enum ending {
+    ENDING_RETURNED,
+    ENDING_EXIT,        /* code: of exit() */
+    ENDING_SIGNAL,      /* code: the signal; address: where */
+    ENDING_INTERRUPTED,
+    ENDING_UNDEFINED,   /* payload begins with the name of the function */
+    ENDING_PROGRAM,     /* of MESSAGE_SHELL; code: wait status */
+};
+
+/* After a fault the payload lists frames, innermost first: "path\0offset in hexadecimal\0symbol\0" each. */
+
+typedef struct message {
+    uint64_t token;
+    uint32_t kind;
+    int32_t number, code;
+    uint64_t address, size;
+} message;
+
+enum { MESSAGE_LIMIT = 160 * 1024, MESSAGE_DESCRIPTORS = 4 };
+
+/* Sends one packet. False when the other side is gone. */
+bool message_send(int socket, const message *m, const void *payload, size_t size, const int *descriptors, size_t count);
+
+/* Receives one packet: its payload's size, or -1 when the other side is gone, or -2 for a packet to ignore. Received
+ * descriptors (close-on-exec) go to `descriptors`, room for MESSAGE_DESCRIPTORS, unused ones -1. `payload` has room for
+ * MESSAGE_LIMIT bytes and is NUL-terminated beyond its size. */
+ssize_t message_receive(int socket, uint64_t token, message *m, char *payload, int *descriptors);
+
+#endif

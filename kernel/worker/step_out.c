@@ -1,0 +1,302 @@
+/* Faults and interrupts of a cell. The handler steps out of the cell, back to enter(), only where nothing is left broken
+ * behind: every frame up to the cell's entry is the cell's own code, or a call of the C library that holds nothing (or
+ * holds only a stream's lock, which is released). Otherwise an interrupt tries again later, and a fault ends the worker.
+ * Read first: worker.h. */
+#define _GNU_SOURCE
+#include "worker/worker.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <ucontext.h>
+#include <unistd.h>
+#include <unwind.h>
+
+enum { SHOWN_FRAMES = 48, FRAMES_SIZE = 24 * 1024, DEEPEST = 400000 };
+
+typedef enum owner { OWNER_CELL, OWNER_LIBRARY, OWNER_ENTRY, OWNER_OTHER } owner;
+
+typedef struct walk {
+    uintptr_t start; /* frames before this program counter are the handler's own; 0: they are skipped by `skip` */
+    bool started;
+    size_t depth, library_depth;
+    bool library_named, library_allowed;
+    bool unsafe, reached_entry;
+} walk;
+
+static const char *cells_folder(void)
+{
+    static char folder[256];
+    if (!*folder) {
+        const char *from = getenv("KOLO_KERNEL_CELLS");
+        snprintf(folder, sizeof folder, "%s", from ? from : "/nowhere");
+    }
+    return folder;
+}
+
+static bool one_of(const char *name, const char *const *list)
+{
+    for (; *list; list++) {
+        if (!strcmp(name, *list)) return true;
+    }
+    return false;
+}
+
+/* Calls that may be abandoned when a cell made them directly: they wait, or only write, or are pure, or end the cell. */
+static bool may_be_abandoned(const char *name)
+{
+    static const char *const list[] = {
+        "sleep", "usleep", "nanosleep", "clock_nanosleep", "pause", "sigsuspend", "poll", "ppoll", "select", "pselect", "read",
+        "write", "readv", "writev", "recv", "recvfrom", "send", "sendto", "accept", "connect", "wait", "waitpid", "wait4",
+        "waitid", "pthread_join", "pthread_cond_wait", "pthread_cond_timedwait", "pthread_mutex_lock", "sem_wait",
+        "pthread_barrier_wait", "raise", "abort", "__assert_fail", "kill", "pthread_kill", "exit", "scanf", "__isoc99_scanf",
+        "__isoc99_fscanf", "__isoc99_sscanf", "fgets", "fgetc", "getc", "getchar", "gets", "fread", "printf", "fprintf",
+        "vprintf", "vfprintf", "dprintf", "puts", "fputs", "putchar", "putc", "fputc", "fwrite", "snprintf", "sprintf",
+        "fflush", "qsort", "bsearch", "epoll_wait", "system", "__printf_chk", "__fprintf_chk", "strtol", "atoi", "atof",
+        "strtod", "sched_yield", "msgrcv", "flock", "fcntl", "open", "getline", "getdelim", "_IO_getc", "putchar_unlocked",
+        "__sched_yield", "tgkill", "__stack_chk_fail", "clock_gettime", "gettimeofday", "time", "rand", "random", "strtok",
+        "strdup_", "strcasecmp", "strncasecmp", "memmem", "perror", "strsep", "strerror", "ungetc", "vsnprintf", "vsprintf",
+        NULL};
+    return one_of(name, list);
+}
+
+static bool holds_the_heap(const char *name)
+{
+    static const char *const list[] = {"malloc", "free", "calloc", "realloc", "posix_memalign", "aligned_alloc", "fork", NULL};
+    return one_of(name, list);
+}
+
+static const char *exact_symbol(uintptr_t at, Dl_info *info)
+{
+    const ElfW(Sym) *symbol = NULL;
+    if (!dladdr1((void *)at, info, (void **)(uintptr_t)&symbol, RTLD_DL_SYMENT)) {
+        info->dli_fname = NULL;
+        return NULL;
+    }
+    if (!symbol || !info->dli_sname) return NULL;
+    return at < (uintptr_t)info->dli_saddr + symbol->st_size ? info->dli_sname : NULL;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static owner owner_of(const Dl_info *info, const char *symbol)
+{
+    const char *file = info->dli_fname ? info->dli_fname : "";
+    if (!strncmp(file, cells_folder(), strlen(cells_folder()))) return OWNER_CELL;
+    const char *base = base_name(file);
+    if (!strncmp(base, "libm.so", 7) || !strncmp(base, "linux-vdso", 10)) return OWNER_CELL;
+    if (!strncmp(base, "libc.so", 7)) return OWNER_LIBRARY;
+    static const char *const ours[] = {"exit", "_exit", "_Exit", "quick_exit", NULL};
+    if (!strncmp(base, "kolo-worker", 11)) {
+        bool called = symbol && (!strncmp(symbol, "kolo_cell_", 10) || one_of(symbol, ours) || !strcmp(symbol, "run_program") ||
+                                 !strcmp(symbol, "step_out_of_call"));
+        return called ? OWNER_CELL : OWNER_ENTRY;
+    }
+    return OWNER_OTHER;
+}
+
+/* The run of library frames that ends here: its outermost function is what the cell called. A single frame without a
+ * name is a string function's variant for this CPU, which holds nothing. */
+static void end_library_run(walk *w)
+{
+    if (!w->library_depth) return;
+    if (!w->library_allowed && (w->library_named || w->library_depth > 1)) w->unsafe = true;
+    w->library_depth = 0;
+}
+
+static void judge(walk *w, uintptr_t at)
+{
+    Dl_info info;
+    const char *symbol = exact_symbol(at, &info);
+    switch (owner_of(&info, symbol)) {
+    case OWNER_LIBRARY:
+        if (symbol && holds_the_heap(symbol)) w->unsafe = true;
+        w->library_depth++;
+        w->library_named = symbol != NULL;
+        w->library_allowed = symbol && may_be_abandoned(symbol);
+        break;
+    case OWNER_CELL:
+        end_library_run(w);
+        break;
+    case OWNER_ENTRY:
+        end_library_run(w);
+        w->reached_entry = true;
+        break;
+    default:
+        w->unsafe = true;
+    }
+}
+
+static void remember(uintptr_t at)
+{
+    Dl_info info;
+    const char *symbol = exact_symbol(at, &info);
+    if (!info.dli_fname || running.frames_size > FRAMES_SIZE - 1024) return;
+    running.frames_size += (size_t)snprintf(running.frames + running.frames_size, 700, "%.400s", info.dli_fname) + 1;
+    running.frames_size += (size_t)snprintf(running.frames + running.frames_size, 32, "%lx",
+                                            (unsigned long)(at - (uintptr_t)info.dli_fbase)) + 1;
+    running.frames_size += (size_t)snprintf(running.frames + running.frames_size, 200, "%.150s", symbol ? symbol : "") + 1;
+}
+
+static _Unwind_Reason_Code visit(struct _Unwind_Context *context, void *closure)
+{
+    walk *w = closure;
+    int before = 0;
+    uintptr_t at = _Unwind_GetIPInfo(context, &before);
+    if (!w->started) {
+        if (w->start && at != w->start) return _URC_NO_REASON;
+        w->started = true;
+    }
+    if (!at) return _URC_END_OF_STACK;
+    uintptr_t inside = before ? at : at - 1; /* a return address points behind its call */
+    if (w->depth < SHOWN_FRAMES) remember(inside);
+    judge(w, inside);
+    w->depth++;
+    return w->reached_entry || w->unsafe || w->depth > DEEPEST ? _URC_END_OF_STACK : _URC_NO_REASON;
+}
+
+/* A call through a bad pointer leaves a program counter that is nowhere; its caller is where it would return to. */
+static uintptr_t settle_program_counter(ucontext_t *context)
+{
+    Dl_info info;
+#if defined(__x86_64__)
+    greg_t *pc = &context->uc_mcontext.gregs[REG_RIP], *sp = &context->uc_mcontext.gregs[REG_RSP];
+    if (!dladdr((void *)*pc, &info)) {
+        *pc = *(greg_t *)*sp - 1;
+        *sp += (greg_t)sizeof(greg_t);
+    }
+    return (uintptr_t)*pc;
+#else
+    if (!dladdr((void *)context->uc_mcontext.pc, &info)) context->uc_mcontext.pc = context->uc_mcontext.regs[30] - 4;
+    return (uintptr_t)context->uc_mcontext.pc;
+#endif
+}
+
+static bool safe_to_leave(uintptr_t start)
+{
+    walk w = {.start = start, .started = !start};
+    running.frames_size = 0;
+    _Unwind_Backtrace(visit, &w);
+    return w.reached_entry && !w.unsafe;
+}
+
+void step_out_of_call(int ending, int code)
+{
+    if (!running.active || getpid() != running.process || gettid() != running.process || !safe_to_leave(0)) return;
+    running.ending = ending;
+    running.code = code;
+    siglongjmp(running.out, 1);
+}
+
+/* clang's trap for a division by zero: ud1 with 3 in its operand. */
+static bool division_trap(const ucontext_t *context)
+{
+#if defined(__x86_64__)
+    const unsigned char *code = (const unsigned char *)context->uc_mcontext.gregs[REG_RIP];
+    return code[0] == 0x67 && code[1] == 0x0f && code[2] == 0xb9 && code[3] == 0x40 && code[4] == 3;
+#else
+    (void)context;
+    return false;
+#endif
+}
+
+static void on_fault(int number, siginfo_t *info, void *memory)
+{
+    static volatile sig_atomic_t nested;
+    ucontext_t *context = memory;
+    void *address = info->si_addr;
+    bool mine = running.active && getpid() == running.process && gettid() == running.process;
+    if (nested++ || getpid() != running.process) die_of(number, address);
+    if (number == SIGILL && division_trap(context)) number = SIGFPE;
+    bool safe = safe_to_leave(settle_program_counter(context));
+    nested = 0;
+    running.ending = ENDING_SIGNAL;
+    running.code = number;
+    running.address = address;
+    if (!mine || !safe) die_of(number, address);
+    siglongjmp(running.out, 1);
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void interrupt_program(void)
+{
+    static volatile pid_t asked;
+    static volatile double since;
+    if (asked != running.program) {
+        asked = running.program;
+        since = now();
+        running.ending = ENDING_INTERRUPTED;
+        kill(-asked, SIGINT);
+    } else if (now() - since > 0.8) {
+        kill(-asked, SIGKILL);
+    }
+}
+
+static void on_interrupt(int number, siginfo_t *info, void *memory)
+{
+    (void)number;
+    (void)info;
+    int saved = errno;
+    if (getpid() != running.process) _exit(130);
+    if (gettid() != running.process) {
+        kill(running.process, SIGINT);
+        return;
+    }
+    void (*request_stop)(void) = NULL;
+    *(void **)&request_stop = dlsym(RTLD_DEFAULT, "kolo_request_stop");
+    if (running.active && request_stop) request_stop();
+    if (running.active && running.program) {
+        interrupt_program();
+    } else if (running.active && safe_to_leave(settle_program_counter(memory))) {
+        running.ending = ENDING_INTERRUPTED;
+        siglongjmp(running.out, 1);
+    }
+    errno = saved;
+}
+
+void release_streams(void)
+{
+    struct {
+        int lock, count;
+        void *owner;
+    } *lock;
+    FILE *streams[] = {stdin, stdout, stderr};
+    for (size_t i = 0; i < 3; i++) {
+        if (!streams[i]) continue;
+        lock = (void *)streams[i]->_lock;
+        if (lock && lock->owner == (void *)pthread_self()) memset(lock, 0, sizeof *lock);
+    }
+}
+
+void step_out_prepare(void)
+{
+    static char *stack;
+    enum { STACK = 256 * 1024 };
+    if (!running.frames) running.frames = malloc(FRAMES_SIZE);
+    if (!stack) stack = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    sigaltstack(&(stack_t){.ss_sp = stack, .ss_size = STACK}, NULL);
+    cells_folder();
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS};
+    struct sigaction fault = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) sigaction(faults[i], &fault, NULL);
+    struct sigaction interrupt = {.sa_sigaction = on_interrupt, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
+    sigaction(SIGINT, &interrupt, NULL);
+    sigaction(SIGRTMAX - 1, &interrupt, NULL); /* for a cell that has made SIGINT its own */
+    signal(SIGPIPE, SIG_IGN);
+}

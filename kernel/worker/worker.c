@@ -1,0 +1,279 @@
+#define _GNU_SOURCE
+#include "worker/worker.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdio_ext.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+enum { FIRST_DESCRIPTOR = 400 }; /* where the worker's own descriptors live, out of a cell's way */
+
+typedef struct worker {
+    uint64_t token;
+    int control, out, error;
+    struct rlimit limits[RLIM_NLIMITS];
+    const void *value;
+    void *copy; /* of the value */
+    size_t size;
+} worker;
+
+static worker self;
+running_cell running;
+
+static char *payload_buffer(void)
+{
+    static char payload[MESSAGE_LIMIT];
+    return payload;
+}
+
+static void answer(int code, const void *payload, size_t size)
+{
+    message m = {.token = self.token, .kind = MESSAGE_ANSWER, .code = code};
+    message_send(self.control, &m, payload, size, NULL, 0);
+}
+
+static void answer_text(int code, const char *why)
+{
+    answer(code, why, strlen(why) + 1);
+}
+
+/* Whatever the last cell did to them: streams, signals, timers and limits are as a program finds them at its start. */
+static void make_good(int input)
+{
+    dup2(input, 0);
+    dup2(self.out, 1);
+    dup2(self.error, 2);
+    if (fileno(stdin) != 0) stdin = fdopen(0, "r");
+    if (fileno(stdout) != 1) stdout = fdopen(1, "w");
+    if (fileno(stderr) != 2) stderr = fdopen(2, "w");
+    __fpurge(stdin);
+    clearerr(stdin);
+    clearerr(stdout);
+    setvbuf(stdout, NULL, _IONBF, 0); /* live, in order with stderr, and nothing lost in a crash */
+    setvbuf(stderr, NULL, _IONBF, 0);
+    alarm(0);
+    setitimer(ITIMER_REAL, &(struct itimerval){0}, NULL);
+    for (int i = 0; i < RLIM_NLIMITS; i++) setrlimit(i, &self.limits[i]);
+    for (int i = 1; i < SIGRTMIN; i++) {
+        if (i != SIGKILL && i != SIGSTOP) signal(i, SIG_DFL);
+    }
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    step_out_prepare();
+}
+
+static void clear_library_error(void)
+{
+    void (*clear)(void) = NULL;
+    *(void **)&clear = dlsym(RTLD_DEFAULT, "kolo_clear_error");
+    if (clear) clear();
+}
+
+static void send_done(void)
+{
+    message m = {.token = self.token, .kind = MESSAGE_DONE, .number = running.ending, .code = running.code,
+                 .address = self.value ? (uint64_t)(uintptr_t)self.value : (uint64_t)(uintptr_t)running.address,
+                 .size = self.size};
+    if (self.value) m.size = self.size;
+    message_send(self.control, &m, running.frames, running.frames_size, NULL, 0);
+}
+
+typedef void (*cell_function)(void);
+
+/* The one place from which cells are entered and to which they are stepped out. */
+static __attribute__((noinline)) void enter(cell_function function, char *const *arguments)
+{
+    running.ending = function ? ENDING_RETURNED : ENDING_PROGRAM;
+    running.code = 0;
+    running.address = NULL;
+    running.frames_size = 0;
+    running.missing = NULL;
+    if (sigsetjmp(running.out, 1) == 0) {
+        running.active = 1;
+        if (function) function();
+        else running.code = run_program(arguments);
+    }
+    running.active = 0;
+    if (getpid() != running.process) _exit(running.ending == ENDING_EXIT ? running.code : 0); /* a forked child ends here */
+    if (running.ending != ENDING_RETURNED) release_streams();
+    fflush(stdout);
+}
+
+static void run(const char *path, const char *name, int input)
+{
+    self.value = NULL;
+    self.size = 0;
+    void *handle = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
+    cell_function function = NULL;
+    if (handle) *(void **)&function = dlsym(handle, name);
+    make_good(input);
+    close(input);
+    clear_library_error();
+    if (function) enter(function, NULL);
+    send_done();
+}
+
+static void shell(char *payload, size_t size, int input)
+{
+    char *arguments[1024];
+    size_t count = 0;
+    for (size_t at = 0; at < size && count < 1023; at += strlen(payload + at) + 1) arguments[count++] = payload + at;
+    arguments[count] = NULL;
+    self.value = NULL;
+    self.size = 0;
+    make_good(input);
+    close(input);
+    enter(NULL, arguments);
+    send_done();
+}
+
+static const char *next_text(const char **at, const char *end)
+{
+    const char *here = *at;
+    if (here >= end) return "";
+    *at = here + strlen(here) + 1;
+    return here;
+}
+
+/* payload: object, library or "", then slot and definition by turns. A slot may be another object's. */
+static void load(const char *payload, size_t size)
+{
+    const char *at = payload, *end = payload + size;
+    const char *path = next_text(&at, end), *library = next_text(&at, end);
+    if (*library && !dlopen(library, RTLD_NOW | RTLD_GLOBAL)) {
+        answer_text(-1, dlerror());
+        return;
+    }
+    void *handle = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+    if (!handle) {
+        answer_text(-1, dlerror());
+        return;
+    }
+    while (at < end) {
+        const char *slot = next_text(&at, end), *definition = next_text(&at, end);
+        void **place = dlsym(RTLD_DEFAULT, slot);
+        void *function = dlsym(handle, definition);
+        if (place && function) *place = function;
+    }
+    answer(0, NULL, 0);
+}
+
+static void resolve(const char *payload, size_t size)
+{
+    static char missing[MESSAGE_LIMIT];
+    size_t used = 0;
+    for (const char *at = payload, *end = payload + size; at < end;) {
+        const char *name = next_text(&at, end);
+        if (dlsym(RTLD_DEFAULT, name)) continue;
+        memcpy(missing + used, name, strlen(name) + 1);
+        used += strlen(name) + 1;
+    }
+    answer(0, missing, used);
+}
+
+/* The kernel reads a value's memory through a packet that the system copies: a bad address is an error, not a fault. */
+static void peek(uint64_t address, uint64_t size)
+{
+    message m = {.token = self.token, .kind = MESSAGE_ANSWER};
+    bool there = size < MESSAGE_LIMIT - 1024 && address >= 4096;
+    if (there && message_send(self.control, &m, (const void *)(uintptr_t)address, size, NULL, 0)) return;
+    answer(-1, NULL, 0);
+}
+
+static void set_environment(const char *payload, size_t size, bool unset)
+{
+    const char *at = payload, *end = payload + size;
+    const char *name = next_text(&at, end), *value = next_text(&at, end);
+    int failed = unset ? unsetenv(name) : setenv(name, value, 1);
+    answer(failed ? -1 : 0, NULL, 0);
+}
+
+static bool serve(void)
+{
+    char *payload = payload_buffer();
+    int descriptors[MESSAGE_DESCRIPTORS];
+    message m;
+    ssize_t got = message_receive(self.control, self.token, &m, payload, descriptors);
+    if (got == -1) return false;
+    if (got == -2) return true;
+    size_t size = (size_t)got;
+    int input = descriptors[0];
+    if (m.kind == MESSAGE_RUN) run(payload, payload + strlen(payload) + 1, input);
+    else if (m.kind == MESSAGE_SHELL) shell(payload, size, input);
+    else if (m.kind == MESSAGE_LOAD) load(payload, size);
+    else if (m.kind == MESSAGE_RESOLVE) resolve(payload, size);
+    else if (m.kind == MESSAGE_PEEK) peek(m.address, m.size);
+    else if (m.kind == MESSAGE_FOLDER) answer(chdir(payload) ? -1 : 0, strerror(errno), strlen(strerror(errno)) + 1);
+    else if (m.kind == MESSAGE_SETENV) set_environment(payload, size, m.number == 1);
+    return true;
+}
+
+static int keep(int descriptor)
+{
+    int moved = fcntl(descriptor, F_DUPFD_CLOEXEC, FIRST_DESCRIPTOR);
+    close(descriptor);
+    return moved;
+}
+
+static void load_library(void)
+{
+    const char *path = getenv("KOLO_KERNEL_LIBRARY");
+    if (path && *path && !dlopen(path, RTLD_NOW | RTLD_GLOBAL)) fprintf(stderr, "libkolo cannot be loaded: %s\n", dlerror());
+    unsetenv("KOLO_KERNEL_LIBRARY");
+}
+
+int worker_main(uint64_t token, const int *descriptors)
+{
+    self.token = token;
+    self.control = keep(descriptors[0]);
+    self.out = keep(descriptors[2]);
+    self.error = keep(descriptors[3]);
+    running.process = getpid();
+    for (int i = 0; i < RLIM_NLIMITS; i++) getrlimit(i, &self.limits[i]);
+    make_good(descriptors[1]);
+    close(descriptors[1]);
+    load_library();
+    message m = {.token = token, .kind = MESSAGE_READY};
+    message_send(self.control, &m, NULL, 0, NULL, 0);
+    while (serve()) continue;
+    return 0;
+}
+
+void die_of(int number, void *address)
+{
+    message m = {.token = self.token, .kind = MESSAGE_FATAL, .code = number, .number = running.ending,
+                 .address = (uint64_t)(uintptr_t)address};
+    if (getpid() == running.process) message_send(self.control, &m, running.frames, running.frames_size, NULL, 0);
+    signal(number, SIG_DFL);
+    sigset_t one;
+    sigemptyset(&one);
+    sigaddset(&one, number);
+    pthread_sigmask(SIG_UNBLOCK, &one, NULL);
+    raise(number);
+    _exit(128 + number);
+}
+
+/* Called by a cell's last expression: `size` bytes are copied; 0 hands over the address of what lives on. */
+void kolo_cell_value(const void *value, unsigned long size);
+void kolo_cell_value(const void *value, unsigned long size)
+{
+    if (size) {
+        free(self.copy);
+        self.copy = malloc(size);
+        if (!self.copy) return;
+        memcpy(self.copy, value, size);
+        value = self.copy;
+    }
+    self.value = value;
+    self.size = size;
+}

@@ -1,0 +1,230 @@
+// The only C++ of the kernel: Jupyter's protocol through xeus, and nothing else. Everything is asked of front.h as JSON.
+// What xeus 2.4 needs help with: publishing from more than one thread (a lock), interrupts by message, the key of a
+// password prompt, its execution counter (it counts silent cells too), and bytes that are not UTF-8.
+#include "front.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include <xeus/xhelper.hpp>
+#include <xeus/xinput.hpp>
+#include <xeus/xinterpreter.hpp>
+#include <xeus/xkernel.hpp>
+#include <xeus/xkernel_configuration.hpp>
+#include <xeus/xserver_shell_main.hpp>
+#include <zmq.hpp>
+
+namespace
+{
+    session *the_session = nullptr;
+    bool own_input = false;          // the execute_input that is being published is the interpreter's, not xeus's
+    std::atomic<bool> asking{false}; // the shell thread waits for a line of input
+    pthread_t shell_thread;
+
+    nl::json parsed(char *text)
+    {
+        nl::json value = nl::json::parse(text, nullptr, false);
+        std::free(text);
+        return value.is_discarded() ? nl::json::object() : value;
+    }
+
+    void interrupt()
+    {
+        session_interrupt(the_session);
+        if (asking) pthread_kill(shell_thread, SIGUSR1);
+    }
+
+    class server : public xeus::xserver_shell_main
+    {
+    public:
+        using xserver_shell_main::xserver_shell_main;
+
+    private:
+        // xeus numbers cells by a counter of its own that also counts unstored ones: its execute_input is held back, and
+        // the interpreter publishes the right one.
+        void publish_impl(xeus::xpub_message message, xeus::channel c) override
+        {
+            if (message.header().value("msg_type", "") == "execute_input" && !own_input) return;
+            std::lock_guard<std::mutex> guard(lock);
+            xserver_shell_main::publish_impl(std::move(message), c);
+        }
+
+        void send_shell_impl(xeus::xmessage message) override
+        {
+            nl::json content = message.content();
+            std::string type = message.header().value("msg_type", "");
+            if (type == "execute_reply") {
+                content["execution_count"] = session_count(the_session);
+                if (content.value("status", "") == "error" && !content.contains("ename")) content["status"] = "aborted";
+            }
+            xserver_shell_main::send_shell_impl(with_content(message, std::move(content)));
+        }
+
+        void send_control_impl(xeus::xmessage message) override
+        {
+            nl::json content = message.content();
+            if (message.header().value("msg_type", "") == "interrupt_reply") {
+                interrupt();
+                content["status"] = "ok";
+            }
+            xserver_shell_main::send_control_impl(with_content(message, std::move(content)));
+        }
+
+        void send_stdin_impl(xeus::xmessage message) override
+        {
+            nl::json content = message.content();
+            if (content.contains("pwd")) {
+                content["password"] = content["pwd"];
+                content.erase("pwd");
+            }
+            xserver_shell_main::send_stdin_impl(with_content(message, std::move(content)));
+        }
+
+        static xeus::xmessage with_content(const xeus::xmessage &message, nl::json content)
+        {
+            return xeus::xmessage(message.identities(), message.header(), message.parent_header(), message.metadata(),
+                                  std::move(content), xeus::buffer_sequence(message.buffers()));
+        }
+
+        std::mutex lock;
+    };
+
+    std::unique_ptr<xeus::xserver> make_server(xeus::xcontext &context, const xeus::xconfiguration &config,
+                                               nl::json::error_handler_t handler)
+    {
+        return std::make_unique<server>(context.get_wrapped_context<zmq::context_t>(), config, handler);
+    }
+
+    class interpreter : public xeus::xinterpreter
+    {
+    public:
+        void publish(const std::string &type, nl::json content);
+
+    private:
+        void configure_impl() override
+        {
+            xeus::register_interpreter(this);
+        }
+
+        nl::json execute_request_impl(int, const std::string &code, bool silent, bool store, nl::json expressions,
+                                      bool allow_stdin) override
+        {
+            shell_thread = pthread_self();
+            own_input = true;
+            if (!silent) publish_execution_input(code, static_cast<int>(session_count(the_session)) + (store ? 1 : 0));
+            own_input = false;
+            return parsed(session_execute(the_session, code.c_str(), silent, store && !silent, expressions.dump().c_str(), allow_stdin));
+        }
+
+        nl::json complete_request_impl(const std::string &code, int cursor) override
+        {
+            return parsed(session_complete(the_session, code.c_str(), cursor));
+        }
+
+        nl::json inspect_request_impl(const std::string &code, int cursor, int detail) override
+        {
+            return parsed(session_inspect(the_session, code.c_str(), cursor, detail));
+        }
+
+        nl::json is_complete_request_impl(const std::string &code) override
+        {
+            return parsed(session_is_complete(the_session, code.c_str()));
+        }
+
+        nl::json kernel_info_request_impl() override
+        {
+            nl::json reply = xeus::create_info_reply(
+                "", "kolo", "0.1.0", "c", "17", "text/x-csrc", ".c", "c", "text/x-csrc", "",
+                "Kolo: C cells, state from cell to cell, distributed deep learning with <kolo.h>. %lsmagic lists the magics.");
+            reply["status"] = "ok";
+            return reply;
+        }
+
+        void shutdown_request_impl() override
+        {
+            interrupt();
+            session_close(the_session);
+        }
+    };
+
+    void interpreter::publish(const std::string &type, nl::json content)
+    {
+        if (type == "stream") publish_stream(content["name"], content["text"]);
+        else if (type == "display_data") display_data(content["data"], content["metadata"], content["transient"]);
+        else if (type == "update_display_data") update_display_data(content["data"], content["metadata"], content["transient"]);
+        else if (type == "clear_output") clear_output(content["wait"]);
+        else if (type == "execute_result") publish_execution_result(content["execution_count"], content["data"], content["metadata"]);
+        else if (type == "error") publish_execution_error(content["ename"], content["evalue"], content["traceback"]);
+    }
+
+    void publish_for_session(void *self, const char *type, const char *content)
+    {
+        nl::json value = nl::json::parse(content, nullptr, false);
+        if (!value.is_discarded()) static_cast<interpreter *>(self)->publish(type, value);
+    }
+
+    void nothing(int) {}
+
+    // A line from the front end; an interrupt wakes it with SIGUSR1, unblocked here only: elsewhere it would end the kernel.
+    char *ask_for_session(void *, const char *prompt)
+    {
+        sigset_t wake;
+        sigemptyset(&wake);
+        sigaddset(&wake, SIGUSR1);
+        char *line = nullptr;
+        try {
+            asking = true;
+            pthread_sigmask(SIG_UNBLOCK, &wake, nullptr);
+            std::string answer = xeus::blocking_input_request(prompt, false);
+            line = strdup(answer.c_str());
+        } catch (const zmq::error_t &) {
+        }
+        pthread_sigmask(SIG_BLOCK, &wake, nullptr);
+        asking = false;
+        return line;
+    }
+
+    void block_signals()
+    {
+        sigset_t blocked;
+        sigemptyset(&blocked);
+        for (int number : {SIGINT, SIGCHLD, SIGUSR1, SIGPIPE}) sigaddset(&blocked, number);
+        pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
+        struct sigaction wake = {};
+        wake.sa_handler = nothing;
+        sigaction(SIGUSR1, &wake, nullptr);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    std::string file = xeus::extract_filename(argc, argv);
+    if (file.empty()) {
+        std::cerr << "kolo-kernel is started by Jupyter: kolo-kernel -f CONNECTION_FILE\n";
+        return 2;
+    }
+    block_signals();
+    auto owner = std::make_unique<interpreter>();
+    front f = {owner.get(), publish_for_session, ask_for_session};
+    char *problem = nullptr;
+    the_session = session_open(&f, "/proc/self/exe", &problem);
+    if (!the_session) {
+        std::cerr << "kolo-kernel: " << problem << "\n";
+        return 1;
+    }
+    xeus::xkernel kernel(xeus::load_configuration(file), xeus::get_user_name(), xeus::make_context<zmq::context_t>(),
+                         std::move(owner), make_server, xeus::make_in_memory_history_manager(), nullptr,
+                         xeus::make_null_debugger, nl::json::object(), nl::json::error_handler_t::replace);
+    kernel.start();
+    return 0;
+}
