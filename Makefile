@@ -37,7 +37,7 @@ LIBKOLO := $(BUILD)/lib/libkolo.so
 BUILT   := $(LIBKOLO) $(if $(ONEDNN_SRC),$(BUILD)/lib/libkolo_onednn.so) $(if $(MPI_SRC),$(BUILD)/lib/libkolo_mpi.so) \
            $(if $(LAUNCH_SRC),$(BUILD)/bin/kolorun) $(BUILD)/bin/kolo-kernel $(BUILD)/bin/kolo-worker \
            $(addprefix $(BUILD)/bin/,$(notdir $(basename $(PROGRAM_SRC))))
-OBJECTS := $(call object,$(LIB_SRC) $(ONEDNN_SRC) $(MPI_SRC) $(LAUNCH_SRC) $(sort $(KERNEL_SRC) $(WORKER_SRC)))
+OBJECTS := $(call object,$(LIB_SRC) $(ONEDNN_SRC) $(MPI_SRC) $(LAUNCH_SRC) $(sort $(KERNEL_SRC) $(WORKER_SRC)) kernel/xeus.cpp)
 TESTS   := $(patsubst %.c,$(BUILD)/%,$(TEST_SRC))
 SPEC    := $(BUILD)/share/jupyter/kernels/kolo/kernel.json
 
@@ -47,12 +47,15 @@ build: $(BUILT) $(BUILD)/include $(BUILD)/lib/pkgconfig/kolo.pc $(SPEC) $(BUILD)
 # Compiling also notes its command, for clangd and clang-tidy.
 quote = $(subst ','\'',$(subst ",\",$(subst \,\\,$(1))))
 note  = @printf '%s\n' '{"directory": "$(CURDIR)", "file": "$<", "command": "$(call quote,$(1))"}' >$@.json
-COMPILE_C = $(CC) $(KOLO_C) $(CFLAGS) $(EXTRA) -MMD -MP -c $< -o $@
+COMPILE_C   = $(CC) $(KOLO_C) $(CFLAGS) $(EXTRA) -MMD -MP -c $< -o $@
+COMPILE_CXX = $(CXX) -std=gnu++17 -Wall -Wextra $(CFLAGS) -Ikernel -MMD -MP -c $< -o $@
 
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	$(call say,CC)
 	$(Q)$(COMPILE_C)
 	$(call note,$(COMPILE_C))
+# A note of gcc's about vectors as arguments, which here never leave an inline function.
+$(call object,$(ONEDNN_SRC)): EXTRA = -Wno-psabi
 $(call object,$(MPI_SRC)): EXTRA = $(patsubst -I%,-isystem %,$(shell pkg-config --cflags ompi-c))
 
 $(LIBKOLO): $(call object,$(LIB_SRC))
@@ -73,8 +76,9 @@ LLVM := /usr/lib/llvm-19
 $(call object,$(KERNEL_SRC) $(WORKER_SRC)): EXTRA = -Ikernel -isystem $(LLVM)/include
 $(BUILD)/obj/kernel/xeus.o: kernel/xeus.cpp $(BUILD)/flags
 	$(call say,CXX)
-	$(Q)$(CXX) -std=gnu++17 -Wall -Wextra $(CFLAGS) -Ikernel -MMD -MP -c $< -o $@
-$(BUILD)/bin/kolo-kernel: $(call object,$(KERNEL_SRC)) $(BUILD)/obj/kernel/xeus.o
+	$(Q)$(COMPILE_CXX)
+	$(call note,$(COMPILE_CXX))
+$(BUILD)/bin/kolo-kernel: $(call object,$(KERNEL_SRC) kernel/xeus.cpp)
 	$(call say,LINK)
 	$(Q)$(CXX) $(CFLAGS) -o $@ $^ -lxeus -lzmq -lcrypto -luuid -ljansson -L$(LLVM)/lib -lclang-19 -pthread
 $(BUILD)/bin/kolo-worker: $(call object,$(WORKER_SRC))
@@ -140,6 +144,14 @@ test: setup  ## set up, then every test, or those under SUITE=ext/comm
 	@KOLO_BUILD=$(abspath $(BUILD)) .venv/bin/python tests/run $(SUITE)
 tests: $(TESTS) $(BUILT)
 
+labs: setup  ## execute every notebook in full, and save it with its outputs
+	@KOLO_BUILD=$(abspath $(BUILD)) .venv/bin/python tests/labs/execute.py --in-place Start_Here.ipynb $(wildcard labs/*.ipynb)
+
+ifneq ($(wildcard tests/bench/run.py),)
+bench: setup  ## how fast it is here, beside others found here; writes BUILD/bench.json
+	@KOLO_BUILD=$(abspath $(BUILD)) .venv/bin/python tests/bench/run.py $(if $(PEERS),--peers)
+endif
+
 asan tsan: build-flags = -O1 -g -fno-omit-frame-pointer
 asan: sanitizers = address,undefined -fno-sanitize-recover=undefined
 tsan: sanitizers = thread
@@ -155,12 +167,13 @@ format:  ## lay out every source as .clang-format says
 lint: build  ## clang-format and clang-tidy, without changing anything
 	$(Q)clang-format-19 --dry-run -Werror $(SOURCES)
 	$(Q)sed -n 's/.*"file": "\([^"]*\)".*/\1/p' $(BUILD)/compile_commands.json | \
-	    xargs -P $$(nproc) -n 4 clang-tidy-19 -p $(BUILD) --quiet --warnings-as-errors='*'
+	    xargs -P $$(nproc) -n 4 clang-tidy-19 -p $(BUILD) --quiet --warnings-as-errors='*' \
+	        --extra-arg=-idirafter$$($(CC) -print-file-name=include)
 
 clean:  ## remove what was built (.venv stays)
 	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## *\(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-8s %s\n", $$1, $$2 }'
 
-.PHONY: build setup lab install test tests asan tsan format lint clean help FORCE
+.PHONY: build setup lab install test tests labs bench asan tsan format lint clean help FORCE
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

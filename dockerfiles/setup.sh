@@ -99,18 +99,22 @@ put_back() {
     [[ ! -e .venv.old ]] || mv .venv.old .venv
 }
 
+# Leaves what is there alone when it is the same: in a container .venv is read-only to the user.
 kernelspec() {
-    local made
-    made=$(/usr/bin/python3 - "$1/kolo-kernel" kernel/kernelspec/kernel.json <<'PYTHON'
+    local new
+    new=$(mktemp -d)
+    cp kernel/kernelspec/* "$new"
+    /usr/bin/python3 - "$1/kolo-kernel" kernel/kernelspec/kernel.json >"$new/kernel.json" <<'PYTHON'
 import json, sys
 spec = json.load(open(sys.argv[2]))
 spec["argv"][0] = sys.argv[1]
 print(json.dumps(spec, indent=1))
 PYTHON
-    )
-    mkdir -p "$2/kolo"
-    cp kernel/kernelspec/* "$2/kolo/"
-    echo "$made" >"$2/kolo/kernel.json"
+    if ! diff -r "$new" "$2/kolo" >/dev/null 2>&1; then
+        rm -rf "$2/kolo"
+        install -D -m 644 -t "$2/kolo" "$new"/*
+    fi
+    rm -rf "$new"
 }
 
 command=${1:-}
