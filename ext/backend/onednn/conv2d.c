@@ -122,7 +122,11 @@ static kolo_status add_backward_weights(kolo_kernel *kernel, kolo_plan *plan, co
     KOLO_GO(fail, kolo_bring(kernel, dz, query(made, dnnl_query_diff_dst_md), &places[1]));
     places[2] = kolo_place_of(kernel, op->out[1]);
     if (bias) places[3] = kolo_place_of(kernel, op->out[2]);
-    return kolo_step_primitive(kernel, made, bias ? 4 : 3, arguments, places);
+    KOLO_TRY(kolo_step_primitive(kernel, made, bias ? 4 : 3, arguments, places));
+    /* oneDNN 2.6 multiplies zeros with scratch memory that it never wrote when the output is one pixel wide: if there
+     * was a NaN in it, the gradient is NaN. */
+    kernel->step[kernel->step_count - 1].clears = c->x.data_type == dnnl_bf16;
+    return KOLO_OK;
 fail:
     dnnl_primitive_desc_destroy(made);
     return status;

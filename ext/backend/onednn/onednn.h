@@ -30,10 +30,11 @@ static inline int64_t kolo_tiling_count(kolo_tiling t)
 {
     return t.blocks * t.block * t.height * t.width;
 }
-/* Whether memory is in the canonical order. */
+/* Whether memory is in the canonical order, with nothing between. */
 static inline bool kolo_tiling_canonical(kolo_tiling t)
 {
-    return t.blocks == 1 || (t.block == 1 && t.height * t.width == 1);
+    bool last = t.blocks == 1 || t.height * t.width == 1; /* channels run fastest */
+    return last && t.blocks * t.block == t.channels;
 }
 /* False for a layout that is none of these. */
 bool kolo_tiling_of(const dnnl_memory_desc_t *desc, kolo_tiling *tiling);
@@ -91,6 +92,7 @@ struct kolo_step {
     bool bfloat16;    /* what its loop reads and writes */
     kolo_tiling x, y; /* of places 0 and 1, for loops over images */
     bool flag;        /* the loop's own */
+    bool clears;      /* the primitive wants its scratchpad zeroed first */
 };
 
 struct kolo_kernel {

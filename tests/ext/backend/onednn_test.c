@@ -1,0 +1,299 @@
+/* The oneDNN backend held against the reference backend, which is float64 inside: single operations and chains of
+ * them, hundreds of random shapes, with strides, padding, channels that fill no block, and leaves of one.
+ *
+ * Two kinds of numbers. Exact ones (eighths) have sums that float32 holds exactly: both backends must agree to the
+ * last bit, which finds any element in a wrong place. Others are held to max|a − b| ≤ 1e-5 · max(1, √(K/1024)) ·
+ * max|b|, K the length of the sum behind an element: rounding errors of float32 grow like √K (Higham 2002, 2.8); and
+ * with KOLO_MIXED_BF16 to one unit of bfloat16's last place, 2^-8, where results are bfloat16, else to the same rule,
+ * since products of bfloat16 are exact in float32. Softmax is held to 2^-7, as oneDNN rounds exp(x) before it divides.
+ */
+#include "rig.h"
+
+#include "core/plugin.h"
+
+static const kolo_backend *onednn;
+
+#define BOTH(value) ((value)[0]), ((value)[1])
+
+typedef struct pair {
+    rig *r[2]; /* reference, onednn */
+    bool exact;
+    kolo_precision precision;
+    int number; /* of the case, for messages */
+    const char *what;
+} pair;
+
+/* A pair of rigs with the case's precision, leaf and kind of numbers drawn. */
+static pair pair_new(dice *d, const char *what, int number)
+{
+    pair p = {.what = what, .number = number, .exact = roll_coin(d)};
+    p.precision = roll_coin(d) ? KOLO_MIXED_BF16 : KOLO_FLOAT32;
+    if (onednn->open(p.precision) != KOLO_OK) {
+        kolo_failure_take();
+        p.precision = KOLO_FLOAT32;
+    }
+    int leaf = roll_between(d, 0, 2) == 0 ? 1 : roll_between(d, 2, 9);
+    p.r[0] = rig_new(&kolo_reference_backend, p.precision, leaf);
+    p.r[1] = rig_new(onednn, p.precision, leaf);
+    return p;
+}
+
+static int steps(const pair *p)
+{
+    return p->exact ? 8 : 0;
+}
+
+/* Both rigs have the same plan but for probes, so that values have the same numbers until the first probe. */
+static void pair_write(pair *p, dice *d, int value)
+{
+    float *values = numbers(d, rig_count(p->r[0], value), steps(p));
+    for (int i = 0; i < 2; i++) rig_write(p->r[i], value, values);
+    free(values);
+}
+
+static void pair_write_same(pair *p, dice *d, int a, int b)
+{
+    float *values = numbers(d, rig_count(p->r[0], a), steps(p));
+    for (int i = 0; i < 2; i++) rig_write(p->r[i], a, values);
+    for (int i = 0; i < 2; i++) rig_write(p->r[i], b, values);
+    free(values);
+}
+
+/* terms: K; 0 for a softmax. */
+static void pair_compare(pair *p, const char *result, int reference, int other, double terms)
+{
+    double *wanted = rig_read(p->r[0], reference), *got = rig_read(p->r[1], other);
+    bool gradient = p->r[0]->plan.values[reference].kind == KOLO_VALUE_GRADIENT;
+    double bound = 1e-5 * fmax(1, sqrt(terms / 1024));
+    if (p->precision == KOLO_MIXED_BF16 && !gradient) bound = terms > 0 ? 0x1p-8 : 0x1p-7;
+    if (p->exact) bound = 0;
+    double distance = rig_distance(got, wanted, rig_count(p->r[0], reference));
+    if (!(distance <= bound)) {
+        print_error("%s %d (%s, %s, leaf %d): %s differs by %g, bound %g\n", p->what, p->number,
+                    p->precision == KOLO_MIXED_BF16 ? "bf16" : "fp32", p->exact ? "exact" : "not exact",
+                    p->r[0]->plan.leaf, result, distance, bound);
+    }
+    assert_true(distance <= bound);
+    free(wanted);
+    free(got);
+}
+
+static void pair_free(pair *p)
+{
+    for (int i = 0; i < 2; i++) rig_free(p->r[i]);
+}
+
+static void pair_run(pair *p)
+{
+    for (int i = 0; i < 2; i++) rig_run(p->r[i]);
+}
+
+/* ---- convolution */
+
+static void conv2d_case(dice *d, int number)
+{
+    static const int channel_counts[] = {1, 2, 3, 5, 8, 13, 16, 17, 20, 32, 40};
+    pair p = pair_new(d, "conv2d", number);
+    int channels = channel_counts[roll_between(d, 0, 10)], filters = channel_counts[roll_between(d, 0, 10)];
+    kolo_shape in = {3, {roll_between(d, 1, 12), roll_between(d, 1, 12), channels}}, out;
+    bool same = roll_coin(d), bias = roll_coin(d), relu = roll_coin(d), wants_dx = roll_between(d, 0, 3) > 0;
+    int kh = roll_between(d, 1, same ? 5 : in.dim[0] < 5 ? in.dim[0] : 5);
+    int kw = roll_between(d, 1, same ? 5 : in.dim[1] < 5 ? in.dim[1] : 5);
+    kolo_window window = rig_window(in, kh, kw, roll_between(d, 1, 3), roll_between(d, 1, 3), same, &out, filters);
+    kolo_shape kernel = {4, {kh, kw, channels, filters}}, biases = {1, {filters}};
+    /* relu's mask: from the forward operation where it is exact, else fed, so that no sign hangs on rounding. */
+    bool fed = relu && !p.exact;
+    int x = 0, y_in = -1, dy = 0, k = 0, b = -1, k_back = -1, y = 0, dx = -1, dk = 0, db = -1, y_p[2], dx_p[2];
+    for (int i = 0; i < 2; i++) {
+        rig *r = p.r[i];
+        x = rig_input(r, in);
+        dy = rig_input(r, out);
+        if (fed) y_in = rig_input(r, out);
+        k = kolo_plan_weights(&r->plan, 0, kernel);
+        if (bias) b = kolo_plan_weights(&r->plan, 1, biases);
+        if (wants_dx) k_back = kolo_plan_weights(&r->plan, 0, kernel);
+        y = rig_value(r, KOLO_VALUE_ACTIVATION, out);
+        if (wants_dx) dx = rig_value(r, KOLO_VALUE_ACTIVATION, in);
+        dk = kolo_plan_gradient(&r->plan, 0, kernel);
+        if (bias) db = kolo_plan_gradient(&r->plan, 1, biases);
+        kolo_activation activation = relu ? KOLO_RELU : KOLO_LINEAR;
+        rig_op(r, (kolo_op){.kind = KOLO_OP_CONV2D, .in = {x, k, b}, .out = {y}, .window = window,
+                            .activation = activation});
+        rig_op(r, (kolo_op){.kind = KOLO_OP_CONV2D_BACKWARD, .in = {dy, relu ? (fed ? y_in : y) : -1, x, k_back},
+                            .out = {dx, dk, db}, .window = window, .activation = activation});
+        y_p[i] = rig_probe(r, y);
+        if (wants_dx) dx_p[i] = rig_probe(r, dx);
+        rig_prepare(r);
+    }
+    pair_write(&p, d, x);
+    pair_write(&p, d, dy);
+    if (fed) pair_write(&p, d, y_in);
+    if (wants_dx) pair_write_same(&p, d, k, k_back);
+    if (!wants_dx) pair_write(&p, d, k);
+    if (bias) pair_write(&p, d, b);
+    pair_run(&p);
+    double area = kh * kw, pixels = p.r[0]->plan.leaf * out.dim[0] * out.dim[1];
+    pair_compare(&p, "y", BOTH(y_p), area * channels);
+    if (wants_dx) pair_compare(&p, "dx", BOTH(dx_p), area * filters);
+    pair_compare(&p, "dkernel", dk, dk, pixels);
+    if (bias) pair_compare(&p, "dbias", db, db, pixels);
+    pair_free(&p);
+}
+
+/* ---- dense */
+
+static void dense_case(dice *d, int number)
+{
+    pair p = pair_new(d, "dense", number);
+    int inputs = roll_between(d, 1, roll_coin(d) ? 12 : 700), units = roll_between(d, 1, roll_coin(d) ? 12 : 150);
+    bool rows = roll_between(d, 0, 3) == 0, bias = roll_coin(d), relu = roll_coin(d), fed = relu && !p.exact;
+    kolo_shape in = {1, {inputs}}, out = {1, {units}};
+    if (rows) in = (kolo_shape){3, {roll_between(d, 1, 4), roll_between(d, 1, 4), inputs}};
+    if (rows) out = (kolo_shape){3, {in.dim[0], in.dim[1], units}};
+    kolo_shape kernel = {2, {inputs, units}}, biases = {1, {units}};
+    kolo_activation activation = relu ? KOLO_RELU : KOLO_LINEAR;
+    int x = 0, y_in = -1, dy = 0, k = 0, b = -1, k_back = 0, y, dx, dk = 0, db = -1, y_p[2], dx_p[2];
+    for (int i = 0; i < 2; i++) {
+        rig *r = p.r[i];
+        x = rig_input(r, in);
+        dy = rig_input(r, out);
+        if (fed) y_in = rig_input(r, out);
+        k = kolo_plan_weights(&r->plan, 0, kernel);
+        k_back = kolo_plan_weights(&r->plan, 0, kernel);
+        if (bias) b = kolo_plan_weights(&r->plan, 1, biases);
+        y = rig_value(r, KOLO_VALUE_ACTIVATION, out);
+        dx = rig_value(r, KOLO_VALUE_ACTIVATION, in);
+        dk = kolo_plan_gradient(&r->plan, 0, kernel);
+        if (bias) db = kolo_plan_gradient(&r->plan, 1, biases);
+        rig_op(r, (kolo_op){.kind = KOLO_OP_DENSE, .in = {x, k, b}, .out = {y}, .activation = activation});
+        rig_op(r, (kolo_op){.kind = KOLO_OP_DENSE_BACKWARD, .in = {dy, relu ? (fed ? y_in : y) : -1, x, k_back},
+                            .out = {dx, dk, db}, .activation = activation});
+        y_p[i] = rig_probe(r, y);
+        dx_p[i] = rig_probe(r, dx);
+        rig_prepare(r);
+    }
+    pair_write(&p, d, x);
+    pair_write(&p, d, dy);
+    if (fed) pair_write(&p, d, y_in);
+    pair_write_same(&p, d, k, k_back);
+    if (bias) pair_write(&p, d, b);
+    pair_run(&p);
+    double count = p.r[0]->plan.leaf * (double)kolo_shape_count(in) / inputs;
+    pair_compare(&p, "y", BOTH(y_p), inputs);
+    pair_compare(&p, "dx", BOTH(dx_p), units);
+    pair_compare(&p, "dkernel", dk, dk, count);
+    if (bias) pair_compare(&p, "dbias", db, db, count);
+    pair_free(&p);
+}
+
+/* ---- pooling, activations: nothing is summed but where windows overlap */
+
+static void max_pool2d_case(dice *d, int number)
+{
+    pair p = pair_new(d, "max_pool2d", number);
+    kolo_shape in = {3, {roll_between(d, 1, 12), roll_between(d, 1, 12), roll_between(d, 1, 36)}}, out;
+    bool same = roll_coin(d), large = roll_between(d, 0, 9) == 0;
+    if (large) in = (kolo_shape){3, {17, 16, 3}}; /* a window of more places than a byte has */
+    int kh = large ? 17 : roll_between(d, 1, in.dim[0] < 4 ? in.dim[0] : 4);
+    int kw = large ? 16 : roll_between(d, 1, in.dim[1] < 4 ? in.dim[1] : 4);
+    bool tiled = roll_coin(d);
+    kolo_window window = rig_window(in, kh, kw, tiled ? kh : roll_between(d, 1, 4), tiled ? kw : roll_between(d, 1, 4),
+                                    same, &out, in.dim[2]);
+    int x = 0, dy = 0, y, where, dx, y_p[2], dx_p[2];
+    for (int i = 0; i < 2; i++) {
+        rig *r = p.r[i];
+        x = rig_input(r, in);
+        dy = rig_input(r, out);
+        y = rig_value(r, KOLO_VALUE_ACTIVATION, out);
+        where = rig_value(r, KOLO_VALUE_WORKSPACE, out);
+        dx = rig_value(r, KOLO_VALUE_ACTIVATION, in);
+        rig_op(r, (kolo_op){.kind = KOLO_OP_MAX_POOL2D, .in = {x}, .out = {y, where}, .window = window});
+        rig_op(r, (kolo_op){.kind = KOLO_OP_MAX_POOL2D_BACKWARD, .in = {dy, where}, .out = {dx}, .window = window});
+        y_p[i] = rig_probe(r, y);
+        dx_p[i] = rig_probe(r, dx);
+        rig_prepare(r);
+    }
+    pair_write(&p, d, x);
+    pair_write(&p, d, dy);
+    pair_run(&p);
+    pair_compare(&p, "y", BOTH(y_p), 1);
+    pair_compare(&p, "dx", BOTH(dx_p), kh * kw);
+    pair_free(&p);
+}
+
+static void activation_case(dice *d, int number)
+{
+    pair p = pair_new(d, "activation", number);
+    bool softmax = roll_coin(d), image = roll_coin(d);
+    kolo_shape shape = {1, {roll_between(d, 1, 70)}};
+    if (image) shape = (kolo_shape){3, {roll_between(d, 1, 5), roll_between(d, 1, 5), roll_between(d, 1, 40)}};
+    kolo_activation activation = softmax ? KOLO_SOFTMAX : KOLO_RELU;
+    if (softmax) p.exact = false; /* exp never is */
+    int x = 0, dy = 0, y, dx, y_p[2], dx_p[2];
+    for (int i = 0; i < 2; i++) {
+        rig *r = p.r[i];
+        x = rig_input(r, shape);
+        dy = rig_input(r, shape);
+        y = rig_value(r, KOLO_VALUE_ACTIVATION, shape);
+        dx = rig_value(r, KOLO_VALUE_ACTIVATION, shape);
+        rig_op(r, (kolo_op){.kind = KOLO_OP_ACTIVATION, .in = {x}, .out = {y}, .activation = activation});
+        rig_op(r, (kolo_op){.kind = KOLO_OP_ACTIVATION_BACKWARD, .in = {dy, y}, .out = {dx},
+                            .activation = activation});
+        y_p[i] = rig_probe(r, y);
+        dx_p[i] = rig_probe(r, dx);
+        rig_prepare(r);
+    }
+    pair_write(&p, d, x);
+    pair_write(&p, d, dy);
+    pair_run(&p);
+    pair_compare(&p, "y", BOTH(y_p), softmax ? 0 : 1);
+    /* softmax's dx by its own y, whose last places differ: see there */
+    if (!softmax || p.precision == KOLO_FLOAT32) pair_compare(&p, "dx", BOTH(dx_p), softmax ? 0 : 1);
+    pair_free(&p);
+}
+
+#define CASES 160
+
+static void check(void (*one_case)(dice *, int), uint64_t seed)
+{
+    dice d = {seed};
+    for (int number = 0; number < CASES; number++) one_case(&d, number);
+}
+static void test_conv2d(void **state)
+{
+    (void)state;
+    check(conv2d_case, 1);
+}
+static void test_dense(void **state)
+{
+    (void)state;
+    check(dense_case, 2);
+}
+static void test_max_pool2d(void **state)
+{
+    (void)state;
+    check(max_pool2d_case, 3);
+}
+static void test_activation(void **state)
+{
+    (void)state;
+    check(activation_case, 4);
+}
+
+int main(void)
+{
+    const char *why;
+    const kolo_plugin *plugin = kolo_plugin_load("onednn", &why);
+    if (!plugin) {
+        print_error("the plugin does not load: %s\n", why);
+        return 1;
+    }
+    onednn = plugin->backend;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_conv2d),
+        cmocka_unit_test(test_dense),
+        cmocka_unit_test(test_max_pool2d),
+        cmocka_unit_test(test_activation),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
