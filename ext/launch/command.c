@@ -1,6 +1,7 @@
 /* Building the one mpirun line. Everything that differs from mpirun's defaults has its reason here. */
 #include "launch/command.h"
 
+#include "launch/network.h"
 #include "launch/rank.h"
 #include "launch/say.h"
 
@@ -25,11 +26,13 @@ static const struct setting here[] = {
 };
 /* Everywhere: */
 static const struct setting everywhere[] = {
-    {"pml", "ob1"}, /* halves the start: no libfabric, UCX or PSM to open. Across hosts see below */
+    {"pml", "ob1"},                     /* halves the start: no libfabric, UCX or PSM to open */
     {"odls_base_sigkill_timeout", "0"}, /* mpirun kills stand-ins only (rank.h): waiting would just delay the end */
 };
 /* Across hosts ob1 over TCP, as horovodrun does: the old openib transport crashed with threads. */
 static const struct setting across[] = {{"btl", "^openib"}};
+/* Networks that exist on many hosts and join none, for when the right one is not known. */
+#define NO_NETWORKS "lo,docker0,virbr0"
 
 char *command_find(const char *name)
 {
@@ -45,7 +48,8 @@ char *command_find(const char *name)
         char file[4096];
         size_t length = strcspn(at, ":");
         int size = snprintf(file, sizeof file, "%.*s/%s", (int)(length ? length : 1), length ? at : ".", name);
-        if (size < (int)sizeof file && !stat(file, &found) && S_ISREG(found.st_mode) && !access(file, X_OK)) return strdup(file);
+        if (size < (int)sizeof file && !stat(file, &found) && S_ISREG(found.st_mode) && !access(file, X_OK))
+            return strdup(file);
         at += length;
     }
     errno = ENOENT;
@@ -56,7 +60,8 @@ int command_is_host(const struct launch_options *options)
 {
     const char *name = options->command[0];
     if (!options->hosts || !hosts_looks_like_host(name) || !access(name, X_OK)) return KOLORUN_GO_ON;
-    return launch_say(KOLORUN_WRONG_USE, "-H: wanted hosts separated by commas, got a space: write -H %s,%s", options->hosts, name);
+    return launch_say(KOLORUN_WRONG_USE, "-H: wanted hosts separated by commas, got a space: write -H %s,%s",
+                      options->hosts, name);
 }
 
 int command_check(const struct launch_options *options)
@@ -92,7 +97,22 @@ static bool is_set(const char *name, const struct words *users)
 static void add_settings(struct words *command, const struct setting *settings, size_t count, const struct words *users)
 {
     for (size_t i = 0; i < count; i++)
-        if (!is_set(settings[i].name, users)) words_add_all(command, "--mca", settings[i].name, settings[i].value, NULL);
+        if (!is_set(settings[i].name, users))
+            words_add_all(command, "--mca", settings[i].name, settings[i].value, NULL);
+}
+
+static void add_networks(struct words *command, const struct launch_options *options, const struct launch_hosts *hosts,
+                         const struct words *users)
+{
+    char subnet[NETWORK_TEXT] = "";
+    if (!options->interfaces) network_common(hosts, subnet);
+    const char *joining = options->interfaces ? options->interfaces : subnet;
+    const struct setting include[] = {{"btl_tcp_if_include", joining}, {"oob_tcp_if_include", joining}};
+    const struct setting exclude[] = {{"btl_tcp_if_exclude", NO_NETWORKS}, {"oob_tcp_if_exclude", NO_NETWORKS}};
+    for (size_t i = 0; i < 2; i++) { /* Open MPI takes one of the two, never both */
+        if (is_set(include[i].name, users) || is_set(exclude[i].name, users)) continue;
+        add_settings(command, *joining ? &include[i] : &exclude[i], 1, users);
+    }
 }
 
 static bool has_option(const struct words *users, const char *name)
@@ -105,19 +125,21 @@ static bool has_option(const struct words *users, const char *name)
 /* Ranks on other hosts see only what is passed by name: everything but what belongs to this host or shell. */
 static void add_variables(struct words *command)
 {
-    static const char *const left_out[] = {"BASH_FUNC_", "OLDPWD=", "PWD=", "SHLVL=", "_=", "HOSTNAME=", "TMPDIR=", "SLURM_",
-                                           "OMPI_ALLOW_RUN_AS_ROOT", "SSH_", "XDG_"};
+    static const char *const left_out[] = {
+        "BASH_FUNC_", "OLDPWD=", "PWD=", "SHLVL=", "_=", "HOSTNAME=", "TMPDIR=", "SLURM_", "OMPI_ALLOW_RUN_AS_ROOT",
+        "SSH_",       "XDG_"};
     for (char **at = environ; *at; at++) {
         bool pass = strchr(*at, '=') != NULL;
-        for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++) pass = pass && strncmp(*at, left_out[i], strlen(left_out[i]));
+        for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
+            pass = pass && strncmp(*at, left_out[i], strlen(left_out[i]));
         char name[256];
         snprintf(name, sizeof name, "%.*s", (int)strcspn(*at, "="), *at);
         if (pass && strlen(name) < sizeof name - 1) words_add_all(command, "-x", name, NULL);
     }
 }
 
-static int fill(const struct launch_options *options, const struct launch_hosts *hosts, const struct words *users, const char *self,
-                struct words *command)
+static int fill(const struct launch_options *options, const struct launch_hosts *hosts, const struct words *users,
+                const char *self, struct words *command)
 {
     char ranks[16];
     snprintf(ranks, sizeof ranks, "%d", hosts->ranks);
@@ -131,8 +153,12 @@ static int fill(const struct launch_options *options, const struct launch_hosts 
     /* Unbound: a rank bound to a core starves its own threads, and ranks that outnumber the cores cannot be bound. */
     if (!has_option(users, "bind-to")) words_add_all(command, "--bind-to", "none", NULL);
     if (!has_option(users, "map-by")) words_add_all(command, "--map-by", "slot", NULL);
-    if (hosts->all_local) add_settings(command, here, sizeof here / sizeof *here, users);
-    else add_settings(command, across, sizeof across / sizeof *across, users);
+    if (hosts->all_local) {
+        add_settings(command, here, sizeof here / sizeof *here, users);
+    } else {
+        add_settings(command, across, sizeof across / sizeof *across, users);
+        add_networks(command, options, hosts, users);
+    }
     add_settings(command, everywhere, sizeof everywhere / sizeof *everywhere, users);
     if (!hosts->all_local) add_variables(command);
     for (size_t i = 0; i < users->count; i++) words_add(command, users->word[i]);
@@ -141,14 +167,15 @@ static int fill(const struct launch_options *options, const struct launch_hosts 
     return command->failed ? launch_say(KOLORUN_FAILED, "out of memory") : KOLORUN_GO_ON;
 }
 
-int command_build(const struct launch_options *options, const struct launch_hosts *hosts, const char *mpirun, const char *self,
-                  struct words *command)
+int command_build(const struct launch_options *options, const struct launch_hosts *hosts, const char *mpirun,
+                  const char *self, struct words *command)
 {
     struct words users = {0};
     words_add(command, mpirun);
     if (options->mpi_args && !words_add_split(&users, options->mpi_args)) {
         words_free(&users);
-        return launch_say(KOLORUN_WRONG_USE, "--mpi-args: wanted arguments as a shell would read them, got '%s'", options->mpi_args);
+        return launch_say(KOLORUN_WRONG_USE, "--mpi-args: wanted arguments as a shell would read them, got '%s'",
+                          options->mpi_args);
     }
     int code = fill(options, hosts, &users, self, command);
     words_free(&users);

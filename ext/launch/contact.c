@@ -86,7 +86,9 @@ static int listen_everywhere(char *text, size_t size)
     }
     FILE *out = fmemopen(text, size, "w");
     if (fd < 0 || !out || getsockname(fd, any, &length)) return fd;
-    fprintf(out, "tcp:%d:", ntohs(any->sa_family == AF_INET6 ? ((struct sockaddr_in6 *)any)->sin6_port : ((struct sockaddr_in *)any)->sin_port));
+    fprintf(out, "tcp:%d:",
+            ntohs(any->sa_family == AF_INET6 ? ((struct sockaddr_in6 *)any)->sin6_port
+                                             : ((struct sockaddr_in *)any)->sin_port));
     print_addresses(out);
     fclose(out);
     return fd;

@@ -1,7 +1,8 @@
 /* How a rank's watcher finds kolorun.
  *
- * KOLORUN_CONTACT is "unix:NAME" (an abstract Unix socket: nothing to leave behind) when all ranks are on this host, and
- * "tcp:PORT:ADDRESS,ADDRESS,..." otherwise. KOLORUN_TOKEN is the secret that makes a connection one of this job's. */
+ * KOLORUN_CONTACT is "unix:NAME" (an abstract Unix socket: nothing to leave behind) when all ranks are on this host,
+ * and "tcp:PORT:ADDRESS,ADDRESS,..." otherwise. KOLORUN_TOKEN is the secret that makes a connection one of this job's.
+ */
 #ifndef KOLO_LAUNCH_CONTACT_H
 #define KOLO_LAUNCH_CONTACT_H
 

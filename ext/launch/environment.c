@@ -25,9 +25,14 @@ static bool starts(const char *text, const char *with)
 bool environment_is_of_job(const char *name, bool in_job)
 {
     /* What orterun and its daemons put into a rank's environment as if the user had (seen in 4.1.4). */
-    static const char *const of_launcher[] = {"OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix", "OMPI_MCA_initial_wdir",
-                                              "OMPI_MCA_shmem_RUNTIME_QUERY_hint", "OMPI_MCA_mpi_oversubscribe",
-                                              "PMIX_MCA_mca_base_component_show_load_errors", "PRTE_MCA_prte_ess"};
+    static const char *const of_launcher[] = {"OMPI_MCA_orte_",
+                                              "OMPI_MCA_ess",
+                                              "OMPI_MCA_pmix",
+                                              "OMPI_MCA_initial_wdir",
+                                              "OMPI_MCA_shmem_RUNTIME_QUERY_hint",
+                                              "OMPI_MCA_mpi_oversubscribe",
+                                              "PMIX_MCA_mca_base_component_show_load_errors",
+                                              "PRTE_MCA_prte_ess"};
     for (size_t i = 0; in_job && i < sizeof of_launcher / sizeof *of_launcher; i++)
         if (starts(name, of_launcher[i])) return true;
     if (starts(name, "OMPI_MCA_") || starts(name, "PMIX_MCA_") || starts(name, "PRTE_MCA_")) return false;
@@ -43,7 +48,8 @@ static void forget_job(void)
         char name[256];
         size_t length = strcspn(*at, "=");
         snprintf(name, sizeof name, "%.*s", (int)length, *at);
-        if (length < sizeof name && environment_is_of_job(name, in_job) && !unsetenv(name)) continue; /* the rest moved up */
+        if (length < sizeof name && environment_is_of_job(name, in_job) && !unsetenv(name))
+            continue; /* the rest moved up */
         at++;
     }
 }
@@ -61,7 +67,8 @@ bool environment_prepare(void)
 {
     forget_job();
     forget_chosen();
-    return geteuid() || (!setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1) && !setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1));
+    return geteuid() ||
+           (!setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1) && !setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1));
 }
 
 /* Sets `name` unless the user has, and notes that it was chosen here. */
@@ -107,7 +114,8 @@ bool environment_for_rank(void)
 {
     int ranks = number_of("OMPI_COMM_WORLD_LOCAL_SIZE", number_of("MPI_LOCALNRANKS", 1));
     int cores = cores_usable();
-    int share = getenv("OMPI_MCA_orte_bound_at_launch") ? cores : cores / ranks; /* when bound, the mask is this rank's own */
+    int share =
+        getenv("OMPI_MCA_orte_bound_at_launch") ? cores : cores / ranks; /* when bound, the mask is this rank's own */
     char threads[16];
     snprintf(threads, sizeof threads, "%d", share > 1 ? share : 1);
     bool done = choose("KOLO_THREADS", threads) && choose("OMP_NUM_THREADS", threads);

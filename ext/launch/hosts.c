@@ -54,7 +54,8 @@ static int read_host(const char *text, size_t length, const char *where, struct 
     if (name < length && text[name] == ':') slots = read_slots(text + name + 1, length - name - 1);
     else if (name != length) name = 0;
     if (!name || name > length || !slots)
-        return launch_say(KOLORUN_WRONG_USE, "%s: wanted hosts as worker-0:2,worker-1:2, got '%.*s'", where, (int)length, text);
+        return launch_say(KOLORUN_WRONG_USE, "%s: wanted hosts as worker-0:2,worker-1:2, got '%.*s'", where,
+                          (int)length, text);
     return add_host(hosts, text, name, slots);
 }
 
@@ -81,7 +82,8 @@ static int read_hostfile_line(char *line, const char *where, struct launch_hosts
         int number = value ? read_slots(value + 1, strlen(value + 1)) : 0;
         if (!number) return launch_say(KOLORUN_WRONG_USE, "%s: wanted NAME slots=N, got '%s'", where, word);
         if (key == 5 && !strncmp(word, "slots", key)) slots = number;
-        else if (strncmp(word, "max", 3)) return launch_say(KOLORUN_WRONG_USE, "%s: wanted NAME slots=N, got '%s'", where, word);
+        else if (strncmp(word, "max", 3))
+            return launch_say(KOLORUN_WRONG_USE, "%s: wanted NAME slots=N, got '%s'", where, word);
     }
     if (!slots) return read_host(name, strlen(name), where, hosts);
     if (strspn(name, NAME_CHARACTERS) != strlen(name))
@@ -101,7 +103,8 @@ int hosts_from_file(const char *path, struct launch_hosts *hosts)
         snprintf(where, sizeof where, "%s line %d", path, number);
         code = read_hostfile_line(line, where, hosts);
     }
-    if (code == KOLORUN_GO_ON && ferror(file)) code = launch_say(KOLORUN_WRONG_USE, "--hostfile %s: cannot be read: %s", path, strerror(errno));
+    if (code == KOLORUN_GO_ON && ferror(file))
+        code = launch_say(KOLORUN_WRONG_USE, "--hostfile %s: cannot be read: %s", path, strerror(errno));
     free(line);
     fclose(file);
     if (code == KOLORUN_GO_ON && !hosts->count)
@@ -134,7 +137,7 @@ bool hosts_looks_like_host(const char *word)
     return name && word[name] == ':' && read_slots(word + name + 1, strcspn(word + name + 1, ","));
 }
 
-static bool is_local(const char *name)
+bool host_is_local(const char *name)
 {
     char here[256] = "";
     if (gethostname(here, sizeof here - 1)) here[0] = '\0';
@@ -163,14 +166,15 @@ int hosts_choose(const struct launch_options *options, struct launch_hosts *host
     int code = choose_hosts(options, hosts);
     if (code != KOLORUN_GO_ON) return code;
     if (!hosts->ranks)
-        return launch_say(KOLORUN_WRONG_USE, hosts->from_scheduler ? "the SLURM allocation does not say how many tasks: wanted -np N"
-                                                                   : "how many ranks? wanted -np N, as in kolorun -np 8 ./program");
+        return launch_say(KOLORUN_WRONG_USE, hosts->from_scheduler
+                                                 ? "the SLURM allocation does not say how many tasks: wanted -np N"
+                                                 : "how many ranks? wanted -np N, as in kolorun -np 8 ./program");
     if (hosts->from_scheduler) return KOLORUN_GO_ON;
     long slots = 0;
     hosts->all_local = true;
     for (size_t i = 0; i < hosts->count; i++) {
         slots += hosts->host[i].slots;
-        hosts->all_local = hosts->all_local && is_local(hosts->host[i].name);
+        hosts->all_local = hosts->all_local && host_is_local(hosts->host[i].name);
     }
     if (slots < hosts->ranks)
         return launch_say(KOLORUN_WRONG_USE, "wanted %d ranks, hosts offer %ld slots", hosts->ranks, slots);
@@ -183,7 +187,8 @@ char *hosts_argument(const struct launch_hosts *hosts)
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
     if (!out) return NULL;
-    for (size_t i = 0; i < hosts->count; i++) fprintf(out, "%s%s:%d", i ? "," : "", hosts->host[i].name, hosts->host[i].slots);
+    for (size_t i = 0; i < hosts->count; i++)
+        fprintf(out, "%s%s:%d", i ? "," : "", hosts->host[i].name, hosts->host[i].slots);
     if (fclose(out) == 0) return text;
     free(text);
     return NULL;

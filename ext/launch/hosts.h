@@ -33,6 +33,8 @@ int hosts_from_file(const char *path, struct launch_hosts *hosts);
 int hosts_slurm_tasks(const char *ntasks, const char *per_node);
 /* True for "name:4", with a number after the colon: what remains of a -H list that was split by a space. */
 bool hosts_looks_like_host(const char *word);
+/* True for this host's own names. */
+bool host_is_local(const char *name);
 /* "h1:4,h2:4" for mpirun's -H. The caller frees it; NULL without memory. */
 char *hosts_argument(const struct launch_hosts *hosts);
 void hosts_free(struct launch_hosts *hosts);

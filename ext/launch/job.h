@@ -14,15 +14,15 @@
 
 struct job_rank {
     char host[256];
-    long pid;        /* of the program */
-    bool started;    /* its watcher has reported */
-    bool ended;      /* and so has its end */
-    bool asked;      /* it had been told to end before it did */
-    bool lost;       /* its watcher went without a word */
-    int exec_error;  /* errno, when the program could not be started */
-    int code;        /* its exit code, or */
-    int signal;      /* the signal that ended it */
-    long ended_at;   /* clock_date() of its host */
+    long pid; /* of the program */
+    bool started; /* its watcher has reported */
+    bool ended; /* and so has its end */
+    bool asked; /* it had been told to end before it did */
+    bool lost; /* its watcher went without a word */
+    int exec_error; /* errno, when the program could not be started */
+    int code; /* its exit code, or */
+    int signal; /* the signal that ended it */
+    long ended_at; /* clock_date() of its host */
     struct wire *wire; /* of its link; NULL when that is closed */
 };
 
@@ -51,10 +51,10 @@ struct job {
     size_t mpirun_text_length;
 
     bool stdin_open, stdin_untaken; /* rank 0 has not taken the last piece yet */
-    int interrupted;                /* the signal that ended the job, or 0 */
+    int interrupted; /* the signal that ended the job, or 0 */
     bool ending;
     bool start_timed_out;
-    long first_failed_at;           /* clock_now(), or CLOCK_NEVER */
+    long first_failed_at; /* clock_now(), or CLOCK_NEVER */
     long term_mpirun_at, kill_all_at, start_by;
     long remark_at; /* when to remark that a rank has ended while others go on */
 };

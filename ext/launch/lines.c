@@ -22,6 +22,11 @@ static void keep_words(struct output_rank *rank, const char *text, size_t length
     words[length] = '\0';
 }
 
+void output_aftermath(struct output *output, int rank)
+{
+    output->rank[rank].aftermath = true;
+}
+
 const char *output_last_words(const struct output *output, int rank, unsigned i)
 {
     const struct output_rank *from = &output->rank[rank];
@@ -42,6 +47,7 @@ static void end_line(struct output *output, int rank, enum output_stream stream,
     bool closes_redraw = source->after_return && !length;
     if (stream == OUTPUT_STDERR) keep_words(&output->rank[rank], text, length);
     source->after_return = false;
+    if (stream == OUTPUT_STDERR && output->rank[rank].aftermath && is_of_open_mpi(text, length)) return;
     if (!closes_redraw) output_show_line(output, rank, stream, text, length);
     else if (output->bar_rank == rank && output->bar_stream == stream) output_finish_bar(output);
 }
@@ -53,7 +59,8 @@ static void end_redraw(struct output *output, int rank, enum output_stream strea
 }
 
 /* Gives out the units that end within text[from..length); returns where the unfinished one starts. */
-static size_t cut(struct output *output, int rank, enum output_stream stream, const char *text, size_t from, size_t length)
+static size_t cut(struct output *output, int rank, enum output_stream stream, const char *text, size_t from,
+                  size_t length)
 {
     size_t start = 0;
     for (size_t at = from; at < length; at++) {

@@ -51,7 +51,8 @@ static void greet(struct job *job, struct job_link *link, const struct frame *fr
     char text[512], token[64], host[256];
     int number;
     long pid;
-    snprintf(text, sizeof text, "%.*s", (int)(frame->length < sizeof text ? frame->length : sizeof text - 1), frame->bytes);
+    snprintf(text, sizeof text, "%.*s", (int)(frame->length < sizeof text ? frame->length : sizeof text - 1),
+             frame->bytes);
     if (frame->kind != FRAME_HELLO || sscanf(text, "%63s %d %ld %255s", token, &number, &pid, host) != 4 ||
         strcmp(token, job->contact.token) || number < 0 || number >= job->ranks || job->rank[number].started) {
         link->wire.broken = true;
@@ -94,8 +95,11 @@ static void take_state(struct job *job, int number, const struct frame *frame)
     const struct job_rank *rank = &job->rank[number];
     long signal = 0;
     if (frame_numbers(frame, &signal, 1) != 1 || job->ending) return;
-    if (signal) output_say(&job->output, "rank %d (%s, pid %ld) was stopped by signal %ld (%s): the job waits for it; kill -CONT %ld lets it go on",
-                           number, rank->host, rank->pid, signal, strsignal((int)signal), rank->pid);
+    if (signal)
+        output_say(&job->output,
+                   "rank %d (%s, pid %ld) was stopped by signal %ld (%s): the job waits for it; kill -CONT %ld lets it "
+                   "go on",
+                   number, rank->host, rank->pid, signal, strsignal((int)signal), rank->pid);
     else output_say(&job->output, "rank %d (%s, pid %ld) goes on", number, rank->host, rank->pid);
 }
 
@@ -107,6 +111,7 @@ static void take(struct job *job, struct job_link *link, const struct frame *fra
     case FRAME_ERR: output_take(&job->output, link->rank, OUTPUT_STDERR, frame->bytes, frame->length); break;
     case FRAME_STATE: take_state(job, link->rank, frame); break;
     case FRAME_TAKEN: job->stdin_untaken = false; break;
+    case FRAME_ASKED: output_aftermath(&job->output, link->rank); break;
     case FRAME_EXIT: take_exit(job, link->rank, frame); break;
     case FRAME_NO_EXEC:
         if (frame_numbers(frame, &error, 1) == 1) job->rank[link->rank].exec_error = (int)error;

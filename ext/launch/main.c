@@ -31,7 +31,8 @@ static void open_standard(void)
 /* The ranks' output ends where kolorun's does; a program cannot see that from its own stdout. */
 static bool tell_where_output_goes(const struct output *output)
 {
-    static const char *const names[] = {[OUTPUT_FILE] = "file", [OUTPUT_TERMINAL] = "terminal", [OUTPUT_NOTEBOOK] = "notebook"};
+    static const char *const names[] = {
+        [OUTPUT_FILE] = "file", [OUTPUT_TERMINAL] = "terminal", [OUTPUT_NOTEBOOK] = "notebook"};
     struct winsize size = {.ws_col = 100};
     char columns[16];
     if (output->place == OUTPUT_TERMINAL) ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
@@ -66,7 +67,8 @@ static int run(struct job *job, const struct words *command)
 }
 
 /* All that can be refused is refused before anything starts. */
-static int prepare_and_run(const struct launch_options *options, struct launch_hosts *hosts, struct job *job, struct words *command)
+static int prepare_and_run(const struct launch_options *options, struct launch_hosts *hosts, struct job *job,
+                           struct words *command)
 {
     char self[4096], *mpirun = command_find("mpirun");
     int code = command_is_host(options);

@@ -10,17 +10,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_MPI_ARGS = 256, KEY_OUTPUT, KEY_VERBOSE, KEY_CHECK, KEY_START_TIMEOUT, KEY_HOSTFILE, KEY_HELP };
+enum {
+    KEY_MPI_ARGS = 256,
+    KEY_OUTPUT,
+    KEY_VERBOSE,
+    KEY_CHECK,
+    KEY_START_TIMEOUT,
+    KEY_HOSTFILE,
+    KEY_HELP,
+    KEY_INTERFACES
+};
 
 static const struct argp_option known_options[] = {
-    {"num-proc", 'n', "N", 0, "Start N ranks (also written -np N); inside a SLURM allocation the default is its number of tasks", 1},
+    {"num-proc", 'n', "N", 0,
+     "Start N ranks (also written -np N); inside a SLURM allocation the default is its number of tasks", 1},
     {"np", 'n', "N", OPTION_ALIAS, NULL, 1},
-    {"hosts", 'H', "HOST:SLOTS,...", 0, "Hosts and how many ranks each may hold; default localhost, with room for all", 1},
+    {"hosts", 'H', "HOST:SLOTS,...", 0, "Hosts and how many ranks each may hold; default localhost, with room for all",
+     1},
     {"hostfile", KEY_HOSTFILE, "FILE", 0, "The same from a file, a line a host: NAME slots=N", 1},
+    {"network-interfaces", KEY_INTERFACES, "NAME,...", 0,
+     "Networks that join the hosts, as interfaces (eth0) or subnets (10.0.0.0/24); default: the one that they share",
+     1},
     {"mpi-args", KEY_MPI_ARGS, "ARGS", 0, "More arguments for mpirun, in quotes", 2},
     {"output-filename", KEY_OUTPUT, "FOLDER", 0,
      "Also write each rank's output to FOLDER/rank.N/stdout and FOLDER/rank.N/stderr", 2},
-    {"start-timeout", KEY_START_TIMEOUT, "SECONDS", 0, "Give up when not all ranks have started by then; default 30", 2},
+    {"start-timeout", KEY_START_TIMEOUT, "SECONDS", 0, "Give up when not all ranks have started by then; default 30",
+     2},
     {"verbose", KEY_VERBOSE, NULL, 0, "Print the mpirun line, and what mpirun itself says", 3},
     {"check-build", KEY_CHECK, NULL, 0, "Say what this Kolo was built with and what is available here, and exit", 3},
     {"cb", KEY_CHECK, NULL, OPTION_ALIAS, NULL, 3},
@@ -40,7 +55,8 @@ static int read_number(struct reading *reading, const char *option, const char *
     errno = 0;
     long value = strtol(text, &end, 10);
     if (errno || end == text || *end || value < 1 || value > INT_MAX) {
-        reading->code = launch_say(KOLORUN_WRONG_USE, "%s: wanted a whole number of at least 1, got '%s'", option, text);
+        reading->code =
+            launch_say(KOLORUN_WRONG_USE, "%s: wanted a whole number of at least 1, got '%s'", option, text);
         return EINVAL;
     }
     *number = (int)value;
@@ -54,8 +70,9 @@ static void refuse_option(struct reading *reading, const struct argp_state *stat
     bool known = false;
     for (const struct argp_option *option = known_options; option->name; option++)
         known = known || !strcmp(option->name, name) || (name[0] == option->key && !name[1]);
-    reading->code = known ? launch_say(KOLORUN_WRONG_USE, "%s: wanted a value, got none", word)
-                          : launch_say(KOLORUN_WRONG_USE, "'%s' is not an option of kolorun; see kolorun --help", word ? word : "");
+    reading->code =
+        known ? launch_say(KOLORUN_WRONG_USE, "%s: wanted a value, got none", word)
+              : launch_say(KOLORUN_WRONG_USE, "'%s' is not an option of kolorun; see kolorun --help", word ? word : "");
 }
 
 static error_t read_option(int key, char *text, struct argp_state *state)
@@ -67,6 +84,7 @@ static error_t read_option(int key, char *text, struct argp_state *state)
     case 'H': options->hosts = text; break;
     case KEY_HOSTFILE: options->hostfile = text; break;
     case KEY_MPI_ARGS: options->mpi_args = text; break;
+    case KEY_INTERFACES: options->interfaces = text; break;
     case KEY_OUTPUT: options->output_folder = text; break;
     case KEY_START_TIMEOUT: return read_number(reading, "--start-timeout", text, &options->start_timeout);
     case KEY_VERBOSE: options->verbose = true; break;
@@ -88,19 +106,24 @@ static int check_options(const struct launch_options *options)
     if (options->check_build || options->version || options->help) return KOLORUN_GO_ON;
     if (options->hosts && options->hostfile)
         return launch_say(KOLORUN_WRONG_USE, "-H and --hostfile both name the hosts: wanted one of them, got both");
-    if (!options->command) return launch_say(KOLORUN_WRONG_USE, "no command: wanted kolorun -np 8 ./program, got no program to start");
+    if (!options->command)
+        return launch_say(KOLORUN_WRONG_USE, "no command: wanted kolorun -np 8 ./program, got no program to start");
     return KOLORUN_GO_ON;
 }
 
 static const struct argp grammar = {
-    known_options, read_option, "COMMAND [ARGUMENTS...]",
+    known_options,
+    read_option,
+    "COMMAND [ARGUMENTS...]",
     "Start COMMAND as N ranks over Open MPI and watch over them.\v"
     "Each line of output is tagged with its rank: [1,0]<stdout>:text. The first rank to fail is named, the others are "
     "ended, and kolorun exits with that rank's code: 128 + signal when a signal ended it, 130 after Ctrl-C. Wrong use "
     "exits with 2.\n\n"
     "  kolorun -np 8 ./cnn --batch-size 2048\n"
     "  kolorun -np 16 -H server1:8,server2:8 ./cnn",
-    NULL, NULL, NULL};
+    NULL,
+    NULL,
+    NULL};
 
 int options_help(void)
 {
@@ -115,7 +138,8 @@ int options_parse(int argc, char **argv, struct launch_options *options)
     const char *timeout = getenv("KOLO_START_TIMEOUT");
     if (timeout && read_number(&reading, "KOLO_START_TIMEOUT", timeout, &options->start_timeout)) return reading.code;
 
-    error_t error = argp_parse(&grammar, argc, argv, ARGP_LONG_ONLY | ARGP_IN_ORDER | ARGP_NO_ERRS | ARGP_NO_HELP, NULL, &reading);
+    error_t error =
+        argp_parse(&grammar, argc, argv, ARGP_LONG_ONLY | ARGP_IN_ORDER | ARGP_NO_ERRS | ARGP_NO_HELP, NULL, &reading);
     if (reading.code != KOLORUN_GO_ON) return reading.code;
     if (error) return launch_say(KOLORUN_WRONG_USE, "the command line could not be read: %s", strerror(error));
     return check_options(options);

@@ -9,6 +9,7 @@ struct launch_options {
     const char *hosts;         /* -H, NULL when not given */
     const char *hostfile;      /* --hostfile, NULL when not given */
     const char *mpi_args;      /* --mpi-args, NULL when not given */
+    const char *interfaces;    /* --network-interfaces, NULL when not given */
     const char *output_folder; /* --output-filename, NULL when not given */
     int start_timeout;         /* seconds until all ranks must have started; 30 by default, or KOLO_START_TIMEOUT */
     bool verbose;

@@ -36,7 +36,8 @@ static int open_file(const char *folder, int rank, int digits, const char *name)
 static int make_folders(const char *folder)
 {
     char path[4096];
-    if (!*folder || snprintf(path, sizeof path, "%s", folder) >= (int)sizeof path) return *folder ? ENAMETOOLONG : ENOENT;
+    if (!*folder || snprintf(path, sizeof path, "%s", folder) >= (int)sizeof path)
+        return *folder ? ENAMETOOLONG : ENOENT;
     for (char *at = path + 1; *at; at++) {
         if (*at != '/') continue;
         *at = '\0';
@@ -56,7 +57,8 @@ static int open_files(struct output *output, const char *folder)
             output->rank[rank].source[stream].file = file;
             if (file < 0) error = errno;
         }
-    if (error) return launch_say(KOLORUN_WRONG_USE, "--output-filename %s: cannot write there: %s", folder, strerror(error));
+    if (error)
+        return launch_say(KOLORUN_WRONG_USE, "--output-filename %s: cannot write there: %s", folder, strerror(error));
     return KOLORUN_GO_ON;
 }
 

@@ -34,6 +34,7 @@ struct output_rank {
     struct output_source source[2];
     char words[LAST_WORDS][LAST_WORD_LENGTH + 1]; /* the last lines of stderr, a ring */
     unsigned word_count;                          /* lines ever put into it */
+    bool aftermath;                               /* output_aftermath() was called */
 };
 
 struct output {
@@ -49,10 +50,14 @@ struct output {
 
 /* A terminal, a notebook (KOLO_DISPLAY is set), or else a file or a pipe. */
 enum output_place output_place_of(int fd);
-/* Opens `folder`/rank.N/stdout and stderr when `folder` is given. Returns KOLORUN_GO_ON, or an exit code after a sentence. */
+/* Opens `folder`/rank.N/stdout and stderr when `folder` is given. Returns KOLORUN_GO_ON, or an exit code after a
+ * sentence. */
 int output_open(struct output *output, int ranks, const char *folder);
 /* Takes bytes that a rank printed; whole units are queued. */
 void output_take(struct output *output, int rank, enum output_stream stream, const char *bytes, size_t length);
+/* The rank is being ended: what Open MPI itself complains of from here on ("[host:pid] PMIX ERROR ...", its launcher
+ * has gone) is of no use to anybody and left out. */
+void output_aftermath(struct output *output, int rank);
 /* Nothing new for a moment: shows unfinished text of the lowest rank that has some, where that can be done in place (a
  * prompt, or a bar drawn behind its \r). */
 void output_idle(struct output *output);

@@ -1,5 +1,6 @@
-/* fork and exec of a rank's program. Its stdout is a pseudo-terminal, as under mpirun: the C library then hands over each
- * line as it is printed; through a pipe it would keep 4096 bytes back. stderr is never held back, so a pipe does. */
+/* fork and exec of a rank's program. Its stdout is a pseudo-terminal, as under mpirun: the C library then hands over
+ * each line as it is printed; through a pipe it would keep 4096 bytes back. stderr is never held back, so a pipe does.
+ */
 #define _GNU_SOURCE 1 /* pipe2 */
 #include "launch/program.h"
 

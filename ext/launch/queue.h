@@ -1,5 +1,5 @@
-/* Bytes on their way to stdout and stderr, in one order: a line for stderr never lands inside a line for stdout when both
- * are the same terminal. Nothing blocks: the loop writes when the descriptor in front is writable. */
+/* Bytes on their way to stdout and stderr, in one order: a line for stderr never lands inside a line for stdout when
+ * both are the same terminal. Nothing blocks: the loop writes when the descriptor in front is writable. */
 #ifndef KOLO_LAUNCH_QUEUE_H
 #define KOLO_LAUNCH_QUEUE_H
 

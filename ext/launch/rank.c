@@ -22,7 +22,8 @@
 enum {
     HELD_BACK = 256 * 1024, /* bytes waiting for kolorun beyond which the program's output is left in its pipe */
     GRACE = 1000,           /* ms from SIGTERM to SIGKILL when nobody says otherwise */
-    SELF_FIRST = 100,       /* ms left to a program to end by itself once mpirun ends the job: it may be the one that aborts */
+    SELF_FIRST =
+        100,       /* ms left to a program to end by itself once mpirun ends the job: it may be the one that aborts */
     LINGER = 2000,          /* ms that what the program left behind may go on printing after it has ended well */
     LINGER_FAILED = 200,    /* the same after it has failed */
 };
@@ -77,11 +78,18 @@ static void to_program(const struct watcher *watcher, int signal)
     if (kill(-watcher->program.pid, signal)) kill(watcher->program.pid, signal); /* it may have left its group */
 }
 
+static void note_asked(struct watcher *watcher)
+{
+    if (watcher->ended || watcher->asked) return;
+    watcher->asked = true;
+    wire_send(&watcher->link, FRAME_ASKED, NULL, 0);
+}
+
 /* Tells the program to end; what has not by `grace` ms from now is killed. A later, shorter grace counts. */
 static void end_program(struct watcher *watcher, int signal, long grace)
 {
     long kill_at = clock_now() + grace;
-    if (!watcher->ended) watcher->asked = true;
+    note_asked(watcher);
     if (watcher->kill_at == CLOCK_NEVER || kill_at < watcher->kill_at) watcher->kill_at = kill_at;
     to_program(watcher, signal);
     to_program(watcher, SIGCONT); /* a stopped program would not notice */
@@ -90,7 +98,7 @@ static void end_program(struct watcher *watcher, int signal, long grace)
 /* mpirun ends the job, all ranks at once. The one that called MPI_Abort should still end with its own exit code. */
 static void end_program_soon(struct watcher *watcher)
 {
-    if (!watcher->ended) watcher->asked = true;
+    note_asked(watcher);
     if (watcher->term_at == CLOCK_NEVER) watcher->term_at = clock_now() + SELF_FIRST;
 }
 
@@ -258,14 +266,15 @@ static int watch(char **command, int lifeline, const sigset_t *set, const sigset
 {
     static struct watcher watcher; /* large: not for the stack */
     char host[256] = "?";
-    const char *rank = variable("OMPI_COMM_WORLD_RANK", variable("PMIX_RANK", variable("PMI_RANK", variable("SLURM_PROCID", "0"))));
+    const char *rank =
+        variable("OMPI_COMM_WORLD_RANK", variable("PMIX_RANK", variable("PMI_RANK", variable("SLURM_PROCID", "0"))));
     watcher.lifeline = lifeline;
     watcher.signals = signalfd(-1, set, SFD_NONBLOCK | SFD_CLOEXEC);
     watcher.link.fd = contact_reach();
     gethostname(host, sizeof host - 1);
     if (watcher.link.fd < 0 || watcher.signals < 0)
-        return launch_say(KOLORUN_FAILED, "rank %s on %s cannot reach kolorun at %s: %s", rank, host, variable(KOLORUN_CONTACT, "?"),
-                          strerror(errno));
+        return launch_say(KOLORUN_FAILED, "rank %s on %s cannot reach kolorun at %s: %s", rank, host,
+                          variable(KOLORUN_CONTACT, "?"), strerror(errno));
     const char *token = variable(KOLORUN_TOKEN, "?");
     leave_mpirun();
     tree_adopt_orphans();

@@ -34,9 +34,9 @@ static int first_that(const struct job *job, bool (*is)(const struct job_rank *)
     return first;
 }
 
-static void describe(const struct job_rank *rank, char *text, size_t size)
+static void describe(const struct job_rank *rank, const char *program, char *text, size_t size)
 {
-    if (rank->exec_error) snprintf(text, size, "cannot start the program: %s", strerror(rank->exec_error));
+    if (rank->exec_error) snprintf(text, size, "cannot start %s: %s", program, strerror(rank->exec_error));
     else if (rank->lost) snprintf(text, size, "lost: its watcher was killed or its host has gone");
     else if (rank->signal) snprintf(text, size, "killed by signal %d (%s)", rank->signal, strsignal(rank->signal));
     else snprintf(text, size, "exited with code %d", rank->code);
@@ -51,15 +51,16 @@ static void say_last_words(struct job *job, int number, const char *sentence)
         output_say(&job->output, "%s; its last words: %s", sentence, only);
     } else {
         output_say(&job->output, "%s; its last words:", sentence);
-        for (unsigned i = 0; (only = output_last_words(&job->output, number, i)); i++) output_say(&job->output, "  %s", only);
+        for (unsigned i = 0; (only = output_last_words(&job->output, number, i)); i++)
+            output_say(&job->output, "  %s", only);
     }
 }
 
 static int report_rank(struct job *job, int number)
 {
     const struct job_rank *rank = &job->rank[number];
-    char how[256], sentence[640];
-    describe(rank, how, sizeof how);
+    char how[1024], sentence[1400];
+    describe(rank, job->options->command[0], how, sizeof how);
     if (rank->pid) snprintf(sentence, sizeof sentence, "rank %d (%s, pid %ld): %s", number, rank->host, rank->pid, how);
     else snprintf(sentence, sizeof sentence, "rank %d (%s): %s", number, rank->host, how);
     say_last_words(job, number, sentence);
@@ -77,7 +78,8 @@ static int mpirun_code(const struct job *job)
 static void quote_mpirun(struct job *job)
 {
     char *rest = NULL;
-    size_t last = job->mpirun_text_length < sizeof job->mpirun_text ? job->mpirun_text_length : sizeof job->mpirun_text - 1;
+    size_t last =
+        job->mpirun_text_length < sizeof job->mpirun_text ? job->mpirun_text_length : sizeof job->mpirun_text - 1;
     job->mpirun_text[last] = '\0';
     if (job->options->verbose) return; /* they stand above */
     for (char *line = strtok_r(job->mpirun_text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
@@ -100,7 +102,8 @@ static int report_mpirun_killed(struct job *job)
 static int report_interrupt(struct job *job)
 {
     if (job->interrupted == SIGINT) output_say(&job->output, "interrupted");
-    else if (job->interrupted != SIGPIPE) output_say(&job->output, "ended by signal %d (%s)", job->interrupted, strsignal(job->interrupted));
+    else if (job->interrupted != SIGPIPE)
+        output_say(&job->output, "ended by signal %d (%s)", job->interrupted, strsignal(job->interrupted));
     return 128 + job->interrupted;
 }
 
@@ -109,10 +112,13 @@ static int report_mpirun(struct job *job)
     int code = mpirun_code(job), early = first_that(job, left_early), abort = first_that(job, aborted);
     const struct job_rank *rank = early >= 0 ? &job->rank[early] : NULL;
     if (job->started < job->ranks) {
-        output_say(&job->output, "mpirun could not start the job (%d of %d ranks started); it says:", job->started, job->ranks);
+        output_say(&job->output, "mpirun could not start the job (%d of %d ranks started); it says:", job->started,
+                   job->ranks);
         quote_mpirun(job);
     } else if (rank) {
-        output_say(&job->output, "rank %d (%s, pid %ld): exited with code 0 before MPI_Finalize, while other ranks needed it", early, rank->host, rank->pid);
+        output_say(&job->output,
+                   "rank %d (%s, pid %ld): exited with code 0 before MPI_Finalize, while other ranks needed it", early,
+                   rank->host, rank->pid);
     } else if (abort >= 0) {
         return report_rank(job, abort);
     } else {
@@ -127,8 +133,8 @@ int job_report(struct job *job)
     int first = first_that(job, failed);
     if (job->interrupted) return report_interrupt(job);
     if (job->start_timed_out) {
-        output_say(&job->output, "%d of %d ranks had not started after %d s; --start-timeout allows more", job->ranks - job->started, job->ranks,
-                   job->options->start_timeout);
+        output_say(&job->output, "%d of %d ranks had not started after %d s; --start-timeout allows more",
+                   job->ranks - job->started, job->ranks, job->options->start_timeout);
         quote_mpirun(job);
         return KOLORUN_FAILED;
     }

@@ -1,4 +1,5 @@
-/* Finding descendants through /proc: the kernel keeps no list of them, and a program may have left its process group. */
+/* Finding descendants through /proc: the kernel keeps no list of them, and a program may have left its process group.
+ */
 #include "launch/tree.h"
 
 #include <dirent.h>

@@ -137,7 +137,8 @@ static void hear_mpirun(struct job *job)
     job->mpirun_text_length += length;
 }
 
-/* stdin goes to rank 0, a piece at a time. A terminal is read only from the foreground, as it would stop us otherwise. */
+/* stdin goes to rank 0, a piece at a time. A terminal is read only from the foreground, as it would stop us otherwise.
+ */
 static bool wants_stdin(const struct job *job)
 {
     if (!job->stdin_open || job->stdin_untaken || !job->rank[0].wire || job->ending) return false;
@@ -165,7 +166,8 @@ static int next_wait(const struct job *job)
 
 static void fill_poll(const struct job *job, struct pollfd *fd)
 {
-    bool full = job->output.queue.waiting > OUTPUT_FULL && !job->ending; /* the end must be heard whoever reads slowly */
+    bool full =
+        job->output.queue.waiting > OUTPUT_FULL && !job->ending; /* the end must be heard whoever reads slowly */
     fd[0] = (struct pollfd){.fd = job->signals, .events = POLLIN};
     fd[1] = (struct pollfd){.fd = job->contact.fd, .events = POLLIN};
     fd[2] = (struct pollfd){.fd = job->mpirun_says, .events = POLLIN};
@@ -198,7 +200,9 @@ static void remark(struct job *job)
         if (job->rank[rank].ended && (first < 0 || job->rank[rank].ended_at < job->rank[first].ended_at)) first = rank;
     job->remark_at = CLOCK_NEVER;
     if (first >= 0 && job->ended < job->ranks && !job->ending)
-        output_say(&job->output, "rank %d (%s, pid %ld) ended without error a while ago, and %d of %d ranks still run: do they wait for it?",
+        output_say(&job->output,
+                   "rank %d (%s, pid %ld) ended without error a while ago, and %d of %d ranks still run: do they wait "
+                   "for it?",
                    first, job->rank[first].host, job->rank[first].pid, job->ranks - job->ended, job->ranks);
 }
 
@@ -252,7 +256,8 @@ bool job_run(struct job *job, char **mpirun)
     if (!start_mpirun(job, mpirun)) return false;
     loop(job);
     tree_end();
-    while (job->mpirun_says >= 0 && poll(&(struct pollfd){.fd = job->mpirun_says, .events = POLLIN}, 1, 0) > 0) hear_mpirun(job);
+    while (job->mpirun_says >= 0 && poll(&(struct pollfd){.fd = job->mpirun_says, .events = POLLIN}, 1, 0) > 0)
+        hear_mpirun(job);
     job_close_links(job);
     return true;
 }

@@ -1,8 +1,8 @@
 /* Frames between kolorun and the watcher of each rank, over a stream socket (Unix on this host, TCP from others).
  *
  * A frame is a kind (1 byte), a length (4 bytes, network order) and that many bytes, 64 KiB at most. Numbers inside
- * frames are text, so that hosts need not agree on their layout. Neither side ever blocks: what cannot be sent yet waits
- * in `out`. */
+ * frames are text, so that hosts need not agree on their layout. Neither side ever blocks: what cannot be sent yet
+ * waits in `out`. */
 #ifndef KOLO_LAUNCH_WIRE_H
 #define KOLO_LAUNCH_WIRE_H
 
@@ -18,13 +18,14 @@ enum frame_kind {
     FRAME_ERR = 'e',     /* bytes of the program's stderr */
     FRAME_STATE = 's',   /* "signal": the program was stopped by it; "0": it goes on */
     FRAME_TAKEN = 't',   /* the program's stdin has taken the last FRAME_IN */
+    FRAME_ASKED = 'a',   /* the program has been told to end */
     FRAME_NO_EXEC = 'n', /* "errno": the program could not be started */
-    FRAME_EXIT = 'x',    /* "code signal asked": how the program ended; asked: it had been told to end; the last frame */
+    FRAME_EXIT = 'x', /* "code signal asked": how the program ended; asked: it had been told to end; the last frame */
     /* to a rank's watcher */
-    FRAME_IN = 'i',     /* bytes for the program's stdin; the next follows only after FRAME_TAKEN */
+    FRAME_IN = 'i', /* bytes for the program's stdin; the next follows only after FRAME_TAKEN */
     FRAME_IN_END = 'z', /* no more stdin */
     FRAME_SIGNAL = 'k', /* "signal": pass it on to the program */
-    FRAME_END = 'q',    /* "signal milliseconds": pass that signal on, and kill what is left after that time */
+    FRAME_END = 'q', /* "signal milliseconds": pass that signal on, and kill what is left after that time */
 };
 
 struct frame {

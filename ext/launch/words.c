@@ -42,7 +42,8 @@ bool words_add_split(struct words *words, const char *text)
 
 static bool is_plain(const char *word)
 {
-    return *word && strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/@%^") == strlen(word);
+    return *word &&
+           strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/@%^") == strlen(word);
 }
 
 static void print_quoted(FILE *out, const char *word)

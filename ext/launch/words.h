@@ -16,7 +16,8 @@ struct words {
 void words_add(struct words *words, const char *word);
 /* Adds each argument up to NULL. */
 void words_add_all(struct words *words, ...) __attribute__((sentinel));
-/* Splits `text` as a shell would (quotes, variables), runs nothing, and adds the words. False when `text` is not plain words. */
+/* Splits `text` as a shell would (quotes, variables), runs nothing, and adds the words. False when `text` is not plain
+ * words. */
 bool words_add_split(struct words *words, const char *text);
 /* The list as one line that a shell would read back as the same words. The caller frees it; NULL without memory. */
 char *words_line(const struct words *words);

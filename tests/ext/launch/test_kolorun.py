@@ -625,7 +625,7 @@ def test_script_without_interpreter(tmp_path):
     script.write_text("#!/no/such/interpreter\n")
     script.chmod(0o755)
     job = run("-np", 2, script)
-    assert job.code == 127 and re.match(r"rank \d \(\S+\): cannot start the program: No such file", sentences(job.err)[0])
+    assert job.code == 127 and re.match(r"rank \d \(\S+\): cannot start \S+script: No such file", sentences(job.err)[0])
 
 
 def test_nothing_stays_in_tmp(programs, tmp_path):

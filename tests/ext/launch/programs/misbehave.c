@@ -1,5 +1,5 @@
-/* An MPI program that goes wrong in one rank, in the way that its first argument names, while the others wait for it in a
- * barrier. Arguments: HOW [RANK, default 1]. */
+/* An MPI program that goes wrong in one rank, in the way that its first argument names, while the others wait for it in
+ * a barrier. Arguments: HOW [RANK, default 1]. */
 #include <errno.h>
 #include <mpi.h>
 #include <signal.h>

@@ -1,0 +1,181 @@
+/* Hosts and slots from -H, a hostfile and SLURM's variables. */
+#include "ext/launch/launch_test.h"
+
+#include "launch/hosts.h"
+#include "launch/network.h"
+#include "launch/say.h"
+
+static char said[1024];
+
+static void lists_are_read(void **state)
+{
+    (void)state;
+    struct launch_hosts hosts = {0};
+    assert_int_equal(hosts_from_list("a:2,b.c-d_e:13,f,A:3", &hosts), KOLORUN_GO_ON);
+    assert_int_equal(hosts.count, 3);
+    assert_int_equal(hosts.host[0].slots, 5); /* a host named twice, in any case */
+    assert_string_equal(hosts.host[1].name, "b.c-d_e");
+    assert_int_equal(hosts.host[2].slots, 1);
+    char *text = hosts_argument(&hosts);
+    assert_string_equal(text, "a:5,b.c-d_e:13,f:1");
+    free(text);
+    hosts_free(&hosts);
+}
+
+static void broken_lists_are_refused(void **state)
+{
+    (void)state;
+    static const char *const broken[] = {"",   ",",   "a:", "a:0", "a:-1", "a:2:3", "a:2,", "a b", "a:99999999999",
+                                         ":4", "a:2x"};
+    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
+        struct launch_hosts hosts = {0};
+        int code = 0;
+        CATCH_STDERR(said, code = hosts_from_list(broken[i], &hosts));
+        if (code != KOLORUN_WRONG_USE) fail_msg("'%s' was taken", broken[i]);
+        assert_non_null(strstr(said, "worker-0:2,worker-1:2"));
+        hosts_free(&hosts);
+    }
+}
+
+static int read_file(const char *text, struct launch_hosts *hosts)
+{
+    char path[] = "/tmp/kolo_hosts_test_XXXXXX";
+    int file = mkstemp(path), code = 0;
+    assert_true(file >= 0 && write(file, text, strlen(text)) == (ssize_t)strlen(text));
+    close(file);
+    CATCH_STDERR(said, code = hosts_from_file(path, hosts));
+    unlink(path);
+    return code;
+}
+
+static void hostfiles_are_read(void **state)
+{
+    (void)state;
+    struct launch_hosts hosts = {0};
+    assert_int_equal(read_file("# ours\n\n  a slots=2 # two\nb slots=4 max_slots=8\nc\nd:3\n", &hosts), KOLORUN_GO_ON);
+    char *text = hosts_argument(&hosts);
+    assert_string_equal(text, "a:2,b:4,c:1,d:3");
+    free(text);
+    hosts_free(&hosts);
+}
+
+static void broken_hostfiles_name_the_line(void **state)
+{
+    (void)state;
+    static const char *const broken[] = {"a slots=2\nb slots=x\n", "a\nb slot=2\n", "a\nb 4\n", "a\nb,c slots=2\n"};
+    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
+        struct launch_hosts hosts = {0};
+        assert_int_equal(read_file(broken[i], &hosts), KOLORUN_WRONG_USE);
+        assert_non_null(strstr(said, "line 2"));
+        hosts_free(&hosts);
+    }
+}
+
+static void slurm_says_how_many_tasks(void **state)
+{
+    (void)state;
+    assert_int_equal(hosts_slurm_tasks("12", NULL), 12);
+    assert_int_equal(hosts_slurm_tasks("12", "1"), 12);
+    assert_int_equal(hosts_slurm_tasks(NULL, "1,3(x2),4"), 11);
+    assert_int_equal(hosts_slurm_tasks(NULL, "8"), 8);
+    assert_int_equal(hosts_slurm_tasks(NULL, NULL), 0);
+    static const char *const broken[] = {"x", "4(x0)", "4(x", "2147483647,1", "4 3", "-1"};
+    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++)
+        if (hosts_slurm_tasks(NULL, broken[i])) fail_msg("'%s' was taken", broken[i]);
+}
+
+static int choose(struct launch_options options, struct launch_hosts *hosts)
+{
+    int code = 0;
+    CATCH_STDERR(said, code = hosts_choose(&options, hosts));
+    return code;
+}
+
+static void slots_are_counted(void **state)
+{
+    (void)state;
+    struct launch_hosts hosts;
+    assert_int_equal(choose((struct launch_options){.ranks = 8, .hosts = "localhost:4"}, &hosts), KOLORUN_WRONG_USE);
+    assert_string_equal(said, "kolorun: wanted 8 ranks, hosts offer 4 slots\n");
+    hosts_free(&hosts);
+    assert_int_equal(choose((struct launch_options){.ranks = 6, .hosts = "localhost:4,127.0.0.1:4"}, &hosts),
+                     KOLORUN_GO_ON);
+    assert_true(hosts.all_local);
+    hosts_free(&hosts);
+    assert_int_equal(choose((struct launch_options){.ranks = 2, .hosts = "localhost:1,elsewhere:1"}, &hosts),
+                     KOLORUN_GO_ON);
+    assert_false(hosts.all_local);
+    hosts_free(&hosts);
+}
+
+static void without_hosts_all_ranks_fit_here(void **state)
+{
+    (void)state;
+    struct launch_hosts hosts;
+    assert_int_equal(choose((struct launch_options){.ranks = 64}, &hosts), KOLORUN_GO_ON);
+    char *text = hosts_argument(&hosts);
+    assert_string_equal(text, "localhost:64");
+    assert_true(hosts.all_local);
+    free(text);
+    hosts_free(&hosts);
+    assert_int_equal(choose((struct launch_options){0}, &hosts), KOLORUN_WRONG_USE);
+    hosts_free(&hosts);
+}
+
+static void an_allocation_decides(void **state)
+{
+    (void)state;
+    struct launch_hosts hosts;
+    setenv("SLURM_JOB_ID", "1", 1);
+    setenv("SLURM_JOB_NODELIST", "n[1-2]", 1);
+    setenv("SLURM_JOB_NUM_NODES", "2", 1);
+    setenv("SLURM_TASKS_PER_NODE", "4(x2)", 1);
+    assert_int_equal(choose((struct launch_options){0}, &hosts), KOLORUN_GO_ON);
+    assert_true(hosts.from_scheduler && !hosts.all_local && hosts.ranks == 8 && hosts.count == 0);
+    hosts_free(&hosts);
+    assert_int_equal(choose((struct launch_options){.ranks = 3}, &hosts), KOLORUN_GO_ON);
+    assert_int_equal(hosts.ranks, 3);
+    hosts_free(&hosts);
+    static const char *const names[] = {"SLURM_JOB_ID", "SLURM_JOB_NODELIST", "SLURM_JOB_NUM_NODES",
+                                        "SLURM_TASKS_PER_NODE"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) unsetenv(names[i]);
+}
+
+static void a_host_is_told_from_a_command(void **state)
+{
+    (void)state;
+    assert_true(hosts_looks_like_host("server2:4"));
+    assert_true(hosts_looks_like_host("server2:4,server3:4"));
+    assert_false(hosts_looks_like_host("./cnn"));
+    assert_false(hosts_looks_like_host("cnn"));
+    assert_false(hosts_looks_like_host("a:b"));
+    assert_false(hosts_looks_like_host("./a:4"));
+}
+
+static void no_network_is_found_where_there_is_none(void **state)
+{
+    (void)state;
+    char subnet[NETWORK_TEXT];
+    struct launch_hosts hosts = {0};
+    assert_int_equal(hosts_from_list("localhost:1,no-such-host.invalid:1", &hosts), KOLORUN_GO_ON);
+    network_common(&hosts, subnet);
+    assert_string_equal(subnet, "");
+    hosts_free(&hosts);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lists_are_read),
+        cmocka_unit_test(broken_lists_are_refused),
+        cmocka_unit_test(hostfiles_are_read),
+        cmocka_unit_test(broken_hostfiles_name_the_line),
+        cmocka_unit_test(slurm_says_how_many_tasks),
+        cmocka_unit_test(slots_are_counted),
+        cmocka_unit_test(without_hosts_all_ranks_fit_here),
+        cmocka_unit_test(an_allocation_decides),
+        cmocka_unit_test(a_host_is_told_from_a_command),
+        cmocka_unit_test(no_network_is_found_where_there_is_none),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
