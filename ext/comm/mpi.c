@@ -38,10 +38,11 @@ typedef struct mpi_comm {
 
 /* MPI belongs to the process, whatever Kolo does with it. */
 static struct {
-    bool ours;     /* Kolo started MPI, so Kolo ends it */
-    pid_t process; /* that did; a forked child has no MPI */
-    int open;      /* worlds opened and not closed */
-    bool crowded;  /* so its end is waited for asleep */
+    bool ours;          /* Kolo started MPI, so Kolo ends it */
+    pid_t process;      /* that did; a forked child has no MPI */
+    int rank;           /* in every world */
+    int open;           /* worlds opened and not closed */
+    bool crowded;       /* so its end is waited for asleep */
     kolo_shared shared; /* memory of all ranks, when they are crowded on one host: once for all worlds */
     MPI_Win window;     /* which holds it */
 } process;
@@ -329,7 +330,7 @@ static void end_with_process(int exit_code, void *unused)
     if (finalized) return;
     if (process.open == 0) finalize();
     else if (exit_code == 0)
-        fprintf(stderr, "this rank ended without kolo_finish(), so the launcher will report the job as failed\n");
+        fprintf(stderr, "rank %d ended without kolo_finish(), so the launcher takes the job as failed\n", process.rank);
 }
 
 static int allowed_cores(cpu_set_t *set)
@@ -343,7 +344,7 @@ static void yield_when_crowded(void)
 {
     cpu_set_t set;
     const char *ranks = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
-    if (ranks && atoi(ranks) > allowed_cores(&set)) setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+    if (ranks && strtol(ranks, NULL, 10) > allowed_cores(&set)) setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
 }
 
 /* Any thread may be the one that communicates (a replica's), but only one at a time. */
@@ -414,17 +415,35 @@ static kolo_status share_memory(mpi_comm *me, MPI_Comm host)
     return kolo_shared_open(&process.shared, memory, me->comm.rank, me->comm.size);
 }
 
+/* A rank that was started by another MPI's launcher finds nobody: each of eight would be rank 0 of 1, and save the same
+ * file. */
+static kolo_status check_size(int size)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *started = getenv(names[i]);
+        if (started && strtol(started, NULL, 10) != size)
+            return kolo_fail(KOLO_COMM,
+                             "the launcher started %s ranks (%s), but MPI sees %d: wanted Open MPI's own "
+                             "launcher, mpirun or kolorun",
+                             started, names[i], size);
+    }
+    return KOLO_OK;
+}
+
 static kolo_status look_around(mpi_comm *me, kolo_world *world)
 {
     MPI_Comm host;
     KOLO_TRY(check(me, MPI_Comm_set_errhandler(me->handle, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler"));
     KOLO_TRY(check(me, MPI_Comm_rank(me->handle, &me->comm.rank), "MPI_Comm_rank"));
     KOLO_TRY(check(me, MPI_Comm_size(me->handle, &me->comm.size), "MPI_Comm_size"));
+    KOLO_TRY(check_size(me->comm.size));
     KOLO_TRY(check(me, MPI_Comm_split_type(me->handle, MPI_COMM_TYPE_SHARED, me->comm.rank, MPI_INFO_NULL, &host),
                    "MPI_Comm_split_type"));
+    process.rank = me->comm.rank;
     kolo_status status = find_hosts(me, host, world);
     if (status == KOLO_OK) status = find_crowded(me, host);
-    bool may_share = KOLO_MPI_SHARED && me->crowded && world->cross_size == 1;
+    bool may_share = KOLO_MPI_SHARED && me->crowded && me->comm.size > 1 && world->cross_size == 1;
     if (status == KOLO_OK && may_share && process.shared.size == 0) status = share_memory(me, host);
     me->shares = may_share && process.shared.size > 0;
     MPI_Comm_free(&host);

@@ -83,7 +83,7 @@ static int measure_threads(int size)
 int main(int argc, char **argv)
 {
     if (kolo_init(&argc, &argv) != KOLO_OK) return 1;
-    if (kolo_size() == 1) return measure_threads(argc > 1 ? atoi(argv[1]) : 8);
+    if (kolo_size() == 1) return measure_threads(argc > 1 ? (int)strtol(argv[1], NULL, 10) : 8);
     bool failed = measure_all(kolo_world_comm()) != NULL;
     return kolo_finish() || failed;
 }

@@ -39,7 +39,7 @@ static inline double value(uint64_t round, int m, int64_t i)
 
 static inline unsigned char byte(uint64_t round, int from, int to, size_t i)
 {
-    return (unsigned char)mix(round, (uint64_t)(from * 100 + to), i);
+    return (unsigned char)mix(round, (uint64_t)from * 100 + (uint64_t)to, i);
 }
 
 /* Whether bytes[size] are the same on every member, by allgather of a checksum. */
@@ -138,8 +138,8 @@ static inline bool check_alltoallv(kolo_comm *comm, uint64_t round, size_t most)
     size_t *sizes = calloc((size_t)size * 4, sizeof *sizes), *send_bytes = sizes, *send_offsets = sizes + size;
     size_t *receive_bytes = sizes + 2 * size, *receive_offsets = sizes + 3 * size, out = 1, in = 2;
     for (int m = 0; m < size; m++) {
-        send_bytes[m] = mix(round, (uint64_t)(me * 100 + m), 5) % (most + 1);
-        receive_bytes[m] = mix(round, (uint64_t)(m * 100 + me), 5) % (most + 1);
+        send_bytes[m] = mix(round, (uint64_t)me * 100 + (uint64_t)m, 5) % (most + 1);
+        receive_bytes[m] = mix(round, (uint64_t)m * 100 + (uint64_t)me, 5) % (most + 1);
         send_offsets[m] = out;
         receive_offsets[m] = in;
         out += send_bytes[m] + 1;

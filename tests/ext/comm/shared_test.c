@@ -24,7 +24,8 @@ static bool check_floats(kolo_shared *shared, int64_t count, int round)
     for (int64_t i = 0; i < count; i++) values[i] = (float)(i % 1000 + shared->rank * round);
     kolo_shared_allreduce(shared, values, count, KOLO_TYPE_FLOAT);
     bool right = true;
-    float ranks = (float)(shared->size * (shared->size - 1) / 2 * round);
+    int pairs = shared->size * (shared->size - 1) / 2;
+    float ranks = (float)(pairs * round);
     for (int64_t i = 0; i < count; i++) right = right && values[i] == (float)(i % 1000 * shared->size) + ranks;
     free(values);
     return right;

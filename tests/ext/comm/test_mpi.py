@@ -103,13 +103,21 @@ def test_after_mpi_finalize_it_is_too_late(program_with_mpi):
     assert "MPI cannot be started again" in result.stderr
 
 
+def test_ranks_of_another_launcher_are_refused(program):
+    """MPICH's mpirun, say: every process would be rank 0 of 1."""
+    result = subprocess.run([program, "check"], env=os.environ | {"PMI_RANK": "2", "PMI_SIZE": "4"}, capture_output=True,
+                            text=True, timeout=60)
+    assert result.returncode == 1
+    assert "the launcher started 4 ranks (PMI_SIZE), but MPI sees 1" in result.stderr
+
+
 @pytest.mark.parametrize(
     "how, code, sentence",
     [
         ("abort", 1, "rank 3: the reason that would be lost"),
         ("finish", 1, "rank 3: mpi_ranks.c"),
         ("exit", 3, ""),
-        ("forget", 1, "without kolo_finish()"),
+        ("forget", 1, "rank 3 ended without kolo_finish()"),
     ],
 )
 def test_one_rank_that_fails_ends_the_job(program, how, code, sentence):
