@@ -137,17 +137,24 @@ static void print(const char *text, size_t length)
     fflush(stdout);
 }
 
+/* A rank's stdout is a pseudo-terminal of kolorun's, which says where that leads. */
+static bool on_terminal(void)
+{
+    const char *leads_to = getenv("KOLORUN_OUTPUT");
+    return isatty(STDOUT_FILENO) && !(leads_to && *leads_to && strcmp(leads_to, "terminal") != 0);
+}
+
 static bool terminal_colours(void)
 {
     const char *terminal = getenv("TERM"), *none = getenv("NO_COLOR");
-    return isatty(STDOUT_FILENO) && terminal && strcmp(terminal, "dumb") != 0 && !(none && *none);
+    return on_terminal() && terminal && strcmp(terminal, "dumb") != 0 && !(none && *none);
 }
 
 /* Columns of the terminal but one: a full last column would wrap, and "\r" would then redraw half of the line. */
 static int room(void)
 {
     struct winsize size;
-    if (!isatty(STDOUT_FILENO)) return 1000;
+    if (!on_terminal()) return 1000;
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 79;
     return size.ws_col > 1 ? size.ws_col - 1 : 1;
 }
@@ -176,7 +183,7 @@ static void finish(kolo_progress *progress, line *l, bool last)
 
 void kolo_progress_begin(kolo_progress *progress, int verbose, int epochs, int steps)
 {
-    bool notebook = kolo_in_notebook(), terminal = isatty(STDOUT_FILENO);
+    bool notebook = kolo_in_notebook(), terminal = on_terminal();
     if (verbose == 0) verbose = notebook || terminal ? 1 : 2;
     if (verbose < 0 || kolo_rank() != 0) verbose = 0;
     *progress = (kolo_progress){.verbose = verbose > 2 ? 2 : verbose,
