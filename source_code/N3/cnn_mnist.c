@@ -32,6 +32,7 @@ int main(int argc, char **argv)
     if (strategy.kind != &kolo_mirrored_kind) kolo_pin_device(kolo_local_rank()); /* 2 one device a rank */
 
     kolo_data *train = kolo_dataset(options.data, KOLO_TRAIN), *test = kolo_dataset(options.data, KOLO_TEST);
+    if (!test) return kolo_finish(); /* else the training would go on, without validation */
     kolo_model *model = lesson_cnn(kolo_data_get_info(train));
     kolo_compile(model,
         .optimizer = kolo_distributed(kolo_adam(.learning_rate = options.learning_rate)), /* 3 average gradients */
