@@ -68,7 +68,7 @@ class Job:
     """One run in a session of its own; every process that it brings about carries a mark in its environment."""
 
     def __init__(self, *options, ranks=None, env=None, **popen):
-        self.mark = uuid.uuid4().hex
+        self.mark, self.ranks = uuid.uuid4().hex, int(ranks) if str(ranks).isdigit() else 1
         popen = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | popen
         self.process = subprocess.Popen(
             command(*options, ranks=ranks), env=environment(KOLO_TEST_MARK=self.mark, **(env or {})),
