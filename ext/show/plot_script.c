@@ -1,5 +1,5 @@
-/* The gnuplot script of a plot. Everything that came from the user stands in single quotes, where gnuplot knows no
- * escapes but '' for ', and with `noenhanced`, where no character means anything else. */
+/* The gnuplot script of a plot. What came from the user is quoted by quote(), and shown with `noenhanced`, where no
+ * character means anything but itself. */
 #include "show/plot.h"
 
 #include <math.h>
@@ -11,14 +11,36 @@ static const char *const colours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7"
 
 #define BAR_GROUP 0.8 /* of the room between two labels */
 
+/* A letter, digit or anything else that means nothing to gnuplot. The rest is written as "\\047": inside double quotes
+ * its `commands` and escapes work, and single quotes lose a text that begins with one. */
+static bool harmless(unsigned char c)
+{
+    return c > ' ' && !strchr("\"\\'`@$", c);
+}
+
 static void quote(FILE *script, const char *text)
 {
-    fputc('\'', script);
+    fputc('"', script);
     for (; text && *text; text++) {
-        if (*text == '\'') fputc('\'', script);
-        fputc((unsigned char)*text < ' ' ? ' ' : *text, script);
+        unsigned char c = (unsigned char)*text;
+        if (harmless(c)) fputc(c, script);
+        else if (c <= ' ') fputc(' ', script);
+        else fprintf(script, "\\%03o", c);
     }
-    fputc('\'', script);
+    fputc('"', script);
+}
+
+/* Labels of ticks are formats too. */
+static void quote_label(FILE *script, const char *label)
+{
+    char text[256];
+    size_t used = 0;
+    for (; *label && used < sizeof text - 2; label++) {
+        text[used++] = *label;
+        if (*label == '%') text[used++] = '%';
+    }
+    text[used] = 0;
+    quote(script, text);
 }
 
 static void set_text(FILE *script, const char *what, const char *text, const char *how)
@@ -158,7 +180,7 @@ static void plot_bars(FILE *script, const kolo_plot_plan *plan, kolo_picture pic
     fputs("set xtics (", script);
     for (int i = 0; i < plan->longest; i++) {
         fputs(i ? ", " : "", script);
-        quote(script, plan->args->labels[i]);
+        quote_label(script, plan->args->labels[i]);
         fprintf(script, " %d", i);
     }
     fputs(") noenhanced\n", script);
