@@ -100,10 +100,16 @@ bool machine_start_worker(machine *m)
     m->worker = 0;
     m->fatal_seen = false;
     bool sent = send_start(m, control[1], out[1], error[1]);
+    m->starting = sent;
     close(control[1]);
     close(out[1]);
     close(error[1]);
     return sent;
+}
+
+bool machine_has_worker(const machine *m)
+{
+    return (m->worker > 0 || m->starting) && m->control >= 0 && m->guard_socket >= 0;
 }
 
 static void drain_pipe(machine *m, int *pipe, int stream)
@@ -150,7 +156,11 @@ static bool take_guard_news(machine *m)
         return true;
     }
     if (size == -2) return false;
-    if (news.kind == MESSAGE_STARTED) m->worker = news.number;
+    if (news.kind == MESSAGE_STARTED) {
+        m->starting = false;
+        m->worker = news.number > 0 ? news.number : 0;
+        return m->worker == 0;
+    }
     if (news.kind != MESSAGE_ENDED || news.number != m->worker) return false;
     m->status = news.code;
     m->worker = 0;
@@ -270,7 +280,7 @@ void machine_stop_worker(machine *m, bool gently)
 {
     message sweep = {.token = m->token, .kind = MESSAGE_SWEEP, .number = gently};
     if (m->guard_socket < 0 || !message_send(m->guard_socket, &sweep, NULL, 0, NULL, 0)) return;
-    bool had = m->worker != 0;
+    bool had = m->worker != 0 || m->starting;
     outcome result = OUTCOME_ANSWER;
     for (double end = seconds_now() + 3; had && result != OUTCOME_ENDED && seconds_now() < end;) turn(m, &result);
 }

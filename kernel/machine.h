@@ -20,6 +20,7 @@ typedef struct machine {
     int guard_socket, control, wake, out_pipe, error_pipe;
     int input;            /* the write end of the running cell's stdin, or -1 */
     bool asks;            /* the cell's reads may be put to the user */
+    bool starting;        /* the guard has been asked for a worker and has not yet named it */
     bool running;         /* a cell or a program runs in the worker */
     double interrupted;   /* when the interrupt came; 0: none */
     double probed;        /* when it was last looked whether somebody waits for input */
@@ -39,6 +40,7 @@ void machine_close(machine *m);
 
 /* Starts a worker (and a guard, if that is gone too). False when none comes up. */
 bool machine_start_worker(machine *m);
+bool machine_has_worker(const machine *m);
 /* Ends the worker and all it left behind. `gently`: SIGTERM first. */
 void machine_stop_worker(machine *m, bool gently);
 

@@ -377,7 +377,7 @@ static bool load_again(session *s)
 
 bool ensure_worker(session *s)
 {
-    if (s->machine.worker > 0 && s->machine.control >= 0 && s->machine.guard_socket >= 0) return true;
+    if (machine_has_worker(&s->machine)) return true;
     return machine_start_worker(&s->machine) && load_again(s);
 }
 
@@ -385,6 +385,7 @@ bool replace_worker(session *s, bool gently)
 {
     machine_stop_worker(&s->machine, gently);
     s->machine.worker = 0;
+    s->machine.starting = false;
     return ensure_worker(s);
 }
 

@@ -12,7 +12,7 @@
 
 static const char *const code_flags[] = {"-O1", "-gline-tables-only", "-gdwarf-4", "-fPIC", "-fsemantic-interposition",
                                          "-fno-delete-null-pointer-checks", "-fno-finite-loops", "-fasynchronous-unwind-tables",
-                                         "-fno-omit-frame-pointer", "-fsanitize=integer-divide-by-zero",
+                                         "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls", "-fsanitize=integer-divide-by-zero",
                                          "-fsanitize-trap=integer-divide-by-zero", "-fno-color-diagnostics", "-w", NULL};
 
 void compiler_open(compiler *c, const names *flags, const char *folder)

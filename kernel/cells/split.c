@@ -207,19 +207,25 @@ static piece_kind read_piece(reader *r)
     return expression ? PIECE_EXPRESSION : PIECE_STATEMENT;
 }
 
-/* An expression piece is finished when its brackets are closed and it does not end in an operator. */
-static bool expression_open(const cell *c, const piece *p)
+static int open_brackets(const cell *c, const piece *p)
+{
+    int depth = 0;
+    for (size_t i = p->first; i < p->last; i++) {
+        const token *t = &c->tokens.items[i];
+        if (t->kind != TOKEN_PUNCTUATION || t->end - t->begin != 1) continue;
+        char b = c->source[t->begin];
+        depth += (b == '{' || b == '(' || b == '[') - (b == '}' || b == ')' || b == ']');
+    }
+    return depth;
+}
+
+/* An expression ends the cell without `;`: it is finished unless it ends in an operator. */
+static bool ends_in_operator(const cell *c, const piece *p)
 {
     static const char *const open_ends[] = {"+", "-", "*", "/", "%", "=", "==", "&&", "||", "&", "|", "^", ",", "?",
                                             ":", ".", "->", "<", ">", "<=", ">=", "!=", "+=", "-=", "*=", "/=", NULL};
-    int depth = 0;
-    for (size_t i = p->first; i < p->last; i++) {
-        if (c->tokens.items[i].kind != TOKEN_PUNCTUATION || c->tokens.items[i].end - c->tokens.items[i].begin != 1) continue;
-        char b = c->source[c->tokens.items[i].begin];
-        depth += (b == '(' || b == '[' || b == '{') - (b == ')' || b == ']' || b == '}');
-    }
     const token *last = &c->tokens.items[p->last - 1];
-    return depth > 0 || (last->kind == TOKEN_PUNCTUATION && is_any(c->source, last, open_ends));
+    return last->kind == TOKEN_PUNCTUATION && is_any(c->source, last, open_ends);
 }
 
 cell cell_split(const char *source)
@@ -232,7 +238,8 @@ cell cell_split(const char *source)
         p.kind = read_piece(&r);
         p.last = r.at;
         p.unfinished = r.unfinished;
-        if (p.kind == PIECE_EXPRESSION) p.unfinished = expression_open(&c, &p);
+        p.open = p.unfinished && open_brackets(&c, &p) > 0;
+        if (p.kind == PIECE_EXPRESSION) p.unfinished = p.open || ends_in_operator(&c, &p);
         if (p.kind == PIECE_BROKEN) c.stray = true;
         if (p.unfinished && r.at >= r.limit) c.unbalanced = true;
         c.pieces = need_grown(c.pieces, c.count, &c.capacity, sizeof *c.pieces);

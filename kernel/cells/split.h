@@ -20,7 +20,8 @@ typedef enum piece_kind {
 typedef struct piece {
     piece_kind kind;
     size_t first, last; /* tokens [first, last) */
-    bool unfinished;    /* its brackets are not closed, or its `;` is missing */
+    bool unfinished;    /* more must follow: see `open`, or its `;` or its operand is missing */
+    bool open;          /* its brackets are not closed */
 } piece;
 
 typedef struct cell {

@@ -265,6 +265,7 @@ static void emit_initialiser(writer *w, draft_item *item)
     } else {
         bool large = item->what->size > 65536;
         text_addf(&w->out->source, "%s{ %s__typeof__(%s) ", glue_line, large ? "static " : "", name);
+        move_to(w, one->name); /* where clang points when the initialiser does not fit */
         item->init_offset = w->out->source.size;
         text_add(&w->out->source, "kolo_value =");
         add_range(w, one->value, one->value_last, (range_options){.name = none});
@@ -286,8 +287,8 @@ static void emit_value(writer *w, const piece *p)
     };
     glue(w, forms[w->value].before);
     add_range(w, p->first, p->last, (range_options){.name = none});
-    text_add(&w->out->source, p->unfinished ? "" : "\n");
-    if (p->unfinished) return;
+    text_add(&w->out->source, p->open ? "" : "\n");
+    if (p->open) return;
     text_add(&w->out->source, glue_line);
     size_t before = w->out->source.size;
     text_add(&w->out->source, forms[w->value].after);
@@ -309,11 +310,11 @@ static void emit_code(writer *w)
         const piece *p = &w->d->split.pieces[i];
         if (p->kind == PIECE_STATEMENT) {
             add_range(w, p->first, p->last, (range_options){.name = none});
-            complete = !p->unfinished || i + 1 < w->d->split.count;
+            complete = !p->open;
         }
         if (p->kind == PIECE_EXPRESSION) {
             emit_value(w, p);
-            complete = !p->unfinished;
+            complete = !p->open;
         }
         while (item < w->d->count && w->d->items[item].piece < i) item++;
         for (; item < w->d->count && w->d->items[item].piece == i; item++) {
@@ -338,7 +339,7 @@ unit unit_of(draft *d, const symbols *session, value_form value, const char *ass
     names_free(&uses);
     emit_definitions(&w);
     const piece *last = d->split.count ? &d->split.pieces[d->split.count - 1] : NULL;
-    bool cut = last && last->unfinished && (last->kind == PIECE_FUNCTION || last->kind == PIECE_DECLARATION);
+    bool cut = last && last->open && (last->kind == PIECE_FUNCTION || last->kind == PIECE_DECLARATION);
     if (d->has_code && !cut) emit_code(&w);
     if (assembly) glue(&w, assembly);
     return u;

@@ -96,6 +96,10 @@ static void write_pointer(writer *w, CXType type, uint64_t address)
         text_add(&w->out, "NULL");
     } else if (!is_char(pointee) || !write_pointed_string(w, address)) {
         char *spelling = clang_text(clang_getTypeSpelling(type));
+        if (strstr(spelling, "typeof")) {
+            free(spelling);
+            spelling = clang_text(clang_getTypeSpelling(clang_getCanonicalType(type)));
+        }
         if (w->depth > 1) text_addf(&w->out, "0x%lx", (unsigned long)address);
         else text_addf(&w->out, "(%s) 0x%lx", spelling, (unsigned long)address);
         free(spelling);

@@ -20,13 +20,14 @@
 
 enum { SHOWN_FRAMES = 48, FRAMES_SIZE = 24 * 1024, DEEPEST = 400000 };
 
-typedef enum owner { OWNER_CELL, OWNER_LIBRARY, OWNER_ENTRY, OWNER_OTHER } owner;
+typedef enum owner { OWNER_CELL, OWNER_OURS, OWNER_LIBRARY, OWNER_ENTRY, OWNER_OTHER } owner;
 
 typedef struct walk {
     uintptr_t start; /* frames before this program counter are the handler's own; 0: they are skipped by `skip` */
     bool started;
     size_t depth, library_depth;
     bool library_named, library_allowed;
+    bool in_cell; /* a frame of the cell's has been seen: the handler's own come before */
     bool unsafe, reached_entry;
 } walk;
 
@@ -100,7 +101,7 @@ static owner owner_of(const Dl_info *info, const char *symbol)
     if (!strncmp(base, "kolo-worker", 11)) {
         bool called = symbol && (!strncmp(symbol, "kolo_cell_", 10) || one_of(symbol, ours) || !strcmp(symbol, "run_program") ||
                                  !strcmp(symbol, "step_out_of_call"));
-        return called ? OWNER_CELL : OWNER_ENTRY;
+        return called ? OWNER_OURS : OWNER_ENTRY;
     }
     return OWNER_OTHER;
 }
@@ -126,11 +127,15 @@ static void judge(walk *w, uintptr_t at)
         w->library_allowed = symbol && may_be_abandoned(symbol);
         break;
     case OWNER_CELL:
+        w->in_cell = true;
+        end_library_run(w);
+        break;
+    case OWNER_OURS:
         end_library_run(w);
         break;
     case OWNER_ENTRY:
         end_library_run(w);
-        w->reached_entry = true;
+        w->reached_entry = w->in_cell;
         break;
     default:
         w->unsafe = true;

@@ -239,6 +239,8 @@ int worker_main(uint64_t token, const int *descriptors)
     self.out = keep(descriptors[2]);
     self.error = keep(descriptors[3]);
     running.process = getpid();
+    static char no_name[1];
+    program_invocation_short_name = no_name; /* assert prints it */
     for (int i = 0; i < RLIM_NLIMITS; i++) getrlimit(i, &self.limits[i]);
     make_good(descriptors[1]);
     close(descriptors[1]);
