@@ -8,10 +8,14 @@ typedef struct convolution {
     dnnl_dims_t stride, before, after;
 } convolution;
 
-static kolo_status convolution_of(const kolo_plan *plan, const kolo_window *window, kolo_shape x, kolo_shape y,
-                                  dnnl_data_type_t y_type, convolution *c)
+static dnnl_data_type_t type_of(const kolo_plan *plan)
 {
-    dnnl_data_type_t type = plan->precision == KOLO_MIXED_BF16 ? dnnl_bf16 : dnnl_f32;
+    return plan->precision == KOLO_MIXED_BF16 ? dnnl_bf16 : dnnl_f32;
+}
+
+static kolo_status convolution_of(const kolo_plan *plan, const kolo_window *window, kolo_shape x, kolo_shape y,
+                                  dnnl_data_type_t type, dnnl_data_type_t y_type, convolution *c)
+{
     dnnl_dims_t kernel = {y.dim[2], x.dim[2], window->kernel[0], window->kernel[1]}, bias = {y.dim[2]};
     for (int axis = 0; axis < 2; axis++) {
         c->stride[axis] = window->stride[axis];
@@ -57,7 +61,7 @@ kolo_status kolo_conv2d_wish(const kolo_plan *plan, const kolo_op *op, dnnl_memo
     convolution c;
     dnnl_primitive_desc_t forward;
     kolo_shape x = plan->values[op->in[0]].shape, y = plan->values[op->out[0]].shape;
-    KOLO_TRY(convolution_of(plan, &op->window, x, y, kolo_onednn_type(plan, op->out[0]), &c));
+    KOLO_TRY(convolution_of(plan, &op->window, x, y, type_of(plan), kolo_onednn_type(plan, op->out[0]), &c));
     KOLO_TRY(describe_forward(plan, &c, op->in[2] >= 0, op->activation == KOLO_RELU, &forward));
     *desc = *query(forward, dnnl_query_src_md);
     dnnl_primitive_desc_destroy(forward);
@@ -93,7 +97,7 @@ kolo_status kolo_onednn_conv2d(kolo_kernel *kernel, kolo_plan *plan, const kolo_
     convolution c;
     dnnl_primitive_desc_t forward;
     kolo_shape x = plan->values[op->in[0]].shape, y = plan->values[op->out[0]].shape;
-    KOLO_TRY(convolution_of(plan, &op->window, x, y, kolo_onednn_type(plan, op->out[0]), &c));
+    KOLO_TRY(convolution_of(plan, &op->window, x, y, type_of(plan), kolo_onednn_type(plan, op->out[0]), &c));
     KOLO_TRY(describe_forward(plan, &c, op->in[2] >= 0, op->activation == KOLO_RELU, &forward));
     return add_forward(kernel, plan, op, &c, forward);
 }
@@ -122,11 +126,7 @@ static kolo_status add_backward_weights(kolo_kernel *kernel, kolo_plan *plan, co
     KOLO_GO(fail, kolo_bring(kernel, dz, query(made, dnnl_query_diff_dst_md), &places[1]));
     places[2] = kolo_place_of(kernel, op->out[1]);
     if (bias) places[3] = kolo_place_of(kernel, op->out[2]);
-    KOLO_TRY(kolo_step_primitive(kernel, made, bias ? 4 : 3, arguments, places));
-    /* oneDNN 2.6 multiplies zeros with scratch memory that it never wrote when the output is one pixel wide: if there
-     * was a NaN in it, the gradient is NaN. */
-    kernel->step[kernel->step_count - 1].clears = c->x.data_type == dnnl_bf16;
-    return KOLO_OK;
+    return kolo_step_primitive(kernel, made, bias ? 4 : 3, arguments, places);
 fail:
     dnnl_primitive_desc_destroy(made);
     return status;
@@ -159,18 +159,37 @@ fail:
     return status;
 }
 
-kolo_status kolo_onednn_conv2d_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+/* oneDNN 2.6 lets memory that it never wrote into a kernel's gradient where the output is one pixel wide and the type
+ * is bfloat16: there it is computed in float32, from the same numbers. */
+static kolo_status add_weights_of(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op, kolo_place dz)
 {
     convolution c;
     dnnl_primitive_desc_t forward;
-    kolo_place dz;
-    dnnl_data_type_t type = plan->precision == KOLO_MIXED_BF16 ? dnnl_bf16 : dnnl_f32;
     kolo_shape x = plan->values[op->in[2]].shape, y = plan->values[op->in[0]].shape;
-    KOLO_TRY(kolo_relu_undone(kernel, op, &dz));
-    KOLO_TRY(convolution_of(plan, &op->window, x, y, type, &c));
+    dnnl_data_type_t type = y.dim[1] == 1 ? dnnl_f32 : type_of(plan);
+    KOLO_TRY(convolution_of(plan, &op->window, x, y, type, type, &c));
     KOLO_TRY(describe_forward(plan, &c, op->out[2] >= 0, false, &forward));
     kolo_status status = add_backward_weights(kernel, plan, op, &c, forward, dz);
-    if (status == KOLO_OK && op->out[0] >= 0) status = add_backward_data(kernel, plan, op, &c, forward, dz);
     dnnl_primitive_desc_destroy(forward);
     return status;
+}
+
+static kolo_status add_data_of(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op, kolo_place dz)
+{
+    convolution c;
+    dnnl_primitive_desc_t forward;
+    kolo_shape x = plan->values[op->in[2]].shape, y = plan->values[op->in[0]].shape;
+    KOLO_TRY(convolution_of(plan, &op->window, x, y, type_of(plan), type_of(plan), &c));
+    KOLO_TRY(describe_forward(plan, &c, false, false, &forward));
+    kolo_status status = add_backward_data(kernel, plan, op, &c, forward, dz);
+    dnnl_primitive_desc_destroy(forward);
+    return status;
+}
+
+kolo_status kolo_onednn_conv2d_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    kolo_place dz;
+    KOLO_TRY(kolo_relu_undone(kernel, op, &dz));
+    KOLO_TRY(add_weights_of(kernel, plan, op, dz));
+    return op->out[0] < 0 ? KOLO_OK : add_data_of(kernel, plan, op, dz);
 }

@@ -237,7 +237,6 @@ static dnnl_status_t execute(const kolo_kernel *kernel, const kolo_step *step, d
     for (int i = 0; i < step->count && status == dnnl_success; i++) {
         bool pad = step->argument[i] == DNNL_ARG_SCRATCHPAD;
         void *pointer = pad ? (char *)call->scratch + kernel->scratch : kolo_place_pointer(&step->place[i], call);
-        if (pad && step->clears) memset(pointer, 0, dnnl_memory_desc_get_size(&step->place[i].desc));
         status = dnnl_memory_set_data_handle(arguments[i].memory, pointer);
     }
     if (status == dnnl_success) status = dnnl_primitive_execute(step->primitive, stream, step->count, arguments);

@@ -92,7 +92,6 @@ struct kolo_step {
     bool bfloat16;    /* what its loop reads and writes */
     kolo_tiling x, y; /* of places 0 and 1, for loops over images */
     bool flag;        /* the loop's own */
-    bool clears;      /* the primitive wants its scratchpad zeroed first */
 };
 
 struct kolo_kernel {

@@ -117,10 +117,13 @@ static void conv2d_case(dice *d, int number)
         dk = kolo_plan_gradient(&r->plan, 0, kernel);
         if (bias) db = kolo_plan_gradient(&r->plan, 1, biases);
         kolo_activation activation = relu ? KOLO_RELU : KOLO_LINEAR;
-        rig_op(r, (kolo_op){.kind = KOLO_OP_CONV2D, .in = {x, k, b}, .out = {y}, .window = window,
+        rig_op(r, (kolo_op){
+                      .kind = KOLO_OP_CONV2D, .in = {x, k, b}, .out = {y}, .window = window, .activation = activation});
+        rig_op(r, (kolo_op){.kind = KOLO_OP_CONV2D_BACKWARD,
+                            .in = {dy, relu ? (fed ? y_in : y) : -1, x, k_back},
+                            .out = {dx, dk, db},
+                            .window = window,
                             .activation = activation});
-        rig_op(r, (kolo_op){.kind = KOLO_OP_CONV2D_BACKWARD, .in = {dy, relu ? (fed ? y_in : y) : -1, x, k_back},
-                            .out = {dx, dk, db}, .window = window, .activation = activation});
         y_p[i] = rig_probe(r, y);
         if (wants_dx) dx_p[i] = rig_probe(r, dx);
         rig_prepare(r);
@@ -166,8 +169,10 @@ static void dense_case(dice *d, int number)
         dk = kolo_plan_gradient(&r->plan, 0, kernel);
         if (bias) db = kolo_plan_gradient(&r->plan, 1, biases);
         rig_op(r, (kolo_op){.kind = KOLO_OP_DENSE, .in = {x, k, b}, .out = {y}, .activation = activation});
-        rig_op(r, (kolo_op){.kind = KOLO_OP_DENSE_BACKWARD, .in = {dy, relu ? (fed ? y_in : y) : -1, x, k_back},
-                            .out = {dx, dk, db}, .activation = activation});
+        rig_op(r, (kolo_op){.kind = KOLO_OP_DENSE_BACKWARD,
+                            .in = {dy, relu ? (fed ? y_in : y) : -1, x, k_back},
+                            .out = {dx, dk, db},
+                            .activation = activation});
         y_p[i] = rig_probe(r, y);
         dx_p[i] = rig_probe(r, dx);
         rig_prepare(r);
@@ -237,8 +242,7 @@ static void activation_case(dice *d, int number)
         y = rig_value(r, KOLO_VALUE_ACTIVATION, shape);
         dx = rig_value(r, KOLO_VALUE_ACTIVATION, shape);
         rig_op(r, (kolo_op){.kind = KOLO_OP_ACTIVATION, .in = {x}, .out = {y}, .activation = activation});
-        rig_op(r, (kolo_op){.kind = KOLO_OP_ACTIVATION_BACKWARD, .in = {dy, y}, .out = {dx},
-                            .activation = activation});
+        rig_op(r, (kolo_op){.kind = KOLO_OP_ACTIVATION_BACKWARD, .in = {dy, y}, .out = {dx}, .activation = activation});
         y_p[i] = rig_probe(r, y);
         dx_p[i] = rig_probe(r, dx);
         rig_prepare(r);
