@@ -126,6 +126,7 @@ void stub_of(const char *name, const char *link, text *into)
 void storage_of(const char *link, size_t size, size_t align, text *into)
 {
     size = size ? size : 1;
+    if (size >= 16 && align < 16) align = 16; /* x86-64's ABI promises it for arrays, and clang's moves rely on it */
     text_addf(into, "__asm__(\".pushsection .bss\\n.globl %s\\n.type %s,@object\\n.size %s,%zu\\n", link, link, link, size);
     text_addf(into, ".balign %zu\\n%s: .zero %zu\\n.popsection\");\n", align ? align : 1, link, size);
 }
