@@ -1,0 +1,75 @@
+"""save.c against the safetensors package: each opens what the other wrote."""
+import os
+import subprocess
+from pathlib import Path
+
+import numpy
+import pytest
+from safetensors.numpy import load_file, save_file
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+BUILD = Path(os.environ.get("KOLO_BUILD", ROOT / "build")).resolve()
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    target = tmp_path_factory.mktemp("safetensors") / "program"
+    subprocess.run(
+        ["gcc", "-std=gnu17", f"-I{ROOT}/ext/include", HERE / "safetensors_program.c", "-o", target, f"-L{BUILD}/lib",
+         "-lkolo", f"-Wl,-rpath,{BUILD}/lib"],
+        check=True,
+    )
+    return target
+
+
+@pytest.fixture
+def saved(program, tmp_path):
+    path = tmp_path / "kolo.safetensors"
+    subprocess.run([program, "save", path], check=True)
+    return path
+
+
+def load(program, path):
+    return subprocess.run([program, "load", path], capture_output=True, text=True)
+
+
+def test_the_package_reads_ours(saved):
+    arrays = load_file(saved)
+    shapes = {name: array.shape for name, array in arrays.items()}
+    assert shapes == {"conv2d.kernel": (2, 3, 2, 3), "conv2d.bias": (3,), "dense.kernel": (24, 2), "dense.bias": (2,)}
+    ordered = [arrays[name].ravel() for name in ("conv2d.kernel", "conv2d.bias", "dense.kernel", "dense.bias")]
+    numbers = numpy.concatenate(ordered)
+    assert numbers.dtype == numpy.float32
+    assert (numbers == numpy.arange(36 + 3 + 48 + 2, dtype=numpy.float32) / numpy.float32(3)).all()
+
+
+def test_ours_reads_the_packages(program, saved, tmp_path):
+    arrays = {name: -array for name, array in load_file(saved).items()}
+    path = tmp_path / "theirs.safetensors"
+    save_file(arrays, path, metadata={"format": "np"})
+    result = load(program, path)
+    assert result.returncode == 0, result.stderr
+    lines = [line.split() for line in result.stdout.splitlines()]
+    assert len(lines) == len(arrays)
+    for name, *values in lines:
+        assert numpy.array_equal(numpy.array(values, dtype=numpy.float32), arrays[name].ravel())
+
+
+@pytest.mark.parametrize(
+    "change, sentence",
+    [
+        (lambda arrays: arrays.pop("dense.bias"), 'wanted an array "dense.bias"'),
+        (lambda arrays: arrays.update({"more": numpy.zeros(3, numpy.float32)}), 'got "more" too'),
+        (lambda arrays: arrays.update({"dense.bias": numpy.zeros(2)}), "wanted dtype F32, got F64"),
+        (lambda arrays: arrays.update({"dense.bias": numpy.zeros(3, numpy.float32)}), "wanted the shape {2}, got {3}"),
+    ],
+)
+def test_what_does_not_fit_is_one_sentence(program, saved, tmp_path, change, sentence):
+    arrays = load_file(saved)
+    change(arrays)
+    path = tmp_path / "theirs.safetensors"
+    save_file(arrays, path)
+    result = load(program, path)
+    assert result.returncode == 1
+    assert result.stderr.count("\n") == 1 and sentence in result.stderr
