@@ -104,6 +104,65 @@ static char *describe_cursor(CXCursor cursor)
     return about;
 }
 
+/* The comment that ends right before `at` of a file's text. */
+static char *comment_before(const char *whole, const char *at)
+{
+    while (at > whole && isspace((unsigned char)at[-1])) at--;
+    if (at - whole < 4 || strncmp(at - 2, "*/", 2)) return copy_of("");
+    const char *begin = at - 2;
+    while (begin > whole && strncmp(begin, "/*", 2)) begin--;
+    return copy_of_bytes(begin, (size_t)(at - begin));
+}
+
+/* A call of kolo.h's is a macro over a helper: kolo_fit(…) fills a kolo_fit_args and calls kolo_fit_at(). What its user
+ * wants to see is the macro's own comment and the options. */
+static char *describe_call(const char *name, const char *file)
+{
+    char *whole = read_whole_file(file), *line = format_text("#define %s(", name), *about = NULL;
+    char *options = format_text("typedef struct %s_args {", name), *options_end = format_text("} %s_args;", name);
+    const char *macro = whole ? strstr(whole, line) : NULL;
+    if (macro) {
+        char *comment = comment_before(whole, macro);
+        const char *close = strchr(macro, ')');
+        text out = {0};
+        text_addf(&out, "%.*s\n", (int)(close ? close - macro - 7 : 0), macro + 8);
+        if (*comment) text_addf(&out, "\n%s\n", comment);
+        const char *begin = strstr(whole, options), *end = begin ? strstr(begin, options_end) : NULL;
+        if (end) {
+            char *about_options = comment_before(whole, begin);
+            if (*about_options) text_addf(&out, "\n%s", about_options);
+            text_addf(&out, "\n%.*s", (int)(end - begin - (ptrdiff_t)strlen(options)) + 1, begin + strlen(options));
+            free(about_options);
+        }
+        free(comment);
+        about = text_take(&out);
+    }
+    free(whole);
+    free(line);
+    free(options);
+    free(options_end);
+    return about;
+}
+
+static char *describe_helper(session *s, const char *name)
+{
+    for (const char *const *tail = (const char *const[]){"_at", "_args", "_kind", NULL}; *tail; tail++) {
+        char *helper = format_text("%s%s", name, *tail), *about = NULL;
+        finder f = {.name = helper};
+        clang_visitChildren(clang_getTranslationUnitCursor(s->analyser.unit), match_name, &f);
+        if (f.any) {
+            CXFile file;
+            clang_getExpansionLocation(clang_getCursorLocation(f.found), &file, NULL, NULL, NULL);
+            char *path = clang_text(clang_getFileName(file));
+            about = describe_call(name, path);
+            free(path);
+        }
+        free(helper);
+        if (about) return about;
+    }
+    return NULL;
+}
+
 char *describe(session *s, const char *name)
 {
     char *magic_help = *name == '%' ? describe_magic(name) : NULL;
@@ -120,7 +179,7 @@ char *describe(session *s, const char *name)
     if (!s->analyser.unit) return NULL;
     finder f = {.name = name};
     clang_visitChildren(clang_getTranslationUnitCursor(s->analyser.unit), match_name, &f);
-    return f.any ? describe_cursor(f.found) : NULL;
+    return f.any ? describe_cursor(f.found) : describe_helper(s, name);
 }
 
 result answer_question(session *s, const char *name)

@@ -39,7 +39,10 @@ bool machine_open(machine *m, output *out, const char *program, const char *fold
 static bool start_guard(machine *m)
 {
     int pair[2];
-    if (m->guard > 0) waitpid(m->guard, NULL, WNOHANG);
+    if (m->guard > 0) {
+        kill(m->guard, SIGKILL);
+        waitpid(m->guard, NULL, 0);
+    }
     close_one(&m->guard_socket);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) return false;
     char *token = format_text("%lx", (unsigned long)m->token), *number = format_text("%d", pair[1]);

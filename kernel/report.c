@@ -135,6 +135,8 @@ static const char *signal_sentence(int number)
     }
 }
 
+enum { ENDING_GONE = 100 }; /* the worker's process is no more, and it did not say why */
+
 static void name_ending(session *s, int ending, int code, result *r, const place *p)
 {
     char *where = p->file ? format_text(" at %s:%u", p->file, p->line) : copy_of("");
@@ -144,6 +146,9 @@ static void name_ending(session *s, int ending, int code, result *r, const place
     if (ending == ENDING_EXIT) {
         r->name = copy_of("Exit");
         r->value = format_text("exit(%d) was called%s", code, where);
+    } else if (ending == ENDING_GONE) {
+        r->name = copy_of("Exit");
+        r->value = format_text("the process of the cells ended with exit code %d, or became another program", code);
     } else if (ending == ENDING_INTERRUPTED) {
         r->name = copy_of("KeyboardInterrupt");
         r->value = format_text("interrupted%s", where);
@@ -171,7 +176,7 @@ static int ending_of_death(const session *s, int *code)
     }
     if (WIFEXITED(m->status)) {
         *code = WEXITSTATUS(m->status);
-        return ENDING_EXIT;
+        return ENDING_GONE;
     }
     *code = m->stopped ? SIGSTOP : WTERMSIG(m->status);
     return ENDING_SIGNAL;

@@ -17,6 +17,7 @@
 #include <string>
 
 #include <xeus/xhelper.hpp>
+#include <xeus/xhistory_manager.hpp>
 #include <xeus/xinput.hpp>
 #include <xeus/xinterpreter.hpp>
 #include <xeus/xkernel.hpp>
@@ -167,6 +168,34 @@ namespace
         else if (type == "error") publish_execution_error(content["ename"], content["evalue"], content["traceback"]);
     }
 
+    // xeus's own manager always says line 1 and numbers as text: the session keeps the history.
+    class history_of_session : public xeus::xhistory_manager
+    {
+    private:
+        void configure_impl() override {}
+        void store_inputs_impl(int, int, const std::string &, const std::string &) override {}
+
+        nl::json ask(nl::json request) const
+        {
+            return parsed(session_history(the_session, request.dump().c_str()));
+        }
+
+        nl::json get_tail_impl(int n, bool, bool output) const override
+        {
+            return ask({{"hist_access_type", "tail"}, {"n", n}, {"output", output}});
+        }
+
+        nl::json get_range_impl(int session_number, int start, int stop, bool, bool output) const override
+        {
+            return ask({{"hist_access_type", "range"}, {"session", session_number}, {"start", start}, {"stop", stop}, {"output", output}});
+        }
+
+        nl::json search_impl(const std::string &pattern, bool, bool output, int n, bool unique) const override
+        {
+            return ask({{"hist_access_type", "search"}, {"pattern", pattern}, {"n", n}, {"unique", unique}, {"output", output}});
+        }
+    };
+
     void publish_for_session(void *self, const char *type, const char *content)
     {
         nl::json value = nl::json::parse(content, nullptr, false);
@@ -223,7 +252,7 @@ int main(int argc, char **argv)
         return 1;
     }
     xeus::xkernel kernel(xeus::load_configuration(file), xeus::get_user_name(), xeus::make_context<zmq::context_t>(),
-                         std::move(owner), make_server, xeus::make_in_memory_history_manager(), nullptr,
+                         std::move(owner), make_server, std::make_unique<history_of_session>(), nullptr,
                          xeus::make_null_debugger, nl::json::object(), nl::json::error_handler_t::replace);
     kernel.start();
     return 0;
