@@ -10,12 +10,15 @@
  *
  * Read comm.h and shared.h first.
  */
-#define _GNU_SOURCE /* sched_getaffinity, on_exit */
+#define _GNU_SOURCE /* sched_getaffinity, on_exit, memfd_create */
+#include <fcntl.h>
 #include <mpi.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -44,7 +47,6 @@ static struct {
     int open;           /* worlds opened and not closed */
     bool crowded;       /* so its end is waited for asleep */
     kolo_shared shared; /* memory of all ranks, when they are crowded on one host: once for all worlds */
-    MPI_Win window;     /* which holds it */
 } process;
 
 /* --- results and waiting --- */
@@ -312,10 +314,7 @@ static void finalize(void)
     MPI_Request request;
     MPI_Status status;
     if (process.crowded && MPI_Ibarrier(MPI_COMM_WORLD, &request) == MPI_SUCCESS) wait_asleep(&request, &status, 1);
-    if (process.shared.size > 0) {
-        kolo_shared_close(&process.shared);
-        MPI_Win_free(&process.window);
-    }
+    kolo_shared_close(&process.shared);
     MPI_Finalize();
 }
 
@@ -400,19 +399,54 @@ static kolo_status find_crowded(mpi_comm *me, MPI_Comm host)
     return KOLO_OK;
 }
 
-/* Memory that all ranks see, from rank 0; kept until MPI ends, since Kolo may come back. Without it they do as they
- * would on several hosts. */
+/* Where rank 0's memory is: a file without a name, reached through the process that has it open. */
+typedef struct memory_file {
+    pid_t process;
+    int number;
+    ino_t inode;
+} memory_file;
+
+static int make_memory(size_t bytes, memory_file *file)
+{
+    struct stat info;
+    int number = memfd_create("kolo", MFD_CLOEXEC);
+    if (number >= 0 && posix_fallocate(number, 0, (off_t)bytes) == 0 && fstat(number, &info) == 0) {
+        *file = (memory_file){getpid(), number, info.st_ino};
+        return number;
+    }
+    if (number >= 0) close(number);
+    return -1;
+}
+
+/* In another container that number may be another process, hence the look at the inode. */
+static int find_memory(const memory_file *file)
+{
+    char path[64];
+    struct stat info;
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)file->process, file->number);
+    int number = file->process > 0 ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    if (number >= 0 && fstat(number, &info) == 0 && info.st_ino == file->inode) return number;
+    if (number >= 0) close(number);
+    return -1;
+}
+
+/* Memory that all ranks of this host see; kept until the process ends, since Kolo may come back. If one of them cannot,
+ * they all do without. It does not lie in /dev/shm, which Docker makes small: there MPI_Win_allocate_shared hangs, or
+ * gives memory that is not there when it is touched. */
 static kolo_status share_memory(mpi_comm *me, MPI_Comm host)
 {
-    void *memory = NULL;
-    MPI_Aint bytes = me->comm.rank == 0 ? (MPI_Aint)kolo_shared_bytes(me->comm.size) : 0;
-    int unit, failed = MPI_Win_allocate_shared(bytes, 1, MPI_INFO_NULL, host, &memory, &process.window) != MPI_SUCCESS;
+    size_t bytes = kolo_shared_bytes(me->comm.size);
+    memory_file file = {0};
+    int number = me->comm.rank == 0 ? make_memory(bytes, &file) : -1;
+    KOLO_TRY(check(me, MPI_Bcast(&file, sizeof file, MPI_BYTE, 0, host), "MPI_Bcast"));
+    if (me->comm.rank != 0) number = find_memory(&file);
+    void *memory = number >= 0 ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, number, 0) : MAP_FAILED;
+    int failed = memory == MAP_FAILED;
     KOLO_TRY(check(me, MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, host), "MPI_Allreduce"));
-    if (failed) return KOLO_OK;
-    KOLO_TRY(check(me, MPI_Win_shared_query(process.window, 0, &bytes, &unit, &memory), "MPI_Win_shared_query"));
-    if (me->comm.rank == 0) memset(memory, 0, (size_t)bytes);
-    KOLO_TRY(check(me, MPI_Barrier(host), "MPI_Barrier"));
-    return kolo_shared_open(&process.shared, memory, me->comm.rank, me->comm.size);
+    if (number >= 0) close(number);
+    if (!failed) return kolo_shared_open(&process.shared, memory, me->comm.rank, me->comm.size);
+    if (memory != MAP_FAILED) munmap(memory, bytes);
+    return KOLO_OK;
 }
 
 /* A rank that was started by another MPI's launcher finds nobody: each of eight would be rank 0 of 1, and save the same

@@ -10,8 +10,8 @@
 
 #include "comm/sum.h"
 
-/* Small enough that a chunk of each of eight members fits a second-level cache, and containers have little shared
- * memory (Docker: 64 MB); large enough that meeting costs less than moving. */
+/* Small enough that the chunks of eight members stay in the caches; large enough that meeting costs less than moving.
+ */
 enum { CHUNK = 1 << 18 };
 
 size_t kolo_shared_bytes(int size)
