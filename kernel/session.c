@@ -10,6 +10,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* kolorun and the lessons' programs are commands of every cell: `!kolorun -np 8 cnn_mnist`. */
+static void put_on_path(const char *folder)
+{
+    const char *given = getenv("PATH");
+    char *path = format_text("%s:%s", folder, given && *given ? given : "/usr/local/bin:/usr/bin:/bin");
+    setenv("PATH", path, 1);
+    free(path);
+}
+
 /* Beside the kernel when built, below PREFIX when installed: both have bin/ and lib/ side by side. */
 static void find_paths(session *s, const char *executable)
 {
@@ -19,6 +28,7 @@ static void find_paths(session *s, const char *executable)
     const char *folder = dirname(copy);
     s->library = format_text("%s/../lib/libkolo.so", folder);
     s->launcher = format_text("%s/kolorun", folder);
+    put_on_path(folder);
     free(copy);
 }
 
