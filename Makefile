@@ -145,7 +145,7 @@ test: setup  ## set up, then every test, or those under SUITE=ext/comm
 tests: $(TESTS) $(BUILT)
 
 labs: setup  ## execute every notebook in full, and save it with its outputs
-	@KOLO_BUILD=$(abspath $(BUILD)) .venv/bin/python tests/labs/execute.py --in-place Start_Here.ipynb $(wildcard labs/*.ipynb)
+	@KOLO_BUILD=$(abspath $(BUILD)) .venv/bin/python tests/labs/execute.py --in-place Start_Here.ipynb $(wildcard labs/*.ipynb labs/solutions/*.ipynb)
 
 ifneq ($(wildcard tests/bench/run.py),)
 bench: setup  ## how fast it is here, beside others found here; writes BUILD/bench.json
