@@ -128,10 +128,10 @@ static kolo_status read_named(kolo_data **out, const char *name, kolo_split spli
 
 static kolo_status read_default(kolo_data **out, kolo_split split)
 {
-    static atomic_flag said = ATOMIC_FLAG_INIT;
+    static atomic_bool said;
     const char *home = data_home();
     if (!home) {
-        if (!atomic_flag_test_and_set(&said))
+        if (!atomic_exchange(&said, true))
             kolo_warn("KOLO_DATA is not set: training on digits that Kolo draws itself, not on MNIST");
         return kolo_digits_draw(out, split, 0, 0);
     }

@@ -108,8 +108,8 @@ static kolo_status deliver(const char *kind, const char *id, bool wait, json_t *
 
 static void warn_once(void)
 {
-    static atomic_flag said = ATOMIC_FLAG_INIT;
-    if (!atomic_flag_test_and_set(&said))
+    static atomic_bool said;
+    if (!atomic_exchange(&said, true))
         kolo_warn("the notebook does not take what is shown: only its text is printed");
 }
 
