@@ -7,7 +7,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,10 +127,10 @@ static kolo_status read_named(kolo_data **out, const char *name, kolo_split spli
 
 static kolo_status read_default(kolo_data **out, kolo_split split)
 {
-    static atomic_bool said;
+    static bool said;
     const char *home = data_home();
     if (!home) {
-        if (!atomic_exchange(&said, true))
+        if (!__atomic_test_and_set(&said, __ATOMIC_RELAXED))
             kolo_warn("KOLO_DATA is not set: training on digits that Kolo draws itself, not on MNIST");
         return kolo_digits_draw(out, split, 0, 0);
     }

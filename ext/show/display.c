@@ -2,7 +2,6 @@
 #include "show/display.h"
 
 #include <jansson.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,8 +107,8 @@ static kolo_status deliver(const char *kind, const char *id, bool wait, json_t *
 
 static void warn_once(void)
 {
-    static atomic_bool said;
-    if (!atomic_exchange(&said, true))
+    static bool said;
+    if (!__atomic_test_and_set(&said, __ATOMIC_RELAXED))
         kolo_warn("the notebook does not take what is shown: only its text is printed");
 }
 
