@@ -315,6 +315,8 @@ static result execute(build *b, const char *path)
     free(function);
     text_free(&payload);
     if (o == OUTCOME_ENDED) return ending_result(s, -1, 0, false);
+    /* A training run that an interrupt has ended returns as always, with its history. */
+    if (s->machine.last.number == ENDING_RETURNED && s->machine.interrupted > 0) return error_result("KeyboardInterrupt", "interrupted");
     if (s->machine.last.number != ENDING_RETURNED) return ending_result(s, s->machine.last.number, s->machine.last.code, true);
     if (b->draft.has_value) publish_value(b);
     return (result){0};

@@ -12,6 +12,7 @@
 #define PLAIN   "\033[0m"
 
 typedef struct renderer {
+    CXTranslationUnit unit;
     const char *cell_name;
     source_line line;
     void *closure;
@@ -24,10 +25,15 @@ typedef struct place {
     unsigned line, column;
 } place;
 
-static place place_of(CXSourceLocation location)
+/* Where the user wrote it: of something in a macro's argument, the argument's place, not the macro's. */
+static place place_of(CXTranslationUnit unit, CXSourceLocation location)
 {
     CXString name;
+    CXFile file;
+    unsigned offset;
     place p = {0};
+    clang_getFileLocation(location, &file, NULL, NULL, &offset);
+    if (file) location = clang_getLocationForOffset(unit, file, offset);
     clang_getPresumedLocation(location, &name, &p.line, &p.column);
     p.name = clang_text(name);
     return p;
@@ -62,7 +68,7 @@ static void add_caret(renderer *r, CXDiagnostic d, const place *at, const char *
     for (size_t i = 0; i < width; i++) marks[i] = source[i] == '\t' ? '\t' : ' ';
     for (unsigned i = 0; i < clang_getDiagnosticNumRanges(d); i++) {
         CXSourceRange range = clang_getDiagnosticRange(d, i);
-        place begin = place_of(clang_getRangeStart(range)), end = place_of(clang_getRangeEnd(range));
+        place begin = place_of(r->unit, clang_getRangeStart(range)), end = place_of(r->unit, clang_getRangeEnd(range));
         bool here = begin.line == at->line && end.line == at->line && !strcmp(begin.name, at->name);
         for (size_t c = begin.column; here && c < end.column && c <= width; c++) marks[c - 1] = '~';
         free(begin.name);
@@ -81,7 +87,7 @@ static void add_fixits(renderer *r, CXDiagnostic d, const place *at)
     for (unsigned i = 0; i < clang_getDiagnosticNumFixIts(d); i++) {
         CXSourceRange range;
         char *insert = clang_text(clang_getDiagnosticFixIt(d, i, &range));
-        place begin = place_of(clang_getRangeStart(range));
+        place begin = place_of(r->unit, clang_getRangeStart(range));
         if (*insert && begin.line == at->line && begin.column && !strchr(insert, '\n')) {
             text_addf(&r->out.rendered, "      | %*s" GREEN "%s" PLAIN "\n", (int)begin.column - 1, "", insert);
         }
@@ -120,11 +126,12 @@ static void render(renderer *r, CXDiagnostic d)
     static const char *const words[] = {"", CYAN "note: ", MAGENTA "warning: ", RED "error: ", RED "error: "};
     enum CXDiagnosticSeverity severity = clang_getDiagnosticSeverity(d);
     if (severity == CXDiagnostic_Ignored) return;
-    place at = place_of(clang_getDiagnosticLocation(d));
+    place at = place_of(r->unit, clang_getDiagnosticLocation(d));
     char *message = clang_text(clang_getDiagnosticSpelling(d));
     drop_wrapping(message);
     bool internal = !strcmp(at.name, "<kolo>") || strstr(message, "kolo_value") || strstr(message, "kolo_probe");
-    if (internal && severity < CXDiagnostic_Error) goto done;
+    bool expansion = !strncmp(message, "expanded from macro", 19) && strncmp(at.name, "In[", 3);
+    if (expansion || (internal && severity < CXDiagnostic_Error)) goto done;
     char *where = internal || !*at.name ? copy_of(r->cell_name) : format_text("%s:%u:%u", at.name, at.line, at.column);
     char *plain = format_text("%s: %s", where, message);
     if (!repeated(r, plain)) {
@@ -147,7 +154,7 @@ done:
 
 diagnosis diagnose(const analyser *a, const char *cell_name, source_line line, void *closure)
 {
-    renderer r = {.cell_name = cell_name, .line = line, .closure = closure};
+    renderer r = {.unit = a->unit, .cell_name = cell_name, .line = line, .closure = closure};
     unsigned total = clang_getNumDiagnostics(a->unit);
     for (unsigned i = 0; i < total; i++) {
         CXDiagnostic d = clang_getDiagnostic(a->unit, i);

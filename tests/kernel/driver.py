@@ -1,0 +1,133 @@
+"""Drives the built kernel through jupyter_client, with a kernelspec of its own that nothing installed can shadow."""
+import json
+import os
+import queue
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from jupyter_client.manager import KernelManager
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("KOLO_BUILD", ROOT / "build"))
+EXECUTABLE = Path(os.environ.get("KOLO_KERNEL", BUILD / "bin" / "kolo-kernel"))
+
+
+def make_kernelspec(folder):
+    """A folder for JUPYTER_PATH in which the kernelspec 'kolo' is the kernel under test."""
+    spec = json.loads((ROOT / "kernel" / "kernelspec" / "kernel.json").read_text())
+    spec["argv"][0] = str(EXECUTABLE)
+    target = Path(folder) / "kernels" / "kolo"
+    target.mkdir(parents=True)
+    (target / "kernel.json").write_text(json.dumps(spec))
+
+
+def use_kernelspec():
+    """For the whole process: jupyter_kernel_test looks kernels up by name."""
+    folder = tempfile.mkdtemp(prefix="kolo-test-")
+    make_kernelspec(folder)
+    os.environ["JUPYTER_PATH"] = folder + os.pathsep + os.environ.get("JUPYTER_PATH", "")
+    os.environ["XDG_DATA_HOME"] = folder
+
+
+class Outcome:
+    """What one cell did."""
+
+    def __init__(self):
+        self.stdout = self.stderr = ""
+        self.order, self.errors, self.results, self.displays, self.messages = [], [], [], [], []
+        self.reply = None
+        self.seconds = 0.0
+
+    @property
+    def status(self):
+        return self.reply["status"]
+
+    @property
+    def value(self):
+        return self.results[-1]["text/plain"] if self.results else None
+
+    @property
+    def error(self):
+        """Everything the one error said."""
+        return "\n".join([self.errors[0]["ename"], self.errors[0]["evalue"], *self.errors[0]["traceback"]]) if self.errors else ""
+
+    def take(self, message):
+        kind, content = message["msg_type"], message["content"]
+        self.messages.append((kind, content))
+        if kind == "stream":
+            setattr(self, content["name"], getattr(self, content["name"]) + content["text"])
+            self.order.append((content["name"], content["text"]))
+        elif kind == "error":
+            self.errors.append(content)
+        elif kind == "execute_result":
+            self.results.append(content["data"])
+        elif kind in ("display_data", "update_display_data"):
+            self.displays.append((kind, content))
+            self.order.append((kind, content["data"]))
+
+
+class Kernel:
+    def __init__(self, **environment):
+        use_kernelspec()
+        self.manager = KernelManager(kernel_name="kolo")
+        self.manager.start_kernel(env={**os.environ, **environment})
+        self.client = self.manager.client()
+        self.client.start_channels()
+        self.client.wait_for_ready(timeout=30)
+
+    @property
+    def process(self):
+        return self.manager.provisioner.pid
+
+    def run(self, code, answers=(), interrupt_after=None, timeout=60, **options):
+        options.setdefault("allow_stdin", bool(answers))
+        outcome, start = Outcome(), time.monotonic()
+        request = self.client.execute(code, **options)
+        if interrupt_after is not None:
+            timer = threading.Timer(interrupt_after, self.manager.interrupt_kernel)
+            timer.start()
+        answers = list(answers)
+        while True:
+            if answers:
+                self._answer(answers)
+            try:
+                message = self.client.get_iopub_msg(timeout=0.05 if answers else timeout)
+            except queue.Empty:
+                if answers and time.monotonic() - start < timeout:
+                    continue
+                raise AssertionError(f"no idle within {timeout} s of {code!r}") from None
+            if message["parent_header"].get("msg_id") != request:
+                continue
+            if message["msg_type"] == "status" and message["content"]["execution_state"] == "idle":
+                break
+            outcome.take(message)
+        outcome.seconds = time.monotonic() - start
+        outcome.reply = self._reply(request)
+        if interrupt_after is not None:
+            timer.join()
+            outcome.seconds -= interrupt_after
+        return outcome
+
+    def _answer(self, answers):
+        try:
+            self.client.get_stdin_msg(timeout=0.05)
+        except queue.Empty:
+            return
+        self.client.input(answers.pop(0))
+
+    def _reply(self, request):
+        while True:
+            reply = self.client.get_shell_msg(timeout=10)
+            if reply["parent_header"].get("msg_id") == request:
+                return reply["content"]
+
+    def ask(self, method, *arguments, **options):
+        """complete, inspect, is_complete, history, kernel_info: the reply's content."""
+        return self._reply(getattr(self.client, method)(*arguments, **options))
+
+    def close(self):
+        self.client.stop_channels()
+        if self.manager.has_kernel:
+            self.manager.shutdown_kernel(now=False)

@@ -1,0 +1,216 @@
+"""What needs a clock or a second process: interrupts, input, floods, displays, ranks, and processes left behind."""
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from kernel.driver import BUILD, Kernel
+
+INCLUDES = ("#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n#include <signal.h>\n#include <pthread.h>\n"
+            "int keep = 5;")
+
+
+@pytest.fixture(scope="module")
+def kernel():
+    k = Kernel(KOLO_LIVES="yes")
+    k.run(INCLUDES)
+    yield k
+    k.close()
+
+
+@pytest.mark.parametrize("code", [
+    "for (;;) keep = 6;",
+    "sleep(30);",
+    "int ends[2]; pipe(ends); char byte; read(ends[0], &byte, 1);",
+    "for (;;) free(malloc(10));",
+    'for (;;) printf("x");',
+    "!sleep 30",
+    '!trap "" INT; sleep 30',
+    "signal(SIGINT, SIG_IGN); for (;;) keep = 7;",
+    "%%run\n#include <unistd.h>\nint main(void) { sleep(30); return 0; }",
+])
+def test_interrupt_ends_the_cell_and_keeps_the_variables(kernel, code):
+    outcome = kernel.run(code, interrupt_after=0.8)
+    assert outcome.status == "error" and outcome.errors[0]["ename"] == "KeyboardInterrupt"
+    assert outcome.seconds <= 1.5
+    assert "gone" not in outcome.error
+    assert kernel.run("keep >= 5").value == "1"
+
+
+def test_interrupt_of_a_thread_join(kernel):
+    outcome = kernel.run("void *forever(void *p) { for (;;) pause(); return p; }\npthread_t t;\n"
+                         "pthread_create(&t, NULL, forever, NULL);\npthread_join(t, NULL);", interrupt_after=0.8)
+    assert outcome.errors[0]["ename"] == "KeyboardInterrupt" and outcome.seconds <= 1.5
+    assert kernel.run("keep >= 5").value == "1"
+
+
+def test_interrupt_of_a_training_run_keeps_its_history(kernel):
+    kernel.run("#include <kolo.h>\n#include <string.h>\n"
+               "kolo_data *train = kolo_mnist(KOLO_TRAIN);\n"
+               "kolo_model *model = kolo_sequential(kolo_input(28, 28, 1), kolo_flatten(), kolo_dense(10));\n"
+               "kolo_compile(model, .optimizer = kolo_sgd(.learning_rate = 0.1), .loss = KOLO_SPARSE_CROSSENTROPY);")
+    outcome = kernel.run("const kolo_history *h = kolo_fit(model, train, .epochs = 100000, .batch_size = 512);",
+                         interrupt_after=4)
+    assert outcome.errors[0]["ename"] == "KeyboardInterrupt" and outcome.seconds <= 1.5
+    assert "gone" not in outcome.error
+    assert kernel.run("h->stopped").value == "true"
+
+
+def test_reads_ask_the_front_end(kernel):
+    outcome = kernel.run('int a, b;\nprintf("two: ");\nscanf("%d %d", &a, &b);\nprintf("%d\\n", a + b);', answers=["3", "4"])
+    assert outcome.stdout == "two: 7\n"
+    outcome = kernel.run('char line[40];\nfgets(line, sizeof line, stdin);\nprintf("got %s", line);\nputchar(getchar());',
+                         answers=["hello there", "z"])
+    assert outcome.stdout == "got hello there\nz"
+    assert kernel.run('!read word; echo "shell $word"', answers=["abc"]).stdout == "shell abc\n"
+
+
+def test_without_stdin_a_read_gets_end_of_file_and_a_later_one_can_ask(kernel):
+    assert kernel.run('scanf("%d", &a)').value == "-1"
+    assert kernel.run('scanf("%d", &a); a', answers=["77"]).value == "77"
+
+
+def test_lines_arrive_in_order_and_whole(kernel):
+    outcome = kernel.run('for (int i = 0; i < 100000; i++) printf("%d\\n", i);')
+    assert outcome.stdout == "".join(f"{i}\n" for i in range(100000))
+
+
+def test_a_flood_is_capped_with_a_notice(kernel):
+    outcome = kernel.run('for (int i = 0; i < 1500000; i++) printf("line %d\\n", i);', timeout=60)
+    assert outcome.status == "ok"
+    assert 4e6 <= len(outcome.stdout) <= 64e6
+    assert "not shown" in outcome.stderr
+
+
+def test_output_is_live(kernel):
+    start = time.monotonic()
+    request = kernel.client.execute('printf("now"); sleep(2);')
+    while True:
+        message = kernel.client.get_iopub_msg(timeout=10)
+        if message["parent_header"].get("msg_id") == request and message["msg_type"] == "stream":
+            break
+    assert time.monotonic() - start < 1.5
+    kernel._reply(request)
+
+
+SHOW = r'''
+#include <string.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+int show(const char *kind, const char *rest)
+{
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    strcpy(to.sun_path, getenv("KOLO_DISPLAY"));
+    int s = socket(AF_UNIX, SOCK_STREAM, 0);
+    if (connect(s, (struct sockaddr *)&to, sizeof to)) return -1;
+    char text[1000], answer = 0;
+    int32_t size = snprintf(text, sizeof text, "{\"token\": \"%s\", \"kind\": \"%s\", %s}", getenv("KOLO_DISPLAY_TOKEN"), kind, rest);
+    write(s, &size, 4);
+    write(s, text, size);
+    read(s, &answer, 1);
+    close(s);
+    return answer;
+}
+'''
+
+
+def test_display_update_and_clear_come_in_order(kernel):
+    kernel.run(SHOW)
+    outcome = kernel.run('printf("before\\n");\n'
+                         'show("display", "\\"id\\": \\"d\\", \\"data\\": {\\"text/plain\\": \\"one\\"}");\n'
+                         'printf("between\\n");\n'
+                         'show("update", "\\"id\\": \\"d\\", \\"data\\": {\\"text/plain\\": \\"two\\"}");')
+    kinds = [kind for kind, _ in outcome.order]
+    assert kinds == ["stdout", "display_data", "stdout", "update_display_data"]
+    assert outcome.displays[0][1]["transient"] == {"display_id": "d"}
+    assert outcome.displays[1][1]["data"] == {"text/plain": "two"}
+    assert any(kind == "clear_output" for kind, _ in kernel.run('show("clear", "\\"wait\\": true");').messages)
+
+
+def test_display_refuses_what_is_not_ours(kernel):
+    assert kernel.run('show("display", "\\"data\\": 5")').value == "21"
+    assert kernel.run('show("nonsense", "\\"data\\": {}")').value == "21"
+    assert kernel.run('setenv("KOLO_DISPLAY_TOKEN", "wrong", 1); show("clear", "\\"wait\\": true")').value == "21"
+
+
+RANKS = pytest.mark.skipif(not (BUILD / "bin" / "kolorun").exists(), reason="kolorun is not built")
+
+
+@RANKS
+def test_run_launches_ranks(kernel):
+    outcome = kernel.run("%%run -np 2\n#include <kolo.h>\n#include <stdio.h>\nint main(int argc, char **argv)\n{\n"
+                         "    kolo_init(&argc, &argv);\n    printf(\"rank %d of %d\\n\", kolo_rank(), kolo_size());\n"
+                         "    return kolo_finish();\n}")
+    assert outcome.status == "ok" and "rank 0 of 2" in outcome.stdout and "rank 1 of 2" in outcome.stdout
+
+
+@RANKS
+def test_interrupt_ends_the_ranks(kernel):
+    outcome = kernel.run("%%run -np 2\n#include <unistd.h>\nint main(void) { sleep(60); return 0; }", interrupt_after=3)
+    assert outcome.errors[0]["ename"] == "KeyboardInterrupt" and outcome.seconds <= 3
+    assert kernel.run("keep >= 5").value == "1"
+
+
+def test_counter_counts_stored_cells_only(kernel):
+    first = kernel.run("1").reply["execution_count"]
+    kernel.run("1", store_history=False)
+    kernel.run("1", silent=True)
+    assert kernel.run("1").reply["execution_count"] == first + 1
+
+
+def test_silent_says_nothing(kernel):
+    outcome = kernel.run('printf("nothing"); 1', silent=True)
+    assert outcome.messages == [] or all(kind == "status" for kind, _ in outcome.messages)
+
+
+def test_helper_names_are_never_offered(kernel):
+    kernel.run("#include <kolo.h>")
+    matches = kernel.ask("complete", "kolo_")["matches"]
+    assert "kolo_fit" in matches
+    assert not [name for name in matches if name.endswith(("_at", "_args"))]
+    assert "epochs" in kernel.ask("complete", "kolo_fit(model, train, .ep")["matches"]
+
+
+def test_kolo_h_is_known_before_it_is_included():
+    fresh = Kernel()
+    try:
+        assert "kolo_fit" in fresh.ask("complete", "kolo_f")["matches"]
+        page = fresh.ask("inspect", "kolo_fit", 8)
+        assert page["found"] and "Trains" in page["data"]["text/plain"] and "batch_size" in page["data"]["text/plain"]
+    finally:
+        fresh.close()
+
+
+def alive(mark):
+    """Processes, zombies aside, that carry this mark in their environment."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark.encode() in (folder / "environ").read_bytes() and ") Z " not in (folder / "stat").read_text():
+                found.append(folder.name)
+        except OSError:
+            pass
+    return found
+
+
+@pytest.mark.parametrize("brutally", [False, True])
+def test_no_process_is_left_behind(brutally):
+    mark = f"KOLO_TEST_MARK=mark-{os.getpid()}-{brutally}"
+    k = Kernel(KOLO_TEST_MARK=mark.partition("=")[2])
+    k.run("!sleep 1000 &\n!setsid sleep 1000 &\n")
+    assert len(alive(mark)) >= 4
+    if brutally:
+        os.kill(k.process, signal.SIGKILL)
+    else:
+        k.close()
+    limit = time.monotonic() + (3 if brutally else 5)
+    while alive(mark) and time.monotonic() < limit:
+        time.sleep(0.05)
+    left = alive(mark)
+    if brutally:
+        k.client.stop_channels()
+        k.manager.shutdown_kernel(now=True)
+    assert left == [], subprocess.run(["ps", "-ef"], capture_output=True, text=True).stdout
