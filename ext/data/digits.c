@@ -139,6 +139,7 @@ static void draw_piece(float *image, const float a[2], const float b[2], pen p)
 {
     float reach = p.radius + p.edge, along[2] = {b[0] - a[0], b[1] - a[1]};
     float length = along[0] * along[0] + along[1] * along[1], shorter = length > 1e-9f ? 1 / length : 0;
+    float softness = 1 / (2 * p.edge);
     int from[2], to[2];
     for (int axis = 0; axis < 2; axis++) {
         float low = fminf(a[axis], b[axis]) - reach, high = fmaxf(a[axis], b[axis]) + reach;
@@ -148,9 +149,13 @@ static void draw_piece(float *image, const float a[2], const float b[2], pen p)
     for (int y = from[1]; y <= to[1]; y++)
         for (int x = from[0]; x <= to[0]; x++) {
             float dx = (float)x - a[0], dy = (float)y - a[1];
-            float t = fminf(fmaxf((dx * along[0] + dy * along[1]) * shorter, 0), 1);
+            float t = (dx * along[0] + dy * along[1]) * shorter;
+            t = t > 0 ? t : 0;
+            t = t < 1 ? t : 1;
             dx -= t * along[0], dy -= t * along[1];
-            float ink = p.ink * fminf(fmaxf((reach - sqrtf(dx * dx + dy * dy)) / (2 * p.edge), 0), 1);
+            float away = dx * dx + dy * dy;
+            if (away >= reach * reach) continue;
+            float full = (reach - sqrtf(away)) * softness, ink = full < 1 ? p.ink * full : p.ink;
             if (ink > image[y * SIDE + x]) image[y * SIDE + x] = ink;
         }
 }
@@ -213,14 +218,17 @@ static void rub_out(float *image, chance *c)
 static void develop(const float *image, uint8_t *bytes, chance *c)
 {
     float grain = between(c, 0, 0.16f);
+    uint8_t noise[2][PIXELS];
     grain = grain * grain * 6;
     for (int i = 0; i < PIXELS; i += 2) {
         uint32_t word = draw(c);
-        for (int k = 0; k < 2; k++, word >>= 16) {
-            float noise = (float)((int)(word & 255) - (int)(word >> 8 & 255));
-            float value = 255 * image[i + k] + grain * noise;
-            bytes[i + k] = (uint8_t)fminf(fmaxf(value, 0), 255);
-        }
+        noise[0][i] = (uint8_t)word, noise[1][i] = (uint8_t)(word >> 8);
+        noise[0][i + 1] = (uint8_t)(word >> 16), noise[1][i + 1] = (uint8_t)(word >> 24);
+    }
+    for (int i = 0; i < PIXELS; i++) { /* a loop of its own: it becomes vector instructions */
+        float value = 255 * image[i] + grain * (float)(noise[0][i] - noise[1][i]);
+        value = value > 0 ? value : 0;
+        bytes[i] = (uint8_t)(int)(value < 255 ? value : 255);
     }
 }
 
