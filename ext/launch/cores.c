@@ -4,12 +4,14 @@
 
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 int cores_of_quota(const char *cpu_max)
 {
-    long quota, period;
-    if (sscanf(cpu_max, "%ld %ld", &quota, &period) != 2 || quota <= 0 || period <= 0) return 0;
+    char *end;
+    long quota = strtol(cpu_max, &end, 10), period = strtol(end, NULL, 10); /* "max" reads as 0 */
+    if (quota <= 0 || period <= 0) return 0;
     return (int)((quota + period - 1) / period);
 }
 

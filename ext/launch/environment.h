@@ -7,8 +7,9 @@
 #define KOLORUN_CONTACT "KOLORUN_CONTACT"     /* where a rank's watcher reaches kolorun; contact.h has the form */
 #define KOLORUN_TOKEN   "KOLORUN_TOKEN"         /* what it shows there */
 #define KOLORUN_COLUMNS "KOLORUN_COLUMNS"     /* how wide a rank's line may be once its tag stands before it */
-#define KOLORUN_OUTPUT  "KOLORUN_OUTPUT" /* where the ranks' output ends: terminal, notebook or file; for the program  \
-                                          */
+#define KOLORUN_OUTPUT                                                                                                 \
+    "KOLORUN_OUTPUT" /* where the ranks' output ends: terminal, notebook or file; for the program                      \
+                      */
 
 /* True for a variable by which a surrounding MPI job would draw a new one into itself. `in_job`: this process is a rank
  * of such a job, so that OMPI_MCA_ variables which its launcher sets are the job's; otherwise all OMPI_MCA_ are the

@@ -153,7 +153,7 @@ static int choose_hosts(const struct launch_options *options, struct launch_host
     if (getenv("SLURM_JOB_ID") && getenv("SLURM_JOB_NODELIST")) {
         const char *nodes = getenv("SLURM_JOB_NUM_NODES");
         hosts->from_scheduler = true;
-        hosts->all_local = nodes && !strcmp(nodes, "1");
+        hosts->all_local = nodes && !strcmp(nodes, "1") && getenv("SLURMD_NODENAME"); /* not from a login node */
         if (!hosts->ranks) hosts->ranks = hosts_slurm_tasks(getenv("SLURM_NTASKS"), getenv("SLURM_TASKS_PER_NODE"));
         return KOLORUN_GO_ON;
     }

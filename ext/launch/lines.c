@@ -76,6 +76,8 @@ static size_t cut(struct output *output, int rank, enum output_stream stream, co
 static void keep(struct output *output, int rank, enum output_stream stream, const char *text, size_t length)
 {
     struct output_source *source = &output->rank[rank].source[stream];
+    source->undrawn = source->undrawn || length > 0;
+    if (!length) return;
     if (source->length + length > OUTPUT_LONGEST_LINE) {
         end_line(output, rank, stream, source->text, source->length);
         source->length = 0;
@@ -87,9 +89,8 @@ static void keep(struct output *output, int rank, enum output_stream stream, con
         source->text = grown;
         source->capacity = capacity;
     }
-    if (length) memcpy(source->text + source->length, text, length);
+    memcpy(source->text + source->length, text, length);
     source->length += length;
-    source->undrawn = source->length > 0;
 }
 
 static void write_file(struct output_source *source, const char *bytes, size_t length)
@@ -124,6 +125,7 @@ void output_take(struct output *output, int rank, enum output_stream stream, con
     keep(output, rank, stream, bytes, first + 1); /* the rest of the unfinished unit, with its end */
     cut(output, rank, stream, source->text, source->length - 1, source->length);
     source->length = 0;
+    source->undrawn = false;
     size_t start = cut(output, rank, stream, bytes + first + 1, 0, length - first - 1);
     keep(output, rank, stream, bytes + first + 1 + start, length - first - 1 - start);
 }

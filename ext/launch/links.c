@@ -32,8 +32,12 @@ void job_accept(struct job *job)
 static void drop(struct job *job, struct job_link *link)
 {
     if (link->rank >= 0) job->rank[link->rank].wire = NULL;
-    for (size_t i = 0; i < job->links; i++)
-        if (job->link[i] == link) job->link[i] = job->link[--job->links];
+    size_t at = 0;
+    while (at < job->links && job->link[at] != link) at++;
+    if (at < job->links) {
+        job->link[at] = job->link[job->links - 1];
+        job->links--;
+    }
     wire_close(&link->wire);
     free(link);
 }
@@ -48,13 +52,13 @@ void job_close_links(struct job *job)
 /* The first frame: whoever does not know the token is not of this job. */
 static void greet(struct job *job, struct job_link *link, const struct frame *frame)
 {
-    char text[512], token[64], host[256];
-    int number;
-    long pid;
+    char text[512], *rest = NULL, *end = NULL;
     snprintf(text, sizeof text, "%.*s", (int)(frame->length < sizeof text ? frame->length : sizeof text - 1),
              frame->bytes);
-    if (frame->kind != FRAME_HELLO || sscanf(text, "%63s %d %ld %255s", token, &number, &pid, host) != 4 ||
-        strcmp(token, job->contact.token) || number < 0 || number >= job->ranks || job->rank[number].started) {
+    const char *token = strtok_r(text, " ", &rest), *host = token ? strtok_r(NULL, " ", &rest) : NULL;
+    long number = host ? strtol(rest, &end, 10) : -1, pid = host ? strtol(end, NULL, 10) : 0;
+    if (frame->kind != FRAME_HELLO || !host || strlen(host) >= sizeof job->rank->host ||
+        strcmp(token, job->contact.token) != 0 || number < 0 || number >= job->ranks || job->rank[number].started) {
         link->wire.broken = true;
         return;
     }
@@ -63,7 +67,7 @@ static void greet(struct job *job, struct job_link *link, const struct frame *fr
     rank->pid = pid;
     rank->wire = &link->wire;
     strcpy(rank->host, host);
-    link->rank = number;
+    link->rank = (int)number;
     job->started++;
     if (job->ending) wire_print(&link->wire, FRAME_END, "%d 0", SIGKILL);
 }

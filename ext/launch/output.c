@@ -15,8 +15,10 @@
 
 enum output_place output_place_of(int fd)
 {
+    struct stat info;
+    const char *display = getenv("KOLO_DISPLAY");
     if (isatty(fd)) return OUTPUT_TERMINAL;
-    return getenv("KOLO_DISPLAY") ? OUTPUT_NOTEBOOK : OUTPUT_FILE;
+    return display && *display && !(fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) ? OUTPUT_NOTEBOOK : OUTPUT_FILE;
 }
 
 static int open_file(const char *folder, int rank, int digits, const char *name)

@@ -48,7 +48,7 @@ struct output {
     char *bar; /* its text, tagged */
 };
 
-/* A terminal, a notebook (KOLO_DISPLAY is set), or else a file or a pipe. */
+/* A terminal, a notebook (KOLO_DISPLAY is set and `fd` is no file), or else a file or a pipe. */
 enum output_place output_place_of(int fd);
 /* Opens `folder`/rank.N/stdout and stderr when `folder` is given. Returns KOLORUN_GO_ON, or an exit code after a
  * sentence. */

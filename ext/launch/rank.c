@@ -279,7 +279,7 @@ static int watch(char **command, int lifeline, const sigset_t *set, const sigset
     leave_mpirun();
     tree_adopt_orphans();
     bool started = program_start(command, !strcmp(rank, "0"), mask, &watcher.program);
-    wire_print(&watcher.link, FRAME_HELLO, "%s %s %d %s", token, rank, started ? (int)watcher.program.pid : 0, host);
+    wire_print(&watcher.link, FRAME_HELLO, "%s %s %s %d", token, host, rank, started ? (int)watcher.program.pid : 0);
     if (!started) {
         wire_print(&watcher.link, FRAME_NO_EXEC, "%d", watcher.program.error);
         say_ended(&watcher, 127 << 8);

@@ -110,12 +110,12 @@ static int report_interrupt(struct job *job)
 static int report_mpirun(struct job *job)
 {
     int code = mpirun_code(job), early = first_that(job, left_early), abort = first_that(job, aborted);
-    const struct job_rank *rank = early >= 0 ? &job->rank[early] : NULL;
     if (job->started < job->ranks) {
         output_say(&job->output, "mpirun could not start the job (%d of %d ranks started); it says:", job->started,
                    job->ranks);
         quote_mpirun(job);
-    } else if (rank) {
+    } else if (early >= 0) {
+        const struct job_rank *rank = &job->rank[early];
         output_say(&job->output,
                    "rank %d (%s, pid %ld): exited with code 0 before MPI_Finalize, while other ranks needed it", early,
                    rank->host, rank->pid);

@@ -39,10 +39,8 @@ static bool read_process(const char *pid, struct process *process)
     fclose(file);
     text[length] = '\0';
     const char *after = strrchr(text, ')');
-    char state;
-    int parent;
-    if (!after || sscanf(after + 1, " %c %d", &state, &parent) != 2 || state == 'Z' || state == 'X') return false;
-    *process = (struct process){.pid = (pid_t)strtol(pid, NULL, 10), .parent = parent};
+    if (!after || strlen(after) < 4 || after[2] == 'Z' || after[2] == 'X') return false;
+    *process = (struct process){.pid = (pid_t)strtol(pid, NULL, 10), .parent = (pid_t)strtol(after + 3, NULL, 10)};
     return true;
 }
 

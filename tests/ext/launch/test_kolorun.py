@@ -158,9 +158,8 @@ def test_np_spellings():
 def test_threads_are_shared_out(ranks):
     cores = len(os.sched_getaffinity(0))
     share = str(max(1, cores // ranks)).encode()
-    clean = {name: "" for name in ()}
     env = {k: v for k, v in os.environ.items() if k not in ("KOLO_THREADS", "OMP_NUM_THREADS")}
-    out = subprocess.run([KOLORUN, "-np", str(ranks), "sh", "-c", "echo $KOLO_THREADS $OMP_NUM_THREADS"], env=env | clean,
+    out = subprocess.run([KOLORUN, "-np", str(ranks), "sh", "-c", "echo $KOLO_THREADS $OMP_NUM_THREADS"], env=env,
                          capture_output=True, check=True).stdout
     assert by_rank(out) == {rank: [share + b" " + share] for rank in range(ranks)}
 
@@ -382,6 +381,7 @@ def test_bar_redraws_in_place_in_a_notebook(programs):
 
 def test_programs_learn_where_their_output_goes(programs):
     assert by_rank(run("-np", 1, "sh", "-c", "echo $KOLORUN_OUTPUT").out) == {0: [b"file"]}
+    assert by_rank(run("-np", 1, "sh", "-c", "echo $KOLORUN_OUTPUT", env={"KOLO_DISPLAY": "/nowhere"}).out) == {0: [b"notebook"]}
     assert b":terminal\r\n" in run_on_terminal("-np", 1, "sh", "-c", "echo $KOLORUN_OUTPUT")
 
 
@@ -573,8 +573,10 @@ def test_killed_kolorun_takes_everything_along(programs, stubborn):
     assert job.gone_within(5) < 5
 
 
-def test_killed_mpirun(programs):
-    job = Job("-np", 4, programs / "misbehave", "hang", env={"STUBBORN": "1"})
+def test_killed_mpirun(programs, tmp_path):
+    """What mpirun itself would have cleared away stays in tmp_path here."""
+    env = {"STUBBORN": "1", "TMPDIR": str(tmp_path), "OMPI_MCA_btl_vader_backing_directory": str(tmp_path)}
+    job = Job("-np", 4, programs / "misbehave", "hang", env=env)
     job.read_until(b"rank 0 is there")
     pid = job.wait_for(lambda left: [pid for pid, command in left.items() if "/mpirun -np" in command])[0]
     os.kill(pid, signal.SIGKILL)
