@@ -127,8 +127,8 @@ static void take(struct job *job, struct job_link *link, const struct frame *fra
 /* The watcher is gone; without a word of its rank's end, that rank has failed. */
 static void lose(struct job *job, struct job_link *link)
 {
-    struct job_rank *rank = link->rank >= 0 ? &job->rank[link->rank] : NULL;
-    if (rank && !rank->ended) {
+    if (link->rank >= 0 && !job->rank[link->rank].ended) {
+        struct job_rank *rank = &job->rank[link->rank];
         rank->ended = rank->lost = true;
         rank->asked = job->ending;
         rank->signal = SIGKILL;
