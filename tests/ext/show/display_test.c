@@ -13,13 +13,13 @@ static void text_is_shown(void **state)
     (void)state;
     assert_int_equal(kolo_display("text/plain", "Grüße \"\\\n"), KOLO_OK);
     assert_int_equal(kolo_display("image/svg+xml", "<svg/>"), KOLO_OK);
-    assert_int_equal(server.frames, 2);
-    assert_int_equal(server.connections, 1);
+    assert_int_equal(FRAMES, 2);
+    assert_int_equal(CONNECTIONS, 1);
     assert_string_equal(text_of(0, "token"), "secret");
     assert_string_equal(text_of(0, "kind"), "display");
     assert_string_equal(text_of(0, "id"), "");
-    assert_true(json_is_false(json_object_get(server.frame[0], "wait")));
-    assert_true(json_is_object(json_object_get(server.frame[0], "metadata")));
+    assert_true(json_is_false(json_object_get(frame_at(0), "wait")));
+    assert_true(json_is_object(json_object_get(frame_at(0), "metadata")));
     assert_string_equal(data_of(0, "text/plain"), "Grüße \"\\\n");
     assert_string_equal(data_of(1, "image/svg+xml"), "<svg/>");
 }
@@ -44,11 +44,11 @@ static void json_is_an_object(void **state)
 {
     (void)state;
     assert_int_equal(kolo_display("application/vnd.vegalite.v5+json", "{\"mark\": \"line\"}"), KOLO_OK);
-    json_t *spec = json_object_get(json_object_get(server.frame[0], "data"), "application/vnd.vegalite.v5+json");
+    json_t *spec = json_object_get(json_object_get(frame_at(0), "data"), "application/vnd.vegalite.v5+json");
     assert_string_equal(json_string_value(json_object_get(spec, "mark")), "line");
     assert_int_equal(kolo_display("application/vnd.vegalite.v5+json", "{mark"), KOLO_FORMAT);
     assert_failure(KOLO_FORMAT, "kolo_display: wanted JSON to show as application/vnd.vegalite.v5+json, got:", NULL);
-    assert_int_equal(server.frames, 1);
+    assert_int_equal(FRAMES, 1);
 }
 
 static void updates_and_clears_have_their_kinds(void **state)
@@ -60,8 +60,8 @@ static void updates_and_clears_have_their_kinds(void **state)
     assert_string_equal(text_of(0, "kind"), "update");
     assert_string_equal(text_of(0, "id"), "loss");
     assert_string_equal(text_of(1, "kind"), "clear");
-    assert_true(json_is_true(json_object_get(server.frame[1], "wait")));
-    assert_true(json_is_false(json_object_get(server.frame[2], "wait")));
+    assert_true(json_is_true(json_object_get(frame_at(1), "wait")));
+    assert_true(json_is_false(json_object_get(frame_at(2), "wait")));
 }
 
 static void forms_travel_together(void **state)
@@ -69,7 +69,7 @@ static void forms_travel_together(void **state)
     (void)state;
     const kolo_mime forms[] = {{"image/png", "\1\2\3", 3, false}, {"text/plain", "a chart", 7, false}};
     assert_int_equal(kolo_display_bundle(NULL, forms, 2), KOLO_OK);
-    assert_int_equal(server.frames, 1);
+    assert_int_equal(FRAMES, 1);
     assert_string_equal(data_of(0, "image/png"), "AQID");
     assert_string_equal(data_of(0, "text/plain"), "a chart");
 }
@@ -94,7 +94,7 @@ static void wrong_use_is_one_sentence(void **state)
     assert_failure(KOLO_INVALID, "kolo_update_display: wanted an id", NULL);
     assert_int_equal(kolo_update_display(NULL, "text/plain", "x"), KOLO_INVALID);
     kolo_clear_error();
-    assert_int_equal(server.frames, 0);
+    assert_int_equal(FRAMES, 0);
 }
 
 /* ------------------------------------------------------------------------------------------ connections */
@@ -102,13 +102,13 @@ static void wrong_use_is_one_sentence(void **state)
 static void a_hung_up_connection_is_made_again(void **state)
 {
     (void)state;
-    server.frames_a_connection = 1;
+    serve_so(0x06, 1);
     for (int i = 0; i < 5; i++) {
         assert_int_equal(kolo_display("text/plain", "again"), KOLO_OK);
         usleep(20000); /* for the server to hang up */
     }
-    assert_int_equal(server.frames, 5);
-    assert_int_equal(server.connections, 5);
+    assert_int_equal(FRAMES, 5);
+    assert_int_equal(CONNECTIONS, 5);
 }
 
 static void a_forked_child_has_its_own(void **state)
@@ -121,8 +121,8 @@ static void a_forked_child_has_its_own(void **state)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     assert_int_equal(kolo_display("text/plain", "parent"), KOLO_OK);
-    assert_int_equal(server.frames, 3);
-    assert_int_equal(server.connections, 2);
+    assert_int_equal(FRAMES, 3);
+    assert_int_equal(CONNECTIONS, 2);
 }
 
 static void *show_eight(void *nothing)
@@ -142,7 +142,7 @@ static void threads_take_turns(void **state)
         pthread_join(threads[i], &failed);
         assert_null(failed);
     }
-    assert_int_equal(server.frames, 32);
+    assert_int_equal(FRAMES, 32);
     for (int i = 0; i < 32; i++) assert_string_equal(data_of(i, "text/plain"), "thread");
 }
 
@@ -229,7 +229,7 @@ static void without_a_server_it_falls_back(void **state)
 static void refused_it_falls_back(void **state)
 {
     (void)state;
-    server.answer = 0x15;
+    serve_so(0x15, 0);
     assert_falls_back(2);
 }
 
@@ -237,7 +237,7 @@ static void refused_it_falls_back(void **state)
 static void without_an_answer_it_falls_back(void **state)
 {
     (void)state;
-    server.answer = 0;
+    serve_so(0, 0);
     assert_falls_back(8);
 }
 

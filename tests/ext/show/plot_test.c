@@ -133,7 +133,7 @@ static void a_notebook_gets_three_forms(void **state)
 {
     (void)state;
     assert_int_equal(kolo_plot("Loss", .series = {{"loss", NULL, losses, 4}}), KOLO_OK);
-    assert_int_equal(server.frames, 1);
+    assert_int_equal(FRAMES, 1);
     assert_string_equal(text_of(0, "kind"), "display");
     assert_non_null(strstr(data_of(0, "image/svg+xml"), "<svg"));
     assert_memory_equal(data_of(0, "image/png"), "iVBORw0KGgo", 11);
