@@ -26,7 +26,7 @@ LIB_SRC     := $(wildcard ext/core/*.c ext/layers/*.c ext/data/*.c ext/strategy/
                $(filter-out ext/comm/mpi.c ext/comm/nccl.c,$(wildcard ext/comm/*.c))
 ONEDNN_SRC  := $(wildcard ext/backend/onednn/*.c)
 MPI_SRC     := $(wildcard ext/comm/mpi.c)
-LAUNCH_SRC  := $(wildcard ext/launch/*.c)
+LAUNCH_SRC  := $(wildcard ext/launch/*.c) ext/core/cores.c
 WORKER_SRC  := $(wildcard kernel/worker/*.c)
 KERNEL_SRC  := $(wildcard kernel/*.c kernel/cells/*.c kernel/magics/*.c) kernel/worker/protocol.c
 PROGRAM_SRC := $(wildcard source_code/*/*.c)
@@ -37,12 +37,14 @@ LIBKOLO := $(BUILD)/lib/libkolo.so
 BUILT   := $(LIBKOLO) $(if $(ONEDNN_SRC),$(BUILD)/lib/libkolo_onednn.so) $(if $(MPI_SRC),$(BUILD)/lib/libkolo_mpi.so) \
            $(if $(LAUNCH_SRC),$(BUILD)/bin/kolorun) $(BUILD)/bin/kolo-kernel $(BUILD)/bin/kolo-worker \
            $(addprefix $(BUILD)/bin/,$(notdir $(basename $(PROGRAM_SRC))))
-OBJECTS := $(call object,$(LIB_SRC) $(ONEDNN_SRC) $(MPI_SRC) $(LAUNCH_SRC) $(sort $(KERNEL_SRC) $(WORKER_SRC)) kernel/xeus.cpp)
+OBJECTS := $(call object,$(LIB_SRC) $(ONEDNN_SRC) $(MPI_SRC) $(LAUNCH_SRC) \
+                         $(sort $(KERNEL_SRC) $(WORKER_SRC)) kernel/xeus.cpp)
 TESTS   := $(patsubst %.c,$(BUILD)/%,$(TEST_SRC))
 SPEC    := $(BUILD)/share/jupyter/kernels/kolo/kernel.json
 
 # ---- Building. BUILD is laid out as an installed prefix is: bin, include, lib, share. ----
-build: $(BUILT) $(BUILD)/include $(BUILD)/lib/pkgconfig/kolo.pc $(SPEC) $(BUILD)/compile_commands.json  ## libkolo, kolorun, the kernel, the lessons' programs (V=1 shows commands)
+build:  ## libkolo, kolorun, the kernel, the lessons' programs (V=1 shows commands)
+build: $(BUILT) $(BUILD)/include $(BUILD)/lib/pkgconfig/kolo.pc $(SPEC) $(BUILD)/compile_commands.json
 
 # Compiling also notes its command, for clangd and clang-tidy.
 quote = $(subst ','\'',$(subst ",\",$(subst \,\\,$(1))))
@@ -104,11 +106,12 @@ $(SPEC): kernel/kernelspec/kernel.json $(BUILD)/flags
 $(BUILD)/compile_commands.json: $(OBJECTS)
 	$(Q){ echo '['; cat $(addsuffix .json,$^) | sed '$$!s/$$/,/'; echo ']'; } >$@
 
+FLAGS = $(CC) $(CXX) $(KOLO_C) $(CFLAGS) $(VERSION) $(CURDIR)
 # What a change of rebuilds everything. Its rule is also where a machine that cannot build is told so.
 $(BUILD)/flags: FORCE
 	$(Q)BUILD=$(BUILD) dockerfiles/setup.sh check
 	@mkdir -p $(BUILD)/obj
-	@echo '$(CC) $(CXX) $(KOLO_C) $(CFLAGS) $(VERSION) $(CURDIR)' | cmp -s - $@ || echo '$(CC) $(CXX) $(KOLO_C) $(CFLAGS) $(VERSION) $(CURDIR)' >$@
+	@echo '$(FLAGS)' | cmp -s - $@ || echo '$(FLAGS)' >$@
 FORCE:
 
 # ---- Using it. ----
@@ -145,12 +148,11 @@ test: setup  ## set up, then every test, or those under SUITE=ext/comm
 tests: $(TESTS) $(BUILT)
 
 labs: setup  ## execute every notebook in full, and save it with its outputs
-	@KOLO_BUILD=$(abspath $(BUILD)) .venv/bin/python tests/labs/execute.py --in-place Start_Here.ipynb $(wildcard labs/*.ipynb labs/solutions/*.ipynb)
+	@KOLO_BUILD=$(abspath $(BUILD)) .venv/bin/python tests/labs/execute.py --in-place \
+	    Start_Here.ipynb $(wildcard labs/*.ipynb labs/solutions/*.ipynb)
 
-ifneq ($(wildcard tests/bench/run.py),)
 bench: setup  ## how fast it is here, beside others found here; writes BUILD/bench.json
 	@KOLO_BUILD=$(abspath $(BUILD)) .venv/bin/python tests/bench/run.py $(if $(PEERS),--peers)
-endif
 
 asan tsan: build-flags = -O1 -g -fno-omit-frame-pointer
 asan: sanitizers = address,undefined -fno-sanitize-recover=undefined
@@ -167,8 +169,7 @@ format:  ## lay out every source as .clang-format says
 lint: build  ## clang-format and clang-tidy, without changing anything
 	$(Q)clang-format-19 --dry-run -Werror $(SOURCES)
 	$(Q)sed -n 's/.*"file": "\([^"]*\)".*/\1/p' $(BUILD)/compile_commands.json | \
-	    xargs -P $$(nproc) -n 4 clang-tidy-19 -p $(BUILD) --quiet --warnings-as-errors='*' \
-	        --extra-arg=-idirafter$$($(CC) -print-file-name=include)
+	    xargs -P $$(nproc) -n 4 clang-tidy-19 -p $(BUILD) --quiet --warnings-as-errors='*'
 
 clean:  ## remove what was built (.venv stays)
 	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan
