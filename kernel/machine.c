@@ -266,6 +266,12 @@ outcome machine_run(machine *m, uint32_t kind, const void *payload, size_t size,
     m->running = true;
     outcome result = send_and_wait(m, (message){.kind = kind}, payload, size, &ends[0]);
     m->running = false;
+    if (result == OUTCOME_ANSWER && guard_gone(m)) { /* the cell ended its guard, and with it its own process */
+        result = OUTCOME_ENDED;
+        close_one(&m->guard_socket);
+        m->status = SIGKILL;
+        m->worker = 0;
+    }
     close(ends[0]);
     close_one(&m->input);
     machine_drain(m);

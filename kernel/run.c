@@ -66,6 +66,7 @@ static void take_types(build *b)
         e->size = facts.size;
         e->align = facts.align;
         e->layout = facts.layout;
+        e->written = facts.writable;
         if (e->kind != ENTITY_VARIABLE || !facts.writable) continue;
         free(e->declaration);
         e->declaration = format_text("extern __typeof__(%s) %s;\n", e->type, e->name);

@@ -62,7 +62,7 @@ static bool begins_declaration_word(const reader *r)
         "inline",    "int",          "long",          "register",      "restrict",    "short",         "signed",
         "static",    "struct",       "typedef",       "union",         "unsigned",    "void",          "volatile",
         "_Alignas",  "_Atomic",      "_Bool",         "_Complex",      "_Noreturn",   "_Static_assert", "_Thread_local",
-        "__thread",  "__attribute__", "__extension__", "__auto_type",  "typeof",      "__typeof__",    "__typeof",
+        "__thread",  "__attribute__", "__auto_type",  "typeof",      "__typeof__",    "__typeof",
         "__inline",  "__inline__",   "__const",       "__volatile__",  "_Float16",    "__int128",      "__bf16",
         "_Float32",  "_Float64",     "_BitInt",       "static_assert", "__signed__",  NULL};
     return r->at < r->limit && r->tokens[r->at].kind == TOKEN_NAME && is_any(r->source, &r->tokens[r->at], words);
@@ -70,9 +70,15 @@ static bool begins_declaration_word(const reader *r)
 
 static bool begins_statement_word(const reader *r)
 {
-    static const char *const words[] = {"if",   "for",    "while",   "do",     "switch", "return",  "goto",     "break",
-                                        "case", "default", "continue", "sizeof", "_Generic", "__builtin_choose_expr",
-                                        "else", "asm",    "__asm__", "_Alignof", NULL};
+    static const char *const words[] = {"if",   "for",    "while",   "do",     "switch", "return",  "goto", "break",
+                                        "case", "default", "continue", "else", "asm", "__asm__", NULL};
+    return is_any(r->source, &r->tokens[r->at], words);
+}
+
+/* Words that are operators: an expression begins with them. */
+static bool begins_operator_word(const reader *r)
+{
+    static const char *const words[] = {"sizeof", "_Generic", "_Alignof", "__alignof__", "__builtin_choose_expr", "__extension__", NULL};
     return is_any(r->source, &r->tokens[r->at], words);
 }
 
@@ -94,7 +100,7 @@ static bool pointer_declaration(const reader *r)
 static bool begins_declaration(const reader *r)
 {
     if (begins_declaration_word(r)) return true;
-    if (r->tokens[r->at].kind != TOKEN_NAME || begins_statement_word(r) || r->at + 1 >= r->limit) return false;
+    if (r->tokens[r->at].kind != TOKEN_NAME || begins_statement_word(r) || begins_operator_word(r) || r->at + 1 >= r->limit) return false;
     if (r->tokens[r->at + 1].kind == TOKEN_NAME) return true;
     return is_at(r, r->at + 1, "*") && pointer_declaration(r);
 }
@@ -203,7 +209,8 @@ static piece_kind read_piece(reader *r)
     }
     if (begins_declaration(r) || untyped_function(r)) return read_declaration(r);
     read_statement(r);
-    bool expression = r->unfinished && r->at >= r->limit && !begins_statement_word(&(reader){r->source, r->tokens, first, r->limit, false});
+    reader start = {r->source, r->tokens, first, r->limit, false};
+    bool expression = r->unfinished && r->at >= r->limit && !begins_statement_word(&start) && !is_at(r, first, "{");
     return expression ? PIECE_EXPRESSION : PIECE_STATEMENT;
 }
 

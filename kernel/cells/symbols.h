@@ -27,6 +27,7 @@ typedef struct entity {
     uint64_t layout;   /* of a variable: a fingerprint of its type, members included */
     size_t size, align;
     bool defined;
+    bool written; /* `type` can be written again as it is spelled */
     unsigned serial; /* the cell that made it */
     unsigned mark;   /* of the unit that has emitted it */
 } entity;

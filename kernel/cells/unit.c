@@ -8,6 +8,7 @@ typedef struct writer {
     const symbols *session;
     unit *out;
     value_form value;
+    bool assembled; /* the unit will be compiled, not only examined */
 } writer;
 
 static const char glue_line[] = "\n#line 1 \"<kolo>\"\n";
@@ -186,6 +187,13 @@ static void emit_variable(writer *w, draft_item *item)
     char *tag = taken.untagged != none ? tag_of(w->d->items + (item - w->d->items) - (ptrdiff_t)item->declarator) : NULL;
     size_t begin = w->out->source.size;
     glue(w, item->what->kind == ENTITY_VARIABLE ? "extern" : "");
+    if (w->assembled && item->what->kind == ENTITY_VARIABLE && item->what->written) {
+        /* The compiler may take a const for unchangeable, and this unit sets it. */
+        text_addf(&w->out->source, "__typeof_unqual__(%s) %s;\n", item->what->type, item->what->name);
+        free(tag);
+        declaration_free(&taken);
+        return;
+    }
     if (is_auto_type(w, p, &taken) && item->has_value) {
         text_add(&w->out->source, "__typeof__((");
         add_range(w, one->value, one->value_last, (range_options){.name = none});
@@ -329,7 +337,7 @@ unit unit_of(draft *d, const symbols *session, value_form value, const char *ass
 {
     static unsigned marks;
     unit u = {.mark = ++marks};
-    writer w = {d, session, &u, value};
+    writer w = {d, session, &u, value, assembly != NULL};
     text_add(&u.source, d->prefix.data ? d->prefix.data : "");
     u.prefix_size = u.source.size;
     glue(&w, "void kolo_cell_value(const void *, unsigned long); int kolo_cell_shell(const char *);");

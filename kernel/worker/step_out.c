@@ -106,12 +106,41 @@ static owner owner_of(const Dl_info *info, const char *symbol)
     return OWNER_OTHER;
 }
 
-/* The run of library frames that ends here: its outermost function is what the cell called. A single frame without a
- * name is a string function's variant for this CPU, which holds nothing. */
-static void end_library_run(walk *w)
+/* What the call before this return address calls: through the cell's PLT, whose slots are all filled. The C library's
+ * own frames do not tell: its functions leave theirs by tail calls. 0 when it is another kind of call. */
+static uintptr_t called_from(uintptr_t back)
+{
+#if defined(__x86_64__)
+    const unsigned char *code = (const unsigned char *)back;
+    int32_t offset;
+    memcpy(&offset, code - 4, sizeof offset);
+    if (code[-6] == 0xff && code[-5] == 0x15) return *(const uintptr_t *)(back + (uintptr_t)(intptr_t)offset);
+    if (code[-5] != 0xe8) return 0;
+    const unsigned char *plt = (const unsigned char *)(back + (uintptr_t)(intptr_t)offset);
+    if (plt[0] == 0xf3 && plt[1] == 0x0f) plt += 4; /* endbr64 */
+    if (plt[0] == 0xf2) plt++;                      /* bnd */
+    if (plt[0] != 0xff || plt[1] != 0x25) return 0;
+    memcpy(&offset, plt + 2, sizeof offset);
+    return *(const uintptr_t *)((uintptr_t)plt + 6 + (uintptr_t)(intptr_t)offset);
+#else
+    (void)back;
+    return 0;
+#endif
+}
+
+/* The run of library frames that ends at this frame of the cell's. A callee without a name is a string function's variant
+ * for this CPU, which holds nothing. */
+static void end_library_run(walk *w, uintptr_t at)
 {
     if (!w->library_depth) return;
-    if (!w->library_allowed && (w->library_named || w->library_depth > 1)) w->unsafe = true;
+    uintptr_t callee = called_from(at + 1);
+    if (callee) {
+        Dl_info info;
+        const char *name = exact_symbol(callee, &info);
+        if (name && !may_be_abandoned(name)) w->unsafe = true;
+    } else if (!w->library_allowed && (w->library_named || w->library_depth > 1)) {
+        w->unsafe = true;
+    }
     w->library_depth = 0;
 }
 
@@ -128,13 +157,12 @@ static void judge(walk *w, uintptr_t at)
         break;
     case OWNER_CELL:
         w->in_cell = true;
-        end_library_run(w);
+        end_library_run(w, at);
         break;
     case OWNER_OURS:
-        end_library_run(w);
+        w->library_depth = 0;
         break;
     case OWNER_ENTRY:
-        end_library_run(w);
         w->reached_entry = w->in_cell;
         break;
     default:

@@ -19,9 +19,9 @@ class KoloKernelTests(jupyter_kernel_test.KernelTests):
     invalid_code_samples = ["}", ") x;"]
     code_page_something = "?%time"
     code_generate_error = "int x = nothing_has_this_name;"
-    code_execute_result = [{"code": "6 * 7", "result": "42"}, {"code": '"text"', "result": '"text"'}]
+    code_execute_result = [{"code": "98765", "result": "98765"}, {"code": '"text"', "result": '"text"'}]
     code_display_data = [{"code": '#include <kolo.h>\nkolo_display("text/html", "<b>shown</b>");', "mime": "text/html"}]
-    code_history_pattern = "*1234*"
+    code_history_pattern = "*98765*"
     supported_history_operations = ("tail", "range", "search")
     code_inspect_sample = "strlen"
     code_clear_output = "#include <kolo.h>\nkolo_clear_output(false);"
