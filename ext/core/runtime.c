@@ -1,14 +1,13 @@
 /* The process: see runtime.h. The only mutable globals of the library live here and in error.c. */
-#define _GNU_SOURCE /* sched_getaffinity */
 #include "core/runtime.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/cores.h"
 #include "core/plugin.h"
 
 #define DEFAULT_CPU_DEVICES 8
@@ -109,16 +108,9 @@ static int environment_count(const char *name, int most, int fallback)
     return fallback;
 }
 
-static int allowed_cores(void)
-{
-    cpu_set_t set;
-    int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-    return cores > 0 ? cores : 1;
-}
-
 int kolo_threads(void)
 {
-    return environment_count("KOLO_THREADS", MOST_THREADS, allowed_cores());
+    return environment_count("KOLO_THREADS", MOST_THREADS, kolo_cores_usable());
 }
 
 int kolo_device_count(void)

@@ -2,7 +2,7 @@
 #define _GNU_SOURCE 1 /* process_vm_readv */
 #include "launch/environment.h"
 
-#include "launch/cores.h"
+#include "core/cores.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -113,7 +113,7 @@ static int number_of(const char *name, int otherwise)
 bool environment_for_rank(void)
 {
     int ranks = number_of("OMPI_COMM_WORLD_LOCAL_SIZE", number_of("MPI_LOCALNRANKS", 1));
-    int cores = cores_usable();
+    int cores = kolo_cores_usable();
     int share =
         getenv("OMPI_MCA_orte_bound_at_launch") ? cores : cores / ranks; /* when bound, the mask is this rank's own */
     char threads[16];

@@ -2,7 +2,7 @@
 #include "ext/launch/launch_test.h"
 
 #include "launch/command.h"
-#include "launch/cores.h"
+#include "core/cores.h"
 #include "launch/environment.h"
 #include "launch/say.h"
 #include "launch/wire.h"
@@ -130,12 +130,12 @@ static void a_surrounding_job_is_forgotten(void **state)
 static void quotas_are_read(void **state)
 {
     (void)state;
-    assert_int_equal(cores_of_quota("max 100000\n"), 0);
-    assert_int_equal(cores_of_quota("200000 100000\n"), 2);
-    assert_int_equal(cores_of_quota("150000 100000\n"), 2);
-    assert_int_equal(cores_of_quota("50000 100000\n"), 1);
-    assert_int_equal(cores_of_quota(""), 0);
-    assert_true(cores_usable() >= 1);
+    assert_int_equal(kolo_cores_of_quota("max 100000\n"), 0);
+    assert_int_equal(kolo_cores_of_quota("200000 100000\n"), 2);
+    assert_int_equal(kolo_cores_of_quota("150000 100000\n"), 2);
+    assert_int_equal(kolo_cores_of_quota("50000 100000\n"), 1);
+    assert_int_equal(kolo_cores_of_quota(""), 0);
+    assert_true(kolo_cores_usable() >= 1);
 }
 
 static void frames_arrive_whole(void **state)

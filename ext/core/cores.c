@@ -1,13 +1,13 @@
 /* Usable cores: the affinity mask (taskset, SLURM, cpusets) and the control group's quota (docker --cpus). */
 #define _GNU_SOURCE 1 /* sched_getaffinity */
-#include "launch/cores.h"
+#include "core/cores.h"
 
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-int cores_of_quota(const char *cpu_max)
+int kolo_cores_of_quota(const char *cpu_max)
 {
     char *end;
     long quota = strtol(cpu_max, &end, 10), period = strtol(end, NULL, 10); /* "max" reads as 0 */
@@ -23,7 +23,7 @@ static int read_quota(const char *path)
     size_t length = fread(text, 1, sizeof text - 1, file);
     fclose(file);
     text[length] = '\0';
-    return cores_of_quota(text);
+    return kolo_cores_of_quota(text);
 }
 
 /* The tightest quota of this process's control group and of those around it. */
@@ -47,7 +47,7 @@ static int smallest_quota(void)
     }
 }
 
-int cores_usable(void)
+int kolo_cores_usable(void)
 {
     cpu_set_t set;
     int cores = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
