@@ -2,6 +2,7 @@
  * it is loaded leaves no trace. Read first: session.h, cells/unit.h, cells/symbols.h. */
 #define _GNU_SOURCE
 #include "session.h"
+#include "cells/dependents.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@ typedef struct build {
     link_name *links;
     size_t link_count, link_capacity;
     names owned;     /* strings that `links` points to */
+    names dropped;   /* keys of variables that go when the cell is committed */
     unsigned mark;
 } build;
 
@@ -28,6 +30,7 @@ static void build_free(build *b)
     text_free(&b->bindings);
     free(b->links);
     names_free(&b->owned);
+    names_free(&b->dropped);
 }
 
 static unit parse(build *b, value_form form)
@@ -81,6 +84,66 @@ static value_form form_of(CXType type)
     return VALUE_PLAIN;
 }
 
+/* Does the cell compile together with this earlier function? */
+static bool fits(build *b, entity *function, char **why)
+{
+    draft *d = &b->draft;
+    d->again[0] = function;
+    d->again_count = 1;
+    unit u = parse(b, VALUE_PROBE);
+    diagnosis found = diagnose(&b->s->analyser, d->name, source_line_of, b->s);
+    *why = found.first_error ? copy_of(found.first_error) : NULL;
+    diagnosis_free(&found);
+    text_free(&u.source);
+    return !*why;
+}
+
+/* Takes along the earlier functions that this cell's macros and types change; names those that no longer fit. */
+static void take_dependents(build *b)
+{
+    draft *d = &b->draft;
+    dependents found = dependents_of(d, b->s->symbols);
+    d->again = need_zeroed((found.function_count + 1) * sizeof *d->again);
+    entity **fitting = need_zeroed((found.function_count + 1) * sizeof *fitting);
+    size_t count = 0;
+    for (size_t i = 0; i < found.function_count; i++) {
+        char *why = NULL;
+        if (fits(b, found.functions[i], &why)) {
+            fitting[count++] = found.functions[i];
+        } else {
+            char *note = format_text("%s() no longer fits and keeps its old code: %s\n", found.functions[i]->name, why);
+            print_error(b->s, note);
+            free(note);
+        }
+        free(why);
+    }
+    free(d->again);
+    d->again = fitting;
+    d->again_count = count;
+    d->recheck = found.variables;
+    d->recheck_count = found.variable_count;
+    d->recheck_offset = need_zeroed((found.variable_count + 1) * sizeof *d->recheck_offset);
+    found.variables = NULL;
+    dependents_free(&found);
+}
+
+/* A variable whose struct has changed is of no use any more: it goes, and the user is told. */
+static void drop_changed_variables(build *b)
+{
+    for (size_t i = 0; i < b->draft.recheck_count; i++) {
+        entity *e = b->draft.recheck[i];
+        type_facts facts;
+        if (!b->draft.recheck_offset[i] || !analyser_type(&b->s->analyser, b->draft.recheck_offset[i], &facts)) continue;
+        free(facts.spelling);
+        if (facts.layout == e->layout) continue;
+        char *note = format_text("the type of '%s' has changed: '%s' is gone until its cell runs again\n", e->name, e->name);
+        print_error(b->s, note);
+        free(note);
+        names_add(&b->dropped, e->defines.items[0], strlen(e->defines.items[0]));
+    }
+    b->draft.recheck_count = 0;
+}
+
 /* Parses, and says what is wrong. False: `r` is the error. */
 static bool analyse(build *b, result *r)
 {
@@ -92,6 +155,12 @@ static bool analyse(build *b, result *r)
     diagnosis d = diagnose(&b->s->analyser, b->draft.name, source_line_of, b->s);
     bool good = d.errors == 0;
     if (good) {
+        take_dependents(b);
+        if (b->draft.again_count || b->draft.recheck_count) {
+            text_free(&u.source);
+            u = parse(b, VALUE_PROBE);
+        }
+        drop_changed_variables(b);
         take_types(b);
         if (b->draft.has_value) b->value_type = analyser_probe(&b->s->analyser, u.probe_offset);
         b->form = b->draft.has_value ? form_of(b->value_type) : VALUE_PROBE;
@@ -203,6 +272,12 @@ static void name_all(build *b)
         if (item->what->kind == ENTITY_FUNCTION) name_function(b, item);
         if (item->what->kind == ENTITY_VARIABLE) name_variable(b, item);
     }
+    for (size_t i = 0; i < b->draft.again_count; i++) {
+        entity *e = b->draft.again[i];
+        const char *definition = own(b, format_text("%s$%u", e->link, b->draft.serial));
+        add_link(b, e->name, e->link, definition);
+        bind(b, e->link, definition);
+    }
     symbols_each(b->s->symbols, add_marked, b);
 }
 
@@ -271,6 +346,7 @@ static bool build_and_load(build *b, char **path, result *r)
 static void commit(build *b)
 {
     session *s = b->s;
+    for (size_t i = 0; i < b->dropped.count; i++) symbols_drop(s->symbols, b->dropped.items[i]);
     for (size_t i = 0; i < b->draft.count; i++) {
         entity *e = b->draft.items[i].what;
         entity *old = e->name && e->kind != ENTITY_MACRO ? old_of(b, e) : NULL;

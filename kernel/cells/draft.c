@@ -213,5 +213,8 @@ void draft_free(draft *d)
     free(d->source);
     free(d->name);
     text_free(&d->prefix);
+    free(d->again);
+    free(d->recheck);
+    free(d->recheck_offset);
     *d = (draft){0};
 }

@@ -308,6 +308,26 @@ static void emit_value(writer *w, const piece *p)
     text_addf(&w->out->source, "\n%s);", glue_line);
 }
 
+/* Functions and variables of earlier cells that rest on what this one changes. */
+static void emit_dependents(writer *w)
+{
+    for (size_t i = 0; i < w->d->again_count; i++) {
+        emit_used(w, &w->d->again[i]->uses);
+        w->d->again[i]->mark = w->out->mark;
+        text_add(&w->out->source, w->d->again[i]->definition);
+    }
+    for (size_t i = 0; i < w->d->recheck_count; i++) {
+        entity *e = w->d->recheck[i];
+        emit_used(w, &e->uses);
+        text_add(&w->out->source, glue_line);
+        w->d->recheck_offset[i] = 0;
+        if (!e->written) continue;
+        text_addf(&w->out->source, "extern __typeof__(%s) ", e->type);
+        w->d->recheck_offset[i] = w->out->source.size;
+        text_addf(&w->out->source, "%s;\n", e->name);
+    }
+}
+
 static void emit_code(writer *w)
 {
     char *open = format_text("void In_%u(void);\nvoid In_%u(void) {", w->d->serial, w->d->serial);
@@ -346,6 +366,7 @@ unit unit_of(draft *d, const symbols *session, value_form value, const char *ass
     emit_used(&w, &uses);
     names_free(&uses);
     emit_definitions(&w);
+    emit_dependents(&w);
     const piece *last = d->split.count ? &d->split.pieces[d->split.count - 1] : NULL;
     bool cut = last && last->open && (last->kind == PIECE_FUNCTION || last->kind == PIECE_DECLARATION);
     if (d->has_code && !cut) emit_code(&w);

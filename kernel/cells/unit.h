@@ -38,6 +38,11 @@ typedef struct draft {
     size_t count, capacity;
     text prefix; /* the session's prefix with this cell's includes */
     bool has_code, has_value;
+    entity **again; /* functions of earlier cells to compile again (dependents.h); the session's */
+    size_t again_count;
+    entity **recheck; /* variables of earlier cells whose type may have changed; the session's */
+    size_t recheck_count;
+    size_t *recheck_offset; /* of their names in the unit */
 
 } draft;
 
