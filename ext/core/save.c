@@ -4,6 +4,7 @@
  * JSON, padded with spaces; then the arrays lie one after the other. {"name": {"dtype": "F32", "shape": [3, 3, 1, 32],
  * "data_offsets": [begin, end]}, …, "__metadata__": {…}}. Equal weights give equal files, byte for byte. */
 #include "core/file.h"
+#include "core/model.h"
 #include "core/shape.h"
 
 #include <errno.h>
@@ -40,11 +41,11 @@ static json_t *describe(const kolo_weight *weight, int64_t begin)
 static kolo_status make_header(kolo_model *model, json_t **out)
 {
     int64_t begin = 0;
+    if (!model->drawn) return kolo_fail(KOLO_INVALID, "wanted a compiled model, got one that has no weights yet");
     json_t *header = json_pack("{s:{s:s}}", "__metadata__", "format", "kolo");
     *out = header;
     for (int i = 0; i < kolo_weight_count(model); i++) {
         kolo_weight weight = kolo_weight_get(model, i);
-        if (!weight.values) return kolo_fail(KOLO_INVALID, "wanted a compiled model, got one that has no weights yet");
         if (json_object_get(header, weight.name))
             return kolo_fail(KOLO_INVALID, "wanted weights of different names, got two called \"%s\"", weight.name);
         if (json_object_set_new(header, weight.name, describe(&weight, begin)) != 0)
@@ -249,7 +250,6 @@ static kolo_status check_sizes(const source *from, kolo_model *model)
     int64_t begin, bytes = 0;
     for (int i = 0; i < kolo_weight_count(model); i++) {
         kolo_weight weight = kolo_weight_get(model, i);
-        if (!weight.values) return kolo_fail(KOLO_INVALID, "wanted a compiled model, got one that has no weights yet");
         KOLO_TRY(check_weight(from, &weight, &begin));
         bytes += 4 * weight.count;
     }
@@ -266,6 +266,7 @@ static void take_weights(kolo_model *model, const float *values)
         memcpy(weight.values, values, sizeof(float) * (size_t)weight.count);
         values += weight.count;
     }
+    model->drawn = true; /* a first kolo_compile() must not draw others */
 }
 
 static kolo_status load(kolo_model *model, const char *path)

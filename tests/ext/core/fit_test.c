@@ -179,6 +179,25 @@ static void learning_rate_can_be_set(void **state)
     kolo_data_free(&data);
 }
 
+/* Weights that were loaded stay, also when the model was never compiled before. */
+static void loaded_weights_are_kept(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/kolo-fit-XXXXXX";
+    close(mkstemp(path));
+    kolo_data *data = small_data(40);
+    kolo_model *model = small_model(), *copy = small_model();
+    compile(model);
+    assert_int_equal(kolo_save(model, path), KOLO_OK);
+    assert_int_equal(kolo_load(copy, path), KOLO_OK);
+    assert_int_equal(kolo_compile(copy, .loss = KOLO_SPARSE_CROSSENTROPY, .seed = 99, .backend = "reference"), KOLO_OK);
+    assert_float_equal(kolo_evaluate(copy, data).loss, kolo_evaluate(model, data).loss, 0);
+    unlink(path);
+    kolo_model_free(&model);
+    kolo_model_free(&copy);
+    kolo_data_free(&data);
+}
+
 /* ---------------------------------------------------------------- mistakes */
 
 static void fails_with(const char *part)
@@ -270,6 +289,7 @@ int main(void)
         cmocka_unit_test(counts_steps),
         cmocka_unit_test(calls_hooks_in_order),
         cmocka_unit_test(learning_rate_can_be_set),
+        cmocka_unit_test(loaded_weights_are_kept),
         cmocka_unit_test(mistakes_are_one_sentence),
         cmocka_unit_test(models_are_checked),
         cmocka_unit_test(consequences_are_quiet),
