@@ -140,9 +140,7 @@ enum { ENDING_GONE = 100 }; /* the worker's process is no more, and it did not s
 static void name_ending(session *s, int ending, int code, result *r, const place *p)
 {
     char *where = p->file ? format_text(" at %s:%u", p->file, p->line) : copy_of("");
-    free(r->value);
-    free(r->name);
-    r->name = copy_of("Error");
+    if (ending == ENDING_UNDEFINED) return;
     if (ending == ENDING_EXIT) {
         r->name = copy_of("Exit");
         r->value = format_text("exit(%d) was called%s", code, where);
@@ -152,14 +150,14 @@ static void name_ending(session *s, int ending, int code, result *r, const place
     } else if (ending == ENDING_INTERRUPTED) {
         r->name = copy_of("KeyboardInterrupt");
         r->value = format_text("interrupted%s", where);
-    } else if (ending == ENDING_UNDEFINED) {
-        r->name = copy_of("UndefinedFunction");
-        r->value = format_text("a function was called that is declared and that nothing defines%s", where);
     } else if (ending == ENDING_SIGNAL) {
         r->name = copy_of(signal_sentence(code));
         bool address = code == SIGSEGV || code == SIGBUS;
         r->value = address ? format_text("%s%s, address 0x%lx", signal_sentence(code), where, (unsigned long)s->machine.last.address)
                            : format_text("%s%s", signal_sentence(code), where);
+    } else {
+        r->name = copy_of("Error");
+        r->value = format_text("the cell did not return%s", where);
     }
     free(where);
 }
@@ -182,6 +180,15 @@ static int ending_of_death(const session *s, int *code)
     return ENDING_SIGNAL;
 }
 
+static void name_missing(result *r, const char *function, const place *p)
+{
+    free(r->name);
+    free(r->value);
+    r->name = copy_of("UndefinedFunction");
+    r->value = p->file ? format_text("%s() is declared, and nothing defines it; it was called at %s:%u", function, p->file, p->line)
+                       : format_text("%s() is declared, and nothing defines it", function);
+}
+
 result ending_result(session *s, int ending, int code, bool survived)
 {
     bool frames = survived || s->machine.fatal_seen;
@@ -189,8 +196,15 @@ result ending_result(session *s, int ending, int code, bool survived)
     result r = {.failed = true};
     text trace = {0};
     place first = {0};
-    if (frames) add_backtrace(s, s->machine.payload, s->machine.payload_size, &trace, &first);
+    const char *packed = s->machine.payload;
+    size_t before = survived && ending == ENDING_UNDEFINED ? strlen(packed) + 1 : 0;
+    char *missing = before ? copy_of(packed) : NULL;
+    if (frames && s->machine.payload_size >= before) {
+        add_backtrace(s, packed + before, s->machine.payload_size - before, &trace, &first);
+    }
     name_ending(s, ending, code, &r, &first);
+    if (missing) name_missing(&r, missing, &first);
+    free(missing);
     text_addf(&r.traceback, "\033[1;31m%s\033[0m", r.value);
     if (trace.size) text_add(&r.traceback, trace.data);
     if (!survived) {

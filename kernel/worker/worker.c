@@ -79,12 +79,23 @@ static void clear_library_error(void)
     if (clear) clear();
 }
 
+/* The name of an undefined function stands before the frames. */
+static void add_missing_name(void)
+{
+    size_t size = running.missing ? strnlen(running.missing, 500) + 1 : 0;
+    if (running.ending != ENDING_UNDEFINED || !size || !running.frames) return;
+    memmove(running.frames + size, running.frames, running.frames_size); /* there is room: frames stop 1 KB early */
+    memcpy(running.frames, running.missing, size - 1);
+    running.frames[size - 1] = 0;
+    running.frames_size += size;
+}
+
 static void send_done(void)
 {
+    add_missing_name();
     message m = {.token = self.token, .kind = MESSAGE_DONE, .number = running.ending, .code = running.code,
                  .address = self.value ? (uint64_t)(uintptr_t)self.value : (uint64_t)(uintptr_t)running.address,
                  .size = self.size};
-    if (self.value) m.size = self.size;
     message_send(self.control, &m, running.frames, running.frames_size, NULL, 0);
 }
 

@@ -50,7 +50,7 @@ CELLS = [
     ("int even(int); int odd(int k) { return k ? even(k - 1) : 0; }\nint even(int k) { return k ? odd(k - 1) : 1; }\neven(10)",
      {"value": "1"}),
     ("int later(int);\nint early(int a) { return later(a); }", {}),
-    ("early(1)", {"error": ["declared", "In["]}),
+    ("early(1)", {"error": ["later() is declared", "In["]}),
     ("int later(int a) { return a * 100; }\nearly(1)", {"value": "100"}),
     ('const char *who(void) { return __func__; }\nwho()', {"value": '"who"'}),
     ("int round(int a) { return a; }", {}),  # a library's name is the user's as well
@@ -74,6 +74,17 @@ CELLS = [
     ("unsigned long long wide = 18446744073709551615ULL; wide", {"value": "18446744073709551615"}),
     ("/* only a comment */", {"value": None}),
     ("", {"value": None}),
+    # changes that reach earlier cells
+    ("#define SCALE 2\nstruct pair { int x; };\ntypedef struct pair pair_t;\nint scaled(int a) { return a * SCALE; }\n"
+     "int twice(int a) { return scaled(a) * 2; }\nstruct pair pair = {3};\nint getx(pair_t *q) { return q->x; }\ntwice(1)",
+     {"value": "4"}),
+    ("#define SCALE 10", {}),
+    ("twice(1)", {"value": "20"}),
+    ("getx(&pair)", {"value": "3"}),
+    ("struct pair { double pad; int x; };", {"err": "'pair' is gone"}),
+    ("pair", {"error": ["undeclared identifier 'pair'"]}),
+    ("struct pair pair = {0.5, 7};\ngetx(&pair)", {"value": "7"}),
+    ("struct pair { double pad; int renamed; };", {"err": "getx() no longer fits"}),
     # mistakes
     ("int before_mistake = 1;\nint bad = nope;", {"error": ["In[k]:2:11", "nope", "^"]}),
     ("before_mistake", {"error": ["undeclared"]}),
