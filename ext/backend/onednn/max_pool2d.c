@@ -251,6 +251,15 @@ static kolo_status tilings(const kolo_plan *plan, const kolo_op *forward, dnnl_m
     return kolo_desc_resized(x, out.dim[0], out.dim[1], y);
 }
 
+/* y's blocks are x's, even where y is one pixel, whose layout could be read as other blocks. */
+static void set_tilings(kolo_step *step, const dnnl_memory_desc_t *x, const dnnl_memory_desc_t *y)
+{
+    kolo_tiling_of(x, &step->x);
+    step->y = step->x;
+    step->y.height = y->dims[2];
+    step->y.width = y->dims[3];
+}
+
 kolo_status kolo_onednn_max_pool2d(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     dnnl_memory_desc_t x, y;
@@ -262,8 +271,7 @@ kolo_status kolo_onednn_max_pool2d(kolo_kernel *kernel, kolo_plan *plan, const k
     kolo_step *step = kolo_step_own(kernel, pool_forward, op->out[1] < 0 ? 2 : 3, places);
     if (!step) return KOLO_INTERNAL;
     step->flag = kolo_max_pool2d_masks(plan, op);
-    kolo_tiling_of(&x, &step->x);
-    kolo_tiling_of(&y, &step->y);
+    set_tilings(step, &x, &y);
     if (op->out[1] >= 0) {
         size_t size = is_wide(&op->window) ? sizeof(int32_t) : sizeof(uint8_t);
         plan->values[op->out[1]].bytes = (size_t)(plan->leaf * kolo_tiling_count(step->y)) * size;
@@ -283,7 +291,6 @@ kolo_status kolo_onednn_max_pool2d_backward(kolo_kernel *kernel, kolo_plan *plan
     places[3] = kolo_place_scratch(kernel, &plane);
     kolo_step *step = kolo_step_own(kernel, pool_backward, 4, places);
     if (!step) return KOLO_INTERNAL;
-    kolo_tiling_of(&x, &step->x);
-    kolo_tiling_of(&y, &step->y);
+    set_tilings(step, &x, &y);
     return kolo_deliver(kernel, places[1], op->out[0]);
 }
