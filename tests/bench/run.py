@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How fast Kolo is on this machine, beside others that train the same network: `make bench`.
 
-    run.py [--peers] [--rounds N] [NAME ...]        NAME chooses benches by the beginning of their name: cnn/fp32
+    run.py [--peers] [--rounds N] [--output FILE] [NAME ...]        NAME chooses benches by the beginning of their name: cnn/fp32
 
 Prints a table and writes $KOLO_BUILD/bench.json. A peer lives in $KOLO_PEERS/<name> (default ~/.cache/kolo-peers), a
 Python environment, and is run when it is found there; --peers installs those that are missing, pinned by peers/*.txt.
@@ -25,6 +25,7 @@ LIMIT = 600  # seconds for one run
 IMAGES = 10240  # an epoch
 EPOCHS = 3
 RANKS, RANK_BATCH, RANK_STEPS = 8, 128, 5
+SMALLER_IS_BETTER = ("s", "ms")
 
 # ---- What is measured against what ----
 
@@ -51,9 +52,10 @@ def build_cnn_bench():
     environment = os.environ | {"PKG_CONFIG_PATH": str(BUILD / "lib/pkgconfig")}
     flags = subprocess.run(["pkg-config", "--cflags", "--libs", "kolo"], env=environment, check=True, capture_output=True,
                            text=True).stdout.split()  # fmt: skip
-    subprocess.run(["gcc", "-std=gnu17", "-O2", HERE / "cnn_bench.c", "-o", program, *flags, f"-Wl,-rpath,{BUILD}/lib"],
+    fresh = program.with_suffix(f".{os.getpid()}")  # another run may be using the old one
+    subprocess.run(["gcc", "-std=gnu17", "-O2", HERE / "cnn_bench.c", "-o", fresh, *flags, f"-Wl,-rpath,{BUILD}/lib"],
                    check=True)  # fmt: skip
-    return str(program)
+    return str(fresh.replace(program))
 
 
 class Failed(Exception):
@@ -61,15 +63,15 @@ class Failed(Exception):
 
 
 def run(command):
-    """The JSON that a run prints, with `started` for those that are timed from there."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("KOLO_", "OMP_", "PYTHON"))}
+    """The line of JSON that a run prints, with `started` for those that are timed from there."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("KOLO_", "OMP_", "PYTHON", "JUPYTER"))}
     started = time.time()
     try:
         done = subprocess.run([str(word) for word in command], capture_output=True, text=True, errors="replace",
                               timeout=LIMIT, env=environment, stdin=subprocess.DEVNULL)  # fmt: skip
     except subprocess.TimeoutExpired:
         raise Failed(f"ran longer than {LIMIT} s") from None
-    lines = [line[line.index("{"):] for line in done.stdout.splitlines() if '{"first_step_at"' in line]
+    lines = [line[line.index('{"'):] for line in done.stdout.splitlines() if '{"' in line]
     if done.returncode != 0 or len(lines) != 1:
         words = done.stderr.strip().splitlines() or ["no result"]
         raise Failed(f"exit code {done.returncode}: {words[-1][:200]}")
@@ -97,21 +99,27 @@ def first_step_seconds(results):
     return [result["first_step_at"] - result["started"] for result in results]
 
 
-def row(name, unit, measure, best, ours, peers):
+def read_out(key, scale=1):
+    return lambda results: [result[key] * scale for result in results]
+
+
+def describe(unit, measure, results):
+    """What bench.json keeps of the runs of one program."""
+    values = measure(results)
+    about = {"value": statistics.median(values), "best": min(values) if unit in SMALLER_IS_BETTER else max(values)}
+    if unit == "images/s":
+        about["per_cpu_second"] = images_per_cpu_second(results)
+    if "peak_bytes" in results[0]:
+        about["peak_bytes"] = max(result["peak_bytes"] for result in results)
+    return about | ({"version": results[0]["version"]} if "version" in results[0] else {})
+
+
+def row(name, unit, measure, ours, peers):
     """One entry of bench.json: `peers` maps a name to results, or to the sentence that says why there are none."""
-    found = {peer: results for peer, results in peers.items() if isinstance(results, list)}
-    entry = {"name": name, "unit": unit, "value": statistics.median(measure(ours)), "best": best(measure(ours)),
-             "peak_bytes": max(result["peak_bytes"] for result in ours), "peer": {}, "peers": {}}  # fmt: skip
-    if best is max and "/ranks" not in name:
-        entry["per_cpu_second"] = images_per_cpu_second(ours)
-    for peer, results in found.items():
-        entry["peer"][peer] = statistics.median(measure(results))
-        about = entry["peers"][peer] = {"best": best(measure(results)), "version": results[0].get("version"),
-                                        "peak_bytes": max(result["peak_bytes"] for result in results)}  # fmt: skip
-        if "per_cpu_second" in entry:
-            about["per_cpu_second"] = images_per_cpu_second(results)
-    entry["not_measured"] = {peer: why for peer, why in peers.items() if peer not in found}
-    return entry
+    found = {peer: describe(unit, measure, results) for peer, results in peers.items() if isinstance(results, list)}
+    return {"name": name, "unit": unit, **describe(unit, measure, ours),
+            "peer": {peer: about["value"] for peer, about in found.items()}, "peers": found,
+            "not_measured": {peer: why for peer, why in peers.items() if peer not in found}}  # fmt: skip
 
 
 def take_turns(ours, peers, rounds):
@@ -139,7 +147,7 @@ def bench_cnn(program, batch, precision, rounds):
     ours, peers = take_turns(
         [program, *arguments], {"keras": keras and [keras, HERE / "peers/keras_cnn.py", *arguments]}, rounds
     )
-    return [row(f"cnn/{precision}/{batch}", "images/s", images_per_second, max, ours, peers)]
+    return [row(f"cnn/{precision}/{batch}", "images/s", images_per_second, ours, peers)]
 
 
 def bench_ranks(program, rounds):
@@ -151,8 +159,23 @@ def bench_ranks(program, rounds):
     ours, peers = take_turns(kolorun, {"torchrun": torchrun}, rounds)
     name = f"cnn/ranks{RANKS}"
     return [
-        row(f"{name}/first_step", "s", first_step_seconds, min, ours, peers),
-        row(f"{name}/fp32/{RANK_BATCH}", "images/s", images_per_second, max, ours, peers),
+        row(f"{name}/first_step", "s", first_step_seconds, ours, peers),
+        row(f"{name}/fp32/{RANK_BATCH}", "images/s", images_per_second, ours, peers),
+    ]
+
+
+def bench_kernel(rounds):
+    """Kolo's kernel for C beside IPython's."""
+    kernels = "JUPYTER_PATH=" + str(BUILD / "share/jupyter")
+    ipykernel, script = peer_python("ipykernel"), HERE / "kernel_bench.py"
+    ours, peers = take_turns(
+        ["env", kernels, sys.executable, script, "kolo", "c"],
+        {"ipykernel": ipykernel and [ipykernel, script, "python3", "python"]}, rounds,
+    )  # fmt: skip
+    return [
+        row("kernel/start_to_first_result", "s", read_out("start"), ours, peers),
+        row("kernel/cell", "ms", read_out("cell", 1000), ours, peers),
+        row("kernel/100000_lines", "s", read_out("lines"), ours, peers),
     ]
 
 
@@ -162,6 +185,8 @@ def benches(program, rounds):
         for precision in "fp32", "bf16":
             yield f"cnn/{precision}/{batch}", lambda b=batch, p=precision: bench_cnn(program, b, p, rounds)
     yield f"cnn/ranks{RANKS}", lambda: bench_ranks(program, rounds)
+    if os.access(BUILD / "bin/kolo-kernel", os.X_OK):
+        yield "kernel", lambda: bench_kernel(rounds)
 
 
 # ---- Telling ----
@@ -177,37 +202,41 @@ def machine():
             "isa": [flag for flag in wanted if flag in flags], "load_before": round(os.getloadavg()[0], 1)}  # fmt: skip
 
 
-def times_as_fast(unit, ours, theirs):
-    return theirs / ours if unit == "s" else ours / theirs
-
-
 def figure(value):
     return f"{value:.2f}" if value < 100 else f"{value:,.0f}"
 
 
+def megabytes(about):
+    return f"{about['peak_bytes'] / 1e6:,.0f} MB" if "peak_bytes" in about else ""
+
+
+def ratios(unit, ours, theirs):
+    """How many times as fast Kolo is, by each thing that both have."""
+    for key in "value", "best", "per_cpu_second":
+        if key in ours and key in theirs:
+            smaller = unit in SMALLER_IS_BETTER and key != "per_cpu_second"
+            yield theirs[key] / ours[key] if smaller else ours[key] / theirs[key]
+
+
+LINE = "{:28} {:8} {:>8} {:>8}   {:9} {:>8} {:>8}  {:>7} {:>7} {:>9}".format
+HEADER = (LINE("", "", "Kolo", "peak", "peer", "", "peak", "Kolo is", "… times", "as fast by") + "\n"
+          + LINE("", "", "", "", "", "", "", "median", "best", "CPU time"))  # fmt: skip
+
+
 def table_lines(entry):
-    line = f"{entry['name']:24} {entry['unit']:9} {figure(entry['value']):>8} {entry['peak_bytes'] / 1e6:7.0f} MB"
-    if not entry["peer"] and not entry["not_measured"]:
-        yield line
-    for peer, value in entry["peer"].items():
-        about, unit = entry["peers"][peer], entry["unit"]
-        ratios = [times_as_fast(unit, entry["value"], value), times_as_fast(unit, entry["best"], about["best"])]
-        if "per_cpu_second" in about:
-            ratios.append(entry["per_cpu_second"] / about["per_cpu_second"])
-        yield (f"{line}   {peer:9} {figure(value):>8} {about['peak_bytes'] / 1e6:7.0f} MB   "
-               + "".join(f"{ratio:9.2f}" for ratio in ratios))  # fmt: skip
+    ours = (entry["name"], entry["unit"], figure(entry["value"]), megabytes(entry))
+    for peer, about in entry["peers"].items():
+        times = [f"{ratio:.2f}" for ratio in ratios(entry["unit"], entry, about)]
+        yield LINE(*ours, peer, figure(about["value"]), megabytes(about), *times, *[""] * (3 - len(times)))
     for peer, why in entry["not_measured"].items():
-        yield f"{line}   {peer:9} {why}"
-
-
-HEADER = f"""{'':24} {'':9} {'Kolo':>8} {'peak':>10}   {'peer':9} {'':8} {'peak':>10}   Kolo is … times as fast, by
-{'':24} {'':9} {'':8} {'':10}   {'':9} {'':8} {'':10}      median     best CPU time"""
+        yield LINE(*ours, peer, *[""] * 5).rstrip() + " " + why
 
 
 def main():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--peers", action="store_true", help="install the peers that are missing")
     options.add_argument("--rounds", type=int, default=3, help="runs of each, in turns (default: 3)")
+    options.add_argument("--output", type=Path, default=BUILD / "bench.json", help="(default: bench.json in the build)")
     options.add_argument("names", nargs="*", metavar="NAME", help="the beginning of a bench's name (default: all)")
     options = options.parse_args()
     if options.peers:
@@ -225,10 +254,10 @@ def main():
         sys.exit(f"tests/bench/run.py: {name}: {why}")
     if any("not found" in why for entry in entries for why in entry["not_measured"].values()):
         print(f"peers are looked for in {PEERS}; make bench PEERS=1 installs them there")
-    target = BUILD / "bench.json"
-    target.with_suffix(".tmp").write_text(json.dumps(entries, indent=2) + "\n")
-    target.with_suffix(".tmp").replace(target)
-    print(f"written: {target}")
+    unfinished = options.output.with_name(options.output.name + ".tmp")
+    unfinished.write_text(json.dumps(entries, indent=2) + "\n")
+    unfinished.replace(options.output)
+    print(f"written: {options.output}")
 
 
 if __name__ == "__main__":
