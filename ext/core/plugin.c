@@ -72,6 +72,6 @@ const kolo_plugin *kolo_plugin_load(const char *name, const char **why)
     pthread_mutex_lock(&plugins.mutex);
     loaded *entry = find(name);
     pthread_mutex_unlock(&plugins.mutex);
-    if (why) *why = entry ? entry->why : "too many plugins";
+    if (why) *why = entry ? entry->why : "too many plugins, or too long a name";
     return entry ? entry->plugin : NULL;
 }

@@ -60,6 +60,7 @@ kolo_status kolo_window_make(const kolo_layer_node *node, const char *what, cons
         KOLO_TRY(kolo_check_size(kolo_text("%s[%d]", what, axis), window->kernel[axis]));
         KOLO_TRY(kolo_check_size(kolo_text("stride[%d]", axis), window->stride[axis]));
     }
+    KOLO_TRY(kolo_check_elements(what, (kolo_shape){2, {size[0], size[1]}}));
     if (padding != KOLO_SAME && (size[0] > node->in.dim[0] || size[1] > node->in.dim[1])) {
         return kolo_fail(KOLO_INVALID, "%s {%d, %d} is larger than the input %s", what, size[0], size[1],
                          kolo_shape_text(node->in));

@@ -1,0 +1,151 @@
+/* Every layer's gradient against central finite differences of the loss, through the public interface, on the
+ * reference backend. A layer without weights stands behind one that has some: its gradient is in theirs.
+ *
+ * The loss is a double made of float32 outputs, whose rounding (6e-8) over a step of 2^-10 gives errors of 1e-4; the
+ * bound is that and 2e-3 of an array's largest gradient (tests/ext/backend/reference_test.c, in doubles throughout, is
+ * the sharper one). An element at which steps of 2^-9 and 2^-10 disagree by more has a kink of relu or of a maximum
+ * nearby and is left out, at most one in ten.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+
+#include <kolo.h>
+
+enum { samples = 3, side = 6, channels = 2, classes = 4 };
+
+static uint32_t state_of_dice = 1;
+
+static float roll(void)
+{
+    state_of_dice = state_of_dice * 1664525u + 1013904223u;
+    return (float)(state_of_dice >> 16) / 65536.0f - 0.5f;
+}
+
+static kolo_data *some_data(void)
+{
+    float features[samples * side * side * channels];
+    int32_t labels[samples];
+    for (int i = 0; i < samples * side * side * channels; i++) features[i] = 2 * roll();
+    for (int s = 0; s < samples; s++) labels[s] = s % classes;
+    kolo_data *data = kolo_data_from_arrays(features, labels, .samples = samples, .shape = {side, side, channels},
+                                            .classes = classes);
+    assert_non_null(data);
+    return data;
+}
+
+static double slope(kolo_model *model, kolo_data *data, float *weight, float step)
+{
+    float kept = *weight;
+    *weight = kept + step;
+    double up = kolo_gradients(model, data, NULL);
+    *weight = kept - step;
+    double down = kolo_gradients(model, data, NULL);
+    *weight = kept;
+    return (up - down) / (2 * (double)step);
+}
+
+static void check_weight(kolo_model *model, kolo_data *data, kolo_weight weight, const float *gradient, int *skipped,
+                         int *checked)
+{
+    double largest = 0;
+    for (int64_t i = 0; i < weight.count; i++) largest = fmax(largest, fabs((double)gradient[i]));
+    double bound = 2e-3 * largest + 1e-4;
+    for (int n = 0; n < 10; n++) {
+        int64_t i = (int64_t)((double)(roll() + 0.5f) * (double)weight.count);
+        double wide = slope(model, data, &weight.values[i], 0x1p-9f);
+        double narrow = slope(model, data, &weight.values[i], 0x1p-10f);
+        *checked += 1;
+        if (fabs(wide - narrow) > bound) {
+            *skipped += 1;
+            continue;
+        }
+        if (!(fabs(narrow - (double)gradient[i]) <= bound)) {
+            print_error("%s[%d]: gradient %.8g, by differences %.8g\n", weight.name, (int)i, (double)gradient[i],
+                        narrow);
+        }
+        assert_true(fabs(narrow - (double)gradient[i]) <= bound);
+    }
+}
+
+/* Takes the model over. */
+static void check(kolo_model *model)
+{
+    int skipped = 0, checked = 0;
+    kolo_data *data = some_data();
+    assert_non_null(model);
+    assert_int_equal(kolo_compile(model, .loss = KOLO_SPARSE_CROSSENTROPY, .backend = "reference", .seed = 3), KOLO_OK);
+    for (int w = 0; w < kolo_weight_count(model); w++) {
+        kolo_weight weight = kolo_weight_get(model, w);
+        for (int64_t i = 0; i < weight.count; i++) weight.values[i] = roundf(roll() * 1024) / 1024;
+    }
+    float *gradients = malloc((size_t)kolo_count_params(model) * sizeof *gradients), *gradient = gradients;
+    assert_non_null(gradients);
+    assert_true(isfinite(kolo_gradients(model, data, gradients)));
+    for (int w = 0; w < kolo_weight_count(model); w++) {
+        kolo_weight weight = kolo_weight_get(model, w);
+        check_weight(model, data, weight, gradient, &skipped, &checked);
+        gradient += weight.count;
+    }
+    if (skipped * 10 > checked) print_error("%d of %d left out\n", skipped, checked);
+    assert_true(checked > 0 && skipped * 10 <= checked);
+    free(gradients);
+    kolo_model_free(&model);
+    kolo_data_free(&data);
+}
+
+#define NETWORK(...) check(kolo_sequential(kolo_input(side, side, channels), __VA_ARGS__))
+#define HEAD         kolo_flatten(), kolo_dense(classes)
+
+static void test_dense(void **state)
+{
+    (void)state;
+    NETWORK(HEAD);
+    NETWORK(kolo_flatten(), kolo_dense(9, .activation = KOLO_RELU), kolo_dense(classes));
+    NETWORK(kolo_dense(3, .no_bias = true), HEAD);
+    NETWORK(kolo_flatten(), kolo_dense(5, .activation = KOLO_SOFTMAX), kolo_dense(classes));
+    NETWORK(kolo_flatten(), kolo_dense(classes, .activation = KOLO_SOFTMAX));
+}
+
+static void test_conv2d(void **state)
+{
+    (void)state;
+    NETWORK(kolo_conv2d(3, .kernel = {3, 3}), HEAD);
+    NETWORK(kolo_conv2d(3, .kernel = {2, 3}, .stride = {2, 1}, .activation = KOLO_RELU), HEAD);
+    NETWORK(kolo_conv2d(3, .kernel = {3, 4}, .padding = KOLO_SAME, .no_bias = true),
+            kolo_conv2d(2, .kernel = {3, 3}, .stride = {2, 2}, .padding = KOLO_SAME, .activation = KOLO_RELU), HEAD);
+    NETWORK(kolo_conv2d(3, .kernel = {2, 2}, .activation = KOLO_SOFTMAX), HEAD);
+}
+
+static void test_max_pool2d(void **state)
+{
+    (void)state;
+    NETWORK(kolo_conv2d(3, .kernel = {1, 1}), kolo_max_pool2d(2, 2), HEAD);
+    NETWORK(kolo_conv2d(3, .kernel = {2, 2}, .activation = KOLO_RELU), kolo_max_pool2d(2, 2), HEAD);
+    NETWORK(kolo_conv2d(3, .kernel = {1, 1}), kolo_max_pool2d(3, 2, .stride = {2, 1}, .padding = KOLO_SAME), HEAD);
+}
+
+static void test_others(void **state)
+{
+    (void)state;
+    NETWORK(kolo_conv2d(3, .kernel = {2, 2}), kolo_activate(KOLO_RELU), HEAD);
+    NETWORK(kolo_conv2d(3, .kernel = {2, 2}), kolo_activate(KOLO_SOFTMAX), HEAD);
+    NETWORK(kolo_conv2d(3, .kernel = {2, 2}), kolo_activate(KOLO_LINEAR), kolo_dropout(0.5), HEAD);
+    NETWORK(HEAD, kolo_activate(KOLO_SOFTMAX));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_dense),
+        cmocka_unit_test(test_conv2d),
+        cmocka_unit_test(test_max_pool2d),
+        cmocka_unit_test(test_others),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
