@@ -202,7 +202,7 @@ def test_rank_that_dies_ends_the_job(long_run, tmp_path, number, code):
 
 
 def test_rank_that_stops_is_named_and_can_go_on(long_data, tmp_path):
-    job = Job("--data", long_data, "--epochs", 3, "--batch-size", 50, "--history", tmp_path / "h", ranks=4)
+    job = Job("--data", long_data, "--epochs", 10, "--batch-size", 50, "--history", tmp_path / "h", ranks=4)
     job.wait_for_output(b"Epoch 1/")
     victim = ranks_of(job, 4)[1]
     os.kill(victim, signal.SIGSTOP)
@@ -211,7 +211,7 @@ def test_rank_that_stops_is_named_and_can_go_on(long_data, tmp_path):
     os.kill(victim, signal.SIGCONT)
     assert job.finish().code == 0
     assert f"pid {victim}) was stopped by signal" in job.err
-    assert len(json.loads((tmp_path / "h").read_text())["epochs"]) == 3
+    assert len(json.loads((tmp_path / "h").read_text())["epochs"]) == 10
 
 
 def test_reader_that_goes_away(data):
