@@ -68,7 +68,9 @@ static void complete_c(session *s, const char *code, size_t cursor, size_t word,
     char *head = copy_of_bytes(code, word), *start = copy_of_bytes(code + word, cursor - word);
     char *marked = format_text("%s kolo_cursor", head);
     draft d = draft_of(marked, "In[0]", 0, s->prefix, s->symbols);
-    char *with_kolo = strstr(d.prefix.data ? d.prefix.data : "", "kolo.h") ? NULL : format_text("%s#include <kolo.h>\n", d.prefix.data ? d.prefix.data : "");
+    char *with_kolo = strstr(d.prefix.data ? d.prefix.data : "", "kolo.h")
+                          ? NULL
+                          : format_text("%s#include <kolo.h>\n", d.prefix.data ? d.prefix.data : "");
     if (with_kolo) {
         text_clear(&d.prefix);
         text_add(&d.prefix, with_kolo);
@@ -83,8 +85,10 @@ static void complete_c(session *s, const char *code, size_t cursor, size_t word,
         }
         if (!s->analyser.unit) analyser_parse(&s->analyser, u.source.data, u.source.size);
         struct CXUnsavedFile file = {s->analyser.path, u.source.data, u.source.size};
-        CXCodeCompleteResults *results = s->analyser.unit ? clang_codeCompleteAt(s->analyser.unit, s->analyser.path, line, column, &file, 1,
-                                                                                CXCodeComplete_IncludeMacros) : NULL;
+        CXCodeCompleteResults *results = s->analyser.unit
+                                             ? clang_codeCompleteAt(s->analyser.unit, s->analyser.path, line, column,
+                                                                    &file, 1, CXCodeComplete_IncludeMacros)
+                                             : NULL;
         if (results) {
             collect(results, start, into);
             clang_disposeCodeCompleteResults(results);
@@ -101,7 +105,8 @@ static void complete_c(session *s, const char *code, size_t cursor, size_t word,
 static void add_entity_names(entity *e, void *closure)
 {
     names *into = closure;
-    for (size_t i = 0; i < e->defines.count; i++) names_add(into, e->defines.items[i] + 2, strlen(e->defines.items[i] + 2));
+    for (size_t i = 0; i < e->defines.count; i++)
+        names_add(into, e->defines.items[i] + 2, strlen(e->defines.items[i] + 2));
 }
 
 static void complete_session(session *s, const char *start, names *into)
@@ -139,14 +144,16 @@ char *session_complete(session *s, const char *code, int cursor_characters)
         complete_magic(with_percent, &found);
         free(with_percent);
     } else {
-        bool member = word > 0 && (code[word - 1] == '.' || (word > 1 && code[word - 1] == '>' && code[word - 2] == '-'));
+        bool member =
+            word > 0 && (code[word - 1] == '.' || (word > 1 && code[word - 1] == '>' && code[word - 2] == '-'));
         if (!member && *start) complete_session(s, start, &found);
         complete_c(s, code, cursor, word, &found);
     }
     if (found.count) qsort(found.items, found.count, sizeof *found.items, by_text);
     json_t *matches = json_array();
     for (size_t i = 0; i < found.count; i++) {
-        if (!i || strcmp(found.items[i], found.items[i - 1])) json_array_append_new(matches, json_string(found.items[i]));
+        if (!i || strcmp(found.items[i], found.items[i - 1]))
+            json_array_append_new(matches, json_string(found.items[i]));
     }
     names_free(&found);
     free(start);
@@ -171,7 +178,8 @@ char *session_inspect(session *s, const char *code, int cursor_characters, int d
     while (word_byte(code[end])) end++;
     while (begin > 0 && code[begin - 1] == '%') begin--;
     char *name = copy_of_bytes(code + begin, end - begin), *about = *name ? describe(s, name) : NULL;
-    json_t *reply = about ? json_pack("{s:s, s:b, s:{s:s}, s:{}}", "status", "ok", "found", 1, "data", "text/plain", about, "metadata")
+    json_t *reply = about ? json_pack("{s:s, s:b, s:{s:s}, s:{}}", "status", "ok", "found", 1, "data", "text/plain",
+                                      about, "metadata")
                           : json_pack("{s:s, s:b, s:{}, s:{}}", "status", "ok", "found", 0, "data", "metadata");
     char *dump = json_dumps(reply, JSON_COMPACT);
     json_decref(reply);
@@ -186,7 +194,8 @@ static char *indentation(const cell *c)
 {
     int depth = 0;
     for (size_t i = 0; i < c->tokens.count; i++) {
-        if (c->tokens.items[i].kind != TOKEN_PUNCTUATION || c->tokens.items[i].end - c->tokens.items[i].begin != 1) continue;
+        if (c->tokens.items[i].kind != TOKEN_PUNCTUATION || c->tokens.items[i].end - c->tokens.items[i].begin != 1)
+            continue;
         char b = c->source[c->tokens.items[i].begin];
         depth += (b == '{' || b == '(' || b == '[') - (b == '}' || b == ')' || b == ']');
     }

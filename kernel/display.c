@@ -73,8 +73,9 @@ static char *content_of(json_t *frame, const char **type)
     if (!json_is_object(data) || (!update && strcmp(kind, "display")) || (update && !*id)) return NULL;
     *type = update ? "update_display_data" : "display_data";
     json_t *transient = *id ? json_pack("{s:s}", "display_id", id) : json_object();
-    json_t *content = json_pack("{s:O, s:o, s:o}", "data", data, "metadata",
-                                json_is_object(metadata) ? json_incref(metadata) : json_object(), "transient", transient);
+    json_t *content =
+        json_pack("{s:O, s:o, s:o}", "data", data, "metadata",
+                  json_is_object(metadata) ? json_incref(metadata) : json_object(), "transient", transient);
     char *dump = content ? json_dumps(content, JSON_COMPACT) : NULL;
     json_decref(content);
     return dump;
@@ -131,7 +132,8 @@ static bool serve_client(display *d, display_client *c, output *o, void (*drain)
 void display_serve(display *d, output *o, void (*drain)(void *closure), void *closure)
 {
     int socket;
-    while (d->count < DISPLAY_CLIENTS && (socket = accept4(d->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+    while (d->count < DISPLAY_CLIENTS &&
+           (socket = accept4(d->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
         d->clients[d->count++] = (display_client){.socket = socket};
     }
     for (size_t i = 0; i < d->count;) {

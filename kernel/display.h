@@ -1,6 +1,7 @@
 /* The display socket: cells and the programs they launch send MIME bundles here (KOLO_DISPLAY, KOLO_DISPLAY_TOKEN).
  * A frame is a uint32 byte count, little endian, and that many bytes of JSON: {"token", "kind": "display" | "update" |
- * "clear", "id", "wait", "data", "metadata"}. Each is answered by one byte: accepted or refused. Read first: output.h. */
+ * "clear", "id", "wait", "data", "metadata"}. Each is answered by one byte: accepted or refused. Read first: output.h.
+ */
 #ifndef KERNEL_DISPLAY_H
 #define KERNEL_DISPLAY_H
 

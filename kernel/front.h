@@ -27,7 +27,8 @@ session *session_open(const front *f, const char *executable, char **problem);
 void session_close(session *s);
 
 /* One cell: the content of the execute_reply. */
-char *session_execute(session *s, const char *code, bool silent, bool store, const char *user_expressions, bool allow_stdin);
+char *session_execute(session *s, const char *code, bool silent, bool store, const char *user_expressions,
+                      bool allow_stdin);
 /* `cursor` counts characters, not bytes. */
 char *session_complete(session *s, const char *code, int cursor);
 char *session_inspect(session *s, const char *code, int cursor, int detail);

@@ -168,7 +168,8 @@ char *describe(session *s, const char *name)
     char *magic_help = *name == '%' ? describe_magic(name) : NULL;
     if (magic_help) return magic_help;
     entity *e = NULL;
-    for (const char *space = "omt"; *space && !e; space++) e = symbols_find_bytes(s->symbols, *space, name, strlen(name));
+    for (const char *space = "omt"; *space && !e; space++)
+        e = symbols_find_bytes(s->symbols, *space, name, strlen(name));
     if (e) {
         bool typed = e->kind == ENTITY_VARIABLE && e->type;
         return typed ? format_text("%s\n\n%s, %zu bytes\n", e->shown, e->type, e->size) : format_text("%s\n", e->shown);
@@ -186,7 +187,8 @@ result answer_question(session *s, const char *name)
 {
     char *about = describe(s, name);
     if (!about) return error_result("NameError", "nothing is known of '%s'", name);
-    result r = {.payload = json_pack("[{s:s, s:i, s:{s:s}}]", "source", "page", "start", 0, "data", "text/plain", about)};
+    result r = {.payload =
+                    json_pack("[{s:s, s:i, s:{s:s}}]", "source", "page", "start", 0, "data", "text/plain", about)};
     free(about);
     return r;
 }

@@ -89,7 +89,8 @@ json_t *history_answer(const history *h, const json_t *request)
     json_t *found = json_array();
     size_t index;
     json_t *entry;
-    json_array_foreach(h->entries, index, entry) {
+    json_array_foreach(h->entries, index, entry)
+    {
         const char *source = json_string_value(json_array_get(entry, 2));
         bool wanted = !kind || !strcmp(kind, "tail");
         if (kind && !strcmp(kind, "range")) wanted = in_range(h, entry, request);

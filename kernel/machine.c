@@ -27,8 +27,14 @@ static void close_one(int *descriptor)
 
 bool machine_open(machine *m, output *out, const char *program, const char *folder)
 {
-    *m = (machine){.out = out, .program = copy_of(program), .folder = copy_of(folder), .guard_socket = -1, .control = -1,
-                   .out_pipe = -1, .error_pipe = -1, .input = -1};
+    *m = (machine){.out = out,
+                   .program = copy_of(program),
+                   .folder = copy_of(folder),
+                   .guard_socket = -1,
+                   .control = -1,
+                   .out_pipe = -1,
+                   .error_pipe = -1,
+                   .input = -1};
     m->payload = need_zeroed(MESSAGE_LIMIT);
     m->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -93,7 +99,9 @@ bool machine_start_worker(machine *m)
     close_one(&m->control);
     close_one(&m->out_pipe);
     close_one(&m->error_pipe);
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control) || pipe2(out, O_CLOEXEC) || pipe2(error, O_CLOEXEC)) return false;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control) || pipe2(out, O_CLOEXEC) ||
+        pipe2(error, O_CLOEXEC))
+        return false;
     fcntl(out[0], F_SETFL, O_NONBLOCK);
     fcntl(error[0], F_SETFL, O_NONBLOCK);
     fcntl(out[0], F_SETPIPE_SZ, 1 << 18);
@@ -213,7 +221,8 @@ static bool turn(machine *m, outcome *result)
     if (m->display) display_serve(m->display, m->out, drain_for_display, m);
     output_tick(m->out);
     uint64_t woken;
-    if (watched[WATCH_WAKE].revents && read(m->wake, &woken, sizeof woken) > 0 && !m->interrupted) m->interrupted = seconds_now();
+    if (watched[WATCH_WAKE].revents && read(m->wake, &woken, sizeof woken) > 0 && !m->interrupted)
+        m->interrupted = seconds_now();
     if (m->interrupted > 0) waiting_interrupt(m);
     if (m->running) waiting_look(m);
     if (watched[WATCH_CONTROL].revents && take_reply(m)) {

@@ -65,7 +65,9 @@ static int character(const unsigned char *p, size_t size)
         if ((size_t)i >= size) return 0;
         if ((p[i] & 0xc0) != 0x80) return -1;
     }
-    if ((*p == 0xe0 && p[1] < 0xa0) || (*p == 0xed && p[1] > 0x9f) || (*p == 0xf0 && p[1] < 0x90) || (*p == 0xf4 && p[1] > 0x8f)) return -1;
+    if ((*p == 0xe0 && p[1] < 0xa0) || (*p == 0xed && p[1] > 0x9f) || (*p == 0xf0 && p[1] < 0x90) ||
+        (*p == 0xf4 && p[1] > 0x8f))
+        return -1;
     return length;
 }
 

@@ -96,7 +96,9 @@ static void add_backtrace(session *s, const char *frames, size_t size, text *int
         place p = locate(s, object, offset);
         char *code = p.file ? source_line_of(s, p.file, p.line) : NULL;
         bool whole = p.function && !strncmp(p.function, "In_", 3);
-        char *line = p.file ? format_text("  %s:%u%s%s%s", p.file, p.line, whole ? "" : " in ", whole ? "" : p.function, whole ? "" : "()") : NULL;
+        char *line = p.file ? format_text("  %s:%u%s%s%s", p.file, p.line, whole ? "" : " in ", whole ? "" : p.function,
+                                          whole ? "" : "()")
+                            : NULL;
         if (line && strcmp(line, last)) {
             text_addf(into, "\n\033[1m%s\033[0m\n    %s", line, code ? code + strspn(code, " \t") : "");
             shown++;
@@ -153,7 +155,8 @@ static void name_ending(session *s, int ending, int code, result *r, const place
     } else if (ending == ENDING_SIGNAL) {
         r->name = copy_of(signal_sentence(code));
         bool address = code == SIGSEGV || code == SIGBUS;
-        r->value = address ? format_text("%s%s, address 0x%lx", signal_sentence(code), where, (unsigned long)s->machine.last.address)
+        r->value = address ? format_text("%s%s, address 0x%lx", signal_sentence(code), where,
+                                         (unsigned long)s->machine.last.address)
                            : format_text("%s%s", signal_sentence(code), where);
     } else {
         r->name = copy_of("Error");
@@ -185,7 +188,8 @@ static void name_missing(result *r, const char *function, const place *p)
     free(r->name);
     free(r->value);
     r->name = copy_of("UndefinedFunction");
-    r->value = p->file ? format_text("%s() is declared, and nothing defines it; it was called at %s:%u", function, p->file, p->line)
+    r->value = p->file ? format_text("%s() is declared, and nothing defines it; it was called at %s:%u", function,
+                                     p->file, p->line)
                        : format_text("%s() is declared, and nothing defines it", function);
 }
 

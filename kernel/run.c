@@ -2,6 +2,7 @@
  * it is loaded leaves no trace. Read first: session.h, cells/unit.h, cells/symbols.h. */
 #define _GNU_SOURCE
 #include "session.h"
+#include "cells/conditionals.h"
 #include "cells/dependents.h"
 
 #include <stdio.h>
@@ -79,8 +80,10 @@ static void take_types(build *b)
 static value_form form_of(CXType type)
 {
     enum CXTypeKind kind = clang_getCanonicalType(type).kind;
-    if (kind == CXType_Void || kind == CXType_FunctionProto || kind == CXType_FunctionNoProto || kind == CXType_Invalid) return VALUE_NONE;
-    if (kind == CXType_ConstantArray || kind == CXType_IncompleteArray || kind == CXType_VariableArray) return VALUE_ARRAY;
+    if (kind == CXType_Void || kind == CXType_FunctionProto || kind == CXType_FunctionNoProto || kind == CXType_Invalid)
+        return VALUE_NONE;
+    if (kind == CXType_ConstantArray || kind == CXType_IncompleteArray || kind == CXType_VariableArray)
+        return VALUE_ARRAY;
     return VALUE_PLAIN;
 }
 
@@ -133,10 +136,12 @@ static void drop_changed_variables(build *b)
     for (size_t i = 0; i < b->draft.recheck_count; i++) {
         entity *e = b->draft.recheck[i];
         type_facts facts;
-        if (!b->draft.recheck_offset[i] || !analyser_type(&b->s->analyser, b->draft.recheck_offset[i], &facts)) continue;
+        if (!b->draft.recheck_offset[i] || !analyser_type(&b->s->analyser, b->draft.recheck_offset[i], &facts))
+            continue;
         free(facts.spelling);
         if (facts.layout == e->layout) continue;
-        char *note = format_text("the type of '%s' has changed: '%s' is gone until its cell runs again\n", e->name, e->name);
+        char *note =
+            format_text("the type of '%s' has changed: '%s' is gone until its cell runs again\n", e->name, e->name);
         print_error(b->s, note);
         free(note);
         names_add(&b->dropped, e->defines.items[0], strlen(e->defines.items[0]));
@@ -228,10 +233,6 @@ static void name_function(build *b, draft_item *item)
     if (e->defined) {
         definition = own(b, format_text("%s$%u", e->link, b->draft.serial));
         bind(b, e->link, definition);
-        if (ours && !same) {
-            char *none_left = format_text("%s$none", e->link);
-            free(none_left);
-        }
     }
     add_link(b, e->name, e->link, definition);
 }
@@ -265,7 +266,8 @@ static void name_all(build *b)
         bool again = false; /* declared, then defined, in one cell: the definition's name serves both */
         for (size_t k = 0; k < b->draft.count && !again; k++) {
             entity *other = b->draft.items[k].what;
-            again = k != i && other->name && other->kind == item->what->kind && !strcmp(other->name, item->what->name) &&
+            again = k != i && other->name && other->kind == item->what->kind &&
+                    !strcmp(other->name, item->what->name) &&
                     (other->defined ? !item->what->defined || k > i : k < i && !item->what->defined);
         }
         if (again) continue;
@@ -306,8 +308,10 @@ static result load_failure(session *s, const char *why)
     if (!symbol) return error_result("LinkError", "the cell cannot be loaded: %s", why);
     symbol += strlen("undefined symbol: ");
     int size = (int)strcspn(symbol, " ,\n");
-    return error_result("LinkError", "'%.*s' is declared, and nothing defines it: no cell, and no library that is loaded "
-                                     "(%%ldflags -lNAME loads one)", size, symbol);
+    return error_result("LinkError",
+                        "'%.*s' is declared, and nothing defines it: no cell, and no library that is loaded "
+                        "(%%ldflags -lNAME loads one)",
+                        size, symbol);
 }
 
 static bool build_and_load(build *b, char **path, result *r)
@@ -353,7 +357,8 @@ static void commit(build *b)
         bool weaker = old && old->link && !e->defined && old->kind == e->kind;
         if (weaker || !e->defines.count) continue; /* a prototype of what is defined already adds nothing */
         b->draft.items[i].what = NULL;
-        bool undefine = e->kind == ENTITY_MACRO && !strncmp(e->declaration, "#undef", 6) && !strchr(e->declaration, '\n')[1];
+        bool undefine =
+            e->kind == ENTITY_MACRO && !strncmp(e->declaration, "#undef", 6) && !strchr(e->declaration, '\n')[1];
         if (undefine && symbols_find(s->symbols, e->defines.items[0])) {
             symbols_drop(s->symbols, e->defines.items[0]);
             entity_free(e);
@@ -385,16 +390,16 @@ static result execute(build *b, const char *path)
 {
     session *s = b->s;
     text payload = {0};
-    char *function = format_text("In_%u", b->draft.serial);
     text_add_bytes(&payload, path, strlen(path) + 1);
-    text_add_bytes(&payload, function, strlen(function) + 1);
+    text_add_bytes(&payload, b->draft.function, strlen(b->draft.function) + 1);
     outcome o = machine_run(&s->machine, MESSAGE_RUN, payload.data, payload.size, s->allow_stdin);
-    free(function);
     text_free(&payload);
     if (o == OUTCOME_ENDED) return ending_result(s, -1, 0, false);
     /* A training run that an interrupt has ended returns as always, with its history. */
-    if (s->machine.last.number == ENDING_RETURNED && s->machine.interrupted > 0) return error_result("KeyboardInterrupt", "interrupted");
-    if (s->machine.last.number != ENDING_RETURNED) return ending_result(s, s->machine.last.number, s->machine.last.code, true);
+    if (s->machine.last.number == ENDING_RETURNED && s->machine.interrupted > 0)
+        return error_result("KeyboardInterrupt", "interrupted");
+    if (s->machine.last.number != ENDING_RETURNED)
+        return ending_result(s, s->machine.last.number, s->machine.last.code, true);
     if (b->draft.has_value) publish_value(b);
     return (result){0};
 }
@@ -429,7 +434,9 @@ result run_c(session *s, const char *code, const char *name)
     s->serial++;
     s->sources = need_grown(s->sources, s->source_count, &s->source_capacity, sizeof *s->sources);
     s->sources[s->source_count++] = (source){copy_of(name), copy_of(code)};
-    b.draft = draft_of(code, name, s->serial, s->prefix, s->symbols);
+    char *straight = without_conditionals(code, s->prefix, s->symbols, &s->base_flags);
+    b.draft = draft_of(straight ? straight : code, name, s->serial, s->prefix, s->symbols);
+    free(straight);
     char *path = NULL;
     if (only_shell(&b.draft)) {
         r = run_shell_lines(s, &b.draft);
@@ -449,7 +456,8 @@ result run_c(session *s, const char *code, const char *name)
 static bool load_again(session *s)
 {
     for (size_t i = 0; i < s->load_count; i++) {
-        if (machine_ask(&s->machine, MESSAGE_LOAD, s->loads[i].payload, s->loads[i].size) != OUTCOME_ANSWER) return false;
+        if (machine_ask(&s->machine, MESSAGE_LOAD, s->loads[i].payload, s->loads[i].size) != OUTCOME_ANSWER)
+            return false;
     }
     return true;
 }

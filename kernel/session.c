@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 /* kolorun and the lessons' programs are commands of every cell: `!kolorun -np 8 cnn_mnist`. */
@@ -73,9 +74,11 @@ static void add_system_words(names *list, char *words)
 
 static void find_flags(session *s)
 {
-    static char fixed[] = "-std=gnu17 -Wall -Wno-unused -Wno-unused-value -Wno-missing-braces -Wno-misleading-indentation -Wno-unknown-pragmas -Wno-incompatible-library-redeclaration "
+    static char fixed[] = "-std=gnu17 -Wall -Wno-unused -Wno-unused-value -Wno-missing-braces "
+                          "-Wno-misleading-indentation -Wno-unknown-pragmas -Wno-incompatible-library-redeclaration "
                           "-Wno-gnu-folding-constant -Werror=int-conversion -Werror=incompatible-pointer-types";
-    char *words = copy_of(fixed), *kolo = package_flags(s, "--cflags", "kolo"), *mpi = package_flags(s, "--cflags", "ompi-c");
+    char *words = copy_of(fixed), *kolo = package_flags(s, "--cflags", "kolo"),
+         *mpi = package_flags(s, "--cflags", "ompi-c");
     add_words(&s->base_flags, words);
     char *built = beside(s, "../../ext/include"), *installed = beside(s, "../include");
     if (kolo) {
@@ -105,17 +108,24 @@ static void open_history(session *s)
     free(path);
 }
 
+/* For cells and the programs they start; kolorun and the lessons' programs are on the path. */
 static void set_environment(session *s)
 {
-    names *e = &s->machine.environment;
-    char *lines[] = {format_text("KOLO_DISPLAY=%s", s->display.path), format_text("KOLO_DISPLAY_TOKEN=%s", s->display.token),
+    const char *path = getenv("PATH");
+    char *folder = beside(s, "");
+    char *lines[] = {format_text("KOLO_DISPLAY=%s", s->display.path),
+                     format_text("KOLO_DISPLAY_TOKEN=%s", s->display.token),
                      format_text("KOLO_KERNEL_LIBRARY=%s", access(s->library, R_OK) ? "" : s->library),
-                     format_text("KOLO_KERNEL_CELLS=%s", s->folder), copy_of("PAGER=cat"), copy_of("GIT_PAGER=cat"),
+                     format_text("KOLO_KERNEL_CELLS=%s", s->folder),
+                     format_text("PATH=%s:%s", folder, path ? path : "/usr/bin:/bin"),
+                     copy_of("PAGER=cat"),
+                     copy_of("GIT_PAGER=cat"),
                      copy_of("PYTHONUNBUFFERED=1")};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-        names_add(e, lines[i], strlen(lines[i]));
+        names_add(&s->machine.environment, lines[i], strlen(lines[i]));
         free(lines[i]);
     }
+    free(folder);
 }
 
 static char *make_folder(void)
@@ -126,6 +136,37 @@ static char *make_folder(void)
     if (mkdtemp(folder)) return folder;
     free(folder);
     return NULL;
+}
+
+static void drain_for_display(void *closure)
+{
+    machine_drain(closure);
+}
+
+/* Between cells a program left in the background may print, or a thread of a cell's: somebody must read it. */
+static void *idle(void *closure)
+{
+    session *s = closure;
+    while (!s->closing) {
+        nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+        if (pthread_mutex_trylock(&s->busy)) continue;
+        if (!s->closing && output_has_room(&s->out)) {
+            machine_drain(&s->machine);
+            display_serve(&s->display, &s->out, drain_for_display, &s->machine);
+            output_flush(&s->out);
+        }
+        pthread_mutex_unlock(&s->busy);
+    }
+    return NULL;
+}
+
+/* Waits for a running cell, which has been interrupted, to leave the session alone. */
+static bool alone(session *s)
+{
+    struct timespec limit;
+    clock_gettime(CLOCK_REALTIME, &limit);
+    limit.tv_sec += 3;
+    return pthread_mutex_timedlock(&s->busy, &limit) == 0;
 }
 
 session *session_open(const front *f, const char *executable, char **problem)
@@ -158,13 +199,18 @@ session *session_open(const front *f, const char *executable, char **problem)
     compiler_open(&s->compiler, &s->base_flags, s->folder);
     compiler_prepare(&s->compiler);
     open_history(s);
+    s->idling = pthread_create(&s->idler, NULL, idle, s) == 0;
     return s;
 }
 
 void session_close(session *s)
 {
     if (!s) return;
+    s->closing = true;
+    if (s->idling) pthread_join(s->idler, NULL);
+    bool quiet = alone(s);
     machine_close(&s->machine);
+    if (!quiet) return; /* the process is about to end; its guard has ended the rest */
     compiler_close(&s->compiler);
     display_close(&s->display);
     analyser_close(&s->analyser);
@@ -240,7 +286,8 @@ static bool blank(const char *code)
     return code[strspn(code, " \t\r\n;")] == 0;
 }
 
-char *session_execute(session *s, const char *code, bool silent, bool store, const char *user_expressions, bool allow_stdin)
+char *session_execute(session *s, const char *code, bool silent, bool store, const char *user_expressions,
+                      bool allow_stdin)
 {
     (void)user_expressions;
     pthread_mutex_lock(&s->busy);

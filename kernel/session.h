@@ -53,6 +53,9 @@ struct session {
     unsigned count, serial;
     bool allow_stdin, silent;
     pthread_mutex_t busy; /* held by whoever works with the session */
+    pthread_t idler;      /* publishes what is printed between cells */
+    bool idling;
+    volatile bool closing;
 };
 
 /* run.c: one piece of C. `name` is how its messages call it; first_line: of the cell, where it stands in a cell. */

@@ -1,6 +1,6 @@
-// The only C++ of the kernel: Jupyter's protocol through xeus, and nothing else. Everything is asked of front.h as JSON.
-// What xeus 2.4 needs help with: publishing from more than one thread (a lock), interrupts by message, the key of a
-// password prompt, its execution counter (it counts silent cells too), and bytes that are not UTF-8.
+// The only C++ of the kernel: Jupyter's protocol through xeus, and nothing else. Everything is asked of front.h as
+// JSON. What xeus 2.4 needs help with: publishing from more than one thread (a lock), interrupts by message, the key of
+// a password prompt, its execution counter (it counts silent cells too), and bytes that are not UTF-8.
 #include "front.h"
 
 #include <pthread.h>
@@ -27,213 +27,263 @@
 
 namespace
 {
-    session *the_session = nullptr;
-    bool own_input = false;          // the execute_input that is being published is the interpreter's, not xeus's
-    std::atomic<bool> asking{false}; // the shell thread waits for a line of input
-    pthread_t shell_thread;
+session *the_session = nullptr;
+bool own_input = false; // the execute_input that is being published is the interpreter's, not xeus's
+std::atomic<bool> asking{false}; // the shell thread waits for a line of input
+pthread_t shell_thread;
+thread_local bool executing = false; // this thread runs a cell
 
-    nl::json parsed(char *text)
-    {
-        nl::json value = nl::json::parse(text, nullptr, false);
-        std::free(text);
-        return value.is_discarded() ? nl::json::object() : value;
-    }
-
-    void interrupt()
-    {
-        session_interrupt(the_session);
-        if (asking) pthread_kill(shell_thread, SIGUSR1);
-    }
-
-    class server : public xeus::xserver_shell_main
-    {
-    public:
-        using xserver_shell_main::xserver_shell_main;
-
-    private:
-        // xeus numbers cells by a counter of its own that also counts unstored ones: its execute_input is held back, and
-        // the interpreter publishes the right one.
-        void publish_impl(xeus::xpub_message message, xeus::channel c) override
-        {
-            if (message.header().value("msg_type", "") == "execute_input" && !own_input) return;
-            std::lock_guard<std::mutex> guard(lock);
-            xserver_shell_main::publish_impl(std::move(message), c);
-        }
-
-        void send_shell_impl(xeus::xmessage message) override
-        {
-            nl::json content = message.content();
-            std::string type = message.header().value("msg_type", "");
-            if (type == "execute_reply") {
-                content["execution_count"] = session_count(the_session);
-                if (content.value("status", "") == "error" && !content.contains("ename")) content["status"] = "aborted";
-            }
-            xserver_shell_main::send_shell_impl(with_content(message, std::move(content)));
-        }
-
-        void send_control_impl(xeus::xmessage message) override
-        {
-            nl::json content = message.content();
-            if (message.header().value("msg_type", "") == "interrupt_reply") {
-                interrupt();
-                content["status"] = "ok";
-            }
-            xserver_shell_main::send_control_impl(with_content(message, std::move(content)));
-        }
-
-        void send_stdin_impl(xeus::xmessage message) override
-        {
-            nl::json content = message.content();
-            if (content.contains("pwd")) {
-                content["password"] = content["pwd"];
-                content.erase("pwd");
-            }
-            xserver_shell_main::send_stdin_impl(with_content(message, std::move(content)));
-        }
-
-        static xeus::xmessage with_content(const xeus::xmessage &message, nl::json content)
-        {
-            return xeus::xmessage(message.identities(), message.header(), message.parent_header(), message.metadata(),
-                                  std::move(content), xeus::buffer_sequence(message.buffers()));
-        }
-
-        std::mutex lock;
-    };
-
-    std::unique_ptr<xeus::xserver> make_server(xeus::xcontext &context, const xeus::xconfiguration &config,
-                                               nl::json::error_handler_t handler)
-    {
-        return std::make_unique<server>(context.get_wrapped_context<zmq::context_t>(), config, handler);
-    }
-
-    class interpreter : public xeus::xinterpreter
-    {
-    public:
-        void publish(const std::string &type, nl::json content);
-
-    private:
-        void configure_impl() override
-        {
-            xeus::register_interpreter(this);
-        }
-
-        nl::json execute_request_impl(int, const std::string &code, bool silent, bool store, nl::json expressions,
-                                      bool allow_stdin) override
-        {
-            shell_thread = pthread_self();
-            own_input = true;
-            if (!silent) publish_execution_input(code, static_cast<int>(session_count(the_session)) + (store ? 1 : 0));
-            own_input = false;
-            return parsed(session_execute(the_session, code.c_str(), silent, store && !silent, expressions.dump().c_str(), allow_stdin));
-        }
-
-        nl::json complete_request_impl(const std::string &code, int cursor) override
-        {
-            return parsed(session_complete(the_session, code.c_str(), cursor));
-        }
-
-        nl::json inspect_request_impl(const std::string &code, int cursor, int detail) override
-        {
-            return parsed(session_inspect(the_session, code.c_str(), cursor, detail));
-        }
-
-        nl::json is_complete_request_impl(const std::string &code) override
-        {
-            return parsed(session_is_complete(the_session, code.c_str()));
-        }
-
-        nl::json kernel_info_request_impl() override
-        {
-            nl::json reply = xeus::create_info_reply(
-                "", "kolo", "0.1.0", "c", "17", "text/x-csrc", ".c", "c", "text/x-csrc", "",
-                "Kolo: C cells, state from cell to cell, distributed deep learning with <kolo.h>. %lsmagic lists the magics.");
-            reply["status"] = "ok";
-            return reply;
-        }
-
-        void shutdown_request_impl() override
-        {
-            interrupt();
-            session_close(the_session);
-        }
-    };
-
-    void interpreter::publish(const std::string &type, nl::json content)
-    {
-        if (type == "stream") publish_stream(content["name"], content["text"]);
-        else if (type == "display_data") display_data(content["data"], content["metadata"], content["transient"]);
-        else if (type == "update_display_data") update_display_data(content["data"], content["metadata"], content["transient"]);
-        else if (type == "clear_output") clear_output(content["wait"]);
-        else if (type == "execute_result") publish_execution_result(content["execution_count"], content["data"], content["metadata"]);
-        else if (type == "error") publish_execution_error(content["ename"], content["evalue"], content["traceback"]);
-    }
-
-    // xeus's own manager always says line 1 and numbers as text: the session keeps the history.
-    class history_of_session : public xeus::xhistory_manager
-    {
-    private:
-        void configure_impl() override {}
-        void store_inputs_impl(int, int, const std::string &, const std::string &) override {}
-
-        nl::json ask(nl::json request) const
-        {
-            return parsed(session_history(the_session, request.dump().c_str()));
-        }
-
-        nl::json get_tail_impl(int n, bool, bool output) const override
-        {
-            return ask({{"hist_access_type", "tail"}, {"n", n}, {"output", output}});
-        }
-
-        nl::json get_range_impl(int session_number, int start, int stop, bool, bool output) const override
-        {
-            return ask({{"hist_access_type", "range"}, {"session", session_number}, {"start", start}, {"stop", stop}, {"output", output}});
-        }
-
-        nl::json search_impl(const std::string &pattern, bool, bool output, int n, bool unique) const override
-        {
-            return ask({{"hist_access_type", "search"}, {"pattern", pattern}, {"n", n}, {"unique", unique}, {"output", output}});
-        }
-    };
-
-    void publish_for_session(void *self, const char *type, const char *content)
-    {
-        nl::json value = nl::json::parse(content, nullptr, false);
-        if (!value.is_discarded()) static_cast<interpreter *>(self)->publish(type, value);
-    }
-
-    void nothing(int) {}
-
-    // A line from the front end; an interrupt wakes it with SIGUSR1, unblocked here only: elsewhere it would end the kernel.
-    char *ask_for_session(void *, const char *prompt)
-    {
-        sigset_t wake;
-        sigemptyset(&wake);
-        sigaddset(&wake, SIGUSR1);
-        char *line = nullptr;
-        try {
-            asking = true;
-            pthread_sigmask(SIG_UNBLOCK, &wake, nullptr);
-            std::string answer = xeus::blocking_input_request(prompt, false);
-            line = strdup(answer.c_str());
-        } catch (const zmq::error_t &) {
-        }
-        pthread_sigmask(SIG_BLOCK, &wake, nullptr);
-        asking = false;
-        return line;
-    }
-
-    void block_signals()
-    {
-        sigset_t blocked;
-        sigemptyset(&blocked);
-        for (int number : {SIGINT, SIGCHLD, SIGUSR1, SIGPIPE}) sigaddset(&blocked, number);
-        pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
-        struct sigaction wake = {};
-        wake.sa_handler = nothing;
-        sigaction(SIGUSR1, &wake, nullptr);
-    }
+nl::json parsed(char *text)
+{
+    nl::json value = nl::json::parse(text, nullptr, false);
+    std::free(text);
+    return value.is_discarded() ? nl::json::object() : value;
 }
+
+void interrupt()
+{
+    session_interrupt(the_session);
+    if (asking) pthread_kill(shell_thread, SIGUSR1);
+}
+
+class server : public xeus::xserver_shell_main
+{
+  public:
+    using xserver_shell_main::xserver_shell_main;
+
+  private:
+    // xeus numbers cells by a counter of its own that also counts unstored ones: its execute_input is held back, and
+    // the interpreter publishes the right one.
+    void publish_impl(xeus::xpub_message message, xeus::channel c) override
+    {
+        if (message.header().value("msg_type", "") == "execute_input" && !own_input) return;
+        std::lock_guard<std::mutex> guard(lock);
+        if (own_input) {
+            last_topic = message.topic();
+            last_header = message.header();
+            last_parent = message.parent_header();
+        }
+        xserver_shell_main::publish_impl(std::move(message), c);
+    }
+
+  public:
+    // What a background program prints between cells belongs to the cell that started it, the last one: xeus would
+    // give it whatever request comes in at that moment.
+    void publish_for_last_cell(const std::string &type, nl::json content)
+    {
+        std::lock_guard<std::mutex> guard(lock);
+        if (last_header.is_null()) return;
+        nl::json header = xeus::make_header(type, last_header.value("username", ""), last_header.value("session", ""));
+        xserver_shell_main::publish_impl(xeus::xpub_message(last_topic, std::move(header), last_parent,
+                                                            nl::json::object(), std::move(content), {}),
+                                         xeus::channel::SHELL);
+    }
+
+  private:
+    void send_shell_impl(xeus::xmessage message) override
+    {
+        nl::json content = message.content();
+        std::string type = message.header().value("msg_type", "");
+        if (type == "execute_reply") {
+            content["execution_count"] = session_count(the_session);
+            if (content.value("status", "") == "error" && !content.contains("ename")) content["status"] = "aborted";
+        }
+        xserver_shell_main::send_shell_impl(with_content(message, std::move(content)));
+    }
+
+    void send_control_impl(xeus::xmessage message) override
+    {
+        nl::json content = message.content();
+        if (message.header().value("msg_type", "") == "interrupt_reply") {
+            interrupt();
+            content["status"] = "ok";
+        }
+        xserver_shell_main::send_control_impl(with_content(message, std::move(content)));
+    }
+
+    void send_stdin_impl(xeus::xmessage message) override
+    {
+        nl::json content = message.content();
+        if (content.contains("pwd")) {
+            content["password"] = content["pwd"];
+            content.erase("pwd");
+        }
+        xserver_shell_main::send_stdin_impl(with_content(message, std::move(content)));
+    }
+
+    static xeus::xmessage with_content(const xeus::xmessage &message, nl::json content)
+    {
+        return xeus::xmessage(message.identities(), message.header(), message.parent_header(), message.metadata(),
+                              std::move(content), xeus::buffer_sequence(message.buffers()));
+    }
+
+    std::mutex lock;
+    std::string last_topic;
+    nl::json last_header, last_parent; // of the last cell's execute_input
+};
+
+server *the_server = nullptr;
+
+std::unique_ptr<xeus::xserver> make_server(xeus::xcontext &context, const xeus::xconfiguration &config,
+                                           nl::json::error_handler_t handler)
+{
+    auto made = std::make_unique<server>(context.get_wrapped_context<zmq::context_t>(), config, handler);
+    the_server = made.get();
+    return made;
+}
+
+class interpreter : public xeus::xinterpreter
+{
+  public:
+    void publish(const std::string &type, nl::json content);
+
+  private:
+    void configure_impl() override
+    {
+        xeus::register_interpreter(this);
+    }
+
+    nl::json execute_request_impl(int, const std::string &code, bool silent, bool store, nl::json expressions,
+                                  bool allow_stdin) override
+    {
+        shell_thread = pthread_self();
+        own_input = true;
+        if (!silent) publish_execution_input(code, static_cast<int>(session_count(the_session)) + (store ? 1 : 0));
+        own_input = false;
+        executing = true;
+        char *reply = session_execute(the_session, code.c_str(), silent, store && !silent, expressions.dump().c_str(),
+                                      allow_stdin);
+        executing = false;
+        return parsed(reply);
+    }
+
+    nl::json complete_request_impl(const std::string &code, int cursor) override
+    {
+        return parsed(session_complete(the_session, code.c_str(), cursor));
+    }
+
+    nl::json inspect_request_impl(const std::string &code, int cursor, int detail) override
+    {
+        return parsed(session_inspect(the_session, code.c_str(), cursor, detail));
+    }
+
+    nl::json is_complete_request_impl(const std::string &code) override
+    {
+        return parsed(session_is_complete(the_session, code.c_str()));
+    }
+
+    nl::json kernel_info_request_impl() override
+    {
+        nl::json reply =
+            xeus::create_info_reply("", "kolo", "0.1.0", "c", "17", "text/x-csrc", ".c", "c", "text/x-csrc", "",
+                                    "Kolo: C cells, state from cell to cell, distributed deep learning with <kolo.h>. "
+                                    "%lsmagic lists the magics.");
+        reply["status"] = "ok";
+        return reply;
+    }
+
+    void shutdown_request_impl() override
+    {
+        interrupt();
+        session_close(the_session);
+    }
+};
+
+void interpreter::publish(const std::string &type, nl::json content)
+{
+    if (type == "stream") publish_stream(content["name"], content["text"]);
+    else if (type == "display_data") display_data(content["data"], content["metadata"], content["transient"]);
+    else if (type == "update_display_data")
+        update_display_data(content["data"], content["metadata"], content["transient"]);
+    else if (type == "clear_output") clear_output(content["wait"]);
+    else if (type == "execute_result")
+        publish_execution_result(content["execution_count"], content["data"], content["metadata"]);
+    else if (type == "error") publish_execution_error(content["ename"], content["evalue"], content["traceback"]);
+}
+
+// xeus's own manager always says line 1 and numbers as text: the session keeps the history.
+class history_of_session : public xeus::xhistory_manager
+{
+  private:
+    void configure_impl() override
+    {
+    }
+    void store_inputs_impl(int, int, const std::string &, const std::string &) override
+    {
+    }
+
+    nl::json ask(nl::json request) const
+    {
+        return parsed(session_history(the_session, request.dump().c_str()));
+    }
+
+    nl::json get_tail_impl(int n, bool, bool output) const override
+    {
+        return ask({{"hist_access_type", "tail"}, {"n", n}, {"output", output}});
+    }
+
+    nl::json get_range_impl(int session_number, int start, int stop, bool, bool output) const override
+    {
+        return ask({{"hist_access_type", "range"},
+                    {"session", session_number},
+                    {"start", start},
+                    {"stop", stop},
+                    {"output", output}});
+    }
+
+    nl::json search_impl(const std::string &pattern, bool, bool output, int n, bool unique) const override
+    {
+        return ask({{"hist_access_type", "search"},
+                    {"pattern", pattern},
+                    {"n", n},
+                    {"unique", unique},
+                    {"output", output}});
+    }
+};
+
+void publish_for_session(void *self, const char *type, const char *content)
+{
+    nl::json value = nl::json::parse(content, nullptr, false);
+    if (value.is_discarded()) return;
+    if (executing) static_cast<interpreter *>(self)->publish(type, value);
+    else if (the_server) the_server->publish_for_last_cell(type, value);
+}
+
+void nothing(int)
+{
+}
+
+// A line from the front end; an interrupt wakes it with SIGUSR1, unblocked here only: elsewhere it would end the
+// kernel.
+char *ask_for_session(void *, const char *prompt)
+{
+    sigset_t wake;
+    sigemptyset(&wake);
+    sigaddset(&wake, SIGUSR1);
+    char *line = nullptr;
+    try {
+        asking = true;
+        pthread_sigmask(SIG_UNBLOCK, &wake, nullptr);
+        std::string answer = xeus::blocking_input_request(prompt, false);
+        line = strdup(answer.c_str());
+    } catch (const zmq::error_t &) {
+    }
+    pthread_sigmask(SIG_BLOCK, &wake, nullptr);
+    asking = false;
+    return line;
+}
+
+void block_signals()
+{
+    sigset_t blocked;
+    sigemptyset(&blocked);
+    for (int number : {SIGINT, SIGCHLD, SIGUSR1, SIGPIPE}) sigaddset(&blocked, number);
+    pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
+    struct sigaction wake = {};
+    wake.sa_handler = nothing;
+    sigaction(SIGUSR1, &wake, nullptr);
+}
+} // namespace
 
 int main(int argc, char **argv)
 {

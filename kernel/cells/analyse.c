@@ -100,11 +100,13 @@ static uint64_t layout_of(CXType type, uint64_t hash)
 
 type_facts facts_of(CXType type)
 {
-    type_facts facts = {.spelling = clang_text(clang_getTypeSpelling(type)), .layout = layout_of(type, 14695981039346656037u)};
+    type_facts facts = {.spelling = clang_text(clang_getTypeSpelling(type)),
+                        .layout = layout_of(type, 14695981039346656037u)};
     long long size = clang_Type_getSizeOf(type), align = clang_Type_getAlignOf(type);
     facts.size = size > 0 ? (size_t)size : 0;
     facts.align = align > 0 ? (size_t)align : 1;
-    facts.writable = !strstr(facts.spelling, "(unnamed") && !strstr(facts.spelling, "(anonymous") && !strstr(facts.spelling, "typeof");
+    facts.writable = !strstr(facts.spelling, "(unnamed") && !strstr(facts.spelling, "(anonymous") &&
+                     !strstr(facts.spelling, "typeof");
     return facts;
 }
 
@@ -121,5 +123,6 @@ CXType analyser_probe(const analyser *a, size_t offset)
 {
     CXType pointer = clang_getCanonicalType(clang_getCursorType(analyser_cursor(a, offset)));
     CXType shown = clang_getCursorType(analyser_cursor(a, offset));
-    return pointer.kind == CXType_Pointer ? clang_getPointeeType(shown.kind == CXType_Pointer ? shown : pointer) : pointer;
+    return pointer.kind == CXType_Pointer ? clang_getPointeeType(shown.kind == CXType_Pointer ? shown : pointer)
+                                          : pointer;
 }

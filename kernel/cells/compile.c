@@ -10,10 +10,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const char *const code_flags[] = {"-O1", "-gline-tables-only", "-gdwarf-4", "-fPIC", "-fsemantic-interposition",
-                                         "-fno-delete-null-pointer-checks", "-fno-finite-loops", "-fasynchronous-unwind-tables",
-                                         "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls", "-fsanitize=integer-divide-by-zero",
-                                         "-fsanitize-trap=integer-divide-by-zero", "-fno-color-diagnostics", "-w", NULL};
+static const char *const code_flags[] = {"-O1",
+                                         "-gline-tables-only",
+                                         "-gdwarf-4",
+                                         "-fPIC",
+                                         "-fsemantic-interposition",
+                                         "-fno-delete-null-pointer-checks",
+                                         "-fno-finite-loops",
+                                         "-fasynchronous-unwind-tables",
+                                         "-fno-omit-frame-pointer",
+                                         "-fno-optimize-sibling-calls",
+                                         "-fsanitize=integer-divide-by-zero",
+                                         "-fsanitize-trap=integer-divide-by-zero",
+                                         "-fno-color-diagnostics",
+                                         "-w",
+                                         NULL};
 
 void compiler_open(compiler *c, const names *flags, const char *folder)
 {
@@ -224,8 +235,9 @@ static char *link_object(compiler *c, const char *object, char **problem)
     char *path = copy_of_bytes(object, strlen(object) - 1);
     char *library = format_text("%sso", path), *log = format_text("%slog", path);
     names list = {0};
-    const char *const start[] = {"ld", "-shared", "--eh-frame-hdr", "-z", "now", "--hash-style=gnu", "--no-ld-generated-unwind-info",
-                                 "-o", library, object, NULL};
+    const char *const start[] = {
+        "ld", "-shared", "--eh-frame-hdr", "-z", "now", "--hash-style=gnu", "--no-ld-generated-unwind-info",
+        "-o", library,   object,           NULL};
     for (const char *const *w = start; *w; w++) add(&list, *w);
     for (size_t i = 0; i < c->link_flags.count; i++) add(&list, c->link_flags.items[i]);
     int status = run_tool(arguments_of(&list), log);
@@ -247,7 +259,8 @@ char *compiler_build(compiler *c, const text *source, size_t prefix_size, const 
                      names *wanted, char **problem)
 {
     adopt_header(c);
-    bool other = c->header && (strlen(c->header_prefix) != prefix_size || memcmp(c->header_prefix, source->data, prefix_size));
+    bool other =
+        c->header && (strlen(c->header_prefix) != prefix_size || memcmp(c->header_prefix, source->data, prefix_size));
     if (other) {
         forget_waiting(c, true);
         forget_header(c);

@@ -29,16 +29,17 @@ bool storage_word(const char *source, const token *t)
 
 static bool qualifier(const cell *c, size_t at)
 {
-    static const char *const words[] = {"const", "volatile", "restrict", "__restrict", "_Atomic", "_Noreturn",
-                                        "typedef", "__extension__", "__const", "__volatile__", NULL};
+    static const char *const words[] = {"const",   "volatile",      "restrict", "__restrict",   "_Atomic", "_Noreturn",
+                                        "typedef", "__extension__", "__const",  "__volatile__", NULL};
     return word_in(c, at, words) || storage_word(c->source, &c->tokens.items[at]);
 }
 
 static bool builtin_type(const cell *c, size_t at)
 {
-    static const char *const words[] = {"char",  "double", "float",    "int",      "long",   "short",    "signed",
-                                        "void",  "_Bool",  "unsigned", "_Complex", "__int128", "__auto_type",
-                                        "_Float16", "__bf16", "_Float32", "_Float64", "__signed__", NULL};
+    static const char *const words[] = {"char",     "double",   "float",       "int",      "long",
+                                        "short",    "signed",   "void",        "_Bool",    "unsigned",
+                                        "_Complex", "__int128", "__auto_type", "_Float16", "__bf16",
+                                        "_Float32", "_Float64", "__signed__",  NULL};
     return word_in(c, at, words);
 }
 
@@ -74,7 +75,8 @@ static size_t read_specifiers(const cell *c, size_t at, size_t limit, declaratio
         if (word_in(c, at, records)) {
             at = skip_record(c, at, limit, d);
             typed = true;
-        } else if (word_in(c, at, type_of) || word_in(c, at, with_group) || (at_is(c, at, "_Atomic") && at_is(c, at + 1, "("))) {
+        } else if (word_in(c, at, type_of) || word_in(c, at, with_group) ||
+                   (at_is(c, at, "_Atomic") && at_is(c, at + 1, "("))) {
             typed |= !at_is(c, at, "__attribute__") && !at_is(c, at, "_Alignas");
             at = at_is(c, at + 1, "(") ? skip_brackets(c, at + 1, limit) : at + 1;
         } else if (builtin_type(c, at)) {
@@ -116,7 +118,8 @@ static declarator read_declarator(const cell *c, size_t at, size_t limit)
     d.last = at;
     if (d.name != none) {
         bool grouped = d.name > d.first && at_is(c, d.name - 1, "(");
-        d.is_function = at_is(c, d.name + 1, "(") || (grouped && at_is(c, d.name + 1, ")") && at_is(c, d.name + 2, "("));
+        d.is_function =
+            at_is(c, d.name + 1, "(") || (grouped && at_is(c, d.name + 1, ")") && at_is(c, d.name + 2, "("));
         if (at_is(c, d.name + 1, "[") && at_is(c, d.name + 2, "]")) d.open_bracket = d.name + 1;
     }
     if (!at_is(c, at, "=")) return d;

@@ -65,9 +65,9 @@ dependents dependents_of(const draft *d, const symbols *session)
     search s = {.d = d};
     for (size_t i = 0; i < d->count; i++) {
         const entity *e = d->items[i].what;
-        if ((e->kind != ENTITY_MACRO && e->kind != ENTITY_TYPE) || !e->defines.count) continue;
+        if (e->kind == ENTITY_VARIABLE || !e->defines.count || (e->kind == ENTITY_FUNCTION && !e->defined)) continue;
         const entity *old = symbols_find(session, e->defines.items[0]);
-        if (old && strcmp(old->shown, e->shown)) {
+        if (old && old->shown && strcmp(old->shown, e->shown)) {
             add_names(&s, e);
             add_names(&s, old);
         }

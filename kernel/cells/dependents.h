@@ -1,5 +1,5 @@
-/* What must follow when a macro or a type changes: functions compiled with the old one are compiled again beside the
- * cell that changed it; variables whose layout differs are let go. Read first: symbols.h, unit.h. */
+/* What must follow when a macro, a type or a function's head changes: functions compiled with the old one are compiled
+ * again beside the cell that changed it; variables whose layout differs are let go. Read first: symbols.h, unit.h. */
 #ifndef KERNEL_CELLS_DEPENDENTS_H
 #define KERNEL_CELLS_DEPENDENTS_H
 

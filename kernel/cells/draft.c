@@ -41,7 +41,8 @@ static void add_use(const char *bytes, size_t size, names *into, void **seen)
 static void collect(const char *source, const token *tokens, size_t first, size_t last, names *into, void **seen)
 {
     for (size_t i = first; i < last; i++) {
-        if (tokens[i].kind == TOKEN_NAME) add_use(source + tokens[i].begin, tokens[i].end - tokens[i].begin, into, seen);
+        if (tokens[i].kind == TOKEN_NAME)
+            add_use(source + tokens[i].begin, tokens[i].end - tokens[i].begin, into, seen);
         if (tokens[i].kind != TOKEN_DIRECTIVE) continue;
         char *inner = copy_of_bytes(source + tokens[i].begin + 1, tokens[i].end - tokens[i].begin - 1);
         token_list list = tokens_of(inner);
@@ -186,9 +187,11 @@ static void draft_prefix(draft *d, const char *session_prefix, const symbols *se
     }
 }
 
-draft draft_of(const char *source, const char *name, unsigned serial, const char *session_prefix, const symbols *session)
+draft draft_of(const char *source, const char *name, unsigned serial, const char *session_prefix,
+               const symbols *session)
 {
     draft d = {.source = copy_of(source), .name = copy_of(name), .serial = serial};
+    d.function = format_text("In_%u", name[0] == 'I' ? (unsigned)atoi(name + 3) : serial);
     d.split = cell_split(d.source);
     for (size_t i = 0; i < d.split.count; i++) {
         piece_kind kind = d.split.pieces[i].kind;
@@ -212,6 +215,7 @@ void draft_free(draft *d)
     cell_free(&d->split);
     free(d->source);
     free(d->name);
+    free(d->function);
     text_free(&d->prefix);
     free(d->again);
     free(d->recheck);

@@ -135,8 +135,7 @@ static void scan_token(scanner *s)
     } else if (name_byte(c)) {
         kind = TOKEN_NAME;
         while (name_byte(s->source[s->at])) s->at++;
-        bool prefix = s->at - begin <= 2 && (s->source[s->at] == '"' || s->source[s->at] == '\'') &&
-                      strchr("LuU", c);
+        bool prefix = s->at - begin <= 2 && (s->source[s->at] == '"' || s->source[s->at] == '\'') && strchr("LuU", c);
         if (prefix) {
             kind = s->source[s->at] == '"' ? TOKEN_STRING : TOKEN_CHARACTER;
             skip_quoted(s);

@@ -23,7 +23,8 @@ static bool read_object(const char *path, object *o)
     while ((got = fread(block, 1, sizeof block, file)) > 0) text_add_bytes(&whole, block, got);
     fclose(file);
     *o = (object){.bytes = whole.data, .size = whole.size};
-    if (whole.size < sizeof(Elf64_Ehdr) || memcmp(whole.data, ELFMAG, SELFMAG) || whole.data[EI_CLASS] != ELFCLASS64) return false;
+    if (whole.size < sizeof(Elf64_Ehdr) || memcmp(whole.data, ELFMAG, SELFMAG) || whole.data[EI_CLASS] != ELFCLASS64)
+        return false;
     o->header = (Elf64_Ehdr *)(void *)o->bytes;
     o->sections = (Elf64_Shdr *)(void *)(o->bytes + o->header->e_shoff);
     for (size_t i = 0; i < o->header->e_shnum; i++) {
@@ -104,18 +105,21 @@ bool object_rename(const char *path, const link_name *table, size_t count, names
 void stub_of(const char *name, const char *link, text *into)
 {
 #if defined(__x86_64__)
-    static const char jump[] = "jmp *.L%2$s$slot(%%rip)", trap[] = "leaq .L%2$s$name(%%rip),%%rdi\\n jmp kolo_cell_undefined@PLT";
+    static const char jump[] = "jmp *.L%2$s$slot(%%rip)",
+                      trap[] = "leaq .L%2$s$name(%%rip),%%rdi\\n jmp kolo_cell_undefined@PLT";
 #elif defined(__aarch64__)
     static const char jump[] = "adrp x16,.L%2$s$slot\\n ldr x16,[x16,:lo12:.L%2$s$slot]\\n br x16",
                       trap[] = "adrp x0,.L%2$s$name\\n add x0,x0,:lo12:.L%2$s$name\\n b kolo_cell_undefined";
 #else
 #error "Kolo's kernel has stubs for x86-64 and aarch64 only"
 #endif
-    char *format = format_text("__asm__(\".pushsection .text\\n.globl %%2$s\\n.type %%2$s,@function\\n%%2$s:\\n %s\\n"
-                               ".size %%2$s,.-%%2$s\\n.L%%2$s$none:\\n %s\\n.L%%2$s$name: .asciz \\\"%%1$s\\\"\\n.popsection\\n"
-                               ".pushsection .data\\n.balign 8\\n.globl %%2$s$slot\\n.type %%2$s$slot,@object\\n.size %%2$s$slot,8\\n"
-                               ".L%%2$s$slot:\\n%%2$s$slot: .quad .L%%2$s$none\\n.popsection\");\n",
-                               jump, trap);
+    char *format =
+        format_text("__asm__(\".pushsection .text\\n.globl %%2$s\\n.type %%2$s,@function\\n%%2$s:\\n %s\\n"
+                    ".size %%2$s,.-%%2$s\\n.L%%2$s$none:\\n %s\\n.L%%2$s$name: .asciz \\\"%%1$s\\\"\\n.popsection\\n"
+                    ".pushsection .data\\n.balign 8\\n.globl %%2$s$slot\\n.type %%2$s$slot,@object\\n.size "
+                    "%%2$s$slot,8\\n"
+                    ".L%%2$s$slot:\\n%%2$s$slot: .quad .L%%2$s$none\\n.popsection\");\n",
+                    jump, trap);
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
     text_addf(into, format, name, link);
@@ -127,6 +131,7 @@ void storage_of(const char *link, size_t size, size_t align, text *into)
 {
     size = size ? size : 1;
     if (size >= 16 && align < 16) align = 16; /* x86-64's ABI promises it for arrays, and clang's moves rely on it */
-    text_addf(into, "__asm__(\".pushsection .bss\\n.globl %s\\n.type %s,@object\\n.size %s,%zu\\n", link, link, link, size);
+    text_addf(into, "__asm__(\".pushsection .bss\\n.globl %s\\n.type %s,@object\\n.size %s,%zu\\n", link, link, link,
+              size);
     text_addf(into, ".balign %zu\\n%s: .zero %zu\\n.popsection\");\n", align ? align : 1, link, size);
 }

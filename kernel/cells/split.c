@@ -58,27 +58,28 @@ static bool opens(const reader *r)
 static bool begins_declaration_word(const reader *r)
 {
     static const char *const words[] = {
-        "auto",      "char",         "const",         "double",        "enum",        "extern",        "float",
-        "inline",    "int",          "long",          "register",      "restrict",    "short",         "signed",
-        "static",    "struct",       "typedef",       "union",         "unsigned",    "void",          "volatile",
-        "_Alignas",  "_Atomic",      "_Bool",         "_Complex",      "_Noreturn",   "_Static_assert", "_Thread_local",
-        "__thread",  "__attribute__", "__auto_type",  "typeof",      "__typeof__",    "__typeof",
-        "__inline",  "__inline__",   "__const",       "__volatile__",  "_Float16",    "__int128",      "__bf16",
-        "_Float32",  "_Float64",     "_BitInt",       "static_assert", "__signed__",  NULL};
+        "auto",       "char",          "const",         "double",     "enum",       "extern",         "float",
+        "inline",     "int",           "long",          "register",   "restrict",   "short",          "signed",
+        "static",     "struct",        "typedef",       "union",      "unsigned",   "void",           "volatile",
+        "_Alignas",   "_Atomic",       "_Bool",         "_Complex",   "_Noreturn",  "_Static_assert", "_Thread_local",
+        "__thread",   "__attribute__", "__auto_type",   "typeof",     "__typeof__", "__typeof",       "__inline",
+        "__inline__", "__const",       "__volatile__",  "_Float16",   "__int128",   "__bf16",         "_Float32",
+        "_Float64",   "_BitInt",       "static_assert", "__signed__", NULL};
     return r->at < r->limit && r->tokens[r->at].kind == TOKEN_NAME && is_any(r->source, &r->tokens[r->at], words);
 }
 
 static bool begins_statement_word(const reader *r)
 {
-    static const char *const words[] = {"if",   "for",    "while",   "do",     "switch", "return",  "goto", "break",
-                                        "case", "default", "continue", "else", "asm", "__asm__", NULL};
+    static const char *const words[] = {"if",   "for",     "while",    "do",   "switch", "return",  "goto", "break",
+                                        "case", "default", "continue", "else", "asm",    "__asm__", NULL};
     return is_any(r->source, &r->tokens[r->at], words);
 }
 
 /* Words that are operators: an expression begins with them. */
 static bool begins_operator_word(const reader *r)
 {
-    static const char *const words[] = {"sizeof", "_Generic", "_Alignof", "__alignof__", "__builtin_choose_expr", "__extension__", NULL};
+    static const char *const words[] = {"sizeof",        "_Generic", "_Alignof", "__alignof__", "__builtin_choose_expr",
+                                        "__extension__", NULL};
     return is_any(r->source, &r->tokens[r->at], words);
 }
 
@@ -100,7 +101,9 @@ static bool pointer_declaration(const reader *r)
 static bool begins_declaration(const reader *r)
 {
     if (begins_declaration_word(r)) return true;
-    if (r->tokens[r->at].kind != TOKEN_NAME || begins_statement_word(r) || begins_operator_word(r) || r->at + 1 >= r->limit) return false;
+    if (r->tokens[r->at].kind != TOKEN_NAME || begins_statement_word(r) || begins_operator_word(r) ||
+        r->at + 1 >= r->limit)
+        return false;
     if (r->tokens[r->at + 1].kind == TOKEN_NAME) return true;
     return is_at(r, r->at + 1, "*") && pointer_declaration(r);
 }
@@ -229,8 +232,9 @@ static int open_brackets(const cell *c, const piece *p)
 /* An expression ends the cell without `;`: it is finished unless it ends in an operator. */
 static bool ends_in_operator(const cell *c, const piece *p)
 {
-    static const char *const open_ends[] = {"+", "-", "*", "/", "%", "=", "==", "&&", "||", "&", "|", "^", ",", "?",
-                                            ":", ".", "->", "<", ">", "<=", ">=", "!=", "+=", "-=", "*=", "/=", NULL};
+    static const char *const open_ends[] = {"+", "-",  "*",  "/",  "%",  "=",  "==", "&&", "||",
+                                            "&", "|",  "^",  ",",  "?",  ":",  ".",  "->", "<",
+                                            ">", "<=", ">=", "!=", "+=", "-=", "*=", "/=", NULL};
     const token *last = &c->tokens.items[p->last - 1];
     return last->kind == TOKEN_PUNCTUATION && is_any(c->source, last, open_ends);
 }

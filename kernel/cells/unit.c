@@ -184,7 +184,8 @@ static void emit_variable(writer *w, draft_item *item)
     const piece *p = &w->d->split.pieces[item->piece];
     declaration taken = declaration_of(&w->d->split, p);
     const declarator *one = &taken.declarators[item->declarator];
-    char *tag = taken.untagged != none ? tag_of(w->d->items + (item - w->d->items) - (ptrdiff_t)item->declarator) : NULL;
+    char *tag =
+        taken.untagged != none ? tag_of(w->d->items + (item - w->d->items) - (ptrdiff_t)item->declarator) : NULL;
     size_t begin = w->out->source.size;
     glue(w, item->what->kind == ENTITY_VARIABLE ? "extern" : "");
     if (w->assembled && item->what->kind == ENTITY_VARIABLE && item->what->written) {
@@ -200,11 +201,16 @@ static void emit_variable(writer *w, draft_item *item)
         text_add(&w->out->source, "))");
     } else {
         add_range(w, p->first, taken.specifiers_last,
-                  (range_options){.drop_storage = true, .drop_bodies = true, .tag_after = taken.untagged, .tag = tag,
+                  (range_options){.drop_storage = true,
+                                  .drop_bodies = true,
+                                  .tag_after = taken.untagged,
+                                  .tag = tag,
                                   .name = none});
     }
     add_range(w, one->first, one->last,
-              (range_options){.name = one->name, .offset = &item->offset, .number_after = one->open_bracket,
+              (range_options){.name = one->name,
+                              .offset = &item->offset,
+                              .number_after = one->open_bracket,
                               .number = item->open_size});
     text_add(&w->out->source, "\n;\n");
     free(item->what->declaration);
@@ -277,7 +283,8 @@ static void emit_initialiser(writer *w, draft_item *item)
         item->init_offset = w->out->source.size;
         text_add(&w->out->source, "kolo_value =");
         add_range(w, one->value, one->value_last, (range_options){.name = none});
-        text_addf(&w->out->source, "\n;%s__builtin_memcpy((void *)&%s, &kolo_value, sizeof kolo_value); }\n", glue_line, name);
+        text_addf(&w->out->source, "\n;%s__builtin_memcpy((void *)&%s, &kolo_value, sizeof kolo_value); }\n", glue_line,
+                  name);
     }
     declaration_free(&taken);
 }
@@ -330,7 +337,7 @@ static void emit_dependents(writer *w)
 
 static void emit_code(writer *w)
 {
-    char *open = format_text("void In_%u(void);\nvoid In_%u(void) {", w->d->serial, w->d->serial);
+    char *open = format_text("void %s(void);\nvoid %s(void) {", w->d->function, w->d->function);
     glue(w, open);
     free(open);
     bool complete = true;

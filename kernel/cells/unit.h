@@ -33,6 +33,7 @@ typedef struct draft {
     cell split;
     char *source; /* of the cell, owned */
     char *name;   /* "In[3]" */
+    char *function; /* "In_3": what runs it; __func__ shows it */
     unsigned serial;
     draft_item *items;
     size_t count, capacity;
@@ -55,7 +56,8 @@ typedef struct unit {
 } unit;
 
 /* Splits a cell and lists what it defines. `name` is how messages call it. */
-draft draft_of(const char *source, const char *name, unsigned serial, const char *session_prefix, const symbols *session);
+draft draft_of(const char *source, const char *name, unsigned serial, const char *session_prefix,
+               const symbols *session);
 void draft_free(draft *d);
 
 /* Writes the unit. `assembly` goes to its end (NULL: none). The session's entities that it shows get `mark`. */

@@ -115,7 +115,9 @@ static enum CXChildVisitResult match_constant(CXCursor cursor, CXCursor parent, 
 {
     enum_search *search = closure;
     (void)parent;
-    if (clang_getCursorKind(cursor) != CXCursor_EnumConstantDecl || clang_getEnumConstantDeclValue(cursor) != search->value) return CXChildVisit_Continue;
+    if (clang_getCursorKind(cursor) != CXCursor_EnumConstantDecl ||
+        clang_getEnumConstantDeclValue(cursor) != search->value)
+        return CXChildVisit_Continue;
     search->name = clang_text(clang_getCursorSpelling(cursor));
     return CXChildVisit_Break;
 }
@@ -147,7 +149,8 @@ static void write_bits(writer *w, CXCursor field, const unsigned char *bytes, si
         value |= (uint64_t)((bytes[(offset + i) / 8] >> ((offset + i) % 8)) & 1) << i;
     }
     enum CXTypeKind kind = clang_getCanonicalType(clang_getCursorType(field)).kind;
-    bool negative = (kind == CXType_Int || kind == CXType_Long || kind == CXType_Short) && width && (value >> (width - 1) & 1);
+    bool negative =
+        (kind == CXType_Int || kind == CXType_Long || kind == CXType_Short) && width && (value >> (width - 1) & 1);
     if (negative && width < 64) value |= ~(uint64_t)0 << width;
     text_addf(&w->out, "%ld", (long)value);
 }
@@ -208,9 +211,18 @@ static void write_number(writer *w, enum CXTypeKind kind, const unsigned char *b
     case CXType_UInt:
     case CXType_ULong:
     case CXType_ULongLong: text_addf(&w->out, "%lu", (unsigned long)unsigned_of(bytes, size)); break;
-    case CXType_Float: memcpy(&single, bytes, sizeof single); write_real(w, (double)single, true); break;
-    case CXType_Double: memcpy(&real, bytes, sizeof real); write_real(w, real, false); break;
-    case CXType_LongDouble: memcpy(&wide, bytes, sizeof wide); text_addf(&w->out, "%.*Lg", LDBL_DIG, wide); break;
+    case CXType_Float:
+        memcpy(&single, bytes, sizeof single);
+        write_real(w, (double)single, true);
+        break;
+    case CXType_Double:
+        memcpy(&real, bytes, sizeof real);
+        write_real(w, real, false);
+        break;
+    case CXType_LongDouble:
+        memcpy(&wide, bytes, sizeof wide);
+        text_addf(&w->out, "%.*Lg", LDBL_DIG, wide);
+        break;
     default: text_addf(&w->out, "%ld", (long)signed_of(bytes, size)); break;
     }
 }

@@ -43,8 +43,8 @@ static size_t name_size(const char *p)
 static result unknown(const char *name, size_t size, bool whole_cell)
 {
     const char *percent = whole_cell ? "%%" : "%";
-    return error_result("UnknownMagic", "there is no %s%.*s; the nearest is %s%s (%%lsmagic lists them)", percent, (int)size, name,
-                        percent, nearest_magic(name, size));
+    return error_result("UnknownMagic", "there is no %s%.*s; the nearest is %s%s (%%lsmagic lists them)", percent,
+                        (int)size, name, percent, nearest_magic(name, size));
 }
 
 static const magic *with_form(const char *name, size_t size, bool whole_cell)
@@ -68,7 +68,9 @@ static result run_line_magic(session *s, const char *line, const char *name)
         return r;
     }
     const magic *other = with_form(line + 1, size, true);
-    if (other) return error_result("UsageError", "%%%s is for whole cells: write %s in the first line", other->name, other->usage);
+    if (other)
+        return error_result("UsageError", "%%%s is for whole cells: write %s in the first line", other->name,
+                            other->usage);
     return unknown(line + 1, size, false);
 }
 

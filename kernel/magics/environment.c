@@ -22,7 +22,8 @@ result magic_cd(session *s, const char *words, const char *name)
     names_free(&where);
     result r = {0};
     bool up = ensure_worker(s);
-    if (folder && (!up || machine_ask(&s->machine, MESSAGE_FOLDER, folder, strlen(folder) + 1) != OUTCOME_ANSWER || s->machine.last.code)) {
+    if (folder && (!up || machine_ask(&s->machine, MESSAGE_FOLDER, folder, strlen(folder) + 1) != OUTCOME_ANSWER ||
+                   s->machine.last.code)) {
         r = error_result("FileError", "%%cd %s: %s", folder, up ? s->machine.payload : "the worker is gone");
     } else {
         char *now = machine_folder(&s->machine), *line = format_text("%s\n", now);
@@ -122,11 +123,13 @@ result cell_writefile(session *s, const char *words, const char *body, const cha
         r = error_result("UsageError", "%%%%writefile [-a] FILE");
     } else {
         const char *file = list.items[list.count - 1];
-        char *folder = machine_folder(&s->machine), *path = *file == '/' ? copy_of(file) : format_text("%s/%s", folder, file);
+        char *folder = machine_folder(&s->machine),
+             *path = *file == '/' ? copy_of(file) : format_text("%s/%s", folder, file);
         bool there = access(path, F_OK) == 0;
         FILE *out = fopen(path, append ? "ae" : "we");
         size_t size = strlen(body);
-        bool written = out && fwrite(body, 1, size, out) == size && (!size || body[size - 1] == '\n' || fputc('\n', out) != EOF);
+        bool written =
+            out && fwrite(body, 1, size, out) == size && (!size || body[size - 1] == '\n' || fputc('\n', out) != EOF);
         if (out && fclose(out)) written = false;
         char *line = format_text("%s %s\n", append ? "Appending to" : there ? "Overwriting" : "Writing", file);
         if (written) print_out(s, line);

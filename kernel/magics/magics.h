@@ -6,9 +6,9 @@
 #include "session.h"
 
 typedef struct magic {
-    const char *name;     /* without its '%' */
-    const char *usage;    /* "%cd FOLDER": one line */
-    const char *help;     /* what `%name?` says after the usage */
+    const char *name; /* without its '%' */
+    const char *usage; /* "%cd FOLDER": one line */
+    const char *help; /* what `%name?` says after the usage */
     /* `words` is what stands behind the name; `body` the rest of the cell, NULL for a line magic; `name`: "In[3]". */
     result (*line)(session *s, const char *words, const char *name);
     result (*cell)(session *s, const char *words, const char *body, const char *name);

@@ -59,25 +59,34 @@ static void add_libraries(session *s, names *list, const char *code)
     free(path);
 }
 
+/* Linked into the program: what it prints is seen line by line, though it goes through a pipe. */
+static const char live_code[] =
+    "#include <stdio.h>\n"
+    "__attribute__((constructor)) static void live(void) { setvbuf(stdout, NULL, _IOLBF, 0); }\n";
+
 static bool build_program(session *s, const char *code, const char *name, const char *program, result *r)
 {
-    char *file = format_text("%s.c", program), *log = format_text("%s.log", program);
+    char *live = format_text("%s-live.c", program), *file = format_text("%s.c", program),
+         *log = format_text("%s.log", program);
     char *marked = format_text("#line 1 \"%s\"\n%s\n", name, code);
     names list = {0};
     add(&list, "clang-19");
     for (size_t i = 0; i < s->base_flags.count; i++) add(&list, s->base_flags.items[i]);
-    const char *const fixed[] = {"-O2", "-g", "-w", "-fno-color-diagnostics", file, "-o", program};
+    const char *const fixed[] = {"-O2", "-g", "-w", "-fno-color-diagnostics", file, live, "-o", program};
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) add(&list, fixed[i]);
     add_libraries(s, &list, code);
     end_list(&list);
-    bool built = write_whole_file(file, marked, strlen(marked)) && run_tool(list.items, log) == 0;
+    bool built = write_whole_file(file, marked, strlen(marked)) &&
+                 write_whole_file(live, live_code, sizeof live_code - 1) && run_tool(list.items, log) == 0;
     if (!built) {
         char *why = read_whole_file(log);
         *r = error_result("LinkError", "%s", why && *why ? why : "the program cannot be compiled");
         free(why);
     }
     unlink(file);
+    unlink(live);
     unlink(log);
+    free(live);
     names_free(&list);
     free(marked);
     free(file);
@@ -94,7 +103,8 @@ static bool add_launcher(session *s, const names *words, size_t *used, names *in
     for (size_t k = 0; k < words->count; k++) {
         if (!strcmp(words->items[k], "--")) stop = k;
     }
-    for (; i < stop && (!strcmp(words->items[i], "-np") || !strcmp(words->items[i], "-n") || stop < words->count); i++) {
+    for (; i < stop && (!strcmp(words->items[i], "-np") || !strcmp(words->items[i], "-n") || stop < words->count);
+         i++) {
         ranks |= !strcmp(words->items[i], "-np") || !strcmp(words->items[i], "-n");
         if (ranks && i + 1 >= words->count) {
             *r = error_result("UsageError", "%%%%run -np N: the number of ranks is missing");
@@ -114,9 +124,13 @@ static bool add_launcher(session *s, const names *words, size_t *used, names *in
 
 static result judge(int status)
 {
-    if (WIFSIGNALED(status)) return error_result("ProgramError", "the program was ended by a signal: %s", strsignal(WTERMSIG(status)));
-    if (WEXITSTATUS(status) > 128) return error_result("ProgramError", "the program ended with exit code %d (%s)", WEXITSTATUS(status), strsignal(WEXITSTATUS(status) - 128));
-    if (WEXITSTATUS(status)) return error_result("ProgramError", "the program ended with exit code %d", WEXITSTATUS(status));
+    if (WIFSIGNALED(status))
+        return error_result("ProgramError", "the program was ended by a signal: %s", strsignal(WTERMSIG(status)));
+    if (WEXITSTATUS(status) > 128)
+        return error_result("ProgramError", "the program ended with exit code %d (%s)", WEXITSTATUS(status),
+                            strsignal(WEXITSTATUS(status) - 128));
+    if (WEXITSTATUS(status))
+        return error_result("ProgramError", "the program ended with exit code %d", WEXITSTATUS(status));
     return (result){0};
 }
 
@@ -126,7 +140,8 @@ result cell_run(session *s, const char *words, const char *body, const char *nam
     names given = words_of(words), command = {0};
     char *program = format_text("%s/program-%u", s->folder, ++s->serial), *code = format_text("\n%s", body);
     size_t used = 0;
-    if (add_launcher(s, &given, &used, &command, &r) && check(s, code, name, &r) && build_program(s, code, name, program, &r)) {
+    if (add_launcher(s, &given, &used, &command, &r) && check(s, code, name, &r) &&
+        build_program(s, code, name, program, &r)) {
         add(&command, program);
         for (size_t i = used; i < given.count; i++) add(&command, given.items[i]);
         end_list(&command);

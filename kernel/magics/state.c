@@ -11,7 +11,8 @@ result magic_lsmagic(session *s, const char *words, const char *name)
     (void)words;
     (void)name;
     text list = {0};
-    for (size_t i = 0; i < magics_count; i++) text_addf(&list, "%-36s %.80s\n", magics_table[i].usage, magics_table[i].help);
+    for (size_t i = 0; i < magics_count; i++)
+        text_addf(&list, "%-36s %.80s\n", magics_table[i].usage, magics_table[i].help);
     text_addf(&list, "%-36s %s\n", "!COMMAND", "Runs a command of the shell.");
     print_out(s, list.data);
     text_free(&list);
@@ -22,8 +23,11 @@ static void add_entity(entity *e, void *closure)
 {
     static const char *const kinds[] = {"macro", "type", "function", "variable"};
     text *list = closure;
-    if (e->kind == ENTITY_VARIABLE) text_addf(list, "%-10s %-20s %s\n", kinds[e->kind], e->name, e->type ? e->type : "");
-    else text_addf(list, "%-10s %.*s%s\n", kinds[e->kind], (int)strcspn(e->shown, "\n"), e->shown, strchr(e->shown, '\n') ? " …" : "");
+    if (e->kind == ENTITY_VARIABLE)
+        text_addf(list, "%-10s %-20s %s\n", kinds[e->kind], e->name, e->type ? e->type : "");
+    else
+        text_addf(list, "%-10s %.*s%s\n", kinds[e->kind], (int)strcspn(e->shown, "\n"), e->shown,
+                  strchr(e->shown, '\n') ? " …" : "");
 }
 
 result magic_who(session *s, const char *words, const char *name)

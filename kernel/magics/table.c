@@ -5,21 +5,30 @@
 
 const magic magics_table[] = {
     {"lsmagic", "%lsmagic", "Lists the magics.", magic_lsmagic, NULL},
-    {"who", "%who", "Lists what the cells have defined: variables with their types, functions, types, macros.", magic_who, NULL},
+    {"who", "%who", "Lists what the cells have defined: variables with their types, functions, types, macros.",
+     magic_who, NULL},
     {"cd", "%cd [FOLDER]", "Changes the folder that cells and commands run in; prints it.", magic_cd, NULL},
-    {"env", "%env [NAME[=VALUE]]", "Shows or sets environment variables of cells and of the programs they start.", magic_env, NULL},
-    {"cflags", "%cflags [FLAGS…]", "Adds flags for the compiler, for cells and for %%run (-I, -D, -O3, …); without any, shows them.",
-     magic_cflags, NULL},
-    {"ldflags", "%ldflags [FLAGS…]", "Adds flags for the linker, for cells and for %%run (-L, -l); without any, shows them.", magic_ldflags, NULL},
-    {"restart", "%restart", "Starts the process that runs the cells anew: memory and devices are free again; functions, types and "
-     "includes stay, variables are zero until their cells run again.", magic_restart, NULL},
+    {"env", "%env [NAME[=VALUE]]", "Shows or sets environment variables of cells and of the programs they start.",
+     magic_env, NULL},
+    {"cflags", "%cflags [FLAGS…]",
+     "Adds flags for the compiler, for cells and for %%run (-I, -D, -O3, …); without any, shows them.", magic_cflags,
+     NULL},
+    {"ldflags", "%ldflags [FLAGS…]",
+     "Adds flags for the linker, for cells and for %%run (-L, -l); without any, shows them.", magic_ldflags, NULL},
+    {"restart", "%restart",
+     "Starts the process that runs the cells anew: memory and devices are free again; functions, types and "
+     "includes stay, variables are zero until their cells run again.",
+     magic_restart, NULL},
     {"reset", "%reset", "Forgets everything that was defined.", magic_reset, NULL},
     {"time", "%time STATEMENT", "Runs a statement and says how long it took.", magic_time, NULL},
     {"time", "%%time", "Runs the cell and says how long it took.", NULL, cell_time},
-    {"writefile", "%%writefile [-a] FILE", "Writes the cell's text to a file, or appends it with -a.", NULL, cell_writefile},
-    {"run", "%%run [-np N] [arguments…]", "This cell is a whole program: compiles it, with <kolo.h> and <mpi.h> at hand, and runs it, "
+    {"writefile", "%%writefile [-a] FILE", "Writes the cell's text to a file, or appends it with -a.", NULL,
+     cell_writefile},
+    {"run", "%%run [-np N] [arguments…]",
+     "This cell is a whole program: compiles it, with <kolo.h> and <mpi.h> at hand, and runs it, "
      "on N ranks under kolorun with -np. Other options of kolorun's may stand before the program's own arguments, "
-     "which begin after --.", NULL, cell_run},
+     "which begin after --.",
+     NULL, cell_run},
     {"sh", "%%sh", "Runs the cell as a shell script.", NULL, cell_sh},
 };
 const size_t magics_count = sizeof magics_table / sizeof *magics_table;

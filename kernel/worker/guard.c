@@ -1,6 +1,6 @@
-/* kolo-worker begins here, as the guard: a small process between the kernel and the learner's code. It forks the worker,
- * reaps whatever a cell leaves behind, and ends everything when the kernel is gone. It never runs a learner's code.
- * Read first: protocol.h. */
+/* kolo-worker begins here, as the guard: a small process between the kernel and the learner's code. It forks the
+ * worker, reaps whatever a cell leaves behind, and ends everything when the kernel is gone. It never runs a learner's
+ * code. Read first: protocol.h. */
 #define _GNU_SOURCE
 #include "worker/protocol.h"
 #include "worker/worker.h"

@@ -15,7 +15,8 @@ bool message_send(int socket, const message *m, const void *payload, size_t size
         packet.msg_control = room;
         packet.msg_controllen = CMSG_SPACE(count * sizeof(int));
         struct cmsghdr *head = CMSG_FIRSTHDR(&packet);
-        *head = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(count * sizeof(int))};
+        *head = (struct cmsghdr){
+            .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(count * sizeof(int))};
         memcpy(CMSG_DATA(head), descriptors, count * sizeof(int));
     }
     ssize_t sent;

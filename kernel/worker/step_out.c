@@ -1,7 +1,7 @@
-/* Faults and interrupts of a cell. The handler steps out of the cell, back to enter(), only where nothing is left broken
- * behind: every frame up to the cell's entry is the cell's own code, or a call of the C library that holds nothing (or
- * holds only a stream's lock, which is released). Otherwise an interrupt tries again later, and a fault ends the worker.
- * Read first: worker.h. */
+/* Faults and interrupts of a cell. The handler steps out of the cell, back to enter(), only where nothing is left
+ * broken behind: every frame up to the cell's entry is the cell's own code, or a call of the C library that holds
+ * nothing (or holds only a stream's lock, which is released). Otherwise an interrupt tries again later, and a fault
+ * ends the worker. Read first: worker.h. */
 #define _GNU_SOURCE
 #include "worker/worker.h"
 
@@ -49,27 +49,33 @@ static bool one_of(const char *name, const char *const *list)
     return false;
 }
 
-/* Calls that may be abandoned when a cell made them directly: they wait, or only write, or are pure, or end the cell. */
+/* Calls that may be abandoned when a cell made them directly: they wait, or only write, or are pure, or end the cell.
+ */
+/* clang-format off */
+static const char *const abandonable[] = {
+    "sleep", "usleep", "nanosleep", "clock_nanosleep", "pause", "sigsuspend", "poll", "ppoll", "select", "pselect",
+    "read", "write", "readv", "writev", "recv", "recvfrom", "send", "sendto", "accept", "connect", "wait", "waitpid",
+    "wait4", "waitid", "pthread_join", "pthread_cond_wait", "pthread_cond_timedwait", "pthread_mutex_lock",
+    "sem_wait", "pthread_barrier_wait", "raise", "abort", "__assert_fail", "kill", "pthread_kill", "exit", "scanf",
+    "__isoc99_scanf", "__isoc99_fscanf", "__isoc99_sscanf", "fgets", "fgetc", "getc", "getchar", "gets", "fread",
+    "printf", "fprintf", "vprintf", "vfprintf", "dprintf", "puts", "fputs", "putchar", "putc", "fputc", "fwrite",
+    "snprintf", "sprintf", "fflush", "qsort", "bsearch", "epoll_wait", "system", "__printf_chk", "__fprintf_chk",
+    "strtol", "atoi", "atof", "strtod", "sched_yield", "msgrcv", "flock", "fcntl", "open", "getline", "getdelim",
+    "_IO_getc", "putchar_unlocked", "__sched_yield", "tgkill", "__stack_chk_fail", "clock_gettime", "gettimeofday",
+    "time", "rand", "random", "strtok", "strcasecmp", "strncasecmp", "memmem", "perror", "strsep", "strerror",
+    "ungetc", "vsnprintf", "vsprintf", NULL
+};
+/* clang-format on */
+
 static bool may_be_abandoned(const char *name)
 {
-    static const char *const list[] = {
-        "sleep", "usleep", "nanosleep", "clock_nanosleep", "pause", "sigsuspend", "poll", "ppoll", "select", "pselect", "read",
-        "write", "readv", "writev", "recv", "recvfrom", "send", "sendto", "accept", "connect", "wait", "waitpid", "wait4",
-        "waitid", "pthread_join", "pthread_cond_wait", "pthread_cond_timedwait", "pthread_mutex_lock", "sem_wait",
-        "pthread_barrier_wait", "raise", "abort", "__assert_fail", "kill", "pthread_kill", "exit", "scanf", "__isoc99_scanf",
-        "__isoc99_fscanf", "__isoc99_sscanf", "fgets", "fgetc", "getc", "getchar", "gets", "fread", "printf", "fprintf",
-        "vprintf", "vfprintf", "dprintf", "puts", "fputs", "putchar", "putc", "fputc", "fwrite", "snprintf", "sprintf",
-        "fflush", "qsort", "bsearch", "epoll_wait", "system", "__printf_chk", "__fprintf_chk", "strtol", "atoi", "atof",
-        "strtod", "sched_yield", "msgrcv", "flock", "fcntl", "open", "getline", "getdelim", "_IO_getc", "putchar_unlocked",
-        "__sched_yield", "tgkill", "__stack_chk_fail", "clock_gettime", "gettimeofday", "time", "rand", "random", "strtok",
-        "strdup_", "strcasecmp", "strncasecmp", "memmem", "perror", "strsep", "strerror", "ungetc", "vsnprintf", "vsprintf",
-        NULL};
-    return one_of(name, list);
+    return one_of(name, abandonable);
 }
 
 static bool holds_the_heap(const char *name)
 {
-    static const char *const list[] = {"malloc", "free", "calloc", "realloc", "posix_memalign", "aligned_alloc", "fork", NULL};
+    static const char *const list[] = {"malloc",         "free",          "calloc", "realloc",
+                                       "posix_memalign", "aligned_alloc", "fork",   NULL};
     return one_of(name, list);
 }
 
@@ -99,8 +105,8 @@ static owner owner_of(const Dl_info *info, const char *symbol)
     if (!strncmp(base, "libc.so", 7)) return OWNER_LIBRARY;
     static const char *const ours[] = {"exit", "_exit", "_Exit", "quick_exit", NULL};
     if (!strncmp(base, "kolo-worker", 11)) {
-        bool called = symbol && (!strncmp(symbol, "kolo_cell_", 10) || one_of(symbol, ours) || !strcmp(symbol, "run_program") ||
-                                 !strcmp(symbol, "step_out_of_call"));
+        bool called = symbol && (!strncmp(symbol, "kolo_cell_", 10) || one_of(symbol, ours) ||
+                                 !strcmp(symbol, "run_program") || !strcmp(symbol, "step_out_of_call"));
         return called ? OWNER_OURS : OWNER_ENTRY;
     }
     return OWNER_OTHER;
@@ -128,8 +134,8 @@ static uintptr_t called_from(uintptr_t back)
 #endif
 }
 
-/* The run of library frames that ends at this frame of the cell's. A callee without a name is a string function's variant
- * for this CPU, which holds nothing. */
+/* The run of library frames that ends at this frame of the cell's. A callee without a name is a string function's
+ * variant for this CPU, which holds nothing. */
 static void end_library_run(walk *w, uintptr_t at)
 {
     if (!w->library_depth) return;
@@ -159,14 +165,9 @@ static void judge(walk *w, uintptr_t at)
         w->in_cell = true;
         end_library_run(w, at);
         break;
-    case OWNER_OURS:
-        w->library_depth = 0;
-        break;
-    case OWNER_ENTRY:
-        w->reached_entry = w->in_cell;
-        break;
-    default:
-        w->unsafe = true;
+    case OWNER_OURS: w->library_depth = 0; break;
+    case OWNER_ENTRY: w->reached_entry = w->in_cell; break;
+    default: w->unsafe = true;
     }
 }
 
@@ -177,8 +178,10 @@ static void remember(uintptr_t at)
     if (!info.dli_fname || running.frames_size > FRAMES_SIZE - 1024) return;
     running.frames_size += (size_t)snprintf(running.frames + running.frames_size, 700, "%.400s", info.dli_fname) + 1;
     running.frames_size += (size_t)snprintf(running.frames + running.frames_size, 32, "%lx",
-                                            (unsigned long)(at - (uintptr_t)info.dli_fbase)) + 1;
-    running.frames_size += (size_t)snprintf(running.frames + running.frames_size, 200, "%.150s", symbol ? symbol : "") + 1;
+                                            (unsigned long)(at - (uintptr_t)info.dli_fbase)) +
+                           1;
+    running.frames_size +=
+        (size_t)snprintf(running.frames + running.frames_size, 200, "%.150s", symbol ? symbol : "") + 1;
 }
 
 static _Unwind_Reason_Code visit(struct _Unwind_Context *context, void *closure)

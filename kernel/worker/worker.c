@@ -93,7 +93,10 @@ static void add_missing_name(void)
 static void send_done(void)
 {
     add_missing_name();
-    message m = {.token = self.token, .kind = MESSAGE_DONE, .number = running.ending, .code = running.code,
+    message m = {.token = self.token,
+                 .kind = MESSAGE_DONE,
+                 .number = running.ending,
+                 .code = running.code,
                  .address = self.value ? (uint64_t)(uintptr_t)self.value : (uint64_t)(uintptr_t)running.address,
                  .size = self.size};
     message_send(self.control, &m, running.frames, running.frames_size, NULL, 0);
@@ -115,7 +118,8 @@ static __attribute__((noinline)) void enter(cell_function function, char *const 
         else running.code = run_program(arguments);
     }
     running.active = 0;
-    if (getpid() != running.process) _exit(running.ending == ENDING_EXIT ? running.code : 0); /* a forked child ends here */
+    if (getpid() != running.process)
+        _exit(running.ending == ENDING_EXIT ? running.code : 0); /* a forked child ends here */
     if (running.ending != ENDING_RETURNED) release_streams();
     fflush(stdout);
 }
@@ -239,7 +243,8 @@ static int keep(int descriptor)
 static void load_library(void)
 {
     const char *path = getenv("KOLO_KERNEL_LIBRARY");
-    if (path && *path && !dlopen(path, RTLD_NOW | RTLD_GLOBAL)) fprintf(stderr, "libkolo cannot be loaded: %s\n", dlerror());
+    if (path && *path && !dlopen(path, RTLD_NOW | RTLD_GLOBAL))
+        fprintf(stderr, "libkolo cannot be loaded: %s\n", dlerror());
     unsetenv("KOLO_KERNEL_LIBRARY");
 }
 
@@ -264,7 +269,10 @@ int worker_main(uint64_t token, const int *descriptors)
 
 void die_of(int number, void *address)
 {
-    message m = {.token = self.token, .kind = MESSAGE_FATAL, .code = number, .number = running.ending,
+    message m = {.token = self.token,
+                 .kind = MESSAGE_FATAL,
+                 .code = number,
+                 .number = running.ending,
                  .address = (uint64_t)(uintptr_t)address};
     if (getpid() == running.process) message_send(self.control, &m, running.frames, running.frames_size, NULL, 0);
     signal(number, SIG_DFL);

@@ -28,7 +28,8 @@ extern running_cell running;
 
 /* step_out.c: signal handlers on their own stack; they leave a faulty cell where that is safe. */
 void step_out_prepare(void);
-/* Called from the cell's thread: leaves the cell with this ending when every frame above allows it; returns otherwise. */
+/* Called from the cell's thread: leaves the cell with this ending when every frame above allows it; returns otherwise.
+ */
 void step_out_of_call(int ending, int code);
 /* Locks of stdin, stdout and stderr that the abandoned frames held. */
 void release_streams(void);

@@ -95,6 +95,22 @@ def test_output_is_live(kernel):
     kernel._reply(request)
 
 
+def test_what_is_printed_between_cells_belongs_to_the_last_one(kernel):
+    request = kernel.client.execute("!(sleep 0.5; echo late) &")
+    kernel._reply(request)
+    limit = time.monotonic() + 5
+    while time.monotonic() < limit:
+        message = kernel.client.get_iopub_msg(timeout=5)
+        if message["msg_type"] == "stream":
+            assert message["content"]["text"] == "late\n" and message["parent_header"]["msg_id"] == request
+            return
+    raise AssertionError("it was never shown")
+
+
+def test_kolorun_is_on_the_path(kernel):
+    assert kernel.run("!command -v kolo-kernel").stdout.endswith("kolo-kernel\n")
+
+
 SHOW = r'''
 #include <string.h>
 #include <stdint.h>
