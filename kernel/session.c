@@ -112,7 +112,7 @@ static void open_history(session *s)
 static void set_environment(session *s)
 {
     const char *path = getenv("PATH");
-    char *folder = beside(s, "");
+    char *folder = beside(s, ".");
     char *lines[] = {format_text("KOLO_DISPLAY=%s", s->display.path),
                      format_text("KOLO_DISPLAY_TOKEN=%s", s->display.token),
                      format_text("KOLO_KERNEL_LIBRARY=%s", access(s->library, R_OK) ? "" : s->library),
@@ -155,6 +155,7 @@ static void *idle(void *closure)
             display_serve(&s->display, &s->out, drain_for_display, &s->machine);
             output_flush(&s->out);
         }
+        if (!s->closing) compiler_tend(&s->compiler);
         pthread_mutex_unlock(&s->busy);
     }
     return NULL;

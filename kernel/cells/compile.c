@@ -199,6 +199,12 @@ static void adopt_header(compiler *c)
     forget_building(c, false);
 }
 
+void compiler_tend(compiler *c)
+{
+    adopt_header(c);
+    compiler_prepare(c);
+}
+
 static bool feed(int input, const char *bytes, size_t size)
 {
     while (size) {

@@ -27,6 +27,8 @@ void compiler_open(compiler *c, const names *flags, const char *folder);
 void compiler_close(compiler *c);
 /* Starts the clang for the next cell. To be called when nobody waits. */
 void compiler_prepare(compiler *c);
+/* To be called now and then: takes a new header into use, and keeps a clang waiting. */
+void compiler_tend(compiler *c);
 /* Forgets the waiting clang and the header: flags have changed. */
 void compiler_reset(compiler *c);
 /* Begins to precompile `prefix` when it is not the header already. */

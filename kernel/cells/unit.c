@@ -146,9 +146,13 @@ static void emit_used(writer *w, const names *uses)
     }
 }
 
-static char *tag_of(const draft_item *item)
+/* A name for a struct without one, after what is declared with it; NULL where none is needed. */
+static char *tag_of(const writer *w, const declaration *taken)
 {
-    return format_text("unnamed_%s", item->what->name ? item->what->name : "type");
+    size_t name = taken->count ? taken->declarators[0].name : none;
+    if (taken->untagged == none || taken->is_typedef || name == none) return NULL;
+    const token *t = &w->d->split.tokens.items[name];
+    return format_text("unnamed_%.*s", (int)(t->end - t->begin), w->d->source + t->begin);
 }
 
 /* A struct, union or enum with its members, or a typedef, or a static assertion: as written, at file scope. */
@@ -158,8 +162,7 @@ static void emit_type(writer *w, draft_item *item)
     emit_used(w, &item->what->uses);
     const piece *p = &w->d->split.pieces[item->piece];
     declaration taken = declaration_of(&w->d->split, p);
-    char *tag = NULL;
-    if (taken.untagged != none && !taken.is_typedef && taken.count) tag = tag_of(item + 1);
+    char *tag = tag_of(w, &taken);
     size_t begin = w->out->source.size;
     size_t last = taken.is_typedef || !taken.count ? p->last : taken.specifiers_last;
     add_range(w, p->first, last,
@@ -184,8 +187,7 @@ static void emit_variable(writer *w, draft_item *item)
     const piece *p = &w->d->split.pieces[item->piece];
     declaration taken = declaration_of(&w->d->split, p);
     const declarator *one = &taken.declarators[item->declarator];
-    char *tag =
-        taken.untagged != none ? tag_of(w->d->items + (item - w->d->items) - (ptrdiff_t)item->declarator) : NULL;
+    char *tag = tag_of(w, &taken);
     size_t begin = w->out->source.size;
     glue(w, item->what->kind == ENTITY_VARIABLE ? "extern" : "");
     if (w->assembled && item->what->kind == ENTITY_VARIABLE && item->what->written) {
