@@ -9,9 +9,6 @@
 #include <stdint.h>
 #include <string.h>
 
-/* What is always inlined has no calling convention that could change. */
-#pragma GCC diagnostic ignored "-Wpsabi"
-
 #define KOLO_INLINE static inline __attribute__((always_inline))
 #define KOLO_LANES  16
 
