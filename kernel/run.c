@@ -372,12 +372,24 @@ static void commit(build *b)
     }
 }
 
+static json_t *data_of_value(build *b)
+{
+    enum CXTypeKind kind = clang_getCanonicalType(b->value_type).kind;
+    if (kind == CXType_FunctionProto || kind == CXType_FunctionNoProto) { /* a function's value is its type */
+        char *spelling = clang_text(clang_getTypeSpelling(clang_getCanonicalType(b->value_type)));
+        json_t *data = json_pack("{s:s}", "text/plain", spelling);
+        free(spelling);
+        return data;
+    }
+    if (b->form != VALUE_PLAIN && b->form != VALUE_ARRAY) return NULL;
+    long long size = clang_Type_getSizeOf(b->value_type);
+    return value_bundle(b->s, b->value_type, b->s->machine.last.address, size > 0 ? (size_t)size : 0);
+}
+
 static void publish_value(build *b)
 {
     session *s = b->s;
-    if (b->form != VALUE_PLAIN && b->form != VALUE_ARRAY) return;
-    long long size = clang_Type_getSizeOf(b->value_type);
-    json_t *data = value_bundle(s, b->value_type, s->machine.last.address, size > 0 ? (size_t)size : 0);
+    json_t *data = data_of_value(b);
     if (!data) return;
     json_t *content = json_pack("{s:i, s:o, s:{}}", "execution_count", (int)s->count, "data", data, "metadata");
     char *dump = content ? json_dumps(content, JSON_COMPACT) : NULL;

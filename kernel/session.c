@@ -75,7 +75,8 @@ static void add_system_words(names *list, char *words)
 static void find_flags(session *s)
 {
     static char fixed[] = "-std=gnu17 -Wall -Wno-unused -Wno-unused-value -Wno-missing-braces "
-                          "-Wno-misleading-indentation -Wno-unknown-pragmas -Wno-incompatible-library-redeclaration "
+                          "-Wno-misleading-indentation -Wno-missing-declarations -Wno-unknown-pragmas "
+                          "-Wno-incompatible-library-redeclaration "
                           "-Wno-gnu-folding-constant -Werror=int-conversion -Werror=incompatible-pointer-types";
     char *words = copy_of(fixed), *kolo = package_flags(s, "--cflags", "kolo"),
          *mpi = package_flags(s, "--cflags", "ompi-c");

@@ -84,6 +84,10 @@ static size_t read_specifiers(const cell *c, size_t at, size_t limit, declaratio
             at++;
         } else if (qualifier(c, at)) {
             at++;
+        } else if (typed && c->tokens.items[at].kind == TOKEN_NAME && at + 1 < limit &&
+                   c->tokens.items[at + 1].kind == TOKEN_NAME && !at_is(c, at + 1, "__attribute__") &&
+                   !at_is(c, at + 1, "__asm__")) {
+            at++; /* a macro among the specifiers: `double complex z` */
         } else if (!typed && c->tokens.items[at].kind == TOKEN_NAME && at + 1 < limit &&
                    (c->tokens.items[at + 1].kind == TOKEN_NAME || at_is(c, at + 1, "*") || at_is(c, at + 1, "("))) {
             if (at_is(c, at + 1, "(") && !at_is(c, at + 2, "*")) break; /* an untyped function's name */

@@ -285,7 +285,8 @@ static void emit_initialiser(writer *w, draft_item *item)
         item->init_offset = w->out->source.size;
         text_add(&w->out->source, "kolo_value =");
         add_range(w, one->value, one->value_last, (range_options){.name = none});
-        text_addf(&w->out->source, "\n;%s__builtin_memcpy((void *)&%s, &kolo_value, sizeof kolo_value); }\n", glue_line,
+        text_addf(&w->out->source,
+                  "\n;%s__builtin_memcpy((void *)&%s, (const void *)&kolo_value, sizeof kolo_value); }\n", glue_line,
                   name);
     }
     declaration_free(&taken);
@@ -299,8 +300,9 @@ static void emit_value(writer *w, const piece *p)
     } forms[] = {
         [VALUE_PROBE] = {"{ __typeof__((", ")) *kolo_probe; (void)kolo_probe; }"},
         [VALUE_NONE] = {"(", ");"},
-        [VALUE_ARRAY] = {"kolo_cell_value(&(", "), 0);"},
-        [VALUE_PLAIN] = {"{ __auto_type kolo_value = (", "); kolo_cell_value(&kolo_value, sizeof kolo_value); }"},
+        [VALUE_ARRAY] = {"kolo_cell_value((const void *)&(", "), 0);"},
+        [VALUE_PLAIN] = {"{ __auto_type kolo_value = (",
+                         "); kolo_cell_value((const void *)&kolo_value, sizeof kolo_value); }"},
     };
     glue(w, forms[w->value].before);
     add_range(w, p->first, p->last, (range_options){.name = none});

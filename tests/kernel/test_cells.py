@@ -72,6 +72,14 @@ CELLS = [
     ("double big[3000000]; big[2999999] = 1; big[2999999]", {"value": "1.0"}),
     ("_Generic(n, int: \"int\", default: \"other\")", {"value": '"int"'}),
     ("unsigned long long wide = 18446744073709551615ULL; wide", {"value": "18446744073709551615"}),
+    ("#include <complex.h>\ndouble complex z = 1 + 2 * I; z", {"value": "1.0 + 2.0i"}),
+    ("volatile int restless = 3; restless", {"value": "3"}),
+    ("helper", {"value": "int (int)"}),
+    ("typedef int (*operation)(int);\noperation table[] = {helper, [2] = helper};\ntable[2](1)", {"value": "3"}),
+    ("int sum_of(int count, ...)\n{\n    __builtin_va_list v;\n    __builtin_va_start(v, count);\n    int t = 0;\n"
+     "    while (count--) t += __builtin_va_arg(v, int);\n    return t;\n}\nsum_of(3, 1, 2, 3)", {"value": "6"}),
+    ("struct { int a, b; } nameless = {1, 2};\nnameless.b", {"value": "2"}),
+    ("#if defined(SQUARE)\nint chosen = 100;\n#else\nthis is no C\n#endif\nchosen", {"value": "100"}),
     ("/* only a comment */", {"value": None}),
     ("", {"value": None}),
     # changes that reach earlier cells
