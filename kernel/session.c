@@ -109,16 +109,13 @@ static void open_history(session *s)
     free(path);
 }
 
-/* For cells and the programs they start; kolorun and the lessons' programs are on the path. */
+/* For cells and the programs they start. */
 static void set_environment(session *s)
 {
-    const char *path = getenv("PATH");
-    char *folder = beside(s, ".");
     char *lines[] = {format_text("KOLO_DISPLAY=%s", s->display.path),
                      format_text("KOLO_DISPLAY_TOKEN=%s", s->display.token),
                      format_text("KOLO_KERNEL_LIBRARY=%s", access(s->library, R_OK) ? "" : s->library),
                      format_text("KOLO_KERNEL_CELLS=%s", s->folder),
-                     format_text("PATH=%s:%s", folder, path ? path : "/usr/bin:/bin"),
                      copy_of("PAGER=cat"),
                      copy_of("GIT_PAGER=cat"),
                      copy_of("PYTHONUNBUFFERED=1")};
@@ -126,7 +123,6 @@ static void set_environment(session *s)
         names_add(&s->machine.environment, lines[i], strlen(lines[i]));
         free(lines[i]);
     }
-    free(folder);
 }
 
 static char *make_folder(void)
