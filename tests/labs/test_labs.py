@@ -81,7 +81,7 @@ def test_cells_and_prose_are_short(name):
     notebook = read(name)
     for cell in code(notebook):
         assert len(cell.source.splitlines()) <= 15, cell.source
-        assert max(map(len, cell.source.splitlines())) <= 120, cell.source
+        assert max(map(len, cell.source.splitlines())) <= 100, cell.source
     for cell in prose(notebook):
         words = re.sub(r"^(\||#).*$", "", cell.source, flags=re.MULTILINE).split()
         assert len(words) <= 80, (len(words), cell.source)
@@ -127,8 +127,8 @@ def test_saved_outputs_are_of_mnist(name):
 def test_saved_lesson_reproduces_the_gap():
     """24 updates against 464, and what they cost: the bounds of the published run's reproduction, one seed."""
     table = printed(read(LESSON))
-    one = re.search(r"here, one device +464 +([\d.]+) +([\d.]+)", table)
-    eight = re.search(r"here, eight ranks +24 +([\d.]+) +([\d.]+)", table)
+    one = re.search(r"^one device +1024 +464 +([\d.]+) +([\d.]+)", table, flags=re.MULTILINE)
+    eight = re.search(r"^eight ranks +16384 +24 +([\d.]+) +([\d.]+)", table, flags=re.MULTILINE)
     assert float(one[2]) >= 0.975
     assert 0.84 <= float(eight[2]) <= 0.93 and 0.26 <= float(eight[1]) <= 0.50
 
