@@ -117,8 +117,11 @@ static kolo_status compute_leaf(leaf_job *job, kolo_frame *frame, int64_t leaf)
     kolo_node node = {.index = leaf};
     if (job->fold) KOLO_TRY(kolo_fold_borrow(job->fold, &node.gradient));
     int count = gather(frame, share, leaf);
-    kolo_call call = {.samples = count, .first_sample = leaf * share->batch->leaf, .seed = share->seed,
-                      .step = share->batch->step, .totals = &node.totals};
+    kolo_call call = {.samples = count,
+                      .first_sample = leaf * share->batch->leaf,
+                      .seed = share->seed,
+                      .step = share->batch->step,
+                      .totals = &node.totals};
     kolo_status status = kolo_program_run(frame, job->engine->packed, node.gradient, call);
     if (status != KOLO_OK) {
         if (job->fold) kolo_fold_return(job->fold, node.gradient);

@@ -80,8 +80,7 @@ static void prefix(char *text, size_t size, const kolo_scope *scope)
     if (kolo_size() > 1) snprintf(rank, sizeof rank, "rank %d: ", kolo_rank());
     if (scope->here.file)
         snprintf(text, size, "%s%s:%d: %s: ", rank, file_name(scope->here.file), scope->here.line, scope->function);
-    else
-        snprintf(text, size, "%s%s: ", rank, scope->function);
+    else snprintf(text, size, "%s%s: ", rank, scope->function);
 }
 
 static void publish(const kolo_scope *scope, kolo_status status)
@@ -162,10 +161,16 @@ const char *kolo_shape_text(kolo_shape shape)
 const char *kolo_status_name(kolo_status status)
 {
     static const char *const names[] = {
-        [KOLO_OK] = "no error",           [KOLO_INVALID] = "invalid argument", [KOLO_NOT_FOUND] = "not found",
-        [KOLO_IO] = "input/output error", [KOLO_FORMAT] = "wrong format",      [KOLO_MEMORY] = "out of memory",
-        [KOLO_UNSUPPORTED] = "unsupported", [KOLO_COMM] = "another rank or replica failed",
-        [KOLO_INTERRUPTED] = "interrupted", [KOLO_INTERNAL] = "internal error",
+        [KOLO_OK] = "no error",
+        [KOLO_INVALID] = "invalid argument",
+        [KOLO_NOT_FOUND] = "not found",
+        [KOLO_IO] = "input/output error",
+        [KOLO_FORMAT] = "wrong format",
+        [KOLO_MEMORY] = "out of memory",
+        [KOLO_UNSUPPORTED] = "unsupported",
+        [KOLO_COMM] = "another rank or replica failed",
+        [KOLO_INTERRUPTED] = "interrupted",
+        [KOLO_INTERNAL] = "internal error",
     };
     bool known = status >= KOLO_OK && status <= KOLO_INTERNAL;
     return known ? names[status] : "unknown status";

@@ -26,8 +26,10 @@ kolo_status kolo_check_data(const kolo_model *model, const kolo_data *data, bool
         return kolo_fail(KOLO_INVALID, "wanted kolo_compile() with a .loss, got a model without one");
     int64_t outputs = kolo_shape_count(model->layers[model->layer_count - 1].out);
     if (data->classes > outputs)
-        return kolo_fail(KOLO_INVALID, "%s: wanted labels from 0 to %lld, as many as the last layer has outputs, got %d "
-                         "classes", what, (long long)outputs - 1, data->classes);
+        return kolo_fail(KOLO_INVALID,
+                         "%s: wanted labels from 0 to %lld, as many as the last layer has outputs, got %d "
+                         "classes",
+                         what, (long long)outputs - 1, data->classes);
     return KOLO_OK;
 }
 
@@ -59,8 +61,11 @@ kolo_status kolo_score(kolo_model *model, const kolo_data *data, kolo_comm *rank
     KOLO_TRY(kolo_fold_open(0, NULL, NULL, NULL, &fold));
     kolo_batch batch = {.samples = data->samples, .leaf = KOLO_SCORES_LEAF};
     int64_t leaves = kolo_batch_leaves(&batch);
-    kolo_share share = {.data = data, .batch = &batch, .first_leaf = leaves * ranks->rank / ranks->size,
-                        .end_leaf = leaves * (ranks->rank + 1) / ranks->size, .stoppable = ranks->size == 1};
+    kolo_share share = {.data = data,
+                        .batch = &batch,
+                        .first_leaf = leaves * ranks->rank / ranks->size,
+                        .end_leaf = leaves * (ranks->rank + 1) / ranks->size,
+                        .stoppable = ranks->size == 1};
     kolo_fold_begin(fold, leaves);
     kolo_status status = kolo_engine_run(*engine, &share, fold);
     if (status == KOLO_OK) status = kolo_tree_totals(ranks, fold, leaves, totals);
@@ -113,8 +118,8 @@ static kolo_status predict(kolo_model *model, kolo_data *data, float *outputs)
     if (!outputs) return kolo_fail(KOLO_INVALID, "outputs: wanted room for the model's outputs, got NULL");
     kolo_engine *engine = NULL;
     kolo_batch batch = {.samples = data->samples, .leaf = KOLO_SCORES_LEAF};
-    kolo_share share = {.data = data, .batch = &batch, .end_leaf = kolo_batch_leaves(&batch), .stoppable = true,
-                        .outputs = outputs};
+    kolo_share share = {
+        .data = data, .batch = &batch, .end_leaf = kolo_batch_leaves(&batch), .stoppable = true, .outputs = outputs};
     kolo_status status = open_engine(model, KOLO_FOR_OUTPUTS, &engine);
     if (status == KOLO_OK) status = kolo_engine_run(engine, &share, NULL);
     kolo_engine_close(&engine);

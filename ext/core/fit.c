@@ -58,14 +58,30 @@ typedef enum hook { TRAIN_BEGIN, TRAIN_END, EPOCH_BEGIN, EPOCH_END, BATCH_BEGIN,
 static void call_hook(kolo_callback *callback, hook which, int number, const kolo_logs *logs)
 {
     switch (which) {
-    case TRAIN_BEGIN: if (callback->on_train_begin) callback->on_train_begin(callback, logs); break;
-    case TRAIN_END: if (callback->on_train_end) callback->on_train_end(callback, logs); break;
-    case EPOCH_BEGIN: if (callback->on_epoch_begin) callback->on_epoch_begin(callback, number, logs); break;
-    case EPOCH_END: if (callback->on_epoch_end) callback->on_epoch_end(callback, number, logs); break;
-    case BATCH_BEGIN: if (callback->on_train_batch_begin) callback->on_train_batch_begin(callback, number, logs); break;
-    case BATCH_END: if (callback->on_train_batch_end) callback->on_train_batch_end(callback, number, logs); break;
-    case TEST_BEGIN: if (callback->on_test_begin) callback->on_test_begin(callback, logs); break;
-    case TEST_END: if (callback->on_test_end) callback->on_test_end(callback, logs); break;
+    case TRAIN_BEGIN:
+        if (callback->on_train_begin) callback->on_train_begin(callback, logs);
+        break;
+    case TRAIN_END:
+        if (callback->on_train_end) callback->on_train_end(callback, logs);
+        break;
+    case EPOCH_BEGIN:
+        if (callback->on_epoch_begin) callback->on_epoch_begin(callback, number, logs);
+        break;
+    case EPOCH_END:
+        if (callback->on_epoch_end) callback->on_epoch_end(callback, number, logs);
+        break;
+    case BATCH_BEGIN:
+        if (callback->on_train_batch_begin) callback->on_train_batch_begin(callback, number, logs);
+        break;
+    case BATCH_END:
+        if (callback->on_train_batch_end) callback->on_train_batch_end(callback, number, logs);
+        break;
+    case TEST_BEGIN:
+        if (callback->on_test_begin) callback->on_test_begin(callback, logs);
+        break;
+    case TEST_END:
+        if (callback->on_test_end) callback->on_test_end(callback, logs);
+        break;
     }
 }
 
@@ -86,7 +102,9 @@ static kolo_status run_step(kolo_fit_state *state, int step)
 {
     const kolo_fit_args *args = state->args;
     int64_t first = step * state->batch, left = args->data->samples - first;
-    kolo_batch batch = {.order = args->no_shuffle ? NULL : state->order + first, .first = first, .leaf = state->leaf,
+    kolo_batch batch = {.order = args->no_shuffle ? NULL : state->order + first,
+                        .first = first,
+                        .leaf = state->leaf,
                         .samples = left < state->batch ? left : state->batch,
                         .step = (uint64_t)state->trainer->replicas[0].updates};
     KOLO_TRY(call_hooks(state, BATCH_BEGIN, step, false));
@@ -142,8 +160,7 @@ static kolo_status run_epoch(kolo_fit_state *state, int number)
     state->epoch_all = state->epoch_own = (kolo_totals){0};
     /* the weights' own step numbers the epoch, so that a second fit goes on with new orders */
     uint64_t name = (uint64_t)state->trainer->replicas[0].updates;
-    if (!state->args->no_shuffle)
-        kolo_random_permutation(state->seed, name, state->args->data->samples, state->order);
+    if (!state->args->no_shuffle) kolo_random_permutation(state->seed, name, state->args->data->samples, state->order);
     kolo_progress_epoch(&state->progress, number);
     KOLO_TRY(call_hooks(state, EPOCH_BEGIN, number, false));
     KOLO_TRY(run_steps(state));

@@ -39,12 +39,15 @@ static kolo_status plan_steps(kolo_fit_state *state)
     int64_t samples = args->data->samples, full = samples / state->batch;
     int64_t steps = args->drop_remainder ? full : (samples + state->batch - 1) / state->batch;
     if (steps == 0)
-        return kolo_fail(KOLO_INVALID, ".batch_size: wanted at most %lld samples a step with .drop_remainder, since the "
-                         "data has no more, got %lld: no step would run", (long long)samples, (long long)state->batch);
+        return kolo_fail(KOLO_INVALID,
+                         ".batch_size: wanted at most %lld samples a step with .drop_remainder, since the "
+                         "data has no more, got %lld: no step would run",
+                         (long long)samples, (long long)state->batch);
     if (args->steps_per_epoch > steps)
-        return kolo_fail(KOLO_INVALID, ".steps_per_epoch: wanted at most %lld, as many as %lld samples in steps of %lld "
-                         "give, got %d", (long long)steps, (long long)samples, (long long)state->batch,
-                         args->steps_per_epoch);
+        return kolo_fail(KOLO_INVALID,
+                         ".steps_per_epoch: wanted at most %lld, as many as %lld samples in steps of %lld "
+                         "give, got %d",
+                         (long long)steps, (long long)samples, (long long)state->batch, args->steps_per_epoch);
     state->steps = args->steps_per_epoch ? args->steps_per_epoch : (int)steps;
     return KOLO_OK;
 }
@@ -95,8 +98,14 @@ typedef struct terms {
     int64_t samples, batch, epochs, steps, weights, replicas, validation, deterministic;
 } terms;
 
-static const char *const term_names[] = {"samples in its data", "samples a step", "epochs", "steps an epoch", "weights",
-                                         "replicas", "samples in its validation data", "deterministic mode"};
+static const char *const term_names[] = {"samples in its data",
+                                         "samples a step",
+                                         "epochs",
+                                         "steps an epoch",
+                                         "weights",
+                                         "replicas",
+                                         "samples in its validation data",
+                                         "deterministic mode"};
 
 static kolo_status compare_terms(const terms *all, int size)
 {
@@ -113,8 +122,14 @@ static kolo_status compare_terms(const terms *all, int size)
 static kolo_status agree_on_terms(kolo_fit_state *state, int replicas)
 {
     const kolo_data *validation = state->args->validation_data;
-    terms mine = {state->args->data->samples, state->batch, state->epochs, state->steps, state->model->weight_count,
-                  replicas, validation ? validation->samples : 0, state->model->settings.deterministic};
+    terms mine = {state->args->data->samples,
+                  state->batch,
+                  state->epochs,
+                  state->steps,
+                  state->model->weight_count,
+                  replicas,
+                  validation ? validation->samples : 0,
+                  state->model->settings.deterministic};
     terms *all = calloc((size_t)state->ranks->size, sizeof *all);
     if (!all) return kolo_fail_memory((size_t)state->ranks->size * sizeof *all, "the ranks' settings");
     kolo_status status = state->ranks->kind->allgather(state->ranks, &mine, sizeof mine, all);
@@ -158,6 +173,7 @@ kolo_status kolo_fit_compare_weights(kolo_fit_state *state)
     free(all);
     if (differs > 0)
         kolo_warn("rank %d starts from other weights than rank 0, so they will learn apart: list "
-                  "kolo_broadcast_variables(0) among the .callbacks, or give all ranks one .seed", differs);
+                  "kolo_broadcast_variables(0) among the .callbacks, or give all ranks one .seed",
+                  differs);
     return status;
 }

@@ -108,10 +108,8 @@ static bool take_sibling(kolo_fold *fold, const kolo_node *node, kolo_node *sibl
         fold->nodes[i] = fold->nodes[--fold->node_count];
         found = true;
     }
-    if (!found && fold->node_count < KOLO_FOLD_MOST)
-        fold->nodes[fold->node_count++] = *node;
-    else if (!found)
-        *status = kolo_fail(KOLO_INTERNAL, "more than %d unfinished sums", KOLO_FOLD_MOST);
+    if (!found && fold->node_count < KOLO_FOLD_MOST) fold->nodes[fold->node_count++] = *node;
+    else if (!found) *status = kolo_fail(KOLO_INTERNAL, "more than %d unfinished sums", KOLO_FOLD_MOST);
     pthread_mutex_unlock(&fold->lock);
     return found;
 }

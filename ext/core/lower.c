@@ -37,8 +37,14 @@ static kolo_status lower_forward(const kolo_model *model, kolo_purpose purpose, 
         const kolo_layer_node *node = &model->layers[i];
         bool last = i == model->layer_count - 1;
         bool to_logits = last && purpose != KOLO_FOR_OUTPUTS && model->settings.loss->from_logits;
-        flows[i] = (kolo_layer_flow){.node = node, .x = flows[i - 1].y, .y = -1, .dy = -1, .dx = -1,
-                                     .need_dx = weights_before, .to_logits = to_logits, .saved = {-1, -1, -1, -1}};
+        flows[i] = (kolo_layer_flow){.node = node,
+                                     .x = flows[i - 1].y,
+                                     .y = -1,
+                                     .dy = -1,
+                                     .dx = -1,
+                                     .need_dx = weights_before,
+                                     .to_logits = to_logits,
+                                     .saved = {-1, -1, -1, -1}};
         KOLO_TRY(describe(node->recipe.kind->forward(plan, &flows[i]), node));
         weights_before = weights_before || node->parameter_count > 0;
     }
@@ -77,8 +83,12 @@ static kolo_status lower_backward(const kolo_model *model, kolo_plan *plan, kolo
 
 kolo_status kolo_lower(const kolo_model *model, kolo_purpose purpose, int leaf, kolo_plan *plan)
 {
-    *plan = (kolo_plan){.leaf = leaf, .training = trains(purpose), .dropout = purpose == KOLO_FOR_TRAINING,
-                        .precision = model->settings.precision, .loss = model->settings.loss, .loss_gradient = -1};
+    *plan = (kolo_plan){.leaf = leaf,
+                        .training = trains(purpose),
+                        .dropout = purpose == KOLO_FOR_TRAINING,
+                        .precision = model->settings.precision,
+                        .loss = model->settings.loss,
+                        .loss_gradient = -1};
     for (int i = 0; i < KOLO_METRICS_MAX; i++) plan->metrics[i] = model->settings.metrics[i];
     size_t bytes = (size_t)model->layer_count * sizeof(kolo_layer_flow);
     kolo_layer_flow *flows = calloc(1, bytes);

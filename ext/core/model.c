@@ -28,14 +28,17 @@ kolo_status kolo_declare_parameter(kolo_model_builder *builder, kolo_layer_node 
         return kolo_fail(KOLO_INTERNAL, "more than %d arrays of weights in one layer", KOLO_LAYER_PARAMETERS);
     int64_t count = kolo_shape_count(shape);
     if (count > MOST_WEIGHTS - model->weight_count)
-        return kolo_fail(KOLO_INVALID, "wanted at most %lld weights in a model, got %lld",
-                         (long long)MOST_WEIGHTS, (long long)(model->weight_count + count));
+        return kolo_fail(KOLO_INVALID, "wanted at most %lld weights in a model, got %lld", (long long)MOST_WEIGHTS,
+                         (long long)(model->weight_count + count));
     size_t bytes = (size_t)(model->parameter_count + 1) * sizeof(kolo_parameter);
     kolo_parameter *grown = realloc(model->parameters, bytes);
     if (!grown) return kolo_fail_memory(bytes, "the list of weights");
     model->parameters = grown;
     kolo_parameter *parameter = &grown[model->parameter_count];
-    *parameter = (kolo_parameter){.shape = shape, .initializer = initializer, .fan_in = fan_in, .fan_out = fan_out,
+    *parameter = (kolo_parameter){.shape = shape,
+                                  .initializer = initializer,
+                                  .fan_in = fan_in,
+                                  .fan_out = fan_out,
                                   .offset = model->weight_count};
     snprintf(parameter->name, sizeof parameter->name, "%.47s.%.14s", node->name, suffix);
     node->parameters[node->parameter_count++] = model->parameter_count++;
@@ -51,18 +54,15 @@ static kolo_status name_layer(kolo_model *model, kolo_layer_node *node)
     int before = 0;
     for (int i = 0; i < node->number; i++) before += model->layers[i].recipe.kind == kind;
     if (given && strlen(given) >= sizeof node->name)
-        return kolo_fail(KOLO_INVALID, "layer %d: wanted a name of at most %zu characters, got \"%.60s…\"", node->number,
-                         sizeof node->name - 1, given);
-    if (given)
-        snprintf(node->name, sizeof node->name, "%s", given);
-    else if (before == 0)
-        snprintf(node->name, sizeof node->name, "%s", kind->name);
-    else
-        snprintf(node->name, sizeof node->name, "%s_%d", kind->name, before);
+        return kolo_fail(KOLO_INVALID, "layer %d: wanted a name of at most %zu characters, got \"%.60s…\"",
+                         node->number, sizeof node->name - 1, given);
+    if (given) snprintf(node->name, sizeof node->name, "%s", given);
+    else if (before == 0) snprintf(node->name, sizeof node->name, "%s", kind->name);
+    else snprintf(node->name, sizeof node->name, "%s_%d", kind->name, before);
     for (int i = 0; i < node->number; i++)
         if (strcmp(model->layers[i].name, node->name) == 0)
-            return kolo_fail(KOLO_INVALID, "layers %d and %d: wanted different names, got \"%s\" twice", i, node->number,
-                             node->name);
+            return kolo_fail(KOLO_INVALID, "layers %d and %d: wanted different names, got \"%s\" twice", i,
+                             node->number, node->name);
     return KOLO_OK;
 }
 
@@ -94,7 +94,8 @@ static kolo_status build_model(const kolo_layer *layers, kolo_model *model)
 {
     int count = 0;
     while (layers[count].kind) count++;
-    if (count < 2) return kolo_fail(KOLO_INVALID, "wanted kolo_input() and at least one layer after it, got %d layers", count);
+    if (count < 2)
+        return kolo_fail(KOLO_INVALID, "wanted kolo_input() and at least one layer after it, got %d layers", count);
     model->layers = calloc((size_t)count, sizeof *model->layers);
     if (!model->layers) return kolo_fail_memory((size_t)count * sizeof *model->layers, "the layers");
     model->layer_count = count;
@@ -148,10 +149,8 @@ void kolo_model_draw_weights(kolo_model *model)
         const kolo_parameter *parameter = &model->parameters[p];
         float *weights = model->weights + parameter->offset;
         uint64_t key = kolo_random_key(model->seed, KOLO_RANDOM_WEIGHTS, (uint64_t)p);
-        if (parameter->initializer == KOLO_INIT_GLOROT_UNIFORM)
-            draw_glorot_uniform(parameter, key, weights);
-        else
-            memset(weights, 0, (size_t)kolo_shape_count(parameter->shape) * sizeof *weights);
+        if (parameter->initializer == KOLO_INIT_GLOROT_UNIFORM) draw_glorot_uniform(parameter, key, weights);
+        else memset(weights, 0, (size_t)kolo_shape_count(parameter->shape) * sizeof *weights);
     }
     model->drawn = true;
 }
@@ -166,8 +165,9 @@ kolo_status kolo_model_check_compiled(const kolo_model *model, const char *purpo
 {
     KOLO_TRY(kolo_model_check(model));
     if (model->compiled) return KOLO_OK;
-    return kolo_failed() ? KOLO_INVALID
-                         : kolo_fail(KOLO_INVALID, "wanted kolo_compile() before %s, got a model not compiled", purpose);
+    return kolo_failed()
+               ? KOLO_INVALID
+               : kolo_fail(KOLO_INVALID, "wanted kolo_compile() before %s, got a model not compiled", purpose);
 }
 
 int64_t kolo_count_params(const kolo_model *model)
@@ -184,8 +184,10 @@ kolo_weight kolo_weight_get(kolo_model *model, int index)
 {
     if (!model || index < 0 || index >= model->parameter_count) return (kolo_weight){0};
     const kolo_parameter *parameter = &model->parameters[index];
-    kolo_weight weight = {.name = parameter->name, .rank = parameter->shape.rank,
-                          .count = kolo_shape_count(parameter->shape), .values = model->weights + parameter->offset};
+    kolo_weight weight = {.name = parameter->name,
+                          .rank = parameter->shape.rank,
+                          .count = kolo_shape_count(parameter->shape),
+                          .values = model->weights + parameter->offset};
     for (int axis = 0; axis < weight.rank; axis++) weight.shape[axis] = parameter->shape.dim[axis];
     return weight;
 }

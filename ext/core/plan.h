@@ -37,18 +37,18 @@ typedef struct kolo_value {
 
 typedef enum kolo_op_kind {
     /* kind                     in                                   out                                            */
-    KOLO_OP_INPUT,           /* features                             x                                              */
-    KOLO_OP_CONV2D,          /* x, kernel, bias or -1                y = activation(x * kernel + bias)              */
+    KOLO_OP_INPUT, /* features                             x                                              */
+    KOLO_OP_CONV2D, /* x, kernel, bias or -1                y = activation(x * kernel + bias)              */
     KOLO_OP_CONV2D_BACKWARD, /* dy, y, x, kernel: see below          dx or -1, dkernel, dbias or -1                 */
-    KOLO_OP_DENSE,           /* x, kernel, bias or -1                y; x may be a view, its elements in order      */
-    KOLO_OP_DENSE_BACKWARD,  /* dy, y, x, kernel: see below          dx or -1, dkernel, dbias or -1                 */
-    KOLO_OP_MAX_POOL2D,      /* x                                    y, where (workspace; -1 in a plan not trained) */
+    KOLO_OP_DENSE, /* x, kernel, bias or -1                y; x may be a view, its elements in order      */
+    KOLO_OP_DENSE_BACKWARD, /* dy, y, x, kernel: see below          dx or -1, dkernel, dbias or -1                 */
+    KOLO_OP_MAX_POOL2D, /* x                                    y, where (workspace; -1 in a plan not trained) */
     KOLO_OP_MAX_POOL2D_BACKWARD, /* dy, where                        dx                                             */
-    KOLO_OP_ACTIVATION,          /* x                                y                                              */
+    KOLO_OP_ACTIVATION, /* x                                y                                              */
     KOLO_OP_ACTIVATION_BACKWARD, /* dy, y                            dx                                             */
-    KOLO_OP_DROPOUT,             /* x                                y, mask (workspace)                            */
-    KOLO_OP_DROPOUT_BACKWARD,    /* dy, mask                         dx                                             */
-    KOLO_OP_LOSS                 /* outputs (canonical)              d outputs (canonical; -1 when not trained)     */
+    KOLO_OP_DROPOUT, /* x                                y, mask (workspace)                            */
+    KOLO_OP_DROPOUT_BACKWARD, /* dy, mask                         dx                                             */
+    KOLO_OP_LOSS /* outputs (canonical)              d outputs (canonical; -1 when not trained)     */
     /* Of the backward ones y is -1 unless the activation is fused, kernel is -1 when dx is. */
 } kolo_op_kind;
 
@@ -62,22 +62,22 @@ typedef struct kolo_op {
     int layer; /* number in the model: for messages, for the streams of dropout */
     int in[4], out[3];
     kolo_activation activation; /* KOLO_LINEAR, or fused: KOLO_RELU. Its backward needs only y. */
-    kolo_window window;         /* of CONV2D, MAX_POOL2D and their backwards */
-    double rate;                /* of DROPOUT and its backward */
-    size_t scratch;             /* bytes that its kernel needs while it runs; set by the backend */
+    kolo_window window; /* of CONV2D, MAX_POOL2D and their backwards */
+    double rate; /* of DROPOUT and its backward */
+    size_t scratch; /* bytes that its kernel needs while it runs; set by the backend */
 } kolo_op;
 
 typedef struct kolo_plan {
     int leaf;
     bool training; /* has backward operations */
-    bool dropout;  /* dropout layers drop: in kolo_fit, not in kolo_gradients or kolo_evaluate */
+    bool dropout; /* dropout layers drop: in kolo_fit, not in kolo_gradients or kolo_evaluate */
     kolo_precision precision;
     kolo_value *values;
     int value_count;
     kolo_op *ops; /* the forward ones first */
     int op_count;
     int forward_count;
-    int input;  /* the KOLO_VALUE_INPUT */
+    int input; /* the KOLO_VALUE_INPUT */
     int output; /* the model's outputs, canonical: for prediction, and for the loss */
     int loss_gradient; /* d loss / d outputs, or -1 */
     kolo_loss loss;
@@ -87,7 +87,7 @@ typedef struct kolo_plan {
 /* For layers: add a value or an operation; the number of it, or -1 when memory ran out (reported). */
 int kolo_plan_value(kolo_plan *plan, kolo_value_kind kind, kolo_shape shape);
 int kolo_plan_view(kolo_plan *plan, int value, kolo_shape shape);
-int kolo_plan_weights(kolo_plan *plan, int parameter, kolo_shape shape);  /* a new one for each operation that reads */
+int kolo_plan_weights(kolo_plan *plan, int parameter, kolo_shape shape); /* a new one for each operation that reads */
 int kolo_plan_gradient(kolo_plan *plan, int parameter, kolo_shape shape);
 /* in[] and out[] beyond those of the kind become -1. */
 kolo_status kolo_plan_op(kolo_plan *plan, kolo_op op);

@@ -23,8 +23,8 @@ typedef struct life {
 
 static bool lives_in_a_frame(const kolo_value *value)
 {
-    bool kind = value->kind == KOLO_VALUE_INPUT || value->kind == KOLO_VALUE_ACTIVATION ||
-                value->kind == KOLO_VALUE_WORKSPACE;
+    bool kind =
+        value->kind == KOLO_VALUE_INPUT || value->kind == KOLO_VALUE_ACTIVATION || value->kind == KOLO_VALUE_WORKSPACE;
     return kind && value->view_of < 0 && value->bytes > 0;
 }
 
@@ -117,7 +117,8 @@ static kolo_status place(kolo_program *program)
     place_in_a_row(&program->plan, KOLO_VALUE_WEIGHTS, &program->weights_bytes);
     place_in_a_row(&program->plan, KOLO_VALUE_GRADIENT, &program->gradient_bytes);
     for (int o = 0; o < program->plan.op_count; o++)
-        if (program->plan.ops[o].scratch > program->scratch_bytes) program->scratch_bytes = program->plan.ops[o].scratch;
+        if (program->plan.ops[o].scratch > program->scratch_bytes)
+            program->scratch_bytes = program->plan.ops[o].scratch;
     return KOLO_OK;
 }
 
@@ -251,7 +252,6 @@ kolo_status kolo_program_run(kolo_frame *frame, void *weights, float *gradients,
     call.memory = frame->memory;
     call.scratch = frame->scratch;
     call.labels = frame->labels;
-    for (int o = 0; o < program->plan.op_count; o++)
-        KOLO_TRY(program->backend->run(program->kernels[o], &call));
+    for (int o = 0; o < program->plan.op_count; o++) KOLO_TRY(program->backend->run(program->kernels[o], &call));
     return KOLO_OK;
 }

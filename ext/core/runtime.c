@@ -147,10 +147,8 @@ kolo_device kolo_device_get(int index)
     processor_name(processor, sizeof processor);
     device.cores = (double)kolo_threads() / count;
     snprintf(device.name, sizeof device.name, "cpu:%d", index);
-    if (count == 1)
-        snprintf(device.description, sizeof device.description, "%s", processor);
-    else
-        snprintf(device.description, sizeof device.description, "virtual, 1 of %d on %s", count, processor);
+    if (count == 1) snprintf(device.description, sizeof device.description, "%s", processor);
+    else snprintf(device.description, sizeof device.description, "virtual, 1 of %d on %s", count, processor);
     return device;
 }
 

@@ -365,7 +365,7 @@ extern const struct kolo_metric_kind kolo_accuracy_kind;
 /* −log softmax(logits)[label], from logits. After a last layer with KOLO_SOFTMAX the same, from its logits. */
 #define KOLO_SPARSE_CROSSENTROPY (&kolo_sparse_crossentropy_kind)
 /* The share of samples whose largest output is the label's; of equal outputs the first counts. */
-#define KOLO_ACCURACY (&kolo_accuracy_kind)
+#define KOLO_ACCURACY    (&kolo_accuracy_kind)
 #define KOLO_METRICS_MAX 8
 
 /* ------------------------------------------------------------------------------------------- 6 strategies */
@@ -381,7 +381,7 @@ typedef struct kolo_strategy {
 } kolo_strategy;
 
 /* All on one device: what no strategy means. */
-#define kolo_one_device()     ((kolo_strategy){._ = 0, &kolo_one_device_kind, .devices = 1})
+#define kolo_one_device() ((kolo_strategy){._ = 0, &kolo_one_device_kind, .devices = 1})
 /* A replica a device, each with a copy of the weights; gradients are summed over all before every update.
  * Options: .devices. */
 #define kolo_mirrored(...)    ((kolo_strategy){._ = 0, &kolo_mirrored_kind, __VA_ARGS__})

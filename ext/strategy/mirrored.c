@@ -10,8 +10,10 @@ static kolo_status replicas(const kolo_strategy *strategy, int *count)
 {
     int visible = kolo_visible_devices();
     if (strategy->devices < 0 || strategy->devices > visible)
-        return kolo_fail(KOLO_INVALID, "strategy mirrored: wanted 1 to %d devices (KOLO_CPU_DEVICES sets how many there "
-                         "are), got %d", visible, strategy->devices);
+        return kolo_fail(KOLO_INVALID,
+                         "strategy mirrored: wanted 1 to %d devices (KOLO_CPU_DEVICES sets how many there "
+                         "are), got %d",
+                         visible, strategy->devices);
     *count = strategy->devices ? strategy->devices : visible;
     return KOLO_OK;
 }

@@ -38,7 +38,9 @@ static kolo_share share_of(const kolo_replica *replica, const kolo_batch *batch)
 {
     const kolo_comm *group = replica->group;
     int64_t leaves = kolo_batch_leaves(batch);
-    return (kolo_share){.data = replica->trainer->data, .batch = batch, .seed = replica->trainer->seed,
+    return (kolo_share){.data = replica->trainer->data,
+                        .batch = batch,
+                        .seed = replica->trainer->seed,
                         .first_leaf = leaves * group->rank / group->size,
                         .end_leaf = leaves * (group->rank + 1) / group->size,
                         .stoppable = replica->group == replica->local};
@@ -112,9 +114,13 @@ static kolo_status update_slice(void *argument, int member)
     const kolo_model *model = replica->trainer->model;
     int members = kolo_team_size(replica->engine->team);
     int64_t first = model->weight_count * member / members, end = model->weight_count * (member + 1) / members;
-    kolo_update update = {.optimizer = &model->settings.optimizer, .learning_rate = model->learning_rate,
-                          .step = replica->updates, .weights = replica->weights + first,
-                          .gradient = replica->gradient + first, .scale = job->scale, .count = end - first};
+    kolo_update update = {.optimizer = &model->settings.optimizer,
+                          .learning_rate = model->learning_rate,
+                          .step = replica->updates,
+                          .weights = replica->weights + first,
+                          .gradient = replica->gradient + first,
+                          .scale = job->scale,
+                          .count = end - first};
     for (int i = 0; i < model->settings.optimizer.kind->slots; i++) update.slots[i] = replica->slots[i] + first;
     model->settings.optimizer.kind->update(&update);
     return KOLO_OK;

@@ -205,10 +205,8 @@ kolo_status kolo_tree_totals(kolo_comm *ranks, kolo_fold *fold, int64_t leaves, 
 {
     kolo_node nodes[KOLO_FOLD_MOST], root;
     int count = kolo_fold_take(fold, nodes);
-    if (ranks->size == 1)
-        KOLO_TRY(add_nodes(nodes, count, 0, leaves, &root));
-    else
-        KOLO_TRY(total_over_ranks(ranks, nodes, count, leaves, &root));
+    if (ranks->size == 1) KOLO_TRY(add_nodes(nodes, count, 0, leaves, &root));
+    else KOLO_TRY(total_over_ranks(ranks, nodes, count, leaves, &root));
     *totals = root.totals;
     return KOLO_OK;
 }

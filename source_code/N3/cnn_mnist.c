@@ -11,16 +11,11 @@
 /* For images of any size and any number of classes: MNIST's 28×28 and ten, or another set in its format. */
 static kolo_model *lesson_cnn(kolo_data_info images)
 {
-    return kolo_sequential(
-        kolo_input(images.shape[0], images.shape[1], images.shape[2]),
-        kolo_conv2d(32, .kernel = {3, 3}, .activation = KOLO_RELU),
-        kolo_conv2d(64, .kernel = {3, 3}, .activation = KOLO_RELU),
-        kolo_max_pool2d(2, 2),
-        kolo_dropout(0.25),
-        kolo_flatten(),
-        kolo_dense(128, .activation = KOLO_RELU),
-        kolo_dropout(0.5),
-        kolo_dense(images.classes));
+    return kolo_sequential(kolo_input(images.shape[0], images.shape[1], images.shape[2]),
+                           kolo_conv2d(32, .kernel = {3, 3}, .activation = KOLO_RELU),
+                           kolo_conv2d(64, .kernel = {3, 3}, .activation = KOLO_RELU), kolo_max_pool2d(2, 2),
+                           kolo_dropout(0.25), kolo_flatten(), kolo_dense(128, .activation = KOLO_RELU),
+                           kolo_dropout(0.5), kolo_dense(images.classes));
 }
 
 int main(int argc, char **argv)
@@ -35,15 +30,16 @@ int main(int argc, char **argv)
     if (!test) return kolo_finish(); /* else the training would go on, without validation */
     kolo_model *model = lesson_cnn(kolo_data_get_info(train));
     kolo_compile(model,
-        .optimizer = kolo_distributed(kolo_adam(.learning_rate = options.learning_rate)), /* 3 average gradients */
-        .loss = KOLO_SPARSE_CROSSENTROPY, .metrics = {KOLO_ACCURACY},
-        .strategy = strategy, .precision = options.precision,
-        .seed = options.seed, .deterministic = options.deterministic);
-    const kolo_history *history = kolo_fit(model, train, .epochs = options.epochs, .batch_size = options.batch_size,
-        .steps_per_epoch = options.steps_per_epoch, .drop_remainder = options.drop_remainder,
-        .validation_data = options.no_validation ? NULL : test,
-        .callbacks = {kolo_broadcast_variables(0),                               /* 4 start equal */
-                      kolo_metric_average(), kolo_throughput()});
+                 .optimizer =
+                     kolo_distributed(kolo_adam(.learning_rate = options.learning_rate)), /* 3 average gradients */
+                 .loss = KOLO_SPARSE_CROSSENTROPY, .metrics = {KOLO_ACCURACY}, .strategy = strategy,
+                 .precision = options.precision, .seed = options.seed, .deterministic = options.deterministic);
+    const kolo_history *history =
+        kolo_fit(model, train, .epochs = options.epochs, .batch_size = options.batch_size,
+                 .steps_per_epoch = options.steps_per_epoch, .drop_remainder = options.drop_remainder,
+                 .validation_data = options.no_validation ? NULL : test,
+                 .callbacks = {kolo_broadcast_variables(0),                               /* 4 start equal */
+                               kolo_metric_average(), kolo_throughput()});
 
     if (kolo_rank() == 0 && history) {                                           /* 5 one rank saves */
         if (options.save) kolo_save(model, options.save);

@@ -25,7 +25,8 @@ static double cpu_seconds(void)
 {
     struct rusage use;
     getrusage(RUSAGE_SELF, &use);
-    return (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) + 1e-6 * (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec);
+    return (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) +
+           1e-6 * (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec);
 }
 
 static long peak_bytes(void)
@@ -80,18 +81,13 @@ static kolo_data *noise(int64_t samples)
 
 static kolo_model *lesson_cnn(kolo_precision precision)
 {
-    kolo_model *model = kolo_sequential(
-        kolo_input(SIDE, SIDE, 1),
-        kolo_conv2d(32, .kernel = {3, 3}, .activation = KOLO_RELU),
-        kolo_conv2d(64, .kernel = {3, 3}, .activation = KOLO_RELU),
-        kolo_max_pool2d(2, 2),
-        kolo_dropout(0.25),
-        kolo_flatten(),
-        kolo_dense(128, .activation = KOLO_RELU),
-        kolo_dropout(0.5),
-        kolo_dense(CLASSES));
+    kolo_model *model =
+        kolo_sequential(kolo_input(SIDE, SIDE, 1), kolo_conv2d(32, .kernel = {3, 3}, .activation = KOLO_RELU),
+                        kolo_conv2d(64, .kernel = {3, 3}, .activation = KOLO_RELU), kolo_max_pool2d(2, 2),
+                        kolo_dropout(0.25), kolo_flatten(), kolo_dense(128, .activation = KOLO_RELU), kolo_dropout(0.5),
+                        kolo_dense(CLASSES));
     kolo_compile(model, .optimizer = kolo_distributed(kolo_adam(.learning_rate = 1e-3)),
-        .loss = KOLO_SPARSE_CROSSENTROPY, .metrics = {KOLO_ACCURACY}, .precision = precision, .seed = 1);
+                 .loss = KOLO_SPARSE_CROSSENTROPY, .metrics = {KOLO_ACCURACY}, .precision = precision, .seed = 1);
     return model;
 }
 
@@ -99,26 +95,30 @@ static void print_json(const kolo_history *history, const record *seen)
 {
     printf("{\"first_step_at\": %.6f, \"peak_bytes\": %ld, \"epochs\": [", seen->first_step_at, peak_bytes());
     for (int i = 0; i < history->epochs; i++)
-        printf("%s{\"seconds\": %.6f, \"images\": %lld, \"cpu_seconds\": %.6f}", i ? ", " : "", history->epoch[i].seconds,
-               (long long)history->epoch[i].images, seen->cpu_seconds[i]);
+        printf("%s{\"seconds\": %.6f, \"images\": %lld, \"cpu_seconds\": %.6f}", i ? ", " : "",
+               history->epoch[i].seconds, (long long)history->epoch[i].images, seen->cpu_seconds[i]);
     printf("]}\n");
 }
 
 int main(int argc, char **argv)
 {
     kolo_init(&argc, &argv);
-    int batch = argc == 5 ? atoi(argv[1]) : 0, steps = argc == 5 ? atoi(argv[3]) : 0, epochs = argc == 5 ? atoi(argv[4]) : 0;
+    int batch = argc == 5 ? atoi(argv[1]) : 0, steps = argc == 5 ? atoi(argv[3]) : 0,
+        epochs = argc == 5 ? atoi(argv[4]) : 0;
     if (batch < 1 || steps < 1 || epochs < 1 || epochs > EPOCHS_MAX) {
         fprintf(stderr, "usage: cnn_bench BATCH fp32|bf16 STEPS EPOCHS\n");
         return kolo_finish(), 2;
     }
     record seen = {0};
-    kolo_callback watch = {.name = "watch", .on_train_batch_end = on_batch_end, .on_epoch_begin = on_epoch_begin,
-                           .on_epoch_end = on_epoch_end, .user = &seen};
+    kolo_callback watch = {.name = "watch",
+                           .on_train_batch_end = on_batch_end,
+                           .on_epoch_begin = on_epoch_begin,
+                           .on_epoch_end = on_epoch_end,
+                           .user = &seen};
     kolo_data *data = noise((int64_t)batch * steps * kolo_size());
     kolo_model *model = lesson_cnn(strcmp(argv[2], "bf16") == 0 ? KOLO_MIXED_BF16 : KOLO_FLOAT32);
     const kolo_history *history = kolo_fit(model, data, .epochs = epochs, .batch_size = batch, .verbose = KOLO_NONE,
-        .callbacks = {kolo_broadcast_variables(0), kolo_metric_average(), watch});
+                                           .callbacks = {kolo_broadcast_variables(0), kolo_metric_average(), watch});
     if (history && kolo_rank() == 0) print_json(history, &seen);
     kolo_model_free(&model);
     kolo_data_free(&data);

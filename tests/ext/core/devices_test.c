@@ -13,9 +13,10 @@ static void train(int devices, bool deterministic, const char *backend, float *w
     kolo_strategy strategy = devices == 0 ? kolo_one_device() : kolo_mirrored(.devices = devices);
     assert_int_equal(kolo_compile(model, .optimizer = kolo_adam(), .loss = KOLO_SPARSE_CROSSENTROPY, .seed = 11,
                                   .metrics = {KOLO_ACCURACY}, .strategy = strategy, .deterministic = deterministic,
-                                  .backend = backend), KOLO_OK);
-    const kolo_history *history = kolo_fit(model, data, .epochs = 3, .batch_size = 37, .validation_data = data,
-                                           .verbose = KOLO_NONE);
+                                  .backend = backend),
+                     KOLO_OK);
+    const kolo_history *history =
+        kolo_fit(model, data, .epochs = 3, .batch_size = 37, .validation_data = data, .verbose = KOLO_NONE);
     assert_non_null(history);
     assert_int_equal(history->devices, devices ? devices : 1);
     *last = history->epoch[2];

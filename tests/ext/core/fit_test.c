@@ -7,8 +7,10 @@
 
 static void compile(kolo_model *model)
 {
-    assert_int_equal(kolo_compile(model, .optimizer = kolo_adam(.learning_rate = 0.01), .loss = KOLO_SPARSE_CROSSENTROPY,
-                                  .metrics = {KOLO_ACCURACY}, .seed = 3, .backend = "reference"), KOLO_OK);
+    assert_int_equal(kolo_compile(model, .optimizer = kolo_adam(.learning_rate = 0.01),
+                                  .loss = KOLO_SPARSE_CROSSENTROPY, .metrics = {KOLO_ACCURACY}, .seed = 3,
+                                  .backend = "reference"),
+                     KOLO_OK);
 }
 
 static void learns(void **state)
@@ -17,8 +19,8 @@ static void learns(void **state)
     kolo_data *train = small_data(400), *test = kolo_data_slice(train, 300, 100);
     kolo_model *model = small_model();
     compile(model);
-    const kolo_history *history = kolo_fit(model, train, .epochs = 6, .batch_size = 20, .validation_data = test,
-                                           .verbose = KOLO_NONE);
+    const kolo_history *history =
+        kolo_fit(model, train, .epochs = 6, .batch_size = 20, .validation_data = test, .verbose = KOLO_NONE);
     assert_non_null(history);
     assert_int_equal(history->epochs, 6);
     assert_true(history->epoch[5].loss < 0.5 * history->epoch[0].loss);
@@ -39,7 +41,8 @@ static void scores_agree(void **state)
     kolo_data *data = small_data(101); /* not a multiple of a leaf */
     kolo_model *model = small_model();
     compile(model);
-    const kolo_history *history = kolo_fit(model, data, .batch_size = 32, .validation_data = data, .verbose = KOLO_NONE);
+    const kolo_history *history =
+        kolo_fit(model, data, .batch_size = 32, .validation_data = data, .verbose = KOLO_NONE);
     kolo_scores scores = kolo_evaluate(model, data);
     assert_float_equal(scores.loss, history->epoch[0].val_loss, 0); /* the same tree of sums: the same bits */
     assert_float_equal(scores.accuracy, history->epoch[0].val_accuracy, 0);
@@ -61,8 +64,8 @@ static void counts_steps(void **state)
     (void)state;
     static const struct {
         int samples, batch, limit, drop, steps, images;
-    } cases[] = {{100, 32, 0, 0, 4, 100}, {100, 32, 0, 1, 3, 96}, {100, 32, 2, 0, 2, 64}, {100, 100, 0, 1, 1, 100},
-                 {100, 500, 0, 0, 1, 100}, {7, 1, 0, 0, 7, 7}, {1, 32, 0, 0, 1, 1}};
+    } cases[] = {{100, 32, 0, 0, 4, 100},  {100, 32, 0, 1, 3, 96}, {100, 32, 2, 0, 2, 64}, {100, 100, 0, 1, 1, 100},
+                 {100, 500, 0, 0, 1, 100}, {7, 1, 0, 0, 7, 7},     {1, 32, 0, 0, 1, 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         kolo_data *data = small_data(cases[i].samples);
         kolo_model *model = small_model();
@@ -124,9 +127,13 @@ static void batch_end(kolo_callback *self, int batch, const kolo_logs *logs)
     if (self->number[1] > 0 && batch + 1 == (int)self->number[1]) kolo_request_stop();
 }
 
-static const kolo_callback recorder = {.name = "recorder", .on_train_begin = train_begin, .on_train_end = train_end,
-                                       .on_epoch_begin = epoch_begin, .on_epoch_end = epoch_end,
-                                       .on_train_batch_begin = batch_begin, .on_train_batch_end = batch_end};
+static const kolo_callback recorder = {.name = "recorder",
+                                       .on_train_begin = train_begin,
+                                       .on_train_end = train_end,
+                                       .on_epoch_begin = epoch_begin,
+                                       .on_epoch_end = epoch_end,
+                                       .on_train_batch_begin = batch_begin,
+                                       .on_train_batch_end = batch_end};
 
 static const kolo_history *fit_recorded(kolo_model *model, kolo_data *data, kolo_callback callback)
 {

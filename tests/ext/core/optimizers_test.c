@@ -24,10 +24,15 @@ static void arrives_where_keras_does(void **state)
         const kolo_optimizer_kind *kind = cases[c].optimizer.kind;
         float weights[WEIGHTS] = {0.5f, -1, 2, 0}, gradient[WEIGHTS], slots[2][WEIGHTS] = {{0}};
         for (int step = 0; step < STEPS; step++) {
-            for (int i = 0; i < WEIGHTS; i++) gradient[i] = (float)(sin(0.7 * step + i) + 0.3 * i) * 4; /* of 4 samples */
-            kind->update(&(const kolo_update){.optimizer = &cases[c].optimizer, .step = step + 1, .count = WEIGHTS,
+            for (int i = 0; i < WEIGHTS; i++)
+                gradient[i] = (float)(sin(0.7 * step + i) + 0.3 * i) * 4; /* of 4 samples */
+            kind->update(&(const kolo_update){.optimizer = &cases[c].optimizer,
+                                              .step = step + 1,
+                                              .count = WEIGHTS,
                                               .learning_rate = kind->learning_rate(&cases[c].optimizer),
-                                              .weights = weights, .gradient = gradient, .scale = 0.25,
+                                              .weights = weights,
+                                              .gradient = gradient,
+                                              .scale = 0.25,
                                               .slots = {slots[0], slots[1]}});
         }
         for (int i = 0; i < WEIGHTS; i++)

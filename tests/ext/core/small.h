@@ -41,14 +41,10 @@ static inline kolo_data *small_data(int samples)
 /* Every kind of layer there is. */
 static inline kolo_model *small_model(void)
 {
-    kolo_model *model = kolo_sequential(
-        kolo_input(SMALL_SIDE, SMALL_SIDE, 1),
-        kolo_conv2d(5, .kernel = {3, 3}, .activation = KOLO_RELU),
-        kolo_max_pool2d(2, 2),
-        kolo_dropout(0.2),
-        kolo_flatten(),
-        kolo_dense(12, .activation = KOLO_RELU),
-        kolo_dense(SMALL_CLASSES));
+    kolo_model *model = kolo_sequential(kolo_input(SMALL_SIDE, SMALL_SIDE, 1),
+                                        kolo_conv2d(5, .kernel = {3, 3}, .activation = KOLO_RELU),
+                                        kolo_max_pool2d(2, 2), kolo_dropout(0.2), kolo_flatten(),
+                                        kolo_dense(12, .activation = KOLO_RELU), kolo_dense(SMALL_CLASSES));
     assert_non_null(model);
     return model;
 }
