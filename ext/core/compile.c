@@ -3,6 +3,7 @@
 #include "core/model.h"
 #include "core/optimizer.h"
 #include "core/random.h"
+#include "core/runtime.h"
 #include "core/trainer.h"
 
 static kolo_status check_outputs(const kolo_model *model, kolo_loss loss)
@@ -22,6 +23,7 @@ static kolo_status check_precision(kolo_precision precision)
 /* Everything that can be wrong is found before anything is changed. */
 static kolo_status check(const kolo_compile_args *args, const kolo_backend **backend)
 {
+    KOLO_TRY(kolo_check_environment());
     const kolo_optimizer_kind *optimizer = args->optimizer.kind;
     if (optimizer) KOLO_TRY(optimizer->check(&args->optimizer));
     KOLO_TRY(check_outputs(args->model, args->loss));

@@ -11,8 +11,6 @@
 #include "core/plugin.h"
 
 #define DEFAULT_CPU_DEVICES 8
-#define MOST_CPU_DEVICES    256
-#define MOST_THREADS        1024
 
 static struct {
     const kolo_world_kind *world_kind; /* NULL: alone */
@@ -50,7 +48,8 @@ kolo_status kolo_init_at(int *argc, char ***argv, kolo_here here)
 {
     kolo_scope scope = kolo_enter("kolo_init", here);
     bool join = !runtime.world_kind && launched();
-    return kolo_leave(scope, join ? join_world(argc, argv) : KOLO_OK);
+    kolo_status status = join ? join_world(argc, argv) : KOLO_OK;
+    return kolo_leave(scope, status == KOLO_OK ? kolo_check_environment() : status);
 }
 
 int kolo_finish(void)
@@ -93,29 +92,57 @@ int kolo_cross_size(void)
     return runtime.world_kind ? runtime.world.cross_size : 1;
 }
 
-/* A whole number of 1 … most from the environment; fallback, with a sentence, for anything else. */
-static int environment_count(const char *name, int most, int fallback)
+/* Counts that the environment may set. */
+typedef struct count_variable {
+    const char *name;
+    int most;
+} count_variable;
+static const count_variable threads_variable = {"KOLO_THREADS", 1024};
+static const count_variable devices_variable = {"KOLO_CPU_DEVICES", 256};
+
+/* Whether text is a whole number from 1 to the most. */
+static bool read_count(const count_variable *variable, const char *text, int *count)
 {
-    const char *text = getenv(name);
-    if (!text || !*text) return fallback;
     char *end;
     errno = 0;
     long value = strtol(text, &end, 10);
-    if (errno == 0 && *end == '\0' && value >= 1 && value <= most) return (int)value;
-    static atomic_int told;
-    if (atomic_fetch_add(&told, 1) == 0)
-        kolo_warn("%s: wanted a whole number from 1 to %d, got \"%s\"; going on with %d", name, most, text, fallback);
-    return fallback;
+    bool fine = errno == 0 && end != text && *end == '\0' && value >= 1 && value <= variable->most;
+    if (fine) *count = (int)value;
+    return fine;
+}
+
+/* Questions that cannot fail go on with the fallback; kolo_check_environment() is where a wrong value is said. */
+static int environment_count(const count_variable *variable, int fallback)
+{
+    const char *text = getenv(variable->name);
+    int count = fallback;
+    if (text && *text) read_count(variable, text, &count);
+    return count;
+}
+
+static kolo_status check_count(const count_variable *variable)
+{
+    const char *text = getenv(variable->name);
+    int count;
+    if (!text || !*text || read_count(variable, text, &count)) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID, "%s: wanted a whole number from 1 to %d, got \"%s\"", variable->name, variable->most,
+                     text);
+}
+
+kolo_status kolo_check_environment(void)
+{
+    KOLO_TRY(check_count(&threads_variable));
+    return check_count(&devices_variable);
 }
 
 int kolo_threads(void)
 {
-    return environment_count("KOLO_THREADS", MOST_THREADS, kolo_cores_usable());
+    return environment_count(&threads_variable, kolo_cores_usable());
 }
 
 int kolo_device_count(void)
 {
-    return environment_count("KOLO_CPU_DEVICES", MOST_CPU_DEVICES, DEFAULT_CPU_DEVICES);
+    return environment_count(&devices_variable, DEFAULT_CPU_DEVICES);
 }
 
 int kolo_visible_devices(void)

@@ -10,6 +10,9 @@ kolo_comm *kolo_world_comm(void);
 /* Devices that a strategy may use: all, or 1 after kolo_pin_device(). */
 int kolo_visible_devices(void);
 
+/* KOLO_THREADS and KOLO_CPU_DEVICES hold what they should, or a sentence. */
+kolo_status kolo_check_environment(void);
+
 /* Whether kolo_request_stop() was called, and how the call that obeyed it takes it back. */
 bool kolo_stop_requested(void);
 void kolo_stop_clear(void);

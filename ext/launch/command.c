@@ -27,6 +27,7 @@ static const struct setting here[] = {
 /* Everywhere: */
 static const struct setting everywhere[] = {
     {"pml", "ob1"},                     /* halves the start: no libfabric, UCX or PSM to open */
+    {"opal_signal", ""},                /* no pages of backtrace: kolorun says in one line which rank died, and how */
     {"odls_base_sigkill_timeout", "0"}, /* mpirun kills stand-ins only (rank.h): waiting would just delay the end */
 };
 /* Across hosts ob1 over TCP, as horovodrun does: the old openib transport crashed with threads. */
