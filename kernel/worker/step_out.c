@@ -201,21 +201,35 @@ static _Unwind_Reason_Code visit(struct _Unwind_Context *context, void *closure)
     return w->reached_entry || w->unsafe || w->depth > DEEPEST ? _URC_END_OF_STACK : _URC_NO_REASON;
 }
 
-/* A call through a bad pointer leaves a program counter that is nowhere; its caller is where it would return to. */
-static uintptr_t settle_program_counter(ucontext_t *context)
+static uintptr_t program_counter(const ucontext_t *context)
 {
-    Dl_info info;
 #if defined(__x86_64__)
-    greg_t *pc = &context->uc_mcontext.gregs[REG_RIP], *sp = &context->uc_mcontext.gregs[REG_RSP];
-    if (!dladdr((void *)*pc, &info)) {
-        *pc = *(greg_t *)*sp - 1;
-        *sp += (greg_t)sizeof(greg_t);
-    }
-    return (uintptr_t)*pc;
+    return (uintptr_t)context->uc_mcontext.gregs[REG_RIP];
 #else
-    if (!dladdr((void *)context->uc_mcontext.pc, &info)) context->uc_mcontext.pc = context->uc_mcontext.regs[30] - 4;
     return (uintptr_t)context->uc_mcontext.pc;
 #endif
+}
+
+/* Code that a library wrote at run time (oneDNN's kernels) belongs to no file. */
+static bool in_a_file(uintptr_t at)
+{
+    Dl_info info;
+    return dladdr((void *)at, &info) != 0;
+}
+
+/* For faults alone, since it changes where the program would go on: a call through a bad pointer leaves a program
+ * counter that is nowhere; its caller is where it would return to. */
+static uintptr_t settle_program_counter(ucontext_t *context)
+{
+    if (in_a_file(program_counter(context))) return program_counter(context);
+#if defined(__x86_64__)
+    greg_t *pc = &context->uc_mcontext.gregs[REG_RIP], *sp = &context->uc_mcontext.gregs[REG_RSP];
+    *pc = *(greg_t *)*sp - 1;
+    *sp += (greg_t)sizeof(greg_t);
+#else
+    context->uc_mcontext.pc = context->uc_mcontext.regs[30] - 4;
+#endif
+    return program_counter(context);
 }
 
 static bool safe_to_leave(uintptr_t start)
@@ -299,7 +313,7 @@ static void on_interrupt(int number, siginfo_t *info, void *memory)
     if (running.active && request_stop) request_stop();
     if (running.active && running.program) {
         interrupt_program();
-    } else if (running.active && safe_to_leave(settle_program_counter(memory))) {
+    } else if (running.active && in_a_file(program_counter(memory)) && safe_to_leave(program_counter(memory))) {
         running.ending = ENDING_INTERRUPTED;
         siglongjmp(running.out, 1);
     }
