@@ -51,10 +51,11 @@ def test_interrupt_of_a_training_run_keeps_its_history(kernel):
                "kolo_data *train = kolo_mnist(KOLO_TRAIN);\n"
                "kolo_model *model = kolo_sequential(kolo_input(28, 28, 1), kolo_flatten(), kolo_dense(10));\n"
                "kolo_compile(model, .optimizer = kolo_sgd(.learning_rate = 0.1), .loss = KOLO_SPARSE_CROSSENTROPY);")
-    outcome = kernel.run("const kolo_history *h = kolo_fit(model, train, .epochs = 100000, .batch_size = 512);",
-                         interrupt_after=4)
-    assert outcome.errors[0]["ename"] == "KeyboardInterrupt" and outcome.seconds <= 1.5
-    assert "gone" not in outcome.error
+    for moment in (0.3, 0.5, 0.7, 0.9, 2):  # wherever it is: in Kolo's code, in oneDNN's, or waiting
+        outcome = kernel.run("const kolo_history *h = kolo_fit(model, train, .epochs = 100000, .batch_size = 512);",
+                             interrupt_after=moment)
+        assert outcome.errors[0]["ename"] == "KeyboardInterrupt" and outcome.seconds <= 1.5
+        assert "gone" not in outcome.error
     assert kernel.run("h->stopped").value == "true"
 
 
