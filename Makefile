@@ -97,7 +97,7 @@ endef
 $(foreach source,$(PROGRAM_SRC),$(eval $(call program,$(source))))
 
 $(BUILD)/include: | $(BUILD)/flags
-	$(Q)ln -sfn $(abspath ext/include) $@
+	$(Q)rm -f $@; mkdir -p $@ && ln -sfn $(abspath ext/include/kolo.h) $@/kolo.h && ln -sfn $(abspath ext) $@/kolo
 $(BUILD)/lib/pkgconfig/kolo.pc: ext/kolo.pc.in $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(Q)sed 's|@PREFIX@|$(abspath $(BUILD))|; s|@VERSION@|$(VERSION)|' $< >$@
@@ -127,7 +127,9 @@ lab: setup  ## setup, then JupyterLab at Start_Here.ipynb (PORT=8888, NO_BROWSER
 install: build  ## put kolo into PREFIX=/usr/local: bin, lib, include, pkg-config, kernelspec (DESTDIR)
 	$(Q)install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin include lib/pkgconfig)
 	$(Q)install -m 755 $(wildcard $(BUILD)/bin/kolo*) $(DESTDIR)$(PREFIX)/bin
-	$(Q)install -m 644 $(wildcard ext/include/*.h) $(DESTDIR)$(PREFIX)/include
+	$(Q)install -m 644 ext/include/kolo.h $(DESTDIR)$(PREFIX)/include
+	$(Q)for seam in core layers backend comm strategy; do \
+	    install -D -m 644 -t $(DESTDIR)$(PREFIX)/include/kolo/$$seam ext/$$seam/*.h; done
 	$(Q)install -m 644 $(wildcard $(BUILD)/lib/*.so) $(DESTDIR)$(PREFIX)/lib
 	$(Q)sed 's|@PREFIX@|$(abspath $(PREFIX))|; s|@VERSION@|$(VERSION)|' ext/kolo.pc.in \
 	    >$(DESTDIR)$(PREFIX)/lib/pkgconfig/kolo.pc

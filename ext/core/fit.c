@@ -153,6 +153,15 @@ static void record(kolo_fit_state *state)
     epoch->learning_rate = model->learning_rate;
 }
 
+/* Said once, at the first epoch it happens in: nothing will be learnt any more. */
+static void warn_of_divergence(const kolo_fit_state *state, int number)
+{
+    bool before = number > 0 && !isfinite(state->model->epochs[number - 1].loss);
+    if (!isfinite(state->current.loss) && !before)
+        kolo_warn("the loss of epoch %d is %s: the training diverged; try a smaller .learning_rate than %g", number + 1,
+                  isnan(state->current.loss) ? "not a number" : "infinite", state->model->learning_rate);
+}
+
 static kolo_status run_epoch(kolo_fit_state *state, int number)
 {
     kolo_model *model = state->model;
@@ -171,6 +180,7 @@ static kolo_status run_epoch(kolo_fit_state *state, int number)
     int count = measure_all(state, state->args->validation_data != NULL, measures);
     kolo_progress_end(&state->progress, state->current.steps, state->current.seconds, measures, count);
     model->epochs[model->history.epochs++] = state->current;
+    warn_of_divergence(state, number);
     return call_hooks(state, EPOCH_END, number, state->args->validation_data != NULL);
 }
 

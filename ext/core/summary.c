@@ -58,7 +58,9 @@ static kolo_status print_summary(const kolo_model *model)
             with_commas(weights_of(model, node)));
     }
     rule("└", "┴", "┘", "─");
-    printf(" Total params: %s (%.2f MB)\n", with_commas(model->weight_count), (double)model->weight_count * 4 / 1e6);
+    double bytes = (double)model->weight_count * sizeof(float);
+    printf(" Total params: %s (%.2f %s)\n", with_commas(model->weight_count), bytes >= 1e6 ? bytes / 1e6 : bytes / 1e3,
+           bytes >= 1e6 ? "MB" : "KB");
     return KOLO_OK;
 }
 

@@ -1,6 +1,6 @@
 /* Kolo: training neural networks on one device, on many, and on many ranks.
  *
- * The whole public interface, in the order in which the lessons meet it:
+ * The whole public interface, in C17 (not C++), in the order in which the lessons meet it:
  *   1 errors   2 the runtime: ranks and devices   3 data   4 layers and models   5 optimizers, losses, metrics
  *   6 strategies   7 compile, fit, evaluate, predict   8 callbacks   9 saving   10 collectives   11 showing
  *   12 options of a program
@@ -17,7 +17,8 @@
  *
  * On failure a call returns a kolo_status other than KOLO_OK, or NULL, or NaN; the first sentence of what went wrong
  * is printed once on stderr and kept: see kolo_last_error(). Calls on NULL handles do nothing and fail quietly, so a
- * program may check once, at kolo_finish(). No call exits, aborts or blocks on a user's mistake. Unless it says
+ * program may check once, at kolo_finish() (a NULL that no failure explains is one itself). No call exits, aborts or
+ * blocks on a user's mistake. Unless it says
  * otherwise a call belongs to the thread that called kolo_init(), on every rank.
  */
 #ifndef KOLO_H
@@ -26,10 +27,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#ifdef __cplusplus
-extern "C" {
-#endif
 
 #define KOLO_VERSION "0.1.0"
 
@@ -40,8 +37,9 @@ typedef struct kolo_here {
 } kolo_here;
 #define KOLO_HERE ((kolo_here){__FILE__, __LINE__})
 
-/* "Really zero", for a number whose zero means its default: .learning_rate = KOLO_NONE, .verbose = KOLO_NONE. */
-#define KOLO_NONE (-1)
+/* "Really zero", for a number whose zero means its default: .learning_rate = KOLO_NONE, .verbose = KOLO_NONE. A value
+ * that nobody means by chance. */
+#define KOLO_NONE (-2147483647)
 
 /* Stands behind the positional arguments of every call, so that an argument whose name was forgotten is an error of
  * the compiler (with -Werror=int-conversion -Werror=incompatible-pointer-types, as kolo.pc has it). Never defined. */
@@ -610,7 +608,4 @@ void kolo_parse_options(int argc, char **argv, kolo_options *options, const char
 /* The strategy that the options ask for. */
 kolo_strategy kolo_options_strategy(const kolo_options *options);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -6,13 +6,13 @@
 kolo_status kolo_check_size(const char *option, int value)
 {
     if (value >= 1 && value <= KOLO_SIZE_MAX) return KOLO_OK;
-    return kolo_fail(KOLO_INVALID, "%s is %d, wanted 1 … %d", option, value, KOLO_SIZE_MAX);
+    return kolo_fail(KOLO_INVALID, "%s: wanted 1 … %d, got %d", option, KOLO_SIZE_MAX, value);
 }
 
 kolo_status kolo_check_activation(kolo_activation activation)
 {
     if ((int)activation >= 0 && activation <= KOLO_SOFTMAX) return KOLO_OK;
-    return kolo_fail(KOLO_INVALID, "activation is %d, wanted KOLO_LINEAR, KOLO_RELU or KOLO_SOFTMAX", (int)activation);
+    return kolo_fail(KOLO_INVALID, "activation: wanted KOLO_LINEAR, KOLO_RELU or KOLO_SOFTMAX, got %d", (int)activation);
 }
 
 kolo_status kolo_check_elements(const char *what, kolo_shape shape)
@@ -52,7 +52,7 @@ kolo_status kolo_window_make(const kolo_layer_node *node, const char *what, cons
     bool given = stride[0] != 0 || stride[1] != 0;
     KOLO_TRY(kolo_check_image(node));
     if ((int)padding < 0 || padding > KOLO_SAME) {
-        return kolo_fail(KOLO_INVALID, "padding is %d, wanted KOLO_VALID or KOLO_SAME", (int)padding);
+        return kolo_fail(KOLO_INVALID, "padding: wanted KOLO_VALID or KOLO_SAME, got %d", (int)padding);
     }
     for (int axis = 0; axis < 2; axis++) {
         window->kernel[axis] = size[axis];

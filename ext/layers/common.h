@@ -8,7 +8,7 @@
 /* The largest size that an option may ask for; a sample or an array of weights has at most INT_MAX elements. */
 #define KOLO_SIZE_MAX 1048576
 
-/* value is in 1 … KOLO_SIZE_MAX, else "filters is 0, wanted 1 … 1048576". */
+/* value is in 1 … KOLO_SIZE_MAX, else "filters: wanted 1 … 1048576, got 0". */
 kolo_status kolo_check_size(const char *option, int value);
 kolo_status kolo_check_activation(kolo_activation activation);
 /* At most INT_MAX elements, else "its output {…} has too many elements, …". */

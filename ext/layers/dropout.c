@@ -11,7 +11,7 @@ static kolo_status build(kolo_model_builder *builder, kolo_layer_node *node)
 {
     (void)builder;
     double rate = node->recipe.dropout.rate;
-    if (!(rate >= 0 && rate < 1)) return kolo_fail(KOLO_INVALID, "rate is %g, wanted 0 ≤ rate < 1", rate);
+    if (!(rate >= 0 && rate < 1)) return kolo_fail(KOLO_INVALID, "rate: wanted 0 ≤ rate < 1, got %g", rate);
     node->out = node->in;
     return KOLO_OK;
 }

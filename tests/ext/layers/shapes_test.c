@@ -91,8 +91,8 @@ static void test_sentences(void **state)
 {
     (void)state;
     const int most = INT_MAX;
-    assert_refused(IMAGE(kolo_conv2d(0, .kernel = {3, 3})), "layer 1 (conv2d): filters is 0, wanted 1 … 1048576");
-    assert_refused(IMAGE(kolo_conv2d(8)), "layer 1 (conv2d): kernel[0] is 0, wanted 1 …");
+    assert_refused(IMAGE(kolo_conv2d(0, .kernel = {3, 3})), "layer 1 (conv2d): filters: wanted 1 … 1048576, got 0");
+    assert_refused(IMAGE(kolo_conv2d(8)), "layer 1 (conv2d): kernel[0]: wanted 1 … 1048576, got 0");
     assert_refused(IMAGE(kolo_conv2d(8, .kernel = {3, -3})), "kernel[1] is -3");
     assert_refused(IMAGE(kolo_conv2d(8, .kernel = {3, 3}, .stride = {2})), "stride[1] is 0");
     assert_refused(IMAGE(kolo_conv2d(8, .kernel = {29, 3})), "kernel {29, 3} is larger than the input {28, 28, 3}");
@@ -103,7 +103,7 @@ static void test_sentences(void **state)
     assert_refused(IMAGE(kolo_max_pool2d(28), kolo_max_pool2d(2)),
                    "layer 2 (max_pool2d_1): pool window {2, 2} is larger than the input {1, 1, 3}");
     assert_refused(IMAGE(kolo_max_pool2d(0)), "pool window[0] is 0");
-    assert_refused(IMAGE(kolo_dropout(1)), "rate is 1, wanted 0 ≤ rate < 1");
+    assert_refused(IMAGE(kolo_dropout(1)), "rate: wanted 0 ≤ rate < 1, got 1");
     assert_refused(IMAGE(kolo_dropout(-0.1)), "rate is -0.1");
     assert_refused(IMAGE(kolo_dropout(NAN)), "rate is");
     assert_refused(IMAGE(kolo_dense(-4)), "units is -4");
