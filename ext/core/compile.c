@@ -39,6 +39,7 @@ static kolo_status compile(const kolo_compile_args *args)
 {
     kolo_model *model = args->model;
     KOLO_TRY(kolo_model_check(model));
+    KOLO_TRY(kolo_model_check_idle(model));
     const kolo_backend *backend;
     KOLO_TRY(check(args, &backend));
     kolo_trainer_close(&model->trainer);

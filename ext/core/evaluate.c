@@ -73,6 +73,14 @@ kolo_status kolo_score(kolo_model *model, const kolo_data *data, kolo_comm *rank
     return status;
 }
 
+/* A stop that was requested ends the call without a result, which is a failure with a sentence. */
+static kolo_status obey_stop(kolo_status status)
+{
+    if (status != KOLO_INTERRUPTED) return status;
+    kolo_stop_clear();
+    return kolo_fail(KOLO_INTERRUPTED, "stopped before it was done, as kolo_request_stop() asked");
+}
+
 static kolo_status evaluate(const kolo_evaluate_args *args, kolo_scores *scores)
 {
     KOLO_TRY(kolo_model_check_compiled(args->model, "kolo_evaluate()"));
@@ -84,7 +92,7 @@ static kolo_status evaluate(const kolo_evaluate_args *args, kolo_scores *scores)
     kolo_totals totals = {0};
     kolo_status status = kolo_score(args->model, args->data, kolo_comm_self(), &engine, &totals);
     kolo_engine_close(&engine);
-    if (status == KOLO_INTERRUPTED) kolo_stop_clear();
+    status = obey_stop(status);
     KOLO_TRY(status);
     scores->loss = kolo_totals_loss(&totals);
     scores->accuracy = kolo_totals_metric(args->model, &totals, KOLO_ACCURACY);
@@ -123,7 +131,7 @@ static kolo_status predict(kolo_model *model, kolo_data *data, float *outputs)
     kolo_status status = open_engine(model, KOLO_FOR_OUTPUTS, &engine);
     if (status == KOLO_OK) status = kolo_engine_run(engine, &share, NULL);
     kolo_engine_close(&engine);
-    if (status == KOLO_INTERRUPTED) kolo_stop_clear();
+    status = obey_stop(status);
     return status;
 }
 

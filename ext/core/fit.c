@@ -153,13 +153,23 @@ static void record(kolo_fit_state *state)
     epoch->learning_rate = model->learning_rate;
 }
 
-/* Said once, at the first epoch it happens in: nothing will be learnt any more. */
-static void warn_of_divergence(const kolo_fit_state *state, int number)
+/* A loss can look healthy over broken weights: relu turns what is not a number into 0. */
+static bool weights_are_finite(const kolo_fit_state *state)
 {
-    bool before = number > 0 && !isfinite(state->model->epochs[number - 1].loss);
-    if (!isfinite(state->current.loss) && !before)
-        kolo_warn("the loss of epoch %d is %s: the training diverged; try a smaller .learning_rate than %g", number + 1,
-                  isnan(state->current.loss) ? "not a number" : "infinite", state->model->learning_rate);
+    float sum = 0;
+    for (int64_t i = 0; i < state->model->weight_count; i++) sum += state->trainer->replicas[0].weights[i] * 0;
+    return sum == 0; /* 0 · ∞ and 0 · NaN are not numbers */
+}
+
+/* Said once: nothing will be learnt any more. */
+static void warn_of_divergence(kolo_fit_state *state, int number)
+{
+    if (state->diverged || (isfinite(state->current.loss) && weights_are_finite(state))) return;
+    state->diverged = true;
+    kolo_progress_break(&state->progress);
+    kolo_warn("after epoch %d the loss or a weight is infinite or not a number: the training diverged (or its data are "
+              "no numbers); the .learning_rate was %g",
+              number + 1, state->model->learning_rate);
 }
 
 static kolo_status run_epoch(kolo_fit_state *state, int number)
@@ -241,9 +251,12 @@ static kolo_status fit(kolo_fit_state *state)
 {
     KOLO_TRY(kolo_fit_plan(state));
     KOLO_TRY(kolo_fit_agree(state));
+    state->model->fitting = true;
     kolo_status status = open_fit(state);
     if (status == KOLO_OK) status = run_epochs(state);
-    return end_fit(state, status);
+    status = end_fit(state, status);
+    state->model->fitting = false;
+    return status;
 }
 
 const kolo_history *kolo_fit_at(const kolo_fit_args *args, kolo_here here)

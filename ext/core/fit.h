@@ -24,6 +24,7 @@ typedef struct kolo_fit_state {
     kolo_totals validation;
     kolo_epoch current;
     bool stopped;
+    bool diverged; /* and said so */
 } kolo_fit_state;
 
 /* Checks the arguments and works out epochs, steps, batch and leaf. */

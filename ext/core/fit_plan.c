@@ -20,6 +20,7 @@ static kolo_status check_count(const char *option, int value)
 static kolo_status check_arguments(const kolo_fit_args *args)
 {
     KOLO_TRY(kolo_model_check_compiled(args->model, "kolo_fit()"));
+    KOLO_TRY(kolo_model_check_idle(args->model));
     if (!args->model->settings.optimizer.kind)
         return kolo_fail(KOLO_INVALID, "wanted kolo_compile() with an .optimizer, got a model without one");
     if (args->model->weight_count == 0) return kolo_fail(KOLO_INVALID, "wanted a model with weights, got one without");

@@ -124,6 +124,10 @@ void kolo_model_free(kolo_model **model)
 {
     if (!model || !*model) return;
     kolo_model *freed = *model;
+    if (freed->fitting) {
+        kolo_warn("kolo_model_free: this model is being trained; it stays until kolo_fit() has ended");
+        return;
+    }
     *model = NULL;
     kolo_trainer_close(&freed->trainer);
     kolo_host_deallocate(freed->weights);
@@ -159,6 +163,13 @@ kolo_status kolo_model_check(const kolo_model *model)
 {
     if (model) return KOLO_OK;
     return kolo_failed() ? KOLO_INVALID : kolo_fail(KOLO_INVALID, "wanted a model, got NULL");
+}
+
+kolo_status kolo_model_check_idle(const kolo_model *model)
+{
+    if (!model->fitting) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID,
+                     "this model is being trained: wanted the call after its kolo_fit(), not in a callback");
 }
 
 kolo_status kolo_model_check_compiled(const kolo_model *model, const char *purpose)

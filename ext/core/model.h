@@ -21,11 +21,12 @@ struct kolo_model {
     const kolo_backend *backend;
     uint64_t seed;
     double learning_rate;
-    bool stop_training;     /* kolo_stop_training() */
+    bool fitting; /* a kolo_fit of this model runs: its callbacks may look, but not fit, compile or free it */
+    bool stop_training; /* kolo_stop_training() */
     kolo_status callback_status; /* of our own callbacks' hooks, in the fit that runs */
-    bool average_metrics;   /* kolo_metric_average() is among the callbacks of the fit that runs */
-    kolo_trainer *trainer;  /* replicas and the optimizer's state, from the first fit on */
-    kolo_epoch *epochs;     /* of the last fit */
+    bool average_metrics; /* kolo_metric_average() is among the callbacks of the fit that runs */
+    kolo_trainer *trainer; /* replicas and the optimizer's state, from the first fit on */
+    kolo_epoch *epochs; /* of the last fit */
     kolo_history history;
 };
 
@@ -38,6 +39,8 @@ const char *kolo_layer_text(const kolo_layer_node *node);
 /* KOLO_OK, or a sentence: a model that is NULL, one that is not compiled for `purpose` ("fit"). A NULL that follows an
  * earlier failure fails without a sentence of its own. */
 kolo_status kolo_model_check(const kolo_model *model);
+/* Fails while a kolo_fit of this model runs. */
+kolo_status kolo_model_check_idle(const kolo_model *model);
 kolo_status kolo_model_check_compiled(const kolo_model *model, const char *purpose);
 
 #endif

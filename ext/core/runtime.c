@@ -52,10 +52,20 @@ kolo_status kolo_init_at(int *argc, char ***argv, kolo_here here)
     return kolo_leave(scope, status == KOLO_OK ? kolo_check_environment() : status);
 }
 
+/* What was printed and could not be written (a full disk) is a failure, too; a reader that left is none. */
+static bool output_lost(void)
+{
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout)) return false;
+    if (errno == EPIPE || errno == EBADF) return false;
+    fprintf(stderr, "kolo_finish: the output cannot be written: %s\n",
+            errno ? strerror(errno) : "a write failed before");
+    return true;
+}
+
 int kolo_finish(void)
 {
-    bool failed = kolo_failed();
-    fflush(stdout);
+    bool failed = output_lost() || kolo_failed();
     if (runtime.world_kind) runtime.world_kind->close(&runtime.world, failed);
     runtime.world_kind = NULL;
     runtime.pinned = 0;

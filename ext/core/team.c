@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 typedef struct member {
     kolo_team *team;
@@ -13,6 +14,7 @@ typedef struct member {
 
 struct kolo_team {
     int size;
+    pid_t process; /* that the threads live in: a forked child has none of them */
     int started; /* threads that run, for closing after a failed start */
     pthread_mutex_t lock;
     pthread_cond_t work_is_there, work_is_done;
@@ -70,6 +72,7 @@ kolo_status kolo_team_open(int size, kolo_team **team)
     kolo_team *made = calloc(1, sizeof *made + (size_t)size * sizeof(member));
     if (!made) return kolo_fail_memory(sizeof *made, "a team of threads");
     made->size = size;
+    made->process = getpid();
     pthread_mutex_init(&made->lock, NULL);
     pthread_cond_init(&made->work_is_there, NULL);
     pthread_cond_init(&made->work_is_done, NULL);
@@ -87,6 +90,9 @@ kolo_status kolo_team_open(int size, kolo_team **team)
 
 kolo_status kolo_team_run(kolo_team *team, kolo_status (*work)(void *argument, int member), void *argument)
 {
+    if (team->size > 1 && team->process != getpid())
+        return kolo_fail(KOLO_UNSUPPORTED, "the threads of this model stayed in the process that was forked; wanted a "
+                                           "model of the child's own");
     pthread_mutex_lock(&team->lock);
     team->work = work;
     team->argument = argument;
@@ -112,6 +118,10 @@ void kolo_team_close(kolo_team **team)
     kolo_team *closing = *team;
     *team = NULL;
     if (!closing) return;
+    if (closing->process != getpid()) { /* nobody to wake or to wait for */
+        free(closing);
+        return;
+    }
     pthread_mutex_lock(&closing->lock);
     closing->closing = true;
     pthread_cond_broadcast(&closing->work_is_there);

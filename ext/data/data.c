@@ -69,7 +69,7 @@ static kolo_status check_labels(const int32_t *labels, int64_t samples, int clas
         if (labels[i] >= 0 && (classes == 0 || labels[i] < classes) && labels[i] < INT32_MAX) continue;
         if (classes)
             return kolo_fail(KOLO_INVALID, "label %" PRId64 ": wanted 0 to %d, got %d", i, classes - 1, labels[i]);
-        return kolo_fail(KOLO_INVALID, "label %" PRId64 ": wanted at least 0, got %d", i, labels[i]);
+        return kolo_fail(KOLO_INVALID, "label %" PRId64 ": wanted 0 to %d, got %d", i, INT32_MAX - 1, labels[i]);
     }
     return KOLO_OK;
 }

@@ -80,6 +80,7 @@ void queue_write(struct queue *queue)
     if (written < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (written < 0) {
         queue->closed = true;
+        queue->error = errno;
         queue_free(queue);
         return;
     }

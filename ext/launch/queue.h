@@ -11,7 +11,8 @@ struct queue_run;
 struct queue {
     struct queue_run *first, *last;
     size_t waiting; /* bytes */
-    bool closed;    /* nobody reads any more: what comes is dropped */
+    bool closed;    /* nothing can be written any more: what comes is dropped */
+    int error;      /* why: EPIPE when nobody reads, ENOSPC on a full disk, … */
 };
 
 void queue_bytes(struct queue *queue, int fd, const char *bytes, size_t length);

@@ -4,10 +4,12 @@
 #include "launch/clock.h"
 #include "launch/say.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 static bool failed(const struct job_rank *rank)
 {
@@ -101,6 +103,11 @@ static int report_mpirun_killed(struct job *job)
 
 static int report_interrupt(struct job *job)
 {
+    const struct queue *queue = &job->output.queue;
+    if (job->interrupted == SIGPIPE && queue->error != EPIPE) { /* not a reader that left: the queue can say nothing */
+        dprintf(STDERR_FILENO, "kolorun: the ranks' output cannot be written: %s\n", strerror(queue->error));
+        return KOLORUN_FAILED;
+    }
     if (job->interrupted == SIGINT) output_say(&job->output, "interrupted");
     else if (job->interrupted != SIGPIPE)
         output_say(&job->output, "ended by signal %d (%s)", job->interrupted, strsignal(job->interrupted));

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static void compile(kolo_model *model)
@@ -169,6 +170,60 @@ static void calls_hooks_in_order(void **state)
     kolo_data_free(&data);
 }
 
+/* A callback may look at its model, but not fit, compile or free it. */
+static void meddle(kolo_callback *self, int epoch, const kolo_logs *logs)
+{
+    (void)epoch, (void)logs;
+    kolo_data *data = self->user;
+    kolo_model *same = self->model;
+    assert_true(isfinite(kolo_evaluate(same, data).loss));
+    assert_null(kolo_fit(same, data));
+    assert_non_null(strstr(kolo_last_error().text, "this model is being trained"));
+    assert_int_equal(kolo_compile(same, .optimizer = kolo_sgd()), KOLO_INVALID);
+    kolo_model_free(&same);
+    assert_ptr_equal(same, self->model);
+    kolo_clear_error();
+}
+
+static void a_model_in_training_is_left_alone(void **state)
+{
+    (void)state;
+    kolo_data *data = small_data(64);
+    kolo_model *model = small_model();
+    compile(model);
+    const kolo_history *history = kolo_fit(model, data, .epochs = 2, .verbose = KOLO_NONE,
+                                           .callbacks = {{.name = "meddler", .on_epoch_end = meddle, .user = data}});
+    assert_non_null(history);
+    assert_int_equal(history->epochs, 2);
+    kolo_model_free(&model);
+    assert_null(model);
+    kolo_data_free(&data);
+}
+
+/* The threads of a team stay in the parent: the child is told, and ends without waiting for them. */
+static void a_forked_child_does_not_hang(void **state)
+{
+    (void)state;
+    kolo_data *data = small_data(64);
+    kolo_model *model = small_model();
+    assert_int_equal(kolo_compile(model, .optimizer = kolo_adam(), .loss = KOLO_SPARSE_CROSSENTROPY, .seed = 3,
+                                  .strategy = kolo_mirrored(.devices = 3), .backend = "reference"),
+                     KOLO_OK);
+    assert_non_null(kolo_fit(model, data, .verbose = KOLO_NONE));
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(20);
+        bool told = kolo_fit(model, data, .verbose = KOLO_NONE) == NULL && strstr(kolo_last_error().text, "forked");
+        kolo_model_free(&model);
+        _exit(told ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    kolo_model_free(&model);
+    kolo_data_free(&data);
+}
+
 static void learning_rate_can_be_set(void **state)
 {
     (void)state;
@@ -295,6 +350,8 @@ int main(void)
         cmocka_unit_test(scores_agree),
         cmocka_unit_test(counts_steps),
         cmocka_unit_test(calls_hooks_in_order),
+        cmocka_unit_test(a_model_in_training_is_left_alone),
+        cmocka_unit_test(a_forked_child_does_not_hang),
         cmocka_unit_test(learning_rate_can_be_set),
         cmocka_unit_test(loaded_weights_are_kept),
         cmocka_unit_test(mistakes_are_one_sentence),

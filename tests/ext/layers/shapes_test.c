@@ -93,24 +93,24 @@ static void test_sentences(void **state)
     const int most = INT_MAX;
     assert_refused(IMAGE(kolo_conv2d(0, .kernel = {3, 3})), "layer 1 (conv2d): filters: wanted 1 … 1048576, got 0");
     assert_refused(IMAGE(kolo_conv2d(8)), "layer 1 (conv2d): kernel[0]: wanted 1 … 1048576, got 0");
-    assert_refused(IMAGE(kolo_conv2d(8, .kernel = {3, -3})), "kernel[1] is -3");
-    assert_refused(IMAGE(kolo_conv2d(8, .kernel = {3, 3}, .stride = {2})), "stride[1] is 0");
+    assert_refused(IMAGE(kolo_conv2d(8, .kernel = {3, -3})), "kernel[1]: wanted 1 … 1048576, got -3");
+    assert_refused(IMAGE(kolo_conv2d(8, .kernel = {3, 3}, .stride = {2})), "stride[1]: wanted 1 … 1048576, got 0");
     assert_refused(IMAGE(kolo_conv2d(8, .kernel = {29, 3})), "kernel {29, 3} is larger than the input {28, 28, 3}");
-    assert_refused(IMAGE(kolo_conv2d(8, .kernel = {3, 3}, .padding = 7)), "padding is 7");
-    assert_refused(IMAGE(kolo_conv2d(8, .kernel = {3, 3}, .activation = -1)), "activation is -1");
+    assert_refused(IMAGE(kolo_conv2d(8, .kernel = {3, 3}, .padding = 7)), "padding: wanted KOLO_VALID or KOLO_SAME, got 7");
+    assert_refused(IMAGE(kolo_conv2d(8, .kernel = {3, 3}, .activation = -1)), "got -1");
     assert_refused(IMAGE(kolo_flatten(), kolo_conv2d(8, .kernel = {3, 3})),
                    "layer 2 (conv2d): its input is {2352}, wanted {height, width, channels}");
     assert_refused(IMAGE(kolo_max_pool2d(28), kolo_max_pool2d(2)),
                    "layer 2 (max_pool2d_1): pool window {2, 2} is larger than the input {1, 1, 3}");
-    assert_refused(IMAGE(kolo_max_pool2d(0)), "pool window[0] is 0");
+    assert_refused(IMAGE(kolo_max_pool2d(0)), "pool window[0]: wanted 1 … 1048576, got 0");
     assert_refused(IMAGE(kolo_dropout(1)), "rate: wanted 0 ≤ rate < 1, got 1");
-    assert_refused(IMAGE(kolo_dropout(-0.1)), "rate is -0.1");
-    assert_refused(IMAGE(kolo_dropout(NAN)), "rate is");
-    assert_refused(IMAGE(kolo_dense(-4)), "units is -4");
-    assert_refused(IMAGE(kolo_activate(99)), "activation is 99");
-    assert_refused(kolo_sequential(kolo_input(28, 0, 3), kolo_flatten()), "size 2 is 0");
-    assert_refused(kolo_sequential(kolo_input(), kolo_flatten()), "size 1 is 0");
-    assert_refused(kolo_sequential(kolo_input(most), kolo_flatten()), "size 1 is 2147483647");
+    assert_refused(IMAGE(kolo_dropout(-0.1)), "rate: wanted 0 ≤ rate < 1, got -0.1");
+    assert_refused(IMAGE(kolo_dropout(NAN)), "rate: wanted 0 ≤ rate < 1, got ");
+    assert_refused(IMAGE(kolo_dense(-4)), "units: wanted 1 … 1048576, got -4");
+    assert_refused(IMAGE(kolo_activate(99)), "got 99");
+    assert_refused(kolo_sequential(kolo_input(28, 0, 3), kolo_flatten()), "size 2: wanted 1 … 1048576, got 0");
+    assert_refused(kolo_sequential(kolo_input(), kolo_flatten()), "size 1: wanted 1 … 1048576, got 0");
+    assert_refused(kolo_sequential(kolo_input(most), kolo_flatten()), "size 1: wanted 1 … 1048576, got 2147483647");
     assert_refused(kolo_sequential(kolo_input(1048576, 1048576, 1048576, 1048576), kolo_flatten()), "too large");
     assert_refused(IMAGE(kolo_flatten(), kolo_dense(1048576)), "its kernel {2352, 1048576} is too large");
     assert_refused(kolo_sequential(kolo_input(2048, 2048, 1), kolo_conv2d(1024, .kernel = {1, 1})),
