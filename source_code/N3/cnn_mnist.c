@@ -11,42 +11,58 @@
 /* For images of any size and any number of classes: MNIST's 28×28 and ten, or another set in its format. */
 static kolo_model *lesson_cnn(kolo_data_info images)
 {
-    return kolo_sequential(kolo_input(images.shape[0], images.shape[1], images.shape[2]),
-                           kolo_conv2d(32, .kernel = {3, 3}, .activation = KOLO_RELU),
-                           kolo_conv2d(64, .kernel = {3, 3}, .activation = KOLO_RELU), kolo_max_pool2d(2, 2),
-                           kolo_dropout(0.25), kolo_flatten(), kolo_dense(128, .activation = KOLO_RELU),
-                           kolo_dropout(0.5), kolo_dense(images.classes));
+    /* clang-format off: a layer a line */
+    return kolo_sequential(
+        kolo_input(images.shape[0], images.shape[1], images.shape[2]),
+        kolo_conv2d(32, .kernel = {3, 3}, .activation = KOLO_RELU),
+        kolo_conv2d(64, .kernel = {3, 3}, .activation = KOLO_RELU),
+        kolo_max_pool2d(2, 2),
+        kolo_dropout(0.25),
+        kolo_flatten(),
+        kolo_dense(128, .activation = KOLO_RELU),
+        kolo_dropout(0.5),
+        kolo_dense(images.classes));
+    /* clang-format on */
+}
+
+static const kolo_history *train(kolo_model *model, kolo_data *images, kolo_data *test, const kolo_options *options,
+                                 kolo_strategy strategy)
+{
+    kolo_optimizer optimizer = kolo_adam(.learning_rate = options->learning_rate);
+    optimizer = kolo_distributed(optimizer); /* 3 average gradients over the ranks */
+    kolo_compile(model, .optimizer = optimizer, .loss = KOLO_SPARSE_CROSSENTROPY, .metrics = {KOLO_ACCURACY},
+                 .strategy = strategy, .precision = options->precision, .seed = options->seed,
+                 .deterministic = options->deterministic);
+
+    kolo_callback start_equal = kolo_broadcast_variables(0); /* 4 all ranks start with rank 0's weights */
+    return kolo_fit(model, images, .epochs = options->epochs, .batch_size = options->batch_size,
+                    .steps_per_epoch = options->steps_per_epoch, .drop_remainder = options->drop_remainder,
+                    .validation_data = options->no_validation ? NULL : test,
+                    .callbacks = {start_equal, kolo_metric_average(), kolo_throughput()});
+}
+
+static void save(const kolo_model *model, const kolo_history *history, const kolo_options *options)
+{
+    if (options->save) kolo_save(model, options->save);
+    if (options->history) kolo_history_save(history, options->history);
 }
 
 int main(int argc, char **argv)
 {
     kolo_options options = {.batch_size = 512, .epochs = 8, .learning_rate = 1e-3};
-    kolo_init(&argc, &argv);                                                     /* 1 initialise */
+    kolo_init(&argc, &argv); /* 1 initialise: find the other ranks */
     kolo_parse_options(argc, argv, &options, "Trains the lesson's CNN on MNIST.");
     kolo_strategy strategy = kolo_options_strategy(&options);
-    if (strategy.kind != &kolo_mirrored_kind) kolo_pin_device(kolo_local_rank()); /* 2 one device a rank */
+    bool mirrored = strategy.kind == &kolo_mirrored_kind;
+    if (!mirrored) kolo_pin_device(kolo_local_rank()); /* 2 pin: one device a rank */
 
-    kolo_data *train = kolo_dataset(options.data, KOLO_TRAIN), *test = kolo_dataset(options.data, KOLO_TEST);
-    if (!test) return kolo_finish(); /* else the training would go on, without validation */
-    kolo_model *model = lesson_cnn(kolo_data_get_info(train));
-    kolo_compile(model,
-                 .optimizer =
-                     kolo_distributed(kolo_adam(.learning_rate = options.learning_rate)), /* 3 average gradients */
-                 .loss = KOLO_SPARSE_CROSSENTROPY, .metrics = {KOLO_ACCURACY}, .strategy = strategy,
-                 .precision = options.precision, .seed = options.seed, .deterministic = options.deterministic);
-    const kolo_history *history =
-        kolo_fit(model, train, .epochs = options.epochs, .batch_size = options.batch_size,
-                 .steps_per_epoch = options.steps_per_epoch, .drop_remainder = options.drop_remainder,
-                 .validation_data = options.no_validation ? NULL : test,
-                 .callbacks = {kolo_broadcast_variables(0),                               /* 4 start equal */
-                               kolo_metric_average(), kolo_throughput()});
+    kolo_data *images = kolo_dataset(options.data, KOLO_TRAIN), *test = kolo_dataset(options.data, KOLO_TEST);
+    kolo_model *model = test ? lesson_cnn(kolo_data_get_info(images)) : NULL;
+    const kolo_history *history = train(model, images, test, &options, strategy);
+    if (kolo_rank() == 0 && history) save(model, history, &options); /* 5 one rank saves */
 
-    if (kolo_rank() == 0 && history) {                                           /* 5 one rank saves */
-        if (options.save) kolo_save(model, options.save);
-        if (options.history) kolo_history_save(history, options.history);
-    }
     kolo_model_free(&model);
-    kolo_data_free(&train);
+    kolo_data_free(&images);
     kolo_data_free(&test);
     return kolo_finish();
 }
