@@ -11,7 +11,7 @@
 /* For images of any size and any number of classes: MNIST's 28×28 and ten, or another set in its format. */
 static kolo_model *lesson_cnn(kolo_data_info images)
 {
-    /* clang-format off: a layer a line */
+    /* clang-format off */
     return kolo_sequential(
         kolo_input(images.shape[0], images.shape[1], images.shape[2]),
         kolo_conv2d(32, .kernel = {3, 3}, .activation = KOLO_RELU),
@@ -23,22 +23,6 @@ static kolo_model *lesson_cnn(kolo_data_info images)
         kolo_dropout(0.5),
         kolo_dense(images.classes));
     /* clang-format on */
-}
-
-static const kolo_history *train(kolo_model *model, kolo_data *images, kolo_data *test, const kolo_options *options,
-                                 kolo_strategy strategy)
-{
-    kolo_optimizer optimizer = kolo_adam(.learning_rate = options->learning_rate);
-    optimizer = kolo_distributed(optimizer); /* 3 average gradients over the ranks */
-    kolo_compile(model, .optimizer = optimizer, .loss = KOLO_SPARSE_CROSSENTROPY, .metrics = {KOLO_ACCURACY},
-                 .strategy = strategy, .precision = options->precision, .seed = options->seed,
-                 .deterministic = options->deterministic);
-
-    kolo_callback start_equal = kolo_broadcast_variables(0); /* 4 all ranks start with rank 0's weights */
-    return kolo_fit(model, images, .epochs = options->epochs, .batch_size = options->batch_size,
-                    .steps_per_epoch = options->steps_per_epoch, .drop_remainder = options->drop_remainder,
-                    .validation_data = options->no_validation ? NULL : test,
-                    .callbacks = {start_equal, kolo_metric_average(), kolo_throughput()});
 }
 
 static void save(const kolo_model *model, const kolo_history *history, const kolo_options *options)
@@ -58,7 +42,18 @@ int main(int argc, char **argv)
 
     kolo_data *images = kolo_dataset(options.data, KOLO_TRAIN), *test = kolo_dataset(options.data, KOLO_TEST);
     kolo_model *model = test ? lesson_cnn(kolo_data_get_info(images)) : NULL;
-    const kolo_history *history = train(model, images, test, &options, strategy);
+    kolo_optimizer optimizer = kolo_adam(.learning_rate = options.learning_rate);
+    optimizer = kolo_distributed(optimizer); /* 3 average gradients over the ranks */
+    kolo_compile(model, .optimizer = optimizer, .loss = KOLO_SPARSE_CROSSENTROPY, .metrics = {KOLO_ACCURACY},
+                 .strategy = strategy, .precision = options.precision, .seed = options.seed,
+                 .deterministic = options.deterministic);
+
+    kolo_callback start_equal = kolo_broadcast_variables(0); /* 4 all ranks start with rank 0's weights */
+    const kolo_history *history =
+        kolo_fit(model, images, .epochs = options.epochs, .batch_size = options.batch_size,
+                 .steps_per_epoch = options.steps_per_epoch, .drop_remainder = options.drop_remainder,
+                 .validation_data = options.no_validation ? NULL : test,
+                 .callbacks = {start_equal, kolo_metric_average(), kolo_throughput()});
     if (kolo_rank() == 0 && history) save(model, history, &options); /* 5 one rank saves */
 
     kolo_model_free(&model);
