@@ -12,7 +12,8 @@ kolo_status kolo_check_size(const char *option, int value)
 kolo_status kolo_check_activation(kolo_activation activation)
 {
     if ((int)activation >= 0 && activation <= KOLO_SOFTMAX) return KOLO_OK;
-    return kolo_fail(KOLO_INVALID, "activation: wanted KOLO_LINEAR, KOLO_RELU or KOLO_SOFTMAX, got %d", (int)activation);
+    return kolo_fail(KOLO_INVALID, "activation: wanted KOLO_LINEAR, KOLO_RELU or KOLO_SOFTMAX, got %d",
+                     (int)activation);
 }
 
 kolo_status kolo_check_elements(const char *what, kolo_shape shape)

@@ -96,7 +96,8 @@ static void test_sentences(void **state)
     assert_refused(IMAGE(kolo_conv2d(8, .kernel = {3, -3})), "kernel[1]: wanted 1 … 1048576, got -3");
     assert_refused(IMAGE(kolo_conv2d(8, .kernel = {3, 3}, .stride = {2})), "stride[1]: wanted 1 … 1048576, got 0");
     assert_refused(IMAGE(kolo_conv2d(8, .kernel = {29, 3})), "kernel {29, 3} is larger than the input {28, 28, 3}");
-    assert_refused(IMAGE(kolo_conv2d(8, .kernel = {3, 3}, .padding = 7)), "padding: wanted KOLO_VALID or KOLO_SAME, got 7");
+    assert_refused(IMAGE(kolo_conv2d(8, .kernel = {3, 3}, .padding = 7)),
+                   "padding: wanted KOLO_VALID or KOLO_SAME, got 7");
     assert_refused(IMAGE(kolo_conv2d(8, .kernel = {3, 3}, .activation = -1)), "got -1");
     assert_refused(IMAGE(kolo_flatten(), kolo_conv2d(8, .kernel = {3, 3})),
                    "layer 2 (conv2d): its input is {2352}, wanted {height, width, channels}");
