@@ -44,7 +44,7 @@ static char *beside(const session *s, const char *relative)
 static void add_words(names *list, char *words)
 {
     for (char *rest, *word = strtok_r(words, " \t\n", &rest); word; word = strtok_r(NULL, " \t\n", &rest)) {
-        names_add(list, word, strlen(word));
+        flags_add(list, word);
     }
 }
 
@@ -74,10 +74,11 @@ static void add_system_words(names *list, char *words)
 
 static void find_flags(session *s)
 {
-    static char fixed[] = "-std=gnu17 -Wall -Wno-unused -Wno-unused-value -Wno-missing-braces "
-                          "-Wno-misleading-indentation -Wno-missing-declarations -Wno-unknown-pragmas "
-                          "-Wno-incompatible-library-redeclaration "
-                          "-Wno-gnu-folding-constant -Werror=int-conversion -Werror=incompatible-pointer-types";
+    static char fixed[] =
+        "-std=gnu17 -Wall -Wno-unused -Wno-unused-value -Wno-missing-braces "
+        "-Wno-misleading-indentation -Wno-null-dereference -Wno-missing-declarations -Wno-unknown-pragmas "
+        "-Wno-incompatible-library-redeclaration "
+        "-Wno-gnu-folding-constant -Werror=int-conversion -Werror=incompatible-pointer-types";
     char *words = copy_of(fixed), *kolo = package_flags(s, "--cflags", "kolo"),
          *mpi = package_flags(s, "--cflags", "ompi-c");
     add_words(&s->base_flags, words);

@@ -29,6 +29,7 @@ namespace
 {
 session *the_session = nullptr;
 bool own_input = false; // the execute_input that is being published is the interpreter's, not xeus's
+std::streambuf *log_buffer = std::clog.rdbuf();
 std::atomic<bool> asking{false}; // the shell thread waits for a line of input
 pthread_t shell_thread;
 thread_local bool executing = false; // this thread runs a cell
@@ -80,6 +81,14 @@ class server : public xeus::xserver_shell_main
     }
 
   private:
+    // xeus has written its version to the log by now: messages of it that matter may follow.
+    void start_impl(xeus::xpub_message message) override
+    {
+        std::clog.rdbuf(log_buffer);
+        std::clog.clear();
+        xserver_shell_main::start_impl(std::move(message));
+    }
+
     void send_shell_impl(xeus::xmessage message) override
     {
         nl::json content = message.content();
@@ -304,6 +313,7 @@ int main(int argc, char **argv)
     xeus::xkernel kernel(xeus::load_configuration(file), xeus::get_user_name(), xeus::make_context<zmq::context_t>(),
                          std::move(owner), make_server, std::make_unique<history_of_session>(), nullptr,
                          xeus::make_null_debugger, nl::json::object(), nl::json::error_handler_t::replace);
+    std::clog.rdbuf(nullptr);
     kernel.start();
     return 0;
 }

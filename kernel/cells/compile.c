@@ -26,6 +26,20 @@ static const char *const code_flags[] = {"-O1",
                                          "-w",
                                          NULL};
 
+void flags_add(names *list, const char *flag)
+{
+    static const char *const alone[] = {"-W", "-f", "-O", "-I", "-D", "-std=", NULL};
+    bool whole = false;
+    for (const char *const *a = alone; *a; a++) whole |= !strncmp(flag, *a, strlen(*a)) && strlen(flag) > 2;
+    for (size_t i = 0; whole && i < list->count; i++) {
+        if (strcmp(list->items[i], flag)) continue;
+        free(list->items[i]);
+        list->count--;
+        memmove(&list->items[i], &list->items[i + 1], (list->count - i) * sizeof *list->items);
+    }
+    names_add(list, flag, strlen(flag));
+}
+
 void compiler_open(compiler *c, const names *flags, const char *folder)
 {
     *c = (compiler){.folder = copy_of(folder), .input = -1};

@@ -23,6 +23,9 @@ typedef struct compiler {
     char *next_header, *next_prefix;
 } compiler;
 
+/* Adds a word to a compiler's command line; a flag that is there already moves to the end, where it counts. */
+void flags_add(names *list, const char *flag);
+
 void compiler_open(compiler *c, const names *flags, const char *folder);
 void compiler_close(compiler *c);
 /* Starts the clang for the next cell. To be called when nobody waits. */

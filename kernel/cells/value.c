@@ -33,17 +33,36 @@ static int64_t signed_of(const unsigned char *bytes, size_t size)
     return (int64_t)(unsigned_of(bytes, size) << shift) >> shift;
 }
 
-/* The fewest digits that read back as the same number. */
-static void write_real(writer *w, double value, bool single)
+static bool reads_back(const char *digits, long double value, enum CXTypeKind kind)
 {
-    char digits[64];
-    for (int precision = 1; precision <= 17; precision++) {
-        snprintf(digits, sizeof digits, "%.*g", precision, value);
-        double back = strtod(digits, NULL);
-        if (single ? (float)back == (float)value : back == value) break;
+    if (kind == CXType_Float) return strtof(digits, NULL) == (float)value;
+    return kind == CXType_Double ? strtod(digits, NULL) == (double)value : strtold(digits, NULL) == value;
+}
+
+/* The fewest digits that read back as the same number: in plain notation from 1e-5 up to 1e16, else with an exponent.
+ */
+static void write_real(writer *w, long double value, enum CXTypeKind kind)
+{
+    char found[64], digits[64];
+    for (int precision = 0; precision < DECIMAL_DIG; precision++) {
+        snprintf(found, sizeof found, "%.*Le", precision, value);
+        if (reads_back(found, value, kind)) break;
     }
-    text_add(&w->out, digits);
-    if (!strpbrk(digits, ".en")) text_add(&w->out, ".0");
+    char *mark = strchr(found, 'e');
+    int exponent = mark ? atoi(mark + 1) : 0, count = 0;
+    if (!mark || exponent < -5 || exponent >= 16) {
+        text_add(&w->out, found);
+        return;
+    }
+    for (const char *p = found; p < mark; p++) {
+        if (isdigit((unsigned char)*p)) digits[count++] = *p;
+    }
+    if (found[0] == '-') text_add(&w->out, "-");
+    for (int place = exponent < 0 ? 0 : exponent; place >= -1 || exponent - place < count; place--) {
+        int at = exponent - place;
+        if (place == -1) text_add(&w->out, ".");
+        text_add_bytes(&w->out, at >= 0 && at < count ? &digits[at] : "0", 1);
+    }
 }
 
 static void write_escaped(writer *w, unsigned char c, char quote)
@@ -213,15 +232,15 @@ static void write_number(writer *w, enum CXTypeKind kind, const unsigned char *b
     case CXType_ULongLong: text_addf(&w->out, "%lu", (unsigned long)unsigned_of(bytes, size)); break;
     case CXType_Float:
         memcpy(&single, bytes, sizeof single);
-        write_real(w, (double)single, true);
+        write_real(w, (long double)single, kind);
         break;
     case CXType_Double:
         memcpy(&real, bytes, sizeof real);
-        write_real(w, real, false);
+        write_real(w, (long double)real, kind);
         break;
     case CXType_LongDouble:
         memcpy(&wide, bytes, sizeof wide);
-        text_addf(&w->out, "%.*Lg", LDBL_DIG, wide);
+        write_real(w, wide, kind);
         break;
     default: text_addf(&w->out, "%ld", (long)signed_of(bytes, size)); break;
     }

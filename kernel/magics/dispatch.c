@@ -122,7 +122,7 @@ static result run_mixed(session *s, const char *code, const char *name)
     size_t begin = 0, at = 0, total = strlen(code);
     while (at < total && !r.failed) {
         size_t line = strcspn(code + at, "\n");
-        if (magic_line(code, code + at)) {
+        if (magic_line(code + begin, code + at)) {
             r = run_stretch(s, code, begin, at, name);
             if (!r.failed) r = run_line_magic(s, code + at + strspn(code + at, " \t"), name);
             begin = at + line;

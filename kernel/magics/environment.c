@@ -70,15 +70,30 @@ result magic_env(session *s, const char *words, const char *name)
     text_add_bytes(&payload, rest, strlen(rest) + 1);
     keep_variable(s, variable, rest);
     if (ensure_worker(s)) machine_ask(&s->machine, MESSAGE_SETENV, payload.data, payload.size);
+    char *line = format_text("env: %s=%s\n", variable, rest);
+    print_out(s, line);
+    free(line);
     text_free(&payload);
     free(variable);
     return (result){0};
 }
 
+/* Flags of one kind share a line: those about warnings, about folders, about macros. */
+static size_t kind_size(const char *flag)
+{
+    if (!strncmp(flag, "-Wno-", 5)) return 5;
+    return strncmp(flag, "-W", 2) && strncmp(flag, "-I", 2) && strncmp(flag, "-D", 2) ? strcspn(flag, "=") : 2;
+}
+
 static void show(session *s, const names *list)
 {
     text line = {0};
-    for (size_t i = 0; i < list->count; i++) text_addf(&line, "%s%s", i ? " " : "", list->items[i]);
+    for (size_t i = 0; i < list->count; i++) {
+        const char *flag = list->items[i], *before = i ? list->items[i - 1] : "";
+        bool together =
+            *flag != '-' || (i && kind_size(flag) == kind_size(before) && !strncmp(flag, before, kind_size(flag)));
+        text_addf(&line, "%s%s", !i ? "" : together ? " " : "\n", flag);
+    }
     text_add(&line, "\n");
     print_out(s, line.data);
     text_free(&line);
@@ -89,8 +104,8 @@ result magic_cflags(session *s, const char *words, const char *name)
     (void)name;
     names flags = words_of(words);
     for (size_t i = 0; i < flags.count; i++) {
-        names_add(&s->base_flags, flags.items[i], strlen(flags.items[i]));
-        names_add(&s->compiler.flags, flags.items[i], strlen(flags.items[i]));
+        flags_add(&s->base_flags, flags.items[i]);
+        flags_add(&s->compiler.flags, flags.items[i]);
     }
     if (flags.count) {
         compiler_reset(&s->compiler);

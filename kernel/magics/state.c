@@ -6,14 +6,24 @@
 #include <string.h>
 #include <unistd.h>
 
+/* A row of the list: what to write, padded by characters and not by bytes, and the first sentence about it. */
+static void add_row(text *list, const char *usage, const char *help)
+{
+    int width = 0;
+    for (const char *p = usage; *p; p++) width += ((unsigned char)*p & 0xc0) != 0x80;
+    const char *stop = strstr(help, ". ");
+    text_addf(list, "%s%*s %.*s\n", usage, width < 28 ? 28 - width : 0, "",
+              stop ? (int)(stop - help) + 1 : (int)strlen(help), help);
+}
+
 result magic_lsmagic(session *s, const char *words, const char *name)
 {
     (void)words;
     (void)name;
     text list = {0};
-    for (size_t i = 0; i < magics_count; i++)
-        text_addf(&list, "%-36s %.80s\n", magics_table[i].usage, magics_table[i].help);
-    text_addf(&list, "%-36s %s\n", "!COMMAND", "Runs a command of the shell.");
+    for (size_t i = 0; i < magics_count; i++) add_row(&list, magics_table[i].usage, magics_table[i].help);
+    add_row(&list, "!COMMAND", "Runs a command of the shell.");
+    add_row(&list, "NAME?", "Shows what is known of a name.");
     print_out(s, list.data);
     text_free(&list);
     return (result){0};

@@ -5,18 +5,17 @@
 
 const magic magics_table[] = {
     {"lsmagic", "%lsmagic", "Lists the magics.", magic_lsmagic, NULL},
-    {"who", "%who", "Lists what the cells have defined: variables with their types, functions, types, macros.",
-     magic_who, NULL},
-    {"cd", "%cd [FOLDER]", "Changes the folder that cells and commands run in; prints it.", magic_cd, NULL},
-    {"env", "%env [NAME[=VALUE]]", "Shows or sets environment variables of cells and of the programs they start.",
-     magic_env, NULL},
+    {"who", "%who", "Lists what the cells have defined: variables, functions, types, macros.", magic_who, NULL},
+    {"cd", "%cd [FOLDER]", "Changes the folder that cells and commands run in. Prints it.", magic_cd, NULL},
+    {"env", "%env [NAME[=VALUE]]",
+     "Shows or sets variables of the environment. Cells see them, and the programs they start.", magic_env, NULL},
     {"cflags", "%cflags [FLAGS…]",
-     "Adds flags for the compiler, for cells and for %%run (-I, -D, -O3, …); without any, shows them.", magic_cflags,
+     "Adds flags for the compiler, or shows them. They hold for cells and for %%run (-I, -D, -O3, …).", magic_cflags,
      NULL},
     {"ldflags", "%ldflags [FLAGS…]",
-     "Adds flags for the linker, for cells and for %%run (-L, -l); without any, shows them.", magic_ldflags, NULL},
+     "Adds flags for the linker, or shows them. They hold for cells and for %%run (-L, -l).", magic_ldflags, NULL},
     {"restart", "%restart",
-     "Starts the process that runs the cells anew: memory and devices are free again; functions, types and "
+     "Starts the process that runs the cells anew. Memory and devices are free again; functions, types and "
      "includes stay, variables are zero until their cells run again.",
      magic_restart, NULL},
     {"reset", "%reset", "Forgets everything that was defined.", magic_reset, NULL},
@@ -25,8 +24,8 @@ const magic magics_table[] = {
     {"writefile", "%%writefile [-a] FILE", "Writes the cell's text to a file, or appends it with -a.", NULL,
      cell_writefile},
     {"run", "%%run [-np N] [arguments…]",
-     "This cell is a whole program: compiles it, with <kolo.h> and <mpi.h> at hand, and runs it, "
-     "on N ranks under kolorun with -np. Other options of kolorun's may stand before the program's own arguments, "
+     "Compiles the cell as a whole program and runs it. <kolo.h> and <mpi.h> are at hand; with -np it runs "
+     "on N ranks under kolorun. Other options of kolorun's may stand before the program's own arguments, "
      "which begin after --.",
      NULL, cell_run},
     {"sh", "%%sh", "Runs the cell as a shell script.", NULL, cell_sh},

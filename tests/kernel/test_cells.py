@@ -24,6 +24,11 @@ CELLS = [
     ("2.5", {"value": "2.5"}),
     ("0.1f", {"value": "0.1"}),
     ("3.0", {"value": "3.0"}),
+    ("double reals[] = {10, 20.5, 1e6, 0.1, 1e-5, 1e-6, 1e15, 1e16, -0.0, 9007199254740992, 1e22}; reals",
+     {"value": "{10.0, 20.5, 1000000.0, 0.1, 0.00001, 1e-06, 1000000000000000.0, 1e+16, -0.0, 9007199254740992.0, 1e+22}"}),
+    ("float singles[] = {0.1f, 1e10f, 16777216, 10, 3.4e38f}; singles",
+     {"value": "{0.1, 10000000000.0, 16777216.0, 10.0, 3.4e+38}"}),
+    ("10.0L", {"value": "10.0"}),
     ("(char)'a'", {"value": "'a'"}),
     ("(bool)1", {"value": "true"}),
     ('"a\\n\\"b\\""', {"value": '"a\\n\\"b\\""'}),
@@ -106,6 +111,7 @@ CELLS = [
     # faults: the kernel lives, and so do the variables
     ("int kept = 5;", {}),
     ("int *null = NULL;\n*null = 3;", {"error": ["Segmentation fault", "In[k]:2"]}),
+    ("*(int *)0 = 1;", {"error": ["Segmentation fault", "In[k]:1"], "no_err": True}),
     ("kept", {"value": "5"}),
     ("int deeper(int *q) {\n    return *q;\n}\nint outer(int *q) { return deeper(q) + 1; }\nouter(0)",
      {"error": ["In[k]:2", "deeper", "outer"]}),
@@ -143,7 +149,7 @@ CELLS = [
     ("%lsmag", {"error": ["%lsmagic"]}),
     ("%lsmagic", {"out_has": "%%run"}),
     ("%who", {"out_has": "caller"}),
-    ("%env KOLO_TEST_WORD=word\n!echo $KOLO_TEST_WORD", {"out": "word\n"}),
+    ("%env KOLO_TEST_WORD=word\n!echo $KOLO_TEST_WORD", {"out": "env: KOLO_TEST_WORD=word\nword\n"}),
     ("%cd /\n!pwd", {"out": "/\n/\n"}),
     ("%cflags -DFROM_FLAGS=12\nFROM_FLAGS", {"value": "12"}),
     ("%time usleep(1000);", {"out_has": "Wall time"}),
@@ -186,7 +192,7 @@ def check(outcome, expected, number):
         assert expected["out_has"] in outcome.stdout, shown
     if "err" in expected:
         assert at_cell(expected["err"]) in outcome.stderr, shown
-    elif "error" not in expected:
+    elif "error" not in expected or "no_err" in expected:
         assert outcome.stderr == "", shown
     if "streams" in expected:
         assert [name for name, _ in outcome.order] == expected["streams"]
@@ -198,3 +204,23 @@ def test_cell(kernel, index):
     outcome = kernel.run(code)
     check(outcome, expected, outcome.reply["execution_count"])
     assert kernel.run("41 + 1", store_history=False).value == "42"
+
+
+def test_lsmagic_has_a_sentence_for_each_at_one_column(kernel):
+    rows = kernel.run("%lsmagic").stdout.splitlines()
+    column = rows[0].index("Lists")
+    assert len(rows) > 10 and all(row[column - 1] == " " and row[column].isupper() and row.endswith(".") for row in rows)
+
+
+def test_cflags_are_shown_once_and_by_groups(kernel):
+    kernel.run("%cflags -DTWICE=1\n%cflags -DTWICE=1")
+    shown = kernel.run("%cflags").stdout
+    flags = [flag for flag in shown.split() if flag != "-isystem"]
+    assert len(flags) == len(set(flags)) and "-DTWICE=1" in flags
+    assert any(set(line.split()) >= {"-Wno-unused", "-Wno-null-dereference"} and "-I" not in line for line in shown.splitlines())
+
+
+def test_start_is_silent(capfd):
+    fresh = Kernel()
+    fresh.close()
+    assert "XEUS" not in "".join(capfd.readouterr())
