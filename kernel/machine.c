@@ -200,7 +200,7 @@ static int delay(const machine *m, bool room)
     if (flush >= 0 && flush < wait) wait = flush;
     if (!room && wait > 0.01) wait = 0.01;
     if (m->running && wait > 0.03) wait = 0.03;
-    if (m->interrupted > 0 && wait > 0.02) wait = 0.02;
+    if (m->interrupted > 0 && wait > 0.005) wait = 0.005;
     return (int)(wait * 1000) + 1;
 }
 

@@ -10,6 +10,7 @@
 #include <link.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -41,6 +42,16 @@ static const char *cells_folder(void)
     return folder;
 }
 
+/* The C library has its functions under several names, and the loader tells any of them: _IO_printf, __libc_malloc. */
+static const char *plain_name(const char *name)
+{
+    static const char *const before[] = {"_IO_", "__libc_", "__GI_", "__", NULL};
+    for (const char *const *b = before; *b; b++) {
+        if (!strncmp(name, *b, strlen(*b))) return name + strlen(*b);
+    }
+    return name;
+}
+
 static bool one_of(const char *name, const char *const *list)
 {
     for (; *list; list++) {
@@ -69,14 +80,14 @@ static const char *const abandonable[] = {
 
 static bool may_be_abandoned(const char *name)
 {
-    return one_of(name, abandonable);
+    return one_of(name, abandonable) || one_of(plain_name(name), abandonable);
 }
 
 static bool holds_the_heap(const char *name)
 {
     static const char *const list[] = {"malloc",         "free",          "calloc", "realloc",
                                        "posix_memalign", "aligned_alloc", "fork",   NULL};
-    return one_of(name, list);
+    return one_of(plain_name(name), list);
 }
 
 static const char *exact_symbol(uintptr_t at, Dl_info *info)
@@ -320,6 +331,15 @@ static void on_interrupt(int number, siginfo_t *info, void *memory)
     errno = saved;
 }
 
+/* A stream that was left half-way through a call: its pointers must be in their order, or the next call would run
+ * away with them. */
+static void settle_stream(FILE *stream)
+{
+    bool ordered = stream->_IO_buf_base <= stream->_IO_write_base && stream->_IO_write_base <= stream->_IO_write_ptr &&
+                   stream->_IO_write_ptr <= stream->_IO_buf_end;
+    if (stream->_IO_write_ptr && !ordered) __fpurge(stream);
+}
+
 void release_streams(void)
 {
     struct {
@@ -331,6 +351,7 @@ void release_streams(void)
         if (!streams[i]) continue;
         lock = (void *)streams[i]->_lock;
         if (lock && lock->owner == (void *)pthread_self()) memset(lock, 0, sizeof *lock);
+        settle_stream(streams[i]);
     }
 }
 
