@@ -29,7 +29,7 @@ typedef struct walk {
     size_t depth, library_depth;
     bool library_named, library_allowed;
     bool in_cell; /* a frame of the cell's has been seen: the handler's own come before */
-    bool unsafe, reached_entry;
+    bool unsafe, foreign, reached_entry; /* foreign: code that may not know how to be walked */
 } walk;
 
 static const char *cells_folder(void)
@@ -178,7 +178,7 @@ static void judge(walk *w, uintptr_t at)
         break;
     case OWNER_OURS: w->library_depth = 0; break;
     case OWNER_ENTRY: w->reached_entry = w->in_cell; break;
-    default: w->unsafe = true;
+    default: w->unsafe = w->foreign = true;
     }
 }
 
@@ -209,7 +209,8 @@ static _Unwind_Reason_Code visit(struct _Unwind_Context *context, void *closure)
     if (w->depth < SHOWN_FRAMES) remember(inside);
     judge(w, inside);
     w->depth++;
-    return w->reached_entry || w->unsafe || w->depth > DEEPEST ? _URC_END_OF_STACK : _URC_NO_REASON;
+    bool enough = w->unsafe && (w->foreign || w->depth >= SHOWN_FRAMES);
+    return w->reached_entry || enough || w->depth > DEEPEST ? _URC_END_OF_STACK : _URC_NO_REASON;
 }
 
 static uintptr_t program_counter(const ucontext_t *context)
