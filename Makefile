@@ -28,7 +28,7 @@ ONEDNN_SRC  := $(wildcard ext/backend/onednn/*.c)
 MPI_SRC     := $(wildcard ext/comm/mpi.c)
 LAUNCH_SRC  := $(wildcard ext/launch/*.c) ext/core/cores.c
 WORKER_SRC  := $(wildcard kernel/worker/*.c)
-KERNEL_SRC  := $(wildcard kernel/*.c kernel/cells/*.c kernel/magics/*.c) kernel/worker/protocol.c
+KERNEL_SRC  := $(wildcard kernel/*.c kernel/cells/*.c kernel/magics/*.c) kernel/worker/protocol.c kernel/worker/family.c
 PROGRAM_SRC := $(wildcard source_code/*/*.c)
 TEST_SRC    := $(sort $(shell find tests/ext -name '*_test.c'))
 

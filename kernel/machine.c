@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "waiting.h"
+#include "worker/family.h"
 
 static void close_one(int *descriptor)
 {
@@ -41,6 +42,24 @@ bool machine_open(machine *m, output *out, const char *program, const char *fold
     return m->wake >= 0 && getrandom(&m->token, sizeof m->token, 0) == sizeof m->token;
 }
 
+static bool end_one(const relative *r, void *unused)
+{
+    (void)unused;
+    if (r->session == getsid(0)) return false; /* the compilers, which are the kernel's own */
+    if (r->state != 'Z') return kill(r->process, SIGKILL) == 0;
+    if (r->parent == getpid()) waitpid(r->process, NULL, WNOHANG);
+    return false;
+}
+
+/* What was below a guard that is gone is below the kernel now (subreaper), in sessions that are not the kernel's. */
+static void end_orphans(machine *m)
+{
+    m->orphans_ended = true;
+    for (int i = 0; i < 200 && family_each(end_one, NULL); i++) usleep(5000);
+    family_each(end_one, NULL);
+    if (m->guard > 0 && kill(m->guard, 0) != 0) m->guard = 0;
+}
+
 /* The guard is started anew when a cell has managed to end it. */
 static bool start_guard(machine *m)
 {
@@ -48,8 +67,11 @@ static bool start_guard(machine *m)
     if (m->guard > 0) {
         kill(m->guard, SIGKILL);
         waitpid(m->guard, NULL, 0);
+        m->guard = 0;
     }
     close_one(&m->guard_socket);
+    end_orphans(m);
+    m->orphans_ended = false;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) return false;
     char *token = format_text("%lx", (unsigned long)m->token), *number = format_text("%d", pair[1]);
     char *arguments[] = {m->program, number, token, m->folder, NULL};
@@ -136,6 +158,7 @@ static void drain_pipe(machine *m, int *pipe, int stream)
 
 void machine_drain(machine *m)
 {
+    if (!m->orphans_ended && guard_gone(m)) end_orphans(m);
     drain_pipe(m, &m->out_pipe, 1);
     drain_pipe(m, &m->error_pipe, 2);
 }
@@ -162,6 +185,7 @@ static bool take_guard_news(machine *m)
     ssize_t size = message_receive(m->guard_socket, m->token, &news, payload, descriptors);
     if (size == -1) {
         close_one(&m->guard_socket);
+        if (!m->orphans_ended) end_orphans(m);
         m->status = SIGKILL;
         m->worker = 0;
         return true;
@@ -309,6 +333,7 @@ void machine_close(machine *m)
     if (m->guard > 0) {
         for (int i = 0; i < 300 && waitpid(m->guard, NULL, WNOHANG) == 0; i++) usleep(10000);
     }
+    end_orphans(m);
     close_one(&m->control);
     close_one(&m->out_pipe);
     close_one(&m->error_pipe);

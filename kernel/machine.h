@@ -20,6 +20,7 @@ typedef struct machine {
     int guard_socket, control, wake, out_pipe, error_pipe;
     int input;            /* the write end of the running cell's stdin, or -1 */
     bool asks;            /* the cell's reads may be put to the user */
+    bool orphans_ended;   /* the guard is gone, and what it left has been ended */
     bool starting;        /* the guard has been asked for a worker and has not yet named it */
     bool running;         /* a cell or a program runs in the worker */
     double interrupted;   /* when the interrupt came; 0: none */
@@ -50,7 +51,7 @@ outcome machine_peek(machine *m, uint64_t address, size_t size);
 /* Runs a cell (MESSAGE_RUN) or a program (MESSAGE_SHELL) with `asks` for its reads; interrupts are passed on. */
 outcome machine_run(machine *m, uint32_t kind, const void *payload, size_t size, bool asks);
 
-/* Reads what is in the pipes now. */
+/* Reads what is in the pipes now, and ends what a guard that is gone has left. */
 void machine_drain(machine *m);
 /* Any thread. */
 void machine_interrupt(machine *m);

@@ -2,6 +2,7 @@
  * worker, reaps whatever a cell leaves behind, and ends everything when the kernel is gone. It never runs a learner's
  * code. Read first: protocol.h. */
 #define _GNU_SOURCE
+#include "worker/family.h"
 #include "worker/protocol.h"
 #include "worker/worker.h"
 
@@ -29,43 +30,15 @@ typedef struct guard {
     char payload[MESSAGE_LIMIT];
 } guard;
 
-static pid_t parent_of(pid_t process)
+static bool signal_one(const relative *r, void *number)
 {
-    char path[64], line[512];
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
-    FILE *file = fopen(path, "re");
-    if (!file) return 0;
-    int parent = 0;
-    if (fgets(line, sizeof line, file)) {
-        char *after = strrchr(line, ')');
-        if (after) sscanf(after + 1, " %*c %d", &parent);
-    }
-    fclose(file);
-    return parent;
-}
-
-static bool descends_from(pid_t process, pid_t ancestor)
-{
-    for (int depth = 0; process > 1 && depth < 64; depth++) {
-        process = parent_of(process);
-        if (process == ancestor) return true;
-    }
-    return false;
+    return kill(r->process, *(const int *)number) == 0;
 }
 
 /* Signals every descendant. True when there was one. */
 static bool signal_descendants(int number)
 {
-    DIR *folder = opendir("/proc");
-    if (!folder) return false;
-    bool any = false;
-    for (struct dirent *entry; (entry = readdir(folder));) {
-        pid_t process = atoi(entry->d_name);
-        if (process <= 1 || process == getpid() || !descends_from(process, getpid())) continue;
-        any |= kill(process, number) == 0;
-    }
-    closedir(folder);
-    return any;
+    return family_each(signal_one, &number);
 }
 
 static void report(guard *g, pid_t process, int status)

@@ -234,3 +234,42 @@ def test_no_process_is_left_behind(brutally):
         k.client.stop_channels()
         k.manager.shutdown_kernel(now=True)
     assert left == [], subprocess.run(["ps", "-ef"], capture_output=True, text=True).stdout
+
+
+LEAVERS = {
+    "a setsid child": "if (!fork()) { setsid(); sleep(1000); }\nfor (;;) sleep(1);",
+    "a deaf shell": '!trap "" TERM INT HUP; while :; do sleep 7; done',
+    "an idle session": "!setsid sleep 1000 &\n",
+}
+if (BUILD / "bin" / "kolorun").exists():
+    LEAVERS["deaf ranks"] = ("%%run -np 2\n#include <unistd.h>\n#include <signal.h>\nint main(void)\n{\n"
+                             "    for (int i = 1; i < 30; i++) signal(i, SIG_IGN);\n    for (;;) sleep(1);\n}")
+
+
+@pytest.mark.parametrize("what", LEAVERS)
+def test_what_a_killed_guard_leaves_is_ended(what):
+    name = f"guard-{os.getpid()}-{len(what)}"
+    mark = f"KOLO_TEST_MARK={name}"
+    k = Kernel(KOLO_TEST_MARK=name)
+    try:
+        k.run(INCLUDES)
+        request = k.client.execute(LEAVERS[what])
+        time.sleep(4 if "ranks" in what else 1.5)
+        before = alive(mark)
+        guard = next(p for p in before if f"PPid:\t{k.process}\n" in Path(f"/proc/{p}/status").read_text()
+                     and b"kolo-worker" in Path(f"/proc/{p}/cmdline").read_bytes())
+        below = [p for p in before if os.getsid(int(p)) != os.getsid(k.process)]
+        assert guard in below and len(below) >= 3
+        os.kill(int(guard), signal.SIGKILL)
+        limit = time.monotonic() + 3
+        while set(alive(mark)) & set(below) and time.monotonic() < limit:
+            time.sleep(0.05)
+        assert not set(alive(mark)) & set(below)
+        if "idle" in what:
+            request = k.client.execute("keep")
+        reply = k._reply(request)
+        assert reply["status"] == "error" and "keep" in "\n".join(reply["traceback"])
+        assert k.run("keep").value == "0"
+    finally:
+        k.close()
+    assert alive(mark) == []

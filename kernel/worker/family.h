@@ -1,0 +1,17 @@
+/* Processes below this one, found in /proc by their parents: for the guard, which ends what a cell has left, and for
+ * the kernel, which ends what a guard has left. */
+#ifndef KERNEL_WORKER_FAMILY_H
+#define KERNEL_WORKER_FAMILY_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+typedef struct relative {
+    pid_t process, parent, session;
+    char state; /* as in /proc: 'Z' has ended and waits for its parent */
+} relative;
+
+/* Calls `visit` for each process that descends from the caller. True when one of the calls was. */
+bool family_each(bool (*visit)(const relative *r, void *closure), void *closure);
+
+#endif
