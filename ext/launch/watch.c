@@ -227,9 +227,12 @@ static void keep_time(struct job *job)
     }
 }
 
+/* A quick rank can have connected, said all it had to say and ended, and mpirun with it, between two looks: what it
+ * said still waits to be accepted. */
 static bool goes_on(const struct job *job)
 {
-    return !job->mpirun_ended || job->links;
+    struct pollfd knocking = {.fd = job->contact.fd, .events = POLLIN};
+    return !job->mpirun_ended || job->links || (!job->ending && poll(&knocking, 1, 0) > 0);
 }
 
 static void loop(struct job *job)

@@ -59,19 +59,19 @@ def environment(**variables):
     return {k: v for k, v in kept.items() if v is not None}
 
 
-def command(*options, ranks=None):
-    launcher = [KOLORUN, "-np", ranks] if ranks is not None else []
+def command(*options, ranks=None, launcher=()):
+    launcher = [KOLORUN, "-np", ranks] if ranks is not None else launcher
     return [str(word) for word in [*launcher, PROGRAM, *options]]
 
 
 class Job:
     """One run in a session of its own; every process that it brings about carries a mark in its environment."""
 
-    def __init__(self, *options, ranks=None, env=None, **popen):
+    def __init__(self, *options, ranks=None, launcher=(), env=None, **popen):
         self.mark, self.ranks = uuid.uuid4().hex, int(ranks) if str(ranks).isdigit() else 1
         popen = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | popen
         self.process = subprocess.Popen(
-            command(*options, ranks=ranks), env=environment(KOLO_TEST_MARK=self.mark, **(env or {})),
+            command(*options, ranks=ranks, launcher=launcher), env=environment(KOLO_TEST_MARK=self.mark, **(env or {})),
             start_new_session=True, **popen,
         )
 
