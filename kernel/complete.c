@@ -1,5 +1,6 @@
 /* Completion, inspection under the cursor, and whether a cell is complete. Read first: help.h, cells/unit.h. */
 #define _GNU_SOURCE
+#include "cells/nearest.h"
 #include "help.h"
 #include "magics/magics.h"
 
@@ -43,6 +44,19 @@ static bool hidden(const char *name, const char *start)
     return name[0] == '_' && start[0] != '_';
 }
 
+/* Members of a call's options that its macro fills in. */
+static bool of_the_macro(CXCompletionString string)
+{
+    bool guard = false;
+    for (unsigned k = 0; k < clang_getNumCompletionChunks(string); k++) {
+        char *chunk = clang_text(clang_getCompletionChunkText(string, k));
+        if (clang_getCompletionChunkKind(string, k) == CXCompletionChunk_ResultType)
+            guard |= !strcmp(chunk, "kolo_guard *");
+        free(chunk);
+    }
+    return guard;
+}
+
 static int by_text(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
@@ -52,7 +66,7 @@ static void collect(CXCodeCompleteResults *results, const char *start, names *in
 {
     for (unsigned i = 0; i < results->NumResults; i++) {
         CXCompletionString string = results->Results[i].CompletionString;
-        if (clang_getCompletionAvailability(string) == CXAvailability_NotAccessible) continue;
+        if (clang_getCompletionAvailability(string) == CXAvailability_NotAccessible || of_the_macro(string)) continue;
         for (unsigned k = 0; k < clang_getNumCompletionChunks(string); k++) {
             if (clang_getCompletionChunkKind(string, k) != CXCompletionChunk_TypedText) continue;
             char *name = clang_text(clang_getCompletionChunkText(string, k));
@@ -165,26 +179,35 @@ char *session_complete(session *s, const char *code, int cursor_characters)
     return need(dump);
 }
 
+/* Of the name under the cursor, else of the call whose arguments are being written, the innermost that is known. */
+static char *describe_at(session *s, const char *code, size_t cursor)
+{
+    size_t begin = cursor, end = cursor;
+    while (begin > 0 && word_byte(code[begin - 1])) begin--;
+    while (word_byte(code[end])) end++;
+    bool member = begin > 0 && code[begin - 1] == '.';
+    while (begin > 0 && code[begin - 1] == '%') begin--;
+    char *name = copy_of_bytes(code + begin, end - begin), *about = *name && !member ? describe(s, name) : NULL;
+    free(name);
+    for (unsigned outer = 0; !about && call_around(code, cursor, outer, &begin, &end); outer++) {
+        name = copy_of_bytes(code + begin, end - begin);
+        about = describe(s, name);
+        free(name);
+    }
+    return about;
+}
+
 char *session_inspect(session *s, const char *code, int cursor_characters, int detail)
 {
     (void)detail;
     pthread_mutex_lock(&s->busy);
-    size_t begin = bytes_of(code, cursor_characters), end = begin;
-    while (begin > 0 && word_byte(code[begin - 1])) begin--;
-    if (begin == end && begin > 0 && code[begin - 1] == '(') { /* after `f(`, f is meant */
-        end = --begin;
-        while (begin > 0 && word_byte(code[begin - 1])) begin--;
-    }
-    while (word_byte(code[end])) end++;
-    while (begin > 0 && code[begin - 1] == '%') begin--;
-    char *name = copy_of_bytes(code + begin, end - begin), *about = *name ? describe(s, name) : NULL;
+    char *about = describe_at(s, code, bytes_of(code, cursor_characters));
     json_t *reply = about ? json_pack("{s:s, s:b, s:{s:s}, s:{}}", "status", "ok", "found", 1, "data", "text/plain",
                                       about, "metadata")
                           : json_pack("{s:s, s:b, s:{}, s:{}}", "status", "ok", "found", 0, "data", "metadata");
     char *dump = json_dumps(reply, JSON_COMPACT);
     json_decref(reply);
     free(about);
-    free(name);
     pthread_mutex_unlock(&s->busy);
     return need(dump);
 }

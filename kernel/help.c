@@ -87,8 +87,41 @@ static char *comment_of(CXCursor cursor)
     return comment;
 }
 
-static char *describe_cursor(CXCursor cursor)
+/* The struct, union or enum that a name means, with its members; the null cursor when it means something else. */
+static CXCursor definition_of(CXCursor cursor)
 {
+    enum CXCursorKind kind = clang_getCursorKind(cursor);
+    if (kind == CXCursor_EnumConstantDecl) return clang_getCursorSemanticParent(cursor);
+    if (kind == CXCursor_TypedefDecl)
+        cursor = clang_getTypeDeclaration(clang_getCanonicalType(clang_getTypedefDeclUnderlyingType(cursor)));
+    kind = clang_getCursorKind(cursor);
+    bool has_members = kind == CXCursor_StructDecl || kind == CXCursor_UnionDecl || kind == CXCursor_EnumDecl;
+    return has_members ? clang_getCursorDefinition(cursor) : clang_getNullCursor();
+}
+
+/* A definition as its author wrote it, comments and all; NULL when the text is not at hand. */
+static char *written(session *s, CXCursor definition)
+{
+    CXSourceRange range = clang_getCursorExtent(definition);
+    CXFile file = NULL;
+    unsigned begin = 0, end = 0;
+    size_t size = 0;
+    clang_getFileLocation(clang_getRangeStart(range), &file, NULL, NULL, &begin);
+    clang_getFileLocation(clang_getRangeEnd(range), NULL, NULL, NULL, &end);
+    const char *code = file ? clang_getFileContents(s->analyser.unit, file, &size) : NULL;
+    if (!code || end > size || begin >= end) return NULL;
+    char *comment = comment_of(definition), *body = copy_of_bytes(code + begin, end - begin);
+    char *about = format_text("%s%s%s;\n", comment, *comment ? "\n" : "", body);
+    free(comment);
+    free(body);
+    return about;
+}
+
+static char *describe_cursor(session *s, CXCursor cursor)
+{
+    CXCursor definition = definition_of(cursor);
+    char *as_written = clang_Cursor_isNull(definition) ? NULL : written(s, definition);
+    if (as_written) return as_written;
     CXPrintingPolicy policy = clang_getCursorPrintingPolicy(cursor);
     clang_PrintingPolicy_setProperty(policy, CXPrintingPolicy_TerseOutput, 1);
     clang_PrintingPolicy_setProperty(policy, CXPrintingPolicy_PolishForDeclaration, 1);
@@ -114,6 +147,63 @@ static char *comment_before(const char *whole, const char *at)
     return copy_of_bytes(begin, (size_t)(at - begin));
 }
 
+/* A line of kolo.h's that no caller writes: the place holder, and the guard behind the positional arguments. */
+static bool internal_line(const char *line, size_t size, const char *what)
+{
+    const char *begin = line + strspn(line, " ");
+    return (size_t)(begin - line) + strlen(what) == size && !strncmp(begin, what, strlen(what));
+}
+
+/* Adds the names declared in a line of a struct: "int height, width; // …" gives "height, width". */
+static void add_declared(text *into, const char *line, size_t size)
+{
+    size_t name = 0, name_end = 0;
+    for (size_t i = 0; i < size; i++) {
+        bool letter = isalnum((unsigned char)line[i]) || line[i] == '_';
+        if (letter && (!i || !(isalnum((unsigned char)line[i - 1]) || line[i - 1] == '_'))) name = i;
+        if (letter) name_end = i + 1;
+        if (line[i] == '[' || line[i] == '/') break;
+        if (line[i] == ',' || line[i] == ';')
+            text_addf(into, "%s%.*s", into->size ? ", " : "", (int)(name_end - name), line + name);
+    }
+}
+
+/* The members of a call's options: what stands before the guard is positional, what stands behind it has a name. */
+static void split_options(const char *body, const char *end, text *positional, text *positional_lines,
+                          text *named_lines)
+{
+    bool named = false;
+    while (body < end) {
+        size_t size = strcspn(body, "\n");
+        bool skip = !size || internal_line(body, size, "int _;");
+        if (internal_line(body, size, "kolo_guard *guard;")) {
+            named = true;
+        } else if (!skip) {
+            text_addf(named ? named_lines : positional_lines, "%.*s\n", (int)size, body);
+            if (!named) add_declared(positional, body, size);
+        }
+        body += size + (body[size] == '\n');
+    }
+}
+
+/* kolo_fit(model, data, .option = …), the comment about it, and its options with theirs. */
+static char *page_of_call(const char *name, const char *macro_comment, const char *about, const char *body,
+                          const char *end)
+{
+    text positional = {0}, positional_lines = {0}, named_lines = {0}, out = {0};
+    split_options(body, end, &positional, &positional_lines, &named_lines);
+    text_addf(&out, "%s(%s%s%s)\n", name, positional.size ? positional.data : "",
+              positional.size && named_lines.size ? ", " : "", named_lines.size ? ".option = …" : "");
+    if (*macro_comment) text_addf(&out, "\n%s\n", macro_comment);
+    if (*about) text_addf(&out, "\n%s\n", about);
+    if (positional.size) text_addf(&out, "\nArguments:\n%s", positional_lines.data);
+    if (named_lines.size) text_addf(&out, "\nOptions:\n%s", named_lines.data);
+    text_free(&positional);
+    text_free(&positional_lines);
+    text_free(&named_lines);
+    return text_take(&out);
+}
+
 /* A call of kolo.h's is a macro over a helper: kolo_fit(…) fills a kolo_fit_args and calls kolo_fit_at(). What its user
  * wants to see is the macro's own comment and the options. */
 static char *describe_call(const char *name, const char *file)
@@ -121,21 +211,17 @@ static char *describe_call(const char *name, const char *file)
     char *whole = read_whole_file(file), *line = format_text("#define %s(", name), *about = NULL;
     char *options = format_text("typedef struct %s_args {", name), *options_end = format_text("} %s_args;", name);
     const char *macro = whole ? strstr(whole, line) : NULL;
+    const char *begin = macro ? strstr(whole, options) : NULL, *end = begin ? strstr(begin, options_end) : NULL;
     if (macro) {
-        char *comment = comment_before(whole, macro);
+        char *comment = comment_before(whole, macro),
+             *about_options = begin ? comment_before(whole, begin) : copy_of("");
         const char *close = strchr(macro, ')');
-        text out = {0};
-        text_addf(&out, "%.*s\n", (int)(close ? close - macro - 7 : 0), macro + 8);
-        if (*comment) text_addf(&out, "\n%s\n", comment);
-        const char *begin = strstr(whole, options), *end = begin ? strstr(begin, options_end) : NULL;
-        if (end) {
-            char *about_options = comment_before(whole, begin);
-            if (*about_options) text_addf(&out, "\n%s", about_options);
-            text_addf(&out, "\n%.*s", (int)(end - begin - (ptrdiff_t)strlen(options)) + 1, begin + strlen(options));
-            free(about_options);
-        }
+        if (end) about = page_of_call(name, comment, about_options, begin + strlen(options), end);
+        else
+            about = format_text("%.*s\n%s%s\n", (int)(close ? close - macro - 7 : 0), macro + 8, *comment ? "\n" : "",
+                                comment);
         free(comment);
-        about = text_take(&out);
+        free(about_options);
     }
     free(whole);
     free(line);
@@ -180,7 +266,7 @@ char *describe(session *s, const char *name)
     if (!s->analyser.unit) return NULL;
     finder f = {.name = name};
     clang_visitChildren(clang_getTranslationUnitCursor(s->analyser.unit), match_name, &f);
-    return f.any ? describe_cursor(f.found) : describe_helper(s, name);
+    return f.any ? describe_cursor(s, f.found) : describe_helper(s, name);
 }
 
 result answer_question(session *s, const char *name)

@@ -94,7 +94,7 @@ static bool fits(build *b, entity *function, char **why)
     d->again[0] = function;
     d->again_count = 1;
     unit u = parse(b, VALUE_PROBE);
-    diagnosis found = diagnose(&b->s->analyser, d->name, source_line_of, b->s);
+    diagnosis found = diagnose(&b->s->analyser, d->name, source_line_of, b->s, b->s->symbols);
     *why = found.first_error ? copy_of(found.first_error) : NULL;
     diagnosis_free(&found);
     text_free(&u.source);
@@ -157,7 +157,7 @@ static bool analyse(build *b, result *r)
         text_free(&u.source);
         u = parse(b, VALUE_PROBE);
     }
-    diagnosis d = diagnose(&b->s->analyser, b->draft.name, source_line_of, b->s);
+    diagnosis d = diagnose(&b->s->analyser, b->draft.name, source_line_of, b->s, b->s->symbols);
     bool good = d.errors == 0;
     if (good) {
         take_dependents(b);

@@ -15,6 +15,7 @@ void analyser_open(analyser *a, const names *flags)
 {
     *a = (analyser){.index = clang_createIndex(0, 0), .path = "/kolo-cell.c"};
     for (size_t i = 0; i < flags->count; i++) names_add(&a->flags, flags->items[i], strlen(flags->items[i]));
+    names_add(&a->flags, "-fspell-checking", strlen("-fspell-checking")); /* libclang leaves it out unless told */
 }
 
 void analyser_close(analyser *a)

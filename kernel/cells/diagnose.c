@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "cells/diagnose.h"
+#include "cells/nearest.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@ typedef struct renderer {
     const char *cell_name;
     source_line line;
     void *closure;
+    const symbols *session;
     names seen;
     diagnosis out;
 } renderer;
@@ -25,16 +27,17 @@ typedef struct place {
     unsigned line, column;
 } place;
 
-/* Where the user wrote it: of something in a macro's argument, the argument's place, not the macro's. */
-static place place_of(CXTranslationUnit unit, CXSourceLocation location)
+/* Where the user wrote it: of something in a macro's argument, the argument's place, not the macro's. Lines are
+ * counted from where the outermost macro's name stands, which is the only place whose #line libclang tells. */
+static place place_of(CXSourceLocation location)
 {
     CXString name;
-    CXFile file;
-    unsigned offset;
     place p = {0};
-    clang_getFileLocation(location, &file, NULL, NULL, &offset);
-    if (file) location = clang_getLocationForOffset(unit, file, offset);
-    clang_getPresumedLocation(location, &name, &p.line, &p.column);
+    unsigned written, called;
+    clang_getFileLocation(location, NULL, &written, &p.column, NULL);
+    clang_getExpansionLocation(location, NULL, &called, NULL, NULL);
+    clang_getPresumedLocation(location, &name, &p.line, NULL);
+    p.line += written - called;
     p.name = clang_text(name);
     return p;
 }
@@ -68,7 +71,7 @@ static void add_caret(renderer *r, CXDiagnostic d, const place *at, const char *
     for (size_t i = 0; i < width; i++) marks[i] = source[i] == '\t' ? '\t' : ' ';
     for (unsigned i = 0; i < clang_getDiagnosticNumRanges(d); i++) {
         CXSourceRange range = clang_getDiagnosticRange(d, i);
-        place begin = place_of(r->unit, clang_getRangeStart(range)), end = place_of(r->unit, clang_getRangeEnd(range));
+        place begin = place_of(clang_getRangeStart(range)), end = place_of(clang_getRangeEnd(range));
         bool here = begin.line == at->line && end.line == at->line && !strcmp(begin.name, at->name);
         for (size_t c = begin.column; here && c < end.column && c <= width; c++) marks[c - 1] = '~';
         free(begin.name);
@@ -87,7 +90,7 @@ static void add_fixits(renderer *r, CXDiagnostic d, const place *at)
     for (unsigned i = 0; i < clang_getDiagnosticNumFixIts(d); i++) {
         CXSourceRange range;
         char *insert = clang_text(clang_getDiagnosticFixIt(d, i, &range));
-        place begin = place_of(r->unit, clang_getRangeStart(range));
+        place begin = place_of(clang_getRangeStart(range));
         if (*insert && begin.line == at->line && begin.column && !strchr(insert, '\n')) {
             text_addf(&r->out.rendered, "      | %*s" GREEN "%s" PLAIN "\n", (int)begin.column - 1, "", insert);
         }
@@ -121,14 +124,22 @@ static void render_notes(renderer *r, CXDiagnostic d)
     for (unsigned i = 0; i < clang_getNumDiagnosticsInSet(notes); i++) render(r, clang_getDiagnosticInSet(notes, i));
 }
 
+static char *message_of(renderer *r, CXDiagnostic d)
+{
+    char *spelled = clang_text(clang_getDiagnosticSpelling(d));
+    drop_wrapping(spelled);
+    char *message = plainer(r->unit, clang_getDiagnosticLocation(d), spelled, r->session);
+    free(spelled);
+    return message;
+}
+
 static void render(renderer *r, CXDiagnostic d)
 {
     static const char *const words[] = {"", CYAN "note: ", MAGENTA "warning: ", RED "error: ", RED "error: "};
     enum CXDiagnosticSeverity severity = clang_getDiagnosticSeverity(d);
     if (severity == CXDiagnostic_Ignored) return;
-    place at = place_of(r->unit, clang_getDiagnosticLocation(d));
-    char *message = clang_text(clang_getDiagnosticSpelling(d));
-    drop_wrapping(message);
+    place at = place_of(clang_getDiagnosticLocation(d));
+    char *message = message_of(r, d);
     bool internal = !strcmp(at.name, "<kolo>") || strstr(message, "kolo_value") || strstr(message, "kolo_probe");
     bool expansion = !strncmp(message, "expanded from macro", 19) && strncmp(at.name, "In[", 3);
     if (expansion || (internal && severity < CXDiagnostic_Error)) goto done;
@@ -152,9 +163,9 @@ done:
     free(at.name);
 }
 
-diagnosis diagnose(const analyser *a, const char *cell_name, source_line line, void *closure)
+diagnosis diagnose(const analyser *a, const char *cell_name, source_line line, void *closure, const symbols *session)
 {
-    renderer r = {.unit = a->unit, .cell_name = cell_name, .line = line, .closure = closure};
+    renderer r = {.unit = a->unit, .cell_name = cell_name, .line = line, .closure = closure, .session = session};
     unsigned total = clang_getNumDiagnostics(a->unit);
     for (unsigned i = 0; i < total; i++) {
         CXDiagnostic d = clang_getDiagnostic(a->unit, i);

@@ -4,6 +4,7 @@
 #define KERNEL_CELLS_DIAGNOSE_H
 
 #include "cells/analyse.h"
+#include "cells/symbols.h"
 
 /* Finds line `line` of the source called `name` ("In[3]"); a copy, or NULL. */
 typedef char *(*source_line)(void *closure, const char *name, unsigned line);
@@ -14,7 +15,7 @@ typedef struct diagnosis {
     unsigned errors, warnings;
 } diagnosis;
 
-diagnosis diagnose(const analyser *a, const char *cell_name, source_line line, void *closure);
+diagnosis diagnose(const analyser *a, const char *cell_name, source_line line, void *closure, const symbols *session);
 void diagnosis_free(diagnosis *d);
 
 #endif

@@ -28,7 +28,7 @@ static bool check(session *s, const char *code, const char *name, result *r)
     char *marked = format_text("#line 1 \"%s\"\n%s", name, code);
     analyser_parse(&s->analyser, marked, strlen(marked));
     free(marked);
-    diagnosis d = diagnose(&s->analyser, name, source_line_of, s);
+    diagnosis d = diagnose(&s->analyser, name, source_line_of, s, s->symbols);
     if (d.errors) {
         *r = error_result("CompileError", "%s", d.first_error);
         text_clear(&r->traceback);

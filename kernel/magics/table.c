@@ -1,4 +1,5 @@
 #include "magics/magics.h"
+#include "cells/nearest.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -40,31 +41,11 @@ const magic *magic_named(const char *name, size_t size)
     return NULL;
 }
 
-/* Levenshtein's distance, one row at a time. */
-static size_t distance(const char *a, size_t size, const char *b)
-{
-    size_t width = strlen(b), row[64];
-    if (width >= 63) return 1000;
-    for (size_t j = 0; j <= width; j++) row[j] = j;
-    for (size_t i = 1; i <= size; i++) {
-        size_t corner = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= width; j++) {
-            size_t best = corner + (a[i - 1] != b[j - 1]);
-            if (row[j] + 1 < best) best = row[j] + 1;
-            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
-            corner = row[j];
-            row[j] = best;
-        }
-    }
-    return row[width];
-}
-
 const char *nearest_magic(const char *name, size_t size)
 {
     const char *best = magics_table[0].name;
     for (size_t i = 1; i < magics_count; i++) {
-        if (distance(name, size, magics_table[i].name) < distance(name, size, best)) best = magics_table[i].name;
+        if (distance_of(name, size, magics_table[i].name) < distance_of(name, size, best)) best = magics_table[i].name;
     }
     return best;
 }

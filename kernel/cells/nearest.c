@@ -1,0 +1,155 @@
+#define _GNU_SOURCE
+#include "cells/nearest.h"
+#include "cells/lexer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* One row at a time. */
+size_t distance_of(const char *a, size_t size, const char *b)
+{
+    size_t width = strlen(b), row[64];
+    if (width >= 63) return 1000;
+    for (size_t j = 0; j <= width; j++) row[j] = j;
+    for (size_t i = 1; i <= size; i++) {
+        size_t corner = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= width; j++) {
+            size_t best = corner + (a[i - 1] != b[j - 1]);
+            if (row[j] + 1 < best) best = row[j] + 1;
+            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
+            corner = row[j];
+            row[j] = best;
+        }
+    }
+    return row[width];
+}
+
+bool call_around(const char *code, size_t at, unsigned outer, size_t *begin, size_t *end)
+{
+    char *before = copy_of_bytes(code, at);
+    token_list tokens = tokens_of(before);
+    unsigned depth = 0;
+    bool found = false;
+    for (size_t i = tokens.count; i-- > 0 && !found;) {
+        const token *t = &tokens.items[i];
+        if (t->kind != TOKEN_PUNCTUATION) continue;
+        char c = t->end - t->begin == 1 ? before[t->begin] : 0;
+        if (c == ')' || c == ']' || c == '}') depth++;
+        if ((c == '[' || c == '{') && depth) depth--;
+        if (c != '(') continue;
+        if (depth) {
+            depth--;
+        } else if (i && tokens.items[i - 1].kind == TOKEN_NAME && !outer--) {
+            *begin = tokens.items[i - 1].begin;
+            *end = tokens.items[i - 1].end;
+            found = true;
+        }
+    }
+    tokens_free(&tokens);
+    free(before);
+    return found;
+}
+
+/* The name of the call in which clang found something, "" when there is none. */
+static char *call_at(CXTranslationUnit unit, CXSourceLocation location)
+{
+    CXFile file;
+    unsigned offset;
+    size_t size = 0, begin, end;
+    clang_getFileLocation(location, &file, NULL, NULL, &offset);
+    const char *code = file ? clang_getFileContents(unit, file, &size) : NULL;
+    if (!code || offset > size || !call_around(code, offset, 0, &begin, &end)) return copy_of("");
+    return copy_of_bytes(code + begin, end - begin);
+}
+
+/* What stands in quotes after `before`, without its quotes; NULL when the message has no such part. */
+static char *quoted_after(const char *message, const char *before)
+{
+    const char *from = strstr(message, before);
+    from = from ? strchr(from + strlen(before) - 1, '\'') : NULL;
+    const char *to = from ? strchr(from + 1, '\'') : NULL;
+    return to ? copy_of_bytes(from + 1, (size_t)(to - from) - 1) : NULL;
+}
+
+typedef struct search {
+    const char *name;
+    size_t best, far; /* the distance so far, and the first one that is no likeness */
+    char *found;
+} search;
+
+static void consider(search *s, const char *candidate)
+{
+    size_t far = distance_of(s->name, strlen(s->name), candidate);
+    if (far >= s->best || far == 0) return;
+    s->best = far;
+    free(s->found);
+    s->found = copy_of(candidate);
+}
+
+static search search_for(const char *name)
+{
+    size_t limit = strlen(name) / 3 + 1; /* as clang: a third of the letters may differ */
+    return (search){.name = name, .best = limit + (strlen(name) > 2)};
+}
+
+static void consider_entity(entity *e, void *closure)
+{
+    for (size_t i = 0; i < e->defines.count; i++) {
+        if (e->defines.items[i][0] != 't') consider(closure, e->defines.items[i] + 2);
+    }
+}
+
+/* "kolo_fit has no option '.epoch'; did you mean '.epochs'?" */
+static char *about_option(const char *message)
+{
+    char *field = quoted_after(message, "field designator '"), *type = quoted_after(message, "in type '");
+    char *meant = quoted_after(message, "did you mean '"), *better = NULL;
+    const char *plain = type && !strncmp(type, "const ", 6) ? type + 6 : type;
+    size_t size = plain ? strlen(plain) : 0;
+    if (field && size > 10 && !strncmp(plain, "kolo_", 5) && !strcmp(plain + size - 5, "_args")) {
+        char *hint = meant ? format_text("; did you mean '.%s'?", meant) : copy_of("");
+        better = format_text("%.*s has no option '.%s'%s", (int)size - 5, plain, field, hint);
+        free(hint);
+    }
+    free(field);
+    free(type);
+    free(meant);
+    return better;
+}
+
+/* clang knows the headers' names and the cell's; of the session it sees only what the cell uses. */
+static char *about_name(const char *message, const symbols *session)
+{
+    char *name = quoted_after(message, "undeclared "), *better = NULL;
+    const char *old = strstr(message, "; did you mean '");
+    char *meant = old ? quoted_after(old, "mean '") : NULL;
+    if (name) {
+        search s = search_for(name);
+        if (meant) consider(&s, meant);
+        symbols_each(session, consider_entity, &s);
+        size_t keep = old ? (size_t)(old - message) : strlen(message);
+        if (s.found && strncmp(s.found, "kolo_cell_", 10) && strncmp(s.found, "__", 2))
+            better = format_text("%.*s; did you mean '%s'?", (int)keep, message, s.found);
+        else if (old) better = copy_of_bytes(message, keep);
+        free(s.found);
+    }
+    free(name);
+    free(meant);
+    return better;
+}
+
+char *plainer(CXTranslationUnit unit, CXSourceLocation location, const char *message, const symbols *session)
+{
+    char *better = NULL;
+    if (strstr(message, "'kolo_guard *'")) {
+        char *call = call_at(unit, location);
+        better = format_text("%s%san option's name was forgotten here: write .name = value", call, *call ? ": " : "");
+        free(call);
+    } else if (strstr(message, "field designator '")) {
+        better = about_option(message);
+    } else if (strstr(message, "undeclared ")) {
+        better = about_name(message, session);
+    }
+    return better ? better : copy_of(message);
+}
