@@ -158,6 +158,12 @@ static bool analyse(build *b, result *r)
         u = parse(b, VALUE_PROBE);
     }
     diagnosis d = diagnose(&b->s->analyser, b->draft.name, source_line_of, b->s, b->s->symbols);
+    if (d.errors && b->draft.has_value && !b->draft.bit_field && strstr(d.first_error, "to bit-field")) {
+        diagnosis_free(&d);
+        text_free(&u.source);
+        b->draft.bit_field = true;
+        return analyse(b, r);
+    }
     bool good = d.errors == 0;
     if (good) {
         take_dependents(b);

@@ -101,8 +101,12 @@ static uint64_t layout_of(CXType type, uint64_t hash)
 
 type_facts facts_of(CXType type)
 {
-    type_facts facts = {.spelling = clang_text(clang_getTypeSpelling(type)),
-                        .layout = layout_of(type, 14695981039346656037u)};
+    char *spelling = clang_text(clang_getTypeSpelling(type));
+    if (strstr(spelling, "typeof")) { /* of what may be defined anew: its type now */
+        free(spelling);
+        spelling = clang_text(clang_getTypeSpelling(clang_getCanonicalType(type)));
+    }
+    type_facts facts = {.spelling = spelling, .layout = layout_of(type, 14695981039346656037u)};
     long long size = clang_Type_getSizeOf(type), align = clang_Type_getAlignOf(type);
     facts.size = size > 0 ? (size_t)size : 0;
     facts.align = align > 0 ? (size_t)align : 1;

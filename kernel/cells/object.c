@@ -101,25 +101,31 @@ bool object_rename(const char *path, const link_name *table, size_t count, names
     return written;
 }
 
-/* Until the function is defined, its slot leads to a trap that names it. */
+/* Until the function is defined, its slot leads to a trap that names it. Names are quoted: they may be of any script.
+ */
 void stub_of(const char *name, const char *link, text *into)
 {
+#define OWN(part) "\\\".L%2$s" part "\\\""
 #if defined(__x86_64__)
-    static const char jump[] = "jmp *.L%2$s$slot(%%rip)",
-                      trap[] = "leaq .L%2$s$name(%%rip),%%rdi\\n jmp kolo_cell_undefined@PLT";
+    static const char jump[] = "jmp *" OWN("$slot") "(%%rip)",
+                      trap[] = "leaq " OWN("$name") "(%%rip),%%rdi\\n jmp kolo_cell_undefined@PLT";
 #elif defined(__aarch64__)
-    static const char jump[] = "adrp x16,.L%2$s$slot\\n ldr x16,[x16,:lo12:.L%2$s$slot]\\n br x16",
-                      trap[] = "adrp x0,.L%2$s$name\\n add x0,x0,:lo12:.L%2$s$name\\n b kolo_cell_undefined";
+    static const char jump[] = "adrp x16," OWN("$slot") "\\n ldr x16,[x16,:lo12:" OWN("$slot") "]\\n br x16",
+                      trap[] = "adrp x0," OWN("$name") "\\n add x0,x0,:lo12:" OWN("$name") "\\n b kolo_cell_undefined";
 #else
 #error "Kolo's kernel has stubs for x86-64 and aarch64 only"
 #endif
-    char *format =
-        format_text("__asm__(\".pushsection .text\\n.globl %%2$s\\n.type %%2$s,@function\\n%%2$s:\\n %s\\n"
-                    ".size %%2$s,.-%%2$s\\n.L%%2$s$none:\\n %s\\n.L%%2$s$name: .asciz \\\"%%1$s\\\"\\n.popsection\\n"
-                    ".pushsection .data\\n.balign 8\\n.globl %%2$s$slot\\n.type %%2$s$slot,@object\\n.size "
-                    "%%2$s$slot,8\\n"
-                    ".L%%2$s$slot:\\n%%2$s$slot: .quad .L%%2$s$none\\n.popsection\");\n",
-                    jump, trap);
+    static const char head[] = "__asm__(\".pushsection .text\\n.globl \\\"%2$s\\\"\\n.type \\\"%2$s\\\",@function\\n"
+                               "\\\"%2$s\\\":\\n ";
+    static const char middle[] = "\\n.size \\\"%2$s\\\",.-\\\"%2$s\\\"\\n" OWN("$none") ":\\n ";
+    static const char tail[] =
+        "\\n" OWN("$name") ": .asciz \\\"%1$s\\\"\\n.popsection\\n"
+                           ".pushsection .data\\n.balign 8\\n.globl \\\"%2$s$slot\\\"\\n"
+                           ".type \\\"%2$s$slot\\\",@object\\n.size \\\"%2$s$slot\\\",8\\n" OWN(
+                               "$slot") ":\\n"
+                                        "\\\"%2$s$slot\\\": .quad " OWN("$none") "\\n.popsection\");\n";
+#undef OWN
+    char *format = format_text("%s%s%s%s%s", head, jump, middle, trap, tail);
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
     text_addf(into, format, name, link);
@@ -131,7 +137,7 @@ void storage_of(const char *link, size_t size, size_t align, text *into)
 {
     size = size ? size : 1;
     if (size >= 16 && align < 16) align = 16; /* x86-64's ABI promises it for arrays, and clang's moves rely on it */
-    text_addf(into, "__asm__(\".pushsection .bss\\n.globl %s\\n.type %s,@object\\n.size %s,%zu\\n", link, link, link,
-              size);
-    text_addf(into, ".balign %zu\\n%s: .zero %zu\\n.popsection\");\n", align ? align : 1, link, size);
+    text_addf(into, "__asm__(\".pushsection .bss\\n.globl \\\"%s\\\"\\n.type \\\"%s\\\",@object\\n", link, link);
+    text_addf(into, ".size \\\"%s\\\",%zu\\n.balign %zu\\n\\\"%s\\\": .zero %zu\\n.popsection\");\n", link, size,
+              align ? align : 1, link, size);
 }

@@ -1,5 +1,6 @@
 #include "cells/unit.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -155,6 +156,38 @@ static char *tag_of(const writer *w, const declaration *taken)
     return format_text("unnamed_%.*s", (int)(t->end - t->begin), w->d->source + t->begin);
 }
 
+/* Is it `#pragma pack`? */
+static bool is_pack(const draft *d, const piece *p)
+{
+    if (p->kind != PIECE_DIRECTIVE) return false;
+    const token *t = &d->split.tokens.items[p->first];
+    char *line = copy_of_bytes(d->source + t->begin, t->end - t->begin), word[8] = "";
+    bool pragma = sscanf(line, " # pragma %7[a-z]", word) == 1;
+    free(line);
+    return pragma && !strcmp(word, "pack");
+}
+
+/* Types are emitted where they are first wanted, so each takes along what the cell has said of packing before it.
+ * True when that was anything: unpack() must follow. */
+static bool pack_as_before(writer *w, size_t at_piece)
+{
+    bool any = false;
+    for (size_t i = 0; i < at_piece; i++) {
+        const piece *p = &w->d->split.pieces[i];
+        if (!is_pack(w->d, p)) continue;
+        if (!any) glue(w, "#pragma pack(push, kolo_cell)\n#pragma pack()");
+        any = true;
+        add_range(w, p->first, p->last, (range_options){.name = none});
+        text_add(&w->out->source, "\n");
+    }
+    return any;
+}
+
+static void unpack(writer *w, bool packed)
+{
+    if (packed) glue(w, "#pragma pack(pop, kolo_cell)");
+}
+
 /* A struct, union or enum with its members, or a typedef, or a static assertion: as written, at file scope. */
 static void emit_type(writer *w, draft_item *item)
 {
@@ -164,10 +197,12 @@ static void emit_type(writer *w, draft_item *item)
     declaration taken = declaration_of(&w->d->split, p);
     char *tag = tag_of(w, &taken);
     size_t begin = w->out->source.size;
+    bool packed = pack_as_before(w, item->piece);
     size_t last = taken.is_typedef || !taken.count ? p->last : taken.specifiers_last;
     add_range(w, p->first, last,
               (range_options){.drop_storage = true, .tag_after = taken.untagged, .tag = tag, .name = none});
     text_add(&w->out->source, last == p->last ? "\n" : ";\n");
+    unpack(w, packed);
     free(item->what->declaration);
     item->what->declaration = copy_of_bytes(w->out->source.data + begin, w->out->source.size - begin);
     free(tag);
@@ -226,6 +261,7 @@ static void emit_function(writer *w, draft_item *item)
     const piece *p = &w->d->split.pieces[item->piece];
     declaration taken = declaration_of(&w->d->split, p);
     size_t body = taken.count ? taken.declarators[0].last : p->last;
+    bool packed = pack_as_before(w, item->piece); /* for the structs inside */
     size_t begin = w->out->source.size;
     size_t name = taken.count ? taken.declarators[0].name : none;
     add_range(w, p->first, body, (range_options){.drop_storage = true, .name = name, .offset = &item->offset});
@@ -234,6 +270,7 @@ static void emit_function(writer *w, draft_item *item)
     item->what->declaration = format_text("%.*s\n;\n", (int)(w->out->source.size - begin), w->out->source.data + begin);
     add_range(w, body, p->last, (range_options){.name = none});
     item->what->definition = copy_of_bytes(w->out->source.data + begin, w->out->source.size - begin);
+    unpack(w, packed);
     declaration_free(&taken);
 }
 
@@ -250,7 +287,7 @@ static void emit_definitions(writer *w)
     size_t item = 0;
     for (size_t i = 0; i < w->d->split.count; i++) {
         const piece *p = &w->d->split.pieces[i];
-        bool pragma_here = p->kind == PIECE_DIRECTIVE && !is_include(w, p);
+        bool pragma_here = p->kind == PIECE_DIRECTIVE && !is_include(w, p) && !is_pack(w->d, p);
         if (pragma_here) {
             const char *name = item < w->d->count && w->d->items[item].piece == i ? w->d->items[item].what->name : NULL;
             if (name) text_addf(&w->out->source, "\n#undef %s\n", name);
@@ -298,13 +335,16 @@ static void emit_value(writer *w, const piece *p)
     static const struct {
         const char *before, *after;
     } forms[] = {
-        [VALUE_PROBE] = {"{ __typeof__((", ")) *kolo_probe; (void)kolo_probe; }"},
-        [VALUE_NONE] = {"(", ");"},
-        [VALUE_ARRAY] = {"kolo_cell_value((const void *)&(", "), 0);"},
-        [VALUE_PLAIN] = {"{ __auto_type kolo_value = (",
+        [VALUE_PROBE] = {"{ __typeof__(", ")) *kolo_probe; (void)kolo_probe; }"},
+        [VALUE_NONE] = {"", ");"},
+        [VALUE_ARRAY] = {"kolo_cell_value((const void *)&", "), 0);"},
+        [VALUE_PLAIN] = {"{ __auto_type kolo_value = ",
                          "); kolo_cell_value((const void *)&kolo_value, sizeof kolo_value); }"},
     };
+    const char *sign = w->d->bit_field ? "+" : ""; /* a bit-field has a type only once it is promoted */
     glue(w, forms[w->value].before);
+    text_add(&w->out->source, sign);
+    text_add(&w->out->source, "(");
     add_range(w, p->first, p->last, (range_options){.name = none});
     text_add(&w->out->source, p->open ? "" : "\n");
     if (p->open) return;

@@ -39,6 +39,7 @@ typedef struct draft {
     size_t count, capacity;
     text prefix; /* the session's prefix with this cell's includes */
     bool has_code, has_value;
+    bool bit_field; /* the trailing expression is one, known after a first parse: its promoted value is shown */
     entity **again; /* functions of earlier cells to compile again (dependents.h); the session's */
     size_t again_count;
     entity **recheck; /* variables of earlier cells whose type may have changed; the session's */

@@ -87,6 +87,17 @@ CELLS = [
     ("#if defined(SQUARE)\nint chosen = 100;\n#else\nthis is no C\n#endif\nchosen", {"value": "100"}),
     ("/* only a comment */", {"value": None}),
     ("", {"value": None}),
+    ("const int three = 3;", {}),
+    ("typeof(three) four = 4; four", {"value": "4"}),
+    ("__typeof__(three) fives[2] = {5, 55}; fives", {"value": "{5, 55}"}),
+    ("#pragma pack(push, 1)\nstruct packed { char a; int b; };\n#pragma pack(pop)\n"
+     "struct spaced { char a; int b; };\nsizeof(struct packed) * 100 + sizeof(struct spaced)", {"value": "508"}),
+    ("struct spaced2 { char a; int b; };\nsizeof(struct packed) * 100 + sizeof(struct spaced2)", {"value": "508"}),
+    ("int größe = 3, 变量 = 4;\nint zählen(int ä) { return ä + größe; }\nzählen(变量)", {"value": "7"}),
+    ("int zählen(int ä) { return ä - größe; }\nzählen(变量)", {"value": "1"}),
+    ("struct flags { int a : 3, b : 5; } flags = {1, 2};\nflags.b", {"value": "2"}),
+    ("flags.a = 3", {"value": "3"}),
+    ("void at_end(void) {}\natexit(at_end)", {"value": "0"}),
     # changes that reach earlier cells
     ("#define SCALE 2\nstruct pair { int x; };\ntypedef struct pair pair_t;\nint scaled(int a) { return a * SCALE; }\n"
      "int twice(int a) { return scaled(a) * 2; }\nstruct pair pair = {3};\nint getx(pair_t *q) { return q->x; }\ntwice(1)",
