@@ -94,3 +94,24 @@ void quick_exit(int code)
     leave("quick_exit", code);
     __builtin_unreachable();
 }
+
+/* What the C library links into each program and does not export: a cell finds it here. */
+int __cxa_atexit(void (*function)(void *), void *argument, void *object);
+int __cxa_at_quick_exit(void (*function)(void *), void *object);
+int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *object);
+
+int atexit(void (*function)(void))
+{
+    return __cxa_atexit((void (*)(void *))(uintptr_t)function, NULL, NULL);
+}
+
+int at_quick_exit(void (*function)(void))
+{
+    return __cxa_at_quick_exit((void (*)(void *))(uintptr_t)function, NULL);
+}
+
+int pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void));
+int pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void))
+{
+    return __register_atfork(prepare, parent, child, NULL);
+}

@@ -97,7 +97,7 @@ CELLS = [
     ("int zählen(int ä) { return ä - größe; }\nzählen(变量)", {"value": "1"}),
     ("struct flags { int a : 3, b : 5; } flags = {1, 2};\nflags.b", {"value": "2"}),
     ("flags.a = 3", {"value": "3"}),
-    ("void at_end(void) {}\natexit(at_end)", {"value": "0"}),
+    ("void at_end(void) { puts(\"bye\"); }\natexit(at_end)", {"value": "0"}),
     # changes that reach earlier cells
     ("#define SCALE 2\nstruct pair { int x; };\ntypedef struct pair pair_t;\nint scaled(int a) { return a * SCALE; }\n"
      "int twice(int a) { return scaled(a) * 2; }\nstruct pair pair = {3};\nint getx(pair_t *q) { return q->x; }\ntwice(1)",
