@@ -56,6 +56,7 @@ struct job {
     bool start_timed_out;
     long first_failed_at; /* clock_now(), or CLOCK_NEVER */
     long term_mpirun_at, kill_all_at, start_by;
+    long leftovers_at; /* when whoever still reports after mpirun's end is ended */
     long remark_at; /* when to remark that a rank has ended while others go on */
 };
 

@@ -17,6 +17,7 @@
 enum {
     INTERRUPT_GRACE = 500, /* ms that Ctrl-C leaves the programs for a clean end: all is over within a second */
     TERMINATE_GRACE = 1000,
+    UNDER_WAY = 500, /* ms in which watchers deliver what is on its way when mpirun has ended */
     IDLE = 40,  /* ms after which an unfinished line is shown in place */
     FIXED = 5,  /* descriptors in the poll set besides the links */
 };
@@ -111,7 +112,7 @@ static void take_signals(struct job *job)
         if (pid != job->mpirun) continue; /* an orphan that was adopted */
         job->mpirun_ended = true;
         job->mpirun_status = status;
-        if (job->links && !job->ending) job_end(job, SIGTERM, TERMINATE_GRACE);
+        job->leftovers_at = clock_now() + UNDER_WAY;
     }
 }
 
@@ -161,7 +162,7 @@ static int next_wait(const struct job *job)
     int wait = output_undrawn(&job->output) ? IDLE : 60000;
     if (job->ending) wait = clock_wait(job->term_mpirun_at, clock_wait(job->kill_all_at, wait));
     if (job->started < job->ranks && !job->ending) wait = clock_wait(job->start_by, wait);
-    return clock_wait(job->remark_at, wait);
+    return clock_wait(job->leftovers_at, clock_wait(job->remark_at, wait));
 }
 
 static void fill_poll(const struct job *job, struct pollfd *fd)
@@ -213,6 +214,10 @@ static void keep_time(struct job *job)
         job_end(job, SIGTERM, TERMINATE_GRACE);
     }
     if (job->output.queue.closed && !job->ending) interrupt(job, SIGPIPE); /* nobody reads: as for any writer */
+    if (clock_passed(job->leftovers_at)) {
+        job->leftovers_at = CLOCK_NEVER;
+        if (job->links && !job->ending) job_end(job, SIGTERM, TERMINATE_GRACE);
+    }
     if (clock_passed(job->remark_at)) remark(job);
     if (job->ending && clock_passed(job->term_mpirun_at) && !job->mpirun_ended) {
         kill(job->mpirun, SIGTERM);
@@ -232,7 +237,7 @@ static void keep_time(struct job *job)
 static bool goes_on(const struct job *job)
 {
     struct pollfd knocking = {.fd = job->contact.fd, .events = POLLIN};
-    return !job->mpirun_ended || job->links || (!job->ending && poll(&knocking, 1, 0) > 0);
+    return !job->mpirun_ended || job->links || poll(&knocking, 1, 0) > 0;
 }
 
 static void loop(struct job *job)

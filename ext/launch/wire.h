@@ -42,10 +42,12 @@ struct bytes {
 struct wire {
     int fd; /* non-blocking; -1 when closed */
     bool broken;
+    bool unheard; /* the other side takes nothing any more; what it has said can still be read */
     struct bytes in, out;
 };
 
-/* Queues a frame and sends what it can. A failure (other side gone, no memory) sets `broken`. */
+/* Queues a frame and sends what it can. Without memory it sets `broken`; to a side that is gone it
+ * sends nothing. */
 void wire_send(struct wire *wire, enum frame_kind kind, const void *bytes, size_t length);
 /* The same with a short text as the payload. */
 void wire_print(struct wire *wire, enum frame_kind kind, const char *format, ...) __attribute__((format(printf, 3, 4)));
