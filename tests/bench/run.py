@@ -252,6 +252,8 @@ def main():
                     print(*table_lines(entry), sep="\n", flush=True)
     except Failed as why:
         sys.exit(f"tests/bench/run.py: {name}: {why}")
+    if not entries:
+        sys.exit(f"tests/bench/run.py: wanted the beginning of a bench's name, got {' '.join(options.names)}")
     if any("not found" in why for entry in entries for why in entry["not_measured"].values()):
         print(f"peers are looked for in {PEERS}; make bench PEERS=1 installs them there")
     unfinished = options.output.with_name(options.output.name + ".tmp")
