@@ -52,6 +52,13 @@ void kolo_engine_close(kolo_engine **engine)
     free(closed);
 }
 
+kolo_status kolo_engine_fold(const kolo_engine *engine, kolo_fold **fold)
+{
+    const kolo_backend *backend = engine->program->backend;
+    int64_t count = (int64_t)(engine->program->gradient_bytes / sizeof(float));
+    return kolo_fold_open(count, backend->allocate, backend->deallocate, backend->add, fold);
+}
+
 /* ---------------------------------------------------------------- weights */
 
 typedef struct pack_job {

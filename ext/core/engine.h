@@ -25,6 +25,9 @@ kolo_status kolo_engine_open(const kolo_model *model, kolo_purpose purpose, int 
                              kolo_engine **engine);
 void kolo_engine_close(kolo_engine **engine); /* takes NULL */
 
+/* A tree of sums for the gradients of this engine's leaves. */
+kolo_status kolo_engine_fold(const kolo_engine *engine, kolo_fold **fold);
+
 /* Takes over canonical weights. */
 kolo_status kolo_engine_pack(kolo_engine *engine, const float *weights);
 

@@ -171,8 +171,7 @@ static kolo_status compute_gradients(kolo_model *model, kolo_data *data, float *
     kolo_status status;
     KOLO_GO(done, kolo_engine_open(model, KOLO_FOR_GRADIENTS, leaf, kolo_threads(), NULL, &engine));
     KOLO_GO(done, kolo_engine_pack(engine, model->weights));
-    KOLO_GO(done, kolo_fold_open((int64_t)(engine->program->gradient_bytes / sizeof(float)), model->backend->allocate,
-                                 model->backend->deallocate, model->backend->add, &fold));
+    KOLO_GO(done, kolo_engine_fold(engine, &fold));
     KOLO_GO(done, sum_gradients(model, data, engine, fold, gradients, &totals));
     *loss = kolo_totals_loss(&totals);
 done:

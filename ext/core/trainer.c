@@ -93,13 +93,6 @@ static void close_replica(kolo_replica *replica)
     for (int i = 0; i < 2; i++) kolo_host_deallocate(replica->slots[i]);
 }
 
-static kolo_status open_fold(const kolo_program *program, kolo_fold **fold)
-{
-    const kolo_backend *backend = program->backend;
-    return kolo_fold_open((int64_t)(program->gradient_bytes / sizeof(float)), backend->allocate, backend->deallocate,
-                          backend->add, fold);
-}
-
 /* Engines are made anew for another leaf size; weights and the optimizer's state stay. */
 static kolo_status open_engines(kolo_trainer *trainer, int leaf)
 {
@@ -111,10 +104,10 @@ static kolo_status open_engines(kolo_trainer *trainer, int leaf)
         kolo_replica *replica = &trainer->replicas[i];
         close_engine(replica);
         KOLO_TRY(kolo_engine_open(trainer->model, KOLO_FOR_TRAINING, leaf, threads, gate, &replica->engine));
-        KOLO_TRY(open_fold(replica->engine->program, &replica->fold));
+        KOLO_TRY(kolo_engine_fold(replica->engine, &replica->fold));
     }
     trainer->leaf = leaf;
-    return open_fold(trainer->replicas[0].engine->program, &trainer->meeting);
+    return kolo_engine_fold(trainer->replicas[0].engine, &trainer->meeting);
 }
 
 /* ---------------------------------------------------------------- trainers */
