@@ -389,7 +389,8 @@ static json_t *data_of_value(build *b)
     }
     if (b->form != VALUE_PLAIN && b->form != VALUE_ARRAY) return NULL;
     long long size = clang_Type_getSizeOf(b->value_type);
-    return value_bundle(b->s, b->value_type, b->s->machine.last.address, size > 0 ? (size_t)size : 0);
+    memory worker = worker_memory(b->s);
+    return value_bundle(&worker, b->value_type, b->s->machine.last.address, size > 0 ? (size_t)size : 0);
 }
 
 static void publish_value(build *b)

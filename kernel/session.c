@@ -247,6 +247,21 @@ void print_error(session *s, const char *words)
     output_add(&s->out, 2, words, strlen(words));
 }
 
+static bool read_worker(void *closure, uint64_t address, size_t size, void *into)
+{
+    session *s = closure;
+    if (machine_peek(&s->machine, address, size) != OUTCOME_ANSWER || s->machine.last.code ||
+        s->machine.payload_size < size)
+        return false;
+    memcpy(into, s->machine.payload, size);
+    return true;
+}
+
+memory worker_memory(session *s)
+{
+    return (memory){.read = read_worker, .closure = s};
+}
+
 static void publish_error(session *s, const result *r, json_t *lines)
 {
     json_t *content = json_pack("{s:s, s:s, s:O}", "ename", r->name, "evalue", r->value, "traceback", lines);

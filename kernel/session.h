@@ -7,6 +7,7 @@
 #include "cells/diagnose.h"
 #include "cells/symbols.h"
 #include "cells/unit.h"
+#include "cells/value.h"
 #include "display.h"
 #include "front.h"
 #include "history.h"
@@ -74,8 +75,8 @@ result error_result(const char *name, const char *format, ...) __attribute__((fo
 result ending_result(session *s, int ending, int code, bool survived);
 char *source_line_of(void *session, const char *name, unsigned line);
 
-/* value.c: the trailing expression's MIME bundle, NULL when it has none to show. */
-json_t *value_bundle(session *s, CXType type, uint64_t address, size_t size);
+/* The memory of the session's worker, for value.h. */
+memory worker_memory(session *s);
 
 /* Prints on the cell's own streams. */
 void print_out(session *s, const char *text);

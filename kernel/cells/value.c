@@ -1,8 +1,5 @@
-/* The value of a trailing expression, written as C would write it: 42, 'a', "text", RED, {1, 2, 3}, {.x = 1, .y = 2}.
- * The type comes from libclang, the bytes from the worker; what cannot be read is shown as its address.
- * Read first: session.h, analyse.h. */
 #define _GNU_SOURCE
-#include "session.h"
+#include "cells/value.h"
 
 #include <ctype.h>
 #include <float.h>
@@ -13,7 +10,7 @@
 enum { SHOWN_ELEMENTS = 100, SHOWN_CHARACTERS = 2000, DEEPEST = 6, LONGEST = 20000, READ_AHEAD = 100000 };
 
 typedef struct writer {
-    session *s;
+    const memory *from;
     text out;
     int depth;
 } writer;
@@ -89,9 +86,10 @@ static bool write_pointed_string(writer *w, uint64_t address)
     size_t size = 0;
     while (size < SHOWN_CHARACTERS) {
         size_t step = 256 - (address + size) % 256;
-        if (machine_peek(&w->s->machine, address + size, step) != OUTCOME_ANSWER || w->s->machine.last.code != 0) break;
+        unsigned char block[256];
+        if (!w->from->read(w->from->closure, address + size, step, block)) break;
         for (size_t i = 0; i < step && size < SHOWN_CHARACTERS; i++) {
-            found[size] = (unsigned char)w->s->machine.payload[i];
+            found[size] = block[i];
             if (!found[size++]) {
                 write_string(w, found, size - 1, false);
                 return true;
@@ -278,14 +276,16 @@ static void write_value(writer *w, CXType type, const unsigned char *bytes, size
     w->depth--;
 }
 
-json_t *value_bundle(session *s, CXType type, uint64_t address, size_t size)
+json_t *value_bundle(const memory *from, CXType type, uint64_t address, size_t size)
 {
     if (!address) return NULL;
     size_t wanted = size < READ_AHEAD ? size : READ_AHEAD;
-    if (machine_peek(&s->machine, address, wanted) != OUTCOME_ANSWER || s->machine.last.code != 0) return NULL;
     unsigned char *bytes = need_zeroed(wanted + 8);
-    memcpy(bytes, s->machine.payload, wanted);
-    writer w = {.s = s};
+    if (!from->read(from->closure, address, wanted, bytes)) {
+        free(bytes);
+        return NULL;
+    }
+    writer w = {.from = from};
     write_value(&w, type, bytes, wanted);
     free(bytes);
     json_t *data = json_pack("{s:s%}", "text/plain", w.out.data, w.out.size);

@@ -1,0 +1,23 @@
+/* The value of a trailing expression, written as C would write it: 42, 'a', "text", RED, {1, 2, 3}, {.x = 1, .y = 2}.
+ * The type comes from libclang, the bytes from a process's memory. Read first: analyse.h. */
+#ifndef KERNEL_CELLS_VALUE_H
+#define KERNEL_CELLS_VALUE_H
+
+#include "cells/analyse.h"
+
+#include <jansson.h>
+
+/* The memory that values are read from, of whatever process. */
+typedef struct memory {
+    /* Copies `size` bytes at `address`. False, and nothing more, when they cannot be read: a bad address is no fault.
+     */
+    bool (*read)(void *closure, uint64_t address, size_t size, void *into);
+    /* The name of the function at `address`, which the caller frees, or NULL. The member may be NULL. */
+    char *(*function_at)(void *closure, uint64_t address);
+    void *closure;
+} memory;
+
+/* The MIME bundle of the value of this type at `address`, `size` bytes; NULL when it has none to show. */
+json_t *value_bundle(const memory *from, CXType type, uint64_t address, size_t size);
+
+#endif
