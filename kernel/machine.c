@@ -42,10 +42,11 @@ bool machine_open(machine *m, output *out, const char *program, const char *fold
     return m->wake >= 0 && getrandom(&m->token, sizeof m->token, 0) == sizeof m->token;
 }
 
-static bool end_one(const relative *r, void *unused)
+static bool end_one(const relative *r, void *closure)
 {
-    (void)unused;
+    const machine *m = closure;
     if (r->session == getsid(0)) return false; /* the compilers, which are the kernel's own */
+    if (m->sibling && r->branch == m->sibling->guard) return false;
     if (r->state != 'Z') return kill(r->process, SIGKILL) == 0;
     if (r->parent == getpid()) waitpid(r->process, NULL, WNOHANG);
     return false;
@@ -55,8 +56,8 @@ static bool end_one(const relative *r, void *unused)
 static void end_orphans(machine *m)
 {
     m->orphans_ended = true;
-    for (int i = 0; i < 200 && family_each(end_one, NULL); i++) usleep(5000);
-    family_each(end_one, NULL);
+    for (int i = 0; i < 200 && family_each(end_one, m); i++) usleep(5000);
+    family_each(end_one, m);
     if (m->guard > 0 && kill(m->guard, 0) != 0) m->guard = 0;
 }
 
@@ -218,8 +219,9 @@ static bool take_reply(machine *m)
 
 enum { WATCH_GUARD, WATCH_CONTROL, WATCH_WAKE, WATCH_OUT, WATCH_ERROR, WATCH_DISPLAY };
 
-static int delay(const machine *m, bool room)
+int machine_delay(const machine *m)
 {
+    bool room = output_has_room(m->out);
     double wait = 0.25, flush = output_delay(m->out);
     if (flush >= 0 && flush < wait) wait = flush;
     if (!room && wait > 0.01) wait = 0.01;
@@ -228,8 +230,16 @@ static int delay(const machine *m, bool room)
     return (int)(wait * 1000) + 1;
 }
 
+void machine_watch(const machine *m, int *descriptors)
+{
+    bool room = output_has_room(m->out);
+    const int all[MACHINE_WATCHED] = {m->guard_socket, m->control, m->wake, room ? m->out_pipe : -1,
+                                      room ? m->error_pipe : -1};
+    memcpy(descriptors, all, sizeof all);
+}
+
 /* One turn: waits for news and pumps output. True when `*result` is set. */
-static bool turn(machine *m, outcome *result)
+bool machine_turn(machine *m, int wait, outcome *result)
 {
     struct pollfd watched[WATCH_DISPLAY + DISPLAY_CLIENTS + 1];
     bool room = output_has_room(m->out);
@@ -239,7 +249,7 @@ static bool turn(machine *m, outcome *result)
     watched[WATCH_OUT] = (struct pollfd){room ? m->out_pipe : -1, POLLIN, 0};
     watched[WATCH_ERROR] = (struct pollfd){room ? m->error_pipe : -1, POLLIN, 0};
     size_t count = WATCH_DISPLAY + (m->display ? display_watch(m->display, watched + WATCH_DISPLAY) : 0);
-    if (poll(watched, count, delay(m, room)) < 0) return false;
+    if (poll(watched, count, wait) < 0) return false;
     if (watched[WATCH_OUT].revents) read_pipe(m, &m->out_pipe, 1);
     if (watched[WATCH_ERROR].revents) read_pipe(m, &m->error_pipe, 2);
     if (m->display) display_serve(m->display, m->out, drain_for_display, m);
@@ -263,33 +273,33 @@ static bool turn(machine *m, outcome *result)
 static outcome wait_for_reply(machine *m)
 {
     outcome result = OUTCOME_ENDED;
-    while (!turn(m, &result)) {
+    while (!machine_turn(m, machine_delay(m), &result)) {
         if (m->guard_socket < 0) break;
     }
     return result;
 }
 
-static outcome send_and_wait(machine *m, message request, const void *payload, size_t size, const int *descriptor)
+/* A request that cannot be sent is answered by the news that the worker is gone. */
+static void send_request(machine *m, message request, const void *payload, size_t size, const int *descriptor)
 {
     request.token = m->token;
     m->fatal_seen = false;
-    if (m->control < 0 || !message_send(m->control, &request, payload, size, descriptor, descriptor ? 1 : 0)) {
-        if (m->guard_socket < 0) return OUTCOME_ENDED;
-    }
-    return wait_for_reply(m);
+    if (m->control >= 0) message_send(m->control, &request, payload, size, descriptor, descriptor ? 1 : 0);
 }
 
 outcome machine_ask(machine *m, uint32_t kind, const void *payload, size_t size)
 {
-    return send_and_wait(m, (message){.kind = kind}, payload, size, NULL);
+    send_request(m, (message){.kind = kind}, payload, size, NULL);
+    return wait_for_reply(m);
 }
 
 outcome machine_peek(machine *m, uint64_t address, size_t size)
 {
-    return send_and_wait(m, (message){.kind = MESSAGE_PEEK, .address = address, .size = size}, NULL, 0, NULL);
+    send_request(m, (message){.kind = MESSAGE_PEEK, .address = address, .size = size}, NULL, 0, NULL);
+    return wait_for_reply(m);
 }
 
-outcome machine_run(machine *m, uint32_t kind, const void *payload, size_t size, bool asks)
+void machine_begin(machine *m, uint32_t kind, const void *payload, size_t size, bool asks)
 {
     int ends[2] = {-1, -1};
     if (asks && pipe2(ends, O_CLOEXEC)) asks = false;
@@ -297,7 +307,12 @@ outcome machine_run(machine *m, uint32_t kind, const void *payload, size_t size,
     m->input = ends[1];
     m->asks = asks;
     m->running = true;
-    outcome result = send_and_wait(m, (message){.kind = kind}, payload, size, &ends[0]);
+    send_request(m, (message){.kind = kind}, payload, size, &ends[0]);
+    close(ends[0]);
+}
+
+outcome machine_finish(machine *m, outcome result)
+{
     m->running = false;
     if (result == OUTCOME_ANSWER && guard_gone(m)) { /* the cell ended its guard, and with it its own process */
         result = OUTCOME_ENDED;
@@ -305,11 +320,16 @@ outcome machine_run(machine *m, uint32_t kind, const void *payload, size_t size,
         m->status = SIGKILL;
         m->worker = 0;
     }
-    close(ends[0]);
     close_one(&m->input);
     machine_drain(m);
     if (m->display) display_serve(m->display, m->out, drain_for_display, m);
     return result;
+}
+
+outcome machine_run(machine *m, uint32_t kind, const void *payload, size_t size, bool asks)
+{
+    machine_begin(m, kind, payload, size, asks);
+    return machine_finish(m, wait_for_reply(m));
 }
 
 void machine_interrupt(machine *m)
@@ -324,7 +344,8 @@ void machine_stop_worker(machine *m, bool gently)
     if (m->guard_socket < 0 || !message_send(m->guard_socket, &sweep, NULL, 0, NULL, 0)) return;
     bool had = m->worker != 0 || m->starting;
     outcome result = OUTCOME_ANSWER;
-    for (double end = seconds_now() + 3; had && result != OUTCOME_ENDED && seconds_now() < end;) turn(m, &result);
+    for (double end = seconds_now() + 3; had && result != OUTCOME_ENDED && seconds_now() < end;)
+        machine_turn(m, machine_delay(m), &result);
 }
 
 void machine_close(machine *m)

@@ -29,6 +29,7 @@ typedef struct machine {
     char *payload;        /* of the last reply, MESSAGE_LIMIT bytes */
     size_t payload_size;
     bool fatal_seen;      /* `last` is the worker's last word; its end follows */
+    const struct machine *sibling; /* another machine of this process, or NULL: its family is not to be swept */
     int status;           /* wait status of the worker that ended */
     bool stopped, forced; /* it ended because it had stopped itself; because an interrupt could not end its cell */
 } machine;
@@ -50,6 +51,17 @@ outcome machine_ask(machine *m, uint32_t kind, const void *payload, size_t size)
 outcome machine_peek(machine *m, uint64_t address, size_t size);
 /* Runs a cell (MESSAGE_RUN) or a program (MESSAGE_SHELL) with `asks` for its reads; interrupts are passed on. */
 outcome machine_run(machine *m, uint32_t kind, const void *payload, size_t size, bool asks);
+
+/* The same without waiting: machine_begin sends, machine_turn looks (at most `wait` ms, 0: only what is there now)
+ * until it says that the answer or the end has come, machine_finish closes the cell's input and takes its last words.
+ */
+void machine_begin(machine *m, uint32_t kind, const void *payload, size_t size, bool asks);
+bool machine_turn(machine *m, int wait, outcome *result);
+outcome machine_finish(machine *m, outcome result);
+/* What to poll for news, besides the display: MACHINE_WATCHED descriptors. And how long to wait for them, in ms. */
+enum { MACHINE_WATCHED = 5 };
+void machine_watch(const machine *m, int *descriptors);
+int machine_delay(const machine *m);
 
 /* Reads what is in the pipes now, and ends what a guard that is gone has left. */
 void machine_drain(machine *m);

@@ -23,12 +23,13 @@ static bool look_up(pid_t process, relative *r)
     return true;
 }
 
-static bool descends_from(relative r, pid_t ancestor)
+/* The ancestor's child that leads to `r`; 0 when `r` does not descend from it. */
+static pid_t branch_of(relative r, pid_t ancestor)
 {
     for (int depth = 0; depth < 64 && r.parent != ancestor; depth++) {
-        if (r.parent <= 1 || !look_up(r.parent, &r)) return false;
+        if (r.parent <= 1 || !look_up(r.parent, &r)) return 0;
     }
-    return r.parent == ancestor;
+    return r.parent == ancestor ? r.process : 0;
 }
 
 bool family_each(bool (*visit)(const relative *r, void *closure), void *closure)
@@ -39,7 +40,9 @@ bool family_each(bool (*visit)(const relative *r, void *closure), void *closure)
     for (struct dirent *entry; (entry = readdir(folder));) {
         pid_t process = atoi(entry->d_name);
         relative r;
-        if (process <= 1 || process == getpid() || !look_up(process, &r) || !descends_from(r, getpid())) continue;
+        if (process <= 1 || process == getpid() || !look_up(process, &r)) continue;
+        r.branch = branch_of(r, getpid());
+        if (!r.branch) continue;
         any |= visit(&r, closure);
     }
     closedir(folder);

@@ -8,6 +8,7 @@
 
 typedef struct relative {
     pid_t process, parent, session;
+    pid_t branch; /* the caller's own child that it descends from, or is */
     char state; /* as in /proc: 'Z' has ended and waits for its parent */
 } relative;
 
