@@ -1,0 +1,103 @@
+"""The kernel as its users meet it: JupyterLab in Chromium. Each test leaves a picture in the build's screenshots/."""
+import re
+import time
+
+import pytest
+from kernel.driver import BUILD
+from labs.browser import needs_chromium, notebook_of
+
+pytestmark = needs_chromium
+
+CELLS = [
+    '#include <stdio.h>\n#include <unistd.h>\n#include <kolo.h>\n'
+    'struct point { double x, y; };\nstruct point p = {1, 2.5};\np',
+    'int *nowhere = NULL;\n*nowhere = 1;',
+    'for (;;) { printf("round\\n"); sleep(1); }',
+    'int answer;\nprintf("A number: ");\nscanf("%d", &answer);\nanswer * 2',
+    'kolo_fi',
+    'kolo_fit(',
+    'double squares[10];\nfor (int i = 0; i < 10; i++) squares[i] = i * i;\n'
+    'kolo_plot("Squares", .x_label = "i", .y_label = "i squared", .series = {{"squares", NULL, squares, 10}});',
+    'printf("%d\\n", 2.5);\nint wrong = nothing;',
+]
+
+
+@pytest.fixture(scope="module")
+def notebook(tmp_path_factory):
+    with notebook_of(CELLS, tmp_path_factory.mktemp("lab")) as opened:
+        opened.run(0)
+        yield opened
+
+
+def test_a_value(notebook):
+    assert "{.x = 1.0, .y = 2.5}" in notebook.text(0)
+    notebook.picture("kernel-value")
+
+
+def test_a_fault_names_its_line(notebook):
+    assert re.search(r"Segmentation fault at In\[\d+\]:2", notebook.run(1))
+    notebook.picture("kernel-fault")
+
+
+def test_an_interrupt(notebook):
+    notebook.start(2)
+    notebook.output(2).filter(has_text="round").wait_for()
+    notebook.picture("kernel-running")
+    notebook.page.locator("jp-button[data-command='notebook:interrupt-kernel'], [data-jp-item-name='interrupt'] jp-button").first.click()
+    start = time.monotonic()
+    notebook.output(2).filter(has_text="interrupted").wait_for()
+    assert time.monotonic() - start < 3
+    notebook.picture("kernel-interrupt")
+
+
+def test_an_input_box(notebook):
+    notebook.start(3)
+    box = notebook.page.locator(".jp-Stdin-input")
+    box.fill("21")
+    notebook.picture("kernel-input")
+    box.press("Enter")
+    notebook.output(3).filter(has_text="42").wait_for()
+
+
+def test_completion(notebook):
+    notebook.edit(4)
+    notebook.page.keyboard.press("End")
+    notebook.page.keyboard.press("Tab")
+    offered = notebook.page.locator(".jp-Completer-match")
+    notebook.page.wait_for_function("() => document.querySelector('.jp-CodeCell .cm-focused')?.textContent.includes('kolo_fit')"
+                                    " || document.querySelector('.jp-Completer-match')")
+    notebook.picture("kernel-completion")
+    assert offered.count() == 0 or any("kolo_fit" in text for text in offered.all_inner_texts())
+    notebook.page.keyboard.press("Escape")
+
+
+def test_options_are_offered_and_help_is_shown(notebook):
+    notebook.edit(5)
+    notebook.page.keyboard.press("End")
+    notebook.page.keyboard.press("Shift+Tab")
+    tip = notebook.page.locator(".jp-Tooltip")
+    tip.wait_for()
+    assert "kolo_fit(model, data" in tip.inner_text()
+    notebook.picture("kernel-help")
+    notebook.page.keyboard.press("Escape")
+    notebook.edit(5)
+    notebook.page.keyboard.press("End")
+    notebook.page.keyboard.type("model, data, .")
+    notebook.page.keyboard.press("Tab")
+    notebook.page.locator(".jp-Completer-match", has_text="epochs").first.wait_for()
+    notebook.picture("kernel-options")
+    notebook.page.keyboard.press("Escape")
+
+
+def test_a_plot(notebook):
+    notebook.run(6)
+    picture = notebook.output(6).locator("img, svg").first
+    picture.wait_for(state="visible")
+    assert picture.bounding_box()["width"] > 300
+    notebook.picture("kernel-plot")
+
+
+def test_mistakes_are_shown_where_they_are(notebook):
+    text = notebook.run(7)
+    assert re.search(r"In\[\d+\]:2:13", text) and "nothing" in text and "^" in text
+    notebook.picture("kernel-mistake")
