@@ -14,7 +14,7 @@ typedef struct build {
     session *s;
     draft draft;
     value_form form;
-    CXType value_type;
+    value_facts value;
     text assembly;   /* stubs and storage */
     text bindings;   /* slot, definition, … as MESSAGE_LOAD has them */
     link_name *links;
@@ -77,14 +77,21 @@ static void take_types(build *b)
     }
 }
 
-static value_form form_of(CXType type)
+static value_form form_of(const value_facts *value)
 {
-    enum CXTypeKind kind = clang_getCanonicalType(type).kind;
-    if (kind == CXType_Void || kind == CXType_FunctionProto || kind == CXType_FunctionNoProto || kind == CXType_Invalid)
-        return VALUE_NONE;
-    if (kind == CXType_ConstantArray || kind == CXType_IncompleteArray || kind == CXType_VariableArray)
-        return VALUE_ARRAY;
-    return VALUE_PLAIN;
+    CXType plain = clang_getCanonicalType(value->type);
+    switch (plain.kind) {
+    case CXType_Invalid:
+    case CXType_Void: return VALUE_NONE;
+    case CXType_ConstantArray: return VALUE_ARRAY;
+    case CXType_VariableArray: return VALUE_RUNTIME_ARRAY;
+    case CXType_IncompleteArray: return VALUE_OPEN_ARRAY;
+    default: break;
+    }
+    if (value->bit_field) return VALUE_BITS;
+    long long size = clang_Type_getSizeOf(plain);
+    if (plain.kind != CXType_Record) return VALUE_PLAIN;
+    return size < 0 ? VALUE_NONE : size > 65536 ? VALUE_LARGE : VALUE_PLAIN;
 }
 
 /* Does the cell compile together with this earlier function? */
@@ -158,12 +165,6 @@ static bool analyse(build *b, result *r)
         u = parse(b, VALUE_PROBE);
     }
     diagnosis d = diagnose(&b->s->analyser, b->draft.name, source_line_of, b->s, b->s->symbols);
-    if (d.errors && b->draft.has_value && !b->draft.bit_field && strstr(d.first_error, "to bit-field")) {
-        diagnosis_free(&d);
-        text_free(&u.source);
-        b->draft.bit_field = true;
-        return analyse(b, r);
-    }
     bool good = d.errors == 0;
     if (good) {
         take_dependents(b);
@@ -173,8 +174,8 @@ static bool analyse(build *b, result *r)
         }
         drop_changed_variables(b);
         take_types(b);
-        if (b->draft.has_value) b->value_type = analyser_probe(&b->s->analyser, u.probe_offset);
-        b->form = b->draft.has_value ? form_of(b->value_type) : VALUE_PROBE;
+        if (b->draft.has_value) b->value = analyser_value(&b->s->analyser, u.value_offset);
+        b->form = b->draft.has_value ? form_of(&b->value) : VALUE_PROBE;
         if (d.rendered.size) print_error(b->s, d.rendered.data);
     } else {
         *r = error_result("CompileError", "%s", d.first_error);
@@ -380,17 +381,11 @@ static void commit(build *b)
 
 static json_t *data_of_value(build *b)
 {
-    enum CXTypeKind kind = clang_getCanonicalType(b->value_type).kind;
-    if (kind == CXType_FunctionProto || kind == CXType_FunctionNoProto) { /* a function's value is its type */
-        char *spelling = clang_text(clang_getTypeSpelling(clang_getCanonicalType(b->value_type)));
-        json_t *data = json_pack("{s:s}", "text/plain", spelling);
-        free(spelling);
-        return data;
-    }
-    if (b->form != VALUE_PLAIN && b->form != VALUE_ARRAY) return NULL;
-    long long size = clang_Type_getSizeOf(b->value_type);
+    if (b->form == VALUE_NONE) return NULL;
     memory worker = worker_memory(b->s);
-    return value_bundle(&worker, b->value_type, b->s->machine.last.address, size > 0 ? (size_t)size : 0);
+    const message *m = &b->s->machine.last;
+    return b->value.prefix ? wide_string_bundle(&worker, b->value.prefix, m->address, m->size)
+                           : value_bundle(&worker, b->value.type, m->address, m->size);
 }
 
 static void publish_value(build *b)

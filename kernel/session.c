@@ -257,9 +257,18 @@ static bool read_worker(void *closure, uint64_t address, size_t size, void *into
     return true;
 }
 
+/* "f" for f$1, which is what the linker knows a cell's function as. */
+static char *function_of_worker(void *closure, uint64_t address)
+{
+    session *s = closure;
+    if (machine_ask(&s->machine, MESSAGE_NAME, &address, sizeof address) != OUTCOME_ANSWER || s->machine.last.code)
+        return NULL;
+    return copy_of_bytes(s->machine.payload, strcspn(s->machine.payload, "$"));
+}
+
 memory worker_memory(session *s)
 {
-    return (memory){.read = read_worker, .closure = s};
+    return (memory){.read = read_worker, .function_at = function_of_worker, .closure = s};
 }
 
 static void publish_error(session *s, const result *r, json_t *lines)

@@ -124,10 +124,35 @@ bool analyser_type(const analyser *a, size_t offset, type_facts *facts)
     return true;
 }
 
-CXType analyser_probe(const analyser *a, size_t offset)
+static enum CXChildVisitResult take_child(CXCursor cursor, CXCursor parent, CXClientData closure)
 {
-    CXType pointer = clang_getCanonicalType(clang_getCursorType(analyser_cursor(a, offset)));
-    CXType shown = clang_getCursorType(analyser_cursor(a, offset));
-    return pointer.kind == CXType_Pointer ? clang_getPointeeType(shown.kind == CXType_Pointer ? shown : pointer)
-                                          : pointer;
+    (void)parent;
+    if (!clang_isExpression(clang_getCursorKind(cursor))) return CXChildVisit_Continue;
+    *(CXCursor *)closure = cursor;
+    return CXChildVisit_Break;
+}
+
+static CXCursor child_of(CXCursor cursor)
+{
+    CXCursor child = clang_getNullCursor();
+    clang_visitChildren(cursor, take_child, &child);
+    return child;
+}
+
+value_facts analyser_value(const analyser *a, size_t offset)
+{
+    value_facts facts = {0};
+    CXCursor whole = child_of(analyser_cursor(a, offset));
+    while (clang_getCursorKind(whole) == CXCursor_UnexposedExpr) whole = child_of(whole); /* an array made a pointer */
+    CXCursor inner = whole;
+    while (clang_getCursorKind(inner) == CXCursor_ParenExpr) inner = child_of(inner);
+    CXCursor field = clang_getCursorReferenced(inner);
+    facts.bit_field = clang_getCursorKind(inner) == CXCursor_MemberRefExpr && clang_Cursor_isBitField(field);
+    facts.type = clang_getCursorType(facts.bit_field ? field : whole);
+    char *spelling = clang_text(clang_getCursorSpelling(inner));
+    bool wide =
+        clang_getCursorKind(inner) == CXCursor_StringLiteral && strchr("LuU", spelling[0]) && spelling[1] == '"';
+    facts.prefix = wide ? spelling[0] : 0;
+    free(spelling);
+    return facts;
 }

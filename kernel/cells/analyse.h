@@ -36,8 +36,14 @@ CXCursor analyser_cursor(const analyser *a, size_t offset);
 /* The type of what is declared there. False (and nothing to free) when nothing is. */
 bool analyser_type(const analyser *a, size_t offset, type_facts *facts);
 
-/* The type of a trailing expression, from its probe's offset. CXType_Invalid when there is none. */
-CXType analyser_probe(const analyser *a, size_t offset);
+typedef struct value_facts {
+    CXType type;    /* CXType_Invalid when there is no expression; of a bit-field, the type it is declared with */
+    bool bit_field;
+    char prefix;    /* L, u or U of a wide string literal, which its type does not tell from numbers; else 0 */
+} value_facts;
+
+/* What is known of the trailing expression that is cast to void at `offset`. */
+value_facts analyser_value(const analyser *a, size_t offset);
 
 type_facts facts_of(CXType type);
 

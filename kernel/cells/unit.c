@@ -329,34 +329,36 @@ static void emit_initialiser(writer *w, draft_item *item)
     declaration_free(&taken);
 }
 
-/* The trailing expression, in the form that its type asks for. */
+/* The trailing expression, in the form that its type asks for. An array that a function returned has no address, and a
+ * compound literal none that lasts: kolo_cell_value copies what it is shown. */
 static void emit_value(writer *w, const piece *p)
 {
+    static const char copied[] = "; kolo_cell_value((const void *)&kolo_value, sizeof kolo_value); }",
+                      pointed[] = "; kolo_cell_value((const void *)kolo_value, sizeof *kolo_value); }";
     static const struct {
-        const char *before, *after;
+        const char *before, *between, *after; /* between: the expression stands twice, once unevaluated */
     } forms[] = {
-        [VALUE_PROBE] = {"{ __typeof__(", ")) *kolo_probe; (void)kolo_probe; }"},
-        [VALUE_NONE] = {"", ");"},
-        [VALUE_ARRAY] = {"kolo_cell_value((const void *)&", "), 0);"},
-        [VALUE_PLAIN] = {"{ __auto_type kolo_value = ",
-                         "); kolo_cell_value((const void *)&kolo_value, sizeof kolo_value); }"},
+        [VALUE_PROBE] = {"(void)(", NULL, ";"},
+        [VALUE_NONE] = {"(void)(", NULL, ";"},
+        [VALUE_PLAIN] = {"{ __auto_type kolo_value = (", NULL, copied},
+        [VALUE_BITS] = {"{ long long kolo_value = (", NULL, copied},
+        [VALUE_LARGE] = {"{ static __typeof_unqual__(", ") kolo_value; kolo_value = (", copied},
+        [VALUE_ARRAY] = {"kolo_cell_value((const void *)(", "), sizeof(__typeof__(", "));"},
+        [VALUE_RUNTIME_ARRAY] = {"{ __auto_type kolo_value = &(", NULL, pointed},
+        [VALUE_OPEN_ARRAY] = {"kolo_cell_value((const void *)(", NULL, ", 0);"},
     };
-    const char *sign = w->d->bit_field ? "+" : ""; /* a bit-field has a type only once it is promoted */
-    glue(w, forms[w->value].before);
-    text_add(&w->out->source, sign);
-    text_add(&w->out->source, "(");
+    text_add(&w->out->source, glue_line);
+    if (w->value == VALUE_PROBE) w->out->value_offset = w->out->source.size;
+    text_add(&w->out->source, forms[w->value].before);
     add_range(w, p->first, p->last, (range_options){.name = none});
     text_add(&w->out->source, p->open ? "" : "\n");
     if (p->open) return;
-    text_add(&w->out->source, glue_line);
-    size_t before = w->out->source.size;
-    text_add(&w->out->source, forms[w->value].after);
-    if (w->value != VALUE_PROBE) return;
-    const char *probe = strstr(w->out->source.data + before, "kolo_probe");
-    w->out->probe_offset = (size_t)(probe - w->out->source.data);
-    glue(w, "(void)(");
-    add_range(w, p->first, p->last, (range_options){.name = none});
-    text_addf(&w->out->source, "\n%s);", glue_line);
+    if (forms[w->value].between) {
+        glue(w, forms[w->value].between);
+        add_range(w, p->first, p->last, (range_options){.name = none});
+    }
+    glue(w, ")");
+    glue(w, forms[w->value].after);
 }
 
 /* Functions and variables of earlier cells that rest on what this one changes. */

@@ -14,8 +14,12 @@
 typedef enum value_form {
     VALUE_PROBE, /* only its type is wanted: nothing is evaluated yet */
     VALUE_NONE,  /* void: evaluate it */
-    VALUE_ARRAY, /* hand over its address */
-    VALUE_PLAIN, /* copy it, hand over the copy */
+    VALUE_PLAIN,
+    VALUE_BITS,  /* a bit-field, which has no address */
+    VALUE_LARGE, /* a struct too large for the stack */
+    VALUE_ARRAY,
+    VALUE_RUNTIME_ARRAY, /* its size is known when it is there */
+    VALUE_OPEN_ARRAY,    /* extern int a[]: its size is known elsewhere */
 } value_form;
 
 /* A thing that the cell defines or declares. */
@@ -39,7 +43,6 @@ typedef struct draft {
     size_t count, capacity;
     text prefix; /* the session's prefix with this cell's includes */
     bool has_code, has_value;
-    bool bit_field; /* the trailing expression is one, known after a first parse: its promoted value is shown */
     entity **again; /* functions of earlier cells to compile again (dependents.h); the session's */
     size_t again_count;
     entity **recheck; /* variables of earlier cells whose type may have changed; the session's */
@@ -52,7 +55,7 @@ typedef struct draft {
 typedef struct unit {
     text source;
     size_t prefix_size;  /* the leading includes, which a precompiled header can stand for */
-    size_t probe_offset; /* of the value's probe */
+    size_t value_offset; /* where VALUE_PROBE casts the trailing expression to void */
     unsigned mark;
 } unit;
 

@@ -20,4 +20,7 @@ typedef struct memory {
 /* The MIME bundle of the value of this type at `address`, `size` bytes; NULL when it has none to show. */
 json_t *value_bundle(const memory *from, CXType type, uint64_t address, size_t size);
 
+/* The same for a wide string literal, by its prefix: L, u or U. */
+json_t *wide_string_bundle(const memory *from, char prefix, uint64_t address, size_t size);
+
 #endif

@@ -13,6 +13,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 enum { FIRST_DESCRIPTOR = 400 }; /* where the worker's own descriptors live, out of a cell's way */
@@ -196,6 +197,26 @@ static void resolve(const char *payload, size_t size)
     answer(0, missing, used);
 }
 
+/* The C library has several names for some of its functions: "printf" is wanted, and not "_IO_printf". */
+static const char *plain_name(const char *name, const void *address)
+{
+    static const char *const prefixes[] = {"_IO_", "__libc_", "__GI_", "__", "_"};
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+        size_t size = strlen(prefixes[i]);
+        if (!strncmp(name, prefixes[i], size) && dlsym(RTLD_DEFAULT, name + size) == address) return name + size;
+    }
+    return name;
+}
+
+static void name_function(const char *payload, size_t size)
+{
+    void *address = NULL;
+    Dl_info found;
+    if (size >= sizeof address) memcpy(&address, payload, sizeof address);
+    bool exact = dladdr(address, &found) && found.dli_sname && found.dli_saddr == address;
+    answer_text(exact ? 0 : -1, exact ? plain_name(found.dli_sname, address) : "");
+}
+
 /* The kernel reads a value's memory through a packet that the system copies: a bad address is an error, not a fault. */
 static void peek(uint64_t address, uint64_t size)
 {
@@ -227,6 +248,7 @@ static bool serve(void)
     else if (m.kind == MESSAGE_SHELL) shell(payload, size, input);
     else if (m.kind == MESSAGE_LOAD) load(payload, size);
     else if (m.kind == MESSAGE_RESOLVE) resolve(payload, size);
+    else if (m.kind == MESSAGE_NAME) name_function(payload, size);
     else if (m.kind == MESSAGE_PEEK) peek(m.address, m.size);
     else if (m.kind == MESSAGE_FOLDER) answer(chdir(payload) ? -1 : 0, strerror(errno), strlen(strerror(errno)) + 1);
     else if (m.kind == MESSAGE_SETENV) set_environment(payload, size, m.number == 1);
@@ -284,17 +306,24 @@ void die_of(int number, void *address)
     _exit(128 + number);
 }
 
-/* Called by a cell's last expression: `size` bytes are copied; 0 hands over the address of what lives on. */
+enum { COPIED = 1 << 17 }; /* bytes of a value that are kept: more than is shown */
+
+/* Called by a cell's last expression. What is shown is copied, by the system, since an array may lie at a bad address;
+ * where that fails the address itself is handed over, as for what has no size. */
 void kolo_cell_value(const void *value, unsigned long size);
 void kolo_cell_value(const void *value, unsigned long size)
 {
-    if (size) {
-        free(self.copy);
-        self.copy = malloc(size);
-        if (!self.copy) return;
-        memcpy(self.copy, value, size);
-        value = self.copy;
+    size_t kept = size < COPIED ? size : COPIED;
+    void *copy = kept ? malloc(kept) : NULL;
+    struct iovec into = {copy, kept}, from = {(void *)(uintptr_t)value, kept};
+    bool copied = copy && process_vm_readv(getpid(), &into, 1, &from, 1, 0) == (ssize_t)kept;
+    if (copy && !copied && errno != EFAULT) { /* a container may forbid that call */
+        memcpy(copy, value, kept);
+        copied = true;
     }
-    self.value = value;
+    free(self.copy);
+    self.copy = copied ? copy : NULL;
+    if (!copied) free(copy);
+    self.value = copied ? copy : value;
     self.size = size;
 }

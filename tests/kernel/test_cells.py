@@ -79,7 +79,7 @@ CELLS = [
     ("unsigned long long wide = 18446744073709551615ULL; wide", {"value": "18446744073709551615"}),
     ("#include <complex.h>\ndouble complex z = 1 + 2 * I; z", {"value": "1.0 + 2.0i"}),
     ("volatile int restless = 3; restless", {"value": "3"}),
-    ("helper", {"value": "int (int)"}),
+    ("helper", {"value": "(int (*)(int)) helper"}),
     ("typedef int (*operation)(int);\noperation table[] = {helper, [2] = helper};\ntable[2](1)", {"value": "3"}),
     ("int sum_of(int count, ...)\n{\n    __builtin_va_list v;\n    __builtin_va_start(v, count);\n    int t = 0;\n"
      "    while (count--) t += __builtin_va_arg(v, int);\n    return t;\n}\nsum_of(3, 1, 2, 3)", {"value": "6"}),
