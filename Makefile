@@ -27,18 +27,23 @@ LIB_SRC     := $(wildcard ext/core/*.c ext/layers/*.c ext/data/*.c ext/strategy/
 ONEDNN_SRC  := $(wildcard ext/backend/onednn/*.c)
 MPI_SRC     := $(wildcard ext/comm/mpi.c)
 LAUNCH_SRC  := $(wildcard ext/launch/*.c) ext/core/cores.c
-WORKER_SRC  := $(wildcard kernel/worker/*.c)
-KERNEL_SRC  := $(wildcard kernel/*.c kernel/cells/*.c kernel/magics/*.c) kernel/worker/protocol.c kernel/worker/family.c
+WORKER_SRC  := $(wildcard kernel/worker/*.c) kernel/ranks/join.c
+RANK_SRC    := kernel/ranks/rank.c kernel/ranks/contact.c kernel/ranks/wire.c kernel/machine.c kernel/output.c \
+               kernel/display.c kernel/waiting.c kernel/ending.c kernel/cells/text.c \
+               kernel/worker/protocol.c kernel/worker/family.c
+KERNEL_SRC  := $(wildcard kernel/*.c kernel/cells/*.c kernel/magics/*.c) \
+               $(filter-out kernel/ranks/rank.c kernel/ranks/join.c,$(wildcard kernel/ranks/*.c)) \
+               kernel/worker/protocol.c kernel/worker/family.c
 PROGRAM_SRC := $(wildcard source_code/*/*.c)
 TEST_SRC    := $(sort $(shell find tests/ext -name '*_test.c'))
 
 object   = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(1)))
 LIBKOLO := $(BUILD)/lib/libkolo.so
 BUILT   := $(LIBKOLO) $(if $(ONEDNN_SRC),$(BUILD)/lib/libkolo_onednn.so) $(if $(MPI_SRC),$(BUILD)/lib/libkolo_mpi.so) \
-           $(if $(LAUNCH_SRC),$(BUILD)/bin/kolorun) $(BUILD)/bin/kolo-kernel $(BUILD)/bin/kolo-worker \
+           $(if $(LAUNCH_SRC),$(BUILD)/bin/kolorun) $(BUILD)/bin/kolo-kernel $(BUILD)/bin/kolo-worker $(BUILD)/bin/kolo-rank \
            $(addprefix $(BUILD)/bin/,$(notdir $(basename $(PROGRAM_SRC))))
 OBJECTS := $(call object,$(LIB_SRC) $(ONEDNN_SRC) $(MPI_SRC) $(LAUNCH_SRC) \
-                         $(sort $(KERNEL_SRC) $(WORKER_SRC)) kernel/xeus.cpp)
+                         $(sort $(KERNEL_SRC) $(WORKER_SRC) $(RANK_SRC)) kernel/xeus.cpp)
 TESTS   := $(patsubst %.c,$(BUILD)/%,$(TEST_SRC))
 SPEC    := $(BUILD)/share/jupyter/kernels/kolo/kernel.json
 
@@ -75,7 +80,7 @@ $(BUILD)/bin/kolorun: $(call object,$(LAUNCH_SRC))
 
 # The kernel: C, but for the adapter to xeus. The worker runs the learner's code and links nothing but the C library.
 LLVM := /usr/lib/llvm-19
-$(call object,$(KERNEL_SRC) $(WORKER_SRC)): EXTRA = -Ikernel -isystem $(LLVM)/include
+$(call object,$(sort $(KERNEL_SRC) $(WORKER_SRC) $(RANK_SRC))): EXTRA = -Ikernel -isystem $(LLVM)/include
 $(BUILD)/obj/kernel/xeus.o: kernel/xeus.cpp $(BUILD)/flags
 	$(call say,CXX)
 	$(Q)$(COMPILE_CXX)
@@ -86,6 +91,11 @@ $(BUILD)/bin/kolo-kernel: $(call object,$(KERNEL_SRC) kernel/xeus.cpp)
 $(BUILD)/bin/kolo-worker: $(call object,$(WORKER_SRC))
 	$(call say,LINK)
 	$(Q)$(CC) $(CFLAGS) -rdynamic -o $@ $^ -ldl -pthread
+
+# A rank's own kernel: no compiler, no Jupyter.
+$(BUILD)/bin/kolo-rank: $(call object,$(RANK_SRC))
+	$(call say,LINK)
+	$(Q)$(CC) $(CFLAGS) -o $@ $^ -lzmq -ljansson -pthread
 
 # A program of a lesson is built from its own folder's source alone, as a reader's would be.
 define program

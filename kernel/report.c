@@ -2,12 +2,12 @@
  * lost. Read first: session.h, worker/protocol.h. */
 #define _GNU_SOURCE
 #include "session.h"
+#include "ending.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 void result_free(result *r)
@@ -83,17 +83,26 @@ static place locate(const session *s, const char *object, const char *offset)
     return p;
 }
 
+/* The whole path of a frame's object, which a rank (ranks/rank.c) names without its folder. NULL: no cell's. */
+static char *object_of(const session *s, const char *name)
+{
+    if (!strchr(name, '/')) return format_text("%s/%s", s->folder, name);
+    return strncmp(name, s->folder, strlen(s->folder)) ? NULL : copy_of(name);
+}
+
 /* The frames of the cells, as lines of a backtrace; the innermost one's place to `first`. */
 static void add_backtrace(session *s, const char *frames, size_t size, text *into, place *first)
 {
     unsigned shown = 0;
     char *last = copy_of("");
     for (const char *at = frames, *end = frames + size; at < end && shown < 16;) {
-        const char *object = at, *offset = object + strlen(object) + 1, *symbol = offset + strlen(offset) + 1;
+        const char *name = at, *offset = name + strlen(name) + 1, *symbol = offset + strlen(offset) + 1;
         at = symbol + strlen(symbol) + 1;
         if (at > end + 1) break;
-        if (strncmp(object, s->folder, strlen(s->folder))) continue;
+        char *object = object_of(s, name);
+        if (!object) continue;
         place p = locate(s, object, offset);
+        free(object);
         char *code = p.file ? source_line_of(s, p.file, p.line) : NULL;
         bool whole = p.function && !strncmp(p.function, "In_", 3);
         char *line = p.file ? format_text("  %s:%u%s%s%s", p.file, p.line, whole ? "" : " in ", whole ? "" : p.function,
@@ -137,10 +146,9 @@ static const char *signal_sentence(int number)
     }
 }
 
-enum { ENDING_GONE = 100 }; /* the worker's process is no more, and it did not say why */
-
-static void name_ending(session *s, int ending, int code, result *r, const place *p)
+static void name_ending(const ended *e, result *r, const place *p)
 {
+    int ending = e->ending, code = e->code;
     char *where = p->file ? format_text(" at %s:%u", p->file, p->line) : copy_of("");
     if (ending == ENDING_UNDEFINED) return;
     if (ending == ENDING_EXIT) {
@@ -155,32 +163,13 @@ static void name_ending(session *s, int ending, int code, result *r, const place
     } else if (ending == ENDING_SIGNAL) {
         r->name = copy_of(signal_sentence(code));
         bool address = code == SIGSEGV || code == SIGBUS;
-        r->value = address ? format_text("%s%s, address 0x%lx", signal_sentence(code), where,
-                                         (unsigned long)s->machine.last.address)
+        r->value = address ? format_text("%s%s, address 0x%lx", signal_sentence(code), where, (unsigned long)e->address)
                            : format_text("%s%s", signal_sentence(code), where);
     } else {
         r->name = copy_of("Error");
         r->value = format_text("the cell did not return%s", where);
     }
     free(where);
-}
-
-/* How a worker ended that did not live on. */
-static int ending_of_death(const session *s, int *code)
-{
-    const machine *m = &s->machine;
-    *code = 0;
-    if (m->forced) return ENDING_INTERRUPTED;
-    if (m->fatal_seen) {
-        *code = m->last.code;
-        return ENDING_SIGNAL;
-    }
-    if (WIFEXITED(m->status)) {
-        *code = WEXITSTATUS(m->status);
-        return ENDING_GONE;
-    }
-    *code = m->stopped ? SIGSTOP : WTERMSIG(m->status);
-    return ENDING_SIGNAL;
 }
 
 static void name_missing(result *r, const char *function, const place *p)
@@ -193,24 +182,39 @@ static void name_missing(result *r, const char *function, const place *p)
                        : format_text("%s() is declared, and nothing defines it", function);
 }
 
-result ending_result(session *s, int ending, int code, bool survived)
+result ended_result(session *s, const ended *e)
 {
-    bool frames = survived || s->machine.fatal_seen;
-    if (!survived) ending = ending_of_death(s, &code);
     result r = {.failed = true};
     text trace = {0};
     place first = {0};
-    const char *packed = s->machine.payload;
-    size_t before = survived && ending == ENDING_UNDEFINED ? strlen(packed) + 1 : 0;
-    char *missing = before ? copy_of(packed) : NULL;
-    if (frames && s->machine.payload_size >= before) {
-        add_backtrace(s, packed + before, s->machine.payload_size - before, &trace, &first);
+    size_t before = e->survived && e->ending == ENDING_UNDEFINED ? strlen(e->frames) + 1 : 0;
+    if (e->frames && e->frames_size >= before) {
+        add_backtrace(s, e->frames + before, e->frames_size - before, &trace, &first);
     }
-    name_ending(s, ending, code, &r, &first);
-    if (missing) name_missing(&r, missing, &first);
-    free(missing);
+    name_ending(e, &r, &first);
+    if (before) name_missing(&r, e->frames, &first);
     text_addf(&r.traceback, "\033[1;31m%s\033[0m", r.value);
     if (trace.size) text_add(&r.traceback, trace.data);
+    place_free(&first);
+    text_free(&trace);
+    return r;
+}
+
+char *place_of_frames(session *s, const char *frames, size_t size)
+{
+    text trace = {0};
+    place first = {0};
+    add_backtrace(s, frames, size, &trace, &first);
+    char *found = first.file ? format_text("%s:%u", first.file, first.line) : NULL;
+    text_free(&trace);
+    place_free(&first);
+    return found;
+}
+
+result ending_result(session *s, bool survived)
+{
+    ended e = ending_of(&s->machine, !survived);
+    result r = ended_result(s, &e);
     if (!survived) {
         text lost = {0};
         symbols_each(s->symbols, add_variable, &lost);
@@ -222,7 +226,5 @@ result ending_result(session *s, int ending, int code, bool survived)
         text_free(&lost);
     }
     s->machine.forced = s->machine.stopped = false;
-    place_free(&first);
-    text_free(&trace);
     return r;
 }

@@ -4,6 +4,7 @@
 #include "session.h"
 #include "cells/conditionals.h"
 #include "cells/dependents.h"
+#include "ranks/ranks.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -308,7 +309,7 @@ static const char *library_for(const names *wanted)
     return "";
 }
 
-static result load_failure(session *s, const char *why)
+result load_failure(session *s, const char *why)
 {
     const char *symbol = strstr(why, "undefined symbol: ");
     (void)s;
@@ -342,7 +343,7 @@ static bool build_and_load(build *b, char **path, result *r)
     bool up = *path && ensure_worker(s);
     if (*path && !up) *r = error_result("WorkerError", "the process that runs cells cannot be started");
     bool loaded = up && machine_ask(&s->machine, MESSAGE_LOAD, payload.data, payload.size) == OUTCOME_ANSWER;
-    if (up && !loaded) *r = ending_result(s, -1, 0, false);
+    if (up && !loaded) *r = ending_result(s, false);
     if (loaded && s->machine.last.code != 0) {
         *r = load_failure(s, s->machine.payload);
         loaded = false;
@@ -379,19 +380,20 @@ static void commit(build *b)
     }
 }
 
-static json_t *data_of_value(build *b)
+/* The trailing expression's bundle: its value lies in a worker's memory, here or at a rank. */
+static json_t *data_of_value(void *closure, const memory *from, uint64_t address, size_t size)
 {
+    const build *b = closure;
     if (b->form == VALUE_NONE) return NULL;
-    memory worker = worker_memory(b->s);
-    const message *m = &b->s->machine.last;
-    return b->value.prefix ? wide_string_bundle(&worker, b->value.prefix, m->address, m->size)
-                           : value_bundle(&worker, b->value.type, m->address, m->size);
+    return b->value.prefix ? wide_string_bundle(from, b->value.prefix, address, size)
+                           : value_bundle(from, b->value.type, address, size);
 }
 
 static void publish_value(build *b)
 {
     session *s = b->s;
-    json_t *data = data_of_value(b);
+    memory worker = worker_memory(s);
+    json_t *data = data_of_value(b, &worker, s->machine.last.address, s->machine.last.size);
     if (!data) return;
     json_t *content = json_pack("{s:i, s:o, s:{}}", "execution_count", (int)s->count, "data", data, "metadata");
     char *dump = content ? json_dumps(content, JSON_COMPACT) : NULL;
@@ -403,17 +405,17 @@ static void publish_value(build *b)
 static result execute(build *b, const char *path)
 {
     session *s = b->s;
+    if (ranks_chosen(s)) return ranks_run(s, path, b->draft.function, b->draft.has_value ? data_of_value : NULL, b);
     text payload = {0};
     text_add_bytes(&payload, path, strlen(path) + 1);
     text_add_bytes(&payload, b->draft.function, strlen(b->draft.function) + 1);
     outcome o = machine_run(&s->machine, MESSAGE_RUN, payload.data, payload.size, s->allow_stdin);
     text_free(&payload);
-    if (o == OUTCOME_ENDED) return ending_result(s, -1, 0, false);
+    if (o == OUTCOME_ENDED) return ending_result(s, false);
     /* A training run that an interrupt has ended returns as always, with its history. */
     if (s->machine.last.number == ENDING_RETURNED && s->machine.interrupted > 0)
         return error_result("KeyboardInterrupt", "interrupted");
-    if (s->machine.last.number != ENDING_RETURNED)
-        return ending_result(s, s->machine.last.number, s->machine.last.code, true);
+    if (s->machine.last.number != ENDING_RETURNED) return ending_result(s, true);
     if (b->draft.has_value) publish_value(b);
     return (result){0};
 }
@@ -452,7 +454,7 @@ result run_c(session *s, const char *code, const char *name)
     b.draft = draft_of(straight ? straight : code, name, s->serial, s->prefix, s->symbols);
     free(straight);
     char *path = NULL;
-    if (only_shell(&b.draft)) {
+    if (only_shell(&b.draft) && !ranks_chosen(s)) {
         r = run_shell_lines(s, &b.draft);
     } else if (b.draft.split.count && analyse(&b, &r)) {
         name_all(&b);
@@ -499,9 +501,9 @@ result run_program_in_worker(session *s, char *const *arguments, int *status)
     if (!ensure_worker(s)) {
         r = error_result("WorkerError", "the process that runs cells cannot be started");
     } else if (machine_run(&s->machine, MESSAGE_SHELL, payload.data, payload.size, s->allow_stdin) == OUTCOME_ENDED) {
-        r = ending_result(s, -1, 0, false);
+        r = ending_result(s, false);
     } else if (s->machine.last.number != ENDING_PROGRAM) {
-        r = ending_result(s, s->machine.last.number, s->machine.last.code, true);
+        r = ending_result(s, true);
     } else {
         *status = s->machine.last.code;
     }

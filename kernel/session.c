@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "session.h"
 #include "magics/magics.h"
+#include "ranks/ranks.h"
 
 #include <libgen.h>
 #include <limits.h>
@@ -151,6 +152,7 @@ static void *idle(void *closure)
         if (!s->closing && output_has_room(&s->out)) {
             machine_drain(&s->machine);
             display_serve(&s->display, &s->out, drain_for_display, &s->machine);
+            if (!s->closing) ranks_tend(s);
             output_flush(&s->out);
         }
         if (!s->closing) compiler_tend(&s->compiler);
@@ -208,6 +210,7 @@ void session_close(session *s)
     s->closing = true;
     if (s->idling) pthread_join(s->idler, NULL);
     bool quiet = alone(s);
+    ranks_close(s);
     machine_close(&s->machine);
     if (!quiet) return; /* the process is about to end; its guard has ended the rest */
     compiler_close(&s->compiler);

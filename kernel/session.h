@@ -34,11 +34,14 @@ typedef struct result {
     json_t *payload;    /* of the reply; NULL: none */
 } result;
 
+struct ended;
+
 struct session {
     front front;
     output out;
     display display;
     machine machine;
+    struct ranks *ranks; /* ranks/ranks.h; NULL: none were ever started */
     analyser analyser;
     compiler compiler;
     symbols *symbols;
@@ -71,8 +74,14 @@ result run_program_in_worker(session *s, char *const *arguments, int *status);
 /* report.c */
 void result_free(result *r);
 result error_result(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* What to say of a cell that did not return. `survived`: its worker lives on. */
-result ending_result(session *s, int ending, int code, bool survived);
+/* What to say of a cell that did not return, wherever it ran. */
+result ended_result(session *s, const struct ended *e);
+/* The same of a cell in the session's worker, and what was lost with it. `survived`: the worker lives on. */
+result ending_result(session *s, bool survived);
+/* Of an object that could not be loaded: `why` is the loader's word. */
+result load_failure(session *s, const char *why);
+/* "In[3]:2", the innermost line of a cell's among these frames, or NULL; the caller frees. */
+char *place_of_frames(session *s, const char *frames, size_t size);
 char *source_line_of(void *session, const char *name, unsigned line);
 
 /* The memory of the session's worker, for value.h. */

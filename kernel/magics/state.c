@@ -1,6 +1,7 @@
 /* Magics about the session itself: %lsmagic, %who, %restart, %reset, %time. See magics.h. */
 #define _GNU_SOURCE
 #include "magics/magics.h"
+#include "ranks/ranks.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +56,7 @@ result magic_restart(session *s, const char *words, const char *name)
 {
     (void)words;
     (void)name;
+    ranks_end(s, true);
     if (!replace_worker(s, true)) return error_result("WorkerError", "the process that runs cells cannot be started");
     print_out(s, "restarted: functions, types and includes are kept, variables are zero until their cells run again\n");
     return (result){0};
@@ -64,6 +66,7 @@ result magic_reset(session *s, const char *words, const char *name)
 {
     (void)words;
     (void)name;
+    ranks_end(s, true);
     symbols_close(s->symbols);
     s->symbols = symbols_open();
     free(s->prefix);

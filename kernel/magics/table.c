@@ -29,6 +29,19 @@ const magic magics_table[] = {
      "on N ranks under kolorun. Other options of kolorun's may stand before the program's own arguments, "
      "which begin after --.",
      NULL, cell_run},
+    {"ranks", "%ranks [N [OPTIONS…]]",
+     "Starts N ranks as an MPI job under kolorun: %%ranks runs a cell on each of them. OPTIONS are kolorun's: "
+     "-H host1:4,host2:4 puts the ranks on other hosts (reached as kolorun reaches them; cells and output travel "
+     "encrypted). What the cells have defined before is defined on every rank; its variables are there and are zero "
+     "until a %%ranks cell sets them. %ranks alone says what there is, %ranks 0 ends the ranks.",
+     magic_ranks, NULL},
+    {"ranks", "%%ranks [0,2,4-7]",
+     "Runs the cell on every rank, or on those listed. MPI_COMM_WORLD is the ranks'; MPI is initialised, and calling "
+     "MPI_Init again is harmless. Variables live on at each rank from cell to cell. Output comes line by line after "
+     "its "
+     "rank's number and can be folded by rank when the cell has ended; values that are equal are shown once. A rank "
+     "that crashes is named and ends the job.",
+     NULL, cell_ranks},
     {"sh", "%%sh", "Runs the cell as a shell script.", NULL, cell_sh},
 };
 const size_t magics_count = sizeof magics_table / sizeof *magics_table;

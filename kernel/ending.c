@@ -1,0 +1,38 @@
+#define _GNU_SOURCE
+#include "ending.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+static ended death_of(const machine *m)
+{
+    ended e = {.ending = ENDING_SIGNAL};
+    if (m->fatal_seen) {
+        e.frames = m->payload;
+        e.frames_size = m->payload_size;
+        e.address = m->last.address;
+    }
+    if (m->forced) {
+        e.ending = ENDING_INTERRUPTED;
+    } else if (m->fatal_seen) {
+        e.code = m->last.code;
+    } else if (WIFEXITED(m->status)) {
+        e.ending = ENDING_GONE;
+        e.code = WEXITSTATUS(m->status);
+    } else {
+        e.code = m->stopped ? SIGSTOP : WTERMSIG(m->status);
+    }
+    return e;
+}
+
+ended ending_of(const machine *m, bool died)
+{
+    if (died) return death_of(m);
+    return (ended){.ending = m->last.number,
+                   .code = m->last.code,
+                   .address = m->last.address,
+                   .size = m->last.size,
+                   .frames = m->payload,
+                   .frames_size = m->payload_size,
+                   .survived = true};
+}

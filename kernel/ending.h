@@ -1,0 +1,21 @@
+/* How a cell ended that did not return, wherever it ran. Read first: machine.h, worker/protocol.h. */
+#ifndef KERNEL_ENDING_H
+#define KERNEL_ENDING_H
+
+#include "machine.h"
+
+enum { ENDING_GONE = 100 }; /* beside worker/protocol.h's: the process is no more, and did not say why */
+
+typedef struct ended {
+    int ending, code;  /* an `ending`, and what goes with it */
+    uint64_t address;  /* of a fault, or of the value of a cell that returned */
+    uint64_t size;     /* of the value */
+    const char *frames; /* packed as in worker/protocol.h, the name of an undefined function before them */
+    size_t frames_size;
+    bool survived; /* its process lives on */
+} ended;
+
+/* Of the worker that has just answered a run, or (`died`) has gone instead. Points into the machine's payload. */
+ended ending_of(const machine *m, bool died);
+
+#endif

@@ -1,0 +1,116 @@
+/* The foldable display of what ranks have printed. Read first: transcript.h. */
+#include "ranks/transcript.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    FEW = 2,            /* lines of a rank that need no folding */
+    LARGEST = 300000,   /* bytes: more stays a stream, which JupyterLab scrolls well */
+    OPEN = 60,          /* lines in all up to which the parts are open at first */
+};
+
+static void add_escaped(text *into, const char *bytes, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        if (bytes[i] == '<') text_add(into, "&lt;");
+        else if (bytes[i] == '>') text_add(into, "&gt;");
+        else if (bytes[i] == '&') text_add(into, "&amp;");
+        else text_add_bytes(into, &bytes[i], 1);
+    }
+}
+
+static const char *colour_of(int code)
+{
+    static const char *const colours[] = {"#3e424d", "#e75c58", "#00a250", "#ddb62b",
+                                          "#208ffb", "#d160c4", "#60c6c8", "#a1a6b2"};
+    if (code >= 30 && code <= 37) return colours[code - 30];
+    return code >= 90 && code <= 97 ? colours[code - 90] : NULL;
+}
+
+/* A colour sequence "\033[1;31m" becomes a span; any other is left out. Returns its length. */
+static size_t add_colour(text *into, const char *at, size_t size, bool *open)
+{
+    size_t length = 2;
+    while (length < size && (unsigned char)at[length] < 0x40) length++;
+    if (length >= size || at[length] != 'm') return length < size ? length + 1 : size;
+    if (*open) text_add(into, "</span>");
+    *open = false;
+    const char *colour = NULL;
+    bool bold = false;
+    for (const char *p = at + 2; p < at + length;) {
+        char *end;
+        int code = (int)strtol(p, &end, 10);
+        if (colour_of(code)) colour = colour_of(code);
+        bold |= code == 1;
+        p = end == p ? p + 1 : end;
+    }
+    if (colour || bold) {
+        text_addf(into, "<span style=\"%s%s%s\">", colour ? "color:" : "", colour ? colour : "",
+                  bold ? ";font-weight:bold" : "");
+        *open = true;
+    }
+    return length + 1;
+}
+
+static void add_html_line(text *into, const char *line, size_t size)
+{
+    bool wrong = size && *line == STDERR_MARK, open = false;
+    if (wrong) text_add(into, "<span style=\"background:rgba(231,92,88,0.2)\">");
+    for (size_t at = wrong ? 1 : 0; at < size;) {
+        if (line[at] == '\033' && at + 1 < size && line[at + 1] == '[') {
+            at += add_colour(into, line + at, size - at, &open);
+        } else {
+            add_escaped(into, line + at, 1);
+            at++;
+        }
+    }
+    text_add(into, open ? "</span>" : "");
+    text_add(into, wrong ? "</span>\n" : "\n");
+}
+
+static void add_voice(const transcript *t, int rank, bool open, text *html, text *plain)
+{
+    const voice *v = &t->voices[rank];
+    text_addf(html,
+              "<details%s><summary style=\"cursor:pointer\"><b>rank %d</b> · %zu %s</summary>"
+              "<pre style=\"margin:0 0 0 1em\">",
+              open ? " open" : "", rank, v->count, v->count == 1 ? "line" : "lines");
+    for (const char *line = v->said.data; line && *line;) {
+        size_t size = strcspn(line, "\n"), mark = *line == STDERR_MARK;
+        add_html_line(html, line, size);
+        text_addf(plain, "[%d] %.*s\n", rank, (int)(size - mark), line + mark);
+        line += size + 1;
+    }
+    text_add(html, "</pre></details>");
+}
+
+static bool worth_folding(const transcript *t)
+{
+    bool many = false;
+    for (int rank = 0; rank < t->count; rank++) many |= t->voices[rank].count > FEW;
+    return many && !t->displays && !t->out->capped && !t->out->silent && t->total <= LARGEST;
+}
+
+void transcript_fold(transcript *t)
+{
+    if (!worth_folding(t)) return;
+    text html = {0}, plain = {0};
+    size_t all = 0;
+    for (int rank = 0; rank < t->count; rank++) all += t->voices[rank].count;
+    for (int rank = 0; rank < t->count; rank++) {
+        if (t->voices[rank].count) add_voice(t, rank, all <= OPEN, &html, &plain);
+    }
+    json_t *content = json_pack("{s:{s:s%, s:s%}, s:{}, s:{}}", "data", "text/html", html.data, html.size, "text/plain",
+                                plain.data, plain.size, "metadata", "transient");
+    char *dump = content ? json_dumps(content, JSON_COMPACT) : NULL;
+    if (dump) {
+        output_publish(t->out, "clear_output", "{\"wait\":true}");
+        output_publish(t->out, "display_data", dump);
+    }
+    free(dump);
+    json_decref(content);
+    text_free(&html);
+    text_free(&plain);
+}

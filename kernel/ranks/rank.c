@@ -1,0 +1,350 @@
+/* kolo-rank: a kernel without a front of its own, one at each rank of a job that `%ranks` has started. It has a guard
+ * and a worker as the kernel has; the worker is the MPI process. What is printed, shown and asked goes to the kernel,
+ * and what is to be loaded and run comes from there. Read first: wire.h, machine.h. */
+#define _GNU_SOURCE
+#include "display.h"
+#include "ending.h"
+#include "ranks/contact.h"
+#include "ranks/wire.h"
+
+#include <libgen.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zmq.h>
+
+typedef struct rank {
+    void *context, *socket;
+    int number;
+    char *folder, *program, *library;
+    front front;
+    output out;
+    display display;
+    machine machine;
+    bool joined;      /* MPI_Init has returned */
+    bool dead;        /* the worker is gone, and the kernel knows */
+    bool quit;
+    char *trouble;    /* why a cell could not be loaded */
+    double beat;      /* when the kernel last heard from here */
+    double asked_where; /* when the kernel asked where the cell is; 0: answered */
+} rank;
+
+static void tell(rank *r, message head, const void *payload, size_t size)
+{
+    letter_send(r->socket, NULL, &head, payload, size, NULL, 0);
+    r->beat = seconds_now();
+}
+
+static void publish(void *self, const char *type, const char *content)
+{
+    text payload = {0};
+    text_add_bytes(&payload, type, strlen(type) + 1);
+    text_add_bytes(&payload, content, strlen(content) + 1);
+    tell(self, (message){.kind = RANK_PUBLISH}, payload.data, payload.size);
+    text_free(&payload);
+}
+
+/* ------------------------------------------------------------------------------ what a cell has come to */
+
+/* The objects of cells lie in another folder at the kernel: their bare names are told. */
+static char *bare_frames(const rank *r, const ended *e, size_t *size)
+{
+    text bare = {0};
+    size_t prefix = strlen(r->folder);
+    const char *end = e->frames + e->frames_size;
+    for (const char *at = e->frames; at && at < end; at += strlen(at) + 1) {
+        const char *from = !strncmp(at, r->folder, prefix) && at[prefix] == '/' ? at + prefix + 1 : at;
+        text_add_bytes(&bare, from, strlen(from) + 1);
+    }
+    *size = bare.size;
+    return text_take(&bare);
+}
+
+static void tell_ending(rank *r, uint32_t kind, const ended *e)
+{
+    size_t size;
+    char *frames = bare_frames(r, e, &size);
+    message head = {.kind = kind, .number = e->ending, .code = e->code, .address = e->address, .size = e->size};
+    tell(r, head, frames, size);
+    free(frames);
+}
+
+/* The place that the handler in join.c has written down, if it has. */
+static bool read_where(rank *r, char **frames, size_t *size)
+{
+    char *path = format_text("%s/where", r->folder);
+    struct stat facts;
+    *frames = stat(path, &facts) == 0 ? read_whole_file(path) : NULL;
+    *size = *frames ? (size_t)facts.st_size : 0;
+    if (*frames) unlink(path);
+    free(path);
+    return *frames != NULL;
+}
+
+static void tell_where(rank *r)
+{
+    ended at = {0};
+    char *frames;
+    bool known = read_where(r, &frames, &at.frames_size);
+    if (!known && seconds_now() - r->asked_where < 0.5) return;
+    r->asked_where = 0;
+    at.frames = frames;
+    tell_ending(r, RANK_WHERE, &at);
+    free(frames);
+}
+
+static void end_cell(rank *r, outcome result)
+{
+    bool died = machine_finish(&r->machine, result) == OUTCOME_ENDED;
+    output_end(&r->out);
+    if (r->asked_where > 0) tell_where(r);
+    ended e = ending_of(&r->machine, died);
+    if (!r->joined && !died && e.ending == ENDING_RETURNED) {
+        r->joined = true;
+        tell(r, (message){.kind = RANK_READY}, NULL, 0);
+        return;
+    }
+    tell_ending(r, died ? RANK_DIED : RANK_DONE, &e);
+    r->dead |= died;
+}
+
+/* The worker has ended between two cells. */
+static void end_worker(rank *r)
+{
+    ended e = ending_of(&r->machine, true);
+    output_end(&r->out);
+    tell_ending(r, RANK_DIED, &e);
+    r->dead = true;
+}
+
+/* ------------------------------------------------------------------------------ what the kernel wants */
+
+static void begin(rank *r, const char *object, const char *function, bool asks)
+{
+    text payload = {0};
+    text_add_bytes(&payload, object, strlen(object) + 1);
+    text_add_bytes(&payload, function, strlen(function) + 1);
+    uint64_t stale;
+    while (read(r->machine.wake, &stale, sizeof stale) > 0) continue;
+    r->machine.interrupted = 0;
+    output_begin(&r->out, &r->front, false);
+    machine_begin(&r->machine, MESSAGE_RUN, payload.data, payload.size, asks);
+    text_free(&payload);
+}
+
+/* A cell that cannot be loaded here is not run here. */
+static void run(rank *r, const letter *l)
+{
+    char *path = format_text("%s/%s", r->folder, l->payload);
+    if (r->trouble) {
+        message head = {.kind = RANK_DONE, .number = -1};
+        tell(r, head, r->trouble, strlen(r->trouble) + 1);
+    } else if (!r->dead) {
+        begin(r, path, letter_second(l), l->head.number == 1);
+    }
+    free(path);
+}
+
+static void load(rank *r, const letter *l)
+{
+    char *path = format_text("%s/%s", r->folder, l->payload);
+    size_t name = strlen(l->payload) + 1;
+    text payload = {0};
+    text_add_bytes(&payload, path, strlen(path) + 1);
+    text_add_bytes(&payload, l->payload + name, l->size > name ? l->size - name : 0);
+    free(r->trouble);
+    r->trouble = NULL;
+    if (!write_whole_file(path, l->object, l->object_size)) {
+        r->trouble = format_text("%s cannot be written", path);
+    } else if (machine_ask(&r->machine, MESSAGE_LOAD, payload.data, payload.size) != OUTCOME_ANSWER) {
+        end_worker(r);
+    } else if (r->machine.last.code) {
+        r->trouble = copy_of(r->machine.payload);
+    }
+    text_free(&payload);
+    free(path);
+}
+
+static void peek(rank *r, const letter *l)
+{
+    message head = {.kind = RANK_BYTES, .code = -1};
+    bool there = !r->dead && machine_peek(&r->machine, l->head.address, l->head.size) == OUTCOME_ANSWER &&
+                 r->machine.last.code == 0 && r->machine.payload_size == l->head.size;
+    if (there) head.code = 0;
+    tell(r, head, r->machine.payload, there ? r->machine.payload_size : 0);
+}
+
+static void ask_where(rank *r)
+{
+    if (!r->machine.running || r->machine.worker <= 0 || !r->joined) return;
+    r->asked_where = seconds_now();
+    kill(r->machine.worker, SIGRTMAX - 2);
+}
+
+static void obey(rank *r, const letter *l)
+{
+    bool idle = !r->dead && !r->machine.running;
+    switch (l->head.kind) {
+    case RANK_LOAD:
+        if (idle && l->object) load(r, l);
+        break;
+    case RANK_RUN:
+        if (idle) run(r, l);
+        break;
+    case RANK_PEEK: peek(r, l); break;
+    case RANK_FOLDER:
+        if (idle) machine_ask(&r->machine, MESSAGE_FOLDER, l->payload, l->size);
+        break;
+    case RANK_SETENV:
+        if (idle) machine_ask(&r->machine, MESSAGE_SETENV, l->payload, l->size);
+        break;
+    case RANK_INTERRUPT: machine_interrupt(&r->machine); break;
+    case RANK_SAY_WHERE: ask_where(r); break;
+    case RANK_QUIT: r->quit = true; break;
+    default: break;
+    }
+}
+
+static void take_letters(rank *r)
+{
+    letter l;
+    while (!r->quit && letter_take(r->socket, NULL, &l)) {
+        obey(r, &l);
+        letter_free(&l);
+    }
+}
+
+/* Asks the user, through the kernel. The cell waits meanwhile, and so does everything else here but an end. */
+static char *ask(void *self, const char *prompt)
+{
+    rank *r = self;
+    char *line = NULL;
+    tell(r, (message){.kind = RANK_ASK}, prompt, strlen(prompt) + 1);
+    for (bool waiting = true; waiting && !r->quit;) {
+        zmq_pollitem_t ready = {.socket = r->socket, .events = ZMQ_POLLIN};
+        zmq_poll(&ready, 1, (long)(RANK_BEAT * 1000));
+        tell(r, (message){.kind = RANK_ALIVE}, NULL, 0);
+        letter l;
+        while (waiting && letter_take(r->socket, NULL, &l)) {
+            waiting = l.head.kind != RANK_INPUT && l.head.kind != RANK_INTERRUPT && l.head.kind != RANK_QUIT;
+            if (l.head.kind == RANK_INPUT && l.head.code == 0) line = copy_of(l.payload);
+            if (l.head.kind == RANK_QUIT) r->quit = true;
+            letter_free(&l);
+        }
+    }
+    return line;
+}
+
+/* ------------------------------------------------------------------------------ its life */
+
+static size_t watch(rank *r, zmq_pollitem_t *items)
+{
+    int descriptors[MACHINE_WATCHED];
+    struct pollfd shown[DISPLAY_CLIENTS + 1];
+    size_t count = 0;
+    items[count++] = (zmq_pollitem_t){.socket = r->socket, .events = ZMQ_POLLIN};
+    if (r->dead) return count;
+    machine_watch(&r->machine, descriptors);
+    for (size_t i = 0; i < MACHINE_WATCHED; i++) {
+        if (descriptors[i] >= 0) items[count++] = (zmq_pollitem_t){.fd = descriptors[i], .events = ZMQ_POLLIN};
+    }
+    size_t displays = display_watch(&r->display, shown);
+    for (size_t i = 0; i < displays; i++) {
+        items[count++] = (zmq_pollitem_t){.fd = shown[i].fd, .events = ZMQ_POLLIN};
+    }
+    return count;
+}
+
+static void serve(rank *r)
+{
+    zmq_pollitem_t items[1 + MACHINE_WATCHED + DISPLAY_CLIENTS + 1];
+    size_t count = watch(r, items);
+    int wait = r->dead ? 250 : machine_delay(&r->machine);
+    if (r->asked_where > 0 && wait > 10) wait = 10;
+    zmq_poll(items, (int)count, wait);
+    outcome result;
+    if (!r->dead && machine_turn(&r->machine, 0, &result)) {
+        if (r->machine.running) end_cell(r, result);
+        else if (result == OUTCOME_ENDED) end_worker(r);
+    }
+    if (r->asked_where > 0 && r->machine.running) tell_where(r);
+    take_letters(r);
+    if (seconds_now() - r->beat > RANK_BEAT) tell(r, (message){.kind = RANK_ALIVE}, NULL, 0);
+}
+
+static void find_programs(rank *r)
+{
+    char real[PATH_MAX];
+    ssize_t size = readlink("/proc/self/exe", real, sizeof real - 1);
+    real[size > 0 ? size : 0] = 0;
+    const char *folder = dirname(real);
+    r->program = format_text("%s/kolo-worker", folder);
+    r->library = format_text("%s/../lib/libkolo.so", folder);
+}
+
+static void set_environment(rank *r)
+{
+    char *lines[] = {format_text("KOLO_DISPLAY=%s", r->display.path),
+                     format_text("KOLO_DISPLAY_TOKEN=%s", r->display.token),
+                     format_text("KOLO_KERNEL_LIBRARY=%s", access(r->library, R_OK) ? "" : r->library),
+                     format_text("KOLO_KERNEL_CELLS=%s", r->folder)};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        names_add(&r->machine.environment, lines[i], strlen(lines[i]));
+        free(lines[i]);
+    }
+    /* The kernel's own business, and kolorun's word on where a program's output goes, which is the kernel's here. */
+    static const char *const not_for_cells[] = {RANKS_ENDPOINT, RANKS_TOKEN, RANKS_KEY, "KOLORUN_OUTPUT"};
+    for (size_t i = 0; i < sizeof not_for_cells / sizeof *not_for_cells; i++) unsetenv(not_for_cells[i]);
+}
+
+static bool open_rank(rank *r, char **problem)
+{
+    char name[RANK_NAME], host[256] = "";
+    const char *token = getenv(RANKS_TOKEN), *number = getenv("OMPI_COMM_WORLD_RANK");
+    if (!number) number = getenv("PMIX_RANK");
+    if (!token || !number) {
+        *problem = copy_of("it is started by %ranks in a notebook");
+        return false;
+    }
+    r->number = atoi(number);
+    r->front = (front){r, publish, ask};
+    r->context = zmq_ctx_new();
+    rank_name(name, token, r->number);
+    r->socket = contact_reach(r->context, name, problem);
+    if (!r->socket) return false;
+    gethostname(host, sizeof host - 1);
+    tell(r, (message){.kind = RANK_HELLO, .code = getpid()}, host, strlen(host) + 1);
+    find_programs(r);
+    r->folder = copy_of("/tmp/kolo-XXXXXX");
+    output_begin(&r->out, &r->front, false);
+    bool open = mkdtemp(r->folder) && display_open(&r->display, r->folder) &&
+                machine_open(&r->machine, &r->out, r->program, r->folder);
+    if (open) {
+        r->machine.display = &r->display;
+        set_environment(r);
+        open = machine_start_worker(&r->machine);
+    }
+    if (!open) *problem = format_text("%s cannot be started", r->program);
+    return open;
+}
+
+int main(void)
+{
+    static rank r;
+    char *problem = NULL;
+    signal(SIGPIPE, SIG_IGN);
+    if (!open_rank(&r, &problem)) {
+        fprintf(stderr, "kolo-rank: %s\n", problem);
+        return 2;
+    }
+    begin(&r, "", "kolo_cell_join_ranks", false);
+    while (!r.quit) serve(&r);
+    machine_close(&r.machine);
+    zmq_close(r.socket);
+    zmq_ctx_term(r.context);
+    return 0;
+}

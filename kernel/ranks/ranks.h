@@ -1,0 +1,86 @@
+/* The ranks of a session: an MPI job under kolorun, each rank a kolo-rank that runs cells as the kernel's own worker
+ * does. The session's symbols and compiled cells are the ranks' too: an object is loaded here first, and goes to every
+ * rank before the next cell runs there. Read first: wire.h, session.h. */
+#ifndef KERNEL_RANKS_RANKS_H
+#define KERNEL_RANKS_RANKS_H
+
+#include "ending.h"
+#include "ranks/transcript.h"
+#include "ranks/wire.h"
+#include "session.h"
+
+/* One rank, as the kernel knows it. */
+typedef struct peer {
+    char name[RANK_NAME]; /* on the ROUTER */
+    char *host;
+    int process;   /* of its kolo-rank */
+    bool ready;    /* it can run cells */
+    bool chosen;   /* the present cell is for it */
+    bool running;  /* the cell runs there */
+    bool asks;     /* it waits for a line of input */
+    bool silent;   /* it has not been heard of for too long */
+    bool asked_where;
+    double heard;  /* when it last said something */
+    ended end;     /* of its last cell, or of the rank; `frames` is owned */
+    bool ended;    /* there is one */
+    char *where;   /* "in MPI_Barrier at In[4]:2": where its cell was when it was last asked; NULL: not known */
+} peer;
+
+typedef struct ranks {
+    session *s;
+    machine launcher; /* its worker runs kolorun; a guard of its own: what ends the kernel's worker spares the ranks */
+    output heard; /* of the launcher */
+    front hearer;
+    text words; /* kolorun's */
+    void *context, *socket;
+    peer *peers;
+    int count;
+    bool live; /* there is a job */
+    bool choosing; /* a %%ranks cell runs */
+    bool launcher_gone;
+    size_t loads_sent; /* of the session's */
+    transcript said;
+    letter bytes; /* the last answer to RANK_PEEK */
+    bool bytes_here;
+} ranks;
+
+/* group.c */
+/* Starts `count` ranks; `words` are more of kolorun's options. An earlier job is ended first. */
+result ranks_start(session *s, int count, const names *words);
+/* Ends the job and every process of it. `gently`: MPI's own files are cleaned up, within 2 s. */
+void ranks_end(session *s, bool gently);
+/* Between cells: publishes what ranks print, and notices one that has died. */
+void ranks_tend(session *s);
+void ranks_close(session *s);
+
+bool ranks_live(const session *s);
+/* A %%ranks cell is at work: its C is for the chosen ranks. */
+bool ranks_chosen(const session *s);
+
+/* One look at everything the ranks and kolorun say; at most `wait` ms. */
+void ranks_turn(ranks *r, int wait);
+/* To every rank, or to one. */
+void ranks_tell(ranks *r, message head, const void *payload, size_t size);
+void peer_tell(ranks *r, int rank, message head, const void *payload, size_t size);
+/* What kolorun said went wrong, a line each; NULL: nothing. The caller frees. */
+char *ranks_reason(const ranks *r);
+/* The sentence that says how to go on after a job has ended. */
+char *ranks_again(const ranks *r);
+
+/* conduct.c */
+/* Runs a function of a loaded object on the chosen ranks. `data`: the bundle of the trailing expression's value, which
+ * lies at `address` of that memory; NULL: the cell has none. */
+typedef json_t *(*value_reader)(void *closure, const memory *from, uint64_t address, size_t size);
+result ranks_run(session *s, const char *path, const char *function, value_reader data, void *closure);
+/* Names the ranks that have failed, if some have, and ends the job. False: all is well. */
+bool ranks_failed(ranks *r, result *why);
+
+/* select.c */
+/* Chooses by "0,3", "0-3,6" or "" (all). False, and a sentence, when the words mean no rank that there is. */
+bool ranks_choose(ranks *r, const char *words, char **problem);
+/* "rank 3", "ranks 0-3,6": those for which `which` is true. */
+char *ranks_named(const ranks *r, const bool *which);
+/* "0-3,6" */
+char *ranks_listed(const bool *which, int count);
+
+#endif

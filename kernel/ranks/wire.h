@@ -1,0 +1,67 @@
+/* What the kernel and kolo-rank, one at each rank, say to each other over ZeroMQ: the kernel a ROUTER, each rank a
+ * DEALER. A letter is a head (worker/protocol.h's `message`; both ends run the same machine code, so it travels as it
+ * is), a payload, and, for RANK_LOAD, the object file's bytes. A rank answers in the order in which it is asked.
+ *
+ * Between hosts the sockets speak CURVE: the kernel's public key, made for the group, and a token reach the ranks in
+ * their environment, never on a command line. A rank makes its own key pair. Its name on the ROUTER, "TOKEN:RANK", goes
+ * through the encrypted handshake: whoever has not got the token has no name that the kernel listens to. */
+#ifndef KERNEL_RANKS_WIRE_H
+#define KERNEL_RANKS_WIRE_H
+
+#include "worker/protocol.h"
+
+#define RANKS_ENDPOINT                                                                                                 \
+    "KOLO_RANKS_ENDPOINT" /* "ipc://…", or "tcp://A:P tcp://B:P …": all addresses of the kernel's                    \
+                           */
+#define RANKS_TOKEN "KOLO_RANKS_TOKEN"
+#define RANKS_KEY   "KOLO_RANKS_KEY" /* the kernel's public key as Z85 text; unset: this host alone, no CURVE */
+
+enum rank_kind {
+    /* from a rank */
+    RANK_HELLO = 1, /* code: process id; payload: host */
+    RANK_READY, /* MPI is initialised */
+    RANK_PUBLISH, /* payload: message type, content */
+    RANK_ASK, /* wants a line of input; answered by RANK_INPUT */
+    RANK_DONE, /* the cell has ended: number, code, address, size, payload as in ending.h */
+    RANK_DIED, /* the process of the rank's cells is gone: the same */
+    RANK_BYTES, /* to RANK_PEEK: code 0 and the bytes, or code -1 */
+    RANK_WHERE, /* to RANK_SAY_WHERE: frames, outermost known last */
+    RANK_ALIVE, /* every RANK_BEAT seconds */
+    /* to a rank */
+    RANK_LOAD = 100, /* payload of MESSAGE_LOAD with the object's bare file name, then the object itself */
+    RANK_RUN, /* payload: object's bare file name, function; number 1: reads may be put to the user */
+    RANK_PEEK, /* address, size */
+    RANK_FOLDER, /* as MESSAGE_FOLDER; not answered */
+    RANK_SETENV, /* as MESSAGE_SETENV; not answered */
+    RANK_INTERRUPT,
+    RANK_SAY_WHERE,
+    RANK_INPUT, /* payload: the line; code -1: there is none */
+    RANK_QUIT,
+};
+
+static const double RANK_BEAT = 1.0;
+
+typedef struct letter {
+    message head;
+    char *payload; /* owned, NUL-terminated beyond its size */
+    size_t size;
+    char *object; /* owned; NULL: none */
+    size_t object_size;
+} letter;
+
+enum { RANK_NAME = 64 }; /* bytes of "TOKEN:RANK" */
+void rank_name(char name[RANK_NAME], const char *token, int rank);
+
+/* `to`: the peer's name on a ROUTER, NULL on a DEALER. Queued without limit: never blocks. False when nobody is there.
+ */
+bool letter_send(void *socket, const char *to, const message *head, const void *payload, size_t size,
+                 const void *object, size_t object_size);
+/* Takes what has come, without waiting. False when there is nothing, or nothing of this shape. `from`: room for the
+ * peer's name on a ROUTER, NULL on a DEALER. letter_free() after true. */
+bool letter_take(void *socket, char *from, letter *into);
+void letter_free(letter *l);
+
+/* The second of two strings in a payload; "" when there is none. */
+const char *letter_second(const letter *l);
+
+#endif
