@@ -78,9 +78,11 @@ static void take_types(build *b)
     }
 }
 
-static value_form form_of(const value_facts *value)
+static value_form form_of(const value_facts *value, const char **shower)
 {
     CXType plain = clang_getCanonicalType(value->type);
+    *shower = shower_of(plain);
+    if (*shower) return VALUE_OBJECT;
     switch (plain.kind) {
     case CXType_Invalid:
     case CXType_Void: return VALUE_NONE;
@@ -176,7 +178,7 @@ static bool analyse(build *b, result *r)
         drop_changed_variables(b);
         take_types(b);
         if (b->draft.has_value) b->value = analyser_value(&b->s->analyser, u.value_offset);
-        b->form = b->draft.has_value ? form_of(&b->value) : VALUE_PROBE;
+        b->form = b->draft.has_value ? form_of(&b->value, &b->draft.shower) : VALUE_PROBE;
         if (d.rendered.size) print_error(b->s, d.rendered.data);
     } else {
         *r = error_result("CompileError", "%s", d.first_error);
@@ -385,6 +387,7 @@ static json_t *data_of_value(void *closure, const memory *from, uint64_t address
 {
     const build *b = closure;
     if (b->form == VALUE_NONE) return NULL;
+    if (b->form == VALUE_OBJECT && size > sizeof(void *)) return object_bundle(from, address, size);
     return b->value.prefix ? wide_string_bundle(from, b->value.prefix, address, size)
                            : value_bundle(from, b->value.type, address, size);
 }

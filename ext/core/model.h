@@ -5,6 +5,8 @@
 #include "backend/backend.h"
 #include "layers/layer.h"
 
+#include <stdio.h>
+
 typedef struct kolo_trainer kolo_trainer;
 
 struct kolo_model {
@@ -32,6 +34,9 @@ struct kolo_model {
 
 /* Draws every weight by the seed and its own number. */
 void kolo_model_draw_weights(kolo_model *model);
+
+/* summary.c: the table of kolo_summary(). */
+kolo_status kolo_summary_write(const kolo_model *model, FILE *out);
 
 /* "layer 3 (max_pool2d)". */
 const char *kolo_layer_text(const kolo_layer_node *node);

@@ -7,20 +7,20 @@
 #define SHAPE_WIDTH 24
 #define COUNT_WIDTH 15
 
-static void rule(const char *left, const char *middle, const char *right, const char *dash)
+static void rule(FILE *out, const char *left, const char *middle, const char *right, const char *dash)
 {
     const int widths[] = {NAME_WIDTH, SHAPE_WIDTH, COUNT_WIDTH};
     for (int column = 0; column < 3; column++) {
-        printf("%s", column == 0 ? left : middle);
-        for (int i = 0; i < widths[column]; i++) printf("%s", dash);
+        fprintf(out, "%s", column == 0 ? left : middle);
+        for (int i = 0; i < widths[column]; i++) fprintf(out, "%s", dash);
     }
-    printf("%s\n", right);
+    fprintf(out, "%s\n", right);
 }
 
-static void row(const char *bar, const char *name, const char *shape, const char *count)
+static void row(FILE *out, const char *bar, const char *name, const char *shape, const char *count)
 {
-    printf("%s %-*s%s %-*s%s %*s %s\n", bar, NAME_WIDTH - 1, name, bar, SHAPE_WIDTH - 1, shape, bar, COUNT_WIDTH - 2,
-           count, bar);
+    fprintf(out, "%s %-*s%s %-*s%s %*s %s\n", bar, NAME_WIDTH - 1, name, bar, SHAPE_WIDTH - 1, shape, bar,
+            COUNT_WIDTH - 2, count, bar);
 }
 
 /* 1199882 as "1,199,882". */
@@ -46,26 +46,26 @@ static int64_t weights_of(const kolo_model *model, const kolo_layer_node *node)
     return count;
 }
 
-static kolo_status print_summary(const kolo_model *model)
+kolo_status kolo_summary_write(const kolo_model *model, FILE *out)
 {
     KOLO_TRY(kolo_model_check(model));
-    rule("┏", "┳", "┓", "━");
-    row("┃", "Layer (type)", "Output shape", "Params");
-    rule("┡", "╇", "┩", "━");
+    rule(out, "┏", "┳", "┓", "━");
+    row(out, "┃", "Layer (type)", "Output shape", "Params");
+    rule(out, "┡", "╇", "┩", "━");
     for (int i = 0; i < model->layer_count; i++) {
         const kolo_layer_node *node = &model->layers[i];
-        row("│", kolo_text("%s (%s)", node->name, node->recipe.kind->name), batch_shape(node->out),
+        row(out, "│", kolo_text("%s (%s)", node->name, node->recipe.kind->name), batch_shape(node->out),
             with_commas(weights_of(model, node)));
     }
-    rule("└", "┴", "┘", "─");
+    rule(out, "└", "┴", "┘", "─");
     double bytes = (double)model->weight_count * sizeof(float);
-    printf(" Total params: %s (%.2f %s)\n", with_commas(model->weight_count), bytes >= 1e6 ? bytes / 1e6 : bytes / 1e3,
-           bytes >= 1e6 ? "MB" : "KB");
+    fprintf(out, " Total params: %s (%.2f %s)\n", with_commas(model->weight_count),
+            bytes >= 1e6 ? bytes / 1e6 : bytes / 1e3, bytes >= 1e6 ? "MB" : "KB");
     return KOLO_OK;
 }
 
 kolo_status kolo_summary_at(const kolo_model *model, kolo_here here)
 {
     kolo_scope scope = kolo_enter("kolo_summary", here);
-    return kolo_leave(scope, print_summary(model));
+    return kolo_leave(scope, kolo_summary_write(model, stdout));
 }

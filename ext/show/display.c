@@ -89,6 +89,15 @@ static kolo_status data_of(const kolo_mime *forms, int count, json_t *data)
     return KOLO_OK;
 }
 
+kolo_status kolo_display_json(const kolo_mime *forms, int count, char **json)
+{
+    json_t *data = json_object();
+    kolo_status status = data_of(forms, count, data);
+    *json = status == KOLO_OK ? json_dumps(data, JSON_COMPACT) : NULL;
+    json_decref(data);
+    return status == KOLO_OK && !*json ? kolo_fail_memory(1 << 16, "something to show") : status;
+}
+
 /* ------------------------------------------------------------------------------------------ frames */
 
 /* Takes over data. */

@@ -22,6 +22,9 @@ typedef struct kolo_mime {
 /* The same thing in several forms; the notebook shows the richest it can. id NULL: nothing to update later. */
 kolo_status kolo_display_bundle(const char *id, const kolo_mime *forms, int count);
 
+/* The forms as one JSON object by MIME type, from malloc. */
+kolo_status kolo_display_json(const kolo_mime *forms, int count, char **json);
+
 /* display_socket.c: whether a notebook is listening, as far as the environment says. */
 bool kolo_display_expected(void);
 /* Sends one frame's JSON and waits for the answer, five seconds at most. False: it was not shown. Any thread. */

@@ -129,14 +129,14 @@ static size_t trim(char *text, size_t size)
     return kept;
 }
 
-static kolo_status draw(const kolo_plot_plan *plan, kolo_picture picture, char **bytes, size_t *size)
+kolo_status kolo_plot_draw(const kolo_plot_plan *plans, int count, kolo_picture picture, char **bytes, size_t *size)
 {
     char *text = NULL;
     size_t length = 0;
     FILE *script = open_memstream(&text, &length);
     *bytes = NULL;
     if (!script) return kolo_fail_memory(1 << 12, "a plot");
-    kolo_plot_script(script, plan, picture);
+    kolo_plot_script(script, plans, count, picture);
     bool whole = !ferror(script);
     if (fclose(script) != 0 || !whole) {
         free(text);
@@ -156,7 +156,7 @@ static kolo_status write_picture(const kolo_plot_plan *plan)
     size_t size;
     if (!file) return KOLO_OK;
     bool svg = strcmp(file + strlen(file) - 4, ".svg") == 0;
-    KOLO_TRY(draw(plan, svg ? KOLO_PICTURE_SVG : KOLO_PICTURE_PNG, &bytes, &size));
+    KOLO_TRY(kolo_plot_draw(plan, 1, svg ? KOLO_PICTURE_SVG : KOLO_PICTURE_PNG, &bytes, &size));
     kolo_status status = kolo_file_write(file, bytes, size);
     free(bytes);
     return status;
@@ -203,7 +203,7 @@ static kolo_status show_pictures(const kolo_plot_plan *plan)
     kolo_status status = KOLO_OK;
     for (int picture = kolo_display_expected() ? 0 : KOLO_PICTURE_TEXT; picture < 3 && status == KOLO_OK; picture++) {
         size_t size;
-        status = draw(plan, (kolo_picture)picture, &bytes[picture], &size);
+        status = kolo_plot_draw(plan, 1, (kolo_picture)picture, &bytes[picture], &size);
         if (status == KOLO_OK) forms[count++] = (kolo_mime){types[picture], bytes[picture], size, false};
     }
     if (status == KOLO_OK) status = kolo_display_bundle(NULL, forms, count);
@@ -211,13 +211,19 @@ static kolo_status show_pictures(const kolo_plot_plan *plan)
     return status;
 }
 
+kolo_status kolo_plot_check(const kolo_plot_args *args, kolo_plot_plan *plan)
+{
+    *plan = (kolo_plot_plan){.args = args};
+    KOLO_TRY(count_series(plan));
+    KOLO_TRY(check_size(plan));
+    return find_ranges(plan);
+}
+
 static kolo_status plot(const kolo_plot_args *args)
 {
-    kolo_plot_plan plan = {.args = args};
-    KOLO_TRY(count_series(&plan));
-    KOLO_TRY(check_size(&plan));
+    kolo_plot_plan plan;
+    KOLO_TRY(kolo_plot_check(args, &plan));
     KOLO_TRY(check_file(args->file));
-    KOLO_TRY(find_ranges(&plan));
     kolo_status status = write_picture(&plan);
     if (status == KOLO_OK) status = show_pictures(&plan);
     if (status == KOLO_UNSUPPORTED) show_table(&plan); /* and the sentence about gnuplot stands */

@@ -24,6 +24,11 @@ typedef struct kolo_plot_plan {
 double kolo_plot_x(const kolo_plot_plan *plan, int series, int i);
 double kolo_plot_y(const kolo_plot_plan *plan, int series, int i);
 
-void kolo_plot_script(FILE *script, const kolo_plot_plan *plan, kolo_picture picture);
+/* Panels side by side, of the height of the first. */
+void kolo_plot_script(FILE *script, const kolo_plot_plan *plans, int count, kolo_picture picture);
+
+/* plot.c: checks a plot (not its .file), and draws panels into *bytes, from malloc. */
+kolo_status kolo_plot_check(const kolo_plot_args *args, kolo_plot_plan *plan);
+kolo_status kolo_plot_draw(const kolo_plot_plan *plans, int count, kolo_picture picture, char **bytes, size_t *size);
 
 #endif

@@ -51,9 +51,9 @@ static void set_text(FILE *script, const char *what, const char *text, const cha
     fprintf(script, " noenhanced %s\n", how);
 }
 
-static void set_terminal(FILE *script, const kolo_plot_plan *plan, kolo_picture picture)
+static void set_terminal(FILE *script, const kolo_plot_plan *plan, int panels, kolo_picture picture)
 {
-    int width = plan->width, height = plan->height;
+    int width = plan->width * panels, height = plan->height;
     if (picture == KOLO_PICTURE_SVG)
         fprintf(script,
                 "set terminal svg size %d,%d font 'DejaVu Sans,Helvetica,Arial,sans-serif,12' background '#ffffff' "
@@ -197,12 +197,19 @@ static void plot_bars(FILE *script, const kolo_plot_plan *plan, kolo_picture pic
     fputc('\n', script);
 }
 
-void kolo_plot_script(FILE *script, const kolo_plot_plan *plan, kolo_picture picture)
+static void draw_panel(FILE *script, const kolo_plot_plan *plan, kolo_picture picture)
 {
-    set_terminal(script, plan, picture);
     set_look(script, plan, picture);
     if (!plan->args->labels) set_x(script, plan);
     set_y(script, plan);
     write_data(script, plan);
     (plan->args->labels ? plot_bars : plot_lines)(script, plan, picture);
+}
+
+void kolo_plot_script(FILE *script, const kolo_plot_plan *plans, int count, kolo_picture picture)
+{
+    set_terminal(script, plans, count, picture);
+    if (count > 1) fprintf(script, "set multiplot layout 1,%d\n", count);
+    for (int i = 0; i < count; i++) draw_panel(script, &plans[i], picture);
+    if (count > 1) fputs("unset multiplot\n", script);
 }

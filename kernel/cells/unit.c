@@ -342,6 +342,7 @@ static void emit_value(writer *w, const piece *p)
         [VALUE_NONE] = {"(void)(", NULL, ";"},
         [VALUE_PLAIN] = {"{ __auto_type kolo_value = (", NULL, copied},
         [VALUE_BITS] = {"{ long long kolo_value = (", NULL, copied},
+        [VALUE_OBJECT] = {"{ __auto_type kolo_value = (", NULL, "; kolo_cell_show((const void *)kolo_value, "},
         [VALUE_LARGE] = {"{ static __typeof_unqual__(", ") kolo_value; kolo_value = (", copied},
         [VALUE_ARRAY] = {"kolo_cell_value((const void *)(", "), sizeof(__typeof__(", "));"},
         [VALUE_RUNTIME_ARRAY] = {"{ __auto_type kolo_value = &(", NULL, pointed},
@@ -359,6 +360,7 @@ static void emit_value(writer *w, const piece *p)
     }
     glue(w, ")");
     glue(w, forms[w->value].after);
+    if (w->value == VALUE_OBJECT) text_addf(&w->out->source, "\"%s\"); }\n", w->d->shower);
 }
 
 /* Functions and variables of earlier cells that rest on what this one changes. */
@@ -413,7 +415,8 @@ unit unit_of(draft *d, const symbols *session, value_form value, const char *ass
     writer w = {d, session, &u, value, assembly != NULL};
     text_add(&u.source, d->prefix.data ? d->prefix.data : "");
     u.prefix_size = u.source.size;
-    glue(&w, "void kolo_cell_value(const void *, unsigned long); int kolo_cell_shell(const char *);");
+    glue(&w, "void kolo_cell_value(const void *, unsigned long); void kolo_cell_show(const void *, const char *); "
+             "int kolo_cell_shell(const char *);");
     names uses = {0};
     used_names(d->source, d->split.tokens.items, 0, d->split.tokens.count, &uses);
     emit_used(&w, &uses);

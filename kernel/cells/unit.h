@@ -16,6 +16,7 @@ typedef enum value_form {
     VALUE_NONE,  /* void: evaluate it */
     VALUE_PLAIN,
     VALUE_BITS,  /* a bit-field, which has no address */
+    VALUE_OBJECT, /* a handle of libkolo's, which shows itself: draft.shower */
     VALUE_LARGE, /* a struct too large for the stack */
     VALUE_ARRAY,
     VALUE_RUNTIME_ARRAY, /* its size is known when it is there */
@@ -43,6 +44,7 @@ typedef struct draft {
     size_t count, capacity;
     text prefix; /* the session's prefix with this cell's includes */
     bool has_code, has_value;
+    const char *shower; /* for VALUE_OBJECT: the function of libkolo's that makes its bundle; not owned */
     entity **again; /* functions of earlier cells to compile again (dependents.h); the session's */
     size_t again_count;
     entity **recheck; /* variables of earlier cells whose type may have changed; the session's */

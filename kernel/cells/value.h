@@ -20,7 +20,12 @@ typedef struct memory {
 /* The MIME bundle of the value of this type at `address`, `size` bytes; NULL when it has none to show. */
 json_t *value_bundle(const memory *from, CXType type, uint64_t address, size_t size);
 
-/* The same for a wide string literal, by its prefix: L, u or U. */
+/* The function of libkolo's that shows what a pointer of this type points to; NULL for any other type. */
+const char *shower_of(CXType plain);
+/* What it has made: JSON text of `size` bytes. */
+json_t *object_bundle(const memory *from, uint64_t address, size_t size);
+
+/* value_bundle for a wide string literal, by its prefix: L, u or U. */
 json_t *wide_string_bundle(const memory *from, char prefix, uint64_t address, size_t size);
 
 #endif

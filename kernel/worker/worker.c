@@ -327,3 +327,19 @@ void kolo_cell_value(const void *value, unsigned long size)
     self.value = copied ? copy : value;
     self.size = size;
 }
+
+/* A handle of libkolo's: `shower` makes its MIME bundle, as JSON. What has none is a pointer like others. */
+void kolo_cell_show(const void *object, const char *shower);
+void kolo_cell_show(const void *object, const char *shower)
+{
+    char *(*show)(const void *) = NULL;
+    *(void **)&show = dlsym(RTLD_DEFAULT, shower);
+    char *bundle = object && show ? show(object) : NULL;
+    if (bundle) {
+        free(self.copy);
+        self.value = self.copy = bundle;
+        self.size = strlen(bundle) + 1;
+    } else {
+        kolo_cell_value(&object, sizeof object);
+    }
+}

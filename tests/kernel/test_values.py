@@ -1,5 +1,7 @@
 """The values of trailing expressions: every type that clang has in GNU C17, shown as C writes it."""
+import base64
 import random
+import struct
 
 import pytest
 from kernel.driver import Kernel
@@ -125,3 +127,47 @@ def test_random_bytes_as_any_struct_cost_nothing(kernel):
         outcome = kernel.run(code + random.choice(["fuzzed", "&fuzzed", "fuzzed.any", "fuzzed.names", "fuzzed.next", "fuzzed.any[1].text"]))
         assert outcome.status == "ok" and outcome.value, (seed, outcome.error)
     assert kernel.run("helper(3)").value == "3"
+
+
+def picture_size(bundle):
+    data = base64.b64decode(bundle["image/png"])
+    assert data.startswith(b"\x89PNG")
+    return struct.unpack(">II", data[16:24])
+
+
+def test_a_model_shows_its_table(kernel):
+    bundle = kernel.run("kolo_model *net = kolo_sequential(kolo_input(28, 28, 1), kolo_flatten(), kolo_dense(10)); net").results[0]
+    assert "dense (dense)" in bundle["text/plain"] and "7,850" in bundle["text/plain"]
+    assert kernel.run("kolo_summary(net);").stdout.strip() == bundle["text/plain"].strip()
+    assert kernel.run("kolo_model *nothing = NULL; nothing").value == "NULL"
+
+
+def test_data_show_sample_images_with_their_labels(kernel):
+    bundle = kernel.run("kolo_data *digits = kolo_synthetic_digits(KOLO_TEST, .samples = 25); digits").results[0]
+    lines = bundle["text/plain"].splitlines()
+    assert lines[0].startswith("25 samples of shape {28, 28, 1}, from digits drawn by Kolo")
+    assert lines[1].startswith("10 classes, samples of each: 0: ") and len(lines[2].split(",")) == 20
+    width, height = picture_size(bundle)
+    assert width > 2.5 * height
+    table = kernel.run("float rows_of[3][2] = {{1, 2}, {3, 4}, {5, 6}}; int32_t their[3] = {0, 1, 1};\n"
+                       "kolo_data_from_arrays(&rows_of[0][0], their, .samples = 3, .shape = {2})").results[0]
+    assert "sample 2 (label 1): 5, 6" in table["text/plain"] and "image/png" not in table
+    assert kernel.run("(kolo_data *)NULL").value == "NULL"
+
+
+def test_a_history_shows_its_curves_and_its_table(kernel):
+    kernel.run("kolo_compile(net, .optimizer = kolo_adam(), .loss = KOLO_SPARSE_CROSSENTROPY, .metrics = {KOLO_ACCURACY});")
+    fit = "kolo_fit(net, digits, .epochs = 2, .verbose = KOLO_NONE"
+    bundle = kernel.run(fit + ", .validation_data = digits)").results[0]
+    header, *rows = bundle["text/plain"].splitlines()
+    assert header.split() == ["epoch", "loss", "accuracy", "val_loss", "val_accuracy", "seconds", "images/s"] and len(rows) == 2
+    assert picture_size(bundle) == (840, 300) and bundle["image/svg+xml"].startswith("<?xml")
+    assert "val_loss" not in kernel.run(f"const kolo_history *history = {fit}); history").results[0]["text/plain"]
+    assert kernel.run("*history").value.startswith("{.epochs = 2,")
+
+
+def test_a_pointer_to_nothing_of_kolos_is_a_fault_like_others(kernel):
+    kernel.run("int survivor = 3;")
+    outcome = kernel.run("(kolo_data *)0x1234")
+    assert outcome.status == "error" and "Segmentation fault" in outcome.error
+    assert kernel.run("1 + 1").value == "2"

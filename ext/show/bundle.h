@@ -1,0 +1,13 @@
+/* Handles as a notebook shows them: a model as its table, a history as its curves, data as sample images. The kernel
+ * calls these when a cell's last expression is such a pointer. Each gives one JSON object by MIME type, from malloc,
+ * text/plain always among them; NULL when there is nothing to show, without a word. Read first: display.h, plot.h. */
+#ifndef KOLO_SHOW_BUNDLE_H
+#define KOLO_SHOW_BUNDLE_H
+
+#include <kolo.h>
+
+char *kolo_model_bundle(const kolo_model *model);
+char *kolo_history_bundle(const kolo_history *history);
+char *kolo_data_bundle(const kolo_data *data);
+
+#endif

@@ -1,0 +1,177 @@
+/* Data as its first samples: pictures with their labels where a sample is a picture, rows of numbers where it is not.
+ * See bundle.h. */
+#include "data/data.h"
+#include "show/bundle.h"
+#include "show/display.h"
+#include "show/gnuplot.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { COLUMNS = 10, ROWS = 2, SHOWN = COLUMNS * ROWS, LARGEST = 64, GAP = 4, LABEL = 18, NUMBERS = 8 };
+
+/* How samples are laid out as pictures, in the picture's own pixels: small samples are magnified, those above LARGEST
+ * pixels a side thinned out. */
+typedef struct sheet {
+    int height, width, channels; /* of a sample */
+    int step, zoom;              /* every step-th pixel, zoom × zoom large */
+    int tall, wide;              /* of a sample's picture */
+    int across, down;            /* samples */
+    float low, high;             /* of the features shown */
+} sheet;
+
+static bool is_picture(kolo_shape shape)
+{
+    bool channels = shape.rank == 3 && (shape.dim[2] == 1 || shape.dim[2] == 3);
+    return (channels || shape.rank == 2) && shape.dim[0] >= 4 && shape.dim[1] >= 4;
+}
+
+static sheet sheet_of(const kolo_data *data, int count, const float *features)
+{
+    sheet s = {.height = data->shape.dim[0], .width = data->shape.dim[1], .high = 1};
+    s.channels = data->shape.rank == 3 ? data->shape.dim[2] : 1;
+    int side = s.height > s.width ? s.height : s.width;
+    s.step = (side + LARGEST - 1) / LARGEST;
+    s.zoom = side < LARGEST ? LARGEST / side : 1;
+    s.tall = (s.height + s.step - 1) / s.step * s.zoom;
+    s.wide = (s.width + s.step - 1) / s.step * s.zoom;
+    s.across = count < COLUMNS ? count : COLUMNS;
+    s.down = (count + COLUMNS - 1) / COLUMNS;
+    int64_t total = kolo_shape_count(data->shape) * count;
+    for (int64_t i = 0; i < total; i++) {
+        if (features[i] < s.low) s.low = features[i];
+        if (features[i] > s.high) s.high = features[i];
+    }
+    return s;
+}
+
+/* One pixel of a sample's picture as three bytes. */
+static void put_pixel(FILE *script, const sheet *s, const float *sample, int y, int x)
+{
+    ptrdiff_t row = (ptrdiff_t)y / s->zoom * s->step, column = (ptrdiff_t)x / s->zoom * s->step;
+    const float *at = sample + (row * s->width + column) * s->channels;
+    for (int i = 0; i < 3; i++) {
+        float value = (at[s->channels == 3 ? i : 0] - s->low) / (s->high - s->low);
+        fputc(isfinite(value) ? (int)(fminf(fmaxf(value, 0), 1) * 255 + 0.5f) : 0, script);
+    }
+}
+
+/* One row of samples. */
+static void put_strip(FILE *script, const sheet *s, const float *features, int first, int count)
+{
+    ptrdiff_t elements = (ptrdiff_t)s->height * s->width * s->channels;
+    for (int y = 0; y < s->tall; y++) {
+        for (int x = 0; x < s->across * (s->wide + GAP); x++) {
+            int sample = first + x / (s->wide + GAP), column = x % (s->wide + GAP) - GAP / 2;
+            if (column >= 0 && column < s->wide && sample < count)
+                put_pixel(script, s, features + sample * elements, y, column);
+            else fputs("\xff\xff\xff", script);
+        }
+    }
+}
+
+/* A label stands above each sample. */
+static void write_sheet(FILE *script, const sheet *s, const float *features, const int32_t *labels, int count)
+{
+    int width = s->across * (s->wide + GAP), strip = s->tall + LABEL, height = s->down * strip;
+    fprintf(script, "set terminal pngcairo size %d,%d font 'DejaVu Sans,9' background '#ffffff' noenhanced\n", width,
+            height);
+    fprintf(script, "unset border\nunset tics\nunset key\nset margins 0,0,0,0\nset xrange [-0.5:%d.5]\n", width - 1);
+    fprintf(script, "set yrange [%d.5:-0.5]\n", height - 1);
+    for (int i = 0; i < count && labels[i] >= 0; i++)
+        fprintf(script, "set label '%d' at %g,%d center textcolor '#333333' noenhanced\n", (int)labels[i],
+                (i % s->across + 0.5) * (s->wide + GAP), i / s->across * strip + LABEL / 2);
+    for (int row = 0; row < s->down; row++)
+        fprintf(script, "%s '-' binary array=(%d,%d) origin=(0,%d) format='%%uchar' using 1:2:3 with rgbimage",
+                row ? "," : "plot", width, s->tall, row * strip + LABEL);
+    fputc('\n', script);
+    for (int row = 0; row < s->down; row++) put_strip(script, s, features, row * s->across, count);
+}
+
+static kolo_status draw_samples(const kolo_data *data, const float *features, const int32_t *labels, int count,
+                                char **png, size_t *size)
+{
+    char *text = NULL;
+    size_t length = 0;
+    sheet s = sheet_of(data, count, features);
+    FILE *script = open_memstream(&text, &length);
+    if (!script) return kolo_fail_memory(1 << 16, "sample images");
+    write_sheet(script, &s, features, labels, count);
+    fclose(script);
+    kolo_status status = kolo_gnuplot(text, length, png, size);
+    free(text);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------ text */
+
+static void write_counts(FILE *out, const kolo_data *data)
+{
+    enum { CLASSES = 20 };
+    int64_t counts[CLASSES] = {0};
+    if (!data->labels || data->classes < 1) {
+        fputs("\nno labels", out);
+        return;
+    }
+    fprintf(out, "\n%d classes", data->classes);
+    if (data->classes > CLASSES) return;
+    for (int64_t i = 0; i < data->samples; i++)
+        if (data->labels[i] >= 0 && data->labels[i] < data->classes) counts[data->labels[i]]++;
+    for (int k = 0; k < data->classes; k++)
+        fprintf(out, "%s%d: %" PRId64, k ? ", " : ", samples of each: ", k, counts[k]);
+}
+
+static void write_numbers(FILE *out, const kolo_data *data, const float *features, const int32_t *labels, int count)
+{
+    int64_t elements = kolo_shape_count(data->shape);
+    for (int i = 0; i < count && i < 5; i++) {
+        fprintf(out, "\nsample %d", i);
+        if (labels[i] >= 0) fprintf(out, " (label %d)", (int)labels[i]);
+        for (int k = 0; k < elements && k < NUMBERS; k++)
+            fprintf(out, "%s%.6g", k ? ", " : ": ", (double)features[i * elements + k]);
+        if (elements > NUMBERS) fputs(", …", out);
+    }
+}
+
+static char *describe(const kolo_data *data, const float *features, const int32_t *labels, int count, size_t *size)
+{
+    char *text = NULL;
+    FILE *out = open_memstream(&text, size);
+    if (!out) return NULL;
+    fprintf(out, "%" PRId64 " samples of shape %s", data->samples, kolo_shape_text(data->shape));
+    if (data->source[0]) fprintf(out, ", from %s", data->source);
+    write_counts(out, data);
+    if (is_picture(data->shape)) {
+        for (int i = 0; i < count && labels[i] >= 0; i++)
+            fprintf(out, "%s%d", i ? ", " : "\nthe first labels: ", (int)labels[i]);
+    } else {
+        write_numbers(out, data, features, labels, count);
+    }
+    fclose(out);
+    return text;
+}
+
+char *kolo_data_bundle(const kolo_data *data)
+{
+    if (!data || data->samples < 1 || data->shape.rank < 1 || data->shape.rank > 4) return NULL;
+    int count = data->samples < SHOWN ? (int)data->samples : SHOWN;
+    int64_t elements = kolo_shape_count(data->shape);
+    float *features = elements > 0 && elements < 1 << 24 ? calloc((size_t)(elements * count), sizeof *features) : NULL;
+    if (!features) return NULL;
+    int32_t labels[SHOWN];
+    char *png = NULL, *json = NULL;
+    size_t png_size = 0, text_size = 0;
+    kolo_scope scope = kolo_enter("showing data", (kolo_here){0});
+    kolo_data_gather(data, NULL, 0, count, features, labels);
+    char *text = describe(data, features, labels, count, &text_size);
+    kolo_status drawn =
+        is_picture(data->shape) ? draw_samples(data, features, labels, count, &png, &png_size) : KOLO_OK;
+    kolo_mime forms[] = {{"text/plain", text, text_size, false}, {"image/png", png, png_size, false}};
+    if (text) kolo_display_json(forms, png ? 2 : 1, &json);
+    kolo_leave(scope, drawn);
+    free(features), free(text), free(png);
+    return json;
+}
