@@ -172,14 +172,36 @@ static void name_ending(const ended *e, result *r, const place *p)
     free(where);
 }
 
-static void name_missing(result *r, const char *function, const place *p)
+/* Why a function's link name led to a trap. The caller frees. */
+static char *trap_sentence(const session *s, const char *link)
+{
+    const char *type = "", *name = symbols_name_of(s->symbols, link, &type);
+    char *bare = name ? copy_of(name) : copy_of_bytes(link, strcspn(link, "$"));
+    const entity *e = symbols_find_bytes(s->symbols, 'o', bare, strlen(bare));
+    bool function = e && e->kind == ENTITY_FUNCTION && e->link;
+    char *sentence;
+    if (function && !strcmp(e->link, link) && e->unfit) {
+        sentence = format_text("%s() cannot be called as it is: %s", bare, e->unfit);
+    } else if (function && strcmp(e->link, link) != 0) {
+        sentence =
+            format_text("the signature of %s() has changed: the pointer called was taken when it was '%s'; it is "
+                        "'%s' now",
+                        bare, type, e->type);
+    } else {
+        sentence = format_text("%s() is declared, and nothing defines it", bare);
+    }
+    free(bare);
+    return sentence;
+}
+
+static void name_missing(const session *s, result *r, const char *link, const place *p)
 {
     free(r->name);
     free(r->value);
-    r->name = copy_of("UndefinedFunction");
-    r->value = p->file ? format_text("%s() is declared, and nothing defines it; it was called at %s:%u", function,
-                                     p->file, p->line)
-                       : format_text("%s() is declared, and nothing defines it", function);
+    char *sentence = trap_sentence(s, link);
+    r->name = copy_of(strstr(sentence, "nothing defines it") ? "UndefinedFunction" : "UnfitFunction");
+    r->value = p->file ? format_text("%s; it was called at %s:%u", sentence, p->file, p->line) : copy_of(sentence);
+    free(sentence);
 }
 
 result ended_result(session *s, const ended *e)
@@ -192,7 +214,7 @@ result ended_result(session *s, const ended *e)
         add_backtrace(s, e->frames + before, e->frames_size - before, &trace, &first);
     }
     name_ending(e, &r, &first);
-    if (before) name_missing(&r, e->frames, &first);
+    if (before) name_missing(s, &r, e->frames, &first);
     text_addf(&r.traceback, "\033[1;31m%s\033[0m", r.value);
     if (trace.size) text_add(&r.traceback, trace.data);
     place_free(&first);

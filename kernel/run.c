@@ -1,9 +1,9 @@
 /* One piece of C, from source to its result: split, parse, name, compile, load, commit, run. A piece that fails before
  * it is loaded leaves no trace. Read first: session.h, cells/unit.h, cells/symbols.h. */
 #define _GNU_SOURCE
-#include "session.h"
+#include "build.h"
 #include "cells/conditionals.h"
-#include "cells/dependents.h"
+#include "cells/packing.h"
 #include "ranks/ranks.h"
 
 #include <stdio.h>
@@ -11,286 +11,22 @@
 #include <string.h>
 #include <unistd.h>
 
-typedef struct build {
-    session *s;
-    draft draft;
-    value_form form;
-    value_facts value;
-    text assembly;   /* stubs and storage */
-    text bindings;   /* slot, definition, … as MESSAGE_LOAD has them */
-    link_name *links;
-    size_t link_count, link_capacity;
-    names owned;     /* strings that `links` points to */
-    names dropped;   /* keys of variables that go when the cell is committed */
-    unsigned mark;
-} build;
-
 static void build_free(build *b)
 {
+    for (size_t i = 0; i < b->dropped.count && !b->committed; i++) {
+        entity *e = symbols_find(b->s->symbols, b->dropped.items[i]);
+        if (e) e->gone = false;
+    }
+    for (size_t i = 0; i < b->misfit_count; i++) free(b->misfits[i].why);
+    free(b->misfits);
     draft_free(&b->draft);
+    text_free(&b->notes);
     text_free(&b->assembly);
     text_free(&b->bindings);
     free(b->links);
     names_free(&b->owned);
     names_free(&b->dropped);
-}
-
-static unit parse(build *b, value_form form)
-{
-    unit u = unit_of(&b->draft, b->s->symbols, form, NULL);
-    analyser_parse(&b->s->analyser, u.source.data, u.source.size);
-    b->mark = u.mark;
-    if (getenv("KOLO_KERNEL_TRACE")) fprintf(stderr, "----\n%s\n----\n", u.source.data);
-    return u;
-}
-
-/* The number of elements that initialisers give to `[]`. True when there was one to find. */
-static bool size_open_arrays(build *b)
-{
-    bool any = false;
-    for (size_t i = 0; i < b->draft.count; i++) {
-        draft_item *item = &b->draft.items[i];
-        if (!item->open_array) continue;
-        CXType type = clang_getCanonicalType(clang_getCursorType(analyser_cursor(&b->s->analyser, item->init_offset)));
-        long long count = clang_getArraySize(type);
-        item->open_size = count > 0 ? (size_t)count : 0;
-        any |= count > 0;
-    }
-    return any;
-}
-
-static void take_types(build *b)
-{
-    for (size_t i = 0; i < b->draft.count; i++) {
-        draft_item *item = &b->draft.items[i];
-        entity *e = item->what;
-        type_facts facts;
-        if (!e->name || e->kind == ENTITY_MACRO || !analyser_type(&b->s->analyser, item->offset, &facts)) continue;
-        free(e->type);
-        e->type = facts.spelling;
-        e->size = facts.size;
-        e->align = facts.align;
-        e->layout = facts.layout;
-        e->written = facts.writable;
-        if (e->kind != ENTITY_VARIABLE || !facts.writable) continue;
-        free(e->declaration);
-        e->declaration = format_text("extern __typeof__(%s) %s;\n", e->type, e->name);
-    }
-}
-
-static value_form form_of(const value_facts *value, const char **shower)
-{
-    CXType plain = clang_getCanonicalType(value->type);
-    *shower = shower_of(plain);
-    if (*shower) return VALUE_OBJECT;
-    switch (plain.kind) {
-    case CXType_Invalid:
-    case CXType_Void: return VALUE_NONE;
-    case CXType_ConstantArray: return VALUE_ARRAY;
-    case CXType_VariableArray: return VALUE_RUNTIME_ARRAY;
-    case CXType_IncompleteArray: return VALUE_OPEN_ARRAY;
-    default: break;
-    }
-    if (value->bit_field) return VALUE_BITS;
-    long long size = clang_Type_getSizeOf(plain);
-    if (plain.kind != CXType_Record) return VALUE_PLAIN;
-    return size < 0 ? VALUE_NONE : size > 65536 ? VALUE_LARGE : VALUE_PLAIN;
-}
-
-/* Does the cell compile together with this earlier function? */
-static bool fits(build *b, entity *function, char **why)
-{
-    draft *d = &b->draft;
-    d->again[0] = function;
-    d->again_count = 1;
-    unit u = parse(b, VALUE_PROBE);
-    diagnosis found = diagnose(&b->s->analyser, d->name, source_line_of, b->s, b->s->symbols);
-    *why = found.first_error ? copy_of(found.first_error) : NULL;
-    diagnosis_free(&found);
-    text_free(&u.source);
-    return !*why;
-}
-
-/* Takes along the earlier functions that this cell's macros and types change; names those that no longer fit. */
-static void take_dependents(build *b)
-{
-    draft *d = &b->draft;
-    dependents found = dependents_of(d, b->s->symbols);
-    d->again = need_zeroed((found.function_count + 1) * sizeof *d->again);
-    entity **fitting = need_zeroed((found.function_count + 1) * sizeof *fitting);
-    size_t count = 0;
-    for (size_t i = 0; i < found.function_count; i++) {
-        char *why = NULL;
-        if (fits(b, found.functions[i], &why)) {
-            fitting[count++] = found.functions[i];
-        } else {
-            char *note = format_text("%s() no longer fits and keeps its old code: %s\n", found.functions[i]->name, why);
-            print_error(b->s, note);
-            free(note);
-        }
-        free(why);
-    }
-    free(d->again);
-    d->again = fitting;
-    d->again_count = count;
-    d->recheck = found.variables;
-    d->recheck_count = found.variable_count;
-    d->recheck_offset = need_zeroed((found.variable_count + 1) * sizeof *d->recheck_offset);
-    found.variables = NULL;
-    dependents_free(&found);
-}
-
-/* A variable whose struct has changed is of no use any more: it goes, and the user is told. */
-static void drop_changed_variables(build *b)
-{
-    for (size_t i = 0; i < b->draft.recheck_count; i++) {
-        entity *e = b->draft.recheck[i];
-        type_facts facts;
-        if (!b->draft.recheck_offset[i] || !analyser_type(&b->s->analyser, b->draft.recheck_offset[i], &facts))
-            continue;
-        free(facts.spelling);
-        if (facts.layout == e->layout) continue;
-        char *note =
-            format_text("the type of '%s' has changed: '%s' is gone until its cell runs again\n", e->name, e->name);
-        print_error(b->s, note);
-        free(note);
-        names_add(&b->dropped, e->defines.items[0], strlen(e->defines.items[0]));
-    }
-    b->draft.recheck_count = 0;
-}
-
-/* Parses, and says what is wrong. False: `r` is the error. */
-static bool analyse(build *b, result *r)
-{
-    unit u = parse(b, VALUE_PROBE);
-    if (size_open_arrays(b)) {
-        text_free(&u.source);
-        u = parse(b, VALUE_PROBE);
-    }
-    diagnosis d = diagnose(&b->s->analyser, b->draft.name, source_line_of, b->s, b->s->symbols);
-    bool good = d.errors == 0;
-    if (good) {
-        take_dependents(b);
-        if (b->draft.again_count || b->draft.recheck_count) {
-            text_free(&u.source);
-            u = parse(b, VALUE_PROBE);
-        }
-        drop_changed_variables(b);
-        take_types(b);
-        if (b->draft.has_value) b->value = analyser_value(&b->s->analyser, u.value_offset);
-        b->form = b->draft.has_value ? form_of(&b->value, &b->draft.shower) : VALUE_PROBE;
-        if (d.rendered.size) print_error(b->s, d.rendered.data);
-    } else {
-        *r = error_result("CompileError", "%s", d.first_error);
-        text_clear(&r->traceback);
-        text_add_bytes(&r->traceback, d.rendered.data, d.rendered.size - 1);
-    }
-    diagnosis_free(&d);
-    text_free(&u.source);
-    return good;
-}
-
-static const char *own(build *b, char *string)
-{
-    names_add(&b->owned, string, strlen(string));
-    free(string);
-    return b->owned.items[b->owned.count - 1];
-}
-
-static void add_link(build *b, const char *name, const char *link, const char *definition)
-{
-    b->links = need_grown(b->links, b->link_count, &b->link_capacity, sizeof *b->links);
-    b->links[b->link_count++] = (link_name){own(b, copy_of(name)), own(b, copy_of(link)), definition};
-}
-
-static char *new_link(build *b, const char *name)
-{
-    return format_text("%s$%u", name, symbols_next_version(b->s->symbols, name));
-}
-
-static entity *old_of(const build *b, const entity *e)
-{
-    return symbols_find_bytes(b->s->symbols, 'o', e->name, strlen(e->name));
-}
-
-static bool library_has(session *s, const char *name)
-{
-    return ensure_worker(s) && machine_ask(&s->machine, MESSAGE_RESOLVE, name, strlen(name) + 1) == OUTCOME_ANSWER &&
-           s->machine.payload_size == 0;
-}
-
-static void bind(build *b, const char *slot_of, const char *definition)
-{
-    char *slot = format_text("%s$slot", slot_of);
-    text_add_bytes(&b->bindings, slot, strlen(slot) + 1);
-    text_add_bytes(&b->bindings, definition, strlen(definition) + 1);
-    free(slot);
-}
-
-static void name_function(build *b, draft_item *item)
-{
-    entity *e = item->what, *old = old_of(b, e);
-    bool ours = old && old->kind == ENTITY_FUNCTION && old->link;
-    bool same = ours && old->type && e->type && !strcmp(old->type, e->type);
-    if (!e->defined && !ours && library_has(b->s, e->name)) return; /* a library's function, declared by hand */
-    if (same) {
-        e->link = copy_of(old->link);
-    } else {
-        e->link = new_link(b, e->name);
-        stub_of(e->name, e->link, &b->assembly);
-    }
-    const char *definition = NULL;
-    if (e->defined) {
-        definition = own(b, format_text("%s$%u", e->link, b->draft.serial));
-        bind(b, e->link, definition);
-    }
-    add_link(b, e->name, e->link, definition);
-}
-
-static void name_variable(build *b, draft_item *item)
-{
-    entity *e = item->what, *old = old_of(b, e);
-    bool ours = old && old->kind == ENTITY_VARIABLE && old->link;
-    if (!e->defined && !ours) return; /* a library's, or nobody's: loading says so */
-    bool same = ours && old->layout == e->layout;
-    if (same || !e->defined) {
-        e->link = copy_of(old->link);
-    } else {
-        e->link = new_link(b, e->name);
-        storage_of(e->link, e->size, e->align, &b->assembly);
-    }
-    add_link(b, e->name, e->link, NULL);
-}
-
-static void add_marked(entity *e, void *closure)
-{
-    build *b = closure;
-    if (e->link && e->mark == b->mark) add_link(b, e->name, e->link, NULL);
-}
-
-static void name_all(build *b)
-{
-    for (size_t i = 0; i < b->draft.count; i++) {
-        draft_item *item = &b->draft.items[i];
-        if (!item->what->name || item->what->link) continue;
-        bool again = false; /* declared, then defined, in one cell: the definition's name serves both */
-        for (size_t k = 0; k < b->draft.count && !again; k++) {
-            entity *other = b->draft.items[k].what;
-            again = k != i && other->name && other->kind == item->what->kind &&
-                    !strcmp(other->name, item->what->name) &&
-                    (other->defined ? !item->what->defined || k > i : k < i && !item->what->defined);
-        }
-        if (again) continue;
-        if (item->what->kind == ENTITY_FUNCTION) name_function(b, item);
-        if (item->what->kind == ENTITY_VARIABLE) name_variable(b, item);
-    }
-    for (size_t i = 0; i < b->draft.again_count; i++) {
-        entity *e = b->draft.again[i];
-        const char *definition = own(b, format_text("%s$%u", e->link, b->draft.serial));
-        add_link(b, e->name, e->link, definition);
-        bind(b, e->link, definition);
-    }
-    symbols_each(b->s->symbols, add_marked, b);
+    names_free(&b->missing);
 }
 
 static void remember_load(session *s, const char *path, text *payload)
@@ -315,7 +51,8 @@ result load_failure(session *s, const char *why)
 {
     const char *symbol = strstr(why, "undefined symbol: ");
     (void)s;
-    if (!symbol) return error_result("LinkError", "the cell cannot be loaded: %s", why);
+    const char *reason = strstr(why, ".so: "); /* after the path */
+    if (!symbol) return error_result("LinkError", "the cell cannot be loaded: %s", reason ? reason + 5 : why);
     symbol += strlen("undefined symbol: ");
     int size = (int)strcspn(symbol, " ,\n");
     return error_result("LinkError",
@@ -356,15 +93,47 @@ static bool build_and_load(build *b, char **path, result *r)
     return loaded;
 }
 
+static void commit_functions(build *b)
+{
+    for (size_t i = 0; i < b->draft.again_count; i++) {
+        free(b->draft.again[i]->unfit);
+        b->draft.again[i]->unfit = NULL;
+    }
+    for (size_t i = 0; i < b->misfit_count; i++) {
+        free(b->misfits[i].function->unfit);
+        b->misfits[i].function->unfit = b->misfits[i].why;
+        b->misfits[i].why = NULL;
+    }
+    for (size_t i = 0; i < b->draft.count; i++) {
+        const entity *e = b->draft.items[i].what;
+        if (e->kind == ENTITY_FUNCTION && e->link && e->type)
+            symbols_remember_link(b->s->symbols, e->link, e->name, e->type);
+    }
+}
+
+static void commit_packing(build *b)
+{
+    const draft *d = &b->draft;
+    for (size_t i = 0; i < d->split.tokens.count; i++) {
+        const token *t = &d->split.tokens.items[i];
+        if (t->kind == TOKEN_DIRECTIVE && packing_line(d->source + t->begin, t->end - t->begin))
+            packing_take(symbols_packing(b->s->symbols), d->source + t->begin, t->end - t->begin);
+    }
+}
+
 /* What the cell defined is the session's from here on. */
 static void commit(build *b)
 {
     session *s = b->s;
+    if (b->notes.size) print_error(s, b->notes.data);
+    b->committed = true;
+    commit_functions(b);
+    commit_packing(b);
     for (size_t i = 0; i < b->dropped.count; i++) symbols_drop(s->symbols, b->dropped.items[i]);
     for (size_t i = 0; i < b->draft.count; i++) {
         entity *e = b->draft.items[i].what;
-        entity *old = e->name && e->kind != ENTITY_MACRO ? old_of(b, e) : NULL;
-        bool weaker = old && old->link && !e->defined && old->kind == e->kind;
+        entity *old = e->name && e->kind != ENTITY_MACRO ? symbols_find(s->symbols, e->defines.items[0]) : NULL;
+        bool weaker = old && old->link && !e->defined && old->kind == e->kind && (old->defined || old->definition);
         if (weaker || !e->defines.count) continue; /* a prototype of what is defined already adds nothing */
         b->draft.items[i].what = NULL;
         bool undefine =
@@ -405,10 +174,24 @@ static void publish_value(build *b)
     json_decref(content);
 }
 
+/* The array sizes that a stage has found: of ranks that differ, the largest. */
+static json_t *take_values(void *closure, const memory *from, uint64_t address, size_t size)
+{
+    build *b = closure;
+    long found[MOST_SIZES];
+    if (size > sizeof found || !from->read(from->closure, address, size, found)) return NULL;
+    for (size_t i = 0; i < size / sizeof *found; i++) {
+        if (!b->valued || b->which->values[i] < found[i]) b->which->values[i] = found[i];
+    }
+    b->valued = true;
+    return NULL;
+}
+
 static result execute(build *b, const char *path)
 {
     session *s = b->s;
-    if (ranks_chosen(s)) return ranks_run(s, path, b->draft.function, b->draft.has_value ? data_of_value : NULL, b);
+    value_reader shown = b->draft.has_value ? data_of_value : NULL;
+    if (ranks_chosen(s)) return ranks_run(s, path, b->draft.function, b->which->asked ? take_values : shown, b);
     text payload = {0};
     text_add_bytes(&payload, path, strlen(path) + 1);
     text_add_bytes(&payload, b->draft.function, strlen(b->draft.function) + 1);
@@ -419,6 +202,8 @@ static result execute(build *b, const char *path)
     if (s->machine.last.number == ENDING_RETURNED && s->machine.interrupted > 0)
         return error_result("KeyboardInterrupt", "interrupted");
     if (s->machine.last.number != ENDING_RETURNED) return ending_result(s, true);
+    memory worker = worker_memory(s);
+    if (b->which->asked) take_values(b, &worker, s->machine.last.address, s->machine.last.size);
     if (b->draft.has_value) publish_value(b);
     return (result){0};
 }
@@ -446,29 +231,60 @@ static result run_shell_lines(session *s, const draft *d)
     return r;
 }
 
-result run_c(session *s, const char *code, const char *name)
+static void begin_part(build *b, const part *which)
+{
+    draft *d = &b->draft;
+    b->which = which;
+    b->quiet = which->quiet;
+    for (size_t i = 0; i < which->given_count; i++) {
+        d->bounds = need_grown(d->bounds, d->bound_count, &d->bound_capacity, sizeof *d->bounds);
+        d->bounds[d->bound_count++] = which->given[i];
+    }
+    for (size_t i = 0; which->asked && i < which->asked->count; i++) {
+        names_add(&d->asked, which->asked->items[i], strlen(which->asked->items[i]));
+        d->has_code = true;
+    }
+    const names *packing = symbols_packing(b->s->symbols);
+    for (size_t i = 0; i < packing->count; i++) names_add(&d->packing, packing->items[i], strlen(packing->items[i]));
+}
+
+static result run_examined(build *b)
+{
+    result r = {0};
+    char *path = NULL;
+    name_all(b);
+    if (build_and_load(b, &path, &r)) {
+        bool runs = b->draft.has_code;
+        commit(b);
+        if (runs) r = execute(b, path);
+        if (runs && !r.failed && b->which->asked && !b->valued)
+            r = error_result("SizeError", "the sizes of the cell's arrays cannot be read");
+    }
+    free(path);
+    return r;
+}
+
+result run_part(session *s, const char *code, const char *name, const part *which)
 {
     build b = {.s = s};
     result r = {0};
     s->serial++;
+    b.draft = draft_of(code, name, s->serial, s->prefix, s->symbols);
+    begin_part(&b, which);
+    if (only_shell(&b.draft) && !ranks_chosen(s)) r = run_shell_lines(s, &b.draft);
+    else if ((b.draft.split.count || b.draft.split.tokens.open_comment || b.draft.asked.count) && examine(&b, &r))
+        r = b.staged ? run_in_stages(s, &b.draft, b.stage, name) : run_examined(&b);
+    build_free(&b);
+    return r;
+}
+
+result run_c(session *s, const char *code, const char *name)
+{
     s->sources = need_grown(s->sources, s->source_count, &s->source_capacity, sizeof *s->sources);
     s->sources[s->source_count++] = (source){copy_of(name), copy_of(code)};
     char *straight = without_conditionals(code, s->prefix, s->symbols, &s->base_flags);
-    b.draft = draft_of(straight ? straight : code, name, s->serial, s->prefix, s->symbols);
+    result r = run_part(s, straight ? straight : code, name, &(part){0});
     free(straight);
-    char *path = NULL;
-    if (only_shell(&b.draft) && !ranks_chosen(s)) {
-        r = run_shell_lines(s, &b.draft);
-    } else if (b.draft.split.count && analyse(&b, &r)) {
-        name_all(&b);
-        if (build_and_load(&b, &path, &r)) {
-            bool runs = b.draft.has_code;
-            commit(&b);
-            if (runs) r = execute(&b, path);
-        }
-    }
-    free(path);
-    build_free(&b);
     return r;
 }
 

@@ -107,6 +107,9 @@ type_facts facts_of(CXType type)
         spelling = clang_text(clang_getTypeSpelling(clang_getCanonicalType(type)));
     }
     type_facts facts = {.spelling = spelling, .layout = layout_of(type, 14695981039346656037u)};
+    enum CXTypeKind kind = clang_getCanonicalType(type).kind;
+    facts.is_array = kind == CXType_ConstantArray || kind == CXType_IncompleteArray;
+    facts.is_function = kind == CXType_FunctionProto || kind == CXType_FunctionNoProto;
     long long size = clang_Type_getSizeOf(type), align = clang_Type_getAlignOf(type);
     facts.size = size > 0 ? (size_t)size : 0;
     facts.align = align > 0 ? (size_t)align : 1;
@@ -155,4 +158,68 @@ value_facts analyser_value(const analyser *a, size_t offset)
     facts.prefix = wide ? spelling[0] : 0;
     free(spelling);
     return facts;
+}
+
+char *constant_of(CXCursor variable)
+{
+    CXEvalResult found = clang_Cursor_Evaluate(variable);
+    if (!found) return NULL;
+    CXEvalResultKind kind = clang_EvalResult_getKind(found);
+    char *value = NULL;
+    enum CXTypeKind type = clang_getCanonicalType(clang_getCursorType(variable)).kind;
+    if (kind == CXEval_Int && type != CXType_Pointer) {
+        value = clang_EvalResult_isUnsignedInt(found)
+                    ? format_text("%lluULL", clang_EvalResult_getAsUnsigned(found))
+                    : format_text("(%lldLL - 1)", clang_EvalResult_getAsLongLong(found) + 1);
+    } else if (kind == CXEval_Float && (type == CXType_Double || type == CXType_Float)) {
+        value = format_text("%a", clang_EvalResult_getAsDouble(found));
+        if (!strpbrk(value, "0123456789")) { /* an infinity, or no number */
+            free(value);
+            value = NULL;
+        }
+    }
+    clang_EvalResult_dispose(found);
+    return value;
+}
+
+typedef struct reference_search {
+    const char *function, *variable;
+    bool found;
+} reference_search;
+
+static bool spelled(CXCursor cursor, const char *name)
+{
+    char *spelling = clang_text(clang_getCursorSpelling(cursor));
+    bool same = !strcmp(spelling, name);
+    free(spelling);
+    return same;
+}
+
+static enum CXChildVisitResult find_reference(CXCursor cursor, CXCursor parent, CXClientData closure)
+{
+    reference_search *search = closure;
+    (void)parent;
+    if (clang_getCursorKind(cursor) == CXCursor_DeclRefExpr && spelled(cursor, search->variable)) {
+        CXCursor meant = clang_getCursorReferenced(cursor);
+        search->found =
+            clang_getCursorKind(meant) == CXCursor_VarDecl && clang_getCursorLinkage(meant) == CXLinkage_External;
+    }
+    return search->found ? CXChildVisit_Break : CXChildVisit_Recurse;
+}
+
+static enum CXChildVisitResult find_function(CXCursor cursor, CXCursor parent, CXClientData closure)
+{
+    reference_search *search = closure;
+    (void)parent;
+    if (clang_getCursorKind(cursor) == CXCursor_FunctionDecl && clang_isCursorDefinition(cursor) &&
+        spelled(cursor, search->function))
+        clang_visitChildren(cursor, find_reference, search);
+    return search->found ? CXChildVisit_Break : CXChildVisit_Continue;
+}
+
+bool analyser_refers(const analyser *a, const char *function, const char *variable)
+{
+    reference_search search = {function, variable, false};
+    clang_visitChildren(clang_getTranslationUnitCursor(a->unit), find_function, &search);
+    return search.found;
 }

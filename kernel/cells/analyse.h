@@ -19,6 +19,7 @@ typedef struct type_facts {
     char *spelling; /* as clang writes it; the caller frees */
     size_t size, align;
     uint64_t layout; /* differs when the size, a member, or a member's place differs */
+    bool is_array, is_function;
     bool writable;   /* can be written again from its spelling: no unnamed struct in it */
 } type_facts;
 
@@ -46,6 +47,12 @@ typedef struct value_facts {
 value_facts analyser_value(const analyser *a, size_t offset);
 
 type_facts facts_of(CXType type);
+
+/* C that gives the value of a const scalar which is known when compiled; NULL when it is not. The caller frees. */
+char *constant_of(CXCursor variable);
+
+/* Does the body of that function name that variable of the file's scope? */
+bool analyser_refers(const analyser *a, const char *function, const char *variable);
 
 /* A libclang string as an own copy. */
 char *clang_text(CXString string);

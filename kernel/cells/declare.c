@@ -136,9 +136,29 @@ static declarator read_declarator(const cell *c, size_t at, size_t limit)
     return d;
 }
 
+/* `f(a, b) int a; double b; {`, as Kernighan and Ritchie first had it. */
+static size_t old_style_of(const cell *c, const piece *p, declarator *one)
+{
+    if (p->kind != PIECE_FUNCTION || one->name == none || !at_is(c, one->name + 1, "(")) return none;
+    size_t after = skip_brackets(c, one->name + 1, p->last);
+    bool names_only = after < one->last && c->tokens.items[after].kind == TOKEN_NAME;
+    if (!names_only || at_is(c, after, "__attribute__") || at_is(c, one->last, "{")) return none;
+    one->last = after;
+    return one->name + 1;
+}
+
+char *unnamed_tag(const cell *c, const declaration *d)
+{
+    const declarator *one = d->count ? &d->declarators[0] : NULL;
+    if (d->untagged == none || !one || one->name == none) return NULL;
+    if (d->is_typedef && one->first == one->name && one->last == one->name + 1) return NULL;
+    const token *t = &c->tokens.items[one->name];
+    return format_text("unnamed_%.*s", (int)(t->end - t->begin), c->source + t->begin);
+}
+
 declaration declaration_of(const cell *c, const piece *p)
 {
-    declaration d = {.untagged = none};
+    declaration d = {.untagged = none, .old_style = none};
     size_t at = read_specifiers(c, p->first, p->last, &d);
     d.specifiers_last = at;
     while (at < p->last && !at_is(c, at, ";") && !at_is(c, at, "{")) {
@@ -148,7 +168,10 @@ declaration declaration_of(const cell *c, const piece *p)
         size_t end = one.value != none ? one.value_last : one.last;
         if (end <= at && !at_is(c, end, ",")) break;
         at = at_is(c, end, ",") ? end + 1 : end;
-        if (p->kind == PIECE_FUNCTION) break;
+        if (p->kind == PIECE_FUNCTION) {
+            d.old_style = old_style_of(c, p, &d.declarators[0]);
+            break;
+        }
     }
     return d;
 }
@@ -200,6 +223,10 @@ void defined_names(const cell *c, const piece *p, names *into)
     declaration d = declaration_of(c, p);
     bool forward = !d.count && d.specifiers_last == p->first + 2; /* `struct P;` */
     add_tags(c, p->first, p->kind == PIECE_FUNCTION ? d.specifiers_last : p->last, forward, into);
+    char *tag = unnamed_tag(c, &d), *key = tag ? format_text("t:%s", tag) : NULL;
+    if (key) names_add(into, key, strlen(key));
+    free(tag);
+    free(key);
     for (size_t i = 0; i < d.count; i++) {
         if (d.declarators[i].name != none) add_name(c, d.declarators[i].name, 'o', into);
     }

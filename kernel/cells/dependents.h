@@ -1,5 +1,6 @@
-/* What must follow when a macro, a type or a function's head changes: functions compiled with the old one are compiled
- * again beside the cell that changed it; variables whose layout differs are let go. Read first: symbols.h, unit.h. */
+/* What must follow when a macro, a type, a constant, a function's head or a variable's type changes: functions compiled
+ * with the old one are compiled again beside the cell that changed it; variables whose layout differs are let go.
+ * Read first: symbols.h, unit.h. */
 #ifndef KERNEL_CELLS_DEPENDENTS_H
 #define KERNEL_CELLS_DEPENDENTS_H
 
@@ -8,12 +9,16 @@
 typedef struct dependents {
     entity **functions; /* defined by earlier cells, resting on what this cell changes */
     size_t function_count, function_capacity;
-    entity **variables;
+    entity **variables; /* whose type may be another */
     size_t variable_count, variable_capacity;
 } dependents;
 
-/* Borrows the session's entities: to be used before anything is put in or dropped. */
-dependents dependents_of(const draft *d, const symbols *session);
+/* Borrows the session's entities: to be used before anything is put in or dropped. `more`: plain names that count as
+ * changed as well. The types of what the cell defines must be known. */
+dependents dependents_of(const draft *d, const symbols *session, const names *more);
 void dependents_free(dependents *d);
+
+/* Does the draft give this variable another type or constant value than the session knows? */
+bool variable_changes(const entity *e, const symbols *session);
 
 #endif

@@ -101,22 +101,6 @@ static void draft_directive(draft *d, size_t at)
                                             d->split.tokens.items[p->first].line, d->name, e->shown);
 }
 
-static void draft_function(draft *d, size_t at)
-{
-    const piece *p = &d->split.pieces[at];
-    declaration taken = declaration_of(&d->split, p);
-    draft_item *item = add_item(d, ENTITY_FUNCTION, at);
-    size_t name = taken.count ? taken.declarators[0].name : none;
-    if (name != none) {
-        const token *t = &d->split.tokens.items[name];
-        item->what->name = copy_of_bytes(d->source + t->begin, t->end - t->begin);
-        add_key(item->what, "o", item->what->name, strlen(item->what->name));
-        item->what->shown = source_range(d, p->first, taken.declarators[0].last);
-        item->what->defined = true;
-    }
-    declaration_free(&taken);
-}
-
 static void draft_type(draft *d, size_t at)
 {
     const piece *p = &d->split.pieces[at];
@@ -137,6 +121,44 @@ static void draft_type(draft *d, size_t at)
     declaration_free(&taken);
 }
 
+static void draft_function(draft *d, size_t at)
+{
+    const piece *p = &d->split.pieces[at];
+    declaration taken = declaration_of(&d->split, p);
+    if (taken.has_body) draft_type(d, at);
+    draft_item *item = add_item(d, ENTITY_FUNCTION, at);
+    size_t name = taken.count ? taken.declarators[0].name : none;
+    if (name != none) {
+        const token *t = &d->split.tokens.items[name];
+        item->what->name = copy_of_bytes(d->source + t->begin, t->end - t->begin);
+        add_key(item->what, "o", item->what->name, strlen(item->what->name));
+        item->what->shown = source_range(d, p->first, taken.declarators[0].last);
+        item->what->defined = true;
+    }
+    declaration_free(&taken);
+}
+
+static bool has_word(const draft *d, size_t first, size_t last, const char *word)
+{
+    for (size_t i = first; i < last; i++) {
+        if (token_is(d->source, &d->split.tokens.items[i], word)) return true;
+    }
+    return false;
+}
+
+/* `const int N = 3`: C code may use it where a constant must stand (clang folds it), so later cells see its value. */
+static bool may_be_constant(const draft *d, const piece *p, const declaration *taken, const declarator *one)
+{
+    if (one->value == none || one->first != one->name || one->last != one->name + 1) return false;
+    if (!has_word(d, p->first, taken->specifiers_last, "const")) return false;
+    static const char *const others[] = {"volatile", "_Atomic", "_Thread_local", "__thread", "__auto_type", NULL};
+    for (const char *const *word = others; *word; word++) {
+        if (has_word(d, p->first, taken->specifiers_last, *word)) return false;
+    }
+    const token *first = &d->split.tokens.items[one->value];
+    return first->kind != TOKEN_STRING && !token_is(d->source, first, "{");
+}
+
 static void draft_declaration(draft *d, size_t at)
 {
     const piece *p = &d->split.pieces[at];
@@ -150,6 +172,7 @@ static void draft_declaration(draft *d, size_t at)
         item->declarator = i;
         item->has_value = one->value != none;
         item->open_array = one->open_bracket != none && item->has_value;
+        item->constant = may_be_constant(d, p, &taken, one);
         item->what->name = copy_of_bytes(d->source + t->begin, t->end - t->begin);
         item->what->defined = !one->is_function && (!taken.is_extern || item->has_value);
         item->what->shown = source_range(d, p->first, p->last);
@@ -220,5 +243,8 @@ void draft_free(draft *d)
     free(d->again);
     free(d->recheck);
     free(d->recheck_offset);
+    names_free(&d->packing);
+    free(d->bounds);
+    names_free(&d->asked);
     *d = (draft){0};
 }

@@ -29,7 +29,11 @@ static void skip_block_comment(scanner *s)
 {
     const char *end = strstr(s->source + s->at + 2, "*/");
     size_t stop = end ? (size_t)(end - s->source) + 2 : strlen(s->source);
-    if (!end) s->out.open_comment = true;
+    if (!end) {
+        s->out.open_comment = true;
+        s->out.open_at = s->at;
+        s->out.open_line = s->line;
+    }
     for (; s->at < stop; s->at++) s->line += s->source[s->at] == '\n';
 }
 

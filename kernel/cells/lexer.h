@@ -27,6 +27,8 @@ typedef struct token_list {
     token *items; /* the last one is TOKEN_END */
     size_t count; /* without it */
     bool open_comment, open_string;
+    size_t open_at;     /* where an unclosed comment begins */
+    unsigned open_line; /* its line */
 } token_list;
 
 /* Splits `source` into tokens. The result refers to `source` by offsets; tokens_free frees it. */

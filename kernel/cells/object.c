@@ -101,11 +101,12 @@ bool object_rename(const char *path, const link_name *table, size_t count, names
     return written;
 }
 
-/* Until the function is defined, its slot leads to a trap that names it. Names are quoted: they may be of any script.
+/* Until the function is defined, or while its signature has another link name, its slot leads to `link$none`, a trap
+ * that hands over the link name. Names are quoted: they may be of any script.
  */
-void stub_of(const char *name, const char *link, text *into)
+void stub_of(const char *link, text *into)
 {
-#define OWN(part) "\\\".L%2$s" part "\\\""
+#define OWN(part) "\\\".L%1$s" part "\\\""
 #if defined(__x86_64__)
     static const char jump[] = "jmp *" OWN("$slot") "(%%rip)",
                       trap[] = "leaq " OWN("$name") "(%%rip),%%rdi\\n jmp kolo_cell_undefined@PLT";
@@ -115,20 +116,21 @@ void stub_of(const char *name, const char *link, text *into)
 #else
 #error "Kolo's kernel has stubs for x86-64 and aarch64 only"
 #endif
-    static const char head[] = "__asm__(\".pushsection .text\\n.globl \\\"%2$s\\\"\\n.type \\\"%2$s\\\",@function\\n"
-                               "\\\"%2$s\\\":\\n ";
-    static const char middle[] = "\\n.size \\\"%2$s\\\",.-\\\"%2$s\\\"\\n" OWN("$none") ":\\n ";
+    static const char head[] = "__asm__(\".pushsection .text\\n.globl \\\"%1$s\\\"\\n.type \\\"%1$s\\\",@function\\n"
+                               "\\\"%1$s\\\":\\n ";
+    static const char middle[] =
+        "\\n.size \\\"%1$s\\\",.-\\\"%1$s\\\"\\n.globl \\\"%1$s$none\\\"\\n\\\"%1$s$none\\\":\\n" OWN("$none") ":\\n ";
     static const char tail[] =
         "\\n" OWN("$name") ": .asciz \\\"%1$s\\\"\\n.popsection\\n"
-                           ".pushsection .data\\n.balign 8\\n.globl \\\"%2$s$slot\\\"\\n"
-                           ".type \\\"%2$s$slot\\\",@object\\n.size \\\"%2$s$slot\\\",8\\n" OWN(
+                           ".pushsection .data\\n.balign 8\\n.globl \\\"%1$s$slot\\\"\\n"
+                           ".type \\\"%1$s$slot\\\",@object\\n.size \\\"%1$s$slot\\\",8\\n" OWN(
                                "$slot") ":\\n"
-                                        "\\\"%2$s$slot\\\": .quad " OWN("$none") "\\n.popsection\");\n";
+                                        "\\\"%1$s$slot\\\": .quad " OWN("$none") "\\n.popsection\");\n";
 #undef OWN
     char *format = format_text("%s%s%s%s%s", head, jump, middle, trap, tail);
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-    text_addf(into, format, name, link);
+    text_addf(into, format, link);
 #pragma GCC diagnostic pop
     free(format);
 }

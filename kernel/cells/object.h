@@ -16,8 +16,8 @@ typedef struct link_name {
  * library names, not the session's). False, with the file untouched, when it is no such object. */
 bool object_rename(const char *path, const link_name *table, size_t count, names *wanted);
 
-/* The assembler lines of a function's stub, of the stub of a name whose signature changed, and of a variable. */
-void stub_of(const char *name, const char *link, text *into);
+/* The assembler lines of a function's stub and of a variable. */
+void stub_of(const char *link, text *into);
 void storage_of(const char *link, size_t size, size_t align, text *into);
 
 #endif

@@ -179,6 +179,22 @@ static void read_statement(reader *r)
     }
 }
 
+/* After `f(a, b)`: the parameters' declarations of C's first form, and then the body. */
+static bool old_style_parameters(const reader *r)
+{
+    if (!is_at(r, r->at - 1, ")") || !begins_declaration(r) || is(r, "__attribute__")) return false;
+    for (size_t i = r->at - 2; !is_at(r, i, "("); i--) {
+        if (i == 0 || (r->tokens[i].kind != TOKEN_NAME && !is_at(r, i, ","))) return false;
+    }
+    reader ahead = *r;
+    while (ahead.at < ahead.limit && begins_declaration(&ahead)) {
+        while (ahead.at < ahead.limit && !is(&ahead, ";") && !is(&ahead, "{") && !is(&ahead, "=")) ahead.at++;
+        if (!is(&ahead, ";")) return false;
+        ahead.at++;
+    }
+    return is(&ahead, "{");
+}
+
 /* A declaration ends at its `;`, a function definition with its body: the `{` that follows a `)` with no `=` before. */
 static piece_kind read_declaration(reader *r)
 {
@@ -189,6 +205,11 @@ static piece_kind read_declaration(reader *r)
             return PIECE_DECLARATION;
         }
         if (is(r, "=")) assigned = true;
+        if (!assigned && r->at > 1 && old_style_parameters(r)) {
+            while (!is(r, "{")) r->at++;
+            skip_group(r);
+            return PIECE_FUNCTION;
+        }
         bool body = is(r, "{") && !assigned && is_at(r, r->at - 1, ")");
         if (opens(r)) skip_group(r);
         else r->at++;

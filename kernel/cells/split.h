@@ -52,6 +52,7 @@ typedef struct declaration {
     size_t specifiers_last; /* the specifiers are [piece.first, specifiers_last) */
     bool is_typedef, is_extern, has_body; /* has_body: a struct, union or enum is defined in it */
     size_t untagged;                      /* the token after which an anonymous struct's tag would stand, or none */
+    size_t old_style;                     /* of `f(a, b) int a; …`: its `(`; none where parameters have types */
     declarator *declarators;
     size_t count, capacity;
 } declaration;
@@ -59,6 +60,10 @@ typedef struct declaration {
 /* Takes a PIECE_DECLARATION, or the head of a PIECE_FUNCTION, apart. */
 declaration declaration_of(const cell *c, const piece *p);
 void declaration_free(declaration *d);
+
+/* The tag that a struct, union or enum without a name gets, after what is declared with it, so that a later cell can
+ * name it: unnamed_NAME. NULL where C has a name for it already, or nothing is declared. The caller frees. */
+char *unnamed_tag(const cell *c, const declaration *d);
 
 /* What a piece brings: names in C's name spaces, "o:name" for ordinary names, "t:name" for tags. Adds to `into`. */
 void defined_names(const cell *c, const piece *p, names *into);

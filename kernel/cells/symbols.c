@@ -6,6 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+typedef struct named_link {
+    char *link, *name, *type;
+} named_link;
+
 typedef struct node {
     char *key;
     entity *what;
@@ -16,6 +20,9 @@ struct symbols {
     void *tree, *versions;
     entity **order; /* NULL where one was dropped */
     size_t count, capacity, dropped;
+    named_link *links;
+    size_t link_count, link_capacity;
+    names packing;
 };
 
 static int by_key(const void *a, const void *b)
@@ -41,6 +48,13 @@ void symbols_close(symbols *s)
     tdestroy(s->versions, free_node);
     for (size_t i = 0; i < s->count; i++) entity_free(s->order[i]);
     free(s->order);
+    for (size_t i = 0; i < s->link_count; i++) {
+        free(s->links[i].link);
+        free(s->links[i].name);
+        free(s->links[i].type);
+    }
+    free(s->links);
+    names_free(&s->packing);
     free(s);
 }
 
@@ -63,6 +77,8 @@ void entity_free(entity *e)
     free(e->name);
     free(e->link);
     free(e->type);
+    free(e->constant);
+    free(e->unfit);
     free(e);
 }
 
@@ -136,6 +152,41 @@ void symbols_each(const symbols *s, void (*visit)(entity *e, void *closure), voi
     for (size_t i = 0; i < s->count; i++) {
         if (s->order[i]) visit(s->order[i], closure);
     }
+}
+
+static bool same(const char *a, const char *b)
+{
+    return !strcmp(a, b);
+}
+
+void symbols_remember_link(symbols *s, const char *link, const char *name, const char *type)
+{
+    if (symbols_name_of(s, link, NULL)) return;
+    s->links = need_grown(s->links, s->link_count, &s->link_capacity, sizeof *s->links);
+    s->links[s->link_count++] = (named_link){copy_of(link), copy_of(name), copy_of(type)};
+}
+
+const char *symbols_link_of(const symbols *s, const char *name, const char *type)
+{
+    for (size_t i = 0; i < s->link_count; i++) {
+        if (same(s->links[i].name, name) && same(s->links[i].type, type)) return s->links[i].link;
+    }
+    return NULL;
+}
+
+const char *symbols_name_of(const symbols *s, const char *link, const char **type)
+{
+    for (size_t i = 0; i < s->link_count; i++) {
+        if (!same(s->links[i].link, link)) continue;
+        if (type) *type = s->links[i].type;
+        return s->links[i].name;
+    }
+    return NULL;
+}
+
+names *symbols_packing(symbols *s)
+{
+    return &s->packing;
 }
 
 unsigned symbols_next_version(symbols *s, const char *name)

@@ -28,6 +28,9 @@ typedef struct entity {
     size_t size, align;
     bool defined;
     bool written; /* `type` can be written again as it is spelled */
+    char *constant;  /* of a const whose value is known when compiled: C that gives it; NULL else */
+    char *unfit;     /* of a function: why it cannot run as things are; NULL: it can. Calling it says so */
+    bool gone;       /* while a cell is built: what it changes leaves this variable no meaning */
     unsigned serial; /* the cell that made it */
     unsigned mark;   /* of the unit that has emitted it */
 } entity;
@@ -50,6 +53,16 @@ void symbols_drop(symbols *s, const char *key);
 
 /* Calls `visit` for each entity, in the order in which they were put in. */
 void symbols_each(const symbols *s, void (*visit)(entity *e, void *closure), void *closure);
+
+/* A function's link name and the type it stands for. Kept for good: a type that comes back gets its name back. */
+void symbols_remember_link(symbols *s, const char *link, const char *name, const char *type);
+/* The link name of `name` with that type, or NULL. */
+const char *symbols_link_of(const symbols *s, const char *name, const char *type);
+/* What a link name stands for: the name, and its type through `type`. NULL when there is none such. */
+const char *symbols_name_of(const symbols *s, const char *link, const char **type);
+
+/* The `#pragma pack` lines that are in force at the end of the last cell, outermost first. */
+names *symbols_packing(symbols *s);
 
 /* How often a link name for `name` was given out: the next is name$N. Never reused, even after a drop. */
 unsigned symbols_next_version(symbols *s, const char *name);

@@ -1,4 +1,5 @@
 #include "cells/unit.h"
+#include "cells/packing.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,9 +70,66 @@ typedef struct range_options {
     const char *tag;
     size_t number_after; /* insert `number` after this token */
     size_t number;
+    bool keep_literals; /* compound literals outlive the cell: they get storage of their own */
+    bool but_first;     /* ... except one that is the whole range */
     size_t name;        /* note where this token lands ... */
     size_t *offset;     /* ... here */
 } range_options;
+
+/* A bound of an array that is known only when the cell runs. */
+static const bound *bound_at(const draft *d, const token *t)
+{
+    for (size_t i = 0; i < d->bound_count; i++) {
+        if (d->bounds[i].bracket == t->begin) return &d->bounds[i];
+    }
+    return NULL;
+}
+
+/* The token after a compound literal, `(type){ … }`, that begins at `at`; 0 when none does. */
+static size_t literal_end(const draft *d, size_t at, size_t last)
+{
+    static const char *const before[] = {"return", "sizeof", "case", "else", "do", NULL};
+    const token *t = d->split.tokens.items;
+    if (!token_is(d->source, &t[at], "(") || at + 1 >= last || t[at + 1].kind != TOKEN_NAME) return 0;
+    bool called = at > 0 && (t[at - 1].kind == TOKEN_NAME || token_is(d->source, &t[at - 1], "]"));
+    for (const char *const *word = before; called && *word; word++) called = !token_is(d->source, &t[at - 1], *word);
+    size_t close = called ? last : after_brackets(d->source, t, at, last);
+    if (close >= last || !token_is(d->source, &t[close], "{")) return 0;
+    size_t end = after_brackets(d->source, t, close, last);
+    return end <= last ? end : 0;
+}
+
+enum { DEEPEST_LITERAL = 32 };
+
+/* The compound literals that are open while a range is copied. */
+typedef struct literals {
+    size_t ends[DEEPEST_LITERAL];
+    size_t depth, skip_to; /* up to this token they stay as they are */
+} literals;
+
+static void open_literal(writer *w, literals *open, const range_options *o, size_t i, size_t first, size_t last)
+{
+    const token *t = &w->d->split.tokens.items[i];
+    if (token_is(w->d->source, t, "static") || token_is(w->d->source, t, "assert")) { /* assert shows its text */
+        size_t end = i + 1;
+        while (end < last && !token_is(w->d->source, &w->d->split.tokens.items[end], ";")) end++;
+        open->skip_to = end;
+    }
+    size_t end = i < open->skip_to || open->depth == DEEPEST_LITERAL ? 0 : literal_end(w->d, i, last);
+    if (!end || (o->but_first && i == first && end == last)) return;
+    text_add(&w->out->source, "(*({__auto_type kolo_new=&");
+    open->ends[open->depth++] = end;
+}
+
+static void close_literals(writer *w, literals *open, size_t next)
+{
+    for (; open->depth && open->ends[open->depth - 1] == next; open->depth--) {
+        text_add(&w->out->source,
+                 ";static char kolo_kept[sizeof*kolo_new]__attribute__((aligned(__alignof__(*kolo_new))));"
+                 "__builtin_memcpy(kolo_kept,(const void*)kolo_new,sizeof*kolo_new);"
+                 "(__typeof__(kolo_new))(void*)kolo_kept;}))");
+    }
+}
 
 /* Copies tokens [first, last) with all that stands between them, at their lines and columns. */
 static void add_range(writer *w, size_t first, size_t last, range_options o)
@@ -80,14 +138,20 @@ static void add_range(writer *w, size_t first, size_t last, range_options o)
     const token *t = w->d->split.tokens.items;
     move_to(w, first);
     size_t at = t[first].begin;
+    literals open = {.depth = 0};
     for (size_t i = first; i < last; i++) {
         text_add_bytes(&w->out->source, w->d->source + at, t[i].begin - at);
+        if (o.keep_literals && w->assembled) open_literal(w, &open, &o, i, first, last);
+        const bound *size = bound_at(w->d, &t[i]);
         if (o.offset && i == o.name) *o.offset = w->out->source.size;
         if (o.drop_bodies && token_is(w->d->source, &t[i], "{")) {
             size_t end = after_brackets(w->d->source, t, i, last) - 1;
             end = end < last ? end : last - 1;
             add_blanks(w, t[i].begin, t[end].end);
             i = end;
+        } else if (size) {
+            text_addf(&w->out->source, "[%ld]", size->value);
+            i = after_brackets(w->d->source, t, i, last) - 1;
         } else if (o.drop_storage && storage_word(w->d->source, &t[i])) {
             add_blanks(w, t[i].begin, t[i].end);
         } else if (t[i].kind == TOKEN_SHELL) {
@@ -95,6 +159,7 @@ static void add_range(writer *w, size_t first, size_t last, range_options o)
         } else {
             text_add_bytes(&w->out->source, w->d->source + t[i].begin, t[i].end - t[i].begin);
         }
+        close_literals(w, &open, i + 1);
         if (o.tag && i == o.tag_after) text_addf(&w->out->source, " %s ", o.tag);
         if (o.number && i == o.number_after) text_addf(&w->out->source, "%zu", o.number);
         at = t[i].end;
@@ -128,7 +193,8 @@ static bool superseded(const draft *d, const entity *e)
 {
     for (size_t i = 0; i < e->defines.count; i++) {
         draft_item *own = own_item(d, e->defines.items[i]);
-        if (own && !(own->what->kind == ENTITY_FUNCTION && !own->what->defined)) return true;
+        bool prototype = own && own->what->kind == ENTITY_FUNCTION && !own->what->defined;
+        if (own && !(prototype && e->definition)) return true;
     }
     return false;
 }
@@ -141,37 +207,25 @@ static void emit_used(writer *w, const names *uses)
             draft_item *own = own_item(w->d, key);
             if (own && own->what->kind == ENTITY_TYPE && w->out->mark != own->what->mark) emit_type(w, own);
             entity *old = symbols_find(w->session, key);
-            if (old && !superseded(w->d, old)) emit_entity(w, old);
+            if (old && !old->gone && !superseded(w->d, old)) emit_entity(w, old);
             free(key);
         }
     }
 }
 
-/* A name for a struct without one, after what is declared with it; NULL where none is needed. */
-static char *tag_of(const writer *w, const declaration *taken)
-{
-    size_t name = taken->count ? taken->declarators[0].name : none;
-    if (taken->untagged == none || taken->is_typedef || name == none) return NULL;
-    const token *t = &w->d->split.tokens.items[name];
-    return format_text("unnamed_%.*s", (int)(t->end - t->begin), w->d->source + t->begin);
-}
-
-/* Is it `#pragma pack`? */
 static bool is_pack(const draft *d, const piece *p)
 {
-    if (p->kind != PIECE_DIRECTIVE) return false;
     const token *t = &d->split.tokens.items[p->first];
-    char *line = copy_of_bytes(d->source + t->begin, t->end - t->begin), word[8] = "";
-    bool pragma = sscanf(line, " # pragma %7[a-z]", word) == 1;
-    free(line);
-    return pragma && !strcmp(word, "pack");
+    return p->kind == PIECE_DIRECTIVE && packing_line(d->source + t->begin, t->end - t->begin);
 }
 
 /* Types are emitted where they are first wanted, so each takes along what the cell has said of packing before it.
  * True when that was anything: unpack() must follow. */
 static bool pack_as_before(writer *w, size_t at_piece)
 {
-    bool any = false;
+    bool any = w->d->packing.count > 0;
+    if (any) glue(w, "#pragma pack(push, kolo_cell)\n#pragma pack()");
+    for (size_t i = 0; i < w->d->packing.count; i++) glue(w, w->d->packing.items[i]);
     for (size_t i = 0; i < at_piece; i++) {
         const piece *p = &w->d->split.pieces[i];
         if (!is_pack(w->d, p)) continue;
@@ -195,7 +249,7 @@ static void emit_type(writer *w, draft_item *item)
     emit_used(w, &item->what->uses);
     const piece *p = &w->d->split.pieces[item->piece];
     declaration taken = declaration_of(&w->d->split, p);
-    char *tag = tag_of(w, &taken);
+    char *tag = unnamed_tag(&w->d->split, &taken);
     size_t begin = w->out->source.size;
     bool packed = pack_as_before(w, item->piece);
     size_t last = taken.is_typedef || !taken.count ? p->last : taken.specifiers_last;
@@ -222,12 +276,14 @@ static void emit_variable(writer *w, draft_item *item)
     const piece *p = &w->d->split.pieces[item->piece];
     declaration taken = declaration_of(&w->d->split, p);
     const declarator *one = &taken.declarators[item->declarator];
-    char *tag = tag_of(w, &taken);
+    char *tag = unnamed_tag(&w->d->split, &taken);
     size_t begin = w->out->source.size;
-    glue(w, item->what->kind == ENTITY_VARIABLE ? "extern" : "");
+    bool constant = item->constant && item->what->kind == ENTITY_VARIABLE;
+    glue(w, item->what->kind == ENTITY_VARIABLE && !constant ? "extern" : "");
     if (w->assembled && item->what->kind == ENTITY_VARIABLE && item->what->written) {
         /* The compiler may take a const for unchangeable, and this unit sets it. */
-        text_addf(&w->out->source, "__typeof_unqual__(%s) %s;\n", item->what->type, item->what->name);
+        if (item->what->constant) text_add(&w->out->source, item->what->declaration);
+        else text_addf(&w->out->source, "__typeof_unqual__(%s) %s;\n", item->what->type, item->what->name);
         free(tag);
         declaration_free(&taken);
         return;
@@ -249,6 +305,10 @@ static void emit_variable(writer *w, draft_item *item)
                               .offset = &item->offset,
                               .number_after = one->open_bracket,
                               .number = item->open_size});
+    if (constant) {
+        text_add(&w->out->source, " =");
+        add_range(w, one->value, one->value_last, (range_options){.name = none});
+    }
     text_add(&w->out->source, "\n;\n");
     free(item->what->declaration);
     item->what->declaration = copy_of_bytes(w->out->source.data + begin, w->out->source.size - begin);
@@ -260,25 +320,51 @@ static void emit_function(writer *w, draft_item *item)
 {
     const piece *p = &w->d->split.pieces[item->piece];
     declaration taken = declaration_of(&w->d->split, p);
-    size_t body = taken.count ? taken.declarators[0].last : p->last;
+    const declarator *one = taken.count ? &taken.declarators[0] : NULL;
+    size_t body = one ? one->last : p->last, head = taken.old_style != none ? taken.old_style + 1 : body;
+    char *tag = unnamed_tag(&w->d->split, &taken);
     bool packed = pack_as_before(w, item->piece); /* for the structs inside */
     size_t begin = w->out->source.size;
-    size_t name = taken.count ? taken.declarators[0].name : none;
-    add_range(w, p->first, body, (range_options){.drop_storage = true, .name = name, .offset = &item->offset});
+    add_range(w, p->first, taken.specifiers_last,
+              (range_options){.drop_storage = true,
+                              .drop_bodies = taken.has_body,
+                              .tag_after = taken.untagged,
+                              .tag = tag,
+                              .name = none});
+    add_range(w, taken.specifiers_last, head, (range_options){.name = one ? one->name : none, .offset = &item->offset});
     free(item->what->declaration);
     free(item->what->definition);
-    item->what->declaration = format_text("%.*s\n;\n", (int)(w->out->source.size - begin), w->out->source.data + begin);
+    item->what->declaration = format_text("%.*s%s\n;\n", (int)(w->out->source.size - begin),
+                                          w->out->source.data + begin, head == body ? "" : ")");
+    add_range(w, head, body, (range_options){.name = none});
     add_range(w, body, p->last, (range_options){.name = none});
     item->what->definition = copy_of_bytes(w->out->source.data + begin, w->out->source.size - begin);
     unpack(w, packed);
+    free(tag);
     declaration_free(&taken);
 }
 
-static bool is_include(const writer *w, const piece *p)
+static bool directive_is(const writer *w, const piece *p, const char *word)
 {
-    const char *word = w->d->source + w->d->split.tokens.items[p->first].begin + 1;
-    while (*word == ' ' || *word == '\t') word++;
-    return !strncmp(word, "include", 7);
+    const token *t = &w->d->split.tokens.items[p->first];
+    const char *found = w->d->source + t->begin + 1;
+    while (*found == ' ' || *found == '\t') found++;
+    return p->kind == PIECE_DIRECTIVE && !strncmp(found, word, strlen(word));
+}
+
+/* `#pragma omp parallel for`, say: it belongs to the statement that follows. */
+static bool before_statement(const writer *w, size_t at_piece)
+{
+    if (!directive_is(w, &w->d->split.pieces[at_piece], "pragma")) return false;
+    while (at_piece < w->d->split.count && w->d->split.pieces[at_piece].kind == PIECE_DIRECTIVE) at_piece++;
+    return at_piece < w->d->split.count && w->d->split.pieces[at_piece].kind == PIECE_STATEMENT;
+}
+
+static void emit_directive(writer *w, const piece *p, const char *macro)
+{
+    if (macro) text_addf(&w->out->source, "\n#undef %s\n", macro);
+    add_range(w, p->first, p->last, (range_options){.name = none});
+    text_add(&w->out->source, "\n");
 }
 
 /* The cell's definitions, in its order. */
@@ -287,12 +373,11 @@ static void emit_definitions(writer *w)
     size_t item = 0;
     for (size_t i = 0; i < w->d->split.count; i++) {
         const piece *p = &w->d->split.pieces[i];
-        bool pragma_here = p->kind == PIECE_DIRECTIVE && !is_include(w, p) && !is_pack(w->d, p);
+        bool pragma_here = p->kind == PIECE_DIRECTIVE && !directive_is(w, p, "include") && !is_pack(w->d, p) &&
+                           !before_statement(w, i);
         if (pragma_here) {
             const char *name = item < w->d->count && w->d->items[item].piece == i ? w->d->items[item].what->name : NULL;
-            if (name) text_addf(&w->out->source, "\n#undef %s\n", name);
-            add_range(w, p->first, p->last, (range_options){.name = none});
-            text_add(&w->out->source, "\n");
+            emit_directive(w, p, name);
         }
         if (p->kind == PIECE_BROKEN) add_range(w, p->first, p->last, (range_options){.name = none});
         for (; item < w->d->count && w->d->items[item].piece == i; item++) {
@@ -316,15 +401,18 @@ static void emit_initialiser(writer *w, draft_item *item)
         glue(w, zero);
         free(zero);
     } else {
-        bool large = item->what->size > 65536;
-        text_addf(&w->out->source, "%s{ %s__typeof__(%s) ", glue_line, large ? "static " : "", name);
+        const char *storage = item->what->size > 65536 && !item->computed ? "static " : "";
+        text_addf(&w->out->source, "%s{ %s__typeof__(%s) ", glue_line, storage, name);
         move_to(w, one->name); /* where clang points when the initialiser does not fit */
         item->init_offset = w->out->source.size;
         text_add(&w->out->source, "kolo_value =");
-        add_range(w, one->value, one->value_last, (range_options){.name = none});
+        add_range(w, one->value, one->value_last,
+                  (range_options){.keep_literals = !*storage, .but_first = item->is_array, .name = none});
+        /* asm: the compiler must not know that this writes to a const */
         text_addf(&w->out->source,
-                  "\n;%s__builtin_memcpy((void *)&%s, (const void *)&kolo_value, sizeof kolo_value); }\n", glue_line,
-                  name);
+                  "\n;%svoid *kolo_place = (void *)&%s; __asm__(\"\" : \"+r\"(kolo_place)); "
+                  "__builtin_memcpy(kolo_place, (const void *)&kolo_value, sizeof kolo_value); }\n",
+                  glue_line, name);
     }
     declaration_free(&taken);
 }
@@ -351,7 +439,7 @@ static void emit_value(writer *w, const piece *p)
     text_add(&w->out->source, glue_line);
     if (w->value == VALUE_PROBE) w->out->value_offset = w->out->source.size;
     text_add(&w->out->source, forms[w->value].before);
-    add_range(w, p->first, p->last, (range_options){.name = none});
+    add_range(w, p->first, p->last, (range_options){.keep_literals = true, .name = none});
     text_add(&w->out->source, p->open ? "" : "\n");
     if (p->open) return;
     if (forms[w->value].between) {
@@ -383,18 +471,66 @@ static void emit_dependents(writer *w)
     }
 }
 
+/* The code begins with the macros as they were before the cell, and meets the cell's own at their places. */
+static void restore_macros(writer *w)
+{
+    for (size_t i = 0; i < w->d->count; i++) {
+        const entity *e = w->d->items[i].what;
+        if (e->kind != ENTITY_MACRO) continue;
+        const entity *old = symbols_find(w->session, e->defines.items[0]);
+        text_addf(&w->out->source, "\n#undef %s\n%s", e->name, old ? old->declaration : "");
+    }
+}
+
+static void emit_code_directive(writer *w, size_t at_piece)
+{
+    const char *macro = NULL;
+    for (size_t i = 0; i < w->d->count; i++) {
+        const draft_item *item = &w->d->items[i];
+        if (item->piece == at_piece && item->what->kind == ENTITY_MACRO) macro = item->what->name;
+    }
+    if (macro || before_statement(w, at_piece)) emit_directive(w, &w->d->split.pieces[at_piece], macro);
+}
+
+static void emit_used_by_asked(writer *w)
+{
+    for (size_t i = 0; i < w->d->asked.count; i++) {
+        names uses = {0};
+        token_list list = tokens_of(w->d->asked.items[i]);
+        used_names(w->d->asked.items[i], list.items, 0, list.count, &uses);
+        emit_used(w, &uses);
+        names_free(&uses);
+        tokens_free(&list);
+    }
+}
+
+/* Sizes of arrays that the rest of the cell needs to be compiled at all. */
+static void emit_asked(writer *w)
+{
+    if (!w->d->asked.count) return;
+    glue(w, "{ long kolo_sizes[] = {");
+    for (size_t i = 0; i < w->d->asked.count; i++) {
+        glue(w, "(long)(");
+        text_addf(&w->out->source, "%s\n", w->d->asked.items[i]);
+        glue(w, "),");
+    }
+    glue(w, "}; kolo_cell_value(kolo_sizes, sizeof kolo_sizes); }");
+}
+
 static void emit_code(writer *w)
 {
     char *open = format_text("void %s(void);\nvoid %s(void) {", w->d->function, w->d->function);
     glue(w, open);
     free(open);
+    restore_macros(w);
     bool complete = true;
     for (size_t i = 0, item = 0; i < w->d->split.count; i++) {
         const piece *p = &w->d->split.pieces[i];
         if (p->kind == PIECE_STATEMENT) {
-            add_range(w, p->first, p->last, (range_options){.name = none});
+            add_range(w, p->first, p->last, (range_options){.keep_literals = true, .name = none});
             complete = !p->open;
         }
+        if (p->kind == PIECE_DIRECTIVE) emit_code_directive(w, i);
         if (p->kind == PIECE_EXPRESSION) {
             emit_value(w, p);
             complete = !p->open;
@@ -405,7 +541,17 @@ static void emit_code(writer *w)
             if (one->what->kind == ENTITY_VARIABLE && one->what->defined) emit_initialiser(w, one);
         }
     }
+    emit_asked(w);
     if (complete) glue(w, "}"); /* else clang meets the end of the cell where its author left it */
+}
+
+/* clang says of an unclosed comment where it begins. */
+static void add_open_comment(writer *w)
+{
+    const token_list *t = &w->d->split.tokens;
+    text_addf(&w->out->source, "\n#line %u \"%s\"\n", t->open_line, w->d->name);
+    pad_to(w, t->open_at);
+    text_add(&w->out->source, w->d->source + t->open_at);
 }
 
 unit unit_of(draft *d, const symbols *session, value_form value, const char *assembly)
@@ -420,12 +566,14 @@ unit unit_of(draft *d, const symbols *session, value_form value, const char *ass
     names uses = {0};
     used_names(d->source, d->split.tokens.items, 0, d->split.tokens.count, &uses);
     emit_used(&w, &uses);
+    emit_used_by_asked(&w);
     names_free(&uses);
     emit_definitions(&w);
     emit_dependents(&w);
     const piece *last = d->split.count ? &d->split.pieces[d->split.count - 1] : NULL;
     bool cut = last && last->open && (last->kind == PIECE_FUNCTION || last->kind == PIECE_DECLARATION);
     if (d->has_code && !cut) emit_code(&w);
+    if (d->split.tokens.open_comment) add_open_comment(&w);
     if (assembly) glue(&w, assembly);
     return u;
 }

@@ -23,6 +23,12 @@ typedef enum value_form {
     VALUE_OPEN_ARRAY,    /* extern int a[]: its size is known elsewhere */
 } value_form;
 
+/* The size of an array that is only known when the cell runs: `[` at that byte of the cell holds the value. */
+typedef struct bound {
+    size_t bracket;
+    long value;
+} bound;
+
 /* A thing that the cell defines or declares. */
 typedef struct draft_item {
     entity *what;
@@ -31,7 +37,10 @@ typedef struct draft_item {
     size_t offset;      /* of its name in the unit: where libclang is asked for its type */
     size_t open_size;   /* elements of `[]`, once known */
     size_t init_offset; /* of the initialiser's variable, for the size of `[]` */
-    bool emitted, has_value, open_array;
+    bool has_value, open_array;
+    bool constant; /* a const scalar with an initialiser that may be known when compiled */
+    bool is_array; /* known after a first parse */
+    bool computed; /* a large array whose initialiser is no constant */
 } draft_item;
 
 typedef struct draft {
@@ -45,12 +54,16 @@ typedef struct draft {
     text prefix; /* the session's prefix with this cell's includes */
     bool has_code, has_value;
     const char *shower; /* for VALUE_OBJECT: the function of libkolo's that makes its bundle; not owned */
+    size_t value_offset; /* of the trailing expression in the last unit */
     entity **again; /* functions of earlier cells to compile again (dependents.h); the session's */
     size_t again_count;
     entity **recheck; /* variables of earlier cells whose type may have changed; the session's */
     size_t recheck_count;
     size_t *recheck_offset; /* of their names in the unit */
-
+    names packing;          /* `#pragma pack` lines that earlier cells left in force */
+    bound *bounds;          /* of arrays of run-time size */
+    size_t bound_count, bound_capacity;
+    names asked;            /* array sizes to evaluate when the cell has run: C, each on a line of its own */
 } draft;
 
 /* The parts of a unit's text and where they begin. */

@@ -179,6 +179,7 @@ static void load(const char *payload, size_t size)
         const char *slot = next_text(&at, end), *definition = next_text(&at, end);
         void **place = dlsym(RTLD_DEFAULT, slot);
         void *function = dlsym(handle, definition);
+        if (!function) function = dlsym(RTLD_DEFAULT, definition); /* the trap of an earlier object's stub */
         if (place && function) *place = function;
     }
     answer(0, NULL, 0);

@@ -1,0 +1,63 @@
+/* One piece of C on its way from source to a loaded object. Read first: session.h, cells/unit.h, cells/symbols.h. */
+#ifndef KERNEL_BUILD_H
+#define KERNEL_BUILD_H
+
+#include "session.h"
+
+/* A function of an earlier cell, or of this one, that cannot run as things will be, and why. */
+typedef struct misfit {
+    entity *function;
+    char *why;
+} misfit;
+
+enum { MOST_SIZES = 64 }; /* of arrays in one declaration */
+
+/* A stage of a cell, for run_part. All zero: a whole cell. */
+typedef struct part {
+    bool quiet;                      /* its warnings have been shown */
+    const bound *given;              /* array sizes that are known by now */
+    size_t given_count;
+    const names *asked;
+    long *values; /* C to evaluate at the end, and where to */
+} part;
+
+typedef struct build {
+    session *s;
+    draft draft;
+    value_form form;
+    value_facts value;
+    text assembly;   /* stubs and storage */
+    text bindings;   /* slot, definition, … as MESSAGE_LOAD has them */
+    link_name *links;
+    size_t link_count, link_capacity;
+    names owned;     /* strings that `links` points to */
+    names dropped;   /* keys of variables that go when the cell is committed */
+    names missing;   /* variables that are declared and that nothing defines yet */
+    misfit *misfits;
+    size_t misfit_count, misfit_capacity;
+    text notes;      /* what the cell does to earlier ones: said when it is committed */
+    bool staged;     /* there are arrays of run-time size: the cell runs in stages (stages.c) ... */
+    size_t stage;    /* ... and this is the first such piece */
+    bool committed;
+    bool quiet;      /* warnings have been shown already */
+    const struct part *which;
+    bool valued;     /* the sizes it was asked for are there */
+    unsigned mark;
+} build;
+
+/* examine.c: parses, and says what is wrong; finds what earlier cells' functions and variables have to do with it.
+ * False: `r` is the error, and the session is as it was. */
+bool examine(build *b, result *r);
+
+/* naming.c: the link names of all that the cell brings and uses, its stubs and its storage. */
+void name_all(build *b);
+/* Does a library that is loaded define the name? */
+bool library_has(session *s, const char *name);
+
+/* run.c: a cell, or one stage of it. */
+result run_part(session *s, const char *code, const char *name, const part *which);
+
+/* stages.c: a cell whose piece `first` is the first with an array of run-time size. */
+result run_in_stages(session *s, const draft *whole, size_t first, const char *name);
+
+#endif

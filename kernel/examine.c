@@ -1,0 +1,439 @@
+/* What libclang says of a cell before anything is compiled: its mistakes, the types of what it defines, and what it
+ * means for the functions and variables of earlier cells. Read first: build.h, cells/dependents.h. */
+#define _GNU_SOURCE
+#include "build.h"
+#include "cells/dependents.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PLACEHOLDER = 1000 }; /* elements of an array of run-time size, while the cell is only examined */
+
+static void parse(build *b)
+{
+    unit u = unit_of(&b->draft, b->s->symbols, VALUE_PROBE, NULL);
+    analyser_parse(&b->s->analyser, u.source.data, u.source.size);
+    b->mark = u.mark;
+    b->draft.value_offset = u.value_offset;
+    if (getenv("KOLO_KERNEL_TRACE")) fprintf(stderr, "----\n%s\n----\n", u.source.data);
+    text_free(&u.source);
+}
+
+static diagnosis diagnosis_of(build *b)
+{
+    return diagnose(&b->s->analyser, b->draft.name, source_line_of, b->s, b->s->symbols);
+}
+
+/* The number of elements that initialisers give to `[]`. True when there was one to find. */
+static bool size_open_arrays(build *b)
+{
+    bool any = false;
+    for (size_t i = 0; i < b->draft.count; i++) {
+        draft_item *item = &b->draft.items[i];
+        if (!item->open_array || item->open_size) continue;
+        CXType type = clang_getCanonicalType(clang_getCursorType(analyser_cursor(&b->s->analyser, item->init_offset)));
+        long long count = clang_getArraySize(type);
+        item->open_size = count > 0 ? (size_t)count : 0;
+        any |= count > 0;
+    }
+    return any;
+}
+
+/* A const whose initialiser turns out to be no constant is a variable like others. */
+static bool give_up_constants(build *b)
+{
+    bool any = false;
+    for (size_t i = 0; i < b->draft.count; i++) {
+        draft_item *item = &b->draft.items[i];
+        if (!item->constant) continue;
+        char *value = constant_of(analyser_cursor(&b->s->analyser, item->offset));
+        if (!value) any = true;
+        item->constant = value != NULL;
+        free(value);
+    }
+    return any;
+}
+
+static bool is_token(const draft *d, size_t at, const char *spelling)
+{
+    return token_is(d->source, &d->split.tokens.items[at], spelling);
+}
+
+/* Each `[size]` of a declarator, those of its parameters not. */
+static void take_bounds(draft *d, const declarator *one)
+{
+    const token *t = d->split.tokens.items;
+    for (size_t i = one->first; i < one->last; i++) {
+        bool parameters = is_token(d, i, "(") && i > one->first &&
+                          (t[i - 1].kind == TOKEN_NAME || is_token(d, i - 1, ")") || is_token(d, i - 1, "]"));
+        bool size = is_token(d, i, "[") && !is_token(d, i + 1, "]");
+        if (size) {
+            d->bounds = need_grown(d->bounds, d->bound_count, &d->bound_capacity, sizeof *d->bounds);
+            d->bounds[d->bound_count++] = (bound){t[i].begin, PLACEHOLDER};
+        }
+        if (parameters || size) i = after_brackets(d->source, t, i, one->last) - 1;
+    }
+}
+
+/* The piece of the cell that a place of libclang's lies in, or none. */
+static size_t piece_at(const draft *d, CXSourceLocation location)
+{
+    CXString file;
+    unsigned line, column;
+    clang_getPresumedLocation(location, &file, &line, &column);
+    bool here = !strcmp(clang_getCString(file), d->name);
+    clang_disposeString(file);
+    for (size_t i = 0; here && i < d->split.count; i++) {
+        const piece *p = &d->split.pieces[i];
+        for (size_t k = p->first; k < p->last; k++) {
+            const token *t = &d->split.tokens.items[k];
+            size_t start = t->begin;
+            while (start > 0 && d->source[start - 1] != '\n') start--;
+            if (t->line == line && t->begin - start < column && column <= t->end - start) return i;
+        }
+    }
+    return none;
+}
+
+static bool takes_run_time_size(const char *said)
+{
+    return !strncmp(said, "variable length array declaration not allowed at file scope", 59) ||
+           !strncmp(said, "variably modified type declaration not allowed at file scope", 60);
+}
+
+/* Arrays of run-time size: C allows none at file scope, where a cell's variables are. The cell runs in stages. */
+static bool find_run_time_sizes(build *b)
+{
+    draft *d = &b->draft;
+    bool any = false;
+    CXTranslationUnit parsed = b->s->analyser.unit;
+    for (unsigned i = 0; i < clang_getNumDiagnostics(parsed); i++) {
+        CXDiagnostic one = clang_getDiagnostic(parsed, i);
+        char *said = clang_text(clang_getDiagnosticSpelling(one));
+        size_t at = takes_run_time_size(said) ? piece_at(d, clang_getDiagnosticLocation(one)) : none;
+        free(said);
+        clang_disposeDiagnostic(one);
+        if (at == none) continue;
+        declaration taken = declaration_of(&d->split, &d->split.pieces[at]);
+        size_t before = d->bound_count;
+        for (size_t k = 0; k < taken.count; k++) take_bounds(d, &taken.declarators[k]);
+        declaration_free(&taken);
+        if (d->bound_count == before) continue;
+        if (!b->staged || at < b->stage) b->stage = at;
+        b->staged = any = true;
+    }
+    return any;
+}
+
+/* What a first parse shows that the unit lacks. True: parse again. */
+static bool mend(build *b)
+{
+    bool again = size_open_arrays(b);
+    if (!analyser_has_errors(&b->s->analyser)) return again;
+    again |= give_up_constants(b);
+    again |= find_run_time_sizes(b);
+    return again;
+}
+
+static void take_facts(build *b, draft_item *item, type_facts *facts)
+{
+    entity *e = item->what;
+    free(e->type);
+    e->type = facts->spelling;
+    e->size = facts->size;
+    e->align = facts->align;
+    e->layout = facts->layout;
+    e->written = facts->writable;
+    item->is_array = facts->is_array;
+    if (facts->is_function && e->kind == ENTITY_VARIABLE) { /* declared through a typedef */
+        e->kind = ENTITY_FUNCTION;
+        e->defined = false;
+    }
+    free(e->constant);
+    e->constant = item->constant && e->written ? constant_of(analyser_cursor(&b->s->analyser, item->offset)) : NULL;
+    if (!e->constant) item->constant = false;
+    token_list list = tokens_of(e->type);
+    names more = {0};
+    used_names(e->type, list.items, 0, list.count, &more);
+    for (size_t i = 0; i < more.count; i++) {
+        if (!names_have(&e->uses, more.items[i])) names_add(&e->uses, more.items[i], strlen(more.items[i]));
+    }
+    names_free(&more);
+    tokens_free(&list);
+}
+
+static void take_types(build *b)
+{
+    for (size_t i = 0; i < b->draft.count; i++) {
+        draft_item *item = &b->draft.items[i];
+        type_facts facts;
+        bool typed = item->what->name && item->what->kind != ENTITY_MACRO;
+        if (typed && analyser_type(&b->s->analyser, item->offset, &facts)) take_facts(b, item, &facts);
+    }
+}
+
+/* Later cells see a variable by its type, not by the text that declared it: what that text uses may change. */
+static void declare_variables(build *b)
+{
+    for (size_t i = 0; i < b->draft.count; i++) {
+        entity *e = b->draft.items[i].what;
+        if (e->kind != ENTITY_VARIABLE || !e->written) continue;
+        free(e->declaration);
+        e->declaration = e->constant ? format_text("__typeof__(%s) %s = %s;\n", e->type, e->name, e->constant)
+                                     : format_text("extern __typeof__(%s) %s;\n", e->type, e->name);
+    }
+}
+
+static value_form form_of(const value_facts *value, const char **shower)
+{
+    CXType plain = clang_getCanonicalType(value->type);
+    *shower = shower_of(plain);
+    if (*shower) return VALUE_OBJECT;
+    switch (plain.kind) {
+    case CXType_Invalid:
+    case CXType_Void: return VALUE_NONE;
+    case CXType_ConstantArray: return VALUE_ARRAY;
+    case CXType_VariableArray: return VALUE_RUNTIME_ARRAY;
+    case CXType_IncompleteArray: return VALUE_OPEN_ARRAY;
+    default: break;
+    }
+    if (value->bit_field) return VALUE_BITS;
+    long long size = clang_Type_getSizeOf(plain);
+    if (plain.kind != CXType_Record) return VALUE_PLAIN;
+    return size < 0 ? VALUE_NONE : size > 65536 ? VALUE_LARGE : VALUE_PLAIN;
+}
+
+static void add_misfit(build *b, entity *function, char *why)
+{
+    b->misfits = need_grown(b->misfits, b->misfit_count, &b->misfit_capacity, sizeof *b->misfits);
+    b->misfits[b->misfit_count++] = (misfit){function, why};
+}
+
+static void add_missing(entity *e, void *closure)
+{
+    build *b = closure;
+    if (e->kind != ENTITY_VARIABLE || e->link || e->defined || e->mark != b->mark) return;
+    if (!names_have(&b->missing, e->name) && !library_has(b->s, e->name))
+        names_add(&b->missing, e->name, strlen(e->name));
+}
+
+static bool defined_in_cell(const build *b, const char *name)
+{
+    for (size_t i = 0; i < b->draft.count; i++) {
+        const entity *e = b->draft.items[i].what;
+        if (e->kind == ENTITY_VARIABLE && e->defined && !strcmp(e->name, name)) return true;
+    }
+    return false;
+}
+
+/* `extern int later;` that nothing defines yet: functions that use it cannot run before it is there. False: the cell's
+ * own code needs it. */
+static bool find_missing(build *b, result *r)
+{
+    if (b->s->compiler.link_flags.count) return true; /* the user's libraries may define it: the loader knows */
+    for (size_t i = 0; i < b->draft.count; i++) {
+        entity *e = b->draft.items[i].what;
+        entity *old = e->name ? symbols_find_bytes(b->s->symbols, 'o', e->name, strlen(e->name)) : NULL;
+        bool ours = (old && old->link) || (e->name && defined_in_cell(b, e->name));
+        e->mark = b->mark;
+        if (e->kind == ENTITY_VARIABLE && !ours) add_missing(e, b);
+    }
+    symbols_each(b->s->symbols, add_missing, b);
+    for (size_t i = 0; i < b->missing.count; i++) {
+        const char *name = b->missing.items[i];
+        if (analyser_refers(&b->s->analyser, b->draft.function, name)) {
+            *r = error_result("LinkError",
+                              "'%s' is declared, and nothing defines it: no cell, and no library that is loaded "
+                              "(%%ldflags -lNAME loads one)",
+                              name);
+            return false;
+        }
+        for (size_t k = 0; k < b->draft.count; k++) {
+            entity *e = b->draft.items[k].what;
+            if (e->kind == ENTITY_FUNCTION && e->defined && analyser_refers(&b->s->analyser, e->name, name))
+                add_misfit(b, e, format_text("it uses '%s', which is declared, and nothing defines it yet", name));
+        }
+    }
+    return true;
+}
+
+static void set_again(build *b, entity **functions, size_t count)
+{
+    free(b->draft.again);
+    b->draft.again = functions;
+    b->draft.again_count = count;
+}
+
+static entity **list_of(entity *const *functions, size_t count)
+{
+    entity **list = need_zeroed((count + 1) * sizeof *list);
+    for (size_t i = 0; i < count; i++) list[i] = functions[i];
+    return list;
+}
+
+/* Why the cell does not compile together with this earlier function; NULL when it does. */
+static char *misfit_of(build *b, entity *function)
+{
+    set_again(b, list_of(&function, 1), 1);
+    parse(b);
+    diagnosis found = diagnosis_of(b);
+    char *why = found.first_error ? copy_of(found.first_error) : NULL;
+    diagnosis_free(&found);
+    return why;
+}
+
+static void name_misfit(build *b, entity *function, char *why)
+{
+    bool known = function->unfit && !strcmp(function->unfit, why);
+    char *note = format_text("%s() no longer fits, and calling it says so until it does: %s\n", function->name, why);
+    if (!known) text_add(&b->notes, note);
+    free(note);
+    add_misfit(b, function, why);
+}
+
+/* Each by itself: those that fit are compiled again beside the cell. */
+static void sort_functions(build *b, entity *const *functions, size_t count)
+{
+    entity **fitting = need_zeroed((count + 1) * sizeof *fitting);
+    size_t fitting_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        char *why = misfit_of(b, functions[i]);
+        if (why) name_misfit(b, functions[i], why);
+        else fitting[fitting_count++] = functions[i];
+    }
+    set_again(b, fitting, fitting_count);
+    parse(b);
+}
+
+/* A variable whose struct has changed is of no use any more: it goes, and the user is told. */
+static bool drop_changed_variables(build *b, names *more)
+{
+    size_t before = more->count;
+    for (size_t i = 0; i < b->draft.recheck_count; i++) {
+        entity *e = b->draft.recheck[i];
+        type_facts facts = {0};
+        bool known = b->draft.recheck_offset[i] && analyser_type(&b->s->analyser, b->draft.recheck_offset[i], &facts);
+        free(facts.spelling);
+        if (!known || facts.layout == e->layout) continue;
+        char *note =
+            format_text("the type of '%s' has changed: '%s' is gone until its cell runs again\n", e->name, e->name);
+        text_add(&b->notes, note);
+        free(note);
+        names_add(&b->dropped, e->defines.items[0], strlen(e->defines.items[0]));
+        names_add(more, e->name, strlen(e->name));
+        e->gone = true;
+    }
+    return more->count > before;
+}
+
+/* A pointer that was set from a variable which is replaced now keeps pointing to the old one. */
+static void name_pointers(build *b, entity *const *variables, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (!variables[i]->type || !strchr(variables[i]->type, '*')) continue;
+        for (size_t k = 0; k < b->draft.count; k++) {
+            const entity *e = b->draft.items[k].what;
+            if (!variable_changes(e, b->s->symbols) || !names_have(&variables[i]->uses, e->name)) continue;
+            char *note =
+                format_text("'%s' was set from the old '%s', and may still point to it\n", variables[i]->name, e->name);
+            text_add(&b->notes, note);
+            free(note);
+        }
+    }
+}
+
+static bool fail(diagnosis *d, result *r)
+{
+    *r = error_result("CompileError", "%s", d->first_error);
+    text_clear(&r->traceback);
+    text_add_bytes(&r->traceback, d->rendered.data, d->rendered.size - 1);
+    return false;
+}
+
+static void look_at(build *b, const dependents *found)
+{
+    draft *d = &b->draft;
+    free(d->recheck);
+    free(d->recheck_offset);
+    d->recheck = list_of(found->variables, found->variable_count);
+    d->recheck_count = found->variable_count;
+    d->recheck_offset = need_zeroed((found->variable_count + 1) * sizeof *d->recheck_offset);
+    set_again(b, list_of(found->functions, found->function_count), found->function_count);
+    if (found->function_count || found->variable_count) parse(b);
+}
+
+/* Does the cell itself use a variable that it makes meaningless? */
+static bool stands_alone(build *b, result *r)
+{
+    set_again(b, NULL, 0);
+    parse(b);
+    diagnosis d = diagnosis_of(b);
+    bool good = d.errors == 0 || fail(&d, r);
+    diagnosis_free(&d);
+    return good;
+}
+
+/* Takes along the earlier functions that this cell changes; names those that no longer fit. One more parse when there
+ * are any and all fit. */
+static bool take_dependents(build *b, bool *parsed, result *r)
+{
+    names more = {0};
+    bool gone, good = true;
+    do {
+        dependents found = dependents_of(&b->draft, b->s->symbols, &more);
+        *parsed |= found.function_count || found.variable_count;
+        look_at(b, &found);
+        gone = drop_changed_variables(b, &more);
+        b->draft.recheck_count = 0;
+        if (!gone) {
+            name_pointers(b, found.variables, found.variable_count);
+            bool doubt = (found.function_count || b->dropped.count) && analyser_has_errors(&b->s->analyser);
+            good = !doubt || !b->dropped.count || stands_alone(b, r);
+            if (doubt && good) sort_functions(b, found.functions, found.function_count);
+        }
+        dependents_free(&found);
+    } while (gone);
+    names_free(&more);
+    return good;
+}
+
+/* A large array is initialised from static memory, unless its initialiser is no constant. */
+static bool check_large(build *b)
+{
+    bool any = false;
+    for (size_t i = 0; i < b->draft.count; i++)
+        any |= b->draft.items[i].has_value && b->draft.items[i].what->size > 65536;
+    if (!any) return false;
+    parse(b);
+    bool errors = analyser_has_errors(&b->s->analyser);
+    for (size_t i = 0; errors && i < b->draft.count; i++) b->draft.items[i].computed = true;
+    if (errors) parse(b);
+    return true;
+}
+
+/* All that follows from a cell without mistakes. */
+static bool take(build *b, const char *warnings, result *r)
+{
+    take_types(b);
+    if (!find_missing(b, r)) return false;
+    bool parsed = check_large(b);
+    if (!take_dependents(b, &parsed, r)) return false;
+    if (parsed) take_types(b);
+    declare_variables(b);
+    if (b->draft.has_value) b->value = analyser_value(&b->s->analyser, b->draft.value_offset);
+    b->form = b->draft.has_value ? form_of(&b->value, &b->draft.shower) : VALUE_PROBE;
+    if (warnings && !b->quiet) print_error(b->s, warnings);
+    return true;
+}
+
+bool examine(build *b, result *r)
+{
+    parse(b);
+    for (int i = 0; i < 3 && mend(b); i++) parse(b);
+    diagnosis d = diagnosis_of(b);
+    bool good = d.errors == 0 ? b->staged || take(b, d.rendered.data, r) : fail(&d, r);
+    if (good && b->staged && d.rendered.size) print_error(b->s, d.rendered.data);
+    diagnosis_free(&d);
+    return good;
+}

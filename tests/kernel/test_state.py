@@ -1,0 +1,137 @@
+"""What lives from cell to cell, and what a change does to earlier cells. One kernel runs them all, in order; after each
+it must still answer."""
+import pytest
+from kernel.driver import Kernel
+from kernel.test_cells import check
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory):
+    k = Kernel()
+    k.run(f"%cd {tmp_path_factory.mktemp('state')}")
+    yield k
+    k.close()
+
+
+# code, and what is expected: as in test_cells.py.
+CELLS = [
+    ("#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>", {}),
+    # types without a name
+    ("struct { int a; } an = {1};", {}),
+    ("an", {"value": "{.a = 1}"}),
+    ("an.a = 2", {"value": "2"}),
+    ("typeof(an) ban; ban.a = 7; ban", {"value": "{.a = 7}"}),
+    ("ban.a + an.a", {"value": "9"}),
+    ("struct { int a; long more; } an = {3, 4};", {"err": "the type of 'ban' has changed"}),
+    ("an.more", {"value": "4"}),
+    ("enum { FIRST, SECOND } choice = SECOND;", {}),
+    ("choice", {"value": "SECOND"}),
+    ("union { int i; unsigned char bytes[4]; } mix = {.i = 258};", {}),
+    ("mix.bytes[0] * 10 + mix.bytes[1]", {"value": "21"}),
+    ("struct { int x; } line[3] = {{1}, {2}, {3}}, *into = &line[1];", {}),
+    ("into->x + line[2].x", {"value": "5"}),
+    ("typedef struct { int q; } *handle; handle h = malloc(sizeof *h); h->q = 5;", {}),
+    ("typeof(*h) copy = *h; copy.q", {"value": "5"}),
+    ("copy.q", {"value": "5"}),
+    ("struct made { int x; } make(int x) { struct made m = {x}; return m; }", {}),
+    ("struct made one = make(4); one.x", {"value": "4"}),
+    # arrays whose size is known when the cell runs
+    ("int n = 10; double v[n]; v[3] = 1;", {}),
+    ("v", {"value": "{0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0}"}),
+    ("sizeof v", {"value": "80"}),
+    ("int rows = 2;\nint m[rows][rows + 1];\nfor (int i = 0; i < rows; i++)\n    for (int j = 0; j <= rows; j++) m[i][j] = i * 10 + j;", {}),
+    ("m", {"value": "{{0, 1, 2}, {10, 11, 12}}"}),
+    ("int corner(int k, int a[k][k + 1]) { return a[k - 1][k]; }\ncorner(rows, m)", {"value": "12"}),
+    ("n = 3; double v[n]; sizeof v", {"value": "24"}),
+    ("double (*rowsof)[n] = malloc(4 * sizeof *rowsof); rowsof[2][1] = 4;", {}),
+    ("rowsof[2][1] + sizeof *rowsof", {"value": "28.0"}),
+    ("typedef short vector[n]; vector packed; sizeof packed", {"value": "6"}),
+    ("puts(\"once\"); int grown[n + 1]; int grown_size(void) { return sizeof grown; }\ngrown_size()", {"out": "once\n", "value": "16"}),
+    ("int minus = -1;\nint none[minus];", {"error": ["In[k]:2", "cannot have -1 elements"]}),
+    ("int unmade[n]; unknown_thing;", {"error": ["In[k]:1:16", "unknown_thing"]}),
+    ("unmade", {"error": ["undeclared"]}),
+    # compound literals
+    ("int *p = (int[]){1, 2, 3};", {}),
+    ("p[1]", {"value": "2"}),
+    ("p = (int[]){n, n * 2};", {}),
+    ("p[1]", {"value": "6"}),
+    ("struct node { int v; struct node *next; };\nstruct node *head = &(struct node){1, &(struct node){2, NULL}};", {}),
+    ("head->next->v", {"value": "2"}),
+    ("const int *fixed = (const int[]){9, 8, 7}; const char *words[] = {(char[]){'x', 'y', 0}};", {}),
+    ("fixed[2]", {"value": "7"}),
+    ("words", {"value": '{"xy"}'}),
+    ("int copied[3] = (int[3]){1, 2, 3}; copied[2]", {"value": "3"}),
+    ("(int[]){1, 2, 3}", {"value": "{1, 2, 3}"}),
+    ("int sum = 0; for (int i = 0; i < 3; i++) sum += (struct node){i, NULL}.v; sum", {"value": "3"}),
+    # a changed signature
+    ("int g(int a) { return a + 1; }\nint a(void) { return g(1); }\nint (*gp)(int) = g;\nint (*ap)(void) = a;", {}),
+    ("int g(int a, int b) { return a * b; }", {"err": "a() no longer fits"}),
+    ("a()", {"error": ["a() cannot be called as it is", "too few arguments", "In[k]:1"]}),
+    ("gp(1)", {"error": ["the signature of g() has changed", "'int (int)'", "'int (int, int)'"]}),
+    ("ap()", {"error": ["a() cannot be called as it is"]}),
+    ("int a(void) { return g(5, 6); }\nap()", {"value": "30"}),
+    ("int g(int a) { return a + 100; }", {"err": "a() no longer fits"}),
+    ("gp(1)", {"value": "101"}),
+    ("int a(void) { return g(1); }\nap()", {"value": "101"}),
+    ("long g(long a) { return a * 2; }", {}),
+    ("a()", {"value": "2"}),
+    # a changed struct
+    ("struct pt { int x, y; };\nstruct pt origin = {1, 2};\nint total(void) { return origin.x + origin.y; }\ntotal()", {"value": "3"}),
+    ("struct pt { double x; int y; };", {"err": "total() no longer fits"}),
+    ("total()", {"error": ["total() cannot be called", "origin"]}),
+    ("struct pt origin = {0.5, 7};", {}),
+    ("total()", {"value": "7"}),
+    ("struct pt { int a, b; }; struct pt origin = {3, 4};", {"err": "no member named 'x'"}),
+    ("total()", {"error": ["no member named 'x'"]}),
+    ("struct pt { int x, y; }; struct pt origin = {3, 5};\ntotal()", {"value": "8"}),
+    # a variable of a new type
+    ("int xx = 1, *px = &xx;\nint usex(void) { return xx + 1; }\nvoid set(int *to) { *to = 4; }\nvoid callset(void) { set(&xx); }", {}),
+    ("double xx = 2.5;", {"err": "callset() no longer fits"}),
+    ("usex()", {"value": "3"}),
+    ("callset();", {"error": ["callset() cannot be called"]}),
+    ("int xx = 3; callset(); xx", {"err": "'px' was set from the old 'xx'", "value": "4"}),
+    # constants and macros
+    ("const int N = 3;\nint bound[N];\nint pick(int k)\n{\n    char room[N];\n    switch (k) {\n    case N: return sizeof room;\n    default: return -1;\n    }\n}\npick(3)",
+     {"value": "3"}),
+    ("sizeof bound", {"value": "12"}),
+    ("const int N = 5;", {}),
+    ("pick(5) * 10 + pick(3)", {"value": "49"}),
+    ("const double HALF = 0.5; double halved(double x) { return x * HALF; }", {}),
+    ("const double HALF = 0.25; halved(8)", {"value": "2.0"}),
+    ("const long DERIVED = N + 1; DERIVED", {"value": "6"}),
+    ("*&DERIVED", {"value": "6"}),
+    ("#define M 2\nint m2(void) { return M; }\n#define M 3\nint m3(void) { return M; }\nm2() * 10 + m3()", {"value": "23"}),
+    ("printf(\"%d\", M);\n#define M 5\nprintf(\"%d\", M);", {"out": "35"}),
+    ("m2() * 10 + m3()", {"value": "55"}),
+    # what a later cell defines
+    ("extern int later;\nint uselater(void) { return later; }", {}),
+    ("uselater()", {"error": ["uselater() cannot be called", "'later', which is declared"]}),
+    ("later + 1", {"error": ["'later' is declared, and nothing defines it"]}),
+    ("int later = 5;\nuselater()", {"value": "5"}),
+    ("struct shy; struct shy *shy = NULL; int peep(struct shy *s);", {}),
+    ("struct shy { int v; }; int peep(struct shy *s) { return s->v; }\npeep(&(struct shy){6})", {"value": "6"}),
+    # declarations of every age
+    ("int old(a, b)\n    int a;\n    double b;\n{\n    return a + (int)b;\n}\nold(1, 2.0)", {"value": "3", "err": "without a prototype"}),
+    ("typedef int binary(int, int);\nbinary add;\nint add(int a, int b) { return a + b; }\nbinary *op = add; op(1, 2)", {"value": "3"}),
+    ("int fa(int), *pa, aa[3], (*fpa)(int);", {}),
+    ("int fa(int x) { return x * 2; }\nfpa = fa; fpa(3)", {"value": "6"}),
+    ("int (*chooser(int k))(int) { return k ? fa : 0; }\nchooser(1)(9)", {"value": "18"}),
+    ("extern int counted[];\nint counted[4] = {1, 2, 3, 4};", {}),
+    ("extern int counted[]; counted[2]", {"value": "3"}),
+    ("#pragma pack(1)\nstruct tight { char a; int b; };", {}),
+    ("struct tight2 { char a; int b; }; sizeof(struct tight) * 10 + sizeof(struct tight2)", {"value": "55"}),
+    ("#pragma pack()\nstruct loose { char a; int b; }; sizeof(struct loose)", {"value": "8"}),
+    ("struct loose2 { char a; int b; }; sizeof(struct loose2)", {"value": "8"}),
+    ("int unclosed; /* goes on", {"error": ["In[k]:1:15", "unterminated /* comment"]}),
+    ("unclosed", {"error": ["undeclared"]}),
+]
+
+
+@pytest.mark.parametrize("index", range(len(CELLS)), ids=[repr(code[:40]) for code, _ in CELLS])
+def test_state(kernel, index):
+    code, expected = CELLS[index]
+    outcome = kernel.run(code)
+    check(outcome, expected, outcome.reply["execution_count"])
+    for internal in ("unnamed_", "kolo_new", "kolo_kept", "$"):
+        assert internal not in outcome.error + outcome.stderr
+    assert kernel.run("41 + 1", store_history=False).value == "42"
