@@ -90,7 +90,7 @@ $(BUILD)/bin/kolo-kernel: $(call object,$(KERNEL_SRC) kernel/xeus.cpp)
 	$(Q)$(CXX) $(CFLAGS) -o $@ $^ -lxeus -lzmq -lcrypto -luuid -ljansson -L$(LLVM)/lib -lclang-19 -pthread
 $(BUILD)/bin/kolo-worker: $(call object,$(WORKER_SRC))
 	$(call say,LINK)
-	$(Q)$(CC) $(CFLAGS) -rdynamic -o $@ $^ -ldl -pthread
+	$(Q)$(CC) $(CFLAGS) -rdynamic -o $@ $^ -ldl -lm -pthread
 
 # A rank's own kernel: no compiler, no Jupyter.
 $(BUILD)/bin/kolo-rank: $(call object,$(RANK_SRC))

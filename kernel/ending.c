@@ -15,6 +15,7 @@ static ended death_of(const machine *m)
     if (m->forced) {
         e.ending = ENDING_INTERRUPTED;
     } else if (m->fatal_seen) {
+        if (m->last.number == ENDING_EXIT) e.ending = ENDING_EXIT;
         e.code = m->last.code;
     } else if (WIFEXITED(m->status)) {
         e.ending = ENDING_GONE;
@@ -22,6 +23,7 @@ static ended death_of(const machine *m)
     } else {
         e.code = m->stopped ? SIGSTOP : WTERMSIG(m->status);
     }
+    e.before = m->ended_idle;
     return e;
 }
 

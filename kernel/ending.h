@@ -10,9 +10,10 @@ typedef struct ended {
     int ending, code;  /* an `ending`, and what goes with it */
     uint64_t address;  /* of a fault, or of the value of a cell that returned */
     uint64_t size;     /* of the value */
-    const char *frames; /* packed as in worker/protocol.h, the name of an undefined function before them */
+    const char *frames; /* packed as in worker/protocol.h, with ENDING_UNDEFINED's or _REFUSED's text before them */
     size_t frames_size;
     bool survived; /* its process lives on */
+    bool before;   /* its process ended before the cell ran */
 } ended;
 
 /* Of the worker that has just answered a run, or (`died`) has gone instead. Points into the machine's payload. */

@@ -185,6 +185,7 @@ static bool take_guard_news(machine *m)
     static char payload[MESSAGE_LIMIT];
     ssize_t size = message_receive(m->guard_socket, m->token, &news, payload, descriptors);
     if (size == -1) {
+        m->ended_idle = !m->running;
         close_one(&m->guard_socket);
         if (!m->orphans_ended) end_orphans(m);
         m->status = SIGKILL;
@@ -198,6 +199,7 @@ static bool take_guard_news(machine *m)
         return m->worker == 0;
     }
     if (news.kind != MESSAGE_ENDED || news.number != m->worker) return false;
+    m->ended_idle = !m->running;
     m->status = news.code;
     m->worker = 0;
     return true;

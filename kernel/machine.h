@@ -23,6 +23,7 @@ typedef struct machine {
     bool orphans_ended;   /* the guard is gone, and what it left has been ended */
     bool starting;        /* the guard has been asked for a worker and has not yet named it */
     bool running;         /* a cell or a program runs in the worker */
+    bool ended_idle;      /* the worker ended while none did */
     double interrupted;   /* when the interrupt came; 0: none */
     double probed;        /* when it was last looked whether somebody waits for input */
     message last;         /* of the last reply */

@@ -150,7 +150,10 @@ static void name_ending(const ended *e, result *r, const place *p)
 {
     int ending = e->ending, code = e->code;
     char *where = p->file ? format_text(" at %s:%u", p->file, p->line) : copy_of("");
-    if (ending == ENDING_UNDEFINED) return;
+    if (ending == ENDING_UNDEFINED || ending == ENDING_REFUSED) {
+        free(where);
+        return;
+    }
     if (ending == ENDING_EXIT) {
         r->name = copy_of("Exit");
         r->value = format_text("exit(%d) was called%s", code, where);
@@ -160,6 +163,9 @@ static void name_ending(const ended *e, result *r, const place *p)
     } else if (ending == ENDING_INTERRUPTED) {
         r->name = copy_of("KeyboardInterrupt");
         r->value = format_text("interrupted%s", where);
+    } else if (ending == ENDING_SIGNAL && e->before && !p->file) {
+        r->name = copy_of(signal_sentence(code));
+        r->value = format_text("%s before the cell ran: an earlier one has damaged the memory", r->name);
     } else if (ending == ENDING_SIGNAL) {
         r->name = copy_of(signal_sentence(code));
         bool address = code == SIGSEGV || code == SIGBUS;
@@ -196,12 +202,16 @@ static char *trap_sentence(const session *s, const char *link)
 
 static void name_missing(const session *s, result *r, const char *link, const place *p)
 {
-    free(r->name);
-    free(r->value);
     char *sentence = trap_sentence(s, link);
     r->name = copy_of(strstr(sentence, "nothing defines it") ? "UndefinedFunction" : "UnfitFunction");
     r->value = p->file ? format_text("%s; it was called at %s:%u", sentence, p->file, p->line) : copy_of(sentence);
     free(sentence);
+}
+
+static void name_refused(result *r, const char *what, const place *p)
+{
+    r->name = copy_of("Error");
+    r->value = p->file ? format_text("%s, at %s:%u", what, p->file, p->line) : copy_of(what);
 }
 
 result ended_result(session *s, const ended *e)
@@ -209,12 +219,14 @@ result ended_result(session *s, const ended *e)
     result r = {.failed = true};
     text trace = {0};
     place first = {0};
-    size_t before = e->survived && e->ending == ENDING_UNDEFINED ? strlen(e->frames) + 1 : 0;
+    bool text_first = e->ending == ENDING_UNDEFINED || e->ending == ENDING_REFUSED;
+    size_t before = e->survived && text_first ? strlen(e->frames) + 1 : 0;
     if (e->frames && e->frames_size >= before) {
         add_backtrace(s, e->frames + before, e->frames_size - before, &trace, &first);
     }
     name_ending(e, &r, &first);
-    if (before) name_missing(s, &r, e->frames, &first);
+    if (before && e->ending == ENDING_UNDEFINED) name_missing(s, &r, e->frames, &first);
+    if (before && e->ending == ENDING_REFUSED) name_refused(&r, e->frames, &first);
     text_addf(&r.traceback, "\033[1;31m%s\033[0m", r.value);
     if (trace.size) text_add(&r.traceback, trace.data);
     place_free(&first);

@@ -98,6 +98,6 @@ void waiting_interrupt(machine *m)
         m->forced = true;
         kill(m->worker, SIGKILL);
     } else {
-        kill(m->worker, passed > 0.4 ? SIGRTMAX - 1 : SIGINT);
+        kill(m->worker, passed > 0.4 ? SIGNAL_INTERRUPT : SIGINT);
     }
 }

@@ -1,9 +1,9 @@
 /* What compiled cells call: programs of a shell line, and the calls of the C library that would end the worker.
  * Read first: worker.h. */
 #define _GNU_SOURCE
+#include "worker/real.h"
 #include "worker/worker.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -11,6 +11,13 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+/* Nobody could wake it: a notebook has no job control. */
+static void end_stopped(pid_t program, int number)
+{
+    fprintf(stderr, "the program stopped itself (%s), so it was ended\n", strsignal(number));
+    kill(-program, SIGKILL);
+}
 
 /* Starts the program in a process group of its own and waits for it; its wait status. An interrupt is passed on to the
  * group by the handler, and then ends the cell too. */
@@ -34,7 +41,11 @@ int run_program(char *const *arguments)
     }
     running.program = program;
     int status = 0;
-    while (waitpid(program, &status, 0) < 0 && errno == EINTR) continue;
+    for (pid_t got; (got = waitpid(program, &status, WUNTRACED)) != program || WIFSTOPPED(status);) {
+        if (got < 0 && errno != EINTR) break;
+        if (got == program) end_stopped(program, WSTOPSIG(status));
+        status = 0;
+    }
     running.program = 0;
     if (running.ending == ENDING_INTERRUPTED) siglongjmp(running.out, 1);
     return status;
@@ -59,56 +70,79 @@ void kolo_cell_undefined(const char *name)
     die_of(SIGABRT, NULL);
 }
 
-static void leave(const char *real, int code)
+enum { EXIT_HANDLERS = 1024 };
+typedef void (*exit_handler)(void);
+static exit_handler at_exit[EXIT_HANDLERS], at_quick[EXIT_HANDLERS];
+static size_t at_exit_count, at_quick_count;
+
+static void run_handlers(exit_handler *handlers, size_t *count)
 {
-    if (getpid() == running.process) {
-        step_out_of_call(ENDING_EXIT, code);
-        running.ending = ENDING_EXIT;
-    }
-    void (*end)(int) = NULL;
-    *(void **)&end = dlsym(RTLD_NEXT, real);
-    if (end) end(code);
-    __builtin_trap();
+    while (*count) handlers[--*count]();
+}
+
+/* As exit() does, the last one first. Those of libraries are the C library's affair. */
+void run_exit_handlers(void)
+{
+    run_handlers(at_exit, &at_exit_count);
+}
+
+int atexit(void (*function)(void))
+{
+    if (at_exit_count == EXIT_HANDLERS) return -1;
+    at_exit[at_exit_count++] = function;
+    return 0;
+}
+
+int at_quick_exit(void (*function)(void))
+{
+    if (at_quick_count == EXIT_HANDLERS) return -1;
+    at_quick[at_quick_count++] = function;
+    return 0;
+}
+
+REAL(exit);
+REAL(_exit);
+REAL(quick_exit);
+
+/* The cell ends, and its process lives on, where the frames allow it. */
+static void leave(int code)
+{
+    if (getpid() != running.process) return;
+    if (gettid() == running.process) step_out_of_call(ENDING_EXIT, code);
+    else record_frames();
+    last_words(ENDING_EXIT, code, NULL);
 }
 
 void exit(int code)
 {
-    leave("exit", code);
+    if (running.active) run_exit_handlers();
+    leave(code);
+    real_exit()(code);
     __builtin_unreachable();
 }
 
 void _exit(int code)
 {
-    leave("_exit", code);
+    leave(code);
+    real__exit()(code);
     __builtin_unreachable();
 }
 
 void _Exit(int code)
 {
-    leave("_exit", code);
-    __builtin_unreachable();
+    _exit(code);
 }
 
 void quick_exit(int code)
 {
-    leave("quick_exit", code);
+    if (running.active) run_handlers(at_quick, &at_quick_count);
+    leave(code);
+    real_quick_exit()(code);
     __builtin_unreachable();
 }
 
 /* What the C library links into each program and does not export: a cell finds it here. */
-int __cxa_atexit(void (*function)(void *), void *argument, void *object);
-int __cxa_at_quick_exit(void (*function)(void *), void *object);
 int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *object);
-
-int atexit(void (*function)(void))
-{
-    return __cxa_atexit((void (*)(void *))(uintptr_t)function, NULL, NULL);
-}
-
-int at_quick_exit(void (*function)(void))
-{
-    return __cxa_at_quick_exit((void (*)(void *))(uintptr_t)function, NULL);
-}
 
 int pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void));
 int pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void))

@@ -84,7 +84,7 @@ static void become_worker(guard *g, const int *descriptors)
     for (char *at = g->payload; *at; at += strlen(at) + 1) putenv(strdup(at));
     close(g->kernel);
     close(g->signals);
-    _exit(worker_main(g->token, descriptors));
+    exit(worker_main(g->token, descriptors));
 }
 
 static void start_worker(guard *g, const int *descriptors)

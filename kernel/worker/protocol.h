@@ -6,7 +6,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <signal.h>
 #include <sys/types.h>
+
+/* The worker's own signals, which a cell cannot touch: an interrupt where SIGINT is the cell's, and the wish for a
+ * MESSAGE_FATAL before the worker is killed. */
+#define SIGNAL_INTERRUPT  (__SIGRTMAX - 1)
+#define SIGNAL_LAST_WORDS __SIGRTMAX
 
 enum message_kind {
     /* kernel to guard */
@@ -28,7 +34,7 @@ enum message_kind {
     MESSAGE_READY,
     MESSAGE_ANSWER, /* to LOAD, RESOLVE, NAME, PEEK, FOLDER; code 0 or -1; payload */
     MESSAGE_DONE,   /* the cell has ended: number is an `ending`, code with it; address, size: of the value */
-    MESSAGE_FATAL,  /* the worker is about to die of signal `code`; payload as for DONE */
+    MESSAGE_FATAL,  /* the worker is about to end; number, code and payload as for DONE */
 };
 
 enum ending {
@@ -38,6 +44,7 @@ enum ending {
     ENDING_INTERRUPTED,
     ENDING_UNDEFINED,   /* payload begins with the name of the function */
     ENDING_PROGRAM,     /* of MESSAGE_SHELL; code: wait status */
+    ENDING_REFUSED,     /* payload begins with what could not be done, as a sentence */
 };
 
 /* After a fault the payload lists frames, innermost first: "path\0offset in hexadecimal\0symbol\0" each. */

@@ -10,7 +10,6 @@
 #include <link.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -78,8 +77,21 @@ static const char *const abandonable[] = {
 };
 /* clang-format on */
 
-static bool may_be_abandoned(const char *name)
+/* The C library has several names for one place, and the loader tells any of them: places are compared too. */
+static uintptr_t abandonable_places[sizeof abandonable / sizeof *abandonable];
+
+static void find_places(void)
 {
+    for (size_t i = 0; abandonable[i]; i++) {
+        if (!abandonable_places[i]) abandonable_places[i] = (uintptr_t)dlsym(RTLD_NEXT, abandonable[i]);
+    }
+}
+
+static bool may_be_abandoned(const char *name, const void *place)
+{
+    for (size_t i = 0; place && abandonable[i]; i++) {
+        if (abandonable_places[i] == (uintptr_t)place) return true;
+    }
     return one_of(name, abandonable) || one_of(plain_name(name), abandonable);
 }
 
@@ -114,12 +126,8 @@ static owner owner_of(const Dl_info *info, const char *symbol)
     const char *base = base_name(file);
     if (!strncmp(base, "libm.so", 7) || !strncmp(base, "linux-vdso", 10)) return OWNER_CELL;
     if (!strncmp(base, "libc.so", 7)) return OWNER_LIBRARY;
-    static const char *const ours[] = {"exit", "_exit", "_Exit", "quick_exit", NULL};
-    if (!strncmp(base, "kolo-worker", 11)) {
-        bool called = symbol && (!strncmp(symbol, "kolo_cell_", 10) || one_of(symbol, ours) ||
-                                 !strcmp(symbol, "run_program") || !strcmp(symbol, "step_out_of_call"));
-        return called ? OWNER_OURS : OWNER_ENTRY;
-    }
+    if (!strncmp(base, "kolo-worker", 11))
+        return symbol && !strcmp(symbol, "kolo_cell_enter") ? OWNER_ENTRY : OWNER_OURS;
     return OWNER_OTHER;
 }
 
@@ -154,7 +162,7 @@ static void end_library_run(walk *w, uintptr_t at)
     if (callee) {
         Dl_info info;
         const char *name = exact_symbol(callee, &info);
-        if (name && !may_be_abandoned(name)) w->unsafe = true;
+        if (name && !may_be_abandoned(name, info.dli_saddr)) w->unsafe = true;
     } else if (!w->library_allowed && (w->library_named || w->library_depth > 1)) {
         w->unsafe = true;
     }
@@ -170,7 +178,7 @@ static void judge(walk *w, uintptr_t at)
         if (symbol && holds_the_heap(symbol)) w->unsafe = true;
         w->library_depth++;
         w->library_named = symbol != NULL;
-        w->library_allowed = symbol && may_be_abandoned(symbol);
+        w->library_allowed = symbol && may_be_abandoned(symbol, info.dli_saddr);
         break;
     case OWNER_CELL:
         w->in_cell = true;
@@ -252,6 +260,11 @@ static bool safe_to_leave(uintptr_t start)
     return w.reached_entry && !w.unsafe;
 }
 
+bool record_frames(void)
+{
+    return safe_to_leave(0);
+}
+
 void step_out_of_call(int ending, int code)
 {
     if (!running.active || getpid() != running.process || gettid() != running.process || !safe_to_leave(0)) return;
@@ -272,21 +285,44 @@ static bool division_trap(const ucontext_t *context)
 #endif
 }
 
+static bool on_cell_thread(void)
+{
+    return running.active && getpid() == running.process && gettid() == running.process;
+}
+
 static void on_fault(int number, siginfo_t *info, void *memory)
 {
     static volatile sig_atomic_t nested;
     ucontext_t *context = memory;
     void *address = info->si_addr;
-    bool mine = running.active && getpid() == running.process && gettid() == running.process;
     if (nested++ || getpid() != running.process) die_of(number, address);
     if (number == SIGILL && division_trap(context)) number = SIGFPE;
     bool safe = safe_to_leave(settle_program_counter(context));
     nested = 0;
+    if (!on_cell_thread() || !safe) die_of(number, address);
     running.ending = ENDING_SIGNAL;
     running.code = number;
     running.address = address;
-    if (!mine || !safe) die_of(number, address);
     siglongjmp(running.out, 1);
+}
+
+/* What others send, and what timers do: between cells it is nobody's, but for the guard's wish to end. */
+static void on_signal(int number, siginfo_t *info, void *memory)
+{
+    if (running.active || number == SIGTERM || getpid() != running.process) on_fault(number, info, memory);
+}
+
+/* The worker is about to be killed: where is it? */
+static void on_last_words(int number, siginfo_t *info, void *memory)
+{
+    (void)info;
+    if (getpid() != running.process || !running.active) return;
+    if (gettid() != running.process) {
+        tgkill(running.process, running.process, number);
+        return;
+    }
+    safe_to_leave(program_counter(memory));
+    last_words(ENDING_SIGNAL, SIGKILL, NULL);
 }
 
 static double now(void)
@@ -312,12 +348,11 @@ static void interrupt_program(void)
 
 static void on_interrupt(int number, siginfo_t *info, void *memory)
 {
-    (void)number;
     (void)info;
     int saved = errno;
     if (getpid() != running.process) _exit(130);
     if (gettid() != running.process) {
-        kill(running.process, SIGINT);
+        tgkill(running.process, running.process, number);
         return;
     }
     void (*request_stop)(void) = NULL;
@@ -332,30 +367,6 @@ static void on_interrupt(int number, siginfo_t *info, void *memory)
     errno = saved;
 }
 
-/* A stream that was left half-way through a call: its pointers must be in their order, or the next call would run
- * away with them. */
-static void settle_stream(FILE *stream)
-{
-    bool ordered = stream->_IO_buf_base <= stream->_IO_write_base && stream->_IO_write_base <= stream->_IO_write_ptr &&
-                   stream->_IO_write_ptr <= stream->_IO_buf_end;
-    if (stream->_IO_write_ptr && !ordered) __fpurge(stream);
-}
-
-void release_streams(void)
-{
-    struct {
-        int lock, count;
-        void *owner;
-    } *lock;
-    FILE *streams[] = {stdin, stdout, stderr};
-    for (size_t i = 0; i < 3; i++) {
-        if (!streams[i]) continue;
-        lock = (void *)streams[i]->_lock;
-        if (lock && lock->owner == (void *)pthread_self()) memset(lock, 0, sizeof *lock);
-        settle_stream(streams[i]);
-    }
-}
-
 void step_out_prepare(void)
 {
     static char *stack;
@@ -364,11 +375,19 @@ void step_out_prepare(void)
     if (!stack) stack = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     sigaltstack(&(stack_t){.ss_sp = stack, .ss_size = STACK}, NULL);
     cells_folder();
+    find_places();
     static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS};
+    static const int others[] = {SIGHUP,    SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGTERM, SIGSTKFLT,
+                                 SIGVTALRM, SIGPROF, SIGXCPU, SIGXFSZ, SIGPOLL, SIGPWR};
     struct sigaction fault = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
-    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) sigaction(faults[i], &fault, NULL);
+    struct sigaction other = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
     struct sigaction interrupt = {.sa_sigaction = on_interrupt, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
-    sigaction(SIGINT, &interrupt, NULL);
-    sigaction(SIGRTMAX - 1, &interrupt, NULL); /* for a cell that has made SIGINT its own */
+    struct sigaction words = {.sa_sigaction = on_last_words, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) take_signal(faults[i], &fault);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) take_signal(others[i], &other);
+    for (int i = SIGRTMIN; i <= SIGRTMAX; i++) take_signal(i, &other);
+    take_signal(SIGINT, &interrupt);
+    take_signal(SIGNAL_INTERRUPT, &interrupt); /* for a cell that has made SIGINT its own */
+    take_signal(SIGNAL_LAST_WORDS, &words);
     signal(SIGPIPE, SIG_IGN);
 }

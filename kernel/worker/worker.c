@@ -16,12 +16,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { FIRST_DESCRIPTOR = 400 }; /* where the worker's own descriptors live, out of a cell's way */
-
 typedef struct worker {
     uint64_t token;
     int control, out, error;
-    struct rlimit limits[RLIM_NLIMITS];
     const void *value;
     void *copy; /* of the value */
     size_t size;
@@ -47,30 +44,9 @@ static void answer_text(int code, const char *why)
     answer(code, why, strlen(why) + 1);
 }
 
-/* Whatever the last cell did to them: streams, signals, timers and limits are as a program finds them at its start. */
 static void make_good(int input)
 {
-    dup2(input, 0);
-    dup2(self.out, 1);
-    dup2(self.error, 2);
-    if (fileno(stdin) != 0) stdin = fdopen(0, "r");
-    if (fileno(stdout) != 1) stdout = fdopen(1, "w");
-    if (fileno(stderr) != 2) stderr = fdopen(2, "w");
-    __fpurge(stdin);
-    clearerr(stdin);
-    clearerr(stdout);
-    setvbuf(stdout, NULL, _IONBF, 0); /* live, in order with stderr, and nothing lost in a crash */
-    setvbuf(stderr, NULL, _IONBF, 0);
-    alarm(0);
-    setitimer(ITIMER_REAL, &(struct itimerval){0}, NULL);
-    for (int i = 0; i < RLIM_NLIMITS; i++) setrlimit(i, &self.limits[i]);
-    for (int i = 1; i < SIGRTMIN; i++) {
-        if (i != SIGKILL && i != SIGSTOP) signal(i, SIG_DFL);
-    }
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    step_out_prepare();
+    restore_process(input, self.out, self.error);
 }
 
 static void clear_library_error(void)
@@ -80,11 +56,12 @@ static void clear_library_error(void)
     if (clear) clear();
 }
 
-/* The name of an undefined function stands before the frames. */
+/* The name of an undefined function, and what was refused, stand before the frames. */
 static void add_missing_name(void)
 {
     size_t size = running.missing ? strnlen(running.missing, 500) + 1 : 0;
-    if (running.ending != ENDING_UNDEFINED || !size || !running.frames) return;
+    bool named = running.ending == ENDING_UNDEFINED || running.ending == ENDING_REFUSED;
+    if (!named || !size || !running.frames) return;
     memmove(running.frames + size, running.frames, running.frames_size); /* there is room: frames stop 1 KB early */
     memcpy(running.frames, running.missing, size - 1);
     running.frames[size - 1] = 0;
@@ -105,24 +82,33 @@ static void send_done(void)
 
 typedef void (*cell_function)(void);
 
+/* A forked child that comes to the end of the cell ends there, as at the end of a program. */
+static _Noreturn void end_child(void)
+{
+    fflush(NULL);
+    _exit(running.ending == ENDING_EXIT ? running.code : 0);
+}
+
 /* The one place from which cells are entered and to which they are stepped out. */
-static __attribute__((noinline)) void enter(cell_function function, char *const *arguments)
+void kolo_cell_enter(cell_function function, char *const *arguments);
+__attribute__((noinline)) void kolo_cell_enter(cell_function function, char *const *arguments)
 {
     running.ending = function ? ENDING_RETURNED : ENDING_PROGRAM;
     running.code = 0;
     running.address = NULL;
     running.frames_size = 0;
     running.missing = NULL;
+    running.entry = __builtin_frame_address(0);
     if (sigsetjmp(running.out, 1) == 0) {
         running.active = 1;
         if (function) function();
         else running.code = run_program(arguments);
     }
     running.active = 0;
-    if (getpid() != running.process)
-        _exit(running.ending == ENDING_EXIT ? running.code : 0); /* a forked child ends here */
+    if (getpid() != running.process) end_child();
     if (running.ending != ENDING_RETURNED) release_streams();
-    fflush(stdout);
+    flush_output();
+    relax_process();
 }
 
 static void run(const char *path, const char *name, int input)
@@ -135,7 +121,7 @@ static void run(const char *path, const char *name, int input)
     make_good(input);
     close(input);
     clear_library_error();
-    if (function) enter(function, NULL);
+    if (function) kolo_cell_enter(function, NULL);
     send_done();
 }
 
@@ -149,7 +135,7 @@ static void shell(char *payload, size_t size, int input)
     self.size = 0;
     make_good(input);
     close(input);
-    enter(NULL, arguments);
+    kolo_cell_enter(NULL, arguments);
     send_done();
 }
 
@@ -256,13 +242,6 @@ static bool serve(void)
     return true;
 }
 
-static int keep(int descriptor)
-{
-    int moved = fcntl(descriptor, F_DUPFD_CLOEXEC, FIRST_DESCRIPTOR);
-    close(descriptor);
-    return moved;
-}
-
 static void load_library(void)
 {
     const char *path = getenv("KOLO_KERNEL_LIBRARY");
@@ -271,34 +250,57 @@ static void load_library(void)
     unsetenv("KOLO_KERNEL_LIBRARY");
 }
 
+/* What lies between the stack and the mappings below it, at least. */
+static size_t cell_stack(void)
+{
+    enum { GAP = 128 << 20 };
+    struct rlimit limit;
+    getrlimit(RLIMIT_STACK, &limit);
+    return limit.rlim_cur < GAP ? (size_t)limit.rlim_cur : GAP;
+}
+
 int worker_main(uint64_t token, const int *descriptors)
 {
+    struct rlimit descriptor_limit;
+    getrlimit(RLIMIT_NOFILE, &descriptor_limit);
+    rlim_t place = place_descriptors(&descriptor_limit);
+    setrlimit(RLIMIT_NOFILE, &(struct rlimit){descriptor_limit.rlim_max, descriptor_limit.rlim_max});
     self.token = token;
-    self.control = keep(descriptors[0]);
-    self.out = keep(descriptors[2]);
-    self.error = keep(descriptors[3]);
+    self.control = keep_descriptor(descriptors[0], place);
+    self.out = keep_descriptor(descriptors[2], place);
+    self.error = keep_descriptor(descriptors[3], place);
     running.process = getpid();
+    running.thread = pthread_self();
+    reserve_signals();
+    remember_process(&descriptor_limit);
+    running.stack_size = cell_stack();
     static char no_name[1];
     program_invocation_short_name = no_name; /* assert prints it */
-    for (int i = 0; i < RLIM_NLIMITS; i++) getrlimit(i, &self.limits[i]);
     make_good(descriptors[1]);
     close(descriptors[1]);
     load_library();
     message m = {.token = token, .kind = MESSAGE_READY};
     message_send(self.control, &m, NULL, 0, NULL, 0);
     while (serve()) continue;
+    make_good(-1);
+    kolo_cell_enter(run_exit_handlers, NULL);
     return 0;
+}
+
+void last_words(int ending, int code, void *address)
+{
+    message m = {.token = self.token,
+                 .kind = MESSAGE_FATAL,
+                 .code = code,
+                 .number = ending,
+                 .address = (uint64_t)(uintptr_t)address};
+    if (getpid() == running.process) message_send(self.control, &m, running.frames, running.frames_size, NULL, 0);
 }
 
 void die_of(int number, void *address)
 {
-    message m = {.token = self.token,
-                 .kind = MESSAGE_FATAL,
-                 .code = number,
-                 .number = running.ending,
-                 .address = (uint64_t)(uintptr_t)address};
-    if (getpid() == running.process) message_send(self.control, &m, running.frames, running.frames_size, NULL, 0);
-    signal(number, SIG_DFL);
+    last_words(ENDING_SIGNAL, number, address);
+    take_signal(number, &(struct sigaction){.sa_handler = SIG_DFL});
     sigset_t one;
     sigemptyset(&one);
     sigaddset(&one, number);

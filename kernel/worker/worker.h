@@ -5,8 +5,11 @@
 
 #include "worker/protocol.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdio.h>
+#include <sys/resource.h>
 
 /* descriptors: control, stdin, stdout, stderr. Serves until the kernel closes the control socket; the exit status. */
 int worker_main(uint64_t token, const int *descriptors);
@@ -18,10 +21,13 @@ typedef struct running_cell {
     volatile sig_atomic_t ending, code;
     void *volatile address;
     pid_t process;                  /* the worker's: a forked child is another */
+    pthread_t thread;               /* its main one */
+    void *entry;                    /* the frame below which cells run, and how much stack they have */
+    size_t stack_size;
     volatile pid_t program;         /* a launched program's process group, or 0 */
     char *frames;                   /* packed, of the last fault */
     size_t frames_size;
-    const char *volatile missing;   /* the function that was called and never defined */
+    const char *volatile missing;   /* the function that was called and never defined; what was refused */
 } running_cell;
 
 extern running_cell running;
@@ -31,14 +37,40 @@ void step_out_prepare(void);
 /* Called from the cell's thread: leaves the cell with this ending when every frame above allows it; returns otherwise.
  */
 void step_out_of_call(int ending, int code);
-/* Locks of stdin, stdout and stderr that the abandoned frames held. */
-void release_streams(void);
-/* Packs the frames seen from here. */
-void record_frames(void *context);
-/* Sends what is known and dies of the signal. */
+/* Notes the frames seen from here, and says whether the cell could be left. */
+bool record_frames(void);
+/* Tells the kernel how the process is about to end. */
+void last_words(int ending, int code, void *address);
+/* Says so and dies of the signal. */
 void die_of(int number, void *address);
 
 /* calls.c */
 int run_program(char *const *arguments);
+/* What cells have registered with atexit(). */
+void run_exit_handlers(void);
+
+/* restore.c: the process as a cell finds it, whatever the last one has done to it. */
+void remember_process(const struct rlimit *descriptors);
+/* The standard streams go to these descriptors. */
+void restore_process(int input, int output, int error);
+/* After a cell: its timers, and its limits, are nothing to the worker's own work. */
+void relax_process(void);
+/* Locks of the standard streams that abandoned frames held. */
+void release_streams(void);
+void flush_output(void);
+bool is_standard_stream(const FILE *stream);
+
+/* descriptors.c: where the worker's own go, and what limit on their number that leaves to cells. */
+enum { OWN_DESCRIPTORS = 3 };
+rlim_t place_descriptors(struct rlimit *limit);
+int keep_descriptor(int descriptor, rlim_t place);
+
+/* limits.c: what a cell has made unwritable is writable again. */
+void open_memory(void);
+
+/* signals.c */
+void reserve_signals(void);
+void take_signal(int number, const struct sigaction *action); /* one of the worker's own too */
+void stop_timers(void);
 
 #endif

@@ -148,7 +148,7 @@ FAULTS = [
     ("kept = 5;", {}),
     ("__builtin_trap();", {"error": ["In[k]:1"]}),
     ("__builtin_unreachable(); 1", {"any": True}),
-    ("raise(SIGTERM);", {"error": ["Terminated"], "lost": True}),
+    ("raise(SIGTERM);", {"error": ["Terminated", "In[k]:1"]}),
     ("raise(SIGKILL);", {"error": ["Killed"], "lost": True}),
     ("kill(getpid(), SIGSTOP);", {"error": ["Stop"], "lost": True, "limit": 6}),
     ("int kept = 5;", {}),

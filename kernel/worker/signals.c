@@ -1,0 +1,121 @@
+/* Two real-time signals are the worker's (protocol.h): a cell can neither block nor take them, and SIGRTMAX is below
+ * them. A fault that is blocked would end the process without a word: faults cannot be blocked either.
+ * Timers that a cell has made are known, so that the next cell does not hear them. Read first: worker.h. */
+#define _GNU_SOURCE
+#include "worker/real.h"
+#include "worker/worker.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+static bool is_ours(int number)
+{
+    return number == SIGNAL_INTERRUPT || number == SIGNAL_LAST_WORDS;
+}
+
+static sigset_t allowed(const sigset_t *set)
+{
+    static const int never[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGNAL_INTERRUPT, SIGNAL_LAST_WORDS};
+    sigset_t reduced = *set;
+    for (size_t i = 0; i < sizeof never / sizeof *never; i++) sigdelset(&reduced, never[i]);
+    return reduced;
+}
+
+REAL(pthread_sigmask);
+
+int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
+{
+    sigset_t reduced;
+    if (set && how != SIG_UNBLOCK) {
+        reduced = allowed(set);
+        set = &reduced;
+    }
+    return real_pthread_sigmask()(how, set, old);
+}
+
+int sigprocmask(int how, const sigset_t *set, sigset_t *old)
+{
+    int failed = pthread_sigmask(how, set, old);
+    if (failed) errno = failed;
+    return failed ? -1 : 0;
+}
+
+REAL(sigsuspend);
+
+int sigsuspend(const sigset_t *set)
+{
+    sigset_t reduced = allowed(set);
+    return real_sigsuspend()(&reduced);
+}
+
+REAL(sigaction);
+
+int sigaction(int number, const struct sigaction *action, struct sigaction *old)
+{
+    struct sigaction reduced;
+    if (is_ours(number) && action) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (action) {
+        reduced = *action;
+        reduced.sa_mask = allowed(&action->sa_mask);
+        action = &reduced;
+    }
+    return real_sigaction()(number, action, old);
+}
+
+REAL(signal);
+
+sighandler_t signal(int number, sighandler_t handler)
+{
+    if (!is_ours(number)) return real_signal()(number, handler);
+    errno = EINVAL;
+    return SIG_ERR;
+}
+
+void take_signal(int number, const struct sigaction *action)
+{
+    real_sigaction()(number, action, NULL);
+}
+
+void reserve_signals(void)
+{
+    extern int __libc_allocate_rtsig(int high);
+    while (__libc_allocate_rtsig(0) > SIGNAL_INTERRUPT) continue; /* SIGRTMAX is one less after each */
+}
+
+enum { TIMERS = 256 };
+static timer_t timers[TIMERS];
+static unsigned timer_count;
+
+REAL(timer_create);
+
+int timer_create(clockid_t clock, struct sigevent *event, timer_t *made)
+{
+    int failed = real_timer_create()(clock, event, made);
+    if (!failed && timer_count < TIMERS && getpid() == running.process) timers[timer_count++] = *made;
+    return failed;
+}
+
+REAL(timer_delete);
+
+int timer_delete(timer_t timer)
+{
+    for (unsigned i = 0; i < timer_count; i++) {
+        if (timers[i] == timer) timers[i] = timers[--timer_count];
+    }
+    return real_timer_delete()(timer);
+}
+
+void stop_timers(void)
+{
+    static const __itimer_which_t kinds[] = {ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) setitimer(kinds[i], &(struct itimerval){0}, NULL);
+    while (timer_count) real_timer_delete()(timers[--timer_count]);
+}

@@ -1,0 +1,106 @@
+/* Calls that would end the thread on which cells run, jump to where nothing is, or share the cell's stack with a child.
+ * Read first: worker.h. */
+#define _GNU_SOURCE
+#include "worker/real.h"
+#include "worker/worker.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static bool on_cell_thread(void)
+{
+    return running.active && getpid() == running.process && gettid() == running.process;
+}
+
+REAL(pthread_exit);
+
+/* At the end of main() it lets the other threads go on: so it does at the end of a cell. */
+void pthread_exit(void *result)
+{
+    if (on_cell_thread()) step_out_of_call(ENDING_RETURNED, 0);
+    real_pthread_exit()(result);
+    __builtin_unreachable();
+}
+
+REAL(pthread_cancel);
+
+int pthread_cancel(pthread_t thread)
+{
+    if (getpid() != running.process || !pthread_equal(thread, running.thread)) return real_pthread_cancel()(thread);
+    if (on_cell_thread()) step_out_of_call(ENDING_RETURNED, 0);
+    return EPERM; /* from another thread: the cell's own is needed for the next cell */
+}
+
+/* A child of vfork() that reaches the end of the cell would have taken the parent's stack apart; POSIX lets vfork() be
+ * fork(). */
+pid_t vfork(void)
+{
+    return fork();
+}
+
+/* Where a jump would put the stack pointer; 0 when that cannot be told. */
+static uintptr_t destination(const struct __jmp_buf_tag *place)
+{
+#if defined(__x86_64__)
+    uintptr_t at = (uintptr_t)place->__jmpbuf[6], guard;
+    __asm__("mov %%fs:0x30, %0" : "=r"(guard)); /* the C library's pointer guard */
+    return ((at >> 17) | (at << 47)) ^ guard;
+#else
+    (void)place;
+    return 0;
+#endif
+}
+
+/* The frame that it was set in must still be there: further out than here, and within the cell. Another stack than the
+ * cell's (coroutines, a handler's own) need only exist. */
+static bool can_jump(const struct __jmp_buf_tag *place)
+{
+    uintptr_t to = destination(place), here = (uintptr_t)__builtin_frame_address(0), entry = (uintptr_t)running.entry;
+    if (!to || !on_cell_thread()) return true;
+    bool here_on_stack = here <= entry && entry - here < running.stack_size;
+    bool there_on_stack = to <= entry && entry - to < running.stack_size;
+    unsigned char present;
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    if (!there_on_stack) return mincore((void *)(to & ~(page - 1)), 1, &present) == 0;
+    return !here_on_stack || to >= here;
+}
+
+static _Noreturn void jump(struct __jmp_buf_tag *place, int value, const char *name,
+                           void (*real)(struct __jmp_buf_tag *, int))
+{
+    static char sentence[120];
+    if (can_jump(place)) real(place, value);
+    snprintf(sentence, sizeof sentence, "%s() to a place that no setjmp() has made, or whose function has returned",
+             name);
+    running.missing = sentence;
+    step_out_of_call(ENDING_REFUSED, 0);
+    fprintf(stderr, "%s\n", sentence);
+    die_of(SIGABRT, NULL);
+    __builtin_unreachable();
+}
+
+#undef longjmp
+#undef _longjmp
+#undef siglongjmp
+REAL(longjmp);
+
+void longjmp(struct __jmp_buf_tag place[1], int value)
+{
+    jump(place, value, "longjmp", real_longjmp());
+}
+
+void _longjmp(struct __jmp_buf_tag place[1], int value)
+{
+    jump(place, value, "_longjmp", real_longjmp());
+}
+
+void siglongjmp(struct __jmp_buf_tag place[1], int value)
+{
+    jump(place, value, "siglongjmp", real_longjmp());
+}
