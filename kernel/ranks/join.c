@@ -51,7 +51,7 @@ static void say_where(int number)
 {
     (void)number;
     if (gettid() != running.process) {
-        syscall(SYS_tgkill, getpid(), running.process, SIGRTMAX - 2);
+        syscall(SYS_tgkill, getpid(), running.process, SIGNAL_WHERE);
         return;
     }
     static char path[400], ready[400];
@@ -89,7 +89,7 @@ void kolo_cell_join_ranks(void)
     *(void **)&init = dlsym(library, "PMPI_Init_thread");
     _Unwind_Backtrace(stop_at_once, NULL);
     struct sigaction where = {.sa_handler = say_where, .sa_flags = SA_ONSTACK | SA_RESTART};
-    sigaction(SIGRTMAX - 2, &where, NULL);
+    take_signal(SIGNAL_WHERE, &where);
     int provided;
     if (init) init(NULL, NULL, THREADS, &provided);
 }

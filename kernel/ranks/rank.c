@@ -182,7 +182,7 @@ static void ask_where(rank *r)
 {
     if (!r->machine.running || r->machine.worker <= 0 || !r->joined) return;
     r->asked_where = seconds_now();
-    kill(r->machine.worker, SIGRTMAX - 2);
+    kill(r->machine.worker, SIGNAL_WHERE);
 }
 
 static void obey(rank *r, const letter *l)

@@ -9,42 +9,43 @@
 #include <signal.h>
 #include <sys/types.h>
 
-/* The worker's own signals, which a cell cannot touch: an interrupt where SIGINT is the cell's, and the wish for a
- * MESSAGE_FATAL before the worker is killed. */
+/* The worker's own signals, which a cell cannot touch: where a rank's cell is (ranks/join.c), an interrupt where SIGINT
+ * is the cell's, and the wish for a MESSAGE_FATAL before the worker is killed. */
+#define SIGNAL_WHERE      (__SIGRTMAX - 2)
 #define SIGNAL_INTERRUPT  (__SIGRTMAX - 1)
 #define SIGNAL_LAST_WORDS __SIGRTMAX
 
 enum message_kind {
     /* kernel to guard */
     MESSAGE_START = 1, /* descriptors: control, stdin, stdout, stderr; payload: environment "NAME=value\0…" */
-    MESSAGE_SWEEP,     /* end the worker and everything it left behind; answered by MESSAGE_ENDED for the worker */
+    MESSAGE_SWEEP, /* end the worker and everything it left behind; answered by MESSAGE_ENDED for the worker */
     /* guard to kernel */
     MESSAGE_STARTED, /* number: the worker's process id */
-    MESSAGE_ENDED,   /* number: process id; code: its wait status */
+    MESSAGE_ENDED, /* number: process id; code: its wait status */
     /* kernel to worker */
-    MESSAGE_LOAD,    /* payload: object path, library to load first (or ""), then pairs slot, definition */
-    MESSAGE_RUN,     /* payload: object path, function; descriptor: stdin */
-    MESSAGE_SHELL,   /* payload: arguments of a program; descriptor: stdin */
+    MESSAGE_LOAD, /* payload: object path, library to load first (or ""), then pairs slot, definition */
+    MESSAGE_RUN, /* payload: object path, function; descriptor: stdin */
+    MESSAGE_SHELL, /* payload: arguments of a program; descriptor: stdin */
     MESSAGE_RESOLVE, /* payload: names; answered with those that nothing defines */
-    MESSAGE_NAME,    /* payload: the address of a function; answered with its name, or with code -1 */
-    MESSAGE_PEEK,    /* address, size; answered with the bytes, or with code -1 where there is no such memory */
-    MESSAGE_FOLDER,  /* payload: where to go */
-    MESSAGE_SETENV,  /* payload: name, value ("" and number 1: unset) */
+    MESSAGE_NAME, /* payload: the address of a function; answered with its name, or with code -1 */
+    MESSAGE_PEEK, /* address, size; answered with the bytes, or with code -1 where there is no such memory */
+    MESSAGE_FOLDER, /* payload: where to go */
+    MESSAGE_SETENV, /* payload: name, value ("" and number 1: unset) */
     /* worker to kernel */
     MESSAGE_READY,
     MESSAGE_ANSWER, /* to LOAD, RESOLVE, NAME, PEEK, FOLDER; code 0 or -1; payload */
-    MESSAGE_DONE,   /* the cell has ended: number is an `ending`, code with it; address, size: of the value */
-    MESSAGE_FATAL,  /* the worker is about to end; number, code and payload as for DONE */
+    MESSAGE_DONE, /* the cell has ended: number is an `ending`, code with it; address, size: of the value */
+    MESSAGE_FATAL, /* the worker is about to end; number, code and payload as for DONE */
 };
 
 enum ending {
     ENDING_RETURNED,
-    ENDING_EXIT,        /* code: of exit() */
-    ENDING_SIGNAL,      /* code: the signal; address: where */
+    ENDING_EXIT, /* code: of exit() */
+    ENDING_SIGNAL, /* code: the signal; address: where */
     ENDING_INTERRUPTED,
-    ENDING_UNDEFINED,   /* payload begins with the name of the function */
-    ENDING_PROGRAM,     /* of MESSAGE_SHELL; code: wait status */
-    ENDING_REFUSED,     /* payload begins with what could not be done, as a sentence */
+    ENDING_UNDEFINED, /* payload begins with the name of the function */
+    ENDING_PROGRAM, /* of MESSAGE_SHELL; code: wait status */
+    ENDING_REFUSED, /* payload begins with what could not be done, as a sentence */
 };
 
 /* After a fault the payload lists frames, innermost first: "path\0offset in hexadecimal\0symbol\0" each. */

@@ -1,4 +1,4 @@
-/* Two real-time signals are the worker's (protocol.h): a cell can neither block nor take them, and SIGRTMAX is below
+/* Three real-time signals are the worker's (protocol.h): a cell can neither block nor take them, and SIGRTMAX is below
  * them. A fault that is blocked would end the process without a word: faults cannot be blocked either.
  * Timers that a cell has made are known, so that the next cell does not hear them. Read first: worker.h. */
 #define _GNU_SOURCE
@@ -15,12 +15,13 @@
 
 static bool is_ours(int number)
 {
-    return number == SIGNAL_INTERRUPT || number == SIGNAL_LAST_WORDS;
+    return number >= SIGNAL_WHERE && number <= SIGNAL_LAST_WORDS;
 }
 
 static sigset_t allowed(const sigset_t *set)
 {
-    static const int never[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGNAL_INTERRUPT, SIGNAL_LAST_WORDS};
+    static const int never[] = {SIGSEGV, SIGBUS,       SIGFPE,           SIGILL,           SIGTRAP,
+                                SIGSYS,  SIGNAL_WHERE, SIGNAL_INTERRUPT, SIGNAL_LAST_WORDS};
     sigset_t reduced = *set;
     for (size_t i = 0; i < sizeof never / sizeof *never; i++) sigdelset(&reduced, never[i]);
     return reduced;
@@ -87,7 +88,7 @@ void take_signal(int number, const struct sigaction *action)
 void reserve_signals(void)
 {
     extern int __libc_allocate_rtsig(int high);
-    while (__libc_allocate_rtsig(0) > SIGNAL_INTERRUPT) continue; /* SIGRTMAX is one less after each */
+    while (__libc_allocate_rtsig(0) > SIGNAL_WHERE) continue; /* SIGRTMAX is one less after each */
 }
 
 enum { TIMERS = 256 };
