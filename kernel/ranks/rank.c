@@ -6,6 +6,7 @@
 #include "ending.h"
 #include "ranks/contact.h"
 #include "ranks/wire.h"
+#include "waiting.h"
 
 #include <libgen.h>
 #include <limits.h>
@@ -273,7 +274,9 @@ static void serve(rank *r)
     }
     if (r->asked_where > 0 && r->machine.running) tell_where(r);
     take_letters(r);
-    if (seconds_now() - r->beat > RANK_BEAT) tell(r, (message){.kind = RANK_ALIVE}, NULL, 0);
+    if (seconds_now() - r->beat <= RANK_BEAT) return;
+    tell(r, (message){.kind = RANK_ALIVE}, NULL, 0);
+    if (!r->machine.running && !r->dead) waiting_look(&r->machine); /* a worker that was stopped is ended for it */
 }
 
 static void find_programs(rank *r)
