@@ -86,11 +86,16 @@ static void add_voice(const transcript *t, int rank, bool open, text *html, text
     text_add(html, "</pre></details>");
 }
 
+/* A rank that speaks alone, as rank 0 does of a training run, is read as it stands. */
 static bool worth_folding(const transcript *t)
 {
     bool many = false;
-    for (int rank = 0; rank < t->count; rank++) many |= t->voices[rank].count > FEW;
-    return many && !t->displays && !t->out->capped && !t->out->silent && t->total <= LARGEST;
+    int speakers = 0;
+    for (int rank = 0; rank < t->count; rank++) {
+        many |= t->voices[rank].count > FEW;
+        speakers += t->voices[rank].count > 0;
+    }
+    return many && speakers > 1 && !t->displays && !t->out->capped && !t->out->silent && t->total <= LARGEST;
 }
 
 void transcript_fold(transcript *t)

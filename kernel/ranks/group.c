@@ -315,6 +315,21 @@ static bool take_interrupt(session *s)
     return s->machine.interrupted > 0;
 }
 
+/* One sentence, and below it what mpirun said in full: "…; it says:" leads to its first line. */
+static result launch_error(char *why)
+{
+    char *rest = strchr(why, '\n');
+    if (rest && rest > why && rest[-1] == ':') {
+        *rest = ' ';
+        memmove(rest + 1, rest + 1 + strspn(rest + 1, " "), strlen(rest + 1 + strspn(rest + 1, " ")) + 1);
+        rest = strchr(rest, '\n');
+    }
+    if (rest) *rest = 0;
+    result e = error_result("LaunchError", "%s", why);
+    if (rest) text_addf(&e.traceback, "\n%s", rest + 1);
+    return e;
+}
+
 static result wait_for_ranks(ranks *r)
 {
     double limit = seconds_now() + START_LIMIT;
@@ -326,7 +341,7 @@ static result wait_for_ranks(ranks *r)
     for (double end = seconds_now() + 1; !r->launcher_gone && seconds_now() < end;) ranks_turn(r, 20);
     char *why = ranks_reason(r);
     result e =
-        why ? error_result("LaunchError", "%s", why)
+        why ? launch_error(why)
             : error_result("LaunchError", "%d of %d ranks have not come up", r->count - ready_count(r), r->count);
     free(why);
     return e;

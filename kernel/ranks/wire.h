@@ -11,7 +11,7 @@
 #include "worker/protocol.h"
 
 #define RANKS_ENDPOINT                                                                                                 \
-    "KOLO_RANKS_ENDPOINT" /* "ipc://…", or "tcp://A:P tcp://B:P …": all addresses of the kernel's                    \
+    "KOLO_RANKS_ENDPOINT" /* "ipc://…", or "tcp://A:P tcp://B:P …": all addresses of the kernel's                  \
                            */
 #define RANKS_TOKEN "KOLO_RANKS_TOKEN"
 #define RANKS_KEY   "KOLO_RANKS_KEY" /* the kernel's public key as Z85 text; unset: this host alone, no CURVE */
