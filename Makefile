@@ -31,7 +31,7 @@ WORKER_SRC  := $(wildcard kernel/worker/*.c) kernel/ranks/join.c
 RANK_SRC    := kernel/ranks/rank.c kernel/ranks/contact.c kernel/ranks/wire.c kernel/machine.c kernel/output.c \
                kernel/display.c kernel/waiting.c kernel/ending.c kernel/cells/text.c \
                kernel/worker/protocol.c kernel/worker/family.c
-KERNEL_SRC  := $(wildcard kernel/*.c kernel/cells/*.c kernel/magics/*.c) \
+KERNEL_SRC  := $(wildcard kernel/*.c kernel/cells/*.c kernel/magics/*.c kernel/debug/*.c) \
                $(filter-out kernel/ranks/rank.c kernel/ranks/join.c,$(wildcard kernel/ranks/*.c)) \
                kernel/worker/protocol.c kernel/worker/family.c
 PROGRAM_SRC := $(wildcard source_code/*/*.c)

@@ -54,6 +54,10 @@ void name_all(build *b);
 /* Does a library that is loaded define the name? */
 bool library_has(session *s, const char *name);
 
+/* run.c: compiles what has been named, and loads it; its object's path, the caller's. False: `r` is the error. */
+bool build_and_load(build *b, char **path, result *r);
+void build_free(build *b);
+
 /* run.c: a cell, or one stage of it. */
 result run_part(session *s, const char *code, const char *name, const part *which);
 

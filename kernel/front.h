@@ -34,6 +34,10 @@ char *session_complete(session *s, const char *code, int cursor);
 char *session_inspect(session *s, const char *code, int cursor, int detail);
 char *session_is_complete(session *s, const char *code);
 char *session_history(session *s, const char *request);
+/* The content of a debug_request; that of the debug_reply. Any thread but the one that runs cells. Events are published
+ * as "debug_event". */
+char *session_debug(session *s, const char *request);
+bool session_has_debugger(void);
 unsigned session_count(const session *s); /* cells executed: the number of the last stored one */
 
 /* Any thread, any time: ends the running cell, if one runs. */

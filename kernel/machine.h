@@ -22,6 +22,7 @@ typedef struct machine {
     bool asks;            /* the cell's reads may be put to the user */
     bool orphans_ended;   /* the guard is gone, and what it left has been ended */
     bool starting;        /* the guard has been asked for a worker and has not yet named it */
+    volatile bool traced; /* a debugger is attached to the worker */
     bool running;         /* a cell or a program runs in the worker */
     bool ended_idle;      /* the worker ended while none did */
     double interrupted;   /* when the interrupt came; 0: none */

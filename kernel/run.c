@@ -4,6 +4,7 @@
 #include "build.h"
 #include "cells/conditionals.h"
 #include "cells/packing.h"
+#include "debug/debugger.h"
 #include "ranks/ranks.h"
 
 #include <stdio.h>
@@ -11,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static void build_free(build *b)
+void build_free(build *b)
 {
     for (size_t i = 0; i < b->dropped.count && !b->committed; i++) {
         entity *e = symbols_find(b->s->symbols, b->dropped.items[i]);
@@ -61,12 +62,13 @@ result load_failure(session *s, const char *why)
                         size, symbol);
 }
 
-static bool build_and_load(build *b, char **path, result *r)
+bool build_and_load(build *b, char **path, result *r)
 {
     session *s = b->s;
     names wanted = {0};
     char *problem = NULL;
     unit u = unit_of(&b->draft, s->symbols, b->form, b->assembly.data ? b->assembly.data : "");
+    if (s->compiler.debugging) unit_hide_glue(&u);
     *path = compiler_build(&s->compiler, &u.source, u.prefix_size, b->links, b->link_count, &wanted, &problem);
     text_free(&u.source);
     if (!*path) *r = error_result("CompileError", "%s", problem);
@@ -300,7 +302,9 @@ static bool load_again(session *s)
 bool ensure_worker(session *s)
 {
     if (machine_has_worker(&s->machine)) return true;
-    return machine_start_worker(&s->machine) && load_again(s);
+    bool up = machine_start_worker(&s->machine) && load_again(s);
+    if (up) debug_worker_started(s->debugger);
+    return up;
 }
 
 bool replace_worker(session *s, bool gently)

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "session.h"
+#include "debug/debugger.h"
 #include "magics/magics.h"
 #include "ranks/ranks.h"
 
@@ -200,6 +201,7 @@ session *session_open(const front *f, const char *executable, char **problem)
     compiler_open(&s->compiler, &s->base_flags, s->folder);
     compiler_prepare(&s->compiler);
     open_history(s);
+    s->debugger = debug_open(s);
     s->idling = pthread_create(&s->idler, NULL, idle, s) == 0;
     return s;
 }
@@ -213,6 +215,7 @@ void session_close(session *s)
     ranks_close(s);
     machine_close(&s->machine);
     if (!quiet) return; /* the process is about to end; its guard has ended the rest */
+    debug_close(s->debugger);
     compiler_close(&s->compiler);
     display_close(&s->display);
     analyser_close(&s->analyser);
@@ -328,7 +331,9 @@ char *session_execute(session *s, const char *code, bool silent, bool store, con
     output_begin(&s->out, &s->front, silent);
     char *name = format_text("In[%u]", store && !silent ? s->count : s->count + 1);
     result r = {0};
+    debug_cell_begins(s->debugger, code, name);
     if (!blank(code)) r = run_cell(s, code, name);
+    debug_cell_ended(s->debugger);
     machine_drain(&s->machine);
     output_end(&s->out);
     json_t *reply = reply_of(s, &r);
@@ -345,11 +350,27 @@ char *session_execute(session *s, const char *code, bool silent, bool store, con
 void session_interrupt(session *s)
 {
     machine_interrupt(&s->machine);
+    debug_interrupt(s->debugger);
 }
 
 unsigned session_count(const session *s)
 {
     return s->count;
+}
+
+char *session_debug(session *s, const char *request)
+{
+    json_t *asked = json_loads(request, 0, NULL);
+    json_t *answer = debug_answer(s->debugger, asked);
+    char *dump = answer ? json_dumps(answer, JSON_COMPACT) : NULL;
+    json_decref(asked);
+    json_decref(answer);
+    return dump ? dump : copy_of("{}");
+}
+
+bool session_has_debugger(void)
+{
+    return debug_available();
 }
 
 char *session_history(session *s, const char *request)

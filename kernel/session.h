@@ -16,6 +16,8 @@
 #include <jansson.h>
 #include <pthread.h>
 
+struct debugger;
+
 typedef struct load {
     char *path;     /* of the cell's shared object */
     char *payload;  /* of the MESSAGE_LOAD that loaded it */
@@ -46,6 +48,7 @@ struct session {
     compiler compiler;
     symbols *symbols;
     history history;
+    struct debugger *debugger;
     char *prefix;      /* the session's includes, and the macros before them */
     char *folder;      /* temporary files */
     char *executable, *library, *launcher; /* kolo-kernel's own path, libkolo.so, kolorun */

@@ -64,6 +64,7 @@ static void ask_user(machine *m)
 /* A worker that has stopped itself cannot go on by itself. */
 static void end_if_stopped(machine *m)
 {
+    if (m->traced) return; /* the debugger shows it, and can let it go on */
     char path[64], line[512];
     snprintf(path, sizeof path, "/proc/%d/stat", (int)m->worker);
     if (!first_line(path, line, sizeof line)) return;

@@ -16,6 +16,7 @@
 #include <mutex>
 #include <string>
 
+#include <xeus/xdebugger.hpp>
 #include <xeus/xhelper.hpp>
 #include <xeus/xhistory_manager.hpp>
 #include <xeus/xinput.hpp>
@@ -76,6 +77,16 @@ class server : public xeus::xserver_shell_main
         if (last_header.is_null()) return;
         nl::json header = xeus::make_header(type, last_header.value("username", ""), last_header.value("session", ""));
         xserver_shell_main::publish_impl(xeus::xpub_message(last_topic, std::move(header), last_parent,
+                                                            nl::json::object(), std::move(content), {}),
+                                         xeus::channel::SHELL);
+    }
+
+    // The debugger's events are nobody's cell's: their parent is the front end's last word to the debugger.
+    void publish_debug_event(const nl::json &parent, nl::json content)
+    {
+        std::lock_guard<std::mutex> guard(lock);
+        nl::json header = xeus::make_header("debug_event", parent.value("username", ""), parent.value("session", ""));
+        xserver_shell_main::publish_impl(xeus::xpub_message("debug_event", std::move(header), parent,
                                                             nl::json::object(), std::move(content), {}),
                                          xeus::channel::SHELL);
     }
@@ -188,6 +199,8 @@ class interpreter : public xeus::xinterpreter
                                     "Kolo: C cells, state from cell to cell, distributed deep learning with <kolo.h>. "
                                     "%lsmagic lists the magics.");
         reply["status"] = "ok";
+        reply["debugger"] = session_has_debugger();
+        reply["supported_features"] = session_has_debugger() ? nl::json{"debugger"} : nl::json::array();
         return reply;
     }
 
@@ -250,11 +263,44 @@ class history_of_session : public xeus::xhistory_manager
     }
 };
 
+std::mutex debug_lock;
+nl::json debug_parent = nl::json::object(); // the header of the last debug_request
+
+class debugger_of_session : public xeus::xdebugger
+{
+  private:
+    nl::json process_request_impl(const nl::json &header, const nl::json &content) override
+    {
+        {
+            std::lock_guard<std::mutex> guard(debug_lock);
+            debug_parent = header;
+        }
+        return parsed(session_debug(the_session, content.dump().c_str()));
+    }
+};
+
+std::unique_ptr<xeus::xdebugger> make_debugger(xeus::xcontext &, const xeus::xconfiguration &, const std::string &,
+                                               const std::string &, const nl::json &)
+{
+    return std::make_unique<debugger_of_session>();
+}
+
+void publish_debug_event(nl::json content)
+{
+    nl::json parent;
+    {
+        std::lock_guard<std::mutex> guard(debug_lock);
+        parent = debug_parent;
+    }
+    if (the_server) the_server->publish_debug_event(parent, std::move(content));
+}
+
 void publish_for_session(void *self, const char *type, const char *content)
 {
     nl::json value = nl::json::parse(content, nullptr, false);
     if (value.is_discarded()) return;
-    if (executing) static_cast<interpreter *>(self)->publish(type, value);
+    if (!std::strcmp(type, "debug_event")) publish_debug_event(std::move(value));
+    else if (executing) static_cast<interpreter *>(self)->publish(type, value);
     else if (the_server) the_server->publish_for_last_cell(type, value);
 }
 
@@ -311,8 +357,8 @@ int main(int argc, char **argv)
         return 1;
     }
     xeus::xkernel kernel(xeus::load_configuration(file), xeus::get_user_name(), xeus::make_context<zmq::context_t>(),
-                         std::move(owner), make_server, std::make_unique<history_of_session>(), nullptr,
-                         xeus::make_null_debugger, nl::json::object(), nl::json::error_handler_t::replace);
+                         std::move(owner), make_server, std::make_unique<history_of_session>(), nullptr, make_debugger,
+                         nl::json::object(), nl::json::error_handler_t::replace);
     std::clog.rdbuf(nullptr);
     kernel.start();
     return 0;

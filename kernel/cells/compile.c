@@ -10,9 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const char *const code_flags[] = {"-O1",
-                                         "-gline-tables-only",
-                                         "-gdwarf-4",
+static const char *const code_flags[] = {"-gdwarf-4",
                                          "-fPIC",
                                          "-fsemantic-interposition",
                                          "-fno-delete-null-pointer-checks",
@@ -90,6 +88,9 @@ static names command(const compiler *c, const char *language)
     names list = {0};
     add(&list, "clang-19");
     for (size_t i = 0; i < c->flags.count; i++) add(&list, c->flags.items[i]);
+    add(&list, c->debugging ? "-O0" : "-O1");
+    add(&list, c->debugging ? "-g" : "-gline-tables-only");
+    if (c->debugging) add(&list, "-fno-eliminate-unused-debug-types");
     for (const char *const *f = code_flags; *f; f++) add(&list, *f);
     add(&list, "-x");
     add(&list, language);
@@ -169,6 +170,13 @@ void compiler_reset(compiler *c)
     forget_waiting(c, true);
     forget_building(c, true);
     forget_header(c);
+}
+
+void compiler_for_debugging(compiler *c, bool on)
+{
+    if (c->debugging == on) return;
+    c->debugging = on;
+    compiler_reset(c);
 }
 
 void compiler_close(compiler *c)

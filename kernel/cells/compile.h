@@ -12,6 +12,7 @@
 typedef struct compiler {
     names flags;          /* of every compilation: the standard, include folders, the user's %cflags */
     names link_flags;     /* %ldflags */
+    bool debugging;       /* for the debugger's eyes: full debug information, nothing optimised away */
     char *folder;
     unsigned serial;
     pid_t waiting;        /* a clang that waits for its text; 0: none */
@@ -32,6 +33,8 @@ void compiler_close(compiler *c);
 void compiler_prepare(compiler *c);
 /* To be called now and then: takes a new header into use, and keeps a clang waiting. */
 void compiler_tend(compiler *c);
+/* From the next compilation on. */
+void compiler_for_debugging(compiler *c, bool on);
 /* Forgets the waiting clang and the header: flags have changed. */
 void compiler_reset(compiler *c);
 /* Begins to precompile `prefix` when it is not the header already. */

@@ -577,3 +577,8 @@ unit unit_of(draft *d, const symbols *session, value_form value, const char *ass
     if (assembly) glue(&w, assembly);
     return u;
 }
+
+void unit_hide_glue(unit *u)
+{
+    for (char *at = u->source.data; (at = strstr(at, glue_line)); at++) at[strlen("\n#line ")] = '0';
+}

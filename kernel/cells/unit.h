@@ -74,6 +74,9 @@ typedef struct unit {
     unsigned mark;
 } unit;
 
+/* Gives what stands between the cell's own lines to no line at all: a debugger steps through it unseen. */
+void unit_hide_glue(unit *u);
+
 /* Splits a cell and lists what it defines. `name` is how messages call it. */
 draft draft_of(const char *source, const char *name, unsigned serial, const char *session_prefix,
                const symbols *session);

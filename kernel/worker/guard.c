@@ -80,6 +80,7 @@ static void become_worker(guard *g, const int *descriptors)
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    prctl(PR_SET_PTRACER, getppid()); /* and what is below it: a debugger */
     setsid();
     for (char *at = g->payload; *at; at += strlen(at) + 1) putenv(strdup(at));
     close(g->kernel);
@@ -96,6 +97,28 @@ static void start_worker(guard *g, const int *descriptors)
     message_send(g->kernel, &m, NULL, 0, NULL, 0);
 }
 
+/* Below the guard, so that whatever ends the worker's family ends the debugger too. */
+static void become_debugger(guard *g, int socket)
+{
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    setsid();
+    int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    dup2(socket, 0);
+    dup2(socket, 1);
+    dup2(nowhere, 2);
+    close(g->kernel);
+    execlp("lldb-dap-19", "lldb-dap-19", "--repl-mode", "variable", NULL);
+    _exit(127);
+}
+
+static void start_debugger(guard *g, const int *descriptors)
+{
+    if (fork() == 0) become_debugger(g, descriptors[0]);
+}
+
 static bool serve(guard *g)
 {
     message m;
@@ -104,6 +127,7 @@ static bool serve(guard *g)
     if (size == -1) return false;
     if (size == -2) return true;
     if (m.kind == MESSAGE_START) start_worker(g, descriptors);
+    if (m.kind == MESSAGE_DEBUGGER) start_debugger(g, descriptors);
     if (m.kind == MESSAGE_SWEEP) sweep(g, m.number != 0);
     for (size_t i = 0; i < MESSAGE_DESCRIPTORS; i++) {
         if (descriptors[i] >= 0) close(descriptors[i]);

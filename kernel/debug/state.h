@@ -1,0 +1,72 @@
+/* What the debugger's parts share. Read first: debugger.h. */
+#ifndef KERNEL_DEBUG_STATE_H
+#define KERNEL_DEBUG_STATE_H
+
+#include "debug/debugger.h"
+#include "debug/places.h"
+
+struct debugger {
+    session *s;
+    pthread_mutex_t lock; /* held by whoever works with what follows. The session's `busy` may be taken before it, and
+                             only tried after it */
+    places places;
+    adapter *adapter; /* NULL: not attached */
+    char *problem; /* why not, and not yet told */
+    volatile bool on; /* the front end's debugger is switched on */
+    bool noted, recompiled; /* the cells from before that have their places; their functions can be stepped through */
+    bool running; /* a cell does */
+    bool stopped; /* and the front end knows */
+    bool pausing; /* because it wants it */
+    bool passing; /* interrupted: on to the cell's end */
+    json_int_t thread; /* that stopped last */
+    json_int_t still; /* a frame, while the worker is held between cells */
+    json_int_t step_in; /* the breakpoint at every function that a step may lead into; 0: none */
+    unsigned steps_out; /* of one step, out of code that is not the learner's */
+    json_t *whole_cells; /* frames that are a cell's own, by number */
+    json_t *inspected; /* the last answer to inspectVariables */
+    bool fresh; /* no cell has run since */
+    json_int_t sequence;
+};
+
+enum { PATIENCE = 5 }; /* seconds that lldb-dap may take for an answer */
+
+/* attach.c. Both with the lock held. The sentence to be told, or NULL: attached. */
+char *attach(debugger *d);
+void detach(debugger *d);
+/* Sets the breakpoints of a path for the cells that have run with that code; lldb's response, or NULL. */
+json_t *set_breakpoints(debugger *d, const char *path);
+
+/* recompile.c: compiles every function of earlier cells again, with what the debugger wants to know. */
+void compile_again(session *s);
+
+/* events.c */
+void take_event(void *self, adapter *from, json_t *event);
+/* Takes over `body`. */
+void publish_event(debugger *d, const char *name, json_t *body);
+/* A command in lldb's own language; what it says, the caller's. */
+char *lldb_command(debugger *d, const char *command);
+void delete_step_in(debugger *d);
+/* The cell that a frame is in, NULL: none. */
+const cell_place *place_of_frame(const debugger *d, const json_t *frame);
+/* Is it the code of a cell outside of functions? */
+bool whole_cell(const json_t *frame);
+
+/* requests.c: an answer with `body`, which it takes over; a refusal, likewise. */
+json_t *accepted(debugger *d, const json_t *request, json_t *body);
+json_t *refused(debugger *d, const json_t *request, const char *why);
+/* Asks lldb-dap the same; `arguments` are taken over. Its answer, as one to `request`. */
+json_t *forwarded(debugger *d, const json_t *request, json_t *arguments);
+
+/* variables.c */
+json_t *answer_stack_trace(debugger *d, const json_t *request);
+json_t *answer_scopes(debugger *d, const json_t *request);
+json_t *answer_variables(debugger *d, const json_t *request);
+json_t *answer_evaluate(debugger *d, const json_t *request);
+json_t *answer_inspect_variables(debugger *d, const json_t *request);
+json_t *answer_rich_inspect(debugger *d, const json_t *request);
+
+/* Stops a worker in which nothing runs, so that it can be looked at; NULL, or why it cannot be. */
+const char *hold_still(debugger *d, bool *held);
+void let_go(debugger *d, bool held);
+
+#endif
