@@ -169,7 +169,9 @@ static void publish_value(build *b)
     memory worker = worker_memory(s);
     json_t *data = data_of_value(b, &worker, s->machine.last.address, s->machine.last.size);
     if (!data) return;
-    json_t *content = json_pack("{s:i, s:o, s:{}}", "execution_count", (int)s->count, "data", data, "metadata");
+    json_decref(s->value);
+    s->value = data;
+    json_t *content = json_pack("{s:i, s:O, s:{}}", "execution_count", (int)s->count, "data", data, "metadata");
     char *dump = content ? json_dumps(content, JSON_COMPACT) : NULL;
     if (dump) output_publish(&s->out, "execute_result", dump);
     free(dump);

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "session.h"
 #include "debug/debugger.h"
+#include "expressions.h"
 #include "magics/magics.h"
 #include "ranks/ranks.h"
 
@@ -221,6 +222,7 @@ void session_close(session *s)
     analyser_close(&s->analyser);
     symbols_close(s->symbols);
     history_close(&s->history);
+    json_decref(s->value);
     for (size_t i = 0; i < s->load_count; i++) {
         unlink(s->loads[i].path);
         free(s->loads[i].path);
@@ -286,7 +288,7 @@ static void publish_error(session *s, const result *r, json_t *lines)
     json_decref(content);
 }
 
-static json_t *traceback_lines(const result *r)
+json_t *traceback_lines(const result *r)
 {
     json_t *lines = json_array();
     char *copy = copy_of(r->traceback.data ? r->traceback.data : r->value), *rest;
@@ -298,11 +300,12 @@ static json_t *traceback_lines(const result *r)
     return lines;
 }
 
-static json_t *reply_of(session *s, const result *r)
+static json_t *reply_of(session *s, const result *r, const char *user_expressions)
 {
     if (!r->failed) {
-        return json_pack("{s:s, s:i, s:o, s:{}}", "status", "ok", "execution_count", (int)s->count, "payload",
-                         r->payload ? json_incref(r->payload) : json_array(), "user_expressions");
+        return json_pack("{s:s, s:i, s:o, s:o}", "status", "ok", "execution_count", (int)s->count, "payload",
+                         r->payload ? json_incref(r->payload) : json_array(), "user_expressions",
+                         evaluate_expressions(s, user_expressions));
     }
     json_t *lines = traceback_lines(r);
     publish_error(s, r, lines);
@@ -318,12 +321,11 @@ static bool blank(const char *code)
 char *session_execute(session *s, const char *code, bool silent, bool store, const char *user_expressions,
                       bool allow_stdin)
 {
-    (void)user_expressions;
     pthread_mutex_lock(&s->busy);
-    if (store && !silent && !blank(code)) {
-        s->count++;
-        history_add(&s->history, s->count, code);
-    }
+    bool counted = store && !silent && !blank(code);
+    if (counted) s->count++;
+    json_decref(s->value);
+    s->value = NULL;
     s->allow_stdin = allow_stdin;
     uint64_t stale;
     while (read(s->machine.wake, &stale, sizeof stale) > 0) continue;
@@ -336,7 +338,8 @@ char *session_execute(session *s, const char *code, bool silent, bool store, con
     debug_cell_ended(s->debugger);
     machine_drain(&s->machine);
     output_end(&s->out);
-    json_t *reply = reply_of(s, &r);
+    if (counted) history_add(&s->history, s->count, code, json_string_value(json_object_get(s->value, "text/plain")));
+    json_t *reply = reply_of(s, &r, user_expressions);
     char *dump = reply ? json_dumps(reply, JSON_COMPACT) : NULL;
     json_decref(reply);
     result_free(&r);

@@ -59,6 +59,7 @@ struct session {
     size_t source_count, source_capacity;
     unsigned count, serial;
     bool allow_stdin, silent;
+    json_t *value; /* the bundle of the last trailing expression; NULL: none */
     pthread_mutex_t busy; /* held by whoever works with the session */
     pthread_t idler;      /* publishes what is printed between cells */
     bool idling;
@@ -73,6 +74,9 @@ bool ensure_worker(session *s);
 bool replace_worker(session *s, bool gently);
 /* A program in the worker's place: its wait status through `status`. */
 result run_program_in_worker(session *s, char *const *arguments, int *status);
+
+/* session.c: an error's traceback as the protocol has it. */
+json_t *traceback_lines(const result *r);
 
 /* report.c */
 void result_free(result *r);
