@@ -371,7 +371,8 @@ void machine_close(machine *m)
 char *machine_folder(const machine *m)
 {
     char *link = format_text("/proc/%d/cwd", (int)m->worker), *folder = need_zeroed(4096);
-    if (m->worker <= 0 || readlink(link, folder, 4095) < 0) folder[0] = 0;
+    bool told = m->worker > 0 && readlink(link, folder, 4095) > 0;
+    if (!told && !getcwd(folder, 4095)) folder[0] = 0; /* a worker that is starting begins where the kernel is */
     free(link);
     return folder;
 }

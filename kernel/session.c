@@ -93,6 +93,10 @@ static void find_flags(session *s)
         add_words(&s->base_flags, folders);
         free(folders);
     }
+    char *here = getcwd(NULL, 0), *own = format_text("-iquote%s", here ? here : ".");
+    flags_add(&s->base_flags, own); /* #include "mine.h" */
+    free(here);
+    free(own);
     if (mpi) add_system_words(&s->base_flags, mpi);
     free(words);
     free(kolo);
@@ -198,7 +202,7 @@ session *session_open(const front *f, const char *executable, char **problem)
         return NULL;
     }
     find_flags(s);
-    analyser_open(&s->analyser, &s->base_flags);
+    analyser_open(&s->analyser, &s->base_flags, s->folder);
     compiler_open(&s->compiler, &s->base_flags, s->folder);
     compiler_prepare(&s->compiler);
     open_history(s);

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 char *clang_text(CXString string)
 {
@@ -11,35 +12,65 @@ char *clang_text(CXString string)
     return copy;
 }
 
-void analyser_open(analyser *a, const names *flags)
+void analyser_open(analyser *a, const names *flags, const char *folder)
 {
-    *a = (analyser){.index = clang_createIndex(0, 0), .path = "/kolo-cell.c"};
+    CXIndexOptions options = {.Size = sizeof options, .StorePreamblesInMemory = 1};
+    *a = (analyser){.index = clang_createIndexWithOptions(&options), .path = format_text("%s/cell.c", folder)};
+    write_whole_file(a->path, "", 0);
     for (size_t i = 0; i < flags->count; i++) names_add(&a->flags, flags->items[i], strlen(flags->items[i]));
     names_add(&a->flags, "-fspell-checking", strlen("-fspell-checking")); /* libclang leaves it out unless told */
 }
 
-void analyser_close(analyser *a)
+static void forget(analyser *a)
 {
     if (a->unit) clang_disposeTranslationUnit(a->unit);
+    a->unit = NULL;
+}
+
+void analyser_close(analyser *a)
+{
+    forget(a);
     if (a->index) clang_disposeIndex(a->index);
+    if (a->path) unlink(a->path);
+    free(a->path);
     names_free(&a->flags);
     *a = (analyser){0};
+}
+
+static bool parse_anew(analyser *a, struct CXUnsavedFile *file, unsigned options)
+{
+    forget(a);
+    enum CXErrorCode code = clang_parseTranslationUnit2(a->index, a->path, (const char *const *)a->flags.items,
+                                                        (int)a->flags.count, file, 1, options, &a->unit);
+    if (code != CXError_Success) a->unit = NULL;
+    return a->unit != NULL;
+}
+
+/* Is anything wrong among the leading includes? A preamble that is kept does not know #line: it tells its own file. */
+static bool preamble_complains(const analyser *a)
+{
+    bool found = false;
+    for (unsigned i = 0; i < clang_getNumDiagnostics(a->unit) && !found; i++) {
+        CXDiagnostic one = clang_getDiagnostic(a->unit, i);
+        CXString name;
+        clang_getPresumedLocation(clang_getDiagnosticLocation(one), &name, NULL, NULL);
+        const char *told = clang_getCString(name);
+        found = told && !strcmp(told, a->path);
+        clang_disposeString(name);
+        clang_disposeDiagnostic(one);
+    }
+    return found;
 }
 
 bool analyser_parse(analyser *a, const char *source, size_t size)
 {
     struct CXUnsavedFile file = {a->path, source, size};
-    if (a->unit) {
-        if (clang_reparseTranslationUnit(a->unit, 1, &file, clang_defaultReparseOptions(a->unit)) == 0) return true;
-        clang_disposeTranslationUnit(a->unit);
-        a->unit = NULL;
-    }
-    unsigned options = CXTranslationUnit_PrecompiledPreamble | CXTranslationUnit_CreatePreambleOnFirstParse |
-                       CXTranslationUnit_KeepGoing;
-    enum CXErrorCode code = clang_parseTranslationUnit2(a->index, a->path, (const char *const *)a->flags.items,
-                                                        (int)a->flags.count, &file, 1, options, &a->unit);
-    if (code != CXError_Success) a->unit = NULL;
-    return code == CXError_Success;
+    unsigned keeping = CXTranslationUnit_PrecompiledPreamble | CXTranslationUnit_CreatePreambleOnFirstParse;
+    bool parsed = a->unit && !a->plain &&
+                  clang_reparseTranslationUnit(a->unit, 1, &file, clang_defaultReparseOptions(a->unit)) == 0;
+    if (!parsed) parsed = parse_anew(a, &file, keeping | CXTranslationUnit_KeepGoing);
+    a->plain = parsed && preamble_complains(a);
+    return a->plain ? parse_anew(a, &file, CXTranslationUnit_KeepGoing) : parsed;
 }
 
 bool analyser_has_errors(const analyser *a)

@@ -11,8 +11,9 @@
 typedef struct analyser {
     CXIndex index;
     CXTranslationUnit unit; /* NULL before the first parse */
+    bool plain; /* the unit was parsed without a preamble */
     names flags;
-    const char *path; /* the name under which libclang knows the text */
+    char *path; /* the name under which libclang knows the text: a file that is there, or it keeps no preamble */
 } analyser;
 
 typedef struct type_facts {
@@ -23,7 +24,8 @@ typedef struct type_facts {
     bool writable;   /* can be written again from its spelling: no unnamed struct in it */
 } type_facts;
 
-void analyser_open(analyser *a, const names *flags);
+/* `folder`: where it keeps a file of its own. */
+void analyser_open(analyser *a, const names *flags, const char *folder);
 void analyser_close(analyser *a);
 
 /* Parses `source`. False when libclang itself gave up. */

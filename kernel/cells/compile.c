@@ -26,7 +26,7 @@ static const char *const code_flags[] = {"-gdwarf-4",
 
 void flags_add(names *list, const char *flag)
 {
-    static const char *const alone[] = {"-W", "-f", "-O", "-I", "-D", "-std=", NULL};
+    static const char *const alone[] = {"-W", "-f", "-O", "-I", "-D", "-std=", "-iquote", NULL};
     bool whole = false;
     for (const char *const *a = alone; *a; a++) whole |= !strncmp(flag, *a, strlen(*a)) && strlen(flag) > 2;
     for (size_t i = 0; whole && i < list->count; i++) {
@@ -263,9 +263,10 @@ static char *link_object(compiler *c, const char *object, char **problem)
     char *path = copy_of_bytes(object, strlen(object) - 1);
     char *library = format_text("%sso", path), *log = format_text("%slog", path);
     names list = {0};
-    const char *const start[] = {
-        "ld", "-shared", "--eh-frame-hdr", "-z", "now", "--hash-style=gnu", "--no-ld-generated-unwind-info",
-        "-o", library,   object,           NULL};
+    const char *const start[] = {"ld", "-shared", "--eh-frame-hdr", "-z", "now", "--hash-style=gnu",
+                                 "--no-ld-generated-unwind-info",
+        /* Two mappings a cell, not five: a process may have 65,530. */
+                                 "-z", "noseparate-code", "-z", "norelro", "-o", library, object, NULL};
     for (const char *const *w = start; *w; w++) add(&list, *w);
     for (size_t i = 0; i < c->link_flags.count; i++) add(&list, c->link_flags.items[i]);
     int status = run_tool(arguments_of(&list), log);

@@ -8,6 +8,26 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Of the analysis and of every compilation from now on. */
+static void use_flags(session *s, const names *flags)
+{
+    for (size_t i = 0; i < flags->count; i++) {
+        flags_add(&s->base_flags, flags->items[i]);
+        flags_add(&s->compiler.flags, flags->items[i]);
+    }
+    compiler_reset(&s->compiler);
+    analyser_close(&s->analyser);
+    analyser_open(&s->analyser, &s->base_flags, s->folder);
+}
+
+/* For #include "mine.h". The folders before stay: the session's includes are sought again with every cell. */
+static void look_here_for_headers(session *s, const char *folder)
+{
+    char *flag = format_text("-iquote%s", folder);
+    use_flags(s, &(names){.items = &flag, .count = 1});
+    free(flag);
+}
+
 result magic_cd(session *s, const char *words, const char *name)
 {
     (void)name;
@@ -28,6 +48,7 @@ result magic_cd(session *s, const char *words, const char *name)
     } else {
         char *now = machine_folder(&s->machine), *line = format_text("%s\n", now);
         if (chdir(now) == 0) print_out(s, line); /* the kernel goes along: a new worker begins where the last one was */
+        look_here_for_headers(s, now);
         free(now);
         free(line);
     }
@@ -103,17 +124,8 @@ result magic_cflags(session *s, const char *words, const char *name)
 {
     (void)name;
     names flags = words_of(words);
-    for (size_t i = 0; i < flags.count; i++) {
-        flags_add(&s->base_flags, flags.items[i]);
-        flags_add(&s->compiler.flags, flags.items[i]);
-    }
-    if (flags.count) {
-        compiler_reset(&s->compiler);
-        analyser_close(&s->analyser);
-        analyser_open(&s->analyser, &s->base_flags);
-    } else {
-        show(s, &s->base_flags);
-    }
+    if (flags.count) use_flags(s, &flags);
+    else show(s, &s->base_flags);
     names_free(&flags);
     return (result){0};
 }
