@@ -30,15 +30,6 @@ void build_free(build *b)
     names_free(&b->missing);
 }
 
-static void remember_load(session *s, const char *path, text *payload)
-{
-    s->loads = need_grown(s->loads, s->load_count, &s->load_capacity, sizeof *s->loads);
-    load *l = &s->loads[s->load_count++];
-    l->path = copy_of(path);
-    l->size = payload->size;
-    l->payload = text_take(payload);
-}
-
 /* libmpi is loaded when the first cell needs it: it takes its time, and most sessions do without. */
 static const char *library_for(const names *wanted)
 {
@@ -89,7 +80,7 @@ bool build_and_load(build *b, char **path, result *r)
         *r = load_failure(s, s->machine.payload);
         loaded = false;
     }
-    if (loaded) remember_load(s, *path, &payload);
+    if (loaded) loads_add(s, *path, &payload, b->assembly.size > 0);
     else if (*path) unlink(*path);
     text_free(&payload);
     return loaded;
@@ -263,6 +254,7 @@ static result run_examined(build *b)
         if (runs) r = execute(b, path);
         if (runs && !r.failed && b->which->asked && !b->valued)
             r = error_result("SizeError", "the sizes of the cell's arrays cannot be read");
+        loads_settle(b->s);
     }
     free(path);
     return r;
@@ -292,19 +284,10 @@ result run_c(session *s, const char *code, const char *name)
     return r;
 }
 
-static bool load_again(session *s)
-{
-    for (size_t i = 0; i < s->load_count; i++) {
-        if (machine_ask(&s->machine, MESSAGE_LOAD, s->loads[i].payload, s->loads[i].size) != OUTCOME_ANSWER)
-            return false;
-    }
-    return true;
-}
-
 bool ensure_worker(session *s)
 {
     if (machine_has_worker(&s->machine)) return true;
-    bool up = machine_start_worker(&s->machine) && load_again(s);
+    bool up = machine_start_worker(&s->machine) && loads_again(s);
     if (up) debug_worker_started(s->debugger);
     return up;
 }

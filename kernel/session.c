@@ -227,13 +227,8 @@ void session_close(session *s)
     symbols_close(s->symbols);
     history_close(&s->history);
     json_decref(s->value);
-    for (size_t i = 0; i < s->load_count; i++) {
-        unlink(s->loads[i].path);
-        free(s->loads[i].path);
-        free(s->loads[i].payload);
-    }
+    loads_clear(s);
     rmdir(s->folder);
-    free(s->loads);
     for (size_t i = 0; i < s->source_count; i++) {
         free(s->sources[i].name);
         free(s->sources[i].text);

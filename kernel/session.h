@@ -18,10 +18,13 @@
 
 struct debugger;
 
+/* All zero: forgotten, and to be passed over. */
 typedef struct load {
     char *path;     /* of the cell's shared object */
     char *payload;  /* of the MESSAGE_LOAD that loaded it */
     size_t size;
+    size_t fills;   /* slots whose function is this one's */
+    bool founds;    /* it holds stubs or variables */
 } load;
 
 typedef struct source {
@@ -55,6 +58,7 @@ struct session {
     names base_flags;  /* of clang, before the user's */
     load *loads;
     size_t load_count, load_capacity;
+    void *fillings; /* loads.c */
     source *sources;
     size_t source_count, source_capacity;
     unsigned count, serial;
@@ -77,6 +81,14 @@ result run_program_in_worker(session *s, char *const *arguments, int *status);
 
 /* session.c: an error's traceback as the protocol has it. */
 json_t *traceback_lines(const result *r);
+
+/* loads.c: what cells have defined, object by object. Takes `payload`. */
+void loads_add(session *s, const char *path, text *payload, bool founds);
+/* The newest has run: it is forgotten when nothing of it lasts. */
+void loads_settle(session *s);
+/* Into a new worker. */
+bool loads_again(session *s);
+void loads_clear(session *s);
 
 /* report.c */
 void result_free(result *r);

@@ -71,12 +71,7 @@ result magic_reset(session *s, const char *words, const char *name)
     s->symbols = symbols_open();
     free(s->prefix);
     s->prefix = copy_of("");
-    for (size_t i = 0; i < s->load_count; i++) {
-        unlink(s->loads[i].path);
-        free(s->loads[i].path);
-        free(s->loads[i].payload);
-    }
-    s->load_count = 0;
+    loads_clear(s);
     compiler_reset(&s->compiler);
     if (!replace_worker(s, true)) return error_result("WorkerError", "the process that runs cells cannot be started");
     return (result){0};

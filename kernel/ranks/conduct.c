@@ -48,7 +48,10 @@ static void send_load(ranks *r, const load *l)
 static void send_cell(ranks *r, const char *path, const char *function)
 {
     session *s = r->s;
-    for (; r->loads_sent < s->load_count; r->loads_sent++) send_load(r, &s->loads[r->loads_sent]);
+    for (; r->loads_sent < s->load_count; r->loads_sent++) {
+        const load *one = &s->loads[r->loads_sent];
+        if (one->size) send_load(r, one); /* else it is forgotten */
+    }
     char *copy = copy_of(path);
     const char *name = basename(copy);
     text payload = {0};

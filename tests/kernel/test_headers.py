@@ -1,0 +1,50 @@
+"""Headers of the user's own, beside the notebook or where %cd has gone."""
+import pytest
+from kernel.driver import Kernel
+
+
+@pytest.fixture
+def kernel(tmp_path, monkeypatch):
+    (tmp_path / "a folder").mkdir()
+    monkeypatch.chdir(tmp_path)
+    kernel = Kernel()
+    yield kernel
+    kernel.close()
+
+
+def write(kernel, name, text):
+    assert kernel.run(f"%%writefile {name}\n{text}").status == "ok"
+
+
+def test_a_header_written_by_a_cell(kernel):
+    write(kernel, "mine.h", "static inline int twice(int a) { return 2 * a; }")
+    assert kernel.run('#include "mine.h"\ntwice(4)').value == "8"
+    assert kernel.run("twice(5)").value == "10"
+
+
+def test_a_header_that_changes(kernel):
+    write(kernel, "mine.h", "#define HERE 1")
+    assert kernel.run('#include "mine.h"\nHERE').value == "1"
+    write(kernel, "mine.h", "#define HERE 20000")
+    assert kernel.run('#include "mine.h"\nHERE').value == "20000"
+    assert kernel.run("HERE").value == "20000"
+
+
+def test_headers_of_two_folders(kernel):
+    write(kernel, "mine.h", "#define MINE 1")
+    assert kernel.run('#include "mine.h"').status == "ok"
+    assert kernel.run('%cd "a folder"').status == "ok"
+    write(kernel, "other.h", "#define OTHER 2")
+    assert kernel.run('#include "other.h"\nMINE + OTHER').value == "3"
+
+
+def test_a_header_that_is_not_there_is_named_at_its_line(kernel):
+    outcome = kernel.run('int before;\n#include "nowhere.h"')
+    assert outcome.error.count("In[1]:2:10") and "nowhere.h" in outcome.error and "/tmp" not in outcome.error
+    assert kernel.run("1 + 1").value == "2"
+
+
+def test_a_mistake_in_a_header_does_not_last(kernel):
+    write(kernel, "mine.h", "int broken(")
+    assert kernel.run('#include "mine.h"').status == "error"
+    assert kernel.run("1 + 1").value == "2"
