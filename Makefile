@@ -157,7 +157,7 @@ $(filter $(BUILD)/tests/ext/launch/%,$(TESTS)): $(call object,$(filter-out %/mai
 test: setup  ## set up, then every test, or those under SUITE=ext/comm
 	-$(Q)$(MAKE) -k tests
 	@KOLO_BUILD=$(abspath $(BUILD)) .venv/bin/python tests/run $(SUITE)
-tests: $(TESTS) $(BUILT)
+tests: $(TESTS) $(BUILT) $(if $(wildcard $(FUZZ_RUNTIME)),$(FUZZERS))
 
 labs: setup  ## execute every notebook in full, and save it with its outputs
 	@KOLO_BUILD=$(abspath $(BUILD)) .venv/bin/python tests/labs/execute.py --in-place \
@@ -165,6 +165,26 @@ labs: setup  ## execute every notebook in full, and save it with its outputs
 
 bench: setup  ## how fast it is here, beside others found here; writes BUILD/bench.json
 	@KOLO_BUILD=$(abspath $(BUILD)) .venv/bin/python tests/bench/run.py $(if $(PEERS),--peers)
+
+# Fuzzers of what reads a learner's text: clang's, over objects built for them; the rest of the kernel is as it is.
+FUZZED_SRC   := $(filter-out kernel/cells/value%,$(wildcard kernel/cells/*.c)) $(wildcard kernel/magics/*.c) kernel/help.c
+FUZZ_RUNTIME := $(LLVM)/lib/clang/19/lib/linux/libclang_rt.fuzzer-$(shell uname -m).a
+FUZZERS      := $(patsubst tests/kernel/fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard tests/kernel/fuzz/*_fuzz.c))
+FUZZ_FLAGS   := -O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
+$(BUILD)/fuzz/obj/%.o: %.c $(BUILD)/flags
+	$(call say,FUZZ)
+	$(Q)clang-19 -std=gnu17 -pthread -Iext/include -Iext -Ikernel -isystem $(LLVM)/include $(FUZZ_FLAGS) -MMD -MP -c $< -o $@
+$(BUILD)/fuzz/fuzzed.a: $(patsubst %.c,$(BUILD)/fuzz/obj/%.o,$(FUZZED_SRC))
+$(BUILD)/fuzz/rest.a: $(call object,$(KERNEL_SRC))
+$(BUILD)/fuzz/%.a:
+	$(Q)rm -f $@ && ar rcs $@ $^
+$(FUZZERS): $(BUILD)/fuzz/%: $(BUILD)/fuzz/obj/tests/kernel/fuzz/%.o $(BUILD)/fuzz/fuzzed.a $(BUILD)/fuzz/rest.a
+	$(call say,LINK)
+	$(Q)clang-19 -fsanitize=fuzzer,address,undefined $^ -o $@ -L$(LLVM)/lib -lclang-19 -lzmq -ljansson -pthread
+fuzzers: $(FUZZERS)
+
+soak: setup fuzzers  ## fuzz the kernel for MINUTES=30, and repeat the cells that try to break it
+	@KOLO_BUILD=$(abspath $(BUILD)) .venv/bin/python tests/kernel/fuzz/soak.py $(or $(MINUTES),30)
 
 asan tsan: build-flags = -O1 -g -fno-omit-frame-pointer
 asan: sanitizers = address,undefined -fno-sanitize-recover=undefined
@@ -188,5 +208,5 @@ clean:  ## remove what was built (.venv stays)
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## *\(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-8s %s\n", $$1, $$2 }'
 
-.PHONY: build setup lab install test tests labs bench asan tsan format lint clean help FORCE
+.PHONY: build setup lab install test tests labs bench fuzzers soak asan tsan format lint clean help FORCE
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

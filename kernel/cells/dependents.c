@@ -20,10 +20,8 @@ static bool uses_changed(const search *s, const entity *e)
 
 static bool defined_here(const draft *d, const entity *e)
 {
-    for (size_t i = 0; i < d->count; i++) {
-        for (size_t k = 0; k < e->defines.count; k++) {
-            if (names_have(&d->items[i].what->defines, e->defines.items[k])) return true;
-        }
+    for (size_t i = 0; i < e->defines.count; i++) {
+        if (draft_find(d, e->defines.items[i])) return true;
     }
     return false;
 }

@@ -210,6 +210,30 @@ static void draft_prefix(draft *d, const char *session_prefix, const symbols *se
     }
 }
 
+/* The first item that brings a key: a prototype before its definition, … */
+typedef struct brought {
+    const char *key; /* the item's */
+    size_t item;
+} brought;
+
+static int by_key(const void *a, const void *b)
+{
+    return strcmp(((const brought *)a)->key, ((const brought *)b)->key);
+}
+
+static void index_items(draft *d)
+{
+    for (size_t i = 0; i < d->count; i++) {
+        const names *keys = &d->items[i].what->defines;
+        for (size_t k = 0; k < keys->count; k++) {
+            brought *one = need_zeroed(sizeof *one);
+            *one = (brought){keys->items[k], i};
+            brought **found = need(tsearch(one, &d->index, by_key));
+            if (*found != one) free(one);
+        }
+    }
+}
+
 draft draft_of(const char *source, const char *name, unsigned serial, const char *session_prefix,
                const symbols *session)
 {
@@ -228,11 +252,20 @@ draft draft_of(const char *source, const char *name, unsigned serial, const char
         if (d.items[i].what->kind == ENTITY_VARIABLE && d.items[i].what->defined) d.has_code = true;
     }
     draft_prefix(&d, session_prefix, session);
+    index_items(&d);
     return d;
+}
+
+draft_item *draft_find(const draft *d, const char *key)
+{
+    brought wanted = {.key = key};
+    brought **found = tfind(&wanted, &d->index, by_key);
+    return found ? &d->items[(*found)->item] : NULL;
 }
 
 void draft_free(draft *d)
 {
+    tdestroy(d->index, free);
     for (size_t i = 0; i < d->count; i++) entity_free(d->items[i].what);
     free(d->items);
     cell_free(&d->split);

@@ -8,6 +8,8 @@ typedef struct reader {
     const token *tokens;
     size_t at, limit;
     bool unfinished;
+    unsigned depth; /* of statements */
+    size_t barren; /* from this token on there is no `;` and no `{`; 0: nobody has looked that far */
 } reader;
 
 static bool is_at(const reader *r, size_t at, const char *spelling)
@@ -84,7 +86,7 @@ static bool begins_operator_word(const reader *r)
 }
 
 /* After `name * … name`: what a declarator may be followed by, which no useful expression statement has there. */
-static bool pointer_declaration(const reader *r)
+static bool pointer_declaration(reader *r)
 {
     static const char *const after[] = {"=", ";", ",", "[", "(", ")", NULL};
     static const char *const between[] = {"*", "const", "volatile", "restrict", "__restrict", NULL};
@@ -94,11 +96,13 @@ static bool pointer_declaration(const reader *r)
     if (at + 1 >= r->limit || r->tokens[at].kind != TOKEN_NAME) return false;
     if (!is_any(r->source, &r->tokens[at + 1], after)) return false;
     size_t end = at + 1;
+    if (r->barren && end >= r->barren) return false;
     while (end < r->limit && !is_at(r, end, ";") && !is_at(r, end, "{")) end++;
+    if (end >= r->limit) r->barren = at + 1;
     return end < r->limit; /* without a `;` it is the cell's trailing product */
 }
 
-static bool begins_declaration(const reader *r)
+static bool begins_declaration(reader *r)
 {
     if (begins_declaration_word(r)) return true;
     if (r->tokens[r->at].kind != TOKEN_NAME || begins_statement_word(r) || begins_operator_word(r) ||
@@ -157,7 +161,9 @@ static void read_do(reader *r)
     else r->unfinished = true;
 }
 
-static void read_statement(reader *r)
+enum { DEEPEST = 1000 }; /* statements within statements; clang takes 256 */
+
+static void read_one_statement(reader *r)
 {
     while (r->at < r->limit && r->tokens[r->at].kind == TOKEN_DIRECTIVE) r->at++;
     if (r->at >= r->limit) {
@@ -179,8 +185,20 @@ static void read_statement(reader *r)
     }
 }
 
+static void read_statement(reader *r)
+{
+    if (r->depth == DEEPEST) {
+        r->at = r->limit;
+        r->unfinished = true;
+        return;
+    }
+    r->depth++;
+    read_one_statement(r);
+    r->depth--;
+}
+
 /* After `f(a, b)`: the parameters' declarations of C's first form, and then the body. */
-static bool old_style_parameters(const reader *r)
+static bool old_style_parameters(reader *r)
 {
     if (!is_at(r, r->at - 1, ")") || !begins_declaration(r) || is(r, "__attribute__")) return false;
     for (size_t i = r->at - 2; !is_at(r, i, "("); i--) {
@@ -233,7 +251,7 @@ static piece_kind read_piece(reader *r)
     }
     if (begins_declaration(r) || untyped_function(r)) return read_declaration(r);
     read_statement(r);
-    reader start = {r->source, r->tokens, first, r->limit, false};
+    reader start = {.source = r->source, .tokens = r->tokens, .at = first, .limit = r->limit};
     bool expression = r->unfinished && r->at >= r->limit && !begins_statement_word(&start) && !is_at(r, first, "{");
     return expression ? PIECE_EXPRESSION : PIECE_STATEMENT;
 }
@@ -263,7 +281,7 @@ static bool ends_in_operator(const cell *c, const piece *p)
 cell cell_split(const char *source)
 {
     cell c = {.source = source, .tokens = tokens_of(source)};
-    reader r = {source, c.tokens.items, 0, c.tokens.count, false};
+    reader r = {.source = source, .tokens = c.tokens.items, .limit = c.tokens.count};
     while (r.at < r.limit) {
         piece p = {.first = r.at};
         r.unfinished = false;

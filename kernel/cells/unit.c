@@ -22,12 +22,14 @@ static void glue(writer *w, const char *code)
     text_add(&w->out->source, "\n");
 }
 
+enum { FARTHEST = 500 }; /* columns: a line of a megabyte would be padded to gigabytes */
+
 /* Blanks up to the column that byte `at` of the cell stands in. */
 static void pad_to(writer *w, size_t at)
 {
     const char *source = w->d->source;
-    size_t begin = at;
-    while (begin > 0 && source[begin - 1] != '\n') begin--;
+    size_t begin = at, limit = at > FARTHEST ? at - FARTHEST : 0;
+    while (begin > limit && source[begin - 1] != '\n') begin--;
     for (; begin < at; begin++) text_add_bytes(&w->out->source, source[begin] == '\t' ? "\t" : " ", 1);
 }
 
@@ -179,20 +181,11 @@ static void emit_entity(writer *w, entity *e)
 
 static void emit_type(writer *w, draft_item *item);
 
-/* The cell's own entity by that key, or NULL. */
-static draft_item *own_item(const draft *d, const char *key)
-{
-    for (size_t i = 0; i < d->count; i++) {
-        if (names_have(&d->items[i].what->defines, key)) return &d->items[i];
-    }
-    return NULL;
-}
-
 /* Does the cell bring something that takes the place of one of the entity's names? */
 static bool superseded(const draft *d, const entity *e)
 {
     for (size_t i = 0; i < e->defines.count; i++) {
-        draft_item *own = own_item(d, e->defines.items[i]);
+        draft_item *own = draft_find(d, e->defines.items[i]);
         bool prototype = own && own->what->kind == ENTITY_FUNCTION && !own->what->defined;
         if (own && !(prototype && e->definition)) return true;
     }
@@ -204,7 +197,7 @@ static void emit_used(writer *w, const names *uses)
     for (size_t i = 0; i < uses->count; i++) {
         for (const char *space = "mto"; *space; space++) {
             char *key = format_text("%c:%s", *space, uses->items[i]);
-            draft_item *own = own_item(w->d, key);
+            draft_item *own = draft_find(w->d, key);
             if (own && own->what->kind == ENTITY_TYPE && w->out->mark != own->what->mark) emit_type(w, own);
             entity *old = symbols_find(w->session, key);
             if (old && !old->gone && !superseded(w->d, old)) emit_entity(w, old);

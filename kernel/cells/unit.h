@@ -63,6 +63,7 @@ typedef struct draft {
     names packing;          /* `#pragma pack` lines that earlier cells left in force */
     bound *bounds;          /* of arrays of run-time size */
     size_t bound_count, bound_capacity;
+    void *index; /* of the items by key: draft_find */
     names asked;            /* array sizes to evaluate when the cell has run: C, each on a line of its own */
 } draft;
 
@@ -81,6 +82,9 @@ void unit_hide_glue(unit *u);
 draft draft_of(const char *source, const char *name, unsigned serial, const char *session_prefix,
                const symbols *session);
 void draft_free(draft *d);
+
+/* What the cell brings by that key ("o:name"), or NULL. */
+draft_item *draft_find(const draft *d, const char *key);
 
 /* Writes the unit. `assembly` goes to its end (NULL: none). The session's entities that it shows get `mark`. */
 unit unit_of(draft *d, const symbols *session, value_form value, const char *assembly);

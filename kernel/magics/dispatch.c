@@ -86,11 +86,16 @@ static result run_cell_magic(session *s, const char *code, const char *name)
     return r;
 }
 
-/* A line `%name …` where a statement could begin: not within brackets, not after an operator. */
-static bool magic_line(const char *code, const char *line)
+/* Is the line `%name …`? It may be C's remainder still. */
+static bool like_magic(const char *line)
 {
     const char *p = line + strspn(line, " \t");
-    if (*p != '%' || !isalpha((unsigned char)p[1])) return false;
+    return *p == '%' && isalpha((unsigned char)p[1]);
+}
+
+/* Could a statement begin at that line? Not within brackets, not after an operator. */
+static bool statement_may_begin(const char *code, const char *line)
+{
     char *before = copy_of_bytes(code, (size_t)(line - code));
     cell c = cell_split(before);
     const piece *last = c.count ? &c.pieces[c.count - 1] : NULL;
@@ -116,13 +121,19 @@ static result run_stretch(session *s, const char *code, size_t begin, size_t end
     return r;
 }
 
+enum { MOST_REMAINDERS = 100 };
+
 static result run_mixed(session *s, const char *code, const char *name)
 {
     result r = {0};
     size_t begin = 0, at = 0, total = strlen(code);
+    unsigned remainders = 0; /* each has cost a look at all that stands before it */
     while (at < total && !r.failed) {
         size_t line = strcspn(code + at, "\n");
-        if (magic_line(code + begin, code + at)) {
+        bool like = remainders < MOST_REMAINDERS && like_magic(code + at);
+        bool found = like && statement_may_begin(code + begin, code + at);
+        remainders += like && !found;
+        if (found) {
             r = run_stretch(s, code, begin, at, name);
             if (!r.failed) r = run_line_magic(s, code + at + strspn(code + at, " \t"), name);
             begin = at + line;
