@@ -295,6 +295,12 @@ outcome machine_ask(machine *m, uint32_t kind, const void *payload, size_t size)
     return wait_for_reply(m);
 }
 
+outcome machine_tell(machine *m, message request, const void *payload, size_t size)
+{
+    send_request(m, request, payload, size, NULL);
+    return wait_for_reply(m);
+}
+
 outcome machine_peek(machine *m, uint64_t address, size_t size)
 {
     send_request(m, (message){.kind = MESSAGE_PEEK, .address = address, .size = size}, NULL, 0, NULL);
@@ -316,6 +322,11 @@ void machine_begin(machine *m, uint32_t kind, const void *payload, size_t size, 
 outcome machine_finish(machine *m, outcome result)
 {
     m->running = false;
+    if (result == OUTCOME_ANSWER) {
+        m->wall += m->last.wall;
+        m->user += m->last.user;
+        m->system += m->last.system;
+    }
     if (result == OUTCOME_ANSWER && guard_gone(m)) { /* the cell ended its guard, and with it its own process */
         result = OUTCOME_ENDED;
         close_one(&m->guard_socket);

@@ -27,6 +27,7 @@ typedef struct machine {
     bool ended_idle;      /* the worker ended while none did */
     double interrupted;   /* when the interrupt came; 0: none */
     double probed;        /* when it was last looked whether somebody waits for input */
+    int64_t wall, user, system; /* nanoseconds that cells and programs have run, until somebody sets them to 0 */
     message last;         /* of the last reply */
     char *payload;        /* of the last reply, MESSAGE_LIMIT bytes */
     size_t payload_size;
@@ -50,6 +51,8 @@ void machine_stop_worker(machine *m, bool gently);
 
 /* Sends a message and waits for its answer, pumping. OUTCOME_ENDED when the worker is gone; m->status says how. */
 outcome machine_ask(machine *m, uint32_t kind, const void *payload, size_t size);
+/* The same for a message that says more than its kind. */
+outcome machine_tell(machine *m, message request, const void *payload, size_t size);
 outcome machine_peek(machine *m, uint64_t address, size_t size);
 /* Runs a cell (MESSAGE_RUN) or a program (MESSAGE_SHELL) with `asks` for its reads; interrupts are passed on. */
 outcome machine_run(machine *m, uint32_t kind, const void *payload, size_t size, bool asks);

@@ -274,14 +274,19 @@ result run_part(session *s, const char *code, const char *name, const part *whic
     return r;
 }
 
-result run_c(session *s, const char *code, const char *name)
+result run_shown(session *s, const char *code, const char *shown, const char *name)
 {
     s->sources = need_grown(s->sources, s->source_count, &s->source_capacity, sizeof *s->sources);
-    s->sources[s->source_count++] = (source){copy_of(name), copy_of(code)};
+    s->sources[s->source_count++] = (source){copy_of(name), copy_of(shown)};
     char *straight = without_conditionals(code, s->prefix, s->symbols, &s->base_flags);
     result r = run_part(s, straight ? straight : code, name, &(part){0});
     free(straight);
     return r;
+}
+
+result run_c(session *s, const char *code, const char *name)
+{
+    return run_shown(s, code, code, name);
 }
 
 bool ensure_worker(session *s)

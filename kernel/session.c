@@ -202,6 +202,8 @@ session *session_open(const front *f, const char *executable, char **problem)
         return NULL;
     }
     find_flags(s);
+    for (size_t i = 0; i < s->base_flags.count; i++)
+        names_add(&s->first_flags, s->base_flags.items[i], strlen(s->base_flags.items[i]));
     analyser_open(&s->analyser, &s->base_flags, s->folder);
     compiler_open(&s->compiler, &s->base_flags, s->folder);
     compiler_prepare(&s->compiler);
@@ -240,6 +242,8 @@ void session_close(session *s)
     free(s->library);
     free(s->launcher);
     names_free(&s->base_flags);
+    names_free(&s->first_flags);
+    free(s->last_folder);
     text_free(&s->out.pending);
     free(s);
 }

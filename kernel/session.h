@@ -55,7 +55,8 @@ struct session {
     char *prefix;      /* the session's includes, and the macros before them */
     char *folder;      /* temporary files */
     char *executable, *library, *launcher; /* kolo-kernel's own path, libkolo.so, kolorun */
-    names base_flags;  /* of clang, before the user's */
+    names base_flags, first_flags; /* of clang: now, and before the user's */
+    char *last_folder; /* where %cd - goes; NULL: nowhere yet */
     load *loads;
     size_t load_count, load_capacity;
     void *fillings; /* loads.c */
@@ -63,6 +64,7 @@ struct session {
     size_t source_count, source_capacity;
     unsigned count, serial;
     bool allow_stdin, silent;
+    unsigned word_line, word_column; /* where the words of the line magic that runs stand in its cell; from 1 and 0 */
     json_t *value; /* the bundle of the last trailing expression; NULL: none */
     pthread_mutex_t busy; /* held by whoever works with the session */
     pthread_t idler;      /* publishes what is printed between cells */
@@ -72,6 +74,9 @@ struct session {
 
 /* run.c: one piece of C. `name` is how its messages call it; first_line: of the cell, where it stands in a cell. */
 result run_c(session *s, const char *code, const char *name);
+/* The same for code that was made of what the user wrote: `shown` is what messages quote, at the lines that #line
+ * gives. */
+result run_shown(session *s, const char *code, const char *shown, const char *name);
 /* Makes sure of a worker with every cell loaded. False when none can be had. */
 bool ensure_worker(session *s);
 /* Starts the worker anew, as after a crash: functions come back, variables are zero. */

@@ -87,8 +87,9 @@ static names command(const compiler *c, const char *language)
 {
     names list = {0};
     add(&list, "clang-19");
+    if (!c->debugging) add(&list, "-O1");
     for (size_t i = 0; i < c->flags.count; i++) add(&list, c->flags.items[i]);
-    add(&list, c->debugging ? "-O0" : "-O1");
+    if (c->debugging) add(&list, "-O0");
     add(&list, c->debugging ? "-g" : "-gline-tables-only");
     if (c->debugging) add(&list, "-fno-eliminate-unused-debug-types");
     for (const char *const *f = code_flags; *f; f++) add(&list, *f);

@@ -555,7 +555,7 @@ unit unit_of(draft *d, const symbols *session, value_form value, const char *ass
     text_add(&u.source, d->prefix.data ? d->prefix.data : "");
     u.prefix_size = u.source.size;
     glue(&w, "void kolo_cell_value(const void *, unsigned long); void kolo_cell_show(const void *, const char *); "
-             "int kolo_cell_shell(const char *);");
+             "int kolo_cell_shell(const char *); double kolo_cell_clock(void);");
     names uses = {0};
     used_names(d->source, d->split.tokens.items, 0, d->split.tokens.count, &uses);
     emit_used(&w, &uses);

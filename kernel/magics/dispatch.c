@@ -43,8 +43,9 @@ static size_t name_size(const char *p)
 static result unknown(const char *name, size_t size, bool whole_cell)
 {
     const char *percent = whole_cell ? "%%" : "%";
+    if (!size) return error_result("UsageError", "behind %s stands a magic's name (%%lsmagic lists them)", percent);
     return error_result("UnknownMagic", "there is no %s%.*s; the nearest is %s%s (%%lsmagic lists them)", percent,
-                        (int)size, name, percent, nearest_magic(name, size));
+                        (int)size, name, percent, nearest_magic(name, size, whole_cell));
 }
 
 static const magic *with_form(const char *name, size_t size, bool whole_cell)
@@ -57,31 +58,45 @@ static const magic *with_form(const char *name, size_t size, bool whole_cell)
     return NULL;
 }
 
-static result run_line_magic(session *s, const char *line, const char *name)
+/* `at` is the '%' of a line magic. */
+static result run_line_magic(session *s, const char *code, const char *at, const char *name)
 {
-    size_t size = name_size(line + 1);
-    const magic *m = with_form(line + 1, size, false);
+    const char *word = at + 1 + strspn(at + 1, " \t");
+    size_t size = name_size(word);
+    const magic *m = with_form(word, size, false);
     if (m) {
-        char *words = copy_of_bytes(line + 1 + size, strcspn(line + 1 + size, "\n"));
-        result r = m->line(s, words + strspn(words, " \t"), name);
+        const char *rest = word + size + strspn(word + size, " \t"), *begin = at;
+        while (begin > code && begin[-1] != '\n') begin--;
+        s->word_line = 1;
+        s->word_column = (unsigned)(rest - begin);
+        for (const char *p = code; p < at; p++) s->word_line += *p == '\n';
+        size_t length = strcspn(rest, "\n");
+        while (length && isspace((unsigned char)rest[length - 1])) length--;
+        char *words = copy_of_bytes(rest, length);
+        result r = m->line(s, words, name);
         free(words);
         return r;
     }
-    const magic *other = with_form(line + 1, size, true);
+    const magic *other = with_form(word, size, true);
     if (other)
-        return error_result("UsageError", "%%%s is for whole cells: write %s in the first line", other->name,
+        return error_result("UsageError", "%%%%%s is for whole cells: write %s in the first line", other->name,
                             other->usage);
-    return unknown(line + 1, size, false);
+    return unknown(word, size, false);
 }
 
 static result run_cell_magic(session *s, const char *code, const char *name)
 {
-    size_t size = name_size(code + 2);
-    const magic *m = with_form(code + 2, size, true);
-    if (!m) return unknown(code + 2, size, true);
-    size_t line = strcspn(code, "\n");
-    char *words = copy_of_bytes(code + 2 + size, line - 2 - size);
-    result r = m->cell(s, words + strspn(words, " \t"), code[line] ? code + line + 1 : code + line, name);
+    const char *word = code + 2 + strspn(code + 2, " \t");
+    size_t size = name_size(word), line = strcspn(code, "\n");
+    const magic *m = with_form(word, size, true);
+    if (!m && with_form(word, size, false))
+        return error_result("UsageError", "%%%.*s is for a line: write it with one %%", (int)size, word);
+    if (!m) return unknown(word, size, true);
+    const char *rest = word + size + strspn(word + size, " \t");
+    size_t length = (size_t)(code + line - rest);
+    while (length && isspace((unsigned char)rest[length - 1])) length--;
+    char *words = copy_of_bytes(rest, length);
+    result r = m->cell(s, words, code[line] ? code + line + 1 : code + line, name);
     free(words);
     return r;
 }
@@ -90,7 +105,8 @@ static result run_cell_magic(session *s, const char *code, const char *name)
 static bool like_magic(const char *line)
 {
     const char *p = line + strspn(line, " \t");
-    return *p == '%' && isalpha((unsigned char)p[1]);
+    const char *word = p + 1 + strspn(p + 1, " \t");
+    return *p == '%' && (isalpha((unsigned char)*word) || !*word || *word == '\n');
 }
 
 /* Could a statement begin at that line? Not within brackets, not after an operator. */
@@ -123,7 +139,7 @@ static result run_stretch(session *s, const char *code, size_t begin, size_t end
 
 enum { MOST_REMAINDERS = 100 };
 
-static result run_mixed(session *s, const char *code, const char *name)
+result run_stretches(session *s, const char *code, const char *name)
 {
     result r = {0};
     size_t begin = 0, at = 0, total = strlen(code);
@@ -135,7 +151,7 @@ static result run_mixed(session *s, const char *code, const char *name)
         remainders += like && !found;
         if (found) {
             r = run_stretch(s, code, begin, at, name);
-            if (!r.failed) r = run_line_magic(s, code + at + strspn(code + at, " \t"), name);
+            if (!r.failed) r = run_line_magic(s, code, code + at + strspn(code + at, " \t"), name);
             begin = at + line;
         }
         at += line + (code[at + line] == '\n');
@@ -157,5 +173,5 @@ result run_cell(session *s, const char *code, const char *name)
         return r;
     }
     if (start[0] == '%' && start[1] == '%') return run_cell_magic(s, start, name);
-    return run_mixed(s, code, name);
+    return run_stretches(s, code, name);
 }

@@ -1,54 +1,66 @@
-/* Magics about what surrounds the cells: %cd, %env, %cflags, %ldflags, %%writefile, %%sh. See magics.h. */
+/* Magics about what surrounds the cells: %cd, %pwd, %env, %%sh. See magics.h. */
 #define _GNU_SOURCE
 #include "magics/magics.h"
 
-#include <errno.h>
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* Of the analysis and of every compilation from now on. */
-static void use_flags(session *s, const names *flags)
-{
-    for (size_t i = 0; i < flags->count; i++) {
-        flags_add(&s->base_flags, flags->items[i]);
-        flags_add(&s->compiler.flags, flags->items[i]);
-    }
-    compiler_reset(&s->compiler);
-    analyser_close(&s->analyser);
-    analyser_open(&s->analyser, &s->base_flags, s->folder);
-}
-
 /* For #include "mine.h". The folders before stay: the session's includes are sought again with every cell. */
-static void look_here_for_headers(session *s, const char *folder)
+void look_here_for_headers(session *s)
 {
-    char *flag = format_text("-iquote%s", folder);
+    char *folder = machine_folder(&s->machine), *flag = format_text("-iquote%s", folder);
     use_flags(s, &(names){.items = &flag, .count = 1});
     free(flag);
+    free(folder);
+}
+
+/* The one word, or all of the line when it is several without quotes: `%cd My Documents`. */
+static char *whole_line(const char *words)
+{
+    names given = words_of(words);
+    size_t size = strlen(words);
+    while (size && isspace((unsigned char)words[size - 1])) size--;
+    char *line = given.count == 1 ? copy_of(given.items[0]) : copy_of_bytes(words, size);
+    names_free(&given);
+    return line;
+}
+
+/* Where %cd goes: home without a word, `-` back, `~` from home. */
+static char *target_of(const session *s, const char *words)
+{
+    const char *home = getenv("HOME");
+    char *line = whole_line(words);
+    if (!*line || (line[0] == '~' && home && (line[1] == '/' || !line[1]))) {
+        char *full = format_text("%s%s", home && *home ? home : "/", *line ? line + 1 : "");
+        free(line);
+        return full;
+    }
+    if (strcmp(line, "-")) return line;
+    free(line);
+    return s->last_folder ? copy_of(s->last_folder) : NULL;
 }
 
 result magic_cd(session *s, const char *words, const char *name)
 {
     (void)name;
-    names where = words_of(words);
-    const char *home = getenv("HOME");
-    char *folder = where.count ? copy_of(where.items[0]) : NULL;
-    if (folder && folder[0] == '~' && home) {
-        char *full = format_text("%s%s", home, folder + 1);
-        free(folder);
-        folder = full;
-    }
-    names_free(&where);
-    result r = {0};
+    char *folder = target_of(s, words);
+    if (!folder) return error_result("FileError", "%%cd -: there is no folder to go back to yet");
     bool up = ensure_worker(s);
-    if (folder && (!up || machine_ask(&s->machine, MESSAGE_FOLDER, folder, strlen(folder) + 1) != OUTCOME_ANSWER ||
-                   s->machine.last.code)) {
+    char *before = machine_folder(&s->machine);
+    result r = {0};
+    if (!up || machine_ask(&s->machine, MESSAGE_FOLDER, folder, strlen(folder) + 1) != OUTCOME_ANSWER ||
+        s->machine.last.code) {
         r = error_result("FileError", "%%cd %s: %s", folder, up ? s->machine.payload : "the worker is gone");
+        free(before);
     } else {
         char *now = machine_folder(&s->machine), *line = format_text("%s\n", now);
         if (chdir(now) == 0) print_out(s, line); /* the kernel goes along: a new worker begins where the last one was */
-        look_here_for_headers(s, now);
+        look_here_for_headers(s);
+        free(s->last_folder);
+        s->last_folder = before;
         free(now);
         free(line);
     }
@@ -56,123 +68,136 @@ result magic_cd(session *s, const char *words, const char *name)
     return r;
 }
 
+result magic_pwd(session *s, const char *words, const char *name)
+{
+    (void)name;
+    if (*words) return usage_result("pwd", false);
+    ensure_worker(s);
+    char *folder = machine_folder(&s->machine), *line = format_text("%s\n", folder);
+    print_out(s, line);
+    free(folder);
+    free(line);
+    return (result){0};
+}
+
+/* ---- %env ---- */
+
+/* "NAME=value" for workers to come, or "NAME", which they will be without. */
 static void keep_variable(session *s, const char *name, const char *value)
 {
     names *e = &s->machine.environment;
     size_t size = strlen(name);
+    char *line = value ? format_text("%s=%s", name, value) : copy_of(name);
     for (size_t i = 0; i < e->count; i++) {
-        if (strncmp(e->items[i], name, size) || e->items[i][size] != '=') continue;
+        if (strncmp(e->items[i], name, size) || (e->items[i][size] && e->items[i][size] != '=')) continue;
         free(e->items[i]);
-        e->items[i] = format_text("%s=%s", name, value);
+        e->items[i] = line;
         return;
     }
-    char *line = format_text("%s=%s", name, value);
     names_add(e, line, strlen(line));
     free(line);
 }
 
-result magic_env(session *s, const char *words, const char *name)
+static const char *variable(const session *s, const char *name)
 {
-    (void)name;
+    size_t size = strlen(name);
+    for (size_t i = 0; i < s->machine.environment.count; i++) {
+        const char *line = s->machine.environment.items[i];
+        if (strncmp(line, name, size)) continue;
+        if (line[size] == '=') return line + size + 1;
+        if (!line[size]) return NULL;
+    }
+    return getenv(name);
+}
+
+/* $NAME and ${NAME} replaced by what they stand for; unknown ones are empty, as in a shell. Quotes around all go. */
+static char *expanded(const session *s, const char *value)
+{
+    text out = {0};
+    size_t size = strlen(value);
+    while (size && isspace((unsigned char)value[size - 1])) size--;
+    bool quoted = size > 1 && (*value == '"' || *value == '\'') && value[size - 1] == *value,
+         literal = quoted && *value == '\'';
+    for (const char *p = value + quoted, *end = value + size - quoted; p < end; p++) {
+        bool braces = p[0] == '$' && p[1] == '{';
+        const char *name = p + 1 + braces;
+        size_t length = 0;
+        while (name + length < end && (isalnum((unsigned char)name[length]) || name[length] == '_')) length++;
+        if (*p != '$' || literal || !length || (braces && name[length] != '}')) {
+            text_add_bytes(&out, p, 1);
+            continue;
+        }
+        char *wanted = copy_of_bytes(name, length);
+        const char *found = variable(s, wanted);
+        text_add(&out, found ? found : "");
+        free(wanted);
+        p = name + length - !braces;
+    }
+    return text_take(&out);
+}
+
+static void set_in_worker(session *s, const char *name, const char *value)
+{
+    text payload = {0};
+    text_add_bytes(&payload, name, strlen(name) + 1);
+    text_add_bytes(&payload, value ? value : "", strlen(value ? value : "") + 1);
+    keep_variable(s, name, value);
+    message ask = {.kind = MESSAGE_SETENV, .number = value ? 0 : 1};
+    if (ensure_worker(s)) machine_tell(&s->machine, ask, payload.data, payload.size);
+    text_free(&payload);
+}
+
+/* One line of `printenv`, or all of it. */
+static result show_variables(session *s, const char *name)
+{
+    char *command = *name ? format_text("printenv '%s'", name) : copy_of("printenv | sort");
+    char *arguments[] = {"/bin/sh", "-c", command, NULL};
+    int status;
+    result r = run_program_in_worker(s, arguments, &status);
+    if (!r.failed && status) r = error_result("NameError", "the environment has no %s", name);
+    free(command);
+    return r;
+}
+
+static bool is_name(const char *word)
+{
+    if (!isalpha((unsigned char)*word) && *word != '_') return false;
+    while (isalnum((unsigned char)*word) || *word == '_') word++;
+    return !*word;
+}
+
+result magic_env(session *s, const char *words, const char *place)
+{
+    (void)place;
+    bool unset = !strncmp(words, "-u", 2) && isspace((unsigned char)words[2]);
+    if (unset) words += 2 + strspn(words + 2, " \t");
     size_t size = strcspn(words, "= \t");
     const char *rest = words + size + strspn(words + size, " \t");
-    if (!*rest) {
-        char *command = *words ? format_text("printenv %.*s", (int)size, words) : copy_of("printenv");
-        char *arguments[] = {"/bin/sh", "-c", command, NULL};
-        int status;
-        result r = run_program_in_worker(s, arguments, &status);
-        free(command);
-        return r;
-    }
-    if (*rest == '=') rest++;
-    char *variable = copy_of_bytes(words, size);
-    text payload = {0};
-    text_add_bytes(&payload, variable, size + 1);
-    text_add_bytes(&payload, rest, strlen(rest) + 1);
-    keep_variable(s, variable, rest);
-    if (ensure_worker(s)) machine_ask(&s->machine, MESSAGE_SETENV, payload.data, payload.size);
-    char *line = format_text("env: %s=%s\n", variable, rest);
-    print_out(s, line);
-    free(line);
-    text_free(&payload);
-    free(variable);
-    return (result){0};
-}
-
-/* Flags of one kind share a line: those about warnings, about folders, about macros. */
-static size_t kind_size(const char *flag)
-{
-    if (!strncmp(flag, "-Wno-", 5)) return 5;
-    return strncmp(flag, "-W", 2) && strncmp(flag, "-I", 2) && strncmp(flag, "-D", 2) ? strcspn(flag, "=") : 2;
-}
-
-static void show(session *s, const names *list)
-{
-    text line = {0};
-    for (size_t i = 0; i < list->count; i++) {
-        const char *flag = list->items[i], *before = i ? list->items[i - 1] : "";
-        bool together =
-            *flag != '-' || (i && kind_size(flag) == kind_size(before) && !strncmp(flag, before, kind_size(flag)));
-        text_addf(&line, "%s%s", !i ? "" : together ? " " : "\n", flag);
-    }
-    text_add(&line, "\n");
-    print_out(s, line.data);
-    text_free(&line);
-}
-
-result magic_cflags(session *s, const char *words, const char *name)
-{
-    (void)name;
-    names flags = words_of(words);
-    if (flags.count) use_flags(s, &flags);
-    else show(s, &s->base_flags);
-    names_free(&flags);
-    return (result){0};
-}
-
-result magic_ldflags(session *s, const char *words, const char *name)
-{
-    (void)name;
-    names flags = words_of(words);
-    for (size_t i = 0; i < flags.count; i++) names_add(&s->compiler.link_flags, flags.items[i], strlen(flags.items[i]));
-    if (!flags.count) show(s, &s->compiler.link_flags);
-    names_free(&flags);
-    return (result){0};
-}
-
-result cell_writefile(session *s, const char *words, const char *body, const char *name)
-{
-    (void)name;
-    names list = words_of(words);
-    bool append = list.count == 2 && !strcmp(list.items[0], "-a");
+    char *name = copy_of_bytes(words, size), *value = NULL;
     result r = {0};
-    if (list.count != (append ? 2 : 1)) {
-        r = error_result("UsageError", "%%%%writefile [-a] FILE");
+    if ((*name || *rest || unset) && (!is_name(name) || (unset && *rest))) {
+        r = usage_result("env", false);
+    } else if (unset) {
+        set_in_worker(s, name, NULL);
+    } else if (!*rest) {
+        r = show_variables(s, name);
     } else {
-        const char *file = list.items[list.count - 1];
-        char *folder = machine_folder(&s->machine),
-             *path = *file == '/' ? copy_of(file) : format_text("%s/%s", folder, file);
-        bool there = access(path, F_OK) == 0;
-        FILE *out = fopen(path, append ? "ae" : "we");
-        size_t size = strlen(body);
-        bool written =
-            out && fwrite(body, 1, size, out) == size && (!size || body[size - 1] == '\n' || fputc('\n', out) != EOF);
-        if (out && fclose(out)) written = false;
-        char *line = format_text("%s %s\n", append ? "Appending to" : there ? "Overwriting" : "Writing", file);
-        if (written) print_out(s, line);
-        else r = error_result("FileError", "%s cannot be written: %s", file, strerror(errno));
+        rest += *rest == '=';
+        value = expanded(s, rest + strspn(rest, " \t"));
+        set_in_worker(s, name, value);
+        char *line = format_text("env: %s=%s\n", name, value);
+        print_out(s, line);
         free(line);
-        free(path);
-        free(folder);
     }
-    names_free(&list);
+    free(name);
+    free(value);
     return r;
 }
 
 result cell_sh(session *s, const char *words, const char *body, const char *name)
 {
-    (void)words;
     (void)name;
+    if (*words || !body[strspn(body, " \t\r\n")]) return usage_result("sh", true);
     char *arguments[] = {access("/bin/bash", X_OK) ? "/bin/sh" : "/bin/bash", "-c", (char *)(uintptr_t)body, NULL};
     int status;
     result r = run_program_in_worker(s, arguments, &status);

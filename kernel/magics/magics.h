@@ -20,9 +20,20 @@ extern const size_t magics_count;
 /* A whole cell: its magics, its C, its questions (`name?`). */
 result run_cell(session *s, const char *code, const char *name);
 
+/* C and line magics, shell lines among them: what a cell, or the body of %%time, is. */
+result run_stretches(session *s, const char *code, const char *name);
+
+/* flags.c: for the analysis and for every compilation from now on. */
+void use_flags(session *s, const names *flags);
+/* environment.c: #include "mine.h" finds what lies in the cells' folder. */
+void look_here_for_headers(session *s);
+
+/* How the magic is written: what wrong words are answered with. */
+result usage_result(const char *name, bool whole_cell);
+
 const magic *magic_named(const char *name, size_t size);
-/* The name in the table that is closest. */
-const char *nearest_magic(const char *name, size_t size);
+/* The name of this form in the table that is closest. */
+const char *nearest_magic(const char *name, size_t size, bool whole_cell);
 
 /* Splits as a shell does quotes: the caller frees with names_free. */
 names words_of(const char *line);
@@ -30,6 +41,10 @@ names words_of(const char *line);
 result magic_lsmagic(session *s, const char *words, const char *name);
 result magic_who(session *s, const char *words, const char *name);
 result magic_cd(session *s, const char *words, const char *name);
+result magic_pwd(session *s, const char *words, const char *name);
+result magic_load(session *s, const char *words, const char *name);
+result magic_timeit(session *s, const char *words, const char *name);
+result cell_timeit(session *s, const char *words, const char *body, const char *name);
 result magic_env(session *s, const char *words, const char *name);
 result magic_cflags(session *s, const char *words, const char *name);
 result magic_ldflags(session *s, const char *words, const char *name);

@@ -1,4 +1,4 @@
-/* Magics about the session itself: %lsmagic, %who, %restart, %reset, %time. See magics.h. */
+/* Magics about the session itself: %lsmagic, %who, %restart, %reset. See magics.h. */
 #define _GNU_SOURCE
 #include "magics/magics.h"
 #include "ranks/ranks.h"
@@ -7,55 +7,120 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A row of the list: what to write, padded by characters and not by bytes, and the first sentence about it. */
-static void add_row(text *list, const char *usage, const char *help)
+static int width_of(const char *shown)
 {
     int width = 0;
-    for (const char *p = usage; *p; p++) width += ((unsigned char)*p & 0xc0) != 0x80;
+    for (const char *p = shown; *p; p++) width += ((unsigned char)*p & 0xc0) != 0x80;
+    return width;
+}
+
+/* A row of the list: what to write, padded by characters and not by bytes, and the first sentence about it. */
+static void add_row(text *list, int width, const char *usage, const char *help)
+{
     const char *stop = strstr(help, ". ");
-    text_addf(list, "%s%*s %.*s\n", usage, width < 28 ? 28 - width : 0, "",
+    text_addf(list, "%s%*s  %.*s\n", usage, width - width_of(usage), "",
               stop ? (int)(stop - help) + 1 : (int)strlen(help), help);
 }
 
 result magic_lsmagic(session *s, const char *words, const char *name)
 {
-    (void)words;
     (void)name;
+    if (*words) return usage_result("lsmagic", false);
     text list = {0};
-    for (size_t i = 0; i < magics_count; i++) add_row(&list, magics_table[i].usage, magics_table[i].help);
-    add_row(&list, "!COMMAND", "Runs a command of the shell.");
-    add_row(&list, "NAME?", "Shows what is known of a name.");
+    int width = 0;
+    for (size_t i = 0; i < magics_count; i++) {
+        int one = width_of(magics_table[i].usage);
+        if (one > width) width = one;
+    }
+    for (size_t i = 0; i < magics_count; i++) add_row(&list, width, magics_table[i].usage, magics_table[i].help);
+    add_row(&list, width, "!COMMAND", "Runs a command of the shell.");
+    add_row(&list, width, "NAME?", "Shows what is known of a name.");
     print_out(s, list.data);
     text_free(&list);
     return (result){0};
 }
 
-static void add_entity(entity *e, void *closure)
+/* ---- %who ---- */
+
+static const char *const kinds[] = {"macro", "type", "function", "variable"};
+
+typedef struct listing {
+    text rows;
+    const names *wanted; /* kinds; none: all */
+    entity_kind kind;
+    int width;
+    bool measure; /* only the longest name is wanted */
+} listing;
+
+static bool is_kind(const char *word, entity_kind kind)
 {
-    static const char *const kinds[] = {"macro", "type", "function", "variable"};
-    text *list = closure;
-    if (e->kind == ENTITY_VARIABLE)
-        text_addf(list, "%-10s %-20s %s\n", kinds[e->kind], e->name, e->type ? e->type : "");
-    else
-        text_addf(list, "%-10s %.*s%s\n", kinds[e->kind], (int)strcspn(e->shown, "\n"), e->shown,
-                  strchr(e->shown, '\n') ? " …" : "");
+    size_t size = strlen(kinds[kind]);
+    return !strncmp(word, kinds[kind], size) && (!word[size] || !strcmp(word + size, "s"));
+}
+
+/* Text on one line, its blanks single, as much of it as a row takes. */
+static char *one_line(const char *code)
+{
+    enum { ROW = 90 };
+    text out = {0};
+    for (const char *p = code; *p && out.size < ROW; p++) {
+        bool blank = *p == ' ' || *p == '\t' || *p == '\n' || *p == '\r';
+        if (blank && (!out.size || out.data[out.size - 1] == ' ')) continue;
+        text_add_bytes(&out, blank ? " " : p, 1);
+    }
+    while (out.size && (out.data[out.size - 1] == ' ' || (unsigned char)out.data[out.size - 1] >= 0x80))
+        out.data[--out.size] = 0;
+    if (out.size >= ROW - 4 && strlen(code) > ROW) text_add(&out, " …");
+    return text_take(&out);
+}
+
+static void list_entity(entity *e, void *closure)
+{
+    listing *l = closure;
+    if (e->kind != l->kind || !e->defines.count) return;
+    const char *name = e->name ? e->name : e->defines.items[0] + 2;
+    int width = width_of(name);
+    if (l->measure) {
+        if (width > l->width && width <= 32) l->width = width;
+        return;
+    }
+    char *shown = one_line(e->kind == ENTITY_VARIABLE && e->type ? e->type : e->shown ? e->shown : "");
+    text_addf(&l->rows, "%-8s  %s%*s  %s\n", kinds[e->kind], name, width < l->width ? l->width - width : 0, "", shown);
+    free(shown);
 }
 
 result magic_who(session *s, const char *words, const char *name)
 {
-    (void)words;
     (void)name;
-    text list = {0};
-    symbols_each(s->symbols, add_entity, &list);
-    print_out(s, list.size ? list.data : "nothing is defined yet\n");
-    text_free(&list);
-    return (result){0};
+    static const entity_kind order[] = {ENTITY_VARIABLE, ENTITY_FUNCTION, ENTITY_TYPE, ENTITY_MACRO};
+    names wanted = words_of(words);
+    listing l = {.wanted = &wanted};
+    bool known = true;
+    for (size_t i = 0; i < wanted.count; i++) {
+        bool found = false;
+        for (size_t k = 0; k < 4; k++) found |= is_kind(wanted.items[i], order[k]);
+        known &= found;
+    }
+    for (size_t k = 0; known && k < 8; k++) { /* the widest name first */
+        bool chosen = wanted.count == 0;
+        l.kind = order[k % 4];
+        l.measure = k < 4;
+        for (size_t i = 0; i < wanted.count; i++) chosen |= is_kind(wanted.items[i], l.kind);
+        if (chosen) symbols_each(s->symbols, list_entity, &l);
+    }
+    if (known)
+        print_out(s, l.rows.size    ? l.rows.data
+                     : wanted.count ? "nothing of that kind is defined\n"
+                                    : "nothing is defined yet\n");
+    text_free(&l.rows);
+    names_free(&wanted);
+    return known ? (result){0} : usage_result("who", false);
 }
 
 result magic_restart(session *s, const char *words, const char *name)
 {
-    (void)words;
     (void)name;
+    if (*words) return usage_result("restart", false);
     ranks_end(s, true);
     if (!replace_worker(s, true)) return error_result("WorkerError", "the process that runs cells cannot be started");
     print_out(s, "restarted: functions, types and includes are kept, variables are zero until their cells run again\n");
@@ -64,8 +129,8 @@ result magic_restart(session *s, const char *words, const char *name)
 
 result magic_reset(session *s, const char *words, const char *name)
 {
-    (void)words;
     (void)name;
+    if (*words && strcmp(words, "-f")) return usage_result("reset", false);
     ranks_end(s, true);
     symbols_close(s->symbols);
     s->symbols = symbols_open();
@@ -75,28 +140,4 @@ result magic_reset(session *s, const char *words, const char *name)
     compiler_reset(&s->compiler);
     if (!replace_worker(s, true)) return error_result("WorkerError", "the process that runs cells cannot be started");
     return (result){0};
-}
-
-static result timed(session *s, const char *code, const char *name)
-{
-    double start = seconds_now();
-    result r = run_c(s, code, name);
-    double took = seconds_now() - start;
-    char *line = took < 1 ? format_text("Wall time: %.3g ms\n", took * 1e3) : format_text("Wall time: %.3g s\n", took);
-    if (!r.failed) print_out(s, line);
-    free(line);
-    return r;
-}
-
-result magic_time(session *s, const char *words, const char *name)
-{
-    return timed(s, words, name);
-}
-
-result cell_time(session *s, const char *words, const char *body, const char *name)
-{
-    char *code = format_text("%s\n%s", words, body);
-    result r = timed(s, code, name);
-    free(code);
-    return r;
 }

@@ -6,22 +6,49 @@
 
 const magic magics_table[] = {
     {"lsmagic", "%lsmagic", "Lists the magics.", magic_lsmagic, NULL},
-    {"who", "%who", "Lists what the cells have defined: variables, functions, types, macros.", magic_who, NULL},
-    {"cd", "%cd [FOLDER]", "Changes the folder that cells and commands run in. Prints it.", magic_cd, NULL},
-    {"env", "%env [NAME[=VALUE]]",
-     "Shows or sets variables of the environment. Cells see them, and the programs they start.", magic_env, NULL},
-    {"cflags", "%cflags [FLAGS…]",
-     "Adds flags for the compiler, or shows them. They hold for cells and for %%run (-I, -D, -O3, …).", magic_cflags,
-     NULL},
-    {"ldflags", "%ldflags [FLAGS…]",
-     "Adds flags for the linker, or shows them. They hold for cells and for %%run (-L, -l).", magic_ldflags, NULL},
+    {"who", "%who [KIND…]",
+     "Lists what the cells have defined. All of it, or what is of the kinds given: variable, function, type, macro.",
+     magic_who, NULL},
+    {"cd", "%cd [FOLDER]",
+     "Changes the folder that cells and commands run in, and prints it. Without a folder it is home; %cd - goes back, "
+     "~ "
+     "is home.",
+     magic_cd, NULL},
+    {"pwd", "%pwd", "Prints the folder that cells and commands run in.", magic_pwd, NULL},
+    {"env", "%env [-u] [NAME[=VALUE]]",
+     "Shows or sets variables of the environment. Cells see them, and the programs they start. $OTHER in a value is "
+     "replaced by that variable; -u NAME takes NAME away.",
+     magic_env, NULL},
+    {"cflags", "%cflags [--remove] [FLAGS…]",
+     "Adds flags for the compiler, or shows them. They hold for cells and for %%run (-I, -D, -O3, -fopenmp, …); "
+     "--remove takes flags away, --reset all that were added.",
+     magic_cflags, NULL},
+    {"ldflags", "%ldflags [--remove] [FLAGS…]",
+     "Adds flags for the linker, or shows them. They hold for cells and for %%run (-L, -l); --remove takes flags away, "
+     "--reset all of them.",
+     magic_ldflags, NULL},
+    {"load", "%load [-r LINES] FILE", "Puts a file's text in this cell's place. -r 2-5,8 takes those lines only.",
+     magic_load, NULL},
     {"restart", "%restart",
      "Starts the process that runs the cells anew. Memory and devices are free again; functions, types and "
      "includes stay, variables are zero until their cells run again.",
      magic_restart, NULL},
-    {"reset", "%reset", "Forgets everything that was defined.", magic_reset, NULL},
-    {"time", "%time STATEMENT", "Runs a statement and says how long it took.", magic_time, NULL},
-    {"time", "%%time", "Runs the cell and says how long it took.", NULL, cell_time},
+    {"reset", "%reset [-f]", "Forgets everything that was defined. It never asks, with -f or without.", magic_reset,
+     NULL},
+    {"time", "%time STATEMENT",
+     "Runs a statement and says how long it took: processor and wall time, without compiling.", magic_time, NULL},
+    {"time", "%%time", "Runs the cell and says how long it took: processor and wall time, without compiling.", NULL,
+     cell_time},
+    {"timeit", "%timeit [-n N] [-r R] STATEMENT",
+     "Runs a statement N times, R times over (7), and says how long it takes on average. Without -n, N is found so "
+     "that "
+     "a run takes 0.2 s or more. An expression's value is computed each time; -q prints nothing.",
+     magic_timeit, NULL},
+    {"timeit", "%%timeit [-n N] [-r R] [SETUP]",
+     "Measures the cell as %timeit does a statement. SETUP, on the first line, runs once before it, unmeasured; what "
+     "it "
+     "declares is the cell's.",
+     NULL, cell_timeit},
     {"writefile", "%%writefile [-a] FILE", "Writes the cell's text to a file, or appends it with -a.", NULL,
      cell_writefile},
     {"run", "%%run [-np N] [arguments…]",
@@ -54,11 +81,23 @@ const magic *magic_named(const char *name, size_t size)
     return NULL;
 }
 
-const char *nearest_magic(const char *name, size_t size)
+const char *nearest_magic(const char *name, size_t size, bool whole_cell)
 {
-    const char *best = magics_table[0].name;
-    for (size_t i = 1; i < magics_count; i++) {
-        if (distance_of(name, size, magics_table[i].name) < distance_of(name, size, best)) best = magics_table[i].name;
+    const char *best = NULL;
+    for (size_t i = 0; i < magics_count; i++) {
+        const char *one = magics_table[i].name;
+        if (whole_cell ? !magics_table[i].cell : !magics_table[i].line) continue;
+        if (!best || distance_of(name, size, one) < distance_of(name, size, best)) best = one;
     }
     return best;
+}
+
+result usage_result(const char *name, bool whole_cell)
+{
+    for (size_t i = 0; i < magics_count; i++) {
+        const magic *m = &magics_table[i];
+        if (strcmp(m->name, name) || !(whole_cell ? m->cell != NULL : m->line != NULL)) continue;
+        return error_result("UsageError", "wanted %s (%s%s? says more)", m->usage, whole_cell ? "%%" : "%", name);
+    }
+    return error_result("UsageError", "there is no magic %s", name);
 }

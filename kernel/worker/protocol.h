@@ -56,6 +56,7 @@ typedef struct message {
     uint32_t kind;
     int32_t number, code;
     uint64_t address, size;
+    int64_t wall, user, system; /* DONE: nanoseconds that the cell took, and its processor times */
 } message;
 
 enum { MESSAGE_LIMIT = 160 * 1024, MESSAGE_DESCRIPTORS = 4 };

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "worker/worker.h"
+#include "worker/clock.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -77,6 +78,7 @@ static void send_done(void)
                  .code = running.code,
                  .address = self.value ? (uint64_t)(uintptr_t)self.value : (uint64_t)(uintptr_t)running.address,
                  .size = self.size};
+    clock_tell(&m);
     message_send(self.control, &m, running.frames, running.frames_size, NULL, 0);
 }
 
@@ -99,12 +101,14 @@ __attribute__((noinline)) void kolo_cell_enter(cell_function function, char *con
     running.frames_size = 0;
     running.missing = NULL;
     running.entry = __builtin_frame_address(0);
+    clock_begin();
     if (sigsetjmp(running.out, 1) == 0) {
         running.active = 1;
         if (function) function();
         else running.code = run_program(arguments);
     }
     running.active = 0;
+    clock_end();
     if (getpid() != running.process) end_child();
     if (running.ending != ENDING_RETURNED) release_streams();
     flush_output();
@@ -213,6 +217,12 @@ static void peek(uint64_t address, uint64_t size)
     answer(-1, NULL, 0);
 }
 
+static void go_to(const char *folder)
+{
+    int failed = chdir(folder);
+    answer_text(failed ? -1 : 0, failed ? strerror(errno) : "");
+}
+
 static void set_environment(const char *payload, size_t size, bool unset)
 {
     const char *at = payload, *end = payload + size;
@@ -237,7 +247,7 @@ static bool serve(void)
     else if (m.kind == MESSAGE_RESOLVE) resolve(payload, size);
     else if (m.kind == MESSAGE_NAME) name_function(payload, size);
     else if (m.kind == MESSAGE_PEEK) peek(m.address, m.size);
-    else if (m.kind == MESSAGE_FOLDER) answer(chdir(payload) ? -1 : 0, strerror(errno), strlen(strerror(errno)) + 1);
+    else if (m.kind == MESSAGE_FOLDER) go_to(payload);
     else if (m.kind == MESSAGE_SETENV) set_environment(payload, size, m.number == 1);
     return true;
 }

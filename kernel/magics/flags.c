@@ -1,0 +1,169 @@
+/* %cflags and %ldflags: what the compiler and the linker are told. Flags are tried on an empty file first, so that
+ * wrong ones are refused at once and spoil no later cell. See magics.h. */
+#define _GNU_SOURCE
+#include "magics/magics.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Flags of one kind share a line: those about warnings, about folders, about macros. */
+static size_t kind_size(const char *flag)
+{
+    if (!strncmp(flag, "-Wno-", 5)) return 5;
+    return strncmp(flag, "-W", 2) && strncmp(flag, "-I", 2) && strncmp(flag, "-D", 2) ? strcspn(flag, "=") : 2;
+}
+
+static void show(session *s, const names *list)
+{
+    text line = {0};
+    for (size_t i = 0; i < list->count; i++) {
+        const char *flag = list->items[i], *before = i ? list->items[i - 1] : "";
+        bool together =
+            *flag != '-' || (i && kind_size(flag) == kind_size(before) && !strncmp(flag, before, kind_size(flag)));
+        text_addf(&line, "%s%s", !i ? "" : together ? " " : "\n", flag);
+    }
+    text_add(&line, "\n");
+    if (list->count) print_out(s, line.data);
+    text_free(&line);
+}
+
+static void add(names *list, const char *word)
+{
+    names_add(list, word, strlen(word));
+}
+
+static void add_all(names *list, const names *more)
+{
+    for (size_t i = 0; i < more->count; i++) add(list, more->items[i]);
+}
+
+/* The tool's complaint about these flags, as one sentence; NULL when it has none. The caller frees. */
+static char *complaint(session *s, const char *const *start, const names *flags)
+{
+    char *log = format_text("%s/flags.log", s->folder);
+    names command = {0};
+    for (; *start; start++) add(&command, *start);
+    add_all(&command, flags);
+    command.items = need_grown(command.items, command.count, &command.capacity, sizeof *command.items);
+    command.items[command.count] = NULL;
+    int status = run_tool(command.items, log);
+    char *said = status ? read_whole_file(log) : NULL, *line = said ? strstr(said, "error: ") : NULL;
+    line = line ? line + strlen("error: ") : said && !strncmp(said, "ld: ", 4) ? said + 4 : said;
+    char *sentence = status ? copy_of_bytes(line ? line : "it cannot be started",
+                                            line ? strcspn(line, "\n") : strlen("it cannot be started"))
+                            : NULL;
+    char *detail = sentence ? strstr(sentence, " [-W") : NULL;
+    if (detail) *detail = 0;
+    unlink(log);
+    free(log);
+    free(said);
+    names_free(&command);
+    return sentence;
+}
+
+/* Takes the flag out. False when it is not there. */
+static bool remove_flag(names *list, const char *flag)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        if (strcmp(list->items[i], flag)) continue;
+        free(list->items[i]);
+        list->count--;
+        memmove(&list->items[i], &list->items[i + 1], (list->count - i) * sizeof *list->items);
+        return true;
+    }
+    return false;
+}
+
+static void renew_tools(session *s)
+{
+    names_free(&s->compiler.flags);
+    add_all(&s->compiler.flags, &s->base_flags);
+    compiler_reset(&s->compiler);
+    analyser_close(&s->analyser);
+    analyser_open(&s->analyser, &s->base_flags, s->folder);
+}
+
+void use_flags(session *s, const names *flags)
+{
+    for (size_t i = 0; i < flags->count; i++) flags_add(&s->base_flags, flags->items[i]);
+    renew_tools(s);
+}
+
+static bool is_word(const char *word, const char *short_form, const char *long_form)
+{
+    return !strcmp(word, short_form) || !strcmp(word, long_form);
+}
+
+/* Removes the words from the second on. */
+static result remove_words(names *list, const names *words, const char *magic_name)
+{
+    for (size_t i = 1; i < words->count; i++) {
+        if (!remove_flag(list, words->items[i]))
+            return error_result("UsageError", "%%%s has no %s to remove", magic_name, words->items[i]);
+    }
+    return (result){0};
+}
+
+static result add_words(session *s, names *list, const names *words, const char *const *tool, const char *magic_name)
+{
+    char *problem = complaint(s, tool, words);
+    if (problem) {
+        result r = error_result("FlagError", "%%%s: %s", magic_name, problem);
+        free(problem);
+        return r;
+    }
+    for (size_t i = 0; i < words->count; i++) flags_add(list, words->items[i]);
+    return (result){0};
+}
+
+/* What both magics do with their words. `first` is the list as the session began with it. */
+static result change(session *s, names *list, const names *first, const char *words, const char *const *tool,
+                     const char *magic_name, bool *changed)
+{
+    names given = words_of(words);
+    result r = {0};
+    *changed = given.count > 0;
+    if (!given.count) {
+        show(s, list);
+    } else if (is_word(given.items[0], "-reset", "--reset") && given.count == 1) {
+        names_free(list);
+        add_all(list, first);
+    } else if (is_word(given.items[0], "-remove", "--remove") && given.count > 1) {
+        r = remove_words(list, &given, magic_name);
+    } else if (is_word(given.items[0], "-reset", "--reset") || is_word(given.items[0], "-remove", "--remove")) {
+        r = usage_result(magic_name, false);
+    } else {
+        r = add_words(s, list, &given, tool, magic_name);
+    }
+    names_free(&given);
+    return r;
+}
+
+result magic_cflags(session *s, const char *words, const char *name)
+{
+    static const char *const tool[] = {"clang-19",
+                                       "-fsyntax-only",
+                                       "-fno-color-diagnostics",
+                                       "-Werror=unknown-warning-option",
+                                       "-Werror=unused-command-line-argument",
+                                       "-Werror=ignored-optimization-argument",
+                                       "-x",
+                                       "c",
+                                       "/dev/null",
+                                       NULL};
+    (void)name;
+    bool changed;
+    result r = change(s, &s->base_flags, &s->first_flags, words, tool, "cflags", &changed);
+    if (changed) look_here_for_headers(s); /* and takes all flags into use */
+    return r;
+}
+
+result magic_ldflags(session *s, const char *words, const char *name)
+{
+    static const char *const tool[] = {"ld", "-shared", "-o", "/dev/null", NULL};
+    static const names none_at_first = {0};
+    (void)name;
+    bool changed;
+    return change(s, &s->compiler.link_flags, &none_at_first, words, tool, "ldflags", &changed);
+}

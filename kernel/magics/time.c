@@ -1,0 +1,238 @@
+/* %time, %%time, %timeit, %%timeit: how long C takes. See magics.h. */
+#define _GNU_SOURCE
+#include "magics/magics.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RUNS_MOST = 1000 };
+
+/* 1.23e-06 as "1.23 µs", 90 as "1min 30s": as IPython writes times. */
+static char *time_text(double seconds)
+{
+    static const char *const units[] = {"s", "ms", "µs", "ns"};
+    static const double scale[] = {1, 1e3, 1e6, 1e9};
+    if (seconds >= 60) {
+        long whole = (long)seconds, hours = whole / 3600, minutes = whole / 60 % 60;
+        return hours ? format_text("%ldh %ldmin %lds", hours, minutes, whole % 60)
+                     : format_text("%ldmin %lds", minutes, whole % 60);
+    }
+    int scaled = seconds >= 1 ? 0 : seconds >= 1e-3 ? 1 : seconds >= 1e-6 ? 2 : 3;
+    return format_text("%.3g %s", seconds * scale[scaled], units[scaled]);
+}
+
+/* ---- %time ---- */
+
+static void print_times(session *s)
+{
+    const machine *m = &s->machine;
+    char *user = time_text((double)m->user * 1e-9), *sys = time_text((double)m->system * 1e-9);
+    char *both = time_text((double)(m->user + m->system) * 1e-9), *wall = time_text((double)m->wall * 1e-9);
+    char *lines = format_text("CPU times: user %s, sys: %s, total: %s\nWall time: %s\n", user, sys, both, wall);
+    print_out(s, lines);
+    free(user), free(sys), free(both), free(wall), free(lines);
+}
+
+static result timed(session *s, const char *code, const char *name)
+{
+    s->machine.wall = s->machine.user = s->machine.system = 0;
+    result r = run_stretches(s, code, name);
+    if (!r.failed) print_times(s);
+    return r;
+}
+
+/* Blanks before a line magic's words, so that messages have the cell's lines and columns. */
+static char *in_place(const session *s, const char *words, size_t offset)
+{
+    text code = {0};
+    for (unsigned i = 1; i < s->word_line; i++) text_add(&code, "\n");
+    for (size_t i = 0; i < s->word_column + offset; i++) text_add(&code, " ");
+    text_add(&code, words + offset);
+    return text_take(&code);
+}
+
+result magic_time(session *s, const char *words, const char *name)
+{
+    if (!*words) return usage_result("time", false);
+    char *code = in_place(s, words, 0);
+    result r = timed(s, code, name);
+    free(code);
+    return r;
+}
+
+result cell_time(session *s, const char *words, const char *body, const char *name)
+{
+    if (!body[strspn(body, " \t\r\n")] && !*words)
+        return error_result("UsageError",
+                            "%%%%time is for whole cells, and nothing stands below it; %%time STATEMENT is "
+                            "for a line");
+    char *code = format_text("%s\n%s", words, body);
+    result r = timed(s, code, name);
+    free(code);
+    return r;
+}
+
+/* ---- %timeit ---- */
+
+typedef struct measuring {
+    unsigned long number; /* loops a run; 0: to be found */
+    long runs;
+    bool quiet;
+    const char *rest; /* what stands behind the options */
+} measuring;
+
+/* A number after -n or -r, which may follow at once or as the next word. False when there is none in range. */
+static bool read_number(const char **at, long most, long *value)
+{
+    char *end;
+    const char *digits = *at + 2 + strspn(*at + 2, " \t");
+    *value = strtol(digits, &end, 10);
+    bool whole = end > digits && (!*end || isspace((unsigned char)*end));
+    *at = end;
+    return whole && *value >= 1 && *value <= most;
+}
+
+static bool read_options(const char *words, measuring *m)
+{
+    *m = (measuring){.runs = 7};
+    const char *at = words;
+    for (bool good = true; good; at += strspn(at, " \t")) {
+        long value = 0, ignored;
+        if (!strncmp(at, "-n", 2)) {
+            good = read_number(&at, 1000000000, &value);
+            m->number = (unsigned long)value;
+        } else if (!strncmp(at, "-r", 2)) {
+            good = read_number(&at, RUNS_MOST, &m->runs);
+        } else if (!strncmp(at, "-p", 2) && isdigit((unsigned char)at[2 + strspn(at + 2, " \t")])) {
+            good = read_number(&at, 17, &ignored);
+        } else if (at[0] == '-' && at[1] == 'q' && (!at[2] || isspace((unsigned char)at[2]))) {
+            m->quiet = true;
+            at += 2;
+        } else {
+            break;
+        }
+        if (!good) return false;
+    }
+    m->rest = at;
+    return true;
+}
+
+/* The measured code between what measures it. A memory clobber keeps the compiler from doing the work once for all
+ * loops; storing the value keeps it from leaving the work out. */
+static char *loops_of(const measuring *m, const char *setup, const char *body, unsigned line, const char *name,
+                      bool valued)
+{
+    text code = {0};
+    text_addf(&code, "{\n#line 1 \"%s\"\n%s\n;\nstatic double kolo_runs[%ld];\nunsigned long kolo_number = %luul;\n",
+              name, setup, m->runs + 1, m->number ? m->number : 1);
+    text_addf(&code, "for (int kolo_run = %d; kolo_run < %ld;) {\ndouble kolo_start = kolo_cell_clock();\n",
+              m->number ? 0 : -1, m->runs);
+    text_add(&code, "for (unsigned long kolo_loop = kolo_number; kolo_loop; kolo_loop--) {\n"
+                    "__asm__ volatile(\"\" : : : \"memory\");\n{");
+    text_addf(&code, "%s\n#line %u \"%s\"\n%s\n%s}\n}\n", valued ? " __auto_type kolo_value = (" : "", line, name, body,
+              valued ? ");\n__asm__ volatile(\"\" : : \"m\"(kolo_value) : \"memory\"); " : ";");
+    text_add(&code, "double kolo_took = kolo_cell_clock() - kolo_start;\n"
+                    "if (kolo_run >= 0) kolo_runs[kolo_run++] = kolo_took;\n"
+                    "else if (kolo_took >= 0.2 || kolo_number >= 1000000000ul) kolo_run = 0;\n"
+                    "else kolo_number *= 10;\n}\n");
+    text_addf(&code, "kolo_runs[%ld] = (double)kolo_number;\nkolo_cell_value(kolo_runs, sizeof kolo_runs);\n}\n",
+              m->runs);
+    return text_take(&code);
+}
+
+/* One expression, perhaps with its `;`: its length without that; 0 for anything else. */
+static size_t expression_size(const char *body)
+{
+    cell c = cell_split(body);
+    const token *last = c.tokens.count ? &c.tokens.items[c.tokens.count - 1] : NULL;
+    bool one = c.count == 1 && (c.pieces[0].kind == PIECE_EXPRESSION || c.pieces[0].kind == PIECE_STATEMENT);
+    bool closed = one && token_is(body, last, ";");
+    size_t size = one ? (closed ? last->begin : last->end) : 0;
+    bool whole = one && (closed || c.pieces[0].kind == PIECE_EXPRESSION) && !token_is(body, &c.tokens.items[0], "{");
+    cell_free(&c);
+    return whole ? size : 0;
+}
+
+static char *with_commas(unsigned long value)
+{
+    char *digits = format_text("%lu", value);
+    text out = {0};
+    for (size_t i = 0, size = strlen(digits); i < size; i++)
+        text_addf(&out, "%s%c", i && (size - i) % 3 == 0 ? "," : "", digits[i]);
+    free(digits);
+    return text_take(&out);
+}
+
+static void print_runs(session *s, const double *runs, long count)
+{
+    double number = runs[count], sum = 0, squares = 0, best = INFINITY, worst = 0;
+    for (long i = 0; i < count; i++) {
+        double one = runs[i] / number;
+        sum += one;
+        if (one < best) best = one;
+        if (one > worst) worst = one;
+    }
+    double mean = sum / (double)count;
+    for (long i = 0; i < count; i++) squares += (runs[i] / number - mean) * (runs[i] / number - mean);
+    char *average = time_text(mean), *deviation = time_text(sqrt(squares / (double)count));
+    char *loops = with_commas((unsigned long)number);
+    char *line = format_text("%s ± %s per loop (mean ± std. dev. of %ld run%s, %s loop%s each)\n", average, deviation,
+                             count, count == 1 ? "" : "s", loops, number > 1 ? "s" : "");
+    char *warning = format_text("The slowest run took %.2f times longer than the fastest. This could mean that an "
+                                "intermediate result is being cached.\n",
+                                worst / best);
+    if (worst > 4 * best && best > 0 && worst > 1e-6) print_out(s, warning);
+    print_out(s, line);
+    free(average), free(deviation), free(loops), free(line), free(warning);
+}
+
+/* Compiles the measured code with its value stored, and where it has none that can be, without. */
+static result measure(session *s, const measuring *m, const char *setup, const char *body, unsigned line,
+                      const char *shown, const char *name)
+{
+    size_t size = expression_size(body);
+    result r = {.failed = true};
+    if (size) {
+        char *expression = copy_of_bytes(body, size), *code = loops_of(m, setup, expression, line, name, true);
+        r = run_shown(s, code, shown, name);
+        free(expression);
+        free(code);
+    }
+    if (r.failed && (!size || !strcmp(r.name, "CompileError"))) {
+        char *code = loops_of(m, setup, body, line, name, false);
+        result_free(&r);
+        r = run_shown(s, code, shown, name);
+        free(code);
+    }
+    if (r.failed) return r;
+    double *runs = need_zeroed((size_t)(m->runs + 1) * sizeof *runs);
+    memory worker = worker_memory(s);
+    bool there = s->machine.last.size == (uint64_t)(m->runs + 1) * sizeof *runs &&
+                 worker.read(worker.closure, s->machine.last.address, (size_t)(m->runs + 1) * sizeof *runs, runs);
+    if (there && !m->quiet) print_runs(s, runs, m->runs);
+    free(runs);
+    return there ? r : error_result("TimeError", "the code left its loop before it was measured");
+}
+
+result magic_timeit(session *s, const char *words, const char *name)
+{
+    measuring m;
+    if (!read_options(words, &m) || !*m.rest) return usage_result("timeit", false);
+    char *shown = in_place(s, words, (size_t)(m.rest - words)), *body = shown;
+    while (*body == '\n') body++;
+    result r = measure(s, &m, "", body, s->word_line, shown, name);
+    free(shown);
+    return r;
+}
+
+result cell_timeit(session *s, const char *words, const char *body, const char *name)
+{
+    measuring m;
+    if (!read_options(words, &m) || !body[strspn(body, " \t\r\n")]) return usage_result("timeit", true);
+    char *shown = format_text("%s\n%s", words, body);
+    result r = measure(s, &m, m.rest, body, 2, shown, name);
+    free(shown);
+    return r;
+}

@@ -1,0 +1,12 @@
+/* How long a cell took: wall time, and the processor time of the worker and of what it waited for. */
+#ifndef KERNEL_WORKER_CLOCK_H
+#define KERNEL_WORKER_CLOCK_H
+
+#include "worker/protocol.h"
+
+void clock_begin(void);
+void clock_end(void);
+/* Puts the last measurement into a message. */
+void clock_tell(message *m);
+
+#endif

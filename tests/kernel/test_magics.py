@@ -1,0 +1,155 @@
+"""Magics: what they print, change and answer wrong words with."""
+import re
+
+import pytest
+from kernel.driver import Kernel
+
+
+@pytest.fixture(scope="module")
+def kernel():
+    k = Kernel()
+    k.run("#include <stdio.h>\n#include <math.h>\n#include <unistd.h>\n"
+          "int fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }\ndouble x = 2.5; int q = 1;")
+    yield k
+    k.close()
+
+
+LINE = re.compile(r"([\d.e+]+) (s|ms|µs|ns) ± ([\d.e+]+) (s|ms|µs|ns) per loop \(mean ± std\. dev\. of (\d+) runs?, ([\d,]+) loops? each\)\n$")
+SCALE = {"s": 1, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9}
+
+
+def timing(outcome):
+    found = LINE.search(outcome.stdout)
+    assert found, outcome.stdout + outcome.error
+    return float(found[1]) * SCALE[found[2]], int(found[5]), int(found[6].replace(",", ""))
+
+
+def test_timeit_measures_a_statement(kernel):
+    mean, runs, loops = timing(kernel.run("%timeit -n 20 -r 3 usleep(1000)"))
+    assert 1e-3 < mean < 2e-2 and (runs, loops) == (3, 20)
+    assert timing(kernel.run("%timeit -n3 -r1 x += 1;"))[1:] == (1, 3)
+    assert kernel.run("x").value == "5.5"
+    assert kernel.run("%timeit -n 2 -r 2 -q x += 1;").stdout == ""
+
+
+def test_timeit_finds_the_number_of_loops_and_computes_each_time(kernel):
+    short, runs, loops = timing(kernel.run("%timeit fib(5)"))
+    assert runs == 7 and loops >= 1000 and loops * short > 0.05
+    long, _, _ = timing(kernel.run("%timeit -r 3 fib(20)"))
+    assert long > 100 * short > 100e-9 * 0.05
+
+
+def test_timeit_of_a_cell_has_a_setup_that_is_not_measured(kernel):
+    code = "%%timeit -n 10 -r 2 usleep(20000); int local = 3;\nusleep(100 * local);\n// a comment"
+    assert timing(kernel.run(code))[0] < 1.5e-2
+    assert "undeclared" in kernel.run("local").error
+
+
+@pytest.mark.parametrize("code, line", [("int u = 1;\n  %timeit nope + 1", "2:11"), ("%%timeit\n\n  nope + 1", "3:3"), ("q;\n%time nope", "2:7")])
+def test_mistakes_in_measured_code_have_their_place(kernel, code, line):
+    error = kernel.run(code).error
+    assert f"]:{line}" in error and "nope" in error and "kolo_" not in error
+
+
+def test_timeit_is_interrupted_and_a_fault_in_it_is_said(kernel):
+    outcome = kernel.run("%timeit -n 100000000 -r 1000 fib(25)", interrupt_after=0.5)
+    assert outcome.errors[0]["ename"] == "KeyboardInterrupt" and outcome.seconds < 1.5
+    assert "Segmentation fault" in kernel.run("%timeit *(int *)0").error
+    assert kernel.run("q").value == "1"
+
+
+def test_time_says_processor_and_wall_time_without_compiling(kernel):
+    lines = kernel.run("%time usleep(20000);").stdout.splitlines()
+    assert lines[0].startswith("CPU times: user ") and ", total: " in lines[0]
+    assert 20 <= float(re.fullmatch(r"Wall time: ([\d.]+) ms", lines[1])[1]) < 200
+    outcome = kernel.run("%%time\nint timed_value = 3;\n%pwd\n!echo hi\ntimed_value")
+    assert outcome.value == "3" and "hi\nCPU times" in outcome.stdout
+
+
+WRONG = ["%time", "%timeit", "%timeit -n x 1", "%timeit -r 0 1", "%load", "%load -r", "%%writefile\nx", "%%writefile -b f\nx", "%who stuff",
+         "%pwd there", "%lsmagic now", "%restart -x", "%reset -q", "%env 9=3", "%env -u", "%cflags --remove", "%%sh -x\nls", "%%sh"]
+
+
+@pytest.mark.parametrize("code", WRONG)
+def test_wrong_words_are_answered_with_the_usage(kernel, code):
+    outcome = kernel.run(code)
+    name = re.match(r"%+\w+", code)[0]
+    assert outcome.errors[0]["ename"] == "UsageError" and outcome.errors[0]["evalue"].startswith(f"wanted {name}")
+
+
+@pytest.mark.parametrize("code, said", [
+    ("%", "a magic's name"), ("%%", "a magic's name"), ("%%time", "nothing stands below it"), ("%tim fib(1)", "nearest is %time "),
+    ("%%writefil f\nx", "nearest is %%writefile "), ("%sh ls", "write %%sh"), ("%%cd /", "one %"),
+    ("%cflags -fnosuchflag", "%cflags: unknown argument: '-fnosuchflag'"), ("%cflags -Wnosuch", "unknown warning option '-Wnosuch'"),
+    ("%cflags -std=c99999", "invalid value 'c99999'"), ("%cflags --remove -DNONE", "no -DNONE to remove"),
+    ("%ldflags -lnosuch", "cannot find -lnosuch"), ("%env NOT_THERE", "no NOT_THERE"), ("%cd /not/there", "No such file or directory"),
+    ("%load /not/there", "/not/there cannot be read: No such file"), ("%load https://a.b/c.c", "!curl -O https://a.b/c.c"),
+    ("%load -r x /etc/passwd", "wanted lines as in -r 2-5,8"), ("%%writefile /not/there/x\n", "cannot be written: No such file"),
+    ("%%sh\nexit 3", "status 3"),
+])
+def test_mistakes_are_one_sentence(kernel, code, said):
+    outcome = kernel.run(code)
+    assert outcome.status == "error" and said in outcome.errors[0]["evalue"]
+    assert kernel.run("q").value == "1"
+
+
+def test_odd_spacing_and_mixture(kernel):
+    assert kernel.run("% pwd").stdout == kernel.run("  %pwd  ").stdout == kernel.run("!pwd").stdout
+    outcome = kernel.run('int a = 1;\n%env MIXED=a b\nprintf("%d %%s\\n", a);\n!echo $MIXED\nif (a) {\n    !echo inside $((a + 1))\n}\n7 % 4')
+    assert outcome.stdout == "env: MIXED=a b\n1 %s\na b\ninside 1\n" and outcome.value == "3"
+    assert kernel.run("!exit 3").status == "ok"
+
+
+def test_who_lists_by_kind(kernel):
+    kernel.run("#define LIMIT 3\ntypedef struct {\n    int a, b;\n} couple;")
+    rows = kernel.run("%who function").stdout.splitlines()
+    assert rows == ["function  fib  int fib(int n)"]
+    rows = kernel.run("%who").stdout.splitlines()
+    assert "macro     LIMIT" in "\n".join(rows) and any(row.split()[:2] == ["type", "couple"] and "a, b;" in row for row in rows)
+    assert [row.split()[0] for row in rows] == sorted((row.split()[0] for row in rows), key=["variable", "function", "type", "macro"].index)
+
+
+def test_folders_and_environment(kernel, tmp_path):
+    (tmp_path / "a folder").mkdir()
+    start = kernel.run("%pwd").stdout
+    assert kernel.run(f"%cd {tmp_path}/a folder").stdout == kernel.run("%pwd").stdout == f"{tmp_path}/a folder\n"
+    assert kernel.run("%cd -").stdout == start and kernel.run("%cd -").stdout == f"{tmp_path}/a folder\n"
+    assert kernel.run("%cd").stdout == kernel.run("!echo ~").stdout == kernel.run("%cd ~").stdout
+    kernel.run(f"%cd {start}")
+    assert kernel.run("%env ONE=two\n%env THREE=\"$ONE-${ONE}\"\n!echo $THREE").stdout.endswith("env: THREE=two-two\ntwo-two\n")
+    assert kernel.run("%env THREE").stdout == "two-two\n"
+    kernel.run("%env -u THREE\n%restart")
+    assert kernel.run('!echo "<$ONE><${THREE-none}>"').stdout == "<two><none>\n"
+
+
+def test_flags_are_added_removed_and_reset(kernel):
+    assert kernel.run("%cflags -DFLAGGED=12 -O3\nFLAGGED").value == "12"
+    assert "-DFLAGGED=12" in kernel.run("%cflags").stdout
+    kernel.run("%cflags --remove -DFLAGGED=12")
+    assert "undeclared" in kernel.run("FLAGGED").error
+    kernel.run("%cflags -DFLAGGED=1 -Wextra\n%cflags --reset")
+    assert not {"-DFLAGGED=1", "-Wextra", "-O3"} & set(kernel.run("%cflags").stdout.split())
+    assert kernel.run("%ldflags -lm\n%ldflags").stdout == "-lm\n" and kernel.run("%ldflags --reset\n%ldflags").stdout == ""
+    assert kernel.run("%cflags -std=c11\n__STDC_VERSION__").value == "201112"
+    kernel.run("%cflags --reset")
+
+
+def test_files_become_cells_and_cells_files(kernel, tmp_path):
+    path = tmp_path / "part.c"
+    assert kernel.run(f"%%writefile {path}\nint one;\nint two;").stdout == f"Writing {path}\n"
+    assert kernel.run(f"%%writefile -a {path}\nint three;\n").stdout == f"Appending to {path}\n"
+    assert path.read_text() == "int one;\nint two;\nint three;\n"
+    payload, = kernel.run(f"%load {path}").reply["payload"]
+    assert payload == {"source": "set_next_input", "replace": True, "text": f"// %load {path}\nint one;\nint two;\nint three;\n"}
+    assert kernel.run(f"%load -r 1,3- {path}").reply["payload"][0]["text"].endswith(f"{path}\nint one;\nint three;\n")
+
+
+def test_every_magic_has_help(kernel):
+    for row in kernel.run("%lsmagic").stdout.splitlines()[:-2]:
+        name = re.match(r"%+\w+", row)[0]
+        page = kernel.run(name + "?").reply["payload"][0]["data"]["text/plain"]
+        assert name in page and len(page) > 20
+
+
+def test_reset_takes_f(kernel):
+    assert kernel.run("%reset -f").status == "ok" and "undeclared" in kernel.run("q").error
