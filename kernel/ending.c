@@ -24,6 +24,7 @@ static ended death_of(const machine *m)
         e.code = m->stopped ? SIGSTOP : WTERMSIG(m->status);
     }
     e.before = m->ended_idle;
+    e.reason = m->culled;
     return e;
 }
 

@@ -198,6 +198,11 @@ static bool take_guard_news(machine *m)
         m->worker = news.number > 0 ? news.number : 0;
         return m->worker == 0;
     }
+    if (news.kind == MESSAGE_CULLED) {
+        free(m->culled);
+        m->culled = copy_of(payload);
+        return false;
+    }
     if (news.kind != MESSAGE_ENDED || news.number != m->worker) return false;
     m->ended_idle = !m->running;
     m->status = news.code;
@@ -312,6 +317,8 @@ void machine_begin(machine *m, uint32_t kind, const void *payload, size_t size, 
     int ends[2] = {-1, -1};
     if (asks && pipe2(ends, O_CLOEXEC)) asks = false;
     if (!asks) ends[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    free(m->culled);
+    m->culled = NULL;
     m->input = ends[1];
     m->asks = asks;
     m->running = true;
@@ -351,14 +358,29 @@ void machine_interrupt(machine *m)
     (void)!write(m->wake, &one, sizeof one);
 }
 
+static bool wait_for_end(machine *m, double seconds)
+{
+    outcome result = OUTCOME_ANSWER;
+    for (double end = seconds_now() + seconds; result != OUTCOME_ENDED && seconds_now() < end;)
+        machine_turn(m, machine_delay(m), &result);
+    return result == OUTCOME_ENDED;
+}
+
+/* A worker whose control socket closes ends by itself, as a program does: with its exit handlers, which are heard. */
+bool machine_ask_to_end(machine *m)
+{
+    if (m->running || m->worker <= 0 || m->control < 0) return false;
+    close_one(&m->control);
+    return wait_for_end(m, 1);
+}
+
 void machine_stop_worker(machine *m, bool gently)
 {
+    bool had = m->worker != 0 || m->starting;
+    if (gently && machine_ask_to_end(m)) had = false;
     message sweep = {.token = m->token, .kind = MESSAGE_SWEEP, .number = gently};
     if (m->guard_socket < 0 || !message_send(m->guard_socket, &sweep, NULL, 0, NULL, 0)) return;
-    bool had = m->worker != 0 || m->starting;
-    outcome result = OUTCOME_ANSWER;
-    for (double end = seconds_now() + 3; had && result != OUTCOME_ENDED && seconds_now() < end;)
-        machine_turn(m, machine_delay(m), &result);
+    if (had) wait_for_end(m, 3);
 }
 
 void machine_close(machine *m)
@@ -377,6 +399,7 @@ void machine_close(machine *m)
     free(m->program);
     free(m->folder);
     free(m->payload);
+    free(m->culled);
 }
 
 char *machine_folder(const machine *m)

@@ -33,6 +33,7 @@ typedef struct machine {
     size_t payload_size;
     bool fatal_seen;      /* `last` is the worker's last word; its end follows */
     const struct machine *sibling; /* another machine of this process, or NULL: its family is not to be swept */
+    char *culled;         /* why the guard has ended processes of the cell; NULL: it has not */
     int status;           /* wait status of the worker that ended */
     bool stopped, forced; /* it ended because it had stopped itself; because an interrupt could not end its cell */
 } machine;
@@ -46,7 +47,9 @@ void machine_close(machine *m);
 /* Starts a worker (and a guard, if that is gone too). False when none comes up. */
 bool machine_start_worker(machine *m);
 bool machine_has_worker(const machine *m);
-/* Ends the worker and all it left behind. `gently`: SIGTERM first. */
+/* Lets an idle worker end as a program does, exit handlers and all, within a second. False: it goes on, or is none. */
+bool machine_ask_to_end(machine *m);
+/* Ends the worker and all it left behind. `gently`: asked to end first, and what is left by SIGTERM. */
 void machine_stop_worker(machine *m, bool gently);
 
 /* Sends a message and waits for its answer, pumping. OUTCOME_ENDED when the worker is gone; m->status says how. */

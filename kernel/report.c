@@ -154,7 +154,10 @@ static void name_ending(const ended *e, result *r, const place *p)
         free(where);
         return;
     }
-    if (ending == ENDING_EXIT) {
+    if (e->reason) {
+        r->name = copy_of("ResourceError");
+        r->value = format_text("%s%s%s", e->reason, p->file ? "," : "", where);
+    } else if (ending == ENDING_EXIT) {
         r->name = copy_of("Exit");
         r->value = format_text("exit(%d) was called%s", code, where);
     } else if (ending == ENDING_GONE) {

@@ -53,6 +53,23 @@ result load_failure(session *s, const char *why)
                         size, symbol);
 }
 
+/* The worker ended while it loaded the cell, which has done nothing yet: an earlier one had damaged the memory, say.
+ * That is told, and the cell gets its chance. */
+static bool load_in_new_worker(session *s, const text *payload, result *r)
+{
+    result before = ending_result(s, false);
+    bool loaded = machine_has_worker(&s->machine) &&
+                  machine_ask(&s->machine, MESSAGE_LOAD, payload->data, payload->size) == OUTCOME_ANSWER;
+    if (!loaded) {
+        *r = before;
+        return false;
+    }
+    print_error(s, before.traceback.data);
+    print_error(s, "\n");
+    result_free(&before);
+    return true;
+}
+
 bool build_and_load(build *b, char **path, result *r)
 {
     session *s = b->s;
@@ -75,7 +92,7 @@ bool build_and_load(build *b, char **path, result *r)
     bool up = *path && ensure_worker(s);
     if (*path && !up) *r = error_result("WorkerError", "the process that runs cells cannot be started");
     bool loaded = up && machine_ask(&s->machine, MESSAGE_LOAD, payload.data, payload.size) == OUTCOME_ANSWER;
-    if (up && !loaded) *r = ending_result(s, false);
+    if (up && !loaded) loaded = load_in_new_worker(s, &payload, r);
     if (loaded && s->machine.last.code != 0) {
         *r = load_failure(s, s->machine.payload);
         loaded = false;
@@ -193,6 +210,10 @@ static result execute(build *b, const char *path)
     outcome o = machine_run(&s->machine, MESSAGE_RUN, payload.data, payload.size, s->allow_stdin);
     text_free(&payload);
     if (o == OUTCOME_ENDED) return ending_result(s, false);
+    if (s->machine.culled) {
+        print_error(s, s->machine.culled);
+        print_error(s, "\n");
+    }
     /* A training run that an interrupt has ended returns as always, with its history. */
     if (s->machine.last.number == ENDING_RETURNED && s->machine.interrupted > 0)
         return error_result("KeyboardInterrupt", "interrupted");
@@ -317,6 +338,8 @@ result run_program_in_worker(session *s, char *const *arguments, int *status)
         r = ending_result(s, false);
     } else if (s->machine.last.number != ENDING_PROGRAM) {
         r = ending_result(s, true);
+    } else if (s->machine.culled) {
+        r = error_result("ResourceError", "%s", s->machine.culled);
     } else {
         *status = s->machine.last.code;
     }

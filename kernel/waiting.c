@@ -61,18 +61,25 @@ static void ask_user(machine *m)
     free(line);
 }
 
-/* A worker that has stopped itself cannot go on by itself. */
-static void end_if_stopped(machine *m)
+/* As in /proc: 'T' stopped, 'Z' ended (a worker whose main thread has left the others behind). 0: nobody knows. */
+static char state_of(pid_t process)
 {
     if (m->traced) return; /* the debugger shows it, and can let it go on */
     char path[64], line[512];
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)m->worker);
-    if (!first_line(path, line, sizeof line)) return;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
+    if (!first_line(path, line, sizeof line)) return 0;
     const char *after = strrchr(line, ')');
-    if (after && after[1] && after[2] == 'T') {
-        m->stopped = true;
-        kill(m->worker, SIGKILL);
-    }
+    return after && after[1] ? after[2] : 0;
+}
+
+/* A worker that has stopped itself cannot go on by itself; a guard that a cell has stopped is to go on. */
+static void end_if_stopped(machine *m)
+{
+    if (state_of(m->guard) == 'T') kill(m->guard, SIGCONT);
+    char state = state_of(m->worker);
+    if (state != 'T' && state != 'Z') return;
+    m->stopped = state == 'T';
+    kill(m->worker, SIGKILL);
 }
 
 void waiting_look(machine *m)

@@ -4,17 +4,20 @@
 #define _GNU_SOURCE
 #include "worker/family.h"
 #include "worker/protocol.h"
+#include "worker/watch.h"
 #include "worker/worker.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -27,6 +30,8 @@ typedef struct guard {
     uint64_t token;
     pid_t worker;      /* 0: none */
     const char *trash; /* folder to delete at the end */
+    watch watch;
+    struct timespec next_look; /* CLOCK_MONOTONIC */
     char payload[MESSAGE_LIMIT];
 } guard;
 
@@ -74,6 +79,81 @@ static void sweep(guard *g, bool gently)
     reap(g);
 }
 
+static bool stop_one(const relative *r, void *worker)
+{
+    if (r->process == *(const pid_t *)worker || r->state == 'T' || r->state == 'Z') return false;
+    return kill(r->process, SIGSTOP) == 0;
+}
+
+/* Stopped first, since they multiply while they are killed; the worker is heard before. */
+static void end_family(guard *g)
+{
+    for (int i = 0; i < 50 && family_each(stop_one, &g->worker); i++) continue;
+    if (g->worker > 0) kill(g->worker, SIGNAL_LAST_WORDS);
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    pid_t nobody = 0;
+    for (int i = 0; i < 50 && family_each(stop_one, &nobody); i++) continue;
+    sweep(g, false);
+}
+
+/* Tells the kernel why before it does it. */
+static void look_after(guard *g)
+{
+    char sentence[200];
+    pid_t large;
+    clock_gettime(CLOCK_MONOTONIC, &g->next_look);
+    g->next_look.tv_nsec += 1000000L * watch_delay(&g->watch);
+    if (!watch_look(&g->watch, g->worker, sentence, sizeof sentence, &large)) return;
+    message m = {.token = g->token, .kind = MESSAGE_CULLED};
+    message_send(g->kernel, &m, sentence, strlen(sentence) + 1, NULL, 0);
+    if (large) kill(large, SIGKILL);
+    else end_family(g);
+    g->next_look.tv_nsec += 300000000; /* what has been ended takes its time to give its memory back */
+}
+
+static int until_next_look(const guard *g)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    long left = (g->next_look.tv_sec - now.tv_sec) * 1000 + (g->next_look.tv_nsec - now.tv_nsec) / 1000000;
+    return left > 0 ? (int)left : 0;
+}
+
+/* Before all that cells start: thousands of processes that multiply would leave it no time to end them. Where that is
+ * not allowed there is a limit that the system itself keeps (bound_processes). */
+static void go_first(void)
+{
+    struct sched_param lowest = {.sched_priority = 1};
+    sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &lowest);
+}
+
+static bool count_tasks(const relative *r, void *total)
+{
+    *(unsigned *)total += r->threads;
+    return true;
+}
+
+/* A user's processes and threads are counted together, whoever started them: those that are there now come on top. The
+ * privileged are above it. */
+static void bound_processes(void)
+{
+    struct rlimit limit;
+    unsigned there = 0;
+    if (getuid() == 0 || getrlimit(RLIMIT_NPROC, &limit)) return;
+    everyone_of_user(count_tasks, &there);
+    rlim_t most = there + WATCH_THREADS;
+    if (limit.rlim_cur > most) setrlimit(RLIMIT_NPROC, &(struct rlimit){most, limit.rlim_max});
+}
+
+/* The system's own choice, should it come to that. */
+static void offer_to_the_system(void)
+{
+    int file = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (file < 0) return;
+    (void)!write(file, "1000", 4);
+    close(file);
+}
+
 static void become_worker(guard *g, const int *descriptors)
 {
     sigset_t none;
@@ -81,6 +161,8 @@ static void become_worker(guard *g, const int *descriptors)
     sigprocmask(SIG_SETMASK, &none, NULL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     prctl(PR_SET_PTRACER, getppid()); /* and what is below it: a debugger */
+    offer_to_the_system();
+    bound_processes();
     setsid();
     for (char *at = g->payload; *at; at += strlen(at) + 1) putenv(strdup(at));
     close(g->kernel);
@@ -167,18 +249,21 @@ int main(int argc, char **argv)
     close_strangers(g.kernel);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     setsid();
+    go_first();
     sigset_t watched;
     sigfillset(&watched);
     sigprocmask(SIG_SETMASK, &watched, NULL);
     sigemptyset(&watched);
     sigaddset(&watched, SIGCHLD);
     g.signals = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
+    watch_open(&g.watch);
     struct pollfd ready[2] = {{g.kernel, POLLIN, 0}, {g.signals, POLLIN, 0}};
     for (bool open = true; open;) {
-        if (poll(ready, 2, 1000) < 0 && errno != EINTR) break;
+        if (poll(ready, 2, until_next_look(&g)) < 0 && errno != EINTR) break;
         struct signalfd_siginfo ignored;
         while (read(g.signals, &ignored, sizeof ignored) > 0) continue;
         reap(&g);
+        if (until_next_look(&g) == 0) look_after(&g);
         if (ready[0].revents) open = serve(&g);
     }
     sweep(&g, false);

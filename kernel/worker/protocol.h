@@ -23,6 +23,7 @@ enum message_kind {
     /* guard to kernel */
     MESSAGE_STARTED, /* number: the worker's process id */
     MESSAGE_ENDED, /* number: process id; code: its wait status */
+    MESSAGE_CULLED, /* processes of the cells have been ended, or the worker is about to be; payload: why, a sentence */
     /* kernel to worker */
     MESSAGE_LOAD, /* payload: object path, library to load first (or ""), then pairs slot, definition */
     MESSAGE_RUN, /* payload: object path, function; descriptor: stdin */
