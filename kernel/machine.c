@@ -132,7 +132,7 @@ bool machine_start_worker(machine *m)
     m->out_pipe = out[0];
     m->error_pipe = error[0];
     m->worker = 0;
-    m->fatal_seen = false;
+    m->fatal_seen = m->unreported = false;
     bool sent = send_start(m, control[1], out[1], error[1]);
     m->starting = sent;
     close(control[1]);
@@ -186,6 +186,7 @@ static bool take_guard_news(machine *m)
     ssize_t size = message_receive(m->guard_socket, m->token, &news, payload, descriptors);
     if (size == -1) {
         m->ended_idle = !m->running;
+        m->unreported = true;
         close_one(&m->guard_socket);
         if (!m->orphans_ended) end_orphans(m);
         m->status = SIGKILL;
@@ -205,6 +206,7 @@ static bool take_guard_news(machine *m)
     }
     if (news.kind != MESSAGE_ENDED || news.number != m->worker) return false;
     m->ended_idle = !m->running;
+    m->unreported = true;
     m->status = news.code;
     m->worker = 0;
     return true;

@@ -25,6 +25,7 @@ typedef struct machine {
     volatile bool traced; /* a debugger is attached to the worker */
     bool running;         /* a cell or a program runs in the worker */
     bool ended_idle;      /* the worker ended while none did */
+    bool unreported;      /* the worker has ended of itself, and the user has not been told */
     double interrupted;   /* when the interrupt came; 0: none */
     double probed;        /* when it was last looked whether somebody waits for input */
     int64_t wall, user, system; /* nanoseconds that cells and programs have run, until somebody sets them to 0 */

@@ -248,20 +248,22 @@ char *place_of_frames(session *s, const char *frames, size_t size)
     return found;
 }
 
+void add_loss(session *s, text *into)
+{
+    text lost = {0};
+    symbols_each(s->symbols, add_variable, &lost);
+    bool up = replace_worker(s, false);
+    text_addf(into, "\nThe process that ran the cells is gone%s; functions, types and includes are kept.",
+              up ? " and a new one has taken its place" : "");
+    if (lost.size) text_addf(into, "\nLost, and zero until their cells run again: %s", lost.data);
+    text_free(&lost);
+}
+
 result ending_result(session *s, bool survived)
 {
     ended e = ending_of(&s->machine, !survived);
     result r = ended_result(s, &e);
-    if (!survived) {
-        text lost = {0};
-        symbols_each(s->symbols, add_variable, &lost);
-        s->machine.worker = 0;
-        bool up = replace_worker(s, false);
-        text_addf(&r.traceback, "\nThe process that ran the cells is gone%s; functions, types and includes are kept.",
-                  up ? " and a new one has taken its place" : "");
-        if (lost.size) text_addf(&r.traceback, "\nLost, and zero until their cells run again: %s", lost.data);
-        text_free(&lost);
-    }
+    if (!survived) add_loss(s, &r.traceback);
     s->machine.forced = s->machine.stopped = false;
     return r;
 }

@@ -53,13 +53,17 @@ result load_failure(session *s, const char *why)
                         size, symbol);
 }
 
-/* The worker ended while it loaded the cell, which has done nothing yet: an earlier one had damaged the memory, say.
- * That is told, and the cell gets its chance. */
-static bool load_in_new_worker(session *s, const text *payload, result *r)
+/* The worker could not load the cell, which has done nothing yet, because of what an earlier one has done to it: its
+ * memory is damaged, it has another user or root folder. That is told, and the cell gets its chance. */
+static bool load_in_new_worker(session *s, const text *payload, bool gone, result *r)
 {
-    result before = ending_result(s, false);
+    const char *colon = gone ? NULL : strrchr(s->machine.payload, ':');
+    result before = gone ? ending_result(s, false)
+                         : error_result("ProcessError", "the process of the cells can no longer load them%s", colon);
+    if (!gone) add_loss(s, &before.traceback);
     bool loaded = machine_has_worker(&s->machine) &&
-                  machine_ask(&s->machine, MESSAGE_LOAD, payload->data, payload->size) == OUTCOME_ANSWER;
+                  machine_ask(&s->machine, MESSAGE_LOAD, payload->data, payload->size) == OUTCOME_ANSWER &&
+                  s->machine.last.code == 0;
     if (!loaded) {
         *r = before;
         return false;
@@ -92,7 +96,9 @@ bool build_and_load(build *b, char **path, result *r)
     bool up = *path && ensure_worker(s);
     if (*path && !up) *r = error_result("WorkerError", "the process that runs cells cannot be started");
     bool loaded = up && machine_ask(&s->machine, MESSAGE_LOAD, payload.data, payload.size) == OUTCOME_ANSWER;
-    if (up && !loaded) loaded = load_in_new_worker(s, &payload, r);
+    bool cut_off =
+        loaded && s->machine.last.code != 0 && strstr(s->machine.payload, ".so: cannot open shared object file:");
+    if (up && (!loaded || cut_off)) loaded = load_in_new_worker(s, &payload, !loaded, r);
     if (loaded && s->machine.last.code != 0) {
         *r = load_failure(s, s->machine.payload);
         loaded = false;
@@ -313,6 +319,14 @@ result run_c(session *s, const char *code, const char *name)
 bool ensure_worker(session *s)
 {
     if (machine_has_worker(&s->machine)) return true;
+    if (s->machine.unreported) {
+        s->machine.unreported = false;
+        result r = ending_result(s, false);
+        print_error(s, r.traceback.data);
+        print_error(s, "\n");
+        result_free(&r);
+        return machine_has_worker(&s->machine);
+    }
     bool up = machine_start_worker(&s->machine) && loads_again(s);
     if (up) debug_worker_started(s->debugger);
     return up;
@@ -322,7 +336,7 @@ bool replace_worker(session *s, bool gently)
 {
     machine_stop_worker(&s->machine, gently);
     s->machine.worker = 0;
-    s->machine.starting = false;
+    s->machine.starting = s->machine.unreported = false;
     return ensure_worker(s);
 }
 

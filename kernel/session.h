@@ -101,6 +101,8 @@ result error_result(const char *name, const char *format, ...) __attribute__((fo
 /* What to say of a cell that did not return, wherever it ran. */
 result ended_result(session *s, const struct ended *e);
 /* The same of a cell in the session's worker, and what was lost with it. `survived`: the worker lives on. */
+/* Puts a new worker in the old one's place, and says what that has cost. */
+void add_loss(session *s, text *into);
 result ending_result(session *s, bool survived);
 /* Of an object that could not be loaded: `why` is the loader's word. */
 result load_failure(session *s, const char *why);

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -52,12 +53,19 @@ static void report(guard *g, pid_t process, int status)
     message_send(g->kernel, &m, NULL, 0, NULL, 0);
 }
 
+/* A cell has made its parent its tracer: the guard wants no part in that. */
+static void let_go(pid_t process, int number)
+{
+    ptrace(PTRACE_DETACH, process, NULL, (void *)(intptr_t)(number == SIGTRAP ? 0 : number));
+}
+
 /* Orphans are ours (subreaper); only the worker's end is news. */
 static void reap(guard *g)
 {
     int status;
     for (pid_t process; (process = waitpid(-1, &status, WNOHANG)) > 0;) {
-        if (process != g->worker) continue;
+        if (WIFSTOPPED(status)) let_go(process, WSTOPSIG(status));
+        if (process != g->worker || WIFSTOPPED(status)) continue;
         g->worker = 0;
         report(g, process, status);
     }

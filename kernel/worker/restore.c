@@ -154,6 +154,7 @@ void restore_process(int input, int output, int error)
 void relax_process(void)
 {
     stop_timers();
+    restore_user();
     open_memory();
     for (int i = 0; i < RLIM_NLIMITS; i++) {
         struct rlimit most = start.limits[i];

@@ -66,7 +66,7 @@ static const char *const abandonable[] = {
     "sleep", "usleep", "nanosleep", "clock_nanosleep", "pause", "sigsuspend", "poll", "ppoll", "select", "pselect",
     "read", "write", "readv", "writev", "recv", "recvfrom", "send", "sendto", "accept", "connect", "wait", "waitpid",
     "wait4", "waitid", "pthread_join", "pthread_cond_wait", "pthread_cond_timedwait", "pthread_mutex_lock",
-    "sem_wait", "pthread_barrier_wait", "raise", "abort", "__assert_fail", "kill", "pthread_kill", "exit", "scanf",
+    "sem_wait", "pthread_barrier_wait", "raise", "abort", "__assert_fail", "kill", "killpg", "pthread_kill", "exit", "scanf",
     "__isoc99_scanf", "__isoc99_fscanf", "__isoc99_sscanf", "fgets", "fgetc", "getc", "getchar", "gets", "fread",
     "printf", "fprintf", "vprintf", "vfprintf", "dprintf", "puts", "fputs", "putchar", "putc", "fputc", "fwrite",
     "snprintf", "sprintf", "fflush", "qsort", "bsearch", "epoll_wait", "system", "__printf_chk", "__fprintf_chk",
@@ -186,7 +186,7 @@ static void judge(walk *w, uintptr_t at)
         break;
     case OWNER_OURS: w->library_depth = 0; break;
     case OWNER_ENTRY: w->reached_entry = w->in_cell; break;
-    default: w->unsafe = w->foreign = true;
+    default: w->unsafe = true; w->foreign |= !info.dli_fname;
     }
 }
 

@@ -1,0 +1,148 @@
+/* MPI can be started once in a process, and not again after its end; cells start and end it as they like. These stand
+ * before MPI's functions of the same names: MPI is started at the first call, through its profiling names (PMPI_), and
+ * goes on until the process ends. libkolo's plugin comes through here too; for it MPI is never over.
+ * The worker does not link MPI: its types that are needed here are plain C. Read first: worker.h. */
+#define _GNU_SOURCE
+#include "worker/worker.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MPI_OK = 0, MPI_FAILED = 16 /* MPI_ERR_OTHER */, THREAD_SERIALIZED = 2 };
+
+int MPI_Init(int *count, char ***arguments);
+int MPI_Init_thread(int *count, char ***arguments, int required, int *provided);
+int MPI_Finalize(void);
+int MPI_Initialized(int *answer);
+int MPI_Finalized(int *answer);
+int MPI_Abort(void *communicator, int code);
+
+static bool ended; /* a cell has called MPI_Finalize, and not MPI_Init since */
+
+static int find_mpi(struct dl_phdr_info *info, size_t size, void *closure)
+{
+    (void)size;
+    const char *slash = strrchr(info->dlpi_name, '/');
+    if (strncmp(slash ? slash + 1 : info->dlpi_name, "libmpi.so", 9)) return 0;
+    *(void **)closure = dlopen(info->dlpi_name, RTLD_NOW | RTLD_NOLOAD);
+    return 1;
+}
+
+/* The plugin loads MPI for itself alone, so that its names are found in it, not everywhere. */
+static void *real(const char *name)
+{
+    static void *library;
+    if (!library) dl_iterate_phdr(find_mpi, &library);
+    void *found = library ? dlsym(library, name) : NULL;
+    if (!found) fprintf(stderr, "%s: MPI is not loaded\n", name + 1);
+    return found;
+}
+
+static int ask(const char *name, int *answer)
+{
+    int (*question)(int *) = NULL;
+    *(void **)&question = real(name);
+    return question ? question(answer) : MPI_FAILED;
+}
+
+static bool is_up(void)
+{
+    int up = 0, over = 0;
+    ask("PMPI_Initialized", &up);
+    ask("PMPI_Finalized", &over);
+    return up && !over;
+}
+
+static bool called_by_plugin(void *from)
+{
+    Dl_info info;
+    const char *slash = dladdr(from, &info) && info.dli_fname ? strrchr(info.dli_fname, '/') : NULL;
+    return slash && !strncmp(slash + 1, "libkolo", 7);
+}
+
+static bool of_launcher(const char *variable)
+{
+    static const char *const begins[] = {"OMPI_", "PMIX_", "PMI_", "ORTE_", NULL};
+    for (const char *const *b = begins; *b; b++) {
+        if (!strncmp(variable, *b, strlen(*b))) return true;
+    }
+    return false;
+}
+
+/* MPI leaves variables for its children when it starts without a launcher; an mpirun that a cell starts would take
+ * itself for a rank because of them. Those that were there before stay. */
+static void drop_new_variables(char *const *before, size_t count)
+{
+    for (size_t i = 0; environ[i];) {
+        const char *variable = environ[i];
+        bool old = !of_launcher(variable);
+        for (size_t k = 0; k < count && !old; k++) old = before[k] == variable;
+        char *name = old ? NULL : strndup(variable, strcspn(variable, "="));
+        if (name) unsetenv(name);
+        else i++;
+        free(name);
+    }
+}
+
+static int start_mpi(int *count, char ***arguments, int required, int *level)
+{
+    int (*start)(int *, char ***, int, int *) = NULL;
+    size_t variables = 0;
+    while (environ[variables]) variables++;
+    char **before = calloc(variables + 1, sizeof *before);
+    if (before) memcpy(before, environ, variables * sizeof *before);
+    *(void **)&start = real("PMPI_Init_thread");
+    int result = start ? start(count, arguments, required, level) : MPI_FAILED;
+    if (before) drop_new_variables(before, variables);
+    free(before);
+    return result;
+}
+
+int MPI_Init_thread(int *count, char ***arguments, int required, int *provided)
+{
+    int result = MPI_OK, level = THREAD_SERIALIZED;
+    if (!is_up()) {
+        if (required < level) required = level; /* libkolo may come later, and needs that */
+        result = start_mpi(count, arguments, required, &level);
+    } else {
+        ask("PMPI_Query_thread", &level);
+    }
+    if (provided) *provided = level;
+    if (result == MPI_OK) ended = false;
+    return result;
+}
+
+int MPI_Init(int *count, char ***arguments)
+{
+    return MPI_Init_thread(count, arguments, THREAD_SERIALIZED, NULL);
+}
+
+int MPI_Finalize(void)
+{
+    ended = true;
+    return MPI_OK;
+}
+
+int MPI_Initialized(int *answer)
+{
+    return ask("PMPI_Initialized", answer);
+}
+
+int MPI_Finalized(int *answer)
+{
+    *answer = ended && !called_by_plugin(__builtin_return_address(0));
+    return MPI_OK;
+}
+
+/* Where there is no job to end, it is the end of the cell. */
+int MPI_Abort(void *communicator, int code)
+{
+    int (*end)(void *, int) = NULL;
+    if (!getenv("OMPI_COMM_WORLD_SIZE")) exit(code);
+    *(void **)&end = real("PMPI_Abort");
+    return end ? end(communicator, code) : MPI_FAILED;
+}
