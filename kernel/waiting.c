@@ -64,7 +64,6 @@ static void ask_user(machine *m)
 /* As in /proc: 'T' stopped, 'Z' ended (a worker whose main thread has left the others behind). 0: nobody knows. */
 static char state_of(pid_t process)
 {
-    if (m->traced) return; /* the debugger shows it, and can let it go on */
     char path[64], line[512];
     snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
     if (!first_line(path, line, sizeof line)) return 0;
@@ -76,6 +75,7 @@ static char state_of(pid_t process)
 static void end_if_stopped(machine *m)
 {
     if (state_of(m->guard) == 'T') kill(m->guard, SIGCONT);
+    if (m->traced) return; /* the debugger shows it, and can let it go on */
     char state = state_of(m->worker);
     if (state != 'T' && state != 'Z') return;
     m->stopped = state == 'T';
