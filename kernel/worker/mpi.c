@@ -19,7 +19,6 @@ int MPI_Init_thread(int *count, char ***arguments, int required, int *provided);
 int MPI_Finalize(void);
 int MPI_Initialized(int *answer);
 int MPI_Finalized(int *answer);
-int MPI_Abort(void *communicator, int code);
 
 static bool ended; /* a cell has called MPI_Finalize, and not MPI_Init since */
 
@@ -136,13 +135,4 @@ int MPI_Finalized(int *answer)
 {
     *answer = ended && !called_by_plugin(__builtin_return_address(0));
     return MPI_OK;
-}
-
-/* Where there is no job to end, it is the end of the cell. */
-int MPI_Abort(void *communicator, int code)
-{
-    int (*end)(void *, int) = NULL;
-    if (!getenv("OMPI_COMM_WORLD_SIZE")) exit(code);
-    *(void **)&end = real("PMPI_Abort");
-    return end ? end(communicator, code) : MPI_FAILED;
 }
