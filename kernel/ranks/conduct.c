@@ -45,9 +45,44 @@ static void send_load(ranks *r, const load *l)
     free(copy);
 }
 
+static void send_variable(ranks *r, const char *line)
+{
+    names *have = &r->environment;
+    size_t name = strcspn(line, "=") + 1, whole = strlen(line) + 1;
+    char *pair = copy_of_bytes(line, whole);
+    pair[name - 1] = 0;
+    ranks_tell(r, (message){.kind = RANK_SETENV}, pair, whole);
+    free(pair);
+    for (size_t i = 0; i < have->count; i++) {
+        if (strncmp(have->items[i], line, name)) continue;
+        free(have->items[i]);
+        have->items[i] = copy_of(line);
+        return;
+    }
+    names_add(have, line, whole - 1);
+}
+
+/* What %cd and %env have changed since. */
+static void send_surroundings(ranks *r)
+{
+    char *folder = getcwd(NULL, 0);
+    if (folder && r->folder && strcmp(folder, r->folder)) {
+        ranks_tell(r, (message){.kind = RANK_FOLDER}, folder, strlen(folder) + 1);
+        free(r->folder);
+        r->folder = copy_of(folder);
+    }
+    free(folder);
+    const names *now = &r->s->machine.environment;
+    for (size_t i = 0; i < now->count; i++) {
+        const char *line = now->items[i];
+        if (!ranks_go_without(line) && !names_have(&r->environment, line)) send_variable(r, line);
+    }
+}
+
 static void send_cell(ranks *r, const char *path, const char *function)
 {
     session *s = r->s;
+    send_surroundings(r);
     for (; r->loads_sent < s->load_count; r->loads_sent++) {
         const load *one = &s->loads[r->loads_sent];
         if (one->size) send_load(r, one); /* else it is forgotten */

@@ -229,15 +229,21 @@ static bool beyond_this_host(const names *words)
     return nodes && atoi(nodes) > 1;
 }
 
-/* The user's variables go along; what is the kernel's own worker's does not. */
-static void add_environment(ranks *r)
+bool ranks_go_without(const char *line)
+{
+    return !strncmp(line, "KOLO_DISPLAY", 12) || !strncmp(line, "KOLO_KERNEL_", 12);
+}
+
+/* The user's variables go along, and the folder. */
+static void add_surroundings(ranks *r)
 {
     const names *from = &r->s->machine.environment;
     for (size_t i = 0; i < from->count; i++) {
-        const char *line = from->items[i];
-        if (!strncmp(line, "KOLO_DISPLAY", 12) || !strncmp(line, "KOLO_KERNEL_", 12)) continue;
-        names_add(&r->launcher.environment, line, strlen(line));
+        if (ranks_go_without(from->items[i])) continue;
+        names_add(&r->launcher.environment, from->items[i], strlen(from->items[i]));
+        names_add(&r->environment, from->items[i], strlen(from->items[i]));
     }
+    r->folder = getcwd(NULL, 0);
 }
 
 static char *make_token(void)
@@ -259,7 +265,7 @@ static bool open_launcher(ranks *r, char **problem)
     open = open && machine_open(&r->launcher, &r->heard, s->machine.program, folder);
     r->launcher.sibling = &s->machine;
     s->machine.sibling = &r->launcher;
-    if (open) add_environment(r);
+    if (open) add_surroundings(r);
     for (int i = 0; open && i < r->count; i++) rank_name(r->peers[i].name, secret, i);
     free(secret);
     free(folder);
@@ -424,6 +430,9 @@ void ranks_end(session *s, bool gently)
     r->socket = r->context = NULL;
     letter_free(&r->bytes);
     free_peers(r);
+    names_free(&r->environment);
+    free(r->folder);
+    r->folder = NULL;
     transcript_free(&r->said);
 }
 

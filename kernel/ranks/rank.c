@@ -304,6 +304,15 @@ static void set_environment(rank *r)
     for (size_t i = 0; i < sizeof not_for_cells / sizeof *not_for_cells; i++) unsetenv(not_for_cells[i]);
 }
 
+/* On the kernel's own host within the job's folder, which goes with the job, whatever ends it. */
+static char *folder_template(void)
+{
+    const char *endpoint = getenv(RANKS_ENDPOINT),
+               *path = endpoint && !strncmp(endpoint, "ipc://", 6) ? endpoint + 6 : "";
+    const char *slash = strrchr(path, '/');
+    return slash ? format_text("%.*s/rank-XXXXXX", (int)(slash - path), path) : copy_of("/tmp/kolo-XXXXXX");
+}
+
 static bool open_rank(rank *r, char **problem)
 {
     char name[RANK_NAME], host[256] = "";
@@ -322,7 +331,7 @@ static bool open_rank(rank *r, char **problem)
     gethostname(host, sizeof host - 1);
     tell(r, (message){.kind = RANK_HELLO, .code = getpid()}, host, strlen(host) + 1);
     find_programs(r);
-    r->folder = copy_of("/tmp/kolo-XXXXXX");
+    r->folder = folder_template();
     output_begin(&r->out, &r->front, false);
     bool open = mkdtemp(r->folder) && display_open(&r->display, r->folder) &&
                 machine_open(&r->machine, &r->out, r->program, r->folder);

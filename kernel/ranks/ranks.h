@@ -39,6 +39,8 @@ typedef struct ranks {
     bool choosing; /* a %%ranks cell runs */
     bool launcher_gone;
     size_t loads_sent; /* of the session's */
+    char *folder; /* where the ranks are */
+    names environment; /* the session's variables that the ranks have */
     transcript said;
     letter bytes; /* the last answer to RANK_PEEK */
     bool bytes_here;
@@ -64,6 +66,8 @@ void ranks_tell(ranks *r, message head, const void *payload, size_t size);
 void peer_tell(ranks *r, int rank, message head, const void *payload, size_t size);
 /* What kolorun said went wrong, a line each; NULL: nothing. The caller frees. */
 char *ranks_reason(const ranks *r);
+/* Is this line of the session's environment for its own worker alone? */
+bool ranks_go_without(const char *line);
 /* The sentence that says how to go on after a job has ended. */
 char *ranks_again(const ranks *r);
 

@@ -230,7 +230,10 @@ static void delete_folder(const char *path)
     DIR *folder = opendir(path);
     if (!folder) return;
     for (struct dirent *entry; (entry = readdir(folder));) {
-        if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..")) unlinkat(dirfd(folder), entry->d_name, 0);
+        if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..")) continue;
+        if (unlinkat(dirfd(folder), entry->d_name, 0) == 0 || errno != EISDIR) continue;
+        char inner[512]; /* a rank's own */
+        if (snprintf(inner, sizeof inner, "%s/%s", path, entry->d_name) < (int)sizeof inner) delete_folder(inner);
     }
     closedir(folder);
     rmdir(path);

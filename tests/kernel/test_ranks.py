@@ -139,6 +139,16 @@ def test_other_magics_within(four):
         ["", "[0] rank 0", "[1] rank 1", "[2] rank 2", "[3] rank 3"]
 
 
+def test_the_folder_and_the_environment_go_along(four, tmp_path):
+    for value in "121":
+        four.run(f"%env KOLO_TEST_VALUE={value}")
+        assert four.run('%%ranks\ngetenv("KOLO_TEST_VALUE")').value == f'[0-3] "{value}"'
+    before = four.run("%cd").stdout.strip()
+    four.run(f"%cd {tmp_path}")
+    assert four.run("%%ranks\nchar folder[4096]; getcwd(folder, sizeof folder)").value == f'[0-3] "{tmp_path}"'
+    four.run(f"%cd {before}")
+
+
 def test_help_of_both_forms(kernel):
     for form in ("%ranks?", "%%ranks?"):
         reply = kernel.run(form).reply
