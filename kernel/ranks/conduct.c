@@ -465,6 +465,7 @@ result ranks_run(session *s, const char *path, const char *function, value_reade
     wait_for_cell(&c);
     for (int i = 0; i < r->count; i++) transcript_end(&r->said, i);
     transcript_fold(&r->said);
+    if (r->said.dropped) print_error(s, "[what the ranks printed last, before the interrupt, is not shown]\n");
     if (s->closing) return error_result("KeyboardInterrupt", "the kernel is shutting down");
     if (c.interrupted > 0) return interrupted_result(r);
     if (ranks_failed(r, &why)) return why;

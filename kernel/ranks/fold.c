@@ -95,7 +95,8 @@ static bool worth_folding(const transcript *t)
         many |= t->voices[rank].count > FEW;
         speakers += t->voices[rank].count > 0;
     }
-    return many && speakers > 1 && !t->displays && !t->out->capped && !t->out->silent && t->total <= LARGEST;
+    return many && speakers > 1 && !t->displays && !t->dropped && !t->out->capped && !t->out->silent &&
+           t->total <= LARGEST;
 }
 
 void transcript_fold(transcript *t)

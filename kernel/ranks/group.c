@@ -74,7 +74,9 @@ static void publish(ranks *r, int rank, const letter *l)
 {
     const char *type = l->payload;
     json_t *content = json_loads(letter_second(l), 0, NULL);
-    if (!strcmp(type, "stream")) {
+    if (!strcmp(type, "stream") && r->s->machine.interrupted > 0 && !output_has_room(&r->s->out)) {
+        r->said.dropped = true; /* an interrupt does not wait until all of a flood has been shown */
+    } else if (!strcmp(type, "stream")) {
         const char *words = json_string_value(json_object_get(content, "text")),
                    *name = json_string_value(json_object_get(content, "name"));
         if (words && name) transcript_add(&r->said, rank, strcmp(name, "stderr") ? 1 : 2, words, strlen(words));

@@ -29,6 +29,7 @@ typedef struct transcript {
     int bar_stream;
     text bar_text;
     size_t total;      /* bytes of lines */
+    bool dropped;      /* not all could be shown */
     bool displays;     /* something else was published in between: nothing may be cleared away */
 } transcript;
 

@@ -71,6 +71,12 @@ def descendants(root, name):
     return sorted(p for p in parents if p != root and programs.get(p, "").endswith(name) and below(p))
 
 
+def workers(kernel):
+    """The processes in which the ranks' cells run: children of a guard that is a child of a kolo-rank."""
+    guards = {child for rank in descendants(kernel.process, "kolo-rank") for child in descendants(rank, "kolo-worker")}
+    return sorted(w for w in guards if not any(c in guards for c in descendants(w, "kolo-worker")))
+
+
 # ---- state, selection, values ----
 
 def test_world_is_the_ranks(four):
@@ -268,8 +274,8 @@ def test_what_was_printed_before_the_fault_is_shown(four):
 @pytest.mark.parametrize("program, number", [("kolo-rank", signal.SIGKILL), ("kolo-rank", signal.SIGSTOP),
                                              ("kolo-worker", signal.SIGKILL), ("mpirun", signal.SIGKILL)])
 def test_a_rank_that_somebody_else_ends_is_noticed(four, program, number):
-    victims = descendants(four.process, program)
-    timer = threading.Timer(0.5, os.kill, (victims[-1], number))
+    victim = workers(four)[1] if program == "kolo-worker" else descendants(four.process, program)[-1]
+    timer = threading.Timer(0.5, os.kill, (victim, number))
     timer.start()
     outcome = four.run("%%ranks\nsleep(20);")
     timer.join()
