@@ -35,6 +35,7 @@ json_t *evaluate_expressions(session *s, const char *asked)
 {
     json_t *expressions = json_loads(asked ? asked : "", 0, NULL), *answers = json_object(), *expression;
     const char *name;
+    bool silent = s->out.silent;
     output_begin(&s->out, &s->front, true);
     s->allow_stdin = false;
     json_object_foreach(expressions, name, expression)
@@ -43,6 +44,7 @@ json_t *evaluate_expressions(session *s, const char *asked)
     }
     machine_drain(&s->machine);
     output_end(&s->out);
+    s->out.silent = silent; /* what is printed between cells is the last cell's */
     json_decref(expressions);
     return answers;
 }

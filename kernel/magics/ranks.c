@@ -105,6 +105,7 @@ result cell_ranks(session *s, const char *words, const char *body, const char *n
     result r = {0};
     if (ranks_choose(s->ranks, list, &problem)) {
         s->ranks->choosing = true;
+        transcript_begin(&s->ranks->said, &s->out, s->ranks->count);
         r = run_cell(s, code, name);
         if (s->ranks) s->ranks->choosing = false;
     } else {

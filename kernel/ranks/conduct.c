@@ -432,8 +432,13 @@ static void publish_grouped(ranks *r, json_t *const *values)
     }
     json_t *data = only ? only : json_object();
     if (list.size) json_object_set_new(data, "text/plain", json_stringn(list.data, list.size));
-    if (list.size) publish_data(r, "execute_result", data);
-    else json_decref(data);
+    if (list.size) {
+        json_decref(r->s->value);
+        r->s->value = json_incref(data);
+        publish_data(r, "execute_result", data);
+    } else {
+        json_decref(data);
+    }
     text_free(&list);
     free(told);
     free(which);
@@ -460,7 +465,6 @@ result ranks_run(session *s, const char *path, const char *function, value_reade
     course c = {.r = r};
     result why = {0};
     if (ranks_failed(r, &why)) return why; /* since the last cell */
-    transcript_begin(&r->said, &s->out, r->count);
     send_cell(r, path, function);
     wait_for_cell(&c);
     for (int i = 0; i < r->count; i++) transcript_end(&r->said, i);
@@ -470,5 +474,6 @@ result ranks_run(session *s, const char *path, const char *function, value_reade
     if (c.interrupted > 0) return interrupted_result(r);
     if (ranks_failed(r, &why)) return why;
     if (data) publish_values(r, data, closure);
+    r->said.displays |= data != NULL;
     return (result){0};
 }

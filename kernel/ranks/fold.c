@@ -95,8 +95,8 @@ static bool worth_folding(const transcript *t)
         many |= t->voices[rank].count > FEW;
         speakers += t->voices[rank].count > 0;
     }
-    return many && speakers > 1 && !t->displays && !t->dropped && !t->out->capped && !t->out->silent &&
-           t->total <= LARGEST;
+    return many && speakers > 1 && !t->displays && !t->dropped && t->printed == t->out->total && !t->out->capped &&
+           !t->out->silent && t->total <= LARGEST;
 }
 
 void transcript_fold(transcript *t)
@@ -114,6 +114,7 @@ void transcript_fold(transcript *t)
     if (dump) {
         output_publish(t->out, "clear_output", "{\"wait\":true}");
         output_publish(t->out, "display_data", dump);
+        t->displays = true;
     }
     free(dump);
     json_decref(content);

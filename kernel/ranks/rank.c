@@ -166,6 +166,7 @@ static void load(rank *r, const letter *l)
     } else if (r->machine.last.code) {
         r->trouble = copy_of(r->machine.payload);
     }
+    unlink(path); /* what is loaded needs no name */
     text_free(&payload);
     free(path);
 }

@@ -28,9 +28,10 @@ void transcript_free(transcript *t)
     *t = (transcript){.bar = -1};
 }
 
-static void print(const transcript *t, int stream, const text *words)
+static void print(transcript *t, int stream, const text *words)
 {
     if (words->size) output_add(t->out, stream, words->data, words->size);
+    t->printed += words->size;
 }
 
 /* Columns of a text: bytes that begin a character, colours left out. */

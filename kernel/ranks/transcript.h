@@ -29,17 +29,20 @@ typedef struct transcript {
     int bar_stream;
     text bar_text;
     size_t total;      /* bytes of lines */
+    size_t printed;    /* bytes of the cell's output that are the ranks' */
     bool dropped;      /* not all could be shown */
     bool displays;     /* something else was published in between: nothing may be cleared away */
 } transcript;
 
+/* At the beginning of a cell. */
 void transcript_begin(transcript *t, output *out, int count);
 void transcript_add(transcript *t, int rank, int stream, const char *bytes, size_t size);
 /* Shows units that have been unfinished for a while. */
 void transcript_tick(transcript *t);
 /* Ends the rank's unfinished lines. */
 void transcript_end(transcript *t, int rank);
-/* fold.c: the foldable display in the place of the stream, where that is worth it. */
+/* fold.c: the foldable display in the place of the stream, once, where that is worth it and nothing but the ranks'
+ * lines would be cleared away. */
 void transcript_fold(transcript *t);
 void transcript_free(transcript *t);
 
