@@ -1,6 +1,7 @@
 /* %time, %%time, %timeit, %%timeit: how long C takes. See magics.h. */
 #define _GNU_SOURCE
 #include "magics/magics.h"
+#include "ranks/ranks.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -192,6 +193,10 @@ static void print_runs(session *s, const double *runs, long count)
 static result measure(session *s, const measuring *m, const char *setup, const char *body, unsigned line,
                       const char *shown, const char *name)
 {
+    if (ranks_chosen(s))
+        return error_result("UsageError",
+                            "%%timeit measures in this process alone: in a %%%%ranks cell, %%time says how "
+                            "long the ranks took");
     size_t size = expression_size(body);
     result r = {.failed = true};
     if (size) {

@@ -457,6 +457,21 @@ static void publish_values(ranks *r, value_reader data, void *closure)
     free(values);
 }
 
+/* For %time: until the last rank was through, and the processor time of all. */
+static void add_times(ranks *r)
+{
+    machine *m = &r->s->machine;
+    int64_t longest = 0;
+    for (int i = 0; i < r->count; i++) {
+        const peer *p = &r->peers[i];
+        if (!p->chosen || !p->ended) continue;
+        if (p->times.wall > longest) longest = p->times.wall;
+        m->user += p->times.user;
+        m->system += p->times.system;
+    }
+    m->wall += longest;
+}
+
 /* ------------------------------------------------------------------------------ all of it */
 
 result ranks_run(session *s, const char *path, const char *function, value_reader data, void *closure)
@@ -473,6 +488,7 @@ result ranks_run(session *s, const char *path, const char *function, value_reade
     if (s->closing) return error_result("KeyboardInterrupt", "the kernel is shutting down");
     if (c.interrupted > 0) return interrupted_result(r);
     if (ranks_failed(r, &why)) return why;
+    add_times(r);
     if (data) publish_values(r, data, closure);
     r->said.displays |= data != NULL;
     return (result){0};

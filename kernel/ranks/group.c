@@ -53,6 +53,7 @@ static void note_end(peer *p, const letter *l, bool survived)
                      .frames = copy_of_bytes(l->payload, l->size),
                      .frames_size = l->size,
                      .survived = survived};
+    p->times = l->head;
     p->ended = true;
     p->running = p->asks = false;
 }

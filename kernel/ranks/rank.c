@@ -69,7 +69,13 @@ static void tell_ending(rank *r, uint32_t kind, const ended *e)
 {
     size_t size;
     char *frames = bare_frames(r, e, &size);
-    message head = {.kind = kind, .number = e->ending, .code = e->code, .address = e->address, .size = e->size};
+    message head = r->machine.last; /* with the times it took */
+    head.kind = kind;
+    head.token = 0;
+    head.number = e->ending;
+    head.code = e->code;
+    head.address = e->address;
+    head.size = e->size;
     tell(r, head, frames, size);
     free(frames);
 }

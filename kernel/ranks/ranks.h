@@ -23,6 +23,7 @@ typedef struct peer {
     double heard;  /* when it last said something */
     ended end;     /* of its last cell, or of the rank; `frames` is owned */
     bool ended;    /* there is one */
+    message times; /* of its last cell: wall, user, system */
     char *where;   /* "in MPI_Barrier at In[4]:2": where its cell was when it was last asked; NULL: not known */
 } peer;
 
