@@ -15,7 +15,7 @@ typedef struct cell_place {
 } cell_place;
 
 typedef struct places {
-    char *prefix; /* of cells' paths */
+    char *prefix; /* of cells' paths, which are names only: there are no such files */
     cell_place *items; /* in the order in which they came */
     size_t count, capacity;
     json_t *breakpoints; /* path: list of {line, condition, …}, as the front end asked */
@@ -23,6 +23,7 @@ typedef struct places {
 
 #define PLACES_SUFFIX ".c"
 
+/* folder: the session's, for a name that other sessions do not have. */
 void places_open(places *p, const char *folder);
 void places_close(places *p);
 
