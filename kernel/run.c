@@ -5,6 +5,7 @@
 #include "cells/conditionals.h"
 #include "cells/packing.h"
 #include "debug/debugger.h"
+#include "debug/expression.h"
 #include "ranks/ranks.h"
 
 #include <stdio.h>
@@ -80,7 +81,7 @@ bool build_and_load(build *b, char **path, result *r)
     names wanted = {0};
     char *problem = NULL;
     unit u = unit_of(&b->draft, s->symbols, b->form, b->assembly.data ? b->assembly.data : "");
-    if (s->compiler.debugging) unit_hide_glue(&u);
+    if (s->compiler.debugging) prepare_for_debugger(b, &u);
     *path = compiler_build(&s->compiler, &u.source, u.prefix_size, b->links, b->link_count, &wanted, &problem);
     text_free(&u.source);
     if (!*path) *r = error_result("CompileError", "%s", problem);

@@ -5,9 +5,19 @@
 
 #include "cells/symbols.h"
 
+struct build;
+struct unit;
+
+/* A unit that is to be compiled for the debugger: gives each session name in it a type of a name of its own, since lldb
+ * would take any library's `struct point` for the cell's, and hides the lines that are no cell's. */
+void prepare_for_debugger(const struct build *b, struct unit *u);
+
+/* In lldb's words: a type of such a name becomes the one that the learner wrote. The caller frees. */
+char *plain_words(const symbols *known, const char *said);
+
 /* The expression with the session's names replaced by what lldb understands, but for `locals`, which hide them. The
  * caller frees. */
-char *expression_for_lldb(const symbols *session, const char *expression, const names *locals);
+char *expression_for_lldb(const symbols *known, const char *expression, const names *locals);
 
 /* A session variable in lldb's terms; NULL for what is none. The caller frees. */
 char *variable_for_lldb(const entity *e);

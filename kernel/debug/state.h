@@ -25,6 +25,7 @@ struct debugger {
     json_t *whole_cells; /* frames that are a cell's own, by number */
     json_t *inspected; /* the last answer to inspectVariables */
     bool fresh; /* no cell has run since */
+    unsigned evaluations;
     json_int_t sequence;
 };
 

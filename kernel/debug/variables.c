@@ -12,6 +12,18 @@
 static const json_int_t locals_of = (json_int_t)1 << 44, globals_of = (json_int_t)2 << 44;
 static const json_int_t no_frame = -1;
 
+/* A front end that has evaluated something looks at frames again only when they are new: their numbers for it count
+ * the evaluations above lldb-dap's own 32 bits. */
+static json_int_t shown_frame(const debugger *d, json_int_t frame)
+{
+    return frame + ((json_int_t)(d->evaluations & 0x7ff) << 32);
+}
+
+static json_int_t own_frame(json_int_t shown)
+{
+    return shown & 0xffffffff;
+}
+
 enum { DEEPEST_FRAME = 200, MOST_CHILDREN = 500, MOST_GLOBALS = 300, LONGEST_VALUE = 240 };
 
 /* lldb evaluates nothing without a frame; any will do between cells. */
@@ -55,6 +67,8 @@ static json_t *rewritten_frame(debugger *d, json_t *frame, const cell_place *pla
     } else if (name && strchr(name, '$')) {
         json_object_set_new(copy, "name", json_stringn(name, strcspn(name, "$")));
     }
+    json_int_t number = json_integer_value(json_object_get(frame, "id"));
+    json_object_set_new(copy, "id", json_integer(shown_frame(d, number)));
     json_object_set_new(copy, "source", json_pack("{s:s, s:s}", "name", place->name, "path", place->path));
     return copy;
 }
@@ -98,7 +112,7 @@ static bool is_whole_cell(const debugger *d, json_int_t frame)
 
 json_t *answer_scopes(debugger *d, const json_t *request)
 {
-    json_int_t frame = json_integer_value(json_object_get(json_object_get(request, "arguments"), "frameId"));
+    json_int_t frame = own_frame(json_integer_value(json_object_get(json_object_get(request, "arguments"), "frameId")));
     json_t *locals = json_pack("{s:s, s:s, s:I, s:b}", "name", "Locals", "presentationHint", "locals",
                                "variablesReference", locals_of + frame, "expensive", 0);
     json_t *globals =
@@ -106,14 +120,15 @@ json_t *answer_scopes(debugger *d, const json_t *request)
     return accepted(d, request, json_pack("{s:[oo]}", "scopes", locals, globals));
 }
 
-/* Without lldb's own additions, and without our casts. */
-static void tidy_variable(json_t *variable)
+/* Without lldb's own additions, and without our names. */
+static void tidy_variable(const debugger *d, json_t *variable)
 {
     json_object_del(variable, "$__lldb_extensions");
     const char *type = json_string_value(json_object_get(variable, "type"));
-    size_t size = type ? strlen(type) : 0;
-    if (size > 8 && !strncmp(type, "typeof(", 7) && type[size - 1] == ')')
-        json_object_set_new(variable, "type", json_stringn(type + 7, size - 8));
+    if (!type || !strchr(type, '$')) return;
+    char *plain = plain_words(d->s->symbols, type);
+    json_object_set_new(variable, "type", json_string(plain));
+    free(plain);
 }
 
 /* lldb's own locals of a frame. */
@@ -136,7 +151,7 @@ static json_t *plain_locals(debugger *d, json_int_t frame)
     json_array_foreach(json_object_get(json_object_get(response, "body"), "variables"), i, one)
     {
         const char *name = json_string_value(json_object_get(one, "name"));
-        tidy_variable(one);
+        tidy_variable(d, one);
         if (name && strncmp(name, "kolo_", 5)) json_array_append(list, one);
     }
     json_decref(response);
@@ -225,7 +240,7 @@ static json_t *children(debugger *d, const json_t *request)
     json_t *answer = forwarded(d, request, arguments);
     json_t *list = json_object_get(json_object_get(answer, "body"), "variables"), *one;
     size_t i;
-    json_array_foreach(list, i, one) tidy_variable(one);
+    json_array_foreach(list, i, one) tidy_variable(d, one);
     if (!bounded && json_array_size(list) >= MOST_CHILDREN) {
         json_array_append_new(list,
                               json_pack("{s:s, s:s, s:i}", "name", "…", "value", "and so on", "variablesReference", 0));
@@ -268,9 +283,10 @@ json_t *answer_inspect_variables(debugger *d, const json_t *request)
 }
 
 /* lldb's words, without its numbering and our stubs' names. */
-static char *tidy_error(const char *said)
+static char *tidy_error(const debugger *d, const char *said)
 {
-    const char *at = said ? said : "the debugger does not answer";
+    char *words = plain_words(d->s->symbols, said ? said : "the debugger does not answer");
+    const char *at = words;
     if (!strncmp(at, "error: ", 7)) at += 7;
     const char *end = strstr(at, "<user expression") == at ? strstr(at, ": ") : NULL;
     if (end) at = end + 2;
@@ -279,6 +295,7 @@ static char *tidy_error(const char *said)
         if (*p == '$' && isdigit((unsigned char)p[1])) p += strspn(p + 1, "0123456789");
         else text_add_bytes(&plain, p, 1);
     }
+    free(words);
     return text_take(&plain);
 }
 
@@ -305,22 +322,23 @@ static json_t *evaluate(debugger *d, const json_t *request, const char *expressi
     const char *problem = hold_still(d, &held);
     if (problem) return refused(d, request, problem);
     const json_t *given = json_object_get(json_object_get(request, "arguments"), "frameId");
-    json_int_t frame = d->stopped && json_is_integer(given) ? json_integer_value(given) : no_frame;
+    json_int_t frame = d->stopped && json_is_integer(given) ? own_frame(json_integer_value(given)) : no_frame;
     char *rewritten = in_lldb_terms(d, expression, frame);
     json_t *response = evaluated(d, rewritten, frame, "repl"), *body = json_object_get(response, "body");
     let_go(d, held);
+    d->evaluations++;
     free(rewritten);
     json_t *answer;
     const char *said = json_string_value(json_object_get(body, "result"));
     if (json_is_true(json_object_get(response, "success")) && said) {
         char *value = tidy_value(said);
         json_t *copy = json_deep_copy(body);
-        tidy_variable(copy);
+        tidy_variable(d, copy);
         json_object_set_new(copy, "result", json_string(value));
         answer = accepted(d, request, copy);
         free(value);
     } else {
-        char *why = tidy_error(json_string_value(json_object_get(response, "message")));
+        char *why = tidy_error(d, json_string_value(json_object_get(response, "message")));
         answer = refused(d, request, why);
         free(why);
     }
