@@ -225,14 +225,18 @@ json_t *adapter_ask(adapter *a, const char *command, json_t *arguments, double s
     snprintf(key, sizeof key, "%lld", (long long)number);
     json_object_set_new(a->responses, key, json_null());
     pthread_mutex_unlock(&a->lock);
-    bool waits = send_request(a, number, command, arguments);
+    bool waits = send_request(a, number, command, arguments) && !a->gone;
     pthread_mutex_lock(&a->lock);
     while (waits && !a->gone && json_is_null(json_object_get(a->responses, key)))
         waits = pthread_cond_timedwait(&a->news, &a->lock, &limit) == 0;
     json_t *response = json_incref(json_object_get(a->responses, key));
     json_object_del(a->responses, key);
+    bool answered = json_is_object(response);
+    if (!answered) a->gone = true; /* nobody is to wait for it again */
+    pthread_cond_broadcast(&a->news);
     pthread_mutex_unlock(&a->lock);
-    if (json_is_object(response)) return response;
+    if (answered) return response;
+    shutdown(a->socket, SHUT_RDWR);
     json_decref(response);
     return NULL;
 }

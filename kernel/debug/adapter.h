@@ -19,7 +19,7 @@ void adapter_close(adapter *a);
 bool adapter_gone(const adapter *a);
 
 /* Sends a request, which takes over `arguments` (NULL: none), and waits for its response: the caller's, or NULL when
- * none came within `seconds`. Any thread. */
+ * none came within `seconds`: lldb-dap is then given up, and what it debugs goes on without it. Any thread. */
 json_t *adapter_ask(adapter *a, const char *command, json_t *arguments, double seconds);
 
 /* Stops the process without anybody hearing of it, and lets it run again. False when it does not stop in time. */

@@ -10,7 +10,11 @@ debugger *debug_open(session *s)
     debugger *d = need_zeroed(sizeof *d);
     d->s = s;
     d->whole_cells = json_object();
-    pthread_mutex_init(&d->lock, NULL);
+    pthread_mutexattr_t again; /* what is compiled again may find the worker dead, and start another */
+    pthread_mutexattr_init(&again);
+    pthread_mutexattr_settype(&again, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&d->lock, &again);
+    pthread_mutexattr_destroy(&again);
     places_open(&d->places, s->folder);
     return d;
 }
@@ -30,8 +34,7 @@ void debug_close(debugger *d)
     free(d);
 }
 
-/* The cells that ran while it was off: they may be stopped in, and looked at. */
-static void note_earlier_cells(debugger *d)
+void note_earlier_cells(debugger *d)
 {
     for (size_t i = 0; i < d->s->source_count && !d->noted; i++) {
         places_add(&d->places, d->s->sources[i].name, d->s->sources[i].text);
@@ -70,15 +73,10 @@ void debug_cell_ended(debugger *d)
 {
     if (!d->running) return;
     pthread_mutex_lock(&d->lock);
-    bool passed = d->passing;
     d->running = d->passing = d->fresh = false;
     if (d->stopped && adapter_gone(d->adapter)) {
         d->stopped = false;
         publish_event(d, "continued", json_pack("{s:I, s:b}", "threadId", d->thread, "allThreadsContinued", 1));
-    }
-    if (passed && d->adapter && adapter_freeze(d->adapter)) {
-        free(lldb_command(d, "breakpoint enable"));
-        adapter_thaw(d->adapter);
     }
     pthread_mutex_unlock(&d->lock);
 }
@@ -96,6 +94,13 @@ void debug_worker_started(debugger *d)
     pthread_mutex_unlock(&d->lock);
 }
 
+/* A debugger that holds the worker and does not answer: both end. */
+static void end_all(debugger *d)
+{
+    message sweep = {.token = d->s->machine.token, .kind = MESSAGE_SWEEP};
+    message_send(d->s->machine.guard_socket, &sweep, NULL, 0, NULL, 0);
+}
+
 void debug_interrupt(debugger *d)
 {
     if (!d->on) return;
@@ -103,8 +108,9 @@ void debug_interrupt(debugger *d)
     if (d->running && d->adapter && !adapter_gone(d->adapter)) {
         d->passing = true;
         if (d->stopped) {
-            free(lldb_command(d, "breakpoint disable"));
-            json_decref(adapter_ask(d->adapter, "continue", json_pack("{s:I}", "threadId", d->thread), PATIENCE));
+            json_t *went_on = adapter_ask(d->adapter, "continue", json_pack("{s:I}", "threadId", d->thread), 1);
+            if (!went_on) end_all(d);
+            json_decref(went_on);
         }
     }
     pthread_mutex_unlock(&d->lock);

@@ -17,10 +17,11 @@ void publish_event(debugger *d, const char *name, json_t *body)
     json_decref(event);
 }
 
-char *lldb_command(debugger *d, const char *command)
+char *lldb_command(debugger *d, const char *command, json_int_t frame)
 {
     char *escaped = format_text("\001%s", command);
     json_t *arguments = json_pack("{s:s, s:s}", "expression", escaped, "context", "repl");
+    if (frame >= 0) json_object_set_new(arguments, "frameId", json_integer(frame));
     json_t *response = adapter_ask(d->adapter, "evaluate", arguments, PATIENCE);
     const char *said = json_string_value(json_object_get(json_object_get(response, "body"), "result"));
     char *copy = copy_of(said ? said : "");
@@ -33,7 +34,7 @@ void delete_step_in(debugger *d)
 {
     if (!d->step_in) return;
     char *command = format_text("breakpoint delete %lld", (long long)d->step_in);
-    free(lldb_command(d, command));
+    free(lldb_command(d, command, -1));
     free(command);
     d->step_in = 0;
 }
@@ -51,18 +52,34 @@ bool whole_cell(const json_t *frame)
     return name && !strncmp(name, "In_", 3) && name[3 + strspn(name + 3, "0123456789")] == 0;
 }
 
+static json_t *frames_of(debugger *d, json_int_t thread, int most)
+{
+    json_t *arguments = json_pack("{s:I, s:i, s:i}", "threadId", thread, "startFrame", 0, "levels", most);
+    json_t *response = adapter_ask(d->adapter, "stackTrace", arguments, PATIENCE);
+    json_t *frames = json_incref(json_object_get(json_object_get(response, "body"), "stackFrames"));
+    json_decref(response);
+    return frames;
+}
+
+/* A step that was cut short by a stop would otherwise stop once more, where it meant to, after a "continue". */
+static void forget_step(debugger *d, json_int_t thread)
+{
+    json_t *frames = frames_of(d, thread, 1), *frame = json_object_get(json_array_get(frames, 0), "id");
+    if (frame) free(lldb_command(d, "thread plan discard 1", json_integer_value(frame)));
+    json_decref(frames);
+}
+
 /* How far the stop is from the learner's code: 0: in it; 1: below it; 2: there is none on this thread. */
 static int distance(debugger *d, json_int_t thread)
 {
-    json_t *arguments = json_pack("{s:I, s:i, s:i}", "threadId", thread, "startFrame", 0, "levels", 40);
-    json_t *response = adapter_ask(d->adapter, "stackTrace", arguments, PATIENCE), *frame;
+    json_t *frames = frames_of(d, thread, 40), *frame;
     size_t i;
     int found = 2;
-    json_array_foreach(json_object_get(json_object_get(response, "body"), "stackFrames"), i, frame)
+    json_array_foreach(frames, i, frame)
     {
         if (found == 2 && (place_of_frame(d, frame) || whole_cell(frame))) found = i ? 1 : 0;
     }
-    json_decref(response);
+    json_decref(frames);
     return found;
 }
 
@@ -107,7 +124,9 @@ static void take_stop(debugger *d, const json_t *body)
     if (paused) reason = "pause";
     if (!reason) reason = "pause";
     d->pausing = false;
-    if (passed_over(d, thread, !strcmp(reason, "step"))) return;
+    bool step = !strcmp(reason, "step");
+    if (d->thread && (stepped_in || !step)) forget_step(d, d->thread);
+    if (passed_over(d, thread, step)) return;
     d->stopped = true;
     d->thread = thread;
     publish_event(d, "stopped",

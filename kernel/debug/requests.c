@@ -32,6 +32,7 @@ json_t *forwarded(debugger *d, const json_t *request, json_t *arguments)
     if (!response) return refused(d, request, "the debugger does not answer");
     json_object_set(response, "request_seq", json_object_get(request, "seq"));
     json_object_set_new(response, "seq", json_integer(++d->sequence));
+    if (!json_object_get(response, "body")) json_object_set_new(response, "body", json_object());
     return response;
 }
 
@@ -45,6 +46,17 @@ static json_t *initialize(debugger *d, const json_t *request)
                               "supportsConditionalBreakpoints", 1, "supportsHitConditionalBreakpoints", 1,
                               "supportsLogPoints", 1, "supportsEvaluateForHovers", 1, "supportTerminateDebuggee", 0,
                               "exceptionBreakpointFilters"));
+}
+
+/* At once when no cell runs; else before the next. */
+static void prepare_earlier_cells(debugger *d)
+{
+    if (pthread_mutex_trylock(&d->s->busy)) return;
+    compiler_for_debugging(&d->s->compiler, true);
+    note_earlier_cells(d);
+    d->recompiled = true;
+    if (machine_has_worker(&d->s->machine)) compile_again(d->s);
+    pthread_mutex_unlock(&d->s->busy);
 }
 
 /* The process id is known once the guard's word has been heard, which it is while somebody asks the worker. */
@@ -63,6 +75,7 @@ static json_t *begin(debugger *d, const json_t *request)
     free(d->problem);
     d->problem = attach(d);
     if (d->problem) return refused(d, request, d->problem);
+    prepare_earlier_cells(d);
     publish_event(d, "initialized", NULL);
     return accepted(d, request, NULL);
 }
@@ -169,7 +182,7 @@ static json_t *step_in(debugger *d, const json_t *request)
     size_t bare = command.size;
     symbols_each(d->s->symbols, add_function, &command);
     if (command.size > bare && d->adapter) {
-        char *said = lldb_command(d, command.data);
+        char *said = lldb_command(d, command.data, -1);
         const char *number = strstr(said, "Breakpoint ");
         d->step_in = number ? strtoll(number + strlen("Breakpoint "), NULL, 10) : 0;
         free(said);

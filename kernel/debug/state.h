@@ -37,6 +37,9 @@ void detach(debugger *d);
 /* Sets the breakpoints of a path for the cells that have run with that code; lldb's response, or NULL. */
 json_t *set_breakpoints(debugger *d, const char *path);
 
+/* debugger.c: the cells that ran while it was off may be stopped in, and looked at. */
+void note_earlier_cells(debugger *d);
+
 /* recompile.c: compiles every function of earlier cells again, with what the debugger wants to know. */
 void compile_again(session *s);
 
@@ -44,8 +47,8 @@ void compile_again(session *s);
 void take_event(void *self, adapter *from, json_t *event);
 /* Takes over `body`. */
 void publish_event(debugger *d, const char *name, json_t *body);
-/* A command in lldb's own language; what it says, the caller's. */
-char *lldb_command(debugger *d, const char *command);
+/* A command in lldb's own language, in a frame (negative: whichever); what it says, the caller's. */
+char *lldb_command(debugger *d, const char *command, json_int_t frame);
 void delete_step_in(debugger *d);
 /* The cell that a frame is in, NULL: none. */
 const cell_place *place_of_frame(const debugger *d, const json_t *frame);

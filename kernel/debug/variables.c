@@ -120,15 +120,46 @@ json_t *answer_scopes(debugger *d, const json_t *request)
     return accepted(d, request, json_pack("{s:[oo]}", "scopes", locals, globals));
 }
 
+/* lldb writes a function's address as "0x7f… (cell-1.so`by$1)": "0x7f… (by)". */
+static char *tidy_address(const char *value)
+{
+    const char *open = strstr(value, " (cell-"), *tick = open ? strchr(open, '`') : NULL;
+    if (!tick) return copy_of(value);
+    return format_text("%.*s (%.*s)", (int)(open - value), value, (int)strcspn(tick + 1, "$)+ "), tick + 1);
+}
+
+static void tidy_string(json_t *variable, const char *key, char *plain)
+{
+    json_object_set_new(variable, key, json_string(plain));
+    free(plain);
+}
+
+/* A type without a name, as C++ calls it or as the kernel does. */
+static const char *unnamed(const char *type)
+{
+    static const char *const kinds[] = {"struct", "union", "enum"};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        char *ours = format_text("%s unnamed_", kinds[i]), *theirs = format_text("(unnamed %s", kinds[i]);
+        bool is = !strncmp(type, ours, strlen(ours)) || strstr(type, theirs);
+        free(ours);
+        free(theirs);
+        if (is) return kinds[i];
+    }
+    return NULL;
+}
+
 /* Without lldb's own additions, and without our names. */
 static void tidy_variable(const debugger *d, json_t *variable)
 {
     json_object_del(variable, "$__lldb_extensions");
     const char *type = json_string_value(json_object_get(variable, "type"));
-    if (!type || !strchr(type, '$')) return;
-    char *plain = plain_words(d->s->symbols, type);
-    json_object_set_new(variable, "type", json_string(plain));
-    free(plain);
+    const char *name = json_string_value(json_object_get(variable, "name"));
+    const char *value = json_string_value(json_object_get(variable, "value"));
+    if (type && strchr(type, '$')) tidy_string(variable, "type", plain_words(d->s->symbols, type));
+    type = json_string_value(json_object_get(variable, "type"));
+    if (type && unnamed(type)) tidy_string(variable, "type", copy_of(unnamed(type)));
+    if (name && !strncmp(name, "*$", 2)) tidy_string(variable, "name", copy_of("*"));
+    if (value && strchr(value, '`')) tidy_string(variable, "value", tidy_address(value));
 }
 
 /* lldb's own locals of a frame. */
@@ -161,8 +192,7 @@ static json_t *plain_locals(debugger *d, json_int_t frame)
 /* "(int) $3 = 7" is 7; white space becomes single, and a long value ends in "…". */
 static char *tidy_value(const char *said)
 {
-    const char *at = said;
-    const char *sign = *at == '(' ? strstr(at, ") $") : NULL;
+    const char *at = said, *sign = *at == '(' ? strstr(at, ") $") : NULL;
     const char *equals = sign ? strstr(sign, " = ") : NULL;
     bool numbered = equals && sign + 3 + strspn(sign + 3, "0123456789") == equals;
     return copy_of(numbered ? equals + 3 : at);
@@ -218,8 +248,10 @@ static void add_global(entity *e, void *closure)
         json_decref(lasting);
     }
     char *value = one_line(said ? said : "(its type is not known to the debugger: run its cell again)");
-    json_array_append_new(g->list, json_pack("{s:s, s:s, s:s, s:s, s:I}", "name", e->name, "value", value, "type",
-                                             e->type, "evaluateName", e->name, "variablesReference", reference));
+    json_t *variable = json_pack("{s:s, s:s, s:s, s:s, s:I}", "name", e->name, "value", value, "type", e->type,
+                                 "evaluateName", e->name, "variablesReference", reference);
+    tidy_variable(g->d, variable);
+    json_array_append_new(g->list, variable);
     json_decref(response);
     free(value);
     free(expression);
