@@ -49,6 +49,9 @@ typedef struct build {
  * False: `r` is the error, and the session is as it was. */
 bool examine(build *b, result *r);
 
+/* How later cells will see what the cell declares. */
+void declare_items(build *b);
+
 /* naming.c: the link names of all that the cell brings and uses, its stubs and its storage. */
 void name_all(build *b);
 /* Does a library that is loaded define the name? */

@@ -126,13 +126,52 @@ static bool find_run_time_sizes(build *b)
     return any;
 }
 
+/* Constants of an enum that macros have written. True when the session has one of another cell's. */
+static bool take_constants(build *b)
+{
+    bool any = false;
+    for (size_t i = 0; i < b->draft.count; i++) {
+        draft_item *item = &b->draft.items[i];
+        if (item->what->kind != ENTITY_TYPE || !item->offset) continue;
+        names *keys = &item->what->defines;
+        size_t before = keys->count;
+        add_enum_constants(analyser_cursor(&b->s->analyser, item->offset), keys);
+        for (size_t k = before; k < keys->count; k++) any |= symbols_find(b->s->symbols, keys->items[k]) != NULL;
+    }
+    return any;
+}
+
+/* `struct line l = {5, "abcde"}` with an open array at its end: such a variable is the compiler's own. */
+static bool find_flexible(build *b)
+{
+    bool any = false;
+    CXTranslationUnit parsed = b->s->analyser.unit;
+    for (unsigned i = 0; i < clang_getNumDiagnostics(parsed); i++) {
+        CXDiagnostic one = clang_getDiagnostic(parsed, i);
+        char *said = clang_text(clang_getDiagnosticSpelling(one));
+        bool flexible = !strcmp(said, "initialization of flexible array member is not allowed");
+        size_t at = flexible ? piece_at(&b->draft, clang_getDiagnosticLocation(one)) : none;
+        for (size_t k = 0; at != none && k < b->draft.count; k++) {
+            draft_item *item = &b->draft.items[k];
+            bool here = item->piece == at && item->what->kind == ENTITY_VARIABLE && !item->what->natural;
+            item->what->natural |= here;
+            any |= here;
+        }
+        free(said);
+        clang_disposeDiagnostic(one);
+    }
+    return any;
+}
+
 /* What a first parse shows that the unit lacks. True: parse again. */
 static bool mend(build *b)
 {
     bool again = size_open_arrays(b);
+    again |= take_constants(b);
     if (!analyser_has_errors(&b->s->analyser)) return again;
     again |= give_up_constants(b);
     again |= find_run_time_sizes(b);
+    again |= find_flexible(b);
     return again;
 }
 
@@ -173,15 +212,25 @@ static void take_types(build *b)
     }
 }
 
-/* Later cells see a variable by its type, not by the text that declared it: what that text uses may change. */
-static void declare_variables(build *b)
+/* Later cells see a variable by its type, not by the text that declared it: what that text uses may change. So with
+ * functions whose text is no declaration: with an alias, or without types of parameters. */
+void declare_items(build *b)
 {
     for (size_t i = 0; i < b->draft.count; i++) {
         entity *e = b->draft.items[i].what;
-        if (e->kind != ENTITY_VARIABLE || !e->written) continue;
+        if (!e || !e->written || !e->type) continue;
+        size_t size = strlen(e->type);
+        bool function = e->kind == ENTITY_FUNCTION && e->defined &&
+                        (b->draft.items[i].declarator != none || (size > 2 && !strcmp(e->type + size - 2, "()")));
+        char *text_now = NULL;
+        if (function || (e->kind == ENTITY_VARIABLE && !e->constant))
+            text_now = format_text("%s%s__typeof__(%s) %s;\n", function ? "" : "extern ",
+                                   e->threads ? "_Thread_local " : "", e->type, e->name);
+        else if (e->kind == ENTITY_VARIABLE)
+            text_now = format_text("__typeof__(%s) %s = %s;\n", e->type, e->name, e->constant);
+        if (!text_now) continue;
         free(e->declaration);
-        e->declaration = e->constant ? format_text("__typeof__(%s) %s = %s;\n", e->type, e->name, e->constant)
-                                     : format_text("extern __typeof__(%s) %s;\n", e->type, e->name);
+        e->declaration = text_now;
     }
 }
 
@@ -420,7 +469,7 @@ static bool take(build *b, const char *warnings, result *r)
     bool parsed = check_large(b);
     if (!take_dependents(b, &parsed, r)) return false;
     if (parsed) take_types(b);
-    declare_variables(b);
+    declare_items(b);
     if (b->draft.has_value) b->value = analyser_value(&b->s->analyser, b->draft.value_offset);
     b->form = b->draft.has_value ? form_of(&b->value, &b->draft.shower) : VALUE_PROBE;
     if (warnings && !b->quiet) print_error(b->s, warnings);

@@ -15,7 +15,8 @@ static const char *own(build *b, char *string)
 static void add_link(build *b, const char *name, const char *link, const char *definition)
 {
     b->links = need_grown(b->links, b->link_count, &b->link_capacity, sizeof *b->links);
-    b->links[b->link_count++] = (link_name){own(b, copy_of(name)), own(b, copy_of(link)), definition};
+    const char *kept = own(b, copy_of(link));
+    b->links[b->link_count++] = (link_name){own(b, copy_of(name)), kept, definition == link ? kept : definition};
 }
 
 static char *new_link(build *b, const char *name)
@@ -103,14 +104,14 @@ static void name_variable(build *b, draft_item *item)
     entity *e = item->what, *old = old_of(b, e);
     bool ours = old && old->kind == ENTITY_VARIABLE && old->link;
     if (!e->defined && !ours) return; /* a library's, or missing */
-    bool same = ours && old->layout == e->layout;
+    bool same = ours && old->layout == e->layout && !e->natural && !old->natural;
     if (same || !e->defined) {
         e->link = copy_of(old->link);
     } else {
         e->link = new_link(b, e->name);
-        storage_of(e->link, e->size, e->align, &b->assembly);
+        if (!e->natural) storage_of(e->link, e->size, e->align, &b->assembly);
     }
-    add_link(b, e->name, e->link, constant_copy(b, e));
+    add_link(b, e->name, e->link, e->natural && e->defined ? e->link : constant_copy(b, e));
 }
 
 static void add_marked(entity *e, void *closure)

@@ -3,7 +3,9 @@
 #define _GNU_SOURCE
 #include "build.h"
 #include "cells/conditionals.h"
+#include "cells/expand.h"
 #include "cells/packing.h"
+#include "cells/spelling.h"
 #include "debug/debugger.h"
 #include "debug/expression.h"
 #include "ranks/ranks.h"
@@ -144,6 +146,7 @@ static void commit(build *b)
     session *s = b->s;
     if (b->notes.size) print_error(s, b->notes.data);
     b->committed = true;
+    declare_items(b);
     commit_functions(b);
     commit_packing(b);
     for (size_t i = 0; i < b->dropped.count; i++) symbols_drop(s->symbols, b->dropped.items[i]);
@@ -302,12 +305,29 @@ result run_part(session *s, const char *code, const char *name, const part *whic
     return r;
 }
 
+static void replace(char **code, char *other)
+{
+    if (!other) return;
+    free(*code);
+    *code = other;
+}
+
+/* The cell in plain words: what the splitter, which knows no preprocessor, can take apart. */
+static char *straightened(session *s, const char *code)
+{
+    char *straight = copy_of(code);
+    replace(&straight, plain_spelling(straight));
+    replace(&straight, without_conditionals(straight, s->prefix, s->symbols, &s->base_flags));
+    replace(&straight, with_declarations_expanded(straight, s->symbols, s->folder));
+    return straight;
+}
+
 result run_shown(session *s, const char *code, const char *shown, const char *name)
 {
     s->sources = need_grown(s->sources, s->source_count, &s->source_capacity, sizeof *s->sources);
     s->sources[s->source_count++] = (source){copy_of(name), copy_of(shown)};
-    char *straight = without_conditionals(code, s->prefix, s->symbols, &s->base_flags);
-    result r = run_part(s, straight ? straight : code, name, &(part){0});
+    char *straight = straightened(s, code);
+    result r = run_part(s, straight, name, &(part){0});
     free(straight);
     return r;
 }

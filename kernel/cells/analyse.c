@@ -254,3 +254,20 @@ bool analyser_refers(const analyser *a, const char *function, const char *variab
     clang_visitChildren(clang_getTranslationUnitCursor(a->unit), find_function, &search);
     return search.found;
 }
+
+static enum CXChildVisitResult add_constant(CXCursor cursor, CXCursor parent, CXClientData keys)
+{
+    (void)parent;
+    if (clang_getCursorKind(cursor) == CXCursor_EnumConstantDecl) {
+        char *name = clang_text(clang_getCursorSpelling(cursor)), *key = format_text("o:%s", name);
+        if (!names_have(keys, key)) names_add(keys, key, strlen(key));
+        free(name);
+        free(key);
+    }
+    return CXChildVisit_Recurse;
+}
+
+void add_enum_constants(CXCursor at, names *keys)
+{
+    clang_visitChildren(at, add_constant, keys);
+}

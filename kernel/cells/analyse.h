@@ -53,6 +53,9 @@ type_facts facts_of(CXType type);
 /* C that gives the value of a const scalar which is known when compiled; NULL when it is not. The caller frees. */
 char *constant_of(CXCursor variable);
 
+/* Adds keys ("o:RED") of the enum constants that are declared at that cursor. */
+void add_enum_constants(CXCursor at, names *keys);
+
 /* Does the body of that function name that variable of the file's scope? */
 bool analyser_refers(const analyser *a, const char *function, const char *variable);
 

@@ -136,14 +136,22 @@ static declarator read_declarator(const cell *c, size_t at, size_t limit)
     return d;
 }
 
-/* `f(a, b) int a; double b; {`, as Kernighan and Ritchie first had it. */
+/* Names alone between the parentheses, as Kernighan and Ritchie first had it: `f(a, b) int a; double b; {`. */
+static bool names_alone(const cell *c, size_t at, size_t after)
+{
+    for (size_t i = at + 1; i + 1 < after; i++) {
+        bool separated = (i - at) % 2 == 0;
+        if (separated ? !at_is(c, i, ",") : c->tokens.items[i].kind != TOKEN_NAME || at_is(c, i, "void")) return false;
+    }
+    return after > at + 2;
+}
+
 static size_t old_style_of(const cell *c, const piece *p, declarator *one)
 {
     if (p->kind != PIECE_FUNCTION || one->name == none || !at_is(c, one->name + 1, "(")) return none;
     size_t after = skip_brackets(c, one->name + 1, p->last);
-    bool names_only = after < one->last && c->tokens.items[after].kind == TOKEN_NAME;
-    if (!names_only || at_is(c, after, "__attribute__") || at_is(c, one->last, "{")) return none;
-    one->last = after;
+    if (!names_alone(c, one->name + 1, after)) return none;
+    one->last = after < one->last ? after : one->last;
     return one->name + 1;
 }
 

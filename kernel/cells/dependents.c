@@ -77,7 +77,7 @@ bool variable_changes(const entity *e, const symbols *session)
 {
     const entity *old = symbols_find(session, e->defines.items[0]);
     if (e->kind != ENTITY_VARIABLE || !e->defined || !old || !old->link) return false;
-    return old->kind != e->kind || old->layout != e->layout || differs(old->constant, e->constant);
+    return e->natural || old->kind != e->kind || old->layout != e->layout || differs(old->constant, e->constant);
 }
 
 static void add_changed(search *s, const entity *e, const symbols *session)

@@ -101,6 +101,14 @@ static void draft_directive(draft *d, size_t at)
                                             d->split.tokens.items[p->first].line, d->name, e->shown);
 }
 
+static bool has_word(const draft *d, size_t first, size_t last, const char *word)
+{
+    for (size_t i = first; i < last; i++) {
+        if (token_is(d->source, &d->split.tokens.items[i], word)) return true;
+    }
+    return false;
+}
+
 static void draft_type(draft *d, size_t at)
 {
     const piece *p = &d->split.pieces[at];
@@ -134,16 +142,9 @@ static void draft_function(draft *d, size_t at)
         add_key(item->what, "o", item->what->name, strlen(item->what->name));
         item->what->shown = source_range(d, p->first, taken.declarators[0].last);
         item->what->defined = true;
+        item->constructor = has_word(d, p->first, taken.declarators[0].last, "constructor");
     }
     declaration_free(&taken);
-}
-
-static bool has_word(const draft *d, size_t first, size_t last, const char *word)
-{
-    for (size_t i = first; i < last; i++) {
-        if (token_is(d->source, &d->split.tokens.items[i], word)) return true;
-    }
-    return false;
 }
 
 /* `const int N = 3`: C code may use it where a constant must stand (clang folds it), so later cells see its value. */
@@ -172,9 +173,12 @@ static void draft_declaration(draft *d, size_t at)
         item->declarator = i;
         item->has_value = one->value != none;
         item->open_array = one->open_bracket != none && item->has_value;
+        item->what->threads = has_word(d, p->first, taken.specifiers_last, "_Thread_local") ||
+                              has_word(d, p->first, taken.specifiers_last, "__thread");
         item->constant = may_be_constant(d, p, &taken, one);
         item->what->name = copy_of_bytes(d->source + t->begin, t->end - t->begin);
-        item->what->defined = !one->is_function && (!taken.is_extern || item->has_value);
+        bool alias = one->is_function && has_word(d, one->first, one->last, "alias");
+        item->what->defined = one->is_function ? alias : !taken.is_extern || item->has_value;
         item->what->shown = source_range(d, p->first, p->last);
         add_key(item->what, "o", item->what->name, strlen(item->what->name));
     }
@@ -249,7 +253,9 @@ draft draft_of(const char *source, const char *name, unsigned serial, const char
         if (kind == PIECE_STATEMENT || kind == PIECE_EXPRESSION) d.has_code = true;
     }
     for (size_t i = 0; i < d.count; i++) {
-        if (d.items[i].what->kind == ENTITY_VARIABLE && d.items[i].what->defined) d.has_code = true;
+        entity *e = d.items[i].what;
+        if (e->kind == ENTITY_VARIABLE && e->threads && e->defined) e->natural = true;
+        if ((e->kind == ENTITY_VARIABLE && e->defined) || d.items[i].constructor) d.has_code = true;
     }
     draft_prefix(&d, session_prefix, session);
     index_items(&d);

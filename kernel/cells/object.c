@@ -53,7 +53,8 @@ static Elf64_Word add_string(text *strings, const char *name)
 /* A definition `f` becomes a reference to the stub, at its index, and a new symbol that defines. */
 static void rename_symbol(Elf64_Sym *symbol, const link_name *as, text *strings, text *added)
 {
-    if (symbol->st_shndx != SHN_UNDEF && as->definition) {
+    bool own = as->definition && !strcmp(as->definition, as->link); /* no stub stands between */
+    if (symbol->st_shndx != SHN_UNDEF && as->definition && !own) {
         Elf64_Sym definition = *symbol;
         definition.st_name = add_string(strings, as->definition);
         text_add_bytes(added, (const char *)&definition, sizeof definition);

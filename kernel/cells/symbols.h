@@ -30,6 +30,8 @@ typedef struct entity {
     bool written; /* `type` can be written again as it is spelled */
     char *constant;  /* of a const whose value is known when compiled: C that gives it; NULL else */
     char *unfit;     /* of a function: why it cannot run as things are; NULL: it can. Calling it says so */
+    bool natural;    /* of a variable: its storage is the compiler's, as in any C file, not the kernel's */
+    bool threads;    /* each thread has its own */
     bool gone;       /* while a cell is built: what it changes leaves this variable no meaning */
     unsigned serial; /* the cell that made it */
     unsigned mark;   /* of the unit that has emitted it */

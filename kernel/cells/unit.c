@@ -101,6 +101,11 @@ static size_t literal_end(const draft *d, size_t at, size_t last)
     return end <= last ? end : 0;
 }
 
+static bool constructor_word(const char *source, const token *t)
+{
+    return token_is(source, t, "constructor") || token_is(source, t, "__constructor__");
+}
+
 enum { DEEPEST_LITERAL = 32 };
 
 /* The compound literals that are open while a range is copied. */
@@ -154,6 +159,10 @@ static void add_range(writer *w, size_t first, size_t last, range_options o)
         } else if (size) {
             text_addf(&w->out->source, "[%ld]", size->value);
             i = after_brackets(w->d->source, t, i, last) - 1;
+        } else if (o.drop_storage && constructor_word(w->d->source, &t[i])) {
+            text_add(&w->out->source, "used"); /* the cell's code calls it */
+            if (i + 1 < last && token_is(w->d->source, &t[i + 1], "("))
+                i = after_brackets(w->d->source, t, i + 1, last) - 1;
         } else if (o.drop_storage && storage_word(w->d->source, &t[i])) {
             add_blanks(w, t[i].begin, t[i].end);
         } else if (t[i].kind == TOKEN_SHELL) {
@@ -247,7 +256,11 @@ static void emit_type(writer *w, draft_item *item)
     bool packed = pack_as_before(w, item->piece);
     size_t last = taken.is_typedef || !taken.count ? p->last : taken.specifiers_last;
     add_range(w, p->first, last,
-              (range_options){.drop_storage = true, .tag_after = taken.untagged, .tag = tag, .name = none});
+              (range_options){.drop_storage = true,
+                              .tag_after = taken.untagged,
+                              .tag = tag,
+                              .name = p->first,
+                              .offset = &item->offset});
     text_add(&w->out->source, last == p->last ? "\n" : ";\n");
     unpack(w, packed);
     free(item->what->declaration);
@@ -271,9 +284,12 @@ static void emit_variable(writer *w, draft_item *item)
     const declarator *one = &taken.declarators[item->declarator];
     char *tag = unnamed_tag(&w->d->split, &taken);
     size_t begin = w->out->source.size;
-    bool constant = item->constant && item->what->kind == ENTITY_VARIABLE;
-    glue(w, item->what->kind == ENTITY_VARIABLE && !constant ? "extern" : "");
-    if (w->assembled && item->what->kind == ENTITY_VARIABLE && item->what->written) {
+    bool variable = item->what->kind == ENTITY_VARIABLE,
+         natural = variable && item->what->natural && item->what->defined;
+    bool valued = variable && (item->constant || natural);
+    glue(w, variable && !valued ? "extern" : "");
+    if (variable && item->what->threads) glue(w, "_Thread_local");
+    if (w->assembled && variable && item->what->written && !natural) {
         /* The compiler may take a const for unchangeable, and this unit sets it. */
         if (item->what->constant) text_add(&w->out->source, item->what->declaration);
         else text_addf(&w->out->source, "__typeof_unqual__(%s) %s;\n", item->what->type, item->what->name);
@@ -298,13 +314,15 @@ static void emit_variable(writer *w, draft_item *item)
                               .offset = &item->offset,
                               .number_after = one->open_bracket,
                               .number = item->open_size});
-    if (constant) {
+    if (valued && item->has_value) {
         text_add(&w->out->source, " =");
         add_range(w, one->value, one->value_last, (range_options){.name = none});
     }
     text_add(&w->out->source, "\n;\n");
-    free(item->what->declaration);
-    item->what->declaration = copy_of_bytes(w->out->source.data + begin, w->out->source.size - begin);
+    if (!w->assembled || !item->what->declaration) { /* else it has been put in better words */
+        free(item->what->declaration);
+        item->what->declaration = copy_of_bytes(w->out->source.data + begin, w->out->source.size - begin);
+    }
     free(tag);
     declaration_free(&taken);
 }
@@ -327,7 +345,8 @@ static void emit_function(writer *w, draft_item *item)
     add_range(w, taken.specifiers_last, head, (range_options){.name = one ? one->name : none, .offset = &item->offset});
     free(item->what->declaration);
     free(item->what->definition);
-    item->what->declaration = format_text("%.*s%s\n;\n", (int)(w->out->source.size - begin),
+    const char *type = taken.specifiers_last == p->first ? "int " : ""; /* `main() {…}` */
+    item->what->declaration = format_text("%s%.*s%s\n;\n", type, (int)(w->out->source.size - begin),
                                           w->out->source.data + begin, head == body ? "" : ")");
     add_range(w, head, body, (range_options){.name = none});
     add_range(w, body, p->last, (range_options){.name = none});
@@ -389,7 +408,9 @@ static void emit_initialiser(writer *w, draft_item *item)
     const piece *p = &w->d->split.pieces[item->piece];
     declaration taken = declaration_of(&w->d->split, p);
     const declarator *one = &taken.declarators[item->declarator];
-    if (!item->has_value) {
+    if (item->what->natural) {
+        /* the loader does it */
+    } else if (!item->has_value) {
         char *zero = format_text("__builtin_memset((void *)&%s, 0, sizeof %s);", name, name);
         glue(w, zero);
         free(zero);
@@ -516,6 +537,12 @@ static void emit_code(writer *w)
     glue(w, open);
     free(open);
     restore_macros(w);
+    for (size_t i = 0; i < w->d->count; i++) {
+        if (!w->d->items[i].constructor) continue;
+        char *call = format_text("%s();", w->d->items[i].what->name);
+        glue(w, call);
+        free(call);
+    }
     bool complete = true;
     for (size_t i = 0, item = 0; i < w->d->split.count; i++) {
         const piece *p = &w->d->split.pieces[i];

@@ -40,6 +40,7 @@ typedef struct draft_item {
     bool has_value, open_array;
     bool constant; /* a const scalar with an initialiser that may be known when compiled */
     bool is_array; /* known after a first parse */
+    bool constructor; /* a function that runs when it is defined */
     bool computed; /* a large array whose initialiser is no constant */
 } draft_item;
 

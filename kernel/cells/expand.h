@@ -1,0 +1,14 @@
+/* Macros that the splitter has to see through: such as stand for declarations, DEFINE_STACK(int), and such as a cell
+ * gives for a while only, as lists of X(…) do. Read first: split.h, symbols.h. */
+#ifndef KERNEL_CELLS_EXPAND_H
+#define KERNEL_CELLS_EXPAND_H
+
+#include "cells/symbols.h"
+
+/* A copy of the cell in which uses of the first kind, and declarations and functions that rest on the second kind, are
+ * replaced by what they stand for, on the same lines: what is declared is the session's, and does not change when the
+ * macro's next use gives it another meaning. `folder`: for temporary files. NULL when there is none. The caller frees.
+ */
+char *with_declarations_expanded(const char *source, const symbols *session, const char *folder);
+
+#endif
