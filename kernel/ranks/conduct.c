@@ -228,7 +228,9 @@ static void note_finished(course *c)
 {
     int chosen = 0;
     for (int i = 0; i < c->r->count; i++) chosen += c->r->peers[i].chosen;
-    if (c->first_finished == 0 && running_count(c->r) < chosen) c->first_finished = seconds_now();
+    if (!output_has_room(&c->r->s->out))
+        c->first_finished = 0; /* a flood is being shown: who is through is not known */
+    else if (c->first_finished == 0 && running_count(c->r) < chosen) c->first_finished = seconds_now();
 }
 
 /* True when there is nothing left to wait for. */

@@ -70,13 +70,26 @@ static void add_html_line(text *into, const char *line, size_t size)
     text_add(into, wrong ? "</span>\n" : "\n");
 }
 
+/* What a closed part shows: how far its rank has come. */
+static void add_last_line(const voice *v, text *html)
+{
+    size_t end = v->said.size;
+    while (end && v->said.data[end - 1] == '\n') end--;
+    size_t begin = end;
+    while (begin && v->said.data[begin - 1] != '\n') begin--;
+    text line = {0};
+    add_html_line(&line, v->said.data + begin, end - begin);
+    text_addf(html, " · <code>%.*s</code>", line.size ? (int)line.size - 1 : 0, line.data);
+    text_free(&line);
+}
+
 static void add_voice(const transcript *t, int rank, bool open, text *html, text *plain)
 {
     const voice *v = &t->voices[rank];
-    text_addf(html,
-              "<details%s><summary style=\"cursor:pointer\"><b>rank %d</b> · %zu %s</summary>"
-              "<pre style=\"margin:0 0 0 1em\">",
-              open ? " open" : "", rank, v->count, v->count == 1 ? "line" : "lines");
+    text_addf(html, "<details%s><summary style=\"cursor:pointer\"><b>rank %d</b> · %zu %s", open ? " open" : "", rank,
+              v->count, v->count == 1 ? "line" : "lines");
+    if (!open) add_last_line(v, html);
+    text_add(html, "</summary><pre style=\"margin:0 0 0 1em\">");
     for (const char *line = v->said.data; line && *line;) {
         size_t size = strcspn(line, "\n"), mark = *line == STDERR_MARK;
         add_html_line(html, line, size);

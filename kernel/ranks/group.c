@@ -143,11 +143,17 @@ static void obey(ranks *r, int rank, letter *l)
     }
 }
 
+/* May more be heard now, or would what it prints outrun the server? */
+static bool has_room(ranks *r)
+{
+    return output_has_room(&r->s->out) || r->s->machine.interrupted > 0;
+}
+
 static void take_letters(ranks *r)
 {
     char name[RANK_NAME];
     letter l;
-    for (int i = 0; i < 256 && letter_take(r->socket, name, &l); i++) {
+    for (int i = 0; i < 256 && has_room(r) && letter_take(r->socket, name, &l); i++) {
         for (int rank = 0; rank < r->count; rank++) {
             if (!strcmp(name, r->peers[rank].name)) obey(r, rank, &l);
         }
@@ -169,7 +175,7 @@ void ranks_turn(ranks *r, int wait)
     int descriptors[MACHINE_WATCHED];
     zmq_pollitem_t items[2 + MACHINE_WATCHED];
     size_t count = 0;
-    bool room = output_has_room(&r->s->out) || r->s->machine.interrupted > 0;
+    bool room = has_room(r);
     if (!room && wait > 10) wait = 10;
     if (room) items[count++] = (zmq_pollitem_t){.socket = r->socket, .events = ZMQ_POLLIN};
     items[count++] = (zmq_pollitem_t){.fd = r->s->machine.wake, .events = ZMQ_POLLIN};
