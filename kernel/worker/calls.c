@@ -4,6 +4,7 @@
 #include "worker/real.h"
 #include "worker/worker.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -139,6 +140,15 @@ void quick_exit(int code)
     leave(code);
     real_quick_exit()(code);
     __builtin_unreachable();
+}
+
+/* As the C library says it, but for the function that a cell's own statements are in: nobody wrote that name. */
+void __assert_fail(const char *assertion, const char *file, unsigned line, const char *function)
+{
+    bool named = function && *function && strncmp(function, "void In_", 8);
+    fprintf(stderr, "%s:%u: %s%sAssertion `%s' failed.\n", file, line, named ? function : "", named ? ": " : "",
+            assertion);
+    abort();
 }
 
 /* What the C library links into each program and does not export: a cell finds it here. */
