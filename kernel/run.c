@@ -154,6 +154,7 @@ static void commit(build *b)
         entity *e = b->draft.items[i].what;
         entity *old = e->name && e->kind != ENTITY_MACRO ? symbols_find(s->symbols, e->defines.items[0]) : NULL;
         bool weaker = old && old->link && !e->defined && old->kind == e->kind && (old->defined || old->definition);
+        if (e->kind == ENTITY_VARIABLE && e->defined && e->type) journal_variable(&s->journal, e->name, e->type);
         if (weaker || !e->defines.count) continue; /* a prototype of what is defined already adds nothing */
         b->draft.items[i].what = NULL;
         bool undefine =
@@ -189,6 +190,7 @@ static void publish_value(build *b)
     if (!data) return;
     json_decref(s->value);
     s->value = data;
+    journal_value(&s->journal, printf_of(b->value.type));
     json_t *content = json_pack("{s:i, s:O, s:{}}", "execution_count", (int)s->count, "data", data, "metadata");
     char *dump = content ? json_dumps(content, JSON_COMPACT) : NULL;
     if (dump) output_publish(&s->out, "execute_result", dump);
@@ -327,6 +329,7 @@ result run_shown(session *s, const char *code, const char *shown, const char *na
     s->sources = need_grown(s->sources, s->source_count, &s->source_capacity, sizeof *s->sources);
     s->sources[s->source_count++] = (source){copy_of(name), copy_of(shown)};
     char *straight = straightened(s, code);
+    journal_code(&s->journal, straight);
     result r = run_part(s, straight, name, &(part){0});
     free(straight);
     return r;

@@ -229,6 +229,7 @@ void session_close(session *s)
     analyser_close(&s->analyser);
     symbols_close(s->symbols);
     history_close(&s->history);
+    journal_clear(&s->journal);
     json_decref(s->value);
     loads_clear(s);
     rmdir(s->folder);
@@ -337,11 +338,13 @@ char *session_execute(session *s, const char *code, bool silent, bool store, con
     output_begin(&s->out, &s->front, silent);
     char *name = format_text("In[%u]", store && !silent ? s->count : s->count + 1);
     result r = {0};
+    if (counted) journal_begin(&s->journal, code, name);
     debug_cell_begins(s->debugger, code, name);
     if (!blank(code)) r = run_cell(s, code, name);
     debug_cell_ended(s->debugger);
     machine_drain(&s->machine);
     output_end(&s->out);
+    journal_end(&s->journal, r.failed);
     if (counted) history_add(&s->history, s->count, code, json_string_value(json_object_get(s->value, "text/plain")));
     json_t *reply = reply_of(s, &r, user_expressions);
     char *dump = reply ? json_dumps(reply, JSON_COMPACT) : NULL;

@@ -11,6 +11,7 @@
 #include "display.h"
 #include "front.h"
 #include "history.h"
+#include "journal.h"
 #include "machine.h"
 
 #include <jansson.h>
@@ -51,6 +52,7 @@ struct session {
     compiler compiler;
     symbols *symbols;
     history history;
+    journal journal;
     struct debugger *debugger;
     char *prefix;      /* the session's includes, and the macros before them */
     char *folder;      /* temporary files */

@@ -25,6 +25,10 @@ const char *shower_of(CXType plain);
 /* What it has made: JSON text of `size` bytes. */
 json_t *object_bundle(const memory *from, uint64_t address, size_t size);
 
+/* The format by which printf writes such a value much as value_bundle does; NULL where none does, and
+ * "true or false" for a truth value. */
+const char *printf_of(CXType type);
+
 /* value_bundle for a wide string literal, by its prefix: L, u or U. */
 json_t *wide_string_bundle(const memory *from, char prefix, uint64_t address, size_t size);
 

@@ -192,3 +192,31 @@ void write_complex(writer *w, CXType plain, const unsigned char *bytes, size_t s
     }
     text_add(&w->out, "i");
 }
+
+const char *printf_of(CXType type)
+{
+    CXType plain = plain_type(type);
+    character kind = character_of(plain.kind == CXType_Pointer ? clang_getPointeeType(plain) : type);
+    if (plain.kind == CXType_Pointer) return kind == CHARACTER ? "\\\"%s\\\"\\n" : NULL;
+    if (plain.kind == CXType_ConstantArray)
+        return character_of(element_type(type)) == CHARACTER ? "\\\"%s\\\"\\n" : NULL;
+    switch (plain.kind) {
+    case CXType_Bool: return "true or false";
+    case CXType_Char_S:
+    case CXType_Char_U: return "'%c'\\n";
+    case CXType_SChar:
+    case CXType_Short:
+    case CXType_UChar:
+    case CXType_UShort:
+    case CXType_Int: return "%d\\n";
+    case CXType_UInt: return "%u\\n";
+    case CXType_Long: return "%ld\\n";
+    case CXType_ULong: return "%lu\\n";
+    case CXType_LongLong: return "%lld\\n";
+    case CXType_ULongLong: return "%llu\\n";
+    case CXType_Float: return "%.7g\\n";
+    case CXType_Double: return "%.15g\\n";
+    case CXType_LongDouble: return "%.18Lg\\n";
+    default: return NULL;
+    }
+}

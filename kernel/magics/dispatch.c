@@ -73,7 +73,11 @@ static result run_line_magic(session *s, const char *code, const char *at, const
         size_t length = strcspn(rest, "\n");
         while (length && isspace((unsigned char)rest[length - 1])) length--;
         char *words = copy_of_bytes(rest, length);
+        bool runs_code = m->line == magic_time; /* what it times is part of the program */
+        journal_comment(&s->journal, at, strcspn(at, "\n"));
+        s->journal.paused += !runs_code;
         result r = m->line(s, words, name);
+        s->journal.paused -= !runs_code;
         free(words);
         return r;
     }
@@ -96,7 +100,11 @@ static result run_cell_magic(session *s, const char *code, const char *name)
     size_t length = (size_t)(code + line - rest);
     while (length && isspace((unsigned char)rest[length - 1])) length--;
     char *words = copy_of_bytes(rest, length);
+    bool runs_code = m->cell == cell_time;
+    journal_comment(&s->journal, code, runs_code ? line : strlen(code));
+    s->journal.paused += !runs_code;
     result r = m->cell(s, words, code[line] ? code + line + 1 : code + line, name);
+    s->journal.paused -= !runs_code;
     free(words);
     return r;
 }
@@ -124,16 +132,16 @@ static bool statement_may_begin(const char *code, const char *line)
 /* Runs the C between two magic lines; lines before it are blank, so that its messages have the cell's line numbers. */
 static result run_stretch(session *s, const char *code, size_t begin, size_t end, const char *name)
 {
-    text stretch = {0};
+    text lines = {0};
     for (size_t i = 0; i < begin; i++) {
-        if (code[i] == '\n') text_add(&stretch, "\n");
+        if (code[i] == '\n') text_add(&lines, "\n");
     }
     size_t blank = begin;
     while (blank < end && isspace((unsigned char)code[blank])) blank++;
-    text_add_bytes(&stretch, code + begin, end - begin);
+    text_add_bytes(&lines, code + begin, end - begin);
     result r = {0};
-    if (blank < end) r = run_c(s, stretch.data, name);
-    text_free(&stretch);
+    if (blank < end) r = run_c(s, lines.data, name);
+    text_free(&lines);
     return r;
 }
 

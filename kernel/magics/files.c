@@ -9,8 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A name as the shell has it: from the cells' folder, `~` from home. */
-static char *path_of(const session *s, const char *file)
+char *path_of(const session *s, const char *file)
 {
     const char *home = getenv("HOME");
     if (*file == '/') return copy_of(file);

@@ -28,6 +28,9 @@ void use_flags(session *s, const names *flags);
 /* environment.c: #include "mine.h" finds what lies in the cells' folder. */
 void look_here_for_headers(session *s);
 
+/* files.c: a file's name as the shell has it: from the cells' folder, `~` from home. The caller frees. */
+char *path_of(const session *s, const char *file);
+
 /* How the magic is written: what wrong words are answered with. */
 result usage_result(const char *name, bool whole_cell);
 
@@ -42,6 +45,7 @@ result magic_lsmagic(session *s, const char *words, const char *name);
 result magic_who(session *s, const char *words, const char *name);
 result magic_cd(session *s, const char *words, const char *name);
 result magic_pwd(session *s, const char *words, const char *name);
+result magic_export(session *s, const char *words, const char *name);
 result magic_load(session *s, const char *words, const char *name);
 result magic_timeit(session *s, const char *words, const char *name);
 result cell_timeit(session *s, const char *words, const char *body, const char *name);

@@ -132,6 +132,7 @@ result magic_reset(session *s, const char *words, const char *name)
     (void)name;
     if (*words && strcmp(words, "-f")) return usage_result("reset", false);
     ranks_end(s, true);
+    journal_clear(&s->journal);
     symbols_close(s->symbols);
     s->symbols = symbols_open();
     free(s->prefix);

@@ -29,6 +29,12 @@ const magic magics_table[] = {
      magic_ldflags, NULL},
     {"load", "%load [-r LINES] FILE", "Puts a file's text in this cell's place. -r 2-5,8 takes those lines only.",
      magic_load, NULL},
+    {"export", "%export FILE",
+     "Writes the notebook's cells as one C program. It holds what is defined now, and a main() that runs what the "
+     "cells "
+     "ran, in their order: a cell that was run again counts once, one that failed does not; magics and shell lines are "
+     "comments. cc FILE $(pkg-config --cflags --libs kolo) compiles it.",
+     magic_export, NULL},
     {"restart", "%restart",
      "Starts the process that runs the cells anew. Memory and devices are free again; functions, types and "
      "includes stay, variables are zero until their cells run again.",
