@@ -263,9 +263,7 @@ bool machine_turn(machine *m, int wait, outcome *result)
     if (watched[WATCH_ERROR].revents) read_pipe(m, &m->error_pipe, 2);
     if (m->display) display_serve(m->display, m->out, drain_for_display, m);
     output_tick(m->out);
-    uint64_t woken;
-    if (watched[WATCH_WAKE].revents && read(m->wake, &woken, sizeof woken) > 0 && !m->interrupted)
-        m->interrupted = seconds_now();
+    if (watched[WATCH_WAKE].revents) machine_take_wake(m);
     if (m->interrupted > 0) waiting_interrupt(m);
     if (m->running) waiting_look(m);
     if (watched[WATCH_CONTROL].revents && take_reply(m)) {
@@ -352,6 +350,12 @@ outcome machine_run(machine *m, uint32_t kind, const void *payload, size_t size,
 {
     machine_begin(m, kind, payload, size, asks);
     return machine_finish(m, wait_for_reply(m));
+}
+
+void machine_take_wake(machine *m)
+{
+    uint64_t woken;
+    if (read(m->wake, &woken, sizeof woken) > 0 && !m->interrupted) m->interrupted = seconds_now();
 }
 
 void machine_interrupt(machine *m)

@@ -74,6 +74,8 @@ int machine_delay(const machine *m);
 
 /* Reads what is in the pipes now, and ends what a guard that is gone has left. */
 void machine_drain(machine *m);
+/* Has an interrupt come? `interrupted` says when. */
+void machine_take_wake(machine *m);
 /* Any thread. */
 void machine_interrupt(machine *m);
 /* The worker's present folder; the caller frees. */

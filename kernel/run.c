@@ -214,6 +214,8 @@ static json_t *take_values(void *closure, const memory *from, uint64_t address, 
 static result execute(build *b, const char *path)
 {
     session *s = b->s;
+    machine_take_wake(&s->machine); /* while it was compiled */
+    if (s->machine.interrupted > 0) return error_result("KeyboardInterrupt", "interrupted before it ran");
     value_reader shown = b->draft.has_value ? data_of_value : NULL;
     if (ranks_chosen(s)) return ranks_run(s, path, b->draft.function, b->which->asked ? take_values : shown, b);
     text payload = {0};

@@ -332,15 +332,14 @@ char *session_execute(session *s, const char *code, bool silent, bool store, con
     json_decref(s->value);
     s->value = NULL;
     s->allow_stdin = allow_stdin;
-    uint64_t stale;
-    while (read(s->machine.wake, &stale, sizeof stale) > 0) continue;
-    s->machine.interrupted = 0;
     output_begin(&s->out, &s->front, silent);
     char *name = format_text("In[%u]", store && !silent ? s->count : s->count + 1);
     result r = {0};
     if (counted) journal_begin(&s->journal, code, name);
     debug_cell_begins(s->debugger, code, name);
-    if (!blank(code)) r = run_cell(s, code, name);
+    machine_take_wake(&s->machine);
+    if (s->machine.interrupted > 0) r = error_result("KeyboardInterrupt", "interrupted before it ran");
+    else if (!blank(code)) r = run_cell(s, code, name);
     debug_cell_ended(s->debugger);
     machine_drain(&s->machine);
     output_end(&s->out);
@@ -353,6 +352,8 @@ char *session_execute(session *s, const char *code, bool silent, bool store, con
     free(name);
     compiler_precompile(&s->compiler, s->prefix);
     compiler_prepare(&s->compiler);
+    machine_take_wake(&s->machine);
+    s->machine.interrupted = 0;
     pthread_mutex_unlock(&s->busy);
     return dump ? dump : copy_of("{\"status\":\"error\",\"ename\":\"Error\",\"evalue\":\"\",\"traceback\":[]}");
 }

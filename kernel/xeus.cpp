@@ -9,12 +9,14 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 
 #include <xeus/xdebugger.hpp>
 #include <xeus/xhelper.hpp>
@@ -41,6 +43,45 @@ nl::json parsed(char *text)
     std::free(text);
     return value.is_discarded() ? nl::json::object() : value;
 }
+
+// An interrupt travels on another socket than the cell it is meant for, and may overtake it: one that came while no
+// cell ran ends a cell that was asked for before, by the front end's clock, and that comes soon after.
+class cell_watch
+{
+  public:
+    // The cell begins; was it interrupted before it came?
+    bool begin(const nl::json &request)
+    {
+        std::lock_guard<std::mutex> guard(lock);
+        runs = true;
+        std::string of_cell = request.value("date", "");
+        bool recent = std::chrono::steady_clock::now() - came < std::chrono::seconds(10);
+        return recent && !date.empty() && !of_cell.empty() && of_cell < date;
+    }
+
+    void end()
+    {
+        std::lock_guard<std::mutex> guard(lock);
+        runs = false;
+    }
+
+    // An interrupt has come. False when no cell runs: it is kept in mind.
+    bool interrupted(const nl::json &request)
+    {
+        std::lock_guard<std::mutex> guard(lock);
+        date = runs ? "" : request.value("date", "");
+        came = std::chrono::steady_clock::now();
+        return runs;
+    }
+
+  private:
+    std::mutex lock;
+    bool runs = false;
+    std::string date; // ISO 8601, of the interrupt's request: in order as text
+    std::chrono::steady_clock::time_point came;
+};
+
+cell_watch the_cell;
 
 void interrupt()
 {
@@ -115,7 +156,7 @@ class server : public xeus::xserver_shell_main
     {
         nl::json content = message.content();
         if (message.header().value("msg_type", "") == "interrupt_reply") {
-            interrupt();
+            if (the_cell.interrupted(message.parent_header())) interrupt();
             content["status"] = "ok";
         }
         xserver_shell_main::send_control_impl(with_content(message, std::move(content)));
@@ -171,8 +212,10 @@ class interpreter : public xeus::xinterpreter
         if (!silent) publish_execution_input(code, static_cast<int>(session_count(the_session)) + (store ? 1 : 0));
         own_input = false;
         executing = true;
+        if (the_cell.begin(parent_header())) session_interrupt(the_session);
         char *reply = session_execute(the_session, code.c_str(), silent, store && !silent, expressions.dump().c_str(),
                                       allow_stdin);
+        the_cell.end();
         executing = false;
         return parsed(reply);
     }
@@ -328,6 +371,19 @@ char *ask_for_session(void *, const char *prompt)
     return line;
 }
 
+// A kernel whose Jupyter is gone has nobody to serve, and would run for ever: as ipykernel does, it ends when its
+// parent is no longer the one that JPY_PARENT_PID names. The guard ends the rest.
+void watch_parent()
+{
+    const char *given = std::getenv("JPY_PARENT_PID");
+    const pid_t parent = given ? std::atoi(given) : 0;
+    if (parent <= 1 || getppid() != parent) return;
+    std::thread([parent] {
+        while (getppid() == parent) std::this_thread::sleep_for(std::chrono::seconds(1));
+        _exit(1);
+    }).detach();
+}
+
 void block_signals()
 {
     sigset_t blocked;
@@ -348,6 +404,7 @@ int main(int argc, char **argv)
         return 2;
     }
     block_signals();
+    watch_parent();
     auto owner = std::make_unique<interpreter>();
     front f = {owner.get(), publish_for_session, ask_for_session};
     char *problem = nullptr;
