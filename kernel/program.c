@@ -202,6 +202,20 @@ static void write_macros(const program *p, text *into)
     }
 }
 
+/* How to compile it, with the flags that the notebook has added. */
+static void write_head(const program *p, text *into)
+{
+    text_add(into, "/* Written by %export from a notebook. It compiles with\n *   cc FILE");
+    for (size_t i = 0; i < p->s->base_flags.count; i++) {
+        const char *flag = p->s->base_flags.items[i];
+        if (!names_have(&p->s->first_flags, flag) && strncmp(flag, "-iquote", 7)) text_addf(into, " %s", flag);
+    }
+    text_add(into, " $(pkg-config --cflags --libs kolo)");
+    for (size_t i = 0; i < p->s->compiler.link_flags.count; i++)
+        text_addf(into, " %s", p->s->compiler.link_flags.items[i]);
+    text_add(into, " */\n");
+}
+
 static void add_part(text *whole, text *part)
 {
     if (part->size) text_addf(whole, "%s%s", whole->size ? "\n" : "", part->data);
@@ -216,8 +230,7 @@ char *program_of(session *s)
     write_cells(&p);
     write_includes(&p, &top);
     write_macros(&p, &top);
-    text_add(&whole,
-             "/* Written by %export from a notebook. cc FILE $(pkg-config --cflags --libs kolo) compiles it. */\n");
+    write_head(&p, &whole);
     add_part(&whole, &top);
     add_part(&whole, &p.types);
     add_part(&whole, &p.prototypes);

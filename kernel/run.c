@@ -36,10 +36,13 @@ void build_free(build *b)
 /* libmpi is loaded when the first cell needs it: it takes its time, and most sessions do without. */
 static const char *library_for(const names *wanted)
 {
+    bool mpi = false, openmp = false; /* -fopenmp makes calls of both kinds */
     for (size_t i = 0; i < wanted->count; i++) {
-        if (!strncmp(wanted->items[i], "MPI_", 4) || !strncmp(wanted->items[i], "ompi_", 5)) return "libmpi.so.40";
+        const char *name = wanted->items[i];
+        mpi |= !strncmp(name, "MPI_", 4) || !strncmp(name, "ompi_", 5);
+        openmp |= !strncmp(name, "__kmpc_", 7) || !strncmp(name, "omp_", 4);
     }
-    return "";
+    return mpi ? (openmp ? "libmpi.so.40:libomp.so.5" : "libmpi.so.40") : openmp ? "libomp.so.5" : "";
 }
 
 result load_failure(session *s, const char *why)

@@ -25,7 +25,7 @@ enum message_kind {
     MESSAGE_ENDED, /* number: process id; code: its wait status */
     MESSAGE_CULLED, /* processes of the cells have been ended, or the worker is about to be; payload: why, a sentence */
     /* kernel to worker */
-    MESSAGE_LOAD, /* payload: object path, library to load first (or ""), then pairs slot, definition */
+    MESSAGE_LOAD, /* payload: object path, libraries to load first ("one:two", or ""), then pairs slot, definition */
     MESSAGE_RUN, /* payload: object path, function; descriptor: stdin */
     MESSAGE_SHELL, /* payload: arguments of a program; descriptor: stdin */
     MESSAGE_RESOLVE, /* payload: names; answered with those that nothing defines */

@@ -151,12 +151,26 @@ static const char *next_text(const char **at, const char *end)
     return here;
 }
 
-/* payload: object, library or "", then slot and definition by turns. A slot may be another object's. */
+/* "one.so:two.so", or "". */
+static bool load_libraries(const char *list)
+{
+    bool loaded = true;
+    while (*list && loaded) {
+        size_t size = strcspn(list, ":");
+        char name[64];
+        snprintf(name, sizeof name, "%.*s", (int)size, list);
+        loaded = dlopen(name, RTLD_NOW | RTLD_GLOBAL) != NULL;
+        list += size + (list[size] == ':');
+    }
+    return loaded;
+}
+
+/* payload: object, libraries or "", then slot and definition by turns. A slot may be another object's. */
 static void load(const char *payload, size_t size)
 {
     const char *at = payload, *end = payload + size;
     const char *path = next_text(&at, end), *library = next_text(&at, end);
-    if (*library && !dlopen(library, RTLD_NOW | RTLD_GLOBAL)) {
+    if (!load_libraries(library)) {
         answer_text(-1, dlerror());
         return;
     }

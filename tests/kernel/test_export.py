@@ -76,6 +76,18 @@ def test_a_cell_that_was_run_again_counts_once_where_it_ran_last(tmp_path):
     assert subprocess.run([tmp_path / "out"], capture_output=True, text=True).stdout == "12\n"
 
 
+def test_the_programs_first_lines_say_how_to_compile_it(tmp_path):
+    kernel = Kernel()
+    for code in ("%cflags -fopenmp -DN=4\n%ldflags -lm", "#include <math.h>", "int n = N;\n#pragma omp parallel for reduction(+:n)\nfor (int i = 0; i < 4; i++) n += i;\nn"):
+        assert kernel.run(code).status == "ok"
+    kernel.run(f"%export {tmp_path}/out.c")
+    kernel.close()
+    head = (tmp_path / "out.c").read_text().splitlines()[1]
+    assert head == " *   cc FILE -fopenmp -DN=4 $(pkg-config --cflags --libs kolo) -lm */"
+    subprocess.run(["gcc", *FLAGS, "-Werror", "-fopenmp", "-DN=4", tmp_path / "out.c", "-o", tmp_path / "out"], check=True)
+    assert subprocess.run([tmp_path / "out"], capture_output=True, text=True).stdout == "10\n"
+
+
 def test_what_later_cells_have_replaced_is_a_comment(tmp_path):
     kernel = Kernel()
     for code in ("#include <stdio.h>\nstruct pair { int x, y; };\nstruct pair old = {1, 2};\nold.y",

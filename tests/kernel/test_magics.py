@@ -134,6 +134,14 @@ def test_flags_are_added_removed_and_reset(kernel):
     kernel.run("%cflags --reset")
 
 
+def test_openmp_works_where_it_is_asked_for(kernel):
+    kernel.run("%cflags -fopenmp\n#include <omp.h>")
+    code = "double total(int n) {\n    double t = 0;\n    #pragma omp parallel for reduction(+:t)\n    for (int i = 0; i < n; i++) t += i;\n    return t;\n}\ntotal(1000)"
+    assert kernel.run(code).value == "499500.0"
+    assert kernel.run("int threads = 0;\n#pragma omp parallel num_threads(3) reduction(+:threads)\n{\n    threads += 1;\n}\nthreads * 10 + omp_in_parallel()").value == "30"
+    kernel.run("%cflags --reset")
+
+
 def test_files_become_cells_and_cells_files(kernel, tmp_path):
     path = tmp_path / "part.c"
     assert kernel.run(f"%%writefile {path}\nint one;\nint two;").stdout == f"Writing {path}\n"
