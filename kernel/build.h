@@ -15,6 +15,7 @@ enum { MOST_SIZES = 64 }; /* of arrays in one declaration */
 /* A stage of a cell, for run_part. All zero: a whole cell. */
 typedef struct part {
     bool quiet;                      /* its warnings have been shown */
+    const origins *from;             /* where its lines come from */
     const bound *given;              /* array sizes that are known by now */
     size_t given_count;
     const names *asked;

@@ -82,18 +82,23 @@ static size_t piece_at(const draft *d, CXSourceLocation location)
     CXString file;
     unsigned line, column;
     clang_getPresumedLocation(location, &file, &line, &column);
-    bool here = !strcmp(clang_getCString(file), d->name);
+    char *place = format_text("#line %u \"%s\"\n", line, clang_getCString(file));
     clang_disposeString(file);
-    for (size_t i = 0; here && i < d->split.count; i++) {
+    size_t found = none;
+    for (size_t i = 0; found == none && i < d->split.count; i++) {
         const piece *p = &d->split.pieces[i];
         for (size_t k = p->first; k < p->last; k++) {
             const token *t = &d->split.tokens.items[k];
             size_t start = t->begin;
             while (start > 0 && d->source[start - 1] != '\n') start--;
-            if (t->line == line && t->begin - start < column && column <= t->end - start) return i;
+            if (t->begin - start >= column || column > t->end - start) continue;
+            char *own = line_directive(d, t->line);
+            if (!strcmp(own, place)) found = i;
+            free(own);
         }
     }
-    return none;
+    free(place);
+    return found;
 }
 
 static bool takes_run_time_size(const char *said)

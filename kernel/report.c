@@ -71,7 +71,10 @@ static place locate(const session *s, const char *object, const char *offset)
     char *newline = found ? strchr(found, '\n') : NULL;
     char *in = newline ? strrchr(newline, '/') : NULL;
     char *colon = in ? strrchr(in, ':') : NULL;
-    if (colon && atoi(colon + 1) > 0 && !strncmp(in + 1, "In[", 3)) {
+    char *name = colon ? copy_of_bytes(in + 1, (size_t)(colon - in - 1)) : NULL;
+    bool ours = name && (!strncmp(name, "In[", 3) || is_header(s->symbols, name));
+    free(name);
+    if (ours && atoi(colon + 1) > 0) {
         p.function = copy_of_bytes(found, strcspn(found, "\n$"));
         p.file = copy_of_bytes(in + 1, (size_t)(colon - in - 1));
         p.line = (unsigned)atoi(colon + 1);

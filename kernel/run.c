@@ -152,6 +152,7 @@ static void commit(build *b)
     declare_items(b);
     commit_functions(b);
     commit_packing(b);
+    if (b->draft.from) commit_headers(b->draft.from, s->symbols);
     for (size_t i = 0; i < b->dropped.count; i++) symbols_drop(s->symbols, b->dropped.items[i]);
     for (size_t i = 0; i < b->draft.count; i++) {
         entity *e = b->draft.items[i].what;
@@ -303,7 +304,7 @@ result run_part(session *s, const char *code, const char *name, const part *whic
     build b = {.s = s};
     result r = {0};
     s->serial++;
-    b.draft = draft_of(code, name, s->serial, s->prefix, s->symbols);
+    b.draft = draft_from(code, name, s->serial, s->prefix, s->symbols, which->from);
     begin_part(&b, which);
     if (only_shell(&b.draft) && !ranks_chosen(s)) r = run_shell_lines(s, &b.draft);
     else if ((b.draft.split.count || b.draft.split.tokens.open_comment || b.draft.asked.count) && examine(&b, &r))
@@ -320,10 +321,11 @@ static void replace(char **code, char *other)
 }
 
 /* The cell in plain words: what the splitter, which knows no preprocessor, can take apart. */
-static char *straightened(session *s, const char *code)
+static char *straightened(session *s, const char *code, const char *name, origins *from)
 {
     char *straight = copy_of(code);
     replace(&straight, plain_spelling(straight));
+    replace(&straight, with_headers(straight, name, s->symbols, from));
     replace(&straight, without_conditionals(straight, s->prefix, s->symbols, &s->base_flags));
     replace(&straight, with_declarations_expanded(straight, s->symbols, s->folder));
     return straight;
@@ -333,9 +335,17 @@ result run_shown(session *s, const char *code, const char *shown, const char *na
 {
     s->sources = need_grown(s->sources, s->source_count, &s->source_capacity, sizeof *s->sources);
     s->sources[s->source_count++] = (source){copy_of(name), copy_of(shown)};
-    char *straight = straightened(s, code);
+    const char *zero = strchr(code, 1);
+    if (zero) {
+        unsigned line = 1;
+        for (const char *p = code; p < zero; p++) line += *p == '\n';
+        return error_result("CompileError", "%s:%u: there is a zero byte in the cell", name, line);
+    }
+    origins from = {0};
+    char *straight = straightened(s, code, name, &from);
     journal_code(&s->journal, straight);
-    result r = run_part(s, straight, name, &(part){0});
+    result r = run_part(s, straight, name, &(part){.from = from.count ? &from : NULL});
+    origins_free(&from);
     free(straight);
     return r;
 }

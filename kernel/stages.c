@@ -25,8 +25,10 @@ static void ask(const draft *d, const bound *one, names *asked)
     while (t[at].begin != one->bracket) at++;
     size_t end = after_brackets(d->source, t, at, d->split.tokens.count) - 1, start = t[at + 1].begin;
     while (start > 0 && d->source[start - 1] != '\n') start--;
-    char *code = format_text("#line %u \"%s\"\n%*s%.*s", t[at + 1].line, d->name, (int)(t[at + 1].begin - start), "",
+    char *line = line_directive(d, t[at + 1].line);
+    char *code = format_text("%s%*s%.*s", line, (int)(t[at + 1].begin - start), "",
                              (int)(t[end].begin - t[at + 1].begin), d->source + t[at + 1].begin);
+    free(line);
     names_add(asked, code, strlen(code));
     free(code);
 }
@@ -37,7 +39,8 @@ static bool good_sizes(const draft *d, const bound *bounds, size_t count, result
         unsigned line = 1;
         for (size_t k = 0; k < bounds[i].bracket; k++) line += d->source[k] == '\n';
         if (bounds[i].value >= 0) continue;
-        *r = error_result("SizeError", "%s:%u: an array cannot have %ld elements", d->name, line, bounds[i].value);
+        const char *file = origin_of(d->from, d->name, line, &line);
+        *r = error_result("SizeError", "%s:%u: an array cannot have %ld elements", file, line, bounds[i].value);
         return false;
     }
     return true;
@@ -57,10 +60,11 @@ result run_in_stages(session *s, const draft *whole, size_t first, const char *n
         ask(whole, &whole->bounds[i], &asked);
     }
     char *before = blanked(whole->source, begin, strlen(whole->source)), *rest = blanked(whole->source, 0, begin);
-    result r = run_part(s, before, name, &(part){.quiet = true, .asked = &asked, .values = values});
+    result r =
+        run_part(s, before, name, &(part){.quiet = true, .asked = &asked, .values = values, .from = whole->from});
     for (size_t i = 0; i < count; i++) bounds[i].value = values[i];
     if (!r.failed && good_sizes(whole, bounds, count, &r))
-        r = run_part(s, rest, name, &(part){.quiet = true, .given = bounds, .given_count = count});
+        r = run_part(s, rest, name, &(part){.quiet = true, .given = bounds, .given_count = count, .from = whole->from});
     names_free(&asked);
     free(before);
     free(rest);

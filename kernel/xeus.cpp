@@ -3,6 +3,7 @@
 // a password prompt, its execution counter (it counts silent cells too), and bytes that are not UTF-8.
 #include "front.h"
 
+#include <algorithm>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -213,7 +214,9 @@ class interpreter : public xeus::xinterpreter
         own_input = false;
         executing = true;
         if (the_cell.begin(parent_header())) session_interrupt(the_session);
-        char *reply = session_execute(the_session, code.c_str(), silent, store && !silent, expressions.dump().c_str(),
+        std::string text = code; /* C strings end at a zero: run.c refuses this mark of one */
+        std::replace(text.begin(), text.end(), '\0', '\1');
+        char *reply = session_execute(the_session, text.c_str(), silent, store && !silent, expressions.dump().c_str(),
                                       allow_stdin);
         the_cell.end();
         executing = false;

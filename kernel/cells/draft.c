@@ -82,6 +82,13 @@ static void add_key(entity *e, const char *space, const char *name, size_t size)
     free(key);
 }
 
+char *line_directive(const draft *d, unsigned line)
+{
+    unsigned there;
+    const char *file = origin_of(d->from, d->name, line, &there);
+    return format_text("#line %u \"%s\"\n", there, file);
+}
+
 static void draft_directive(draft *d, size_t at)
 {
     const piece *p = &d->split.pieces[at];
@@ -96,9 +103,10 @@ static void draft_directive(draft *d, size_t at)
     add_key(e, "m", name, size);
     e->shown = source_range(d, p->first, p->last);
     e->name = copy_of_bytes(name, size);
-    e->declaration = undefine ? format_text("#undef %s\n", e->name)
-                              : format_text("#undef %s\n#line %u \"%s\"\n%s\n", e->name,
-                                            d->split.tokens.items[p->first].line, d->name, e->shown);
+    char *line = line_directive(d, d->split.tokens.items[p->first].line);
+    e->declaration =
+        undefine ? format_text("#undef %s\n", e->name) : format_text("#undef %s\n%s%s\n", e->name, line, e->shown);
+    free(line);
 }
 
 static bool has_word(const draft *d, size_t first, size_t last, const char *word)
@@ -209,7 +217,9 @@ static void draft_prefix(draft *d, const char *session_prefix, const symbols *se
         const piece *p = &d->split.pieces[i];
         if (p->kind != PIECE_DIRECTIVE) continue;
         char *line = source_range(d, p->first, p->last);
-        text_addf(&d->prefix, "#line %u \"%s\"\n%s\n", d->split.tokens.items[p->first].line, d->name, line);
+        char *place = line_directive(d, d->split.tokens.items[p->first].line);
+        text_addf(&d->prefix, "%s%s\n", place, line);
+        free(place);
         free(line);
     }
 }
@@ -241,7 +251,13 @@ static void index_items(draft *d)
 draft draft_of(const char *source, const char *name, unsigned serial, const char *session_prefix,
                const symbols *session)
 {
-    draft d = {.source = copy_of(source), .name = copy_of(name), .serial = serial};
+    return draft_from(source, name, serial, session_prefix, session, NULL);
+}
+
+draft draft_from(const char *source, const char *name, unsigned serial, const char *session_prefix,
+                 const symbols *session, const origins *from)
+{
+    draft d = {.source = copy_of(source), .name = copy_of(name), .serial = serial, .from = from};
     d.function = format_text("In_%u", name[0] == 'I' ? (unsigned)atoi(name + 3) : serial);
     d.split = cell_split(d.source);
     for (size_t i = 0; i < d.split.count; i++) {

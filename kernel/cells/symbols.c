@@ -22,7 +22,7 @@ struct symbols {
     size_t count, capacity, dropped;
     named_link *links;
     size_t link_count, link_capacity;
-    names packing;
+    names packing, headers;
 };
 
 static int by_key(const void *a, const void *b)
@@ -55,6 +55,7 @@ void symbols_close(symbols *s)
     }
     free(s->links);
     names_free(&s->packing);
+    names_free(&s->headers);
     free(s);
 }
 
@@ -182,6 +183,11 @@ const char *symbols_name_of(const symbols *s, const char *link, const char **typ
         return s->links[i].name;
     }
     return NULL;
+}
+
+names *symbols_headers(symbols *s)
+{
+    return &s->headers;
 }
 
 names *symbols_packing(symbols *s)

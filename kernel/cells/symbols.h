@@ -66,6 +66,9 @@ const char *symbols_name_of(const symbols *s, const char *link, const char **typ
 /* The `#pragma pack` lines that are in force at the end of the last cell, outermost first. */
 names *symbols_packing(symbols *s);
 
+/* The pieces that the session has from the user's headers: headers.h. */
+names *symbols_headers(symbols *s);
+
 /* How often a link name for `name` was given out: the next is name$N. Never reused, even after a drop. */
 unsigned symbols_next_version(symbols *s, const char *name);
 

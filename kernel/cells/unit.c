@@ -36,7 +36,9 @@ static void pad_to(writer *w, size_t at)
 static void move_to(writer *w, size_t at_token)
 {
     const token *t = &w->d->split.tokens.items[at_token];
-    text_addf(&w->out->source, "\n#line %u \"%s\"\n", t->line, w->d->name);
+    char *line = line_directive(w->d, t->line);
+    text_addf(&w->out->source, "\n%s", line);
+    free(line);
     pad_to(w, t->begin);
 }
 
@@ -569,7 +571,9 @@ static void emit_code(writer *w)
 static void add_open_comment(writer *w)
 {
     const token_list *t = &w->d->split.tokens;
-    text_addf(&w->out->source, "\n#line %u \"%s\"\n", t->open_line, w->d->name);
+    char *line = line_directive(w->d, t->open_line);
+    text_addf(&w->out->source, "\n%s", line);
+    free(line);
     pad_to(w, t->open_at);
     text_add(&w->out->source, w->d->source + t->open_at);
 }

@@ -7,6 +7,7 @@
 #ifndef KERNEL_CELLS_UNIT_H
 #define KERNEL_CELLS_UNIT_H
 
+#include "cells/headers.h"
 #include "cells/split.h"
 #include "cells/symbols.h"
 
@@ -48,6 +49,7 @@ typedef struct draft {
     cell split;
     char *source; /* of the cell, owned */
     char *name;   /* "In[3]" */
+    const origins *from; /* where its lines come from; NULL: all from the cell. Not owned */
     char *function; /* "In_3": what runs it; __func__ shows it */
     unsigned serial;
     draft_item *items;
@@ -82,7 +84,12 @@ void unit_hide_glue(unit *u);
 /* Splits a cell and lists what it defines. `name` is how messages call it. */
 draft draft_of(const char *source, const char *name, unsigned serial, const char *session_prefix,
                const symbols *session);
+/* The same of a cell with headers' text in it. */
+draft draft_from(const char *source, const char *name, unsigned serial, const char *session_prefix,
+                 const symbols *session, const origins *from);
 void draft_free(draft *d);
+/* `#line N "file"` for a line of the draft's source. */
+char *line_directive(const draft *d, unsigned line);
 
 /* What the cell brings by that key ("o:name"), or NULL. */
 draft_item *draft_find(const draft *d, const char *key);

@@ -148,6 +148,29 @@ CELLS = [
     ("main()", {"out": "hi\n", "value": "0"}),
     ("int main(int argc, char **argv)\n{\n    puts(argv[1]);\n    return argc;\n}", {}),
     ("char *arguments[] = {\"program\", \"one\", NULL}; main(2, arguments)", {"out": "one\n", "value": "2"}),
+    # the user's own headers
+    ("%%writefile util.h\n#ifndef UTIL_H\n#define UTIL_H\n#define LIMIT 10\nstruct duo { int a, b; };\nint counter = 5;\n"
+     "int times(int x) { return 2 * x; }\nstatic inline int limit(void) { return LIMIT; }\n#endif", {}),
+    ("#include \"util.h\"\ncounter++;\ntimes(4) + limit()", {"value": "18"}),
+    ("#include \"util.h\"\nstruct duo duo = {1, 2};\ncounter", {"value": "6"}),
+    ("int through(void) { return times(100); }\nthrough()", {"value": "200"}),
+    ("%%writefile util.h\n#pragma once\n#define LIMIT 20\nstruct duo { int a, b; };\nint counter = 5;\n"
+     "int times(int x) { return 3 * x; }\nstatic inline int limit(void) { return LIMIT; }\nint faulty(int *p)\n{\n    return *p;\n}", {}),
+    ("through()", {"value": "200"}),
+    ("#include \"util.h\"\nthrough() + limit() + counter + duo.a", {"value": "327"}),
+    ("faulty(NULL)", {"error": ["util.h:9", "faulty", "In[k]:1"]}),
+    ("%%writefile broken.h\nint fine = 1;\nint wrong = nope;", {}),
+    ("#include <math.h>\n#include \"broken.h\"", {"error": ["broken.h:2:13", "nope"]}),
+    ("fine", {"error": ["In[k]:1:1", "undeclared"]}),
+    # what fails leaves no trace
+    ("#include <nothere.h>\n#define TRACE 1\nint trace = 1; int tracer(void) { return 1; } struct trace { int a; };", {"error": ["nothere.h"]}),
+    ("trace", {"error": ["undeclared"]}),
+    ("TRACE", {"error": ["undeclared"]}),
+    ("tracer()", {"error": ["undeclared"]}),
+    ("struct trace left; left.a", {"error": ["struct trace"]}),
+    ("#define LIMIT 99\nint times(int x) { return 0; }\nlong counter = 7;\nextern int nobodys; nobodys", {"error": ["nobodys"]}),
+    ("through() + limit() + counter", {"value": "326"}),
+    ("int x0 = 1;\n\0int x00;", {"error": ["In[k]:2", "zero byte"]}),
     ("int unclosed; /* goes on", {"error": ["In[k]:1:15", "unterminated /* comment"]}),
     ("unclosed", {"error": ["undeclared"]}),
 ]
