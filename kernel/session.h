@@ -16,6 +16,7 @@
 
 #include <jansson.h>
 #include <pthread.h>
+#include <stdatomic.h>
 
 struct debugger;
 
@@ -71,7 +72,7 @@ struct session {
     pthread_mutex_t busy; /* held by whoever works with the session */
     pthread_t idler;      /* publishes what is printed between cells */
     bool idling;
-    volatile bool closing;
+    atomic_bool closing;
 };
 
 /* run.c: one piece of C. `name` is how its messages call it; first_line: of the cell, where it stands in a cell. */

@@ -32,7 +32,7 @@
 namespace
 {
 session *the_session = nullptr;
-bool own_input = false; // the execute_input that is being published is the interpreter's, not xeus's
+std::atomic<bool> own_input = false; // the execute_input that is being published is the interpreter's, not xeus's
 std::streambuf *log_buffer = std::clog.rdbuf();
 std::atomic<bool> asking{false}; // the shell thread waits for a line of input
 pthread_t shell_thread;
@@ -100,9 +100,10 @@ class server : public xeus::xserver_shell_main
     // the interpreter publishes the right one.
     void publish_impl(xeus::xpub_message message, xeus::channel c) override
     {
-        if (message.header().value("msg_type", "") == "execute_input" && !own_input) return;
+        bool input = message.header().value("msg_type", "") == "execute_input";
+        if (input && !own_input) return;
         std::lock_guard<std::mutex> guard(lock);
-        if (own_input) {
+        if (input) {
             last_topic = message.topic();
             last_header = message.header();
             last_parent = message.parent_header();
