@@ -85,6 +85,14 @@ def test_world_is_the_ranks(four):
     assert four.run("%%ranks\nsize").value == "[0-3] 4"
 
 
+def test_mpi_is_initialised_and_can_be_again(four):
+    for _ in range(2):
+        assert four.run("%%ranks\nMPI_Init(NULL, NULL);").status == "ok"
+        assert four.run("%%ranks\nint up;\nMPI_Initialized(&up);\nup").value == "[0-3] 1"
+        assert four.run("%%ranks\nMPI_Finalize();").status == "ok"
+    assert four.run("%%ranks\nMPI_Init(NULL, NULL); MPI_Comm_size(MPI_COMM_WORLD, &size);\nsize").value == "[0-3] 4"
+
+
 def test_what_was_defined_before_is_there(four):
     assert four.run("%%ranks\nsquare(rank + 1)").value == "[0] 1\n[1] 4\n[2] 9\n[3] 16"
     four.run("typedef struct { int a, b; } pair;\nint cube(int x) { return x * square(x); }")
