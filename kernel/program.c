@@ -25,7 +25,7 @@ static void add_line(text *out, const char *at, const char *end)
 {
     while (at < end) {
         if (!strncmp(at, "kolo_cell_shell(\"", 17)) at = shell_as_comment(out, at);
-        else if (!strncmp(at, ", kolo_cell)", 12)) text_add(out, ")"), at += 12;
+        else if (!strncmp(at, ", kolo_cell)", 12)) text_add(out, ", outer)"), at += 12;
         else text_add_bytes(out, at++, 1);
     }
 }
@@ -245,5 +245,6 @@ char *program_of(session *s)
     free(p.done);
     names_free(&p.renamed);
     names_free(&p.given);
+    names_free(&p.moving);
     return text_take(&whole);
 }

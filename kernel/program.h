@@ -14,6 +14,7 @@ typedef struct program {
     size_t done_count, done_capacity;
     names renamed;   /* "n=n_2": what an earlier cell's variable of another type is called from here on */
     names given;     /* names of variables that have been set so far */
+    names moving;    /* macros that mean different things in different cells */
     unsigned renames;
     bool uses_print, uses_memory;
 } program;

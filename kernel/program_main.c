@@ -180,13 +180,34 @@ static bool is_word(const draft *d, const piece *at, const char *word)
     return at->kind == PIECE_DIRECTIVE && !strncmp(p, word, strlen(word));
 }
 
+/* A macro that other cells define otherwise, or take away, is defined where its cell ran. */
+static void write_macro(writing *w, const char *code, size_t size, bool undefine)
+{
+    program *p = w->p;
+    const char *word = code + 1 + strspn(code + 1, " \t") + (undefine ? 5 : 6), *name = word + strspn(word, " \t");
+    size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
+    char *own = copy_of_bytes(name, length);
+    const entity *live = symbols_find_bytes(p->s->symbols, 'm', name, length);
+    bool same = live && live->shown && strlen(live->shown) == size && !memcmp(live->shown, code, size);
+    if (!same || names_have(&p->moving, own)) {
+        if (!names_have(&p->moving, own)) names_add(&p->moving, own, length);
+        text_addf(w->into, "#undef %s\n", own);
+        if (!undefine) text_addf(w->into, "%.*s\n", (int)size, code);
+    }
+    free(own);
+}
+
 /* `#pragma omp` and its like belong to the statement that follows. */
 static void write_directive(writing *w, const piece *at, const piece *next)
 {
     const token *t = &w->d->split.tokens.items[at->first];
+    const char *code = w->d->source + t->begin;
+    size_t size = t->end - t->begin;
     bool statement = next && (next->kind == PIECE_STATEMENT || next->kind == PIECE_EXPRESSION);
-    if (is_word(w->d, at, "pragma") && statement)
-        text_addf(w->into, "%.*s\n", (int)(t->end - t->begin), w->d->source + t->begin);
+    bool packing = is_word(w->d, at, "pragma") && memmem(code, size, "pack", 4); /* goes with the types */
+    if (is_word(w->d, at, "pragma") && statement && !packing) text_addf(w->into, "%.*s\n", (int)size, code);
+    if (is_word(w->d, at, "define")) write_macro(w, code, size, false);
+    if (is_word(w->d, at, "undef")) write_macro(w, code, size, true);
 }
 
 /* Something that later cells have left no meaning: it stays as a comment. */

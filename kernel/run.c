@@ -194,7 +194,9 @@ static void publish_value(build *b)
     if (!data) return;
     json_decref(s->value);
     s->value = data;
-    journal_value(&s->journal, printf_of(b->value.type));
+    const char *shown = json_string_value(json_object_get(data, "text/plain")), *format = printf_of(b->value.type);
+    bool wild = format && strstr(format, "%s") && shown && *shown != '"'; /* a pointer to no string */
+    journal_value(&s->journal, wild ? NULL : format);
     json_t *content = json_pack("{s:i, s:O, s:{}}", "execution_count", (int)s->count, "data", data, "metadata");
     char *dump = content ? json_dumps(content, JSON_COMPACT) : NULL;
     if (dump) output_publish(&s->out, "execute_result", dump);

@@ -128,6 +128,10 @@ static enum CXVisitorResult write_field(CXCursor field, CXClientData closure)
         return CXVisit_Continue;
     }
     char *name = clang_text(clang_getCursorSpelling(field));
+    if (!*name) { /* `int : 3` is room, and no member */
+        free(name);
+        return CXVisit_Continue;
+    }
     if (r->any) text_add(&w->out, ", ");
     if (r->any && r->own && w->break_count < sizeof w->breaks / sizeof *w->breaks)
         w->breaks[w->break_count++] = w->out.size;

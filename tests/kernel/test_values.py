@@ -53,6 +53,8 @@ VALUES = [
     ("enum right { R = 4, W = 2, X = 1, ALL = 7 }; (enum right)7", "ALL"), ("(enum right)5", "R | X"),
     ("struct packed_bits { bool b : 1; color c : 3; int s : 3; unsigned u : 5; long l : 40; } bits = {true, GREEN, -2, 17, -5}; bits",
      "{.b = true, .c = GREEN, .s = -2, .u = 17, .l = -5}"),
+    ("struct { unsigned a : 1, : 3, b : 4; } with_room = {1, 9}; with_room", "{.a = 1, .b = 9}"),
+    ("int count = 2, columns = 3; double sized[count][columns]; memset(sized, 0, sizeof sized); sized", "{{0.0, 0.0, 0.0}, {0.0, 0.0, 0.0}}"),
     ("bits.b", "true"), ("(bits.c)", "GREEN"), ("bits.s", "-2"), ("bits.l", "-5"), ("bits.u = 3", "3"),
     # structs, unions, arrays
     ("union either { int i; float f; unsigned char b[4]; } either = {.f = 1.0f}; either",
