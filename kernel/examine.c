@@ -60,6 +60,14 @@ static bool is_token(const draft *d, size_t at, const char *spelling)
     return token_is(d->source, &d->split.tokens.items[at], spelling);
 }
 
+static bool bound_known(const draft *d, size_t bracket)
+{
+    for (size_t i = 0; i < d->bound_count; i++) {
+        if (d->bounds[i].bracket == bracket) return true;
+    }
+    return false;
+}
+
 /* Each `[size]` of a declarator, those of its parameters not. */
 static void take_bounds(draft *d, const declarator *one)
 {
@@ -68,9 +76,9 @@ static void take_bounds(draft *d, const declarator *one)
         bool parameters = is_token(d, i, "(") && i > one->first &&
                           (t[i - 1].kind == TOKEN_NAME || is_token(d, i - 1, ")") || is_token(d, i - 1, "]"));
         bool size = is_token(d, i, "[") && !is_token(d, i + 1, "]");
-        if (size) {
+        if (size && !bound_known(d, t[i].begin)) {
             d->bounds = need_grown(d->bounds, d->bound_count, &d->bound_capacity, sizeof *d->bounds);
-            d->bounds[d->bound_count++] = (bound){t[i].begin, PLACEHOLDER};
+            d->bounds[d->bound_count++] = (bound){t[i].begin, PLACEHOLDER, false};
         }
         if (parameters || size) i = after_brackets(d->source, t, i, one->last) - 1;
     }
@@ -381,11 +389,30 @@ static bool drop_changed_variables(build *b, names *more)
     return more->count > before;
 }
 
+/* A pointer to a struct that has changed points to what has the old members. */
+static void name_old_objects(build *b, const entity *variable)
+{
+    names words = {0};
+    token_list list = tokens_of(variable->type);
+    used_names(variable->type, list.items, 0, list.count, &words);
+    for (size_t i = 0; i < b->draft.count; i++) {
+        const entity *e = b->draft.items[i].what;
+        const entity *old =
+            e->kind == ENTITY_TYPE && e->defines.count ? symbols_find(b->s->symbols, e->defines.items[0]) : NULL;
+        if (!old || !old->shown || !strcmp(old->shown, e->shown) || !names_have(&words, e->defines.items[0] + 2))
+            continue;
+        text_addf(&b->notes, "'%s' may point to objects of the old '%s'\n", variable->name, e->defines.items[0] + 2);
+    }
+    names_free(&words);
+    tokens_free(&list);
+}
+
 /* A pointer that was set from a variable which is replaced now keeps pointing to the old one. */
 static void name_pointers(build *b, entity *const *variables, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         if (!variables[i]->type || !strchr(variables[i]->type, '*')) continue;
+        name_old_objects(b, variables[i]);
         for (size_t k = 0; k < b->draft.count; k++) {
             const entity *e = b->draft.items[k].what;
             if (!variable_changes(e, b->s->symbols) || !names_have(&variables[i]->uses, e->name)) continue;

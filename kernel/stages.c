@@ -46,23 +46,60 @@ static bool good_sizes(const draft *d, const bound *bounds, size_t count, result
     return true;
 }
 
+/* The first declarator of the piece with a size that is not known. */
+static declarator first_unknown(const draft *d, const declaration *taken)
+{
+    for (size_t k = 0; k < taken->count; k++) {
+        const declarator *one = &taken->declarators[k];
+        size_t begin = d->split.tokens.items[one->first].begin, end = d->split.tokens.items[one->last - 1].end;
+        for (size_t i = 0; i < d->bound_count; i++) {
+            if (!d->bounds[i].known && d->bounds[i].bracket >= begin && d->bounds[i].bracket < end) return *one;
+        }
+    }
+    return taken->declarators[0];
+}
+
 result run_in_stages(session *s, const draft *whole, size_t first, const char *name)
 {
-    const piece *p = &whole->split.pieces[first];
-    size_t begin = whole->split.tokens.items[p->first].begin, end = whole->split.tokens.items[p->last - 1].end;
+    const token *t = whole->split.tokens.items;
+    declaration taken = declaration_of(&whole->split, &whole->split.pieces[first]);
+    declarator one = first_unknown(whole, &taken);
+    size_t begin = t[whole->split.pieces[first].first].begin, comma = t[one.first - 1].begin;
+    size_t from = t[one.first].begin, to = t[one.last - 1].end, specified = t[taken.specifiers_last - 1].end;
+    bool alone = taken.count == 0 || one.first == taken.declarators[0].first;
     bound bounds[MOST_SIZES];
     long values[MOST_SIZES] = {0};
-    size_t count = 0;
+    size_t count = 0, known = 0;
     names asked = {0};
     for (size_t i = 0; i < whole->bound_count && count < MOST_SIZES; i++) {
-        if (whole->bounds[i].bracket < begin || whole->bounds[i].bracket >= end) continue;
-        bounds[count++] = whole->bounds[i];
-        ask(whole, &whole->bounds[i], &asked);
+        if (whole->bounds[i].known) bounds[count++] = whole->bounds[i];
     }
-    char *before = blanked(whole->source, begin, strlen(whole->source)), *rest = blanked(whole->source, 0, begin);
-    result r =
-        run_part(s, before, name, &(part){.quiet = true, .asked = &asked, .values = values, .from = whole->from});
-    for (size_t i = 0; i < count; i++) bounds[i].value = values[i];
+    known = count;
+    for (size_t i = 0; i < whole->bound_count && count < MOST_SIZES; i++) {
+        const bound *b = &whole->bounds[i];
+        if (b->known || b->bracket < from || b->bracket >= to) continue;
+        bounds[count++] = *b;
+        ask(whole, b, &asked);
+    }
+    /* `int n = 4, a[n];`: what stands before the array's declarator belongs to the first stage */
+    char *before = blanked(whole->source, alone ? begin : from, strlen(whole->source)),
+         *rest = blanked(whole->source, 0, begin);
+    if (!alone) {
+        before[comma] = ';';
+        for (size_t i = specified; i <= comma; i++) rest[i] = rest[i] == '\n' ? '\n' : ' ';
+    }
+    declaration_free(&taken);
+    result r = run_part(s, before, name,
+                        &(part){.quiet = true,
+                                .asked = &asked,
+                                .values = values,
+                                .from = whole->from,
+                                .given = bounds,
+                                .given_count = known});
+    for (size_t i = known; i < count; i++) {
+        bounds[i].value = values[i - known];
+        bounds[i].known = true;
+    }
     if (!r.failed && good_sizes(whole, bounds, count, &r))
         r = run_part(s, rest, name, &(part){.quiet = true, .given = bounds, .given_count = count, .from = whole->from});
     names_free(&asked);

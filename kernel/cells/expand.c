@@ -190,11 +190,13 @@ static void find_uses(expansion *x)
         }
         bool start = i == 0 || t[i - 1].kind == TOKEN_DIRECTIVE || token_is(x->source, &t[i - 1], ";") ||
                      token_is(x->source, &t[i - 1], "}") || token_is(x->source, &t[i - 1], ")");
-        if (!start || t[i].kind != TOKEN_NAME || !token_is(x->source, &t[i + 1], "(")) continue;
+        bool within = i > 0 && (t[i - 1].kind == TOKEN_NAME || token_is(x->source, &t[i - 1], "*"));
+        if (!(start || within) || t[i].kind != TOKEN_NAME || !token_is(x->source, &t[i + 1], "(")) continue;
         char *name = copy_of_bytes(x->source + t[i].begin, t[i].end - t[i].begin);
         char *line = definition_before(x, i, name);
         size_t after = after_brackets(x->source, t, i + 1, limit);
-        if (after <= limit && declares(line)) add_use(x, i, after);
+        bool pastes = within && line && body_of(line) && strstr(body_of(line), "##"); /* `int CAT(a, b) = 3;` */
+        if (after <= limit && (pastes || (start && declares(line)))) add_use(x, i, after);
         free(line);
         free(name);
     }

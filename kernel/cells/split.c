@@ -105,6 +105,9 @@ static bool pointer_declaration(reader *r)
 static bool begins_declaration(reader *r)
 {
     if (begins_declaration_word(r)) return true;
+    reader next = *r;
+    next.at++;
+    if (is(r, "__extension__") && begins_declaration_word(&next)) return true;
     if (r->tokens[r->at].kind != TOKEN_NAME || begins_statement_word(r) || begins_operator_word(r) ||
         r->at + 1 >= r->limit)
         return false;

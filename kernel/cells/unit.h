@@ -28,6 +28,7 @@ typedef enum value_form {
 typedef struct bound {
     size_t bracket;
     long value;
+    bool known; /* else `value` stands in for it */
 } bound;
 
 /* A thing that the cell defines or declares. */
