@@ -7,15 +7,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+static bool watch_socket(display *d, int socket)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = socket};
+    return epoll_ctl(d->ready, EPOLL_CTL_ADD, socket, &event) == 0;
+}
+
 bool display_open(display *d, const char *folder)
 {
-    *d = (display){.listener = -1};
+    *d = (display){.listener = -1, .ready = -1};
     unsigned char random[16];
     if (getrandom(random, sizeof random, 0) != sizeof random) return false;
     text token = {0};
@@ -25,9 +32,10 @@ bool display_open(display *d, const char *folder)
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     if (strlen(d->path) >= sizeof address.sun_path) return false;
     memcpy(address.sun_path, d->path, strlen(d->path) + 1);
+    d->ready = epoll_create1(EPOLL_CLOEXEC);
     d->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     return d->listener >= 0 && !bind(d->listener, (struct sockaddr *)&address, sizeof address) &&
-           !chmod(d->path, 0600) && !listen(d->listener, 64);
+           !chmod(d->path, 0600) && !listen(d->listener, SOMAXCONN) && watch_socket(d, d->listener);
 }
 
 static void drop_client(display *d, size_t i)
@@ -41,18 +49,23 @@ void display_close(display *d)
 {
     while (d->count) drop_client(d, 0);
     if (d->listener >= 0) close(d->listener);
+    if (d->ready >= 0) close(d->ready);
     if (d->path) unlink(d->path);
     free(d->path);
     free(d->token);
-    *d = (display){.listener = -1};
+    free(d->clients);
+    names_free(&d->shown);
+    *d = (display){.listener = -1, .ready = -1};
 }
 
-size_t display_watch(const display *d, struct pollfd *into)
+int display_watch(const display *d)
 {
-    size_t count = 0;
-    if (d->count < DISPLAY_CLIENTS) into[count++] = (struct pollfd){d->listener, POLLIN, 0};
-    for (size_t i = 0; i < d->count; i++) into[count++] = (struct pollfd){d->clients[i].socket, POLLIN, 0};
-    return count;
+    return d->ready;
+}
+
+void display_begin(display *d)
+{
+    names_free(&d->shown);
 }
 
 static const char *text_of(json_t *object, const char *key)
@@ -61,17 +74,23 @@ static const char *text_of(json_t *object, const char *key)
     return value ? value : "";
 }
 
-static char *content_of(json_t *frame, const char **type)
+static char *clear_of(display *d, json_t *frame)
+{
+    names_free(&d->shown);
+    return json_is_true(json_object_get(frame, "wait")) ? copy_of("{\"wait\":true}") : copy_of("{\"wait\":false}");
+}
+
+static char *content_of(display *d, json_t *frame, const char **type)
 {
     const char *kind = text_of(frame, "kind"), *id = text_of(frame, "id");
-    if (!strcmp(kind, "clear")) {
-        *type = "clear_output";
-        return json_is_true(json_object_get(frame, "wait")) ? copy_of("{\"wait\":true}") : copy_of("{\"wait\":false}");
-    }
+    *type = "clear_output";
+    if (!strcmp(kind, "clear")) return clear_of(d, frame);
     json_t *data = json_object_get(frame, "data"), *metadata = json_object_get(frame, "metadata");
     bool update = !strcmp(kind, "update");
     if (!json_is_object(data) || (!update && strcmp(kind, "display")) || (update && !*id)) return NULL;
-    *type = update ? "update_display_data" : "display_data";
+    bool known = names_have(&d->shown, id);
+    *type = update && known ? "update_display_data" : "display_data";
+    if (*id && !known) names_add(&d->shown, id, strlen(id));
     json_t *transient = *id ? json_pack("{s:s}", "display_id", id) : json_object();
     json_t *content =
         json_pack("{s:O, s:o, s:o}", "data", data, "metadata",
@@ -86,7 +105,7 @@ static bool publish_frame(display *d, output *o, const char *bytes, size_t size)
     json_t *frame = json_loadb(bytes, size, 0, NULL);
     const char *type = NULL;
     bool ours = frame && !strcmp(text_of(frame, "token"), d->token);
-    char *content = ours ? content_of(frame, &type) : NULL;
+    char *content = ours ? content_of(d, frame, &type) : NULL;
     if (content) output_publish(o, type, content);
     bool published = content != NULL;
     free(content);
@@ -112,6 +131,7 @@ static bool serve_client(display *d, display_client *c, output *o, void (*drain)
     static char block[1 << 16];
     ssize_t got;
     while ((got = recv(c->socket, block, sizeof block, MSG_DONTWAIT)) > 0) {
+        c->heard = seconds_now();
         text_add_bytes(&c->frame, block, (size_t)got);
         while (c->frame.size >= 4) {
             size_t size = frame_size(&c->frame);
@@ -129,12 +149,25 @@ static bool serve_client(display *d, display_client *c, output *o, void (*drain)
     return got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
 }
 
+static void make_room(display *d)
+{
+    size_t oldest = 0;
+    if (d->count < DISPLAY_CLIENTS) return;
+    for (size_t i = 1; i < d->count; i++) {
+        if (d->clients[i].heard < d->clients[oldest].heard) oldest = i;
+    }
+    drop_client(d, oldest);
+}
+
 void display_serve(display *d, output *o, void (*drain)(void *closure), void *closure)
 {
-    int socket;
-    while (d->count < DISPLAY_CLIENTS &&
-           (socket = accept4(d->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
-        d->clients[d->count++] = (display_client){.socket = socket};
+    struct epoll_event first;
+    if (epoll_wait(d->ready, &first, 1, 0) <= 0) return;
+    for (int socket; (socket = accept4(d->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0;) {
+        make_room(d);
+        d->clients = need_grown(d->clients, d->count, &d->capacity, sizeof *d->clients);
+        d->clients[d->count++] = (display_client){.socket = socket, .heard = seconds_now()};
+        watch_socket(d, socket);
     }
     for (size_t i = 0; i < d->count;) {
         if (serve_client(d, &d->clients[i], o, drain, closure)) i++;

@@ -7,27 +7,33 @@
 
 #include "output.h"
 
-#include <poll.h>
-
-enum { DISPLAY_ACCEPTED = 0x06, DISPLAY_REFUSED = 0x15, DISPLAY_LARGEST = 64 << 20, DISPLAY_CLIENTS = 32 };
+/* CLIENTS: more may come; the one that has been silent longest makes room. LARGEST: bytes of a frame. */
+enum { DISPLAY_ACCEPTED = 0x06, DISPLAY_REFUSED = 0x15, DISPLAY_LARGEST = 64 << 20, DISPLAY_CLIENTS = 256 };
 
 typedef struct display_client {
     int socket;
+    double heard; /* seconds_now() */
     text frame;
 } display_client;
 
 typedef struct display {
-    int listener;
+    int listener, ready; /* ready: an epoll descriptor over all sockets */
     char *path, *token;
-    display_client clients[DISPLAY_CLIENTS];
-    size_t count;
+    display_client *clients;
+    size_t count, capacity;
+    names shown; /* the ids that this cell's outputs have */
 } display;
 
 bool display_open(display *d, const char *folder);
 void display_close(display *d);
 
-/* Adds what to poll; returns how many (at most DISPLAY_CLIENTS + 1). */
-size_t display_watch(const display *d, struct pollfd *into);
+/* A cell begins. An update of an id that it has not shown yet, or has cleared away, is published as a display with that
+ * id: otherwise it would be seen with an earlier cell only, or nowhere. JupyterLab then updates earlier outputs of the
+ * id as well. */
+void display_begin(display *d);
+
+/* What to poll for reading: ready when display_serve has something to do. */
+int display_watch(const display *d);
 
 /* Serves whoever is ready. `drain` is called before a message is published, so that prints come first. */
 void display_serve(display *d, output *o, void (*drain)(void *closure), void *closure);

@@ -250,15 +250,15 @@ void machine_watch(const machine *m, int *descriptors)
 /* One turn: waits for news and pumps output. True when `*result` is set. */
 bool machine_turn(machine *m, int wait, outcome *result)
 {
-    struct pollfd watched[WATCH_DISPLAY + DISPLAY_CLIENTS + 1];
+    struct pollfd watched[WATCH_DISPLAY + 1];
     bool room = output_has_room(m->out);
     watched[WATCH_GUARD] = (struct pollfd){m->guard_socket, POLLIN, 0};
     watched[WATCH_CONTROL] = (struct pollfd){m->control, POLLIN, 0};
     watched[WATCH_WAKE] = (struct pollfd){m->wake, POLLIN, 0};
     watched[WATCH_OUT] = (struct pollfd){room ? m->out_pipe : -1, POLLIN, 0};
     watched[WATCH_ERROR] = (struct pollfd){room ? m->error_pipe : -1, POLLIN, 0};
-    size_t count = WATCH_DISPLAY + (m->display ? display_watch(m->display, watched + WATCH_DISPLAY) : 0);
-    if (poll(watched, count, wait) < 0) return false;
+    watched[WATCH_DISPLAY] = (struct pollfd){m->display ? display_watch(m->display) : -1, POLLIN, 0};
+    if (poll(watched, WATCH_DISPLAY + 1, wait) < 0) return false;
     if (watched[WATCH_OUT].revents) read_pipe(m, &m->out_pipe, 1);
     if (watched[WATCH_ERROR].revents) read_pipe(m, &m->error_pipe, 2);
     if (m->display) display_serve(m->display, m->out, drain_for_display, m);

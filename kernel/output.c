@@ -8,6 +8,7 @@
 
 #define BURST  1200000.0 /* bytes at once; BURST + 3 s x RATE stays below the server's 3 MB in 3 s */
 #define RATE   550000.0  /* bytes a second */
+#define WINDOW 3.0       /* seconds over which the server counts */
 #define CAP    (5u << 20)
 #define CHUNK  65536u
 #define LINGER 0.03
@@ -41,6 +42,7 @@ static void spend(output *o, size_t bytes)
     if (o->credit > BURST) o->credit = BURST;
     o->credit_time = now;
     o->credit -= (double)bytes;
+    if (o->credit < -WINDOW * RATE) o->credit = -WINDOW * RATE; /* what lies further back than that is forgotten */
 }
 
 static void send_stream(output *o, int stream, const char *bytes, size_t size)

@@ -333,6 +333,7 @@ char *session_execute(session *s, const char *code, bool silent, bool store, con
     s->value = NULL;
     s->allow_stdin = allow_stdin;
     output_begin(&s->out, &s->front, silent);
+    display_begin(&s->display);
     char *name = format_text("In[%u]", store && !silent ? s->count : s->count + 1);
     result r = {0};
     if (counted) journal_begin(&s->journal, code, name);

@@ -95,16 +95,25 @@ void waiting_look(machine *m)
     if (family_reads(m->worker, facts.st_ino, 0)) ask_user(m);
 }
 
+/* A program gets its time to end by itself. */
+static bool awaits_program(pid_t worker)
+{
+    char path[64], line[256];
+    snprintf(path, sizeof path, "/proc/%d/syscall", (int)worker);
+    long number = first_line(path, line, sizeof line) ? strtol(line, NULL, 10) : -1;
+    return number == SYS_wait4 || number == SYS_waitid;
+}
+
 void waiting_interrupt(machine *m)
 {
     double passed = seconds_now() - m->interrupted;
     if (!m->running || m->worker <= 0) return;
-    char path[64], line[4096];
-    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)m->worker, (int)m->worker);
-    bool programs = first_line(path, line, sizeof line) && strtol(line, NULL, 10) > 0;
+    bool programs = awaits_program(m->worker);
     if (passed > (programs ? 2.2 : 1.2)) {
         m->forced = true;
         kill(m->worker, SIGKILL);
+    } else if (passed > (programs ? 2.1 : 1.1)) {
+        kill(m->worker, SIGNAL_LAST_WORDS);
     } else {
         kill(m->worker, passed > 0.4 ? SIGNAL_INTERRUPT : SIGINT);
     }

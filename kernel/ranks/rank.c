@@ -138,6 +138,7 @@ static void begin(rank *r, const char *object, const char *function, bool asks)
     uint64_t stale;
     while (read(r->machine.wake, &stale, sizeof stale) > 0) continue;
     r->machine.interrupted = 0;
+    display_begin(&r->display);
     output_begin(&r->out, &r->front, false);
     machine_begin(&r->machine, MESSAGE_RUN, payload.data, payload.size, asks);
     text_free(&payload);
@@ -252,7 +253,6 @@ static char *ask(void *self, const char *prompt)
 static size_t watch(rank *r, zmq_pollitem_t *items)
 {
     int descriptors[MACHINE_WATCHED];
-    struct pollfd shown[DISPLAY_CLIENTS + 1];
     size_t count = 0;
     items[count++] = (zmq_pollitem_t){.socket = r->socket, .events = ZMQ_POLLIN};
     if (r->dead) return count;
@@ -260,16 +260,13 @@ static size_t watch(rank *r, zmq_pollitem_t *items)
     for (size_t i = 0; i < MACHINE_WATCHED; i++) {
         if (descriptors[i] >= 0) items[count++] = (zmq_pollitem_t){.fd = descriptors[i], .events = ZMQ_POLLIN};
     }
-    size_t displays = display_watch(&r->display, shown);
-    for (size_t i = 0; i < displays; i++) {
-        items[count++] = (zmq_pollitem_t){.fd = shown[i].fd, .events = ZMQ_POLLIN};
-    }
+    items[count++] = (zmq_pollitem_t){.fd = display_watch(&r->display), .events = ZMQ_POLLIN};
     return count;
 }
 
 static void serve(rank *r)
 {
-    zmq_pollitem_t items[1 + MACHINE_WATCHED + DISPLAY_CLIENTS + 1];
+    zmq_pollitem_t items[1 + MACHINE_WATCHED + 1];
     size_t count = watch(r, items);
     int wait = r->dead ? 250 : machine_delay(&r->machine);
     if (r->asked_where > 0 && wait > 10) wait = 10;

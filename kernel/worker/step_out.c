@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -29,6 +30,7 @@ typedef struct walk {
     bool library_named, library_allowed;
     bool in_cell; /* a frame of the cell's has been seen: the handler's own come before */
     bool unsafe, foreign, reached_entry; /* foreign: code that may not know how to be walked */
+    uintptr_t cell; /* where the innermost frame of the cell's will go on */
 } walk;
 
 static const char *cells_folder(void)
@@ -181,6 +183,7 @@ static void judge(walk *w, uintptr_t at)
         w->library_allowed = symbol && may_be_abandoned(symbol, info.dli_saddr);
         break;
     case OWNER_CELL:
+        if (!w->in_cell) w->cell = at;
         w->in_cell = true;
         end_library_run(w, at);
         break;
@@ -252,11 +255,17 @@ static uintptr_t settle_program_counter(ucontext_t *context)
     return program_counter(context);
 }
 
-static bool safe_to_leave(uintptr_t start)
+static walk look_back(uintptr_t start)
 {
     walk w = {.start = start, .started = !start};
     running.frames_size = 0;
     _Unwind_Backtrace(visit, &w);
+    return w;
+}
+
+static bool safe_to_leave(uintptr_t start)
+{
+    walk w = look_back(start);
     return w.reached_entry && !w.unsafe;
 }
 
@@ -290,11 +299,48 @@ static bool on_cell_thread(void)
     return running.active && getpid() == running.process && gettid() == running.process;
 }
 
+/* A cell that calls the C library in a loop is hardly ever met outside of it: each signal comes as a system call ends.
+ * So the code that the call returns to is made to fault, and there nothing is held. */
+static uintptr_t barred_page;
+static void on_fault(int number, siginfo_t *info, void *memory);
+
+static uintptr_t page_of(uintptr_t at)
+{
+    return at & ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
+}
+
+static void bar(uintptr_t at)
+{
+    struct sigaction now;
+    sigaction(SIGSEGV, NULL, &now);
+    if (!at || barred_page || now.sa_sigaction != on_fault) return;
+    barred_page = page_of(at);
+    if (syscall(SYS_mprotect, barred_page, 1, PROT_READ)) barred_page = 0;
+}
+
+static void unbar(void)
+{
+    if (barred_page) syscall(SYS_mprotect, barred_page, 1, PROT_READ | PROT_EXEC);
+    barred_page = 0;
+}
+
+/* A fault there is the interrupt that could not be served before; another thread's is none. True: it was one. */
+static bool came_to_the_bar(const ucontext_t *context)
+{
+    uintptr_t at = program_counter(context);
+    if (!barred_page || page_of(at) != barred_page) return false;
+    unbar();
+    if (!on_cell_thread() || !safe_to_leave(at)) return true;
+    running.ending = ENDING_INTERRUPTED;
+    siglongjmp(running.out, 1);
+}
+
 static void on_fault(int number, siginfo_t *info, void *memory)
 {
     static volatile sig_atomic_t nested;
     ucontext_t *context = memory;
     void *address = info->si_addr;
+    if (number == SIGSEGV && came_to_the_bar(context)) return;
     if (nested++ || getpid() != running.process) die_of(number, address);
     if (number == SIGILL && division_trap(context)) number = SIGFPE;
     bool safe = safe_to_leave(settle_program_counter(context));
@@ -360,9 +406,13 @@ static void on_interrupt(int number, siginfo_t *info, void *memory)
     if (running.active && request_stop) request_stop();
     if (running.active && running.program) {
         interrupt_program();
-    } else if (running.active && in_a_file(program_counter(memory)) && safe_to_leave(program_counter(memory))) {
-        running.ending = ENDING_INTERRUPTED;
-        siglongjmp(running.out, 1);
+    } else if (running.active && in_a_file(program_counter(memory))) {
+        walk w = look_back(program_counter(memory));
+        if (w.reached_entry && !w.unsafe) {
+            running.ending = ENDING_INTERRUPTED;
+            siglongjmp(running.out, 1);
+        }
+        if (number == SIGNAL_INTERRUPT) bar(w.cell);
     }
     errno = saved;
 }
@@ -376,6 +426,7 @@ void step_out_prepare(void)
     sigaltstack(&(stack_t){.ss_sp = stack, .ss_size = STACK}, NULL);
     cells_folder();
     find_places();
+    unbar();
     static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS};
     static const int others[] = {SIGHUP,    SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGTERM, SIGSTKFLT,
                                  SIGVTALRM, SIGPROF, SIGXCPU, SIGXFSZ, SIGPOLL, SIGPWR};
