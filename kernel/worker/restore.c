@@ -24,6 +24,7 @@ typedef struct stream {
 typedef struct origin {
     struct rlimit limits[RLIM_NLIMITS];
     struct rlimit descriptors; /* of cells */
+    int first_free; /* descriptor, when the cell began */
     uid_t user;
     gid_t group;
     stream streams[3];
@@ -95,17 +96,21 @@ static void set_limit(int which, struct rlimit wanted)
     setrlimit(which, &wanted);
 }
 
-/* Of descriptors too when a cell has left none: the next one has some again. */
 static void restore_limits(void)
 {
     for (int i = 0; i < RLIM_NLIMITS; i++) set_limit(i, i == RLIMIT_NOFILE ? start.descriptors : start.limits[i]);
+    start.first_free = fcntl(0, F_DUPFD, 3);
+    if (start.first_free >= 0) syscall(SYS_close, start.first_free);
+}
+
+/* A cell that has left no descriptor free would leave the next one, and its programs, without any. */
+static void reclaim_descriptors(void)
+{
     int any = fcntl(0, F_DUPFD, 3);
     if (any >= 0) syscall(SYS_close, any);
-    else if (errno == EMFILE) {
-        start.descriptors.rlim_cur += 1024;
-        if (start.descriptors.rlim_max < start.descriptors.rlim_cur + 1024) start.descriptors.rlim_max += 2048;
-        set_limit(RLIMIT_NOFILE, start.descriptors);
-    }
+    if (any >= 0 || errno != EMFILE || start.first_free < 3) return;
+    close_range((unsigned)start.first_free, ~0u, 0);
+    dprintf(2, "the cell has left no file descriptor free: those from %d on are closed\n", start.first_free);
 }
 
 static void restore_signals(void)
@@ -156,6 +161,7 @@ void relax_process(void)
     stop_timers();
     restore_user();
     open_memory();
+    if (getpid() == running.process) reclaim_descriptors();
     for (int i = 0; i < RLIM_NLIMITS; i++) {
         struct rlimit most = start.limits[i];
         if (i == RLIMIT_NOFILE) most.rlim_cur = most.rlim_max;

@@ -57,11 +57,11 @@ static uintptr_t destination(const struct __jmp_buf_tag *place)
 #endif
 }
 
-/* The frame that it was set in must still be there: further out than here, and within the cell. Another stack than the
- * cell's (coroutines, a handler's own) need only exist. */
-static bool can_jump(const struct __jmp_buf_tag *place)
+/* `here`: the stack pointer of who jumps. The frame that it was set in must still be there: further out than here, and
+ * within the cell. Another stack than the cell's (coroutines, a handler's own) need only exist. */
+static bool can_jump(const struct __jmp_buf_tag *place, uintptr_t here)
 {
-    uintptr_t to = destination(place), here = (uintptr_t)__builtin_frame_address(0), entry = (uintptr_t)running.entry;
+    uintptr_t to = destination(place), entry = (uintptr_t)running.entry;
     if (!to || !on_cell_thread()) return true;
     bool here_on_stack = here <= entry && entry - here < running.stack_size;
     bool there_on_stack = to <= entry && entry - to < running.stack_size;
@@ -71,11 +71,11 @@ static bool can_jump(const struct __jmp_buf_tag *place)
     return !here_on_stack || to >= here;
 }
 
-static _Noreturn void jump(struct __jmp_buf_tag *place, int value, const char *name,
+static _Noreturn void jump(struct __jmp_buf_tag *place, int value, void *here, const char *name,
                            void (*real)(struct __jmp_buf_tag *, int))
 {
     static char sentence[120];
-    if (can_jump(place)) real(place, value);
+    if (can_jump(place, (uintptr_t)here)) real(place, value);
     snprintf(sentence, sizeof sentence, "%s() to a place that no setjmp() has made, or whose function has returned",
              name);
     running.missing = sentence;
@@ -92,15 +92,15 @@ REAL(longjmp);
 
 void longjmp(struct __jmp_buf_tag place[1], int value)
 {
-    jump(place, value, "longjmp", real_longjmp());
+    jump(place, value, __builtin_dwarf_cfa(), "longjmp", real_longjmp());
 }
 
 void _longjmp(struct __jmp_buf_tag place[1], int value)
 {
-    jump(place, value, "_longjmp", real_longjmp());
+    jump(place, value, __builtin_dwarf_cfa(), "_longjmp", real_longjmp());
 }
 
 void siglongjmp(struct __jmp_buf_tag place[1], int value)
 {
-    jump(place, value, "siglongjmp", real_longjmp());
+    jump(place, value, __builtin_dwarf_cfa(), "siglongjmp", real_longjmp());
 }

@@ -245,6 +245,15 @@ static void set_environment(const char *payload, size_t size, bool unset)
     answer(failed ? -1 : 0, NULL, 0);
 }
 
+/* Where a cell has closed its streams a received descriptor takes their number. */
+static int above_streams(int descriptor)
+{
+    if (descriptor < 0 || descriptor > 2) return descriptor;
+    int moved = fcntl(descriptor, F_DUPFD_CLOEXEC, 3);
+    close(descriptor);
+    return moved;
+}
+
 static bool serve(void)
 {
     char *payload = payload_buffer();
@@ -254,7 +263,7 @@ static bool serve(void)
     if (got == -1) return false;
     if (got == -2) return true;
     size_t size = (size_t)got;
-    int input = descriptors[0];
+    int input = above_streams(descriptors[0]);
     if (m.kind == MESSAGE_RUN) run(payload, payload + strlen(payload) + 1, input);
     else if (m.kind == MESSAGE_SHELL) shell(payload, size, input);
     else if (m.kind == MESSAGE_LOAD) load(payload, size);
