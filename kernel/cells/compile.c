@@ -246,16 +246,16 @@ static bool compile(compiler *c, const text *source, size_t prefix_size, char **
     compiler_prepare(c);
     size_t skip = c->waiting_has_header ? prefix_size : 0;
     bool fed = c->waiting && feed(c->input, source->data + skip, source->size - skip);
-    close(c->input);
-    c->input = -1;
-    int status = c->waiting ? wait_for(c->waiting) : -1;
-    c->waiting = 0;
-    bool built = fed && status == 0;
-    if (!built) *problem = read_whole_file(c->errors);
-    if (!built && !*problem) *problem = copy_of("clang-19 cannot be started");
-    unlink(c->errors);
-    *object = copy_of(c->object);
+    pid_t process = c->waiting;
+    char *errors = copy_of(c->errors ? c->errors : "");
+    *object = copy_of(c->object ? c->object : "");
     forget_waiting(c, false);
+    compiler_prepare(c); /* the next one starts while this one works */
+    bool built = fed && wait_for(process) == 0;
+    if (!built) *problem = read_whole_file(errors);
+    if (!built && !*problem) *problem = copy_of("clang-19 cannot be started");
+    unlink(errors);
+    free(errors);
     return built;
 }
 
@@ -302,6 +302,7 @@ char *compiler_build(compiler *c, const text *source, size_t prefix_size, const 
         free(*problem);
         *problem = NULL;
         free(object);
+        forget_waiting(c, true);
         forget_header(c);
         built = compile(c, source, prefix_size, &object, problem);
     }
