@@ -21,11 +21,11 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 BUILD = Path(os.environ.get("KOLO_BUILD", ROOT / "build")).resolve()
 PEERS = Path(os.environ.get("KOLO_PEERS") or Path.home() / ".cache/kolo-peers")
-LIMIT = 600  # seconds for one run
+LIMIT = 1200  # seconds for one run
 IMAGES = 10240  # an epoch
 EPOCHS = 3
 RANKS, RANK_BATCH, RANK_STEPS = 8, 128, 5
-SMALLER_IS_BETTER = ("s", "ms")
+SMALLER_IS_BETTER = ("s", "ms", "KB", "times")
 
 # ---- What is measured against what ----
 
@@ -175,7 +175,19 @@ def bench_kernel(rounds):
     return [
         row("kernel/start_to_first_result", "s", read_out("start"), ours, peers),
         row("kernel/cell", "ms", read_out("cell", 1000), ours, peers),
+        row("kernel/30_lines", "ms", read_out("long_cell", 1000), ours, peers),
+        row("kernel/30_lines/p95", "ms", read_out("long_cell_p95", 1000), ours, peers),
+        row("kernel/complete", "ms", read_out("complete", 1000), ours, peers),
         row("kernel/100000_lines", "s", read_out("lines"), ours, peers),
+    ]
+
+
+def bench_long_session():
+    """One session of 10,000 cells; no peer does as much work in a cell."""
+    ours = [run(["env", f"KOLO_BUILD={BUILD}", sys.executable, HERE / "long_session.py"])]
+    return [
+        row("session/memory_of_a_cell", "KB", read_out("kb_per_cell"), ours, {}),
+        row("session/last_cell_beside_first", "times", read_out("slower"), ours, {}),
     ]
 
 
@@ -187,6 +199,7 @@ def benches(program, rounds):
     yield f"cnn/ranks{RANKS}", lambda: bench_ranks(program, rounds)
     if os.access(BUILD / "bin/kolo-kernel", os.X_OK):
         yield "kernel", lambda: bench_kernel(rounds)
+        yield "session", bench_long_session
 
 
 # ---- Telling ----
@@ -230,6 +243,8 @@ def table_lines(entry):
         yield LINE(*ours, peer, figure(about["value"]), megabytes(about), *times, *[""] * (3 - len(times)))
     for peer, why in entry["not_measured"].items():
         yield LINE(*ours, peer, *[""] * 5).rstrip() + " " + why
+    if not entry["peers"] and not entry["not_measured"]:
+        yield LINE(*ours, *[""] * 6).rstrip()
 
 
 def main():
