@@ -189,6 +189,22 @@ static void print_runs(session *s, const double *runs, long count)
     free(average), free(deviation), free(loops), free(line), free(warning);
 }
 
+/* Brackets, comments and strings that do not end where the code does would take in what measures it. */
+static bool is_open(const char *code)
+{
+    cell c = cell_split(code);
+    bool open = c.unbalanced || c.stray || c.tokens.open_comment || c.tokens.open_string;
+    cell_free(&c);
+    return open;
+}
+
+/* The compiler's word about such code. */
+static result refuse_open(session *s, const char *code, const char *name)
+{
+    result r = run_c(s, code, name);
+    return r.failed ? r : error_result("CompileError", "the brackets of what is measured do not match");
+}
+
 /* Compiles the measured code with its value stored, and where it has none that can be, without. */
 static result measure(session *s, const measuring *m, const char *setup, const char *body, unsigned line,
                       const char *shown, const char *name)
@@ -227,7 +243,7 @@ result magic_timeit(session *s, const char *words, const char *name)
     if (!read_options(words, &m) || !*m.rest) return usage_result("timeit", false);
     char *shown = in_place(s, words, (size_t)(m.rest - words)), *body = shown;
     while (*body == '\n') body++;
-    result r = measure(s, &m, "", body, s->word_line, shown, name);
+    result r = is_open(body) ? refuse_open(s, shown, name) : measure(s, &m, "", body, s->word_line, shown, name);
     free(shown);
     return r;
 }
@@ -236,8 +252,11 @@ result cell_timeit(session *s, const char *words, const char *body, const char *
 {
     measuring m;
     if (!read_options(words, &m) || !body[strspn(body, " \t\r\n")]) return usage_result("timeit", true);
-    char *shown = format_text("%s\n%s", words, body);
-    result r = measure(s, &m, m.rest, body, 2, shown, name);
+    char *shown = format_text("%s\n%s", words, body), *below = format_text("\n%s", body);
+    result r = is_open(m.rest) ? refuse_open(s, m.rest, name)
+               : is_open(body) ? refuse_open(s, below, name)
+                               : measure(s, &m, m.rest, body, 2, shown, name);
+    free(below);
     free(shown);
     return r;
 }

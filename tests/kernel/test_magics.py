@@ -45,7 +45,8 @@ def test_timeit_of_a_cell_has_a_setup_that_is_not_measured(kernel):
     assert "undeclared" in kernel.run("local").error
 
 
-@pytest.mark.parametrize("code, line", [("int u = 1;\n  %timeit nope + 1", "2:11"), ("%%timeit\n\n  nope + 1", "3:3"), ("q;\n%time nope", "2:7")])
+@pytest.mark.parametrize("code, line", [("int u = 1;\n  %timeit nope + 1", "2:11"), ("%%timeit\n\n  nope + 1", "3:3"), ("q;\n%time nope", "2:7"),
+                                        ("%timeit nope /*", "1:"), ("%timeit nope(", "1:"), ("%timeit nope }", "1:"), ("%%timeit\nif (nope) {", "2:")])
 def test_mistakes_in_measured_code_have_their_place(kernel, code, line):
     error = kernel.run(code).error
     assert f"]:{line}" in error and "nope" in error and "kolo_" not in error
