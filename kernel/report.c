@@ -44,7 +44,7 @@ char *source_line_of(void *closure, const char *name, unsigned line)
         text_found = strchr(text_found, '\n');
         if (text_found) text_found++;
     }
-    char *copy = text_found ? copy_of_bytes(text_found, strcspn(text_found, "\n")) : NULL;
+    char *copy = text_found ? copy_of_bytes(text_found, line ? strcspn(text_found, "\n") : strlen(text_found)) : NULL;
     free(file);
     return copy;
 }

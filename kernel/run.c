@@ -4,6 +4,7 @@
 #include "build.h"
 #include "cells/conditionals.h"
 #include "cells/expand.h"
+#include "cells/link_words.h"
 #include "cells/packing.h"
 #include "cells/spelling.h"
 #include "debug/debugger.h"
@@ -89,7 +90,11 @@ bool build_and_load(build *b, char **path, result *r)
     if (s->compiler.debugging) prepare_for_debugger(b, &u);
     *path = compiler_build(&s->compiler, &u.source, u.prefix_size, b->links, b->link_count, &wanted, &problem);
     text_free(&u.source);
-    if (!*path) *r = error_result("CompileError", "%s", problem);
+    if (!*path) {
+        char *why = link_words(problem, b->draft.name);
+        *r = error_result("LinkError", "%s", why);
+        free(why);
+    }
     free(problem);
     text payload = {0};
     const char *library = library_for(&wanted);

@@ -81,7 +81,8 @@ static void find_flags(session *s)
         "-std=gnu17 -Wall -Wno-unused -Wno-unused-value -Wno-missing-braces "
         "-Wno-misleading-indentation -Wno-null-dereference -Wno-missing-declarations -Wno-unknown-pragmas "
         "-Wno-incompatible-library-redeclaration "
-        "-Wno-gnu-folding-constant -Wno-error=implicit-int -Werror=int-conversion -Werror=incompatible-pointer-types";
+        "-Wno-gnu-folding-constant -Wno-error=implicit-int -Werror=int-conversion -Werror=incompatible-pointer-types "
+        "-Wunused-value";
     char *words = copy_of(fixed), *kolo = package_flags(s, "--cflags", "kolo"),
          *mpi = package_flags(s, "--cflags", "ompi-c");
     add_words(&s->base_flags, words);

@@ -1,4 +1,5 @@
 #include "cells/analyse.h"
+#include "cells/standard.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@ void analyser_open(analyser *a, const names *flags, const char *folder)
     write_whole_file(a->path, "", 0);
     for (size_t i = 0; i < flags->count; i++) names_add(&a->flags, flags->items[i], strlen(flags->items[i]));
     names_add(&a->flags, "-fspell-checking", strlen("-fspell-checking")); /* libclang leaves it out unless told */
+    names_add(&a->flags, "-ferror-limit=500", strlen("-ferror-limit=500")); /* diagnose.c has its own, smaller one */
 }
 
 static void forget(analyser *a)
@@ -31,6 +33,7 @@ void analyser_close(analyser *a)
 {
     forget(a);
     if (a->index) clang_disposeIndex(a->index);
+    standard_free(a->standard);
     if (a->path) unlink(a->path);
     free(a->path);
     names_free(&a->flags);

@@ -13,6 +13,7 @@ typedef struct analyser {
     CXTranslationUnit unit; /* NULL before the first parse */
     bool plain; /* the unit was parsed without a preamble */
     names flags;
+    struct standard *standard; /* which header declares what (standard.h); NULL until somebody asks */
     char *path; /* the name under which libclang knows the text: a file that is there, or it keeps no preamble */
 } analyser;
 

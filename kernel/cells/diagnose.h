@@ -6,7 +6,7 @@
 #include "cells/analyse.h"
 #include "cells/symbols.h"
 
-/* Finds line `line` of the source called `name` ("In[3]"); a copy, or NULL. */
+/* Finds line `line` of the source called `name` ("In[3]"), or the whole of it when `line` is 0; a copy, or NULL. */
 typedef char *(*source_line)(void *closure, const char *name, unsigned line);
 
 typedef struct diagnosis {
@@ -15,7 +15,7 @@ typedef struct diagnosis {
     unsigned errors, warnings;
 } diagnosis;
 
-diagnosis diagnose(const analyser *a, const char *cell_name, source_line line, void *closure, const symbols *session);
+diagnosis diagnose(analyser *a, const char *cell_name, source_line line, void *closure, const symbols *session);
 void diagnosis_free(diagnosis *d);
 
 #endif

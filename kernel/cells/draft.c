@@ -254,6 +254,17 @@ draft draft_of(const char *source, const char *name, unsigned serial, const char
     return draft_from(source, name, serial, session_prefix, session, NULL);
 }
 
+/* A declaration that declares nothing, or goes on past its last name, is for clang to reject as it stands. */
+static bool nameless(const cell *c, const piece *p)
+{
+    if (p->kind != PIECE_DECLARATION) return false;
+    declaration taken = declaration_of(c, p);
+    bool missing = p->open && !taken.has_body;
+    for (size_t i = 0; i < taken.count; i++) missing |= taken.declarators[i].name == none;
+    declaration_free(&taken);
+    return missing;
+}
+
 draft draft_from(const char *source, const char *name, unsigned serial, const char *session_prefix,
                  const symbols *session, const origins *from)
 {
@@ -261,6 +272,7 @@ draft draft_from(const char *source, const char *name, unsigned serial, const ch
     d.function = format_text("In_%u", name[0] == 'I' ? (unsigned)atoi(name + 3) : serial);
     d.split = cell_split(d.source);
     for (size_t i = 0; i < d.split.count; i++) {
+        if (nameless(&d.split, &d.split.pieces[i])) d.split.pieces[i].kind = PIECE_BROKEN;
         piece_kind kind = d.split.pieces[i].kind;
         if (kind == PIECE_DIRECTIVE) draft_directive(&d, i);
         if (kind == PIECE_FUNCTION) draft_function(&d, i);

@@ -1,28 +1,43 @@
 #define _GNU_SOURCE
 #include "cells/nearest.h"
+#include "cells/hints.h"
 #include "cells/lexer.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
-/* One row at a time. */
+/* Edits that turn one into the other; two neighbours that changed places are one, as is a letter of the other case. */
 size_t distance_of(const char *a, size_t size, const char *b)
 {
-    size_t width = strlen(b), row[64];
+    size_t width = strlen(b), rows[3][64];
     if (width >= 63) return 1000;
-    for (size_t j = 0; j <= width; j++) row[j] = j;
+    for (size_t j = 0; j <= width; j++) rows[0][j] = j;
     for (size_t i = 1; i <= size; i++) {
-        size_t corner = row[0];
+        size_t *row = rows[i % 3], *above = rows[(i + 2) % 3], *before = rows[(i + 1) % 3];
         row[0] = i;
         for (size_t j = 1; j <= width; j++) {
-            size_t best = corner + (a[i - 1] != b[j - 1]);
-            if (row[j] + 1 < best) best = row[j] + 1;
+            size_t best = above[j - 1] + (a[i - 1] != b[j - 1]);
+            if (above[j] + 1 < best) best = above[j] + 1;
             if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
-            corner = row[j];
+            bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+            if (swapped && before[j - 2] + 1 < best) best = before[j - 2] + 1;
             row[j] = best;
         }
     }
-    return row[width];
+    return rows[size % 3][width];
+}
+
+static size_t likeness_limit(const char *name)
+{
+    size_t size = strlen(name);
+    return size < 3 ? 0 : size < 6 ? 1 : size < 10 ? 2 : 3;
+}
+
+bool alike(const char *name, const char *candidate)
+{
+    return !strcasecmp(name, candidate) || distance_of(name, strlen(name), candidate) <= likeness_limit(name);
 }
 
 bool call_around(const char *code, size_t at, unsigned outer, size_t *begin, size_t *end)
@@ -74,23 +89,18 @@ static char *quoted_after(const char *message, const char *before)
 
 typedef struct search {
     const char *name;
-    size_t best, far; /* the distance so far, and the first one that is no likeness */
+    size_t best; /* the distance so far */
     char *found;
 } search;
 
 static void consider(search *s, const char *candidate)
 {
-    size_t far = distance_of(s->name, strlen(s->name), candidate);
-    if (far >= s->best || far == 0) return;
+    if (!strcmp(candidate, s->name) || !alike(s->name, candidate)) return;
+    size_t far = strcasecmp(s->name, candidate) ? distance_of(s->name, strlen(s->name), candidate) : 0;
+    if (far >= s->best) return;
     s->best = far;
     free(s->found);
     s->found = copy_of(candidate);
-}
-
-static search search_for(const char *name)
-{
-    size_t limit = strlen(name) / 3 + 1; /* as clang: a third of the letters may differ */
-    return (search){.name = name, .best = limit + (strlen(name) > 2)};
 }
 
 static void consider_entity(entity *e, void *closure)
@@ -122,16 +132,17 @@ static char *about_option(const char *message)
 static char *about_name(const char *message, const symbols *session)
 {
     char *name = quoted_after(message, "undeclared "), *better = NULL;
+    if (!name) name = quoted_after(message, "unknown type name '");
     const char *old = strstr(message, "; did you mean '");
     char *meant = old ? quoted_after(old, "mean '") : NULL;
     if (name) {
-        search s = search_for(name);
+        search s = {.name = name, .best = SIZE_MAX};
         if (meant) consider(&s, meant);
         symbols_each(session, consider_entity, &s);
-        size_t keep = old ? (size_t)(old - message) : strlen(message);
-        if (s.found && strncmp(s.found, "kolo_cell_", 10) && strncmp(s.found, "__", 2))
+        size_t keep = strcspn(message, ";"); /* of C99's rules behind it, and of clang's guess */
+        if (s.found && !of_other_language(message) && strncmp(s.found, "kolo_cell_", 10) && strncmp(s.found, "__", 2))
             better = format_text("%.*s; did you mean '%s'?", (int)keep, message, s.found);
-        else if (old) better = copy_of_bytes(message, keep);
+        else better = copy_of_bytes(message, keep);
         free(s.found);
     }
     free(name);
@@ -148,7 +159,9 @@ char *plainer(CXTranslationUnit unit, CXSourceLocation location, const char *mes
         free(call);
     } else if (strstr(message, "field designator '")) {
         better = about_option(message);
-    } else if (strstr(message, "undeclared ")) {
+    } else if (strstr(message, "function 'In_")) {
+        better = copy_of("'return' with a value stands outside a function");
+    } else if (strstr(message, "undeclared ") || strstr(message, "unknown type name '")) {
         better = about_name(message, session);
     }
     return better ? better : copy_of(message);

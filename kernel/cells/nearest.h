@@ -6,8 +6,11 @@
 #include "cells/analyse.h"
 #include "cells/symbols.h"
 
-/* Levenshtein's distance between the first `size` bytes of `a` and `b`. */
+/* The edits between the first `size` bytes of `a` and `b`; two letters that changed places are one. */
 size_t distance_of(const char *a, size_t size, const char *b);
+
+/* Could somebody who wrote `name` have meant `candidate`? The more letters, the more of them may differ. */
+bool alike(const char *name, const char *candidate);
 
 /* The name of the call among whose arguments byte `at` of `code` stands, `outer` calls further out: where it begins and
  * ends. False when there is none. */

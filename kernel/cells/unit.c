@@ -424,11 +424,12 @@ static void emit_initialiser(writer *w, draft_item *item)
         text_add(&w->out->source, "kolo_value =");
         add_range(w, one->value, one->value_last,
                   (range_options){.keep_literals = !*storage, .but_first = item->is_array, .name = none});
+        if (one->value == one->value_last) move_to(w, one->value); /* clang misses the value where it should stand */
         /* asm: the compiler must not know that this writes to a const */
         text_addf(&w->out->source,
-                  "\n;%svoid *kolo_place = (void *)&%s; __asm__(\"\" : \"+r\"(kolo_place)); "
+                  "%s;%svoid *kolo_place = (void *)&%s; __asm__(\"\" : \"+r\"(kolo_place)); "
                   "__builtin_memcpy(kolo_place, (const void *)&kolo_value, sizeof kolo_value); }\n",
-                  glue_line, name);
+                  one->value == one->value_last ? "" : "\n", glue_line, name);
     }
     declaration_free(&taken);
 }
@@ -595,7 +596,7 @@ unit unit_of(draft *d, const symbols *session, value_form value, const char *ass
     emit_definitions(&w);
     emit_dependents(&w);
     const piece *last = d->split.count ? &d->split.pieces[d->split.count - 1] : NULL;
-    bool cut = last && last->open && (last->kind == PIECE_FUNCTION || last->kind == PIECE_DECLARATION);
+    bool cut = last && last->open && last->kind != PIECE_STATEMENT && last->kind != PIECE_EXPRESSION;
     if (d->has_code && !cut) emit_code(&w);
     if (d->split.tokens.open_comment) add_open_comment(&w);
     if (assembly) glue(&w, assembly);

@@ -1,6 +1,7 @@
 /* %%run: the cell is a whole program. Compiled with the flags that make <kolo.h> and <mpi.h> work, then run, on N ranks
  * under kolorun with -np. See magics.h. */
 #define _GNU_SOURCE
+#include "cells/link_words.h"
 #include "magics/magics.h"
 
 #include <stdio.h>
@@ -79,9 +80,10 @@ static bool build_program(session *s, const char *code, const char *name, const 
     bool built = write_whole_file(file, marked, strlen(marked)) &&
                  write_whole_file(live, live_code, sizeof live_code - 1) && run_tool(list.items, log) == 0;
     if (!built) {
-        char *why = read_whole_file(log);
-        *r = error_result("LinkError", "%s", why && *why ? why : "the program cannot be compiled");
+        char *log_text = read_whole_file(log), *why = link_words(log_text ? log_text : "", name);
+        *r = error_result("LinkError", "%s", why);
         free(why);
+        free(log_text);
     }
     unlink(file);
     unlink(live);

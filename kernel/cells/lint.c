@@ -1,0 +1,148 @@
+#define _GNU_SOURCE
+#include "cells/lint.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static finding *add(findings *all, const char *cell_name, const char *message, const char *hint)
+{
+    all->items = need_grown(all->items, all->count, &all->capacity, sizeof *all->items);
+    finding *f = &all->items[all->count++];
+    *f = (finding){.severity = *message ? CXDiagnostic_Warning : CXDiagnostic_Ignored,
+                   .at = {.name = copy_of(cell_name)},
+                   .message = copy_of(message),
+                   .hint = copy_of(hint)};
+    return f;
+}
+
+static void set_place(finding *f, const cell *c, const token *t)
+{
+    size_t line = t->begin;
+    while (line > 0 && c->source[line - 1] != '\n') line--;
+    f->at.line = t->line;
+    f->at.column = (unsigned)(t->begin - line) + 1;
+}
+
+/* `if (…);` with the ';' right behind: nobody means it. */
+static void empty_ifs(findings *all, const char *cell_name, const cell *c)
+{
+    const token *t = c->tokens.items;
+    for (size_t i = 0; i + 1 < c->tokens.count; i++) {
+        if (!token_is(c->source, &t[i], "if") || !token_is(c->source, &t[i + 1], "(")) continue;
+        size_t end = after_brackets(c->source, t, i + 1, c->tokens.count);
+        if (end >= c->tokens.count || !token_is(c->source, &t[end], ";") || t[end].line != t[end - 1].line) continue;
+        if (end + 1 < c->tokens.count && token_is(c->source, &t[end + 1], "else")) continue;
+        set_place(add(all, cell_name, "this if does nothing: its statement is the ';' after the condition",
+                      "leave the ';' out, and what follows belongs to the if"),
+                  c, &t[end]);
+    }
+}
+
+static bool is_real(CXType type)
+{
+    enum CXTypeKind kind = clang_getCanonicalType(type).kind;
+    return kind == CXType_Float || kind == CXType_Double || kind == CXType_LongDouble;
+}
+
+static bool is_whole(CXType type)
+{
+    enum CXTypeKind kind = clang_getCanonicalType(type).kind;
+    return kind >= CXType_Char_U && kind <= CXType_Int128;
+}
+
+typedef struct divisions {
+    findings *all;
+    const char *cell_name;
+} divisions;
+
+/* Both sides known, and the rest is zero: nothing is lost. */
+static bool exact(CXCursor division)
+{
+    CXEvalResult whole = clang_Cursor_Evaluate(division);
+    bool known = whole && clang_EvalResult_getKind(whole) == CXEval_Int;
+    long long quotient = known ? clang_EvalResult_getAsLongLong(whole) : 0;
+    if (whole) clang_EvalResult_dispose(whole);
+    return known && quotient != 0;
+}
+
+static enum CXChildVisitResult first_child(CXCursor cursor, CXCursor parent, CXClientData closure)
+{
+    (void)parent;
+    *(CXCursor *)closure = cursor;
+    return CXChildVisit_Break;
+}
+
+/* An implicit conversion shows as an unexposed cursor of the new type over what is converted. */
+static enum CXChildVisitResult find_division(CXCursor cursor, CXCursor parent, CXClientData closure)
+{
+    divisions *d = closure;
+    (void)parent;
+    if (clang_getCursorKind(cursor) != CXCursor_UnexposedExpr || !is_real(clang_getCursorType(cursor)))
+        return CXChildVisit_Recurse;
+    CXCursor inner = clang_getNullCursor();
+    clang_visitChildren(cursor, first_child, &inner);
+    bool division = clang_getCursorKind(inner) == CXCursor_BinaryOperator &&
+                    clang_getCursorBinaryOperatorKind(inner) == CXBinaryOperator_Div &&
+                    is_whole(clang_getCursorType(inner));
+    place at = place_of(clang_getCursorLocation(inner));
+    if (division && !strcmp(at.name, d->cell_name) && !exact(inner)) {
+        finding *f = add(d->all, d->cell_name, "a division of whole numbers drops what is behind the point",
+                         "make one side a double: 1.0 / 2, or (double)a / b");
+        f->at.line = at.line;
+        f->at.column = at.column;
+    }
+    place_free(&at);
+    return CXChildVisit_Recurse;
+}
+
+static enum CXChildVisitResult visit_function(CXCursor cursor, CXCursor parent, CXClientData closure)
+{
+    divisions *d = closure;
+    (void)parent;
+    if (clang_getCursorKind(cursor) == CXCursor_FunctionDecl && clang_isCursorDefinition(cursor) &&
+        clang_Location_isFromMainFile(clang_getCursorLocation(cursor)))
+        clang_visitChildren(cursor, find_division, d);
+    return CXChildVisit_Continue;
+}
+
+static void whole_divisions(findings *all, const analyser *a, const char *cell_name, const cell *c)
+{
+    bool any = false;
+    for (size_t i = 0; i < c->tokens.count && !any; i++) any = token_is(c->source, &c->tokens.items[i], "/");
+    divisions d = {all, cell_name};
+    if (any) clang_visitChildren(clang_getTranslationUnitCursor(a->unit), visit_function, &d);
+}
+
+/* A program is compiled as it is; a cell stands in its wrapping. */
+static bool wrapped(const analyser *a)
+{
+    CXFile file = clang_getFile(a->unit, a->path);
+    size_t size = 0;
+    const char *code = file ? clang_getFileContents(a->unit, file, &size) : NULL;
+    return code && memmem(code, size, "\"<kolo>\"", 8);
+}
+
+static void forgotten_main(findings *all, const analyser *a, const char *cell_name, const cell *c)
+{
+    const token *t = c->tokens.items;
+    bool defined = false;
+    for (size_t i = 0; i < c->count; i++) {
+        const piece *p = &c->pieces[i];
+        for (size_t k = p->first; p->kind == PIECE_FUNCTION && k + 1 < p->last; k++) {
+            if (token_is(c->source, &t[k], "(")) break;
+            defined |= token_is(c->source, &t[k], "main");
+        }
+        if (p->kind == PIECE_STATEMENT || p->kind == PIECE_EXPRESSION) return;
+    }
+    if (defined && wrapped(a))
+        add(all, cell_name, "",
+            "main() is defined, and nothing has called it: main() as the last line calls it, and with %%run as the "
+            "first line the cell is a program");
+}
+
+void lint(findings *all, const analyser *a, const char *cell_name, const cell *c)
+{
+    empty_ifs(all, cell_name, c);
+    whole_divisions(all, a, cell_name, c);
+    forgotten_main(all, a, cell_name, c);
+}

@@ -1,0 +1,12 @@
+/* What clang lets pass and a beginner should hear of: an `if` that ends at once, a whole-number division whose result
+ * becomes a double, a main() that nothing calls. Read first: finding.h. */
+#ifndef KERNEL_CELLS_LINT_H
+#define KERNEL_CELLS_LINT_H
+
+#include "cells/finding.h"
+#include "cells/split.h"
+
+/* Adds to what clang found in a cell without errors. */
+void lint(findings *all, const analyser *a, const char *cell_name, const cell *c);
+
+#endif

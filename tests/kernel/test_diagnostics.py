@@ -1,0 +1,179 @@
+"""Mistakes: where they are, in which order, what is said of them, and that good cells are met with silence."""
+import re
+
+import pytest
+from kernel.driver import Kernel
+
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@pytest.fixture(scope="module")
+def kernel():
+    k = Kernel()
+    k.run("#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>")
+    yield k
+    k.close()
+
+
+def said(kernel, code):
+    outcome = kernel.run(code)
+    assert len(outcome.errors) == (outcome.status == "error")
+    words = COLOUR.sub("", outcome.error + "\n" + outcome.stderr)
+    for internal in ("kolo_value", "kolo_probe", "kolo_cell", "<kolo>", "typeof", "/kolo-cell.c", "In_", "/tmp/kolo-"):
+        assert internal not in words, words
+    return words
+
+
+# A mistake, and parts of what must be said of it; a part that starts with '!' must not be.
+MISTAKES = [
+    ('int a = 3\nprintf("%d", a);', ["1:10: error: expected ';'", "hint: put ';' after 3 in line 1"]),
+    ("sqrt(2.0)", ["undeclared library function 'sqrt'", "hint: #include <math.h> declares sqrt", "!ISO C99"]),
+    ("assert(1);", ["hint: #include <assert.h> declares assert"]),
+    ("bool flag = 1;", ["hint: #include <stdbool.h> declares bool"]),
+    ("uint8_t small;", ["hint: #include <stdint.h> declares uint8_t"]),
+    ("cout << 3;", ["hint: this is C++; C prints with printf"]),
+    ("std::cout << 3;", ["hint: this is C++"]),
+    ("using namespace std;", ["hint: this is C++", "!expected ';'"]),
+    ('String s = "a";', ["hint: C has no String"]),
+    ("var x = 3;", ["hint: C names the type of a variable"]),
+    ("def f(x):\n    return x", ["hint: a function in C begins with the type of its result", "!expected function body"]),
+    ("None", ["use of undeclared identifier 'None'\n", "hint: C's null pointer is NULL", "!long"]),
+    ("for i in range(3):\n    print(i)", ["hint: C counts with for"]),
+    ("if 1 > 0:\n    2", ["hint: C writes if (condition)"]),
+    ('print("x")', ["hint: C prints with printf"]),
+    ("if (1 == 1 and 2 == 2) puts(\"x\");", ["hint: C writes && for and"]),
+    ("2 ** 3", ["hint: C has no operator **"]),
+    ("# a comment", ["hint: a comment begins with //"]),
+    ("int x1 = 1; if (x1 = 2) puts(\"yes\");", ["1:20: warning:", "hint: '=' stores a value; '==' compares"]),
+    ("int x2; x2 == 3; puts(\"x\");", ["1:12: warning: equality comparison result unused", "hint: '==' compares"]),
+    ('char *s1 = "a"; if (s1 == "a") puts("x");', ["hint: strings are compared with strcmp"]),
+    ('char a3[9]; a3 = "abc";', ["hint: a string is copied into an array with strcpy"]),
+    ('char c4 = "abc";', ["hint: a char holds one character"]),
+    ("char c5 = 'abc';", ["hint: single quotes hold one character"]),
+    ('int n6; if (0) scanf("%d", n6);', ["hint: scanf stores through an address: write &n6"]),
+    ('printf("%d\\n", 2.5);', ["1:16: warning: format specifies type 'int'", "hint: the format for 'double' is %f"]),
+    ("int f7(int a) { if (a) return 1; }", ["hint: each way through the function"]),
+    ("int *f8(void) { int z = 3; return &z; }", ["hint: the variable is gone"]),
+    ("int a9[3]; int f9(void) { return a9[5]; }", ["hint: its 3 elements are [0] to [2]"]),
+    ("int a10[3] = {1, 2, 3, 4};", ["hint: there are more values than elements"]),
+    ("int f11(int a, int b) { return a + b; }\nf11(1);", ["2:6: error: too few arguments", "1:5: note: 'f11' declared here"]),
+    ("int f12(int a) {\n    if (a) {\n        return 1;\n    return 2;\n}", ["hint: the '{' in line 2 is not closed"]),
+    ('printf("hello";', ["expected ')'", "hint: the '(' in line 1 is not closed", "!expected '}'"]),
+    ('printf("%d" 3);', ["""hint: between "%d" and 3 a ',' or an operator is missing"""]),
+    ("printf(“hello”);", ["1:8: error: unexpected character", "hint: this is a curly quote; write \"", "!undeclared"]),
+    ("int x13 = 3 – 2;", ["hint: this is a dash; write -", "!expected ';'"]),
+    ("int x14 = 3 × 2;", ["hint: this is a multiplication sign; write *"]),
+    ('if (1); { puts("x"); }', ["1:7: warning: this if does nothing", "hint: leave the ';' out"]),
+    ("for (int i = 0, i < 3, i++) ;", ["hint: the three parts of for"]),
+    ("const int k15 = 3;\nk15 = 4;", ["2:5: error: cannot assign", "1:11: note: variable 'k15' declared const here"]),
+    ("int f16(void) { int u; return u; }", ["hint: give it a value where it is declared"]),
+    ("double d17 = 1 / 2;", ["1:14: warning: a division of whole numbers", "hint: make one side a double"]),
+    ("int b18 = 1 < 2 < 3;", ["hint: write a < b && b < c"]),
+    ("struct pt { int x; };\npt p19;", ["hint: write struct pt"]),
+    ("struct pv { int x; } v20, *q20 = &v20;\nq20.x = 3;", ["2:4: error:", "hint: a pointer's members are reached with ->"]),
+    ("int x21; *x21 = 3;", ["hint: * before a value follows a pointer"]),
+    ("void v22(void) {}\nint y22 = v22();", ["hint: the function returns nothing (void)"]),
+    ("int r23(void) { return 1; }\nint r23(void) { return 2; }", ["2:5: error: redefinition", "hint: the name is defined twice in this cell"]),
+    ("int main(void) { return 0; }", ["hint: main() is defined, and nothing has called it"]),
+    ("#define N24 5;\nint a24[N24];", ["2:", "1:14: note: expanded from macro 'N24'", "hint: the macro's text ends with ';'"]),
+    ("#include stdio.h", ["hint: a header's name stands in <> or in quotes"]),
+    ("#include <sdtio.h>", ["'sdtio.h' file not found", "hint: the nearest is <stdio.h>"]),
+    ("#include <iostream>", ["hint: <iostream> is C++'s"]),
+    ('puts("abc);', ["1:6: error: missing terminating '\"'", "hint: the string that begins here is not closed", "!expected"]),
+    ('else puts("x");', ["hint: an else stands right after"]),
+    ('case 3: puts("x");', ["hint: case labels stand between the braces"]),
+    ("return 3;", ["'return' with a value stands outside a function"]),
+    ("/* never closed", ["unterminated /* comment"]),
+    ("int[] a25 = {1};", ["place the brackets after the identifier"]),
+    ("int 2x = 3;", ["error:"]),
+    ("int a26[] = {1, 2, 3;", ["error: expected '}'"]),
+    ("double x27 = 3,5;", ["1:16: error: expected identifier"]),
+    ('printf("a")\nprintf("b")', ["1:12: error: expected ';'"]),
+    ("int x28 = ;", ["1:11: error: expected expression"]),
+    ("struct never p29;", ["1:8: error: variable has incomplete type 'struct never'"]),
+    ("#error stop here", ["1:2: error: stop here"]),
+    ("#warning be careful", ["1:2: warning: be careful"]),
+    ("%time 1\nint x30 = nope;", ["2:11: error: use of undeclared identifier 'nope'"]),
+    ("\tint\tx31 = nope;", ["    1 | \tint\tx31 = nope;\n      | \t   \t      ^"]),
+    ('char *s32 = "äöü变"; int ü = nope;', ['1:29: error', ' ' * 29 + '^']),
+]
+
+
+@pytest.mark.parametrize("code, parts", MISTAKES, ids=[repr(code[:40]) for code, _ in MISTAKES])
+def test_mistake(kernel, code, parts):
+    words = said(kernel, code)
+    for part in parts:
+        assert (part[1:] not in words) if part.startswith("!") else (part in words), f"{part!r} in:\n{words}"
+
+
+def test_many_errors_come_in_order_and_are_capped(kernel):
+    words = said(kernel, "\n".join(f"int e{i} = none{i};" for i in range(30)))
+    lines = [int(line) for line in re.findall(r"In\[\d+\]:(\d+):\d+: error", words)]
+    assert lines == sorted(lines) and len(lines) == 20 and "and 10 more errors" in words
+
+
+def test_a_long_line_is_cut_around_the_caret(kernel):
+    words = said(kernel, "int total = " + "1 + " * 100 + "nope" + " + 2" * 100 + ";")
+    code, caret = words.splitlines()[-3:-1] if "hint" in words.splitlines()[-1] else words.rstrip().splitlines()[-2:]
+    assert len(code) < 130 and code[caret.index("^"):].startswith("nope")
+
+
+def test_a_name_of_a_failed_cell_is_traced(kernel):
+    words = said(kernel, "int from_failed = 3;\nint bad = nope;")
+    number = re.search(r"In\[(\d+)\]", words).group(1)
+    assert f"hint: In[{number}] would define 'from_failed', but it failed" in said(kernel, "from_failed + 1")
+
+
+def test_what_an_earlier_cell_declared_is_shown_there(kernel):
+    assert kernel.run("const int fixed = 3;").status == "ok"
+    words = said(kernel, "fixed = 4;")
+    assert "note: variable 'fixed' declared" in words and "const int fixed = 3;" in words
+
+
+def test_a_header_of_the_present_folder(kernel, tmp_path):
+    (tmp_path / "mine.h").write_text("#pragma once\nstatic inline int w(int a) { int q; return q + a; }\n")
+    (tmp_path / "bad.h").write_text("int first(int a)\nint second(void);\n")
+    kernel.run(f"%cd {tmp_path}")
+    assert "mine.h:2:44: warning" in said(kernel, '#include "mine.h"\nint got = 1;')
+    assert said(kernel, "got = 2;").strip() == ""  # not again
+    kernel.run("%cd /")
+    assert said(kernel, "got = 3;").strip() == ""
+    kernel.run(f"%cd {tmp_path}")
+    assert "bad.h:1:17: error: expected ';'" in said(kernel, '#include "bad.h"')
+    assert "declared const here" in said(kernel, "const int held = 1;\nheld = 2;")
+    assert kernel.run("got").value == "3"
+
+
+@pytest.mark.parametrize("code, parts", [
+    ("%%run\n", ["the program has no main()"]),
+    ("%%run\nint f(void);\nint main(void)\n{\n    return f();\n}", [":5: 'f' is used here, and nothing defines it"]),
+])
+def test_link(kernel, code, parts):
+    words = said(kernel, code)
+    assert all(part in words for part in parts) and "/usr/bin/ld" not in words and "program-" not in words, words
+
+
+# What must be met with silence.
+GOOD = [
+    "int count = 0;\nwhile (count < 3) count++;\ncount;",
+    "char copy[20], *to = copy; const char *from = \"abc\";\nwhile ((*to++ = *from++));\nputs(copy);",
+    "for (int i = 0, j = 10; i < j; i++, j--);",
+    "double mean = 10 / 2, third = 1.0 / 3, half = (double)count / 2; int whole = count / 2;",
+    "int sum = 0; for (int i = 0; i < 10; i++) if (i % 2) sum += i; else sum -= i;",
+    "switch (sum) { case 1: sum = 2; /* fall through */ case 2: sum = 3; break; default: ; }",
+    "struct pair { int a, b; } pairs[] = {{1, 2}, {3, 4}}; struct pair zero = {0};",
+    "int (*compare)(const void *, const void *);\nint by_value(const void *a, const void *b) { return *(int *)a - *(int *)b; }\ncompare = by_value;",
+    "int *room = malloc(10 * sizeof *room);\nif (!room) return;\nmemset(room, 0, 10 * sizeof *room);\nfree(room);",
+    "unsigned size = sizeof pairs / sizeof *pairs; for (size_t i = 0; i < size; i++) sum += pairs[i].a;",
+    "int main(void) { puts(\"hello\"); return 0; }\nmain();",
+    "static int unused_parameter(int argc, char **argv) { return 0; }",
+    "do { sum--; } while (sum > 0);",
+    "(void)sum;",
+    "if (sum == 3) ; else puts(\"x\");",
+]
+
+
+@pytest.mark.parametrize("code", GOOD, ids=[repr(code[:40]) for code in GOOD])
+def test_good_cells_are_met_with_silence(kernel, code):
+    outcome = kernel.run(code)
+    assert outcome.status == "ok" and outcome.stderr == "", outcome.error + outcome.stderr
