@@ -102,12 +102,12 @@ static bool answers(const char *endpoint)
     if (getaddrinfo(host, port + 1, &wanted, &found)) return false;
     int file = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error = 0;
     socklen_t size = sizeof error;
-    bool there = connect(file, found->ai_addr, found->ai_addrlen) == 0;
-    if (!there && errno == EINPROGRESS) {
+    bool there = file >= 0 && connect(file, found->ai_addr, found->ai_addrlen) == 0;
+    if (file >= 0 && !there && errno == EINPROGRESS) {
         struct pollfd ready = {file, POLLOUT, 0};
         there = poll(&ready, 1, PROBE) == 1 && !getsockopt(file, SOL_SOCKET, SO_ERROR, &error, &size) && !error;
     }
-    close(file);
+    if (file >= 0) close(file);
     freeaddrinfo(found);
     return there;
 }

@@ -326,7 +326,7 @@ static bool open_rank(rank *r, char **problem)
         *problem = copy_of("it is started by %ranks in a notebook");
         return false;
     }
-    r->number = atoi(number);
+    r->number = (int)strtol(number, NULL, 10);
     r->front = (front){r, publish, ask};
     r->context = zmq_ctx_new();
     rank_name(name, token, r->number);

@@ -47,9 +47,17 @@ typedef struct ranks {
     bool bytes_here;
 } ranks;
 
-/* group.c */
+/* start.c */
 /* Starts `count` ranks; `words` are more of kolorun's options. An earlier job is ended first. */
 result ranks_start(session *s, int count, const names *words);
+/* What kolorun said went wrong, a line each; NULL: nothing. The caller frees. */
+char *ranks_reason(const ranks *r);
+/* Is this line of the session's environment for its own worker alone? */
+bool ranks_go_without(const char *line);
+/* The kernel's folder, into which %cd takes it; NULL when that is gone. The caller frees. */
+char *ranks_folder(void);
+
+/* group.c */
 /* Ends the job and every process of it. `gently`: MPI's own files are cleaned up, within 2 s. */
 void ranks_end(session *s, bool gently);
 /* Between cells: publishes what ranks print, and notices one that has died. */
@@ -65,10 +73,6 @@ void ranks_turn(ranks *r, int wait);
 /* To every rank, or to one. */
 void ranks_tell(ranks *r, message head, const void *payload, size_t size);
 void peer_tell(ranks *r, int rank, message head, const void *payload, size_t size);
-/* What kolorun said went wrong, a line each; NULL: nothing. The caller frees. */
-char *ranks_reason(const ranks *r);
-/* Is this line of the session's environment for its own worker alone? */
-bool ranks_go_without(const char *line);
 /* The sentence that says how to go on after a job has ended. */
 char *ranks_again(const ranks *r);
 
@@ -77,6 +81,15 @@ char *ranks_again(const ranks *r);
  * lies at `address` of that memory; NULL: the cell has none. */
 typedef json_t *(*value_reader)(void *closure, const memory *from, uint64_t address, size_t size);
 result ranks_run(session *s, const char *path, const char *function, value_reader data, void *closure);
+/* values.c: shows what `data` reads at each chosen rank, equal values once. */
+void ranks_publish_values(ranks *r, value_reader data, void *closure);
+
+/* failures.c */
+bool ranks_any_failed(const ranks *r);
+/* "ranks 0-2 in MPI_Barrier at In[4]:3, rank 5 at In[4]:9": those for which `which`, put together by where they are. */
+char *ranks_places(const ranks *r, const bool *which);
+/* The result of an interrupted cell. Ranks that could not be stepped out of are named, and the job is ended. */
+result ranks_interrupted(ranks *r);
 /* Names the ranks that have failed, if some have, and ends the job. False: all is well. */
 bool ranks_failed(ranks *r, result *why);
 

@@ -16,7 +16,7 @@ static bool read_number(const char **at, long *number)
 
 static bool choose_span(ranks *r, const char **at, char **problem)
 {
-    long first, last;
+    long first = 0, last;
     const char *from = *at;
     bool good = read_number(at, &first);
     last = first;

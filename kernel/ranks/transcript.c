@@ -67,7 +67,7 @@ static void tag(text *into, int rank, const text *unit)
 {
     text_addf(into, "[%d] ", rank);
     text_add_bytes(into, unit->data ? unit->data : "", unit->size);
-    if (unit->size && memchr(unit->data, '\033', unit->size)) text_add(into, "\033[0m");
+    if (unit->data && memchr(unit->data, '\033', unit->size)) text_add(into, "\033[0m");
 }
 
 /* There is room for one bar below the lines: the lowest rank's. */

@@ -1,0 +1,144 @@
+/* How a cell on the ranks failed, said once for all that failed alike; where ranks hang. Read first: ranks.h, ending.h.
+ */
+#define _GNU_SOURCE
+#include "ranks/ranks.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double GRACE = 0.3; /* seconds for the last words of ranks whose kolorun has ended */
+
+static bool same_where(const peer *a, const peer *b)
+{
+    return a->where && b->where ? !strcmp(a->where, b->where) : a->where == b->where;
+}
+
+char *ranks_places(const ranks *r, const bool *which)
+{
+    text list = {0};
+    bool *told = need_zeroed((size_t)r->count), *alike = need_zeroed((size_t)r->count);
+    for (int i = 0; i < r->count; i++) {
+        if (!which[i] || told[i]) continue;
+        for (int k = 0; k < r->count; k++) {
+            alike[k] = which[k] && same_where(&r->peers[i], &r->peers[k]);
+            told[k] |= alike[k];
+        }
+        char *named = ranks_named(r, alike);
+        const char *where = r->peers[i].where;
+        text_addf(&list, "%s%s%s%s", list.size ? ", " : "", named, where ? " " : "", where ? where : "");
+        free(named);
+    }
+    free(told);
+    free(alike);
+    return text_take(&list);
+}
+
+static bool has_failed(const peer *p)
+{
+    bool well =
+        p->ended && p->end.survived && (p->end.ending == ENDING_RETURNED || p->end.ending == ENDING_INTERRUPTED);
+    return p->silent || (p->ended && !well);
+}
+
+bool ranks_any_failed(const ranks *r)
+{
+    for (int i = 0; i < r->count; i++) {
+        if (has_failed(&r->peers[i])) return true;
+    }
+    return r->launcher_gone;
+}
+
+static bool alike(const peer *a, const peer *b)
+{
+    return a->silent == b->silent && a->ended == b->ended && a->end.ending == b->end.ending &&
+           a->end.code == b->end.code && a->end.frames_size == b->end.frames_size &&
+           (!a->end.frames_size || !memcmp(a->end.frames, b->end.frames, a->end.frames_size));
+}
+
+static result failure_of(ranks *r, const peer *p)
+{
+    if (p->silent && !p->ended)
+        return error_result("RankError",
+                            "not heard of for 4 seconds: its process on %s was stopped, or the way to it is cut",
+                            p->host ? p->host : "its host");
+    if (p->end.ending < 0) return load_failure(r->s, p->end.frames);
+    if (!p->end.survived && p->end.ending == ENDING_SIGNAL && p->end.code == SIGSTOP)
+        return error_result("RankError", "its process was stopped, and ended for that");
+    return ended_result(r->s, &p->end);
+}
+
+/* Adds what happened to those that are alike; the first such failure is the error's own sentence. */
+static void add_failure(ranks *r, const bool *which, const peer *p, result *why)
+{
+    char *named = ranks_named(r, which);
+    result one = failure_of(r, p);
+    const char *trace = one.traceback.data ? one.traceback.data : one.value, *rest = strchr(trace, '\n');
+    text_addf(&why->traceback, "%s\033[1;31m%s: %s\033[0m%s", why->traceback.size ? "\n" : "", named, one.value,
+              rest ? rest : "");
+    if (!why->failed) {
+        why->failed = true;
+        why->name = copy_of(one.name);
+        why->value = format_text("%s: %s", named, one.value);
+    }
+    result_free(&one);
+    free(named);
+}
+
+static void add_failures(ranks *r, result *why)
+{
+    bool *told = need_zeroed((size_t)r->count), *which = need_zeroed((size_t)r->count);
+    for (int i = 0; i < r->count; i++) {
+        if (told[i] || !has_failed(&r->peers[i])) continue;
+        for (int k = 0; k < r->count; k++) {
+            which[k] = has_failed(&r->peers[k]) && alike(&r->peers[i], &r->peers[k]);
+            told[k] |= which[k];
+        }
+        add_failure(r, which, &r->peers[i], why);
+    }
+    free(told);
+    free(which);
+}
+
+bool ranks_failed(ranks *r, result *why)
+{
+    if (!ranks_any_failed(r)) return false;
+    for (double end = seconds_now() + GRACE; r->launcher_gone && seconds_now() < end;) ranks_turn(r, 20);
+    add_failures(r, why);
+    if (!why->failed) {
+        char *said = ranks_reason(r);
+        *why = error_result("RankError", "%s", said ? said : "kolorun has ended, and the ranks with it");
+        free(said);
+    }
+    char *again = ranks_again(r);
+    text_addf(&why->traceback, "\n%s", again);
+    free(again);
+    ranks_end(r->s, true);
+    return true;
+}
+
+/* An interrupt that every rank could be stepped out of leaves the job as it is. */
+result ranks_interrupted(ranks *r)
+{
+    bool stuck = false, *which = need_zeroed((size_t)r->count);
+    const peer *first = NULL;
+    for (int i = 0; i < r->count; i++) {
+        const peer *p = &r->peers[i];
+        which[i] = p->running || (p->ended && !p->end.survived);
+        stuck |= which[i];
+        if (p->chosen && p->ended && p->end.ending == ENDING_INTERRUPTED && !first) first = p;
+    }
+    result e = {0};
+    if (stuck) {
+        char *list = ranks_places(r, which), *again = ranks_again(r);
+        e = error_result("KeyboardInterrupt", "interrupted; could not be stepped out of: %s", list);
+        text_addf(&e.traceback, "\n%s", again);
+        free(list);
+        free(again);
+        ranks_end(r->s, true);
+    } else {
+        e = first ? ended_result(r->s, &first->end) : error_result("KeyboardInterrupt", "interrupted");
+    }
+    free(which);
+    return e;
+}
