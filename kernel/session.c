@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "session.h"
+#include "folder.h"
 #include "debug/debugger.h"
 #include "expressions.h"
 #include "magics/magics.h"
@@ -134,16 +135,6 @@ static void set_environment(session *s)
     }
 }
 
-static char *make_folder(void)
-{
-    const char *base = getenv("XDG_RUNTIME_DIR");
-    if (!base || strlen(base) > 60 || access(base, W_OK)) base = "/tmp";
-    char *folder = format_text("%s/kolo-XXXXXX", base);
-    if (mkdtemp(folder)) return folder;
-    free(folder);
-    return NULL;
-}
-
 static void drain_for_display(void *closure)
 {
     machine_drain(closure);
@@ -182,7 +173,7 @@ session *session_open(const front *f, const char *executable, char **problem)
     session *s = need_zeroed(sizeof *s);
     s->front = *f;
     pthread_mutex_init(&s->busy, NULL);
-    s->folder = make_folder();
+    s->folder = folder_make();
     if (!s->folder) {
         *problem = copy_of("no folder can be made under /tmp");
         free(s);
@@ -233,7 +224,7 @@ void session_close(session *s)
     journal_clear(&s->journal);
     json_decref(s->value);
     loads_clear(s);
-    rmdir(s->folder);
+    folder_remove(s->folder);
     for (size_t i = 0; i < s->source_count; i++) {
         free(s->sources[i].name);
         free(s->sources[i].text);

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from kernel.driver import BUILD, Kernel, make_kernelspec
+from kernel.driver import BUILD, Kernel
 
 INCLUDES = "#define _GNU_SOURCE\n" + "".join(f"#include <{name}.h>\n" for name in (
     "stdio stdlib string unistd signal pthread setjmp fcntl errno fenv wchar time stdint sys/wait sys/time sys/resource "
@@ -290,20 +290,36 @@ def test_a_kernel_ends_when_its_jupyter_is_killed():
 
 
 def test_the_folder_goes_with_a_killed_kernel():
-    before = set(Path("/tmp").glob("kolo-??????"))
     k = Kernel()
-    k.run("1")
-    mine = [folder for folder in set(Path("/tmp").glob("kolo-??????")) - before]
-    here = [folder for folder in mine if str(folder) in "".join(
-        Path(f"/proc/{p}/cmdline").read_bytes().decode().replace("\0", " ") for p in children(k.process))]
-    assert len(here) == 1
+    folder = folder_of(k)[1]
+    assert folder.exists()
     os.kill(k.process, signal.SIGKILL)
     limit = time.monotonic() + 3
-    while here[0].exists() and time.monotonic() < limit:
+    while folder.exists() and time.monotonic() < limit:
         time.sleep(0.05)
-    assert not here[0].exists()
+    assert not folder.exists()
     k.client.stop_channels()
     k.manager.shutdown_kernel(now=True)
+
+
+def folder_of(kernel):
+    guard = next(p for p in children(kernel.process) if b"kolo-worker" in Path(f"/proc/{p}/cmdline").read_bytes())
+    return int(guard), Path(Path(f"/proc/{guard}/cmdline").read_bytes().split(b"\0")[3].decode())
+
+
+def test_the_next_kernel_sweeps_up_what_a_killed_kernel_and_guard_left():
+    k = Kernel()
+    guard, folder = folder_of(k)
+    os.kill(k.process, signal.SIGSTOP)
+    os.kill(guard, signal.SIGKILL)
+    os.kill(k.process, signal.SIGKILL)
+    time.sleep(0.5)
+    k.client.stop_channels()
+    k.manager.shutdown_kernel(now=True)
+    assert folder.exists()
+    k = Kernel()
+    assert not folder.exists() and folder_of(k)[1].exists()
+    k.close()
 
 
 def children(process):
