@@ -176,6 +176,16 @@ static CXCursor child_of(CXCursor cursor)
     return child;
 }
 
+/* A constant that stands alone is shown by its name, as a value of its enum; in C its type is int. */
+static CXType enum_of(CXCursor expression, CXType type)
+{
+    CXCursor constant = clang_getCursorReferenced(expression);
+    bool alone = clang_getCursorKind(expression) == CXCursor_DeclRefExpr &&
+                 clang_getCursorKind(constant) == CXCursor_EnumConstantDecl;
+    CXType whole = alone ? clang_getCursorType(clang_getCursorSemanticParent(constant)) : type;
+    return clang_Type_getSizeOf(whole) <= clang_Type_getSizeOf(type) ? whole : type;
+}
+
 value_facts analyser_value(const analyser *a, size_t offset)
 {
     value_facts facts = {0};
@@ -185,7 +195,7 @@ value_facts analyser_value(const analyser *a, size_t offset)
     while (clang_getCursorKind(inner) == CXCursor_ParenExpr) inner = child_of(inner);
     CXCursor field = clang_getCursorReferenced(inner);
     facts.bit_field = clang_getCursorKind(inner) == CXCursor_MemberRefExpr && clang_Cursor_isBitField(field);
-    facts.type = clang_getCursorType(facts.bit_field ? field : whole);
+    facts.type = facts.bit_field ? clang_getCursorType(field) : enum_of(inner, clang_getCursorType(whole));
     char *spelling = clang_text(clang_getCursorSpelling(inner));
     bool wide =
         clang_getCursorKind(inner) == CXCursor_StringLiteral && strchr("LuU", spelling[0]) && spelling[1] == '"';

@@ -47,7 +47,7 @@ VALUES = [
     ("typedef float four_floats __attribute__((vector_size(16)));\nfour_floats v4 = {1, 2, 3, 4};\nv4 * 2", "{2.0, 4.0, 6.0, 8.0}"),
     ("_Atomic int shared = 5; shared", "5"), ("struct xy { int x, y; }; _Atomic struct xy both; both", "{.x = 0, .y = 0}"),
     ("typedef enum { RED = 1, GREEN = 2, BLUE = 4 } color; color c = RED | BLUE; c", "RED | BLUE"),
-    ("(color)GREEN", "GREEN"), ("(color)9", "9"), ("(color)0", "0"), ("enum { LOW = -5, HIGH = 5 } range = LOW; range", "LOW"),
+    ("(color)GREEN", "GREEN"), ("GREEN", "GREEN"), ("(BLUE)", "BLUE"), ("GREEN + 1", "3"), ("KOLO_RELU", "KOLO_RELU"), ("(color)9", "9"), ("(color)0", "0"), ("enum { LOW = -5, HIGH = 5 } range = LOW; range", "LOW"),
     ("enum count { ZERO, ONE, TWO }; (enum count)3", "3"), ("(enum count)1", "ONE"),
     ("enum mode { NO, READ, WRITE, BOTH, RUN }; (enum mode)(BOTH | RUN)", "7"),
     ("enum right { R = 4, W = 2, X = 1, ALL = 7 }; (enum right)7", "ALL"), ("(enum right)5", "R | X"),
