@@ -35,7 +35,7 @@ static _Unwind_Reason_Code note_frame(struct _Unwind_Context *context, void *clo
     if (!at || ++p->depth > DEEPEST || !dladdr((void *)(at - !before), &info) || !info.dli_fname)
         return _URC_END_OF_STACK;
     bool cell = !strncmp(info.dli_fname, p->cells, strlen(p->cells));
-    bool call = info.dli_sname && !strncmp(info.dli_sname, "MPI_", 4);
+    bool call = info.dli_sname && (!strncmp(info.dli_sname, "MPI_", 4) || !strncmp(info.dli_sname, "PMPI_", 5));
     if (!cell && !call) return _URC_NO_REASON;
     char offset[32];
     snprintf(offset, sizeof offset, "%lx", (unsigned long)(at - !before - (uintptr_t)info.dli_fbase));

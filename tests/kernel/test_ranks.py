@@ -243,6 +243,14 @@ def test_interrupt_of_a_deadlock_names_who_hung_and_where(four):
     ended(four, outcome, "ranks 0,2,3 in MPI_Barrier at In[", "]:3")
 
 
+def test_interrupt_of_collective_calls_without_end(four):
+    outcome = four.run("%%ranks\nfor (;;) {\n    int s;\n    MPI_Allreduce(&rank, &s, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);\n}",
+                       interrupt_after=1)
+    assert outcome.errors[0]["ename"] == "KeyboardInterrupt" and outcome.seconds <= 3
+    if "starts them again" in outcome.error:  # else all were between two calls, and stepped out of
+        ended(four, outcome, "in MPI_Allreduce at In[", "]:4")
+
+
 def test_a_hang_is_remarked_on_once(four):
     outcome = four.run("%%ranks\nif (rank == 3) MPI_Recv(&here, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);",
                        interrupt_after=8)
