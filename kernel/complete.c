@@ -119,8 +119,10 @@ static void complete_c(session *s, const char *code, size_t cursor, size_t word,
 static void add_entity_names(entity *e, void *closure)
 {
     names *into = closure;
-    for (size_t i = 0; i < e->defines.count; i++)
-        names_add(into, e->defines.items[i] + 2, strlen(e->defines.items[i] + 2));
+    for (size_t i = 0; i < e->defines.count; i++) {
+        if (strncmp(e->defines.items[i], "t:unnamed_", 10))
+            names_add(into, e->defines.items[i] + 2, strlen(e->defines.items[i] + 2));
+    }
 }
 
 static void complete_session(session *s, const char *start, names *into)

@@ -399,7 +399,8 @@ static void name_old_objects(build *b, const entity *variable)
         const entity *e = b->draft.items[i].what;
         const entity *old =
             e->kind == ENTITY_TYPE && e->defines.count ? symbols_find(b->s->symbols, e->defines.items[0]) : NULL;
-        if (!old || !old->shown || !strcmp(old->shown, e->shown) || !names_have(&words, e->defines.items[0] + 2))
+        if (!old || !old->shown || !strchr(old->shown, '{') || !strcmp(old->shown, e->shown) ||
+            !names_have(&words, e->defines.items[0] + 2))
             continue;
         text_addf(&b->notes, "'%s' may point to objects of the old '%s'\n", variable->name, e->defines.items[0] + 2);
     }

@@ -1,6 +1,7 @@
 /* Declarations taken apart: specifiers, declarators, initialisers, and the names that each piece brings. */
 #include "cells/split.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -162,6 +163,17 @@ char *unnamed_tag(const cell *c, const declaration *d)
     if (d->is_typedef && one->first == one->name && one->last == one->name + 1) return NULL;
     const token *t = &c->tokens.items[one->name];
     return format_text("unnamed_%.*s", (int)(t->end - t->begin), c->source + t->begin);
+}
+
+void hide_tags(char *message)
+{
+    static const char hidden[] = "(unnamed)";
+    for (char *found = message; (found = strstr(found, " unnamed_")); found += sizeof hidden) {
+        char *end = found + 1;
+        while (isalnum((unsigned char)*end) || *end == '_' || (unsigned char)*end >= 0x80) end++;
+        memcpy(found + 1, hidden, sizeof hidden - 1);
+        memmove(found + sizeof hidden, end, strlen(end) + 1);
+    }
 }
 
 declaration declaration_of(const cell *c, const piece *p)

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "cells/nearest.h"
+#include "cells/split.h"
 #include "cells/hints.h"
 #include "cells/lexer.h"
 
@@ -164,5 +165,7 @@ char *plainer(CXTranslationUnit unit, CXSourceLocation location, const char *mes
     } else if (strstr(message, "undeclared ") || strstr(message, "unknown type name '")) {
         better = about_name(message, session);
     }
-    return better ? better : copy_of(message);
+    if (!better) better = copy_of(message);
+    hide_tags(better);
+    return better;
 }

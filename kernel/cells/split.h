@@ -64,6 +64,8 @@ void declaration_free(declaration *d);
 /* The tag that a struct, union or enum without a name gets, after what is declared with it, so that a later cell can
  * name it: unnamed_NAME. NULL where C has a name for it already, or nothing is declared. The caller frees. */
 char *unnamed_tag(const cell *c, const declaration *d);
+/* Writes such a tag in a message or a type as clang would have: (unnamed). In place. */
+void hide_tags(char *message);
 
 /* What a piece brings: names in C's name spaces, "o:name" for ordinary names, "t:name" for tags. Adds to `into`. */
 void defined_names(const cell *c, const piece *p, names *into);

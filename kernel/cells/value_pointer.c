@@ -2,6 +2,7 @@
  * read is an address. See value_writer.h. */
 #define _GNU_SOURCE
 #include "cells/value_writer.h"
+#include "cells/split.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@ static char *spelling_of(CXType type)
         free(spelling);
         spelling = clang_text(clang_getTypeSpelling(clang_getCanonicalType(type)));
     }
+    hide_tags(spelling);
     char *nameless = strstr(spelling, " (unnamed"), *end = nameless ? strchr(nameless, ')') : NULL;
     if (!end) nameless = strstr(spelling, " (anonymous"), end = nameless ? strchr(nameless, ')') : NULL;
     if (end) memmove(nameless, end + 1, strlen(end + 1) + 1);

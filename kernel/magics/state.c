@@ -79,12 +79,14 @@ static void list_entity(entity *e, void *closure)
     listing *l = closure;
     if (e->kind != l->kind || !e->defines.count) return;
     const char *name = e->name ? e->name : e->defines.items[0] + 2;
+    if (e->kind == ENTITY_TYPE && !strncmp(name, "unnamed_", 8)) return; /* its variable stands for it */
     int width = width_of(name);
     if (l->measure) {
         if (width > l->width && width <= 32) l->width = width;
         return;
     }
     char *shown = one_line(e->kind == ENTITY_VARIABLE && e->type ? e->type : e->shown ? e->shown : "");
+    hide_tags(shown);
     text_addf(&l->rows, "%-8s  %s%*s  %s\n", kinds[e->kind], name, width < l->width ? l->width - width : 0, "", shown);
     free(shown);
 }

@@ -19,6 +19,9 @@ CELLS = [
     # types without a name
     ("struct { int a; } an = {1};", {}),
     ("an", {"value": "{.a = 1}"}),
+    ("an.b", {"error": ["no member named 'b' in 'struct (unnamed)'"]}),
+    ("&an", {"value_has": "(struct *) 0x"}),
+    ("int plain[3]; plain = (int[3]){7, 8, 9};", {"error": ["array type 'int[3]' is not assignable"]}),
     ("an.a = 2", {"value": "2"}),
     ("typeof(an) ban; ban.a = 7; ban", {"value": "{.a = 7}"}),
     ("ban.a + an.a", {"value": "9"}),
