@@ -149,7 +149,7 @@ CELLS = [
     ("int con\\\ntinued = 4; continued", {"value": "4"}),
     ("main()\n{\n    puts(\"hi\");\n}", {"err": "type specifier missing"}),
     ("main()", {"out": "hi\n", "value": "0"}),
-    ("int main(int argc, char **argv)\n{\n    puts(argv[1]);\n    return argc;\n}", {}),
+    ("int main(int argc, char **argv)\n{\n    puts(argv[1]);\n    return argc;\n}", {"err": "main() is defined"}),
     ("char *arguments[] = {\"program\", \"one\", NULL}; main(2, arguments)", {"out": "one\n", "value": "2"}),
     # the user's own headers
     ("%%writefile util.h\n#ifndef UTIL_H\n#define UTIL_H\n#define LIMIT 10\nstruct duo { int a, b; };\nint counter = 5;\n"
