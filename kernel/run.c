@@ -81,15 +81,27 @@ static bool load_in_new_worker(session *s, const text *payload, bool gone, resul
     return true;
 }
 
+/* `types`: with those that the debugger wants to find. */
+static char *compile_unit(build *b, bool types, names *wanted, char **problem)
+{
+    compiler *c = &b->s->compiler;
+    unit u = unit_of(&b->draft, b->s->symbols, b->form, b->assembly.data ? b->assembly.data : "");
+    if (types) name_types(b, &u);
+    if (c->debugging) unit_hide_glue(&u);
+    char *path = compiler_build(c, &u.source, u.prefix_size, b->links, b->link_count, wanted, problem);
+    text_free(&u.source);
+    if (path || !types) return path;
+    free(*problem);
+    *problem = NULL;
+    return compile_unit(b, false, wanted, problem);
+}
+
 bool build_and_load(build *b, char **path, result *r)
 {
     session *s = b->s;
     names wanted = {0};
     char *problem = NULL;
-    unit u = unit_of(&b->draft, s->symbols, b->form, b->assembly.data ? b->assembly.data : "");
-    if (s->compiler.debugging) prepare_for_debugger(b, &u);
-    *path = compiler_build(&s->compiler, &u.source, u.prefix_size, b->links, b->link_count, &wanted, &problem);
-    text_free(&u.source);
+    *path = compile_unit(b, s->compiler.debugging, &wanted, &problem);
     if (!*path) {
         char *why = link_words(problem, b->draft.name);
         *r = error_result("LinkError", "%s", why);

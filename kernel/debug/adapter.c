@@ -241,18 +241,28 @@ json_t *adapter_ask(adapter *a, const char *command, json_t *arguments, double s
     return NULL;
 }
 
+/* Waits for our stop; lock held. */
+static bool await_stop(adapter *a, double seconds)
+{
+    struct timespec limit = in_seconds(seconds);
+    bool waits = true;
+    while (waits && !a->froze && !a->gone) waits = pthread_cond_timedwait(&a->news, &a->lock, &limit) == 0;
+    return a->froze;
+}
+
+/* A process that has only just been let go may miss the first call. */
 bool adapter_freeze(adapter *a)
 {
     pthread_mutex_lock(&a->lock);
     a->frozen = true;
     a->froze = false;
     json_int_t thread = a->thread;
-    pthread_mutex_unlock(&a->lock);
-    struct timespec limit = in_seconds(3);
-    json_decref(adapter_ask(a, "pause", json_pack("{s:I}", "threadId", thread), 3));
-    bool waits = true;
-    pthread_mutex_lock(&a->lock);
-    while (waits && !a->froze && !a->gone) waits = pthread_cond_timedwait(&a->news, &a->lock, &limit) == 0;
+    for (int i = 0; i < 5 && !a->froze && !a->gone; i++) {
+        pthread_mutex_unlock(&a->lock);
+        json_decref(adapter_ask(a, "pause", json_pack("{s:I}", "threadId", thread), 3));
+        pthread_mutex_lock(&a->lock);
+        await_stop(a, 0.6);
+    }
     bool froze = a->froze;
     if (!froze) a->frozen = false;
     pthread_mutex_unlock(&a->lock);

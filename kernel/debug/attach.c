@@ -40,16 +40,17 @@ static json_t *initialize_arguments(void)
 }
 
 /* Faults stop, as a debugger's user expects, and are the worker's to report when it goes on; other signals are no
- * business of the debugger's. */
+ * business of the debugger's. One that would stop the process is shown instead: a traced process does not come back. */
 static json_t *attach_arguments(pid_t worker)
 {
-    return json_pack("{s:i, s:b, s:b, s:s, s:[sss], s:[s]}", "pid", (int)worker, "stopOnEntry", 0,
+    return json_pack("{s:i, s:b, s:b, s:s, s:[sss], s:[ss]}", "pid", (int)worker, "stopOnEntry", 0,
                      "enableAutoVariableSummaries", 1, "commandEscapePrefix", "\001", "initCommands",
                      "settings set target.preload-symbols false", "settings set symbols.enable-external-lookup false",
                      "settings set target.process.thread.max-backtrace-depth 2000", "postRunCommands",
                      "process handle -p true -s false -n false SIGINT SIGHUP SIGQUIT SIGTERM SIGPIPE SIGALRM SIGCHLD "
-                     "SIGUSR1 SIGUSR2 SIGURG SIGWINCH SIGIO SIGPROF SIGVTALRM SIGCONT SIGTTIN SIGTTOU SIGRTMAX-2 "
-                     "SIGRTMAX-1 SIGRTMAX");
+                     "SIGUSR1 SIGUSR2 SIGURG SIGWINCH SIGIO SIGPROF SIGVTALRM SIGCONT SIGRTMAX-2 "
+                     "SIGRTMAX-1 SIGRTMAX",
+                     "process handle -p false -s true -n true SIGSTOP SIGTSTP SIGTTIN SIGTTOU");
 }
 
 static bool succeeded(const json_t *response)

@@ -112,13 +112,24 @@ static bool passed_over(debugger *d, json_int_t thread, bool step)
     return true;
 }
 
+static void show_stop(debugger *d, json_int_t thread, const char *reason, const char *description)
+{
+    d->stopped = true;
+    d->thread = thread;
+    publish_event(d, "stopped",
+                  json_pack("{s:s, s:s, s:I, s:b, s:b}", "reason", reason, "description",
+                            description ? description : reason, "threadId", thread, "allThreadsStopped", 1,
+                            "preserveFocusHint", 0));
+}
+
 static void take_stop(debugger *d, const json_t *body)
 {
     json_int_t thread = json_integer_value(json_object_get(body, "threadId"));
     const char *reason = json_string_value(json_object_get(body, "reason"));
     const char *description = json_string_value(json_object_get(body, "description"));
     bool stepped_in = hit(body, d->step_in);
-    bool paused = d->pausing && description && strstr(description, "SIGSTOP");
+    bool halted = description && strstr(description, "SIGSTOP");
+    bool paused = d->pausing && halted;
     delete_step_in(d);
     if (stepped_in) reason = "step";
     if (paused) reason = "pause";
@@ -126,13 +137,8 @@ static void take_stop(debugger *d, const json_t *body)
     d->pausing = false;
     bool step = !strcmp(reason, "step");
     if (d->thread && (stepped_in || !step)) forget_step(d, d->thread);
-    if (passed_over(d, thread, step)) return;
-    d->stopped = true;
-    d->thread = thread;
-    publish_event(d, "stopped",
-                  json_pack("{s:s, s:s, s:I, s:b, s:b}", "reason", reason, "description",
-                            paused || stepped_in || !description ? reason : description, "threadId", thread,
-                            "allThreadsStopped", 1, "preserveFocusHint", 0));
+    if (halted && !paused && !d->running) go_on(d, "continue", thread); /* a freeze that came too late */
+    else if (!passed_over(d, thread, step)) show_stop(d, thread, reason, paused || stepped_in ? reason : description);
 }
 
 static void take_continuation(debugger *d)

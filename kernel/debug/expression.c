@@ -14,15 +14,24 @@ static void name_type(const char *name, const char *link, text *into)
     text_addf(into, "#undef %s\ntypedef __typeof__(%s) %s%s;\n", name, name, type_prefix, link);
 }
 
-void prepare_for_debugger(const build *b, unit *u)
+/* Is the name one that no declaration stands for in this unit? */
+static bool without_type(const build *b, const char *name)
+{
+    bool without = names_have(&b->missing, name);
+    for (size_t i = 0; i < b->misfit_count && !without; i++) without = !strcmp(b->misfits[i].function->name, name);
+    return without;
+}
+
+void name_types(const build *b, unit *u)
 {
     text_add(&u->source, "\n#line 1 \"<kolo>\"\n");
-    for (size_t i = 0; i < b->link_count; i++) name_type(b->links[i].name, b->links[i].link, &u->source);
+    for (size_t i = 0; i < b->link_count; i++) {
+        if (!without_type(b, b->links[i].name)) name_type(b->links[i].name, b->links[i].link, &u->source);
+    }
     for (size_t i = 0; i < b->draft.recheck_count; i++) {
         const entity *e = b->draft.recheck[i];
-        if (e->written) name_type(e->name, e->link, &u->source);
+        if (e->written && e->link) name_type(e->name, e->link, &u->source);
     }
-    unit_hide_glue(u);
 }
 
 char *plain_words(const symbols *known, const char *said)

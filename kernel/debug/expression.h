@@ -8,9 +8,9 @@
 struct build;
 struct unit;
 
-/* A unit that is to be compiled for the debugger: gives each session name in it a type of a name of its own, since lldb
- * would take any library's `struct point` for the cell's, and hides the lines that are no cell's. */
-void prepare_for_debugger(const struct build *b, struct unit *u);
+/* Gives each session name in a unit a type of a name of its own: lldb would take any library's `struct point` for the
+ * cell's. */
+void name_types(const struct build *b, struct unit *u);
 
 /* In lldb's words: a type of such a name becomes the one that the learner wrote. The caller frees. */
 char *plain_words(const symbols *known, const char *said);

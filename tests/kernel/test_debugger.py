@@ -55,7 +55,7 @@ class Session(Kernel):
 
     def __init__(self):
         super().__init__()
-        self.sequence, self.events, self.said = 0, [], []
+        self.sequence, self.events, self.said, self.request = 0, [], [], None
 
     def ask(self, command, **arguments):
         if not isinstance(command, str) or hasattr(self.client, command):
@@ -95,6 +95,8 @@ class Session(Kernel):
         message = self.client.get_iopub_msg(timeout=timeout)
         if message["msg_type"] == "debug_event":
             self.events.append(message["content"])
+        elif message["parent_header"].get("msg_id") == self.request:
+            self.outcome.take(message)
         return message
 
     def event(self, name, timeout=30):
@@ -107,6 +109,7 @@ class Session(Kernel):
             self.take(max(0.01, end - time.monotonic()))
 
     def start(self, code, **options):
+        self.outcome = Outcome()
         self.request = self.client.execute(code, **options)
 
     def stopped(self):
@@ -123,17 +126,14 @@ class Session(Kernel):
         return self.stopped()
 
     def finish(self, timeout=30):
-        """Everything the cell says until it is idle, and its reply."""
-        outcome, end = Outcome(), time.monotonic() + timeout
-        while True:
+        """Everything the cell has said by the time it is idle, and its reply."""
+        end, idle = time.monotonic() + timeout, False
+        while not idle:
             message = self.take(max(0.01, end - time.monotonic()))
-            if message["parent_header"].get("msg_id") != self.request or message["msg_type"] == "debug_event":
-                continue
-            if message["content"].get("execution_state") == "idle":
-                break
-            outcome.take(message)
-        outcome.reply = self._reply(self.request)
-        return outcome
+            idle = (message["parent_header"].get("msg_id") == self.request
+                    and message["content"].get("execution_state") == "idle")
+        self.outcome.reply = self._reply(self.request)
+        return self.outcome
 
     def go_on(self):
         self.body("continue", threadId=self.thread)
@@ -395,6 +395,18 @@ def test_a_fault_stops_and_is_reported_as_always(kernel):
     assert [line for _, line in kernel.frames()] == [2]
     outcome = kernel.go_on()
     assert re.search(r"Segmentation fault at In\[\d+\]:2", outcome.error) and "*nowhere = 3;" in outcome.error
+
+
+@pytest.mark.parametrize("name", ["SIGSTOP", "SIGTSTP"])
+def test_a_stop_signal_is_shown_and_passed_over(kernel, name):
+    kernel.start(f"#include <signal.h>\nraise({name});\n5")
+    assert kernel.stopped()[-1][1] == 2
+    assert kernel.go_on().value == "5"
+
+
+def test_an_undefined_function_is_named(kernel):
+    assert re.search(r"absent\(\).*In\[\d+\]:2", kernel.run("int absent(int);\nabsent(1)").error)
+    assert kernel.run("int absent(int n) { return n + 1; }\nabsent(1)").value == "2"
 
 
 def test_endless_recursion_stops_in_time(kernel):
