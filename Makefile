@@ -35,7 +35,7 @@ KERNEL_SRC  := $(wildcard kernel/*.c kernel/cells/*.c kernel/magics/*.c kernel/d
                $(filter-out kernel/ranks/rank.c kernel/ranks/join.c,$(wildcard kernel/ranks/*.c)) \
                kernel/worker/protocol.c kernel/worker/family.c
 PROGRAM_SRC := $(wildcard source_code/*/*.c)
-TEST_SRC    := $(sort $(shell find tests/ext -name '*_test.c'))
+TEST_SRC    := $(sort $(shell find tests/ext tests/kernel -name '*_test.c'))
 
 object   = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(1)))
 LIBKOLO := $(BUILD)/lib/libkolo.so
@@ -150,10 +150,14 @@ install: build  ## put kolo into PREFIX=/usr/local: bin, lib, include, pkg-confi
 # ---- Testing and tending. ----
 $(TESTS): $(BUILD)/%: %.c $(LIBKOLO)
 	$(call say,CC)
-	$(Q)$(CC) $(KOLO_C) $(CFLAGS) -Itests -MMD -MP $< $(filter %.o,$^) -o $@ \
+	$(Q)$(CC) $(KOLO_C) $(CFLAGS) $(EXTRA) -Itests -MMD -MP $< $(filter %.o,$^) -o $@ \
 	    -L$(BUILD)/lib -lkolo -lcmocka -lm -lz -ljansson -Wl,-rpath,$(abspath $(BUILD)/lib)
 # Tests of kolorun's parts are linked with them; main stays out.
 $(filter $(BUILD)/tests/ext/launch/%,$(TESTS)): $(call object,$(filter-out %/main.c %/kolorun.c,$(LAUNCH_SRC)))
+
+# The splitter needs nothing of the kernel but these.
+$(BUILD)/tests/kernel/cells/split_test: EXTRA = -Ikernel
+$(BUILD)/tests/kernel/cells/split_test: $(call object,$(addprefix kernel/cells/,text.c lexer.c split.c declare.c))
 
 # A test that does not compile is a failed test: -k, and the runner finds its program missing.
 test: setup  ## set up, then every test, or those under SUITE=ext/comm
