@@ -27,7 +27,7 @@ static int characters_of(const char *code, size_t bytes)
 
 static bool word_byte(char c)
 {
-    return isalnum((unsigned char)c) || c == '_';
+    return isalnum((unsigned char)c) || c == '_' || (unsigned char)c >= 0x80;
 }
 
 static bool ends_with(const char *name, const char *tail)
@@ -41,6 +41,7 @@ static bool hidden(const char *name, const char *start)
 {
     if (!strncmp(name, "kolo_", 5) && (ends_with(name, "_at") || ends_with(name, "_args"))) return true;
     if (!strncmp(name, "kolo_cell_", 10) || !strncmp(name, "In_", 3) || !strcmp(name, "_")) return true;
+    if (!strcmp(name, "linux") || !strcmp(name, "unix") || ends_with(name, "_kind")) return true;
     return name[0] == '_' && start[0] != '_';
 }
 
@@ -62,6 +63,75 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+static const char *kind_name(enum CXCursorKind kind)
+{
+    switch (kind) {
+    case CXCursor_FunctionDecl: return "function";
+    case CXCursor_VarDecl:
+    case CXCursor_ParmDecl: return "instance";
+    case CXCursor_FieldDecl: return "property";
+    case CXCursor_MacroDefinition: return "macro";
+    case CXCursor_EnumConstantDecl: return "constant";
+    case CXCursor_StructDecl:
+    case CXCursor_UnionDecl:
+    case CXCursor_EnumDecl:
+    case CXCursor_TypedefDecl: return "type";
+    default: return "keyword";
+    }
+}
+
+/* "(double x) -> double": what stands behind a function's name, and its result. Or the type of anything else. */
+static char *signature_of(CXCompletionString string)
+{
+    text call = {0};
+    char *type = NULL;
+    bool behind = false;
+    for (unsigned k = 0; k < clang_getNumCompletionChunks(string); k++) {
+        enum CXCompletionChunkKind kind = clang_getCompletionChunkKind(string, k);
+        char *chunk = clang_text(clang_getCompletionChunkText(string, k));
+        if (kind == CXCompletionChunk_TypedText) behind = true;
+        else if (kind == CXCompletionChunk_ResultType && !type) type = copy_of(chunk);
+        else if (behind && kind != CXCompletionChunk_Optional) text_add(&call, chunk);
+        free(chunk);
+    }
+    char *whole = call.size && type ? format_text("%s -> %s", call.data, type)
+                                    : copy_of(call.size ? call.data
+                                              : type    ? type
+                                                        : "");
+    text_free(&call);
+    free(type);
+    return whole;
+}
+
+/* A match, with what it is: "name\x1ffunction\x1f(int a) -> int". */
+static void add_match(names *into, const char *name, enum CXCursorKind kind, CXCompletionString string)
+{
+    char *signature = signature_of(string), *match = format_text("%s\x1f%s\x1f%s", name, kind_name(kind), signature);
+    names_add(into, match, strlen(match));
+    free(match);
+    free(signature);
+}
+
+static size_t match_size(const char *match)
+{
+    return strcspn(match, "\x1f");
+}
+
+/* One entry of what JupyterLab shows beside the names. */
+static json_t *typed_match(const char *match, int start, int end)
+{
+    size_t size = match_size(match);
+    char *name = copy_of_bytes(match, size);
+    const char *kind = match[size] ? match + size + 1 : "";
+    size_t kind_size = match_size(kind);
+    char *type = copy_of_bytes(kind, kind_size);
+    json_t *one = json_pack("{s:s, s:s, s:s, s:i, s:i}", "text", name, "type", *type ? type : "<unknown>", "signature",
+                            kind[kind_size] ? kind + kind_size + 1 : "", "start", start, "end", end);
+    free(type);
+    free(name);
+    return one;
+}
+
 static void collect(CXCodeCompleteResults *results, const char *start, names *into)
 {
     for (unsigned i = 0; i < results->NumResults; i++) {
@@ -70,7 +140,8 @@ static void collect(CXCodeCompleteResults *results, const char *start, names *in
         for (unsigned k = 0; k < clang_getNumCompletionChunks(string); k++) {
             if (clang_getCompletionChunkKind(string, k) != CXCompletionChunk_TypedText) continue;
             char *name = clang_text(clang_getCompletionChunkText(string, k));
-            if (!strncmp(name, start, strlen(start)) && !hidden(name, start)) names_add(into, name, strlen(name));
+            if (!strncmp(name, start, strlen(start)) && !hidden(name, start))
+                add_match(into, name, results->Results[i].CursorKind, string);
             free(name);
         }
     }
@@ -116,9 +187,30 @@ static void complete_c(session *s, const char *code, size_t cursor, size_t word,
     free(start);
 }
 
+/* "add\x1ffunction\x1f(int a) -> int", of what an earlier cell defined. */
+static char *match_of(const entity *e)
+{
+    const char *name = e->shown ? strstr(e->shown, e->name) : NULL;
+    if (e->kind == ENTITY_VARIABLE) return format_text("%s\x1finstance\x1f%s", e->name, e->type ? e->type : "");
+    size_t before = name ? (size_t)(name - e->shown) : 0;
+    while (before > 0 && e->shown[before - 1] == ' ') before--;
+    return name ? format_text("%s\x1f"
+                              "function\x1f%s -> %.*s",
+                              e->name, name + strlen(e->name), (int)before, e->shown)
+                : format_text("%s\x1f"
+                              "function\x1f",
+                              e->name);
+}
+
 static void add_entity_names(entity *e, void *closure)
 {
     names *into = closure;
+    if (e->name && (e->kind == ENTITY_VARIABLE || e->kind == ENTITY_FUNCTION)) {
+        char *match = match_of(e);
+        names_add(into, match, strlen(match));
+        free(match);
+        return;
+    }
     for (size_t i = 0; i < e->defines.count; i++) {
         if (strncmp(e->defines.items[i], "t:unnamed_", 10))
             names_add(into, e->defines.items[i] + 2, strlen(e->defines.items[i] + 2));
@@ -144,6 +236,33 @@ static void complete_magic(const char *start, names *into)
     }
 }
 
+/* `kolo_fit(model, data, .` : the option's name is being written. */
+static bool option_here(session *s, const char *code, size_t word, const char *start, names *into)
+{
+    if (!word || code[word - 1] != '.') return false;
+    size_t before = word - 1, begin, end;
+    while (before > 0 && isspace((unsigned char)code[before - 1])) before--;
+    if (!before || !strchr(",(", code[before - 1]) || !call_around(code, word, 0, &begin, &end)) return false;
+    char *call = copy_of_bytes(code + begin, end - begin);
+    names all = {0};
+    bool any = !strncmp(call, "kolo_", 5) && complete_options(s, call, start, &all);
+    for (size_t i = 0; i < all.count; i++) { /* what the call has been given already is not offered again */
+        char *given = format_text(".%s =", all.items[i]);
+        const char *there = strstr(code + end, given);
+        if (!there || there > code + word) names_add(into, all.items[i], strlen(all.items[i]));
+        free(given);
+    }
+    names_free(&all);
+    free(call);
+    return any;
+}
+
+static bool in_directive(const char *code, size_t at)
+{
+    while (at > 0 && code[at - 1] != '\n') at--;
+    return code[at + strspn(code + at, " \t")] == '#';
+}
+
 char *session_complete(session *s, const char *code, int cursor_characters)
 {
     pthread_mutex_lock(&s->busy);
@@ -159,22 +278,33 @@ char *session_complete(session *s, const char *code, int cursor_characters)
         char *with_percent = copy_of_bytes(code + word, cursor - word);
         complete_magic(with_percent, &found);
         free(with_percent);
-    } else {
+    } else if (!line_is_c(code, cursor)) {
+        word = path_begin(code, cursor);
+        char *path = copy_of_bytes(code + word, cursor - word);
+        complete_files(path, &found);
+        free(path);
+    } else if (!option_here(s, code, word, start, &found)) {
         bool member =
             word > 0 && (code[word - 1] == '.' || (word > 1 && code[word - 1] == '>' && code[word - 2] == '-'));
         if (!member && *start) complete_session(s, start, &found);
+        if (!member && *start && !in_directive(code, word)) complete_keywords(start, &found);
         complete_c(s, code, cursor, word, &found);
     }
     if (found.count) qsort(found.items, found.count, sizeof *found.items, by_text);
-    json_t *matches = json_array();
+    json_t *matches = json_array(), *typed = json_array();
+    int from = characters_of(code, word);
     for (size_t i = 0; i < found.count; i++) {
-        if (!i || strcmp(found.items[i], found.items[i - 1]))
-            json_array_append_new(matches, json_string(found.items[i]));
+        size_t size = match_size(found.items[i]);
+        bool last = i + 1 == found.count || match_size(found.items[i + 1]) != size ||
+                    strncmp(found.items[i], found.items[i + 1], size);
+        if (!last) continue; /* of the same name: the one that says most stands last */
+        json_array_append_new(matches, json_stringn(found.items[i], size));
+        json_array_append_new(typed, typed_match(found.items[i], from, cursor_characters));
     }
     names_free(&found);
     free(start);
-    json_t *reply = json_pack("{s:s, s:o, s:i, s:i, s:{}}", "status", "ok", "matches", matches, "cursor_start",
-                              characters_of(code, word), "cursor_end", cursor_characters, "metadata");
+    json_t *reply = json_pack("{s:s, s:o, s:i, s:i, s:{s:o}}", "status", "ok", "matches", matches, "cursor_start", from,
+                              "cursor_end", cursor_characters, "metadata", "_jupyter_types_experimental", typed);
     char *dump = json_dumps(reply, JSON_COMPACT);
     json_decref(reply);
     pthread_mutex_unlock(&s->busy);
@@ -229,14 +359,42 @@ static char *indentation(const cell *c)
     return text_take(&spaces);
 }
 
+/* A string or character that its line leaves open is a mistake: no further line can close it. */
+static bool open_string(const cell *c)
+{
+    return c->tokens.open_string;
+}
+
+static bool bracket_open(const cell *c)
+{
+    char *spaces = indentation(c);
+    bool open = *spaces != 0;
+    free(spaces);
+    return open;
+}
+
 char *session_is_complete(session *s, const char *code)
 {
     (void)s;
     cell c = cell_split(code);
     size_t size = strlen(code);
     bool continued = size && code[size - 1] == '\\';
-    bool cell_magic = !strncmp(code, "%%", 2) && !(size > 1 && code[size - 1] == '\n');
-    const char *status = c.stray ? "invalid" : c.unbalanced || continued || cell_magic ? "incomplete" : "complete";
+    const char *first = code + strspn(code, " \t\n"), *last = strrchr(code, '\n');
+    const char *line = last ? last + 1 : code;
+    bool cell_magic = !strncmp(first, "%%", 2);
+    bool blank_last = size && last && line[strspn(line, " \t")] == 0; /* an empty line ends what it can */
+    bool line_magic = !cell_magic && !line_is_c(code, size) && !continued;
+    char *asked = question_of(first);
+    bool unfinished = c.unbalanced || continued || c.tokens.open_comment;
+    bool done = blank_last && (!bracket_open(&c) || (size > 1 && code[size - 2] == '\n'));
+    const char *status = cell_magic                                                  ? done ? "complete" : "incomplete"
+                         : asked                                                     ? "complete"
+                         : c.stray                                                   ? "invalid"
+                         : open_string(&c) && !continued                             ? "invalid"
+                         : line_magic && !c.tokens.open_comment && !bracket_open(&c) ? "complete"
+                         : unfinished                                                ? "incomplete"
+                                                                                     : "complete";
+    free(asked);
     char *spaces = strcmp(status, "incomplete") ? copy_of("") : indentation(&c);
     json_t *reply = json_pack("{s:s, s:s}", "status", status, "indent", spaces);
     char *dump = json_dumps(reply, JSON_COMPACT);

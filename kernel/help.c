@@ -230,6 +230,48 @@ static char *describe_call(const char *name, const char *file)
     return about;
 }
 
+/* kolo.h as a whole, from the first folder among the flags that has it; NULL when none has. */
+static char *read_kolo_header(const session *s)
+{
+    char *whole = NULL;
+    for (size_t i = 0; i < s->base_flags.count && !whole; i++) {
+        if (strncmp(s->base_flags.items[i], "-I", 2)) continue;
+        char *path = format_text("%s/kolo.h", s->base_flags.items[i] + 2);
+        whole = read_whole_file(path);
+        free(path);
+    }
+    return whole;
+}
+
+/* Adds the names that the lines of a struct declare, one line after the other. */
+static void add_all_declared(text *names_of, const char *lines)
+{
+    for (; *lines; lines += strcspn(lines, "\n"), lines += *lines == '\n') {
+        const char *begin = lines + strspn(lines, " ");
+        if (*begin != '/' && *begin != '*') add_declared(names_of, lines, strcspn(lines, "\n"));
+    }
+}
+
+char *call_options(session *s, const char *name)
+{
+    char *whole = read_kolo_header(s), *found = NULL;
+    char *begin_text = format_text("typedef struct %s_args {", name), *end_text = format_text("} %s_args;", name);
+    const char *begin = whole ? strstr(whole, begin_text) : NULL, *end = begin ? strstr(begin, end_text) : NULL;
+    if (end) {
+        text positional = {0}, positional_lines = {0}, named_lines = {0}, all = {0};
+        split_options(begin + strlen(begin_text), end, &positional, &positional_lines, &named_lines);
+        if (named_lines.size) add_all_declared(&all, named_lines.data);
+        found = text_take(&all);
+        text_free(&positional);
+        text_free(&positional_lines);
+        text_free(&named_lines);
+    }
+    free(begin_text);
+    free(end_text);
+    free(whole);
+    return found;
+}
+
 static char *describe_helper(session *s, const char *name)
 {
     for (const char *const *tail = (const char *const[]){"_at", "_args", "_kind", NULL}; *tail; tail++) {
