@@ -98,6 +98,9 @@ draft_item *draft_find(const draft *d, const char *key);
 /* Writes the unit. `assembly` goes to its end (NULL: none). The session's entities that it shows get `mark`. */
 unit unit_of(draft *d, const symbols *session, value_form value, const char *assembly);
 
+/* The token after a compound literal, `(type){ … }`, that begins at token `at`; 0 when none does. */
+size_t literal_end(const draft *d, size_t at, size_t last);
+
 /* The identifiers of a piece of text, each once. */
 void used_names(const char *source, const token *tokens, size_t first, size_t last, names *into);
 
