@@ -211,7 +211,7 @@ void session_close(session *s)
     s->closing = true;
     if (s->idling) pthread_join(s->idler, NULL);
     bool quiet = alone(s);
-    ranks_close(s);
+    if (quiet) ranks_close(s);
     if (quiet) machine_ask_to_end(&s->machine);
     machine_close(&s->machine);
     if (!quiet) return; /* the process is about to end; its guard has ended the rest */

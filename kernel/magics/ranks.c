@@ -75,7 +75,7 @@ result magic_ranks(session *s, const char *words, const char *name)
         /* said */
     } else if (count == 0) {
         print_out(s, ranks_live(s) ? "the ranks have ended\n" : "there are no ranks\n");
-        ranks_end(s, true);
+        ranks_end(s);
     } else {
         names options = {given.items + 1, given.count - 1, 0};
         double began = seconds_now();

@@ -123,7 +123,7 @@ result magic_restart(session *s, const char *words, const char *name)
 {
     (void)name;
     if (*words) return usage_result("restart", false);
-    ranks_end(s, true);
+    ranks_end(s);
     if (!replace_worker(s, true)) return error_result("WorkerError", "the process that runs cells cannot be started");
     print_out(s, "restarted: functions, types and includes are kept, variables are zero until their cells run again\n");
     return (result){0};
@@ -133,7 +133,7 @@ result magic_reset(session *s, const char *words, const char *name)
 {
     (void)name;
     if (*words && strcmp(words, "-f")) return usage_result("reset", false);
-    ranks_end(s, true);
+    ranks_end(s);
     journal_clear(&s->journal);
     symbols_close(s->symbols);
     s->symbols = symbols_open();

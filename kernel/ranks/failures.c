@@ -113,7 +113,7 @@ bool ranks_failed(ranks *r, result *why)
     char *again = ranks_again(r);
     text_addf(&why->traceback, "\n%s", again);
     free(again);
-    ranks_end(r->s, true);
+    ranks_end(r->s);
     return true;
 }
 
@@ -135,7 +135,7 @@ result ranks_interrupted(ranks *r)
         text_addf(&e.traceback, "\n%s", again);
         free(list);
         free(again);
-        ranks_end(r->s, true);
+        ranks_end(r->s);
     } else {
         e = first ? ended_result(r->s, &first->end) : error_result("KeyboardInterrupt", "interrupted");
     }

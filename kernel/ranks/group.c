@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include <zmq.h>
 
-static const double END_LIMIT = 2.0, /* seconds in which kolorun ends its ranks in order */
+static const double END_LIMIT = 2.0, CLOSE_LIMIT = 1.0, /* seconds in which kolorun ends its ranks in order */
     SILENCE = 4.0;                   /* without a beat (wire.h) a rank is taken for lost */
 
 bool ranks_live(const session *s)
@@ -212,9 +212,9 @@ void ranks_turn(ranks *r, int wait)
 static void ask_to_end(ranks *r)
 {
     ranks_tell(r, (message){.kind = RANK_QUIT}, NULL, 0);
-    double began = seconds_now();
+    double began = seconds_now(), limit = r->s->closing ? CLOSE_LIMIT : END_LIMIT;
     bool asked = false;
-    while (!r->launcher_gone && seconds_now() - began < END_LIMIT && !r->s->closing) {
+    while (!r->launcher_gone && seconds_now() - began < limit) {
         outcome how;
         if (machine_turn(&r->launcher, 20, &how)) r->launcher_gone = true;
         if (asked || r->launcher.worker <= 0 || seconds_now() - began < 0.3) continue;
@@ -234,12 +234,12 @@ static void free_peers(ranks *r)
     r->peers = NULL;
 }
 
-void ranks_end(session *s, bool gently)
+void ranks_end(session *s)
 {
     if (!ranks_live(s)) return;
     ranks *r = s->ranks;
     r->live = false;
-    if (gently && r->socket) ask_to_end(r);
+    if (r->socket) ask_to_end(r);
     machine_close(&r->launcher);
     s->machine.sibling = NULL;
     text_free(&r->heard.pending);
@@ -258,7 +258,7 @@ void ranks_end(session *s, bool gently)
 void ranks_close(session *s)
 {
     if (!s->ranks) return;
-    ranks_end(s, false);
+    ranks_end(s);
     text_free(&s->ranks->words);
     free(s->ranks);
     s->ranks = NULL;

@@ -58,8 +58,8 @@ bool ranks_go_without(const char *line);
 char *ranks_folder(void);
 
 /* group.c */
-/* Ends the job and every process of it. `gently`: MPI's own files are cleaned up, within 2 s. */
-void ranks_end(session *s, bool gently);
+/* Ends the job and every process of it, within 2 s: in order, so that MPI cleans up its files, and then by force. */
+void ranks_end(session *s);
 /* Between cells: publishes what ranks print, and notices one that has died. */
 void ranks_tend(session *s);
 void ranks_close(session *s);

@@ -185,7 +185,7 @@ static result wait_for_ranks(ranks *r)
 
 result ranks_start(session *s, int count, const names *words)
 {
-    ranks_end(s, true);
+    ranks_end(s);
     if (!s->ranks) {
         s->ranks = need_zeroed(sizeof *s->ranks);
         s->ranks->s = s;
@@ -213,6 +213,6 @@ result ranks_start(session *s, int count, const names *words)
     }
     free(problem);
     for (int i = 0; i < count; i++) transcript_end(&r->said, i);
-    if (e.failed) ranks_end(s, true);
+    if (e.failed) ranks_end(s);
     return e;
 }
