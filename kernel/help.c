@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "help.h"
+#include "cells/standard.h"
 #include "magics/magics.h"
 
 #include <ctype.h>
@@ -291,6 +292,22 @@ static char *describe_helper(session *s, const char *name)
     return NULL;
 }
 
+/* A name of the C library whose header no cell has included yet. */
+static char *describe_standard(session *s, const char *name)
+{
+    const char *header = standard_declaring(&s->analyser, name);
+    if (!header) return NULL;
+    char *source = format_text("%s\n#include <%s>\n", s->prefix, header);
+    analyser_parse(&s->analyser, source, strlen(source));
+    free(source);
+    finder f = {.name = name};
+    if (s->analyser.unit) clang_visitChildren(clang_getTranslationUnitCursor(s->analyser.unit), match_name, &f);
+    char *found = f.any ? describe_cursor(s, f.found) : format_text("%s is a macro\n", name);
+    char *about = format_text("#include <%s>\n\n%s", header, found);
+    free(found);
+    return about;
+}
+
 char *describe(session *s, const char *name)
 {
     char *magic_help = *name == '%' ? describe_magic(name) : NULL;
@@ -308,7 +325,8 @@ char *describe(session *s, const char *name)
     if (!s->analyser.unit) return NULL;
     finder f = {.name = name};
     clang_visitChildren(clang_getTranslationUnitCursor(s->analyser.unit), match_name, &f);
-    return f.any ? describe_cursor(s, f.found) : describe_helper(s, name);
+    char *about = f.any ? describe_cursor(s, f.found) : describe_helper(s, name);
+    return about ? about : describe_standard(s, name);
 }
 
 result answer_question(session *s, const char *name)

@@ -62,6 +62,12 @@ def test_headers(kernel):
     assert "kolo.h>" in complete(kernel, "#include <ko|")["matches"]
 
 
+def test_the_c_library_is_known_before_it_is_included(kernel):
+    reply = kernel.ask("inspect", "strlen(s)", 3)
+    assert reply["found"] and "#include <string.h>" in reply["data"]["text/plain"] and "strlen(const char *" in reply["data"]["text/plain"]
+    assert not kernel.ask("inspect", "nobody_knows_this", 3)["found"]
+
+
 COMPLETE = ["int a = 3;", "if (x) y = 3;", "do { } while (1);", "struct s { int a; };", "%cd /", "!ls", "?printf", "printf?",
             "%%writefile a\nx\n", "#define X 1", "// x", "label:", ""]
 INCOMPLETE = {"if (x) {": "    ", "if (x)": "", "int f(void)": "", "do {} ": "", "struct s {": "    ", "#define X \\": "",
