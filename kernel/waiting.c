@@ -20,28 +20,46 @@ static bool first_line(const char *path, char *line, size_t size)
 }
 
 /* /proc shows what a sleeping process is asleep in: "0 0x0 …" is read(0, …). */
-static bool reads_input(pid_t process, ino_t pipe)
+static bool in_read_of_input(pid_t process)
 {
     char path[64], line[256];
     snprintf(path, sizeof path, "/proc/%d/syscall", (int)process);
     long number = -1;
     unsigned long descriptor = 1;
     if (!first_line(path, line, sizeof line) || sscanf(line, "%ld %lx", &number, &descriptor) != 2) return false;
-    if (number != SYS_read || descriptor != 0) return false;
-    struct stat facts;
-    snprintf(path, sizeof path, "/proc/%d/fd/0", (int)process);
-    return stat(path, &facts) == 0 && facts.st_ino == pipe;
+    return number == SYS_read && descriptor == 0;
 }
 
-static bool family_reads(pid_t process, ino_t pipe, int depth)
+/* Its standard input, if that is a pipe; 0: it is none. */
+static ino_t input_pipe(pid_t process)
 {
-    if (reads_input(process, pipe)) return true;
+    char path[64];
+    struct stat facts;
+    snprintf(path, sizeof path, "/proc/%d/fd/0", (int)process);
+    return stat(path, &facts) == 0 && S_ISFIFO(facts.st_mode) ? facts.st_ino : 0;
+}
+
+static bool is_launcher(pid_t process)
+{
+    char path[64], name[32];
+    snprintf(path, sizeof path, "/proc/%d/comm", (int)process);
+    return first_line(path, name, sizeof name) && !strcmp(name, "kolorun\n");
+}
+
+/* kolorun hands its input on to rank 0, its child's child, through a pipe of its own. `handed`: this process is below a
+ * kolorun whose input is the cell's, and is the child of one. */
+static bool family_reads(pid_t process, ino_t pipe, int depth, bool below, bool handed)
+{
+    ino_t input = input_pipe(process);
+    if (input && (input == pipe || handed) && in_read_of_input(process)) return true;
+    bool launcher = is_launcher(process);
+    below |= launcher && input == pipe;
     char path[64], line[4096];
     snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)process, (int)process);
-    if (depth > 6 || !first_line(path, line, sizeof line)) return false;
+    if (depth > 8 || !first_line(path, line, sizeof line)) return false;
     char *at = line, *end;
     for (long child; (child = strtol(at, &end, 10)) > 0; at = end) {
-        if (family_reads((pid_t)child, pipe, depth + 1)) return true;
+        if (family_reads((pid_t)child, pipe, depth + 1, below, below && launcher)) return true;
     }
     return false;
 }
@@ -92,7 +110,7 @@ void waiting_look(machine *m)
     int unread = 1;
     if (!m->asks || m->input < 0 || m->interrupted > 0 || fstat(m->input, &facts)) return;
     if (ioctl(m->input, FIONREAD, &unread) || unread > 0) return;
-    if (family_reads(m->worker, facts.st_ino, 0)) ask_user(m);
+    if (family_reads(m->worker, facts.st_ino, 0, false, false)) ask_user(m);
 }
 
 /* A program gets its time to end by itself. */

@@ -341,3 +341,16 @@ def test_idle_display_clients_are_in_nobodys_way(kernel):
                          "write(idle[299], \"\\x40\\0\\0\\0{half\", 9);\n"
                          "#include <kolo.h>\nkolo_display(\"text/plain\", \"seen\");")
     assert outcome.seconds < 3 and outcome.displays[0][1]["data"] == {"text/plain": "seen"}
+
+
+@pytest.mark.skipif(not (BUILD / "bin" / "kolorun").exists(), reason="kolorun is not built")
+def test_a_rank_that_reads_asks_the_front_end(kernel):
+    outcome = kernel.run("%%run -np 2\n#include <mpi.h>\n#include <stdio.h>\nint main(int c, char **v)\n{\n    int rank, a = 0, b = 0;\n"
+                         "    MPI_Init(&c, &v);\n    MPI_Comm_rank(MPI_COMM_WORLD, &rank);\n"
+                         '    if (rank == 0) { scanf("%d", &a); scanf("%d", &b); printf("sum %d\\n", a + b); }\n    return MPI_Finalize();\n}',
+                         answers=["40", "2"], timeout=30)
+    assert outcome.status == "ok" and "sum 42" in outcome.stdout
+
+
+def test_a_pipeline_that_waits_for_itself_asks_nobody(kernel):
+    assert kernel.run("!sleep 1 | cat; echo done", allow_stdin=True).stdout == "done\n"
