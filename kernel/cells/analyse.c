@@ -15,7 +15,8 @@ char *clang_text(CXString string)
 
 void analyser_open(analyser *a, const names *flags, const char *folder)
 {
-    CXIndexOptions options = {.Size = sizeof options, .StorePreamblesInMemory = 1};
+    /* Not in memory: libclang would lay one file system more over the last with every parse. */
+    CXIndexOptions options = {.Size = sizeof options, .PreambleStoragePath = folder};
     *a = (analyser){.index = clang_createIndexWithOptions(&options), .path = format_text("%s/cell.c", folder)};
     write_whole_file(a->path, "", 0);
     for (size_t i = 0; i < flags->count; i++) names_add(&a->flags, flags->items[i], strlen(flags->items[i]));
