@@ -297,9 +297,9 @@ static char *describe_standard(session *s, const char *name)
 {
     const char *header = standard_declaring(&s->analyser, name);
     if (!header) return NULL;
-    char *source = format_text("%s\n#include <%s>\n", s->prefix, header);
-    analyser_parse(&s->analyser, source, strlen(source));
-    free(source);
+    char *whole = format_text("%s\n#include <%s>\n", s->prefix, header);
+    analyser_parse(&s->analyser, whole, strlen(whole));
+    free(whole);
     finder f = {.name = name};
     if (s->analyser.unit) clang_visitChildren(clang_getTranslationUnitCursor(s->analyser.unit), match_name, &f);
     char *found = f.any ? describe_cursor(s, f.found) : format_text("%s is a macro\n", name);
