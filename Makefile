@@ -30,10 +30,10 @@ LAUNCH_SRC  := $(wildcard ext/launch/*.c) ext/core/cores.c
 WORKER_SRC  := $(wildcard kernel/worker/*.c) kernel/ranks/join.c
 RANK_SRC    := kernel/ranks/rank.c kernel/ranks/contact.c kernel/ranks/wire.c kernel/machine.c kernel/output.c \
                kernel/display.c kernel/waiting.c kernel/ending.c kernel/cells/text.c \
-               kernel/worker/protocol.c kernel/worker/family.c
+               kernel/worker/protocol.c kernel/worker/family.c kernel/worker/segments.c
 KERNEL_SRC  := $(wildcard kernel/*.c kernel/cells/*.c kernel/magics/*.c kernel/debug/*.c) \
                $(filter-out kernel/ranks/rank.c kernel/ranks/join.c,$(wildcard kernel/ranks/*.c)) \
-               kernel/worker/protocol.c kernel/worker/family.c
+               kernel/worker/protocol.c kernel/worker/family.c kernel/worker/segments.c
 PROGRAM_SRC := $(wildcard source_code/*/*.c)
 TEST_SRC    := $(sort $(shell find tests/ext tests/kernel -name '*_test.c'))
 

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "folder.h"
 #include "cells/text.h"
+#include "worker/segments.h"
 
 #include <fcntl.h>
 #include <ftw.h>
@@ -36,6 +37,20 @@ static int lock_folder(const char *folder, int flags)
     return -1;
 }
 
+/* With what belonged to it, and to the ranks that it had started. */
+static void remove_session(const char *folder)
+{
+    char *ranks = format_text("%s-ranks", folder), *segments = segments_folder(folder),
+         *of_ranks = segments_folder(ranks);
+    const char *const all[] = {ranks, segments, of_ranks, folder};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (all[i]) folder_remove(all[i]);
+    }
+    free(ranks);
+    free(segments);
+    free(of_ranks);
+}
+
 /* A folder without a lock is somebody else's, or not ready yet. */
 static void sweep_up(const char *base)
 {
@@ -47,7 +62,7 @@ static void sweep_up(const char *base)
             bool mine = lstat(found.gl_pathv[i], &facts) == 0 && S_ISDIR(facts.st_mode) && facts.st_uid == getuid();
             int stale = mine ? lock_folder(found.gl_pathv[i], 0) : -1;
             if (stale < 0) continue;
-            folder_remove(found.gl_pathv[i]);
+            remove_session(found.gl_pathv[i]);
             close(stale);
         }
     }

@@ -3,6 +3,7 @@
 #include "launch/environment.h"
 
 #include "core/cores.h"
+#include "launch/segments.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -16,6 +17,9 @@ extern char **environ;
 
 /* Names that environment_for_rank() has set: a kolorun inside a rank must not take them for the user's. */
 #define CHOSEN "KOLORUN_CHOSEN"
+
+/* Where mpirun on this host keeps its files. */
+#define OWN_FOLDER "OMPI_MCA_orte_local_tmpdir_base"
 
 static bool starts(const char *text, const char *with)
 {
@@ -95,11 +99,27 @@ static bool can_copy_between_processes(void)
     return scope == '0' || scope == '1'; /* Open MPI asks for what 1 requires by itself */
 }
 
+static const char *segments_base(const char *otherwise)
+{
+    const char *given = getenv(KOLORUN_SEGMENTS);
+    return given && !access(given, W_OK) ? given : otherwise;
+}
+
+char *environment_own_folder(void)
+{
+    const char *base = segments_base("/tmp");
+    segments_sweep_up(base);
+    if (getenv("OMPI_MCA_orte_tmpdir_base") || getenv(OWN_FOLDER)) return NULL;
+    char *folder = segments_make(base);
+    if (folder) setenv(OWN_FOLDER, folder, 1);
+    return folder;
+}
+
 /* Open MPI keeps some 5 MB a rank in /dev/shm; docker gives 64 MB unless told otherwise. */
-static bool shared_memory_suffices(int ranks)
+static bool shared_memory_suffices(const char *folder, int ranks)
 {
     struct statvfs shm;
-    if (statvfs("/dev/shm", &shm)) return false;
+    if (statvfs(folder, &shm)) return false;
     return (double)shm.f_bavail * (double)shm.f_frsize >= 6e6 * ranks;
 }
 
@@ -110,17 +130,35 @@ static int number_of(const char *name, int otherwise)
     return value >= 1 && value <= 1000000 ? (int)value : otherwise;
 }
 
+static int ranks_here(void)
+{
+    return number_of("OMPI_COMM_WORLD_LOCAL_SIZE", number_of("MPI_LOCALNRANKS", 1));
+}
+
+char *environment_own_segments(void)
+{
+    static const char *const names[] = {"OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_osc_sm_backing_directory",
+                                        "OMPI_MCA_osc_rdma_backing_directory"};
+    const char *base = segments_base("/dev/shm");
+    if (getenv(names[0])) return NULL;
+    if (!shared_memory_suffices(base, ranks_here())) base = "/tmp";
+    if (number_of("OMPI_COMM_WORLD_LOCAL_RANK", 0) == 0) segments_sweep_up(base);
+    char *folder = segments_make(base);
+    for (size_t i = 0; folder && i < sizeof names / sizeof *names; i++) choose(names[i], folder);
+    return folder;
+}
+
 bool environment_for_rank(void)
 {
-    int ranks = number_of("OMPI_COMM_WORLD_LOCAL_SIZE", number_of("MPI_LOCALNRANKS", 1));
+    int ranks = ranks_here();
     int cores = kolo_cores_usable();
     int share =
         getenv("OMPI_MCA_orte_bound_at_launch") ? cores : cores / ranks; /* when bound, the mask is this rank's own */
     char threads[16];
+    unsetenv(OWN_FOLDER); /* mpirun has told its ranks the folder by another name, and both are too many */
     snprintf(threads, sizeof threads, "%d", share > 1 ? share : 1);
     bool done = choose("KOLO_THREADS", threads) && choose("OMP_NUM_THREADS", threads);
     if (ranks > cores || (share < 1)) done = done && choose("OMPI_MCA_mpi_yield_when_idle", "1");
     if (!can_copy_between_processes()) done = done && choose("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
-    if (!shared_memory_suffices(ranks)) done = done && choose("OMPI_MCA_btl_vader_backing_directory", "/tmp");
     return done;
 }

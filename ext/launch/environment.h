@@ -20,8 +20,17 @@ bool environment_is_of_job(const char *name, bool in_job);
  * mpirun run as root. False without memory. */
 bool environment_prepare(void);
 
+/* In kolorun, before mpirun starts: mpirun keeps its files in a folder of this job's own, unless the user has set
+ * where. The folder, to be removed when mpirun is gone; NULL: none. */
+char *environment_own_folder(void);
+
+/* In the rank, first: Open MPI's shared memory goes to a folder of the rank's own, in /dev/shm where there is room
+ * enough and in /tmp otherwise, unless the user has set it. The folder, to be removed when the rank is gone; NULL:
+ * none. */
+char *environment_own_segments(void);
+
 /* In the rank, before its program starts: sets KOLO_THREADS and OMP_NUM_THREADS to the rank's share of the cores, and
- * Open MPI's settings for this host (yield when ranks outnumber cores; shared memory that works here), unless the user
+ * Open MPI's settings for this host (yield when ranks outnumber cores; copies that the system allows), unless the user
  * has set them. False without memory. */
 bool environment_for_rank(void);
 

@@ -8,6 +8,7 @@
 #include "launch/job.h"
 #include "launch/rank.h"
 #include "launch/say.h"
+#include "launch/segments.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -68,7 +69,7 @@ static int run(struct job *job, const struct words *command)
 
 /* All that can be refused is refused before anything starts. */
 static int prepare_and_run(const struct launch_options *options, struct launch_hosts *hosts, struct job *job,
-                           struct words *command)
+                           struct words *command, char **folder)
 {
     char self[4096], *mpirun = command_find("mpirun");
     int code = command_is_host(options);
@@ -83,6 +84,7 @@ static int prepare_and_run(const struct launch_options *options, struct launch_h
         code = launch_say(KOLORUN_FAILED, "out of memory");
     if (code == KOLORUN_GO_ON && !contact_listen(hosts->all_local, &job->contact)) code = KOLORUN_FAILED;
     if (code == KOLORUN_GO_ON) code = command_build(options, hosts, mpirun, self, command);
+    if (code == KOLORUN_GO_ON) *folder = environment_own_folder();
     free(mpirun);
     return code == KOLORUN_GO_ON ? run(job, command) : code;
 }
@@ -100,9 +102,12 @@ int main(int argc, char **argv)
     if (options.help) return options_help();
     if (options.version) return version_print();
     if (options.check_build) return check_build_print();
+    char *folder = NULL;
     job.options = &options;
     job.hosts = &hosts;
-    code = prepare_and_run(&options, &hosts, &job, &command);
+    code = prepare_and_run(&options, &hosts, &job, &command, &folder);
+    segments_remove(folder);
+    free(folder);
     output_close(&job.output);
     free(job.rank);
     hosts_free(&hosts);

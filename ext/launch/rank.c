@@ -7,6 +7,7 @@
 #include "launch/environment.h"
 #include "launch/program.h"
 #include "launch/say.h"
+#include "launch/segments.h"
 #include "launch/tree.h"
 #include "launch/wire.h"
 
@@ -296,13 +297,18 @@ int rank_main(char **command)
     signal(SIGPIPE, SIG_IGN);
     sigprocmask(SIG_BLOCK, &set, &mask);
     if (!command[0] || pipe2(lifeline, O_CLOEXEC)) return launch_say(KOLORUN_FAILED, "rank: no command or no pipe");
+    char *segments = environment_own_segments();
     pid_t watcher = fork();
     if (watcher < 0) return launch_say(KOLORUN_FAILED, "rank: cannot fork: %s", strerror(errno));
     if (watcher > 0) {
         close(lifeline[0]);
-        return stand_in(watcher, &set);
+        int code = stand_in(watcher, &set);
+        segments_remove(segments); /* the watcher may have been killed */
+        return code;
     }
     close(lifeline[1]);
     setsid();
-    return watch(command, lifeline[0], &set, &mask);
+    int code = watch(command, lifeline[0], &set, &mask);
+    segments_remove(segments);
+    return code;
 }

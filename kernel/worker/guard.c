@@ -4,10 +4,10 @@
 #define _GNU_SOURCE
 #include "worker/family.h"
 #include "worker/protocol.h"
+#include "worker/segments.h"
 #include "worker/watch.h"
 #include "worker/worker.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -31,6 +31,7 @@ typedef struct guard {
     uint64_t token;
     pid_t worker;      /* 0: none */
     const char *trash; /* folder to delete at the end */
+    char *segments;    /* the same, for Open MPI's shared memory; NULL: none */
     watch watch;
     struct timespec next_look; /* CLOCK_MONOTONIC */
     char payload[MESSAGE_LIMIT];
@@ -67,6 +68,7 @@ static void reap(guard *g)
         if (WIFSTOPPED(status)) let_go(process, WSTOPSIG(status));
         if (process != g->worker || WIFSTOPPED(status)) continue;
         g->worker = 0;
+        if (g->segments) folder_empty(g->segments);
         report(g, process, status);
     }
 }
@@ -172,6 +174,7 @@ static void become_worker(guard *g, const int *descriptors)
     offer_to_the_system();
     bound_processes();
     setsid();
+    if (g->segments) setenv("KOLORUN_SEGMENTS", g->segments, 1);
     for (char *at = g->payload; *at; at += strlen(at) + 1) putenv(strdup(at));
     close(g->kernel);
     close(g->signals);
@@ -227,16 +230,19 @@ static bool serve(guard *g)
 
 static void delete_folder(const char *path)
 {
-    DIR *folder = opendir(path);
-    if (!folder) return;
-    for (struct dirent *entry; (entry = readdir(folder));) {
-        if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..")) continue;
-        if (unlinkat(dirfd(folder), entry->d_name, 0) == 0 || errno != EISDIR) continue;
-        char inner[512]; /* a rank's own */
-        if (snprintf(inner, sizeof inner, "%s/%s", path, entry->d_name) < (int)sizeof inner) delete_folder(inner);
-    }
-    closedir(folder);
+    if (!path) return;
+    folder_empty(path);
     rmdir(path);
+}
+
+/* A rank's are where its launcher says. */
+static void open_segments(guard *g)
+{
+    if (getenv("OMPI_MCA_btl_vader_backing_directory")) return;
+    g->segments = segments_folder(g->trash);
+    if (g->segments && segments_make(g->segments)) return;
+    free(g->segments);
+    g->segments = NULL;
 }
 
 /* Descriptors that the kernel's own process had open are no business of a cell's. */
@@ -268,6 +274,7 @@ int main(int argc, char **argv)
     sigaddset(&watched, SIGCHLD);
     g.signals = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
     watch_open(&g.watch);
+    open_segments(&g);
     struct pollfd ready[2] = {{g.kernel, POLLIN, 0}, {g.signals, POLLIN, 0}};
     for (bool open = true; open;) {
         if (poll(ready, 2, until_next_look(&g)) < 0 && errno != EINTR) break;
@@ -278,6 +285,7 @@ int main(int argc, char **argv)
         if (ready[0].revents) open = serve(&g);
     }
     sweep(&g, false);
+    delete_folder(g.segments);
     delete_folder(g.trash);
     return 0;
 }

@@ -87,6 +87,16 @@ static void drop_new_variables(char *const *before, size_t count)
     }
 }
 
+/* Known to MPI alone: they are dropped again. */
+static void place_segments(void)
+{
+    static const char *const names[] = {"OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_osc_sm_backing_directory",
+                                        "OMPI_MCA_osc_rdma_backing_directory", "OMPI_MCA_orte_tmpdir_base"};
+    const char *folder = getenv("KOLORUN_SEGMENTS");
+    if (!folder || access(folder, W_OK)) return;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) setenv(names[i], folder, 0);
+}
+
 static int start_mpi(int *count, char ***arguments, int required, int *level)
 {
     int (*start)(int *, char ***, int, int *) = NULL;
@@ -95,6 +105,7 @@ static int start_mpi(int *count, char ***arguments, int required, int *level)
     char **before = calloc(variables + 1, sizeof *before);
     if (before) memcpy(before, environ, variables * sizeof *before);
     *(void **)&start = real("PMPI_Init_thread");
+    place_segments();
     int result = start ? start(count, arguments, required, level) : MPI_FAILED;
     if (before) drop_new_variables(before, variables);
     free(before);

@@ -354,3 +354,26 @@ def test_a_rank_that_reads_asks_the_front_end(kernel):
 
 def test_a_pipeline_that_waits_for_itself_asks_nobody(kernel):
     assert kernel.run("!sleep 1 | cat; echo done", allow_stdin=True).stdout == "done\n"
+
+
+def segments_of(kernel):
+    environment = Path(f"/proc/{kernel.run('getpid()', silent=False).value}/environ").read_bytes()
+    return Path(kernel.run('getenv("KOLORUN_SEGMENTS")').value.strip('"')), environment
+
+
+def test_a_killed_process_leaves_nothing_of_mpi():
+    k = Kernel()
+    k.run(INCLUDES + "\n#include <mpi.h>")
+    folder, _ = segments_of(k)
+    assert folder.is_dir() and folder.stat().st_mode & 0o777 == 0o700
+    assert k.run('MPI_Init(NULL, NULL); getenv("OMPI_MCA_btl_vader_backing_directory") == NULL').value == "1"
+    k.run("raise(SIGKILL);")
+    assert not list(folder.iterdir())
+    k.run("MPI_Init(NULL, NULL);")
+    os.kill(k.process, signal.SIGKILL)
+    limit = time.monotonic() + 3
+    while folder.exists() and time.monotonic() < limit:
+        time.sleep(0.05)
+    assert not folder.exists()
+    k.client.stop_channels()
+    k.manager.shutdown_kernel(now=True)
