@@ -15,7 +15,8 @@ static ended death_of(const machine *m)
     if (m->forced) {
         e.ending = ENDING_INTERRUPTED;
     } else if (m->fatal_seen) {
-        if (m->last.number == ENDING_EXIT) e.ending = ENDING_EXIT;
+        e.ending = m->last.number;
+        e.thread = m->last.size == 1;
         e.code = m->last.code;
     } else if (WIFEXITED(m->status)) {
         e.ending = ENDING_GONE;

@@ -13,6 +13,7 @@ typedef struct ended {
     const char *frames; /* packed as in worker/protocol.h, with ENDING_UNDEFINED's or _REFUSED's text before them */
     size_t frames_size;
     const char *reason; /* why the guard ended it, a sentence; NULL: it did not */
+    bool thread;   /* on a thread that cells had started */
     bool survived; /* its process lives on */
     bool before;   /* its process ended before the cell ran */
 } ended;

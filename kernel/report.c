@@ -149,10 +149,17 @@ static const char *signal_sentence(int number)
     }
 }
 
+/* " at In[3]:2, on another thread", or "". */
+static char *place_sentence(const ended *e, const place *p)
+{
+    const char *thread = e->thread ? ", on another thread than the cell's own" : "";
+    return p->file ? format_text(" at %s:%u%s", p->file, p->line, thread) : copy_of(thread);
+}
+
 static void name_ending(const ended *e, result *r, const place *p)
 {
     int ending = e->ending, code = e->code;
-    char *where = p->file ? format_text(" at %s:%u", p->file, p->line) : copy_of("");
+    char *where = place_sentence(e, p);
     if (ending == ENDING_UNDEFINED || ending == ENDING_REFUSED) {
         free(where);
         return;
@@ -206,18 +213,21 @@ static char *trap_sentence(const session *s, const char *link)
     return sentence;
 }
 
-static void name_missing(const session *s, result *r, const char *link, const place *p)
+static void name_missing(const session *s, const ended *e, result *r, const place *p)
 {
-    char *sentence = trap_sentence(s, link);
+    char *sentence = trap_sentence(s, e->frames), *where = place_sentence(e, p);
     r->name = copy_of(strstr(sentence, "nothing defines it") ? "UndefinedFunction" : "UnfitFunction");
-    r->value = p->file ? format_text("%s; it was called at %s:%u", sentence, p->file, p->line) : copy_of(sentence);
+    r->value = *where ? format_text("%s; it was called%s", sentence, where) : copy_of(sentence);
+    free(where);
     free(sentence);
 }
 
-static void name_refused(result *r, const char *what, const place *p)
+static void name_refused(const ended *e, result *r, const place *p)
 {
+    char *where = place_sentence(e, p);
     r->name = copy_of("Error");
-    r->value = p->file ? format_text("%s, at %s:%u", what, p->file, p->line) : copy_of(what);
+    r->value = format_text("%s%s%s", e->frames, p->file ? "," : "", where);
+    free(where);
 }
 
 result ended_result(session *s, const ended *e)
@@ -226,13 +236,13 @@ result ended_result(session *s, const ended *e)
     text trace = {0};
     place first = {0};
     bool text_first = e->ending == ENDING_UNDEFINED || e->ending == ENDING_REFUSED;
-    size_t before = e->survived && text_first ? strlen(e->frames) + 1 : 0;
+    size_t before = text_first && e->frames && e->frames_size ? strlen(e->frames) + 1 : 0;
     if (e->frames && e->frames_size >= before) {
         add_backtrace(s, e->frames + before, e->frames_size - before, &trace, &first);
     }
     name_ending(e, &r, &first);
-    if (before && e->ending == ENDING_UNDEFINED) name_missing(s, &r, e->frames, &first);
-    if (before && e->ending == ENDING_REFUSED) name_refused(&r, e->frames, &first);
+    if (before && e->ending == ENDING_UNDEFINED) name_missing(s, e, &r, &first);
+    if (before && e->ending == ENDING_REFUSED) name_refused(e, &r, &first);
     text_addf(&r.traceback, "\033[1;31m%s\033[0m", r.value);
     if (trace.size) text_add(&r.traceback, trace.data);
     place_free(&first);

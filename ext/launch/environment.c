@@ -107,7 +107,7 @@ static const char *segments_base(const char *otherwise)
 
 char *environment_own_folder(void)
 {
-    const char *base = segments_base("/tmp");
+    const char *temporary = getenv("TMPDIR"), *base = segments_base(temporary && *temporary ? temporary : "/tmp");
     segments_sweep_up(base);
     if (getenv("OMPI_MCA_orte_tmpdir_base") || getenv(OWN_FOLDER)) return NULL;
     char *folder = segments_make(base);

@@ -18,8 +18,9 @@ static const char *const code_flags[] = {"-gdwarf-4",
                                          "-fasynchronous-unwind-tables",
                                          "-fno-omit-frame-pointer",
                                          "-fno-optimize-sibling-calls",
-                                         "-fsanitize=integer-divide-by-zero",
-                                         "-fsanitize-trap=integer-divide-by-zero",
+                                         "-fsanitize=integer-divide-by-zero,unreachable",
+                                         "-fsanitize-trap=integer-divide-by-zero,array-bounds,unreachable",
+                                         "-fstack-protector-strong",
                                          "-fno-color-diagnostics",
                                          "-w",
                                          NULL};
@@ -83,6 +84,17 @@ static void add(names *list, const char *word)
     names_add(list, word, strlen(word));
 }
 
+/* A check of each index costs nothing measurable as cells are compiled; who asks for more speed gets all of it. */
+static bool wants_speed(const names *flags)
+{
+    bool fast = false;
+    for (size_t i = 0; i < flags->count; i++) {
+        const char *flag = flags->items[i];
+        if (!strncmp(flag, "-O", 2)) fast = flag[2] && !strchr("01g", flag[2]);
+    }
+    return fast;
+}
+
 static names command(const compiler *c, const char *language)
 {
     names list = {0};
@@ -93,6 +105,7 @@ static names command(const compiler *c, const char *language)
     add(&list, c->debugging ? "-g" : "-gline-tables-only");
     if (c->debugging) add(&list, "-fno-eliminate-unused-debug-types");
     for (const char *const *f = code_flags; *f; f++) add(&list, *f);
+    if (!wants_speed(&c->flags)) add(&list, "-fsanitize=array-bounds");
     add(&list, "-x");
     add(&list, language);
     return list;

@@ -66,9 +66,15 @@ void kolo_cell_undefined(const char *name);
 void kolo_cell_undefined(const char *name)
 {
     running.missing = name;
-    step_out_of_call(ENDING_UNDEFINED, 0);
-    fprintf(stderr, "the function %s was called, and nothing defines it\n", name);
-    die_of(SIGABRT, NULL);
+    leave_refused(ENDING_UNDEFINED);
+}
+
+void __stack_chk_fail(void);
+void __stack_chk_fail(void)
+{
+    running.smashed = 1; /* to walk such a stack may end in a fault */
+    running.missing = "this function has written beyond the end of one of its arrays, over its own stack frame";
+    leave_refused(ENDING_REFUSED);
 }
 
 enum { EXIT_HANDLERS = 1024 };

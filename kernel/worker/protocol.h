@@ -37,7 +37,8 @@ enum message_kind {
     MESSAGE_READY,
     MESSAGE_ANSWER, /* to LOAD, RESOLVE, NAME, PEEK, FOLDER; code 0 or -1; payload */
     MESSAGE_DONE, /* the cell has ended: number is an `ending`, code with it; address, size: of the value */
-    MESSAGE_FATAL, /* the worker is about to end; number, code and payload as for DONE */
+    MESSAGE_FATAL, /* the worker is about to end; number, code and payload as for DONE; size 1: on another thread than
+                      the cells' */
 };
 
 enum ending {

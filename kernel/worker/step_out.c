@@ -282,16 +282,36 @@ void step_out_of_call(int ending, int code)
     siglongjmp(running.out, 1);
 }
 
-/* clang's trap for a division by zero: ud1 with 3 in its operand. */
-static bool division_trap(const ucontext_t *context)
+void leave_refused(int ending)
+{
+    step_out_of_call(ending, 0);
+    record_frames();
+    die_refused(ending, SIGABRT, NULL);
+    _exit(128 + SIGABRT);
+}
+
+/* clang's checks end in ud1 with their kind in its operand. */
+enum { TRAP_NONE = -1, TRAP_UNREACHABLE = 1, TRAP_DIVISION = 3, TRAP_INDEX = 18 };
+
+static int trap_kind(int number, const ucontext_t *context)
 {
 #if defined(__x86_64__)
     const unsigned char *code = (const unsigned char *)context->uc_mcontext.gregs[REG_RIP];
-    return code[0] == 0x67 && code[1] == 0x0f && code[2] == 0xb9 && code[3] == 0x40 && code[4] == 3;
+    bool trap = number == SIGILL && in_a_file((uintptr_t)code) && code[0] == 0x67 && code[1] == 0x0f &&
+                code[2] == 0xb9 && code[3] == 0x40;
+    return trap ? code[4] : TRAP_NONE;
 #else
+    (void)number;
     (void)context;
-    return false;
+    return TRAP_NONE;
 #endif
+}
+
+static const char *trap_sentence(int kind)
+{
+    if (kind == TRAP_INDEX) return "an index is outside of its array";
+    if (kind == TRAP_UNREACHABLE) return "__builtin_unreachable() was reached, or a function declared noreturn has returned";
+    return NULL;
 }
 
 static bool on_cell_thread(void)
@@ -341,12 +361,15 @@ static void on_fault(int number, siginfo_t *info, void *memory)
     ucontext_t *context = memory;
     void *address = info->si_addr;
     if (number == SIGSEGV && came_to_the_bar(context)) return;
+    if (running.smashed) die_refused(ENDING_REFUSED, number, address);
     if (nested++ || getpid() != running.process) die_of(number, address);
-    if (number == SIGILL && division_trap(context)) number = SIGFPE;
+    int kind = trap_kind(number, context), ending = trap_sentence(kind) ? ENDING_REFUSED : ENDING_SIGNAL;
+    if (kind == TRAP_DIVISION) number = SIGFPE;
+    if (ending == ENDING_REFUSED) running.missing = trap_sentence(kind);
     bool safe = safe_to_leave(settle_program_counter(context));
     nested = 0;
-    if (!on_cell_thread() || !safe) die_of(number, address);
-    running.ending = ENDING_SIGNAL;
+    if (!on_cell_thread() || !safe) die_refused(ending, number, address);
+    running.ending = ending;
     running.code = number;
     running.address = address;
     siglongjmp(running.out, 1);

@@ -79,10 +79,7 @@ static _Noreturn void jump(struct __jmp_buf_tag *place, int value, void *here, c
     snprintf(sentence, sizeof sentence, "%s() to a place that no setjmp() has made, or whose function has returned",
              name);
     running.missing = sentence;
-    step_out_of_call(ENDING_REFUSED, 0);
-    fprintf(stderr, "%s\n", sentence);
-    die_of(SIGABRT, NULL);
-    __builtin_unreachable();
+    leave_refused(ENDING_REFUSED);
 }
 
 #undef longjmp

@@ -58,10 +58,10 @@ static void clear_library_error(void)
 }
 
 /* The name of an undefined function, and what was refused, stand before the frames. */
-static void add_missing_name(void)
+static void add_missing_name(int ending)
 {
     size_t size = running.missing ? strnlen(running.missing, 500) + 1 : 0;
-    bool named = running.ending == ENDING_UNDEFINED || running.ending == ENDING_REFUSED;
+    bool named = ending == ENDING_UNDEFINED || ending == ENDING_REFUSED;
     if (!named || !size || !running.frames) return;
     memmove(running.frames + size, running.frames, running.frames_size); /* there is room: frames stop 1 KB early */
     memcpy(running.frames, running.missing, size - 1);
@@ -71,7 +71,7 @@ static void add_missing_name(void)
 
 static void send_done(void)
 {
-    add_missing_name();
+    add_missing_name(running.ending);
     message m = {.token = self.token,
                  .kind = MESSAGE_DONE,
                  .number = running.ending,
@@ -100,6 +100,7 @@ __attribute__((noinline)) void kolo_cell_enter(cell_function function, char *con
     running.address = NULL;
     running.frames_size = 0;
     running.missing = NULL;
+    running.smashed = 0;
     running.entry = __builtin_frame_address(0);
     clock_begin();
     if (sigsetjmp(running.out, 1) == 0) {
@@ -326,13 +327,21 @@ void last_words(int ending, int code, void *address)
                  .kind = MESSAGE_FATAL,
                  .code = code,
                  .number = ending,
-                 .address = (uint64_t)(uintptr_t)address};
-    if (getpid() == running.process) message_send(self.control, &m, running.frames, running.frames_size, NULL, 0);
+                 .address = (uint64_t)(uintptr_t)address,
+                 .size = gettid() != running.process};
+    if (getpid() != running.process) return;
+    add_missing_name(ending);
+    message_send(self.control, &m, running.frames, running.frames_size, NULL, 0);
 }
 
 void die_of(int number, void *address)
 {
-    last_words(ENDING_SIGNAL, number, address);
+    die_refused(ENDING_SIGNAL, number, address);
+}
+
+void die_refused(int ending, int number, void *address)
+{
+    last_words(ending, number, address);
     take_signal(number, &(struct sigaction){.sa_handler = SIG_DFL});
     sigset_t one;
     sigemptyset(&one);

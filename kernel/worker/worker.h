@@ -27,6 +27,7 @@ typedef struct running_cell {
     volatile pid_t program;         /* a launched program's process group, or 0 */
     char *frames;                   /* packed, of the last fault */
     size_t frames_size;
+    volatile sig_atomic_t smashed;  /* the stack has been written over: `missing` says it */
     const char *volatile missing;   /* the function that was called and never defined; what was refused */
 } running_cell;
 
@@ -43,6 +44,10 @@ bool record_frames(void);
 void last_words(int ending, int code, void *address);
 /* Says so and dies of the signal. */
 void die_of(int number, void *address);
+/* The same for an ending that running.missing explains. */
+void die_refused(int ending, int number, void *address);
+/* Leaves the cell with such an ending, or dies. */
+_Noreturn void leave_refused(int ending);
 
 /* calls.c */
 int run_program(char *const *arguments);

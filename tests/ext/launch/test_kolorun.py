@@ -566,11 +566,13 @@ def test_user_signals_reach_the_programs():
 
 
 @pytest.mark.parametrize("stubborn", [False, True])
-def test_killed_kolorun_takes_everything_along(programs, stubborn):
-    job = Job("-np", 4, programs / "misbehave", "hang", env={"STUBBORN": "1"} if stubborn else {})
+def test_killed_kolorun_takes_everything_along(programs, stubborn, tmp_path):
+    env = {"KOLORUN_SEGMENTS": str(tmp_path), **({"STUBBORN": "1"} if stubborn else {})}
+    job = Job("-np", 4, programs / "misbehave", "hang", env=env)
     job.read_until(b"rank 0 is there")
+    assert len(list(tmp_path.glob("kolorun-*/vader_segment.*"))) == 4
     job.process.kill()
-    assert job.gone_within(5) < 5
+    assert job.gone_within(5) < 5 and not list(tmp_path.glob("kolorun-*/vader_segment.*"))
 
 
 def test_killed_mpirun(programs, tmp_path):
@@ -601,6 +603,20 @@ def test_rank_killed_from_outside(programs):
     os.kill(victim, signal.SIGKILL)
     job.finish(timeout=5)
     assert job.code == 137 and f"pid {victim}): killed by signal 9" in sentences(job.err)[0]
+
+
+def test_killed_rank_leaves_no_shared_memory(programs, tmp_path):
+    job = Job("-np", 3, programs / "misbehave", "kill", env={"KOLORUN_SEGMENTS": str(tmp_path)})
+    job.finish(timeout=10)
+    assert job.code == 137 and not list(tmp_path.iterdir())
+
+
+def test_what_a_killed_job_left_is_swept_up(programs, tmp_path):
+    left = tmp_path / "kolorun-abcdef"
+    left.mkdir()
+    (left / "vader_segment.here").write_text("x")
+    run("-np", 2, programs / "misbehave", "well", env={"KOLORUN_SEGMENTS": str(tmp_path)})
+    assert not list(tmp_path.iterdir())
 
 
 def test_stopped_rank_is_noticed(programs):
