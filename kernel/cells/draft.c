@@ -123,7 +123,10 @@ static void draft_type(draft *d, size_t at)
     declaration taken = declaration_of(&d->split, p);
     names keys = {0};
     defined_names(&d->split, p, &keys);
+    size_t last = taken.is_typedef ? p->last : taken.specifiers_last;
     entity *e = add_item(d, ENTITY_TYPE, at)->what;
+    names_free(&e->uses); /* not what is declared with the type: that rests on it */
+    used_names(d->source, d->split.tokens.items, p->first, last, &e->uses);
     for (size_t i = 0; i < keys.count; i++) {
         bool variable = false;
         for (size_t k = 0; k < taken.count && !taken.is_typedef; k++) {
@@ -132,7 +135,7 @@ static void draft_type(draft *d, size_t at)
         }
         if (!variable) names_add(&e->defines, keys.items[i], strlen(keys.items[i]));
     }
-    e->shown = source_range(d, p->first, taken.is_typedef ? p->last : taken.specifiers_last);
+    e->shown = source_range(d, p->first, last);
     names_free(&keys);
     declaration_free(&taken);
 }

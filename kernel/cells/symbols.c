@@ -72,6 +72,7 @@ void entity_free(entity *e)
     if (!e) return;
     names_free(&e->defines);
     names_free(&e->uses);
+    names_free(&e->rests);
     free(e->declaration);
     free(e->shown);
     free(e->definition);

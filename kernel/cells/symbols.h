@@ -18,6 +18,7 @@ typedef struct entity {
     entity_kind kind;
     names defines;     /* keys: "m:" macro, "o:" ordinary name, "t:" tag */
     names uses;        /* plain names in its text */
+    names rests;       /* those in its declaration, once the session has it: all that a later cell must see with it */
     char *declaration; /* as a later cell sees it, with its #line */
     char *shown;       /* as the user wrote it; a function without its body */
     char *definition;  /* a function's whole text with its #line, to compile it again; NULL when only declared */

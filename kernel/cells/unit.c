@@ -171,7 +171,7 @@ static void emit_entity(writer *w, entity *e)
 {
     if (!e || e->mark == w->out->mark) return;
     e->mark = w->out->mark;
-    emit_used(w, &e->uses);
+    emit_used(w, e->rests.count ? &e->rests : &e->uses);
     text_add(&w->out->source, "\n");
     if (e->declaration) text_add(&w->out->source, e->declaration);
 }

@@ -128,7 +128,7 @@ CELLS = [
     ("#define COLORS X(RED) X(GREEN) X(BLUE)\n#define X(c) c,\nenum color { COLORS };\n#undef X\n"
      "const char *color_name(enum color c)\n{\n#define X(c) case c: return #c;\n    switch (c) {\n        COLORS\n    }\n#undef X\n"
      "    return \"?\";\n}\ncolor_name(GREEN)", {"value": '"GREEN"'}),
-    ("#define X(c) no C at all\nBLUE", {"value": "2"}),
+    ("#define X(c) no C at all\nBLUE", {"value": "BLUE"}),
     ("color_name(BLUE)", {"value": '"BLUE"'}),
     ("#define FIELDS F(int, id) F(double, weight)\n#define F(t, n) t n;\nstruct record { FIELDS };\n#undef F", {}),
     ("struct record record = {1, 2.5}; record", {"value": "{.id = 1, .weight = 2.5}"}),

@@ -72,7 +72,7 @@ VALUES = [
     ("(struct xy){.x = 3}", "{.x = 3, .y = 0}"), ("(int[]){1, 2, 3}", "{1, 2, 3}"), ("const volatile struct xy fixed = {8, 9}; fixed", "{.x = 8, .y = 9}"),
     ("struct large { double a[3000000]; } *large = calloc(1, sizeof *large);\n(*large).a[0]", "0.0"),
     # expressions
-    ("int x = 1; x = 7", "7"), ("x += 2", "9"), ("x++", "9"), ("(1, 2)", "2"), ("x ? 1.5 : 2", "1.5"), ("({ int z = 3; z * 2; })", "6"),
+    ("int x = 1; x = 7", "7"), ("x += 2", "9"), ("x++", "9"), ("((void)1, 2)", "2"), ("x ? 1.5 : 2", "1.5"), ("({ int z = 3; z * 2; })", "6"),
     ("({ __label__ L; L:; 4; })", "4"), ("_Generic(x, int: \"int\", default: 0)", '"int"'), ("sizeof rows", "24"),
     # pointers
     ("(void *)0x1234", "(void *) 0x1234"), ("NULL", "NULL"), ("(char *)0x10", "(char *) 0x10"), ("(struct xy *)0x10", "(struct xy *) 0x10"),
