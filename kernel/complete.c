@@ -1,4 +1,4 @@
-/* Completion, inspection under the cursor, and whether a cell is complete. Read first: help.h, cells/unit.h. */
+/* Completion. Read first: help.h, cells/unit.h. */
 #define _GNU_SOURCE
 #include "cells/nearest.h"
 #include "help.h"
@@ -7,28 +7,6 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
-
-static size_t bytes_of(const char *code, int characters)
-{
-    size_t at = 0;
-    for (; code[at] && characters > 0; characters--) {
-        at++;
-        while (((unsigned char)code[at] & 0xc0) == 0x80) at++;
-    }
-    return at;
-}
-
-static int characters_of(const char *code, size_t bytes)
-{
-    int count = 0;
-    for (size_t i = 0; i < bytes && code[i]; i++) count += ((unsigned char)code[i] & 0xc0) != 0x80;
-    return count;
-}
-
-static bool word_byte(char c)
-{
-    return isalnum((unsigned char)c) || c == '_' || (unsigned char)c >= 0x80;
-}
 
 static bool ends_with(const char *name, const char *tail)
 {
@@ -308,98 +286,5 @@ char *session_complete(session *s, const char *code, int cursor_characters)
     char *dump = json_dumps(reply, JSON_COMPACT);
     json_decref(reply);
     pthread_mutex_unlock(&s->busy);
-    return need(dump);
-}
-
-/* Of the name under the cursor, else of the call whose arguments are being written, the innermost that is known. */
-static char *describe_at(session *s, const char *code, size_t cursor)
-{
-    size_t begin = cursor, end = cursor;
-    while (begin > 0 && word_byte(code[begin - 1])) begin--;
-    while (word_byte(code[end])) end++;
-    bool member = begin > 0 && code[begin - 1] == '.';
-    while (begin > 0 && code[begin - 1] == '%') begin--;
-    char *name = copy_of_bytes(code + begin, end - begin), *about = *name && !member ? describe(s, name) : NULL;
-    free(name);
-    for (unsigned outer = 0; !about && call_around(code, cursor, outer, &begin, &end); outer++) {
-        name = copy_of_bytes(code + begin, end - begin);
-        about = describe(s, name);
-        free(name);
-    }
-    return about;
-}
-
-char *session_inspect(session *s, const char *code, int cursor_characters, int detail)
-{
-    (void)detail;
-    pthread_mutex_lock(&s->busy);
-    char *about = describe_at(s, code, bytes_of(code, cursor_characters));
-    json_t *reply = about ? json_pack("{s:s, s:b, s:{s:s}, s:{}}", "status", "ok", "found", 1, "data", "text/plain",
-                                      about, "metadata")
-                          : json_pack("{s:s, s:b, s:{}, s:{}}", "status", "ok", "found", 0, "data", "metadata");
-    char *dump = json_dumps(reply, JSON_COMPACT);
-    json_decref(reply);
-    free(about);
-    pthread_mutex_unlock(&s->busy);
-    return need(dump);
-}
-
-/* As deep as the brackets that are open. */
-static char *indentation(const cell *c)
-{
-    int depth = 0;
-    for (size_t i = 0; i < c->tokens.count; i++) {
-        if (c->tokens.items[i].kind != TOKEN_PUNCTUATION || c->tokens.items[i].end - c->tokens.items[i].begin != 1)
-            continue;
-        char b = c->source[c->tokens.items[i].begin];
-        depth += (b == '{' || b == '(' || b == '[') - (b == '}' || b == ')' || b == ']');
-    }
-    text spaces = {0};
-    for (; depth > 0; depth--) text_add(&spaces, "    ");
-    return text_take(&spaces);
-}
-
-/* A string or character that its line leaves open is a mistake: no further line can close it. */
-static bool open_string(const cell *c)
-{
-    return c->tokens.open_string;
-}
-
-static bool bracket_open(const cell *c)
-{
-    char *spaces = indentation(c);
-    bool open = *spaces != 0;
-    free(spaces);
-    return open;
-}
-
-char *session_is_complete(session *s, const char *code)
-{
-    (void)s;
-    cell c = cell_split(code);
-    size_t size = strlen(code);
-    bool continued = size && code[size - 1] == '\\';
-    const char *first = code + strspn(code, " \t\n"), *last = strrchr(code, '\n');
-    const char *line = last ? last + 1 : code;
-    bool cell_magic = !strncmp(first, "%%", 2);
-    bool blank_last = size && last && line[strspn(line, " \t")] == 0; /* an empty line ends what it can */
-    bool line_magic = !cell_magic && !line_is_c(code, size) && !continued;
-    char *asked = question_of(first);
-    bool unfinished = c.unbalanced || continued || c.tokens.open_comment;
-    bool done = blank_last && (!bracket_open(&c) || (size > 1 && code[size - 2] == '\n'));
-    const char *status = cell_magic                                                  ? done ? "complete" : "incomplete"
-                         : asked                                                     ? "complete"
-                         : c.stray                                                   ? "invalid"
-                         : open_string(&c) && !continued                             ? "invalid"
-                         : line_magic && !c.tokens.open_comment && !bracket_open(&c) ? "complete"
-                         : unfinished                                                ? "incomplete"
-                                                                                     : "complete";
-    free(asked);
-    char *spaces = strcmp(status, "incomplete") ? copy_of("") : indentation(&c);
-    json_t *reply = json_pack("{s:s, s:s}", "status", status, "indent", spaces);
-    char *dump = json_dumps(reply, JSON_COMPACT);
-    json_decref(reply);
-    free(spaces);
-    cell_free(&c);
     return need(dump);
 }

@@ -9,6 +9,28 @@
 #include <string.h>
 #include <sys/stat.h>
 
+size_t bytes_of(const char *code, int characters)
+{
+    size_t at = 0;
+    for (; code[at] && characters > 0; characters--) {
+        at++;
+        while (((unsigned char)code[at] & 0xc0) == 0x80) at++;
+    }
+    return at;
+}
+
+int characters_of(const char *code, size_t bytes)
+{
+    int count = 0;
+    for (size_t i = 0; i < bytes && code[i]; i++) count += ((unsigned char)code[i] & 0xc0) != 0x80;
+    return count;
+}
+
+bool word_byte(char c)
+{
+    return isalnum((unsigned char)c) || c == '_' || (unsigned char)c >= 0x80;
+}
+
 bool line_is_c(const char *code, size_t cursor)
 {
     size_t line = cursor;

@@ -4,14 +4,26 @@
 
 #include "session.h"
 
-/* "?name", "name?", "%magic?": the name asked about, NULL when the cell is no question; the caller frees. */
-char *question_of(const char *code);
-/* The answer, as a page for the front end's pager. */
-result answer_question(session *s, const char *name);
-/* Declaration and comment of a name, or of what stands at `offset` of `code`; NULL when nothing is known. */
-char *describe(session *s, const char *name);
+struct inquiry;
 
-/* complete_words.c. Is the cursor's line C, or one for the shell or a magic? */
+/* "?name", "name?", "%magic?", "?ring.next->value": what is asked about, NULL when the cell is no question; the caller
+ * frees. `detail` (may be NULL): 1 for "??name", else 0. */
+char *question_of(const char *code, int *detail);
+/* The answer, as a page for the front end's pager. */
+result answer_question(session *s, const char *name, int detail);
+/* All that is known of a name, or of an expression; NULL when that is nothing. The caller frees. */
+char *describe(const struct inquiry *ask, const char *name);
+/* inspect.c: the same of what stands at a byte of the code in `ask`, where libclang finds a declaration for it. */
+char *describe_place(const struct inquiry *ask, size_t at);
+/* help_call.c: of a call of Kolo's, whose macro and options stand in `file`; NULL when there is none such. */
+char *describe_call(const char *name, const char *file);
+
+/* complete_words.c. Jupyter counts characters, C bytes: how many of these so many characters are, and back. */
+size_t bytes_of(const char *code, int characters);
+int characters_of(const char *code, size_t bytes);
+/* May this byte be part of a name? */
+bool word_byte(char c);
+/* Is the cursor's line C, or one for the shell or a magic? */
 bool line_is_c(const char *code, size_t cursor);
 /* Where the file name begins that is being written. */
 size_t path_begin(const char *code, size_t cursor);

@@ -237,6 +237,7 @@ void session_close(session *s)
     free(s->launcher);
     names_free(&s->base_flags);
     names_free(&s->first_flags);
+    names_free(&s->manuals);
     free(s->last_folder);
     text_free(&s->out.pending);
     free(s);

@@ -31,6 +31,7 @@ typedef struct load {
 
 typedef struct source {
     char *name, *text; /* "In[3]" and what was in it */
+    unsigned serial;   /* of the first thing that it may have defined */
 } source;
 
 /* How a cell, or a part of one, ended. */
@@ -65,6 +66,7 @@ struct session {
     void *fillings; /* loads.c */
     source *sources;
     size_t source_count, source_capacity;
+    names manuals; /* pages that were asked for: manual.c */
     unsigned count, serial;
     bool allow_stdin, silent;
     unsigned word_line, word_column; /* where the words of the line magic that runs stand in its cell; from 1 and 0 */

@@ -174,9 +174,10 @@ result run_stretches(session *s, const char *code, const char *name)
 result run_cell(session *s, const char *code, const char *name)
 {
     const char *start = code + strspn(code, " \t\r\n");
-    char *asked = question_of(start);
+    int detail = 0;
+    char *asked = question_of(start, &detail);
     if (asked) {
-        result r = answer_question(s, asked);
+        result r = answer_question(s, asked, detail);
         free(asked);
         return r;
     }

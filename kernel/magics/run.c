@@ -25,7 +25,7 @@ static void end_list(names *list)
 static bool check(session *s, const char *code, const char *name, result *r)
 {
     s->sources = need_grown(s->sources, s->source_count, &s->source_capacity, sizeof *s->sources);
-    s->sources[s->source_count++] = (source){copy_of(name), copy_of(code)};
+    s->sources[s->source_count++] = (source){copy_of(name), copy_of(code), 0};
     char *marked = format_text("#line 1 \"%s\"\n%s", name, code);
     analyser_parse(&s->analyser, marked, strlen(marked));
     free(marked);

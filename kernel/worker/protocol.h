@@ -30,12 +30,13 @@ enum message_kind {
     MESSAGE_SHELL, /* payload: arguments of a program; descriptor: stdin */
     MESSAGE_RESOLVE, /* payload: names; answered with those that nothing defines */
     MESSAGE_NAME, /* payload: the address of a function; answered with its name, or with code -1 */
+    MESSAGE_ADDRESS, /* payload: a link name; answered with its address, or with code -1 */
     MESSAGE_PEEK, /* address, size; answered with the bytes, or with code -1 where there is no such memory */
     MESSAGE_FOLDER, /* payload: where to go */
     MESSAGE_SETENV, /* payload: name, value ("" and number 1: unset) */
     /* worker to kernel */
     MESSAGE_READY,
-    MESSAGE_ANSWER, /* to LOAD, RESOLVE, NAME, PEEK, FOLDER; code 0 or -1; payload */
+    MESSAGE_ANSWER, /* to LOAD, RESOLVE, NAME, ADDRESS, PEEK, FOLDER; code 0 or -1; payload */
     MESSAGE_DONE, /* the cell has ended: number is an `ending`, code with it; address, size: of the value */
     MESSAGE_FATAL, /* the worker is about to end; number, code and payload as for DONE; size 1: on another thread than
                       the cells' */

@@ -223,6 +223,14 @@ static void name_function(const char *payload, size_t size)
     answer_text(exact ? 0 : -1, exact ? plain_name(found.dli_sname, address) : "");
 }
 
+static void find_address(const char *name)
+{
+    void *found = dlsym(RTLD_DEFAULT, name);
+    message m = {
+        .token = self.token, .kind = MESSAGE_ANSWER, .code = found ? 0 : -1, .address = (uint64_t)(uintptr_t)found};
+    message_send(self.control, &m, NULL, 0, NULL, 0);
+}
+
 /* The kernel reads a value's memory through a packet that the system copies: a bad address is an error, not a fault. */
 static void peek(uint64_t address, uint64_t size)
 {
@@ -270,6 +278,7 @@ static bool serve(void)
     else if (m.kind == MESSAGE_LOAD) load(payload, size);
     else if (m.kind == MESSAGE_RESOLVE) resolve(payload, size);
     else if (m.kind == MESSAGE_NAME) name_function(payload, size);
+    else if (m.kind == MESSAGE_ADDRESS) find_address(payload);
     else if (m.kind == MESSAGE_PEEK) peek(m.address, m.size);
     else if (m.kind == MESSAGE_FOLDER) go_to(payload);
     else if (m.kind == MESSAGE_SETENV) set_environment(payload, size, m.number == 1);

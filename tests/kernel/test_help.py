@@ -1,4 +1,8 @@
-"""Completion, and whether a cell is complete: what is offered, where, and what is not."""
+"""Completion, inspection, and whether a cell is complete: what is offered, where, and what is not."""
+import re
+import shutil
+import subprocess
+
 import pytest
 from kernel.driver import Kernel
 
@@ -62,10 +66,112 @@ def test_headers(kernel):
     assert "kolo.h>" in complete(kernel, "#include <ko|")["matches"]
 
 
-def test_the_c_library_is_known_before_it_is_included(kernel):
-    reply = kernel.ask("inspect", "strlen(s)", 3)
-    assert reply["found"] and "#include <string.h>" in reply["data"]["text/plain"] and "strlen(const char *" in reply["data"]["text/plain"]
-    assert not kernel.ask("inspect", "nobody_knows_this", 3)["found"]
+LIST = """/* A knot of a list.
+ * Two lines. */
+struct knot { int weight; /* in grams */ struct knot *behind; // the one after it
+};
+struct knot tail = {2, 0}, chain = {1, &tail}; // all of them
+struct knot *top = &chain;
+int answer_now = 42;
+char *greeting = "hello";"""
+FUNCTIONS = """// Adds two numbers.
+// That is all.
+static int sum_of(int a, int b)
+{
+    return a + b; // the sum
+}
+
+#define SIDE 5
+#define AREA (SIDE * SIDE)
+enum shade { DARK, LIGHT = 7 /* of the sun */ };"""
+
+
+@pytest.fixture(scope="module")
+def learned(kernel):
+    kernel.places = {}
+    for name, cell in (("list", LIST), ("functions", FUNCTIONS)):
+        kernel.places[name] = f"In[{kernel.run(cell).reply['execution_count']}]"
+    return kernel
+
+
+def plain(text):
+    return re.sub(r"\x1b\[\d*m", "", text)
+
+
+def inspect(kernel, marked, detail=0):
+    at = marked.index("|")
+    reply = kernel.ask("inspect", marked[:at] + marked[at + 1:], at, detail)
+    return plain(reply["data"]["text/plain"]) if reply["found"] else None
+
+
+def asked(kernel, question):
+    outcome = kernel.run(question)
+    return plain(outcome.reply["payload"][0]["data"]["text/plain"]) if outcome.status == "ok" else outcome.error
+
+
+# Code with the cursor as '|', and lines of what is told.
+TOLD = [
+    ("top->wei|ght", ["int weight", "in grams", "member of struct knot"]),
+    ("chain.behind->beh|ind", ["struct knot *behind", "the one after it"]),
+    ('printf("%d", chain.behind->we|ight', ["int weight"]),
+    ("struct own { int w; // width\n};\nstruct own z = {.w| = 1};", ["int w", "width", "line 1 of this cell"]),
+    ("int f(int alpha) { double beta = 2; // the second\n return alpha + be|ta; }\nint broken = ;\nundefined(3);",
+     ["double beta", "the second"]),
+    ("int f(int alpha) { double beta = 2; // the second\n return al|pha; }", ["int alpha", "parameter"]),
+    ("for (int round = 0; rou|nd", ["int round"]), ("%%time\nint local = 3; lo|cal", ["int local", "line 2 of this cell"]),
+    ("int helper(int n); // counts\nhel|per(3)", ["int helper(int n)", "counts"]),
+    ("kolo_fit(model, data, .epo|chs = 3)", ["int epochs", "option of kolo_fit()"]),
+    ("sum_of(1, |", ["static int sum_of(int a, int b)", "Adds two numbers.", "That is all."]),
+    ("chai|n", ["struct knot chain", "all of them", "size: 16 bytes"]), ("answer_n|ow", ["int answer_now", "value: 42"]),
+    ("AR|EA", ["#define AREA (SIDE * SIDE)", "expands to (5 * 5)", "value: 25"]), ("LIG|HT", ["LIGHT = 7", "of the sun", "constant of enum shade"]),
+    ("str|len(s)", ["#include <string.h>"]), ("siz|eof", ["sizeof is a keyword of C"]),
+]
+
+
+@pytest.mark.parametrize("marked, lines", TOLD, ids=[repr(marked) for marked, _ in TOLD])
+def test_what_stands_under_the_cursor(learned, marked, lines):
+    told = inspect(learned, marked)
+    assert told and not [line for line in lines if line not in told.split("\n")], told
+
+
+@pytest.mark.parametrize("marked", ["nobody_knows|", "// prin|tf", '"answer_n|ow"', "top->nobody|", "12|"])
+def test_nothing_is_told_of(learned, marked):
+    assert inspect(learned, marked) is None
+
+
+QUESTIONS = {
+    "?struct knot": ["A knot of a list.", "struct knot { int weight;"], "chain.behind->weight?": ["int weight", "in grams"],
+    "?greeting": ["char *greeting", 'value: "hello"'], "?kolo_fit": ["kolo_fit(model, data, .option = …)", "int epochs;"],
+    "%time?": ["%time STATEMENT", "%%time"], "?printf": ["int printf(const char *restrict format, ...)", "#include <stdio.h>"],
+    "?while": ["while (condition) statement"], "?M_PI": ["value: 3.14159", "#include <math.h>"], "?MPI_Send": ["int dest, int tag", "#include <mpi.h>"],
+    "?strlne": ["nothing is known of 'strlne'; the nearest name is 'strlen'"],
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_question(learned, question):
+    told = asked(learned, question)
+    assert not [part for part in QUESTIONS[question] if part not in told], told
+
+
+def test_two_question_marks_show_the_body_and_where_it_is(learned):
+    place = f"defined in {learned.places['functions']}, line 3"
+    assert place in asked(learned, "?sum_of") and "return a + b;" not in asked(learned, "?sum_of")
+    for told in (asked(learned, "??sum_of"), asked(learned, "sum_of??"), inspect(learned, "sum_|of", 1)):
+        assert place in told and told.endswith("    return a + b; // the sum\n}\n")
+
+
+def test_a_variable_s_value_is_the_present_one(learned):
+    learned.run("answer_now = 43;")
+    assert "value: 43" in inspect(learned, "answer_|now")
+
+
+def test_the_manual_where_it_is_installed(learned):
+    if not shutil.which("man") or subprocess.run(["man", "-w", "3", "sqrt"], capture_output=True, check=False).returncode:
+        pytest.skip("no manual pages here")
+    short, whole = inspect(learned, "sq|rt(2)"), inspect(learned, "sq|rt(2)", 1)
+    assert "RETURN VALUE\n" in short and "SEE ALSO" not in short and "SEE ALSO\n" in whole and "\b" not in whole
+    assert len(inspect(learned, "print|f(1)").split("\n")) < 120
 
 
 COMPLETE = ["int a = 3;", "if (x) y = 3;", "do { } while (1);", "struct s { int a; };", "%cd /", "!ls", "?printf", "printf?",

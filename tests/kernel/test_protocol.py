@@ -60,16 +60,16 @@ def test_a_call_shows_its_arguments_and_options(kernel):
 def test_a_type_and_a_constant_show_their_definition_with_comments(kernel):
     assert "bool stopped;            /* ended by" in page_at_end(kernel, "kolo_history")
     page = page_at_end(kernel, "kolo_epoch")
-    assert page.startswith("/* What an epoch gave.") and "/* updates */" in page
+    assert page.startswith("typedef struct kolo_epoch {") and "\n\nWhat an epoch gave." in page and "/* updates */" in page
     page = page_at_end(kernel, "KOLO_RELU")
-    assert page.startswith("enum kolo_activation {") and "/* max(0, x) */" in page
+    assert page.startswith("KOLO_RELU = ") and "\n\nmax(0, x)\n" in page and "enum kolo_activation {" in page
 
 
 @pytest.mark.parametrize("code, first", [
     ("kolo_fit(model, train, ", "kolo_fit(model, data"),
     ("kolo_dense(10, .act", "kolo_dense(units"),
     ("kolo_sequential(kolo_input(3), kolo_dense(", "kolo_dense(units"),
-    ('printf("(%d) ", ', "extern int printf("),
+    ('printf("(%d) ", ', "int printf("),
     ("kolo_fit(nobody_knows(1, ", "kolo_fit(model, data"),
 ])
 def test_help_among_the_arguments_is_the_calls(kernel, code, first):
