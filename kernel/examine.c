@@ -2,6 +2,7 @@
  * means for the functions and variables of earlier cells. Read first: build.h, cells/dependents.h. */
 #define _GNU_SOURCE
 #include "build.h"
+#include "cells/declared.h"
 #include "cells/dependents.h"
 
 #include <stdio.h>
@@ -236,11 +237,11 @@ void declare_items(build *b)
         bool function = e->kind == ENTITY_FUNCTION && e->defined &&
                         (b->draft.items[i].declarator != none || (size > 2 && !strcmp(e->type + size - 2, "()")));
         char *text_now = NULL;
+        char *plain = declared(e->type, e->name);
         if (function || (e->kind == ENTITY_VARIABLE && !e->constant))
-            text_now = format_text("%s%s__typeof__(%s) %s;\n", function ? "" : "extern ",
-                                   e->threads ? "_Thread_local " : "", e->type, e->name);
-        else if (e->kind == ENTITY_VARIABLE)
-            text_now = format_text("__typeof__(%s) %s = %s;\n", e->type, e->name, e->constant);
+            text_now = format_text("%s%s%s;\n", function ? "" : "extern ", e->threads ? "_Thread_local " : "", plain);
+        else if (e->kind == ENTITY_VARIABLE) text_now = format_text("%s = %s;\n", plain, e->constant);
+        free(plain);
         if (!text_now) continue;
         free(e->declaration);
         e->declaration = text_now;
@@ -345,8 +346,27 @@ static char *misfit_of(build *b, entity *function)
     return why;
 }
 
+/* What the function uses and the cell has changed, where the reason does not name it. */
+static char *with_cause(const build *b, const entity *function, char *why)
+{
+    for (size_t i = 0; i < b->draft.count; i++) {
+        const entity *e = b->draft.items[i].what;
+        const entity *old = e->defines.count ? symbols_find(b->s->symbols, e->defines.items[0]) : NULL;
+        const char *name = e->defines.count ? e->defines.items[0] + 2 : "";
+        char *named = format_text("'%s'", name);
+        bool cause = old && names_have(&function->uses, name) && !strstr(why, named);
+        free(named);
+        if (!cause) continue;
+        char *longer = format_text("%s ('%s' has changed)", why, name);
+        free(why);
+        return longer;
+    }
+    return why;
+}
+
 static void name_misfit(build *b, entity *function, char *why)
 {
+    why = with_cause(b, function, why);
     bool known = function->unfit && !strcmp(function->unfit, why);
     char *note = format_text("%s() no longer fits, and calling it says so until it does: %s\n", function->name, why);
     if (!known) text_add(&b->notes, note);

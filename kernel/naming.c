@@ -1,6 +1,7 @@
 /* Link names: what the compiler calls `f` is `f$1` to the loader. Read first: build.h, cells/symbols.h. */
 #define _GNU_SOURCE
 #include "build.h"
+#include "worker/protocol.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -147,7 +148,9 @@ void name_all(build *b)
         entity *e = b->draft.again[i];
         const char *definition = own(b, format_text("%s$%u", e->link, b->draft.serial));
         add_link(b, e->name, e->link, definition);
-        bind(b, e->link, definition);
+        char *keeping = format_text("%c%s", KEEPS_STATICS, definition);
+        bind(b, e->link, keeping);
+        free(keeping);
     }
     for (size_t i = 0; i < b->misfit_count; i++) {
         if (b->misfits[i].function->serial != b->draft.serial) bind_trap(b, b->misfits[i].function->link);

@@ -5,6 +5,7 @@
 #include "cells/conditionals.h"
 #include "cells/expand.h"
 #include "cells/link_words.h"
+#include "cells/needs.h"
 #include "cells/packing.h"
 #include "cells/spelling.h"
 #include "debug/debugger.h"
@@ -187,6 +188,7 @@ static void commit(build *b)
         entity *old = e->name && e->kind != ENTITY_MACRO ? symbols_find(s->symbols, e->defines.items[0]) : NULL;
         bool weaker = old && old->link && !e->defined && old->kind == e->kind && (old->defined || old->definition);
         if (e->kind == ENTITY_VARIABLE && e->defined && e->type) journal_variable(&s->journal, e->name, e->type);
+        weaker |= only_declares(e) && symbols_find(s->symbols, e->defines.items[0]);
         if (weaker || !e->defines.count) continue; /* a prototype of what is defined already adds nothing */
         b->draft.items[i].what = NULL;
         bool undefine =

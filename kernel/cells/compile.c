@@ -12,9 +12,12 @@
 
 static const char *const code_flags[] = {"-gdwarf-4",
                                          "-fPIC",
+                                         "-fkeep-persistent-storage-variables",
                                          "-fsemantic-interposition",
                                          "-fno-delete-null-pointer-checks",
                                          "-fno-finite-loops",
+                                         "-mllvm",
+                                         "-replexitval=never", /* what a loop adds up is not worked out beforehand */
                                          "-fasynchronous-unwind-tables",
                                          "-fno-omit-frame-pointer",
                                          "-fno-optimize-sibling-calls",

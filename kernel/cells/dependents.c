@@ -1,4 +1,5 @@
 #include "cells/dependents.h"
+#include "cells/needs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -84,6 +85,7 @@ static void add_changed(search *s, const entity *e, const symbols *session)
 {
     const entity *old = symbols_find(session, e->defines.items[0]);
     bool prototype = e->kind == ENTITY_FUNCTION && !e->defined;
+    if (only_declares(e) && old) return;
     bool other = e->kind == ENTITY_VARIABLE ? variable_changes(e, session)
                                             : old && !(prototype && old->definition) && differs(old->shown, e->shown);
     if (other) {

@@ -1,5 +1,6 @@
 /* What a cell defines: one entity a macro, a type, a function, a variable. See unit.h. */
 #define _GNU_SOURCE
+#include "cells/needs.h"
 #include "cells/unit.h"
 
 #include <ctype.h>
@@ -125,8 +126,6 @@ static void draft_type(draft *d, size_t at)
     defined_names(&d->split, p, &keys);
     size_t last = taken.is_typedef ? p->last : taken.specifiers_last;
     entity *e = add_item(d, ENTITY_TYPE, at)->what;
-    names_free(&e->uses); /* not what is declared with the type: that rests on it */
-    used_names(d->source, d->split.tokens.items, p->first, last, &e->uses);
     for (size_t i = 0; i < keys.count; i++) {
         bool variable = false;
         for (size_t k = 0; k < taken.count && !taken.is_typedef; k++) {
@@ -136,6 +135,8 @@ static void draft_type(draft *d, size_t at)
         if (!variable) names_add(&e->defines, keys.items[i], strlen(keys.items[i]));
     }
     e->shown = source_range(d, p->first, last);
+    /* not what is declared with the type: that rests on it */
+    type_needs(e, d->source, d->split.tokens.items, p->first, taken.count ? last : p->last);
     names_free(&keys);
     declaration_free(&taken);
 }
@@ -227,7 +228,7 @@ static void draft_prefix(draft *d, const char *session_prefix, const symbols *se
     }
 }
 
-/* The first item that brings a key: a prototype before its definition, … */
+/* The first item that brings a key: a prototype before its definition, …; but not `struct node;` alone. */
 typedef struct brought {
     const char *key; /* the item's */
     size_t item;
@@ -246,7 +247,10 @@ static void index_items(draft *d)
             brought *one = need_zeroed(sizeof *one);
             *one = (brought){keys->items[k], i};
             brought **found = need(tsearch(one, &d->index, by_key));
-            if (*found != one) free(one);
+            if (*found == one) continue;
+            free(one);
+            bool better = only_declares(d->items[(*found)->item].what) && d->items[i].what->kind == ENTITY_TYPE;
+            if (better) (*found)->item = i;
         }
     }
 }
@@ -262,7 +266,7 @@ static bool nameless(const cell *c, const piece *p)
 {
     if (p->kind != PIECE_DECLARATION) return false;
     declaration taken = declaration_of(c, p);
-    bool missing = p->open && !taken.has_body;
+    bool missing = p->unfinished && (!p->open || !taken.has_body); /* its `;`, say */
     for (size_t i = 0; i < taken.count; i++) missing |= taken.declarators[i].name == none;
     declaration_free(&taken);
     return missing;

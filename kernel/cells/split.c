@@ -80,9 +80,11 @@ static bool begins_statement_word(const reader *r)
 /* Words that are operators: an expression begins with them. */
 static bool begins_operator_word(const reader *r)
 {
-    static const char *const words[] = {"sizeof",        "_Generic", "_Alignof", "__alignof__", "__builtin_choose_expr",
-                                        "__extension__", NULL};
-    return is_any(r->source, &r->tokens[r->at], words);
+    static const char *const words[] = {"sizeof",   "_Generic", "_Alignof", "__alignof__", "__alignof", "__extension__",
+                                        "__real__", "__imag__", "__real",   "__imag",      NULL};
+    static const char builtin[] = "__builtin_";
+    const token *t = &r->tokens[r->at];
+    return is_any(r->source, t, words) || !strncmp(r->source + t->begin, builtin, sizeof builtin - 1);
 }
 
 /* After `name * … name`: what a declarator may be followed by, which no useful expression statement has there. */
@@ -216,7 +218,18 @@ static bool old_style_parameters(reader *r)
     return is(&ahead, "{");
 }
 
-/* A declaration ends at its `;`, a function definition with its body: the `{` that follows a `)` with no `=` before. */
+/* Does a `{` here begin a body? It follows `)`, or, of a function that returns a pointer to an array, `)[2]`. */
+static bool after_parameters(const reader *r)
+{
+    size_t at = r->at;
+    while (at > 1 && is_at(r, at - 1, "]")) {
+        for (at--; at > 0 && !is_at(r, at, "[");) at--;
+    }
+    return at > 0 && is_at(r, at - 1, ")");
+}
+
+/* A declaration ends at its `;`, a function definition with its body: the `{` after its parameters with no `=` before.
+ */
 static piece_kind read_declaration(reader *r)
 {
     bool assigned = false;
@@ -231,7 +244,7 @@ static piece_kind read_declaration(reader *r)
             skip_group(r);
             return PIECE_FUNCTION;
         }
-        bool body = is(r, "{") && !assigned && is_at(r, r->at - 1, ")");
+        bool body = is(r, "{") && !assigned && after_parameters(r);
         if (opens(r)) skip_group(r);
         else r->at++;
         if (body) return PIECE_FUNCTION;

@@ -73,6 +73,7 @@ void entity_free(entity *e)
     names_free(&e->defines);
     names_free(&e->uses);
     names_free(&e->rests);
+    names_free(&e->loose);
     free(e->declaration);
     free(e->shown);
     free(e->definition);

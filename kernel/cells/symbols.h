@@ -19,6 +19,7 @@ typedef struct entity {
     names defines;     /* keys: "m:" macro, "o:" ordinary name, "t:" tag */
     names uses;        /* plain names in its text */
     names rests;       /* those in its declaration, once the session has it: all that a later cell must see with it */
+    names loose;       /* of a type: "struct node" where a declaration of it is enough (needs.h) */
     char *declaration; /* as a later cell sees it, with its #line */
     char *shown;       /* as the user wrote it; a function without its body */
     char *definition;  /* a function's whole text with its #line, to compile it again; NULL when only declared */

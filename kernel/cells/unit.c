@@ -1,4 +1,5 @@
 #include "cells/unit.h"
+#include "cells/needs.h"
 #include "cells/packing.h"
 
 #include <stdio.h>
@@ -165,18 +166,50 @@ static void add_range(writer *w, size_t first, size_t last, range_options o)
     }
 }
 
-static void emit_used(writer *w, const names *uses);
+static void emit_name(writer *w, char space, const char *name, bool early);
+
+/* What a type or another thing uses. `early`: with what the cell itself brings later. */
+static void emit_used(writer *w, const names *uses, const entity *by, bool early)
+{
+    for (size_t i = 0; i < uses->count; i++) {
+        bool loose = by && needed_loosely(by, uses->items[i]);
+        for (const char *space = loose ? "mo" : "mto"; *space; space++) emit_name(w, *space, uses->items[i], early);
+    }
+}
+
+static void declare_loose(writer *w, const entity *e)
+{
+    for (size_t i = 0; i < e->loose.count; i++) text_addf(&w->out->source, "\n%s;\n", e->loose.items[i]);
+}
+
+static void emit_loose(writer *w, const entity *e)
+{
+    for (size_t i = 0; i < e->loose.count; i++) emit_name(w, 't', strchr(e->loose.items[i], ' ') + 1, true);
+}
+
+static void emit_used_in(writer *w, const char *code)
+{
+    names uses = {0};
+    token_list list = tokens_of(code);
+    used_names(code, list.items, 0, list.count, &uses);
+    emit_used(w, &uses, NULL, true);
+    names_free(&uses);
+    tokens_free(&list);
+}
 
 static void emit_entity(writer *w, entity *e)
 {
     if (!e || e->mark == w->out->mark) return;
     e->mark = w->out->mark;
-    emit_used(w, e->rests.count ? &e->rests : &e->uses);
+    declare_loose(w, e);
+    emit_used(w, e->rests.count ? &e->rests : &e->uses, e, true);
     text_add(&w->out->source, "\n");
     if (e->declaration) text_add(&w->out->source, e->declaration);
+    emit_loose(w, e);
 }
 
-static void emit_type(writer *w, draft_item *item);
+static void emit_type(writer *w, draft_item *item, bool early);
+static void emit_directive(writer *w, const piece *p, const char *macro);
 
 /* Does the cell bring something that takes the place of one of the entity's names? */
 static bool superseded(const draft *d, const entity *e)
@@ -184,23 +217,32 @@ static bool superseded(const draft *d, const entity *e)
     for (size_t i = 0; i < e->defines.count; i++) {
         draft_item *own = draft_find(d, e->defines.items[i]);
         bool prototype = own && own->what->kind == ENTITY_FUNCTION && !own->what->defined;
-        if (own && !(prototype && e->definition)) return true;
+        bool forward = own && only_declares(own->what) && !only_declares(e);
+        if (own && !forward && !(prototype && e->definition)) return true;
     }
     return false;
 }
 
-static void emit_used(writer *w, const names *uses)
+/* What the cell has for that name, where something of an earlier cell needs it before its turn. */
+static void emit_own(writer *w, draft_item *own)
 {
-    for (size_t i = 0; i < uses->count; i++) {
-        for (const char *space = "mto"; *space; space++) {
-            char *key = format_text("%c:%s", *space, uses->items[i]);
-            draft_item *own = draft_find(w->d, key);
-            if (own && own->what->kind == ENTITY_TYPE && w->out->mark != own->what->mark) emit_type(w, own);
-            entity *old = symbols_find(w->session, key);
-            if (old && !old->gone && !superseded(w->d, old)) emit_entity(w, old);
-            free(key);
-        }
-    }
+    entity *e = own->what;
+    if (e->mark == w->out->mark) return;
+    if (e->kind == ENTITY_TYPE) emit_type(w, own, true);
+    if (e->kind != ENTITY_MACRO) return;
+    e->mark = w->out->mark;
+    emit_used(w, &e->uses, NULL, true);
+    emit_directive(w, &w->d->split.pieces[own->piece], e->name);
+}
+
+static void emit_name(writer *w, char space, const char *name, bool early)
+{
+    char *key = format_text("%c:%s", space, name);
+    draft_item *own = draft_find(w->d, key);
+    if (own && early) emit_own(w, own);
+    entity *old = symbols_find(w->session, key);
+    if (old && !old->gone && !superseded(w->d, old)) emit_entity(w, old);
+    free(key);
 }
 
 static bool is_pack(const draft *d, const piece *p)
@@ -233,10 +275,11 @@ static void unpack(writer *w, bool packed)
 }
 
 /* A struct, union or enum with its members, or a typedef, or a static assertion: as written, at file scope. */
-static void emit_type(writer *w, draft_item *item)
+static void emit_type(writer *w, draft_item *item, bool early)
 {
     item->what->mark = w->out->mark;
-    emit_used(w, &item->what->uses);
+    if (early) declare_loose(w, item->what);
+    emit_used(w, &item->what->uses, early ? item->what : NULL, early);
     const piece *p = &w->d->split.pieces[item->piece];
     declaration taken = declaration_of(&w->d->split, p);
     char *tag = unnamed_tag(&w->d->split, &taken);
@@ -253,6 +296,7 @@ static void emit_type(writer *w, draft_item *item)
     unpack(w, packed);
     free(item->what->declaration);
     item->what->declaration = copy_of_bytes(w->out->source.data + begin, w->out->source.size - begin);
+    if (early) emit_loose(w, item->what);
     free(tag);
     declaration_free(&taken);
 }
@@ -367,12 +411,21 @@ static void emit_directive(writer *w, const piece *p, const char *macro)
     text_add(&w->out->source, "\n");
 }
 
-/* The cell's definitions, in its order. */
+static void emit_used_between(writer *w, size_t first, size_t last)
+{
+    names uses = {0};
+    used_names(w->d->source, w->d->split.tokens.items, first, last, &uses);
+    emit_used(w, &uses, NULL, false);
+    names_free(&uses);
+}
+
+/* The cell's definitions, in its order, each after what it uses of the session. */
 static void emit_definitions(writer *w)
 {
     size_t item = 0;
     for (size_t i = 0; i < w->d->split.count; i++) {
         const piece *p = &w->d->split.pieces[i];
+        if (p->kind != PIECE_STATEMENT && p->kind != PIECE_EXPRESSION) emit_used_between(w, p->first, p->last);
         bool pragma_here = p->kind == PIECE_DIRECTIVE && !directive_is(w, p, "include") && !is_pack(w->d, p) &&
                            !before_statement(w, i);
         if (pragma_here) {
@@ -382,7 +435,7 @@ static void emit_definitions(writer *w)
         if (p->kind == PIECE_BROKEN) add_range(w, p->first, p->last, (range_options){.name = none});
         for (; item < w->d->count && w->d->items[item].piece == i; item++) {
             draft_item *one = &w->d->items[item];
-            if (one->what->kind == ENTITY_TYPE && one->what->mark != w->out->mark) emit_type(w, one);
+            if (one->what->kind == ENTITY_TYPE && one->what->mark != w->out->mark) emit_type(w, one, false);
             if (one->declarator != none) emit_variable(w, one);
             else if (one->what->kind == ENTITY_FUNCTION) emit_function(w, one);
         }
@@ -458,13 +511,13 @@ static void emit_value(writer *w, const piece *p)
 static void emit_dependents(writer *w)
 {
     for (size_t i = 0; i < w->d->again_count; i++) {
-        emit_used(w, &w->d->again[i]->uses);
+        emit_used(w, &w->d->again[i]->uses, NULL, true);
         w->d->again[i]->mark = w->out->mark;
         text_add(&w->out->source, w->d->again[i]->definition);
     }
     for (size_t i = 0; i < w->d->recheck_count; i++) {
         entity *e = w->d->recheck[i];
-        emit_used(w, &e->uses);
+        emit_used(w, &e->uses, NULL, true);
         text_add(&w->out->source, glue_line);
         w->d->recheck_offset[i] = 0;
         if (!e->written) continue;
@@ -497,14 +550,7 @@ static void emit_code_directive(writer *w, size_t at_piece)
 
 static void emit_used_by_asked(writer *w)
 {
-    for (size_t i = 0; i < w->d->asked.count; i++) {
-        names uses = {0};
-        token_list list = tokens_of(w->d->asked.items[i]);
-        used_names(w->d->asked.items[i], list.items, 0, list.count, &uses);
-        emit_used(w, &uses);
-        names_free(&uses);
-        tokens_free(&list);
-    }
+    for (size_t i = 0; i < w->d->asked.count; i++) emit_used_in(w, w->d->asked.items[i]);
 }
 
 /* Sizes of arrays that the rest of the cell needs to be compiled at all. */
@@ -574,12 +620,9 @@ unit unit_of(draft *d, const symbols *session, value_form value, const char *ass
     u.prefix_size = u.source.size;
     glue(&w, "void kolo_cell_value(const void *, unsigned long); void kolo_cell_show(const void *, const char *); "
              "int kolo_cell_shell(const char *); double kolo_cell_clock(void);");
-    names uses = {0};
-    used_names(d->source, d->split.tokens.items, 0, d->split.tokens.count, &uses);
-    emit_used(&w, &uses);
-    emit_used_by_asked(&w);
-    names_free(&uses);
     emit_definitions(&w);
+    emit_used_between(&w, 0, d->split.tokens.count);
+    emit_used_by_asked(&w);
     emit_dependents(&w);
     const piece *last = d->split.count ? &d->split.pieces[d->split.count - 1] : NULL;
     bool cut = last && last->open && last->kind != PIECE_STATEMENT && last->kind != PIECE_EXPRESSION;

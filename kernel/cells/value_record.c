@@ -120,6 +120,7 @@ static enum CXVisitorResult write_field(CXCursor field, CXClientData closure)
     long long offset = clang_Cursor_getOffsetOfField(field);
     size_t at = offset < 0 ? r->available : (size_t)offset / 8;
     CXType type = clang_getCursorType(field);
+    if (plain_type(type).kind == CXType_IncompleteArray) return CXVisit_Continue; /* how much it holds is not known */
     if (is_nameless(field)) {
         record inner = {w, r->bytes + (at < r->available ? at : 0), at < r->available ? r->available - at : 0, r->any,
                         r->own};

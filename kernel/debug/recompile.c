@@ -17,13 +17,6 @@ static void leave(earlier *e, const entity *function)
     text_addf(&e->left, "%s%s()", e->left.size ? ", " : "", function->name);
 }
 
-/* Has the function variables of its own that a new definition would begin anew? */
-static bool keeps_something(const entity *function)
-{
-    const char *body = strchr(function->definition, '{');
-    return body && strstr(body, "static");
-}
-
 static void add_earlier(entity *one, void *closure)
 {
     earlier *e = closure;
@@ -32,10 +25,6 @@ static void add_earlier(entity *one, void *closure)
         e->variables[e->variable_count++] = one;
     }
     if (one->kind != ENTITY_FUNCTION || !one->link || !one->definition || one->unfit) return;
-    if (keeps_something(one)) {
-        leave(e, one);
-        return;
-    }
     e->functions = need_grown(e->functions, e->function_count, &e->function_capacity, sizeof one);
     e->functions[e->function_count++] = one;
 }

@@ -120,10 +120,83 @@ static bool read_options(const char *words, measuring *m)
     return true;
 }
 
+/* `sqrt(x);`, or the same without its `;`: what it computes can be stored. */
+static bool is_expression(const cell *c, size_t at)
+{
+    static const char *const words[] = {"if",   "for",     "while",    "do",   "switch", "return",  "goto", "break",
+                                        "case", "default", "continue", "else", "asm",    "__asm__", NULL};
+    const piece *p = &c->pieces[at];
+    const token *first = &c->tokens.items[p->first], *last = &c->tokens.items[p->last - 1];
+    if (p->kind == PIECE_EXPRESSION) return true;
+    bool plain = p->kind == PIECE_STATEMENT && first->kind != TOKEN_SHELL && token_is(c->source, last, ";") &&
+                 !token_is(c->source, first, "{") && !token_is(c->source, first, ";") && p->last > p->first + 1;
+    for (const char *const *word = words; *word && plain; word++) plain = !token_is(c->source, first, *word);
+    bool labelled = p->last > p->first + 1 && token_is(c->source, first + 1, ":");
+    bool directed = at > 0 && c->pieces[at - 1].kind == PIECE_DIRECTIVE; /* #pragma omp atomic */
+    return plain && !labelled && !directed;
+}
+
+/* Bytes [begin, end) of the body at their line and column. */
+static void add_bytes_at(text *code, const cell *c, size_t begin, size_t end, const char *place)
+{
+    size_t start = begin;
+    while (start > 0 && c->source[start - 1] != '\n') start--;
+    text_addf(code, "\n%s%*s%.*s\n", place, (int)(begin - start), "", (int)(end - begin), c->source + begin);
+}
+
+static void add_piece(text *code, const cell *c, size_t at, const char *place)
+{
+    const piece *p = &c->pieces[at];
+    const token *last = &c->tokens.items[p->last - 1];
+    size_t begin = c->tokens.items[p->first].begin, end = last->end;
+    if (!is_expression(c, at)) {
+        add_bytes_at(code, c, begin, end, place);
+        return;
+    }
+    if (token_is(c->source, last, ";")) end = last->begin;
+    text_add(code, "{ __auto_type kolo_value = __builtin_choose_expr(__builtin_types_compatible_p(__typeof__((");
+    add_bytes_at(code, c, begin, end, place);
+    text_add(code, ")), void), ((void)(");
+    add_bytes_at(code, c, begin, end, place);
+    text_add(code, "), 0), (");
+    add_bytes_at(code, c, begin, end, place);
+    text_add(code, "));\n__asm__ volatile(\"\" : : \"m\"(kolo_value) : \"memory\"); }\n");
+}
+
+/* The variables of the body's own hold what it has computed: that is stored. */
+static void store_variables(text *code, const cell *c)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        if (c->pieces[i].kind != PIECE_DECLARATION) continue;
+        declaration taken = declaration_of(c, &c->pieces[i]);
+        for (size_t k = 0; k < taken.count && !taken.is_typedef && !taken.is_extern; k++) {
+            const declarator *one = &taken.declarators[k];
+            if (one->is_function || one->name == none) continue;
+            const token *name = &c->tokens.items[one->name];
+            text_addf(code, "__asm__ volatile(\"\" : : \"m\"(%.*s) : \"memory\");\n", (int)(name->end - name->begin),
+                      c->source + name->begin);
+        }
+        declaration_free(&taken);
+    }
+}
+
+/* `line`: where the body begins in the cell. */
+static void add_kept(text *code, const char *body, unsigned line, const char *name)
+{
+    cell c = cell_split(body);
+    for (size_t i = 0; i < c.count; i++) {
+        char *place = format_text("#line %u \"%s\"\n", line + c.tokens.items[c.pieces[i].first].line - 1, name);
+        add_piece(code, &c, i, place);
+        free(place);
+    }
+    store_variables(code, &c);
+    cell_free(&c);
+}
+
 /* The measured code between what measures it. A memory clobber keeps the compiler from doing the work once for all
- * loops; storing the value keeps it from leaving the work out. */
+ * loops; storing what it computes (`keep`) keeps it from leaving the work out. */
 static char *loops_of(const measuring *m, const char *setup, const char *body, unsigned line, const char *name,
-                      bool valued)
+                      bool keep)
 {
     text code = {0};
     text_addf(&code, "{\n#line 1 \"%s\"\n%s\n;\nstatic double kolo_runs[%ld];\nunsigned long kolo_number = %luul;\n",
@@ -132,28 +205,15 @@ static char *loops_of(const measuring *m, const char *setup, const char *body, u
               m->number ? 0 : -1, m->runs);
     text_add(&code, "for (unsigned long kolo_loop = kolo_number; kolo_loop; kolo_loop--) {\n"
                     "__asm__ volatile(\"\" : : : \"memory\");\n{");
-    text_addf(&code, "%s\n#line %u \"%s\"\n%s\n%s}\n}\n", valued ? " __auto_type kolo_value = (" : "", line, name, body,
-              valued ? ");\n__asm__ volatile(\"\" : : \"m\"(kolo_value) : \"memory\"); " : ";");
-    text_add(&code, "double kolo_took = kolo_cell_clock() - kolo_start;\n"
+    if (keep) add_kept(&code, body, line, name);
+    else text_addf(&code, "\n#line %u \"%s\"\n%s\n;", line, name, body);
+    text_add(&code, "}\n}\ndouble kolo_took = kolo_cell_clock() - kolo_start;\n"
                     "if (kolo_run >= 0) kolo_runs[kolo_run++] = kolo_took;\n"
                     "else if (kolo_took >= 0.2 || kolo_number >= 1000000000ul) kolo_run = 0;\n"
                     "else kolo_number *= 10;\n}\n");
     text_addf(&code, "kolo_runs[%ld] = (double)kolo_number;\nkolo_cell_value(kolo_runs, sizeof kolo_runs);\n}\n",
               m->runs);
     return text_take(&code);
-}
-
-/* One expression, perhaps with its `;`: its length without that; 0 for anything else. */
-static size_t expression_size(const char *body)
-{
-    cell c = cell_split(body);
-    const token *last = c.tokens.count ? &c.tokens.items[c.tokens.count - 1] : NULL;
-    bool one = c.count == 1 && (c.pieces[0].kind == PIECE_EXPRESSION || c.pieces[0].kind == PIECE_STATEMENT);
-    bool closed = one && token_is(body, last, ";");
-    size_t size = one ? (closed ? last->begin : last->end) : 0;
-    bool whole = one && (closed || c.pieces[0].kind == PIECE_EXPRESSION) && !token_is(body, &c.tokens.items[0], "{");
-    cell_free(&c);
-    return whole ? size : 0;
 }
 
 static char *with_commas(unsigned long value)
@@ -205,7 +265,7 @@ static result refuse_open(session *s, const char *code, const char *name)
     return r.failed ? r : error_result("CompileError", "the brackets of what is measured do not match");
 }
 
-/* Compiles the measured code with its value stored, and where it has none that can be, without. */
+/* Compiles the measured code with what it computes stored, and where that cannot be, without. */
 static result measure(session *s, const measuring *m, const char *setup, const char *body, unsigned line,
                       const char *shown, const char *name)
 {
@@ -213,16 +273,9 @@ static result measure(session *s, const measuring *m, const char *setup, const c
         return error_result("UsageError",
                             "%%timeit measures in this process alone: in a %%%%ranks cell, %%time says how "
                             "long the ranks took");
-    size_t size = expression_size(body);
     result r = {.failed = true};
-    if (size) {
-        char *expression = copy_of_bytes(body, size), *code = loops_of(m, setup, expression, line, name, true);
-        r = run_shown(s, code, shown, name);
-        free(expression);
-        free(code);
-    }
-    if (r.failed && (!size || !strcmp(r.name, "CompileError"))) {
-        char *code = loops_of(m, setup, body, line, name, false);
+    for (int keep = 1; keep >= 0 && r.failed && (keep || !strcmp(r.name, "CompileError")); keep--) {
+        char *code = loops_of(m, setup, body, line, name, keep);
         result_free(&r);
         r = run_shown(s, code, shown, name);
         free(code);

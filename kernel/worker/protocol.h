@@ -25,7 +25,8 @@ enum message_kind {
     MESSAGE_ENDED, /* number: process id; code: its wait status */
     MESSAGE_CULLED, /* processes of the cells have been ended, or the worker is about to be; payload: why, a sentence */
     /* kernel to worker */
-    MESSAGE_LOAD, /* payload: object path, libraries to load first ("one:two", or ""), then pairs slot, definition */
+    MESSAGE_LOAD, /* payload: object path, libraries to load first ("one:two", or ""), then pairs slot, definition: see
+                     KEEPS_STATICS */
     MESSAGE_RUN, /* payload: object path, function; descriptor: stdin */
     MESSAGE_SHELL, /* payload: arguments of a program; descriptor: stdin */
     MESSAGE_RESOLVE, /* payload: names; answered with those that nothing defines */
@@ -51,6 +52,9 @@ enum ending {
     ENDING_PROGRAM, /* of MESSAGE_SHELL; code: wait status */
     ENDING_REFUSED, /* payload begins with what could not be done, as a sentence */
 };
+
+/* Before a definition: the same function, compiled again; its `static` variables keep their values. */
+#define KEEPS_STATICS '='
 
 /* After a fault the payload lists frames, innermost first: "path\0offset in hexadecimal\0symbol\0" each. */
 

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "worker/worker.h"
 #include "worker/clock.h"
+#include "worker/statics.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -180,8 +181,10 @@ static void load(const char *payload, size_t size)
         answer_text(-1, dlerror());
         return;
     }
+    statics_take(path, handle, at, (size_t)(end - at));
     while (at < end) {
         const char *slot = next_text(&at, end), *definition = next_text(&at, end);
+        definition += *definition == KEEPS_STATICS;
         void **place = dlsym(RTLD_DEFAULT, slot);
         void *function = dlsym(handle, definition);
         if (!function) function = dlsym(RTLD_DEFAULT, definition); /* the trap of an earlier object's stub */

@@ -1,0 +1,10 @@
+/* What functions keep in `static` variables of their own when they are compiled again. */
+#ifndef KERNEL_WORKER_STATICS_H
+#define KERNEL_WORKER_STATICS_H
+
+#include "worker/protocol.h"
+
+/* Of the object at `path`, just loaded as `handle`; slots and definitions as MESSAGE_LOAD has them. */
+void statics_take(const char *path, void *handle, const char *slots, size_t size);
+
+#endif
