@@ -1,233 +1,71 @@
-/* Completion. Read first: help.h, cells/unit.h. */
+/* Completion: where the cursor is, who knows what fits there, and the reply. Read first: complete.h. */
 #define _GNU_SOURCE
+#include "complete.h"
+#include "cells/lexer.h"
 #include "cells/nearest.h"
-#include "help.h"
 #include "magics/magics.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
-static bool ends_with(const char *name, const char *tail)
+bool begins(const char *name, const char *start)
 {
-    size_t a = strlen(name), b = strlen(tail);
-    return a >= b && !strcmp(name + a - b, tail);
+    return !strncmp(name, start, strlen(start));
 }
 
-/* Names that a cell's author has no business with. */
-static bool hidden(const char *name, const char *start)
+void match_add(matches *into, rank_of_match rank, const char *name, const char *type, const char *signature)
 {
-    if (!strncmp(name, "kolo_", 5) && (ends_with(name, "_at") || ends_with(name, "_args"))) return true;
-    if (!strncmp(name, "kolo_cell_", 10) || !strncmp(name, "In_", 3) || !strcmp(name, "_")) return true;
-    if (!strcmp(name, "linux") || !strcmp(name, "unix") || ends_with(name, "_kind")) return true;
-    return name[0] == '_' && start[0] != '_';
+    into->items = need_grown(into->items, into->count, &into->capacity, sizeof *into->items);
+    into->items[into->count++] = (match){copy_of(name), copy_of(type), copy_of(signature), rank};
 }
 
-/* Members of a call's options that its macro fills in. */
-static bool of_the_macro(CXCompletionString string)
+void match_add_all(matches *into, rank_of_match rank, names *list, const char *type, const char *start)
 {
-    bool guard = false;
-    for (unsigned k = 0; k < clang_getNumCompletionChunks(string); k++) {
-        char *chunk = clang_text(clang_getCompletionChunkText(string, k));
-        if (clang_getCompletionChunkKind(string, k) == CXCompletionChunk_ResultType)
-            guard |= !strcmp(chunk, "kolo_guard *");
-        free(chunk);
+    for (size_t i = 0; i < list->count; i++) {
+        if (begins(list->items[i], start)) match_add(into, rank, list->items[i], type, "");
     }
-    return guard;
+    names_free(list);
 }
 
-static int by_text(const void *a, const void *b)
+void matches_free(matches *all)
 {
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static const char *kind_name(enum CXCursorKind kind)
-{
-    switch (kind) {
-    case CXCursor_FunctionDecl: return "function";
-    case CXCursor_VarDecl:
-    case CXCursor_ParmDecl: return "instance";
-    case CXCursor_FieldDecl: return "property";
-    case CXCursor_MacroDefinition: return "macro";
-    case CXCursor_EnumConstantDecl: return "constant";
-    case CXCursor_StructDecl:
-    case CXCursor_UnionDecl:
-    case CXCursor_EnumDecl:
-    case CXCursor_TypedefDecl: return "type";
-    default: return "keyword";
+    for (size_t i = 0; i < all->count; i++) {
+        free(all->items[i].name);
+        free(all->items[i].type);
+        free(all->items[i].signature);
     }
+    free(all->items);
 }
 
-/* "(double x) -> double": what stands behind a function's name, and its result. Or the type of anything else. */
-static char *signature_of(CXCompletionString string)
+static void complete_magic(const char *start, matches *into)
 {
-    text call = {0};
-    char *type = NULL;
-    bool behind = false;
-    for (unsigned k = 0; k < clang_getNumCompletionChunks(string); k++) {
-        enum CXCompletionChunkKind kind = clang_getCompletionChunkKind(string, k);
-        char *chunk = clang_text(clang_getCompletionChunkText(string, k));
-        if (kind == CXCompletionChunk_TypedText) behind = true;
-        else if (kind == CXCompletionChunk_ResultType && !type) type = copy_of(chunk);
-        else if (behind && kind != CXCompletionChunk_Optional) text_add(&call, chunk);
-        free(chunk);
-    }
-    char *whole = call.size && type ? format_text("%s -> %s", call.data, type)
-                                    : copy_of(call.size ? call.data
-                                              : type    ? type
-                                                        : "");
-    text_free(&call);
-    free(type);
-    return whole;
-}
-
-/* A match, with what it is: "name\x1ffunction\x1f(int a) -> int". */
-static void add_match(names *into, const char *name, enum CXCursorKind kind, CXCompletionString string)
-{
-    char *signature = signature_of(string), *match = format_text("%s\x1f%s\x1f%s", name, kind_name(kind), signature);
-    names_add(into, match, strlen(match));
-    free(match);
-    free(signature);
-}
-
-static size_t match_size(const char *match)
-{
-    return strcspn(match, "\x1f");
-}
-
-/* One entry of what JupyterLab shows beside the names. */
-static json_t *typed_match(const char *match, int start, int end)
-{
-    size_t size = match_size(match);
-    char *name = copy_of_bytes(match, size);
-    const char *kind = match[size] ? match + size + 1 : "";
-    size_t kind_size = match_size(kind);
-    char *type = copy_of_bytes(kind, kind_size);
-    json_t *one = json_pack("{s:s, s:s, s:s, s:i, s:i}", "text", name, "type", *type ? type : "<unknown>", "signature",
-                            kind[kind_size] ? kind + kind_size + 1 : "", "start", start, "end", end);
-    free(type);
-    free(name);
-    return one;
-}
-
-static void collect(CXCodeCompleteResults *results, const char *start, names *into)
-{
-    for (unsigned i = 0; i < results->NumResults; i++) {
-        CXCompletionString string = results->Results[i].CompletionString;
-        if (clang_getCompletionAvailability(string) == CXAvailability_NotAccessible || of_the_macro(string)) continue;
-        for (unsigned k = 0; k < clang_getNumCompletionChunks(string); k++) {
-            if (clang_getCompletionChunkKind(string, k) != CXCompletionChunk_TypedText) continue;
-            char *name = clang_text(clang_getCompletionChunkText(string, k));
-            if (!strncmp(name, start, strlen(start)) && !hidden(name, start))
-                add_match(into, name, results->Results[i].CursorKind, string);
+    for (size_t i = 0; i < magics_count; i++) {
+        const magic *m = &magics_table[i];
+        for (int whole = m->line == NULL; whole <= (m->cell != NULL); whole++) {
+            char *name = format_text("%s%s", whole ? "%%" : "%", m->name);
+            if (begins(name, start)) match_add(into, KNOWN, name, "magic", m->usage);
             free(name);
         }
     }
 }
 
-/* The cell up to the cursor's line as a unit, and where in it the cursor is. */
-static void complete_c(session *s, const char *code, size_t cursor, size_t word, names *into)
+/* `kolo_fit(model, data, .` : the option's name is being written. What the call has been given already is not offered
+ * again. */
+static bool option_here(const writing *w, matches *into)
 {
-    char *head = copy_of_bytes(code, word), *start = copy_of_bytes(code + word, cursor - word);
-    char *marked = format_text("%s kolo_cursor", head);
-    draft d = draft_of(marked, "In[0]", 0, s->prefix, s->symbols);
-    char *with_kolo = strstr(d.prefix.data ? d.prefix.data : "", "kolo.h")
-                          ? NULL
-                          : format_text("%s#include <kolo.h>\n", d.prefix.data ? d.prefix.data : "");
-    if (with_kolo) {
-        text_clear(&d.prefix);
-        text_add(&d.prefix, with_kolo);
-    }
-    unit u = unit_of(&d, s->symbols, VALUE_NONE, NULL);
-    const char *at = strstr(u.source.data, "kolo_cursor");
-    if (at) {
-        unsigned line = 1, column = 1;
-        for (const char *p = u.source.data; p < at; p++) {
-            column = *p == '\n' ? 1 : column + 1;
-            line += *p == '\n';
-        }
-        if (!s->analyser.unit) analyser_parse(&s->analyser, u.source.data, u.source.size);
-        struct CXUnsavedFile file = {s->analyser.path, u.source.data, u.source.size};
-        CXCodeCompleteResults *results = s->analyser.unit
-                                             ? clang_codeCompleteAt(s->analyser.unit, s->analyser.path, line, column,
-                                                                    &file, 1, CXCodeComplete_IncludeMacros)
-                                             : NULL;
-        if (results) {
-            collect(results, start, into);
-            clang_disposeCodeCompleteResults(results);
-        }
-    }
-    text_free(&u.source);
-    draft_free(&d);
-    free(with_kolo);
-    free(marked);
-    free(head);
-    free(start);
-}
-
-/* "add\x1ffunction\x1f(int a) -> int", of what an earlier cell defined. */
-static char *match_of(const entity *e)
-{
-    const char *name = e->shown ? strstr(e->shown, e->name) : NULL;
-    if (e->kind == ENTITY_VARIABLE) return format_text("%s\x1finstance\x1f%s", e->name, e->type ? e->type : "");
-    size_t before = name ? (size_t)(name - e->shown) : 0;
-    while (before > 0 && e->shown[before - 1] == ' ') before--;
-    return name ? format_text("%s\x1f"
-                              "function\x1f%s -> %.*s",
-                              e->name, name + strlen(e->name), (int)before, e->shown)
-                : format_text("%s\x1f"
-                              "function\x1f",
-                              e->name);
-}
-
-static void add_entity_names(entity *e, void *closure)
-{
-    names *into = closure;
-    if (e->name && (e->kind == ENTITY_VARIABLE || e->kind == ENTITY_FUNCTION)) {
-        char *match = match_of(e);
-        names_add(into, match, strlen(match));
-        free(match);
-        return;
-    }
-    for (size_t i = 0; i < e->defines.count; i++) {
-        if (strncmp(e->defines.items[i], "t:unnamed_", 10))
-            names_add(into, e->defines.items[i] + 2, strlen(e->defines.items[i] + 2));
-    }
-}
-
-static void complete_session(session *s, const char *start, names *into)
-{
-    names all = {0};
-    symbols_each(s->symbols, add_entity_names, &all);
-    for (size_t i = 0; i < all.count; i++) {
-        if (!strncmp(all.items[i], start, strlen(start))) names_add(into, all.items[i], strlen(all.items[i]));
-    }
-    names_free(&all);
-}
-
-static void complete_magic(const char *start, names *into)
-{
-    for (size_t i = 0; i < magics_count; i++) {
-        char *name = format_text("%s%s", magics_table[i].cell ? "%%" : "%", magics_table[i].name);
-        if (!strncmp(name, start, strlen(start))) names_add(into, name, strlen(name));
-        free(name);
-    }
-}
-
-/* `kolo_fit(model, data, .` : the option's name is being written. */
-static bool option_here(session *s, const char *code, size_t word, const char *start, names *into)
-{
-    if (!word || code[word - 1] != '.') return false;
-    size_t before = word - 1, begin, end;
+    const char *code = w->code;
+    if (!w->word || code[w->word - 1] != '.') return false;
+    size_t before = w->word - 1, begin, end;
     while (before > 0 && isspace((unsigned char)code[before - 1])) before--;
-    if (!before || !strchr(",(", code[before - 1]) || !call_around(code, word, 0, &begin, &end)) return false;
+    if (!before || !strchr(",(", code[before - 1]) || !call_around(code, w->word, 0, &begin, &end)) return false;
     char *call = copy_of_bytes(code + begin, end - begin);
     names all = {0};
-    bool any = !strncmp(call, "kolo_", 5) && complete_options(s, call, start, &all);
-    for (size_t i = 0; i < all.count; i++) { /* what the call has been given already is not offered again */
+    bool any = !strncmp(call, "kolo_", 5) && complete_options(w->s, call, w->start, &all);
+    for (size_t i = 0; i < all.count; i++) {
         char *given = format_text(".%s =", all.items[i]);
         const char *there = strstr(code + end, given);
-        if (!there || there > code + word) names_add(into, all.items[i], strlen(all.items[i]));
+        if (!there || there > code + w->word) match_add(into, FITS, all.items[i], "property", call);
         free(given);
     }
     names_free(&all);
@@ -241,50 +79,144 @@ static bool in_directive(const char *code, size_t at)
     return code[at + strspn(code + at, " \t")] == '#';
 }
 
+typedef enum surroundings { IN_CODE, IN_COMMENT, IN_STRING } surroundings;
+
+/* What the cursor stands in; of a string, where it begins. */
+static surroundings surroundings_of(const char *code, size_t cursor, size_t *begin)
+{
+    char *head = copy_of_bytes(code, cursor);
+    token_list tokens = tokens_of(head);
+    surroundings where = tokens.open_comment ? IN_COMMENT : IN_CODE;
+    size_t behind = tokens.count ? tokens.items[tokens.count - 1].end : 0;
+    if (tokens.open_string && tokens.count) {
+        where = IN_STRING;
+        *begin = tokens.items[tokens.count - 1].begin + 1;
+    }
+    for (size_t i = behind; where == IN_CODE && i + 1 < cursor; i++) {
+        if (head[i] == '/' && head[i + 1] == '/') where = IN_COMMENT;
+    }
+    tokens_free(&tokens);
+    free(head);
+    return where;
+}
+
+/* In a string only file names make sense, once some of one is there; in a character nothing does. */
+static size_t complete_string(const writing *w, size_t begin, matches *into)
+{
+    bool text_here = begin > 0 && w->code[begin - 1] == '"';
+    bool path = text_here && begin < w->cursor && !strpbrk(w->start, "\\%");
+    if (!path) return w->word;
+    complete_path(w, begin, into);
+    return begin;
+}
+
+static void complete_code(const writing *w, matches *into)
+{
+    const char *code = w->code;
+    if (*w->start && isdigit((unsigned char)*w->start)) return;
+    if (option_here(w, into)) return;
+    size_t before = w->word;
+    bool member = before > 0 && (code[before - 1] == '.' || (before > 1 && !strncmp(code + before - 2, "->", 2)));
+    bool directive = in_directive(code, w->word);
+    if (!member && !directive) {
+        complete_session(w, into);
+        names keywords = {0};
+        if (!tag_word(code, w->word)) complete_keywords(w->start, &keywords);
+        if (!*w->start) names_free(&keywords); /* all of them are no help */
+        match_add_all(into, OTHER, &keywords, "keyword", w->start);
+    }
+    complete_c(w, into);
+    if (!member && !directive) complete_library(w, into);
+}
+
+/* Where the word begins that is completed. */
+static size_t find_matches(writing *w, matches *into)
+{
+    size_t percent = w->word, begin = w->word;
+    while (percent > 0 && w->code[percent - 1] == '%') percent--;
+    if (percent < w->word && (percent == 0 || w->code[percent - 1] == '\n')) {
+        char *with_percent = copy_of_bytes(w->code + percent, w->cursor - percent);
+        complete_magic(with_percent, into);
+        free(with_percent);
+        return percent;
+    }
+    if (!line_is_c(w->code, w->cursor)) return complete_line(w, into);
+    surroundings where = surroundings_of(w->code, w->cursor, &begin);
+    if (in_directive(w->code, w->word)) where = IN_CODE; /* #include "… */
+    if (where == IN_STRING) return complete_string(w, begin, into);
+    if (where == IN_CODE) complete_code(w, into);
+    return w->word;
+}
+
+/* By rank, then by name; of the same name the one that says most first. */
+static int by_rank(const void *a, const void *b)
+{
+    const match *x = a, *y = b;
+    if (x->rank != y->rank) return x->rank < y->rank ? -1 : 1;
+    int order = strcmp(x->name, y->name);
+    if (order) return order;
+    size_t p = strlen(x->signature), q = strlen(y->signature);
+    return (p < q) - (p > q);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const match *x = a, *y = b;
+    int order = strcmp(x->name, y->name);
+    return order ? order : by_rank(a, b);
+}
+
+/* Each name once, at its best rank, with what says most of it. */
+static void settle(matches *all)
+{
+    if (all->count) qsort(all->items, all->count, sizeof *all->items, by_name);
+    matches kept = {0};
+    for (size_t i = 0; i < all->count; i++) {
+        match *m = &all->items[i], *last = kept.count ? &kept.items[kept.count - 1] : NULL;
+        if (!last || strcmp(last->name, m->name)) match_add(&kept, m->rank, m->name, m->type, m->signature);
+        else if (strlen(m->signature) > strlen(last->signature)) {
+            free(last->signature);
+            free(last->type);
+            last->signature = copy_of(m->signature);
+            last->type = copy_of(m->type);
+        }
+    }
+    matches_free(all);
+    *all = kept;
+    if (all->count) qsort(all->items, all->count, sizeof *all->items, by_rank);
+}
+
+static char *reply_of(const matches *all, int from, int to)
+{
+    json_t *plain = json_array(), *typed = json_array();
+    for (size_t i = 0; i < all->count; i++) {
+        const match *m = &all->items[i];
+        json_t *name = json_string(m->name);
+        if (!name) continue; /* a file's name that is no UTF-8 */
+        json_array_append_new(plain, name);
+        json_array_append_new(typed, json_pack("{s:s, s:s, s:s, s:i, s:i}", "text", m->name, "type", m->type,
+                                               "signature", m->signature, "start", from, "end", to));
+    }
+    json_t *reply = json_pack("{s:s, s:o, s:i, s:i, s:{s:o}}", "status", "ok", "matches", plain, "cursor_start", from,
+                              "cursor_end", to, "metadata", "_jupyter_types_experimental", typed);
+    char *dump = json_dumps(reply, JSON_COMPACT);
+    json_decref(reply);
+    return need(dump);
+}
+
 char *session_complete(session *s, const char *code, int cursor_characters)
 {
     pthread_mutex_lock(&s->busy);
-    size_t cursor = bytes_of(code, cursor_characters), word = cursor;
+    size_t cursor = bytes_of(code, cursor_characters), word = cursor, end = cursor;
     while (word > 0 && word_byte(code[word - 1])) word--;
-    size_t percent = word;
-    while (percent > 0 && code[percent - 1] == '%') percent--;
-    bool magic_here = percent < word && (percent == 0 || code[percent - 1] == '\n');
-    names found = {0};
+    while (word < cursor && word_byte(code[end])) end++; /* the whole word is replaced */
     char *start = copy_of_bytes(code + word, cursor - word);
-    if (magic_here) {
-        word = percent;
-        char *with_percent = copy_of_bytes(code + word, cursor - word);
-        complete_magic(with_percent, &found);
-        free(with_percent);
-    } else if (!line_is_c(code, cursor)) {
-        word = path_begin(code, cursor);
-        char *path = copy_of_bytes(code + word, cursor - word);
-        complete_files(path, &found);
-        free(path);
-    } else if (!option_here(s, code, word, start, &found)) {
-        bool member =
-            word > 0 && (code[word - 1] == '.' || (word > 1 && code[word - 1] == '>' && code[word - 2] == '-'));
-        if (!member && *start) complete_session(s, start, &found);
-        if (!member && *start && !in_directive(code, word)) complete_keywords(start, &found);
-        complete_c(s, code, cursor, word, &found);
-    }
-    if (found.count) qsort(found.items, found.count, sizeof *found.items, by_text);
-    json_t *matches = json_array(), *typed = json_array();
-    int from = characters_of(code, word);
-    for (size_t i = 0; i < found.count; i++) {
-        size_t size = match_size(found.items[i]);
-        bool last = i + 1 == found.count || match_size(found.items[i + 1]) != size ||
-                    strncmp(found.items[i], found.items[i + 1], size);
-        if (!last) continue; /* of the same name: the one that says most stands last */
-        json_array_append_new(matches, json_stringn(found.items[i], size));
-        json_array_append_new(typed, typed_match(found.items[i], from, cursor_characters));
-    }
-    names_free(&found);
+    matches found = {0};
+    size_t begin = find_matches(&(writing){s, code, start, word, cursor}, &found);
+    settle(&found);
+    char *dump = reply_of(&found, characters_of(code, begin), characters_of(code, end));
+    matches_free(&found);
     free(start);
-    json_t *reply = json_pack("{s:s, s:o, s:i, s:i, s:{s:o}}", "status", "ok", "matches", matches, "cursor_start", from,
-                              "cursor_end", cursor_characters, "metadata", "_jupyter_types_experimental", typed);
-    char *dump = json_dumps(reply, JSON_COMPACT);
-    json_decref(reply);
     pthread_mutex_unlock(&s->busy);
-    return need(dump);
+    return dump;
 }

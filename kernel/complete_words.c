@@ -31,20 +31,39 @@ bool word_byte(char c)
     return isalnum((unsigned char)c) || c == '_' || (unsigned char)c >= 0x80;
 }
 
+static bool starts(const char *at, const char *word)
+{
+    size_t size = strlen(word);
+    return !strncmp(at, word, size) && !word_byte(at[size]);
+}
+
+/* A whole cell for another reader than the C compiler. */
+static bool foreign_cell(const char *code)
+{
+    const char *first = code + strspn(code, " \t\r\n");
+    return starts(first, "%%sh") || starts(first, "%%bash") || starts(first, "%%writefile");
+}
+
 bool line_is_c(const char *code, size_t cursor)
 {
     size_t line = cursor;
     while (line > 0 && code[line - 1] != '\n') line--;
     const char *at = code + line + strspn(code + line, " \t");
-    if (*at == '!') return false;
+    if (*at == '!' || foreign_cell(code)) return false;
     if (*at != '%') return true;
     return !strncmp(at, "%time ", 6) || !strncmp(at, "%timeit ", 8);
 }
 
-size_t path_begin(const char *code, size_t cursor)
+char *as_c(const char *code)
 {
-    while (cursor > 0 && !strchr(" \t\n\"'=<>|;!", code[cursor - 1])) cursor--;
-    return cursor;
+    char *copy = copy_of(code);
+    for (char *at = copy; *at; at += strcspn(at, "\n"), at += *at == '\n') {
+        char *magic = at + strspn(at, " \t");
+        if (*magic != '%') continue;
+        bool timed = !strncmp(magic, "%time ", 6) || !strncmp(magic, "%timeit ", 8);
+        memset(magic, ' ', timed ? strcspn(magic, " ") : strcspn(magic, "\n"));
+    }
+    return copy;
 }
 
 static void add_file(const char *folder, const struct dirent *one, const char *base, names *into)

@@ -25,13 +25,15 @@ int characters_of(const char *code, size_t bytes);
 bool word_byte(char c);
 /* Is the cursor's line C, or one for the shell or a magic? */
 bool line_is_c(const char *code, size_t cursor);
-/* Where the file name begins that is being written. */
-size_t path_begin(const char *code, size_t cursor);
+/* The code with its magics blank: what of it is C. The caller frees. */
+char *as_c(const char *code);
 void complete_files(const char *start, names *into);
 void complete_keywords(const char *start, names *into);
 /* The options of a call of Kolo's that begin with `start`; false when it is no such call. */
 bool complete_options(session *s, const char *call, const char *start, names *into);
 /* "epochs, batch_size, …": the names of the options of such a call; NULL when it has none. The caller frees. */
 char *call_options(session *s, const char *name);
+/* The type of such an option, where it is one that Kolo has named; else NULL. The caller frees. */
+char *option_type(session *s, const char *call, const char *option);
 
 #endif

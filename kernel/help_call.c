@@ -153,3 +153,23 @@ char *call_options(session *s, const char *name)
     free(whole);
     return found;
 }
+
+char *option_type(session *s, const char *call, const char *option)
+{
+    char *whole = read_kolo_header(s), *type = NULL, *member = format_text(" %s;", option);
+    char *begin_text = format_text("typedef struct %s_args {", call), *end_text = format_text("} %s_args;", call);
+    const char *begin = whole ? strstr(whole, begin_text) : NULL, *end = begin ? strstr(begin, end_text) : NULL;
+    const char *at = end ? memmem(begin, (size_t)(end - begin), member, strlen(member)) : NULL;
+    if (at) {
+        const char *line = at;
+        while (line > begin && line[-1] != '\n') line--;
+        line += strspn(line, " ");
+        if (!strncmp(line, "kolo_", 5) && !memchr(line, '*', (size_t)(at - line)))
+            type = copy_of_bytes(line, (size_t)(at - line));
+    }
+    free(begin_text);
+    free(end_text);
+    free(member);
+    free(whole);
+    return type;
+}

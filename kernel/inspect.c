@@ -74,21 +74,16 @@ static CXCursor meaning(session *s, const char *whole, const char *code, size_t 
     return found;
 }
 
-/* A cell's magic line is blank to C. */
-static char *as_c(const char *code)
-{
-    char *copy = copy_of(code);
-    for (char *at = copy; *at; at += strcspn(at, "\n"), at += *at == '\n') {
-        if (at[strspn(at, " \t")] == '%') memset(at, ' ', strcspn(at, "\n"));
-    }
-    return copy;
-}
+enum { ANY_NUMBER = 1000 }; /* of elements, for an array whose initialiser is being written */
 
 static char *describe_in(const inquiry *ask, const char *code, size_t begin, size_t end)
 {
     session *s = ask->s;
     draft d = draft_of(code, "In[0]", 0, s->prefix, s->symbols);
     if (!strstr(d.prefix.data ? d.prefix.data : "", "kolo.h")) text_add(&d.prefix, "#include <kolo.h>\n");
+    for (size_t i = 0; i < d.count; i++) {
+        if (d.items[i].open_array) d.items[i].open_size = ANY_NUMBER;
+    }
     unit u = unit_of(&d, s->symbols, VALUE_NONE, NULL);
     char *about = NULL;
     if (analyser_parse(&s->analyser, u.source.data, u.source.size))

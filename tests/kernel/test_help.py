@@ -11,6 +11,8 @@ struct node { int value; struct node *next; struct { int deep; } inner; };
 struct node list = {1, NULL}, *head = &list;
 enum color { RED, GREEN, BLUE }; enum color paint = RED;
 #define LIMIT 5
+typedef enum { MON, TUE } day; day today;
+int paint_all(enum color c, int times) { return (int)c * times; }
 int add_two(int first, int second) { return first + second; }"""
 
 
@@ -40,12 +42,46 @@ EXACT = [
     ("kolo_dense(10, .|", ["activation", "name", "no_bias"]), ("kolo_fit(model, data, .epo|", ["epochs"]),
     ("kolo_fit(model, data, .epochs = 3, .ep|", []), ("%writef|", []), ("%%writef|", ["%%writefile"]),
     ("!cat da|", ["data.csv"]), ("%cd de|", ["deep/"]), ("%%writefile d|", ["data.csv", "deep/"]),
+    ("struct node all[] = {{.|", ["inner", "next", "value"]), ("struct node all[2][2] = {{{1}, {.v|", ["value"]),
+    ("struct node one = {.inner.|", ["deep"]), ("struct node one = {.inner = {.|", ["deep"]),
+    ("enum col|", ["color"]), ("struct no|", ["node"]), ("nod|", []), ("union no|", []),
+    ("// add_t|", []), ("/* add_t| */", []), ('puts("add_t|', []), ("'a|", []), ("3e|", []),
+    ('fopen("da|', ["data.csv"]), ('fopen("./de|', ["./deep/"]), ("%cflags -Wpe|", ["-Wpedantic"]), ("%env HOM|", ["HOME"]),
+    ("!mkfif|", ["mkfifo"]), ("!ls; mkfif|", ["mkfifo"]), ("%%sh\ncat da|", ["data.csv"]), ("%%sh\nmkfif|", ["mkfifo"]),
+    ("MPI_Comm_ran|", ["MPI_Comm_rank"]), ("%%ranks\nadd_t|", ["add_two"]), ("%%time\nadd_t|", ["add_two"]), ("%time add_t|", ["add_two"]),
+    ("%%timeit\nint near_by = 3; near_|", ["near_by"]), ("%%run\nint helper(int q) { return q; }\nint main(void) { help|", ["helper"]),
+]
+
+# What must come first, in this order: what fits, what is near, the rest.
+FIRST = [
+    ("paint == |", ["BLUE", "GREEN", "RED"]), ("if (paint == |) { }", ["BLUE", "GREEN", "RED"]), ("today = |", ["MON", "TUE"]),
+    ("switch (paint) { case |", ["BLUE", "GREEN", "RED"]), ("paint_all(|", ["BLUE", "GREEN", "RED"]),
+    ("kolo_dense(10, .activation = |", ["KOLO_LINEAR", "KOLO_RELU", "KOLO_SOFTMAX"]),
+    ("int f(int add_ends) { int add_all = 1; return add|", ["add_all", "add_ends", "add_two"]),
+    ("int limit_here = 1;\nint LIMITED = 2;\nLIMIT|", ["LIMITED", "LIMIT"]),
 ]
 
 
 @pytest.mark.parametrize("marked, matches", EXACT, ids=[repr(marked) for marked, _ in EXACT])
 def test_completion(kernel, marked, matches):
     assert complete(kernel, marked)["matches"] == matches
+
+
+@pytest.mark.parametrize("marked, first", FIRST, ids=[repr(marked) for marked, _ in FIRST])
+def test_what_is_offered_first(kernel, marked, first):
+    assert complete(kernel, marked)["matches"][:len(first)] == first
+
+
+@pytest.mark.parametrize("tag, some", [("enum", "color"), ("struct", "node")])
+def test_behind_its_keyword_a_tag_alone_is_offered(kernel, tag, some):
+    reply = complete(kernel, f"{tag} |")
+    assert reply["matches"][0] == some and {m["type"] for m in reply["metadata"]["_jupyter_types_experimental"]} == {"type"}
+
+
+@pytest.mark.parametrize("marked, begin, end", [("add_|two(1, 2)", 0, 7), ("ä = li|st.value", 4, 8), ("x = |list", 4, 4)])
+def test_the_whole_word_is_replaced(kernel, marked, begin, end):
+    reply = complete(kernel, marked)
+    assert (reply["cursor_start"], reply["cursor_end"]) == (begin, end)
 
 
 def test_nothing_internal_is_offered(kernel):
