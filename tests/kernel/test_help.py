@@ -211,11 +211,21 @@ def test_the_manual_where_it_is_installed(learned):
 
 
 COMPLETE = ["int a = 3;", "if (x) y = 3;", "do { } while (1);", "struct s { int a; };", "%cd /", "!ls", "?printf", "printf?",
-            "%%writefile a\nx\n", "#define X 1", "// x", "label:", ""]
-INCOMPLETE = {"if (x) {": "    ", "if (x)": "", "int f(void)": "", "do {} ": "", "struct s {": "    ", "#define X \\": "",
+            "%%writefile a\nx\n", "#define X 1", "// x", "label:", "", "int a = 3;\n", "if (x) {\n    y;\n}\n", "a + b", "f(1)",
+            "int f(void)\n{\n    return 1;\n}", "for (int i = 0; i < 3; i++) f(i);", "if (x) y; else z;", "/* a comment */", "#include <stdio.h>",
+            "switch (x) { case 1: break; }", "int a[] = {1, 2};", "typedef struct { int a; } s;", "int a; // (", "char *s = \"{\";", "char c = '{';",
+            "!echo (", "top->next?", "%%time\nf();\n", "while (x) ;", "int a = 1;\n%who"]
+INCOMPLETE = {"if (x) {": "    ", "if (x)": "    ", "int f(void)": "", "do {} ": "", "struct s {": "    ", "#define X \\": "",
               "/* open": "", "f(1,": "    ", "%%writefile a": "", "a = ": "", "!ls \\": "",
-              "if (x) {\n    if (y) {\n        z;": "        "}
-INVALID = ["}", "a)", '"open', "'a", "int a = 3; }"]
+              "if (x) {\n    if (y) {\n        z;": "        ", "else": "    ", "if (x) y;\nelse": "    ", "for (int i = 0; i < 3; i++)": "    ",
+              "while (x)": "    ", "do": "    ", "do { x; } while (y)": "", "if (x)\n    for (;;)": "        ", "if (x) {\n    while (y)": "        ",
+              "if (x) {\n    if (y)\n        z;": "    ", "if (x) // why": "    ", "switch (x) {": "    ", "switch (x)": "    ",
+              "switch (x) {\n    case 1:": "        ", "switch (x) {\ncase 1:": "    ", "switch (x) { case 1:": "        ",
+              "switch (x) {\ncase 1:\n    y();": "    ", "switch (x) {\ncase 1:\n    y();\n    break;": "", "switch (x) {\n    default:": "        ",
+              "switch (x) {\ncase 1:\n    if (y)": "        ", "int f(void)\n{": "    ", "int f(void) {\n    int a = 1;\n": "    ",
+              "int a[] = {": "    ", "f(g(1,": "        ", "x ? 1 :": "", "struct s { int a; }": "", "enum e { A,": "    ", "int f(int a,": "    ",
+              "if (x) {\n}\nelse": "    ", "%%time\nfor (;;) {": "    "}
+INVALID = ["}", "a)", '"open', "'a", "int a = 3; }", "if (x)) y;", "a[1]]", "{ ) }"]
 
 
 @pytest.mark.parametrize("code", COMPLETE)
