@@ -125,28 +125,56 @@ static void acknowledge(int socket, bool accepted)
     (void)!send(socket, &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
+static void take_frame(display_client *c, size_t size)
+{
+    memmove(c->frame.data, c->frame.data + size + 4, c->frame.size - size - 4);
+    c->frame.size -= size + 4;
+}
+
+/* Publishes the frames that are whole. False: one is larger than any may be. */
+static bool serve_frames(display *d, display_client *c, output *o, void (*drain)(void *), void *closure)
+{
+    c->held = false;
+    while (c->frame.size >= 4) {
+        size_t size = frame_size(&c->frame);
+        if (size > DISPLAY_LARGEST) {
+            acknowledge(c->socket, false);
+            return false;
+        }
+        if (c->frame.size < size + 4) break;
+        drain(closure);
+        c->held = !output_may_publish(o, size);
+        if (c->held) break;
+        acknowledge(c->socket, publish_frame(d, o, c->frame.data + 4, size));
+        take_frame(c, size);
+    }
+    return true;
+}
+
 /* False when the client is done with, one way or the other. */
 static bool serve_client(display *d, display_client *c, output *o, void (*drain)(void *), void *closure)
 {
     static char block[1 << 16];
     ssize_t got;
-    while ((got = recv(c->socket, block, sizeof block, MSG_DONTWAIT)) > 0) {
+    if (c->held && !serve_frames(d, c, o, drain, closure)) return false;
+    while (!c->held && (got = recv(c->socket, block, sizeof block, MSG_DONTWAIT)) > 0) {
         c->heard = seconds_now();
         text_add_bytes(&c->frame, block, (size_t)got);
-        while (c->frame.size >= 4) {
-            size_t size = frame_size(&c->frame);
-            if (size > DISPLAY_LARGEST) {
-                acknowledge(c->socket, false);
-                return false;
-            }
-            if (c->frame.size < size + 4) break;
-            drain(closure);
-            acknowledge(c->socket, publish_frame(d, o, c->frame.data + 4, size));
-            memmove(c->frame.data, c->frame.data + size + 4, c->frame.size - size - 4);
-            c->frame.size -= size + 4;
-        }
+        if (!serve_frames(d, c, o, drain, closure)) return false;
     }
-    return got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+    return c->held || (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR));
+}
+
+void display_drop_held(display *d)
+{
+    for (size_t i = 0; i < d->count && d->held; i++) {
+        display_client *c = &d->clients[i];
+        if (!c->held) continue;
+        acknowledge(c->socket, true);
+        take_frame(c, frame_size(&c->frame));
+        c->held = false;
+    }
+    d->held = 0;
 }
 
 static void make_room(display *d)
@@ -162,7 +190,7 @@ static void make_room(display *d)
 void display_serve(display *d, output *o, void (*drain)(void *closure), void *closure)
 {
     struct epoll_event first;
-    if (epoll_wait(d->ready, &first, 1, 0) <= 0) return;
+    if (epoll_wait(d->ready, &first, 1, 0) <= 0 && !d->held) return;
     for (int socket; (socket = accept4(d->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0;) {
         make_room(d);
         d->clients = need_grown(d->clients, d->count, &d->capacity, sizeof *d->clients);
@@ -173,4 +201,6 @@ void display_serve(display *d, output *o, void (*drain)(void *closure), void *cl
         if (serve_client(d, &d->clients[i], o, drain, closure)) i++;
         else drop_client(d, i);
     }
+    d->held = 0;
+    for (size_t i = 0; i < d->count; i++) d->held += d->clients[i].held;
 }

@@ -7,20 +7,22 @@
 
 #include "output.h"
 
-/* CLIENTS: more may come; the one that has been silent longest makes room. LARGEST: bytes of a frame. */
-enum { DISPLAY_ACCEPTED = 0x06, DISPLAY_REFUSED = 0x15, DISPLAY_LARGEST = 64 << 20, DISPLAY_CLIENTS = 256 };
+/* CLIENTS: more may come; the one that has been silent longest makes room. LARGEST: bytes of a frame: a
+ * Jupyter server drops a message that is over its 3 MB in 3 s by itself. */
+enum { DISPLAY_ACCEPTED = 0x06, DISPLAY_REFUSED = 0x15, DISPLAY_LARGEST = 2900000, DISPLAY_CLIENTS = 256 };
 
 typedef struct display_client {
     int socket;
     double heard; /* seconds_now() */
     text frame;
+    bool held; /* the frame is whole, and waits until the server would not drop it */
 } display_client;
 
 typedef struct display {
     int listener, ready; /* ready: an epoll descriptor over all sockets */
     char *path, *token;
     display_client *clients;
-    size_t count, capacity;
+    size_t count, capacity, held;
     names shown; /* the ids that this cell's outputs have */
 } display;
 
@@ -34,6 +36,9 @@ void display_begin(display *d);
 
 /* What to poll for reading: ready when display_serve has something to do. */
 int display_watch(const display *d);
+
+/* What is held back will not be shown, and its sender goes on: an interrupt does not wait for it. */
+void display_drop_held(display *d);
 
 /* Serves whoever is ready. `drain` is called before a message is published, so that prints come first. */
 void display_serve(display *d, output *o, void (*drain)(void *closure), void *closure);

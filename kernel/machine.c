@@ -264,6 +264,7 @@ bool machine_turn(machine *m, int wait, outcome *result)
     if (m->display) display_serve(m->display, m->out, drain_for_display, m);
     output_tick(m->out);
     if (watched[WATCH_WAKE].revents) machine_take_wake(m);
+    if (m->interrupted > 0 && m->display) display_drop_held(m->display);
     if (m->interrupted > 0) waiting_interrupt(m);
     if (m->running) waiting_look(m);
     if (watched[WATCH_CONTROL].revents && take_reply(m)) {

@@ -41,6 +41,7 @@ static void spend(output *o, size_t bytes)
     o->credit += (now - o->credit_time) * RATE;
     if (o->credit > BURST) o->credit = BURST;
     o->credit_time = now;
+    if (bytes) o->sent_last = now;
     o->credit -= (double)bytes;
     if (o->credit < -WINDOW * RATE) o->credit = -WINDOW * RATE; /* what lies further back than that is forgotten */
 }
@@ -152,6 +153,13 @@ bool output_has_room(output *o)
     if (o->capped) return true;
     spend(o, 0);
     return o->credit > 0;
+}
+
+bool output_may_publish(output *o, size_t bytes)
+{
+    spend(o, 0);
+    if (o->silent || (double)bytes <= o->credit) return true;
+    return (double)bytes > BURST && seconds_now() > o->sent_last + WINDOW;
 }
 
 void output_publish(output *o, const char *type, const char *content)

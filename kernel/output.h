@@ -15,6 +15,7 @@ typedef struct output {
     size_t partial_size[3];
     size_t total; /* bytes of this cell */
     bool capped, silent;
+    double sent_last;           /* seconds_now() */
     double credit, credit_time; /* bytes that may be sent now */
 } output;
 
@@ -29,6 +30,9 @@ void output_tick(output *o);
 
 /* May more be read from the cell now, or would it outrun the server? */
 bool output_has_room(output *o);
+
+/* Would a message of so many bytes get through now? What is larger than a burst waits until nothing else counts. */
+bool output_may_publish(output *o, size_t bytes);
 
 /* Publishes a message that is not a stream, in order, and counts it against the pace. */
 void output_publish(output *o, const char *type, const char *content);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define SHOWN_MAX ((size_t)256 << 20) /* bytes: more would only choke a browser */
+#define FRAME_MAX 2800000 /* bytes of JSON: below what the kernel, and a Jupyter server, let through */
 
 static bool ends_with(const char *text, const char *end)
 {
@@ -108,6 +109,12 @@ static kolo_status deliver(const char *kind, const char *id, bool wait, json_t *
     char *json = frame ? json_dumps(frame, JSON_COMPACT) : NULL;
     json_decref(frame);
     if (!json) return kolo_fail(KOLO_INVALID, "wanted an id in UTF-8 and room for the picture, got neither or one");
+    if (strlen(json) > FRAME_MAX) {
+        size_t size = strlen(json);
+        free(json);
+        return kolo_fail(KOLO_INVALID, "%.1f MB are too many to show at once: a Jupyter server passes on 3 MB in 3 s",
+                         (double)size * 1e-6);
+    }
     fflush(stdout); /* what was printed before stands before */
     *shown = kolo_display_send(json, strlen(json));
     free(json);
