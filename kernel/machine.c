@@ -75,12 +75,14 @@ static bool start_guard(machine *m)
     m->orphans_ended = false;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) return false;
     char *token = format_text("%lx", (unsigned long)m->token), *number = format_text("%d", pair[1]);
-    char *arguments[] = {m->program, number, token, m->folder, NULL};
+    char *version = format_text("%d", PROTOCOL_VERSION);
+    char *arguments[] = {m->program, number, token, m->folder, version, NULL};
     fcntl(pair[1], F_SETFD, 0);
     int failed = posix_spawn(&m->guard, m->program, NULL, NULL, arguments, environ);
     close(pair[1]);
     free(token);
     free(number);
+    free(version);
     m->guard_socket = pair[0];
     if (failed) close_one(&m->guard_socket);
     return !failed;
@@ -177,6 +179,21 @@ static void read_pipe(machine *m, int *pipe, int stream)
     if (got == 0) close_one(pipe);
 }
 
+/* Why the guard is gone, where it can be told: an installation of which only a part is new. */
+static void name_guards_end(machine *m)
+{
+    int status = 0;
+    for (int i = 0; i < 20 && m->guard > 0; i++) {
+        pid_t ended = waitpid(m->guard, &status, WNOHANG);
+        if (ended == m->guard) m->guard = 0;
+        else usleep(5000);
+    }
+    if (m->guard || !WIFEXITED(status) || WEXITSTATUS(status) != EXIT_OTHER_VERSION) return;
+    free(m->culled);
+    m->culled =
+        copy_of("kolo-worker is of another version than kolo-kernel: install Kolo anew, and restart the kernel");
+}
+
 /* A message from the guard: only the end of the worker matters here. */
 static bool take_guard_news(machine *m)
 {
@@ -188,9 +205,11 @@ static bool take_guard_news(machine *m)
         m->ended_idle = !m->running;
         m->unreported = true;
         close_one(&m->guard_socket);
+        name_guards_end(m);
         if (!m->orphans_ended) end_orphans(m);
         m->status = SIGKILL;
         m->worker = 0;
+        m->starting = false;
         return true;
     }
     if (size == -2) return false;

@@ -3,6 +3,7 @@
  * code. Read first: protocol.h. */
 #define _GNU_SOURCE
 #include "worker/family.h"
+#include "worker/keeper.h"
 #include "worker/protocol.h"
 #include "worker/segments.h"
 #include "worker/watch.h"
@@ -254,16 +255,17 @@ static void close_strangers(int keep)
 
 int main(int argc, char **argv)
 {
-    if (argc != 4) {
-        fputs("kolo-worker is started by kolo-kernel\n", stderr);
-        return 2;
+    if (argc != 5 || atoi(argv[4]) != PROTOCOL_VERSION) {
+        fputs("kolo-worker is started by kolo-kernel, of the same version\n", stderr);
+        return EXIT_OTHER_VERSION;
     }
     static guard g;
     g.kernel = atoi(argv[1]);
     g.token = strtoull(argv[2], NULL, 16);
     g.trash = argv[3];
-    if (g.kernel < 3) return 2;
+    if (g.kernel < 3) return 1;
     close_strangers(g.kernel);
+    keep_guard(g.kernel, g.trash);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     setsid();
     go_first();

@@ -15,6 +15,9 @@
 #define SIGNAL_INTERRUPT  (__SIGRTMAX - 1)
 #define SIGNAL_LAST_WORDS __SIGRTMAX
 
+/* Raised with each change of what is said here. A guard of another version ends with EXIT_OTHER_VERSION at once. */
+enum { PROTOCOL_VERSION = 2, EXIT_OTHER_VERSION = 2 };
+
 enum message_kind {
     /* kernel to guard */
     MESSAGE_START = 1, /* descriptors: control, stdin, stdout, stderr; payload: environment "NAME=value\0…" */

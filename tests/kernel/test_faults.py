@@ -291,7 +291,7 @@ def test_a_kernel_ends_when_its_jupyter_is_killed():
 
 def test_the_folder_goes_with_a_killed_kernel():
     k = Kernel()
-    folder = folder_of(k)[1]
+    folder = keeper_of(k)[1]
     assert folder.exists()
     os.kill(k.process, signal.SIGKILL)
     limit = time.monotonic() + 3
@@ -302,23 +302,46 @@ def test_the_folder_goes_with_a_killed_kernel():
     k.manager.shutdown_kernel(now=True)
 
 
-def folder_of(kernel):
-    guard = next(p for p in children(kernel.process) if b"kolo-worker" in Path(f"/proc/{p}/cmdline").read_bytes())
-    return int(guard), Path(Path(f"/proc/{guard}/cmdline").read_bytes().split(b"\0")[3].decode())
+def keeper_of(kernel):
+    """The guard's parent, and the session's folder."""
+    keeper = next(p for p in children(kernel.process) if b"kolo-worker" in Path(f"/proc/{p}/cmdline").read_bytes())
+    return int(keeper), Path(Path(f"/proc/{keeper}/cmdline").read_bytes().split(b"\0")[3].decode())
 
 
-def test_the_next_kernel_sweeps_up_what_a_killed_kernel_and_guard_left():
+def kill_all(*processes):
+    for process in processes:
+        os.kill(process, signal.SIGSTOP)
+    for process in processes:
+        os.kill(process, signal.SIGKILL)
+
+
+def test_kernel_and_guard_killed_together():
     k = Kernel()
-    guard, folder = folder_of(k)
-    os.kill(k.process, signal.SIGSTOP)
-    os.kill(guard, signal.SIGKILL)
-    os.kill(k.process, signal.SIGKILL)
+    k.run(INCLUDES)
+    child = int(k.run('int born = fork();\nif (born == 0) { setsid(); if (fork()) _exit(0); setsid(); for (;;) pause(); }\nborn').value)
+    keeper, folder = keeper_of(k)
+    guard = int(children(keeper)[0])
+    orphans = [int(p) for p in children(guard) if int(p) != child]
+    assert len(orphans) == 2  # the worker, and the child's child
+    kill_all(k.process, guard)
+    limit = time.monotonic() + 3
+    while time.monotonic() < limit and (folder.exists() or any(Path(f"/proc/{p}").exists() for p in [keeper, *orphans])):
+        time.sleep(0.05)
+    assert not folder.exists() and not any(Path(f"/proc/{p}").exists() for p in [keeper, *orphans])
+    k.client.stop_channels()
+    k.manager.shutdown_kernel(now=True)
+
+
+def test_the_next_kernel_sweeps_up_what_a_killed_kernel_and_its_guards_left():
+    k = Kernel()
+    keeper, folder = keeper_of(k)
+    kill_all(k.process, keeper, int(children(keeper)[0]))
     time.sleep(0.5)
     k.client.stop_channels()
     k.manager.shutdown_kernel(now=True)
     assert folder.exists()
     k = Kernel()
-    assert not folder.exists() and folder_of(k)[1].exists()
+    assert not folder.exists() and keeper_of(k)[1].exists()
     k.close()
 
 

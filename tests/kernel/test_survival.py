@@ -256,8 +256,9 @@ def test_what_a_killed_guard_leaves_is_ended(what):
         request = k.client.execute(LEAVERS[what])
         time.sleep(4 if "ranks" in what else 1.5)
         before = alive(mark)
-        guard = next(p for p in before if f"PPid:\t{k.process}\n" in Path(f"/proc/{p}/status").read_text()
-                     and b"kolo-worker" in Path(f"/proc/{p}/cmdline").read_bytes())
+        keeper = next(p for p in before if f"PPid:\t{k.process}\n" in Path(f"/proc/{p}/status").read_text()
+                      and b"kolo-worker" in Path(f"/proc/{p}/cmdline").read_bytes())
+        guard = Path(f"/proc/{keeper}/task/{keeper}/children").read_text().split()[0]
         below = [p for p in before if os.getsid(int(p)) != os.getsid(k.process)]
         assert guard in below and len(below) >= 3
         os.kill(int(guard), signal.SIGKILL)

@@ -1,0 +1,75 @@
+#define _GNU_SOURCE
+#include "worker/keeper.h"
+#include "worker/family.h"
+#include "worker/segments.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static void pause_for(long milliseconds)
+{
+    nanosleep(&(struct timespec){.tv_nsec = milliseconds * 1000000}, NULL);
+}
+
+static bool end_one(const relative *r, void *closure)
+{
+    (void)closure;
+    return r->state != 'Z' && kill(r->process, SIGKILL) == 0;
+}
+
+static void end_what_is_left(void)
+{
+    for (int i = 0; i < 200 && family_each(end_one, NULL); i++) {
+        while (waitpid(-1, NULL, WNOHANG) > 0) continue;
+        pause_for(5);
+    }
+}
+
+/* The next kernel's sweep is for what resists. */
+static void delete_folders(const char *folder)
+{
+    char *segments = segments_folder(folder);
+    const char *const both[] = {segments, folder};
+    for (int i = 0; i < 2; i++) {
+        if (!both[i]) continue;
+        folder_empty(both[i]);
+        rmdir(both[i]);
+    }
+    free(segments);
+}
+
+/* A kernel that lives has heard of the guard's end too, and ends the keeper before it starts another guard. */
+static void follow(pid_t kernel, const char *folder)
+{
+    end_what_is_left();
+    for (int i = 0; i < 200 && getppid() == kernel; i++) pause_for(10);
+    if (getppid() != kernel) delete_folders(folder);
+}
+
+void keep_guard(int socket, const char *folder)
+{
+    pid_t kernel = getppid(), ended;
+    int status = 0;
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    pid_t guard = fork();
+    if (guard <= 0) return; /* without a keeper, if it has to be */
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    setsid();
+    close(socket);
+    for (;;) {
+        ended = waitpid(-1, &status, WUNTRACED);
+        if (ended < 0 && errno != EINTR) break;
+        if (ended == guard && WIFSTOPPED(status))
+            kill(guard, SIGCONT); /* by a cell, which a stopped guard cannot end */
+        else if (ended == guard) break;
+    }
+    if (WIFSIGNALED(status)) follow(kernel, folder);
+    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+}
