@@ -189,13 +189,21 @@ static bool mend(build *b)
     return again;
 }
 
+static size_t alignment_of(const build *b, const draft_item *item, size_t of_type)
+{
+    char *asked = item->align_offset ? constant_of(analyser_cursor(&b->s->analyser, item->align_offset)) : NULL;
+    size_t align = asked ? strtoul(asked, NULL, 10) : 0;
+    free(asked);
+    return align > of_type ? align : of_type;
+}
+
 static void take_facts(build *b, draft_item *item, type_facts *facts)
 {
     entity *e = item->what;
     free(e->type);
     e->type = facts->spelling;
     e->size = facts->size;
-    e->align = facts->align;
+    e->align = alignment_of(b, item, facts->align);
     e->layout = facts->layout;
     e->written = facts->writable;
     item->is_array = facts->is_array;

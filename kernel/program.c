@@ -1,5 +1,7 @@
 #define _GNU_SOURCE
 #include "program.h"
+#include "cells/declared.h"
+#include "cells/needs.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -66,21 +68,6 @@ char *settable_type(const char *type)
     return copy;
 }
 
-char *declare_as(const char *type, const char *name)
-{
-    const char *place = NULL;
-    for (const char *p = strstr(type, "(*"); p && !place; p = strstr(p + 1, "(*")) {
-        const char *end = p + 1 + strspn(p + 1, "*");
-        if (*end == ')' || *end == '[') place = end;
-    }
-    if (place) return format_text("%.*s%s%s", (int)(place - type), type, name, place);
-    const char *bracket = strchr(type, '[');
-    size_t size = bracket ? (size_t)(bracket - type) : strlen(type);
-    while (size && type[size - 1] == ' ') size--;
-    return format_text("%.*s%s%s%s", (int)size, type, size && type[size - 1] == '*' ? "" : " ", name,
-                       bracket ? bracket : "");
-}
-
 /* ---- definitions ---- */
 
 static void collect(entity *e, void *closure)
@@ -103,9 +90,9 @@ static bool take(program *p, entity *e)
 
 static void write_variable(program *p, entity *e, text *into)
 {
-    char *type = settable_type(e->type ? e->type : "int"), *line = declare_as(type, e->name);
+    char *type = settable_type(e->type ? e->type : "int"), *line = declared(type, e->name);
     if (e->constant) {
-        char *constant = declare_as(e->type, e->name);
+        char *constant = declared(e->type, e->name);
         text_addf(into, "%s = %s;\n", constant, e->constant);
         free(constant);
     } else if (e->written) {
@@ -127,12 +114,24 @@ static bool names_variable(const entity *type, const entity *variable)
     return asks && variable->serial <= type->serial && strstr(type->declaration, variable->name);
 }
 
+/* `struct node;` of a struct of the notebook's that is not written yet. */
+static void declare_tag(program *p, const char *tag)
+{
+    const char *name = strchr(tag, ' ') + 1;
+    entity *e = symbols_find_bytes(p->s->symbols, 't', name, strlen(name));
+    for (size_t i = 0; i < p->done_count; i++) {
+        if (p->done[i] == e) return;
+    }
+    if (e) text_addf(&p->types, "%s;\n", tag);
+}
+
 /* After what it rests on. */
 static void write_type(program *p, entity *e)
 {
     if (!take(p, e)) return;
+    for (size_t i = 0; i < e->loose.count; i++) declare_tag(p, e->loose.items[i]);
     for (size_t i = 0; i < e->uses.count; i++) {
-        for (const char *space = "to"; *space; space++) {
+        for (const char *space = needed_loosely(e, e->uses.items[i]) ? "o" : "to"; *space; space++) {
             entity *used = symbols_find_bytes(p->s->symbols, *space, e->uses.items[i], strlen(e->uses.items[i]));
             if (used && used->kind == ENTITY_TYPE) write_type(p, used);
             bool measured = used && used->kind == ENTITY_VARIABLE && e->declaration;

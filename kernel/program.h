@@ -25,8 +25,6 @@ char *program_of(session *s);
 /* program_main.c: what the cells ran, into `cells` and `body`. */
 void write_cells(program *p);
 
-/* "int name[3]" from "int[3]". The caller frees. */
-char *declare_as(const char *type, const char *name);
 /* The type without the const that forbids setting it once more. */
 char *settable_type(const char *type);
 

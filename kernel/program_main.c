@@ -1,6 +1,7 @@
 /* What the cells ran as C: statements, and initialisers as assignments in their order. See program.h. */
 #define _GNU_SOURCE
 #include "program.h"
+#include "cells/declared.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -103,10 +104,10 @@ static void rename_for(program *p, const entity *live, const char *name, const c
         line = format_text("%s=", name);
     } else {
         char *other = format_text("%s_%u", name, ++p->renames), *settable = settable_type(type);
-        char *declared = declare_as(settable, other);
-        text_addf(&p->variables, "%s; /* until a later cell defined %s anew */\n", declared, name);
+        char *declared_as = declared(settable, other);
+        text_addf(&p->variables, "%s; /* until a later cell defined %s anew */\n", declared_as, name);
         line = format_text("%s=%s", name, other);
-        free(other), free(settable), free(declared);
+        free(other), free(settable), free(declared_as);
     }
     names_add(&p->renamed, line, strlen(line));
     free(line);
@@ -118,19 +119,18 @@ static void write_set(writing *w, const draft_item *item, const declarator *one,
     const char *name = new_name(p, item->what->name, strlen(item->what->name));
     char *settable = settable_type(type);
     bool braces = token_is(w->d->source, &w->d->split.tokens.items[one->value], "{");
-    const char *open = braces ? "" : "{", *close = braces ? "" : "}";
-    bool large = item->what->size > 65536;
-    p->uses_memory |= is_array_type(type);
-    if (is_array_type(type) && large) {
-        char *declared = declare_as(settable, "value");
-        text_addf(w->into, "    { static %s = ", declared);
+    bool large = item->what->size > 65536, array = is_array_type(type), plain = is_builtin(type) || strchr(type, '*');
+    p->uses_memory |= array;
+    if ((array && large) || (!braces && (array || !plain))) { /* it may be a macro with braces in it */
+        char *declared_as = declared(settable, "value");
+        text_addf(w->into, "    { %s%s = ", large ? "static " : "", declared_as);
         add_tokens(w, w->into, one->value, one->value_last);
-        text_addf(w->into, "; memcpy(%s, value, sizeof value); }\n", name);
-        free(declared);
-    } else if (is_array_type(type)) {
-        text_addf(w->into, "    memcpy(%s, (%s)%s", name, settable, open);
+        text_addf(w->into, array ? "; memcpy(%s, value, sizeof value); }\n" : "; %s = value; }\n", name);
+        free(declared_as);
+    } else if (array) {
+        text_addf(w->into, "    memcpy(%s, (%s)", name, settable);
         add_tokens(w, w->into, one->value, one->value_last);
-        text_addf(w->into, "%s, sizeof %s);\n", close, name);
+        text_addf(w->into, ", sizeof %s);\n", name);
     } else {
         text_addf(w->into, braces ? "    %s = (%s)" : "    %s = ", name, settable);
         add_tokens(w, w->into, one->value, one->value_last);

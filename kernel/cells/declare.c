@@ -66,7 +66,7 @@ static size_t skip_record(const cell *c, size_t at, size_t limit, declaration *d
 
 static size_t read_specifiers(const cell *c, size_t at, size_t limit, declaration *d)
 {
-    static const char *const with_group[] = {"__attribute__", "_Alignas", "_BitInt", NULL};
+    static const char *const with_group[] = {"__attribute__", "_Alignas", "alignas", "_BitInt", NULL};
     static const char *const type_of[] = {"typeof", "__typeof__", "__typeof", NULL};
     static const char *const records[] = {"struct", "union", "enum", NULL};
     bool typed = false;
@@ -78,7 +78,7 @@ static size_t read_specifiers(const cell *c, size_t at, size_t limit, declaratio
             typed = true;
         } else if (word_in(c, at, type_of) || word_in(c, at, with_group) ||
                    (at_is(c, at, "_Atomic") && at_is(c, at + 1, "("))) {
-            typed |= !at_is(c, at, "__attribute__") && !at_is(c, at, "_Alignas");
+            typed |= !at_is(c, at, "__attribute__") && !at_is(c, at, "_Alignas") && !at_is(c, at, "alignas");
             at = at_is(c, at + 1, "(") ? skip_brackets(c, at + 1, limit) : at + 1;
         } else if (builtin_type(c, at)) {
             typed = true;

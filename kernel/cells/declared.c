@@ -40,5 +40,7 @@ char *declared(const char *type, const char *name)
     size_t at = place_of_name(type, &list);
     size_t split = at < list.count ? list.items[at].begin : strlen(type);
     tokens_free(&list);
-    return format_text("%.*s %s%s", (int)split, type, name, type + split);
+    while (split && type[split - 1] == ' ') split--;
+    bool apart = split && type[split - 1] != '*' && type[split - 1] != '(';
+    return format_text("%.*s%s%s%s", (int)split, type, apart ? " " : "", name, type + split);
 }

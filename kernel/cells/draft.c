@@ -172,6 +172,14 @@ static bool may_be_constant(const draft *d, const piece *p, const declaration *t
     return first->kind != TOKEN_STRING && !token_is(d->source, first, "{");
 }
 
+static bool asks_alignment(const draft *d, size_t first, size_t last)
+{
+    static const char *const words[] = {"_Alignas", "alignas", "aligned", "__aligned__", NULL};
+    bool asks = false;
+    for (const char *const *word = words; *word; word++) asks |= has_word(d, first, last, *word);
+    return asks;
+}
+
 static void draft_declaration(draft *d, size_t at)
 {
     const piece *p = &d->split.pieces[at];
@@ -188,6 +196,7 @@ static void draft_declaration(draft *d, size_t at)
         item->what->threads = has_word(d, p->first, taken.specifiers_last, "_Thread_local") ||
                               has_word(d, p->first, taken.specifiers_last, "__thread");
         item->constant = may_be_constant(d, p, &taken, one);
+        item->aligned = asks_alignment(d, p->first, one->last);
         item->what->name = copy_of_bytes(d->source + t->begin, t->end - t->begin);
         bool alias = one->is_function && has_word(d, one->first, one->last, "alias");
         item->what->defined = one->is_function ? alias : !taken.is_extern || item->has_value;
@@ -272,6 +281,20 @@ static bool nameless(const cell *c, const piece *p)
     return missing;
 }
 
+/* `each(int *i, list) { … }` looks like a function without a type, and is a macro's loop. */
+static bool macro_controls(const draft *d, size_t at, const symbols *session)
+{
+    const piece *p = &d->split.pieces[at];
+    const token *t = &d->split.tokens.items[p->first];
+    if (p->kind != PIECE_FUNCTION || !token_is(d->source, t + 1, "(")) return false;
+    bool found = symbols_find_bytes(session, 'm', d->source + t->begin, t->end - t->begin) != NULL;
+    for (size_t i = 0; i < d->count && !found; i++) {
+        const entity *e = d->items[i].what;
+        found = e->kind == ENTITY_MACRO && token_is(d->source, t, e->name);
+    }
+    return found;
+}
+
 draft draft_from(const char *source, const char *name, unsigned serial, const char *session_prefix,
                  const symbols *session, const origins *from)
 {
@@ -280,6 +303,7 @@ draft draft_from(const char *source, const char *name, unsigned serial, const ch
     d.split = cell_split(d.source);
     for (size_t i = 0; i < d.split.count; i++) {
         if (nameless(&d.split, &d.split.pieces[i])) d.split.pieces[i].kind = PIECE_BROKEN;
+        if (macro_controls(&d, i, session)) d.split.pieces[i].kind = PIECE_STATEMENT;
         piece_kind kind = d.split.pieces[i].kind;
         if (kind == PIECE_DIRECTIVE) draft_directive(&d, i);
         if (kind == PIECE_FUNCTION) draft_function(&d, i);

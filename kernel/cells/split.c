@@ -59,14 +59,18 @@ static bool opens(const reader *r)
 
 static bool begins_declaration_word(const reader *r)
 {
-    static const char *const words[] = {
-        "auto",       "char",          "const",         "double",     "enum",       "extern",         "float",
-        "inline",     "int",           "long",          "register",   "restrict",   "short",          "signed",
-        "static",     "struct",        "typedef",       "union",      "unsigned",   "void",           "volatile",
-        "_Alignas",   "_Atomic",       "_Bool",         "_Complex",   "_Noreturn",  "_Static_assert", "_Thread_local",
-        "__thread",   "__attribute__", "__auto_type",   "typeof",     "__typeof__", "__typeof",       "__inline",
-        "__inline__", "__const",       "__volatile__",  "_Float16",   "__int128",   "__bf16",         "_Float32",
-        "_Float64",   "_BitInt",       "static_assert", "__signed__", NULL};
+    static const char *const words[] = {"auto",          "char",          "const",          "double",
+                                        "enum",          "extern",        "float",          "inline",
+                                        "int",           "long",          "register",       "restrict",
+                                        "short",         "signed",        "static",         "struct",
+                                        "typedef",       "union",         "unsigned",       "void",
+                                        "volatile",      "_Alignas",      "_Atomic",        "_Bool",
+                                        "_Complex",      "_Noreturn",     "_Static_assert", "_Thread_local",
+                                        "__thread",      "__attribute__", "__auto_type",    "typeof",
+                                        "__typeof__",    "__typeof",      "__inline",       "__inline__",
+                                        "__const",       "__volatile__",  "_Float16",       "__int128",
+                                        "__bf16",        "_Float32",      "_Float64",       "_BitInt",
+                                        "static_assert", "__signed__",    "alignas",        NULL};
     return r->at < r->limit && r->tokens[r->at].kind == TOKEN_NAME && is_any(r->source, &r->tokens[r->at], words);
 }
 
@@ -117,12 +121,14 @@ static bool begins_declaration(reader *r)
     return is_at(r, r->at + 1, "*") && pointer_declaration(r);
 }
 
-/* `main() { … }`, C's oldest form: clang says what is wrong with it. */
+/* `main() { … }`, C's oldest form: clang says what is wrong with it. `each(node, list) { … }` is a macro's loop. */
 static bool untyped_function(const reader *r)
 {
     if (r->tokens[r->at].kind != TOKEN_NAME || begins_statement_word(r) || !is_at(r, r->at + 1, "(")) return false;
     size_t end = after_brackets(r->source, r->tokens, r->at + 1, r->limit);
-    return end < r->limit && is_at(r, end, "{");
+    reader inside = *r;
+    inside.at += 2;
+    return end < r->limit && is_at(r, end, "{") && (is(&inside, ")") || begins_declaration(&inside));
 }
 
 static void read_to_semicolon(reader *r)
@@ -166,6 +172,14 @@ static void read_do(reader *r)
     else r->unfinished = true;
 }
 
+/* `each(node, list) …`, a macro that is a loop's head. */
+static bool controls(const reader *r)
+{
+    if (r->tokens[r->at].kind != TOKEN_NAME || begins_operator_word(r) || !is_at(r, r->at + 1, "(")) return false;
+    size_t after = after_brackets(r->source, r->tokens, r->at + 1, r->limit);
+    return after < r->limit && (r->tokens[after].kind == TOKEN_NAME || is_at(r, after, "{"));
+}
+
 enum { DEEPEST = 1000 }; /* statements within statements; clang takes 256 */
 
 static void read_one_statement(reader *r)
@@ -185,6 +199,8 @@ static void read_one_statement(reader *r)
         read_do(r);
     } else if (r->tokens[r->at].kind == TOKEN_NAME && is_at(r, r->at + 1, ":")) {
         r->at += 2; /* a label; what follows is a piece of its own */
+    } else if (controls(r)) {
+        read_if(r); /* UNLESS(ready) … else … */
     } else {
         read_to_semicolon(r);
     }

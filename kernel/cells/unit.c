@@ -351,9 +351,16 @@ static void emit_variable(writer *w, draft_item *item)
         add_range(w, one->value, one->value_last, (range_options){.name = none});
     }
     text_add(&w->out->source, "\n;\n");
+    size_t end = w->out->source.size;
+    if (item->aligned && variable && !w->assembled) {
+        text_add(&w->out->source, glue_line);
+        text_add(&w->out->source, "static const unsigned long ");
+        item->align_offset = w->out->source.size;
+        text_addf(&w->out->source, "kolo_probe_align_%s = __alignof__(%s);\n", item->what->name, item->what->name);
+    }
     if (!w->assembled || !item->what->declaration) { /* else it has been put in better words */
         free(item->what->declaration);
-        item->what->declaration = copy_of_bytes(w->out->source.data + begin, w->out->source.size - begin);
+        item->what->declaration = copy_of_bytes(w->out->source.data + begin, end - begin);
     }
     free(tag);
     declaration_free(&taken);

@@ -39,7 +39,9 @@ typedef struct draft_item {
     size_t offset;      /* of its name in the unit: where libclang is asked for its type */
     size_t open_size;   /* elements of `[]`, once known */
     size_t init_offset; /* of the initialiser's variable, for the size of `[]` */
+    size_t align_offset; /* of what tells the alignment that it asks for; 0: its type's */
     bool has_value, open_array;
+    bool aligned; /* it says how it wants to be aligned */
     bool constant; /* a const scalar with an initialiser that may be known when compiled */
     bool is_array; /* known after a first parse */
     bool constructor; /* a function that runs when it is defined */

@@ -213,6 +213,16 @@ CELLS = [
     ("struct item2 others[2]; others[1].tally[1].tally = 5; item[1].tally + others[1].tally[1].tally", {"value": "5"}),
     ("typedef struct P1 P1; typedef struct P2 P2; struct P1 { P2 *b; int n; }; struct P2 { P1 a[2]; P1 *p; };", {}),
     ("P2 p2 = {.a = {{&p2, 4}}}; p2.a[0].b->a[0].n", {"value": "4"}),
+    # macros that are the head of a loop, or of an if
+    ("#define each(it, list) for (Ring *it = (list), *last_ = NULL; it != last_; last_ = (list), it = it->next)\nint rings = 0;\n"
+     "each(r, &first_ring) { rings++; }\nint beside = 4;\nint doubled_ring(int x) { return 2 * x; }\nrings", {"value": "1"}),
+    ("each(r, &first_ring)\n{\n    rings++;\n}", {}),
+    ("each (r, &first_ring) if (r->value) { rings++; }\nrings * 10 + beside", {"value": "34"}),
+    ("#define UNLESS(c) if (!(c))\nUNLESS(rings == 3) { rings = 0; } else { rings = 7; }\nrings", {"value": "7"}),
+    ("#define repeat(T, i, n) for (T i = 0; i < n; i++)\nrepeat(int, i, 3) repeat(int, j, 2) { rings++; }\nrings", {"value": "13"}),
+    # alignment that is asked for
+    ("#include <stdalign.h>\n#include <stdint.h>\nalignas(64) char line64[64]; _Alignas(4096) char page[100]; int al __attribute__((aligned(128))) = 3;", {}),
+    ("(uintptr_t)line64 % 64 + (uintptr_t)page % 4096 + (uintptr_t)&al % 128", {"value": "0"}),
     ("__builtin_popcount(255)", {"value": "8"}),
     ("int unclosed = 1", {"error": ["expected ';'"]}),
     ("int given; int (*rows_of)[4]; int (*taker)(int, char *);\n1;", {}),
