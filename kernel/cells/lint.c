@@ -38,6 +38,108 @@ static void empty_ifs(findings *all, const char *cell_name, const cell *c)
     }
 }
 
+static size_t column_of(const cell *c, const token *t)
+{
+    size_t column = 0;
+    while (t->begin > column && c->source[t->begin - column - 1] != '\n') column++;
+    return column;
+}
+
+/* Is the `while` at that token the end of a do? */
+static bool ends_do(const cell *c, size_t at)
+{
+    const token *t = c->tokens.items;
+    size_t begin = at;
+    int depth = 0;
+    while (begin > 0) { /* to where the statement before it begins */
+        const token *before = &t[begin - 1];
+        bool closes = token_is(c->source, before, "}"), opens = token_is(c->source, before, "{");
+        bool ends = begin < at && depth == 0 && (token_is(c->source, before, ";") || closes);
+        if (ends || (opens && depth == 0)) break;
+        depth += closes - opens;
+        begin--;
+        if (depth == 0 && token_is(c->source, before, "do")) return true;
+    }
+    return false;
+}
+
+/* `for (…);` or `while (…);`, and what follows looks as if it were meant to be repeated: a block, or a line that is
+ * indented deeper. clang's own warning of this is lost behind #line. */
+static void empty_loops(findings *all, const char *cell_name, const cell *c)
+{
+    const token *t = c->tokens.items;
+    for (size_t i = 0; i + 1 < c->tokens.count; i++) {
+        bool counts = token_is(c->source, &t[i], "for"), tests = token_is(c->source, &t[i], "while");
+        if ((!counts && !tests) || !token_is(c->source, &t[i + 1], "(")) continue;
+        size_t end = after_brackets(c->source, t, i + 1, c->tokens.count);
+        if (end + 1 >= c->tokens.count || !token_is(c->source, &t[end], ";") || t[end].line != t[end - 1].line)
+            continue;
+        const token *next = &t[end + 1];
+        bool deeper = next->line > t[end].line && column_of(c, next) > column_of(c, &t[i]);
+        if ((!deeper && !token_is(c->source, next, "{")) || (tests && ends_do(c, i))) continue;
+        set_place(add(all, cell_name, "this loop repeats nothing: its statement is the ';' after the ')'",
+                      "leave the ';' out, and what follows is repeated"),
+                  c, &t[end]);
+    }
+}
+
+typedef struct definition {
+    char *name;
+    unsigned line;
+} definition;
+
+typedef struct definitions {
+    definition *items;
+    size_t count, capacity;
+} definitions;
+
+static void note_definition(definitions *known, findings *all, const char *cell_name, const cell *c, const token *name)
+{
+    char *word = copy_of_bytes(c->source + name->begin, name->end - name->begin);
+    for (size_t i = 0; i < known->count; i++) {
+        if (strcmp(known->items[i].name, word)) continue;
+        char *message = format_text("redefinition of '%s'", word);
+        char *hint =
+            format_text("line %u of this cell defines it already: without the type, %s = … gives it a new value",
+                        known->items[i].line, word);
+        finding *f = add(all, cell_name, message, hint);
+        f->severity = CXDiagnostic_Error;
+        set_place(f, c, name);
+        free(message);
+        free(hint);
+        free(word);
+        return;
+    }
+    known->items = need_grown(known->items, known->count, &known->capacity, sizeof *known->items);
+    known->items[known->count++] = (definition){word, name->line};
+}
+
+static bool conditional(const cell *c, const piece *p)
+{
+    const token *t = &c->tokens.items[p->first];
+    const char *word = c->source + t->begin + 1;
+    return p->kind == PIECE_DIRECTIVE && !strncmp(word + strspn(word, " \t"), "if", 2);
+}
+
+/* `int a = 1; int a = 2;`: in the unit a variable is only declared, and may be so twice. */
+static void defined_twice(findings *all, const char *cell_name, const cell *c)
+{
+    definitions known = {0};
+    for (size_t i = 0; i < c->count; i++) {
+        if (conditional(c, &c->pieces[i])) break; /* one of its branches may be the only one */
+        if (c->pieces[i].kind != PIECE_DECLARATION) continue;
+        declaration taken = declaration_of(c, &c->pieces[i]);
+        for (size_t k = 0; k < taken.count && !taken.is_typedef; k++) {
+            const declarator *one = &taken.declarators[k];
+            if (one->name != none && one->value != none && !one->is_function)
+                note_definition(&known, all, cell_name, c, &c->tokens.items[one->name]);
+        }
+        declaration_free(&taken);
+    }
+    for (size_t i = 0; i < known.count; i++) free(known.items[i].name);
+    free(known.items);
+}
+
 static bool is_real(CXType type)
 {
     enum CXTypeKind kind = clang_getCanonicalType(type).kind;
@@ -143,6 +245,8 @@ static void forgotten_main(findings *all, const analyser *a, const char *cell_na
 void lint(findings *all, const analyser *a, const char *cell_name, const cell *c)
 {
     empty_ifs(all, cell_name, c);
+    empty_loops(all, cell_name, c);
+    defined_twice(all, cell_name, c);
     whole_divisions(all, a, cell_name, c);
     forgotten_main(all, a, cell_name, c);
 }

@@ -1,5 +1,6 @@
-/* What clang lets pass and a beginner should hear of: an `if` that ends at once, a whole-number division whose result
- * becomes a double, a main() that nothing calls. Read first: finding.h. */
+/* What clang lets pass and a beginner should hear of: an `if` or a loop that ends at once, a variable that a cell
+ * defines twice, a whole-number division whose result becomes a double, a main() that nothing calls. Read first:
+ * finding.h. */
 #ifndef KERNEL_CELLS_LINT_H
 #define KERNEL_CELLS_LINT_H
 

@@ -1,8 +1,11 @@
 """Mistakes: where they are, in which order, what is said of them, and that good cells are met with silence."""
 import re
+import shutil
+import subprocess
 
 import pytest
 from kernel.driver import Kernel
+from kernel.textbook import PROGRAMS
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -26,6 +29,11 @@ def said(kernel, code):
 
 # A mistake, and parts of what must be said of it; a part that starts with '!' must not be.
 MISTAKES = [
+    ("int twice = 1;\nint twice = 2;", ["2:5: error: redefinition of 'twice'", "hint: line 1 of this cell defines it already"]),
+    ('for (int i = 0; i < 3; i++);\n    puts("x");', ["1:28: warning: this loop repeats nothing", "hint: leave the ';' out"]),
+    ("int left = 3;\nwhile (left > 5);\n{\n    left--;\n}", ["2:17: warning: this loop repeats nothing"]),
+    ('void g13(int n) {\n    for (int i = 0; i < n; i++);\n        puts("x");\n}', ["2:32: warning: this loop repeats nothing"]),
+    ('%%run\n#include <stdio.h>\nint main(void) {\n    for (int i = 0; i < 3; i++);\n        puts("x");\n}', ["4:32: warning: this loop repeats nothing"]),
     ('int a = 3\nprintf("%d", a);', ["1:10: error: expected ';'", "hint: put ';' after 3 in line 1"]),
     ("sqrt(2.0)", ["undeclared library function 'sqrt'", "hint: #include <math.h> declares sqrt", "!ISO C99"]),
     ("assert(1);", ["hint: #include <assert.h> declares assert"]),
@@ -155,6 +163,9 @@ def test_link(kernel, code, parts):
 
 # What must be met with silence.
 GOOD = [
+    "int k1 = 5;\nwhile (k1-- > 0);\nk1;", "int k2;\nfor (k2 = 0; k2 < 3; k2++)\n    ;", "int k3 = 0;\ndo k3++; while (k3 < 3);\n{ k3 = 0; }",
+    "int k4 = 0;\ndo {\n    k4++;\n} while (k4 < 3);\n    k4 = 1;", "int k5;\nint k5 = 3;", "extern int k6;\nint k6 = 3;",
+    "#ifdef NEVER\nint k7 = 1;\n#else\nint k7 = 2;\n#endif",
     "int count = 0;\nwhile (count < 3) count++;\ncount;",
     "char copy[20], *to = copy; const char *from = \"abc\";\nwhile ((*to++ = *from++));\nputs(copy);",
     "for (int i = 0, j = 10; i < j; i++, j--);",
@@ -177,3 +188,17 @@ GOOD = [
 def test_good_cells_are_met_with_silence(kernel, code):
     outcome = kernel.run(code)
     assert outcome.status == "ok" and outcome.stderr == "", outcome.error + outcome.stderr
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_textbook_s_program_is_met_with_silence(kernel, name):
+    """As a program, as a cell, and gcc agrees that nothing is to be said."""
+    program = PROGRAMS[name]
+    if shutil.which("gcc"):
+        command = ["gcc", "-std=gnu17", "-Wall", "-fsyntax-only", "-xc", "-"]
+        assert not subprocess.run(command, input=program, capture_output=True, text=True, check=True).stderr
+    ran = kernel.run("%%run\n" + program.lstrip())
+    assert (ran.status, COLOUR.sub("", ran.stderr)) == ("ok", "") and ran.stdout
+    call = "main(1, (char *[]){NULL})" if "argc" in program else "main()"
+    cell = kernel.run(program + f"\n{call};")
+    assert (cell.status, COLOUR.sub("", cell.stderr)) == ("ok", ""), cell.error
