@@ -182,7 +182,7 @@ static void commit(build *b)
     commit_functions(b);
     commit_packing(b);
     if (b->draft.from) commit_headers(b->draft.from, s->symbols);
-    for (size_t i = 0; i < b->dropped.count; i++) symbols_drop(s->symbols, b->dropped.items[i]);
+    for (size_t i = 0; i < b->dropped.count; i++) symbols_end(s->symbols, b->dropped.items[i]);
     for (size_t i = 0; i < b->draft.count; i++) {
         entity *e = b->draft.items[i].what;
         entity *old = e->name && e->kind != ENTITY_MACRO ? symbols_find(s->symbols, e->defines.items[0]) : NULL;

@@ -90,7 +90,10 @@ char *hint_about_name(const complaint *c)
     if (is_type && session_has_tag(c, name))
         hint = format_text("write struct %s, or give it a name with typedef", name);
     else if (!close && (failed = failed_cell(c, name)))
-        hint = format_text("In[%u] would define '%s', but it failed: run it again once it is right", failed, name);
+        hint =
+            symbols_ended(c->session, name)
+                ? format_text("'%s' of In[%u] went when its type changed: run that cell again", name, failed)
+                : format_text("In[%u] would define '%s', but it failed: run it again once it is right", failed, name);
     else if (!(hint = foreign_word(name)) && header) hint = format_text("#include <%s> declares %s", header, name);
     else if (!hint && !close && !is_type && assigned(c))
         hint = format_text("a variable is declared before its first use: int %s = …;", name);

@@ -22,7 +22,7 @@ struct symbols {
     size_t count, capacity, dropped;
     named_link *links;
     size_t link_count, link_capacity;
-    names packing, headers;
+    names packing, headers, ended;
 };
 
 static int by_key(const void *a, const void *b)
@@ -56,6 +56,7 @@ void symbols_close(symbols *s)
     free(s->links);
     names_free(&s->packing);
     names_free(&s->headers);
+    names_free(&s->ended);
     free(s);
 }
 
@@ -185,6 +186,17 @@ const char *symbols_name_of(const symbols *s, const char *link, const char **typ
         return s->links[i].name;
     }
     return NULL;
+}
+
+void symbols_end(symbols *s, const char *key)
+{
+    if (!names_have(&s->ended, key + 2)) names_add(&s->ended, key + 2, strlen(key + 2));
+    symbols_drop(s, key);
+}
+
+bool symbols_ended(const symbols *s, const char *name)
+{
+    return names_have(&s->ended, name);
 }
 
 names *symbols_headers(symbols *s)

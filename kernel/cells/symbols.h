@@ -71,6 +71,10 @@ names *symbols_packing(symbols *s);
 /* The pieces that the session has from the user's headers: headers.h. */
 names *symbols_headers(symbols *s);
 
+/* Drops a variable that a change of its type has ended; did one of that name ever end so? */
+void symbols_end(symbols *s, const char *key);
+bool symbols_ended(const symbols *s, const char *name);
+
 /* How often a link name for `name` was given out: the next is name$N. Never reused, even after a drop. */
 unsigned symbols_next_version(symbols *s, const char *name);
 

@@ -229,7 +229,7 @@ static void emit_own(writer *w, draft_item *own)
     entity *e = own->what;
     if (e->mark == w->out->mark) return;
     if (e->kind == ENTITY_TYPE) emit_type(w, own, true);
-    if (e->kind != ENTITY_MACRO) return;
+    if (e->kind != ENTITY_MACRO || !strstr(e->shown, "define")) return;
     e->mark = w->out->mark;
     emit_used(w, &e->uses, NULL, true);
     emit_directive(w, &w->d->split.pieces[own->piece], e->name);
@@ -436,8 +436,9 @@ static void emit_definitions(writer *w)
         bool pragma_here = p->kind == PIECE_DIRECTIVE && !directive_is(w, p, "include") && !is_pack(w->d, p) &&
                            !before_statement(w, i);
         if (pragma_here) {
-            const char *name = item < w->d->count && w->d->items[item].piece == i ? w->d->items[item].what->name : NULL;
-            emit_directive(w, p, name);
+            entity *e = item < w->d->count && w->d->items[item].piece == i ? w->d->items[item].what : NULL;
+            emit_directive(w, p, e ? e->name : NULL);
+            if (e) e->mark = w->out->mark;
         }
         if (p->kind == PIECE_BROKEN) add_range(w, p->first, p->last, (range_options){.name = none});
         for (; item < w->d->count && w->d->items[item].piece == i; item++) {

@@ -223,6 +223,12 @@ CELLS = [
     # alignment that is asked for
     ("#include <stdalign.h>\n#include <stdint.h>\nalignas(64) char line64[64]; _Alignas(4096) char page[100]; int al __attribute__((aligned(128))) = 3;", {}),
     ("(uintptr_t)line64 % 64 + (uintptr_t)page % 4096 + (uintptr_t)&al % 128", {"value": "0"}),
+    ("#define PI_OLD 3.14\ndouble area(double r) { return PI_OLD * r; }\narea(1)", {"value": "3.14"}),
+    ("#undef PI_OLD\n#define PI_OLD 3.0", {}),
+    ("area(1)", {"value": "3.0"}),
+    ("typedef struct { int a; } grown_type; grown_type gone_var;", {}),
+    ("typedef struct { int a, b; } grown_type;", {"err": "gone_var"}),
+    ("gone_var", {"error": ["went when its type changed"]}),
     ("__builtin_popcount(255)", {"value": "8"}),
     ("int unclosed = 1", {"error": ["expected ';'"]}),
     ("int given; int (*rows_of)[4]; int (*taker)(int, char *);\n1;", {}),
