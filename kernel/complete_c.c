@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CLANG_LOCAL = 34, CLANG_CONSTANT = 65 }; /* clang's priorities; what fits the wanted type has a smaller one */
+enum { CLANG_CONSTANT = 65 }; /* clang's priority of constants; what fits the wanted type has a smaller one */
 
 static bool ends_with(const char *name, const char *tail)
 {
@@ -96,6 +96,15 @@ static bool fits_tag(enum CXCursorKind kind, const char *tag)
     return !tag || kind == (*tag == 's' ? CXCursor_StructDecl : *tag == 'u' ? CXCursor_UnionDecl : CXCursor_EnumDecl);
 }
 
+static bool written_in(const char *code, const char *name)
+{
+    size_t size = strlen(name);
+    for (const char *p = code; (p = strstr(p, name)); p++) {
+        if (!word_byte(p[size]) && (p == code || !word_byte(p[-1]))) return true;
+    }
+    return false;
+}
+
 static rank_of_match rank_in(const writing *w, const draft *d, const char *name, enum CXCursorKind kind,
                              unsigned priority)
 {
@@ -104,7 +113,7 @@ static rank_of_match rank_in(const writing *w, const draft *d, const char *name,
     free(key);
     if (kind == CXCursor_EnumConstantDecl && priority < CLANG_CONSTANT) return FITS;
     if (here || kind == CXCursor_ParmDecl || kind == CXCursor_FieldDecl) return LOCAL;
-    if (kind == CXCursor_VarDecl && !known && priority <= CLANG_LOCAL) return LOCAL;
+    if (kind == CXCursor_VarDecl && !known && written_in(w->code, name)) return LOCAL;
     return known ? KNOWN : OTHER;
 }
 

@@ -69,11 +69,52 @@ static char *describe_helper(session *s, const char *name)
     return NULL;
 }
 
+static void swap_analysers(session *s)
+{
+    analyser other = s->helper;
+    s->helper = s->analyser;
+    s->analyser = other;
+    s->analyser.standard = s->helper.standard; /* what headers declare is known once */
+    s->helper.standard = NULL;
+}
+
+void help_begins(session *s)
+{
+    if (!s->helper.index) analyser_open(&s->helper, &s->base_flags, s->folder);
+    swap_analysers(s);
+}
+
+void help_ends(session *s)
+{
+    swap_analysers(s);
+}
+
+/* An empty cell behind the header: its unit begins as that of the cell does in which the name stands (inspect.c). */
 static void parse_with(session *s, const char *header)
 {
-    char *whole = format_text("%s\n#include <%s>\n", s->prefix, header);
-    analyser_parse(&s->analyser, whole, strlen(whole));
-    free(whole);
+    draft d = draft_of("", "In[0]", 0, s->prefix, s->symbols);
+    if (!strstr(d.prefix.data ? d.prefix.data : "", header)) text_addf(&d.prefix, "#include <%s>\n", header);
+    unit u = unit_of(&d, s->symbols, VALUE_NONE, NULL);
+    analyser_parse(&s->analyser, u.source.data, u.source.size);
+    text_free(&u.source);
+    draft_free(&d);
+}
+
+/* A name of the C library whose header may not be included yet: the header says the same of it for ever. */
+static char *describe_far(const inquiry *ask, const char *name, const char *header)
+{
+    char *key = format_text("%s %d %s", header, ask->detail, name), *about = NULL;
+    const char *known = remembered(ask->s, key);
+    if (known) {
+        about = copy_of(known);
+    } else {
+        parse_with(ask->s, header);
+        about = describe_cursor(ask, cursor_named(ask->s, name));
+        if (!about) about = describe_macro(ask->s, name, header);
+        if (about) remember(ask->s, key, about);
+    }
+    free(key);
+    return about;
 }
 
 /* A name of a header's, also of one that no cell has included yet. */
@@ -85,10 +126,7 @@ static char *describe_declared(const inquiry *ask, const char *name)
     if (!about) about = describe_helper(s, name);
     const char *header = about ? NULL : standard_declaring(&s->analyser, name);
     if (!header && !about) return describe_macro(s, name, NULL);
-    if (!header) return about;
-    parse_with(s, header);
-    about = describe_cursor(ask, cursor_named(s, name));
-    return about ? about : describe_macro(s, name, header);
+    return header ? describe_far(ask, name, header) : about;
 }
 
 /* "node" of "struct node"; NULL when no tag is asked about. */
@@ -184,8 +222,11 @@ static result unknown(session *s, const char *name)
 
 result answer_question(session *s, const char *name, int detail)
 {
+    help_begins(s);
     char *about = describe(&(inquiry){s, NULL, detail}, name);
-    if (!about) return unknown(s, name);
+    result none_known = about ? (result){0} : unknown(s, name);
+    help_ends(s);
+    if (!about) return none_known;
     result r = {.payload =
                     json_pack("[{s:s, s:i, s:{s:s}}]", "source", "page", "start", 0, "data", "text/plain", about)};
     free(about);

@@ -6,6 +6,11 @@
 
 struct inquiry;
 
+/* Help parses headers that no cell may have included, with an analyser of its own: the cells' keeps the preamble that
+ * the next cell needs. Between these two calls it stands in the session. */
+void help_begins(session *s);
+void help_ends(session *s);
+
 /* "?name", "name?", "%magic?", "?ring.next->value": what is asked about, NULL when the cell is no question; the caller
  * frees. `detail` (may be NULL): 1 for "??name", else 0. */
 char *question_of(const char *code, int *detail);

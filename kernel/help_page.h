@@ -49,5 +49,8 @@ char *describe_macro(session *s, const char *name, const char *header);
 char *describe_keyword(const char *word);
 /* manual.c: the manual's page on a function, in short or whole; NULL where none is installed. The caller frees. */
 char *manual_page(session *s, const char *name, bool whole);
+/* Text that the session keeps because it takes time to find: by key, NULL when it has none. */
+const char *remembered(const session *s, const char *key);
+void remember(session *s, const char *key, const char *words);
 
 #endif

@@ -103,6 +103,7 @@ static CXType type_now(session *s, const entity *e)
 {
     char *use = format_text("(void)%s;", e->name);
     draft d = draft_of(use, "In[0]", 0, s->prefix, s->symbols);
+    if (!strstr(d.prefix.data ? d.prefix.data : "", "kolo.h")) text_add(&d.prefix, "#include <kolo.h>\n");
     unit u = unit_of(&d, s->symbols, VALUE_NONE, NULL);
     analyser_parse(&s->analyser, u.source.data, u.source.size);
     CXCursor variable = cursor_named(s, e->name);

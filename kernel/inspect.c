@@ -232,7 +232,9 @@ static char *describe_at(const inquiry *ask, size_t cursor)
 char *session_inspect(session *s, const char *code, int cursor_characters, int detail)
 {
     pthread_mutex_lock(&s->busy);
+    help_begins(s);
     char *about = describe_at(&(inquiry){s, code, detail}, bytes_of(code, cursor_characters));
+    help_ends(s);
     json_t *reply = about ? json_pack("{s:s, s:b, s:{s:s}, s:{}}", "status", "ok", "found", 1, "data", "text/plain",
                                       about, "metadata")
                           : json_pack("{s:s, s:b, s:{}, s:{}}", "status", "ok", "found", 0, "data", "metadata");

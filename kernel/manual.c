@@ -1,8 +1,10 @@
 /* The manual's pages on functions, sections 3 and 2, where they are installed. Each is asked for once a session.
  * See help_page.h. */
 #define _GNU_SOURCE
+#include "help.h"
 #include "help_page.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -52,18 +54,30 @@ static char *ask_man(session *s, const char *name)
     return good ? found : NULL;
 }
 
+const char *remembered(const session *s, const char *key)
+{
+    const names *known = &s->manuals; /* key, page, key, page, … */
+    for (size_t i = 0; i + 1 < known->count; i += 2) {
+        if (!strcmp(known->items[i], key)) return known->items[i + 1];
+    }
+    return NULL;
+}
+
+void remember(session *s, const char *key, const char *words)
+{
+    names_add(&s->manuals, key, strlen(key));
+    names_add(&s->manuals, words, strlen(words));
+}
+
 /* The page, or "" when there is none; the session's. */
 static const char *cached(session *s, const char *name)
 {
-    names *known = &s->manuals; /* name, page, name, page, … */
-    for (size_t i = 0; i + 1 < known->count; i += 2) {
-        if (!strcmp(known->items[i], name)) return known->items[i + 1];
-    }
+    const char *known = remembered(s, name);
+    if (known) return known;
     char *found = ask_man(s, name);
-    names_add(known, name, strlen(name));
-    names_add(known, found ? found : "", found ? strlen(found) : 0);
+    remember(s, name, found ? found : "");
     free(found);
-    return known->items[known->count - 1];
+    return remembered(s, name);
 }
 
 enum { SECTION_LINES = 24 };
@@ -89,13 +103,46 @@ static void add_section(text *into, const char *manual, const char *heading)
     text_addf(into, "%s%.*s\n%s", into->size ? "\n" : "", (int)(end - begin), begin, cut ? "       …\n" : "");
 }
 
+static bool names_it(const char *code, size_t size, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *p = code; (p = memmem(p, (size_t)(code + size - p), name, length)); p++) {
+        if (!word_byte(p[length]) && p > code && !word_byte(p[-1])) return true;
+    }
+    return false;
+}
+
+/* Of the declarations, which a page has for a whole family, the one that is asked about. */
+static void add_synopsis(text *into, const char *manual, const char *name)
+{
+    const char *at = strstr(manual, "\nSYNOPSIS\n");
+    bool headed = false;
+    at = at ? at + strlen("\nSYNOPSIS\n") : "";
+    while (*at == ' ' || *at == '\n') {
+        const char *begin = at, *line = at + strspn(at, " ");
+        while (*at && *at != ';' && *at != '#' && !(at[0] == '\n' && (at[1] == '\n' || isupper((unsigned char)at[1]))))
+            at++;
+        if (*at == '#') at += strcspn(at, "\n");
+        else at += *at == ';';
+        size_t size = (size_t)(at - begin);
+        bool wanted = *line == '#' || (at[-1] == ';' && names_it(begin, size, name));
+        if (wanted) text_addf(into, "%s%.*s\n", headed ? "" : "\nSYNOPSIS\n", (int)size, begin);
+        headed |= wanted;
+        at += strcspn(at, "\n");
+        while (*at == '\n') at++;
+        if (isupper((unsigned char)*at)) break;
+    }
+}
+
 char *manual_page(session *s, const char *name, bool whole)
 {
     const char *found = cached(s, name);
     if (!*found) return NULL;
     if (whole) return copy_of(found + strspn(found, "\n"));
     text out = {0};
-    for (const char *const *h = (const char *const[]){"NAME", "SYNOPSIS", "DESCRIPTION", "RETURN VALUE", NULL}; *h; h++)
-        add_section(&out, found, *h);
+    add_section(&out, found, "NAME");
+    add_synopsis(&out, found, name);
+    add_section(&out, found, "DESCRIPTION");
+    add_section(&out, found, "RETURN VALUE");
     return text_take(&out);
 }

@@ -218,6 +218,7 @@ void session_close(session *s)
     debug_close(s->debugger);
     compiler_close(&s->compiler);
     display_close(&s->display);
+    analyser_close(&s->helper);
     analyser_close(&s->analyser);
     symbols_close(s->symbols);
     history_close(&s->history);

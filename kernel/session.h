@@ -51,6 +51,7 @@ struct session {
     machine machine;
     struct ranks *ranks; /* ranks/ranks.h; NULL: none were ever started */
     analyser analyser;
+    analyser helper; /* in the other's place while help is sought; its index is NULL before: help.h */
     compiler compiler;
     symbols *symbols;
     history history;

@@ -80,6 +80,7 @@ static void renew_tools(session *s)
     names_free(&s->compiler.flags);
     add_all(&s->compiler.flags, &s->base_flags);
     compiler_reset(&s->compiler);
+    analyser_close(&s->helper);
     analyser_close(&s->analyser);
     analyser_open(&s->analyser, &s->base_flags, s->folder);
 }

@@ -19,6 +19,13 @@ CELLS = [
     'double squares[10];\nfor (int i = 0; i < 10; i++) squares[i] = i * i;\n'
     'kolo_plot("Squares", .x_label = "i", .y_label = "i squared", .series = {{"squares", NULL, squares, 10}});',
     'printf("%d\\n", 2.5);\nint wrong = nothing;',
+    '// The distance from the origin.\n// Never negative.\ndouble distance(struct point a)\n{\n    return a.x + a.y;\n}\n'
+    'enum color { RED, GREEN, BLUE } paint = RED;',
+    'distance(',
+    'printf',
+    'p.x',
+    'dist',
+    'paint == ',
 ]
 
 
@@ -87,6 +94,43 @@ def test_options_are_offered_and_help_is_shown(notebook):
     notebook.page.locator(".jp-Completer-match", has_text="epochs").first.wait_for()
     notebook.picture("kernel-options")
     notebook.page.keyboard.press("Escape")
+
+
+def shown_by_shift_tab(notebook, cell, picture):
+    notebook.edit(cell)
+    notebook.page.keyboard.press("End")
+    notebook.page.keyboard.press("Shift+Tab")
+    tip = notebook.page.locator(".jp-Tooltip")
+    tip.wait_for()
+    notebook.picture(picture)
+    text = tip.inner_text()
+    notebook.page.keyboard.press("Escape")
+    return text
+
+
+def test_help_is_laid_out_alike_everywhere(notebook):
+    notebook.run(8)
+    text = shown_by_shift_tab(notebook, 9, "kernel-help-function")
+    assert "double distance(struct point a)" in text and "The distance from the origin." in text and "defined in In[" in text
+    text = shown_by_shift_tab(notebook, 10, "kernel-help-printf")
+    assert text.startswith("int printf(const char *restrict format, ...)") and "#include <stdio.h>" in text
+    assert "member of struct point" in shown_by_shift_tab(notebook, 11, "kernel-help-member")
+
+
+def offered_by_tab(notebook, cell, picture):
+    notebook.edit(cell)
+    notebook.page.keyboard.press("End")
+    notebook.page.keyboard.press("Tab")
+    notebook.page.locator(".jp-Completer-match").first.wait_for()
+    notebook.page.locator(".jp-Completer-docpanel, .jp-Completer-typeExtended").first.wait_for(timeout=5000)
+    notebook.picture(picture)
+    names = notebook.page.locator(".jp-Completer-match").all_inner_texts()
+    notebook.page.keyboard.press("Escape")
+    return names
+
+
+def test_what_fits_is_offered_first_with_its_type(notebook):
+    assert offered_by_tab(notebook, 13, "kernel-completion-enum")[:3] == ["BLUE", "GREEN", "RED"]
 
 
 def test_a_plot(notebook):
