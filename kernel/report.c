@@ -181,7 +181,7 @@ static void name_ending(const ended *e, result *r, const place *p)
         r->value = format_text("%s before the cell ran: an earlier one has damaged the memory", r->name);
     } else if (ending == ENDING_SIGNAL) {
         r->name = copy_of(signal_sentence(code));
-        bool address = code == SIGSEGV || code == SIGBUS;
+        bool address = (code == SIGSEGV || code == SIGBUS) && e->frames;
         r->value = address ? format_text("%s%s, address 0x%lx", signal_sentence(code), where, (unsigned long)e->address)
                            : format_text("%s%s", signal_sentence(code), where);
     } else {

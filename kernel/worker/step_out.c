@@ -73,7 +73,7 @@ static const char *const abandonable[] = {
     "printf", "fprintf", "vprintf", "vfprintf", "dprintf", "puts", "fputs", "putchar", "putc", "fputc", "fwrite",
     "snprintf", "sprintf", "fflush", "qsort", "bsearch", "epoll_wait", "system", "__printf_chk", "__fprintf_chk",
     "strtol", "atoi", "atof", "strtod", "sched_yield", "msgrcv", "flock", "fcntl", "open", "getline", "getdelim",
-    "_IO_getc", "putchar_unlocked", "__sched_yield", "tgkill", "__stack_chk_fail", "clock_gettime", "gettimeofday",
+    "_IO_getc", "putchar_unlocked", "__sched_yield", "tgkill", "__stack_chk_fail", "syscall", "clock_gettime", "gettimeofday",
     "time", "rand", "random", "strtok", "strcasecmp", "strncasecmp", "memmem", "perror", "strsep", "strerror",
     "ungetc", "vsnprintf", "vsprintf", NULL
 };
@@ -242,9 +242,10 @@ static bool in_a_file(uintptr_t at)
 
 /* For faults alone, since it changes where the program would go on: a call through a bad pointer leaves a program
  * counter that is nowhere; its caller is where it would return to. */
-static uintptr_t settle_program_counter(ucontext_t *context)
+static uintptr_t settle_program_counter(ucontext_t *context, const void *address)
 {
-    if (in_a_file(program_counter(context))) return program_counter(context);
+    bool fetched = (uintptr_t)address != program_counter(context); /* else it is the jump that failed */
+    if (fetched && in_a_file(program_counter(context))) return program_counter(context);
 #if defined(__x86_64__)
     greg_t *pc = &context->uc_mcontext.gregs[REG_RIP], *sp = &context->uc_mcontext.gregs[REG_RSP];
     *pc = *(greg_t *)*sp - 1;
@@ -310,7 +311,8 @@ static int trap_kind(int number, const ucontext_t *context)
 static const char *trap_sentence(int kind)
 {
     if (kind == TRAP_INDEX) return "an index is outside of its array";
-    if (kind == TRAP_UNREACHABLE) return "__builtin_unreachable() was reached, or a function declared noreturn has returned";
+    if (kind == TRAP_UNREACHABLE)
+        return "__builtin_unreachable() was reached, or a function declared noreturn has returned";
     return NULL;
 }
 
@@ -366,7 +368,7 @@ static void on_fault(int number, siginfo_t *info, void *memory)
     int kind = trap_kind(number, context), ending = trap_sentence(kind) ? ENDING_REFUSED : ENDING_SIGNAL;
     if (kind == TRAP_DIVISION) number = SIGFPE;
     if (ending == ENDING_REFUSED) running.missing = trap_sentence(kind);
-    bool safe = safe_to_leave(settle_program_counter(context));
+    bool safe = safe_to_leave(settle_program_counter(context, number == SIGSEGV ? address : NULL));
     nested = 0;
     if (!on_cell_thread() || !safe) die_refused(ending, number, address);
     running.ending = ending;

@@ -10,12 +10,56 @@
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static bool on_cell_thread(void)
 {
     return running.active && getpid() == running.process && gettid() == running.process;
+}
+
+enum { SIGNAL_STACK = 64 * 1024 };
+static pthread_key_t signal_stack;
+
+typedef struct beginning {
+    void *(*function)(void *);
+    void *argument;
+} beginning;
+
+static void release_stack(void *stack)
+{
+    sigaltstack(&(stack_t){.ss_flags = SS_DISABLE}, NULL);
+    syscall(SYS_munmap, stack, (size_t)SIGNAL_STACK);
+}
+
+__attribute__((constructor)) static void make_key(void)
+{
+    pthread_key_create(&signal_stack, release_stack);
+}
+
+static void *begin(void *memory)
+{
+    beginning b = *(beginning *)memory;
+    void *stack = mmap(NULL, SIGNAL_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    free(memory);
+    if (stack != MAP_FAILED && pthread_setspecific(signal_stack, stack) == 0)
+        sigaltstack(&(stack_t){.ss_sp = stack, .ss_size = SIGNAL_STACK}, NULL);
+    return b.function(b.argument);
+}
+
+REAL(pthread_create);
+
+/* Each thread hears of its own stack's overflow on another one. */
+int pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*function)(void *), void *argument)
+{
+    beginning *b = malloc(sizeof *b);
+    if (!b) return EAGAIN;
+    *b = (beginning){function, argument};
+    int failed = real_pthread_create()(thread, how, begin, b);
+    if (failed) free(b);
+    return failed;
 }
 
 REAL(pthread_exit);
