@@ -127,14 +127,19 @@ class server : public xeus::xserver_shell_main
     // The debugger's events are nobody's cell's: their parent is the front end's last word to the debugger.
     void publish_debug_event(const nl::json &parent, nl::json content)
     {
-        std::lock_guard<std::mutex> guard(lock);
-        nl::json header = xeus::make_header("debug_event", parent.value("username", ""), parent.value("session", ""));
-        xserver_shell_main::publish_impl(xeus::xpub_message("debug_event", std::move(header), parent,
-                                                            nl::json::object(), std::move(content), {}),
-                                         xeus::channel::SHELL);
+        publish_as("debug_event", parent, std::move(content));
     }
 
   private:
+    void publish_as(const char *type, const nl::json &parent, nl::json content)
+    {
+        std::lock_guard<std::mutex> guard(lock);
+        nl::json header = xeus::make_header(type, parent.value("username", ""), parent.value("session", ""));
+        xserver_shell_main::publish_impl(xeus::xpub_message(type, std::move(header), parent, nl::json::object(),
+                                                            std::move(content), {}),
+                                         xeus::channel::SHELL);
+    }
+
     // xeus has written its version to the log by now: messages of it that matter may follow.
     void start_impl(xeus::xpub_message message) override
     {
@@ -146,12 +151,17 @@ class server : public xeus::xserver_shell_main
     void send_shell_impl(xeus::xmessage message) override
     {
         nl::json content = message.content();
-        std::string type = message.header().value("msg_type", "");
-        if (type == "execute_reply") {
+        bool aborted = false;
+        if (message.header().value("msg_type", "") == "execute_reply") {
             content["execution_count"] = session_count(the_session);
-            if (content.value("status", "") == "error" && !content.contains("ename")) content["status"] = "aborted";
+            aborted = content.value("status", "") == "error" && !content.contains("ename");
+            if (aborted) content["status"] = "aborted";
         }
+        // xeus says nothing on iopub of what it aborts; a front end that waits for "idle" would wait for ever.
+        if (aborted) publish_as("status", message.parent_header(), {{"execution_state", "busy"}});
+        nl::json request = message.parent_header();
         xserver_shell_main::send_shell_impl(with_content(message, std::move(content)));
+        if (aborted) publish_as("status", request, {{"execution_state", "idle"}});
     }
 
     void send_control_impl(xeus::xmessage message) override

@@ -18,6 +18,12 @@ static bool is_ours(int number)
     return number >= SIGNAL_WHERE && number <= SIGNAL_LAST_WORDS;
 }
 
+static bool is_fault(int number)
+{
+    return number == SIGSEGV || number == SIGBUS || number == SIGFPE || number == SIGILL || number == SIGTRAP ||
+           number == SIGSYS;
+}
+
 static sigset_t allowed(const sigset_t *set)
 {
     static const int never[] = {SIGSEGV, SIGBUS,       SIGFPE,           SIGILL,           SIGTRAP,
@@ -56,28 +62,65 @@ int sigsuspend(const sigset_t *set)
 
 REAL(sigaction);
 
+enum { SIGNALS = 65 };
+static struct sigaction defaults[SIGNALS]; /* what stands for SIG_DFL: the line is told before the process ends */
+
+static bool is_default(int number, const struct sigaction *action)
+{
+    return number > 0 && number < SIGNALS && defaults[number].sa_sigaction &&
+           action->sa_sigaction == defaults[number].sa_sigaction;
+}
+
+bool signal_is_default(int number)
+{
+    struct sigaction now;
+    return real_sigaction()(number, NULL, &now) == 0 && is_default(number, &now);
+}
+
+/* A fault that is ignored ends the process all the same; one that was only raised does not. */
+static void on_ignored(int number, siginfo_t *info, void *memory)
+{
+    if (info->si_code > 0) defaults[number].sa_sigaction(number, info, memory);
+}
+
+static struct sigaction replaced(int number, const struct sigaction *action)
+{
+    struct sigaction result = *action;
+    bool known = number > 0 && number < SIGNALS && defaults[number].sa_sigaction;
+    if (known && action->sa_handler == SIG_DFL) return defaults[number];
+    if (known && action->sa_handler == SIG_IGN && is_fault(number)) {
+        result = defaults[number];
+        result.sa_sigaction = on_ignored;
+    }
+    result.sa_mask = allowed(&result.sa_mask);
+    return result;
+}
+
 int sigaction(int number, const struct sigaction *action, struct sigaction *old)
 {
-    struct sigaction reduced;
+    struct sigaction wanted;
     if (is_ours(number) && action) {
         errno = EINVAL;
         return -1;
     }
-    if (action) {
-        reduced = *action;
-        reduced.sa_mask = allowed(&action->sa_mask);
-        action = &reduced;
-    }
-    return real_sigaction()(number, action, old);
+    if (action) wanted = replaced(number, action);
+    int failed = real_sigaction()(number, action ? &wanted : NULL, old);
+    if (failed || !old) return failed;
+    bool ignored = old->sa_sigaction == on_ignored;
+    if (ignored || is_default(number, old)) *old = (struct sigaction){.sa_handler = ignored ? SIG_IGN : SIG_DFL};
+    return 0;
 }
-
-REAL(signal);
 
 sighandler_t signal(int number, sighandler_t handler)
 {
-    if (!is_ours(number)) return real_signal()(number, handler);
-    errno = EINVAL;
-    return SIG_ERR;
+    struct sigaction wanted = {.sa_handler = handler, .sa_flags = SA_RESTART}, old;
+    return sigaction(number, &wanted, &old) ? SIG_ERR : old.sa_handler;
+}
+
+void keep_signal(int number, const struct sigaction *action)
+{
+    defaults[number] = *action;
+    real_sigaction()(number, action, NULL);
 }
 
 void take_signal(int number, const struct sigaction *action)

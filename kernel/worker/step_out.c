@@ -324,7 +324,6 @@ static bool on_cell_thread(void)
 /* A cell that calls the C library in a loop is hardly ever met outside of it: each signal comes as a system call ends.
  * So the code that the call returns to is made to fault, and there nothing is held. */
 static uintptr_t barred_page;
-static void on_fault(int number, siginfo_t *info, void *memory);
 
 static uintptr_t page_of(uintptr_t at)
 {
@@ -333,9 +332,7 @@ static uintptr_t page_of(uintptr_t at)
 
 static void bar(uintptr_t at)
 {
-    struct sigaction now;
-    sigaction(SIGSEGV, NULL, &now);
-    if (!at || barred_page || now.sa_sigaction != on_fault) return;
+    if (!at || barred_page || !signal_is_default(SIGSEGV)) return;
     barred_page = page_of(at);
     if (syscall(SYS_mprotect, barred_page, 1, PROT_READ)) barred_page = 0;
 }
@@ -459,11 +456,11 @@ void step_out_prepare(void)
     struct sigaction other = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
     struct sigaction interrupt = {.sa_sigaction = on_interrupt, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
     struct sigaction words = {.sa_sigaction = on_last_words, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
-    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) take_signal(faults[i], &fault);
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) take_signal(others[i], &other);
-    for (int i = SIGRTMIN; i <= SIGRTMAX; i++) take_signal(i, &other);
-    take_signal(SIGINT, &interrupt);
-    take_signal(SIGNAL_INTERRUPT, &interrupt); /* for a cell that has made SIGINT its own */
-    take_signal(SIGNAL_LAST_WORDS, &words);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) keep_signal(faults[i], &fault);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) keep_signal(others[i], &other);
+    for (int i = SIGRTMIN; i <= SIGRTMAX; i++) keep_signal(i, &other);
+    keep_signal(SIGINT, &interrupt);
+    keep_signal(SIGNAL_INTERRUPT, &interrupt); /* for a cell that has made SIGINT its own */
+    keep_signal(SIGNAL_LAST_WORDS, &words);
     signal(SIGPIPE, SIG_IGN);
 }

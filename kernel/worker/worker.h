@@ -75,6 +75,8 @@ void open_memory(void);
 
 /* signals.c */
 void reserve_signals(void);
+void keep_signal(int number, const struct sigaction *action); /* what stands for SIG_DFL from now on */
+bool signal_is_default(int number);
 void take_signal(int number, const struct sigaction *action); /* one of the worker's own too */
 void stop_timers(void);
 

@@ -181,3 +181,15 @@ def test_an_unwritable_history_costs_nothing(tmp_path):
 
 if __name__ == "__main__":
     unittest.main()
+
+
+def test_an_aborted_cell_is_busy_and_idle_as_any_other(kernel):
+    sent = [kernel.client.execute(code) for code in ("#include <unistd.h>\nusleep(200000); nope", "1;", "2;")]
+    states = {request: [] for request in sent}
+    while any(said[-1:] != ["idle"] for said in states.values()):
+        message = kernel.client.get_iopub_msg(timeout=10)
+        if message["msg_type"] == "status" and message["parent_header"].get("msg_id") in states:
+            states[message["parent_header"]["msg_id"]].append(message["content"]["execution_state"])
+    assert list(states.values()) == [["busy", "idle"]] * 3
+    assert [kernel._reply(request)["status"] for request in sent] == ["error", "aborted", "aborted"]
+    time.sleep(0.3)
