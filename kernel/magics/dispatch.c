@@ -113,8 +113,9 @@ static result run_cell_magic(session *s, const char *code, const char *name)
 static bool like_magic(const char *line)
 {
     const char *p = line + strspn(line, " \t");
+    if (*p != '%') return false;
     const char *word = p + 1 + strspn(p + 1, " \t");
-    return *p == '%' && (isalpha((unsigned char)*word) || !*word || *word == '\n');
+    return isalpha((unsigned char)*word) || !*word || *word == '\n';
 }
 
 /* Could a statement begin at that line? Not within brackets, not after an operator. */

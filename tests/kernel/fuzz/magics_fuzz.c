@@ -4,6 +4,7 @@
 #define magics_table    fuzzed_table
 #define magics_count    fuzzed_count
 #define run_cell        fuzzed_run_cell
+#define run_stretches   fuzzed_run_stretches
 #define words_of        fuzzed_words_of
 #define run_c           fuzzed_run_c
 #define answer_question fuzzed_answer_question
@@ -64,8 +65,9 @@ result run_c(session *s, const char *code, const char *name)
     return (result){0};
 }
 
-result answer_question(session *s, const char *name)
+result answer_question(session *s, const char *name, int detail)
 {
+    (void)detail;
     (void)s;
     expect(*name && strlen(name) < strlen(whole), "a question is about a name");
     return (result){0};
