@@ -35,12 +35,22 @@ static bool names_member(const needs *n, size_t at)
     return !is_record_word(n, at - 1) && ((behind && ended) || grouped);
 }
 
-static bool defines(const entity *type, const char *name)
+/* In that name space: 't' for tags, 'o' for other names. */
+static bool defines(const entity *type, char space, const char *name)
 {
     for (size_t i = 0; i < type->defines.count; i++) {
-        if (!strcmp(type->defines.items[i] + 2, name)) return true;
+        const char *key = type->defines.items[i];
+        if (key[0] == space && !strcmp(key + 2, name)) return true;
     }
     return false;
+}
+
+static bool is_own_tag(const entity *type, const needs *n, size_t at)
+{
+    char *name = copy_of_bytes(n->source + n->tokens[at].begin, n->tokens[at].end - n->tokens[at].begin);
+    bool own = defines(type, 't', name);
+    free(name);
+    return own;
 }
 
 static void add_uses(entity *type, const needs *n)
@@ -54,11 +64,12 @@ static void add_uses(entity *type, const needs *n)
         depth += is(n, i, "[");
         depth -= depth && is(n, i, "]");
         if (!depth && !is_enum && is_name(n, i) && names_member(n, i)) continue;
+        if (is_name(n, i) && i > n->first && is_record_word(n, i - 1) && is_own_tag(type, n, i)) continue;
         used_names(n->source, n->tokens, i, i + 1, &all);
     }
     names_free(&type->uses);
     for (size_t i = 0; i < all.count; i++) {
-        bool known = names_have(&type->uses, all.items[i]) || defines(type, all.items[i]);
+        bool known = names_have(&type->uses, all.items[i]) || defines(type, 'o', all.items[i]);
         if (!known) names_add(&type->uses, all.items[i], strlen(all.items[i]));
     }
     names_free(&all);
@@ -85,7 +96,7 @@ void type_needs(entity *type, const char *source, const token *tokens, size_t fi
             const token *tag = &tokens[i + 1];
             char *name = copy_of_bytes(source + tag->begin, tag->end - tag->begin);
             char *both = format_text("%s %s", is(&n, i, "struct") ? "struct" : "union", name);
-            bool loose = loose_at(&n, i + 1, alias), wanted = !defines(type, name) && loose == (pass == 1);
+            bool loose = loose_at(&n, i + 1, alias), wanted = !defines(type, 't', name) && loose == (pass == 1);
             names *into = pass ? &type->loose : &firm;
             if (wanted && !names_have(&firm, both) && !names_have(into, both)) names_add(into, both, strlen(both));
             free(both);
