@@ -23,7 +23,7 @@ static void parse(build *b)
 
 static diagnosis diagnosis_of(build *b)
 {
-    return diagnose(&b->s->analyser, b->draft.name, source_line_of, b->s, b->s->symbols);
+    return diagnose(&b->s->analyser, b->draft.name, source_line_of, fate_of, b->s, b->s->symbols);
 }
 
 /* The number of elements that initialisers give to `[]`. True when there was one to find. */

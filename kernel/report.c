@@ -49,6 +49,17 @@ char *source_line_of(void *closure, const char *name, unsigned line)
     return copy;
 }
 
+cell_fate fate_of(void *closure, const char *cell_name)
+{
+    const session *s = closure;
+    for (size_t i = s->source_count; i-- > 0;) {
+        const source *one = &s->sources[i];
+        if (!strcmp(one->name, cell_name) && one->serial)
+            return !one->ran ? FATE_FAILED : one->reset ? FATE_RESET : FATE_RAN;
+    }
+    return FATE_UNKNOWN;
+}
+
 typedef struct place {
     char *function, *file; /* "f", "In[3]" */
     unsigned line;

@@ -367,7 +367,7 @@ static char *straightened(session *s, const char *code, const char *name, origin
 result run_shown(session *s, const char *code, const char *shown, const char *name)
 {
     s->sources = need_grown(s->sources, s->source_count, &s->source_capacity, sizeof *s->sources);
-    s->sources[s->source_count++] = (source){copy_of(name), copy_of(shown), s->serial + 1};
+    s->sources[s->source_count++] = (source){.name = copy_of(name), .text = copy_of(shown), .serial = s->serial + 1};
     const char *zero = strchr(code, 1);
     if (zero) {
         unsigned line = 1;

@@ -83,7 +83,7 @@ static void find_flags(session *s)
         "-Wno-misleading-indentation -Wno-null-dereference -Wno-missing-declarations -Wno-unknown-pragmas "
         "-Wno-incompatible-library-redeclaration "
         "-Wno-gnu-folding-constant -Wno-error=implicit-int -Werror=int-conversion -Werror=incompatible-pointer-types "
-        "-Wunused-value";
+        "-Wunused-value -Wtautological-unsigned-zero-compare";
     char *words = copy_of(fixed), *kolo = package_flags(s, "--cflags", "kolo"),
          *mpi = package_flags(s, "--cflags", "ompi-c");
     add_words(&s->base_flags, words);
@@ -330,6 +330,7 @@ char *session_execute(session *s, const char *code, bool silent, bool store, con
     display_begin(&s->display);
     char *name = format_text("In[%u]", store && !silent ? s->count : s->count + 1);
     result r = {0};
+    size_t before = s->source_count;
     if (counted) journal_begin(&s->journal, code, name);
     debug_cell_begins(s->debugger, code, name);
     machine_take_wake(&s->machine);
@@ -339,6 +340,7 @@ char *session_execute(session *s, const char *code, bool silent, bool store, con
     machine_drain(&s->machine);
     output_end(&s->out);
     journal_end(&s->journal, r.failed);
+    for (size_t i = before; i < s->source_count; i++) s->sources[i].ran = !r.failed;
     if (counted) history_add(&s->history, s->count, code, json_string_value(json_object_get(s->value, "text/plain")));
     json_t *reply = reply_of(s, &r, user_expressions);
     char *dump = reply ? json_dumps(reply, JSON_COMPACT) : NULL;

@@ -31,7 +31,8 @@ typedef struct load {
 
 typedef struct source {
     char *name, *text; /* "In[3]" and what was in it */
-    unsigned serial;   /* of the first thing that it may have defined */
+    unsigned serial;   /* of the first thing that it may have defined; 0: a program's */
+    bool ran, reset;   /* without an error; before the last %reset */
 } source;
 
 /* How a cell, or a part of one, ended. */
@@ -115,6 +116,7 @@ result load_failure(session *s, const char *why);
 /* "In[3]:2", the innermost line of a cell's among these frames, or NULL; the caller frees. */
 char *place_of_frames(session *s, const char *frames, size_t size);
 char *source_line_of(void *session, const char *name, unsigned line);
+cell_fate fate_of(void *session, const char *cell_name);
 
 /* The memory of the session's worker, for value.h. */
 memory worker_memory(session *s);

@@ -20,6 +20,7 @@ typedef struct renderer {
     analyser *analyser;
     const char *cell_name;
     source_line line;
+    fate_finder fate_of;
     void *closure;
     const symbols *session;
     names hints; /* given so far */
@@ -158,6 +159,7 @@ static char *find_hint(renderer *r, const finding *f)
                    .session = r->session,
                    .cell_name = r->cell_name,
                    .earlier = r->line,
+                   .fate_of = r->fate_of,
                    .closure = r->closure,
                    .tokens = &tokens};
     while (c.here < tokens.count && tokens.items[c.here].end <= c.at) c.here++;
@@ -182,9 +184,15 @@ static void add_rest(renderer *r, unsigned count, const char *what)
         text_addf(&r->out.rendered, "… and %u more %s%s\n", count - MOST, what, count - MOST == 1 ? "" : "s");
 }
 
-diagnosis diagnose(analyser *a, const char *cell_name, source_line line, void *closure, const symbols *session)
+diagnosis diagnose(analyser *a, const char *cell_name, source_line line, fate_finder fate_of, void *closure,
+                   const symbols *session)
 {
-    renderer r = {.analyser = a, .cell_name = cell_name, .line = line, .closure = closure, .session = session};
+    renderer r = {.analyser = a,
+                  .cell_name = cell_name,
+                  .line = line,
+                  .fate_of = fate_of,
+                  .closure = closure,
+                  .session = session};
     findings all = findings_of(a, cell_name, line, closure, session);
     for (size_t i = 0; i < all.count; i++) {
         const finding *f = &all.items[i];

@@ -245,10 +245,24 @@ static void set_place_behind(finding *f, const char *source, const token *t)
     f->at.column = (unsigned)(t->end - line) + 1;
 }
 
+/* `Node *p` at the cell's end was read as a product, and clang knows a type there: `at` is its last '*'. */
+static bool points_to_type(const cell *c, const token *at)
+{
+    const piece *last = &c->pieces[c->count - 1];
+    const token *t = c->tokens.items, *end = t + last->last;
+    return last->kind == PIECE_EXPRESSION && token_is(c->source, at, "*") && at + 2 == end &&
+           at[1].kind == TOKEN_NAME && t[last->first].kind == TOKEN_NAME &&
+           token_is(c->source, &t[last->first + 1], "*");
+}
+
 /* The parentheses around a trailing expression are the wrapping's: that one of them is missed means that the expression
  * goes on, or that a ';' is. What is found in the wrapping alone belongs to the cell's end. */
 static void mend_end(finding *f, const cell *c)
 {
+    if (f->diagnostic && is_error(f) && strstr(f->message, "after top level declarator")) {
+        free(f->message);
+        f->message = copy_of("expected ';' at end of declaration");
+    }
     if (!f->diagnostic || !c->tokens.count) return;
     CXDiagnosticSet notes = clang_getChildDiagnostics(f->diagnostic);
     bool bracket = !strncmp(f->message, "expected ')'", 12) && clang_getNumDiagnosticsInSet(notes);
@@ -261,10 +275,41 @@ static void mend_end(finding *f, const cell *c)
         const token *before = NULL;
         for (size_t i = 0; i < c->tokens.count && c->tokens.items[i].end <= at; i++) before = &c->tokens.items[i];
         if (before) set_place_behind(f, c->source, before);
+        if (before && points_to_type(c, before)) {
+            free(f->message);
+            f->message = copy_of("expected ';' at end of declaration");
+            set_place_behind(f, c->source, &c->tokens.items[c->tokens.count - 1]);
+        }
     } else if (f->internal && is_error(f)) {
         set_place_behind(f, c->source, &c->tokens.items[c->tokens.count - 1]);
     }
     if (bracket) place_free(&opening);
+}
+
+/* `x and y`, which clang takes for a declaration: the word behind is what is wrong. */
+static void mend_foreign_operator(finding *f, const cell *c)
+{
+    if (!f->diagnostic || f->internal || strncmp(f->message, "unknown type name '", 19)) return;
+    size_t at = offset_in(c->source, f->at.line, f->at.column), i = 0;
+    while (i < c->tokens.count && c->tokens.items[i].begin <= at) i++;
+    if (!i || i + 1 >= c->tokens.count || c->tokens.items[i].kind != TOKEN_NAME) return;
+    static const char *const operators[] = {"and", "or", "xor", "mod", "is", "div", "in", NULL};
+    for (const char *const *word = operators; *word; word++) {
+        if (!token_is(c->source, &c->tokens.items[i], *word)) continue;
+        free(f->message);
+        f->message = format_text("use of undeclared identifier '%s'", *word);
+        set_place_behind(f, c->source, &c->tokens.items[i]);
+        f->at.column -= (unsigned)strlen(*word);
+    }
+}
+
+/* A declaration without its ';' stands for clang outside of any function, where values must be constants. */
+static bool for_want_of_end(const finding *f, const cell *c)
+{
+    const piece *last = c->count ? &c->pieces[c->count - 1] : NULL;
+    return last && last->kind == PIECE_DECLARATION && last->unfinished && !last->open &&
+           strstr(f->message, "not a compile-time constant") &&
+           offset_in(c->source, f->at.line, f->at.column) >= c->tokens.items[last->first].begin;
 }
 
 static void hide(findings *all, const analyser *a, const char *cell_name, const cell *c)
@@ -272,6 +317,7 @@ static void hide(findings *all, const analyser *a, const char *cell_name, const 
     bool errors = false, own = false;
     for (size_t i = 0; i < all->count; i++) {
         mend_end(&all->items[i], c);
+        mend_foreign_operator(&all->items[i], c);
         errors |= is_error(&all->items[i]);
         own |= is_error(&all->items[i]) && !all->items[i].internal;
     }
@@ -281,7 +327,7 @@ static void hide(findings *all, const analyser *a, const char *cell_name, const 
         if (!f->diagnostic) continue;
         if (f->severity < CXDiagnostic_Warning) f->hidden = true;
         if (errors && strstr(f->message, "missing terminating '")) f->severity = CXDiagnostic_Error;
-        if (is_error(f)) f->hidden |= (f->internal && own) || (shown && lost_at_end(f, c));
+        if (is_error(f)) f->hidden |= for_want_of_end(f, c) || (f->internal && own) || (shown && lost_at_end(f, c));
         else f->hidden |= f->internal || !of_this_cell(a, f, cell_name) || silenced_value(f, c);
         for (size_t k = 0; k < i && !f->hidden; k++) f->hidden = follows(f, &all->items[k]);
         shown |= is_error(f) && !f->hidden;

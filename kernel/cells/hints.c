@@ -147,6 +147,7 @@ static char *about_expression(const complaint *c)
         {"===", "C compares with =="},
         {"@", "@ is no part of C"},
         {"$", "names in C begin with a letter or _"},
+        {"[", "C has no such lists; an array is declared with its values: int a[] = {1, 2, 3};"},
         {"]", "something is missing before this: a value, or an index"},
         {")", "something is missing before this: a value, or an operand"},
         {"}", "something is missing before this: a statement, or an operand"},
@@ -157,6 +158,9 @@ static char *about_expression(const complaint *c)
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         if (token_here(c, 0, table[i].word)) return copy_of(table[i].say);
     }
+    if (token_here(c, 0, "{") && token_here(c, -1, "="))
+        return copy_of("values in braces stand only where the array or struct is declared; later each element is set "
+                       "by itself: a[0] = 1;");
     if (token_here(c, 0, ":") && token_here(c, -1, ":"))
         return copy_of("this is C++; C's names have no std:: before them");
     if (token_here(c, 0, ">") && token_here(c, -1, "=")) return copy_of("C writes >= with the = behind");
@@ -172,7 +176,12 @@ static char *about_identifier(const complaint *c)
     if (token_here(c, 0, "[")) return copy_of("the brackets of an array stand after its name: int a[10];");
     if (token_here(c, -1, "++") || token_here(c, -1, "--")) return NULL;
     char *word = token_text(c, 0), *hint = NULL;
-    if (isdigit((unsigned char)*word)) hint = copy_of("a name cannot begin with a digit");
+    char *before = token_text(c, -2);
+    bool comma = token_here(c, -1, ",") && isdigit((unsigned char)*before);
+    if (isdigit((unsigned char)*word) && comma)
+        hint = format_text("numbers have a decimal point, not a comma: %s.%s", before, word);
+    else if (isdigit((unsigned char)*word)) hint = copy_of("a name cannot begin with a digit");
+    free(before);
     free(word);
     return hint;
 }
@@ -236,7 +245,8 @@ static const rule rules[] = {
     {"expected expression", NULL, about_expression},
     {"expected identifier or '('", NULL, about_identifier},
     {"expected parameter declarator", "each parameter has a type and a name: int add(int a, int b)", NULL},
-    {"expected function body", "after a function's (…) stands its body in braces: { … }", NULL},
+    {"expected function body",
+     "after a function's (…) stands its body in braces, { … }, or a ';' where it is only declared", NULL},
     {"function definition is not allowed here", "a function cannot stand inside another: is a '}' missing above?",
      NULL},
     {"extraneous closing brace", "this '}' closes nothing: it is one too many, or a '{' is missing above", NULL},
@@ -247,11 +257,13 @@ static const rule rules[] = {
     {"<U+", NULL, look_alike},
     {"invalid preprocessing directive", NULL, about_directive},
     {"expected \"FILENAME\" or <FILENAME>", "a header's name stands in <> or in quotes: #include <stdio.h>", NULL},
+    {"expected '>'", "a header's name stands in <>: #include <stdio.h>", NULL},
     {"file not found", NULL, about_missing_file},
     {"multi-character character constant",
      "single quotes hold one character; a string stands in double quotes: \"abc\"", NULL},
     {"character constant too long", "single quotes hold one character; a string stands in double quotes: \"abc\"",
      NULL},
+    {"invalid suffix '.", "a number has one decimal point", NULL},
     {"invalid suffix '", "a name cannot begin with a digit, and a number has no letters behind it", NULL},
     {"result of an assignment as a condition", "'=' stores a value; '==' compares", NULL},
     {"equality comparison result unused", "'==' compares, and nothing is done with the result; '=' stores a value",
@@ -266,6 +278,9 @@ static const rule rules[] = {
     {"incompatible pointer to integer conversion", NULL, about_pointer_to_number},
     {"incompatible integer to pointer conversion", NULL, about_number_to_pointer},
     {"format specifies type", NULL, about_format},
+    {"in octal constant", "a number that begins with 0 is octal, in base 8: leave the 0 out", NULL},
+    {"unsigned expression >= 0 is always", "what is unsigned is never below 0: take int where it may be", NULL},
+    {"unsigned expression < 0 is always", "what is unsigned is never below 0: take int where it may be", NULL},
     {"more '%' conversions than data", "the format asks for more values than follow it", NULL},
     {"data argument not used", "more values follow than the format asks for", NULL},
     {"invalid conversion specifier", "%% prints a percent sign", NULL},

@@ -18,6 +18,7 @@ typedef struct complaint {
     const symbols *session;
     const char *cell_name;
     source_line earlier; /* finds lines of earlier cells */
+    fate_finder fate_of;    /* and what became of them */
     void *closure;
     const token_list *tokens; /* of `source` */
     size_t here;              /* the token at `at`, or the first one behind it */

@@ -157,14 +157,36 @@ typedef struct divisions {
     const char *cell_name;
 } divisions;
 
+typedef struct sides {
+    CXCursor items[2];
+    unsigned count;
+} sides;
+
+static enum CXChildVisitResult take_side(CXCursor cursor, CXCursor parent, CXClientData closure)
+{
+    sides *s = closure;
+    (void)parent;
+    if (s->count < 2) s->items[s->count++] = cursor;
+    return CXChildVisit_Continue;
+}
+
+static bool known_number(CXCursor cursor, long long *number)
+{
+    CXEvalResult found = clang_Cursor_Evaluate(cursor);
+    bool known = found && clang_EvalResult_getKind(found) == CXEval_Int;
+    if (known) *number = clang_EvalResult_getAsLongLong(found);
+    if (found) clang_EvalResult_dispose(found);
+    return known;
+}
+
 /* Both sides known, and the rest is zero: nothing is lost. */
 static bool exact(CXCursor division)
 {
-    CXEvalResult whole = clang_Cursor_Evaluate(division);
-    bool known = whole && clang_EvalResult_getKind(whole) == CXEval_Int;
-    long long quotient = known ? clang_EvalResult_getAsLongLong(whole) : 0;
-    if (whole) clang_EvalResult_dispose(whole);
-    return known && quotient != 0;
+    sides s = {0};
+    long long left, right;
+    clang_visitChildren(division, take_side, &s);
+    return s.count == 2 && known_number(s.items[0], &left) && known_number(s.items[1], &right) && right > 0 &&
+           left % right == 0;
 }
 
 static enum CXChildVisitResult first_child(CXCursor cursor, CXCursor parent, CXClientData closure)
@@ -216,12 +238,12 @@ static void whole_divisions(findings *all, const analyser *a, const char *cell_n
 }
 
 /* A program is compiled as it is; a cell stands in its wrapping. */
-static bool wrapped(const analyser *a)
+bool whole_program(const analyser *a)
 {
     CXFile file = clang_getFile(a->unit, a->path);
     size_t size = 0;
     const char *code = file ? clang_getFileContents(a->unit, file, &size) : NULL;
-    return code && memmem(code, size, "\"<kolo>\"", 8);
+    return code && !memmem(code, size, "\"<kolo>\"", 8);
 }
 
 static void forgotten_main(findings *all, const analyser *a, const char *cell_name, const cell *c)
@@ -236,10 +258,61 @@ static void forgotten_main(findings *all, const analyser *a, const char *cell_na
         }
         if (p->kind == PIECE_STATEMENT || p->kind == PIECE_EXPRESSION) return;
     }
-    if (defined && wrapped(a))
+    if (defined && !whole_program(a))
         add(all, cell_name, "",
             "main() is defined, and nothing has called it: main() as the last line calls it, and with %%run as the "
             "first line the cell is a program");
+}
+
+/* The characters of a string of one token; -1 when it has escapes that are more than one letter. */
+static long string_length(const cell *c, const token *t)
+{
+    long length = 0;
+    if (c->source[t->begin] != '"' || c->source[t->end - 1] != '"') return -1;
+    for (size_t i = t->begin + 1; i + 1 < t->end; i++, length++) {
+        if (c->source[i] != '\\') continue;
+        if (!strchr("abfnrtv\\'\"", c->source[++i])) return -1;
+    }
+    return length;
+}
+
+/* `char word[3] = "abc";`: there is no room for the string's end. Some mean it: a warning. */
+static void unended_strings(findings *all, const char *cell_name, const cell *c)
+{
+    const token *t = c->tokens.items;
+    for (size_t i = 0; i + 7 < c->tokens.count; i++) {
+        bool array = token_is(c->source, &t[i], "char") && t[i + 1].kind == TOKEN_NAME &&
+                     token_is(c->source, &t[i + 2], "[") && t[i + 3].kind == TOKEN_NUMBER &&
+                     token_is(c->source, &t[i + 4], "]") && token_is(c->source, &t[i + 5], "=");
+        if (!array || t[i + 6].kind != TOKEN_STRING || t[i + 7].kind == TOKEN_STRING) continue;
+        long size = strtol(c->source + t[i + 3].begin, NULL, 0), length = string_length(c, &t[i + 6]);
+        if (size != length) continue;
+        set_place(add(all, cell_name, "the array has no room for the character that ends the string",
+                      "a string needs one char more than it has letters; [] makes the array as long as its string"),
+                  c, &t[i + 6]);
+    }
+}
+
+/* `#include <stdio.h`: clang never sees the line of a header that is in already. */
+static void open_includes(findings *all, const char *cell_name, const cell *c)
+{
+    for (size_t i = 0; i < c->tokens.count; i++) {
+        const token *t = &c->tokens.items[i];
+        if (t->kind != TOKEN_DIRECTIVE) continue;
+        const char *word = c->source + t->begin + 1;
+        word += strspn(word, " \t");
+        if (strncmp(word, "include", 7)) continue;
+        word += 7 + strspn(word + 7, " \t");
+        size_t size = (size_t)(c->source + t->end - word);
+        char close = *word == '<' ? '>' : '"';
+        if ((*word != '<' && *word != '"') || memchr(word + 1, close, size - 1)) continue;
+        char *message = format_text("expected '%c' behind the header's name", close);
+        finding *f = add(all, cell_name, message, "a header's name stands in <> or in quotes: #include <stdio.h>");
+        f->severity = CXDiagnostic_Error;
+        set_place(f, c, t);
+        f->at.column += (unsigned)(t->end - t->begin);
+        free(message);
+    }
 }
 
 void lint(findings *all, const analyser *a, const char *cell_name, const cell *c)
@@ -247,6 +320,8 @@ void lint(findings *all, const analyser *a, const char *cell_name, const cell *c
     empty_ifs(all, cell_name, c);
     empty_loops(all, cell_name, c);
     defined_twice(all, cell_name, c);
+    unended_strings(all, cell_name, c);
+    open_includes(all, cell_name, c);
     whole_divisions(all, a, cell_name, c);
     forgotten_main(all, a, cell_name, c);
 }

@@ -10,4 +10,7 @@
 /* Adds to what clang found in a cell without errors. */
 void lint(findings *all, const analyser *a, const char *cell_name, const cell *c);
 
+/* Was a program of %%run parsed last, and no cell? */
+bool whole_program(const analyser *a);
+
 #endif

@@ -1,6 +1,7 @@
 /* A name that nobody knows: the header that declares it, the cell that failed to define it, the type it lacks. */
 #include "cells/standard.h"
 #include "cells/hints.h"
+#include "cells/lint.h"
 #include "cells/split.h"
 
 #include <stdio.h>
@@ -48,20 +49,40 @@ static bool defines(const char *source, const char *name)
     return any;
 }
 
-/* The cell before this one whose text defines the name: since the session does not know it, that cell failed. */
-static unsigned failed_cell(const complaint *c, const char *name)
+/* The last cell before this one whose text defines the name, which the session does not know: what became of it. */
+static cell_fate earlier_fate(const complaint *c, const char *name, unsigned *found_in)
 {
     unsigned number = 0;
-    if (sscanf(c->cell_name, "In[%u]", &number) != 1) return 0;
+    if (sscanf(c->cell_name, "In[%u]", &number) != 1) return FATE_UNKNOWN;
     for (unsigned back = 1; back < CELLS_BACK && back < number; back++) {
-        char *cell_name = format_text("In[%u]", number - back);
+        char *cell_name = format_text("In[%u]", *found_in = number - back);
         char *source = c->earlier(c->closure, cell_name, 0);
         bool found = source && strstr(source, name) && defines(source, name);
+        cell_fate became = found ? c->fate_of(c->closure, cell_name) : FATE_UNKNOWN;
         free(source);
         free(cell_name);
-        if (found) return number - back;
+        if (became != FATE_UNKNOWN) return became;
     }
-    return 0;
+    return FATE_UNKNOWN;
+}
+
+static char *about_earlier(const complaint *c, const char *name)
+{
+    if (symbols_find_bytes(c->session, 'o', name, strlen(name))) {
+        if (!whole_program(c->analyser)) return NULL;
+        return format_text("the program of %%%%run does not see what cells have defined: define %s in it", name);
+    }
+    unsigned number = 0;
+    switch (earlier_fate(c, name, &number)) {
+    case FATE_FAILED:
+        return format_text("In[%u] would define '%s', but it failed: run it again once it is right", number, name);
+    case FATE_RESET: return format_text("%%reset has forgotten '%s' of In[%u]: run that cell again", name, number);
+    case FATE_RAN:
+        if (symbols_ended(c->session, name))
+            return format_text("'%s' of In[%u] went when its type changed: run that cell again", name, number);
+        return NULL;
+    default: return NULL;
+    }
 }
 
 /* `x = 3` where nothing has declared x. */
@@ -86,14 +107,9 @@ char *hint_about_name(const complaint *c)
     bool is_type = strstr(c->message, "unknown type name") != NULL;
     bool close = strstr(c->message, "did you mean '") != NULL;
     const char *header = close ? NULL : standard_declaring(c->analyser, name);
-    unsigned failed = 0;
     if (is_type && session_has_tag(c, name))
         hint = format_text("write struct %s, or give it a name with typedef", name);
-    else if (!close && (failed = failed_cell(c, name)))
-        hint =
-            symbols_ended(c->session, name)
-                ? format_text("'%s' of In[%u] went when its type changed: run that cell again", name, failed)
-                : format_text("In[%u] would define '%s', but it failed: run it again once it is right", failed, name);
+    else if (!close && (hint = about_earlier(c, name))) return free(name), hint;
     else if (!(hint = foreign_word(name)) && header) hint = format_text("#include <%s> declares %s", header, name);
     else if (!hint && !close && !is_type && assigned(c))
         hint = format_text("a variable is declared before its first use: int %s = …;", name);

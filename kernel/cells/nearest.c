@@ -4,6 +4,7 @@
 #include "cells/hints.h"
 #include "cells/lexer.h"
 
+#include <ctype.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,6 +152,23 @@ static char *about_name(const char *message, const symbols *session)
     return better;
 }
 
+/* "library function 'exit' with type 'void (int) …'" says no more than "function 'exit'"; C has no 2'147'483'648. */
+static void drop_detail(char *message)
+{
+    char *library = strstr(message, "undeclared library function '"), *type = strstr(message, "' with type '");
+    if (library && type) {
+        type[1] = 0;
+        char *word = library + strlen("undeclared ");
+        memmove(word, word + strlen("library "), strlen(word + strlen("library ")) + 1);
+    }
+    char *to = message;
+    for (const char *p = message; *p; p++) {
+        bool mark = *p == '\'' && p > message && isdigit((unsigned char)p[-1]) && isdigit((unsigned char)p[1]);
+        if (!mark) *to++ = *p;
+    }
+    *to = 0;
+}
+
 char *plainer(CXTranslationUnit unit, CXSourceLocation location, const char *message, const symbols *session)
 {
     char *better = NULL;
@@ -167,5 +185,6 @@ char *plainer(CXTranslationUnit unit, CXSourceLocation location, const char *mes
     }
     if (!better) better = copy_of(message);
     hide_tags(better);
+    drop_detail(better);
     return better;
 }

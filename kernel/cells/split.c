@@ -100,6 +100,7 @@ static bool pointer_declaration(reader *r)
     while (at < r->limit && is_any(r->source, &r->tokens[at], between)) at++;
     if (at < r->limit && is_at(r, at, "(") && is_at(r, at + 1, "*")) return true; /* T *(*name)(…) */
     if (at + 1 >= r->limit || r->tokens[at].kind != TOKEN_NAME) return false;
+    if (is_at(r, at + 1, "=")) return true; /* a product is given no value */
     if (!is_any(r->source, &r->tokens[at + 1], after)) return false;
     size_t end = at + 1;
     if (r->barren && end >= r->barren) return false;

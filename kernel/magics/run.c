@@ -25,11 +25,11 @@ static void end_list(names *list)
 static bool check(session *s, const char *code, const char *name, result *r)
 {
     s->sources = need_grown(s->sources, s->source_count, &s->source_capacity, sizeof *s->sources);
-    s->sources[s->source_count++] = (source){copy_of(name), copy_of(code), 0};
+    s->sources[s->source_count++] = (source){.name = copy_of(name), .text = copy_of(code)};
     char *marked = format_text("#line 1 \"%s\"\n%s", name, code);
     analyser_parse(&s->analyser, marked, strlen(marked));
     free(marked);
-    diagnosis d = diagnose(&s->analyser, name, source_line_of, s, s->symbols);
+    diagnosis d = diagnose(&s->analyser, name, source_line_of, fate_of, s, s->symbols);
     if (d.errors) {
         *r = error_result("CompileError", "%s", d.first_error);
         text_clear(&r->traceback);

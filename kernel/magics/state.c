@@ -140,6 +140,7 @@ result magic_reset(session *s, const char *words, const char *name)
     free(s->prefix);
     s->prefix = copy_of("");
     loads_clear(s);
+    for (size_t i = 0; i < s->source_count; i++) s->sources[i].reset = true;
     compiler_reset(&s->compiler);
     if (!replace_worker(s, true)) return error_result("WorkerError", "the process that runs cells cannot be started");
     return (result){0};

@@ -35,7 +35,23 @@ MISTAKES = [
     ('void g13(int n) {\n    for (int i = 0; i < n; i++);\n        puts("x");\n}', ["2:32: warning: this loop repeats nothing"]),
     ('%%run\n#include <stdio.h>\nint main(void) {\n    for (int i = 0; i < 3; i++);\n        puts("x");\n}', ["4:32: warning: this loop repeats nothing"]),
     ('int a = 3\nprintf("%d", a);', ["1:10: error: expected ';'", "hint: put ';' after 3 in line 1"]),
-    ("sqrt(2.0)", ["undeclared library function 'sqrt'", "hint: #include <math.h> declares sqrt", "!ISO C99"]),
+    ('FILE *unended = fopen("/dev/null", "r")', ["1:40: error: expected ';' at end of declaration", "hint: put ';' after ) in line 1", "!constant"]),
+    ("size_t *unended_size = NULL", ["1:28: error: expected ';' at end of declaration"]),
+    ("FILE *unended", ["1:14: error: expected ';' at end of declaration", "hint: put ';' after unended"]),
+    ("int unended_number = 5", ["1:23: error: expected ';' at end of declaration"]),
+    ("Nothing *unended = NULL", ["1:1: error: unknown type name 'Nothing'"]),
+    ("unsigned below; for (below = 3; below >= 0; below--) break;", ["always true", "hint: what is unsigned is never below 0"]),
+    ("double half0 = (1 + 2) / 2;", ["1:16: warning: a division of whole numbers"]),
+    ('char word0[3] = "abc";', ["1:17: warning: the array has no room", "hint: a string needs one char more"]),
+    ("float comma = 3,14;", ["hint: numbers have a decimal point, not a comma: 3.14"]),
+    ("double points = 3.14.15;", ["hint: a number has one decimal point"]),
+    ("[1, 2, 3]", ["hint: C has no such lists"]),
+    ("int listed[3];\nlisted = {1, 2, 3};", ["2:10: error: expected expression", "hint: values in braces stand only"]),
+    ("int octal = 08;", ["hint: a number that begins with 0 is octal"]),
+    ("#include <stdio.h", ["1:18: error: expected '>'", "hint: a header's name stands in <>"]),
+    ("int one = 1, two = 2;\none and two", ["2:5: error: use of undeclared identifier 'and'", "hint: C writes && for and", "!expected ';'"]),
+    ("int over = 2147483647 + 1;", ["result is -2147483648 with"]),
+    ("sqrt(2.0)", ["call to undeclared function 'sqrt'\n", "hint: #include <math.h> declares sqrt", "!ISO C99"]),
     ("assert(1);", ["hint: #include <assert.h> declares assert"]),
     ("bool flag = 1;", ["hint: #include <stdbool.h> declares bool"]),
     ("uint8_t small;", ["hint: #include <stdint.h> declares uint8_t"]),
@@ -132,6 +148,18 @@ def test_a_name_of_a_failed_cell_is_traced(kernel):
     assert f"hint: In[{number}] would define 'from_failed', but it failed" in said(kernel, "from_failed + 1")
 
 
+def test_a_name_that_is_gone_says_why(kernel):
+    k = Kernel()
+    for code in ("int forgotten = 3;", "%reset", "struct pair { int a; };", "struct pair changed;", "struct pair { int a, b; };", "int live = 3;"):
+        assert k.run(code).status == "ok"
+    assert "hint: %reset has forgotten 'forgotten' of In[1]: run that cell again" in said(k, "forgotten")
+    assert "hint: 'changed' of In[4] went when its type changed" in said(k, "changed")
+    assert "hint: the program of %%run does not see what cells have defined" in said(k, "%%run\nint main(void) { return live; }")
+    assert k.run("int gone = 1;\n#undef gone").status == "ok"
+    assert "would define" not in said(k, "live and live")
+    k.close()
+
+
 def test_what_an_earlier_cell_declared_is_shown_there(kernel):
     assert kernel.run("const int fixed = 3;").status == "ok"
     words = said(kernel, "fixed = 4;")
@@ -166,6 +194,8 @@ GOOD = [
     "int k1 = 5;\nwhile (k1-- > 0);\nk1;", "int k2;\nfor (k2 = 0; k2 < 3; k2++)\n    ;", "int k3 = 0;\ndo k3++; while (k3 < 3);\n{ k3 = 0; }",
     "int k4 = 0;\ndo {\n    k4++;\n} while (k4 < 3);\n    k4 = 1;", "int k5;\nint k5 = 3;", "extern int k6;\nint k6 = 3;",
     "#ifdef NEVER\nint k7 = 1;\n#else\nint k7 = 2;\n#endif",
+    'char fits[4] = "abc", *quoted = "it is \\"3\\"";', "int k8 = 2, k9 = 3;\nk8 * k9", "double k10 = 4 / 2, k11 = (2 + 4) / 3;",
+    "size_t k12 = 3;\nwhile (k12 > 0) k12--;",
     "int count = 0;\nwhile (count < 3) count++;\ncount;",
     "char copy[20], *to = copy; const char *from = \"abc\";\nwhile ((*to++ = *from++));\nputs(copy);",
     "for (int i = 0, j = 10; i < j; i++, j--);",
