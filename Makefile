@@ -41,9 +41,9 @@ object   = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(1)))
 LIBKOLO := $(BUILD)/lib/libkolo.so
 BUILT   := $(LIBKOLO) $(if $(ONEDNN_SRC),$(BUILD)/lib/libkolo_onednn.so) $(if $(MPI_SRC),$(BUILD)/lib/libkolo_mpi.so) \
            $(if $(LAUNCH_SRC),$(BUILD)/bin/kolorun) $(BUILD)/bin/kolo-kernel $(BUILD)/bin/kolo-worker $(BUILD)/bin/kolo-rank \
-           $(addprefix $(BUILD)/bin/,$(notdir $(basename $(PROGRAM_SRC))))
+           $(BUILD)/lib/kolo-program.o $(addprefix $(BUILD)/bin/,$(notdir $(basename $(PROGRAM_SRC))))
 OBJECTS := $(call object,$(LIB_SRC) $(ONEDNN_SRC) $(MPI_SRC) $(LAUNCH_SRC) \
-                         $(sort $(KERNEL_SRC) $(WORKER_SRC) $(RANK_SRC)) kernel/xeus.cpp)
+                         $(sort $(KERNEL_SRC) $(WORKER_SRC) $(RANK_SRC)) kernel/xeus.cpp kernel/linked/program.c)
 TESTS   := $(patsubst %.c,$(BUILD)/%,$(TEST_SRC))
 SPEC    := $(BUILD)/share/jupyter/kernels/kolo/kernel.json
 
@@ -94,6 +94,11 @@ $(BUILD)/bin/kolo-worker: $(call object,$(WORKER_SRC))
 	$(call say,LINK)
 	$(Q)$(CC) $(CFLAGS) -rdynamic -o $@ $^ -ldl -lm -pthread
 
+# What is linked into the programs of %%run.
+$(BUILD)/obj/kernel/linked/program.o: EXTRA = -Ikernel -fPIE -fno-lto -fno-sanitize=all
+$(BUILD)/lib/kolo-program.o: $(BUILD)/obj/kernel/linked/program.o
+	$(Q)cp $< $@
+
 # A rank's own kernel: no compiler, no Jupyter.
 $(BUILD)/bin/kolo-rank: $(call object,$(RANK_SRC))
 	$(call say,LINK)
@@ -142,7 +147,7 @@ install: build  ## put kolo into PREFIX=/usr/local: bin, lib, include, pkg-confi
 	$(Q)install -m 644 ext/include/kolo.h $(DESTDIR)$(PREFIX)/include
 	$(Q)for seam in core layers backend comm strategy; do \
 	    install -D -m 644 -t $(DESTDIR)$(PREFIX)/include/kolo/$$seam ext/$$seam/*.h; done
-	$(Q)install -m 644 $(wildcard $(BUILD)/lib/*.so) $(DESTDIR)$(PREFIX)/lib
+	$(Q)install -m 644 $(wildcard $(BUILD)/lib/*.so) $(BUILD)/lib/kolo-program.o $(DESTDIR)$(PREFIX)/lib
 	$(Q)sed 's|@PREFIX@|$(abspath $(PREFIX))|; s|@VERSION@|$(VERSION)|' ext/kolo.pc.in \
 	    >$(DESTDIR)$(PREFIX)/lib/pkgconfig/kolo.pc
 	$(Q)dockerfiles/setup.sh kernelspec $(abspath $(PREFIX))/bin $(DESTDIR)$(PREFIX)/share/jupyter/kernels

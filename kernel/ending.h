@@ -15,6 +15,7 @@ typedef struct ended {
     const char *reason; /* why the guard ended it, a sentence; NULL: it did not */
     bool thread;   /* on a thread that cells had started */
     bool survived; /* its process lives on */
+    bool deep;     /* the stack had no more room */
     bool before;   /* its process ended before the cell ran */
 } ended;
 

@@ -167,6 +167,15 @@ static char *place_sentence(const ended *e, const place *p)
     return p->file ? format_text(" at %s:%u%s", p->file, p->line, thread) : copy_of(thread);
 }
 
+enum { DEEP = 16 }; /* frames: more are a recursion's */
+
+static size_t count_frames(const ended *e)
+{
+    size_t ends = 0;
+    for (size_t i = 0; i < e->frames_size; i++) ends += !e->frames[i];
+    return ends / 3;
+}
+
 static void name_ending(const ended *e, result *r, const place *p)
 {
     int ending = e->ending, code = e->code;
@@ -190,6 +199,11 @@ static void name_ending(const ended *e, result *r, const place *p)
     } else if (ending == ENDING_SIGNAL && e->before && !p->file) {
         r->name = copy_of(signal_sentence(code));
         r->value = format_text("%s before the cell ran: an earlier one has damaged the memory", r->name);
+    } else if (ending == ENDING_SIGNAL && e->deep && p->function) {
+        r->name = copy_of(signal_sentence(code));
+        bool itself = count_frames(e) >= DEEP;
+        r->value = format_text("the stack overflowed: %s() %s%s", p->function,
+                               itself ? "called itself too deeply" : "has more in its variables than fits", where);
     } else if (ending == ENDING_SIGNAL) {
         r->name = copy_of(signal_sentence(code));
         bool address = (code == SIGSEGV || code == SIGBUS) && e->frames;

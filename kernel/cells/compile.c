@@ -10,23 +10,22 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const char *const code_flags[] = {"-gdwarf-4",
-                                         "-fPIC",
-                                         "-fkeep-persistent-storage-variables",
-                                         "-fsemantic-interposition",
-                                         "-fno-delete-null-pointer-checks",
-                                         "-fno-finite-loops",
-                                         "-mllvm",
-                                         "-replexitval=never", /* what a loop adds up is not worked out beforehand */
-                                         "-fasynchronous-unwind-tables",
-                                         "-fno-omit-frame-pointer",
-                                         "-fno-optimize-sibling-calls",
-                                         "-fsanitize=integer-divide-by-zero,unreachable",
-                                         "-fsanitize-trap=integer-divide-by-zero,array-bounds,unreachable",
-                                         "-fstack-protector-strong",
-                                         "-fno-color-diagnostics",
-                                         "-w",
-                                         NULL};
+static const char *const code_flags[] = {
+    "-gdwarf-4", "-fPIC", "-fkeep-persistent-storage-variables", "-fsemantic-interposition", "-fno-color-diagnostics",
+    "-w",        NULL};
+
+/* A fault stays a fault, at its line, with those that led there. */
+static const char *const fault_flags[] = {"-fno-delete-null-pointer-checks",
+                                          "-fno-finite-loops",
+                                          "-mllvm",
+                                          "-replexitval=never", /* what a loop adds up is not worked out beforehand */
+                                          "-fasynchronous-unwind-tables",
+                                          "-fno-omit-frame-pointer",
+                                          "-fno-optimize-sibling-calls",
+                                          "-fsanitize=integer-divide-by-zero,unreachable",
+                                          "-fsanitize-trap=integer-divide-by-zero,array-bounds,unreachable",
+                                          "-fstack-protector-strong",
+                                          NULL};
 
 void flags_add(names *list, const char *flag)
 {
@@ -88,7 +87,7 @@ static void add(names *list, const char *word)
 }
 
 /* A check of each index costs nothing measurable as cells are compiled; who asks for more speed gets all of it. */
-static bool wants_speed(const names *flags)
+bool flags_want_speed(const names *flags)
 {
     bool fast = false;
     for (size_t i = 0; i < flags->count; i++) {
@@ -96,6 +95,12 @@ static bool wants_speed(const names *flags)
         if (!strncmp(flag, "-O", 2)) fast = flag[2] && !strchr("01g", flag[2]);
     }
     return fast;
+}
+
+void flags_keep_faults(names *list, const names *given)
+{
+    for (const char *const *f = fault_flags; *f; f++) add(list, *f);
+    if (!flags_want_speed(given)) add(list, "-fsanitize=array-bounds");
 }
 
 static names command(const compiler *c, const char *language)
@@ -108,7 +113,7 @@ static names command(const compiler *c, const char *language)
     add(&list, c->debugging ? "-g" : "-gline-tables-only");
     if (c->debugging) add(&list, "-fno-eliminate-unused-debug-types");
     for (const char *const *f = code_flags; *f; f++) add(&list, *f);
-    if (!wants_speed(&c->flags)) add(&list, "-fsanitize=array-bounds");
+    flags_keep_faults(&list, &c->flags);
     add(&list, "-x");
     add(&list, language);
     return list;

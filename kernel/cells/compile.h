@@ -27,6 +27,11 @@ typedef struct compiler {
 /* Adds a word to a compiler's command line; a flag that is there already moves to the end, where it counts. */
 void flags_add(names *list, const char *flag);
 
+/* Is the last -O among them one that asks for all the speed there is? */
+bool flags_want_speed(const names *flags);
+/* Adds what keeps a fault a fault however the code is optimised. `given`: the user's, who may want speed instead. */
+void flags_keep_faults(names *list, const names *given);
+
 void compiler_open(compiler *c, const names *flags, const char *folder);
 void compiler_close(compiler *c);
 /* Starts the clang for the next cell. To be called when nobody waits. */

@@ -34,6 +34,10 @@ char *path_of(const session *s, const char *file);
 /* How the magic is written: what wrong words are answered with. */
 result usage_result(const char *name, bool whole_cell);
 
+/* program_ending.c: what to say of a program of %%run; `program` is its path, beside which its note is read and taken
+ * away. */
+result program_ended(session *s, const char *program, int status);
+
 const magic *magic_named(const char *name, size_t size);
 /* The name of this form in the table that is closest. */
 const char *nearest_magic(const char *name, size_t size, bool whole_cell);

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static void add(names *list, const char *word)
@@ -60,25 +59,45 @@ static void add_libraries(session *s, names *list, const char *code)
     free(path);
 }
 
-/* Linked into the program: what it prints is seen line by line, though it goes through a pipe. */
-static const char live_code[] =
-    "#include <stdio.h>\n"
-    "__attribute__((constructor)) static void live(void) { setvbuf(stdout, NULL, _IOLBF, 0); }\n";
+static void add_all(names *list, const char *const *words)
+{
+    for (; *words; words++) add(list, *words);
+}
+
+/* The user's flags come last, and win. A sanitizer of theirs sees all that is written, and has its own word to say. */
+static void add_flags(session *s, names *list)
+{
+    static const char *const fixed[] = {"-g", "-gdwarf-4", "-w", "-fno-color-diagnostics", NULL};
+    /* The checks call linked/program.c. */
+    static const char *const calls[] = {"-fno-sanitize-trap=all", "-fno-sanitize-recover=all",
+                                        "-fno-sanitize-link-runtime", NULL};
+    /* Memory that is given back twice, or an array that a call overruns, is not optimised away. */
+    static const char *const kept[] = {"-fno-inline-functions", "-fno-builtin-malloc", "-fno-builtin-calloc",
+                                       "-fno-builtin-realloc",  "-fno-builtin-free",   NULL};
+    bool checked = false;
+    for (size_t i = 0; i < s->base_flags.count; i++) checked |= !strncmp(s->base_flags.items[i], "-fsanitize=", 11);
+    add(list, checked ? "-O0" : "-O2");
+    add_all(list, fixed);
+    if (!checked) flags_keep_faults(list, &s->base_flags);
+    if (!checked) add_all(list, calls);
+    if (!flags_want_speed(&s->base_flags)) add_all(list, kept);
+    for (size_t i = 0; i < s->base_flags.count; i++) add(list, s->base_flags.items[i]);
+}
 
 static bool build_program(session *s, const char *code, const char *name, const char *program, result *r)
 {
-    char *live = format_text("%s-live.c", program), *file = format_text("%s.c", program),
-         *log = format_text("%s.log", program);
+    char *file = format_text("%s.c", program), *log = format_text("%s.log", program),
+         *folder = copy_of_bytes(s->library, strlen(s->library) - strlen("/libkolo.so")),
+         *linked = format_text("%s/kolo-program.o", folder);
     char *marked = format_text("#line 1 \"%s\"\n%s\n", name, code);
     names list = {0};
     add(&list, "clang-19");
-    for (size_t i = 0; i < s->base_flags.count; i++) add(&list, s->base_flags.items[i]);
-    const char *const fixed[] = {"-O2", "-g", "-w", "-fno-color-diagnostics", file, live, "-o", program};
-    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) add(&list, fixed[i]);
+    add_flags(s, &list);
+    const char *const files[] = {file, linked, "-o", program};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) add(&list, files[i]);
     add_libraries(s, &list, code);
     end_list(&list);
-    bool built = write_whole_file(file, marked, strlen(marked)) &&
-                 write_whole_file(live, live_code, sizeof live_code - 1) && run_tool(list.items, log) == 0;
+    bool built = write_whole_file(file, marked, strlen(marked)) && run_tool(list.items, log) == 0;
     if (!built) {
         char *log_text = read_whole_file(log), *why = link_words(log_text ? log_text : "", name);
         *r = error_result("LinkError", "%s", why);
@@ -86,9 +105,9 @@ static bool build_program(session *s, const char *code, const char *name, const 
         free(log_text);
     }
     unlink(file);
-    unlink(live);
     unlink(log);
-    free(live);
+    free(folder);
+    free(linked);
     names_free(&list);
     free(marked);
     free(file);
@@ -124,18 +143,6 @@ static bool add_launcher(session *s, const names *words, size_t *used, names *in
     return true;
 }
 
-static result judge(int status)
-{
-    if (WIFSIGNALED(status))
-        return error_result("ProgramError", "the program was ended by a signal: %s", strsignal(WTERMSIG(status)));
-    if (WEXITSTATUS(status) > 128)
-        return error_result("ProgramError", "the program ended with exit code %d (%s)", WEXITSTATUS(status),
-                            strsignal(WEXITSTATUS(status) - 128));
-    if (WEXITSTATUS(status))
-        return error_result("ProgramError", "the program ended with exit code %d", WEXITSTATUS(status));
-    return (result){0};
-}
-
 result cell_run(session *s, const char *words, const char *body, const char *name)
 {
     result r = {0};
@@ -149,7 +156,7 @@ result cell_run(session *s, const char *words, const char *body, const char *nam
         end_list(&command);
         int status = 0;
         r = run_program_in_worker(s, command.items, &status);
-        if (!r.failed) r = judge(status);
+        if (!r.failed) r = program_ended(s, program, status);
     }
     unlink(program);
     names_free(&given);

@@ -1,0 +1,191 @@
+/* Linked into a program that %%run builds. What it prints is seen line by line, though it goes through a pipe; and when
+ * a fault ends it, a file beside it says where. The program dies of the fault all the same, and handlers of its own, or
+ * of a sanitizer's, stay in place. Read first: linked/program.h. */
+#define _GNU_SOURCE
+#include "linked/program.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <ucontext.h>
+#include <unistd.h>
+#include <unwind.h>
+
+enum { STACK = 64 * 1024, PAGE = 4096, NEAR = 128 * 1024, FRAMES = 48 };
+
+static char path[4096]; /* of the note */
+static uintptr_t base, first, last; /* of the program itself: where it was loaded, and its own code */
+static uintptr_t stack_end; /* of the main thread, about; 0: it has none */
+
+#if defined(__x86_64__)
+#define PROGRAM_COUNTER(context) ((context)->uc_mcontext.gregs[REG_RIP])
+#define STACK_POINTER(context)   ((context)->uc_mcontext.gregs[REG_RSP])
+#else
+#define PROGRAM_COUNTER(context) ((context)->uc_mcontext.pc)
+#define STACK_POINTER(context)   ((context)->uc_mcontext.sp)
+#endif
+
+static int find_program(struct dl_phdr_info *info, size_t size, void *closure)
+{
+    (void)size;
+    (void)closure;
+    base = info->dlpi_addr;
+    for (size_t i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+        if (part->p_type != PT_LOAD || !(part->p_flags & PF_X)) continue;
+        first = base + part->p_vaddr;
+        last = first + part->p_memsz;
+    }
+    return 1; /* the program comes before its libraries */
+}
+
+static bool is_own(uintptr_t at)
+{
+    return at >= first && at < last;
+}
+
+/* The stack has come to its end, or what lies just beyond it was touched. */
+static bool stack_is_full(uintptr_t address, uintptr_t stack)
+{
+    bool ended = stack_end && stack < stack_end + NEAR && stack + ((uintptr_t)1 << 30) > stack_end;
+    return ended || (address < stack + PAGE && address + NEAR > stack);
+}
+
+typedef struct walk {
+    int file, count;
+} walk;
+
+/* dprintf() would ask for memory, which is perhaps what is broken. */
+static void write_number(int file, const char *format, unsigned long number)
+{
+    char words[32];
+    int size = snprintf(words, sizeof words, format, number);
+    if (write(file, words, (size_t)size) < 0) errno = 0;
+}
+
+static _Unwind_Reason_Code visit(struct _Unwind_Context *context, void *closure)
+{
+    walk *w = closure;
+    int before = 0;
+    uintptr_t at = _Unwind_GetIPInfo(context, &before);
+    if (at && is_own(at)) {
+        write_number(w->file, " %lx", at - base - !before); /* a return address is behind its call */
+        w->count++;
+    }
+    return at && w->count < FRAMES ? _URC_NO_REASON : _URC_END_OF_STACK;
+}
+
+/* The first that dies is told of: of several ranks, and of a program and its children. */
+static void take_note(int number, int why, uintptr_t address)
+{
+    walk w = {.file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)};
+    if (w.file < 0) return;
+    write_number(w.file, "%lu", (unsigned long)number);
+    write_number(w.file, " %lu", (unsigned long)why);
+    write_number(w.file, " %lx", address);
+    if (why != PROGRAM_SMASHED) _Unwind_Backtrace(visit, &w);
+    else write_number(w.file, " %lx", address - 1 - base); /* beyond it nothing can be walked */
+    close(w.file);
+}
+
+/* Where the walk through the frames begins: a call through a bad pointer has led nowhere, its caller is known. */
+static void settle(ucontext_t *context, uintptr_t address)
+{
+#if defined(__x86_64__)
+    if ((uintptr_t)PROGRAM_COUNTER(context) != address) return;
+    PROGRAM_COUNTER(context) = *(greg_t *)STACK_POINTER(context) - 1;
+    STACK_POINTER(context) += (greg_t)sizeof(greg_t);
+#else
+    if (PROGRAM_COUNTER(context) == address) PROGRAM_COUNTER(context) = context->uc_mcontext.regs[30] - 4;
+#endif
+}
+
+static void print_what_waits(void)
+{
+    if (ftrylockfile(stdout)) return;
+    fflush_unlocked(stdout);
+    funlockfile(stdout);
+}
+
+static void end(int number, int why, uintptr_t address)
+{
+    take_note(number, why, address);
+    signal(number, SIG_DFL);
+    print_what_waits();
+    raise(number);
+}
+
+/* It is called once: by then the signal does again what it did before. */
+static void on_fault(int number, siginfo_t *info, void *memory)
+{
+    ucontext_t *context = memory;
+    bool fault = info->si_code > 0 && (number == SIGSEGV || number == SIGBUS);
+    uintptr_t address = fault ? (uintptr_t)info->si_addr : 0;
+    bool full = fault && stack_is_full(address, (uintptr_t)STACK_POINTER(context));
+    if (fault && !full) settle(context, address);
+    end(number, full ? PROGRAM_STACK : PROGRAM_FAULT, address);
+}
+
+/* What clang's checks call. Each call has a line of its own, which a trap would have to share with others. Weak: a
+ * sanitizer that the user asks for brings its own. */
+__attribute__((weak)) _Noreturn void __stack_chk_fail(void);
+__attribute__((weak)) _Noreturn void __ubsan_handle_out_of_bounds_abort(void);
+__attribute__((weak)) _Noreturn void __ubsan_handle_divrem_overflow_abort(void);
+__attribute__((weak)) _Noreturn void __ubsan_handle_builtin_unreachable(void);
+
+_Noreturn void __stack_chk_fail(void)
+{
+    end(SIGABRT, PROGRAM_SMASHED, (uintptr_t)__builtin_return_address(0));
+    _exit(128 + SIGABRT);
+}
+
+_Noreturn void __ubsan_handle_out_of_bounds_abort(void)
+{
+    end(SIGABRT, PROGRAM_INDEX, 0);
+    _exit(128 + SIGABRT);
+}
+
+_Noreturn void __ubsan_handle_divrem_overflow_abort(void)
+{
+    raise(SIGFPE); /* a handler of the program's own has it as from the processor */
+    _exit(128 + SIGFPE);
+}
+
+_Noreturn void __ubsan_handle_builtin_unreachable(void)
+{
+    end(SIGABRT, PROGRAM_UNREACHABLE, 0);
+    _exit(128 + SIGABRT);
+}
+
+static void take_faults(void)
+{
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+    struct sigaction now,
+        ours = {.sa_sigaction = on_fault, .sa_flags = (int)(SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESETHAND)};
+    char *stack = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (stack != MAP_FAILED) sigaltstack(&(stack_t){.ss_sp = stack, .ss_size = STACK}, NULL);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        if (sigaction(faults[i], NULL, &now) == 0 && now.sa_handler == SIG_DFL) sigaction(faults[i], &ours, NULL);
+    }
+}
+
+__attribute__((constructor)) static void begin(int count, char **words, char **environment)
+{
+    static char name[] = "program";
+    struct rlimit limit;
+    ssize_t size = readlink("/proc/self/exe", path, sizeof path - sizeof PROGRAM_NOTE);
+    if (size > 0) memcpy(path + size, PROGRAM_NOTE, sizeof PROGRAM_NOTE);
+    if (count > 0) words[0] = program_invocation_name = program_invocation_short_name = name;
+    if (getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+        stack_end = (uintptr_t)environment - limit.rlim_cur;
+    dl_iterate_phdr(find_program, NULL);
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    take_faults();
+}

@@ -1,0 +1,98 @@
+/* How a program of %%run ended: its exit code, or the fault and its line. See magics.h, linked/program.h. */
+#define _GNU_SOURCE
+#include "ending.h"
+#include "linked/program.h"
+#include "magics/magics.h"
+#include "worker/protocol.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static result plain_ending(int status)
+{
+    if (WIFSIGNALED(status))
+        return error_result("ProgramError", "the program was ended by a signal: %s", strsignal(WTERMSIG(status)));
+    if (WEXITSTATUS(status) > 128)
+        return error_result("ProgramError", "the program ended with exit code %d (%s)", WEXITSTATUS(status),
+                            strsignal(WEXITSTATUS(status) - 128));
+    if (WEXITSTATUS(status))
+        return error_result("ProgramError", "the program ended with exit code %d", WEXITSTATUS(status));
+    return (result){0};
+}
+
+static const char *reason_of(int why)
+{
+    switch (why) {
+    case PROGRAM_INDEX: return "an index is outside of its array";
+    case PROGRAM_UNREACHABLE:
+        return "__builtin_unreachable() was reached, or a function declared noreturn has returned";
+    case PROGRAM_SMASHED:
+        return "this function has written beyond the end of one of its arrays, over its own stack frame";
+    default: return NULL;
+    }
+}
+
+/* The note's frames as a worker would tell them, behind what was refused. */
+static text packed_frames(const char *program, const char *reason, const char *offsets)
+{
+    text frames = {0};
+    if (reason) text_add_bytes(&frames, reason, strlen(reason) + 1);
+    char *copy = copy_of(offsets), *rest;
+    for (char *one = strtok_r(copy, " ", &rest); one; one = strtok_r(NULL, " ", &rest)) {
+        text_add_bytes(&frames, program, strlen(program) + 1);
+        text_add_bytes(&frames, one, strlen(one) + 1);
+        text_add_bytes(&frames, "", 1);
+    }
+    free(copy);
+    return frames;
+}
+
+/* The check at a function's end has no line of its own: what stands before it has. */
+static char *with_line(session *s, const char *program, const char *offset)
+{
+    enum { STEP = 4, FARTHEST = 256 };
+    unsigned long at = strtoul(offset, NULL, 16);
+    for (unsigned back = 0; back < FARTHEST && back < at; back += STEP) {
+        char *before = format_text("%lx", at - back);
+        text one = packed_frames(program, NULL, before);
+        char *place = place_of_frames(s, one.data, one.size);
+        text_free(&one);
+        if (place) {
+            free(place);
+            return before;
+        }
+        free(before);
+    }
+    return copy_of(offset);
+}
+
+result program_ended(session *s, const char *program, int status)
+{
+    char *path = format_text("%s" PROGRAM_NOTE, program), *note = read_whole_file(path);
+    int number = 0, why = 0, used = 0, signalled = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status) - 128;
+    unsigned long address = 0;
+    result r;
+    if (note && sscanf(note, "%d %d %lx%n", &number, &why, &address, &used) == 3 && number == signalled) {
+        const char *reason = reason_of(why);
+        char *offsets = why == PROGRAM_SMASHED ? with_line(s, program, note + used) : copy_of(note + used);
+        text frames = packed_frames(program, reason, offsets);
+        r = ended_result(s, &(ended){.ending = reason ? ENDING_REFUSED : ENDING_SIGNAL,
+                                     .code = number,
+                                     .address = address,
+                                     .deep = why == PROGRAM_STACK,
+                                     .frames = frames.data,
+                                     .frames_size = frames.size});
+        text_free(&frames);
+        free(offsets);
+    } else {
+        r = plain_ending(status);
+    }
+    unlink(path);
+    free(path);
+    free(note);
+    return r;
+}
