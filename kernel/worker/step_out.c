@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -354,6 +355,28 @@ static bool came_to_the_bar(const ucontext_t *context)
     siglongjmp(running.out, 1);
 }
 
+enum { WALK_LIMIT = 2 /* seconds */ };
+static volatile sig_atomic_t walked_for;
+
+static void on_late(int number)
+{
+    (void)number;
+    running.frames_size = 0;
+    die_of(walked_for, NULL);
+}
+
+/* In a memory that has been written over, to look for the line may never end. */
+static void limit_walk(int number)
+{
+    sigset_t alarm;
+    walked_for = number;
+    sigemptyset(&alarm);
+    sigaddset(&alarm, SIGALRM);
+    take_signal(SIGALRM, &(struct sigaction){.sa_handler = on_late, .sa_flags = SA_ONSTACK});
+    pthread_sigmask(SIG_UNBLOCK, &alarm, NULL);
+    setitimer(ITIMER_REAL, &(struct itimerval){.it_value.tv_sec = WALK_LIMIT}, NULL);
+}
+
 static void on_fault(int number, siginfo_t *info, void *memory)
 {
     static volatile sig_atomic_t nested;
@@ -365,8 +388,10 @@ static void on_fault(int number, siginfo_t *info, void *memory)
     int kind = trap_kind(number, context), ending = trap_sentence(kind) ? ENDING_REFUSED : ENDING_SIGNAL;
     if (kind == TRAP_DIVISION) number = SIGFPE;
     if (ending == ENDING_REFUSED) running.missing = trap_sentence(kind);
+    limit_walk(number);
     bool safe = safe_to_leave(settle_program_counter(context, number == SIGSEGV ? address : NULL));
     nested = 0;
+    setitimer(ITIMER_REAL, &(struct itimerval){0}, NULL);
     if (!on_cell_thread() || !safe) die_refused(ending, number, address);
     running.ending = ending;
     running.code = number;
