@@ -271,8 +271,8 @@ static bool compile(compiler *c, const text *source, size_t prefix_size, char **
     char *errors = copy_of(c->errors ? c->errors : "");
     *object = copy_of(c->object ? c->object : "");
     forget_waiting(c, false);
-    compiler_prepare(c); /* the next one starts while this one works */
     bool built = fed && wait_for(process) == 0;
+    compiler_prepare(c); /* the next one starts while this cell is linked, loaded and run */
     if (!built) *problem = read_whole_file(errors);
     if (!built && !*problem) *problem = copy_of("clang-19 cannot be started");
     unlink(errors);
