@@ -104,8 +104,37 @@ static char *object_of(const session *s, const char *name)
     return strncmp(name, s->folder, strlen(s->folder)) ? NULL : copy_of(name);
 }
 
-/* The frames of the cells, as lines of a backtrace; the innermost one's place to `first`. */
-static void add_backtrace(session *s, const char *frames, size_t size, text *into, place *first)
+/* What is repeated when a stack has overflown. */
+typedef struct cycle {
+    names places; /* the frames that have been seen: "object+offset" */
+    names functions; /* of those, in the same order; "" where it is not known */
+    names repeated; /* functions that have been seen at the same place twice */
+} cycle;
+
+static void cycle_free(cycle *c)
+{
+    names_free(&c->places);
+    names_free(&c->functions);
+    names_free(&c->repeated);
+}
+
+/* Has this frame been seen before? */
+static bool seen_before(cycle *c, const char *object, const char *offset)
+{
+    char *key = format_text("%s+%s", object, offset);
+    size_t i = 0;
+    while (i < c->places.count && strcmp(c->places.items[i], key)) i++;
+    bool seen = i < c->places.count;
+    if (!seen) names_add(&c->places, key, strlen(key));
+    else if (*c->functions.items[i] && !names_have(&c->repeated, c->functions.items[i]))
+        names_add(&c->repeated, c->functions.items[i], strlen(c->functions.items[i]));
+    free(key);
+    return seen;
+}
+
+/* The frames of the cells, as lines of a backtrace; the innermost one's place to `first`. `around`: of a stack that has
+ * overflown, whose lines are shown once; else NULL. */
+static void add_backtrace(session *s, const char *frames, size_t size, text *into, place *first, cycle *around)
 {
     unsigned shown = 0;
     char *last = copy_of("");
@@ -114,9 +143,13 @@ static void add_backtrace(session *s, const char *frames, size_t size, text *int
         at = symbol + strlen(symbol) + 1;
         if (at > end + 1) break;
         char *object = object_of(s, name);
-        if (!object) continue;
+        if (!object || (around && seen_before(around, object, offset))) {
+            free(object);
+            continue;
+        }
         place p = locate(s, object, offset);
         free(object);
+        if (around) names_add(&around->functions, p.function ? p.function : "", p.function ? strlen(p.function) : 0);
         char *code = p.file ? source_line_of(s, p.file, p.line) : NULL;
         bool whole = p.function && !strncmp(p.function, "In_", 3);
         char *line = p.file ? format_text("  %s:%u%s%s%s", p.file, p.line, whole ? "" : " in ", whole ? "" : p.function,
@@ -216,6 +249,46 @@ static void name_ending(const ended *e, result *r, const place *p)
     free(where);
 }
 
+/* 523712: "about 524,000". A frame is missing here and there, and nobody counts that far. */
+static char *about(uint64_t count)
+{
+    uint64_t step = 1;
+    while (count / step >= 1000) step *= 10;
+    uint64_t round = (count + step / 2) / step * step;
+    if (round >= 1000000) return format_text("about %.3g million", (double)round / 1e6);
+    if (round < 1000) return format_text("%s%lu", round < 100 ? "" : "about ", (unsigned long)round);
+    return format_text("about %lu,%03lu", (unsigned long)(round / 1000), (unsigned long)(round % 1000));
+}
+
+/* "even() and odd() called each other about 262,000 times". */
+static char *recursion_sentence(const names *repeated, const char *innermost, uint64_t calls)
+{
+    text said = {0};
+    if (!repeated->count) {
+        text_addf(&said, "the variables of %s%s need more room than the stack has left",
+                  innermost ? innermost : "the cell", innermost ? "()" : "");
+        return text_take(&said);
+    }
+    for (size_t i = 0; i < repeated->count; i++) {
+        const char *between = !i ? "" : i + 1 < repeated->count ? ", " : " and ";
+        text_addf(&said, "%s%s()", between, repeated->items[i]);
+    }
+    char *times = about(calls / repeated->count);
+    text_addf(&said, " called %s %s times", repeated->count > 1 ? "each other" : "itself", times);
+    free(times);
+    return text_take(&said);
+}
+
+static void name_overflow(const ended *e, result *r, const place *p, const names *repeated)
+{
+    bool whole = !p->function || !strncmp(p->function, "In_", 3);
+    char *where = place_sentence(e, p), *why = recursion_sentence(repeated, whole ? NULL : p->function, e->address);
+    r->name = copy_of("Stack overflow");
+    r->value = format_text("%s%s: %s", r->name, where, why);
+    free(where);
+    free(why);
+}
+
 /* Why a function's link name led to a trap. The caller frees. */
 static char *trap_sentence(const session *s, const char *link)
 {
@@ -260,12 +333,16 @@ result ended_result(session *s, const ended *e)
     result r = {.failed = true};
     text trace = {0};
     place first = {0};
+    cycle around = {0};
     bool text_first = e->ending == ENDING_UNDEFINED || e->ending == ENDING_REFUSED;
     size_t before = text_first && e->frames && e->frames_size ? strlen(e->frames) + 1 : 0;
     if (e->frames && e->frames_size >= before) {
-        add_backtrace(s, e->frames + before, e->frames_size - before, &trace, &first);
+        add_backtrace(s, e->frames + before, e->frames_size - before, &trace, &first,
+                      e->ending == ENDING_OVERFLOW ? &around : NULL);
     }
-    name_ending(e, &r, &first);
+    if (e->ending == ENDING_OVERFLOW) name_overflow(e, &r, &first, &around.repeated);
+    else name_ending(e, &r, &first);
+    cycle_free(&around);
     if (before && e->ending == ENDING_UNDEFINED) name_missing(s, e, &r, &first);
     if (before && e->ending == ENDING_REFUSED) name_refused(e, &r, &first);
     text_addf(&r.traceback, "\033[1;31m%s\033[0m", r.value);
@@ -279,7 +356,7 @@ char *place_of_frames(session *s, const char *frames, size_t size)
 {
     text trace = {0};
     place first = {0};
-    add_backtrace(s, frames, size, &trace, &first);
+    add_backtrace(s, frames, size, &trace, &first, NULL);
     char *found = first.file ? format_text("%s:%u", first.file, first.line) : NULL;
     text_free(&trace);
     place_free(&first);

@@ -16,7 +16,7 @@
 #define SIGNAL_LAST_WORDS __SIGRTMAX
 
 /* Raised with each change of what is said here. A guard of another version ends with EXIT_OTHER_VERSION at once. */
-enum { PROTOCOL_VERSION = 2, EXIT_OTHER_VERSION = 2 };
+enum { PROTOCOL_VERSION = 3, EXIT_OTHER_VERSION = 2 };
 
 enum message_kind {
     /* kernel to guard */
@@ -54,6 +54,7 @@ enum ending {
     ENDING_UNDEFINED, /* payload begins with the name of the function */
     ENDING_PROGRAM, /* of MESSAGE_SHELL; code: wait status */
     ENDING_REFUSED, /* payload begins with what could not be done, as a sentence */
+    ENDING_OVERFLOW, /* the stack was full; address: how many calls of the cells' were on it; code: SIGSEGV or SIGBUS */
 };
 
 /* Before a definition: the same function, compiled again; its `static` variables keep their values. */

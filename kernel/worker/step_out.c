@@ -3,6 +3,7 @@
  * nothing (or holds only a stream's lock, which is released). Otherwise an interrupt tries again later, and a fault
  * ends the worker. Read first: worker.h. */
 #define _GNU_SOURCE
+#include "worker/overflow.h"
 #include "worker/worker.h"
 
 #include <dlfcn.h>
@@ -20,7 +21,7 @@
 #include <unistd.h>
 #include <unwind.h>
 
-enum { SHOWN_FRAMES = 48, FRAMES_SIZE = 24 * 1024, DEEPEST = 400000 };
+enum { SHOWN_FRAMES = 48, FRAMES_SIZE = 24 * 1024, SMALLEST_FRAME = 16 };
 
 typedef enum owner { OWNER_CELL, OWNER_OURS, OWNER_LIBRARY, OWNER_ENTRY, OWNER_OTHER } owner;
 
@@ -32,6 +33,8 @@ typedef struct walk {
     bool in_cell; /* a frame of the cell's has been seen: the handler's own come before */
     bool unsafe, foreign, reached_entry; /* foreign: code that may not know how to be walked */
     uintptr_t cell; /* where the innermost frame of the cell's will go on */
+    uintptr_t last; /* the last place that was seen to be the cell's: a recursion comes through it again and again */
+    size_t cells;   /* frames of the cell's */
 } walk;
 
 static const char *cells_folder(void)
@@ -175,6 +178,10 @@ static void end_library_run(walk *w, uintptr_t at)
 static void judge(walk *w, uintptr_t at)
 {
     Dl_info info;
+    if (at == w->last && !w->library_depth) {
+        w->cells++;
+        return;
+    }
     const char *symbol = exact_symbol(at, &info);
     switch (owner_of(&info, symbol)) {
     case OWNER_LIBRARY:
@@ -186,6 +193,8 @@ static void judge(walk *w, uintptr_t at)
     case OWNER_CELL:
         if (!w->in_cell) w->cell = at;
         w->in_cell = true;
+        w->last = at;
+        w->cells++;
         end_library_run(w, at);
         break;
     case OWNER_OURS: w->library_depth = 0; break;
@@ -222,7 +231,8 @@ static _Unwind_Reason_Code visit(struct _Unwind_Context *context, void *closure)
     judge(w, inside);
     w->depth++;
     bool enough = w->unsafe && (w->foreign || w->depth >= SHOWN_FRAMES);
-    return w->reached_entry || enough || w->depth > DEEPEST ? _URC_END_OF_STACK : _URC_NO_REASON;
+    bool endless = w->depth > 10000 + running.stack_size / SMALLEST_FRAME;
+    return w->reached_entry || enough || endless ? _URC_END_OF_STACK : _URC_NO_REASON;
 }
 
 static uintptr_t program_counter(const ucontext_t *context)
@@ -325,16 +335,18 @@ static bool on_cell_thread(void)
 /* A cell that calls the C library in a loop is hardly ever met outside of it: each signal comes as a system call ends.
  * So the code that the call returns to is made to fault, and there nothing is held. */
 static uintptr_t barred_page;
+static int barred_for; /* an `ending` */
 
 static uintptr_t page_of(uintptr_t at)
 {
     return at & ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
 }
 
-static void bar(uintptr_t at)
+static void bar(uintptr_t at, int ending)
 {
     if (!at || barred_page || !signal_is_default(SIGSEGV)) return;
     barred_page = page_of(at);
+    barred_for = ending;
     if (syscall(SYS_mprotect, barred_page, 1, PROT_READ)) barred_page = 0;
 }
 
@@ -344,14 +356,17 @@ static void unbar(void)
     barred_page = 0;
 }
 
-/* A fault there is the interrupt that could not be served before; another thread's is none. True: it was one. */
+/* A fault there is what could not be served before; another thread's is none. True: it was one. */
 static bool came_to_the_bar(const ucontext_t *context)
 {
     uintptr_t at = program_counter(context);
     if (!barred_page || page_of(at) != barred_page) return false;
     unbar();
-    if (!on_cell_thread() || !safe_to_leave(at)) return true;
-    running.ending = ENDING_INTERRUPTED;
+    if (!on_cell_thread()) return true;
+    walk w = look_back(at);
+    if (!w.reached_entry || w.unsafe) return true;
+    running.ending = barred_for;
+    running.address = (void *)w.cells;
     siglongjmp(running.out, 1);
 }
 
@@ -377,6 +392,14 @@ static void limit_walk(int number)
     setitimer(ITIMER_REAL, &(struct itimerval){.it_value.tv_sec = WALK_LIMIT}, NULL);
 }
 
+/* The stack is full in a library's function, which must not be left: it finishes on a reserve. */
+static bool put_off(const walk *w)
+{
+    if (!w->unsafe || w->foreign || barred_page || !on_cell_thread() || !overflow_reserve()) return false;
+    bar(w->cell, ENDING_OVERFLOW);
+    return barred_page != 0;
+}
+
 static void on_fault(int number, siginfo_t *info, void *memory)
 {
     static volatile sig_atomic_t nested;
@@ -388,11 +411,17 @@ static void on_fault(int number, siginfo_t *info, void *memory)
     int kind = trap_kind(number, context), ending = trap_sentence(kind) ? ENDING_REFUSED : ENDING_SIGNAL;
     if (kind == TRAP_DIVISION) number = SIGFPE;
     if (ending == ENDING_REFUSED) running.missing = trap_sentence(kind);
+    bool full = (number == SIGSEGV || number == SIGBUS) && overflow_happened(context, address);
     limit_walk(number);
-    bool safe = safe_to_leave(settle_program_counter(context, number == SIGSEGV ? address : NULL));
+    walk w = look_back(settle_program_counter(context, number == SIGSEGV ? address : NULL));
     nested = 0;
     setitimer(ITIMER_REAL, &(struct itimerval){0}, NULL);
-    if (!on_cell_thread() || !safe) die_refused(ending, number, address);
+    if (full && put_off(&w)) return;
+    if (full) {
+        ending = ENDING_OVERFLOW;
+        address = (void *)w.cells;
+    }
+    if (!on_cell_thread() || !w.reached_entry || w.unsafe) die_refused(ending, number, address);
     running.ending = ending;
     running.code = number;
     running.address = address;
@@ -459,18 +488,15 @@ static void on_interrupt(int number, siginfo_t *info, void *memory)
             running.ending = ENDING_INTERRUPTED;
             siglongjmp(running.out, 1);
         }
-        if (number == SIGNAL_INTERRUPT) bar(w.cell);
+        if (number == SIGNAL_INTERRUPT) bar(w.cell, ENDING_INTERRUPTED);
     }
     errno = saved;
 }
 
 void step_out_prepare(void)
 {
-    static char *stack;
-    enum { STACK = 256 * 1024 };
     if (!running.frames) running.frames = malloc(FRAMES_SIZE);
-    if (!stack) stack = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    sigaltstack(&(stack_t){.ss_sp = stack, .ss_size = STACK}, NULL);
+    overflow_take_handler_stack();
     cells_folder();
     find_places();
     unbar();

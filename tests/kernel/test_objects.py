@@ -1,0 +1,63 @@
+"""A full stack is named and survived; queued cells that are dropped are told of on iopub."""
+import pytest
+
+from kernel.driver import Kernel
+
+
+@pytest.fixture(scope="module")
+def kernel():
+    k = Kernel()
+    yield k
+    k.close()
+
+
+RECURSIONS = {
+    "depth() called itself about": "int depth(int n) { return 1 + depth(n + 1); }\ndepth(0);",
+    "fib() called itself about": "long fib(int n) { return fib(n - 1) + fib(n - 2); }\nfib(5);",
+    "called each other about": "int odd(int n);\nint even(int n) { return n ? 1 + odd(n - 1) : 1; }\n"
+                               "int odd(int n) { return n ? 1 + even(n - 1) : 0; }\neven(-1);",
+    "big() called itself": "int big(int n) { volatile char room[1 << 20]; room[n] = (char)n; return big(n + 1) + room[0]; }\nbig(0);",
+    "the variables of huge() need more room": "int huge(int n) { volatile double a[4000000]; a[0] = n; return (int)a[n]; }\nhuge(1);",
+    "through() called itself about": "int (*again)(int);\nint through(int n) { return 1 + again(n + 1); }\nagain = through;\nagain(0);",
+    "cmp() called itself about": "#include <stdlib.h>\nint cmp(const void *a, const void *b)\n{\n    int v[] = {3, 1, 2};\n"
+                                 "    qsort(v, 3, sizeof *v, cmp);\n    return *(const int *)a - *(const int *)b;\n}\ncmp(NULL, NULL);",
+    "make() called itself about": "#include <stdlib.h>\nstruct node { struct node *next; };\nstruct node *make(int n)\n{\n"
+                                  "    struct node *x = malloc(sizeof *x);\n    x->next = make(n + 1);\n    return x;\n}\nmake(0);",
+}
+
+
+@pytest.mark.parametrize("sentence", RECURSIONS)
+def test_endless_recursion_is_named_and_variables_are_kept(kernel, sentence):
+    kernel.run("int kept_through_recursion;\nkept_through_recursion = 41;")
+    for _ in range(2):
+        outcome = kernel.run(RECURSIONS[sentence])
+        assert outcome.errors[0]["ename"] == "Stack overflow", outcome.error
+        assert sentence in outcome.errors[0]["evalue"] and "In[" in outcome.errors[0]["evalue"]
+        assert "Lost" not in outcome.error
+    assert kernel.run("kept_through_recursion").value == "41"
+    assert kernel.run("#include <stdlib.h>\nfor (int i = 0; i < 1000; i++) free(malloc(100 + i));\n7").value == "7"
+
+
+def test_endless_recursion_of_another_thread_is_named(kernel):
+    outcome = kernel.run("#include <pthread.h>\nint deep(int n) { return 1 + deep(n + 1); }\n"
+                         "void *work(void *p) { return deep(0) ? p : NULL; }\npthread_t t;\n"
+                         "pthread_create(&t, NULL, work, NULL);\npthread_join(t, NULL);")
+    assert "Stack overflow at In[" in outcome.error and "deep() called itself about" in outcome.error
+
+
+def test_a_bad_pointer_is_no_full_stack(kernel):
+    for code in ("int *p = NULL;\n*p = 1;", "void f(char *p) { *p = 1; }\nf((char *)\"text\");", "int here;\n*(&here + (1L << 30)) = 1;"):
+        assert kernel.run(code).errors[0]["ename"] == "Segmentation fault"
+
+
+def test_queued_cells_that_are_dropped_are_busy_and_idle(kernel):
+    client = kernel.client
+    sent = [client.execute(code) for code in ("#include <unistd.h>\nusleep(300000);\n*(int *)0 = 1;", "1 + 1", "2 + 2")]
+    states = {request: [] for request in sent}
+    while not all("idle" in seen for seen in states.values()):
+        message = client.get_iopub_msg(timeout=20)
+        if message["msg_type"] == "status" and message["parent_header"].get("msg_id") in states:
+            states[message["parent_header"]["msg_id"]].append(message["content"]["execution_state"])
+    assert all(seen == ["busy", "idle"] for seen in states.values()), states
+    assert [kernel._reply(request)["status"] for request in sent] == ["error", "aborted", "aborted"]
+    assert kernel.run("3 + 3").value == "6"
