@@ -141,7 +141,7 @@ CELLS = [
     ('printf("before\\n");\nexit(3);', {"out": "before\nbye\n", "error": ["exit(3)", "In[k]:2"]}),
     ("_exit(4);", {"error": ["exit(4)", "In[k]:1"]}),
     ("int down(int d) { char room[1000]; room[d % 1000] = 1; return down(d + 1) + room[0]; }\ndown(0)",
-     {"error": ["Segmentation fault", "In[k]:1"], "err": "call itself"}),
+     {"error": ["Stack overflow", "down() called itself about", "In[k]:1"], "err": "call itself"}),
     ("void (*nowhere)(void) = 0;\nnowhere();", {"error": ["Segmentation fault", "In[k]:2"]}),
     ("raise(SIGUSR1);", {"error": ["User defined signal 1", "In[k]:1"]}),
     ("int kept = 5; helper(1)", {"value": "3"}),
