@@ -3,6 +3,7 @@
  * goes on until the process ends. libkolo's plugin comes through here too; for it MPI is never over.
  * The worker does not link MPI: its types that are needed here are plain C. Read first: worker.h. */
 #define _GNU_SOURCE
+#include "worker/mpi.h"
 #include "worker/worker.h"
 
 #include <dlfcn.h>
@@ -146,4 +147,26 @@ int MPI_Finalized(int *answer)
 {
     *answer = ended && !called_by_plugin(__builtin_return_address(0));
     return MPI_OK;
+}
+
+static int refuse(void)
+{
+    return MPI_FAILED;
+}
+
+/* A cell that asks for its rank is no program of its own: nobody has to start MPI before. */
+void *mpi_find(const char *name, void **slot)
+{
+    void *found = real(name);
+    if (found && !is_up()) {
+        if (MPI_Init(NULL, NULL) != MPI_OK) found = NULL;
+        else
+            fprintf(stderr,
+                    "%s before MPI_Init: MPI has been started for this process alone, rank 0 of 1. '%%ranks 4' starts "
+                    "four, and a cell that begins with %%%%ranks runs on them.\n",
+                    name + 1);
+    }
+    if (found) *slot = found;
+    else *(int (**)(void))&found = refuse;
+    return found;
 }

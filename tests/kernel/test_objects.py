@@ -61,3 +61,14 @@ def test_queued_cells_that_are_dropped_are_busy_and_idle(kernel):
     assert all(seen == ["busy", "idle"] for seen in states.values()), states
     assert [kernel._reply(request)["status"] for request in sent] == ["error", "aborted", "aborted"]
     assert kernel.run("3 + 3").value == "6"
+
+
+def test_mpi_before_its_start_is_a_world_of_one(kernel):
+    kernel.run("int kept_through_mpi;\nkept_through_mpi = 43;")
+    first = kernel.run("#include <mpi.h>\nint r = 7, n = 7;\nMPI_Comm_rank(MPI_COMM_WORLD, &r);\nMPI_Comm_size(MPI_COMM_WORLD, &n);\n10 * r + n")
+    assert first.value == "1", first.error
+    assert first.stderr.count("before MPI_Init") == 1 and "%%ranks" in first.stderr
+    many = kernel.run("float x = 3, y = 0;\nMPI_Sendrecv(&x, 1, MPI_FLOAT, 0, 5, &y, 1, MPI_FLOAT, 0, 5, MPI_COMM_WORLD, "
+                      "MPI_STATUS_IGNORE);\ny")
+    assert many.value == "3.0" and many.stderr == ""
+    assert kernel.run("MPI_Init(NULL, NULL);\nMPI_Finalize();\nkept_through_mpi").value == "43"
