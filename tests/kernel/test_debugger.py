@@ -414,7 +414,7 @@ def test_endless_recursion_stops_in_time(kernel):
     start = time.monotonic()
     assert kernel.stopped()[0][0] == "deep"
     assert time.monotonic() - start < 10
-    assert "Segmentation fault" in kernel.go_on().error
+    assert "Stack overflow" in kernel.go_on().error
 
 
 def test_a_thread_is_stopped_too(kernel):
