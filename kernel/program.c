@@ -13,13 +13,16 @@
 static const char *shell_as_comment(text *out, const char *at)
 {
     const char *end = at + strlen("kolo_cell_shell(\"");
+    size_t before = out->size;
+    while (before && isspace((unsigned char)out->data[before - 1])) before--;
+    bool alone = before && strchr("{};", out->data[before - 1]); /* else it may be all there is behind an if () */
     text_add(out, "/* !");
     for (; *end && strncmp(end, "\");", 3); end++) {
         if (*end == '\\' && end[1]) end++;
         text_add_bytes(out, end, 1);
         if (end[0] == '*' && end[1] == '/') text_add(out, " ");
     }
-    text_add(out, " */;");
+    text_add(out, alone ? " */" : " */;");
     return *end ? end + 3 : end;
 }
 

@@ -47,8 +47,9 @@ static void add_tokens(const writing *w, text *into, size_t first, size_t last)
         bool member = i > first && (token_is(code, &t[i - 1], ".") || token_is(code, &t[i - 1], "->"));
         const char *name = t[i].kind == TOKEN_NAME && !member ? new_name(w->p, code + t[i].begin, size) : NULL;
         if (t[i].kind == TOKEN_SHELL) {
+            const char *before = i > first && t[i - 1].kind != TOKEN_SHELL ? code + t[i - 1].begin : ";";
             add_comment(into, code + t[i].begin, size);
-            text_add(into, ";");
+            if (!strchr("{};", *before)) text_add(into, ";"); /* it may be all there is behind an if () */
         } else if (name) {
             text_add(into, name);
         } else {

@@ -15,12 +15,13 @@
 #include <time.h>
 #include <unistd.h>
 
-/* kolorun and the lessons' programs are commands of every cell: `!kolorun -np 8 cnn_mnist`. */
-static void put_on_path(const char *folder)
+/* A folder that is sought before those of a PATH. */
+static void put_first(const char *name, const char *folder, const char *usual)
 {
-    const char *given = getenv("PATH");
-    char *path = format_text("%s:%s", folder, given && *given ? given : "/usr/local/bin:/usr/bin:/bin");
-    setenv("PATH", path, 1);
+    const char *given = getenv(name);
+    char *path = format_text("%s:%s", folder, given && *given ? given : usual);
+    if (!*usual && !(given && *given)) path[strlen(folder)] = 0;
+    setenv(name, path, 1);
     free(path);
 }
 
@@ -33,7 +34,11 @@ static void find_paths(session *s, const char *executable)
     const char *folder = dirname(copy);
     s->library = format_text("%s/../lib/libkolo.so", folder);
     s->launcher = format_text("%s/kolorun", folder);
-    put_on_path(folder);
+    char *packages = format_text("%s/../lib/pkgconfig", folder);
+    /* kolorun and the lessons' programs are commands of every cell, and `!cc x.c $(pkg-config --libs kolo)` builds. */
+    put_first("PATH", folder, "/usr/local/bin:/usr/bin:/bin");
+    put_first("PKG_CONFIG_PATH", packages, "");
+    free(packages);
     free(copy);
 }
 
@@ -55,14 +60,11 @@ static void add_words(names *list, char *words)
 /* pkg-config's answer for one package, or NULL. */
 static char *package_flags(const session *s, const char *what, const char *package)
 {
-    char *log = format_text("%s/flags.log", s->folder), *pc = beside(s, "../lib/pkgconfig");
-    char *path = format_text("PKG_CONFIG_PATH=%s", pc);
-    char *arguments[] = {"env", path, "pkg-config", (char *)(uintptr_t)what, (char *)(uintptr_t)package, NULL};
+    char *log = format_text("%s/flags.log", s->folder);
+    char *arguments[] = {"pkg-config", (char *)(uintptr_t)what, (char *)(uintptr_t)package, NULL};
     char *flags = run_tool(arguments, log) == 0 ? read_whole_file(log) : NULL;
     unlink(log);
     free(log);
-    free(pc);
-    free(path);
     return flags;
 }
 

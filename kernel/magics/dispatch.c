@@ -58,6 +58,16 @@ static const magic *with_form(const char *name, size_t size, bool whole_cell)
     return NULL;
 }
 
+/* What only looks, or is about this notebook alone, says nothing to who reads the program that %export writes. */
+static void note_magic(session *s, const magic *m, const char *written, size_t size)
+{
+    static const char *const quiet[] = {"lsmagic", "who",    "cd",     "pwd",     "export",  "load",
+                                        "time",    "timeit", "cflags", "ldflags", "restart", NULL};
+    bool silent = false;
+    for (const char *const *q = quiet; *q; q++) silent |= !strcmp(m->name, *q);
+    if (!silent) journal_comment(&s->journal, written, size);
+}
+
 /* `at` is the '%' of a line magic. */
 static result run_line_magic(session *s, const char *code, const char *at, const char *name)
 {
@@ -74,7 +84,7 @@ static result run_line_magic(session *s, const char *code, const char *at, const
         while (length && isspace((unsigned char)rest[length - 1])) length--;
         char *words = copy_of_bytes(rest, length);
         bool runs_code = m->line == magic_time; /* what it times is part of the program */
-        journal_comment(&s->journal, at, strcspn(at, "\n"));
+        note_magic(s, m, at, strcspn(at, "\n"));
         s->journal.paused += !runs_code;
         result r = m->line(s, words, name);
         s->journal.paused -= !runs_code;
@@ -101,7 +111,7 @@ static result run_cell_magic(session *s, const char *code, const char *name)
     while (length && isspace((unsigned char)rest[length - 1])) length--;
     char *words = copy_of_bytes(rest, length);
     bool runs_code = m->cell == cell_time;
-    journal_comment(&s->journal, code, runs_code ? line : strlen(code));
+    note_magic(s, m, code, runs_code ? line : strlen(code));
     s->journal.paused += !runs_code;
     result r = m->cell(s, words, code[line] ? code + line + 1 : code + line, name);
     s->journal.paused -= !runs_code;

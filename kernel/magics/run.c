@@ -2,6 +2,7 @@
  * under kolorun with -np. See magics.h. */
 #define _GNU_SOURCE
 #include "cells/link_words.h"
+#include "cells/split.h"
 #include "magics/magics.h"
 
 #include <stdio.h>
@@ -20,6 +21,42 @@ static void end_list(names *list)
     list->items[list->count] = NULL;
 }
 
+static bool mentions_main(const char *code)
+{
+    cell c = cell_split(code);
+    bool found = false;
+    for (size_t i = 0; i < c.tokens.count && !found; i++) {
+        const token *t = &c.tokens.items[i];
+        found = token_is(code, t, "main") ||
+                (t->kind == TOKEN_DIRECTIVE && memmem(code + t->begin, t->end - t->begin, "main", 4));
+    }
+    cell_free(&c);
+    return found;
+}
+
+static result without_main(void)
+{
+    return error_result("CompileError", "a %%%%run cell is a whole program: it needs a main(), int main(void) { … }");
+}
+
+/* A shell's words are none here. False: `r` says so. */
+static bool check_words(const char *words, result *r)
+{
+    static const char *const shells[] = {"&", "<", ">", ">>", "|", "2>", "&>", "2>&1", "&&", "||", ";", NULL};
+    char *copy = copy_of(words), *rest;
+    for (char *word = strtok_r(copy, " \t", &rest); word && !r->failed; word = strtok_r(NULL, " \t", &rest)) {
+        for (const char *const *one = shells; *one && !r->failed; one++) {
+            if (strcmp(word, *one)) continue;
+            *r = error_result("UsageError",
+                              "%%%%run starts its program without a shell: there is no %s (as an argument it is "
+                              "written '%s'); %%%%writefile and !cc make a program that a shell can start",
+                              word, word);
+        }
+    }
+    free(copy);
+    return !r->failed;
+}
+
 /* The cell's mistakes, found as for any cell, as one error. */
 static bool check(session *s, const char *code, const char *name, result *r)
 {
@@ -29,7 +66,9 @@ static bool check(session *s, const char *code, const char *name, result *r)
     analyser_parse(&s->analyser, marked, strlen(marked));
     free(marked);
     diagnosis d = diagnose(&s->analyser, name, source_line_of, fate_of, s, s->symbols);
-    if (d.errors) {
+    if (d.errors && !mentions_main(code)) {
+        *r = without_main();
+    } else if (d.errors) {
         *r = error_result("CompileError", "%s", d.first_error);
         text_clear(&r->traceback);
         text_add_bytes(&r->traceback, d.rendered.data, d.rendered.size - 1);
@@ -100,7 +139,7 @@ static bool build_program(session *s, const char *code, const char *name, const 
     bool built = write_whole_file(file, marked, strlen(marked)) && run_tool(list.items, log) == 0;
     if (!built) {
         char *log_text = read_whole_file(log), *why = link_words(log_text ? log_text : "", name);
-        *r = error_result("LinkError", "%s", why);
+        *r = strstr(why, "no main()") ? without_main() : error_result("LinkError", "%s", why);
         free(why);
         free(log_text);
     }
@@ -149,7 +188,7 @@ result cell_run(session *s, const char *words, const char *body, const char *nam
     names given = words_of(words), command = {0};
     char *program = format_text("%s/program-%u", s->folder, ++s->serial), *code = format_text("\n%s", body);
     size_t used = 0;
-    if (add_launcher(s, &given, &used, &command, &r) && check(s, code, name, &r) &&
+    if (check_words(words, &r) && add_launcher(s, &given, &used, &command, &r) && check(s, code, name, &r) &&
         build_program(s, code, name, program, &r)) {
         add(&command, program);
         for (size_t i = used; i < given.count; i++) add(&command, given.items[i]);

@@ -32,8 +32,8 @@ const magic magics_table[] = {
     {"export", "%export FILE",
      "Writes the notebook's cells as one C program. It holds what is defined now, and a main() that runs what the "
      "cells "
-     "ran, in their order: a cell that was run again counts once, one that failed does not; magics and shell lines are "
-     "comments. cc FILE $(pkg-config --cflags --libs kolo) compiles it.",
+     "ran, in their order: a cell that was run again counts once, one that failed does not; shell lines and what is "
+     "no C are comments, magics that only look are left out. cc FILE $(pkg-config --cflags --libs kolo) compiles it.",
      magic_export, NULL},
     {"restart", "%restart",
      "Starts the process that runs the cells anew. Memory and devices are free again; functions, types and "
@@ -58,9 +58,11 @@ const magic magics_table[] = {
     {"writefile", "%%writefile [-a] FILE", "Writes the cell's text to a file, or appends it with -a.", NULL,
      cell_writefile},
     {"run", "%%run [-np N] [arguments…]",
-     "Compiles the cell as a whole program and runs it. <kolo.h> and <mpi.h> are at hand; with -np it runs "
-     "on N ranks under kolorun. Other options of kolorun's may stand before the program's own arguments, "
-     "which begin after --.",
+     "Compiles the cell as a whole program, with a main() and all that it uses: it does not see the other cells. "
+     "<kolo.h> and <mpi.h> are at hand; the compiler's flags are given beforehand by %cflags (-O0, -O3, "
+     "-fsanitize=address, …), the linker's by %ldflags. With -np it runs on N ranks under kolorun. Other options of "
+     "kolorun's may stand before the program's own arguments, which begin after --. A program that crashes is told of "
+     "as a cell is, with the line.",
      NULL, cell_run},
     {"ranks", "%ranks [N [OPTIONS…]]",
      "Starts N ranks as an MPI job under kolorun: %%ranks runs a cell on each of them. OPTIONS are kolorun's: "

@@ -181,7 +181,7 @@ def test_a_header_of_the_present_folder(kernel, tmp_path):
 
 
 @pytest.mark.parametrize("code, parts", [
-    ("%%run\n", ["the program has no main()"]),
+    ("%%run\n", ["it needs a main()"]),
     ("%%run\nint f(void);\nint main(void)\n{\n    return f();\n}", [":5: 'f' is used here, and nothing defines it"]),
 ])
 def test_link(kernel, code, parts):

@@ -108,3 +108,23 @@ def test_wrong_words_of_export():
     assert kernel.run("%export /tmp/kolo-export-empty.c").status == "ok"
     os.unlink("/tmp/kolo-export-empty.c")
     kernel.close()
+
+
+def test_the_commands_that_the_file_names_work_in_a_cell(tmp_path):
+    kernel = Kernel()
+    kernel.run(f"%cd {tmp_path}")
+    kernel.run('#include <kolo.h>\n#include <stdio.h>\nprintf("%d\\n", kolo_size());')
+    outcome = kernel.run("%export x.c\n!cc x.c -o x $(pkg-config --cflags --libs kolo) && ./x")
+    assert outcome.stdout == "Writing x.c\n1\n", outcome.stderr
+    kernel.close()
+
+
+def test_what_only_looks_is_left_out_and_shell_lines_stand_alone(tmp_path):
+    kernel = Kernel()
+    for code in ["int a = 1;\n!true\na++;", "%who", "%pwd", "%time a++;", "if (a)\n    !true", "void f(void)\n{\n    !true\n    if (a)\n        !false\n}", "%%sh\ntrue"]:
+        kernel.run(code)
+    kernel.run(f"%export {tmp_path}/out.c")
+    text = (tmp_path / "out.c").read_text()
+    assert "who" not in text and "pwd" not in text and "%time" not in text and "%%sh" in text
+    assert text.count("/* !true */;") == 1 and text.count("/* !true */") == 3 and "/* !false */;" in text, text
+    kernel.close()

@@ -79,3 +79,24 @@ def test_the_line_of_the_rank_that_died_first(kernel):
     outcome = run(kernel, "#include <kolo.h>\nint main(void)\n{\n    kolo_init(NULL, NULL);\n    int *p = NULL;\n"
                           "    if (kolo_rank() == 1) *p = 1;\n    kolo_finish();\n}", "-np 3")
     assert "rank 1" in outcome.stderr and re.search(r"Segmentation fault at In\[\d+\]:9", outcome.error)
+
+
+@pytest.mark.parametrize("code", ["printf(\"hi\\n\");", "int x = 3;", "for (int i = 0; i < 3; i++) puts(\"x\");", ""])
+def test_a_program_without_main_is_told_in_one_sentence(kernel, code):
+    outcome = run(kernel, code)
+    assert "a %%run cell is a whole program: it needs a main()" in outcome.error and "\n" not in outcome.errors[0]["evalue"]
+
+
+def test_a_program_does_not_see_the_cells(kernel):
+    kernel.run("int seen_by_cells = 3;")
+    assert "%%run does not see" in run(kernel, "int main(void) { return seen_by_cells; }").error
+
+
+@pytest.mark.parametrize("word", ["&", "< in.txt", "> out.txt", "| sort"])
+def test_a_shells_word_is_refused(kernel, word):
+    assert f"there is no {word.split()[0]} " in run(kernel, "int main(void) { }", word).error
+
+
+def test_a_shells_word_may_be_an_argument(kernel):
+    assert run(kernel, "int main(int c, char **v) { puts(v[c - 1]); }", "'&' a-b").stdout == "a-b\n"
+    assert run(kernel, "int main(int c, char **v) { puts(v[c - 1]); }", "'&'").stdout == "&\n"
