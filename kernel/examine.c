@@ -259,8 +259,9 @@ void declare_items(build *b)
 static value_form form_of(const value_facts *value, const char **shower)
 {
     CXType plain = clang_getCanonicalType(value->type);
-    *shower = shower_of(plain);
-    if (*shower) return VALUE_OBJECT;
+    bool by_value;
+    *shower = shower_of(plain, &by_value);
+    if (*shower) return by_value ? VALUE_RECIPE : VALUE_OBJECT;
     switch (plain.kind) {
     case CXType_Invalid:
     case CXType_Void: return VALUE_NONE;

@@ -212,7 +212,8 @@ static json_t *data_of_value(void *closure, const memory *from, uint64_t address
 {
     const build *b = closure;
     if (b->form == VALUE_NONE) return NULL;
-    if (b->form == VALUE_OBJECT && size > sizeof(void *)) return object_bundle(from, address, size);
+    bool shown = b->form == VALUE_OBJECT || b->form == VALUE_RECIPE;
+    if (shown && size > sizeof(void *)) return object_bundle(from, address, size);
     return b->value.prefix ? wide_string_bundle(from, b->value.prefix, address, size)
                            : value_bundle(from, b->value.type, address, size);
 }

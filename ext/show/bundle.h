@@ -10,4 +10,11 @@ char *kolo_model_bundle(const kolo_model *model);
 char *kolo_history_bundle(const kolo_history *history);
 char *kolo_data_bundle(const kolo_data *data);
 
+/* recipes.c: the C that makes it. Options that were left out are shown as what they mean. */
+char *kolo_layer_bundle(const kolo_layer *layer);
+char *kolo_optimizer_bundle(const kolo_optimizer *optimizer);
+char *kolo_strategy_bundle(const kolo_strategy *strategy);
+char *kolo_loss_bundle(const struct kolo_loss_kind *loss);
+char *kolo_metric_bundle(const struct kolo_metric_kind *metric);
+
 #endif

@@ -335,6 +335,7 @@ static void emit_value(writer *w, const piece *p)
         [VALUE_PLAIN] = {"{ __auto_type kolo_value = (", NULL, copied},
         [VALUE_BITS] = {"{ long long kolo_value = (", NULL, copied},
         [VALUE_OBJECT] = {"{ __auto_type kolo_value = (", NULL, "; kolo_cell_show((const void *)kolo_value, "},
+        [VALUE_RECIPE] = {"{ __auto_type kolo_value = (", NULL, "; kolo_cell_show((const void *)&kolo_value, "},
         [VALUE_LARGE] = {"{ static __typeof_unqual__(", ") kolo_value; kolo_value = (", copied},
         [VALUE_ARRAY] = {"kolo_cell_value((const void *)(", "), sizeof(__typeof__(", "));"},
         [VALUE_RUNTIME_ARRAY] = {"{ __auto_type kolo_value = &(", NULL, pointed},
@@ -352,7 +353,7 @@ static void emit_value(writer *w, const piece *p)
     }
     glue(w, ")");
     glue(w, forms[w->value].after);
-    if (w->value == VALUE_OBJECT) text_addf(&w->out->source, "\"%s\"); }\n", w->d->shower);
+    if (w->value == VALUE_OBJECT || w->value == VALUE_RECIPE) text_addf(&w->out->source, "\"%s\"); }\n", w->d->shower);
 }
 
 /* Functions and variables of earlier cells that rest on what this one changes. */

@@ -18,6 +18,7 @@ typedef enum value_form {
     VALUE_PLAIN,
     VALUE_BITS,  /* a bit-field, which has no address */
     VALUE_OBJECT, /* a handle of libkolo's, which shows itself: draft.shower */
+    VALUE_RECIPE, /* the same of a struct by value: a layer, an optimizer */
     VALUE_LARGE, /* a struct too large for the stack */
     VALUE_ARRAY,
     VALUE_RUNTIME_ARRAY, /* its size is known when it is there */
@@ -59,7 +60,7 @@ typedef struct draft {
     size_t count, capacity;
     text prefix; /* the session's prefix with this cell's includes */
     bool has_code, has_value;
-    const char *shower; /* for VALUE_OBJECT: the function of libkolo's that makes its bundle; not owned */
+    const char *shower; /* for VALUE_OBJECT and _RECIPE: the function of libkolo's that makes its bundle; not owned */
     size_t value_offset; /* of the trailing expression in the last unit */
     entity **again; /* functions of earlier cells to compile again (dependents.h); the session's */
     size_t again_count;

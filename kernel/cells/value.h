@@ -20,8 +20,9 @@ typedef struct memory {
 /* The MIME bundle of the value of this type at `address`, `size` bytes; NULL when it has none to show. */
 json_t *value_bundle(const memory *from, CXType type, uint64_t address, size_t size);
 
-/* The function of libkolo's that shows what a pointer of this type points to; NULL for any other type. */
-const char *shower_of(CXType plain);
+/* The function of libkolo's that shows what a pointer of this type points to, or a struct of this type (`by_value`); NULL
+ * for any other type. */
+const char *shower_of(CXType plain, bool *by_value);
 /* What it has made: JSON text of `size` bytes. */
 json_t *object_bundle(const memory *from, uint64_t address, size_t size);
 

@@ -1,4 +1,4 @@
-/* Handles of libkolo's, which the library itself shows (show/bundle.h there). See value.h. */
+/* Handles of libkolo's, and recipes by value, which the library itself shows (show/bundle.h there). See value.h. */
 #define _GNU_SOURCE
 #include "cells/value_writer.h"
 
@@ -7,20 +7,31 @@
 
 enum { LARGEST = 32 << 20 }; /* bytes of a bundle */
 
-const char *shower_of(CXType plain)
+typedef struct shower {
+    const char *type, *function;
+} shower;
+
+static const shower handles[] = {{"kolo_model", "kolo_model_bundle"},        {"kolo_history", "kolo_history_bundle"},
+                                 {"kolo_data", "kolo_data_bundle"},          {"kolo_loss_kind", "kolo_loss_bundle"},
+                                 {"kolo_metric_kind", "kolo_metric_bundle"}, {NULL, NULL}},
+                    recipes[] = {{"kolo_layer", "kolo_layer_bundle"},
+                                 {"kolo_optimizer", "kolo_optimizer_bundle"},
+                                 {"kolo_strategy", "kolo_strategy_bundle"},
+                                 {NULL, NULL}};
+
+static const char *function_for(const shower *list, CXType record)
 {
-    static const char *const showers[][2] = {{"kolo_model", "kolo_model_bundle"},
-                                             {"kolo_history", "kolo_history_bundle"},
-                                             {"kolo_data", "kolo_data_bundle"}};
-    CXType pointee = plain.kind == CXType_Pointer ? plain_type(clang_getPointeeType(plain)) : plain;
-    if (plain.kind != CXType_Pointer || pointee.kind != CXType_Record) return NULL;
-    char *name = clang_text(clang_getCursorSpelling(clang_getTypeDeclaration(pointee)));
-    const char *found = NULL;
-    for (size_t i = 0; i < sizeof showers / sizeof *showers; i++) {
-        if (!strcmp(name, showers[i][0])) found = showers[i][1];
-    }
+    char *name = clang_text(clang_getCursorSpelling(clang_getTypeDeclaration(record)));
+    while (list->type && strcmp(name, list->type) != 0) list++;
     free(name);
-    return found;
+    return list->function;
+}
+
+const char *shower_of(CXType plain, bool *by_value)
+{
+    CXType pointee = plain.kind == CXType_Pointer ? plain_type(clang_getPointeeType(plain)) : plain;
+    *by_value = plain.kind == CXType_Record;
+    return pointee.kind == CXType_Record ? function_for(*by_value ? recipes : handles, pointee) : NULL;
 }
 
 json_t *object_bundle(const memory *from, uint64_t address, size_t size)

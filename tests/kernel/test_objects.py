@@ -72,3 +72,24 @@ def test_mpi_before_its_start_is_a_world_of_one(kernel):
                       "MPI_STATUS_IGNORE);\ny")
     assert many.value == "3.0" and many.stderr == ""
     assert kernel.run("MPI_Init(NULL, NULL);\nMPI_Finalize();\nkept_through_mpi").value == "43"
+
+
+RECIPES = {
+    "kolo_adam()": "kolo_adam(.learning_rate = 0.001, .beta_1 = 0.9, .beta_2 = 0.999, .epsilon = 1e-07)",
+    "kolo_distributed(kolo_sgd(.momentum = 0.9))": "kolo_distributed(kolo_sgd(.learning_rate = 0.01, .momentum = 0.9))",
+    "kolo_dense(10, .activation = KOLO_RELU)": "kolo_dense(10, .activation = KOLO_RELU)",
+    "kolo_dropout(0.5)": "kolo_dropout(0.5)",
+    "kolo_conv2d(8, .kernel = {3, 3}, .name = \"first\")":
+        "kolo_conv2d(8, .kernel = {3, 3}, .stride = {1, 1}, .padding = KOLO_VALID, .activation = KOLO_LINEAR, .name = \"first\")",
+    "kolo_max_pool2d(2)": "kolo_max_pool2d(2, 2, .stride = {2, 2}, .padding = KOLO_VALID)",
+    "kolo_input(28, 28, 1)": "kolo_input(28, 28, 1)",
+    "kolo_mirrored(.devices = 2)": "kolo_mirrored(.devices = 2)",
+    "KOLO_SPARSE_CROSSENTROPY": "KOLO_SPARSE_CROSSENTROPY",
+    "KOLO_ACCURACY": "KOLO_ACCURACY",
+    "kolo_layer nothing = {0}; nothing": "kolo_layer()",
+}
+
+
+@pytest.mark.parametrize("code", RECIPES)
+def test_recipes_are_shown_as_the_c_that_makes_them(kernel, code):
+    assert kernel.run("#include <kolo.h>\n" + code).value == RECIPES[code]
