@@ -37,8 +37,7 @@ static int lock_folder(const char *folder, int flags)
     return -1;
 }
 
-/* With what belonged to it, and to the ranks that it had started. */
-static void remove_session(const char *folder)
+void folder_remove_session(const char *folder)
 {
     char *ranks = format_text("%s-ranks", folder), *segments = segments_folder(folder),
          *of_ranks = segments_folder(ranks);
@@ -62,7 +61,7 @@ static void sweep_up(const char *base)
             bool mine = lstat(found.gl_pathv[i], &facts) == 0 && S_ISDIR(facts.st_mode) && facts.st_uid == getuid();
             int stale = mine ? lock_folder(found.gl_pathv[i], 0) : -1;
             if (stale < 0) continue;
-            remove_session(found.gl_pathv[i]);
+            folder_remove_session(found.gl_pathv[i]);
             close(stale);
         }
     }

@@ -7,5 +7,7 @@
 char *folder_make(void);
 /* With all that is in it. */
 void folder_remove(const char *path);
+/* A session's, with what belonged to it elsewhere, and to the ranks that it had started. */
+void folder_remove_session(const char *folder);
 
 #endif

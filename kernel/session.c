@@ -227,7 +227,7 @@ void session_close(session *s)
     journal_clear(&s->journal);
     json_decref(s->value);
     loads_clear(s);
-    folder_remove(s->folder);
+    folder_remove_session(s->folder); /* a cell may have ended the guard, which would have done it */
     for (size_t i = 0; i < s->source_count; i++) {
         free(s->sources[i].name);
         free(s->sources[i].text);

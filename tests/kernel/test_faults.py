@@ -402,3 +402,15 @@ def test_a_killed_process_leaves_nothing_of_mpi():
     assert not folder.exists()
     k.client.stop_channels()
     k.manager.shutdown_kernel(now=True)
+
+
+def test_a_session_whose_guard_was_killed_last_leaves_nothing():
+    k = Kernel()
+    k.run(INCLUDES + "\n#include <mpi.h>")
+    folder, _ = segments_of(k)
+    assert k.run("MPI_Init(NULL, NULL); kill(getppid(), SIGKILL); sleep(1);").status == "error"
+    keeper, session = keeper_of(k)
+    os.kill(int(children(keeper)[0]), signal.SIGKILL)
+    time.sleep(0.3)
+    k.close()
+    assert not folder.exists() and not session.exists()
