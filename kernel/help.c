@@ -37,6 +37,8 @@ char *question_of(const char *code, int *detail)
 static char *describe_magic(const char *name)
 {
     while (*name == '%') name++;
+    const char *alias = magic_alias(name, strlen(name));
+    if (alias) name = alias;
     page p = {0};
     for (size_t i = 0; i < magics_count; i++) {
         if (strcmp(magics_table[i].name, name)) continue;
@@ -204,8 +206,10 @@ static result unknown(session *s, const char *name)
 {
     if (*name == '%') {
         const char *word = name + strspn(name, "%");
-        return error_result("NameError", "there is no magic %s; the nearest is %%%s (%%lsmagic lists them)", name,
-                            nearest_magic(word, strlen(word), name[1] == '%'));
+        char *said = about_unknown_magic(word, strlen(word), name[1] == '%');
+        result r = error_result("NameError", "%s", said);
+        free(said);
+        return r;
     }
     nearby n = {.wanted = name, .best = 1000};
     symbols_each(s->symbols, consider_entity, &n);

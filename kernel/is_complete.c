@@ -160,6 +160,8 @@ static completeness completeness_of(const cell *c)
     bool continued = size && code[size - 1] == '\\';
     if (!strncmp(first, "%%", 2)) return of_magic_cell(c);
     char *asked = question_of(first, NULL);
+    const char *below = strrchr(first, '\n');
+    if (!asked && below) asked = question_of(below + 1 + strspn(below + 1, " \t"), NULL);
     bool question = asked != NULL;
     free(asked);
     if (question) return COMPLETE;

@@ -44,12 +44,16 @@ static result unknown(const char *name, size_t size, bool whole_cell)
 {
     const char *percent = whole_cell ? "%%" : "%";
     if (!size) return error_result("UsageError", "behind %s stands a magic's name (%%lsmagic lists them)", percent);
-    return error_result("UnknownMagic", "there is no %s%.*s; the nearest is %s%s (%%lsmagic lists them)", percent,
-                        (int)size, name, percent, nearest_magic(name, size, whole_cell));
+    char *said = about_unknown_magic(name, size, whole_cell);
+    result r = error_result("UnknownMagic", "%s", said);
+    free(said);
+    return r;
 }
 
 static const magic *with_form(const char *name, size_t size, bool whole_cell)
 {
+    const char *alias = whole_cell ? magic_alias(name, size) : NULL;
+    if (alias) size = strlen(name = alias);
     for (size_t i = 0; i < magics_count; i++) {
         const magic *m = &magics_table[i];
         bool form = whole_cell ? m->cell != NULL : m->line != NULL;
@@ -182,16 +186,56 @@ result run_stretches(session *s, const char *code, const char *name)
     return r;
 }
 
+/* `printf?` as the last line below C. No C ends with a '?'. */
+static char *question_below(const char *code, size_t *line, int *detail)
+{
+    size_t end = strlen(code);
+    while (end && isspace((unsigned char)code[end - 1])) end--;
+    for (*line = end; *line && code[*line - 1] != '\n';) --*line;
+    char *last = copy_of_bytes(code + *line, end - *line);
+    char *asked = *line ? question_of(last + strspn(last, " \t"), detail) : NULL;
+    free(last);
+    return asked;
+}
+
+static result answer(session *s, char *asked, int detail)
+{
+    result r = answer_question(s, asked, detail);
+    free(asked);
+    return r;
+}
+
+static bool only_marks(const char *start)
+{
+    size_t marks = strspn(start, "?");
+    return marks && !start[marks + strspn(start + marks, " \t\r\n")];
+}
+
+static result run_with_question(session *s, const char *code, size_t line, const char *name, char *asked, int detail)
+{
+    char *above = copy_of_bytes(code, line);
+    result r = run_stretches(s, above, name);
+    free(above);
+    if (r.failed) {
+        free(asked);
+        return r;
+    }
+    result_free(&r);
+    return answer(s, asked, detail);
+}
+
 result run_cell(session *s, const char *code, const char *name)
 {
     const char *start = code + strspn(code, " \t\r\n");
     int detail = 0;
+    size_t line;
     char *asked = question_of(start, &detail);
-    if (asked) {
-        result r = answer_question(s, asked, detail);
-        free(asked);
-        return r;
+    if (asked) return answer(s, asked, detail);
+    if (only_marks(start)) {
+        print_out(s, "NAME? says what is known of a name, of a magic too: %time?; %lsmagic lists the magics\n");
+        return (result){0};
     }
     if (start[0] == '%' && start[1] == '%') return run_cell_magic(s, start, name);
-    return run_stretches(s, code, name);
+    asked = question_below(code, &line, &detail);
+    return asked ? run_with_question(s, code, line, name, asked, detail) : run_stretches(s, code, name);
 }

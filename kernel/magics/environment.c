@@ -147,10 +147,13 @@ static void set_in_worker(session *s, const char *name, const char *value)
     text_free(&payload);
 }
 
-/* One line of `printenv`, or all of it. */
+/* What the kernel and its front end tell each other. */
+#define HIDDEN "^(KOLO_DISPLAY|KOLO_DISPLAY_TOKEN|KOLO_KERNEL_[A-Z]*|KOLORUN_SEGMENTS|JPY_[A-Z_]*)="
+
+/* One line of `printenv`, or all of it but that. */
 static result show_variables(session *s, const char *name)
 {
-    char *command = *name ? format_text("printenv '%s'", name) : copy_of("printenv | sort");
+    char *command = *name ? format_text("printenv '%s'", name) : copy_of("printenv | grep -Ev '" HIDDEN "' | sort");
     char *arguments[] = {"/bin/sh", "-c", command, NULL};
     int status;
     result r = run_program_in_worker(s, arguments, &status);

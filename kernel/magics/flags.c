@@ -14,18 +14,15 @@ static size_t kind_size(const char *flag)
     return strncmp(flag, "-W", 2) && strncmp(flag, "-I", 2) && strncmp(flag, "-D", 2) ? strcspn(flag, "=") : 2;
 }
 
-static void show(session *s, const names *list)
+static void add_flags(text *lines, const names *list)
 {
-    text line = {0};
     for (size_t i = 0; i < list->count; i++) {
         const char *flag = list->items[i], *before = i ? list->items[i - 1] : "";
         bool together =
             *flag != '-' || (i && kind_size(flag) == kind_size(before) && !strncmp(flag, before, kind_size(flag)));
-        text_addf(&line, "%s%s", !i ? "" : together ? " " : "\n", flag);
+        text_addf(lines, "%s%s", !i ? "" : together ? " " : "\n", flag);
     }
-    text_add(&line, "\n");
-    if (list->count) print_out(s, line.data);
-    text_free(&line);
+    if (list->count) text_add(lines, "\n");
 }
 
 static void add(names *list, const char *word)
@@ -36,6 +33,28 @@ static void add(names *list, const char *word)
 static void add_all(names *list, const names *more)
 {
     for (size_t i = 0; i < more->count; i++) add(list, more->items[i]);
+}
+
+/* The user's own flags, and below a blank line those the session began with, which stand first in the list. */
+static void show(session *s, const names *list, const names *first)
+{
+    names own = {0}, built_in = {0};
+    size_t at = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        size_t k = at;
+        while (k < first->count && strcmp(first->items[k], list->items[i])) k++;
+        bool begun = k < first->count;
+        if (begun) at = k + 1;
+        add(begun || !strncmp(list->items[i], "-iquote", 7) ? &built_in : &own, list->items[i]);
+    }
+    text lines = {0};
+    add_flags(&lines, &own);
+    if (own.count && built_in.count) text_add(&lines, "\n");
+    add_flags(&lines, &built_in);
+    if (lines.size) print_out(s, lines.data);
+    text_free(&lines);
+    names_free(&own);
+    names_free(&built_in);
 }
 
 /* The tool's complaint about these flags, as one sentence; NULL when it has none. The caller frees. */
@@ -126,7 +145,7 @@ static result change(session *s, names *list, const names *first, const char *wo
     result r = {0};
     *changed = given.count > 0;
     if (!given.count) {
-        show(s, list);
+        show(s, list, first);
     } else if (is_word(given.items[0], "-reset", "--reset") && given.count == 1) {
         names_free(list);
         add_all(list, first);

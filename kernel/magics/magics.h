@@ -39,8 +39,13 @@ result usage_result(const char *name, bool whole_cell);
 result program_ended(session *s, const char *program, int status);
 
 const magic *magic_named(const char *name, size_t size);
-/* The name of this form in the table that is closest. */
+/* The name of this form in the table that somebody who wrote `name` may have meant, or NULL. */
 const char *nearest_magic(const char *name, size_t size, bool whole_cell);
+
+/* elsewhere.c: the magic that a cell magic's name is another name of, as %%bash of %%sh; NULL: none. */
+const char *magic_alias(const char *name, size_t size);
+/* One sentence: what does the work of IPython's magic of that name, or which magic may be meant. The caller frees. */
+char *about_unknown_magic(const char *name, size_t size, bool whole_cell);
 
 /* Splits as a shell does quotes: the caller frees with names_free. */
 names words_of(const char *line);

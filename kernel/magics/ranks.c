@@ -73,6 +73,8 @@ result magic_ranks(session *s, const char *words, const char *name)
         r = show_ranks(s);
     } else if (!read_count(given.items[0], &count, &r)) {
         /* said */
+    } else if (given.count > 1 && *given.items[1] != '-') {
+        r = usage_result("ranks", false);
     } else if (count == 0) {
         print_out(s, ranks_live(s) ? "the ranks have ended\n" : "there are no ranks\n");
         ranks_end(s);
@@ -86,10 +88,21 @@ result magic_ranks(session *s, const char *words, const char *name)
     return r;
 }
 
-/* The list of ranks is the first word when it begins as one; the rest of the line belongs to the cell. */
-static size_t list_size(const char *words)
+/* The list of ranks is the first word when it begins as one, `0,2` or `[0, 2]`; the rest of the line belongs to the
+ * cell. The list without blanks and closed brackets; the caller frees. */
+static char *take_list(const char **words)
 {
-    return words[0] >= '0' && words[0] <= '9' ? strcspn(words, " \t\n") : 0;
+    bool brackets = **words == '[';
+    if (!brackets && (**words < '0' || **words > '9')) return copy_of("");
+    const char *at = *words, *end = at + strcspn(at, brackets ? "]" : " \t");
+    bool closed = brackets && *end;
+    text list = {0};
+    for (at += closed; at < end; at++) {
+        if (*at != ' ' && *at != '\t') text_add_bytes(&list, at, 1);
+    }
+    *words = end + closed;
+    *words += strspn(*words, " \t");
+    return list.size ? text_take(&list) : copy_of("[]");
 }
 
 result cell_ranks(session *s, const char *words, const char *body, const char *name)
@@ -99,9 +112,8 @@ result cell_ranks(session *s, const char *words, const char *body, const char *n
         return error_result("RankError", "no ranks: %%ranks %d starts %s", before, before == 1 ? "one" : "them");
     }
     if (s->ranks->choosing) return error_result("UsageError", "%%%%ranks stands once, in the cell's first line");
-    size_t size = list_size(words);
-    char *list = copy_of_bytes(words, size), *problem = NULL;
-    char *code = format_text("%s\n%s", words + size + strspn(words + size, " \t"), body);
+    char *list = take_list(&words), *problem = NULL;
+    char *code = format_text("%s\n%s", words, body);
     result r = {0};
     if (ranks_choose(s->ranks, list, &problem)) {
         s->ranks->choosing = true;

@@ -116,7 +116,8 @@ result magic_who(session *s, const char *words, const char *name)
                                     : "nothing is defined yet\n");
     text_free(&l.rows);
     names_free(&wanted);
-    return known ? (result){0} : usage_result("who", false);
+    if (known) return (result){0};
+    return error_result("UsageError", "wanted %%who [KIND…], with variable, function, type or macro for KIND");
 }
 
 result magic_restart(session *s, const char *words, const char *name)

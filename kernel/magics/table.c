@@ -20,7 +20,8 @@ const magic magics_table[] = {
      "replaced by that variable; -u NAME takes NAME away.",
      magic_env, NULL},
     {"cflags", "%cflags [--remove] [FLAGS…]",
-     "Adds flags for the compiler, or shows them. They hold for cells and for %%run (-I, -D, -O3, -fopenmp, …); "
+     "Adds flags for the compiler, or shows them. Yours come first, then those built in. They hold for cells and for "
+     "%%run (-I, -D, -O3, -fopenmp, …); "
      "--remove takes flags away, --reset all that were added.",
      magic_cflags, NULL},
     {"ldflags", "%ldflags [--remove] [FLAGS…]",
@@ -43,8 +44,10 @@ const magic magics_table[] = {
      NULL},
     {"time", "%time STATEMENT",
      "Runs a statement and says how long it took: processor and wall time, without compiling.", magic_time, NULL},
-    {"time", "%%time", "Runs the cell and says how long it took: processor and wall time, without compiling.", NULL,
-     cell_time},
+    {"time", "%%time",
+     "Runs the cell and says how long it took: processor and wall time, without compiling. Above another magic's line, "
+     "as %%run, it is the wall time of all that happens.",
+     NULL, cell_time},
     {"timeit", "%timeit [-n N] [-r R] STATEMENT",
      "Runs a statement N times, R times over (7), and says how long it takes on average. Without -n, N is found so "
      "that "
@@ -55,8 +58,8 @@ const magic magics_table[] = {
      "it "
      "declares is the cell's.",
      NULL, cell_timeit},
-    {"writefile", "%%writefile [-a] FILE", "Writes the cell's text to a file, or appends it with -a.", NULL,
-     cell_writefile},
+    {"writefile", "%%writefile [-a] FILE",
+     "Writes the cell's text to a file, or appends it with -a. %%file is the same.", NULL, cell_writefile},
     {"run", "%%run [-np N] [arguments…]",
      "Compiles the cell as a whole program, with a main() and all that it uses: it does not see the other cells. "
      "<kolo.h> and <mpi.h> are at hand; the compiler's flags are given beforehand by %cflags (-O0, -O3, "
@@ -70,14 +73,15 @@ const magic magics_table[] = {
      "encrypted). What the cells have defined before is defined on every rank; its variables are there and are zero "
      "until a %%ranks cell sets them. %ranks alone says what there is, %ranks 0 ends the ranks.",
      magic_ranks, NULL},
-    {"ranks", "%%ranks [0,2,4-7]",
-     "Runs the cell on every rank, or on those listed. MPI_COMM_WORLD is the ranks'; MPI is initialised, and calling "
+    {"ranks", "%%ranks [LIST]",
+     "Runs the cell on every rank, or on those of LIST. A LIST is 0,2,4-7 or the same in [ ]. MPI_COMM_WORLD is the "
+     "ranks'; MPI is initialised, and calling "
      "MPI_Init again is harmless. Variables live on at each rank from cell to cell. Output comes line by line after "
      "its "
      "rank's number and can be folded by rank when the cell has ended; values that are equal are shown once. A rank "
      "that crashes is named and ends the job.",
      NULL, cell_ranks},
-    {"sh", "%%sh", "Runs the cell as a shell script.", NULL, cell_sh},
+    {"sh", "%%sh", "Runs the cell as a shell script. %%bash is the same.", NULL, cell_sh},
 };
 const size_t magics_count = sizeof magics_table / sizeof *magics_table;
 
@@ -89,12 +93,22 @@ const magic *magic_named(const char *name, size_t size)
     return NULL;
 }
 
+/* Near enough to be meant: it begins so, or few letters differ. */
+static bool near(const char *name, size_t size, const char *one)
+{
+    char *word = copy_of_bytes(name, size);
+    bool found = (size > 1 && !strncmp(one, word, size)) || alike(word, one);
+    free(word);
+    return found;
+}
+
 const char *nearest_magic(const char *name, size_t size, bool whole_cell)
 {
     const char *best = NULL;
     for (size_t i = 0; i < magics_count; i++) {
         const char *one = magics_table[i].name;
-        if (whole_cell ? !magics_table[i].cell : !magics_table[i].line) continue;
+        bool form = whole_cell ? magics_table[i].cell != NULL : magics_table[i].line != NULL;
+        if (!form || !near(name, size, one)) continue;
         if (!best || distance_of(name, size, one) < distance_of(name, size, best)) best = one;
     }
     return best;

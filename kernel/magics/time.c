@@ -63,12 +63,27 @@ result magic_time(session *s, const char *words, const char *name)
     return r;
 }
 
+/* Another cell magic below %%time: its work is in other processes, and compiling is part of it. */
+static result timed_magic(session *s, const char *body, const char *name)
+{
+    double began = seconds_now();
+    result r = run_cell(s, body, name);
+    if (r.failed) return r;
+    char *took = time_text(seconds_now() - began), *line = format_text("Wall time: %s\n", took);
+    print_out(s, line);
+    free(took);
+    free(line);
+    return r;
+}
+
 result cell_time(session *s, const char *words, const char *body, const char *name)
 {
     if (!body[strspn(body, " \t\r\n")] && !*words)
         return error_result("UsageError",
                             "%%%%time is for whole cells, and nothing stands below it; %%time STATEMENT is "
                             "for a line");
+    const char *first = body + strspn(body, " \t\r\n");
+    if (!*words && first[0] == '%' && first[1] == '%') return timed_magic(s, body, name);
     char *code = format_text("%s\n%s", words, body);
     result r = timed(s, code, name);
     free(code);
@@ -95,6 +110,13 @@ static bool read_number(const char **at, long most, long *value)
     return whole && *value >= 1 && *value <= most;
 }
 
+/* `-z 3` is an option that is not known; `-z - 3` and `-z` are C. */
+static bool is_option(const char *at)
+{
+    const char *next = at + 2 + strspn(at + 2, " \t");
+    return next > at + 2 && (isalnum((unsigned char)*next) || *next == '_' || *next == '"');
+}
+
 static bool read_options(const char *words, measuring *m)
 {
     *m = (measuring){.runs = 7};
@@ -111,6 +133,8 @@ static bool read_options(const char *words, measuring *m)
         } else if (at[0] == '-' && at[1] == 'q' && (!at[2] || isspace((unsigned char)at[2]))) {
             m->quiet = true;
             at += 2;
+        } else if (*at == '-' && isalpha((unsigned char)at[1]) && is_option(at)) {
+            return false;
         } else {
             break;
         }
@@ -304,7 +328,10 @@ result magic_timeit(session *s, const char *words, const char *name)
 result cell_timeit(session *s, const char *words, const char *body, const char *name)
 {
     measuring m;
-    if (!read_options(words, &m) || !body[strspn(body, " \t\r\n")]) return usage_result("timeit", true);
+    const char *first = body + strspn(body, " \t\r\n");
+    if (!read_options(words, &m) || !*first) return usage_result("timeit", true);
+    if (first[0] == '%' && first[1] == '%')
+        return error_result("UsageError", "%%%%timeit measures C; %%%%time can stand above another magic's line");
     char *shown = format_text("%s\n%s", words, body), *below = format_text("\n%s", body);
     result r = is_open(m.rest) ? refuse_open(s, m.rest, name)
                : is_open(body) ? refuse_open(s, below, name)

@@ -67,7 +67,7 @@ def test_time_says_processor_and_wall_time_without_compiling(kernel):
     assert outcome.value == "3" and "hi\nCPU times" in outcome.stdout
 
 
-WRONG = ["%time", "%timeit", "%timeit -n x 1", "%timeit -r 0 1", "%load", "%load -r", "%%writefile\nx", "%%writefile -b f\nx", "%who stuff",
+WRONG = ["%time", "%timeit", "%timeit -n x 1", "%timeit -r 0 1", "%timeit -z 3", "%ranks 4 4", "%load", "%load -r", "%%writefile\nx", "%%writefile -b f\nx", "%who stuff",
          "%pwd there", "%lsmagic now", "%restart -x", "%reset -q", "%env 9=3", "%env -u", "%cflags --remove", "%%sh -x\nls", "%%sh"]
 
 
@@ -80,6 +80,10 @@ def test_wrong_words_are_answered_with_the_usage(kernel, code):
 
 @pytest.mark.parametrize("code, said", [
     ("%", "a magic's name"), ("%%", "a magic's name"), ("%%time", "nothing stands below it"), ("%tim fib(1)", "nearest is %time "),
+    ("%frobnicate", "there is no %frobnicate (%lsmagic lists"), ("%matplotlib inline", "there is no %matplotlib here: pictures need no setup"),
+    ("%history", "go through earlier cells"), ("%ls -l", "as in !ls"), ("%%html\n<b>", "kolo_display"), ("%%python\n1", "!python FILE"),
+    ("%run x.c", "write %%run"), ("%histry?", "there is no %histry"), ("%who int", "variable, function, type or macro for KIND"),
+    ("%%timeit\n%%run\nint main(void) {}", "%%time can stand above"),
     ("%%writefil f\nx", "nearest is %%writefile "), ("%sh ls", "write %%sh"), ("%%cd /", "one %"),
     ("%cflags -fnosuchflag", "%cflags: unknown argument: '-fnosuchflag'"), ("%cflags -Wnosuch", "unknown warning option '-Wnosuch'"),
     ("%cflags -std=c99999", "invalid value 'c99999'"), ("%cflags --remove -DNONE", "no -DNONE to remove"),
@@ -92,6 +96,45 @@ def test_mistakes_are_one_sentence(kernel, code, said):
     outcome = kernel.run(code)
     assert outcome.status == "error" and said in outcome.errors[0]["evalue"]
     assert kernel.run("q").value == "1"
+
+
+def test_other_names_of_cell_magics(kernel, tmp_path):
+    assert kernel.run("%%bash\necho bashed").stdout == "bashed\n"
+    kernel.run(f"%%file {tmp_path}/made.txt\nmade")
+    assert (tmp_path / "made.txt").read_text() == "made\n" and "shell script" in page_of(kernel.run("%%bash?"))
+
+
+def page_of(outcome):
+    return outcome.reply["payload"][0]["data"]["text/plain"]
+
+
+def test_time_stands_above_other_cell_magics(kernel):
+    outcome = kernel.run("%%time\n%%run\n#include <stdio.h>\nint main(void) { puts(\"timed\"); }")
+    assert re.fullmatch(r"timed\nWall time: [\d.]+ m?s\n", outcome.stdout), outcome.stdout + outcome.error
+    assert "nope" in kernel.run("%%time\n%%run\nint main(void) { return nope; }").error
+    assert timing(kernel.run("int other = 3;\n%timeit -n 2 -r 2 -other - 3"))[1:] == (2, 2)
+
+
+def test_a_question_stands_below_c(kernel):
+    outcome = kernel.run("int asked = 4;\n  asked?\n")
+    assert outcome.status == "ok" and "asked" in page_of(outcome) and "4" in page_of(outcome)
+    assert "undeclared" in kernel.run("nope;\nasked?").error and kernel.run("asked > 3 ?\n 5 : 6").value == "5"
+    assert kernel.ask("is_complete", "int a;\nprintf?")["status"] == "complete"
+    assert kernel.run("?").stdout.startswith("NAME? says") and kernel.run("?").status == "ok"
+
+
+def test_the_environment_shows_no_channels_of_the_kernel(kernel):
+    shown = kernel.run("%env KOLO_DISPLAY_MODE=mine\n%env").stdout
+    assert "KOLO_DISPLAY_MODE=mine\n" in shown and "PATH=" in shown
+    assert not re.search("^(KOLO_DISPLAY|KOLO_DISPLAY_TOKEN|KOLO_KERNEL_.*|KOLORUN_SEGMENTS)=", shown, re.M)
+    kernel.run("%env -u KOLO_DISPLAY_MODE")
+
+
+def test_own_flags_come_first(kernel):
+    shown = kernel.run("%cflags -DFIRST=1 -isystem /tmp\n%cflags").stdout
+    own, built_in = shown.split("\n\n")
+    assert own.split() == ["-DFIRST=1", "-isystem", "/tmp"] and "-std=gnu17" in built_in
+    assert kernel.run("%cflags --reset\n%cflags").stdout.startswith("-std=gnu17")
 
 
 def test_odd_spacing_and_mixture(kernel):
