@@ -164,7 +164,7 @@ CELLS = [
     ("for (int k = 0; k < 2; k++) {\n    !echo again\n}", {"out": "again\nagain\n"}),
     ('printf("one\\n");\n!echo two\nprintf("three\\n");', {"out": "one\ntwo\nthree\n"}),
     ("n = 3;\nbool yes = true;\nif (n &&\n    !yes) n = 100;\nn", {"value": "3"}),
-    ("%nosuch", {"error": ["no %nosuch", "nearest"]}),
+    ("%nosuch", {"error": ["no %nosuch", "%lsmagic lists"]}),
     ("%lsmag", {"error": ["%lsmagic"]}),
     ("%lsmagic", {"out_has": "%%run"}),
     ("%who", {"out_has": "caller"}),
