@@ -26,6 +26,13 @@ static char *about_line(const char *line, const char *cell_name)
 {
     const char *undefined = strstr(line, "undefined reference to"), *library = strstr(line, "cannot find -l"),
                *multiple = strstr(line, "multiple definition of `"), *missing = strstr(line, "cannot find ");
+    const char *unlinked = strstr(line, ": error adding symbols: DSO missing");
+    if (unlinked) {
+        const char *file = memrchr(line, '/', (size_t)(unlinked - line));
+        int size = file && !strncmp(file, "/lib", 4) ? (int)strcspn(file + 4, ".") : 0;
+        return format_text("something of the library '%.*s' is used: %%ldflags -l%.*s links it", size,
+                           file ? file + 4 : "", size, file ? file + 4 : "");
+    }
     if (undefined) return about_undefined(line, undefined, cell_name);
     if (library) {
         const char *name = library + strlen("cannot find -l");

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RUNS_MOST = 1000 };
+enum { RUNS_MOST = 1000, MORE = 2 }; /* numbers behind the runs' times: how many loops; was it a constant? */
 
 /* 1.23e-06 as "1.23 µs", 90 as "1min 30s": as IPython writes times. */
 static char *time_text(double seconds)
@@ -168,12 +168,25 @@ static void add_bytes_at(text *code, const cell *c, size_t begin, size_t end, co
     text_addf(code, "\n%s%*s%.*s\n", place, (int)(begin - start), "", (int)(end - begin), c->source + begin);
 }
 
+/* Does it change a variable? Then it does something, however well known its value is. */
+static bool sets(const cell *c, const piece *p)
+{
+    static const char *const signs[] = {
+        "=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "++", "<<=", ">>=", "--", NULL};
+    bool found = false;
+    for (size_t i = p->first; i < p->last; i++) {
+        for (const char *const *sign = signs; *sign; sign++) found |= token_is(c->source, &c->tokens.items[i], *sign);
+    }
+    return found;
+}
+
 static void add_piece(text *code, const cell *c, size_t at, const char *place)
 {
     const piece *p = &c->pieces[at];
     const token *last = &c->tokens.items[p->last - 1];
     size_t begin = c->tokens.items[p->first].begin, end = last->end;
     if (!is_expression(c, at)) {
+        text_add(code, "kolo_known = 0;\n");
         add_bytes_at(code, c, begin, end, place);
         return;
     }
@@ -182,9 +195,10 @@ static void add_piece(text *code, const cell *c, size_t at, const char *place)
     add_bytes_at(code, c, begin, end, place);
     text_add(code, ")), void), ((void)(");
     add_bytes_at(code, c, begin, end, place);
-    text_add(code, "), 0), (");
+    text_add(code, "), kolo_runs[0]), (");
     add_bytes_at(code, c, begin, end, place);
-    text_add(code, "));\n__asm__ volatile(\"\" : : \"m\"(kolo_value) : \"memory\"); }\n");
+    text_add(code, sets(c, p) ? "));\nkolo_known = 0;\n" : "));\nkolo_known &= __builtin_constant_p(kolo_value);\n");
+    text_add(code, "__asm__ volatile(\"\" : : \"m\"(kolo_value) : \"memory\"); }\n");
 }
 
 /* The variables of the body's own hold what it has computed: that is stored. */
@@ -223,8 +237,10 @@ static char *loops_of(const measuring *m, const char *setup, const char *body, u
                       bool keep)
 {
     text code = {0};
-    text_addf(&code, "{\n#line 1 \"%s\"\n%s\n;\nstatic double kolo_runs[%ld];\nunsigned long kolo_number = %luul;\n",
-              name, setup, m->runs + 1, m->number ? m->number : 1);
+    text_addf(&code,
+              "{\n#line 1 \"%s\"\n%s\n;\nstatic double kolo_runs[%ld];\nint kolo_known = %d;\nunsigned long "
+              "kolo_number = %luul;\n",
+              name, setup, m->runs + MORE, keep, m->number ? m->number : 1);
     text_addf(&code, "for (int kolo_run = %d; kolo_run < %ld;) {\ndouble kolo_start = kolo_cell_clock();\n",
               m->number ? 0 : -1, m->runs);
     text_add(&code, "for (unsigned long kolo_loop = kolo_number; kolo_loop; kolo_loop--) {\n"
@@ -235,8 +251,10 @@ static char *loops_of(const measuring *m, const char *setup, const char *body, u
                     "if (kolo_run >= 0) kolo_runs[kolo_run++] = kolo_took;\n"
                     "else if (kolo_took >= 0.2 || kolo_number >= 1000000000ul) kolo_run = 0;\n"
                     "else kolo_number *= 10;\n}\n");
-    text_addf(&code, "kolo_runs[%ld] = (double)kolo_number;\nkolo_cell_value(kolo_runs, sizeof kolo_runs);\n}\n",
-              m->runs);
+    text_addf(&code,
+              "kolo_runs[%ld] = (double)kolo_number;\nkolo_runs[%ld] = kolo_known;\nkolo_cell_value(kolo_runs, sizeof "
+              "kolo_runs);\n}\n",
+              m->runs, m->runs + 1);
     return text_take(&code);
 }
 
@@ -268,6 +286,9 @@ static void print_runs(session *s, const double *runs, long count)
     char *warning = format_text("The slowest run took %.2f times longer than the fastest. This could mean that an "
                                 "intermediate result is being cached.\n",
                                 worst / best);
+    if (runs[count + 1])
+        print_out(s, "The compiler has computed this beforehand: variables in the place of its constants "
+                     "show what it costs.\n");
     if (worst > 4 * best && best > 0 && worst > 1e-6) print_out(s, warning);
     print_out(s, line);
     free(average), free(deviation), free(loops), free(line), free(warning);
@@ -305,10 +326,10 @@ static result measure(session *s, const measuring *m, const char *setup, const c
         free(code);
     }
     if (r.failed) return r;
-    double *runs = need_zeroed((size_t)(m->runs + 1) * sizeof *runs);
+    double *runs = need_zeroed((size_t)(m->runs + MORE) * sizeof *runs);
     memory worker = worker_memory(s);
-    bool there = s->machine.last.size == (uint64_t)(m->runs + 1) * sizeof *runs &&
-                 worker.read(worker.closure, s->machine.last.address, (size_t)(m->runs + 1) * sizeof *runs, runs);
+    bool there = s->machine.last.size == (uint64_t)(m->runs + MORE) * sizeof *runs &&
+                 worker.read(worker.closure, s->machine.last.address, (size_t)(m->runs + MORE) * sizeof *runs, runs);
     if (there && !m->quiet) print_runs(s, runs, m->runs);
     free(runs);
     return there ? r : error_result("TimeError", "the code left its loop before it was measured");

@@ -100,3 +100,18 @@ def test_a_shells_word_is_refused(kernel, word):
 def test_a_shells_word_may_be_an_argument(kernel):
     assert run(kernel, "int main(int c, char **v) { puts(v[c - 1]); }", "'&' a-b").stdout == "a-b\n"
     assert run(kernel, "int main(int c, char **v) { puts(v[c - 1]); }", "'&'").stdout == "&\n"
+
+
+def test_a_library_that_is_missing_is_named(kernel):
+    code = "#include <zlib.h>\nint main(void) { puts(zlibVersion()); }"
+    assert "%ldflags -lz links it" in run(kernel, code).error
+    kernel.run("%ldflags -lz")
+    assert run(kernel, code).status == "ok"
+    kernel.run("%ldflags --reset")
+
+
+def test_timeit_says_when_there_is_nothing_to_measure(kernel):
+    kernel.run("#include <math.h>\n#include <stdlib.h>\ndouble angle = 1.5;")
+    assert "computed this beforehand" in kernel.run("%timeit -n 10 sin(1.0)").stdout
+    for code in ["%timeit -n 10 sin(angle)", "%timeit -n 10 angle + 1", "%timeit -n 1 free(malloc(3))", "%timeit -n 10 angle = 3", "%%timeit -n 10\nfor (int i = 0; i < 9; i++) angle += i;"]:
+        assert "beforehand" not in kernel.run(code).stdout, code
