@@ -3,6 +3,7 @@
 #include "cells/excerpt.h"
 #include "cells/finding.h"
 #include "cells/hints.h"
+#include "cells/library_calls.h"
 #include "cells/nearest.h"
 
 #include <stdlib.h>
@@ -116,7 +117,7 @@ static void print_notes(renderer *r, const finding *f)
         bool expansion = !strncmp(message, "expanded from macro", 19) && *at.name == '/';
         bool internal = internal_text(message) || internal_place(&at);
         if (internal && !idle_note(f, message)) print_earlier(r, message);
-        if (!expansion && !internal && *at.name && !idle_note(f, message))
+        if (!expansion && !internal && !library_place(&at) && *at.name && !idle_note(f, message))
             print_one(r, note, &at, CXDiagnostic_Note, message, true);
         free(message);
         free(spelled);

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "cells/finding.h"
 #include "cells/hints.h"
+#include "cells/library_calls.h"
 #include "cells/lint.h"
 #include "cells/nearest.h"
 
@@ -315,6 +316,7 @@ static bool for_want_of_end(const finding *f, const cell *c)
 static void hide(findings *all, const analyser *a, const char *cell_name, const cell *c)
 {
     bool errors = false, own = false;
+    mend_library_calls(all, a, c);
     for (size_t i = 0; i < all->count; i++) {
         mend_end(&all->items[i], c);
         mend_foreign_operator(&all->items[i], c);

@@ -141,6 +141,9 @@ static char *about_name(const char *message, const symbols *session)
         search s = {.name = name, .best = SIZE_MAX};
         if (meant) consider(&s, meant);
         symbols_each(session, consider_entity, &s);
+        size_t size = s.found ? strlen(s.found) : 0;
+        bool behind = size > 8 && !strncmp(s.found, "kolo_", 5) && !strcmp(s.found + size - 3, "_at");
+        if (behind) s.found[size - 3] = 0; /* the function behind one of libkolo's macros */
         size_t keep = strcspn(message, ";"); /* of C99's rules behind it, and of clang's guess */
         if (s.found && !of_other_language(message) && strncmp(s.found, "kolo_cell_", 10) && strncmp(s.found, "__", 2))
             better = format_text("%.*s; did you mean '%s'?", (int)keep, message, s.found);

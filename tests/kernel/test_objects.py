@@ -93,3 +93,21 @@ RECIPES = {
 @pytest.mark.parametrize("code", RECIPES)
 def test_recipes_are_shown_as_the_c_that_makes_them(kernel, code):
     assert kernel.run("#include <kolo.h>\n" + code).value == RECIPES[code]
+
+
+@pytest.mark.parametrize("code, sentence", [
+    ("float v[4];\nkolo_allreduce(v, 1, 3);", "In[k]:3:1: kolo_allreduce takes (values, count); ?kolo_allreduce says more"),
+    ("float v[4];\nkolo_broadcast(v, 4);", "In[k]:3:1: kolo_broadcast takes (values, count, root); ?kolo_broadcast says more"),
+    ("int t = 1;\nkolo_mnist();", "In[k]:3:1: kolo_mnist takes (split); ?kolo_mnist says more"),
+    ("int t = 1;\nkolo_barrier(3);", "In[k]:3:1: kolo_barrier takes nothing; ?kolo_barrier says more"),
+])
+def test_a_call_of_the_library_with_other_arguments_is_told_what_it_takes(kernel, code, sentence):
+    outcome = kernel.run("#include <kolo.h>\n" + code)
+    evalue = outcome.errors[0]["evalue"]
+    assert evalue[evalue.index("]"):] == sentence[sentence.index("]"):]
+    assert "_at" not in outcome.error and "/kolo.h" not in outcome.error and "KOLO_HERE" not in outcome.error
+
+
+def test_no_function_behind_a_macro_is_meant(kernel):
+    error = kernel.run("#include <kolo.h>\nkolo_allreduce_a(3)").error
+    assert "did you mean 'kolo_allreduce'?" in error and "_at" not in error
