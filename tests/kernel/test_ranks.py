@@ -270,7 +270,7 @@ def test_a_hang_is_remarked_on_once(four):
     ("MPI_Send(&rank, 1, MPI_INT, 77, 0, MPI_COMM_WORLD);", ["rank 2: Aborted at In[", "]:3"]),
     ("raise(SIGKILL);", ["rank 2: Killed"]),
     ("raise(SIGSTOP);", ["rank 2", "stopped"]),
-    ("deep(0);", ["rank 2: Segmentation fault", "deep()"]),
+    ("deep(0);", ["rank 2: Stack overflow", "deep() called itself"]),
 ])
 def test_a_rank_that_fails_is_named(four, code, words):
     outcome = four.run("%%ranks\nif (rank == 2) {\n" + code + "\n}\nMPI_Barrier(MPI_COMM_WORLD);")
