@@ -194,7 +194,7 @@ FAULTS = [
     ("__attribute__((constructor)) void at_load(void)\n{\n    *(volatile int *)0 = 1;\n}", {"error": ["Segmentation fault", "In[k]:3"]}),
     ("kept", {"value": "5"}),
     ("void *deeper(void *p)\n{\n    volatile char room[1000];\n    room[0] = 1;\n    return (char *)deeper(p) + room[0];\n}\n"
-     "pthread_create(&t, NULL, deeper, NULL); pthread_join(t, NULL);", {"error": ["Segmentation fault", "In[k]:", "deeper", "another thread"], "lost": True}),
+     "pthread_create(&t, NULL, deeper, NULL); pthread_join(t, NULL);", {"error": ["Stack overflow", "In[k]:", "deeper", "another thread"], "lost": True}),
     ("int kept = 5;", {}),
     ("memset(&kept, 0, 1 << 28);", {"any": True}),
     ("int kept = 5;", {}),
