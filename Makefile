@@ -31,7 +31,7 @@ WORKER_SRC  := $(wildcard kernel/worker/*.c) kernel/ranks/join.c
 RANK_SRC    := kernel/ranks/rank.c kernel/ranks/contact.c kernel/ranks/wire.c kernel/machine.c kernel/output.c \
                kernel/display.c kernel/waiting.c kernel/ending.c kernel/cells/text.c \
                kernel/worker/protocol.c kernel/worker/family.c kernel/worker/segments.c
-KERNEL_SRC  := $(wildcard kernel/*.c kernel/cells/*.c kernel/magics/*.c kernel/debug/*.c) \
+KERNEL_SRC  := $(wildcard $(addprefix kernel/,*.c $(addsuffix /*.c,cells mistakes values help export magics debug))) \
                $(filter-out kernel/ranks/rank.c kernel/ranks/join.c,$(wildcard kernel/ranks/*.c)) \
                kernel/worker/protocol.c kernel/worker/family.c kernel/worker/segments.c
 PROGRAM_SRC := $(wildcard source_code/*/*.c)
@@ -178,7 +178,7 @@ bench: setup  ## how fast it is here, beside others found here; writes BUILD/ben
 	@KOLO_BUILD=$(abspath $(BUILD)) .venv/bin/python tests/bench/run.py $(if $(PEERS),--peers)
 
 # Fuzzers of what reads a learner's text: clang's, over objects built for them; the rest of the kernel is as it is.
-FUZZED_SRC   := $(filter-out kernel/cells/value%,$(wildcard kernel/cells/*.c)) $(wildcard kernel/magics/*.c) kernel/help.c
+FUZZED_SRC   := $(wildcard kernel/cells/*.c kernel/mistakes/*.c kernel/magics/*.c) kernel/help/help.c
 FUZZ_RUNTIME := $(LLVM)/lib/clang/19/lib/linux/libclang_rt.fuzzer-$(shell uname -m).a
 FUZZERS      := $(patsubst tests/kernel/fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard tests/kernel/fuzz/*_fuzz.c))
 FUZZ_FLAGS   := -O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined

@@ -4,14 +4,14 @@
 
 #include "cells/analyse.h"
 #include "cells/compile.h"
-#include "cells/diagnose.h"
+#include "mistakes/diagnose.h"
 #include "cells/symbols.h"
 #include "cells/unit.h"
-#include "cells/value.h"
+#include "values/value.h"
 #include "display.h"
 #include "front.h"
 #include "history.h"
-#include "journal.h"
+#include "export/journal.h"
 #include "machine.h"
 
 #include <jansson.h>

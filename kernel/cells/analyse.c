@@ -1,5 +1,5 @@
 #include "cells/analyse.h"
-#include "cells/standard.h"
+#include "mistakes/standard.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* A cell as the user wrote it: `%%magic` cells, `%magic` lines among C, `name?`. See magics.h. */
 #define _GNU_SOURCE
 #include "magics/magics.h"
-#include "help.h"
+#include "help/help.h"
 
 #include <ctype.h>
 #include <stdlib.h>

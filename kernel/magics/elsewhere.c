@@ -1,6 +1,6 @@
 /* Magics that IPython has and this kernel has not: what does their work here, and the other names of those that it
  * has. See magics.h. */
-#include "cells/nearest.h"
+#include "mistakes/nearest.h"
 #include "magics/magics.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* %export: the notebook's live cells as one program. See magics.h. */
 #define _GNU_SOURCE
 #include "magics/magics.h"
-#include "program.h"
+#include "export/program.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 #include "magics/magics.h"
-#include "cells/nearest.h"
+#include "mistakes/nearest.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Values of a cell's last expression, read at each rank and shown together. Read first: ranks.h, cells/value.h. */
+/* Values of a cell's last expression, read at each rank and shown together. Read first: ranks.h, values/value.h. */
 #define _GNU_SOURCE
 #include "ranks/ranks.h"
 

@@ -1,0 +1,103 @@
+/* Completion on lines that are no C: files, programs, the words of magics. See complete.h. */
+#define _GNU_SOURCE
+#include "help/complete.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+extern char **environ;
+
+static const char *const compile_flags[] = {"-D",          "-I",          "-O0",      "-O1",          "-O2",
+                                            "-O3",         "-U",          "-Wall",    "-Wconversion", "-Werror",
+                                            "-Wextra",     "-Wpedantic",  "-Wshadow", "-Wno-unused",  "-fopenmp",
+                                            "-ffast-math", "-fno-inline", "-g",       "-include",     "-march=native",
+                                            "-pthread",    "-std=c11",    "-std=c17", "-std=gnu17",   NULL};
+static const char *const link_flags[] = {"-L", "-Wl,-rpath,", "-l", "-lcurl", "-lm", "-lpthread", "-lz", NULL};
+
+static void add_words(const char *const *words, const char *start, matches *into)
+{
+    for (; *words; words++) {
+        if (begins(*words, start)) match_add(into, OTHER, *words, "keyword", "");
+    }
+}
+
+static void add_environment(const session *s, const char *start, matches *into)
+{
+    for (char **one = environ; *one; one++) {
+        char *name = copy_of_bytes(*one, strcspn(*one, "="));
+        if (begins(name, start)) match_add(into, OTHER, name, "instance", "");
+        free(name);
+    }
+    for (size_t i = 0; i < s->machine.environment.count; i++) {
+        const char *line = s->machine.environment.items[i];
+        char *name = copy_of_bytes(line, strcspn(line, "="));
+        if (begins(name, start) && !begins(name, "KOLO_")) match_add(into, OTHER, name, "instance", "");
+        free(name);
+    }
+}
+
+static void add_programs_of(const char *folder, const char *start, matches *into)
+{
+    DIR *list = opendir(folder);
+    for (struct dirent *one; list && (one = readdir(list));) {
+        if (*one->d_name != '.' && begins(one->d_name, start) && faccessat(dirfd(list), one->d_name, X_OK, 0) == 0)
+            match_add(into, OTHER, one->d_name, "program", "");
+    }
+    if (list) closedir(list);
+}
+
+static void add_programs(const char *start, matches *into)
+{
+    char *path = copy_of(getenv("PATH") ? getenv("PATH") : ""), *rest;
+    for (char *folder = strtok_r(path, ":", &rest); folder; folder = strtok_r(NULL, ":", &rest))
+        add_programs_of(folder, start, into);
+    free(path);
+}
+
+void complete_path(const writing *w, size_t begin, matches *into)
+{
+    char *path = copy_of_bytes(w->code + begin, w->cursor - begin);
+    names files = {0};
+    complete_files(path, &files);
+    match_add_all(into, OTHER, &files, "path", path);
+    free(path);
+}
+
+/* Is the word the name of a program, the first of its command? */
+static bool commands_here(const char *line, const char *word)
+{
+    const char *p = word;
+    while (p > line && (p[-1] == ' ' || p[-1] == '\t')) p--;
+    return p == line || strchr("!|;&(`\n", p[-1]) != NULL;
+}
+
+static bool is_magic(const char *line, const char *name)
+{
+    size_t size = strlen(name);
+    const char *at = line + strspn(line, "%");
+    return !strncmp(at, name, size) && (at[size] == ' ' || at[size] == '\t');
+}
+
+size_t complete_line(const writing *w, matches *into)
+{
+    size_t line = w->cursor, begin = w->cursor;
+    while (line > 0 && w->code[line - 1] != '\n') line--;
+    while (line < w->cursor && (w->code[line] == ' ' || w->code[line] == '\t')) line++;
+    const char *at = w->code + line;
+    bool magic = *at == '%', compile = magic && is_magic(at, "cflags"), link = magic && is_magic(at, "ldflags");
+    while (begin > line && !strchr(" \t\"'=<>|;!&(", w->code[begin - 1])) begin--;
+    if ((compile || link) && w->code[begin] == '-') {
+        while (begin > line && w->code[begin - 1] != ' ') begin--;
+    }
+    char *start = copy_of_bytes(w->code + begin, w->cursor - begin);
+    if (compile && *start == '-') add_words(compile_flags, start, into);
+    else if (link && *start == '-') add_words(link_flags, start, into);
+    else if (magic && is_magic(at, "env")) add_environment(w->s, start, into);
+    else if (magic && is_magic(at, "ranks")) (void)0; /* a number */
+    else if (!magic && *start && !strchr(start, '/') && commands_here(at, w->code + begin)) add_programs(start, into);
+    else complete_path(w, begin, into);
+    free(start);
+    return begin;
+}

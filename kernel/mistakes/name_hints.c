@@ -1,0 +1,118 @@
+/* A name that nobody knows: the header that declares it, the cell that failed to define it, the type it lacks. */
+#include "mistakes/standard.h"
+#include "mistakes/hints.h"
+#include "mistakes/lint.h"
+#include "cells/split.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CELLS_BACK = 200 };
+
+/* The name that clang does not know. */
+static char *unknown_name(const char *message)
+{
+    static const char *const before[] = {"undeclared identifier '", "undeclared function '",
+                                         "undeclared library function '", "unknown type name '"};
+    for (size_t i = 0; i < sizeof before / sizeof *before; i++) {
+        const char *at = strstr(message, before[i]);
+        if (at) return quoted(at, 1);
+    }
+    return NULL;
+}
+
+bool of_other_language(const char *message)
+{
+    char *name = unknown_name(message), *say = name ? foreign_word(name) : NULL;
+    bool other = say != NULL;
+    free(say);
+    free(name);
+    return other;
+}
+
+static bool names_have_name(const names *keys, const char *name)
+{
+    bool any = false;
+    for (size_t i = 0; i < keys->count; i++) any |= !strcmp(keys->items[i] + 2, name);
+    return any;
+}
+
+static bool defines(const char *source, const char *name)
+{
+    cell c = cell_split(source);
+    names found = {0};
+    for (size_t i = 0; i < c.count; i++) defined_names(&c, &c.pieces[i], &found);
+    bool any = names_have_name(&found, name) && !names_have_name(&found, "main"); /* a program's names are its own */
+    names_free(&found);
+    cell_free(&c);
+    return any;
+}
+
+/* The last cell before this one whose text defines the name, which the session does not know: what became of it. */
+static cell_fate earlier_fate(const complaint *c, const char *name, unsigned *found_in)
+{
+    unsigned number = 0;
+    if (sscanf(c->cell_name, "In[%u]", &number) != 1) return FATE_UNKNOWN;
+    for (unsigned back = 1; back < CELLS_BACK && back < number; back++) {
+        char *cell_name = format_text("In[%u]", *found_in = number - back);
+        char *source = c->earlier(c->closure, cell_name, 0);
+        bool found = source && strstr(source, name) && defines(source, name);
+        cell_fate became = found ? c->fate_of(c->closure, cell_name) : FATE_UNKNOWN;
+        free(source);
+        free(cell_name);
+        if (became != FATE_UNKNOWN) return became;
+    }
+    return FATE_UNKNOWN;
+}
+
+static char *about_earlier(const complaint *c, const char *name)
+{
+    if (symbols_find_bytes(c->session, 'o', name, strlen(name))) {
+        if (!whole_program(c->analyser)) return NULL;
+        return format_text("the program of %%%%run does not see what cells have defined: define %s in it", name);
+    }
+    unsigned number = 0;
+    switch (earlier_fate(c, name, &number)) {
+    case FATE_FAILED:
+        return format_text("In[%u] would define '%s', but it failed: run it again once it is right", number, name);
+    case FATE_RESET: return format_text("%%reset has forgotten '%s' of In[%u]: run that cell again", name, number);
+    case FATE_RAN:
+        if (symbols_ended(c->session, name))
+            return format_text("'%s' of In[%u] went when its type changed: run that cell again", name, number);
+        return NULL;
+    default: return NULL;
+    }
+}
+
+/* `x = 3` where nothing has declared x. */
+static bool assigned(const complaint *c)
+{
+    if (!token_here(c, 1, "=")) return false;
+    if (!c->here || c->here > c->tokens->count) return true;
+    const token *before = &c->tokens->items[c->here - 1];
+    return token_is(c->source, before, ";") || token_is(c->source, before, "{") || token_is(c->source, before, "}") ||
+           before->kind == TOKEN_DIRECTIVE;
+}
+
+static bool session_has_tag(const complaint *c, const char *name)
+{
+    return symbols_find_bytes(c->session, 't', name, strlen(name)) != NULL;
+}
+
+char *hint_about_name(const complaint *c)
+{
+    char *name = unknown_name(c->message), *hint = NULL;
+    if (!name) return NULL;
+    bool is_type = strstr(c->message, "unknown type name") != NULL;
+    bool close = strstr(c->message, "did you mean '") != NULL;
+    const char *header = close ? NULL : standard_declaring(c->analyser, name);
+    if (is_type && session_has_tag(c, name))
+        hint = format_text("write struct %s, or give it a name with typedef", name);
+    else if (!close && (hint = about_earlier(c, name))) return free(name), hint;
+    else if (!(hint = foreign_word(name)) && header) hint = format_text("#include <%s> declares %s", header, name);
+    else if (!hint && !close && !is_type && assigned(c))
+        hint = format_text("a variable is declared before its first use: int %s = …;", name);
+    free(name);
+    return hint;
+}

@@ -1,0 +1,22 @@
+/* Hints in clang's messages: the nearest name that the session knows, and Kolo's own words for an option of a call that
+ * is misspelt or has no name. Read first: analyse.h, symbols.h. */
+#ifndef KERNEL_MISTAKES_NEAREST_H
+#define KERNEL_MISTAKES_NEAREST_H
+
+#include "cells/analyse.h"
+#include "cells/symbols.h"
+
+/* The edits between the first `size` bytes of `a` and `b`; two letters that changed places are one. */
+size_t distance_of(const char *a, size_t size, const char *b);
+
+/* Could somebody who wrote `name` have meant `candidate`? The more letters, the more of them may differ. */
+bool alike(const char *name, const char *candidate);
+
+/* The name of the call among whose arguments byte `at` of `code` stands, `outer` calls further out: where it begins and
+ * ends. False when there is none. */
+bool call_around(const char *code, size_t at, unsigned outer, size_t *begin, size_t *end);
+
+/* clang's message in plainer words, or itself; a copy. `location` is where clang found it. */
+char *plainer(CXTranslationUnit unit, CXSourceLocation location, const char *message, const symbols *session);
+
+#endif
