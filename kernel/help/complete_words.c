@@ -41,7 +41,7 @@ static bool starts(const char *at, const char *word)
 static bool foreign_cell(const char *code)
 {
     const char *first = code + strspn(code, " \t\r\n");
-    return starts(first, "%%sh") || starts(first, "%%bash") || starts(first, "%%writefile");
+    return starts(first, "%%sh") || starts(first, "%%bash") || starts(first, "%%writefile") || starts(first, "%%file");
 }
 
 bool line_is_c(const char *code, size_t cursor)

@@ -48,7 +48,7 @@ static const struct {
     {"is", "C compares with =="},
     {"in", "C has no in; for (int i = 0; i < n; i++) goes through an array"},
     {"import from require", "C takes in a header with #include <stdio.h>"},
-    {"try catch except throw raise finally", "C has no exceptions; functions return a status, and callers test it"},
+    {"try catch except throw finally", "C has no exceptions; functions return a status, and callers test it"},
     {"public private protected", "C has no access words; static keeps a name to its file"},
     {"yield async await", "C has no coroutines"},
     {"self this", "C has no methods; functions take a pointer to the struct"},

@@ -149,12 +149,24 @@ static void threads_take_turns(void **state)
 static void large_frames_go_through(void **state)
 {
     (void)state;
-    size_t size = 5000000;
+    size_t size = 2500000;
     char *text = malloc(size + 1);
     memset(text, 'x', size);
     text[size] = 0;
     assert_int_equal(kolo_display("text/html", text), KOLO_OK);
     assert_int_equal(strlen(data_of(0, "text/html")), size);
+    free(text);
+}
+
+/* A Jupyter server would drop it without a word to the notebook. */
+static void larger_ones_are_refused(void **state)
+{
+    (void)state;
+    size_t size = 5000000;
+    char *text = malloc(size + 1);
+    memset(text, 'x', size);
+    text[size] = 0;
+    assert_int_not_equal(kolo_display("text/html", text), KOLO_OK);
     free(text);
 }
 
@@ -255,6 +267,7 @@ int main(void)
         TEST(a_forked_child_has_its_own),
         TEST(threads_take_turns),
         TEST(large_frames_go_through),
+        TEST(larger_ones_are_refused),
         TEST(in_a_terminal_text_is_printed),
         TEST(without_a_server_it_falls_back),
         TEST(refused_it_falls_back),
