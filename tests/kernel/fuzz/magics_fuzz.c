@@ -81,6 +81,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     result r = run_cell(&nobody, code, "In[1]");
     expect(!r.failed || (r.name && r.value && *r.value), "an error says what is wrong");
     result_free(&r);
+    text_free(&nobody.out.pending); /* what a cell prints has no front to go to */
     check_words(code);
     free(code);
     return 0;
