@@ -168,7 +168,7 @@ $(BUILD)/tests/kernel/cells/split_test: $(call object,$(addprefix kernel/cells/,
 test: setup  ## set up, then every test, or those under SUITE=ext/comm
 	-$(Q)$(MAKE) -k tests
 	@KOLO_BUILD=$(abspath $(BUILD)) .venv/bin/python tests/run $(SUITE)
-tests: $(TESTS) $(BUILT) $(if $(wildcard $(FUZZ_RUNTIME)),$(FUZZERS))
+tests: $(TESTS) $(BUILT)
 
 labs: setup  ## execute every notebook in full, and save it with its outputs
 	@KOLO_BUILD=$(abspath $(BUILD)) .venv/bin/python tests/labs/execute.py --in-place \
@@ -193,6 +193,7 @@ $(FUZZERS): $(BUILD)/fuzz/%: $(BUILD)/fuzz/obj/tests/kernel/fuzz/%.o $(BUILD)/fu
 	$(call say,LINK)
 	$(Q)clang-19 -fsanitize=fuzzer,address,undefined $^ -o $@ -L$(LLVM)/lib -lclang-19 -lzmq -ljansson -pthread
 fuzzers: $(FUZZERS)
+tests: $(if $(wildcard $(FUZZ_RUNTIME)),$(FUZZERS))
 
 soak: setup fuzzers  ## fuzz the kernel for MINUTES=30, and repeat the cells that try to break it
 	@KOLO_BUILD=$(abspath $(BUILD)) .venv/bin/python tests/kernel/fuzz/soak.py $(or $(MINUTES),30)

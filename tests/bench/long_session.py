@@ -41,9 +41,10 @@ def processes(kernel):
         except OSError:
             continue
     named = lambda pid: Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].endswith(b"kolo-worker")  # noqa: E731
-    guards = [pid for pid, parent in parents.items() if parent == kernel and named(pid)]
-    found["guard"] = guards[0]
-    found["worker"] = [pid for pid, parent in parents.items() if parent == guards[0] and named(pid)][0]
+    below = lambda above: next(pid for pid, parent in parents.items() if parent == above and named(pid))  # noqa: E731
+    keeper = below(kernel)
+    found["guard"] = below(keeper)
+    found["worker"] = below(found["guard"])
     return found
 
 

@@ -1,6 +1,7 @@
 """%ranks and %%ranks: cells on the ranks of an MPI job: state, selection, output, values, and every way to end badly."""
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -434,7 +435,7 @@ def run_as_root(*command):
 def other_host(tmp_path):
     """A second host: a network and a name of its own, one cable away, reached by a stand-in for ssh."""
     name = f"kolo{os.getpid()}"
-    if os.geteuid() or run_as_root("ip", "netns", "add", name).returncode:
+    if os.geteuid() or not shutil.which("ip") or run_as_root("ip", "netns", "add", name).returncode:
         pytest.skip("network namespaces need root")
     agent = tmp_path / "agent"
     agent.write_text("#!/bin/bash\nwhile [[ $1 == -* ]]; do shift; done\nshift\n"
