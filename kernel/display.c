@@ -90,7 +90,7 @@ static char *content_of(display *d, json_t *frame, const char **type)
     if (!json_is_object(data) || (!update && strcmp(kind, "display")) || (update && !*id)) return NULL;
     bool known = names_have(&d->shown, id);
     *type = update && known ? "update_display_data" : "display_data";
-    if (*id && !known) names_add(&d->shown, id, strlen(id));
+    if (*id && !known) names_add(&d->shown, id);
     json_t *transient = *id ? json_pack("{s:s}", "display_id", id) : json_object();
     json_t *content =
         json_pack("{s:O, s:o, s:o}", "data", data, "metadata",

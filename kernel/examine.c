@@ -218,7 +218,7 @@ static void take_facts(build *b, draft_item *item, type_facts *facts)
     names more = {0};
     used_names(e->type, list.items, 0, list.count, &more);
     for (size_t i = 0; i < more.count; i++) {
-        if (!names_have(&e->uses, more.items[i])) names_add(&e->uses, more.items[i], strlen(more.items[i]));
+        if (!names_have(&e->uses, more.items[i])) names_add(&e->uses, more.items[i]);
     }
     names_free(&more);
     tokens_free(&list);
@@ -286,8 +286,7 @@ static void add_missing(entity *e, void *closure)
 {
     build *b = closure;
     if (e->kind != ENTITY_VARIABLE || e->link || e->defined || e->mark != b->mark) return;
-    if (!names_have(&b->missing, e->name) && !library_has(b->s, e->name))
-        names_add(&b->missing, e->name, strlen(e->name));
+    if (!names_have(&b->missing, e->name) && !library_has(b->s, e->name)) names_add(&b->missing, e->name);
 }
 
 static bool defined_in_cell(const build *b, const char *name)
@@ -411,8 +410,8 @@ static bool drop_changed_variables(build *b, names *more)
             format_text("the type of '%s' has changed: '%s' is gone until its cell runs again\n", e->name, e->name);
         text_add(&b->notes, note);
         free(note);
-        names_add(&b->dropped, e->defines.items[0], strlen(e->defines.items[0]));
-        names_add(more, e->name, strlen(e->name));
+        names_add(&b->dropped, e->defines.items[0]);
+        names_add(more, e->name);
         e->gone = true;
     }
     return more->count > before;

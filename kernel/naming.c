@@ -8,7 +8,7 @@
 
 static const char *own(build *b, char *string)
 {
-    names_add(&b->owned, string, strlen(string));
+    names_add(&b->owned, string);
     free(string);
     return b->owned.items[b->owned.count - 1];
 }

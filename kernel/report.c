@@ -125,9 +125,9 @@ static bool seen_before(cycle *c, const char *object, const char *offset)
     size_t i = 0;
     while (i < c->places.count && strcmp(c->places.items[i], key)) i++;
     bool seen = i < c->places.count;
-    if (!seen) names_add(&c->places, key, strlen(key));
+    if (!seen) names_add(&c->places, key);
     else if (*c->functions.items[i] && !names_have(&c->repeated, c->functions.items[i]))
-        names_add(&c->repeated, c->functions.items[i], strlen(c->functions.items[i]));
+        names_add(&c->repeated, c->functions.items[i]);
     free(key);
     return seen;
 }
@@ -149,7 +149,7 @@ static void add_backtrace(session *s, const char *frames, size_t size, text *int
         }
         place p = locate(s, object, offset);
         free(object);
-        if (around) names_add(&around->functions, p.function ? p.function : "", p.function ? strlen(p.function) : 0);
+        if (around) names_add(&around->functions, p.function ? p.function : "");
         char *code = p.file ? source_line_of(s, p.file, p.line) : NULL;
         bool whole = p.function && !strncmp(p.function, "In_", 3);
         char *line = p.file ? format_text("  %s:%u%s%s%s", p.file, p.line, whole ? "" : " in ", whole ? "" : p.function,

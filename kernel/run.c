@@ -309,11 +309,10 @@ static void begin_part(build *b, const part *which)
         d->bounds[d->bound_count++] = which->given[i];
     }
     for (size_t i = 0; which->asked && i < which->asked->count; i++) {
-        names_add(&d->asked, which->asked->items[i], strlen(which->asked->items[i]));
+        names_add(&d->asked, which->asked->items[i]);
         d->has_code = true;
     }
-    const names *packing = symbols_packing(b->s->symbols);
-    for (size_t i = 0; i < packing->count; i++) names_add(&d->packing, packing->items[i], strlen(packing->items[i]));
+    names_add_all(&d->packing, symbols_packing(b->s->symbols));
 }
 
 static result run_examined(build *b)

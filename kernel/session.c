@@ -73,8 +73,8 @@ static void add_system_words(names *list, char *words)
 {
     for (char *rest, *word = strtok_r(words, " \t\n", &rest); word; word = strtok_r(NULL, " \t\n", &rest)) {
         bool folder = !strncmp(word, "-I", 2);
-        if (folder) names_add(list, "-isystem", 8);
-        names_add(list, folder ? word + 2 : word, strlen(folder ? word + 2 : word));
+        if (folder) names_add(list, "-isystem");
+        names_add(list, folder ? word + 2 : word);
     }
 }
 
@@ -132,7 +132,7 @@ static void set_environment(session *s)
                      copy_of("GIT_PAGER=cat"),
                      copy_of("PYTHONUNBUFFERED=1")};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-        names_add(&s->machine.environment, lines[i], strlen(lines[i]));
+        names_add(&s->machine.environment, lines[i]);
         free(lines[i]);
     }
 }
@@ -196,8 +196,7 @@ session *session_open(const front *f, const char *executable, char **problem)
         return NULL;
     }
     find_flags(s);
-    for (size_t i = 0; i < s->base_flags.count; i++)
-        names_add(&s->first_flags, s->base_flags.items[i], strlen(s->base_flags.items[i]));
+    names_add_all(&s->first_flags, &s->base_flags);
     analyser_open(&s->analyser, &s->base_flags, s->folder);
     compiler_open(&s->compiler, &s->base_flags, s->folder);
     compiler_prepare(&s->compiler);

@@ -29,7 +29,7 @@ static void ask(const draft *d, const bound *one, names *asked)
     char *code = format_text("%s%*s%.*s", line, (int)(t[at + 1].begin - start), "",
                              (int)(t[end].begin - t[at + 1].begin), d->source + t[at + 1].begin);
     free(line);
-    names_add(asked, code, strlen(code));
+    names_add(asked, code);
     free(code);
 }
 

@@ -19,9 +19,9 @@ void analyser_open(analyser *a, const names *flags, const char *folder)
     CXIndexOptions options = {.Size = sizeof options, .PreambleStoragePath = folder};
     *a = (analyser){.index = clang_createIndexWithOptions(&options), .path = format_text("%s/cell.c", folder)};
     write_whole_file(a->path, "", 0);
-    for (size_t i = 0; i < flags->count; i++) names_add(&a->flags, flags->items[i], strlen(flags->items[i]));
-    names_add(&a->flags, "-fspell-checking", strlen("-fspell-checking")); /* libclang leaves it out unless told */
-    names_add(&a->flags, "-ferror-limit=500", strlen("-ferror-limit=500")); /* diagnose.c has its own, smaller one */
+    names_add_all(&a->flags, flags);
+    names_add(&a->flags, "-fspell-checking"); /* libclang leaves it out unless told */
+    names_add(&a->flags, "-ferror-limit=500"); /* diagnose.c has its own, smaller one */
 }
 
 static void forget(analyser *a)
@@ -274,7 +274,7 @@ static enum CXChildVisitResult add_constant(CXCursor cursor, CXCursor parent, CX
     (void)parent;
     if (clang_getCursorKind(cursor) == CXCursor_EnumConstantDecl) {
         char *name = clang_text(clang_getCursorSpelling(cursor)), *key = format_text("o:%s", name);
-        if (!names_have(keys, key)) names_add(keys, key, strlen(key));
+        if (!names_have(keys, key)) names_add(keys, key);
         free(name);
         free(key);
     }

@@ -38,13 +38,13 @@ void flags_add(names *list, const char *flag)
         list->count--;
         memmove(&list->items[i], &list->items[i + 1], (list->count - i) * sizeof *list->items);
     }
-    names_add(list, flag, strlen(flag));
+    names_add(list, flag);
 }
 
 void compiler_open(compiler *c, const names *flags, const char *folder)
 {
     *c = (compiler){.folder = copy_of(folder), .input = -1};
-    for (size_t i = 0; i < flags->count; i++) names_add(&c->flags, flags->items[i], strlen(flags->items[i]));
+    names_add_all(&c->flags, flags);
 }
 
 static pid_t spawn(char *const *arguments, int input, const char *log)
@@ -81,11 +81,6 @@ int run_tool(char *const *arguments, const char *log)
     return process ? wait_for(process) : -1;
 }
 
-static void add(names *list, const char *word)
-{
-    names_add(list, word, strlen(word));
-}
-
 /* A check of each index costs nothing measurable as cells are compiled; who asks for more speed gets all of it. */
 bool flags_want_speed(const names *flags)
 {
@@ -99,32 +94,24 @@ bool flags_want_speed(const names *flags)
 
 void flags_keep_faults(names *list, const names *given)
 {
-    for (const char *const *f = fault_flags; *f; f++) add(list, *f);
-    if (!flags_want_speed(given)) add(list, "-fsanitize=array-bounds");
+    names_add_words(list, fault_flags);
+    if (!flags_want_speed(given)) names_add(list, "-fsanitize=array-bounds");
 }
 
 static names command(const compiler *c, const char *language)
 {
     names list = {0};
-    add(&list, "clang-19");
-    if (!c->debugging) add(&list, "-O1");
-    for (size_t i = 0; i < c->flags.count; i++) add(&list, c->flags.items[i]);
-    if (c->debugging) add(&list, "-O0");
-    add(&list, c->debugging ? "-g" : "-gline-tables-only");
-    if (c->debugging) add(&list, "-fno-eliminate-unused-debug-types");
-    for (const char *const *f = code_flags; *f; f++) add(&list, *f);
+    names_add(&list, "clang-19");
+    if (!c->debugging) names_add(&list, "-O1");
+    names_add_all(&list, &c->flags);
+    if (c->debugging) names_add(&list, "-O0");
+    names_add(&list, c->debugging ? "-g" : "-gline-tables-only");
+    if (c->debugging) names_add(&list, "-fno-eliminate-unused-debug-types");
+    names_add_words(&list, code_flags);
     flags_keep_faults(&list, &c->flags);
-    add(&list, "-x");
-    add(&list, language);
+    names_add(&list, "-x");
+    names_add(&list, language);
     return list;
-}
-
-/* A list as execv wants it: NULL behind the last. */
-static char **arguments_of(names *list)
-{
-    list->items = need_grown(list->items, list->count, &list->capacity, sizeof *list->items);
-    list->items[list->count] = NULL;
-    return list->items;
 }
 
 void compiler_prepare(compiler *c)
@@ -138,14 +125,14 @@ void compiler_prepare(compiler *c)
     names list = command(c, "c");
     c->waiting_has_header = c->header != NULL;
     if (c->header) {
-        add(&list, "-include-pch");
-        add(&list, c->header);
+        names_add(&list, "-include-pch");
+        names_add(&list, c->header);
     }
-    add(&list, "-c");
-    add(&list, "-");
-    add(&list, "-o");
-    add(&list, c->object);
-    c->waiting = spawn(arguments_of(&list), ends[0], c->errors);
+    names_add(&list, "-c");
+    names_add(&list, "-");
+    names_add(&list, "-o");
+    names_add(&list, c->object);
+    c->waiting = spawn(names_arguments(&list), ends[0], c->errors);
     names_free(&list);
     close(ends[0]);
     c->input = ends[1];
@@ -219,10 +206,10 @@ void compiler_precompile(compiler *c, const char *prefix)
     c->next_prefix = copy_of(prefix);
     char *log = format_text("%s/prefix.log", c->folder);
     names list = command(c, "c-header");
-    add(&list, source);
-    add(&list, "-o");
-    add(&list, c->next_header);
-    if (write_whole_file(source, prefix, strlen(prefix))) c->building = spawn(arguments_of(&list), -1, log);
+    names_add(&list, source);
+    names_add(&list, "-o");
+    names_add(&list, c->next_header);
+    if (write_whole_file(source, prefix, strlen(prefix))) c->building = spawn(names_arguments(&list), -1, log);
     names_free(&list);
     free(source);
     free(log);
@@ -289,9 +276,9 @@ static char *link_object(compiler *c, const char *object, char **problem)
                                  "--no-ld-generated-unwind-info",
         /* Two mappings a cell, not five: a process may have 65,530. */
                                  "-z", "noseparate-code", "-z", "norelro", "-o", library, object, NULL};
-    for (const char *const *w = start; *w; w++) add(&list, *w);
-    for (size_t i = 0; i < c->link_flags.count; i++) add(&list, c->link_flags.items[i]);
-    int status = run_tool(arguments_of(&list), log);
+    names_add_words(&list, start);
+    names_add_all(&list, &c->link_flags);
+    int status = run_tool(names_arguments(&list), log);
     if (status != 0) {
         *problem = read_whole_file(log);
         if (!*problem) *problem = copy_of("ld cannot be started");

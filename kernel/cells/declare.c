@@ -206,7 +206,7 @@ static void add_name(const cell *c, size_t at, char space, names *into)
 {
     const token *t = &c->tokens.items[at];
     char *key = format_text("%c:%.*s", space, (int)(t->end - t->begin), c->source + t->begin);
-    if (!names_have(into, key)) names_add(into, key, strlen(key));
+    if (!names_have(into, key)) names_add(into, key);
     free(key);
 }
 
@@ -244,7 +244,7 @@ void defined_names(const cell *c, const piece *p, names *into)
     bool forward = !d.count && d.specifiers_last == p->first + 2; /* `struct P;` */
     add_tags(c, p->first, p->kind == PIECE_FUNCTION ? d.specifiers_last : p->last, forward, into);
     char *tag = unnamed_tag(c, &d), *key = tag ? format_text("t:%s", tag) : NULL;
-    if (key) names_add(into, key, strlen(key));
+    if (key) names_add(into, key);
     free(tag);
     free(key);
     for (size_t i = 0; i < d.count; i++) {

@@ -32,7 +32,7 @@ static void add_names(search *s, const entity *e)
     for (size_t i = 0; i < e->defines.count; i++) {
         const char *name = e->defines.items[i] + 2;
         if (names_have(&s->changed, name)) continue;
-        names_add(&s->changed, name, strlen(name));
+        names_add(&s->changed, name);
         s->grown = true;
     }
 }
@@ -92,8 +92,7 @@ static void add_changed(search *s, const entity *e, const symbols *session)
         add_names(s, e);
         add_names(s, old);
     } else if (!prototype && (e->kind != ENTITY_VARIABLE || e->defined)) {
-        for (size_t i = 0; i < e->defines.count; i++)
-            names_add(&s->fresh, e->defines.items[i] + 2, strlen(e->defines.items[i] + 2));
+        for (size_t i = 0; i < e->defines.count; i++) names_add(&s->fresh, e->defines.items[i] + 2);
     }
 }
 
@@ -104,7 +103,7 @@ dependents dependents_of(const draft *d, const symbols *session, const names *mo
         if (d->items[i].what->defines.count) add_changed(&s, d->items[i].what, session);
     }
     for (size_t i = 0; i < more->count; i++) {
-        names_add(&s.changed, more->items[i], strlen(more->items[i]));
+        names_add(&s.changed, more->items[i]);
         s.grown = true;
     }
     while (s.grown) {

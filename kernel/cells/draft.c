@@ -35,7 +35,7 @@ static void add_use(const char *bytes, size_t size, names *into, void **seen)
 {
     char *name = copy_of_bytes(bytes, size);
     char **found = need(tsearch(name, seen, by_text));
-    if (*found == name) names_add(into, bytes, size);
+    if (*found == name) names_add_bytes(into, bytes, size);
     if (*found != name) free(name);
 }
 
@@ -79,7 +79,7 @@ static char *source_range(const draft *d, size_t first, size_t last)
 static void add_key(entity *e, const char *space, const char *name, size_t size)
 {
     char *key = format_text("%s:%.*s", space, (int)size, name);
-    names_add(&e->defines, key, strlen(key));
+    names_add(&e->defines, key);
     free(key);
 }
 
@@ -132,7 +132,7 @@ static void draft_type(draft *d, size_t at)
             if (taken.declarators[k].name == none || keys.items[i][0] != 'o') continue;
             variable |= token_is(d->source, &d->split.tokens.items[taken.declarators[k].name], keys.items[i] + 2);
         }
-        if (!variable) names_add(&e->defines, keys.items[i], strlen(keys.items[i]));
+        if (!variable) names_add(&e->defines, keys.items[i]);
     }
     e->shown = source_range(d, p->first, last);
     /* not what is declared with the type: that rests on it */

@@ -125,9 +125,9 @@ static void find_passing(expansion *x)
         if (name && names_have(&given, name)) {
             x->last = need_grown(x->last, x->passing.count, &x->last_capacity, sizeof *x->last);
             x->last[x->passing.count] = i;
-            names_add(&x->passing, name, strlen(name));
+            names_add(&x->passing, name);
         }
-        if (name && !undefines) names_add(&given, name, strlen(name));
+        if (name && !undefines) names_add(&given, name);
         free(name);
         free(line);
     }

@@ -109,7 +109,7 @@ static bool trim(taker *t, const char *path, char *code)
         if (p->kind == PIECE_DIRECTIVE || p->unfinished) continue;
         char *key = format_text("%s\n%.*s", path, (int)(end->end - begin->begin), whole + begin->begin);
         if (names_have(symbols_headers(t->session), key)) blank(code, begin->begin, end->end);
-        names_add(&t->from->pieces, key, strlen(key));
+        names_add(&t->from->pieces, key);
         free(key);
     }
     free(whole);
@@ -126,7 +126,7 @@ static void take_header(taker *t, const char *path)
     bool seen = names_have(&t->from->paths, key);
     bool once = code && trim(t, key, code);
     if (code && !(once && seen)) {
-        names_add(&t->from->paths, key, strlen(key));
+        names_add(&t->from->paths, key);
         begin_origin(t, path, 1);
         t->depth++;
         take(t, code, path);
@@ -188,10 +188,9 @@ void commit_headers(const origins *from, symbols *session)
             size_t size = strlen(from->paths.items[k]);
             anew = !strncmp(known->items[i], from->paths.items[k], size) && known->items[i][size] == '\n';
         }
-        if (!anew) names_add(&kept, known->items[i], strlen(known->items[i]));
+        if (!anew) names_add(&kept, known->items[i]);
     }
-    for (size_t i = 0; i < from->pieces.count; i++)
-        names_add(&kept, from->pieces.items[i], strlen(from->pieces.items[i]));
+    names_add_all(&kept, &from->pieces);
     names_free(known);
     *known = kept;
 }

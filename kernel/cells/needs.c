@@ -70,7 +70,7 @@ static void add_uses(entity *type, const needs *n)
     names_free(&type->uses);
     for (size_t i = 0; i < all.count; i++) {
         bool known = names_have(&type->uses, all.items[i]) || defines(type, 'o', all.items[i]);
-        if (!known) names_add(&type->uses, all.items[i], strlen(all.items[i]));
+        if (!known) names_add(&type->uses, all.items[i]);
     }
     names_free(&all);
 }
@@ -98,7 +98,7 @@ void type_needs(entity *type, const char *source, const token *tokens, size_t fi
             char *both = format_text("%s %s", is(&n, i, "struct") ? "struct" : "union", name);
             bool loose = loose_at(&n, i + 1, alias), wanted = !defines(type, 't', name) && loose == (pass == 1);
             names *into = pass ? &type->loose : &firm;
-            if (wanted && !names_have(&firm, both) && !names_have(into, both)) names_add(into, both, strlen(both));
+            if (wanted && !names_have(&firm, both) && !names_have(into, both)) names_add(into, both);
             free(both);
             free(name);
         }

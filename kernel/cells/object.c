@@ -78,7 +78,7 @@ bool object_rename(const char *path, const link_name *table, size_t count, names
         const char *name = strings.data + symbols[i].st_name;
         const link_name *as = find(table, count, name);
         if (as) rename_symbol(&symbols[i], as, &strings, &added);
-        else if (symbols[i].st_shndx == SHN_UNDEF && *name) names_add(wanted, name, strlen(name));
+        else if (symbols[i].st_shndx == SHN_UNDEF && *name) names_add(wanted, name);
     }
     text_add_bytes(&added, "", 0);
     Elf64_Off symbols_at = (o.size + 7) & ~(Elf64_Off)7;

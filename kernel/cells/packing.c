@@ -31,6 +31,6 @@ void packing_take(names *lines, const char *line, size_t size)
     while (pushed > 0 && !pushes(lines->items[pushed - 1])) pushed--;
     if (strstr(copy, "pop")) cut_to(lines, pushed > 0 ? pushed - 1 : 0);
     else if (!pushes(copy)) cut_to(lines, pushed);
-    if (!strstr(copy, "pop")) names_add(lines, copy, strlen(copy));
+    if (!strstr(copy, "pop")) names_add(lines, copy);
     free(copy);
 }

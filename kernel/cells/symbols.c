@@ -190,7 +190,7 @@ const char *symbols_name_of(const symbols *s, const char *link, const char **typ
 
 void symbols_end(symbols *s, const char *key)
 {
-    if (!names_have(&s->ended, key + 2)) names_add(&s->ended, key + 2, strlen(key + 2));
+    if (!names_have(&s->ended, key + 2)) names_add(&s->ended, key + 2);
     symbols_drop(s, key);
 }
 

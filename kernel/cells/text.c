@@ -123,10 +123,32 @@ bool write_whole_file(const char *path, const char *bytes, size_t size)
     return fclose(file) == 0 && written;
 }
 
-void names_add(names *list, const char *bytes, size_t size)
+void names_add(names *list, const char *string)
+{
+    names_add_bytes(list, string, strlen(string));
+}
+
+void names_add_bytes(names *list, const char *bytes, size_t size)
 {
     list->items = need_grown(list->items, list->count, &list->capacity, sizeof *list->items);
     list->items[list->count++] = copy_of_bytes(bytes, size);
+}
+
+void names_add_all(names *list, const names *more)
+{
+    for (size_t i = 0; i < more->count; i++) names_add(list, more->items[i]);
+}
+
+void names_add_words(names *list, const char *const *words)
+{
+    for (; *words; words++) names_add(list, *words);
+}
+
+char **names_arguments(names *list)
+{
+    list->items = need_grown(list->items, list->count, &list->capacity, sizeof *list->items);
+    list->items[list->count] = NULL;
+    return list->items;
 }
 
 bool names_have(const names *list, const char *name)

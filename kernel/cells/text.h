@@ -34,7 +34,11 @@ typedef struct names {
     char **items;
     size_t count, capacity;
 } names;
-void names_add(names *list, const char *bytes, size_t size);
+void names_add(names *list, const char *string);
+void names_add_bytes(names *list, const char *bytes, size_t size);
+void names_add_all(names *list, const names *more);
+void names_add_words(names *list, const char *const *words); /* NULL ends them */
+char **names_arguments(names *list); /* as execv() wants them, with NULL behind the last; the list's own */
 bool names_have(const names *list, const char *name);
 void names_free(names *list);
 

@@ -340,7 +340,7 @@ static char *in_lldb_terms(debugger *d, const char *expression, json_int_t frame
     json_array_foreach(locals, i, one)
     {
         const char *name = json_string_value(json_object_get(one, "name"));
-        names_add(&hidden, name, strcspn(name, " "));
+        names_add_bytes(&hidden, name, strcspn(name, " "));
     }
     char *rewritten = expression_for_lldb(d->s->symbols, expression, &hidden);
     names_free(&hidden);

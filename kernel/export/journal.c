@@ -73,7 +73,7 @@ void journal_variable(journal *j, const char *name, const char *type)
     stretch *last = last_code(j);
     if (!last) return;
     char *line = format_text("%s=%s", name, type);
-    names_add(&last->variables, line, strlen(line));
+    names_add(&last->variables, line);
     free(line);
 }
 

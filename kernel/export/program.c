@@ -181,7 +181,7 @@ static void write_includes(const program *p, text *into)
         char *copy = copy_of_bytes(line, size);
         bool wanted = size && strncmp(copy, "#line", 5) && strncmp(copy, "#undef", 6) && !names_have(&seen, copy);
         if (wanted) text_addf(into, "%s\n", copy);
-        if (wanted) names_add(&seen, copy, size);
+        if (wanted) names_add_bytes(&seen, copy, size);
         free(copy);
         line += size + (line[size] == '\n');
     }

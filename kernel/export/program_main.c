@@ -110,7 +110,7 @@ static void rename_for(program *p, const entity *live, const char *name, const c
         line = format_text("%s=%s", name, other);
         free(other), free(settable), free(declared_as);
     }
-    names_add(&p->renamed, line, strlen(line));
+    names_add(&p->renamed, line);
     free(line);
 }
 
@@ -154,7 +154,7 @@ static void write_initialiser(writing *w, const draft_item *item, const piece *a
         text_addf(w->into, "    memset(&%s, 0, sizeof %s);\n", name, name);
         w->p->uses_memory = true;
     }
-    if (!strcmp(now, name) && !before) names_add(&w->p->given, name, strlen(name));
+    if (!strcmp(now, name) && !before) names_add(&w->p->given, name);
     declaration_free(&taken);
 }
 
@@ -191,7 +191,7 @@ static void write_macro(writing *w, const char *code, size_t size, bool undefine
     const entity *live = symbols_find_bytes(p->s->symbols, 'm', name, length);
     bool same = live && live->shown && strlen(live->shown) == size && !memcmp(live->shown, code, size);
     if (!same || names_have(&p->moving, own)) {
-        if (!names_have(&p->moving, own)) names_add(&p->moving, own, length);
+        if (!names_have(&p->moving, own)) names_add_bytes(&p->moving, own, length);
         text_addf(w->into, "#undef %s\n", own);
         if (!undefine) text_addf(w->into, "%.*s\n", (int)size, code);
     }
@@ -284,7 +284,7 @@ static void write_stretch(program *p, const stretch *one, const char *name, text
 void write_cells(program *p)
 {
     const journal *j = &p->s->journal;
-    names_add(&p->renamed, "main=notebook_main", strlen("main=notebook_main"));
+    names_add(&p->renamed, "main=notebook_main");
     for (size_t i = 0; i < j->count; i++) {
         const journal_cell *one = &j->items[i];
         text code = {0};

@@ -72,7 +72,7 @@ static void add_file(const char *folder, const struct dirent *one, const char *b
     struct stat about;
     bool is_folder = stat(path, &about) == 0 && S_ISDIR(about.st_mode);
     char *name = format_text("%s%s%s", base, one->d_name, is_folder ? "/" : "");
-    names_add(into, name, strlen(name));
+    names_add(into, name);
     free(name);
     free(path);
 }
@@ -104,7 +104,7 @@ void complete_keywords(const char *start, names *into)
         "sizeof",   "static", "struct", "switch",   "typedef",       "union",    "unsigned", "void",
         "volatile", "while",  "_Bool",  "_Generic", "_Static_assert"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        if (!strncmp(words[i], start, strlen(start))) names_add(into, words[i], strlen(words[i]));
+        if (!strncmp(words[i], start, strlen(start))) names_add(into, words[i]);
     }
 }
 
@@ -113,7 +113,7 @@ bool complete_options(session *s, const char *call, const char *start, names *in
     char *options = call_options(s, call), *rest;
     if (!options) return false;
     for (char *one = strtok_r(options, ", ", &rest); one; one = strtok_r(NULL, ", ", &rest)) {
-        if (!strncmp(one, start, strlen(start))) names_add(into, one, strlen(one));
+        if (!strncmp(one, start, strlen(start))) names_add(into, one);
     }
     free(options);
     return true;

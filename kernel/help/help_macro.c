@@ -18,12 +18,10 @@ static char *preprocessed(session *s, const text *code)
 {
     char *input = format_text("%s/macro.c", s->folder), *result_file = format_text("%s/macro.i", s->folder);
     names list = {0};
-    names_add(&list, "clang-19", 8);
-    for (size_t i = 0; i < s->base_flags.count; i++)
-        names_add(&list, s->base_flags.items[i], strlen(s->base_flags.items[i]));
-    for (const char *const *f = (const char *const[]){"-w", "-E", "-dD", NULL}; *f; f++)
-        names_add(&list, *f, strlen(*f));
-    names_add(&list, input, strlen(input));
+    names_add(&list, "clang-19");
+    for (size_t i = 0; i < s->base_flags.count; i++) names_add(&list, s->base_flags.items[i]);
+    for (const char *const *f = (const char *const[]){"-w", "-E", "-dD", NULL}; *f; f++) names_add(&list, *f);
+    names_add(&list, input);
     list.items = need_grown(list.items, list.count, &list.capacity, sizeof *list.items);
     list.items[list.count] = NULL;
     bool done = write_whole_file(input, code->data, code->size) && run_tool(list.items, result_file) == 0;

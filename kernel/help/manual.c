@@ -65,8 +65,8 @@ const char *remembered(const session *s, const char *key)
 
 void remember(session *s, const char *key, const char *words)
 {
-    names_add(&s->manuals, key, strlen(key));
-    names_add(&s->manuals, words, strlen(words));
+    names_add(&s->manuals, key);
+    names_add(&s->manuals, words);
 }
 
 /* The page, or "" when there is none; the session's. */

@@ -16,7 +16,7 @@ names words_of(const char *line)
     for (const char *p = line;; p++) {
         bool end = !*p || (*p == '\n') || (!quote && isspace((unsigned char)*p));
         if (end && (inside || word.size)) {
-            names_add(&words, word.data ? word.data : "", word.size);
+            names_add(&words, word.data ? word.data : "");
             text_clear(&word);
             inside = false;
         }

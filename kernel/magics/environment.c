@@ -94,7 +94,7 @@ static void keep_variable(session *s, const char *name, const char *value)
         e->items[i] = line;
         return;
     }
-    names_add(e, line, strlen(line));
+    names_add(e, line);
     free(line);
 }
 

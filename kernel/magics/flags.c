@@ -25,16 +25,6 @@ static void add_flags(text *lines, const names *list)
     if (list->count) text_add(lines, "\n");
 }
 
-static void add(names *list, const char *word)
-{
-    names_add(list, word, strlen(word));
-}
-
-static void add_all(names *list, const names *more)
-{
-    for (size_t i = 0; i < more->count; i++) add(list, more->items[i]);
-}
-
 /* The user's own flags, and below a blank line those the session began with, which stand first in the list. */
 static void show(session *s, const names *list, const names *first)
 {
@@ -45,7 +35,7 @@ static void show(session *s, const names *list, const names *first)
         while (k < first->count && strcmp(first->items[k], list->items[i])) k++;
         bool begun = k < first->count;
         if (begun) at = k + 1;
-        add(begun || !strncmp(list->items[i], "-iquote", 7) ? &built_in : &own, list->items[i]);
+        names_add(begun || !strncmp(list->items[i], "-iquote", 7) ? &built_in : &own, list->items[i]);
     }
     text lines = {0};
     add_flags(&lines, &own);
@@ -62,11 +52,9 @@ static char *complaint(session *s, const char *const *start, const names *flags)
 {
     char *log = format_text("%s/flags.log", s->folder);
     names command = {0};
-    for (; *start; start++) add(&command, *start);
-    add_all(&command, flags);
-    command.items = need_grown(command.items, command.count, &command.capacity, sizeof *command.items);
-    command.items[command.count] = NULL;
-    int status = run_tool(command.items, log);
+    names_add_words(&command, start);
+    names_add_all(&command, flags);
+    int status = run_tool(names_arguments(&command), log);
     char *said = status ? read_whole_file(log) : NULL, *line = said ? strstr(said, "error: ") : NULL;
     line = line ? line + strlen("error: ") : said && !strncmp(said, "ld: ", 4) ? said + 4 : said;
     char *sentence = status ? copy_of_bytes(line ? line : "it cannot be started",
@@ -97,7 +85,7 @@ static bool remove_flag(names *list, const char *flag)
 static void renew_tools(session *s)
 {
     names_free(&s->compiler.flags);
-    add_all(&s->compiler.flags, &s->base_flags);
+    names_add_all(&s->compiler.flags, &s->base_flags);
     compiler_reset(&s->compiler);
     analyser_close(&s->helper);
     analyser_close(&s->analyser);
@@ -148,7 +136,7 @@ static result change(session *s, names *list, const names *first, const char *wo
         show(s, list, first);
     } else if (is_word(given.items[0], "-reset", "--reset") && given.count == 1) {
         names_free(list);
-        add_all(list, first);
+        names_add_all(list, first);
     } else if (is_word(given.items[0], "-remove", "--remove") && given.count > 1) {
         r = remove_words(list, &given, magic_name);
     } else if (is_word(given.items[0], "-reset", "--reset") || is_word(given.items[0], "-remove", "--remove")) {

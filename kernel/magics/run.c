@@ -10,17 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static void add(names *list, const char *word)
-{
-    names_add(list, word, strlen(word));
-}
-
-static void end_list(names *list)
-{
-    list->items = need_grown(list->items, list->count, &list->capacity, sizeof *list->items);
-    list->items[list->count] = NULL;
-}
-
 static bool mentions_main(const char *code)
 {
     cell c = cell_split(code);
@@ -85,22 +74,17 @@ static void add_libraries(session *s, names *list, const char *code)
     char *folder = copy_of_bytes(s->library, strlen(s->library) - strlen("/libkolo.so"));
     char *search = format_text("-L%s", folder), *path = format_text("-Wl,-rpath,%s", folder);
     if (access(s->library, R_OK) == 0) {
-        add(list, search);
-        add(list, path);
-        add(list, "-lkolo");
+        names_add(list, search);
+        names_add(list, path);
+        names_add(list, "-lkolo");
     }
-    if (strstr(code, "mpi.h")) add(list, "-lmpi");
-    add(list, "-lm");
-    add(list, "-pthread");
-    for (size_t i = 0; i < s->compiler.link_flags.count; i++) add(list, s->compiler.link_flags.items[i]);
+    if (strstr(code, "mpi.h")) names_add(list, "-lmpi");
+    names_add(list, "-lm");
+    names_add(list, "-pthread");
+    names_add_all(list, &s->compiler.link_flags);
     free(folder);
     free(search);
     free(path);
-}
-
-static void add_all(names *list, const char *const *words)
-{
-    for (; *words; words++) add(list, *words);
 }
 
 /* The user's flags come last, and win. A sanitizer of theirs sees all that is written, and has its own word to say. */
@@ -115,12 +99,12 @@ static void add_flags(session *s, names *list)
                                        "-fno-builtin-realloc",  "-fno-builtin-free",   NULL};
     bool checked = false;
     for (size_t i = 0; i < s->base_flags.count; i++) checked |= !strncmp(s->base_flags.items[i], "-fsanitize=", 11);
-    add(list, checked ? "-O0" : "-O2");
-    add_all(list, fixed);
+    names_add(list, checked ? "-O0" : "-O2");
+    names_add_words(list, fixed);
     if (!checked) flags_keep_faults(list, &s->base_flags);
-    if (!checked) add_all(list, calls);
-    if (!flags_want_speed(&s->base_flags)) add_all(list, kept);
-    for (size_t i = 0; i < s->base_flags.count; i++) add(list, s->base_flags.items[i]);
+    if (!checked) names_add_words(list, calls);
+    if (!flags_want_speed(&s->base_flags)) names_add_words(list, kept);
+    names_add_all(list, &s->base_flags);
 }
 
 static bool build_program(session *s, const char *code, const char *name, const char *program, result *r)
@@ -130,13 +114,12 @@ static bool build_program(session *s, const char *code, const char *name, const 
          *linked = format_text("%s/kolo-program.o", folder);
     char *marked = format_text("#line 1 \"%s\"\n%s\n", name, code);
     names list = {0};
-    add(&list, "clang-19");
+    names_add(&list, "clang-19");
     add_flags(s, &list);
     const char *const files[] = {file, linked, "-o", program};
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) add(&list, files[i]);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) names_add(&list, files[i]);
     add_libraries(s, &list, code);
-    end_list(&list);
-    bool built = write_whole_file(file, marked, strlen(marked)) && run_tool(list.items, log) == 0;
+    bool built = write_whole_file(file, marked, strlen(marked)) && run_tool(names_arguments(&list), log) == 0;
     if (!built) {
         char *log_text = read_whole_file(log), *why = link_words(log_text ? log_text : "", name);
         *r = strstr(why, "no main()") ? without_main() : error_result("LinkError", "%s", why);
@@ -170,9 +153,9 @@ static bool add_launcher(session *s, const names *words, size_t *used, names *in
             *r = error_result("UsageError", "%%%%run -np N: the number of ranks is missing");
             return false;
         }
-        if (i == 0) add(into, s->launcher);
-        add(into, words->items[i]);
-        if (stop == words->count) add(into, words->items[++i]);
+        if (i == 0) names_add(into, s->launcher);
+        names_add(into, words->items[i]);
+        if (stop == words->count) names_add(into, words->items[++i]);
     }
     *used = stop < words->count ? stop + 1 : i;
     if (ranks && access(s->launcher, X_OK)) {
@@ -190,11 +173,10 @@ result cell_run(session *s, const char *words, const char *body, const char *nam
     size_t used = 0;
     if (check_words(words, &r) && add_launcher(s, &given, &used, &command, &r) && check(s, code, name, &r) &&
         build_program(s, code, name, program, &r)) {
-        add(&command, program);
-        for (size_t i = used; i < given.count; i++) add(&command, given.items[i]);
-        end_list(&command);
+        names_add(&command, program);
+        for (size_t i = used; i < given.count; i++) names_add(&command, given.items[i]);
         int status = 0;
-        r = run_program_in_worker(s, command.items, &status);
+        r = run_program_in_worker(s, names_arguments(&command), &status);
         if (!r.failed) r = program_ended(s, program, status);
     }
     unlink(program);

@@ -175,7 +175,7 @@ static char *find_hint(renderer *r, const finding *f)
 static void print_hint(renderer *r, const char *hint)
 {
     if (!hint || names_have(&r->hints, hint)) return;
-    names_add(&r->hints, hint, strlen(hint));
+    names_add(&r->hints, hint);
     text_addf(&r->out.rendered, CYAN "hint: " PLAIN "%s\n", hint);
 }
 

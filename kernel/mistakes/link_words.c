@@ -60,7 +60,7 @@ char *link_words(const char *log, const char *cell_name)
     for (char *line = strtok_r(copy, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
         char *words = about_line(line, cell_name);
         if (words && !names_have(&said, words)) {
-            names_add(&said, words, strlen(words));
+            names_add(&said, words);
             text_addf(&out, "%s%s", out.size ? "\n" : "", words);
         }
         free(words);

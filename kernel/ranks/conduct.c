@@ -58,7 +58,7 @@ static void send_variable(ranks *r, const char *line)
         have->items[i] = copy_of(line);
         return;
     }
-    names_add(have, line, whole - 1);
+    names_add_bytes(have, line, whole - 1);
 }
 
 /* What %cd and %env have changed since. */

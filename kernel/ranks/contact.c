@@ -34,7 +34,7 @@ static void *open_socket(void *context, int type)
 static void add_variable(names *environment, const char *name, const char *value)
 {
     char *line = format_text("%s=%s", name, value);
-    names_add(environment, line, strlen(line));
+    names_add(environment, line);
     free(line);
 }
 

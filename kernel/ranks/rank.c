@@ -300,7 +300,7 @@ static void set_environment(rank *r)
                      format_text("KOLO_KERNEL_LIBRARY=%s", access(r->library, R_OK) ? "" : r->library),
                      format_text("KOLO_KERNEL_CELLS=%s", r->folder)};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-        names_add(&r->machine.environment, lines[i], strlen(lines[i]));
+        names_add(&r->machine.environment, lines[i]);
         free(lines[i]);
     }
     /* The kernel's own business, and kolorun's word on where a program's output goes, which is the kernel's here. */

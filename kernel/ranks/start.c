@@ -70,8 +70,8 @@ static void add_surroundings(ranks *r)
     const names *from = &r->s->machine.environment;
     for (size_t i = 0; i < from->count; i++) {
         if (ranks_go_without(from->items[i])) continue;
-        names_add(&r->launcher.environment, from->items[i], strlen(from->items[i]));
-        names_add(&r->environment, from->items[i], strlen(from->items[i]));
+        names_add(&r->launcher.environment, from->items[i]);
+        names_add(&r->environment, from->items[i]);
     }
     r->folder = ranks_folder();
 }
