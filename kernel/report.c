@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 void result_free(result *r)
 {
@@ -78,7 +77,7 @@ static place locate(const session *s, const char *object, const char *offset)
     place p = {0};
     char *log = format_text("%s/frames.log", s->folder), *address = format_text("0x%s", offset);
     char *arguments[] = {"addr2line", "-f", "-e", (char *)(uintptr_t)object, address, NULL};
-    char *found = run_tool(arguments, log) == 0 ? read_whole_file(log) : NULL;
+    char *found = output_of_tool(arguments, log);
     char *newline = found ? strchr(found, '\n') : NULL;
     char *in = newline ? strrchr(newline, '/') : NULL;
     char *colon = in ? strrchr(in, ':') : NULL;
@@ -90,7 +89,6 @@ static place locate(const session *s, const char *object, const char *offset)
         p.file = copy_of_bytes(in + 1, (size_t)(colon - in - 1));
         p.line = (unsigned)atoi(colon + 1);
     }
-    unlink(log);
     free(found);
     free(address);
     free(log);

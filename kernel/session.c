@@ -62,8 +62,7 @@ static char *package_flags(const session *s, const char *what, const char *packa
 {
     char *log = format_text("%s/flags.log", s->folder);
     char *arguments[] = {"pkg-config", (char *)(uintptr_t)what, (char *)(uintptr_t)package, NULL};
-    char *flags = run_tool(arguments, log) == 0 ? read_whole_file(log) : NULL;
-    unlink(log);
+    char *flags = output_of_tool(arguments, log);
     free(log);
     return flags;
 }

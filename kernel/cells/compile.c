@@ -81,6 +81,29 @@ int run_tool(char *const *arguments, const char *log)
     return process ? wait_for(process) : -1;
 }
 
+char *output_of_tool(char *const *arguments, const char *log)
+{
+    char *printed = run_tool(arguments, log) == 0 ? read_whole_file(log) : NULL;
+    unlink(log);
+    return printed;
+}
+
+char *preprocessed(const text *code, const names *flags, const char *folder)
+{
+    char *input = format_text("%s/preprocessed.c", folder), *log = format_text("%s/preprocessed.log", folder);
+    names list = {0};
+    names_add(&list, "clang-19");
+    if (flags) names_add_all(&list, flags);
+    names_add_words(&list, (const char *const[]){"-w", "-E", input, NULL});
+    bool written = write_whole_file(input, code->data, code->size);
+    char *found = written ? output_of_tool(names_arguments(&list), log) : NULL;
+    unlink(input);
+    names_free(&list);
+    free(input);
+    free(log);
+    return found;
+}
+
 /* A check of each index costs nothing measurable as cells are compiled; who asks for more speed gets all of it. */
 bool flags_want_speed(const names *flags)
 {

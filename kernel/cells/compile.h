@@ -51,5 +51,10 @@ char *compiler_build(compiler *c, const text *source, size_t prefix_size, const 
 
 /* Runs a program with its output to `log`; its wait status, -1 when it cannot be started. */
 int run_tool(char *const *arguments, const char *log);
+/* What it printed, by way of the file `log`, which goes. NULL when it failed; the caller frees. */
+char *output_of_tool(char *const *arguments, const char *log);
+/* The code as clang -E leaves it, with these flags (NULL: none). `folder`: for temporary files. NULL when it failed;
+ * the caller frees. */
+char *preprocessed(const text *code, const names *flags, const char *folder);
 
 #endif

@@ -15,18 +15,6 @@ static bool conditional(const char *source, const token *t, int *depth)
     return opens || closes || !strncmp(word, "el", 2);
 }
 
-static void blank(char *copy, size_t begin, size_t end)
-{
-    for (; begin < end && copy[begin]; begin++) {
-        if (copy[begin] != '\n') copy[begin] = ' ';
-    }
-}
-
-static void add_macro(entity *e, void *closure)
-{
-    if (e->kind == ENTITY_MACRO) text_add(closure, e->declaration);
-}
-
 static size_t offset_of(CXSourceLocation location)
 {
     unsigned offset;
@@ -47,7 +35,7 @@ static void blank_skipped(char *copy, const text *whole, size_t head, const name
     for (unsigned i = 0; ranges && i < ranges->count; i++) {
         size_t begin = offset_of(clang_getRangeStart(ranges->ranges[i]));
         size_t end = offset_of(clang_getRangeEnd(ranges->ranges[i]));
-        if (begin >= head) blank(copy, begin - head, end - head);
+        if (begin >= head) blank_out(copy, begin - head, end - head);
     }
     if (ranges) clang_disposeSourceRangeList(ranges);
     if (unit) clang_disposeTranslationUnit(unit);
@@ -65,13 +53,14 @@ char *without_conditionals(const char *source, const char *prefix, const symbols
         copy = copy_of(source);
         text whole = {0};
         text_add(&whole, prefix);
-        symbols_each(session, add_macro, &whole);
+        symbols_add_macros(session, &whole);
         text_add(&whole, "\n");
         size_t head = whole.size;
         text_add(&whole, source);
         blank_skipped(copy, &whole, head, flags);
         for (size_t i = 0; i < tokens.count; i++) {
-            if (conditional(source, &tokens.items[i], &depth)) blank(copy, tokens.items[i].begin, tokens.items[i].end);
+            if (conditional(source, &tokens.items[i], &depth))
+                blank_out(copy, tokens.items[i].begin, tokens.items[i].end);
         }
         text_free(&whole);
     }

@@ -207,11 +207,6 @@ static void draft_declaration(draft *d, size_t at)
 }
 
 /* An include is hoisted to the prefix with every macro defined before it, by this cell or the session. */
-static void add_macro(entity *e, void *closure)
-{
-    if (e->kind == ENTITY_MACRO) text_add(closure, e->declaration);
-}
-
 static void draft_prefix(draft *d, const char *session_prefix, const symbols *session)
 {
     size_t last = none;
@@ -225,7 +220,7 @@ static void draft_prefix(draft *d, const char *session_prefix, const symbols *se
     }
     text_add(&d->prefix, session_prefix);
     if (last == none) return;
-    symbols_each(session, add_macro, &d->prefix);
+    symbols_add_macros(session, &d->prefix);
     for (size_t i = 0; i <= last; i++) {
         const piece *p = &d->split.pieces[i];
         if (p->kind != PIECE_DIRECTIVE) continue;

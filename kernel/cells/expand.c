@@ -6,7 +6,6 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const char mark[] = "kolo_expansion_mark";
 
@@ -70,11 +69,6 @@ static char *definition_before(const expansion *x, size_t at, const char *name)
     return e && e->shown ? copy_of(e->shown) : NULL;
 }
 
-static void add_macro(entity *e, void *closure)
-{
-    if (e->kind == ENTITY_MACRO) text_add(closure, e->declaration);
-}
-
 static unsigned lines_of(const text *t)
 {
     unsigned lines = 1;
@@ -97,7 +91,7 @@ static void add_use(expansion *x, size_t at, size_t after)
 {
     const token *t = x->split.tokens.items;
     if (x->count && t[at].begin < x->uses[x->count - 1].end) return;
-    if (!x->count) symbols_each(x->session, add_macro, &x->program);
+    if (!x->count) symbols_add_macros(x->session, &x->program);
     for (; x->told < at; x->told++) {
         if (t[x->told].kind != TOKEN_DIRECTIVE) continue;
         bool undefines;
@@ -133,8 +127,6 @@ static void find_passing(expansion *x)
     }
     names_free(&given);
 }
-
-static char *definition_before(const expansion *x, size_t at, const char *name);
 
 static bool passes_after(const expansion *x, const char *name, size_t at)
 {
@@ -202,20 +194,6 @@ static void find_uses(expansion *x)
     }
 }
 
-/* The preprocessor's answer to x->program; NULL when it failed. */
-static char *preprocess(const expansion *x, const char *folder)
-{
-    char *input = format_text("%s/expand.c", folder), *log = format_text("%s/expand.log", folder);
-    char *arguments[] = {"clang-19", "-E", "-w", input, NULL};
-    bool done = write_whole_file(input, x->program.data, x->program.size) && run_tool(arguments, log) == 0;
-    char *answer = done ? read_whole_file(log) : NULL;
-    unlink(input);
-    unlink(log);
-    free(input);
-    free(log);
-    return answer;
-}
-
 /* The lines between two marks, each at its line of the program, as far as the use has lines. */
 static void add_expansion(text *out, const use *u, const char *source, const char *at, const char *end)
 {
@@ -261,7 +239,8 @@ static char *expand(const char *source, const symbols *session, const char *fold
     if (passing) find_passing(&x);
     if (x.passing.count) find_resting(&x);
     if (!passing) find_uses(&x);
-    char *answer = x.count ? preprocess(&x, folder) : NULL, *copy = answer ? replace_uses(&x, answer) : NULL;
+    char *answer = x.count ? preprocessed(&x.program, NULL, folder) : NULL,
+         *copy = answer ? replace_uses(&x, answer) : NULL;
     free(answer);
     free(x.uses);
     names_free(&x.passing);

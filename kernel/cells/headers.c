@@ -83,13 +83,6 @@ static bool guarded(const char *code, const token_list *tokens, size_t *first, s
     return true;
 }
 
-static void blank(char *code, size_t begin, size_t end)
-{
-    for (; begin < end; begin++) {
-        if (code[begin] != '\n') code[begin] = ' ';
-    }
-}
-
 /* Blanks guards, and pieces that the session has from this header already. True when it is to be seen once a cell. */
 static bool trim(taker *t, const char *path, char *code)
 {
@@ -105,10 +98,10 @@ static bool trim(taker *t, const char *path, char *code)
             pragma = strncmp(word_of(whole, begin), "pragma", 6) == 0 &&
                      memmem(whole + begin->begin, begin->end - begin->begin, "once", 4);
         once |= pragma;
-        if (guard || pragma) blank(code, begin->begin, begin->end);
+        if (guard || pragma) blank_out(code, begin->begin, begin->end);
         if (p->kind == PIECE_DIRECTIVE || p->unfinished) continue;
         char *key = format_text("%s\n%.*s", path, (int)(end->end - begin->begin), whole + begin->begin);
-        if (names_have(symbols_headers(t->session), key)) blank(code, begin->begin, end->end);
+        if (names_have(symbols_headers(t->session), key)) blank_out(code, begin->begin, end->end);
         names_add(&t->from->pieces, key);
         free(key);
     }

@@ -158,6 +158,16 @@ void symbols_each(const symbols *s, void (*visit)(entity *e, void *closure), voi
     }
 }
 
+static void add_macro(entity *e, void *closure)
+{
+    if (e->kind == ENTITY_MACRO) text_add(closure, e->declaration);
+}
+
+void symbols_add_macros(const symbols *s, text *into)
+{
+    symbols_each(s, add_macro, into);
+}
+
 static bool same(const char *a, const char *b)
 {
     return !strcmp(a, b);

@@ -58,6 +58,9 @@ void symbols_drop(symbols *s, const char *key);
 /* Calls `visit` for each entity, in the order in which they were put in. */
 void symbols_each(const symbols *s, void (*visit)(entity *e, void *closure), void *closure);
 
+/* Adds the definitions of its macros, in that order. */
+void symbols_add_macros(const symbols *s, text *into);
+
 /* A function's link name and the type it stands for. Kept for good: a type that comes back gets its name back. */
 void symbols_remember_link(symbols *s, const char *link, const char *name, const char *type);
 /* The link name of `name` with that type, or NULL. */

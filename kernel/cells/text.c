@@ -123,6 +123,22 @@ bool write_whole_file(const char *path, const char *bytes, size_t size)
     return fclose(file) == 0 && written;
 }
 
+bool word_among(const char *words, const char *word)
+{
+    size_t size = strlen(word);
+    for (const char *at = words; *at; at += strcspn(at, " "), at += *at == ' ') {
+        if (strcspn(at, " ") == size && !strncmp(at, word, size)) return true;
+    }
+    return false;
+}
+
+void blank_out(char *string, size_t begin, size_t end)
+{
+    for (; begin < end && string[begin]; begin++) {
+        if (string[begin] != '\n') string[begin] = ' ';
+    }
+}
+
 void names_add(names *list, const char *string)
 {
     names_add_bytes(list, string, strlen(string));

@@ -29,6 +29,11 @@ char *format_text(const char *format, ...) __attribute__((format(printf, 1, 2)))
 char *read_whole_file(const char *path); /* NULL when it cannot be read; the caller frees */
 bool write_whole_file(const char *path, const char *bytes, size_t size);
 
+/* Is it one of the words, which blanks separate? */
+bool word_among(const char *words, const char *word);
+/* Writes blanks over the bytes from `begin` to `end`, or to the end of the string; line ends stay. */
+void blank_out(char *string, size_t begin, size_t end);
+
 /* A list of strings that owns them. */
 typedef struct names {
     char **items;

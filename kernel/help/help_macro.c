@@ -5,34 +5,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const char mark[] = "kolo_expansion_of";
-
-static void add_macro(entity *e, void *closure)
-{
-    if (e->kind == ENTITY_MACRO && e->declaration) text_addf(closure, "\n%s\n", e->declaration);
-}
-
-static char *preprocessed(session *s, const text *code)
-{
-    char *input = format_text("%s/macro.c", s->folder), *result_file = format_text("%s/macro.i", s->folder);
-    names list = {0};
-    names_add(&list, "clang-19");
-    for (size_t i = 0; i < s->base_flags.count; i++) names_add(&list, s->base_flags.items[i]);
-    for (const char *const *f = (const char *const[]){"-w", "-E", "-dD", NULL}; *f; f++) names_add(&list, *f);
-    names_add(&list, input);
-    list.items = need_grown(list.items, list.count, &list.capacity, sizeof *list.items);
-    list.items[list.count] = NULL;
-    bool done = write_whole_file(input, code->data, code->size) && run_tool(list.items, result_file) == 0;
-    char *found = done ? read_whole_file(result_file) : NULL;
-    unlink(input);
-    unlink(result_file);
-    free(input);
-    free(result_file);
-    names_free(&list);
-    return found;
-}
 
 /* The macro's last definition in a preprocessor's output, and the file it comes from: `# 12 "file"` lines say. */
 static char *last_definition(const char *code, const char *name, char **file)
@@ -105,11 +79,14 @@ static macro macro_of(session *s, const char *name, const char *header)
     text code = {0};
     text_addf(&code, "%s\n", s->prefix);
     if (header) text_addf(&code, "#include <%s>\n", header);
-    symbols_each(s->symbols, add_macro, &code);
+    symbols_add_macros(s->symbols, &code);
     size_t before = code.size;
     text_addf(&code, "\n%s %s\n", mark, name);
     macro m = {0};
-    char *found = preprocessed(s, &code);
+    names flags = {0};
+    names_add_all(&flags, &s->base_flags);
+    names_add(&flags, "-dD");
+    char *found = preprocessed(&code, &flags, s->folder);
     m.defined = found ? last_definition(found, name, &m.file) : NULL;
     bool plain = m.defined && m.defined[strlen("#define ") + strlen(name)] != '(';
     if (plain) {
@@ -117,6 +94,7 @@ static macro macro_of(session *s, const char *name, const char *header)
         code.data[code.size = before] = 0;
         m.value = *m.becomes ? value_of(s, name, &code) : NULL;
     }
+    names_free(&flags);
     text_free(&code);
     free(found);
     return m;

@@ -7,7 +7,6 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* Bold is a letter twice, with a backspace between; underlined, an underscore and a backspace before it. */
 static void strip_overstrikes(char *words)
@@ -45,8 +44,7 @@ static char *ask_man(session *s, const char *name)
                          "--",
                          (char *)(uintptr_t)name,
                          NULL};
-    char *found = run_tool(arguments, log) == 0 ? read_whole_file(log) : NULL;
-    unlink(log);
+    char *found = output_of_tool(arguments, log);
     free(log);
     if (found) strip_overstrikes(found);
     bool good = found && strstr(found, "\nNAME\n");

@@ -37,15 +37,6 @@ static const struct {
     {"edit loadpy pycat", "%%load FILE puts a file's text into the cell"},
 };
 
-static bool among(const char *words, const char *word)
-{
-    size_t size = strlen(word);
-    for (const char *at = words; *at; at += strcspn(at, " "), at += *at == ' ') {
-        if (strcspn(at, " ") == size && !strncmp(at, word, size)) return true;
-    }
-    return false;
-}
-
 const char *magic_alias(const char *name, size_t size)
 {
     for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++) {
@@ -72,7 +63,7 @@ char *about_unknown_magic(const char *name, size_t size, bool whole_cell)
     const char *percent = whole_cell ? "%%" : "%", *nearest;
     char *word = copy_of_bytes(name, size), *said = NULL;
     for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere && !said; i++) {
-        if (!among(elsewhere[i].words, word)) continue;
+        if (!word_among(elsewhere[i].words, word)) continue;
         char *say = filled(elsewhere[i].say, word);
         said = format_text("there is no %s%s here: %s", percent, word, say);
         free(say);

@@ -57,19 +57,10 @@ static const struct {
     {"auto", "in C auto names no type: write the type, or __auto_type"},
 };
 
-static bool among(const char *words, const char *word)
-{
-    size_t size = strlen(word);
-    for (const char *at = words; *at; at += strcspn(at, " "), at += *at == ' ') {
-        if (strcspn(at, " ") == size && !strncmp(at, word, size)) return true;
-    }
-    return false;
-}
-
 char *foreign_word(const char *word)
 {
     for (size_t i = 0; i < sizeof languages / sizeof *languages; i++) {
-        if (among(languages[i].words, word)) return copy_of(languages[i].say);
+        if (word_among(languages[i].words, word)) return copy_of(languages[i].say);
     }
     return NULL;
 }
