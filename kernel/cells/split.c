@@ -30,12 +30,29 @@ static bool is_any(const char *source, const token *t, const char *const *words)
     return false;
 }
 
+char bracket_of(const char *source, const token *t)
+{
+    bool single = t->kind == TOKEN_PUNCTUATION && t->end - t->begin == 1;
+    return single && strchr("()[]{}", source[t->begin]) ? source[t->begin] : 0;
+}
+
+bracket_stack open_brackets(const char *source, const token_list *tokens)
+{
+    bracket_stack b = {.depth = 0};
+    for (size_t i = 0; i < tokens->count; i++) {
+        char bracket = bracket_of(source, &tokens->items[i]);
+        if (!bracket) continue;
+        if (strchr("([{", bracket) && b.depth < BRACKETS_MOST) b.open[b.depth++] = i;
+        if (strchr(")]}", bracket) && b.depth) b.depth--;
+    }
+    return b;
+}
+
 size_t after_brackets(const char *source, const token *tokens, size_t at, size_t limit)
 {
     int depth = 0;
     for (; at < limit; at++) {
-        if (tokens[at].kind != TOKEN_PUNCTUATION || tokens[at].end - tokens[at].begin != 1) continue;
-        char c = source[tokens[at].begin];
+        char c = bracket_of(source, &tokens[at]);
         if (c == '(' || c == '[' || c == '{') depth++;
         if ((c == ')' || c == ']' || c == '}') && --depth == 0) return at + 1;
     }
@@ -289,13 +306,11 @@ static piece_kind read_piece(reader *r)
     return expression ? PIECE_EXPRESSION : PIECE_STATEMENT;
 }
 
-static int open_brackets(const cell *c, const piece *p)
+static int depth_after(const cell *c, const piece *p)
 {
     int depth = 0;
     for (size_t i = p->first; i < p->last; i++) {
-        const token *t = &c->tokens.items[i];
-        if (t->kind != TOKEN_PUNCTUATION || t->end - t->begin != 1) continue;
-        char b = c->source[t->begin];
+        char b = bracket_of(c->source, &c->tokens.items[i]);
         depth += (b == '{' || b == '(' || b == '[') - (b == '}' || b == ')' || b == ']');
     }
     return depth;
@@ -321,7 +336,7 @@ cell cell_split(const char *source)
         p.kind = read_piece(&r);
         p.last = r.at;
         p.unfinished = r.unfinished;
-        p.open = p.unfinished && open_brackets(&c, &p) > 0;
+        p.open = p.unfinished && depth_after(&c, &p) > 0;
         if (p.kind == PIECE_EXPRESSION) p.unfinished = p.open || ends_in_operator(&c, &p);
         if (p.kind == PIECE_BROKEN) c.stray = true;
         if (p.unfinished && r.at >= r.limit) c.unbalanced = true;

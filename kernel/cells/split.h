@@ -36,6 +36,17 @@ typedef struct cell {
 cell cell_split(const char *source);
 void cell_free(cell *c);
 
+/* Which of ( ) [ ] { } a token is; 0 when it is none. */
+char bracket_of(const char *source, const token *t);
+
+/* The brackets that are open at the end, outermost first: their tokens. */
+enum { BRACKETS_MOST = 200 }; /* those further in are passed over */
+typedef struct bracket_stack {
+    size_t open[BRACKETS_MOST];
+    size_t depth;
+} bracket_stack;
+bracket_stack open_brackets(const char *source, const token_list *tokens);
+
 /* The token after the bracket that closes the one at `at`; `limit` when it is never closed. */
 size_t after_brackets(const char *source, const token *tokens, size_t at, size_t limit);
 

@@ -94,21 +94,6 @@ char *wanted_type(const writing *w)
 
 /* ---- elements of arrays ---- */
 
-enum { DEEPEST = 64 };
-
-/* The brackets that are open at the end: their tokens. */
-static size_t open_brackets(const char *head, const token_list *tokens, size_t open[DEEPEST])
-{
-    size_t depth = 0;
-    for (size_t i = 0; i < tokens->count; i++) {
-        const token *t = &tokens->items[i];
-        char c = t->kind == TOKEN_PUNCTUATION && t->end - t->begin == 1 ? head[t->begin] : 0;
-        if (c && strchr("([{", c) && depth < DEEPEST) open[depth++] = i;
-        if (c && strchr(")]}", c) && depth) depth--;
-    }
-    return depth;
-}
-
 /* The name declared before the '=' at that token: `node list[3][4] =`; its token, or none. */
 static size_t name_before(const char *head, const token_list *tokens, size_t equals)
 {
@@ -122,13 +107,14 @@ static size_t name_before(const char *head, const token_list *tokens, size_t equ
 
 char *of_element(const char *head)
 {
-    size_t open[DEEPEST], size = strlen(head);
+    size_t size = strlen(head);
     if (!size || head[size - 1] != '.') return NULL;
     token_list tokens = tokens_of(head);
-    size_t depth = open_brackets(head, &tokens, open), levels = 0, name = none, equals = 0;
-    for (size_t i = depth; i-- > 0 && name == none && token_is(head, &tokens.items[open[i]], "{");) {
+    bracket_stack b = open_brackets(head, &tokens);
+    size_t levels = 0, name = none, equals = 0;
+    for (size_t i = b.depth; i-- > 0 && name == none && token_is(head, &tokens.items[b.open[i]], "{");) {
         levels++;
-        equals = open[i] ? open[i] - 1 : 0;
+        equals = b.open[i] ? b.open[i] - 1 : 0;
         if (token_is(head, &tokens.items[equals], "=")) name = name_before(head, &tokens, equals);
     }
     bool directly = tokens.count > 1 && (token_is(head, &tokens.items[tokens.count - 2], "{") ||

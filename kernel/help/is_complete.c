@@ -7,41 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEP = 4, DEEPEST = 200 };
+enum { STEP = 4 };
 
 /* ---- indentation ---- */
-
-/* The brackets that are open at the end of a cell, outermost first: their tokens. */
-typedef struct brackets {
-    size_t open[DEEPEST];
-    size_t depth;
-} brackets;
-
-static char bracket_at(const cell *c, size_t at)
-{
-    const token *t = &c->tokens.items[at];
-    bool single = t->kind == TOKEN_PUNCTUATION && t->end - t->begin == 1;
-    return single && strchr("()[]{}", c->source[t->begin]) ? c->source[t->begin] : 0;
-}
-
-static brackets open_brackets(const cell *c)
-{
-    brackets b = {.depth = 0};
-    for (size_t i = 0; i < c->tokens.count; i++) {
-        char bracket = bracket_at(c, i);
-        if (!bracket) continue;
-        if (strchr("([{", bracket) && b.depth < DEEPEST) b.open[b.depth++] = i;
-        if (strchr(")]}", bracket) && b.depth) b.depth--;
-    }
-    return b;
-}
 
 /* The bracket that the one at `at` closes; 0 when none does. */
 static size_t opening(const cell *c, size_t at)
 {
     int depth = 0;
     for (size_t i = at + 1; i-- > 0;) {
-        char bracket = bracket_at(c, i);
+        char bracket = bracket_of(c->source, &c->tokens.items[i]);
         if (!bracket) continue;
         depth += strchr(")]}", bracket) ? 1 : -1;
         if (depth == 0) return i;
@@ -76,7 +51,7 @@ static bool statement_follows(const cell *c)
 }
 
 /* Is the innermost open bracket that of a switch's body, with a label in it? */
-static bool among_cases(const cell *c, const brackets *b)
+static bool among_cases(const cell *c, const bracket_stack *b)
 {
     size_t open = b->depth ? b->open[b->depth - 1] : 0;
     if (!open || !is(c, open, "{") || !is(c, open - 1, ")")) return false;
@@ -118,7 +93,7 @@ static size_t among(const cell *c, size_t line)
 static size_t indentation(const cell *c)
 {
     if (!c->tokens.count) return 0;
-    brackets b = open_brackets(c);
+    bracket_stack b = open_brackets(c->source, &c->tokens);
     size_t width = b.depth * STEP, line = indentation_of_line(c);
     if (statement_follows(c)) return (line > width ? line : width) + STEP;
     if (!among_cases(c, &b)) return width;
@@ -132,7 +107,7 @@ typedef enum completeness { COMPLETE, INCOMPLETE, INVALID } completeness;
 
 static bool bracket_open(const cell *c)
 {
-    return open_brackets(c).depth > 0;
+    return open_brackets(c->source, &c->tokens).depth > 0;
 }
 
 /* A magic cell goes on to an empty line, or to two where a bracket is open: its body need not be C. */

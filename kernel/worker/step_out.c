@@ -288,7 +288,7 @@ bool record_frames(void)
 
 void step_out_of_call(int ending, int code)
 {
-    if (!running.active || getpid() != running.process || gettid() != running.process || !safe_to_leave(0)) return;
+    if (!on_cell_thread() || !safe_to_leave(0)) return;
     running.ending = ending;
     running.code = code;
     siglongjmp(running.out, 1);
@@ -325,11 +325,6 @@ static const char *trap_sentence(int kind)
     if (kind == TRAP_UNREACHABLE)
         return "__builtin_unreachable() was reached, or a function declared noreturn has returned";
     return NULL;
-}
-
-static bool on_cell_thread(void)
-{
-    return running.active && getpid() == running.process && gettid() == running.process;
 }
 
 /* A cell that calls the C library in a loop is hardly ever met outside of it: each signal comes as a system call ends.

@@ -15,11 +15,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static bool on_cell_thread(void)
-{
-    return running.active && getpid() == running.process && gettid() == running.process;
-}
-
 enum { SIGNAL_STACK = 64 * 1024 };
 static pthread_key_t signal_stack;
 

@@ -29,6 +29,11 @@ typedef struct worker {
 static worker self;
 running_cell running;
 
+bool on_cell_thread(void)
+{
+    return running.active && getpid() == running.process && gettid() == running.process;
+}
+
 static char *payload_buffer(void)
 {
     static char payload[MESSAGE_LIMIT];

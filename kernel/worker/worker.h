@@ -33,6 +33,9 @@ typedef struct running_cell {
 
 extern running_cell running;
 
+/* Does a cell run, and on the thread that calls? worker.c */
+bool on_cell_thread(void);
+
 /* step_out.c: signal handlers on their own stack; they leave a faulty cell where that is safe. */
 void step_out_prepare(void);
 /* Called from the cell's thread: leaves the cell with this ending when every frame above allows it; returns otherwise.
