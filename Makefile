@@ -113,8 +113,8 @@ $(BUILD)/bin/$(notdir $(basename $(1))): $(1) $(LIBKOLO) $(BUILD)/flags
 endef
 $(foreach source,$(PROGRAM_SRC),$(eval $(call program,$(source))))
 
-$(BUILD)/include: | $(BUILD)/flags
-	$(Q)rm -f $@; mkdir -p $@ && ln -sfn $(abspath ext/include/kolo.h) $@/kolo.h && ln -sfn $(abspath ext) $@/kolo
+$(BUILD)/include: $(wildcard ext/include/*.h) | $(BUILD)/flags
+	$(Q)rm -rf $@; mkdir -p $@ && ln -sfn $(abspath $(wildcard ext/include/*.h)) $@/ && ln -sfn $(abspath ext) $@/kolo
 $(BUILD)/lib/pkgconfig/kolo.pc: ext/kolo.pc.in $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(Q)sed 's|@PREFIX@|$(abspath $(BUILD))|; s|@VERSION@|$(VERSION)|' $< >$@
@@ -144,7 +144,7 @@ lab: setup  ## setup, then JupyterLab at Start_Here.ipynb (PORT=8888, NO_BROWSER
 install: build  ## put kolo into PREFIX=/usr/local: bin, lib, include, pkg-config, kernelspec (DESTDIR)
 	$(Q)install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin include lib/pkgconfig)
 	$(Q)install -m 755 $(wildcard $(BUILD)/bin/kolo*) $(DESTDIR)$(PREFIX)/bin
-	$(Q)install -m 644 ext/include/kolo.h $(DESTDIR)$(PREFIX)/include
+	$(Q)install -m 644 $(wildcard ext/include/*.h) $(DESTDIR)$(PREFIX)/include
 	$(Q)for seam in core layers backend comm strategy; do \
 	    install -D -m 644 -t $(DESTDIR)$(PREFIX)/include/kolo/$$seam ext/$$seam/*.h; done
 	$(Q)install -m 644 $(wildcard $(BUILD)/lib/*.so) $(BUILD)/lib/kolo-program.o $(DESTDIR)$(PREFIX)/lib

@@ -14,7 +14,7 @@
 #include "core/plan.h"
 #include "core/totals.h"
 
-#define KOLO_BACKEND_VERSION 1
+#define KOLO_BACKEND_VERSION 2
 
 /* What a kernel is told about the leaf at hand. */
 typedef struct kolo_call {
@@ -23,7 +23,9 @@ typedef struct kolo_call {
     int samples;         /* of the leaf that count; the rest is padding */
     int64_t first_sample; /* the leaf's first sample's number in the global batch: dropout's sample */
     uint64_t seed, step;  /* for dropout */
-    const int32_t *labels; /* [samples] */
+    const int32_t *labels; /* [samples][rows of the outputs]; NULL where the loss wants none */
+    const float *targets;  /* [samples][outputs]; NULL likewise */
+    const float *weights;  /* [samples], of the loss; NULL: all 1 */
     kolo_totals *totals;   /* LOSS adds its samples' loss and metrics here */
 } kolo_call;
 
@@ -62,8 +64,11 @@ typedef struct kolo_backend {
 void *kolo_host_allocate(size_t bytes);
 void kolo_host_deallocate(void *memory);
 void kolo_host_add(float *to, const float *from, int64_t count);
-/* KOLO_OP_LOSS on canonical outputs[plan->leaf][n]: adds to totals, writes gradient (may be NULL), zero for padding. */
-void kolo_host_loss(const kolo_plan *plan, const kolo_call *call, const float *outputs, int64_t n, float *gradient);
+/* KOLO_OP_LOSS: adds to totals; writes the gradient, where there is one, zero for padding. */
+kolo_status kolo_host_loss(const kolo_plan *plan, const kolo_op *op, const kolo_call *call);
+
+/* KOLO_OP_OWN. The operands of both must be canonical. */
+kolo_status kolo_host_own(const kolo_plan *plan, const kolo_op *op, const kolo_call *call);
 
 /* NULL name: KOLO_BACKEND, else the fastest that loads. Fails with a sentence that lists what there is. */
 kolo_status kolo_backend_find(const char *name, kolo_precision precision, const kolo_backend **backend);

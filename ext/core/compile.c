@@ -6,12 +6,14 @@
 #include "core/runtime.h"
 #include "core/trainer.h"
 
-static kolo_status check_outputs(const kolo_model *model, kolo_loss loss)
+/* What every metric keeps must find its place. */
+static kolo_status check_metrics(const kolo_model *model, const kolo_metric *metrics)
 {
-    const kolo_layer_node *last = &model->layers[model->layer_count - 1];
-    if (!loss || last->out.rank == 1) return KOLO_OK;
-    return kolo_fail(KOLO_INVALID, "loss %s: wanted a last layer of shape {classes}, got %s with %s", loss->name,
-                     kolo_layer_text(last), kolo_shape_text(last->out));
+    kolo_shape outputs = model->layers[model->output].out;
+    int sums = kolo_metric_offset(metrics, KOLO_METRICS_MAX, outputs.dim[outputs.rank - 1]);
+    if (sums <= KOLO_METRIC_SUMS_MAX) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID, "metrics: wanted at most %d sums over the samples, got %d", KOLO_METRIC_SUMS_MAX,
+                     sums);
 }
 
 static kolo_status check_precision(kolo_precision precision)
@@ -26,7 +28,11 @@ static kolo_status check(const kolo_compile_args *args, const kolo_backend **bac
     KOLO_TRY(kolo_check_environment());
     const kolo_optimizer_kind *optimizer = args->optimizer.kind;
     if (optimizer) KOLO_TRY(optimizer->check(&args->optimizer));
-    KOLO_TRY(check_outputs(args->model, args->loss));
+    if (args->model->output < 0)
+        return args->model->broken ? KOLO_INVALID
+                                   : kolo_fail(KOLO_INVALID, "wanted a complete model, got one without its "
+                                                             "kolo_graph_output()");
+    KOLO_TRY(check_metrics(args->model, args->metrics));
     KOLO_TRY(check_precision(args->precision));
     const kolo_strategy *strategy = &args->strategy;
     const kolo_strategy_kind *kind = strategy->kind ? strategy->kind : &kolo_one_device_kind;

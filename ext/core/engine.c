@@ -104,7 +104,8 @@ static int gather(const kolo_frame *frame, const kolo_share *share, int64_t leaf
     int count = left < batch->leaf ? (int)left : batch->leaf;
     const int32_t *order = batch->order ? batch->order + first : NULL;
     float *input = kolo_frame_input(frame);
-    kolo_data_gather(share->data, order, batch->first + first, count, input, frame->labels);
+    kolo_gathered to = {input, frame->labels, frame->targets, frame->weights};
+    kolo_data_gather(share->data, order, batch->first + first, count, &to);
     size_t elements = (size_t)kolo_shape_count(share->data->shape);
     memset(input + (size_t)count * elements, 0, (size_t)(batch->leaf - count) * elements * sizeof *input);
     return count;
@@ -121,7 +122,7 @@ static void keep_outputs(const kolo_frame *frame, const kolo_share *share, int64
 static kolo_status compute_leaf(leaf_job *job, kolo_frame *frame, int64_t leaf)
 {
     const kolo_share *share = job->share;
-    kolo_node node = {.index = leaf};
+    kolo_node node = {.index = leaf, .totals = {.used = frame->program->plan.metric_sums}};
     if (job->fold) KOLO_TRY(kolo_fold_borrow(job->fold, &node.gradient));
     int count = gather(frame, share, leaf);
     kolo_call call = {.samples = count,

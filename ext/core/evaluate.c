@@ -22,9 +22,13 @@ kolo_status kolo_check_data(const kolo_model *model, const kolo_data *data, bool
                          kolo_shape_text(wanted), kolo_shape_text(data->shape));
     if (!labels) return KOLO_OK;
     if (!data->labels) return kolo_fail(KOLO_INVALID, "%s: wanted labels, got data without", what);
-    if (!model->settings.loss)
+    if (!model->settings.loss.kind)
         return kolo_fail(KOLO_INVALID, "wanted kolo_compile() with a .loss, got a model without one");
-    int64_t outputs = kolo_shape_count(model->layers[model->layer_count - 1].out);
+    kolo_shape shape = model->layers[model->output].out;
+    int64_t outputs = shape.dim[shape.rank - 1], rows = kolo_shape_count(shape) / outputs;
+    if (data->label_count != rows)
+        return kolo_fail(KOLO_INVALID, "%s: wanted %lld labels a sample, one for each row of the outputs %s, got %d",
+                         what, (long long)rows, kolo_shape_text(shape), data->label_count);
     if (data->classes > outputs)
         return kolo_fail(KOLO_INVALID,
                          "%s: wanted labels from 0 to %lld, as many as the last layer has outputs, got %d "
@@ -40,10 +44,22 @@ double kolo_totals_loss(const kolo_totals *totals)
     return totals->samples > 0 ? totals->loss / totals->samples : NAN;
 }
 
+static double metric_value(const kolo_model *model, const kolo_totals *totals, int m)
+{
+    const kolo_metric *metric = &model->settings.metrics[m];
+    kolo_shape shape = model->layers[model->output].out;
+    int64_t outputs = shape.dim[shape.rank - 1];
+    const double *sums = totals->sums + kolo_metric_offset(model->settings.metrics, m, outputs);
+    if (!(totals->samples > 0)) return NAN;
+    return metric->kind->value ? metric->kind->value(sums, outputs, totals->samples, metric->number)
+                               : sums[0] / totals->samples;
+}
+
 double kolo_totals_metric(const kolo_model *model, const kolo_totals *totals, kolo_metric kind)
 {
     for (int i = 0; i < KOLO_METRICS_MAX; i++)
-        if (model->settings.metrics[i] == kind && totals->samples > 0) return totals->metrics[i] / totals->samples;
+        if (model->settings.metrics[i].kind == kind.kind && model->settings.metrics[i].number == kind.number)
+            return metric_value(model, totals, i);
     return NAN;
 }
 

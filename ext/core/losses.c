@@ -5,8 +5,11 @@
 
 /* −log softmax(z)[label] = m + log Σ exp(z − m) − z[label], with m = max z so that nothing overflows;
  * its gradient by z is softmax(z) − onehot(label). Goodfellow et al. 2016, "Deep Learning", section 6.2.2.3. */
-static double sparse_crossentropy(const float *logits, int64_t count, int label, float *gradient)
+static double sparse_crossentropy(const kolo_row *row, float *gradient)
 {
+    const float *logits = row->outputs;
+    int64_t count = row->count;
+    int label = row->label;
     double largest = (double)logits[0], sum = 0;
     for (int64_t i = 1; i < count; i++) largest = fmax(largest, (double)logits[i]);
     for (int64_t i = 0; i < count; i++) sum += exp((double)logits[i] - largest);
@@ -16,19 +19,24 @@ static double sparse_crossentropy(const float *logits, int64_t count, int label,
     return largest + log(sum) - (double)logits[label];
 }
 
-static double accuracy(const float *outputs, int64_t count, int label)
+static void accuracy(const kolo_row *row, double weight, double *sums)
 {
     int64_t best = 0;
-    for (int64_t i = 1; i < count; i++) {
-        if (outputs[i] > outputs[best]) best = i;
+    for (int64_t i = 1; i < row->count; i++) {
+        if (row->outputs[i] > row->outputs[best]) best = i;
     }
-    return best == label ? 1 : 0;
+    if (best == row->label) sums[0] += weight;
 }
 
-const struct kolo_loss_kind kolo_sparse_crossentropy_kind = {
-    .name = "sparse_crossentropy",
-    .sample = sparse_crossentropy,
-    .from_logits = true,
-};
+const kolo_loss_kind kolo_sparse_crossentropy_kind = {
+    .name = "sparse_crossentropy", .wants = KOLO_WANTS_LABEL, .row = sparse_crossentropy, .left_out = KOLO_SOFTMAX};
 
-const struct kolo_metric_kind kolo_accuracy_kind = {.name = "accuracy", .sample = accuracy};
+const kolo_metric_kind kolo_accuracy_kind = {.name = "accuracy", .wants = KOLO_WANTS_LABEL, .row = accuracy};
+
+int kolo_metric_offset(const kolo_metric *metrics, int m, int64_t outputs)
+{
+    int offset = 0;
+    for (int i = 0; i < m && metrics[i].kind; i++)
+        offset += metrics[i].kind->sums ? metrics[i].kind->sums(outputs, metrics[i].number) : 1;
+    return offset;
+}

@@ -20,35 +20,53 @@ static kolo_status describe(kolo_status status, const kolo_layer_node *node)
 /* x of the first layer: the features, taken in by the backend. */
 static kolo_status lower_input(const kolo_model *model, kolo_plan *plan, kolo_layer_flow *flow)
 {
-    kolo_shape shape = model->layers[0].out;
-    plan->input = kolo_plan_value(plan, KOLO_VALUE_INPUT, shape);
-    flow->y = kolo_plan_value(plan, KOLO_VALUE_ACTIVATION, shape);
-    if (plan->input < 0 || flow->y < 0) return KOLO_MEMORY;
+    flow->x = plan->input = kolo_plan_value(plan, KOLO_VALUE_INPUT, model->layers[0].out);
+    if (plan->input < 0) return KOLO_MEMORY;
     plan->values[plan->input].canonical = true;
-    kolo_op op = {.kind = KOLO_OP_INPUT, .in = {plan->input, -1, -1, -1}, .out = {flow->y, -1, -1}};
-    return kolo_plan_op(plan, op);
-}
-
-static kolo_status lower_forward(const kolo_model *model, kolo_purpose purpose, kolo_plan *plan, kolo_layer_flow *flows)
-{
-    bool weights_before = false;
-    KOLO_TRY(lower_input(model, plan, &flows[0]));
+    bool taken = false;
     for (int i = 1; i < model->layer_count; i++) {
         const kolo_layer_node *node = &model->layers[i];
-        bool last = i == model->layer_count - 1;
-        bool to_logits = last && purpose != KOLO_FOR_OUTPUTS && model->settings.loss->from_logits;
-        flows[i] = (kolo_layer_flow){.node = node,
-                                     .x = flows[i - 1].y,
-                                     .y = -1,
-                                     .dy = -1,
-                                     .dx = -1,
-                                     .need_dx = weights_before,
-                                     .to_logits = to_logits,
-                                     .saved = {-1, -1, -1, -1}};
-        KOLO_TRY(describe(node->recipe.kind->forward(plan, &flows[i]), node));
-        weights_before = weights_before || node->parameter_count > 0;
+        for (int k = 0; k < node->from_count; k++)
+            taken = taken || (node->from[k] == 0 && !node->recipe.kind->wants_features);
     }
-    plan->output = flows[model->layer_count - 1].y;
+    flow->y = flow->x; /* nobody wants them as the backend would lay them out */
+    return taken ? kolo_input_kind.forward(plan, flow) : KOLO_OK;
+}
+
+/* Inputs of a layer: the outputs of those before it, and whether these lead back to weights. */
+static void join(const kolo_plan *plan, const kolo_layer_flow *flows, const bool *weights_before, kolo_layer_flow *flow)
+{
+    const kolo_layer_node *node = flow->node;
+    for (int k = 0; k < node->from_count; k++) {
+        flow->xs[k] = node->recipe.kind->wants_features ? plan->input : flows[node->from[k]].y;
+        flow->need_dxs[k] = weights_before[node->from[k]];
+        flow->dxs[k] = -1;
+    }
+    flow->x = flow->xs[0];
+    flow->need_dx = flow->need_dxs[0];
+}
+
+static kolo_status lower_layer(const kolo_model *model, kolo_purpose purpose, kolo_plan *plan, kolo_layer_flow *flows,
+                               bool *weights_before, int i)
+{
+    const kolo_layer_node *node = &model->layers[i];
+    bool last = i == model->output && purpose != KOLO_FOR_OUTPUTS;
+    flows[i] = (kolo_layer_flow){.node = node, .x = -1, .y = -1, .dy = -1, .dx = -1};
+    for (size_t k = 0; k < sizeof flows[i].saved / sizeof *flows[i].saved; k++) flows[i].saved[k] = -1;
+    if (last) flows[i].left_out = model->settings.loss.kind->left_out;
+    plan->device = node->device;
+    if (i == 0) return lower_input(model, plan, &flows[0]);
+    join(plan, flows, weights_before, &flows[i]);
+    weights_before[i] = node->parameter_count > 0;
+    for (int k = 0; k < node->from_count; k++) weights_before[i] = weights_before[i] || flows[i].need_dxs[k];
+    return describe(node->recipe.kind->forward(plan, &flows[i]), node);
+}
+
+static kolo_status lower_forward(const kolo_model *model, kolo_purpose purpose, kolo_plan *plan, kolo_layer_flow *flows,
+                                 bool *weights_before)
+{
+    for (int i = 0; i < model->layer_count; i++) KOLO_TRY(lower_layer(model, purpose, plan, flows, weights_before, i));
+    plan->output = flows[model->output].y;
     plan->values[plan->output].canonical = true;
     plan->values[kolo_plan_base(plan, plan->output)].canonical = true;
     return KOLO_OK;
@@ -66,19 +84,60 @@ static kolo_status lower_loss(kolo_plan *plan, bool training)
     return kolo_plan_op(plan, op);
 }
 
-/* Stops at the first layer that has weights: before it nothing needs a gradient. */
-static kolo_status lower_backward(const kolo_model *model, kolo_plan *plan, kolo_layer_flow *flows)
+/* The gradient of a layer's output: the sum of what those give that took it. */
+static kolo_status gather_gradient(const kolo_model *model, kolo_plan *plan, kolo_layer_flow *flows, int i)
 {
-    int first = 1;
-    while (first < model->layer_count && model->layers[first].parameter_count == 0) first++;
-    int dy = plan->loss_gradient;
-    for (int i = model->layer_count - 1; i >= first; i--) {
-        flows[i].dy = dy;
-        const kolo_layer_node *node = flows[i].node;
-        KOLO_TRY(describe(node->recipe.kind->backward(plan, &flows[i]), node));
-        dy = flows[i].dx;
+    int *sum = &flows[i].dy;
+    for (int j = i + 1; j < model->layer_count; j++) {
+        const kolo_layer_node *taker = &model->layers[j];
+        for (int k = 0; k < taker->from_count; k++) {
+            if (taker->from[k] != i || flows[j].dxs[k] < 0) continue;
+            kolo_op add = {.kind = KOLO_OP_ADD, .layer = i, .in = {*sum, flows[j].dxs[k]}, .activation = KOLO_LINEAR};
+            if (*sum >= 0) {
+                add.out[0] = kolo_plan_value(plan, KOLO_VALUE_ACTIVATION, model->layers[i].out);
+                if (add.out[0] < 0) return KOLO_MEMORY;
+                KOLO_TRY(kolo_plan_op(plan, add));
+            }
+            *sum = *sum < 0 ? flows[j].dxs[k] : add.out[0];
+        }
     }
     return KOLO_OK;
+}
+
+/* In reverse; layers that no weights lead to, or that lead to no gradient, are left out. */
+static kolo_status lower_backward(const kolo_model *model, kolo_plan *plan, kolo_layer_flow *flows,
+                                  const bool *weights_before)
+{
+    flows[model->output].dy = plan->loss_gradient;
+    for (int i = model->output; i > 0; i--) {
+        plan->device = model->layers[i].device;
+        if (!weights_before[i]) continue;
+        if (i != model->output) KOLO_TRY(gather_gradient(model, plan, flows, i));
+        if (flows[i].dy < 0) continue;
+        const kolo_layer_node *node = flows[i].node;
+        KOLO_TRY(describe(node->recipe.kind->backward(plan, &flows[i]), node));
+        if (node->recipe.kind->inputs == 0) flows[i].dxs[0] = flows[i].dx;
+    }
+    return KOLO_OK;
+}
+
+/* What the loss and the metrics want of each sample, and where the metrics' sums lie. */
+static void lower_targets(const kolo_model *model, kolo_plan *plan)
+{
+    kolo_shape outputs = model->layers[model->output].out;
+    int64_t width = outputs.dim[outputs.rank - 1];
+    plan->loss = model->settings.loss;
+    plan->labels = plan->loss.kind && plan->loss.kind->wants != KOLO_WANTS_TARGETS;
+    plan->targets = plan->loss.kind && !plan->labels;
+    plan->weights = model->sample_weights;
+    for (int m = 0; m < KOLO_METRICS_MAX && model->settings.metrics[m].kind; m++) {
+        plan->metrics[m] = model->settings.metrics[m];
+        plan->metric_offset[m] = kolo_metric_offset(model->settings.metrics, m, width);
+        bool targets = plan->metrics[m].kind->wants == KOLO_WANTS_TARGETS;
+        plan->targets = plan->targets || targets;
+        plan->labels = plan->labels || !targets;
+    }
+    plan->metric_sums = kolo_metric_offset(model->settings.metrics, KOLO_METRICS_MAX, width);
 }
 
 kolo_status kolo_lower(const kolo_model *model, kolo_purpose purpose, int leaf, kolo_plan *plan)
@@ -87,17 +146,19 @@ kolo_status kolo_lower(const kolo_model *model, kolo_purpose purpose, int leaf, 
                         .training = trains(purpose),
                         .dropout = purpose == KOLO_FOR_TRAINING,
                         .precision = model->settings.precision,
-                        .loss = model->settings.loss,
-                        .loss_gradient = -1};
-    for (int i = 0; i < KOLO_METRICS_MAX; i++) plan->metrics[i] = model->settings.metrics[i];
-    size_t bytes = (size_t)model->layer_count * sizeof(kolo_layer_flow);
+                        .loss_gradient = -1,
+                        .device = -1};
+    if (purpose != KOLO_FOR_OUTPUTS) lower_targets(model, plan);
+    size_t bytes = (size_t)model->layer_count * (sizeof(kolo_layer_flow) + sizeof(bool));
     kolo_layer_flow *flows = calloc(1, bytes);
     if (!flows) return kolo_fail_memory(bytes, "a plan");
+    bool *weights_before = (bool *)(flows + model->layer_count);
     kolo_status status;
-    KOLO_GO(done, lower_forward(model, purpose, plan, flows));
+    KOLO_GO(done, lower_forward(model, purpose, plan, flows, weights_before));
+    plan->device = -1;
     if (purpose != KOLO_FOR_OUTPUTS) KOLO_GO(done, lower_loss(plan, plan->training));
     plan->forward_count = plan->op_count;
-    if (plan->training) KOLO_GO(done, lower_backward(model, plan, flows));
+    if (plan->training) KOLO_GO(done, lower_backward(model, plan, flows, weights_before));
 done:
     free(flows);
     return status;

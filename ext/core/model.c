@@ -46,11 +46,24 @@ kolo_status kolo_declare_parameter(kolo_model_builder *builder, kolo_layer_node 
     return KOLO_OK;
 }
 
+kolo_parameter *kolo_declared(kolo_model_builder *builder)
+{
+    return &builder->model->parameters[builder->model->parameter_count - 1];
+}
+
+static const char *text_option(const kolo_layer *layer, const char *name)
+{
+    const void *option = kolo_layer_option(layer, name);
+    return option ? *(const char *const *)option : NULL;
+}
+
+/* ---------------------------------------------------------------- layers */
+
 /* "conv2d", then "conv2d_1", "conv2d_2": numbered by kind, as Keras does. */
 static kolo_status name_layer(kolo_model *model, kolo_layer_node *node)
 {
     const kolo_layer_kind *kind = node->recipe.kind;
-    const char *given = kind->given_name ? kind->given_name(&node->recipe) : NULL;
+    const char *given = text_option(&node->recipe, "name");
     int before = 0;
     for (int i = 0; i < node->number; i++) before += model->layers[i].recipe.kind == kind;
     if (given && strlen(given) >= sizeof node->name)
@@ -74,20 +87,75 @@ static kolo_status name_the_layer(kolo_status status, const kolo_layer_node *nod
     return kolo_fail(status, "%s: %s", kolo_layer_text(node), failure.text);
 }
 
+/* "cpu:1", or "host" for the device of the caller: number 0. */
+static kolo_status place_layer(kolo_layer_node *node)
+{
+    const char *device = text_option(&node->recipe, "device");
+    node->device = -1;
+    if (!device) return KOLO_OK;
+    int number = 0, read = 0;
+    bool host = strcmp(device, "host") == 0;
+    if (!host && (sscanf(device, "cpu:%d%n", &number, &read) != 1 || device[read] || number < 0))
+        return kolo_fail(KOLO_INVALID, "%s: device: wanted \"host\" or \"cpu:0\", \"cpu:1\", …, got \"%.40s\"",
+                         kolo_layer_text(node), device);
+    if (number >= kolo_device_count())
+        return kolo_fail(KOLO_INVALID, "%s: device: wanted one of %d devices (KOLO_CPU_DEVICES), got \"%.40s\"",
+                         kolo_layer_text(node), kolo_device_count(), device);
+    node->device = number;
+    return KOLO_OK;
+}
+
+static kolo_status check_inputs(const kolo_layer_node *node)
+{
+    int wanted = node->recipe.kind->inputs ? node->recipe.kind->inputs : 1;
+    bool fine = wanted < 0 ? node->from_count >= 2 : node->from_count == wanted;
+    if (fine || node->number == 0) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID, "%s: wanted %d%s input%s, got %d", kolo_layer_text(node), wanted < 0 ? 2 : wanted,
+                     wanted < 0 ? " or more" : "", wanted == 1 ? "" : "s", node->from_count);
+}
+
 static kolo_status build_layer(kolo_model *model, int number)
 {
     kolo_layer_node *node = &model->layers[number];
-    node->number = number;
-    for (int i = 0; i < KOLO_LAYER_PARAMETERS; i++) node->parameters[i] = -1;
     bool is_input = node->recipe.kind == &kolo_input_kind;
     if (number == 0 && !is_input)
         return kolo_fail(KOLO_INVALID, "wanted kolo_input() as the first layer, got %s", node->recipe.kind->name);
     if (number > 0 && is_input)
         return kolo_fail(KOLO_INVALID, "layer %d: wanted kolo_input() only as the first layer", number);
     KOLO_TRY(name_layer(model, node));
-    if (number > 0) node->in = model->layers[number - 1].out;
+    KOLO_TRY(check_inputs(node));
+    KOLO_TRY(place_layer(node));
     kolo_model_builder builder = {model};
     return name_the_layer(node->recipe.kind->build(&builder, node), node);
+}
+
+kolo_status kolo_model_add(kolo_model *model, const kolo_layer *layer, const int *from, int from_count)
+{
+    int number = model->layer_count;
+    size_t bytes = (size_t)(number + 1) * sizeof *model->layers;
+    kolo_layer_node *grown = realloc(model->layers, bytes);
+    if (!grown) return kolo_fail_memory(bytes, "the layers");
+    model->layers = grown;
+    kolo_layer_node *node = &grown[number];
+    *node = (kolo_layer_node){.recipe = *layer, .number = number, .from_count = from_count};
+    for (int i = 0; i < KOLO_LAYER_PARAMETERS; i++) node->parameters[i] = -1;
+    for (int i = 0; i < from_count; i++) {
+        node->from[i] = from[i];
+        node->ins[i] = grown[from[i]].out;
+    }
+    if (from_count > 0) node->in = node->ins[0];
+    model->layer_count++;
+    return build_layer(model, number);
+}
+
+kolo_status kolo_model_close(kolo_model *model, int output)
+{
+    size_t bytes = (size_t)(model->weight_count ? model->weight_count : 1) * sizeof(float);
+    model->weights = kolo_host_allocate(bytes);
+    if (!model->weights) return kolo_fail_memory(bytes, "the weights");
+    memset(model->weights, 0, bytes);
+    model->output = output;
+    return KOLO_OK;
 }
 
 static kolo_status build_model(const kolo_layer *layers, kolo_model *model)
@@ -96,18 +164,8 @@ static kolo_status build_model(const kolo_layer *layers, kolo_model *model)
     while (layers[count].kind) count++;
     if (count < 2)
         return kolo_fail(KOLO_INVALID, "wanted kolo_input() and at least one layer after it, got %d layers", count);
-    model->layers = calloc((size_t)count, sizeof *model->layers);
-    if (!model->layers) return kolo_fail_memory((size_t)count * sizeof *model->layers, "the layers");
-    model->layer_count = count;
-    for (int i = 0; i < count; i++) {
-        model->layers[i].recipe = layers[i];
-        KOLO_TRY(build_layer(model, i));
-    }
-    size_t bytes = (size_t)(model->weight_count ? model->weight_count : 1) * sizeof(float);
-    model->weights = kolo_host_allocate(bytes);
-    if (!model->weights) return kolo_fail_memory(bytes, "the weights");
-    memset(model->weights, 0, bytes);
-    return KOLO_OK;
+    for (int i = 0; i < count; i++) KOLO_TRY(kolo_model_add(model, &layers[i], &(int){i - 1}, i > 0));
+    return kolo_model_close(model, count - 1);
 }
 
 kolo_model *kolo_sequential_at(const kolo_layer *layers, kolo_here here)
@@ -137,10 +195,9 @@ void kolo_model_free(kolo_model **model)
     free(freed);
 }
 
-static void draw_glorot_uniform(const kolo_parameter *parameter, uint64_t key, float *weights)
+static void draw_uniform(int64_t count, double most, uint64_t key, float *weights)
 {
-    float limit = (float)sqrt(6.0 / ((double)parameter->fan_in + parameter->fan_out));
-    int64_t count = kolo_shape_count(parameter->shape);
+    float limit = (float)most;
     for (int64_t i = 0; i < count; i++) {
         kolo_random_block block = kolo_philox(key, (uint64_t)(i / 4), 0);
         weights[i] = (2 * kolo_random_unit(block.word[i % 4]) - 1) * limit;
@@ -153,8 +210,12 @@ void kolo_model_draw_weights(kolo_model *model)
         const kolo_parameter *parameter = &model->parameters[p];
         float *weights = model->weights + parameter->offset;
         uint64_t key = kolo_random_key(model->seed, KOLO_RANDOM_WEIGHTS, (uint64_t)p);
-        if (parameter->initializer == KOLO_INIT_GLOROT_UNIFORM) draw_glorot_uniform(parameter, key, weights);
-        else memset(weights, 0, (size_t)kolo_shape_count(parameter->shape) * sizeof *weights);
+        double sum = (double)parameter->fan_in + parameter->fan_out;
+        int64_t count = kolo_shape_count(parameter->shape);
+        if (parameter->initializer == KOLO_INIT_GLOROT_UNIFORM) draw_uniform(count, sqrt(6.0 / sum), key, weights);
+        else if (parameter->initializer == KOLO_INIT_UNIFORM) draw_uniform(count, 0.05, key, weights);
+        else
+            for (int64_t i = 0; i < count; i++) weights[i] = parameter->initializer == KOLO_INIT_ONES;
     }
     model->drawn = true;
 }
@@ -198,6 +259,7 @@ kolo_weight kolo_weight_get(kolo_model *model, int index)
     kolo_weight weight = {.name = parameter->name,
                           .rank = parameter->shape.rank,
                           .count = kolo_shape_count(parameter->shape),
+                          .trained = parameter->momentum == 0,
                           .values = model->weights + parameter->offset};
     for (int axis = 0; axis < weight.rank; axis++) weight.shape[axis] = parameter->shape.dim[axis];
     return weight;

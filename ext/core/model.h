@@ -12,6 +12,8 @@ typedef struct kolo_trainer kolo_trainer;
 struct kolo_model {
     kolo_layer_node *layers; /* the input first */
     int layer_count;
+    int output;     /* the layer whose outputs are the model's; -1 while the graph is being built */
+    bool broken;    /* a layer was refused: nothing can be added, and it cannot be compiled */
     kolo_parameter *parameters;
     int parameter_count;
     int64_t weight_count;
@@ -19,6 +21,7 @@ struct kolo_model {
     bool drawn;     /* whether they were ever set by compile or load */
 
     bool compiled;
+    bool sample_weights; /* of the data at hand: its loss is weighted */
     kolo_compile_args settings; /* defaults filled in */
     const kolo_backend *backend;
     uint64_t seed;
@@ -37,6 +40,19 @@ void kolo_model_draw_weights(kolo_model *model);
 
 /* summary.c: the table of kolo_summary(). */
 kolo_status kolo_summary_write(const kolo_model *model, FILE *out);
+
+/* Appends a layer that takes those numbers of layers; shapes are checked. Fails with a sentence that names it. */
+kolo_status kolo_model_add(kolo_model *model, const kolo_layer *layer, const int *from, int from_count);
+/* Nothing can be added any more: memory for the weights. */
+kolo_status kolo_model_close(kolo_model *model, int output);
+
+/* The fields of a kind; those of kolo_own_args for a layer of a learner's own. */
+const kolo_field *kolo_layer_fields(const kolo_layer_kind *kind);
+size_t kolo_field_size(kolo_field_type type);                     /* bytes of one element */
+bool kolo_field_given(const kolo_field *field, const void *option); /* not all zero */
+/* The arguments of a recipe, to which a field's offset is added; and one by its field's name, NULL when it has none. */
+const void *kolo_layer_arguments(const kolo_layer *layer);
+const void *kolo_layer_option(const kolo_layer *layer, const char *name);
 
 /* "layer 3 (max_pool2d)". */
 const char *kolo_layer_text(const kolo_layer_node *node);

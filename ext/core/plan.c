@@ -16,9 +16,12 @@ static const struct {
     [KOLO_OP_MAX_POOL2D] = {1, 2},
     [KOLO_OP_MAX_POOL2D_BACKWARD] = {2, 1},
     [KOLO_OP_ACTIVATION] = {1, 1},
-    [KOLO_OP_ACTIVATION_BACKWARD] = {2, 1},
+    [KOLO_OP_ACTIVATION_BACKWARD] = {3, 1},
     [KOLO_OP_DROPOUT] = {1, 2},
     [KOLO_OP_DROPOUT_BACKWARD] = {2, 1},
+    [KOLO_OP_ADD] = {2, 1},
+    [KOLO_OP_MEET] = {1, 1},
+    [KOLO_OP_OWN] = {KOLO_OP_INS, KOLO_OP_OUTS},
     [KOLO_OP_LOSS] = {1, 1},
 };
 
@@ -72,8 +75,9 @@ kolo_status kolo_plan_op(kolo_plan *plan, kolo_op op)
     void *list = plan->ops;
     KOLO_TRY(grow(&list, plan->op_count, sizeof op));
     plan->ops = list;
-    for (int i = operands[op.kind].in; i < 4; i++) op.in[i] = -1;
-    for (int i = operands[op.kind].out; i < 3; i++) op.out[i] = -1;
+    for (int i = operands[op.kind].in; i < KOLO_OP_INS; i++) op.in[i] = -1;
+    for (int i = operands[op.kind].out; i < KOLO_OP_OUTS; i++) op.out[i] = -1;
+    op.device = plan->device;
     plan->ops[plan->op_count++] = op;
     return KOLO_OK;
 }

@@ -11,6 +11,7 @@
 #define KOLO_CORE_PLAN_H
 
 #include "core/error.h"
+#include "core/loss.h"
 #include "core/shape.h"
 
 typedef enum kolo_value_kind {
@@ -18,19 +19,22 @@ typedef enum kolo_value_kind {
     KOLO_VALUE_ACTIVATION, /* leaf × shape, alive from the operation that writes it to the last that reads it */
     KOLO_VALUE_WEIGHTS,    /* a packed copy of a parameter, for the one operation that reads it; filled by pack() */
     KOLO_VALUE_GRADIENT,   /* a parameter's gradient summed over the leaf, float32, in the backend's layout */
-    KOLO_VALUE_WORKSPACE   /* bytes that the backend carries from forward to backward (where a maximum was) */
+    KOLO_VALUE_WORKSPACE,  /* bytes that the backend carries from forward to backward (where a maximum was) */
+    KOLO_VALUE_PARTIAL, /* double[shape], of the leaf: sums over its samples that are to meet those of the others */
+    KOLO_VALUE_MET /* double[shape]: the sum of a PARTIAL over all leaves of the replica's share (and of its
+                      group's, where the operation says so); written by core/engine.c, read by operations */
 } kolo_value_kind;
 
 /* Canonical means: float32, leaf × shape, the last axis fastest, nothing between. */
 typedef struct kolo_value {
     kolo_value_kind kind;
-    kolo_shape shape;  /* of one sample; of the whole parameter for WEIGHTS and GRADIENT */
-    int parameter;     /* its number for WEIGHTS and GRADIENT, else -1 */
-    int view_of;       /* the same elements under another shape: shares that value's memory; else -1 */
-    bool canonical;    /* somebody outside the backend reads or writes it: must be canonical */
+    kolo_shape shape; /* of one sample; of the whole parameter for WEIGHTS and GRADIENT */
+    int parameter; /* its number for WEIGHTS and GRADIENT, else -1 */
+    int view_of; /* the same elements under another shape: shares that value's memory; else -1 */
+    bool canonical; /* somebody outside the backend reads or writes it: must be canonical */
     /* Set by the backend when it prepares the first operation that touches the value: */
-    size_t bytes;  /* of the whole leaf (or parameter) in its layout; 0 for a view and for what is not needed */
-    void *layout;  /* the backend's own description; freed by its forget() */
+    size_t bytes; /* of the whole leaf (or parameter) in its layout; 0 for a view and for what is not needed */
+    void *layout; /* the backend's own description; freed by its forget() */
     /* Set by core/program.c: */
     size_t offset; /* in the memory of its kind */
 } kolo_value;
@@ -45,11 +49,16 @@ typedef enum kolo_op_kind {
     KOLO_OP_MAX_POOL2D, /* x                                    y, where (workspace; -1 in a plan not trained) */
     KOLO_OP_MAX_POOL2D_BACKWARD, /* dy, where                        dx                                             */
     KOLO_OP_ACTIVATION, /* x                                y                                              */
-    KOLO_OP_ACTIVATION_BACKWARD, /* dy, y                            dx                                             */
+    KOLO_OP_ACTIVATION_BACKWARD, /* dy, y, x or -1                   dx                                             */
     KOLO_OP_DROPOUT, /* x                                y, mask (workspace)                            */
     KOLO_OP_DROPOUT_BACKWARD, /* dy, mask                         dx                                             */
-    KOLO_OP_LOSS /* outputs (canonical)              d outputs (canonical; -1 when not trained)     */
-    /* Of the backward ones y is -1 unless the activation is fused, kernel is -1 when dx is. */
+    KOLO_OP_ADD, /* x1, x2                               y = activation(x1 + x2)                        */
+    KOLO_OP_MEET, /* partial                              met: every leaf gets here before any goes on   */
+    KOLO_OP_OWN, /* as its layer says, all canonical     the same: arithmetic is op.own                 */
+    KOLO_OP_LOSS, /* outputs (canonical)                  d outputs (canonical; -1 when not trained)     */
+    KOLO_OP_KINDS
+    /* Of the backward ones y is -1 unless the activation is fused, kernel is -1 when dx is. A backward activation is
+     * given y, and x too where y does not suffice (gelu, silu); else x is -1. */
 } kolo_op_kind;
 
 typedef struct kolo_window {
@@ -57,13 +66,34 @@ typedef struct kolo_window {
     int before[2], after[2]; /* zeros around: {top, left}, {bottom, right} */
 } kolo_window;
 
+#define KOLO_OP_INS  6
+#define KOLO_OP_OUTS 4
+
+/* What KOLO_OP_OWN computes: a learner's own arithmetic, on one leaf, in float32 however the rest is computed. Arrays
+ * are [leaf][shape], of weights and gradients [shape]; NULL where the operation has -1. Of the leaf's samples the first
+ * `samples` count; the others are zeros on the way in and must be zeros, or anything finite, on the way out, and add
+ * nothing to gradients. */
+typedef struct kolo_own_call {
+    const kolo_own_args *args; /* of the layer */
+    const float *in[KOLO_OP_INS];
+    float *out[KOLO_OP_OUTS];
+    kolo_shape in_shape[KOLO_OP_INS], out_shape[KOLO_OP_OUTS];
+    int samples, leaf;
+    int64_t first_sample; /* the leaf's first sample's number in the global batch */
+    uint64_t seed, step; /* for chance that does not depend on who computes: core/random.h */
+} kolo_own_call;
+
 typedef struct kolo_op {
     kolo_op_kind kind;
     int layer; /* number in the model: for messages, for the streams of dropout */
-    int in[4], out[3];
+    int device; /* where it runs: the layer's, or -1 for the replica's own */
+    int in[KOLO_OP_INS], out[KOLO_OP_OUTS];
     kolo_activation activation; /* KOLO_LINEAR, or fused: KOLO_RELU. Its backward needs only y. */
     kolo_window window; /* of CONV2D, MAX_POOL2D and their backwards */
     double rate; /* of DROPOUT and its backward */
+    bool across; /* of MEET: the sum is over the whole group's leaves, not the replica's alone */
+    void (*own)(const kolo_own_call *call);
+    const kolo_own_args *own_args;
     size_t scratch; /* bytes that its kernel needs while it runs; set by the backend */
 } kolo_op;
 
@@ -82,6 +112,10 @@ typedef struct kolo_plan {
     int loss_gradient; /* d loss / d outputs, or -1 */
     kolo_loss loss;
     kolo_metric metrics[KOLO_METRICS_MAX];
+    int metric_offset[KOLO_METRICS_MAX]; /* among the sums of kolo_totals */
+    int metric_sums; /* of all metrics */
+    bool labels, targets, weights; /* what the loss and the metrics are to be given */
+    int device; /* of the operations that are added: kolo_op.device */
 } kolo_plan;
 
 /* For layers: add a value or an operation; the number of it, or -1 when memory ran out (reported). */

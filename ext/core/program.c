@@ -43,8 +43,8 @@ static void find_lives(const kolo_plan *plan, life *lives)
     touch(plan, lives, plan->input, 0);
     for (int o = 0; o < plan->op_count; o++) {
         const kolo_op *op = &plan->ops[o];
-        for (int i = 0; i < 4; i++) touch(plan, lives, op->in[i], o);
-        for (int i = 0; i < 3; i++) touch(plan, lives, op->out[i], o);
+        for (int i = 0; i < KOLO_OP_INS; i++) touch(plan, lives, op->in[i], o);
+        for (int i = 0; i < KOLO_OP_OUTS; i++) touch(plan, lives, op->out[i], o);
     }
     touch(plan, lives, plan->output, plan->op_count);
 }
@@ -189,6 +189,18 @@ kolo_status kolo_program_unpack(const kolo_program *program, const float *gradie
 
 /* ---------------------------------------------------------------- frames */
 
+/* False: no memory. */
+static bool open_targets(kolo_frame *frame, const kolo_plan *plan)
+{
+    kolo_shape outputs = plan->values[plan->output].shape;
+    size_t numbers = (size_t)(plan->leaf * kolo_shape_count(outputs));
+    size_t rows = numbers / (size_t)outputs.dim[outputs.rank - 1];
+    if (plan->labels) frame->labels = calloc(rows, sizeof *frame->labels);
+    if (plan->targets) frame->targets = calloc(numbers, sizeof *frame->targets);
+    if (plan->weights) frame->weights = calloc((size_t)plan->leaf, sizeof *frame->weights);
+    return (!plan->labels || frame->labels) && (!plan->targets || frame->targets) && (!plan->weights || frame->weights);
+}
+
 kolo_status kolo_frame_open(const kolo_program *program, kolo_frame **frame)
 {
     const kolo_plan *plan = &program->plan;
@@ -198,8 +210,8 @@ kolo_status kolo_frame_open(const kolo_program *program, kolo_frame **frame)
     made->block = program->backend->allocate(program->frame_bytes + ALIGNMENT);
     made->scratch = program->backend->allocate(program->scratch_bytes + ALIGNMENT);
     made->memory = calloc((size_t)plan->value_count, sizeof *made->memory);
-    made->labels = calloc((size_t)plan->leaf, sizeof *made->labels);
-    if (!made->block || !made->scratch || !made->memory || !made->labels) {
+    bool fine = made->block && made->scratch && made->memory && open_targets(made, plan);
+    if (!fine) {
         kolo_frame_close(&made);
         return kolo_fail_memory(program->frame_bytes + program->scratch_bytes, "the activations of one leaf");
     }
@@ -218,6 +230,8 @@ void kolo_frame_close(kolo_frame **frame)
     closed->program->backend->deallocate(closed->scratch);
     free(closed->memory);
     free(closed->labels);
+    free(closed->targets);
+    free(closed->weights);
     free(closed);
 }
 
@@ -252,6 +266,8 @@ kolo_status kolo_program_run(kolo_frame *frame, void *weights, float *gradients,
     call.memory = frame->memory;
     call.scratch = frame->scratch;
     call.labels = frame->labels;
+    call.targets = frame->targets;
+    call.weights = frame->weights;
     for (int o = 0; o < program->plan.op_count; o++) KOLO_TRY(program->backend->run(program->kernels[o], &call));
     return KOLO_OK;
 }

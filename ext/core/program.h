@@ -35,7 +35,10 @@ typedef struct kolo_frame {
     const kolo_program *program;
     void *block, *scratch;
     void **memory;   /* [plan.value_count] */
-    int32_t *labels; /* [leaf] */
+    /* What the samples are to give, each NULL where the plan wants none: */
+    int32_t *labels; /* [leaf][rows of the outputs] */
+    float *targets;  /* [leaf][outputs] */
+    float *weights; /* [leaf] */
 } kolo_frame;
 
 kolo_status kolo_frame_open(const kolo_program *program, kolo_frame **frame);

@@ -1,22 +1,30 @@
-/* Sums over samples: what becomes an epoch's loss and accuracy. */
+/* Sums over samples: what becomes an epoch's loss and metrics. */
 #ifndef KOLO_CORE_TOTALS_H
 #define KOLO_CORE_TOTALS_H
 
-#include <kolo.h>
+#include "core/loss.h"
 
 typedef struct kolo_totals {
     double samples;
     double stops; /* members that wish to stop: summed with the rest, so that all stop at the same step */
     double loss;
-    double metrics[KOLO_METRICS_MAX];
+    double used; /* of sums: the same in all totals of a model, so it is not added */
+    double sums[KOLO_METRIC_SUMS_MAX]; /* the metrics', one behind the other: kolo_metric_offset() */
 } kolo_totals;
+
+/* Doubles of a totals that matter, from its beginning. */
+static inline int64_t kolo_totals_size(const kolo_totals *totals)
+{
+    return (int64_t)(offsetof(kolo_totals, sums) / sizeof(double)) + (int64_t)totals->used;
+}
 
 static inline void kolo_totals_add(kolo_totals *to, const kolo_totals *from)
 {
     to->samples += from->samples;
     to->stops += from->stops;
     to->loss += from->loss;
-    for (int i = 0; i < KOLO_METRICS_MAX; i++) to->metrics[i] += from->metrics[i];
+    if (from->used > to->used) to->used = from->used;
+    for (int i = 0; i < (int)from->used; i++) to->sums[i] += from->sums[i];
 }
 
 #endif

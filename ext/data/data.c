@@ -10,6 +10,8 @@ static void storage_free(kolo_storage *storage)
 {
     free(storage->features);
     free(storage->labels);
+    free(storage->targets);
+    free(storage->weights);
     free(storage);
 }
 
@@ -30,12 +32,14 @@ kolo_status kolo_data_own(kolo_data **out, uint8_t *bytes, float *floats, int32_
     }
     int32_t largest = -1;
     for (int64_t i = 0; labels && i < samples; i++) largest = labels[i] > largest ? labels[i] : largest;
-    *storage = (kolo_storage){1, bytes ? (void *)bytes : (void *)floats, labels, storage_free};
+    *storage = (kolo_storage){
+        .users = 1, .features = bytes ? (void *)bytes : (void *)floats, .labels = labels, .free = storage_free};
     *data = (kolo_data){.storage = storage,
                         .bytes = bytes,
                         .floats = floats,
                         .scale = bytes ? 1.0f / 255.0f : 1.0f,
                         .labels = labels,
+                        .label_count = 1,
                         .samples = samples,
                         .shape = shape,
                         .classes = classes ? classes : largest + 1};
@@ -129,7 +133,9 @@ static kolo_status slice(kolo_data **out, const kolo_data *data, int64_t first, 
     part->samples = samples;
     if (data->bytes) part->bytes += skipped;
     if (data->floats) part->floats += skipped;
-    if (data->labels) part->labels += first;
+    if (data->labels) part->labels += first * data->label_count;
+    if (data->targets) part->targets += first * kolo_shape_count(data->target_shape);
+    if (data->weights) part->weights += first;
     __atomic_add_fetch(&part->storage->users, 1, __ATOMIC_RELAXED);
     *out = part;
     return KOLO_OK;
@@ -172,8 +178,8 @@ kolo_status kolo_data_sample_at(const kolo_data *data, int64_t index, float *fea
     kolo_status status = KOLO_OK;
     if (index < 0 || index >= data->samples)
         status = kolo_fail(KOLO_INVALID, "wanted a sample of 0 to %" PRId64 ", got %" PRId64, data->samples - 1, index);
-    else if (features) kolo_data_gather(data, NULL, index, 1, features, NULL);
-    if (status == KOLO_OK && label) *label = data->labels ? data->labels[index] : -1;
+    else kolo_data_gather(data, NULL, index, 1, &(kolo_gathered){.features = features});
+    if (status == KOLO_OK && label) *label = data->labels ? data->labels[index * data->label_count] : -1;
     return kolo_leave(scope, status);
 }
 
@@ -187,15 +193,27 @@ static void scale_bytes(const uint8_t *restrict bytes, float scale, int64_t coun
     for (; done < count; done++) features[done] = (float)bytes[done] * scale;
 }
 
-void kolo_data_gather(const kolo_data *data, const int32_t *index, int64_t first, int count, float *features,
-                      int32_t *labels)
+static void gather_targets(const kolo_data *data, int64_t sample, int place, const kolo_gathered *to)
+{
+    size_t labels = (size_t)data->label_count, numbers = (size_t)kolo_shape_count(data->target_shape);
+    int32_t *label = to->labels ? to->labels + (size_t)place * labels : NULL;
+    float *target = to->targets ? to->targets + (size_t)place * numbers : NULL;
+    for (size_t i = 0; label && i < labels; i++)
+        label[i] = data->labels ? data->labels[(size_t)sample * labels + i] : -1;
+    for (size_t i = 0; target && i < numbers; i++)
+        target[i] = data->targets ? data->targets[(size_t)sample * numbers + i] : 0;
+    if (to->weights) to->weights[place] = data->weights ? data->weights[sample] : 1;
+}
+
+void kolo_data_gather(const kolo_data *data, const int32_t *index, int64_t first, int count, const kolo_gathered *to)
 {
     int64_t elements = kolo_shape_count(data->shape);
     for (int i = 0; i < count; i++) {
         int64_t sample = index ? index[i] : first + i;
-        float *target = features ? features + i * elements : NULL;
-        if (target && data->bytes) scale_bytes(data->bytes + sample * elements, data->scale, elements, target);
-        if (target && data->floats) memcpy(target, data->floats + sample * elements, sizeof(float) * (size_t)elements);
-        if (labels) labels[i] = data->labels ? data->labels[sample] : -1;
+        float *features = to->features ? to->features + i * elements : NULL;
+        if (features && data->bytes) scale_bytes(data->bytes + sample * elements, data->scale, elements, features);
+        if (features && data->floats)
+            memcpy(features, data->floats + sample * elements, sizeof(float) * (size_t)elements);
+        gather_targets(data, sample, i, to);
     }
 }

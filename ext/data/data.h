@@ -9,6 +9,7 @@ typedef struct kolo_storage { /* shared by slices; counts its users */
     int users;
     void *features;
     int32_t *labels;
+    float *targets, *weights;
     void (*free)(struct kolo_storage *storage);
 } kolo_storage;
 
@@ -17,7 +18,11 @@ struct kolo_data {
     const uint8_t *bytes; /* features, one of the two: bytes · scale, */
     const float *floats;  /* or floats as they are */
     float scale;
-    const int32_t *labels; /* or NULL */
+    const int32_t *labels; /* [samples][label_count], or NULL */
+    int label_count;       /* 1; of a sequence one for each position */
+    const float *targets;  /* [samples][target_shape], what a regression is to give; or NULL */
+    kolo_shape target_shape;
+    const float *weights; /* [samples], of the samples in the loss; NULL: all 1 */
     int64_t samples;
     kolo_shape shape;
     int classes;
@@ -25,9 +30,17 @@ struct kolo_data {
     char source[200];
 };
 
-/* Sample numbers index[count] (NULL: first, first+1, …) into features[count][elements] and labels[count] (-1 without
- * labels). Numbers are in range: the library's own. Any thread. */
-void kolo_data_gather(const kolo_data *data, const int32_t *index, int64_t first, int count, float *features,
-                      int32_t *labels);
+/* Where samples are gathered: arrays of [count], each NULL if it is not wanted. What the data does not have becomes
+ * labels of -1, targets of 0, weights of 1. */
+typedef struct kolo_gathered {
+    float *features;
+    int32_t *labels;
+    float *targets;
+    float *weights;
+} kolo_gathered;
+
+/* Sample numbers index[count] (NULL: first, first+1, …) into `to`. Numbers are in range: the library's own. Any
+ * thread. */
+void kolo_data_gather(const kolo_data *data, const int32_t *index, int64_t first, int count, const kolo_gathered *to);
 
 #endif

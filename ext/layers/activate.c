@@ -1,11 +1,6 @@
 /* An activation as a layer: relu, or softmax over the last axis. */
 #include "layers/common.h"
 
-static const char *given_name(const kolo_layer *recipe)
-{
-    return recipe->activate.name;
-}
-
 static kolo_status build(kolo_model_builder *builder, kolo_layer_node *node)
 {
     (void)builder;
@@ -16,7 +11,7 @@ static kolo_status build(kolo_model_builder *builder, kolo_layer_node *node)
 static bool active(const kolo_layer_flow *flow)
 {
     kolo_activation activation = flow->node->recipe.activate.activation;
-    return activation == KOLO_RELU || (activation == KOLO_SOFTMAX && !flow->to_logits);
+    return activation > KOLO_LINEAR && activation != flow->left_out;
 }
 
 static kolo_status forward(kolo_plan *plan, kolo_layer_flow *flow)
@@ -34,5 +29,10 @@ static kolo_status backward(kolo_plan *plan, kolo_layer_flow *flow)
                                     &flow->dx);
 }
 
+static const kolo_field fields[] = {
+    KOLO_POSITIONAL(KOLO_FIELD_ACTIVATION, activate, activation),
+    KOLO_FIELDS_END(activate),
+};
+
 const kolo_layer_kind kolo_activate_kind = {
-    .name = "activate", .given_name = given_name, .build = build, .forward = forward, .backward = backward};
+    .name = "activate", .fields = fields, .build = build, .forward = forward, .backward = backward};

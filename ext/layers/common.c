@@ -2,6 +2,7 @@
 #include "layers/common.h"
 
 #include <limits.h>
+#include <math.h>
 
 kolo_status kolo_check_size(const char *option, int value)
 {
@@ -14,6 +15,12 @@ kolo_status kolo_check_activation(kolo_activation activation)
     if ((int)activation >= 0 && activation <= KOLO_SOFTMAX) return KOLO_OK;
     return kolo_fail(KOLO_INVALID, "activation: wanted KOLO_LINEAR, KOLO_RELU or KOLO_SOFTMAX, got %d",
                      (int)activation);
+}
+
+kolo_status kolo_check_l2(double l2)
+{
+    if (l2 >= 0 && isfinite(l2)) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID, "l2: wanted at least 0, got %g", l2);
 }
 
 kolo_status kolo_check_elements(const char *what, kolo_shape shape)
@@ -93,20 +100,40 @@ kolo_status kolo_activation_backward(kolo_plan *plan, const kolo_layer_node *nod
     KOLO_TRY(kolo_added(dx, kolo_plan_value(plan, KOLO_VALUE_ACTIVATION, node->out)));
     return kolo_plan_op(plan, (kolo_op){.kind = KOLO_OP_ACTIVATION_BACKWARD,
                                         .layer = node->number,
-                                        .in = {dy, y},
+                                        .in = {dy, y, -1},
                                         .out = {*dx},
                                         .activation = activation});
 }
 
-/* relu is computed within the operation itself, softmax is an operation of its own. */
-static kolo_activation fused(kolo_activation activation)
+kolo_status kolo_plan_own(kolo_plan *plan, const kolo_layer_flow *flow, void (*compute)(const kolo_own_call *call),
+                          int in_count, const int *ins, int out_count, int *outs, const kolo_shape *shapes)
 {
-    return activation == KOLO_RELU ? KOLO_RELU : KOLO_LINEAR;
+    kolo_op op = {.kind = KOLO_OP_OWN, .layer = flow->node->number, .activation = KOLO_LINEAR, .own = compute};
+    op.own_args = &flow->node->recipe.own;
+    if (in_count > KOLO_OP_INS || out_count > KOLO_OP_OUTS)
+        return kolo_fail(KOLO_INVALID, "wanted at most %d inputs and %d outputs of an operation, got %d and %d",
+                         KOLO_OP_INS, KOLO_OP_OUTS, in_count, out_count);
+    for (int i = 0; i < KOLO_OP_INS; i++) op.in[i] = i < in_count ? ins[i] : -1;
+    for (int i = 0; i < KOLO_OP_OUTS; i++) op.out[i] = i < out_count ? outs[i] : -1;
+    for (int i = 0; i < out_count; i++) {
+        if (op.out[i] < 0) KOLO_TRY(kolo_added(&op.out[i], kolo_plan_value(plan, KOLO_VALUE_ACTIVATION, shapes[i])));
+        outs[i] = op.out[i];
+        plan->values[outs[i]].canonical = true;
+    }
+    for (int i = 0; i < in_count; i++)
+        if (ins[i] >= 0) plan->values[ins[i]].canonical = true;
+    return kolo_plan_op(plan, op);
+}
+
+/* relu is computed within the operation itself, the others are operations of their own. */
+static kolo_activation fused(kolo_activation activation, const kolo_layer_flow *flow)
+{
+    return activation == KOLO_RELU && flow->left_out != KOLO_RELU ? KOLO_RELU : KOLO_LINEAR;
 }
 
 static bool apart(kolo_activation activation, const kolo_layer_flow *flow)
 {
-    return activation == KOLO_SOFTMAX && !flow->to_logits;
+    return activation > KOLO_RELU && activation != flow->left_out;
 }
 
 kolo_status kolo_weighted_forward(kolo_plan *plan, kolo_layer_flow *flow, kolo_op op, kolo_shape kernel,
@@ -115,7 +142,7 @@ kolo_status kolo_weighted_forward(kolo_plan *plan, kolo_layer_flow *flow, kolo_o
     const kolo_layer_node *node = flow->node;
     kolo_shape bias = {1, {kernel.dim[kernel.rank - 1]}};
     op.layer = node->number;
-    op.activation = fused(activation);
+    op.activation = fused(activation, flow);
     op.in[0] = flow->x;
     op.in[2] = -1;
     KOLO_TRY(kolo_added(&op.in[1], kolo_plan_weights(plan, node->parameters[0], kernel)));
@@ -135,7 +162,7 @@ kolo_status kolo_weighted_backward(kolo_plan *plan, kolo_layer_flow *flow, kolo_
     const kolo_layer_node *node = flow->node;
     kolo_shape bias = {1, {kernel.dim[kernel.rank - 1]}};
     op.layer = node->number;
-    op.activation = fused(activation);
+    op.activation = fused(activation, flow);
     op.in[0] = flow->dy;
     op.in[1] = op.activation == KOLO_RELU ? flow->saved[0] : -1;
     op.in[2] = flow->x;

@@ -11,6 +11,7 @@
 /* value is in 1 … KOLO_SIZE_MAX, else "filters: wanted 1 … 1048576, got 0". */
 kolo_status kolo_check_size(const char *option, int value);
 kolo_status kolo_check_activation(kolo_activation activation);
+kolo_status kolo_check_l2(double l2); /* at least 0 */
 /* At most INT_MAX elements, else "its output {…} has too many elements, …". */
 kolo_status kolo_check_elements(const char *what, kolo_shape shape);
 /* The input is {height, width, channels}. */

@@ -1,11 +1,6 @@
 /* The fully connected layer, over the last axis: y = activation(x·kernel + bias). */
 #include "layers/common.h"
 
-static const char *given_name(const kolo_layer *recipe)
-{
-    return recipe->dense.name;
-}
-
 static kolo_shape kernel_shape(const kolo_layer_node *node)
 {
     return (kolo_shape){2, {node->in.dim[node->in.rank - 1], node->recipe.dense.units}};
@@ -16,6 +11,7 @@ static kolo_status build(kolo_model_builder *builder, kolo_layer_node *node)
     const kolo_dense_args *args = &node->recipe.dense;
     KOLO_TRY(kolo_check_size("units", args->units));
     KOLO_TRY(kolo_check_activation(args->activation));
+    KOLO_TRY(kolo_check_l2(args->l2));
     kolo_shape kernel = kernel_shape(node);
     node->out = node->in;
     node->out.dim[node->out.rank - 1] = args->units;
@@ -23,6 +19,7 @@ static kolo_status build(kolo_model_builder *builder, kolo_layer_node *node)
     KOLO_TRY(kolo_check_elements("kernel", kernel));
     KOLO_TRY(kolo_declare_parameter(builder, node, "kernel", kernel, KOLO_INIT_GLOROT_UNIFORM, kernel.dim[0],
                                     kernel.dim[1]));
+    kolo_declared(builder)->l2 = args->l2;
     if (args->no_bias) return KOLO_OK;
     return kolo_declare_parameter(builder, node, "bias", (kolo_shape){1, {args->units}}, KOLO_INIT_ZEROS, 0, 0);
 }
@@ -41,5 +38,13 @@ static kolo_status backward(kolo_plan *plan, kolo_layer_flow *flow)
                                   node->recipe.dense.activation);
 }
 
+static const kolo_field fields[] = {
+    KOLO_POSITIONAL(KOLO_FIELD_INT, dense, units),
+    KOLO_FIELD(KOLO_FIELD_ACTIVATION, dense, activation),
+    KOLO_FIELD(KOLO_FIELD_BOOL, dense, no_bias),
+    KOLO_FIELD(KOLO_FIELD_DOUBLE, dense, l2),
+    KOLO_FIELDS_END(dense),
+};
+
 const kolo_layer_kind kolo_dense_kind = {
-    .name = "dense", .given_name = given_name, .build = build, .forward = forward, .backward = backward};
+    .name = "dense", .fields = fields, .build = build, .forward = forward, .backward = backward};

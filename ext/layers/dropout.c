@@ -2,11 +2,6 @@
  * expectation stays (Srivastava et al. 2014, in the inverted form). Which ones: core/random.h. */
 #include "layers/common.h"
 
-static const char *given_name(const kolo_layer *recipe)
-{
-    return recipe->dropout.name;
-}
-
 static kolo_status build(kolo_model_builder *builder, kolo_layer_node *node)
 {
     (void)builder;
@@ -49,5 +44,10 @@ static kolo_status backward(kolo_plan *plan, kolo_layer_flow *flow)
                                         .rate = flow->node->recipe.dropout.rate});
 }
 
+static const kolo_field fields[] = {
+    KOLO_POSITIONAL(KOLO_FIELD_DOUBLE, dropout, rate),
+    KOLO_FIELDS_END(dropout),
+};
+
 const kolo_layer_kind kolo_dropout_kind = {
-    .name = "dropout", .given_name = given_name, .build = build, .forward = forward, .backward = backward};
+    .name = "dropout", .fields = fields, .build = build, .forward = forward, .backward = backward};

@@ -1,11 +1,6 @@
 /* A sample's elements as one row: the same memory under another shape. */
 #include "layers/common.h"
 
-static const char *given_name(const kolo_layer *recipe)
-{
-    return recipe->flatten.name;
-}
-
 static kolo_status build(kolo_model_builder *builder, kolo_layer_node *node)
 {
     (void)builder;
@@ -24,5 +19,9 @@ static kolo_status backward(kolo_plan *plan, kolo_layer_flow *flow)
     return flow->need_dx ? kolo_added(&flow->dx, kolo_plan_view(plan, flow->dy, flow->node->in)) : KOLO_OK;
 }
 
+static const kolo_field fields[] = {
+    KOLO_FIELDS_END(flatten),
+};
+
 const kolo_layer_kind kolo_flatten_kind = {
-    .name = "flatten", .given_name = given_name, .build = build, .forward = forward, .backward = backward};
+    .name = "flatten", .fields = fields, .build = build, .forward = forward, .backward = backward};

@@ -35,4 +35,13 @@ static kolo_status backward(kolo_plan *plan, kolo_layer_flow *flow)
     return KOLO_OK;
 }
 
-const kolo_layer_kind kolo_input_kind = {.name = "input", .build = build, .forward = forward, .backward = backward};
+static const kolo_field fields[] = {
+    KOLO_POSITIONAL(KOLO_FIELD_INT, input, size_1),
+    KOLO_POSITIONAL(KOLO_FIELD_INT, input, size_2),
+    KOLO_POSITIONAL(KOLO_FIELD_INT, input, size_3),
+    KOLO_POSITIONAL(KOLO_FIELD_INT, input, size_4),
+    {0},
+};
+
+const kolo_layer_kind kolo_input_kind = {
+    .name = "input", .fields = fields, .build = build, .forward = forward, .backward = backward};

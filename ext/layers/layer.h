@@ -9,15 +9,26 @@
 
 #include "core/plan.h"
 
-typedef enum kolo_initializer { KOLO_INIT_ZEROS, KOLO_INIT_GLOROT_UNIFORM } kolo_initializer;
+/* Glorot-uniform (Glorot and Bengio 2010) draws from ±√(6 / (fan_in + fan_out)), UNIFORM from ±0.05 (Keras's for
+ * embeddings). */
+typedef enum kolo_initializer {
+    KOLO_INIT_ZEROS,
+    KOLO_INIT_ONES,
+    KOLO_INIT_GLOROT_UNIFORM,
+    KOLO_INIT_UNIFORM
+} kolo_initializer;
 
-/* One array of weights. Glorot-uniform (Glorot and Bengio 2010) draws from ±√(6 / (fan_in + fan_out)). */
+/* One array of weights. */
 typedef struct kolo_parameter {
     char name[64]; /* "conv2d_1.kernel" */
     kolo_shape shape;
     kolo_initializer initializer;
     int fan_in, fan_out;
     int64_t offset; /* in the model's flat array of weights, in elements */
+    double l2;      /* λ Σ w² is added to the loss */
+    /* 0: the optimizer trains it. Else it is a running mean of what a layer saw, which is handed in as its gradient:
+     * w ← momentum · w + (1 − momentum) · mean over the batch's samples. */
+    double momentum;
 } kolo_parameter;
 
 #define KOLO_LAYER_PARAMETERS 4
@@ -26,8 +37,12 @@ typedef struct kolo_parameter {
 typedef struct kolo_layer_node {
     kolo_layer recipe;
     char name[48]; /* "conv2d_1": the option's, or the kind's with a number */
-    int number;    /* place in the model, the input is 0 */
-    kolo_shape in, out;
+    int number; /* place in the model, the input is 0 */
+    int from[KOLO_APPLY_MAX]; /* the layers whose outputs it takes */
+    int from_count; /* 0 for the input */
+    kolo_shape in, out; /* in: of the first of them */
+    kolo_shape ins[KOLO_APPLY_MAX];
+    int device; /* -1: the replica's own */
     int parameters[KOLO_LAYER_PARAMETERS]; /* numbers in the model, in the order declared; -1: none */
     int parameter_count;
 } kolo_layer_node;
@@ -36,6 +51,8 @@ typedef struct kolo_layer_node {
 typedef struct kolo_model_builder kolo_model_builder;
 kolo_status kolo_declare_parameter(kolo_model_builder *builder, kolo_layer_node *node, const char *suffix,
                                    kolo_shape shape, kolo_initializer initializer, int fan_in, int fan_out);
+/* The parameter declared last, to set l2 or momentum. */
+kolo_parameter *kolo_declared(kolo_model_builder *builder);
 
 /* A layer's values in a plan: forward() reads x and sets y and whatever backward() will need in saved[]; backward()
  * reads dy and sets dx, or leaves it -1 when need_dx is false (nothing before it has weights). */
@@ -43,16 +60,52 @@ typedef struct kolo_layer_flow {
     const kolo_layer_node *node;
     int x, y, dy, dx;
     bool need_dx;
-    bool to_logits; /* leave a last softmax out, forward and backward: the loss works from logits */
-    int saved[4];
+    /* Of a layer with several inputs: [node->from_count]; the first are x, dx and need_dx again. */
+    int xs[KOLO_APPLY_MAX], dxs[KOLO_APPLY_MAX];
+    bool need_dxs[KOLO_APPLY_MAX];
+    kolo_activation left_out; /* leave this activation out where it is the last one: the loss takes it over */
+    int saved[8];
 } kolo_layer_flow;
+
+/* One option of a recipe: what messages, summaries and a saved model need to know of it. */
+typedef enum kolo_field_type {
+    KOLO_FIELD_INT,
+    KOLO_FIELD_BOOL,
+    KOLO_FIELD_DOUBLE,
+    KOLO_FIELD_STRING,
+    KOLO_FIELD_ACTIVATION,
+    KOLO_FIELD_PADDING
+} kolo_field_type;
+
+typedef struct kolo_field {
+    const char *name; /* as in C: "kernel" */
+    kolo_field_type type;
+    size_t offset; /* in the recipe's arguments: of a kolo_layer, behind its kind */
+    int count; /* elements of an array; 1 */
+    bool positional;
+} kolo_field;
+/* KOLO_FIELD(KOLO_FIELD_INT, conv2d, filters) */
+#define KOLO_FIELD(type_, kind_, member_)      {#member_, type_, offsetof(kolo_##kind_##_args, member_), 1, false}
+#define KOLO_POSITIONAL(type_, kind_, member_) {#member_, type_, offsetof(kolo_##kind_##_args, member_), 1, true}
+#define KOLO_PAIR(kind_, member_)              {#member_, KOLO_FIELD_INT, offsetof(kolo_##kind_##_args, member_), 2, false}
+#define KOLO_FIELDS_END(kind_)                                                                                         \
+    KOLO_FIELD(KOLO_FIELD_STRING, kind_, name), KOLO_FIELD(KOLO_FIELD_STRING, kind_, device), {0}
 
 struct kolo_layer_kind {
     const char *name; /* "conv2d": in messages, summaries, and names of weights */
-    const char *(*given_name)(const kolo_layer *recipe); /* the .name option; may be NULL */
+    const kolo_field *fields; /* its options, ended by one without a name; NULL: none (a layer of one's own has those
+                                 of kolo_own_args) */
+    int inputs; /* how many it takes; 0: one; -1: two or more */
+    bool wants_features; /* x is the features themselves, canonical float32: indices that must not be rounded */
     kolo_status (*build)(kolo_model_builder *builder, kolo_layer_node *node);
     kolo_status (*forward)(kolo_plan *plan, kolo_layer_flow *flow);
     kolo_status (*backward)(kolo_plan *plan, kolo_layer_flow *flow);
 };
+
+/* For a layer of one's own: an operation that `compute` does, on those inputs; every output is a new value, of that
+ * shape, put into outs[]. Inputs and outputs become canonical float32. Weights among the inputs come from
+ * kolo_plan_weights(), gradients are outputs[] that are >= 0 already: from kolo_plan_gradient(). */
+kolo_status kolo_plan_own(kolo_plan *plan, const kolo_layer_flow *flow, void (*compute)(const kolo_own_call *call),
+                          int in_count, const int *ins, int out_count, int *outs, const kolo_shape *shapes);
 
 #endif

@@ -1,11 +1,6 @@
 /* The largest of each window, channel by channel; the gradient goes to where it was (of equals, the first). */
 #include "layers/common.h"
 
-static const char *given_name(const kolo_layer *recipe)
-{
-    return recipe->max_pool2d.name;
-}
-
 static kolo_status window(const kolo_layer_node *node, kolo_window *window, int out[2])
 {
     const kolo_max_pool2d_args *args = &node->recipe.max_pool2d;
@@ -53,5 +48,13 @@ static kolo_status backward(kolo_plan *plan, kolo_layer_flow *flow)
     return kolo_plan_op(plan, op);
 }
 
+static const kolo_field fields[] = {
+    KOLO_POSITIONAL(KOLO_FIELD_INT, max_pool2d, height),
+    KOLO_POSITIONAL(KOLO_FIELD_INT, max_pool2d, width),
+    KOLO_PAIR(max_pool2d, stride),
+    KOLO_FIELD(KOLO_FIELD_PADDING, max_pool2d, padding),
+    KOLO_FIELDS_END(max_pool2d),
+};
+
 const kolo_layer_kind kolo_max_pool2d_kind = {
-    .name = "max_pool2d", .given_name = given_name, .build = build, .forward = forward, .backward = backward};
+    .name = "max_pool2d", .fields = fields, .build = build, .forward = forward, .backward = backward};

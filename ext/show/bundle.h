@@ -14,7 +14,7 @@ char *kolo_data_bundle(const kolo_data *data);
 char *kolo_layer_bundle(const kolo_layer *layer);
 char *kolo_optimizer_bundle(const kolo_optimizer *optimizer);
 char *kolo_strategy_bundle(const kolo_strategy *strategy);
-char *kolo_loss_bundle(const struct kolo_loss_kind *loss);
-char *kolo_metric_bundle(const struct kolo_metric_kind *metric);
+char *kolo_loss_bundle(const kolo_loss *loss);
+char *kolo_metric_bundle(const kolo_metric *metric);
 
 #endif

@@ -1,7 +1,7 @@
 #define _GNU_SOURCE
-/* Layers, optimizers, strategies, losses and metrics as the C that makes them, defaults filled in: see bundle.h. */
+/* Layers, optimizers, strategies, losses and metrics as the C that makes them: see bundle.h. */
 #include "show/bundle.h"
-#include "core/loss.h"
+#include "core/model.h"
 #include "core/optimizer.h"
 #include "layers/layer.h"
 #include "show/display.h"
@@ -47,83 +47,49 @@ __attribute__((format(printf, 2, 3))) static void option(recipe *r, const char *
     va_end(arguments);
 }
 
-static const char *activation_name(kolo_activation a)
+static const char *activation_name(int activation)
 {
-    return a == KOLO_RELU ? "KOLO_RELU" : a == KOLO_SOFTMAX ? "KOLO_SOFTMAX" : "KOLO_LINEAR";
+    static const char *const names[] = {
+        [KOLO_LINEAR] = "KOLO_LINEAR", [KOLO_RELU] = "KOLO_RELU", [KOLO_SOFTMAX] = "KOLO_SOFTMAX"};
+    bool known = activation > 0 && activation < (int)(sizeof names / sizeof *names);
+    return known ? names[activation] : "KOLO_LINEAR";
 }
 
-static void add_name(recipe *r, const char *name)
+/* One element of an option. */
+static void print_element(FILE *out, const kolo_field *field, const void *at)
 {
-    if (name) option(r, ".name = \"%s\"", name);
-}
-
-static void add_pair(recipe *r, const char *name, const int *pair, int first, int second)
-{
-    option(r, ".%s = {%d, %d}", name, pair[0] ? pair[0] : first, pair[1] ? pair[1] : second);
-}
-
-static void add_padding(recipe *r, kolo_padding padding)
-{
-    option(r, ".padding = %s", padding == KOLO_SAME ? "KOLO_SAME" : "KOLO_VALID");
-}
-
-static void add_weighted(recipe *r, kolo_activation activation, bool no_bias, const char *name)
-{
-    option(r, ".activation = %s", activation_name(activation));
-    if (no_bias) option(r, ".no_bias = true");
-    add_name(r, name);
-}
-
-static void add_input(recipe *r, const kolo_input_args *a)
-{
-    const int sizes[] = {a->size_1, a->size_2, a->size_3, a->size_4};
-    for (int i = 0; i < 4 && sizes[i]; i++) option(r, "%d", sizes[i]);
-}
-
-static void add_conv2d(recipe *r, const kolo_conv2d_args *a)
-{
-    option(r, "%d", a->filters);
-    add_pair(r, "kernel", a->kernel, 0, 0);
-    add_pair(r, "stride", a->stride, 1, 1);
-    add_padding(r, a->padding);
-    add_weighted(r, a->activation, a->no_bias, a->name);
-}
-
-static void add_max_pool2d(recipe *r, const kolo_max_pool2d_args *a)
-{
-    int width = a->width ? a->width : a->height;
-    option(r, "%d", a->height);
-    option(r, "%d", width);
-    add_pair(r, "stride", a->stride, a->height, width);
-    add_padding(r, a->padding);
-    add_name(r, a->name);
-}
-
-static void add_layer(recipe *r, const kolo_layer *layer)
-{
-    if (layer->kind == &kolo_input_kind) add_input(r, &layer->input);
-    if (layer->kind == &kolo_conv2d_kind) add_conv2d(r, &layer->conv2d);
-    if (layer->kind == &kolo_max_pool2d_kind) add_max_pool2d(r, &layer->max_pool2d);
-    if (layer->kind == &kolo_flatten_kind) add_name(r, layer->flatten.name);
-    if (layer->kind == &kolo_dropout_kind) {
-        option(r, "%g", layer->dropout.rate);
-        add_name(r, layer->dropout.name);
+    switch (field->type) {
+    case KOLO_FIELD_INT: fprintf(out, "%d", *(const int *)at); break;
+    case KOLO_FIELD_BOOL: fputs(*(const bool *)at ? "true" : "false", out); break;
+    case KOLO_FIELD_DOUBLE: fprintf(out, "%g", *(const double *)at); break;
+    case KOLO_FIELD_STRING: fprintf(out, "\"%s\"", *(const char *const *)at); break;
+    case KOLO_FIELD_ACTIVATION: fputs(activation_name(*(const kolo_activation *)at), out); break;
+    case KOLO_FIELD_PADDING: fputs(*(const kolo_padding *)at == KOLO_SAME ? "KOLO_SAME" : "KOLO_VALID", out); break;
     }
-    if (layer->kind == &kolo_dense_kind) {
-        option(r, "%d", layer->dense.units);
-        add_weighted(r, layer->dense.activation, layer->dense.no_bias, layer->dense.name);
+}
+
+static void add_field(recipe *r, const kolo_field *field, const char *at)
+{
+    size_t size = kolo_field_size(field->type);
+    option(r, "%s%s%s", field->positional ? "" : ".", field->positional ? "" : field->name,
+           field->positional ? "" : " = ");
+    if (field->count > 1) fputs("{", r->out);
+    for (int i = 0; i < field->count; i++) {
+        if (i > 0) fputs(", ", r->out);
+        print_element(r->out, field, at + (size_t)i * size);
     }
-    if (layer->kind == &kolo_activate_kind) {
-        option(r, "%s", activation_name(layer->activate.activation));
-        add_name(r, layer->activate.name);
-    }
+    if (field->count > 1) fputs("}", r->out);
 }
 
 char *kolo_layer_bundle(const kolo_layer *layer)
 {
     recipe r;
     if (!begin(&r, layer->kind && layer->kind->name ? layer->kind->name : "layer")) return NULL;
-    if (layer->kind) add_layer(&r, layer);
+    const kolo_field *field = layer->kind ? kolo_layer_fields(layer->kind) : NULL;
+    for (; field && field->name; field++) {
+        const char *at = (const char *)kolo_layer_arguments(layer) + field->offset;
+        if (kolo_field_given(field, at)) add_field(&r, field, at);
+    }
     return json_of(&r, ")");
 }
 
@@ -175,12 +141,15 @@ static char *name_bundle(const char *constant, const char *name, const char *wha
     return json_of(&r, "");
 }
 
-char *kolo_loss_bundle(const struct kolo_loss_kind *loss)
+char *kolo_loss_bundle(const kolo_loss *loss)
 {
-    return name_bundle(loss == KOLO_SPARSE_CROSSENTROPY ? "KOLO_SPARSE_CROSSENTROPY" : NULL, loss->name, "loss");
+    if (!loss->kind) return NULL;
+    return name_bundle(loss->kind == &kolo_sparse_crossentropy_kind ? "KOLO_SPARSE_CROSSENTROPY" : NULL,
+                       loss->kind->name, "loss");
 }
 
-char *kolo_metric_bundle(const struct kolo_metric_kind *metric)
+char *kolo_metric_bundle(const kolo_metric *metric)
 {
-    return name_bundle(metric == KOLO_ACCURACY ? "KOLO_ACCURACY" : NULL, metric->name, "metric");
+    if (!metric->kind) return NULL;
+    return name_bundle(metric->kind == &kolo_accuracy_kind ? "KOLO_ACCURACY" : NULL, metric->kind->name, "metric");
 }

@@ -165,7 +165,7 @@ char *kolo_data_bundle(const kolo_data *data)
     char *png = NULL, *json = NULL;
     size_t png_size = 0, text_size = 0;
     kolo_scope scope = kolo_enter("showing data", (kolo_here){0});
-    kolo_data_gather(data, NULL, 0, count, features, labels);
+    kolo_data_gather(data, NULL, 0, count, &(kolo_gathered){.features = features, .labels = labels});
     char *text = describe(data, features, labels, count, &text_size);
     kolo_status drawn =
         is_picture(data->shape) ? draw_samples(data, features, labels, count, &png, &png_size) : KOLO_OK;

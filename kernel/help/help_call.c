@@ -5,6 +5,7 @@
 #include "help/help_page.h"
 
 #include <ctype.h>
+#include <glob.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -112,17 +113,29 @@ char *describe_call(const char *name, const char *file)
     return about;
 }
 
-/* kolo.h as a whole, from the first folder among the flags that has it; NULL when none has. */
+static void add_file(text *whole, const char *path)
+{
+    char *part = read_whole_file(path);
+    if (part) text_add(whole, part);
+    free(part);
+}
+
+/* kolo.h and the headers beside it that it includes, from the first folder among the flags that has them; NULL when
+ * none has. */
 static char *read_kolo_header(const session *s)
 {
-    char *whole = NULL;
-    for (size_t i = 0; i < s->base_flags.count && !whole; i++) {
+    text whole = {0};
+    for (size_t i = 0; i < s->base_flags.count && !whole.size; i++) {
         if (strncmp(s->base_flags.items[i], "-I", 2)) continue;
-        char *path = format_text("%s/kolo.h", s->base_flags.items[i] + 2);
-        whole = read_whole_file(path);
-        free(path);
+        char *pattern = format_text("%s/kolo*.h", s->base_flags.items[i] + 2);
+        glob_t found;
+        if (glob(pattern, 0, NULL, &found) == 0) {
+            for (size_t k = 0; k < found.gl_pathc; k++) add_file(&whole, found.gl_pathv[k]);
+            globfree(&found);
+        }
+        free(pattern);
     }
-    return whole;
+    return whole.size ? text_take(&whole) : NULL;
 }
 
 /* Adds the names that the lines of a struct declare, one line after the other. */

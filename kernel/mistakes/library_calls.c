@@ -9,8 +9,8 @@
 
 bool library_place(const place *p)
 {
-    size_t size = strlen(p->name);
-    return size > 7 && !strcmp(p->name + size - 7, "/kolo.h");
+    const char *name = strrchr(p->name, '/');
+    return name && (!strcmp(name, "/kolo.h") || (!strncmp(name, "/kolo_", 6) && strstr(name, ".h")));
 }
 
 /* "(values, count)" of a macro that is defined in the file of this location. NULL: it is not there. */

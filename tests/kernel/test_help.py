@@ -39,7 +39,7 @@ EXACT = [
     ("int broken = ;\nundefined(3);\nhead->va|", ["value"]), ("struct node n = {.va|", ["value"]),
     ("add_t|", ["add_two"]), ("LIM|", ["LIMIT"]), ("whi|", ["while"]), ("retu|", ["return"]), ("if (paint == GRE|", ["GREEN"]),
     ("int f(int alpha_one) {\n    return alpha_|", ["alpha_one"]), ("int größe = 3; grö|", ["größe"]),
-    ("kolo_dense(10, .|", ["activation", "name", "no_bias"]), ("kolo_fit(model, data, .epo|", ["epochs"]),
+    ("kolo_dense(10, .|", ["activation", "device", "l2", "name", "no_bias"]), ("kolo_fit(model, data, .epo|", ["epochs"]),
     ("kolo_fit(model, data, .epochs = 3, .ep|", []), ("%writef|", []), ("%%writef|", ["%%writefile"]),
     ("!cat da|", ["data.csv"]), ("%cd de|", ["deep/"]), ("%%writefile d|", ["data.csv", "deep/"]),
     ("struct node all[] = {{.|", ["inner", "next", "value"]), ("struct node all[2][2] = {{{1}, {.v|", ["value"]),

@@ -80,8 +80,8 @@ RECIPES = {
     "kolo_dense(10, .activation = KOLO_RELU)": "kolo_dense(10, .activation = KOLO_RELU)",
     "kolo_dropout(0.5)": "kolo_dropout(0.5)",
     "kolo_conv2d(8, .kernel = {3, 3}, .name = \"first\")":
-        "kolo_conv2d(8, .kernel = {3, 3}, .stride = {1, 1}, .padding = KOLO_VALID, .activation = KOLO_LINEAR, .name = \"first\")",
-    "kolo_max_pool2d(2)": "kolo_max_pool2d(2, 2, .stride = {2, 2}, .padding = KOLO_VALID)",
+        "kolo_conv2d(8, .kernel = {3, 3}, .name = \"first\")",
+    "kolo_max_pool2d(2, .padding = KOLO_SAME)": "kolo_max_pool2d(2, .padding = KOLO_SAME)",
     "kolo_input(28, 28, 1)": "kolo_input(28, 28, 1)",
     "kolo_mirrored(.devices = 2)": "kolo_mirrored(.devices = 2)",
     "KOLO_SPARSE_CROSSENTROPY": "KOLO_SPARSE_CROSSENTROPY",

@@ -1,4 +1,4 @@
-/* The borders of a plan: features come in, the loss goes out. */
+/* The borders of a plan: features come in, the loss goes out; and arithmetic of a learner's own. */
 #include "backend/onednn/onednn.h"
 
 /* The layout of the network's input is what its reader would like, so that no other step reorders it. */
@@ -23,18 +23,39 @@ kolo_status kolo_onednn_input(kolo_kernel *kernel, kolo_plan *plan, const kolo_o
 
 static void compute_loss(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
-    int64_t outputs = step->elements / kernel->plan->leaf;
-    float *gradient = step->count > 1 ? kolo_place_pointer(&step->place[1], call) : NULL;
-    kolo_host_loss(kernel->plan, call, kolo_place_pointer(&step->place[0], call), outputs, gradient);
+    (void)step;
+    kolo_host_loss(kernel->plan, &kernel->plan->ops[kernel->op], call);
 }
 
 kolo_status kolo_onednn_loss(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
-    bool trained = op->out[0] >= 0;
-    kolo_place places[2] = {kolo_place_of(kernel, op->in[0])};
-    if (trained) {
-        KOLO_TRY(kolo_layout_set(plan, op->out[0], &places[0].desc));
-        places[1] = kolo_place_of(kernel, op->out[0]);
+    if (op->out[0] >= 0) KOLO_TRY(kolo_layout_set(plan, op->out[0], &kolo_layout_of(plan, op->in[0])->desc));
+    return kolo_step_own(kernel, compute_loss, 0, NULL) ? KOLO_OK : KOLO_INTERNAL;
+}
+
+static void compute_own(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
+{
+    (void)step;
+    kolo_host_own(kernel->plan, &kernel->plan->ops[kernel->op], call);
+}
+
+/* Its operands are canonical: they only need to be given their places. */
+static kolo_status place_own(kolo_plan *plan, int value)
+{
+    if (value < 0 || kolo_layout_of(plan, value)) return KOLO_OK;
+    const kolo_value *v = &plan->values[value];
+    dnnl_memory_desc_t plain;
+    if (v->kind != KOLO_VALUE_WEIGHTS && v->kind != KOLO_VALUE_GRADIENT) {
+        KOLO_TRY(kolo_desc_plain(plan, value, dnnl_f32, &plain));
+        return kolo_layout_set(plan, value, &plain);
     }
-    return kolo_step_own(kernel, compute_loss, trained ? 2 : 1, places) ? KOLO_OK : KOLO_INTERNAL;
+    KOLO_TRY(kolo_desc_rows(1, kolo_shape_count(v->shape), dnnl_f32, &plain));
+    return kolo_layout_set_parameter(plan, value, &plain, &plain, NULL);
+}
+
+kolo_status kolo_onednn_own(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    for (int i = 0; i < KOLO_OP_INS; i++) KOLO_TRY(place_own(plan, op->in[i]));
+    for (int i = 0; i < KOLO_OP_OUTS; i++) KOLO_TRY(place_own(plan, op->out[i]));
+    return kolo_step_own(kernel, compute_own, 0, NULL) ? KOLO_OK : KOLO_INTERNAL;
 }

@@ -154,6 +154,7 @@ kolo_step *kolo_step_own(kolo_kernel *kernel, void (*own)(const kolo_kernel *, c
         return NULL;
     }
     step->own = own;
+    if (count == 0) return step;
     step->bfloat16 = places[0].desc.data_type == dnnl_bf16;
     step->elements = (int64_t)(dnnl_memory_desc_get_size(&places[0].desc) / (step->bfloat16 ? 2 : 4));
     return step;

@@ -57,6 +57,8 @@ static kolo_status (*const makers[])(kolo_kernel *, kolo_plan *, const kolo_op *
     [KOLO_OP_ACTIVATION_BACKWARD] = kolo_onednn_activation_backward,
     [KOLO_OP_DROPOUT] = kolo_onednn_dropout,
     [KOLO_OP_DROPOUT_BACKWARD] = kolo_onednn_dropout_backward,
+    [KOLO_OP_ADD] = kolo_onednn_add,
+    [KOLO_OP_OWN] = kolo_onednn_own,
     [KOLO_OP_LOSS] = kolo_onednn_loss,
 };
 
@@ -64,7 +66,7 @@ const kolo_op *kolo_writer(const kolo_plan *plan, int value)
 {
     int base = kolo_plan_base(plan, value);
     for (int op = 0; op < plan->op_count; op++) {
-        for (int i = 0; i < 3; i++) {
+        for (int i = 0; i < KOLO_OP_OUTS; i++) {
             int out = plan->ops[op].out[i];
             if (out >= 0 && kolo_plan_base(plan, out) == base) return &plan->ops[op];
         }
@@ -76,7 +78,7 @@ int kolo_reader_count(const kolo_plan *plan, int value)
 {
     int base = kolo_plan_base(plan, value), count = 0;
     for (int op = 0; op < plan->op_count; op++) {
-        for (int i = 0; i < 4; i++) {
+        for (int i = 0; i < KOLO_OP_INS; i++) {
             int in = plan->ops[op].in[i];
             if (in >= 0 && kolo_plan_base(plan, in) == base) count++;
         }

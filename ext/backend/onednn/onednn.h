@@ -146,6 +146,8 @@ kolo_status kolo_onednn_activation(kolo_kernel *kernel, kolo_plan *plan, const k
 kolo_status kolo_onednn_activation_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
 kolo_status kolo_onednn_dropout(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
 kolo_status kolo_onednn_dropout_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
+kolo_status kolo_onednn_add(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
+kolo_status kolo_onednn_own(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
 kolo_status kolo_onednn_loss(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
 
 /* The layout in which a convolution would like its input (conv2d.c). */

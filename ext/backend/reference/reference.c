@@ -30,6 +30,8 @@ static void (*const compute_functions[])(const kolo_reference_job *) = {
     [KOLO_OP_ACTIVATION_BACKWARD] = kolo_reference_activation_backward,
     [KOLO_OP_DROPOUT] = kolo_reference_dropout,
     [KOLO_OP_DROPOUT_BACKWARD] = kolo_reference_dropout_backward,
+    [KOLO_OP_ADD] = kolo_reference_add,
+    [KOLO_OP_OWN] = NULL, /* these two on the canonical values themselves */
     [KOLO_OP_LOSS] = NULL,
 };
 
@@ -85,8 +87,8 @@ static kolo_status prepare(kolo_plan *plan, int op, void **made)
 {
     kolo_op *o = &plan->ops[op];
     o->scratch = 0;
-    for (int i = 0; i < 4; i++) o->scratch += place(plan, o->in[i]);
-    for (int i = 0; i < 3; i++) o->scratch += place(plan, o->out[i]);
+    for (int i = 0; i < KOLO_OP_INS; i++) o->scratch += place(plan, o->in[i]);
+    for (int i = 0; i < KOLO_OP_OUTS; i++) o->scratch += place(plan, o->out[i]);
     kernel *k = malloc(sizeof *k);
     if (!k) return kolo_fail_memory(sizeof *k, "a kernel");
     *k = (kernel){plan, op, compute_functions[o->kind]};
@@ -143,25 +145,18 @@ static void narrow(const kernel *k, const kolo_call *call, int value, double *re
     }
 }
 
-static kolo_status run_loss(const kolo_plan *plan, const kolo_op *op, const kolo_call *call)
-{
-    int64_t outputs = kolo_shape_count(plan->values[op->in[0]].shape);
-    float *gradient = op->out[0] < 0 ? NULL : call->memory[op->out[0]];
-    kolo_host_loss(plan, call, call->memory[op->in[0]], outputs, gradient);
-    return KOLO_OK;
-}
-
 static kolo_status run(void *prepared, const kolo_call *call)
 {
     const kernel *k = prepared;
     const kolo_op *op = &k->plan->ops[k->op];
-    if (op->kind == KOLO_OP_LOSS) return run_loss(k->plan, op, call);
+    if (op->kind == KOLO_OP_LOSS) return kolo_host_loss(k->plan, op, call);
+    if (op->kind == KOLO_OP_OWN) return kolo_host_own(k->plan, op, call);
     kolo_reference_job job = {.plan = k->plan, .op = op, .call = call};
     double *scratch = call->scratch;
-    for (int i = 0; i < 4; i++) job.in[i] = widen(k, call, op->in[i], &scratch, true);
-    for (int i = 0; i < 3; i++) job.out[i] = widen(k, call, op->out[i], &scratch, false);
+    for (int i = 0; i < KOLO_OP_INS; i++) job.in[i] = widen(k, call, op->in[i], &scratch, true);
+    for (int i = 0; i < KOLO_OP_OUTS; i++) job.out[i] = widen(k, call, op->out[i], &scratch, false);
     k->compute(&job);
-    for (int i = 0; i < 3; i++) narrow(k, call, op->out[i], job.out[i]);
+    for (int i = 0; i < KOLO_OP_OUTS; i++) narrow(k, call, op->out[i], job.out[i]);
     return KOLO_OK;
 }
 
@@ -171,6 +166,8 @@ static kolo_status pack(const kolo_plan *plan, int value, const float *canonical
 {
     double *to = packed;
     int64_t count = element_count(plan, value);
+    if (is_float(plan, value)) memcpy(packed, canonical, (size_t)count * sizeof *canonical);
+    if (is_float(plan, value)) return KOLO_OK;
     bool mixed = plan->precision == KOLO_MIXED_BF16 && plan->values[value].shape.rank > 1; /* not biases */
     for (int64_t i = 0; i < count; i++) to[i] = mixed ? round_bfloat16((double)canonical[i]) : (double)canonical[i];
     return KOLO_OK;

@@ -16,7 +16,8 @@ typedef struct kolo_reference_job {
     const kolo_plan *plan;
     const kolo_op *op;
     const kolo_call *call;
-    void *in[4], *out[3]; /* as in the table of core/plan.h: double[leaf][shape], NULL for -1; workspaces as bytes */
+    void *in[KOLO_OP_INS],
+        *out[KOLO_OP_OUTS]; /* as in the table of core/plan.h: double[leaf][shape], NULL for -1; workspaces as bytes */
 } kolo_reference_job;
 
 /* Shapes of the operands, of one sample. */
@@ -41,6 +42,7 @@ void kolo_reference_max_pool2d(const kolo_reference_job *job); /* where: int32_t
 void kolo_reference_max_pool2d_backward(const kolo_reference_job *job);
 void kolo_reference_activation(const kolo_reference_job *job);
 void kolo_reference_activation_backward(const kolo_reference_job *job);
+void kolo_reference_add(const kolo_reference_job *job);
 void kolo_reference_dropout(const kolo_reference_job *job); /* mask: uint8_t[leaf][shape], 1 where kept */
 void kolo_reference_dropout_backward(const kolo_reference_job *job);
 

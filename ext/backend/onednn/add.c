@@ -1,0 +1,63 @@
+/* y = activation(x1 + x2), in the layout of x1, by a loop of our own over the order of memory. */
+#include "backend/onednn/onednn.h"
+#include "core/vector.h"
+
+#include <string.h>
+
+KOLO_VECTORISED static void add_float(const float *x1, const float *x2, float *y, int64_t count, bool relu)
+{
+#pragma GCC ivdep
+    for (int64_t i = 0; i < count; i++) y[i] = x1[i] + x2[i];
+#pragma GCC ivdep
+    for (int64_t i = 0; relu && i < count; i++) y[i] = y[i] < 0 ? 0 : y[i];
+}
+
+static float widened(uint16_t narrow)
+{
+    uint32_t bits = (uint32_t)narrow << 16;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* Rounded to the nearest, of two as near the even one. */
+static uint16_t narrowed(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    uint32_t rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16, quiet = bits >> 16 | 0x40;
+    return (uint16_t)(value != value ? quiet : rounded);
+}
+
+KOLO_VECTORISED static void add_bfloat16(const uint16_t *x1, const uint16_t *x2, uint16_t *y, int64_t count, bool relu)
+{
+#pragma GCC ivdep
+    for (int64_t i = 0; i < count; i++) {
+        float sum = widened(x1[i]) + widened(x2[i]);
+        y[i] = narrowed(relu && sum < 0 ? 0 : sum);
+    }
+}
+
+/* Places: x1, x2, y. flag: relu. */
+static void add(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
+{
+    (void)kernel;
+    const void *x1 = kolo_place_pointer(&step->place[0], call), *x2 = kolo_place_pointer(&step->place[1], call);
+    void *y = kolo_place_pointer(&step->place[2], call);
+    if (step->bfloat16) add_bfloat16(x1, x2, y, step->elements, step->flag);
+    if (!step->bfloat16) add_float(x1, x2, y, step->elements, step->flag);
+}
+
+kolo_status kolo_onednn_add(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    kolo_place places[3];
+    dnnl_memory_desc_t layout = kolo_layout_of(plan, op->in[0])->desc;
+    layout.data_type = kolo_onednn_type(plan, op->out[0]);
+    KOLO_TRY(kolo_layout_set(plan, op->out[0], &layout));
+    for (int i = 0; i < 2; i++) KOLO_TRY(kolo_bring(kernel, kolo_place_of(kernel, op->in[i]), &layout, &places[i]));
+    places[2] = kolo_produce(kernel, op->out[0], &layout);
+    kolo_step *step = kolo_step_own(kernel, add, 3, places);
+    if (!step) return KOLO_INTERNAL;
+    step->flag = op->activation == KOLO_RELU;
+    return kolo_deliver(kernel, places[2], op->out[0]);
+}

@@ -1,0 +1,76 @@
+/* Section 3 of kolo.h: data sets. Included by kolo.h: read that first. */
+#ifndef KOLO_DATA_SETS_H
+#define KOLO_DATA_SETS_H
+
+#include "kolo.h"
+
+/* ------------------------------------------------------------------------------------------------ 3 data */
+
+typedef enum kolo_split { KOLO_TRAIN = 1, KOLO_TEST } kolo_split;
+
+typedef struct kolo_data kolo_data;
+
+typedef struct kolo_data_info {
+    int64_t samples;
+    int shape[4]; /* of one sample; shape[rank…] are 0 */
+    int rank;
+    int classes;        /* labels are 0 … classes-1 */
+    bool synthetic;     /* drawn by Kolo, not read */
+    const char *source; /* where it came from, in words: a file, or "digits drawn by Kolo (seed 1)"; owned by data */
+} kolo_data_info;
+
+/* MNIST, or what stands in the same IDX format in KOLO_DATA (images and labels, plain or .gz). Where KOLO_DATA is not
+ * set, digits that Kolo draws itself, 60,000 and 10,000 of them, after saying so once on stderr. Bytes become
+ * [0, 1]. */
+#define kolo_mnist(split) kolo_dataset_at(NULL, split, KOLO_HERE)
+
+/* A data set by name ("mnist", "fashion-mnist": folders of KOLO_DATA), by folder (that holds IDX files), or
+ * "synthetic". NULL is kolo_mnist's rule. */
+#define kolo_dataset(name, split) kolo_dataset_at(name, split, KOLO_HERE)
+kolo_data *kolo_dataset_at(const char *name, kolo_split split, kolo_here here);
+
+/* Two IDX files, plain or .gz: images of unsigned bytes (samples × rows × columns [× channels]), labels of unsigned
+ * bytes. */
+#define kolo_idx(images, labels) kolo_idx_at(images, labels, KOLO_HERE)
+kolo_data *kolo_idx_at(const char *images, const char *labels, kolo_here here);
+
+/* Digits drawn from strokes: 28×28×1, ten classes, deterministic by seed. KOLO_TRAIN and KOLO_TEST never share a
+ * sample. */
+typedef struct kolo_synthetic_digits_args {
+    int _;
+    kolo_split split;
+    kolo_guard *guard;
+    int64_t samples; /* default 60,000 for KOLO_TRAIN, 10,000 for KOLO_TEST */
+    uint64_t seed;   /* default 1 */
+} kolo_synthetic_digits_args;
+#define kolo_synthetic_digits(...)                                                                                     \
+    kolo_synthetic_digits_at(&(const kolo_synthetic_digits_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
+kolo_data *kolo_synthetic_digits_at(const kolo_synthetic_digits_args *args, kolo_here here);
+
+/* Arrays of the caller's, copied: features[samples][shape…], labels[samples] in 0 … classes-1. */
+typedef struct kolo_data_from_arrays_args {
+    int _;
+    const float *features;
+    const int32_t *labels; /* NULL: no labels; such data can only be predicted */
+    kolo_guard *guard;
+    int64_t samples;
+    int shape[4];
+    int classes; /* default: the largest label + 1 */
+} kolo_data_from_arrays_args;
+#define kolo_data_from_arrays(...)                                                                                     \
+    kolo_data_from_arrays_at(&(const kolo_data_from_arrays_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
+kolo_data *kolo_data_from_arrays_at(const kolo_data_from_arrays_args *args, kolo_here here);
+
+/* The samples first … first+samples-1 as a data set of its own, which shares the other's memory; either may be freed
+ * first. */
+#define kolo_data_slice(data, first, samples) kolo_data_slice_at(data, first, samples, KOLO_HERE)
+kolo_data *kolo_data_slice_at(kolo_data *data, int64_t first, int64_t samples, kolo_here here);
+
+kolo_data_info kolo_data_get_info(const kolo_data *data); /* all zero for NULL */
+/* One sample as the network sees it: features[elements of the shape], and its label (-1 where there are none). Either
+ * target may be NULL. */
+#define kolo_data_sample(data, index, features, label) kolo_data_sample_at(data, index, features, label, KOLO_HERE)
+kolo_status kolo_data_sample_at(const kolo_data *data, int64_t index, float *features, int *label, kolo_here here);
+void kolo_data_free(kolo_data **data);
+
+#endif

@@ -1,0 +1,204 @@
+/* Section 4 of kolo.h: layers and models. Included by kolo.h: read that first. */
+#ifndef KOLO_LAYERS_H
+#define KOLO_LAYERS_H
+
+#include "kolo.h"
+
+/* ------------------------------------------------------------------------------------- 4 layers and models */
+
+/* Every layer takes .name (default: its kind's, numbered) and .device: where it computes, "cpu:1" or "host" (default:
+ * the device of the replica). Layers that have weights take .l2: λ Σ w² of their kernel is added to the loss, as
+ * Keras's l2 regularizer does. */
+
+typedef enum kolo_activation {
+    KOLO_LINEAR = 1, /* what leaving it out means, too */
+    KOLO_RELU,       /* max(0, x) */
+    KOLO_SOFTMAX     /* exp(x) / Σ exp(x) over the last axis */
+} kolo_activation;
+
+typedef enum kolo_padding {
+    KOLO_VALID = 1, /* no padding (the default) */
+    KOLO_SAME       /* zeros around, so that output = ceil(input / stride), as Keras and TensorFlow place them */
+} kolo_padding;
+
+/* What a layer is: its options, its shape rule, forward and backward. Defined in layers/layer.h; a layer of one's own
+ * is one. */
+typedef struct kolo_layer_kind kolo_layer_kind;
+
+/* The sizes of one sample, the outermost first: kolo_input(28, 28, 1), kolo_input(30). */
+typedef struct kolo_input_args {
+    int _;
+    int size_1, size_2, size_3, size_4;
+    kolo_guard *guard;
+} kolo_input_args;
+
+/* 2-D convolution. Input {H, W, C}; output {H', W', filters}. Weights: kernel {kh, kw, C, filters} (Glorot-uniform),
+ * bias {filters} (zero). */
+typedef struct kolo_conv2d_args {
+    int _;
+    int filters; /* ≥ 1 */
+    kolo_guard *guard;
+    int kernel[2];        /* height, width; required */
+    int stride[2];        /* default {1, 1} */
+    kolo_padding padding; /* default KOLO_VALID */
+    kolo_activation activation;
+    bool no_bias;
+    double l2; /* default 0 */
+    const char *name;
+    const char *device;
+} kolo_conv2d_args;
+
+/* The largest of each window. Input {H, W, C}; the window does not leave the input unless padding is KOLO_SAME. */
+typedef struct kolo_max_pool2d_args {
+    int _;
+    int height, width; /* of the window; width defaults to height */
+    kolo_guard *guard;
+    int stride[2]; /* default: the window */
+    kolo_padding padding;
+    const char *name;
+    const char *device;
+} kolo_max_pool2d_args;
+
+/* In training, each element becomes 0 with probability rate, else is divided by 1 - rate. */
+typedef struct kolo_dropout_args {
+    int _;
+    double rate; /* 0 ≤ rate < 1 */
+    kolo_guard *guard;
+    const char *name;
+    const char *device;
+} kolo_dropout_args;
+
+typedef struct kolo_flatten_args {
+    int _;
+    kolo_guard *guard;
+    const char *name;
+    const char *device;
+} kolo_flatten_args;
+
+/* y = activation(x·kernel + bias), over the last axis. Weights: kernel {inputs, units} (Glorot-uniform), bias {units}
+ * (zero). */
+typedef struct kolo_dense_args {
+    int _;
+    int units; /* ≥ 1 */
+    kolo_guard *guard;
+    kolo_activation activation;
+    bool no_bias;
+    double l2; /* default 0 */
+    const char *name;
+    const char *device;
+} kolo_dense_args;
+
+typedef struct kolo_activate_args {
+    int _;
+    kolo_activation activation;
+    kolo_guard *guard;
+    const char *name;
+    const char *device;
+} kolo_activate_args;
+
+/* The sum, element by element, of two or more inputs of one shape: kolo_apply(kolo_add(), x, y). */
+typedef struct kolo_add_args {
+    int _;
+    kolo_guard *guard;
+    kolo_activation activation;
+    const char *name;
+    const char *device;
+} kolo_add_args;
+
+/* A layer of one's own: a kind that the caller fills in (layers/layer.h), and what it may want to know. */
+typedef struct kolo_own_args {
+    int _;
+    const kolo_layer_kind *kind;
+    kolo_guard *guard;
+    double number[4];
+    const void *user; /* the layer's own; outlives the model */
+    const char *name;
+    const char *device;
+} kolo_own_args;
+
+extern const kolo_layer_kind kolo_input_kind, kolo_conv2d_kind, kolo_max_pool2d_kind, kolo_dropout_kind,
+    kolo_flatten_kind, kolo_dense_kind, kolo_activate_kind, kolo_add_kind;
+
+/* A recipe for a layer: made by the macros below. */
+typedef struct kolo_layer {
+    const kolo_layer_kind *kind;
+    union {
+        kolo_input_args input;
+        kolo_conv2d_args conv2d;
+        kolo_max_pool2d_args max_pool2d;
+        kolo_dropout_args dropout;
+        kolo_flatten_args flatten;
+        kolo_dense_args dense;
+        kolo_activate_args activate;
+        kolo_add_args add;
+        kolo_own_args own;
+    };
+} kolo_layer;
+
+#define kolo_input(...)      ((kolo_layer){.kind = &kolo_input_kind, .input = {._ = 0, __VA_ARGS__}})
+#define kolo_conv2d(...)     ((kolo_layer){.kind = &kolo_conv2d_kind, .conv2d = {._ = 0, __VA_ARGS__}})
+#define kolo_max_pool2d(...) ((kolo_layer){.kind = &kolo_max_pool2d_kind, .max_pool2d = {._ = 0, __VA_ARGS__}})
+#define kolo_dropout(...)    ((kolo_layer){.kind = &kolo_dropout_kind, .dropout = {._ = 0, __VA_ARGS__}})
+#define kolo_flatten(...)    ((kolo_layer){.kind = &kolo_flatten_kind, .flatten = {._ = 0, __VA_ARGS__}})
+#define kolo_dense(...)      ((kolo_layer){.kind = &kolo_dense_kind, .dense = {._ = 0, __VA_ARGS__}})
+#define kolo_activate(...)   ((kolo_layer){.kind = &kolo_activate_kind, .activate = {._ = 0, __VA_ARGS__}})
+#define kolo_add(...)        ((kolo_layer){.kind = &kolo_add_kind, .add = {._ = 0, __VA_ARGS__}})
+#define kolo_layer_of(...)   kolo_layer_own((kolo_own_args){._ = 0, __VA_ARGS__})
+static inline kolo_layer kolo_layer_own(kolo_own_args args)
+{
+    return (kolo_layer){.kind = args.kind, .own = args};
+}
+
+typedef struct kolo_model kolo_model;
+
+/* Layers in a row, the first of them kolo_input(). Shapes are checked here; a misfit names the layer. NULL on
+ * failure. */
+#define kolo_sequential(...) kolo_sequential_at((const kolo_layer[]){__VA_ARGS__, {0}}, KOLO_HERE)
+kolo_model *kolo_sequential_at(const kolo_layer *layers, kolo_here here); /* ended by a layer of all zeros */
+void kolo_model_free(kolo_model **model);
+
+/* A model with branches: begin with kolo_graph(), apply layers to what came before, and end with kolo_graph_output().
+ *
+ *     kolo_model *model = kolo_graph();
+ *     kolo_tensor x = kolo_graph_input(model, 32, 32, 3);
+ *     kolo_tensor y = kolo_apply(kolo_conv2d(16, .kernel = {3, 3}, .padding = KOLO_SAME), x);
+ *     x = kolo_apply(kolo_add(), x, kolo_apply(kolo_conv2d(3, .kernel = {1, 1}), y));
+ *     kolo_graph_output(model, kolo_apply(kolo_dense(10), kolo_apply(kolo_flatten(), x)));
+ *
+ * A misfit is told where it happens; what follows from it does nothing, and the model cannot be compiled. */
+typedef struct kolo_tensor {
+    kolo_model *model; /* NULL: a failure */
+    int node;
+} kolo_tensor;
+#define KOLO_APPLY_MAX 8 /* inputs of one layer */
+
+#define kolo_graph() kolo_graph_at(KOLO_HERE)
+kolo_model *kolo_graph_at(kolo_here here);
+/* The sample: once in a model, before any other layer. */
+#define kolo_graph_input(model, ...) kolo_graph_input_at(model, kolo_input(__VA_ARGS__), KOLO_HERE)
+kolo_tensor kolo_graph_input_at(kolo_model *model, kolo_layer input, kolo_here here);
+/* One use of a layer: its weights are its own. kolo_apply(layer, x) or kolo_apply(layer, x, y, …). */
+#define kolo_apply(layer, ...) kolo_apply_at(layer, (const kolo_tensor[KOLO_APPLY_MAX + 1]){__VA_ARGS__}, KOLO_HERE)
+kolo_tensor kolo_apply_at(kolo_layer layer, const kolo_tensor *inputs, kolo_here here); /* ended by one of all zeros */
+/* What the loss and kolo_predict() see. After it nothing can be added. Layers that do not lead to it are an error. */
+#define kolo_graph_output(model, output) kolo_graph_output_at(model, output, KOLO_HERE)
+kolo_status kolo_graph_output_at(kolo_model *model, kolo_tensor output, kolo_here here);
+
+/* Prints the table of layers, shapes and weights on stdout. */
+#define kolo_summary(model) kolo_summary_at(model, KOLO_HERE)
+kolo_status kolo_summary_at(const kolo_model *model, kolo_here here);
+int64_t kolo_count_params(const kolo_model *model); /* weights in all; 0 for NULL */
+
+/* One array of weights: name "conv2d.kernel", shape, and its values, which belong to the model. */
+typedef struct kolo_weight {
+    const char *name;
+    int shape[4];
+    int rank;
+    int64_t count;
+    bool trained; /* by the optimizer; false: a running mean of what a layer saw, as batch norm keeps */
+    float *values; /* drawn by the first kolo_compile(); may be written between calls */
+} kolo_weight;
+int kolo_weight_count(const kolo_model *model);
+kolo_weight kolo_weight_get(kolo_model *model, int index); /* all zero when there is no such weight */
+
+#endif

@@ -1,0 +1,99 @@
+/* Sections 9 to 12 of kolo.h: saving, collectives, showing, options of a program. Included by kolo.h: read that first.
+ */
+#ifndef KOLO_TOOLS_H
+#define KOLO_TOOLS_H
+
+#include "kolo.h"
+
+/* ----------------------------------------------------------------------------------------------- 9 saving */
+
+/* The weights as a safetensors file, written beside the target and then renamed: the old file or the new, never
+ * half of one. Holds no time, rank or device. */
+#define kolo_save(model, path) kolo_save_at(model, path, KOLO_HERE)
+kolo_status kolo_save_at(const kolo_model *model, const char *path, kolo_here here);
+/* Takes the weights from a safetensors file with the same names and shapes; on failure nothing has changed. */
+#define kolo_load(model, path) kolo_load_at(model, path, KOLO_HERE)
+kolo_status kolo_load_at(kolo_model *model, const char *path, kolo_here here);
+/* The history as JSON, as the programs' --history writes it. */
+#define kolo_history_save(history, path) kolo_history_save_at(history, path, KOLO_HERE)
+kolo_status kolo_history_save_at(const kolo_history *history, const char *path, kolo_here here);
+
+/* ------------------------------------------------------------------------------------------ 10 collectives */
+
+/* Between the ranks, in place, called by all of them with the same count. With one rank they do nothing. */
+#define kolo_allreduce(values, count) kolo_allreduce_at(values, count, KOLO_HERE) /* becomes the sum */
+kolo_status kolo_allreduce_at(float *values, int64_t count, kolo_here here);
+#define kolo_broadcast(values, count, root) kolo_broadcast_at(values, count, root, KOLO_HERE)
+kolo_status kolo_broadcast_at(float *values, int64_t count, int root, kolo_here here);
+/* all[size][count] */
+#define kolo_allgather(values, count, all) kolo_allgather_at(values, count, all, KOLO_HERE)
+kolo_status kolo_allgather_at(const float *values, int64_t count, float *all, kolo_here here);
+#define kolo_barrier() kolo_barrier_at(KOLO_HERE)
+kolo_status kolo_barrier_at(kolo_here here);
+
+/* --------------------------------------------------------------------------------------------- 11 showing */
+
+/* Shows text of a MIME type ("text/plain", "text/html", "image/svg+xml", …) under the notebook cell, also from a
+ * launched program; in a terminal prints it if it is text/plain, and nothing otherwise. */
+kolo_status kolo_display(const char *mime, const char *text);
+/* The same for bytes: "image/png". */
+kolo_status kolo_display_bytes(const char *mime, const void *data, size_t size);
+/* Shows, and from the second time on replaces, what carries this id. */
+kolo_status kolo_update_display(const char *id, const char *mime, const char *text);
+/* Clears the cell's output, or with wait as soon as there is something new to show. */
+kolo_status kolo_clear_output(bool wait);
+
+typedef struct kolo_series {
+    const char *name;
+    const double *x; /* NULL: 1, 2, 3, … */
+    const double *y;
+    int count;
+} kolo_series;
+#define KOLO_SERIES_MAX 12
+
+typedef struct kolo_plot_args {
+    int _;
+    const char *title;
+    kolo_guard *guard;
+    const char *x_label, *y_label;
+    kolo_series series[KOLO_SERIES_MAX];
+    const char *const *labels; /* of bars: one for each value of the series; NULL: lines */
+    bool log_x, log_y;
+    bool y_from_zero;
+    int width, height; /* pixels, default 640 × 360 */
+    const char *file;  /* also written there: .svg or .png */
+} kolo_plot_args;
+
+/* A chart of lines with points, or of bars: a picture in a notebook, drawn in characters in a terminal. */
+#define kolo_plot(...) kolo_plot_at(&(const kolo_plot_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
+kolo_status kolo_plot_at(const kolo_plot_args *args, kolo_here here);
+
+/* --------------------------------------------------------------------------------- 12 options of a program */
+
+/* What every program of the lessons understands. Fill in the program's defaults, then let the command line change
+ * them. */
+typedef struct kolo_options {
+    const char *data; /* --data NAME|FOLDER|synthetic */
+    int batch_size;
+    int epochs;
+    bool drop_remainder;
+    double learning_rate;
+    kolo_precision precision; /* --precision fp32|bf16 */
+    uint64_t seed;
+    bool deterministic;
+    int devices;          /* --devices N: mirrored replicas; 0: not asked for */
+    const char *strategy; /* --strategy NAME: one_device, mirrored */
+    const char *save;     /* --save FILE.safetensors */
+    const char *history;  /* --history FILE, JSON */
+    int steps_per_epoch;
+    bool no_validation;
+} kolo_options;
+
+/* Reads the command line. --help is answered with exit 0. An unknown option, an impossible value or a --save or
+ * --history target that cannot be written is answered by rank 0 with one sentence on stderr, and every rank exits
+ * with 2 (1 for the target). Call it after kolo_init(). */
+void kolo_parse_options(int argc, char **argv, kolo_options *options, const char *what_the_program_does);
+/* The strategy that the options ask for. */
+kolo_strategy kolo_options_strategy(const kolo_options *options);
+
+#endif

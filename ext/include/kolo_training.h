@@ -1,0 +1,139 @@
+/* Sections 6 and 7 of kolo.h: strategies; compile, fit, evaluate, predict. Included by kolo.h: read that first. */
+#ifndef KOLO_TRAINING_H
+#define KOLO_TRAINING_H
+
+#include "kolo.h"
+
+/* ------------------------------------------------------------------------------------------- 6 strategies */
+
+typedef struct kolo_strategy_kind kolo_strategy_kind; /* strategy/strategy.h; one of your own is the exercise */
+extern const kolo_strategy_kind kolo_one_device_kind, kolo_mirrored_kind;
+
+typedef struct kolo_strategy {
+    int _;
+    const kolo_strategy_kind *kind;
+    kolo_guard *guard;
+    int devices; /* replicas, one a device; default: every device of this process */
+} kolo_strategy;
+
+/* All on one device: what no strategy means. */
+#define kolo_one_device() ((kolo_strategy){._ = 0, &kolo_one_device_kind, .devices = 1})
+/* A replica a device, each with a copy of the weights; gradients are summed over all before every update.
+ * Options: .devices. */
+#define kolo_mirrored(...)    ((kolo_strategy){._ = 0, &kolo_mirrored_kind, __VA_ARGS__})
+#define kolo_strategy_of(...) ((kolo_strategy){._ = 0, __VA_ARGS__})
+
+/* ---------------------------------------------------------------------- 7 compile, fit, evaluate, predict */
+
+typedef enum kolo_precision {
+    KOLO_FLOAT32 = 1, /* the default */
+    KOLO_MIXED_BF16   /* arithmetic in bfloat16, sums and weights in float32; KOLO_UNSUPPORTED without AVX-512 */
+} kolo_precision;
+
+typedef struct kolo_compile_args {
+    int _;
+    kolo_model *model;
+    kolo_guard *guard;
+    kolo_optimizer optimizer; /* required for fit */
+    kolo_loss loss;           /* required for fit and evaluate */
+    kolo_metric metrics[KOLO_METRICS_MAX];
+    kolo_strategy strategy;
+    kolo_precision precision;
+    const char *backend;  /* "onednn", "reference"; default: KOLO_BACKEND, else the fastest that loads */
+    uint64_t seed;        /* weights, order and dropout; default: a new one each time */
+    bool deterministic;   /* the same bits for any number of devices and ranks of one kind */
+} kolo_compile_args;
+
+/* Fixes how the model will be trained; draws its weights if they were never set. Compiling again keeps the weights
+ * and forgets the optimizer's state. On failure nothing has changed. */
+#define kolo_compile(...) kolo_compile_at(&(const kolo_compile_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
+kolo_status kolo_compile_at(const kolo_compile_args *args, kolo_here here);
+
+/* What an epoch gave. loss and the metrics are running means over the epoch's samples, dropout on, as Keras prints
+ * them; the val_ ones are NaN without validation data, accuracy NaN without that metric. */
+typedef struct kolo_epoch {
+    double loss, accuracy, val_loss, val_accuracy;
+    double seconds;           /* of training, validation excluded */
+    double images_per_second; /* samples trained / seconds, over all ranks */
+    int64_t images;           /* samples trained, over all ranks */
+    int steps;                /* updates */
+    double learning_rate;     /* at the epoch's end */
+} kolo_epoch;
+
+typedef struct kolo_history {
+    int epochs;
+    const kolo_epoch *epoch; /* [epochs] */
+    int ranks, devices;      /* devices: replicas a rank */
+    bool stopped;            /* ended by kolo_request_stop() or by a callback, before its last epoch */
+} kolo_history;
+
+/* A learner's or our own hooks into training: section 8. */
+typedef struct kolo_logs kolo_logs;
+typedef struct kolo_callback kolo_callback;
+struct kolo_callback {
+    const char *name;
+    void (*on_train_begin)(kolo_callback *self, const kolo_logs *logs);
+    void (*on_train_end)(kolo_callback *self, const kolo_logs *logs);
+    void (*on_epoch_begin)(kolo_callback *self, int epoch, const kolo_logs *logs);
+    void (*on_epoch_end)(kolo_callback *self, int epoch, const kolo_logs *logs);
+    void (*on_train_batch_begin)(kolo_callback *self, int batch, const kolo_logs *logs);
+    void (*on_train_batch_end)(kolo_callback *self, int batch, const kolo_logs *logs);
+    void (*on_test_begin)(kolo_callback *self, const kolo_logs *logs);
+    void (*on_test_end)(kolo_callback *self, const kolo_logs *logs);
+    kolo_model *model; /* set by kolo_fit */
+    void *user;        /* the callback's own; never touched */
+    double number[4];  /* the callback's own; as given at the start of each kolo_fit */
+};
+#define KOLO_CALLBACKS_MAX 16
+
+typedef struct kolo_fit_args {
+    int _;
+    kolo_model *model;
+    kolo_data *data;
+    kolo_guard *guard;
+    int epochs;              /* default 1 */
+    int batch_size;          /* default 32; of all devices under a strategy, of one rank under kolo_distributed() */
+    int steps_per_epoch;     /* default: as many as the data has */
+    bool drop_remainder;     /* leave out the last, short batch */
+    bool no_shuffle;         /* samples in the data's own order */
+    kolo_data *validation_data;
+    int validation_batch_size; /* default: batch_size */
+    kolo_callback callbacks[KOLO_CALLBACKS_MAX];
+    int verbose; /* 1 a bar, 2 a line an epoch, KOLO_NONE nothing; default: 1 in a terminal or a notebook, else 2;
+                    only rank 0 prints */
+} kolo_fit_args;
+
+/* Trains. The result belongs to the model and stays until its next fit or its end; NULL on failure. A stop that was
+ * requested ends it early with the epochs that were completed. Under kolo_distributed() all ranks must call it. */
+#define kolo_fit(...) kolo_fit_at(&(const kolo_fit_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
+const kolo_history *kolo_fit_at(const kolo_fit_args *args, kolo_here here);
+
+typedef struct kolo_scores {
+    double loss, accuracy; /* NaN on failure, or where not asked for */
+    int64_t samples;
+    double seconds;
+} kolo_scores;
+
+typedef struct kolo_evaluate_args {
+    int _;
+    kolo_model *model;
+    kolo_data *data;
+    kolo_guard *guard;
+    int batch_size; /* default 1024 */
+    int verbose;    /* 1 or 2 prints a line; default: nothing */
+} kolo_evaluate_args;
+
+/* Loss and metrics over all the data, dropout off. Local: the calling rank alone does it, on the whole data. */
+#define kolo_evaluate(...) kolo_evaluate_at(&(const kolo_evaluate_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
+kolo_scores kolo_evaluate_at(const kolo_evaluate_args *args, kolo_here here);
+
+/* The model's outputs: outputs[samples][elements of the last shape], the caller's. Local, like kolo_evaluate. */
+#define kolo_predict(model, data, outputs) kolo_predict_at(model, data, outputs, KOLO_HERE)
+kolo_status kolo_predict_at(kolo_model *model, kolo_data *data, float *outputs, kolo_here here);
+
+/* Loss (mean over the samples) and its gradient by every weight, dropout off, nothing updated; gradients has
+ * kolo_count_params() elements in the order of kolo_weight_get(), and may be NULL. NaN on failure. */
+#define kolo_gradients(model, data, gradients) kolo_gradients_at(model, data, gradients, KOLO_HERE)
+double kolo_gradients_at(kolo_model *model, kolo_data *data, float *gradients, kolo_here here);
+
+#endif

@@ -1,0 +1,168 @@
+/* Models with branches: what is built, what is refused, and that gradients flow through every branch. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <kolo.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "layers/layer.h"
+
+#define SAMPLES 6
+
+static kolo_data *small_data(int features)
+{
+    float *x = calloc((size_t)(SAMPLES * features), sizeof *x);
+    int32_t labels[SAMPLES];
+    for (int i = 0; i < SAMPLES * features; i++) x[i] = (float)((i * 37) % 19) / 19 - 0.5f;
+    for (int i = 0; i < SAMPLES; i++) labels[i] = i % 3;
+    kolo_data *data = kolo_data_from_arrays(x, labels, .samples = SAMPLES, .shape = {features}, .classes = 3);
+    free(x);
+    return data;
+}
+
+/* A diamond whose sides share the input, with a layer taken three times over. */
+static kolo_model *diamond(void)
+{
+    kolo_model *model = kolo_graph();
+    kolo_tensor x = kolo_graph_input(model, 5);
+    kolo_tensor stem = kolo_apply(kolo_dense(4, .name = "stem"), x);
+    kolo_tensor left = kolo_apply(kolo_dense(4, .activation = KOLO_RELU, .name = "left"), stem);
+    kolo_tensor right = kolo_apply(kolo_dense(4, .name = "right"), stem);
+    kolo_tensor all = kolo_apply(kolo_add(.activation = KOLO_RELU), left, right, stem);
+    kolo_graph_output(model, kolo_apply(kolo_dense(3), all));
+    return model;
+}
+
+static void gradients_agree(kolo_model *model, const char *backend, double tolerance)
+{
+    kolo_data *data = small_data(5);
+    assert_int_equal(kolo_compile(model, .loss = KOLO_SPARSE_CROSSENTROPY, .seed = 4, .backend = backend), KOLO_OK);
+    int64_t count = kolo_count_params(model);
+    float *gradient = calloc((size_t)count, sizeof *gradient);
+    kolo_gradients(model, data, gradient);
+    int64_t at = 0;
+    for (int w = 0; w < kolo_weight_count(model); w++) {
+        kolo_weight weight = kolo_weight_get(model, w);
+        for (int64_t i = 0; i < weight.count; i++, at++) {
+            float kept = weight.values[i], step = 1e-3f;
+            weight.values[i] = kept + step;
+            double up = kolo_gradients(model, data, NULL);
+            weight.values[i] = kept - step;
+            double down = kolo_gradients(model, data, NULL);
+            weight.values[i] = kept;
+            assert_true(fabs((up - down) / (2e-3) - (double)gradient[at]) < tolerance);
+        }
+    }
+    free(gradient);
+    kolo_data_free(&data);
+}
+
+static void gradients_flow_through_every_branch(void **state)
+{
+    (void)state;
+    kolo_model *model = diamond();
+    gradients_agree(model, "reference", 2e-4);
+    gradients_agree(model, "onednn", 2e-4); /* float32 sums over a step of 1e-3 */
+    kolo_model_free(&model);
+}
+
+static void misfits_are_told_and_nothing_follows(void **state)
+{
+    (void)state;
+    kolo_clear_error();
+    kolo_model *model = kolo_graph();
+    kolo_tensor x = kolo_graph_input(model, 5);
+    kolo_tensor bad = kolo_apply(kolo_add(), x, kolo_apply(kolo_dense(4), x));
+    assert_null(bad.model);
+    assert_non_null(strstr(kolo_last_error().text, "layer 2 (add): wanted inputs of one shape, got {5} and {4}"));
+    kolo_tensor after = kolo_apply(kolo_dense(3), bad);
+    assert_null(after.model);
+    assert_int_not_equal(kolo_graph_output(model, after), KOLO_OK);
+    assert_int_not_equal(kolo_compile(model, .loss = KOLO_SPARSE_CROSSENTROPY), KOLO_OK);
+    kolo_model_free(&model);
+    kolo_clear_error();
+}
+
+static void what_leads_nowhere_is_refused(void **state)
+{
+    (void)state;
+    kolo_clear_error();
+    kolo_model *model = kolo_graph();
+    kolo_tensor x = kolo_graph_input(model, 5);
+    kolo_apply(kolo_dense(4, .name = "forgotten"), x);
+    assert_int_equal(kolo_graph_output(model, kolo_apply(kolo_dense(3), x)), KOLO_INVALID);
+    assert_non_null(strstr(kolo_last_error().text, "forgotten"));
+    assert_int_equal(kolo_compile(model, .loss = KOLO_SPARSE_CROSSENTROPY), KOLO_INVALID);
+    kolo_model_free(&model);
+    kolo_clear_error();
+}
+
+static void a_branch_trains(void **state)
+{
+    (void)state;
+    kolo_model *model = diamond();
+    kolo_data *data = small_data(5);
+    kolo_compile(model, .loss = KOLO_SPARSE_CROSSENTROPY, .optimizer = kolo_adam(.learning_rate = 0.05), .seed = 2,
+                 .metrics = {KOLO_ACCURACY});
+    const kolo_history *history = kolo_fit(model, data, .epochs = 60, .batch_size = SAMPLES, .verbose = KOLO_NONE);
+    assert_non_null(history);
+    assert_true(history->epoch[59].loss < 0.1 * history->epoch[0].loss);
+    kolo_model_free(&model);
+    kolo_data_free(&data);
+}
+
+/* ---- a layer of one's own: y = x³, all its arithmetic here */
+
+static void cube(const kolo_own_call *call)
+{
+    int64_t count = call->leaf * kolo_shape_count(call->in_shape[0]);
+    for (int64_t i = 0; i < count; i++) call->out[0][i] = call->in[0][i] * call->in[0][i] * call->in[0][i];
+}
+
+static void cube_backward(const kolo_own_call *call)
+{
+    int64_t count = call->leaf * kolo_shape_count(call->in_shape[0]);
+    for (int64_t i = 0; i < count; i++) call->out[0][i] = 3 * call->in[1][i] * call->in[1][i] * call->in[0][i];
+}
+
+static kolo_status build(kolo_model_builder *builder, kolo_layer_node *node)
+{
+    (void)builder;
+    node->out = node->in;
+    return KOLO_OK;
+}
+
+static kolo_status forward(kolo_plan *plan, kolo_layer_flow *flow)
+{
+    return kolo_plan_own(plan, flow, cube, 1, &flow->x, 1, &flow->y, &flow->node->out);
+}
+
+static kolo_status backward(kolo_plan *plan, kolo_layer_flow *flow)
+{
+    return kolo_plan_own(plan, flow, cube_backward, 2, (int[]){flow->dy, flow->x}, 1, &flow->dx, &flow->node->in);
+}
+
+static void a_layer_of_ones_own_is_a_layer(void **state)
+{
+    (void)state;
+    const kolo_layer_kind cube_kind = {.name = "cube", .build = build, .forward = forward, .backward = backward};
+    kolo_model *model = kolo_sequential(kolo_input(5), kolo_dense(6), kolo_layer_of(&cube_kind), kolo_dense(3));
+    gradients_agree(model, "reference", 2e-4);
+    gradients_agree(model, "onednn", 2e-4);
+    kolo_model_free(&model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gradients_flow_through_every_branch), cmocka_unit_test(misfits_are_told_and_nothing_follows),
+        cmocka_unit_test(what_leads_nowhere_is_refused),       cmocka_unit_test(a_branch_trains),
+        cmocka_unit_test(a_layer_of_ones_own_is_a_layer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
