@@ -94,106 +94,112 @@ class server : public xeus::xserver_shell_main
 {
   public:
     using xserver_shell_main::xserver_shell_main;
+    void publish_for_last_cell(const std::string &type, nl::json content);
+    void publish_as(const char *type, const nl::json &parent, nl::json content);
 
   private:
-    // xeus numbers cells by a counter of its own that also counts unstored ones: its execute_input is held back, and
-    // the interpreter publishes the right one.
-    void publish_impl(xeus::xpub_message message, xeus::channel c) override
-    {
-        bool input = message.header().value("msg_type", "") == "execute_input";
-        if (input && !own_input) return;
-        std::lock_guard<std::mutex> guard(lock);
-        if (input) {
-            last_topic = message.topic();
-            last_header = message.header();
-            last_parent = message.parent_header();
-        }
-        xserver_shell_main::publish_impl(std::move(message), c);
-    }
-
-  public:
-    // What a background program prints between cells belongs to the cell that started it, the last one: xeus would
-    // give it whatever request comes in at that moment.
-    void publish_for_last_cell(const std::string &type, nl::json content)
-    {
-        std::lock_guard<std::mutex> guard(lock);
-        if (last_header.is_null()) return;
-        nl::json header = xeus::make_header(type, last_header.value("username", ""), last_header.value("session", ""));
-        xserver_shell_main::publish_impl(xeus::xpub_message(last_topic, std::move(header), last_parent,
-                                                            nl::json::object(), std::move(content), {}),
-                                         xeus::channel::SHELL);
-    }
-
-    // The debugger's events are nobody's cell's: their parent is the front end's last word to the debugger.
-    void publish_debug_event(const nl::json &parent, nl::json content)
-    {
-        publish_as("debug_event", parent, std::move(content));
-    }
-
-  private:
-    void publish_as(const char *type, const nl::json &parent, nl::json content)
-    {
-        std::lock_guard<std::mutex> guard(lock);
-        nl::json header = xeus::make_header(type, parent.value("username", ""), parent.value("session", ""));
-        xserver_shell_main::publish_impl(xeus::xpub_message(type, std::move(header), parent, nl::json::object(),
-                                                            std::move(content), {}),
-                                         xeus::channel::SHELL);
-    }
-
-    // xeus has written its version to the log by now: messages of it that matter may follow.
-    void start_impl(xeus::xpub_message message) override
-    {
-        std::clog.rdbuf(log_buffer);
-        std::clog.clear();
-        xserver_shell_main::start_impl(std::move(message));
-    }
-
-    void send_shell_impl(xeus::xmessage message) override
-    {
-        nl::json content = message.content();
-        bool aborted = false;
-        if (message.header().value("msg_type", "") == "execute_reply") {
-            content["execution_count"] = session_count(the_session);
-            aborted = content.value("status", "") == "error" && !content.contains("ename");
-            if (aborted) content["status"] = "aborted";
-        }
-        // xeus says nothing on iopub of what it aborts; a front end that waits for "idle" would wait for ever.
-        if (aborted) publish_as("status", message.parent_header(), {{"execution_state", "busy"}});
-        nl::json request = message.parent_header();
-        xserver_shell_main::send_shell_impl(with_content(message, std::move(content)));
-        if (aborted) publish_as("status", request, {{"execution_state", "idle"}});
-    }
-
-    void send_control_impl(xeus::xmessage message) override
-    {
-        nl::json content = message.content();
-        if (message.header().value("msg_type", "") == "interrupt_reply") {
-            if (the_cell.interrupted(message.parent_header())) interrupt();
-            content["status"] = "ok";
-        }
-        xserver_shell_main::send_control_impl(with_content(message, std::move(content)));
-    }
-
-    void send_stdin_impl(xeus::xmessage message) override
-    {
-        nl::json content = message.content();
-        if (content.contains("pwd")) {
-            content["password"] = content["pwd"];
-            content.erase("pwd");
-        }
-        xserver_shell_main::send_stdin_impl(with_content(message, std::move(content)));
-    }
-
-    static xeus::xmessage with_content(const xeus::xmessage &message, nl::json content)
-    {
-        return xeus::xmessage(message.identities(), message.header(), message.parent_header(), message.metadata(),
-                              std::move(content), xeus::buffer_sequence(message.buffers()));
-    }
+    void publish_impl(xeus::xpub_message message, xeus::channel c) override;
+    void start_impl(xeus::xpub_message message) override;
+    void send_shell_impl(xeus::xmessage message) override;
+    void send_control_impl(xeus::xmessage message) override;
+    void send_stdin_impl(xeus::xmessage message) override;
+    void publish_locked(const std::string &topic, const std::string &type, const nl::json &author,
+                        const nl::json &parent, nl::json content);
 
     std::mutex lock;
     std::string last_topic;
     nl::json last_header, last_parent; // of the last cell's execute_input
 };
+
+// xeus numbers cells by a counter of its own that also counts unstored ones: its execute_input is held back, and the
+// interpreter publishes the right one.
+void server::publish_impl(xeus::xpub_message message, xeus::channel c)
+{
+    bool input = message.header().value("msg_type", "") == "execute_input";
+    if (input && !own_input) return;
+    std::lock_guard<std::mutex> guard(lock);
+    if (input) {
+        last_topic = message.topic();
+        last_header = message.header();
+        last_parent = message.parent_header();
+    }
+    xserver_shell_main::publish_impl(std::move(message), c);
+}
+
+// By the holder of the lock. `author`: a header with the user's name and session.
+void server::publish_locked(const std::string &topic, const std::string &type, const nl::json &author,
+                            const nl::json &parent, nl::json content)
+{
+    nl::json header = xeus::make_header(type, author.value("username", ""), author.value("session", ""));
+    xserver_shell_main::publish_impl(xeus::xpub_message(topic, std::move(header), parent, nl::json::object(),
+                                                        std::move(content), {}),
+                                     xeus::channel::SHELL);
+}
+
+// What a background program prints between cells belongs to the cell that started it, the last one: xeus would give it
+// whatever request comes in at that moment.
+void server::publish_for_last_cell(const std::string &type, nl::json content)
+{
+    std::lock_guard<std::mutex> guard(lock);
+    if (!last_header.is_null()) publish_locked(last_topic, type, last_header, last_parent, std::move(content));
+}
+
+// As the answer to the request with that header.
+void server::publish_as(const char *type, const nl::json &parent, nl::json content)
+{
+    std::lock_guard<std::mutex> guard(lock);
+    publish_locked(type, type, parent, parent, std::move(content));
+}
+
+// xeus has written its version to the log by now: messages of it that matter may follow.
+void server::start_impl(xeus::xpub_message message)
+{
+    std::clog.rdbuf(log_buffer);
+    std::clog.clear();
+    xserver_shell_main::start_impl(std::move(message));
+}
+
+xeus::xmessage with_content(const xeus::xmessage &message, nl::json content)
+{
+    return xeus::xmessage(message.identities(), message.header(), message.parent_header(), message.metadata(),
+                          std::move(content), xeus::buffer_sequence(message.buffers()));
+}
+
+void server::send_shell_impl(xeus::xmessage message)
+{
+    nl::json content = message.content();
+    bool aborted = false;
+    if (message.header().value("msg_type", "") == "execute_reply") {
+        content["execution_count"] = session_count(the_session);
+        aborted = content.value("status", "") == "error" && !content.contains("ename");
+        if (aborted) content["status"] = "aborted";
+    }
+    // xeus says nothing on iopub of what it aborts; a front end that waits for "idle" would wait for ever.
+    if (aborted) publish_as("status", message.parent_header(), {{"execution_state", "busy"}});
+    nl::json request = message.parent_header();
+    xserver_shell_main::send_shell_impl(with_content(message, std::move(content)));
+    if (aborted) publish_as("status", request, {{"execution_state", "idle"}});
+}
+
+void server::send_control_impl(xeus::xmessage message)
+{
+    nl::json content = message.content();
+    if (message.header().value("msg_type", "") == "interrupt_reply") {
+        if (the_cell.interrupted(message.parent_header())) interrupt();
+        content["status"] = "ok";
+    }
+    xserver_shell_main::send_control_impl(with_content(message, std::move(content)));
+}
+
+void server::send_stdin_impl(xeus::xmessage message)
+{
+    nl::json content = message.content();
+    if (content.contains("pwd")) {
+        content["password"] = content["pwd"];
+        content.erase("pwd");
+    }
+    xserver_shell_main::send_stdin_impl(with_content(message, std::move(content)));
+}
 
 server *the_server = nullptr;
 
@@ -217,22 +223,7 @@ class interpreter : public xeus::xinterpreter
     }
 
     nl::json execute_request_impl(int, const std::string &code, bool silent, bool store, nl::json expressions,
-                                  bool allow_stdin) override
-    {
-        shell_thread = pthread_self();
-        own_input = true;
-        if (!silent) publish_execution_input(code, static_cast<int>(session_count(the_session)) + (store ? 1 : 0));
-        own_input = false;
-        executing = true;
-        if (the_cell.begin(parent_header())) session_interrupt(the_session);
-        std::string text = code; /* C strings end at a zero: run.c refuses this mark of one */
-        std::replace(text.begin(), text.end(), '\0', '\1');
-        char *reply = session_execute(the_session, text.c_str(), silent, store && !silent, expressions.dump().c_str(),
-                                      allow_stdin);
-        the_cell.end();
-        executing = false;
-        return parsed(reply);
-    }
+                                  bool allow_stdin) override;
 
     nl::json complete_request_impl(const std::string &code, int cursor) override
     {
@@ -249,17 +240,7 @@ class interpreter : public xeus::xinterpreter
         return parsed(session_is_complete(the_session, code.c_str()));
     }
 
-    nl::json kernel_info_request_impl() override
-    {
-        nl::json reply =
-            xeus::create_info_reply("", "kolo", "0.1.0", "c", "17", "text/x-csrc", ".c", "c", "text/x-csrc", "",
-                                    "Kolo: C cells, state from cell to cell, distributed deep learning with <kolo.h>. "
-                                    "%lsmagic lists the magics.");
-        reply["status"] = "ok";
-        reply["debugger"] = session_has_debugger();
-        reply["supported_features"] = session_has_debugger() ? nl::json{"debugger"} : nl::json::array();
-        return reply;
-    }
+    nl::json kernel_info_request_impl() override;
 
     void shutdown_request_impl() override
     {
@@ -267,6 +248,36 @@ class interpreter : public xeus::xinterpreter
         session_close(the_session);
     }
 };
+
+nl::json interpreter::execute_request_impl(int, const std::string &code, bool silent, bool store, nl::json expressions,
+                                           bool allow_stdin)
+{
+    shell_thread = pthread_self();
+    own_input = true;
+    if (!silent) publish_execution_input(code, static_cast<int>(session_count(the_session)) + (store ? 1 : 0));
+    own_input = false;
+    executing = true;
+    if (the_cell.begin(parent_header())) session_interrupt(the_session);
+    std::string text = code; // C strings end at a zero: run.c refuses this mark of one
+    std::replace(text.begin(), text.end(), '\0', '\1');
+    char *reply =
+        session_execute(the_session, text.c_str(), silent, store && !silent, expressions.dump().c_str(), allow_stdin);
+    the_cell.end();
+    executing = false;
+    return parsed(reply);
+}
+
+nl::json interpreter::kernel_info_request_impl()
+{
+    nl::json reply =
+        xeus::create_info_reply("", "kolo", "0.1.0", "c", "17", "text/x-csrc", ".c", "c", "text/x-csrc", "",
+                                "Kolo: C cells, state from cell to cell, distributed deep learning with <kolo.h>. "
+                                "%lsmagic lists the magics.");
+    reply["status"] = "ok";
+    reply["debugger"] = session_has_debugger();
+    reply["supported_features"] = session_has_debugger() ? nl::json{"debugger"} : nl::json::array();
+    return reply;
+}
 
 void interpreter::publish(const std::string &type, nl::json content)
 {
@@ -342,6 +353,7 @@ std::unique_ptr<xeus::xdebugger> make_debugger(xeus::xcontext &, const xeus::xco
     return std::make_unique<debugger_of_session>();
 }
 
+// The debugger's events are nobody's cell's: their parent is the front end's last word to the debugger.
 void publish_debug_event(nl::json content)
 {
     nl::json parent;
@@ -349,7 +361,7 @@ void publish_debug_event(nl::json content)
         std::lock_guard<std::mutex> guard(debug_lock);
         parent = debug_parent;
     }
-    if (the_server) the_server->publish_debug_event(parent, std::move(content));
+    if (the_server) the_server->publish_as("debug_event", parent, std::move(content));
 }
 
 void publish_for_session(void *self, const char *type, const char *content)

@@ -149,38 +149,30 @@ static bool is_auto_type(const writer *w, const piece *p, const declaration *tak
     return false;
 }
 
-static void emit_variable(writer *w, draft_item *item)
+static void emit_specifiers(writer *w, const draft_item *item, const declaration *taken, const char *tag)
 {
     const piece *p = &w->d->split.pieces[item->piece];
-    declaration taken = declaration_of(&w->d->split, p);
-    const declarator *one = &taken.declarators[item->declarator];
-    char *tag = unnamed_tag(&w->d->split, &taken);
-    size_t begin = w->out->source.size;
-    bool variable = item->what->kind == ENTITY_VARIABLE,
-         natural = variable && item->what->natural && item->what->defined;
-    bool valued = variable && (item->constant || natural);
-    glue(w, variable && !valued ? "extern" : "");
-    if (variable && item->what->threads) glue(w, "_Thread_local");
-    if (w->assembled && variable && item->what->written && !natural) {
-        /* The compiler may take a const for unchangeable, and this unit sets it. */
-        if (item->what->constant) text_add(&w->out->source, item->what->declaration);
-        else text_addf(&w->out->source, "__typeof_unqual__(%s) %s;\n", item->what->type, item->what->name);
-        free(tag);
-        declaration_free(&taken);
-        return;
-    }
-    if (is_auto_type(w, p, &taken) && item->has_value) {
+    const declarator *one = &taken->declarators[item->declarator];
+    if (is_auto_type(w, p, taken) && item->has_value) {
         text_add(&w->out->source, "__typeof__((");
         add_range(w, one->value, one->value_last, (range_options){.name = none});
         text_add(&w->out->source, "))");
     } else {
-        add_range(w, p->first, taken.specifiers_last,
+        add_range(w, p->first, taken->specifiers_last,
                   (range_options){.drop_storage = true,
                                   .drop_bodies = true,
-                                  .tag_after = taken.untagged,
+                                  .tag_after = taken->untagged,
                                   .tag = tag,
                                   .name = none});
     }
+}
+
+/* As the cell has it. */
+static void emit_written(writer *w, draft_item *item, const declaration *taken, bool valued)
+{
+    const declarator *one = &taken->declarators[item->declarator];
+    char *tag = unnamed_tag(&w->d->split, taken);
+    emit_specifiers(w, item, taken, tag);
     add_range(w, one->first, one->last,
               (range_options){.name = one->name,
                               .offset = &item->offset,
@@ -191,19 +183,44 @@ static void emit_variable(writer *w, draft_item *item)
         add_range(w, one->value, one->value_last, (range_options){.name = none});
     }
     text_add(&w->out->source, "\n;\n");
-    size_t end = w->out->source.size;
-    if (item->aligned && variable && !w->assembled) {
-        text_add(&w->out->source, glue_line);
-        text_add(&w->out->source, "static const unsigned long ");
-        item->align_offset = w->out->source.size;
-        text_addf(&w->out->source, "kolo_probe_align_%s = __alignof__(%s);\n", item->what->name, item->what->name);
-    }
-    if (!w->assembled || !item->what->declaration) { /* else it has been put in better words */
-        free(item->what->declaration);
-        item->what->declaration = copy_of_bytes(w->out->source.data + begin, end - begin);
-    }
     free(tag);
+}
+
+/* As its type is known by now. The compiler may take a const for unchangeable, and this unit sets it. */
+static void emit_known(writer *w, const entity *e)
+{
+    if (e->constant) text_add(&w->out->source, e->declaration);
+    else text_addf(&w->out->source, "__typeof_unqual__(%s) %s;\n", e->type, e->name);
+}
+
+static void emit_alignment(writer *w, draft_item *item)
+{
+    text_add(&w->out->source, glue_line);
+    text_add(&w->out->source, "static const unsigned long ");
+    item->align_offset = w->out->source.size;
+    text_addf(&w->out->source, "kolo_probe_align_%s = __alignof__(%s);\n", item->what->name, item->what->name);
+}
+
+static void emit_variable(writer *w, draft_item *item)
+{
+    entity *e = item->what;
+    bool variable = e->kind == ENTITY_VARIABLE, natural = variable && e->natural && e->defined;
+    bool valued = variable && (item->constant || natural);
+    size_t begin = w->out->source.size;
+    glue(w, variable && !valued ? "extern" : "");
+    if (variable && e->threads) glue(w, "_Thread_local");
+    if (w->assembled && variable && e->written && !natural) {
+        emit_known(w, e);
+        return;
+    }
+    declaration taken = declaration_of(&w->d->split, &w->d->split.pieces[item->piece]);
+    emit_written(w, item, &taken, valued);
     declaration_free(&taken);
+    size_t end = w->out->source.size;
+    if (item->aligned && variable && !w->assembled) emit_alignment(w, item);
+    if (w->assembled && e->declaration) return; /* it has been put in better words */
+    free(e->declaration);
+    e->declaration = copy_of_bytes(w->out->source.data + begin, end - begin);
 }
 
 static void emit_function(writer *w, draft_item *item)
