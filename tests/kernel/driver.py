@@ -68,6 +68,40 @@ class Outcome:
             self.order.append((kind, content["data"]))
 
 
+INTERNAL = ("kolo_value", "kolo_probe", "kolo_cell", "<kolo>", "/tmp/kolo-", "In_", "$")  # what no learner is to see
+
+
+def check(outcome, expected):
+    """Holds what a cell did against a row's `expected`, all optional: error (parts of the one error; "In[k]" is the
+    cell), lost (are the variables gone? any_loss: they may be), any (an error or none), value, has (part of the value),
+    out (all of stdout), out_has, err (part of stderr). Returns what was shown, for what a test asserts itself."""
+
+    def at_cell(part):
+        return part.replace("In[k]", f"In[{outcome.reply['execution_count']}]")
+
+    shown = f"value {outcome.value!r}\nstdout {outcome.stdout[:2000]!r}\nstderr {outcome.stderr[:2000]!r}\n{outcome.error}"
+    assert len(outcome.errors) == (outcome.status == "error"), shown
+    for internal in INTERNAL:
+        assert internal not in outcome.error + outcome.stderr, f"{internal} in {shown}"
+    if not expected.get("any"):
+        assert (outcome.status == "error") == ("error" in expected), shown
+    for part in expected.get("error", []):
+        assert at_cell(part) in outcome.error, f"{at_cell(part)!r} is not in: {shown}"
+    if "error" in expected and not expected.get("any_loss"):
+        assert ("gone" in outcome.error) == expected.get("lost", False), shown
+    if "value" in expected:
+        assert outcome.value == expected["value"], shown
+    if "has" in expected:
+        assert expected["has"] in (outcome.value or ""), shown
+    if "out" in expected:
+        assert outcome.stdout == expected["out"], shown
+    if "out_has" in expected:
+        assert expected["out_has"] in outcome.stdout, shown
+    if "err" in expected:
+        assert at_cell(expected["err"]) in outcome.stderr, shown
+    return shown
+
+
 class Kernel:
     def __init__(self, **environment):
         use_kernelspec()
@@ -127,7 +161,8 @@ class Kernel:
         """complete, inspect, is_complete, history, kernel_info: the reply's content."""
         return self._reply(getattr(self.client, method)(*arguments, **options))
 
-    def close(self):
+    def close(self, now=False):
+        """now: without a word to it, since it may be gone."""
         self.client.stop_channels()
         if self.manager.has_kernel:
-            self.manager.shutdown_kernel(now=False)
+            self.manager.shutdown_kernel(now=now)

@@ -116,6 +116,12 @@ class Session(Kernel):
         self.thread = self.event("stopped")["threadId"]
         return self.frames()
 
+    def run_to(self, code, *lines, **options):
+        """Runs a cell with breakpoints at those lines: the frames where it stops."""
+        self.breakpoints(code, *lines)
+        self.start(code, **options)
+        return self.stopped()
+
     def frames(self):
         frames = self.body("stackTrace", threadId=self.thread)["stackFrames"]
         self.top = frames[0]["id"] if frames else None
@@ -225,9 +231,7 @@ def test_cells_are_known_by_the_hash_of_their_code(kernel):
 
 
 def test_a_breakpoint_stops_the_cell(kernel):
-    kernel.breakpoints(LOOP, 3)
-    kernel.start(LOOP)
-    frames = kernel.stopped()
+    frames = kernel.run_to(LOOP, 3)
     assert len(frames) == 1 and re.fullmatch(r"In\[\d+\]", frames[0][0]) and frames[0][1] == 3
     values = kernel.values()
     assert values["i"] == "0" and values["total"] == "0" and values["word"].endswith('"hello"')
@@ -241,9 +245,7 @@ def test_a_breakpoint_stops_the_cell(kernel):
 
 
 def test_a_step_leads_into_functions_of_earlier_cells_and_out(kernel):
-    kernel.breakpoints(LOOP, 3)
-    kernel.start(LOOP)
-    cell = kernel.stopped()[0]
+    cell = kernel.run_to(LOOP, 3)[0]
     assert kernel.step("stepIn") == [("twice", 8), cell]
     assert kernel.values()["n"] == "0"
     assert kernel.step("next") == [("twice", 9), cell]
@@ -264,9 +266,7 @@ def test_a_breakpoint_in_a_function_of_an_earlier_cell(kernel):
 
 def test_a_callback_is_stepped_into_through_the_library(kernel):
     code = "qsort(table, 5, sizeof *table, by_size);\ntable[0]"
-    kernel.breakpoints(code, 1)
-    kernel.start(code)
-    kernel.stopped()
+    kernel.run_to(code, 1)
     frames = kernel.step("stepIn")
     assert frames[0] == ("by_size", 13) and len(frames) == 2
     assert kernel.go_on().value == "1"
@@ -274,9 +274,7 @@ def test_a_callback_is_stepped_into_through_the_library(kernel):
 
 def test_the_last_step_of_a_cell_ends_it(kernel):
     code = "int last = 1;\nlast++;"
-    kernel.breakpoints(code, 2)
-    kernel.start(code)
-    kernel.stopped()
+    kernel.run_to(code, 2)
     kernel.body("next", threadId=kernel.thread)
     assert kernel.finish().status == "ok"
     assert kernel.run("last").value == "2"
@@ -284,18 +282,14 @@ def test_the_last_step_of_a_cell_ends_it(kernel):
 
 def test_stepping_out_of_a_cell_ends_it(kernel):
     code = "int left = 1;\nleft = 5;\nleft"
-    kernel.breakpoints(code, 2)
-    kernel.start(code)
-    kernel.stopped()
+    kernel.run_to(code, 2)
     kernel.body("stepOut", threadId=kernel.thread)
     assert kernel.finish().value == "5"
 
 
 def test_expressions_know_the_session(kernel):
     code = "int seen = 1;\nseen++;"
-    kernel.breakpoints(code, 2)
-    kernel.start(code)
-    kernel.stopped()
+    kernel.run_to(code, 2)
     for expression, value in [("seen", "1"), ("twice(20) + FACTOR", "43"), ("origin.y * 2", "5"), ("table[1] + 0", None),
                               ("chosen(4)", "8"), ("seen = 40", "40"), ("twice(seen) + origin.y", "82.5")]:
         assert kernel.evaluate(expression) == value or value is None
@@ -308,18 +302,14 @@ def test_expressions_know_the_session(kernel):
 def test_locals_hide_the_session(kernel):
     code = "for (int total = 77; total < 78; total++)\n    putchar('x');"
     kernel.run("int total = 1;")
-    kernel.breakpoints(code, 2)
-    kernel.start(code)
-    kernel.stopped()
+    kernel.run_to(code, 2)
     assert kernel.evaluate("total") == "77"
     kernel.go_on()
 
 
 def test_a_struct_is_the_cells_whatever_libraries_call_theirs(kernel):
     code = "origin.x = 4;\norigin.x++;"
-    kernel.breakpoints(code, 2)
-    kernel.start(code)
-    kernel.stopped()
+    kernel.run_to(code, 2)
     shown = kernel.variables("Globals")
     assert kernel.children(shown["origin"]) == {"x": "4", "y": "2.5"}
     assert shown["origin"]["type"] == "struct point" and shown["nameless"]["type"] == "struct"
@@ -421,9 +411,7 @@ def test_a_thread_is_stopped_too(kernel):
     code = ("#include <pthread.h>\nvoid *work(void *data)\n{\n    int *n = data;\n    *n += 1;\n    return NULL;\n}\n"
             "pthread_t thread;\nint count = 0;\npthread_create(&thread, NULL, work, &count);\n"
             "pthread_join(thread, NULL);\ncount")
-    kernel.breakpoints(code, 5)
-    kernel.start(code)
-    assert kernel.stopped() == [("work", 5)]
+    assert kernel.run_to(code, 5) == [("work", 5)]
     assert kernel.evaluate("*n") == "0"
     assert len(kernel.body("threads")["threads"]) == 2
     assert kernel.go_on().value == "1"
@@ -431,9 +419,7 @@ def test_a_thread_is_stopped_too(kernel):
 
 def test_input_goes_on(kernel):
     code = 'int given;\nscanf("%d", &given);\nprintf("got %d\\n", given);'
-    kernel.breakpoints(code, 2)
-    kernel.start(code, allow_stdin=True)
-    kernel.stopped()
+    kernel.run_to(code, 2, allow_stdin=True)
     kernel.body("next", threadId=kernel.thread)
     kernel.client.get_stdin_msg(timeout=30)
     kernel.client.input("42")
@@ -449,9 +435,7 @@ def test_what_ends_a_cell_ends_it_as_always(kernel):
 
 def test_a_new_worker_is_debugged_as_well(kernel):
     assert "Killed" in kernel.run("#include <signal.h>\nraise(SIGKILL);").error
-    kernel.breakpoints(LOOP, 3)
-    kernel.start(LOOP)
-    assert kernel.stopped()[0][1] == 3
+    assert kernel.run_to(LOOP, 3)[0][1] == 3
     kernel.breakpoints(LOOP)
     assert kernel.go_on().value == "6"
 
@@ -480,18 +464,14 @@ def test_off_it_is_out_of_the_way():
         assert kernel.body("debugInfo")["isStarted"] is False
         assert not any("lldb" in command for command in family(kernel.process).values())
         kernel.switch_on()
-        kernel.breakpoints(LOOP, 3)
-        kernel.start(LOOP)
-        kernel.stopped()
+        kernel.run_to(LOOP, 3)
         kernel.body("disconnect", restart=False, terminateDebuggee=False)
         assert kernel.finish().value == "6"
         assert kernel.body("debugInfo")["isStarted"] is False
         assert gone([p for p, command in family(kernel.process).items() if "lldb" in command], 3)
         assert kernel.run(LOOP).value == "6"
         kernel.switch_on()
-        kernel.breakpoints(LOOP, 3)
-        kernel.start(LOOP)
-        kernel.stopped()
+        kernel.run_to(LOOP, 3)
         kernel.breakpoints(LOOP)
         assert kernel.go_on().value == "6"
     finally:
@@ -503,9 +483,7 @@ def test_no_process_is_left(killed):
     kernel = Session()
     kernel.run(EARLIER)
     kernel.switch_on()
-    kernel.breakpoints(LOOP, 3)
-    kernel.start(LOOP)
-    kernel.stopped()
+    kernel.run_to(LOOP, 3)
     processes = family(kernel.process)
     assert any("lldb-dap" in command for command in processes.values())
     if killed:
@@ -520,9 +498,7 @@ def test_a_debugger_that_hangs_is_given_up():
         kernel.run(EARLIER)
         kernel.switch_on()
         adapter = next(p for p, command in family(kernel.process).items() if "lldb-dap" in command)
-        kernel.breakpoints(LOOP, 3)
-        kernel.start(LOOP)
-        kernel.stopped()
+        kernel.run_to(LOOP, 3)
         os.kill(adapter, signal.SIGSTOP)
         answer = kernel.ask("stackTrace", threadId=kernel.thread)
         assert not answer["success"] and "answer" in answer["message"]

@@ -289,17 +289,21 @@ def test_a_kernel_ends_when_its_jupyter_is_killed():
     assert alive() == []
 
 
+def vanish(*paths, seconds=3):
+    """Are all of them gone in that time?"""
+    limit = time.monotonic() + seconds
+    while any(path.exists() for path in paths) and time.monotonic() < limit:
+        time.sleep(0.05)
+    return not any(path.exists() for path in paths)
+
+
 def test_the_folder_goes_with_a_killed_kernel():
     k = Kernel()
     folder = keeper_of(k)[1]
     assert folder.exists()
     os.kill(k.process, signal.SIGKILL)
-    limit = time.monotonic() + 3
-    while folder.exists() and time.monotonic() < limit:
-        time.sleep(0.05)
-    assert not folder.exists()
-    k.client.stop_channels()
-    k.manager.shutdown_kernel(now=True)
+    assert vanish(folder)
+    k.close(now=True)
 
 
 def keeper_of(kernel):
@@ -326,12 +330,8 @@ def test_kernel_and_guard_killed_together():
         orphans = [int(p) for p in children(guard) if int(p) != child]
     assert len(orphans) == 2  # the worker, and the child's child
     kill_all(k.process, guard)
-    limit = time.monotonic() + 3
-    while time.monotonic() < limit and (folder.exists() or any(Path(f"/proc/{p}").exists() for p in [keeper, *orphans])):
-        time.sleep(0.05)
-    assert not folder.exists() and not any(Path(f"/proc/{p}").exists() for p in [keeper, *orphans])
-    k.client.stop_channels()
-    k.manager.shutdown_kernel(now=True)
+    assert vanish(folder, *(Path(f"/proc/{p}") for p in [keeper, *orphans]))
+    k.close(now=True)
 
 
 def test_the_next_kernel_sweeps_up_what_a_killed_kernel_and_its_guards_left():
@@ -339,8 +339,7 @@ def test_the_next_kernel_sweeps_up_what_a_killed_kernel_and_its_guards_left():
     keeper, folder = keeper_of(k)
     kill_all(k.process, keeper, int(children(keeper)[0]))
     time.sleep(0.5)
-    k.client.stop_channels()
-    k.manager.shutdown_kernel(now=True)
+    k.close(now=True)
     assert folder.exists()
     k = Kernel()
     assert not folder.exists() and keeper_of(k)[1].exists()
@@ -396,12 +395,8 @@ def test_a_killed_process_leaves_nothing_of_mpi():
     assert not list(folder.iterdir())
     k.run("MPI_Init(NULL, NULL);")
     os.kill(k.process, signal.SIGKILL)
-    limit = time.monotonic() + 3
-    while folder.exists() and time.monotonic() < limit:
-        time.sleep(0.05)
-    assert not folder.exists()
-    k.client.stop_channels()
-    k.manager.shutdown_kernel(now=True)
+    assert vanish(folder)
+    k.close(now=True)
 
 
 def test_a_session_whose_guard_was_killed_last_leaves_nothing():

@@ -1,8 +1,7 @@
 """Cells that try to break the kernel, and what must come of each. test_torture.py runs them, in order, on one kernel.
 
-A row is (code, expected). Expected, all optional: error (parts of the one error; "In[k]" is the cell), value, has (part
-of the value), out (all of stdout), out_has, err (part of stderr), lost (are the variables gone?), interrupt (seconds
-until one is sent), answers (lines of input), limit (seconds in which the cell must be answered; 10).
+A row is (code, expected): what driver.check knows, and interrupt (seconds until one is sent), answers (lines of input),
+limit (seconds in which the cell must be answered; 10).
 """
 
 PRELUDE = """#include <assert.h>
