@@ -169,7 +169,7 @@ static size_t make_unique(json_t **found, size_t count)
         json_object_set_new(seen, source, json_true());
         found[--kept] = found[i];
     }
-    memmove(found, found + kept, (count - kept) * sizeof *found);
+    if (kept) memmove(found, found + kept, (count - kept) * sizeof *found);
     json_decref(seen);
     return count - kept;
 }

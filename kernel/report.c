@@ -84,10 +84,11 @@ static place locate(const session *s, const char *object, const char *offset)
     char *name = colon ? copy_of_bytes(in + 1, (size_t)(colon - in - 1)) : NULL;
     bool ours = name && (!strncmp(name, "In[", 3) || is_header(s->symbols, name));
     free(name);
-    if (ours && atoi(colon + 1) > 0) {
+    unsigned line = ours ? (unsigned)strtoul(colon + 1, NULL, 10) : 0; /* "?" where none is known */
+    if (line > 0) {
         p.function = copy_of_bytes(found, strcspn(found, "\n$"));
         p.file = copy_of_bytes(in + 1, (size_t)(colon - in - 1));
-        p.line = (unsigned)atoi(colon + 1);
+        p.line = line;
     }
     free(found);
     free(address);

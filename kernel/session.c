@@ -96,7 +96,7 @@ static void find_flags(session *s)
         add_words(&s->base_flags, folders);
         free(folders);
     }
-    char *here = getcwd(NULL, 0), *own = format_text("-iquote%s", here ? here : ".");
+    char *here = realpath(".", NULL), *own = format_text("-iquote%s", here ? here : ".");
     flags_add(&s->base_flags, own); /* #include "mine.h" */
     free(here);
     free(own);

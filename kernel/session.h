@@ -108,21 +108,22 @@ result error_result(const char *name, const char *format, ...) __attribute__((fo
 /* What to say of a cell that did not return, wherever it ran. */
 result ended_result(session *s, const struct ended *e);
 /* The same of a cell in the session's worker, and what was lost with it. `survived`: the worker lives on. */
+result ending_result(session *s, bool survived);
 /* Puts a new worker in the old one's place, and says what that has cost. */
 void add_loss(session *s, text *into);
-result ending_result(session *s, bool survived);
 /* Of an object that could not be loaded: `why` is the loader's word. */
 result load_failure(session *s, const char *why);
 /* "In[3]:2", the innermost line of a cell's among these frames, or NULL; the caller frees. */
 char *place_of_frames(session *s, const char *frames, size_t size);
-char *source_line_of(void *session, const char *name, unsigned line);
-cell_fate fate_of(void *session, const char *cell_name);
+/* For diagnose.h: `closure` is the session. */
+char *source_line_of(void *closure, const char *name, unsigned line);
+cell_fate fate_of(void *closure, const char *cell_name);
 
 /* The memory of the session's worker, for value.h. */
 memory worker_memory(session *s);
 
 /* Prints on the cell's own streams. */
-void print_out(session *s, const char *text);
-void print_error(session *s, const char *text);
+void print_out(session *s, const char *words);
+void print_error(session *s, const char *words);
 
 #endif

@@ -24,10 +24,11 @@ static bool in_read_of_input(pid_t process)
 {
     char path[64], line[256];
     snprintf(path, sizeof path, "/proc/%d/syscall", (int)process);
-    long number = -1;
-    unsigned long descriptor = 1;
-    if (!first_line(path, line, sizeof line) || sscanf(line, "%ld %lx", &number, &descriptor) != 2) return false;
-    return number == SYS_read && descriptor == 0;
+    char *after, *end;
+    if (!first_line(path, line, sizeof line)) return false;
+    long number = strtol(line, &after, 10);
+    unsigned long descriptor = strtoul(after, &end, 16);
+    return after > line && end > after && number == SYS_read && descriptor == 0;
 }
 
 /* Its standard input, if that is a pipe; 0: it is none. */

@@ -176,7 +176,7 @@ void server::send_shell_impl(xeus::xmessage message)
     }
     // xeus says nothing on iopub of what it aborts; a front end that waits for "idle" would wait for ever.
     if (aborted) publish_as("status", message.parent_header(), {{"execution_state", "busy"}});
-    nl::json request = message.parent_header();
+    const nl::json &request = message.parent_header();
     xserver_shell_main::send_shell_impl(with_content(message, std::move(content)));
     if (aborted) publish_as("status", request, {{"execution_state", "idle"}});
 }
@@ -302,7 +302,7 @@ class history_of_session : public xeus::xhistory_manager
     {
     }
 
-    nl::json ask(nl::json request) const
+    nl::json ask(const nl::json &request) const
     {
         return parsed(session_history(the_session, request.dump().c_str()));
     }
@@ -391,6 +391,7 @@ char *ask_for_session(void *, const char *prompt)
         std::string answer = xeus::blocking_input_request(prompt, false);
         line = strdup(answer.c_str());
     } catch (const zmq::error_t &) {
+        line = nullptr; // an interrupt
     }
     pthread_sigmask(SIG_BLOCK, &wake, nullptr);
     asking = false;
@@ -402,7 +403,7 @@ char *ask_for_session(void *, const char *prompt)
 void watch_parent()
 {
     const char *given = std::getenv("JPY_PARENT_PID");
-    const pid_t parent = given ? std::atoi(given) : 0;
+    const pid_t parent = given ? static_cast<pid_t>(std::strtol(given, nullptr, 10)) : 0;
     if (parent <= 1 || getppid() != parent) return;
     std::thread([parent] {
         while (getppid() == parent) std::this_thread::sleep_for(std::chrono::seconds(1));

@@ -64,6 +64,25 @@ static size_t skip_record(const cell *c, size_t at, size_t limit, declaration *d
     return at;
 }
 
+static bool names_follow(const cell *c, size_t at, size_t limit)
+{
+    return c->tokens.items[at].kind == TOKEN_NAME && at + 1 < limit && c->tokens.items[at + 1].kind == TOKEN_NAME;
+}
+
+/* A macro among the specifiers: `double complex z`. */
+static bool macro_specifier(const cell *c, size_t at, size_t limit)
+{
+    return names_follow(c, at, limit) && !at_is(c, at + 1, "__attribute__") && !at_is(c, at + 1, "__asm__");
+}
+
+/* `T x`, `T *x`, `T (*x)`; in `f(x)` it is an untyped function's name. */
+static bool type_name(const cell *c, size_t at, size_t limit)
+{
+    if (names_follow(c, at, limit)) return true;
+    if (c->tokens.items[at].kind != TOKEN_NAME || at + 1 >= limit) return false;
+    return at_is(c, at + 1, "*") || (at_is(c, at + 1, "(") && at_is(c, at + 2, "*"));
+}
+
 static size_t read_specifiers(const cell *c, size_t at, size_t limit, declaration *d)
 {
     static const char *const with_group[] = {"__attribute__", "_Alignas", "alignas", "_BitInt", NULL};
@@ -80,18 +99,9 @@ static size_t read_specifiers(const cell *c, size_t at, size_t limit, declaratio
                    (at_is(c, at, "_Atomic") && at_is(c, at + 1, "("))) {
             typed |= !at_is(c, at, "__attribute__") && !at_is(c, at, "_Alignas") && !at_is(c, at, "alignas");
             at = at_is(c, at + 1, "(") ? skip_brackets(c, at + 1, limit) : at + 1;
-        } else if (builtin_type(c, at)) {
-            typed = true;
+        } else if (qualifier(c, at) || (typed && macro_specifier(c, at, limit))) {
             at++;
-        } else if (qualifier(c, at)) {
-            at++;
-        } else if (typed && c->tokens.items[at].kind == TOKEN_NAME && at + 1 < limit &&
-                   c->tokens.items[at + 1].kind == TOKEN_NAME && !at_is(c, at + 1, "__attribute__") &&
-                   !at_is(c, at + 1, "__asm__")) {
-            at++; /* a macro among the specifiers: `double complex z` */
-        } else if (!typed && c->tokens.items[at].kind == TOKEN_NAME && at + 1 < limit &&
-                   (c->tokens.items[at + 1].kind == TOKEN_NAME || at_is(c, at + 1, "*") || at_is(c, at + 1, "("))) {
-            if (at_is(c, at + 1, "(") && !at_is(c, at + 2, "*")) break; /* an untyped function's name */
+        } else if (builtin_type(c, at) || (!typed && type_name(c, at, limit))) {
             typed = true;
             at++;
         } else {

@@ -290,11 +290,22 @@ static bool macro_controls(const draft *d, size_t at, const symbols *session)
     return found;
 }
 
+bool cell_number(const char *name, unsigned *number)
+{
+    char *end;
+    if (strncmp(name, "In[", 3) || !isdigit((unsigned char)name[3])) return false;
+    unsigned long found = strtoul(name + 3, &end, 10);
+    if (*end != ']') return false;
+    *number = (unsigned)found;
+    return true;
+}
+
 draft draft_from(const char *source, const char *name, unsigned serial, const char *session_prefix,
                  const symbols *session, const origins *from)
 {
     draft d = {.source = copy_of(source), .name = copy_of(name), .serial = serial, .from = from};
-    d.function = format_text("In_%u", name[0] == 'I' ? (unsigned)atoi(name + 3) : serial);
+    cell_number(name, &serial);
+    d.function = format_text("In_%u", serial);
     d.split = cell_split(d.source);
     for (size_t i = 0; i < d.split.count; i++) {
         if (nameless(&d.split, &d.split.pieces[i])) d.split.pieces[i].kind = PIECE_BROKEN;

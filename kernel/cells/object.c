@@ -2,7 +2,6 @@
 #include "cells/object.h"
 
 #include <elf.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,20 +12,21 @@ typedef struct object {
     Elf64_Shdr *sections, *symbols, *strings;
 } object;
 
+static void *place_in(char *bytes, size_t offset)
+{
+    return bytes + offset;
+}
+
 static bool read_object(const char *path, object *o)
 {
-    FILE *file = fopen(path, "re");
-    if (!file) return false;
     text whole = {0};
-    char block[65536];
-    size_t got;
-    while ((got = fread(block, 1, sizeof block, file)) > 0) text_add_bytes(&whole, block, got);
-    fclose(file);
+    bool read = read_bytes(path, &whole);
     *o = (object){.bytes = whole.data, .size = whole.size};
-    if (whole.size < sizeof(Elf64_Ehdr) || memcmp(whole.data, ELFMAG, SELFMAG) || whole.data[EI_CLASS] != ELFCLASS64)
+    if (!read || whole.size < sizeof(Elf64_Ehdr) || memcmp(whole.data, ELFMAG, SELFMAG) ||
+        whole.data[EI_CLASS] != ELFCLASS64)
         return false;
-    o->header = (Elf64_Ehdr *)(void *)o->bytes;
-    o->sections = (Elf64_Shdr *)(void *)(o->bytes + o->header->e_shoff);
+    o->header = place_in(o->bytes, 0);
+    o->sections = place_in(o->bytes, o->header->e_shoff);
     for (size_t i = 0; i < o->header->e_shnum; i++) {
         if (o->sections[i].sh_type == SHT_SYMTAB) o->symbols = &o->sections[i];
     }
@@ -72,7 +72,7 @@ bool object_rename(const char *path, const link_name *table, size_t count, names
     }
     text strings = {0}, added = {0}, out = {0};
     text_add_bytes(&strings, o.bytes + o.strings->sh_offset, o.strings->sh_size);
-    Elf64_Sym *symbols = (Elf64_Sym *)(void *)(o.bytes + o.symbols->sh_offset);
+    Elf64_Sym *symbols = place_in(o.bytes, o.symbols->sh_offset);
     size_t total = o.symbols->sh_size / sizeof *symbols;
     for (size_t i = o.symbols->sh_info; i < total; i++) {
         const char *name = strings.data + symbols[i].st_name;
@@ -89,7 +89,7 @@ bool object_rename(const char *path, const link_name *table, size_t count, names
     text_add_bytes(&out, (char *)symbols, total * sizeof *symbols);
     text_add_bytes(&out, added.data, added.size);
     text_add_bytes(&out, strings.data, strings.size);
-    Elf64_Shdr *sections = (Elf64_Shdr *)(void *)(out.data + o.header->e_shoff);
+    Elf64_Shdr *sections = place_in(out.data, o.header->e_shoff);
     size_t symbol_section = (size_t)(o.symbols - o.sections), string_section = (size_t)(o.strings - o.sections);
     sections[symbol_section].sh_offset = symbols_at;
     sections[string_section].sh_offset = strings_at;

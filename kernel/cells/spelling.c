@@ -27,7 +27,8 @@ static void join_name(char *copy, size_t at)
     size_t end = at + 2;
     while (name_byte(copy[end])) end++;
     memmove(copy + at, copy + at + 2, end - at - 2);
-    memcpy(copy + end - 2, "\\\n", 2);
+    copy[end - 2] = '\\';
+    copy[end - 1] = '\n';
 }
 
 char *plain_spelling(const char *source)

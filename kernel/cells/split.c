@@ -209,16 +209,14 @@ static void read_one_statement(reader *r)
         r->at++;
     } else if (is(r, "{")) {
         skip_group(r);
-    } else if (is(r, "if")) {
-        read_if(r);
     } else if (is(r, "for") || is(r, "while") || is(r, "switch")) {
         read_controlled(r);
     } else if (is(r, "do")) {
         read_do(r);
     } else if (r->tokens[r->at].kind == TOKEN_NAME && is_at(r, r->at + 1, ":")) {
         r->at += 2; /* a label; what follows is a piece of its own */
-    } else if (controls(r)) {
-        read_if(r); /* UNLESS(ready) … else … */
+    } else if (is(r, "if") || controls(r)) { /* UNLESS(ready) … else … */
+        read_if(r);
     } else {
         read_to_semicolon(r);
     }

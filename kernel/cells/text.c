@@ -98,21 +98,28 @@ char *text_take(text *t)
     return data;
 }
 
-char *read_whole_file(const char *path)
+bool read_bytes(const char *path, text *into)
 {
     FILE *file = fopen(path, "re");
-    if (!file) return NULL;
-    text whole = {0};
+    if (!file) return false;
     char block[16384];
-    size_t got;
-    while ((got = fread(block, 1, sizeof block, file)) > 0) text_add_bytes(&whole, block, got);
+    size_t got, before = into->size;
+    do {
+        got = fread(block, 1, sizeof block, file);
+        text_add_bytes(into, block, got);
+    } while (got == sizeof block);
     bool failed = ferror(file);
     fclose(file);
-    if (failed) {
-        text_free(&whole);
-        return NULL;
-    }
-    return text_take(&whole);
+    if (failed) into->data[into->size = before] = 0;
+    return !failed;
+}
+
+char *read_whole_file(const char *path)
+{
+    text whole = {0};
+    if (read_bytes(path, &whole)) return text_take(&whole);
+    text_free(&whole);
+    return NULL;
 }
 
 bool write_whole_file(const char *path, const char *bytes, size_t size)

@@ -26,6 +26,7 @@ char *copy_of(const char *string);
 char *copy_of_bytes(const char *bytes, size_t size);
 char *format_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+bool read_bytes(const char *path, text *into); /* false: it cannot be read, and `into` stays as it is */
 char *read_whole_file(const char *path); /* NULL when it cannot be read; the caller frees */
 bool write_whole_file(const char *path, const char *bytes, size_t size);
 

@@ -86,6 +86,9 @@ typedef struct unit {
 void unit_hide_glue(unit *u);
 
 /* Splits a cell and lists what it defines. `name` is how messages call it. */
+/* 3 of "In[3]". False: the name is no cell's, and `number` stays as it is. */
+bool cell_number(const char *name, unsigned *number);
+
 draft draft_of(const char *source, const char *name, unsigned serial, const char *session_prefix,
                const symbols *session);
 /* The same of a cell with headers' text in it. */

@@ -21,11 +21,11 @@ static void add_earlier(entity *one, void *closure)
 {
     earlier *e = closure;
     if (one->kind == ENTITY_VARIABLE && one->link && !one->gone) {
-        e->variables = need_grown(e->variables, e->variable_count, &e->variable_capacity, sizeof one);
+        e->variables = need_grown(e->variables, e->variable_count, &e->variable_capacity, sizeof *e->variables);
         e->variables[e->variable_count++] = one;
     }
     if (one->kind != ENTITY_FUNCTION || !one->link || !one->definition || one->unfit) return;
-    e->functions = need_grown(e->functions, e->function_count, &e->function_capacity, sizeof one);
+    e->functions = need_grown(e->functions, e->function_count, &e->function_capacity, sizeof *e->functions);
     e->functions[e->function_count++] = one;
 }
 

@@ -287,12 +287,13 @@ void write_cells(program *p)
     names_add(&p->renamed, "main=notebook_main");
     for (size_t i = 0; i < j->count; i++) {
         const journal_cell *one = &j->items[i];
+        unsigned number = 0;
         text code = {0};
+        cell_number(one->name, &number);
         for (size_t k = 0; k < one->count; k++) write_stretch(p, &one->items[k], one->name, &code);
         if (code.size && wants_function(one)) {
-            text_addf(&p->cells, "%sstatic void cell_%d(void)\n{\n%s}\n", p->cells.size ? "\n" : "",
-                      atoi(one->name + 3), code.data);
-            text_addf(&p->body, "    cell_%d(); /* %s */\n", atoi(one->name + 3), one->name);
+            text_addf(&p->cells, "%sstatic void cell_%u(void)\n{\n%s}\n", p->cells.size ? "\n" : "", number, code.data);
+            text_addf(&p->body, "    cell_%u(); /* %s */\n", number, one->name);
         } else if (code.size) {
             text_addf(&p->body, "    /* %s */\n%s", one->name, code.data);
         }

@@ -69,7 +69,8 @@ static char *option_before(const char *code, size_t word)
 {
     size_t end = word;
     while (end && isspace((unsigned char)code[end - 1])) end--;
-    if (!end || code[--end] != '=') return NULL;
+    if (!end || code[end - 1] != '=') return NULL;
+    end--;
     while (end && isspace((unsigned char)code[end - 1])) end--;
     size_t begin = end;
     while (begin && word_byte(code[begin - 1])) begin--;
@@ -112,9 +113,11 @@ char *of_element(const char *head)
     token_list tokens = tokens_of(head);
     bracket_stack b = open_brackets(head, &tokens);
     size_t levels = 0, name = none, equals = 0;
-    for (size_t i = b.depth; i-- > 0 && name == none && token_is(head, &tokens.items[b.open[i]], "{");) {
+    for (size_t i = b.depth; i > 0 && name == none; i--) {
+        size_t brace = b.open[i - 1];
+        if (!token_is(head, &tokens.items[brace], "{")) break;
         levels++;
-        equals = b.open[i] ? b.open[i] - 1 : 0;
+        equals = brace ? brace - 1 : 0;
         if (token_is(head, &tokens.items[equals], "=")) name = name_before(head, &tokens, equals);
     }
     bool directly = tokens.count > 1 && (token_is(head, &tokens.items[tokens.count - 2], "{") ||

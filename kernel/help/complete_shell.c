@@ -41,8 +41,9 @@ static void add_environment(const session *s, const char *start, matches *into)
 static void add_programs_of(const char *folder, const char *start, matches *into)
 {
     DIR *list = opendir(folder);
-    for (struct dirent *one; list && (one = readdir(list));) {
-        if (*one->d_name != '.' && begins(one->d_name, start) && faccessat(dirfd(list), one->d_name, X_OK, 0) == 0)
+    int place = list ? dirfd(list) : -1;
+    for (struct dirent *one; place >= 0 && (one = readdir(list));) {
+        if (*one->d_name != '.' && begins(one->d_name, start) && faccessat(place, one->d_name, X_OK, 0) == 0)
             match_add(into, OTHER, one->d_name, "program", "");
     }
     if (list) closedir(list);

@@ -169,30 +169,30 @@ static bool is_name(const char *word)
     return !*word;
 }
 
-result magic_env(session *s, const char *words, const char *place)
+result magic_env(session *s, const char *words, const char *name)
 {
-    (void)place;
+    (void)name;
     bool unset = !strncmp(words, "-u", 2) && isspace((unsigned char)words[2]);
     if (unset) words += 2 + strspn(words + 2, " \t");
     size_t size = strcspn(words, "= \t");
     const char *rest = words + size + strspn(words + size, " \t");
-    char *name = copy_of_bytes(words, size), *value = NULL;
+    char *variable = copy_of_bytes(words, size), *value = NULL;
     result r = {0};
-    if ((*name || *rest || unset) && (!is_name(name) || (unset && *rest))) {
+    if ((*variable || *rest || unset) && (!is_name(variable) || (unset && *rest))) {
         r = usage_result("env", false);
     } else if (unset) {
-        set_in_worker(s, name, NULL);
+        set_in_worker(s, variable, NULL);
     } else if (!*rest) {
-        r = show_variables(s, name);
+        r = show_variables(s, variable);
     } else {
         rest += *rest == '=';
         value = expanded(s, rest + strspn(rest, " \t"));
-        set_in_worker(s, name, value);
-        char *line = format_text("env: %s=%s\n", name, value);
+        set_in_worker(s, variable, value);
+        char *line = format_text("env: %s=%s\n", variable, value);
         print_out(s, line);
         free(line);
     }
-    free(name);
+    free(variable);
     free(value);
     return r;
 }

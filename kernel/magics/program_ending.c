@@ -70,15 +70,26 @@ static char *with_line(session *s, const char *program, const char *offset)
     return copy_of(offset);
 }
 
+/* "signal reason address offset offset …": what follows the address, or NULL when the note is another. */
+static char *read_note(char *note, int *number, int *why, unsigned long *address)
+{
+    char *after[3];
+    *number = (int)strtol(note, &after[0], 10);
+    *why = (int)strtol(after[0], &after[1], 10);
+    *address = strtoul(after[1], &after[2], 16);
+    return after[0] > note && after[1] > after[0] && after[2] > after[1] ? after[2] : NULL;
+}
+
 result program_ended(session *s, const char *program, int status)
 {
     char *path = format_text("%s" PROGRAM_NOTE, program), *note = read_whole_file(path);
-    int number = 0, why = 0, used = 0, signalled = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status) - 128;
+    int number = 0, why = 0, signalled = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status) - 128;
     unsigned long address = 0;
     result r;
-    if (note && sscanf(note, "%d %d %lx%n", &number, &why, &address, &used) == 3 && number == signalled) {
+    const char *rest = note ? read_note(note, &number, &why, &address) : NULL;
+    if (rest && number == signalled) {
         const char *reason = reason_of(why);
-        char *offsets = why == PROGRAM_SMASHED ? with_line(s, program, note + used) : copy_of(note + used);
+        char *offsets = why == PROGRAM_SMASHED ? with_line(s, program, rest) : copy_of(rest);
         text frames = packed_frames(program, reason, offsets);
         r = ended_result(s, &(ended){.ending = reason ? ENDING_REFUSED : ENDING_SIGNAL,
                                      .code = number,

@@ -25,7 +25,7 @@ typedef struct excerpt {
 } excerpt;
 
 void excerpt_add_range(excerpt *e, size_t begin, size_t end);
-void excerpt_add_insertion(excerpt *e, size_t at, const char *text);
+void excerpt_add_insertion(excerpt *e, size_t at, const char *words);
 void excerpt_print(const excerpt *e, text *into);
 void excerpt_free(excerpt *e);
 

@@ -48,11 +48,13 @@ bool internal_text(const char *message)
 
 size_t offset_in(const char *source, unsigned line, unsigned column)
 {
-    const char *at = source;
-    for (; line > 1 && (at = strchr(at, '\n')); line--) at++;
-    if (!at) return strlen(source);
-    size_t size = strcspn(at, "\n"), in_line = column ? column - 1 : 0;
-    return (size_t)(at - source) + (in_line < size ? in_line : size);
+    size_t at = 0;
+    for (; line > 1 && source[at]; line--) {
+        at += strcspn(source + at, "\n");
+        at += source[at] == '\n';
+    }
+    size_t size = strcspn(source + at, "\n"), in_line = column ? column - 1 : 0;
+    return at + (in_line < size ? in_line : size);
 }
 
 /* 'typeof(x)' (aka 'int') is how the wrapping spells 'int': write that. */

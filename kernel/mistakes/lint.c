@@ -182,7 +182,7 @@ static bool known_number(CXCursor cursor, long long *number)
 /* Both sides known, and the rest is zero: nothing is lost. */
 static bool exact(CXCursor division)
 {
-    sides s = {0};
+    sides s = {.items = {clang_getNullCursor(), clang_getNullCursor()}};
     long long left, right;
     clang_visitChildren(division, take_side, &s);
     return s.count == 2 && known_number(s.items[0], &left) && known_number(s.items[1], &right) && right > 0 &&

@@ -2,7 +2,7 @@
 #include "mistakes/standard.h"
 #include "mistakes/hints.h"
 #include "mistakes/lint.h"
-#include "cells/split.h"
+#include "cells/unit.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,7 +53,7 @@ static bool defines(const char *source, const char *name)
 static cell_fate earlier_fate(const complaint *c, const char *name, unsigned *found_in)
 {
     unsigned number = 0;
-    if (sscanf(c->cell_name, "In[%u]", &number) != 1) return FATE_UNKNOWN;
+    if (!cell_number(c->cell_name, &number)) return FATE_UNKNOWN;
     for (unsigned back = 1; back < CELLS_BACK && back < number; back++) {
         char *cell_name = format_text("In[%u]", *found_in = number - back);
         char *source = c->earlier(c->closure, cell_name, 0);

@@ -48,7 +48,7 @@ static void write_digits(writer *w, const char *found)
 {
     char digits[64];
     const char *mark = strchr(found, 'e');
-    int exponent = mark ? atoi(mark + 1) : 0, count = 0;
+    int exponent = mark ? (int)strtol(mark + 1, NULL, 10) : 0, count = 0;
     if (strstr(found, "nan")) found = "nan"; /* its sign means nothing */
     if (!mark || exponent < -5 || exponent >= 16) {
         text_add(&w->out, found);

@@ -61,9 +61,10 @@ static census take_census(void)
     census c = {0};
     DIR *folder = opendir("/proc");
     if (!folder) return c;
-    for (struct dirent *entry; (entry = readdir(folder));) {
+    int place = dirfd(folder);
+    for (struct dirent *entry; place >= 0 && (entry = readdir(folder));) {
         relative r;
-        if (entry->d_name[0] < '1' || entry->d_name[0] > '9' || !look_up(dirfd(folder), entry->d_name, &r)) continue;
+        if (entry->d_name[0] < '1' || entry->d_name[0] > '9' || !look_up(place, entry->d_name, &r)) continue;
         if (!add(&c, &r)) break;
     }
     closedir(folder);

@@ -202,7 +202,7 @@ static void become_debugger(guard *g, int socket)
     int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
     dup2(socket, 0);
     dup2(socket, 1);
-    dup2(nowhere, 2);
+    if (nowhere >= 0) dup2(nowhere, 2);
     close(g->kernel);
     execlp("lldb-dap-19", "lldb-dap-19", "--repl-mode", "variable", NULL);
     _exit(127);

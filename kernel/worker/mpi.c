@@ -93,9 +93,10 @@ static void place_segments(void)
 {
     static const char *const names[] = {"OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_osc_sm_backing_directory",
                                         "OMPI_MCA_osc_rdma_backing_directory", "OMPI_MCA_orte_tmpdir_base"};
-    const char *folder = getenv("KOLORUN_SEGMENTS");
-    if (!folder || access(folder, W_OK)) return;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) setenv(names[i], folder, 0);
+    const char *given = getenv("KOLORUN_SEGMENTS");
+    char *folder = given && access(given, W_OK) == 0 ? strdup(given) : NULL; /* setenv() may move what getenv() gave */
+    for (size_t i = 0; folder && i < sizeof names / sizeof *names; i++) setenv(names[i], folder, 0);
+    free(folder);
 }
 
 static int start_mpi(int *count, char ***arguments, int required, int *level)

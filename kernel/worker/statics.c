@@ -30,6 +30,11 @@ typedef struct image {
     const char *strings, *section_names;
 } image;
 
+static const void *place_in(const image *of, size_t offset)
+{
+    return of->bytes + offset;
+}
+
 static bool open_image(const char *path, image *of)
 {
     *of = (image){0};
@@ -41,8 +46,8 @@ static bool open_image(const char *path, image *of)
     }
     if (file >= 0) close(file);
     if (!of->bytes) return false;
-    const Elf64_Ehdr *header = (const Elf64_Ehdr *)(const void *)of->bytes;
-    of->sections = (const Elf64_Shdr *)(const void *)(of->bytes + header->e_shoff);
+    const Elf64_Ehdr *header = place_in(of, 0);
+    of->sections = place_in(of, header->e_shoff);
     of->section_names = (const char *)of->bytes + of->sections[header->e_shstrndx].sh_offset;
     for (size_t i = 0; i < header->e_shnum; i++) {
         if (of->sections[i].sh_type == SHT_SYMTAB) of->symbols = &of->sections[i];
@@ -116,7 +121,7 @@ static void take_function(const image *of, const char *slot, unsigned char *base
 {
     variable old[MOST_STATICS], now[MOST_STATICS];
     size_t count = 0;
-    const Elf64_Sym *symbols = (const Elf64_Sym *)(const void *)(of->bytes + of->symbols->sh_offset);
+    const Elf64_Sym *symbols = place_in(of, of->symbols->sh_offset);
     for (size_t i = 0; i < of->symbols->sh_info && count < MOST_STATICS; i++) {
         if (!belongs(of, &symbols[i], slot)) continue;
         const char *name = of->strings + symbols[i].st_name;

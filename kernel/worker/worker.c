@@ -23,6 +23,7 @@ typedef struct worker {
     int control, out, error;
     const void *value;
     void *copy; /* of the value */
+    const void *handle; /* the value, where it is a pointer of libkolo's */
     size_t size;
 } worker;
 
@@ -402,6 +403,7 @@ void kolo_cell_show(const void *object, const char *shower)
         self.value = self.copy = bundle;
         self.size = strlen(bundle) + 1;
     } else {
-        kolo_cell_value(&object, sizeof object);
+        self.handle = object;
+        kolo_cell_value(&self.handle, sizeof self.handle);
     }
 }
