@@ -67,7 +67,7 @@ $(call object,$(MPI_SRC)): EXTRA = $(patsubst -I%,-isystem %,$(shell pkg-config 
 
 $(LIBKOLO): $(call object,$(LIB_SRC))
 	$(call say,LINK)
-	$(Q)$(CC) $(CFLAGS) -shared -o $@ $^ -Wl,-soname,libkolo.so -Wl,-rpath,'$$ORIGIN' -pthread -ldl -lm -lz -ljansson
+	$(Q)$(CC) $(CFLAGS) -shared -o $@ $^ -Wl,-soname,libkolo.so -Wl,-rpath,'$$ORIGIN' -pthread -ldl -lm -lz -llzma -ljansson
 $(BUILD)/lib/libkolo_onednn.so: $(call object,$(ONEDNN_SRC)) $(LIBKOLO)
 	$(call say,LINK)
 	$(Q)$(CC) $(CFLAGS) -shared -o $@ $(filter %.o,$^) -L$(@D) -lkolo -Wl,-rpath,'$$ORIGIN' -ldnnl -fopenmp -lm
