@@ -1,0 +1,159 @@
+/* CSV tables as arrays: categories in order, labels or targets, and what becomes of missing values. Read csv.h first.
+ */
+#include "data/csv.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------------------------------ categories */
+
+/* rank[number]: a category's place by descending frequency, words in their order where they are equally frequent, as
+ * Spark's StringIndexer has it; where classes were named, in the order of their names. From malloc. */
+static kolo_status rank_categories(const kolo_dictionary *categories, bool named, int32_t **rank, int32_t **order)
+{
+    KOLO_TRY(kolo_dictionary_order(categories, KOLO_TIES_ASCENDING, order));
+    if (!(*rank = malloc((size_t)(categories->size + 1) * sizeof **rank))) {
+        free(*order), *order = NULL;
+        return kolo_fail_memory((size_t)categories->size * sizeof **rank, "categories");
+    }
+    for (int32_t i = 0; i < categories->size && named; i++) (*order)[i] = i;
+    for (int32_t i = 0; i < categories->size; i++) (*rank)[(*order)[i]] = i;
+    return KOLO_OK;
+}
+
+static kolo_status index_feature(kolo_csv_table *table, const kolo_csv_column *column, int feature)
+{
+    int32_t *rank, *order;
+    KOLO_TRY(rank_categories(&column->categories, false, &rank, &order));
+    for (int64_t row = 0; row < table->rows; row++) {
+        float *value = &table->floats[row * table->features + feature];
+        *value = *value < 0 ? NAN : (float)rank[(int32_t)*value];
+    }
+    free(rank), free(order);
+    return KOLO_OK;
+}
+
+/* ------------------------------------------------------------------------------------------ missing values */
+
+static bool whole_row(const kolo_csv_table *table, int64_t row)
+{
+    const float *floats = table->floats + row * table->features;
+    for (int i = 0; i < table->features; i++)
+        if (isnan(floats[i])) return false;
+    return !(table->labels && isnan(table->labels[row])) && !(table->weights && isnan(table->weights[row]));
+}
+
+static kolo_status drop_rows(kolo_csv_table *table)
+{
+    int64_t kept = 0;
+    size_t width = (size_t)table->features * sizeof(float);
+    for (int64_t row = 0; row < table->rows; row++) {
+        if (!whole_row(table, row)) continue;
+        memmove(table->floats + kept * table->features, table->floats + row * table->features, width);
+        if (table->labels) table->labels[kept] = table->labels[row];
+        if (table->weights) table->weights[kept] = table->weights[row];
+        kept++;
+    }
+    if (kept == 0) return kolo_fail(KOLO_FORMAT, "%s: wanted rows with nothing missing, got none", table->args->path);
+    table->rows = kept;
+    return KOLO_OK;
+}
+
+/* Of the column's numbers; of a category the most frequent, which is number 0. */
+static void fill_missing(kolo_csv_table *table, int feature, bool mean)
+{
+    double sum = 0, value = 0;
+    int64_t count = 0;
+    float *floats = table->floats + feature;
+    for (int64_t row = 0; row < table->rows && mean; row++)
+        if (!isnan(floats[row * table->features])) sum += floats[row * table->features], count++;
+    if (count) value = sum / (double)count;
+    for (int64_t row = 0; row < table->rows; row++)
+        if (isnan(floats[row * table->features])) floats[row * table->features] = (float)value;
+}
+
+static kolo_status settle_features(kolo_csv_table *table)
+{
+    kolo_missing rule = table->args->on_missing;
+    for (int i = 0, feature = 0; i < table->count; i++) {
+        if (table->columns[i].role != KOLO_COLUMN_FEATURE) continue;
+        bool categorical = table->columns[i].categorical;
+        if (categorical) KOLO_TRY(index_feature(table, &table->columns[i], feature));
+        bool fill = table->missing && (rule == KOLO_MISSING_MEAN || rule == KOLO_MISSING_ZERO);
+        if (fill) fill_missing(table, feature, rule == KOLO_MISSING_MEAN && !categorical);
+        feature++;
+    }
+    return rule == KOLO_MISSING_DROP ? drop_rows(table) : KOLO_OK;
+}
+
+/* ------------------------------------------------------------------------------------------ labels */
+
+static kolo_status index_labels(kolo_csv_table *table, kolo_arrays *arrays)
+{
+    const kolo_csv_column *column = &table->columns[table->label];
+    int32_t *rank = NULL, *order = NULL;
+    size_t rows = (size_t)table->rows;
+    kolo_status status = KOLO_OK;
+    arrays->label_count = 1;
+    if (!(arrays->labels = malloc(rows * sizeof *arrays->labels)))
+        return kolo_fail_memory(rows * sizeof *arrays->labels, "the labels");
+    arrays->classes = column->categorical ? column->categories.size : (int)column->most + 1;
+    if (column->categorical) KOLO_TRY(rank_categories(&column->categories, table->named > 0, &rank, &order));
+    for (size_t row = 0; row < rows; row++) {
+        int32_t number = (int32_t)table->labels[row];
+        arrays->labels[row] = rank ? rank[number] : number;
+    }
+    if (rank)
+        status = kolo_dictionary_names(&column->categories, NULL, 0, order, arrays->classes, &arrays->class_names);
+    free(rank), free(order);
+    return status;
+}
+
+static kolo_status take_labels(kolo_csv_table *table, kolo_arrays *arrays)
+{
+    if (table->label < 0) return KOLO_OK;
+    const kolo_csv_column *column = &table->columns[table->label];
+    if (!table->args->regression && (column->categorical || kolo_csv_plain_classes(column)))
+        return index_labels(table, arrays);
+    size_t bytes = (size_t)table->rows * sizeof *arrays->targets;
+    if (!(arrays->targets = malloc(bytes))) return kolo_fail_memory(bytes, "the targets");
+    for (int64_t row = 0; row < table->rows; row++) arrays->targets[row] = (float)table->labels[row];
+    arrays->target_shape = (kolo_shape){1, {1}};
+    return KOLO_OK;
+}
+
+static kolo_status name_features(const kolo_csv_table *table, kolo_arrays *arrays)
+{
+    const char **names = malloc((size_t)table->features * sizeof *names);
+    if (!names) return kolo_fail_memory((size_t)table->features * sizeof *names, "names");
+    for (int i = 0, feature = 0; i < table->count; i++)
+        if (table->columns[i].role == KOLO_COLUMN_FEATURE) names[feature++] = table->columns[i].name;
+    kolo_status status = kolo_names_copy(names, table->features, &arrays->feature_names);
+    free(names);
+    return status;
+}
+
+kolo_status kolo_csv_arrays(kolo_csv_table *table, kolo_arrays *arrays)
+{
+    *arrays = (kolo_arrays){.scale = 1};
+    KOLO_TRY(settle_features(table));
+    arrays->samples = table->rows;
+    arrays->shape = (kolo_shape){1, {table->features}};
+    KOLO_TRY(take_labels(table, arrays));
+    if (table->header) KOLO_TRY(name_features(table, arrays));
+    arrays->floats = table->floats, table->floats = NULL;
+    arrays->weights = table->weights, table->weights = NULL;
+    return KOLO_OK;
+}
+
+kolo_status kolo_csv_read(kolo_arrays *arrays, const kolo_csv_args *args)
+{
+    kolo_csv_table table;
+    *arrays = (kolo_arrays){0};
+    kolo_status status = kolo_csv_table_read(&table, args);
+    if (status == KOLO_OK) status = kolo_csv_arrays(&table, arrays);
+    kolo_csv_table_free(&table);
+    if (status != KOLO_OK) kolo_arrays_free(arrays);
+    return status;
+}

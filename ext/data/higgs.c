@@ -1,0 +1,140 @@
+/* HIGGS tables, and what belongs to each:
+ *
+ * ATLAS (Kaggle 2014; CERN Open Data record 328): a header; EventId and weights are no features; 30 features, of which
+ * -999 means "not to be computed"; labels b and s, of which b, the more frequent, is 0.
+ * UCI (Baldi, Sadowski, Whiteson 2014): 28 features; the label 0 or 1 first without a header, or wherever a header
+ * says.
+ *
+ * Neither is published in the two parts that a lesson needs: 70 % of the rows, drawn once and for all, are for
+ * training. What is missing becomes the mean of the training rows. Read csv.h first. */
+#include "data/higgs.h"
+#include "core/random.h"
+#include "data/csv.h"
+#include "data/folder.h"
+#include "data/reader.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TRAINING_SHARE 0.7
+#define SPLIT_SEED     1
+
+static const char *const patterns[] = {"HIGGS*.csv*", "higgs*.csv*", "atlas-higgs*.csv*", "training*.csv*"};
+
+static bool find_table(char path[PATH_MAX], const char *folder)
+{
+    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
+        if (kolo_folder_find(path, folder, patterns[i])) return true;
+    return false;
+}
+
+bool kolo_higgs_in(const char *folder)
+{
+    char path[PATH_MAX];
+    return find_table(path, folder);
+}
+
+/* ------------------------------------------------------------------------------------------ which of them */
+
+typedef struct first_row {
+    bool atlas, header, kaggle_set, label;
+    int columns;
+} first_row;
+
+/* Stops the scan as soon as it has begun: a status of its own that is no failure. */
+static kolo_status look(void *user, int64_t line, const kolo_csv_cell *cells, int count)
+{
+    first_row *row = user;
+    (void)line;
+    row->columns = count;
+    for (int i = 0; i < count; i++) {
+        if (strcmp(cells[i].text, "EventId") == 0) row->atlas = true;
+        if (strcmp(cells[i].text, "KaggleSet") == 0) row->kaggle_set = true;
+        if (strcasecmp(cells[i].text, "label") == 0) row->label = true;
+    }
+    return KOLO_INTERRUPTED;
+}
+
+static kolo_status look_at_file(const char *path, first_row *row)
+{
+    *row = (first_row){0};
+    kolo_status status = kolo_csv_scan(path, ',', look, row);
+    if (status != KOLO_INTERRUPTED) return status;
+    bool uci = row->columns == 29;
+    if ((row->atlas && row->label) || uci) return KOLO_OK;
+    return kolo_fail(KOLO_FORMAT, "%s: wanted ATLAS's columns (EventId, …, Label) or UCI's 29, got %d others", path,
+                     row->columns);
+}
+
+static void choose_arguments(kolo_csv_args *args, const char *path, const first_row *row)
+{
+    *args = (kolo_csv_args){.path = path, .separator = ',', .on_missing = KOLO_MISSING_KEEP};
+    if (row->atlas) {
+        static const char *const dropped[] = {"EventId", "Weight", "KaggleSet", "KaggleWeight"};
+        for (int i = 0; i < (row->kaggle_set ? 4 : 2); i++) args->drop[i] = dropped[i];
+        args->missing = -999;
+        args->label_column = "Label";
+        args->classes[0] = "b", args->classes[1] = "s";
+    } else if (!row->label) args->label_column = "0";
+}
+
+/* ------------------------------------------------------------------------------------------ the split */
+
+/* Where a number is missing, the mean of the column over the training rows. */
+static void fill_means(kolo_arrays *arrays, const int32_t *order, int64_t training)
+{
+    int64_t features = kolo_shape_count(arrays->shape);
+    for (int64_t column = 0; column < features; column++) {
+        double sum = 0;
+        int64_t count = 0;
+        for (int64_t i = 0; i < training; i++) {
+            float value = arrays->floats[order[i] * features + column];
+            if (!isnan(value)) sum += value, count++;
+        }
+        float mean = count ? (float)(sum / (double)count) : 0;
+        for (int64_t row = 0; row < arrays->samples; row++) {
+            float *value = &arrays->floats[row * features + column];
+            if (isnan(*value)) *value = mean;
+        }
+    }
+}
+
+static kolo_status take_split(kolo_arrays *arrays, kolo_split split)
+{
+    int64_t training = (int64_t)llround(TRAINING_SHARE * (double)arrays->samples), rest = arrays->samples - training;
+    if (training < 1 || rest < 1) return kolo_fail(KOLO_FORMAT, "wanted at least 2 rows to split, got 1");
+    int32_t *order = malloc((size_t)arrays->samples * sizeof *order);
+    if (!order) return kolo_fail_memory((size_t)arrays->samples * sizeof *order, "the order of the rows");
+    kolo_random_permutation(SPLIT_SEED, 0, arrays->samples, order);
+    fill_means(arrays, order, training);
+    bool test = split == KOLO_TEST;
+    kolo_status status = kolo_arrays_choose(arrays, order + (test ? training : 0), test ? rest : training);
+    free(order);
+    return status;
+}
+
+static kolo_status read_table(kolo_arrays *arrays, const char *path, kolo_split split)
+{
+    first_row row;
+    kolo_csv_args args;
+    KOLO_TRY(look_at_file(path, &row));
+    choose_arguments(&args, path, &row);
+    KOLO_TRY(kolo_csv_read(arrays, &args));
+    if (!arrays->labels) return kolo_fail(KOLO_FORMAT, "%s: wanted labels that are classes, got real numbers", path);
+    return take_split(arrays, split);
+}
+
+kolo_status kolo_higgs_read(kolo_arrays *arrays, const char *folder, kolo_split split)
+{
+    char path[PATH_MAX];
+    *arrays = (kolo_arrays){0};
+    if (!find_table(path, folder))
+        return kolo_fail(KOLO_NOT_FOUND,
+                         "%s: wanted a file HIGGS.csv, atlas-higgs-….csv or training.csv (or .gz, .xz)"
+                         " in this folder, got none",
+                         folder);
+    kolo_status status = read_table(arrays, path, split);
+    if (status != KOLO_OK) kolo_arrays_free(arrays);
+    return status;
+}

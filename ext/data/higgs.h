@@ -1,0 +1,12 @@
+/* The two published HIGGS tables: ATLAS's challenge of 2014 and UCI's. */
+#ifndef KOLO_DATA_HIGGS_H
+#define KOLO_DATA_HIGGS_H
+
+#include "data/arrays.h"
+
+/* Whether a folder holds a CSV file (plain, .gz or .xz) that looks like one of them. */
+bool kolo_higgs_in(const char *folder);
+/* Samples of a split, of 70 % of the rows for training and the rest for testing. On failure arrays are empty. */
+kolo_status kolo_higgs_read(kolo_arrays *arrays, const char *folder, kolo_split split);
+
+#endif

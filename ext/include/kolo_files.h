@@ -1,0 +1,91 @@
+/* Section 3 of kolo.h, continued: data sets from files of every usual format, and drawn ones of every shape. Included
+ * by kolo.h: read that first, and kolo_data.h.
+ *
+ * Files may be compressed by gzip or xz, told by their content. They are read whole into memory; a file that is not
+ * what it should be is one sentence that names it and the place, and nothing is left behind. */
+#ifndef KOLO_FILES_H
+#define KOLO_FILES_H
+
+#include "kolo.h"
+
+/* ------------------------------------------------------------------------------------------ published sets */
+
+/* CIFAR-10: folder cifar-10 of KOLO_DATA, with the binary batches (data_batch_1.bin … 5, test_batch.bin; plain, .gz or
+ * .xz; a test batch that is a part, test_batch_first1000.bin, is taken as it is). 32×32×3, bytes become [0, 1]; the
+ * classes have names where batches.meta.txt is there. A folder that holds CIFAR-100's train.bin and test.bin is read by
+ * kolo_dataset(folder, split), with its fine labels. Without KOLO_DATA: images that Kolo draws, after saying so. */
+#define kolo_cifar10(split) kolo_published_at("kolo_cifar10", "cifar-10", split, KOLO_HERE)
+
+/* HIGGS: folder higgs of KOLO_DATA, with ATLAS's CSV file of 2014 (30 features; b is class 0, s class 1) or UCI's (28
+ * features; background 0, signal 1), told by its columns. KOLO_TRAIN is 70 % of the rows, KOLO_TEST the others, always
+ * the same ones; a missing number (-999) is the mean of the training rows. Without KOLO_DATA: a table that Kolo draws,
+ * of 28 features, after saying so. */
+#define kolo_higgs(split) kolo_published_at("kolo_higgs", "higgs", split, KOLO_HERE)
+kolo_data *kolo_published_at(const char *function, const char *name, kolo_split split, kolo_here here);
+
+/* ------------------------------------------------------------------------------------------ CSV */
+
+/* What becomes of a cell that is empty, NA, N/A, NaN, NULL or None in any case, or .missing. */
+typedef enum kolo_missing {
+    KOLO_MISSING_FAIL = 1, /* a sentence with the line (the default) */
+    KOLO_MISSING_MEAN,     /* the mean of the column; of words the most frequent */
+    KOLO_MISSING_ZERO,     /* 0; of words the most frequent, which is number 0 */
+    KOLO_MISSING_DROP,     /* the row is left out */
+    KOLO_MISSING_KEEP      /* NaN */
+} kolo_missing;
+
+#define KOLO_CSV_NAMES_MAX 64
+
+/* A column is named by its header or by its number: "0" the first, "-1" the last. */
+typedef struct kolo_csv_args {
+    int _;
+    const char *path;
+    kolo_guard *guard;
+    const char *label_column;  /* default: one called "label" in any case, else the last */
+    bool no_label;             /* every column is a feature: such data can only be predicted */
+    bool regression;           /* the label is a number to be given, not a class */
+    const char *weight_column; /* of the samples in the loss */
+    const char *drop[KOLO_CSV_NAMES_MAX];        /* columns to leave out */
+    const char *categorical[KOLO_CSV_NAMES_MAX]; /* columns whose numbers are words */
+    const char *classes[KOLO_CSV_NAMES_MAX]; /* the label's words, in the order of their numbers; others are refused */
+    double missing; /* this number too says that there is nothing: -999; KOLO_NONE: 0 */
+    const char *missing_text; /* and this word: "?" */
+    kolo_missing on_missing;
+    int header; /* 1 yes, KOLO_NONE no; default: yes where no cell of the first row is a number */
+    char separator; /* default: the one of , ; tab and | that the first line has most of */
+} kolo_csv_args;
+
+/* A table as RFC 4180 has it: any line ends, with or without a byte order mark. A column of words becomes their numbers
+ * by descending frequency, ties in the words' order (Spark's StringIndexer); one of mostly numbers with a word in it is
+ * refused. The label: words are classes, numbered likewise, with names; whole numbers from 0 to 999 are classes as they
+ * are; other whole numbers less than 100 apart (-1 and 1) are classes by frequency; anything else is the target of a
+ * regression. Features have the header's names. */
+#define kolo_csv(...) kolo_csv_at(&(const kolo_csv_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
+kolo_data *kolo_csv_at(const kolo_csv_args *args, kolo_here here);
+
+/* ------------------------------------------------------------------------------------------ NumPy */
+
+typedef struct kolo_numpy_args {
+    int _;
+    const char *path; /* of the archive */
+    const char *features, *labels; /* files, or names in the archive; labels may be NULL */
+    kolo_guard *guard;
+    int shape[4]; /* of a sample; default: the array's. 8-bit images of {height, width} get one channel */
+    double scale; /* features are multiplied by it; default 1/255 for 8-bit unsigned ones, else 1 */
+    bool tokens; /* features are numbers of words */
+} kolo_numpy_args;
+
+/* Arrays of samples as NumPy saves them: u1 to u8, i1 to i8, f2, f4, f8 and b1, either byte order, C or Fortran order,
+ * versions 1 to 3. Whole labels are classes, one a sample or one a position of a sequence; real ones are the targets of
+ * a regression. kolo_npy(features, labels) reads two files; kolo_npz(path, "x_train", "y_train") two arrays of an
+ * archive, as Keras's mnist.npz. */
+#define kolo_npy(...) kolo_numpy_at(&(const kolo_numpy_args){._ = 0, .path = NULL, __VA_ARGS__}, KOLO_HERE)
+#define kolo_npz(...) kolo_numpy_at(&(const kolo_numpy_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
+kolo_data *kolo_numpy_at(const kolo_numpy_args *args, kolo_here here);
+
+/* The features as a .npy file (8-bit ones stay so, unscaled), and the labels or targets as another; either name may be
+ * NULL. Files appear whole or not at all. */
+#define kolo_npy_write(data, features, labels) kolo_npy_write_at(data, features, labels, KOLO_HERE)
+kolo_status kolo_npy_write_at(const kolo_data *data, const char *features, const char *labels, kolo_here here);
+
+#endif
