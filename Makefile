@@ -67,7 +67,7 @@ $(call object,$(MPI_SRC)): EXTRA = $(patsubst -I%,-isystem %,$(shell pkg-config 
 
 $(LIBKOLO): $(call object,$(LIB_SRC))
 	$(call say,LINK)
-	$(Q)$(CC) $(CFLAGS) -shared -o $@ $^ -Wl,-soname,libkolo.so -Wl,-rpath,'$$ORIGIN' -pthread -ldl -lm -lz -llzma -ljansson
+	$(Q)$(CC) $(CFLAGS) -shared -o $@ $^ -Wl,-soname,libkolo.so -Wl,-rpath,'$$ORIGIN' -pthread -ldl -lm -lz -llzma -lzip -lcsv -ljansson
 $(BUILD)/lib/libkolo_onednn.so: $(call object,$(ONEDNN_SRC)) $(LIBKOLO)
 	$(call say,LINK)
 	$(Q)$(CC) $(CFLAGS) -shared -o $@ $(filter %.o,$^) -L$(@D) -lkolo -Wl,-rpath,'$$ORIGIN' -ldnnl -fopenmp -lm
@@ -156,7 +156,7 @@ install: build  ## put kolo into PREFIX=/usr/local: bin, lib, include, pkg-confi
 $(TESTS): $(BUILD)/%: %.c $(LIBKOLO)
 	$(call say,CC)
 	$(Q)$(CC) $(KOLO_C) $(CFLAGS) $(EXTRA) -Itests -MMD -MP $< $(filter %.o,$^) -o $@ \
-	    -L$(BUILD)/lib -lkolo -lcmocka -lm -lz -ljansson -Wl,-rpath,$(abspath $(BUILD)/lib)
+	    -L$(BUILD)/lib -lkolo -lcmocka -lm -lz -llzma -ljansson -Wl,-rpath,$(abspath $(BUILD)/lib)
 # Tests of kolorun's parts are linked with them; main stays out.
 $(filter $(BUILD)/tests/ext/launch/%,$(TESTS)): $(call object,$(filter-out %/main.c %/kolorun.c,$(LAUNCH_SRC)))
 

@@ -36,7 +36,8 @@ typedef enum kolo_random_purpose {
     KOLO_RANDOM_WEIGHTS = 1,
     KOLO_RANDOM_ORDER,
     KOLO_RANDOM_DROPOUT,
-    KOLO_RANDOM_DIGITS
+    KOLO_RANDOM_DIGITS,
+    KOLO_RANDOM_SYNTHETIC
 } kolo_random_purpose;
 
 /* The key of stream `number` for a purpose under a seed (SplitMix64's mixing). */

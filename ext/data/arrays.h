@@ -23,6 +23,8 @@ typedef struct kolo_arrays {
     float *weights; /* [samples], or NULL */
     char **class_names;   /* [classes], or NULL; one block of memory, the texts behind the pointers */
     char **feature_names; /* likewise, [elements of shape] */
+    bool synthetic;
+    char source[200]; /* where they came from, in words */
 } kolo_arrays;
 
 /* Frees whatever there is. */
@@ -34,7 +36,13 @@ kolo_status kolo_names_copy(const char *const *list, int count, char ***names);
 /* Keeps the samples index[count] alone, in that order. */
 kolo_status kolo_arrays_choose(kolo_arrays *arrays, const int32_t *index, int64_t count);
 
-/* Makes them a data set, which owns them from then on; on failure they are freed. `source` in words. */
-kolo_status kolo_arrays_become(kolo_arrays *arrays, const char *source, kolo_data **out);
+/* Makes them a data set, which owns them from then on; on failure they are freed. */
+kolo_status kolo_arrays_become(kolo_arrays *arrays, kolo_data **out);
+/* What is behind every public call that reads: the arrays become its data set if `status` is KOLO_OK, else are freed.
+ */
+kolo_data *kolo_arrays_leave(kolo_scope scope, kolo_status status, kolo_arrays *arrays);
+
+/* One to four sizes of at least 1, and at most 2³¹-1 elements, as a shape. */
+kolo_status kolo_check_shape(const char *option, const int size[4], kolo_shape *shape);
 
 #endif

@@ -135,6 +135,7 @@ static kolo_status join(kolo_arrays *arrays, const batch *batches, int count)
     arrays->shape = (kolo_shape){3, {SIDE, SIDE, 3}};
     arrays->scale = 1.0f / 255.0f;
     arrays->label_count = 1;
+    snprintf(arrays->source, sizeof arrays->source, "%.199s", batches[0].path);
     arrays->classes = kind->classes;
     return KOLO_OK;
 }

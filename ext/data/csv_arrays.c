@@ -3,6 +3,7 @@
 #include "data/csv.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -142,6 +143,7 @@ kolo_status kolo_csv_arrays(kolo_csv_table *table, kolo_arrays *arrays)
     arrays->shape = (kolo_shape){1, {table->features}};
     KOLO_TRY(take_labels(table, arrays));
     if (table->header) KOLO_TRY(name_features(table, arrays));
+    snprintf(arrays->source, sizeof arrays->source, "%s", table->args->path);
     arrays->floats = table->floats, table->floats = NULL;
     arrays->weights = table->weights, table->weights = NULL;
     return KOLO_OK;
@@ -156,4 +158,11 @@ kolo_status kolo_csv_read(kolo_arrays *arrays, const kolo_csv_args *args)
     kolo_csv_table_free(&table);
     if (status != KOLO_OK) kolo_arrays_free(arrays);
     return status;
+}
+
+kolo_data *kolo_csv_at(const kolo_csv_args *args, kolo_here here)
+{
+    kolo_arrays arrays;
+    kolo_scope scope = kolo_enter("kolo_csv", here);
+    return kolo_arrays_leave(scope, kolo_csv_read(&arrays, args), &arrays);
 }

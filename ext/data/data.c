@@ -1,4 +1,4 @@
-/* Data sets in memory: made from arrays, sliced, looked at, gathered into batches. Read data.h first. */
+/* Data sets in memory: owned, sliced, looked at, gathered into batches. Read data.h first. */
 #include "data/sources.h"
 
 #include <inttypes.h>
@@ -8,10 +8,7 @@
 
 static void storage_free(kolo_storage *storage)
 {
-    free(storage->features);
-    free(storage->labels);
-    free(storage->targets);
-    free(storage->weights);
+    kolo_arrays_free(&storage->arrays);
     free(storage);
 }
 
@@ -21,102 +18,52 @@ static void storage_release(kolo_storage *storage)
     if (storage && __atomic_sub_fetch(&storage->users, 1, __ATOMIC_ACQ_REL) == 0) storage->free(storage);
 }
 
-kolo_status kolo_data_own(kolo_data **out, uint8_t *bytes, float *floats, int32_t *labels, int64_t samples,
-                          kolo_shape shape, int classes)
+static int classes_of(const kolo_arrays *arrays)
+{
+    int32_t largest = -1;
+    int64_t count = arrays->labels ? arrays->samples * arrays->label_count : 0;
+    for (int64_t i = 0; i < count; i++) largest = arrays->labels[i] > largest ? arrays->labels[i] : largest;
+    return arrays->classes ? arrays->classes : largest + 1;
+}
+
+kolo_status kolo_arrays_become(kolo_arrays *arrays, kolo_data **out)
 {
     kolo_data *data = calloc(1, sizeof *data);
     kolo_storage *storage = calloc(1, sizeof *storage);
     if (!data || !storage) {
-        free(data), free(storage), free(bytes), free(floats), free(labels);
+        free(data), free(storage);
+        kolo_arrays_free(arrays);
         return kolo_fail_memory(sizeof *data + sizeof *storage, "a data set");
     }
-    int32_t largest = -1;
-    for (int64_t i = 0; labels && i < samples; i++) largest = labels[i] > largest ? labels[i] : largest;
-    *storage = (kolo_storage){
-        .users = 1, .features = bytes ? (void *)bytes : (void *)floats, .labels = labels, .free = storage_free};
+    *storage = (kolo_storage){.users = 1, .arrays = *arrays, .free = storage_free};
     *data = (kolo_data){.storage = storage,
-                        .bytes = bytes,
-                        .floats = floats,
-                        .scale = bytes ? 1.0f / 255.0f : 1.0f,
-                        .labels = labels,
-                        .label_count = 1,
-                        .samples = samples,
-                        .shape = shape,
-                        .classes = classes ? classes : largest + 1};
+                        .bytes = arrays->bytes,
+                        .floats = arrays->floats,
+                        .tokens = arrays->tokens,
+                        .scale = arrays->bytes ? arrays->scale : 1,
+                        .labels = arrays->labels,
+                        .label_count = arrays->label_count ? arrays->label_count : 1,
+                        .targets = arrays->targets,
+                        .target_shape = arrays->target_shape,
+                        .weights = arrays->weights,
+                        .samples = arrays->samples,
+                        .shape = arrays->shape,
+                        .classes = classes_of(arrays),
+                        .class_names = (const char *const *)arrays->class_names,
+                        .feature_names = (const char *const *)arrays->feature_names,
+                        .synthetic = arrays->synthetic};
+    memcpy(data->source, arrays->source, sizeof data->source);
+    *arrays = (kolo_arrays){0};
     *out = data;
     return KOLO_OK;
 }
 
-/* ------------------------------------------------------------------------------------------ from arrays */
-
-static kolo_status check_shape(const int size[4], kolo_shape *shape)
-{
-    int64_t elements = 1;
-    *shape = (kolo_shape){0};
-    for (int axis = 0; axis < 4; axis++) {
-        bool ended = axis > 0 && size[axis - 1] == 0;
-        if (size[axis] < 0 || (axis == 0 && size[axis] == 0) || (ended && size[axis] != 0))
-            return kolo_fail(KOLO_INVALID, "wanted .shape = {1 to 4 sizes of at least 1}, got {%d, %d, %d, %d}",
-                             size[0], size[1], size[2], size[3]);
-        if (size[axis] == 0) continue;
-        if (__builtin_mul_overflow(elements, size[axis], &elements) || elements > INT32_MAX)
-            return kolo_fail(KOLO_INVALID, "wanted samples of at most %d elements, got the shape {%d, %d, %d, %d}",
-                             INT32_MAX, size[0], size[1], size[2], size[3]);
-        shape->dim[shape->rank++] = size[axis];
-    }
-    return KOLO_OK;
-}
-
-static kolo_status check_labels(const int32_t *labels, int64_t samples, int classes)
-{
-    for (int64_t i = 0; labels && i < samples; i++) {
-        if (labels[i] >= 0 && (classes == 0 || labels[i] < classes) && labels[i] < INT32_MAX) continue;
-        if (classes)
-            return kolo_fail(KOLO_INVALID, "label %" PRId64 ": wanted 0 to %d, got %d", i, classes - 1, labels[i]);
-        return kolo_fail(KOLO_INVALID, "label %" PRId64 ": wanted 0 to %d, got %d", i, INT32_MAX - 1, labels[i]);
-    }
-    return KOLO_OK;
-}
-
-static kolo_status check_arrays(const kolo_data_from_arrays_args *args, kolo_shape *shape)
-{
-    if (!args->features) return kolo_fail(KOLO_INVALID, "wanted an array of features, got NULL");
-    if (args->samples < 1 || args->samples > KOLO_SAMPLES_MAX)
-        return kolo_fail(KOLO_INVALID, "wanted .samples of 1 to %d, got %" PRId64, KOLO_SAMPLES_MAX, args->samples);
-    if (args->classes < 0) return kolo_fail(KOLO_INVALID, "wanted .classes of at least 1, got %d", args->classes);
-    KOLO_TRY(check_shape(args->shape, shape));
-    return check_labels(args->labels, args->samples, args->classes);
-}
-
-static kolo_status copy_of(void **copy, const void *from, size_t bytes, const char *what)
-{
-    if (!(*copy = malloc(bytes))) return kolo_fail_memory(bytes, what);
-    memcpy(*copy, from, bytes);
-    return KOLO_OK;
-}
-
-static kolo_status from_arrays(kolo_data **out, const kolo_data_from_arrays_args *args)
-{
-    kolo_shape shape;
-    KOLO_TRY(check_arrays(args, &shape));
-    void *features, *labels = NULL;
-    size_t samples = (size_t)args->samples; /* samples and elements are below 2³¹: no product here overflows */
-    KOLO_TRY(copy_of(&features, args->features, samples * (size_t)kolo_shape_count(shape) * sizeof(float),
-                     "the features"));
-    if (args->labels && copy_of(&labels, args->labels, samples * sizeof(int32_t), "the labels") != KOLO_OK) {
-        free(features);
-        return KOLO_MEMORY;
-    }
-    KOLO_TRY(kolo_data_own(out, NULL, features, labels, args->samples, shape, args->classes));
-    snprintf((*out)->source, sizeof(*out)->source, "arrays of the program");
-    return KOLO_OK;
-}
-
-kolo_data *kolo_data_from_arrays_at(const kolo_data_from_arrays_args *args, kolo_here here)
+kolo_data *kolo_arrays_leave(kolo_scope scope, kolo_status status, kolo_arrays *arrays)
 {
     kolo_data *data = NULL;
-    kolo_scope scope = kolo_enter("kolo_data_from_arrays", here);
-    return kolo_leave(scope, from_arrays(&data, args)) == KOLO_OK ? data : NULL;
+    if (status == KOLO_OK) status = kolo_arrays_become(arrays, &data);
+    else kolo_arrays_free(arrays);
+    return kolo_leave(scope, status) == KOLO_OK ? data : NULL;
 }
 
 /* ------------------------------------------------------------------------------------------ slices */
@@ -133,6 +80,7 @@ static kolo_status slice(kolo_data **out, const kolo_data *data, int64_t first, 
     part->samples = samples;
     if (data->bytes) part->bytes += skipped;
     if (data->floats) part->floats += skipped;
+    if (data->tokens) part->tokens += skipped;
     if (data->labels) part->labels += first * data->label_count;
     if (data->targets) part->targets += first * kolo_shape_count(data->target_shape);
     if (data->weights) part->weights += first;
@@ -165,9 +113,15 @@ kolo_data_info kolo_data_get_info(const kolo_data *data)
     kolo_data_info info = {.samples = data->samples,
                            .rank = data->shape.rank,
                            .classes = data->classes,
+                           .class_names = data->class_names,
+                           .feature_names = data->feature_names,
+                           .tokens = data->tokens != NULL,
+                           .labels = data->labels ? data->label_count : 0,
+                           .target_rank = data->targets ? data->target_shape.rank : 0,
                            .synthetic = data->synthetic,
                            .source = data->source};
     memcpy(info.shape, data->shape.dim, sizeof(int) * (size_t)data->shape.rank);
+    memcpy(info.target_shape, data->target_shape.dim, sizeof(int) * (size_t)info.target_rank);
     return info;
 }
 
@@ -214,6 +168,8 @@ void kolo_data_gather(const kolo_data *data, const int32_t *index, int64_t first
         if (features && data->bytes) scale_bytes(data->bytes + sample * elements, data->scale, elements, features);
         if (features && data->floats)
             memcpy(features, data->floats + sample * elements, sizeof(float) * (size_t)elements);
+        for (int64_t k = 0; features && data->tokens && k < elements; k++)
+            features[k] = (float)data->tokens[sample * elements + k];
         gather_targets(data, sample, i, to);
     }
 }

@@ -2,21 +2,19 @@
 #ifndef KOLO_DATA_H
 #define KOLO_DATA_H
 
-#include "core/error.h"
-#include "core/shape.h"
+#include "data/arrays.h"
 
 typedef struct kolo_storage { /* shared by slices; counts its users */
     int users;
-    void *features;
-    int32_t *labels;
-    float *targets, *weights;
+    kolo_arrays arrays;
     void (*free)(struct kolo_storage *storage);
 } kolo_storage;
 
 struct kolo_data {
     kolo_storage *storage;
-    const uint8_t *bytes; /* features, one of the two: bytes · scale, */
-    const float *floats;  /* or floats as they are */
+    const uint8_t *bytes; /* features, one of the three: bytes · scale, */
+    const float *floats;  /* floats as they are, */
+    const int32_t *tokens; /* or numbers of words, which are gathered as floats */
     float scale;
     const int32_t *labels; /* [samples][label_count], or NULL */
     int label_count;       /* 1; of a sequence one for each position */
@@ -26,6 +24,8 @@ struct kolo_data {
     int64_t samples;
     kolo_shape shape;
     int classes;
+    const char *const *class_names;   /* [classes], or NULL */
+    const char *const *feature_names; /* [elements of shape], or NULL */
     bool synthetic;
     char source[200];
 };

@@ -2,6 +2,8 @@
  *
  * KOLO_DATA is a folder that holds a folder for each data set, or the files themselves. Where it is not set the
  * library draws digits of its own, so that every lesson runs; where it is set, nothing is ever drawn in silence. */
+#include "data/cifar.h"
+#include "data/higgs.h"
 #include "data/sources.h"
 
 #include <dirent.h>
@@ -46,17 +48,82 @@ static bool holds_idx(const char *folder)
     return find_file(path, folder, KOLO_TRAIN, "images") || find_file(path, folder, KOLO_TEST, "images");
 }
 
-static kolo_status read_folder(kolo_data **out, const char *folder, kolo_split split)
+static kolo_status read_idx(kolo_arrays *arrays, const char *folder, kolo_split split)
 {
     char images[PATH_MAX], labels[PATH_MAX];
     const char *prefix = split == KOLO_TEST ? "t10k" : "train";
+    *arrays = (kolo_arrays){0};
     if (!find_file(images, folder, split, "images"))
         return kolo_fail(KOLO_NOT_FOUND, "%s: wanted a file %s-images-idx3-ubyte or .gz in this folder, got none",
                          folder, prefix);
     if (!find_file(labels, folder, split, "labels"))
         return kolo_fail(KOLO_NOT_FOUND, "%s: wanted a file %s-labels-idx1-ubyte or .gz in this folder, got none",
                          folder, prefix);
-    return kolo_idx_read(out, images, labels);
+    return kolo_idx_read(arrays, images, labels);
+}
+
+/* ------------------------------------------------------------------------------------------ kinds of folders */
+
+typedef struct folder_kind {
+    bool (*in)(const char *folder);
+    kolo_status (*read)(kolo_arrays *arrays, const char *folder, kolo_split split);
+    const char *files; /* for sentences */
+} folder_kind;
+
+static const folder_kind idx_folder = {holds_idx, read_idx, "IDX files"},
+                         cifar_folder = {kolo_cifar_in, kolo_cifar_read, "CIFAR's binary batches"},
+                         higgs_folder = {kolo_higgs_in, kolo_higgs_read, "a HIGGS table"};
+
+/* What a folder holds, or NULL. */
+static const folder_kind *kind_of(const char *folder)
+{
+    static const folder_kind *const kinds[] = {&idx_folder, &cifar_folder, &higgs_folder};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (kinds[i]->in(folder)) return kinds[i];
+    return NULL;
+}
+
+/* The published sets: what their folders hold, and what is drawn where there is none. */
+typedef struct published_set {
+    const char *name;
+    const folder_kind *kind;
+    kolo_status (*draw)(kolo_arrays *arrays, kolo_split split);
+    const char *drawn, *title; /* for a sentence */
+} published_set;
+
+static kolo_status draw_digits(kolo_arrays *arrays, kolo_split split)
+{
+    return kolo_digits_draw(arrays, split, 0, 0);
+}
+
+static kolo_status draw_clothes(kolo_arrays *arrays, kolo_split split)
+{
+    return kolo_images_draw(arrays, &(kolo_synthetic_images_args){.split = split, .shape = {28, 28, 1}});
+}
+
+static kolo_status draw_images(kolo_arrays *arrays, kolo_split split)
+{
+    return kolo_images_draw(arrays, &(kolo_synthetic_images_args){.split = split});
+}
+
+static kolo_status draw_table(kolo_arrays *arrays, kolo_split split)
+{
+    return kolo_table_draw(arrays, &(kolo_synthetic_table_args){.split = split});
+}
+
+static const published_set published[] = {
+    {"mnist", &idx_folder, draw_digits, "digits", "MNIST"},
+    {"fashion-mnist", &idx_folder, draw_clothes, "images", "Fashion-MNIST"},
+    {"cifar-10", &cifar_folder, draw_images, "images", "CIFAR-10"},
+    {"higgs", &higgs_folder, draw_table, "a table", "HIGGS"},
+};
+enum { PUBLISHED = sizeof published / sizeof *published };
+
+static const published_set *find_published(const char *name)
+{
+    for (int i = 0; i < PUBLISHED; i++)
+        if (strcmp(published[i].name, name) == 0) return &published[i];
+    return NULL;
 }
 
 /* ------------------------------------------------------------------------------------------ KOLO_DATA */
@@ -77,7 +144,7 @@ static void list_sets(char *list, size_t room, const char *home)
     for (struct dirent *entry; folder && (entry = readdir(folder));) {
         char path[PATH_MAX];
         if (entry->d_name[0] == '.') continue;
-        if (snprintf(path, sizeof path, "%s/%s", home, entry->d_name) >= (int)sizeof path || !holds_idx(path)) continue;
+        if (snprintf(path, sizeof path, "%s/%s", home, entry->d_name) >= (int)sizeof path || !kind_of(path)) continue;
         int more = snprintf(list + used, room - used, "%s%s", used ? ", " : "", entry->d_name);
         if (more < 0 || (size_t)more >= room - used) break;
         used += (size_t)more;
@@ -104,58 +171,103 @@ static kolo_status no_such_set(const char *name, const char *home)
     char list[256];
     if (!home)
         return kolo_fail(KOLO_NOT_FOUND,
-                         "wanted \"synthetic\", a folder of IDX files, or a data set of the folder that KOLO_DATA"
-                         " names (it is not set), got \"%s\"",
+                         "wanted \"synthetic\", a folder of a data set's files, or a data set of the folder that"
+                         " KOLO_DATA names (it is not set), got \"%s\"",
                          name);
     list_sets(list, sizeof list, home);
     return kolo_fail(KOLO_NOT_FOUND,
-                     "wanted \"synthetic\", a folder of IDX files, or a data set of KOLO_DATA=%s (%s), got \"%s\"",
+                     "wanted \"synthetic\", a folder of a data set's files, or a data set of KOLO_DATA=%s (%s), got"
+                     " \"%s\"",
                      home, list, name);
 }
 
-static kolo_status read_named(kolo_data **out, const char *name, kolo_split split)
+/* HOME/name, if it is a folder. */
+static bool folder_in(char path[PATH_MAX], const char *home, const char *name)
+{
+    return *name != '/' && snprintf(path, PATH_MAX, "%s/%s", home, name) < PATH_MAX && is_folder(path);
+}
+
+static kolo_status read_folder(kolo_arrays *arrays, const char *folder, const published_set *set, kolo_split split)
+{
+    const folder_kind *kind = kind_of(folder);
+    if (!kind) kind = set ? set->kind : &idx_folder; /* which then says what it misses */
+    return kind->read(arrays, folder, split);
+}
+
+/* Where `make data` puts what it fetched when KOLO_DATA does not say otherwise. */
+bool kolo_data_cache(char path[PATH_MAX])
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *user = getenv("HOME");
+    if (cache && *cache == '/') return snprintf(path, PATH_MAX, "%s/kolo", cache) < PATH_MAX;
+    return user && *user == '/' && snprintf(path, PATH_MAX, "%s/.cache/kolo", user) < PATH_MAX;
+}
+
+/* Without KOLO_DATA: what was fetched, or else what can be drawn, which is said once for each set. */
+static kolo_status read_homeless(kolo_arrays *arrays, const published_set *set, kolo_split split)
+{
+    static bool said[PUBLISHED];
+    char cache[PATH_MAX], path[PATH_MAX];
+    if (kolo_data_cache(cache) && folder_in(path, cache, set->name)) return read_folder(arrays, path, set, split);
+    if (!__atomic_test_and_set(&said[set - published], __ATOMIC_RELAXED))
+        kolo_warn("KOLO_DATA is not set: training on %s that Kolo draws itself, not on %s", set->drawn, set->title);
+    return set->draw(arrays, split);
+}
+
+static kolo_status read_named(kolo_arrays *arrays, const char *name, kolo_split split)
 {
     char path[PATH_MAX];
     const char *home = data_home();
-    if (home && snprintf(path, sizeof path, "%s/%s", home, name) < (int)sizeof path && is_folder(path) && *name != '/')
-        return read_folder(out, path, split);
-    if (home && files_are(home, name) && holds_idx(home)) return read_folder(out, home, split);
-    if (is_folder(name)) return read_folder(out, name, split);
-    if (is_there(name)) return kolo_fail(KOLO_FORMAT, "%s: wanted a folder that holds IDX files, got a file", name);
+    const published_set *set = find_published(name);
+    if (home && folder_in(path, home, name)) return read_folder(arrays, path, set, split);
+    if (home && files_are(home, name) && kind_of(home)) return read_folder(arrays, home, set, split);
+    if (is_folder(name)) return read_folder(arrays, name, set, split);
+    if (set && !home) return read_homeless(arrays, set, split);
+    if (is_there(name))
+        return kolo_fail(KOLO_FORMAT, "%s: wanted a folder that holds a data set's files, got a file", name);
     return no_such_set(name, home);
 }
 
-static kolo_status read_default(kolo_data **out, kolo_split split)
+/* A published set by a call of its own, which takes KOLO_DATA's own files for that set whatever the folder's name. */
+static kolo_status read_published(kolo_arrays *arrays, const published_set *set, kolo_split split)
 {
-    static bool said;
-    const char *home = data_home();
-    if (!home) {
-        if (!__atomic_test_and_set(&said, __ATOMIC_RELAXED))
-            kolo_warn("KOLO_DATA is not set: training on digits that Kolo draws itself, not on MNIST");
-        return kolo_digits_draw(out, split, 0, 0);
-    }
-    if (!is_folder(home)) return kolo_fail(KOLO_NOT_FOUND, "KOLO_DATA: wanted a folder, got \"%s\"", home);
     char path[PATH_MAX];
-    if (snprintf(path, sizeof path, "%s/" DEFAULT_NAME, home) < (int)sizeof path && is_folder(path))
-        return read_folder(out, path, split);
-    if (holds_idx(home)) return read_folder(out, home, split);
-    return kolo_fail(KOLO_NOT_FOUND, "KOLO_DATA=%s: wanted a folder " DEFAULT_NAME " or IDX files in it, got neither",
-                     home);
+    const char *home = data_home();
+    if (!home) return read_homeless(arrays, set, split);
+    if (!is_folder(home)) return kolo_fail(KOLO_NOT_FOUND, "KOLO_DATA: wanted a folder, got \"%s\"", home);
+    if (folder_in(path, home, set->name)) return read_folder(arrays, path, set, split);
+    if (set->kind->in(home)) return set->kind->read(arrays, home, split);
+    return kolo_fail(KOLO_NOT_FOUND, "KOLO_DATA=%s: wanted a folder %s or %s in it, got neither", home, set->name,
+                     set->kind->files);
 }
 
-static kolo_status read_dataset(kolo_data **out, const char *name, kolo_split split)
+static kolo_status read_dataset(kolo_arrays *arrays, const char *name, const char *set, kolo_split split)
 {
+    *arrays = (kolo_arrays){0};
     if (split != KOLO_TRAIN && split != KOLO_TEST)
         return kolo_fail(KOLO_INVALID, "wanted KOLO_TRAIN or KOLO_TEST, got %d", (int)split);
-    if (!name) return read_default(out, split);
+    if (!name) return read_published(arrays, find_published(set), split);
     if (!*name) return kolo_fail(KOLO_INVALID, "wanted the name of a data set or a folder, got an empty name");
-    if (strcmp(name, "synthetic") == 0) return kolo_digits_draw(out, split, 0, 0);
-    return read_named(out, name, split);
+    if (strcmp(name, "synthetic") == 0) return kolo_digits_draw(arrays, split, 0, 0);
+    return read_named(arrays, name, split);
 }
 
 kolo_data *kolo_dataset_at(const char *name, kolo_split split, kolo_here here)
 {
-    kolo_data *data = NULL;
+    kolo_arrays arrays;
     kolo_scope scope = kolo_enter(name ? "kolo_dataset" : "kolo_mnist", here);
-    return kolo_leave(scope, read_dataset(&data, name, split)) == KOLO_OK ? data : NULL;
+    return kolo_arrays_leave(scope, read_dataset(&arrays, name, DEFAULT_NAME, split), &arrays);
+}
+
+kolo_data *kolo_cifar10_at(kolo_split split, kolo_here here)
+{
+    kolo_arrays arrays;
+    kolo_scope scope = kolo_enter("kolo_cifar10", here);
+    return kolo_arrays_leave(scope, read_dataset(&arrays, NULL, "cifar-10", split), &arrays);
+}
+
+kolo_data *kolo_higgs_at(kolo_split split, kolo_here here)
+{
+    kolo_arrays arrays;
+    kolo_scope scope = kolo_enter("kolo_higgs", here);
+    return kolo_arrays_leave(scope, read_dataset(&arrays, NULL, "higgs", split), &arrays);
 }

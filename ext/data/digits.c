@@ -246,8 +246,9 @@ static int32_t draw_digit(uint8_t *bytes, uint64_t key, int64_t sample)
 
 /* ------------------------------------------------------------------------------------------ the data set */
 
-kolo_status kolo_digits_draw(kolo_data **out, kolo_split split, int64_t samples, uint64_t seed)
+kolo_status kolo_digits_draw(kolo_arrays *arrays, kolo_split split, int64_t samples, uint64_t seed)
 {
+    *arrays = (kolo_arrays){0};
     if (split != KOLO_TRAIN && split != KOLO_TEST)
         return kolo_fail(KOLO_INVALID, "wanted KOLO_TRAIN or KOLO_TEST, got %d", (int)split);
     if (samples == 0) samples = split == KOLO_TRAIN ? 60000 : 10000;
@@ -262,15 +263,21 @@ kolo_status kolo_digits_draw(kolo_data **out, kolo_split split, int64_t samples,
         return kolo_fail_memory((size_t)samples * (PIXELS + sizeof *labels), "the digits");
     }
     for (int64_t i = 0; i < samples; i++) labels[i] = draw_digit(bytes + i * PIXELS, key, i);
-    KOLO_TRY(kolo_data_own(out, bytes, NULL, labels, samples, (kolo_shape){3, {SIDE, SIDE, 1}}, 10));
-    (*out)->synthetic = true;
-    snprintf((*out)->source, sizeof(*out)->source, "digits drawn by Kolo (seed %" PRIu64 ")", seed);
+    *arrays = (kolo_arrays){.samples = samples,
+                            .shape = {3, {SIDE, SIDE, 1}},
+                            .bytes = bytes,
+                            .scale = 1.0f / 255.0f,
+                            .labels = labels,
+                            .label_count = 1,
+                            .classes = 10,
+                            .synthetic = true};
+    snprintf(arrays->source, sizeof arrays->source, "digits drawn by Kolo (seed %" PRIu64 ")", seed);
     return KOLO_OK;
 }
 
 kolo_data *kolo_synthetic_digits_at(const kolo_synthetic_digits_args *args, kolo_here here)
 {
-    kolo_data *data = NULL;
+    kolo_arrays arrays;
     kolo_scope scope = kolo_enter("kolo_synthetic_digits", here);
-    return kolo_leave(scope, kolo_digits_draw(&data, args->split, args->samples, args->seed)) == KOLO_OK ? data : NULL;
+    return kolo_arrays_leave(scope, kolo_digits_draw(&arrays, args->split, args->samples, args->seed), &arrays);
 }

@@ -151,31 +151,34 @@ static kolo_status read_labels(const char *path, int64_t samples, const char *im
     return status;
 }
 
-kolo_status kolo_idx_read(kolo_data **out, const char *images, const char *labels)
+static kolo_status read_pair(kolo_arrays *arrays, const char *images, const char *labels)
 {
     header head;
-    uint8_t *bytes;
-    int32_t *numbers;
     if (!images || !labels) return kolo_fail(KOLO_INVALID, "wanted a file of images and one of labels, got NULL");
-    KOLO_TRY(read_file(images, (int[]){3, 4}, "images (3 or 4 dimensions)", &head, &bytes));
-    kolo_status status = KOLO_OK;
+    KOLO_TRY(read_file(images, (int[]){3, 4}, "images (3 or 4 dimensions)", &head, &arrays->bytes));
     if (head.bytes / head.dim[0] > INT32_MAX)
-        status = kolo_fail(KOLO_FORMAT, "%s: wanted images of at most %d bytes each, got %" PRId64, images, INT32_MAX,
-                           head.bytes / head.dim[0]);
-    if (status == KOLO_OK) status = read_labels(labels, head.dim[0], images, &numbers);
-    if (status != KOLO_OK) {
-        free(bytes);
-        return status;
-    }
-    kolo_shape shape = {3, {(int)head.dim[1], (int)head.dim[2], head.rank == 4 ? (int)head.dim[3] : 1}};
-    KOLO_TRY(kolo_data_own(out, bytes, NULL, numbers, head.dim[0], shape, 0));
-    snprintf((*out)->source, sizeof(*out)->source, "%s", images);
+        return kolo_fail(KOLO_FORMAT, "%s: wanted images of at most %d bytes each, got %" PRId64, images, INT32_MAX,
+                         head.bytes / head.dim[0]);
+    KOLO_TRY(read_labels(labels, head.dim[0], images, &arrays->labels));
+    arrays->samples = head.dim[0];
+    arrays->shape = (kolo_shape){3, {(int)head.dim[1], (int)head.dim[2], head.rank == 4 ? (int)head.dim[3] : 1}};
+    arrays->scale = 1.0f / 255.0f;
+    arrays->label_count = 1;
+    snprintf(arrays->source, sizeof arrays->source, "%s", images);
     return KOLO_OK;
+}
+
+kolo_status kolo_idx_read(kolo_arrays *arrays, const char *images, const char *labels)
+{
+    *arrays = (kolo_arrays){0};
+    kolo_status status = read_pair(arrays, images, labels);
+    if (status != KOLO_OK) kolo_arrays_free(arrays);
+    return status;
 }
 
 kolo_data *kolo_idx_at(const char *images, const char *labels, kolo_here here)
 {
-    kolo_data *data = NULL;
+    kolo_arrays arrays;
     kolo_scope scope = kolo_enter("kolo_idx", here);
-    return kolo_leave(scope, kolo_idx_read(&data, images, labels)) == KOLO_OK ? data : NULL;
+    return kolo_arrays_leave(scope, kolo_idx_read(&arrays, images, labels), &arrays);
 }

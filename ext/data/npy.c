@@ -206,7 +206,7 @@ static kolo_status parse(const char *name, const uint8_t *bytes, int64_t size, h
 kolo_status kolo_npy_parse(const char *name, uint8_t *bytes, int64_t size, kolo_npy_array *array)
 {
     header head = {0};
-    int64_t start;
+    int64_t start = 0;
     *array = (kolo_npy_array){0};
     kolo_status status = parse(name, bytes, size, &head, array, &start);
     if (status != KOLO_OK) {

@@ -3,7 +3,7 @@
 #include "data/sources.h"
 
 #include <inttypes.h>
-#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@ static kolo_status sample_shape(const char *name, const kolo_npy_array *array, c
     int64_t elements = array->count / array->dim[0];
     *shape = (kolo_shape){0};
     if (args->shape[0]) {
-        KOLO_TRY(kolo_check_shape(args->shape, shape));
+        KOLO_TRY(kolo_check_shape(".shape", args->shape, shape));
         if (kolo_shape_count(*shape) != elements)
             return kolo_fail(KOLO_INVALID, "%s: wanted a .shape of %" PRId64 " elements, as a sample of %s has, got %s",
                              name, elements, kolo_npy_text(array), kolo_shape_text(*shape));
@@ -114,11 +114,14 @@ static kolo_status read_one(const char *archive, const char *name, kolo_npy_arra
     return archive ? kolo_npz_read(archive, name, array) : kolo_npy_read(name, array);
 }
 
-kolo_status kolo_numpy_read(kolo_arrays *arrays, const char *archive, const kolo_numpy_args *args)
+kolo_status kolo_numpy_read(kolo_arrays *arrays, const kolo_numpy_args *args)
 {
     kolo_npy_array array = {0};
-    const char *features = args->features, *labels = args->labels;
+    const char *archive = args->path, *features = args->features, *labels = args->labels;
     *arrays = (kolo_arrays){.scale = 1};
+    if (!features || !*features)
+        return kolo_fail(KOLO_INVALID, "wanted the name of %s, got none", archive ? "an array" : "a .npy file");
+    snprintf(arrays->source, sizeof arrays->source, "%s%s%s", archive ? archive : "", archive ? ": " : "", features);
     kolo_status status = read_one(archive, features, &array);
     if (status == KOLO_OK) status = take_features(features, &array, args, arrays);
     free(array.values), array = (kolo_npy_array){0};
@@ -127,4 +130,11 @@ kolo_status kolo_numpy_read(kolo_arrays *arrays, const char *archive, const kolo
     free(array.values);
     if (status != KOLO_OK) kolo_arrays_free(arrays);
     return status;
+}
+
+kolo_data *kolo_numpy_at(const kolo_numpy_args *args, kolo_here here)
+{
+    kolo_arrays arrays;
+    kolo_scope scope = kolo_enter(args->path ? "kolo_npz" : "kolo_npy", here);
+    return kolo_arrays_leave(scope, kolo_numpy_read(&arrays, args), &arrays);
 }

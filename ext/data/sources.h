@@ -4,18 +4,19 @@
 
 #include "data/data.h"
 
-/* The largest data set: its samples are numbered by int32_t. */
-#define KOLO_SAMPLES_MAX INT32_MAX
+#include <limits.h>
 
-/* A data set over arrays from malloc: bytes · 1/255, or floats (one of them NULL); labels may be NULL. It owns them
- * from then on; on failure they are freed. `classes` 0: the largest label + 1. */
-kolo_status kolo_data_own(kolo_data **out, uint8_t *bytes, float *floats, int32_t *labels, int64_t samples,
-                          kolo_shape shape, int classes);
+/* Each fills arrays, which are empty on failure. */
+/* Two IDX files. */
+kolo_status kolo_idx_read(kolo_arrays *arrays, const char *images, const char *labels);
+/* Of a NumPy archive, or two files where archive is NULL. */
+kolo_status kolo_numpy_read(kolo_arrays *arrays, const kolo_numpy_args *args);
+/* Digits; samples 0 and seed 0 mean the defaults. */
+kolo_status kolo_digits_draw(kolo_arrays *arrays, kolo_split split, int64_t samples, uint64_t seed);
+kolo_status kolo_images_draw(kolo_arrays *arrays, const kolo_synthetic_images_args *args);
+kolo_status kolo_table_draw(kolo_arrays *arrays, const kolo_synthetic_table_args *args);
 
-/* Reads two IDX files. */
-kolo_status kolo_idx_read(kolo_data **out, const char *images, const char *labels);
-
-/* Draws digits; samples 0 and seed 0 mean the defaults. */
-kolo_status kolo_digits_draw(kolo_data **out, kolo_split split, int64_t samples, uint64_t seed);
+/* The folder of what was fetched: $XDG_CACHE_HOME/kolo, ~/.cache/kolo; false where there is no home. */
+bool kolo_data_cache(char path[PATH_MAX]);
 
 #endif

@@ -117,6 +117,7 @@ void kolo_request_stop(void);
 /* ------------------------------------------------------------------------------ 3 to 12, in headers of their own */
 
 #include "kolo_data.h"
+#include "kolo_files.h"
 #include "kolo_layers.h"
 #include "kolo_optimizers.h"
 #include "kolo_training.h"

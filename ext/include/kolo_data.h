@@ -15,6 +15,12 @@ typedef struct kolo_data_info {
     int shape[4]; /* of one sample; shape[rank…] are 0 */
     int rank;
     int classes;        /* labels are 0 … classes-1 */
+    int labels;          /* of a sample: 1; of a sequence one for each position; 0: there are none */
+    int target_shape[4]; /* of what a regression is to give; all 0: there is none */
+    int target_rank;
+    bool tokens;         /* features are numbers of words */
+    const char *const *class_names;   /* [classes], or NULL; owned by data, as all names are */
+    const char *const *feature_names; /* [elements of shape], or NULL */
     bool synthetic;     /* drawn by Kolo, not read */
     const char *source; /* where it came from, in words: a file, or "digits drawn by Kolo (seed 1)"; owned by data */
 } kolo_data_info;
@@ -47,15 +53,22 @@ typedef struct kolo_synthetic_digits_args {
     kolo_synthetic_digits_at(&(const kolo_synthetic_digits_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
 kolo_data *kolo_synthetic_digits_at(const kolo_synthetic_digits_args *args, kolo_here here);
 
-/* Arrays of the caller's, copied: features[samples][shape…], labels[samples] in 0 … classes-1. */
+/* Arrays of the caller's, copied: features[samples][shape…], labels[samples][label_count] in 0 … classes-1. */
 typedef struct kolo_data_from_arrays_args {
     int _;
     const float *features;
-    const int32_t *labels; /* NULL: no labels; such data can only be predicted */
+    const int32_t *labels; /* or NULL; data without labels and targets can only be predicted */
     kolo_guard *guard;
     int64_t samples;
     int shape[4];
-    int classes; /* default: the largest label + 1 */
+    int classes;           /* default: the largest label + 1 */
+    int label_count;       /* labels of a sample, default 1; of a sequence one for each position */
+    const int32_t *tokens; /* [samples][shape…], numbers of words, in the place of features, which are NULL then */
+    const float *targets;  /* [samples][target_shape…], what a regression is to give; or NULL */
+    int target_shape[4];   /* default {1} */
+    const float *weights;  /* [samples], of the samples in the loss; default: all 1 */
+    const char *const *class_names;   /* [classes] */
+    const char *const *feature_names; /* [elements of shape] */
 } kolo_data_from_arrays_args;
 #define kolo_data_from_arrays(...)                                                                                     \
     kolo_data_from_arrays_at(&(const kolo_data_from_arrays_args){._ = 0, __VA_ARGS__}, KOLO_HERE)

@@ -14,14 +14,15 @@
  * .xz; a test batch that is a part, test_batch_first1000.bin, is taken as it is). 32×32×3, bytes become [0, 1]; the
  * classes have names where batches.meta.txt is there. A folder that holds CIFAR-100's train.bin and test.bin is read by
  * kolo_dataset(folder, split), with its fine labels. Without KOLO_DATA: images that Kolo draws, after saying so. */
-#define kolo_cifar10(split) kolo_published_at("kolo_cifar10", "cifar-10", split, KOLO_HERE)
+#define kolo_cifar10(split) kolo_cifar10_at(split, KOLO_HERE)
+kolo_data *kolo_cifar10_at(kolo_split split, kolo_here here);
 
 /* HIGGS: folder higgs of KOLO_DATA, with ATLAS's CSV file of 2014 (30 features; b is class 0, s class 1) or UCI's (28
  * features; background 0, signal 1), told by its columns. KOLO_TRAIN is 70 % of the rows, KOLO_TEST the others, always
  * the same ones; a missing number (-999) is the mean of the training rows. Without KOLO_DATA: a table that Kolo draws,
  * of 28 features, after saying so. */
-#define kolo_higgs(split) kolo_published_at("kolo_higgs", "higgs", split, KOLO_HERE)
-kolo_data *kolo_published_at(const char *function, const char *name, kolo_split split, kolo_here here);
+#define kolo_higgs(split) kolo_higgs_at(split, KOLO_HERE)
+kolo_data *kolo_higgs_at(kolo_split split, kolo_here here);
 
 /* ------------------------------------------------------------------------------------------ CSV */
 
@@ -87,5 +88,41 @@ kolo_data *kolo_numpy_at(const kolo_numpy_args *args, kolo_here here);
  * NULL. Files appear whole or not at all. */
 #define kolo_npy_write(data, features, labels) kolo_npy_write_at(data, features, labels, KOLO_HERE)
 kolo_status kolo_npy_write_at(const kolo_data *data, const char *features, const char *labels, kolo_here here);
+
+/* ------------------------------------------------------------------------------------------ drawn data sets */
+
+/* What stands in where files are not at hand. Deterministic by seed; KOLO_TRAIN and KOLO_TEST have the same classes and
+ * never share a sample; none is solved by one layer alone, and each by a small network. */
+
+/* Pictures: a class is a texture (waves of two directions, in two colours) and a shape, moved, turned, shaded and
+ * grained. Bytes become [0, 1]. */
+typedef struct kolo_synthetic_images_args {
+    int _;
+    kolo_split split;
+    kolo_guard *guard;
+    int shape[4]; /* {height, width, channels}, default {32, 32, 3} */
+    int classes; /* 2 to 1000, default 10 */
+    int64_t samples; /* default 50,000 for KOLO_TRAIN, 10,000 for KOLO_TEST */
+    uint64_t seed; /* default 1 */
+} kolo_synthetic_images_args;
+#define kolo_synthetic_images(...)                                                                                     \
+    kolo_synthetic_images_at(&(const kolo_synthetic_images_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
+kolo_data *kolo_synthetic_images_at(const kolo_synthetic_images_args *args, kolo_here here);
+
+/* A table: each class a mixture of four Gaussians of correlated features, overlapping, so that no model is always
+ * right. */
+typedef struct kolo_synthetic_table_args {
+    int _;
+    kolo_split split;
+    kolo_guard *guard;
+    int features; /* 1 to 10,000, default 28, as HIGGS has */
+    int classes; /* 2 to 1000, default 2 */
+    bool regression; /* a smooth function of the features, with noise, to be given: no classes */
+    int64_t samples; /* default 70,000 for KOLO_TRAIN, 30,000 for KOLO_TEST */
+    uint64_t seed; /* default 1 */
+} kolo_synthetic_table_args;
+#define kolo_synthetic_table(...)                                                                                      \
+    kolo_synthetic_table_at(&(const kolo_synthetic_table_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
+kolo_data *kolo_synthetic_table_at(const kolo_synthetic_table_args *args, kolo_here here);
 
 #endif

@@ -26,6 +26,7 @@ static int home(void **state)
     if (system("rm -rf home") != 0) return -1;
     mkdir("home", 0755);
     setenv("KOLO_DATA", "home", 1);
+    setenv("XDG_CACHE_HOME", "/nowhere", 1);
     kolo_clear_error();
     return 0;
 }
@@ -97,8 +98,8 @@ static void unknown_names_hear_what_there_is(void **state)
     assert_failure(KOLO_NOT_FOUND, "kolo_dataset: wanted \"synthetic\"", "KOLO_DATA=home (mnist)", "got \"minst\"",
                    NULL);
     unsetenv("KOLO_DATA");
-    assert_null(kolo_dataset("cifar-10", KOLO_TRAIN));
-    assert_failure(KOLO_NOT_FOUND, "KOLO_DATA", "not set", "got \"cifar-10\"", NULL);
+    assert_null(kolo_dataset("cifar-11", KOLO_TRAIN));
+    assert_failure(KOLO_NOT_FOUND, "KOLO_DATA", "not set", "got \"cifar-11\"", NULL);
     assert_null(kolo_dataset("", KOLO_TRAIN));
     assert_failure(KOLO_INVALID, "got an empty name", NULL);
     assert_null(kolo_dataset("home/mnist/train-images-idx3-ubyte", KOLO_TRAIN));
@@ -146,6 +147,57 @@ static void without_kolo_data_digits_are_drawn_and_said_once(void **state)
     kolo_data_free(&data[1]);
 }
 
+static void without_kolo_data_other_sets_are_drawn_too(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        int shape[4], classes;
+    } sets[] = {{"fashion-mnist", {28, 28, 1}, 10}, {"cifar-10", {32, 32, 3}, 10}, {"higgs", {28}, 2}};
+    unsetenv("KOLO_DATA");
+    assert_int_equal(system("rm -rf fashion-mnist"), 0); /* of another test, in the working folder */
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
+        kolo_data *data = kolo_dataset(sets[i].name, KOLO_TEST);
+        kolo_data_info info = kolo_data_get_info(data);
+        assert_true(info.synthetic);
+        assert_memory_equal(info.shape, sets[i].shape, sizeof info.shape);
+        assert_int_equal(info.classes, sets[i].classes);
+        kolo_data_free(&data);
+    }
+}
+
+static void what_was_fetched_is_found_without_kolo_data(void **state)
+{
+    (void)state;
+    char cache[512], folder[256];
+    assert_non_null(getcwd(folder, sizeof folder));
+    snprintf(cache, sizeof cache, "%s/home", folder);
+    mkdir("home/kolo", 0755);
+    write_set("home/kolo/mnist", "%s-images-idx3-ubyte", "%s-labels-idx1-ubyte", 20);
+    unsetenv("KOLO_DATA");
+    setenv("XDG_CACHE_HOME", cache, 1);
+    assert_samples(NULL, KOLO_TRAIN, 20);
+    assert_samples("mnist", KOLO_TEST, 21);
+    setenv("KOLO_DATA", folder, 1); /* which then decides alone */
+    assert_null(kolo_mnist(KOLO_TRAIN));
+    assert_failure(KOLO_NOT_FOUND, "got neither", NULL);
+}
+
+static void each_set_by_its_own_call(void **state)
+{
+    (void)state;
+    assert_null(kolo_cifar10(KOLO_TRAIN));
+    assert_failure(KOLO_NOT_FOUND, "kolo_cifar10: KOLO_DATA=home: wanted a folder cifar-10 or CIFAR's binary batches",
+                   NULL);
+    assert_null(kolo_higgs(KOLO_TRAIN));
+    assert_failure(KOLO_NOT_FOUND, "kolo_higgs: KOLO_DATA=home: wanted a folder higgs or a HIGGS table", NULL);
+    mkdir("home/higgs", 0755);
+    assert_null(kolo_higgs(KOLO_TEST));
+    assert_failure(KOLO_NOT_FOUND, "home/higgs: wanted a file HIGGS.csv", "got none", NULL);
+    assert_null(kolo_cifar10((kolo_split)3));
+    assert_failure(KOLO_INVALID, "wanted KOLO_TRAIN or KOLO_TEST, got 3", NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -154,6 +206,9 @@ int main(void)
         cmocka_unit_test_setup(what_is_missing_is_said, home),
         cmocka_unit_test_setup(unknown_names_hear_what_there_is, home),
         cmocka_unit_test_setup(without_kolo_data_digits_are_drawn_and_said_once, home),
+        cmocka_unit_test_setup(without_kolo_data_other_sets_are_drawn_too, home),
+        cmocka_unit_test_setup(what_was_fetched_is_found_without_kolo_data, home),
+        cmocka_unit_test_setup(each_set_by_its_own_call, home),
     };
     return cmocka_run_group_tests_name("data/dataset", tests, enter_folder, leave_folder);
 }

@@ -1,0 +1,77 @@
+/* Writing data sets as NumPy's .npy files, version 1. Read npy.h first. */
+#include "core/file.h"
+#include "data/data.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define ALIGNMENT 64 /* of the elements in the file: the header is padded with spaces */
+
+static char byte_order(void)
+{
+    const uint16_t one = 1;
+    return *(const uint8_t *)&one == 1 ? '<' : '>';
+}
+
+/* Magic, version, and the dict. Returns its size. */
+static size_t make_header(char header[4 * ALIGNMENT], const char *type, int64_t samples, kolo_shape shape)
+{
+    char dict[200], sizes[80] = "";
+    for (int axis = 0; axis < shape.rank; axis++) {
+        size_t length = strlen(sizes);
+        snprintf(sizes + length, sizeof sizes - length, "%s%d", axis ? ", " : " ", shape.dim[axis]);
+    }
+    snprintf(dict, sizeof dict, "{'descr': '%s', 'fortran_order': False, 'shape': (%" PRId64 ",%s), }", type, samples,
+             sizes);
+    size_t size = (10 + strlen(dict) + 1 + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT, length = size - 10;
+    memset(header, ' ', size);
+    memcpy(header, "\x93NUMPY\x01", 7);
+    header[7] = 0, header[8] = (char)(length & 255), header[9] = (char)(length >> 8);
+    memcpy(header + 10, dict, strlen(dict));
+    header[size - 1] = '\n';
+    return size;
+}
+
+static kolo_status write_array(const char *path, const char *kind, int element, const void *values, int64_t samples,
+                               kolo_shape shape)
+{
+    char header[4 * ALIGNMENT], type[8];
+    kolo_file file;
+    snprintf(type, sizeof type, "%c%s", element == 1 ? '|' : byte_order(), kind);
+    size_t size = make_header(header, type, samples, shape);
+    KOLO_TRY(kolo_file_begin(&file, path));
+    kolo_status status = kolo_file_add(&file, header, size);
+    if (status == KOLO_OK)
+        status = kolo_file_add(&file, values, (size_t)samples * (size_t)kolo_shape_count(shape) * (size_t)element);
+    if (status == KOLO_OK) return kolo_file_commit(&file);
+    kolo_file_abandon(&file);
+    return status;
+}
+
+static kolo_status write_features(const kolo_data *data, const char *path)
+{
+    if (data->bytes) return write_array(path, "u1", 1, data->bytes, data->samples, data->shape);
+    if (data->tokens) return write_array(path, "i4", 4, data->tokens, data->samples, data->shape);
+    return write_array(path, "f4", 4, data->floats, data->samples, data->shape);
+}
+
+static kolo_status write_labels(const kolo_data *data, const char *path)
+{
+    kolo_shape positions = {data->label_count > 1, {data->label_count}}, single = {0};
+    if (data->labels) return write_array(path, "i4", 4, data->labels, data->samples, positions);
+    if (!data->targets) return kolo_fail(KOLO_INVALID, "wanted data with labels or targets to write to %s", path);
+    bool one = kolo_shape_count(data->target_shape) == 1;
+    return write_array(path, "f4", 4, data->targets, data->samples, one ? single : data->target_shape);
+}
+
+kolo_status kolo_npy_write_at(const kolo_data *data, const char *features, const char *labels, kolo_here here)
+{
+    if (!data) return KOLO_INVALID;
+    kolo_scope scope = kolo_enter("kolo_npy_write", here);
+    kolo_status status = KOLO_OK;
+    if (!features && !labels) status = kolo_fail(KOLO_INVALID, "wanted the name of a file, got NULL");
+    if (status == KOLO_OK && features) status = write_features(data, features);
+    if (status == KOLO_OK && labels) status = write_labels(data, labels);
+    return kolo_leave(scope, status);
+}
