@@ -1,18 +1,21 @@
+#define _GNU_SOURCE /* O_TMPFILE */
 /* Writing files whole or not at all: see file.h. */
 #include "core/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #define LINKS_MAX     40  /* as the kernel follows */
-#define TEMPORARY_MAX 100 /* leftovers of killed processes that had this one's number */
+#define TEMPORARY_MAX 100 /* files that threads of this process write at once */
 
 static kolo_status cannot_write(const char *path, int error)
 {
@@ -57,19 +60,109 @@ static kolo_status check_target(kolo_file *file, int *mode)
     return KOLO_OK;
 }
 
-/* A new file in the target's folder: a rename within one file system is one step. */
-static kolo_status open_temporary(kolo_file *file)
+/* Names of files that are being written: ".kolo-PID-NUMBER.tmp". Whoever writes one holds its lock (flock), so one that
+ * nobody locks belongs to a process that was killed. */
+#define TEMPORARY_PREFIX ".kolo-"
+#define TEMPORARY_SUFFIX ".tmp"
+
+static kolo_status name_temporary(kolo_file *file, int number)
 {
     int folder = folder_length(file->target);
-    for (int i = 0; i < TEMPORARY_MAX; i++) {
-        int length = snprintf(file->temporary, sizeof file->temporary, "%.*s.kolo-%ld-%d.tmp", folder, file->target,
-                              (long)getpid(), i);
-        if (length >= (int)sizeof file->temporary) return cannot_write(file->path, ENAMETOOLONG);
-        file->fd = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (file->fd >= 0) return KOLO_OK;
-        if (errno != EEXIST) return cannot_write(file->path, errno);
+    int length = snprintf(file->temporary, sizeof file->temporary, "%.*s" TEMPORARY_PREFIX "%ld-%d" TEMPORARY_SUFFIX,
+                          folder, file->target, (long)getpid(), number);
+    return length < (int)sizeof file->temporary ? KOLO_OK : cannot_write(file->path, ENAMETOOLONG);
+}
+
+static void folder_of(const char *target, char folder[PATH_MAX])
+{
+    snprintf(folder, PATH_MAX, "%.*s.", folder_length(target), target);
+}
+
+static bool is_temporary(const char *name)
+{
+    size_t length = strlen(name), suffix = strlen(TEMPORARY_SUFFIX);
+    return strncmp(name, TEMPORARY_PREFIX, strlen(TEMPORARY_PREFIX)) == 0 && length > suffix &&
+           strcmp(name + length - suffix, TEMPORARY_SUFFIX) == 0;
+}
+
+/* What dead processes left in the target's folder. Where it cannot be told or removed, it stays. */
+static void remove_leftovers(const char *target)
+{
+    char folder[PATH_MAX];
+    folder_of(target, folder);
+    DIR *listing = opendir(folder);
+    for (struct dirent *entry; listing && (entry = readdir(listing));) {
+        if (!is_temporary(entry->d_name)) continue;
+        int fd = openat(dirfd(listing), entry->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+        if (fd < 0) continue;
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0) unlinkat(dirfd(listing), entry->d_name, 0);
+        close(fd);
     }
+    if (listing) closedir(listing);
+}
+
+/* Whether the name still leads to the file that is open: another process may have taken it for a leftover between its
+ * making and its locking. */
+static bool is_at(int fd, const char *name)
+{
+    struct stat open_file, named;
+    return fstat(fd, &open_file) == 0 && stat(name, &named) == 0 && open_file.st_ino == named.st_ino;
+}
+
+/* A new file in the target's folder, for file systems that have none without a name. */
+static kolo_status open_named(kolo_file *file)
+{
+    for (int i = 0; i < TEMPORARY_MAX; i++) {
+        KOLO_TRY(name_temporary(file, i));
+        file->fd = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (file->fd < 0 && errno != EEXIST) return cannot_write(file->path, errno);
+        if (file->fd < 0) continue;
+        flock(file->fd, LOCK_EX | LOCK_NB);
+        if (is_at(file->fd, file->temporary)) return KOLO_OK;
+        close(file->fd);
+    }
+    file->fd = -1;
     return cannot_write(file->path, EEXIST);
+}
+
+/* A file without a name: the kernel removes it with a process that is killed. It gets a name when it is complete. */
+static kolo_status open_temporary(kolo_file *file)
+{
+    char folder[PATH_MAX];
+    remove_leftovers(file->target);
+    folder_of(file->target, folder);
+    file->temporary[0] = 0;
+    bool can_be_named = access("/proc/self/fd", X_OK) == 0;
+    file->fd = can_be_named ? open(folder, O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666) : -1;
+    if (file->fd < 0) return open_named(file);
+    flock(file->fd, LOCK_EX | LOCK_NB);
+    return KOLO_OK;
+}
+
+/* 0, or errno. */
+static int link_as(const kolo_file *file, const char *name)
+{
+    char open_file[64];
+    snprintf(open_file, sizeof open_file, "/proc/self/fd/%d", file->fd);
+    return linkat(AT_FDCWD, open_file, AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0 ? 0 : errno;
+}
+
+/* Gives the complete file its place; 0, or errno. A link can make a name but not replace one: then it gets a name of
+ * its own first, and a process that is killed between these two calls leaves it behind, complete, for the next writer
+ * to remove. */
+static int put_in_place(kolo_file *file)
+{
+    if (!file->temporary[0]) {
+        int error = link_as(file, file->target);
+        for (int i = 0; error == EEXIST && i < TEMPORARY_MAX; i++) {
+            if (name_temporary(file, i) != KOLO_OK) return ENAMETOOLONG;
+            error = link_as(file, file->temporary);
+            if (error == 0) break;
+        }
+        if (error != 0) file->temporary[0] = 0; /* it has no name to remove */
+        if (error != 0 || !file->temporary[0]) return error;
+    }
+    return rename(file->temporary, file->target) == 0 ? 0 : errno;
 }
 
 kolo_status kolo_file_begin(kolo_file *file, const char *path)
@@ -126,7 +219,7 @@ void kolo_file_abandon(kolo_file *file)
 {
     if (file->fd < 0) return;
     close(file->fd);
-    unlink(file->temporary);
+    if (file->temporary[0]) unlink(file->temporary);
     file->fd = -1;
 }
 
@@ -134,7 +227,7 @@ void kolo_file_abandon(kolo_file *file)
 static void sync_folder(const char *target)
 {
     char folder[PATH_MAX];
-    snprintf(folder, sizeof folder, "%.*s.", folder_length(target), target);
+    folder_of(target, folder);
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return;
     fsync(fd);
@@ -143,8 +236,8 @@ static void sync_folder(const char *target)
 
 kolo_status kolo_file_commit(kolo_file *file)
 {
-    if (fsync(file->fd) != 0 || rename(file->temporary, file->target) != 0) {
-        int error = errno;
+    int error = fsync(file->fd) == 0 ? put_in_place(file) : errno;
+    if (error != 0) {
         kolo_file_abandon(file);
         return kolo_fail(KOLO_IO, "%s: writing it failed: %s", file->path, strerror(error));
     }

@@ -1,4 +1,5 @@
-/* Files that appear whole or not at all: written beside the target, made safe on the disk, then renamed over it. */
+/* Files that appear whole or not at all, whenever the process is killed: written without a name where the file system
+ * can, beside the target elsewhere, made safe on the disk, then put in the target's place. */
 #ifndef KOLO_CORE_FILE_H
 #define KOLO_CORE_FILE_H
 
@@ -9,7 +10,7 @@
 typedef struct kolo_file {
     const char *path;      /* as the caller wrote it, for sentences; must outlive the writing */
     char target[PATH_MAX]; /* what it names, symbolic links followed: those stay links */
-    char temporary[PATH_MAX];
+    char temporary[PATH_MAX]; /* "": it has no name yet */
     int fd;
 } kolo_file;
 

@@ -7,13 +7,45 @@
 
 /* ----------------------------------------------------------------------------------------------- 9 saving */
 
-/* The weights as a safetensors file, written beside the target and then renamed: the old file or the new, never
- * half of one. Holds no time, rank or device. */
-#define kolo_save(model, path) kolo_save_at(model, path, KOLO_HERE)
-kolo_status kolo_save_at(const kolo_model *model, const char *path, kolo_here here);
-/* Takes the weights from a safetensors file with the same names and shapes; on failure nothing has changed. */
-#define kolo_load(model, path) kolo_load_at(model, path, KOLO_HERE)
-kolo_status kolo_load_at(kolo_model *model, const char *path, kolo_here here);
+/* A remark in a file: UTF-8. */
+typedef struct kolo_metadata {
+    const char *key, *value;
+} kolo_metadata;
+#define KOLO_METADATA_MAX 16
+
+typedef struct kolo_save_args {
+    int _;
+    const kolo_model *model;
+    const char *path;
+    kolo_guard *guard;
+    kolo_metadata metadata[KOLO_METADATA_MAX]; /* of the caller's: .metadata = {{"author", "Ada"}} */
+} kolo_save_args;
+
+/* The weights as a safetensors file, which PyTorch's and Hugging Face's tools open too: the old file or the new,
+ * whenever the process is killed. Holds no time, rank or device. In a callback, the weights of that moment. */
+#define kolo_save(...) kolo_save_at(&(const kolo_save_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
+kolo_status kolo_save_at(const kolo_save_args *args, kolo_here here);
+
+typedef struct kolo_load_args {
+    int _;
+    kolo_model *model;
+    const char *path;
+    kolo_guard *guard;
+    bool by_name;       /* take the arrays that file and model both have; the others stay as they are */
+    bool skip_mismatch; /* leave out arrays of another shape; they stay as they are */
+} kolo_load_args;
+
+/* Takes the weights from a safetensors file (of float32, or float16, bfloat16, float64, converted) with the same names
+ * and shapes: one that kolo_save(), kolo_model_save() or kolo_checkpoint_save() wrote, or another's. What .by_name and
+ * .skip_mismatch leave out is told in one sentence on stderr; nothing taken at all is a failure. On failure nothing has
+ * changed. */
+#define kolo_load(...) kolo_load_at(&(const kolo_load_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
+kolo_status kolo_load_at(const kolo_load_args *args, kolo_here here);
+
+/* A remark of a safetensors file; NULL: it has none of that key, or a failure. From malloc: the caller frees it. */
+#define kolo_read_metadata(path, key) kolo_read_metadata_at(path, key, KOLO_HERE)
+char *kolo_read_metadata_at(const char *path, const char *key, kolo_here here);
+
 /* The history as JSON, as the programs' --history writes it. */
 #define kolo_history_save(history, path) kolo_history_save_at(history, path, KOLO_HERE)
 kolo_status kolo_history_save_at(const kolo_history *history, const char *path, kolo_here here);

@@ -178,7 +178,8 @@ static void what_does_not_fit_the_model_is_named(void **state)
     refuse("{" ENTRY("first.kernel", "F32", "3,2", "0", "24") "," BIAS "}", 32, "wanted an array \"second.kernel\"");
     refuse("{" ENTRY("first.kernel", "F32", "2,3", "0", "24") "," BIAS "," SECOND "}", 48,
            "wanted the shape {3, 2}, got {2, 3}");
-    refuse("{" ENTRY("first.kernel", "F64", "3,2", "0", "48") "," BIAS "," SECOND "}", 48, "wanted dtype F32, got F64");
+    refuse("{" ENTRY("first.kernel", "I64", "3,2", "0", "24") "," BIAS "," SECOND "}", 48,
+           "wanted dtype F32, F16, BF16 or F64, got I64");
     refuse("{" ENTRY("first.kernel", "F32", "3,2", "0", "20") "," BIAS "," SECOND "}", 48, "wanted 24 bytes");
     refuse("{" ENTRY("first.kernel", "F32", "3,2", "-24", "0") "," BIAS "," SECOND "}", 48, "data_offsets [-24, 0]");
     refuse("{" ENTRY("first.kernel", "F32", "3,2", "40", "64") "," BIAS "," SECOND "}", 48, "within the file's 48");
