@@ -72,6 +72,26 @@ static void note_magic(session *s, const magic *m, const char *written, size_t s
     if (!silent) journal_comment(&s->journal, written, size);
 }
 
+/* Notes where a magic's words stand. */
+static void note_place(session *s, const char *code, const char *words)
+{
+    const char *line = words;
+    while (line > code && line[-1] != '\n') line--;
+    s->word_line = 1;
+    s->word_column = (unsigned)(words - line);
+    for (const char *p = code; p < line; p++) s->word_line += *p == '\n';
+}
+
+char *in_place(const session *s, const char *words, size_t offset, const char *body)
+{
+    text code = {0};
+    for (unsigned i = 1; i < s->word_line; i++) text_add(&code, "\n");
+    for (size_t i = 0; words[offset] && i < s->word_column + offset; i++) text_add(&code, " ");
+    text_add(&code, words + offset);
+    if (body) text_addf(&code, "\n%s", body);
+    return text_take(&code);
+}
+
 /* `at` is the '%' of a line magic. */
 static result run_line_magic(session *s, const char *code, const char *at, const char *name)
 {
@@ -79,11 +99,8 @@ static result run_line_magic(session *s, const char *code, const char *at, const
     size_t size = name_size(word);
     const magic *m = with_form(word, size, false);
     if (m) {
-        const char *rest = word + size + strspn(word + size, " \t"), *begin = at;
-        while (begin > code && begin[-1] != '\n') begin--;
-        s->word_line = 1;
-        s->word_column = (unsigned)(rest - begin);
-        for (const char *p = code; p < at; p++) s->word_line += *p == '\n';
+        const char *rest = word + size + strspn(word + size, " \t");
+        note_place(s, code, rest);
         size_t length = strcspn(rest, "\n");
         while (length && isspace((unsigned char)rest[length - 1])) length--;
         char *words = copy_of_bytes(rest, length);
@@ -102,7 +119,8 @@ static result run_line_magic(session *s, const char *code, const char *at, const
     return unknown(word, size, false);
 }
 
-static result run_cell_magic(session *s, const char *code, const char *name)
+/* `code` is the cell from its magic on. */
+static result run_cell_magic(session *s, const char *whole, const char *code, const char *name)
 {
     const char *word = code + 2 + strspn(code + 2, " \t");
     size_t size = name_size(word), line = strcspn(code, "\n");
@@ -111,6 +129,7 @@ static result run_cell_magic(session *s, const char *code, const char *name)
         return error_result("UsageError", "%%%.*s is for a line: write it with one %%", (int)size, word);
     if (!m) return unknown(word, size, true);
     const char *rest = word + size + strspn(word + size, " \t");
+    note_place(s, whole, rest);
     size_t length = (size_t)(code + line - rest);
     while (length && isspace((unsigned char)rest[length - 1])) length--;
     char *words = copy_of_bytes(rest, length);
@@ -235,7 +254,7 @@ result run_cell(session *s, const char *code, const char *name)
         print_out(s, "NAME? says what is known of a name, of a magic too: %time?; %lsmagic lists the magics\n");
         return (result){0};
     }
-    if (start[0] == '%' && start[1] == '%') return run_cell_magic(s, start, name);
+    if (start[0] == '%' && start[1] == '%') return run_cell_magic(s, code, start, name);
     asked = question_below(code, &line, &detail);
     return asked ? run_with_question(s, code, line, name, asked, detail) : run_stretches(s, code, name);
 }

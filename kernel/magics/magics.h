@@ -23,6 +23,11 @@ result run_cell(session *s, const char *code, const char *name);
 /* C and line magics, shell lines among them: what a cell, or the body of %%time, is. */
 result run_stretches(session *s, const char *code, const char *name);
 
+/* A magic's words from that byte on, and below them `body` (NULL: none), behind as many empty lines and blanks as stand
+ * before them in the cell: messages have its lines and columns. The caller frees. To be asked before other code runs,
+ * which may be magics. */
+char *in_place(const session *s, const char *words, size_t offset, const char *body);
+
 /* flags.c: for the analysis and for every compilation from now on. */
 void use_flags(session *s, const names *flags);
 /* environment.c: #include "mine.h" finds what lies in the cells' folder. */

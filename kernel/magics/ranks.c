@@ -112,8 +112,9 @@ result cell_ranks(session *s, const char *words, const char *body, const char *n
         return error_result("RankError", "no ranks: %%ranks %d starts %s", before, before == 1 ? "one" : "them");
     }
     if (s->ranks->choosing) return error_result("UsageError", "%%%%ranks stands once, in the cell's first line");
-    char *list = take_list(&words), *problem = NULL;
-    char *code = format_text("%s\n%s", words, body);
+    const char *rest = words;
+    char *list = take_list(&rest), *problem = NULL;
+    char *code = in_place(s, words, (size_t)(rest - words), body);
     result r = {0};
     if (ranks_choose(s->ranks, list, &problem)) {
         s->ranks->choosing = true;

@@ -169,7 +169,7 @@ result cell_run(session *s, const char *words, const char *body, const char *nam
 {
     result r = {0};
     names given = words_of(words), command = {0};
-    char *program = format_text("%s/program-%u", s->folder, ++s->serial), *code = format_text("\n%s", body);
+    char *program = format_text("%s/program-%u", s->folder, ++s->serial), *code = in_place(s, "", 0, body);
     size_t used = 0;
     if (check_words(words, &r) && add_launcher(s, &given, &used, &command, &r) && check(s, code, name, &r) &&
         build_program(s, code, name, program, &r)) {

@@ -44,20 +44,10 @@ static result timed(session *s, const char *code, const char *name)
     return r;
 }
 
-/* Blanks before a line magic's words, so that messages have the cell's lines and columns. */
-static char *in_place(const session *s, const char *words, size_t offset)
-{
-    text code = {0};
-    for (unsigned i = 1; i < s->word_line; i++) text_add(&code, "\n");
-    for (size_t i = 0; i < s->word_column + offset; i++) text_add(&code, " ");
-    text_add(&code, words + offset);
-    return text_take(&code);
-}
-
 result magic_time(session *s, const char *words, const char *name)
 {
     if (!*words) return usage_result("time", false);
-    char *code = in_place(s, words, 0);
+    char *code = in_place(s, words, 0, NULL);
     result r = timed(s, code, name);
     free(code);
     return r;
@@ -67,7 +57,9 @@ result magic_time(session *s, const char *words, const char *name)
 static result timed_magic(session *s, const char *body, const char *name)
 {
     double began = seconds_now();
-    result r = run_cell(s, body, name);
+    char *code = in_place(s, "", 0, body);
+    result r = run_cell(s, code, name);
+    free(code);
     if (r.failed) return r;
     char *took = time_text(seconds_now() - began), *line = format_text("Wall time: %s\n", took);
     print_out(s, line);
@@ -84,7 +76,7 @@ result cell_time(session *s, const char *words, const char *body, const char *na
                             "for a line");
     const char *first = body + strspn(body, " \t\r\n");
     if (!*words && first[0] == '%' && first[1] == '%') return timed_magic(s, body, name);
-    char *code = format_text("%s\n%s", words, body);
+    char *code = in_place(s, words, 0, body);
     result r = timed(s, code, name);
     free(code);
     return r;
@@ -117,16 +109,25 @@ static bool is_option(const char *at)
     return next > at + 2 && (isalnum((unsigned char)*next) || *next == '_' || *next == '"');
 }
 
+/* -n or -r: `-n 3`, `-n3`; `-n x` and `-n -3` are wrong ones; `-number`, `-n[0]` and `-n - 3` are C. */
+static bool takes_number(const char *at, char which)
+{
+    if (at[0] != '-' || at[1] != which) return false;
+    const char *next = at + 2 + strspn(at + 2, " \t");
+    next += *next == '-' && isdigit((unsigned char)next[1]);
+    return !*next || isdigit((unsigned char)*next) || is_option(at);
+}
+
 static bool read_options(const char *words, measuring *m)
 {
     *m = (measuring){.runs = 7};
     const char *at = words;
     for (bool good = true; good; at += strspn(at, " \t")) {
         long value = 0, ignored;
-        if (!strncmp(at, "-n", 2)) {
+        if (takes_number(at, 'n')) {
             good = read_number(&at, 1000000000, &value);
             m->number = (unsigned long)value;
-        } else if (!strncmp(at, "-r", 2)) {
+        } else if (takes_number(at, 'r')) {
             good = read_number(&at, RUNS_MOST, &m->runs);
         } else if (!strncmp(at, "-p", 2) && isdigit((unsigned char)at[2 + strspn(at + 2, " \t")])) {
             good = read_number(&at, 17, &ignored);
@@ -231,16 +232,17 @@ static void add_kept(text *code, const char *body, unsigned line, const char *na
     cell_free(&c);
 }
 
-/* The measured code between what measures it. A memory clobber keeps the compiler from doing the work once for all
- * loops; storing what it computes (`keep`) keeps it from leaving the work out. */
+/* The measured code, which begins at that line, between what measures it; the setup stands in the line above. A memory
+ * clobber keeps the compiler from doing the work once for all loops; storing what it computes (`keep`) keeps it from
+ * leaving the work out. */
 static char *loops_of(const measuring *m, const char *setup, const char *body, unsigned line, const char *name,
                       bool keep)
 {
     text code = {0};
     text_addf(&code,
-              "{\n#line 1 \"%s\"\n%s\n;\nstatic double kolo_runs[%ld];\nint kolo_known = %d;\nunsigned long "
+              "{\n#line %u \"%s\"\n%s\n;\nstatic double kolo_runs[%ld];\nint kolo_known = %d;\nunsigned long "
               "kolo_number = %luul;\n",
-              name, setup, m->runs + MORE, keep, m->number ? m->number : 1);
+              line > 1 ? line - 1 : 1, name, setup, m->runs + MORE, keep, m->number ? m->number : 1);
     text_addf(&code, "for (int kolo_run = %d; kolo_run < %ld;) {\ndouble kolo_start = kolo_cell_clock();\n",
               m->number ? 0 : -1, m->runs);
     text_add(&code, "for (unsigned long kolo_loop = kolo_number; kolo_loop; kolo_loop--) {\n"
@@ -339,7 +341,7 @@ result magic_timeit(session *s, const char *words, const char *name)
 {
     measuring m;
     if (!read_options(words, &m) || !*m.rest) return usage_result("timeit", false);
-    char *shown = in_place(s, words, (size_t)(m.rest - words)), *body = shown;
+    char *shown = in_place(s, words, (size_t)(m.rest - words), NULL), *body = shown;
     while (*body == '\n') body++;
     result r = is_open(body) ? refuse_open(s, shown, name) : measure(s, &m, "", body, s->word_line, shown, name);
     free(shown);
@@ -353,10 +355,14 @@ result cell_timeit(session *s, const char *words, const char *body, const char *
     if (!read_options(words, &m) || !*first) return usage_result("timeit", true);
     if (first[0] == '%' && first[1] == '%')
         return error_result("UsageError", "%%%%timeit measures C; %%%%time can stand above another magic's line");
-    char *shown = format_text("%s\n%s", words, body), *below = format_text("\n%s", body);
-    result r = is_open(m.rest) ? refuse_open(s, m.rest, name)
+    size_t offset = (size_t)(m.rest - words);
+    char *first_line = in_place(s, words, offset, NULL), *below = in_place(s, "", 0, body),
+         *shown = in_place(s, words, offset, body);
+    const char *setup = first_line + strspn(first_line, "\n");
+    result r = is_open(m.rest) ? refuse_open(s, first_line, name)
                : is_open(body) ? refuse_open(s, below, name)
-                               : measure(s, &m, m.rest, body, 2, shown, name);
+                               : measure(s, &m, setup, body, s->word_line + 1, shown, name);
+    free(first_line);
     free(below);
     free(shown);
     return r;

@@ -115,6 +115,23 @@ def test_time_stands_above_other_cell_magics(kernel):
     assert timing(kernel.run("int other = 3;\n%timeit -n 2 -r 2 -other - 3"))[1:] == (2, 2)
 
 
+@pytest.mark.parametrize("words", ["-negated", "-reads", "-negated - 1", "-n[&negated]", "-reads * 2"])
+def test_a_minus_before_a_name_is_no_option(kernel, words):
+    kernel.run("int negated = 2, reads = 3, n = 0;")
+    assert timing(kernel.run(f"%timeit -n 2 -r 3 {words}"))[1:] == (3, 2)
+
+
+@pytest.mark.parametrize("code, place", [
+    ("%%time\n%%time\n\nint b = nope;", "4:9"), ("\n \n%%time\nint b = nope;", "4:9"), ("%%time int b = nope;", "1:16"),
+    ("%%time\n\n%%timeit\nint q;\nq = nope;", "5:5"), ("%%time\n%%timeit -n 3 q = nope;\nq++;", "2:19"),
+    ("%%time\n%%timeit (q\nq++;", "2"), ("%%time\n%%timeit\nq++;\nq = 3;}", "4:7"),
+    ("\n%%run\nint main(void) { return nope; }", "3:25"), ("%%time\n%%run\n\nint main(void) { return nope; }", "4:25"),
+    ("%%time\n%time nope", "2:7"), ("%%time\n%%time\n%time nope", "3:7"), ("%%time\n%%time\nq;\n*(volatile int *)0 = 1;", "4"),
+])
+def test_lines_under_cell_magics_are_the_cells(kernel, code, place):
+    assert re.search(rf"In\[\d+\]:{place}\b", kernel.run(code).errors[0]["evalue"])
+
+
 def test_a_question_stands_below_c(kernel):
     outcome = kernel.run("int asked = 4;\n  asked?\n")
     assert outcome.status == "ok" and "asked" in page_of(outcome) and "4" in page_of(outcome)
