@@ -6,7 +6,8 @@ CXX     := g++
 CFLAGS  ?= -O2 -g
 WARN    := -Wall -Wextra -Wpedantic -Wshadow -Wconversion
 STRICT  := -Werror=int-conversion -Werror=incompatible-pointer-types
-KOLO_C  := -std=gnu17 $(WARN) $(STRICT) -fPIC -pthread -Iext/include -Iext
+# -Wno-psabi: a note of gcc's about vectors as arguments, which here never leave an inline function.
+KOLO_C  := -std=gnu17 $(WARN) -Wno-psabi $(STRICT) -fPIC -pthread -Iext/include -Iext
 VERSION := $(shell sed -n 's/.define KOLO_VERSION "\(.*\)"/\1/p' ext/include/kolo.h)
 
 ifneq ($(words $(abspath $(BUILD))),1)
@@ -61,8 +62,6 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	$(call say,CC)
 	$(Q)$(COMPILE_C)
 	$(call note,$(COMPILE_C))
-# A note of gcc's about vectors as arguments, which here never leave an inline function.
-$(call object,$(ONEDNN_SRC)): EXTRA = -Wno-psabi
 $(call object,$(MPI_SRC)): EXTRA = $(patsubst -I%,-isystem %,$(shell pkg-config --cflags ompi-c))
 
 $(LIBKOLO): $(call object,$(LIB_SRC))

@@ -49,7 +49,7 @@ typedef enum kolo_op_kind {
     KOLO_OP_MAX_POOL2D, /* x                                    y, where (workspace; -1 in a plan not trained) */
     KOLO_OP_MAX_POOL2D_BACKWARD, /* dy, where                        dx                                             */
     KOLO_OP_ACTIVATION, /* x                                y                                              */
-    KOLO_OP_ACTIVATION_BACKWARD, /* dy, y, x or -1                   dx                                             */
+    KOLO_OP_ACTIVATION_BACKWARD, /* dy, y or -1, x or -1             dx                                             */
     KOLO_OP_DROPOUT, /* x                                y, mask (workspace)                            */
     KOLO_OP_DROPOUT_BACKWARD, /* dy, mask                         dx                                             */
     KOLO_OP_ADD, /* x1, x2                               y = activation(x1 + x2)                        */
@@ -58,7 +58,7 @@ typedef enum kolo_op_kind {
     KOLO_OP_LOSS, /* outputs (canonical)                  d outputs (canonical; -1 when not trained)     */
     KOLO_OP_KINDS
     /* Of the backward ones y is -1 unless the activation is fused, kernel is -1 when dx is. A backward activation is
-     * given y, and x too where y does not suffice (gelu, silu); else x is -1. */
+     * given y, or x where y does not suffice (gelu, silu). */
 } kolo_op_kind;
 
 typedef struct kolo_window {

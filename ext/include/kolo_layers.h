@@ -13,7 +13,14 @@
 typedef enum kolo_activation {
     KOLO_LINEAR = 1, /* what leaving it out means, too */
     KOLO_RELU,       /* max(0, x) */
-    KOLO_SOFTMAX     /* exp(x) / Σ exp(x) over the last axis */
+    KOLO_SOFTMAX,    /* exp(x) / Σ exp(x) over the last axis */
+    KOLO_SIGMOID,    /* σ(x) = 1 / (1 + exp(−x)) */
+    KOLO_TANH,       /* (exp(x) − exp(−x)) / (exp(x) + exp(−x)) */
+    KOLO_GELU,       /* x Φ(x), Φ the normal distribution: x (1 + erf(x / √2)) / 2 (Hendrycks and Gimpel 2016) */
+    KOLO_GELU_TANH,  /* its approximation x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2, as in GPT-2 */
+    KOLO_SILU,       /* x σ(x), also called swish (Ramachandran et al. 2017) */
+    KOLO_LEAKY_RELU, /* x, or 0.2 x where x < 0 (Maas et al. 2013; Keras's slope) */
+    KOLO_ELU         /* x, or exp(x) − 1 where x < 0 (Clevert et al. 2016) */
 } kolo_activation;
 
 typedef enum kolo_padding {

@@ -1,4 +1,4 @@
-/* An activation as a layer: relu, or softmax over the last axis. */
+/* An activation as a layer. */
 #include "layers/common.h"
 
 static kolo_status build(kolo_model_builder *builder, kolo_layer_node *node)
@@ -26,7 +26,7 @@ static kolo_status backward(kolo_plan *plan, kolo_layer_flow *flow)
     flow->dx = flow->need_dx ? flow->dy : -1;
     if (!flow->need_dx || !active(flow)) return KOLO_OK;
     return kolo_activation_backward(plan, flow->node, flow->node->recipe.activate.activation, flow->dy, flow->y,
-                                    &flow->dx);
+                                    flow->x, &flow->dx);
 }
 
 static const kolo_field fields[] = {

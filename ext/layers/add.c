@@ -39,7 +39,7 @@ static kolo_status backward(kolo_plan *plan, kolo_layer_flow *flow)
     kolo_activation activation = node->recipe.add.activation;
     int dx = flow->dy;
     if (activation > KOLO_LINEAR && activation != flow->left_out)
-        KOLO_TRY(kolo_activation_backward(plan, node, activation, flow->dy, flow->y, &dx));
+        KOLO_TRY(kolo_activation_backward(plan, node, activation, flow->dy, flow->y, flow->saved[0], &dx));
     for (int i = 0; i < node->from_count; i++) flow->dxs[i] = flow->need_dxs[i] ? dx : -1;
     return KOLO_OK;
 }

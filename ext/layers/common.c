@@ -12,9 +12,24 @@ kolo_status kolo_check_size(const char *option, int value)
 
 kolo_status kolo_check_activation(kolo_activation activation)
 {
-    if ((int)activation >= 0 && activation <= KOLO_SOFTMAX) return KOLO_OK;
-    return kolo_fail(KOLO_INVALID, "activation: wanted KOLO_LINEAR, KOLO_RELU or KOLO_SOFTMAX, got %d",
+    if (activation == 0 || kolo_activation_name((int)activation)) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID, "activation: wanted one of KOLO_LINEAR, KOLO_RELU, …, KOLO_ELU, got %d",
                      (int)activation);
+}
+
+const char *kolo_activation_name(int activation)
+{
+    static const char *const names[] = {[KOLO_LINEAR] = "KOLO_LINEAR",
+                                        [KOLO_RELU] = "KOLO_RELU",
+                                        [KOLO_SOFTMAX] = "KOLO_SOFTMAX",
+                                        [KOLO_SIGMOID] = "KOLO_SIGMOID",
+                                        [KOLO_TANH] = "KOLO_TANH",
+                                        [KOLO_GELU] = "KOLO_GELU",
+                                        [KOLO_GELU_TANH] = "KOLO_GELU_TANH",
+                                        [KOLO_SILU] = "KOLO_SILU",
+                                        [KOLO_LEAKY_RELU] = "KOLO_LEAKY_RELU",
+                                        [KOLO_ELU] = "KOLO_ELU"};
+    return activation > 0 && activation < (int)(sizeof names / sizeof *names) ? names[activation] : NULL;
 }
 
 kolo_status kolo_check_l2(double l2)
@@ -95,12 +110,13 @@ kolo_status kolo_activation_forward(kolo_plan *plan, const kolo_layer_node *node
 }
 
 kolo_status kolo_activation_backward(kolo_plan *plan, const kolo_layer_node *node, kolo_activation activation, int dy,
-                                     int y, int *dx)
+                                     int y, int x, int *dx)
 {
+    bool of_x = activation == KOLO_GELU || activation == KOLO_GELU_TANH || activation == KOLO_SILU;
     KOLO_TRY(kolo_added(dx, kolo_plan_value(plan, KOLO_VALUE_ACTIVATION, node->out)));
     return kolo_plan_op(plan, (kolo_op){.kind = KOLO_OP_ACTIVATION_BACKWARD,
                                         .layer = node->number,
-                                        .in = {dy, y, -1},
+                                        .in = {dy, of_x ? -1 : y, of_x ? x : -1},
                                         .out = {*dx},
                                         .activation = activation});
 }
@@ -168,7 +184,7 @@ kolo_status kolo_weighted_backward(kolo_plan *plan, kolo_layer_flow *flow, kolo_
     op.in[2] = flow->x;
     op.in[3] = op.out[0] = op.out[2] = -1;
     if (apart(activation, flow)) {
-        KOLO_TRY(kolo_activation_backward(plan, node, activation, flow->dy, flow->y, &op.in[0]));
+        KOLO_TRY(kolo_activation_backward(plan, node, activation, flow->dy, flow->y, flow->saved[0], &op.in[0]));
     }
     if (flow->need_dx) {
         KOLO_TRY(kolo_added(&op.in[3], kolo_plan_weights(plan, node->parameters[0], kernel)));

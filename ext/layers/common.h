@@ -25,14 +25,14 @@ kolo_status kolo_window_make(const kolo_layer_node *node, const char *what, cons
 /* For kolo_plan_value() and its like: keeps the number of a new value, or fails as it did. */
 kolo_status kolo_added(int *number, int value);
 
-/* An activation as an operation of its own: *y from x, and *dx from dy. */
+/* An activation as an operation of its own: *y from x, and *dx from dy (and of x and y what its derivative takes). */
 kolo_status kolo_activation_forward(kolo_plan *plan, const kolo_layer_node *node, kolo_activation activation, int x,
                                     int *y);
 kolo_status kolo_activation_backward(kolo_plan *plan, const kolo_layer_node *node, kolo_activation activation, int dy,
-                                     int y, int *dx);
+                                     int y, int x, int *dx);
 
 /* The operations of a layer y = activation(x ∘ kernel + bias): convolution and dense differ in the kind of op, its
- * window, and the kernel's shape, which ends with the number of biases. saved[0]: y before a softmax. */
+ * window, and the kernel's shape, which ends with the number of biases. saved[0]: y before an activation of its own. */
 kolo_status kolo_weighted_forward(kolo_plan *plan, kolo_layer_flow *flow, kolo_op op, kolo_shape kernel,
                                   kolo_activation activation);
 kolo_status kolo_weighted_backward(kolo_plan *plan, kolo_layer_flow *flow, kolo_op op, kolo_shape kernel,

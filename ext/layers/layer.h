@@ -91,6 +91,9 @@ typedef struct kolo_field {
 #define KOLO_FIELDS_END(kind_)                                                                                         \
     KOLO_FIELD(KOLO_FIELD_STRING, kind_, name), KOLO_FIELD(KOLO_FIELD_STRING, kind_, device), {0}
 
+/* "KOLO_RELU"; NULL for a number that is none. */
+const char *kolo_activation_name(int activation);
+
 struct kolo_layer_kind {
     const char *name; /* "conv2d": in messages, summaries, and names of weights */
     const kolo_field *fields; /* its options, ended by one without a name; NULL: none (a layer of one's own has those

@@ -49,10 +49,8 @@ __attribute__((format(printf, 2, 3))) static void option(recipe *r, const char *
 
 static const char *activation_name(int activation)
 {
-    static const char *const names[] = {
-        [KOLO_LINEAR] = "KOLO_LINEAR", [KOLO_RELU] = "KOLO_RELU", [KOLO_SOFTMAX] = "KOLO_SOFTMAX"};
-    bool known = activation > 0 && activation < (int)(sizeof names / sizeof *names);
-    return known ? names[activation] : "KOLO_LINEAR";
+    const char *name = kolo_activation_name(activation);
+    return name ? name : "KOLO_LINEAR";
 }
 
 /* One element of an option. */

@@ -1,28 +1,8 @@
-/* relu by loops of our own, softmax by oneDNN. */
+/* What relu cut off, undone where it is fused; softmax, by oneDNN. The other activations: pointwise.c. */
 #include "backend/onednn/onednn.h"
 #include "core/vector.h"
 
-/* ---- relu */
-
-KOLO_VECTORISED static void relu_float(const float *restrict x, float *restrict y, int64_t count)
-{
-    for (int64_t i = 0; i < count; i++) y[i] = x[i] < 0 ? 0 : x[i];
-}
-
-/* A bfloat16 is negative when its bits are as an integer. */
-KOLO_VECTORISED static void relu_bfloat16(const int16_t *restrict x, int16_t *restrict y, int64_t count)
-{
-    for (int64_t i = 0; i < count; i++) y[i] = x[i] < 0 ? 0 : x[i];
-}
-
-static void relu(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
-{
-    (void)kernel;
-    const void *x = kolo_place_pointer(&step->place[0], call);
-    void *y = kolo_place_pointer(&step->place[1], call);
-    if (step->bfloat16) relu_bfloat16(x, y, step->elements);
-    if (!step->bfloat16) relu_float(x, y, step->elements);
-}
+/* ---- relu, fused behind a convolution or a dense layer */
 
 /* dz may be dy itself: each element is read before it is written. */
 KOLO_VECTORISED static void undo_float(const float *dy, const float *restrict y, float *dz, int64_t count)
@@ -149,27 +129,12 @@ static kolo_status add_softmax_backward(kolo_kernel *kernel, kolo_plan *plan, co
 
 kolo_status kolo_onednn_activation(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
-    if (op->activation == KOLO_SOFTMAX) return add_softmax(kernel, plan, op);
-    kolo_place places[2];
-    dnnl_memory_desc_t layout = kolo_layout_of(plan, op->in[0])->desc;
-    layout.data_type = kolo_onednn_type(plan, op->out[0]);
-    KOLO_TRY(kolo_layout_set(plan, op->out[0], &layout));
-    KOLO_TRY(kolo_bring(kernel, kolo_place_of(kernel, op->in[0]), &layout, &places[0]));
-    places[1] = kolo_produce(kernel, op->out[0], &layout);
-    if (!kolo_step_own(kernel, relu, 2, places)) return KOLO_INTERNAL;
-    return kolo_deliver(kernel, places[1], op->out[0]);
+    bool rows = op->activation == KOLO_SOFTMAX;
+    return rows ? add_softmax(kernel, plan, op) : kolo_onednn_pointwise(kernel, plan, op);
 }
 
 kolo_status kolo_onednn_activation_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
-    if (op->activation == KOLO_SOFTMAX) return add_softmax_backward(kernel, plan, op);
-    kolo_place places[3];
-    dnnl_memory_desc_t layout = kolo_layout_of(plan, op->in[1])->desc;
-    layout.data_type = kolo_onednn_type(plan, op->out[0]);
-    KOLO_TRY(kolo_layout_set(plan, op->out[0], &layout));
-    KOLO_TRY(kolo_bring(kernel, kolo_place_of(kernel, op->in[0]), &layout, &places[0]));
-    KOLO_TRY(kolo_bring(kernel, kolo_place_of(kernel, op->in[1]), &layout, &places[1]));
-    places[2] = kolo_produce(kernel, op->out[0], &layout);
-    if (!kolo_step_own(kernel, undo_relu, 3, places)) return KOLO_INTERNAL;
-    return kolo_deliver(kernel, places[2], op->out[0]);
+    bool rows = op->activation == KOLO_SOFTMAX;
+    return rows ? add_softmax_backward(kernel, plan, op) : kolo_onednn_pointwise_backward(kernel, plan, op);
 }

@@ -2,7 +2,7 @@
  * mask is made in the canonical order, a byte an element, and applied in the order of memory. core/random.h has the
  * rule. */
 #include "backend/onednn/onednn.h"
-#include "backend/onednn/lanes.h"
+#include "core/lanes.h"
 #include "core/random.h"
 #include "core/vector.h"
 

@@ -38,6 +38,16 @@ bool kolo_tiling_of(const dnnl_memory_desc_t *d, kolo_tiling *t)
     return (strided(d, 1, d->dims[1], 1) && image_tiling(d, d->dims[1], t)) || image_tiling(d, 1, t);
 }
 
+void kolo_tiling_clear(kolo_tiling t, void *memory, int64_t samples, size_t size)
+{
+    int64_t pixels = t.height * t.width, last = t.channels - (t.blocks - 1) * t.block, rest = t.block - last;
+    for (int64_t n = 0; rest > 0 && n < samples; n++) {
+        char *block = (char *)memory + (size_t)((n + 1) * kolo_tiling_count(t) - pixels * t.block) * size;
+        for (int64_t p = 0; p < pixels; p++)
+            memset(block + (size_t)(p * t.block + last) * size, 0, (size_t)rest * size);
+    }
+}
+
 /* ---- descriptors */
 
 dnnl_data_type_t kolo_onednn_type(const kolo_plan *plan, int value)

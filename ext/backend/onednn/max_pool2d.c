@@ -5,7 +5,7 @@
  * gradient is then zero, which is what relu's own pass over the four times larger gradient of x would have made it.
  */
 #include "backend/onednn/onednn.h"
-#include "backend/onednn/lanes.h"
+#include "core/lanes.h"
 #include "core/vector.h"
 
 #define NOWHERE (-1)

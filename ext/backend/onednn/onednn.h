@@ -38,6 +38,8 @@ static inline bool kolo_tiling_canonical(kolo_tiling t)
 }
 /* False for a layout that is none of these. */
 bool kolo_tiling_of(const dnnl_memory_desc_t *desc, kolo_tiling *tiling);
+/* Zeros into the rest of the last block of every pixel, of that many samples whose elements have `size` bytes. */
+void kolo_tiling_clear(kolo_tiling tiling, void *memory, int64_t samples, size_t size);
 
 /* What kolo_value.layout points to. */
 typedef struct kolo_layout {
@@ -150,6 +152,9 @@ kolo_status kolo_onednn_add(kolo_kernel *kernel, kolo_plan *plan, const kolo_op 
 kolo_status kolo_onednn_own(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
 kolo_status kolo_onednn_loss(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
 
+/* Activations that are functions of one element (pointwise.c). */
+kolo_status kolo_onednn_pointwise(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
+kolo_status kolo_onednn_pointwise_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
 /* The layout in which a convolution would like its input (conv2d.c). */
 kolo_status kolo_conv2d_wish(const kolo_plan *plan, const kolo_op *op, dnnl_memory_desc_t *desc);
 /* dz = dy·[y > 0], for an operation with relu fused; dy itself where that has been done already (activation.c). */

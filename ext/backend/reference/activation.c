@@ -1,7 +1,68 @@
-/* Activations as operations of their own. */
+/* Activations as operations of their own: their formulas and derivatives. Names and sources: include/kolo_layers.h. */
 #include "backend/reference/reference.h"
 
 #include <math.h>
+
+static double sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+
+/* Φ, by erfc so that the left tail keeps its digits, and Φ'. */
+static double normal(double x)
+{
+    return erfc(-x / sqrt(2)) / 2;
+}
+static double density(double x)
+{
+    return exp(-x * x / 2) / sqrt(2 * acos(-1));
+}
+
+/* (1 + tanh(u)) / 2 = σ(2u): the factor of x in gelu's approximation is σ(twice(x)). */
+static double twice(double x)
+{
+    return 2 * sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x);
+}
+static double twice_slope(double x)
+{
+    return 2 * sqrt(2 / acos(-1)) * (1 + 3 * 0.044715 * x * x);
+}
+
+static double value(kolo_activation activation, double x)
+{
+    switch (activation) {
+    case KOLO_RELU: return kolo_reference_relu(x);
+    case KOLO_SIGMOID: return sigmoid(x);
+    case KOLO_TANH: return tanh(x);
+    case KOLO_GELU: return x * normal(x);
+    case KOLO_GELU_TANH: return x * sigmoid(twice(x));
+    case KOLO_SILU: return x * sigmoid(x);
+    case KOLO_LEAKY_RELU: return x < 0 ? 0.2 * x : x;
+    case KOLO_ELU: return x < 0 ? expm1(x) : x;
+    default: return x;
+    }
+}
+
+/* dy/dx from y where it can be had from it. */
+static double slope_at_y(kolo_activation activation, double y)
+{
+    switch (activation) {
+    case KOLO_RELU: return y <= 0 ? 0 : 1;
+    case KOLO_SIGMOID: return y * (1 - y);
+    case KOLO_TANH: return 1 - y * y;
+    case KOLO_LEAKY_RELU: return y < 0 ? 0.2 : 1;
+    case KOLO_ELU: return y < 0 ? y + 1 : 1;
+    default: return 1;
+    }
+}
+
+/* And from x where it cannot: (x s(x))' = s + x s', and σ' = σ (1 − σ). */
+static double slope_at_x(kolo_activation activation, double x)
+{
+    double s = activation == KOLO_SILU ? sigmoid(x) : sigmoid(twice(x));
+    double inner = activation == KOLO_SILU ? 1 : twice_slope(x);
+    return activation == KOLO_GELU ? normal(x) + x * density(x) : s + x * s * (1 - s) * inner;
+}
 
 /* y_i = exp(x_i − m) / Σ_k exp(x_k − m) with m = max x, so that nothing overflows. */
 static void softmax(const double *x, double *y, int count)
@@ -27,19 +88,21 @@ void kolo_reference_activation(const kolo_reference_job *job)
     double *y = job->out[0];
     int64_t elements = job->plan->leaf * kolo_shape_count(shape);
     int last = shape.dim[shape.rank - 1];
-    bool relu = job->op->activation == KOLO_RELU;
-    for (int64_t e = 0; relu && e < elements; e++) y[e] = kolo_reference_relu(x[e]);
-    for (int64_t e = 0; !relu && e < elements; e += last) softmax(x + e, y + e, last);
+    bool rows = job->op->activation == KOLO_SOFTMAX;
+    for (int64_t e = 0; !rows && e < elements; e++) y[e] = value(job->op->activation, x[e]);
+    for (int64_t e = 0; rows && e < elements; e += last) softmax(x + e, y + e, last);
 }
 
 void kolo_reference_activation_backward(const kolo_reference_job *job)
 {
     kolo_shape shape = kolo_reference_in(job, 0);
-    const double *dy = job->in[0], *y = job->in[1];
+    const double *dy = job->in[0], *y = job->in[1], *x = job->in[2];
     double *dx = job->out[0];
+    kolo_activation activation = job->op->activation;
     int64_t elements = job->plan->leaf * kolo_shape_count(shape);
     int last = shape.dim[shape.rank - 1];
-    bool relu = job->op->activation == KOLO_RELU;
-    for (int64_t e = 0; relu && e < elements; e++) dx[e] = y[e] <= 0 ? 0 : dy[e];
-    for (int64_t e = 0; !relu && e < elements; e += last) softmax_backward(dy + e, y + e, dx + e, last);
+    bool rows = activation == KOLO_SOFTMAX;
+    for (int64_t e = 0; !rows && e < elements; e++)
+        dx[e] = dy[e] * (x ? slope_at_x(activation, x[e]) : slope_at_y(activation, y[e]));
+    for (int64_t e = 0; rows && e < elements; e += last) softmax_backward(dy + e, y + e, dx + e, last);
 }

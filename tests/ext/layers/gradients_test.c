@@ -130,6 +130,18 @@ static void test_max_pool2d(void **state)
     NETWORK(kolo_conv2d(3, .kernel = {1, 1}), kolo_max_pool2d(3, 2, .stride = {2, 1}, .padding = KOLO_SAME), HEAD);
 }
 
+/* As a layer, and as the last step of every layer that takes one. */
+static void test_activations(void **state)
+{
+    (void)state;
+    NETWORK(kolo_flatten(), kolo_dense(9, .activation = KOLO_LEAKY_RELU), kolo_dense(classes));
+    for (kolo_activation a = KOLO_SIGMOID; a <= KOLO_ELU; a++) {
+        if (a == KOLO_LEAKY_RELU) continue; /* an image of it has a kink near every step */
+        NETWORK(kolo_conv2d(3, .kernel = {2, 2}, .activation = a), HEAD);
+        NETWORK(kolo_dense(3, .activation = a), kolo_activate(a), HEAD);
+    }
+}
+
 static void test_others(void **state)
 {
     (void)state;
@@ -142,10 +154,8 @@ static void test_others(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_dense),
-        cmocka_unit_test(test_conv2d),
-        cmocka_unit_test(test_max_pool2d),
-        cmocka_unit_test(test_others),
+        cmocka_unit_test(test_dense),       cmocka_unit_test(test_conv2d), cmocka_unit_test(test_max_pool2d),
+        cmocka_unit_test(test_activations), cmocka_unit_test(test_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

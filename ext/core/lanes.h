@@ -3,8 +3,8 @@
  * In memory elements are float32 or bfloat16 (the upper half of a float32). `narrow`, which of them, is a constant
  * wherever these are inlined; so is `lanes`, how many of the sixteen there are, where it is sixteen.
  */
-#ifndef KOLO_ONEDNN_LANES_H
-#define KOLO_ONEDNN_LANES_H
+#ifndef KOLO_CORE_LANES_H
+#define KOLO_CORE_LANES_H
 
 #include <stdint.h>
 #include <string.h>
