@@ -64,9 +64,21 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	$(call note,$(COMPILE_C))
 $(call object,$(MPI_SRC)): EXTRA = $(patsubst -I%,-isystem %,$(shell pkg-config --cflags ompi-c))
 
-$(LIBKOLO): $(call object,$(LIB_SRC))
+# The messages of tf.train.Example, by protobuf-c.
+EXAMPLE := $(BUILD)/gen/data/example.pb-c
+$(EXAMPLE).c $(EXAMPLE).h &: ext/data/example.proto $(BUILD)/flags
+	$(call say,MAKE)
+	$(Q)protoc-c --c_out=$(BUILD)/gen -Iext data/example.proto
+$(EXAMPLE).o: $(EXAMPLE).c
+	$(call say,CC)
+	$(Q)$(CC) $(KOLO_C) $(CFLAGS) -I$(BUILD)/gen -c $< -o $@
+$(call object,$(wildcard ext/data/tfrecord*.c)): EXTRA = -I$(BUILD)/gen
+$(call object,$(wildcard ext/data/tfrecord*.c)): | $(EXAMPLE).h
+
+$(LIBKOLO): $(call object,$(LIB_SRC)) $(EXAMPLE).o
 	$(call say,LINK)
-	$(Q)$(CC) $(CFLAGS) -shared -o $@ $^ -Wl,-soname,libkolo.so -Wl,-rpath,'$$ORIGIN' -pthread -ldl -lm -lz -llzma -lzip -lcsv -ljansson
+	$(Q)$(CC) $(CFLAGS) -shared -o $@ $^ -Wl,-soname,libkolo.so -Wl,-rpath,'$$ORIGIN' -pthread -ldl -lm \
+	    -lz -llzma -lzip -lcsv -lprotobuf-c -ljansson
 $(BUILD)/lib/libkolo_onednn.so: $(call object,$(ONEDNN_SRC)) $(LIBKOLO)
 	$(call say,LINK)
 	$(Q)$(CC) $(CFLAGS) -shared -o $@ $(filter %.o,$^) -L$(@D) -lkolo -Wl,-rpath,'$$ORIGIN' -ldnnl -fopenmp -lm

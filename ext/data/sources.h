@@ -11,6 +11,8 @@
 kolo_status kolo_idx_read(kolo_arrays *arrays, const char *images, const char *labels);
 /* Of a NumPy archive, or two files where archive is NULL. */
 kolo_status kolo_numpy_read(kolo_arrays *arrays, const kolo_numpy_args *args);
+/* tf.train.Examples. */
+kolo_status kolo_tfrecord_read(kolo_arrays *arrays, const kolo_tfrecord_args *args);
 /* Digits; samples 0 and seed 0 mean the defaults. */
 kolo_status kolo_digits_draw(kolo_arrays *arrays, kolo_split split, int64_t samples, uint64_t seed);
 kolo_status kolo_images_draw(kolo_arrays *arrays, const kolo_synthetic_images_args *args);

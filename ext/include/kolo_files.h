@@ -89,6 +89,46 @@ kolo_data *kolo_numpy_at(const kolo_numpy_args *args, kolo_here here);
 #define kolo_npy_write(data, features, labels) kolo_npy_write_at(data, features, labels, KOLO_HERE)
 kolo_status kolo_npy_write_at(const kolo_data *data, const char *features, const char *labels, kolo_here here);
 
+/* ------------------------------------------------------------------------------------------ TFRecord */
+
+#define KOLO_TFRECORD_NAMES_MAX 64
+
+typedef struct kolo_tfrecord_args {
+    int _;
+    const char *path; /* a file, or a pattern as a shell's for several: "train.tfrecord-*" */
+    kolo_guard *guard;
+    const char *features[KOLO_TFRECORD_NAMES_MAX]; /* default: the one of bytes, else all of numbers by their names */
+    const char *label; /* default: the one that is called "label" or "….../label", if there is one */
+    bool no_label;
+    int shape[4]; /* of a sample; default: of bytes what height, width and depth or channels say, else one axis */
+    double scale; /* features are multiplied by it; default 1/255 for bytes, else 1 */
+    bool tokens; /* features are numbers of words */
+    int classes; /* default: the largest label + 1 */
+} kolo_tfrecord_args;
+
+/* Records of tf.train.Example, plain or compressed by gzip; every checksum is compared. Bytes are raw pixels (a JPEG is
+ * refused); several features of numbers follow each other. Whole labels are classes, one a sample or one a position;
+ * real ones are the targets of a regression. Every example must be like the first. */
+#define kolo_tfrecord(...) kolo_tfrecord_at(&(const kolo_tfrecord_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
+kolo_data *kolo_tfrecord_at(const kolo_tfrecord_args *args, kolo_here here);
+
+typedef struct kolo_tfrecord_write_args {
+    int _;
+    const kolo_data *data;
+    const char *path;
+    kolo_guard *guard;
+    const char *features; /* their name; default "image_raw" for bytes, else "features" */
+    const char *label; /* default "label" */
+    int shards; /* more than 1: so many files, PATH-00000-of-00004 */
+    bool gzip; /* default: where path ends in .gz */
+} kolo_tfrecord_write_args;
+
+/* One example a sample: features as bytes (with height, width and depth), floats or whole numbers; labels as whole
+ * numbers, targets as floats. Each file appears whole or not at all. */
+#define kolo_tfrecord_write(...)                                                                                       \
+    kolo_tfrecord_write_at(&(const kolo_tfrecord_write_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
+kolo_status kolo_tfrecord_write_at(const kolo_tfrecord_write_args *args, kolo_here here);
+
 /* ------------------------------------------------------------------------------------------ drawn data sets */
 
 /* What stands in where files are not at hand. Deterministic by seed; KOLO_TRAIN and KOLO_TEST have the same classes and

@@ -1,0 +1,18 @@
+/* CRC-32C (Castagnoli; RFC 3720), and TFRecord's framing of it. */
+#ifndef KOLO_CORE_CRC32C_H
+#define KOLO_CORE_CRC32C_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+uint32_t kolo_crc32c(const void *bytes, size_t size);
+
+/* Masked, as TFRecord and TensorBoard's event files keep it: a checksum of bytes that hold checksums is a poor one
+ * (tensorflow/core/lib/hash/crc32c.h). */
+static inline uint32_t kolo_crc32c_masked(const void *bytes, size_t size)
+{
+    uint32_t crc = kolo_crc32c(bytes, size);
+    return (crc >> 15 | crc << 17) + 0xa282ead8u;
+}
+
+#endif
