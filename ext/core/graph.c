@@ -2,13 +2,13 @@
 #include "core/model.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 kolo_model *kolo_graph_at(kolo_here here)
 {
     kolo_scope scope = kolo_enter("kolo_graph", here);
-    kolo_model *model = calloc(1, sizeof *model);
-    if (model) model->output = -1;
-    kolo_leave(scope, model ? KOLO_OK : kolo_fail_memory(sizeof *model, "a model"));
+    kolo_model *model = NULL;
+    kolo_leave(scope, kolo_model_new(&model));
     return model;
 }
 
@@ -79,14 +79,24 @@ static kolo_status check_used(const kolo_model *model, int output)
                      kolo_layer_text(&model->layers[unused]));
 }
 
+kolo_status kolo_model_finish(kolo_model *model, int output)
+{
+    size_t bytes = (size_t)(model->weight_count ? model->weight_count : 1) * sizeof(float);
+    KOLO_TRY(check_used(model, output));
+    model->weights = kolo_host_allocate(bytes);
+    if (!model->weights) return kolo_fail_memory(bytes, "the weights");
+    memset(model->weights, 0, bytes);
+    model->output = output;
+    return KOLO_OK;
+}
+
 static kolo_status set_output(kolo_model *model, kolo_tensor output)
 {
     KOLO_TRY(check_open(model));
     if (!output.model) return kolo_failed() ? KOLO_INVALID : kolo_fail(KOLO_INVALID, "wanted an output, got none");
     if (output.model != model) return kolo_fail(KOLO_INVALID, "wanted an output of this model, got one of another");
     if (output.node == 0) return kolo_fail(KOLO_INVALID, "wanted at least one layer after the input, got the input");
-    KOLO_TRY(check_used(model, output.node));
-    return kolo_model_close(model, output.node);
+    return kolo_model_finish(model, output.node);
 }
 
 kolo_status kolo_graph_output_at(kolo_model *model, kolo_tensor output, kolo_here here)

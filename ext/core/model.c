@@ -129,6 +129,28 @@ static kolo_status build_layer(kolo_model *model, int number)
     return name_the_layer(node->recipe.kind->build(&builder, node), node);
 }
 
+static kolo_status own_text(kolo_model *model, const char **text)
+{
+    size_t bytes = (size_t)(model->text_count + 1) * sizeof *model->texts;
+    char **grown = realloc(model->texts, bytes);
+    if (!grown) return kolo_fail_memory(bytes, "the layers");
+    model->texts = grown;
+    char *copy = strdup(*text);
+    if (!copy) return kolo_fail_memory(strlen(*text), "the layers");
+    *text = model->texts[model->text_count++] = copy;
+    return KOLO_OK;
+}
+
+/* The caller's may not live as long as the model: a notebook's cell is unloaded. */
+static kolo_status own_texts(kolo_model *model, kolo_layer *layer)
+{
+    for (const kolo_field *field = kolo_layer_fields(layer->kind); field->name; field++) {
+        const char **text = (const char **)((char *)&layer->own + field->offset);
+        if (field->type == KOLO_FIELD_STRING && *text) KOLO_TRY(own_text(model, text));
+    }
+    return KOLO_OK;
+}
+
 kolo_status kolo_model_add(kolo_model *model, const kolo_layer *layer, const int *from, int from_count)
 {
     int number = model->layer_count;
@@ -145,17 +167,8 @@ kolo_status kolo_model_add(kolo_model *model, const kolo_layer *layer, const int
     }
     if (from_count > 0) node->in = node->ins[0];
     model->layer_count++;
+    KOLO_TRY(own_texts(model, &node->recipe));
     return build_layer(model, number);
-}
-
-kolo_status kolo_model_close(kolo_model *model, int output)
-{
-    size_t bytes = (size_t)(model->weight_count ? model->weight_count : 1) * sizeof(float);
-    model->weights = kolo_host_allocate(bytes);
-    if (!model->weights) return kolo_fail_memory(bytes, "the weights");
-    memset(model->weights, 0, bytes);
-    model->output = output;
-    return KOLO_OK;
 }
 
 static kolo_status build_model(const kolo_layer *layers, kolo_model *model)
@@ -165,14 +178,23 @@ static kolo_status build_model(const kolo_layer *layers, kolo_model *model)
     if (count < 2)
         return kolo_fail(KOLO_INVALID, "wanted kolo_input() and at least one layer after it, got %d layers", count);
     for (int i = 0; i < count; i++) KOLO_TRY(kolo_model_add(model, &layers[i], &(int){i - 1}, i > 0));
-    return kolo_model_close(model, count - 1);
+    return kolo_model_finish(model, count - 1);
+}
+
+kolo_status kolo_model_new(kolo_model **model)
+{
+    *model = calloc(1, sizeof **model);
+    if (!*model) return kolo_fail_memory(sizeof **model, "a model");
+    (*model)->output = -1;
+    return KOLO_OK;
 }
 
 kolo_model *kolo_sequential_at(const kolo_layer *layers, kolo_here here)
 {
     kolo_scope scope = kolo_enter("kolo_sequential", here);
-    kolo_model *model = calloc(1, sizeof *model);
-    kolo_status status = model ? build_model(layers, model) : kolo_fail_memory(sizeof *model, "a model");
+    kolo_model *model = NULL;
+    kolo_status status = kolo_model_new(&model);
+    if (status == KOLO_OK) status = build_model(layers, model);
     if (status != KOLO_OK) kolo_model_free(&model);
     kolo_leave(scope, status);
     return model;
@@ -189,6 +211,8 @@ void kolo_model_free(kolo_model **model)
     *model = NULL;
     kolo_trainer_close(&freed->trainer);
     kolo_host_deallocate(freed->weights);
+    for (int i = 0; i < freed->text_count; i++) free(freed->texts[i]);
+    free(freed->texts);
     free(freed->layers);
     free(freed->parameters);
     free(freed->epochs);

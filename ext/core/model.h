@@ -12,6 +12,8 @@ typedef struct kolo_trainer kolo_trainer;
 struct kolo_model {
     kolo_layer_node *layers; /* the input first */
     int layer_count;
+    char **texts; /* those of the recipes, copied */
+    int text_count;
     int output;     /* the layer whose outputs are the model's; -1 while the graph is being built */
     bool broken;    /* a layer was refused: nothing can be added, and it cannot be compiled */
     kolo_parameter *parameters;
@@ -41,10 +43,12 @@ void kolo_model_draw_weights(kolo_model *model);
 /* summary.c: the table of kolo_summary(). */
 kolo_status kolo_summary_write(const kolo_model *model, FILE *out);
 
-/* Appends a layer that takes those numbers of layers; shapes are checked. Fails with a sentence that names it. */
+/* An empty model, for kolo_model_add(). */
+kolo_status kolo_model_new(kolo_model **model);
+/* Appends a layer that takes those numbers of layers; shapes are checked, texts copied. Fails with a sentence that names it. */
 kolo_status kolo_model_add(kolo_model *model, const kolo_layer *layer, const int *from, int from_count);
-/* Nothing can be added any more: memory for the weights. */
-kolo_status kolo_model_close(kolo_model *model, int output);
+/* Nothing can be added any more: every layer leads to the output, and there is memory for the weights. */
+kolo_status kolo_model_finish(kolo_model *model, int output);
 
 /* The fields of a kind; those of kolo_own_args for a layer of a learner's own. */
 const kolo_field *kolo_layer_fields(const kolo_layer_kind *kind);

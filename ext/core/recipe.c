@@ -3,7 +3,10 @@
 
 #include <string.h>
 
-static const kolo_field own_fields[] = {KOLO_FIELDS_END(own)};
+static const kolo_field own_fields[] = {
+    {"number", KOLO_FIELD_DOUBLE, offsetof(kolo_own_args, number), 4, false},
+    KOLO_FIELDS_END(own),
+};
 
 const kolo_field *kolo_layer_fields(const kolo_layer_kind *kind)
 {

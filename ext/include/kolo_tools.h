@@ -42,6 +42,27 @@ typedef struct kolo_load_args {
 #define kolo_load(...) kolo_load_at(&(const kolo_load_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
 kolo_status kolo_load_at(const kolo_load_args *args, kolo_here here);
 
+/* The model's layers as JSON: kinds, options that were given, and what each layer takes; no weights. From malloc: the
+ * caller frees it. NULL on failure. A layer of one's own is written by the name of its kind and its .number; one with a
+ * .user cannot be. */
+#define kolo_model_to_json(model) kolo_model_to_json_at(model, KOLO_HERE)
+char *kolo_model_to_json_at(const kolo_model *model, kolo_here here);
+/* The model of such a text, checked as kolo_apply() checks it; its weights are drawn by kolo_compile(). NULL on
+ * failure: an unknown kind or option, a value of another type, a layer that takes one that does not stand before it. */
+#define kolo_model_from_json(text) kolo_model_from_json_at(text, KOLO_HERE)
+kolo_model *kolo_model_from_json_at(const char *text, kolo_here here);
+/* Makes a layer of one's own known by its kind's .name, which must be none of Kolo's; one of the same name is replaced.
+ * The kind must stay where it is. For the whole process; any thread. */
+#define kolo_register_layer(kind) kolo_register_layer_at(kind, KOLO_HERE)
+kolo_status kolo_register_layer_at(const kolo_layer_kind *kind, kolo_here here);
+
+/* Layers and weights in one safetensors file: kolo_save() with the JSON among its metadata. */
+#define kolo_model_save(model, path) kolo_model_save_at(model, path, KOLO_HERE)
+kolo_status kolo_model_save_at(const kolo_model *model, const char *path, kolo_here here);
+/* The model of such a file, with its weights; to be compiled. NULL on failure. */
+#define kolo_load_model(path) kolo_load_model_at(path, KOLO_HERE)
+kolo_model *kolo_load_model_at(const char *path, kolo_here here);
+
 /* A remark of a safetensors file; NULL: it has none of that key, or a failure. From malloc: the caller frees it. */
 #define kolo_read_metadata(path, key) kolo_read_metadata_at(path, key, KOLO_HERE)
 char *kolo_read_metadata_at(const char *path, const char *key, kolo_here here);
@@ -93,7 +114,7 @@ typedef struct kolo_plot_args {
     bool log_x, log_y;
     bool y_from_zero;
     int width, height; /* pixels, default 640 × 360 */
-    const char *file;  /* also written there: .svg or .png */
+    const char *file; /* also written there: .svg or .png */
 } kolo_plot_args;
 
 /* A chart of lines with points, or of bars: a picture in a notebook, drawn in characters in a terminal. */
@@ -113,10 +134,10 @@ typedef struct kolo_options {
     kolo_precision precision; /* --precision fp32|bf16 */
     uint64_t seed;
     bool deterministic;
-    int devices;          /* --devices N: mirrored replicas; 0: not asked for */
+    int devices; /* --devices N: mirrored replicas; 0: not asked for */
     const char *strategy; /* --strategy NAME: one_device, mirrored */
-    const char *save;     /* --save FILE.safetensors */
-    const char *history;  /* --history FILE, JSON */
+    const char *save; /* --save FILE.safetensors */
+    const char *history; /* --history FILE, JSON */
     int steps_per_epoch;
     bool no_validation;
 } kolo_options;

@@ -1,0 +1,87 @@
+/* The kinds of layers by name: a saved model names them. A new kind is a row here. */
+#include "layers/kinds.h"
+
+#include <pthread.h>
+#include <string.h>
+
+static const kolo_layer_kind *const ours[] = {
+    &kolo_input_kind,   &kolo_conv2d_kind, &kolo_max_pool2d_kind, &kolo_dropout_kind,
+    &kolo_flatten_kind, &kolo_dense_kind,  &kolo_activate_kind,   &kolo_add_kind,
+};
+#define OURS (sizeof ours / sizeof *ours)
+
+/* Learners' own, of this process. */
+#define REGISTERED_MAX 64
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static const kolo_layer_kind *registered[REGISTERED_MAX];
+static int registered_count;
+
+const kolo_layer_kind *kolo_layer_kind_at(int index)
+{
+    return index >= 0 && index < (int)OURS ? ours[index] : NULL;
+}
+
+static const kolo_layer_kind *find_ours(const char *name)
+{
+    for (size_t i = 0; i < OURS; i++)
+        if (strcmp(ours[i]->name, name) == 0) return ours[i];
+    return NULL;
+}
+
+/* The row of a learner's kind, or of the first that is free. */
+static int row_of(const char *name)
+{
+    int row = 0;
+    while (row < registered_count && strcmp(registered[row]->name, name) != 0) row++;
+    return row;
+}
+
+const kolo_layer_kind *kolo_layer_kind_find(const char *name)
+{
+    const kolo_layer_kind *found = find_ours(name);
+    if (found) return found;
+    pthread_mutex_lock(&lock);
+    int row = row_of(name);
+    found = row < registered_count ? registered[row] : NULL;
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+bool kolo_layer_kind_is_ours(const kolo_layer_kind *kind)
+{
+    bool found = false;
+    for (size_t i = 0; i < OURS && !found; i++) found = ours[i] == kind;
+    return found;
+}
+
+static kolo_status add(const kolo_layer_kind *kind)
+{
+    pthread_mutex_lock(&lock);
+    int row = row_of(kind->name);
+    bool room = row < REGISTERED_MAX;
+    if (room) registered[row] = kind;
+    if (room && row == registered_count) registered_count++;
+    pthread_mutex_unlock(&lock);
+    return room ? KOLO_OK
+                : kolo_fail(KOLO_INVALID, "wanted at most %d kinds of layers, got \"%.40s\" too", REGISTERED_MAX,
+                            kind->name);
+}
+
+static kolo_status check(const kolo_layer_kind *kind)
+{
+    if (!kind || !kind->name || !*kind->name)
+        return kolo_fail(KOLO_INVALID, "wanted a kind with a .name, got %s", kind ? "one without" : "NULL");
+    if (!kind->build || !kind->forward || !kind->backward)
+        return kolo_fail(KOLO_INVALID, "wanted a kind with .build, .forward and .backward, got \"%.40s\" without",
+                         kind->name);
+    if (find_ours(kind->name))
+        return kolo_fail(KOLO_INVALID, "wanted a name that Kolo does not use itself, got \"%s\"", kind->name);
+    return KOLO_OK;
+}
+
+kolo_status kolo_register_layer_at(const kolo_layer_kind *kind, kolo_here here)
+{
+    kolo_scope scope = kolo_enter("kolo_register_layer", here);
+    kolo_status status = check(kind);
+    return kolo_leave(scope, status == KOLO_OK ? add(kind) : status);
+}
