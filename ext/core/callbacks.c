@@ -31,17 +31,27 @@ void kolo_callback_failed(kolo_model *model, kolo_status status)
 
 /* ---------------------------------------------------------------- broadcast_variables */
 
-static kolo_status broadcast_slots(kolo_trainer *trainer, kolo_comm *ranks, int root)
+/* The optimizer's state on this process's first replica, then on the others. A group of batches that waits for its
+ * update is given up: each rank holds its own part of it. */
+static kolo_status broadcast_state(kolo_trainer *trainer, kolo_comm *ranks, int root)
 {
-    size_t bytes = (size_t)trainer->model->weight_count * sizeof(float);
+    const kolo_model *model = trainer->model;
+    size_t bytes = (size_t)model->weight_count * sizeof(float);
+    size_t number_bytes = (size_t)model->parameter_count * sizeof(float);
+    int slots = kolo_optimizer_slots(&model->settings.optimizer);
     kolo_replica *first = &trainer->replicas[0];
-    KOLO_TRY(ranks->kind->broadcast(ranks, &first->updates, sizeof first->updates, root));
-    for (int s = 0; s < trainer->model->settings.optimizer.kind->slots; s++)
-        KOLO_TRY(ranks->kind->broadcast(ranks, first->slots[s], bytes, root));
-    for (int i = 1; i < trainer->count; i++) {
-        trainer->replicas[i].updates = first->updates;
-        for (int s = 0; s < trainer->model->settings.optimizer.kind->slots; s++)
-            memcpy(trainer->replicas[i].slots[s], first->slots[s], bytes);
+    KOLO_TRY(ranks->kind->broadcast(ranks, &first->counters, sizeof first->counters, root));
+    for (int s = 0; s < slots; s++) KOLO_TRY(ranks->kind->broadcast(ranks, first->slots[s], bytes, root));
+    if (first->numbers) KOLO_TRY(ranks->kind->broadcast(ranks, first->numbers, number_bytes, root));
+    first->counters.waiting = 0;
+    first->counters.waiting_samples = 0;
+    for (int i = 0; i < trainer->count; i++) {
+        kolo_replica *replica = &trainer->replicas[i];
+        if (replica->waiting) memset(replica->waiting, 0, bytes);
+        if (i == 0) continue;
+        replica->counters = first->counters;
+        for (int s = 0; s < slots; s++) memcpy(replica->slots[s], first->slots[s], bytes);
+        if (first->numbers) memcpy(replica->numbers, first->numbers, number_bytes);
     }
     return KOLO_OK;
 }
@@ -55,7 +65,7 @@ static kolo_status broadcast_all(kolo_model *model, int root)
     if (ranks->size == 1) return KOLO_OK;
     size_t bytes = (size_t)model->weight_count * sizeof(float);
     KOLO_TRY(ranks->kind->broadcast(ranks, model->weights, bytes, root));
-    KOLO_TRY(broadcast_slots(model->trainer, ranks, root));
+    KOLO_TRY(broadcast_state(model->trainer, ranks, root));
     return kolo_trainer_store(model->trainer);
 }
 

@@ -6,6 +6,8 @@
 #include "core/runtime.h"
 #include "core/trainer.h"
 
+#include <math.h>
+
 /* What every metric keeps must find its place. */
 static kolo_status check_metrics(const kolo_model *model, const kolo_metric *metrics)
 {
@@ -23,11 +25,10 @@ static kolo_status check_precision(kolo_precision precision)
 }
 
 /* Everything that can be wrong is found before anything is changed. */
-static kolo_status check(const kolo_compile_args *args, const kolo_backend **backend)
+static kolo_status check(const kolo_compile_args *args, kolo_optimizer *optimizer, const kolo_backend **backend)
 {
     KOLO_TRY(kolo_check_environment());
-    const kolo_optimizer_kind *optimizer = args->optimizer.kind;
-    if (optimizer) KOLO_TRY(optimizer->check(&args->optimizer));
+    if (args->optimizer.kind) KOLO_TRY(kolo_optimizer_complete(&args->optimizer, optimizer));
     if (args->model->output < 0)
         return args->model->broken ? KOLO_INVALID
                                    : kolo_fail(KOLO_INVALID, "wanted a complete model, got one without its "
@@ -47,13 +48,15 @@ static kolo_status compile(const kolo_compile_args *args)
     KOLO_TRY(kolo_model_check(model));
     KOLO_TRY(kolo_model_check_idle(model));
     const kolo_backend *backend;
-    KOLO_TRY(check(args, &backend));
+    kolo_optimizer optimizer = {0};
+    KOLO_TRY(check(args, &optimizer, &backend));
     kolo_trainer_close(&model->trainer);
     model->settings = *args;
+    model->settings.optimizer = optimizer;
     if (!args->precision) model->settings.precision = KOLO_FLOAT32;
     model->backend = backend;
     model->seed = args->seed ? args->seed : kolo_random_seed();
-    if (args->optimizer.kind) model->learning_rate = args->optimizer.kind->learning_rate(&args->optimizer);
+    if (optimizer.kind) model->learning_rate = kolo_optimizer_rate(&optimizer, 0);
     if (!model->drawn) kolo_model_draw_weights(model);
     model->compiled = true;
     return KOLO_OK;
@@ -65,9 +68,25 @@ kolo_status kolo_compile_at(const kolo_compile_args *args, kolo_here here)
     return kolo_leave(scope, compile(args));
 }
 
-void kolo_set_learning_rate(kolo_model *model, double learning_rate)
+static kolo_status set_learning_rate(kolo_model *model, double learning_rate)
 {
-    if (model && learning_rate >= 0) model->learning_rate = learning_rate;
+    KOLO_TRY(kolo_model_check_compiled(model, "a learning rate is set"));
+    const kolo_schedule_kind *schedule = model->settings.optimizer.common.schedule.kind;
+    if (schedule)
+        return kolo_fail(KOLO_INVALID,
+                         "wanted an optimizer without a .schedule, which sets the learning rate itself, got "
+                         "one with kolo_%s()",
+                         schedule->name);
+    if (!(learning_rate >= 0 && isfinite(learning_rate)))
+        return kolo_fail(KOLO_INVALID, "wanted a learning rate of at least 0, got %g", learning_rate);
+    model->learning_rate = learning_rate;
+    return KOLO_OK;
+}
+
+kolo_status kolo_set_learning_rate_at(kolo_model *model, double learning_rate, kolo_here here)
+{
+    kolo_scope scope = kolo_enter("kolo_set_learning_rate", here);
+    return kolo_leave(scope, set_learning_rate(model, learning_rate));
 }
 
 double kolo_get_learning_rate(const kolo_model *model)

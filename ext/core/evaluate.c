@@ -85,6 +85,7 @@ kolo_status kolo_score(kolo_model *model, const kolo_data *data, kolo_comm *rank
     kolo_fold_begin(fold, leaves);
     kolo_status status = kolo_engine_run(*engine, &share, fold);
     if (status == KOLO_OK) status = kolo_tree_totals(ranks, fold, leaves, totals);
+    if (status == KOLO_OK) totals->loss += totals->samples * kolo_model_penalty(model, model->weights);
     kolo_fold_close(&fold);
     return status;
 }
@@ -173,6 +174,8 @@ static kolo_status sum_gradients(kolo_model *model, const kolo_data *data, kolo_
     kolo_status status = gradients ? kolo_program_unpack(engine->program, nodes[0].gradient, gradients) : KOLO_OK;
     kolo_fold_return(fold, nodes[0].gradient);
     for (int64_t i = 0; gradients && i < model->weight_count; i++) gradients[i] /= (float)totals->samples;
+    if (gradients) kolo_model_add_penalty_gradient(model, model->weights, gradients);
+    totals->loss += totals->samples * kolo_model_penalty(model, model->weights);
     return status;
 }
 

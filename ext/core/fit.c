@@ -106,7 +106,7 @@ static kolo_status run_step(kolo_fit_state *state, int step)
                         .first = first,
                         .leaf = state->leaf,
                         .samples = left < state->batch ? left : state->batch,
-                        .step = (uint64_t)state->trainer->replicas[0].updates};
+                        .step = (uint64_t)state->trainer->replicas[0].counters.steps};
     KOLO_TRY(call_hooks(state, BATCH_BEGIN, step, false));
     KOLO_TRY(kolo_trainer_step(state->trainer, &batch));
     const kolo_totals *all = &state->trainer->replicas[0].totals;
@@ -177,8 +177,8 @@ static kolo_status run_epoch(kolo_fit_state *state, int number)
     kolo_model *model = state->model;
     state->current = (kolo_epoch){0};
     state->epoch_all = state->epoch_own = (kolo_totals){0};
-    /* the weights' own step numbers the epoch, so that a second fit goes on with new orders */
-    uint64_t name = (uint64_t)state->trainer->replicas[0].updates;
+    /* the training's own step numbers the epoch, so that a second fit goes on with new orders */
+    uint64_t name = (uint64_t)state->trainer->replicas[0].counters.steps;
     if (!state->args->no_shuffle) kolo_random_permutation(state->seed, name, state->args->data->samples, state->order);
     kolo_progress_epoch(&state->progress, number);
     KOLO_TRY(call_hooks(state, EPOCH_BEGIN, number, false));

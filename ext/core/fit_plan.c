@@ -96,7 +96,7 @@ kolo_status kolo_fit_plan(kolo_fit_state *state)
 
 /* What must be the same on every rank, or they would wait for each other in different places. */
 typedef struct terms {
-    int64_t samples, batch, epochs, steps, weights, replicas, validation, deterministic;
+    int64_t samples, batch, epochs, steps, weights, replicas, validation, deterministic, accumulate;
 } terms;
 
 static const char *const term_names[] = {"samples in its data",
@@ -106,7 +106,8 @@ static const char *const term_names[] = {"samples in its data",
                                          "weights",
                                          "replicas",
                                          "samples in its validation data",
-                                         "deterministic mode"};
+                                         "deterministic mode",
+                                         "batches an update"};
 
 static kolo_status compare_terms(const terms *all, int size)
 {
@@ -130,7 +131,8 @@ static kolo_status agree_on_terms(kolo_fit_state *state, int replicas)
                   state->model->weight_count,
                   replicas,
                   validation ? validation->samples : 0,
-                  state->model->settings.deterministic};
+                  state->model->settings.deterministic,
+                  state->model->settings.optimizer.common.accumulate_steps};
     terms *all = calloc((size_t)state->ranks->size, sizeof *all);
     if (!all) return kolo_fail_memory((size_t)state->ranks->size * sizeof *all, "the ranks' settings");
     kolo_status status = state->ranks->kind->allgather(state->ranks, &mine, sizeof mine, all);

@@ -40,6 +40,11 @@ struct kolo_model {
 /* Draws every weight by the seed and its own number. */
 void kolo_model_draw_weights(kolo_model *model);
 
+/* Σ λ Σ w² over the layers with .l2, of canonical weights: what is added to a loss. Its gradient by them is added to
+ * `gradient`. */
+double kolo_model_penalty(const kolo_model *model, const float *weights);
+void kolo_model_add_penalty_gradient(const kolo_model *model, const float *weights, float *gradient);
+
 /* summary.c: the table of kolo_summary(). */
 kolo_status kolo_summary_write(const kolo_model *model, FILE *out);
 

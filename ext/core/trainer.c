@@ -66,6 +66,28 @@ static kolo_status allocate_zeros(int64_t count, const char *what, float **array
     return KOLO_OK;
 }
 
+static kolo_status open_slot(const kolo_optimizer *optimizer, int slot, int64_t count, float **values)
+{
+    KOLO_TRY(allocate_zeros(count, "the optimizer's state", values));
+    float start = optimizer->kind->slot_start ? optimizer->kind->slot_start(optimizer, slot) : 0;
+    for (int64_t i = 0; start != 0 && i < count; i++) (*values)[i] = start;
+    return KOLO_OK;
+}
+
+static kolo_status open_state(kolo_replica *replica, const kolo_optimizer *optimizer, int64_t count)
+{
+    const kolo_model *model = replica->trainer->model;
+    for (int i = 0; i < kolo_optimizer_slots(optimizer); i++)
+        KOLO_TRY(open_slot(optimizer, i, count, &replica->slots[i]));
+    if (optimizer->kind->number)
+        KOLO_TRY(allocate_zeros(model->parameter_count, "the optimizer's state", &replica->numbers));
+    if (optimizer->common.accumulate_steps > 1)
+        KOLO_TRY(allocate_zeros(count, "gradients of several batches", &replica->waiting));
+    size_t bytes = (size_t)kolo_update_chunks(model) * 2 * sizeof *replica->sums;
+    replica->sums = malloc(bytes);
+    return replica->sums ? KOLO_OK : kolo_fail_memory(bytes, "norms of the weights");
+}
+
 static kolo_status open_replica(kolo_trainer *trainer, int index)
 {
     kolo_replica *replica = &trainer->replicas[index];
@@ -74,9 +96,7 @@ static kolo_status open_replica(kolo_trainer *trainer, int index)
     replica->index = index;
     KOLO_TRY(allocate_zeros(count, "a replica's weights", &replica->weights));
     KOLO_TRY(allocate_zeros(count, "a replica's gradient", &replica->gradient));
-    for (int i = 0; i < trainer->model->settings.optimizer.kind->slots; i++)
-        KOLO_TRY(allocate_zeros(count, "the optimizer's state", &replica->slots[i]));
-    return KOLO_OK;
+    return open_state(replica, &trainer->model->settings.optimizer, count);
 }
 
 static void close_engine(kolo_replica *replica)
@@ -90,7 +110,10 @@ static void close_replica(kolo_replica *replica)
     close_engine(replica);
     kolo_host_deallocate(replica->weights);
     kolo_host_deallocate(replica->gradient);
-    for (int i = 0; i < 2; i++) kolo_host_deallocate(replica->slots[i]);
+    for (int i = 0; i < KOLO_OPTIMIZER_SLOTS; i++) kolo_host_deallocate(replica->slots[i]);
+    kolo_host_deallocate(replica->numbers);
+    kolo_host_deallocate(replica->waiting);
+    free(replica->sums);
 }
 
 /* Engines are made anew for another leaf size; weights and the optimizer's state stay. */
@@ -205,11 +228,18 @@ kolo_status kolo_trainer_step(kolo_trainer *trainer, const kolo_batch *batch)
 {
     if (!trainer->replicas[0].group) KOLO_TRY(open_groups(trainer));
     step_job job = {trainer, batch};
+    kolo_model *model = trainer->model;
+    const kolo_optimizer *optimizer = &model->settings.optimizer;
+    if (optimizer->common.schedule.kind)
+        model->learning_rate = kolo_optimizer_rate(optimizer, trainer->replicas[0].counters.updates);
+    double penalty = kolo_model_penalty(model, trainer->replicas[0].weights);
     trainer->batch_leaves = kolo_batch_leaves(batch);
     kolo_fold_begin(trainer->meeting, trainer->batch_leaves);
     kolo_status status = kolo_team_run(trainer->team, step_replica, &job);
     if (status != KOLO_OK) return renew_groups(trainer, status);
     trainer->own = (kolo_totals){0};
     for (int i = 0; i < trainer->count; i++) kolo_totals_add(&trainer->own, &trainer->replicas[i].own);
+    trainer->own.loss += trainer->own.samples * penalty;
+    trainer->replicas[0].totals.loss += trainer->replicas[0].totals.samples * penalty;
     return KOLO_OK;
 }

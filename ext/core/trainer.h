@@ -5,16 +5,29 @@
 #include "core/engine.h"
 #include "core/optimizer.h"
 
+/* What a training has come to beside its arrays: the same on all replicas and ranks, plain numbers to send and save. */
+typedef struct kolo_counters {
+    int64_t steps; /* batches since kolo_compile(): names orders of samples and dropout's masks */
+    int64_t updates; /* of the weights: what schedules and Adam's corrections count */
+    int64_t waiting; /* batches gathered for the next update, fewer than .accumulate_steps */
+    double waiting_samples; /* in them */
+} kolo_counters;
+
 struct kolo_replica {
     kolo_trainer *trainer;
     int index; /* among this process's */
     kolo_comm *local, *group; /* the replicas of this process; those of all ranks if distributed, else local again */
     kolo_engine *engine;
     kolo_fold *fold;
-    float *weights, *gradient, *slots[2]; /* [weight_count] each, canonical */
-    kolo_totals own;    /* of its own samples of the last step */
+    float *weights, *gradient, *slots[KOLO_OPTIMIZER_SLOTS]; /* [weight_count] each, canonical */
+    float *numbers; /* [parameter_count], the optimizer's own: kind->number */
+    float *waiting; /* [weight_count], sum of the gradients of counters.waiting batches; NULL: every batch updates. Its
+                       own samples' alone, in deterministic mode the group's */
+    bool gathered; /* the batch's gradient is in it */
+    double *sums; /* [kolo_update_chunks()][2]: of parts of the arrays */
+    kolo_totals own; /* of its own samples of the last step */
     kolo_totals totals; /* the same; after an allreduce the group's */
-    int64_t updates;
+    kolo_counters counters;
 };
 
 struct kolo_trainer {
@@ -22,16 +35,16 @@ struct kolo_trainer {
     int count; /* replicas in this process */
     int leaf;
     kolo_replica *replicas;
-    kolo_team *team;   /* a member a replica; member 0, the caller, is the one that speaks to other ranks */
-    sem_t gate;        /* cores of the process */
+    kolo_team *team; /* a member a replica; member 0, the caller, is the one that speaks to other ranks */
+    sem_t gate; /* cores of the process */
     bool gated;
     kolo_fold *meeting; /* where the sums of this process's replicas meet, in deterministic mode */
-    float *sum;         /* [weight_count], the canonical sum that replica 0 made for all, likewise */
+    float *sum; /* [weight_count], the canonical sum that replica 0 made for all, likewise */
     kolo_totals sum_totals;
     int64_t batch_leaves; /* of the step that runs */
     const kolo_data *data; /* of the fit that runs */
-    uint64_t seed;         /* the same on all ranks */
-    kolo_totals own;       /* this process's samples of the last step */
+    uint64_t seed; /* the same on all ranks */
+    kolo_totals own; /* this process's samples of the last step */
 };
 
 /* Opens it if there is none, or makes it ready for another leaf size; the optimizer's state stays. Replicas take the
@@ -45,6 +58,12 @@ kolo_status kolo_trainer_step(kolo_trainer *trainer, const kolo_batch *batch);
 /* Replica 0's weights become the model's; the model's become every replica's. */
 void kolo_trainer_fetch(kolo_trainer *trainer);
 kolo_status kolo_trainer_store(kolo_trainer *trainer);
+
+/* The replica's gradient joins those of the batches before it. True: the group is complete, and replica->gradient is
+ * its sum; else there is nothing to update with yet. */
+bool kolo_replica_gather(kolo_replica *replica);
+/* Parts in which a model's arrays are measured and updated. */
+int64_t kolo_update_chunks(const kolo_model *model);
 
 /* Which strategy, how many replicas in this process, and whether all ranks train together. */
 const kolo_strategy_kind *kolo_model_strategy(const kolo_model *model);

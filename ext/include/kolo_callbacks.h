@@ -11,8 +11,10 @@
  * accuracy are the epoch's means so far. */
 double kolo_logs_get(const kolo_logs *logs, const char *name);
 void kolo_stop_training(kolo_model *model);           /* ends the fit after this step, on every rank */
-void kolo_set_learning_rate(kolo_model *model, double learning_rate); /* from the next step on */
-double kolo_get_learning_rate(const kolo_model *model);
+/* From the next step on; at least 0. Fails where the optimizer has a .schedule, and changes nothing then. */
+#define kolo_set_learning_rate(model, learning_rate) kolo_set_learning_rate_at((model), (learning_rate), KOLO_HERE)
+kolo_status kolo_set_learning_rate_at(kolo_model *model, double learning_rate, kolo_here here);
+double kolo_get_learning_rate(const kolo_model *model); /* of the last step, or of the first before it */
 
 /* Horovod's: at the start of training every rank takes the weights and the optimizer's state of rank root. */
 kolo_callback kolo_broadcast_variables(int root);

@@ -13,6 +13,7 @@ char *kolo_data_bundle(const kolo_data *data);
 /* recipes.c: the C that makes it. Options that were left out are shown as what they mean. */
 char *kolo_layer_bundle(const kolo_layer *layer);
 char *kolo_optimizer_bundle(const kolo_optimizer *optimizer);
+char *kolo_schedule_bundle(const kolo_schedule *schedule);
 char *kolo_strategy_bundle(const kolo_strategy *strategy);
 char *kolo_loss_bundle(const kolo_loss *loss);
 char *kolo_metric_bundle(const kolo_metric *metric);

@@ -91,14 +91,65 @@ char *kolo_layer_bundle(const kolo_layer *layer)
     return json_of(&r, ")");
 }
 
-static void add_number(recipe *r, const char *name, double value, double fallback)
+/* Of an option that may be an array: as many elements as there are before zeros alone. */
+static kolo_field without_zeros(const kolo_field *field, const char *at)
 {
-    option(r, ".%s = %g", name, value != 0 ? value : fallback);
+    kolo_field shown = *field;
+    size_t size = kolo_field_size(field->type);
+    kolo_field last = {.type = field->type, .count = 1};
+    while (shown.count > 1 && !kolo_field_given(&last, at + (size_t)(shown.count - 1) * size)) shown.count--;
+    return shown;
+}
+
+/* Those of a completed recipe, whose zeros are zeros: numbers, unless they are left out and 0; what is switched on. */
+static void add_options(recipe *r, const kolo_option *options, const void *arguments)
+{
+    for (; options && options->field.name; options++) {
+        const char *at = (const char *)arguments + options->field.offset;
+        bool shown = kolo_field_given(&options->field, at) || options->fallback != 0;
+        kolo_field field = without_zeros(&options->field, at);
+        if (shown) add_field(r, &field, at);
+    }
+}
+
+static void write_schedule(recipe *r, const kolo_schedule *schedule)
+{
+    int outer = r->options;
+    r->options = 0;
+    fprintf(r->out, "%skolo_%s(", schedule->warmup_steps > 0 ? "kolo_warmup(" : "", schedule->kind->name);
+    if (schedule->kind == &kolo_one_cycle_kind && schedule->one_cycle.max_learning_rate > 0)
+        option(r, ".max_learning_rate = %g", schedule->one_cycle.max_learning_rate);
+    else if (schedule->kind != &kolo_piecewise_constant_kind && schedule->constant.initial_learning_rate > 0)
+        option(r, ".initial_learning_rate = %g", schedule->constant.initial_learning_rate);
+    add_options(r, schedule->kind->options, &schedule->constant);
+    fputs(")", r->out);
+    if (schedule->warmup_steps > 0) {
+        fprintf(r->out, ", .steps = %d", schedule->warmup_steps);
+        if (schedule->warmup_from > 0) fprintf(r->out, ", .from = %g", schedule->warmup_from);
+        fputs(")", r->out);
+    }
+    r->options = outer;
+}
+
+static void write_optimizer(recipe *r, const kolo_optimizer *optimizer)
+{
+    const kolo_option *common = kolo_common_options; /* the learning rate first */
+    if (optimizer->common.schedule.kind) {
+        option(r, ".schedule = ");
+        write_schedule(r, &optimizer->common.schedule);
+    } else add_field(r, &common->field, (const char *)&optimizer->common + common->field.offset);
+    add_options(r, optimizer->kind->options, &optimizer->common);
+    for (common++; common->field.name; common++) {
+        const char *at = (const char *)&optimizer->common + common->field.offset;
+        bool usual = common->field.type == KOLO_FIELD_INT && *(const int *)(const void *)at == 1;
+        if (kolo_field_given(&common->field, at) && !usual) add_field(r, &common->field, at);
+    }
 }
 
 char *kolo_optimizer_bundle(const kolo_optimizer *optimizer)
 {
     recipe r;
+    kolo_optimizer complete;
     const kolo_optimizer_kind *kind = optimizer->kind;
     const char *name = kind && kind->name ? kind->name : "optimizer";
     char *wrapped = NULL;
@@ -106,17 +157,27 @@ char *kolo_optimizer_bundle(const kolo_optimizer *optimizer)
     bool begun = begin(&r, wrapped ? wrapped : name);
     free(wrapped);
     if (!begun) return NULL;
-    if (kind && kind->learning_rate) option(&r, ".learning_rate = %g", kind->learning_rate(optimizer));
-    if (kind == &kolo_sgd_kind) {
-        option(&r, ".momentum = %g", optimizer->sgd.momentum);
-        if (optimizer->sgd.nesterov) option(&r, ".nesterov = true");
+    if (kind && kolo_optimizer_complete(optimizer, &complete) != KOLO_OK) {
+        kolo_failure_take(); /* kolo_compile() will say it; here it is shown as it was written */
+        complete = *optimizer;
     }
-    if (kind == &kolo_adam_kind) {
-        add_number(&r, "beta_1", optimizer->adam.beta_1, 0.9);
-        add_number(&r, "beta_2", optimizer->adam.beta_2, 0.999);
-        add_number(&r, "epsilon", optimizer->adam.epsilon, 1e-7);
-    }
+    if (kind) write_optimizer(&r, &complete);
     return json_of(&r, optimizer->distributed ? "))" : ")");
+}
+
+char *kolo_schedule_bundle(const kolo_schedule *schedule)
+{
+    recipe r = {0};
+    kolo_schedule complete;
+    if (!schedule->kind) return NULL;
+    r.out = open_memstream(&r.text, &r.size);
+    if (!r.out) return NULL;
+    if (kolo_schedule_complete(schedule, 0, &complete) != KOLO_OK) {
+        kolo_failure_take();
+        complete = *schedule;
+    }
+    write_schedule(&r, &complete);
+    return json_of(&r, "");
 }
 
 /* How many devices a strategy that names no number takes is known when a model is compiled. */

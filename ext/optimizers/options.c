@@ -1,0 +1,141 @@
+/* Options of optimizers and schedules by their tables: defaults, and what is out of range. See core/optimizer.h. */
+#include "core/optimizer.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/model.h"
+
+const kolo_option kolo_common_options[] = {
+    KOLO_NUMBER(common, learning_rate, 0, 0, INFINITY), /* these two fallbacks are the kind's */
+    KOLO_NUMBER(common, weight_decay, 0, 0, INFINITY),  KOLO_NUMBER(common, clip_value, 0, 0, INFINITY),
+    KOLO_NUMBER(common, clip_norm, 0, 0, INFINITY),     KOLO_NUMBER(common, global_clip_norm, 0, 0, INFINITY),
+    KOLO_COUNT(common, accumulate_steps, 1, 1),         KOLO_OPTIONS_END,
+};
+
+/* ---------------------------------------------------------------- one option */
+
+static double get(const kolo_field *field, const void *at)
+{
+    return field->type == KOLO_FIELD_INT ? *(const int *)at : *(const double *)at;
+}
+
+static void set(const kolo_field *field, void *at, double value)
+{
+    if (field->type == KOLO_FIELD_INT) *(int *)at = (int)value;
+    else *(double *)at = value;
+}
+
+static const char *range_text(const kolo_option *option)
+{
+    const char *article = strchr("aeio", option->field.name[0]) ? "an" : "a";
+    if (!isfinite(option->most)) return kolo_text("%s .%s of at least %g", article, option->field.name, option->least);
+    return kolo_text("%s .%s from %g to %s%g", article, option->field.name, option->least,
+                     option->closed ? "" : "below ", option->most);
+}
+
+static kolo_status complete_option(const char *recipe, const kolo_option *option, double fallback, void *arguments)
+{
+    if (option->field.type == KOLO_FIELD_BOOL || option->field.count > 1) return KOLO_OK;
+    void *at = (char *)arguments + option->field.offset;
+    double value = get(&option->field, at);
+    value = value == 0 ? fallback : value == KOLO_NONE ? 0 : value;
+    bool fine =
+        isfinite(value) && value >= option->least && (option->closed ? value <= option->most : value < option->most);
+    if (!fine) return kolo_fail(KOLO_INVALID, "%s: wanted %s, got %g", recipe, range_text(option), value);
+    set(&option->field, at, value);
+    return KOLO_OK;
+}
+
+static kolo_status complete_options(const char *recipe, const kolo_option *options, void *arguments)
+{
+    for (; options && options->field.name; options++)
+        KOLO_TRY(complete_option(recipe, options, options->fallback, arguments));
+    return KOLO_OK;
+}
+
+/* ---------------------------------------------------------------- optimizers */
+
+static kolo_status complete_common(kolo_optimizer *optimizer)
+{
+    const kolo_optimizer_kind *kind = optimizer->kind;
+    const double fallbacks[] = {kind->learning_rate, kind->weight_decay};
+    for (size_t i = 0; kolo_common_options[i].field.name; i++) {
+        const kolo_option *option = &kolo_common_options[i];
+        double fallback = i < sizeof fallbacks / sizeof *fallbacks ? fallbacks[i] : option->fallback;
+        KOLO_TRY(complete_option(kind->name, option, fallback, &optimizer->common));
+    }
+    const kolo_common_args *common = &optimizer->common;
+    int clips = (common->clip_value > 0) + (common->clip_norm > 0) + (common->global_clip_norm > 0);
+    if (clips <= 1) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID, "%s: wanted one of .clip_value, .clip_norm and .global_clip_norm, got %d of them",
+                     kind->name, clips);
+}
+
+kolo_status kolo_optimizer_complete(const kolo_optimizer *given, kolo_optimizer *complete)
+{
+    const kolo_optimizer_kind *kind = given->kind;
+    *complete = *given;
+    KOLO_TRY(complete_common(complete));
+    KOLO_TRY(complete_options(kind->name, kind->options, &complete->common));
+    if (kind->check) KOLO_TRY(kind->check(complete));
+    if (!given->common.schedule.kind) return KOLO_OK;
+    kolo_schedule *schedule = &complete->common.schedule;
+    return kolo_schedule_complete(&given->common.schedule, complete->common.learning_rate, schedule);
+}
+
+int kolo_optimizer_slots(const kolo_optimizer *optimizer)
+{
+    return optimizer->kind->slot_count ? optimizer->kind->slot_count(optimizer) : optimizer->kind->slots;
+}
+
+/* ---------------------------------------------------------------- schedules */
+
+kolo_status kolo_schedule_complete(const kolo_schedule *given, double learning_rate, kolo_schedule *complete)
+{
+    static const kolo_option initial = KOLO_NUMBER(constant, initial_learning_rate, 0, 0, INFINITY);
+    static const kolo_option from = {{"from", KOLO_FIELD_DOUBLE, 0, 1, false}, 0, 0, INFINITY, false};
+    const kolo_schedule_kind *kind = given->kind;
+    kolo_schedule made = *given;
+    if (!kind) return kolo_fail(KOLO_INVALID, "wanted a schedule, got none");
+    if (made.warmup_steps < 0) return kolo_fail(KOLO_INVALID, "kolo_warmup: wanted .steps of at least 1");
+    if (made.warmup_steps > 0) KOLO_TRY(complete_option("kolo_warmup", &from, 0, &made.warmup_from));
+    KOLO_TRY(complete_option(kind->name, &initial, learning_rate, &made.constant));
+    KOLO_TRY(complete_options(kind->name, kind->options, &made.constant));
+    if (kind->check) KOLO_TRY(kind->check(&made));
+    *complete = made;
+    return KOLO_OK;
+}
+
+static double schedule_rate(const kolo_schedule *schedule, double step)
+{
+    double left = schedule->warmup_steps - step;
+    if (left <= 0) return schedule->kind->rate(schedule, -left);
+    double share = step / schedule->warmup_steps;
+    return schedule->warmup_from + share * (schedule->kind->rate(schedule, 0) - schedule->warmup_from);
+}
+
+double kolo_optimizer_rate(const kolo_optimizer *optimizer, int64_t step)
+{
+    const kolo_common_args *common = &optimizer->common;
+    return common->schedule.kind ? schedule_rate(&common->schedule, (double)step) : common->learning_rate;
+}
+
+static kolo_status find_rate(const kolo_schedule *schedule, double learning_rate, int64_t step, double *rate)
+{
+    kolo_schedule complete;
+    if (!(learning_rate >= 0 && isfinite(learning_rate)))
+        return kolo_fail(KOLO_INVALID, "wanted a learning rate of at least 0, got %g", learning_rate);
+    if (step < 0) return kolo_fail(KOLO_INVALID, "wanted a step of at least 0, got %lld", (long long)step);
+    KOLO_TRY(kolo_schedule_complete(schedule, learning_rate, &complete));
+    *rate = schedule_rate(&complete, (double)step);
+    return KOLO_OK;
+}
+
+double kolo_schedule_rate_at(kolo_schedule schedule, double learning_rate, int64_t step, kolo_here here)
+{
+    kolo_scope scope = kolo_enter("kolo_schedule_rate", here);
+    double rate = NAN;
+    kolo_leave(scope, find_rate(&schedule, learning_rate, step, &rate));
+    return rate;
+}

@@ -1,0 +1,284 @@
+/* A replica's update: what stands between the sum of gradients and the optimizer's rule. See strategy.h.
+ *
+ * Batches are gathered, the mean formed, L2 added, the gradient clipped, the weights decayed; then the rule. All of it
+ * goes through the arrays in chunks that fit in a core's cache, and each thread takes a run of chunks. Where a whole
+ * array's norm comes first there are two or three such rounds; a norm is the sum of the chunks' sums in their order, so
+ * it does not depend on the threads. */
+#include <math.h>
+#include <string.h>
+
+#include "core/trainer.h"
+#include "core/vector.h"
+
+#define CHUNK 8192 /* elements: 32 KiB of each array */
+
+static int64_t chunks_of(const kolo_parameter *parameter)
+{
+    return (kolo_shape_count(parameter->shape) + CHUNK - 1) / CHUNK;
+}
+
+int64_t kolo_update_chunks(const kolo_model *model)
+{
+    int64_t chunks = 1;
+    for (int p = 0; p < model->parameter_count; p++) chunks += chunks_of(&model->parameters[p]);
+    return chunks;
+}
+
+/* ---------------------------------------------------------------- rounds */
+
+/* Elements first … first+count-1 of a parameter, which begin with that chunk. */
+typedef struct update_piece {
+    const kolo_parameter *parameter;
+    int number;
+    int64_t first, count, chunk;
+} update_piece;
+
+typedef struct update_round {
+    kolo_replica *replica;
+    const kolo_model *model;
+    const kolo_common_args *options;
+    double scale;    /* the sum times this is the mean */
+    bool prepares;   /* the gradient is changed before the rule sees it */
+    bool decays;     /* and the weights */
+    double clip;     /* factor of global_clip_norm */
+    bool whole;      /* parts may be of many chunks */
+    void (*work)(const struct update_round *round, const update_piece *piece);
+} update_round;
+
+/* A member's run of chunks, cut where a parameter ends, and at every chunk unless round.whole. */
+static kolo_status do_share(void *argument, int member)
+{
+    const update_round *r = argument;
+    int members = kolo_team_size(r->replica->engine->team);
+    int64_t all = kolo_update_chunks(r->model) - 1, chunk = all * member / members, end = all * (member + 1) / members;
+    int64_t begins = 0;
+    for (int p = 0; p < r->model->parameter_count && chunk < end; p++) {
+        const kolo_parameter *parameter = &r->model->parameters[p];
+        int64_t ends = begins + chunks_of(parameter), size = kolo_shape_count(parameter->shape);
+        while (chunk < end && chunk < ends) {
+            int64_t next = !r->whole ? chunk + 1 : ends < end ? ends : end;
+            int64_t first = (chunk - begins) * CHUNK, last = (next - begins) * CHUNK;
+            r->work(r, &(update_piece){parameter, p, first, (last < size ? last : size) - first, chunk});
+            chunk = next;
+        }
+        begins = ends;
+    }
+    return KOLO_OK;
+}
+
+static kolo_status run(update_round *r, void (*work)(const update_round *, const update_piece *), bool whole)
+{
+    r->work = work;
+    r->whole = whole;
+    return kolo_team_run(r->replica->engine->team, do_share, r);
+}
+
+/* Sums of a parameter's chunks, in their order. */
+static void sum_chunks(const update_round *r, int number, double *sums)
+{
+    int64_t chunk = 0;
+    for (int p = 0; p < number; p++) chunk += chunks_of(&r->model->parameters[p]);
+    sums[0] = sums[1] = 0;
+    for (int64_t end = chunk + chunks_of(&r->model->parameters[number]); chunk < end; chunk++) {
+        sums[0] += r->replica->sums[2 * chunk];
+        sums[1] += r->replica->sums[2 * chunk + 1];
+    }
+}
+
+/* ---------------------------------------------------------------- loops */
+
+KOLO_VECTORISED static double sum_squares(const float *restrict g, const float *restrict w, int64_t count, float scale,
+                                          float l2)
+{
+    double lanes[8] = {0}, sum = 0;
+    int64_t i = 0;
+    for (; i + 8 <= count; i += 8) {
+        for (int l = 0; l < 8; l++) {
+            double x = (double)(g[i + l] * scale + l2 * w[i + l]);
+            lanes[l] += x * x;
+        }
+    }
+    for (int l = 0; l < 8; l++) sum += lanes[l];
+    for (; i < count; i++) sum += (double)(g[i] * scale + l2 * w[i]) * (double)(g[i] * scale + l2 * w[i]);
+    return sum;
+}
+
+KOLO_VECTORISED static void prepare(float *restrict g, const float *restrict w, int64_t count, float scale, float l2,
+                                    float factor, float most)
+{
+    for (int64_t i = 0; i < count; i++) {
+        float x = (g[i] * scale + l2 * w[i]) * factor;
+        x = x > most ? most : x;
+        g[i] = x < -most ? -most : x;
+    }
+}
+
+KOLO_VECTORISED static void shrink(float *w, int64_t count, float rate)
+{
+    for (int64_t i = 0; i < count; i++) w[i] -= rate * w[i];
+}
+
+/* A running mean takes in what was handed over as its gradient. */
+KOLO_VECTORISED static void move(float *restrict mean, const float *restrict sum, int64_t count, double momentum,
+                                 double scale)
+{
+    for (int64_t i = 0; i < count; i++)
+        mean[i] = (float)(momentum * (double)mean[i] + (1 - momentum) * scale * (double)sum[i]);
+}
+
+/* ---------------------------------------------------------------- work on a part */
+
+static kolo_update update_of(const update_round *r, const update_piece *piece)
+{
+    kolo_replica *replica = r->replica;
+    int64_t at = piece->parameter->offset + piece->first;
+    kolo_update update = {.optimizer = &r->model->settings.optimizer,
+                          .learning_rate = r->model->learning_rate,
+                          .step = replica->counters.updates,
+                          .weights = replica->weights + at,
+                          .gradient = replica->gradient + at,
+                          .scale = r->prepares ? 1 : r->scale,
+                          .count = piece->count,
+                          .vector = piece->parameter->shape.rank <= 1,
+                          .number = replica->numbers ? replica->numbers + piece->number : NULL};
+    for (int i = 0; i < KOLO_OPTIMIZER_SLOTS; i++) update.slots[i] = replica->slots[i] ? replica->slots[i] + at : NULL;
+    return update;
+}
+
+static bool trained(const update_piece *piece)
+{
+    return !(piece->parameter->momentum > 0);
+}
+
+static void measure_gradient(const update_round *r, const update_piece *piece)
+{
+    int64_t at = piece->parameter->offset + piece->first;
+    r->replica->sums[2 * piece->chunk] =
+        trained(piece) ? sum_squares(r->replica->gradient + at, r->replica->weights + at, piece->count, (float)r->scale,
+                                     (float)(2 * piece->parameter->l2))
+                       : 0;
+    r->replica->sums[2 * piece->chunk + 1] = 0;
+}
+
+/* Keras's way to say it: no division by a norm that is 0. */
+static double clip_factor(const update_round *r, int parameter)
+{
+    double sums[2], most = r->options->clip_norm;
+    if (!(most > 0)) return r->clip;
+    sum_chunks(r, parameter, sums);
+    return most / fmax(sqrt(sums[0]), most);
+}
+
+static void prepare_part(const update_round *r, const kolo_update *u, const update_piece *piece)
+{
+    double most = r->options->clip_value > 0 ? r->options->clip_value : INFINITY;
+    if (r->prepares)
+        prepare(u->gradient, u->weights, u->count, (float)r->scale, (float)(2 * piece->parameter->l2),
+                (float)clip_factor(r, piece->number), (float)most);
+    if (r->decays) shrink(u->weights, u->count, (float)(r->options->weight_decay * r->model->learning_rate));
+}
+
+static void prepare_alone(const update_round *r, const update_piece *piece)
+{
+    kolo_update update = update_of(r, piece);
+    if (trained(piece)) prepare_part(r, &update, piece);
+}
+
+static void measure_part(const update_round *r, const update_piece *piece)
+{
+    kolo_update update = update_of(r, piece);
+    if (trained(piece)) update.optimizer->kind->measure(&update);
+    memcpy(r->replica->sums + 2 * piece->chunk, update.sums, sizeof update.sums);
+}
+
+static void update_part(const update_round *r, const update_piece *piece)
+{
+    kolo_update update = update_of(r, piece);
+    const kolo_optimizer_kind *kind = update.optimizer->kind;
+    if (!trained(piece)) {
+        move(update.weights, update.gradient, piece->count, piece->parameter->momentum, r->scale);
+        return;
+    }
+    if (kind->measure) sum_chunks(r, piece->number, update.sums);
+    else prepare_part(r, &update, piece);
+    kind->update(&update);
+}
+
+/* ---------------------------------------------------------------- the whole update */
+
+static double clip_all(const update_round *r)
+{
+    double total = 0, most = r->options->global_clip_norm;
+    for (int p = 0; p < r->model->parameter_count; p++) {
+        double sums[2];
+        sum_chunks(r, p, sums);
+        total += sums[0];
+    }
+    return most / fmax(sqrt(total), most);
+}
+
+static void settle(const update_round *r)
+{
+    const kolo_optimizer_kind *kind = r->model->settings.optimizer.kind;
+    for (int p = 0; kind->settle && p < r->model->parameter_count; p++) {
+        const update_piece whole = {&r->model->parameters[p], p, 0, kolo_shape_count(r->model->parameters[p].shape), 0};
+        kolo_update update = update_of(r, &whole);
+        sum_chunks(r, p, update.sums);
+        if (trained(&whole)) kind->settle(&update);
+    }
+}
+
+static bool has_penalty(const kolo_model *model)
+{
+    bool found = false;
+    for (int p = 0; p < model->parameter_count; p++) found = found || model->parameters[p].l2 > 0;
+    return found;
+}
+
+static kolo_status apply(kolo_replica *replica, double scale)
+{
+    const kolo_model *model = replica->trainer->model;
+    const kolo_common_args *options = &model->settings.optimizer.common;
+    const kolo_optimizer_kind *kind = model->settings.optimizer.kind;
+    bool normed = options->clip_norm > 0 || options->global_clip_norm > 0;
+    update_round r = {.replica = replica, .model = model, .options = options, .scale = scale, .clip = 1};
+    r.prepares = normed || options->clip_value > 0 || has_penalty(model);
+    r.decays = options->weight_decay > 0 && !kind->decays;
+    if (normed) KOLO_TRY(run(&r, measure_gradient, false));
+    if (options->global_clip_norm > 0) r.clip = clip_all(&r);
+    if (kind->measure && (r.prepares || r.decays)) KOLO_TRY(run(&r, prepare_alone, false));
+    if (kind->measure) KOLO_TRY(run(&r, measure_part, false));
+    if (kind->measure) settle(&r);
+    return run(&r, update_part, !kind->measure && !r.prepares && !r.decays);
+}
+
+bool kolo_replica_gather(kolo_replica *replica)
+{
+    int64_t count = replica->trainer->model->weight_count;
+    replica->gathered = true;
+    replica->counters.waiting++;
+    if (!replica->waiting) return true;
+    kolo_host_add(replica->waiting, replica->gradient, count);
+    if (replica->counters.waiting < replica->trainer->model->settings.optimizer.common.accumulate_steps) return false;
+    float *sum = replica->waiting;
+    replica->waiting = replica->gradient;
+    replica->gradient = sum;
+    memset(replica->waiting, 0, (size_t)count * sizeof *replica->waiting);
+    return true;
+}
+
+kolo_status kolo_replica_update(kolo_replica *replica)
+{
+    kolo_counters *counters = &replica->counters;
+    if (!replica->gathered) kolo_replica_gather(replica); /* a strategy that agrees in another way */
+    counters->steps++;
+    counters->waiting_samples += replica->totals.samples;
+    if (counters->waiting < replica->trainer->model->settings.optimizer.common.accumulate_steps) return KOLO_OK;
+    double samples = counters->waiting_samples;
+    counters->waiting = 0;
+    counters->waiting_samples = 0;
+    if (!(samples > 0)) return KOLO_OK; /* nothing was computed: there is no mean to follow */
+    counters->updates++;
+    KOLO_TRY(apply(replica, 1 / samples));
+    return kolo_replica_pack(replica);
+}
