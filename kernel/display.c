@@ -45,6 +45,17 @@ static void drop_client(display *d, size_t i)
     d->clients[i] = d->clients[--d->count];
 }
 
+void display_tell(const display *d, const char *library, const char *folder, names *environment)
+{
+    char *lines[] = {format_text("KOLO_DISPLAY=%s", d->path), format_text("KOLO_DISPLAY_TOKEN=%s", d->token),
+                     format_text("KOLO_KERNEL_LIBRARY=%s", access(library, R_OK) ? "" : library),
+                     format_text("KOLO_KERNEL_CELLS=%s", folder)};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        names_add(environment, lines[i]);
+        free(lines[i]);
+    }
+}
+
 void display_close(display *d)
 {
     while (d->count) drop_client(d, 0);

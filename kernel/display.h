@@ -29,6 +29,10 @@ typedef struct display {
 bool display_open(display *d, const char *folder);
 void display_close(display *d);
 
+/* Adds the variables by which a cell's worker, and what it starts, find the display, libkolo (which need not be there)
+ * and the folder of compiled cells. */
+void display_tell(const display *d, const char *library, const char *folder, names *environment);
+
 /* A cell begins. An update of an id that it has not shown yet, or has cleared away, is published as a display with that
  * id: otherwise it would be seen with an earlier cell only, or nowhere. JupyterLab then updates earlier outputs of the
  * id as well. */

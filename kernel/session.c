@@ -123,17 +123,9 @@ static void open_history(session *s)
 /* For cells and the programs they start. */
 static void set_environment(session *s)
 {
-    char *lines[] = {format_text("KOLO_DISPLAY=%s", s->display.path),
-                     format_text("KOLO_DISPLAY_TOKEN=%s", s->display.token),
-                     format_text("KOLO_KERNEL_LIBRARY=%s", access(s->library, R_OK) ? "" : s->library),
-                     format_text("KOLO_KERNEL_CELLS=%s", s->folder),
-                     copy_of("PAGER=cat"),
-                     copy_of("GIT_PAGER=cat"),
-                     copy_of("PYTHONUNBUFFERED=1")};
-    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-        names_add(&s->machine.environment, lines[i]);
-        free(lines[i]);
-    }
+    static const char *const plain[] = {"PAGER=cat", "GIT_PAGER=cat", "PYTHONUNBUFFERED=1", NULL};
+    display_tell(&s->display, s->library, s->folder, &s->machine.environment);
+    names_add_words(&s->machine.environment, plain);
 }
 
 static void drain_for_display(void *closure)

@@ -178,27 +178,16 @@ char *describe(const inquiry *ask, const char *name)
     return about;
 }
 
-typedef struct nearby {
-    const char *wanted;
-    size_t best;
-    char *found;
-} nearby;
-
-static void consider(const char *name, const char *header, void *closure)
+static void consider_word(const char *name, const char *header, void *closure)
 {
-    nearby *n = closure;
     (void)header;
-    size_t far = alike(n->wanted, name) ? distance_of(n->wanted, strlen(n->wanted), name) : n->best;
-    if (far >= n->best) return;
-    n->best = far;
-    free(n->found);
-    n->found = copy_of(name);
+    consider(closure, name);
 }
 
 static void consider_entity(entity *e, void *closure)
 {
     for (size_t i = 0; i < e->defines.count; i++) {
-        if (strncmp(e->defines.items[i], "t:unnamed_", 10)) consider(e->defines.items[i] + 2, NULL, closure);
+        if (strncmp(e->defines.items[i], "t:unnamed_", 10)) consider(closure, e->defines.items[i] + 2);
     }
 }
 
@@ -211,13 +200,13 @@ static result unknown(session *s, const char *name)
         free(said);
         return r;
     }
-    nearby n = {.wanted = name, .best = 1000};
+    nearest_name n = {.wanted = name, .best = SIZE_MAX};
     symbols_each(s->symbols, consider_entity, &n);
     names words = {0};
     complete_keywords("", &words);
-    for (size_t i = 0; i < words.count; i++) consider(words.items[i], NULL, &n);
+    for (size_t i = 0; i < words.count; i++) consider(&n, words.items[i]);
     names_free(&words);
-    standard_each(&s->analyser, "", consider, &n);
+    standard_each(&s->analyser, "", consider_word, &n);
     result r = n.found ? error_result("NameError", "nothing is known of '%s'; the nearest name is '%s'", name, n.found)
                        : error_result("NameError", "nothing is known of '%s'", name);
     free(n.found);

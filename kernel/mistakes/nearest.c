@@ -89,20 +89,19 @@ static char *quoted_after(const char *message, const char *before)
     return to ? copy_of_bytes(from + 1, (size_t)(to - from) - 1) : NULL;
 }
 
-typedef struct search {
-    const char *name;
-    size_t best; /* the distance so far */
-    char *found;
-} search;
-
-static void consider(search *s, const char *candidate)
+void keep_nearer(nearest_name *n, const char *candidate, size_t far)
 {
-    if (!strcmp(candidate, s->name) || !alike(s->name, candidate)) return;
-    size_t far = strcasecmp(s->name, candidate) ? distance_of(s->name, strlen(s->name), candidate) : 0;
-    if (far >= s->best) return;
-    s->best = far;
-    free(s->found);
-    s->found = copy_of(candidate);
+    if (far >= n->best) return;
+    n->best = far;
+    free(n->found);
+    n->found = copy_of(candidate);
+}
+
+void consider(nearest_name *n, const char *candidate)
+{
+    if (!strcmp(candidate, n->wanted) || !alike(n->wanted, candidate)) return;
+    size_t far = strcasecmp(n->wanted, candidate) ? distance_of(n->wanted, strlen(n->wanted), candidate) : 0;
+    keep_nearer(n, candidate, far);
 }
 
 static void consider_entity(entity *e, void *closure)
@@ -138,7 +137,7 @@ static char *about_name(const char *message, const symbols *session)
     const char *old = strstr(message, "; did you mean '");
     char *meant = old ? quoted_after(old, "mean '") : NULL;
     if (name) {
-        search s = {.name = name, .best = SIZE_MAX};
+        nearest_name s = {.wanted = name, .best = SIZE_MAX};
         if (meant) consider(&s, meant);
         symbols_each(session, consider_entity, &s);
         size_t size = s.found ? strlen(s.found) : 0;

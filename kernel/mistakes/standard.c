@@ -182,32 +182,22 @@ void standard_each(analyser *a, const char *start, void (*visit)(const char *nam
     }
 }
 
-typedef struct best {
-    const char *wanted;
-    size_t distance;
-    char *name;
-} best;
-
-static void consider(best *b, const char *name)
+static void consider_file(nearest_name *n, const char *file)
 {
-    size_t far = distance_of(b->wanted, strlen(b->wanted), name);
-    if (far >= b->distance) return;
-    b->distance = far;
-    free(b->name);
-    b->name = copy_of(name);
+    keep_nearer(n, file, distance_of(n->wanted, strlen(n->wanted), file));
 }
 
 char *standard_nearest(analyser *a, const char *file)
 {
     (void)a;
-    best b = {.wanted = file, .distance = strlen(file) / 3 + 1};
-    for (size_t i = 0; i < KNOWN_COUNT; i++) consider(&b, known[i]);
-    DIR *folder = b.name ? NULL : opendir("/usr/include");
+    nearest_name b = {.wanted = file, .best = strlen(file) / 3 + 1};
+    for (size_t i = 0; i < KNOWN_COUNT; i++) consider_file(&b, known[i]);
+    DIR *folder = b.found ? NULL : opendir("/usr/include");
     for (struct dirent *one; folder && (one = readdir(folder));) {
-        if (strstr(one->d_name, ".h")) consider(&b, one->d_name);
+        if (strstr(one->d_name, ".h")) consider_file(&b, one->d_name);
     }
     if (folder) closedir(folder);
-    return b.name;
+    return b.found;
 }
 
 void standard_free(standard *h)

@@ -295,14 +295,7 @@ static void find_programs(rank *r)
 
 static void set_environment(rank *r)
 {
-    char *lines[] = {format_text("KOLO_DISPLAY=%s", r->display.path),
-                     format_text("KOLO_DISPLAY_TOKEN=%s", r->display.token),
-                     format_text("KOLO_KERNEL_LIBRARY=%s", access(r->library, R_OK) ? "" : r->library),
-                     format_text("KOLO_KERNEL_CELLS=%s", r->folder)};
-    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-        names_add(&r->machine.environment, lines[i]);
-        free(lines[i]);
-    }
+    display_tell(&r->display, r->library, r->folder, &r->machine.environment);
     /* The kernel's own business, and kolorun's word on where a program's output goes, which is the kernel's here. */
     static const char *const not_for_cells[] = {RANKS_ENDPOINT, RANKS_TOKEN, RANKS_KEY, "KOLORUN_OUTPUT"};
     for (size_t i = 0; i < sizeof not_for_cells / sizeof *not_for_cells; i++) unsetenv(not_for_cells[i]);

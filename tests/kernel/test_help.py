@@ -56,7 +56,7 @@ EXACT = [
 FIRST = [
     ("paint == |", ["BLUE", "GREEN", "RED"]), ("if (paint == |) { }", ["BLUE", "GREEN", "RED"]), ("today = |", ["MON", "TUE"]),
     ("switch (paint) { case |", ["BLUE", "GREEN", "RED"]), ("paint_all(|", ["BLUE", "GREEN", "RED"]),
-    ("kolo_dense(10, .activation = |", ["KOLO_LINEAR", "KOLO_RELU", "KOLO_SOFTMAX"]),
+    ("kolo_dense(10, .activation = |", ["KOLO_ELU", "KOLO_GELU", "KOLO_GELU_TANH", "KOLO_LEAKY_RELU", "KOLO_LINEAR"]),
     ("int f(int add_ends) { int add_all = 1; return add|", ["add_all", "add_ends", "add_two"]),
     ("int limit_here = 1;\nint LIMITED = 2;\nLIMIT|", ["LIMITED", "LIMIT"]),
 ]

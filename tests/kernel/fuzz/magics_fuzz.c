@@ -8,6 +8,7 @@
 #define words_of        fuzzed_words_of
 #define run_c           fuzzed_run_c
 #define answer_question fuzzed_answer_question
+#define in_place        fuzzed_in_place
 #include "magics/dispatch.c"
 
 #include <stdint.h>
