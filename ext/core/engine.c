@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/runtime.h"
+#include "core/tokens.h"
 #include "data/data.h"
 
 /* ---------------------------------------------------------------- open and close */
@@ -123,8 +124,10 @@ static kolo_status compute_leaf(leaf_job *job, kolo_frame *frame, int64_t leaf)
 {
     const kolo_share *share = job->share;
     kolo_node node = {.index = leaf, .totals = {.used = frame->program->plan.metric_sums}};
-    if (job->fold) KOLO_TRY(kolo_fold_borrow(job->fold, &node.gradient));
     int count = gather(frame, share, leaf);
+    KOLO_TRY(kolo_tokens_check(&frame->program->plan, share->batch, leaf * share->batch->leaf, count,
+                               kolo_frame_input(frame)));
+    if (job->fold) KOLO_TRY(kolo_fold_borrow(job->fold, &node.gradient));
     kolo_call call = {.samples = count,
                       .first_sample = leaf * share->batch->leaf,
                       .seed = share->seed,

@@ -53,12 +53,21 @@ typedef enum kolo_op_kind {
     KOLO_OP_DROPOUT, /* x                                y, mask (workspace)                            */
     KOLO_OP_DROPOUT_BACKWARD, /* dy, mask                         dx                                             */
     KOLO_OP_ADD, /* x1, x2                               y = activation(x1 + x2)                        */
+    KOLO_OP_EMBEDDING, /* features, table                      y: the rows of the table that they number      */
+    KOLO_OP_EMBEDDING_BACKWARD, /* dy, features                         dtable                                         */
+    KOLO_OP_POSITION, /* x, table                             y = x + table, the same table for every sample */
+    KOLO_OP_POSITION_BACKWARD, /* dy                                   dtable                                         */
+    KOLO_OP_LAYER_NORM, /* x, scale or -1, offset or -1         y                                              */
+    KOLO_OP_LAYER_NORM_BACKWARD, /* dy, x, scale or -1                   dx or -1, dscale or -1, doffset or -1          */
+    KOLO_OP_ATTENTION, /* queries, keys, values in one: below  y                                              */
+    KOLO_OP_ATTENTION_BACKWARD, /* dy, queries keys values              their gradient, in one                         */
     KOLO_OP_MEET, /* partial                              met: every leaf gets here before any goes on   */
     KOLO_OP_OWN, /* as its layer says, all canonical     the same: arithmetic is op.own                 */
     KOLO_OP_LOSS, /* outputs (canonical)                  d outputs (canonical; -1 when not trained)     */
     KOLO_OP_KINDS
     /* Of the backward ones y is -1 unless the activation is fused, kernel is -1 when dx is. A backward activation is
-     * given y, or x where y does not suffice (gelu, silu). */
+     * given y, or x where y does not suffice (gelu, silu). What attention takes is {length, 3 · heads · key size}: at
+     * each position the queries of all heads, then the keys, then the values; y is {length, heads · key size}. */
 } kolo_op_kind;
 
 typedef struct kolo_window {
@@ -90,7 +99,10 @@ typedef struct kolo_op {
     int in[KOLO_OP_INS], out[KOLO_OP_OUTS];
     kolo_activation activation; /* KOLO_LINEAR, or fused: KOLO_RELU. Its backward needs only y. */
     kolo_window window; /* of CONV2D, MAX_POOL2D and their backwards */
-    double rate; /* of DROPOUT and its backward */
+    double rate; /* of DROPOUT and ATTENTION and their backwards */
+    double epsilon; /* of LAYER_NORM and its backward */
+    int heads; /* of ATTENTION and its backward */
+    bool causal; /* likewise: a position sees none after it */
     bool across; /* of MEET: the sum is over the whole group's leaves, not the replica's alone */
     void (*own)(const kolo_own_call *call);
     const kolo_own_args *own_args;
@@ -114,6 +126,7 @@ typedef struct kolo_plan {
     kolo_metric metrics[KOLO_METRICS_MAX];
     int metric_offset[KOLO_METRICS_MAX]; /* among the sums of kolo_totals */
     int metric_sums; /* of all metrics */
+    int tokens; /* the features are whole numbers from 0 to tokens - 1; 0: any numbers */
     bool labels, targets, weights; /* what the loss and the metrics are to be given */
     int device; /* of the operations that are added: kolo_op.device */
 } kolo_plan;

@@ -112,6 +112,54 @@ typedef struct kolo_add_args {
     const char *device;
 } kolo_add_args;
 
+/* A learned vector for each token: input {length} (or more axes) of numbers 0 … vocabulary-1, the model's own input;
+ * output {length, size}. Another number ends the call with a sentence. Weights: embeddings {vocabulary, size} (uniform
+ * in ±0.05). */
+typedef struct kolo_embedding_args {
+    int _;
+    int vocabulary, size; /* ≥ 1; vocabulary at most 2^24, since features are float32 */
+    kolo_guard *guard;
+    const char *name;
+    const char *device;
+} kolo_embedding_args;
+
+/* Adds a learned vector to each position: y = x + positions. Input {length, size}; weights: positions {length, size}
+ * (uniform in ±0.05). */
+typedef struct kolo_position_embedding_args {
+    int _;
+    kolo_guard *guard;
+    const char *name;
+    const char *device;
+} kolo_position_embedding_args;
+
+/* y = scale · (x − mean) / √(variance + epsilon) + offset, mean and variance over the last axis (Ba et al. 2016).
+ * Weights: gamma (one) and beta (zero), of the last axis. */
+typedef struct kolo_layer_norm_args {
+    int _;
+    kolo_guard *guard;
+    double epsilon; /* > 0, default 1e-3 */
+    bool no_scale, no_offset;
+    const char *name;
+    const char *device;
+} kolo_layer_norm_args;
+
+/* Self-attention (Vaswani et al. 2017), as Keras's MultiHeadAttention(heads, key_dim)(x, x): input {length, size};
+ * output the same. Each head attends with softmax(q·kᵀ / √key_size)·v. Weights: qkv_kernel {size, 3 · heads · key_size},
+ * at first the queries of all heads, then the keys, then the values, and output_kernel {heads · key_size, size}
+ * (Glorot-uniform, each projection by itself); qkv_bias and output_bias (zero). */
+typedef struct kolo_multi_head_attention_args {
+    int _;
+    int heads; /* ≥ 1 */
+    kolo_guard *guard;
+    int key_size;   /* of one head; default: size / heads */
+    bool causal;    /* a position sees none after it */
+    double dropout; /* of the attention's weights, 0 ≤ dropout < 1; default 0 */
+    bool no_bias;
+    double l2; /* default 0 */
+    const char *name;
+    const char *device;
+} kolo_multi_head_attention_args;
+
 /* A layer of one's own: a kind that the caller fills in (layers/layer.h), and what it may want to know. */
 typedef struct kolo_own_args {
     int _;
@@ -124,7 +172,8 @@ typedef struct kolo_own_args {
 } kolo_own_args;
 
 extern const kolo_layer_kind kolo_input_kind, kolo_conv2d_kind, kolo_max_pool2d_kind, kolo_dropout_kind,
-    kolo_flatten_kind, kolo_dense_kind, kolo_activate_kind, kolo_add_kind;
+    kolo_flatten_kind, kolo_dense_kind, kolo_activate_kind, kolo_add_kind, kolo_embedding_kind,
+    kolo_position_embedding_kind, kolo_layer_norm_kind, kolo_multi_head_attention_kind;
 
 /* A recipe for a layer: made by the macros below. */
 typedef struct kolo_layer {
@@ -138,6 +187,10 @@ typedef struct kolo_layer {
         kolo_dense_args dense;
         kolo_activate_args activate;
         kolo_add_args add;
+        kolo_embedding_args embedding;
+        kolo_position_embedding_args position_embedding;
+        kolo_layer_norm_args layer_norm;
+        kolo_multi_head_attention_args multi_head_attention;
         kolo_own_args own;
     };
 } kolo_layer;
@@ -149,6 +202,12 @@ typedef struct kolo_layer {
 #define kolo_flatten(...)    ((kolo_layer){.kind = &kolo_flatten_kind, .flatten = {._ = 0, __VA_ARGS__}})
 #define kolo_dense(...)      ((kolo_layer){.kind = &kolo_dense_kind, .dense = {._ = 0, __VA_ARGS__}})
 #define kolo_activate(...)   ((kolo_layer){.kind = &kolo_activate_kind, .activate = {._ = 0, __VA_ARGS__}})
+#define kolo_embedding(...)  ((kolo_layer){.kind = &kolo_embedding_kind, .embedding = {._ = 0, __VA_ARGS__}})
+#define kolo_position_embedding(...)                                                                                   \
+    ((kolo_layer){.kind = &kolo_position_embedding_kind, .position_embedding = {._ = 0, __VA_ARGS__}})
+#define kolo_layer_norm(...) ((kolo_layer){.kind = &kolo_layer_norm_kind, .layer_norm = {._ = 0, __VA_ARGS__}})
+#define kolo_multi_head_attention(...)                                                                                 \
+    ((kolo_layer){.kind = &kolo_multi_head_attention_kind, .multi_head_attention = {._ = 0, __VA_ARGS__}})
 #define kolo_add(...)        ((kolo_layer){.kind = &kolo_add_kind, .add = {._ = 0, __VA_ARGS__}})
 #define kolo_layer_of(...)   kolo_layer_own((kolo_own_args){._ = 0, __VA_ARGS__})
 static inline kolo_layer kolo_layer_own(kolo_own_args args)

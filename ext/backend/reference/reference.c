@@ -31,6 +31,14 @@ static void (*const compute_functions[])(const kolo_reference_job *) = {
     [KOLO_OP_DROPOUT] = kolo_reference_dropout,
     [KOLO_OP_DROPOUT_BACKWARD] = kolo_reference_dropout_backward,
     [KOLO_OP_ADD] = kolo_reference_add,
+    [KOLO_OP_EMBEDDING] = kolo_reference_embedding,
+    [KOLO_OP_EMBEDDING_BACKWARD] = kolo_reference_embedding_backward,
+    [KOLO_OP_POSITION] = kolo_reference_position,
+    [KOLO_OP_POSITION_BACKWARD] = kolo_reference_position_backward,
+    [KOLO_OP_LAYER_NORM] = kolo_reference_layer_norm,
+    [KOLO_OP_LAYER_NORM_BACKWARD] = kolo_reference_layer_norm_backward,
+    [KOLO_OP_ATTENTION] = kolo_reference_attention,
+    [KOLO_OP_ATTENTION_BACKWARD] = kolo_reference_attention_backward,
     [KOLO_OP_OWN] = NULL, /* these two on the canonical values themselves */
     [KOLO_OP_LOSS] = NULL,
 };

@@ -45,5 +45,13 @@ void kolo_reference_activation_backward(const kolo_reference_job *job);
 void kolo_reference_add(const kolo_reference_job *job);
 void kolo_reference_dropout(const kolo_reference_job *job); /* mask: uint8_t[leaf][shape], 1 where kept */
 void kolo_reference_dropout_backward(const kolo_reference_job *job);
+void kolo_reference_embedding(const kolo_reference_job *job);
+void kolo_reference_embedding_backward(const kolo_reference_job *job);
+void kolo_reference_position(const kolo_reference_job *job);
+void kolo_reference_position_backward(const kolo_reference_job *job);
+void kolo_reference_layer_norm(const kolo_reference_job *job);
+void kolo_reference_layer_norm_backward(const kolo_reference_job *job);
+void kolo_reference_attention(const kolo_reference_job *job);
+void kolo_reference_attention_backward(const kolo_reference_job *job);
 
 #endif
