@@ -14,7 +14,7 @@
 #include "core/plan.h"
 #include "core/totals.h"
 
-#define KOLO_BACKEND_VERSION 2
+#define KOLO_BACKEND_VERSION 3
 
 /* What a kernel is told about the leaf at hand. */
 typedef struct kolo_call {
@@ -56,13 +56,14 @@ typedef struct kolo_backend {
     /* Memory for values, 64-byte aligned; NULL when there is none. Host backends use kolo_host_allocate/free. */
     void *(*allocate)(size_t bytes);
     void (*deallocate)(void *memory);
-    /* to[i] += from[i], for gradients in the backend's layout. Host backends use kolo_host_add. */
-    void (*add)(float *to, const float *from, int64_t count);
+    /* Adds one GRADIENT value, in the backend's layout, to another. */
+    void (*add)(const kolo_plan *plan, int value, void *to, const void *from);
 } kolo_backend;
 
 /* The shared parts of backends that compute in this process's own memory (backend/host.c). */
 void *kolo_host_allocate(size_t bytes);
 void kolo_host_deallocate(void *memory);
+/* to[i] += from[i] */
 void kolo_host_add(float *to, const float *from, int64_t count);
 /* KOLO_OP_LOSS: adds to totals; writes the gradient, where there is one, zero for padding. */
 kolo_status kolo_host_loss(const kolo_plan *plan, const kolo_op *op, const kolo_call *call);

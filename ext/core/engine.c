@@ -31,8 +31,8 @@ kolo_status kolo_engine_open(const kolo_model *model, kolo_purpose purpose, int 
     KOLO_GO(fail, kolo_team_open(threads, &made->team));
     KOLO_GO(fail, open_frames(made, threads));
     size_t bytes = made->program->weights_bytes + 1;
-    made->packed = model->backend->allocate(bytes);
-    if (!made->packed) KOLO_GO(fail, kolo_fail_memory(bytes, "a replica's weights"));
+    made->weights.packed = model->backend->allocate(bytes);
+    if (!made->weights.packed) KOLO_GO(fail, kolo_fail_memory(bytes, "a replica's weights"));
     *engine = made;
     return KOLO_OK;
 fail:
@@ -48,7 +48,7 @@ void kolo_engine_close(kolo_engine **engine)
     for (int i = 0; closed->frames && i < kolo_team_size(closed->team); i++) kolo_frame_close(&closed->frames[i]);
     free(closed->frames);
     kolo_team_close(&closed->team);
-    if (closed->packed) closed->program->backend->deallocate(closed->packed);
+    if (closed->weights.packed) closed->program->backend->deallocate(closed->weights.packed);
     kolo_program_close(&closed->program);
     free(closed);
 }
@@ -57,7 +57,7 @@ kolo_status kolo_engine_fold(const kolo_engine *engine, kolo_fold **fold)
 {
     const kolo_backend *backend = engine->program->backend;
     int64_t count = (int64_t)(engine->program->gradient_bytes / sizeof(float));
-    return kolo_fold_open(count, backend->allocate, backend->deallocate, backend->add, fold);
+    return kolo_fold_open(count, backend->allocate, backend->deallocate, kolo_program_add, engine->program, fold);
 }
 
 /* ---------------------------------------------------------------- weights */
@@ -76,7 +76,7 @@ static kolo_status pack_some(void *argument, int member)
     kolo_status status = KOLO_OK;
     int entered = program->backend->enter_thread();
     for (int value; status == KOLO_OK && (value = atomic_fetch_add(&job->next, 1)) < program->plan.value_count;)
-        status = kolo_program_pack(program, value, job->weights, job->engine->packed);
+        status = kolo_program_pack(program, value, job->weights, job->engine->weights.packed);
     program->backend->leave_thread(entered);
     return status;
 }
@@ -84,6 +84,7 @@ static kolo_status pack_some(void *argument, int member)
 kolo_status kolo_engine_pack(kolo_engine *engine, const float *weights)
 {
     pack_job job = {.engine = engine, .weights = weights};
+    engine->weights.canonical = weights;
     return kolo_team_run(engine->team, pack_some, &job);
 }
 
@@ -133,7 +134,7 @@ static kolo_status compute_leaf(leaf_job *job, kolo_frame *frame, int64_t leaf)
                       .seed = share->seed,
                       .step = share->batch->step,
                       .totals = &node.totals};
-    kolo_status status = kolo_program_run(frame, job->engine->packed, node.gradient, call);
+    kolo_status status = kolo_program_run(frame, &job->engine->weights, node.gradient, call);
     if (status != KOLO_OK) {
         if (job->fold) kolo_fold_return(job->fold, node.gradient);
         return status;

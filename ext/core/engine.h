@@ -17,7 +17,7 @@ typedef struct kolo_engine {
     kolo_program *program;
     kolo_team *team;
     kolo_frame **frames; /* one a thread */
-    void *packed;        /* the weights, as the backend wants them */
+    kolo_program_weights weights;
     sem_t *gate;         /* as many leaves at once as the process has cores; NULL: no limit */
 } kolo_engine;
 

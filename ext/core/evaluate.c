@@ -74,7 +74,7 @@ kolo_status kolo_score(kolo_model *model, const kolo_data *data, kolo_comm *rank
 {
     KOLO_TRY(open_engine(model, KOLO_FOR_SCORES, engine));
     kolo_fold *fold;
-    KOLO_TRY(kolo_fold_open(0, NULL, NULL, NULL, &fold));
+    KOLO_TRY(kolo_fold_open(0, NULL, NULL, NULL, NULL, &fold));
     kolo_batch batch = {.samples = data->samples, .leaf = KOLO_SCORES_LEAF};
     int64_t leaves = kolo_batch_leaves(&batch);
     kolo_share share = {.data = data,

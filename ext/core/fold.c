@@ -8,7 +8,8 @@ struct kolo_fold {
     int64_t count;
     void *(*allocate)(size_t bytes);
     void (*deallocate)(void *memory);
-    void (*add)(float *to, const float *from, int64_t count);
+    void (*add)(const void *whose, float *to, const float *from);
+    const void *whose;
     pthread_mutex_t lock;
     int64_t leaves;
     kolo_node nodes[KOLO_FOLD_MOST]; /* unfinished, in no order */
@@ -18,7 +19,8 @@ struct kolo_fold {
 };
 
 kolo_status kolo_fold_open(int64_t count, void *(*allocate)(size_t bytes), void (*deallocate)(void *memory),
-                           void (*add)(float *to, const float *from, int64_t count), kolo_fold **fold)
+                           void (*add)(const void *whose, float *to, const float *from), const void *whose,
+                           kolo_fold **fold)
 {
     kolo_fold *made = calloc(1, sizeof *made);
     if (!made) return kolo_fail_memory(sizeof *made, "the tree of sums");
@@ -26,6 +28,7 @@ kolo_status kolo_fold_open(int64_t count, void *(*allocate)(size_t bytes), void 
     made->allocate = allocate;
     made->deallocate = deallocate;
     made->add = add;
+    made->whose = whose;
     pthread_mutex_init(&made->lock, NULL);
     *fold = made;
     return KOLO_OK;
@@ -118,7 +121,7 @@ static bool take_sibling(kolo_fold *fold, const kolo_node *node, kolo_node *sibl
 static kolo_node add_siblings(kolo_fold *fold, kolo_node a, kolo_node b)
 {
     kolo_node left = a.index < b.index ? a : b, right = a.index < b.index ? b : a;
-    if (left.gradient) fold->add(left.gradient, right.gradient, fold->count);
+    if (left.gradient) fold->add(fold->whose, left.gradient, right.gradient);
     kolo_fold_return(fold, right.gradient);
     kolo_totals_add(&left.totals, &right.totals);
     left.level++;

@@ -23,9 +23,11 @@ typedef struct kolo_node {
 
 typedef struct kolo_fold kolo_fold;
 
-/* For gradients of `count` floats, got from and given back to the backend with these; count 0: totals only. */
+/* For gradients of `count` floats, got from and given back to the backend with these; count 0: totals only.
+ * add(whose, to, from) adds two of them. */
 kolo_status kolo_fold_open(int64_t count, void *(*allocate)(size_t bytes), void (*deallocate)(void *memory),
-                           void (*add)(float *to, const float *from, int64_t count), kolo_fold **fold);
+                           void (*add)(const void *whose, float *to, const float *from), const void *whose,
+                           kolo_fold **fold);
 void kolo_fold_close(kolo_fold **fold); /* takes NULL */
 
 /* Forgets all nodes and begins a batch of `leaves` leaves. */

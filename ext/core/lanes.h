@@ -43,6 +43,54 @@ KOLO_INLINE void kolo_put(void *to, int64_t at, kolo_floats value, int64_t lanes
     memcpy((uint16_t *)to + at, &halves, (size_t)lanes * sizeof(uint16_t));
 }
 
+/* The same for loops to the end of a row, whose last lanes may be fewer: sixteen take the short way. */
+KOLO_INLINE kolo_floats kolo_get_some(const void *from, int64_t at, int64_t lanes, int narrow)
+{
+    return lanes == KOLO_LANES ? kolo_get(from, at, KOLO_LANES, narrow) : kolo_get(from, at, lanes, narrow);
+}
+KOLO_INLINE void kolo_put_some(void *to, int64_t at, kolo_floats value, int64_t lanes, int narrow)
+{
+    if (lanes == KOLO_LANES) kolo_put(to, at, value, KOLO_LANES, narrow);
+    else kolo_put(to, at, value, lanes, narrow);
+}
+/* How many lanes there are at element `at` of `count`. */
+KOLO_INLINE int64_t kolo_lanes_at(int64_t at, int64_t count)
+{
+    return count - at < KOLO_LANES ? count - at : KOLO_LANES;
+}
+/* Zero beyond the first `lanes`. */
+KOLO_INLINE kolo_floats kolo_only(kolo_floats x, int64_t lanes)
+{
+    const kolo_ints number = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    return lanes == KOLO_LANES ? x : (kolo_floats)((kolo_ints)x & (number < (int32_t)lanes));
+}
+/* Always in the same order. */
+KOLO_INLINE float kolo_sum_lanes(kolo_floats x)
+{
+    float sum[KOLO_LANES];
+    memcpy(sum, &x, sizeof sum);
+    for (int half = KOLO_LANES / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; i++) sum[i] += sum[i + half];
+    return sum[0];
+}
+
+/* The largest of x[count], count at least 1, where no element is NaN. */
+KOLO_INLINE float kolo_largest(const float *x, int64_t count)
+{
+    float most = x[0], lane[KOLO_LANES];
+    kolo_floats largest = most - (kolo_floats){0};
+    int64_t i = 0;
+    for (; i + KOLO_LANES <= count; i += KOLO_LANES) {
+        kolo_floats next = kolo_get(x, i, KOLO_LANES, 0);
+        kolo_ints more = next > largest;
+        largest = (kolo_floats)((more & (kolo_ints)next) | (~more & (kolo_ints)largest));
+    }
+    memcpy(lane, &largest, sizeof lane);
+    for (int l = 0; l < KOLO_LANES; l++) most = lane[l] > most ? lane[l] : most;
+    for (; i < count; i++) most = x[i] > most ? x[i] : most;
+    return most;
+}
+
 /* Where the mask (all ones or all zeros in each lane) is set, yes; else no. */
 KOLO_INLINE kolo_floats kolo_select_floats(kolo_ints mask, kolo_floats yes, kolo_floats no)
 {

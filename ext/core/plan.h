@@ -34,6 +34,7 @@ typedef struct kolo_value {
     bool canonical; /* somebody outside the backend reads or writes it: must be canonical */
     /* Set by the backend when it prepares the first operation that touches the value: */
     size_t bytes; /* of the whole leaf (or parameter) in its layout; 0 for a view and for what is not needed */
+    bool in_place; /* WEIGHTS that the backend reads where the canonical ones are: nothing is packed */
     void *layout; /* the backend's own description; freed by its forget() */
     /* Set by core/program.c: */
     size_t offset; /* in the memory of its kind */
@@ -54,13 +55,13 @@ typedef enum kolo_op_kind {
     KOLO_OP_DROPOUT_BACKWARD, /* dy, mask                         dx                                             */
     KOLO_OP_ADD, /* x1, x2                               y = activation(x1 + x2)                        */
     KOLO_OP_EMBEDDING, /* features, table                      y: the rows of the table that they number      */
-    KOLO_OP_EMBEDDING_BACKWARD, /* dy, features                         dtable                                         */
+    KOLO_OP_EMBEDDING_BACKWARD, /* dy, features                         dtable */
     KOLO_OP_POSITION, /* x, table                             y = x + table, the same table for every sample */
     KOLO_OP_POSITION_BACKWARD, /* dy                                   dtable                                         */
     KOLO_OP_LAYER_NORM, /* x, scale or -1, offset or -1         y                                              */
-    KOLO_OP_LAYER_NORM_BACKWARD, /* dy, x, scale or -1                   dx or -1, dscale or -1, doffset or -1          */
+    KOLO_OP_LAYER_NORM_BACKWARD, /* dy, x, scale or -1                   dx or -1, dscale or -1, doffset or -1 */
     KOLO_OP_ATTENTION, /* queries, keys, values in one: below  y                                              */
-    KOLO_OP_ATTENTION_BACKWARD, /* dy, queries keys values              their gradient, in one                         */
+    KOLO_OP_ATTENTION_BACKWARD, /* dy, queries keys values              their gradient, in one */
     KOLO_OP_MEET, /* partial                              met: every leaf gets here before any goes on   */
     KOLO_OP_OWN, /* as its layer says, all canonical     the same: arithmetic is op.own                 */
     KOLO_OP_LOSS, /* outputs (canonical)                  d outputs (canonical; -1 when not trained)     */

@@ -105,7 +105,7 @@ static void place_in_a_row(kolo_plan *plan, kolo_value_kind kind, size_t *bytes)
 {
     for (int v = 0; v < plan->value_count; v++) {
         kolo_value *value = &plan->values[v];
-        if (value->kind != kind || value->view_of >= 0) continue;
+        if (value->kind != kind || value->view_of >= 0 || value->in_place) continue;
         value->offset = *bytes;
         *bytes += aligned(value->bytes);
     }
@@ -171,9 +171,20 @@ void kolo_program_close(kolo_program **program)
 kolo_status kolo_program_pack(const kolo_program *program, int value, const float *weights, void *packed)
 {
     const kolo_value *target = &program->plan.values[value];
-    if (target->kind != KOLO_VALUE_WEIGHTS || target->view_of >= 0) return KOLO_OK;
+    if (target->kind != KOLO_VALUE_WEIGHTS || target->view_of >= 0 || target->in_place) return KOLO_OK;
     const float *canonical = weights + program->model->parameters[target->parameter].offset;
     return program->backend->pack(&program->plan, value, canonical, (char *)packed + target->offset);
+}
+
+void kolo_program_add(const void *program, float *to, const float *from)
+{
+    const kolo_program *whose = program;
+    const kolo_plan *plan = &whose->plan;
+    for (int v = 0; v < plan->value_count; v++) {
+        const kolo_value *value = &plan->values[v];
+        if (value->kind != KOLO_VALUE_GRADIENT || value->view_of >= 0) continue;
+        whose->backend->add(plan, v, (char *)to + value->offset, (const char *)from + value->offset);
+    }
 }
 
 kolo_status kolo_program_unpack(const kolo_program *program, const float *gradients, float *canonical)
@@ -246,20 +257,28 @@ const float *kolo_frame_output(const kolo_frame *frame)
     return frame->memory[kolo_plan_base(plan, plan->output)];
 }
 
-/* Weights and gradients are in other blocks from run to run; views are where their base is. */
-static void bind(kolo_frame *frame, char *weights, char *gradients)
+static void *weights_of(const kolo_program *program, const kolo_program_weights *weights, const kolo_value *value)
 {
-    const kolo_plan *plan = &frame->program->plan;
+    const kolo_parameter *parameter = &program->model->parameters[value->parameter];
+    if (value->in_place) return (void *)(uintptr_t)(weights->canonical + parameter->offset); /* they are only read */
+    return (char *)weights->packed + value->offset;
+}
+
+/* Weights and gradients are in other blocks from run to run; views are where their base is. */
+static void bind(kolo_frame *frame, const kolo_program_weights *weights, char *gradients)
+{
+    const kolo_program *program = frame->program;
+    const kolo_plan *plan = &program->plan;
     for (int v = 0; v < plan->value_count; v++) {
         const kolo_value *value = &plan->values[v];
         if (value->view_of >= 0) continue;
-        if (value->kind == KOLO_VALUE_WEIGHTS) frame->memory[v] = weights + value->offset;
+        if (value->kind == KOLO_VALUE_WEIGHTS) frame->memory[v] = weights_of(program, weights, value);
         if (value->kind == KOLO_VALUE_GRADIENT) frame->memory[v] = gradients ? gradients + value->offset : NULL;
     }
     for (int v = 0; v < plan->value_count; v++) frame->memory[v] = frame->memory[kolo_plan_base(plan, v)];
 }
 
-kolo_status kolo_program_run(kolo_frame *frame, void *weights, float *gradients, kolo_call call)
+kolo_status kolo_program_run(kolo_frame *frame, const kolo_program_weights *weights, float *gradients, kolo_call call)
 {
     const kolo_program *program = frame->program;
     bind(frame, weights, (char *)gradients);

@@ -46,12 +46,21 @@ void kolo_frame_close(kolo_frame **frame);
 float *kolo_frame_input(const kolo_frame *frame);        /* [leaf][elements of the input] */
 const float *kolo_frame_output(const kolo_frame *frame); /* [leaf][elements of the output] */
 
-/* Runs one leaf with these packed weights; gradients (NULL when not trained) are written. call.memory, scratch and
- * labels are the frame's; the rest is the caller's. */
-kolo_status kolo_program_run(kolo_frame *frame, void *weights, float *gradients, kolo_call call);
+/* A replica's weights: packed as the backend wants them, and the canonical ones for values that are read in place. */
+typedef struct kolo_program_weights {
+    void *packed;
+    const float *canonical;
+} kolo_program_weights;
 
-/* One value of plan->values: canonical weights into the packed block; does nothing for values that are not weights. */
+/* Runs one leaf with these weights; gradients (NULL when not trained) are written. call.memory, scratch and
+ * labels are the frame's; the rest is the caller's. */
+kolo_status kolo_program_run(kolo_frame *frame, const kolo_program_weights *weights, float *gradients, kolo_call call);
+
+/* One value of plan->values: canonical weights into the packed block; does nothing for values that are no weights, or
+ * weights in place. */
 kolo_status kolo_program_pack(const kolo_program *program, int value, const float *weights, void *packed);
+/* Adds a block of gradients to another, for kolo_fold_open(). */
+void kolo_program_add(const void *program, float *to, const float *from);
 /* A block of gradients into canonical[weight_count]. */
 kolo_status kolo_program_unpack(const kolo_program *program, const float *gradients, float *canonical);
 

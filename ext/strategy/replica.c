@@ -83,8 +83,7 @@ kolo_status kolo_replica_gradient(kolo_replica *replica, float **gradient)
     *gradient = replica->gradient;
     kolo_status status = KOLO_OK;
     if (count == 0) memset(replica->gradient, 0, (size_t)kolo_replica_count(replica) * sizeof(float));
-    for (int i = 1; i < count; i++)
-        program->backend->add(nodes[0].gradient, nodes[i].gradient, (int64_t)(program->gradient_bytes / sizeof(float)));
+    for (int i = 1; i < count; i++) kolo_program_add(program, nodes[0].gradient, nodes[i].gradient);
     if (count > 0) status = kolo_program_unpack(program, nodes[0].gradient, replica->gradient);
     for (int i = 0; i < count; i++) kolo_fold_return(replica->fold, nodes[i].gradient);
     return status;

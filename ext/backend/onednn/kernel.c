@@ -160,6 +160,15 @@ kolo_step *kolo_step_own(kolo_kernel *kernel, void (*own)(const kolo_kernel *, c
     return step;
 }
 
+kolo_step *kolo_step_own_or_fail(kolo_kernel *kernel,
+                                 kolo_status (*own)(const kolo_kernel *, const kolo_step *, const kolo_call *),
+                                 int count, const kolo_place *places)
+{
+    kolo_step *step = kolo_step_own(kernel, NULL, count, places);
+    if (step) step->own_or_fail = own;
+    return step;
+}
+
 kolo_status kolo_step_reorder(kolo_kernel *kernel, const kolo_place *from, const kolo_place *to)
 {
     dnnl_primitive_desc_t descriptor;
@@ -250,12 +259,15 @@ kolo_status kolo_kernel_run(void *prepared, const kolo_call *call)
     kolo_memories *memories;
     dnnl_status_t status = dnnl_success;
     KOLO_TRY(memories_take(kernel, &memories));
-    for (int s = 0; s < kernel->step_count && status == dnnl_success; s++) {
+    kolo_status own = KOLO_OK;
+    for (int s = 0; s < kernel->step_count && status == dnnl_success && own == KOLO_OK; s++) {
         const kolo_step *step = &kernel->step[s];
         if (step->own) step->own(kernel, step, call);
-        if (!step->own) status = execute(kernel, step, memories->stream, memories->argument[s], call);
+        if (step->own_or_fail) own = step->own_or_fail(kernel, step, call);
+        if (step->primitive) status = execute(kernel, step, memories->stream, memories->argument[s], call);
     }
     memories_return(kernel, memories);
+    KOLO_TRY(own);
     return kolo_onednn_check(status, "running a primitive");
 }
 

@@ -159,6 +159,31 @@ kolo_status kolo_layout_set_parameter(kolo_plan *plan, int value, const dnnl_mem
     return reorder_new(packs ? plain : desc, packs ? desc : plain, &layout->convert);
 }
 
+kolo_status kolo_layout_set_in_place(kolo_plan *plan, int value)
+{
+    dnnl_memory_desc_t plain;
+    KOLO_TRY(kolo_desc_rows(1, kolo_shape_count(plan->values[value].shape), dnnl_f32, &plain));
+    plan->values[value].in_place = true;
+    return kolo_layout_set_parameter(plan, value, &plain, &plain, NULL);
+}
+
+kolo_status kolo_layout_set_rows(kolo_plan *plan, int value)
+{
+    kolo_value *v = &plan->values[value];
+    dnnl_memory_desc_t plain;
+    KOLO_TRY(kolo_desc_rows(v->shape.dim[0], v->shape.dim[1], dnnl_f32, &plain));
+    KOLO_TRY(kolo_layout_set_parameter(plan, value, &plain, &plain, NULL));
+    kolo_layout *layout = v->layout;
+    layout->sparse = true;
+    v->bytes += (size_t)v->shape.dim[0];
+    return KOLO_OK;
+}
+
+uint8_t *kolo_rows_touched(const kolo_plan *plan, int value, void *memory)
+{
+    return (uint8_t *)memory + (size_t)kolo_shape_count(plan->values[value].shape) * sizeof(float);
+}
+
 static kolo_status convert(const kolo_layout *layout, bool packs, const void *from, void *to)
 {
     dnnl_engine_t engine = kolo_onednn_engine();
@@ -213,11 +238,50 @@ kolo_status kolo_onednn_pack(const kolo_plan *plan, int value, const float *cano
     return status;
 }
 
+/* The rows that are touched; the others are not read. */
+static void unpack_rows(const kolo_plan *plan, int value, const void *packed, float *canonical)
+{
+    kolo_shape shape = plan->values[value].shape;
+    const uint8_t *touched = kolo_rows_touched(plan, value, (void *)(uintptr_t)packed);
+    const float *from = packed;
+    size_t size = (size_t)shape.dim[1];
+    for (size_t row = 0; row < (size_t)shape.dim[0]; row++) {
+        if (touched[row]) memcpy(canonical + row * size, from + row * size, size * sizeof *from);
+        else memset(canonical + row * size, 0, size * sizeof *from);
+    }
+}
+
+static void add_rows(const kolo_plan *plan, int value, float *to, const float *from)
+{
+    kolo_shape shape = plan->values[value].shape;
+    uint8_t *ours = kolo_rows_touched(plan, value, to);
+    const uint8_t *theirs = kolo_rows_touched(plan, value, (void *)(uintptr_t)from);
+    size_t size = (size_t)shape.dim[1];
+    for (size_t row = 0; row < (size_t)shape.dim[0]; row++) {
+        if (!theirs[row]) continue;
+        if (ours[row]) kolo_host_add(to + row * size, from + row * size, (int64_t)size);
+        else memcpy(to + row * size, from + row * size, size * sizeof *from);
+        ours[row] = 1;
+    }
+}
+
+void kolo_onednn_accumulate(const kolo_plan *plan, int value, void *to, const void *from)
+{
+    const kolo_value *v = &plan->values[value];
+    const kolo_layout *layout = v->layout;
+    if (layout->sparse) add_rows(plan, value, to, from);
+    else kolo_host_add(to, from, (int64_t)(v->bytes / sizeof(float)));
+}
+
 kolo_status kolo_onednn_unpack(const kolo_plan *plan, int value, const void *packed, float *canonical)
 {
     const kolo_value *v = &plan->values[value];
     const kolo_layout *layout = v->layout;
     size_t plain_bytes = dnnl_memory_desc_get_size(&layout->plain);
+    if (layout->sparse) {
+        unpack_rows(plan, value, packed, canonical);
+        return KOLO_OK;
+    }
     if (!layout->permuted && layout->convert) return convert(layout, false, packed, canonical);
     if (!layout->permuted) {
         memcpy(canonical, packed, plain_bytes);

@@ -58,6 +58,14 @@ static kolo_status (*const makers[])(kolo_kernel *, kolo_plan *, const kolo_op *
     [KOLO_OP_DROPOUT] = kolo_onednn_dropout,
     [KOLO_OP_DROPOUT_BACKWARD] = kolo_onednn_dropout_backward,
     [KOLO_OP_ADD] = kolo_onednn_add,
+    [KOLO_OP_EMBEDDING] = kolo_onednn_embedding,
+    [KOLO_OP_EMBEDDING_BACKWARD] = kolo_onednn_embedding_backward,
+    [KOLO_OP_POSITION] = kolo_onednn_position,
+    [KOLO_OP_POSITION_BACKWARD] = kolo_onednn_position_backward,
+    [KOLO_OP_LAYER_NORM] = kolo_onednn_layer_norm,
+    [KOLO_OP_LAYER_NORM_BACKWARD] = kolo_onednn_layer_norm_backward,
+    [KOLO_OP_ATTENTION] = kolo_onednn_attention,
+    [KOLO_OP_ATTENTION_BACKWARD] = kolo_onednn_attention_backward,
     [KOLO_OP_OWN] = kolo_onednn_own,
     [KOLO_OP_LOSS] = kolo_onednn_loss,
 };
@@ -126,7 +134,7 @@ static const kolo_backend onednn_backend = {
     .unpack = kolo_onednn_unpack,
     .allocate = kolo_host_allocate,
     .deallocate = kolo_host_deallocate,
-    .add = kolo_host_add,
+    .add = kolo_onednn_accumulate,
 };
 
 extern const kolo_plugin kolo_plugin_entry;

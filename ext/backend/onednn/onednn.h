@@ -49,6 +49,7 @@ typedef struct kolo_layout {
     dnnl_primitive_t convert;   /* plain to desc for WEIGHTS, desc to plain for GRADIENT; NULL where they are equal */
     kolo_tiling rows;           /* of a dense kernel on the elements of an image: their order in memory */
     bool permuted;              /* rows is not the canonical order */
+    bool sparse;                /* of a GRADIENT: rows that are not marked as touched count as zero */
 } kolo_layout;
 
 dnnl_data_type_t kolo_onednn_type(const kolo_plan *plan, int value); /* of activations and kernels: f32 or bf16 */
@@ -65,8 +66,14 @@ const kolo_layout *kolo_layout_of(const kolo_plan *plan, int value);
 /* The same for a value of WEIGHTS or GRADIENT, with its way to or from the canonical array `plain`. */
 kolo_status kolo_layout_set_parameter(kolo_plan *plan, int value, const dnnl_memory_desc_t *desc,
                                       const dnnl_memory_desc_t *plain, const kolo_tiling *rows);
+/* WEIGHTS read where the canonical ones are. */
+kolo_status kolo_layout_set_in_place(kolo_plan *plan, int value);
+/* A GRADIENT of rows {count, size} of which only those count that are marked: behind them is a byte for each. */
+kolo_status kolo_layout_set_rows(kolo_plan *plan, int value);
+uint8_t *kolo_rows_touched(const kolo_plan *plan, int value, void *memory);
 void kolo_layout_free(kolo_value *value);
 kolo_status kolo_onednn_pack(const kolo_plan *plan, int value, const float *canonical, void *packed);
+void kolo_onednn_accumulate(const kolo_plan *plan, int value, void *to, const void *from);
 kolo_status kolo_onednn_unpack(const kolo_plan *plan, int value, const void *packed, float *canonical);
 
 /* ---- kernels */
@@ -87,6 +94,7 @@ typedef struct kolo_step kolo_step;
 struct kolo_step {
     dnnl_primitive_t primitive; /* or NULL, then: */
     void (*own)(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call);
+    kolo_status (*own_or_fail)(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call);
     int count;
     int argument[KOLO_STEP_PLACES]; /* DNNL_ARG_SRC and its like */
     kolo_place place[KOLO_STEP_PLACES];
@@ -128,6 +136,9 @@ kolo_status kolo_step_primitive(kolo_kernel *kernel, dnnl_primitive_desc_t descr
                                 const kolo_place *places);
 kolo_step *kolo_step_own(kolo_kernel *kernel, void (*own)(const kolo_kernel *, const kolo_step *, const kolo_call *),
                          int count, const kolo_place *places); /* bfloat16 and elements are of place 0 */
+kolo_step *kolo_step_own_or_fail(kolo_kernel *kernel,
+                                 kolo_status (*own)(const kolo_kernel *, const kolo_step *, const kolo_call *),
+                                 int count, const kolo_place *places);
 kolo_status kolo_step_reorder(kolo_kernel *kernel, const kolo_place *from, const kolo_place *to);
 
 /* Scratchpad in our hands; relu: fused behind. */
@@ -149,6 +160,14 @@ kolo_status kolo_onednn_activation_backward(kolo_kernel *kernel, kolo_plan *plan
 kolo_status kolo_onednn_dropout(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
 kolo_status kolo_onednn_dropout_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
 kolo_status kolo_onednn_add(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
+kolo_status kolo_onednn_embedding(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
+kolo_status kolo_onednn_embedding_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
+kolo_status kolo_onednn_position(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
+kolo_status kolo_onednn_position_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
+kolo_status kolo_onednn_layer_norm(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
+kolo_status kolo_onednn_layer_norm_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
+kolo_status kolo_onednn_attention(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
+kolo_status kolo_onednn_attention_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
 kolo_status kolo_onednn_own(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
 kolo_status kolo_onednn_loss(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
 

@@ -187,6 +187,11 @@ static kolo_status unpack(const kolo_plan *plan, int value, const void *packed, 
     return KOLO_OK;
 }
 
+static void add(const kolo_plan *plan, int value, void *to, const void *from)
+{
+    kolo_host_add(to, from, element_count(plan, value));
+}
+
 const kolo_backend kolo_reference_backend = {
     .version = KOLO_BACKEND_VERSION,
     .name = "reference",
@@ -201,5 +206,5 @@ const kolo_backend kolo_reference_backend = {
     .unpack = unpack,
     .allocate = kolo_host_allocate,
     .deallocate = kolo_host_deallocate,
-    .add = kolo_host_add,
+    .add = add,
 };

@@ -1,0 +1,125 @@
+/* Rows of a table, and their gradient.
+ *
+ * The table is read where the weights are: no copy of it is packed. Of its gradient only the rows that occur are
+ * written; a mark for each row behind them says which. Adding two gradients and unpacking one look at the marks, and
+ * leave the other rows alone (layout.c).
+ */
+#include "backend/onednn/onednn.h"
+#include "core/lanes.h"
+#include "core/vector.h"
+
+KOLO_INLINE void take_rows(const float *tokens, const float *table, void *y, int64_t positions, int64_t size,
+                           int narrow)
+{
+    for (int64_t p = 0; p < positions; p++) {
+        const float *row = table + (int64_t)tokens[p] * size;
+        for (int64_t i = 0; i < size; i += KOLO_LANES) {
+            int64_t lanes = kolo_lanes_at(i, size);
+            kolo_put_some(y, p * size + i, kolo_get_some(row, i, lanes, 0), lanes, narrow);
+        }
+    }
+}
+
+KOLO_VECTORISED static void take_float(const float *tokens, const float *table, void *y, int64_t positions,
+                                       int64_t size)
+{
+    take_rows(tokens, table, y, positions, size, 0);
+}
+
+KOLO_VECTORISED static void take_bfloat16(const float *tokens, const float *table, void *y, int64_t positions,
+                                          int64_t size)
+{
+    take_rows(tokens, table, y, positions, size, 1);
+}
+
+/* Places: y, features, table. */
+static void look_up(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
+{
+    const kolo_plan *plan = kernel->plan;
+    const kolo_op *op = &plan->ops[kernel->op];
+    void *y = kolo_place_pointer(&step->place[0], call);
+    const float *tokens = kolo_place_pointer(&step->place[1], call), *table = kolo_place_pointer(&step->place[2], call);
+    int64_t positions = plan->leaf * kolo_shape_count(plan->values[op->in[0]].shape);
+    int64_t size = plan->values[op->in[1]].shape.dim[1];
+    if (step->bfloat16) take_bfloat16(tokens, table, y, positions, size);
+    if (!step->bfloat16) take_float(tokens, table, y, positions, size);
+}
+
+static kolo_status features_layout(kolo_plan *plan, int features)
+{
+    dnnl_memory_desc_t plain;
+    KOLO_TRY(kolo_desc_plain(plan, features, dnnl_f32, &plain));
+    return kolo_layout_set(plan, features, &plain);
+}
+
+kolo_status kolo_onednn_embedding(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    dnnl_memory_desc_t y;
+    KOLO_TRY(features_layout(plan, op->in[0]));
+    KOLO_TRY(kolo_layout_set_in_place(plan, op->in[1]));
+    KOLO_TRY(kolo_desc_plain(plan, op->out[0], kolo_onednn_type(plan, op->out[0]), &y));
+    KOLO_TRY(kolo_layout_set(plan, op->out[0], &y));
+    const kolo_place places[] = {kolo_produce(kernel, op->out[0], &y), kolo_place_of(kernel, op->in[0]),
+                                 kolo_place_of(kernel, op->in[1])};
+    if (!kolo_step_own(kernel, look_up, 3, places)) return KOLO_INTERNAL;
+    return kolo_deliver(kernel, places[0], op->out[0]);
+}
+
+/* ---- backward */
+
+KOLO_INLINE void add_rows(const float *tokens, const void *dy, float *table, uint8_t *touched, int64_t positions,
+                          int64_t size, int narrow)
+{
+    for (int64_t p = 0; p < positions; p++) {
+        int64_t token = (int64_t)tokens[p];
+        float *row = table + token * size;
+        for (int64_t i = 0; i < size; i += KOLO_LANES) {
+            int64_t lanes = kolo_lanes_at(i, size);
+            kolo_floats slope = kolo_get_some(dy, p * size + i, lanes, narrow);
+            if (touched[token]) slope += kolo_get_some(row, i, lanes, 0);
+            kolo_put_some(row, i, slope, lanes, 0);
+        }
+        touched[token] = 1;
+    }
+}
+
+KOLO_VECTORISED static void add_float(const float *tokens, const void *dy, float *table, uint8_t *touched,
+                                      int64_t positions, int64_t size)
+{
+    add_rows(tokens, dy, table, touched, positions, size, 0);
+}
+
+KOLO_VECTORISED static void add_bfloat16(const float *tokens, const void *dy, float *table, uint8_t *touched,
+                                         int64_t positions, int64_t size)
+{
+    add_rows(tokens, dy, table, touched, positions, size, 1);
+}
+
+/* Places: dy, features, dtable. */
+static void sum_rows(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
+{
+    const kolo_plan *plan = kernel->plan;
+    const kolo_op *op = &plan->ops[kernel->op];
+    const void *dy = kolo_place_pointer(&step->place[0], call);
+    const float *tokens = kolo_place_pointer(&step->place[1], call);
+    float *table = kolo_place_pointer(&step->place[2], call);
+    uint8_t *touched = kolo_rows_touched(plan, op->out[0], table);
+    kolo_shape shape = plan->values[op->out[0]].shape;
+    int64_t positions = call->samples * kolo_shape_count(plan->values[op->in[1]].shape);
+    memset(touched, 0, (size_t)shape.dim[0]);
+    if (step->bfloat16) add_bfloat16(tokens, dy, table, touched, positions, shape.dim[1]);
+    if (!step->bfloat16) add_float(tokens, dy, table, touched, positions, shape.dim[1]);
+}
+
+kolo_status kolo_onednn_embedding_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    dnnl_memory_desc_t dy;
+    kolo_place places[3];
+    KOLO_TRY(features_layout(plan, op->in[1]));
+    KOLO_TRY(kolo_layout_set_rows(plan, op->out[0]));
+    KOLO_TRY(kolo_desc_plain(plan, op->in[0], kolo_layout_of(plan, op->in[0])->desc.data_type, &dy));
+    KOLO_TRY(kolo_bring(kernel, kolo_place_of(kernel, op->in[0]), &dy, &places[0]));
+    places[1] = kolo_place_of(kernel, op->in[1]);
+    places[2] = kolo_place_of(kernel, op->out[0]);
+    return kolo_step_own(kernel, sum_rows, 3, places) ? KOLO_OK : KOLO_INTERNAL;
+}

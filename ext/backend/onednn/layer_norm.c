@@ -1,0 +1,185 @@
+/* Layer normalisation by loops of our own, a row at a time: a row stays in the nearest cache while it is read twice.
+ * The formulas are in backend/reference/layer_norm.c; sums are float32, sixteen side by side. */
+#include "backend/onednn/onednn.h"
+#include "core/lanes.h"
+#include "core/vector.h"
+
+#include <string.h>
+
+typedef struct moments {
+    float mean, inverse; /* 1 / √(variance + ε) */
+} moments;
+
+/* Of a row, or ones or zeros where there is none. */
+KOLO_INLINE kolo_floats get_or(const float *values, int64_t at, int64_t lanes, float otherwise)
+{
+    return values ? kolo_get_some(values, at, lanes, 0) : otherwise - (kolo_floats){0};
+}
+
+KOLO_INLINE moments moments_of(const void *x, int64_t at, int64_t count, float epsilon, int narrow)
+{
+    kolo_floats sum = {0}, squares = {0};
+    for (int64_t i = 0; i < count; i += KOLO_LANES) sum += kolo_get_some(x, at + i, kolo_lanes_at(i, count), narrow);
+    float mean = kolo_sum_lanes(sum) / (float)count;
+    for (int64_t i = 0; i < count; i += KOLO_LANES) {
+        int64_t lanes = kolo_lanes_at(i, count);
+        kolo_floats d = kolo_only(kolo_get_some(x, at + i, lanes, narrow) - mean, lanes);
+        squares += d * d;
+    }
+    return (moments){mean, 1 / __builtin_sqrtf(kolo_sum_lanes(squares) / (float)count + epsilon)};
+}
+
+typedef struct operands {
+    const void *x, *dy;
+    const float *scale, *offset;
+    void *y, *dx;
+    float *dscale, *doffset;
+    int64_t rows, count;
+    float epsilon;
+} operands;
+
+KOLO_INLINE void normalise(const operands *o, int narrow)
+{
+    const int64_t count = o->count;
+    for (int64_t r = 0, at = 0; r < o->rows; r++, at += count) {
+        moments m = moments_of(o->x, at, count, o->epsilon, narrow);
+        for (int64_t i = 0; i < count; i += KOLO_LANES) {
+            int64_t lanes = kolo_lanes_at(i, count);
+            kolo_floats z = (kolo_get_some(o->x, at + i, lanes, narrow) - m.mean) * m.inverse;
+            z = z * get_or(o->scale, i, lanes, 1) + get_or(o->offset, i, lanes, 0);
+            kolo_put_some(o->y, at + i, z, lanes, narrow);
+        }
+    }
+}
+
+/* Adds a row to dscale and doffset, and finds Σ dz and Σ dz·z. */
+KOLO_INLINE void add_row(const operands *o, moments m, int64_t at, int64_t count, int narrow, float *sum, float *dot)
+{
+    kolo_floats sums = {0}, dots = {0};
+    for (int64_t i = 0; i < count; i += KOLO_LANES) {
+        int64_t lanes = kolo_lanes_at(i, count);
+        kolo_floats dy = kolo_get_some(o->dy, at + i, lanes, narrow);
+        kolo_floats z = (kolo_get_some(o->x, at + i, lanes, narrow) - m.mean) * m.inverse;
+        if (o->dscale) kolo_put_some(o->dscale, i, kolo_get_some(o->dscale, i, lanes, 0) + dy * z, lanes, 0);
+        if (o->doffset) kolo_put_some(o->doffset, i, kolo_get_some(o->doffset, i, lanes, 0) + dy, lanes, 0);
+        kolo_floats dz = dy * get_or(o->scale, i, lanes, 1);
+        sums += kolo_only(dz, lanes);
+        dots += kolo_only(dz * z, lanes);
+    }
+    *sum = kolo_sum_lanes(sums);
+    *dot = kolo_sum_lanes(dots);
+}
+
+KOLO_INLINE void differentiate(const operands *o, int narrow)
+{
+    const int64_t count = o->count;
+    for (int64_t r = 0, at = 0; r < o->rows; r++, at += count) {
+        float sum, dot;
+        moments m = moments_of(o->x, at, count, o->epsilon, narrow);
+        add_row(o, m, at, count, narrow, &sum, &dot);
+        for (int64_t i = 0; o->dx && i < count; i += KOLO_LANES) {
+            int64_t lanes = kolo_lanes_at(i, count);
+            kolo_floats dz = kolo_get_some(o->dy, at + i, lanes, narrow) * get_or(o->scale, i, lanes, 1);
+            kolo_floats z = (kolo_get_some(o->x, at + i, lanes, narrow) - m.mean) * m.inverse;
+            kolo_put_some(o->dx, at + i, (dz - sum / (float)count - z * (dot / (float)count)) * m.inverse, lanes,
+                          narrow);
+        }
+    }
+}
+
+KOLO_VECTORISED static void normalise_float(const operands *o)
+{
+    normalise(o, 0);
+}
+KOLO_VECTORISED static void normalise_bfloat16(const operands *o)
+{
+    normalise(o, 1);
+}
+KOLO_VECTORISED static void differentiate_float(const operands *o)
+{
+    differentiate(o, 0);
+}
+KOLO_VECTORISED static void differentiate_bfloat16(const operands *o)
+{
+    differentiate(o, 1);
+}
+
+static void *pointer(const kolo_call *call, int value)
+{
+    return value < 0 ? NULL : call->memory[value];
+}
+
+/* How many rows a leaf has, of how many elements. */
+static void measure(const kolo_plan *plan, const kolo_op *op, int x, operands *o)
+{
+    kolo_shape shape = plan->values[x].shape;
+    o->count = shape.dim[shape.rank - 1];
+    o->rows = plan->leaf * (kolo_shape_count(shape) / o->count);
+    o->epsilon = (float)op->epsilon;
+}
+
+/* Places: x, y. */
+static void forward(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
+{
+    const kolo_op *op = &kernel->plan->ops[kernel->op];
+    operands o = {.x = kolo_place_pointer(&step->place[0], call),
+                  .y = kolo_place_pointer(&step->place[1], call),
+                  .scale = pointer(call, op->in[1]),
+                  .offset = pointer(call, op->in[2])};
+    measure(kernel->plan, op, op->in[0], &o);
+    if (step->bfloat16) normalise_bfloat16(&o);
+    if (!step->bfloat16) normalise_float(&o);
+}
+
+/* Places: dy, x, dx or again x. */
+static void backward(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
+{
+    const kolo_op *op = &kernel->plan->ops[kernel->op];
+    operands o = {.dy = kolo_place_pointer(&step->place[0], call),
+                  .x = kolo_place_pointer(&step->place[1], call),
+                  .dx = op->out[0] < 0 ? NULL : kolo_place_pointer(&step->place[2], call),
+                  .scale = pointer(call, op->in[2]),
+                  .dscale = pointer(call, op->out[1]),
+                  .doffset = pointer(call, op->out[2])};
+    measure(kernel->plan, op, op->in[1], &o);
+    if (o.dscale) memset(o.dscale, 0, (size_t)o.count * sizeof *o.dscale);
+    if (o.doffset) memset(o.doffset, 0, (size_t)o.count * sizeof *o.doffset);
+    if (step->bfloat16) differentiate_bfloat16(&o);
+    if (!step->bfloat16) differentiate_float(&o);
+}
+
+kolo_status kolo_onednn_layer_norm(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    dnnl_memory_desc_t plain;
+    kolo_place places[2];
+    for (int i = 1; i < 3; i++)
+        if (op->in[i] >= 0) KOLO_TRY(kolo_layout_set_in_place(plan, op->in[i]));
+    KOLO_TRY(kolo_desc_plain(plan, op->out[0], kolo_onednn_type(plan, op->out[0]), &plain));
+    KOLO_TRY(kolo_layout_set(plan, op->out[0], &plain));
+    KOLO_TRY(kolo_bring(kernel, kolo_place_of(kernel, op->in[0]), &plain, &places[0]));
+    places[1] = kolo_produce(kernel, op->out[0], &plain);
+    if (!kolo_step_own(kernel, forward, 2, places)) return KOLO_INTERNAL;
+    return kolo_deliver(kernel, places[1], op->out[0]);
+}
+
+kolo_status kolo_onednn_layer_norm_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    dnnl_memory_desc_t plain, last;
+    kolo_place places[3];
+    kolo_shape shape = plan->values[op->in[1]].shape;
+    dnnl_data_type_t type = plan->precision == KOLO_MIXED_BF16 ? dnnl_bf16 : dnnl_f32;
+    KOLO_TRY(kolo_desc_rows(1, shape.dim[shape.rank - 1], dnnl_f32, &last));
+    for (int i = 1; i < 3; i++)
+        if (op->out[i] >= 0) KOLO_TRY(kolo_layout_set_parameter(plan, op->out[i], &last, &last, NULL));
+    if (op->in[2] >= 0) KOLO_TRY(kolo_layout_set_in_place(plan, op->in[2]));
+    KOLO_TRY(kolo_desc_plain(plan, op->in[1], type, &plain));
+    KOLO_TRY(kolo_bring(kernel, kolo_place_of(kernel, op->in[0]), &plain, &places[0]));
+    KOLO_TRY(kolo_bring(kernel, kolo_place_of(kernel, op->in[1]), &plain, &places[1]));
+    places[2] = places[1];
+    if (op->out[0] >= 0) {
+        KOLO_TRY(kolo_layout_set(plan, op->out[0], &plain));
+        places[2] = kolo_produce(kernel, op->out[0], &plain);
+    }
+    if (!kolo_step_own(kernel, backward, 3, places)) return KOLO_INTERNAL;
+    return op->out[0] >= 0 ? kolo_deliver(kernel, places[2], op->out[0]) : KOLO_OK;
+}

@@ -1,0 +1,99 @@
+/* Learned positions: one table added to every sample, and its gradient, the sum over the samples. */
+#include "backend/onednn/onednn.h"
+#include "core/lanes.h"
+#include "core/vector.h"
+
+#include <string.h>
+
+/* y = x + table, of one sample. */
+KOLO_INLINE void add_table(const void *x, const float *table, void *y, int64_t at, int64_t count, int narrow)
+{
+    for (int64_t i = 0; i < count; i += KOLO_LANES) {
+        int64_t lanes = kolo_lanes_at(i, count);
+        kolo_floats sum = kolo_get_some(x, at + i, lanes, narrow) + kolo_get_some(table, i, lanes, 0);
+        kolo_put_some(y, at + i, sum, lanes, narrow);
+    }
+}
+
+KOLO_VECTORISED static void add_float(const void *x, const float *table, void *y, int64_t at, int64_t count)
+{
+    add_table(x, table, y, at, count, 0);
+}
+
+KOLO_VECTORISED static void add_bfloat16(const void *x, const float *table, void *y, int64_t at, int64_t count)
+{
+    add_table(x, table, y, at, count, 1);
+}
+
+/* Places: x, table, y. */
+static void add_positions(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
+{
+    int64_t count = kolo_shape_count(kernel->plan->values[kernel->plan->ops[kernel->op].in[1]].shape);
+    const void *x = kolo_place_pointer(&step->place[0], call);
+    const float *table = kolo_place_pointer(&step->place[1], call);
+    void *y = kolo_place_pointer(&step->place[2], call);
+    for (int n = 0; n < kernel->plan->leaf; n++) {
+        if (step->bfloat16) add_bfloat16(x, table, y, n * count, count);
+        if (!step->bfloat16) add_float(x, table, y, n * count, count);
+    }
+}
+
+kolo_status kolo_onednn_position(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    dnnl_memory_desc_t plain;
+    kolo_place places[3];
+    KOLO_TRY(kolo_layout_set_in_place(plan, op->in[1]));
+    KOLO_TRY(kolo_desc_plain(plan, op->out[0], kolo_onednn_type(plan, op->out[0]), &plain));
+    KOLO_TRY(kolo_layout_set(plan, op->out[0], &plain));
+    KOLO_TRY(kolo_bring(kernel, kolo_place_of(kernel, op->in[0]), &plain, &places[0]));
+    places[1] = kolo_place_of(kernel, op->in[1]);
+    places[2] = kolo_produce(kernel, op->out[0], &plain);
+    if (!kolo_step_own(kernel, add_positions, 3, places)) return KOLO_INTERNAL;
+    return kolo_deliver(kernel, places[2], op->out[0]);
+}
+
+/* ---- backward */
+
+KOLO_INLINE void add_sample(float *sum, const void *dy, int64_t at, int64_t count, int narrow)
+{
+    for (int64_t i = 0; i < count; i += KOLO_LANES) {
+        int64_t lanes = kolo_lanes_at(i, count);
+        kolo_floats more = kolo_get_some(sum, i, lanes, 0) + kolo_get_some(dy, at + i, lanes, narrow);
+        kolo_put_some(sum, i, more, lanes, 0);
+    }
+}
+
+KOLO_VECTORISED static void sum_float(float *sum, const void *dy, int64_t at, int64_t count)
+{
+    add_sample(sum, dy, at, count, 0);
+}
+
+KOLO_VECTORISED static void sum_bfloat16(float *sum, const void *dy, int64_t at, int64_t count)
+{
+    add_sample(sum, dy, at, count, 1);
+}
+
+/* Places: dy, dtable. */
+static void sum_samples(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
+{
+    int64_t count = kolo_shape_count(kernel->plan->values[kernel->plan->ops[kernel->op].out[0]].shape);
+    const void *dy = kolo_place_pointer(&step->place[0], call);
+    float *sum = kolo_place_pointer(&step->place[1], call);
+    memset(sum, 0, (size_t)count * sizeof *sum);
+    for (int n = 0; n < call->samples; n++) {
+        if (step->bfloat16) sum_bfloat16(sum, dy, n * count, count);
+        if (!step->bfloat16) sum_float(sum, dy, n * count, count);
+    }
+}
+
+kolo_status kolo_onednn_position_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    dnnl_memory_desc_t plain, dtable;
+    kolo_place places[2];
+    KOLO_TRY(kolo_desc_rows(1, kolo_shape_count(plan->values[op->out[0]].shape), dnnl_f32, &dtable));
+    KOLO_TRY(kolo_layout_set_parameter(plan, op->out[0], &dtable, &dtable, NULL));
+    KOLO_TRY(kolo_desc_plain(plan, op->in[0], kolo_layout_of(plan, op->in[0])->desc.data_type, &plain));
+    KOLO_TRY(kolo_bring(kernel, kolo_place_of(kernel, op->in[0]), &plain, &places[0]));
+    places[1] = kolo_place_of(kernel, op->out[0]);
+    return kolo_step_own(kernel, sum_samples, 2, places) ? KOLO_OK : KOLO_INTERNAL;
+}
