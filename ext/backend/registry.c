@@ -23,7 +23,7 @@ static const char *list_of_names(void)
 {
     const char *list = "reference", *why;
     for (size_t i = 0; i < PLUGIN_COUNT; i++) {
-        list = kolo_text("%s, %s%s", list, plugin_names[i], load(plugin_names[i], &why) ? "" : " (does not load)");
+        list = kolo_phrase("%s, %s%s", list, plugin_names[i], load(plugin_names[i], &why) ? "" : " (does not load)");
     }
     return list;
 }

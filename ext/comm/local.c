@@ -59,9 +59,9 @@ static const char *call_text(const call *of)
 {
     const char *name = operation_names[of->operation];
     switch (of->operation) {
-    case ALLREDUCE: return kolo_text("%s of %lld %s", name, (long long)of->count, type_names[of->type]);
-    case BROADCAST: return kolo_text("%s of %lld bytes from member %d", name, (long long)of->count, of->root);
-    case ALLGATHER: return kolo_text("%s of %lld bytes", name, (long long)of->count);
+    case ALLREDUCE: return kolo_phrase("%s of %lld %s", name, (long long)of->count, type_names[of->type]);
+    case BROADCAST: return kolo_phrase("%s of %lld bytes from member %d", name, (long long)of->count, of->root);
+    case ALLGATHER: return kolo_phrase("%s of %lld bytes", name, (long long)of->count);
     default: return name;
     }
 }

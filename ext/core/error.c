@@ -136,7 +136,7 @@ void kolo_warn(const char *format, ...)
     print_line(text);
 }
 
-const char *kolo_text(const char *format, ...)
+const char *kolo_phrase(const char *format, ...)
 {
     static _Thread_local char ring[16][256];
     static _Thread_local unsigned next;
@@ -155,7 +155,7 @@ const char *kolo_shape_text(kolo_shape shape)
         size_t length = strlen(text);
         snprintf(text + length, sizeof text - length, "%s%d", axis ? ", " : "", shape.dim[axis]);
     }
-    return kolo_text("%s}", text);
+    return kolo_phrase("%s}", text);
 }
 
 const char *kolo_status_name(kolo_status status)

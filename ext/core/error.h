@@ -58,6 +58,6 @@ bool kolo_failed(void);
 void kolo_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* A formatted text in a ring of thread-local buffers, for building sentences: "{26, 26, 32}". */
-const char *kolo_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
+const char *kolo_phrase(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

@@ -24,7 +24,7 @@ static int measure(const kolo_fit_state *state, const kolo_totals *totals, bool 
     int count = 0;
     const kolo_metric *metrics = state->model->settings.metrics;
     for (int i = 0; i < KOLO_METRICS_MAX && metrics[i].kind; i++) {
-        const char *name = validation ? kolo_text("val_%s", metrics[i].kind->name) : metrics[i].kind->name;
+        const char *name = validation ? kolo_phrase("val_%s", metrics[i].kind->name) : metrics[i].kind->name;
         measures[count++] = (kolo_measure){name, kolo_totals_metric(state->model, totals, metrics[i])};
     }
     measures[count++] = (kolo_measure){validation ? "val_loss" : "loss", kolo_totals_loss(totals)};

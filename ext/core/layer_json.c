@@ -39,7 +39,7 @@ static const char *all_choices(kolo_field_type type)
     const char *list = "";
     for (int value = 1; value < CHOICES_MAX; value++) {
         choice_text(type, value, text);
-        if (*text) list = kolo_text("%s%s\"%s\"", list, *list ? ", " : "", text);
+        if (*text) list = kolo_phrase("%s%s\"%s\"", list, *list ? ", " : "", text);
     }
     return list;
 }
@@ -104,7 +104,7 @@ kolo_status kolo_layer_to_json(const kolo_layer *layer, json_t **object)
 const char *kolo_json_text(const json_t *value)
 {
     char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
-    const char *shown = kolo_text("%.60s", text ? text : "nothing");
+    const char *shown = kolo_phrase("%.60s", text ? text : "nothing");
     free(text);
     return shown;
 }
@@ -117,7 +117,7 @@ static kolo_status wrong(const char *option, const char *wanted, const json_t *v
 static kolo_status choice_from_json(const kolo_field *field, const json_t *value, int *choice)
 {
     *choice = json_is_string(value) ? find_choice(field->type, json_string_value(value)) : 0;
-    return *choice ? KOLO_OK : wrong(field->name, kolo_text("one of %s", all_choices(field->type)), value);
+    return *choice ? KOLO_OK : wrong(field->name, kolo_phrase("one of %s", all_choices(field->type)), value);
 }
 
 static kolo_status int_from_json(const char *name, const json_t *value, int *number)
@@ -163,7 +163,7 @@ static kolo_status option_from_json(const kolo_field *field, const json_t *value
 {
     if (field->count == 1) return element_from_json(field, value, at);
     if (!json_is_array(value) || json_array_size(value) != (size_t)field->count)
-        return wrong(field->name, kolo_text("a list of %d", field->count), value);
+        return wrong(field->name, kolo_phrase("a list of %d", field->count), value);
     for (int i = 0; i < field->count; i++)
         KOLO_TRY(element_from_json(field, json_array_get(value, (size_t)i),
                                    at + (size_t)i * kolo_field_size(field->type)));

@@ -17,7 +17,7 @@ struct kolo_model_builder {
 
 const char *kolo_layer_text(const kolo_layer_node *node)
 {
-    return kolo_text("layer %d (%s)", node->number, node->name);
+    return kolo_phrase("layer %d (%s)", node->number, node->name);
 }
 
 kolo_status kolo_declare_parameter(kolo_model_builder *builder, kolo_layer_node *node, const char *suffix,

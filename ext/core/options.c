@@ -230,7 +230,7 @@ static _Noreturn void refuse_first_fault(int argc, char **argv)
         const struct argp_option *option = named ? find_option(argv[i], &ambiguous) : NULL;
         if (strcmp(argv[i], "-h") == 0) continue;
         if (!option || ambiguous) refuse_name(argv, argv[i], ambiguous);
-        const char *value = strchr(argv[i], '='), *name = kolo_text("--%s", option->name);
+        const char *value = strchr(argv[i], '='), *name = kolo_phrase("--%s", option->name);
         if (value && !option->arg) refuse(argv, name, "no value", value + 1);
         if (!value && option->arg && ++i == argc) refuse(argv, name, "a value", "");
     }
@@ -244,15 +244,15 @@ static const char *default_text(const kolo_options *options, int key)
     bool bf16 = options->precision == KOLO_MIXED_BF16;
     switch (key) {
     case OPTION_DATA: return options->data ? options->data : "mnist, or synthetic where KOLO_DATA is not set";
-    case OPTION_BATCH_SIZE: return kolo_text("%d", options->batch_size > 0 ? options->batch_size : 32);
-    case OPTION_EPOCHS: return kolo_text("%d", options->epochs > 0 ? options->epochs : 1);
+    case OPTION_BATCH_SIZE: return kolo_phrase("%d", options->batch_size > 0 ? options->batch_size : 32);
+    case OPTION_EPOCHS: return kolo_phrase("%d", options->epochs > 0 ? options->epochs : 1);
     case OPTION_STEPS_PER_EPOCH:
-        return options->steps_per_epoch > 0 ? kolo_text("%d", options->steps_per_epoch) : "as many as the data has";
+        return options->steps_per_epoch > 0 ? kolo_phrase("%d", options->steps_per_epoch) : "as many as the data has";
     case OPTION_LEARNING_RATE:
-        return options->learning_rate > 0 ? kolo_text("%g", options->learning_rate) : "the optimizer's";
+        return options->learning_rate > 0 ? kolo_phrase("%g", options->learning_rate) : "the optimizer's";
     case OPTION_PRECISION: return bf16 ? "bf16" : "fp32";
-    case OPTION_SEED: return options->seed ? kolo_text("%" PRIu64, options->seed) : "a new one each time";
-    case OPTION_DEVICES: return options->devices > 0 ? kolo_text("%d", options->devices) : "one device, not mirrored";
+    case OPTION_SEED: return options->seed ? kolo_phrase("%" PRIu64, options->seed) : "a new one each time";
+    case OPTION_DEVICES: return options->devices > 0 ? kolo_phrase("%d", options->devices) : "one device, not mirrored";
     case OPTION_STRATEGY: return options->strategy ? options->strategy : "mirrored with --devices, else one_device";
     default: return NULL;
     }
@@ -279,7 +279,7 @@ static void show_help(char **argv, const kolo_options *options, const char *what
 static void check_together(char **argv, const kolo_options *options)
 {
     if (options->strategy && strcmp(options->strategy, "one_device") == 0 && options->devices > 1)
-        refuse(argv, "--devices", "1 with --strategy one_device", kolo_text("%d", options->devices));
+        refuse(argv, "--devices", "1 with --strategy one_device", kolo_phrase("%d", options->devices));
     if (options->save && options->history && strcmp(options->save, options->history) == 0)
         refuse(argv, "--history", "another file than --save", options->history);
 }

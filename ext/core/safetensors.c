@@ -289,9 +289,9 @@ const char *kolo_safetensors_shape(const kolo_safetensors *from, const char *nam
     const json_t *sizes = json_object_get(entry_of(from, name), "shape");
     const char *text = "{";
     for (size_t axis = 0; axis < json_array_size(sizes) && axis < 8; axis++)
-        text = kolo_text("%s%s%" JSON_INTEGER_FORMAT, text, axis ? ", " : "",
-                         json_integer_value(json_array_get(sizes, axis)));
-    return kolo_text("%s}", text);
+        text = kolo_phrase("%s%s%" JSON_INTEGER_FORMAT, text, axis ? ", " : "",
+                           json_integer_value(json_array_get(sizes, axis)));
+    return kolo_phrase("%s}", text);
 }
 
 /* IEEE 754 binary16: a sign, 5 bits of exponent (bias 15), 10 of fraction. */

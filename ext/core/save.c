@@ -130,10 +130,10 @@ static kolo_status read_if_it_fits(const kolo_safetensors *from, const kolo_load
 {
     bool there = kolo_safetensors_has(from, parameter->name);
     if (!there && args->by_name) {
-        skip(left_out, kolo_text("\"%s\", which the file has not", parameter->name));
+        skip(left_out, kolo_phrase("\"%s\", which the file has not", parameter->name));
     } else if (there && args->skip_mismatch && !kolo_safetensors_fits(from, parameter->name, parameter->shape)) {
-        skip(left_out, kolo_text("\"%s\", wanted the shape %s, got %s", parameter->name,
-                                 kolo_shape_text(parameter->shape), kolo_safetensors_shape(from, parameter->name)));
+        skip(left_out, kolo_phrase("\"%s\", wanted the shape %s, got %s", parameter->name,
+                                   kolo_shape_text(parameter->shape), kolo_safetensors_shape(from, parameter->name)));
     } else {
         KOLO_TRY(kolo_safetensors_read(from, parameter->name, parameter->shape, values + parameter->offset));
         left_out->taken++;
@@ -152,7 +152,7 @@ static kolo_status read_part(const kolo_safetensors *from, const kolo_load_args 
     memcpy(values, model->weights, sizeof(float) * (size_t)model->weight_count);
     for (int p = 0; p < model->parameter_count; p++)
         KOLO_TRY(read_if_it_fits(from, args, &model->parameters[p], values, left_out));
-    if (foreign) skip(left_out, kolo_text("\"%.80s\", which the model has not", foreign));
+    if (foreign) skip(left_out, kolo_phrase("\"%.80s\", which the model has not", foreign));
     if (left_out->taken > 0 || model->parameter_count == 0) return KOLO_OK;
     return kolo_fail(KOLO_FORMAT, "%s: wanted at least one array that the model has, got none: skipped %s", from->path,
                      left_out->text);

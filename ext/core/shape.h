@@ -24,7 +24,7 @@ static inline bool kolo_shape_equal(kolo_shape a, kolo_shape b)
     return equal;
 }
 
-/* "{28, 28, 1}", in kolo_text's ring. */
+/* "{28, 28, 1}", in kolo_phrase's ring. */
 const char *kolo_shape_text(kolo_shape shape);
 
 #endif

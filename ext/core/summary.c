@@ -26,16 +26,16 @@ static void row(FILE *out, const char *bar, const char *name, const char *shape,
 /* 1199882 as "1,199,882". */
 static const char *with_commas(int64_t value)
 {
-    if (value < 1000) return kolo_text("%lld", (long long)value);
-    return kolo_text("%s,%03d", with_commas(value / 1000), (int)(value % 1000));
+    if (value < 1000) return kolo_phrase("%lld", (long long)value);
+    return kolo_phrase("%s,%03d", with_commas(value / 1000), (int)(value % 1000));
 }
 
 /* The shape with the batch in front, as Keras shows it. */
 static const char *batch_shape(kolo_shape shape)
 {
     const char *text = "(None";
-    for (int axis = 0; axis < shape.rank; axis++) text = kolo_text("%s, %d", text, shape.dim[axis]);
-    return kolo_text("%s)", text);
+    for (int axis = 0; axis < shape.rank; axis++) text = kolo_phrase("%s, %d", text, shape.dim[axis]);
+    return kolo_phrase("%s)", text);
 }
 
 static int64_t weights_of(const kolo_model *model, const kolo_layer_node *node)
@@ -54,7 +54,7 @@ kolo_status kolo_summary_write(const kolo_model *model, FILE *out)
     rule(out, "┡", "╇", "┩", "━");
     for (int i = 0; i < model->layer_count; i++) {
         const kolo_layer_node *node = &model->layers[i];
-        row(out, "│", kolo_text("%s (%s)", node->name, node->recipe.kind->name), batch_shape(node->out),
+        row(out, "│", kolo_phrase("%s (%s)", node->name, node->recipe.kind->name), batch_shape(node->out),
             with_commas(weights_of(model, node)));
     }
     rule(out, "└", "┴", "┘", "─");

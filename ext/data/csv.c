@@ -25,7 +25,7 @@ void kolo_csv_table_free(kolo_csv_table *table)
 const char *kolo_csv_column_text(const kolo_csv_table *table, int column)
 {
     const char *name = table->columns[column].name;
-    return name ? kolo_text("column %d (\"%.80s\")", column, name) : kolo_text("column %d", column);
+    return name ? kolo_phrase("column %d (\"%.80s\")", column, name) : kolo_phrase("column %d", column);
 }
 
 /* ------------------------------------------------------------------------------------------ columns by name */
@@ -53,7 +53,7 @@ static kolo_status no_column(const kolo_csv_table *table, const char *option, co
 {
     const char *list = "";
     for (int i = 0; i < table->count && i < 12 && table->header; i++)
-        list = kolo_text("%s%s%.24s", list, i ? ", " : "", table->columns[i].name);
+        list = kolo_phrase("%s%s%.24s", list, i ? ", " : "", table->columns[i].name);
     if (!table->header)
         return kolo_fail(KOLO_INVALID, "%s: wanted %s a column of 0 to %d (there is no header), got \"%s\"",
                          table->args->path, option, table->count - 1, name);

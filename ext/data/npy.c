@@ -267,7 +267,7 @@ const char *kolo_npy_text(const kolo_npy_array *array)
 {
     const char *kind = array->kind == 'u' ? "uint" : array->kind == 'i' ? "int" : "float", *text = "";
     for (int axis = 0; axis < array->rank; axis++)
-        text = kolo_text("%s%s%" PRId64, text, axis ? ", " : "", array->dim[axis]);
-    if (array->kind == 'b') return kolo_text("bool {%s}", text);
-    return kolo_text("%s%d {%s}", kind, 8 * array->size, text);
+        text = kolo_phrase("%s%s%" PRId64, text, axis ? ", " : "", array->dim[axis]);
+    if (array->kind == 'b') return kolo_phrase("bool {%s}", text);
+    return kolo_phrase("%s%d {%s}", kind, 8 * array->size, text);
 }

@@ -24,7 +24,7 @@ kolo_status kolo_npz_read(const char *path, const char *name, kolo_npy_array *ar
 
 /* Element i as a number. */
 double kolo_npy_number(const kolo_npy_array *array, int64_t i);
-/* "float32 {60000, 28, 28}", in kolo_text's ring. */
+/* "float32 {60000, 28, 28}", in kolo_phrase's ring. */
 const char *kolo_npy_text(const kolo_npy_array *array);
 
 #endif

@@ -19,9 +19,9 @@ static const char *list_of(zip_t *archive)
         const char *name = zip_get_name(archive, (zip_uint64_t)i, 0);
         size_t length = name ? strlen(name) : 0;
         if (length > 4 && strcmp(name + length - 4, ".npy") == 0) length -= 4;
-        list = kolo_text("%s%s%.*s", list, i ? ", " : "", (int)(length < 40 ? length : 40), name ? name : "");
+        list = kolo_phrase("%s%s%.*s", list, i ? ", " : "", (int)(length < 40 ? length : 40), name ? name : "");
     }
-    return count > 8 ? kolo_text("%s, …", list) : count ? list : "nothing";
+    return count > 8 ? kolo_phrase("%s, …", list) : count ? list : "nothing";
 }
 
 static kolo_status damaged(const char *path, const char *name, const char *why)
@@ -64,7 +64,7 @@ static kolo_status read_found(zip_t *archive, const char *path, const char *name
     kolo_status status = bytes ? read_entry(file, path, name, bytes, entry->size)
                                : kolo_fail_memory((size_t)entry->size, "an array of an NPZ file");
     zip_fclose(file);
-    if (status == KOLO_OK) return kolo_npy_parse(kolo_text("%s: %s", path, name), bytes, (int64_t)entry->size, array);
+    if (status == KOLO_OK) return kolo_npy_parse(kolo_phrase("%s: %s", path, name), bytes, (int64_t)entry->size, array);
     free(bytes);
     return status;
 }
@@ -90,7 +90,7 @@ kolo_status kolo_npz_read(const char *path, const char *name, kolo_npy_array *ar
     if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
         return kolo_fail(KOLO_FORMAT, "%s: wanted a file, got a folder, a device or a pipe", path);
     KOLO_TRY(open_archive(path, &archive));
-    const char *full = kolo_text("%s.npy", name);
+    const char *full = kolo_phrase("%s.npy", name);
     kolo_status status;
     if (zip_stat(archive, full, 0, &entry) == 0 || zip_stat(archive, name, 0, &entry) == 0)
         status = read_found(archive, path, name, &entry, array);

@@ -195,8 +195,8 @@ static kolo_status choose_shape(set *s, const Kolo__Example *example)
         if (__builtin_mul_overflow(wanted, shape->dim[axis], &wanted)) wanted = INT64_MAX;
     if (wanted == s->elements && !(format && shape->rank == 1)) return KOLO_OK;
     if (format) return wrong(s, s->columns[0].name, "raw pixels", format);
-    return wrong(s, s->columns[0].name, kolo_text("the %" PRId64 " values of %s", wanted, kolo_shape_text(*shape)),
-                 kolo_text("%" PRId64, s->elements));
+    return wrong(s, s->columns[0].name, kolo_phrase("the %" PRId64 " values of %s", wanted, kolo_shape_text(*shape)),
+                 kolo_phrase("%" PRId64, s->elements));
 }
 
 static kolo_status look_at_first(set *s, Kolo__Example *example)
@@ -248,8 +248,8 @@ static kolo_status alike(const set *s, const Kolo__Example *example, const colum
     if (!*feature || (*feature)->kind_case != c->kind)
         return wrong(s, c->name, kind_name(c->kind), kind_name(*feature ? (*feature)->kind_case : 0));
     if (values_in(*feature) != c->count)
-        return wrong(s, c->name, kolo_text("%zu values, as the first example has", c->count),
-                     kolo_text("%zu", values_in(*feature)));
+        return wrong(s, c->name, kolo_phrase("%zu values, as the first example has", c->count),
+                     kolo_phrase("%zu", values_in(*feature)));
     return KOLO_OK;
 }
 
@@ -258,7 +258,7 @@ static kolo_status whole(const set *s, const column *c, const Kolo__Feature *fea
     for (size_t i = 0; i < c->count; i++) {
         int64_t value = feature->int64_list->value[i];
         if (value < 0 || value >= INT32_MAX)
-            return wrong(s, c->name, kolo_text("0 to %d", INT32_MAX - 1), kolo_text("%" PRId64, value));
+            return wrong(s, c->name, kolo_phrase("0 to %d", INT32_MAX - 1), kolo_phrase("%" PRId64, value));
         target[i] = (int32_t)value;
     }
     return KOLO_OK;
@@ -295,8 +295,8 @@ static kolo_status check_sizes(const set *s, const Kolo__Example *example)
     for (int axis = 0; axis < 2 && s->arrays->bytes && shape->rank == 3 && !s->args->shape[0]; axis++) {
         int64_t size = size_in(example, sizes[axis]);
         if (size != shape->dim[axis])
-            return wrong(s, sizes[axis], kolo_text("%d, as the first example has", shape->dim[axis]),
-                         kolo_text("%" PRId64, size));
+            return wrong(s, sizes[axis], kolo_phrase("%d, as the first example has", shape->dim[axis]),
+                         kolo_phrase("%" PRId64, size));
     }
     return KOLO_OK;
 }

@@ -80,8 +80,8 @@ kolo_status kolo_window_make(const kolo_layer_node *node, const char *what, cons
     for (int axis = 0; axis < 2; axis++) {
         window->kernel[axis] = size[axis];
         window->stride[axis] = given ? stride[axis] : default_stride[axis];
-        KOLO_TRY(kolo_check_size(kolo_text("%s[%d]", what, axis), window->kernel[axis]));
-        KOLO_TRY(kolo_check_size(kolo_text("stride[%d]", axis), window->stride[axis]));
+        KOLO_TRY(kolo_check_size(kolo_phrase("%s[%d]", what, axis), window->kernel[axis]));
+        KOLO_TRY(kolo_check_size(kolo_phrase("stride[%d]", axis), window->stride[axis]));
     }
     KOLO_TRY(kolo_check_elements(what, (kolo_shape){2, {size[0], size[1]}}));
     if (padding != KOLO_SAME && (size[0] > node->in.dim[0] || size[1] > node->in.dim[1])) {

@@ -11,7 +11,7 @@ static kolo_status build(kolo_model_builder *builder, kolo_layer_node *node)
         if (sizes[axis] != 0) node->out.rank = axis + 1;
     }
     for (int axis = 0; axis < node->out.rank || axis == 0; axis++) {
-        KOLO_TRY(kolo_check_size(kolo_text("size %d", axis + 1), sizes[axis]));
+        KOLO_TRY(kolo_check_size(kolo_phrase("size %d", axis + 1), sizes[axis]));
         node->out.dim[axis] = sizes[axis];
     }
     return kolo_check_elements("shape", node->out);

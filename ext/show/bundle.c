@@ -61,7 +61,7 @@ static void write_rows(FILE *out, const kolo_history *history)
     for (int i = 0; i < history->epochs; i++) {
         fprintf(out, "\n%5d", i + 1);
         for (int k = 0; k < MEASURES; k++) {
-            const char *number = kolo_text(measures[k].format, value_of(&history->epoch[i], &measures[k]));
+            const char *number = kolo_phrase(measures[k].format, value_of(&history->epoch[i], &measures[k]));
             if (known(history, &measures[k])) fprintf(out, "  %12s", number);
         }
     }
