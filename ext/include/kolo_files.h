@@ -129,6 +129,34 @@ typedef struct kolo_tfrecord_write_args {
     kolo_tfrecord_write_at(&(const kolo_tfrecord_write_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
 kolo_status kolo_tfrecord_write_at(const kolo_tfrecord_write_args *args, kolo_here here);
 
+/* ------------------------------------------------------------------------------------------ text */
+
+typedef enum kolo_punctuation {
+    KOLO_PUNCTUATION_STRIP = 1, /* taken away (the default): "don't" is "dont" */
+    KOLO_PUNCTUATION_SEPARATE, /* each mark begins a word: "end." is "end", "." */
+    KOLO_PUNCTUATION_KEEP /* letters like others */
+} kolo_punctuation;
+
+typedef struct kolo_text_args {
+    int _;
+    const char *path; /* a text in UTF-8, or a folder of texts, read in the order of their names */
+    kolo_guard *guard;
+    int vocabulary; /* numbers at most, 0 and 1 among them; default 20,000 */
+    int length; /* words of a sample; default 80 */
+    bool continuous; /* samples are cut from the text one behind the other; default: a line is a sample */
+    bool characters; /* characters are the words: all of them as they are */
+    bool keep_case; /* default: A to Z become small */
+    kolo_punctuation punctuation;
+    kolo_data *like; /* the vocabulary is this one's, as a test's text wants its training text's */
+} kolo_text_args;
+
+/* A text as numbers of words, by the rules of Keras's TextVectorization: 0 is padding, 1 ("[UNK]") a word that is not
+ * in the vocabulary, then words by descending frequency. The features of a sample are its words x₀ … xₙ₋₁, its labels
+ * the words that follow, x₁ … xₙ; lines are cut or padded with 0, empty ones left out. The class names are the words,
+ * and classes their number. */
+#define kolo_text(...) kolo_text_at(&(const kolo_text_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
+kolo_data *kolo_text_at(const kolo_text_args *args, kolo_here here);
+
 /* ------------------------------------------------------------------------------------------ drawn data sets */
 
 /* What stands in where files are not at hand. Deterministic by seed; KOLO_TRAIN and KOLO_TEST have the same classes and
@@ -164,5 +192,19 @@ typedef struct kolo_synthetic_table_args {
 #define kolo_synthetic_table(...)                                                                                      \
     kolo_synthetic_table_at(&(const kolo_synthetic_table_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
 kolo_data *kolo_synthetic_table_at(const kolo_synthetic_table_args *args, kolo_here here);
+
+/* Text, as kolo_text gives it: words of a language with a simple grammar, each sample on one of eight topics. */
+typedef struct kolo_synthetic_text_args {
+    int _;
+    kolo_split split;
+    kolo_guard *guard;
+    int vocabulary; /* 200 to 100,000, default 2000 */
+    int length; /* default 80 */
+    int64_t samples; /* default 20,000 for KOLO_TRAIN, 4000 for KOLO_TEST */
+    uint64_t seed; /* default 1 */
+} kolo_synthetic_text_args;
+#define kolo_synthetic_text(...)                                                                                       \
+    kolo_synthetic_text_at(&(const kolo_synthetic_text_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
+kolo_data *kolo_synthetic_text_at(const kolo_synthetic_text_args *args, kolo_here here);
 
 #endif

@@ -1,0 +1,302 @@
+/* Text as numbers of words, by the rules of Keras's TextVectorization: small letters (of ASCII alone, as TensorFlow
+ * has it), punctuation away, words between spaces; 0 is padding, 1 a word that is not in the vocabulary, then words by
+ * descending frequency, those equally frequent in descending order of their bytes. A sample is `length` words, its
+ * labels are the same words one position on. Read dictionary.h first. */
+#include "data/data.h"
+#include "data/dictionary.h"
+#include "data/reader.h"
+#include "data/sources.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define PADDING     0
+#define UNKNOWN     1
+#define SPECIAL     2
+#define LENGTH_MAX  1000000
+#define END_OF_LINE (-1) /* among the numbers of words */
+
+static const char *const special_names[SPECIAL] = {"", "[UNK]"};
+
+typedef struct corpus {
+    const kolo_text_args *args;
+    int length, vocabulary;
+    kolo_dictionary words; /* as they are met, or those of .like */
+    bool fixed;            /* no word is added */
+    int32_t *numbers;      /* of the words of the text; END_OF_LINE behind a line */
+    size_t count, room;
+    char *word; /* the one that is read */
+    size_t word_room;
+} corpus;
+
+/* ------------------------------------------------------------------------------------------ words of a line */
+
+static kolo_status add_number(corpus *c, int32_t number)
+{
+    if (c->count == c->room) {
+        size_t room = c->room ? c->room * 2 : 65536;
+        int32_t *moved = realloc(c->numbers, room * sizeof *moved);
+        if (!moved) return kolo_fail_memory(room * sizeof *moved, "the words of a text");
+        c->numbers = moved, c->room = room;
+    }
+    c->numbers[c->count++] = number;
+    return KOLO_OK;
+}
+
+/* Where the vocabulary is given, a word's number is its place in it; else the order in which it was met. */
+static kolo_status add_word(corpus *c, const char *word, size_t length)
+{
+    int32_t number;
+    if (c->fixed) {
+        number = kolo_dictionary_find(&c->words, word, length);
+        return add_number(c, number < 0 ? UNKNOWN : number);
+    }
+    KOLO_TRY(kolo_dictionary_add(&c->words, word, length, &number));
+    return add_number(c, number);
+}
+
+static bool is_space(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+static bool is_punctuation(char c)
+{
+    return (c >= '!' && c <= '/') || (c >= ':' && c <= '@') || (c >= '[' && c <= '`') || (c >= '{' && c <= '~');
+}
+
+static kolo_status end_word(corpus *c, size_t *length)
+{
+    size_t size = *length;
+    *length = 0;
+    return size ? add_word(c, c->word, size) : KOLO_OK;
+}
+
+static kolo_status add_words(corpus *c, const char *line, size_t size)
+{
+    size_t length = 0;
+    kolo_punctuation rule = c->args->punctuation ? c->args->punctuation : KOLO_PUNCTUATION_STRIP;
+    for (size_t i = 0; i < size; i++) {
+        char letter = line[i];
+        bool mark = is_punctuation(letter);
+        if (is_space(letter) || (mark && rule == KOLO_PUNCTUATION_SEPARATE)) KOLO_TRY(end_word(c, &length));
+        if (is_space(letter) || (mark && rule == KOLO_PUNCTUATION_STRIP)) continue;
+        bool lower = letter >= 'A' && letter <= 'Z' && !c->args->keep_case;
+        c->word[length++] = (char)(lower ? letter - 'A' + 'a' : letter);
+    }
+    return end_word(c, &length);
+}
+
+/* Bytes of the character that begins here: 0 where none does (Unicode 15, table 3-7). */
+static size_t character_size(const char *text, size_t left)
+{
+    const unsigned char *c = (const unsigned char *)text;
+    size_t size = c[0] < 0x80                   ? 1
+                  : c[0] >= 0xc2 && c[0] < 0xe0 ? 2
+                  : (c[0] & 0xf0) == 0xe0       ? 3
+                  : c[0] >= 0xf0 && c[0] < 0xf5 ? 4
+                                                : 0;
+    if (size == 0 || size > left) return 0;
+    for (size_t i = 1; i < size; i++)
+        if ((c[i] & 0xc0) != 0x80) return 0;
+    bool overlong = (c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xf0 && c[1] < 0x90);
+    bool beyond = (c[0] == 0xed && c[1] >= 0xa0) || (c[0] == 0xf4 && c[1] >= 0x90);
+    return overlong || beyond ? 0 : size;
+}
+
+/* A byte that is no character's becomes U+FFFD, as TensorFlow's unicode_split has it. */
+static kolo_status add_characters(corpus *c, const char *line, size_t size)
+{
+    for (size_t i = 0; i < size;) {
+        size_t length = character_size(line + i, size - i);
+        KOLO_TRY(length ? add_word(c, line + i, length) : add_word(c, "\xef\xbf\xbd", 3));
+        i += length ? length : 1;
+    }
+    return KOLO_OK;
+}
+
+/* ------------------------------------------------------------------------------------------ files */
+
+static kolo_status make_word_room(corpus *c, size_t room)
+{
+    if (room <= c->word_room) return KOLO_OK;
+    char *moved = realloc(c->word, room);
+    if (!moved) return kolo_fail_memory(room, "a line of a text");
+    c->word = moved, c->word_room = room;
+    return KOLO_OK;
+}
+
+static kolo_status add_text(corpus *c, const char *text, size_t size)
+{
+    KOLO_TRY(make_word_room(c, size + 1));
+    if (size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) text += 3, size -= 3;
+    while (size > 0) {
+        const char *end = c->args->continuous ? NULL : memchr(text, '\n', size);
+        size_t length = end ? (size_t)(end - text) : size, before = c->count;
+        size_t told = length && text[length - 1] == '\r' && !c->args->continuous ? length - 1 : length;
+        KOLO_TRY(c->args->characters ? add_characters(c, text, told) : add_words(c, text, told));
+        if (c->count > before && !c->args->continuous) KOLO_TRY(add_number(c, END_OF_LINE));
+        length += end != NULL;
+        text += length, size -= length;
+    }
+    return KOLO_OK;
+}
+
+static kolo_status read_file(corpus *c, const char *path)
+{
+    uint8_t *bytes;
+    int64_t size;
+    KOLO_TRY(kolo_reader_whole(path, "a text", &bytes, &size));
+    kolo_status status = add_text(c, (const char *)bytes, (size_t)size);
+    free(bytes);
+    return status;
+}
+
+static int is_named(const struct dirent *entry)
+{
+    return entry->d_name[0] != '.';
+}
+
+/* Every file of a folder, in the order of their names; folders in it are left alone, and so are empty files. */
+static kolo_status read_folder(corpus *c, const char *folder)
+{
+    struct dirent **entries;
+    int count = scandir(folder, &entries, is_named, alphasort), files = 0;
+    if (count < 0) return kolo_fail(KOLO_IO, "%s: wanted a folder of texts that can be read", folder);
+    kolo_status status = KOLO_OK;
+    for (int i = 0; i < count; i++) {
+        char path[PATH_MAX];
+        struct stat info;
+        bool fits = snprintf(path, sizeof path, "%s/%s", folder, entries[i]->d_name) < (int)sizeof path;
+        bool text = fits && stat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0;
+        if (status == KOLO_OK && text) status = read_file(c, path);
+        files += text;
+        free(entries[i]);
+    }
+    free(entries);
+    if (status == KOLO_OK && files == 0)
+        return kolo_fail(KOLO_NOT_FOUND, "%s: wanted texts in this folder, got none", folder);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------ the vocabulary */
+
+static kolo_status take_vocabulary(corpus *c, const kolo_data *like)
+{
+    int32_t number;
+    if (!like->class_names || !like->tokens)
+        return kolo_fail(KOLO_INVALID, "wanted .like made by kolo_text(), which has a vocabulary, got data of %s",
+                         like->source);
+    for (int i = 0; i < like->classes; i++)
+        KOLO_TRY(kolo_dictionary_add(&c->words, like->class_names[i], strlen(like->class_names[i]), &number));
+    c->fixed = true;
+    return KOLO_OK;
+}
+
+/* From the order in which words were met to their places in the vocabulary. */
+static kolo_status rank_words(corpus *c, kolo_arrays *arrays)
+{
+    int32_t *order, *rank, kept = c->words.size;
+    if (c->fixed)
+        return kolo_dictionary_names(&c->words, NULL, 0, NULL, arrays->classes = c->words.size, &arrays->class_names);
+    KOLO_TRY(kolo_dictionary_order(&c->words, KOLO_TIES_DESCENDING, &order));
+    if (kept > c->vocabulary - SPECIAL) kept = c->vocabulary - SPECIAL;
+    arrays->classes = kept + SPECIAL;
+    kolo_status status = kolo_dictionary_names(&c->words, special_names, SPECIAL, order, kept, &arrays->class_names);
+    rank = status == KOLO_OK ? malloc((size_t)(c->words.size + 1) * sizeof *rank) : NULL;
+    if (status == KOLO_OK && !rank) status = kolo_fail_memory((size_t)c->words.size * sizeof *rank, "a vocabulary");
+    for (int32_t i = 0; rank && i < c->words.size; i++) rank[order[i]] = i < kept ? i + SPECIAL : UNKNOWN;
+    for (size_t i = 0; rank && i < c->count; i++)
+        if (c->numbers[i] != END_OF_LINE) c->numbers[i] = rank[c->numbers[i]];
+    free(rank), free(order);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------ samples */
+
+static void put_sample(kolo_arrays *arrays, int64_t sample, int length, const int32_t *words, size_t count)
+{
+    int32_t *tokens = arrays->tokens + sample * length, *labels = arrays->labels + sample * length;
+    for (size_t i = 0; i < (size_t)length; i++) {
+        tokens[i] = i < count ? words[i] : PADDING;
+        labels[i] = i + 1 < count ? words[i + 1] : PADDING;
+    }
+}
+
+static int64_t count_samples(const corpus *c)
+{
+    int64_t lines = 0;
+    if (c->args->continuous) return c->count ? (int64_t)(c->count - 1) / c->length : 0;
+    for (size_t i = 0; i < c->count; i++) lines += c->numbers[i] == END_OF_LINE;
+    return lines;
+}
+
+static kolo_status cut_samples(const corpus *c, kolo_arrays *arrays)
+{
+    size_t length = (size_t)c->length, bytes;
+    arrays->samples = count_samples(c);
+    if (arrays->samples == 0)
+        return kolo_fail(KOLO_FORMAT, "%s: wanted %s, got %zu words", c->args->path,
+                         c->args->continuous ? "more than .length words" : "lines with words", c->count);
+    if (arrays->samples > KOLO_SAMPLES_MAX)
+        return kolo_fail(KOLO_FORMAT, "%s: wanted at most %d samples, got more", c->args->path, KOLO_SAMPLES_MAX);
+    bytes = (size_t)arrays->samples * length * sizeof *arrays->tokens;
+    arrays->tokens = malloc(bytes);
+    arrays->labels = malloc(bytes);
+    if (!arrays->tokens || !arrays->labels) return kolo_fail_memory(2 * bytes, "the words of a text");
+    arrays->shape = (kolo_shape){1, {c->length}};
+    arrays->label_count = c->length;
+    arrays->scale = 1;
+    if (c->args->continuous) {
+        for (int64_t i = 0; i < arrays->samples; i++)
+            put_sample(arrays, i, c->length, c->numbers + (size_t)i * length, length + 1);
+        return KOLO_OK;
+    }
+    for (size_t i = 0, begin = 0, sample = 0; i < c->count; i++) {
+        if (c->numbers[i] != END_OF_LINE) continue;
+        size_t words = i - begin < length + 1 ? i - begin : length + 1;
+        put_sample(arrays, (int64_t)sample++, c->length, c->numbers + begin, words);
+        begin = i + 1;
+    }
+    return KOLO_OK;
+}
+
+static kolo_status read_corpus(corpus *c, kolo_arrays *arrays)
+{
+    struct stat info;
+    const char *path = c->args->path;
+    if (c->args->like) KOLO_TRY(take_vocabulary(c, c->args->like));
+    bool folder = path && stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+    KOLO_TRY(folder ? read_folder(c, path) : read_file(c, path));
+    KOLO_TRY(rank_words(c, arrays));
+    KOLO_TRY(cut_samples(c, arrays));
+    snprintf(arrays->source, sizeof arrays->source, "%s", path);
+    return KOLO_OK;
+}
+
+kolo_status kolo_text_read(kolo_arrays *arrays, const kolo_text_args *args)
+{
+    corpus c = {.args = args, .length = args->length ? args->length : 80};
+    *arrays = (kolo_arrays){0};
+    c.vocabulary = args->vocabulary ? args->vocabulary : 20000;
+    if (c.length < 1 || c.length > LENGTH_MAX)
+        return kolo_fail(KOLO_INVALID, "wanted .length of 1 to %d, got %d", LENGTH_MAX, c.length);
+    if (c.vocabulary <= SPECIAL)
+        return kolo_fail(KOLO_INVALID, "wanted .vocabulary of at least %d, got %d", SPECIAL + 1, c.vocabulary);
+    kolo_status status = read_corpus(&c, arrays);
+    kolo_dictionary_free(&c.words);
+    free(c.numbers), free(c.word);
+    if (status != KOLO_OK) kolo_arrays_free(arrays);
+    return status;
+}
+
+kolo_data *kolo_text_at(const kolo_text_args *args, kolo_here here)
+{
+    kolo_arrays arrays;
+    kolo_scope scope = kolo_enter("kolo_text", here);
+    return kolo_arrays_leave(scope, kolo_text_read(&arrays, args), &arrays);
+}
