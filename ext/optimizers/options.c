@@ -29,9 +29,10 @@ static void set(const kolo_field *field, void *at, double value)
 static const char *range_text(const kolo_option *option)
 {
     const char *article = strchr("aeio", option->field.name[0]) ? "an" : "a";
-    if (!isfinite(option->most)) return kolo_text("%s .%s of at least %g", article, option->field.name, option->least);
-    return kolo_text("%s .%s from %g to %s%g", article, option->field.name, option->least,
-                     option->closed ? "" : "below ", option->most);
+    if (!isfinite(option->most))
+        return kolo_phrase("%s .%s of at least %g", article, option->field.name, option->least);
+    return kolo_phrase("%s .%s from %g to %s%g", article, option->field.name, option->least,
+                       option->closed ? "" : "below ", option->most);
 }
 
 static kolo_status complete_option(const char *recipe, const kolo_option *option, double fallback, void *arguments)
