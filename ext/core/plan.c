@@ -11,6 +11,8 @@ static const struct {
     [KOLO_OP_INPUT] = {1, 1},
     [KOLO_OP_CONV2D] = {3, 1},
     [KOLO_OP_CONV2D_BACKWARD] = {4, 3},
+    [KOLO_OP_CONV2D_TRANSPOSE] = {3, 1},
+    [KOLO_OP_CONV2D_TRANSPOSE_BACKWARD] = {4, 3},
     [KOLO_OP_DENSE] = {3, 1},
     [KOLO_OP_DENSE_BACKWARD] = {4, 3},
     [KOLO_OP_MAX_POOL2D] = {1, 2},

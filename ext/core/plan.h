@@ -45,6 +45,8 @@ typedef enum kolo_op_kind {
     KOLO_OP_INPUT, /* features                             x                                              */
     KOLO_OP_CONV2D, /* x, kernel, bias or -1                y = activation(x * kernel + bias)              */
     KOLO_OP_CONV2D_BACKWARD, /* dy, y, x, kernel: see below          dx or -1, dkernel, dbias or -1                 */
+    KOLO_OP_CONV2D_TRANSPOSE, /* x, kernel, bias or -1      y; the window is of the convolution from y to x        */
+    KOLO_OP_CONV2D_TRANSPOSE_BACKWARD, /* as CONV2D_BACKWARD  dx or -1, dkernel, dbias or -1                       */
     KOLO_OP_DENSE, /* x, kernel, bias or -1                y; x may be a view, its elements in order      */
     KOLO_OP_DENSE_BACKWARD, /* dy, y, x, kernel: see below          dx or -1, dkernel, dbias or -1                 */
     KOLO_OP_MAX_POOL2D, /* x                                    y, where (workspace; -1 in a plan not trained) */
@@ -73,10 +75,11 @@ typedef enum kolo_op_kind {
 
 typedef struct kolo_window {
     int kernel[2], stride[2];
+    int gap[2]; /* elements left out between neighbours under the kernel: dilation − 1 */
     int before[2], after[2]; /* zeros around: {top, left}, {bottom, right} */
 } kolo_window;
 
-#define KOLO_OP_INS  6
+#define KOLO_OP_INS  8
 #define KOLO_OP_OUTS 4
 
 /* What KOLO_OP_OWN computes: a learner's own arithmetic, on one leaf, in float32 however the rest is computed. Arrays

@@ -39,21 +39,61 @@ typedef struct kolo_input_args {
     kolo_guard *guard;
 } kolo_input_args;
 
-/* 2-D convolution. Input {H, W, C}; output {H', W', filters}. Weights: kernel {kh, kw, C, filters} (Glorot-uniform),
- * bias {filters} (zero). */
+/* 2-D convolution. Input {H, W, C}; output {H', W', filters}, H' = (H − dilation (kh − 1) − 1) / stride + 1 rounded
+ * down, or H / stride rounded up with KOLO_SAME. Weights: kernel {kh, kw, C / groups, filters} (Glorot-uniform), bias
+ * {filters} (zero). Dumoulin and Visin 2016, "A guide to convolution arithmetic for deep learning". */
 typedef struct kolo_conv2d_args {
     int _;
     int filters; /* ≥ 1 */
     kolo_guard *guard;
-    int kernel[2];        /* height, width; required */
-    int stride[2];        /* default {1, 1} */
+    int kernel[2]; /* height, width; required */
+    int stride[2]; /* default {1, 1} */
     kolo_padding padding; /* default KOLO_VALID */
+    kolo_activation activation;
+    bool no_bias;
+    double l2; /* default 0 */
+    int groups; /* of channels and of filters, each group apart; divides both; default 1 */
+    int dilation[2]; /* from one element under the kernel to the next; default {1, 1} */
+    const char *name;
+    const char *device;
+} kolo_conv2d_args;
+
+/* A convolution of each channel by itself. Input {H, W, C}; output {H', W', C · depth_multiplier}, channel c giving
+ * outputs c · depth_multiplier … Weights: kernel {kh, kw, C, depth_multiplier} (Glorot-uniform), bias
+ * {C · depth_multiplier} (zero). Chollet 2017, "Xception: deep learning with depthwise separable convolutions". */
+typedef struct kolo_depthwise_conv2d_args {
+    int _;
+    int depth_multiplier; /* outputs a channel; default 1 */
+    kolo_guard *guard;
+    int kernel[2]; /* height, width; required */
+    int stride[2]; /* default {1, 1} */
+    kolo_padding padding; /* default KOLO_VALID */
+    kolo_activation activation;
+    bool no_bias;
+    double l2; /* default 0 */
+    int dilation[2]; /* default {1, 1} */
+    const char *name;
+    const char *device;
+} kolo_depthwise_conv2d_args;
+
+/* Transposed convolution: a convolution's gradient by its input, as a layer; it makes images larger. Input {H, W, C};
+ * output {H', W', filters}. Weights: kernel {kh, kw, filters, C} (Glorot-uniform), bias {filters} (zero).
+ * H' = H stride + max(kh − stride, 0), or H stride with KOLO_SAME; with .output_padding p it is (H − 1) stride + kh +
+ * p, with KOLO_SAME less 2 (kh / 2). Sizes and places are Keras's and TensorFlow's. Dumoulin and Visin 2016. */
+typedef struct kolo_conv2d_transpose_args {
+    int _;
+    int filters; /* ≥ 1 */
+    kolo_guard *guard;
+    int kernel[2]; /* height, width; required */
+    int stride[2]; /* default {1, 1} */
+    kolo_padding padding; /* default KOLO_VALID */
+    int output_padding[2]; /* < stride; KOLO_NONE for a padding of 0. Default: the sizes above without it */
     kolo_activation activation;
     bool no_bias;
     double l2; /* default 0 */
     const char *name;
     const char *device;
-} kolo_conv2d_args;
+} kolo_conv2d_transpose_args;
 
 /* The largest of each window. Input {H, W, C}; the window does not leave the input unless padding is KOLO_SAME. */
 typedef struct kolo_max_pool2d_args {
@@ -171,9 +211,10 @@ typedef struct kolo_own_args {
     const char *device;
 } kolo_own_args;
 
-extern const kolo_layer_kind kolo_input_kind, kolo_conv2d_kind, kolo_max_pool2d_kind, kolo_dropout_kind,
-    kolo_flatten_kind, kolo_dense_kind, kolo_activate_kind, kolo_add_kind, kolo_embedding_kind,
-    kolo_position_embedding_kind, kolo_layer_norm_kind, kolo_multi_head_attention_kind;
+extern const kolo_layer_kind kolo_input_kind, kolo_conv2d_kind, kolo_depthwise_conv2d_kind, kolo_conv2d_transpose_kind,
+    kolo_max_pool2d_kind, kolo_dropout_kind, kolo_flatten_kind, kolo_dense_kind, kolo_activate_kind, kolo_add_kind;
+extern const kolo_layer_kind kolo_embedding_kind, kolo_position_embedding_kind, kolo_layer_norm_kind,
+    kolo_multi_head_attention_kind;
 
 /* A recipe for a layer: made by the macros below. */
 typedef struct kolo_layer {
@@ -181,6 +222,8 @@ typedef struct kolo_layer {
     union {
         kolo_input_args input;
         kolo_conv2d_args conv2d;
+        kolo_depthwise_conv2d_args depthwise_conv2d;
+        kolo_conv2d_transpose_args conv2d_transpose;
         kolo_max_pool2d_args max_pool2d;
         kolo_dropout_args dropout;
         kolo_flatten_args flatten;
@@ -195,8 +238,12 @@ typedef struct kolo_layer {
     };
 } kolo_layer;
 
-#define kolo_input(...)      ((kolo_layer){.kind = &kolo_input_kind, .input = {._ = 0, __VA_ARGS__}})
-#define kolo_conv2d(...)     ((kolo_layer){.kind = &kolo_conv2d_kind, .conv2d = {._ = 0, __VA_ARGS__}})
+#define kolo_input(...)  ((kolo_layer){.kind = &kolo_input_kind, .input = {._ = 0, __VA_ARGS__}})
+#define kolo_conv2d(...) ((kolo_layer){.kind = &kolo_conv2d_kind, .conv2d = {._ = 0, __VA_ARGS__}})
+#define kolo_depthwise_conv2d(...)                                                                                     \
+    ((kolo_layer){.kind = &kolo_depthwise_conv2d_kind, .depthwise_conv2d = {._ = 0, __VA_ARGS__}})
+#define kolo_conv2d_transpose(...)                                                                                     \
+    ((kolo_layer){.kind = &kolo_conv2d_transpose_kind, .conv2d_transpose = {._ = 0, __VA_ARGS__}})
 #define kolo_max_pool2d(...) ((kolo_layer){.kind = &kolo_max_pool2d_kind, .max_pool2d = {._ = 0, __VA_ARGS__}})
 #define kolo_dropout(...)    ((kolo_layer){.kind = &kolo_dropout_kind, .dropout = {._ = 0, __VA_ARGS__}})
 #define kolo_flatten(...)    ((kolo_layer){.kind = &kolo_flatten_kind, .flatten = {._ = 0, __VA_ARGS__}})

@@ -53,42 +53,59 @@ kolo_status kolo_check_image(const kolo_layer_node *node)
     return kolo_fail(KOLO_INVALID, "its input is %s, wanted {height, width, channels}", kolo_shape_text(node->in));
 }
 
+int64_t kolo_window_reach(const kolo_window *window, int axis)
+{
+    return (int64_t)(window->kernel[axis] - 1) * (window->gap[axis] + 1) + 1;
+}
+
 /* KOLO_SAME as TensorFlow places it: output = ceil(input / stride), the odd zero behind.
  * https://www.tensorflow.org/api_docs/python/tf/nn#notes_on_padding_2 */
 static void place(kolo_window *window, int axis, int input, kolo_padding padding, int *out)
 {
-    int kernel = window->kernel[axis], stride = window->stride[axis];
+    int stride = window->stride[axis], covered = (int)kolo_window_reach(window, axis);
     int zeros = 0;
-    *out = (input - kernel) / stride + 1;
+    *out = (input - covered) / stride + 1;
     if (padding == KOLO_SAME) {
         *out = (input - 1) / stride + 1;
-        int reach = (*out - 1) * stride + kernel;
+        int reach = (*out - 1) * stride + covered;
         zeros = reach > input ? reach - input : 0;
     }
     window->before[axis] = zeros / 2;
     window->after[axis] = zeros - zeros / 2;
 }
 
-kolo_status kolo_window_make(const kolo_layer_node *node, const char *what, const int size[2], const int stride[2],
-                             const int default_stride[2], kolo_padding padding, kolo_window *window, int out[2])
+static bool given(const int pair[2])
 {
-    bool given = stride[0] != 0 || stride[1] != 0;
+    return pair[0] != 0 || pair[1] != 0;
+}
+
+kolo_status kolo_window_check(const kolo_layer_node *node, const kolo_window_wish *wish, kolo_window *window)
+{
+    *window = (kolo_window){.kernel = {wish->size[0], wish->size[1]}};
     KOLO_TRY(kolo_check_image(node));
-    if ((int)padding < 0 || padding > KOLO_SAME) {
-        return kolo_fail(KOLO_INVALID, "padding: wanted KOLO_VALID or KOLO_SAME, got %d", (int)padding);
-    }
+    if ((int)wish->padding < 0 || wish->padding > KOLO_SAME)
+        return kolo_fail(KOLO_INVALID, "padding: wanted KOLO_VALID or KOLO_SAME, got %d", (int)wish->padding);
     for (int axis = 0; axis < 2; axis++) {
-        window->kernel[axis] = size[axis];
-        window->stride[axis] = given ? stride[axis] : default_stride[axis];
-        KOLO_TRY(kolo_check_size(kolo_phrase("%s[%d]", what, axis), window->kernel[axis]));
+        window->stride[axis] = given(wish->stride) ? wish->stride[axis] : wish->default_stride[axis];
+        window->gap[axis] = given(wish->dilation) ? wish->dilation[axis] - 1 : 0;
+        KOLO_TRY(kolo_check_size(kolo_phrase("%s[%d]", wish->what, axis), window->kernel[axis]));
         KOLO_TRY(kolo_check_size(kolo_phrase("stride[%d]", axis), window->stride[axis]));
+        KOLO_TRY(kolo_check_size(kolo_phrase("dilation[%d]", axis), window->gap[axis] + 1));
+        if (kolo_window_reach(window, axis) > KOLO_SIZE_MAX)
+            return kolo_fail(KOLO_INVALID, "dilation[%d]: wanted a %s that covers at most %d elements, got %lld", axis,
+                             wish->what, KOLO_SIZE_MAX, (long long)kolo_window_reach(window, axis));
     }
-    KOLO_TRY(kolo_check_elements(what, (kolo_shape){2, {size[0], size[1]}}));
-    if (padding != KOLO_SAME && (size[0] > node->in.dim[0] || size[1] > node->in.dim[1])) {
-        return kolo_fail(KOLO_INVALID, "%s {%d, %d} is larger than the input %s", what, size[0], size[1],
-                         kolo_shape_text(node->in));
-    }
-    for (int axis = 0; axis < 2; axis++) place(window, axis, node->in.dim[axis], padding, &out[axis]);
+    return kolo_check_elements(wish->what, (kolo_shape){2, {wish->size[0], wish->size[1]}});
+}
+
+kolo_status kolo_window_make(const kolo_layer_node *node, const kolo_window_wish *wish, kolo_window *window, int out[2])
+{
+    KOLO_TRY(kolo_window_check(node, wish, window));
+    int height = (int)kolo_window_reach(window, 0), width = (int)kolo_window_reach(window, 1);
+    if (wish->padding != KOLO_SAME && (height > node->in.dim[0] || width > node->in.dim[1]))
+        return kolo_fail(KOLO_INVALID, "%s {%d, %d}%s is larger than the input %s", wish->what, height, width,
+                         window->gap[0] || window->gap[1] ? ", dilated," : "", kolo_shape_text(node->in));
+    for (int axis = 0; axis < 2; axis++) place(window, axis, node->in.dim[axis], wish->padding, &out[axis]);
     return KOLO_OK;
 }
 
@@ -141,6 +158,21 @@ kolo_status kolo_plan_own(kolo_plan *plan, const kolo_layer_flow *flow, void (*c
     return kolo_plan_op(plan, op);
 }
 
+kolo_status kolo_declare_weighted(kolo_model_builder *builder, kolo_layer_node *node, kolo_shape kernel, int64_t fan_in,
+                                  int64_t fan_out, const kolo_weighted *weighted)
+{
+    KOLO_TRY(kolo_check_activation(weighted->activation));
+    KOLO_TRY(kolo_check_l2(weighted->l2));
+    KOLO_TRY(kolo_check_elements("output", node->out));
+    KOLO_TRY(kolo_check_elements("kernel", kernel));
+    KOLO_TRY(kolo_declare_parameter(builder, node, "kernel", kernel, KOLO_INIT_GLOROT_UNIFORM, (int)fan_in,
+                                    (int)fan_out));
+    kolo_declared(builder)->l2 = weighted->l2;
+    if (weighted->no_bias) return KOLO_OK;
+    kolo_shape bias = {1, {node->out.dim[node->out.rank - 1]}};
+    return kolo_declare_parameter(builder, node, "bias", bias, KOLO_INIT_ZEROS, 0, 0);
+}
+
 /* relu is computed within the operation itself, the others are operations of their own. */
 static kolo_activation fused(kolo_activation activation, const kolo_layer_flow *flow)
 {
@@ -156,7 +188,7 @@ kolo_status kolo_weighted_forward(kolo_plan *plan, kolo_layer_flow *flow, kolo_o
                                   kolo_activation activation)
 {
     const kolo_layer_node *node = flow->node;
-    kolo_shape bias = {1, {kernel.dim[kernel.rank - 1]}};
+    kolo_shape bias = {1, {node->out.dim[node->out.rank - 1]}};
     op.layer = node->number;
     op.activation = fused(activation, flow);
     op.in[0] = flow->x;
@@ -176,7 +208,7 @@ kolo_status kolo_weighted_backward(kolo_plan *plan, kolo_layer_flow *flow, kolo_
                                    kolo_activation activation)
 {
     const kolo_layer_node *node = flow->node;
-    kolo_shape bias = {1, {kernel.dim[kernel.rank - 1]}};
+    kolo_shape bias = {1, {node->out.dim[node->out.rank - 1]}};
     op.layer = node->number;
     op.activation = fused(activation, flow);
     op.in[0] = flow->dy;

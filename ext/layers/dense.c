@@ -10,18 +10,11 @@ static kolo_status build(kolo_model_builder *builder, kolo_layer_node *node)
 {
     const kolo_dense_args *args = &node->recipe.dense;
     KOLO_TRY(kolo_check_size("units", args->units));
-    KOLO_TRY(kolo_check_activation(args->activation));
-    KOLO_TRY(kolo_check_l2(args->l2));
     kolo_shape kernel = kernel_shape(node);
     node->out = node->in;
     node->out.dim[node->out.rank - 1] = args->units;
-    KOLO_TRY(kolo_check_elements("output", node->out));
-    KOLO_TRY(kolo_check_elements("kernel", kernel));
-    KOLO_TRY(kolo_declare_parameter(builder, node, "kernel", kernel, KOLO_INIT_GLOROT_UNIFORM, kernel.dim[0],
-                                    kernel.dim[1]));
-    kolo_declared(builder)->l2 = args->l2;
-    if (args->no_bias) return KOLO_OK;
-    return kolo_declare_parameter(builder, node, "bias", (kolo_shape){1, {args->units}}, KOLO_INIT_ZEROS, 0, 0);
+    return kolo_declare_weighted(builder, node, kernel, kernel.dim[0], kernel.dim[1],
+                                 &(kolo_weighted){args->activation, args->no_bias, args->l2});
 }
 
 static kolo_status forward(kolo_plan *plan, kolo_layer_flow *flow)

@@ -4,8 +4,13 @@
 static kolo_status window(const kolo_layer_node *node, kolo_window *window, int out[2])
 {
     const kolo_max_pool2d_args *args = &node->recipe.max_pool2d;
-    const int size[2] = {args->height, args->width ? args->width : args->height};
-    return kolo_window_make(node, "pool window", size, args->stride, size, args->padding, window, out);
+    int height = args->height, width = args->width ? args->width : args->height;
+    const kolo_window_wish wish = {.what = "pool window",
+                                   .size = {height, width},
+                                   .stride = {args->stride[0], args->stride[1]},
+                                   .default_stride = {height, width},
+                                   .padding = args->padding};
+    return kolo_window_make(node, &wish, window, out);
 }
 
 static kolo_status build(kolo_model_builder *builder, kolo_layer_node *node)

@@ -103,8 +103,7 @@ static kolo_status project_back(kolo_plan *plan, const kolo_layer_node *node, in
                   .activation = KOLO_LINEAR};
     if (need_dx) {
         KOLO_TRY(kolo_added(&op.in[3], kolo_plan_weights(plan, p.kernel, p.shape)));
-        KOLO_TRY(kolo_added(&op.out[0],
-                            kolo_plan_value(plan, KOLO_VALUE_ACTIVATION, rows(node, p.shape.dim[0]))));
+        KOLO_TRY(kolo_added(&op.out[0], kolo_plan_value(plan, KOLO_VALUE_ACTIVATION, rows(node, p.shape.dim[0]))));
     }
     KOLO_TRY(kolo_added(&op.out[1], kolo_plan_gradient(plan, p.kernel, p.shape)));
     if (p.bias >= 0) KOLO_TRY(kolo_added(&op.out[2], kolo_plan_gradient(plan, p.bias, bias)));

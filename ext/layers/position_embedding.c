@@ -20,7 +20,8 @@ static kolo_status forward(kolo_plan *plan, kolo_layer_flow *flow)
 static kolo_status backward(kolo_plan *plan, kolo_layer_flow *flow)
 {
     const kolo_layer_node *node = flow->node;
-    kolo_op op = {.kind = KOLO_OP_POSITION_BACKWARD, .layer = node->number, .in = {flow->dy}, .activation = KOLO_LINEAR};
+    kolo_op op = {
+        .kind = KOLO_OP_POSITION_BACKWARD, .layer = node->number, .in = {flow->dy}, .activation = KOLO_LINEAR};
     flow->dx = flow->need_dx ? flow->dy : -1;
     KOLO_TRY(kolo_added(&op.out[0], kolo_plan_gradient(plan, node->parameters[0], node->in)));
     return kolo_plan_op(plan, op);

@@ -67,22 +67,12 @@ static kolo_status bring_rows(kolo_kernel *kernel, int value, dnnl_data_type_t t
     return softmax_rows(kernel->plan, value, type, &place->desc);
 }
 
-static kolo_status softmax_descriptor(const void *operation, const_dnnl_primitive_desc_t forward,
-                                      dnnl_primitive_desc_t *made)
-{
-    dnnl_primitive_attr_t attributes;
-    KOLO_TRY(kolo_attributes(false, &attributes));
-    dnnl_status_t status = dnnl_primitive_desc_create(made, operation, attributes, kolo_onednn_engine(), forward);
-    dnnl_primitive_attr_destroy(attributes);
-    return kolo_onednn_check(status, "a softmax");
-}
-
 static kolo_status softmax_forward(const kolo_plan *plan, const dnnl_memory_desc_t *rows, dnnl_primitive_desc_t *made)
 {
     dnnl_softmax_desc_t operation;
     dnnl_prop_kind_t kind = plan->training ? dnnl_forward_training : dnnl_forward_inference;
     KOLO_DNNL(dnnl_softmax_forward_desc_init(&operation, kind, rows, 1), "a softmax");
-    return softmax_descriptor(&operation, NULL, made);
+    return kolo_describe(&operation, false, NULL, "a softmax", made);
 }
 
 static kolo_status add_softmax(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
@@ -118,7 +108,7 @@ static kolo_status add_softmax_backward(kolo_kernel *kernel, kolo_plan *plan, co
     places[2].desc = places[0].desc;
     KOLO_DNNL(dnnl_softmax_backward_desc_init(&operation, &places[0].desc, &places[0].desc, 1), "a softmax");
     KOLO_TRY(softmax_forward(plan, &places[0].desc, &forward));
-    kolo_status status = softmax_descriptor(&operation, forward, &made);
+    kolo_status status = kolo_describe(&operation, false, forward, "a softmax", &made);
     dnnl_primitive_desc_destroy(forward);
     KOLO_TRY(status);
     KOLO_TRY(kolo_step_primitive(kernel, made, 3, arguments, places));

@@ -34,16 +34,6 @@ static kolo_status product_of(const kolo_plan *plan, int x, kolo_shape kernel, d
     return kolo_onednn_check(dnnl_memory_desc_init_by_tag(&p->bias, 1, bias, dnnl_f32, dnnl_a), "a bias");
 }
 
-static kolo_status describe(const dnnl_inner_product_desc_t *operation, bool relu, const_dnnl_primitive_desc_t forward,
-                            dnnl_primitive_desc_t *made)
-{
-    dnnl_primitive_attr_t attributes;
-    KOLO_TRY(kolo_attributes(relu, &attributes));
-    dnnl_status_t status = dnnl_primitive_desc_create(made, operation, attributes, kolo_onednn_engine(), forward);
-    dnnl_primitive_attr_destroy(attributes);
-    return kolo_onednn_check(status, "a dense layer");
-}
-
 static kolo_status describe_forward(const kolo_plan *plan, const product *p, bool bias, bool relu,
                                     dnnl_primitive_desc_t *made)
 {
@@ -51,42 +41,24 @@ static kolo_status describe_forward(const kolo_plan *plan, const product *p, boo
     dnnl_prop_kind_t kind = plan->training ? dnnl_forward_training : dnnl_forward_inference;
     KOLO_DNNL(dnnl_inner_product_forward_desc_init(&operation, kind, &p->x, &p->kernel, bias ? &p->bias : NULL, &p->y),
               "a dense layer");
-    return describe(&operation, relu, NULL, made);
+    return kolo_describe(&operation, relu, NULL, "a dense layer", made);
 }
 
 /* x as the product's matrix: a tiled sample is a row as it lies. */
-static kolo_status bring_x(kolo_kernel *kernel, int x, const product *p, kolo_place *place)
+static kolo_status rows_of(kolo_kernel *kernel, int x, const product *p, kolo_place *place)
 {
-    kolo_place from = kolo_place_of(kernel, x);
     dnnl_memory_desc_t plain;
+    *place = kolo_place_of(kernel, x);
     if (!p->flat) {
-        KOLO_TRY(kolo_desc_plain(kernel->plan, x, from.desc.data_type, &plain));
-        KOLO_TRY(kolo_bring(kernel, from, &plain, &from));
+        KOLO_TRY(kolo_desc_plain(kernel->plan, x, place->desc.data_type, &plain));
+        KOLO_TRY(kolo_bring(kernel, *place, &plain, place));
     }
-    KOLO_TRY(kolo_desc_rows(p->rows, p->inputs, from.desc.data_type, &from.desc));
-    return kolo_bring(kernel, from, &p->x, place);
+    return kolo_desc_rows(p->rows, p->inputs, place->desc.data_type, &place->desc);
 }
 
-static kolo_status add_forward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op, const product *p,
-                               dnnl_primitive_desc_t forward)
+static kolo_product steps_of(kolo_kernel *kernel, kolo_plan *plan, const product *p)
 {
-    const int arguments[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_BIAS};
-    kolo_place places[4];
-    bool bias = op->in[2] >= 0;
-    const dnnl_memory_desc_t *kernel_desc = dnnl_primitive_desc_query_md(forward, dnnl_query_weights_md, 0);
-    kolo_status status;
-    KOLO_GO(fail,
-            kolo_layout_set_parameter(plan, op->in[1], kernel_desc, &p->plain_kernel, p->flat ? &p->order : NULL));
-    if (bias) KOLO_GO(fail, kolo_layout_set_parameter(plan, op->in[2], &p->bias, &p->bias, NULL));
-    KOLO_GO(fail, bring_x(kernel, op->in[0], p, &places[0]));
-    places[1] = kolo_place_of(kernel, op->in[1]);
-    places[2] = kolo_produce(kernel, op->out[0], &p->y);
-    if (bias) places[3] = kolo_place_of(kernel, op->in[2]);
-    KOLO_TRY(kolo_step_primitive(kernel, forward, bias ? 4 : 3, arguments, places));
-    return kolo_deliver(kernel, places[2], op->out[0]);
-fail:
-    dnnl_primitive_desc_destroy(forward);
-    return status;
+    return (kolo_product){kernel, plan, &p->plain_kernel, &p->bias, p->flat ? &p->order : NULL};
 }
 
 kolo_status kolo_onednn_dense(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
@@ -98,39 +70,35 @@ kolo_status kolo_onednn_dense(kolo_kernel *kernel, kolo_plan *plan, const kolo_o
     KOLO_TRY(kolo_desc_plain(plan, op->out[0], type, &y));
     KOLO_TRY(kolo_layout_set(plan, op->out[0], &y));
     KOLO_TRY(product_of(plan, op->in[0], plan->values[op->in[1]].shape, type, &p));
+    kolo_place x;
+    KOLO_TRY(rows_of(kernel, op->in[0], &p, &x));
     KOLO_TRY(describe_forward(plan, &p, op->in[2] >= 0, op->activation == KOLO_RELU, &forward));
-    return add_forward(kernel, plan, op, &p, forward);
+    const kolo_product steps = steps_of(kernel, plan, &p);
+    return kolo_product_forward(&steps, forward, x, op->in[1], op->in[2], op->out[0]);
 }
 
 /* ---- backward */
 
 /* dK = xᵀ·dz and db = Σ dz. */
-static kolo_status add_backward_weights(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op, const product *p,
-                                        dnnl_primitive_desc_t forward, kolo_place dz)
+static kolo_status add_by_kernel(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op, const product *p,
+                                 dnnl_primitive_desc_t forward, kolo_place dz)
 {
-    const int arguments[] = {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_BIAS};
     dnnl_inner_product_desc_t operation;
     dnnl_primitive_desc_t made;
-    kolo_place places[4];
-    bool bias = op->out[2] >= 0;
-    KOLO_TRY(bring_x(kernel, op->in[2], p, &places[0]));
-    places[1] = dz;
-    KOLO_TRY(kolo_layout_set_parameter(plan, op->out[1], &p->dkernel, &p->plain_kernel, p->flat ? &p->order : NULL));
-    if (bias) KOLO_TRY(kolo_layout_set_parameter(plan, op->out[2], &p->bias, &p->bias, NULL));
-    places[2] = kolo_place_of(kernel, op->out[1]);
-    if (bias) places[3] = kolo_place_of(kernel, op->out[2]);
-    KOLO_DNNL(dnnl_inner_product_backward_weights_desc_init(&operation, &p->x, &p->dkernel, bias ? &p->bias : NULL,
-                                                            &p->y),
+    kolo_place x;
+    KOLO_TRY(rows_of(kernel, op->in[2], p, &x));
+    KOLO_DNNL(dnnl_inner_product_backward_weights_desc_init(&operation, &p->x, &p->dkernel,
+                                                            op->out[2] >= 0 ? &p->bias : NULL, &p->y),
               "a dense kernel's gradient");
-    KOLO_TRY(describe(&operation, false, forward, &made));
-    return kolo_step_primitive(kernel, made, bias ? 4 : 3, arguments, places);
+    KOLO_TRY(kolo_describe(&operation, false, forward, "a dense kernel's gradient", &made));
+    const kolo_product steps = steps_of(kernel, plan, p);
+    return kolo_product_gradient(&steps, made, x, dz, op->out[1], op->out[2]);
 }
 
 /* dx = dz·Kᵀ, in the layout of x. */
-static kolo_status add_backward_data(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op, const product *p,
-                                     dnnl_primitive_desc_t forward, kolo_place dz)
+static kolo_status add_by_x(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op, const product *p,
+                            dnnl_primitive_desc_t forward, kolo_place dz)
 {
-    const int arguments[] = {DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC};
     dnnl_inner_product_desc_t operation;
     dnnl_primitive_desc_t made;
     dnnl_memory_desc_t dx = kolo_layout_of(plan, op->in[2])->desc;
@@ -139,18 +107,10 @@ static kolo_status add_backward_data(kolo_kernel *kernel, kolo_plan *plan, const
     KOLO_TRY(kolo_layout_set(plan, op->out[0], &dx));
     KOLO_DNNL(dnnl_inner_product_backward_data_desc_init(&operation, &p->x, &p->kernel, &p->y),
               "a dense input's gradient");
-    KOLO_TRY(describe(&operation, false, forward, &made));
-    const dnnl_memory_desc_t *kernel_desc = dnnl_primitive_desc_query_md(made, dnnl_query_weights_md, 0);
-    kolo_status status =
-        kolo_layout_set_parameter(plan, op->in[3], kernel_desc, &p->plain_kernel, p->flat ? &p->order : NULL);
-    if (status != KOLO_OK) {
-        dnnl_primitive_desc_destroy(made);
-        return status;
-    }
+    KOLO_TRY(kolo_describe(&operation, false, forward, "a dense input's gradient", &made));
+    const kolo_product steps = steps_of(kernel, plan, p);
     kolo_place result = kolo_produce(kernel, op->out[0], &dx);
-    kolo_place places[] = {dz, kolo_place_of(kernel, op->in[3]), result};
-    places[2].desc = p->x;
-    KOLO_TRY(kolo_step_primitive(kernel, made, 3, arguments, places));
+    KOLO_TRY(kolo_product_backward(&steps, made, dz, op->in[3], result));
     return kolo_deliver(kernel, result, op->out[0]);
 }
 
@@ -164,8 +124,8 @@ kolo_status kolo_onednn_dense_backward(kolo_kernel *kernel, kolo_plan *plan, con
     KOLO_TRY(kolo_relu_undone(kernel, op, &dz));
     KOLO_TRY(kolo_bring(kernel, dz, &p.y, &dz));
     KOLO_TRY(describe_forward(plan, &p, op->out[2] >= 0, false, &forward));
-    kolo_status status = add_backward_weights(kernel, plan, op, &p, forward, dz);
-    if (status == KOLO_OK && op->out[0] >= 0) status = add_backward_data(kernel, plan, op, &p, forward, dz);
+    kolo_status status = add_by_kernel(kernel, plan, op, &p, forward, dz);
+    if (status == KOLO_OK && op->out[0] >= 0) status = add_by_x(kernel, plan, op, &p, forward, dz);
     dnnl_primitive_desc_destroy(forward);
     return status;
 }

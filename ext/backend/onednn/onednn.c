@@ -77,6 +77,8 @@ static kolo_status (*const makers[])(kolo_kernel *, kolo_plan *, const kolo_op *
     [KOLO_OP_INPUT] = kolo_onednn_input,
     [KOLO_OP_CONV2D] = kolo_onednn_conv2d,
     [KOLO_OP_CONV2D_BACKWARD] = kolo_onednn_conv2d_backward,
+    [KOLO_OP_CONV2D_TRANSPOSE] = kolo_onednn_conv2d_transpose,
+    [KOLO_OP_CONV2D_TRANSPOSE_BACKWARD] = kolo_onednn_conv2d_transpose_backward,
     [KOLO_OP_DENSE] = kolo_onednn_dense,
     [KOLO_OP_DENSE_BACKWARD] = kolo_onednn_dense_backward,
     [KOLO_OP_MAX_POOL2D] = kolo_onednn_max_pool2d,

@@ -146,11 +146,36 @@ kolo_status kolo_attributes(bool relu, dnnl_primitive_attr_t *attributes);
 kolo_status kolo_kernel_run(void *kernel, const kolo_call *call);
 void kolo_kernel_release(void *kernel);
 
+/* ---- y = x ∘ kernel + bias (product.c) */
+
+typedef struct kolo_product {
+    kolo_kernel *kernel;
+    kolo_plan *plan;
+    const dnnl_memory_desc_t *canonical; /* the kernel as the library has it, float32 */
+    const dnnl_memory_desc_t *bias;      /* float32; NULL: there is none */
+    const kolo_tiling *rows;             /* the order of a dense kernel's rows in memory; NULL: as they come */
+} kolo_product;
+
+/* A primitive of oneDNN's for that operation; relu: fused behind; what: for the message when it cannot be had. */
+kolo_status kolo_describe(const void *operation, bool relu, const_dnnl_primitive_desc_t forward, const char *what,
+                          dnnl_primitive_desc_t *made);
+/* Each appends the primitive's step and takes the descriptor over, whether it fails or not. y gets the primitive's
+ * layout unless it has one, and is delivered; bias is -1 where there is none. */
+kolo_status kolo_product_forward(const kolo_product *p, dnnl_primitive_desc_t made, kolo_place x, int kernel, int bias,
+                                 int y);
+/* dx: where to write, made by kolo_produce(), and still to be delivered. */
+kolo_status kolo_product_backward(const kolo_product *p, dnnl_primitive_desc_t made, kolo_place dz, int kernel,
+                                  kolo_place dx);
+kolo_status kolo_product_gradient(const kolo_product *p, dnnl_primitive_desc_t made, kolo_place x, kolo_place dz,
+                                  int dkernel, int dbias);
+
 /* ---- operations: each writes the steps of its kernel */
 
 kolo_status kolo_onednn_input(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
 kolo_status kolo_onednn_conv2d(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
 kolo_status kolo_onednn_conv2d_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
+kolo_status kolo_onednn_conv2d_transpose(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
+kolo_status kolo_onednn_conv2d_transpose_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
 kolo_status kolo_onednn_dense(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
 kolo_status kolo_onednn_dense_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
 kolo_status kolo_onednn_max_pool2d(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
@@ -174,6 +199,11 @@ kolo_status kolo_onednn_loss(kolo_kernel *kernel, kolo_plan *plan, const kolo_op
 /* Activations that are functions of one element (pointwise.c). */
 kolo_status kolo_onednn_pointwise(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
 kolo_status kolo_onednn_pointwise_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
+/* Biases where no primitive adds them (bias.c): y = z + bias, and relu if asked for, from the place z to a place of the
+ * same layout (it may be z, and of another type); and dbias = Σ dz over a leaf's pixels. bias and dbias are values;
+ * bias may be -1. */
+kolo_status kolo_bias_add(kolo_kernel *kernel, kolo_place z, int bias, bool relu, kolo_place y);
+kolo_status kolo_bias_sum(kolo_kernel *kernel, kolo_place dz, int dbias);
 /* The layout in which a convolution would like its input (conv2d.c). */
 kolo_status kolo_conv2d_wish(const kolo_plan *plan, const kolo_op *op, dnnl_memory_desc_t *desc);
 /* dz = dy·[y > 0], for an operation with relu fused; dy itself where that has been done already (activation.c). */

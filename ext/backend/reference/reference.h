@@ -36,6 +36,8 @@ static inline double kolo_reference_relu(double z)
 
 void kolo_reference_conv2d(const kolo_reference_job *job);
 void kolo_reference_conv2d_backward(const kolo_reference_job *job);
+void kolo_reference_conv2d_transpose(const kolo_reference_job *job);
+void kolo_reference_conv2d_transpose_backward(const kolo_reference_job *job);
 void kolo_reference_dense(const kolo_reference_job *job);
 void kolo_reference_dense_backward(const kolo_reference_job *job);
 void kolo_reference_max_pool2d(const kolo_reference_job *job); /* where: int32_t[leaf][shape] */

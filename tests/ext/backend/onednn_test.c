@@ -1,92 +1,7 @@
 /* The oneDNN backend held against the reference backend, which is float64 inside: single operations and chains of
- * them, hundreds of random shapes, with strides, padding, channels that fill no block, and leaves of one.
- *
- * Two kinds of numbers. Exact ones (eighths) have sums that float32 holds exactly: both backends must agree to the
- * last bit, which finds any element in a wrong place. Others are held to max|a − b| ≤ 1e-5 · max(1, √(K/1024)) ·
- * max|b|, K the length of the sum behind an element: rounding errors of float32 grow like √K (Higham 2002, 2.8); and
- * with KOLO_MIXED_BF16 to one unit of bfloat16's last place, 2^-8, where results are bfloat16, else to the same rule,
- * since products of bfloat16 are exact in float32. Softmax is held to 2^-7, as oneDNN rounds exp(x) before it divides.
- */
-#include "rig.h"
-
-#include "core/plugin.h"
-
-static const kolo_backend *onednn;
-
-#define BOTH(value) ((value)[0]), ((value)[1])
-
-typedef struct pair {
-    rig *r[2]; /* reference, onednn */
-    bool exact;
-    kolo_precision precision;
-    int number; /* of the case, for messages */
-    const char *what;
-} pair;
-
-/* A pair of rigs with the case's precision, leaf and kind of numbers drawn. */
-static pair pair_new(dice *d, const char *what, int number)
-{
-    pair p = {.what = what, .number = number, .exact = roll_coin(d)};
-    p.precision = roll_coin(d) ? KOLO_MIXED_BF16 : KOLO_FLOAT32;
-    if (onednn->open(p.precision) != KOLO_OK) {
-        kolo_failure_take();
-        p.precision = KOLO_FLOAT32;
-    }
-    int leaf = roll_between(d, 0, 2) == 0 ? 1 : roll_between(d, 2, 9);
-    p.r[0] = rig_new(&kolo_reference_backend, p.precision, leaf);
-    p.r[1] = rig_new(onednn, p.precision, leaf);
-    return p;
-}
-
-static int steps(const pair *p)
-{
-    return p->exact ? 8 : 0;
-}
-
-/* Both rigs have the same plan but for probes, so that values have the same numbers until the first probe. */
-static void pair_write(pair *p, dice *d, int value)
-{
-    float *values = numbers(d, rig_count(p->r[0], value), steps(p));
-    for (int i = 0; i < 2; i++) rig_write(p->r[i], value, values);
-    free(values);
-}
-
-static void pair_write_same(pair *p, dice *d, int a, int b)
-{
-    float *values = numbers(d, rig_count(p->r[0], a), steps(p));
-    for (int i = 0; i < 2; i++) rig_write(p->r[i], a, values);
-    for (int i = 0; i < 2; i++) rig_write(p->r[i], b, values);
-    free(values);
-}
-
-/* terms: K; 0 for a softmax. */
-static void pair_compare(pair *p, const char *result, int reference, int other, double terms)
-{
-    double *wanted = rig_read(p->r[0], reference), *got = rig_read(p->r[1], other);
-    bool gradient = p->r[0]->plan.values[reference].kind == KOLO_VALUE_GRADIENT;
-    double bound = 1e-5 * fmax(1, sqrt(terms / 1024));
-    if (p->precision == KOLO_MIXED_BF16 && !gradient) bound = terms > 0 ? 0x1p-8 : 0x1p-7;
-    if (p->exact) bound = 0;
-    double distance = rig_distance(got, wanted, rig_count(p->r[0], reference));
-    if (!(distance <= bound)) {
-        print_error("%s %d (%s, %s, leaf %d): %s differs by %g, bound %g\n", p->what, p->number,
-                    p->precision == KOLO_MIXED_BF16 ? "bf16" : "fp32", p->exact ? "exact" : "not exact",
-                    p->r[0]->plan.leaf, result, distance, bound);
-    }
-    assert_true(distance <= bound);
-    free(wanted);
-    free(got);
-}
-
-static void pair_free(pair *p)
-{
-    for (int i = 0; i < 2; i++) rig_free(p->r[i]);
-}
-
-static void pair_run(pair *p)
-{
-    for (int i = 0; i < 2; i++) rig_run(p->r[i]);
-}
+ * them, hundreds of random shapes, with strides, padding, channels that fill no block, and leaves of one. Bounds:
+ * pair.h. */
+#include "pair.h"
 
 /* ---- convolution */
 
@@ -261,13 +176,6 @@ static void activation_case(dice *d, int number)
     pair_free(&p);
 }
 
-#define CASES 160
-
-static void check(void (*one_case)(dice *, int), uint64_t seed)
-{
-    dice d = {seed};
-    for (int number = 0; number < CASES; number++) one_case(&d, number);
-}
 static void test_conv2d(void **state)
 {
     (void)state;
@@ -291,13 +199,7 @@ static void test_activation(void **state)
 
 int main(void)
 {
-    const char *why;
-    const kolo_plugin *plugin = kolo_plugin_load("onednn", &why);
-    if (!plugin) {
-        print_error("the plugin does not load: %s\n", why);
-        return 1;
-    }
-    onednn = plugin->backend;
+    if (!pair_open()) return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_conv2d),
         cmocka_unit_test(test_dense),

@@ -209,8 +209,11 @@ static inline kolo_window rig_window(kolo_shape in, int height, int width, int s
     kolo_layer_node node = {.in = in};
     kolo_window window;
     int sizes[2];
-    rig_ok(kolo_window_make(&node, "window", (const int[]){height, width}, (const int[]){stride_h, stride_w},
-                            (const int[]){1, 1}, same ? KOLO_SAME : KOLO_VALID, &window, sizes));
+    const kolo_window_wish wish = {.what = "window",
+                                   .size = {height, width},
+                                   .stride = {stride_h, stride_w},
+                                   .padding = same ? KOLO_SAME : KOLO_VALID};
+    rig_ok(kolo_window_make(&node, &wish, &window, sizes));
     *out = (kolo_shape){3, {sizes[0], sizes[1], channels}};
     return window;
 }

@@ -122,6 +122,19 @@ static void test_conv2d(void **state)
     NETWORK(kolo_conv2d(3, .kernel = {2, 2}, .activation = KOLO_SOFTMAX), HEAD);
 }
 
+static void test_other_convolutions(void **state)
+{
+    (void)state;
+    NETWORK(kolo_conv2d(6, .kernel = {3, 2}, .groups = 2, .dilation = {2, 3}), HEAD);
+    NETWORK(kolo_conv2d(4, .kernel = {1, 1}), kolo_conv2d(4, .kernel = {2, 2}, .groups = 4, .padding = KOLO_SAME),
+            HEAD);
+    NETWORK(kolo_depthwise_conv2d(3, .kernel = {3, 3}, .stride = {2, 1}, .padding = KOLO_SAME), HEAD);
+    NETWORK(kolo_conv2d(3, .kernel = {1, 1}), kolo_depthwise_conv2d(.kernel = {2, 2}, .no_bias = true), HEAD);
+    NETWORK(kolo_conv2d_transpose(3, .kernel = {3, 3}, .stride = {2, 2}, .padding = KOLO_SAME), HEAD);
+    NETWORK(kolo_conv2d(3, .kernel = {2, 2}),
+            kolo_conv2d_transpose(2, .kernel = {2, 1}, .stride = {3, 2}, .output_padding = {2, KOLO_NONE}), HEAD);
+}
+
 static void test_max_pool2d(void **state)
 {
     (void)state;
@@ -155,7 +168,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_dense),       cmocka_unit_test(test_conv2d), cmocka_unit_test(test_max_pool2d),
-        cmocka_unit_test(test_activations), cmocka_unit_test(test_others),
+        cmocka_unit_test(test_activations), cmocka_unit_test(test_others), cmocka_unit_test(test_other_convolutions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

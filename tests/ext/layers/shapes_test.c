@@ -43,6 +43,25 @@ static void test_shapes(void **state)
     assert_out(kolo_sequential(kolo_input(30), kolo_dense(7), kolo_dense(2, .no_bias = true)), 1, 2, 0, 0, 217 + 14);
 }
 
+static void test_convolutions(void **state)
+{
+    (void)state;
+    assert_out(IMAGE(kolo_conv2d(6, .kernel = {3, 3}, .groups = 3)), 3, 26, 26, 6, 3 * 3 * 1 * 6 + 6);
+    assert_out(IMAGE(kolo_conv2d(6, .kernel = {3, 3}, .dilation = {4, 2})), 3, 20, 24, 6, 3 * 3 * 3 * 6 + 6);
+    assert_out(IMAGE(kolo_conv2d(6, .kernel = {3, 3}, .dilation = {9, 9}, .padding = KOLO_SAME)), 3, 28, 28, 6, 168);
+    assert_out(IMAGE(kolo_depthwise_conv2d(.kernel = {3, 3})), 3, 26, 26, 3, 3 * 3 * 3 + 3);
+    assert_out(IMAGE(kolo_depthwise_conv2d(4, .kernel = {3, 3}, .stride = {2, 2}, .padding = KOLO_SAME)), 3, 14, 14, 12,
+               3 * 3 * 3 * 4 + 12);
+    assert_out(IMAGE(kolo_conv2d_transpose(5, .kernel = {3, 1}, .stride = {2, 2})), 3, 57, 56, 5, 3 * 3 * 5 + 5);
+    assert_out(IMAGE(kolo_conv2d_transpose(5, .kernel = {3, 3}, .stride = {2, 2}, .padding = KOLO_SAME)), 3, 56, 56, 5,
+               3 * 3 * 3 * 5 + 5);
+    assert_out(IMAGE(kolo_conv2d_transpose(5, .kernel = {3, 3}, .stride = {2, 3}, .output_padding = {1, KOLO_NONE})), 3,
+               58, 84, 5, 140);
+    assert_out(IMAGE(kolo_conv2d_transpose(5, .kernel = {3, 3}, .stride = {2, 2}, .padding = KOLO_SAME,
+                                           .output_padding = {1, KOLO_NONE})),
+               3, 56, 55, 5, 140);
+}
+
 /* The odd zero goes behind: bottom and right. */
 static void test_padding(void **state)
 {
@@ -99,6 +118,20 @@ static void test_sentences(void **state)
     assert_refused(IMAGE(kolo_conv2d(8, .kernel = {3, 3}, .padding = 7)),
                    "padding: wanted KOLO_VALID or KOLO_SAME, got 7");
     assert_refused(IMAGE(kolo_conv2d(8, .kernel = {3, 3}, .activation = -1)), "got -1");
+    assert_refused(IMAGE(kolo_conv2d(8, .kernel = {3, 3}, .groups = 2)),
+                   "groups: wanted a divisor of 3 channels and of 8 filters, got 2");
+    assert_refused(IMAGE(kolo_conv2d(9, .kernel = {3, 3}, .groups = -3)), "groups: wanted 1 … 1048576, got -3");
+    assert_refused(IMAGE(kolo_conv2d(9, .kernel = {3, 3}, .dilation = {14, 1})),
+                   "kernel {29, 3}, dilated, is larger than the input {28, 28, 3}");
+    assert_refused(IMAGE(kolo_conv2d(9, .kernel = {3, 3}, .dilation = {0, 2})),
+                   "dilation[0]: wanted 1 … 1048576, got 0");
+    assert_refused(IMAGE(kolo_conv2d(9, .kernel = {3, 3}, .dilation = {1048576, 1})), "covers at most 1048576");
+    assert_refused(IMAGE(kolo_depthwise_conv2d(-1, .kernel = {3, 3})), "depth_multiplier: wanted 1 … 1048576, got -1");
+    assert_refused(IMAGE(kolo_depthwise_conv2d(2, .kernel = {0, 3})), "layer 1 (depthwise_conv2d): kernel[0]: wanted");
+    assert_refused(IMAGE(kolo_conv2d_transpose(4, .kernel = {3, 3}, .stride = {2, 2}, .output_padding = {2, 0})),
+                   "output_padding[0]: wanted 0 … 1, less than the stride, got 2");
+    assert_refused(IMAGE(kolo_conv2d_transpose(1, .kernel = {1048576, 3}, .stride = {1048576, 1})),
+                   "output size 1: wanted 1 … 1048576, got ");
     assert_refused(IMAGE(kolo_flatten(), kolo_conv2d(8, .kernel = {3, 3})),
                    "layer 2 (conv2d): its input is {2352}, wanted {height, width, channels}");
     assert_refused(IMAGE(kolo_max_pool2d(28), kolo_max_pool2d(2)),
@@ -123,10 +156,8 @@ static void test_sentences(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_padding),
-        cmocka_unit_test(test_fans),
-        cmocka_unit_test(test_sentences),
+        cmocka_unit_test(test_shapes), cmocka_unit_test(test_convolutions), cmocka_unit_test(test_padding),
+        cmocka_unit_test(test_fans),   cmocka_unit_test(test_sentences),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,31 @@
+/* A convolution as oneDNN is asked for it: for conv2d.c, and for conv2d_transpose.c, which runs it the other way. */
+#ifndef KOLO_ONEDNN_CONVOLUTION_H
+#define KOLO_ONEDNN_CONVOLUTION_H
+
+#include "backend/onednn/onednn.h"
+
+/* The operands, each in any layout, and the geometry. */
+typedef struct kolo_convolution {
+    dnnl_memory_desc_t x, kernel, bias, y, dkernel;
+    dnnl_memory_desc_t canonical_kernel; /* {height, width, channels / groups, filters} in memory */
+    dnnl_dims_t stride, gap, before, after;
+    bool training;
+} kolo_convolution;
+
+/* Shapes of one sample; kernel: {height, width, channels / groups, filters}. The bias is float32. */
+kolo_status kolo_convolution_of(const kolo_plan *plan, const kolo_window *window, kolo_shape x, kolo_shape kernel,
+                                kolo_shape y, dnnl_data_type_t x_type, dnnl_data_type_t y_type, kolo_convolution *c);
+
+/* Primitives: direct ones (not Winograd's, whose error is larger). The backward ones take hints from a forward one. */
+kolo_status kolo_convolution_forward(const kolo_convolution *c, bool bias, bool relu, dnnl_primitive_desc_t *made);
+kolo_status kolo_convolution_by_x(const kolo_convolution *c, dnnl_primitive_desc_t *made);
+kolo_status kolo_convolution_by_kernel(const kolo_convolution *c, bool bias, dnnl_primitive_desc_t *made);
+
+/* bfloat16 in mixed precision, else float32. */
+dnnl_data_type_t kolo_convolution_type(const kolo_plan *plan);
+/* The type in which a kernel's gradient is computed, given the width of y. oneDNN 2.6 lets memory that it never wrote
+ * into it where y is one pixel wide and the type is bfloat16: there it is computed in float32, from the same numbers.
+ */
+dnnl_data_type_t kolo_convolution_gradient_type(const kolo_plan *plan, int width);
+
+#endif

@@ -1,0 +1,80 @@
+/* The steps of an operation y = x ∘ kernel + bias, whatever ∘ is (convolution, transposed convolution, product of
+ * matrices): forward, by x, and by the kernel. Who calls has asked oneDNN for the primitive; here its operands get
+ * their layouts and places. */
+#include "backend/onednn/onednn.h"
+
+static const dnnl_memory_desc_t *query(dnnl_primitive_desc_t descriptor, dnnl_query_t what)
+{
+    return dnnl_primitive_desc_query_md(descriptor, what, 0);
+}
+
+kolo_status kolo_describe(const void *operation, bool relu, const_dnnl_primitive_desc_t forward, const char *what,
+                          dnnl_primitive_desc_t *made)
+{
+    dnnl_primitive_attr_t attributes;
+    KOLO_TRY(kolo_attributes(relu, &attributes));
+    dnnl_status_t status = dnnl_primitive_desc_create(made, operation, attributes, kolo_onednn_engine(), forward);
+    dnnl_primitive_attr_destroy(attributes);
+    return kolo_onednn_check(status, what);
+}
+
+/* Kernel and bias, or their gradients, as the primitive has them; bias may be -1. */
+static kolo_status set_parameters(const kolo_product *p, const dnnl_memory_desc_t *desc, int kernel, int bias)
+{
+    KOLO_TRY(kolo_layout_set_parameter(p->plan, kernel, desc, p->canonical, p->rows));
+    return bias < 0 ? KOLO_OK : kolo_layout_set_parameter(p->plan, bias, p->bias, p->bias, NULL);
+}
+
+kolo_status kolo_product_forward(const kolo_product *p, dnnl_primitive_desc_t made, kolo_place x, int kernel, int bias,
+                                 int y)
+{
+    const int arguments[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_BIAS};
+    const dnnl_memory_desc_t written = *query(made, dnnl_query_dst_md);
+    kolo_place places[4];
+    kolo_status status;
+    KOLO_GO(fail, kolo_layout_set(p->plan, y, &written));
+    KOLO_GO(fail, set_parameters(p, query(made, dnnl_query_weights_md), kernel, bias));
+    KOLO_GO(fail, kolo_bring(p->kernel, x, query(made, dnnl_query_src_md), &places[0]));
+    places[1] = kolo_place_of(p->kernel, kernel);
+    places[2] = kolo_produce(p->kernel, y, &written);
+    if (bias >= 0) places[3] = kolo_place_of(p->kernel, bias);
+    KOLO_TRY(kolo_step_primitive(p->kernel, made, bias >= 0 ? 4 : 3, arguments, places));
+    return kolo_deliver(p->kernel, places[2], y);
+fail:
+    dnnl_primitive_desc_destroy(made);
+    return status;
+}
+
+kolo_status kolo_product_backward(const kolo_product *p, dnnl_primitive_desc_t made, kolo_place dz, int kernel,
+                                  kolo_place dx)
+{
+    const int arguments[] = {DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC};
+    kolo_place places[3];
+    kolo_status status;
+    KOLO_GO(fail, set_parameters(p, query(made, dnnl_query_weights_md), kernel, -1));
+    KOLO_GO(fail, kolo_bring(p->kernel, dz, query(made, dnnl_query_diff_dst_md), &places[0]));
+    places[1] = kolo_place_of(p->kernel, kernel);
+    places[2] = dx;
+    places[2].desc = *query(made, dnnl_query_diff_src_md);
+    return kolo_step_primitive(p->kernel, made, 3, arguments, places);
+fail:
+    dnnl_primitive_desc_destroy(made);
+    return status;
+}
+
+kolo_status kolo_product_gradient(const kolo_product *p, dnnl_primitive_desc_t made, kolo_place x, kolo_place dz,
+                                  int dkernel, int dbias)
+{
+    const int arguments[] = {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_BIAS};
+    kolo_place places[4];
+    kolo_status status;
+    KOLO_GO(fail, set_parameters(p, query(made, dnnl_query_diff_weights_md), dkernel, dbias));
+    KOLO_GO(fail, kolo_bring(p->kernel, x, query(made, dnnl_query_src_md), &places[0]));
+    KOLO_GO(fail, kolo_bring(p->kernel, dz, query(made, dnnl_query_diff_dst_md), &places[1]));
+    places[2] = kolo_place_of(p->kernel, dkernel);
+    if (dbias >= 0) places[3] = kolo_place_of(p->kernel, dbias);
+    return kolo_step_primitive(p->kernel, made, dbias >= 0 ? 4 : 3, arguments, places);
+fail:
+    dnnl_primitive_desc_destroy(made);
+    return status;
+}
