@@ -101,9 +101,12 @@ $(BUILD)/bin/kolo-kernel: $(call object,$(KERNEL_SRC) kernel/xeus.cpp)
 	$(Q)$(CXX) $(CFLAGS) -o $@ $^ -lxeus -lzmq -lcrypto -luuid -ljansson -L$(LLVM)/lib -lclang-19 -pthread
 # A sanitizer's runtime calls these before it is ready for what it has built into others.
 $(BUILD)/obj/kernel/worker/limits.o: EXTRA += -fno-sanitize=all
+# What cells and their libraries see of it, beside the calls that stand in front of the C library's (the linker exports
+# those by itself): any other name of the worker's would be taken for a learner's or a library's own.
+WORKER_SEEN = $(patsubst %,-Wl$(comma)--export-dynamic-symbol='%',kolo_cell_* MPI_* atexit at_quick_exit pthread_atfork _edata _end)
 $(BUILD)/bin/kolo-worker: $(call object,$(WORKER_SRC))
 	$(call say,LINK)
-	$(Q)$(CC) $(CFLAGS) -rdynamic -o $@ $^ -ldl -lm -pthread
+	$(Q)$(CC) $(CFLAGS) $(WORKER_SEEN) -o $@ $^ -ldl -lm -pthread
 
 # What is linked into the programs of %%run.
 $(BUILD)/obj/kernel/linked/program.o: EXTRA = -Ikernel -fPIE -fno-lto -fno-sanitize=all

@@ -236,6 +236,9 @@ CELLS = [
     ("struct inner_q { union outer_u u; long k, m; }; struct inner_q inner_q2 = {{3}, 4, 5}; inner_q2.m", {"value": "5"}),
     ("__builtin_popcount(255)", {"value": "8"}),
     ("int unclosed = 1", {"error": ["expected ';'"]}),
+    # names of the worker's own are nothing to a cell
+    ("extern int running;\nrunning", {"error": ["'running' is declared, and nothing defines it"]}),
+    ("void watch_open(void *);\nwatch_open(0);", {"error": ["watch_open() is declared, and nothing defines it"]}),
     ("int given; int (*rows_of)[4]; int (*taker)(int, char *);\n1;", {}),
     ("scanf(\"%f\", given);", {"err": "has type 'int'\033"}),
     ("taker = rows_of;", {"error": ["'int (*)(int, char *)' from 'int (*)[4]'"]}),
