@@ -25,7 +25,7 @@ typedef struct kolo_call {
     uint64_t seed, step;  /* for dropout */
     const int32_t *labels; /* [samples][rows of the outputs]; NULL where the loss wants none */
     const float *targets;  /* [samples][outputs]; NULL likewise */
-    const float *weights;  /* [samples], of the loss; NULL: all 1 */
+    const float *weights;  /* [samples], in the loss; NULL: all 1 */
     kolo_totals *totals;   /* LOSS adds its samples' loss and metrics here */
 } kolo_call;
 
@@ -65,7 +65,8 @@ void *kolo_host_allocate(size_t bytes);
 void kolo_host_deallocate(void *memory);
 /* to[i] += from[i] */
 void kolo_host_add(float *to, const float *from, int64_t count);
-/* KOLO_OP_LOSS: adds to totals; writes the gradient, where there is one, zero for padding. */
+/* KOLO_OP_LOSS: adds to totals; writes the gradient, where there is one, zero for padding. Needs that much scratch. */
+size_t kolo_host_loss_scratch(const kolo_plan *plan, const kolo_op *op);
 kolo_status kolo_host_loss(const kolo_plan *plan, const kolo_op *op, const kolo_call *call);
 
 /* KOLO_OP_OWN. The operands of both must be canonical. */

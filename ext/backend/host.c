@@ -3,6 +3,7 @@
 #include "core/loss.h"
 #include "core/vector.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +23,42 @@ KOLO_VECTORISED void kolo_host_add(float *restrict to, const float *restrict fro
     for (int64_t i = 0; i < count; i++) to[i] += from[i];
 }
 
+/* ------------------------------------------------------------------------------------------ the loss */
+
+static void softmax(const float *z, int64_t count, float *p)
+{
+    double largest = (double)z[0], sum = 0;
+    for (int64_t i = 1; i < count; i++) largest = fmax(largest, (double)z[i]);
+    for (int64_t i = 0; i < count; i++) sum += exp((double)z[i] - largest);
+    for (int64_t i = 0; i < count; i++) p[i] = (float)(exp((double)z[i] - largest) / sum);
+}
+
+static void sigmoid(const float *z, int64_t count, float *p)
+{
+    for (int64_t i = 0; i < count; i++) p[i] = (float)(1 / (1 + exp(-(double)z[i])));
+}
+
+/* A row as the metrics see it that want probabilities. */
+static kolo_row activated(const kolo_plan *plan, kolo_row row, float *probabilities)
+{
+    if (plan->probabilities == KOLO_SOFTMAX) softmax(row.outputs, row.count, probabilities);
+    else if (plan->probabilities == KOLO_SIGMOID) sigmoid(row.outputs, row.count, probabilities);
+    else return row;
+    row.outputs = probabilities;
+    return row;
+}
+
+static void add_metrics(const kolo_plan *plan, const kolo_call *call, const kolo_row *row, double share)
+{
+    const kolo_row likely = activated(plan, *row, call->scratch);
+    for (int m = 0; m < KOLO_METRICS_MAX && plan->metrics[m].kind; m++) {
+        const kolo_metric *metric = &plan->metrics[m];
+        kolo_row seen = metric->kind->probabilities ? likely : *row;
+        seen.number = metric->number;
+        metric->kind->row(&seen, share, call->totals->sums + plan->metric_offset[m]);
+    }
+}
+
 /* A sample's rows, and what the metrics make of them. */
 static void add_sample(const kolo_plan *plan, const kolo_call *call, int sample, const float *outputs, int64_t n,
                        int64_t rows, float *gradient)
@@ -38,11 +75,14 @@ static void add_sample(const kolo_plan *plan, const kolo_call *call, int sample,
         float *slope = gradient ? gradient + at * width : NULL;
         call->totals->loss += weight * share * plan->loss.kind->row(&row, slope);
         for (int64_t i = 0; slope && (weight != 1 || rows > 1) && i < width; i++) slope[i] *= (float)(weight * share);
-        for (int m = 0; m < KOLO_METRICS_MAX && plan->metrics[m].kind; m++) {
-            row.number = plan->metrics[m].number;
-            plan->metrics[m].kind->row(&row, share, call->totals->sums + plan->metric_offset[m]);
-        }
+        add_metrics(plan, call, &row, share);
     }
+}
+
+size_t kolo_host_loss_scratch(const kolo_plan *plan, const kolo_op *op)
+{
+    kolo_shape shape = plan->values[op->in[0]].shape;
+    return plan->probabilities ? (size_t)shape.dim[shape.rank - 1] * sizeof(float) : 0;
 }
 
 kolo_status kolo_host_loss(const kolo_plan *plan, const kolo_op *op, const kolo_call *call)
@@ -57,6 +97,8 @@ kolo_status kolo_host_loss(const kolo_plan *plan, const kolo_op *op, const kolo_
     if (gradient) memset(gradient + call->samples * n, 0, padding);
     return KOLO_OK;
 }
+
+/* ------------------------------------------------------------------------------------------ a learner's own */
 
 kolo_status kolo_host_own(const kolo_plan *plan, const kolo_op *op, const kolo_call *call)
 {

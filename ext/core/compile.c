@@ -4,18 +4,26 @@
 #include "core/optimizer.h"
 #include "core/random.h"
 #include "core/runtime.h"
-#include "core/trainer.h"
+#include "core/scores.h"
 
 #include <math.h>
 
-/* What every metric keeps must find its place. */
-static kolo_status check_metrics(const kolo_model *model, const kolo_metric *metrics)
+/* An activation that the loss takes over must stand where it can be left out: in the last layer. Behind it a flatten
+ * would hide it, and the loss would apply it again. */
+static kolo_status check_last_activation(const kolo_model *model, const kolo_loss *loss)
 {
-    kolo_shape outputs = model->layers[model->output].out;
-    int sums = kolo_metric_offset(metrics, KOLO_METRICS_MAX, outputs.dim[outputs.rank - 1]);
-    if (sums <= KOLO_METRIC_SUMS_MAX) return KOLO_OK;
-    return kolo_fail(KOLO_INVALID, "metrics: wanted at most %d sums over the samples, got %d", KOLO_METRIC_SUMS_MAX,
-                     sums);
+    const kolo_layer_node *last = &model->layers[model->output];
+    if (!loss->kind || !loss->kind->left_out) return KOLO_OK;
+    for (const kolo_layer_node *node = last; node->from_count == 1; node = &model->layers[node->from[0]]) {
+        const kolo_activation *activation = kolo_layer_option(&node->recipe, "activation");
+        if (activation && *activation == loss->kind->left_out && node != last)
+            return kolo_fail(KOLO_INVALID,
+                             "wanted the activation that %s takes over in the last layer, got it in %s, with %s behind "
+                             "it",
+                             loss->kind->name, kolo_layer_text(node), kolo_layer_text(last));
+        if (node->parameter_count > 0 || (activation && *activation > KOLO_LINEAR)) break;
+    }
+    return KOLO_OK;
 }
 
 static kolo_status check_precision(kolo_precision precision)
@@ -25,7 +33,8 @@ static kolo_status check_precision(kolo_precision precision)
 }
 
 /* Everything that can be wrong is found before anything is changed. */
-static kolo_status check(const kolo_compile_args *args, kolo_optimizer *optimizer, const kolo_backend **backend)
+static kolo_status check(const kolo_compile_args *args, kolo_optimizer *optimizer, kolo_metric_list *metrics,
+                         const kolo_backend **backend)
 {
     KOLO_TRY(kolo_check_environment());
     if (args->optimizer.kind) KOLO_TRY(kolo_optimizer_complete(&args->optimizer, optimizer));
@@ -33,7 +42,9 @@ static kolo_status check(const kolo_compile_args *args, kolo_optimizer *optimize
         return args->model->broken ? KOLO_INVALID
                                    : kolo_fail(KOLO_INVALID, "wanted a complete model, got one without its "
                                                              "kolo_graph_output()");
-    KOLO_TRY(check_metrics(args->model, args->metrics));
+    kolo_shape outputs = args->model->layers[args->model->output].out;
+    KOLO_TRY(kolo_metric_list_make(&args->loss, args->metrics, outputs.dim[outputs.rank - 1], metrics));
+    KOLO_TRY(check_last_activation(args->model, &args->loss));
     KOLO_TRY(check_precision(args->precision));
     const kolo_strategy *strategy = &args->strategy;
     const kolo_strategy_kind *kind = strategy->kind ? strategy->kind : &kolo_one_device_kind;
@@ -49,10 +60,13 @@ static kolo_status compile(const kolo_compile_args *args)
     KOLO_TRY(kolo_model_check_idle(model));
     const kolo_backend *backend;
     kolo_optimizer optimizer = {0};
-    KOLO_TRY(check(args, &optimizer, &backend));
+    kolo_metric_list metrics;
+    KOLO_TRY(check(args, &optimizer, &metrics, &backend));
     kolo_trainer_close(&model->trainer);
+    kolo_close_scorers(model);
     model->settings = *args;
     model->settings.optimizer = optimizer;
+    model->metrics = metrics;
     if (!args->precision) model->settings.precision = KOLO_FLOAT32;
     model->backend = backend;
     model->seed = args->seed ? args->seed : kolo_random_seed();

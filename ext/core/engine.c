@@ -106,7 +106,9 @@ static int gather(const kolo_frame *frame, const kolo_share *share, int64_t leaf
     int count = left < batch->leaf ? (int)left : batch->leaf;
     const int32_t *order = batch->order ? batch->order + first : NULL;
     float *input = kolo_frame_input(frame);
-    kolo_gathered to = {input, frame->labels, frame->targets, frame->weights};
+    const kolo_plan *plan = &frame->program->plan;
+    kolo_gathered to = {input, frame->labels, frame->targets, frame->weights,
+                        kolo_shape_count(plan->values[plan->output].shape)};
     kolo_data_gather(share->data, order, batch->first + first, count, &to);
     size_t elements = (size_t)kolo_shape_count(share->data->shape);
     memset(input + (size_t)count * elements, 0, (size_t)(batch->leaf - count) * elements * sizeof *input);

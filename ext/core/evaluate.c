@@ -1,8 +1,9 @@
-/* kolo_evaluate, kolo_predict, kolo_gradients: forward, and once backward, without learning. */
+/* kolo_evaluate, kolo_predict, kolo_gradients and their parts on a batch: forward, and once backward, without learning. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/loss.h"
 #include "core/runtime.h"
@@ -11,71 +12,38 @@
 #include "show/show.h"
 #include "strategy/tree_sum.h"
 
-/* ---------------------------------------------------------------- checks */
+/* ---------------------------------------------------------------- engines */
 
-kolo_status kolo_check_data(const kolo_model *model, const kolo_data *data, bool labels, const char *what)
+/* Kept from one call to the next, since loops of one's own ask for a few samples at a time. Another process (a forked
+ * child has no threads) or another number of threads needs a new one. */
+static kolo_status engine_for(kolo_model *model, kolo_purpose purpose, kolo_engine **engine)
 {
-    if (!data) return kolo_failed() ? KOLO_INVALID : kolo_fail(KOLO_INVALID, "%s: wanted data, got NULL", what);
-    kolo_shape wanted = model->layers[0].out;
-    if (!kolo_shape_equal(data->shape, wanted))
-        return kolo_fail(KOLO_INVALID, "%s: wanted samples of %s, as kolo_input() says, got %s", what,
-                         kolo_shape_text(wanted), kolo_shape_text(data->shape));
-    if (!labels) return KOLO_OK;
-    if (!data->labels) return kolo_fail(KOLO_INVALID, "%s: wanted labels, got data without", what);
-    if (!model->settings.loss.kind)
-        return kolo_fail(KOLO_INVALID, "wanted kolo_compile() with a .loss, got a model without one");
-    kolo_shape shape = model->layers[model->output].out;
-    int64_t outputs = shape.dim[shape.rank - 1], rows = kolo_shape_count(shape) / outputs;
-    if (data->label_count != rows)
-        return kolo_fail(KOLO_INVALID, "%s: wanted %lld labels a sample, one for each row of the outputs %s, got %d",
-                         what, (long long)rows, kolo_shape_text(shape), data->label_count);
-    if (data->classes > outputs)
-        return kolo_fail(KOLO_INVALID,
-                         "%s: wanted labels from 0 to %lld, as many as the last layer has outputs, got %d "
-                         "classes",
-                         what, (long long)outputs - 1, data->classes);
-    return KOLO_OK;
+    kolo_scorer *scorer = &model->scorers[purpose == KOLO_FOR_OUTPUTS];
+    int threads = kolo_threads();
+    if (scorer->process != getpid() || scorer->threads != threads) kolo_engine_close(&scorer->engine);
+    if (!scorer->engine)
+        KOLO_TRY(kolo_engine_open(model, purpose, KOLO_SCORES_LEAF, threads, NULL, &scorer->engine));
+    scorer->process = getpid();
+    scorer->threads = threads;
+    *engine = scorer->engine;
+    return kolo_engine_pack(*engine, model->weights);
+}
+
+void kolo_close_scorers(kolo_model *model)
+{
+    for (int i = 0; i < 2; i++) kolo_engine_close(&model->scorers[i].engine);
 }
 
 /* ---------------------------------------------------------------- scores */
 
-double kolo_totals_loss(const kolo_totals *totals)
-{
-    return totals->samples > 0 ? totals->loss / totals->samples : NAN;
-}
-
-static double metric_value(const kolo_model *model, const kolo_totals *totals, int m)
-{
-    const kolo_metric *metric = &model->settings.metrics[m];
-    kolo_shape shape = model->layers[model->output].out;
-    int64_t outputs = shape.dim[shape.rank - 1];
-    const double *sums = totals->sums + kolo_metric_offset(model->settings.metrics, m, outputs);
-    if (!(totals->samples > 0)) return NAN;
-    return metric->kind->value ? metric->kind->value(sums, outputs, totals->samples, metric->number)
-                               : sums[0] / totals->samples;
-}
-
-double kolo_totals_metric(const kolo_model *model, const kolo_totals *totals, kolo_metric kind)
-{
-    for (int i = 0; i < KOLO_METRICS_MAX; i++)
-        if (model->settings.metrics[i].kind == kind.kind && model->settings.metrics[i].number == kind.number)
-            return metric_value(model, totals, i);
-    return NAN;
-}
-
-static kolo_status open_engine(kolo_model *model, kolo_purpose purpose, kolo_engine **engine)
-{
-    if (!*engine) KOLO_TRY(kolo_engine_open(model, purpose, KOLO_SCORES_LEAF, kolo_threads(), NULL, engine));
-    return kolo_engine_pack(*engine, model->weights);
-}
-
-kolo_status kolo_score(kolo_model *model, const kolo_data *data, kolo_comm *ranks, kolo_engine **engine,
+kolo_status kolo_score(kolo_model *model, const kolo_data *data, int64_t first, int64_t samples, kolo_comm *ranks,
                        kolo_totals *totals)
 {
-    KOLO_TRY(open_engine(model, KOLO_FOR_SCORES, engine));
+    kolo_engine *engine;
+    KOLO_TRY(engine_for(model, KOLO_FOR_SCORES, &engine));
     kolo_fold *fold;
     KOLO_TRY(kolo_fold_open(0, NULL, NULL, NULL, NULL, &fold));
-    kolo_batch batch = {.samples = data->samples, .leaf = KOLO_SCORES_LEAF};
+    kolo_batch batch = {.first = first, .samples = samples, .leaf = KOLO_SCORES_LEAF};
     int64_t leaves = kolo_batch_leaves(&batch);
     kolo_share share = {.data = data,
                         .batch = &batch,
@@ -83,79 +51,118 @@ kolo_status kolo_score(kolo_model *model, const kolo_data *data, kolo_comm *rank
                         .end_leaf = leaves * (ranks->rank + 1) / ranks->size,
                         .stoppable = ranks->size == 1};
     kolo_fold_begin(fold, leaves);
-    kolo_status status = kolo_engine_run(*engine, &share, fold);
+    kolo_status status = kolo_engine_run(engine, &share, fold);
     if (status == KOLO_OK) status = kolo_tree_totals(ranks, fold, leaves, totals);
     if (status == KOLO_OK) totals->loss += totals->samples * kolo_model_penalty(model, model->weights);
     kolo_fold_close(&fold);
     return status;
 }
 
-/* A stop that was requested ends the call without a result, which is a failure with a sentence. */
-static kolo_status obey_stop(kolo_status status)
+kolo_status kolo_obey_stop(kolo_status status)
 {
     if (status != KOLO_INTERRUPTED) return status;
     kolo_stop_clear();
     return kolo_fail(KOLO_INTERRUPTED, "stopped before it was done, as kolo_request_stop() asked");
 }
 
-static kolo_status evaluate(const kolo_evaluate_args *args, kolo_scores *scores)
+kolo_status kolo_check_range(const kolo_data *data, int64_t first, int64_t samples)
 {
-    KOLO_TRY(kolo_model_check_compiled(args->model, "kolo_evaluate()"));
-    KOLO_TRY(kolo_check_data(args->model, args->data, true, "data"));
-    if (args->batch_size < 0)
-        return kolo_fail(KOLO_INVALID, ".batch_size: wanted at least 1, got %d", args->batch_size);
+    if (first >= 0 && samples >= 1 && first < data->samples && samples <= data->samples - first) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID, "wanted samples within 0 to %lld, got %lld from %lld on",
+                     (long long)data->samples - 1, (long long)samples, (long long)first);
+}
+
+static kolo_status score_range(kolo_model *model, kolo_data *data, int64_t first, int64_t samples, kolo_scores *scores)
+{
     double started = kolo_now();
-    kolo_engine *engine = NULL;
     kolo_totals totals = {0};
-    kolo_status status = kolo_score(args->model, args->data, kolo_comm_self(), &engine, &totals);
-    kolo_engine_close(&engine);
-    status = obey_stop(status);
-    KOLO_TRY(status);
-    scores->loss = kolo_totals_loss(&totals);
-    scores->accuracy = kolo_totals_metric(args->model, &totals, KOLO_ACCURACY);
-    scores->samples = args->data->samples;
+    KOLO_TRY(kolo_check_data(model, data, true, "data"));
+    KOLO_TRY(kolo_check_range(data, first, samples));
+    KOLO_TRY(kolo_obey_stop(kolo_score(model, data, first, samples, kolo_comm_self(), &totals)));
+    *scores = kolo_scores_of(model, &totals);
     scores->seconds = kolo_now() - started;
     return KOLO_OK;
 }
 
-static void print_scores(const kolo_scores *scores)
+static kolo_status evaluate(const kolo_evaluate_args *args, kolo_scores *scores)
 {
-    if (!isnan(scores->accuracy)) printf("accuracy: %.4f - ", scores->accuracy);
-    printf("loss: %.4f - %lld samples in %.1f s\n", scores->loss, (long long)scores->samples, scores->seconds);
+    KOLO_TRY(kolo_model_check_compiled(args->model, "kolo_evaluate()"));
+    if (args->batch_size < 0)
+        return kolo_fail(KOLO_INVALID, ".batch_size: wanted at least 1, got %d", args->batch_size);
+    return score_range(args->model, args->data, 0, args->data ? args->data->samples : 0, scores);
+}
+
+static void print_scores(const kolo_model *model, const kolo_scores *scores)
+{
+    kolo_measure measures[KOLO_METRICS_MAX + 1];
+    int count = kolo_measures_of(model, scores, false, measures);
+    for (int i = 0; i < count; i++) printf("%s%s", i ? " - " : "", kolo_measure_text(&measures[i]));
+    printf(" - %lld samples in %.1f s\n", (long long)scores->samples, scores->seconds);
     fflush(stdout);
 }
 
 kolo_scores kolo_evaluate_at(const kolo_evaluate_args *args, kolo_here here)
 {
     kolo_scope scope = kolo_enter("kolo_evaluate", here);
-    kolo_scores scores = {.loss = NAN, .accuracy = NAN};
+    kolo_scores scores = kolo_scores_of(NULL, NULL);
     kolo_status status = kolo_leave(scope, evaluate(args, &scores));
-    if (status == KOLO_OK && args->verbose > 0) print_scores(&scores);
+    if (status == KOLO_OK && args->verbose > 0) print_scores(args->model, &scores);
+    return scores;
+}
+
+static kolo_status test_on_batch(kolo_model *model, kolo_data *data, int64_t first, int64_t samples,
+                                 kolo_scores *scores)
+{
+    KOLO_TRY(kolo_model_check_compiled(model, "kolo_test_on_batch()"));
+    return score_range(model, data, first, samples, scores);
+}
+
+kolo_scores kolo_test_on_batch_at(kolo_model *model, kolo_data *data, int64_t first, int64_t samples, kolo_here here)
+{
+    kolo_scope scope = kolo_enter("kolo_test_on_batch", here);
+    kolo_scores scores = kolo_scores_of(NULL, NULL);
+    kolo_leave(scope, test_on_batch(model, data, first, samples, &scores));
     return scores;
 }
 
 /* ---------------------------------------------------------------- outputs */
 
+static kolo_status predict_range(kolo_model *model, kolo_data *data, int64_t first, int64_t samples, float *outputs)
+{
+    kolo_engine *engine;
+    KOLO_TRY(kolo_check_data(model, data, false, "data"));
+    KOLO_TRY(kolo_check_range(data, first, samples));
+    if (!outputs) return kolo_fail(KOLO_INVALID, "outputs: wanted room for the model's outputs, got NULL");
+    kolo_batch batch = {.first = first, .samples = samples, .leaf = KOLO_SCORES_LEAF};
+    kolo_share share = {
+        .data = data, .batch = &batch, .end_leaf = kolo_batch_leaves(&batch), .stoppable = true, .outputs = outputs};
+    KOLO_TRY(engine_for(model, KOLO_FOR_OUTPUTS, &engine));
+    return kolo_obey_stop(kolo_engine_run(engine, &share, NULL));
+}
+
 static kolo_status predict(kolo_model *model, kolo_data *data, float *outputs)
 {
     KOLO_TRY(kolo_model_check_compiled(model, "kolo_predict()"));
-    KOLO_TRY(kolo_check_data(model, data, false, "data"));
-    if (!outputs) return kolo_fail(KOLO_INVALID, "outputs: wanted room for the model's outputs, got NULL");
-    kolo_engine *engine = NULL;
-    kolo_batch batch = {.samples = data->samples, .leaf = KOLO_SCORES_LEAF};
-    kolo_share share = {
-        .data = data, .batch = &batch, .end_leaf = kolo_batch_leaves(&batch), .stoppable = true, .outputs = outputs};
-    kolo_status status = open_engine(model, KOLO_FOR_OUTPUTS, &engine);
-    if (status == KOLO_OK) status = kolo_engine_run(engine, &share, NULL);
-    kolo_engine_close(&engine);
-    status = obey_stop(status);
-    return status;
+    return predict_range(model, data, 0, data ? data->samples : 0, outputs);
 }
 
 kolo_status kolo_predict_at(kolo_model *model, kolo_data *data, float *outputs, kolo_here here)
 {
     kolo_scope scope = kolo_enter("kolo_predict", here);
     return kolo_leave(scope, predict(model, data, outputs));
+}
+
+static kolo_status predict_on_batch(kolo_model *model, kolo_data *data, int64_t first, int64_t samples, float *outputs)
+{
+    KOLO_TRY(kolo_model_check_compiled(model, "kolo_predict_on_batch()"));
+    return predict_range(model, data, first, samples, outputs);
+}
+
+kolo_status kolo_predict_on_batch_at(kolo_model *model, kolo_data *data, int64_t first, int64_t samples, float *outputs,
+                                     kolo_here here)
+{
+    kolo_scope scope = kolo_enter("kolo_predict_on_batch", here);
+    return kolo_leave(scope, predict_on_batch(model, data, first, samples, outputs));
 }
 
 /* ---------------------------------------------------------------- gradients */
@@ -192,7 +199,7 @@ static kolo_status compute_gradients(kolo_model *model, kolo_data *data, float *
     KOLO_GO(done, kolo_engine_pack(engine, model->weights));
     KOLO_GO(done, kolo_engine_fold(engine, &fold));
     KOLO_GO(done, sum_gradients(model, data, engine, fold, gradients, &totals));
-    *loss = kolo_totals_loss(&totals);
+    *loss = kolo_scores_of(model, &totals).loss;
 done:
     kolo_fold_close(&fold);
     kolo_engine_close(&engine);

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/loss.h"
 #include "core/random.h"
@@ -18,23 +19,18 @@ static const kolo_totals *reported(const kolo_fit_state *state)
     return state->model->average_metrics || state->ranks->size == 1 ? &state->epoch_all : &state->epoch_own;
 }
 
-/* Metrics and then the loss, as Keras orders them. */
-static int measure(const kolo_fit_state *state, const kolo_totals *totals, bool validation, kolo_measure *measures)
+static int measure_training(const kolo_fit_state *state, kolo_measure *measures)
 {
-    int count = 0;
-    const kolo_metric *metrics = state->model->settings.metrics;
-    for (int i = 0; i < KOLO_METRICS_MAX && metrics[i].kind; i++) {
-        const char *name = validation ? kolo_phrase("val_%s", metrics[i].kind->name) : metrics[i].kind->name;
-        measures[count++] = (kolo_measure){name, kolo_totals_metric(state->model, totals, metrics[i])};
-    }
-    measures[count++] = (kolo_measure){validation ? "val_loss" : "loss", kolo_totals_loss(totals)};
-    return count;
+    kolo_scores scores = kolo_scores_of(state->model, reported(state));
+    return kolo_measures_of(state->model, &scores, false, measures);
 }
 
 static int measure_all(const kolo_fit_state *state, bool validated, kolo_measure *measures)
 {
-    int count = measure(state, reported(state), false, measures);
-    return validated ? count + measure(state, &state->validation, true, measures + count) : count;
+    int count = measure_training(state, measures);
+    if (!validated) return count;
+    kolo_scores scores = kolo_scores_of(state->model, &state->validation_totals);
+    return count + kolo_measures_of(state->model, &scores, true, measures + count);
 }
 
 static kolo_logs make_logs(const kolo_fit_state *state, bool validated)
@@ -101,7 +97,7 @@ static kolo_status call_hooks(kolo_fit_state *state, hook which, int number, boo
 static kolo_status run_step(kolo_fit_state *state, int step)
 {
     const kolo_fit_args *args = state->args;
-    int64_t first = step * state->batch, left = args->data->samples - first;
+    int64_t first = step * state->batch, left = state->data->samples - first;
     kolo_batch batch = {.order = args->no_shuffle ? NULL : state->order + first,
                         .first = first,
                         .leaf = state->leaf,
@@ -117,7 +113,7 @@ static kolo_status run_step(kolo_fit_state *state, int step)
     KOLO_TRY(call_hooks(state, BATCH_END, step, false));
     state->stopped = all->stops > 0 || (state->ranks->size == 1 && state->model->stop_training);
     kolo_measure measures[KOLO_METRICS_MAX + 1];
-    int count = measure(state, reported(state), false, measures);
+    int count = measure_training(state, measures);
     kolo_progress_step(&state->progress, step + 1, measures, count);
     return KOLO_OK;
 }
@@ -131,26 +127,31 @@ static kolo_status run_steps(kolo_fit_state *state)
     return KOLO_OK;
 }
 
-static kolo_status validate(kolo_fit_state *state)
+static kolo_status validate(kolo_fit_state *state, int number)
 {
-    if (!state->args->validation_data) return KOLO_OK;
+    int every = state->args->validation_freq ? state->args->validation_freq : 1;
+    state->validated = state->validation && (number + 1) % every == 0;
+    if (!state->validated) return KOLO_OK;
     KOLO_TRY(call_hooks(state, TEST_BEGIN, 0, false));
     kolo_trainer_fetch(state->trainer);
-    KOLO_TRY(kolo_score(state->model, state->args->validation_data, state->ranks, &state->scores, &state->validation));
+    KOLO_TRY(kolo_score(state->model, state->validation, 0, state->validation->samples, state->ranks,
+                        &state->validation_totals));
     return call_hooks(state, TEST_END, 0, true);
 }
 
 /* Fills in what the history keeps of the epoch. */
 static void record(kolo_fit_state *state)
 {
-    const kolo_model *model = state->model;
-    bool validated = state->args->validation_data != NULL;
     kolo_epoch *epoch = &state->current;
-    epoch->loss = kolo_totals_loss(reported(state));
-    epoch->accuracy = kolo_totals_metric(model, reported(state), KOLO_ACCURACY);
-    epoch->val_loss = validated ? kolo_totals_loss(&state->validation) : NAN;
-    epoch->val_accuracy = validated ? kolo_totals_metric(model, &state->validation, KOLO_ACCURACY) : NAN;
-    epoch->learning_rate = model->learning_rate;
+    kolo_scores own = kolo_scores_of(state->model, reported(state));
+    kolo_scores other = kolo_scores_of(state->model, state->validated ? &state->validation_totals : NULL);
+    epoch->loss = own.loss;
+    epoch->accuracy = own.accuracy;
+    epoch->val_loss = other.loss;
+    epoch->val_accuracy = other.accuracy;
+    memcpy(epoch->metric, own.metric, sizeof epoch->metric);
+    memcpy(epoch->val_metric, other.metric, sizeof epoch->val_metric);
+    epoch->learning_rate = state->model->learning_rate;
 }
 
 /* A loss can look healthy over broken weights: relu turns what is not a number into 0. */
@@ -179,19 +180,19 @@ static kolo_status run_epoch(kolo_fit_state *state, int number)
     state->epoch_all = state->epoch_own = (kolo_totals){0};
     /* the training's own step numbers the epoch, so that a second fit goes on with new orders */
     uint64_t name = (uint64_t)state->trainer->replicas[0].counters.steps;
-    if (!state->args->no_shuffle) kolo_random_permutation(state->seed, name, state->args->data->samples, state->order);
+    if (!state->args->no_shuffle) kolo_random_permutation(state->seed, name, state->data->samples, state->order);
     kolo_progress_epoch(&state->progress, number);
     KOLO_TRY(call_hooks(state, EPOCH_BEGIN, number, false));
     KOLO_TRY(run_steps(state));
     if (state->stopped && state->current.steps < state->steps) return KOLO_OK;
-    KOLO_TRY(validate(state));
+    KOLO_TRY(validate(state, number));
     record(state);
     kolo_measure measures[2 * (KOLO_METRICS_MAX + 1)];
-    int count = measure_all(state, state->args->validation_data != NULL, measures);
+    int count = measure_all(state, state->validated, measures);
     kolo_progress_end(&state->progress, state->current.steps, state->current.seconds, measures, count);
     model->epochs[model->history.epochs++] = state->current;
     warn_of_divergence(state, number);
-    return call_hooks(state, EPOCH_END, number, state->args->validation_data != NULL);
+    return call_hooks(state, EPOCH_END, number, state->validated);
 }
 
 /* ---------------------------------------------------------------- the fit */
@@ -199,17 +200,23 @@ static kolo_status run_epoch(kolo_fit_state *state, int number)
 static kolo_status open_fit(kolo_fit_state *state)
 {
     kolo_model *model = state->model;
-    size_t bytes = (size_t)state->args->data->samples * sizeof *state->order;
+    size_t bytes = (size_t)state->data->samples * sizeof *state->order;
     state->order = malloc(bytes);
     if (!state->order) return kolo_fail_memory(bytes, "the order of the samples");
-    kolo_epoch *epochs = realloc(model->epochs, (size_t)state->epochs * sizeof *epochs);
-    if (!epochs) return kolo_fail_memory((size_t)state->epochs * sizeof *epochs, "the history");
+    bytes = (size_t)(state->epochs + 1) * sizeof *model->epochs;
+    kolo_epoch *epochs = realloc(model->epochs, bytes);
+    if (!epochs) return kolo_fail_memory(bytes, "the history");
     model->epochs = epochs;
     KOLO_TRY(kolo_trainer_prepare(model, state->leaf));
     state->trainer = model->trainer;
-    state->trainer->data = state->args->data;
+    state->trainer->data = state->data;
     state->trainer->seed = state->seed;
-    model->history = (kolo_history){.epoch = epochs, .ranks = kolo_size(), .devices = state->trainer->count};
+    model->history = (kolo_history){.epoch = epochs,
+                                    .ranks = kolo_size(),
+                                    .devices = state->trainer->count,
+                                    .first_epoch = state->args->initial_epoch,
+                                    .metrics = model->metrics.count};
+    memcpy(model->history.metric_name, model->metrics.name, sizeof model->history.metric_name);
     model->stop_training = model->average_metrics = false;
     model->callback_status = KOLO_OK;
     return KOLO_OK;
@@ -220,7 +227,7 @@ static kolo_status run_epochs(kolo_fit_state *state)
     KOLO_TRY(call_hooks(state, TRAIN_BEGIN, 0, false));
     KOLO_TRY(kolo_fit_compare_weights(state));
     kolo_progress_begin(&state->progress, state->args->verbose, state->epochs, state->steps);
-    for (int epoch = 0; epoch < state->epochs && !state->stopped; epoch++) {
+    for (int epoch = state->args->initial_epoch; epoch < state->epochs && !state->stopped; epoch++) {
         KOLO_TRY(run_epoch(state, epoch));
         state->stopped = state->stopped || state->model->stop_training;
     }
@@ -242,20 +249,26 @@ static kolo_status end_fit(kolo_fit_state *state, kolo_status status)
         status = call_hooks(state, TRAIN_END, 0, false);
     }
     if (state->stopped) kolo_stop_clear();
-    kolo_engine_close(&state->scores);
     free(state->order);
     return status;
 }
 
-static kolo_status fit(kolo_fit_state *state)
+static kolo_status train(kolo_fit_state *state)
 {
-    KOLO_TRY(kolo_fit_plan(state));
-    KOLO_TRY(kolo_fit_agree(state));
     state->model->fitting = true;
     kolo_status status = open_fit(state);
     if (status == KOLO_OK) status = run_epochs(state);
     status = end_fit(state, status);
     state->model->fitting = false;
+    return status;
+}
+
+static kolo_status fit(kolo_fit_state *state)
+{
+    kolo_status status = kolo_fit_plan(state);
+    if (status == KOLO_OK) status = kolo_fit_agree(state);
+    if (status == KOLO_OK) status = train(state);
+    kolo_fit_close_data(state);
     return status;
 }
 

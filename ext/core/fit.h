@@ -4,6 +4,7 @@
 
 #include "core/callback.h"
 #include "core/scores.h"
+#include "data/data.h"
 #include "show/show.h"
 
 typedef struct kolo_fit_state {
@@ -11,6 +12,10 @@ typedef struct kolo_fit_state {
     kolo_model *model;
     kolo_trainer *trainer;
     kolo_comm *ranks; /* that train together */
+    const kolo_data *data, *validation; /* what is trained; what is validated, or NULL */
+    kolo_data *parts[2];                /* of args->data, under .validation_split */
+    kolo_data weighted;                 /* the data under .class_weight, with these: */
+    float *weights;
     int epochs, steps; /* steps an epoch */
     int64_t batch;     /* samples of a full step, over all ranks */
     int leaf;
@@ -19,13 +24,22 @@ typedef struct kolo_fit_state {
     kolo_callback callbacks[KOLO_CALLBACKS_MAX];
     int callback_count;
     kolo_progress progress;
-    kolo_engine *scores; /* for validation */
     kolo_totals epoch_all, epoch_own; /* sums over the epoch's steps: of all ranks, of this one */
-    kolo_totals validation;
+    kolo_totals validation_totals;
+    bool validated; /* after this epoch */
     kolo_epoch current;
     bool stopped;
     bool diverged; /* and said so */
 } kolo_fit_state;
+
+/* fit_data.c: the data to train and to validate with. To be closed also when opening failed. */
+kolo_status kolo_fit_open_data(kolo_fit_state *state);
+void kolo_fit_close_data(kolo_fit_state *state);
+
+/* Samples of a leaf, for batches of `samples` over all ranks. */
+int kolo_choose_leaf(const kolo_model *model, int64_t samples, int replicas, int ranks);
+/* Whether it can be trained, with those data. */
+kolo_status kolo_check_training(const kolo_model *model, const kolo_data *data, const char *call);
 
 /* Checks the arguments and works out epochs, steps, batch and leaf. */
 kolo_status kolo_fit_plan(kolo_fit_state *state);

@@ -17,19 +17,28 @@ static kolo_status check_count(const char *option, int value)
     return value >= 0 ? KOLO_OK : kolo_fail(KOLO_INVALID, "%s: wanted at least 1, got %d", option, value);
 }
 
+kolo_status kolo_check_training(const kolo_model *model, const kolo_data *data, const char *call)
+{
+    KOLO_TRY(kolo_model_check_compiled(model, call));
+    KOLO_TRY(kolo_model_check_idle(model));
+    if (!model->settings.optimizer.kind)
+        return kolo_fail(KOLO_INVALID, "wanted kolo_compile() with an .optimizer, got a model without one");
+    if (model->weight_count == 0) return kolo_fail(KOLO_INVALID, "wanted a model with weights, got one without");
+    return kolo_check_data(model, data, true, "data");
+}
+
 static kolo_status check_arguments(const kolo_fit_args *args)
 {
-    KOLO_TRY(kolo_model_check_compiled(args->model, "kolo_fit()"));
-    KOLO_TRY(kolo_model_check_idle(args->model));
-    if (!args->model->settings.optimizer.kind)
-        return kolo_fail(KOLO_INVALID, "wanted kolo_compile() with an .optimizer, got a model without one");
-    if (args->model->weight_count == 0) return kolo_fail(KOLO_INVALID, "wanted a model with weights, got one without");
-    KOLO_TRY(kolo_check_data(args->model, args->data, true, "data"));
+    KOLO_TRY(kolo_check_training(args->model, args->data, "kolo_fit()"));
     if (args->validation_data) KOLO_TRY(kolo_check_data(args->model, args->validation_data, true, ".validation_data"));
     KOLO_TRY(check_count(".epochs", args->epochs));
     KOLO_TRY(check_count(".batch_size", args->batch_size));
     KOLO_TRY(check_count(".validation_batch_size", args->validation_batch_size));
-    return check_count(".steps_per_epoch", args->steps_per_epoch);
+    KOLO_TRY(check_count(".validation_freq", args->validation_freq));
+    KOLO_TRY(check_count(".steps_per_epoch", args->steps_per_epoch));
+    int epochs = args->epochs ? args->epochs : 1;
+    if (args->initial_epoch >= 0 && args->initial_epoch <= epochs) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID, ".initial_epoch: wanted 0 to %d, the .epochs, got %d", epochs, args->initial_epoch);
 }
 
 /* ---------------------------------------------------------------- sizes */
@@ -37,7 +46,7 @@ static kolo_status check_arguments(const kolo_fit_args *args)
 static kolo_status plan_steps(kolo_fit_state *state)
 {
     const kolo_fit_args *args = state->args;
-    int64_t samples = args->data->samples, full = samples / state->batch;
+    int64_t samples = state->data->samples, full = samples / state->batch;
     int64_t steps = args->drop_remainder ? full : (samples + state->batch - 1) / state->batch;
     if (steps == 0)
         return kolo_fail(KOLO_INVALID,
@@ -60,12 +69,10 @@ static int64_t divided_up(int64_t value, int64_t by)
 
 /* Deterministic: by the batch alone, so that the tree of sums is the same for any number of devices. Otherwise small
  * enough that every thread of every device has a leaf. */
-static int choose_leaf(const kolo_fit_state *state, int replicas)
+int kolo_choose_leaf(const kolo_model *model, int64_t samples, int replicas, int ranks)
 {
-    int64_t samples = state->args->data->samples < state->batch ? state->args->data->samples : state->batch;
     int64_t threads = kolo_threads() > replicas ? kolo_threads() : replicas;
-    bool deterministic = state->model->settings.deterministic;
-    int64_t leaf = divided_up(samples, deterministic ? DETERMINISTIC_LEAVES : threads * state->ranks->size);
+    int64_t leaf = divided_up(samples, model->settings.deterministic ? DETERMINISTIC_LEAVES : threads * ranks);
     return (int)(leaf < LARGEST_LEAF ? leaf : LARGEST_LEAF);
 }
 
@@ -74,13 +81,15 @@ kolo_status kolo_fit_plan(kolo_fit_state *state)
     const kolo_fit_args *args = state->args;
     KOLO_TRY(check_arguments(args));
     state->model = args->model;
+    KOLO_TRY(kolo_fit_open_data(state));
     state->ranks = kolo_model_ranks(args->model);
     state->epochs = args->epochs ? args->epochs : 1;
     state->batch = (int64_t)(args->batch_size ? args->batch_size : 32) * state->ranks->size;
     KOLO_TRY(plan_steps(state));
     int replicas;
     KOLO_TRY(kolo_model_replicas(args->model, &replicas));
-    state->leaf = choose_leaf(state, replicas);
+    int64_t samples = state->data->samples < state->batch ? state->data->samples : state->batch;
+    state->leaf = kolo_choose_leaf(state->model, samples, replicas, state->ranks->size);
     state->seed = args->model->seed;
     for (int i = 0; i < KOLO_CALLBACKS_MAX; i++) {
         const kolo_callback *given = &args->callbacks[i];
@@ -96,16 +105,20 @@ kolo_status kolo_fit_plan(kolo_fit_state *state)
 
 /* What must be the same on every rank, or they would wait for each other in different places. */
 typedef struct terms {
-    int64_t samples, batch, epochs, steps, weights, replicas, validation, deterministic, accumulate;
+    int64_t samples, batch, epochs, first, steps, weights, replicas, validation, every, metrics, deterministic,
+        accumulate;
 } terms;
 
 static const char *const term_names[] = {"samples in its data",
                                          "samples a step",
                                          "epochs",
+                                         "epochs done before",
                                          "steps an epoch",
                                          "weights",
                                          "replicas",
                                          "samples in its validation data",
+                                         "epochs between two validations",
+                                         "sums of its metrics",
                                          "deterministic mode",
                                          "batches an update"};
 
@@ -123,14 +136,17 @@ static kolo_status compare_terms(const terms *all, int size)
 
 static kolo_status agree_on_terms(kolo_fit_state *state, int replicas)
 {
-    const kolo_data *validation = state->args->validation_data;
-    terms mine = {state->args->data->samples,
+    const kolo_data *validation = state->validation;
+    terms mine = {state->data->samples,
                   state->batch,
                   state->epochs,
+                  state->args->initial_epoch,
                   state->steps,
                   state->model->weight_count,
                   replicas,
                   validation ? validation->samples : 0,
+                  state->args->validation_freq,
+                  state->model->metrics.sums,
                   state->model->settings.deterministic,
                   state->model->settings.optimizer.common.accumulate_steps};
     terms *all = calloc((size_t)state->ranks->size, sizeof *all);

@@ -18,7 +18,7 @@ typedef struct kolo_row {
 
 typedef enum kolo_wants {
     KOLO_WANTS_LABEL = 1, /* a label a row */
-    KOLO_WANTS_TARGETS,   /* numbers in the shape of the outputs; a label counts as one-hot */
+    KOLO_WANTS_TARGETS,   /* numbers in the shape of the outputs; a label counts as one-hot, with one output as itself */
 } kolo_wants;
 
 struct kolo_loss_kind {
@@ -28,6 +28,8 @@ struct kolo_loss_kind {
     double (*row)(const kolo_row *row, float *gradient);
     kolo_activation left_out; /* a last layer's activation that the loss takes over: it gets what goes into it. Default:
                                  none */
+    /* Fails with a sentence if it cannot be computed with that many outputs a row, or with that number. NULL: it can. */
+    kolo_status (*check)(int64_t outputs, double number);
 };
 
 /* Sums that a metric keeps: over samples of the mean over their rows of what row() adds, so that metrics that are no
@@ -35,17 +37,39 @@ struct kolo_loss_kind {
 #define KOLO_METRIC_SUMS_MAX 512
 
 struct kolo_metric_kind {
-    const char *name; /* as the progress bar prints it: "accuracy" */
-    kolo_wants wants;
+    const char *name; /* as the progress bar prints it: "accuracy"; at most KOLO_METRIC_NAME-1 bytes */
+    kolo_wants wants; /* default: what the loss wants */
+    bool probabilities; /* outputs are what the loss's left_out makes of them: KOLO_SOFTMAX, KOLO_SIGMOID */
     /* How many sums it keeps with that many outputs a row; NULL: one. */
     int (*sums)(int64_t outputs, double number);
     /* Adds a row's part, times weight, to sums. */
     void (*row)(const kolo_row *row, double weight, double *sums);
     /* What is printed. NULL: the first sum over the number of samples. */
     double (*value)(const double *sums, int64_t outputs, double samples, double number);
+    kolo_status (*check)(int64_t outputs, double number); /* as of a loss */
+    /* The kind that does the work beside that loss, which keeps this one's name; NULL: itself. */
+    const kolo_metric_kind *(*choose)(const kolo_loss_kind *loss, int64_t outputs);
+    /* Writes the name that it has with that number; NULL: `name`. */
+    void (*title)(double number, char name[KOLO_METRIC_NAME]);
 };
 
-/* Where metric number m of a list begins among the totals' sums; of the first that is not there, how many there are. */
-int kolo_metric_offset(const kolo_metric *metrics, int m, int64_t outputs);
+/* The metrics of a compiled model: chosen for its loss, named, and placed among the sums of kolo_totals. */
+typedef struct kolo_metric_list {
+    int count;
+    kolo_metric metric[KOLO_METRICS_MAX];
+    char name[KOLO_METRICS_MAX][KOLO_METRIC_NAME];
+    char val_name[KOLO_METRICS_MAX][KOLO_METRIC_NAME + 4]; /* the same behind "val_" */
+    int offset[KOLO_METRICS_MAX]; /* of the first sum of each */
+    int sums;                     /* of all of them */
+    int64_t outputs;              /* of a row */
+    bool labels, targets;         /* what the loss and they are to be given */
+    kolo_activation probabilities; /* that some of them want applied to a row first; 0: none */
+} kolo_metric_list;
+
+/* Fails with a sentence if the loss (kind NULL: none) or a metric does not fit that many outputs a row. */
+kolo_status kolo_metric_list_make(const kolo_loss *loss, const kolo_metric *metrics, int64_t outputs,
+                                  kolo_metric_list *list);
+/* Value of metric m; NaN where nothing was counted. */
+double kolo_metric_value(const kolo_metric_list *list, int m, const double *sums, double samples);
 
 #endif

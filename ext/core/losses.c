@@ -1,42 +1,111 @@
-/* Losses and metrics, each a function of one sample. Read core/loss.h first. */
+/* Losses of classes: the cross-entropies and what is like them, each from what goes into a softmax or a sigmoid. Read
+ * core/loss.h first; the formulas stand in kolo_losses.h. */
+#include "core/error.h"
 #include "core/loss.h"
 
 #include <math.h>
 
-/* −log softmax(z)[label] = m + log Σ exp(z − m) − z[label], with m = max z so that nothing overflows;
- * its gradient by z is softmax(z) − onehot(label). Goodfellow et al. 2016, "Deep Learning", section 6.2.2.3. */
+static kolo_status check_smoothing(int64_t outputs, double number)
+{
+    (void)outputs;
+    if (number >= 0 && number < 1) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID, "label smoothing: wanted a number from 0 to below 1, got %g", number);
+}
+
+/* log Σ exp(z) = m + log Σ exp(z − m), with m = max z so that nothing overflows: Goodfellow et al. 2016, "Deep
+ * Learning", section 4.1. */
+typedef struct softmax {
+    const float *z;
+    double largest, sum;
+} softmax;
+
+static softmax softmax_of(const kolo_row *row)
+{
+    const float *z = row->outputs;
+    softmax s = {.z = z, .largest = (double)z[0]};
+    for (int64_t i = 1; i < row->count; i++) s.largest = fmax(s.largest, (double)z[i]);
+    for (int64_t i = 0; i < row->count; i++) s.sum += exp((double)z[i] - s.largest);
+    return s;
+}
+
+static double probability(const softmax *s, int64_t i)
+{
+    return exp((double)s->z[i] - s->largest) / s->sum;
+}
+
+/* −log softmax(z)[label] = log Σ exp(z) − z[label]; its gradient by z is softmax(z) − onehot(label): Goodfellow et al.,
+ * section 6.2.2.3. Smoothed by α the target is (1 − α) onehot + α / n. */
 static double sparse_crossentropy(const kolo_row *row, float *gradient)
 {
-    const float *logits = row->outputs;
-    int64_t count = row->count;
-    int label = row->label;
-    double largest = (double)logits[0], sum = 0;
-    for (int64_t i = 1; i < count; i++) largest = fmax(largest, (double)logits[i]);
-    for (int64_t i = 0; i < count; i++) sum += exp((double)logits[i] - largest);
-    for (int64_t i = 0; gradient && i < count; i++) {
-        gradient[i] = (float)(exp((double)logits[i] - largest) / sum - (i == label ? 1 : 0));
-    }
-    return largest + log(sum) - (double)logits[label];
+    double smooth = row->number, each = smooth / (double)row->count, drawn = 0;
+    softmax s = softmax_of(row);
+    for (int64_t i = 0; smooth > 0 && i < row->count; i++) drawn += each * (double)s.z[i];
+    for (int64_t i = 0; gradient && i < row->count; i++)
+        gradient[i] = (float)(probability(&s, i) - each - (i == row->label ? 1 - smooth : 0));
+    return s.largest + log(s.sum) - (1 - smooth) * (double)s.z[row->label] - drawn;
 }
 
-static void accuracy(const kolo_row *row, double weight, double *sums)
+static double smoothed(const kolo_row *row, int64_t i)
 {
-    int64_t best = 0;
-    for (int64_t i = 1; i < row->count; i++) {
-        if (row->outputs[i] > row->outputs[best]) best = i;
-    }
-    if (best == row->label) sums[0] += weight;
+    return (1 - row->number) * (double)row->targets[i] + row->number / (double)row->count;
 }
 
-const kolo_loss_kind kolo_sparse_crossentropy_kind = {
-    .name = "sparse_crossentropy", .wants = KOLO_WANTS_LABEL, .row = sparse_crossentropy, .left_out = KOLO_SOFTMAX};
-
-const kolo_metric_kind kolo_accuracy_kind = {.name = "accuracy", .wants = KOLO_WANTS_LABEL, .row = accuracy};
-
-int kolo_metric_offset(const kolo_metric *metrics, int m, int64_t outputs)
+/* −Σ t log softmax(z) = Σ t (log Σ exp(z) − z); its gradient by z is (Σ t) softmax(z) − t. */
+static double categorical_crossentropy(const kolo_row *row, float *gradient)
 {
-    int offset = 0;
-    for (int i = 0; i < m && metrics[i].kind; i++)
-        offset += metrics[i].kind->sums ? metrics[i].kind->sums(outputs, metrics[i].number) : 1;
-    return offset;
+    softmax s = softmax_of(row);
+    double whole = s.largest + log(s.sum), sum = 0, loss = 0;
+    for (int64_t i = 0; i < row->count; i++) {
+        double t = smoothed(row, i);
+        sum += t;
+        if (t != 0) loss += t * (whole - (double)s.z[i]); /* 0 · ∞ counts as 0 */
+    }
+    for (int64_t i = 0; gradient && i < row->count; i++)
+        gradient[i] = (float)(sum * probability(&s, i) - smoothed(row, i));
+    return loss;
 }
+
+/* The cross-entropy less the targets' own entropy −Σ t log t, which z does not change. */
+static double kl_divergence(const kolo_row *row, float *gradient)
+{
+    kolo_row plain = *row;
+    plain.number = 0;
+    double loss = categorical_crossentropy(&plain, gradient);
+    for (int64_t i = 0; i < row->count; i++) {
+        double t = (double)row->targets[i];
+        if (t > 0) loss += t * log(t);
+    }
+    return loss;
+}
+
+/* −t log σ(z) − (1 − t) log (1 − σ(z)) = max(z, 0) − z t + log (1 + exp(−|z|)), which cannot overflow; its gradient is
+ * σ(z) − t. tensorflow.org/api_docs/python/tf/nn/sigmoid_cross_entropy_with_logits */
+static double binary_crossentropy(const kolo_row *row, float *gradient)
+{
+    double n = (double)row->count, loss = 0;
+    for (int64_t i = 0; i < row->count; i++) {
+        double z = (double)row->outputs[i], small = exp(-fabs(z));
+        double t = (1 - row->number) * (double)row->targets[i] + row->number / 2;
+        loss += fmax(z, 0) - z * t + log1p(small);
+        if (gradient) gradient[i] = (float)(((z >= 0 ? 1 : small) / (1 + small) - t) / n);
+    }
+    return loss / n;
+}
+
+const kolo_loss_kind kolo_sparse_crossentropy_kind = {.name = "sparse_crossentropy",
+                                                      .wants = KOLO_WANTS_LABEL,
+                                                      .row = sparse_crossentropy,
+                                                      .left_out = KOLO_SOFTMAX,
+                                                      .check = check_smoothing};
+const kolo_loss_kind kolo_categorical_crossentropy_kind = {.name = "categorical_crossentropy",
+                                                           .wants = KOLO_WANTS_TARGETS,
+                                                           .row = categorical_crossentropy,
+                                                           .left_out = KOLO_SOFTMAX,
+                                                           .check = check_smoothing};
+const kolo_loss_kind kolo_kl_divergence_kind = {
+    .name = "kl_divergence", .wants = KOLO_WANTS_TARGETS, .row = kl_divergence, .left_out = KOLO_SOFTMAX};
+const kolo_loss_kind kolo_binary_crossentropy_kind = {.name = "binary_crossentropy",
+                                                      .wants = KOLO_WANTS_TARGETS,
+                                                      .row = binary_crossentropy,
+                                                      .left_out = KOLO_SIGMOID,
+                                                      .check = check_smoothing};

@@ -2,6 +2,7 @@
 #include "core/lower.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/loss.h"
 
@@ -124,20 +125,15 @@ static kolo_status lower_backward(const kolo_model *model, kolo_plan *plan, kolo
 /* What the loss and the metrics want of each sample, and where the metrics' sums lie. */
 static void lower_targets(const kolo_model *model, kolo_plan *plan)
 {
-    kolo_shape outputs = model->layers[model->output].out;
-    int64_t width = outputs.dim[outputs.rank - 1];
+    const kolo_metric_list *list = &model->metrics;
     plan->loss = model->settings.loss;
-    plan->labels = plan->loss.kind && plan->loss.kind->wants != KOLO_WANTS_TARGETS;
-    plan->targets = plan->loss.kind && !plan->labels;
-    plan->weights = model->sample_weights;
-    for (int m = 0; m < KOLO_METRICS_MAX && model->settings.metrics[m].kind; m++) {
-        plan->metrics[m] = model->settings.metrics[m];
-        plan->metric_offset[m] = kolo_metric_offset(model->settings.metrics, m, width);
-        bool targets = plan->metrics[m].kind->wants == KOLO_WANTS_TARGETS;
-        plan->targets = plan->targets || targets;
-        plan->labels = plan->labels || !targets;
-    }
-    plan->metric_sums = kolo_metric_offset(model->settings.metrics, KOLO_METRICS_MAX, width);
+    plan->labels = list->labels;
+    plan->targets = list->targets;
+    plan->weights = true; /* data without have ones: a plan serves whatever data come */
+    plan->probabilities = list->probabilities;
+    memcpy(plan->metrics, list->metric, sizeof plan->metrics);
+    memcpy(plan->metric_offset, list->offset, sizeof plan->metric_offset);
+    plan->metric_sums = list->sums;
 }
 
 kolo_status kolo_lower(const kolo_model *model, kolo_purpose purpose, int leaf, kolo_plan *plan)

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/random.h"
-#include "core/trainer.h"
+#include "core/scores.h"
 
 #define MOST_WEIGHTS ((int64_t)1 << 31)
 
@@ -210,6 +210,7 @@ void kolo_model_free(kolo_model **model)
     }
     *model = NULL;
     kolo_trainer_close(&freed->trainer);
+    kolo_close_scorers(freed);
     kolo_host_deallocate(freed->weights);
     for (int i = 0; i < freed->text_count; i++) free(freed->texts[i]);
     free(freed->texts);

@@ -6,8 +6,16 @@
 #include "layers/layer.h"
 
 #include <stdio.h>
+#include <sys/types.h>
 
 typedef struct kolo_trainer kolo_trainer;
+
+/* An engine that is kept between calls, and what it was made for. */
+typedef struct kolo_scorer {
+    struct kolo_engine *engine;
+    pid_t process;
+    int threads;
+} kolo_scorer;
 
 struct kolo_model {
     kolo_layer_node *layers; /* the input first */
@@ -23,8 +31,8 @@ struct kolo_model {
     bool drawn;     /* whether they were ever set by compile or load */
 
     bool compiled;
-    bool sample_weights; /* of the data at hand: its loss is weighted */
     kolo_compile_args settings; /* defaults filled in */
+    kolo_metric_list metrics; /* of settings.metrics */
     const kolo_backend *backend;
     uint64_t seed;
     double learning_rate;
@@ -33,6 +41,7 @@ struct kolo_model {
     kolo_status callback_status; /* of our own callbacks' hooks, in the fit that runs */
     bool average_metrics; /* kolo_metric_average() is among the callbacks of the fit that runs */
     kolo_trainer *trainer; /* replicas and the optimizer's state, from the first fit on */
+    kolo_scorer scorers[2]; /* for scores; for outputs */
     kolo_epoch *epochs; /* of the last fit */
     kolo_history history;
 };

@@ -131,6 +131,7 @@ typedef struct kolo_plan {
     int metric_offset[KOLO_METRICS_MAX]; /* among the sums of kolo_totals */
     int metric_sums; /* of all metrics */
     int tokens; /* the features are whole numbers from 0 to tokens - 1; 0: any numbers */
+    kolo_activation probabilities; /* that rows go through for metrics which ask for it; 0: none does */
     bool labels, targets, weights; /* what the loss and the metrics are to be given */
     int device; /* of the operations that are added: kolo_op.device */
 } kolo_plan;

@@ -9,7 +9,7 @@ typedef struct kolo_totals {
     double stops; /* members that wish to stop: summed with the rest, so that all stop at the same step */
     double loss;
     double used; /* of sums: the same in all totals of a model, so it is not added */
-    double sums[KOLO_METRIC_SUMS_MAX]; /* the metrics', one behind the other: kolo_metric_offset() */
+    double sums[KOLO_METRIC_SUMS_MAX]; /* the metrics', one behind the other: kolo_metric_list */
 } kolo_totals;
 
 /* Doubles of a totals that matter, from its beginning. */

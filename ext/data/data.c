@@ -147,29 +147,43 @@ static void scale_bytes(const uint8_t *restrict bytes, float scale, int64_t coun
     for (; done < count; done++) features[done] = (float)bytes[done] * scale;
 }
 
-static void gather_targets(const kolo_data *data, int64_t sample, int place, const kolo_gathered *to)
+static void gather_features(const kolo_data *data, int64_t sample, float *features)
 {
-    size_t labels = (size_t)data->label_count, numbers = (size_t)kolo_shape_count(data->target_shape);
-    int32_t *label = to->labels ? to->labels + (size_t)place * labels : NULL;
-    float *target = to->targets ? to->targets + (size_t)place * numbers : NULL;
-    for (size_t i = 0; label && i < labels; i++)
-        label[i] = data->labels ? data->labels[(size_t)sample * labels + i] : -1;
-    for (size_t i = 0; target && i < numbers; i++)
-        target[i] = data->targets ? data->targets[(size_t)sample * numbers + i] : 0;
-    if (to->weights) to->weights[place] = data->weights ? data->weights[sample] : 1;
+    int64_t elements = kolo_shape_count(data->shape);
+    if (data->bytes) scale_bytes(data->bytes + sample * elements, data->scale, elements, features);
+    if (data->floats) memcpy(features, data->floats + sample * elements, sizeof(float) * (size_t)elements);
+    for (int64_t k = 0; data->tokens && k < elements; k++) features[k] = (float)data->tokens[sample * elements + k];
+}
+
+/* Labels as targets: of each one `width` numbers. */
+static void expand_labels(const kolo_data *data, int64_t sample, int64_t outputs, float *targets)
+{
+    int64_t width = outputs / data->label_count;
+    const int32_t *labels = data->labels + sample * data->label_count;
+    for (int i = 0; i < data->label_count; i++) {
+        if (width == 1) targets[i] = (float)labels[i];
+        else targets[i * width + labels[i]] = 1;
+    }
+}
+
+static void gather_targets(const kolo_data *data, int64_t sample, int64_t outputs, float *targets)
+{
+    size_t bytes = sizeof(float) * (size_t)outputs;
+    if (data->targets) memcpy(targets, data->targets + sample * outputs, bytes);
+    else if (data->autoencoder) gather_features(data, sample, targets);
+    else memset(targets, 0, bytes);
+    if (!data->targets && !data->autoencoder && data->labels) expand_labels(data, sample, outputs, targets);
 }
 
 void kolo_data_gather(const kolo_data *data, const int32_t *index, int64_t first, int count, const kolo_gathered *to)
 {
-    int64_t elements = kolo_shape_count(data->shape);
-    for (int i = 0; i < count; i++) {
+    int64_t elements = kolo_shape_count(data->shape), labels = data->label_count;
+    for (int64_t i = 0; i < count; i++) {
         int64_t sample = index ? index[i] : first + i;
-        float *features = to->features ? to->features + i * elements : NULL;
-        if (features && data->bytes) scale_bytes(data->bytes + sample * elements, data->scale, elements, features);
-        if (features && data->floats)
-            memcpy(features, data->floats + sample * elements, sizeof(float) * (size_t)elements);
-        for (int64_t k = 0; features && data->tokens && k < elements; k++)
-            features[k] = (float)data->tokens[sample * elements + k];
-        gather_targets(data, sample, i, to);
+        if (to->features) gather_features(data, sample, to->features + i * elements);
+        for (int64_t k = 0; to->labels && k < labels; k++)
+            to->labels[i * labels + k] = data->labels ? data->labels[sample * labels + k] : -1;
+        if (to->targets) gather_targets(data, sample, to->outputs, to->targets + i * to->outputs);
+        if (to->weights) to->weights[i] = data->weights ? data->weights[sample] : 1;
     }
 }

@@ -20,6 +20,7 @@ struct kolo_data {
     int label_count;       /* 1; of a sequence one for each position */
     const float *targets;  /* [samples][target_shape], what a regression is to give; or NULL */
     kolo_shape target_shape;
+    bool autoencoder; /* its targets are its features */
     const float *weights; /* [samples], of the samples in the loss; NULL: all 1 */
     int64_t samples;
     kolo_shape shape;
@@ -31,12 +32,14 @@ struct kolo_data {
 };
 
 /* Where samples are gathered: arrays of [count], each NULL if it is not wanted. What the data does not have becomes
- * labels of -1, targets of 0, weights of 1. */
+ * labels of -1 and weights of 1; without targets labels are these, one-hot, or as they are where a label has one number.
+ */
 typedef struct kolo_gathered {
     float *features;
     int32_t *labels;
     float *targets;
     float *weights;
+    int64_t outputs; /* numbers of one sample's targets */
 } kolo_gathered;
 
 /* Sample numbers index[count] (NULL: first, first+1, …) into `to`. Numbers are in range: the library's own. Any

@@ -120,6 +120,7 @@ void kolo_request_stop(void);
 #include "kolo_files.h"
 #include "kolo_layers.h"
 #include "kolo_optimizers.h"
+#include "kolo_losses.h"
 #include "kolo_training.h"
 #include "kolo_callbacks.h"
 #include "kolo_tools.h"

@@ -1,11 +1,11 @@
-/* Section 5 of kolo.h: optimizers, losses, metrics. Included by kolo.h: read that first. */
+/* Section 5 of kolo.h: optimizers; losses and metrics are in kolo_losses.h. Included by kolo.h: read that first. */
 #ifndef KOLO_OPTIMIZERS_H
 #define KOLO_OPTIMIZERS_H
 
 #include "kolo.h"
 #include "kolo_schedules.h"
 
-/* ----------------------------------------------------------------------- 5 optimizers, losses, metrics */
+/* ------------------------------------------------------------------------------------------ 5 optimizers */
 
 typedef struct kolo_optimizer_kind kolo_optimizer_kind; /* core/optimizer.h; one of your own is the same struct */
 extern const kolo_optimizer_kind kolo_sgd_kind, kolo_adagrad_kind, kolo_adadelta_kind, kolo_rmsprop_kind,
@@ -155,26 +155,5 @@ static inline kolo_optimizer kolo_distributed(kolo_optimizer optimizer)
     optimizer.distributed = true;
     return optimizer;
 }
-
-/* A loss and a metric: what it is (core/loss.h; one of the learner's own works the same way: .loss = {&mine}), and a
- * number that some of them take. */
-typedef struct kolo_loss_kind kolo_loss_kind;
-typedef struct kolo_metric_kind kolo_metric_kind;
-typedef struct kolo_loss {
-    const kolo_loss_kind *kind;
-    double number;
-} kolo_loss;
-typedef struct kolo_metric {
-    const kolo_metric_kind *kind;
-    double number;
-} kolo_metric;
-extern const kolo_loss_kind kolo_sparse_crossentropy_kind;
-extern const kolo_metric_kind kolo_accuracy_kind;
-
-/* −log softmax(logits)[label], from logits. After a last layer with KOLO_SOFTMAX the same, from its logits. */
-#define KOLO_SPARSE_CROSSENTROPY ((kolo_loss){&kolo_sparse_crossentropy_kind, 0})
-/* The share of samples whose largest output is the label's; of equal outputs the first counts. */
-#define KOLO_ACCURACY    ((kolo_metric){&kolo_accuracy_kind, 0})
-#define KOLO_METRICS_MAX 8
 
 #endif

@@ -70,6 +70,9 @@ char *kolo_read_metadata_at(const char *path, const char *key, kolo_here here);
 /* The history as JSON, as the programs' --history writes it. */
 #define kolo_history_save(history, path) kolo_history_save_at(history, path, KOLO_HERE)
 kolo_status kolo_history_save_at(const kolo_history *history, const char *path, kolo_here here);
+/* One from such a file, the caller's until kolo_history_free(); NULL on failure. */
+#define kolo_history_load(path) kolo_history_load_at(path, KOLO_HERE)
+kolo_history *kolo_history_load_at(const char *path, kolo_here here);
 
 /* ------------------------------------------------------------------------------------------ 10 collectives */
 
@@ -120,6 +123,20 @@ typedef struct kolo_plot_args {
 /* A chart of lines with points, or of bars: a picture in a notebook, drawn in characters in a terminal. */
 #define kolo_plot(...) kolo_plot_at(&(const kolo_plot_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
 kolo_status kolo_plot_at(const kolo_plot_args *args, kolo_here here);
+
+typedef struct kolo_plot_history_args {
+    int _;
+    const kolo_history *history;
+    kolo_guard *guard;
+    const char *metrics[KOLO_METRICS_MAX]; /* names; default: the loss and every metric */
+    int width, height;                     /* pixels of one chart, default 420 × 300 */
+    const char *file;                      /* also written there: .svg or .png */
+} kolo_plot_history_args;
+
+/* A chart for the loss and each metric over the epochs, with its validation's curve beside it. */
+#define kolo_plot_history(...)                                                                                         \
+    kolo_plot_history_at(&(const kolo_plot_history_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
+kolo_status kolo_plot_history_at(const kolo_plot_history_args *args, kolo_here here);
 
 /* --------------------------------------------------------------------------------- 12 options of a program */
 

@@ -49,10 +49,11 @@ typedef struct kolo_compile_args {
 #define kolo_compile(...) kolo_compile_at(&(const kolo_compile_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
 kolo_status kolo_compile_at(const kolo_compile_args *args, kolo_here here);
 
-/* What an epoch gave. loss and the metrics are running means over the epoch's samples, dropout on, as Keras prints
- * them; the val_ ones are NaN without validation data, accuracy NaN without that metric. */
+/* What an epoch gave. loss and the metrics are those of all the epoch's samples so far as they were trained, dropout
+ * on, as Keras prints them; the val_ ones are NaN where nothing was validated, accuracy NaN without that metric. */
 typedef struct kolo_epoch {
     double loss, accuracy, val_loss, val_accuracy;
+    double metric[KOLO_METRICS_MAX], val_metric[KOLO_METRICS_MAX]; /* each of .metrics, accuracy too, in its order */
     double seconds;           /* of training, validation excluded */
     double images_per_second; /* samples trained / seconds, over all ranks */
     int64_t images;           /* samples trained, over all ranks */
@@ -65,7 +66,19 @@ typedef struct kolo_history {
     const kolo_epoch *epoch; /* [epochs] */
     int ranks, devices;      /* devices: replicas a rank */
     bool stopped;            /* ended by kolo_request_stop() or by a callback, before its last epoch */
+    int first_epoch;         /* of kolo_fit's .initial_epoch */
+    int metrics;
+    char metric_name[KOLO_METRICS_MAX][KOLO_METRIC_NAME]; /* [metrics], "f1_score_weighted" */
 } kolo_history;
+
+/* What epoch number `epoch` (from 0) of a history gave under that name: "loss", "f1_score_weighted", "val_accuracy",
+ * "seconds", "images_per_second", "images", "steps", "learning_rate". NaN where there is none. */
+double kolo_history_get(const kolo_history *history, int epoch, const char *name);
+/* A history that stays when the model trains again or is freed; NULL on failure. */
+#define kolo_history_copy(history) kolo_history_copy_at(history, KOLO_HERE)
+kolo_history *kolo_history_copy_at(const kolo_history *history, kolo_here here);
+/* One that kolo_history_copy() or kolo_history_load() gave. */
+void kolo_history_free(kolo_history **history);
 
 /* A learner's or our own hooks into training: section 8. */
 typedef struct kolo_logs kolo_logs;
@@ -84,20 +97,27 @@ struct kolo_callback {
     void *user;        /* the callback's own; never touched */
     double number[4];  /* the callback's own; as given at the start of each kolo_fit */
 };
-#define KOLO_CALLBACKS_MAX 16
+#define KOLO_CALLBACKS_MAX     16
+#define KOLO_CLASS_WEIGHTS_MAX 128
 
 typedef struct kolo_fit_args {
     int _;
     kolo_model *model;
     kolo_data *data;
     kolo_guard *guard;
-    int epochs;              /* default 1 */
+    int epochs;              /* to train up to, default 1 */
+    int initial_epoch;       /* the first, counted from 0: a fit that goes on */
     int batch_size;          /* default 32; of all devices under a strategy, of one rank under kolo_distributed() */
     int steps_per_epoch;     /* default: as many as the data has */
     bool drop_remainder;     /* leave out the last, short batch */
     bool no_shuffle;         /* samples in the data's own order */
     kolo_data *validation_data;
-    int validation_batch_size; /* default: batch_size */
+    double validation_split;   /* 0 … below 1: this share of the data, its last samples, is validated, not trained */
+    int validation_freq;       /* validate after every that many epochs; default 1 */
+    int validation_batch_size; /* of no effect: what is not learnt needs no batches */
+    /* By class: how much a sample's loss counts, times its own weight. Default 1; KOLO_NONE: not at all. The class is
+     * the label, or the largest of its targets. */
+    double class_weight[KOLO_CLASS_WEIGHTS_MAX];
     kolo_callback callbacks[KOLO_CALLBACKS_MAX];
     int verbose; /* 1 a bar, 2 a line an epoch, KOLO_NONE nothing; default: 1 in a terminal or a notebook, else 2;
                     only rank 0 prints */
@@ -112,14 +132,19 @@ typedef struct kolo_scores {
     double loss, accuracy; /* NaN on failure, or where not asked for */
     int64_t samples;
     double seconds;
+    int metrics;
+    double metric[KOLO_METRICS_MAX]; /* [metrics], each of .metrics, accuracy too, in its order */
+    char metric_name[KOLO_METRICS_MAX][KOLO_METRIC_NAME];
 } kolo_scores;
+/* "loss" or a metric's name; NaN where there is none. */
+double kolo_scores_get(const kolo_scores *scores, const char *name);
 
 typedef struct kolo_evaluate_args {
     int _;
     kolo_model *model;
     kolo_data *data;
     kolo_guard *guard;
-    int batch_size; /* default 1024 */
+    int batch_size; /* of no effect: what is not learnt needs no batches */
     int verbose;    /* 1 or 2 prints a line; default: nothing */
 } kolo_evaluate_args;
 
@@ -130,6 +155,20 @@ kolo_scores kolo_evaluate_at(const kolo_evaluate_args *args, kolo_here here);
 /* The model's outputs: outputs[samples][elements of the last shape], the caller's. Local, like kolo_evaluate. */
 #define kolo_predict(model, data, outputs) kolo_predict_at(model, data, outputs, KOLO_HERE)
 kolo_status kolo_predict_at(kolo_model *model, kolo_data *data, float *outputs, kolo_here here);
+
+/* For a training loop of one's own: one step with the samples first … first+samples-1, which are dealt to the devices
+ * of the strategy and, under kolo_distributed(), to the ranks, all of which must call it alike. Returns the loss and
+ * the metrics of these samples, over all ranks, dropout on, from before the update; the weights of the model are new
+ * then. On failure the scores are NaN. */
+#define kolo_train_on_batch(model, data, first, samples) kolo_train_on_batch_at(model, data, first, samples, KOLO_HERE)
+kolo_scores kolo_train_on_batch_at(kolo_model *model, kolo_data *data, int64_t first, int64_t samples, kolo_here here);
+/* kolo_evaluate() and kolo_predict() of those samples alone; outputs[samples][elements of the last shape]. Local. */
+#define kolo_test_on_batch(model, data, first, samples) kolo_test_on_batch_at(model, data, first, samples, KOLO_HERE)
+kolo_scores kolo_test_on_batch_at(kolo_model *model, kolo_data *data, int64_t first, int64_t samples, kolo_here here);
+#define kolo_predict_on_batch(model, data, first, samples, outputs)                                                    \
+    kolo_predict_on_batch_at(model, data, first, samples, outputs, KOLO_HERE)
+kolo_status kolo_predict_on_batch_at(kolo_model *model, kolo_data *data, int64_t first, int64_t samples, float *outputs,
+                                     kolo_here here);
 
 /* Loss (mean over the samples) and its gradient by every weight, dropout off, nothing updated; gradients has
  * kolo_count_params() elements in the order of kolo_weight_get(), and may be NULL. NaN on failure. */

@@ -7,8 +7,11 @@
 #include <kolo.h>
 
 char *kolo_model_bundle(const kolo_model *model);
-char *kolo_history_bundle(const kolo_history *history);
+char *kolo_history_bundle(const kolo_history *history); /* history.c */
 char *kolo_data_bundle(const kolo_data *data);
+
+/* Of a value, not a pointer. */
+char *kolo_scores_bundle(const kolo_scores *scores);
 
 /* recipes.c: the C that makes it. Options that were left out are shown as what they mean. */
 char *kolo_layer_bundle(const kolo_layer *layer);

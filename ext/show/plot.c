@@ -129,7 +129,7 @@ static size_t trim(char *text, size_t size)
     return kept;
 }
 
-kolo_status kolo_plot_draw(const kolo_plot_plan *plans, int count, kolo_picture picture, char **bytes, size_t *size)
+static kolo_status draw(const kolo_plot_plan *plans, int count, kolo_picture picture, char **bytes, size_t *size)
 {
     char *text = NULL;
     size_t length = 0;
@@ -149,14 +149,36 @@ kolo_status kolo_plot_draw(const kolo_plot_plan *plans, int count, kolo_picture 
     return status;
 }
 
-static kolo_status write_picture(const kolo_plot_plan *plan)
+/* As text one below the other. */
+static kolo_status draw_texts(const kolo_plot_plan *plans, int count, char **bytes, size_t *size)
 {
-    const char *file = plan->args->file;
+    kolo_status status = KOLO_OK;
+    FILE *all = open_memstream(bytes, size);
+    if (!all) return kolo_fail_memory(1 << 12, "a plot");
+    for (int i = 0; i < count && status == KOLO_OK; i++) {
+        char *text = NULL;
+        size_t length = 0;
+        status = draw(&plans[i], 1, KOLO_PICTURE_TEXT, &text, &length);
+        if (status == KOLO_OK) fprintf(all, "%s%.*s", i ? "\n\n" : "", (int)length, text);
+        free(text);
+    }
+    fclose(all);
+    return status;
+}
+
+kolo_status kolo_plot_draw(const kolo_plot_plan *plans, int count, kolo_picture picture, char **bytes, size_t *size)
+{
+    if (picture == KOLO_PICTURE_TEXT) return draw_texts(plans, count, bytes, size);
+    return draw(plans, count, picture, bytes, size);
+}
+
+static kolo_status write_picture(const kolo_plot_plan *plans, int count, const char *file)
+{
     char *bytes;
     size_t size;
     if (!file) return KOLO_OK;
     bool svg = strcmp(file + strlen(file) - 4, ".svg") == 0;
-    KOLO_TRY(kolo_plot_draw(plan, 1, svg ? KOLO_PICTURE_SVG : KOLO_PICTURE_PNG, &bytes, &size));
+    KOLO_TRY(kolo_plot_draw(plans, count, svg ? KOLO_PICTURE_SVG : KOLO_PICTURE_PNG, &bytes, &size));
     kolo_status status = kolo_file_write(file, bytes, size);
     free(bytes);
     return status;
@@ -180,13 +202,13 @@ static void write_table(FILE *table, const kolo_plot_plan *plan)
     fputc('\n', table);
 }
 
-static kolo_status show_table(const kolo_plot_plan *plan)
+static kolo_status show_tables(const kolo_plot_plan *plans, int count)
 {
     char *text = NULL;
     size_t size = 0;
     FILE *table = open_memstream(&text, &size);
     if (!table) return kolo_fail_memory(1 << 12, "a table");
-    write_table(table, plan);
+    for (int i = 0; i < count; i++) write_table(table, &plans[i]);
     fclose(table);
     kolo_mime form = {"text/plain", text, size, false};
     kolo_status status = kolo_display_bundle(NULL, &form, 1);
@@ -194,7 +216,7 @@ static kolo_status show_table(const kolo_plot_plan *plan)
     return status;
 }
 
-static kolo_status show_pictures(const kolo_plot_plan *plan)
+static kolo_status show_pictures(const kolo_plot_plan *plans, int panels)
 {
     static const char *const types[] = {"image/svg+xml", "image/png", "text/plain"}; /* by kolo_picture */
     kolo_mime forms[3];
@@ -203,7 +225,7 @@ static kolo_status show_pictures(const kolo_plot_plan *plan)
     kolo_status status = KOLO_OK;
     for (int picture = kolo_display_expected() ? 0 : KOLO_PICTURE_TEXT; picture < 3 && status == KOLO_OK; picture++) {
         size_t size;
-        status = kolo_plot_draw(plan, 1, (kolo_picture)picture, &bytes[picture], &size);
+        status = kolo_plot_draw(plans, panels, (kolo_picture)picture, &bytes[picture], &size);
         if (status == KOLO_OK) forms[count++] = (kolo_mime){types[picture], bytes[picture], size, false};
     }
     if (status == KOLO_OK) status = kolo_display_bundle(NULL, forms, count);
@@ -219,15 +241,20 @@ kolo_status kolo_plot_check(const kolo_plot_args *args, kolo_plot_plan *plan)
     return find_ranges(plan);
 }
 
+kolo_status kolo_plot_show(const kolo_plot_plan *plans, int count, const char *file)
+{
+    KOLO_TRY(check_file(file));
+    kolo_status status = write_picture(plans, count, file);
+    if (status == KOLO_OK) status = show_pictures(plans, count);
+    if (status == KOLO_UNSUPPORTED) show_tables(plans, count); /* and the sentence about gnuplot stands */
+    return status;
+}
+
 static kolo_status plot(const kolo_plot_args *args)
 {
     kolo_plot_plan plan;
     KOLO_TRY(kolo_plot_check(args, &plan));
-    KOLO_TRY(check_file(args->file));
-    kolo_status status = write_picture(&plan);
-    if (status == KOLO_OK) status = show_pictures(&plan);
-    if (status == KOLO_UNSUPPORTED) show_table(&plan); /* and the sentence about gnuplot stands */
-    return status;
+    return kolo_plot_show(&plan, 1, args->file);
 }
 
 kolo_status kolo_plot_at(const kolo_plot_args *args, kolo_here here)

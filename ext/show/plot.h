@@ -24,11 +24,13 @@ typedef struct kolo_plot_plan {
 double kolo_plot_x(const kolo_plot_plan *plan, int series, int i);
 double kolo_plot_y(const kolo_plot_plan *plan, int series, int i);
 
-/* Panels side by side, of the height of the first. */
+/* Panels in rows of at most three, of the size of the first; as text, one alone. */
 void kolo_plot_script(FILE *script, const kolo_plot_plan *plans, int count, kolo_picture picture);
 
 /* plot.c: checks a plot (not its .file), and draws panels into *bytes, from malloc. */
 kolo_status kolo_plot_check(const kolo_plot_args *args, kolo_plot_plan *plan);
 kolo_status kolo_plot_draw(const kolo_plot_plan *plans, int count, kolo_picture picture, char **bytes, size_t *size);
+/* Shows panels where the reader is, and writes them to `file` unless NULL; as a table where there is no gnuplot. */
+kolo_status kolo_plot_show(const kolo_plot_plan *plans, int count, const char *file);
 
 #endif

@@ -51,9 +51,9 @@ static void set_text(FILE *script, const char *what, const char *text, const cha
     fprintf(script, " noenhanced %s\n", how);
 }
 
-static void set_terminal(FILE *script, const kolo_plot_plan *plan, int panels, kolo_picture picture)
+static void set_terminal(FILE *script, const kolo_plot_plan *plan, int rows, int columns, kolo_picture picture)
 {
-    int width = plan->width * panels, height = plan->height;
+    int width = plan->width * columns, height = plan->height * rows;
     if (picture == KOLO_PICTURE_SVG)
         fprintf(script,
                 "set terminal svg size %d,%d font 'DejaVu Sans,Helvetica,Arial,sans-serif,12' background '#ffffff' "
@@ -208,8 +208,9 @@ static void draw_panel(FILE *script, const kolo_plot_plan *plan, kolo_picture pi
 
 void kolo_plot_script(FILE *script, const kolo_plot_plan *plans, int count, kolo_picture picture)
 {
-    set_terminal(script, plans, count, picture);
-    if (count > 1) fprintf(script, "set multiplot layout 1,%d\n", count);
+    int columns = count == 4 ? 2 : count < 3 ? count : 3, rows = (count + columns - 1) / columns;
+    set_terminal(script, plans, rows, columns, picture);
+    if (count > 1) fprintf(script, "set multiplot layout %d,%d\n", rows, columns);
     for (int i = 0; i < count; i++) draw_panel(script, &plans[i], picture);
     if (count > 1) fputs("unset multiplot\n", script);
 }

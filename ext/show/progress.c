@@ -1,6 +1,7 @@
 /* The progress of a training, in the format of Keras 3 (keras/src/utils/progbar.py): a bar that is redrawn in a
  * terminal or a notebook, a line an epoch in a log. */
 #include "show/show.h"
+#include "core/error.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -120,13 +121,17 @@ static void add_time_left(line *l, double seconds)
     add_bold(l, text);
 }
 
+const char *kolo_measure_text(const kolo_measure *measure)
+{
+    double size = fabs(measure->value);
+    if (isnan(measure->value)) return kolo_phrase("%s: nan", measure->name);
+    return kolo_phrase((size > 1e-3 && size < 1e8) || isinf(size) ? "%s: %.4f" : "%s: %.4e", measure->name,
+                     measure->value);
+}
+
 static void add_measures(line *l, const kolo_measure *measures, int count)
 {
-    for (int i = 0; i < count; i++) {
-        double value = measures[i].value;
-        if (isnan(value)) add(l, " - %s: nan", measures[i].name);
-        else add(l, fabs(value) > 1e-3 ? " - %s: %.4f" : " - %s: %.4e", measures[i].name, value);
-    }
+    for (int i = 0; i < count; i++) add(l, " - %s", kolo_measure_text(&measures[i]));
 }
 
 /* ------------------------------------------------------------------------------------------ where it goes */

@@ -22,6 +22,9 @@ typedef struct kolo_measure {
     double value;
 } kolo_measure;
 
+/* "loss: 0.3582", in kolo_phrase's ring; "loss: 3.5820e-05" and "loss: 1.0000e+30" where four decimals say nothing. */
+const char *kolo_measure_text(const kolo_measure *measure);
+
 /* verbose as in kolo_fit: 0 chooses by where stdout goes; silent on ranks other than 0. steps of an epoch. The line is
  * Keras 3's, measures in the order given. */
 void kolo_progress_begin(kolo_progress *progress, int verbose, int epochs, int steps);

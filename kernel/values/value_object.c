@@ -21,6 +21,7 @@ static const shower handles[] = {{"kolo_model", "kolo_model_bundle"},
                                  {"kolo_loss", "kolo_loss_bundle"},
                                  {"kolo_metric", "kolo_metric_bundle"},
                                  {"kolo_schedule", "kolo_schedule_bundle"},
+                                 {"kolo_scores", "kolo_scores_bundle"},
                                  {NULL, NULL}};
 
 static const char *function_for(const shower *list, CXType record)

@@ -99,6 +99,7 @@ static kolo_status prepare(kolo_plan *plan, int op, void **made)
     o->scratch = 0;
     for (int i = 0; i < KOLO_OP_INS; i++) o->scratch += place(plan, o->in[i]);
     for (int i = 0; i < KOLO_OP_OUTS; i++) o->scratch += place(plan, o->out[i]);
+    if (o->kind == KOLO_OP_LOSS) o->scratch = kolo_host_loss_scratch(plan, o);
     kernel *k = malloc(sizeof *k);
     if (!k) return kolo_fail_memory(sizeof *k, "a kernel");
     *k = (kernel){plan, op, compute_functions[o->kind]};

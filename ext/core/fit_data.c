@@ -1,0 +1,103 @@
+/* The data of a fit: split into what is trained and what is validated, weighted by class. See fit.h. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/fit.h"
+
+/* ---------------------------------------------------------------- .validation_split */
+
+/* Keras's rule: the last samples, before any shuffling. */
+static kolo_status split(kolo_fit_state *state)
+{
+    const kolo_fit_args *args = state->args;
+    double share = args->validation_split;
+    int64_t samples = args->data->samples, trained = (int64_t)floor((double)samples * (1 - share));
+    if (share == 0) return KOLO_OK;
+    if (!(share > 0 && share < 1))
+        return kolo_fail(KOLO_INVALID, ".validation_split: wanted 0 to below 1, got %g", share);
+    if (args->validation_data)
+        return kolo_fail(KOLO_INVALID, "wanted .validation_data or .validation_split, got both");
+    if (trained < 1 || trained == samples)
+        return kolo_fail(KOLO_INVALID, ".validation_split: wanted a sample on both sides, got %lld of %lld to train",
+                         (long long)trained, (long long)samples);
+    state->parts[0] = kolo_data_slice(args->data, 0, trained);
+    state->parts[1] = kolo_data_slice(args->data, trained, samples - trained);
+    if (!state->parts[0] || !state->parts[1]) return KOLO_MEMORY;
+    state->data = state->parts[0];
+    state->validation = state->parts[1];
+    return KOLO_OK;
+}
+
+/* ---------------------------------------------------------------- .class_weight */
+
+static int64_t classes_of(const kolo_data *data)
+{
+    if (data->labels) return data->classes;
+    return data->targets ? kolo_shape_count(data->target_shape) : 0;
+}
+
+static int64_t class_of(const kolo_data *data, int64_t sample)
+{
+    if (data->labels) return data->labels[sample];
+    int64_t count = kolo_shape_count(data->target_shape), best = 0;
+    const float *targets = data->targets + sample * count;
+    for (int64_t i = 1; i < count; i++)
+        if (targets[i] > targets[best]) best = i;
+    return best;
+}
+
+static kolo_status check_class_weights(const kolo_data *data, const double *given, bool *any)
+{
+    int64_t classes = classes_of(data);
+    for (int c = 0; c < KOLO_CLASS_WEIGHTS_MAX; c++) {
+        if (given[c] == 0) continue;
+        *any = true;
+        if (given[c] != KOLO_NONE && !(given[c] > 0 && isfinite(given[c])))
+            return kolo_fail(KOLO_INVALID, ".class_weight[%d]: wanted a number above 0, or KOLO_NONE, got %g", c,
+                             given[c]);
+        if (c >= classes)
+            return kolo_fail(KOLO_INVALID, ".class_weight[%d]: wanted a class of the data, which has %lld", c,
+                             (long long)classes);
+    }
+    if (*any && (data->labels ? data->label_count > 1 : data->target_shape.rank > 1 || classes == 1))
+        return kolo_fail(KOLO_INVALID, ".class_weight: wanted a class for each sample, got %s",
+                         data->labels ? "several labels" : kolo_shape_text(data->target_shape));
+    return KOLO_OK;
+}
+
+static kolo_status weigh_classes(kolo_fit_state *state)
+{
+    const double *given = state->args->class_weight;
+    const kolo_data *data = state->data;
+    bool any = false;
+    KOLO_TRY(check_class_weights(data, given, &any));
+    if (!any) return KOLO_OK;
+    size_t bytes = (size_t)data->samples * sizeof *state->weights;
+    state->weights = malloc(bytes);
+    if (!state->weights) return kolo_fail_memory(bytes, "the samples' weights");
+    for (int64_t i = 0; i < data->samples; i++) {
+        int64_t class = class_of(data, i);
+        double weight = class < KOLO_CLASS_WEIGHTS_MAX && given[class] != 0 ? given[class] : 1;
+        if (weight == KOLO_NONE) weight = 0;
+        state->weights[i] = (float)weight * (data->weights ? data->weights[i] : 1);
+    }
+    state->weighted = *data;
+    state->weighted.weights = state->weights;
+    state->data = &state->weighted;
+    return KOLO_OK;
+}
+
+kolo_status kolo_fit_open_data(kolo_fit_state *state)
+{
+    state->data = state->args->data;
+    state->validation = state->args->validation_data;
+    KOLO_TRY(split(state));
+    return weigh_classes(state);
+}
+
+void kolo_fit_close_data(kolo_fit_state *state)
+{
+    kolo_data_free(&state->parts[0]);
+    kolo_data_free(&state->parts[1]);
+    free(state->weights);
+}
