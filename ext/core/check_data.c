@@ -25,7 +25,7 @@ static kolo_status check_labels(const kolo_model *model, const kolo_data *data, 
 /* Of the outputs' shape; or in a row where the outputs are not, or the other way round. */
 static kolo_status check_target_shape(const kolo_model *model, const kolo_data *data, const char *what)
 {
-    kolo_shape wanted = model->layers[model->output].out, got = data->autoencoder ? data->shape : data->target_shape;
+    kolo_shape wanted = model->layers[model->output].out, got = data->target_shape;
     bool row = (wanted.rank == 1 || got.rank == 1) && kolo_shape_count(wanted) == kolo_shape_count(got);
     if (row || kolo_shape_equal(wanted, got)) return KOLO_OK;
     return kolo_fail(KOLO_INVALID, "%s: wanted targets of %s, as the last layer gives, got %s", what,

@@ -1,4 +1,5 @@
-/* kolo_evaluate, kolo_predict, kolo_gradients and their parts on a batch: forward, and once backward, without learning. */
+/* kolo_evaluate, kolo_predict, kolo_gradients and their parts on a batch: forward, and once backward, without learning.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,8 +22,7 @@ static kolo_status engine_for(kolo_model *model, kolo_purpose purpose, kolo_engi
     kolo_scorer *scorer = &model->scorers[purpose == KOLO_FOR_OUTPUTS];
     int threads = kolo_threads();
     if (scorer->process != getpid() || scorer->threads != threads) kolo_engine_close(&scorer->engine);
-    if (!scorer->engine)
-        KOLO_TRY(kolo_engine_open(model, purpose, KOLO_SCORES_LEAF, threads, NULL, &scorer->engine));
+    if (!scorer->engine) KOLO_TRY(kolo_engine_open(model, purpose, KOLO_SCORES_LEAF, threads, NULL, &scorer->engine));
     scorer->process = getpid();
     scorer->threads = threads;
     *engine = scorer->engine;

@@ -15,8 +15,7 @@ static kolo_status split(kolo_fit_state *state)
     if (share == 0) return KOLO_OK;
     if (!(share > 0 && share < 1))
         return kolo_fail(KOLO_INVALID, ".validation_split: wanted 0 to below 1, got %g", share);
-    if (args->validation_data)
-        return kolo_fail(KOLO_INVALID, "wanted .validation_data or .validation_split, got both");
+    if (args->validation_data) return kolo_fail(KOLO_INVALID, "wanted .validation_data or .validation_split, got both");
     if (trained < 1 || trained == samples)
         return kolo_fail(KOLO_INVALID, ".validation_split: wanted a sample on both sides, got %lld of %lld to train",
                          (long long)trained, (long long)samples);

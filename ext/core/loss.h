@@ -18,7 +18,7 @@ typedef struct kolo_row {
 
 typedef enum kolo_wants {
     KOLO_WANTS_LABEL = 1, /* a label a row */
-    KOLO_WANTS_TARGETS,   /* numbers in the shape of the outputs; a label counts as one-hot, with one output as itself */
+    KOLO_WANTS_TARGETS, /* numbers in the shape of the outputs; a label counts as one-hot, with one output as itself */
 } kolo_wants;
 
 struct kolo_loss_kind {
@@ -28,7 +28,8 @@ struct kolo_loss_kind {
     double (*row)(const kolo_row *row, float *gradient);
     kolo_activation left_out; /* a last layer's activation that the loss takes over: it gets what goes into it. Default:
                                  none */
-    /* Fails with a sentence if it cannot be computed with that many outputs a row, or with that number. NULL: it can. */
+    /* Fails with a sentence if it cannot be computed with that many outputs a row, or with that number. NULL: it can.
+     */
     kolo_status (*check)(int64_t outputs, double number);
 };
 
@@ -60,9 +61,9 @@ typedef struct kolo_metric_list {
     char name[KOLO_METRICS_MAX][KOLO_METRIC_NAME];
     char val_name[KOLO_METRICS_MAX][KOLO_METRIC_NAME + 4]; /* the same behind "val_" */
     int offset[KOLO_METRICS_MAX]; /* of the first sum of each */
-    int sums;                     /* of all of them */
-    int64_t outputs;              /* of a row */
-    bool labels, targets;         /* what the loss and they are to be given */
+    int sums; /* of all of them */
+    int64_t outputs; /* of a row */
+    bool labels, targets; /* what the loss and they are to be given */
     kolo_activation probabilities; /* that some of them want applied to a row first; 0: none */
 } kolo_metric_list;
 

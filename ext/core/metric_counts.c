@@ -123,10 +123,8 @@ static kolo_status check_average(int64_t outputs, double number)
 
 static void title_of(const char *name, double number, char title[KOLO_METRIC_NAME])
 {
-    static const char *const ends[] = {[KOLO_BINARY] = "",
-                                       [KOLO_MACRO] = "_macro",
-                                       [KOLO_MICRO] = "_micro",
-                                       [KOLO_WEIGHTED] = "_weighted"};
+    static const char *const ends[] = {
+        [KOLO_BINARY] = "", [KOLO_MACRO] = "_macro", [KOLO_MICRO] = "_micro", [KOLO_WEIGHTED] = "_weighted"};
     snprintf(title, KOLO_METRIC_NAME, "%s%s", name, ends[(int)number]);
 }
 static void title_precision(double number, char name[KOLO_METRIC_NAME])
@@ -166,12 +164,11 @@ static const kolo_metric_kind *choose_f1(const kolo_loss_kind *loss, int64_t out
     return each_alone(loss, outputs) ? &f1_of_each : &kolo_f1_kind;
 }
 
-const kolo_metric_kind kolo_precision_kind = {
-    OF_CLASSES("precision", precision, title_precision), .row = count_largest, .choose = choose_precision};
-const kolo_metric_kind kolo_recall_kind = {
-    OF_CLASSES("recall", recall, title_recall), .row = count_largest, .choose = choose_recall};
-const kolo_metric_kind kolo_f1_kind = {
-    OF_CLASSES("f1_score", f1, title_f1), .row = count_largest, .choose = choose_f1};
+const kolo_metric_kind kolo_precision_kind = {OF_CLASSES("precision", precision, title_precision), .row = count_largest,
+                                              .choose = choose_precision};
+const kolo_metric_kind kolo_recall_kind = {OF_CLASSES("recall", recall, title_recall), .row = count_largest,
+                                           .choose = choose_recall};
+const kolo_metric_kind kolo_f1_kind = {OF_CLASSES("f1_score", f1, title_f1), .row = count_largest, .choose = choose_f1};
 
 /* ------------------------------------------------------------------------------------------ AUC */
 
@@ -209,9 +206,5 @@ static double auc(const double *sums, int64_t outputs, double samples, double nu
     return quotient(area, right * up);
 }
 
-const kolo_metric_kind kolo_auc_kind = {.name = "auc",
-                                        .wants = KOLO_WANTS_TARGETS,
-                                        .probabilities = true,
-                                        .sums = auc_sums,
-                                        .row = auc_row,
-                                        .value = auc};
+const kolo_metric_kind kolo_auc_kind = {
+    .name = "auc", .wants = KOLO_WANTS_TARGETS, .probabilities = true, .sums = auc_sums, .row = auc_row, .value = auc};

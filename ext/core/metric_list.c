@@ -26,8 +26,8 @@ static kolo_status check_loss(const kolo_loss *loss, int64_t outputs)
 /* What callbacks and a history's file call something else. */
 static bool is_taken(const char *name)
 {
-    static const char *const taken[] = {"loss",  "seconds", "images", "images_per_second", "learning_rate",
-                                        "steps", "epoch",   NULL};
+    static const char *const taken[] = {"loss",          "seconds", "images", "images_per_second",
+                                        "learning_rate", "steps",   "epoch",  NULL};
     int i = 0;
     while (taken[i] && strcmp(taken[i], name) != 0) i++;
     return taken[i] || strncmp(name, "val_", 4) == 0;
@@ -57,7 +57,8 @@ static kolo_status add_metric(const kolo_loss *loss, const kolo_metric *given, k
     int m = list->count;
     const kolo_metric_kind *kind = given->kind;
     if (!kind->name || !kind->row)
-        return kolo_fail(KOLO_INVALID, ".metrics: wanted a kolo_metric_kind with a name and a row(), got none of the %s",
+        return kolo_fail(KOLO_INVALID,
+                         ".metrics: wanted a kolo_metric_kind with a name and a row(), got none of the %s",
                          kind->name ? "second" : "first");
     if (kind->check)
         KOLO_TRY(put_before(kind->check(list->outputs, given->number), kolo_phrase(".metrics %s", kind->name)));

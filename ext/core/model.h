@@ -59,7 +59,8 @@ kolo_status kolo_summary_write(const kolo_model *model, FILE *out);
 
 /* An empty model, for kolo_model_add(). */
 kolo_status kolo_model_new(kolo_model **model);
-/* Appends a layer that takes those numbers of layers; shapes are checked, texts copied. Fails with a sentence that names it. */
+/* Appends a layer that takes those numbers of layers; shapes are checked, texts copied. Fails with a sentence that
+ * names it. */
 kolo_status kolo_model_add(kolo_model *model, const kolo_layer *layer, const int *from, int from_count);
 /* Nothing can be added any more: every layer leads to the output, and there is memory for the weights. */
 kolo_status kolo_model_finish(kolo_model *model, int output);

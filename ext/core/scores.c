@@ -40,8 +40,7 @@ int kolo_measures_of(const kolo_model *model, const kolo_scores *scores, bool va
     const kolo_metric_list *list = &model->metrics;
     int count = 0;
     for (; count < list->count; count++)
-        measures[count] =
-            (kolo_measure){validation ? list->val_name[count] : list->name[count], scores->metric[count]};
+        measures[count] = (kolo_measure){validation ? list->val_name[count] : list->name[count], scores->metric[count]};
     measures[count] = (kolo_measure){validation ? "val_loss" : "loss", scores->loss};
     return count + 1;
 }

@@ -13,8 +13,8 @@
  * sentence: "data", "validation_data". A NULL that follows an earlier failure fails without a sentence. */
 kolo_status kolo_check_data(const kolo_model *model, const kolo_data *data, bool targets, const char *what);
 
-/* Totals over `samples` samples from number `first` on with the model's weights, dropout off, dealt out among `ranks`, on which the result is the
- * same. */
+/* Totals over `samples` samples from number `first` on with the model's weights, dropout off, dealt out among `ranks`,
+ * on which the result is the same. */
 kolo_status kolo_score(kolo_model *model, const kolo_data *data, int64_t first, int64_t samples, kolo_comm *ranks,
                        kolo_totals *totals);
 

@@ -49,18 +49,22 @@ static kolo_status step(kolo_model *model, const kolo_data *data, int64_t first,
     int replicas;
     kolo_comm *ranks = kolo_model_ranks(model);
     KOLO_TRY(kolo_model_replicas(model, &replicas));
-    step_terms terms = {first, samples, data->samples, model->weight_count, replicas, model->metrics.sums,
-                        leaf_for(model, samples, replicas, ranks->size), model->seed};
+    step_terms terms = {first,
+                        samples,
+                        data->samples,
+                        model->weight_count,
+                        replicas,
+                        model->metrics.sums,
+                        leaf_for(model, samples, replicas, ranks->size),
+                        model->seed};
     KOLO_TRY(agree(ranks, &terms));
     KOLO_TRY(kolo_trainer_prepare(model, (int)terms.leaf));
     kolo_trainer *trainer = model->trainer;
     trainer->data = data;
     trainer->seed = terms.seed;
     model->stop_training = false;
-    kolo_batch batch = {.first = first,
-                        .samples = samples,
-                        .leaf = (int)terms.leaf,
-                        .step = (uint64_t)trainer->replicas[0].updates};
+    kolo_batch batch = {
+        .first = first, .samples = samples, .leaf = (int)terms.leaf, .step = (uint64_t)trainer->replicas[0].counters.steps};
     KOLO_TRY(kolo_trainer_step(trainer, &batch));
     kolo_trainer_fetch(trainer);
     const kolo_totals *totals = &trainer->replicas[0].totals;

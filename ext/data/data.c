@@ -97,6 +97,18 @@ kolo_data *kolo_data_slice_at(kolo_data *data, int64_t first, int64_t samples, k
     return kolo_leave(scope, slice(&part, data, first, samples)) == KOLO_OK ? part : NULL;
 }
 
+kolo_data *kolo_data_autoencoder_at(kolo_data *data, kolo_here here)
+{
+    kolo_data *same = NULL;
+    if (!data) return NULL;
+    kolo_scope scope = kolo_enter("kolo_data_autoencoder", here);
+    if (kolo_leave(scope, slice(&same, data, 0, data->samples)) != KOLO_OK) return NULL;
+    same->autoencoder = true;
+    same->targets = NULL;
+    same->target_shape = same->shape;
+    return same;
+}
+
 void kolo_data_free(kolo_data **data)
 {
     if (!data || !*data) return;
@@ -117,7 +129,7 @@ kolo_data_info kolo_data_get_info(const kolo_data *data)
                            .feature_names = data->feature_names,
                            .tokens = data->tokens != NULL,
                            .labels = data->labels ? data->label_count : 0,
-                           .target_rank = data->targets ? data->target_shape.rank : 0,
+                           .target_rank = data->targets || data->autoencoder ? data->target_shape.rank : 0,
                            .synthetic = data->synthetic,
                            .source = data->source};
     memcpy(info.shape, data->shape.dim, sizeof(int) * (size_t)data->shape.rank);

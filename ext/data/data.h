@@ -32,7 +32,8 @@ struct kolo_data {
 };
 
 /* Where samples are gathered: arrays of [count], each NULL if it is not wanted. What the data does not have becomes
- * labels of -1 and weights of 1; without targets labels are these, one-hot, or as they are where a label has one number.
+ * labels of -1 and weights of 1; without targets labels are these, one-hot, or as they are where a label has one
+ * number.
  */
 typedef struct kolo_gathered {
     float *features;

@@ -2,6 +2,7 @@
 #include "data/sources.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,6 +43,16 @@ static kolo_status check_tokens(const int32_t *tokens, int64_t count)
     return KOLO_OK;
 }
 
+/* Anything else would make the loss no number, and that of all samples with it. */
+static kolo_status check_numbers(const char *what, const float *values, int64_t count, float least)
+{
+    for (int64_t i = 0; values && i < count; i++)
+        if (!(isfinite(values[i]) && values[i] >= least))
+            return kolo_fail(KOLO_INVALID, "%s %" PRId64 ": wanted a finite number%s, got %g", what, i,
+                             least == 0 ? " of at least 0" : "", (double)values[i]);
+    return KOLO_OK;
+}
+
 static kolo_status check(const kolo_data_from_arrays_args *args, kolo_arrays *arrays)
 {
     if (!args->features && !args->tokens) return kolo_fail(KOLO_INVALID, "wanted an array of features, got NULL");
@@ -60,6 +71,8 @@ static kolo_status check(const kolo_data_from_arrays_args *args, kolo_arrays *ar
     arrays->label_count = args->label_count ? args->label_count : 1;
     arrays->classes = args->classes;
     KOLO_TRY(check_tokens(args->tokens, args->samples * kolo_shape_count(arrays->shape)));
+    KOLO_TRY(check_numbers("target", args->targets, args->samples * kolo_shape_count(arrays->target_shape), -INFINITY));
+    KOLO_TRY(check_numbers("weight", args->weights, args->samples, 0));
     return check_labels(args->labels, args->samples * arrays->label_count, args->classes);
 }
 

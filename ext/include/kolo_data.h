@@ -79,6 +79,11 @@ kolo_data *kolo_data_from_arrays_at(const kolo_data_from_arrays_args *args, kolo
 #define kolo_data_slice(data, first, samples) kolo_data_slice_at(data, first, samples, KOLO_HERE)
 kolo_data *kolo_data_slice_at(kolo_data *data, int64_t first, int64_t samples, kolo_here here);
 
+/* The same samples as a data set whose targets are the features themselves, for an autoencoder; it shares the other's
+ * memory, and either may be freed first. */
+#define kolo_data_autoencoder(data) kolo_data_autoencoder_at(data, KOLO_HERE)
+kolo_data *kolo_data_autoencoder_at(kolo_data *data, kolo_here here);
+
 kolo_data_info kolo_data_get_info(const kolo_data *data); /* all zero for NULL */
 /* One sample as the network sees it: features[elements of the shape], and its label (-1 where there are none). Either
  * target may be NULL. */

@@ -129,13 +129,12 @@ typedef struct kolo_plot_history_args {
     const kolo_history *history;
     kolo_guard *guard;
     const char *metrics[KOLO_METRICS_MAX]; /* names; default: the loss and every metric */
-    int width, height;                     /* pixels of one chart, default 420 × 300 */
-    const char *file;                      /* also written there: .svg or .png */
+    int width, height; /* pixels of one chart, default 420 × 300 */
+    const char *file; /* also written there: .svg or .png */
 } kolo_plot_history_args;
 
 /* A chart for the loss and each metric over the epochs, with its validation's curve beside it. */
-#define kolo_plot_history(...)                                                                                         \
-    kolo_plot_history_at(&(const kolo_plot_history_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
+#define kolo_plot_history(...) kolo_plot_history_at(&(const kolo_plot_history_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
 kolo_status kolo_plot_history_at(const kolo_plot_history_args *args, kolo_here here);
 
 /* --------------------------------------------------------------------------------- 12 options of a program */

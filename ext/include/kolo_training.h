@@ -53,12 +53,12 @@ kolo_status kolo_compile_at(const kolo_compile_args *args, kolo_here here);
  * on, as Keras prints them; the val_ ones are NaN where nothing was validated, accuracy NaN without that metric. */
 typedef struct kolo_epoch {
     double loss, accuracy, val_loss, val_accuracy;
-    double metric[KOLO_METRICS_MAX], val_metric[KOLO_METRICS_MAX]; /* each of .metrics, accuracy too, in its order */
     double seconds;           /* of training, validation excluded */
     double images_per_second; /* samples trained / seconds, over all ranks */
     int64_t images;           /* samples trained, over all ranks */
     int steps;                /* updates */
     double learning_rate;     /* at the epoch's end */
+    double metric[KOLO_METRICS_MAX], val_metric[KOLO_METRICS_MAX]; /* each of .metrics, accuracy too, in its order */
 } kolo_epoch;
 
 typedef struct kolo_history {
@@ -145,7 +145,7 @@ typedef struct kolo_evaluate_args {
     kolo_data *data;
     kolo_guard *guard;
     int batch_size; /* of no effect: what is not learnt needs no batches */
-    int verbose;    /* 1 or 2 prints a line; default: nothing */
+    int verbose; /* 1 or 2 prints a line; default: nothing */
 } kolo_evaluate_args;
 
 /* Loss and metrics over all the data, dropout off. Local: the calling rank alone does it, on the whole data. */

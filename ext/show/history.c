@@ -97,8 +97,7 @@ static kolo_status plot_history(const kolo_plot_history_args *args)
     char val_names[PANELS][KOLO_METRIC_NAME + 4];
     int count;
     kolo_status status;
-    if (!args->history)
-        return kolo_failed() ? KOLO_INVALID : kolo_fail(KOLO_INVALID, "wanted a history, got NULL");
+    if (!args->history) return kolo_failed() ? KOLO_INVALID : kolo_fail(KOLO_INVALID, "wanted a history, got NULL");
     KOLO_TRY(choose_names(args, names, &count));
     KOLO_GO(done, open_charts(&c, args->history, names, count, args->width ? args->width : 420,
                               args->height ? args->height : 300, val_names));

@@ -378,8 +378,8 @@ static void checking_leaves_nothing(void **state)
 /* ------------------------------------------------------------------------------------------ history */
 
 static const kolo_epoch epochs[] = {
-    {0.5, 0.25, NAN, NAN, 2, 1000.5, 2001, 3, 1e-3},
-    {0.1, INFINITY, 0.75, 1.0 / 3, 1.25, 4e5, 49152, 24, 0.1},
+    {0.5, 0.25, NAN, NAN, 2, 1000.5, 2001, 3, 1e-3, {0}, {0}},
+    {0.1, INFINITY, 0.75, 1.0 / 3, 1.25, 4e5, 49152, 24, 0.1, {0}, {0}},
 };
 
 static void the_history_is_json(void **state)
