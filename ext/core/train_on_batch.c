@@ -63,8 +63,10 @@ static kolo_status step(kolo_model *model, const kolo_data *data, int64_t first,
     trainer->data = data;
     trainer->seed = terms.seed;
     model->stop_training = false;
-    kolo_batch batch = {
-        .first = first, .samples = samples, .leaf = (int)terms.leaf, .step = (uint64_t)trainer->replicas[0].counters.steps};
+    kolo_batch batch = {.first = first,
+                        .samples = samples,
+                        .leaf = (int)terms.leaf,
+                        .step = (uint64_t)trainer->replicas[0].counters.steps};
     KOLO_TRY(kolo_trainer_step(trainer, &batch));
     kolo_trainer_fetch(trainer);
     const kolo_totals *totals = &trainer->replicas[0].totals;

@@ -126,7 +126,7 @@ const char *kolo_measure_text(const kolo_measure *measure)
     double size = fabs(measure->value);
     if (isnan(measure->value)) return kolo_phrase("%s: nan", measure->name);
     return kolo_phrase((size > 1e-3 && size < 1e8) || isinf(size) ? "%s: %.4f" : "%s: %.4e", measure->name,
-                     measure->value);
+                       measure->value);
 }
 
 static void add_measures(line *l, const kolo_measure *measures, int count)
