@@ -105,8 +105,8 @@ typedef struct kolo_fit_args {
     kolo_model *model;
     kolo_data *data;
     kolo_guard *guard;
-    int epochs;              /* to train up to, default 1 */
-    int initial_epoch;       /* the first, counted from 0: a fit that goes on */
+    int epochs;              /* default 1 */
+    int initial_epoch;       /* of .epochs those are done before: a training that goes on; default 0 */
     int batch_size;          /* default 32; of all devices under a strategy, of one rank under kolo_distributed() */
     int steps_per_epoch;     /* default: as many as the data has */
     bool drop_remainder;     /* leave out the last, short batch */
