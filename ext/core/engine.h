@@ -13,14 +13,20 @@
 #include "core/team.h"
 #include "strategy/strategy.h"
 
+typedef struct kolo_pipeline kolo_pipeline;
+
 typedef struct kolo_engine {
     kolo_program *program;
     kolo_team *team;
-    kolo_frame **frames; /* one a thread */
+    kolo_bench *benches; /* one a thread */
     kolo_program_weights weights;
+    void *met;           /* what leaves met with last */
     sem_t *gate;         /* as many leaves at once as the process has cores; NULL: no limit */
+    kolo_frame **frames; /* one a thread; NULL where there is a */
+    kolo_pipeline *pipeline; /* of a program of several segments */
 } kolo_engine;
 
+/* With at least `threads` threads, and one for each device of the program. */
 kolo_status kolo_engine_open(const kolo_model *model, kolo_purpose purpose, int leaf, int threads, sem_t *gate,
                              kolo_engine **engine);
 void kolo_engine_close(kolo_engine **engine); /* takes NULL */
@@ -39,10 +45,19 @@ typedef struct kolo_share {
     uint64_t seed;  /* of dropout */
     bool stoppable; /* a requested stop ends it between leaves, with KOLO_INTERRUPTED */
     float *outputs; /* [batch samples][outputs], or NULL */
+    kolo_comm *group;   /* whose leaves meet across replicas and ranks; NULL: nobody else's */
+    bool deterministic; /* what they meet with has the same bits however large the group is */
 } kolo_share;
 
-/* Computes the share; every leaf's gradient and totals go into fold (NULL: outputs alone are wanted). */
+/* Computes the share; every leaf's gradient and totals go into fold (NULL: outputs alone are wanted). The members of a
+ * group must call it for the same batch, also those with no leaves; one that fails aborts the group. */
 kolo_status kolo_engine_run(kolo_engine *engine, const kolo_share *share, kolo_fold *fold);
+
+/* Leaves are dealt in contiguous runs, as evenly as they go: the first leaf of a member; of one past the last, all. */
+static inline int64_t kolo_share_begin(int64_t leaves, int member, int members)
+{
+    return leaves * member / members;
+}
 
 /* Leaves of a batch. */
 static inline int64_t kolo_batch_leaves(const kolo_batch *batch)

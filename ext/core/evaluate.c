@@ -47,8 +47,8 @@ kolo_status kolo_score(kolo_model *model, const kolo_data *data, int64_t first, 
     int64_t leaves = kolo_batch_leaves(&batch);
     kolo_share share = {.data = data,
                         .batch = &batch,
-                        .first_leaf = leaves * ranks->rank / ranks->size,
-                        .end_leaf = leaves * (ranks->rank + 1) / ranks->size,
+                        .first_leaf = kolo_share_begin(leaves, ranks->rank, ranks->size),
+                        .end_leaf = kolo_share_begin(leaves, ranks->rank + 1, ranks->size),
                         .stoppable = ranks->size == 1};
     kolo_fold_begin(fold, leaves);
     kolo_status status = kolo_engine_run(engine, &share, fold);
@@ -167,6 +167,16 @@ kolo_status kolo_predict_on_batch_at(kolo_model *model, kolo_data *data, int64_t
 
 /* ---------------------------------------------------------------- gradients */
 
+/* What a layer saw is handed over as their gradient; the loss does not depend on them. */
+static void clear_running_means(const kolo_model *model, float *gradients)
+{
+    for (int p = 0; p < model->parameter_count; p++) {
+        const kolo_parameter *parameter = &model->parameters[p];
+        size_t bytes = (size_t)kolo_shape_count(parameter->shape) * sizeof *gradients;
+        if (parameter->momentum > 0) memset(gradients + parameter->offset, 0, bytes);
+    }
+}
+
 static kolo_status sum_gradients(kolo_model *model, const kolo_data *data, kolo_engine *engine, kolo_fold *fold,
                                  float *gradients, kolo_totals *totals)
 {
@@ -181,6 +191,7 @@ static kolo_status sum_gradients(kolo_model *model, const kolo_data *data, kolo_
     kolo_status status = gradients ? kolo_program_unpack(engine->program, nodes[0].gradient, gradients) : KOLO_OK;
     kolo_fold_return(fold, nodes[0].gradient);
     for (int64_t i = 0; gradients && i < model->weight_count; i++) gradients[i] /= (float)totals->samples;
+    if (gradients) clear_running_means(model, gradients);
     if (gradients) kolo_model_add_penalty_gradient(model, model->weights, gradients);
     totals->loss += totals->samples * kolo_model_penalty(model, model->weights);
     return status;
@@ -190,7 +201,8 @@ static kolo_status compute_gradients(kolo_model *model, kolo_data *data, float *
 {
     KOLO_TRY(kolo_model_check_compiled(model, "kolo_gradients()"));
     KOLO_TRY(kolo_check_data(model, data, true, "data"));
-    int leaf = data->samples < KOLO_SCORES_LEAF ? (int)data->samples : KOLO_SCORES_LEAF;
+    int leaf = model->leaf ? model->leaf : KOLO_SCORES_LEAF;
+    if (data->samples < leaf) leaf = (int)data->samples;
     kolo_engine *engine = NULL;
     kolo_fold *fold = NULL;
     kolo_totals totals = {0};

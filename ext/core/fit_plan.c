@@ -27,6 +27,19 @@ kolo_status kolo_check_training(const kolo_model *model, const kolo_data *data, 
     return kolo_check_data(model, data, true, "data");
 }
 
+static kolo_status check_micro_batch(const kolo_fit_args *args)
+{
+    int batch = args->batch_size ? args->batch_size : 32, ghost = args->model->leaf;
+    KOLO_TRY(check_count(".micro_batch", args->micro_batch));
+    if (args->micro_batch > batch)
+        return kolo_fail(KOLO_INVALID, ".micro_batch: wanted at most the batch's %d samples, got %d", batch,
+                         args->micro_batch);
+    if (args->micro_batch && ghost && args->micro_batch != ghost)
+        return kolo_fail(KOLO_INVALID, ".micro_batch: wanted %d, the .ghost_batch of this model, got %d", ghost,
+                         args->micro_batch);
+    return KOLO_OK;
+}
+
 static kolo_status check_arguments(const kolo_fit_args *args)
 {
     KOLO_TRY(kolo_check_training(args->model, args->data, "kolo_fit()"));
@@ -35,6 +48,7 @@ static kolo_status check_arguments(const kolo_fit_args *args)
     KOLO_TRY(check_count(".batch_size", args->batch_size));
     KOLO_TRY(check_count(".validation_batch_size", args->validation_batch_size));
     KOLO_TRY(check_count(".validation_freq", args->validation_freq));
+    KOLO_TRY(check_micro_batch(args));
     KOLO_TRY(check_count(".steps_per_epoch", args->steps_per_epoch));
     int epochs = args->epochs ? args->epochs : 1;
     if (args->initial_epoch >= 0 && args->initial_epoch <= epochs) return KOLO_OK;
@@ -71,6 +85,7 @@ static int64_t divided_up(int64_t value, int64_t by)
  * enough that every thread of every device has a leaf. */
 int kolo_choose_leaf(const kolo_model *model, int64_t samples, int replicas, int ranks)
 {
+    if (model->leaf) return (int)(model->leaf < samples ? model->leaf : samples);
     int64_t threads = kolo_threads() > replicas ? kolo_threads() : replicas;
     int64_t leaf = divided_up(samples, model->settings.deterministic ? DETERMINISTIC_LEAVES : threads * ranks);
     return (int)(leaf < LARGEST_LEAF ? leaf : LARGEST_LEAF);
@@ -90,6 +105,7 @@ kolo_status kolo_fit_plan(kolo_fit_state *state)
     KOLO_TRY(kolo_model_replicas(args->model, &replicas));
     int64_t samples = state->data->samples < state->batch ? state->data->samples : state->batch;
     state->leaf = kolo_choose_leaf(state->model, samples, replicas, state->ranks->size);
+    if (args->micro_batch) state->leaf = args->micro_batch < samples ? args->micro_batch : (int)samples;
     state->seed = args->model->seed;
     for (int i = 0; i < KOLO_CALLBACKS_MAX; i++) {
         const kolo_callback *given = &args->callbacks[i];

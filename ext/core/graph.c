@@ -79,10 +79,35 @@ static kolo_status check_used(const kolo_model *model, int output)
                      kolo_layer_text(&model->layers[unused]));
 }
 
+/* A leaf has one size: layers that depend on it must agree. */
+static kolo_status agree_on_leaf(kolo_model *model)
+{
+    const kolo_layer_node *first = NULL;
+    for (int i = 0; i < model->layer_count; i++) {
+        const kolo_layer_node *node = &model->layers[i];
+        if (node->leaf == 0) continue;
+        if (!first) first = node;
+        if (node->leaf != first->leaf)
+            return kolo_fail(KOLO_INVALID, "%s: wanted a ghost_batch of %d, as layer %d (%s) has, got %d",
+                             kolo_layer_text(node), first->leaf, first->number, first->name, node->leaf);
+    }
+    model->leaf = first ? first->leaf : 0;
+    return KOLO_OK;
+}
+
+int kolo_model_devices(const kolo_model *model)
+{
+    int highest = 0;
+    for (int i = 0; i < model->layer_count; i++)
+        if (model->layers[i].device > highest) highest = model->layers[i].device;
+    return highest + 1;
+}
+
 kolo_status kolo_model_finish(kolo_model *model, int output)
 {
     size_t bytes = (size_t)(model->weight_count ? model->weight_count : 1) * sizeof(float);
     KOLO_TRY(check_used(model, output));
+    KOLO_TRY(agree_on_leaf(model));
     model->weights = kolo_host_allocate(bytes);
     if (!model->weights) return kolo_fail_memory(bytes, "the weights");
     memset(model->weights, 0, bytes);

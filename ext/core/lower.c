@@ -47,6 +47,15 @@ static void join(const kolo_plan *plan, const kolo_layer_flow *flows, const bool
     flow->need_dx = flow->need_dxs[0];
 }
 
+/* The features come in where they are first wanted. */
+static int first_device(const kolo_model *model)
+{
+    for (int i = 1; i < model->layer_count; i++)
+        for (int k = 0; k < model->layers[i].from_count; k++)
+            if (model->layers[i].from[k] == 0) return model->layers[i].device;
+    return -1;
+}
+
 static kolo_status lower_layer(const kolo_model *model, kolo_purpose purpose, kolo_plan *plan, kolo_layer_flow *flows,
                                bool *weights_before, int i)
 {
@@ -55,7 +64,7 @@ static kolo_status lower_layer(const kolo_model *model, kolo_purpose purpose, ko
     flows[i] = (kolo_layer_flow){.node = node, .x = -1, .y = -1, .dy = -1, .dx = -1};
     for (size_t k = 0; k < sizeof flows[i].saved / sizeof *flows[i].saved; k++) flows[i].saved[k] = -1;
     if (last) flows[i].left_out = model->settings.loss.kind->left_out;
-    plan->device = node->device;
+    plan->device = i > 0 ? node->device : first_device(model);
     if (i == 0) return lower_input(model, plan, &flows[0]);
     join(plan, flows, weights_before, &flows[i]);
     weights_before[i] = node->parameter_count > 0;
@@ -151,7 +160,7 @@ kolo_status kolo_lower(const kolo_model *model, kolo_purpose purpose, int leaf, 
     bool *weights_before = (bool *)(flows + model->layer_count);
     kolo_status status;
     KOLO_GO(done, lower_forward(model, purpose, plan, flows, weights_before));
-    plan->device = -1;
+    plan->device = model->layers[model->output].device;
     if (purpose != KOLO_FOR_OUTPUTS) KOLO_GO(done, lower_loss(plan, plan->training));
     plan->forward_count = plan->op_count;
     if (plan->training) KOLO_GO(done, lower_backward(model, plan, flows, weights_before));

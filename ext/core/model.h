@@ -27,6 +27,7 @@ struct kolo_model {
     kolo_parameter *parameters;
     int parameter_count;
     int64_t weight_count;
+    int leaf; /* samples that a leaf must have, as a layer says; 0: any number */
     float *weights; /* [weight_count], canonical */
     bool drawn;     /* whether they were ever set by compile or load */
 
@@ -72,6 +73,9 @@ bool kolo_field_given(const kolo_field *field, const void *option); /* not all z
 /* The arguments of a recipe, to which a field's offset is added; and one by its field's name, NULL when it has none. */
 const void *kolo_layer_arguments(const kolo_layer *layer);
 const void *kolo_layer_option(const kolo_layer *layer, const char *name);
+
+/* Devices that a replica is spread over: one more than the highest that a layer asks for. */
+int kolo_model_devices(const kolo_model *model);
 
 /* "layer 3 (max_pool2d)". */
 const char *kolo_layer_text(const kolo_layer_node *node);

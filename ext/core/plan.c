@@ -31,6 +31,10 @@ static const struct {
     [KOLO_OP_ATTENTION] = {1, 1},
     [KOLO_OP_ATTENTION_BACKWARD] = {2, 1},
     [KOLO_OP_MEET] = {1, 1},
+    [KOLO_OP_BATCH_NORM_MOMENTS] = {1, 1},
+    [KOLO_OP_BATCH_NORM] = {6, 3},
+    [KOLO_OP_BATCH_NORM_SUMS] = {5, 3},
+    [KOLO_OP_BATCH_NORM_BACKWARD] = {6, 1},
     [KOLO_OP_OWN] = {KOLO_OP_INS, KOLO_OP_OUTS},
     [KOLO_OP_LOSS] = {1, 1},
 };
@@ -57,9 +61,13 @@ static int add_value(kolo_plan *plan, kolo_value value)
 
 int kolo_plan_value(kolo_plan *plan, kolo_value_kind kind, kolo_shape shape)
 {
-    bool canonical = kind == KOLO_VALUE_INPUT;
-    return add_value(plan, (kolo_value){
-                               .kind = kind, .shape = shape, .parameter = -1, .view_of = -1, .canonical = canonical});
+    bool sums = kind == KOLO_VALUE_PARTIAL || kind == KOLO_VALUE_MET;
+    return add_value(plan, (kolo_value){.kind = kind,
+                                        .shape = shape,
+                                        .parameter = -1,
+                                        .view_of = -1,
+                                        .canonical = kind == KOLO_VALUE_INPUT,
+                                        .bytes = sums ? (size_t)kolo_shape_count(shape) * sizeof(double) : 0});
 }
 
 int kolo_plan_view(kolo_plan *plan, int value, kolo_shape shape)

@@ -20,7 +20,8 @@ typedef enum kolo_value_kind {
     KOLO_VALUE_WEIGHTS,    /* a packed copy of a parameter, for the one operation that reads it; filled by pack() */
     KOLO_VALUE_GRADIENT,   /* a parameter's gradient summed over the leaf, float32, in the backend's layout */
     KOLO_VALUE_WORKSPACE,  /* bytes that the backend carries from forward to backward (where a maximum was) */
-    KOLO_VALUE_PARTIAL, /* double[shape], of the leaf: sums over its samples that are to meet those of the others */
+    KOLO_VALUE_PARTIAL, /* double[shape], of the leaf: sums over its samples that are to meet those of the others; or
+                           read as they are, as if the leaf were all there is */
     KOLO_VALUE_MET /* double[shape]: the sum of a PARTIAL over all leaves of the replica's share (and of its
                       group's, where the operation says so); written by core/engine.c, read by operations */
 } kolo_value_kind;
@@ -32,12 +33,14 @@ typedef struct kolo_value {
     int parameter; /* its number for WEIGHTS and GRADIENT, else -1 */
     int view_of; /* the same elements under another shape: shares that value's memory; else -1 */
     bool canonical; /* somebody outside the backend reads or writes it: must be canonical */
-    /* Set by the backend when it prepares the first operation that touches the value: */
+    /* Set by the backend when it prepares the first operation that touches the value (but PARTIAL and MET are as they
+     * are): */
     size_t bytes; /* of the whole leaf (or parameter) in its layout; 0 for a view and for what is not needed */
     bool in_place; /* WEIGHTS that the backend reads where the canonical ones are: nothing is packed */
     void *layout; /* the backend's own description; freed by its forget() */
     /* Set by core/program.c: */
     size_t offset; /* in the memory of its kind */
+    bool kept; /* lives from one segment to a later one: in the leaf's memory, else in the thread's */
 } kolo_value;
 
 typedef enum kolo_op_kind {
@@ -65,6 +68,15 @@ typedef enum kolo_op_kind {
     KOLO_OP_ATTENTION, /* queries, keys, values in one: below  y                                              */
     KOLO_OP_ATTENTION_BACKWARD, /* dy, queries keys values              their gradient, in one */
     KOLO_OP_MEET, /* partial                              met: every leaf gets here before any goes on   */
+    KOLO_OP_BATCH_NORM_MOMENTS, /* x                         partial {2C + 1}: Σx, Σx², and how many x a channel    */
+    KOLO_OP_BATCH_NORM, /* x, met or -1, gamma or -1, beta or -1, mean or -1, variance or -1
+                                                             y; and as the gradients of the running mean and variance
+                                                             samples · (mean, variance), each or -1. The statistics
+                                                             are met's (of the moments), else `mean` and `variance` */
+    KOLO_OP_BATCH_NORM_SUMS, /* dy, x, met, gamma or -1, beta or -1
+                                                             partial {2C}: Σdy, Σdy·x̂; dgamma or -1, dbeta or -1    */
+    KOLO_OP_BATCH_NORM_BACKWARD, /* dy, x, met, gamma or -1, beta or -1, met of the sums
+                                                             dx                                             */
     KOLO_OP_OWN, /* as its layer says, all canonical     the same: arithmetic is op.own                 */
     KOLO_OP_LOSS, /* outputs (canonical)                  d outputs (canonical; -1 when not trained)     */
     KOLO_OP_KINDS
@@ -104,7 +116,7 @@ typedef struct kolo_op {
     kolo_activation activation; /* KOLO_LINEAR, or fused: KOLO_RELU. Its backward needs only y. */
     kolo_window window; /* of CONV2D, MAX_POOL2D and their backwards */
     double rate; /* of DROPOUT and ATTENTION and their backwards */
-    double epsilon; /* of LAYER_NORM and its backward */
+    double epsilon; /* of LAYER_NORM, the BATCH_NORMs and their backwards: added to the variance */
     int heads; /* of ATTENTION and its backward */
     bool causal; /* likewise: a position sees none after it */
     bool across; /* of MEET: the sum is over the whole group's leaves, not the replica's alone */

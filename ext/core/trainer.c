@@ -116,12 +116,29 @@ static void close_replica(kolo_replica *replica)
     free(replica->sums);
 }
 
+/* Sums over one replica's samples are others when there are more replicas. */
+static kolo_status check_meetings(const kolo_trainer *trainer)
+{
+    const kolo_model *model = trainer->model;
+    const kolo_plan *plan = &trainer->replicas[0].engine->program->plan;
+    int members = trainer->count * kolo_model_ranks(model)->size;
+    for (int o = 0; model->settings.deterministic && members > 1 && o < plan->op_count; o++) {
+        const kolo_op *op = &plan->ops[o];
+        if (op->kind != KOLO_OP_MEET || op->across) continue;
+        return kolo_fail(KOLO_INVALID,
+                         "%s: wanted .synchronized = true or a .ghost_batch in deterministic mode, since %d replicas "
+                         "would each have statistics of their own",
+                         kolo_layer_text(&model->layers[op->layer]), members);
+    }
+    return KOLO_OK;
+}
+
 /* Engines are made anew for another leaf size; weights and the optimizer's state stay. */
 static kolo_status open_engines(kolo_trainer *trainer, int leaf)
 {
     kolo_fold_close(&trainer->meeting);
-    int threads = kolo_threads() / trainer->count;
-    if (threads < 1) threads = 1;
+    int threads = kolo_threads() / trainer->count, devices = kolo_model_devices(trainer->model);
+    if (threads < devices) threads = devices;
     sem_t *gate = trainer->count * threads > kolo_threads() ? &trainer->gate : NULL;
     for (int i = 0; i < trainer->count; i++) {
         kolo_replica *replica = &trainer->replicas[i];
@@ -129,6 +146,7 @@ static kolo_status open_engines(kolo_trainer *trainer, int leaf)
         KOLO_TRY(kolo_engine_open(trainer->model, KOLO_FOR_TRAINING, leaf, threads, gate, &replica->engine));
         KOLO_TRY(kolo_engine_fold(replica->engine, &replica->fold));
     }
+    KOLO_TRY(check_meetings(trainer));
     trainer->leaf = leaf;
     return kolo_engine_fold(trainer->replicas[0].engine, &trainer->meeting);
 }

@@ -184,9 +184,9 @@ typedef struct kolo_layer_norm_args {
 } kolo_layer_norm_args;
 
 /* Self-attention (Vaswani et al. 2017), as Keras's MultiHeadAttention(heads, key_dim)(x, x): input {length, size};
- * output the same. Each head attends with softmax(q·kᵀ / √key_size)·v. Weights: qkv_kernel {size, 3 · heads · key_size},
- * at first the queries of all heads, then the keys, then the values, and output_kernel {heads · key_size, size}
- * (Glorot-uniform, each projection by itself); qkv_bias and output_bias (zero). */
+ * output the same. Each head attends with softmax(q·kᵀ / √key_size)·v. Weights: qkv_kernel {size, 3 · heads ·
+ * key_size}, at first the queries of all heads, then the keys, then the values, and output_kernel {heads · key_size,
+ * size} (Glorot-uniform, each projection by itself); qkv_bias and output_bias (zero). */
 typedef struct kolo_multi_head_attention_args {
     int _;
     int heads; /* ≥ 1 */
@@ -199,6 +199,26 @@ typedef struct kolo_multi_head_attention_args {
     const char *name;
     const char *device;
 } kolo_multi_head_attention_args;
+
+/* Batch normalisation over the last axis: y = activation(gamma · (x − mean) / √(variance + epsilon) + beta). In
+ * training mean and (biased) variance are those of the batch's samples on this replica; in scores and outputs the
+ * running ones. Weights, each {channels}: gamma (one), beta (zero), and, not trained, moving_mean (zero),
+ * moving_variance (one), which take in every step's: moving ← momentum · moving + (1 − momentum) · the step's; that of
+ * several replicas or ranks is the mean over all samples. Deterministic mode on more than one replica or rank needs
+ * .synchronized or a .ghost_batch. Ioffe and Szegedy 2015; ghost batches: Hoffer et al. 2017. */
+typedef struct kolo_batch_norm_args {
+    int _;
+    kolo_guard *guard;
+    double momentum; /* 0 ≤ momentum < 1, default 0.99; KOLO_NONE: 0 */
+    double epsilon;  /* default 1e-3 */
+    bool no_scale;   /* without gamma */
+    bool no_center;  /* without beta */
+    kolo_activation activation;
+    int ghost_batch; /* statistics over as many neighbouring samples, at most 1024; the same in all layers of a model */
+    bool synchronized; /* statistics over the samples of all replicas, and of all ranks under kolo_distributed() */
+    const char *name;
+    const char *device;
+} kolo_batch_norm_args;
 
 /* A layer of one's own: a kind that the caller fills in (layers/layer.h), and what it may want to know. */
 typedef struct kolo_own_args {
@@ -215,6 +235,7 @@ extern const kolo_layer_kind kolo_input_kind, kolo_conv2d_kind, kolo_depthwise_c
     kolo_max_pool2d_kind, kolo_dropout_kind, kolo_flatten_kind, kolo_dense_kind, kolo_activate_kind, kolo_add_kind;
 extern const kolo_layer_kind kolo_embedding_kind, kolo_position_embedding_kind, kolo_layer_norm_kind,
     kolo_multi_head_attention_kind;
+extern const kolo_layer_kind kolo_batch_norm_kind;
 
 /* A recipe for a layer: made by the macros below. */
 typedef struct kolo_layer {
@@ -234,6 +255,7 @@ typedef struct kolo_layer {
         kolo_position_embedding_args position_embedding;
         kolo_layer_norm_args layer_norm;
         kolo_multi_head_attention_args multi_head_attention;
+        kolo_batch_norm_args batch_norm;
         kolo_own_args own;
     };
 } kolo_layer;
@@ -256,6 +278,7 @@ typedef struct kolo_layer {
 #define kolo_multi_head_attention(...)                                                                                 \
     ((kolo_layer){.kind = &kolo_multi_head_attention_kind, .multi_head_attention = {._ = 0, __VA_ARGS__}})
 #define kolo_add(...)        ((kolo_layer){.kind = &kolo_add_kind, .add = {._ = 0, __VA_ARGS__}})
+#define kolo_batch_norm(...) ((kolo_layer){.kind = &kolo_batch_norm_kind, .batch_norm = {._ = 0, __VA_ARGS__}})
 #define kolo_layer_of(...)   kolo_layer_own((kolo_own_args){._ = 0, __VA_ARGS__})
 static inline kolo_layer kolo_layer_own(kolo_own_args args)
 {

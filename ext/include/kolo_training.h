@@ -118,6 +118,9 @@ typedef struct kolo_fit_args {
     /* By class: how much a sample's loss counts, times its own weight. Default 1; KOLO_NONE: not at all. The class is
      * the label, or the largest of its targets. */
     double class_weight[KOLO_CLASS_WEIGHTS_MAX];
+    int micro_batch; /* samples that go through the model together; default: a few for every thread. A model that is
+                        placed on several devices works on as many at once: with .micro_batch = .batch_size one
+                        device after the other works on the whole batch, and all others wait */
     kolo_callback callbacks[KOLO_CALLBACKS_MAX];
     int verbose; /* 1 a bar, 2 a line an epoch, KOLO_NONE nothing; default: 1 in a terminal or a notebook, else 2;
                     only rank 0 prints */

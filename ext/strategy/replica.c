@@ -32,7 +32,6 @@ kolo_status kolo_replica_pack(kolo_replica *replica)
 
 /* ---------------------------------------------------------------- compute */
 
-/* Leaves are dealt in contiguous runs, as evenly as they go. */
 static kolo_share share_of(const kolo_replica *replica, const kolo_batch *batch)
 {
     const kolo_comm *group = replica->group;
@@ -40,9 +39,11 @@ static kolo_share share_of(const kolo_replica *replica, const kolo_batch *batch)
     return (kolo_share){.data = replica->trainer->data,
                         .batch = batch,
                         .seed = replica->trainer->seed,
-                        .first_leaf = leaves * group->rank / group->size,
-                        .end_leaf = leaves * (group->rank + 1) / group->size,
-                        .stoppable = replica->group == replica->local};
+                        .first_leaf = kolo_share_begin(leaves, group->rank, group->size),
+                        .end_leaf = kolo_share_begin(leaves, group->rank + 1, group->size),
+                        .stoppable = replica->group == replica->local,
+                        .group = replica->group,
+                        .deterministic = replica->trainer->model->settings.deterministic};
 }
 
 /* Totals of the nodes that the replica is left with, in the order of their leaves; the nodes stay. */

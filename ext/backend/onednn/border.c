@@ -40,8 +40,7 @@ static void compute_own(const kolo_kernel *kernel, const kolo_step *step, const 
     kolo_host_own(kernel->plan, &kernel->plan->ops[kernel->op], call);
 }
 
-/* Its operands are canonical: they only need to be given their places. */
-static kolo_status place_own(kolo_plan *plan, int value)
+kolo_status kolo_layout_set_plain(kolo_plan *plan, int value)
 {
     if (value < 0 || kolo_layout_of(plan, value)) return KOLO_OK;
     const kolo_value *v = &plan->values[value];
@@ -56,7 +55,7 @@ static kolo_status place_own(kolo_plan *plan, int value)
 
 kolo_status kolo_onednn_own(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
-    for (int i = 0; i < KOLO_OP_INS; i++) KOLO_TRY(place_own(plan, op->in[i]));
-    for (int i = 0; i < KOLO_OP_OUTS; i++) KOLO_TRY(place_own(plan, op->out[i]));
+    for (int i = 0; i < KOLO_OP_INS; i++) KOLO_TRY(kolo_layout_set_plain(plan, op->in[i]));
+    for (int i = 0; i < KOLO_OP_OUTS; i++) KOLO_TRY(kolo_layout_set_plain(plan, op->out[i]));
     return kolo_step_own(kernel, compute_own, 0, NULL) ? KOLO_OK : KOLO_INTERNAL;
 }

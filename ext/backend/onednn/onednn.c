@@ -96,6 +96,10 @@ static kolo_status (*const makers[])(kolo_kernel *, kolo_plan *, const kolo_op *
     [KOLO_OP_LAYER_NORM_BACKWARD] = kolo_onednn_layer_norm_backward,
     [KOLO_OP_ATTENTION] = kolo_onednn_attention,
     [KOLO_OP_ATTENTION_BACKWARD] = kolo_onednn_attention_backward,
+    [KOLO_OP_BATCH_NORM_MOMENTS] = kolo_onednn_batch_norm_moments,
+    [KOLO_OP_BATCH_NORM] = kolo_onednn_batch_norm,
+    [KOLO_OP_BATCH_NORM_SUMS] = kolo_onednn_batch_norm_sums,
+    [KOLO_OP_BATCH_NORM_BACKWARD] = kolo_onednn_batch_norm_backward,
     [KOLO_OP_OWN] = kolo_onednn_own,
     [KOLO_OP_LOSS] = kolo_onednn_loss,
 };

@@ -71,6 +71,8 @@ kolo_status kolo_layout_set_in_place(kolo_plan *plan, int value);
 /* A GRADIENT of rows {count, size} of which only those count that are marked: behind them is a byte for each. */
 kolo_status kolo_layout_set_rows(kolo_plan *plan, int value);
 uint8_t *kolo_rows_touched(const kolo_plan *plan, int value, void *memory);
+/* The canonical layout, for any kind of value, unless it has one. */
+kolo_status kolo_layout_set_plain(kolo_plan *plan, int value);
 void kolo_layout_free(kolo_value *value);
 kolo_status kolo_onednn_pack(const kolo_plan *plan, int value, const float *canonical, void *packed);
 void kolo_onednn_accumulate(const kolo_plan *plan, int value, void *to, const void *from);
@@ -193,6 +195,10 @@ kolo_status kolo_onednn_layer_norm(kolo_kernel *kernel, kolo_plan *plan, const k
 kolo_status kolo_onednn_layer_norm_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
 kolo_status kolo_onednn_attention(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
 kolo_status kolo_onednn_attention_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
+kolo_status kolo_onednn_batch_norm_moments(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
+kolo_status kolo_onednn_batch_norm(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
+kolo_status kolo_onednn_batch_norm_sums(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
+kolo_status kolo_onednn_batch_norm_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
 kolo_status kolo_onednn_own(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
 kolo_status kolo_onednn_loss(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
 

@@ -41,6 +41,10 @@ static void (*const compute_functions[])(const kolo_reference_job *) = {
     [KOLO_OP_LAYER_NORM_BACKWARD] = kolo_reference_layer_norm_backward,
     [KOLO_OP_ATTENTION] = kolo_reference_attention,
     [KOLO_OP_ATTENTION_BACKWARD] = kolo_reference_attention_backward,
+    [KOLO_OP_BATCH_NORM_MOMENTS] = kolo_reference_batch_norm_moments,
+    [KOLO_OP_BATCH_NORM] = kolo_reference_batch_norm,
+    [KOLO_OP_BATCH_NORM_SUMS] = kolo_reference_batch_norm_sums,
+    [KOLO_OP_BATCH_NORM_BACKWARD] = kolo_reference_batch_norm_backward,
     [KOLO_OP_OWN] = NULL, /* these two on the canonical values themselves */
     [KOLO_OP_LOSS] = NULL,
 };
@@ -66,7 +70,8 @@ static void leave_thread(int entered)
 static int64_t element_count(const kolo_plan *plan, int value)
 {
     const kolo_value *v = &plan->values[value];
-    bool of_samples = v->kind != KOLO_VALUE_WEIGHTS && v->kind != KOLO_VALUE_GRADIENT;
+    bool of_samples =
+        v->kind == KOLO_VALUE_INPUT || v->kind == KOLO_VALUE_ACTIVATION || v->kind == KOLO_VALUE_WORKSPACE;
     return (of_samples ? plan->leaf : 1) * kolo_shape_count(v->shape);
 }
 

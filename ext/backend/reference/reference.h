@@ -45,6 +45,10 @@ void kolo_reference_max_pool2d_backward(const kolo_reference_job *job);
 void kolo_reference_activation(const kolo_reference_job *job);
 void kolo_reference_activation_backward(const kolo_reference_job *job);
 void kolo_reference_add(const kolo_reference_job *job);
+void kolo_reference_batch_norm_moments(const kolo_reference_job *job); /* sums: double[shape] as they are */
+void kolo_reference_batch_norm(const kolo_reference_job *job);
+void kolo_reference_batch_norm_sums(const kolo_reference_job *job);
+void kolo_reference_batch_norm_backward(const kolo_reference_job *job);
 void kolo_reference_dropout(const kolo_reference_job *job); /* mask: uint8_t[leaf][shape], 1 where kept */
 void kolo_reference_dropout_backward(const kolo_reference_job *job);
 void kolo_reference_embedding(const kolo_reference_job *job);

@@ -1,0 +1,463 @@
+/* Batch normalisation, by loops of our own over whatever layout x has: one pass over memory for each operation. The
+ * formulas are those of reference/batch_norm.c.
+ *
+ * Sixteen lanes are sixteen channels, with one pixel after the other, or where channels come first sixteen pixels of
+ * one channel. Sums are kept in doubles. Everything that is the same for a channel is worked out beforehand into rows
+ * of floats: then y = (x − mean) · scale + shift, where mean is rounded to a float and shift makes up for it. What pads
+ * the last block of channels has rows of zeros, so that it stays zero. */
+#include <math.h>
+
+#include "core/lanes.h"
+#include "backend/onednn/onednn.h"
+#include "core/vector.h"
+
+typedef double doubles __attribute__((vector_size(64)));
+typedef float eight_floats __attribute__((vector_size(32)));
+
+/* Rows of floats, a number for each channel. */
+enum { MEAN, SCALE, SHIFT, BY_X, CONSTANT, ROWS };
+
+/* ---- what a channel has in common */
+
+typedef struct rows {
+    float *row[ROWS];
+} rows;
+
+static int64_t padded(const kolo_tiling *t)
+{
+    return t->blocks * t->block;
+}
+
+static rows rows_at(void *memory, const kolo_tiling *t)
+{
+    rows r;
+    for (int i = 0; i < ROWS; i++) r.row[i] = (float *)memory + i * (padded(t) + KOLO_LANES);
+    return r;
+}
+
+static double variance_of(const double *met, int64_t channels, int64_t c)
+{
+    double n = met[2 * channels], mean = met[c] / n, found = met[channels + c] / n - mean * mean;
+    return found < 0 ? 0 : found;
+}
+
+/* An operand, or NULL. */
+static const void *operand(const kolo_call *call, int value)
+{
+    return value < 0 ? NULL : call->memory[value];
+}
+
+/* By what met, or else by the running mean and variance. */
+typedef struct statistics {
+    const double *met;
+    const float *mean, *variance, *gamma, *beta;
+    double epsilon;
+    int64_t channels;
+} statistics;
+
+static double mean_of(const statistics *s, int64_t c)
+{
+    return s->met ? s->met[c] / s->met[2 * s->channels] : (double)s->mean[c];
+}
+
+static double slope_of(const statistics *s, int64_t c)
+{
+    return 1 / sqrt((s->met ? variance_of(s->met, s->channels, c) : (double)s->variance[c]) + s->epsilon);
+}
+
+static void fill_rows(const statistics *s, int64_t padded_channels, rows r)
+{
+    for (int64_t c = 0; c < padded_channels; c++) {
+        r.row[MEAN][c] = r.row[SCALE][c] = r.row[SHIFT][c] = 0;
+        if (c >= s->channels) continue;
+        double mean = mean_of(s, c), scale = slope_of(s, c) * (s->gamma ? (double)s->gamma[c] : 1);
+        r.row[MEAN][c] = (float)mean;
+        r.row[SCALE][c] = (float)scale;
+        r.row[SHIFT][c] = (float)((s->beta ? (double)s->beta[c] : 0) + ((double)(float)mean - mean) * scale);
+    }
+}
+
+/* dx = dz · SCALE + (x − MEAN) · BY_X + CONSTANT; sum: Σdz, Σdz·x̂. */
+static void fill_backward_rows(const statistics *s, const double *sum, int64_t padded_channels, rows r)
+{
+    double n = s->met[2 * s->channels];
+    for (int64_t c = 0; c < padded_channels; c++) {
+        r.row[BY_X][c] = r.row[CONSTANT][c] = 0;
+        if (c >= s->channels) continue;
+        double mean = mean_of(s, c), slope = slope_of(s, c), scale = slope * (s->gamma ? (double)s->gamma[c] : 1);
+        double by_x = -scale * slope * sum[s->channels + c] / n;
+        r.row[BY_X][c] = (float)by_x;
+        r.row[CONSTANT][c] = (float)(-scale * sum[c] / n + ((double)(float)mean - mean) * by_x);
+    }
+}
+
+/* ---- runs: `steps` times `lanes` neighbours, `stride` elements apart */
+
+typedef struct run {
+    int64_t at, steps, stride, lanes;
+} run;
+
+typedef struct lanes_of_sums {
+    doubles first[2], second[2]; /* of the lower and the upper eight lanes */
+} lanes_of_sums;
+
+KOLO_INLINE doubles lower(kolo_floats v)
+{
+    eight_floats half = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7);
+    return __builtin_convertvector(half, doubles);
+}
+KOLO_INLINE doubles upper(kolo_floats v)
+{
+    eight_floats half = __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
+    return __builtin_convertvector(half, doubles);
+}
+
+KOLO_INLINE void add_products(lanes_of_sums *sums, kolo_floats value, kolo_floats by)
+{
+    doubles low = lower(value), high = upper(value);
+    sums->first[0] += low;
+    sums->first[1] += high;
+    sums->second[0] += low * lower(by);
+    sums->second[1] += high * upper(by);
+}
+
+/* A channel's rows, in lanes. */
+typedef struct lanes_of_rows {
+    kolo_floats row[ROWS];
+} lanes_of_rows;
+
+typedef struct arrays {
+    const void *x, *dy;
+    void *to;    /* y or dx */
+    bool relu;
+} arrays;
+
+KOLO_INLINE kolo_floats normalised(const lanes_of_rows *r, kolo_floats x)
+{
+    return (x - r->row[MEAN]) * r->row[SCALE] + r->row[SHIFT];
+}
+
+/* dy, but 0 where relu cut y off. */
+KOLO_INLINE kolo_floats dz_of(const arrays *a, const lanes_of_rows *r, kolo_floats x, int64_t at, int64_t lanes,
+                              int narrow)
+{
+    kolo_floats dy = kolo_get(a->dy, at, lanes, narrow), none = {0};
+    return a->relu ? kolo_select_floats(normalised(r, x) <= 0, none, dy) : dy;
+}
+
+typedef enum task { MOMENTS, NORMALISE, SUMS, BACKWARD } task;
+
+KOLO_INLINE void run_lanes(task what, const arrays *a, run n, int64_t lanes, int narrow, const lanes_of_rows *r,
+                           lanes_of_sums *sums)
+{
+    for (int64_t i = 0, at = n.at; i < n.steps; i++, at += n.stride) {
+        kolo_floats x = kolo_get(a->x, at, lanes, narrow), none = {0};
+        if (what == MOMENTS) add_products(sums, x, x);
+        if (what == NORMALISE) {
+            kolo_floats y = normalised(r, x);
+            kolo_put(a->to, at, a->relu ? kolo_select_floats(y < 0, none, y) : y, lanes, narrow);
+        }
+        if (what == SUMS) add_products(sums, dz_of(a, r, x, at, lanes, narrow), x);
+        if (what == BACKWARD) {
+            kolo_floats dz = dz_of(a, r, x, at, lanes, narrow);
+            kolo_put(a->to, at, dz * r->row[SCALE] + (x - r->row[MEAN]) * r->row[BY_X] + r->row[CONSTANT], lanes,
+                     narrow);
+        }
+    }
+}
+
+/* The two that nearly all layouts have are constants to the compiler. */
+KOLO_INLINE void run_once(task what, const arrays *a, run n, int narrow, const lanes_of_rows *r, lanes_of_sums *sums)
+{
+    if (n.lanes == KOLO_LANES) run_lanes(what, a, n, KOLO_LANES, narrow, r, sums);
+    else if (n.lanes == KOLO_LANES / 2) run_lanes(what, a, n, KOLO_LANES / 2, narrow, r, sums);
+    else run_lanes(what, a, n, n.lanes, narrow, r, sums);
+}
+
+/* ---- a leaf */
+
+/* Adds up the lanes that are of one channel, or keeps them apart as channels of their own. */
+static void keep_sums(const lanes_of_sums *sums, double *sum, int64_t channels, int64_t c, int64_t lanes, bool apart)
+{
+    for (int64_t i = 0; i < lanes; i++) {
+        int64_t to = apart ? c + i : c;
+        if (to >= channels) break;
+        sum[to] += sums->first[i / 8][i % 8];
+        sum[channels + to] += sums->second[i / 8][i % 8];
+    }
+}
+
+KOLO_INLINE void load_rows(task what, const rows *r, int64_t c, bool apart, lanes_of_rows *lanes)
+{
+    int count = what == MOMENTS ? 0 : what == BACKWARD ? ROWS : SHIFT + 1;
+    for (int i = 0; i < count; i++)
+        lanes->row[i] = apart ? kolo_get(r->row[i], c, KOLO_LANES, 0) : r->row[i][c] + (kolo_floats){0};
+}
+
+/* Channels are neighbours: up to sixteen at a time, over all pixels of all samples. */
+KOLO_INLINE void over_channels(task what, const kolo_tiling *t, int64_t samples, const arrays *a, const rows *r,
+                               double *sum, int narrow)
+{
+    int64_t pixels = t->height * t->width;
+    run n = {.steps = pixels, .stride = t->block};
+    for (int64_t c = 0; c < padded(t); c += n.lanes) {
+        int64_t b = c / t->block, left = t->block - c % t->block;
+        n.lanes = left < KOLO_LANES ? left : KOLO_LANES;
+        lanes_of_sums sums = {0};
+        lanes_of_rows lanes;
+        load_rows(what, r, c, true, &lanes);
+        for (int64_t s = 0; s < samples; s++) {
+            n.at = ((s * t->blocks + b) * pixels) * t->block + c % t->block;
+            run_once(what, a, n, narrow, &lanes, &sums);
+        }
+        if (sum) keep_sums(&sums, sum, t->channels, c, n.lanes, true);
+    }
+}
+
+/* Pixels are neighbours. */
+KOLO_INLINE void over_pixels(task what, const kolo_tiling *t, int64_t samples, const arrays *a, const rows *r,
+                             double *sum, int narrow)
+{
+    int64_t pixels = t->height * t->width, whole = pixels / KOLO_LANES, rest = pixels % KOLO_LANES;
+    for (int64_t c = 0; c < t->channels; c++) {
+        lanes_of_sums sums = {0};
+        lanes_of_rows lanes;
+        load_rows(what, r, c, false, &lanes);
+        for (int64_t s = 0; s < samples; s++) {
+            int64_t at = (s * t->channels + c) * pixels;
+            run_lanes(what, a, (run){at, whole, KOLO_LANES, KOLO_LANES}, KOLO_LANES, narrow, &lanes, &sums);
+            if (rest > 0) run_lanes(what, a, (run){at + pixels - rest, 1, 0, rest}, rest, narrow, &lanes, &sums);
+        }
+        if (sum) keep_sums(&sums, sum, t->channels, c, KOLO_LANES, false);
+    }
+}
+
+KOLO_INLINE void over_leaf(task what, const kolo_tiling *t, int64_t samples, const arrays *a, const rows *r,
+                           double *sum, int narrow)
+{
+    if (t->block == 1) over_pixels(what, t, samples, a, r, sum, narrow);
+    else over_channels(what, t, samples, a, r, sum, narrow);
+}
+
+#define OVER_LEAF(name, what, narrow)                                                                                  \
+    KOLO_VECTORISED static void name(const kolo_tiling *t, int64_t samples, const arrays *a, const rows *r,            \
+                                     double *sum)                                                                      \
+    {                                                                                                                  \
+        over_leaf(what, t, samples, a, r, sum, narrow);                                                                \
+    }
+OVER_LEAF(moments_float, MOMENTS, 0)
+OVER_LEAF(moments_bfloat16, MOMENTS, 1)
+OVER_LEAF(normalise_float, NORMALISE, 0)
+OVER_LEAF(normalise_bfloat16, NORMALISE, 1)
+OVER_LEAF(sums_float, SUMS, 0)
+OVER_LEAF(sums_bfloat16, SUMS, 1)
+OVER_LEAF(backward_float, BACKWARD, 0)
+OVER_LEAF(backward_bfloat16, BACKWARD, 1)
+
+/* ---- steps */
+
+/* x's layout as it matters here: what is no image is rows of channels, and where channels come last all samples' pixels
+ * are one row of them. samples: how many then. */
+static kolo_tiling flat(const kolo_step *step, int64_t *samples)
+{
+    kolo_tiling t = step->x;
+    if (t.blocks > 1) return t;
+    t.width *= *samples;
+    *samples = 1;
+    return t;
+}
+
+static statistics statistics_of(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call, int gamma)
+{
+    const kolo_op *op = &kernel->plan->ops[kernel->op];
+    bool forward = op->kind == KOLO_OP_BATCH_NORM;
+    return (statistics){.met = operand(call, op->in[forward ? 1 : 2]),
+                        .mean = forward ? operand(call, op->in[4]) : NULL,
+                        .variance = forward ? operand(call, op->in[5]) : NULL,
+                        .gamma = operand(call, op->in[gamma]),
+                        .beta = operand(call, op->in[gamma + 1]),
+                        .epsilon = op->epsilon,
+                        .channels = step->x.channels};
+}
+
+/* Samples that pad the leaf. */
+static void clear_padding(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call, void *values)
+{
+    size_t sample = (size_t)kolo_tiling_count(step->x) * (step->bfloat16 ? 2 : 4);
+    memset((char *)values + sample * (size_t)call->samples, 0, sample * (size_t)(kernel->plan->leaf - call->samples));
+}
+
+/* Places: x. */
+static void moments(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
+{
+    double *sum = call->memory[kernel->plan->ops[kernel->op].out[0]];
+    int64_t samples = call->samples;
+    kolo_tiling t = flat(step, &samples);
+    arrays a = {.x = kolo_place_pointer(&step->place[0], call)};
+    rows none = {0};
+    for (int64_t i = 0; i < 2 * t.channels; i++) sum[i] = 0;
+    (step->bfloat16 ? moments_bfloat16 : moments_float)(&t, samples, &a, &none, sum);
+    sum[2 * t.channels] = (double)(samples * t.height * t.width);
+}
+
+/* What the running mean and variance are to take in, once for each sample. */
+static void hand_over(const kolo_op *op, const statistics *s, const kolo_call *call)
+{
+    float *mean = op->out[1] < 0 ? NULL : call->memory[op->out[1]];
+    float *variance = op->out[2] < 0 ? NULL : call->memory[op->out[2]];
+    for (int64_t c = 0; mean && c < s->channels; c++) mean[c] = (float)(call->samples * mean_of(s, c));
+    for (int64_t c = 0; variance && c < s->channels; c++)
+        variance[c] = (float)(call->samples * variance_of(s->met, s->channels, c));
+}
+
+/* Places: x, y, rows. */
+static void normalise(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
+{
+    const kolo_op *op = &kernel->plan->ops[kernel->op];
+    int64_t samples = call->samples;
+    kolo_tiling t = flat(step, &samples);
+    statistics s = statistics_of(kernel, step, call, 2);
+    rows r = rows_at(kolo_place_pointer(&step->place[2], call), &t);
+    arrays a = {.x = kolo_place_pointer(&step->place[0], call),
+                .to = kolo_place_pointer(&step->place[1], call),
+                .relu = op->activation == KOLO_RELU};
+    fill_rows(&s, padded(&t), r);
+    (step->bfloat16 ? normalise_bfloat16 : normalise_float)(&t, samples, &a, &r, NULL);
+    clear_padding(kernel, step, call, a.to);
+    if (s.met) hand_over(op, &s, call);
+}
+
+/* Σdz·x̂ of Σdz·x, and the gradients of gamma and beta. */
+static void finish_sums(const kolo_op *op, const statistics *s, const kolo_call *call, double *sum)
+{
+    float *dgamma = op->out[1] < 0 ? NULL : call->memory[op->out[1]];
+    float *dbeta = op->out[2] < 0 ? NULL : call->memory[op->out[2]];
+    for (int64_t c = 0; c < s->channels; c++) {
+        sum[s->channels + c] = (sum[s->channels + c] - mean_of(s, c) * sum[c]) * slope_of(s, c);
+        if (dgamma) dgamma[c] = (float)sum[s->channels + c];
+        if (dbeta) dbeta[c] = (float)sum[c];
+    }
+}
+
+/* Places: dy, x, rows. */
+static void sum_up(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
+{
+    const kolo_op *op = &kernel->plan->ops[kernel->op];
+    double *sum = call->memory[op->out[0]];
+    int64_t samples = call->samples;
+    kolo_tiling t = flat(step, &samples);
+    statistics s = statistics_of(kernel, step, call, 3);
+    rows r = rows_at(kolo_place_pointer(&step->place[2], call), &t);
+    arrays a = {.dy = kolo_place_pointer(&step->place[0], call),
+                .x = kolo_place_pointer(&step->place[1], call),
+                .relu = op->activation == KOLO_RELU};
+    fill_rows(&s, padded(&t), r);
+    for (int64_t i = 0; i < 2 * t.channels; i++) sum[i] = 0;
+    (step->bfloat16 ? sums_bfloat16 : sums_float)(&t, samples, &a, &r, sum);
+    finish_sums(op, &s, call, sum);
+}
+
+/* Places: dy, x, dx, rows. */
+static void backward(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
+{
+    const kolo_op *op = &kernel->plan->ops[kernel->op];
+    int64_t samples = call->samples;
+    kolo_tiling t = flat(step, &samples);
+    statistics s = statistics_of(kernel, step, call, 3);
+    rows r = rows_at(kolo_place_pointer(&step->place[3], call), &t);
+    arrays a = {.dy = kolo_place_pointer(&step->place[0], call),
+                .x = kolo_place_pointer(&step->place[1], call),
+                .to = kolo_place_pointer(&step->place[2], call),
+                .relu = op->activation == KOLO_RELU};
+    fill_rows(&s, padded(&t), r);
+    fill_backward_rows(&s, call->memory[op->in[5]], padded(&t), r);
+    (step->bfloat16 ? backward_bfloat16 : backward_float)(&t, samples, &a, &r, NULL);
+    clear_padding(kernel, step, call, a.to);
+}
+
+/* ---- operations */
+
+static kolo_status tiling_of(const kolo_plan *plan, int value, kolo_tiling *t)
+{
+    kolo_shape shape = plan->values[value].shape;
+    int64_t channels = shape.dim[shape.rank - 1];
+    if (!kolo_tiling_of(&kolo_layout_of(plan, value)->desc, t))
+        return kolo_fail(KOLO_INTERNAL, "a layout without tiles");
+    if (shape.rank != 3) *t = (kolo_tiling){channels, 1, kolo_shape_count(shape) / channels, channels, 1};
+    return KOLO_OK;
+}
+
+static kolo_status add_rows(kolo_kernel *kernel, kolo_tiling t, kolo_place *place)
+{
+    dnnl_memory_desc_t desc;
+    KOLO_TRY(kolo_desc_rows(ROWS, padded(&t) + KOLO_LANES, dnnl_f32, &desc));
+    *place = kolo_place_scratch(kernel, &desc);
+    return KOLO_OK;
+}
+
+static kolo_status place_parameters(kolo_plan *plan, const int *values, int count)
+{
+    for (int i = 0; i < count; i++) KOLO_TRY(kolo_layout_set_plain(plan, values[i]));
+    return KOLO_OK;
+}
+
+static kolo_status add_step(kolo_kernel *kernel, void (*own)(const kolo_kernel *, const kolo_step *, const kolo_call *),
+                            int count, const kolo_place *places, kolo_tiling t)
+{
+    kolo_step *step = kolo_step_own(kernel, own, count, places);
+    if (!step) return KOLO_INTERNAL;
+    step->x = t;
+    return KOLO_OK;
+}
+
+kolo_status kolo_onednn_batch_norm_moments(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    kolo_tiling t;
+    KOLO_TRY(tiling_of(plan, op->in[0], &t));
+    kolo_place x = kolo_place_of(kernel, op->in[0]);
+    return add_step(kernel, moments, 1, &x, t);
+}
+
+kolo_status kolo_onednn_batch_norm(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    kolo_tiling t;
+    KOLO_TRY(tiling_of(plan, op->in[0], &t));
+    KOLO_TRY(place_parameters(plan, op->in + 2, 4));
+    KOLO_TRY(place_parameters(plan, op->out + 1, 2));
+    kolo_place places[3] = {kolo_place_of(kernel, op->in[0])};
+    dnnl_memory_desc_t layout = places[0].desc;
+    layout.data_type = kolo_onednn_type(plan, op->out[0]);
+    KOLO_TRY(kolo_layout_set(plan, op->out[0], &layout));
+    places[1] = kolo_produce(kernel, op->out[0], &places[0].desc);
+    KOLO_TRY(add_rows(kernel, t, &places[2]));
+    KOLO_TRY(add_step(kernel, normalise, 3, places, t));
+    return kolo_deliver(kernel, places[1], op->out[0]);
+}
+
+kolo_status kolo_onednn_batch_norm_sums(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    kolo_tiling t;
+    KOLO_TRY(tiling_of(plan, op->in[1], &t));
+    KOLO_TRY(place_parameters(plan, op->in + 3, 2));
+    KOLO_TRY(place_parameters(plan, op->out + 1, 2));
+    kolo_place places[3] = {[1] = kolo_place_of(kernel, op->in[1])};
+    KOLO_TRY(kolo_bring(kernel, kolo_place_of(kernel, op->in[0]), &places[1].desc, &places[0]));
+    KOLO_TRY(add_rows(kernel, t, &places[2]));
+    return add_step(kernel, sum_up, 3, places, t);
+}
+
+kolo_status kolo_onednn_batch_norm_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    kolo_tiling t;
+    KOLO_TRY(tiling_of(plan, op->in[1], &t));
+    KOLO_TRY(place_parameters(plan, op->in + 3, 2));
+    kolo_place places[4] = {[1] = kolo_place_of(kernel, op->in[1])};
+    dnnl_memory_desc_t layout = places[1].desc;
+    layout.data_type = kolo_onednn_type(plan, op->out[0]);
+    KOLO_TRY(kolo_layout_set(plan, op->out[0], &layout));
+    KOLO_TRY(kolo_bring(kernel, kolo_place_of(kernel, op->in[0]), &places[1].desc, &places[0]));
+    places[2] = kolo_produce(kernel, op->out[0], &places[1].desc);
+    KOLO_TRY(add_rows(kernel, t, &places[3]));
+    KOLO_TRY(add_step(kernel, backward, 4, places, t));
+    return kolo_deliver(kernel, places[2], op->out[0]);
+}
