@@ -26,6 +26,7 @@ typedef struct kolo_call {
     const int32_t *labels; /* [samples][rows of the outputs]; NULL where the loss wants none */
     const float *targets;  /* [samples][outputs]; NULL likewise */
     const float *weights;  /* [samples], in the loss; NULL: all 1 */
+    double loss_scale;     /* d loss / d outputs is to be multiplied by it, which core/program.c does; 0: 1 */
     kolo_totals *totals;   /* LOSS adds its samples' loss and metrics here */
 } kolo_call;
 
@@ -65,6 +66,9 @@ void *kolo_host_allocate(size_t bytes);
 void kolo_host_deallocate(void *memory);
 /* to[i] += from[i] */
 void kolo_host_add(float *to, const float *from, int64_t count);
+/* Each to the nearest binary16, which KOLO_MIXED_FP16 computes with (backend/half.c). */
+void kolo_host_round_half(float *values, int64_t count);
+float kolo_nearest_half(float value);
 /* KOLO_OP_LOSS: adds to totals; writes the gradient, where there is one, zero for padding. Needs that much scratch. */
 size_t kolo_host_loss_scratch(const kolo_plan *plan, const kolo_op *op);
 kolo_status kolo_host_loss(const kolo_plan *plan, const kolo_op *op, const kolo_call *call);

@@ -43,6 +43,7 @@ typedef struct kolo_share {
     const kolo_batch *batch;
     int64_t first_leaf, end_leaf;
     uint64_t seed;  /* of dropout */
+    double loss_scale; /* of d loss / d outputs; 0: 1 */
     bool stoppable; /* a requested stop ends it between leaves, with KOLO_INTERRUPTED */
     float *outputs; /* [batch samples][outputs], or NULL */
     kolo_comm *group;   /* whose leaves meet across replicas and ranks; NULL: nobody else's */

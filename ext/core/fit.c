@@ -44,6 +44,8 @@ static kolo_logs make_logs(const kolo_fit_state *state, bool validated)
     kolo_logs_put(&logs, "images_per_second", state->current.images_per_second);
     kolo_logs_put(&logs, "learning_rate", state->model->learning_rate);
     kolo_logs_put(&logs, "steps", state->current.steps);
+    if (state->model->settings.precision == KOLO_MIXED_FP16)
+        kolo_logs_put(&logs, "loss_scale", state->trainer->replicas[0].counters.loss_scale);
     return logs;
 }
 

@@ -58,6 +58,7 @@ kolo_status kolo_leaf_run(kolo_leaf *leaf, kolo_engine *engine, const kolo_share
                       .first_sample = leaf->number * share->batch->leaf,
                       .seed = share->seed,
                       .step = share->batch->step,
+                      .loss_scale = share->loss_scale,
                       .totals = &leaf->node.totals};
     if (segment > 0) bind(leaf, engine, segment, bench);
     return kolo_program_run(leaf->frame, segment, bench, call);

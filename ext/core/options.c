@@ -42,7 +42,7 @@ static const struct argp_option option_table[] = {
     {"drop-remainder", OPTION_DROP_REMAINDER, NULL, 0, "leave out the last, short batch", 1},
     {"no-validation", OPTION_NO_VALIDATION, NULL, 0, "do not evaluate after each epoch", 1},
     {"learning-rate", OPTION_LEARNING_RATE, "X", 0, "of the optimizer", 2},
-    {"precision", OPTION_PRECISION, "fp32|bf16", 0, "of the arithmetic", 2},
+    {"precision", OPTION_PRECISION, "fp32|bf16|fp16", 0, "of the arithmetic", 2},
     {"seed", OPTION_SEED, "N", 0, "of weights, order and dropout", 2},
     {"deterministic", OPTION_DETERMINISTIC, NULL, 0, "the same bits for any number of devices and ranks", 2},
     {"devices", OPTION_DEVICES, "N", 0, "mirrored replicas, one a device", 3},
@@ -133,8 +133,9 @@ static double read_rate(const reading *r)
 static kolo_precision read_precision(const reading *r)
 {
     if (strcmp(r->value, "fp32") == 0) return KOLO_FLOAT32;
-    if (strcmp(r->value, "bf16") != 0) wrong(r, "fp32 or bf16");
-    return KOLO_MIXED_BF16;
+    if (strcmp(r->value, "bf16") == 0) return KOLO_MIXED_BF16;
+    if (strcmp(r->value, "fp16") != 0) wrong(r, "fp32, bf16 or fp16");
+    return KOLO_MIXED_FP16;
 }
 
 static const char *read_strategy(const reading *r)
@@ -241,7 +242,7 @@ static _Noreturn void refuse_first_fault(int argc, char **argv)
 
 static const char *default_text(const kolo_options *options, int key)
 {
-    bool bf16 = options->precision == KOLO_MIXED_BF16;
+    static const char *const precisions[] = {"fp32", "fp32", "bf16", "fp16"};
     switch (key) {
     case OPTION_DATA: return options->data ? options->data : "mnist, or synthetic where KOLO_DATA is not set";
     case OPTION_BATCH_SIZE: return kolo_phrase("%d", options->batch_size > 0 ? options->batch_size : 32);
@@ -250,7 +251,7 @@ static const char *default_text(const kolo_options *options, int key)
         return options->steps_per_epoch > 0 ? kolo_phrase("%d", options->steps_per_epoch) : "as many as the data has";
     case OPTION_LEARNING_RATE:
         return options->learning_rate > 0 ? kolo_phrase("%g", options->learning_rate) : "the optimizer's";
-    case OPTION_PRECISION: return bf16 ? "bf16" : "fp32";
+    case OPTION_PRECISION: return precisions[options->precision];
     case OPTION_SEED: return options->seed ? kolo_phrase("%" PRIu64, options->seed) : "a new one each time";
     case OPTION_DEVICES: return options->devices > 0 ? kolo_phrase("%d", options->devices) : "one device, not mirrored";
     case OPTION_STRATEGY: return options->strategy ? options->strategy : "mirrored with --devices, else one_device";

@@ -199,6 +199,16 @@ static kolo_status run_timed(const kolo_program *program, int op, const kolo_cal
     return status;
 }
 
+/* What goes back is larger by that much, from the loss on. */
+static void scale_loss(const kolo_frame *frame, double scale)
+{
+    const kolo_plan *plan = &frame->program->plan;
+    if (scale == 0 || scale == 1 || plan->loss_gradient < 0) return;
+    float *gradient = frame->memory[plan->loss_gradient];
+    int64_t count = plan->leaf * kolo_shape_count(plan->values[plan->loss_gradient].shape);
+    for (int64_t i = 0; i < count; i++) gradient[i] *= (float)scale;
+}
+
 kolo_status kolo_program_run(kolo_frame *frame, int number, const kolo_bench *bench, kolo_call call)
 {
     const kolo_program *program = frame->program;
@@ -208,8 +218,10 @@ kolo_status kolo_program_run(kolo_frame *frame, int number, const kolo_bench *be
     call.labels = frame->labels;
     call.targets = frame->targets;
     call.weights = frame->weights;
-    for (int o = segment->first; o < segment->end; o++)
+    for (int o = segment->first; o < segment->end; o++) {
         KOLO_TRY(bench->seconds ? run_timed(program, o, &call, &bench->seconds[o])
                                 : program->backend->run(program->kernels[o], &call));
+        if (program->plan.ops[o].kind == KOLO_OP_LOSS) scale_loss(frame, call.loss_scale);
+    }
     return KOLO_OK;
 }

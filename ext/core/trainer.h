@@ -11,6 +11,10 @@ typedef struct kolo_counters {
     int64_t updates; /* of the weights: what schedules and Adam's corrections count */
     int64_t waiting; /* batches gathered for the next update, fewer than .accumulate_steps */
     double waiting_samples; /* in them */
+    /* With KOLO_MIXED_FP16, else 1 and 0: */
+    double loss_scale; /* what the mean loss is multiplied by on the way back */
+    double sample_scale; /* what a sample's is: the same in all batches of an update */
+    int64_t good; /* updates since it changed last */
 } kolo_counters;
 
 struct kolo_replica {

@@ -7,8 +7,8 @@
 /* ------------------------------------------------------------------------------------------- 8 callbacks */
 
 /* What is known when a hook is called; a name that is not known then is NaN. Names: "loss", "accuracy", "val_loss",
- * "val_accuracy", "seconds", "images", "images_per_second", "learning_rate", "steps". At a batch's end loss and
- * accuracy are the epoch's means so far. */
+ * "val_accuracy", "seconds", "images", "images_per_second", "learning_rate", "steps", with KOLO_MIXED_FP16
+ * "loss_scale". At a batch's end loss and accuracy are the epoch's means so far. */
 double kolo_logs_get(const kolo_logs *logs, const char *name);
 void kolo_stop_training(kolo_model *model);           /* ends the fit after this step, on every rank */
 /* From the next step on; at least 0. Fails where the optimizer has a .schedule, and changes nothing then. */

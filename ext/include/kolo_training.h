@@ -27,7 +27,12 @@ typedef struct kolo_strategy {
 
 typedef enum kolo_precision {
     KOLO_FLOAT32 = 1, /* the default */
-    KOLO_MIXED_BF16   /* arithmetic in bfloat16, sums and weights in float32; KOLO_UNSUPPORTED without AVX-512 */
+    KOLO_MIXED_BF16,  /* arithmetic in bfloat16, sums and weights in float32; KOLO_UNSUPPORTED without AVX-512 */
+    /* Arithmetic in IEEE binary16, sums and weights in float32, with dynamic loss scaling (Micikevicius et al. 2018, as
+     * Keras's LossScaleOptimizer): the loss is multiplied by 2^15 on the way back, so that small gradients do not
+     * vanish; twice that after 2,000 updates; where a gradient overflows, half of it, and that update is left out, on
+     * all devices and ranks alike. Runs on every CPU, slower than KOLO_FLOAT32: what it saves, it saves elsewhere. */
+    KOLO_MIXED_FP16
 } kolo_precision;
 
 typedef struct kolo_compile_args {

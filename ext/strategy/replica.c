@@ -41,6 +41,7 @@ static kolo_share share_of(const kolo_replica *replica, const kolo_batch *batch)
                         .seed = replica->trainer->seed,
                         .first_leaf = kolo_share_begin(leaves, group->rank, group->size),
                         .end_leaf = kolo_share_begin(leaves, group->rank + 1, group->size),
+                        .loss_scale = replica->counters.sample_scale,
                         .stoppable = replica->group == replica->local,
                         .group = replica->group,
                         .deterministic = replica->trainer->model->settings.deterministic};
@@ -62,6 +63,9 @@ static kolo_totals sum_totals(kolo_fold *fold)
 kolo_status kolo_replica_compute(kolo_replica *replica, const kolo_batch *batch)
 {
     kolo_trainer *trainer = replica->trainer;
+    kolo_counters *counters = &replica->counters;
+    double per_sample = trainer->model->settings.precision == KOLO_MIXED_FP16 ? 1 / (double)batch->samples : 1;
+    if (counters->waiting == 0) counters->sample_scale = counters->loss_scale * per_sample;
     kolo_share share = share_of(replica, batch);
     kolo_fold_begin(replica->fold, kolo_batch_leaves(batch));
     KOLO_TRY(kolo_engine_run(replica->engine, &share, replica->fold));

@@ -10,7 +10,8 @@
 #include "core/trainer.h"
 #include "core/vector.h"
 
-#define CHUNK 8192 /* elements: 32 KiB of each array */
+#define CHUNK        8192 /* elements: 32 KiB of each array */
+#define GOOD_UPDATES 2000 /* after which the loss's scale is doubled */
 
 static int64_t chunks_of(const kolo_parameter *parameter)
 {
@@ -38,6 +39,7 @@ typedef struct update_round {
     const kolo_model *model;
     const kolo_common_args *options;
     double scale;    /* the sum times this is the mean */
+    double share;    /* of a sample: the same for what is no gradient, which a loss's scale does not reach */
     bool prepares;   /* the gradient is changed before the rule sees it */
     bool decays;     /* and the weights */
     double clip;     /* factor of global_clip_norm */
@@ -196,12 +198,49 @@ static void update_part(const update_round *r, const update_piece *piece)
     kolo_update update = update_of(r, piece);
     const kolo_optimizer_kind *kind = update.optimizer->kind;
     if (!trained(piece)) {
-        move(update.weights, update.gradient, piece->count, piece->parameter->momentum, r->scale);
+        move(update.weights, update.gradient, piece->count, piece->parameter->momentum, r->share);
         return;
     }
     if (kind->measure) sum_chunks(r, piece->number, update.sums);
     else prepare_part(r, &update, piece);
     kind->update(&update);
+}
+
+/* ---------------------------------------------------------------- loss scaling */
+
+/* Not 0 where one element is infinite or no number. */
+KOLO_VECTORISED static float sum_of_zeros(const float *g, int64_t count)
+{
+    float lanes[16] = {0}, sum = 0;
+    int64_t i = 0;
+    for (; i + 16 <= count; i += 16)
+        for (int l = 0; l < 16; l++) lanes[l] += g[i + l] * 0;
+    for (int l = 0; l < 16; l++) sum += lanes[l];
+    for (; i < count; i++) sum += g[i] * 0;
+    return sum;
+}
+
+static void check_finite(const update_round *r, const update_piece *piece)
+{
+    const float *gradient = r->replica->gradient + piece->parameter->offset + piece->first;
+    r->replica->sums[2 * piece->chunk] = trained(piece) ? (double)sum_of_zeros(gradient, piece->count) : 0;
+}
+
+/* Micikevicius et al. 2018, section 3.2, with Keras's numbers. The gradient is the group's, so all members find the
+ * same. */
+static kolo_status adapt_scale(kolo_replica *replica, bool *finite)
+{
+    kolo_counters *counters = &replica->counters;
+    update_round r = {.replica = replica, .model = replica->trainer->model};
+    KOLO_TRY(run(&r, check_finite, false));
+    double sum = 0;
+    for (int64_t chunk = 0; chunk < kolo_update_chunks(r.model) - 1; chunk++) sum += replica->sums[2 * chunk];
+    *finite = sum == 0;
+    counters->good++;
+    if (*finite && counters->good < GOOD_UPDATES) return KOLO_OK;
+    counters->loss_scale *= *finite ? 2 : 0.5;
+    counters->good = 0;
+    return KOLO_OK;
 }
 
 /* ---------------------------------------------------------------- the whole update */
@@ -235,13 +274,15 @@ static bool has_penalty(const kolo_model *model)
     return found;
 }
 
-static kolo_status apply(kolo_replica *replica, double scale)
+static kolo_status apply(kolo_replica *replica, double samples)
 {
     const kolo_model *model = replica->trainer->model;
     const kolo_common_args *options = &model->settings.optimizer.common;
     const kolo_optimizer_kind *kind = model->settings.optimizer.kind;
     bool normed = options->clip_norm > 0 || options->global_clip_norm > 0;
-    update_round r = {.replica = replica, .model = model, .options = options, .scale = scale, .clip = 1};
+    update_round r = {.replica = replica, .model = model, .options = options, .clip = 1};
+    r.share = 1 / samples;
+    r.scale = r.share / replica->counters.sample_scale;
     r.prepares = normed || options->clip_value > 0 || has_penalty(model);
     r.decays = options->weight_decay > 0 && !kind->decays;
     if (normed) KOLO_TRY(run(&r, measure_gradient, false));
@@ -278,7 +319,10 @@ kolo_status kolo_replica_update(kolo_replica *replica)
     counters->waiting = 0;
     counters->waiting_samples = 0;
     if (!(samples > 0)) return KOLO_OK; /* nothing was computed: there is no mean to follow */
+    bool finite = true;
+    if (replica->trainer->model->settings.precision == KOLO_MIXED_FP16) KOLO_TRY(adapt_scale(replica, &finite));
+    if (!finite) return KOLO_OK;
     counters->updates++;
-    KOLO_TRY(apply(replica, 1 / samples));
+    KOLO_TRY(apply(replica, samples));
     return kolo_replica_pack(replica);
 }

@@ -128,6 +128,14 @@ int kolo_reader_count(const kolo_plan *plan, int value)
     return count;
 }
 
+static kolo_status make_steps(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    for (int i = 0; i < KOLO_OP_INS; i++) KOLO_TRY(kolo_onednn_round(kernel, op->in[i], true));
+    KOLO_TRY(makers[op->kind](kernel, plan, op));
+    for (int i = 0; i < KOLO_OP_OUTS; i++) KOLO_TRY(kolo_onednn_round(kernel, op->out[i], false));
+    return KOLO_OK;
+}
+
 /* Primitives are made for as many threads as OpenMP has when they are made: one. */
 static kolo_status prepare(kolo_plan *plan, int op, void **made)
 {
@@ -138,7 +146,7 @@ static kolo_status prepare(kolo_plan *plan, int op, void **made)
     pthread_mutex_init(&kernel->mutex, NULL);
     int threads = omp_get_max_threads();
     omp_set_num_threads(1);
-    kolo_status status = makers[plan->ops[op].kind](kernel, plan, &plan->ops[op]);
+    kolo_status status = make_steps(kernel, plan, &plan->ops[op]);
     omp_set_num_threads(threads);
     if (status != KOLO_OK) {
         kolo_kernel_release(kernel);
@@ -164,7 +172,7 @@ static const kolo_backend onednn_backend = {
     .run = kolo_kernel_run,
     .release = kolo_kernel_release,
     .forget = forget,
-    .pack = kolo_onednn_pack,
+    .pack = kolo_onednn_pack_any,
     .unpack = kolo_onednn_unpack,
     .allocate = kolo_host_allocate,
     .deallocate = kolo_host_deallocate,

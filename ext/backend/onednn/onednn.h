@@ -75,6 +75,8 @@ uint8_t *kolo_rows_touched(const kolo_plan *plan, int value, void *memory);
 kolo_status kolo_layout_set_plain(kolo_plan *plan, int value);
 void kolo_layout_free(kolo_value *value);
 kolo_status kolo_onednn_pack(const kolo_plan *plan, int value, const float *canonical, void *packed);
+/* The same, in halves with KOLO_MIXED_FP16 (half.c). */
+kolo_status kolo_onednn_pack_any(const kolo_plan *plan, int value, const float *canonical, void *packed);
 void kolo_onednn_accumulate(const kolo_plan *plan, int value, void *to, const void *from);
 kolo_status kolo_onednn_unpack(const kolo_plan *plan, int value, const void *packed, float *canonical);
 
@@ -91,7 +93,7 @@ typedef struct kolo_kernel kolo_kernel;
 typedef struct kolo_step kolo_step;
 
 #define KOLO_STEP_PLACES  6
-#define KOLO_KERNEL_STEPS 12
+#define KOLO_KERNEL_STEPS 20
 
 struct kolo_step {
     dnnl_primitive_t primitive; /* or NULL, then: */
@@ -142,6 +144,10 @@ kolo_step *kolo_step_own_or_fail(kolo_kernel *kernel,
                                  kolo_status (*own)(const kolo_kernel *, const kolo_step *, const kolo_call *),
                                  int count, const kolo_place *places);
 kolo_status kolo_step_reorder(kolo_kernel *kernel, const kolo_place *from, const kolo_place *to);
+
+/* With KOLO_MIXED_FP16 a step that rounds a value to halves where it lies, if it is an activation and canonical or not
+ * as asked for (half.c). */
+kolo_status kolo_onednn_round(kolo_kernel *kernel, int value, bool canonical);
 
 /* Scratchpad in our hands; relu: fused behind. */
 kolo_status kolo_attributes(bool relu, dnnl_primitive_attr_t *attributes);

@@ -131,9 +131,14 @@ static double round_bfloat16(double value)
     return (double)narrow;
 }
 
+static double rounded(const kolo_plan *plan, double value)
+{
+    return plan->precision == KOLO_MIXED_FP16 ? (double)kolo_nearest_half((float)value) : round_bfloat16(value);
+}
+
 static bool is_mixed(const kolo_plan *plan, int value)
 {
-    return plan->precision == KOLO_MIXED_BF16 && plan->values[value].kind == KOLO_VALUE_ACTIVATION;
+    return plan->precision != KOLO_FLOAT32 && plan->values[value].kind == KOLO_VALUE_ACTIVATION;
 }
 
 /* An operand as doubles: where it lies, or a copy in the scratch memory, which then moves on. */
@@ -145,7 +150,7 @@ static void *widen(const kernel *k, const kolo_call *call, int value, double **s
     int64_t count = element_count(k->plan, value);
     *scratch += count;
     for (int64_t i = 0; read && i < count; i++) to[i] = (double)from[i];
-    for (int64_t i = 0; read && is_mixed(k->plan, value) && i < count; i++) to[i] = round_bfloat16(to[i]);
+    for (int64_t i = 0; read && is_mixed(k->plan, value) && i < count; i++) to[i] = rounded(k->plan, to[i]);
     return to;
 }
 
@@ -157,7 +162,7 @@ static void narrow(const kernel *k, const kolo_call *call, int value, double *re
         float *to = call->memory[value];
         for (int64_t i = 0; i < count; i++) to[i] = (float)result[i];
     } else if (is_mixed(k->plan, value)) {
-        for (int64_t i = 0; i < count; i++) result[i] = round_bfloat16(result[i]);
+        for (int64_t i = 0; i < count; i++) result[i] = rounded(k->plan, result[i]);
     }
 }
 
@@ -184,8 +189,8 @@ static kolo_status pack(const kolo_plan *plan, int value, const float *canonical
     int64_t count = element_count(plan, value);
     if (is_float(plan, value)) memcpy(packed, canonical, (size_t)count * sizeof *canonical);
     if (is_float(plan, value)) return KOLO_OK;
-    bool mixed = plan->precision == KOLO_MIXED_BF16 && plan->values[value].shape.rank > 1; /* not biases */
-    for (int64_t i = 0; i < count; i++) to[i] = mixed ? round_bfloat16((double)canonical[i]) : (double)canonical[i];
+    bool mixed = plan->precision != KOLO_FLOAT32 && plan->values[value].shape.rank > 1; /* not biases */
+    for (int64_t i = 0; i < count; i++) to[i] = mixed ? rounded(plan, (double)canonical[i]) : (double)canonical[i];
     return KOLO_OK;
 }
 

@@ -3,8 +3,8 @@
  * It is the oracle of the other backends and the one to read. Activations and packed weights are doubles in the
  * canonical order (leaf × shape, the last axis fastest). What others see (features, outputs, gradients) is float32:
  * reference.c widens it before an operation and narrows it after, so that an operation's own file knows only doubles.
- * With KOLO_MIXED_BF16 what goes into an operation and what comes out of it is rounded to bfloat16, sums are not: what
- * hardware with bfloat16 does. Biases, outputs and gradients of weights stay float32.
+ * With KOLO_MIXED_BF16 and KOLO_MIXED_FP16 what goes into an operation and what comes out of it is rounded to that
+ * type, sums are not: what hardware that has it does. Biases, outputs and gradients of weights stay float32.
  */
 #ifndef KOLO_REFERENCE_H
 #define KOLO_REFERENCE_H

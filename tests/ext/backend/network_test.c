@@ -1,9 +1,10 @@
 /* Whole networks drawn at random, through the public interface: outputs, loss and gradients of the oneDNN backend
- * against the reference backend's, in float32 and bfloat16.
+ * against the reference backend's, in float32, bfloat16 and binary16.
  *
  * Features and weights are eighths: up to the logits every sum is exact in float32, so that no relu or maximum hangs on
  * rounding and the bounds are those of the way back: 2e-5 of an array's largest gradient in float32; in bfloat16, each
- * operation of which may differ by 2^-8, of five in a row.
+ * operation of which may differ by 2^-8, of five in a row; in binary16 by
+ * 2^-10.
  */
 #include "rig.h"
 
@@ -115,9 +116,10 @@ static void one_network(int number, kolo_precision precision)
     outcome wanted = compute("reference", precision, layers, 5, data, classes);
     outcome got = compute("onednn", precision, layers, 5, data, classes);
     bool wide = precision == KOLO_FLOAT32;
-    assert_true(fabs(got.loss - wanted.loss) <= (wide ? 1e-5 : 0x1p-7) * fabs(wanted.loss) + 1e-6);
-    assert_close(number, "outputs", got.outputs, wanted.outputs, samples * classes, wide ? 1e-5 : 0x1p-7);
-    assert_close(number, "gradients", got.gradients, wanted.gradients, got.weights, wide ? 2e-5 : 5 * 0x1p-8);
+    double last = precision == KOLO_MIXED_FP16 ? 0x1p-10 : 0x1p-8;
+    assert_true(fabs(got.loss - wanted.loss) <= (wide ? 1e-5 : 2 * last) * fabs(wanted.loss) + 1e-6);
+    assert_close(number, "outputs", got.outputs, wanted.outputs, samples * classes, wide ? 1e-5 : 2 * last);
+    assert_close(number, "gradients", got.gradients, wanted.gradients, got.weights, wide ? 2e-5 : 5 * last);
     free(got.gradients);
     free(got.outputs);
     free(wanted.gradients);
@@ -143,8 +145,15 @@ static void test_bfloat16(void **state)
     for (int n = 0; n < networks; n++) one_network(n, KOLO_MIXED_BF16);
 }
 
+static void test_binary16(void **state)
+{
+    (void)state;
+    for (int n = 0; n < networks; n++) one_network(n, KOLO_MIXED_FP16);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_float32), cmocka_unit_test(test_bfloat16)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_float32), cmocka_unit_test(test_bfloat16),
+                                       cmocka_unit_test(test_binary16)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -55,6 +55,8 @@ static void each_option_sets_its_own(void **state)
     assert_string_equal(out, "- 512 8 0 0.001 0 0 0 8 mirrored a b 3 1\n");
     assert_int_equal(parse("--precision fp32 --strategy one_device --batch 64"), 7);
     assert_string_equal(out, "- 64 8 0 0.001 1 0 0 0 one_device - - 0 0\n");
+    assert_int_equal(parse("--precision fp16"), 7);
+    assert_string_equal(out, "- 512 8 0 0.001 3 0 0 0 - - - 0 0\n");
     assert_string_equal(err, "");
     assert_int_equal(access("a", F_OK), -1);
 }
@@ -99,7 +101,7 @@ static void impossible_values_are_one_sentence(void **state)
                  rates[k]);
         expect(line, 2, sentence);
     }
-    expect("--precision fp16", 2, "cnn_mnist: --precision: wanted fp32 or bf16, got \"fp16\"\n");
+    expect("--precision fp8", 2, "cnn_mnist: --precision: wanted fp32, bf16 or fp16, got \"fp8\"\n");
     expect("--strategy easgd", 2, "cnn_mnist: --strategy: wanted one_device or mirrored, got \"easgd\"\n");
     expect("--seed -1", 2, "cnn_mnist: --seed: wanted a whole number from 0 to 18446744073709551615, got \"-1\"\n");
     expect("--seed 18446744073709551616", 2,
@@ -138,11 +140,15 @@ static void targets_are_tried_before_training(void **state)
 static void help_shows_the_defaults(void **state)
 {
     (void)state;
-    static const char *const words[] = {
-        "Trains a network.",     "--data=",          "--batch-size=N",     "(default: 512)",  "--epochs=N",
-        "(default: 8)",          "--save=FILE",      "--history=FILE",     "--devices=N",     "--strategy=NAME",
-        "--learning-rate=X",     "--seed=N",         "--deterministic",    "--no-validation", "--drop-remainder",
-        "--precision=fp32|bf16", "(default: 0.001)", "--steps-per-epoch=N"};
+    static const char *const words[] = {"Trains a network.", "--data=",
+                                        "--batch-size=N",    "(default: 512)",
+                                        "--epochs=N",        "(default: 8)",
+                                        "--save=FILE",       "--history=FILE",
+                                        "--devices=N",       "--strategy=NAME",
+                                        "--learning-rate=X", "--seed=N",
+                                        "--deterministic",   "--no-validation",
+                                        "--drop-remainder",  "--precision=fp32|bf16|fp16",
+                                        "(default: 0.001)",  "--steps-per-epoch=N"};
     assert_int_equal(parse("--epochs 3 --help"), 0);
     assert_string_equal(err, "");
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) assert_non_null(strstr(out, words[i]));

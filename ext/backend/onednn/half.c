@@ -1,0 +1,31 @@
+/* KOLO_MIXED_FP16: oneDNN 2.6 has no half on a CPU, so every operation computes in float32 on values that are rounded
+ * to halves at its borders: its inputs before it where somebody else wrote them, its outputs after it, weights when
+ * they are packed. Slower than float32 by these passes, and right. */
+#include "backend/onednn/onednn.h"
+
+static void round_place(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
+{
+    (void)kernel;
+    kolo_host_round_half(kolo_place_pointer(&step->place[0], call), step->elements);
+}
+
+/* What others see (features, outputs, gradients, a learner's own arithmetic) is float32 and stays so until an operation
+ * reads it. */
+kolo_status kolo_onednn_round(kolo_kernel *kernel, int value, bool canonical)
+{
+    const kolo_plan *plan = kernel->plan;
+    kolo_op_kind op = plan->ops[kernel->op].kind;
+    if (plan->precision != KOLO_MIXED_FP16 || value < 0 || op == KOLO_OP_LOSS || op == KOLO_OP_OWN) return KOLO_OK;
+    bool wanted = plan->values[value].kind == KOLO_VALUE_ACTIVATION && kolo_plan_canonical(plan, value) == canonical;
+    kolo_place place = wanted ? kolo_place_of(kernel, value) : (kolo_place){0};
+    return !wanted || kolo_step_own(kernel, round_place, 1, &place) ? KOLO_OK : KOLO_INTERNAL;
+}
+
+kolo_status kolo_onednn_pack_any(const kolo_plan *plan, int value, const float *canonical, void *packed)
+{
+    KOLO_TRY(kolo_onednn_pack(plan, value, canonical, packed));
+    bool rounded = plan->precision == KOLO_MIXED_FP16 && plan->values[value].shape.rank > 1; /* not biases */
+    bool own = kolo_plan_canonical(plan, value);
+    if (rounded && !own) kolo_host_round_half(packed, (int64_t)(plan->values[value].bytes / sizeof(float)));
+    return KOLO_OK;
+}
