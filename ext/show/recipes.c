@@ -106,9 +106,9 @@ static void add_options(recipe *r, const kolo_option *options, const void *argum
 {
     for (; options && options->field.name; options++) {
         const char *at = (const char *)arguments + options->field.offset;
-        bool shown = kolo_field_given(&options->field, at) || options->fallback != 0;
         kolo_field field = without_zeros(&options->field, at);
-        if (shown) add_field(r, &field, at);
+        if (kolo_field_given(&options->field, at)) add_field(r, &field, at);
+        else if (options->fallback != 0) option(r, ".%s = KOLO_NONE", field.name);
     }
 }
 

@@ -77,6 +77,14 @@ def test_mpi_before_its_start_is_a_world_of_one(kernel):
 RECIPES = {
     "kolo_adam()": "kolo_adam(.learning_rate = 0.001, .beta_1 = 0.9, .beta_2 = 0.999, .epsilon = 1e-07)",
     "kolo_distributed(kolo_sgd(.momentum = 0.9))": "kolo_distributed(kolo_sgd(.learning_rate = 0.01, .momentum = 0.9))",
+    "kolo_lamb(.clip_norm = 1, .beta_1 = KOLO_NONE, .exclude_vectors = true)":
+        "kolo_lamb(.learning_rate = 0.001, .beta_1 = KOLO_NONE, .beta_2 = 0.999, .epsilon = 1e-07, .exclude_vectors = true, "
+        ".clip_norm = 1)",
+    "kolo_sgd(.learning_rate = 0.2, .schedule = kolo_warmup(kolo_cosine_decay(.decay_steps = 90), .steps = 9))":
+        "kolo_sgd(.schedule = kolo_warmup(kolo_cosine_decay(.initial_learning_rate = 0.2, .decay_steps = 90), "
+        ".steps = 9))",
+    "kolo_piecewise_constant(.boundaries = {5, 9}, .values = {1, 0.1, 0.01})":
+        "kolo_piecewise_constant(.boundaries = {5, 9}, .values = {1, 0.1, 0.01})",
     "kolo_dense(10, .activation = KOLO_RELU)": "kolo_dense(10, .activation = KOLO_RELU)",
     "kolo_dropout(0.5)": "kolo_dropout(0.5)",
     "kolo_conv2d(8, .kernel = {3, 3}, .name = \"first\")":
