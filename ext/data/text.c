@@ -19,6 +19,7 @@
 #define SPECIAL     2
 #define LENGTH_MAX  1000000
 #define END_OF_LINE (-1) /* among the numbers of words */
+#define NO_WORD     (-2) /* "[UNK]" itself, which is no word of the vocabulary */
 
 static const char *const special_names[SPECIAL] = {"", "[UNK]"};
 
@@ -55,6 +56,8 @@ static kolo_status add_word(corpus *c, const char *word, size_t length)
         number = kolo_dictionary_find(&c->words, word, length);
         return add_number(c, number < 0 ? UNKNOWN : number);
     }
+    if (length == strlen(special_names[UNKNOWN]) && memcmp(word, special_names[UNKNOWN], length) == 0)
+        return add_number(c, NO_WORD);
     KOLO_TRY(kolo_dictionary_add(&c->words, word, length, &number));
     return add_number(c, number);
 }
@@ -211,7 +214,7 @@ static kolo_status rank_words(corpus *c, kolo_arrays *arrays)
     if (status == KOLO_OK && !rank) status = kolo_fail_memory((size_t)c->words.size * sizeof *rank, "a vocabulary");
     for (int32_t i = 0; rank && i < c->words.size; i++) rank[order[i]] = i < kept ? i + SPECIAL : UNKNOWN;
     for (size_t i = 0; rank && i < c->count; i++)
-        if (c->numbers[i] != END_OF_LINE) c->numbers[i] = rank[c->numbers[i]];
+        if (c->numbers[i] != END_OF_LINE) c->numbers[i] = c->numbers[i] == NO_WORD ? UNKNOWN : rank[c->numbers[i]];
     free(rank), free(order);
     return status;
 }
