@@ -24,9 +24,11 @@ say  = @mkdir -p $(@D)$(if $(Q), && printf '  %-4s %s\n' $(1) $@)
 # ---- Which sources make which part. The layout is the architecture: see CONTRIBUTING.md. ----
 LIB_SRC     := $(wildcard ext/core/*.c ext/layers/*.c ext/data/*.c ext/optimizers/*.c ext/strategy/*.c ext/show/*.c) \
                $(wildcard ext/backend/*.c ext/backend/reference/*.c) \
-               $(filter-out ext/comm/mpi.c ext/comm/nccl.c,$(wildcard ext/comm/*.c))
+               $(filter-out ext/comm/mpi.c ext/comm/nccl.c,$(wildcard ext/comm/*.c)) ext/fetch/download.c
 ONEDNN_SRC  := $(wildcard ext/backend/onednn/*.c)
 MPI_SRC     := $(wildcard ext/comm/mpi.c)
+CURL_SRC    := ext/fetch/curl.c
+DATA_SRC    := ext/fetch/main.c
 LAUNCH_SRC  := $(wildcard ext/launch/*.c) ext/core/cores.c
 WORKER_SRC  := $(wildcard kernel/worker/*.c) kernel/ranks/join.c
 RANK_SRC    := kernel/ranks/rank.c kernel/ranks/contact.c kernel/ranks/wire.c kernel/machine.c kernel/output.c \
@@ -41,9 +43,10 @@ TEST_SRC    := $(sort $(shell find tests/ext tests/kernel -name '*_test.c'))
 object   = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(1)))
 LIBKOLO := $(BUILD)/lib/libkolo.so
 BUILT   := $(LIBKOLO) $(if $(ONEDNN_SRC),$(BUILD)/lib/libkolo_onednn.so) $(if $(MPI_SRC),$(BUILD)/lib/libkolo_mpi.so) \
+           $(BUILD)/lib/libkolo_curl.so $(BUILD)/bin/kolo-data \
            $(if $(LAUNCH_SRC),$(BUILD)/bin/kolorun) $(BUILD)/bin/kolo-kernel $(BUILD)/bin/kolo-worker $(BUILD)/bin/kolo-rank \
            $(BUILD)/lib/kolo-program.o $(addprefix $(BUILD)/bin/,$(notdir $(basename $(PROGRAM_SRC))))
-OBJECTS := $(call object,$(LIB_SRC) $(ONEDNN_SRC) $(MPI_SRC) $(LAUNCH_SRC) \
+OBJECTS := $(call object,$(LIB_SRC) $(ONEDNN_SRC) $(MPI_SRC) $(CURL_SRC) $(DATA_SRC) $(LAUNCH_SRC) \
                          $(sort $(KERNEL_SRC) $(WORKER_SRC) $(RANK_SRC)) kernel/xeus.cpp kernel/linked/program.c)
 TESTS   := $(patsubst %.c,$(BUILD)/%,$(TEST_SRC))
 SPEC    := $(BUILD)/share/jupyter/kernels/kolo/kernel.json
@@ -85,6 +88,12 @@ $(BUILD)/lib/libkolo_onednn.so: $(call object,$(ONEDNN_SRC)) $(LIBKOLO)
 $(BUILD)/lib/libkolo_mpi.so: $(call object,$(MPI_SRC)) $(LIBKOLO)
 	$(call say,LINK)
 	$(Q)$(CC) $(CFLAGS) -shared -o $@ $(filter %.o,$^) -L$(@D) -lkolo -Wl,-rpath,'$$ORIGIN' -lmpi
+$(BUILD)/lib/libkolo_curl.so: $(call object,$(CURL_SRC)) $(LIBKOLO)
+	$(call say,LINK)
+	$(Q)$(CC) $(CFLAGS) -shared -o $@ $(filter %.o,$^) -L$(@D) -lkolo -Wl,-rpath,'$$ORIGIN' -lcurl -lcrypto -pthread
+$(BUILD)/bin/kolo-data: $(call object,$(DATA_SRC)) $(LIBKOLO)
+	$(call say,LINK)
+	$(Q)$(CC) $(CFLAGS) -o $@ $(filter %.o,$^) -L$(BUILD)/lib -lkolo -Wl,-rpath,'$$ORIGIN/../lib'
 $(BUILD)/bin/kolorun: $(call object,$(LAUNCH_SRC))
 	$(call say,LINK)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ -pthread
@@ -166,6 +175,9 @@ install: build  ## put kolo into PREFIX=/usr/local: bin, lib, include, pkg-confi
 	    >$(DESTDIR)$(PREFIX)/lib/pkgconfig/kolo.pc
 	$(Q)dockerfiles/setup.sh kernelspec $(abspath $(PREFIX))/bin $(DESTDIR)$(PREFIX)/share/jupyter/kernels
 
+data: build  ## fetch MNIST, Fashion-MNIST, CIFAR-10 and HIGGS into KOLO_DATA, or ~/.cache/kolo (SET=mnist)
+	$(Q)$(BUILD)/bin/kolo-data $(SET)
+
 # ---- Testing and tending. ----
 $(TESTS): $(BUILD)/%: %.c $(LIBKOLO)
 	$(call say,CC)
@@ -236,5 +248,5 @@ clean:  ## remove what was built (.venv stays)
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## *\(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-8s %s\n", $$1, $$2 }'
 
-.PHONY: build setup lab install test tests labs bench fuzzers soak asan tsan format lint clean help FORCE
+.PHONY: build setup lab data install test tests labs bench fuzzers soak asan tsan format lint clean help FORCE
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -12,6 +12,7 @@ typedef struct kolo_plugin {
     unsigned version; /* KOLO_PLUGIN_VERSION */
     const kolo_backend *backend;
     const kolo_world_kind *world;
+    const struct kolo_fetcher *fetcher; /* fetch/fetch.h */
 } kolo_plugin;
 
 /* Loads libkolo_NAME.so from libkolo.so's own folder, once; NULL, with *why a clause of a sentence, when it cannot. */

@@ -207,7 +207,8 @@ static kolo_status read_homeless(kolo_arrays *arrays, const published_set *set, 
 {
     static bool said[PUBLISHED];
     char cache[PATH_MAX], path[PATH_MAX];
-    if (kolo_data_cache(cache) && folder_in(path, cache, set->name)) return read_folder(arrays, path, set, split);
+    if (kolo_data_cache(cache) && folder_in(path, cache, set->name) && kind_of(path))
+        return read_folder(arrays, path, set, split);
     if (!__atomic_test_and_set(&said[set - published], __ATOMIC_RELAXED))
         kolo_warn("KOLO_DATA is not set: training on %s that Kolo draws itself, not on %s", set->drawn, set->title);
     return set->draw(arrays, split);

@@ -207,4 +207,23 @@ typedef struct kolo_synthetic_text_args {
     kolo_synthetic_text_at(&(const kolo_synthetic_text_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
 kolo_data *kolo_synthetic_text_at(const kolo_synthetic_text_args *args, kolo_here here);
 
+/* ------------------------------------------------------------------------------------------ downloads */
+
+typedef struct kolo_download_args {
+    int _;
+    const char *url; /* http://, https:// or file:// */
+    const char *path; /* the file that it becomes; its folder must be there */
+    kolo_guard *guard;
+    const char *sha256; /* 64 hexadecimal digits that the file must have; default: any file will do */
+    int patience; /* seconds without a byte after which a connection is given up and tried again, default 60 */
+    int verbose; /* 1: says what it waits for, and shows progress on a terminal */
+} kolo_download_args;
+
+/* Fetches a file, unless it is there. Processes and ranks that want the same file wait for the one that fetches it
+ * (PATH.lock). What arrives lies in PATH.part and becomes PATH when it is whole and its checksum right: there is never
+ * half a file. A transfer that breaks off goes on where it stopped, in a later call too where .sha256 is given. A wrong
+ * checksum removes what came. Ends at kolo_request_stop(). Any thread. */
+#define kolo_download(...) kolo_download_at(&(const kolo_download_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
+kolo_status kolo_download_at(const kolo_download_args *args, kolo_here here);
+
 #endif
