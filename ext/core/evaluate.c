@@ -62,6 +62,7 @@ kolo_status kolo_obey_stop(kolo_status status)
 {
     if (status != KOLO_INTERRUPTED) return status;
     kolo_stop_clear();
+    kolo_failure_take(); /* who obeyed has no sentence of its own */
     return kolo_fail(KOLO_INTERRUPTED, "stopped before it was done, as kolo_request_stop() asked");
 }
 

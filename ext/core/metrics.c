@@ -50,7 +50,7 @@ static void top_k(const kolo_row *row, double weight, double *sums)
 static kolo_status check_k(int64_t outputs, double number)
 {
     if (number >= 1 && number <= (double)outputs && number == floor(number)) return KOLO_OK;
-    return kolo_fail(KOLO_INVALID, "KOLO_TOP_K: wanted a whole k from 1 to %lld, as many as a row has outputs, got %g",
+    return kolo_fail(KOLO_INVALID, "wanted a whole k from 1 to %lld, as many as a row has outputs, got %g",
                      (long long)outputs, number);
 }
 
