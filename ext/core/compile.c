@@ -47,10 +47,8 @@ static kolo_status check(const kolo_compile_args *args, kolo_optimizer *optimize
     KOLO_TRY(kolo_metric_list_make(&args->loss, args->metrics, outputs.dim[outputs.rank - 1], metrics));
     KOLO_TRY(check_last_activation(args->model, &args->loss));
     KOLO_TRY(check_precision(args->precision));
-    const kolo_strategy *strategy = &args->strategy;
-    const kolo_strategy_kind *kind = strategy->kind ? strategy->kind : &kolo_one_device_kind;
     int replicas;
-    KOLO_TRY(kind->replicas(strategy, &replicas));
+    KOLO_TRY(kolo_replicas_under(args->model, &args->strategy, &replicas));
     return kolo_backend_find(args->backend, args->precision ? args->precision : KOLO_FLOAT32, backend);
 }
 

@@ -74,6 +74,16 @@ void kolo_engine_close(kolo_engine **engine)
     free(closed);
 }
 
+kolo_status kolo_engine_time(kolo_engine *engine)
+{
+    size_t count = (size_t)engine->program->plan.op_count;
+    for (int i = 0; i < kolo_team_size(engine->team); i++) {
+        engine->benches[i].seconds = calloc(count, sizeof(double));
+        if (!engine->benches[i].seconds) return kolo_fail_memory(count * sizeof(double), "a profile");
+    }
+    return KOLO_OK;
+}
+
 kolo_status kolo_engine_fold(const kolo_engine *engine, kolo_fold **fold)
 {
     const kolo_backend *backend = engine->program->backend;

@@ -31,6 +31,9 @@ kolo_status kolo_engine_open(const kolo_model *model, kolo_purpose purpose, int 
                              kolo_engine **engine);
 void kolo_engine_close(kolo_engine **engine); /* takes NULL */
 
+/* From now on every thread adds up what each operation takes it, in benches[…].seconds. */
+kolo_status kolo_engine_time(kolo_engine *engine);
+
 /* A tree of sums for the gradients of this engine's leaves. */
 kolo_status kolo_engine_fold(const kolo_engine *engine, kolo_fold **fold);
 

@@ -15,7 +15,22 @@ const kolo_strategy_kind *kolo_model_strategy(const kolo_model *model)
 
 kolo_status kolo_model_replicas(const kolo_model *model, int *count)
 {
-    return kolo_model_strategy(model)->replicas(&model->settings.strategy, count);
+    return kolo_replicas_under(model, &model->settings.strategy, count);
+}
+
+kolo_status kolo_replicas_under(const kolo_model *model, const kolo_strategy *strategy, int *count)
+{
+    const kolo_strategy_kind *kind = strategy->kind ? strategy->kind : &kolo_one_device_kind;
+    int each = kolo_model_devices(model);
+    KOLO_TRY(kind->replicas(strategy, count));
+    if (each == 1 || *count == 1) return KOLO_OK;
+    if (*count < each || (strategy->devices > 0 && *count % each != 0))
+        return kolo_fail(KOLO_INVALID,
+                         "strategy %s: wanted a multiple of %d devices, since each replica of this model is placed on "
+                         "%d, got %d",
+                         kind->name, each, each, *count);
+    *count /= each;
+    return KOLO_OK;
 }
 
 bool kolo_model_distributed(const kolo_model *model)

@@ -72,6 +72,9 @@ int64_t kolo_update_chunks(const kolo_model *model);
 /* Which strategy, how many replicas in this process, and whether all ranks train together. */
 const kolo_strategy_kind *kolo_model_strategy(const kolo_model *model);
 kolo_status kolo_model_replicas(const kolo_model *model, int *count);
+/* The same for a strategy that the model is not compiled with yet. A model that is placed on several devices takes as
+ * many for each replica. */
+kolo_status kolo_replicas_under(const kolo_model *model, const kolo_strategy *strategy, int *count);
 bool kolo_model_distributed(const kolo_model *model);
 /* The group that a model's ranks train in: the world if distributed, else this rank alone. */
 kolo_comm *kolo_model_ranks(const kolo_model *model);

@@ -7,8 +7,8 @@
 /* ------------------------------------------------------------------------------------- 4 layers and models */
 
 /* Every layer takes .name (default: its kind's, numbered) and .device: where it computes, "cpu:1" or "host" (default:
- * the device of the replica). Layers that have weights take .l2: λ Σ w² of their kernel is added to the loss, as
- * Keras's l2 regularizer does. */
+ * the first device of the replica, as "host" and "cpu:0"). Results do not depend on it. Layers that have weights take
+ * .l2: λ Σ w² of their kernel is added to the loss, as Keras's l2 regularizer does. */
 
 typedef enum kolo_activation {
     KOLO_LINEAR = 1, /* what leaving it out means, too */
@@ -323,6 +323,11 @@ kolo_status kolo_graph_output_at(kolo_model *model, kolo_tensor output, kolo_her
 /* Prints the table of layers, shapes and weights on stdout. */
 #define kolo_summary(model) kolo_summary_at(model, KOLO_HERE)
 kolo_status kolo_summary_at(const kolo_model *model, kolo_here here);
+/* Prints which layer is on which device, with the bytes of its weights and of one sample's activations. Devices count
+ * from the first of the replica: under kolo_mirrored() a model that is placed on two devices takes two for each
+ * replica, the second replica's "cpu:0" being cpu:2. */
+#define kolo_placement(model) kolo_placement_at(model, KOLO_HERE)
+kolo_status kolo_placement_at(const kolo_model *model, kolo_here here);
 int64_t kolo_count_params(const kolo_model *model); /* weights in all; 0 for NULL */
 
 /* One array of weights: name "conv2d.kernel", shape, and its values, which belong to the model. */

@@ -164,6 +164,20 @@ kolo_scores kolo_evaluate_at(const kolo_evaluate_args *args, kolo_here here);
 #define kolo_predict(model, data, outputs) kolo_predict_at(model, data, outputs, KOLO_HERE)
 kolo_status kolo_predict_at(kolo_model *model, kolo_data *data, float *outputs, kolo_here here);
 
+typedef struct kolo_profile_args {
+    int _;
+    kolo_model *model;
+    kolo_data *data;
+    kolo_guard *guard;
+    int batch_size; /* default 32 */
+    int steps; /* that are timed, after one that is not; default 10 */
+} kolo_profile_args;
+
+/* Runs training steps on one replica, learning nothing, and prints how long each layer takes in a step, forward and
+ * backward, on all threads together, and what share of it all that is. */
+#define kolo_profile(...) kolo_profile_at(&(const kolo_profile_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
+kolo_status kolo_profile_at(const kolo_profile_args *args, kolo_here here);
+
 /* For a training loop of one's own: one step with the samples first … first+samples-1, which are dealt to the devices
  * of the strategy and, under kolo_distributed(), to the ranks, all of which must call it alike. Returns the loss and
  * the metrics of these samples, over all ranks, dropout on, from before the update; the weights of the model are new

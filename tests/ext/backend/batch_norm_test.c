@@ -81,13 +81,13 @@ static void build(rig *r, const shape_of_case *c, built *b)
     moment.in[0] = x;
     moment.out[0] = moments;
     norm.kind = KOLO_OP_BATCH_NORM;
-    memcpy(norm.in, (int[]){x, moments, b->gamma[0], b->beta[0], -1, -1}, sizeof norm.in);
+    memcpy(norm.in, (int[]){x, moments, b->gamma[0], b->beta[0], -1, -1}, 6 * sizeof(int));
     memcpy(norm.out, (int[]){y, b->dmean, b->dvariance}, 3 * sizeof(int));
     add.kind = KOLO_OP_BATCH_NORM_SUMS;
     memcpy(add.in, (int[]){b->dy, x, moments, b->gamma[1], b->beta[1]}, 5 * sizeof(int));
     memcpy(add.out, (int[]){sums, b->dgamma, b->dbeta}, 3 * sizeof(int));
     back.kind = KOLO_OP_BATCH_NORM_BACKWARD;
-    memcpy(back.in, (int[]){b->dy, x, moments, b->gamma[2], b->beta[2], sums}, sizeof back.in);
+    memcpy(back.in, (int[]){b->dy, x, moments, b->gamma[2], b->beta[2], sums}, 6 * sizeof(int));
     back.out[0] = dx;
     const kolo_op ops[] = {moment, norm, add, back};
     for (int i = 0; i < 4; i++) rig_op(r, ops[i]);
