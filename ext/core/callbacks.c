@@ -45,14 +45,8 @@ static kolo_status broadcast_state(kolo_trainer *trainer, kolo_comm *ranks, int 
     if (first->numbers) KOLO_TRY(ranks->kind->broadcast(ranks, first->numbers, number_bytes, root));
     first->counters.waiting = 0;
     first->counters.waiting_samples = 0;
-    for (int i = 0; i < trainer->count; i++) {
-        kolo_replica *replica = &trainer->replicas[i];
-        if (replica->waiting) memset(replica->waiting, 0, bytes);
-        if (i == 0) continue;
-        replica->counters = first->counters;
-        for (int s = 0; s < slots; s++) memcpy(replica->slots[s], first->slots[s], bytes);
-        if (first->numbers) memcpy(replica->numbers, first->numbers, number_bytes);
-    }
+    if (first->waiting) memset(first->waiting, 0, bytes);
+    kolo_trainer_share_state(trainer);
     return KOLO_OK;
 }
 

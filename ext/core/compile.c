@@ -63,6 +63,8 @@ static kolo_status compile(const kolo_compile_args *args)
     KOLO_TRY(check(args, &optimizer, &metrics, &backend));
     kolo_trainer_close(&model->trainer);
     kolo_close_scorers(model);
+    model->position = (kolo_position){0};
+    model->numbers = (kolo_numbers){0};
     model->settings = *args;
     model->settings.optimizer = optimizer;
     model->metrics = metrics;

@@ -96,6 +96,14 @@ static kolo_status call_hooks(kolo_fit_state *state, hook which, int number, boo
 
 /* ---------------------------------------------------------------- an epoch */
 
+static void note_position(kolo_fit_state *state, int step)
+{
+    kolo_position *at = &state->model->position;
+    at->step = step;
+    at->all = state->epoch_all;
+    at->own = state->epoch_own;
+}
+
 static kolo_status run_step(kolo_fit_state *state, int step)
 {
     const kolo_fit_args *args = state->args;
@@ -112,6 +120,7 @@ static kolo_status run_step(kolo_fit_state *state, int step)
     kolo_totals_add(&state->epoch_own, &state->trainer->own);
     state->current.images = (int64_t)state->epoch_all.samples;
     state->current.steps = step + 1;
+    note_position(state, step + 1);
     KOLO_TRY(call_hooks(state, BATCH_END, step, false));
     state->stopped = all->stops > 0 || (state->ranks->size == 1 && state->model->stop_training);
     kolo_measure measures[KOLO_METRICS_MAX + 1];
@@ -123,9 +132,10 @@ static kolo_status run_step(kolo_fit_state *state, int step)
 static kolo_status run_steps(kolo_fit_state *state)
 {
     double started = kolo_now();
-    for (int step = 0; step < state->steps && !state->stopped; step++) KOLO_TRY(run_step(state, step));
+    for (int step = state->current.steps; step < state->steps && !state->stopped; step++)
+        KOLO_TRY(run_step(state, step));
     state->current.seconds = kolo_now() - started;
-    state->current.images_per_second = (double)state->current.images / state->current.seconds;
+    state->current.images_per_second = (double)(state->current.images - state->images_before) / state->current.seconds;
     return KOLO_OK;
 }
 
@@ -175,14 +185,28 @@ static void warn_of_divergence(kolo_fit_state *state, int number)
               number + 1, state->model->learning_rate);
 }
 
+/* From the model's position: an epoch that was begun goes on, in its own order. */
+static void begin_epoch(kolo_fit_state *state)
+{
+    kolo_position *at = &state->model->position;
+    int64_t samples = state->data->samples;
+    /* the training's own step numbers the epoch, so that a second fit goes on with new orders */
+    if (at->step == 0)
+        *at = (kolo_position){.epoch = at->epoch,
+                              .order = (uint64_t)state->trainer->replicas[0].counters.steps,
+                              .samples = samples,
+                              .batch = state->batch};
+    if (!state->args->no_shuffle) kolo_random_permutation(state->seed, at->order, samples, state->order);
+    state->epoch_all = at->all;
+    state->epoch_own = at->own;
+    state->images_before = (int64_t)at->all.samples;
+    state->current = (kolo_epoch){.steps = at->step, .images = state->images_before};
+}
+
 static kolo_status run_epoch(kolo_fit_state *state, int number)
 {
     kolo_model *model = state->model;
-    state->current = (kolo_epoch){0};
-    state->epoch_all = state->epoch_own = (kolo_totals){0};
-    /* the training's own step numbers the epoch, so that a second fit goes on with new orders */
-    uint64_t name = (uint64_t)state->trainer->replicas[0].counters.steps;
-    if (!state->args->no_shuffle) kolo_random_permutation(state->seed, name, state->data->samples, state->order);
+    begin_epoch(state);
     kolo_progress_epoch(&state->progress, number);
     KOLO_TRY(call_hooks(state, EPOCH_BEGIN, number, false));
     KOLO_TRY(run_steps(state));
@@ -193,6 +217,7 @@ static kolo_status run_epoch(kolo_fit_state *state, int number)
     int count = measure_all(state, state->validated, measures);
     kolo_progress_end(&state->progress, state->current.steps, state->current.seconds, measures, count);
     model->epochs[model->history.epochs++] = state->current;
+    model->position = (kolo_position){.epoch = number + 1};
     warn_of_divergence(state, number);
     return call_hooks(state, EPOCH_END, number, state->validated);
 }
@@ -213,23 +238,24 @@ static kolo_status open_fit(kolo_fit_state *state)
     state->trainer = model->trainer;
     state->trainer->data = state->data;
     state->trainer->seed = state->seed;
-    model->history = (kolo_history){.epoch = epochs,
-                                    .ranks = kolo_size(),
-                                    .devices = state->trainer->count,
-                                    .first_epoch = state->args->initial_epoch,
-                                    .metrics = model->metrics.count};
+    model->history = (kolo_history){
+        .epoch = epochs, .ranks = kolo_size(), .devices = state->trainer->count, .metrics = model->metrics.count};
     memcpy(model->history.metric_name, model->metrics.name, sizeof model->history.metric_name);
     model->stop_training = model->average_metrics = false;
     model->callback_status = KOLO_OK;
+    model->resumed = state->args->resume;
+    if (!model->resumed) model->position = (kolo_position){.epoch = state->args->initial_epoch};
     return KOLO_OK;
 }
 
 static kolo_status run_epochs(kolo_fit_state *state)
 {
-    KOLO_TRY(call_hooks(state, TRAIN_BEGIN, 0, false));
+    KOLO_TRY(call_hooks(state, TRAIN_BEGIN, 0, false)); /* which may load a checkpoint */
+    KOLO_TRY(kolo_fit_begin_at(state));
+    state->model->history.first_epoch = state->model->position.epoch;
     KOLO_TRY(kolo_fit_compare_weights(state));
     kolo_progress_begin(&state->progress, state->args->verbose, state->epochs, state->steps);
-    for (int epoch = state->args->initial_epoch; epoch < state->epochs && !state->stopped; epoch++) {
+    for (int epoch = state->model->position.epoch; epoch < state->epochs && !state->stopped; epoch++) {
         KOLO_TRY(run_epoch(state, epoch));
         state->stopped = state->stopped || state->model->stop_training;
     }

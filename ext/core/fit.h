@@ -20,6 +20,7 @@ typedef struct kolo_fit_state {
     int64_t batch;     /* samples of a full step, over all ranks */
     int leaf;
     uint64_t seed;     /* rank 0's */
+    int64_t images_before; /* of the epoch that runs: trained before this fit went on with it */
     int32_t *order;    /* [samples] of the epoch, the same on all ranks */
     kolo_callback callbacks[KOLO_CALLBACKS_MAX];
     int callback_count;
@@ -46,6 +47,8 @@ kolo_status kolo_fit_plan(kolo_fit_state *state);
 /* Ranks that train together must mean the same: takes rank 0's seed and leaf, and names whoever differs in what must
  * be equal. */
 kolo_status kolo_fit_agree(kolo_fit_state *state);
+/* Where training begins, which is the same on all ranks, and fits the data: the model's position, and its seed. */
+kolo_status kolo_fit_begin_at(kolo_fit_state *state);
 /* Warns if ranks start from different weights. */
 kolo_status kolo_fit_compare_weights(kolo_fit_state *state);
 

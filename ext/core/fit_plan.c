@@ -50,6 +50,8 @@ static kolo_status check_arguments(const kolo_fit_args *args)
     KOLO_TRY(check_count(".validation_freq", args->validation_freq));
     KOLO_TRY(check_micro_batch(args));
     KOLO_TRY(check_count(".steps_per_epoch", args->steps_per_epoch));
+    if (args->resume && args->initial_epoch)
+        return kolo_fail(KOLO_INVALID, "wanted .resume or .initial_epoch, got both");
     int epochs = args->epochs ? args->epochs : 1;
     if (args->initial_epoch >= 0 && args->initial_epoch <= epochs) return KOLO_OK;
     return kolo_fail(KOLO_INVALID, ".initial_epoch: wanted 0 to %d, the .epochs, got %d", epochs, args->initial_epoch);
@@ -138,16 +140,26 @@ static const char *const term_names[] = {"samples in its data",
                                          "deterministic mode",
                                          "batches an update"};
 
-static kolo_status compare_terms(const terms *all, int size)
+static kolo_status compare_terms(const int64_t *all, int size, const char *const *names, int count)
 {
-    for (int rank = 1; rank < size; rank++) {
-        const int64_t *first = (const int64_t *)&all[0], *other = (const int64_t *)&all[rank];
-        for (size_t i = 0; i < sizeof(terms) / sizeof(int64_t); i++)
-            if (first[i] != other[i])
+    for (int rank = 1; rank < size; rank++)
+        for (int i = 0; i < count; i++)
+            if (all[rank * count + i] != all[i])
                 return kolo_fail(KOLO_INVALID, "wanted the same on all ranks, got %s: %lld on rank 0, %lld on rank %d",
-                                 term_names[i], (long long)first[i], (long long)other[i], rank);
-    }
+                                 names[i], (long long)all[i], (long long)all[rank * count + i], rank);
     return KOLO_OK;
+}
+
+/* mine[count] is what every rank has, or a sentence that names the first that differs. */
+static kolo_status agree_on(kolo_comm *ranks, const int64_t *mine, const char *const *names, int count)
+{
+    size_t bytes = (size_t)count * sizeof *mine;
+    int64_t *all = calloc((size_t)ranks->size, bytes);
+    if (!all) return kolo_fail_memory((size_t)ranks->size * bytes, "the ranks' settings");
+    kolo_status status = ranks->kind->allgather(ranks, mine, bytes, all);
+    if (status == KOLO_OK) status = compare_terms(all, ranks->size, names, count);
+    free(all);
+    return status;
 }
 
 static kolo_status agree_on_terms(kolo_fit_state *state, int replicas)
@@ -165,12 +177,7 @@ static kolo_status agree_on_terms(kolo_fit_state *state, int replicas)
                   state->model->metrics.sums,
                   state->model->settings.deterministic,
                   state->model->settings.optimizer.common.accumulate_steps};
-    terms *all = calloc((size_t)state->ranks->size, sizeof *all);
-    if (!all) return kolo_fail_memory((size_t)state->ranks->size * sizeof *all, "the ranks' settings");
-    kolo_status status = state->ranks->kind->allgather(state->ranks, &mine, sizeof mine, all);
-    if (status == KOLO_OK) status = compare_terms(all, state->ranks->size);
-    free(all);
-    return status;
+    return agree_on(state->ranks, (const int64_t *)&mine, term_names, sizeof mine / sizeof(int64_t));
 }
 
 kolo_status kolo_fit_agree(kolo_fit_state *state)
@@ -181,7 +188,29 @@ kolo_status kolo_fit_agree(kolo_fit_state *state)
     KOLO_TRY(kolo_model_replicas(state->model, &replicas));
     KOLO_TRY(agree_on_terms(state, replicas));
     KOLO_TRY(ranks->kind->broadcast(ranks, &state->seed, sizeof state->seed, 0));
+    state->model->seed = state->seed; /* of a checkpoint, too */
     return ranks->kind->broadcast(ranks, &state->leaf, sizeof state->leaf, 0);
+}
+
+static kolo_status agree_on_position(kolo_fit_state *state)
+{
+    static const char *const names[] = {"epochs done", "steps of an epoch done", "batches done", "the seed"};
+    const kolo_position *at = &state->model->position;
+    const int64_t mine[] = {at->epoch, at->step, state->trainer->replicas[0].counters.steps, (int64_t)state->seed};
+    return state->ranks->size == 1 ? KOLO_OK : agree_on(state->ranks, mine, names, 4);
+}
+
+kolo_status kolo_fit_begin_at(kolo_fit_state *state)
+{
+    const kolo_position *at = &state->model->position;
+    if (!state->model->resumed) return KOLO_OK;
+    state->seed = state->trainer->seed = state->model->seed;
+    KOLO_TRY(agree_on_position(state));
+    if (at->step == 0 || (at->samples == state->data->samples && at->batch == state->batch)) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID,
+                     "wanted %lld samples in steps of %lld to go on within an epoch, got %lld in steps of %lld",
+                     (long long)at->samples, (long long)at->batch, (long long)state->data->samples,
+                     (long long)state->batch);
 }
 
 /* FNV-1a over the bits. */

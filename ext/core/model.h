@@ -8,6 +8,9 @@
 #include <stdio.h>
 #include <sys/types.h>
 
+#include "core/numbers.h"
+#include "core/position.h"
+
 typedef struct kolo_trainer kolo_trainer;
 
 /* An engine that is kept between calls, and what it was made for. */
@@ -37,6 +40,9 @@ struct kolo_model {
     const kolo_backend *backend;
     uint64_t seed;
     double learning_rate;
+    kolo_position position; /* where its last training stands */
+    kolo_numbers numbers;   /* that go with the optimizer's state */
+    bool resumed;           /* the fit that runs goes on from the position */
     bool fitting; /* a kolo_fit of this model runs: its callbacks may look, but not fit, compile or free it */
     bool stop_training; /* kolo_stop_training() */
     kolo_status callback_status; /* of our own callbacks' hooks, in the fit that runs */

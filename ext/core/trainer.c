@@ -189,10 +189,16 @@ static kolo_status open_trainer(kolo_model *model, kolo_trainer **trainer)
     return open_groups(made);
 }
 
+kolo_status kolo_trainer_open(kolo_model *model)
+{
+    kolo_status status = model->trainer ? KOLO_OK : open_trainer(model, &model->trainer);
+    if (status != KOLO_OK) kolo_trainer_close(&model->trainer);
+    return status;
+}
+
 kolo_status kolo_trainer_prepare(kolo_model *model, int leaf)
 {
-    kolo_status status = KOLO_OK;
-    if (!model->trainer) status = open_trainer(model, &model->trainer);
+    kolo_status status = kolo_trainer_open(model);
     if (status == KOLO_OK && model->trainer->leaf != leaf) status = open_engines(model->trainer, leaf);
     if (status == KOLO_OK) status = kolo_trainer_store(model->trainer);
     if (status != KOLO_OK) kolo_trainer_close(&model->trainer);
@@ -231,6 +237,23 @@ static kolo_status store_replica(void *argument, int member)
 kolo_status kolo_trainer_store(kolo_trainer *trainer)
 {
     return kolo_team_run(trainer->team, store_replica, trainer);
+}
+
+void kolo_trainer_share_state(kolo_trainer *trainer)
+{
+    const kolo_replica *first = &trainer->replicas[0];
+    const kolo_model *model = trainer->model;
+    size_t bytes = (size_t)model->weight_count * sizeof(float);
+    for (int i = 1; i < trainer->count; i++) {
+        kolo_replica *other = &trainer->replicas[i];
+        other->counters = first->counters;
+        for (int s = 0; s < kolo_optimizer_slots(&model->settings.optimizer); s++)
+            memcpy(other->slots[s], first->slots[s], bytes);
+        if (first->numbers)
+            memcpy(other->numbers, first->numbers, (size_t)model->parameter_count * sizeof *first->numbers);
+        if (first->waiting && model->settings.deterministic) memcpy(other->waiting, first->waiting, bytes);
+        else if (first->waiting) memset(other->waiting, 0, bytes);
+    }
 }
 
 /* ---------------------------------------------------------------- a step */

@@ -51,6 +51,8 @@ struct kolo_trainer {
     kolo_totals own; /* this process's samples of the last step */
 };
 
+/* Opens it if there is none: the optimizer's state is zero. Ready for no leaf size yet. */
+kolo_status kolo_trainer_open(kolo_model *model);
 /* Opens it if there is none, or makes it ready for another leaf size; the optimizer's state stays. Replicas take the
  * model's weights. */
 kolo_status kolo_trainer_prepare(kolo_model *model, int leaf);
@@ -62,6 +64,9 @@ kolo_status kolo_trainer_step(kolo_trainer *trainer, const kolo_batch *batch);
 /* Replica 0's weights become the model's; the model's become every replica's. */
 void kolo_trainer_fetch(kolo_trainer *trainer);
 kolo_status kolo_trainer_store(kolo_trainer *trainer);
+/* Replica 0's optimizer state becomes every replica's, as a checkpoint holds it. Gradients that wait for an update
+ * become everyone's in deterministic mode, else stay with replica 0 alone: they are its part of the sum. */
+void kolo_trainer_share_state(kolo_trainer *trainer);
 
 /* The replica's gradient joins those of the batches before it. True: the group is complete, and replica->gradient is
  * its sum; else there is nothing to update with yet. */

@@ -63,6 +63,17 @@ kolo_status kolo_model_save_at(const kolo_model *model, const char *path, kolo_h
 #define kolo_load_model(path) kolo_load_model_at(path, KOLO_HERE)
 kolo_model *kolo_load_model_at(const char *path, kolo_here here);
 
+/* A training as it stands: weights, layers, the optimizer's state, learning rate, seed, epochs and steps done. Between
+ * fits, or in a callback: then of that moment. kolo_load() and kolo_load_model() read it too. Of ranks that train
+ * together rank 0 writes, and the others' calls do nothing. Holds no time, rank or device. */
+#define kolo_checkpoint_save(model, path) kolo_checkpoint_save_at(model, path, KOLO_HERE)
+kolo_status kolo_checkpoint_save_at(kolo_model *model, const char *path, kolo_here here);
+/* Takes all of that, into a model of the same layers that was compiled with the same optimizer, on any number of
+ * devices; kolo_fit(.resume = true) then goes on from there. Every rank must call it and be able to read the file. On
+ * failure nothing has changed. */
+#define kolo_checkpoint_load(model, path) kolo_checkpoint_load_at(model, path, KOLO_HERE)
+kolo_status kolo_checkpoint_load_at(kolo_model *model, const char *path, kolo_here here);
+
 /* A remark of a safetensors file; NULL: it has none of that key, or a failure. From malloc: the caller frees it. */
 #define kolo_read_metadata(path, key) kolo_read_metadata_at(path, key, KOLO_HERE)
 char *kolo_read_metadata_at(const char *path, const char *key, kolo_here here);

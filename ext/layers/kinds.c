@@ -5,8 +5,20 @@
 #include <string.h>
 
 static const kolo_layer_kind *const ours[] = {
-    &kolo_input_kind,   &kolo_conv2d_kind, &kolo_max_pool2d_kind, &kolo_dropout_kind,
-    &kolo_flatten_kind, &kolo_dense_kind,  &kolo_activate_kind,   &kolo_add_kind,
+    &kolo_input_kind,
+    &kolo_conv2d_kind,
+    &kolo_depthwise_conv2d_kind,
+    &kolo_conv2d_transpose_kind,
+    &kolo_max_pool2d_kind,
+    &kolo_dropout_kind,
+    &kolo_flatten_kind,
+    &kolo_dense_kind,
+    &kolo_activate_kind,
+    &kolo_add_kind,
+    &kolo_embedding_kind,
+    &kolo_position_embedding_kind,
+    &kolo_layer_norm_kind,
+    &kolo_multi_head_attention_kind,
 };
 #define OURS (sizeof ours / sizeof *ours)
 
