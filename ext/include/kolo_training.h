@@ -110,10 +110,11 @@ typedef struct kolo_fit_args {
     kolo_model *model;
     kolo_data *data;
     kolo_guard *guard;
-    int epochs;              /* until so many are done, those before .initial_epoch or .resume counted; default 1 */
+    int epochs;              /* default 1 */
     int initial_epoch;       /* of .epochs those are done before: a training that goes on; default 0 */
     bool resume;             /* go on where the model's last kolo_fit() ended or kolo_checkpoint_load() put it, within an
-                                epoch too: the same weights, bit for bit, as without the pause (.deterministic) */
+                                epoch too, up to .epochs in all: the same weights, bit for bit, as without the pause
+                                (.deterministic) */
     int batch_size;          /* default 32; of all devices under a strategy, of one rank under kolo_distributed() */
     int steps_per_epoch;     /* default: as many as the data has */
     bool drop_remainder;     /* leave out the last, short batch */

@@ -18,6 +18,7 @@ static const kolo_layer_kind *const ours[] = {
     &kolo_embedding_kind,
     &kolo_position_embedding_kind,
     &kolo_layer_norm_kind,
+    &kolo_batch_norm_kind,
     &kolo_multi_head_attention_kind,
 };
 #define OURS (sizeof ours / sizeof *ours)
