@@ -27,12 +27,14 @@ typedef struct kolo_call {
     const float *targets;  /* [samples][outputs]; NULL likewise */
     const float *weights;  /* [samples], in the loss; NULL: all 1 */
     double loss_scale;     /* d loss / d outputs is to be multiplied by it, which core/program.c does; 0: 1 */
+    int round;             /* of a kernel that goes through its steps several times: the backend's own */
     kolo_totals *totals;   /* LOSS adds its samples' loss and metrics here */
 } kolo_call;
 
 typedef struct kolo_backend {
     unsigned version; /* KOLO_BACKEND_VERSION */
     const char *name;
+    bool dense_loss; /* it has KOLO_OP_DENSE_LOSS; else plans are made without */
     /* Whether it can serve this precision on this machine; fails with a sentence if not. Called once, first. */
     kolo_status (*open)(kolo_precision precision);
     /* Brackets every stretch of kernels in a thread, which may be the caller's own: from enter to leave a kernel runs
@@ -69,6 +71,11 @@ void kolo_host_add(float *to, const float *from, int64_t count);
 /* Each to the nearest binary16, which KOLO_MIXED_FP16 computes with (backend/half.c). */
 void kolo_host_round_half(float *values, int64_t count);
 float kolo_nearest_half(float value);
+/* One row of the model's outputs, number `number` of the leaf: its part in the loss and the metrics, and unless NULL
+ * its gradient[outputs of a row], scaled by the sample's weight and the number of rows. room: as many floats, for
+ * itself. */
+void kolo_host_loss_row(const kolo_plan *plan, const kolo_call *call, int64_t number, const float *outputs,
+                        float *gradient, float *room);
 /* KOLO_OP_LOSS: adds to totals; writes the gradient, where there is one, zero for padding. Needs that much scratch. */
 size_t kolo_host_loss_scratch(const kolo_plan *plan, const kolo_op *op);
 kolo_status kolo_host_loss(const kolo_plan *plan, const kolo_op *op, const kolo_call *call);

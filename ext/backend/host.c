@@ -1,6 +1,7 @@
 /* What every backend shares that computes in this process's own memory. Read backend/backend.h first. */
 #include "backend/backend.h"
 #include "core/loss.h"
+#include "core/softmax.h"
 #include "core/vector.h"
 
 #include <math.h>
@@ -27,10 +28,9 @@ KOLO_VECTORISED void kolo_host_add(float *restrict to, const float *restrict fro
 
 static void softmax(const float *z, int64_t count, float *p)
 {
-    double largest = (double)z[0], sum = 0;
-    for (int64_t i = 1; i < count; i++) largest = fmax(largest, (double)z[i]);
-    for (int64_t i = 0; i < count; i++) sum += exp((double)z[i] - largest);
-    for (int64_t i = 0; i < count; i++) p[i] = (float)(exp((double)z[i] - largest) / sum);
+    float largest;
+    double sum = kolo_exponentials(z, count, p, &largest);
+    kolo_scale_row(p, count, (float)(1 / sum), 0);
 }
 
 static void sigmoid(const float *z, int64_t count, float *p)
@@ -48,9 +48,9 @@ static kolo_row activated(const kolo_plan *plan, kolo_row row, float *probabilit
     return row;
 }
 
-static void add_metrics(const kolo_plan *plan, const kolo_call *call, const kolo_row *row, double share)
+static void add_metrics(const kolo_plan *plan, const kolo_call *call, const kolo_row *row, double share, float *room)
 {
-    const kolo_row likely = activated(plan, *row, call->scratch);
+    const kolo_row likely = activated(plan, *row, room);
     for (int m = 0; m < KOLO_METRICS_MAX && plan->metrics[m].kind; m++) {
         const kolo_metric *metric = &plan->metrics[m];
         kolo_row seen = metric->kind->probabilities ? likely : *row;
@@ -59,24 +59,20 @@ static void add_metrics(const kolo_plan *plan, const kolo_call *call, const kolo
     }
 }
 
-/* A sample's rows, and what the metrics make of them. */
-static void add_sample(const kolo_plan *plan, const kolo_call *call, int sample, const float *outputs, int64_t n,
-                       int64_t rows, float *gradient)
+void kolo_host_loss_row(const kolo_plan *plan, const kolo_call *call, int64_t number, const float *outputs,
+                        float *gradient, float *room)
 {
+    kolo_shape shape = plan->values[plan->output].shape;
+    int64_t width = shape.dim[shape.rank - 1], rows = kolo_shape_count(shape) / width, sample = number / rows;
     double weight = call->weights ? (double)call->weights[sample] : 1, share = 1 / (double)rows;
-    int64_t width = n / rows;
-    for (int64_t r = 0; r < rows; r++) {
-        int64_t at = sample * rows + r;
-        kolo_row row = {.outputs = outputs + at * width,
-                        .count = width,
-                        .label = call->labels ? call->labels[at] : -1,
-                        .targets = call->targets ? call->targets + at * width : NULL,
-                        .number = plan->loss.number};
-        float *slope = gradient ? gradient + at * width : NULL;
-        call->totals->loss += weight * share * plan->loss.kind->row(&row, slope);
-        for (int64_t i = 0; slope && (weight != 1 || rows > 1) && i < width; i++) slope[i] *= (float)(weight * share);
-        add_metrics(plan, call, &row, share);
-    }
+    kolo_row row = {.outputs = outputs,
+                    .count = width,
+                    .label = call->labels ? call->labels[number] : -1,
+                    .targets = call->targets ? call->targets + number * width : NULL,
+                    .number = plan->loss.number};
+    call->totals->loss += weight * share * plan->loss.kind->row(&row, gradient);
+    if (gradient && weight * share != 1) kolo_scale_row(gradient, width, (float)(weight * share), 0);
+    add_metrics(plan, call, &row, share, room);
 }
 
 size_t kolo_host_loss_scratch(const kolo_plan *plan, const kolo_op *op)
@@ -88,10 +84,11 @@ size_t kolo_host_loss_scratch(const kolo_plan *plan, const kolo_op *op)
 kolo_status kolo_host_loss(const kolo_plan *plan, const kolo_op *op, const kolo_call *call)
 {
     kolo_shape shape = plan->values[op->in[0]].shape;
-    int64_t n = kolo_shape_count(shape), rows = n / shape.dim[shape.rank - 1];
+    int64_t n = kolo_shape_count(shape), width = shape.dim[shape.rank - 1], rows = n / width;
     const float *outputs = call->memory[op->in[0]];
     float *gradient = op->out[0] < 0 ? NULL : call->memory[op->out[0]];
-    for (int s = 0; s < call->samples; s++) add_sample(plan, call, s, outputs, n, rows, gradient);
+    for (int64_t r = 0; r < call->samples * rows; r++)
+        kolo_host_loss_row(plan, call, r, outputs + r * width, gradient ? gradient + r * width : NULL, call->scratch);
     call->totals->samples += call->samples;
     size_t padding = (size_t)(plan->leaf - call->samples) * (size_t)n * sizeof *gradient;
     if (gradient) memset(gradient + call->samples * n, 0, padding);

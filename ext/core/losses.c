@@ -2,6 +2,7 @@
  * core/loss.h first; the formulas stand in kolo_losses.h. */
 #include "core/error.h"
 #include "core/loss.h"
+#include "core/softmax.h"
 
 #include <math.h>
 
@@ -33,10 +34,23 @@ static double probability(const softmax *s, int64_t i)
     return exp((double)s->z[i] - s->largest) / s->sum;
 }
 
+/* What follows, in float32, for rows of many classes. */
+static double long_crossentropy(const kolo_row *row, float *gradient)
+{
+    double smooth = row->number, each = smooth / (double)row->count, drawn = 0;
+    float largest;
+    double sum = kolo_exponentials(row->outputs, row->count, gradient, &largest);
+    for (int64_t i = 0; smooth > 0 && i < row->count; i++) drawn += each * (double)row->outputs[i];
+    if (gradient) kolo_scale_row(gradient, row->count, (float)(1 / sum), (float)each);
+    if (gradient) gradient[row->label] -= (float)(1 - smooth);
+    return (double)largest + log(sum) - (1 - smooth) * (double)row->outputs[row->label] - drawn;
+}
+
 /* −log softmax(z)[label] = log Σ exp(z) − z[label]; its gradient by z is softmax(z) − onehot(label): Goodfellow et al.,
  * section 6.2.2.3. Smoothed by α the target is (1 − α) onehot + α / n. */
 static double sparse_crossentropy(const kolo_row *row, float *gradient)
 {
+    if (row->count >= KOLO_LONG_ROW) return long_crossentropy(row, gradient);
     double smooth = row->number, each = smooth / (double)row->count, drawn = 0;
     softmax s = softmax_of(row);
     for (int64_t i = 0; smooth > 0 && i < row->count; i++) drawn += each * (double)s.z[i];

@@ -2,6 +2,7 @@
  * at the end. Read core/loss.h first. */
 #include "core/error.h"
 #include "core/loss.h"
+#include "core/softmax.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -31,19 +32,11 @@ static void add_class(double *sums, int64_t class, bool claimed, bool true_one, 
     if (claimed && true_one) counts[RIGHT] += weight;
 }
 
-static int64_t largest_of(const float *values, int64_t count)
-{
-    int64_t best = 0;
-    for (int64_t i = 1; i < count; i++)
-        if (values[i] > values[best]) best = i;
-    return best;
-}
-
 /* Rows of several outputs: one class is claimed, and one is true. */
 static void count_largest(const kolo_row *row, double weight, double *sums)
 {
-    int64_t claimed = largest_of(row->outputs, row->count);
-    int64_t true_one = row->targets ? largest_of(row->targets, row->count) : row->label;
+    int64_t claimed = kolo_first_largest(row->outputs, row->count);
+    int64_t true_one = row->targets ? kolo_first_largest(row->targets, row->count) : row->label;
     add_class(sums, claimed, true, claimed == true_one, weight);
     if (claimed != true_one) add_class(sums, true_one, false, true, weight);
 }

@@ -1,22 +1,14 @@
 /* Metrics that are shares of rows: accuracies and top-k. Read core/loss.h first. */
 #include "core/error.h"
 #include "core/loss.h"
+#include "core/softmax.h"
 
 #include <math.h>
 #include <stdio.h>
 
-/* Of equal ones the first. */
-static int64_t largest_of(const float *values, int64_t count)
-{
-    int64_t best = 0;
-    for (int64_t i = 1; i < count; i++)
-        if (values[i] > values[best]) best = i;
-    return best;
-}
-
 static int64_t class_of(const kolo_row *row)
 {
-    return row->targets ? largest_of(row->targets, row->count) : row->label;
+    return row->targets ? kolo_first_largest(row->targets, row->count) : row->label;
 }
 
 static void binary_accuracy(const kolo_row *row, double weight, double *sums)
@@ -28,7 +20,7 @@ static void binary_accuracy(const kolo_row *row, double weight, double *sums)
 
 static void categorical_accuracy(const kolo_row *row, double weight, double *sums)
 {
-    if (largest_of(row->outputs, row->count) == class_of(row)) sums[0] += weight;
+    if (kolo_first_largest(row->outputs, row->count) == class_of(row)) sums[0] += weight;
 }
 
 static const kolo_metric_kind *choose_accuracy(const kolo_loss_kind *loss, int64_t outputs)

@@ -36,6 +36,7 @@ static const struct {
     [KOLO_OP_BATCH_NORM_SUMS] = {5, 3},
     [KOLO_OP_BATCH_NORM_BACKWARD] = {6, 1},
     [KOLO_OP_OWN] = {KOLO_OP_INS, KOLO_OP_OUTS},
+    [KOLO_OP_DENSE_LOSS] = {4, 3},
     [KOLO_OP_LOSS] = {1, 1},
 };
 

@@ -78,11 +78,14 @@ typedef enum kolo_op_kind {
     KOLO_OP_BATCH_NORM_BACKWARD, /* dy, x, met, gamma or -1, beta or -1, met of the sums
                                                              dx                                             */
     KOLO_OP_OWN, /* as its layer says, all canonical     the same: arithmetic is op.own                 */
+    KOLO_OP_DENSE_LOSS, /* x, kernel, bias or -1, kernel or -1  dx, dkernel, dbias, each or -1: below          */
     KOLO_OP_LOSS, /* outputs (canonical)                  d outputs (canonical; -1 when not trained)     */
     KOLO_OP_KINDS
     /* Of the backward ones y is -1 unless the activation is fused, kernel is -1 when dx is. A backward activation is
      * given y, or x where y does not suffice (gelu, silu). What attention takes is {length, 3 · heads · key size}: at
-     * each position the queries of all heads, then the keys, then the values; y is {length, heads · key size}. */
+     * each position the queries of all heads, then the keys, then the values; y is {length, heads · key size}.
+     * DENSE_LOSS is the last dense layer, the loss of its outputs (which are nowhere kept) and the way back through it.
+     */
 } kolo_op_kind;
 
 typedef struct kolo_window {

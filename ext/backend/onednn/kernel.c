@@ -20,7 +20,9 @@ kolo_place kolo_place_scratch(kolo_kernel *kernel, const dnnl_memory_desc_t *des
 
 void *kolo_place_pointer(const kolo_place *place, const kolo_call *call)
 {
-    return place->value >= 0 ? call->memory[place->value] : (char *)call->scratch + place->offset;
+    size_t advanced = place->advance * (size_t)call->round;
+    char *base = place->value >= 0 ? call->memory[place->value] : (char *)call->scratch + place->offset;
+    return base + advanced;
 }
 
 /* ---- from one layout to another */
@@ -122,7 +124,7 @@ static kolo_step *step_new(kolo_kernel *kernel, int count, const kolo_place *pla
 {
     if (kernel->step_count == KOLO_KERNEL_STEPS) return NULL;
     kolo_step *step = &kernel->step[kernel->step_count++];
-    *step = (kolo_step){.count = count};
+    *step = (kolo_step){.count = count, .to = 1};
     for (int i = 0; i < count; i++) step->place[i] = places[i];
     return step;
 }
@@ -256,22 +258,29 @@ static dnnl_status_t execute(const kolo_kernel *kernel, const kolo_step *step, d
     return status;
 }
 
+static kolo_status run_step(const kolo_kernel *kernel, int number, kolo_memories *memories, const kolo_call *call)
+{
+    const kolo_step *step = &kernel->step[number];
+    if (call->round < step->from || call->round >= step->to) return KOLO_OK;
+    if (step->own_or_fail) return step->own_or_fail(kernel, step, call);
+    if (step->own) step->own(kernel, step, call);
+    if (step->own) return KOLO_OK;
+    dnnl_status_t status = execute(kernel, step, memories->stream, memories->argument[number], call);
+    return kolo_onednn_check(status, "running a primitive");
+}
+
 kolo_status kolo_kernel_run(void *prepared, const kolo_call *call)
 {
     kolo_kernel *kernel = prepared;
     kolo_memories *memories;
-    dnnl_status_t status = dnnl_success;
+    kolo_status status = KOLO_OK;
+    kolo_call now = *call;
+    int rounds = kernel->rounds > 0 ? kernel->rounds : 1;
     KOLO_TRY(memories_take(kernel, &memories));
-    kolo_status own = KOLO_OK;
-    for (int s = 0; s < kernel->step_count && status == dnnl_success && own == KOLO_OK; s++) {
-        const kolo_step *step = &kernel->step[s];
-        if (step->own) step->own(kernel, step, call);
-        if (step->own_or_fail) own = step->own_or_fail(kernel, step, call);
-        if (step->primitive) status = execute(kernel, step, memories->stream, memories->argument[s], call);
-    }
+    for (now.round = 0; now.round < rounds && status == KOLO_OK; now.round++)
+        for (int s = 0; s < kernel->step_count && status == KOLO_OK; s++) status = run_step(kernel, s, memories, &now);
     memories_return(kernel, memories);
-    KOLO_TRY(own);
-    return kolo_onednn_check(status, "running a primitive");
+    return status;
 }
 
 void kolo_kernel_release(void *prepared)

@@ -100,6 +100,7 @@ static kolo_status (*const makers[])(kolo_kernel *, kolo_plan *, const kolo_op *
     [KOLO_OP_BATCH_NORM] = kolo_onednn_batch_norm,
     [KOLO_OP_BATCH_NORM_SUMS] = kolo_onednn_batch_norm_sums,
     [KOLO_OP_BATCH_NORM_BACKWARD] = kolo_onednn_batch_norm_backward,
+    [KOLO_OP_DENSE_LOSS] = kolo_onednn_dense_loss,
     [KOLO_OP_OWN] = kolo_onednn_own,
     [KOLO_OP_LOSS] = kolo_onednn_loss,
 };
@@ -165,6 +166,7 @@ static void forget(kolo_plan *plan)
 static const kolo_backend onednn_backend = {
     .version = KOLO_BACKEND_VERSION,
     .name = "onednn",
+    .dense_loss = true,
     .open = open,
     .enter_thread = enter_thread,
     .leave_thread = leave_thread,

@@ -86,7 +86,7 @@ kolo_status kolo_onednn_unpack(const kolo_plan *plan, int value, const void *pac
 typedef struct kolo_place {
     dnnl_memory_desc_t desc;
     int value; /* -1: scratch */
-    size_t offset;
+    size_t offset, advance; /* bytes; advance: from one round to the next */
 } kolo_place;
 
 typedef struct kolo_kernel kolo_kernel;
@@ -102,6 +102,8 @@ struct kolo_step {
     int count;
     int argument[KOLO_STEP_PLACES]; /* DNNL_ARG_SRC and its like */
     kolo_place place[KOLO_STEP_PLACES];
+    int from, to;     /* the rounds in which it runs: 0 and 1, where the kernel has but one */
+    int64_t rows;     /* of a round, where it has several */
     int64_t elements; /* of a loop over memory */
     bool bfloat16;    /* what its loop reads and writes */
     kolo_tiling x, y; /* of places 0 and 1, for loops over images */
@@ -112,6 +114,7 @@ struct kolo_kernel {
     const kolo_plan *plan;
     int op;
     int step_count;
+    int rounds; /* how often it goes through its steps; 0: once */
     kolo_step step[KOLO_KERNEL_STEPS];
     size_t scratch;    /* bytes that places take */
     size_t scratchpad; /* bytes that the greediest primitive takes, behind them */
@@ -205,6 +208,7 @@ kolo_status kolo_onednn_batch_norm_moments(kolo_kernel *kernel, kolo_plan *plan,
 kolo_status kolo_onednn_batch_norm(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
 kolo_status kolo_onednn_batch_norm_sums(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
 kolo_status kolo_onednn_batch_norm_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
+kolo_status kolo_onednn_dense_loss(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
 kolo_status kolo_onednn_own(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
 kolo_status kolo_onednn_loss(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
 

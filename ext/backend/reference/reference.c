@@ -45,6 +45,7 @@ static void (*const compute_functions[])(const kolo_reference_job *) = {
     [KOLO_OP_BATCH_NORM] = kolo_reference_batch_norm,
     [KOLO_OP_BATCH_NORM_SUMS] = kolo_reference_batch_norm_sums,
     [KOLO_OP_BATCH_NORM_BACKWARD] = kolo_reference_batch_norm_backward,
+    [KOLO_OP_DENSE_LOSS] = NULL, /* it does the one after the other */
     [KOLO_OP_OWN] = NULL, /* these two on the canonical values themselves */
     [KOLO_OP_LOSS] = NULL,
 };

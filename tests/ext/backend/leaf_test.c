@@ -63,6 +63,7 @@ static chain chain_new(const kolo_backend *backend, kolo_precision precision, ko
     c.y = rig_value(r, KOLO_VALUE_ACTIVATION, out);
     int dy = rig_value(r, KOLO_VALUE_ACTIVATION, out);
     r->plan.values[c.y].canonical = r->plan.values[dy].canonical = true;
+    r->plan.output = c.y;
     r->plan.loss = KOLO_SPARSE_CROSSENTROPY;
     rig_op(r, (kolo_op){.kind = KOLO_OP_DENSE, .in = {v, c.kernel[1], c.bias[1]}, .out = {h}, .activation = KOLO_RELU});
     rig_op(r, (kolo_op){.kind = KOLO_OP_DENSE, .in = {h, c.kernel[2], c.bias[2]}, .out = {c.y}});

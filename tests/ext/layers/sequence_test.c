@@ -190,6 +190,51 @@ static void test_bfloat16(void **state)
     compare_backends(KOLO_MIXED_BF16, 4e-2, 30);
 }
 
+/* Outputs so many that the last layer and the loss are one operation: in chunks that come out even or not, of several
+ * rows a sample and of one, with and without biases. */
+static void many_outputs(kolo_precision precision, double bound)
+{
+    const struct {
+        int samples, length, words;
+        bool bias;
+    } rounds[] = {{13, 60, 1500, true}, {32, 20, 1700, false}, {5, 1, 250000, true}, {2, 7, 90000, true}};
+    for (size_t n = 0; n < sizeof rounds / sizeof *rounds; n++) {
+        const gpt g = {rounds[n].words, rounds[n].length, 12, 2, 9, 0};
+        kolo_data *data = draw_text(rounds[n].samples, g);
+        double losses[2], accuracies[2];
+        float *gradients[2];
+        int64_t count = 0;
+        for (int b = 0; b < 2; b++) {
+            kolo_compile_args settings = {.backend = b ? "reference" : "onednn", .precision = precision};
+            settings.metrics[0] = KOLO_ACCURACY;
+            kolo_model *model = SEQUENCE(kolo_layer_norm(), kolo_dense(g.vocabulary, .no_bias = !rounds[n].bias,
+                                                                       .activation = KOLO_SOFTMAX));
+            ready(model, settings, 11, 1);
+            count = kolo_count_params(model);
+            gradients[b] = room(count);
+            losses[b] = kolo_gradients(model, data, gradients[b]);
+            kolo_scores scores = kolo_evaluate(model, data);
+            assert_float_equal(scores.loss, losses[b], 1e-6);
+            accuracies[b] = scores.accuracy;
+            kolo_model_free(&model);
+        }
+        double far = distance(gradients[0], gradients[1], count);
+        if (!(far <= bound)) print_error("%d words: gradients %g\n", g.vocabulary, far);
+        assert_true(far <= bound);
+        assert_float_equal(losses[0], losses[1], (float)(bound * losses[1]));
+        assert_float_equal(accuracies[0], accuracies[1], precision == KOLO_FLOAT32 ? 1e-9f : 0.02f);
+        free(gradients[0]), free(gradients[1]);
+        kolo_data_free(&data);
+    }
+}
+
+static void test_many_outputs(void **state)
+{
+    (void)state;
+    many_outputs(KOLO_FLOAT32, 1e-4);
+    many_outputs(KOLO_MIXED_BF16, 2e-2);
+}
+
 /* ---- what must hold exactly */
 
 static void look_ahead(const char *backend, kolo_precision precision)
@@ -326,9 +371,9 @@ static void test_shapes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_differences), cmocka_unit_test(test_float32), cmocka_unit_test(test_bfloat16),
-        cmocka_unit_test(test_causal),      cmocka_unit_test(test_padding), cmocka_unit_test(test_devices),
-        cmocka_unit_test(test_tokens),      cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_differences),  cmocka_unit_test(test_float32), cmocka_unit_test(test_bfloat16),
+        cmocka_unit_test(test_many_outputs), cmocka_unit_test(test_causal),  cmocka_unit_test(test_padding),
+        cmocka_unit_test(test_devices),      cmocka_unit_test(test_tokens),  cmocka_unit_test(test_shapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

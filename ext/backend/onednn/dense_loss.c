@@ -1,0 +1,300 @@
+/* The last dense layer and the loss as one operation, for models of many outputs: the logits of a leaf (80 positions of
+ * 32 samples, 20,000 words: 200 MB) are never there at once. A chunk of rows goes all the way while it is in the cache:
+ * logits, loss and metrics, their gradient, dx, and its part of dK and db; then comes the next.
+ *
+ * Steps run in rounds, one for each chunk (kernel.c); a last round has steps of its own when rows are left over.
+ */
+#include "backend/onednn/onednn.h"
+#include "core/lanes.h"
+#include "core/vector.h"
+
+#include <string.h>
+
+#define CHUNK_BYTES (12 << 20) /* of logits, float32: a part of the cache that all cores share */
+#define CHUNK_ROWS  320 /* at most: more rows make no product faster */
+
+typedef struct chunks {
+    int64_t rows, inputs, outputs; /* of a chunk; its x, its logits */
+    int64_t count, left; /* whole chunks, and rows behind them */
+    dnnl_data_type_t type; /* of x, the kernel and the gradient of the logits */
+    kolo_place x, dx, logits, slopes, row;
+} chunks;
+
+static int64_t chunk_rows(int64_t rows, int64_t outputs)
+{
+    int64_t fitting = CHUNK_BYTES / (outputs * (int64_t)sizeof(float)) / 16 * 16;
+    if (fitting < 16) fitting = 16;
+    if (fitting > CHUNK_ROWS) fitting = CHUNK_ROWS;
+    if (rows <= fitting) return rows;
+    int64_t pieces = (rows + fitting - 1) / fitting; /* evenly, in sixteens */
+    return ((rows + pieces - 1) / pieces + 15) / 16 * 16;
+}
+
+/* ---- products */
+
+static kolo_status matrix(int64_t rows, int64_t columns, dnnl_data_type_t type, dnnl_format_tag_t tag,
+                          dnnl_memory_desc_t *desc)
+{
+    dnnl_dims_t dims = {rows, columns};
+    return kolo_onednn_check(dnnl_memory_desc_init_by_tag(desc, 2, dims, type, tag), "a matrix");
+}
+
+/* c = a·b + bias, or with `more` c += a·b. */
+static kolo_status describe(const dnnl_memory_desc_t *a, const dnnl_memory_desc_t *b, const dnnl_memory_desc_t *bias,
+                            const dnnl_memory_desc_t *c, bool more, dnnl_primitive_desc_t *made)
+{
+    dnnl_matmul_desc_t operation;
+    dnnl_primitive_attr_t attributes;
+    dnnl_post_ops_t behind = NULL;
+    KOLO_DNNL(dnnl_matmul_desc_init(&operation, a, b, bias, c), "a product");
+    KOLO_TRY(kolo_attributes(false, &attributes));
+    dnnl_status_t status = more ? dnnl_post_ops_create(&behind) : dnnl_success;
+    if (more && status == dnnl_success) status = dnnl_post_ops_append_sum(behind, 1.0f);
+    if (more && status == dnnl_success) status = dnnl_primitive_attr_set_post_ops(attributes, behind);
+    if (status == dnnl_success)
+        status = dnnl_primitive_desc_create(made, &operation, attributes, kolo_onednn_engine(), NULL);
+    if (behind) dnnl_post_ops_destroy(behind);
+    dnnl_primitive_attr_destroy(attributes);
+    return kolo_onednn_check(status, "a product");
+}
+
+/* A WEIGHTS value in the layout that this product wants, unless it has one: canonical memory is `plain`. */
+static kolo_status weights_like(kolo_plan *plan, int value, dnnl_primitive_desc_t made, const dnnl_memory_desc_t *plain)
+{
+    if (kolo_layout_of(plan, value)) return KOLO_OK;
+    return kolo_layout_set_parameter(plan, value, dnnl_primitive_desc_query_md(made, dnnl_query_weights_md, 0), plain,
+                                     NULL);
+}
+
+/* Of the steps that were just added. */
+static void in_rounds(kolo_kernel *kernel, int from, int to)
+{
+    kernel->step[kernel->step_count - 1].from = from;
+    kernel->step[kernel->step_count - 1].to = to;
+}
+
+static kolo_place chunk_of(const chunks *c, kolo_place whole, const dnnl_memory_desc_t *desc)
+{
+    whole.advance = (size_t)(c->rows * desc->dims[1]) * (desc->data_type == dnnl_bf16 ? 2 : 4);
+    whole.desc = *desc;
+    return whole;
+}
+
+/* logits = x·K + b. */
+static kolo_status add_logits(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op, const chunks *c, int64_t rows)
+{
+    const int arguments[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_BIAS};
+    dnnl_memory_desc_t x, any, plain, bias, logits;
+    dnnl_primitive_desc_t made;
+    bool biased = op->in[2] >= 0;
+    KOLO_TRY(matrix(rows, c->inputs, c->type, dnnl_ab, &x));
+    KOLO_TRY(matrix(c->inputs, c->outputs, c->type, dnnl_format_tag_any, &any));
+    KOLO_TRY(matrix(c->inputs, c->outputs, dnnl_f32, dnnl_ab, &plain));
+    KOLO_TRY(matrix(1, c->outputs, dnnl_f32, dnnl_ab, &bias));
+    KOLO_TRY(matrix(rows, c->outputs, dnnl_f32, dnnl_ab, &logits));
+    const kolo_layout *packed = kolo_layout_of(plan, op->in[1]);
+    KOLO_TRY(describe(&x, packed ? &packed->desc : &any, biased ? &bias : NULL, &logits, false, &made));
+    kolo_status status = weights_like(plan, op->in[1], made, &plain);
+    if (status == KOLO_OK && biased && !kolo_layout_of(plan, op->in[2]))
+        status = kolo_layout_set_parameter(plan, op->in[2], &bias, &bias, NULL);
+    if (status != KOLO_OK) {
+        dnnl_primitive_desc_destroy(made);
+        return status;
+    }
+    kolo_place places[] = {chunk_of(c, c->x, &x), kolo_place_of(kernel, op->in[1]), c->logits, {.value = -1}};
+    places[2].desc = logits;
+    if (biased) places[3] = kolo_place_of(kernel, op->in[2]);
+    return kolo_step_primitive(kernel, made, biased ? 4 : 3, arguments, places);
+}
+
+/* dx = slopes·Kᵀ. */
+static kolo_status add_dx(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op, const chunks *c, int64_t rows)
+{
+    const int arguments[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
+    dnnl_memory_desc_t slopes, any, plain, dx;
+    dnnl_primitive_desc_t made;
+    KOLO_TRY(matrix(rows, c->outputs, c->type, dnnl_ab, &slopes));
+    KOLO_TRY(matrix(c->outputs, c->inputs, c->type, dnnl_format_tag_any, &any));
+    KOLO_TRY(matrix(c->outputs, c->inputs, dnnl_f32, dnnl_ba, &plain));
+    KOLO_TRY(matrix(rows, c->inputs, c->type, dnnl_ab, &dx));
+    const kolo_layout *packed = kolo_layout_of(plan, op->in[3]);
+    KOLO_TRY(describe(&slopes, packed ? &packed->desc : &any, NULL, &dx, false, &made));
+    kolo_status status = weights_like(plan, op->in[3], made, &plain);
+    if (status != KOLO_OK) {
+        dnnl_primitive_desc_destroy(made);
+        return status;
+    }
+    kolo_place places[] = {c->slopes, kolo_place_of(kernel, op->in[3]), chunk_of(c, c->dx, &dx)};
+    places[0].desc = slopes;
+    return kolo_step_primitive(kernel, made, 3, arguments, places);
+}
+
+/* dK = xᵀ·slopes, or with `more` dK += xᵀ·slopes; in float32 sgemm is the faster of oneDNN's products. */
+static kolo_status multiply_float(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
+{
+    (void)kernel;
+    const dnnl_memory_desc_t *x = &step->place[0].desc, *slopes = &step->place[1].desc;
+    dnnl_status_t status =
+        dnnl_sgemm('T', 'N', x->dims[0], slopes->dims[1], x->dims[1], 1, kolo_place_pointer(&step->place[0], call),
+                   x->dims[0], kolo_place_pointer(&step->place[1], call), slopes->dims[1], call->round > 0,
+                   kolo_place_pointer(&step->place[2], call), slopes->dims[1]);
+    return kolo_onednn_check(status, "a product");
+}
+
+static kolo_status add_dkernel(kolo_kernel *kernel, const kolo_op *op, const chunks *c, int64_t rows, bool more)
+{
+    const int arguments[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
+    dnnl_memory_desc_t x, turned, slopes, dkernel;
+    dnnl_primitive_desc_t made;
+    KOLO_TRY(matrix(rows, c->inputs, c->type, dnnl_ab, &x));
+    KOLO_TRY(matrix(c->inputs, rows, c->type, dnnl_ba, &turned));
+    KOLO_TRY(matrix(rows, c->outputs, c->type, dnnl_ab, &slopes));
+    KOLO_TRY(matrix(c->inputs, c->outputs, dnnl_f32, dnnl_ab, &dkernel));
+    kolo_place places[] = {chunk_of(c, c->x, &x), c->slopes, kolo_place_of(kernel, op->out[1])};
+    places[0].desc = turned;
+    places[1].desc = slopes;
+    if (c->type == dnnl_f32) return kolo_step_own_or_fail(kernel, multiply_float, 3, places) ? KOLO_OK : KOLO_INTERNAL;
+    KOLO_TRY(describe(&turned, &slopes, NULL, &dkernel, more, &made));
+    return kolo_step_primitive(kernel, made, 3, arguments, places);
+}
+
+/* ---- the loss of a chunk */
+
+/* The gradient of a row as the products want it, and its part of db. */
+KOLO_INLINE void put_slopes(const float *row, void *slopes, int64_t at, int64_t count, float *dbias, int narrow)
+{
+    for (int64_t i = 0; i < count; i += KOLO_LANES) {
+        int64_t lanes = kolo_lanes_at(i, count);
+        kolo_floats slope = kolo_get_some(row, i, lanes, 0);
+        kolo_put_some(slopes, at + i, slope, lanes, narrow);
+        if (dbias) kolo_put_some(dbias, i, kolo_get_some(dbias, i, lanes, 0) + slope, lanes, 0);
+    }
+}
+
+KOLO_VECTORISED static void put_float(const float *row, void *slopes, int64_t at, int64_t count, float *dbias)
+{
+    put_slopes(row, slopes, at, count, dbias, 0);
+}
+
+KOLO_VECTORISED static void put_bfloat16(const float *row, void *slopes, int64_t at, int64_t count, float *dbias)
+{
+    put_slopes(row, slopes, at, count, dbias, 1);
+}
+
+/* Places: logits, slopes, two rows. In float32 slopes are where the logits were. */
+static void compute_loss(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
+{
+    const kolo_plan *plan = kernel->plan;
+    const kolo_op *op = &plan->ops[kernel->op];
+    int64_t rows = step->place[0].desc.dims[0], count = step->place[0].desc.dims[1];
+    int64_t first = call->round * step->rows, each = kolo_shape_count(plan->values[plan->output].shape) / count;
+    const float *logits = kolo_place_pointer(&step->place[0], call);
+    void *slopes = kolo_place_pointer(&step->place[1], call);
+    float *row = kolo_place_pointer(&step->place[2], call), *room = row + count;
+    float *dbias = op->out[2] < 0 ? NULL : call->memory[op->out[2]];
+    bool narrow = step->place[1].desc.data_type == dnnl_bf16;
+    if (dbias && call->round == 0) memset(dbias, 0, (size_t)count * sizeof *dbias);
+    for (int64_t r = 0; r < rows; r++) {
+        bool counts = first + r < call->samples * each;
+        if (counts) kolo_host_loss_row(plan, call, first + r, logits + r * count, plan->training ? row : NULL, room);
+        if (!plan->training) continue;
+        if (!counts) memset(row, 0, (size_t)count * sizeof *row);
+        if (narrow) put_bfloat16(row, slopes, r * count, count, dbias);
+        else put_float(row, slopes, r * count, count, dbias);
+    }
+    if (first == 0) call->totals->samples += call->samples;
+}
+
+static kolo_status add_loss(kolo_kernel *kernel, const chunks *c, int64_t rows)
+{
+    kolo_place places[] = {c->logits, c->slopes, c->row};
+    places[0].desc.dims[0] = rows;
+    kolo_step *step = kolo_step_own(kernel, compute_loss, 3, places);
+    if (!step) return KOLO_INTERNAL;
+    step->rows = c->rows;
+    return KOLO_OK;
+}
+
+/* ---- the operation */
+
+/* The steps of one chunk, for rounds from … to-1. */
+static kolo_status add_chunk(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op, const chunks *c, int64_t rows,
+                             int from, int to)
+{
+    KOLO_TRY(add_logits(kernel, plan, op, c, rows));
+    in_rounds(kernel, from, to);
+    KOLO_TRY(add_loss(kernel, c, rows));
+    in_rounds(kernel, from, to);
+    if (op->out[0] >= 0) {
+        KOLO_TRY(add_dx(kernel, plan, op, c, rows));
+        in_rounds(kernel, from, to);
+    }
+    if (op->out[1] < 0) return KOLO_OK;
+    bool apart = from == 0 && c->type == dnnl_bf16; /* the first one sets dK */
+    if (apart) {
+        KOLO_TRY(add_dkernel(kernel, op, c, rows, false));
+        in_rounds(kernel, 0, 1);
+    }
+    if (apart && to == 1) return KOLO_OK;
+    KOLO_TRY(add_dkernel(kernel, op, c, rows, true));
+    in_rounds(kernel, apart ? 1 : from, to);
+    return KOLO_OK;
+}
+
+static kolo_status find_chunks(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op, chunks *c)
+{
+    kolo_shape kernel_shape = plan->values[op->in[1]].shape;
+    int64_t rows = plan->leaf * (kolo_shape_count(plan->values[op->in[0]].shape) / kernel_shape.dim[0]);
+    dnnl_memory_desc_t desc;
+    *c = (chunks){.inputs = kernel_shape.dim[0], .outputs = kernel_shape.dim[1]};
+    c->type = plan->precision == KOLO_MIXED_BF16 ? dnnl_bf16 : dnnl_f32;
+    c->rows = chunk_rows(rows, c->outputs);
+    c->count = rows / c->rows;
+    c->left = rows % c->rows;
+    kernel->rounds = (int)(c->count + (c->left > 0));
+    KOLO_TRY(kolo_desc_plain(plan, op->in[0], c->type, &desc));
+    KOLO_TRY(kolo_bring(kernel, kolo_place_of(kernel, op->in[0]), &desc, &c->x));
+    KOLO_TRY(matrix(c->rows, c->outputs, dnnl_f32, dnnl_ab, &desc));
+    c->slopes = c->logits = kolo_place_scratch(kernel, &desc);
+    KOLO_TRY(matrix(c->rows, c->outputs, c->type, dnnl_ab, &desc));
+    if (plan->training && c->type == dnnl_bf16) c->slopes = kolo_place_scratch(kernel, &desc);
+    KOLO_TRY(matrix(2, c->outputs, dnnl_f32, dnnl_ab, &desc));
+    c->row = kolo_place_scratch(kernel, &desc);
+    return KOLO_OK;
+}
+
+static kolo_status place_gradients(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op, chunks *c)
+{
+    dnnl_memory_desc_t desc;
+    if (op->out[0] >= 0) {
+        KOLO_TRY(kolo_desc_plain(plan, op->out[0], c->type, &desc));
+        KOLO_TRY(kolo_layout_set(plan, op->out[0], &desc));
+        c->dx = kolo_produce(kernel, op->out[0], &desc);
+    }
+    KOLO_TRY(matrix(c->inputs, c->outputs, dnnl_f32, dnnl_ab, &desc));
+    if (op->out[1] >= 0) KOLO_TRY(kolo_layout_set_parameter(plan, op->out[1], &desc, &desc, NULL));
+    KOLO_TRY(matrix(1, c->outputs, dnnl_f32, dnnl_ab, &desc));
+    return op->out[2] >= 0 ? kolo_layout_set_parameter(plan, op->out[2], &desc, &desc, NULL) : KOLO_OK;
+}
+
+/* Where dx is wanted in another type or layout: when all of it is there. */
+static kolo_status deliver_dx(kolo_kernel *kernel, const kolo_op *op, const chunks *c)
+{
+    int before = kernel->step_count;
+    KOLO_TRY(kolo_deliver(kernel, c->dx, op->out[0]));
+    for (int s = before; s < kernel->step_count; s++) {
+        kernel->step[s].from = kernel->rounds - 1;
+        kernel->step[s].to = kernel->rounds;
+    }
+    return KOLO_OK;
+}
+
+kolo_status kolo_onednn_dense_loss(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    chunks c;
+    KOLO_TRY(find_chunks(kernel, plan, op, &c));
+    KOLO_TRY(place_gradients(kernel, plan, op, &c));
+    KOLO_TRY(add_chunk(kernel, plan, op, &c, c.rows, 0, (int)c.count));
+    if (c.left > 0) KOLO_TRY(add_chunk(kernel, plan, op, &c, c.left, (int)c.count, kernel->rounds));
+    return op->out[0] >= 0 ? deliver_dx(kernel, op, &c) : KOLO_OK;
+}
