@@ -59,6 +59,7 @@ static kolo_status broadcast_all(kolo_model *model, int root)
     if (ranks->size == 1) return KOLO_OK;
     size_t bytes = (size_t)model->weight_count * sizeof(float);
     KOLO_TRY(ranks->kind->broadcast(ranks, model->weights, bytes, root));
+    KOLO_TRY(ranks->kind->broadcast(ranks, &model->learning_rate, sizeof model->learning_rate, root));
     KOLO_TRY(broadcast_state(model->trainer, ranks, root));
     return kolo_trainer_store(model->trainer);
 }
