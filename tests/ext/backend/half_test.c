@@ -2,6 +2,8 @@
  * one value in 251 of all that there are. */
 #include "rig.h"
 
+#include "core/plugin.h"
+
 __extension__ typedef _Float16 half;
 
 static uint32_t bits_of(float value)
@@ -55,8 +57,40 @@ static void rounds_as_the_compiler(void **state)
     }
 }
 
+/* 1 + 2^-12 is nearest to 1 in binary16, 1 + 3·2^-12 to 1 + 2^-10: x and the kernel are rounded, by both backends,
+ * biases and canonical outputs are not. */
+static void both_backends_round_the_same(void **state)
+{
+    (void)state;
+    const char *why;
+    const kolo_plugin *plugin = kolo_plugin_load("onednn", &why);
+    assert_non_null(plugin);
+    const kolo_backend *backends[] = {&kolo_reference_backend, plugin->backend};
+    kolo_shape one = {1, {1}};
+    for (int i = 0; i < 2; i++)
+        for (int canonical = 0; canonical < 2; canonical++) {
+            assert_int_equal(backends[i]->open(KOLO_MIXED_FP16), KOLO_OK);
+            rig *r = rig_new(backends[i], KOLO_MIXED_FP16, 1);
+            int x = rig_input(r, one), k = kolo_plan_weights(&r->plan, 0, (kolo_shape){2, {1, 1}});
+            int b = kolo_plan_weights(&r->plan, 1, one), y = rig_value(r, KOLO_VALUE_ACTIVATION, one);
+            r->plan.values[y].canonical = canonical;
+            rig_op(r, (kolo_op){.kind = KOLO_OP_DENSE, .in = {x, k, b}, .out = {y}});
+            int seen = canonical ? y : rig_probe(r, y);
+            rig_prepare(r);
+            rig_write(r, x, &(const float){1 + 0x1p-12f});
+            rig_write(r, k, &(const float){1 + 3 * 0x1p-12f});
+            rig_write(r, b, &(const float){0x1p-20f});
+            rig_run(r);
+            double *result = rig_read(r, seen);
+            assert_true(*result == 1 + 0x1p-10 + (canonical ? 0x1p-20 : 0));
+            free(result);
+            rig_free(r);
+        }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(rounds_as_numpy), cmocka_unit_test(rounds_as_the_compiler)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(rounds_as_numpy), cmocka_unit_test(rounds_as_the_compiler),
+                                       cmocka_unit_test(both_backends_round_the_same)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
