@@ -54,6 +54,16 @@ typedef enum kolo_op_kind {
     KOLO_OP_DENSE_BACKWARD, /* dy, y, x, kernel: see below          dx or -1, dkernel, dbias or -1                 */
     KOLO_OP_MAX_POOL2D, /* x                                    y, where (workspace; -1 in a plan not trained) */
     KOLO_OP_MAX_POOL2D_BACKWARD, /* dy, where                        dx                                             */
+    KOLO_OP_AVERAGE_POOL2D, /* x                              y: zeros of padding take no part               */
+    KOLO_OP_AVERAGE_POOL2D_BACKWARD, /* dy                    dx                                             */
+    KOLO_OP_PAD2D, /* x                                       y: window.before and .after zeros around       */
+    KOLO_OP_CROP2D, /* dy                                     dx: without them                               */
+    KOLO_OP_UPSAMPLE2D, /* x                                  y: each pixel window.kernel times              */
+    KOLO_OP_UPSAMPLE2D_BACKWARD, /* dy                        dx: the sums over them                         */
+    KOLO_OP_CONCATENATE, /* x1 … x8, as many as there are     y: one behind the other along .axis            */
+    KOLO_OP_SLICE, /* x                                       y: from element .first of .axis on             */
+    KOLO_OP_MULTIPLY, /* x1, x2                               y = x1 · x2; x2 {1, 1, C}: for every pixel     */
+    KOLO_OP_MULTIPLY_SUM, /* x1, x2                           y {1, 1, C}: Σ x1 · x2 over the pixels         */
     KOLO_OP_ACTIVATION, /* x                                y                                              */
     KOLO_OP_ACTIVATION_BACKWARD, /* dy, y or -1, x or -1             dx                                             */
     KOLO_OP_DROPOUT, /* x                                y, mask (workspace)                            */
@@ -117,11 +127,12 @@ typedef struct kolo_op {
     int device; /* where it runs: the layer's, or -1 for the replica's own */
     int in[KOLO_OP_INS], out[KOLO_OP_OUTS];
     kolo_activation activation; /* KOLO_LINEAR, or fused: KOLO_RELU. Its backward needs only y. */
-    kolo_window window; /* of CONV2D, MAX_POOL2D and their backwards */
+    kolo_window window; /* of images */
     double rate; /* of DROPOUT and ATTENTION and their backwards */
     double epsilon; /* of LAYER_NORM, the BATCH_NORMs and their backwards: added to the variance */
     int heads; /* of ATTENTION and its backward */
     bool causal; /* likewise: a position sees none after it */
+    int axis, first; /* of CONCATENATE and SLICE: an axis of the sample, an element of it */
     bool across; /* of MEET: the sum is over the whole group's leaves, not the replica's alone */
     void (*own)(const kolo_own_call *call);
     const kolo_own_args *own_args;

@@ -106,6 +106,45 @@ typedef struct kolo_max_pool2d_args {
     const char *device;
 } kolo_max_pool2d_args;
 
+/* The mean of each window; zeros of padding are not counted. Input {H, W, C}. */
+typedef struct kolo_average_pool2d_args {
+    int _;
+    int height, width; /* of the window; width defaults to height */
+    kolo_guard *guard;
+    int stride[2]; /* default: the window */
+    kolo_padding padding;
+    const char *name;
+    const char *device;
+} kolo_average_pool2d_args;
+
+/* The mean, or the largest, of each channel of the whole image. Input {H, W, C}; output {C}. */
+typedef struct kolo_global_pool2d_args {
+    int _;
+    kolo_guard *guard;
+    bool keep_dims; /* output {1, 1, C} */
+    const char *name;
+    const char *device;
+} kolo_global_pool2d_args;
+
+/* Zeros around an image. Input {H, W, C}. kolo_zero_padding2d(1), kolo_zero_padding2d(.bottom = 1, .right = 1). */
+typedef struct kolo_zero_padding2d_args {
+    int _;
+    int all; /* rows or columns on every side, where none is given for that side; default 0 */
+    kolo_guard *guard;
+    int top, bottom, left, right; /* default: all; KOLO_NONE: 0 */
+    const char *name;
+    const char *device;
+} kolo_zero_padding2d_args;
+
+/* Each pixel height × width times: the nearest neighbour. Input {H, W, C}; output {H · height, W · width, C}. */
+typedef struct kolo_upsampling2d_args {
+    int _;
+    int height, width; /* default 2; width defaults to height */
+    kolo_guard *guard;
+    const char *name;
+    const char *device;
+} kolo_upsampling2d_args;
+
 /* In training, each element becomes 0 with probability rate, else is divided by 1 - rate. */
 typedef struct kolo_dropout_args {
     int _;
@@ -121,6 +160,15 @@ typedef struct kolo_flatten_args {
     const char *name;
     const char *device;
 } kolo_flatten_args;
+
+/* The same elements, in their order, under another shape: kolo_reshape(7, 7, 64), kolo_reshape(-1, 16). */
+typedef struct kolo_reshape_args {
+    int _;
+    int size_1, size_2, size_3, size_4; /* one may be -1: what the others leave */
+    kolo_guard *guard;
+    const char *name;
+    const char *device;
+} kolo_reshape_args;
 
 /* y = activation(x·kernel + bias), over the last axis. Weights: kernel {inputs, units} (Glorot-uniform), bias {units}
  * (zero). */
@@ -220,6 +268,24 @@ typedef struct kolo_batch_norm_args {
     const char *device;
 } kolo_batch_norm_args;
 
+/* The product, element by element, of two inputs of one shape; or of an image {H, W, C} and {1, 1, C}, which scales its
+ * channels (squeeze and excitation, Hu et al. 2018). */
+typedef struct kolo_multiply_args {
+    int _;
+    kolo_guard *guard;
+    const char *name;
+    const char *device;
+} kolo_multiply_args;
+
+/* Two to eight inputs, one behind the other along an axis; their other sizes are the same. */
+typedef struct kolo_concatenate_args {
+    int _;
+    kolo_guard *guard;
+    int axis; /* 1 the first of a sample's, as in Keras, whose 0 is the batch; -1 the last. Default: the last */
+    const char *name;
+    const char *device;
+} kolo_concatenate_args;
+
 /* A layer of one's own: a kind that the caller fills in (layers/layer.h), and what it may want to know. */
 typedef struct kolo_own_args {
     int _;
@@ -233,6 +299,8 @@ typedef struct kolo_own_args {
 
 extern const kolo_layer_kind kolo_input_kind, kolo_conv2d_kind, kolo_depthwise_conv2d_kind, kolo_conv2d_transpose_kind,
     kolo_max_pool2d_kind, kolo_dropout_kind, kolo_flatten_kind, kolo_dense_kind, kolo_activate_kind, kolo_add_kind;
+extern const kolo_layer_kind kolo_average_pool2d_kind, kolo_global_average_pool2d_kind, kolo_global_max_pool2d_kind,
+    kolo_zero_padding2d_kind, kolo_upsampling2d_kind, kolo_reshape_kind, kolo_multiply_kind, kolo_concatenate_kind;
 extern const kolo_layer_kind kolo_embedding_kind, kolo_position_embedding_kind, kolo_layer_norm_kind,
     kolo_multi_head_attention_kind;
 extern const kolo_layer_kind kolo_batch_norm_kind;
@@ -246,6 +314,13 @@ typedef struct kolo_layer {
         kolo_depthwise_conv2d_args depthwise_conv2d;
         kolo_conv2d_transpose_args conv2d_transpose;
         kolo_max_pool2d_args max_pool2d;
+        kolo_average_pool2d_args average_pool2d;
+        kolo_global_pool2d_args global_pool2d;
+        kolo_zero_padding2d_args zero_padding2d;
+        kolo_upsampling2d_args upsampling2d;
+        kolo_reshape_args reshape;
+        kolo_multiply_args multiply;
+        kolo_concatenate_args concatenate;
         kolo_dropout_args dropout;
         kolo_flatten_args flatten;
         kolo_dense_args dense;
@@ -267,11 +342,23 @@ typedef struct kolo_layer {
 #define kolo_conv2d_transpose(...)                                                                                     \
     ((kolo_layer){.kind = &kolo_conv2d_transpose_kind, .conv2d_transpose = {._ = 0, __VA_ARGS__}})
 #define kolo_max_pool2d(...) ((kolo_layer){.kind = &kolo_max_pool2d_kind, .max_pool2d = {._ = 0, __VA_ARGS__}})
-#define kolo_dropout(...)    ((kolo_layer){.kind = &kolo_dropout_kind, .dropout = {._ = 0, __VA_ARGS__}})
-#define kolo_flatten(...)    ((kolo_layer){.kind = &kolo_flatten_kind, .flatten = {._ = 0, __VA_ARGS__}})
-#define kolo_dense(...)      ((kolo_layer){.kind = &kolo_dense_kind, .dense = {._ = 0, __VA_ARGS__}})
-#define kolo_activate(...)   ((kolo_layer){.kind = &kolo_activate_kind, .activate = {._ = 0, __VA_ARGS__}})
-#define kolo_embedding(...)  ((kolo_layer){.kind = &kolo_embedding_kind, .embedding = {._ = 0, __VA_ARGS__}})
+#define kolo_average_pool2d(...)                                                                                       \
+    ((kolo_layer){.kind = &kolo_average_pool2d_kind, .average_pool2d = {._ = 0, __VA_ARGS__}})
+#define kolo_global_average_pool2d(...)                                                                                \
+    ((kolo_layer){.kind = &kolo_global_average_pool2d_kind, .global_pool2d = {._ = 0, __VA_ARGS__}})
+#define kolo_global_max_pool2d(...)                                                                                    \
+    ((kolo_layer){.kind = &kolo_global_max_pool2d_kind, .global_pool2d = {._ = 0, __VA_ARGS__}})
+#define kolo_zero_padding2d(...)                                                                                       \
+    ((kolo_layer){.kind = &kolo_zero_padding2d_kind, .zero_padding2d = {._ = 0, __VA_ARGS__}})
+#define kolo_upsampling2d(...) ((kolo_layer){.kind = &kolo_upsampling2d_kind, .upsampling2d = {._ = 0, __VA_ARGS__}})
+#define kolo_reshape(...)      ((kolo_layer){.kind = &kolo_reshape_kind, .reshape = {._ = 0, __VA_ARGS__}})
+#define kolo_multiply(...)     ((kolo_layer){.kind = &kolo_multiply_kind, .multiply = {._ = 0, __VA_ARGS__}})
+#define kolo_concatenate(...)  ((kolo_layer){.kind = &kolo_concatenate_kind, .concatenate = {._ = 0, __VA_ARGS__}})
+#define kolo_dropout(...)      ((kolo_layer){.kind = &kolo_dropout_kind, .dropout = {._ = 0, __VA_ARGS__}})
+#define kolo_flatten(...)      ((kolo_layer){.kind = &kolo_flatten_kind, .flatten = {._ = 0, __VA_ARGS__}})
+#define kolo_dense(...)        ((kolo_layer){.kind = &kolo_dense_kind, .dense = {._ = 0, __VA_ARGS__}})
+#define kolo_activate(...)     ((kolo_layer){.kind = &kolo_activate_kind, .activate = {._ = 0, __VA_ARGS__}})
+#define kolo_embedding(...)    ((kolo_layer){.kind = &kolo_embedding_kind, .embedding = {._ = 0, __VA_ARGS__}})
 #define kolo_position_embedding(...)                                                                                   \
     ((kolo_layer){.kind = &kolo_position_embedding_kind, .position_embedding = {._ = 0, __VA_ARGS__}})
 #define kolo_layer_norm(...) ((kolo_layer){.kind = &kolo_layer_norm_kind, .layer_norm = {._ = 0, __VA_ARGS__}})

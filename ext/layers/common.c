@@ -115,6 +115,15 @@ kolo_status kolo_added(int *number, int value)
     return value < 0 ? KOLO_MEMORY : KOLO_OK;
 }
 
+kolo_status kolo_simple_op(kolo_plan *plan, const kolo_layer_node *node, kolo_op op, kolo_shape shape, int *made)
+{
+    op.layer = node->number;
+    op.activation = KOLO_LINEAR;
+    KOLO_TRY(kolo_added(&op.out[0], kolo_plan_value(plan, KOLO_VALUE_ACTIVATION, shape)));
+    *made = op.out[0];
+    return kolo_plan_op(plan, op);
+}
+
 kolo_status kolo_activation_forward(kolo_plan *plan, const kolo_layer_node *node, kolo_activation activation, int x,
                                     int *y)
 {

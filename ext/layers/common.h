@@ -38,6 +38,9 @@ int64_t kolo_window_reach(const kolo_window *window, int axis);
 /* For kolo_plan_value() and its like: keeps the number of a new value, or fails as it did. */
 kolo_status kolo_added(int *number, int value);
 
+/* An operation of the layer's whose first output is a new value of that shape, whose number becomes *made. */
+kolo_status kolo_simple_op(kolo_plan *plan, const kolo_layer_node *node, kolo_op op, kolo_shape shape, int *made);
+
 /* An activation as an operation of its own: *y from x, and *dx from dy (and of x and y what its derivative takes). */
 kolo_status kolo_activation_forward(kolo_plan *plan, const kolo_layer_node *node, kolo_activation activation, int x,
                                     int *y);

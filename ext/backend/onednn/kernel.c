@@ -174,6 +174,18 @@ kolo_step *kolo_step_own_or_fail(kolo_kernel *kernel,
     return step;
 }
 
+kolo_step *kolo_step_images(kolo_kernel *kernel, int x, const dnnl_memory_desc_t *from, int y,
+                            const dnnl_memory_desc_t *to,
+                            void (*own)(const kolo_kernel *, const kolo_step *, const kolo_call *))
+{
+    kolo_place places[2];
+    if (kolo_bring(kernel, kolo_place_of(kernel, x), from, &places[0]) != KOLO_OK) return NULL;
+    places[1] = kolo_produce(kernel, y, to);
+    kolo_step *step = kolo_step_own(kernel, own, 2, places);
+    if (!step || !kolo_tiling_of(from, &step->x) || !kolo_tiling_of(to, &step->y)) return NULL;
+    return kolo_deliver(kernel, places[1], y) == KOLO_OK ? step : NULL;
+}
+
 kolo_status kolo_step_reorder(kolo_kernel *kernel, const kolo_place *from, const kolo_place *to)
 {
     dnnl_primitive_desc_t descriptor;

@@ -81,18 +81,37 @@ kolo_status kolo_desc_any(const kolo_plan *plan, kolo_shape shape, dnnl_data_typ
     return describe(plan, shape, type, true, desc);
 }
 
-kolo_status kolo_desc_resized(const dnnl_memory_desc_t *desc, int height, int width, dnnl_memory_desc_t *resized)
+kolo_status kolo_desc_blocked(const kolo_plan *plan, kolo_shape image, int64_t block, dnnl_data_type_t type,
+                              dnnl_memory_desc_t *desc)
+{
+    dnnl_dims_t dims = {plan->leaf, image.dim[2], image.dim[0], image.dim[1]};
+    dnnl_format_tag_t tag = block == 0    ? dnnl_nhwc
+                            : block == 1  ? dnnl_nchw
+                            : block == 4  ? dnnl_nChw4c
+                            : block == 8  ? dnnl_nChw8c
+                            : block == 16 ? dnnl_nChw16c
+                                          : dnnl_format_tag_undef;
+    return kolo_onednn_check(dnnl_memory_desc_init_by_tag(desc, 4, dims, type, tag), "an image");
+}
+
+kolo_status kolo_desc_resized(const kolo_plan *plan, const dnnl_memory_desc_t *desc, kolo_shape image,
+                              dnnl_memory_desc_t *resized)
 {
     kolo_tiling t;
     if (!kolo_tiling_of(desc, &t)) return kolo_fail(KOLO_INTERNAL, "an image whose layout is no tiling");
-    dnnl_dims_t dims = {desc->dims[0], t.channels, height, width};
-    dnnl_format_tag_t tag = t.block == t.channels ? dnnl_nhwc
-                            : t.block == 1        ? dnnl_nchw
-                            : t.block == 4        ? dnnl_nChw4c
-                            : t.block == 8        ? dnnl_nChw8c
-                            : t.block == 16       ? dnnl_nChw16c
-                                                  : dnnl_format_tag_undef;
-    return kolo_onednn_check(dnnl_memory_desc_init_by_tag(resized, 4, dims, desc->data_type, tag), "a pooled image");
+    return kolo_desc_blocked(plan, image, t.block == t.channels ? 0 : t.block, desc->data_type, resized);
+}
+
+kolo_status kolo_desc_image(const kolo_plan *plan, int value, dnnl_memory_desc_t *desc)
+{
+    kolo_shape shape = plan->values[value].shape;
+    dnnl_data_type_t type = plan->precision == KOLO_MIXED_BF16 ? dnnl_bf16 : dnnl_f32;
+    *desc = kolo_layout_of(plan, value)->desc;
+    bool image = desc->ndims == 4 && desc->dims[1] == shape.dim[2] && desc->dims[2] == shape.dim[0] &&
+                 desc->dims[3] == shape.dim[1];
+    if (!image) KOLO_TRY(kolo_desc_plain(plan, value, type, desc));
+    desc->data_type = type;
+    return KOLO_OK;
 }
 
 /* ---- a value's layout */

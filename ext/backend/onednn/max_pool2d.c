@@ -242,13 +242,8 @@ bool kolo_max_pool2d_masks(const kolo_plan *plan, const kolo_op *op)
 /* The layouts in which a pooling computes: x's as it is, and y's with the same blocks. */
 static kolo_status tilings(const kolo_plan *plan, const kolo_op *forward, dnnl_memory_desc_t *x, dnnl_memory_desc_t *y)
 {
-    kolo_shape in = plan->values[forward->in[0]].shape, out = plan->values[forward->out[0]].shape;
-    dnnl_data_type_t type = plan->precision == KOLO_MIXED_BF16 ? dnnl_bf16 : dnnl_f32;
-    *x = kolo_layout_of(plan, forward->in[0])->desc;
-    bool image = x->ndims == 4 && x->dims[1] == in.dim[2] && x->dims[2] == in.dim[0] && x->dims[3] == in.dim[1];
-    if (!image) KOLO_TRY(kolo_desc_plain(plan, forward->in[0], type, x)); /* a view that is no image in memory */
-    x->data_type = type;
-    return kolo_desc_resized(x, out.dim[0], out.dim[1], y);
+    KOLO_TRY(kolo_desc_image(plan, forward->in[0], x));
+    return kolo_desc_resized(plan, x, plan->values[forward->out[0]].shape, y);
 }
 
 /* y's blocks are x's, even where y is one pixel, whose layout could be read as other blocks. */

@@ -55,8 +55,15 @@ typedef struct kolo_layout {
 dnnl_data_type_t kolo_onednn_type(const kolo_plan *plan, int value); /* of activations and kernels: f32 or bf16 */
 kolo_status kolo_desc_plain(const kolo_plan *plan, int value, dnnl_data_type_t type, dnnl_memory_desc_t *desc);
 kolo_status kolo_desc_any(const kolo_plan *plan, kolo_shape shape, dnnl_data_type_t type, dnnl_memory_desc_t *desc);
-/* An image in the tiling of another: the same blocks of channels at another height and width. */
-kolo_status kolo_desc_resized(const dnnl_memory_desc_t *desc, int height, int width, dnnl_memory_desc_t *resized);
+/* An image in blocks of so many channels: 1 (channels first), 4, 8, 16; 0: channels last. */
+kolo_status kolo_desc_blocked(const kolo_plan *plan, kolo_shape image, int64_t block, dnnl_data_type_t type,
+                              dnnl_memory_desc_t *desc);
+/* An image in the blocks of another. */
+kolo_status kolo_desc_resized(const kolo_plan *plan, const dnnl_memory_desc_t *desc, kolo_shape image,
+                              dnnl_memory_desc_t *resized);
+/* For operations on images that keep the layout they are given: how an image lies in memory (as it would in the
+ * canonical order, where it is a view of what is no image), in the precision's type. */
+kolo_status kolo_desc_image(const kolo_plan *plan, int value, dnnl_memory_desc_t *desc);
 /* Rows of `columns` elements, the last fastest. */
 kolo_status kolo_desc_rows(int64_t rows, int64_t columns, dnnl_data_type_t type, dnnl_memory_desc_t *desc);
 
@@ -92,7 +99,7 @@ typedef struct kolo_place {
 typedef struct kolo_kernel kolo_kernel;
 typedef struct kolo_step kolo_step;
 
-#define KOLO_STEP_PLACES  6
+#define KOLO_STEP_PLACES  (KOLO_OP_INS + 2)
 #define KOLO_KERNEL_STEPS 20
 
 struct kolo_step {
@@ -108,6 +115,7 @@ struct kolo_step {
     bool bfloat16;    /* what its loop reads and writes */
     kolo_tiling x, y; /* of places 0 and 1, for loops over images */
     bool flag;        /* the loop's own */
+    int64_t number[2]; /* likewise */
 };
 
 struct kolo_kernel {
@@ -147,6 +155,10 @@ kolo_step *kolo_step_own_or_fail(kolo_kernel *kernel,
                                  kolo_status (*own)(const kolo_kernel *, const kolo_step *, const kolo_call *),
                                  int count, const kolo_place *places);
 kolo_status kolo_step_reorder(kolo_kernel *kernel, const kolo_place *from, const kolo_place *to);
+/* A step from x (brought to the layout `from`) to y (in the layout `to`). */
+kolo_step *kolo_step_images(kolo_kernel *kernel, int x, const dnnl_memory_desc_t *from, int y,
+                            const dnnl_memory_desc_t *to,
+                            void (*own)(const kolo_kernel *, const kolo_step *, const kolo_call *));
 
 /* With KOLO_MIXED_FP16 a step that rounds a value to halves where it lies, if it is an activation and canonical or not
  * as asked for (half.c). */
@@ -191,6 +203,16 @@ kolo_status kolo_onednn_dense(kolo_kernel *kernel, kolo_plan *plan, const kolo_o
 kolo_status kolo_onednn_dense_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
 kolo_status kolo_onednn_max_pool2d(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
 kolo_status kolo_onednn_max_pool2d_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
+kolo_status kolo_onednn_average_pool2d(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
+kolo_status kolo_onednn_average_pool2d_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
+kolo_status kolo_onednn_pad2d(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
+kolo_status kolo_onednn_crop2d(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
+kolo_status kolo_onednn_upsample2d(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
+kolo_status kolo_onednn_upsample2d_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
+kolo_status kolo_onednn_concatenate(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
+kolo_status kolo_onednn_slice(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
+kolo_status kolo_onednn_multiply(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
+kolo_status kolo_onednn_multiply_sum(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
 kolo_status kolo_onednn_activation(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
 kolo_status kolo_onednn_activation_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
 kolo_status kolo_onednn_dropout(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);

@@ -42,6 +42,16 @@ void kolo_reference_dense(const kolo_reference_job *job);
 void kolo_reference_dense_backward(const kolo_reference_job *job);
 void kolo_reference_max_pool2d(const kolo_reference_job *job); /* where: int32_t[leaf][shape] */
 void kolo_reference_max_pool2d_backward(const kolo_reference_job *job);
+void kolo_reference_average_pool2d(const kolo_reference_job *job);
+void kolo_reference_average_pool2d_backward(const kolo_reference_job *job);
+void kolo_reference_pad2d(const kolo_reference_job *job);
+void kolo_reference_crop2d(const kolo_reference_job *job);
+void kolo_reference_upsample2d(const kolo_reference_job *job);
+void kolo_reference_upsample2d_backward(const kolo_reference_job *job);
+void kolo_reference_concatenate(const kolo_reference_job *job);
+void kolo_reference_slice(const kolo_reference_job *job);
+void kolo_reference_multiply(const kolo_reference_job *job);
+void kolo_reference_multiply_sum(const kolo_reference_job *job);
 void kolo_reference_activation(const kolo_reference_job *job);
 void kolo_reference_activation_backward(const kolo_reference_job *job);
 void kolo_reference_add(const kolo_reference_job *job);

@@ -164,11 +164,44 @@ static void test_others(void **state)
     NETWORK(HEAD, kolo_activate(KOLO_SOFTMAX));
 }
 
+static void test_images(void **state)
+{
+    (void)state;
+    NETWORK(kolo_conv2d(3, .kernel = {1, 1}), kolo_average_pool2d(2), HEAD);
+    NETWORK(kolo_conv2d(3, .kernel = {1, 1}), kolo_average_pool2d(3, 2, .stride = {2, 1}, .padding = KOLO_SAME), HEAD);
+    NETWORK(kolo_conv2d(3, .kernel = {2, 2}), kolo_global_average_pool2d(), kolo_dense(classes));
+    NETWORK(kolo_conv2d(3, .kernel = {2, 2}), kolo_global_max_pool2d(.keep_dims = true), HEAD);
+    NETWORK(kolo_conv2d(3, .kernel = {2, 2}), kolo_zero_padding2d(1, .left = 2, .bottom = KOLO_NONE),
+            kolo_conv2d(2, .kernel = {3, 3}), HEAD);
+    NETWORK(kolo_conv2d(3, .kernel = {3, 3}), kolo_upsampling2d(2, 3), HEAD);
+    NETWORK(kolo_conv2d(4, .kernel = {3, 3}), kolo_reshape(8, -1, 2), kolo_conv2d(3, .kernel = {2, 2}), HEAD);
+}
+
+/* x and s(x), squeezed to a pixel: x · s(x) beside x, along the axis. */
+static kolo_model *branches(int axis)
+{
+    kolo_model *model = kolo_graph();
+    kolo_tensor x = kolo_apply(kolo_conv2d(3, .kernel = {2, 2}), kolo_graph_input(model, side, side, channels));
+    kolo_tensor s = kolo_apply(kolo_global_average_pool2d(.keep_dims = true), x);
+    s = kolo_apply(kolo_dense(3, .activation = KOLO_SIGMOID), s);
+    kolo_tensor scaled = kolo_apply(kolo_multiply(), s, x), square = kolo_apply(kolo_multiply(), x, scaled);
+    kolo_tensor all = kolo_apply(kolo_concatenate(.axis = axis), x, scaled, square);
+    kolo_graph_output(model, kolo_apply(kolo_dense(classes), kolo_apply(kolo_flatten(), all)));
+    return model;
+}
+
+static void test_branches(void **state)
+{
+    (void)state;
+    for (int axis = -3; axis <= 3; axis++) check(branches(axis));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_dense),       cmocka_unit_test(test_conv2d), cmocka_unit_test(test_max_pool2d),
-        cmocka_unit_test(test_activations), cmocka_unit_test(test_others), cmocka_unit_test(test_other_convolutions),
+        cmocka_unit_test(test_dense),       cmocka_unit_test(test_conv2d),   cmocka_unit_test(test_max_pool2d),
+        cmocka_unit_test(test_activations), cmocka_unit_test(test_others),   cmocka_unit_test(test_other_convolutions),
+        cmocka_unit_test(test_images),      cmocka_unit_test(test_branches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

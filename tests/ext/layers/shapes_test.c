@@ -62,6 +62,46 @@ static void test_convolutions(void **state)
                3, 56, 55, 5, 140);
 }
 
+static void test_images(void **state)
+{
+    (void)state;
+    assert_out(IMAGE(kolo_average_pool2d(3, .padding = KOLO_SAME)), 3, 10, 10, 3, 0);
+    assert_out(IMAGE(kolo_average_pool2d(3, 2, .stride = {1, 2})), 3, 26, 14, 3, 0);
+    assert_out(IMAGE(kolo_global_average_pool2d()), 1, 3, 0, 0, 0);
+    assert_out(IMAGE(kolo_global_max_pool2d(.keep_dims = true)), 3, 1, 1, 3, 0);
+    assert_out(IMAGE(kolo_zero_padding2d(2)), 3, 32, 32, 3, 0);
+    assert_out(IMAGE(kolo_zero_padding2d(2, .top = KOLO_NONE, .right = 5)), 3, 30, 35, 3, 0);
+    assert_out(IMAGE(kolo_zero_padding2d(.bottom = 1, .right = 1)), 3, 29, 29, 3, 0);
+    assert_out(IMAGE(kolo_upsampling2d()), 3, 56, 56, 3, 0);
+    assert_out(IMAGE(kolo_upsampling2d(1, 3)), 3, 28, 84, 3, 0);
+    assert_out(IMAGE(kolo_reshape(14, -1, 2)), 3, 14, 84, 2, 0);
+    assert_out(IMAGE(kolo_reshape(28 * 84)), 1, 2352, 0, 0, 0);
+    assert_out(IMAGE(kolo_reshape(-1)), 1, 2352, 0, 0, 0);
+}
+
+static kolo_model *two_images(kolo_layer left, kolo_layer right, kolo_layer joined)
+{
+    kolo_model *model = kolo_graph();
+    kolo_tensor x = kolo_graph_input(model, 28, 28, 3);
+    kolo_tensor y = kolo_apply(joined, kolo_apply(left, x), kolo_apply(right, x));
+    if (kolo_graph_output(model, y) != KOLO_OK) kolo_model_free(&model);
+    return model;
+}
+
+static void test_joined(void **state)
+{
+    (void)state;
+    const kolo_layer same = kolo_activate(KOLO_LINEAR), half = kolo_max_pool2d(1, 2),
+                     pixel = kolo_global_max_pool2d(.keep_dims = true);
+    assert_out(two_images(same, same, kolo_concatenate()), 3, 28, 28, 6, 0);
+    assert_out(two_images(same, kolo_dense(2), kolo_concatenate(.axis = -1)), 3, 28, 28, 5, 8);
+    assert_out(two_images(same, half, kolo_concatenate(.axis = 2)), 3, 28, 42, 3, 0);
+    assert_out(two_images(same, same, kolo_concatenate(.axis = -3)), 3, 56, 28, 3, 0);
+    assert_out(two_images(same, same, kolo_multiply()), 3, 28, 28, 3, 0);
+    assert_out(two_images(pixel, same, kolo_multiply()), 3, 28, 28, 3, 0);
+    assert_out(two_images(half, pixel, kolo_multiply()), 3, 28, 14, 3, 0);
+}
+
 /* The odd zero goes behind: bottom and right. */
 static void test_padding(void **state)
 {
@@ -132,6 +172,22 @@ static void test_sentences(void **state)
                    "output_padding[0]: wanted 0 … 1, less than the stride, got 2");
     assert_refused(IMAGE(kolo_conv2d_transpose(1, .kernel = {1048576, 3}, .stride = {1048576, 1})),
                    "output size 1: wanted 1 … 1048576, got ");
+    assert_refused(IMAGE(kolo_average_pool2d(29, 2)), "pool window {29, 2} is larger than the input {28, 28, 3}");
+    assert_refused(IMAGE(kolo_flatten(), kolo_global_max_pool2d()), "its input is {2352}, wanted {height, width");
+    assert_refused(IMAGE(kolo_zero_padding2d(-1)), "layer 1 (zero_padding2d): top: wanted 0 … 1048576, got -1");
+    assert_refused(IMAGE(kolo_upsampling2d(2, -1)), "width: wanted 1 … 1048576, got -1");
+    assert_refused(IMAGE(kolo_upsampling2d(1048576)), "its output {29360128, 29360128, 3} is too large");
+    assert_refused(IMAGE(kolo_reshape(5, -1)),
+                   "wanted a shape of the 2352 elements of its input {28, 28, 3}, got {5, -1}");
+    assert_refused(IMAGE(kolo_reshape(-1, 3, -1)), "size 3: wanted one -1 at most, got a second");
+    assert_refused(IMAGE(kolo_reshape(1048576, 1048576, 1048576, 1048576)), "wanted a shape of the 2352 elements");
+    assert_refused(IMAGE(kolo_reshape()), "size 1: wanted 1 … 1048576, got 0");
+    const kolo_layer same = kolo_activate(KOLO_LINEAR), half = kolo_max_pool2d(2);
+    assert_refused(two_images(same, half, kolo_concatenate()),
+                   "wanted inputs that differ along axis 3 alone, got {28, 28, 3} and {14, 14, 3}");
+    assert_refused(two_images(same, same, kolo_concatenate(.axis = 4)),
+                   "axis: wanted 1 … 3, or -1 for the last, got 4");
+    assert_refused(two_images(same, half, kolo_multiply()), "wanted two inputs of one shape, or {height, width, ");
     assert_refused(IMAGE(kolo_flatten(), kolo_conv2d(8, .kernel = {3, 3})),
                    "layer 2 (conv2d): its input is {2352}, wanted {height, width, channels}");
     assert_refused(IMAGE(kolo_max_pool2d(28), kolo_max_pool2d(2)),
@@ -156,8 +212,9 @@ static void test_sentences(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes), cmocka_unit_test(test_convolutions), cmocka_unit_test(test_padding),
-        cmocka_unit_test(test_fans),   cmocka_unit_test(test_sentences),
+        cmocka_unit_test(test_shapes),    cmocka_unit_test(test_convolutions), cmocka_unit_test(test_images),
+        cmocka_unit_test(test_joined),    cmocka_unit_test(test_padding),      cmocka_unit_test(test_fans),
+        cmocka_unit_test(test_sentences),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

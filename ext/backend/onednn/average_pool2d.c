@@ -1,0 +1,75 @@
+/* Average pooling by oneDNN, in whatever tiling the input has. */
+#include "backend/onednn/onednn.h"
+
+static kolo_status describe_forward(const kolo_plan *plan, const kolo_op *op, const dnnl_memory_desc_t *x,
+                                    const dnnl_memory_desc_t *y, dnnl_primitive_desc_t *made)
+{
+    dnnl_pooling_desc_t operation;
+    const kolo_window *w = &op->window;
+    const dnnl_dims_t kernel = {w->kernel[0], w->kernel[1]}, stride = {w->stride[0], w->stride[1]};
+    const dnnl_dims_t before = {w->before[0], w->before[1]}, after = {w->after[0], w->after[1]};
+    dnnl_prop_kind_t kind = plan->training ? dnnl_forward_training : dnnl_forward_inference;
+    KOLO_DNNL(dnnl_pooling_forward_desc_init(&operation, kind, dnnl_pooling_avg_exclude_padding, x, y, stride, kernel,
+                                             before, after),
+              "an average pooling");
+    return kolo_describe(&operation, false, NULL, "an average pooling", made);
+}
+
+static kolo_status describe_backward(const kolo_plan *plan, const kolo_op *op, const dnnl_memory_desc_t *x,
+                                     const dnnl_memory_desc_t *y, dnnl_primitive_desc_t *made)
+{
+    dnnl_pooling_desc_t operation;
+    dnnl_primitive_desc_t forward;
+    const kolo_window *w = &op->window;
+    const dnnl_dims_t kernel = {w->kernel[0], w->kernel[1]}, stride = {w->stride[0], w->stride[1]};
+    const dnnl_dims_t before = {w->before[0], w->before[1]}, after = {w->after[0], w->after[1]};
+    KOLO_DNNL(dnnl_pooling_backward_desc_init(&operation, dnnl_pooling_avg_exclude_padding, x, y, stride, kernel,
+                                              before, after),
+              "an average pooling");
+    KOLO_TRY(describe_forward(plan, op, x, y, &forward));
+    kolo_status status = kolo_describe(&operation, false, forward, "an average pooling", made);
+    dnnl_primitive_desc_destroy(forward);
+    return status;
+}
+
+kolo_status kolo_onednn_average_pool2d(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    const int arguments[] = {DNNL_ARG_SRC, DNNL_ARG_DST};
+    dnnl_memory_desc_t x, y;
+    dnnl_primitive_desc_t made;
+    kolo_place places[2];
+    KOLO_TRY(kolo_desc_image(plan, op->in[0], &x));
+    KOLO_TRY(kolo_desc_resized(plan, &x, plan->values[op->out[0]].shape, &y));
+    KOLO_TRY(kolo_layout_set(plan, op->out[0], &y));
+    KOLO_TRY(kolo_bring(kernel, kolo_place_of(kernel, op->in[0]), &x, &places[0]));
+    places[1] = kolo_produce(kernel, op->out[0], &y);
+    KOLO_TRY(describe_forward(plan, op, &x, &y, &made));
+    KOLO_TRY(kolo_step_primitive(kernel, made, 2, arguments, places));
+    return kolo_deliver(kernel, places[1], op->out[0]);
+}
+
+/* The forward operation of the same layer: dx shall lie as x does. */
+static const kolo_op *forward_of(const kolo_plan *plan, const kolo_op *op)
+{
+    const kolo_op *forward = plan->ops;
+    while (forward->kind != KOLO_OP_AVERAGE_POOL2D || forward->layer != op->layer) forward++;
+    return forward;
+}
+
+/* In float32 always: in bfloat16 oneDNN rounds after each window that it adds. */
+kolo_status kolo_onednn_average_pool2d_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    const int arguments[] = {DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_SRC};
+    dnnl_memory_desc_t dx, dy;
+    dnnl_primitive_desc_t made;
+    kolo_place places[2];
+    KOLO_TRY(kolo_desc_image(plan, forward_of(plan, op)->in[0], &dx));
+    KOLO_TRY(kolo_layout_set(plan, op->out[0], &dx));
+    dx.data_type = dnnl_f32;
+    KOLO_TRY(kolo_desc_resized(plan, &dx, plan->values[op->in[0]].shape, &dy));
+    KOLO_TRY(kolo_bring(kernel, kolo_place_of(kernel, op->in[0]), &dy, &places[0]));
+    places[1] = kolo_produce(kernel, op->out[0], &dx);
+    KOLO_TRY(describe_backward(plan, op, &dx, &dy, &made));
+    KOLO_TRY(kolo_step_primitive(kernel, made, 2, arguments, places));
+    return kolo_deliver(kernel, places[1], op->out[0]);
+}

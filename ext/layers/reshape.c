@@ -1,0 +1,55 @@
+/* The same elements under another shape: the same memory. */
+#include "layers/common.h"
+
+/* The shape asked for, its -1 left as it is. */
+static kolo_shape asked_for(const kolo_layer_node *node)
+{
+    const kolo_reshape_args *args = &node->recipe.reshape;
+    kolo_shape shape = {1, {args->size_1, args->size_2, args->size_3, args->size_4}};
+    for (int axis = 1; axis < 4; axis++)
+        if (shape.dim[axis] != 0) shape.rank = axis + 1;
+    return shape;
+}
+
+static kolo_status build(kolo_model_builder *builder, kolo_layer_node *node)
+{
+    (void)builder;
+    kolo_shape wanted = asked_for(node);
+    int64_t elements = kolo_shape_count(node->in), known = 1;
+    int open = -1;
+    for (int axis = 0; axis < wanted.rank; axis++) {
+        if (wanted.dim[axis] == -1 && open >= 0)
+            return kolo_fail(KOLO_INVALID, "size %d: wanted one -1 at most, got a second", axis + 1);
+        if (wanted.dim[axis] == -1) open = axis;
+        else KOLO_TRY(kolo_check_size(kolo_phrase("size %d", axis + 1), wanted.dim[axis]));
+        known = wanted.dim[axis] == -1 || known > elements ? known : known * wanted.dim[axis];
+    }
+    if (open >= 0 ? elements % known != 0 : elements != known)
+        return kolo_fail(KOLO_INVALID, "wanted a shape of the %lld elements of its input %s, got %s",
+                         (long long)elements, kolo_shape_text(node->in), kolo_shape_text(wanted));
+    if (open >= 0) wanted.dim[open] = (int)(elements / known);
+    node->out = wanted;
+    return KOLO_OK;
+}
+
+static kolo_status forward(kolo_plan *plan, kolo_layer_flow *flow)
+{
+    return kolo_added(&flow->y, kolo_plan_view(plan, flow->x, flow->node->out));
+}
+
+static kolo_status backward(kolo_plan *plan, kolo_layer_flow *flow)
+{
+    flow->dx = -1;
+    return flow->need_dx ? kolo_added(&flow->dx, kolo_plan_view(plan, flow->dy, flow->node->in)) : KOLO_OK;
+}
+
+static const kolo_field fields[] = {
+    KOLO_POSITIONAL(KOLO_FIELD_INT, reshape, size_1),
+    KOLO_POSITIONAL(KOLO_FIELD_INT, reshape, size_2),
+    KOLO_POSITIONAL(KOLO_FIELD_INT, reshape, size_3),
+    KOLO_POSITIONAL(KOLO_FIELD_INT, reshape, size_4),
+    KOLO_FIELDS_END(reshape),
+};
+
+const kolo_layer_kind kolo_reshape_kind = {
+    .name = "reshape", .fields = fields, .build = build, .forward = forward, .backward = backward};
