@@ -40,7 +40,7 @@ kolo_status kolo_declare_parameter(kolo_model_builder *builder, kolo_layer_node 
                                   .fan_in = fan_in,
                                   .fan_out = fan_out,
                                   .offset = model->weight_count};
-    snprintf(parameter->name, sizeof parameter->name, "%.47s.%.14s", node->name, suffix);
+    snprintf(parameter->name, sizeof parameter->name, "%.47s.%.15s", node->name, suffix);
     node->parameters[node->parameter_count++] = model->parameter_count++;
     model->weight_count += count;
     return KOLO_OK;
