@@ -2,10 +2,10 @@
  *
  * Weights and optimizer state are arrays; what else there is stands in the metadata as JSON:
  * {"optimizer": "adam", "learning_rate": "0.001", "seed": "7", "epoch": "3", "step": "0", "numbers": {…}, "steps":
- * "24", "updates": "24", "waiting": "0", "waiting_samples": "0"}, and within an epoch the name of its order and the
- * sums so far. Numbers are texts there, which hold all 64 bits and what is no number. Rank, device and time are not in
- * it: N devices and one write the same bytes in deterministic mode. Read first: core/safetensors.h, core/position.h,
- * core/trainer.h. */
+ * "24", "updates": "24", "waiting": "0", "waiting_samples": "0"}; with KOLO_MIXED_FP16 "loss_scale", "sample_scale" and
+ * "good" too; and within an epoch the name of its order and the sums so far. Numbers are texts there, which hold all 64
+ * bits and what is no number. Rank, device and time are not in it: N devices and one write the same bytes in
+ * deterministic mode. Read first: core/safetensors.h, core/position.h, core/trainer.h. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -159,12 +159,17 @@ static json_t *numbers_to_json(const kolo_numbers *numbers)
     return object;
 }
 
-static void add_counters(json_t *state, const kolo_counters *counters, bool waiting)
+static void add_counters(json_t *state, const kolo_model *model, bool waiting)
 {
+    const kolo_counters *counters = &model->trainer->replicas[0].counters;
     json_object_set_new(state, "steps", integer_text((uint64_t)counters->steps));
     json_object_set_new(state, "updates", integer_text((uint64_t)counters->updates));
     json_object_set_new(state, "waiting", integer_text(waiting ? (uint64_t)counters->waiting : 0));
     json_object_set_new(state, "waiting_samples", real_text(waiting ? counters->waiting_samples : 0));
+    if (model->settings.precision != KOLO_MIXED_FP16) return;
+    json_object_set_new(state, "loss_scale", real_text(counters->loss_scale));
+    json_object_set_new(state, "sample_scale", real_text(counters->sample_scale));
+    json_object_set_new(state, "good", integer_text((uint64_t)counters->good));
 }
 
 static json_t *state_to_json(const kolo_model *model, bool waiting)
@@ -174,7 +179,7 @@ static json_t *state_to_json(const kolo_model *model, bool waiting)
                               "learning_rate", real_text(model->learning_rate), "seed", integer_text(model->seed),
                               "epoch", integer_text((uint64_t)at->epoch), "step", integer_text((uint64_t)at->step),
                               "numbers", numbers_to_json(&model->numbers));
-    if (state) add_counters(state, &model->trainer->replicas[0].counters, waiting);
+    if (state) add_counters(state, model, waiting);
     if (!state || at->step == 0) return state;
     json_object_set_new(state, "order", integer_text(at->order));
     json_object_set_new(state, "samples", integer_text((uint64_t)at->samples));
@@ -287,12 +292,30 @@ static kolo_status read_numbers(const json_t *object, kolo_numbers *numbers)
     return KOLO_OK;
 }
 
+/* A training that was no KOLO_MIXED_FP16 goes on as one with the scale that one begins with, and the other way. */
+static kolo_status read_scales(const kolo_model *model, const json_t *state, kolo_counters *counters)
+{
+    uint64_t good;
+    if (model->settings.precision != KOLO_MIXED_FP16 || !json_object_get(state, "loss_scale")) return KOLO_OK;
+    KOLO_TRY(read_real(json_object_get(state, "loss_scale"), "loss_scale", &counters->loss_scale));
+    KOLO_TRY(read_real(json_object_get(state, "sample_scale"), "sample_scale", &counters->sample_scale));
+    KOLO_TRY(read_integer(state, "good", INT32_MAX, &good));
+    counters->good = (int64_t)good;
+    if (isfinite(counters->loss_scale) && counters->loss_scale > 0 && isfinite(counters->sample_scale) &&
+        counters->sample_scale > 0)
+        return KOLO_OK;
+    return kolo_fail(KOLO_FORMAT, "loss_scale, sample_scale: wanted numbers above 0, got %g and %g",
+                     counters->loss_scale, counters->sample_scale);
+}
+
 static kolo_status read_counters(const kolo_model *model, const json_t *state, kolo_counters *counters)
 {
     uint64_t steps, updates, waiting;
     KOLO_TRY(read_integer(state, "steps", INT64_MAX, &steps));
     KOLO_TRY(read_integer(state, "updates", INT64_MAX, &updates));
     KOLO_TRY(read_integer(state, "waiting", INT32_MAX, &waiting));
+    *counters = kolo_counters_start(model);
+    KOLO_TRY(read_scales(model, state, counters));
     KOLO_TRY(read_real(json_object_get(state, "waiting_samples"), "waiting_samples", &counters->waiting_samples));
     counters->steps = (int64_t)steps;
     counters->updates = (int64_t)updates;

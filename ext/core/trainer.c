@@ -109,9 +109,7 @@ static kolo_status open_replica(kolo_trainer *trainer, int index)
     int64_t count = trainer->model->weight_count;
     replica->trainer = trainer;
     replica->index = index;
-    bool half = trainer->model->settings.precision == KOLO_MIXED_FP16;
-    replica->counters.loss_scale = half ? 0x1p15 : 1; /* Keras's */
-    replica->counters.sample_scale = 1;
+    replica->counters = kolo_counters_start(trainer->model);
     KOLO_TRY(allocate_zeros(count, "a replica's weights", &replica->weights));
     KOLO_TRY(allocate_zeros(count, "a replica's gradient", &replica->gradient));
     return open_state(replica, &trainer->model->settings.optimizer, count);

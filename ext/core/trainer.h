@@ -17,6 +17,13 @@ typedef struct kolo_counters {
     int64_t good; /* updates since it changed last */
 } kolo_counters;
 
+/* As a training begins. */
+static inline kolo_counters kolo_counters_start(const kolo_model *model)
+{
+    bool half = model->settings.precision == KOLO_MIXED_FP16;
+    return (kolo_counters){.loss_scale = half ? 0x1p15 : 1, .sample_scale = 1}; /* Keras's */
+}
+
 struct kolo_replica {
     kolo_trainer *trainer;
     int index; /* among this process's */
