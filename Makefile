@@ -78,10 +78,10 @@ $(EXAMPLE).o: $(EXAMPLE).c
 $(call object,$(wildcard ext/data/tfrecord*.c)): EXTRA = -I$(BUILD)/gen
 $(call object,$(wildcard ext/data/tfrecord*.c)): | $(EXAMPLE).h
 
+LIBKOLO_LIBS := -pthread -ldl -lm -lz -llzma -lzip -lcsv -lprotobuf-c -ljansson
 $(LIBKOLO): $(call object,$(LIB_SRC)) $(EXAMPLE).o
 	$(call say,LINK)
-	$(Q)$(CC) $(CFLAGS) -shared -o $@ $^ -Wl,-soname,libkolo.so -Wl,-rpath,'$$ORIGIN' -pthread -ldl -lm \
-	    -lz -llzma -lzip -lcsv -lprotobuf-c -ljansson
+	$(Q)$(CC) $(CFLAGS) -shared -o $@ $^ -Wl,-soname,libkolo.so -Wl,-rpath,'$$ORIGIN' $(LIBKOLO_LIBS)
 $(BUILD)/lib/libkolo_onednn.so: $(call object,$(ONEDNN_SRC)) $(LIBKOLO)
 	$(call say,LINK)
 	$(Q)$(CC) $(CFLAGS) -shared -o $@ $(filter %.o,$^) -L$(@D) -lkolo -Wl,-rpath,'$$ORIGIN' -ldnnl -fopenmp -lm
@@ -203,26 +203,38 @@ labs: setup  ## execute every notebook in full, and save it with its outputs
 bench: setup  ## how fast it is here, beside others found here; writes BUILD/bench.json
 	@KOLO_BUILD=$(abspath $(BUILD)) .venv/bin/python tests/bench/run.py $(if $(PEERS),--peers)
 
-# Fuzzers of what reads a learner's text: clang's, over objects built for them; the rest of the kernel is as it is.
+# Fuzzers, clang's: of what reads a learner's text, and of what reads files. What they search is built for them, the
+# rest is as it is.
 FUZZED_SRC   := $(wildcard kernel/cells/*.c kernel/mistakes/*.c kernel/magics/*.c) kernel/help/help.c
+FUZZED_LIB   := $(wildcard ext/data/*.c) ext/core/crc32c.c
 FUZZ_RUNTIME := $(LLVM)/lib/clang/19/lib/linux/libclang_rt.fuzzer-$(shell uname -m).a
-FUZZERS      := $(patsubst tests/kernel/fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard tests/kernel/fuzz/*_fuzz.c))
+KERNEL_FUZZ  := $(wildcard tests/kernel/fuzz/*_fuzz.c)
+LIB_FUZZ     := $(wildcard tests/ext/*/fuzz/*_fuzz.c)
+FUZZERS      := $(addprefix $(BUILD)/fuzz/,$(notdir $(basename $(KERNEL_FUZZ) $(LIB_FUZZ))))
 FUZZ_FLAGS   := -O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
-$(BUILD)/fuzz/obj/%.o: %.c $(BUILD)/flags
+fuzz-object   = $(patsubst %.c,$(BUILD)/fuzz/obj/%.o,$(1))
+$(BUILD)/fuzz/obj/%.o: %.c $(BUILD)/flags | $(EXAMPLE).h
 	$(call say,FUZZ)
-	$(Q)clang-19 -std=gnu17 -pthread -Iext/include -Iext -Ikernel -isystem $(LLVM)/include $(FUZZ_FLAGS) -MMD -MP -c $< -o $@
-$(BUILD)/fuzz/fuzzed.a: $(patsubst %.c,$(BUILD)/fuzz/obj/%.o,$(FUZZED_SRC))
+	$(Q)clang-19 -std=gnu17 -pthread -Iext/include -Iext -Ikernel -I$(BUILD)/gen -isystem $(LLVM)/include $(FUZZ_FLAGS) \
+	    -MMD -MP -c $< -o $@
+$(BUILD)/fuzz/fuzzed.a: $(call fuzz-object,$(FUZZED_SRC))
 $(BUILD)/fuzz/rest.a: $(call object,$(KERNEL_SRC))
+$(BUILD)/fuzz/fuzzed_lib.a: $(call fuzz-object,$(FUZZED_LIB))
+$(BUILD)/fuzz/rest_lib.a: $(call object,$(filter-out $(FUZZED_LIB),$(LIB_SRC))) $(EXAMPLE).o
 $(BUILD)/fuzz/%.a:
 	$(Q)rm -f $@ && ar rcs $@ $^
-$(FUZZERS): $(BUILD)/fuzz/%: $(BUILD)/fuzz/obj/tests/kernel/fuzz/%.o $(BUILD)/fuzz/fuzzed.a $(BUILD)/fuzz/rest.a
-	$(call say,LINK)
-	$(Q)clang-19 -fsanitize=fuzzer,address,undefined $^ -o $@ -L$(LLVM)/lib -lclang-19 -lzmq -ljansson -pthread
+define fuzzer
+$(BUILD)/fuzz/$(notdir $(basename $(1))): $(call fuzz-object,$(1)) $(BUILD)/fuzz/fuzzed$(2).a $(BUILD)/fuzz/rest$(2).a
+	$$(call say,LINK)
+	$$(Q)clang-19 -fsanitize=fuzzer,address,undefined $$^ -o $$@ $(3)
+endef
+$(foreach source,$(KERNEL_FUZZ),$(eval $(call fuzzer,$(source),,-L$(LLVM)/lib -lclang-19 -lzmq -ljansson -pthread)))
+$(foreach source,$(LIB_FUZZ),$(eval $(call fuzzer,$(source),_lib,$(LIBKOLO_LIBS))))
 fuzzers: $(FUZZERS)
 tests: $(if $(wildcard $(FUZZ_RUNTIME)),$(FUZZERS))
 
-soak: setup fuzzers  ## fuzz the kernel for MINUTES=30, and repeat the cells that try to break it
-	@KOLO_BUILD=$(abspath $(BUILD)) .venv/bin/python tests/kernel/fuzz/soak.py $(or $(MINUTES),30)
+soak: setup fuzzers  ## fuzz the kernel and the readers of files for MINUTES=30, and repeat the cells that try to break it
+	@KOLO_BUILD=$(abspath $(BUILD)) .venv/bin/python tests/soak.py $(or $(MINUTES),30)
 
 comma := ,
 asan tsan: build-flags = -O1 -g -fno-omit-frame-pointer

@@ -18,6 +18,13 @@ static _Thread_local char published[TEXT_SIZE];   /* what kolo_last_error() show
 static _Thread_local kolo_error last = {.text = "", .file = ""};
 static atomic_bool failed;
 
+/* A sentence is one line, whatever the file holds that it quotes. */
+static void keep_in_line(char *text)
+{
+    for (; *text; text++)
+        if ((*text > 0 && *text < ' ') || *text == 127) *text = '?';
+}
+
 kolo_status kolo_fail(kolo_status code, const char *format, ...)
 {
     if (pending.code == KOLO_OK) {
@@ -26,6 +33,7 @@ kolo_status kolo_fail(kolo_status code, const char *format, ...)
         pending.code = code;
         vsnprintf(pending.text, sizeof pending.text, format, arguments);
         va_end(arguments);
+        keep_in_line(pending.text);
     }
     return code;
 }

@@ -227,6 +227,7 @@ kolo_status kolo_npy_read(const char *path, kolo_npy_array *array)
 {
     uint8_t *bytes;
     int64_t size;
+    *array = (kolo_npy_array){0};
     KOLO_TRY(kolo_reader_whole(path, "a NumPy file (.npy)", &bytes, &size));
     return kolo_npy_parse(path, bytes, size, array);
 }

@@ -10,8 +10,8 @@ import sys
 import time
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
+TESTS = Path(__file__).resolve().parent
+ROOT = TESTS.parent
 BUILD = Path(os.environ.get("KOLO_BUILD", ROOT / "build")).resolve()
 LONGEST = 8192  # bytes of an input
 SLOWEST = 10  # seconds for one
@@ -19,13 +19,15 @@ SUITES = ["kernel/test_torture.py", "kernel/test_survival.py", "kernel/test_long
 
 
 def start(fuzzer, seconds):
+    home = next(TESTS.rglob(f"fuzz/{fuzzer.name}.c")).parent
     corpus, found = BUILD / "fuzz/corpus" / fuzzer.name, BUILD / "fuzz/found" / fuzzer.name
+    known = home / "found" / fuzzer.name
     found.mkdir(parents=True, exist_ok=True)
-    subprocess.run([sys.executable, HERE / "seeds.py", corpus], check=True)
+    subprocess.run([sys.executable, home / "seeds.py", corpus], check=True)
     log = (found / "log").open("w")
     return subprocess.Popen(
         ["nice", "-n", "19", fuzzer, f"-max_total_time={seconds}", f"-timeout={SLOWEST}", f"-max_len={LONGEST}",
-         "-print_final_stats=1", f"-artifact_prefix={found}/", corpus, HERE / "found" / fuzzer.name],
+         "-print_final_stats=1", f"-artifact_prefix={found}/", corpus, *([known] if known.exists() else [])],
         stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)  # fmt: skip
 
 
