@@ -68,7 +68,7 @@ static kolo_status put_in(kolo_dictionary *d, const char *text, size_t length, u
 {
     if (d->size == INT32_MAX - 1) return kolo_fail(KOLO_UNSUPPORTED, "wanted fewer than %d words", INT32_MAX);
     KOLO_TRY(make_room((void **)&d->words, &d->room, (size_t)d->size + 1, sizeof *d->words));
-    KOLO_TRY(make_room((void **)&d->text, &d->text_room, d->text_size + length, 1));
+    KOLO_TRY(make_room((void **)&d->text, &d->text_room, d->text_size + length + 1, 1));
     memcpy(d->text + d->text_size, text, length);
     d->words[d->size++] = (kolo_word){d->text_size, length, hash, 0};
     d->text_size += length;

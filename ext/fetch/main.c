@@ -3,10 +3,12 @@
 
 #include <argp.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <spawn.h>
@@ -161,7 +163,7 @@ static int fetch_file(const published_set *set, const published_file *file, cons
     return 0;
 }
 
-static int fetch_set(const published_set *set, const options *o)
+static int fetch_files(const published_set *set, const options *o)
 {
     char folder[PATH_MAX], path[2 * PATH_MAX];
     snprintf(folder, sizeof folder, "%.*s/%s", PATH_MAX - 64, o->folder, set->folder);
@@ -169,7 +171,7 @@ static int fetch_set(const published_set *set, const options *o)
         printf("%s: there already\n", folder);
         return 0;
     }
-    if (make_folders(set->archive ? o->folder : folder)) return 1;
+    if (!set->archive && make_folders(folder)) return 1;
     for (const published_file *file = set->files; file < set->files + FILES_MAX && file->name; file++) {
         snprintf(path, sizeof path, "%s/%s", set->archive ? o->folder : folder, file->name);
         if (fetch_file(set, file, o, path)) {
@@ -180,6 +182,17 @@ static int fetch_set(const published_set *set, const options *o)
     if (set->archive && unpack(set, path, o->folder)) return 1;
     printf("%s: %s\n", folder, set->says);
     return 0;
+}
+
+/* One process at a time fills a folder: another finds it filled, archives unpacked. */
+static int fetch_set(const published_set *set, const options *o)
+{
+    if (make_folders(o->folder)) return 1;
+    int fd = open(o->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || flock(fd, LOCK_EX) != 0) return fail(o->folder, strerror(errno));
+    int failed = fetch_files(set, o);
+    close(fd);
+    return failed;
 }
 
 /* ------------------------------------------------------------------------------------------ the command line */

@@ -25,17 +25,19 @@ typedef struct kolo_data_info {
     const char *source; /* where it came from, in words: a file, or "digits drawn by Kolo (seed 1)"; owned by data */
 } kolo_data_info;
 
-/* MNIST, or what stands in the same IDX format in KOLO_DATA (images and labels, plain or .gz). Where KOLO_DATA is not
- * set, digits that Kolo draws itself, 60,000 and 10,000 of them, after saying so once on stderr. Bytes become
+/* MNIST, or what stands in the same IDX format in KOLO_DATA (images and labels, plain, .gz or .xz). Where KOLO_DATA is
+ * not set and nothing was fetched (kolo_dataset), digits that Kolo draws itself, 60,000 and 10,000 of them, after saying so once on stderr. Bytes become
  * [0, 1]. */
 #define kolo_mnist(split) kolo_dataset_at(NULL, split, KOLO_HERE)
 
-/* A data set by name ("mnist", "fashion-mnist": folders of KOLO_DATA), by folder (that holds IDX files), or
- * "synthetic". NULL is kolo_mnist's rule. */
+/* A data set by name ("mnist", "fashion-mnist", "cifar-10", "higgs", or another folder of KOLO_DATA), by folder (that
+ * holds IDX files, CIFAR's batches or a HIGGS table), or "synthetic" (digits). Where KOLO_DATA is not set, the four
+ * published ones are looked for in ~/.cache/kolo ($XDG_CACHE_HOME/kolo), where `make data` puts them, and else drawn,
+ * after saying so once. NULL is kolo_mnist's rule. */
 #define kolo_dataset(name, split) kolo_dataset_at(name, split, KOLO_HERE)
 kolo_data *kolo_dataset_at(const char *name, kolo_split split, kolo_here here);
 
-/* Two IDX files, plain or .gz: images of unsigned bytes (samples × rows × columns [× channels]), labels of unsigned
+/* Two IDX files, plain, .gz or .xz: images of unsigned bytes (samples × rows × columns [× channels]), labels of unsigned
  * bytes. */
 #define kolo_idx(images, labels) kolo_idx_at(images, labels, KOLO_HERE)
 kolo_data *kolo_idx_at(const char *images, const char *labels, kolo_here here);
