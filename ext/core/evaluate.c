@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "core/loss.h"
+#include "core/lower.h"
 #include "core/runtime.h"
 #include "core/scores.h"
 #include "data/data.h"
@@ -22,7 +23,10 @@ static kolo_status engine_for(kolo_model *model, kolo_purpose purpose, kolo_engi
     kolo_scorer *scorer = &model->scorers[purpose == KOLO_FOR_OUTPUTS];
     int threads = kolo_threads();
     if (scorer->process != getpid() || scorer->threads != threads) kolo_engine_close(&scorer->engine);
-    if (!scorer->engine) KOLO_TRY(kolo_engine_open(model, purpose, KOLO_SCORES_LEAF, threads, NULL, &scorer->engine));
+    if (!scorer->engine) {
+        int leaf = kolo_largest_leaf(model, purpose);
+        KOLO_TRY(kolo_engine_open(model, purpose, leaf, threads, NULL, &scorer->engine));
+    }
     scorer->process = getpid();
     scorer->threads = threads;
     *engine = scorer->engine;
@@ -43,7 +47,7 @@ kolo_status kolo_score(kolo_model *model, const kolo_data *data, int64_t first, 
     KOLO_TRY(engine_for(model, KOLO_FOR_SCORES, &engine));
     kolo_fold *fold;
     KOLO_TRY(kolo_fold_open(0, NULL, NULL, NULL, NULL, &fold));
-    kolo_batch batch = {.first = first, .samples = samples, .leaf = KOLO_SCORES_LEAF};
+    kolo_batch batch = {.first = first, .samples = samples, .leaf = engine->program->plan.leaf};
     int64_t leaves = kolo_batch_leaves(&batch);
     kolo_share share = {.data = data,
                         .batch = &batch,
@@ -134,10 +138,10 @@ static kolo_status predict_range(kolo_model *model, kolo_data *data, int64_t fir
     KOLO_TRY(kolo_check_data(model, data, false, "data"));
     KOLO_TRY(kolo_check_range(data, first, samples));
     if (!outputs) return kolo_fail(KOLO_INVALID, "outputs: wanted room for the model's outputs, got NULL");
-    kolo_batch batch = {.first = first, .samples = samples, .leaf = KOLO_SCORES_LEAF};
+    KOLO_TRY(engine_for(model, KOLO_FOR_OUTPUTS, &engine));
+    kolo_batch batch = {.first = first, .samples = samples, .leaf = engine->program->plan.leaf};
     kolo_share share = {
         .data = data, .batch = &batch, .end_leaf = kolo_batch_leaves(&batch), .stoppable = true, .outputs = outputs};
-    KOLO_TRY(engine_for(model, KOLO_FOR_OUTPUTS, &engine));
     return kolo_obey_stop(kolo_engine_run(engine, &share, NULL));
 }
 
@@ -202,7 +206,7 @@ static kolo_status compute_gradients(kolo_model *model, kolo_data *data, float *
 {
     KOLO_TRY(kolo_model_check_compiled(model, "kolo_gradients()"));
     KOLO_TRY(kolo_check_data(model, data, true, "data"));
-    int leaf = model->leaf ? model->leaf : KOLO_SCORES_LEAF;
+    int leaf = model->leaf ? model->leaf : kolo_largest_leaf(model, KOLO_FOR_GRADIENTS);
     if (data->samples < leaf) leaf = (int)data->samples;
     kolo_engine *engine = NULL;
     kolo_fold *fold = NULL;

@@ -3,10 +3,10 @@
 #include <string.h>
 
 #include "core/fit.h"
+#include "core/lower.h"
 #include "core/runtime.h"
 #include "data/data.h"
 
-#define LARGEST_LEAF         32 /* samples: past this oneDNN's kernels gain nothing, and caches overflow */
 #define DETERMINISTIC_LEAVES 16 /* that a batch is cut into at least, so that as many devices have work */
 
 /* ---------------------------------------------------------------- arguments */
@@ -90,7 +90,8 @@ int kolo_choose_leaf(const kolo_model *model, int64_t samples, int replicas, int
     if (model->leaf) return (int)(model->leaf < samples ? model->leaf : samples);
     int64_t threads = kolo_threads() > replicas ? kolo_threads() : replicas;
     int64_t leaf = divided_up(samples, model->settings.deterministic ? DETERMINISTIC_LEAVES : threads * ranks);
-    return (int)(leaf < LARGEST_LEAF ? leaf : LARGEST_LEAF);
+    int largest = kolo_largest_leaf(model, KOLO_FOR_TRAINING);
+    return (int)(leaf < largest ? leaf : largest);
 }
 
 kolo_status kolo_fit_plan(kolo_fit_state *state)

@@ -266,6 +266,7 @@ static void show_help(char **argv, const kolo_options *options, const char *what
     memcpy(table, option_table, sizeof table);
     for (size_t i = 0; i < OPTIONS; i++) {
         const char *value = default_text(options, table[i].key);
+        if (table[i].key == OPTION_DATA && options->data_help) table[i].doc = options->data_help;
         if (!value) continue;
         snprintf(text[i], sizeof text[i], "%s (default: %s)", table[i].doc, value);
         table[i].doc = text[i];

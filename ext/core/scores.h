@@ -5,9 +5,6 @@
 #include "core/trainer.h"
 #include "show/show.h"
 
-/* Samples a leaf wherever nothing is learnt. */
-#define KOLO_SCORES_LEAF 32
-
 /* Whether the data can go through the model: its shape, and with targets also what the loss and the metrics want.
  * `what` names it in the
  * sentence: "data", "validation_data". A NULL that follows an earlier failure fails without a sentence. */

@@ -154,6 +154,7 @@ kolo_status kolo_plot_history_at(const kolo_plot_history_args *args, kolo_here h
  * them. */
 typedef struct kolo_options {
     const char *data; /* --data NAME|FOLDER|synthetic */
+    const char *data_help; /* what a program takes there, in the words of --help; default: the names of data sets */
     int batch_size;
     int epochs;
     bool drop_remainder;
