@@ -104,7 +104,11 @@ kolo_status kolo_host_own(const kolo_plan *plan, const kolo_op *op, const kolo_c
                          .leaf = plan->leaf,
                          .first_sample = call->first_sample,
                          .seed = call->seed,
-                         .step = call->step};
+                         .step = call->step,
+                         .layer = op->layer,
+                         .chance = plan->dropout,
+                         .weights = call->weights,
+                         .loss = &call->totals->loss};
     for (int i = 0; i < KOLO_OP_INS; i++) {
         if (op->in[i] < 0) continue;
         own.in[i] = call->memory[op->in[i]];

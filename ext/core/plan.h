@@ -119,6 +119,10 @@ typedef struct kolo_own_call {
     int samples, leaf;
     int64_t first_sample; /* the leaf's first sample's number in the global batch */
     uint64_t seed, step; /* for chance that does not depend on who computes: core/random.h */
+    int layer; /* its number in the model */
+    bool chance; /* in kolo_fit(), where dropout drops, too */
+    const float *weights; /* [samples], of the loss; NULL: all 1 */
+    double *loss; /* a layer may add to its samples' losses, and to its gradients accordingly */
 } kolo_own_call;
 
 typedef struct kolo_op {

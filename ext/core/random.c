@@ -1,6 +1,7 @@
 /* Random numbers by name: see random.h. */
 #include "core/random.h"
 
+#include <math.h>
 #include <sys/random.h>
 #include <time.h>
 
@@ -16,6 +17,14 @@ static uint64_t mix(uint64_t value)
 uint64_t kolo_random_key(uint64_t seed, kolo_random_purpose purpose, uint64_t number)
 {
     return mix(mix(mix(seed) + (uint64_t)purpose) + number);
+}
+
+double kolo_random_normal(uint64_t key, uint64_t element, uint64_t sample)
+{
+    kolo_random_block block = kolo_philox(key, element / 4, sample);
+    const uint32_t *pair = &block.word[element % 4 / 2 * 2];
+    double radius = sqrt(-2 * log(((double)pair[0] + 1) * 0x1p-32)), angle = 2 * acos(-1) * (double)pair[1] * 0x1p-32;
+    return radius * (element % 2 ? sin(angle) : cos(angle));
 }
 
 uint64_t kolo_random_seed(void)

@@ -37,7 +37,8 @@ typedef enum kolo_random_purpose {
     KOLO_RANDOM_ORDER,
     KOLO_RANDOM_DROPOUT,
     KOLO_RANDOM_DIGITS,
-    KOLO_RANDOM_SYNTHETIC
+    KOLO_RANDOM_SYNTHETIC,
+    KOLO_RANDOM_SAMPLE
 } kolo_random_purpose;
 
 /* The key of stream `number` for a purpose under a seed (SplitMix64's mixing). */
@@ -60,6 +61,10 @@ static inline uint32_t kolo_dropout_threshold(double rate)
 {
     return (uint32_t)(rate * 4294967296.0);
 }
+
+/* Element e of sample s of a standard normal distribution: Box and Muller's two numbers of each pair of words of
+ * kolo_philox(key, e / 4, s). */
+double kolo_random_normal(uint64_t key, uint64_t element, uint64_t sample);
 
 /* A seed nobody chose. */
 uint64_t kolo_random_seed(void);

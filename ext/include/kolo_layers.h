@@ -286,6 +286,19 @@ typedef struct kolo_concatenate_args {
     const char *device;
 } kolo_concatenate_args;
 
+/* What a variational autoencoder has between its halves: z = mean + exp(log variance / 2) · ε from two inputs of one
+ * shape, kolo_apply(kolo_gaussian_sample(), mean, log_variance). ε is drawn anew for every sample and step of
+ * kolo_fit(), else 0: kolo_evaluate() and kolo_predict() see the mean. To each sample's loss it adds kl_weight times
+ * the divergence of that distribution from the standard one, −Σ (1 + log variance − mean² − variance) / 2. Kingma and
+ * Welling 2014. */
+typedef struct kolo_gaussian_sample_args {
+    int _;
+    kolo_guard *guard;
+    double kl_weight; /* default 1; KOLO_NONE: 0 */
+    const char *name;
+    const char *device;
+} kolo_gaussian_sample_args;
+
 /* A layer of one's own: a kind that the caller fills in (layers/layer.h), and what it may want to know. */
 typedef struct kolo_own_args {
     int _;
@@ -303,7 +316,7 @@ extern const kolo_layer_kind kolo_average_pool2d_kind, kolo_global_average_pool2
     kolo_zero_padding2d_kind, kolo_upsampling2d_kind, kolo_reshape_kind, kolo_multiply_kind, kolo_concatenate_kind;
 extern const kolo_layer_kind kolo_embedding_kind, kolo_position_embedding_kind, kolo_layer_norm_kind,
     kolo_multi_head_attention_kind;
-extern const kolo_layer_kind kolo_batch_norm_kind;
+extern const kolo_layer_kind kolo_batch_norm_kind, kolo_gaussian_sample_kind;
 
 /* A recipe for a layer: made by the macros below. */
 typedef struct kolo_layer {
@@ -321,6 +334,7 @@ typedef struct kolo_layer {
         kolo_reshape_args reshape;
         kolo_multiply_args multiply;
         kolo_concatenate_args concatenate;
+        kolo_gaussian_sample_args gaussian_sample;
         kolo_dropout_args dropout;
         kolo_flatten_args flatten;
         kolo_dense_args dense;
@@ -354,11 +368,13 @@ typedef struct kolo_layer {
 #define kolo_reshape(...)      ((kolo_layer){.kind = &kolo_reshape_kind, .reshape = {._ = 0, __VA_ARGS__}})
 #define kolo_multiply(...)     ((kolo_layer){.kind = &kolo_multiply_kind, .multiply = {._ = 0, __VA_ARGS__}})
 #define kolo_concatenate(...)  ((kolo_layer){.kind = &kolo_concatenate_kind, .concatenate = {._ = 0, __VA_ARGS__}})
-#define kolo_dropout(...)      ((kolo_layer){.kind = &kolo_dropout_kind, .dropout = {._ = 0, __VA_ARGS__}})
-#define kolo_flatten(...)      ((kolo_layer){.kind = &kolo_flatten_kind, .flatten = {._ = 0, __VA_ARGS__}})
-#define kolo_dense(...)        ((kolo_layer){.kind = &kolo_dense_kind, .dense = {._ = 0, __VA_ARGS__}})
-#define kolo_activate(...)     ((kolo_layer){.kind = &kolo_activate_kind, .activate = {._ = 0, __VA_ARGS__}})
-#define kolo_embedding(...)    ((kolo_layer){.kind = &kolo_embedding_kind, .embedding = {._ = 0, __VA_ARGS__}})
+#define kolo_gaussian_sample(...)                                                                                      \
+    ((kolo_layer){.kind = &kolo_gaussian_sample_kind, .gaussian_sample = {._ = 0, __VA_ARGS__}})
+#define kolo_dropout(...)   ((kolo_layer){.kind = &kolo_dropout_kind, .dropout = {._ = 0, __VA_ARGS__}})
+#define kolo_flatten(...)   ((kolo_layer){.kind = &kolo_flatten_kind, .flatten = {._ = 0, __VA_ARGS__}})
+#define kolo_dense(...)     ((kolo_layer){.kind = &kolo_dense_kind, .dense = {._ = 0, __VA_ARGS__}})
+#define kolo_activate(...)  ((kolo_layer){.kind = &kolo_activate_kind, .activate = {._ = 0, __VA_ARGS__}})
+#define kolo_embedding(...) ((kolo_layer){.kind = &kolo_embedding_kind, .embedding = {._ = 0, __VA_ARGS__}})
 #define kolo_position_embedding(...)                                                                                   \
     ((kolo_layer){.kind = &kolo_position_embedding_kind, .position_embedding = {._ = 0, __VA_ARGS__}})
 #define kolo_layer_norm(...) ((kolo_layer){.kind = &kolo_layer_norm_kind, .layer_norm = {._ = 0, __VA_ARGS__}})
