@@ -4,6 +4,7 @@
 #include "core/trainer.h"
 
 #include <string.h>
+#include <unistd.h>
 
 typedef struct training {
     kolo_precision precision;
@@ -138,14 +139,41 @@ static void scaling_saves_small_gradients(void **state)
     kolo_data_free(&data);
 }
 
+/* Eight batches an epoch, three an update: the checkpoint is made while two wait. */
+static void a_checkpoint_keeps_the_scale(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/kolo-half-XXXXXX";
+    close(mkstemp(path));
+    training t = {.precision = KOLO_MIXED_FP16, .accumulate = 3};
+    kolo_data *data = small_data(256);
+    kolo_model *straight = compiled(t), *resumed = compiled(t);
+    assert_int_equal(kolo_trainer_prepare(straight, 2), KOLO_OK);
+    straight->trainer->replicas[0].counters.loss_scale = 0x1p12;
+    straight->trainer->replicas[0].counters.good = 1996;
+    for (int fit = 0; fit < 2; fit++) {
+        assert_non_null(kolo_fit(straight, data, .batch_size = 32, .verbose = KOLO_NONE));
+        if (fit == 0) assert_int_equal(kolo_checkpoint_save(straight, path), KOLO_OK);
+    }
+    assert_int_equal(kolo_checkpoint_load(resumed, path), KOLO_OK);
+    assert_true(resumed->trainer->replicas[0].counters.loss_scale == 0x1p12);
+    assert_true(resumed->trainer->replicas[0].counters.waiting == 2);
+    assert_non_null(kolo_fit(resumed, data, .batch_size = 32, .verbose = KOLO_NONE));
+    assert_memory_equal(straight->weights, resumed->weights, (size_t)straight->weight_count * sizeof(float));
+    assert_true(resumed->trainer->replicas[0].counters.loss_scale == 0x1p13); /* 1,996 + 2 + 3 ≥ 2,000 */
+    unlink(path);
+    kolo_model_free(&straight);
+    kolo_model_free(&resumed);
+    kolo_data_free(&data);
+}
+
 int main(void)
 {
     setenv("KOLO_CPU_DEVICES", "8", 1);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(learns_what_float32_does),
-        cmocka_unit_test(devices_change_nothing),
-        cmocka_unit_test(overflow_halves_and_skips),
-        cmocka_unit_test(scaling_saves_small_gradients),
+        cmocka_unit_test(learns_what_float32_does),     cmocka_unit_test(devices_change_nothing),
+        cmocka_unit_test(overflow_halves_and_skips),    cmocka_unit_test(scaling_saves_small_gradients),
+        cmocka_unit_test(a_checkpoint_keeps_the_scale),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
