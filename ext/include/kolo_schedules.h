@@ -128,6 +128,7 @@ typedef struct kolo_schedule {
 
 typedef struct kolo_warmup_args {
     int _;
+    kolo_guard *guard;
     int steps;   /* required */
     double from; /* the rate at step 0, default 0 */
 } kolo_warmup_args;

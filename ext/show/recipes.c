@@ -59,11 +59,23 @@ static void print_element(FILE *out, const kolo_field *field, const void *at)
     switch (field->type) {
     case KOLO_FIELD_INT: fprintf(out, "%d", *(const int *)at); break;
     case KOLO_FIELD_BOOL: fputs(*(const bool *)at ? "true" : "false", out); break;
-    case KOLO_FIELD_DOUBLE: fprintf(out, "%g", *(const double *)at); break;
+    case KOLO_FIELD_DOUBLE:
+        if (*(const double *)at == KOLO_NONE) fputs("KOLO_NONE", out);
+        else fprintf(out, "%g", *(const double *)at);
+        break;
     case KOLO_FIELD_STRING: fprintf(out, "\"%s\"", *(const char *const *)at); break;
     case KOLO_FIELD_ACTIVATION: fputs(activation_name(*(const kolo_activation *)at), out); break;
     case KOLO_FIELD_PADDING: fputs(*(const kolo_padding *)at == KOLO_SAME ? "KOLO_SAME" : "KOLO_VALID", out); break;
     }
+}
+
+/* Elements of an array before those that are zeros to its end, which need not be written. */
+static int written(const kolo_field *field, const char *at)
+{
+    const kolo_field one = {.type = field->type, .count = 1};
+    int count = field->count;
+    while (count > 1 && !kolo_field_given(&one, at + (size_t)(count - 1) * kolo_field_size(field->type))) count--;
+    return count;
 }
 
 static void add_field(recipe *r, const kolo_field *field, const char *at)
@@ -72,7 +84,7 @@ static void add_field(recipe *r, const kolo_field *field, const char *at)
     option(r, "%s%s%s", field->positional ? "" : ".", field->positional ? "" : field->name,
            field->positional ? "" : " = ");
     if (field->count > 1) fputs("{", r->out);
-    for (int i = 0; i < field->count; i++) {
+    for (int i = 0; i < written(field, at); i++) {
         if (i > 0) fputs(", ", r->out);
         print_element(r->out, field, at + (size_t)i * size);
     }
@@ -91,24 +103,13 @@ char *kolo_layer_bundle(const kolo_layer *layer)
     return json_of(&r, ")");
 }
 
-/* Of an option that may be an array: as many elements as there are before zeros alone. */
-static kolo_field without_zeros(const kolo_field *field, const char *at)
-{
-    kolo_field shown = *field;
-    size_t size = kolo_field_size(field->type);
-    kolo_field last = {.type = field->type, .count = 1};
-    while (shown.count > 1 && !kolo_field_given(&last, at + (size_t)(shown.count - 1) * size)) shown.count--;
-    return shown;
-}
-
 /* Those of a completed recipe, whose zeros are zeros: numbers, unless they are left out and 0; what is switched on. */
 static void add_options(recipe *r, const kolo_option *options, const void *arguments)
 {
     for (; options && options->field.name; options++) {
         const char *at = (const char *)arguments + options->field.offset;
-        kolo_field field = without_zeros(&options->field, at);
-        if (kolo_field_given(&options->field, at)) add_field(r, &field, at);
-        else if (options->fallback != 0) option(r, ".%s = KOLO_NONE", field.name);
+        if (kolo_field_given(&options->field, at)) add_field(r, &options->field, at);
+        else if (options->fallback != 0) option(r, ".%s = KOLO_NONE", options->field.name);
     }
 }
 

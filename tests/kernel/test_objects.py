@@ -85,6 +85,8 @@ RECIPES = {
         ".steps = 9))",
     "kolo_piecewise_constant(.boundaries = {5, 9}, .values = {1, 0.1, 0.01})":
         "kolo_piecewise_constant(.boundaries = {5, 9}, .values = {1, 0.1, 0.01})",
+    "kolo_piecewise_constant(.boundaries = {5}, .values = {1, KOLO_NONE})":
+        "kolo_piecewise_constant(.boundaries = {5}, .values = {1, KOLO_NONE})",
     "kolo_dense(10, .activation = KOLO_RELU)": "kolo_dense(10, .activation = KOLO_RELU)",
     "kolo_dropout(0.5)": "kolo_dropout(0.5)",
     "kolo_conv2d(8, .kernel = {3, 3}, .name = \"first\")":
