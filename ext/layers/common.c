@@ -118,7 +118,7 @@ kolo_status kolo_added(int *number, int value)
 kolo_status kolo_simple_op(kolo_plan *plan, const kolo_layer_node *node, kolo_op op, kolo_shape shape, int *made)
 {
     op.layer = node->number;
-    op.activation = KOLO_LINEAR;
+    if (op.activation == 0) op.activation = KOLO_LINEAR;
     KOLO_TRY(kolo_added(&op.out[0], kolo_plan_value(plan, KOLO_VALUE_ACTIVATION, shape)));
     *made = op.out[0];
     return kolo_plan_op(plan, op);
@@ -127,24 +127,17 @@ kolo_status kolo_simple_op(kolo_plan *plan, const kolo_layer_node *node, kolo_op
 kolo_status kolo_activation_forward(kolo_plan *plan, const kolo_layer_node *node, kolo_activation activation, int x,
                                     int *y)
 {
-    KOLO_TRY(kolo_added(y, kolo_plan_value(plan, KOLO_VALUE_ACTIVATION, node->out)));
-    return kolo_plan_op(plan, (kolo_op){.kind = KOLO_OP_ACTIVATION,
-                                        .layer = node->number,
-                                        .in = {x},
-                                        .out = {*y},
-                                        .activation = activation});
+    kolo_op op = {.kind = KOLO_OP_ACTIVATION, .in = {x}, .activation = activation};
+    return kolo_simple_op(plan, node, op, node->out, y);
 }
 
 kolo_status kolo_activation_backward(kolo_plan *plan, const kolo_layer_node *node, kolo_activation activation, int dy,
                                      int y, int x, int *dx)
 {
     bool of_x = activation == KOLO_GELU || activation == KOLO_GELU_TANH || activation == KOLO_SILU;
-    KOLO_TRY(kolo_added(dx, kolo_plan_value(plan, KOLO_VALUE_ACTIVATION, node->out)));
-    return kolo_plan_op(plan, (kolo_op){.kind = KOLO_OP_ACTIVATION_BACKWARD,
-                                        .layer = node->number,
-                                        .in = {dy, of_x ? -1 : y, of_x ? x : -1},
-                                        .out = {*dx},
-                                        .activation = activation});
+    kolo_op op = {
+        .kind = KOLO_OP_ACTIVATION_BACKWARD, .in = {dy, of_x ? -1 : y, of_x ? x : -1}, .activation = activation};
+    return kolo_simple_op(plan, node, op, node->out, dx);
 }
 
 kolo_status kolo_plan_own(kolo_plan *plan, const kolo_layer_flow *flow, void (*compute)(const kolo_own_call *call),

@@ -27,30 +27,22 @@ static kolo_status build(kolo_model_builder *builder, kolo_layer_node *node)
 static kolo_status forward(kolo_plan *plan, kolo_layer_flow *flow)
 {
     kolo_shape out = flow->node->out;
-    kolo_op op = {.kind = KOLO_OP_MAX_POOL2D, .layer = flow->node->number, .activation = KOLO_LINEAR};
+    kolo_op op = {.kind = KOLO_OP_MAX_POOL2D, .in = {flow->x}, .out = {-1, -1}};
     int unused[2];
     KOLO_TRY(window(flow->node, &op.window, unused));
-    KOLO_TRY(kolo_added(&flow->y, kolo_plan_value(plan, KOLO_VALUE_ACTIVATION, out)));
-    op.in[0] = flow->x;
-    op.out[0] = flow->y;
-    op.out[1] = -1;
     if (plan->training) KOLO_TRY(kolo_added(&op.out[1], kolo_plan_value(plan, KOLO_VALUE_WORKSPACE, out)));
     flow->saved[0] = op.out[1];
-    return kolo_plan_op(plan, op);
+    return kolo_simple_op(plan, flow->node, op, out, &flow->y);
 }
 
 static kolo_status backward(kolo_plan *plan, kolo_layer_flow *flow)
 {
-    kolo_op op = {.kind = KOLO_OP_MAX_POOL2D_BACKWARD, .layer = flow->node->number, .activation = KOLO_LINEAR};
+    kolo_op op = {.kind = KOLO_OP_MAX_POOL2D_BACKWARD, .in = {flow->dy, flow->saved[0]}};
     int unused[2];
     flow->dx = -1;
     if (!flow->need_dx) return KOLO_OK;
     KOLO_TRY(window(flow->node, &op.window, unused));
-    KOLO_TRY(kolo_added(&flow->dx, kolo_plan_value(plan, KOLO_VALUE_ACTIVATION, flow->node->in)));
-    op.in[0] = flow->dy;
-    op.in[1] = flow->saved[0];
-    op.out[0] = flow->dx;
-    return kolo_plan_op(plan, op);
+    return kolo_simple_op(plan, flow->node, op, flow->node->in, &flow->dx);
 }
 
 static const kolo_field fields[] = {

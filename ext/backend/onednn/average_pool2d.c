@@ -56,7 +56,13 @@ static const kolo_op *forward_of(const kolo_plan *plan, const kolo_op *op)
     return forward;
 }
 
-/* In float32 always: in bfloat16 oneDNN rounds after each window that it adds. */
+/* Where windows overlap, in float32: in bfloat16 oneDNN rounds after each window that it adds. */
+static dnnl_data_type_t sum_type(const kolo_window *window, dnnl_data_type_t type)
+{
+    bool overlap = window->stride[0] < window->kernel[0] || window->stride[1] < window->kernel[1];
+    return overlap ? dnnl_f32 : type;
+}
+
 kolo_status kolo_onednn_average_pool2d_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     const int arguments[] = {DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_SRC};
@@ -65,7 +71,7 @@ kolo_status kolo_onednn_average_pool2d_backward(kolo_kernel *kernel, kolo_plan *
     kolo_place places[2];
     KOLO_TRY(kolo_desc_image(plan, forward_of(plan, op)->in[0], &dx));
     KOLO_TRY(kolo_layout_set(plan, op->out[0], &dx));
-    dx.data_type = dnnl_f32;
+    dx.data_type = sum_type(&op->window, dx.data_type);
     KOLO_TRY(kolo_desc_resized(plan, &dx, plan->values[op->in[0]].shape, &dy));
     KOLO_TRY(kolo_bring(kernel, kolo_place_of(kernel, op->in[0]), &dy, &places[0]));
     places[1] = kolo_produce(kernel, op->out[0], &dx);
