@@ -2,6 +2,7 @@
  * has it), punctuation away, words between spaces; 0 is padding, 1 a word that is not in the vocabulary, then words by
  * descending frequency, those equally frequent in descending order of their bytes. A sample is `length` words, its
  * labels are the same words one position on. Read dictionary.h first. */
+#include "core/utf8.h"
 #include "data/data.h"
 #include "data/dictionary.h"
 #include "data/reader.h"
@@ -94,29 +95,12 @@ static kolo_status add_words(corpus *c, const char *line, size_t size)
     return end_word(c, &length);
 }
 
-/* Bytes of the character that begins here: 0 where none does (Unicode 15, table 3-7). */
-static size_t character_size(const char *text, size_t left)
-{
-    const unsigned char *c = (const unsigned char *)text;
-    size_t size = c[0] < 0x80                   ? 1
-                  : c[0] >= 0xc2 && c[0] < 0xe0 ? 2
-                  : (c[0] & 0xf0) == 0xe0       ? 3
-                  : c[0] >= 0xf0 && c[0] < 0xf5 ? 4
-                                                : 0;
-    if (size == 0 || size > left) return 0;
-    for (size_t i = 1; i < size; i++)
-        if ((c[i] & 0xc0) != 0x80) return 0;
-    bool overlong = (c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xf0 && c[1] < 0x90);
-    bool beyond = (c[0] == 0xed && c[1] >= 0xa0) || (c[0] == 0xf4 && c[1] >= 0x90);
-    return overlong || beyond ? 0 : size;
-}
-
 /* A byte that is no character's becomes U+FFFD, as TensorFlow's unicode_split has it. */
 static kolo_status add_characters(corpus *c, const char *line, size_t size)
 {
     for (size_t i = 0; i < size;) {
-        size_t length = character_size(line + i, size - i);
-        KOLO_TRY(length ? add_word(c, line + i, length) : add_word(c, "\xef\xbf\xbd", 3));
+        size_t length = kolo_utf8_size(line + i, size - i);
+        KOLO_TRY(length ? add_word(c, line + i, length) : add_word(c, KOLO_UTF8_UNKNOWN, 3));
         i += length ? length : 1;
     }
     return KOLO_OK;

@@ -1,17 +1,19 @@
 /* Data as its first samples: pictures with their labels where a sample is a picture, rows of numbers where it is not.
  * See bundle.h. */
+#include "core/utf8.h"
 #include "data/data.h"
 #include "show/bundle.h"
 #include "show/display.h"
 #include "show/gnuplot.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { COLUMNS = 10, ROWS = 2, SHOWN = COLUMNS * ROWS, LARGEST = 64, GAP = 4, LABEL = 18, NUMBERS = 8 };
+enum { COLUMNS = 10, ROWS = 2, SHOWN = COLUMNS * ROWS, LARGEST = 64, GAP = 4, LABEL = 18, NUMBERS = 8, WORDS = 12 };
 
 /* How samples are laid out as pictures, in the picture's own pixels: small samples are magnified, those above LARGEST
  * pixels a side thinned out. */
@@ -73,8 +75,18 @@ static void put_strip(FILE *script, const sheet *s, const float *features, int f
     }
 }
 
+/* A class by its name, where it has one that is short and needs no quoting, or its number; in kolo_phrase's ring. */
+static const char *class_text(const kolo_data *data, int32_t label)
+{
+    const char *name = data->class_names && label < data->classes ? data->class_names[label] : NULL;
+    bool plain = name && *name && strlen(name) < 13;
+    for (const char *c = name; plain && *c; c++) plain = isalnum((unsigned char)*c) || strchr(" -_+.", *c);
+    return plain ? kolo_phrase("%s", name) : kolo_phrase("%d", (int)label);
+}
+
 /* A label stands above each sample. */
-static void write_sheet(FILE *script, const sheet *s, const float *features, const int32_t *labels, int count)
+static void write_sheet(FILE *script, const sheet *s, const kolo_data *data, const float *features,
+                        const int32_t *labels, int count)
 {
     int width = s->across * (s->wide + GAP), strip = s->tall + LABEL, height = s->down * strip;
     fprintf(script, "set terminal pngcairo size %d,%d font 'DejaVu Sans,9' background '#ffffff' noenhanced\n", width,
@@ -82,7 +94,7 @@ static void write_sheet(FILE *script, const sheet *s, const float *features, con
     fprintf(script, "unset border\nunset tics\nunset key\nset margins 0,0,0,0\nset xrange [-0.5:%d.5]\n", width - 1);
     fprintf(script, "set yrange [%d.5:-0.5]\n", height - 1);
     for (int i = 0; i < count && labels[i] >= 0; i++)
-        fprintf(script, "set label '%d' at %g,%d center textcolor '#333333' noenhanced\n", (int)labels[i],
+        fprintf(script, "set label '%s' at %g,%d center textcolor '#333333' noenhanced\n", class_text(data, labels[i]),
                 (i % s->across + 0.5) * (s->wide + GAP), i / s->across * strip + LABEL / 2);
     for (int row = 0; row < s->down; row++)
         fprintf(script, "%s '-' binary array=(%d,%d) origin=(0,%d) format='%%uchar' using 1:2:3 with rgbimage",
@@ -99,7 +111,7 @@ static kolo_status draw_samples(const kolo_data *data, const float *features, co
     sheet s = sheet_of(data, count, features);
     FILE *script = open_memstream(&text, &length);
     if (!script) return kolo_fail_memory(1 << 16, "sample images");
-    write_sheet(script, &s, features, labels, count);
+    write_sheet(script, &s, data, features, labels, count);
     fclose(script);
     kolo_status status = kolo_gnuplot(text, length, png, size);
     free(text);
@@ -112,16 +124,28 @@ static void write_counts(FILE *out, const kolo_data *data)
 {
     enum { CLASSES = 20 };
     int64_t counts[CLASSES] = {0};
+    if (data->targets) fprintf(out, "\ntargets of shape %s", kolo_shape_text(data->target_shape));
     if (!data->labels || data->classes < 1) {
-        fputs("\nno labels", out);
+        if (!data->targets) fputs("\nno labels", out);
         return;
     }
-    fprintf(out, "\n%d classes", data->classes);
-    if (data->classes > CLASSES) return;
+    fprintf(out, "\n%d %s", data->classes, data->tokens ? "words" : "classes");
+    if (data->classes > CLASSES || data->label_count > 1) return;
     for (int64_t i = 0; i < data->samples; i++)
         if (data->labels[i] >= 0 && data->labels[i] < data->classes) counts[data->labels[i]]++;
     for (int k = 0; k < data->classes; k++)
-        fprintf(out, "%s%d: %" PRId64, k ? ", " : ", samples of each: ", k, counts[k]);
+        fprintf(out, "%s%s: %" PRId64, k ? ", " : ", samples of each: ", class_text(data, k), counts[k]);
+}
+
+/* The first words of a text, to the padding; [ ] around a number that has no name. */
+static void write_words(FILE *out, const kolo_data *data, const float *features)
+{
+    int64_t elements = kolo_shape_count(data->shape);
+    for (int k = 0; k < elements && k < WORDS && features[k] > 0; k++) {
+        int word = (int)features[k];
+        if (data->class_names && word < data->classes) fprintf(out, "%s%s", k ? " " : ": ", data->class_names[word]);
+        else fprintf(out, "%s[%d]", k ? " " : ": ", word);
+    }
 }
 
 static void write_numbers(FILE *out, const kolo_data *data, const float *features, const int32_t *labels, int count)
@@ -129,11 +153,32 @@ static void write_numbers(FILE *out, const kolo_data *data, const float *feature
     int64_t elements = kolo_shape_count(data->shape);
     for (int i = 0; i < count && i < 5; i++) {
         fprintf(out, "\nsample %d", i);
-        if (labels[i] >= 0) fprintf(out, " (label %d)", (int)labels[i]);
+        if (labels[i] >= 0) fprintf(out, " (label %s)", class_text(data, labels[i]));
+        if (data->tokens) {
+            write_words(out, data, features + i * elements);
+            continue;
+        }
         for (int k = 0; k < elements && k < NUMBERS; k++)
             fprintf(out, "%s%.6g", k ? ", " : ": ", (double)features[i * elements + k]);
         if (elements > NUMBERS) fputs(", …", out);
     }
+}
+
+/* Names of classes are a file's own bytes, which may be no text; what is shown must be. Frees text. */
+static char *repaired(char *text, size_t *size)
+{
+    char *whole = NULL;
+    size_t length = *size;
+    FILE *out = text ? open_memstream(&whole, size) : NULL;
+    for (size_t i = 0; out && i < length;) {
+        size_t bytes = kolo_utf8_size(text + i, length - i);
+        if (bytes) fwrite(text + i, 1, bytes, out);
+        else fputs(KOLO_UTF8_UNKNOWN, out);
+        i += bytes ? bytes : 1;
+    }
+    if (out) fclose(out);
+    free(text);
+    return whole;
 }
 
 static char *describe(const kolo_data *data, const float *features, const int32_t *labels, int count, size_t *size)
@@ -146,12 +191,12 @@ static char *describe(const kolo_data *data, const float *features, const int32_
     write_counts(out, data);
     if (is_picture(data->shape)) {
         for (int i = 0; i < count && labels[i] >= 0; i++)
-            fprintf(out, "%s%d", i ? ", " : "\nthe first labels: ", (int)labels[i]);
+            fprintf(out, "%s%s", i ? ", " : "\nthe first labels: ", class_text(data, labels[i]));
     } else {
         write_numbers(out, data, features, labels, count);
     }
     fclose(out);
-    return text;
+    return repaired(text, size);
 }
 
 char *kolo_data_bundle(const kolo_data *data)
@@ -161,11 +206,13 @@ char *kolo_data_bundle(const kolo_data *data)
     int64_t elements = kolo_shape_count(data->shape);
     float *features = elements > 0 && elements < 1 << 24 ? calloc((size_t)(elements * count), sizeof *features) : NULL;
     if (!features) return NULL;
-    int32_t labels[SHOWN];
+    int32_t labels[SHOWN]; /* of sequences, which have many a sample, none is shown */
     char *png = NULL, *json = NULL;
     size_t png_size = 0, text_size = 0;
     kolo_scope scope = kolo_enter("showing data", (kolo_here){0});
-    kolo_data_gather(data, NULL, 0, count, &(kolo_gathered){.features = features, .labels = labels});
+    kolo_data_gather(data, NULL, 0, count,
+                     &(kolo_gathered){.features = features, .labels = data->label_count == 1 ? labels : NULL});
+    for (int i = 0; i < SHOWN && data->label_count > 1; i++) labels[i] = -1;
     char *text = describe(data, features, labels, count, &text_size);
     kolo_status drawn =
         is_picture(data->shape) ? draw_samples(data, features, labels, count, &png, &png_size) : KOLO_OK;
