@@ -6,6 +6,8 @@
 
 void kolo_arrays_free(kolo_arrays *arrays)
 {
+    for (int64_t i = 0; arrays->columns && i < kolo_shape_count(arrays->shape); i++) free(arrays->columns[i].words);
+    free(arrays->columns);
     free(arrays->bytes), free(arrays->floats), free(arrays->tokens);
     free(arrays->labels), free(arrays->targets), free(arrays->weights);
     free(arrays->class_names), free(arrays->feature_names);

@@ -8,6 +8,13 @@
 /* The largest data set: its samples are numbered by int32_t. */
 #define KOLO_SAMPLES_MAX INT32_MAX
 
+/* What a column of a table was read by, so that another table can be read by the same. */
+typedef struct kolo_column_recipe {
+    char **words; /* [count], by their numbers, in one block; NULL: numbers */
+    int count;
+    float mean; /* of its numbers */
+} kolo_column_recipe;
+
 typedef struct kolo_arrays {
     int64_t samples;
     kolo_shape shape;
@@ -23,6 +30,7 @@ typedef struct kolo_arrays {
     float *weights; /* [samples], or NULL */
     char **class_names;   /* [classes], or NULL; one block of memory, the texts behind the pointers */
     char **feature_names; /* likewise, [elements of shape] */
+    kolo_column_recipe *columns; /* [elements of shape], of a table; or NULL */
     bool synthetic;
     char source[200]; /* where they came from, in words */
 } kolo_arrays;

@@ -168,17 +168,37 @@ static kolo_status choose_kind(kolo_csv_table *table, int index)
     kolo_csv_column *column = &table->columns[index];
     bool label = column->role == KOLO_COLUMN_LABEL, regression = label && table->args->regression;
     if (column->role == KOLO_COLUMN_DROPPED) return KOLO_OK;
-    if (label && table->args->classes[0] && !regression) column->categorical = true;
-    bool numeric = regression || column->role == KOLO_COLUMN_WEIGHT || column->numbers > column->words;
+    if (regression || column->role == KOLO_COLUMN_WEIGHT) column->categorical = false;
+    bool numeric =
+        regression || table->args->like || column->role == KOLO_COLUMN_WEIGHT || column->numbers > column->words;
     if (column->words > 0 && numeric && !column->categorical)
         return kolo_fail(KOLO_FORMAT,
                          "%s: line %" PRId64 ": %s: wanted a number, as in %" PRId64 " of its rows, got a"
                          " word (name it in .categorical where words are meant)",
                          table->args->path, column->first_word, kolo_csv_column_text(table, index), column->numbers);
     if (column->words > 0) column->categorical = true;
-    bool classes = label && !regression && column->whole && column->numbers > 0 && !kolo_csv_plain_classes(column);
+    bool classes = label && !regression && !table->args->like && column->whole && column->numbers > 0 &&
+                   !kolo_csv_plain_classes(column);
     if (classes && column->most - column->least < CLASSES_NEAR) column->categorical = true; /* -1 and 1 */
     return KOLO_OK;
+}
+
+kolo_status kolo_csv_column_name(kolo_csv_column *column, const char *const *words, int count)
+{
+    int32_t number;
+    column->categorical = true;
+    for (int i = 0; i < count; i++)
+        KOLO_TRY(kolo_dictionary_add(&column->categories, words[i], strlen(words[i]), &number));
+    column->named = column->categories.size;
+    return KOLO_OK;
+}
+
+static kolo_status name_classes(kolo_csv_table *table)
+{
+    int count = 0;
+    while (count < KOLO_CSV_NAMES_MAX && table->args->classes[count]) count++;
+    if (count == 0 || table->label < 0 || table->args->regression) return KOLO_OK;
+    return kolo_csv_column_name(&table->columns[table->label], table->args->classes, count);
 }
 
 kolo_status kolo_csv_table_read(kolo_csv_table *table, const kolo_csv_args *args)
@@ -188,6 +208,7 @@ kolo_status kolo_csv_table_read(kolo_csv_table *table, const kolo_csv_args *args
     KOLO_TRY(kolo_csv_scan(args->path, args->separator, look_at_row, table));
     if (table->rows == 0)
         return kolo_fail(KOLO_FORMAT, "%s: wanted rows, got %s", args->path, table->header ? "a header alone" : "none");
+    KOLO_TRY(args->like ? kolo_csv_table_follow(table, args->like) : name_classes(table));
     for (int i = 0; i < table->count; i++) KOLO_TRY(choose_kind(table, i));
     return kolo_csv_table_fill(table);
 }

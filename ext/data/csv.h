@@ -21,6 +21,7 @@ typedef struct kolo_csv_column {
     int64_t first_number, first_word;  /* the lines they are first met in */
     bool whole;                        /* its numbers are whole */
     double least, most;                /* of its numbers */
+    int named;                         /* words that are given beforehand: others are refused; 0: any */
     kolo_dictionary categories;        /* of a categorical one, in the order met */
 } kolo_csv_column;
 
@@ -35,7 +36,6 @@ typedef struct kolo_csv_table {
     float *weights;   /* [rows], or NULL */
     bool past_header; /* while they are read, the second time */
     int64_t filled;   /* rows, likewise */
-    int named;        /* classes that .classes names */
     bool missing;     /* anywhere in the features */
     locale_t c;       /* the "C" locale */
 } kolo_csv_table;
@@ -45,6 +45,10 @@ typedef struct kolo_csv_table {
 kolo_status kolo_csv_table_read(kolo_csv_table *table, const kolo_csv_args *args);
 void kolo_csv_table_free(kolo_csv_table *table);
 
+/* Between the passes: columns and classes are those of .like (csv_like.c). */
+kolo_status kolo_csv_table_follow(kolo_csv_table *table, const kolo_data *like);
+/* Gives a column its words beforehand, in the order of their numbers. */
+kolo_status kolo_csv_column_name(kolo_csv_column *column, const char *const *words, int count);
 /* The second pass, of kolo_csv_table_read (csv_fill.c). */
 kolo_status kolo_csv_table_fill(kolo_csv_table *table);
 /* Whether a label's numbers are the numbers of classes as they stand. */

@@ -1,6 +1,7 @@
 /* CSV tables as arrays: categories in order, labels or targets, and what becomes of missing values. Read csv.h first.
  */
 #include "data/csv.h"
+#include "data/data.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -23,16 +24,19 @@ static kolo_status rank_categories(const kolo_dictionary *categories, bool named
     return KOLO_OK;
 }
 
-static kolo_status index_feature(kolo_csv_table *table, const kolo_csv_column *column, int feature)
+static kolo_status index_feature(kolo_csv_table *table, const kolo_csv_column *column, int feature,
+                                 kolo_column_recipe *recipe)
 {
     int32_t *rank, *order;
-    KOLO_TRY(rank_categories(&column->categories, false, &rank, &order));
+    KOLO_TRY(rank_categories(&column->categories, column->named > 0, &rank, &order));
+    recipe->count = column->categories.size;
+    kolo_status status = kolo_dictionary_names(&column->categories, NULL, 0, order, recipe->count, &recipe->words);
     for (int64_t row = 0; row < table->rows; row++) {
         float *value = &table->floats[row * table->features + feature];
         *value = *value < 0 ? NAN : (float)rank[(int32_t)*value];
     }
     free(rank), free(order);
-    return KOLO_OK;
+    return status;
 }
 
 /* ------------------------------------------------------------------------------------------ missing values */
@@ -61,28 +65,36 @@ static kolo_status drop_rows(kolo_csv_table *table)
     return KOLO_OK;
 }
 
-/* Of the column's numbers; of a category the most frequent, which is number 0. */
-static void fill_missing(kolo_csv_table *table, int feature, bool mean)
+static float mean_of(const kolo_csv_table *table, int feature)
 {
-    double sum = 0, value = 0;
+    double sum = 0;
     int64_t count = 0;
-    float *floats = table->floats + feature;
-    for (int64_t row = 0; row < table->rows && mean; row++)
-        if (!isnan(floats[row * table->features])) sum += floats[row * table->features], count++;
-    if (count) value = sum / (double)count;
+    const float *floats = table->floats + feature;
     for (int64_t row = 0; row < table->rows; row++)
-        if (isnan(floats[row * table->features])) floats[row * table->features] = (float)value;
+        if (!isnan(floats[row * table->features])) sum += floats[row * table->features], count++;
+    return count ? (float)(sum / (double)count) : 0;
 }
 
-static kolo_status settle_features(kolo_csv_table *table)
+static void fill_missing(kolo_csv_table *table, int feature, float value)
+{
+    float *floats = table->floats + feature;
+    for (int64_t row = 0; row < table->rows; row++)
+        if (isnan(floats[row * table->features])) floats[row * table->features] = value;
+}
+
+/* Of words the most frequent is number 0. The mean is .like's, where that was read from a table. */
+static kolo_status settle_features(kolo_csv_table *table, kolo_column_recipe *recipes)
 {
     kolo_missing rule = table->args->on_missing;
+    const kolo_data *like = table->args->like;
     for (int i = 0, feature = 0; i < table->count; i++) {
         if (table->columns[i].role != KOLO_COLUMN_FEATURE) continue;
         bool categorical = table->columns[i].categorical;
-        if (categorical) KOLO_TRY(index_feature(table, &table->columns[i], feature));
-        bool fill = table->missing && (rule == KOLO_MISSING_MEAN || rule == KOLO_MISSING_ZERO);
-        if (fill) fill_missing(table, feature, rule == KOLO_MISSING_MEAN && !categorical);
+        kolo_column_recipe *recipe = &recipes[feature];
+        if (categorical) KOLO_TRY(index_feature(table, &table->columns[i], feature, recipe));
+        else recipe->mean = like ? like->storage->arrays.columns[feature].mean : mean_of(table, feature);
+        if (table->missing && rule == KOLO_MISSING_MEAN) fill_missing(table, feature, recipe->mean);
+        if (table->missing && rule == KOLO_MISSING_ZERO) fill_missing(table, feature, 0);
         feature++;
     }
     return rule == KOLO_MISSING_DROP ? drop_rows(table) : KOLO_OK;
@@ -100,7 +112,8 @@ static kolo_status index_labels(kolo_csv_table *table, kolo_arrays *arrays)
     if (!(arrays->labels = malloc(rows * sizeof *arrays->labels)))
         return kolo_fail_memory(rows * sizeof *arrays->labels, "the labels");
     arrays->classes = column->categorical ? column->categories.size : (int)column->most + 1;
-    if (column->categorical) KOLO_TRY(rank_categories(&column->categories, table->named > 0, &rank, &order));
+    if (table->args->like) arrays->classes = table->args->like->classes;
+    if (column->categorical) KOLO_TRY(rank_categories(&column->categories, column->named > 0, &rank, &order));
     for (size_t row = 0; row < rows; row++) {
         int32_t number = (int32_t)table->labels[row];
         arrays->labels[row] = rank ? rank[number] : number;
@@ -115,8 +128,8 @@ static kolo_status take_labels(kolo_csv_table *table, kolo_arrays *arrays)
 {
     if (table->label < 0) return KOLO_OK;
     const kolo_csv_column *column = &table->columns[table->label];
-    if (!table->args->regression && (column->categorical || kolo_csv_plain_classes(column)))
-        return index_labels(table, arrays);
+    bool real = table->args->regression || (table->args->like && !table->args->like->labels);
+    if (!real && (column->categorical || kolo_csv_plain_classes(column))) return index_labels(table, arrays);
     size_t bytes = (size_t)table->rows * sizeof *arrays->targets;
     if (!(arrays->targets = malloc(bytes))) return kolo_fail_memory(bytes, "the targets");
     for (int64_t row = 0; row < table->rows; row++) arrays->targets[row] = (float)table->labels[row];
@@ -137,10 +150,11 @@ static kolo_status name_features(const kolo_csv_table *table, kolo_arrays *array
 
 kolo_status kolo_csv_arrays(kolo_csv_table *table, kolo_arrays *arrays)
 {
-    *arrays = (kolo_arrays){.scale = 1};
-    KOLO_TRY(settle_features(table));
+    *arrays = (kolo_arrays){.scale = 1, .shape = {1, {table->features}}};
+    if (!(arrays->columns = calloc((size_t)table->features, sizeof *arrays->columns)))
+        return kolo_fail_memory((size_t)table->features * sizeof *arrays->columns, "the columns of a CSV file");
+    KOLO_TRY(settle_features(table, arrays->columns));
     arrays->samples = table->rows;
-    arrays->shape = (kolo_shape){1, {table->features}};
     KOLO_TRY(take_labels(table, arrays));
     if (table->header) KOLO_TRY(name_features(table, arrays));
     snprintf(arrays->source, sizeof arrays->source, "%s", table->args->path);

@@ -28,8 +28,8 @@ static kolo_status read_cell(kolo_csv_table *table, int64_t line, int index, kol
         int32_t number;
         KOLO_TRY(kolo_dictionary_add(&column->categories, cell.text, cell.length, &number));
         *value = number;
-        bool named = column->role != KOLO_COLUMN_LABEL || !table->named || number < table->named;
-        return named ? KOLO_OK : wanted(table, line, index, "one of .classes", cell);
+        if (!column->named || number < column->named) return KOLO_OK;
+        return wanted(table, line, index, table->args->like ? "a word that .like has here" : "one of .classes", cell);
     }
     if (!kolo_csv_number(cell, table->c, value)) return wanted(table, line, index, "a number", cell);
     if (fabs(*value) > FLT_MAX && !isinf(*value))
@@ -83,19 +83,6 @@ static kolo_status fill_row(void *user, int64_t line, const kolo_csv_cell *cells
     return KOLO_OK;
 }
 
-/* The classes that were named come first, in that order; another one is refused. */
-static kolo_status name_classes(kolo_csv_table *table)
-{
-    int32_t number;
-    if (table->label >= 0 && !table->columns[table->label].categorical) return KOLO_OK;
-    for (int i = 0; table->label >= 0 && i < KOLO_CSV_NAMES_MAX && table->args->classes[i]; i++) {
-        kolo_dictionary *classes = &table->columns[table->label].categories;
-        KOLO_TRY(kolo_dictionary_add(classes, table->args->classes[i], strlen(table->args->classes[i]), &number));
-        table->named = classes->size;
-    }
-    return KOLO_OK;
-}
-
 kolo_status kolo_csv_table_fill(kolo_csv_table *table)
 {
     size_t rows = (size_t)table->rows, numbers;
@@ -107,7 +94,6 @@ kolo_status kolo_csv_table_fill(kolo_csv_table *table)
     if (weights) table->weights = malloc(rows * sizeof *table->weights);
     if (!table->floats || (table->label >= 0 && !table->labels) || (weights && !table->weights))
         return kolo_fail_memory(numbers * sizeof(float) + rows * 12, "the rows of a CSV file");
-    KOLO_TRY(name_classes(table));
     KOLO_TRY(kolo_csv_scan(table->args->path, table->args->separator, fill_row, table));
     if (table->filled < table->rows) return kolo_fail(KOLO_IO, "%s: it changed while it was read", table->args->path);
     return KOLO_OK;

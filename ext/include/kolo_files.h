@@ -52,6 +52,8 @@ typedef struct kolo_csv_args {
     double missing; /* this number too says that there is nothing: -999; KOLO_NONE: 0 */
     const char *missing_text; /* and this word: "?" */
     kolo_missing on_missing;
+    kolo_data *like; /* a table from kolo_csv: the same columns, numbers of words, classes and means as there; a word
+                        that it lacks is refused */
     int header; /* 1 yes, KOLO_NONE no; default: yes where no cell of the first row is a number */
     char separator; /* default: the one of , ; tab and | that the first line has most of */
 } kolo_csv_args;

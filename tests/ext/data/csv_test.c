@@ -142,12 +142,15 @@ static void real_labels_are_targets(void **state)
     data = kolo_csv("whole");
     assert_int_equal(kolo_data_get_info(data).target_rank, 1);
     kolo_data_free(&data);
+    write_text("words", "a,y\n1,much\n");
     write_text("signs", "a,y\n1,-1\n2,1\n3,1\n");
     data = kolo_csv("signs");
     info = kolo_data_get_info(data);
     assert_string_equal(info.class_names[0], "1");
     assert_string_equal(info.class_names[1], "-1");
     kolo_data_free(&data);
+    assert_null(kolo_csv("words", .regression = true, .categorical = {"y"}));
+    assert_failure(KOLO_FORMAT, "words: line 2: column 1 (\"y\"): wanted a number", NULL);
     data = kolo_csv("signs", .regression = true);
     assert_int_equal(kolo_data_get_info(data).target_rank, 1);
     kolo_data_free(&data);
@@ -186,6 +189,52 @@ static void what_is_missing_is_filled_as_asked(void **state)
     data = kolo_csv("no label", .on_missing = KOLO_MISSING_DROP);
     assert_row(data, 1, 0, 1, (float[]){3});
     kolo_data_free(&data);
+}
+
+static void a_test_table_is_read_as_its_training_table(void **state)
+{
+    (void)state;
+    write_text("train", "colour,size,kind\nred,1,a\nblue,2,b\nblue,3,b\n");
+    write_text("test", "colour,size,kind\nred,,a\nred,7,a\n");
+    kolo_data *train = kolo_csv("train"), *part = kolo_data_slice(train, 1, 2);
+    kolo_data *test = kolo_csv("test", .like = part, .on_missing = KOLO_MISSING_MEAN);
+    kolo_data_free(&part);
+    assert_int_equal(kolo_data_get_info(test).classes, 2);
+    assert_string_equal(kolo_data_get_info(test).class_names[0], "b");
+    assert_row(test, 0, 1, 2, (float[]){1, 2}); /* by itself: red 0, a 0, mean 7 */
+    assert_row(test, 1, 1, 2, (float[]){1, 7});
+    kolo_data *again = kolo_csv("train", .like = test);
+    assert_row(again, 1, 0, 2, (float[]){0, 2});
+    kolo_data_free(&test), kolo_data_free(&again);
+    static const struct {
+        const char *text, *why;
+    } wrong[] = {
+        {"colour,size,kind\nred,1,a\npink,1,a\n",
+         "line 3: column 0 (\"colour\"): wanted a word that .like has here, got \"pink\""},
+        {"colour,size,kind\nred,1,c\n", "line 2: column 2 (\"kind\"): wanted a word that .like has here"},
+        {"colour,size,kind\nred,x,a\n", "column 1 (\"size\"): wanted a number"},
+        {"colour,length,kind\nred,1,a\n", "feature 1: wanted \"size\", as .like has, got \"length\""},
+        {"colour,kind\nred,a\n", "wanted 2 features, as .like has, got 1"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        write_text("wrong", wrong[i].text);
+        assert_null(kolo_csv("wrong", .like = train));
+        assert_failure(KOLO_FORMAT, "kolo_csv: wrong: ", wrong[i].why, NULL);
+    }
+    kolo_data_free(&train);
+    write_text("numbers", "1,0\n2,1\n");
+    write_text("beyond", "1,0\n2,2\n");
+    write_text("one", "1,0\n");
+    train = kolo_csv("numbers");
+    assert_null(kolo_csv("beyond", .like = train));
+    assert_failure(KOLO_FORMAT, "beyond: column 1: wanted classes of 0 to 1, as .like has, got 0 to 2", NULL);
+    test = kolo_csv("one", .like = train);
+    assert_int_equal(kolo_data_get_info(test).classes, 2);
+    kolo_data_free(&test), kolo_data_free(&train);
+    train = kolo_synthetic_table(KOLO_TRAIN, .samples = 2, .features = 1);
+    assert_null(kolo_csv("one", .like = train));
+    assert_failure(KOLO_INVALID, "wanted .like made by kolo_csv(), got data of a table drawn", NULL);
+    kolo_data_free(&train);
 }
 
 static void a_stray_word_is_no_category(void **state)
@@ -392,6 +441,7 @@ int main(void)
         cmocka_unit_test_setup(the_label_is_named_or_numbered, clean),
         cmocka_unit_test_setup(real_labels_are_targets, clean),
         cmocka_unit_test_setup(what_is_missing_is_filled_as_asked, clean),
+        cmocka_unit_test_setup(a_test_table_is_read_as_its_training_table, clean),
         cmocka_unit_test_setup(a_stray_word_is_no_category, clean),
         cmocka_unit_test_setup(wrong_files_are_one_sentence, clean),
         cmocka_unit_test_setup(numbers_are_rounded_correctly, clean),
