@@ -3,10 +3,14 @@
 #include "core/file.h"
 #include "core/scores.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* ------------------------------------------------------------------------------------------ by name */
 
@@ -146,10 +150,12 @@ static int whole(const json_t *object, const char *name, int fallback)
     return value >= 0 && value <= INT32_MAX ? (int)value : fallback;
 }
 
+/* A file without their list is one of before: it knows of accuracy alone. */
 static void read_names(const json_t *file, kolo_history *history)
 {
     size_t i;
     json_t *name;
+    if (!json_object_get(file, "metrics")) strcpy(history->metric_name[history->metrics++], "accuracy");
     json_array_foreach(json_object_get(file, "metrics"), i, name)
     {
         const char *text = json_string_value(name);
@@ -170,13 +176,27 @@ static void read_epoch(const json_t *object, const kolo_history *history, kolo_e
     }
 }
 
+/* Not blocking, so that a pipe without a writer is refused like any other that is no file. */
+static kolo_status open_file(const char *path, int *fd)
+{
+    struct stat info;
+    if (!path) return kolo_fail(KOLO_INVALID, "wanted the name of a file, got NULL");
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (*fd < 0)
+        return kolo_fail(errno == ENOENT || errno == ENOTDIR ? KOLO_NOT_FOUND : KOLO_IO,
+                         "%s: wanted a file to read, got: %s", path, strerror(errno));
+    if (fstat(*fd, &info) == 0 && S_ISREG(info.st_mode)) return KOLO_OK;
+    return kolo_fail(KOLO_FORMAT, "%s: wanted a history, got a folder or a device", path);
+}
+
 static kolo_status read_file(const char *path, json_t **file)
 {
     json_error_t error;
-    if (!path) return kolo_fail(KOLO_INVALID, "wanted the name of a file, got NULL");
-    *file = json_load_file(path, 0, &error);
-    if (!*file && json_error_code(&error) == json_error_cannot_open_file)
-        return kolo_fail(KOLO_NOT_FOUND, "%s: wanted a history to read, got: %s", path, error.text);
+    int fd = -1;
+    kolo_status status = open_file(path, &fd);
+    if (status == KOLO_OK) *file = json_loadfd(fd, 0, &error);
+    if (fd >= 0) close(fd);
+    KOLO_TRY(status);
     if (!*file)
         return kolo_fail(KOLO_FORMAT, "%s, line %d: wanted a history in JSON, got: %s", path, error.line, error.text);
     if (json_is_array(json_object_get(*file, "epochs"))) return KOLO_OK;
