@@ -253,11 +253,26 @@ static void a_file_beside_a_notebook_is_a_log(void **state)
     assert_non_null(strstr(seen, "59/59 - 12s"));
 }
 
+/* Four decimals where they say something, as in Keras; an exponent where they would not. */
+static void numbers_of_any_size_are_short(void **state)
+{
+    (void)state;
+    static const struct {
+        double value;
+        const char *text;
+    } cases[] = {{0.90125, "m: 0.9012"},   {2e-4, "m: 2.0000e-04"},       {0, "m: 0.0000e+00"},
+                 {-3.5, "m: -3.5000"},     {123456.75, "m: 123456.7500"}, {1e30, "m: 1.0000e+30"},
+                 {-2e9, "m: -2.0000e+09"}, {INFINITY, "m: inf"},          {NAN, "m: nan"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_string_equal(kolo_measure_text(&(kolo_measure){"m", cases[i].value}), cases[i].text);
+}
+
 int main(void)
 {
     unsetenv("KOLO_DISPLAY");
     unsetenv("NO_COLOR");
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers_of_any_size_are_short),
         cmocka_unit_test(a_log_gets_a_line_an_epoch),
         cmocka_unit_test(a_bar_in_a_log_is_not_redrawn),
         cmocka_unit_test(nothing_is_nothing),
