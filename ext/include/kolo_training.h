@@ -40,13 +40,13 @@ typedef struct kolo_compile_args {
     kolo_model *model;
     kolo_guard *guard;
     kolo_optimizer optimizer; /* required for fit */
-    kolo_loss loss; /* required for fit and evaluate */
+    kolo_loss loss;           /* required for fit and evaluate */
     kolo_metric metrics[KOLO_METRICS_MAX];
     kolo_strategy strategy;
     kolo_precision precision;
-    const char *backend; /* "onednn", "reference"; default: KOLO_BACKEND, else the fastest that loads */
-    uint64_t seed; /* weights, order and dropout; default: a new one each time */
-    bool deterministic; /* the same bits for any number of devices and ranks of one kind */
+    const char *backend;  /* "onednn", "reference"; default: KOLO_BACKEND, else the fastest that loads */
+    uint64_t seed;        /* weights, order and dropout; default: a new one each time */
+    bool deterministic;   /* the same bits for any number of devices and ranks of one kind */
 } kolo_compile_args;
 
 /* Fixes how the model will be trained; draws its weights if they were never set. Compiling again keeps the weights
@@ -58,20 +58,20 @@ kolo_status kolo_compile_at(const kolo_compile_args *args, kolo_here here);
  * on, as Keras prints them; the val_ ones are NaN where nothing was validated, accuracy NaN without that metric. */
 typedef struct kolo_epoch {
     double loss, accuracy, val_loss, val_accuracy;
-    double seconds; /* of training, validation excluded */
+    double seconds;           /* of training, validation excluded */
     double images_per_second; /* samples trained / seconds, over all ranks */
-    int64_t images; /* samples trained, over all ranks */
-    int steps; /* updates */
-    double learning_rate; /* at the epoch's end */
+    int64_t images;           /* samples trained, over all ranks */
+    int steps;                /* updates */
+    double learning_rate;     /* at the epoch's end */
     double metric[KOLO_METRICS_MAX], val_metric[KOLO_METRICS_MAX]; /* each of .metrics, accuracy too, in its order */
 } kolo_epoch;
 
 typedef struct kolo_history {
     int epochs;
     const kolo_epoch *epoch; /* [epochs] */
-    int ranks, devices; /* devices: replicas a rank */
-    bool stopped; /* ended by kolo_request_stop() or by a callback, before its last epoch */
-    int first_epoch; /* of kolo_fit's .initial_epoch */
+    int ranks, devices;      /* devices: replicas a rank */
+    bool stopped;            /* ended by kolo_request_stop() or by a callback, before its last epoch */
+    int first_epoch;         /* of kolo_fit's .initial_epoch */
     int metrics;
     char metric_name[KOLO_METRICS_MAX][KOLO_METRIC_NAME]; /* [metrics], "f1_score_weighted" */
 } kolo_history;
@@ -99,8 +99,8 @@ struct kolo_callback {
     void (*on_test_begin)(kolo_callback *self, const kolo_logs *logs);
     void (*on_test_end)(kolo_callback *self, const kolo_logs *logs);
     kolo_model *model; /* set by kolo_fit */
-    void *user; /* the callback's own; never touched */
-    double number[4]; /* the callback's own; as given at the start of each kolo_fit */
+    void *user;        /* the callback's own; never touched */
+    double number[4];  /* the callback's own; as given at the start of each kolo_fit */
 };
 #define KOLO_CALLBACKS_MAX     16
 #define KOLO_CLASS_WEIGHTS_MAX 128
@@ -110,18 +110,18 @@ typedef struct kolo_fit_args {
     kolo_model *model;
     kolo_data *data;
     kolo_guard *guard;
-    int epochs; /* default 1 */
-    int initial_epoch; /* epochs done before, of .epochs: a training that goes on; default 0 */
-    bool resume; /* go on where the model's last kolo_fit() ended or kolo_checkpoint_load() put it, within an
-                    epoch too, up to .epochs in all: the same weights, bit for bit, as without the pause
-                    (.deterministic) */
-    int batch_size; /* default 32; of all devices under a strategy, of one rank under kolo_distributed() */
-    int steps_per_epoch; /* default: as many as the data has */
-    bool drop_remainder; /* leave out the last, short batch */
-    bool no_shuffle; /* samples in the data's own order */
+    int epochs;              /* default 1 */
+    int initial_epoch;       /* epochs done before, of .epochs: a training that goes on; default 0 */
+    bool resume;             /* go on where the model's last kolo_fit() ended or kolo_checkpoint_load() put it, within an
+                                epoch too, up to .epochs in all: the same weights, bit for bit, as without the pause
+                                (.deterministic) */
+    int batch_size;          /* default 32; of all devices under a strategy, of one rank under kolo_distributed() */
+    int steps_per_epoch;     /* default: as many as the data has */
+    bool drop_remainder;     /* leave out the last, short batch */
+    bool no_shuffle;         /* samples in the data's own order */
     kolo_data *validation_data;
-    double validation_split; /* 0 … below 1: this share of the data, its last samples, is validated, not trained */
-    int validation_freq; /* validate after every that many epochs; default 1 */
+    double validation_split;   /* 0 … below 1: this share of the data, its last samples, is validated, not trained */
+    int validation_freq;       /* validate after every that many epochs; default 1 */
     int validation_batch_size; /* of no effect: what is not learnt needs no batches */
     /* By class: how much a sample's loss counts, times its own weight. Default 1; KOLO_NONE: not at all. The class is
      * the label, or the largest of its targets. */
