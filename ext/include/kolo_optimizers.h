@@ -24,8 +24,8 @@ extern const kolo_optimizer_kind kolo_sgd_kind, kolo_adagrad_kind, kolo_adadelta
     double clip_value;       /* every element of g to ± this; default: not */                                                \
     double clip_norm;        /* each array's g to this Euclidean norm at most; default: not */                                \
     double global_clip_norm; /* all of g together to this norm at most (Pascanu et al. 2013); default: not */          \
-    int accumulate_steps     /* batches whose samples' mean gradient makes one update; default 1. An unfinished            \
-                    group is carried over an epoch's end, and given up at the end of kolo_fit() */
+    int accumulate_steps     /* batches whose samples' mean gradient makes one update; default 1. A group that is not      \
+                            complete goes on in the next epoch, and in the next kolo_fit() */
 
 typedef struct kolo_common_args {
     KOLO_OPTIMIZER_OPTIONS;
@@ -95,7 +95,7 @@ typedef struct kolo_lars_args {
     double trust_coefficient; /* c, default 0.001 */
     double epsilon;           /* default 1e-8 */
     bool scale_vectors;       /* arrays with one axis (biases, scales and shifts of norms), too; default: they take η
-               alone and no decay */
+         alone and no decay */
 } kolo_lars_args;
 
 /* You et al. 2020, as in Keras: Adam's step r = m̂ / (√v̂ + ε) for each array at its weights' scale:
