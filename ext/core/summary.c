@@ -1,15 +1,16 @@
 /* kolo_summary: the table of layers that Keras prints. */
 #include <stdio.h>
+#include <string.h>
 
 #include "core/model.h"
 
-#define NAME_WIDTH  34
+#define NAME_WIDTH  34 /* at least */
 #define SHAPE_WIDTH 24
 #define COUNT_WIDTH 15
 
-static void rule(FILE *out, const char *left, const char *middle, const char *right, const char *dash)
+static void rule(FILE *out, int name_width, const char *left, const char *middle, const char *right, const char *dash)
 {
-    const int widths[] = {NAME_WIDTH, SHAPE_WIDTH, COUNT_WIDTH};
+    const int widths[] = {name_width, SHAPE_WIDTH, COUNT_WIDTH};
     for (int column = 0; column < 3; column++) {
         fprintf(out, "%s", column == 0 ? left : middle);
         for (int i = 0; i < widths[column]; i++) fprintf(out, "%s", dash);
@@ -17,9 +18,9 @@ static void rule(FILE *out, const char *left, const char *middle, const char *ri
     fprintf(out, "%s\n", right);
 }
 
-static void row(FILE *out, const char *bar, const char *name, const char *shape, const char *count)
+static void row(FILE *out, int name_width, const char *bar, const char *name, const char *shape, const char *count)
 {
-    fprintf(out, "%s %-*s%s %-*s%s %*s %s\n", bar, NAME_WIDTH - 1, name, bar, SHAPE_WIDTH - 1, shape, bar,
+    fprintf(out, "%s %-*s%s %-*s%s %*s %s\n", bar, name_width - 1, name, bar, SHAPE_WIDTH - 1, shape, bar,
             COUNT_WIDTH - 2, count, bar);
 }
 
@@ -46,18 +47,34 @@ static int64_t weights_of(const kolo_model *model, const kolo_layer_node *node)
     return count;
 }
 
+static const char *name_of(const kolo_layer_node *node)
+{
+    return kolo_phrase("%s (%s)", node->name, node->recipe.kind->name);
+}
+
+/* Of the first column: room for the longest name between two blanks. */
+static int width_of_names(const kolo_model *model)
+{
+    int width = NAME_WIDTH;
+    for (int i = 0; i < model->layer_count; i++) {
+        int length = (int)strlen(name_of(&model->layers[i])) + 2;
+        width = length > width ? length : width;
+    }
+    return width;
+}
+
 kolo_status kolo_summary_write(const kolo_model *model, FILE *out)
 {
     KOLO_TRY(kolo_model_check(model));
-    rule(out, "┏", "┳", "┓", "━");
-    row(out, "┃", "Layer (type)", "Output shape", "Params");
-    rule(out, "┡", "╇", "┩", "━");
+    int width = width_of_names(model);
+    rule(out, width, "┏", "┳", "┓", "━");
+    row(out, width, "┃", "Layer (type)", "Output shape", "Params");
+    rule(out, width, "┡", "╇", "┩", "━");
     for (int i = 0; i < model->layer_count; i++) {
         const kolo_layer_node *node = &model->layers[i];
-        row(out, "│", kolo_phrase("%s (%s)", node->name, node->recipe.kind->name), batch_shape(node->out),
-            with_commas(weights_of(model, node)));
+        row(out, width, "│", name_of(node), batch_shape(node->out), with_commas(weights_of(model, node)));
     }
-    rule(out, "└", "┴", "┘", "─");
+    rule(out, width, "└", "┴", "┘", "─");
     double bytes = (double)model->weight_count * sizeof(float);
     fprintf(out, " Total params: %s (%.2f %s)\n", with_commas(model->weight_count),
             bytes >= 1e6 ? bytes / 1e6 : bytes / 1e3, bytes >= 1e6 ? "MB" : "KB");

@@ -57,7 +57,10 @@ static const char *activation_name(int activation)
 static void print_element(FILE *out, const kolo_field *field, const void *at)
 {
     switch (field->type) {
-    case KOLO_FIELD_INT: fprintf(out, "%d", *(const int *)at); break;
+    case KOLO_FIELD_INT:
+        if (*(const int *)at == KOLO_NONE) fputs("KOLO_NONE", out);
+        else fprintf(out, "%d", *(const int *)at);
+        break;
     case KOLO_FIELD_BOOL: fputs(*(const bool *)at ? "true" : "false", out); break;
     case KOLO_FIELD_DOUBLE:
         if (*(const double *)at == KOLO_NONE) fputs("KOLO_NONE", out);

@@ -218,8 +218,16 @@ static void test_bfloat16(void **state)
     for (int n = 0; n < graphs; n++) one_graph(6000u + (unsigned)n, KOLO_MIXED_BF16);
 }
 
+/* Halves, of which float32 products and sums are rounded ones. */
+static void test_float16(void **state)
+{
+    (void)state;
+    for (int n = 0; n < graphs / 4; n++) one_graph(7000u + (unsigned)n, KOLO_MIXED_FP16);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_float32), cmocka_unit_test(test_bfloat16)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_float32), cmocka_unit_test(test_bfloat16),
+                                       cmocka_unit_test(test_float16)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
