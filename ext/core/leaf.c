@@ -35,7 +35,10 @@ static void keep_outputs(const kolo_leaf *leaf, const kolo_share *share)
 
 static void bind(const kolo_leaf *leaf, const kolo_engine *engine, int segment, const kolo_bench *bench)
 {
-    kolo_blocks blocks = {.weights = &engine->weights, .gradient = leaf->node.gradient, .met = engine->met};
+    kolo_blocks blocks = {.weights = &engine->weights,
+                          .gradient = leaf->node.gradient,
+                          .gradient_first = leaf->gradient_first,
+                          .met = engine->met};
     kolo_frame_bind(leaf->frame, segment, bench, &blocks);
 }
 

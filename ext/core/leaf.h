@@ -9,6 +9,7 @@ typedef struct kolo_leaf {
     int samples;    /* of it that count */
     kolo_frame *frame;
     kolo_node node; /* its gradient and totals */
+    size_t gradient_first; /* of all its gradients the node's begin here: those of one segment */
 } kolo_leaf;
 
 /* Before its first segment is run: samples from the data set into the frame. `leaf` has its frame; it stays where it

@@ -7,11 +7,12 @@
 #include "core/leaf.h"
 #include "core/meeting.h"
 #include "core/runtime.h"
+#include "core/segment_sums.h"
 
 /* A place for one leaf on its way. Those that wait for the same segment are in a list. */
 typedef struct slot {
     kolo_leaf leaf;
-    int thread; /* that ran it last: what it wrote may still be in that core's cache */
+    int thread; /* that ran it last */
     int next;   /* in its list; -1: the last */
     bool busy;
 } slot;
@@ -22,6 +23,7 @@ struct kolo_pipeline {
     int slot_count;
     int *waiting; /* [segments + 1]: the first slot that waits for the segment, or -1; at the end those that are free */
     kolo_meeting meeting;
+    kolo_segment_sums sums; /* where leaves meet */
 
     /* Of the run at hand: */
     const kolo_share *share;
@@ -60,7 +62,7 @@ kolo_status kolo_pipeline_open(kolo_engine *engine, kolo_pipeline **pipeline)
     pthread_mutex_init(&made->lock, NULL);
     pthread_cond_init(&made->changed, NULL);
     *pipeline = made;
-    return KOLO_OK;
+    return engine->program->meets ? kolo_segment_sums_open(engine->program, &made->sums) : KOLO_OK;
 }
 
 void kolo_pipeline_close(kolo_pipeline **pipeline)
@@ -70,18 +72,20 @@ void kolo_pipeline_close(kolo_pipeline **pipeline)
     if (!closed) return;
     close_slots(closed);
     kolo_meeting_close(&closed->meeting);
+    kolo_segment_sums_close(&closed->sums);
     pthread_mutex_destroy(&closed->lock);
     pthread_cond_destroy(&closed->changed);
     free(closed->waiting);
     free(closed);
 }
 
-/* Where leaves meet, all of them are on their way at once. Else as many as keep every thread busy, and one more for
- * each, so that none waits for a leaf that another device still has. */
+/* Where leaves meet, all of them are on their way at once. Else one for each thread, and one that waits for each
+ * device.
+ */
 static int slots_wanted(const kolo_pipeline *pipeline)
 {
     int64_t leaves = pipeline->share->end_leaf - pipeline->share->first_leaf;
-    int64_t most = 2 * (int64_t)kolo_team_size(pipeline->engine->team);
+    int64_t most = (int64_t)kolo_team_size(pipeline->engine->team) + pipeline->engine->program->devices;
     return (int)(pipeline->engine->program->meets || leaves < most ? leaves : most);
 }
 
@@ -104,18 +108,35 @@ static kolo_status open_slots(kolo_pipeline *pipeline)
 
 /* ---------------------------------------------------------------- who waits for what */
 
-static void put(kolo_pipeline *pipeline, int segment, int number)
+static void release(kolo_pipeline *pipeline, int number)
 {
-    pipeline->slots[number].next = pipeline->waiting[segment];
-    pipeline->waiting[segment] = number;
+    int *first = &pipeline->waiting[pipeline->engine->program->segment_count];
+    pipeline->slots[number].next = *first;
+    *first = number;
 }
 
-/* The one that this thread ran last, or else the one that came last. */
-static int take(kolo_pipeline *pipeline, int segment, int thread)
+/* Lists are in the order of the leaves, from segment to segment the other way round: what was computed last is in the
+ * caches still. A tree of sums needs some such order, or it would be left with too many ends. */
+static bool goes_before(const slot *a, const slot *b, int segment)
+{
+    return segment % 2 ? a->leaf.number > b->leaf.number : a->leaf.number < b->leaf.number;
+}
+
+static void put(kolo_pipeline *pipeline, int segment, int number)
 {
     slot *slots = pipeline->slots;
     int *link = &pipeline->waiting[segment];
-    for (int *own = link; *own >= 0; own = &slots[*own].next) {
+    while (*link >= 0 && goes_before(&slots[*link], &slots[number], segment)) link = &slots[*link].next;
+    slots[number].next = *link;
+    *link = number;
+}
+
+/* The first, or one of the next few that this thread ran last: what it wrote may be in its core's own cache. */
+static int take(kolo_pipeline *pipeline, int segment, int thread)
+{
+    slot *slots = pipeline->slots;
+    int *link = &pipeline->waiting[segment], near = kolo_team_size(pipeline->engine->team);
+    for (int *own = link; *own >= 0 && near > 0; own = &slots[*own].next, near--) {
         if (slots[*own].thread != thread) continue;
         link = own;
         break;
@@ -203,19 +224,38 @@ static kolo_status meet(kolo_pipeline *pipeline)
     return status;
 }
 
+/* Whether the gradients of a segment are added up by themselves. */
+static bool sums_apart(const kolo_pipeline *pipeline)
+{
+    return pipeline->sums.folds && pipeline->fold;
+}
+
+static kolo_status run_leaf(kolo_pipeline *pipeline, kolo_leaf *leaf, int segment, const kolo_bench *bench)
+{
+    kolo_engine *engine = pipeline->engine;
+    const kolo_share *share = pipeline->share;
+    bool apart = sums_apart(pipeline), last = segment == engine->program->segment_count - 1;
+    if (segment == 0)
+        KOLO_TRY(kolo_leaf_begin(leaf, engine, share, apart ? NULL : pipeline->fold, leaf->number, bench));
+    if (apart) KOLO_TRY(kolo_segment_sums_borrow(&pipeline->sums, segment, &leaf->node.gradient));
+    leaf->gradient_first = apart ? engine->program->segments[segment].gradient_first : 0;
+    kolo_status status = kolo_leaf_run(leaf, engine, share, segment, bench);
+    if (apart) {
+        float *gradient = leaf->node.gradient;
+        leaf->node.gradient = NULL;
+        if (status != KOLO_OK) kolo_segment_sums_return(&pipeline->sums, segment, gradient);
+        else status = kolo_segment_sums_insert(&pipeline->sums, segment, leaf->number, gradient);
+    }
+    if (status != KOLO_OK || !last) return status;
+    return kolo_leaf_end(leaf, share, apart ? pipeline->sums.totals : pipeline->fold);
+}
+
 /* Without the lock. */
 static kolo_status run_segment(kolo_pipeline *pipeline, int thread, slot *taken, int segment)
 {
-    kolo_engine *engine = pipeline->engine;
-    const kolo_bench *bench = &engine->benches[thread];
-    kolo_leaf *leaf = &taken->leaf;
-    kolo_status status = KOLO_OK;
-    kolo_gate_enter(engine->gate);
-    if (segment == 0) status = kolo_leaf_begin(leaf, engine, pipeline->share, pipeline->fold, leaf->number, bench);
-    if (status == KOLO_OK) status = kolo_leaf_run(leaf, engine, pipeline->share, segment, bench);
-    if (status == KOLO_OK && segment == engine->program->segment_count - 1)
-        status = kolo_leaf_end(leaf, pipeline->share, pipeline->fold);
-    kolo_gate_leave(engine->gate);
+    kolo_gate_enter(pipeline->engine->gate);
+    kolo_status status = run_leaf(pipeline, &taken->leaf, segment, &pipeline->engine->benches[thread]);
+    kolo_gate_leave(pipeline->engine->gate);
     return status;
 }
 
@@ -226,7 +266,8 @@ static void pass_on(kolo_pipeline *pipeline, int number, int segment)
     pipeline->arrived += segment == pipeline->gate;
     pipeline->ended += last;
     if (last) pipeline->slots[number].busy = false;
-    put(pipeline, segment + 1, number);
+    if (last) release(pipeline, number);
+    else put(pipeline, segment + 1, number);
 }
 
 /* With the lock. False: nothing to do for now. */
@@ -287,13 +328,13 @@ kolo_status kolo_pipeline_run(kolo_pipeline *pipeline, const kolo_share *share, 
     pipeline->status = KOLO_OK;
     KOLO_TRY(open_slots(pipeline));
     for (int s = 0; s <= segments; s++) pipeline->waiting[s] = -1;
-    for (int i = pipeline->slot_count - 1; i >= 0; i--)
-        put(pipeline, segments, i); /* slot 0 is the first to be taken */
+    for (int i = pipeline->slot_count - 1; i >= 0; i--) release(pipeline, i); /* slot 0 is the first to be taken */
     find_gate(pipeline, 0);
+    if (sums_apart(pipeline)) kolo_segment_sums_begin(&pipeline->sums, kolo_batch_leaves(share->batch));
     kolo_status status = kolo_team_run(pipeline->engine->team, work_through, pipeline);
     for (int i = 0; i < pipeline->slot_count; i++) {
         if (pipeline->slots[i].busy) kolo_leaf_drop(&pipeline->slots[i].leaf, fold);
         pipeline->slots[i].busy = false;
     }
-    return status;
+    return status == KOLO_OK && sums_apart(pipeline) ? kolo_segment_sums_finish(&pipeline->sums, fold) : status;
 }

@@ -116,7 +116,23 @@ static kolo_status place_leaf(kolo_program *program)
     return KOLO_OK;
 }
 
-/* Packed weights and gradients live side by side, one after another. */
+/* Those that a segment gives, side by side. */
+static void place_gradients(kolo_program *program, kolo_segment *segment)
+{
+    kolo_plan *plan = &program->plan;
+    segment->gradient_first = program->gradient_bytes;
+    for (int o = segment->first; o < segment->end; o++) {
+        for (int i = 0; i < KOLO_OP_OUTS; i++) {
+            int v = plan->ops[o].out[i];
+            if (v < 0 || plan->values[v].kind != KOLO_VALUE_GRADIENT || plan->values[v].view_of >= 0) continue;
+            plan->values[v].offset = program->gradient_bytes;
+            program->gradient_bytes += aligned(plan->values[v].bytes);
+        }
+    }
+    segment->gradient_bytes = program->gradient_bytes - segment->gradient_first;
+}
+
+/* Packed weights live side by side, and so do sums over leaves. */
 static void place_in_a_row(kolo_plan *plan, kolo_value_kind kind, size_t *bytes)
 {
     for (int v = 0; v < plan->value_count; v++) {
@@ -160,7 +176,7 @@ kolo_status kolo_places_assign(kolo_program *program)
     kolo_plan *plan = &program->plan;
     KOLO_TRY(place_leaf(program));
     place_in_a_row(plan, KOLO_VALUE_WEIGHTS, &program->weights_bytes);
-    place_in_a_row(plan, KOLO_VALUE_GRADIENT, &program->gradient_bytes);
+    for (int s = 0; s < program->segment_count; s++) place_gradients(program, &program->segments[s]);
     place_in_a_row(plan, KOLO_VALUE_MET, &program->met_bytes);
     for (int o = 0; o < plan->op_count; o++)
         if (plan->ops[o].scratch > program->scratch_bytes) program->scratch_bytes = plan->ops[o].scratch;

@@ -168,9 +168,13 @@ static void *address(const kolo_frame *frame, const kolo_value *value, const kol
 {
     char *block = value->kept ? frame->block : bench->block;
     if (value->kind == KOLO_VALUE_WEIGHTS) return weights_of(frame->program, blocks->weights, value);
-    if (value->kind == KOLO_VALUE_GRADIENT) block = (char *)blocks->gradient;
+    size_t at = value->offset;
+    if (value->kind == KOLO_VALUE_GRADIENT) {
+        block = (char *)blocks->gradient;
+        at -= blocks->gradient_first;
+    }
     if (value->kind == KOLO_VALUE_MET) block = blocks->met;
-    return block ? block + value->offset : NULL;
+    return block ? block + at : NULL;
 }
 
 void kolo_frame_bind(kolo_frame *frame, int number, const kolo_bench *bench, const kolo_blocks *blocks)

@@ -18,15 +18,19 @@ typedef enum kolo_purpose {
     KOLO_FOR_OUTPUTS    /* forward */
 } kolo_purpose;
 
+typedef struct kolo_program kolo_program;
+
 typedef struct kolo_segment {
+    const kolo_program *program;
     int first, end; /* operations */
     int device;     /* where they run: 0 … program->devices - 1 */
     int meet;       /* the KOLO_OP_MEET that ends it, operation `end`; else -1 */
     int *values;    /* [value_count] that they touch */
     int value_count;
+    size_t gradient_first, gradient_bytes; /* where its gradients are among those of a leaf */
 } kolo_segment;
 
-typedef struct kolo_program {
+struct kolo_program {
     kolo_plan plan;
     const kolo_backend *backend;
     const kolo_model *model;
@@ -42,7 +46,7 @@ typedef struct kolo_program {
     size_t met_bytes;      /* all sums over leaves */
     size_t weights_bytes;  /* all packed weights */
     size_t gradient_bytes; /* all gradients of one leaf, float32 in the backend's layout */
-} kolo_program;
+};
 
 kolo_status kolo_program_open(const kolo_model *model, kolo_purpose purpose, int leaf, kolo_program **program);
 void kolo_program_close(kolo_program **program); /* takes NULL */
@@ -73,7 +77,8 @@ typedef struct kolo_program_weights {
 /* What the values of a leaf are bound to besides its frame. */
 typedef struct kolo_blocks {
     const kolo_program_weights *weights;
-    float *gradient; /* of the leaf; NULL when not trained */
+    float *gradient;       /* of the leaf; NULL when not trained */
+    size_t gradient_first; /* of all its gradients that block begins here */
     void *met;
 } kolo_blocks;
 

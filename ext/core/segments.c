@@ -18,8 +18,8 @@ static kolo_status add_segment(kolo_program *program, int first, int end)
     program->segments = grown;
     bool meets = end < plan->op_count && plan->ops[end].kind == KOLO_OP_MEET;
     program->meets = program->meets || meets;
-    grown[program->segment_count++] =
-        (kolo_segment){.first = first, .end = end, .device = device_of(plan, first), .meet = meets ? end : -1};
+    grown[program->segment_count++] = (kolo_segment){
+        .program = program, .first = first, .end = end, .device = device_of(plan, first), .meet = meets ? end : -1};
     return KOLO_OK;
 }
 

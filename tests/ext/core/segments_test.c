@@ -114,6 +114,22 @@ static void threads_do_not_matter(void **state)
     unsetenv("KOLO_THREADS");
 }
 
+/* A thousand leaves on their way at once, on more threads than there are cores: the tree of sums must not be left with
+ * more ends than it has room for, and no leaf may keep a gradient of the whole model. */
+static void many_leaves_meet(void **state)
+{
+    (void)state;
+    setenv("KOLO_THREADS", "12", 1);
+    kolo_data *data = small_data(1000);
+    kolo_model *model = meeting_model(false, 0);
+    kolo_compile(model, .optimizer = kolo_sgd(), .loss = KOLO_SPARSE_CROSSENTROPY, .seed = 2);
+    for (int i = 0; i < 5; i++)
+        assert_non_null(kolo_fit(model, data, .batch_size = 1000, .micro_batch = 1, .verbose = KOLO_NONE));
+    kolo_model_free(&model);
+    kolo_data_free(&data);
+    unsetenv("KOLO_THREADS");
+}
+
 /* ---------------------------------------------------------------- what is refused */
 
 static void statistics_of_their_own_are_not_deterministic(void **state)
@@ -232,6 +248,7 @@ int main(void)
         cmocka_unit_test(ghost_batches_agree_to_the_bit),
         cmocka_unit_test(replicas_without_samples_come_too),
         cmocka_unit_test(threads_do_not_matter),
+        cmocka_unit_test(many_leaves_meet),
         cmocka_unit_test(statistics_of_their_own_are_not_deterministic),
         cmocka_unit_test(micro_batches_are_checked),
         cmocka_unit_test(a_stop_ends_all_replicas),
