@@ -144,12 +144,13 @@ static void test_distribution(void **state)
     for (int m = 0; m < 4; m++) assert_true(fabs(moment[m] - wanted[m]) < 5 * sqrt(variance[m] / draws));
 }
 
-static double trained(const char *backend, int samples, uint64_t seed)
+static double trained(const char *backend, uint64_t seed, int devices)
 {
-    kolo_data *data = some_data(samples);
+    kolo_data *data = some_data(50);
     kolo_model *model = autoencoder(1e-3);
     rig_ok(kolo_compile(model, .loss = KOLO_SPARSE_CROSSENTROPY, .optimizer = kolo_sgd(.learning_rate = 0.1),
-                        .backend = backend, .seed = seed));
+                        .backend = backend, .seed = seed, .deterministic = true,
+                        .strategy = kolo_mirrored(.devices = devices)));
     const kolo_history *history = kolo_fit(model, data, .epochs = 2, .batch_size = 16, .verbose = KOLO_NONE);
     assert_non_null(history);
     double loss = history->epoch[1].loss;
@@ -158,13 +159,14 @@ static double trained(const char *backend, int samples, uint64_t seed)
     return loss;
 }
 
-/* The same draws in both backends; others by another seed. */
+/* The same draws in both backends, and however many devices share a batch; others by another seed. */
 static void test_training(void **state)
 {
     (void)state;
-    double reference = trained("reference", 50, 5);
-    assert_true(fabs(trained("onednn", 50, 5) - reference) < 1e-5);
-    assert_true(fabs(trained("reference", 50, 6) - reference) > 1e-4);
+    double reference = trained("reference", 5, 1), fast = trained("onednn", 5, 1);
+    assert_true(fabs(fast - reference) < 1e-5);
+    assert_true(fabs(trained("reference", 6, 1) - reference) > 1e-4);
+    for (int devices = 2; devices <= 4; devices++) assert_true(trained("onednn", 5, devices) == fast);
 }
 
 static void test_sentences(void **state)
@@ -186,6 +188,7 @@ static void test_sentences(void **state)
 
 int main(void)
 {
+    setenv("KOLO_CPU_DEVICES", "4", 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gradients),    cmocka_unit_test(test_formulas), cmocka_unit_test(test_padding),
         cmocka_unit_test(test_distribution), cmocka_unit_test(test_training), cmocka_unit_test(test_sentences),
