@@ -206,7 +206,8 @@ bench: setup  ## how fast it is here, beside others found here; writes BUILD/ben
 # Fuzzers, clang's: of what reads a learner's text, and of what reads files. What they search is built for them, the
 # rest is as it is.
 FUZZED_SRC   := $(wildcard kernel/cells/*.c kernel/mistakes/*.c kernel/magics/*.c) kernel/help/help.c
-FUZZED_LIB   := $(wildcard ext/data/*.c) ext/core/crc32c.c ext/core/utf8.c
+FUZZED_LIB   := $(wildcard ext/data/*.c ext/layers/*.c) ext/core/crc32c.c ext/core/utf8.c \
+                $(addprefix ext/core/,safetensors.c save.c model_json.c layer_json.c model.c graph.c checkpoint.c)
 FUZZ_RUNTIME := $(LLVM)/lib/clang/19/lib/linux/libclang_rt.fuzzer-$(shell uname -m).a
 KERNEL_FUZZ  := $(wildcard tests/kernel/fuzz/*_fuzz.c)
 LIB_FUZZ     := $(wildcard tests/ext/*/fuzz/*_fuzz.c)
