@@ -22,7 +22,7 @@ say  = @mkdir -p $(@D)$(if $(Q), && printf '  %-4s %s\n' $(1) $@)
 .DELETE_ON_ERROR:
 
 # ---- Which sources make which part. The layout is the architecture: see CONTRIBUTING.md. ----
-LIB_SRC     := $(wildcard ext/core/*.c ext/layers/*.c ext/data/*.c ext/optimizers/*.c ext/strategy/*.c ext/show/*.c) \
+LIB_SRC     := $(wildcard ext/core/*.c ext/callbacks/*.c ext/layers/*.c ext/data/*.c ext/optimizers/*.c ext/strategy/*.c ext/show/*.c) \
                $(wildcard ext/backend/*.c ext/backend/reference/*.c) \
                $(filter-out ext/comm/mpi.c ext/comm/nccl.c,$(wildcard ext/comm/*.c)) ext/fetch/download.c
 ONEDNN_SRC  := $(wildcard ext/backend/onednn/*.c)

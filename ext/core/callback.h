@@ -4,15 +4,8 @@
 
 #include "core/error.h"
 
-#define KOLO_LOGS_MAX (2 * KOLO_METRICS_MAX + 12)
-
-struct kolo_logs {
-    int count;
-    const char *names[KOLO_LOGS_MAX];
-    double values[KOLO_LOGS_MAX];
-};
-
-void kolo_logs_put(kolo_logs *logs, const char *name, double value);
+/* One more, where a rank's own value is not what decisions are made on. */
+void kolo_logs_put(kolo_logs *logs, const char *name, double value, double agreed);
 
 /* Called by our own callbacks when a hook failed: the fit ends with this status and the thread's failure. */
 void kolo_callback_failed(kolo_model *model, kolo_status status);

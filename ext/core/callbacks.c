@@ -10,11 +10,21 @@
 
 /* ---------------------------------------------------------------- logs */
 
-void kolo_logs_put(kolo_logs *logs, const char *name, double value)
+void kolo_logs_put(kolo_logs *logs, const char *name, double value, double agreed)
 {
     if (logs->count == KOLO_LOGS_MAX) return;
     logs->names[logs->count] = name;
+    logs->agreed[logs->count] = agreed;
     logs->values[logs->count++] = value;
+}
+
+void kolo_logs_set(kolo_logs *logs, const char *name, double value)
+{
+    int i = 0;
+    if (!logs || !name) return;
+    while (i < logs->count && strcmp(logs->names[i], name) != 0) i++;
+    if (i == logs->count) kolo_logs_put(logs, name, value, value);
+    else logs->values[i] = logs->agreed[i] = value;
 }
 
 double kolo_logs_get(const kolo_logs *logs, const char *name)

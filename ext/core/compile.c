@@ -83,7 +83,7 @@ kolo_status kolo_compile_at(const kolo_compile_args *args, kolo_here here)
     return kolo_leave(scope, compile(args));
 }
 
-static kolo_status set_learning_rate(kolo_model *model, double learning_rate)
+kolo_status kolo_model_set_rate(kolo_model *model, double learning_rate)
 {
     KOLO_TRY(kolo_model_check_compiled(model, "a learning rate is set"));
     const kolo_schedule_kind *schedule = model->settings.optimizer.common.schedule.kind;
@@ -101,12 +101,17 @@ static kolo_status set_learning_rate(kolo_model *model, double learning_rate)
 kolo_status kolo_set_learning_rate_at(kolo_model *model, double learning_rate, kolo_here here)
 {
     kolo_scope scope = kolo_enter("kolo_set_learning_rate", here);
-    return kolo_leave(scope, set_learning_rate(model, learning_rate));
+    return kolo_leave(scope, kolo_model_set_rate(model, learning_rate));
 }
 
 double kolo_get_learning_rate(const kolo_model *model)
 {
     return model ? model->learning_rate : 0;
+}
+
+bool kolo_training_stopped(const kolo_model *model)
+{
+    return model && model->stop_training;
 }
 
 void kolo_stop_training(kolo_model *model)

@@ -19,10 +19,15 @@ static const kolo_totals *reported(const kolo_fit_state *state)
     return state->model->average_metrics || state->ranks->size == 1 ? &state->epoch_all : &state->epoch_own;
 }
 
+static int measure(const kolo_fit_state *state, const kolo_totals *totals, kolo_measure *measures)
+{
+    kolo_scores scores = kolo_scores_of(state->model, totals);
+    return kolo_measures_of(state->model, &scores, false, measures);
+}
+
 static int measure_training(const kolo_fit_state *state, kolo_measure *measures)
 {
-    kolo_scores scores = kolo_scores_of(state->model, reported(state));
-    return kolo_measures_of(state->model, &scores, false, measures);
+    return measure(state, reported(state), measures);
 }
 
 static int measure_all(const kolo_fit_state *state, bool validated, kolo_measure *measures)
@@ -36,16 +41,17 @@ static int measure_all(const kolo_fit_state *state, bool validated, kolo_measure
 static kolo_logs make_logs(const kolo_fit_state *state, bool validated)
 {
     kolo_logs logs = {0};
-    kolo_measure measures[2 * (KOLO_METRICS_MAX + 1)];
-    int count = measure_all(state, validated, measures);
-    for (int i = 0; i < count; i++) kolo_logs_put(&logs, measures[i].name, measures[i].value);
-    kolo_logs_put(&logs, "seconds", state->current.seconds);
-    kolo_logs_put(&logs, "images", (double)state->current.images);
-    kolo_logs_put(&logs, "images_per_second", state->current.images_per_second);
-    kolo_logs_put(&logs, "learning_rate", state->model->learning_rate);
-    kolo_logs_put(&logs, "steps", state->current.steps);
+    kolo_measure measures[2 * (KOLO_METRICS_MAX + 1)], agreed[KOLO_METRICS_MAX + 1];
+    int count = measure_all(state, validated, measures), trained = measure(state, &state->epoch_all, agreed);
+    for (int i = 0; i < count; i++)
+        kolo_logs_put(&logs, measures[i].name, measures[i].value, i < trained ? agreed[i].value : measures[i].value);
+    kolo_logs_set(&logs, "seconds", state->current.seconds);
+    kolo_logs_set(&logs, "images", (double)state->current.images);
+    kolo_logs_set(&logs, "images_per_second", state->current.images_per_second);
+    kolo_logs_set(&logs, "learning_rate", state->model->learning_rate);
+    kolo_logs_set(&logs, "steps", state->current.steps);
     if (state->model->settings.precision == KOLO_MIXED_FP16)
-        kolo_logs_put(&logs, "loss_scale", state->trainer->replicas[0].counters.loss_scale);
+        kolo_logs_set(&logs, "loss_scale", state->trainer->replicas[0].counters.loss_scale);
     return logs;
 }
 
@@ -248,16 +254,27 @@ static kolo_status open_fit(kolo_fit_state *state)
     return KOLO_OK;
 }
 
+/* A callback that ends training on one rank ends it on all: none may wait for another in a next epoch. */
+static kolo_status agree_to_stop(kolo_fit_state *state)
+{
+    double wishes = state->model->stop_training;
+    if (state->ranks->size > 1 && !state->stopped)
+        KOLO_TRY(state->ranks->kind->allreduce(state->ranks, &wishes, 1, KOLO_TYPE_DOUBLE));
+    state->stopped = state->stopped || wishes > 0;
+    return KOLO_OK;
+}
+
 static kolo_status run_epochs(kolo_fit_state *state)
 {
-    KOLO_TRY(call_hooks(state, TRAIN_BEGIN, 0, false)); /* which may load a checkpoint */
+    /* the names of all logs that there will be; a hook may load a checkpoint */
+    KOLO_TRY(call_hooks(state, TRAIN_BEGIN, 0, state->validation != NULL));
     KOLO_TRY(kolo_fit_begin_at(state));
     state->model->history.first_epoch = state->model->position.epoch;
     KOLO_TRY(kolo_fit_compare_weights(state));
     kolo_progress_begin(&state->progress, state->args->verbose, state->epochs, state->steps);
     for (int epoch = state->model->position.epoch; epoch < state->epochs && !state->stopped; epoch++) {
         KOLO_TRY(run_epoch(state, epoch));
-        state->stopped = state->stopped || state->model->stop_training;
+        KOLO_TRY(agree_to_stop(state));
     }
     return KOLO_OK;
 }
@@ -277,6 +294,8 @@ static kolo_status end_fit(kolo_fit_state *state, kolo_status status)
         status = call_hooks(state, TRAIN_END, 0, false);
     }
     if (state->stopped) kolo_stop_clear();
+    for (int i = 0; i < state->callback_count; i++)
+        if (state->callbacks[i].release) state->callbacks[i].release(&state->callbacks[i]);
     free(state->order);
     return status;
 }

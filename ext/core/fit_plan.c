@@ -115,6 +115,8 @@ kolo_status kolo_fit_plan(kolo_fit_state *state)
         static const kolo_callback nothing;
         if (memcmp(given, &nothing, sizeof nothing) == 0) continue;
         state->callbacks[state->callback_count] = *given;
+        state->callbacks[state->callback_count].state = NULL;
+        state->callbacks[state->callback_count].steps = state->steps;
         state->callbacks[state->callback_count++].model = state->model;
     }
     return KOLO_OK;

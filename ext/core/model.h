@@ -53,6 +53,8 @@ struct kolo_model {
     kolo_history history;
 };
 
+/* kolo_set_learning_rate(), within a call that runs. */
+kolo_status kolo_model_set_rate(kolo_model *model, double learning_rate);
 /* Draws every weight by the seed and its own number. */
 void kolo_model_draw_weights(kolo_model *model);
 

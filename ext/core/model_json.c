@@ -33,9 +33,11 @@ static json_t *names_of_inputs(const kolo_model *model, const kolo_layer_node *n
 static kolo_status add_layer(const kolo_model *model, const kolo_layer_node *node, json_t *layers)
 {
     json_t *object;
+    kolo_layer recipe = node->recipe;
+    const char **name = (const char **)kolo_layer_option(&recipe, "name");
     bool follows = node->from_count == 1 && node->from[0] == node->number - 1;
-    KOLO_TRY(about_layer(kolo_layer_to_json(&node->recipe, &object), node->number, node->name));
-    if (kolo_layer_option(&node->recipe, "name")) json_object_set_new(object, "name", json_string(node->name));
+    if (name) *name = node->name;
+    KOLO_TRY(about_layer(kolo_layer_to_json(&recipe, &object), node->number, node->name));
     if (node->from_count > 0 && !follows) json_object_set_new(object, KOLO_JSON_FROM, names_of_inputs(model, node));
     return json_array_append_new(layers, object) == 0 ? KOLO_OK : kolo_fail_memory(1 << 12, "a model as JSON");
 }

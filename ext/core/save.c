@@ -39,7 +39,7 @@ static kolo_status add_remarks(json_t *metadata, const kolo_save_args *args)
     return KOLO_OK;
 }
 
-static kolo_status save(const kolo_save_args *args)
+kolo_status kolo_weights_write(const kolo_save_args *args)
 {
     kolo_model *model = (kolo_model *)args->model; /* its weights are read only */
     size_t bytes = (size_t)(model->parameter_count + 1) * sizeof(kolo_array);
@@ -61,7 +61,7 @@ kolo_status kolo_save_at(const kolo_save_args *args, kolo_here here)
 {
     if (!args->model) return KOLO_INVALID;
     kolo_scope scope = kolo_enter("kolo_save", here);
-    return kolo_leave(scope, save(args));
+    return kolo_leave(scope, kolo_weights_write(args));
 }
 
 /* ------------------------------------------------------------------------------------------ reading */

@@ -22,6 +22,8 @@ kolo_status kolo_weights_read(const kolo_safetensors *from, kolo_model *model, f
 /* They become the model's, and those of the training that runs. */
 kolo_status kolo_weights_take(kolo_model *model, const float *values);
 
+/* kolo_save(), within a call that runs. */
+kolo_status kolo_weights_write(const kolo_save_args *args);
 /* kolo_checkpoint_save() and kolo_checkpoint_load(), on any rank and within a call that runs. */
 kolo_status kolo_checkpoint_write(kolo_model *model, const char *path);
 kolo_status kolo_checkpoint_read(kolo_model *model, const char *path);

@@ -310,6 +310,7 @@ typedef struct kolo_own_args {
     const char *device;
 } kolo_own_args;
 
+/* Each has its row in layers/kinds.c, too. */
 extern const kolo_layer_kind kolo_input_kind, kolo_conv2d_kind, kolo_depthwise_conv2d_kind, kolo_conv2d_transpose_kind,
     kolo_max_pool2d_kind, kolo_dropout_kind, kolo_flatten_kind, kolo_dense_kind, kolo_activate_kind, kolo_add_kind;
 extern const kolo_layer_kind kolo_average_pool2d_kind, kolo_global_average_pool2d_kind, kolo_global_max_pool2d_kind,

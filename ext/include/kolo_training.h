@@ -3,6 +3,7 @@
 #define KOLO_TRAINING_H
 
 #include "kolo.h"
+#include "kolo_callbacks.h"
 
 /* ------------------------------------------------------------------------------------------- 6 strategies */
 
@@ -85,24 +86,6 @@ kolo_history *kolo_history_copy_at(const kolo_history *history, kolo_here here);
 /* One that kolo_history_copy() or kolo_history_load() gave. */
 void kolo_history_free(kolo_history **history);
 
-/* A learner's or our own hooks into training: section 8. */
-typedef struct kolo_logs kolo_logs;
-typedef struct kolo_callback kolo_callback;
-struct kolo_callback {
-    const char *name;
-    void (*on_train_begin)(kolo_callback *self, const kolo_logs *logs);
-    void (*on_train_end)(kolo_callback *self, const kolo_logs *logs);
-    void (*on_epoch_begin)(kolo_callback *self, int epoch, const kolo_logs *logs);
-    void (*on_epoch_end)(kolo_callback *self, int epoch, const kolo_logs *logs);
-    void (*on_train_batch_begin)(kolo_callback *self, int batch, const kolo_logs *logs);
-    void (*on_train_batch_end)(kolo_callback *self, int batch, const kolo_logs *logs);
-    void (*on_test_begin)(kolo_callback *self, const kolo_logs *logs);
-    void (*on_test_end)(kolo_callback *self, const kolo_logs *logs);
-    kolo_model *model; /* set by kolo_fit */
-    void *user;        /* the callback's own; never touched */
-    double number[4];  /* the callback's own; as given at the start of each kolo_fit */
-};
-#define KOLO_CALLBACKS_MAX     16
 #define KOLO_CLASS_WEIGHTS_MAX 128
 
 typedef struct kolo_fit_args {

@@ -15,11 +15,20 @@ static const kolo_layer_kind *const ours[] = {
     &kolo_dense_kind,
     &kolo_activate_kind,
     &kolo_add_kind,
+    &kolo_average_pool2d_kind,
+    &kolo_global_average_pool2d_kind,
+    &kolo_global_max_pool2d_kind,
+    &kolo_zero_padding2d_kind,
+    &kolo_upsampling2d_kind,
+    &kolo_reshape_kind,
+    &kolo_multiply_kind,
+    &kolo_concatenate_kind,
     &kolo_embedding_kind,
     &kolo_position_embedding_kind,
     &kolo_layer_norm_kind,
-    &kolo_batch_norm_kind,
     &kolo_multi_head_attention_kind,
+    &kolo_batch_norm_kind,
+    &kolo_gaussian_sample_kind,
 };
 #define OURS (sizeof ours / sizeof *ours)
 

@@ -57,7 +57,7 @@ def states():
     state = {"optimizer": "adam", "updates": "24", "learning_rate": "0.001", "seed": "7", "epoch": "3", "step": "0",
              "numbers": {"loss_scale": "32768"}}  # fmt: skip
     yield json.dumps(state).encode()
-    state |= {"steps": "24", "waiting": "0", "waiting_samples": "0"}
+    state |= {"steps": "24", "waiting": "0", "waiting_samples": "0", "loss_scale": "1", "sample_scale": "1", "good": "0"}
     yield json.dumps(state).encode()
     within = {"step": "2", "order": "24", "samples": "100", "batch": "10", "all": ["20", "0", "4.5", "1", "7"],
               "own": ["20", "0", "nan", "1", "inf"]}  # fmt: skip

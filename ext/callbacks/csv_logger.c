@@ -1,0 +1,111 @@
+/* A row of all logs after each epoch, as Keras's CSVLogger. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "callbacks/callbacks.h"
+
+typedef struct state {
+    FILE *file;
+    bool header; /* is still to be written */
+    int count;   /* columns; 0: not known yet */
+    char columns[KOLO_LOGS_MAX][64];
+} state;
+
+static void release(kolo_callback *self)
+{
+    state *s = self->state;
+    if (s && s->file) fclose(s->file);
+    kolo_callback_close(self);
+}
+
+static kolo_status cannot(const kolo_callback *self)
+{
+    return kolo_fail(errno == ENOENT || errno == ENOTDIR ? KOLO_NOT_FOUND : KOLO_IO,
+                     "%s: wanted a file that can be written, got: %s", self->csv_logger.path, strerror(errno));
+}
+
+static kolo_status open_file(kolo_callback *self, state *s)
+{
+    const kolo_csv_logger_args *args = &self->csv_logger;
+    if (!args->path || !*args->path) return kolo_fail(KOLO_INVALID, "wanted the name of a file, got none");
+    s->file = fopen(args->path, args->append ? "ae" : "we");
+    if (!s->file) return cannot(self);
+    s->header = fseek(s->file, 0, SEEK_END) != 0 || ftell(s->file) == 0;
+    return KOLO_OK;
+}
+
+static void begin(kolo_callback *self, const kolo_logs *logs)
+{
+    (void)logs;
+    if (!kolo_callback_speaks()) return;
+    state *s = kolo_callback_open(self, sizeof *s);
+    if (s) kolo_callback_check(self, open_file(self, s));
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+/* Columns are fixed by the first row: what comes later has no place. */
+static void choose_columns(state *s, const kolo_logs *logs)
+{
+    for (int i = 0; i < logs->count; i++) snprintf(s->columns[i], sizeof s->columns[i], "%s", logs->names[i]);
+    s->count = logs->count;
+    qsort(s->columns, (size_t)s->count, sizeof *s->columns, by_name);
+}
+
+/* With as few digits as bring it back exactly. */
+static void print_number(FILE *file, double value)
+{
+    char text[40];
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        if (strtod(text, NULL) == value) break;
+    }
+    fputs(isnan(value) ? "nan" : text, file);
+}
+
+static void print_row(state *s, const char *separator, int epoch, const kolo_logs *logs)
+{
+    fprintf(s->file, "%d", epoch);
+    for (int i = 0; i < s->count; i++) {
+        fputs(separator, s->file);
+        if (kolo_logs_has(logs, s->columns[i])) print_number(s->file, kolo_logs_get(logs, s->columns[i]));
+        else fputs("NA", s->file);
+    }
+    fputc('\n', s->file);
+}
+
+static void end_epoch(kolo_callback *self, int epoch, const kolo_logs *logs)
+{
+    state *s = self->state;
+    const char *separator = self->csv_logger.separator ? self->csv_logger.separator : ",";
+    if (!s || !s->file || !logs) return;
+    if (!s->count) choose_columns(s, logs);
+    if (s->header) fputs("epoch", s->file);
+    for (int i = 0; s->header && i < s->count; i++) fprintf(s->file, "%s%s", separator, s->columns[i]);
+    if (s->header) fputc('\n', s->file);
+    s->header = false;
+    print_row(s, separator, epoch, logs);
+    if (fflush(s->file) != 0) kolo_callback_check(self, cannot(self));
+}
+
+static void end(kolo_callback *self, const kolo_logs *logs)
+{
+    (void)logs;
+    release(self);
+}
+
+kolo_callback kolo_csv_logger_of(kolo_csv_logger_args args)
+{
+    return (kolo_callback){.name = "csv_logger",
+                           .on_train_begin = begin,
+                           .on_epoch_end = end_epoch,
+                           .on_train_end = end,
+                           .csv_logger = args,
+                           .release = release};
+}
