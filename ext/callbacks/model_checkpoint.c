@@ -154,10 +154,11 @@ static bool is_wanted(kolo_callback *self, int epoch, const char *path, const ko
         return true;
     }
     bool better = kolo_monitor_improves(&s->monitor, value, best);
+    const char *before = isnan(best) ? "None" : kolo_phrase("%.5f", best);
     if (better)
-        kolo_callback_say(verbose, "Epoch %d: %s improved from %.5f to %.5f, saving model to %s\n", epoch + 1,
-                          s->monitor.name, best, value, path);
-    else kolo_callback_say(verbose, "Epoch %d: %s did not improve from %.5f\n", epoch + 1, s->monitor.name, best);
+        kolo_callback_say(verbose, "Epoch %d: %s improved from %s to %.5f, saving model to %s\n", epoch + 1,
+                          s->monitor.name, before, value, path);
+    else kolo_callback_say(verbose, "Epoch %d: %s did not improve from %s\n", epoch + 1, s->monitor.name, before);
     if (better) s->monitor.best = value;
     kolo_callback_keep(self, s->monitor.name, "best", s->monitor.best);
     return better;

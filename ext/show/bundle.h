@@ -20,5 +20,6 @@ char *kolo_schedule_bundle(const kolo_schedule *schedule);
 char *kolo_strategy_bundle(const kolo_strategy *strategy);
 char *kolo_loss_bundle(const kolo_loss *loss);
 char *kolo_metric_bundle(const kolo_metric *metric);
+char *kolo_callback_bundle(const kolo_callback *callback);
 
 #endif

@@ -15,10 +15,15 @@ static const shower handles[] = {{"kolo_model", "kolo_model_bundle"},
                                  {"kolo_history", "kolo_history_bundle"},
                                  {"kolo_data", "kolo_data_bundle"},
                                  {NULL, NULL}},
-                    recipes[] = {{"kolo_layer", "kolo_layer_bundle"},       {"kolo_optimizer", "kolo_optimizer_bundle"},
-                                 {"kolo_strategy", "kolo_strategy_bundle"}, {"kolo_loss", "kolo_loss_bundle"},
-                                 {"kolo_metric", "kolo_metric_bundle"},     {"kolo_schedule", "kolo_schedule_bundle"},
-                                 {"kolo_scores", "kolo_scores_bundle"},     {NULL, NULL}};
+                    recipes[] = {{"kolo_layer", "kolo_layer_bundle"},
+                                 {"kolo_optimizer", "kolo_optimizer_bundle"},
+                                 {"kolo_strategy", "kolo_strategy_bundle"},
+                                 {"kolo_loss", "kolo_loss_bundle"},
+                                 {"kolo_metric", "kolo_metric_bundle"},
+                                 {"kolo_schedule", "kolo_schedule_bundle"},
+                                 {"kolo_scores", "kolo_scores_bundle"},
+                                 {"kolo_callback", "kolo_callback_bundle"},
+                                 {NULL, NULL}};
 
 static const char *function_for(const shower *list, CXType record)
 {

@@ -1,6 +1,7 @@
 /* Callbacks: what they decide against what Keras's decide (keras_callbacks.h), called from a loop of the test's own;
  * and within kolo_fit what they do, and what they refuse before training. */
 #include "core/trainer.h"
+#include "show/bundle.h"
 #include "ext/core/small.h"
 #include "ext/data/files.h"
 #include "ext/callbacks/keras_callbacks.h"
@@ -182,6 +183,18 @@ static void schedules_by_epoch(void **state)
                  .backend = "reference");
     assert_null(FIT(.epochs = 3, .callbacks = {kolo_learning_rate_scheduler(halved)}));
     assert_failure(KOLO_INVALID, "kolo_learning_rate_scheduler: ", ".schedule", NULL);
+}
+
+static void note_begin(kolo_callback *self, const kolo_logs *logs)
+{
+    (void)self;
+    (void)logs;
+}
+
+static void note_epoch(kolo_callback *self, int epoch, const kolo_logs *logs)
+{
+    (void)epoch;
+    note_begin(self, logs);
 }
 
 static double rates_seen[64];
@@ -379,6 +392,31 @@ static void callbacks_that_look_leave_training_as_it_was(void **state)
     assert_float_equal(history->epoch[2].loss, loss, 0);
 }
 
+/* ------------------------------------------------------------------------------------------ shown */
+
+static void assert_shown(kolo_callback callback, const char *text)
+{
+    char *json = kolo_callback_bundle(&callback), wanted[200];
+    snprintf(wanted, sizeof wanted, "{\"text/plain\":\"%s\"}", text);
+    assert_string_equal(json, wanted);
+    free(json);
+}
+
+static void callbacks_are_shown_as_they_are_written(void **state)
+{
+    (void)state;
+    assert_shown(kolo_early_stopping(.patience = 3, .mode = KOLO_MAX, .baseline = KOLO_NONE),
+                 "kolo_early_stopping(.patience = 3, .mode = KOLO_MAX, .baseline = KOLO_NONE)");
+    assert_shown(kolo_model_checkpoint("a{epoch}", .save_best_only = true),
+                 "kolo_model_checkpoint(\\\"a{epoch}\\\", .save_best_only = true)");
+    assert_shown(kolo_learning_rate_warmup(0.5, .size = 8), "kolo_learning_rate_warmup(0.5, .size = 8)");
+    assert_shown(kolo_learning_rate_scheduler(halved), "kolo_learning_rate_scheduler(…)");
+    assert_shown(kolo_broadcast_variables(2), "kolo_broadcast_variables(2)");
+    assert_shown(kolo_terminate_on_nan(), "kolo_terminate_on_nan()");
+    assert_shown((kolo_callback){.name = "mine", .on_train_begin = note_begin, .on_epoch_end = note_epoch},
+                 "a callback 'mine' with .on_train_begin, .on_epoch_end");
+}
+
 int main(void)
 {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, begin, end)
@@ -397,6 +435,7 @@ int main(void)
         TEST(times_are_medians),
         TEST(the_noise_scale_is_that_of_the_data),
         TEST(callbacks_that_look_leave_training_as_it_was),
+        TEST(callbacks_are_shown_as_they_are_written),
     };
     return cmocka_run_group_tests_name("callbacks", tests, enter_folder, leave_folder);
 }
