@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "callbacks/callbacks.h"
-#include "core/runtime.h"
 #include "core/save.h"
 #include "core/trainer.h"
 
@@ -61,7 +60,9 @@ static void end(kolo_callback *self, const kolo_logs *logs)
     state *s = self->state;
     (void)logs;
     if (!s) return;
-    if (kolo_stop_requested()) back_up(self);
+    /* a stop that no callback wished for, on whichever rank */
+    bool interrupted = self->model->history.stopped && !self->model->stop_training;
+    if (interrupted) back_up(self);
     else if (!self->backup_and_restore.keep && kolo_callback_speaks()) unlink(s->path);
     kolo_callback_close(self);
 }

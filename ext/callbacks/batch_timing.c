@@ -127,10 +127,11 @@ static void end(kolo_callback *self, const kolo_logs *logs)
     kolo_timing timing = sum_up(self);
     int verbose = self->batch_timing.verbose == KOLO_NONE ? 0 : 1;
     if (self->batch_timing.result) *self->batch_timing.result = timing;
-    kolo_callback_say(verbose,
+    kolo_callback_say(self, verbose,
                       "batch: %.3f ms (median)   epoch: %.3f s (median after the first)   first epoch: %.3f s\n",
                       timing.batch * 1e3, timing.epoch, timing.first_epoch);
-    kolo_callback_say(verbose, "between batches: %.1f %% of an epoch   %d epochs: %.3f s, %.3f s without the first\n",
+    kolo_callback_say(self, verbose,
+                      "between batches: %.1f %% of an epoch   %d epochs: %.3f s, %.3f s without the first\n",
                       timing.overhead * 100, timing.epochs, timing.total, timing.total_without_first);
     release(self);
 }

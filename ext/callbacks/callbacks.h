@@ -15,8 +15,9 @@ void kolo_callback_check(kolo_callback *self, kolo_status status);
 
 /* Whether this process prints and writes. */
 bool kolo_callback_speaks(void);
-/* A line on stdout, where .verbose asks for it, from rank 0. */
-void kolo_callback_say(int verbose, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A line on stdout, where .verbose asks for it, from rank 0; a progress bar that stands there is broken off. */
+void kolo_callback_say(const kolo_callback *self, int verbose, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* Numbers that a checkpoint keeps: state->wait and its like. The name is the callback's, the monitor's and `what`.
  * kept: the fallback unless the fit goes on from a checkpoint that has it. */

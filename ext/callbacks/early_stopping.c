@@ -92,9 +92,10 @@ static void end(kolo_callback *self, const kolo_logs *logs)
     int verbose = self->early_stopping.verbose;
     (void)logs;
     if (!s) return;
-    if (s->stopped_epoch > 0) kolo_callback_say(verbose, "Epoch %d: early stopping\n", s->stopped_epoch + 1);
+    if (s->stopped_epoch > 0) kolo_callback_say(self, verbose, "Epoch %d: early stopping\n", s->stopped_epoch + 1);
     if (s->best_weights) {
-        kolo_callback_say(verbose, "Restoring model weights from the end of the best epoch: %d.\n", s->best_epoch + 1);
+        kolo_callback_say(self, verbose, "Restoring model weights from the end of the best epoch: %d.\n",
+                          s->best_epoch + 1);
         kolo_callback_check(self, kolo_weights_take(self->model, s->best_weights));
     }
     release(self);

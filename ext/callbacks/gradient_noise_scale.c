@@ -166,7 +166,7 @@ static void end_epoch(kolo_callback *self, int epoch, const kolo_logs *logs)
     (void)epoch;
     (void)logs;
     if (s && s->found.measurements > 0)
-        kolo_callback_say(verbose, "gradient noise scale: %.0f samples (%d measurements)\n", s->found.scale,
+        kolo_callback_say(self, verbose, "gradient noise scale: %.0f samples (%d measurements)\n", s->found.scale,
                           s->found.measurements);
 }
 

@@ -38,7 +38,8 @@ static void begin_epoch(kolo_callback *self, int epoch, const kolo_logs *logs)
     else
         kolo_callback_check(self, kolo_fail(KOLO_INVALID, "wanted a learning rate of at least 0 for epoch %d, got %g",
                                             epoch, rate));
-    kolo_callback_say(args->verbose, "Epoch %d: LearningRateScheduler setting learning rate to %g.\n", epoch + 1, rate);
+    kolo_callback_say(self, args->verbose, "Epoch %d: LearningRateScheduler setting learning rate to %g.\n", epoch + 1,
+                      rate);
 }
 
 static void end(kolo_callback *self, const kolo_logs *logs)

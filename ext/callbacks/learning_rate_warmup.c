@@ -56,7 +56,7 @@ static void end_epoch(kolo_callback *self, int epoch, const kolo_logs *logs)
     const state *s = self->state;
     (void)logs;
     if (s && epoch == s->epochs - 1)
-        kolo_callback_say(self->learning_rate_warmup.verbose,
+        kolo_callback_say(self, self->learning_rate_warmup.verbose,
                           "Epoch %d: finished gradual learning rate warmup to %g.\n", epoch + 1,
                           self->learning_rate_warmup.initial_lr);
 }

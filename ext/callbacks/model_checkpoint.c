@@ -150,15 +150,15 @@ static bool is_wanted(kolo_callback *self, int epoch, const char *path, const ko
     double value, best = s->monitor.best;
     int verbose = args->verbose;
     if (!args->save_best_only || !kolo_monitor_read(&s->monitor, logs, &value)) {
-        kolo_callback_say(verbose, "Epoch %d: saving model to %s\n", epoch + 1, path);
+        kolo_callback_say(self, verbose, "Epoch %d: saving model to %s\n", epoch + 1, path);
         return true;
     }
     bool better = kolo_monitor_improves(&s->monitor, value, best);
     const char *before = isnan(best) ? "None" : kolo_phrase("%.5f", best);
     if (better)
-        kolo_callback_say(verbose, "Epoch %d: %s improved from %s to %.5f, saving model to %s\n", epoch + 1,
+        kolo_callback_say(self, verbose, "Epoch %d: %s improved from %s to %.5f, saving model to %s\n", epoch + 1,
                           s->monitor.name, before, value, path);
-    else kolo_callback_say(verbose, "Epoch %d: %s did not improve from %s\n", epoch + 1, s->monitor.name, before);
+    else kolo_callback_say(self, verbose, "Epoch %d: %s did not improve from %s\n", epoch + 1, s->monitor.name, before);
     if (better) s->monitor.best = value;
     kolo_callback_keep(self, s->monitor.name, "best", s->monitor.best);
     return better;

@@ -47,7 +47,8 @@ static void reduce(kolo_callback *self, int epoch)
     double old = kolo_get_learning_rate(self->model), rate = fmax(old * kolo_given(args->factor, 0.1), args->min_lr);
     if (!(old > args->min_lr)) return;
     kolo_callback_check(self, kolo_model_set_rate(self->model, rate));
-    kolo_callback_say(args->verbose, "Epoch %d: ReduceLROnPlateau reducing learning rate to %g.\n", epoch + 1, rate);
+    kolo_callback_say(self, args->verbose, "Epoch %d: ReduceLROnPlateau reducing learning rate to %g.\n", epoch + 1,
+                      rate);
     s->cooldown = args->cooldown;
     s->wait = 0;
 }

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "show/show.h"
+
 void *kolo_callback_open(kolo_callback *self, size_t bytes)
 {
     if (self->release) self->release(self);
@@ -38,9 +40,10 @@ bool kolo_callback_speaks(void)
     return kolo_rank() == 0;
 }
 
-void kolo_callback_say(int verbose, const char *format, ...)
+void kolo_callback_say(const kolo_callback *self, int verbose, const char *format, ...)
 {
     if (verbose < 1 || !kolo_callback_speaks()) return;
+    if (self->model && self->model->progress) kolo_progress_break(self->model->progress);
     va_list arguments;
     va_start(arguments, format);
     vprintf(format, arguments);

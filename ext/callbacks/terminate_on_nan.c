@@ -8,7 +8,7 @@ static void end_batch(kolo_callback *self, int batch, const kolo_logs *logs)
     const kolo_monitor loss = {.name = "loss"};
     double value;
     if (!kolo_monitor_read(&loss, logs, &value) || isfinite(value)) return;
-    kolo_callback_say(1, "Batch %d: Invalid loss, terminating training\n", batch);
+    kolo_callback_say(self, 1, "Batch %d: Invalid loss, terminating training\n", batch);
     kolo_stop_training(self->model);
 }
 

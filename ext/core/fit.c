@@ -272,6 +272,7 @@ static kolo_status run_epochs(kolo_fit_state *state)
     state->model->history.first_epoch = state->model->position.epoch;
     KOLO_TRY(kolo_fit_compare_weights(state));
     kolo_progress_begin(&state->progress, state->args->verbose, state->epochs, state->steps);
+    state->model->progress = &state->progress;
     for (int epoch = state->model->position.epoch; epoch < state->epochs && !state->stopped; epoch++) {
         KOLO_TRY(run_epoch(state, epoch));
         KOLO_TRY(agree_to_stop(state));
@@ -294,6 +295,7 @@ static kolo_status end_fit(kolo_fit_state *state, kolo_status status)
         status = call_hooks(state, TRAIN_END, 0, false);
     }
     if (state->stopped) kolo_stop_clear();
+    state->model->progress = NULL;
     for (int i = 0; i < state->callback_count; i++)
         if (state->callbacks[i].release) state->callbacks[i].release(&state->callbacks[i]);
     free(state->order);

@@ -45,6 +45,7 @@ struct kolo_model {
     bool resumed;           /* the fit that runs goes on from the position */
     bool fitting; /* a kolo_fit of this model runs: its callbacks may look, but not fit, compile or free it */
     bool stop_training; /* kolo_stop_training() */
+    struct kolo_progress *progress; /* the bar of the fit that runs */
     kolo_status callback_status; /* of our own callbacks' hooks, in the fit that runs */
     bool average_metrics; /* kolo_metric_average() is among the callbacks of the fit that runs */
     kolo_trainer *trainer; /* replicas and the optimizer's state, from the first fit on */
