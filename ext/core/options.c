@@ -28,7 +28,8 @@ enum option_key {
     OPTION_DEVICES,
     OPTION_STRATEGY,
     OPTION_SAVE,
-    OPTION_HISTORY
+    OPTION_HISTORY,
+    OPTION_OWN /* the first of the program's own */
 };
 
 static const struct argp_option option_table[] = {
@@ -49,10 +50,17 @@ static const struct argp_option option_table[] = {
     {"strategy", OPTION_STRATEGY, "NAME", 0, "one_device or mirrored", 3},
     {"save", OPTION_SAVE, "FILE", 0, "write the weights there, as safetensors", 4},
     {"history", OPTION_HISTORY, "FILE", 0, "write what each epoch gave there, as JSON", 4},
-    {"help", OPTION_HELP, NULL, 0, "show this and end", 5},
+    {"help", OPTION_HELP, NULL, 0, "show this and end", 6},
     {0},
 };
-#define OPTIONS (sizeof option_table / sizeof *option_table - 1)
+#define OPTIONS     (sizeof option_table / sizeof *option_table - 1)
+#define OPTIONS_MAX (OPTIONS + KOLO_OWN_OPTIONS_MAX)
+
+/* Every program's options and this one's, as argp takes them. */
+typedef struct option_list {
+    struct argp_option option[OPTIONS_MAX + 1]; /* ended by one of all zeros */
+    char help[OPTIONS_MAX][240];
+} option_list;
 
 /* ------------------------------------------------------------------------------------------ endings */
 
@@ -83,6 +91,7 @@ static _Noreturn void refuse(char **argv, const char *what, const char *wanted, 
 typedef struct reading {
     char **argv;
     kolo_options *options;
+    const struct argp_option *table; /* all that the program understands */
     bool help;
     const char *option; /* "--epochs", and */
     const char *value;  /* what stands behind it */
@@ -103,14 +112,15 @@ static bool read_digits(const char *text, uint64_t *number)
     return errno == 0;
 }
 
-static int read_count(const reading *r)
+static int read_count(const reading *r, bool or_zero)
 {
     uint64_t number;
-    if (!read_digits(r->value, &number) || number < 1 || number > INT32_MAX) {
-        bool large = strspn(r->value, "0123456789") == strlen(r->value) && strlen(r->value) > 9;
-        wrong(r, large ? "a whole number of at most 2147483647" : "a whole number of at least 1");
-    }
-    return (int)number;
+    bool digits = read_digits(r->value, &number);
+    if (digits && number <= INT32_MAX && (number > 0 || or_zero)) return (int)number;
+    bool large = strspn(r->value, "0123456789") == strlen(r->value) && strlen(r->value) > 9;
+    const char *least = or_zero ? "a whole number of at least 0" : "a whole number of at least 1";
+    wrong(r, large ? "a whole number of at most 2147483647" : least);
+    return 0;
 }
 
 /* 0 means "choose one" to kolo_compile; on the command line it is a seed like any other. */
@@ -119,15 +129,6 @@ static uint64_t read_seed(const reading *r)
     uint64_t number;
     if (!read_digits(r->value, &number)) wrong(r, "a whole number from 0 to 18446744073709551615");
     return number ? number : (uint64_t)KOLO_NONE;
-}
-
-static double read_rate(const reading *r)
-{
-    char *end;
-    double number = strtod(r->value, &end);
-    bool plain = *r->value && strspn(r->value, "0123456789.eE+-") == strlen(r->value) && *end == 0;
-    if (!plain || !isfinite(number) || number <= 0) wrong(r, "a number above 0");
-    return number;
 }
 
 static kolo_precision read_precision(const reading *r)
@@ -150,35 +151,78 @@ static const char *read_text(const reading *r, const char *wanted)
     return r->value;
 }
 
+/* Whether a word is one of those of "adam|sgd|lamb". */
+static bool is_choice(const char *choices, const char *word)
+{
+    size_t length = strcspn(word, "|");
+    if (word[length]) return false;
+    for (const char *choice = choices; length > 0 && choice; choice = strchr(choice, '|')) {
+        choice += *choice == '|';
+        if (strncmp(choice, word, length) == 0 && (choice[length] == '|' || !choice[length])) return true;
+    }
+    return false;
+}
+
+static const char *read_choice(const reading *r, const char *choices)
+{
+    char wanted[240];
+    size_t used = 0;
+    if (is_choice(choices, r->value)) return r->value;
+    for (; *choices && used + 5 < sizeof wanted; choices++) {
+        const char *last = strchr(choices + 1, '|') ? ", " : " or ", *next = (char[]){*choices, 0};
+        used += (size_t)snprintf(wanted + used, sizeof wanted - used, "%s", *choices == '|' ? last : next);
+    }
+    wrong(r, wanted);
+    return NULL;
+}
+
+static double read_number(const reading *r, bool or_zero)
+{
+    char *end;
+    double number = strtod(r->value, &end);
+    bool plain = *r->value && strspn(r->value, "0123456789.eE+-") == strlen(r->value) && *end == 0;
+    if (!plain || !isfinite(number) || number < 0 || (number == 0 && !or_zero))
+        wrong(r, or_zero ? "a number of at least 0" : "a number above 0");
+    return number;
+}
+
+static void read_own(const reading *r, const kolo_own_option *own)
+{
+    if (own->flag) *own->flag = true;
+    if (own->count) *own->count = read_count(r, own->or_zero);
+    if (own->number) *own->number = read_number(r, own->or_zero);
+    if (own->choice) *own->choice = read_choice(r, own->value);
+    if (own->text) *own->text = read_text(r, own->value);
+}
+
 static void read_option(const reading *r, int key)
 {
     kolo_options *options = r->options;
     switch (key) {
     case OPTION_DATA: options->data = read_text(r, "the name of a data set or a folder"); break;
-    case OPTION_BATCH_SIZE: options->batch_size = read_count(r); break;
-    case OPTION_EPOCHS: options->epochs = read_count(r); break;
-    case OPTION_STEPS_PER_EPOCH: options->steps_per_epoch = read_count(r); break;
+    case OPTION_BATCH_SIZE: options->batch_size = read_count(r, false); break;
+    case OPTION_EPOCHS: options->epochs = read_count(r, false); break;
+    case OPTION_STEPS_PER_EPOCH: options->steps_per_epoch = read_count(r, false); break;
     case OPTION_DROP_REMAINDER: options->drop_remainder = true; break;
     case OPTION_NO_VALIDATION: options->no_validation = true; break;
-    case OPTION_LEARNING_RATE: options->learning_rate = read_rate(r); break;
+    case OPTION_LEARNING_RATE: options->learning_rate = read_number(r, false); break;
     case OPTION_PRECISION: options->precision = read_precision(r); break;
     case OPTION_SEED: options->seed = read_seed(r); break;
     case OPTION_DETERMINISTIC: options->deterministic = true; break;
-    case OPTION_DEVICES: options->devices = read_count(r); break;
+    case OPTION_DEVICES: options->devices = read_count(r, false); break;
     case OPTION_STRATEGY: options->strategy = read_strategy(r); break;
     case OPTION_SAVE: options->save = read_text(r, "a file to write"); break;
     case OPTION_HISTORY: options->history = read_text(r, "a file to write"); break;
-    default: break;
+    default: read_own(r, &options->own[key - OPTION_OWN]); break;
     }
 }
 
 /* ------------------------------------------------------------------------------------------ argp */
 
-static const struct argp_option *option_of(int key)
+static const struct argp_option *option_of(const struct argp_option *table, int key)
 {
-    const struct argp_option *option = option_table;
-    while (option->name && option->key != key) option++;
-    return option->name ? option : NULL;
+    while (table->name && table->key != key) table++;
+    return table->name ? table : NULL;
 }
 
 static error_t parse(int key, char *value, struct argp_state *state)
@@ -187,22 +231,22 @@ static error_t parse(int key, char *value, struct argp_state *state)
     char name[64];
     if (key == OPTION_HELP) r->help = true;
     if (key == ARGP_KEY_ARG) refuse(r->argv, "", "options only", value);
-    const struct argp_option *option = option_of(key);
+    const struct argp_option *option = option_of(r->table, key);
     if (!option) return ARGP_ERR_UNKNOWN;
     snprintf(name, sizeof name, "--%s", option->name);
     r->option = name;
     r->value = value;
-    read_option(r, key);
+    if (key != OPTION_HELP) read_option(r, key);
     return 0;
 }
 
 /* The option that "--name" or "--name=value" means: the whole name, or its beginning where only one begins so. */
-static const struct argp_option *find_option(const char *argument, bool *ambiguous)
+static const struct argp_option *find_option(const struct argp_option *table, const char *argument, bool *ambiguous)
 {
     size_t length = strcspn(argument + 2, "=");
     const struct argp_option *found = NULL;
     *ambiguous = false;
-    for (const struct argp_option *option = option_table; option->name; option++) {
+    for (const struct argp_option *option = table; option->name; option++) {
         if (strncmp(option->name, argument + 2, length) != 0) continue;
         if (strlen(option->name) == length) {
             *ambiguous = false;
@@ -224,11 +268,11 @@ static _Noreturn void refuse_name(char **argv, const char *argument, bool ambigu
 
 /* argp says only that something was wrong. Values have been judged by then: what is left is a name that nobody knows,
  * a value missing or one too many. */
-static _Noreturn void refuse_first_fault(int argc, char **argv)
+static _Noreturn void refuse_first_fault(const struct argp_option *table, int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
         bool ambiguous = false, named = strncmp(argv[i], "--", 2) == 0;
-        const struct argp_option *option = named ? find_option(argv[i], &ambiguous) : NULL;
+        const struct argp_option *option = named ? find_option(table, argv[i], &ambiguous) : NULL;
         if (strcmp(argv[i], "-h") == 0) continue;
         if (!option || ambiguous) refuse_name(argv, argv[i], ambiguous);
         const char *value = strchr(argv[i], '='), *name = kolo_phrase("--%s", option->name);
@@ -239,6 +283,15 @@ static _Noreturn void refuse_first_fault(int argc, char **argv)
 }
 
 /* ------------------------------------------------------------------------------------------ help */
+
+/* What the program put where the option's value goes. */
+static const char *default_of(const kolo_own_option *own)
+{
+    if (own->count) return *own->count > 0 ? kolo_phrase("%d", *own->count) : NULL;
+    if (own->number) return *own->number > 0 ? kolo_phrase("%g", *own->number) : NULL;
+    if (own->choice) return *own->choice;
+    return own->text ? *own->text : NULL;
+}
 
 static const char *default_text(const kolo_options *options, int key)
 {
@@ -255,23 +308,33 @@ static const char *default_text(const kolo_options *options, int key)
     case OPTION_SEED: return options->seed ? kolo_phrase("%" PRIu64, options->seed) : "a new one each time";
     case OPTION_DEVICES: return options->devices > 0 ? kolo_phrase("%d", options->devices) : "one device, not mirrored";
     case OPTION_STRATEGY: return options->strategy ? options->strategy : "mirrored with --devices, else one_device";
-    default: return NULL;
+    default: return key < OPTION_OWN ? NULL : default_of(&options->own[key - OPTION_OWN]);
     }
 }
 
-static void show_help(char **argv, const kolo_options *options, const char *what)
+/* With each option's default, which parsing may change. */
+static void make_list(option_list *list, const kolo_options *options)
 {
-    struct argp_option table[OPTIONS + 1];
-    char text[OPTIONS][240];
-    memcpy(table, option_table, sizeof table);
-    for (size_t i = 0; i < OPTIONS; i++) {
-        const char *value = default_text(options, table[i].key);
-        if (table[i].key == OPTION_DATA && options->data_help) table[i].doc = options->data_help;
-        if (!value) continue;
-        snprintf(text[i], sizeof text[i], "%s (default: %s)", table[i].doc, value);
-        table[i].doc = text[i];
+    memset(list, 0, sizeof *list);
+    memcpy(list->option, option_table, sizeof option_table);
+    for (int i = 0; options->own && options->own[i].name && i < KOLO_OWN_OPTIONS_MAX; i++) {
+        const kolo_own_option *own = &options->own[i];
+        list->option[OPTIONS + (size_t)i] =
+            (struct argp_option){own->name, OPTION_OWN + i, own->flag ? NULL : own->value, 0, own->help, 5};
     }
-    struct argp argp = {.options = table, .doc = what};
+    for (size_t i = 0; list->option[i].name; i++) {
+        struct argp_option *option = &list->option[i];
+        const char *value = default_text(options, option->key);
+        if (option->key == OPTION_DATA && options->data_help) option->doc = options->data_help;
+        if (!value) continue;
+        snprintf(list->help[i], sizeof list->help[i], "%s (default: %s)", option->doc, value);
+        option->doc = list->help[i];
+    }
+}
+
+static void show_help(char **argv, const option_list *list, const char *what)
+{
+    struct argp argp = {.options = list->option, .doc = what};
     argp_help(&argp, stdout, ARGP_HELP_SHORT_USAGE | ARGP_HELP_LONG | ARGP_HELP_DOC, (char *)program_name(argv));
     fflush(stdout);
 }
@@ -305,13 +368,14 @@ static void check_targets(char **argv, const kolo_options *options)
 
 void kolo_parse_options(int argc, char **argv, kolo_options *options, const char *what_the_program_does)
 {
-    const kolo_options defaults = *options;
-    const struct argp argp = {.options = option_table, .parser = parse};
-    reading r = {.argv = argv, .options = options};
+    option_list list;
+    make_list(&list, options);
+    const struct argp argp = {.options = list.option, .parser = parse};
+    reading r = {.argv = argv, .options = options, .table = list.option};
     error_t error = argp_parse(&argp, argc, argv, ARGP_NO_ERRS | ARGP_NO_HELP | ARGP_NO_EXIT | ARGP_IN_ORDER, NULL, &r);
-    if (error) refuse_first_fault(argc, argv);
+    if (error) refuse_first_fault(list.option, argc, argv);
     if (r.help) {
-        if (kolo_rank() == 0) show_help(argv, &defaults, what_the_program_does);
+        if (kolo_rank() == 0) show_help(argv, &list, what_the_program_does);
         leave(EXIT_SUCCESS);
     }
     check_together(argv, options);

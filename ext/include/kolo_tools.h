@@ -150,6 +150,20 @@ kolo_status kolo_plot_history_at(const kolo_plot_history_args *args, kolo_here h
 
 /* --------------------------------------------------------------------------------- 12 options of a program */
 
+/* An option of one program's own: its name, what stands behind it, and where that goes, which is one of these. */
+typedef struct kolo_own_option {
+    const char *name;    /* "warmup-epochs" */
+    const char *value;   /* in the words of --help: "N"; of a choice its words: "adam|sgd|lamb" */
+    const char *help;    /* what it does; the default, which is what stands there before, is added */
+    bool *flag;          /* --name alone sets it */
+    int *count;          /* at least 1 */
+    double *number;      /* above 0 */
+    const char **choice; /* one of the words of .value, from the command line */
+    const char **text;   /* any that is not empty, from the command line */
+    bool or_zero;        /* a count or a number may be 0, too */
+} kolo_own_option;
+#define KOLO_OWN_OPTIONS_MAX 32
+
 /* What every program of the lessons understands. Fill in the program's defaults, then let the command line change
  * them. */
 typedef struct kolo_options {
@@ -168,6 +182,7 @@ typedef struct kolo_options {
     const char *history; /* --history FILE, JSON */
     int steps_per_epoch;
     bool no_validation;
+    const kolo_own_option *own; /* the program's own, ended by one of all zeros; NULL: none. None has the name of another */
 } kolo_options;
 
 /* Reads the command line. --help is answered with exit 0. An unknown option, an impossible value or a --save or

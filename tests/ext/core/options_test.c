@@ -13,6 +13,22 @@ static void read_back(const char *path, char *text, size_t room)
     text[read_whole(path, (unsigned char *)text, room - 1)] = 0;
 }
 
+/* What parse_own() adds, and where that goes. */
+typedef struct own_targets {
+    const bool *flag;
+    const int *epochs, *size;
+    const double *rho;
+    const char *const *rule, *const *note;
+} own_targets;
+static own_targets own_values;
+static const kolo_own_option *own_options;
+
+static void print_own(void)
+{
+    own_targets at = own_values;
+    printf("own %d %d %d %g %s %s\n", *at.flag, *at.epochs, *at.size, *at.rho, *at.rule, *at.note ? *at.note : "-");
+}
+
 /* Runs kolo_parse_options in a child, which then prints what it got. Returns the exit code. */
 static int parse(const char *command_line)
 {
@@ -25,12 +41,13 @@ static int parse(const char *command_line)
     if (child == 0) {
         dup2(open("out", O_WRONLY | O_CREAT | O_TRUNC, 0644), STDOUT_FILENO);
         dup2(open("err", O_WRONLY | O_CREAT | O_TRUNC, 0644), STDERR_FILENO);
-        kolo_options o = {.batch_size = 512, .epochs = 8, .learning_rate = 1e-3};
+        kolo_options o = {.batch_size = 512, .epochs = 8, .learning_rate = 1e-3, .own = own_options};
         kolo_parse_options(argc, argv, &o, "Trains a network.");
         printf("%s %d %d %d %g %d %llu %d %d %s %s %s %d %d\n", o.data ? o.data : "-", o.batch_size, o.epochs,
                o.drop_remainder, o.learning_rate, o.precision, (unsigned long long)o.seed, o.deterministic, o.devices,
                o.strategy ? o.strategy : "-", o.save ? o.save : "-", o.history ? o.history : "-", o.steps_per_epoch,
                o.no_validation);
+        if (own_options) print_own();
         fflush(stdout);
         _exit(7);
     }
@@ -59,6 +76,65 @@ static void each_option_sets_its_own(void **state)
     assert_string_equal(out, "- 512 8 0 0.001 3 0 0 0 - - - 0 0\n");
     assert_string_equal(err, "");
     assert_int_equal(access("a", F_OK), -1);
+}
+
+/* The same with options of the program's own. */
+static int parse_own(const char *command_line)
+{
+    bool ghost = false;
+    int epochs = 5, size = 0;
+    double rho = 0.5;
+    const char *rule = "adam", *note = NULL;
+    own_options = (const kolo_own_option[]){
+        {"batch-norm", .flag = &ghost, .help = "with batch norm"},
+        {"warmup-epochs", "N", "of warm-up", .count = &epochs, .or_zero = true},
+        {"ghost-batch", "N", "samples", .count = &size},
+        {"rho", "X", "of the elastic force", .number = &rho, .or_zero = true},
+        {"optimizer", "adam|adamw|lamb", "which rule", .choice = &rule},
+        {"note", "TEXT", "a remark", .text = &note},
+        {0},
+    };
+    own_values = (own_targets){&ghost, &epochs, &size, &rho, &rule, &note};
+    int code = parse(command_line);
+    own_options = NULL;
+    return code;
+}
+
+static void own_options_set_their_own(void **state)
+{
+    (void)state;
+    assert_int_equal(parse_own("--epochs 3"), 7);
+    assert_non_null(strstr(out, "\nown 0 5 0 0.5 adam -\n"));
+    assert_int_equal(parse_own("--batch-norm --warmup-epochs 0 --ghost-batch=32 --rho 0 --optimizer adamw --note a=b"),
+                     7);
+    assert_non_null(strstr(out, "\nown 1 0 32 0 adamw a=b\n"));
+    assert_int_equal(parse_own("--opt lamb --ghost 7 --batch-size 9"), 7);
+    assert_non_null(strstr(out, "\nown 0 5 7 0.5 lamb -\n"));
+    assert_int_equal(parse_own("--ghost-batch 9 --help"), 0);
+    static const char *const words[] = {"--optimizer=adam|adamw|lamb", "which rule (default: adam)",
+                                        "of warm-up (default: 5)", "--batch-norm ", "samples\n"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) assert_non_null(strstr(out, words[i]));
+}
+
+static void own_options_are_judged_too(void **state)
+{
+    (void)state;
+    static const char *const faults[][2] = {
+        {"--optimizer ada", "--optimizer: wanted adam, adamw or lamb, got \"ada\""},
+        {"--optimizer adam|adamw", "--optimizer: wanted adam, adamw or lamb, got \"adam|adamw\""},
+        {"--optimizer ''", "--optimizer: wanted adam, adamw or lamb, got \"\""},
+        {"--ghost-batch 0", "--ghost-batch: wanted a whole number of at least 1, got \"0\""},
+        {"--warmup-epochs -1", "--warmup-epochs: wanted a whole number of at least 0, got \"-1\""},
+        {"--rho -1", "--rho: wanted a number of at least 0, got \"-1\""},
+        {"--batch-norm=3", "--batch-norm: wanted no value, got \"3\""},
+        {"--batch 3", "ambiguous option \"--batch\": --help lists the options"},
+        {"--note ''", "--note: wanted TEXT, got \"\""},
+        {"--note", "--note: wanted a value, got \"\""},
+    };
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        assert_int_equal(parse_own(faults[i][0]), 2);
+        assert_non_null(strstr(err, faults[i][1]));
+    }
 }
 
 static void seed_0_is_a_seed(void **state)
@@ -176,7 +252,8 @@ int main(void)
         cmocka_unit_test(each_option_sets_its_own),           cmocka_unit_test(seed_0_is_a_seed),
         cmocka_unit_test(impossible_values_are_one_sentence), cmocka_unit_test(wrong_names_are_one_sentence),
         cmocka_unit_test(targets_are_tried_before_training),  cmocka_unit_test(help_shows_the_defaults),
-        cmocka_unit_test(the_strategy_is_what_was_asked),
+        cmocka_unit_test(the_strategy_is_what_was_asked),     cmocka_unit_test(own_options_set_their_own),
+        cmocka_unit_test(own_options_are_judged_too),
     };
     return cmocka_run_group_tests_name("core/options", tests, enter_folder, leave_folder);
 }
