@@ -81,7 +81,7 @@ static kolo_status copy_of(void **copy, const void *from, int64_t samples, int64
 {
     size_t bytes = (size_t)samples * (size_t)each * 4;
     if (!from) return KOLO_OK;
-    if (!(*copy = malloc(bytes))) return kolo_fail_memory(bytes, what);
+    if (!(*copy = malloc(bytes ? bytes : 1))) return kolo_fail_memory(bytes, what);
     memcpy(*copy, from, bytes);
     return KOLO_OK;
 }

@@ -157,7 +157,7 @@ kolo_status kolo_images_draw(kolo_arrays *arrays, const kolo_synthetic_images_ar
     uint64_t seed = args->seed ? args->seed : 1;
     *arrays = (kolo_arrays){0};
     KOLO_TRY(check(args, &p, &samples));
-    if (!(p.list = malloc((size_t)p.classes * sizeof *p.list)))
+    if (!(p.list = calloc((size_t)p.classes + 1, sizeof *p.list)))
         return kolo_fail_memory((size_t)p.classes * sizeof *p.list, "the classes of pictures");
     pick_classes(&p, seed);
     p.key = kolo_random_key(seed, KOLO_RANDOM_SYNTHETIC, (uint64_t)args->split); /* the splits share no stream */

@@ -276,10 +276,10 @@ static kolo_status drain(kolo_reader *file, uint8_t **bytes, int64_t *size)
 
 kolo_status kolo_reader_whole(const char *path, const char *what, uint8_t **bytes, int64_t *size)
 {
-    kolo_reader *file;
+    kolo_reader *file = NULL;
     *bytes = NULL;
-    KOLO_TRY(kolo_reader_open(&file, path, what));
-    kolo_status status = drain(file, bytes, size);
+    kolo_status status = kolo_reader_open(&file, path, what);
+    if (status == KOLO_OK && file) status = drain(file, bytes, size);
     if (status != KOLO_OK) free(*bytes), *bytes = NULL;
     kolo_reader_close(file);
     return status;

@@ -111,15 +111,15 @@ kolo_status kolo_table_draw(kolo_arrays *arrays, const kolo_synthetic_table_args
     uint64_t seed = args->seed ? args->seed : 1;
     *arrays = (kolo_arrays){0};
     KOLO_TRY(check(args, &w, &samples));
-    w.centres = malloc((size_t)w.classes * CENTRES * sizeof *w.centres);
-    w.matrix = malloc((size_t)w.features * sizeof *w.matrix);
+    w.centres = calloc((size_t)w.classes + 1, CENTRES * sizeof *w.centres);
+    w.matrix = calloc((size_t)w.features + 1, sizeof *w.matrix);
     kolo_status status = KOLO_OK;
     if (!w.centres || !w.matrix) status = kolo_fail_memory((size_t)(w.classes * CENTRES + w.features) * 24, "a table");
     *arrays = (kolo_arrays){.samples = samples, .shape = {1, {w.features}}, .label_count = 1, .synthetic = true};
     if (w.regression) arrays->target_shape = (kolo_shape){1, {1}};
     else arrays->classes = w.classes;
     snprintf(arrays->source, sizeof arrays->source, "a table drawn by Kolo (seed %" PRIu64 ")", seed);
-    if (status == KOLO_OK) {
+    if (w.centres && w.matrix) {
         pick_world(&w, seed);
         w.key = kolo_random_key(seed, KOLO_RANDOM_SYNTHETIC, (uint64_t)args->split); /* the splits share no stream */
         status = draw(arrays, &w);

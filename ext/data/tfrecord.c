@@ -371,7 +371,9 @@ static kolo_status read_files(set *s, const char *path)
 /* What was allocated twice over for examples that never came is given back. */
 static void trim(void *block_pointer, int64_t samples, int64_t each)
 {
-    void **block = block_pointer, *moved = *block ? realloc(*block, (size_t)(samples * each)) : NULL;
+    void **block = block_pointer;
+    size_t bytes = (size_t)(samples * each);
+    void *moved = *block && bytes ? realloc(*block, bytes) : NULL;
     if (moved) *block = moved;
 }
 

@@ -207,12 +207,12 @@ char *kolo_data_bundle(const kolo_data *data)
     float *features = elements > 0 && elements < 1 << 24 ? calloc((size_t)(elements * count), sizeof *features) : NULL;
     if (!features) return NULL;
     int32_t labels[SHOWN]; /* of sequences, which have many a sample, none is shown */
+    for (int i = 0; i < SHOWN; i++) labels[i] = -1;
     char *png = NULL, *json = NULL;
     size_t png_size = 0, text_size = 0;
     kolo_scope scope = kolo_enter("showing data", (kolo_here){0});
     kolo_data_gather(data, NULL, 0, count,
                      &(kolo_gathered){.features = features, .labels = data->label_count == 1 ? labels : NULL});
-    for (int i = 0; i < SHOWN && data->label_count > 1; i++) labels[i] = -1;
     char *text = describe(data, features, labels, count, &text_size);
     kolo_status drawn =
         is_picture(data->shape) ? draw_samples(data, features, labels, count, &png, &png_size) : KOLO_OK;
