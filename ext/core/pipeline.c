@@ -115,18 +115,18 @@ static void release(kolo_pipeline *pipeline, int number)
     *first = number;
 }
 
-/* Lists are in the order of the leaves, from segment to segment the other way round: what was computed last is in the
- * caches still. A tree of sums needs some such order, or it would be left with too many ends. */
-static bool goes_before(const slot *a, const slot *b, int segment)
+/* In the order of the leaves, or backwards; a tree of sums would otherwise be left with too many ends. */
+static bool goes_before(const slot *a, const slot *b, bool backwards)
 {
-    return segment % 2 ? a->leaf.number > b->leaf.number : a->leaf.number < b->leaf.number;
+    return backwards ? a->leaf.number > b->leaf.number : a->leaf.number < b->leaf.number;
 }
 
 static void put(kolo_pipeline *pipeline, int segment, int number)
 {
     slot *slots = pipeline->slots;
     int *link = &pipeline->waiting[segment];
-    while (*link >= 0 && goes_before(&slots[*link], &slots[number], segment)) link = &slots[*link].next;
+    bool backwards = pipeline->engine->program->segments[segment].backwards;
+    while (*link >= 0 && goes_before(&slots[*link], &slots[number], backwards)) link = &slots[*link].next;
     slots[number].next = *link;
     *link = number;
 }

@@ -25,6 +25,7 @@ typedef struct kolo_segment {
     int first, end; /* operations */
     int device;     /* where they run: 0 … program->devices - 1 */
     int meet;       /* the KOLO_OP_MEET that ends it, operation `end`; else -1 */
+    bool backwards; /* the last leaf goes first: every other time that all have met */
     int *values;    /* [value_count] that they touch */
     int value_count;
     size_t gradient_first, gradient_bytes; /* where its gradients are among those of a leaf */

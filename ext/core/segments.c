@@ -42,6 +42,16 @@ static void number_devices(kolo_program *program)
     }
 }
 
+/* Once all have met the leaves go on the other way round: what was computed last is in the caches still. */
+static void turn_at_meetings(kolo_program *program)
+{
+    bool backwards = false;
+    for (int s = 0; s < program->segment_count; s++) {
+        program->segments[s].backwards = backwards;
+        backwards = backwards != (program->segments[s].meet >= 0);
+    }
+}
+
 /* What the leaves met with is computed by the engine itself, between two segments. */
 kolo_status kolo_segments_cut(kolo_program *program)
 {
@@ -55,6 +65,7 @@ kolo_status kolo_segments_cut(kolo_program *program)
         first = meet ? o + 1 : o;
     }
     number_devices(program);
+    turn_at_meetings(program);
     return KOLO_OK;
 }
 

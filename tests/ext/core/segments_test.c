@@ -114,18 +114,23 @@ static void threads_do_not_matter(void **state)
     unsetenv("KOLO_THREADS");
 }
 
-/* A thousand leaves on their way at once, on more threads than there are cores: the tree of sums must not be left with
- * more ends than it has room for, and no leaf may keep a gradient of the whole model. */
+/* Thousands of leaves on their way at once, on more threads than there are cores: the tree of sums must not be left
+ * with more ends than it has room for, and no leaf may keep a gradient of the whole model. */
 static void many_leaves_meet(void **state)
 {
     (void)state;
-    setenv("KOLO_THREADS", "12", 1);
-    kolo_data *data = small_data(1000);
-    kolo_model *model = meeting_model(false, 0);
-    kolo_compile(model, .optimizer = kolo_sgd(), .loss = KOLO_SPARSE_CROSSENTROPY, .seed = 2);
-    for (int i = 0; i < 5; i++)
-        assert_non_null(kolo_fit(model, data, .batch_size = 1000, .micro_batch = 1, .verbose = KOLO_NONE));
-    kolo_model_free(&model);
+    setenv("KOLO_THREADS", "16", 1);
+    kolo_data *data = small_data(4000);
+    static const char *const devices[] = {NULL, "cpu:1"};
+    for (int d = 0; d < 2; d++) {
+        kolo_model *model = kolo_sequential(kolo_input(SMALL_SIDE, SMALL_SIDE, 1), kolo_flatten(), kolo_dense(5),
+                                            kolo_batch_norm(), kolo_dense(5, .device = devices[d]), kolo_dense(5),
+                                            kolo_batch_norm(.device = devices[d]), kolo_dense(4));
+        kolo_compile(model, .optimizer = kolo_sgd(), .loss = KOLO_SPARSE_CROSSENTROPY, .seed = 2);
+        for (int i = 0; i < 5; i++)
+            assert_non_null(kolo_fit(model, data, .batch_size = 4000, .micro_batch = 1, .verbose = KOLO_NONE));
+        kolo_model_free(&model);
+    }
     kolo_data_free(&data);
     unsetenv("KOLO_THREADS");
 }
