@@ -29,7 +29,9 @@ static void begin(kolo_callback *self, const kolo_logs *logs)
 {
     (void)logs;
     state *s = kolo_callback_open(self, sizeof *s);
-    if (s) kolo_callback_check(self, open_state(self, s));
+    kolo_status status = s ? open_state(self, s) : KOLO_OK;
+    kolo_callback_check(self, status);
+    if (status != KOLO_OK) kolo_callback_close(self);
 }
 
 static void back_up(kolo_callback *self)

@@ -23,7 +23,9 @@ static void begin(kolo_callback *self, const kolo_logs *logs)
 {
     (void)logs;
     state *s = kolo_callback_open(self, sizeof *s);
-    if (s) kolo_callback_check(self, check(self, s));
+    kolo_status status = s ? check(self, s) : KOLO_OK;
+    kolo_callback_check(self, status);
+    if (status != KOLO_OK) kolo_callback_close(self);
 }
 
 static void begin_epoch(kolo_callback *self, int epoch, const kolo_logs *logs)

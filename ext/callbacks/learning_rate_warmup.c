@@ -11,8 +11,9 @@ typedef struct state {
 static kolo_status open_state(kolo_callback *self, state *s)
 {
     const kolo_learning_rate_warmup_args *args = &self->learning_rate_warmup;
-    int replicas = 1;
-    if (self->model) KOLO_TRY(kolo_model_replicas(self->model, &replicas));
+    int replicas;
+    KOLO_TRY(kolo_model_check_compiled(self->model, "kolo_learning_rate_warmup()"));
+    KOLO_TRY(kolo_model_replicas(self->model, &replicas));
     s->size = args->size ? args->size : replicas * kolo_model_ranks(self->model)->size;
     s->steps = args->steps_per_epoch ? args->steps_per_epoch : self->steps;
     s->epochs = args->warmup_epochs ? args->warmup_epochs : 5;
@@ -29,7 +30,9 @@ static void begin(kolo_callback *self, const kolo_logs *logs)
 {
     (void)logs;
     state *s = kolo_callback_open(self, sizeof *s);
-    if (s) kolo_callback_check(self, open_state(self, s));
+    kolo_status status = s ? open_state(self, s) : KOLO_OK;
+    kolo_callback_check(self, status);
+    if (status != KOLO_OK) kolo_callback_close(self);
 }
 
 static void begin_epoch(kolo_callback *self, int epoch, const kolo_logs *logs)

@@ -169,6 +169,7 @@ static kolo_status save(kolo_callback *self, int epoch, int batch, const kolo_lo
     char path[PATH_MAX];
     KOLO_TRY(fill_in(self->model_checkpoint.path, epoch, batch, logs, path));
     if (!is_wanted(self, epoch, path, logs) || !kolo_callback_speaks()) return KOLO_OK;
+    KOLO_TRY(kolo_model_check(self->model));
     KOLO_TRY(kolo_make_folders(path));
     if (!self->model_checkpoint.save_weights_only) return kolo_checkpoint_write(self->model, path);
     return kolo_weights_write(&(const kolo_save_args){.model = self->model, .path = path});

@@ -142,7 +142,7 @@ static void end_batch(kolo_callback *self, int batch, const kolo_logs *logs)
     state *s = self->state;
     int every = self->tensorboard.update_freq;
     (void)batch;
-    if (!s || !s->train || every == 0) return;
+    if (!s || !s->train || !logs || every == 0) return;
     s->batches++;
     if (s->batches % every != 0) return;
     for (int i = 0; i < logs->count; i++)

@@ -392,6 +392,50 @@ static void callbacks_that_look_leave_training_as_it_was(void **state)
     assert_float_equal(history->epoch[2].loss, loss, 0);
 }
 
+/* ------------------------------------------------------------------------------------------ misused */
+
+/* Hooks in any order, with nothing in their hands: a sentence perhaps, never a crash. */
+static void call_hooks(kolo_callback callback, kolo_model *of, const kolo_logs *logs, bool begun)
+{
+    callback.model = of;
+    if (begun && callback.on_train_begin) callback.on_train_begin(&callback, logs);
+    if (callback.on_epoch_begin) callback.on_epoch_begin(&callback, 0, logs);
+    if (callback.on_train_batch_begin) callback.on_train_batch_begin(&callback, 0, logs);
+    if (callback.on_train_batch_end) callback.on_train_batch_end(&callback, 0, logs);
+    if (callback.on_epoch_end) callback.on_epoch_end(&callback, 0, logs);
+    if (callback.on_epoch_end) callback.on_epoch_end(&callback, 1, logs);
+    if (callback.on_train_end) callback.on_train_end(&callback, logs);
+    if (callback.on_train_end) callback.on_train_end(&callback, logs);
+    assert_null(callback.state);
+    kolo_clear_error();
+}
+
+static void hooks_without_a_model_or_logs(void **state)
+{
+    (void)state;
+    const kolo_callback all[] = {kolo_model_checkpoint("a{epoch}"),
+                                 kolo_model_checkpoint("b", .save_weights_only = true, .save_freq = 1),
+                                 kolo_early_stopping(.restore_best_weights = true),
+                                 kolo_reduce_lr_on_plateau(.patience = KOLO_NONE),
+                                 kolo_learning_rate_scheduler(halved),
+                                 kolo_learning_rate_warmup(0.5, .steps_per_epoch = 3),
+                                 kolo_csv_logger("log.csv"),
+                                 kolo_tensorboard("logs", .update_freq = 1),
+                                 kolo_terminate_on_nan(),
+                                 kolo_backup_and_restore("backup"),
+                                 kolo_batch_timing(NULL, .verbose = KOLO_NONE),
+                                 kolo_gradient_noise_scale(.every = 1, .verbose = KOLO_NONE)};
+    kolo_logs logs = {0};
+    kolo_logs_set(&logs, "val_loss", 0.5);
+    for (size_t i = 0; i < COUNT(all); i++)
+        for (int begun = 0; begun < 2; begun++) {
+            call_hooks(all[i], NULL, NULL, begun);
+            call_hooks(all[i], NULL, &logs, begun);
+            call_hooks(all[i], model, NULL, begun);
+            call_hooks(all[i], model, &logs, begun);
+        }
+}
+
 /* ------------------------------------------------------------------------------------------ shown */
 
 static void assert_shown(kolo_callback callback, const char *text)
@@ -435,6 +479,7 @@ int main(void)
         TEST(times_are_medians),
         TEST(the_noise_scale_is_that_of_the_data),
         TEST(callbacks_that_look_leave_training_as_it_was),
+        TEST(hooks_without_a_model_or_logs),
         TEST(callbacks_are_shown_as_they_are_written),
     };
     return cmocka_run_group_tests_name("callbacks", tests, enter_folder, leave_folder);
