@@ -100,7 +100,7 @@ typedef struct kolo_tfrecord_args {
     const char *path; /* a file, or a pattern as a shell's for several: "train.tfrecord-*" */
     kolo_guard *guard;
     const char *features[KOLO_TFRECORD_NAMES_MAX]; /* default: the one of bytes, else all of numbers by their names */
-    const char *label; /* default: the one that is called "label" or "….../label", if there is one */
+    const char *label; /* default: the one that is called "label" or "…/label", if there is one */
     bool no_label;
     int shape[4]; /* of a sample; default: of bytes what height, width and depth or channels say, else one axis */
     double scale; /* features are multiplied by it; default 1/255 for bytes, else 1 */
