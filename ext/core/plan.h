@@ -23,7 +23,7 @@ typedef enum kolo_value_kind {
     KOLO_VALUE_PARTIAL, /* double[shape], of the leaf: sums over its samples that are to meet those of the others; or
                            read as they are, as if the leaf were all there is */
     KOLO_VALUE_MET /* double[shape]: the sum of a PARTIAL over all leaves of the replica's share (and of its
-                      group's, where the operation says so); written by core/engine.c, read by operations */
+                      group's, where the operation says so); written by core/pipeline.c, read by operations */
 } kolo_value_kind;
 
 /* Canonical means: float32, leaf × shape, the last axis fastest, nothing between. */
