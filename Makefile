@@ -227,7 +227,7 @@ $(BUILD)/fuzz/%.a:
 define fuzzer
 $(BUILD)/fuzz/$(notdir $(basename $(1))): $(call fuzz-object,$(1)) $(BUILD)/fuzz/fuzzed$(2).a $(BUILD)/fuzz/rest$(2).a
 	$$(call say,LINK)
-	$$(Q)clang-19 -fsanitize=fuzzer,address,undefined $$^ -o $$@ $(3)
+	$$(Q)clang-19 -fsanitize=fuzzer,address,undefined -Wl,--start-group $$^ -Wl,--end-group -o $$@ $(3)
 endef
 $(foreach source,$(KERNEL_FUZZ),$(eval $(call fuzzer,$(source),,-L$(LLVM)/lib -lclang-19 -lzmq -ljansson -pthread)))
 $(foreach source,$(LIB_FUZZ),$(eval $(call fuzzer,$(source),_lib,$(LIBKOLO_LIBS))))
