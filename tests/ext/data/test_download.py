@@ -184,7 +184,7 @@ def test_a_silent_server_is_left(program, server, tmp_path):
     server.breaks, server.pause = [50_000], 40  # seconds of nothing, the first time
     threading.Timer(1, lambda: setattr(server, "pause", 0)).start()
     begin = time.monotonic()
-    result = fetch(program, server.url, tmp_path / "file", SUM, 1)
+    result = fetch(program, server.url, tmp_path / "file", SUM, 2)
     assert result.returncode == 0, result.stderr
     assert time.monotonic() - begin < 30
     assert_alone(tmp_path / "file")
