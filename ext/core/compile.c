@@ -4,6 +4,7 @@
 #include "core/optimizer.h"
 #include "core/random.h"
 #include "core/runtime.h"
+#include "core/trainer.h"
 #include "core/scores.h"
 
 #include <math.h>
@@ -47,9 +48,14 @@ static kolo_status check(const kolo_compile_args *args, kolo_optimizer *optimize
     KOLO_TRY(kolo_metric_list_make(&args->loss, args->metrics, outputs.dim[outputs.rank - 1], metrics));
     KOLO_TRY(check_last_activation(args->model, &args->loss));
     KOLO_TRY(check_precision(args->precision));
-    int replicas;
-    KOLO_TRY(kolo_replicas_under(args->model, &args->strategy, &replicas));
     return kolo_backend_find(args->backend, args->precision ? args->precision : KOLO_FLOAT32, backend);
+}
+
+/* The devices of a strategy are those that are there now; names of them may be gone when the model is trained. */
+static kolo_status place(const kolo_model *model, const kolo_strategy *strategy, kolo_place *place)
+{
+    KOLO_TRY(kolo_replicas_under(model, strategy, &place->replicas));
+    return kolo_strategy_updater(strategy, place);
 }
 
 static kolo_status compile(const kolo_compile_args *args)
@@ -60,13 +66,16 @@ static kolo_status compile(const kolo_compile_args *args)
     const kolo_backend *backend;
     kolo_optimizer optimizer = {0};
     kolo_metric_list metrics;
+    kolo_place where;
     KOLO_TRY(check(args, &optimizer, &metrics, &backend));
+    KOLO_TRY(place(model, &args->strategy, &where));
     kolo_trainer_close(&model->trainer);
     kolo_close_scorers(model);
     model->position = (kolo_position){0};
     model->numbers = (kolo_numbers){0};
     model->settings = *args;
     model->settings.optimizer = optimizer;
+    model->place = where;
     model->metrics = metrics;
     if (!args->precision) model->settings.precision = KOLO_FLOAT32;
     model->backend = backend;

@@ -1,4 +1,5 @@
-/* Usable cores: the affinity mask (taskset, SLURM, cpusets) and the control group's quota (docker --cpus). */
+/* Usable cores: the affinity mask (taskset, SLURM, cpusets) and the control group's quota (docker --cpus); its memory.
+ */
 #define _GNU_SOURCE 1 /* sched_getaffinity */
 #include "core/cores.h"
 
@@ -15,7 +16,17 @@ int kolo_cores_of_quota(const char *cpu_max)
     return (int)((quota + period - 1) / period);
 }
 
-static int read_quota(const char *path)
+static int64_t cores_of(const char *text)
+{
+    return kolo_cores_of_quota(text);
+}
+
+static int64_t bytes_of(const char *text)
+{
+    return strtoll(text, NULL, 10); /* "max" reads as 0 */
+}
+
+static int64_t read_limit(const char *path, int64_t (*limit_of)(const char *text))
 {
     char text[64] = "";
     FILE *file = fopen(path, "re");
@@ -23,14 +34,14 @@ static int read_quota(const char *path)
     size_t length = fread(text, 1, sizeof text - 1, file);
     fclose(file);
     text[length] = '\0';
-    return kolo_cores_of_quota(text);
+    return limit_of(text);
 }
 
-/* The tightest quota of this process's control group and of those around it. */
-static int smallest_quota(void)
+/* The tightest limit of this process's control group and of those around it; 0: none. */
+static int64_t smallest_limit(const char *name, int64_t (*limit_of)(const char *text))
 {
     char line[4096] = "", path[4200];
-    int smallest = 0;
+    int64_t smallest = 0;
     FILE *file = fopen("/proc/self/cgroup", "re");
     if (!file) return 0;
     while (fgets(line, sizeof line, file) && strncmp(line, "0::", 3)) line[0] = '\0';
@@ -38,19 +49,24 @@ static int smallest_quota(void)
     line[strcspn(line, "\n")] = '\0';
     char *group = strncmp(line, "0::", 3) ? line + strlen(line) : line + 3;
     for (;;) {
-        snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", group);
-        int quota = read_quota(path);
-        if (quota && (!smallest || quota < smallest)) smallest = quota;
+        snprintf(path, sizeof path, "/sys/fs/cgroup%s/%s", group, name);
+        int64_t limit = read_limit(path, limit_of);
+        if (limit > 0 && (!smallest || limit < smallest)) smallest = limit;
         char *slash = strrchr(group, '/');
         if (!slash) return smallest;
         *slash = '\0';
     }
 }
 
+int64_t kolo_memory_limit(void)
+{
+    return smallest_limit("memory.max", bytes_of);
+}
+
 int kolo_cores_usable(void)
 {
     cpu_set_t set;
     int cores = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
-    int quota = smallest_quota();
+    int quota = (int)smallest_limit("cpu.max", cores_of);
     return quota && quota < cores ? quota : cores;
 }

@@ -7,10 +7,12 @@
 #define KOLO_CORE_ENGINE_H
 
 #include <semaphore.h>
+#include <stdatomic.h>
 
 #include "core/fold.h"
 #include "core/program.h"
 #include "core/team.h"
+#include "data/feed.h"
 #include "strategy/strategy.h"
 
 typedef struct kolo_pipeline kolo_pipeline;
@@ -24,6 +26,7 @@ typedef struct kolo_engine {
     sem_t *gate;         /* as many leaves at once as the process has cores; NULL: no limit */
     kolo_frame **frames; /* one a thread; NULL where there is a */
     kolo_pipeline *pipeline; /* of a program of several segments */
+    atomic_llong sliced_bytes, slicing_nanoseconds; /* its threads' copying of samples, since it was opened */
 } kolo_engine;
 
 /* With at least `threads` threads, and one for each device of the program. */
@@ -44,7 +47,9 @@ kolo_status kolo_engine_pack(kolo_engine *engine, const float *weights);
 typedef struct kolo_share {
     const kolo_data *data;
     const kolo_batch *batch;
+    const kolo_staged *staged; /* where its samples are gathered already, or NULL */
     int64_t first_leaf, end_leaf;
+    bool rest_last; /* how leaves are dealt: kolo_share_begin() */
     uint64_t seed;  /* of dropout */
     double loss_scale; /* of d loss / d outputs; 0: 1 */
     bool stoppable; /* a requested stop ends it between leaves, with KOLO_INTERRUPTED */
@@ -57,9 +62,11 @@ typedef struct kolo_share {
  * group must call it for the same batch, also those with no leaves; one that fails aborts the group. */
 kolo_status kolo_engine_run(kolo_engine *engine, const kolo_share *share, kolo_fold *fold);
 
-/* Leaves are dealt in contiguous runs, as evenly as they go: the first leaf of a member; of one past the last, all. */
-static inline int64_t kolo_share_begin(int64_t leaves, int member, int members)
+/* Leaves are dealt in contiguous runs: the first leaf of a member; of one past the last, all. As evenly as they go, or
+ * by integer division with the rest to the last (rest_last). */
+static inline int64_t kolo_share_begin(int64_t leaves, int member, int members, bool rest_last)
 {
+    if (rest_last) return member < members ? leaves / members * member : leaves;
     return leaves * member / members;
 }
 

@@ -51,8 +51,8 @@ kolo_status kolo_score(kolo_model *model, const kolo_data *data, int64_t first, 
     int64_t leaves = kolo_batch_leaves(&batch);
     kolo_share share = {.data = data,
                         .batch = &batch,
-                        .first_leaf = kolo_share_begin(leaves, ranks->rank, ranks->size),
-                        .end_leaf = kolo_share_begin(leaves, ranks->rank + 1, ranks->size),
+                        .first_leaf = kolo_share_begin(leaves, ranks->rank, ranks->size, false),
+                        .end_leaf = kolo_share_begin(leaves, ranks->rank + 1, ranks->size, false),
                         .stoppable = ranks->size == 1};
     kolo_fold_begin(fold, leaves);
     kolo_status status = kolo_engine_run(engine, &share, fold);

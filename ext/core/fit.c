@@ -112,13 +112,7 @@ static void note_position(kolo_fit_state *state, int step)
 
 static kolo_status run_step(kolo_fit_state *state, int step)
 {
-    const kolo_fit_args *args = state->args;
-    int64_t first = step * state->batch, left = state->data->samples - first;
-    kolo_batch batch = {.order = args->no_shuffle ? NULL : state->order + first,
-                        .first = first,
-                        .leaf = state->leaf,
-                        .samples = left < state->batch ? left : state->batch,
-                        .step = (uint64_t)state->trainer->replicas[0].counters.steps};
+    kolo_batch batch = kolo_epoch_batch(&state->plan, step);
     KOLO_TRY(call_hooks(state, BATCH_BEGIN, step, false));
     KOLO_TRY(kolo_trainer_step(state->trainer, &batch));
     const kolo_totals *all = &state->trainer->replicas[0].totals;
@@ -138,8 +132,11 @@ static kolo_status run_step(kolo_fit_state *state, int step)
 static kolo_status run_steps(kolo_fit_state *state)
 {
     double started = kolo_now();
-    for (int step = state->current.steps; step < state->steps && !state->stopped; step++)
-        KOLO_TRY(run_step(state, step));
+    kolo_status status = kolo_trainer_begin_feeds(state->trainer, &state->plan, state->current.steps);
+    for (int step = state->current.steps; step < state->steps && !state->stopped && status == KOLO_OK; step++)
+        status = run_step(state, step);
+    kolo_trainer_end_feeds(state->trainer);
+    KOLO_TRY(status);
     state->current.seconds = kolo_now() - started;
     state->current.images_per_second = (double)(state->current.images - state->images_before) / state->current.seconds;
     return KOLO_OK;
@@ -203,6 +200,13 @@ static void begin_epoch(kolo_fit_state *state)
                               .samples = samples,
                               .batch = state->batch};
     if (!state->args->no_shuffle) kolo_random_permutation(state->seed, at->order, samples, state->order);
+    state->plan =
+        (kolo_epoch_plan){.order = state->args->no_shuffle ? NULL : state->order,
+                          .samples = samples,
+                          .batch = state->batch,
+                          .leaf = state->leaf,
+                          .steps = state->steps,
+                          .first_step = (uint64_t)state->trainer->replicas[0].counters.steps - (uint64_t)at->step};
     state->epoch_all = at->all;
     state->epoch_own = at->own;
     state->images_before = (int64_t)at->all.samples;
@@ -244,6 +248,8 @@ static kolo_status open_fit(kolo_fit_state *state)
     state->trainer = model->trainer;
     state->trainer->data = state->data;
     state->trainer->seed = state->seed;
+    kolo_trainer_reset_timings(state->trainer);
+    KOLO_TRY(kolo_trainer_open_feeds(state->trainer, state->feeding, state->batch));
     model->history = (kolo_history){
         .epoch = epochs, .ranks = kolo_size(), .devices = state->trainer->count, .metrics = model->metrics.count};
     memcpy(model->history.metric_name, model->metrics.name, sizeof model->history.metric_name);
@@ -285,6 +291,7 @@ static kolo_status end_fit(kolo_fit_state *state, kolo_status status)
 {
     kolo_progress_break(&state->progress);
     if (state->trainer) kolo_trainer_fetch(state->trainer);
+    if (state->trainer) kolo_trainer_close_feeds(state->trainer);
     if (status == KOLO_INTERRUPTED) {
         kolo_failure_take();
         state->stopped = true;

@@ -22,6 +22,8 @@ typedef struct kolo_fit_state {
     uint64_t seed;     /* rank 0's */
     int64_t images_before; /* of the epoch that runs: trained before this fit went on with it */
     int32_t *order;    /* [samples] of the epoch, the same on all ranks */
+    kolo_feeding feeding;
+    kolo_epoch_plan plan; /* of the epoch that runs */
     kolo_callback callbacks[KOLO_CALLBACKS_MAX];
     int callback_count;
     kolo_progress progress;

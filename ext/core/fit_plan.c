@@ -7,6 +7,9 @@
 #include "core/runtime.h"
 #include "data/data.h"
 
+#define QUEUED_BATCHES       4
+#define FEED_THREADS         2
+#define FEED_THREADS_MAX     256
 #define DETERMINISTIC_LEAVES 16 /* that a batch is cut into at least, so that as many devices have work */
 
 /* ---------------------------------------------------------------- arguments */
@@ -40,6 +43,21 @@ static kolo_status check_micro_batch(const kolo_fit_args *args)
     return KOLO_OK;
 }
 
+static kolo_status check_feed(const kolo_fit_args *args)
+{
+    KOLO_TRY(check_count(".queue_capacity", args->queue_capacity));
+    KOLO_TRY(check_count(".feed_threads", args->feed_threads));
+    if (args->feed < 0 || args->feed > KOLO_FEED_STAGED)
+        return kolo_fail(KOLO_INVALID,
+                         ".feed: wanted KOLO_FEED_SYNCHRONOUS, KOLO_FEED_QUEUE or KOLO_FEED_STAGED, got %d",
+                         (int)args->feed);
+    if (args->feed != KOLO_FEED_QUEUE && (args->queue_capacity || args->feed_threads))
+        return kolo_fail(KOLO_INVALID, "%s: wanted .feed = KOLO_FEED_QUEUE beside it",
+                         args->queue_capacity ? ".queue_capacity" : ".feed_threads");
+    if (args->feed_threads <= FEED_THREADS_MAX) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID, ".feed_threads: wanted at most %d, got %d", FEED_THREADS_MAX, args->feed_threads);
+}
+
 static kolo_status check_arguments(const kolo_fit_args *args)
 {
     KOLO_TRY(kolo_check_training(args->model, args->data, "kolo_fit()"));
@@ -50,6 +68,7 @@ static kolo_status check_arguments(const kolo_fit_args *args)
     KOLO_TRY(check_count(".validation_freq", args->validation_freq));
     KOLO_TRY(check_micro_batch(args));
     KOLO_TRY(check_count(".steps_per_epoch", args->steps_per_epoch));
+    KOLO_TRY(check_feed(args));
     if (args->resume && args->initial_epoch)
         return kolo_fail(KOLO_INVALID, "wanted .resume or .initial_epoch, got both");
     int epochs = args->epochs ? args->epochs : 1;
@@ -104,11 +123,13 @@ kolo_status kolo_fit_plan(kolo_fit_state *state)
     state->epochs = args->epochs ? args->epochs : 1;
     state->batch = (int64_t)(args->batch_size ? args->batch_size : 32) * state->ranks->size;
     KOLO_TRY(plan_steps(state));
-    int replicas;
-    KOLO_TRY(kolo_model_replicas(args->model, &replicas));
+    int replicas = kolo_model_replicas(args->model);
     int64_t samples = state->data->samples < state->batch ? state->data->samples : state->batch;
     state->leaf = kolo_choose_leaf(state->model, samples, replicas, state->ranks->size);
     if (args->micro_batch) state->leaf = args->micro_batch < samples ? args->micro_batch : (int)samples;
+    state->feeding = (kolo_feeding){.kind = args->feed,
+                                    .capacity = args->queue_capacity ? args->queue_capacity : QUEUED_BATCHES,
+                                    .threads = args->feed_threads ? args->feed_threads : FEED_THREADS};
     state->seed = args->model->seed;
     for (int i = 0; i < KOLO_CALLBACKS_MAX; i++) {
         const kolo_callback *given = &args->callbacks[i];
@@ -187,9 +208,7 @@ kolo_status kolo_fit_agree(kolo_fit_state *state)
 {
     kolo_comm *ranks = state->ranks;
     if (ranks->size == 1) return KOLO_OK;
-    int replicas;
-    KOLO_TRY(kolo_model_replicas(state->model, &replicas));
-    KOLO_TRY(agree_on_terms(state, replicas));
+    KOLO_TRY(agree_on_terms(state, kolo_model_replicas(state->model)));
     KOLO_TRY(ranks->kind->broadcast(ranks, &state->seed, sizeof state->seed, 0));
     state->model->seed = state->seed; /* of a checkpoint, too */
     return ranks->kind->broadcast(ranks, &state->leaf, sizeof state->leaf, 0);

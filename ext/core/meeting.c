@@ -42,9 +42,9 @@ static kolo_status add_batch(kolo_meeting *meeting, const kolo_share *share, kol
     for (int64_t i = 0; i < mine; i++)
         memcpy(meeting->mine + i * count, brought.of(brought.argument, share->first_leaf + i), row);
     for (int member = 0; member < group->size; member++) {
-        int64_t first = kolo_share_begin(leaves, member, group->size);
+        int64_t first = kolo_share_begin(leaves, member, group->size, share->rest_last);
         offsets[member] = (size_t)first * row;
-        bytes[member] = (size_t)(kolo_share_begin(leaves, member + 1, group->size) - first) * row;
+        bytes[member] = (size_t)(kolo_share_begin(leaves, member + 1, group->size, share->rest_last) - first) * row;
     }
     KOLO_TRY(group->kind->allgatherv(group, meeting->mine, meeting->all, bytes, offsets));
     memset(sum, 0, row);

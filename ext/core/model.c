@@ -98,7 +98,7 @@ static kolo_status place_layer(kolo_layer_node *node)
     if (!host && (sscanf(device, "cpu:%d%n", &number, &read) != 1 || device[read] || number < 0))
         return kolo_fail(KOLO_INVALID, "%s: device: wanted \"host\" or \"cpu:0\", \"cpu:1\", …, got \"%.40s\"",
                          kolo_layer_text(node), device);
-    if (number >= kolo_device_count())
+    if (!host && number >= kolo_device_count())
         return kolo_fail(KOLO_INVALID, "%s: device: wanted one of %d devices (KOLO_CPU_DEVICES), got \"%.40s\"",
                          kolo_layer_text(node), kolo_device_count(), device);
     node->device = number;
@@ -229,12 +229,12 @@ static void draw_uniform(int64_t count, double most, uint64_t key, float *weight
     }
 }
 
-void kolo_model_draw_weights(kolo_model *model)
+void kolo_model_draw(const kolo_model *model, uint64_t seed, float *all)
 {
     for (int p = 0; p < model->parameter_count; p++) {
         const kolo_parameter *parameter = &model->parameters[p];
-        float *weights = model->weights + parameter->offset;
-        uint64_t key = kolo_random_key(model->seed, KOLO_RANDOM_WEIGHTS, (uint64_t)p);
+        float *weights = all + parameter->offset;
+        uint64_t key = kolo_random_key(seed, KOLO_RANDOM_WEIGHTS, (uint64_t)p);
         double sum = (double)parameter->fan_in + parameter->fan_out;
         int64_t count = kolo_shape_count(parameter->shape);
         if (parameter->initializer == KOLO_INIT_GLOROT_UNIFORM) draw_uniform(count, sqrt(6.0 / sum), key, weights);
@@ -242,6 +242,11 @@ void kolo_model_draw_weights(kolo_model *model)
         else
             for (int64_t i = 0; i < count; i++) weights[i] = parameter->initializer == KOLO_INIT_ONES;
     }
+}
+
+void kolo_model_draw_weights(kolo_model *model)
+{
+    kolo_model_draw(model, model->seed, model->weights);
     model->drawn = true;
 }
 

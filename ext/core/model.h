@@ -20,6 +20,13 @@ typedef struct kolo_scorer {
     int threads;
 } kolo_scorer;
 
+/* Where a strategy trains a model. */
+typedef struct kolo_place {
+    int replicas; /* in this process */
+    int updater;  /* the replica that sits on the .parameter_device; -1: none does, and the device has */
+    int threads;  /* so many of its own */
+} kolo_place;
+
 struct kolo_model {
     kolo_layer_node *layers; /* the input first */
     int layer_count;
@@ -38,6 +45,7 @@ struct kolo_model {
     kolo_compile_args settings; /* defaults filled in */
     kolo_metric_list metrics; /* of settings.metrics */
     const kolo_backend *backend;
+    kolo_place place; /* of its strategy */
     uint64_t seed;
     double learning_rate;
     kolo_position position; /* where its last training stands */
@@ -58,6 +66,7 @@ struct kolo_model {
 kolo_status kolo_model_set_rate(kolo_model *model, double learning_rate);
 /* Draws every weight by the seed and its own number. */
 void kolo_model_draw_weights(kolo_model *model);
+void kolo_model_draw(const kolo_model *model, uint64_t seed, float *weights); /* [weight_count] */
 
 /* Σ λ Σ w² over the layers with .l2, of canonical weights: what is added to a loss. Its gradient by them is added to
  * `gradient`. */

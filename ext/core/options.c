@@ -47,7 +47,7 @@ static const struct argp_option option_table[] = {
     {"seed", OPTION_SEED, "N", 0, "of weights, order and dropout", 2},
     {"deterministic", OPTION_DETERMINISTIC, NULL, 0, "the same bits for any number of devices and ranks", 2},
     {"devices", OPTION_DEVICES, "N", 0, "mirrored replicas, one a device", 3},
-    {"strategy", OPTION_STRATEGY, "NAME", 0, "one_device or mirrored", 3},
+    {"strategy", OPTION_STRATEGY, "NAME", 0, "one_device, mirrored or central_storage", 3},
     {"save", OPTION_SAVE, "FILE", 0, "write the weights there, as safetensors", 4},
     {"history", OPTION_HISTORY, "FILE", 0, "write what each epoch gave there, as JSON", 4},
     {"help", OPTION_HELP, NULL, 0, "show this and end", 6},
@@ -141,8 +141,11 @@ static kolo_precision read_precision(const reading *r)
 
 static const char *read_strategy(const reading *r)
 {
-    if (strcmp(r->value, "one_device") != 0 && strcmp(r->value, "mirrored") != 0) wrong(r, "one_device or mirrored");
-    return r->value;
+    static const char *const names[] = {"one_device", "mirrored", "central_storage"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(r->value, names[i]) == 0) return r->value;
+    wrong(r, "one_device, mirrored or central_storage");
+    return NULL;
 }
 
 static const char *read_text(const reading *r, const char *wanted)
@@ -386,5 +389,6 @@ kolo_strategy kolo_options_strategy(const kolo_options *options)
 {
     const char *name = options->strategy ? options->strategy : options->devices > 0 ? "mirrored" : "one_device";
     if (strcmp(name, "mirrored") == 0) return kolo_mirrored(.devices = options->devices);
+    if (strcmp(name, "central_storage") == 0) return kolo_central_storage(.devices = options->devices);
     return options->strategy ? kolo_one_device() : (kolo_strategy){0};
 }

@@ -63,14 +63,13 @@ static kolo_status add_device(const kolo_model *model, int device, kolo_table *t
 }
 
 /* Under a strategy of several replicas the numbers count from each one's first device. */
-static kolo_status print_replicas(const kolo_model *model)
+static void print_replicas(const kolo_model *model)
 {
     int replicas = 1, devices = kolo_model_devices(model);
-    if (model->compiled) KOLO_TRY(kolo_model_replicas(model, &replicas));
+    if (model->compiled) replicas = kolo_model_replicas(model);
     for (int r = 1; r < replicas; r++)
         printf("replica %d: %s cpu:%d%s\n", r, devices > 1 ? "the same on" : "on", r * devices,
                devices > 1 ? kolo_phrase(" to cpu:%d", (r + 1) * devices - 1) : "");
-    return KOLO_OK;
 }
 
 static kolo_status print_placement(const kolo_model *model)
@@ -83,7 +82,7 @@ static kolo_status print_placement(const kolo_model *model)
     KOLO_GO(done, add_layers(model, table));
     for (int device = 0; device < kolo_model_devices(model); device++) KOLO_GO(done, add_device(model, device, table));
     kolo_table_print(table);
-    status = print_replicas(model);
+    print_replicas(model);
 done:
     kolo_table_close(&table);
     return status;

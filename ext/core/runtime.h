@@ -7,10 +7,23 @@
 /* All ranks of the job; a group of one when there is no job. */
 kolo_comm *kolo_world_comm(void);
 
-/* Devices that a strategy may use: all, or 1 after kolo_pin_device(). */
+/* Devices that are left by CUDA_VISIBLE_DEVICES and kolo_set_visible_devices(), by their numbers among all. */
+typedef struct kolo_visible {
+    int there; /* devices without the masks */
+    int count, device[KOLO_DEVICES_MAX];
+} kolo_visible;
+kolo_visible kolo_visible_now(void);
+/* How many a strategy may use: those, or 1 after kolo_pin_device(). 0: the host alone. */
 int kolo_visible_devices(void);
+/* The number of "cpu:1" among the visible ones; KOLO_HOST for "host"; KOLO_NO_DEVICE for anything else. */
+#define KOLO_HOST      (-1)
+#define KOLO_NO_DEVICE (-2)
+int kolo_device_number(const char *name);
+/* Forgets what was pinned and set. */
+void kolo_devices_reset(void);
 
-/* KOLO_THREADS and KOLO_CPU_DEVICES hold what they should, or a sentence. */
+/* KOLO_THREADS and KOLO_CPU_DEVICES hold what they should, or a sentence; one of advice about a CUDA_VISIBLE_DEVICES
+ * that does not, once for each value. */
 kolo_status kolo_check_environment(void);
 
 /* Whether kolo_request_stop() was called, and how the call that obeyed it takes it back. */

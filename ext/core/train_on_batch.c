@@ -46,9 +46,8 @@ static int64_t leaf_for(const kolo_model *model, int64_t samples, int replicas, 
 
 static kolo_status step(kolo_model *model, const kolo_data *data, int64_t first, int64_t samples, kolo_scores *scores)
 {
-    int replicas;
+    int replicas = kolo_model_replicas(model);
     kolo_comm *ranks = kolo_model_ranks(model);
-    KOLO_TRY(kolo_model_replicas(model, &replicas));
     step_terms terms = {first,
                         samples,
                         data->samples,

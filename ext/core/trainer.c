@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/runtime.h"
+#include "strategy/rounds.h"
 
 /* ---------------------------------------------------------------- who takes part */
 
@@ -13,9 +14,15 @@ const kolo_strategy_kind *kolo_model_strategy(const kolo_model *model)
     return model->settings.strategy.kind ? model->settings.strategy.kind : &kolo_one_device_kind;
 }
 
-kolo_status kolo_model_replicas(const kolo_model *model, int *count)
+int kolo_model_replicas(const kolo_model *model)
 {
-    return kolo_replicas_under(model, &model->settings.strategy, count);
+    return model->place.replicas;
+}
+
+kolo_replica *kolo_replica_owner(kolo_replica *replica)
+{
+    kolo_trainer *trainer = replica->trainer;
+    return trainer->keeping == KOLO_KEEPS_COPIES ? replica : &trainer->replicas[0];
 }
 
 kolo_status kolo_replicas_under(const kolo_model *model, const kolo_strategy *strategy, int *count)
@@ -96,8 +103,6 @@ static kolo_status open_state(kolo_replica *replica, const kolo_optimizer *optim
         KOLO_TRY(open_slot(optimizer, i, count, &replica->slots[i]));
     if (optimizer->kind->number)
         KOLO_TRY(allocate_zeros(model->parameter_count, "the optimizer's state", &replica->numbers));
-    if (optimizer->common.accumulate_steps > 1)
-        KOLO_TRY(allocate_zeros(count, "gradients of several batches", &replica->waiting));
     size_t bytes = (size_t)kolo_update_chunks(model) * 2 * sizeof *replica->sums;
     replica->sums = malloc(bytes);
     return replica->sums ? KOLO_OK : kolo_fail_memory(bytes, "norms of the weights");
@@ -110,9 +115,19 @@ static kolo_status open_replica(kolo_trainer *trainer, int index)
     replica->trainer = trainer;
     replica->index = index;
     replica->counters = kolo_counters_start(trainer->model);
-    KOLO_TRY(allocate_zeros(count, "a replica's weights", &replica->weights));
     KOLO_TRY(allocate_zeros(count, "a replica's gradient", &replica->gradient));
-    return open_state(replica, &trainer->model->settings.optimizer, count);
+    if (trainer->model->settings.optimizer.common.accumulate_steps > 1)
+        KOLO_TRY(allocate_zeros(count, "gradients of several batches", &replica->waiting));
+    const kolo_replica *owner = kolo_replica_owner(replica);
+    if (owner == replica) {
+        KOLO_TRY(allocate_zeros(count, "a replica's weights", &replica->weights));
+        return open_state(replica, &trainer->model->settings.optimizer, count);
+    }
+    replica->weights = owner->weights;
+    replica->numbers = owner->numbers;
+    replica->sums = owner->sums;
+    memcpy(replica->slots, owner->slots, sizeof replica->slots);
+    return KOLO_OK;
 }
 
 static void close_engine(kolo_replica *replica)
@@ -124,11 +139,13 @@ static void close_engine(kolo_replica *replica)
 static void close_replica(kolo_replica *replica)
 {
     close_engine(replica);
-    kolo_host_deallocate(replica->weights);
+    kolo_feed_close(&replica->feed);
     kolo_host_deallocate(replica->gradient);
+    kolo_host_deallocate(replica->waiting);
+    if (!replica->trainer || kolo_replica_owner(replica) != replica) return;
+    kolo_host_deallocate(replica->weights);
     for (int i = 0; i < KOLO_OPTIMIZER_SLOTS; i++) kolo_host_deallocate(replica->slots[i]);
     kolo_host_deallocate(replica->numbers);
-    kolo_host_deallocate(replica->waiting);
     free(replica->sums);
 }
 
@@ -169,10 +186,31 @@ static kolo_status open_engines(kolo_trainer *trainer, int leaf)
 
 /* ---------------------------------------------------------------- trainers */
 
+/* Who updates the one set of weights, if it is one: the device's replica with its own threads, else replica 0 with as
+ * many as the device has. */
+static kolo_status open_updater(kolo_trainer *trainer)
+{
+    const kolo_model *model = trainer->model;
+    const kolo_strategy_kind *kind = kolo_model_strategy(model);
+    if (trainer->count > 1 && kind->keeping) trainer->keeping = kind->keeping(&model->settings.strategy);
+    if (trainer->keeping != KOLO_KEEPS_ONE) return KOLO_OK;
+    trainer->updater = model->place.updater < 0 ? 0 : model->place.updater;
+    return model->place.updater < 0 ? kolo_team_open(model->place.threads, &trainer->parameter_team) : KOLO_OK;
+}
+
+/* .initial_sync is off: the others begin where their own seeds put them, as in TensorFlow's towers with variables of
+ * their own. */
+static void draw_apart(kolo_trainer *trainer)
+{
+    for (int i = 1; i < trainer->count; i++)
+        kolo_model_draw(trainer->model, trainer->model->seed + (uint64_t)i, trainer->replicas[i].weights);
+    kolo_warn("replica 1 starts from other weights than replica 0, so they will learn apart, and the model becomes "
+              "replica 0's: leave .initial_sync out");
+}
+
 static kolo_status open_trainer(kolo_model *model, kolo_trainer **trainer)
 {
-    int count;
-    KOLO_TRY(kolo_model_replicas(model, &count));
+    int count = kolo_model_replicas(model);
     kolo_trainer *made = calloc(1, sizeof *made);
     if (!made) return kolo_fail_memory(sizeof *made, "a trainer");
     *trainer = made; /* closed with the model, however far this comes */
@@ -181,9 +219,12 @@ static kolo_status open_trainer(kolo_model *model, kolo_trainer **trainer)
     made->replicas = calloc((size_t)count, sizeof *made->replicas);
     if (!made->replicas) return kolo_fail_memory((size_t)count * sizeof *made->replicas, "replicas");
     made->count = count;
+    KOLO_TRY(open_updater(made));
     for (int i = 0; i < count; i++) KOLO_TRY(open_replica(made, i));
     KOLO_TRY(allocate_zeros(model->weight_count, "the sum of gradients", &made->sum));
     KOLO_TRY(kolo_team_open(count, &made->team));
+    made->apart = model->settings.strategy.initial_sync == KOLO_NONE && made->keeping == KOLO_KEEPS_COPIES && count > 1;
+    if (made->apart) draw_apart(made);
     return open_groups(made);
 }
 
@@ -197,6 +238,7 @@ kolo_status kolo_trainer_open(kolo_model *model)
 kolo_status kolo_trainer_prepare(kolo_model *model, int leaf)
 {
     kolo_status status = kolo_trainer_open(model);
+    if (status == KOLO_OK && !model->trainer->replicas[0].group) status = open_groups(model->trainer);
     if (status == KOLO_OK && model->trainer->leaf != leaf) status = open_engines(model->trainer, leaf);
     if (status == KOLO_OK) status = kolo_trainer_store(model->trainer);
     if (status != KOLO_OK) kolo_trainer_close(&model->trainer);
@@ -209,9 +251,11 @@ void kolo_trainer_close(kolo_trainer **trainer)
     *trainer = NULL;
     if (!closed) return;
     kolo_team_close(&closed->team);
+    kolo_team_close(&closed->parameter_team);
+    kolo_feed_close(&closed->feed);
     close_groups(closed);
     kolo_fold_close(&closed->meeting);
-    for (int i = 0; i < closed->count; i++) close_replica(&closed->replicas[i]);
+    for (int i = closed->count - 1; i >= 0; i--) close_replica(&closed->replicas[i]);
     kolo_host_deallocate(closed->sum);
     if (closed->gated) sem_destroy(&closed->gate);
     free(closed->replicas);
@@ -228,12 +272,15 @@ static kolo_status store_replica(void *argument, int member)
 {
     kolo_trainer *trainer = argument;
     kolo_replica *replica = &trainer->replicas[member];
-    memcpy(replica->weights, trainer->model->weights, (size_t)trainer->model->weight_count * sizeof(float));
+    bool copies = member > 0 && !trainer->apart && kolo_replica_owner(replica) == replica;
+    if (copies) memcpy(replica->weights, trainer->model->weights, (size_t)trainer->model->weight_count * sizeof(float));
     return kolo_replica_pack(replica);
 }
 
 kolo_status kolo_trainer_store(kolo_trainer *trainer)
 {
+    size_t bytes = (size_t)trainer->model->weight_count * sizeof(float);
+    memcpy(trainer->replicas[0].weights, trainer->model->weights, bytes);
     return kolo_team_run(trainer->team, store_replica, trainer);
 }
 
@@ -244,10 +291,11 @@ void kolo_trainer_share_state(kolo_trainer *trainer)
     size_t bytes = (size_t)model->weight_count * sizeof(float);
     for (int i = 1; i < trainer->count; i++) {
         kolo_replica *other = &trainer->replicas[i];
+        bool copies = kolo_replica_owner(other) == other;
         other->counters = first->counters;
-        for (int s = 0; s < kolo_optimizer_slots(&model->settings.optimizer); s++)
+        for (int s = 0; copies && s < kolo_optimizer_slots(&model->settings.optimizer); s++)
             memcpy(other->slots[s], first->slots[s], bytes);
-        if (first->numbers)
+        if (copies && first->numbers)
             memcpy(other->numbers, first->numbers, (size_t)model->parameter_count * sizeof *first->numbers);
         if (first->waiting && model->settings.deterministic) memcpy(other->waiting, first->waiting, bytes);
         else if (first->waiting) memset(other->waiting, 0, bytes);
@@ -294,6 +342,7 @@ kolo_status kolo_trainer_step(kolo_trainer *trainer, const kolo_batch *batch)
     kolo_fold_begin(trainer->meeting, trainer->batch_leaves);
     kolo_status status = kolo_team_run(trainer->team, step_replica, &job);
     if (status != KOLO_OK) return renew_groups(trainer, status);
+    trainer->steps++;
     trainer->own = (kolo_totals){0};
     for (int i = 0; i < trainer->count; i++) kolo_totals_add(&trainer->own, &trainer->replicas[i].own);
     trainer->own.loss += trainer->own.samples * penalty;

@@ -97,11 +97,37 @@ typedef struct kolo_device {
     char name[32];       /* "cpu:0" */
     char description[96]; /* of the hardware behind it; says "virtual" where devices share it */
     double cores;        /* CPU cores that are this device's share */
+    int64_t memory_bytes; /* and its share of the memory that this process may use */
+    bool is_virtual;      /* shares its hardware with others */
 } kolo_device;
+#define KOLO_DEVICES_MAX 256
 
-/* How many devices this process may use: virtual CPU devices, KOLO_CPU_DEVICES of them (default 8), in threads. */
+/* How many devices this process may use: virtual CPU devices, KOLO_CPU_DEVICES of them (default 8), in threads; those
+ * alone that CUDA_VISIBLE_DEVICES lists, where that is set, numbered anew in its order. As in CUDA its list ends at the
+ * first entry that is no device's number, and an empty one leaves none: then the host computes. Both variables are read
+ * whenever they are needed, so a cell may set them; a model that is compiled already keeps its devices. */
 int kolo_device_count(void);
-kolo_device kolo_device_get(int index);
+kolo_device kolo_device_get(int index); /* .index is -1 where there is none */
+
+typedef struct kolo_device_list {
+    int count;
+    kolo_device device[KOLO_DEVICES_MAX];
+} kolo_device_list;
+typedef struct kolo_devices_args {
+    int _;
+    int most; /* the first so many; default: all */
+    kolo_guard *guard;
+    bool print; /* a table on stdout too, from rank 0 */
+} kolo_devices_args;
+/* The devices this process may use: their .name is what options want, their .index what kolo_pin_device() does. */
+#define kolo_devices(...) kolo_devices_at(&(const kolo_devices_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
+kolo_device_list kolo_devices_at(const kolo_devices_args *args, kolo_here here);
+
+/* From now on this process sees only those of its devices, "0,2" for instance, numbered anew in that order; "" is none,
+ * NULL all that the environment leaves. Takes back kolo_pin_device(). On failure nothing has changed. */
+#define kolo_set_visible_devices(list) kolo_set_visible_devices_at(list, KOLO_HERE)
+kolo_status kolo_set_visible_devices_at(const char *list, kolo_here here);
+
 /* This process computes on that device alone; index is taken modulo the count, so a local rank can be given as it
  * is. Without it, a model with no strategy computes on one device that has all the cores of the process. */
 #define kolo_pin_device(index) kolo_pin_device_at(index, KOLO_HERE)

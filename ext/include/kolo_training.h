@@ -8,21 +8,49 @@
 /* ------------------------------------------------------------------------------------------- 6 strategies */
 
 typedef struct kolo_strategy_kind kolo_strategy_kind; /* strategy/strategy.h; one of your own is the exercise */
-extern const kolo_strategy_kind kolo_one_device_kind, kolo_mirrored_kind;
+extern const kolo_strategy_kind kolo_one_device_kind, kolo_mirrored_kind, kolo_central_storage_kind;
+
+typedef enum kolo_slicing {
+    KOLO_SLICE_ON_HOST = 1, /* each device is given its slice of the batch: the default */
+    KOLO_SLICE_ON_DEVICE    /* the whole batch is copied to each device, which takes its slice there */
+} kolo_slicing;
+#define KOLO_DEVICE_NAMES_MAX 64
 
 typedef struct kolo_strategy {
     int _;
     const kolo_strategy_kind *kind;
     kolo_guard *guard;
     int devices; /* replicas, one a device; default: every device of this process */
+    const char *device_names[KOLO_DEVICE_NAMES_MAX]; /* these alone: {"cpu:0", "cpu:2"} */
+    const char *parameter_device; /* "host" or "cpu:0": the weights and the optimizer's state are kept there, once; all
+                                     gradients are summed there, and every device reads the weights from there. Default:
+                                     each device has the weights and updates a share of them for all */
+    kolo_slicing slicing;
+    bool last_takes_remainder; /* leaves of the batch are dealt by integer division, the rest to the last device;
+                                  default: as evenly as they go */
+    int initial_sync; /* KOLO_NONE: each device begins with weights of its own seed, with a warning, and the
+                         model becomes device 0's; of no effect with .parameter_device. Default: equal */
+    bool synchronized_optimizer; /* gradients are averaged by an all-reduce, and each device makes the whole update of a
+                                    copy of its own; with .parameter_device the all-reduce comes before its update */
+    bool staging; /* each device has memory for two batches: the next is copied while one computes */
 } kolo_strategy;
 
 /* All on one device: what no strategy means. */
 #define kolo_one_device() ((kolo_strategy){._ = 0, &kolo_one_device_kind, .devices = 1})
-/* A replica a device, each with a copy of the weights; gradients are summed over all before every update.
- * Options: .devices. */
-#define kolo_mirrored(...)    ((kolo_strategy){._ = 0, &kolo_mirrored_kind, __VA_ARGS__})
-#define kolo_strategy_of(...) ((kolo_strategy){._ = 0, __VA_ARGS__})
+/* A replica a device; gradients are averaged over all of them before every update. On one device, or where there is
+ * none, it is kolo_one_device(). Options: all of the above; what comes out does not depend on them, but for
+ * .initial_sync. Four published parallelisers, and tf_cnn_benchmarks' two ways, in these terms:
+ *   kuza55 make_parallel         kolo_central_storage(.slicing = KOLO_SLICE_ON_DEVICE)
+ *   fchollet multi_gpu_model     kolo_central_storage(.slicing = KOLO_SLICE_ON_DEVICE, .last_takes_remainder = true)
+ *   avolkov1 make_parallel       kolo_central_storage(.last_takes_remainder = true), "cpu:0" for ps_device = '/gpu:0';
+ *                                syncopt is .synchronized_optimizer, initsync .initial_sync, enqueue .staging
+ *   tf_cnn_benchmarks            --variable_update=parameter_server  kolo_central_storage(.staging = true)
+ *                                --variable_update=replicated
+ *                                             kolo_mirrored(.synchronized_optimizer = true, .staging = true) */
+#define kolo_mirrored(...) ((kolo_strategy){._ = 0, &kolo_mirrored_kind, __VA_ARGS__})
+/* The same with the weights on a parameter device, "host" unless .parameter_device says otherwise. */
+#define kolo_central_storage(...) ((kolo_strategy){._ = 0, &kolo_central_storage_kind, __VA_ARGS__})
+#define kolo_strategy_of(...)     ((kolo_strategy){._ = 0, __VA_ARGS__})
 
 /* ---------------------------------------------------------------------- 7 compile, fit, evaluate, predict */
 
@@ -54,6 +82,19 @@ typedef struct kolo_compile_args {
  * and forgets the optimizer's state. On failure nothing has changed. */
 #define kolo_compile(...) kolo_compile_at(&(const kolo_compile_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
 kolo_status kolo_compile_at(const kolo_compile_args *args, kolo_here here);
+
+/* What the steps of the last kolo_fit() (or kolo_train_on_batch()) of a model spent on being many: seconds of a device,
+ * the mean over the devices; bytes over all devices of this process. All zero before. */
+typedef struct kolo_timings {
+    int64_t steps;
+    double slicing; /* until its samples are where it computes; what is copied ahead of the step costs bytes alone */
+    double compute; /* forward and backward, the slicing in it too */
+    double waiting; /* for the others, when its own gradient is there */
+    double reduce;  /* of gradients to their sum */
+    double update; /* until it has the new weights */
+    int64_t sliced_bytes, reduced_bytes, updated_bytes; /* copied by each of these */
+} kolo_timings;
+kolo_timings kolo_get_timings(const kolo_model *model);
 
 /* What an epoch gave. loss and the metrics are those of all the epoch's samples so far as they were trained, dropout
  * on, as Keras prints them; the val_ ones are NaN where nothing was validated, accuracy NaN without that metric. */
@@ -88,6 +129,12 @@ void kolo_history_free(kolo_history **history);
 
 #define KOLO_CLASS_WEIGHTS_MAX 128
 
+typedef enum kolo_feed_kind {
+    KOLO_FEED_SYNCHRONOUS = 1, /* whoever computes gathers its samples first */
+    KOLO_FEED_QUEUE, /* threads of their own gather batches into a queue */
+    KOLO_FEED_STAGED /* one thread gathers the next batch while this one is computed */
+} kolo_feed_kind;
+
 typedef struct kolo_fit_args {
     int _;
     kolo_model *model;
@@ -102,6 +149,9 @@ typedef struct kolo_fit_args {
     int steps_per_epoch;     /* default: as many as the data has */
     bool drop_remainder;     /* leave out the last, short batch */
     bool no_shuffle;         /* samples in the data's own order */
+    kolo_feed_kind feed;     /* how samples come to the step; default: synchronous. The numbers are the same */
+    int queue_capacity;      /* batches in a KOLO_FEED_QUEUE; default 4 */
+    int feed_threads;        /* that fill it; default 2 */
     kolo_data *validation_data;
     double validation_split;   /* 0 … below 1: this share of the data, its last samples, is validated, not trained */
     int validation_freq;       /* validate after every that many epochs; default 1 */

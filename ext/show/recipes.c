@@ -184,6 +184,26 @@ char *kolo_schedule_bundle(const kolo_schedule *schedule)
     return json_of(&r, "");
 }
 
+static void write_device_names(recipe *r, const kolo_strategy *strategy)
+{
+    char list[256] = "";
+    size_t used = 0;
+    for (int i = 0; i < KOLO_DEVICE_NAMES_MAX && strategy->device_names[i] && used < sizeof list; i++)
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s\"%s\"", i ? ", " : "", strategy->device_names[i]);
+    if (used > 0) option(r, ".device_names = {%s}", list);
+}
+
+static void write_mirroring(recipe *r, const kolo_strategy *strategy)
+{
+    write_device_names(r, strategy);
+    if (strategy->parameter_device) option(r, ".parameter_device = \"%s\"", strategy->parameter_device);
+    if (strategy->slicing == KOLO_SLICE_ON_DEVICE) option(r, ".slicing = KOLO_SLICE_ON_DEVICE");
+    if (strategy->last_takes_remainder) option(r, ".last_takes_remainder = true");
+    if (strategy->initial_sync == KOLO_NONE) option(r, ".initial_sync = KOLO_NONE");
+    if (strategy->synchronized_optimizer) option(r, ".synchronized_optimizer = true");
+    if (strategy->staging) option(r, ".staging = true");
+}
+
 /* How many devices a strategy that names no number takes is known when a model is compiled. */
 char *kolo_strategy_bundle(const kolo_strategy *strategy)
 {
@@ -191,6 +211,7 @@ char *kolo_strategy_bundle(const kolo_strategy *strategy)
     const kolo_strategy_kind *kind = strategy->kind ? strategy->kind : &kolo_one_device_kind;
     if (!begin(&r, kind->name ? kind->name : "strategy")) return NULL;
     if (kind != &kolo_one_device_kind && strategy->devices) option(&r, ".devices = %d", strategy->devices);
+    write_mirroring(&r, strategy);
     return json_of(&r, ")");
 }
 

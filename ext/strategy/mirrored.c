@@ -1,28 +1,111 @@
-/* Mirrored: synchronous data parallelism in one process.
+/* Mirrored: synchronous data parallelism in one process; and central storage, the same with the weights in one place.
  *
- * Every device holds a copy of the weights and of the optimizer's state. A step deals the batch out, sums the gradients
- * of all copies, and lets every copy make the same update; so the copies stay equal without ever being compared.
+ * A step deals the batch out, sums the gradients of all devices, updates, and gives every device the new weights. What
+ * differs is where the sum is made and who updates:
+ *
+ *   nothing given            each device sums and updates a share of the weights, and takes the others' shares
+ *   .synchronized_optimizer  an all-reduce; then every device makes the same update of weights of its own, so that
+ *                            copies stay equal without ever being compared
+ *   .parameter_device        all gradients go there, one update is made there, all devices read the weights from there
  */
 #include "core/runtime.h"
-#include "strategy/strategy.h"
+#include "core/trainer.h"
+
+static const char *parameter_device(const kolo_strategy *strategy)
+{
+    bool central = strategy->kind == &kolo_central_storage_kind;
+    return central && !strategy->parameter_device ? "host" : strategy->parameter_device;
+}
+
+/* ---------------------------------------------------------------- devices */
+
+static kolo_status wrong_device(const kolo_strategy *strategy, const char *option, const char *name)
+{
+    return kolo_fail(KOLO_NOT_FOUND, "strategy %s: %s: wanted %s\"cpu:0\" to \"cpu:%d\", got \"%.40s\"",
+                     strategy->kind->name, option, option[1] == 'p' ? "\"host\" or " : "", kolo_device_count() - 1,
+                     name);
+}
+
+static kolo_status count_names(const kolo_strategy *strategy, int *count)
+{
+    int numbers[KOLO_DEVICE_NAMES_MAX];
+    for (*count = 0; *count < KOLO_DEVICE_NAMES_MAX && strategy->device_names[*count]; ++*count) {
+        const char *name = strategy->device_names[*count];
+        numbers[*count] = kolo_device_number(name);
+        if (numbers[*count] < 0) return wrong_device(strategy, ".device_names", name);
+        for (int i = 0; i < *count; i++)
+            if (numbers[i] == numbers[*count])
+                return kolo_fail(KOLO_INVALID, "strategy %s: .device_names: wanted each device once, got \"%s\" twice",
+                                 strategy->kind->name, name);
+    }
+    return KOLO_OK;
+}
+
+static kolo_status check_options(const kolo_strategy *strategy)
+{
+    const char *device = parameter_device(strategy);
+    if (device && kolo_device_number(device) == KOLO_NO_DEVICE)
+        return wrong_device(strategy, ".parameter_device", device);
+    if (strategy->slicing < 0 || strategy->slicing > KOLO_SLICE_ON_DEVICE)
+        return kolo_fail(KOLO_INVALID,
+                         "strategy %s: .slicing: wanted KOLO_SLICE_ON_HOST or KOLO_SLICE_ON_DEVICE, got %d",
+                         strategy->kind->name, (int)strategy->slicing);
+    if (strategy->initial_sync == 0 || strategy->initial_sync == 1 || strategy->initial_sync == KOLO_NONE)
+        return KOLO_OK;
+    return kolo_fail(KOLO_INVALID, "strategy %s: .initial_sync: wanted true or KOLO_NONE, got %d", strategy->kind->name,
+                     strategy->initial_sync);
+}
 
 static kolo_status replicas(const kolo_strategy *strategy, int *count)
 {
-    int visible = kolo_visible_devices();
-    if (strategy->devices < 0 || strategy->devices > visible)
+    int visible = kolo_visible_devices(), named;
+    KOLO_TRY(check_options(strategy));
+    KOLO_TRY(count_names(strategy, &named));
+    if (named && strategy->devices && strategy->devices != named)
+        return kolo_fail(KOLO_INVALID, "strategy %s: wanted .devices or .device_names, got %d and %d names",
+                         strategy->kind->name, strategy->devices, named);
+    int wanted = named ? named : strategy->devices, most = visible ? visible : 1; /* none: the host computes */
+    if (wanted < 0 || wanted > most)
         return kolo_fail(KOLO_INVALID,
-                         "strategy mirrored: wanted 1 to %d devices (KOLO_CPU_DEVICES sets how many there "
+                         "strategy %s: wanted 1 to %d devices (KOLO_CPU_DEVICES sets how many there "
                          "are), got %d",
-                         visible, strategy->devices);
-    *count = strategy->devices ? strategy->devices : visible;
+                         strategy->kind->name, most, wanted);
+    *count = wanted ? wanted : most;
     return KOLO_OK;
+}
+
+kolo_status kolo_strategy_updater(const kolo_strategy *strategy, kolo_place *place)
+{
+    const char *name = strategy->kind ? parameter_device(strategy) : NULL;
+    int device = name ? kolo_device_number(name) : KOLO_HOST, visible = kolo_device_count();
+    *place = (kolo_place){.replicas = place->replicas, .updater = -1, .threads = kolo_threads()};
+    if (device < 0) return KOLO_OK;
+    int named = 0;
+    for (; named < KOLO_DEVICE_NAMES_MAX && strategy->device_names[named]; named++)
+        if (kolo_device_number(strategy->device_names[named]) == device) place->updater = named;
+    if (named == 0 && device < place->replicas) place->updater = device;
+    place->threads = kolo_threads() / visible > 1 ? kolo_threads() / visible : 1;
+    return KOLO_OK;
+}
+
+/* ---------------------------------------------------------------- steps */
+
+static kolo_keeping keeping(const kolo_strategy *strategy)
+{
+    if (parameter_device(strategy)) return KOLO_KEEPS_ONE;
+    bool copies = strategy->synchronized_optimizer || strategy->initial_sync == KOLO_NONE;
+    return copies ? KOLO_KEEPS_COPIES : KOLO_KEEPS_SHARES;
 }
 
 static kolo_status step(kolo_replica *replica, const kolo_batch *batch)
 {
     KOLO_TRY(kolo_replica_compute(replica, batch));
-    KOLO_TRY(kolo_replica_allreduce(replica));
+    bool all = replica->trainer->model->settings.strategy.synchronized_optimizer;
+    KOLO_TRY(all ? kolo_replica_allreduce(replica) : kolo_replica_reduce(replica));
     return kolo_replica_update(replica);
 }
 
-const kolo_strategy_kind kolo_mirrored_kind = {.name = "mirrored", .replicas = replicas, .step = step};
+const kolo_strategy_kind kolo_mirrored_kind = {
+    .name = "mirrored", .replicas = replicas, .step = step, .keeping = keeping};
+const kolo_strategy_kind kolo_central_storage_kind = {
+    .name = "central_storage", .replicas = replicas, .step = step, .keeping = keeping};

@@ -1,8 +1,11 @@
 /* What a step is made of, for whoever writes a strategy: see strategy.h. */
 #include <string.h>
 
+#include "comm/sum.h"
 #include "core/runtime.h"
 #include "core/trainer.h"
+#include "show/show.h"
+#include "strategy/rounds.h"
 #include "strategy/tree_sum.h"
 
 kolo_comm *kolo_replica_comm(kolo_replica *replica)
@@ -35,16 +38,42 @@ kolo_status kolo_replica_pack(kolo_replica *replica)
 static kolo_share share_of(const kolo_replica *replica, const kolo_batch *batch)
 {
     const kolo_comm *group = replica->group;
+    const kolo_model *model = replica->trainer->model;
     int64_t leaves = kolo_batch_leaves(batch);
+    bool rest_last = model->settings.strategy.last_takes_remainder;
     return (kolo_share){.data = replica->trainer->data,
                         .batch = batch,
                         .seed = replica->trainer->seed,
-                        .first_leaf = kolo_share_begin(leaves, group->rank, group->size),
-                        .end_leaf = kolo_share_begin(leaves, group->rank + 1, group->size),
+                        .first_leaf = kolo_share_begin(leaves, group->rank, group->size, rest_last),
+                        .end_leaf = kolo_share_begin(leaves, group->rank + 1, group->size, rest_last),
+                        .rest_last = rest_last,
                         .loss_scale = replica->counters.sample_scale,
                         .stoppable = replica->group == replica->local,
                         .group = replica->group,
-                        .deterministic = replica->trainer->model->settings.deterministic};
+                        .deterministic = model->settings.deterministic};
+}
+
+/* The feeds that the replica's samples go through, the process's and its device's; either may be missing. */
+static kolo_status take_samples(kolo_replica *replica, const kolo_batch *batch, const kolo_staged *staged[2])
+{
+    const kolo_trainer *trainer = replica->trainer;
+    double started = kolo_now();
+    if (trainer->feed) KOLO_TRY(kolo_feed_take(trainer->feed, batch, NULL, &staged[0]));
+    if (replica->feed) KOLO_TRY(kolo_feed_take(replica->feed, batch, staged[0], &staged[1]));
+    replica->timings.slicing += kolo_now() - started;
+    return KOLO_OK;
+}
+
+static kolo_status run_share(kolo_replica *replica, const kolo_batch *batch)
+{
+    kolo_share share = share_of(replica, batch);
+    const kolo_staged *staged[2] = {NULL, NULL};
+    kolo_status status = take_samples(replica, batch, staged);
+    share.staged = staged[1] ? staged[1] : staged[0];
+    if (status == KOLO_OK) status = kolo_engine_run(replica->engine, &share, replica->fold);
+    if (staged[1]) kolo_feed_release(replica->feed, staged[1]);
+    if (staged[0]) kolo_feed_release(replica->trainer->feed, staged[0]);
+    return status;
 }
 
 /* Totals of the nodes that the replica is left with, in the order of their leaves; the nodes stay. */
@@ -66,9 +95,10 @@ kolo_status kolo_replica_compute(kolo_replica *replica, const kolo_batch *batch)
     kolo_counters *counters = &replica->counters;
     double per_sample = trainer->model->settings.precision == KOLO_MIXED_FP16 ? 1 / (double)batch->samples : 1;
     if (counters->waiting == 0) counters->sample_scale = counters->loss_scale * per_sample;
-    kolo_share share = share_of(replica, batch);
+    double started = kolo_now();
     kolo_fold_begin(replica->fold, kolo_batch_leaves(batch));
-    KOLO_TRY(kolo_engine_run(replica->engine, &share, replica->fold));
+    KOLO_TRY(run_share(replica, batch));
+    replica->timings.compute += kolo_now() - started;
     replica->gathered = false;
     replica->own = sum_totals(replica->fold);
     replica->own.used = replica->engine->program->plan.metric_sums; /* also where it had no leaf */
@@ -94,22 +124,105 @@ kolo_status kolo_replica_gradient(kolo_replica *replica, float **gradient)
     return status;
 }
 
+bool kolo_replica_gather(kolo_replica *replica)
+{
+    const kolo_trainer *trainer = replica->trainer;
+    int64_t count = trainer->model->weight_count;
+    bool others = trainer->model->settings.deterministic && kolo_replica_owner(replica) != replica;
+    replica->gathered = true;
+    replica->counters.waiting++;
+    if (!replica->waiting) return true;
+    bool complete = replica->counters.waiting == trainer->model->settings.optimizer.common.accumulate_steps;
+    if (others) return complete; /* the sum of all is with its owner */
+    kolo_host_add(replica->waiting, replica->gradient, count);
+    if (!complete) return false;
+    float *sum = replica->waiting;
+    replica->waiting = replica->gradient;
+    replica->gradient = sum;
+    memset(replica->waiting, 0, (size_t)count * sizeof *replica->waiting);
+    return true;
+}
+
+static kolo_status agree_in_order(kolo_replica *replica)
+{
+    KOLO_TRY(kolo_tree_sum(replica));
+    kolo_replica_gather(replica);
+    return replica->waiting ? kolo_replica_meet(replica) : KOLO_OK;
+}
+
+/* The first thing that members do together: here those who are done wait for the others. */
+static kolo_status sum_totals_of_all(kolo_replica *replica)
+{
+    kolo_totals *totals = &replica->totals;
+    double started = kolo_now();
+    KOLO_TRY(replica->group->kind->allreduce(replica->group, totals, kolo_totals_size(totals), KOLO_TYPE_DOUBLE));
+    totals->used = replica->own.used; /* a number of sums, not a sum */
+    replica->timings.waiting += kolo_now() - started;
+    return KOLO_OK;
+}
+
+static int64_t gradient_bytes(const kolo_replica *replica)
+{
+    return kolo_replica_count(replica) * (int64_t)sizeof(float);
+}
+
+/* A member of a group of N sends so much in a reduce-scatter, and receives so much in an all-gather, of all weights. */
+static int64_t slice_bytes(const kolo_replica *replica)
+{
+    return gradient_bytes(replica) * (replica->group->size - 1) / replica->group->size;
+}
+
+/* What it hands over to whoever sums: nothing, where that is itself. */
+static int64_t bytes_to_others(const kolo_replica *replica)
+{
+    const kolo_trainer *trainer = replica->trainer;
+    if (trainer->keeping == KOLO_KEEPS_SHARES) return slice_bytes(replica);
+    bool away = trainer->parameter_team || replica->index != trainer->updater;
+    return away ? gradient_bytes(replica) : 0;
+}
+
 /* A group of batches is summed over all members when it is complete, as Horovod's backward_passes_per_step has it; in
  * deterministic mode after every batch, since the order of a sum must not depend on who computed what. */
 kolo_status kolo_replica_allreduce(kolo_replica *replica)
 {
-    if (replica->trainer->model->settings.deterministic) {
-        KOLO_TRY(kolo_tree_sum(replica));
-        kolo_replica_gather(replica);
-        return KOLO_OK;
-    }
+    double started = kolo_now(), waited = replica->timings.waiting;
     kolo_comm *group = replica->group;
     float *gradient;
+    if (replica->trainer->model->settings.deterministic) KOLO_TRY(agree_in_order(replica));
+    else {
+        KOLO_TRY(kolo_replica_gradient(replica, &gradient));
+        KOLO_TRY(sum_totals_of_all(replica));
+        if (kolo_replica_gather(replica))
+            KOLO_TRY(group->kind->allreduce(group, replica->gradient, kolo_replica_count(replica), KOLO_TYPE_FLOAT));
+    }
+    replica->timings.reduce += kolo_now() - started - (replica->timings.waiting - waited);
+    replica->timings.reduced_bytes += 2 * slice_bytes(replica);
+    return KOLO_OK;
+}
+
+/* A share of the sum over all replicas, in their order: the same bits as an all-reduce's. */
+static void add_piece(void *argument, const kolo_piece *piece)
+{
+    kolo_trainer *trainer = argument;
+    int64_t first = piece->parameter->offset + piece->first;
+    void *from[KOLO_DEVICES_MAX];
+    for (int i = 0; i < trainer->count; i++) from[i] = trainer->replicas[i].gradient;
+    kolo_sum_slice(KOLO_TYPE_FLOAT, from, trainer->count, from, 1, first, first + piece->count);
+}
+
+kolo_status kolo_replica_reduce(kolo_replica *replica)
+{
+    kolo_trainer *trainer = replica->trainer;
+    bool between_ranks = replica->group != replica->local;
+    bool deterministic = trainer->model->settings.deterministic;
+    if (trainer->keeping == KOLO_KEEPS_COPIES || between_ranks || deterministic) return kolo_replica_allreduce(replica);
+    double started = kolo_now(), waited = replica->timings.waiting;
+    float *gradient;
     KOLO_TRY(kolo_replica_gradient(replica, &gradient));
-    if (kolo_replica_gather(replica))
-        KOLO_TRY(group->kind->allreduce(group, replica->gradient, kolo_replica_count(replica), KOLO_TYPE_FLOAT));
-    kolo_totals *totals = &replica->totals;
-    KOLO_TRY(group->kind->allreduce(group, totals, kolo_totals_size(totals), KOLO_TYPE_DOUBLE));
-    totals->used = replica->own.used; /* a number of sums, not a sum */
+    bool complete = kolo_replica_gather(replica);
+    KOLO_TRY(sum_totals_of_all(replica)); /* now all gradients are there */
+    if (complete) KOLO_TRY(kolo_round(replica, false, add_piece, trainer));
+    replica->timings.reduce += kolo_now() - started - (replica->timings.waiting - waited);
+    if (complete) replica->timings.reduced_bytes += bytes_to_others(replica);
     return KOLO_OK;
 }

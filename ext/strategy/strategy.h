@@ -19,7 +19,15 @@ typedef struct kolo_batch {
     int64_t samples;      /* over all replicas and ranks */
     int leaf;             /* samples a leaf; leaf l is samples l·leaf … of the batch */
     uint64_t step;        /* 0, 1, 2, … since kolo_compile */
+    int number;           /* 0, 1, 2, … of the epoch: see data/feed.h */
 } kolo_batch;
+
+/* Where the weights and the optimizer's state of a process's replicas are kept. */
+typedef enum kolo_keeping {
+    KOLO_KEEPS_COPIES = 0, /* each replica has its own and updates them alone: what leaving it out means */
+    KOLO_KEEPS_SHARES,     /* one set between all replicas, of which each updates a share */
+    KOLO_KEEPS_ONE         /* one set, which .parameter_device updates */
+} kolo_keeping;
 
 struct kolo_strategy_kind {
     const char *name; /* "mirrored" */
@@ -27,6 +35,7 @@ struct kolo_strategy_kind {
     kolo_status (*replicas)(const kolo_strategy *strategy, int *count);
     /* One training step of one replica. A failure ends the fit on all of them. */
     kolo_status (*step)(kolo_replica *replica, const kolo_batch *batch);
+    kolo_keeping (*keeping)(const kolo_strategy *strategy); /* NULL: copies */
 };
 
 /* What a step is made of. */
@@ -36,10 +45,13 @@ kolo_status kolo_replica_compute(kolo_replica *replica, const kolo_batch *batch)
 /* Its gradient and totals become the sums over all members of its group: all replicas, and with kolo_distributed()
  * those of all ranks. The same bits for any number of members in deterministic mode. */
 kolo_status kolo_replica_allreduce(kolo_replica *replica);
+/* The same, but the gradient's sum goes only where the weights are kept: each share to its replica, or all of it to the
+ * parameter device. With other ranks, or copies, it is the all-reduce. */
+kolo_status kolo_replica_reduce(kolo_replica *replica);
 /* One step of the optimizer with its gradient, averaged over the samples in its totals. */
 kolo_status kolo_replica_update(kolo_replica *replica);
 
-/* Its parts, for strategies that agree in another way. */
+/* Its parts, for strategies that agree in another way and keep copies. */
 kolo_comm *kolo_replica_comm(kolo_replica *replica);      /* its group */
 kolo_status kolo_replica_gradient(kolo_replica *replica, float **gradient); /* [weights], summed over its samples */
 float *kolo_replica_weights(kolo_replica *replica);       /* [weights]; after a change call kolo_replica_pack() */

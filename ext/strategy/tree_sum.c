@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "show/show.h"
+
 typedef struct offer {
     int nodes; /* that the rank is left with */
     int stops; /* whether it wishes to stop */
@@ -243,15 +245,26 @@ static kolo_status hand_over(kolo_replica *replica)
     return KOLO_OK;
 }
 
+static void swap(float **a, float **b)
+{
+    float *kept = *a;
+    *a = *b;
+    *b = kept;
+}
+
 kolo_status kolo_tree_sum(kolo_replica *replica)
 {
     kolo_trainer *trainer = replica->trainer;
     kolo_comm *local = replica->local;
     KOLO_TRY(hand_over(replica));
+    double started = kolo_now();
     KOLO_TRY(local->kind->barrier(local));
+    replica->timings.waiting += kolo_now() - started;
+    bool copies = trainer->keeping == KOLO_KEEPS_COPIES;
     if (replica->index == 0) KOLO_TRY(sum_for_all(replica, trainer->batch_leaves));
+    if (replica->index == 0 && !copies) swap(&replica->gradient, &trainer->sum);
     KOLO_TRY(local->kind->barrier(local));
-    memcpy(replica->gradient, trainer->sum, (size_t)trainer->model->weight_count * sizeof(float));
+    if (copies) memcpy(replica->gradient, trainer->sum, (size_t)trainer->model->weight_count * sizeof(float));
     replica->totals = trainer->sum_totals;
     return KOLO_OK;
 }

@@ -7,35 +7,17 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/trainer.h"
 #include "core/vector.h"
+#include "show/show.h"
+#include "strategy/rounds.h"
 
-#define CHUNK        8192 /* elements: 32 KiB of each array */
 #define GOOD_UPDATES 2000 /* after which the loss's scale is doubled */
-
-static int64_t chunks_of(const kolo_parameter *parameter)
-{
-    return (kolo_shape_count(parameter->shape) + CHUNK - 1) / CHUNK;
-}
-
-int64_t kolo_update_chunks(const kolo_model *model)
-{
-    int64_t chunks = 1;
-    for (int p = 0; p < model->parameter_count; p++) chunks += chunks_of(&model->parameters[p]);
-    return chunks;
-}
 
 /* ---------------------------------------------------------------- rounds */
 
-/* Elements first … first+count-1 of a parameter, which begin with that chunk. */
-typedef struct update_piece {
-    const kolo_parameter *parameter;
-    int number;
-    int64_t first, count, chunk;
-} update_piece;
-
 typedef struct update_round {
-    kolo_replica *replica;
+    kolo_replica *replica; /* that takes part, */
+    kolo_replica *owner;   /* and whose arrays they are */
     const kolo_model *model;
     const kolo_common_args *options;
     double scale;    /* the sum times this is the mean */
@@ -43,47 +25,41 @@ typedef struct update_round {
     bool prepares;   /* the gradient is changed before the rule sees it */
     bool decays;     /* and the weights */
     double clip;     /* factor of global_clip_norm */
-    bool whole;      /* parts may be of many chunks */
-    void (*work)(const struct update_round *round, const update_piece *piece);
+    void (*work)(const struct update_round *round, const kolo_piece *piece);
 } update_round;
 
-/* A member's run of chunks, cut where a parameter ends, and at every chunk unless round.whole. */
-static kolo_status do_share(void *argument, int member)
+static void do_piece(void *argument, const kolo_piece *piece)
 {
     const update_round *r = argument;
-    int members = kolo_team_size(r->replica->engine->team);
-    int64_t all = kolo_update_chunks(r->model) - 1, chunk = all * member / members, end = all * (member + 1) / members;
-    int64_t begins = 0;
-    for (int p = 0; p < r->model->parameter_count && chunk < end; p++) {
-        const kolo_parameter *parameter = &r->model->parameters[p];
-        int64_t ends = begins + chunks_of(parameter), size = kolo_shape_count(parameter->shape);
-        while (chunk < end && chunk < ends) {
-            int64_t next = !r->whole ? chunk + 1 : ends < end ? ends : end;
-            int64_t first = (chunk - begins) * CHUNK, last = (next - begins) * CHUNK;
-            r->work(r, &(update_piece){parameter, p, first, (last < size ? last : size) - first, chunk});
-            chunk = next;
-        }
-        begins = ends;
-    }
-    return KOLO_OK;
+    r->work(r, piece);
 }
 
-static kolo_status run(update_round *r, void (*work)(const update_round *, const update_piece *), bool whole)
+/* Ends when all are through with it. */
+static kolo_status run(update_round *r, void (*work)(const update_round *, const kolo_piece *), bool whole)
 {
     r->work = work;
-    r->whole = whole;
-    return kolo_team_run(r->replica->engine->team, do_share, r);
+    KOLO_TRY(kolo_round(r->replica, whole, do_piece, r));
+    return kolo_replica_meet(r->replica);
+}
+
+static update_round round_of(kolo_replica *replica)
+{
+    const kolo_model *model = replica->trainer->model;
+    return (update_round){.replica = replica,
+                          .owner = kolo_replica_owner(replica),
+                          .model = model,
+                          .options = &model->settings.optimizer.common,
+                          .clip = 1};
 }
 
 /* Sums of a parameter's chunks, in their order. */
 static void sum_chunks(const update_round *r, int number, double *sums)
 {
-    int64_t chunk = 0;
-    for (int p = 0; p < number; p++) chunk += chunks_of(&r->model->parameters[p]);
+    int64_t chunk = kolo_chunks_before(r->model, number);
     sums[0] = sums[1] = 0;
-    for (int64_t end = chunk + chunks_of(&r->model->parameters[number]); chunk < end; chunk++) {
-        sums[0] += r->replica->sums[2 * chunk];
-        sums[1] += r->replica->sums[2 * chunk + 1];
+    for (int64_t end = chunk + kolo_chunks(&r->model->parameters[number]); chunk < end; chunk++) {
+        sums[0] += r->owner->sums[2 * chunk];
+        sums[1] += r->owner->sums[2 * chunk + 1];
     }
 }
 
@@ -130,36 +106,36 @@ KOLO_VECTORISED static void move(float *restrict mean, const float *restrict sum
 
 /* ---------------------------------------------------------------- work on a part */
 
-static kolo_update update_of(const update_round *r, const update_piece *piece)
+static kolo_update update_of(const update_round *r, const kolo_piece *piece)
 {
-    kolo_replica *replica = r->replica;
+    kolo_replica *owner = r->owner;
     int64_t at = piece->parameter->offset + piece->first;
     kolo_update update = {.optimizer = &r->model->settings.optimizer,
                           .learning_rate = r->model->learning_rate,
-                          .step = replica->counters.updates,
-                          .weights = replica->weights + at,
-                          .gradient = replica->gradient + at,
+                          .step = r->replica->counters.updates,
+                          .weights = owner->weights + at,
+                          .gradient = owner->gradient + at,
                           .scale = r->prepares ? 1 : r->scale,
                           .count = piece->count,
                           .vector = piece->parameter->shape.rank <= 1,
-                          .number = replica->numbers ? replica->numbers + piece->number : NULL};
-    for (int i = 0; i < KOLO_OPTIMIZER_SLOTS; i++) update.slots[i] = replica->slots[i] ? replica->slots[i] + at : NULL;
+                          .number = owner->numbers ? owner->numbers + piece->number : NULL};
+    for (int i = 0; i < KOLO_OPTIMIZER_SLOTS; i++) update.slots[i] = owner->slots[i] ? owner->slots[i] + at : NULL;
     return update;
 }
 
-static bool trained(const update_piece *piece)
+static bool trained(const kolo_piece *piece)
 {
     return !(piece->parameter->momentum > 0);
 }
 
-static void measure_gradient(const update_round *r, const update_piece *piece)
+static void measure_gradient(const update_round *r, const kolo_piece *piece)
 {
     int64_t at = piece->parameter->offset + piece->first;
-    r->replica->sums[2 * piece->chunk] =
-        trained(piece) ? sum_squares(r->replica->gradient + at, r->replica->weights + at, piece->count, (float)r->scale,
-                                     (float)(2 * piece->parameter->l2))
-                       : 0;
-    r->replica->sums[2 * piece->chunk + 1] = 0;
+    r->owner->sums[2 * piece->chunk] = trained(piece)
+                                           ? sum_squares(r->owner->gradient + at, r->owner->weights + at, piece->count,
+                                                         (float)r->scale, (float)(2 * piece->parameter->l2))
+                                           : 0;
+    r->owner->sums[2 * piece->chunk + 1] = 0;
 }
 
 /* Keras's way to say it: no division by a norm that is 0. */
@@ -171,7 +147,7 @@ static double clip_factor(const update_round *r, int parameter)
     return most / fmax(sqrt(sums[0]), most);
 }
 
-static void prepare_part(const update_round *r, const kolo_update *u, const update_piece *piece)
+static void prepare_part(const update_round *r, const kolo_update *u, const kolo_piece *piece)
 {
     double most = r->options->clip_value > 0 ? r->options->clip_value : INFINITY;
     if (r->prepares)
@@ -180,20 +156,20 @@ static void prepare_part(const update_round *r, const kolo_update *u, const upda
     if (r->decays) shrink(u->weights, u->count, (float)(r->options->weight_decay * r->model->learning_rate));
 }
 
-static void prepare_alone(const update_round *r, const update_piece *piece)
+static void prepare_alone(const update_round *r, const kolo_piece *piece)
 {
     kolo_update update = update_of(r, piece);
     if (trained(piece)) prepare_part(r, &update, piece);
 }
 
-static void measure_part(const update_round *r, const update_piece *piece)
+static void measure_part(const update_round *r, const kolo_piece *piece)
 {
     kolo_update update = update_of(r, piece);
     if (trained(piece)) update.optimizer->kind->measure(&update);
-    memcpy(r->replica->sums + 2 * piece->chunk, update.sums, sizeof update.sums);
+    memcpy(r->owner->sums + 2 * piece->chunk, update.sums, sizeof update.sums);
 }
 
-static void update_part(const update_round *r, const update_piece *piece)
+static void update_part(const update_round *r, const kolo_piece *piece)
 {
     kolo_update update = update_of(r, piece);
     const kolo_optimizer_kind *kind = update.optimizer->kind;
@@ -220,10 +196,10 @@ KOLO_VECTORISED static float sum_of_zeros(const float *g, int64_t count)
     return sum;
 }
 
-static void check_finite(const update_round *r, const update_piece *piece)
+static void check_finite(const update_round *r, const kolo_piece *piece)
 {
-    const float *gradient = r->replica->gradient + piece->parameter->offset + piece->first;
-    r->replica->sums[2 * piece->chunk] = trained(piece) ? (double)sum_of_zeros(gradient, piece->count) : 0;
+    const float *gradient = r->owner->gradient + piece->parameter->offset + piece->first;
+    r->owner->sums[2 * piece->chunk] = trained(piece) ? (double)sum_of_zeros(gradient, piece->count) : 0;
 }
 
 /* Micikevicius et al. 2018, section 3.2, with Keras's numbers. The gradient is the group's, so all members find the
@@ -231,10 +207,11 @@ static void check_finite(const update_round *r, const update_piece *piece)
 static kolo_status adapt_scale(kolo_replica *replica, bool *finite)
 {
     kolo_counters *counters = &replica->counters;
-    update_round r = {.replica = replica, .model = replica->trainer->model};
+    update_round r = round_of(replica);
     KOLO_TRY(run(&r, check_finite, false));
     double sum = 0;
-    for (int64_t chunk = 0; chunk < kolo_update_chunks(r.model) - 1; chunk++) sum += replica->sums[2 * chunk];
+    for (int64_t chunk = 0; chunk < kolo_update_chunks(r.model) - 1; chunk++) sum += r.owner->sums[2 * chunk];
+    KOLO_TRY(kolo_replica_meet(replica)); /* before the sums are others */
     *finite = sum == 0;
     counters->good++;
     if (*finite && counters->good < GOOD_UPDATES) return KOLO_OK;
@@ -256,15 +233,19 @@ static double clip_all(const update_round *r)
     return most / fmax(sqrt(total), most);
 }
 
-static void settle(const update_round *r)
+/* Once for all who share the numbers. */
+static kolo_status settle(const update_round *r)
 {
     const kolo_optimizer_kind *kind = r->model->settings.optimizer.kind;
-    for (int p = 0; kind->settle && p < r->model->parameter_count; p++) {
-        const update_piece whole = {&r->model->parameters[p], p, 0, kolo_shape_count(r->model->parameters[p].shape), 0};
+    if (!kind->settle) return KOLO_OK;
+    bool mine = r->replica->index == 0 || r->owner == r->replica;
+    for (int p = 0; mine && p < r->model->parameter_count; p++) {
+        const kolo_piece whole = {&r->model->parameters[p], p, 0, kolo_shape_count(r->model->parameters[p].shape), 0};
         kolo_update update = update_of(r, &whole);
         sum_chunks(r, p, update.sums);
         if (trained(&whole)) kind->settle(&update);
     }
+    return kolo_replica_meet(r->replica);
 }
 
 static bool has_penalty(const kolo_model *model)
@@ -280,7 +261,7 @@ static kolo_status apply(kolo_replica *replica, double samples)
     const kolo_common_args *options = &model->settings.optimizer.common;
     const kolo_optimizer_kind *kind = model->settings.optimizer.kind;
     bool normed = options->clip_norm > 0 || options->global_clip_norm > 0;
-    update_round r = {.replica = replica, .model = model, .options = options, .clip = 1};
+    update_round r = round_of(replica);
     r.share = 1 / samples;
     r.scale = r.share / replica->counters.sample_scale;
     r.prepares = normed || options->clip_value > 0 || has_penalty(model);
@@ -289,29 +270,14 @@ static kolo_status apply(kolo_replica *replica, double samples)
     if (options->global_clip_norm > 0) r.clip = clip_all(&r);
     if (kind->measure && (r.prepares || r.decays)) KOLO_TRY(run(&r, prepare_alone, false));
     if (kind->measure) KOLO_TRY(run(&r, measure_part, false));
-    if (kind->measure) settle(&r);
-    return run(&r, update_part, !kind->measure && !r.prepares && !r.decays);
+    if (kind->measure) KOLO_TRY(settle(&r));
+    r.work = update_part;
+    return kolo_round(replica, !kind->measure && !r.prepares && !r.decays, do_piece, &r);
 }
 
-bool kolo_replica_gather(kolo_replica *replica)
-{
-    int64_t count = replica->trainer->model->weight_count;
-    replica->gathered = true;
-    replica->counters.waiting++;
-    if (!replica->waiting) return true;
-    kolo_host_add(replica->waiting, replica->gradient, count);
-    if (replica->counters.waiting < replica->trainer->model->settings.optimizer.common.accumulate_steps) return false;
-    float *sum = replica->waiting;
-    replica->waiting = replica->gradient;
-    replica->gradient = sum;
-    memset(replica->waiting, 0, (size_t)count * sizeof *replica->waiting);
-    return true;
-}
-
-kolo_status kolo_replica_update(kolo_replica *replica)
+static kolo_status update(kolo_replica *replica)
 {
     kolo_counters *counters = &replica->counters;
-    if (!replica->gathered) kolo_replica_gather(replica); /* a strategy that agrees in another way */
     counters->steps++;
     counters->waiting_samples += replica->totals.samples;
     if (counters->waiting < replica->trainer->model->settings.optimizer.common.accumulate_steps) return KOLO_OK;
@@ -323,6 +289,29 @@ kolo_status kolo_replica_update(kolo_replica *replica)
     if (replica->trainer->model->settings.precision == KOLO_MIXED_FP16) KOLO_TRY(adapt_scale(replica, &finite));
     if (!finite) return KOLO_OK;
     counters->updates++;
-    KOLO_TRY(apply(replica, samples));
-    return kolo_replica_pack(replica);
+    return apply(replica, samples);
+}
+
+/* Weights that a replica takes from where others have updated them. */
+static int64_t bytes_from_others(const kolo_replica *replica)
+{
+    const kolo_trainer *trainer = replica->trainer;
+    int64_t all = kolo_replica_count(replica) * (int64_t)sizeof(float);
+    if (trainer->keeping == KOLO_KEEPS_SHARES) return all * (trainer->count - 1) / trainer->count;
+    bool away = trainer->parameter_team || replica->index != trainer->updater;
+    return trainer->keeping == KOLO_KEEPS_ONE && away ? all : 0;
+}
+
+kolo_status kolo_replica_update(kolo_replica *replica)
+{
+    if (!replica->gathered) kolo_replica_gather(replica); /* a strategy that agrees in another way */
+    int64_t updates = replica->counters.updates;
+    double started = kolo_now();
+    KOLO_TRY(update(replica));
+    KOLO_TRY(kolo_replica_meet(replica)); /* gradients may be made anew */
+    bool updated = replica->counters.updates > updates;
+    if (updated) KOLO_TRY(kolo_replica_pack(replica));
+    if (updated) replica->timings.updated_bytes += bytes_from_others(replica);
+    replica->timings.update += kolo_now() - started;
+    return KOLO_OK;
 }
