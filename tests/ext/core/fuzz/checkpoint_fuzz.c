@@ -1,5 +1,5 @@
-/* Any text as a training's state, beside arrays that fit, or, after a first byte of 0, any bytes as a checkpoint: refused
- * and nothing changed, or taken, and then it can be gone on from. */
+/* Any text as a training's state, beside arrays that fit, or, after a first byte of 0, any bytes as a checkpoint:
+ * refused and nothing changed, or taken, and then it can be gone on from. */
 #define _GNU_SOURCE
 #include "core/save.h"
 #include "core/trainer.h"
@@ -61,7 +61,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     kolo_failure failure = kolo_failure_take();
     expect((status == KOLO_OK) == (failure.code == KOLO_OK), "a failure has its sentence");
     if (status != KOLO_OK) expect(memcmp(&before, &model->position, sizeof before) == 0, "nothing has changed");
-    expect(model->position.epoch >= 0 && model->position.step >= 0 && model->learning_rate >= 0, "a place to go on from");
+    expect(model->position.epoch >= 0 && model->position.step >= 0 && model->learning_rate >= 0,
+           "a place to go on from");
     if (fd >= 0) close(fd);
     free(state);
     return 0;
