@@ -72,10 +72,10 @@ void kolo_host_add(float *to, const float *from, int64_t count);
 void kolo_host_round_half(float *values, int64_t count);
 float kolo_nearest_half(float value);
 /* One row of the model's outputs, number `number` of the leaf: its part in the loss and the metrics, and unless NULL
- * its gradient[outputs of a row], scaled by the sample's weight and the number of rows. room: as many floats, for
- * itself. */
-void kolo_host_loss_row(const kolo_plan *plan, const kolo_call *call, int64_t number, const float *outputs,
-                        float *gradient, float *room);
+ * its gradient[outputs of a row], which is yet to be multiplied by what is returned: the sample's weight over the
+ * number of rows. room: as many floats, for itself. */
+float kolo_host_loss_row(const kolo_plan *plan, const kolo_call *call, int64_t number, const float *outputs,
+                         float *gradient, float *room);
 /* KOLO_OP_LOSS: adds to totals; writes the gradient, where there is one, zero for padding. Needs that much scratch. */
 size_t kolo_host_loss_scratch(const kolo_plan *plan, const kolo_op *op);
 kolo_status kolo_host_loss(const kolo_plan *plan, const kolo_op *op, const kolo_call *call);

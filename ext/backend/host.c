@@ -59,8 +59,8 @@ static void add_metrics(const kolo_plan *plan, const kolo_call *call, const kolo
     }
 }
 
-void kolo_host_loss_row(const kolo_plan *plan, const kolo_call *call, int64_t number, const float *outputs,
-                        float *gradient, float *room)
+float kolo_host_loss_row(const kolo_plan *plan, const kolo_call *call, int64_t number, const float *outputs,
+                         float *gradient, float *room)
 {
     kolo_shape shape = plan->values[plan->output].shape;
     int64_t width = shape.dim[shape.rank - 1], rows = kolo_shape_count(shape) / width, sample = number / rows;
@@ -71,8 +71,8 @@ void kolo_host_loss_row(const kolo_plan *plan, const kolo_call *call, int64_t nu
                     .targets = call->targets ? call->targets + number * width : NULL,
                     .number = plan->loss.number};
     call->totals->loss += weight * share * plan->loss.kind->row(&row, gradient);
-    if (gradient && weight * share != 1) kolo_scale_row(gradient, width, (float)(weight * share), 0);
     add_metrics(plan, call, &row, share, room);
+    return (float)(weight * share);
 }
 
 size_t kolo_host_loss_scratch(const kolo_plan *plan, const kolo_op *op)
@@ -87,8 +87,11 @@ kolo_status kolo_host_loss(const kolo_plan *plan, const kolo_op *op, const kolo_
     int64_t n = kolo_shape_count(shape), width = shape.dim[shape.rank - 1], rows = n / width;
     const float *outputs = call->memory[op->in[0]];
     float *gradient = op->out[0] < 0 ? NULL : call->memory[op->out[0]];
-    for (int64_t r = 0; r < call->samples * rows; r++)
-        kolo_host_loss_row(plan, call, r, outputs + r * width, gradient ? gradient + r * width : NULL, call->scratch);
+    for (int64_t r = 0; r < call->samples * rows; r++) {
+        float *slope = gradient ? gradient + r * width : NULL;
+        float factor = kolo_host_loss_row(plan, call, r, outputs + r * width, slope, call->scratch);
+        if (slope && factor != 1) kolo_scale_row(slope, width, factor, 0);
+    }
     call->totals->samples += call->samples;
     size_t padding = (size_t)(plan->leaf - call->samples) * (size_t)n * sizeof *gradient;
     if (gradient) memset(gradient + call->samples * n, 0, padding);

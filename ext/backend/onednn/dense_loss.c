@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#define CHUNK_BYTES (12 << 20) /* of logits, float32: a part of the cache that all cores share */
+#define CHUNK_BYTES (24 << 20) /* of logits, float32: about what the last cache holds; fewer rows make dK dearer */
 #define CHUNK_ROWS  320 /* at most: more rows make no product faster */
 
 typedef struct chunks {
@@ -161,24 +161,27 @@ static kolo_status add_dkernel(kolo_kernel *kernel, const kolo_op *op, const chu
 /* ---- the loss of a chunk */
 
 /* The gradient of a row as the products want it, and its part of db. */
-KOLO_INLINE void put_slopes(const float *row, void *slopes, int64_t at, int64_t count, float *dbias, int narrow)
+KOLO_INLINE void put_slopes(const float *row, float factor, void *slopes, int64_t at, int64_t count, float *dbias,
+                            int narrow)
 {
     for (int64_t i = 0; i < count; i += KOLO_LANES) {
         int64_t lanes = kolo_lanes_at(i, count);
-        kolo_floats slope = kolo_get_some(row, i, lanes, 0);
+        kolo_floats slope = kolo_get_some(row, i, lanes, 0) * factor;
         kolo_put_some(slopes, at + i, slope, lanes, narrow);
         if (dbias) kolo_put_some(dbias, i, kolo_get_some(dbias, i, lanes, 0) + slope, lanes, 0);
     }
 }
 
-KOLO_VECTORISED static void put_float(const float *row, void *slopes, int64_t at, int64_t count, float *dbias)
+KOLO_VECTORISED static void put_float(const float *row, float factor, void *slopes, int64_t at, int64_t count,
+                                      float *dbias)
 {
-    put_slopes(row, slopes, at, count, dbias, 0);
+    put_slopes(row, factor, slopes, at, count, dbias, 0);
 }
 
-KOLO_VECTORISED static void put_bfloat16(const float *row, void *slopes, int64_t at, int64_t count, float *dbias)
+KOLO_VECTORISED static void put_bfloat16(const float *row, float factor, void *slopes, int64_t at, int64_t count,
+                                         float *dbias)
 {
-    put_slopes(row, slopes, at, count, dbias, 1);
+    put_slopes(row, factor, slopes, at, count, dbias, 1);
 }
 
 /* Places: logits, slopes, two rows. In float32 slopes are where the logits were. */
@@ -196,11 +199,13 @@ static void compute_loss(const kolo_kernel *kernel, const kolo_step *step, const
     if (dbias && call->round == 0) memset(dbias, 0, (size_t)count * sizeof *dbias);
     for (int64_t r = 0; r < rows; r++) {
         bool counts = first + r < call->samples * each;
-        if (counts) kolo_host_loss_row(plan, call, first + r, logits + r * count, plan->training ? row : NULL, room);
+        float factor = 0;
+        if (counts)
+            factor = kolo_host_loss_row(plan, call, first + r, logits + r * count, plan->training ? row : NULL, room);
         if (!plan->training) continue;
         if (!counts) memset(row, 0, (size_t)count * sizeof *row);
-        if (narrow) put_bfloat16(row, slopes, r * count, count, dbias);
-        else put_float(row, slopes, r * count, count, dbias);
+        if (narrow) put_bfloat16(row, factor, slopes, r * count, count, dbias);
+        else put_float(row, factor, slopes, r * count, count, dbias);
     }
     if (first == 0) call->totals->samples += call->samples;
 }
