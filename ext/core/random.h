@@ -38,7 +38,8 @@ typedef enum kolo_random_purpose {
     KOLO_RANDOM_DROPOUT,
     KOLO_RANDOM_DIGITS,
     KOLO_RANDOM_SYNTHETIC,
-    KOLO_RANDOM_SAMPLE
+    KOLO_RANDOM_SAMPLE,
+    KOLO_RANDOM_AUGMENT
 } kolo_random_purpose;
 
 /* The key of stream `number` for a purpose under a seed (SplitMix64's mixing). */

@@ -1,4 +1,4 @@
-"""The lesson's program as its tests start it: alone, mirrored and under kolorun, on small data in MNIST's format.
+"""The lessons' programs as their tests start them: alone, mirrored and under kolorun, on small data in MNIST's format.
 
 The build is $KOLO_BUILD (default: build). Every run has a limit and leaves no process behind, or fails.
 """
@@ -17,6 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = (ROOT / os.environ.get("KOLO_BUILD", "build")).resolve()
 PROGRAM, KOLORUN = BUILD / "bin/cnn_mnist", BUILD / "bin/kolorun"
+CIFAR = BUILD / "bin/cifar"
 LIMIT = 90  # seconds for one run; most take one, but the machine may be busy
 HAS_BF16 = "avx512bw" in Path("/proc/cpuinfo").read_text()
 
@@ -59,19 +60,19 @@ def environment(**variables):
     return {k: v for k, v in kept.items() if v is not None}
 
 
-def command(*options, ranks=None, launcher=()):
+def command(*options, ranks=None, launcher=(), program=PROGRAM):
     launcher = [KOLORUN, "-np", ranks] if ranks is not None else launcher
-    return [str(word) for word in [*launcher, PROGRAM, *options]]
+    return [str(word) for word in [*launcher, program, *options]]
 
 
 class Job:
     """One run in a session of its own; every process that it brings about carries a mark in its environment."""
 
-    def __init__(self, *options, ranks=None, launcher=(), env=None, **popen):
+    def __init__(self, *options, ranks=None, launcher=(), env=None, program=PROGRAM, **popen):
         self.mark, self.ranks = uuid.uuid4().hex, int(ranks) if str(ranks).isdigit() else 1
         popen = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | popen
         self.process = subprocess.Popen(
-            command(*options, ranks=ranks, launcher=launcher), env=environment(KOLO_TEST_MARK=self.mark, **(env or {})),
+            command(*options, ranks=ranks, launcher=launcher, program=program), env=environment(KOLO_TEST_MARK=self.mark, **(env or {})),
             start_new_session=True, **popen,
         )
 
