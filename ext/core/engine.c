@@ -68,7 +68,7 @@ void kolo_engine_close(kolo_engine **engine)
     free(closed->frames);
     free(closed->benches);
     kolo_team_close(&closed->team);
-    if (closed->weights.packed) closed->program->backend->deallocate(closed->weights.packed);
+    if (closed->weights.packed && !closed->borrows) closed->program->backend->deallocate(closed->weights.packed);
     if (closed->met) closed->program->backend->deallocate(closed->met);
     kolo_program_close(&closed->program);
     free(closed);
@@ -96,7 +96,7 @@ kolo_status kolo_engine_fold(const kolo_engine *engine, kolo_fold **fold)
 typedef struct pack_job {
     kolo_engine *engine;
     const float *weights;
-    atomic_int next;
+    atomic_int *next;
 } pack_job;
 
 static kolo_status pack_some(void *argument, int member)
@@ -106,17 +106,30 @@ static kolo_status pack_some(void *argument, int member)
     const kolo_program *program = job->engine->program;
     kolo_status status = KOLO_OK;
     int entered = program->backend->enter_thread();
-    for (int value; status == KOLO_OK && (value = atomic_fetch_add(&job->next, 1)) < program->plan.value_count;)
+    for (int value; status == KOLO_OK && (value = atomic_fetch_add(job->next, 1)) < program->plan.value_count;)
         status = kolo_program_pack(program, value, job->weights, job->engine->weights.packed);
     program->backend->leave_thread(entered);
     return status;
 }
 
-kolo_status kolo_engine_pack(kolo_engine *engine, const float *weights)
+kolo_status kolo_engine_pack_together(kolo_engine *engine, const float *weights, atomic_int *next)
 {
-    pack_job job = {.engine = engine, .weights = weights};
+    pack_job job = {engine, weights, next};
     engine->weights.canonical = weights;
     return kolo_team_run(engine->team, pack_some, &job);
+}
+
+kolo_status kolo_engine_pack(kolo_engine *engine, const float *weights)
+{
+    atomic_int next = 0;
+    return kolo_engine_pack_together(engine, weights, &next);
+}
+
+void kolo_engine_borrow_weights(kolo_engine *engine, const kolo_engine *from)
+{
+    if (!engine->borrows) engine->program->backend->deallocate(engine->weights.packed);
+    engine->weights.packed = from->weights.packed;
+    engine->borrows = true;
 }
 
 /* ---------------------------------------------------------------- leaves */

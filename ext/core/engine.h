@@ -22,6 +22,7 @@ typedef struct kolo_engine {
     kolo_team *team;
     kolo_bench *benches; /* one a thread */
     kolo_program_weights weights;
+    bool borrows; /* what is packed is another engine's */
     void *met;           /* what leaves met with last */
     sem_t *gate;         /* as many leaves at once as the process has cores; NULL: no limit */
     kolo_frame **frames; /* one a thread; NULL where there is a */
@@ -42,6 +43,11 @@ kolo_status kolo_engine_fold(const kolo_engine *engine, kolo_fold **fold);
 
 /* Takes over canonical weights. */
 kolo_status kolo_engine_pack(kolo_engine *engine, const float *weights);
+/* The engine reads the weights that the other has packed, from now on. Both are of one model and leaf size. */
+void kolo_engine_borrow_weights(kolo_engine *engine, const kolo_engine *from);
+/* kolo_engine_pack() by all engines that share the weights, side by side: `next`, 0 before, deals out the values. They
+ * are there when all have returned. */
+kolo_status kolo_engine_pack_together(kolo_engine *engine, const float *weights, atomic_int *next);
 
 /* A run of leaves of one batch. */
 typedef struct kolo_share {

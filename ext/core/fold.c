@@ -156,3 +156,15 @@ int kolo_fold_take(kolo_fold *fold, kolo_node *nodes)
     qsort(nodes, (size_t)count, sizeof *nodes, by_first_leaf);
     return count;
 }
+
+kolo_totals kolo_fold_totals(kolo_fold *fold)
+{
+    kolo_node nodes[KOLO_FOLD_MOST];
+    kolo_totals totals = {0};
+    int count = kolo_fold_take(fold, nodes);
+    for (int i = 0; i < count; i++) {
+        kolo_totals_add(&totals, &nodes[i].totals);
+        kolo_fold_insert(fold, nodes[i]); /* has no sibling here: the fold had its chance */
+    }
+    return totals;
+}

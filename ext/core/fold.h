@@ -39,6 +39,8 @@ kolo_status kolo_fold_borrow(kolo_fold *fold, float **gradient);
 kolo_status kolo_fold_insert(kolo_fold *fold, kolo_node node);
 /* Takes all nodes out, in the order of their leaves; nodes has room for KOLO_FOLD_MOST. */
 int kolo_fold_take(kolo_fold *fold, kolo_node *nodes);
+/* The sum of the totals of all nodes, in the order of their leaves; they stay. */
+kolo_totals kolo_fold_totals(kolo_fold *fold);
 /* Gives a gradient back for the next borrower. */
 void kolo_fold_return(kolo_fold *fold, float *gradient);
 

@@ -132,17 +132,19 @@ static kolo_status open_replica(kolo_trainer *trainer, int index)
 
 static void close_engine(kolo_replica *replica)
 {
-    kolo_fold_close(&replica->fold);
+    if (!replica->trainer) return; /* it was never opened */
+    if (replica->fold != replica->trainer->meeting) kolo_fold_close(&replica->fold);
+    replica->fold = NULL;
     kolo_engine_close(&replica->engine);
 }
 
 static void close_replica(kolo_replica *replica)
 {
-    close_engine(replica);
+    if (!replica->trainer) return; /* it was never opened */
     kolo_feed_close(&replica->feed);
     kolo_host_deallocate(replica->gradient);
     kolo_host_deallocate(replica->waiting);
-    if (!replica->trainer || kolo_replica_owner(replica) != replica) return;
+    if (kolo_replica_owner(replica) != replica) return;
     kolo_host_deallocate(replica->weights);
     for (int i = 0; i < KOLO_OPTIMIZER_SLOTS; i++) kolo_host_deallocate(replica->slots[i]);
     kolo_host_deallocate(replica->numbers);
@@ -166,22 +168,36 @@ static kolo_status check_meetings(const kolo_trainer *trainer)
     return KOLO_OK;
 }
 
+static kolo_status open_engine(kolo_replica *replica, int leaf, int threads, sem_t *gate)
+{
+    kolo_trainer *trainer = replica->trainer;
+    close_engine(replica);
+    KOLO_TRY(kolo_engine_open(trainer->model, KOLO_FOR_TRAINING, leaf, threads, gate, &replica->engine));
+    bool shares = trainer->keeping == KOLO_KEEPS_SHARES;
+    if (replica->index == 0) KOLO_TRY(kolo_engine_fold(replica->engine, &trainer->meeting));
+    else if (shares) kolo_engine_borrow_weights(replica->engine, trainer->replicas[0].engine);
+    if (!shares) return kolo_engine_fold(replica->engine, &replica->fold);
+    replica->fold = trainer->meeting;
+    return KOLO_OK;
+}
+
+static void close_engines(kolo_trainer *trainer)
+{
+    for (int i = 0; i < trainer->count; i++) close_engine(&trainer->replicas[i]);
+    kolo_fold_close(&trainer->meeting);
+}
+
 /* Engines are made anew for another leaf size; weights and the optimizer's state stay. */
 static kolo_status open_engines(kolo_trainer *trainer, int leaf)
 {
-    kolo_fold_close(&trainer->meeting);
     int threads = kolo_threads() / trainer->count, devices = kolo_model_devices(trainer->model);
     if (threads < devices) threads = devices;
     sem_t *gate = trainer->count * threads > kolo_threads() ? &trainer->gate : NULL;
-    for (int i = 0; i < trainer->count; i++) {
-        kolo_replica *replica = &trainer->replicas[i];
-        close_engine(replica);
-        KOLO_TRY(kolo_engine_open(trainer->model, KOLO_FOR_TRAINING, leaf, threads, gate, &replica->engine));
-        KOLO_TRY(kolo_engine_fold(replica->engine, &replica->fold));
-    }
+    close_engines(trainer);
+    for (int i = 0; i < trainer->count; i++) KOLO_TRY(open_engine(&trainer->replicas[i], leaf, threads, gate));
     KOLO_TRY(check_meetings(trainer));
     trainer->leaf = leaf;
-    return kolo_engine_fold(trainer->replicas[0].engine, &trainer->meeting);
+    return KOLO_OK;
 }
 
 /* ---------------------------------------------------------------- trainers */
@@ -254,7 +270,7 @@ void kolo_trainer_close(kolo_trainer **trainer)
     kolo_team_close(&closed->parameter_team);
     kolo_feed_close(&closed->feed);
     close_groups(closed);
-    kolo_fold_close(&closed->meeting);
+    close_engines(closed);
     for (int i = closed->count - 1; i >= 0; i--) close_replica(&closed->replicas[i]);
     kolo_host_deallocate(closed->sum);
     if (closed->gated) sem_destroy(&closed->gate);
@@ -281,6 +297,7 @@ kolo_status kolo_trainer_store(kolo_trainer *trainer)
 {
     size_t bytes = (size_t)trainer->model->weight_count * sizeof(float);
     memcpy(trainer->replicas[0].weights, trainer->model->weights, bytes);
+    atomic_store(&trainer->packed, 0);
     return kolo_team_run(trainer->team, store_replica, trainer);
 }
 

@@ -59,7 +59,8 @@ struct kolo_trainer {
     kolo_team *team; /* a member a replica; member 0, the caller, is the one that speaks to other ranks */
     sem_t gate; /* cores of the process */
     bool gated;
-    kolo_fold *meeting; /* where the sums of this process's replicas meet, in deterministic mode */
+    kolo_fold *meeting; /* where the sums of this process's replicas meet: in deterministic mode, and KOLO_KEEPS_SHARES */
+    atomic_int packed; /* values of the weights that are packed together, KOLO_KEEPS_SHARES */
     float *sum; /* [weight_count], the canonical sum that replica 0 made for all, likewise */
     kolo_totals sum_totals;
     int64_t batch_leaves; /* of the step that runs */
@@ -102,6 +103,8 @@ kolo_replica *kolo_replica_owner(kolo_replica *replica);
 /* The replica's gradient joins those of the batches before it. True: the group is complete, and replica->gradient is
  * its sum; else there is nothing to update with yet. */
 bool kolo_replica_gather(kolo_replica *replica);
+/* Of a tree that all replicas of the process share: what is in it becomes this one's own totals. */
+void kolo_replica_own_totals(kolo_replica *replica);
 /* Parts in which a model's arrays are measured and updated. */
 int64_t kolo_update_chunks(const kolo_model *model);
 

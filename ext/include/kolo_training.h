@@ -24,7 +24,8 @@ typedef struct kolo_strategy {
     const char *device_names[KOLO_DEVICE_NAMES_MAX]; /* these alone: {"cpu:0", "cpu:2"} */
     const char *parameter_device; /* "host" or "cpu:0": the weights and the optimizer's state are kept there, once; all
                                      gradients are summed there, and every device reads the weights from there. Default:
-                                     each device has the weights and updates a share of them for all */
+                                     devices that share a memory share the weights in it, add their gradients up as they
+                                     come, and update a share each */
     kolo_slicing slicing;
     bool last_takes_remainder; /* leaves of the batch are dealt by integer division, the rest to the last device;
                                   default: as evenly as they go */

@@ -30,7 +30,9 @@ kolo_totals *kolo_replica_totals(kolo_replica *replica)
 
 kolo_status kolo_replica_pack(kolo_replica *replica)
 {
-    return kolo_engine_pack(replica->engine, replica->weights);
+    kolo_trainer *trainer = replica->trainer;
+    if (trainer->keeping != KOLO_KEEPS_SHARES) return kolo_engine_pack(replica->engine, replica->weights);
+    return kolo_engine_pack_together(replica->engine, replica->weights, &trainer->packed);
 }
 
 /* ---------------------------------------------------------------- compute */
@@ -76,19 +78,6 @@ static kolo_status run_share(kolo_replica *replica, const kolo_batch *batch)
     return status;
 }
 
-/* Totals of the nodes that the replica is left with, in the order of their leaves; the nodes stay. */
-static kolo_totals sum_totals(kolo_fold *fold)
-{
-    kolo_node nodes[KOLO_FOLD_MOST];
-    kolo_totals totals = {0};
-    int count = kolo_fold_take(fold, nodes);
-    for (int i = 0; i < count; i++) {
-        kolo_totals_add(&totals, &nodes[i].totals);
-        kolo_fold_insert(fold, nodes[i]); /* has no sibling here: the fold had its chance */
-    }
-    return totals;
-}
-
 kolo_status kolo_replica_compute(kolo_replica *replica, const kolo_batch *batch)
 {
     kolo_trainer *trainer = replica->trainer;
@@ -96,11 +85,12 @@ kolo_status kolo_replica_compute(kolo_replica *replica, const kolo_batch *batch)
     double per_sample = trainer->model->settings.precision == KOLO_MIXED_FP16 ? 1 / (double)batch->samples : 1;
     if (counters->waiting == 0) counters->sample_scale = counters->loss_scale * per_sample;
     double started = kolo_now();
-    kolo_fold_begin(replica->fold, kolo_batch_leaves(batch));
+    bool one_tree = replica->fold == trainer->meeting; /* others have begun, too */
+    if (!one_tree) kolo_fold_begin(replica->fold, kolo_batch_leaves(batch));
     KOLO_TRY(run_share(replica, batch));
     replica->timings.compute += kolo_now() - started;
     replica->gathered = false;
-    replica->own = sum_totals(replica->fold);
+    replica->own = one_tree ? (kolo_totals){0} : kolo_fold_totals(replica->fold);
     replica->own.used = replica->engine->program->plan.metric_sums; /* also where it had no leaf */
     bool stop = replica->index == 0 && (kolo_stop_requested() || trainer->model->stop_training);
     replica->own.stops = stop ? 1 : 0;
@@ -128,7 +118,8 @@ bool kolo_replica_gather(kolo_replica *replica)
 {
     const kolo_trainer *trainer = replica->trainer;
     int64_t count = trainer->model->weight_count;
-    bool others = trainer->model->settings.deterministic && kolo_replica_owner(replica) != replica;
+    bool one_sum = trainer->model->settings.deterministic || trainer->keeping == KOLO_KEEPS_SHARES;
+    bool others = one_sum && kolo_replica_owner(replica) != replica;
     replica->gathered = true;
     replica->counters.waiting++;
     if (!replica->waiting) return true;
@@ -148,6 +139,46 @@ static kolo_status agree_in_order(kolo_replica *replica)
     KOLO_TRY(kolo_tree_sum(replica));
     kolo_replica_gather(replica);
     return replica->waiting ? kolo_replica_meet(replica) : KOLO_OK;
+}
+
+/* The process's sum, and when the group of batches is complete that of all ranks. */
+static kolo_status sum_over_ranks(kolo_replica *replica)
+{
+    kolo_trainer *trainer = replica->trainer;
+    kolo_comm *ranks = kolo_model_ranks(trainer->model);
+    kolo_totals *totals = &trainer->sum_totals;
+    float *gradient;
+    KOLO_TRY(kolo_replica_gradient(replica, &gradient));
+    *totals = replica->own;
+    if (kolo_replica_gather(replica))
+        KOLO_TRY(ranks->kind->allreduce(ranks, replica->gradient, kolo_replica_count(replica), KOLO_TYPE_FLOAT));
+    KOLO_TRY(ranks->kind->allreduce(ranks, totals, kolo_totals_size(totals), KOLO_TYPE_DOUBLE));
+    totals->used = replica->own.used;
+    return KOLO_OK;
+}
+
+/* Replicas that share the weights have put their leaves into one tree. What is left is one sum, as on one device. */
+static kolo_status agree_in_one_tree(kolo_replica *replica)
+{
+    const kolo_trainer *trainer = replica->trainer;
+    if (trainer->model->settings.deterministic || replica->group == replica->local) return agree_in_order(replica);
+    double started = kolo_now();
+    KOLO_TRY(kolo_replica_meet(replica));
+    replica->timings.waiting += kolo_now() - started;
+    if (replica->index == 0) kolo_replica_own_totals(replica);
+    if (replica->index == 0) KOLO_TRY(sum_over_ranks(replica));
+    else kolo_replica_gather(replica);
+    KOLO_TRY(kolo_replica_meet(replica));
+    replica->totals = trainer->sum_totals;
+    return KOLO_OK;
+}
+
+void kolo_replica_own_totals(kolo_replica *replica)
+{
+    double stops = replica->own.stops, used = replica->own.used;
+    replica->own = kolo_fold_totals(replica->fold);
+    replica->own.stops = stops;
+    replica->own.used = used;
 }
 
 /* The first thing that members do together: here those who are done wait for the others. */
@@ -176,7 +207,6 @@ static int64_t slice_bytes(const kolo_replica *replica)
 static int64_t bytes_to_others(const kolo_replica *replica)
 {
     const kolo_trainer *trainer = replica->trainer;
-    if (trainer->keeping == KOLO_KEEPS_SHARES) return slice_bytes(replica);
     bool away = trainer->parameter_team || replica->index != trainer->updater;
     return away ? gradient_bytes(replica) : 0;
 }
@@ -188,7 +218,8 @@ kolo_status kolo_replica_allreduce(kolo_replica *replica)
     double started = kolo_now(), waited = replica->timings.waiting;
     kolo_comm *group = replica->group;
     float *gradient;
-    if (replica->trainer->model->settings.deterministic) KOLO_TRY(agree_in_order(replica));
+    if (replica->trainer->keeping == KOLO_KEEPS_SHARES) KOLO_TRY(agree_in_one_tree(replica));
+    else if (replica->trainer->model->settings.deterministic) KOLO_TRY(agree_in_order(replica));
     else {
         KOLO_TRY(kolo_replica_gradient(replica, &gradient));
         KOLO_TRY(sum_totals_of_all(replica));
@@ -196,11 +227,12 @@ kolo_status kolo_replica_allreduce(kolo_replica *replica)
             KOLO_TRY(group->kind->allreduce(group, replica->gradient, kolo_replica_count(replica), KOLO_TYPE_FLOAT));
     }
     replica->timings.reduce += kolo_now() - started - (replica->timings.waiting - waited);
-    replica->timings.reduced_bytes += 2 * slice_bytes(replica);
+    bool once = replica->trainer->keeping == KOLO_KEEPS_SHARES && replica->group == replica->local;
+    replica->timings.reduced_bytes += (once ? 1 : 2) * slice_bytes(replica);
     return KOLO_OK;
 }
 
-/* A share of the sum over all replicas, in their order: the same bits as an all-reduce's. */
+/* On the parameter device, over all replicas in their order: the same bits as an all-reduce's. */
 static void add_piece(void *argument, const kolo_piece *piece)
 {
     kolo_trainer *trainer = argument;
@@ -215,7 +247,7 @@ kolo_status kolo_replica_reduce(kolo_replica *replica)
     kolo_trainer *trainer = replica->trainer;
     bool between_ranks = replica->group != replica->local;
     bool deterministic = trainer->model->settings.deterministic;
-    if (trainer->keeping == KOLO_KEEPS_COPIES || between_ranks || deterministic) return kolo_replica_allreduce(replica);
+    if (trainer->keeping != KOLO_KEEPS_ONE || between_ranks || deterministic) return kolo_replica_allreduce(replica);
     double started = kolo_now(), waited = replica->timings.waiting;
     float *gradient;
     KOLO_TRY(kolo_replica_gradient(replica, &gradient));

@@ -25,7 +25,8 @@ typedef struct kolo_batch {
 /* Where the weights and the optimizer's state of a process's replicas are kept. */
 typedef enum kolo_keeping {
     KOLO_KEEPS_COPIES = 0, /* each replica has its own and updates them alone: what leaving it out means */
-    KOLO_KEEPS_SHARES,     /* one set between all replicas, of which each updates a share */
+    KOLO_KEEPS_SHARES,     /* one set in the memory that all of them share: gradients are added up as they come, and each
+                              updates a share */
     KOLO_KEEPS_ONE         /* one set, which .parameter_device updates */
 } kolo_keeping;
 
@@ -45,8 +46,7 @@ kolo_status kolo_replica_compute(kolo_replica *replica, const kolo_batch *batch)
 /* Its gradient and totals become the sums over all members of its group: all replicas, and with kolo_distributed()
  * those of all ranks. The same bits for any number of members in deterministic mode. */
 kolo_status kolo_replica_allreduce(kolo_replica *replica);
-/* The same, but the gradient's sum goes only where the weights are kept: each share to its replica, or all of it to the
- * parameter device. With other ranks, or copies, it is the all-reduce. */
+/* The same, but the gradient's sum goes only where the weights are kept. With copies it is the all-reduce. */
 kolo_status kolo_replica_reduce(kolo_replica *replica);
 /* One step of the optimizer with its gradient, averaged over the samples in its totals. */
 kolo_status kolo_replica_update(kolo_replica *replica);

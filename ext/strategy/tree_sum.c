@@ -240,6 +240,7 @@ static kolo_status sum_for_all(kolo_replica *replica, int64_t leaves)
 static kolo_status hand_over(kolo_replica *replica)
 {
     kolo_node nodes[KOLO_FOLD_MOST];
+    if (replica->fold == replica->trainer->meeting) return KOLO_OK; /* they are there */
     int count = kolo_fold_take(replica->fold, nodes);
     for (int i = 0; i < count; i++) KOLO_TRY(kolo_fold_insert(replica->trainer->meeting, nodes[i]));
     return KOLO_OK;
@@ -261,6 +262,7 @@ kolo_status kolo_tree_sum(kolo_replica *replica)
     KOLO_TRY(local->kind->barrier(local));
     replica->timings.waiting += kolo_now() - started;
     bool copies = trainer->keeping == KOLO_KEEPS_COPIES;
+    if (replica->index == 0 && replica->fold == trainer->meeting) kolo_replica_own_totals(replica);
     if (replica->index == 0) KOLO_TRY(sum_for_all(replica, trainer->batch_leaves));
     if (replica->index == 0 && !copies) swap(&replica->gradient, &trainer->sum);
     KOLO_TRY(local->kind->barrier(local));

@@ -297,7 +297,6 @@ static int64_t bytes_from_others(const kolo_replica *replica)
 {
     const kolo_trainer *trainer = replica->trainer;
     int64_t all = kolo_replica_count(replica) * (int64_t)sizeof(float);
-    if (trainer->keeping == KOLO_KEEPS_SHARES) return all * (trainer->count - 1) / trainer->count;
     bool away = trainer->parameter_team || replica->index != trainer->updater;
     return trainer->keeping == KOLO_KEEPS_ONE && away ? all : 0;
 }
@@ -307,10 +306,13 @@ kolo_status kolo_replica_update(kolo_replica *replica)
     if (!replica->gathered) kolo_replica_gather(replica); /* a strategy that agrees in another way */
     int64_t updates = replica->counters.updates;
     double started = kolo_now();
+    bool shares = replica->trainer->keeping == KOLO_KEEPS_SHARES;
+    if (replica->index == 0) atomic_store(&replica->trainer->packed, 0);
     KOLO_TRY(update(replica));
     KOLO_TRY(kolo_replica_meet(replica)); /* gradients may be made anew */
     bool updated = replica->counters.updates > updates;
     if (updated) KOLO_TRY(kolo_replica_pack(replica));
+    if (updated && shares) KOLO_TRY(kolo_replica_meet(replica)); /* others have packed, too */
     if (updated) replica->timings.updated_bytes += bytes_from_others(replica);
     replica->timings.update += kolo_now() - started;
     return KOLO_OK;
