@@ -17,10 +17,11 @@ static int64_t nanoseconds(void)
 
 /* Samples of the leaf, from where they were gathered or from the data set, into the frame; zeros behind them where the
  * leaf is not full. */
-static int gather(kolo_engine *engine, const kolo_frame *frame, const kolo_share *share, int64_t leaf)
+static kolo_status gather(kolo_engine *engine, kolo_leaf *leaf, const kolo_share *share)
 {
     const kolo_batch *batch = share->batch;
-    int64_t first = leaf * batch->leaf, began = nanoseconds();
+    const kolo_frame *frame = leaf->frame;
+    int64_t first = leaf->number * batch->leaf, began = nanoseconds();
     int64_t left = batch->samples - first;
     int count = left < batch->leaf ? (int)left : batch->leaf;
     const int32_t *order = batch->order ? batch->order + first : NULL;
@@ -29,12 +30,13 @@ static int gather(kolo_engine *engine, const kolo_frame *frame, const kolo_share
     kolo_gathered to = {input, frame->labels, frame->targets, frame->weights,
                         kolo_shape_count(plan->values[plan->output].shape)};
     if (share->staged) kolo_staged_copy(share->staged, share->data, first, count, &to);
-    else kolo_data_gather(share->data, order, batch->first + first, count, &to);
+    else KOLO_TRY(kolo_data_gather(share->data, order, batch->first + first, count, &to));
     size_t elements = (size_t)kolo_shape_count(share->data->shape);
     memset(input + (size_t)count * elements, 0, (size_t)(batch->leaf - count) * elements * sizeof *input);
     atomic_fetch_add(&engine->sliced_bytes, count * (int64_t)kolo_gathered_bytes(share->data, &to));
     atomic_fetch_add(&engine->slicing_nanoseconds, nanoseconds() - began);
-    return count;
+    leaf->samples = count;
+    return KOLO_OK;
 }
 
 static void keep_outputs(const kolo_leaf *leaf, const kolo_share *share)
@@ -61,7 +63,7 @@ kolo_status kolo_leaf_begin(kolo_leaf *leaf, kolo_engine *engine, const kolo_sha
     leaf->node = (kolo_node){.index = number, .totals = {.used = engine->program->plan.metric_sums}};
     if (fold) KOLO_TRY(kolo_fold_borrow(fold, &leaf->node.gradient));
     bind(leaf, engine, 0, bench);
-    leaf->samples = gather(engine, leaf->frame, share, number);
+    KOLO_TRY(gather(engine, leaf, share));
     return kolo_tokens_check(&engine->program->plan, share->batch, number * share->batch->leaf, leaf->samples,
                              kolo_frame_input(leaf->frame));
 }

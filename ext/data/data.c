@@ -78,6 +78,7 @@ static kolo_status slice(kolo_data **out, const kolo_data *data, int64_t first, 
     int64_t skipped = first * kolo_shape_count(data->shape);
     *part = *data;
     part->samples = samples;
+    part->first += first;
     if (data->bytes) part->bytes += skipped;
     if (data->floats) part->floats += skipped;
     if (data->tokens) part->tokens += skipped;
@@ -144,7 +145,7 @@ kolo_status kolo_data_sample_at(const kolo_data *data, int64_t index, float *fea
     kolo_status status = KOLO_OK;
     if (index < 0 || index >= data->samples)
         status = kolo_fail(KOLO_INVALID, "wanted a sample of 0 to %" PRId64 ", got %" PRId64, data->samples - 1, index);
-    else kolo_data_gather(data, NULL, index, 1, &(kolo_gathered){.features = features});
+    else status = kolo_data_gather(data, NULL, index, 1, &(kolo_gathered){.features = features});
     if (status == KOLO_OK && label) *label = data->labels ? data->labels[index * data->label_count] : -1;
     return kolo_leave(scope, status);
 }
@@ -159,12 +160,13 @@ static void scale_bytes(const uint8_t *restrict bytes, float scale, int64_t coun
     for (; done < count; done++) features[done] = (float)bytes[done] * scale;
 }
 
-static void gather_features(const kolo_data *data, int64_t sample, float *features)
+static kolo_status gather_features(const kolo_data *data, int64_t sample, float *features)
 {
     int64_t elements = kolo_shape_count(data->shape);
     if (data->bytes) scale_bytes(data->bytes + sample * elements, data->scale, elements, features);
     if (data->floats) memcpy(features, data->floats + sample * elements, sizeof(float) * (size_t)elements);
     for (int64_t k = 0; data->tokens && k < elements; k++) features[k] = (float)data->tokens[sample * elements + k];
+    return data->map_count ? kolo_data_run_maps(data, sample, features) : KOLO_OK;
 }
 
 /* Labels as targets: of each one `width` numbers. */
@@ -178,24 +180,26 @@ static void expand_labels(const kolo_data *data, int64_t sample, int64_t outputs
     }
 }
 
-static void gather_targets(const kolo_data *data, int64_t sample, int64_t outputs, float *targets)
+static kolo_status gather_targets(const kolo_data *data, int64_t sample, int64_t outputs, float *targets)
 {
     size_t bytes = sizeof(float) * (size_t)outputs;
     if (data->targets) memcpy(targets, data->targets + sample * outputs, bytes);
-    else if (data->autoencoder) gather_features(data, sample, targets);
+    else if (data->autoencoder) return gather_features(data, sample, targets);
     else memset(targets, 0, bytes);
-    if (!data->targets && !data->autoencoder && data->labels) expand_labels(data, sample, outputs, targets);
+    if (!data->targets && data->labels) expand_labels(data, sample, outputs, targets);
+    return KOLO_OK;
 }
 
-void kolo_data_gather(const kolo_data *data, const int32_t *index, int64_t first, int count, const kolo_gathered *to)
+kolo_status kolo_data_gather(const kolo_data *data, const int32_t *index, int64_t first, int count, const kolo_gathered *to)
 {
     int64_t elements = kolo_shape_count(data->shape), labels = data->label_count;
     for (int64_t i = 0; i < count; i++) {
         int64_t sample = index ? index[i] : first + i;
-        if (to->features) gather_features(data, sample, to->features + i * elements);
+        if (to->features) KOLO_TRY(gather_features(data, sample, to->features + i * elements));
         for (int64_t k = 0; to->labels && k < labels; k++)
             to->labels[i * labels + k] = data->labels ? data->labels[sample * labels + k] : -1;
-        if (to->targets) gather_targets(data, sample, to->outputs, to->targets + i * to->outputs);
+        if (to->targets) KOLO_TRY(gather_targets(data, sample, to->outputs, to->targets + i * to->outputs));
         if (to->weights) to->weights[i] = data->weights ? data->weights[sample] : 1;
     }
+    return KOLO_OK;
 }

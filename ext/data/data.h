@@ -10,6 +10,13 @@ typedef struct kolo_storage { /* shared by slices; counts its users */
     void (*free)(struct kolo_storage *storage);
 } kolo_storage;
 
+/* What is done to a sample's features on their way, one behind the other: kolo_data_map(). */
+typedef struct kolo_map {
+    kolo_map_function function;
+    void *user;
+} kolo_map;
+#define KOLO_MAPS_MAX 8
+
 struct kolo_data {
     kolo_storage *storage;
     const uint8_t *bytes; /* features, one of the three: bytes · scale, */
@@ -23,6 +30,9 @@ struct kolo_data {
     bool autoencoder; /* its targets are its features */
     const float *weights; /* [samples], of the samples in the loss; NULL: all 1 */
     int64_t samples;
+    int64_t first; /* number of its first sample in the data set that it is a part of */
+    kolo_map maps[KOLO_MAPS_MAX];
+    int map_count;
     kolo_shape shape;
     int classes;
     const char *const *class_names;   /* [classes], or NULL */
@@ -43,8 +53,10 @@ typedef struct kolo_gathered {
     int64_t outputs; /* numbers of one sample's targets */
 } kolo_gathered;
 
-/* Sample numbers index[count] (NULL: first, first+1, …) into `to`. Numbers are in range: the library's own. Any
- * thread. */
-void kolo_data_gather(const kolo_data *data, const int32_t *index, int64_t first, int count, const kolo_gathered *to);
+/* Sample numbers index[count] (NULL: first, first+1, …) into `to`. Numbers are in range: the library's own. Fails as a
+ * learner's function does. Any thread. */
+kolo_status kolo_data_gather(const kolo_data *data, const int32_t *index, int64_t first, int count, const kolo_gathered *to);
+/* map.c */
+kolo_status kolo_data_run_maps(const kolo_data *data, int64_t sample, float *features);
 
 #endif

@@ -93,8 +93,8 @@ static kolo_status fill(const kolo_feed *feed, const kolo_batch *batch, const ko
         kolo_gathered rows = rows_from(feed, staged, at);
         if (source) kolo_staged_copy(source, feed->args.data, first, count, &rows);
         else
-            kolo_data_gather(feed->args.data, batch->order ? batch->order + first : NULL, batch->first + first, count,
-                             &rows);
+            KOLO_TRY(kolo_data_gather(feed->args.data, batch->order ? batch->order + first : NULL, batch->first + first,
+                                      count, &rows));
     }
     return KOLO_OK;
 }

@@ -81,6 +81,25 @@ kolo_data *kolo_data_from_arrays_at(const kolo_data_from_arrays_args *args, kolo
 #define kolo_data_slice(data, first, samples) kolo_data_slice_at(data, first, samples, KOLO_HERE)
 kolo_data *kolo_data_slice_at(kolo_data *data, int64_t first, int64_t samples, kolo_here here);
 
+/* The first so many samples; all but the first so many. As slices. */
+#define kolo_data_take(data, samples) kolo_data_take_at(data, samples, KOLO_HERE)
+kolo_data *kolo_data_take_at(kolo_data *data, int64_t samples, kolo_here here);
+#define kolo_data_skip(data, samples) kolo_data_skip_at(data, samples, KOLO_HERE)
+kolo_data *kolo_data_skip_at(kolo_data *data, int64_t samples, kolo_here here);
+/* parts[0] becomes the first samples, that share of all (0.7) rounded, parts[1] the rest; both to be freed, NULL on
+ * failure. */
+#define kolo_data_split(data, share, parts) kolo_data_split_at(data, share, parts, KOLO_HERE)
+kolo_status kolo_data_split_at(kolo_data *data, double share, kolo_data *parts[2], kolo_here here);
+
+/* Changes one sample: features[count] in the order of its shape, of sample number `sample` of the data set, which in a
+ * slice counts from the whole one's beginning. Called by any thread, several at once, whenever a sample is needed: what
+ * it gives should depend on nothing else. Anything but KOLO_OK ends the call that needed the sample. */
+typedef kolo_status (*kolo_map_function)(float *features, int64_t count, int64_t sample, void *user);
+/* The same samples as that function makes them, each time anew; up to eight one behind the other. It shares the other's
+ * memory, and either may be freed first; `user` must stay. */
+#define kolo_data_map(data, function, user) kolo_data_map_at(data, function, user, KOLO_HERE)
+kolo_data *kolo_data_map_at(kolo_data *data, kolo_map_function function, void *user, kolo_here here);
+
 /* The same samples as a data set whose targets are the features themselves, for an autoencoder; it shares the other's
  * memory, and either may be freed first. */
 #define kolo_data_autoencoder(data) kolo_data_autoencoder_at(data, KOLO_HERE)

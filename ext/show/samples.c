@@ -211,11 +211,11 @@ char *kolo_data_bundle(const kolo_data *data)
     char *png = NULL, *json = NULL;
     size_t png_size = 0, text_size = 0;
     kolo_scope scope = kolo_enter("showing data", (kolo_here){0});
-    kolo_data_gather(data, NULL, 0, count,
-                     &(kolo_gathered){.features = features, .labels = data->label_count == 1 ? labels : NULL});
+    const kolo_gathered to = {.features = features, .labels = data->label_count == 1 ? labels : NULL};
+    kolo_status drawn = kolo_data_gather(data, NULL, 0, count, &to);
     char *text = describe(data, features, labels, count, &text_size);
-    kolo_status drawn =
-        is_picture(data->shape) ? draw_samples(data, features, labels, count, &png, &png_size) : KOLO_OK;
+    if (drawn == KOLO_OK && is_picture(data->shape))
+        drawn = draw_samples(data, features, labels, count, &png, &png_size);
     kolo_mime forms[] = {{"text/plain", text, text_size, false}, {"image/png", png, png_size, false}};
     if (text) kolo_display_json(forms, png ? 2 : 1, &json);
     kolo_leave(scope, drawn);

@@ -1,0 +1,225 @@
+/* How samples come to the step: whatever feeds, the numbers are the same; what is slow is hidden, what fails is said. */
+#include "ext/core/small.h"
+
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+
+static void nap(double seconds)
+{
+    nanosleep(&(struct timespec){.tv_nsec = (long)(seconds * 1e9)}, NULL);
+}
+
+/* ---- Parts ---- */
+
+static kolo_status negate(float *features, int64_t count, int64_t sample, void *user)
+{
+    (void)user, (void)sample;
+    for (int64_t i = 0; i < count; i++) features[i] = -features[i];
+    return KOLO_OK;
+}
+
+static kolo_status number(float *features, int64_t count, int64_t sample, void *user)
+{
+    for (int64_t i = 0; i < count; i++) features[i] = (float)(sample + *(int *)user);
+    return KOLO_OK;
+}
+
+static float first_of(const kolo_data *data, int64_t sample)
+{
+    float features[SMALL_SIDE * SMALL_SIDE];
+    assert_int_equal(kolo_data_sample(data, sample, features, NULL), KOLO_OK);
+    return features[0];
+}
+
+static void parts_are_where_they_were(void **state)
+{
+    (void)state;
+    int add = 1000;
+    kolo_data *data = small_data(10), *parts[2], *numbers = kolo_data_map(data, number, &add);
+    kolo_data *both = kolo_data_map(numbers, negate, NULL);
+    assert_int_equal(kolo_data_split(both, 0.7, parts), KOLO_OK);
+    kolo_data *rest = kolo_data_skip(parts[1], 1), *one = kolo_data_take(rest, 1);
+    kolo_data_free(&data), kolo_data_free(&numbers), kolo_data_free(&both), kolo_data_free(&rest);
+    assert_int_equal(kolo_data_get_info(parts[0]).samples, 7);
+    assert_int_equal(kolo_data_get_info(parts[1]).samples, 3);
+    assert_int_equal(kolo_data_get_info(one).samples, 1);
+    assert_true(first_of(parts[0], 6) == -1006 && first_of(parts[1], 0) == -1007 && first_of(one, 0) == -1008);
+    kolo_data *none[2];
+    assert_int_not_equal(kolo_data_split(parts[0], 1, none), KOLO_OK);
+    assert_int_not_equal(kolo_data_split(one, 0.5, none), KOLO_OK);
+    assert_null(none[0]);
+    assert_null(kolo_data_take(parts[0], 8));
+    assert_null(kolo_data_skip(parts[0], 7));
+    assert_null(kolo_data_map(parts[0], NULL, NULL));
+    kolo_clear_error();
+    kolo_data_free(&parts[0]), kolo_data_free(&parts[1]), kolo_data_free(&one);
+}
+
+/* ---- Feeds ---- */
+
+static kolo_model *compiled(kolo_strategy strategy, bool deterministic)
+{
+    kolo_model *model = small_model();
+    assert_int_equal(kolo_compile(model, .optimizer = kolo_adam(), .loss = KOLO_SPARSE_CROSSENTROPY, .seed = 5,
+                                  .strategy = strategy, .deterministic = deterministic),
+                     KOLO_OK);
+    return model;
+}
+
+static const struct feeding {
+    kolo_feed_kind feed;
+    int capacity, threads;
+} feedings[] = {{0, 0, 0},
+                {KOLO_FEED_SYNCHRONOUS, 0, 0},
+                {KOLO_FEED_STAGED, 0, 0},
+                {KOLO_FEED_QUEUE, 0, 0},
+                {KOLO_FEED_QUEUE, 1, 1},
+                {KOLO_FEED_QUEUE, 3, 5}};
+enum { FEEDINGS = sizeof feedings / sizeof *feedings };
+
+static void every_feed_gives_the_same_bits(void **state)
+{
+    (void)state;
+    const kolo_strategy strategies[] = {kolo_one_device(), kolo_mirrored(.devices = 3),
+                                        kolo_mirrored(.devices = 3, .staging = true),
+                                        kolo_central_storage(.devices = 2, .slicing = KOLO_SLICE_ON_DEVICE)};
+    float first[1024], other[1024];
+    kolo_data *data = small_data(90);
+    for (int f = 0; f < FEEDINGS; f++) {
+        for (int s = 0; s < 4; s++) {
+            kolo_model *model = compiled(strategies[s], true);
+            assert_non_null(kolo_fit(model, data, .epochs = 2, .batch_size = 20, .feed = feedings[f].feed,
+                                     .queue_capacity = feedings[f].capacity, .feed_threads = feedings[f].threads,
+                                     .verbose = KOLO_NONE));
+            size_t bytes = (size_t)kolo_count_params(model) * sizeof(float);
+            memcpy(f + s ? other : first, kolo_weight_get(model, 0).values, bytes);
+            if (f + s) assert_memory_equal(first, other, bytes);
+            kolo_model_free(&model);
+        }
+    }
+    kolo_data_free(&data);
+}
+
+static kolo_status slow(float *features, int64_t count, int64_t sample, void *user)
+{
+    (void)features, (void)count, (void)sample;
+    nap(*(double *)user);
+    return KOLO_OK;
+}
+
+static void slow_batch(kolo_callback *self, int batch, const kolo_logs *logs)
+{
+    (void)self, (void)batch, (void)logs;
+    nap(0.04);
+}
+
+static double seconds_of(kolo_data *data, kolo_feed_kind feed)
+{
+    kolo_model *model = compiled(kolo_one_device(), false);
+    kolo_callback computes = {.name = "computes", .on_train_batch_end = slow_batch};
+    const kolo_history *history =
+        kolo_fit(model, data, .batch_size = 16, .feed = feed, .verbose = KOLO_NONE, .callbacks = {computes});
+    assert_non_null(history);
+    double seconds = history->epoch[0].seconds;
+    kolo_model_free(&model);
+    return seconds;
+}
+
+/* A step waits 40 ms for itself, and its batch takes 32 ms of a thread to be made: staged, the second is hidden behind
+ * the first. Sleeping takes no core, so a busy machine does not change who waits for whom. */
+static void staging_hides_what_is_slow(void **state)
+{
+    (void)state;
+    setenv("KOLO_THREADS", "1", 1);
+    double each = 0.002;
+    kolo_data *plain = small_data(160), *data = kolo_data_map(plain, slow, &each);
+    double synchronous = seconds_of(data, KOLO_FEED_SYNCHRONOUS), staged = seconds_of(data, KOLO_FEED_STAGED);
+    assert_true(synchronous >= 10 * (0.04 + 0.032));
+    if (!(staged < 0.8 * synchronous)) fail_msg("synchronous %g s, staged %g s", synchronous, staged);
+    kolo_data_free(&plain), kolo_data_free(&data);
+    unsetenv("KOLO_THREADS");
+}
+
+static kolo_status failing(float *features, int64_t count, int64_t sample, void *user)
+{
+    (void)features, (void)count, (void)user;
+    return sample == 61 ? KOLO_FORMAT : KOLO_OK;
+}
+
+static void a_failure_ends_the_fit(void **state)
+{
+    (void)state;
+    kolo_data *plain = small_data(90), *data = kolo_data_map(plain, failing, NULL);
+    for (int f = 0; f < FEEDINGS; f++) {
+        for (int devices = 1; devices <= 3; devices += 2) {
+            kolo_model *model = compiled(kolo_mirrored(.devices = devices, .staging = f == 2), false);
+            kolo_clear_error();
+            assert_null(kolo_fit(model, data, .batch_size = 20, .feed = feedings[f].feed, .epochs = 3,
+                                 .queue_capacity = feedings[f].capacity, .feed_threads = feedings[f].threads,
+                                 .verbose = KOLO_NONE));
+            assert_int_equal(kolo_last_error().code, KOLO_FORMAT);
+            assert_non_null(strstr(kolo_last_error().text, "the function of kolo_data_map() failed for sample 61"));
+            kolo_clear_error();
+            assert_non_null(kolo_fit(model, plain, .feed = feedings[f].feed, .verbose = KOLO_NONE)); /* goes on */
+            kolo_model_free(&model);
+        }
+    }
+    kolo_data_free(&plain), kolo_data_free(&data);
+}
+
+static kolo_status stopping(float *features, int64_t count, int64_t sample, void *user)
+{
+    (void)features, (void)count, (void)sample;
+    if (atomic_fetch_add((atomic_int *)user, 1) == 50) kolo_request_stop();
+    nap(0.001);
+    return KOLO_OK;
+}
+
+static void a_stop_is_obeyed_while_waiting(void **state)
+{
+    (void)state;
+    kolo_data *plain = small_data(4000);
+    for (int f = 0; f < FEEDINGS; f++) {
+        atomic_int seen = 0;
+        kolo_data *data = kolo_data_map(plain, stopping, &seen);
+        kolo_model *model = compiled(kolo_one_device(), false);
+        const kolo_history *history =
+            kolo_fit(model, data, .batch_size = 2000, .feed = feedings[f].feed, .queue_capacity = feedings[f].capacity,
+                     .feed_threads = feedings[f].threads, .verbose = KOLO_NONE);
+        assert_non_null(history);
+        assert_true(history->stopped && history->epochs == 0);
+        assert_true(atomic_load(&seen) < 1500);
+        kolo_model_free(&model);
+        kolo_data_free(&data);
+    }
+    kolo_data_free(&plain);
+}
+
+static void wrong_options_are_named(void **state)
+{
+    (void)state;
+    kolo_data *data = small_data(8);
+    kolo_model *model = compiled(kolo_one_device(), false);
+    assert_null(kolo_fit(model, data, .feed = 4));
+    assert_non_null(strstr(kolo_last_error().text, ".feed: wanted KOLO_FEED_SYNCHRONOUS"));
+    kolo_clear_error();
+    assert_null(kolo_fit(model, data, .queue_capacity = 3));
+    assert_non_null(strstr(kolo_last_error().text, ".queue_capacity: wanted .feed = KOLO_FEED_QUEUE beside it"));
+    kolo_clear_error();
+    assert_null(kolo_fit(model, data, .feed = KOLO_FEED_QUEUE, .feed_threads = 1000));
+    assert_non_null(strstr(kolo_last_error().text, ".feed_threads: wanted at most 256"));
+    kolo_clear_error();
+    kolo_model_free(&model);
+    kolo_data_free(&data);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parts_are_where_they_were),      cmocka_unit_test(every_feed_gives_the_same_bits),
+        cmocka_unit_test(staging_hides_what_is_slow),     cmocka_unit_test(a_failure_ends_the_fit),
+        cmocka_unit_test(a_stop_is_obeyed_while_waiting), cmocka_unit_test(wrong_options_are_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
