@@ -1,4 +1,5 @@
-/* How samples come to the step: whatever feeds, the numbers are the same; what is slow is hidden, what fails is said. */
+/* How samples come to the step: whatever feeds, the numbers are the same; what is slow is hidden, what fails is said.
+ */
 #include "ext/core/small.h"
 
 #include <stdatomic.h>

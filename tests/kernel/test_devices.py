@@ -1,0 +1,65 @@
+"""Devices and strategies from a notebook's cells: masks that a cell sets, and a strategy of the learner's own."""
+import pytest
+
+from kernel.driver import Kernel
+
+
+@pytest.fixture(scope="module")
+def kernel():
+    k = Kernel()
+    k.run("""#include <kolo.h>
+#include <stdlib.h>
+kolo_data *data = kolo_synthetic_digits(KOLO_TRAIN, .samples = 64);
+kolo_model *model = kolo_sequential(kolo_input(28, 28, 1), kolo_flatten(), kolo_dense(10));
+int devices_of(kolo_strategy strategy)
+{
+    kolo_compile(model, .optimizer = kolo_sgd(.learning_rate = 0.1), .loss = KOLO_SPARSE_CROSSENTROPY,
+                 .strategy = strategy, .seed = 1, .deterministic = true);
+    const kolo_history *history = kolo_fit(model, data, .batch_size = 32, .verbose = KOLO_NONE);
+    return history ? history->devices : -1;
+}""")
+    yield k
+    k.close()
+
+
+def test_a_cell_masks_devices_at_any_time(kernel):
+    assert kernel.run("kolo_device_count()").value == "8"
+    assert kernel.run("devices_of(kolo_mirrored())").value == "8"
+    kernel.run('setenv("CUDA_VISIBLE_DEVICES", "2,5,1", 1);')
+    assert kernel.run("kolo_device_count()").value == "3"
+    assert "number 5 of 8" in kernel.run("kolo_device_get(1).description").value
+    assert kernel.run("devices_of(kolo_mirrored())").value == "3"
+    assert kernel.run('kolo_set_visible_devices("0");\ndevices_of(kolo_mirrored())').value == "1"
+    kernel.run('kolo_set_visible_devices(NULL);\nsetenv("CUDA_VISIBLE_DEVICES", "", 1);')
+    assert kernel.run("devices_of(kolo_mirrored())").value == "1"
+    kernel.run('unsetenv("CUDA_VISIBLE_DEVICES");')
+
+
+def test_a_wrong_mask_is_one_sentence(kernel):
+    outcome = kernel.run('setenv("CUDA_VISIBLE_DEVICES", "1,12", 1);\nkolo_devices(.print = true).count')
+    assert outcome.value == "1" and "Number of devices: 1" in outcome.stdout
+    assert outcome.stderr.count("CUDA_VISIBLE_DEVICES: wanted numbers from 0 to 7") == 1 and '"12"' in outcome.stderr
+    kernel.run('unsetenv("CUDA_VISIBLE_DEVICES");')
+
+
+def test_a_strategy_of_ones_own(kernel):
+    outcome = kernel.run("""#include <kolo/strategy/strategy.h>
+static kolo_status own_replicas(const kolo_strategy *strategy, int *count)
+{
+    *count = strategy->devices ? strategy->devices : 2;
+    return KOLO_OK;
+}
+static kolo_status own_step(kolo_replica *replica, const kolo_batch *batch)
+{
+    if (kolo_replica_compute(replica, batch) != KOLO_OK) return KOLO_COMM;
+    if (kolo_replica_allreduce(replica) != KOLO_OK) return KOLO_COMM;
+    return kolo_replica_update(replica);
+}
+kolo_strategy_kind own = {.name = "own", .replicas = own_replicas, .step = own_step};
+devices_of(kolo_strategy_of(&own, .devices = 3))""")
+    assert outcome.value == "3", outcome.error
+
+
+def test_a_strategy_shows_its_options(kernel):
+    shown = kernel.run('kolo_mirrored(.device_names = {"cpu:0", "cpu:2"}, .parameter_device = "host", .staging = true)').value
+    assert shown == 'kolo_mirrored(.device_names = {"cpu:0", "cpu:2"}, .parameter_device = "host", .staging = true)'
