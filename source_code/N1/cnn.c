@@ -94,8 +94,8 @@ int main(int argc, char **argv)
     kolo_init(&argc, &argv);
     kolo_parse_options(argc, argv, &options, "Trains the introduction's CNN on images, and prints images/s.");
     kolo_strategy strategy = choose_strategy(&options, &parallel);
-    bool one_device = strategy.kind != &kolo_mirrored_kind && !is_split(&parallel);
-    if (one_device) kolo_pin_device(kolo_local_rank());
+    bool one_device = !strategy.kind || strategy.kind == &kolo_one_device_kind;
+    if (one_device && !is_split(&parallel)) kolo_pin_device(kolo_local_rank());
 
     kolo_data *images = kolo_dataset(options.data, KOLO_TRAIN), *test = kolo_dataset(options.data, KOLO_TEST);
     kolo_model *model = test ? make_cnn(kolo_data_get_info(images), is_split(&parallel) ? "cpu:1" : NULL) : NULL;

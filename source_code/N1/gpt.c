@@ -67,7 +67,8 @@ int main(int argc, char **argv)
     kolo_init(&argc, &argv);
     kolo_parse_options(argc, argv, &options, "Trains a one-block GPT on text, and prints units/s.");
     kolo_strategy strategy = kolo_options_strategy(&options);
-    if (strategy.kind != &kolo_mirrored_kind) kolo_pin_device(kolo_local_rank());
+    bool one_device = !strategy.kind || strategy.kind == &kolo_one_device_kind;
+    if (one_device) kolo_pin_device(kolo_local_rank());
 
     kolo_data *text = read_text(options.data);
     kolo_model *model = text ? make_gpt(kolo_data_get_info(text).classes) : NULL;

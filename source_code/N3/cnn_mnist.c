@@ -37,8 +37,8 @@ int main(int argc, char **argv)
     kolo_init(&argc, &argv); /* 1 initialise: find the other ranks */
     kolo_parse_options(argc, argv, &options, "Trains the lesson's CNN on MNIST.");
     kolo_strategy strategy = kolo_options_strategy(&options);
-    bool mirrored = strategy.kind == &kolo_mirrored_kind;
-    if (!mirrored) kolo_pin_device(kolo_local_rank()); /* 2 pin: one device a rank */
+    bool one_device = !strategy.kind || strategy.kind == &kolo_one_device_kind;
+    if (one_device) kolo_pin_device(kolo_local_rank()); /* 2 pin: one device a rank */
 
     kolo_data *images = kolo_dataset(options.data, KOLO_TRAIN), *test = kolo_dataset(options.data, KOLO_TEST);
     kolo_model *model = test ? lesson_cnn(kolo_data_get_info(images)) : NULL;

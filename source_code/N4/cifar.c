@@ -251,7 +251,7 @@ int main(int argc, char **argv)
     kolo_init(&argc, &argv);
     parse(argc, argv, &options, &with);
     kolo_strategy strategy = kolo_options_strategy(&options);
-    if (strategy.kind != &kolo_mirrored_kind) kolo_pin_device(kolo_local_rank());
+    if (!strategy.kind || strategy.kind == &kolo_one_device_kind) kolo_pin_device(kolo_local_rank());
 
     kolo_data *images = read_images(options.data, KOLO_TRAIN), *test = read_images(options.data, KOLO_TEST);
     kolo_data_info info = kolo_data_get_info(images);

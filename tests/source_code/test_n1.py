@@ -3,10 +3,9 @@ import json
 import re
 
 import pytest
-from source_code.cnn import BUILD, LIMIT, complaints, environment, write_data
-from workshop import run as run_command
+from source_code.cnn import BUILD, complaints, run, write_data
 
-CNN, GPT, KOLORUN = BUILD / "bin/cnn", BUILD / "bin/gpt", BUILD / "bin/kolorun"
+CNN, GPT = BUILD / "bin/cnn", BUILD / "bin/gpt"
 SIDE = 12
 WAYS = [("--parallel", "data"), ("--parallel", "model"), ("--parallel", "hybrid"),
         ("--parallel", "data", "--devices", 3), ("--parallel", "hybrid", "--devices", 6)]
@@ -26,17 +25,12 @@ def text(tmp_path_factory):
     return path
 
 
-def run(program, *options, ranks=None, **variables):
-    launcher = [KOLORUN, "-np", ranks] if ranks else []
-    return run_command([*launcher, program, *options], limit=LIMIT, env=environment(**variables))
-
-
 def train(folder, program, *options, **job):
     """History and the saved bytes of a training that must go well."""
     history, weights = folder / "history.json", folder / "weights.safetensors"
-    result = run(program, "--history", history, "--save", weights, "--seed", 3, *options, **job)
-    assert (result.returncode, result.stderr) == (0, ""), result.stderr
-    return json.loads(history.read_text()), weights.read_bytes(), result.stdout
+    result = run("--history", history, "--save", weights, "--seed", 3, *options, program=program, **job)
+    assert (result.code, result.err) == (0, ""), result.err
+    return json.loads(history.read_text()), weights.read_bytes(), result.out
 
 
 def losses(history):
@@ -122,32 +116,39 @@ USES = [
     (CNN, ["--batch-size", "none"], 2, ["--batch-size"]),
     (GPT, ["--batch-size", "0"], 2, ["--batch-size"]),
     (GPT, ["--parallel", "data"], 2, ["--parallel", "--help"]),
-    (GPT, ["--data", "/nowhere/text.txt"], 1, ["/nowhere/text.txt"]),
+    (GPT, ["--data", "/nowhere/text.txt"], 1, ["/nowhere/text.txt", "wanted a file to read"]),
 ]
 
 
 @pytest.mark.parametrize("program, options, code, words", USES, ids=str)
 def test_wrong_use_is_one_sentence(tmp_path, pictures, text, program, options, code, words):
     data = [] if "--data" in options else ["--data", pictures if program == CNN else text]
-    result = run(program, *data, *options, "--save", tmp_path / "w", "--history", tmp_path / "h")
-    assert result.returncode == code, result.stderr
-    (sentence,) = complaints(result.stderr)
+    result = run(*data, *options, "--save", tmp_path / "w", "--history", tmp_path / "h", program=program)
+    assert result.code == code, result.err
+    (sentence,) = complaints(result.err)
     assert all(word in sentence for word in words), sentence
-    assert "step" not in result.stdout and list(tmp_path.iterdir()) == []
+    assert "step" not in result.out and list(tmp_path.iterdir()) == []
 
 
 def test_wrong_use_on_ranks_is_said_once(pictures):
-    result = run(CNN, "--data", pictures, "--parallel", "model", "--devices", 3, ranks=2)
-    assert result.returncode == 2
-    assert sum("--devices" in line and "kolorun:" not in line for line in complaints(result.stderr)) == 1, result.stderr
+    result = run("--data", pictures, "--parallel", "model", "--devices", 3, program=CNN, ranks=2)
+    assert result.code == 2
+    assert sum("--devices" in line and "kolorun:" not in line for line in complaints(result.err)) == 1, result.err
+
+
+@pytest.mark.parametrize("program", [CNN, GPT, BUILD / "bin/cnn_mnist"], ids=lambda p: p.name)
+def test_central_storage_has_all_its_devices(tmp_path, pictures, text, program):
+    data = text if program == GPT else pictures
+    history, _, _ = train(tmp_path, program, "--data", data, "--strategy", "central_storage", "--devices", 3)
+    assert history["devices"] == 3
 
 
 @pytest.mark.parametrize("program", [CNN, GPT], ids=lambda p: p.name)
 def test_help_names_every_option(program):
-    result = run(program, "--help")
-    assert (result.returncode, result.stderr) == (0, "")
+    result = run("--help", program=program)
+    assert (result.code, result.err) == (0, "")
     for option in ["--data", "--batch-size", "--epochs", "--learning-rate", "--precision", "--seed", "--deterministic",
                    "--devices", "--save", "--history"]:
-        assert option in result.stdout, option
-    assert ("--parallel" in result.stdout) == (program == CNN)
-    assert "default: 256" in result.stdout
+        assert option in result.out, option
+    assert ("--parallel" in result.out) == (program == CNN)
+    assert "default: 256" in result.out
