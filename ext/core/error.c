@@ -13,7 +13,7 @@
 
 static _Thread_local kolo_failure pending;        /* met, not yet published */
 static _Thread_local kolo_scope current;          /* the public call that runs */
-static _Thread_local bool inside;                 /* whether one does */
+static _Thread_local int depth;                   /* how many do, one in a hook of another; 0: none */
 static _Thread_local char published[TEXT_SIZE];   /* what kolo_last_error() shows */
 static _Thread_local kolo_error last = {.text = "", .file = ""};
 static atomic_bool failed;
@@ -58,11 +58,14 @@ void kolo_failure_give(const kolo_failure *failure)
 kolo_scope kolo_enter(const char *function, kolo_here here)
 {
     kolo_scope outer = current;
-    outer.nested = inside;
     current = (kolo_scope){.here = here, .function = function};
-    inside = true;
-    if (!outer.nested) pending.code = KOLO_OK;
+    if (depth++ == 0) pending.code = KOLO_OK;
     return outer;
+}
+
+bool kolo_is_outermost(void)
+{
+    return depth == 1;
 }
 
 static const char *file_name(const char *path)
@@ -108,7 +111,7 @@ kolo_status kolo_leave(kolo_scope outer, kolo_status status)
 {
     if (status != KOLO_OK) publish(&current, status);
     pending.code = KOLO_OK;
-    inside = outer.nested;
+    depth--;
     current = outer;
     return status;
 }
@@ -135,7 +138,7 @@ void kolo_warn(const char *format, ...)
 {
     if (kolo_rank() != 0) return;
     char text[TEXT_SIZE], place[200] = "";
-    if (inside) prefix(place, sizeof place, &current);
+    if (depth > 0) prefix(place, sizeof place, &current);
     int length = snprintf(text, sizeof text, "%s", place);
     va_list arguments;
     va_start(arguments, format);

@@ -32,13 +32,14 @@ kolo_status kolo_fail_memory(size_t bytes, const char *what);
 typedef struct kolo_scope {
     kolo_here here;
     const char *function;
-    bool nested;
 } kolo_scope;
 
 /* Begins a public call; nests, since a callback may call Kolo from within kolo_fit. */
 kolo_scope kolo_enter(const char *function, kolo_here here);
 /* Ends it: publishes this thread's failure if status is one, and returns status. */
 kolo_status kolo_leave(kolo_scope scope, kolo_status status);
+/* Whether no other call surrounds the one that runs: what was asked of the outer one, a stop, is not for the inner. */
+bool kolo_is_outermost(void);
 
 /* Moves a failure from the thread that met it to the thread that waits for it. */
 typedef struct kolo_failure {

@@ -65,7 +65,7 @@ kolo_status kolo_score(kolo_model *model, const kolo_data *data, int64_t first, 
 kolo_status kolo_obey_stop(kolo_status status)
 {
     if (status != KOLO_INTERRUPTED) return status;
-    kolo_stop_clear();
+    kolo_stop_obeyed();
     kolo_failure_take(); /* who obeyed has no sentence of its own */
     return kolo_fail(KOLO_INTERRUPTED, "stopped before it was done, as kolo_request_stop() asked");
 }
@@ -186,7 +186,7 @@ static kolo_status sum_gradients(kolo_model *model, const kolo_data *data, kolo_
                                  float *gradients, kolo_totals *totals)
 {
     kolo_batch batch = {.samples = data->samples, .leaf = engine->program->plan.leaf};
-    kolo_share share = {.data = data, .batch = &batch, .end_leaf = kolo_batch_leaves(&batch)};
+    kolo_share share = {.data = data, .batch = &batch, .end_leaf = kolo_batch_leaves(&batch), .stoppable = true};
     kolo_fold_begin(fold, share.end_leaf);
     KOLO_TRY(kolo_engine_run(engine, &share, fold));
     kolo_node nodes[KOLO_FOLD_MOST];
@@ -220,7 +220,7 @@ static kolo_status compute_gradients(kolo_model *model, kolo_data *data, float *
 done:
     kolo_fold_close(&fold);
     kolo_engine_close(&engine);
-    return status;
+    return kolo_obey_stop(status);
 }
 
 double kolo_gradients_at(kolo_model *model, kolo_data *data, float *gradients, kolo_here here)

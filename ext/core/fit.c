@@ -301,7 +301,7 @@ static kolo_status end_fit(kolo_fit_state *state, kolo_status status)
         state->model->history.stopped = state->stopped;
         status = call_hooks(state, TRAIN_END, 0, false);
     }
-    if (state->stopped) kolo_stop_clear();
+    if (state->stopped) kolo_stop_obeyed();
     state->model->progress = NULL;
     for (int i = 0; i < state->callback_count; i++)
         if (state->callbacks[i].release) state->callbacks[i].release(&state->callbacks[i]);

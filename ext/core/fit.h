@@ -13,7 +13,7 @@ typedef struct kolo_fit_state {
     kolo_trainer *trainer;
     kolo_comm *ranks; /* that train together */
     const kolo_data *data, *validation; /* what is trained; what is validated, or NULL */
-    kolo_data *parts[2];                /* of args->data, under .validation_split */
+    kolo_data *parts[2];                /* these two, held while the fit runs */
     kolo_data weighted;                 /* the data under .class_weight, with these: */
     float *weights;
     int epochs, steps; /* steps an epoch */

@@ -7,24 +7,34 @@
 /* ---------------------------------------------------------------- .validation_split */
 
 /* Keras's rule: the last samples, before any shuffling. */
-static kolo_status split(kolo_fit_state *state)
+static kolo_status count_trained(const kolo_fit_args *args, int64_t *trained)
 {
-    const kolo_fit_args *args = state->args;
     double share = args->validation_split;
-    int64_t samples = args->data->samples, trained = (int64_t)floor((double)samples * (1 - share));
+    int64_t samples = args->data->samples;
+    *trained = samples;
     if (share == 0) return KOLO_OK;
     if (!(share > 0 && share < 1))
         return kolo_fail(KOLO_INVALID, ".validation_split: wanted 0 to below 1, got %g", share);
     if (args->validation_data) return kolo_fail(KOLO_INVALID, "wanted .validation_data or .validation_split, got both");
-    if (trained < 1 || trained == samples)
-        return kolo_fail(KOLO_INVALID, ".validation_split: wanted a sample on both sides, got %lld of %lld to train",
-                         (long long)trained, (long long)samples);
-    state->parts[0] = kolo_data_slice(args->data, 0, trained);
-    state->parts[1] = kolo_data_slice(args->data, trained, samples - trained);
-    if (!state->parts[0] || !state->parts[1]) return KOLO_MEMORY;
-    state->data = state->parts[0];
-    state->validation = state->parts[1];
-    return KOLO_OK;
+    *trained = (int64_t)floor((double)samples * (1 - share));
+    if (*trained >= 1 && *trained < samples) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID, ".validation_split: wanted a sample on both sides, got %lld of %lld to train",
+                     (long long)*trained, (long long)samples);
+}
+
+/* Slices even of what is taken whole: they keep the data alive, should a callback free it. */
+static kolo_status split(kolo_fit_state *state)
+{
+    const kolo_fit_args *args = state->args;
+    kolo_data *other = args->validation_data ? args->validation_data : args->data;
+    int64_t trained;
+    KOLO_TRY(count_trained(args, &trained));
+    int64_t first = args->validation_data ? 0 : trained, validated = other->samples - first;
+    state->data = state->parts[0] = kolo_data_slice(args->data, 0, trained);
+    if (!state->data) return KOLO_MEMORY;
+    if (validated == 0) return KOLO_OK;
+    state->validation = state->parts[1] = kolo_data_slice(other, first, validated);
+    return state->validation ? KOLO_OK : KOLO_MEMORY;
 }
 
 /* ---------------------------------------------------------------- .class_weight */
@@ -88,8 +98,6 @@ static kolo_status weigh_classes(kolo_fit_state *state)
 
 kolo_status kolo_fit_open_data(kolo_fit_state *state)
 {
-    state->data = state->args->data;
-    state->validation = state->args->validation_data;
     KOLO_TRY(split(state));
     return weigh_classes(state);
 }

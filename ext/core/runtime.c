@@ -108,13 +108,13 @@ bool kolo_stop_requested(void)
     return atomic_load_explicit(&stop_requested, memory_order_relaxed);
 }
 
-void kolo_stop_clear(void)
+void kolo_stop_obeyed(void)
 {
-    atomic_store(&stop_requested, false);
+    if (kolo_is_outermost()) atomic_store(&stop_requested, false);
 }
 
 void kolo_clear_error(void)
 {
     kolo_error_clear();
-    kolo_stop_clear();
+    atomic_store(&stop_requested, false);
 }

@@ -288,5 +288,6 @@ kolo_status kolo_download_at(const kolo_download_args *args, kolo_here here)
     if (d->part_fd >= 0) close(d->part_fd);
     give_lock(d);
     free(d);
+    if (status == KOLO_INTERRUPTED) kolo_stop_obeyed();
     return kolo_leave(scope, status);
 }

@@ -137,7 +137,8 @@ kolo_status kolo_pin_device_at(int index, kolo_here here);
 int kolo_threads(void);
 
 /* Asks whatever runs (a fit, an evaluation) to end cleanly at the next leaf. Async-signal-safe; any thread. Stays
- * requested until kolo_clear_error() or the end of the call that obeyed it. */
+ * requested until kolo_clear_error() or the end of the call that obeyed it; one that a callback makes leaves it to the
+ * fit, which ends too. */
 void kolo_request_stop(void);
 
 /* ------------------------------------------------------------------------------ 3 to 12, in headers of their own */

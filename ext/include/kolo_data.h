@@ -110,6 +110,7 @@ kolo_data_info kolo_data_get_info(const kolo_data *data); /* all zero for NULL *
  * target may be NULL. */
 #define kolo_data_sample(data, index, features, label) kolo_data_sample_at(data, index, features, label, KOLO_HERE)
 kolo_status kolo_data_sample_at(const kolo_data *data, int64_t index, float *features, int *label, kolo_here here);
+/* A training that runs keeps what it needs of the data until it ends. */
 void kolo_data_free(kolo_data **data);
 
 #endif
