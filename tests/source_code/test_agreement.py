@@ -80,6 +80,12 @@ def test_global_batch_of_a_prime_a_rank(tmp_path, data, one_device, ranks, devic
     check_same(spread(tmp_path, data, 91, ranks, devices, "--deterministic"), expected)
 
 
+@pytest.mark.parametrize("ranks, devices", [(None, 2), (None, 8), (3, 2)])
+def test_weights_in_one_place(tmp_path, data, one_device, ranks, devices):
+    expected = one_device(data, "--batch-size", GLOBAL_BATCH, "--deterministic")
+    check_same(spread(tmp_path, data, GLOBAL_BATCH, ranks, devices, "--strategy", "central_storage", "--deterministic"), expected)
+
+
 @pytest.mark.parametrize("ranks, devices", [(8, None), (None, 8), (3, 3)])
 def test_batch_larger_than_the_data(tmp_path, data, one_device, ranks, devices):
     expected = one_device(data, "--batch-size", 480, "--deterministic")
