@@ -7,21 +7,25 @@
 
 #define STAGED_BATCHES 2 /* one that computes, one that comes */
 
-static void part_of(const kolo_replica *first, const kolo_replica *last, const kolo_batch *batch, kolo_staged *part)
+/* Of replicas first … last of this process; by their numbers among all, since a step that fails makes its groups anew
+ * while the feeds' threads are still at work. */
+static void part_of(const kolo_trainer *trainer, int first, int last, const kolo_batch *batch, kolo_staged *part)
 {
+    const kolo_comm *ranks = kolo_model_ranks(trainer->model);
     int64_t leaves = kolo_batch_leaves(batch);
-    const kolo_comm *group = first->group;
-    bool rest_last = first->trainer->model->settings.strategy.last_takes_remainder;
-    int64_t begin = kolo_share_begin(leaves, group->rank, group->size, rest_last) * batch->leaf;
-    int64_t end = kolo_share_begin(leaves, last->group->rank + 1, group->size, rest_last) * batch->leaf;
+    int before = ranks->rank * trainer->count, all = ranks->size * trainer->count;
+    bool rest_last = trainer->model->settings.strategy.last_takes_remainder;
+    int64_t begin = kolo_share_begin(leaves, before + first, all, rest_last) * batch->leaf;
+    int64_t end = kolo_share_begin(leaves, before + last + 1, all, rest_last) * batch->leaf;
     part->first = begin;
     part->samples = (end < batch->samples ? end : batch->samples) - begin;
+    if (part->samples < 0) part->samples = 0; /* no leaf: it would begin behind the last sample */
 }
 
 static void part_of_process(const void *whose, const kolo_batch *batch, kolo_staged *part)
 {
     const kolo_trainer *trainer = whose;
-    part_of(&trainer->replicas[0], &trainer->replicas[trainer->count - 1], batch, part);
+    part_of(trainer, 0, trainer->count - 1, batch, part);
 }
 
 static void part_of_replica(const void *whose, const kolo_batch *batch, kolo_staged *part)
@@ -29,7 +33,7 @@ static void part_of_replica(const void *whose, const kolo_batch *batch, kolo_sta
     const kolo_replica *replica = whose;
     if (replica->trainer->model->settings.strategy.slicing == KOLO_SLICE_ON_DEVICE)
         part_of_process(replica->trainer, batch, part);
-    else part_of(replica, replica, batch, part);
+    else part_of(replica->trainer, replica->index, replica->index, batch, part);
 }
 
 static kolo_status open_feed(const kolo_trainer *trainer, kolo_feed_args args, kolo_feed **feed)
