@@ -35,14 +35,14 @@ static kolo_status check_target_shape(const kolo_model *model, const kolo_data *
 static kolo_status check_targets(const kolo_model *model, const kolo_data *data, const char *what)
 {
     const kolo_metric_list *wants = &model->metrics;
-    bool numbers = data->targets || data->autoencoder;
+    bool numbers = data->has_targets || data->autoencoder;
     if (!model->settings.loss.kind)
         return kolo_fail(KOLO_INVALID, "wanted kolo_compile() with a .loss, got a model without one");
-    if (wants->labels && !data->labels)
+    if (wants->labels && !data->has_labels)
         return kolo_fail(KOLO_INVALID, "%s: wanted labels, got data %s", what,
                          numbers ? "with targets alone, which KOLO_CATEGORICAL_CROSSENTROPY and others take"
                                  : "without");
-    if (wants->targets && !numbers && !data->labels)
+    if (wants->targets && !numbers && !data->has_labels)
         return kolo_fail(KOLO_INVALID, "%s: wanted targets or labels, got data without", what);
     if (wants->targets && numbers) KOLO_TRY(check_target_shape(model, data, what));
     return wants->labels || !numbers ? check_labels(model, data, what) : KOLO_OK;

@@ -206,7 +206,8 @@ static void begin_epoch(kolo_fit_state *state)
                           .batch = state->batch,
                           .leaf = state->leaf,
                           .steps = state->steps,
-                          .first_step = (uint64_t)state->trainer->replicas[0].counters.steps - (uint64_t)at->step};
+                          .first_step = (uint64_t)state->trainer->replicas[0].counters.steps - (uint64_t)at->step,
+                          .seed = state->seed};
     state->epoch_all = at->all;
     state->epoch_own = at->own;
     state->images_before = (int64_t)at->all.samples;

@@ -41,18 +41,24 @@ static kolo_status split(kolo_fit_state *state)
 
 static int64_t classes_of(const kolo_data *data)
 {
-    if (data->labels) return data->classes;
-    return data->targets ? kolo_shape_count(data->target_shape) : 0;
+    if (data->has_labels) return data->classes;
+    return data->has_targets ? kolo_shape_count(data->target_shape) : 0;
 }
 
-static int64_t class_of(const kolo_data *data, int64_t sample)
+/* A sample's class, and the weight that the data give it. targets: room for those of a sample, whose largest it is
+ * where there are no labels. */
+static kolo_status class_of(const kolo_data *data, int64_t sample, float *targets, int64_t *class, float *weight)
 {
-    if (data->labels) return data->labels[sample];
-    int64_t count = kolo_shape_count(data->target_shape), best = 0;
-    const float *targets = data->targets + sample * count;
-    for (int64_t i = 1; i < count; i++)
-        if (targets[i] > targets[best]) best = i;
-    return best;
+    int32_t label = 0;
+    int64_t count = kolo_shape_count(data->target_shape);
+    kolo_gathered to = {.weights = weight};
+    if (data->has_labels) to.labels = &label;
+    else to.targets = targets, to.outputs = count;
+    KOLO_TRY(kolo_data_gather(data, NULL, NULL, sample, 1, &to));
+    *class = label;
+    for (int64_t i = 1; !data->has_labels && i < count; i++)
+        if (targets[i] > targets[*class]) *class = i;
+    return KOLO_OK;
 }
 
 static kolo_status check_class_weights(const kolo_data *data, const double *given, bool *any)
@@ -68,9 +74,9 @@ static kolo_status check_class_weights(const kolo_data *data, const double *give
             return kolo_fail(KOLO_INVALID, ".class_weight[%d]: wanted a class of the data, which has %lld", c,
                              (long long)classes);
     }
-    if (*any && (data->labels ? data->label_count > 1 : data->target_shape.rank > 1 || classes == 1))
+    if (*any && (data->has_labels ? data->label_count > 1 : data->target_shape.rank > 1 || classes == 1))
         return kolo_fail(KOLO_INVALID, ".class_weight: wanted a class for each sample, got %s",
-                         data->labels ? "several labels" : kolo_shape_text(data->target_shape));
+                         data->has_labels ? "several labels" : kolo_shape_text(data->target_shape));
     return KOLO_OK;
 }
 
@@ -84,12 +90,16 @@ static kolo_status weigh_classes(kolo_fit_state *state)
     size_t bytes = (size_t)data->samples * sizeof *state->weights;
     state->weights = malloc(bytes);
     if (!state->weights) return kolo_fail_memory(bytes, "the samples' weights");
-    for (int64_t i = 0; i < data->samples; i++) {
-        int64_t class = class_of(data, i);
+    float *targets = calloc((size_t)kolo_shape_count(data->target_shape) + 1, sizeof *targets);
+    kolo_status status = targets ? KOLO_OK : kolo_fail_memory(sizeof *targets, "a sample");
+    for (int64_t i = 0; i < data->samples && status == KOLO_OK; i++) {
+        int64_t class = 0;
+        status = class_of(data, i, targets, &class, &state->weights[i]);
         double weight = class < KOLO_CLASS_WEIGHTS_MAX && given[class] != 0 ? given[class] : 1;
-        if (weight == KOLO_NONE) weight = 0;
-        state->weights[i] = (float)weight * (data->weights ? data->weights[i] : 1);
+        state->weights[i] *= weight == KOLO_NONE ? 0 : (float)weight;
     }
+    free(targets);
+    KOLO_TRY(status);
     state->weighted = *data;
     state->weighted.weights = state->weights;
     state->data = &state->weighted;

@@ -29,8 +29,13 @@ static kolo_status gather(kolo_engine *engine, kolo_leaf *leaf, const kolo_share
     const kolo_plan *plan = &frame->program->plan;
     kolo_gathered to = {input, frame->labels, frame->targets, frame->weights,
                         kolo_shape_count(plan->values[plan->output].shape)};
+    kolo_gather_call call = {.training = plan->dropout,
+                             .seed = share->seed,
+                             .step = batch->step,
+                             .first_sample = first,
+                             .stoppable = share->stoppable};
     if (share->staged) kolo_staged_copy(share->staged, share->data, first, count, &to);
-    else KOLO_TRY(kolo_data_gather(share->data, order, batch->first + first, count, &to));
+    else KOLO_TRY(kolo_data_gather(share->data, &call, order, batch->first + first, count, &to));
     size_t elements = (size_t)kolo_shape_count(share->data->shape);
     memset(input + (size_t)count * elements, 0, (size_t)(batch->leaf - count) * elements * sizeof *input);
     atomic_fetch_add(&engine->sliced_bytes, count * (int64_t)kolo_gathered_bytes(share->data, &to));

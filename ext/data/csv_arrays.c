@@ -92,7 +92,7 @@ static kolo_status settle_features(kolo_csv_table *table, kolo_column_recipe *re
         bool categorical = table->columns[i].categorical;
         kolo_column_recipe *recipe = &recipes[feature];
         if (categorical) KOLO_TRY(index_feature(table, &table->columns[i], feature, recipe));
-        else recipe->mean = like ? like->storage->arrays.columns[feature].mean : mean_of(table, feature);
+        else recipe->mean = like ? kolo_data_arrays(like)->columns[feature].mean : mean_of(table, feature);
         if (table->missing && rule == KOLO_MISSING_MEAN) fill_missing(table, feature, recipe->mean);
         if (table->missing && rule == KOLO_MISSING_ZERO) fill_missing(table, feature, 0);
         feature++;
@@ -128,7 +128,7 @@ static kolo_status take_labels(kolo_csv_table *table, kolo_arrays *arrays)
 {
     if (table->label < 0) return KOLO_OK;
     const kolo_csv_column *column = &table->columns[table->label];
-    bool real = table->args->regression || (table->args->like && !table->args->like->labels);
+    bool real = table->args->regression || (table->args->like && !table->args->like->has_labels);
     if (!real && (column->categorical || kolo_csv_plain_classes(column))) return index_labels(table, arrays);
     size_t bytes = (size_t)table->rows * sizeof *arrays->targets;
     if (!(arrays->targets = malloc(bytes))) return kolo_fail_memory(bytes, "the targets");

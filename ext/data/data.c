@@ -1,5 +1,6 @@
 /* Data sets in memory: owned, sliced, looked at, gathered into batches. Read data.h first. */
 #include "data/sources.h"
+#include "data/view.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,8 +14,14 @@ static void storage_free(kolo_storage *storage)
 }
 
 /* Slices may be freed by whoever worked with them, so the count is atomic. */
-static void storage_release(kolo_storage *storage)
+void kolo_data_retain(const kolo_data *data)
 {
+    __atomic_add_fetch(&data->storage->users, 1, __ATOMIC_RELAXED);
+}
+
+void kolo_data_release(const kolo_data *data)
+{
+    kolo_storage *storage = data->storage;
     if (storage && __atomic_sub_fetch(&storage->users, 1, __ATOMIC_ACQ_REL) == 0) storage->free(storage);
 }
 
@@ -46,6 +53,9 @@ kolo_status kolo_arrays_become(kolo_arrays *arrays, kolo_data **out)
                         .targets = arrays->targets,
                         .target_shape = arrays->target_shape,
                         .weights = arrays->weights,
+                        .has_labels = arrays->labels != NULL,
+                        .has_targets = arrays->targets != NULL,
+                        .has_tokens = arrays->tokens != NULL,
                         .samples = arrays->samples,
                         .shape = arrays->shape,
                         .classes = classes_of(arrays),
@@ -85,7 +95,7 @@ static kolo_status slice(kolo_data **out, const kolo_data *data, int64_t first, 
     if (data->labels) part->labels += first * data->label_count;
     if (data->targets) part->targets += first * kolo_shape_count(data->target_shape);
     if (data->weights) part->weights += first;
-    __atomic_add_fetch(&part->storage->users, 1, __ATOMIC_RELAXED);
+    kolo_data_retain(part);
     *out = part;
     return KOLO_OK;
 }
@@ -106,6 +116,7 @@ kolo_data *kolo_data_autoencoder_at(kolo_data *data, kolo_here here)
     if (kolo_leave(scope, slice(&same, data, 0, data->samples)) != KOLO_OK) return NULL;
     same->autoencoder = true;
     same->targets = NULL;
+    same->has_targets = false;
     same->target_shape = same->shape;
     return same;
 }
@@ -113,7 +124,7 @@ kolo_data *kolo_data_autoencoder_at(kolo_data *data, kolo_here here)
 void kolo_data_free(kolo_data **data)
 {
     if (!data || !*data) return;
-    storage_release((*data)->storage);
+    kolo_data_release(*data);
     free(*data);
     *data = NULL;
 }
@@ -128,14 +139,25 @@ kolo_data_info kolo_data_get_info(const kolo_data *data)
                            .classes = data->classes,
                            .class_names = data->class_names,
                            .feature_names = data->feature_names,
-                           .tokens = data->tokens != NULL,
-                           .labels = data->labels ? data->label_count : 0,
-                           .target_rank = data->targets || data->autoencoder ? data->target_shape.rank : 0,
+                           .tokens = data->has_tokens,
+                           .labels = data->has_labels ? data->label_count : 0,
+                           .target_rank = data->has_targets || data->autoencoder ? data->target_shape.rank : 0,
                            .synthetic = data->synthetic,
                            .source = data->source};
     memcpy(info.shape, data->shape.dim, sizeof(int) * (size_t)data->shape.rank);
     memcpy(info.target_shape, data->target_shape.dim, sizeof(int) * (size_t)info.target_rank);
     return info;
+}
+
+static kolo_status look_at(const kolo_data *data, int64_t index, float *features, int *label)
+{
+    int32_t *labels = calloc((size_t)data->label_count, sizeof *labels);
+    if (!labels) return kolo_fail_memory((size_t)data->label_count * sizeof *labels, "a sample");
+    kolo_gathered to = {.features = features, .labels = labels};
+    kolo_status status = kolo_data_gather(data, NULL, NULL, index, 1, &to);
+    if (status == KOLO_OK && label) *label = labels[0];
+    free(labels);
+    return status;
 }
 
 kolo_status kolo_data_sample_at(const kolo_data *data, int64_t index, float *features, int *label, kolo_here here)
@@ -145,8 +167,7 @@ kolo_status kolo_data_sample_at(const kolo_data *data, int64_t index, float *fea
     kolo_status status = KOLO_OK;
     if (index < 0 || index >= data->samples)
         status = kolo_fail(KOLO_INVALID, "wanted a sample of 0 to %" PRId64 ", got %" PRId64, data->samples - 1, index);
-    else status = kolo_data_gather(data, NULL, index, 1, &(kolo_gathered){.features = features});
-    if (status == KOLO_OK && label) *label = data->labels ? data->labels[index * data->label_count] : -1;
+    else status = look_at(data, index, features, label);
     return kolo_leave(scope, status);
 }
 
@@ -160,46 +181,77 @@ static void scale_bytes(const uint8_t *restrict bytes, float scale, int64_t coun
     for (; done < count; done++) features[done] = (float)bytes[done] * scale;
 }
 
-static kolo_status gather_features(const kolo_data *data, int64_t sample, float *features)
+static void gather_features(const kolo_data *data, int64_t sample, float *features)
 {
     int64_t elements = kolo_shape_count(data->shape);
     if (data->bytes) scale_bytes(data->bytes + sample * elements, data->scale, elements, features);
     if (data->floats) memcpy(features, data->floats + sample * elements, sizeof(float) * (size_t)elements);
     for (int64_t k = 0; data->tokens && k < elements; k++) features[k] = (float)data->tokens[sample * elements + k];
-    return data->map_count ? kolo_data_run_maps(data, sample, features) : KOLO_OK;
 }
 
-/* Labels as targets: of each one `width` numbers. */
-static void expand_labels(const kolo_data *data, int64_t sample, int64_t outputs, float *targets)
+void kolo_labels_expand(const kolo_data *data, const int32_t *labels, int64_t outputs, float *targets)
 {
     int64_t width = outputs / data->label_count;
-    const int32_t *labels = data->labels + sample * data->label_count;
     for (int i = 0; i < data->label_count; i++) {
         if (width == 1) targets[i] = (float)labels[i];
         else targets[i * width + labels[i]] = 1;
     }
 }
 
-static kolo_status gather_targets(const kolo_data *data, int64_t sample, int64_t outputs, float *targets)
+static void gather_targets(const kolo_data *data, int64_t sample, int64_t outputs, float *targets)
 {
     size_t bytes = sizeof(float) * (size_t)outputs;
     if (data->targets) memcpy(targets, data->targets + sample * outputs, bytes);
-    else if (data->autoencoder) return gather_features(data, sample, targets);
     else memset(targets, 0, bytes);
-    if (!data->targets && data->labels) expand_labels(data, sample, outputs, targets);
-    return KOLO_OK;
+    if (!data->targets && data->labels)
+        kolo_labels_expand(data, data->labels + sample * data->label_count, outputs, targets);
 }
 
-kolo_status kolo_data_gather(const kolo_data *data, const int32_t *index, int64_t first, int count, const kolo_gathered *to)
+static void gather_arrays(const kolo_data *data, const int32_t *index, int64_t first, int count,
+                          const kolo_gathered *to)
 {
     int64_t elements = kolo_shape_count(data->shape), labels = data->label_count;
     for (int64_t i = 0; i < count; i++) {
         int64_t sample = index ? index[i] : first + i;
-        if (to->features) KOLO_TRY(gather_features(data, sample, to->features + i * elements));
+        if (to->features) gather_features(data, sample, to->features + i * elements);
         for (int64_t k = 0; to->labels && k < labels; k++)
             to->labels[i * labels + k] = data->labels ? data->labels[sample * labels + k] : -1;
-        if (to->targets) KOLO_TRY(gather_targets(data, sample, to->outputs, to->targets + i * to->outputs));
-        if (to->weights) to->weights[i] = data->weights ? data->weights[sample] : 1;
+        if (to->targets) gather_targets(data, sample, to->outputs, to->targets + i * to->outputs);
     }
+}
+
+static void gather_weights(const kolo_data *data, const int32_t *index, int64_t first, int count, float *weights)
+{
+    for (int64_t i = 0; i < count; i++) weights[i] = data->weights ? data->weights[index ? index[i] : first + i] : 1;
+}
+
+static kolo_status gather_some(const kolo_data *data, const kolo_gather_call *call, const int32_t *index, int64_t first,
+                               int count, const kolo_gathered *to)
+{
+    if (data->view) return kolo_view_gather(data, call, index, first, count, to);
+    gather_arrays(data, index, first, count, to);
     return KOLO_OK;
+}
+
+kolo_status kolo_data_gather(const kolo_data *data, const kolo_gather_call *call, const int32_t *index, int64_t first,
+                             int count, const kolo_gathered *to)
+{
+    static const kolo_gather_call scored;
+    kolo_gathered rest = *to;
+    if (!call) call = &scored;
+    if (to->weights && (data->weights || !data->view)) {
+        gather_weights(data, index, first, count, to->weights);
+        rest.weights = NULL;
+    }
+    if (to->targets && data->autoencoder) {
+        KOLO_TRY(gather_some(data, call, index, first, count, &(kolo_gathered){.features = to->targets}));
+        rest.targets = NULL;
+    }
+    return gather_some(data, call, index, first, count, &rest);
+}
+
+const kolo_arrays *kolo_data_arrays(const kolo_data *data)
+{
+    while (data->view) data = &data->view->from[0];
+    return &data->storage->arrays;
 }

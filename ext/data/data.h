@@ -1,24 +1,22 @@
-/* Data sets inside the library: arrays in memory, of bytes or floats, with labels. */
+/* Data sets inside the library: arrays in memory, of bytes or floats, with labels; or views of other data sets, whose
+ * samples are worked out when they are gathered (view.h). */
 #ifndef KOLO_DATA_H
 #define KOLO_DATA_H
 
 #include "data/arrays.h"
 
-typedef struct kolo_storage { /* shared by slices; counts its users */
+typedef struct kolo_storage { /* shared by slices and views; counts its users */
     int users;
-    kolo_arrays arrays;
+    kolo_arrays arrays; /* none where it is a view's */
     void (*free)(struct kolo_storage *storage);
 } kolo_storage;
 
-/* What is done to a sample's features on their way, one behind the other: kolo_data_map(). */
-typedef struct kolo_map {
-    kolo_map_function function;
-    void *user;
-} kolo_map;
-#define KOLO_MAPS_MAX 8
+typedef struct kolo_view kolo_view;
 
 struct kolo_data {
     kolo_storage *storage;
+    const kolo_view *view; /* the storage's, where it is one: then there are no arrays here, but for weights; */
+    int64_t first;         /* and this is the number there of sample 0 */
     const uint8_t *bytes; /* features, one of the three: bytes · scale, */
     const float *floats;  /* floats as they are, */
     const int32_t *tokens; /* or numbers of words, which are gathered as floats */
@@ -28,14 +26,13 @@ struct kolo_data {
     const float *targets;  /* [samples][target_shape], what a regression is to give; or NULL */
     kolo_shape target_shape;
     bool autoencoder; /* its targets are its features */
-    const float *weights; /* [samples], of the samples in the loss; NULL: all 1 */
+    const float *weights; /* [samples], of the samples in the loss; NULL: all 1, or the view's */
+    bool has_labels, has_targets, has_tokens; /* arrays or not */
+    int chances; /* how many of the views leave something to chance */
     int64_t samples;
-    int64_t first; /* number of its first sample in the data set that it is a part of */
-    kolo_map maps[KOLO_MAPS_MAX];
-    int map_count;
     kolo_shape shape;
     int classes;
-    const char *const *class_names;   /* [classes], or NULL */
+    const char *const *class_names; /* [classes], or NULL */
     const char *const *feature_names; /* [elements of shape], or NULL */
     bool synthetic;
     char source[200];
@@ -53,10 +50,24 @@ typedef struct kolo_gathered {
     int64_t outputs; /* numbers of one sample's targets */
 } kolo_gathered;
 
-/* Sample numbers index[count] (NULL: first, first+1, …) into `to`. Numbers are in range: the library's own. Fails as a
- * learner's function does. Any thread. */
-kolo_status kolo_data_gather(const kolo_data *data, const int32_t *index, int64_t first, int count, const kolo_gathered *to);
-/* map.c */
-kolo_status kolo_data_run_maps(const kolo_data *data, int64_t sample, float *features);
+/* Whom samples are for. What is left to chance goes by seed, step and a sample's number in the batch, like dropout. */
+typedef struct kolo_gather_call {
+    bool training; /* else nothing is left to chance */
+    uint64_t seed, step;
+    int64_t first_sample; /* the number in the batch, over all ranks, of the first that is gathered */
+    bool stoppable; /* a requested stop ends it, with KOLO_INTERRUPTED */
+    const bool *closing; /* so does this once it is true, which any thread may make it; NULL: never */
+} kolo_gather_call;
+
+/* Sample numbers index[count] (NULL: first, first+1, …) into `to`. Numbers are in range: the library's own. call NULL:
+ * as they are scored. Only views can fail. Any thread. */
+kolo_status kolo_data_gather(const kolo_data *data, const kolo_gather_call *call, const int32_t *index, int64_t first,
+                             int count, const kolo_gathered *to);
+
+/* The arrays that it was read into, or those of the first of the data sets it was made of. */
+const kolo_arrays *kolo_data_arrays(const kolo_data *data);
+/* Another user of the storage; gives it up. */
+void kolo_data_retain(const kolo_data *data);
+void kolo_data_release(const kolo_data *data);
 
 #endif

@@ -44,6 +44,7 @@ kolo_batch kolo_epoch_batch(const kolo_epoch_plan *plan, int number)
                         .samples = left < plan->batch ? left : plan->batch,
                         .leaf = plan->leaf,
                         .step = plan->first_step + (uint64_t)number,
+                        .seed = plan->seed,
                         .number = number};
 }
 
@@ -87,14 +88,21 @@ static kolo_gathered rows_from(const kolo_feed *feed, const kolo_staged *staged,
 static kolo_status fill(const kolo_feed *feed, const kolo_batch *batch, const kolo_staged *source, kolo_staged *staged)
 {
     feed->args.part(feed->args.whose, batch, staged);
+    kolo_gather_call call = {.training = true,
+                             .seed = batch->seed,
+                             .step = batch->step,
+                             .stoppable = feed->args.stoppable,
+                             .closing = &feed->closing};
     for (int64_t at = 0; at < staged->samples && !__atomic_load_n(&feed->closing, __ATOMIC_RELAXED); at += STRETCH) {
         int count = staged->samples - at < STRETCH ? (int)(staged->samples - at) : STRETCH;
         int64_t first = staged->first + at;
         kolo_gathered rows = rows_from(feed, staged, at);
         if (source) kolo_staged_copy(source, feed->args.data, first, count, &rows);
-        else
-            KOLO_TRY(kolo_data_gather(feed->args.data, batch->order ? batch->order + first : NULL, batch->first + first,
-                                      count, &rows));
+        else {
+            call.first_sample = first;
+            KOLO_TRY(kolo_data_gather(feed->args.data, &call, batch->order ? batch->order + first : NULL,
+                                      batch->first + first, count, &rows));
+        }
     }
     return KOLO_OK;
 }

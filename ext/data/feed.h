@@ -25,6 +25,7 @@ typedef struct kolo_epoch_plan {
     int64_t samples, batch;
     int leaf, steps;
     uint64_t first_step; /* kolo_batch.step of batch 0 */
+    uint64_t seed;       /* of what is left to chance */
 } kolo_epoch_plan;
 
 kolo_batch kolo_epoch_batch(const kolo_epoch_plan *plan, int number);

@@ -3,7 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "data/data.h"
+#include "core/runtime.h"
+#include "data/view.h"
 
 kolo_data *kolo_data_take_at(kolo_data *data, int64_t samples, kolo_here here)
 {
@@ -37,33 +38,48 @@ kolo_status kolo_data_split_at(kolo_data *data, double share, kolo_data *parts[2
     return kolo_leave(scope, split(data, share, parts, here));
 }
 
-static kolo_status map(kolo_data *mapped, kolo_map_function function, void *user)
+/* ------------------------------------------------------------------------------------------ a function */
+
+typedef struct mapping {
+    kolo_view view;
+    kolo_map_function function;
+    void *user;
+} mapping;
+
+static kolo_status check_going_on(const kolo_gather_call *call)
 {
-    if (!function) return kolo_fail(KOLO_INVALID, "wanted a function, got NULL");
-    if (mapped->map_count == KOLO_MAPS_MAX)
-        return kolo_fail(KOLO_INVALID, "wanted at most %d functions one behind the other", KOLO_MAPS_MAX);
-    mapped->maps[mapped->map_count++] = (kolo_map){function, user};
+    if (call->stoppable && kolo_stop_requested()) return KOLO_INTERRUPTED;
+    return call->closing && __atomic_load_n(call->closing, __ATOMIC_RELAXED) ? KOLO_INTERRUPTED : KOLO_OK;
+}
+
+static kolo_status gather_mapped(const kolo_data *data, const kolo_gather_call *call, const int32_t *rows, int count,
+                                 const kolo_gathered *to)
+{
+    const mapping *m = (const mapping *)data->view;
+    int64_t elements = kolo_shape_count(data->shape);
+    KOLO_TRY(kolo_data_gather(kolo_view_source(data), call, rows, 0, count, to));
+    for (int i = 0; to->features && i < count; i++) {
+        KOLO_TRY(check_going_on(call));
+        kolo_status status = m->function(to->features + i * elements, elements, rows[i], m->user);
+        if (status != KOLO_OK)
+            return kolo_fail(status, "the function of kolo_data_map() failed for sample %d: %s", (int)rows[i],
+                             kolo_status_name(status));
+    }
     return KOLO_OK;
 }
+
+static const kolo_view_kind mapped = {.name = "mapped", .gather = gather_mapped};
 
 kolo_data *kolo_data_map_at(kolo_data *data, kolo_map_function function, void *user, kolo_here here)
 {
+    kolo_data *made = NULL;
     if (!data) return NULL;
     kolo_scope scope = kolo_enter("kolo_data_map", here);
-    kolo_data *mapped = kolo_data_slice_at(data, 0, data->samples, here);
-    kolo_status status = mapped ? map(mapped, function, user) : KOLO_MEMORY;
-    if (kolo_leave(scope, status) != KOLO_OK) kolo_data_free(&mapped);
-    return mapped;
-}
-
-kolo_status kolo_data_run_maps(const kolo_data *data, int64_t sample, float *features)
-{
-    int64_t count = kolo_shape_count(data->shape);
-    for (int m = 0; m < data->map_count; m++) {
-        kolo_status status = data->maps[m].function(features, count, data->first + sample, data->maps[m].user);
-        if (status != KOLO_OK)
-            return kolo_fail(status, "the function of kolo_data_map() failed for sample %" PRId64 ": %s",
-                             data->first + sample, kolo_status_name(status));
+    kolo_status status = function ? kolo_view_open(&mapped, sizeof(mapping), data, &made)
+                                  : kolo_fail(KOLO_INVALID, "wanted a function, got NULL");
+    if (made) {
+        mapping *m = kolo_view_of(made);
+        m->function = function, m->user = user;
     }
-    return KOLO_OK;
+    return kolo_view_leave(scope, status, made);
 }

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define ALIGNMENT 64 /* of the elements in the file: the header is padded with spaces */
@@ -49,8 +50,31 @@ static kolo_status write_array(const char *path, const char *kind, int element, 
     return status;
 }
 
+/* What a view gives, worked out: `to` says which part of it, `count` numbers a sample. */
+static kolo_status write_view(const kolo_data *data, const char *path, const char *kind, kolo_gathered to,
+                              kolo_shape shape)
+{
+    int64_t all = data->samples * kolo_shape_count(shape);
+    float *values = malloc((size_t)all * sizeof *values);
+    if (!values) return kolo_fail_memory((size_t)all * sizeof *values, "what is written");
+    if (to.features) to.features = values;
+    if (to.labels) to.labels = (int32_t *)values;
+    if (to.targets) to.targets = values;
+    kolo_status status = kolo_data_gather(data, NULL, NULL, 0, (int)data->samples, &to);
+    for (int64_t i = 0; to.features && *kind == 'i' && i < all; i++) {
+        int32_t word = (int32_t)values[i];
+        memcpy(&values[i], &word, sizeof word);
+    }
+    if (status == KOLO_OK) status = write_array(path, kind, 4, values, data->samples, shape);
+    free(values);
+    return status;
+}
+
 static kolo_status write_features(const kolo_data *data, const char *path)
 {
+    float some;
+    if (data->view)
+        return write_view(data, path, data->has_tokens ? "i4" : "f4", (kolo_gathered){.features = &some}, data->shape);
     if (data->bytes) return write_array(path, "u1", 1, data->bytes, data->samples, data->shape);
     if (data->tokens) return write_array(path, "i4", 4, data->tokens, data->samples, data->shape);
     return write_array(path, "f4", 4, data->floats, data->samples, data->shape);
@@ -59,10 +83,16 @@ static kolo_status write_features(const kolo_data *data, const char *path)
 static kolo_status write_labels(const kolo_data *data, const char *path)
 {
     kolo_shape positions = {data->label_count > 1, {data->label_count}}, single = {0};
-    if (data->labels) return write_array(path, "i4", 4, data->labels, data->samples, positions);
-    if (!data->targets) return kolo_fail(KOLO_INVALID, "wanted data with labels or targets to write to %s", path);
-    bool one = kolo_shape_count(data->target_shape) == 1;
-    return write_array(path, "f4", 4, data->targets, data->samples, one ? single : data->target_shape);
+    int32_t number;
+    float some;
+    if (data->has_labels && data->view)
+        return write_view(data, path, "i4", (kolo_gathered){.labels = &number}, positions);
+    if (data->has_labels) return write_array(path, "i4", 4, data->labels, data->samples, positions);
+    if (!data->has_targets) return kolo_fail(KOLO_INVALID, "wanted data with labels or targets to write to %s", path);
+    int64_t count = kolo_shape_count(data->target_shape);
+    kolo_shape shape = count == 1 ? single : data->target_shape;
+    if (data->view) return write_view(data, path, "f4", (kolo_gathered){.targets = &some, .outputs = count}, shape);
+    return write_array(path, "f4", 4, data->targets, data->samples, shape);
 }
 
 kolo_status kolo_npy_write_at(const kolo_data *data, const char *features, const char *labels, kolo_here here)

@@ -175,7 +175,7 @@ static kolo_status read_folder(corpus *c, const char *folder)
 static kolo_status take_vocabulary(corpus *c, const kolo_data *like)
 {
     int32_t number;
-    if (!like->class_names || !like->tokens)
+    if (!like->class_names || !like->has_tokens)
         return kolo_fail(KOLO_INVALID, "wanted .like made by kolo_text(), which has a vocabulary, got data of %s",
                          like->source);
     for (int i = 0; i < like->classes; i++)

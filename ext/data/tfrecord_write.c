@@ -21,6 +21,8 @@ typedef struct example {
     Kolo__Int64List integers[ENTRIES_MAX];
     ProtobufCBinaryData string;
     int64_t sizes[3], *tokens, *labels; /* of one sample */
+    float *numbers, *targets;
+    int32_t *gathered;
     uint8_t *packed;
     size_t room;
 } example;
@@ -86,30 +88,36 @@ static void widen(const int32_t *from, int64_t *to, size_t count)
     for (size_t i = 0; i < count; i++) to[i] = from[i];
 }
 
-static void fill(writer *w, int64_t sample)
+/* Bytes stay as they are; anything else as a network would see it. */
+static kolo_status fill(writer *w, int64_t sample)
 {
     const kolo_data *data = w->data;
     example *e = &w->e;
     size_t elements = (size_t)kolo_shape_count(data->shape), labels = (size_t)data->label_count;
     size_t targets = (size_t)kolo_shape_count(data->target_shape), at = (size_t)sample;
+    kolo_gathered to = {.labels = e->gathered};
+    if (!data->bytes && !data->tokens) to.features = e->numbers;
+    if (!data->has_labels && data->has_targets) to.targets = e->targets, to.outputs = (int64_t)targets;
+    KOLO_TRY(kolo_data_gather(data, NULL, NULL, sample, 1, &to));
     e->features.n_feature = 0;
     if (data->bytes) add_bytes(e, w->features, data->bytes + at * elements, elements);
     if (data->bytes && data->shape.rank == 3) add_sizes(e, data->shape);
-    if (data->floats) add_floats(e, w->features, data->floats + at * elements, elements);
-    if (data->tokens) {
-        widen(data->tokens + at * elements, e->tokens, elements);
+    if (data->has_tokens) {
+        for (size_t i = 0; i < elements; i++)
+            e->tokens[i] = data->tokens ? data->tokens[at * elements + i] : (int64_t)e->numbers[i];
         add_integers(e, w->features, e->tokens, elements);
-    }
-    if (data->labels) {
-        widen(data->labels + at * labels, e->labels, labels);
+    } else if (!data->bytes) add_floats(e, w->features, e->numbers, elements);
+    if (data->has_labels) {
+        widen(e->gathered, e->labels, labels);
         add_integers(e, w->label, e->labels, labels);
-    } else if (data->targets) add_floats(e, w->label, data->targets + at * targets, targets);
+    } else if (data->has_targets) add_floats(e, w->label, e->targets, targets);
+    return KOLO_OK;
 }
 
 static kolo_status write_sample(writer *w, kolo_record_file *file, int64_t sample)
 {
     example *e = &w->e;
-    fill(w, sample);
+    KOLO_TRY(fill(w, sample));
     size_t size = kolo__example__get_packed_size(&e->message);
     if (size > e->room) {
         uint8_t *moved = realloc(e->packed, size);
@@ -182,9 +190,14 @@ static kolo_status write_all(const kolo_tfrecord_write_args *args)
     w->e.message.features = &w->e.features;
     w->e.features.feature = w->e.pointers;
     w->e.tokens = malloc((size_t)kolo_shape_count(data->shape) * sizeof *w->e.tokens);
+    w->e.numbers = malloc((size_t)kolo_shape_count(data->shape) * sizeof *w->e.numbers);
+    w->e.targets = malloc((size_t)kolo_shape_count(data->target_shape) * sizeof *w->e.targets + 1);
     w->e.labels = malloc((size_t)data->label_count * sizeof *w->e.labels);
-    kolo_status status = w->e.tokens && w->e.labels ? write_shards(w) : kolo_fail_memory(1 << 16, "writing examples");
-    free(w->e.tokens), free(w->e.labels), free(w->e.packed), free(w);
+    w->e.gathered = malloc((size_t)data->label_count * sizeof *w->e.gathered);
+    bool fine = w->e.tokens && w->e.numbers && w->e.targets && w->e.labels && w->e.gathered;
+    kolo_status status = fine ? write_shards(w) : kolo_fail_memory(1 << 16, "writing examples");
+    free(w->e.tokens), free(w->e.numbers), free(w->e.targets), free(w->e.labels), free(w->e.gathered);
+    free(w->e.packed), free(w);
     return status;
 }
 

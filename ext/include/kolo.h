@@ -145,6 +145,7 @@ void kolo_request_stop(void);
 
 #include "kolo_data.h"
 #include "kolo_files.h"
+#include "kolo_transforms.h"
 #include "kolo_layers.h"
 #include "kolo_optimizers.h"
 #include "kolo_losses.h"

@@ -124,15 +124,18 @@ static void write_counts(FILE *out, const kolo_data *data)
 {
     enum { CLASSES = 20 };
     int64_t counts[CLASSES] = {0};
-    if (data->targets) fprintf(out, "\ntargets of shape %s", kolo_shape_text(data->target_shape));
-    if (!data->labels || data->classes < 1) {
-        if (!data->targets) fputs("\nno labels", out);
+    if (data->has_targets) fprintf(out, "\ntargets of shape %s", kolo_shape_text(data->target_shape));
+    if (!data->has_labels || data->classes < 1) {
+        if (!data->has_targets) fputs("\nno labels", out);
         return;
     }
-    fprintf(out, "\n%d %s", data->classes, data->tokens ? "words" : "classes");
+    fprintf(out, "\n%d %s", data->classes, data->has_tokens ? "words" : "classes");
     if (data->classes > CLASSES || data->label_count > 1) return;
-    for (int64_t i = 0; i < data->samples; i++)
-        if (data->labels[i] >= 0 && data->labels[i] < data->classes) counts[data->labels[i]]++;
+    for (int64_t i = 0; i < data->samples; i++) {
+        int32_t label = -1;
+        kolo_data_gather(data, NULL, NULL, i, 1, &(kolo_gathered){.labels = &label});
+        if (label >= 0 && label < data->classes) counts[label]++;
+    }
     for (int k = 0; k < data->classes; k++)
         fprintf(out, "%s%s: %" PRId64, k ? ", " : ", samples of each: ", class_text(data, k), counts[k]);
 }
@@ -154,7 +157,7 @@ static void write_numbers(FILE *out, const kolo_data *data, const float *feature
     for (int i = 0; i < count && i < 5; i++) {
         fprintf(out, "\nsample %d", i);
         if (labels[i] >= 0) fprintf(out, " (label %s)", class_text(data, labels[i]));
-        if (data->tokens) {
+        if (data->has_tokens) {
             write_words(out, data, features + i * elements);
             continue;
         }
@@ -211,8 +214,9 @@ char *kolo_data_bundle(const kolo_data *data)
     char *png = NULL, *json = NULL;
     size_t png_size = 0, text_size = 0;
     kolo_scope scope = kolo_enter("showing data", (kolo_here){0});
-    const kolo_gathered to = {.features = features, .labels = data->label_count == 1 ? labels : NULL};
-    kolo_status drawn = kolo_data_gather(data, NULL, 0, count, &to);
+    kolo_gathered to = {.features = features, .labels = data->label_count == 1 ? labels : NULL};
+    kolo_gather_call call = {.training = true, .stoppable = true}; /* augmented as a first step would be */
+    kolo_status drawn = kolo_data_gather(data, &call, NULL, 0, count, &to);
     char *text = describe(data, features, labels, count, &text_size);
     if (drawn == KOLO_OK && is_picture(data->shape))
         drawn = draw_samples(data, features, labels, count, &png, &png_size);

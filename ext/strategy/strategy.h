@@ -19,6 +19,7 @@ typedef struct kolo_batch {
     int64_t samples;      /* over all replicas and ranks */
     int leaf;             /* samples a leaf; leaf l is samples l·leaf … of the batch */
     uint64_t step;        /* 0, 1, 2, … since kolo_compile */
+    uint64_t seed;        /* of what is left to chance in its samples, for a feed */
     int number;           /* 0, 1, 2, … of the epoch: see data/feed.h */
 } kolo_batch;
 

@@ -52,7 +52,7 @@ static void without_labels_they_are_minus_one(void **state)
     assert_int_equal(kolo_data_get_info(data).classes, 0);
     assert_int_equal(kolo_data_sample(data, 3, NULL, &label), KOLO_OK);
     assert_int_equal(label, -1);
-    kolo_data_gather(data, NULL, 1, 2, &(kolo_gathered){.labels = gathered});
+    kolo_data_gather(data, NULL, NULL, 1, 2, &(kolo_gathered){.labels = gathered});
     assert_int_equal(gathered[0] + gathered[1], -2);
     kolo_data_free(&data);
 }
@@ -138,11 +138,11 @@ static void gathering_follows_the_index(void **state)
     kolo_data *data = MAKE(.classes = 0);
     float gathered[3 * 6];
     int32_t labels[3];
-    kolo_data_gather(data, (int32_t[]){3, 0, 3}, 0, 3, &(kolo_gathered){.features = gathered, .labels = labels});
+    kolo_data_gather(data, NULL, (int32_t[]){3, 0, 3}, 0, 3, &(kolo_gathered){.features = gathered, .labels = labels});
     assert_memory_equal(labels, ((int32_t[]){2, 2, 2}), sizeof labels);
     assert_memory_equal(gathered, features + 18, 6 * sizeof(float));
     assert_memory_equal(gathered + 6, features, 6 * sizeof(float));
-    kolo_data_gather(data, NULL, 1, 3, &(kolo_gathered){.features = gathered, .labels = labels});
+    kolo_data_gather(data, NULL, NULL, 1, 3, &(kolo_gathered){.features = gathered, .labels = labels});
     assert_memory_equal(gathered, features + 6, sizeof gathered);
     assert_memory_equal(labels, classes + 1, sizeof labels);
     kolo_data_free(&data);

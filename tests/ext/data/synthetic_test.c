@@ -21,7 +21,7 @@ static uint64_t print_of(const kolo_data *data, int64_t sample)
     int32_t labels[64];
     uint64_t hash = 1469598103934665603u;
     size_t count = (size_t)kolo_shape_count(data->shape);
-    kolo_data_gather(data, NULL, sample, 1,
+    kolo_data_gather(data, NULL, NULL, sample, 1,
                      &(kolo_gathered){.features = features,
                                       .labels = labels,
                                       .targets = data->targets ? &target : NULL,
@@ -82,13 +82,13 @@ static double nearest_mean(const kolo_data *train, const kolo_data *test)
     memset(mean, 0, sizeof mean);
     for (int64_t i = 0; i < train->samples; i++) count[train->labels[i]]++;
     for (int64_t i = 0; i < train->samples; i++) {
-        kolo_data_gather(train, NULL, i, 1, &(kolo_gathered){.features = features, .labels = &label});
+        kolo_data_gather(train, NULL, NULL, i, 1, &(kolo_gathered){.features = features, .labels = &label});
         for (int64_t k = 0; k < elements; k++) mean[label][k] += (double)features[k] / (double)count[label];
     }
     for (int64_t i = 0; i < test->samples; i++) {
         int best = 0;
         double least = INFINITY;
-        kolo_data_gather(test, NULL, i, 1, &(kolo_gathered){.features = features, .labels = &label});
+        kolo_data_gather(test, NULL, NULL, i, 1, &(kolo_gathered){.features = features, .labels = &label});
         for (int class = 0; class < train->classes; class ++) {
             double distance = 0;
             for (int64_t k = 0; k < elements; k++) distance += pow(features[k] - mean[class][k], 2);
