@@ -16,10 +16,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 import execute  # noqa: E402
 
 START, LESSON = "Start_Here.ipynb", "labs/3.Hands-on-Distributed-Training.ipynb"
+INTRODUCTION = "labs/1.Introduction-to-Distributed-Deep-Learning.ipynb"
 SOLUTION = "labs/solutions/3.Hands-on-Distributed-Training.ipynb"
+INTRODUCTION_SOLUTION = "labs/solutions/1.Introduction-to-Distributed-Deep-Learning.ipynb"
 SAVED = sorted(str(path.relative_to(ROOT)) for path in
                [ROOT / START, *(ROOT / "labs").glob("*.ipynb"), *(ROOT / "labs/solutions").glob("*.ipynb")])
-PLOTS = {START: 1, LESSON: 5, SOLUTION: 0}
+PLOTS = {START: 1, INTRODUCTION: 5, INTRODUCTION_SOLUTION: 0, LESSON: 5, SOLUTION: 0}
 # Folders that only the machine of the one who saved has.
 MACHINE = re.compile(r"/(?:home|root|work|tmp|Users|mnt|media|var|srv)/|" + re.escape(str(ROOT)))
 
@@ -119,7 +121,7 @@ def test_saved_outputs(name):
     assert "\r" not in printed(notebook) and "\b" not in printed(notebook)
 
 
-@pytest.mark.parametrize("name", [START, LESSON])
+@pytest.mark.parametrize("name", [START, INTRODUCTION, LESSON])
 def test_saved_outputs_are_of_mnist(name):
     assert "train-images-idx3-ubyte" in printed(read(name))
 
@@ -131,6 +133,23 @@ def test_saved_lesson_reproduces_the_gap():
     eight = re.search(r"^eight ranks +16384 +24 +([\d.]+) +([\d.]+)", table, flags=re.MULTILINE)
     assert float(one[2]) >= 0.975
     assert 0.84 <= float(eight[2]) <= 0.93 and 0.26 <= float(eight[1]) <= 0.50
+
+
+def rows(text, first, count):
+    """The rows of numbers that stand under the heading that begins so."""
+    found = re.search(rf"^{first} .*\n((?: +\d+.*\n){{{count}}})", text, flags=re.MULTILINE)
+    assert found, first
+    return [[float(word.rstrip("%")) for word in line.split()] for line in found[1].splitlines()]
+
+
+def test_saved_introduction_says_what_is_possible():
+    """Each efficiency beside the ideal of the machine that measured it; what was measured is that machine's affair."""
+    text = printed(read(INTRODUCTION))
+    cores = int(re.search(r"^(\d+) cores: the ideal", text, flags=re.MULTILINE)[1])
+    for table in "weak", "strong", "devices":
+        for (n, rate, speed_up, ideal, efficiency), wanted in zip(rows(text, table, 4), (1, 2, 4, 8), strict=True):
+            assert (n, ideal) == (wanted, min(wanted, cores)) and rate > 0
+            assert efficiency == pytest.approx(100 * speed_up / ideal, abs=1)
 
 
 # ---------------------------------------------------------------- as they run
@@ -180,6 +199,23 @@ def test_start_here_on_files(copy, monkeypatch, tmp_path):
     text = printed(run(copy, START))
     assert "train-images-idx3-ubyte" in text and "drawn by Kolo" not in text
     assert re.search(r"\d+ of 300 digits read", text)
+
+
+def test_lesson_1(copy, drawn):
+    text = printed(run(copy, INTRODUCTION))
+    for table in "weak", "strong", "devices":
+        assert [row[0] for row in rows(text, table, 2)] == [1, 2]
+    assert "70428          100%" in text and "71%" in text
+    assert re.search(r"^all of +cpu:1 +6 layers +4\.7 MB", text, flags=re.MULTILINE)
+    assert len(re.findall(r"^(?:one device|data|model, in turn|model, pipeline|hybrid) +[124] +\d+", text, flags=re.M)) == 5
+    sums = re.findall(r"^([0-9a-f]{64}) ", text, flags=re.MULTILINE)
+    assert len(sums) == 3 and len(set(sums)) == 1, "data, model and hybrid learnt different weights"
+    assert text.count("not yet: expected") == 3, "the exercise ships blank"
+
+
+def test_solution_1(copy, drawn):
+    text = printed(run(copy, INTRODUCTION_SOLUTION))
+    assert text.count("right: expected") == 3 and "not yet" not in text
 
 
 def test_lesson_3(copy, drawn):
