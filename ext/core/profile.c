@@ -1,7 +1,10 @@
 /* kolo_profile: where the time of a training step goes, layer by layer. */
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "core/file.h"
 #include "core/fit.h"
 #include "core/runtime.h"
 #include "core/table.h"
@@ -68,13 +71,17 @@ static double spent(const profile *p, int layer, int first, int end)
     return 1e3 * seconds / p->steps;
 }
 
+static const char *row_name(const profile *p, int layer)
+{
+    return layer < 0 ? "(loss)" : p->model->layers[layer].name;
+}
+
 static kolo_status add_row(const profile *p, int layer, double all, kolo_table *table)
 {
     const kolo_plan *plan = &p->engine->program->plan;
     double forward = spent(p, layer, 0, plan->forward_count),
            back = spent(p, layer, plan->forward_count, plan->op_count);
-    const char *cells[] = {layer < 0 ? "(loss)" : p->model->layers[layer].name, kolo_phrase("%.3f", forward),
-                           kolo_phrase("%.3f", back),
+    const char *cells[] = {row_name(p, layer), kolo_phrase("%.3f", forward), kolo_phrase("%.3f", back),
                            kolo_phrase("%.1f %%", all > 0 ? 100 * (forward + back) / all : 0)};
     return kolo_table_add(table, cells);
 }
@@ -105,6 +112,33 @@ static kolo_status print_profile(const profile *p)
     return KOLO_OK;
 }
 
+/* ---------------------------------------------------------------- the file */
+
+static json_t *describe(const profile *p)
+{
+    const kolo_plan *plan = &p->engine->program->plan;
+    json_t *layers = json_array();
+    for (int layer = 0; layer <= p->model->layer_count; layer++) {
+        int row = layer < p->model->layer_count ? layer : -1;
+        double forward = 1e-3 * spent(p, row, 0, plan->forward_count),
+               back = 1e-3 * spent(p, row, plan->forward_count, plan->op_count);
+        json_array_append_new(layers, json_pack("{s:s, s:f, s:f}", "name", row_name(p, row), "forward", forward,
+                                                "backward", back));
+    }
+    return json_pack("{s:i, s:i, s:f, s:o}", "threads", kolo_team_size(p->engine->team), "batch", p->batch, "seconds",
+                     p->seconds / p->steps, "layers", layers);
+}
+
+static kolo_status write_file(const profile *p, const char *path)
+{
+    json_t *whole = describe(p);
+    char *text = whole ? json_dumps(whole, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
+    kolo_status status = text ? kolo_file_write(path, text, strlen(text)) : kolo_fail_memory(0, "a profile");
+    json_decref(whole);
+    free(text);
+    return status;
+}
+
 /* ---------------------------------------------------------------- the call */
 
 static kolo_status check(const kolo_profile_args *args, profile *p)
@@ -119,7 +153,8 @@ static kolo_status check(const kolo_profile_args *args, profile *p)
     if (p->batch < 1 || p->batch > args->data->samples)
         return kolo_fail(KOLO_INVALID, ".batch_size: wanted 1 to %lld, as many as the data has, got %d",
                          (long long)args->data->samples, p->batch);
-    return p->steps >= 1 ? KOLO_OK : kolo_fail(KOLO_INVALID, ".steps: wanted at least 1, got %d", p->steps);
+    if (p->steps < 1) return kolo_fail(KOLO_INVALID, ".steps: wanted at least 1, got %d", p->steps);
+    return args->file ? kolo_check_writable(args->file) : KOLO_OK;
 }
 
 static kolo_status run(const kolo_profile_args *args)
@@ -129,7 +164,8 @@ static kolo_status run(const kolo_profile_args *args)
     kolo_status status;
     KOLO_GO(done, open_profile(&p));
     KOLO_GO(done, run_steps(&p));
-    status = print_profile(&p);
+    KOLO_GO(done, print_profile(&p));
+    status = args->file ? write_file(&p, args->file) : KOLO_OK;
 done:
     kolo_fold_close(&p.fold);
     kolo_engine_close(&p.engine);

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """How fast Kolo is on this machine, beside others that train the same network: `make bench`.
 
-    run.py [--peers] [--rounds N] [--output FILE] [NAME ...]        NAME chooses benches by the beginning of their name: cnn/fp32
+    run.py [--peers] [--rounds N] [--output FILE] [NAME ...]
+
+NAME chooses benches by the beginning of their name: cnn/fp32
 
 Prints a table and writes $KOLO_BUILD/bench.json. A peer lives in $KOLO_PEERS/<name> (default ~/.cache/kolo-peers), a
 Python environment, and is run when it is found there; --peers installs those that are missing, pinned by peers/*.txt.
@@ -14,6 +16,7 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -22,8 +25,17 @@ ROOT = HERE.parents[1]
 BUILD = Path(os.environ.get("KOLO_BUILD", ROOT / "build")).resolve()
 PEERS = Path(os.environ.get("KOLO_PEERS") or Path.home() / ".cache/kolo-peers")
 LIMIT = 1200  # seconds for one run
-IMAGES = 10240  # an epoch
+IMAGES = 10240  # an epoch of the CNN
+NETS = [  # name, unit, batch, samples an epoch
+    ("cnn", "images/s", 512, IMAGES),
+    ("cnn", "images/s", 2048, IMAGES),
+    ("resnet20", "images/s", 128, 2560),
+    ("gpt", "samples/s", 32, 160),
+    ("higgs", "samples/s", 64, 64000),
+]
 EPOCHS = 3
+PROFILE_STEPS = 3
+MNIST = Path(os.environ.get("KOLO_DATA") or ROOT / "data") / "mnist"
 RANKS, RANK_BATCH, RANK_STEPS = 8, 128, 5
 SMALLER_IS_BETTER = ("s", "ms", "KB", "times")
 
@@ -45,16 +57,16 @@ def install_peers():
         subprocess.run([home / "bin/pip", "install", "--quiet", "--requirement", pins], check=True)
 
 
-def build_cnn_bench():
+def build(name, *sources):
     """As any program of a reader's is built: with what kolo.pc says."""
-    program = BUILD / "bench/cnn_bench"
+    program = BUILD / "bench" / name
     program.parent.mkdir(exist_ok=True)
     environment = os.environ | {"PKG_CONFIG_PATH": str(BUILD / "lib/pkgconfig")}
     flags = subprocess.run(["pkg-config", "--cflags", "--libs", "kolo"], env=environment, check=True, capture_output=True,
                            text=True).stdout.split()  # fmt: skip
     fresh = program.with_suffix(f".{os.getpid()}")  # another run may be using the old one
-    subprocess.run(["gcc", "-std=gnu17", "-O2", HERE / "cnn_bench.c", "-o", fresh, *flags, f"-Wl,-rpath,{BUILD}/lib"],
-                   check=True)  # fmt: skip
+    subprocess.run(["gcc", "-std=gnu17", "-O2", *[HERE / source for source in sources], "-o", fresh, *flags,
+                    "-ldnnl", f"-Wl,-rpath,{BUILD}/lib"], check=True)  # fmt: skip
     return str(fresh.replace(program))
 
 
@@ -81,18 +93,22 @@ def run(command):
 # ---- What a number is ----
 
 
-def later_epochs(results):
-    """All but each run's first, which also prepares."""
+def trained(results):
+    """All epochs but each run's first, which also prepares."""
     return [epoch for result in results for epoch in result["epochs"][1:]]
 
 
-def images_per_second(results):
-    return [epoch["images"] / epoch["seconds"] for epoch in later_epochs(results)]
+def scored(results):
+    return [turn for result in results for turn in result["scored"]]
 
 
-def images_per_cpu_second(results):
+def rate(turns):
+    return lambda results: [turn["images"] / turn["seconds"] for turn in turns(results)]
+
+
+def cpu_rate(turns, results):
     """What other programs on the machine disturb least."""
-    return statistics.median(epoch["images"] / epoch["cpu_seconds"] for epoch in later_epochs(results))
+    return statistics.median(turn["images"] / turn["cpu_seconds"] for turn in turns(results))
 
 
 def first_step_seconds(results):
@@ -103,21 +119,22 @@ def read_out(key, scale=1):
     return lambda results: [result[key] * scale for result in results]
 
 
-def describe(unit, measure, results):
-    """What bench.json keeps of the runs of one program."""
+def describe(unit, measure, results, turns=None):
+    """What bench.json keeps of the runs of one program; `turns` finds what was counted in CPU seconds, too."""
     values = measure(results)
     about = {"value": statistics.median(values), "best": min(values) if unit in SMALLER_IS_BETTER else max(values)}
-    if unit == "images/s":
-        about["per_cpu_second"] = images_per_cpu_second(results)
+    if turns:
+        about["per_cpu_second"] = cpu_rate(turns, results)
     if "peak_bytes" in results[0]:
         about["peak_bytes"] = max(result["peak_bytes"] for result in results)
     return about | ({"version": results[0]["version"]} if "version" in results[0] else {})
 
 
-def row(name, unit, measure, ours, peers):
+def row(name, unit, measure, ours, peers, turns=None):
     """One entry of bench.json: `peers` maps a name to results, or to the sentence that says why there are none."""
-    found = {peer: describe(unit, measure, results) for peer, results in peers.items() if isinstance(results, list)}
-    return {"name": name, "unit": unit, **describe(unit, measure, ours),
+    measured = {peer: results for peer, results in peers.items() if isinstance(results, list)}
+    found = {peer: describe(unit, measure, results, turns) for peer, results in measured.items()}
+    return {"name": name, "unit": unit, **describe(unit, measure, ours, turns),
             "peer": {peer: about["value"] for peer, about in found.items()}, "peers": found,
             "not_measured": {peer: why for peer, why in peers.items() if peer not in found}}  # fmt: skip
 
@@ -140,14 +157,67 @@ def take_turns(ours, peers, rounds):
 # ---- The benches ----
 
 
-def bench_cnn(program, batch, precision, rounds):
-    """One process, all cores."""
-    arguments = [batch, precision, max(1, IMAGES // batch), EPOCHS]
-    keras = peer_python("keras")
+def rate_row(name, unit, turns, ours, peers):
+    return row(name, unit, rate(turns), ours, peers, turns)
+
+
+def net_peer(name, arguments):
+    python = peer_python(name)
+    return python and [python, HERE / f"peers/{name}_nets.py", *arguments]
+
+
+def layer_times(program, net, batch, precision):
+    """Milliseconds that a training step spends in each layer, on all threads together."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "profile.json"
+        command = [program, f"--profile={file}", net, batch, precision, PROFILE_STEPS, 1]
+        subprocess.run([str(word) for word in command], check=True, capture_output=True, timeout=LIMIT)
+        layers = json.loads(file.read_text())["layers"]
+    return [{"name": layer["name"], "forward_ms": 1e3 * layer["forward"], "backward_ms": 1e3 * layer["backward"]}
+            for layer in layers]  # fmt: skip
+
+
+def bench_net(program, net, unit, batch, images, precision, rounds):
+    """One process, all cores: training, then scoring what was trained on."""
+    arguments = [net, batch, precision, max(1, images // batch), EPOCHS]
+    ours, peers = take_turns([program, *arguments], {name: net_peer(name, arguments) for name in ("keras", "torch")},
+                             rounds)  # fmt: skip
+    name = f"{net}/{precision}/{batch}"
+    layers = {"layers": layer_times(program, net, batch, precision)}
+    return [
+        rate_row(name, unit, trained, ours, peers) | layers,
+        rate_row(f"{name}/inference", unit, scored, ours, peers),
+    ]
+
+
+def bench_limit(program, limit, batch, precision, rounds):
+    """Beside the same step's primitives of oneDNN and nothing else, which is no training: direct convolutions, no
+    dropout, loss, metric, optimizer or data."""
+    steps = max(1, IMAGES // batch)
     ours, peers = take_turns(
-        [program, *arguments], {"keras": keras and [keras, HERE / "peers/keras_cnn.py", *arguments]}, rounds
-    )
-    return [row(f"cnn/{precision}/{batch}", "images/s", images_per_second, ours, peers)]
+        [program, "cnn", batch, precision, steps, EPOCHS],
+        {"onednn_primitives": [limit, batch, precision, steps, EPOCHS]}, rounds,
+    )  # fmt: skip
+    return [rate_row(f"limit/cnn/{precision}/{batch}", "images/s", trained, ours, peers)]
+
+
+def bench_mode(program, name, options, net, unit, batch, images, rounds):
+    """Kolo in a mode beside Kolo without it."""
+    arguments = [net, batch, "fp32", max(1, images // batch), EPOCHS]
+    ours, peers = take_turns([program, *options, *arguments], {"kolo_without": [program, *arguments]}, rounds)
+    return [rate_row(f"{name}/{net}/fp32/{batch}", unit, trained, ours, peers)]
+
+
+def bench_accuracy(program, rounds):
+    """From the first step to 98.5 % of MNIST's test images."""
+    if not (MNIST / "train-images-idx3-ubyte.gz").exists() and not (MNIST / "train-images-idx3-ubyte").exists():
+        print(f"mnist/98.5%: no MNIST in {MNIST}: make data")
+        return []
+    arguments = ["cnn", 128, "fp32", 0, 12]
+    keras = net_peer("keras", [*arguments, MNIST, 0.985])
+    command = [program, "--until=0.985", f"--data={MNIST}", *arguments]
+    ours, peers = take_turns(command, {"keras": keras}, rounds)
+    return [row("mnist/98.5%", "s", read_out("reached"), ours, peers)]
 
 
 def bench_ranks(program, rounds):
@@ -155,12 +225,12 @@ def bench_ranks(program, rounds):
     torch = peer_python("torch")
     torchrun = torch and [torch, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", RANKS,
                           HERE / "peers/torch_ddp.py", RANK_BATCH, RANK_STEPS, EPOCHS]  # fmt: skip
-    kolorun = [BUILD / "bin/kolorun", "-np", RANKS, program, RANK_BATCH, "fp32", RANK_STEPS, EPOCHS]
+    kolorun = [BUILD / "bin/kolorun", "-np", RANKS, program, "cnn", RANK_BATCH, "fp32", RANK_STEPS, EPOCHS]
     ours, peers = take_turns(kolorun, {"torchrun": torchrun}, rounds)
     name = f"cnn/ranks{RANKS}"
     return [
         row(f"{name}/first_step", "s", first_step_seconds, ours, peers),
-        row(f"{name}/fp32/{RANK_BATCH}", "images/s", images_per_second, ours, peers),
+        rate_row(f"{name}/fp32/{RANK_BATCH}", "images/s", trained, ours, peers),
     ]
 
 
@@ -191,11 +261,19 @@ def bench_long_session():
     ]
 
 
-def benches(program, rounds):
+def benches(program, limit, rounds):
     """In this order: {beginning of the name: what measures it}."""
-    for batch in 512, 2048:
+    for net, unit, batch, images in NETS:
         for precision in "fp32", "bf16":
-            yield f"cnn/{precision}/{batch}", lambda b=batch, p=precision: bench_cnn(program, b, p, rounds)
+            yield (f"{net}/{precision}/{batch}",
+                   lambda n=net, u=unit, b=batch, i=images, p=precision: bench_net(program, n, u, b, i, p, rounds))  # fmt: skip
+    for precision in "fp32", "bf16":
+        yield f"limit/cnn/{precision}/512", lambda p=precision: bench_limit(program, limit, 512, p, rounds)
+    for name, options in ("mirrored8", ["--devices=8"]), ("deterministic", ["--deterministic"]):
+        for net, unit, batch, images in NETS[:1] + NETS[2:]:
+            yield (f"{name}/{net}/fp32/{batch}",
+                   lambda m=name, o=options, n=net, u=unit, b=batch, i=images: bench_mode(program, m, o, n, u, b, i, rounds))  # fmt: skip
+    yield "mnist/98.5%", lambda: bench_accuracy(program, rounds)
     yield f"cnn/ranks{RANKS}", lambda: bench_ranks(program, rounds)
     if os.access(BUILD / "bin/kolo-kernel", os.X_OK):
         yield "kernel", lambda: bench_kernel(rounds)
@@ -256,11 +334,12 @@ def main():
     options = options.parse_args()
     if options.peers:
         install_peers()
-    host, program, entries = machine(), build_cnn_bench(), []
+    host, entries = machine(), []
+    program, limit = build("net_bench", "net_bench.c", "nets.c"), build("cnn_limit", "cnn_limit.c")
     print(f"{host['cpu']}, {host['cores']} cores, {' '.join(host['isa'])}; load {host['load_before']} before")
     print(HEADER, flush=True)
     try:
-        for name, measure in benches(program, max(1, options.rounds)):
+        for name, measure in benches(program, limit, max(1, options.rounds)):
             if not options.names or any(name.startswith(wanted) or wanted.startswith(name) for wanted in options.names):
                 for entry in measure():
                     entries.append(entry | {"machine": host})
