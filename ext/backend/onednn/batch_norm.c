@@ -377,12 +377,16 @@ static void backward(const kolo_kernel *kernel, const kolo_step *step, const kol
 
 /* ---- operations */
 
-static kolo_status tiling_of(const kolo_plan *plan, int value, kolo_tiling *t)
+/* Where x lies, and how. An image that is a view of something else lies in the canonical order. */
+static kolo_status place_x(kolo_kernel *kernel, kolo_plan *plan, int value, kolo_place *place, kolo_tiling *t)
 {
     kolo_shape shape = plan->values[value].shape;
     int64_t channels = shape.dim[shape.rank - 1];
-    if (!kolo_tiling_of(&kolo_layout_of(plan, value)->desc, t))
-        return kolo_fail(KOLO_INTERNAL, "a layout without tiles");
+    *place = kolo_place_of(kernel, value);
+    dnnl_data_type_t type = place->desc.data_type;
+    if (shape.rank == 3) KOLO_TRY(kolo_desc_image(plan, value, &place->desc));
+    place->desc.data_type = type;
+    if (!kolo_tiling_of(&place->desc, t)) return kolo_fail(KOLO_INTERNAL, "a layout without tiles");
     if (shape.rank != 3) *t = (kolo_tiling){channels, 1, kolo_shape_count(shape) / channels, channels, 1};
     return KOLO_OK;
 }
@@ -413,18 +417,18 @@ static kolo_status add_step(kolo_kernel *kernel, void (*own)(const kolo_kernel *
 kolo_status kolo_onednn_batch_norm_moments(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     kolo_tiling t;
-    KOLO_TRY(tiling_of(plan, op->in[0], &t));
-    kolo_place x = kolo_place_of(kernel, op->in[0]);
+    kolo_place x;
+    KOLO_TRY(place_x(kernel, plan, op->in[0], &x, &t));
     return add_step(kernel, moments, 1, &x, t);
 }
 
 kolo_status kolo_onednn_batch_norm(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     kolo_tiling t;
-    KOLO_TRY(tiling_of(plan, op->in[0], &t));
+    kolo_place places[3] = {0};
+    KOLO_TRY(place_x(kernel, plan, op->in[0], &places[0], &t));
     KOLO_TRY(place_parameters(plan, op->in + 2, 4));
     KOLO_TRY(place_parameters(plan, op->out + 1, 2));
-    kolo_place places[3] = {kolo_place_of(kernel, op->in[0])};
     dnnl_memory_desc_t layout = places[0].desc;
     layout.data_type = kolo_onednn_type(plan, op->out[0]);
     KOLO_TRY(kolo_layout_set(plan, op->out[0], &layout));
@@ -437,10 +441,10 @@ kolo_status kolo_onednn_batch_norm(kolo_kernel *kernel, kolo_plan *plan, const k
 kolo_status kolo_onednn_batch_norm_sums(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     kolo_tiling t;
-    KOLO_TRY(tiling_of(plan, op->in[1], &t));
+    kolo_place places[3] = {0};
+    KOLO_TRY(place_x(kernel, plan, op->in[1], &places[1], &t));
     KOLO_TRY(place_parameters(plan, op->in + 3, 2));
     KOLO_TRY(place_parameters(plan, op->out + 1, 2));
-    kolo_place places[3] = {[1] = kolo_place_of(kernel, op->in[1])};
     KOLO_TRY(kolo_bring(kernel, kolo_place_of(kernel, op->in[0]), &places[1].desc, &places[0]));
     KOLO_TRY(add_rows(kernel, t, &places[2]));
     return add_step(kernel, sum_up, 3, places, t);
@@ -449,9 +453,9 @@ kolo_status kolo_onednn_batch_norm_sums(kolo_kernel *kernel, kolo_plan *plan, co
 kolo_status kolo_onednn_batch_norm_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     kolo_tiling t;
-    KOLO_TRY(tiling_of(plan, op->in[1], &t));
+    kolo_place places[4] = {0};
+    KOLO_TRY(place_x(kernel, plan, op->in[1], &places[1], &t));
     KOLO_TRY(place_parameters(plan, op->in + 3, 2));
-    kolo_place places[4] = {[1] = kolo_place_of(kernel, op->in[1])};
     dnnl_memory_desc_t layout = places[1].desc;
     layout.data_type = kolo_onednn_type(plan, op->out[0]);
     KOLO_TRY(kolo_layout_set(plan, op->out[0], &layout));

@@ -43,7 +43,7 @@ static kolo_layer roll_layer(dice *d, kolo_shape in, bool exact, int *costs)
     kolo_activation kinked = roll_coin(d) ? KOLO_RELU : KOLO_LINEAR, smooth = roll_between(d, KOLO_SIGMOID, KOLO_SILU);
     if (!exact) kinked = roll_coin(d) ? KOLO_TANH : KOLO_LINEAR;
     *costs = 1;
-    switch (roll_between(d, 0, 13)) {
+    switch (roll_between(d, 0, 14)) {
     case 0: return kolo_dense(roll_between(d, 1, 20), .activation = kinked);
     case 1: return kolo_depthwise_conv2d(roll_between(d, 1, 2), .kernel = {k, 2}, .padding = KOLO_SAME);
     case 2:
@@ -67,6 +67,7 @@ static kolo_layer roll_layer(dice *d, kolo_shape in, bool exact, int *costs)
         if (!exact) break;
         *costs = 0;
         return roll_coin(d) ? kolo_activate(KOLO_RELU) : kolo_global_max_pool2d(.keep_dims = true);
+    case 12: *costs = 9; return kolo_batch_norm(.epsilon = 1); /* weights, a variance too, are -3/8 at least */
     default: break;
     }
     return kolo_conv2d(roll_coin(d) ? 16 : roll_between(d, 1, 20), .kernel = {k, k},
@@ -80,6 +81,20 @@ static void add_one(drawing *g)
     bool exact = g->operations[from] < exact_operations;
     kolo_layer layer = roll_layer(&g->d, shape_of(g, from), exact, &costs);
     keep(g, kolo_apply(layer, g->tensor[from]), g->operations[from] + costs);
+    g->used[from] = true;
+}
+
+/* An image of what was none: a row of numbers for each pixel, or one row of all. */
+static void add_rows(drawing *g)
+{
+    dice *d = &g->d;
+    int from = roll_between(d, 0, g->count - 1), channels = roll_between(d, 1, 5);
+    kolo_shape in = shape_of(g, from);
+    int pixels = in.dim[0] * in.dim[1], size = roll_coin(d) ? in.dim[2] : pixels * in.dim[2];
+    kolo_tensor rows = kolo_apply(kolo_reshape(-1, size), g->tensor[from]);
+    rows = kolo_apply(kolo_dense(size == in.dim[2] ? channels : pixels * channels), rows);
+    rows = kolo_apply(kolo_reshape(in.dim[0], in.dim[1], channels), rows);
+    keep(g, kolo_apply(kolo_batch_norm(.epsilon = 1), rows), 9);
     g->used[from] = true;
 }
 
@@ -124,6 +139,7 @@ static kolo_model *draw(uint64_t seed, kolo_shape *shape, int classes)
     keep(&g, kolo_graph_input(model, shape->dim[0], shape->dim[1], shape->dim[2]), 0);
     for (int n = roll_between(d, 1, 8); n > 0; n--) {
         if (g.count > 1 && roll_between(d, 0, 2) == 0) add_joined(&g);
+        else if (roll_between(d, 0, 9) == 0) add_rows(&g);
         else add_one(&g);
     }
     rig_ok(kolo_graph_output(model, kolo_apply(kolo_dense(classes), gather(&g))));
