@@ -12,13 +12,25 @@ kolo_model *kolo_graph_at(kolo_here here)
     return model;
 }
 
-/* A model that layers can be added to. One that was broken, or NULL, has had its sentence. */
+/* A model that layers can be added to. One that was broken, or NULL, has had its sentence, which may have been cleared
+ * since: a cell that is run again. */
 static kolo_status check_open(const kolo_model *model)
 {
     KOLO_TRY(kolo_model_check(model));
     if (model->output >= 0)
         return kolo_fail(KOLO_INVALID, "wanted a model before its kolo_graph_output(), got one that is complete");
-    return model->broken ? KOLO_INVALID : KOLO_OK;
+    if (!model->broken) return KOLO_OK;
+    return kolo_failed()
+               ? KOLO_INVALID
+               : kolo_fail(KOLO_INVALID, "wanted a model whose layers fit, got one with a misfit: begin anew, "
+                                         "with kolo_graph()");
+}
+
+static kolo_status check_tensor(kolo_tensor tensor)
+{
+    if (tensor.node >= 0 && tensor.node < tensor.model->layer_count) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID, "wanted what kolo_apply() or kolo_graph_input() gave, got number %d of %d layers",
+                     tensor.node, tensor.model->layer_count);
 }
 
 static kolo_tensor add(kolo_model *model, const kolo_layer *layer, const int *from, int count, kolo_status *status)
@@ -46,6 +58,7 @@ static kolo_status check_inputs(const kolo_tensor *inputs, int *from, int *count
         from[*count] = inputs[*count].node;
         if (inputs[*count].model != inputs[0].model)
             return kolo_fail(KOLO_INVALID, "wanted inputs of one model, got input %d of another", *count + 1);
+        KOLO_TRY(check_tensor(inputs[*count]));
     }
     if (*count > 0) return KOLO_OK;
     return kolo_failed() ? KOLO_INVALID : kolo_fail(KOLO_INVALID, "wanted at least one input, got none");
@@ -120,6 +133,7 @@ static kolo_status set_output(kolo_model *model, kolo_tensor output)
     KOLO_TRY(check_open(model));
     if (!output.model) return kolo_failed() ? KOLO_INVALID : kolo_fail(KOLO_INVALID, "wanted an output, got none");
     if (output.model != model) return kolo_fail(KOLO_INVALID, "wanted an output of this model, got one of another");
+    KOLO_TRY(check_tensor(output));
     if (output.node == 0) return kolo_fail(KOLO_INVALID, "wanted at least one layer after the input, got the input");
     return kolo_model_finish(model, output.node);
 }

@@ -13,6 +13,13 @@ static kolo_status check_smoothing(int64_t outputs, double number)
     return kolo_fail(KOLO_INVALID, "label smoothing: wanted a number from 0 to below 1, got %g", number);
 }
 
+kolo_status kolo_loss_without_number(int64_t outputs, double number)
+{
+    (void)outputs;
+    if (number == 0) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID, "wanted a cross-entropy in KOLO_LABEL_SMOOTHING(), got a loss that takes no number");
+}
+
 /* log Σ exp(z) = m + log Σ exp(z − m), with m = max z so that nothing overflows: Goodfellow et al. 2016, "Deep
  * Learning", section 4.1. */
 typedef struct softmax {
@@ -116,8 +123,11 @@ const kolo_loss_kind kolo_categorical_crossentropy_kind = {.name = "categorical_
                                                            .row = categorical_crossentropy,
                                                            .left_out = KOLO_SOFTMAX,
                                                            .check = check_smoothing};
-const kolo_loss_kind kolo_kl_divergence_kind = {
-    .name = "kl_divergence", .wants = KOLO_WANTS_TARGETS, .row = kl_divergence, .left_out = KOLO_SOFTMAX};
+const kolo_loss_kind kolo_kl_divergence_kind = {.name = "kl_divergence",
+                                                .wants = KOLO_WANTS_TARGETS,
+                                                .row = kl_divergence,
+                                                .left_out = KOLO_SOFTMAX,
+                                                .check = kolo_loss_without_number};
 const kolo_loss_kind kolo_binary_crossentropy_kind = {.name = "binary_crossentropy",
                                                       .wants = KOLO_WANTS_TARGETS,
                                                       .row = binary_crossentropy,

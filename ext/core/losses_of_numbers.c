@@ -69,11 +69,14 @@ static kolo_status check_delta(int64_t outputs, double number)
     return kolo_fail(KOLO_INVALID, "delta: wanted a number above 0, got %g", number);
 }
 
-const kolo_loss_kind kolo_mse_kind = {.name = "mse", .wants = KOLO_WANTS_TARGETS, .row = mse};
-const kolo_loss_kind kolo_mae_kind = {.name = "mae", .wants = KOLO_WANTS_TARGETS, .row = mae};
+const kolo_loss_kind kolo_mse_kind = {
+    .name = "mse", .wants = KOLO_WANTS_TARGETS, .row = mse, .check = kolo_loss_without_number};
+const kolo_loss_kind kolo_mae_kind = {
+    .name = "mae", .wants = KOLO_WANTS_TARGETS, .row = mae, .check = kolo_loss_without_number};
 const kolo_loss_kind kolo_huber_kind = {
     .name = "huber", .wants = KOLO_WANTS_TARGETS, .row = huber, .check = check_delta};
-const kolo_loss_kind kolo_log_cosh_kind = {.name = "log_cosh", .wants = KOLO_WANTS_TARGETS, .row = log_cosh};
+const kolo_loss_kind kolo_log_cosh_kind = {
+    .name = "log_cosh", .wants = KOLO_WANTS_TARGETS, .row = log_cosh, .check = kolo_loss_without_number};
 
 /* ------------------------------------------------------------------------------------------ as metrics */
 

@@ -1,6 +1,7 @@
 /* Building a model, and its weights: see model.h. */
 #include "core/model.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +9,7 @@
 
 #include "core/random.h"
 #include "core/scores.h"
+#include "core/utf8.h"
 
 #define MOST_WEIGHTS ((int64_t)1 << 31)
 
@@ -59,6 +61,22 @@ static const char *text_option(const kolo_layer *layer, const char *name)
 
 /* ---------------------------------------------------------------- layers */
 
+/* Weights are named after it, in files too. */
+static kolo_status check_name(const kolo_layer_node *node, const char *name)
+{
+    size_t length = strlen(name), size;
+    if (length >= sizeof node->name || length == 0)
+        return kolo_fail(KOLO_INVALID, "layer %d: wanted a name of 1 to %zu characters, got \"%.60s%s\"", node->number,
+                         sizeof node->name - 1, name, length > 60 ? "…" : "");
+    for (size_t i = 0; i < length; i += size) {
+        size = kolo_utf8_size(name + i, length - i);
+        if (size == 0 || iscntrl((unsigned char)name[i]))
+            return kolo_fail(KOLO_INVALID, "layer %d: wanted a name of printable characters in UTF-8, got byte 0x%02x",
+                             node->number, (unsigned char)name[i]);
+    }
+    return KOLO_OK;
+}
+
 /* "conv2d", then "conv2d_1", "conv2d_2": numbered by kind, as Keras does. */
 static kolo_status name_layer(kolo_model *model, kolo_layer_node *node)
 {
@@ -66,9 +84,7 @@ static kolo_status name_layer(kolo_model *model, kolo_layer_node *node)
     const char *given = text_option(&node->recipe, "name");
     int before = 0;
     for (int i = 0; i < node->number; i++) before += model->layers[i].recipe.kind == kind;
-    if (given && strlen(given) >= sizeof node->name)
-        return kolo_fail(KOLO_INVALID, "layer %d: wanted a name of at most %zu characters, got \"%.60s…\"",
-                         node->number, sizeof node->name - 1, given);
+    if (given) KOLO_TRY(check_name(node, given));
     if (given) snprintf(node->name, sizeof node->name, "%s", given);
     else if (before == 0) snprintf(node->name, sizeof node->name, "%s", kind->name);
     else snprintf(node->name, sizeof node->name, "%s_%d", kind->name, before);

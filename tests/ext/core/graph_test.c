@@ -102,6 +102,51 @@ static void what_leads_nowhere_is_refused(void **state)
     kolo_clear_error();
 }
 
+/* A cell with a misfit, mended and run again. */
+static void a_model_with_a_misfit_says_so(void **state)
+{
+    (void)state;
+    kolo_model *model = kolo_graph();
+    kolo_tensor x = kolo_graph_input(model, 5);
+    assert_null(kolo_apply(kolo_max_pool2d(2), x).model);
+    kolo_clear_error();
+    assert_null(kolo_apply(kolo_dense(4), x).model);
+    assert_non_null(strstr(kolo_last_error().text, "begin anew"));
+    kolo_model_free(&model);
+    kolo_clear_error();
+}
+
+static void tensors_of_nowhere_are_refused(void **state)
+{
+    (void)state;
+    for (int node = -1; node < 3; node += 3) {
+        kolo_model *model = kolo_graph();
+        kolo_tensor x = kolo_graph_input(model, 5), other = {model, node};
+        assert_null(kolo_apply(kolo_add(), x, other).model);
+        assert_non_null(strstr(kolo_last_error().text, "of 1 layers"));
+        kolo_clear_error();
+        assert_int_equal(kolo_graph_output(model, other), KOLO_INVALID);
+        assert_non_null(strstr(kolo_last_error().text, "of 1 layers"));
+        kolo_clear_error();
+        kolo_model_free(&model);
+    }
+}
+
+static void names_are_of_printable_characters(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {"",     "a\n",     "\x7f",
+                                        "\xff", "caf\xc3", "a name that is longer than forty-seven characters!"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_null(kolo_sequential(kolo_input(5), kolo_dense(3, .name = wrong[i])));
+        assert_non_null(strstr(kolo_last_error().text, "layer 1: wanted a name of "));
+        kolo_clear_error();
+    }
+    kolo_model *model = kolo_sequential(kolo_input(5), kolo_dense(3, .name = "cafés/Ω \"1\""));
+    assert_non_null(model);
+    kolo_model_free(&model);
+}
+
 static void a_branch_trains(void **state)
 {
     (void)state;
@@ -162,7 +207,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_flow_through_every_branch), cmocka_unit_test(misfits_are_told_and_nothing_follows),
         cmocka_unit_test(what_leads_nowhere_is_refused),       cmocka_unit_test(a_branch_trains),
-        cmocka_unit_test(a_layer_of_ones_own_is_a_layer),
+        cmocka_unit_test(a_layer_of_ones_own_is_a_layer),      cmocka_unit_test(a_model_with_a_misfit_says_so),
+        cmocka_unit_test(tensors_of_nowhere_are_refused),      cmocka_unit_test(names_are_of_printable_characters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
