@@ -10,6 +10,7 @@
 #include "core/random.h"
 #include "core/scores.h"
 #include "core/utf8.h"
+#include "layers/kinds.h"
 
 #define MOST_WEIGHTS ((int64_t)1 << 31)
 
@@ -134,6 +135,8 @@ static kolo_status build_layer(kolo_model *model, int number)
 {
     kolo_layer_node *node = &model->layers[number];
     bool is_input = node->recipe.kind == &kolo_input_kind;
+    snprintf(node->name, sizeof node->name, "kolo_layer_of");
+    KOLO_TRY(name_the_layer(kolo_layer_kind_check(node->recipe.kind), node));
     if (number == 0 && !is_input)
         return kolo_fail(KOLO_INVALID, "wanted kolo_input() as the first layer, got %s", node->recipe.kind->name);
     if (number > 0 && is_input)

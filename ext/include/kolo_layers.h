@@ -6,9 +6,10 @@
 
 /* ------------------------------------------------------------------------------------- 4 layers and models */
 
-/* Every layer takes .name (default: its kind's, numbered) and .device: where it computes, "cpu:1" or "host" (default:
- * the first device of the replica, as "host" and "cpu:0"). Results do not depend on it. Layers that have weights take
- * .l2: λ Σ w² of their kernel is added to the loss, as Keras's l2 regularizer does. */
+/* Every layer takes .name (1 to 47 bytes of printable UTF-8, once in a model; default: its kind's, numbered) and
+ * .device: where it computes, "cpu:1" or "host" (default: the first device of the replica, as "host" and "cpu:0").
+ * Results do not depend on it. Layers that have weights take .l2: λ Σ w² of their kernel is added to the loss, as
+ * Keras's l2 regularizer does. */
 
 typedef enum kolo_activation {
     KOLO_LINEAR = 1, /* what leaving it out means, too */
@@ -154,6 +155,7 @@ typedef struct kolo_dropout_args {
     const char *device;
 } kolo_dropout_args;
 
+/* All elements of a sample in one row, in their order: {H, W, C} becomes {H · W · C}. */
 typedef struct kolo_flatten_args {
     int _;
     kolo_guard *guard;
@@ -183,6 +185,7 @@ typedef struct kolo_dense_args {
     const char *device;
 } kolo_dense_args;
 
+/* An activation by itself, element by element; the shape stays. */
 typedef struct kolo_activate_args {
     int _;
     kolo_activation activation;
@@ -321,7 +324,7 @@ typedef struct kolo_random_shift_args {
 /* A layer of one's own: a kind that the caller fills in (layers/layer.h), and what it may want to know. */
 typedef struct kolo_own_args {
     int _;
-    const kolo_layer_kind *kind;
+    const kolo_layer_kind *kind; /* required */
     kolo_guard *guard;
     double number[4];
     const void *user; /* the layer's own; outlives the model */
@@ -410,9 +413,10 @@ typedef struct kolo_layer {
 #define kolo_add(...)        ((kolo_layer){.kind = &kolo_add_kind, .add = {._ = 0, __VA_ARGS__}})
 #define kolo_batch_norm(...) ((kolo_layer){.kind = &kolo_batch_norm_kind, .batch_norm = {._ = 0, __VA_ARGS__}})
 #define kolo_layer_of(...)   kolo_layer_own((kolo_own_args){._ = 0, __VA_ARGS__})
+extern const kolo_layer_kind kolo_missing_kind; /* of kolo_layer_of() without .kind: fails with a sentence */
 static inline kolo_layer kolo_layer_own(kolo_own_args args)
 {
-    return (kolo_layer){.kind = args.kind, .own = args};
+    return (kolo_layer){.kind = args.kind ? args.kind : &kolo_missing_kind, .own = args};
 }
 
 typedef struct kolo_model kolo_model;

@@ -231,7 +231,8 @@ kolo_scores kolo_test_on_batch_at(kolo_model *model, kolo_data *data, int64_t fi
 kolo_status kolo_predict_on_batch_at(kolo_model *model, kolo_data *data, int64_t first, int64_t samples, float *outputs,
                                      kolo_here here);
 
-/* Loss (mean over the samples) and its gradient by every weight, dropout off, nothing updated; gradients has
+/* Loss (mean over the samples) and its gradient by every weight, dropout off, batch norm with the mean and variance of
+ * these samples, as in training; nothing updated, and what is not trained has a gradient of 0. gradients has
  * kolo_count_params() elements in the order of kolo_weight_get(), and may be NULL. NaN on failure. */
 #define kolo_gradients(model, data, gradients) kolo_gradients_at(model, data, gradients, KOLO_HERE)
 double kolo_gradients_at(kolo_model *model, kolo_data *data, float *gradients, kolo_here here);

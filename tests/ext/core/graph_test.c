@@ -202,13 +202,33 @@ static void a_layer_of_ones_own_is_a_layer(void **state)
     kolo_model_free(&model);
 }
 
+static void a_kind_that_lacks_something_is_refused(void **state)
+{
+    (void)state;
+    const kolo_layer_kind nameless = {.build = build, .forward = forward, .backward = backward};
+    const kolo_layer_kind one_way = {.name = "one_way", .build = build, .forward = forward};
+    const kolo_layer_kind *const kinds[] = {NULL, &nameless, &one_way};
+    static const char *const got[] = {"got NULL", "a .name", "\"one_way\" without"};
+    for (int i = 0; i < 3; i++) {
+        assert_null(kolo_sequential(kolo_input(5), kolo_dense(6), kolo_layer_of(kinds[i]), kolo_dense(3)));
+        assert_non_null(strstr(kolo_last_error().text, "layer 2 (kolo_layer_of): wanted a kind"));
+        assert_non_null(strstr(kolo_last_error().text, got[i]));
+        kolo_clear_error();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_flow_through_every_branch), cmocka_unit_test(misfits_are_told_and_nothing_follows),
-        cmocka_unit_test(what_leads_nowhere_is_refused),       cmocka_unit_test(a_branch_trains),
-        cmocka_unit_test(a_layer_of_ones_own_is_a_layer),      cmocka_unit_test(a_model_with_a_misfit_says_so),
-        cmocka_unit_test(tensors_of_nowhere_are_refused),      cmocka_unit_test(names_are_of_printable_characters),
+        cmocka_unit_test(gradients_flow_through_every_branch),
+        cmocka_unit_test(misfits_are_told_and_nothing_follows),
+        cmocka_unit_test(what_leads_nowhere_is_refused),
+        cmocka_unit_test(a_branch_trains),
+        cmocka_unit_test(a_layer_of_ones_own_is_a_layer),
+        cmocka_unit_test(a_model_with_a_misfit_says_so),
+        cmocka_unit_test(tensors_of_nowhere_are_refused),
+        cmocka_unit_test(names_are_of_printable_characters),
+        cmocka_unit_test(a_kind_that_lacks_something_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
