@@ -72,7 +72,9 @@ static kolo_status lower_layer(const kolo_model *model, kolo_purpose purpose, ko
     for (int k = 0; k < node->from_count; k++) weights_before[i] = weights_before[i] || flows[i].need_dxs[k];
     if (last && model->backend->dense_loss && kolo_dense_takes_loss(plan, &flows[i]))
         return describe(kolo_dense_with_loss(plan, &flows[i]), node);
-    return describe(node->recipe.kind->forward(plan, &flows[i]), node);
+    KOLO_TRY(describe(node->recipe.kind->forward(plan, &flows[i]), node));
+    if (flows[i].y >= 0 && flows[i].y < plan->value_count) return KOLO_OK;
+    return describe(kolo_fail(KOLO_INVALID, "wanted a value in the flow's .y after forward(), got none"), node);
 }
 
 static kolo_status lower_forward(const kolo_model *model, kolo_purpose purpose, kolo_plan *plan, kolo_layer_flow *flows,

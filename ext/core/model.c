@@ -101,7 +101,15 @@ static kolo_status name_the_layer(kolo_status status, const kolo_layer_node *nod
 {
     if (status == KOLO_OK) return KOLO_OK;
     kolo_failure failure = kolo_failure_take();
-    return kolo_fail(status, "%s: %s", kolo_layer_text(node), failure.text);
+    const char *text = failure.code != KOLO_OK ? failure.text : kolo_status_name(status);
+    return kolo_fail(status, "%s: %s", kolo_layer_text(node), text);
+}
+
+static kolo_status check_shape(const kolo_layer_node *node)
+{
+    bool fine = node->out.rank >= 1 && node->out.rank <= 4;
+    for (int axis = 0; fine && axis < node->out.rank; axis++) fine = node->out.dim[axis] >= 1;
+    return fine ? KOLO_OK : kolo_fail(KOLO_INVALID, "wanted a shape in the node's .out after build(), got none");
 }
 
 /* "cpu:1", or "host" for the device of the caller: number 0. */
@@ -145,7 +153,8 @@ static kolo_status build_layer(kolo_model *model, int number)
     KOLO_TRY(check_inputs(node));
     KOLO_TRY(place_layer(node));
     kolo_model_builder builder = {model};
-    return name_the_layer(node->recipe.kind->build(&builder, node), node);
+    kolo_status status = node->recipe.kind->build(&builder, node);
+    return name_the_layer(status == KOLO_OK ? check_shape(node) : status, node);
 }
 
 static kolo_status own_text(kolo_model *model, const char **text)

@@ -217,6 +217,36 @@ static void a_kind_that_lacks_something_is_refused(void **state)
     }
 }
 
+static kolo_status build_nothing(kolo_model_builder *builder, kolo_layer_node *node)
+{
+    (void)builder, (void)node;
+    return KOLO_OK;
+}
+
+static kolo_status lead_nowhere(kolo_plan *plan, kolo_layer_flow *flow)
+{
+    (void)plan, (void)flow;
+    return KOLO_OK;
+}
+
+static void a_layer_that_gives_nothing_is_refused(void **state)
+{
+    (void)state;
+    const kolo_layer_kind shapeless = {"shapeless", .build = build_nothing, .forward = forward, .backward = backward};
+    const kolo_layer_kind dead_end = {"dead_end", .build = build, .forward = lead_nowhere, .backward = backward};
+    assert_null(kolo_sequential(kolo_input(5), kolo_layer_of(&shapeless), kolo_dense(3)));
+    assert_non_null(strstr(kolo_last_error().text, "layer 1 (shapeless): wanted a shape in the node's .out"));
+    kolo_clear_error();
+    kolo_model *model = kolo_sequential(kolo_input(5), kolo_layer_of(&dead_end), kolo_dense(3));
+    kolo_data *data = small_data(5);
+    assert_int_equal(kolo_compile(model, .loss = KOLO_SPARSE_CROSSENTROPY), KOLO_OK);
+    assert_true(isnan(kolo_evaluate(model, data).loss));
+    assert_non_null(strstr(kolo_last_error().text, "(dead_end): wanted a value in the flow's .y"));
+    kolo_clear_error();
+    kolo_model_free(&model);
+    kolo_data_free(&data);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -229,6 +259,7 @@ int main(void)
         cmocka_unit_test(tensors_of_nowhere_are_refused),
         cmocka_unit_test(names_are_of_printable_characters),
         cmocka_unit_test(a_kind_that_lacks_something_is_refused),
+        cmocka_unit_test(a_layer_that_gives_nothing_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
