@@ -8,9 +8,6 @@
  */
 #include <kolo.h>
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct techniques {
@@ -123,11 +120,12 @@ static double default_rate(const techniques *with)
 {
     const char *name = with->optimizer;
     if (strcmp(name, "sgd") == 0) return 0.1;
-    if (strcmp(name, "lars") == 0) return 5;
+    if (strcmp(name, "lars") == 0) return 0.5;
     if (strcmp(name, "lamb") == 0) return 0.01;
     return strcmp(name, "novograd") == 0 ? 0.01 : 1e-3;
 }
 
+/* LARS: a bias takes the rate as it is, so the rate is one that biases bear, and the coefficient that much larger. */
 static kolo_optimizer optimizer_of(const techniques *with, double rate, kolo_schedule schedule)
 {
     const char *name = with->optimizer;
@@ -135,69 +133,18 @@ static kolo_optimizer optimizer_of(const techniques *with, double rate, kolo_sch
     if (strcmp(name, "sgd") == 0)
         return kolo_sgd(.learning_rate = rate, .schedule = schedule, .weight_decay = decay, .momentum = 0.9,
                         .nesterov = true);
-    if (strcmp(name, "lars") == 0) return kolo_lars(.learning_rate = rate, .schedule = schedule, .weight_decay = decay);
+    if (strcmp(name, "lars") == 0)
+        return kolo_lars(.learning_rate = rate, .schedule = schedule, .weight_decay = decay, .trust_coefficient = 0.02);
     if (strcmp(name, "lamb") == 0) return kolo_lamb(.learning_rate = rate, .schedule = schedule, .weight_decay = decay);
     if (strcmp(name, "novograd") == 0)
         return kolo_novograd(.learning_rate = rate, .schedule = schedule, .weight_decay = decay);
     return kolo_adam(.learning_rate = rate, .schedule = schedule, .weight_decay = decay);
 }
 
-/* ------------------------------------------------------------------------------------------ noise scale */
-
-static double total_squared(const float *values, int64_t count)
-{
-    double sum = 0;
-    for (int64_t i = 0; i < count; i++) sum += (double)values[i] * (double)values[i];
-    return sum;
-}
-
-#define PARTS 16 /* small batches, which together make a large one */
-
-/* McCandlish et al. 2018, "An empirical model of large-batch training", appendix A.1: the squared norm of a gradient
- * over b samples is |G|² + tr(Σ) / b on average, so that two batch sizes give both, and B_simple = tr(Σ) / |G|². */
-static double noise_scale(double small, double large, double of_small, double of_large)
-{
-    double signal = (large * of_large - small * of_small) / (large - small);
-    double noise = (of_small - of_large) / (1 / small - 1 / large);
-    return noise / signal;
-}
-
-typedef struct noise_meter {
-    kolo_data *images;
-    int64_t small; /* images of a small batch */
-} noise_meter;
-
-static double measure_noise(kolo_model *model, const noise_meter *meter)
-{
-    int64_t count = kolo_count_params(model);
-    float *part = malloc((size_t)count * sizeof *part), *mean = calloc((size_t)count, sizeof *mean);
-    double of_small = 0, scale = NAN, loss = 0;
-    for (int p = 0; p < PARTS && part && mean && !isnan(loss); p++) {
-        kolo_data *slice = kolo_data_slice(meter->images, p * meter->small, meter->small);
-        loss = kolo_gradients(model, slice, part);
-        kolo_data_free(&slice);
-        for (int64_t i = 0; i < count; i++) mean[i] += part[i] / PARTS;
-        of_small += total_squared(part, count) / PARTS;
-    }
-    if (mean && !isnan(loss))
-        scale = noise_scale((double)meter->small, (double)(PARTS * meter->small), of_small, total_squared(mean, count));
-    free(part);
-    free(mean);
-    return scale;
-}
-
-static void print_noise(kolo_callback *self, int epoch, const kolo_logs *logs)
-{
-    (void)epoch;
-    (void)logs;
-    if (kolo_rank() == 0) printf("Noise scale: %.0f images\n", measure_noise(self->model, self->user));
-}
-
 /* ------------------------------------------------------------------------------------------ the program */
 
 static kolo_data *read_images(const char *name, kolo_split split)
 {
-    if (!name) return kolo_cifar10(split);
     return strcmp(name, "synthetic") == 0 ? kolo_synthetic_images(.split = split) : kolo_dataset(name, split);
 }
 
@@ -229,7 +176,8 @@ static void parse(int argc, char **argv, kolo_options *options, techniques *with
     first.own = own;
     kolo_parse_options(argc, argv, &first, what);
     if (strcmp(with->network, "resnet20") == 0) {
-        *options = (kolo_options){.batch_size = 128, .epochs = 16};
+        options->batch_size = 128;
+        options->epochs = 16;
         *with = (techniques){"resnet20", "sgd", "one-cycle", .augment = true, .batch_norm = true, .l2 = 1e-4};
     }
     options->own = own;
@@ -246,8 +194,10 @@ static void save(const kolo_model *model, const kolo_history *history, const kol
 
 int main(int argc, char **argv)
 {
-    kolo_options options = {.batch_size = 512, .epochs = 12};
+    kolo_options options = {.data = "cifar-10", .batch_size = 512, .epochs = 12};
     techniques with = {.network = "bootcamp", .optimizer = "adam", .schedule = "constant"};
+    options.data_help = "cifar-10 or another folder of KOLO_DATA; a folder that holds CIFAR's batches or IDX files; "
+                        "synthetic: pictures that Kolo draws";
     kolo_init(&argc, &argv);
     parse(argc, argv, &options, &with);
     kolo_strategy strategy = kolo_options_strategy(&options);
@@ -264,9 +214,7 @@ int main(int argc, char **argv)
                  .metrics = {KOLO_ACCURACY}, .strategy = strategy, .precision = options.precision, .seed = options.seed,
                  .deterministic = options.deterministic);
 
-    noise_meter meter = {images, info.samples >= 64 * PARTS ? 64 : info.samples / PARTS};
-    kolo_callback noise = {
-        .name = "noise_scale", .on_epoch_end = with.noise_scale ? print_noise : NULL, .user = &meter};
+    kolo_callback noise = with.noise_scale ? kolo_gradient_noise_scale() : (kolo_callback){.name = "none"};
     const kolo_history *history =
         kolo_fit(model, images, .epochs = options.epochs, .batch_size = options.batch_size,
                  .steps_per_epoch = options.steps_per_epoch, .drop_remainder = options.drop_remainder,

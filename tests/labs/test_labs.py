@@ -21,7 +21,8 @@ SOLUTION = "labs/solutions/3.Hands-on-Distributed-Training.ipynb"
 INTRODUCTION_SOLUTION = "labs/solutions/1.Introduction-to-Distributed-Deep-Learning.ipynb"
 SAVED = sorted(str(path.relative_to(ROOT)) for path in
                [ROOT / START, *(ROOT / "labs").glob("*.ipynb"), *(ROOT / "labs/solutions").glob("*.ipynb")])
-PLOTS = {START: 1, INTRODUCTION: 5, INTRODUCTION_SOLUTION: 0, LESSON: 5, SOLUTION: 0}
+LESSON_4, SOLUTION_4 = "labs/4.Convergence.ipynb", "labs/solutions/4.Convergence.ipynb"
+PLOTS = {START: 1, INTRODUCTION: 5, INTRODUCTION_SOLUTION: 0, LESSON: 5, SOLUTION: 0, LESSON_4: 6, SOLUTION_4: 0}
 # Folders that only the machine of the one who saved has.
 MACHINE = re.compile(r"/(?:home|root|work|tmp|Users|mnt|media|var|srv)/|" + re.escape(str(ROOT)))
 
@@ -152,6 +153,17 @@ def test_saved_introduction_says_what_is_possible():
             assert efficiency == pytest.approx(100 * speed_up / ideal, abs=1)
 
 
+def test_saved_lesson_4_is_of_cifar_10_and_shows_the_gap():
+    """An eighth of the updates, and what they cost; what scaling and warm-up with batch norm get back."""
+    text = printed(read(LESSON_4))
+    assert "data_batch_1.bin" in text
+    found = re.findall(r"^(\S.*?) {2,}\d+ +[\d.]+ +([\d.]+) +([\d.]+)$", text, flags=re.MULTILINE)
+    trained, tested = ({row[0]: float(row[i]) for row in found} for i in (1, 2))
+    assert trained["one device"] > trained["eight devices"] + 0.05 and tested["one device"] > tested["eight devices"] + 0.05
+    assert trained["batch norm, scaled, warm-up"] > trained["one device"]
+    assert "right: " not in text, "the exercise ships blank"
+
+
 # ---------------------------------------------------------------- as they run
 
 
@@ -235,6 +247,20 @@ def test_lesson_3(copy, drawn):
 def test_solution_3(copy, drawn):
     text = printed(run(copy, SOLUTION))
     assert text.count("right: expected") == 2 and "not yet" not in text
+
+
+def test_lesson_4(copy, drawn):
+    text = printed(run(copy, LESSON_4))
+    for name in ["nothing", "linear scaling", "batch norm", "LARS", "LAMB", "NovoGrad"]:
+        assert re.search(rf"^{name} +8 +[\d.]+ +[\d.]+ +[\d.]+$", text, flags=re.MULTILINE), name
+    assert len(re.findall(r"noise scale +-?\d+ images", text)) == 6
+    assert (copy / "labs/run/cifar.json").exists() and "8 ranks" in text
+    assert text.count("not yet: epoch") == 10, "the exercise ships blank"
+
+
+def test_solution_4(copy, drawn):
+    text = printed(run(copy, SOLUTION_4))
+    assert text.count("right:   epoch") == 10 and "not yet" not in text
 
 
 def test_a_failing_cell_is_reported_and_nothing_replaced(tmp_path, capsys, monkeypatch):

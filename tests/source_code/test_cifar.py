@@ -55,7 +55,7 @@ def test_help():
 @pytest.mark.parametrize("options", [
     ["--optimizer", "adam"],
     ["--optimizer", "sgd", "--schedule", "cosine", "--warmup-epochs", 2],
-    ["--optimizer", "lars", "--warmup-epochs", 2],
+    ["--optimizer", "lars", "--warmup-epochs", 2, "--learning-rate", 0.1],
     ["--optimizer", "lamb", "--batch-norm"],
     ["--optimizer", "novograd", "--weight-decay", 0.001],
     ["--ghost-batch", 8, "--l2", 1e-4],
@@ -89,9 +89,10 @@ def test_learning_rate_is_scaled_and_warmed_up(tmp_path, data):
 
 def test_noise_scale_is_printed_once_an_epoch(tmp_path, data):
     for ranks in None, 2:
-        result = run("--data", data, "--epochs", 2, "--seed", 1, "--noise-scale", ranks=ranks, program=CIFAR)
+        options = "--epochs", 2, "--seed", 1, "--batch-size", 8 // (ranks or 1)
+        result = run("--data", data, *options, "--noise-scale", ranks=ranks, program=CIFAR)
         assert result.code == 0, result.err
-        assert len(re.findall(r"Noise scale: -?\d+ images", result.out)) == 2
+        assert len(re.findall(r"gradient noise scale: -?\d+ samples", result.out)) == 2
 
 
 @pytest.mark.skipif(not HAS_BF16, reason="this CPU has no AVX-512: no bf16 in oneDNN 2.6")
