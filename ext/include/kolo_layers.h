@@ -302,25 +302,6 @@ typedef struct kolo_gaussian_sample_args {
     const char *device;
 } kolo_gaussian_sample_args;
 
-/* Augmentation: in kolo_fit() an image is turned over left to right, or not, by chance. Input {H, W, C}. It depends on
- * seed, step and sample, not on how many devices or ranks there are. */
-typedef struct kolo_random_flip_args {
-    int _;
-    kolo_guard *guard;
-    const char *name;
-    const char *device;
-} kolo_random_flip_args;
-
-/* Augmentation: in kolo_fit() an image is moved up or down, left or right, by up to so many pixels, by chance; zeros
- * come in. As cropping at random after so many zeros around (He et al. 2016). Input {H, W, C}. */
-typedef struct kolo_random_shift_args {
-    int _;
-    int pixels; /* at least 1, below H and W */
-    kolo_guard *guard;
-    const char *name;
-    const char *device;
-} kolo_random_shift_args;
-
 /* A layer of one's own: a kind that the caller fills in (layers/layer.h), and what it may want to know. */
 typedef struct kolo_own_args {
     int _;
@@ -339,8 +320,7 @@ extern const kolo_layer_kind kolo_average_pool2d_kind, kolo_global_average_pool2
     kolo_zero_padding2d_kind, kolo_upsampling2d_kind, kolo_reshape_kind, kolo_multiply_kind, kolo_concatenate_kind;
 extern const kolo_layer_kind kolo_embedding_kind, kolo_position_embedding_kind, kolo_layer_norm_kind,
     kolo_multi_head_attention_kind;
-extern const kolo_layer_kind kolo_batch_norm_kind, kolo_gaussian_sample_kind, kolo_random_flip_kind,
-    kolo_random_shift_kind;
+extern const kolo_layer_kind kolo_batch_norm_kind, kolo_gaussian_sample_kind;
 
 /* A recipe for a layer: made by the macros below. */
 typedef struct kolo_layer {
@@ -359,8 +339,6 @@ typedef struct kolo_layer {
         kolo_multiply_args multiply;
         kolo_concatenate_args concatenate;
         kolo_gaussian_sample_args gaussian_sample;
-        kolo_random_flip_args random_flip;
-        kolo_random_shift_args random_shift;
         kolo_dropout_args dropout;
         kolo_flatten_args flatten;
         kolo_dense_args dense;
@@ -396,10 +374,6 @@ typedef struct kolo_layer {
 #define kolo_concatenate(...)  ((kolo_layer){.kind = &kolo_concatenate_kind, .concatenate = {._ = 0, __VA_ARGS__}})
 #define kolo_gaussian_sample(...)                                                                                      \
     ((kolo_layer){.kind = &kolo_gaussian_sample_kind, .gaussian_sample = {._ = 0, __VA_ARGS__}})
-#define kolo_random_flip(...)                                                                                          \
-    ((kolo_layer){.kind = &kolo_random_flip_kind, .random_flip = {._ = 0, __VA_ARGS__}})
-#define kolo_random_shift(...)                                                                                         \
-    ((kolo_layer){.kind = &kolo_random_shift_kind, .random_shift = {._ = 0, __VA_ARGS__}})
 #define kolo_dropout(...)   ((kolo_layer){.kind = &kolo_dropout_kind, .dropout = {._ = 0, __VA_ARGS__}})
 #define kolo_flatten(...)   ((kolo_layer){.kind = &kolo_flatten_kind, .flatten = {._ = 0, __VA_ARGS__}})
 #define kolo_dense(...)     ((kolo_layer){.kind = &kolo_dense_kind, .dense = {._ = 0, __VA_ARGS__}})

@@ -29,8 +29,6 @@ static const kolo_layer_kind *const ours[] = {
     &kolo_multi_head_attention_kind,
     &kolo_batch_norm_kind,
     &kolo_gaussian_sample_kind,
-    &kolo_random_flip_kind,
-    &kolo_random_shift_kind,
 };
 #define OURS (sizeof ours / sizeof *ours)
 

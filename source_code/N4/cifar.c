@@ -83,10 +83,6 @@ static kolo_model *make_model(kolo_data_info images, const techniques *with)
 {
     kolo_model *model = kolo_graph();
     kolo_tensor x = kolo_graph_input(model, images.shape[0], images.shape[1], images.shape[2]);
-    if (with->augment && !with->no_augment) {
-        x = kolo_apply(kolo_random_flip(), x);
-        x = kolo_apply(kolo_random_shift(4), x);
-    }
     x = strcmp(with->network, "resnet20") == 0 ? resnet20(x, with) : bootcamp(x, with);
     kolo_graph_output(model, kolo_apply(kolo_dense(images.classes, .l2 = with->l2), x));
     return model;
@@ -148,6 +144,16 @@ static kolo_data *read_images(const char *name, kolo_split split)
     return strcmp(name, "synthetic") == 0 ? kolo_synthetic_images(.split = split) : kolo_dataset(name, split);
 }
 
+/* Flipped and moved at random as He et al. 2016, section 4.2, did, where that is asked for. */
+static kolo_data *training_images(const char *name, const techniques *with)
+{
+    kolo_data *images = read_images(name, KOLO_TRAIN);
+    if (!with->augment || with->no_augment) return images;
+    kolo_data *augmented = kolo_augment(images, .flip = true, .padding = 4);
+    kolo_data_free(&images);
+    return augmented;
+}
+
 /* Goes through the command line once to know the network, whose defaults hold, then again for all else. */
 static void parse(int argc, char **argv, kolo_options *options, techniques *with)
 {
@@ -164,7 +170,7 @@ static void parse(int argc, char **argv, kolo_options *options, techniques *with
          .help = "after each convolution, by each device's share of the batch"},
         {"ghost-batch", "N", "batch norm by so many samples (Hoffer et al. 2017)", .count = &with->ghost_batch},
         {"synchronized", .flag = &with->synchronized, .help = "batch norm by all samples of all devices and ranks"},
-        {"augment", .flag = &with->augment, .help = "flip and shift images at random; resnet20 does"},
+        {"augment", .flag = &with->augment, .help = "flip and crop images at random; resnet20 does"},
         {"no-augment", .flag = &with->no_augment, .help = "do not"},
         {"weight-decay", "X", "of the optimizer", .number = &with->weight_decay, .or_zero = true},
         {"l2", "X", "of the kernels, in the loss", .number = &with->l2, .or_zero = true},
@@ -203,7 +209,7 @@ int main(int argc, char **argv)
     kolo_strategy strategy = kolo_options_strategy(&options);
     if (!strategy.kind || strategy.kind == &kolo_one_device_kind) kolo_pin_device(kolo_local_rank());
 
-    kolo_data *images = read_images(options.data, KOLO_TRAIN), *test = read_images(options.data, KOLO_TEST);
+    kolo_data *images = training_images(options.data, &with), *test = read_images(options.data, KOLO_TEST);
     kolo_data_info info = kolo_data_get_info(images);
     kolo_model *model = images && test ? make_model(info, &with) : NULL;
     int replicas = kolo_size() * (options.devices > 0 ? options.devices : 1);
