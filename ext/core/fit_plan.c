@@ -10,7 +10,9 @@
 #define QUEUED_BATCHES       4
 #define FEED_THREADS         2
 #define FEED_THREADS_MAX     256
-#define DETERMINISTIC_LEAVES 16 /* that a batch is cut into at least, so that as many devices have work */
+#define DETERMINISTIC_LEAVES 16 /* that a batch is cut into at least, so that as many devices have work; */
+#define LEAVES_OF_LARGE      8  /* fewer where gradients fit in no core's cache, and adding them up takes its time: */
+#define LARGE_MODEL          (1 << 20) /* weights, from here on */
 
 /* ---------------------------------------------------------------- arguments */
 
@@ -102,13 +104,18 @@ static int64_t divided_up(int64_t value, int64_t by)
     return (value + by - 1) / by;
 }
 
-/* Deterministic: by the batch alone, so that the tree of sums is the same for any number of devices. Otherwise small
- * enough that every thread of every device has a leaf. */
+static int deterministic_leaves(const kolo_model *model)
+{
+    return model->weight_count < LARGE_MODEL ? DETERMINISTIC_LEAVES : LEAVES_OF_LARGE;
+}
+
+/* Deterministic: by the model and the batch alone, so that the tree of sums is the same for any number of devices.
+ * Otherwise small enough that every thread of every device has a leaf. */
 int kolo_choose_leaf(const kolo_model *model, int64_t samples, int replicas, int ranks)
 {
     if (model->leaf) return (int)(model->leaf < samples ? model->leaf : samples);
     int64_t threads = kolo_threads() > replicas ? kolo_threads() : replicas;
-    int64_t leaf = divided_up(samples, model->settings.deterministic ? DETERMINISTIC_LEAVES : threads * ranks);
+    int64_t leaf = divided_up(samples, model->settings.deterministic ? deterministic_leaves(model) : threads * ranks);
     int largest = kolo_largest_leaf(model, KOLO_FOR_TRAINING);
     return (int)(leaf < largest ? leaf : largest);
 }

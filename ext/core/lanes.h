@@ -77,16 +77,17 @@ KOLO_INLINE float kolo_sum_lanes(kolo_floats x)
 /* The largest of x[count], count at least 1, where no element is NaN. */
 KOLO_INLINE float kolo_largest(const float *x, int64_t count)
 {
-    float most = x[0], lane[KOLO_LANES];
-    kolo_floats largest = most - (kolo_floats){0};
+    enum { at_once = 4 * KOLO_LANES }; /* none waits for the one before */
+    float most = x[0], lane[at_once];
     int64_t i = 0;
-    for (; i + KOLO_LANES <= count; i += KOLO_LANES) {
-        kolo_floats next = kolo_get(x, i, KOLO_LANES, 0);
-        kolo_ints more = next > largest;
-        largest = (kolo_floats)((more & (kolo_ints)next) | (~more & (kolo_ints)largest));
-    }
-    memcpy(lane, &largest, sizeof lane);
-    for (int l = 0; l < KOLO_LANES; l++) most = lane[l] > most ? lane[l] : most;
+    for (int l = 0; l < at_once; l++) lane[l] = most;
+    for (; i + at_once <= count; i += at_once)
+        for (int l = 0; l < at_once; l++) lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
+    for (; i + KOLO_LANES <= count; i += KOLO_LANES)
+        for (int l = 0; l < KOLO_LANES; l++) lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
+    for (int half = at_once / 2; half > 0; half /= 2)
+        for (int l = 0; l < half; l++) lane[l] = lane[l + half] > lane[l] ? lane[l + half] : lane[l];
+    most = lane[0];
     for (; i < count; i++) most = x[i] > most ? x[i] : most;
     return most;
 }

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#define CHUNK_BYTES (24 << 20) /* of logits, float32: about what the last cache holds; fewer rows make dK dearer */
+#define CHUNK_BYTES (26 << 20) /* of logits, float32: about what the last cache holds; fewer rows make dK dearer */
 #define CHUNK_ROWS  320 /* at most: more rows make no product faster */
 
 typedef struct chunks {
