@@ -90,7 +90,7 @@ static void add_rows(drawing *g)
     dice *d = &g->d;
     int from = roll_between(d, 0, g->count - 1), channels = roll_between(d, 1, 5);
     kolo_shape in = shape_of(g, from);
-    int pixels = in.dim[0] * in.dim[1], size = roll_coin(d) ? in.dim[2] : pixels * in.dim[2];
+    int pixels = in.dim[0] * in.dim[1], size = pixels > 16 || roll_coin(d) ? in.dim[2] : pixels * in.dim[2];
     kolo_tensor rows = kolo_apply(kolo_reshape(-1, size), g->tensor[from]);
     rows = kolo_apply(kolo_dense(size == in.dim[2] ? channels : pixels * channels), rows);
     rows = kolo_apply(kolo_reshape(in.dim[0], in.dim[1], channels), rows);
