@@ -82,8 +82,8 @@ static kolo_status open_groups(kolo_trainer *trainer)
 
 #define HUGE_PAGE ((size_t)2 << 20) /* bytes */
 
-/* Asks for huge pages: an update goes through several arrays at once, and looking up where small pages are takes it a
- * quarter of its time. */
+/* Asks for huge pages: an update goes through several large arrays at once, and looking up where small pages are takes
+ * its time. */
 static void want_huge_pages(float *array, size_t bytes)
 {
     size_t before = (HUGE_PAGE - (uintptr_t)array % HUGE_PAGE) % HUGE_PAGE;
