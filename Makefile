@@ -130,9 +130,9 @@ $(BUILD)/bin/kolo-rank: $(call object,$(RANK_SRC))
 
 # A program of a lesson is built from its own folder's source alone, as a reader's would be.
 define program
-$(BUILD)/bin/$(notdir $(basename $(1))): $(1) $(LIBKOLO) $(BUILD)/flags
+$(BUILD)/bin/$(notdir $(basename $(1))): $(1) $(LIBKOLO) $(BUILD)/flags | $(BUILD)/include
 	$$(call say,CC)
-	$$(Q)$$(CC) -std=gnu17 $$(WARN) $$(STRICT) $$(CFLAGS) -Iext/include -MMD -MP -MF $(BUILD)/obj/$$(@F).d $$< -o $$@ \
+	$$(Q)$$(CC) -std=gnu17 $$(WARN) $$(STRICT) $$(CFLAGS) -I$(BUILD)/include -MMD -MP -MF $(BUILD)/obj/$$(@F).d $$< -o $$@ \
 	    -L$(BUILD)/lib -lkolo -lm -Wl,-rpath,'$$$$ORIGIN/../lib'
 endef
 $(foreach source,$(PROGRAM_SRC),$(eval $(call program,$(source))))

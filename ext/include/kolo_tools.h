@@ -148,6 +148,21 @@ typedef struct kolo_plot_history_args {
 #define kolo_plot_history(...) kolo_plot_history_at(&(const kolo_plot_history_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
 kolo_status kolo_plot_history_at(const kolo_plot_history_args *args, kolo_here here);
 
+typedef struct kolo_plot_samples_args {
+    int _;
+    const kolo_data *data;
+    kolo_guard *guard;
+    int64_t first;    /* sample, from 0 */
+    int count;        /* samples, at most 1000; default 20 */
+    int columns;      /* at most 100; default 10 */
+    const char *file; /* the picture is also written there: .png */
+} kolo_plot_samples_args;
+
+/* Samples of a data set: pictures, each under its label, of samples that are pictures ({height, width} or with 1 or 3
+ * channels; the brightest value shown, at least 1, is white), else their first numbers; in a terminal in words. */
+#define kolo_plot_samples(...) kolo_plot_samples_at(&(const kolo_plot_samples_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
+kolo_status kolo_plot_samples_at(const kolo_plot_samples_args *args, kolo_here here);
+
 /* --------------------------------------------------------------------------------- 12 options of a program */
 
 /* An option of one program's own: its name, what stands behind it, and where that goes, which is one of these. */

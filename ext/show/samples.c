@@ -1,5 +1,6 @@
 /* Data as its first samples: pictures with their labels where a sample is a picture, rows of numbers where it is not.
  * See bundle.h. */
+#include "core/file.h"
 #include "core/utf8.h"
 #include "data/data.h"
 #include "show/bundle.h"
@@ -13,7 +14,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COLUMNS = 10, ROWS = 2, SHOWN = COLUMNS * ROWS, LARGEST = 64, GAP = 4, LABEL = 18, NUMBERS = 8, WORDS = 12 };
+enum {
+    COLUMNS = 10,
+    SHOWN = 2 * COLUMNS,
+    SHOWN_MAX = 1000,
+    LARGEST = 64,
+    GAP = 4,
+    LABEL = 18,
+    NUMBERS = 8,
+    WORDS = 12
+};
 
 /* How samples are laid out as pictures, in the picture's own pixels: small samples are magnified, those above LARGEST
  * pixels a side thinned out. */
@@ -22,6 +32,7 @@ typedef struct sheet {
     int step, zoom;              /* every step-th pixel, zoom × zoom large */
     int tall, wide;              /* of a sample's picture */
     int across, down;            /* samples */
+    int label;                   /* the height that a label takes; 0: there are none */
     float low, high;             /* of the features shown */
 } sheet;
 
@@ -31,8 +42,19 @@ static bool is_picture(kolo_shape shape)
     return (channels || shape.rank == 2) && shape.dim[0] >= 4 && shape.dim[1] >= 4;
 }
 
-static sheet sheet_of(const kolo_data *data, int count, const float *features)
+/* The samples that are shown. */
+typedef struct shown {
+    const kolo_data *data;
+    int count, columns;
+    float *features; /* [count][elements] */
+    int32_t *labels; /* [count]; -1 where there are none, or many a sample */
+} shown;
+
+static sheet sheet_of(const shown *of)
 {
+    const kolo_data *data = of->data;
+    const float *features = of->features;
+    int count = of->count;
     sheet s = {.height = data->shape.dim[0], .width = data->shape.dim[1], .high = 1};
     s.channels = data->shape.rank == 3 ? data->shape.dim[2] : 1;
     int side = s.height > s.width ? s.height : s.width;
@@ -40,8 +62,9 @@ static sheet sheet_of(const kolo_data *data, int count, const float *features)
     s.zoom = side < LARGEST ? LARGEST / side : 1;
     s.tall = (s.height + s.step - 1) / s.step * s.zoom;
     s.wide = (s.width + s.step - 1) / s.step * s.zoom;
-    s.across = count < COLUMNS ? count : COLUMNS;
-    s.down = (count + COLUMNS - 1) / COLUMNS;
+    s.across = count < of->columns ? count : of->columns;
+    s.down = (count + s.across - 1) / s.across;
+    s.label = of->labels[0] < 0 ? 0 : LABEL;
     int64_t total = kolo_shape_count(data->shape) * count;
     for (int64_t i = 0; i < total; i++) {
         if (features[i] < s.low) s.low = features[i];
@@ -85,33 +108,34 @@ static const char *class_text(const kolo_data *data, int32_t label)
 }
 
 /* A label stands above each sample. */
-static void write_sheet(FILE *script, const sheet *s, const kolo_data *data, const float *features,
-                        const int32_t *labels, int count)
+static void write_sheet(FILE *script, const sheet *s, const shown *of)
 {
-    int width = s->across * (s->wide + GAP), strip = s->tall + LABEL, height = s->down * strip;
+    const int32_t *labels = of->labels;
+    int gap = s->label ? s->label : GAP, strip = s->tall + gap, width = s->across * (s->wide + GAP),
+        height = s->down * strip, count = of->count;
     fprintf(script, "set terminal pngcairo size %d,%d font 'DejaVu Sans,9' background '#ffffff' noenhanced\n", width,
             height);
     fprintf(script, "unset border\nunset tics\nunset key\nset margins 0,0,0,0\nset xrange [-0.5:%d.5]\n", width - 1);
     fprintf(script, "set yrange [%d.5:-0.5]\n", height - 1);
     for (int i = 0; i < count && labels[i] >= 0; i++)
-        fprintf(script, "set label '%s' at %g,%d center textcolor '#333333' noenhanced\n", class_text(data, labels[i]),
-                (i % s->across + 0.5) * (s->wide + GAP), i / s->across * strip + LABEL / 2);
+        fprintf(script, "set label '%s' at %g,%d center textcolor '#333333' noenhanced\n",
+                class_text(of->data, labels[i]), (i % s->across + 0.5) * (s->wide + GAP),
+                i / s->across * strip + LABEL / 2);
     for (int row = 0; row < s->down; row++)
         fprintf(script, "%s '-' binary array=(%d,%d) origin=(0,%d) format='%%uchar' using 1:2:3 with rgbimage",
-                row ? "," : "plot", width, s->tall, row * strip + LABEL);
+                row ? "," : "plot", width, s->tall, row * strip + gap);
     fputc('\n', script);
-    for (int row = 0; row < s->down; row++) put_strip(script, s, features, row * s->across, count);
+    for (int row = 0; row < s->down; row++) put_strip(script, s, of->features, row * s->across, count);
 }
 
-static kolo_status draw_samples(const kolo_data *data, const float *features, const int32_t *labels, int count,
-                                char **png, size_t *size)
+static kolo_status draw_samples(const shown *of, char **png, size_t *size)
 {
     char *text = NULL;
     size_t length = 0;
-    sheet s = sheet_of(data, count, features);
+    sheet s = sheet_of(of);
     FILE *script = open_memstream(&text, &length);
     if (!script) return kolo_fail_memory(1 << 16, "sample images");
-    write_sheet(script, &s, data, features, labels, count);
+    write_sheet(script, &s, of);
     fclose(script);
     kolo_status status = kolo_gnuplot(text, length, png, size);
     free(text);
@@ -184,8 +208,9 @@ static char *repaired(char *text, size_t *size)
     return whole;
 }
 
-static char *describe(const kolo_data *data, const float *features, const int32_t *labels, int count, size_t *size)
+static char *describe(const shown *of, size_t *size)
 {
+    const kolo_data *data = of->data;
     char *text = NULL;
     FILE *out = open_memstream(&text, size);
     if (!out) return NULL;
@@ -193,36 +218,102 @@ static char *describe(const kolo_data *data, const float *features, const int32_
     if (data->source[0]) fprintf(out, ", from %s", data->source);
     write_counts(out, data);
     if (is_picture(data->shape)) {
-        for (int i = 0; i < count && labels[i] >= 0; i++)
-            fprintf(out, "%s%s", i ? ", " : "\nthe first labels: ", class_text(data, labels[i]));
+        for (int i = 0; i < of->count && i < SHOWN && of->labels[i] >= 0; i++)
+            fprintf(out, "%s%s", i ? ", " : "\nthe first labels: ", class_text(data, of->labels[i]));
     } else {
-        write_numbers(out, data, features, labels, count);
+        write_numbers(out, data, of->features, of->labels, of->count);
     }
     fclose(out);
     return repaired(text, size);
 }
 
+/* ------------------------------------------------------------------------------------------ what is shown */
+
+static kolo_status gather(shown *of, int64_t first)
+{
+    int64_t elements = kolo_shape_count(of->data->shape);
+    bool fits = elements > 0 && elements * of->count < 1 << 28;
+    of->features = fits ? calloc((size_t)(elements * of->count), sizeof *of->features) : NULL;
+    of->labels = calloc((size_t)of->count, sizeof *of->labels);
+    if (!of->features || !of->labels) return kolo_fail_memory((size_t)(elements * of->count) * 4, "samples to show");
+    for (int i = 0; i < of->count; i++) of->labels[i] = -1;
+    int32_t *labels = of->data->label_count == 1 ? of->labels : NULL;
+    kolo_data_gather(of->data, NULL, first, of->count, &(kolo_gathered){.features = of->features, .labels = labels});
+    return KOLO_OK;
+}
+
+static void release(shown *of)
+{
+    free(of->features), free(of->labels);
+}
+
 char *kolo_data_bundle(const kolo_data *data)
 {
     if (!data || data->samples < 1 || data->shape.rank < 1 || data->shape.rank > 4) return NULL;
-    int count = data->samples < SHOWN ? (int)data->samples : SHOWN;
-    int64_t elements = kolo_shape_count(data->shape);
-    float *features = elements > 0 && elements < 1 << 24 ? calloc((size_t)(elements * count), sizeof *features) : NULL;
-    if (!features) return NULL;
-    int32_t labels[SHOWN]; /* of sequences, which have many a sample, none is shown */
-    for (int i = 0; i < SHOWN; i++) labels[i] = -1;
-    char *png = NULL, *json = NULL;
+    shown of = {.data = data, .count = data->samples < SHOWN ? (int)data->samples : SHOWN, .columns = COLUMNS};
+    char *png = NULL, *json = NULL, *text = NULL;
     size_t png_size = 0, text_size = 0;
     kolo_scope scope = kolo_enter("showing data", (kolo_here){0});
-    kolo_gathered to = {.features = features, .labels = data->label_count == 1 ? labels : NULL};
-    kolo_gather_call call = {.training = true, .stoppable = true}; /* augmented as a first step would be */
-    kolo_status drawn = kolo_data_gather(data, &call, NULL, 0, count, &to);
-    char *text = describe(data, features, labels, count, &text_size);
-    if (drawn == KOLO_OK && is_picture(data->shape))
-        drawn = draw_samples(data, features, labels, count, &png, &png_size);
+    kolo_status status = gather(&of, 0);
+    if (status == KOLO_OK) text = describe(&of, &text_size);
+    if (status == KOLO_OK && is_picture(data->shape)) status = draw_samples(&of, &png, &png_size);
     kolo_mime forms[] = {{"text/plain", text, text_size, false}, {"image/png", png, png_size, false}};
     if (text) kolo_display_json(forms, png ? 2 : 1, &json);
-    kolo_leave(scope, drawn);
-    free(features), free(text), free(png);
+    kolo_leave(scope, status);
+    release(&of), free(text), free(png);
     return json;
+}
+
+static kolo_status check(const kolo_plot_samples_args *args)
+{
+    kolo_data_info info = kolo_data_get_info(args->data);
+    size_t length = args->file ? strlen(args->file) : 4;
+    if (!args->data) return kolo_fail(KOLO_INVALID, "wanted data, got NULL");
+    if (args->first < 0 || args->first >= info.samples)
+        return kolo_fail(KOLO_INVALID, "first: wanted one of %" PRId64 " samples, got %" PRId64, info.samples,
+                         args->first);
+    if (args->count < 0 || args->count > SHOWN_MAX || args->columns < 0 || args->columns > 100)
+        return kolo_fail(KOLO_INVALID, "wanted a count of 1 to %d in 1 to 100 columns, got %d in %d", SHOWN_MAX,
+                         args->count, args->columns);
+    if (args->file && (length < 5 || strcmp(args->file + length - 4, ".png") != 0))
+        return kolo_fail(KOLO_INVALID, "wanted a .file that ends in .png, got \"%s\"", args->file);
+    if (args->file && !is_picture(args->data->shape))
+        return kolo_fail(KOLO_INVALID,
+                         "file: wanted samples that are pictures, {height, width} or with 1 or 3 channels"
+                         ", got samples of shape %s",
+                         kolo_shape_text(args->data->shape));
+    return KOLO_OK;
+}
+
+static kolo_status show(const shown *of, const char *file)
+{
+    char *png = NULL, *text = NULL;
+    size_t png_size = 0, text_size = 0;
+    kolo_status status = KOLO_OK;
+    if (is_picture(of->data->shape) && (file || kolo_display_expected())) status = draw_samples(of, &png, &png_size);
+    if (status == KOLO_OK && file) status = kolo_file_write(file, png, png_size);
+    text = describe(of, &text_size);
+    kolo_mime forms[] = {{"text/plain", text, text_size, false}, {"image/png", png, png_size, false}};
+    if (status == KOLO_OK && text) status = kolo_display_bundle(NULL, forms, png ? 2 : 1);
+    free(text), free(png);
+    return status;
+}
+
+static kolo_status plot_samples(const kolo_plot_samples_args *args)
+{
+    KOLO_TRY(check(args));
+    int64_t left = args->data->samples - args->first;
+    shown of = {.data = args->data, .count = args->count ? args->count : SHOWN};
+    of.columns = args->columns ? args->columns : COLUMNS;
+    if (of.count > left) of.count = (int)left;
+    kolo_status status = gather(&of, args->first);
+    if (status == KOLO_OK) status = show(&of, args->file);
+    release(&of);
+    return status;
+}
+
+kolo_status kolo_plot_samples_at(const kolo_plot_samples_args *args, kolo_here here)
+{
+    kolo_scope scope = kolo_enter("kolo_plot_samples", here);
+    return kolo_leave(scope, plot_samples(args));
 }

@@ -1,0 +1,119 @@
+/* The small convolutional network of Keras's examples on CIFAR-10, on one device, on mirrored devices or on many ranks.
+ *
+ *   cifar10                                       one device
+ *   cifar10 --devices 2 --batch-size 256          two mirrored devices, 128 images on each
+ *   kolorun -np 2 cifar10                         two ranks, 128 images on each
+ *   cifar10 --devices 2 --per-device              batch and learning rate times the devices: 256 and 2e-4
+ *   cifar10 --checkpoint run.safetensors          saves after each epoch; started again, it goes on from there
+ */
+#include <kolo.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct own_options {
+    const char *checkpoint;
+    bool per_device, log_placement;
+} own_options;
+
+static kolo_model *cifar_network(kolo_data_info images)
+{
+    /* clang-format off */
+    return kolo_sequential(
+        kolo_input(images.shape[0], images.shape[1], images.shape[2]),
+        kolo_conv2d(32, .kernel = {3, 3}, .activation = KOLO_RELU, .padding = KOLO_SAME),
+        kolo_conv2d(32, .kernel = {3, 3}, .activation = KOLO_RELU),
+        kolo_max_pool2d(2, 2),
+        kolo_dropout(0.25),
+        kolo_conv2d(64, .kernel = {3, 3}, .activation = KOLO_RELU, .padding = KOLO_SAME),
+        kolo_conv2d(64, .kernel = {3, 3}, .activation = KOLO_RELU),
+        kolo_max_pool2d(2, 2),
+        kolo_dropout(0.25),
+        kolo_flatten(),
+        kolo_dense(512, .activation = KOLO_RELU),
+        kolo_dropout(0.5),
+        kolo_dense(images.classes));
+    /* clang-format on */
+}
+
+static kolo_data *read_images(const char *name, kolo_split split)
+{
+    return strcmp(name, "synthetic") == 0 ? kolo_synthetic_images(split) : kolo_dataset(name, split);
+}
+
+/* --per-device: what was given is meant for one device. A rank's batch is its own already (Horovod's rule), while the
+ * learning rate is that of the whole step: Goyal et al. 2017, "Accurate, large minibatch SGD". */
+static void scale_by_devices(kolo_options *options)
+{
+    int devices = options->devices > 0 ? options->devices : 1;
+    if (options->batch_size <= INT32_MAX / devices) options->batch_size *= devices;
+    options->learning_rate *= devices * kolo_size();
+}
+
+/* Goes on from a checkpoint, where rank 0 finds one: all ranks must do the same. */
+static kolo_status resume(kolo_model *model, const char *checkpoint, bool *goes_on)
+{
+    float there = checkpoint && access(checkpoint, F_OK) == 0;
+    kolo_status status = checkpoint ? kolo_broadcast(&there, 1, 0) : KOLO_OK;
+    *goes_on = there != 0;
+    return status == KOLO_OK && *goes_on ? kolo_checkpoint_load(model, checkpoint) : status;
+}
+
+static const kolo_history *train(kolo_model *model, kolo_data *images, kolo_data *test, const kolo_options *options,
+                                 const own_options *own)
+{
+    bool goes_on;
+    kolo_callback checkpoint = {0};
+    if (!model || resume(model, own->checkpoint, &goes_on) != KOLO_OK) return NULL;
+    if (own->checkpoint) checkpoint = kolo_model_checkpoint(own->checkpoint);
+    return kolo_fit(model, images, .epochs = options->epochs, .batch_size = options->batch_size,
+                    .steps_per_epoch = options->steps_per_epoch, .drop_remainder = options->drop_remainder,
+                    .resume = goes_on, .validation_data = options->no_validation ? NULL : test,
+                    .callbacks = {kolo_broadcast_variables(0), kolo_metric_average(), kolo_throughput(), checkpoint});
+}
+
+static void save(const kolo_model *model, const kolo_history *history, const kolo_options *options)
+{
+    if (options->save) kolo_save(model, options->save);
+    if (options->history) kolo_history_save(history, options->history);
+}
+
+static kolo_options read_options(int argc, char **argv, own_options *own)
+{
+    const kolo_own_option table[] = {
+        {"checkpoint", "FILE", "save the training there after each epoch, and go on from it if it is there",
+         .text = &own->checkpoint},
+        {"per-device", NULL, "--batch-size and --learning-rate are those of one device: times the devices",
+         .flag = &own->per_device},
+        {"log-placement", NULL, "print which layer is on which device", .flag = &own->log_placement},
+        {0}};
+    kolo_options options = {.data = "cifar-10", .batch_size = 128, .epochs = 200, .learning_rate = 1e-4, .own = table};
+    options.data_help =
+        "cifar-10; a folder with its files or with images in MNIST's format; or synthetic: drawn images";
+    kolo_parse_options(argc, argv, &options, "Trains Keras's small CNN on CIFAR-10.");
+    if (own->per_device) scale_by_devices(&options);
+    return options;
+}
+
+int main(int argc, char **argv)
+{
+    own_options own = {0};
+    kolo_init(&argc, &argv);
+    kolo_options options = read_options(argc, argv, &own);
+    kolo_strategy strategy = kolo_options_strategy(&options);
+    if (strategy.kind != &kolo_mirrored_kind) kolo_pin_device(kolo_local_rank());
+
+    kolo_data *images = read_images(options.data, KOLO_TRAIN),
+              *test = images ? read_images(options.data, KOLO_TEST) : NULL;
+    kolo_model *model = test ? cifar_network(kolo_data_get_info(images)) : NULL;
+    kolo_compile(model, .optimizer = kolo_distributed(kolo_rmsprop(.learning_rate = options.learning_rate)),
+                 .loss = KOLO_SPARSE_CROSSENTROPY, .metrics = {KOLO_ACCURACY}, .strategy = strategy,
+                 .precision = options.precision, .seed = options.seed, .deterministic = options.deterministic);
+    if (own.log_placement && kolo_rank() == 0) kolo_placement(model);
+    const kolo_history *history = train(model, images, test, &options, &own);
+    if (kolo_rank() == 0 && history) save(model, history, &options);
+
+    kolo_model_free(&model);
+    kolo_data_free(&images);
+    kolo_data_free(&test);
+    return kolo_finish();
+}
