@@ -4,6 +4,7 @@
  *   cifar10 --devices 2 --batch-size 256          two mirrored devices, 128 images on each
  *   kolorun -np 2 cifar10                         two ranks, 128 images on each
  *   cifar10 --devices 2 --per-device              batch and learning rate times the devices: 256 and 2e-4
+ *   cifar10 --devices 2 --parameter-device host   the weights in one place, as most data-parallel programs had them
  *   cifar10 --checkpoint run.safetensors          saves after each epoch; started again, it goes on from there
  */
 #include <kolo.h>
@@ -11,8 +12,8 @@
 #include <unistd.h>
 
 typedef struct own_options {
-    const char *checkpoint;
-    bool per_device, log_placement;
+    const char *checkpoint, *parameter_device, *slicing;
+    bool per_device, log_placement, staging, synchronized_optimizer;
 } own_options;
 
 static kolo_model *cifar_network(kolo_data_info images)
@@ -77,6 +78,17 @@ static void save(const kolo_model *model, const kolo_history *history, const kol
     if (options->history) kolo_history_save(history, options->history);
 }
 
+/* What the published ways to spread a training over devices differ in: kolo_training.h names them. */
+static kolo_strategy spread(const kolo_options *options, const own_options *own)
+{
+    kolo_strategy strategy = kolo_options_strategy(options);
+    if (own->parameter_device) strategy.parameter_device = own->parameter_device;
+    strategy.slicing = strcmp(own->slicing, "device") == 0 ? KOLO_SLICE_ON_DEVICE : KOLO_SLICE_ON_HOST;
+    strategy.staging = own->staging;
+    strategy.synchronized_optimizer = own->synchronized_optimizer;
+    return strategy;
+}
+
 static kolo_options read_options(int argc, char **argv, own_options *own)
 {
     const kolo_own_option table[] = {
@@ -84,6 +96,11 @@ static kolo_options read_options(int argc, char **argv, own_options *own)
          .text = &own->checkpoint},
         {"per-device", NULL, "--batch-size and --learning-rate are those of one device: times the devices",
          .flag = &own->per_device},
+        {"parameter-device", "DEVICE", "where the weights are kept: host or cpu:0 (default: on each device)",
+         .text = &own->parameter_device},
+        {"slicing", "host|device", "where each device's share of a batch is cut from it", .choice = &own->slicing},
+        {"staging", NULL, "copy the next batch to the devices while they compute", .flag = &own->staging},
+        {"synchronized-optimizer", NULL, "every device makes the whole update", .flag = &own->synchronized_optimizer},
         {"log-placement", NULL, "print which layer is on which device", .flag = &own->log_placement},
         {0}};
     kolo_options options = {.data = "cifar-10", .batch_size = 128, .epochs = 200, .learning_rate = 1e-4, .own = table};
@@ -96,11 +113,12 @@ static kolo_options read_options(int argc, char **argv, own_options *own)
 
 int main(int argc, char **argv)
 {
-    own_options own = {0};
+    own_options own = {.slicing = "host"};
     kolo_init(&argc, &argv);
     kolo_options options = read_options(argc, argv, &own);
-    kolo_strategy strategy = kolo_options_strategy(&options);
-    if (strategy.kind != &kolo_mirrored_kind) kolo_pin_device(kolo_local_rank());
+    kolo_strategy strategy = spread(&options, &own);
+    bool one_device = !strategy.kind || strategy.kind == &kolo_one_device_kind;
+    if (one_device) kolo_pin_device(kolo_local_rank());
 
     kolo_data *images = read_images(options.data, KOLO_TRAIN),
               *test = images ? read_images(options.data, KOLO_TEST) : NULL;

@@ -3,6 +3,7 @@
  *   mnist_tfrecord                                      writes the files to a temporary folder, and trains from them
  *   mnist_tfrecord --records FOLDER                     keeps them there; the next run finds them
  *   mnist_tfrecord --devices 2 --per-device             two mirrored devices; batch and learning rate times two
+ *   mnist_tfrecord --feed queue --queue-capacity 8      threads gather batches ahead of the training
  *   kolorun -np 2 mnist_tfrecord --records FOLDER       two ranks; the first of them writes
  */
 #include <kolo.h>
@@ -148,7 +149,19 @@ static void scale_by_devices(kolo_options *options)
     options->learning_rate *= devices * kolo_size();
 }
 
-static kolo_options read_options(int argc, char **argv, records *r)
+/* How samples come to the step. */
+typedef struct feeding {
+    const char *feed;
+    int queue_capacity, feed_threads;
+} feeding;
+
+static kolo_feed_kind feed_of(const feeding *f)
+{
+    if (strcmp(f->feed, "queue") == 0) return KOLO_FEED_QUEUE;
+    return strcmp(f->feed, "staged") == 0 ? KOLO_FEED_STAGED : KOLO_FEED_SYNCHRONOUS;
+}
+
+static kolo_options read_options(int argc, char **argv, records *r, feeding *f)
 {
     bool per_device = false;
     const kolo_own_option own[] = {
@@ -157,6 +170,12 @@ static kolo_options read_options(int argc, char **argv, records *r)
          "(default: a temporary one)",
          .text = &r->folder},
         {"shards", "N", "files that the training images are spread over", .count = &r->shards},
+        {"feed", "synchronous|queue|staged",
+         "whether batches are gathered by who computes, by threads that fill a "
+         "queue, or by one thread that is a batch ahead",
+         .choice = &f->feed},
+        {"queue-capacity", "N", "batches that --feed queue holds (default: 4)", .count = &f->queue_capacity},
+        {"feed-threads", "N", "threads that fill it (default: 2)", .count = &f->feed_threads},
         {"per-device", NULL, "--batch-size and --learning-rate are those of one device: times the devices",
          .flag = &per_device},
         {0}};
@@ -175,10 +194,12 @@ static void save(const kolo_model *model, const kolo_history *history, const kol
 int main(int argc, char **argv)
 {
     records r = {.shards = 4};
+    feeding f = {"synchronous", 0, 0};
     kolo_init(&argc, &argv);
-    kolo_options options = read_options(argc, argv, &r);
+    kolo_options options = read_options(argc, argv, &r, &f);
     kolo_strategy strategy = kolo_options_strategy(&options);
-    if (strategy.kind != &kolo_mirrored_kind) kolo_pin_device(kolo_local_rank());
+    bool one_device = !strategy.kind || strategy.kind == &kolo_one_device_kind;
+    if (one_device) kolo_pin_device(kolo_local_rank());
 
     kolo_data *images, *test;
     if (!read_parts(&r, options.data, &images, &test)) return kolo_finish() || true;
@@ -189,6 +210,7 @@ int main(int argc, char **argv)
     const kolo_history *history =
         kolo_fit(model, images, .epochs = options.epochs, .batch_size = options.batch_size,
                  .steps_per_epoch = options.steps_per_epoch, .drop_remainder = options.drop_remainder,
+                 .feed = feed_of(&f), .queue_capacity = f.queue_capacity, .feed_threads = f.feed_threads,
                  .validation_data = options.no_validation ? NULL : test,
                  .callbacks = {kolo_broadcast_variables(0), kolo_metric_average(), kolo_throughput()});
     if (kolo_rank() == 0 && history) save(model, history, &options);

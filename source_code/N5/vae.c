@@ -179,7 +179,8 @@ int main(int argc, char **argv)
     kolo_init(&argc, &argv);
     kolo_parse_options(argc, argv, &options, "Trains a variational autoencoder on MNIST.");
     kolo_strategy strategy = kolo_options_strategy(&options);
-    if (strategy.kind != &kolo_mirrored_kind) kolo_pin_device(kolo_local_rank());
+    bool one_device = !strategy.kind || strategy.kind == &kolo_one_device_kind;
+    if (one_device) kolo_pin_device(kolo_local_rank());
 
     kolo_data *images = read_images(options.data, KOLO_TRAIN),
               *test = images ? read_images(options.data, KOLO_TEST) : NULL;

@@ -132,7 +132,8 @@ int main(int argc, char **argv)
     kolo_parse_options(argc, argv, &options,
                        "Tells collisions with a Higgs boson from those without, and prints the F1.");
     kolo_strategy strategy = kolo_options_strategy(&options);
-    if (strategy.kind != &kolo_mirrored_kind) kolo_pin_device(kolo_local_rank());
+    bool one_device = !strategy.kind || strategy.kind == &kolo_one_device_kind;
+    if (one_device) kolo_pin_device(kolo_local_rank());
 
     kolo_data *train, *test;
     if (!read_tables(options.data, &train, &test)) return kolo_finish() || true;
