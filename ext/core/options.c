@@ -359,13 +359,18 @@ static bool target_fails(char **argv, const char *option, const char *path)
     return true;
 }
 
+static bool any_target_fails(char **argv, const kolo_options *options)
+{
+    bool failed = target_fails(argv, "--save", options->save) || target_fails(argv, "--history", options->history);
+    for (const kolo_own_option *own = options->own; own && own->name && !failed; own++)
+        failed = own->written && target_fails(argv, kolo_phrase("--%s", own->name), *own->text);
+    return failed;
+}
+
 /* Rank 0 writes, so rank 0 looks; all of them hear what it found. */
 static void check_targets(char **argv, const kolo_options *options)
 {
-    float failed = 0;
-    if (!options->save && !options->history) return;
-    if (kolo_rank() == 0)
-        failed = target_fails(argv, "--save", options->save) || target_fails(argv, "--history", options->history);
+    float failed = kolo_rank() == 0 && any_target_fails(argv, options);
     if (kolo_broadcast(&failed, 1, 0) != KOLO_OK || failed != 0) leave(EXIT_TARGET);
 }
 

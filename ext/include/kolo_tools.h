@@ -176,6 +176,7 @@ typedef struct kolo_own_option {
     const char **choice; /* one of the words of .value, from the command line */
     const char **text;   /* any that is not empty, from the command line */
     bool or_zero;        /* a count or a number may be 0, too */
+    bool written;        /* the text names a file to write: one that cannot be is answered as --save's is */
 } kolo_own_option;
 #define KOLO_OWN_OPTIONS_MAX 32
 

@@ -18,6 +18,7 @@ enum {
     COLUMNS = 10,
     SHOWN = 2 * COLUMNS,
     SHOWN_MAX = 1000,
+    COLUMNS_MAX = 100,
     LARGEST = 64,
     GAP = 4,
     LABEL = 18,
@@ -45,6 +46,7 @@ static bool is_picture(kolo_shape shape)
 /* The samples that are shown. */
 typedef struct shown {
     const kolo_data *data;
+    int64_t first;
     int count, columns;
     float *features; /* [count][elements] */
     int32_t *labels; /* [count]; -1 where there are none, or many a sample */
@@ -175,11 +177,14 @@ static void write_words(FILE *out, const kolo_data *data, const float *features)
     }
 }
 
-static void write_numbers(FILE *out, const kolo_data *data, const float *features, const int32_t *labels, int count)
+static void write_numbers(FILE *out, const shown *of)
 {
+    const kolo_data *data = of->data;
+    const float *features = of->features;
+    const int32_t *labels = of->labels;
     int64_t elements = kolo_shape_count(data->shape);
-    for (int i = 0; i < count && i < 5; i++) {
-        fprintf(out, "\nsample %d", i);
+    for (int i = 0; i < of->count && i < 5; i++) {
+        fprintf(out, "\nsample %" PRId64, of->first + i);
         if (labels[i] >= 0) fprintf(out, " (label %s)", class_text(data, labels[i]));
         if (data->has_tokens) {
             write_words(out, data, features + i * elements);
@@ -219,9 +224,13 @@ static char *describe(const shown *of, size_t *size)
     write_counts(out, data);
     if (is_picture(data->shape)) {
         for (int i = 0; i < of->count && i < SHOWN && of->labels[i] >= 0; i++)
-            fprintf(out, "%s%s", i ? ", " : "\nthe first labels: ", class_text(data, of->labels[i]));
+            fprintf(out, "%s%s",
+                    i           ? ", "
+                    : of->first ? "\nlabels: "
+                                : "\nthe first labels: ",
+                    class_text(data, of->labels[i]));
     } else {
-        write_numbers(out, data, of->features, of->labels, of->count);
+        write_numbers(out, of);
     }
     fclose(out);
     return repaired(text, size);
@@ -229,7 +238,7 @@ static char *describe(const shown *of, size_t *size)
 
 /* ------------------------------------------------------------------------------------------ what is shown */
 
-static kolo_status gather(shown *of, int64_t first)
+static kolo_status gather(shown *of)
 {
     int64_t elements = kolo_shape_count(of->data->shape);
     bool fits = elements > 0 && elements * of->count < 1 << 28;
@@ -238,7 +247,8 @@ static kolo_status gather(shown *of, int64_t first)
     if (!of->features || !of->labels) return kolo_fail_memory((size_t)(elements * of->count) * 4, "samples to show");
     for (int i = 0; i < of->count; i++) of->labels[i] = -1;
     int32_t *labels = of->data->label_count == 1 ? of->labels : NULL;
-    kolo_data_gather(of->data, NULL, first, of->count, &(kolo_gathered){.features = of->features, .labels = labels});
+    kolo_data_gather(of->data, NULL, of->first, of->count,
+                     &(kolo_gathered){.features = of->features, .labels = labels});
     return KOLO_OK;
 }
 
@@ -254,7 +264,7 @@ char *kolo_data_bundle(const kolo_data *data)
     char *png = NULL, *json = NULL, *text = NULL;
     size_t png_size = 0, text_size = 0;
     kolo_scope scope = kolo_enter("showing data", (kolo_here){0});
-    kolo_status status = gather(&of, 0);
+    kolo_status status = gather(&of);
     if (status == KOLO_OK) text = describe(&of, &text_size);
     if (status == KOLO_OK && is_picture(data->shape)) status = draw_samples(&of, &png, &png_size);
     kolo_mime forms[] = {{"text/plain", text, text_size, false}, {"image/png", png, png_size, false}};
@@ -272,9 +282,10 @@ static kolo_status check(const kolo_plot_samples_args *args)
     if (args->first < 0 || args->first >= info.samples)
         return kolo_fail(KOLO_INVALID, "first: wanted one of %" PRId64 " samples, got %" PRId64, info.samples,
                          args->first);
-    if (args->count < 0 || args->count > SHOWN_MAX || args->columns < 0 || args->columns > 100)
-        return kolo_fail(KOLO_INVALID, "wanted a count of 1 to %d in 1 to 100 columns, got %d in %d", SHOWN_MAX,
-                         args->count, args->columns);
+    if (args->count < 0 || args->count > SHOWN_MAX)
+        return kolo_fail(KOLO_INVALID, "count: wanted 1 to %d samples, got %d", SHOWN_MAX, args->count);
+    if (args->columns < 0 || args->columns > COLUMNS_MAX)
+        return kolo_fail(KOLO_INVALID, "columns: wanted 1 to %d, got %d", COLUMNS_MAX, args->columns);
     if (args->file && (length < 5 || strcmp(args->file + length - 4, ".png") != 0))
         return kolo_fail(KOLO_INVALID, "wanted a .file that ends in .png, got \"%s\"", args->file);
     if (args->file && !is_picture(args->data->shape))
@@ -303,10 +314,10 @@ static kolo_status plot_samples(const kolo_plot_samples_args *args)
 {
     KOLO_TRY(check(args));
     int64_t left = args->data->samples - args->first;
-    shown of = {.data = args->data, .count = args->count ? args->count : SHOWN};
+    shown of = {.data = args->data, .first = args->first, .count = args->count ? args->count : SHOWN};
     of.columns = args->columns ? args->columns : COLUMNS;
     if (of.count > left) of.count = (int)left;
-    kolo_status status = gather(&of, args->first);
+    kolo_status status = gather(&of);
     if (status == KOLO_OK) status = show(&of, args->file);
     release(&of);
     return status;

@@ -5,6 +5,7 @@
  *   kolorun -np 2 cifar10                         two ranks, 128 images on each
  *   cifar10 --devices 2 --per-device              batch and learning rate times the devices: 256 and 2e-4
  *   cifar10 --devices 2 --parameter-device host   the weights in one place, as most data-parallel programs had them
+ *   cifar10 --augment                             images flipped and shifted by chance
  *   cifar10 --checkpoint run.safetensors          saves after each epoch; started again, it goes on from there
  */
 #include <kolo.h>
@@ -13,27 +14,32 @@
 
 typedef struct own_options {
     const char *checkpoint, *parameter_device, *slicing;
-    bool per_device, log_placement, staging, synchronized_optimizer;
+    bool augment, per_device, log_placement, staging, synchronized_optimizer;
 } own_options;
 
-static kolo_model *cifar_network(kolo_data_info images)
+static kolo_tensor convolve(kolo_tensor x, int filters, kolo_padding padding)
 {
-    /* clang-format off */
-    return kolo_sequential(
-        kolo_input(images.shape[0], images.shape[1], images.shape[2]),
-        kolo_conv2d(32, .kernel = {3, 3}, .activation = KOLO_RELU, .padding = KOLO_SAME),
-        kolo_conv2d(32, .kernel = {3, 3}, .activation = KOLO_RELU),
-        kolo_max_pool2d(2, 2),
-        kolo_dropout(0.25),
-        kolo_conv2d(64, .kernel = {3, 3}, .activation = KOLO_RELU, .padding = KOLO_SAME),
-        kolo_conv2d(64, .kernel = {3, 3}, .activation = KOLO_RELU),
-        kolo_max_pool2d(2, 2),
-        kolo_dropout(0.25),
-        kolo_flatten(),
-        kolo_dense(512, .activation = KOLO_RELU),
-        kolo_dropout(0.5),
-        kolo_dense(images.classes));
-    /* clang-format on */
+    return kolo_apply(kolo_conv2d(filters, .kernel = {3, 3}, .padding = padding, .activation = KOLO_RELU), x);
+}
+
+/* Two convolutions, the second of which shrinks the image by its border, and a pooling that halves it. */
+static kolo_tensor halve(kolo_tensor x, int filters)
+{
+    x = convolve(convolve(x, filters, KOLO_SAME), filters, KOLO_VALID);
+    return kolo_apply(kolo_dropout(0.25), kolo_apply(kolo_max_pool2d(2, 2), x));
+}
+
+/* Shifts are a tenth of the image's width, as Keras's example has them. */
+static kolo_model *cifar_network(kolo_data_info images, bool augment)
+{
+    kolo_model *model = kolo_graph();
+    kolo_tensor x = kolo_graph_input(model, images.shape[0], images.shape[1], images.shape[2]);
+    if (augment) x = kolo_apply(kolo_random_flip(), x);
+    if (augment) x = kolo_apply(kolo_random_shift(images.shape[1] < 20 ? 1 : images.shape[1] / 10), x);
+    x = kolo_apply(kolo_flatten(), halve(halve(x, 32), 64));
+    x = kolo_apply(kolo_dropout(0.5), kolo_apply(kolo_dense(512, .activation = KOLO_RELU), x));
+    kolo_graph_output(model, kolo_apply(kolo_dense(images.classes), x));
+    return model;
 }
 
 static kolo_data *read_images(const char *name, kolo_split split)
@@ -93,7 +99,8 @@ static kolo_options read_options(int argc, char **argv, own_options *own)
 {
     const kolo_own_option table[] = {
         {"checkpoint", "FILE", "save the training there after each epoch, and go on from it if it is there",
-         .text = &own->checkpoint},
+         .text = &own->checkpoint, .written = true},
+        {"augment", NULL, "flip and shift images by chance", .flag = &own->augment},
         {"per-device", NULL, "--batch-size and --learning-rate are those of one device: times the devices",
          .flag = &own->per_device},
         {"parameter-device", "DEVICE", "where the weights are kept: host or cpu:0 (default: on each device)",
@@ -122,7 +129,7 @@ int main(int argc, char **argv)
 
     kolo_data *images = read_images(options.data, KOLO_TRAIN),
               *test = images ? read_images(options.data, KOLO_TEST) : NULL;
-    kolo_model *model = test ? cifar_network(kolo_data_get_info(images)) : NULL;
+    kolo_model *model = test ? cifar_network(kolo_data_get_info(images), own.augment) : NULL;
     kolo_compile(model, .optimizer = kolo_distributed(kolo_rmsprop(.learning_rate = options.learning_rate)),
                  .loss = KOLO_SPARSE_CROSSENTROPY, .metrics = {KOLO_ACCURACY}, .strategy = strategy,
                  .precision = options.precision, .seed = options.seed, .deterministic = options.deterministic);
