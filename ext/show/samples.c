@@ -247,9 +247,9 @@ static kolo_status gather(shown *of)
     if (!of->features || !of->labels) return kolo_fail_memory((size_t)(elements * of->count) * 4, "samples to show");
     for (int i = 0; i < of->count; i++) of->labels[i] = -1;
     int32_t *labels = of->data->label_count == 1 ? of->labels : NULL;
-    kolo_data_gather(of->data, NULL, of->first, of->count,
-                     &(kolo_gathered){.features = of->features, .labels = labels});
-    return KOLO_OK;
+    kolo_gather_call call = {.training = true, .stoppable = true}; /* augmented as a first step would be */
+    kolo_gathered to = {.features = of->features, .labels = labels};
+    return kolo_data_gather(of->data, &call, NULL, of->first, of->count, &to);
 }
 
 static void release(shown *of)
