@@ -29,13 +29,10 @@ static kolo_tensor halve(kolo_tensor x, int filters)
     return kolo_apply(kolo_dropout(0.25), kolo_apply(kolo_max_pool2d(2, 2), x));
 }
 
-/* Shifts are a tenth of the image's width, as Keras's example has them. */
-static kolo_model *cifar_network(kolo_data_info images, bool augment)
+static kolo_model *cifar_network(kolo_data_info images)
 {
     kolo_model *model = kolo_graph();
     kolo_tensor x = kolo_graph_input(model, images.shape[0], images.shape[1], images.shape[2]);
-    if (augment) x = kolo_apply(kolo_random_flip(), x);
-    if (augment) x = kolo_apply(kolo_random_shift(images.shape[1] < 20 ? 1 : images.shape[1] / 10), x);
     x = kolo_apply(kolo_flatten(), halve(halve(x, 32), 64));
     x = kolo_apply(kolo_dropout(0.5), kolo_apply(kolo_dense(512, .activation = KOLO_RELU), x));
     kolo_graph_output(model, kolo_apply(kolo_dense(images.classes), x));
@@ -45,6 +42,15 @@ static kolo_model *cifar_network(kolo_data_info images, bool augment)
 static kolo_data *read_images(const char *name, kolo_split split)
 {
     return strcmp(name, "synthetic") == 0 ? kolo_synthetic_images(split) : kolo_dataset(name, split);
+}
+
+/* Flipped, and shifted by a tenth of their size, as Keras's example has them; takes images. */
+static kolo_data *augmented(kolo_data *images)
+{
+    kolo_data_info info = kolo_data_get_info(images);
+    kolo_data *changed = kolo_augment(images, .flip = true, .shift = {info.shape[0] / 10, info.shape[1] / 10});
+    kolo_data_free(&images);
+    return changed;
 }
 
 /* --per-device: what was given is meant for one device. A rank's batch is its own already (Horovod's rule), while the
@@ -129,7 +135,8 @@ int main(int argc, char **argv)
 
     kolo_data *images = read_images(options.data, KOLO_TRAIN),
               *test = images ? read_images(options.data, KOLO_TEST) : NULL;
-    kolo_model *model = test ? cifar_network(kolo_data_get_info(images), own.augment) : NULL;
+    if (own.augment && test) images = augmented(images);
+    kolo_model *model = test && images ? cifar_network(kolo_data_get_info(images)) : NULL;
     kolo_compile(model, .optimizer = kolo_distributed(kolo_rmsprop(.learning_rate = options.learning_rate)),
                  .loss = KOLO_SPARSE_CROSSENTROPY, .metrics = {KOLO_ACCURACY}, .strategy = strategy,
                  .precision = options.precision, .seed = options.seed, .deterministic = options.deterministic);
