@@ -199,7 +199,8 @@ static void begin_epoch(kolo_fit_state *state)
                               .order = (uint64_t)state->trainer->replicas[0].counters.steps,
                               .samples = samples,
                               .batch = state->batch};
-    if (!state->args->no_shuffle) kolo_random_permutation(state->seed, at->order, samples, state->order);
+    if (!state->args->no_shuffle)
+        kolo_random_order(state->seed, at->order, samples, state->args->shuffle_buffer, state->order);
     state->plan =
         (kolo_epoch_plan){.order = state->args->no_shuffle ? NULL : state->order,
                           .samples = samples,

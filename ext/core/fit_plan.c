@@ -9,7 +9,6 @@
 
 #define QUEUED_BATCHES       4
 #define FEED_THREADS         2
-#define FEED_THREADS_MAX     256
 #define DETERMINISTIC_LEAVES 16 /* that a batch is cut into at least, so that as many devices have work; */
 #define LEAVES_OF_LARGE      8  /* fewer where gradients fit in no core's cache, and adding them up takes its time: */
 #define LARGE_MODEL          (1 << 20) /* weights, from here on */
@@ -47,6 +46,10 @@ static kolo_status check_micro_batch(const kolo_fit_args *args)
 
 static kolo_status check_feed(const kolo_fit_args *args)
 {
+    if (args->shuffle_buffer < 0)
+        return kolo_fail(KOLO_INVALID, ".shuffle_buffer: wanted at least 1, got %lld", (long long)args->shuffle_buffer);
+    if (args->shuffle_buffer && args->no_shuffle)
+        return kolo_fail(KOLO_INVALID, "wanted .shuffle_buffer or .no_shuffle, got both");
     KOLO_TRY(check_count(".queue_capacity", args->queue_capacity));
     KOLO_TRY(check_count(".feed_threads", args->feed_threads));
     if (args->feed < 0 || args->feed > KOLO_FEED_STAGED)
@@ -56,8 +59,9 @@ static kolo_status check_feed(const kolo_fit_args *args)
     if (args->feed != KOLO_FEED_QUEUE && (args->queue_capacity || args->feed_threads))
         return kolo_fail(KOLO_INVALID, "%s: wanted .feed = KOLO_FEED_QUEUE beside it",
                          args->queue_capacity ? ".queue_capacity" : ".feed_threads");
-    if (args->feed_threads <= FEED_THREADS_MAX) return KOLO_OK;
-    return kolo_fail(KOLO_INVALID, ".feed_threads: wanted at most %d, got %d", FEED_THREADS_MAX, args->feed_threads);
+    if (args->feed_threads <= KOLO_FEED_THREADS_MAX) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID, ".feed_threads: wanted at most %d, got %d", KOLO_FEED_THREADS_MAX,
+                     args->feed_threads);
 }
 
 static kolo_status check_arguments(const kolo_fit_args *args)
@@ -120,6 +124,18 @@ int kolo_choose_leaf(const kolo_model *model, int64_t samples, int replicas, int
     return (int)(leaf < largest ? leaf : largest);
 }
 
+/* kolo_prefetch()'s wish, unless the fit has one of its own. */
+static kolo_feeding feeding_of(const kolo_fit_args *args, const kolo_data *data)
+{
+    if (args->feed == 0 && data->prefetch)
+        return (kolo_feeding){.kind = KOLO_FEED_QUEUE,
+                              .capacity = data->prefetch,
+                              .threads = data->prefetch_threads ? data->prefetch_threads : FEED_THREADS};
+    return (kolo_feeding){.kind = args->feed,
+                          .capacity = args->queue_capacity ? args->queue_capacity : QUEUED_BATCHES,
+                          .threads = args->feed_threads ? args->feed_threads : FEED_THREADS};
+}
+
 kolo_status kolo_fit_plan(kolo_fit_state *state)
 {
     const kolo_fit_args *args = state->args;
@@ -134,9 +150,7 @@ kolo_status kolo_fit_plan(kolo_fit_state *state)
     int64_t samples = state->data->samples < state->batch ? state->data->samples : state->batch;
     state->leaf = kolo_choose_leaf(state->model, samples, replicas, state->ranks->size);
     if (args->micro_batch) state->leaf = args->micro_batch < samples ? args->micro_batch : (int)samples;
-    state->feeding = (kolo_feeding){.kind = args->feed,
-                                    .capacity = args->queue_capacity ? args->queue_capacity : QUEUED_BATCHES,
-                                    .threads = args->feed_threads ? args->feed_threads : FEED_THREADS};
+    state->feeding = feeding_of(args, state->data);
     state->seed = args->model->seed;
     for (int i = 0; i < KOLO_CALLBACKS_MAX; i++) {
         const kolo_callback *given = &args->callbacks[i];

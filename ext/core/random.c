@@ -38,17 +38,41 @@ uint64_t kolo_random_seed(void)
     return seed ? seed : 1;
 }
 
-/* Fisher and Yates, from the end; a 64-bit draw modulo at most 2³¹ is even to within 2⁻³³. */
+/* 0 … below-1: a 64-bit draw modulo at most 2³¹ is even to within 2⁻³³. */
+static int64_t draw_below(uint64_t key, int64_t number, int64_t below)
+{
+    kolo_random_block block = kolo_philox(key, (uint64_t)number, 0);
+    uint64_t draw = (uint64_t)block.word[0] << 32 | block.word[1];
+    return (int64_t)(draw % (uint64_t)below);
+}
+
+static void swap(int32_t *order, int64_t a, int64_t b)
+{
+    int32_t held = order[a];
+    order[a] = order[b];
+    order[b] = held;
+}
+
+/* Fisher and Yates, from the end. */
 void kolo_random_permutation(uint64_t seed, uint64_t epoch, int64_t count, int32_t *order)
 {
     uint64_t key = kolo_random_key(seed, KOLO_RANDOM_ORDER, epoch);
     for (int64_t i = 0; i < count; i++) order[i] = (int32_t)i;
-    for (int64_t i = count - 1; i > 0; i--) {
-        kolo_random_block block = kolo_philox(key, (uint64_t)i, 0);
-        uint64_t draw = (uint64_t)block.word[0] << 32 | block.word[1];
-        int64_t other = (int64_t)(draw % (uint64_t)(i + 1));
-        int32_t held = order[i];
-        order[i] = order[other];
-        order[other] = held;
+    for (int64_t i = count - 1; i > 0; i--) swap(order, i, draw_below(key, i, i + 1));
+}
+
+/* The next `buffer` places from i on are tf.data's buffer: what was swapped out of place i has the place of what was
+ * drawn, and the next one comes in at the end. */
+void kolo_random_order(uint64_t seed, uint64_t epoch, int64_t count, int64_t buffer, int32_t *order)
+{
+    if (buffer == 0) {
+        kolo_random_permutation(seed, epoch, count, order);
+        return;
+    }
+    uint64_t key = kolo_random_key(seed, KOLO_RANDOM_ORDER, epoch);
+    for (int64_t i = 0; i < count; i++) order[i] = (int32_t)i;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t room = count - i < buffer ? count - i : buffer;
+        swap(order, i, i + draw_below(key, i, room));
     }
 }

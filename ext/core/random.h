@@ -39,7 +39,8 @@ typedef enum kolo_random_purpose {
     KOLO_RANDOM_DIGITS,
     KOLO_RANDOM_SYNTHETIC,
     KOLO_RANDOM_SAMPLE,
-    KOLO_RANDOM_AUGMENT
+    KOLO_RANDOM_AUGMENT,
+    KOLO_RANDOM_MAP
 } kolo_random_purpose;
 
 /* The key of stream `number` for a purpose under a seed (SplitMix64's mixing). */
@@ -71,5 +72,7 @@ double kolo_random_normal(uint64_t key, uint64_t element, uint64_t sample);
 uint64_t kolo_random_seed(void);
 /* order[i] = a permutation of 0 … count-1, by (seed, epoch). */
 void kolo_random_permutation(uint64_t seed, uint64_t epoch, int64_t count, int32_t *order);
+/* The same where each is drawn from the next `buffer` that are left; buffer 0: from all, the permutation. */
+void kolo_random_order(uint64_t seed, uint64_t epoch, int64_t count, int64_t buffer, int32_t *order);
 
 #endif

@@ -14,7 +14,7 @@ typedef struct augmentation {
     int padding, shift[2];
     kolo_fill fill;
     uint64_t seed; /* 0: the training's */
-    int number;    /* of its chances among those of the data */
+    int number;    /* of the view */
 } augmentation;
 
 /* Where a pixel of the result comes from: row + top, column + left, counted from the other end if turned over. */
@@ -157,7 +157,8 @@ static kolo_status augment(const kolo_augment_args *args, kolo_data **out)
     a->padding = args->padding;
     a->fill = args->fill;
     a->seed = args->seed;
-    a->number = (*out)->chances++;
+    a->number = (*out)->views;
+    (*out)->chance = true;
     for (int i = 0; i < 2; i++) {
         a->shift[i] = args->shift[i];
         if (args->crop[i]) (*out)->shape.dim[i] = args->crop[i];

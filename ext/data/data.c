@@ -78,7 +78,7 @@ kolo_data *kolo_arrays_leave(kolo_scope scope, kolo_status status, kolo_arrays *
 
 /* ------------------------------------------------------------------------------------------ slices */
 
-static kolo_status slice(kolo_data **out, const kolo_data *data, int64_t first, int64_t samples)
+kolo_status kolo_data_part(kolo_data **out, const kolo_data *data, int64_t first, int64_t samples)
 {
     if (first < 0 || samples < 1 || first >= data->samples || samples > data->samples - first)
         return kolo_fail(KOLO_INVALID, "wanted samples within 0 to %" PRId64 ", got %" PRId64 " from %" PRId64 " on",
@@ -105,7 +105,7 @@ kolo_data *kolo_data_slice_at(kolo_data *data, int64_t first, int64_t samples, k
     kolo_data *part = NULL;
     if (!data) return NULL;
     kolo_scope scope = kolo_enter("kolo_data_slice", here);
-    return kolo_leave(scope, slice(&part, data, first, samples)) == KOLO_OK ? part : NULL;
+    return kolo_leave(scope, kolo_data_part(&part, data, first, samples)) == KOLO_OK ? part : NULL;
 }
 
 kolo_data *kolo_data_autoencoder_at(kolo_data *data, kolo_here here)
@@ -113,7 +113,7 @@ kolo_data *kolo_data_autoencoder_at(kolo_data *data, kolo_here here)
     kolo_data *same = NULL;
     if (!data) return NULL;
     kolo_scope scope = kolo_enter("kolo_data_autoencoder", here);
-    if (kolo_leave(scope, slice(&same, data, 0, data->samples)) != KOLO_OK) return NULL;
+    if (kolo_leave(scope, kolo_data_part(&same, data, 0, data->samples)) != KOLO_OK) return NULL;
     same->autoencoder = true;
     same->targets = NULL;
     same->has_targets = false;
@@ -149,26 +149,41 @@ kolo_data_info kolo_data_get_info(const kolo_data *data)
     return info;
 }
 
-static kolo_status look_at(const kolo_data *data, int64_t index, float *features, int *label)
+static kolo_status check_wishes(const kolo_data_sample_args *args)
 {
+    const kolo_data *data = args->data;
+    if (args->index < 0 || args->index >= data->samples)
+        return kolo_fail(KOLO_INVALID, "wanted a sample of 0 to %" PRId64 ", got %" PRId64, data->samples - 1,
+                         args->index);
+    if (args->labels && !data->has_labels)
+        return kolo_fail(KOLO_INVALID, ".labels: wanted data with labels, got data without");
+    if (args->targets && !data->has_targets && !data->autoencoder)
+        return kolo_fail(KOLO_INVALID, ".targets: wanted data with targets, got data without");
+    return KOLO_OK;
+}
+
+/* The number in a batch is the sample's own, so that those of a data set are not all augmented alike. */
+static kolo_status look_at(const kolo_data_sample_args *args)
+{
+    const kolo_data *data = args->data;
+    KOLO_TRY(check_wishes(args));
     int32_t *labels = calloc((size_t)data->label_count, sizeof *labels);
     if (!labels) return kolo_fail_memory((size_t)data->label_count * sizeof *labels, "a sample");
-    kolo_gathered to = {.features = features, .labels = labels};
-    kolo_status status = kolo_data_gather(data, NULL, NULL, index, 1, &to);
-    if (status == KOLO_OK && label) *label = labels[0];
+    kolo_gathered to = {args->features, labels, args->targets, args->weight, kolo_shape_count(data->target_shape)};
+    kolo_gather_call call = {
+        .training = args->training, .seed = args->seed, .step = args->step, .first_sample = args->index};
+    kolo_status status = kolo_data_gather(data, &call, NULL, args->index, 1, &to);
+    if (status == KOLO_OK && args->label) *args->label = labels[0];
+    if (status == KOLO_OK && args->labels) memcpy(args->labels, labels, (size_t)data->label_count * sizeof *labels);
     free(labels);
     return status;
 }
 
-kolo_status kolo_data_sample_at(const kolo_data *data, int64_t index, float *features, int *label, kolo_here here)
+kolo_status kolo_data_sample_at(const kolo_data_sample_args *args, kolo_here here)
 {
-    if (!data) return KOLO_INVALID;
+    if (!args->data) return KOLO_INVALID;
     kolo_scope scope = kolo_enter("kolo_data_sample", here);
-    kolo_status status = KOLO_OK;
-    if (index < 0 || index >= data->samples)
-        status = kolo_fail(KOLO_INVALID, "wanted a sample of 0 to %" PRId64 ", got %" PRId64, data->samples - 1, index);
-    else status = look_at(data, index, features, label);
-    return kolo_leave(scope, status);
+    return kolo_leave(scope, look_at(args));
 }
 
 /* Blocks of a constant size: the compiler turns those into vector instructions at -O2 already. */

@@ -28,7 +28,9 @@ struct kolo_data {
     bool autoencoder; /* its targets are its features */
     const float *weights; /* [samples], of the samples in the loss; NULL: all 1, or the view's */
     bool has_labels, has_targets, has_tokens; /* arrays or not */
-    int chances; /* how many of the views leave something to chance */
+    int views;   /* how many are one behind the other */
+    bool chance; /* one of them leaves something to chance */
+    int prefetch, prefetch_threads; /* batches that kolo_fit gathers ahead, unless told otherwise; threads that do */
     int64_t samples;
     kolo_shape shape;
     int classes;
@@ -64,6 +66,8 @@ typedef struct kolo_gather_call {
 kolo_status kolo_data_gather(const kolo_data *data, const kolo_gather_call *call, const int32_t *index, int64_t first,
                              int count, const kolo_gathered *to);
 
+/* What kolo_data_slice() makes. */
+kolo_status kolo_data_part(kolo_data **out, const kolo_data *data, int64_t first, int64_t samples);
 /* The arrays that it was read into, or those of the first of the data sets it was made of. */
 const kolo_arrays *kolo_data_arrays(const kolo_data *data);
 /* Another user of the storage; gives it up. */

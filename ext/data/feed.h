@@ -30,6 +30,8 @@ typedef struct kolo_epoch_plan {
 
 kolo_batch kolo_epoch_batch(const kolo_epoch_plan *plan, int number);
 
+#define KOLO_FEED_THREADS_MAX 256
+
 typedef struct kolo_feed kolo_feed;
 
 typedef struct kolo_feed_args {

@@ -1,85 +1,94 @@
-/* Data sets that are another seen differently: parts of it, and samples that a function changes on their way. */
-#include <inttypes.h>
-#include <math.h>
-#include <stdlib.h>
-
+/* kolo_map: samples that a function of the learner's changes on their way. Read view.h first. */
+#include "core/random.h"
 #include "core/runtime.h"
 #include "data/view.h"
 
-kolo_data *kolo_data_take_at(kolo_data *data, int64_t samples, kolo_here here)
-{
-    return data ? kolo_data_slice_at(data, 0, samples, here) : NULL;
-}
-
-kolo_data *kolo_data_skip_at(kolo_data *data, int64_t samples, kolo_here here)
-{
-    return data ? kolo_data_slice_at(data, samples, data->samples - samples, here) : NULL;
-}
-
-static kolo_status split(kolo_data *data, double share, kolo_data *parts[2], kolo_here here)
-{
-    int64_t first = (int64_t)floor((double)data->samples * share + 0.5);
-    if (!(share > 0 && share < 1) || first < 1 || first == data->samples)
-        return kolo_fail(KOLO_INVALID, "wanted a share between 0 and 1 with samples on both sides, got %g of %" PRId64,
-                         share, data->samples);
-    parts[0] = kolo_data_slice_at(data, 0, first, here);
-    parts[1] = kolo_data_slice_at(data, first, data->samples - first, here);
-    if (parts[0] && parts[1]) return KOLO_OK;
-    kolo_data_free(&parts[0]);
-    kolo_data_free(&parts[1]);
-    return KOLO_MEMORY;
-}
-
-kolo_status kolo_data_split_at(kolo_data *data, double share, kolo_data *parts[2], kolo_here here)
-{
-    parts[0] = parts[1] = NULL;
-    if (!data) return KOLO_INVALID;
-    kolo_scope scope = kolo_enter("kolo_data_split", here);
-    return kolo_leave(scope, split(data, share, parts, here));
-}
-
-/* ------------------------------------------------------------------------------------------ a function */
+#include <stdlib.h>
+#include <string.h>
 
 typedef struct mapping {
     kolo_view view;
     kolo_map_function function;
-    void *user;
+    void *context;
+    int number; /* of the view */
 } mapping;
 
+/* A function may take its time: between two samples it is seen whether anybody still waits. */
 static kolo_status check_going_on(const kolo_gather_call *call)
 {
     if (call->stoppable && kolo_stop_requested()) return KOLO_INTERRUPTED;
     return call->closing && __atomic_load_n(call->closing, __ATOMIC_RELAXED) ? KOLO_INTERRUPTED : KOLO_OK;
 }
 
+static uint64_t draw(const mapping *m, const kolo_gather_call *call, int64_t number)
+{
+    if (!call->training) return 0;
+    uint64_t key = kolo_random_key(call->seed, KOLO_RANDOM_MAP, (uint64_t)m->number);
+    kolo_random_block block = kolo_philox(kolo_random_key(key, KOLO_RANDOM_MAP, call->step), 0, (uint64_t)number);
+    return (uint64_t)block.word[0] << 32 | block.word[1];
+}
+
+static kolo_status map_sample(const kolo_data *data, const kolo_gather_call *call, int32_t row, float *scratch,
+                              float *to)
+{
+    const mapping *m = (const mapping *)data->view;
+    KOLO_TRY(check_going_on(call));
+    KOLO_TRY(kolo_data_gather(kolo_view_source(data), call, &row, 0, 1, &(kolo_gathered){.features = scratch}));
+    memset(to, 0, (size_t)kolo_shape_count(data->shape) * sizeof *to);
+    kolo_map_sample sample = {.in = scratch,
+                              .out = to,
+                              .in_count = kolo_shape_count(kolo_view_source(data)->shape),
+                              .out_count = kolo_shape_count(data->shape),
+                              .number = row,
+                              .training = call->training,
+                              .random = draw(m, call, call->first_sample),
+                              .context = m->context};
+    kolo_status status = m->function(&sample);
+    if (status == KOLO_OK) return KOLO_OK;
+    return kolo_fail(status, "the function of kolo_map() failed for sample %d: %s", (int)row, kolo_status_name(status));
+}
+
 static kolo_status gather_mapped(const kolo_data *data, const kolo_gather_call *call, const int32_t *rows, int count,
                                  const kolo_gathered *to)
 {
-    const mapping *m = (const mapping *)data->view;
-    int64_t elements = kolo_shape_count(data->shape);
-    KOLO_TRY(kolo_data_gather(kolo_view_source(data), call, rows, 0, count, to));
-    for (int i = 0; to->features && i < count; i++) {
-        KOLO_TRY(check_going_on(call));
-        kolo_status status = m->function(to->features + i * elements, elements, rows[i], m->user);
-        if (status != KOLO_OK)
-            return kolo_fail(status, "the function of kolo_data_map() failed for sample %d: %s", (int)rows[i],
-                             kolo_status_name(status));
-    }
-    return KOLO_OK;
+    const kolo_data *source = kolo_view_source(data);
+    size_t bytes = (size_t)kolo_shape_count(source->shape) * sizeof(float);
+    kolo_gathered rest = *to;
+    rest.features = NULL;
+    KOLO_TRY(kolo_data_gather(source, call, rows, 0, count, &rest));
+    if (!to->features) return KOLO_OK;
+    float *scratch = malloc(bytes);
+    if (!scratch) return kolo_fail_memory(bytes, "a sample");
+    kolo_status status = KOLO_OK;
+    kolo_gather_call one = *call;
+    for (int i = 0; i < count && status == KOLO_OK; i++, one.first_sample++)
+        status = map_sample(data, &one, rows[i], scratch, to->features + i * kolo_shape_count(data->shape));
+    free(scratch);
+    return status;
 }
 
 static const kolo_view_kind mapped = {.name = "mapped", .gather = gather_mapped};
 
-kolo_data *kolo_data_map_at(kolo_data *data, kolo_map_function function, void *user, kolo_here here)
+static kolo_status open_mapping(const kolo_map_args *args, kolo_data **out)
 {
-    kolo_data *made = NULL;
-    if (!data) return NULL;
-    kolo_scope scope = kolo_enter("kolo_data_map", here);
-    kolo_status status = function ? kolo_view_open(&mapped, sizeof(mapping), data, &made)
-                                  : kolo_fail(KOLO_INVALID, "wanted a function, got NULL");
-    if (made) {
-        mapping *m = kolo_view_of(made);
-        m->function = function, m->user = user;
-    }
-    return kolo_view_leave(scope, status, made);
+    kolo_shape shape = args->data->shape;
+    if (!args->function) return kolo_fail(KOLO_INVALID, "wanted a function, got NULL");
+    if (args->shape[0]) KOLO_TRY(kolo_check_shape(".shape", args->shape, &shape));
+    KOLO_TRY(kolo_view_open(&mapped, sizeof(mapping), args->data, out));
+    mapping *m = kolo_view_of(*out);
+    m->function = args->function, m->context = args->context;
+    m->number = (*out)->views;
+    (*out)->shape = shape;
+    (*out)->has_tokens = args->tokens;
+    (*out)->feature_names = NULL;
+    return KOLO_OK;
+}
+
+kolo_data *kolo_map_at(const kolo_map_args *args, kolo_here here)
+{
+    kolo_data *data = NULL;
+    if (!args->data) return NULL;
+    kolo_scope scope = kolo_enter("kolo_map", here);
+    kolo_status status = open_mapping(args, &data);
+    return kolo_view_leave(scope, status, data);
 }

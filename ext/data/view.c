@@ -39,6 +39,7 @@ kolo_status kolo_view_open(const kolo_view_kind *kind, size_t size, const kolo_d
     data->storage = &view->storage;
     data->view = view;
     data->first = 0;
+    data->views++;
     data->bytes = NULL, data->floats = NULL, data->tokens = NULL;
     data->labels = NULL, data->targets = NULL, data->weights = NULL;
     data->has_targets |= data->autoencoder; /* they are the source's features from here on, not the view's */

@@ -11,6 +11,7 @@
 
 typedef struct kolo_view_kind {
     const char *name; /* what it does, for kolo_data_info.source: "shuffled"; NULL: says nothing */
+    bool keeps_features; /* those of a sample are the source's, of this sample or another */
     /* Samples rows[count] of the view, at most KOLO_VIEW_ROWS of them, into `to`. Whatever of `to` is NULL is not
      * wanted, and must cost nothing. */
     kolo_status (*gather)(const kolo_data *data, const kolo_gather_call *call, const int32_t *rows, int count,

@@ -81,36 +81,28 @@ kolo_data *kolo_data_from_arrays_at(const kolo_data_from_arrays_args *args, kolo
 #define kolo_data_slice(data, first, samples) kolo_data_slice_at(data, first, samples, KOLO_HERE)
 kolo_data *kolo_data_slice_at(kolo_data *data, int64_t first, int64_t samples, kolo_here here);
 
-/* The first so many samples; all but the first so many. As slices. */
-#define kolo_data_take(data, samples) kolo_data_take_at(data, samples, KOLO_HERE)
-kolo_data *kolo_data_take_at(kolo_data *data, int64_t samples, kolo_here here);
-#define kolo_data_skip(data, samples) kolo_data_skip_at(data, samples, KOLO_HERE)
-kolo_data *kolo_data_skip_at(kolo_data *data, int64_t samples, kolo_here here);
-/* parts[0] becomes the first samples, that share of all (0.7) rounded, parts[1] the rest; both to be freed, NULL on
- * failure. */
-#define kolo_data_split(data, share, parts) kolo_data_split_at(data, share, parts, KOLO_HERE)
-kolo_status kolo_data_split_at(kolo_data *data, double share, kolo_data *parts[2], kolo_here here);
-
-/* Changes one sample: features[count] in the order of its shape, of sample number `sample` of the data set, which in a
- * slice counts from the whole one's beginning. Called by any thread, several at once, whenever a sample is needed: what
- * it gives should depend on nothing else. Anything but KOLO_OK ends the call that needed the sample. */
-typedef kolo_status (*kolo_map_function)(float *features, int64_t count, int64_t sample, void *user);
-/* The same samples as that function makes them, each time anew; up to eight one behind the other. It shares the other's
- * memory, and either may be freed first; `user` must stay. */
-#define kolo_data_map(data, function, user) kolo_data_map_at(data, function, user, KOLO_HERE)
-kolo_data *kolo_data_map_at(kolo_data *data, kolo_map_function function, void *user, kolo_here here);
-
 /* The same samples as a data set whose targets are the features themselves, for an autoencoder; it shares the other's
  * memory, and either may be freed first. */
 #define kolo_data_autoencoder(data) kolo_data_autoencoder_at(data, KOLO_HERE)
 kolo_data *kolo_data_autoencoder_at(kolo_data *data, kolo_here here);
 
 kolo_data_info kolo_data_get_info(const kolo_data *data); /* all zero for NULL */
-/* One sample as the network sees it: features[elements of the shape], and its label (-1 where there are none). Either
- * target may be NULL. */
-#define kolo_data_sample(data, index, features, label) kolo_data_sample_at(data, index, features, label, KOLO_HERE)
-kolo_status kolo_data_sample_at(const kolo_data *data, int64_t index, float *features, int *label, kolo_here here);
-/* A training that runs keeps what it needs of the data until it ends. */
+typedef struct kolo_data_sample_args {
+    int _;
+    const kolo_data *data;
+    int64_t index;
+    float *features; /* [elements of the shape] */
+    int *label;      /* the first of them; -1 where there are none */
+    kolo_guard *guard;
+    int32_t *labels; /* [kolo_data_info.labels] */
+    float *targets;  /* [elements of the target shape] */
+    float *weight;   /* in the loss; 1 where there are none */
+    bool training;   /* as a step sees it whose seed is .seed, augmented; default: as it is scored */
+    uint64_t seed, step;
+} kolo_data_sample_args;
+/* One sample as the network sees it, into whatever of the targets is not NULL. */
+#define kolo_data_sample(...) kolo_data_sample_at(&(const kolo_data_sample_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
+kolo_status kolo_data_sample_at(const kolo_data_sample_args *args, kolo_here here);
 void kolo_data_free(kolo_data **data);
 
 #endif

@@ -150,6 +150,7 @@ typedef struct kolo_fit_args {
     int steps_per_epoch;     /* default: as many as the data has */
     bool drop_remainder;     /* leave out the last, short batch */
     bool no_shuffle;         /* samples in the data's own order */
+    int shuffle_buffer;      /* each sample is drawn from so many, the next ones that are left; default: all */
     kolo_feed_kind feed;     /* how samples come to the step; default: synchronous. The numbers are the same */
     int queue_capacity;      /* batches in a KOLO_FEED_QUEUE; default 4 */
     int feed_threads;        /* that fill it; default 2 */

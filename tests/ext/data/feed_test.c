@@ -11,52 +11,6 @@ static void nap(double seconds)
     nanosleep(&(struct timespec){.tv_nsec = (long)(seconds * 1e9)}, NULL);
 }
 
-/* ---- Parts ---- */
-
-static kolo_status negate(float *features, int64_t count, int64_t sample, void *user)
-{
-    (void)user, (void)sample;
-    for (int64_t i = 0; i < count; i++) features[i] = -features[i];
-    return KOLO_OK;
-}
-
-static kolo_status number(float *features, int64_t count, int64_t sample, void *user)
-{
-    for (int64_t i = 0; i < count; i++) features[i] = (float)(sample + *(int *)user);
-    return KOLO_OK;
-}
-
-static float first_of(const kolo_data *data, int64_t sample)
-{
-    float features[SMALL_SIDE * SMALL_SIDE];
-    assert_int_equal(kolo_data_sample(data, sample, features, NULL), KOLO_OK);
-    return features[0];
-}
-
-static void parts_are_where_they_were(void **state)
-{
-    (void)state;
-    int add = 1000;
-    kolo_data *data = small_data(10), *parts[2], *numbers = kolo_data_map(data, number, &add);
-    kolo_data *both = kolo_data_map(numbers, negate, NULL);
-    assert_int_equal(kolo_data_split(both, 0.7, parts), KOLO_OK);
-    kolo_data *rest = kolo_data_skip(parts[1], 1), *one = kolo_data_take(rest, 1);
-    kolo_data_free(&data), kolo_data_free(&numbers), kolo_data_free(&both), kolo_data_free(&rest);
-    assert_int_equal(kolo_data_get_info(parts[0]).samples, 7);
-    assert_int_equal(kolo_data_get_info(parts[1]).samples, 3);
-    assert_int_equal(kolo_data_get_info(one).samples, 1);
-    assert_true(first_of(parts[0], 6) == -1006 && first_of(parts[1], 0) == -1007 && first_of(one, 0) == -1008);
-    kolo_data *none[2];
-    assert_int_not_equal(kolo_data_split(parts[0], 1, none), KOLO_OK);
-    assert_int_not_equal(kolo_data_split(one, 0.5, none), KOLO_OK);
-    assert_null(none[0]);
-    assert_null(kolo_data_take(parts[0], 8));
-    assert_null(kolo_data_skip(parts[0], 7));
-    assert_null(kolo_data_map(parts[0], NULL, NULL));
-    kolo_clear_error();
-    kolo_data_free(&parts[0]), kolo_data_free(&parts[1]), kolo_data_free(&one);
-}
-
 /* ---- Feeds ---- */
 
 static kolo_model *compiled(kolo_strategy strategy, bool deterministic)
@@ -102,10 +56,9 @@ static void every_feed_gives_the_same_bits(void **state)
     kolo_data_free(&data);
 }
 
-static kolo_status slow(float *features, int64_t count, int64_t sample, void *user)
+static kolo_status slow(const kolo_map_sample *sample)
 {
-    (void)features, (void)count, (void)sample;
-    nap(*(double *)user);
+    nap(*(double *)sample->context);
     return KOLO_OK;
 }
 
@@ -134,7 +87,7 @@ static void staging_hides_what_is_slow(void **state)
     (void)state;
     setenv("KOLO_THREADS", "1", 1);
     double each = 0.002;
-    kolo_data *plain = small_data(160), *data = kolo_data_map(plain, slow, &each);
+    kolo_data *plain = small_data(160), *data = kolo_map(plain, slow, .context = &each);
     double synchronous = seconds_of(data, KOLO_FEED_SYNCHRONOUS), staged = seconds_of(data, KOLO_FEED_STAGED);
     assert_true(synchronous >= 10 * (0.04 + 0.032));
     if (!(staged < 0.8 * synchronous)) fail_msg("synchronous %g s, staged %g s", synchronous, staged);
@@ -142,16 +95,16 @@ static void staging_hides_what_is_slow(void **state)
     unsetenv("KOLO_THREADS");
 }
 
-static kolo_status failing(float *features, int64_t count, int64_t sample, void *user)
+static kolo_status failing(const kolo_map_sample *sample)
 {
-    (void)features, (void)count, (void)user;
-    return sample == 61 ? KOLO_FORMAT : KOLO_OK;
+    memcpy(sample->out, sample->in, (size_t)sample->in_count * sizeof *sample->in);
+    return sample->number == 61 ? KOLO_FORMAT : KOLO_OK;
 }
 
 static void a_failure_ends_the_fit(void **state)
 {
     (void)state;
-    kolo_data *plain = small_data(90), *data = kolo_data_map(plain, failing, NULL);
+    kolo_data *plain = small_data(90), *data = kolo_map(plain, failing);
     for (int f = 0; f < FEEDINGS; f++) {
         for (int devices = 1; devices <= 3; devices += 2) {
             kolo_model *model = compiled(kolo_mirrored(.devices = devices, .staging = f == 2), false);
@@ -160,7 +113,7 @@ static void a_failure_ends_the_fit(void **state)
                                  .queue_capacity = feedings[f].capacity, .feed_threads = feedings[f].threads,
                                  .verbose = KOLO_NONE));
             assert_int_equal(kolo_last_error().code, KOLO_FORMAT);
-            assert_non_null(strstr(kolo_last_error().text, "the function of kolo_data_map() failed for sample 61"));
+            assert_non_null(strstr(kolo_last_error().text, "the function of kolo_map() failed for sample 61"));
             kolo_clear_error();
             assert_non_null(kolo_fit(model, plain, .feed = feedings[f].feed, .verbose = KOLO_NONE)); /* goes on */
             kolo_model_free(&model);
@@ -169,10 +122,9 @@ static void a_failure_ends_the_fit(void **state)
     kolo_data_free(&plain), kolo_data_free(&data);
 }
 
-static kolo_status stopping(float *features, int64_t count, int64_t sample, void *user)
+static kolo_status stopping(const kolo_map_sample *sample)
 {
-    (void)features, (void)count, (void)sample;
-    if (atomic_fetch_add((atomic_int *)user, 1) == 50) kolo_request_stop();
+    if (atomic_fetch_add((atomic_int *)sample->context, 1) == 50) kolo_request_stop();
     nap(0.001);
     return KOLO_OK;
 }
@@ -183,7 +135,7 @@ static void a_stop_is_obeyed_while_waiting(void **state)
     kolo_data *plain = small_data(4000);
     for (int f = 0; f < FEEDINGS; f++) {
         atomic_int seen = 0;
-        kolo_data *data = kolo_data_map(plain, stopping, &seen);
+        kolo_data *data = kolo_map(plain, stopping, .context = &seen);
         kolo_model *model = compiled(kolo_one_device(), false);
         const kolo_history *history =
             kolo_fit(model, data, .batch_size = 2000, .feed = feedings[f].feed, .queue_capacity = feedings[f].capacity,
@@ -218,9 +170,9 @@ static void wrong_options_are_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_are_where_they_were),      cmocka_unit_test(every_feed_gives_the_same_bits),
-        cmocka_unit_test(staging_hides_what_is_slow),     cmocka_unit_test(a_failure_ends_the_fit),
-        cmocka_unit_test(a_stop_is_obeyed_while_waiting), cmocka_unit_test(wrong_options_are_named),
+        cmocka_unit_test(every_feed_gives_the_same_bits), cmocka_unit_test(staging_hides_what_is_slow),
+        cmocka_unit_test(a_failure_ends_the_fit),         cmocka_unit_test(a_stop_is_obeyed_while_waiting),
+        cmocka_unit_test(wrong_options_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
