@@ -1,5 +1,5 @@
-/* The same samples in another order, again, or one set behind another: kolo_shuffle, kolo_split, kolo_take, kolo_skip,
- * kolo_repeat, kolo_data_concatenate. Nothing is copied. Read view.h first. */
+/* The same samples in another order, again, or one set behind another: kolo_shuffle, kolo_data_split, kolo_take,
+ * kolo_skip, kolo_repeat, kolo_data_concatenate. Nothing is copied. Read view.h first. */
 #include "core/random.h"
 #include "data/view.h"
 
@@ -74,13 +74,13 @@ kolo_data *kolo_skip_at(kolo_data *data, int64_t samples, kolo_here here)
     return data ? leave_with_part("kolo_skip", data, samples, data->samples - samples, here) : NULL;
 }
 
-static kolo_status cut(const kolo_data *whole, int64_t first, const kolo_split_args *args)
+static kolo_status cut(const kolo_data *whole, int64_t first, const kolo_data_split_args *args)
 {
     KOLO_TRY(kolo_data_part(args->first, whole, 0, first));
     return kolo_data_part(args->second, whole, first, whole->samples - first);
 }
 
-static kolo_status split(const kolo_split_args *args)
+static kolo_status split(const kolo_data_split_args *args)
 {
     if (!args->first || !args->second)
         return kolo_fail(KOLO_INVALID, "wanted the addresses of two data sets, got NULL");
@@ -100,9 +100,9 @@ static kolo_status split(const kolo_split_args *args)
     return status;
 }
 
-kolo_status kolo_split_at(const kolo_split_args *args, kolo_here here)
+kolo_status kolo_data_split_at(const kolo_data_split_args *args, kolo_here here)
 {
-    kolo_scope scope = kolo_enter("kolo_split", here);
+    kolo_scope scope = kolo_enter("kolo_data_split", here);
     kolo_status status = split(args);
     if (status != KOLO_OK && args->first) kolo_data_free(args->first);
     if (status != KOLO_OK && args->second) kolo_data_free(args->second);

@@ -82,7 +82,7 @@ typedef struct kolo_shuffle_args {
 #define kolo_shuffle(...) kolo_shuffle_at(&(const kolo_shuffle_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
 kolo_data *kolo_shuffle_at(const kolo_shuffle_args *args, kolo_here here);
 
-typedef struct kolo_split_args {
+typedef struct kolo_data_split_args {
     int _;
     kolo_data *data;
     double share; /* of the samples, between 0 and 1, that the first gets; rounded, with one at least on either side */
@@ -90,11 +90,11 @@ typedef struct kolo_split_args {
     kolo_guard *guard;
     bool no_shuffle; /* as they stand; default: in a random order */
     uint64_t seed;   /* default 1 */
-} kolo_split_args;
+} kolo_data_split_args;
 
-/* Two parts, each to be freed; both NULL on failure: kolo_split(data, 0.7, &train, &test). */
-#define kolo_split(...) kolo_split_at(&(const kolo_split_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
-kolo_status kolo_split_at(const kolo_split_args *args, kolo_here here);
+/* Two parts, each to be freed; both NULL on failure: kolo_data_split(data, 0.7, &train, &test). */
+#define kolo_data_split(...) kolo_data_split_at(&(const kolo_data_split_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
+kolo_status kolo_data_split_at(const kolo_data_split_args *args, kolo_here here);
 
 /* The first so many samples, or all if there are fewer; all but the first so many. As slices. */
 #define kolo_take(data, samples) kolo_take_at(data, samples, KOLO_HERE)

@@ -279,9 +279,9 @@ static void a_split_is_a_partition(void **state)
     (void)state;
     for (int kind = 0; kind < 3; kind++) {
         kolo_data *data = rows_of(0, N), *train, *test, *again, *rest;
-        assert_int_equal(kolo_split(data, 0.7, &train, &test, .no_shuffle = kind == 1, .seed = (uint64_t)kind),
+        assert_int_equal(kolo_data_split(data, 0.7, &train, &test, .no_shuffle = kind == 1, .seed = (uint64_t)kind),
                          KOLO_OK);
-        assert_int_equal(kolo_split(data, 0.7, &again, &rest, .no_shuffle = kind == 1, .seed = (uint64_t)kind),
+        assert_int_equal(kolo_data_split(data, 0.7, &again, &rest, .no_shuffle = kind == 1, .seed = (uint64_t)kind),
                          KOLO_OK);
         kolo_data_free(&data);
         assert_int_equal(kolo_data_get_info(train).samples, 35);
@@ -409,7 +409,7 @@ static void a_workflow_learns(void **state)
     (void)state;
     kolo_data *all = kolo_synthetic_table(KOLO_TRAIN, .samples = 1200), *train, *test;
     assert_non_null(all);
-    assert_int_equal(kolo_split(all, 0.7, &train, &test), KOLO_OK);
+    assert_int_equal(kolo_data_split(all, 0.7, &train, &test), KOLO_OK);
     kolo_data *numbers = kolo_standardize(train), *test_numbers = kolo_standardize(test, .like = train);
     kolo_data *hot = kolo_one_hot(numbers), *test_hot = kolo_one_hot(test_numbers), *ready = kolo_prefetch(hot, 3);
     kolo_data_info info = kolo_data_get_info(ready);
@@ -507,10 +507,10 @@ static void what_cannot_be_is_one_sentence(void **state)
     assert_failure(KOLO_INVALID, "wanted data with targets or labels, got data without", NULL);
     assert_null(kolo_shuffle(data, .buffer_size = -1));
     assert_failure(KOLO_INVALID, ".buffer_size: wanted at least 1, got -1", NULL);
-    assert_int_not_equal(kolo_split(data, 1.5, &a, &b), KOLO_OK);
+    assert_int_not_equal(kolo_data_split(data, 1.5, &a, &b), KOLO_OK);
     assert_failure(KOLO_INVALID, "wanted a share between 0 and 1 with samples on both sides, got 1.5 of 50", NULL);
     assert_true(!a && !b);
-    assert_int_not_equal(kolo_split(data, 0.5, NULL, &b), KOLO_OK);
+    assert_int_not_equal(kolo_data_split(data, 0.5, NULL, &b), KOLO_OK);
     assert_failure(KOLO_INVALID, "wanted the addresses of two data sets, got NULL", NULL);
     assert_null(kolo_skip(data, N));
     assert_failure(KOLO_INVALID, "kolo_skip: wanted samples within 0 to 49", NULL);
