@@ -91,7 +91,11 @@ static void staging_hides_what_is_slow(void **state)
     double synchronous = seconds_of(data, KOLO_FEED_SYNCHRONOUS), staged = seconds_of(data, KOLO_FEED_STAGED);
     assert_true(synchronous >= 10 * (0.04 + 0.032));
     if (!(staged < 0.8 * synchronous)) fail_msg("synchronous %g s, staged %g s", synchronous, staged);
-    kolo_data_free(&plain), kolo_data_free(&data);
+    kolo_data *ahead = kolo_prefetch(data, 2, .threads = 1), *kept = kolo_cache(data);
+    double queued = seconds_of(ahead, 0), first = seconds_of(kept, 0), again = seconds_of(kept, 0);
+    if (!(queued < 0.8 * synchronous)) fail_msg("synchronous %g s, prefetched %g s", synchronous, queued);
+    if (!(first >= 10 * (0.04 + 0.032) && again < 0.8 * first)) fail_msg("cached %g s, then %g s", first, again);
+    kolo_data_free(&plain), kolo_data_free(&data), kolo_data_free(&ahead), kolo_data_free(&kept);
     unsetenv("KOLO_THREADS");
 }
 
