@@ -26,8 +26,8 @@ void kolo_devices_reset(void);
  * that does not, once for each value. */
 kolo_status kolo_check_environment(void);
 
-/* Whether kolo_request_stop() was called, and how the call that obeyed it takes it back; one in a hook of another leaves
- * that to the other, which is to end too. */
+/* Whether kolo_request_stop() was called, and how the call that obeyed it takes it back; one in a hook of another
+ * leaves that to the other, which is to end too. */
 bool kolo_stop_requested(void);
 void kolo_stop_obeyed(void);
 

@@ -59,7 +59,8 @@ struct kolo_trainer {
     kolo_team *team; /* a member a replica; member 0, the caller, is the one that speaks to other ranks */
     sem_t gate; /* cores of the process */
     bool gated;
-    kolo_fold *meeting; /* where the sums of this process's replicas meet: in deterministic mode, and KOLO_KEEPS_SHARES */
+    kolo_fold
+        *meeting; /* where the sums of this process's replicas meet: in deterministic mode, and KOLO_KEEPS_SHARES */
     atomic_int packed; /* values of the weights that are packed together, KOLO_KEEPS_SHARES */
     float *sum; /* [weight_count], the canonical sum that replica 0 made for all, likewise */
     kolo_totals sum_totals;

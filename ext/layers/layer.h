@@ -43,7 +43,7 @@ typedef struct kolo_layer_node {
     kolo_shape in, out; /* in: of the first of them */
     kolo_shape ins[KOLO_APPLY_MAX];
     int device; /* -1: the replica's own */
-    int leaf;   /* its statistics are of so many neighbouring samples, which must be a leaf; 0: any leaf will do */
+    int leaf; /* its statistics are of so many neighbouring samples, which must be a leaf; 0: any leaf will do */
     int parameters[KOLO_LAYER_PARAMETERS]; /* numbers in the model, in the order declared; -1: none */
     int parameter_count;
 } kolo_layer_node;

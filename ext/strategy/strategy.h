@@ -26,9 +26,9 @@ typedef struct kolo_batch {
 /* Where the weights and the optimizer's state of a process's replicas are kept. */
 typedef enum kolo_keeping {
     KOLO_KEEPS_COPIES = 0, /* each replica has its own and updates them alone: what leaving it out means */
-    KOLO_KEEPS_SHARES,     /* one set in the memory that all of them share: gradients are added up as they come, and each
-                              updates a share */
-    KOLO_KEEPS_ONE         /* one set, which .parameter_device updates */
+    KOLO_KEEPS_SHARES, /* one set in the memory that all of them share: gradients are added up as they come, and each
+                          updates a share */
+    KOLO_KEEPS_ONE /* one set, which .parameter_device updates */
 } kolo_keeping;
 
 struct kolo_strategy_kind {
@@ -53,11 +53,11 @@ kolo_status kolo_replica_reduce(kolo_replica *replica);
 kolo_status kolo_replica_update(kolo_replica *replica);
 
 /* Its parts, for strategies that agree in another way and keep copies. */
-kolo_comm *kolo_replica_comm(kolo_replica *replica);      /* its group */
+kolo_comm *kolo_replica_comm(kolo_replica *replica); /* its group */
 kolo_status kolo_replica_gradient(kolo_replica *replica, float **gradient); /* [weights], summed over its samples */
-float *kolo_replica_weights(kolo_replica *replica);       /* [weights]; after a change call kolo_replica_pack() */
+float *kolo_replica_weights(kolo_replica *replica); /* [weights]; after a change call kolo_replica_pack() */
 kolo_status kolo_replica_pack(kolo_replica *replica);
-int64_t kolo_replica_count(const kolo_replica *replica);  /* weights */
-kolo_totals *kolo_replica_totals(kolo_replica *replica);  /* of the last compute */
+int64_t kolo_replica_count(const kolo_replica *replica); /* weights */
+kolo_totals *kolo_replica_totals(kolo_replica *replica); /* of the last compute */
 
 #endif

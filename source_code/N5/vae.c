@@ -8,8 +8,8 @@
  *
  * The loss of an image is −Σ (t log y + (1 − t) log (1 − y)) over its pixels plus the divergence of its code's
  * distribution from the standard one. In training codes are drawn; val_loss sees each distribution's mean. After five
- * epochs it is 151 here (bfloat16, seed 1). keras_experiments published 143.9 by another measure: codes drawn there too,
- * with a deviation of exp(log variance), and half of the divergence (--kl-weight 0.5).
+ * epochs it is 151 here (bfloat16, seed 1). keras_experiments published 143.9 by another measure: codes drawn there
+ * too, with a deviation of exp(log variance), and half of the divergence (--kl-weight 0.5).
  */
 #include <kolo.h>
 #include <kolo/core/loss.h>

@@ -45,8 +45,7 @@ static void measure(const char *name, kolo_strategy strategy, kolo_data *data, i
     kolo_model *model = lesson_cnn();
     kolo_compile(model, .optimizer = kolo_adam(.learning_rate = 1e-3), .loss = KOLO_SPARSE_CROSSENTROPY,
                  .strategy = strategy, .seed = 1);
-    const kolo_history *history =
-        kolo_fit(model, data, .epochs = EPOCHS, .batch_size = batch, .verbose = KOLO_NONE);
+    const kolo_history *history = kolo_fit(model, data, .epochs = EPOCHS, .batch_size = batch, .verbose = KOLO_NONE);
     kolo_timings t = kolo_get_timings(model);
     if (history) {
         double rates[EPOCHS - 1], steps = (double)t.steps;
@@ -70,12 +69,13 @@ int main(int argc, char **argv)
         return kolo_finish(), 2;
     }
     kolo_data *data = noise((int64_t)batch * steps);
-    printf("batch %d on %d devices, %d threads; milliseconds and megabytes of a step\n", batch, devices, kolo_threads());
-    printf("%-36s %9s %8s %8s %8s %8s %9s %9s %9s\n", "", "images/s", "slicing", "waiting", "reduce", "update", "sliced", "reduced",
-           "updated");
+    printf("batch %d on %d devices, %d threads; milliseconds and megabytes of a step\n", batch, devices,
+           kolo_threads());
+    printf("%-36s %9s %8s %8s %8s %8s %9s %9s %9s\n", "", "images/s", "slicing", "waiting", "reduce", "update",
+           "sliced", "reduced", "updated");
     measure("one device", kolo_one_device(), data, batch);
-    measure("kuza55 make_parallel",
-            kolo_central_storage(.devices = devices, .slicing = KOLO_SLICE_ON_DEVICE), data, batch);
+    measure("kuza55 make_parallel", kolo_central_storage(.devices = devices, .slicing = KOLO_SLICE_ON_DEVICE), data,
+            batch);
     measure("fchollet multi_gpu_model",
             kolo_central_storage(.devices = devices, .slicing = KOLO_SLICE_ON_DEVICE, .last_takes_remainder = true),
             data, batch);

@@ -178,7 +178,8 @@ static void impossible_values_are_one_sentence(void **state)
         expect(line, 2, sentence);
     }
     expect("--precision fp8", 2, "cnn_mnist: --precision: wanted fp32, bf16 or fp16, got \"fp8\"\n");
-    expect("--strategy easgd", 2, "cnn_mnist: --strategy: wanted one_device, mirrored or central_storage, got \"easgd\"\n");
+    expect("--strategy easgd", 2,
+           "cnn_mnist: --strategy: wanted one_device, mirrored or central_storage, got \"easgd\"\n");
     expect("--seed -1", 2, "cnn_mnist: --seed: wanted a whole number from 0 to 18446744073709551615, got \"-1\"\n");
     expect("--seed 18446744073709551616", 2,
            "cnn_mnist: --seed: wanted a whole number from 0 to 18446744073709551615, got \"18446744073709551616\"\n");

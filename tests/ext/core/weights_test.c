@@ -16,7 +16,8 @@ static int fill(void **state)
     for (int s = 0; s < SAMPLES; s++) {
         labels[s] = s * 5 % 7 % CLASSES;
         weights[s] = (float)(s % 4) * 0.75f;
-        for (int c = 0; c < CLASSES; c++) targets[s * CLASSES + c] = features[s * FEATURES + c] - 0.5f * features[s * FEATURES + 3];
+        for (int c = 0; c < CLASSES; c++)
+            targets[s * CLASSES + c] = features[s * FEATURES + c] - 0.5f * features[s * FEATURES + 3];
     }
     return 0;
 }
