@@ -387,10 +387,10 @@ typedef struct kolo_layer {
 #define kolo_add(...)        ((kolo_layer){.kind = &kolo_add_kind, .add = {._ = 0, __VA_ARGS__}})
 #define kolo_batch_norm(...) ((kolo_layer){.kind = &kolo_batch_norm_kind, .batch_norm = {._ = 0, __VA_ARGS__}})
 #define kolo_layer_of(...)   kolo_layer_own((kolo_own_args){._ = 0, __VA_ARGS__})
-extern const kolo_layer_kind kolo_missing_kind; /* of kolo_layer_of() without .kind: fails with a sentence */
+extern const kolo_layer_kind kolo_no_kind_given; /* of kolo_layer_of() without .kind: fails with a sentence */
 static inline kolo_layer kolo_layer_own(kolo_own_args args)
 {
-    return (kolo_layer){.kind = args.kind ? args.kind : &kolo_missing_kind, .own = args};
+    return (kolo_layer){.kind = args.kind ? args.kind : &kolo_no_kind_given, .own = args};
 }
 
 typedef struct kolo_model kolo_model;

@@ -89,11 +89,11 @@ static kolo_status add(const kolo_layer_kind *kind)
                             kind->name);
 }
 
-const kolo_layer_kind kolo_missing_kind = {0};
+const kolo_layer_kind kolo_no_kind_given = {0};
 
 kolo_status kolo_layer_kind_check(const kolo_layer_kind *kind)
 {
-    if (!kind || kind == &kolo_missing_kind) return kolo_fail(KOLO_INVALID, "wanted a kind of layer, got NULL");
+    if (!kind || kind == &kolo_no_kind_given) return kolo_fail(KOLO_INVALID, "wanted a kind of layer, got NULL");
     if (!kind->name || !*kind->name) return kolo_fail(KOLO_INVALID, "wanted a kind with a .name, got one without");
     if (kind->build && kind->forward && kind->backward) return KOLO_OK;
     return kolo_fail(KOLO_INVALID, "wanted a kind with .build, .forward and .backward, got \"%.40s\" without",
