@@ -14,6 +14,7 @@ struct kolo_fold {
     int64_t leaves;
     kolo_node nodes[KOLO_FOLD_MOST]; /* unfinished, in no order */
     int node_count;
+    kolo_fold *lender; /* whose spare ones it uses; NULL: its own */
     float **spare; /* gradients nobody uses */
     int spare_count, spare_room;
 };
@@ -46,6 +47,11 @@ void kolo_fold_close(kolo_fold **fold)
     free(closed);
 }
 
+void kolo_fold_borrow_from(kolo_fold *fold, kolo_fold *lender)
+{
+    fold->lender = lender;
+}
+
 void kolo_fold_begin(kolo_fold *fold, int64_t leaves)
 {
     kolo_node nodes[KOLO_FOLD_MOST];
@@ -57,6 +63,7 @@ void kolo_fold_begin(kolo_fold *fold, int64_t leaves)
 kolo_status kolo_fold_borrow(kolo_fold *fold, float **gradient)
 {
     *gradient = NULL;
+    if (fold->lender) fold = fold->lender;
     if (fold->count == 0) return KOLO_OK;
     pthread_mutex_lock(&fold->lock);
     if (fold->spare_count > 0) *gradient = fold->spare[--fold->spare_count];
@@ -71,6 +78,7 @@ kolo_status kolo_fold_borrow(kolo_fold *fold, float **gradient)
 void kolo_fold_return(kolo_fold *fold, float *gradient)
 {
     if (!gradient) return;
+    if (fold->lender) fold = fold->lender;
     pthread_mutex_lock(&fold->lock);
     if (fold->spare_count == fold->spare_room) {
         int room = 2 * fold->spare_room + 8;

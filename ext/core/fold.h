@@ -29,6 +29,9 @@ kolo_status kolo_fold_open(int64_t count, void *(*allocate)(size_t bytes), void 
                            void (*add)(const void *whose, float *to, const float *from), const void *whose,
                            kolo_fold **fold);
 void kolo_fold_close(kolo_fold **fold); /* takes NULL */
+/* From now on it borrows from another of the same kind, which must outlive it, and gives back there: for one whose nodes
+ * end up in the other, where their memory would pile up. */
+void kolo_fold_borrow_from(kolo_fold *fold, kolo_fold *lender);
 
 /* Forgets all nodes and begins a batch of `leaves` leaves. */
 void kolo_fold_begin(kolo_fold *fold, int64_t leaves);

@@ -189,8 +189,9 @@ static kolo_status open_engine(kolo_replica *replica, int leaf, int threads, sem
     bool shares = trainer->keeping == KOLO_KEEPS_SHARES;
     if (replica->index == 0) KOLO_TRY(kolo_engine_fold(replica->engine, &trainer->meeting));
     else if (shares) kolo_engine_borrow_weights(replica->engine, trainer->replicas[0].engine);
-    if (!shares) return kolo_engine_fold(replica->engine, &replica->fold);
-    replica->fold = trainer->meeting;
+    if (shares) replica->fold = trainer->meeting;
+    else KOLO_TRY(kolo_engine_fold(replica->engine, &replica->fold));
+    if (!shares) kolo_fold_borrow_from(replica->fold, trainer->meeting);
     return KOLO_OK;
 }
 

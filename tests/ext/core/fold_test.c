@@ -129,12 +129,42 @@ static void threads_give_the_tree(void **state)
     kolo_fold_close(&fold);
 }
 
+static int allocated;
+
+static void *count_and_allocate(size_t bytes)
+{
+    allocated++;
+    return kolo_host_allocate(bytes);
+}
+
+/* Nodes of one fold that end up in another: step after step in the same memory. */
+static void what_is_handed_on_is_borrowed_again(void **state)
+{
+    (void)state;
+    kolo_fold *whole = NULL, *part = NULL;
+    assert_int_equal(kolo_fold_open(WIDTH, count_and_allocate, kolo_host_deallocate, add, NULL, &whole), KOLO_OK);
+    assert_int_equal(kolo_fold_open(WIDTH, count_and_allocate, kolo_host_deallocate, add, NULL, &part), KOLO_OK);
+    kolo_fold_borrow_from(part, whole);
+    for (int step = 0; step < 20; step++) {
+        kolo_node nodes[KOLO_FOLD_MOST];
+        kolo_fold_begin(part, 7);
+        kolo_fold_begin(whole, 7);
+        for (int64_t leaf = 0; leaf < 7; leaf++) insert_leaf(part, leaf);
+        int count = kolo_fold_take(part, nodes);
+        for (int i = 0; i < count; i++) assert_int_equal(kolo_fold_insert(whole, nodes[i]), KOLO_OK);
+    }
+    assert_in_range(allocated, 1, 7);
+    kolo_fold_close(&part);
+    kolo_fold_close(&whole);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_order_gives_the_tree),
         cmocka_unit_test(any_deal_gives_the_tree),
         cmocka_unit_test(threads_give_the_tree),
+        cmocka_unit_test(what_is_handed_on_is_borrowed_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
