@@ -23,7 +23,8 @@ say  = @mkdir -p $(@D)$(if $(Q), && printf '  %-4s %s\n' $(1) $@)
 .DELETE_ON_ERROR:
 
 # ---- Which sources make which part. The layout is the architecture: see CONTRIBUTING.md. ----
-LIB_SRC     := $(wildcard ext/core/*.c ext/callbacks/*.c ext/layers/*.c ext/data/*.c ext/optimizers/*.c ext/strategy/*.c ext/show/*.c) \
+LIB_SRC     := $(wildcard $(addprefix ext/,$(addsuffix /*.c,core engine layers losses optimizers training callbacks strategy \
+                                                            saving data show))) \
                $(wildcard ext/backend/*.c ext/backend/reference/*.c) \
                $(filter-out ext/comm/mpi.c ext/comm/nccl.c,$(wildcard ext/comm/*.c)) ext/fetch/download.c
 ONEDNN_SRC  := $(wildcard ext/backend/onednn/*.c)
@@ -169,7 +170,7 @@ install: build  ## put kolo into PREFIX=/usr/local: bin, lib, include, pkg-confi
 	$(Q)install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin include lib/pkgconfig)
 	$(Q)install -m 755 $(wildcard $(BUILD)/bin/kolo*) $(DESTDIR)$(PREFIX)/bin
 	$(Q)install -m 644 $(wildcard ext/include/*.h) $(DESTDIR)$(PREFIX)/include
-	$(Q)for seam in core layers backend comm strategy; do \
+	$(Q)for seam in core engine layers losses optimizers backend comm strategy training; do \
 	    install -D -m 644 -t $(DESTDIR)$(PREFIX)/include/kolo/$$seam ext/$$seam/*.h; done
 	$(Q)install -m 644 $(wildcard $(BUILD)/lib/*.so) $(BUILD)/lib/kolo-program.o $(DESTDIR)$(PREFIX)/lib
 	$(Q)sed 's|@PREFIX@|$(abspath $(PREFIX))|; s|@VERSION@|$(VERSION)|' ext/kolo.pc.in \
@@ -207,8 +208,8 @@ bench: setup  ## how fast it is here, beside others found here; writes BUILD/ben
 # Fuzzers, clang's: of what reads a learner's text, and of what reads files. What they search is built for them, the
 # rest is as it is.
 FUZZED_SRC   := $(wildcard kernel/cells/*.c kernel/mistakes/*.c kernel/magics/*.c) kernel/help/help.c
-FUZZED_LIB   := $(wildcard ext/data/*.c ext/layers/*.c) ext/core/crc32c.c ext/core/utf8.c \
-                $(addprefix ext/core/,safetensors.c save.c model_json.c layer_json.c model.c graph.c checkpoint.c)
+FUZZED_LIB   := $(wildcard ext/data/*.c ext/layers/*.c ext/saving/*.c) \
+                $(addprefix ext/core/,crc32c.c utf8.c model.c graph.c)
 FUZZ_RUNTIME := $(LLVM)/lib/clang/19/lib/linux/libclang_rt.fuzzer-$(shell uname -m).a
 KERNEL_FUZZ  := $(wildcard tests/kernel/fuzz/*_fuzz.c)
 LIB_FUZZ     := $(wildcard tests/ext/*/fuzz/*_fuzz.c)

@@ -1,6 +1,6 @@
 /* The seam for arithmetic: who computes?
  *
- * A backend turns each operation of a plan (core/plan.h: read that first) into a kernel and runs it. It chooses how
+ * A backend turns each operation of a plan (engine/plan.h: read that first) into a kernel and runs it. It chooses how
  * activations and weights lie in memory; the library asks it only for canonical weights and gradients (pack, unpack)
  * and for canonical outputs. `reference` (backend/reference/) is plain loops in double precision, never optimised: the
  * oracle of the others and the one to read. `onednn` (backend/onednn/) is the plugin libkolo_onednn.so.
@@ -11,8 +11,8 @@
 #ifndef KOLO_BACKEND_H
 #define KOLO_BACKEND_H
 
-#include "core/plan.h"
-#include "core/totals.h"
+#include "engine/plan.h"
+#include "losses/totals.h"
 
 #define KOLO_BACKEND_VERSION 3
 
@@ -26,7 +26,7 @@ typedef struct kolo_call {
     const int32_t *labels; /* [samples][rows of the outputs]; NULL where the loss wants none */
     const float *targets;  /* [samples][outputs]; NULL likewise */
     const float *weights;  /* [samples], in the loss; NULL: all 1 */
-    double loss_scale;     /* d loss / d outputs is to be multiplied by it, which core/program.c does; 0: 1 */
+    double loss_scale;     /* d loss / d outputs is to be multiplied by it, which engine/program.c does; 0: 1 */
     int round;             /* of a kernel that goes through its steps several times: the backend's own */
     kolo_totals *totals;   /* LOSS adds its samples' loss and metrics here */
 } kolo_call;

@@ -1,7 +1,7 @@
 /* What every backend shares that computes in this process's own memory. Read backend/backend.h first. */
 #include "backend/backend.h"
-#include "core/loss.h"
-#include "core/softmax.h"
+#include "losses/loss.h"
+#include "losses/softmax.h"
 #include "core/vector.h"
 
 #include <math.h>

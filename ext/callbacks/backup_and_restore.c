@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include "callbacks/callbacks.h"
-#include "core/save.h"
-#include "core/trainer.h"
+#include "saving/save.h"
+#include "training/trainer.h"
 
 typedef struct state {
     char path[PATH_MAX];

@@ -2,7 +2,7 @@
 #ifndef KOLO_CALLBACKS_SHARED_H
 #define KOLO_CALLBACKS_SHARED_H
 
-#include "core/callback.h"
+#include "training/callback.h"
 #include "core/model.h"
 
 /* Zeroed memory for self->state, from on_train_begin on; NULL, reported, where there is none. */

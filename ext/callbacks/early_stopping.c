@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "callbacks/callbacks.h"
-#include "core/save.h"
+#include "saving/save.h"
 
 typedef struct state {
     kolo_monitor monitor;

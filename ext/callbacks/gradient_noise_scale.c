@@ -10,8 +10,8 @@
 
 #include "callbacks/callbacks.h"
 #include "core/random.h"
-#include "core/save.h"
-#include "core/trainer.h"
+#include "saving/save.h"
+#include "training/trainer.h"
 #include "data/data.h"
 
 typedef struct state {

@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "callbacks/callbacks.h"
-#include "core/optimizer.h"
+#include "optimizers/optimizer.h"
 
 typedef struct state {
     double initial; /* the rate that .by_epoch begins from, where it has none of its own */

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 
 #include "callbacks/callbacks.h"
-#include "core/save.h"
+#include "saving/save.h"
 
 typedef struct state {
     kolo_monitor monitor;

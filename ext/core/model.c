@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/random.h"
-#include "core/scores.h"
+#include "training/scores.h"
 #include "core/utf8.h"
 #include "layers/kinds.h"
 

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-#include "core/numbers.h"
-#include "core/position.h"
+#include "saving/numbers.h"
+#include "saving/position.h"
 
 typedef struct kolo_trainer kolo_trainer;
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "core/table.h"
-#include "core/trainer.h"
+#include "training/trainer.h"
 
 static double weight_bytes(const kolo_model *model, const kolo_layer_node *node)
 {

@@ -2,7 +2,7 @@
 #ifndef KOLO_CORE_TOKENS_H
 #define KOLO_CORE_TOKENS_H
 
-#include "core/plan.h"
+#include "engine/plan.h"
 #include "strategy/strategy.h"
 
 /* The features of `count` samples from number `first` of the batch: whole numbers from 0 to plan->tokens - 1, else a

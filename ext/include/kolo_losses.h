@@ -6,7 +6,7 @@
 
 /* ------------------------------------------------------------------------------------ 5 losses, metrics */
 
-/* A loss and a metric: what it is (core/loss.h; one of the learner's own works the same way: .loss = {&mine}), and a
+/* A loss and a metric: what it is (losses/loss.h; one of the learner's own works the same way: .loss = {&mine}), and a
  * number that some of them take. */
 typedef struct kolo_loss_kind kolo_loss_kind;
 typedef struct kolo_metric_kind kolo_metric_kind;

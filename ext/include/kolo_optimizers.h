@@ -7,7 +7,7 @@
 
 /* ------------------------------------------------------------------------------------------ 5 optimizers */
 
-typedef struct kolo_optimizer_kind kolo_optimizer_kind; /* core/optimizer.h; one of your own is the same struct */
+typedef struct kolo_optimizer_kind kolo_optimizer_kind; /* optimizers/optimizer.h; one of your own is the same struct */
 extern const kolo_optimizer_kind kolo_sgd_kind, kolo_adagrad_kind, kolo_adadelta_kind, kolo_rmsprop_kind,
     kolo_adam_kind, kolo_adamw_kind, kolo_adamax_kind, kolo_nadam_kind, kolo_lars_kind, kolo_lamb_kind,
     kolo_novograd_kind;

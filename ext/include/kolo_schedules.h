@@ -11,7 +11,7 @@
 
 #include "kolo.h"
 
-typedef struct kolo_schedule_kind kolo_schedule_kind; /* core/optimizer.h; one of your own is the same struct */
+typedef struct kolo_schedule_kind kolo_schedule_kind; /* optimizers/optimizer.h; one of your own is the same struct */
 extern const kolo_schedule_kind kolo_constant_kind, kolo_piecewise_constant_kind, kolo_exponential_decay_kind,
     kolo_inverse_time_decay_kind, kolo_polynomial_decay_kind, kolo_cosine_decay_kind, kolo_cosine_restarts_kind,
     kolo_one_cycle_kind;

@@ -1,4 +1,4 @@
-/* What a layer is: one file here for each. Read core/plan.h first.
+/* What a layer is: one file here for each. Read engine/plan.h first.
  *
  * build() checks the options against the input's shape and declares the output's shape and the weights; forward() and
  * backward() write the layer's operations into a plan. The arithmetic itself is the backend's. A layer of one's own is
@@ -7,7 +7,7 @@
 #ifndef KOLO_LAYER_H
 #define KOLO_LAYER_H
 
-#include "core/plan.h"
+#include "engine/plan.h"
 
 /* Glorot-uniform (Glorot and Bengio 2010) draws from ±√(6 / (fan_in + fan_out)), UNIFORM from ±0.05 (Keras's for
  * embeddings). */

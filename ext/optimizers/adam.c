@@ -1,5 +1,5 @@
-/* Adam and its kin: AdamW, Adamax, Nadam. Read core/optimizer.h first. */
-#include "core/optimizer.h"
+/* Adam and its kin: AdamW, Adamax, Nadam. Read optimizers/optimizer.h first. */
+#include "optimizers/optimizer.h"
 
 #include <math.h>
 

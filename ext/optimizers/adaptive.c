@@ -1,6 +1,6 @@
 /* Adagrad, Adadelta and RMSProp: each weight's gradient by the root of the mean square of those before. In Keras's
- * form, the ε under the root. Read core/optimizer.h first. */
-#include "core/optimizer.h"
+ * form, the ε under the root. Read optimizers/optimizer.h first. */
+#include "optimizers/optimizer.h"
 
 #include <math.h>
 

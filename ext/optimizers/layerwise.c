@@ -1,7 +1,7 @@
 /* LARS, LAMB and NovoGrad: rules that look at a whole array of weights, whose norm comes before its update. Read
- * core/optimizer.h first; strategy/update.c adds the sums of measure() up in an order that no number of threads
+ * optimizers/optimizer.h first; strategy/update.c adds the sums of measure() up in an order that no number of threads
  * changes. */
-#include "core/optimizer.h"
+#include "optimizers/optimizer.h"
 
 #include <math.h>
 

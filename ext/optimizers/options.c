@@ -1,5 +1,6 @@
-/* Options of optimizers and schedules by their tables: defaults, and what is out of range. See core/optimizer.h. */
-#include "core/optimizer.h"
+/* Options of optimizers and schedules by their tables: defaults, and what is out of range. See optimizers/optimizer.h.
+ */
+#include "optimizers/optimizer.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* The schedules of kolo_schedules.h. Each file of Keras that a formula is from: optimizers/schedules/
- * learning_rate_schedule.py; the one-cycle's is PyTorch's optim/lr_scheduler.py. Read core/optimizer.h first. */
-#include "core/optimizer.h"
+ * learning_rate_schedule.py; the one-cycle's is PyTorch's optim/lr_scheduler.py. Read optimizers/optimizer.h first. */
+#include "optimizers/optimizer.h"
 
 #include <math.h>
 

@@ -1,8 +1,8 @@
-/* Gradient descent with momentum. Read core/optimizer.h first.
+/* Gradient descent with momentum. Read optimizers/optimizer.h first.
  *
  * The loops of this folder run over any part of the arrays, so that threads can share them; every element's result
  * depends on that element alone. */
-#include "core/optimizer.h"
+#include "optimizers/optimizer.h"
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
 /* Layers, optimizers, strategies, losses and metrics as the C that makes them: see bundle.h. */
 #include "show/bundle.h"
 #include "core/model.h"
-#include "core/optimizer.h"
+#include "optimizers/optimizer.h"
 #include "layers/layer.h"
 #include "show/display.h"
 #include "strategy/strategy.h"

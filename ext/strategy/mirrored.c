@@ -9,7 +9,7 @@
  *   .parameter_device        all gradients go there, one update is made there, all devices read the weights from there
  */
 #include "core/runtime.h"
-#include "core/trainer.h"
+#include "training/trainer.h"
 
 static const char *parameter_device(const kolo_strategy *strategy)
 {

@@ -3,7 +3,7 @@
 
 #include "comm/sum.h"
 #include "core/runtime.h"
-#include "core/trainer.h"
+#include "training/trainer.h"
 #include "show/show.h"
 #include "strategy/rounds.h"
 #include "strategy/tree_sum.h"

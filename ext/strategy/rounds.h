@@ -5,7 +5,7 @@
 #ifndef KOLO_STRATEGY_ROUNDS_H
 #define KOLO_STRATEGY_ROUNDS_H
 
-#include "core/trainer.h"
+#include "training/trainer.h"
 
 /* Elements first … first+count-1 of a parameter, which begin with that chunk. */
 typedef struct kolo_piece {

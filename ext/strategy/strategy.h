@@ -8,7 +8,7 @@
 #define KOLO_STRATEGY_H
 
 #include "comm/comm.h"
-#include "core/totals.h"
+#include "losses/totals.h"
 
 typedef struct kolo_replica kolo_replica;
 

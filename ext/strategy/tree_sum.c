@@ -1,4 +1,4 @@
-/* Deterministic summation over devices and ranks: see tree_sum.h, and core/fold.h for the tree itself.
+/* Deterministic summation over devices and ranks: see tree_sum.h, and engine/fold.h for the tree itself.
  *
  * Within a process the replicas put their unfinished nodes into one fold, which adds what belongs together. Between
  * ranks, each rank is left with the few nodes that cover its run of leaves: every rank gets one slice of all of them

@@ -12,7 +12,7 @@
  * too, with a deviation of exp(log variance), and half of the divergence (--kl-weight 0.5).
  */
 #include <kolo.h>
-#include <kolo/core/loss.h>
+#include <kolo/losses/loss.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -19,7 +19,7 @@ def kernel():
 
 CELLS = [
     """#include <kolo.h>
-#include <kolo/core/loss.h>
+#include <kolo/losses/loss.h>
 #include <kolo/layers/layer.h>
 #include <math.h>
 #include <stdio.h>

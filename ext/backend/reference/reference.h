@@ -16,8 +16,8 @@ typedef struct kolo_reference_job {
     const kolo_plan *plan;
     const kolo_op *op;
     const kolo_call *call;
-    void *in[KOLO_OP_INS],
-        *out[KOLO_OP_OUTS]; /* as in the table of core/plan.h: double[leaf][shape], NULL for -1; workspaces as bytes */
+    void *in[KOLO_OP_INS], *out[KOLO_OP_OUTS]; /* as in the table of engine/plan.h: double[leaf][shape], NULL for -1;
+                                                  workspaces as bytes */
 } kolo_reference_job;
 
 /* Shapes of the operands, of one sample. */

@@ -9,7 +9,7 @@
  */
 #include "rig.h"
 
-#include "core/loss.h"
+#include "losses/loss.h"
 
 #define STEP 0x1p-8
 

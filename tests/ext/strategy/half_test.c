@@ -1,7 +1,7 @@
 /* KOLO_MIXED_FP16 in training: the scale of the loss, updates left out, and that it learns what float32 does. */
 #include "ext/core/small.h"
 
-#include "core/trainer.h"
+#include "training/trainer.h"
 
 #include <string.h>
 #include <unistd.h>

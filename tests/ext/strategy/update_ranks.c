@@ -1,7 +1,7 @@
 /* A rank of test_update_ranks.py: update_ranks fp32|fp16 BATCH ACCUMULATE. Trains twice; before the second time every
  * rank but the first has lost its way, and kolo_broadcast_variables() brings it back. Prints the weights of each rank,
  * as a checksum, and what the optimizer has counted. */
-#include "core/trainer.h"
+#include "training/trainer.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,0 +1,85 @@
+/* An engine: threads that share one program and one set of weights, and work through leaves.
+ *
+ * A replica has one to train with; scoring and predicting have one that uses all cores of the process. Which thread
+ * takes which leaf is chance; the sums do not depend on it (engine/fold.h).
+ */
+#ifndef KOLO_ENGINE_ENGINE_H
+#define KOLO_ENGINE_ENGINE_H
+
+#include <semaphore.h>
+#include <stdatomic.h>
+
+#include "engine/fold.h"
+#include "engine/program.h"
+#include "engine/team.h"
+#include "data/feed.h"
+#include "strategy/strategy.h"
+
+typedef struct kolo_pipeline kolo_pipeline;
+
+typedef struct kolo_engine {
+    kolo_program *program;
+    kolo_team *team;
+    kolo_bench *benches; /* one a thread */
+    kolo_program_weights weights;
+    bool borrows; /* what is packed is another engine's */
+    void *met;           /* what leaves met with last */
+    sem_t *gate;         /* as many leaves at once as the process has cores; NULL: no limit */
+    kolo_frame **frames; /* one a thread; NULL where there is a */
+    kolo_pipeline *pipeline; /* of a program of several segments */
+    atomic_llong sliced_bytes, slicing_nanoseconds; /* its threads' copying of samples, since it was opened */
+} kolo_engine;
+
+/* With at least `threads` threads, and one for each device of the program. */
+kolo_status kolo_engine_open(const kolo_model *model, kolo_purpose purpose, int leaf, int threads, sem_t *gate,
+                             kolo_engine **engine);
+void kolo_engine_close(kolo_engine **engine); /* takes NULL */
+
+/* From now on every thread adds up what each operation takes it, in benches[…].seconds. */
+kolo_status kolo_engine_time(kolo_engine *engine);
+
+/* A tree of sums for the gradients of this engine's leaves. */
+kolo_status kolo_engine_fold(const kolo_engine *engine, kolo_fold **fold);
+
+/* Takes over canonical weights. */
+kolo_status kolo_engine_pack(kolo_engine *engine, const float *weights);
+/* The engine reads the weights that the other has packed, from now on. Both are of one model and leaf size. */
+void kolo_engine_borrow_weights(kolo_engine *engine, const kolo_engine *from);
+/* kolo_engine_pack() by all engines that share the weights, side by side: `next`, 0 before, deals out the values. They
+ * are there when all have returned. */
+kolo_status kolo_engine_pack_together(kolo_engine *engine, const float *weights, atomic_int *next);
+
+/* A run of leaves of one batch. */
+typedef struct kolo_share {
+    const kolo_data *data;
+    const kolo_batch *batch;
+    const kolo_staged *staged; /* where its samples are gathered already, or NULL */
+    int64_t first_leaf, end_leaf;
+    bool rest_last; /* how leaves are dealt: kolo_share_begin() */
+    uint64_t seed;  /* of dropout */
+    double loss_scale; /* of d loss / d outputs; 0: 1 */
+    bool stoppable; /* a requested stop ends it between leaves, with KOLO_INTERRUPTED */
+    float *outputs; /* [batch samples][outputs], or NULL */
+    kolo_comm *group;   /* whose leaves meet across replicas and ranks; NULL: nobody else's */
+    bool deterministic; /* what they meet with has the same bits however large the group is */
+} kolo_share;
+
+/* Computes the share; every leaf's gradient and totals go into fold (NULL: outputs alone are wanted). The members of a
+ * group must call it for the same batch, also those with no leaves; one that fails aborts the group. */
+kolo_status kolo_engine_run(kolo_engine *engine, const kolo_share *share, kolo_fold *fold);
+
+/* Leaves are dealt in contiguous runs: the first leaf of a member; of one past the last, all. As evenly as they go, or
+ * by integer division with the rest to the last (rest_last). */
+static inline int64_t kolo_share_begin(int64_t leaves, int member, int members, bool rest_last)
+{
+    if (rest_last) return member < members ? leaves / members * member : leaves;
+    return leaves * member / members;
+}
+
+/* Leaves of a batch. */
+static inline int64_t kolo_batch_leaves(const kolo_batch *batch)
+{
+    return (batch->samples + batch->leaf - 1) / batch->leaf;
+}
+
+#endif

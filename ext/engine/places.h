@@ -1,0 +1,19 @@
+/* Where a program is cut, and where in memory its values lie. See program.h. */
+#ifndef KOLO_ENGINE_PLACES_H
+#define KOLO_ENGINE_PLACES_H
+
+#include "engine/program.h"
+
+#define KOLO_ALIGNMENT ((size_t)64) /* a cache line; what AVX-512 loads at once */
+
+/* Fills in program->segments. */
+kolo_status kolo_segments_cut(kolo_program *program);
+void kolo_segments_free(kolo_program *program);
+
+/* Once every operation is prepared: offsets, and the bytes of every kind of memory. */
+kolo_status kolo_places_assign(kolo_program *program);
+
+/* Whether a value lies in a frame or on a bench. */
+bool kolo_lives_in_a_leaf(const kolo_value *value);
+
+#endif

@@ -1,0 +1,231 @@
+/* Programs and the memory they run in: see program.h. */
+#include "engine/program.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "engine/lower.h"
+#include "engine/places.h"
+
+/* ---------------------------------------------------------------- programs */
+
+static kolo_status prepare(kolo_program *program)
+{
+    kolo_plan *plan = &program->plan;
+    program->kernels = calloc((size_t)plan->op_count, sizeof *program->kernels);
+    if (!program->kernels) return kolo_fail_memory((size_t)plan->op_count * sizeof *program->kernels, "a program");
+    for (int o = 0; o < plan->op_count; o++) {
+        if (plan->ops[o].kind == KOLO_OP_MEET) continue; /* the engine's own */
+        kolo_status status = program->backend->prepare(plan, o, &program->kernels[o]);
+        if (status == KOLO_OK) continue;
+        kolo_failure failure = kolo_failure_take();
+        return kolo_fail(status, "%s: %s", kolo_layer_text(&program->model->layers[plan->ops[o].layer]), failure.text);
+    }
+    return KOLO_OK;
+}
+
+kolo_status kolo_program_open(const kolo_model *model, kolo_purpose purpose, int leaf, kolo_program **program)
+{
+    kolo_program *made = calloc(1, sizeof *made);
+    if (!made) return kolo_fail_memory(sizeof *made, "a program");
+    made->model = model;
+    made->backend = model->backend;
+    kolo_status status;
+    KOLO_GO(fail, kolo_lower(model, purpose, leaf, &made->plan));
+    KOLO_GO(fail, prepare(made));
+    KOLO_GO(fail, kolo_segments_cut(made));
+    KOLO_GO(fail, kolo_places_assign(made));
+    *program = made;
+    return KOLO_OK;
+fail:
+    kolo_program_close(&made);
+    return status;
+}
+
+void kolo_program_close(kolo_program **program)
+{
+    kolo_program *closed = *program;
+    *program = NULL;
+    if (!closed) return;
+    for (int o = 0; closed->kernels && o < closed->plan.op_count; o++)
+        if (closed->kernels[o]) closed->backend->release(closed->kernels[o]);
+    closed->backend->forget(&closed->plan);
+    free(closed->kernels);
+    kolo_segments_free(closed);
+    kolo_plan_free(&closed->plan);
+    free(closed);
+}
+
+kolo_status kolo_program_pack(const kolo_program *program, int value, const float *weights, void *packed)
+{
+    const kolo_value *target = &program->plan.values[value];
+    if (target->kind != KOLO_VALUE_WEIGHTS || target->view_of >= 0 || target->in_place) return KOLO_OK;
+    const float *canonical = weights + program->model->parameters[target->parameter].offset;
+    return program->backend->pack(&program->plan, value, canonical, (char *)packed + target->offset);
+}
+
+void kolo_program_add(const void *program, float *to, const float *from)
+{
+    const kolo_program *whose = program;
+    const kolo_plan *plan = &whose->plan;
+    for (int v = 0; v < plan->value_count; v++) {
+        const kolo_value *value = &plan->values[v];
+        if (value->kind != KOLO_VALUE_GRADIENT || value->view_of >= 0) continue;
+        whose->backend->add(plan, v, (char *)to + value->offset, (const char *)from + value->offset);
+    }
+}
+
+kolo_status kolo_program_unpack(const kolo_program *program, const float *gradients, float *canonical)
+{
+    for (int v = 0; v < program->plan.value_count; v++) {
+        const kolo_value *value = &program->plan.values[v];
+        if (value->kind != KOLO_VALUE_GRADIENT || value->view_of >= 0) continue;
+        float *target = canonical + program->model->parameters[value->parameter].offset;
+        KOLO_TRY(program->backend->unpack(&program->plan, v, (const char *)gradients + value->offset, target));
+    }
+    return KOLO_OK;
+}
+
+/* ---------------------------------------------------------------- frames and benches */
+
+/* False: no memory. */
+static bool open_targets(kolo_frame *frame, const kolo_plan *plan)
+{
+    kolo_shape outputs = plan->values[plan->output].shape;
+    size_t numbers = (size_t)(plan->leaf * kolo_shape_count(outputs));
+    size_t rows = numbers / (size_t)outputs.dim[outputs.rank - 1];
+    if (plan->labels) frame->labels = calloc(rows, sizeof *frame->labels);
+    if (plan->targets) frame->targets = calloc(numbers, sizeof *frame->targets);
+    if (plan->weights) frame->weights = calloc((size_t)plan->leaf, sizeof *frame->weights);
+    return (!plan->labels || frame->labels) && (!plan->targets || frame->targets) && (!plan->weights || frame->weights);
+}
+
+kolo_status kolo_frame_open(const kolo_program *program, kolo_frame **frame)
+{
+    kolo_frame *made = calloc(1, sizeof *made);
+    if (!made) return kolo_fail_memory(sizeof *made, "a frame");
+    made->program = program;
+    made->block = program->backend->allocate(program->frame_bytes + KOLO_ALIGNMENT);
+    made->memory = calloc((size_t)program->plan.value_count, sizeof *made->memory);
+    bool fine = made->block && made->memory && open_targets(made, &program->plan);
+    if (!fine) {
+        kolo_frame_close(&made);
+        return kolo_fail_memory(program->frame_bytes, "the activations of one leaf");
+    }
+    *frame = made;
+    return KOLO_OK;
+}
+
+void kolo_frame_close(kolo_frame **frame)
+{
+    kolo_frame *closed = *frame;
+    *frame = NULL;
+    if (!closed) return;
+    closed->program->backend->deallocate(closed->block);
+    free(closed->memory);
+    free(closed->labels);
+    free(closed->targets);
+    free(closed->weights);
+    free(closed);
+}
+
+kolo_status kolo_bench_open(const kolo_program *program, kolo_bench *bench)
+{
+    *bench = (kolo_bench){.block = program->backend->allocate(program->bench_bytes + KOLO_ALIGNMENT),
+                          .scratch = program->backend->allocate(program->scratch_bytes + KOLO_ALIGNMENT)};
+    if (bench->block && bench->scratch) return KOLO_OK;
+    return kolo_fail_memory(program->bench_bytes + program->scratch_bytes, "the activations of one leaf");
+}
+
+void kolo_bench_close(const kolo_program *program, kolo_bench *bench)
+{
+    program->backend->deallocate(bench->block);
+    program->backend->deallocate(bench->scratch);
+    free(bench->seconds);
+    *bench = (kolo_bench){0};
+}
+
+float *kolo_frame_input(const kolo_frame *frame)
+{
+    return frame->memory[frame->program->plan.input];
+}
+
+const float *kolo_frame_output(const kolo_frame *frame)
+{
+    return frame->memory[frame->program->plan.output];
+}
+
+static void *weights_of(const kolo_program *program, const kolo_program_weights *weights, const kolo_value *value)
+{
+    const kolo_parameter *parameter = &program->model->parameters[value->parameter];
+    if (value->in_place) return (void *)(uintptr_t)(weights->canonical + parameter->offset); /* they are only read */
+    return (char *)weights->packed + value->offset;
+}
+
+static void *address(const kolo_frame *frame, const kolo_value *value, const kolo_bench *bench,
+                     const kolo_blocks *blocks)
+{
+    char *block = value->kept ? frame->block : bench->block;
+    if (value->kind == KOLO_VALUE_WEIGHTS) return weights_of(frame->program, blocks->weights, value);
+    size_t at = value->offset;
+    if (value->kind == KOLO_VALUE_GRADIENT) {
+        block = (char *)blocks->gradient;
+        at -= blocks->gradient_first;
+    }
+    if (value->kind == KOLO_VALUE_MET) block = blocks->met;
+    return block ? block + at : NULL;
+}
+
+void kolo_frame_bind(kolo_frame *frame, int number, const kolo_bench *bench, const kolo_blocks *blocks)
+{
+    const kolo_plan *plan = &frame->program->plan;
+    const kolo_segment *segment = &frame->program->segments[number];
+    for (int i = 0; i < segment->value_count; i++) {
+        const kolo_value *value = &plan->values[kolo_plan_base(plan, segment->values[i])];
+        frame->memory[segment->values[i]] = address(frame, value, bench, blocks);
+    }
+}
+
+static double seconds_since(const struct timespec *start)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)(now.tv_sec - start->tv_sec) + 1e-9 * (double)(now.tv_nsec - start->tv_nsec);
+}
+
+static kolo_status run_timed(const kolo_program *program, int op, const kolo_call *call, double *seconds)
+{
+    struct timespec start;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    kolo_status status = program->backend->run(program->kernels[op], call);
+    *seconds += seconds_since(&start);
+    return status;
+}
+
+/* What goes back is larger by that much, from the loss on. */
+static void scale_loss(const kolo_frame *frame, double scale)
+{
+    const kolo_plan *plan = &frame->program->plan;
+    if (scale == 0 || scale == 1 || plan->loss_gradient < 0) return;
+    float *gradient = frame->memory[plan->loss_gradient];
+    int64_t count = plan->leaf * kolo_shape_count(plan->values[plan->loss_gradient].shape);
+    for (int64_t i = 0; i < count; i++) gradient[i] *= (float)scale;
+}
+
+kolo_status kolo_program_run(kolo_frame *frame, int number, const kolo_bench *bench, kolo_call call)
+{
+    const kolo_program *program = frame->program;
+    const kolo_segment *segment = &program->segments[number];
+    call.memory = frame->memory;
+    call.scratch = bench->scratch;
+    call.labels = frame->labels;
+    call.targets = frame->targets;
+    call.weights = frame->weights;
+    for (int o = segment->first; o < segment->end; o++) {
+        KOLO_TRY(bench->seconds ? run_timed(program, o, &call, &bench->seconds[o])
+                                : program->backend->run(program->kernels[o], &call));
+        if (program->plan.ops[o].kind == KOLO_OP_LOSS) scale_loss(frame, call.loss_scale);
+    }
+    return KOLO_OK;
+}

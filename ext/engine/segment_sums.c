@@ -1,0 +1,91 @@
+/* A tree of sums for each segment: see segment_sums.h. */
+#include "engine/segment_sums.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Adds one block of a segment's gradients to another: kolo_fold_open()'s. */
+static void add_blocks(const void *whose, float *to, const float *from)
+{
+    const kolo_segment *segment = whose;
+    const kolo_plan *plan = &segment->program->plan;
+    for (int i = 0; i < segment->value_count; i++) {
+        const kolo_value *value = &plan->values[segment->values[i]];
+        if (value->kind != KOLO_VALUE_GRADIENT || value->view_of >= 0) continue;
+        size_t at = value->offset - segment->gradient_first;
+        segment->program->backend->add(plan, segment->values[i], (char *)to + at, (const char *)from + at);
+    }
+}
+
+kolo_status kolo_segment_sums_open(const kolo_program *program, kolo_segment_sums *sums)
+{
+    const kolo_backend *backend = program->backend;
+    *sums = (kolo_segment_sums){.program = program};
+    sums->folds = calloc((size_t)program->segment_count, sizeof(kolo_fold *));
+    if (!sums->folds) return kolo_fail_memory((size_t)program->segment_count, "the tree of sums");
+    for (int s = 0; s < program->segment_count; s++) {
+        const kolo_segment *segment = &program->segments[s];
+        if (segment->gradient_bytes == 0) continue;
+        KOLO_TRY(kolo_fold_open((int64_t)(segment->gradient_bytes / sizeof(float)), backend->allocate,
+                                backend->deallocate, add_blocks, segment, &sums->folds[s]));
+    }
+    return kolo_fold_open(0, NULL, NULL, NULL, NULL, &sums->totals);
+}
+
+void kolo_segment_sums_close(kolo_segment_sums *sums)
+{
+    for (int s = 0; sums->folds && s < sums->program->segment_count; s++) kolo_fold_close(&sums->folds[s]);
+    kolo_fold_close(&sums->totals);
+    free(sums->folds);
+    *sums = (kolo_segment_sums){0};
+}
+
+void kolo_segment_sums_begin(kolo_segment_sums *sums, int64_t leaves)
+{
+    for (int s = 0; s < sums->program->segment_count; s++)
+        if (sums->folds[s]) kolo_fold_begin(sums->folds[s], leaves);
+    kolo_fold_begin(sums->totals, leaves);
+}
+
+kolo_status kolo_segment_sums_borrow(kolo_segment_sums *sums, int segment, float **gradient)
+{
+    *gradient = NULL;
+    return sums->folds[segment] ? kolo_fold_borrow(sums->folds[segment], gradient) : KOLO_OK;
+}
+
+kolo_status kolo_segment_sums_insert(kolo_segment_sums *sums, int segment, int64_t leaf, float *gradient)
+{
+    if (!gradient) return KOLO_OK;
+    return kolo_fold_insert(sums->folds[segment], (kolo_node){.index = leaf, .gradient = gradient});
+}
+
+void kolo_segment_sums_return(kolo_segment_sums *sums, int segment, float *gradient)
+{
+    if (gradient) kolo_fold_return(sums->folds[segment], gradient);
+}
+
+/* The segment's part of every node's gradient. */
+static kolo_status put_part(kolo_segment_sums *sums, int segment, kolo_node *nodes, int count)
+{
+    kolo_node parts[KOLO_FOLD_MOST];
+    if (!sums->folds[segment]) return KOLO_OK;
+    const kolo_segment *from = &sums->program->segments[segment];
+    int taken = kolo_fold_take(sums->folds[segment], parts);
+    for (int n = 0; n < taken; n++) {
+        if (n < count)
+            memcpy((char *)nodes[n].gradient + from->gradient_first, parts[n].gradient, from->gradient_bytes);
+        kolo_fold_return(sums->folds[segment], parts[n].gradient);
+    }
+    return taken == count ? KOLO_OK
+                          : kolo_fail(KOLO_INTERNAL, "a segment's sums have %d nodes, wanted %d", taken, count);
+}
+
+kolo_status kolo_segment_sums_finish(kolo_segment_sums *sums, kolo_fold *fold)
+{
+    kolo_node nodes[KOLO_FOLD_MOST];
+    int count = kolo_fold_take(sums->totals, nodes);
+    for (int n = 0; n < count; n++) KOLO_TRY(kolo_fold_borrow(fold, &nodes[n].gradient));
+    for (int s = 0; s < sums->program->segment_count; s++) KOLO_TRY(put_part(sums, s, nodes, count));
+    for (int n = 0; n < count; n++) KOLO_TRY(kolo_fold_insert(fold, nodes[n]));
+    return KOLO_OK;
+}

@@ -1,0 +1,76 @@
+/* Cutting a plan into segments: where all leaves must meet, and where the device changes. See program.h. */
+#include <stdlib.h>
+
+#include "engine/places.h"
+
+/* A replica's own device is its first. */
+static int device_of(const kolo_plan *plan, int o)
+{
+    return plan->ops[o].device > 0 ? plan->ops[o].device : 0;
+}
+
+static kolo_status add_segment(kolo_program *program, int first, int end)
+{
+    const kolo_plan *plan = &program->plan;
+    size_t bytes = (size_t)(program->segment_count + 1) * sizeof(kolo_segment);
+    kolo_segment *grown = realloc(program->segments, bytes);
+    if (!grown) return kolo_fail_memory(bytes, "a program");
+    program->segments = grown;
+    bool meets = end < plan->op_count && plan->ops[end].kind == KOLO_OP_MEET;
+    program->meets = program->meets || meets;
+    grown[program->segment_count++] = (kolo_segment){
+        .program = program, .first = first, .end = end, .device = device_of(plan, first), .meet = meets ? end : -1};
+    return KOLO_OK;
+}
+
+static bool is_used(const kolo_plan *plan, int device)
+{
+    for (int o = 0; o < plan->op_count; o++)
+        if (device_of(plan, o) == device) return true;
+    return false;
+}
+
+/* Devices that nobody is on are left out: cpu:0 and cpu:3 become 0 and 1. */
+static void number_devices(kolo_program *program)
+{
+    for (int s = 0; s < program->segment_count; s++) {
+        kolo_segment *segment = &program->segments[s];
+        int number = 0;
+        for (int device = 0; device < segment->device; device++) number += is_used(&program->plan, device);
+        segment->device = number;
+        if (number >= program->devices) program->devices = number + 1;
+    }
+}
+
+/* Once all have met the leaves go on the other way round: what was computed last is in the caches still. */
+static void turn_at_meetings(kolo_program *program)
+{
+    bool backwards = false;
+    for (int s = 0; s < program->segment_count; s++) {
+        program->segments[s].backwards = backwards;
+        backwards = backwards != (program->segments[s].meet >= 0);
+    }
+}
+
+/* What the leaves met with is computed by the engine itself, between two segments. */
+kolo_status kolo_segments_cut(kolo_program *program)
+{
+    const kolo_plan *plan = &program->plan;
+    int first = 0;
+    for (int o = 0; o <= plan->op_count; o++) {
+        bool end = o == plan->op_count, meet = !end && plan->ops[o].kind == KOLO_OP_MEET;
+        bool moves = !end && o > first && device_of(plan, o) != device_of(plan, o - 1);
+        if (!(end || meet || moves) || (o == first && !meet)) continue;
+        KOLO_TRY(add_segment(program, first, o));
+        first = meet ? o + 1 : o;
+    }
+    number_devices(program);
+    turn_at_meetings(program);
+    return KOLO_OK;
+}
+
+void kolo_segments_free(kolo_program *program)
+{
+    for (int s = 0; s < program->segment_count; s++) free(program->segments[s].values);
+    free(program->segments);
+}

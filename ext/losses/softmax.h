@@ -1,0 +1,18 @@
+/* The exponentials of a long row, in float32, sixteen at once: what losses and metrics of many classes spend their time
+ * with. A row's result depends on that row alone. */
+#ifndef KOLO_LOSSES_SOFTMAX_H
+#define KOLO_LOSSES_SOFTMAX_H
+
+#include <stdint.h>
+
+/* From this length on a row is worth it; shorter ones are computed in double. */
+#define KOLO_LONG_ROW 64
+
+/* Σ exp(z − max z), its parts into parts[count] unless NULL (z itself is fine); *largest is max z. */
+double kolo_exponentials(const float *z, int64_t count, float *parts, float *largest);
+/* x·factor − less, in place. */
+void kolo_scale_row(float *x, int64_t count, float factor, float less);
+/* The first of the largest elements. */
+int64_t kolo_first_largest(const float *x, int64_t count);
+
+#endif

@@ -1,0 +1,442 @@
+/* Checkpoints: a training as it stands in one safetensors file, so that it goes on exactly.
+ *
+ * Weights and optimizer state are arrays; what else there is stands in the metadata as JSON:
+ * {"optimizer": "adam", "learning_rate": "0.001", "seed": "7", "epoch": "3", "step": "0", "numbers": {…}, "steps":
+ * "24", "updates": "24", "waiting": "0", "waiting_samples": "0"}; with KOLO_MIXED_FP16 "loss_scale", "sample_scale" and
+ * "good" too; and within an epoch the name of its order and the sums so far. Numbers are texts there, which hold all 64
+ * bits and what is no number. Rank, device and time are not in it: N devices and one write the same bytes in
+ * deterministic mode. Read first: saving/safetensors.h, saving/position.h, training/trainer.h. */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "saving/model_json.h"
+#include "saving/save.h"
+#include "training/trainer.h"
+
+/* ------------------------------------------------------------------------------------------ arrays */
+
+#define SLOT_NAME_MAX 96
+
+/* State of the optimizer for every weight: [weight_count]. */
+typedef struct plane {
+    char name[12]; /* "0", "1": its slots; "waiting": gradients of batches that wait for an update */
+    float *values;
+} plane;
+#define PLANES_MAX (KOLO_OPTIMIZER_SLOTS + 1)
+
+/* The sum of gradients that wait is whole where every replica has all of it, or there is but one. Elsewhere no rank
+ * could write it, and a checkpoint gives it up. */
+static bool waiting_is_whole(const kolo_model *model)
+{
+    bool alone = model->trainer->count == 1 && kolo_model_ranks(model)->size == 1;
+    return model->trainer->replicas[0].waiting && (model->settings.deterministic || alone);
+}
+
+static int list_planes(const kolo_model *model, bool waiting, plane planes[PLANES_MAX])
+{
+    const kolo_replica *first = &model->trainer->replicas[0];
+    int count = kolo_optimizer_slots(&model->settings.optimizer);
+    for (int s = 0; s < count; s++) {
+        planes[s].values = first->slots[s];
+        snprintf(planes[s].name, sizeof planes[s].name, "%d", s);
+    }
+    if (waiting) planes[count++] = (plane){"waiting", first->waiting};
+    return count;
+}
+
+static const char *plane_name(char name[SLOT_NAME_MAX], const plane *one, const char *weight)
+{
+    snprintf(name, SLOT_NAME_MAX, KOLO_ARRAYS_OF_OPTIMIZER "%.10s/%.64s", one->name, weight);
+    return name;
+}
+
+/* A number for each array of weights, where the optimizer keeps one. */
+#define NUMBERS KOLO_ARRAYS_OF_OPTIMIZER "numbers"
+static kolo_shape numbers_shape(const kolo_model *model)
+{
+    return (kolo_shape){1, {model->parameter_count}};
+}
+
+/* Weights, then the optimizer's arrays, under names of their own. */
+typedef struct arrays {
+    kolo_array *list;
+    char (*names)[SLOT_NAME_MAX];
+    int count;
+} arrays;
+
+static kolo_status list_arrays(kolo_model *model, bool waiting, arrays *all)
+{
+    plane planes[PLANES_MAX];
+    const kolo_replica *first = &model->trainer->replicas[0];
+    int weights = model->parameter_count, count = list_planes(model, waiting, planes);
+    size_t most = (size_t)(weights * (count + 1)) + 1;
+    *all = (arrays){.list = calloc(most, sizeof *all->list), .names = calloc(most, sizeof *all->names)};
+    if (!all->list || !all->names) return kolo_fail_memory(most * SLOT_NAME_MAX, "a list of arrays");
+    kolo_weights_describe(model, all->list);
+    all->count = weights;
+    for (int i = 0; i < count; i++)
+        for (int p = 0; p < weights; p++) {
+            const kolo_parameter *parameter = &model->parameters[p];
+            const char *name = plane_name(all->names[all->count], &planes[i], parameter->name);
+            all->list[all->count++] = (kolo_array){name, parameter->shape, planes[i].values + parameter->offset};
+        }
+    if (first->numbers) all->list[all->count++] = (kolo_array){NUMBERS, numbers_shape(model), first->numbers};
+    return KOLO_OK;
+}
+
+static void free_arrays(arrays *all)
+{
+    free(all->list);
+    free(all->names);
+}
+
+/* ------------------------------------------------------------------------------------------ numbers as text */
+
+static json_t *integer_text(uint64_t number)
+{
+    return json_sprintf("%" PRIu64, number);
+}
+
+static json_t *real_text(double number)
+{
+    return json_sprintf("%.17g", number);
+}
+
+static kolo_status read_integer(const json_t *object, const char *name, uint64_t most, uint64_t *number)
+{
+    const char *text = json_string_value(json_object_get(object, name));
+    bool digits = text && *text && strspn(text, "0123456789") == strlen(text);
+    errno = 0;
+    *number = digits ? strtoull(text, NULL, 10) : 0;
+    if (digits && errno == 0 && *number <= most) return KOLO_OK;
+    return kolo_fail(KOLO_FORMAT, "%s: wanted a text of digits, at most %" PRIu64 ", got %s", name, most,
+                     kolo_json_text(json_object_get(object, name)));
+}
+
+static kolo_status read_real(const json_t *value, const char *name, double *number)
+{
+    const char *text = json_string_value(value);
+    char *end = NULL;
+    *number = text && *text ? strtod(text, &end) : 0;
+    if (end && !*end) return KOLO_OK;
+    return kolo_fail(KOLO_FORMAT, "%s: wanted a number as text, got %s", name, kolo_json_text(value));
+}
+
+/* ------------------------------------------------------------------------------------------ sums */
+
+/* kolo_totals is doubles one behind the other; those that matter stand first. */
+static json_t *totals_to_json(const kolo_totals *totals)
+{
+    const double *numbers = (const double *)totals;
+    json_t *list = json_array();
+    for (int64_t i = 0; i < kolo_totals_size(totals); i++) json_array_append_new(list, real_text(numbers[i]));
+    return list;
+}
+
+static kolo_status totals_from_json(const kolo_model *model, const json_t *list, const char *name, kolo_totals *totals)
+{
+    double *numbers = (double *)totals;
+    *totals = (kolo_totals){.used = model->metrics.sums};
+    int64_t count = kolo_totals_size(totals);
+    if (!json_is_array(list) || (int64_t)json_array_size(list) != count)
+        return kolo_fail(KOLO_FORMAT, "%s: wanted %lld sums, as the model's .metrics keep, got %zu", name,
+                         (long long)count, json_array_size(list));
+    for (int64_t i = 0; i < count; i++) KOLO_TRY(read_real(json_array_get(list, (size_t)i), name, &numbers[i]));
+    totals->used = model->metrics.sums;
+    return KOLO_OK;
+}
+
+/* ------------------------------------------------------------------------------------------ writing */
+
+static json_t *numbers_to_json(const kolo_numbers *numbers)
+{
+    json_t *object = json_object();
+    for (int i = 0; i < numbers->count; i++)
+        json_object_set_new(object, numbers->names[i], real_text(numbers->values[i]));
+    return object;
+}
+
+static void add_counters(json_t *state, const kolo_model *model, bool waiting)
+{
+    const kolo_counters *counters = &model->trainer->replicas[0].counters;
+    json_object_set_new(state, "steps", integer_text((uint64_t)counters->steps));
+    json_object_set_new(state, "updates", integer_text((uint64_t)counters->updates));
+    json_object_set_new(state, "waiting", integer_text(waiting ? (uint64_t)counters->waiting : 0));
+    json_object_set_new(state, "waiting_samples", real_text(waiting ? counters->waiting_samples : 0));
+    if (model->settings.precision != KOLO_MIXED_FP16) return;
+    json_object_set_new(state, "loss_scale", real_text(counters->loss_scale));
+    json_object_set_new(state, "sample_scale", real_text(counters->sample_scale));
+    json_object_set_new(state, "good", integer_text((uint64_t)counters->good));
+}
+
+static json_t *state_to_json(const kolo_model *model, bool waiting)
+{
+    const kolo_position *at = &model->position;
+    json_t *state = json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "optimizer", model->settings.optimizer.kind->name,
+                              "learning_rate", real_text(model->learning_rate), "seed", integer_text(model->seed),
+                              "epoch", integer_text((uint64_t)at->epoch), "step", integer_text((uint64_t)at->step),
+                              "numbers", numbers_to_json(&model->numbers));
+    if (state) add_counters(state, model, waiting);
+    if (!state || at->step == 0) return state;
+    json_object_set_new(state, "order", integer_text(at->order));
+    json_object_set_new(state, "samples", integer_text((uint64_t)at->samples));
+    json_object_set_new(state, "batch", integer_text((uint64_t)at->batch));
+    json_object_set_new(state, "all", totals_to_json(&at->all));
+    json_object_set_new(state, "own", totals_to_json(&at->own));
+    return state;
+}
+
+/* The layers too, so that kolo_load_model() reads the file; not where one of them is nobody's that a file could name.
+ */
+static void add_layers(const kolo_model *model, json_t *metadata)
+{
+    char *text = NULL;
+    if (kolo_model_write_json(model, true, &text) == KOLO_OK)
+        json_object_set_new(metadata, KOLO_METADATA_MODEL, json_string(text));
+    else kolo_failure_take();
+    free(text);
+}
+
+static kolo_status make_metadata(const kolo_model *model, bool waiting, json_t **metadata)
+{
+    json_t *state = state_to_json(model, waiting);
+    char *text = state ? json_dumps(state, JSON_COMPACT) : NULL;
+    *metadata = text ? json_pack("{s:s, s:s}", KOLO_METADATA_FORMAT, "kolo", KOLO_METADATA_CHECKPOINT, text) : NULL;
+    free(text);
+    json_decref(state);
+    if (!*metadata) return kolo_fail_memory(1 << 12, "a checkpoint's header");
+    add_layers(model, *metadata);
+    return KOLO_OK;
+}
+
+/* What both calls want. */
+static kolo_status check(kolo_model *model, const char *path)
+{
+    KOLO_TRY(kolo_model_check_compiled(model, "a checkpoint"));
+    if (!path) return kolo_fail(KOLO_INVALID, "wanted the name of a file, got NULL");
+    if (!model->settings.optimizer.kind)
+        return kolo_fail(KOLO_INVALID, "wanted kolo_compile() with an .optimizer, got a model without one");
+    return kolo_trainer_open(model);
+}
+
+kolo_status kolo_checkpoint_write(kolo_model *model, const char *path)
+{
+    arrays all = {0};
+    json_t *metadata = NULL;
+    kolo_status status;
+    KOLO_GO(done, check(model, path));
+    KOLO_GO(done, kolo_weights_ready(model));
+    bool waiting = waiting_is_whole(model) && model->trainer->replicas[0].counters.waiting > 0;
+    KOLO_GO(done, list_arrays(model, waiting, &all));
+    KOLO_GO(done, make_metadata(model, waiting, &metadata));
+    status = kolo_safetensors_write(path, all.list, all.count, metadata);
+done:
+    json_decref(metadata);
+    free_arrays(&all);
+    return status;
+}
+
+kolo_status kolo_checkpoint_save_at(kolo_model *model, const char *path, kolo_here here)
+{
+    if (!model) return KOLO_INVALID;
+    if (kolo_model_distributed(model) && kolo_rank() != 0) return KOLO_OK;
+    kolo_scope scope = kolo_enter("kolo_checkpoint_save", here);
+    return kolo_leave(scope, kolo_checkpoint_write(model, path));
+}
+
+/* ------------------------------------------------------------------------------------------ reading */
+
+/* All of a file, before any of it becomes the model's. */
+typedef struct loaded {
+    float *weights, *planes, *array_numbers; /* [weight_count], [planes][weight_count], [parameter_count] */
+    uint64_t seed;
+    kolo_counters counters;
+    double learning_rate;
+    kolo_position position;
+    kolo_numbers numbers;
+} loaded;
+
+static kolo_status read_position(const kolo_model *model, const json_t *state, kolo_position *at)
+{
+    uint64_t epoch, step, samples, batch;
+    KOLO_TRY(read_integer(state, "epoch", INT32_MAX, &epoch));
+    KOLO_TRY(read_integer(state, "step", INT32_MAX, &step));
+    *at = (kolo_position){.epoch = (int)epoch, .step = (int)step};
+    if (step == 0) return KOLO_OK;
+    KOLO_TRY(read_integer(state, "order", UINT64_MAX, &at->order));
+    KOLO_TRY(read_integer(state, "samples", INT64_MAX, &samples));
+    KOLO_TRY(read_integer(state, "batch", INT64_MAX, &batch));
+    at->samples = (int64_t)samples;
+    at->batch = (int64_t)batch;
+    KOLO_TRY(totals_from_json(model, json_object_get(state, "all"), "all", &at->all));
+    KOLO_TRY(totals_from_json(model, json_object_get(state, "own"), "own", &at->own));
+    if (kolo_rank() != 0) at->own = at->all; /* rank 0 wrote its own; the others' are not known */
+    return KOLO_OK;
+}
+
+static kolo_status read_numbers(const json_t *object, kolo_numbers *numbers)
+{
+    const char *name;
+    json_t *value;
+    double number;
+    json_object_foreach((json_t *)object, name, value)
+    {
+        KOLO_TRY(read_real(value, "numbers", &number));
+        if (!kolo_numbers_set(numbers, name, number))
+            return kolo_fail(KOLO_FORMAT, "numbers: wanted at most %d, got %zu", KOLO_NUMBERS_MAX,
+                             json_object_size(object));
+    }
+    return KOLO_OK;
+}
+
+/* A training that was no KOLO_MIXED_FP16 goes on as one with the scale that one begins with, and the other way. */
+static kolo_status read_scales(const kolo_model *model, const json_t *state, kolo_counters *counters)
+{
+    uint64_t good;
+    if (model->settings.precision != KOLO_MIXED_FP16 || !json_object_get(state, "loss_scale")) return KOLO_OK;
+    KOLO_TRY(read_real(json_object_get(state, "loss_scale"), "loss_scale", &counters->loss_scale));
+    KOLO_TRY(read_real(json_object_get(state, "sample_scale"), "sample_scale", &counters->sample_scale));
+    KOLO_TRY(read_integer(state, "good", INT32_MAX, &good));
+    counters->good = (int64_t)good;
+    if (isfinite(counters->loss_scale) && counters->loss_scale > 0 && isfinite(counters->sample_scale) &&
+        counters->sample_scale > 0)
+        return KOLO_OK;
+    return kolo_fail(KOLO_FORMAT, "loss_scale, sample_scale: wanted numbers above 0, got %g and %g",
+                     counters->loss_scale, counters->sample_scale);
+}
+
+static kolo_status read_counters(const kolo_model *model, const json_t *state, kolo_counters *counters)
+{
+    uint64_t steps, updates, waiting;
+    KOLO_TRY(read_integer(state, "steps", INT64_MAX, &steps));
+    KOLO_TRY(read_integer(state, "updates", INT64_MAX, &updates));
+    KOLO_TRY(read_integer(state, "waiting", INT32_MAX, &waiting));
+    *counters = kolo_counters_start(model);
+    KOLO_TRY(read_scales(model, state, counters));
+    KOLO_TRY(read_real(json_object_get(state, "waiting_samples"), "waiting_samples", &counters->waiting_samples));
+    counters->steps = (int64_t)steps;
+    counters->updates = (int64_t)updates;
+    counters->waiting = (int64_t)waiting;
+    int group = model->settings.optimizer.common.accumulate_steps;
+    if (waiting == 0 || counters->waiting < group) return KOLO_OK;
+    return kolo_fail(KOLO_FORMAT, "waiting: wanted fewer batches than .accumulate_steps, which is %d, got %lld", group,
+                     (long long)waiting);
+}
+
+static kolo_status read_state(const kolo_model *model, const json_t *state, loaded *all)
+{
+    const char *optimizer = json_string_value(json_object_get(state, "optimizer"));
+    const char *wanted = model->settings.optimizer.kind->name;
+    if (!optimizer || strcmp(optimizer, wanted) != 0)
+        return kolo_fail(KOLO_FORMAT, "wanted a checkpoint of the optimizer %s, got one of %.40s", wanted,
+                         optimizer ? optimizer : "none");
+    KOLO_TRY(read_counters(model, state, &all->counters));
+    KOLO_TRY(read_integer(state, "seed", UINT64_MAX, &all->seed));
+    KOLO_TRY(read_real(json_object_get(state, "learning_rate"), "learning_rate", &all->learning_rate));
+    if (!(all->learning_rate >= 0) || !isfinite(all->learning_rate))
+        return kolo_fail(KOLO_FORMAT, "learning_rate: wanted at least 0, got %g", all->learning_rate);
+    KOLO_TRY(read_numbers(json_object_get(state, "numbers"), &all->numbers));
+    return read_position(model, state, &all->position);
+}
+
+static kolo_status parse_state(const kolo_model *model, const kolo_safetensors *from, loaded *all)
+{
+    const char *text = kolo_safetensors_text(from, KOLO_METADATA_CHECKPOINT);
+    json_error_t error;
+    if (!text)
+        return kolo_fail(KOLO_FORMAT,
+                         "%s: wanted a file that kolo_checkpoint_save() wrote, got one that holds no "
+                         "training's state: kolo_load() takes its weights",
+                         from->path);
+    json_t *state = json_loads(text, JSON_REJECT_DUPLICATES, &error);
+    kolo_status status = json_is_object(state) ? read_state(model, state, all)
+                                               : kolo_fail(KOLO_FORMAT, "wanted its state as a JSON object, got %s",
+                                                           state ? "something else" : error.text);
+    json_decref(state);
+    if (status == KOLO_OK) return KOLO_OK;
+    kolo_failure failure = kolo_failure_take();
+    return kolo_fail(status, "%s: %s", from->path, failure.text);
+}
+
+static kolo_status read_planes(const kolo_model *model, const kolo_safetensors *from, const loaded *all)
+{
+    char name[SLOT_NAME_MAX];
+    plane planes[PLANES_MAX];
+    int count = list_planes(model, all->counters.waiting > 0, planes);
+    for (int i = 0; i < count; i++)
+        for (int p = 0; p < model->parameter_count; p++) {
+            const kolo_parameter *parameter = &model->parameters[p];
+            float *values = all->planes + i * model->weight_count + parameter->offset;
+            const char *full = plane_name(name, &planes[i], parameter->name);
+            KOLO_TRY(kolo_safetensors_read(from, full, parameter->shape, values));
+        }
+    if (!model->trainer->replicas[0].numbers) return KOLO_OK;
+    return kolo_safetensors_read(from, NUMBERS, numbers_shape(model), all->array_numbers);
+}
+
+static kolo_status read_all(kolo_model *model, const kolo_safetensors *from, loaded *all)
+{
+    size_t bytes = (size_t)(model->weight_count + 1) * sizeof(float);
+    KOLO_TRY(parse_state(model, from, all));
+    all->weights = malloc(bytes);
+    all->planes = calloc(PLANES_MAX, bytes);
+    all->array_numbers = calloc((size_t)model->parameter_count + 1, sizeof *all->array_numbers);
+    if (!all->weights || !all->planes || !all->array_numbers)
+        return kolo_fail_memory(bytes * (PLANES_MAX + 1), "a checkpoint");
+    KOLO_TRY(kolo_weights_read(from, model, all->weights));
+    return read_planes(model, from, all);
+}
+
+/* Gradients that wait are everyone's in deterministic mode; else one replica of one rank adds them. */
+static void take_waiting(kolo_model *model, const loaded *all)
+{
+    kolo_replica *first = &model->trainer->replicas[0];
+    size_t bytes = (size_t)model->weight_count * sizeof(float);
+    bool takes = all->counters.waiting > 0 && (model->settings.deterministic || kolo_model_ranks(model)->rank == 0);
+    if (first->waiting && !takes) memset(first->waiting, 0, bytes);
+}
+
+static kolo_status take_all(kolo_model *model, const loaded *all)
+{
+    kolo_replica *first = &model->trainer->replicas[0];
+    plane planes[PLANES_MAX];
+    int count = list_planes(model, all->counters.waiting > 0, planes);
+    size_t bytes = (size_t)model->weight_count * sizeof(float);
+    for (int i = 0; i < count; i++) memcpy(planes[i].values, all->planes + i * model->weight_count, bytes);
+    if (first->numbers)
+        memcpy(first->numbers, all->array_numbers, (size_t)model->parameter_count * sizeof *first->numbers);
+    first->counters = all->counters;
+    take_waiting(model, all);
+    kolo_trainer_share_state(model->trainer);
+    model->seed = all->seed;
+    model->learning_rate = all->learning_rate;
+    model->position = all->position;
+    model->numbers = all->numbers;
+    model->resumed = true;
+    return kolo_weights_take(model, all->weights);
+}
+
+kolo_status kolo_checkpoint_read(kolo_model *model, const char *path)
+{
+    loaded all = {0};
+    kolo_safetensors from;
+    KOLO_TRY(check(model, path));
+    KOLO_TRY(kolo_safetensors_open(&from, path));
+    kolo_status status = read_all(model, &from, &all);
+    if (status == KOLO_OK) status = take_all(model, &all);
+    kolo_safetensors_close(&from);
+    free(all.weights);
+    free(all.planes);
+    free(all.array_numbers);
+    return status;
+}
+
+kolo_status kolo_checkpoint_load_at(kolo_model *model, const char *path, kolo_here here)
+{
+    if (!model) return KOLO_INVALID;
+    kolo_scope scope = kolo_enter("kolo_checkpoint_load", here);
+    return kolo_leave(scope, kolo_checkpoint_read(model, path));
+}

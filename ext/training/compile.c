@@ -1,0 +1,129 @@
+/* kolo_compile: how a model will be trained, checked and written down. */
+#include "losses/loss.h"
+#include "core/model.h"
+#include "optimizers/optimizer.h"
+#include "core/random.h"
+#include "core/runtime.h"
+#include "training/trainer.h"
+#include "training/scores.h"
+
+#include <math.h>
+
+/* An activation that the loss takes over must stand where it can be left out: in the last layer. Behind it a flatten
+ * would hide it, and the loss would apply it again. */
+static kolo_status check_last_activation(const kolo_model *model, const kolo_loss *loss)
+{
+    const kolo_layer_node *last = &model->layers[model->output];
+    if (!loss->kind || !loss->kind->left_out) return KOLO_OK;
+    for (const kolo_layer_node *node = last; node->from_count == 1; node = &model->layers[node->from[0]]) {
+        const kolo_activation *activation = kolo_layer_option(&node->recipe, "activation");
+        if (activation && *activation == loss->kind->left_out && node != last)
+            return kolo_fail(KOLO_INVALID,
+                             "wanted the activation that %s takes over in the last layer, got it in %s, with %s behind "
+                             "it",
+                             loss->kind->name, kolo_layer_text(node), kolo_layer_text(last));
+        if (node->parameter_count > 0 || (activation && *activation > KOLO_LINEAR)) break;
+    }
+    return KOLO_OK;
+}
+
+static kolo_status check_precision(kolo_precision precision)
+{
+    if (precision == 0 || (precision >= KOLO_FLOAT32 && precision <= KOLO_MIXED_FP16)) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID, "precision: wanted KOLO_FLOAT32, KOLO_MIXED_BF16 or KOLO_MIXED_FP16, got %d",
+                     (int)precision);
+}
+
+/* Everything that can be wrong is found before anything is changed. */
+static kolo_status check(const kolo_compile_args *args, kolo_optimizer *optimizer, kolo_metric_list *metrics,
+                         const kolo_backend **backend)
+{
+    KOLO_TRY(kolo_check_environment());
+    if (args->optimizer.kind) KOLO_TRY(kolo_optimizer_complete(&args->optimizer, optimizer));
+    if (args->model->output < 0)
+        return args->model->broken ? KOLO_INVALID
+                                   : kolo_fail(KOLO_INVALID, "wanted a complete model, got one without its "
+                                                             "kolo_graph_output()");
+    kolo_shape outputs = args->model->layers[args->model->output].out;
+    KOLO_TRY(kolo_metric_list_make(&args->loss, args->metrics, outputs.dim[outputs.rank - 1], metrics));
+    KOLO_TRY(check_last_activation(args->model, &args->loss));
+    KOLO_TRY(check_precision(args->precision));
+    return kolo_backend_find(args->backend, args->precision ? args->precision : KOLO_FLOAT32, backend);
+}
+
+/* The devices of a strategy are those that are there now; names of them may be gone when the model is trained. */
+static kolo_status place(const kolo_model *model, const kolo_strategy *strategy, kolo_place *place)
+{
+    KOLO_TRY(kolo_replicas_under(model, strategy, &place->replicas));
+    return kolo_strategy_updater(strategy, place);
+}
+
+static kolo_status compile(const kolo_compile_args *args)
+{
+    kolo_model *model = args->model;
+    KOLO_TRY(kolo_model_check(model));
+    KOLO_TRY(kolo_model_check_idle(model));
+    const kolo_backend *backend;
+    kolo_optimizer optimizer = {0};
+    kolo_metric_list metrics;
+    kolo_place where;
+    KOLO_TRY(check(args, &optimizer, &metrics, &backend));
+    KOLO_TRY(place(model, &args->strategy, &where));
+    kolo_trainer_close(&model->trainer);
+    kolo_close_scorers(model);
+    model->position = (kolo_position){0};
+    model->numbers = (kolo_numbers){0};
+    model->settings = *args;
+    model->settings.optimizer = optimizer;
+    model->place = where;
+    model->metrics = metrics;
+    if (!args->precision) model->settings.precision = KOLO_FLOAT32;
+    model->backend = backend;
+    model->seed = args->seed ? args->seed : kolo_random_seed();
+    if (optimizer.kind) model->learning_rate = kolo_optimizer_rate(&optimizer, 0);
+    if (!model->drawn) kolo_model_draw_weights(model);
+    model->compiled = true;
+    return KOLO_OK;
+}
+
+kolo_status kolo_compile_at(const kolo_compile_args *args, kolo_here here)
+{
+    kolo_scope scope = kolo_enter("kolo_compile", here);
+    return kolo_leave(scope, compile(args));
+}
+
+kolo_status kolo_model_set_rate(kolo_model *model, double learning_rate)
+{
+    KOLO_TRY(kolo_model_check_compiled(model, "a learning rate is set"));
+    const kolo_schedule_kind *schedule = model->settings.optimizer.common.schedule.kind;
+    if (schedule)
+        return kolo_fail(KOLO_INVALID,
+                         "wanted an optimizer without a .schedule, which sets the learning rate itself, got "
+                         "one with kolo_%s()",
+                         schedule->name);
+    if (!(learning_rate >= 0 && isfinite(learning_rate)))
+        return kolo_fail(KOLO_INVALID, "wanted a learning rate of at least 0, got %g", learning_rate);
+    model->learning_rate = learning_rate;
+    return KOLO_OK;
+}
+
+kolo_status kolo_set_learning_rate_at(kolo_model *model, double learning_rate, kolo_here here)
+{
+    kolo_scope scope = kolo_enter("kolo_set_learning_rate", here);
+    return kolo_leave(scope, kolo_model_set_rate(model, learning_rate));
+}
+
+double kolo_get_learning_rate(const kolo_model *model)
+{
+    return model ? model->learning_rate : 0;
+}
+
+bool kolo_training_stopped(const kolo_model *model)
+{
+    return model && model->stop_training;
+}
+
+void kolo_stop_training(kolo_model *model)
+{
+    if (model) model->stop_training = true;
+}

@@ -1,0 +1,232 @@
+/* kolo_evaluate, kolo_predict, kolo_gradients and their parts on a batch: forward, and once backward, without learning.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "losses/loss.h"
+#include "engine/lower.h"
+#include "core/runtime.h"
+#include "training/scores.h"
+#include "data/data.h"
+#include "show/show.h"
+#include "strategy/tree_sum.h"
+
+/* ---------------------------------------------------------------- engines */
+
+/* Kept from one call to the next, since loops of one's own ask for a few samples at a time. Another process (a forked
+ * child has no threads) or another number of threads needs a new one. */
+static kolo_status engine_for(kolo_model *model, kolo_purpose purpose, kolo_engine **engine)
+{
+    kolo_scorer *scorer = &model->scorers[purpose == KOLO_FOR_OUTPUTS];
+    int threads = kolo_threads();
+    if (scorer->process != getpid() || scorer->threads != threads) kolo_engine_close(&scorer->engine);
+    if (!scorer->engine) {
+        int leaf = kolo_largest_leaf(model, purpose);
+        KOLO_TRY(kolo_engine_open(model, purpose, leaf, threads, NULL, &scorer->engine));
+    }
+    scorer->process = getpid();
+    scorer->threads = threads;
+    *engine = scorer->engine;
+    return kolo_engine_pack(*engine, model->weights);
+}
+
+void kolo_close_scorers(kolo_model *model)
+{
+    for (int i = 0; i < 2; i++) kolo_engine_close(&model->scorers[i].engine);
+}
+
+/* ---------------------------------------------------------------- scores */
+
+kolo_status kolo_score(kolo_model *model, const kolo_data *data, int64_t first, int64_t samples, kolo_comm *ranks,
+                       kolo_totals *totals)
+{
+    kolo_engine *engine;
+    KOLO_TRY(engine_for(model, KOLO_FOR_SCORES, &engine));
+    kolo_fold *fold;
+    KOLO_TRY(kolo_fold_open(0, NULL, NULL, NULL, NULL, &fold));
+    kolo_batch batch = {.first = first, .samples = samples, .leaf = engine->program->plan.leaf};
+    int64_t leaves = kolo_batch_leaves(&batch);
+    kolo_share share = {.data = data,
+                        .batch = &batch,
+                        .first_leaf = kolo_share_begin(leaves, ranks->rank, ranks->size, false),
+                        .end_leaf = kolo_share_begin(leaves, ranks->rank + 1, ranks->size, false),
+                        .stoppable = ranks->size == 1};
+    kolo_fold_begin(fold, leaves);
+    kolo_status status = kolo_engine_run(engine, &share, fold);
+    if (status == KOLO_OK) status = kolo_tree_totals(ranks, fold, leaves, totals);
+    if (status == KOLO_OK) totals->loss += totals->samples * kolo_model_penalty(model, model->weights);
+    kolo_fold_close(&fold);
+    return status;
+}
+
+kolo_status kolo_obey_stop(kolo_status status)
+{
+    if (status != KOLO_INTERRUPTED) return status;
+    kolo_stop_obeyed();
+    kolo_failure_take(); /* who obeyed has no sentence of its own */
+    return kolo_fail(KOLO_INTERRUPTED, "stopped before it was done, as kolo_request_stop() asked");
+}
+
+kolo_status kolo_check_range(const kolo_data *data, int64_t first, int64_t samples)
+{
+    if (first >= 0 && samples >= 1 && first < data->samples && samples <= data->samples - first) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID, "wanted samples within 0 to %lld, got %lld from %lld on",
+                     (long long)data->samples - 1, (long long)samples, (long long)first);
+}
+
+static kolo_status score_range(kolo_model *model, kolo_data *data, int64_t first, int64_t samples, kolo_scores *scores)
+{
+    double started = kolo_now();
+    kolo_totals totals = {0};
+    KOLO_TRY(kolo_check_data(model, data, true, "data"));
+    KOLO_TRY(kolo_check_range(data, first, samples));
+    KOLO_TRY(kolo_obey_stop(kolo_score(model, data, first, samples, kolo_comm_self(), &totals)));
+    *scores = kolo_scores_of(model, &totals);
+    scores->seconds = kolo_now() - started;
+    return KOLO_OK;
+}
+
+static kolo_status evaluate(const kolo_evaluate_args *args, kolo_scores *scores)
+{
+    KOLO_TRY(kolo_model_check_compiled(args->model, "kolo_evaluate()"));
+    if (args->batch_size < 0)
+        return kolo_fail(KOLO_INVALID, ".batch_size: wanted at least 1, got %d", args->batch_size);
+    return score_range(args->model, args->data, 0, args->data ? args->data->samples : 0, scores);
+}
+
+static void print_scores(const kolo_model *model, const kolo_scores *scores)
+{
+    kolo_measure measures[KOLO_METRICS_MAX + 1];
+    int count = kolo_measures_of(model, scores, false, measures);
+    for (int i = 0; i < count; i++) printf("%s%s", i ? " - " : "", kolo_measure_text(&measures[i]));
+    printf(" - %lld samples in %.1f s\n", (long long)scores->samples, scores->seconds);
+    fflush(stdout);
+}
+
+kolo_scores kolo_evaluate_at(const kolo_evaluate_args *args, kolo_here here)
+{
+    kolo_scope scope = kolo_enter("kolo_evaluate", here);
+    kolo_scores scores = kolo_scores_of(NULL, NULL);
+    kolo_status status = kolo_leave(scope, evaluate(args, &scores));
+    if (status == KOLO_OK && args->verbose > 0) print_scores(args->model, &scores);
+    return scores;
+}
+
+static kolo_status test_on_batch(kolo_model *model, kolo_data *data, int64_t first, int64_t samples,
+                                 kolo_scores *scores)
+{
+    KOLO_TRY(kolo_model_check_compiled(model, "kolo_test_on_batch()"));
+    return score_range(model, data, first, samples, scores);
+}
+
+kolo_scores kolo_test_on_batch_at(kolo_model *model, kolo_data *data, int64_t first, int64_t samples, kolo_here here)
+{
+    kolo_scope scope = kolo_enter("kolo_test_on_batch", here);
+    kolo_scores scores = kolo_scores_of(NULL, NULL);
+    kolo_leave(scope, test_on_batch(model, data, first, samples, &scores));
+    return scores;
+}
+
+/* ---------------------------------------------------------------- outputs */
+
+static kolo_status predict_range(kolo_model *model, kolo_data *data, int64_t first, int64_t samples, float *outputs)
+{
+    kolo_engine *engine;
+    KOLO_TRY(kolo_check_data(model, data, false, "data"));
+    KOLO_TRY(kolo_check_range(data, first, samples));
+    if (!outputs) return kolo_fail(KOLO_INVALID, "outputs: wanted room for the model's outputs, got NULL");
+    KOLO_TRY(engine_for(model, KOLO_FOR_OUTPUTS, &engine));
+    kolo_batch batch = {.first = first, .samples = samples, .leaf = engine->program->plan.leaf};
+    kolo_share share = {
+        .data = data, .batch = &batch, .end_leaf = kolo_batch_leaves(&batch), .stoppable = true, .outputs = outputs};
+    return kolo_obey_stop(kolo_engine_run(engine, &share, NULL));
+}
+
+static kolo_status predict(kolo_model *model, kolo_data *data, float *outputs)
+{
+    KOLO_TRY(kolo_model_check_compiled(model, "kolo_predict()"));
+    return predict_range(model, data, 0, data ? data->samples : 0, outputs);
+}
+
+kolo_status kolo_predict_at(kolo_model *model, kolo_data *data, float *outputs, kolo_here here)
+{
+    kolo_scope scope = kolo_enter("kolo_predict", here);
+    return kolo_leave(scope, predict(model, data, outputs));
+}
+
+static kolo_status predict_on_batch(kolo_model *model, kolo_data *data, int64_t first, int64_t samples, float *outputs)
+{
+    KOLO_TRY(kolo_model_check_compiled(model, "kolo_predict_on_batch()"));
+    return predict_range(model, data, first, samples, outputs);
+}
+
+kolo_status kolo_predict_on_batch_at(kolo_model *model, kolo_data *data, int64_t first, int64_t samples, float *outputs,
+                                     kolo_here here)
+{
+    kolo_scope scope = kolo_enter("kolo_predict_on_batch", here);
+    return kolo_leave(scope, predict_on_batch(model, data, first, samples, outputs));
+}
+
+/* ---------------------------------------------------------------- gradients */
+
+/* What a layer saw is handed over as their gradient; the loss does not depend on them. */
+static void clear_running_means(const kolo_model *model, float *gradients)
+{
+    for (int p = 0; p < model->parameter_count; p++) {
+        const kolo_parameter *parameter = &model->parameters[p];
+        size_t bytes = (size_t)kolo_shape_count(parameter->shape) * sizeof *gradients;
+        if (parameter->momentum > 0) memset(gradients + parameter->offset, 0, bytes);
+    }
+}
+
+static kolo_status sum_gradients(kolo_model *model, const kolo_data *data, kolo_engine *engine, kolo_fold *fold,
+                                 float *gradients, kolo_totals *totals)
+{
+    kolo_batch batch = {.samples = data->samples, .leaf = engine->program->plan.leaf};
+    kolo_share share = {.data = data, .batch = &batch, .end_leaf = kolo_batch_leaves(&batch), .stoppable = true};
+    kolo_fold_begin(fold, share.end_leaf);
+    KOLO_TRY(kolo_engine_run(engine, &share, fold));
+    kolo_node nodes[KOLO_FOLD_MOST];
+    int count = kolo_fold_take(fold, nodes);
+    if (count != 1) return kolo_fail(KOLO_INTERNAL, "a batch's sum left %d nodes, wanted 1", count);
+    *totals = nodes[0].totals;
+    kolo_status status = gradients ? kolo_program_unpack(engine->program, nodes[0].gradient, gradients) : KOLO_OK;
+    kolo_fold_return(fold, nodes[0].gradient);
+    for (int64_t i = 0; gradients && i < model->weight_count; i++) gradients[i] /= (float)totals->samples;
+    if (gradients) clear_running_means(model, gradients);
+    if (gradients) kolo_model_add_penalty_gradient(model, model->weights, gradients);
+    totals->loss += totals->samples * kolo_model_penalty(model, model->weights);
+    return status;
+}
+
+static kolo_status compute_gradients(kolo_model *model, kolo_data *data, float *gradients, double *loss)
+{
+    KOLO_TRY(kolo_model_check_compiled(model, "kolo_gradients()"));
+    KOLO_TRY(kolo_check_data(model, data, true, "data"));
+    int leaf = model->leaf ? model->leaf : kolo_largest_leaf(model, KOLO_FOR_GRADIENTS);
+    if (data->samples < leaf) leaf = (int)data->samples;
+    kolo_engine *engine = NULL;
+    kolo_fold *fold = NULL;
+    kolo_totals totals = {0};
+    kolo_status status;
+    KOLO_GO(done, kolo_engine_open(model, KOLO_FOR_GRADIENTS, leaf, kolo_threads(), NULL, &engine));
+    KOLO_GO(done, kolo_engine_pack(engine, model->weights));
+    KOLO_GO(done, kolo_engine_fold(engine, &fold));
+    KOLO_GO(done, sum_gradients(model, data, engine, fold, gradients, &totals));
+    *loss = kolo_scores_of(model, &totals).loss;
+done:
+    kolo_fold_close(&fold);
+    kolo_engine_close(&engine);
+    return kolo_obey_stop(status);
+}
+
+double kolo_gradients_at(kolo_model *model, kolo_data *data, float *gradients, kolo_here here)
+{
+    kolo_scope scope = kolo_enter("kolo_gradients", here);
+    double loss = NAN;
+    kolo_leave(scope, compute_gradients(model, data, gradients, &loss));
+    return loss;
+}

@@ -1,0 +1,339 @@
+/* kolo_fit: epochs, steps, validation, callbacks, history. The step itself is the strategy's. */
+#include "training/fit.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "losses/loss.h"
+#include "core/random.h"
+#include "core/runtime.h"
+#include "data/data.h"
+
+/* ---------------------------------------------------------------- what is told */
+
+/* Training's totals as this rank reports them: its own samples' unless kolo_metric_average() is there. */
+static const kolo_totals *reported(const kolo_fit_state *state)
+{
+    return state->model->average_metrics || state->ranks->size == 1 ? &state->epoch_all : &state->epoch_own;
+}
+
+static int measure(const kolo_fit_state *state, const kolo_totals *totals, kolo_measure *measures)
+{
+    kolo_scores scores = kolo_scores_of(state->model, totals);
+    return kolo_measures_of(state->model, &scores, false, measures);
+}
+
+static int measure_training(const kolo_fit_state *state, kolo_measure *measures)
+{
+    return measure(state, reported(state), measures);
+}
+
+static int measure_all(const kolo_fit_state *state, bool validated, kolo_measure *measures)
+{
+    int count = measure_training(state, measures);
+    if (!validated) return count;
+    kolo_scores scores = kolo_scores_of(state->model, &state->validation_totals);
+    return count + kolo_measures_of(state->model, &scores, true, measures + count);
+}
+
+static kolo_logs make_logs(const kolo_fit_state *state, bool validated)
+{
+    kolo_logs logs = {0};
+    kolo_measure measures[2 * (KOLO_METRICS_MAX + 1)], agreed[KOLO_METRICS_MAX + 1];
+    int count = measure_all(state, validated, measures), trained = measure(state, &state->epoch_all, agreed);
+    for (int i = 0; i < count; i++)
+        kolo_logs_put(&logs, measures[i].name, measures[i].value, i < trained ? agreed[i].value : measures[i].value);
+    kolo_logs_set(&logs, "seconds", state->current.seconds);
+    kolo_logs_set(&logs, "images", (double)state->current.images);
+    kolo_logs_set(&logs, "images_per_second", state->current.images_per_second);
+    kolo_logs_set(&logs, "learning_rate", state->model->learning_rate);
+    kolo_logs_set(&logs, "steps", state->current.steps);
+    if (state->model->settings.precision == KOLO_MIXED_FP16)
+        kolo_logs_set(&logs, "loss_scale", state->trainer->replicas[0].counters.loss_scale);
+    return logs;
+}
+
+/* ---------------------------------------------------------------- callbacks */
+
+typedef enum hook { TRAIN_BEGIN, TRAIN_END, EPOCH_BEGIN, EPOCH_END, BATCH_BEGIN, BATCH_END, TEST_BEGIN, TEST_END } hook;
+
+static void call_hook(kolo_callback *callback, hook which, int number, const kolo_logs *logs)
+{
+    switch (which) {
+    case TRAIN_BEGIN:
+        if (callback->on_train_begin) callback->on_train_begin(callback, logs);
+        break;
+    case TRAIN_END:
+        if (callback->on_train_end) callback->on_train_end(callback, logs);
+        break;
+    case EPOCH_BEGIN:
+        if (callback->on_epoch_begin) callback->on_epoch_begin(callback, number, logs);
+        break;
+    case EPOCH_END:
+        if (callback->on_epoch_end) callback->on_epoch_end(callback, number, logs);
+        break;
+    case BATCH_BEGIN:
+        if (callback->on_train_batch_begin) callback->on_train_batch_begin(callback, number, logs);
+        break;
+    case BATCH_END:
+        if (callback->on_train_batch_end) callback->on_train_batch_end(callback, number, logs);
+        break;
+    case TEST_BEGIN:
+        if (callback->on_test_begin) callback->on_test_begin(callback, logs);
+        break;
+    case TEST_END:
+        if (callback->on_test_end) callback->on_test_end(callback, logs);
+        break;
+    }
+}
+
+static kolo_status call_hooks(kolo_fit_state *state, hook which, int number, bool validated)
+{
+    if (state->callback_count == 0) return KOLO_OK;
+    kolo_logs logs = make_logs(state, validated);
+    for (int i = 0; i < state->callback_count; i++) {
+        call_hook(&state->callbacks[i], which, number, &logs);
+        KOLO_TRY(state->model->callback_status);
+    }
+    return KOLO_OK;
+}
+
+/* ---------------------------------------------------------------- an epoch */
+
+static void note_position(kolo_fit_state *state, int step)
+{
+    kolo_position *at = &state->model->position;
+    at->step = step;
+    at->all = state->epoch_all;
+    at->own = state->epoch_own;
+}
+
+static kolo_status run_step(kolo_fit_state *state, int step)
+{
+    kolo_batch batch = kolo_epoch_batch(&state->plan, step);
+    KOLO_TRY(call_hooks(state, BATCH_BEGIN, step, false));
+    KOLO_TRY(kolo_trainer_step(state->trainer, &batch));
+    const kolo_totals *all = &state->trainer->replicas[0].totals;
+    kolo_totals_add(&state->epoch_all, all);
+    kolo_totals_add(&state->epoch_own, &state->trainer->own);
+    state->current.images = (int64_t)state->epoch_all.samples;
+    state->current.steps = step + 1;
+    note_position(state, step + 1);
+    KOLO_TRY(call_hooks(state, BATCH_END, step, false));
+    state->stopped = all->stops > 0 || (state->ranks->size == 1 && state->model->stop_training);
+    kolo_measure measures[KOLO_METRICS_MAX + 1];
+    int count = measure_training(state, measures);
+    kolo_progress_step(&state->progress, step + 1, measures, count);
+    return KOLO_OK;
+}
+
+static kolo_status run_steps(kolo_fit_state *state)
+{
+    double started = kolo_now();
+    kolo_status status = kolo_trainer_begin_feeds(state->trainer, &state->plan, state->current.steps);
+    for (int step = state->current.steps; step < state->steps && !state->stopped && status == KOLO_OK; step++)
+        status = run_step(state, step);
+    kolo_trainer_end_feeds(state->trainer);
+    KOLO_TRY(status);
+    state->current.seconds = kolo_now() - started;
+    state->current.images_per_second = (double)(state->current.images - state->images_before) / state->current.seconds;
+    return KOLO_OK;
+}
+
+static kolo_status validate(kolo_fit_state *state, int number)
+{
+    int every = state->args->validation_freq ? state->args->validation_freq : 1;
+    state->validated = state->validation && (number + 1) % every == 0;
+    if (!state->validated) return KOLO_OK;
+    KOLO_TRY(call_hooks(state, TEST_BEGIN, 0, false));
+    kolo_trainer_fetch(state->trainer);
+    KOLO_TRY(kolo_score(state->model, state->validation, 0, state->validation->samples, state->ranks,
+                        &state->validation_totals));
+    return call_hooks(state, TEST_END, 0, true);
+}
+
+/* Fills in what the history keeps of the epoch. */
+static void record(kolo_fit_state *state)
+{
+    kolo_epoch *epoch = &state->current;
+    kolo_scores own = kolo_scores_of(state->model, reported(state));
+    kolo_scores other = kolo_scores_of(state->model, state->validated ? &state->validation_totals : NULL);
+    epoch->loss = own.loss;
+    epoch->accuracy = own.accuracy;
+    epoch->val_loss = other.loss;
+    epoch->val_accuracy = other.accuracy;
+    memcpy(epoch->metric, own.metric, sizeof epoch->metric);
+    memcpy(epoch->val_metric, other.metric, sizeof epoch->val_metric);
+    epoch->learning_rate = state->model->learning_rate;
+}
+
+/* A loss can look healthy over broken weights: relu turns what is not a number into 0. */
+static bool weights_are_finite(const kolo_fit_state *state)
+{
+    float sum = 0;
+    for (int64_t i = 0; i < state->model->weight_count; i++) sum += state->trainer->replicas[0].weights[i] * 0;
+    return sum == 0; /* 0 · ∞ and 0 · NaN are not numbers */
+}
+
+/* Said once: nothing will be learnt any more. */
+static void warn_of_divergence(kolo_fit_state *state, int number)
+{
+    if (state->diverged || (isfinite(state->current.loss) && weights_are_finite(state))) return;
+    state->diverged = true;
+    kolo_progress_break(&state->progress);
+    kolo_warn("after epoch %d the loss or a weight is infinite or not a number: the training diverged (or its data are "
+              "no numbers); the .learning_rate was %g",
+              number + 1, state->model->learning_rate);
+}
+
+/* From the model's position: an epoch that was begun goes on, in its own order. */
+static void begin_epoch(kolo_fit_state *state)
+{
+    kolo_position *at = &state->model->position;
+    int64_t samples = state->data->samples;
+    /* the training's own step numbers the epoch, so that a second fit goes on with new orders */
+    if (at->step == 0)
+        *at = (kolo_position){.epoch = at->epoch,
+                              .order = (uint64_t)state->trainer->replicas[0].counters.steps,
+                              .samples = samples,
+                              .batch = state->batch};
+    if (!state->args->no_shuffle)
+        kolo_random_order(state->seed, at->order, samples, state->args->shuffle_buffer, state->order);
+    state->plan =
+        (kolo_epoch_plan){.order = state->args->no_shuffle ? NULL : state->order,
+                          .samples = samples,
+                          .batch = state->batch,
+                          .leaf = state->leaf,
+                          .steps = state->steps,
+                          .first_step = (uint64_t)state->trainer->replicas[0].counters.steps - (uint64_t)at->step,
+                          .seed = state->seed};
+    state->epoch_all = at->all;
+    state->epoch_own = at->own;
+    state->images_before = (int64_t)at->all.samples;
+    state->current = (kolo_epoch){.steps = at->step, .images = state->images_before};
+}
+
+static kolo_status run_epoch(kolo_fit_state *state, int number)
+{
+    kolo_model *model = state->model;
+    begin_epoch(state);
+    kolo_progress_epoch(&state->progress, number);
+    KOLO_TRY(call_hooks(state, EPOCH_BEGIN, number, false));
+    KOLO_TRY(run_steps(state));
+    if (state->stopped && state->current.steps < state->steps) return KOLO_OK;
+    KOLO_TRY(validate(state, number));
+    record(state);
+    kolo_measure measures[2 * (KOLO_METRICS_MAX + 1)];
+    int count = measure_all(state, state->validated, measures);
+    kolo_progress_end(&state->progress, state->current.steps, state->current.seconds, measures, count);
+    model->epochs[model->history.epochs++] = state->current;
+    model->position = (kolo_position){.epoch = number + 1};
+    warn_of_divergence(state, number);
+    return call_hooks(state, EPOCH_END, number, state->validated);
+}
+
+/* ---------------------------------------------------------------- the fit */
+
+static kolo_status open_fit(kolo_fit_state *state)
+{
+    kolo_model *model = state->model;
+    size_t bytes = (size_t)state->data->samples * sizeof *state->order;
+    state->order = malloc(bytes);
+    if (!state->order) return kolo_fail_memory(bytes, "the order of the samples");
+    bytes = (size_t)(state->epochs + 1) * sizeof *model->epochs;
+    kolo_epoch *epochs = realloc(model->epochs, bytes);
+    if (!epochs) return kolo_fail_memory(bytes, "the history");
+    model->epochs = epochs;
+    KOLO_TRY(kolo_trainer_prepare(model, state->leaf));
+    state->trainer = model->trainer;
+    state->trainer->data = state->data;
+    state->trainer->seed = state->seed;
+    kolo_trainer_reset_timings(state->trainer);
+    KOLO_TRY(kolo_trainer_open_feeds(state->trainer, state->feeding, state->batch));
+    model->history = (kolo_history){
+        .epoch = epochs, .ranks = kolo_size(), .devices = state->trainer->count, .metrics = model->metrics.count};
+    memcpy(model->history.metric_name, model->metrics.name, sizeof model->history.metric_name);
+    model->stop_training = model->average_metrics = false;
+    model->callback_status = KOLO_OK;
+    model->resumed = state->args->resume;
+    if (!model->resumed) model->position = (kolo_position){.epoch = state->args->initial_epoch};
+    return KOLO_OK;
+}
+
+/* A callback that ends training on one rank ends it on all: none may wait for another in a next epoch. */
+static kolo_status agree_to_stop(kolo_fit_state *state)
+{
+    double wishes = state->model->stop_training;
+    if (state->ranks->size > 1 && !state->stopped)
+        KOLO_TRY(state->ranks->kind->allreduce(state->ranks, &wishes, 1, KOLO_TYPE_DOUBLE));
+    state->stopped = state->stopped || wishes > 0;
+    return KOLO_OK;
+}
+
+static kolo_status run_epochs(kolo_fit_state *state)
+{
+    /* the names of all logs that there will be; a hook may load a checkpoint */
+    KOLO_TRY(call_hooks(state, TRAIN_BEGIN, 0, state->validation != NULL));
+    KOLO_TRY(kolo_fit_begin_at(state));
+    state->model->history.first_epoch = state->model->position.epoch;
+    KOLO_TRY(kolo_fit_compare_weights(state));
+    kolo_progress_begin(&state->progress, state->args->verbose, state->epochs, state->steps);
+    state->model->progress = &state->progress;
+    for (int epoch = state->model->position.epoch; epoch < state->epochs && !state->stopped; epoch++) {
+        KOLO_TRY(run_epoch(state, epoch));
+        KOLO_TRY(agree_to_stop(state));
+    }
+    return KOLO_OK;
+}
+
+/* A stop that was obeyed is no failure: the history so far is the result. */
+static kolo_status end_fit(kolo_fit_state *state, kolo_status status)
+{
+    kolo_progress_break(&state->progress);
+    if (state->trainer) kolo_trainer_fetch(state->trainer);
+    if (state->trainer) kolo_trainer_close_feeds(state->trainer);
+    if (status == KOLO_INTERRUPTED) {
+        kolo_failure_take();
+        state->stopped = true;
+        status = KOLO_OK;
+    }
+    if (status == KOLO_OK) {
+        state->model->history.stopped = state->stopped;
+        status = call_hooks(state, TRAIN_END, 0, false);
+    }
+    if (state->stopped) kolo_stop_obeyed();
+    state->model->progress = NULL;
+    for (int i = 0; i < state->callback_count; i++)
+        if (state->callbacks[i].release) state->callbacks[i].release(&state->callbacks[i]);
+    free(state->order);
+    return status;
+}
+
+static kolo_status train(kolo_fit_state *state)
+{
+    state->model->fitting = true;
+    kolo_status status = open_fit(state);
+    if (status == KOLO_OK) status = run_epochs(state);
+    status = end_fit(state, status);
+    state->model->fitting = false;
+    return status;
+}
+
+static kolo_status fit(kolo_fit_state *state)
+{
+    kolo_status status = kolo_fit_plan(state);
+    if (status == KOLO_OK) status = kolo_fit_agree(state);
+    if (status == KOLO_OK) status = train(state);
+    kolo_fit_close_data(state);
+    return status;
+}
+
+const kolo_history *kolo_fit_at(const kolo_fit_args *args, kolo_here here)
+{
+    kolo_scope scope = kolo_enter("kolo_fit", here);
+    kolo_fit_state state = {.args = args};
+    kolo_status status = kolo_leave(scope, fit(&state));
+    return status == KOLO_OK ? &args->model->history : NULL;
+}

@@ -1,0 +1,286 @@
+/* Before the first step: arguments, sizes, and whether all ranks mean the same. See fit.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "training/fit.h"
+#include "engine/lower.h"
+#include "core/runtime.h"
+#include "data/data.h"
+
+#define QUEUED_BATCHES       4
+#define FEED_THREADS         2
+#define DETERMINISTIC_LEAVES 16 /* that a batch is cut into at least, so that as many devices have work; */
+#define LEAVES_OF_LARGE      8  /* fewer where gradients fit in no core's cache, and adding them up takes its time: */
+#define LARGE_MODEL          (1 << 20) /* weights, from here on */
+
+/* ---------------------------------------------------------------- arguments */
+
+/* Zero is the default. */
+static kolo_status check_count(const char *option, int value)
+{
+    return value >= 0 ? KOLO_OK : kolo_fail(KOLO_INVALID, "%s: wanted at least 1, got %d", option, value);
+}
+
+kolo_status kolo_check_training(const kolo_model *model, const kolo_data *data, const char *call)
+{
+    KOLO_TRY(kolo_model_check_compiled(model, call));
+    KOLO_TRY(kolo_model_check_idle(model));
+    if (!model->settings.optimizer.kind)
+        return kolo_fail(KOLO_INVALID, "wanted kolo_compile() with an .optimizer, got a model without one");
+    if (model->weight_count == 0) return kolo_fail(KOLO_INVALID, "wanted a model with weights, got one without");
+    return kolo_check_data(model, data, true, "data");
+}
+
+static kolo_status check_micro_batch(const kolo_fit_args *args)
+{
+    int batch = args->batch_size ? args->batch_size : 32, ghost = args->model->leaf;
+    KOLO_TRY(check_count(".micro_batch", args->micro_batch));
+    if (args->micro_batch > batch)
+        return kolo_fail(KOLO_INVALID, ".micro_batch: wanted at most the batch's %d samples, got %d", batch,
+                         args->micro_batch);
+    if (args->micro_batch && ghost && args->micro_batch != ghost)
+        return kolo_fail(KOLO_INVALID, ".micro_batch: wanted %d, the .ghost_batch of this model, got %d", ghost,
+                         args->micro_batch);
+    return KOLO_OK;
+}
+
+static kolo_status check_feed(const kolo_fit_args *args)
+{
+    if (args->shuffle_buffer < 0)
+        return kolo_fail(KOLO_INVALID, ".shuffle_buffer: wanted at least 1, got %lld", (long long)args->shuffle_buffer);
+    if (args->shuffle_buffer && args->no_shuffle)
+        return kolo_fail(KOLO_INVALID, "wanted .shuffle_buffer or .no_shuffle, got both");
+    KOLO_TRY(check_count(".queue_capacity", args->queue_capacity));
+    KOLO_TRY(check_count(".feed_threads", args->feed_threads));
+    if (args->feed < 0 || args->feed > KOLO_FEED_STAGED)
+        return kolo_fail(KOLO_INVALID,
+                         ".feed: wanted KOLO_FEED_SYNCHRONOUS, KOLO_FEED_QUEUE or KOLO_FEED_STAGED, got %d",
+                         (int)args->feed);
+    if (args->feed != KOLO_FEED_QUEUE && (args->queue_capacity || args->feed_threads))
+        return kolo_fail(KOLO_INVALID, "%s: wanted .feed = KOLO_FEED_QUEUE beside it",
+                         args->queue_capacity ? ".queue_capacity" : ".feed_threads");
+    if (args->feed_threads <= KOLO_FEED_THREADS_MAX) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID, ".feed_threads: wanted at most %d, got %d", KOLO_FEED_THREADS_MAX,
+                     args->feed_threads);
+}
+
+static kolo_status check_arguments(const kolo_fit_args *args)
+{
+    KOLO_TRY(kolo_check_training(args->model, args->data, "kolo_fit()"));
+    if (args->validation_data) KOLO_TRY(kolo_check_data(args->model, args->validation_data, true, ".validation_data"));
+    KOLO_TRY(check_count(".epochs", args->epochs));
+    KOLO_TRY(check_count(".batch_size", args->batch_size));
+    KOLO_TRY(check_count(".validation_batch_size", args->validation_batch_size));
+    KOLO_TRY(check_count(".validation_freq", args->validation_freq));
+    KOLO_TRY(check_micro_batch(args));
+    KOLO_TRY(check_count(".steps_per_epoch", args->steps_per_epoch));
+    KOLO_TRY(check_feed(args));
+    if (args->resume && args->initial_epoch)
+        return kolo_fail(KOLO_INVALID, "wanted .resume or .initial_epoch, got both");
+    int epochs = args->epochs ? args->epochs : 1;
+    if (args->initial_epoch >= 0 && args->initial_epoch <= epochs) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID, ".initial_epoch: wanted 0 to %d, the .epochs, got %d", epochs, args->initial_epoch);
+}
+
+/* ---------------------------------------------------------------- sizes */
+
+static kolo_status plan_steps(kolo_fit_state *state)
+{
+    const kolo_fit_args *args = state->args;
+    int64_t samples = state->data->samples, full = samples / state->batch;
+    int64_t steps = args->drop_remainder ? full : (samples + state->batch - 1) / state->batch;
+    if (steps == 0)
+        return kolo_fail(KOLO_INVALID,
+                         ".batch_size: wanted at most %lld samples a step with .drop_remainder, since the "
+                         "data has no more, got %lld: no step would run",
+                         (long long)samples, (long long)state->batch);
+    if (args->steps_per_epoch > steps)
+        return kolo_fail(KOLO_INVALID,
+                         ".steps_per_epoch: wanted at most %lld, as many as %lld samples in steps of %lld "
+                         "give, got %d",
+                         (long long)steps, (long long)samples, (long long)state->batch, args->steps_per_epoch);
+    state->steps = args->steps_per_epoch ? args->steps_per_epoch : (int)steps;
+    return KOLO_OK;
+}
+
+static int64_t divided_up(int64_t value, int64_t by)
+{
+    return (value + by - 1) / by;
+}
+
+static int deterministic_leaves(const kolo_model *model)
+{
+    return model->weight_count < LARGE_MODEL ? DETERMINISTIC_LEAVES : LEAVES_OF_LARGE;
+}
+
+/* Deterministic: by the model and the batch alone, so that the tree of sums is the same for any number of devices.
+ * Otherwise small enough that every thread of every device has a leaf. */
+int kolo_choose_leaf(const kolo_model *model, int64_t samples, int replicas, int ranks)
+{
+    if (model->leaf) return (int)(model->leaf < samples ? model->leaf : samples);
+    int64_t threads = kolo_threads() > replicas ? kolo_threads() : replicas;
+    int64_t leaf = divided_up(samples, model->settings.deterministic ? deterministic_leaves(model) : threads * ranks);
+    int largest = kolo_largest_leaf(model, KOLO_FOR_TRAINING);
+    return (int)(leaf < largest ? leaf : largest);
+}
+
+/* kolo_prefetch()'s wish, unless the fit has one of its own. */
+static kolo_feeding feeding_of(const kolo_fit_args *args, const kolo_data *data)
+{
+    if (args->feed == 0 && data->prefetch)
+        return (kolo_feeding){.kind = KOLO_FEED_QUEUE,
+                              .capacity = data->prefetch,
+                              .threads = data->prefetch_threads ? data->prefetch_threads : FEED_THREADS};
+    return (kolo_feeding){.kind = args->feed,
+                          .capacity = args->queue_capacity ? args->queue_capacity : QUEUED_BATCHES,
+                          .threads = args->feed_threads ? args->feed_threads : FEED_THREADS};
+}
+
+kolo_status kolo_fit_plan(kolo_fit_state *state)
+{
+    const kolo_fit_args *args = state->args;
+    KOLO_TRY(check_arguments(args));
+    state->model = args->model;
+    KOLO_TRY(kolo_fit_open_data(state));
+    state->ranks = kolo_model_ranks(args->model);
+    state->epochs = args->epochs ? args->epochs : 1;
+    state->batch = (int64_t)(args->batch_size ? args->batch_size : 32) * state->ranks->size;
+    KOLO_TRY(plan_steps(state));
+    int replicas = kolo_model_replicas(args->model);
+    int64_t samples = state->data->samples < state->batch ? state->data->samples : state->batch;
+    state->leaf = kolo_choose_leaf(state->model, samples, replicas, state->ranks->size);
+    if (args->micro_batch) state->leaf = args->micro_batch < samples ? args->micro_batch : (int)samples;
+    state->feeding = feeding_of(args, state->data);
+    state->seed = args->model->seed;
+    for (int i = 0; i < KOLO_CALLBACKS_MAX; i++) {
+        const kolo_callback *given = &args->callbacks[i];
+        static const kolo_callback nothing;
+        if (memcmp(given, &nothing, sizeof nothing) == 0) continue;
+        state->callbacks[state->callback_count] = *given;
+        state->callbacks[state->callback_count].state = NULL;
+        state->callbacks[state->callback_count].steps = state->steps;
+        state->callbacks[state->callback_count++].model = state->model;
+    }
+    return KOLO_OK;
+}
+
+/* ---------------------------------------------------------------- all ranks alike */
+
+/* What must be the same on every rank, or they would wait for each other in different places. */
+typedef struct terms {
+    int64_t samples, batch, epochs, first, steps, weights, replicas, validation, every, metrics, deterministic,
+        accumulate;
+} terms;
+
+static const char *const term_names[] = {"samples in its data",
+                                         "samples a step",
+                                         "epochs",
+                                         "epochs done before",
+                                         "steps an epoch",
+                                         "weights",
+                                         "replicas",
+                                         "samples in its validation data",
+                                         "epochs between two validations",
+                                         "sums of its metrics",
+                                         "deterministic mode",
+                                         "batches an update"};
+
+static kolo_status compare_terms(const int64_t *all, int size, const char *const *names, int count)
+{
+    for (int rank = 1; rank < size; rank++)
+        for (int i = 0; i < count; i++)
+            if (all[rank * count + i] != all[i])
+                return kolo_fail(KOLO_INVALID, "wanted the same on all ranks, got %s: %lld on rank 0, %lld on rank %d",
+                                 names[i], (long long)all[i], (long long)all[rank * count + i], rank);
+    return KOLO_OK;
+}
+
+/* mine[count] is what every rank has, or a sentence that names the first that differs. */
+static kolo_status agree_on(kolo_comm *ranks, const int64_t *mine, const char *const *names, int count)
+{
+    size_t bytes = (size_t)count * sizeof *mine;
+    int64_t *all = calloc((size_t)ranks->size, bytes);
+    if (!all) return kolo_fail_memory((size_t)ranks->size * bytes, "the ranks' settings");
+    kolo_status status = ranks->kind->allgather(ranks, mine, bytes, all);
+    if (status == KOLO_OK) status = compare_terms(all, ranks->size, names, count);
+    free(all);
+    return status;
+}
+
+static kolo_status agree_on_terms(kolo_fit_state *state, int replicas)
+{
+    const kolo_data *validation = state->validation;
+    terms mine = {state->data->samples,
+                  state->batch,
+                  state->epochs,
+                  state->args->initial_epoch,
+                  state->steps,
+                  state->model->weight_count,
+                  replicas,
+                  validation ? validation->samples : 0,
+                  state->args->validation_freq,
+                  state->model->metrics.sums,
+                  state->model->settings.deterministic,
+                  state->model->settings.optimizer.common.accumulate_steps};
+    return agree_on(state->ranks, (const int64_t *)&mine, term_names, sizeof mine / sizeof(int64_t));
+}
+
+kolo_status kolo_fit_agree(kolo_fit_state *state)
+{
+    kolo_comm *ranks = state->ranks;
+    if (ranks->size == 1) return KOLO_OK;
+    KOLO_TRY(agree_on_terms(state, kolo_model_replicas(state->model)));
+    KOLO_TRY(ranks->kind->broadcast(ranks, &state->seed, sizeof state->seed, 0));
+    state->model->seed = state->seed; /* of a checkpoint, too */
+    return ranks->kind->broadcast(ranks, &state->leaf, sizeof state->leaf, 0);
+}
+
+static kolo_status agree_on_position(kolo_fit_state *state)
+{
+    static const char *const names[] = {"epochs done", "steps of an epoch done", "batches done", "the seed"};
+    const kolo_position *at = &state->model->position;
+    const int64_t mine[] = {at->epoch, at->step, state->trainer->replicas[0].counters.steps, (int64_t)state->seed};
+    return state->ranks->size == 1 ? KOLO_OK : agree_on(state->ranks, mine, names, 4);
+}
+
+kolo_status kolo_fit_begin_at(kolo_fit_state *state)
+{
+    const kolo_position *at = &state->model->position;
+    if (!state->model->resumed) return KOLO_OK;
+    state->seed = state->trainer->seed = state->model->seed;
+    KOLO_TRY(agree_on_position(state));
+    if (at->step == 0 || (at->samples == state->data->samples && at->batch == state->batch)) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID,
+                     "wanted %lld samples in steps of %lld to go on within an epoch, got %lld in steps of %lld",
+                     (long long)at->samples, (long long)at->batch, (long long)state->data->samples,
+                     (long long)state->batch);
+}
+
+/* FNV-1a over the bits. */
+static uint64_t hash_weights(const kolo_model *model)
+{
+    uint64_t hash = 0xCBF29CE484222325u;
+    for (int64_t i = 0; i < model->weight_count; i++) {
+        uint32_t bits;
+        memcpy(&bits, &model->weights[i], sizeof bits);
+        hash = (hash ^ bits) * 0x100000001B3u;
+    }
+    return hash;
+}
+
+kolo_status kolo_fit_compare_weights(kolo_fit_state *state)
+{
+    kolo_comm *ranks = state->ranks;
+    if (ranks->size == 1) return KOLO_OK;
+    uint64_t hash = hash_weights(state->model), *all = calloc((size_t)ranks->size, sizeof *all);
+    if (!all) return kolo_fail_memory((size_t)ranks->size * sizeof *all, "the ranks' weights");
+    kolo_status status = ranks->kind->allgather(ranks, &hash, sizeof hash, all);
+    int differs = 0;
+    for (int r = ranks->size - 1; status == KOLO_OK && r > 0; r--) differs = all[r] != all[0] ? r : differs;
+    free(all);
+    if (differs > 0)
+        kolo_warn("rank %d starts from other weights than rank 0, so they will learn apart: list "
+                  "kolo_broadcast_variables(0) among the .callbacks, or give all ranks one .seed",
+                  differs);
+    return status;
+}

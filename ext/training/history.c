@@ -1,0 +1,232 @@
+/* Histories of trainings: looked at by name, copied, and kept as JSON for plots and tables outside Kolo. What is not a
+ * number is null there. */
+#include "core/file.h"
+#include "training/scores.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ------------------------------------------------------------------------------------------ by name */
+
+/* What every epoch has. In the order of the file. */
+static const struct {
+    const char *name;
+    size_t offset;
+} numbers[] = {
+    {"loss", offsetof(kolo_epoch, loss)},
+    {"accuracy", offsetof(kolo_epoch, accuracy)},
+    {"val_loss", offsetof(kolo_epoch, val_loss)},
+    {"val_accuracy", offsetof(kolo_epoch, val_accuracy)},
+    {"seconds", offsetof(kolo_epoch, seconds)},
+    {"images_per_second", offsetof(kolo_epoch, images_per_second)},
+    {"learning_rate", offsetof(kolo_epoch, learning_rate)},
+};
+enum { NUMBERS = sizeof numbers / sizeof *numbers };
+
+static double *number_at(const kolo_epoch *epoch, int i)
+{
+    return (double *)((char *)epoch + numbers[i].offset);
+}
+
+static int number_of(const char *name)
+{
+    for (int i = 0; i < NUMBERS; i++)
+        if (strcmp(numbers[i].name, name) == 0) return i;
+    return -1;
+}
+
+double kolo_history_get(const kolo_history *history, int epoch, const char *name)
+{
+    if (!history || !name || epoch < 0 || epoch >= history->epochs) return NAN;
+    const kolo_epoch *e = &history->epoch[epoch];
+    bool validated = strncmp(name, "val_", 4) == 0;
+    int number = number_of(name), m = kolo_metric_find(history->metric_name, history->metrics, name + 4 * validated);
+    if (number >= 0) return *number_at(e, number);
+    if (m >= 0) return validated ? e->val_metric[m] : e->metric[m];
+    if (strcmp(name, "images") == 0) return (double)e->images;
+    return strcmp(name, "steps") == 0 ? (double)e->steps : NAN;
+}
+
+/* ------------------------------------------------------------------------------------------ owned ones */
+
+/* A history and its epochs in one block. */
+static kolo_status make(const kolo_history *like, kolo_history **out)
+{
+    size_t bytes = sizeof **out + (size_t)like->epochs * sizeof(kolo_epoch);
+    kolo_history *made = calloc(1, bytes);
+    if (!made) return kolo_fail_memory(bytes, "a history");
+    *made = *like;
+    made->epoch = (const kolo_epoch *)(made + 1);
+    *out = made;
+    return KOLO_OK;
+}
+
+kolo_history *kolo_history_copy_at(const kolo_history *history, kolo_here here)
+{
+    kolo_history *copy = NULL;
+    if (!history) return NULL;
+    kolo_scope scope = kolo_enter("kolo_history_copy", here);
+    if (kolo_leave(scope, make(history, &copy)) != KOLO_OK) return NULL;
+    memcpy(copy + 1, history->epoch, (size_t)history->epochs * sizeof(kolo_epoch));
+    return copy;
+}
+
+void kolo_history_free(kolo_history **history)
+{
+    if (!history) return;
+    free(*history);
+    *history = NULL;
+}
+
+/* ------------------------------------------------------------------------------------------ writing */
+
+static void put(json_t *object, const char *name, double value)
+{
+    json_object_set_new(object, name, isfinite(value) ? json_real(value) : json_null());
+}
+
+static json_t *describe(const kolo_history *history, const kolo_epoch *epoch)
+{
+    json_t *object = json_object();
+    for (int i = 0; i < NUMBERS; i++) put(object, numbers[i].name, *number_at(epoch, i));
+    json_object_set_new(object, "images", json_integer(epoch->images));
+    json_object_set_new(object, "steps", json_integer(epoch->steps));
+    for (int m = 0; m < history->metrics; m++) {
+        const char *name = history->metric_name[m];
+        if (number_of(name) >= 0) continue; /* accuracy */
+        put(object, name, epoch->metric[m]);
+        put(object, kolo_phrase("val_%s", name), epoch->val_metric[m]);
+    }
+    return object;
+}
+
+static json_t *describe_all(const kolo_history *history)
+{
+    json_t *epochs = json_array(), *names = json_array();
+    for (int i = 0; i < history->epochs; i++) json_array_append_new(epochs, describe(history, &history->epoch[i]));
+    for (int m = 0; m < history->metrics; m++) json_array_append_new(names, json_string(history->metric_name[m]));
+    return json_pack("{s:i, s:i, s:i, s:b, s:o, s:o}", "ranks", history->ranks, "devices", history->devices,
+                     "first_epoch", history->first_epoch, "stopped", history->stopped, "metrics", names, "epochs",
+                     epochs);
+}
+
+static kolo_status save(const kolo_history *history, const char *path)
+{
+    json_t *whole = describe_all(history);
+    char *text = whole ? json_dumps(whole, JSON_INDENT(2) | JSON_REAL_PRECISION(10)) : NULL;
+    json_decref(whole);
+    if (!text) return kolo_fail_memory(1 << 12, "the history");
+    size_t length = strlen(text);
+    text[length] = '\n'; /* in the place of its 0: a text file ends with a line's end */
+    kolo_status status = kolo_file_write(path, text, length + 1);
+    free(text);
+    return status;
+}
+
+kolo_status kolo_history_save_at(const kolo_history *history, const char *path, kolo_here here)
+{
+    if (!history) return KOLO_INVALID;
+    kolo_scope scope = kolo_enter("kolo_history_save", here);
+    return kolo_leave(scope, save(history, path));
+}
+
+/* ------------------------------------------------------------------------------------------ reading */
+
+static double take(const json_t *object, const char *name)
+{
+    const json_t *value = json_object_get(object, name);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+static int whole(const json_t *object, const char *name, int fallback)
+{
+    double value = take(object, name);
+    return value >= 0 && value <= INT32_MAX ? (int)value : fallback;
+}
+
+/* A file without their list is one of before: it knows of accuracy alone. */
+static void read_names(const json_t *file, kolo_history *history)
+{
+    size_t i;
+    json_t *name;
+    if (!json_object_get(file, "metrics")) strcpy(history->metric_name[history->metrics++], "accuracy");
+    json_array_foreach(json_object_get(file, "metrics"), i, name)
+    {
+        const char *text = json_string_value(name);
+        if (!text || strlen(text) >= KOLO_METRIC_NAME || history->metrics == KOLO_METRICS_MAX) continue;
+        strcpy(history->metric_name[history->metrics++], text); /* it fits: seen above */
+    }
+}
+
+static void read_epoch(const json_t *object, const kolo_history *history, kolo_epoch *epoch)
+{
+    for (int i = 0; i < NUMBERS; i++) *number_at(epoch, i) = take(object, numbers[i].name);
+    double images = take(object, "images");
+    epoch->images = images >= 0 && images < 0x1p62 ? (int64_t)images : 0;
+    epoch->steps = whole(object, "steps", 0);
+    for (int m = 0; m < history->metrics; m++) {
+        epoch->metric[m] = take(object, history->metric_name[m]);
+        epoch->val_metric[m] = take(object, kolo_phrase("val_%s", history->metric_name[m]));
+    }
+}
+
+/* Not blocking, so that a pipe without a writer is refused like any other that is no file. */
+static kolo_status open_file(const char *path, int *fd)
+{
+    struct stat info;
+    if (!path) return kolo_fail(KOLO_INVALID, "wanted the name of a file, got NULL");
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (*fd < 0)
+        return kolo_fail(errno == ENOENT || errno == ENOTDIR ? KOLO_NOT_FOUND : KOLO_IO,
+                         "%s: wanted a file to read, got: %s", path, strerror(errno));
+    if (fstat(*fd, &info) == 0 && S_ISREG(info.st_mode)) return KOLO_OK;
+    return kolo_fail(KOLO_FORMAT, "%s: wanted a history, got a folder or a device", path);
+}
+
+static kolo_status read_file(const char *path, json_t **file)
+{
+    json_error_t error;
+    int fd = -1;
+    kolo_status status = open_file(path, &fd);
+    if (status == KOLO_OK) *file = json_loadfd(fd, 0, &error);
+    if (fd >= 0) close(fd);
+    KOLO_TRY(status);
+    if (!*file)
+        return kolo_fail(KOLO_FORMAT, "%s, line %d: wanted a history in JSON, got: %s", path, error.line, error.text);
+    if (json_is_array(json_object_get(*file, "epochs"))) return KOLO_OK;
+    return kolo_fail(KOLO_FORMAT, "%s: wanted a history, a JSON object with a list of \"epochs\", got something else",
+                     path);
+}
+
+static kolo_status load(const char *path, kolo_history **out)
+{
+    json_t *file = NULL, *epoch;
+    size_t i;
+    kolo_status status;
+    KOLO_GO(done, read_file(path, &file));
+    const json_t *epochs = json_object_get(file, "epochs");
+    kolo_history head = {.epochs = (int)json_array_size(epochs),
+                         .ranks = whole(file, "ranks", 1),
+                         .devices = whole(file, "devices", 1),
+                         .first_epoch = whole(file, "first_epoch", 0),
+                         .stopped = json_is_true(json_object_get(file, "stopped"))};
+    read_names(file, &head);
+    KOLO_GO(done, make(&head, out));
+    json_array_foreach(epochs, i, epoch) read_epoch(epoch, *out, (kolo_epoch *)(*out + 1) + i);
+done:
+    json_decref(file);
+    return status;
+}
+
+kolo_history *kolo_history_load_at(const char *path, kolo_here here)
+{
+    kolo_history *history = NULL;
+    kolo_scope scope = kolo_enter("kolo_history_load", here);
+    return kolo_leave(scope, load(path, &history)) == KOLO_OK ? history : NULL;
+}

@@ -1,0 +1,95 @@
+/* kolo_train_on_batch: one step outside kolo_fit, for loops of one's own. */
+#include <stdlib.h>
+
+#include "training/fit.h"
+#include "core/runtime.h"
+
+/* What all ranks must mean alike; rank 0's seed and leaf are taken by all. */
+typedef struct step_terms {
+    int64_t first, samples, data, weights, replicas, sums;
+    int64_t leaf;
+    uint64_t seed;
+} step_terms;
+
+static kolo_status compare(const step_terms *all, int size)
+{
+    static const char *const names[] = {"first sample", "samples",  "samples in its data",
+                                        "weights",      "replicas", "sums of its metrics"};
+    for (int rank = 1; rank < size; rank++)
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+            int64_t first = ((const int64_t *)&all[0])[i], other = ((const int64_t *)&all[rank])[i];
+            if (first != other)
+                return kolo_fail(KOLO_INVALID, "wanted the same on all ranks, got %s: %lld on rank 0, %lld on rank %d",
+                                 names[i], (long long)first, (long long)other, rank);
+        }
+    return KOLO_OK;
+}
+
+static kolo_status agree(kolo_comm *ranks, step_terms *mine)
+{
+    if (ranks->size == 1) return KOLO_OK;
+    step_terms *all = calloc((size_t)ranks->size, sizeof *all);
+    if (!all) return kolo_fail_memory((size_t)ranks->size * sizeof *all, "the ranks' settings");
+    kolo_status status = ranks->kind->allgather(ranks, mine, sizeof *mine, all);
+    if (status == KOLO_OK) status = compare(all, ranks->size);
+    *mine = all[0];
+    free(all);
+    return status;
+}
+
+/* The leaf of the step before serves smaller batches too, so that a short last one needs no new plan. */
+static int64_t leaf_for(const kolo_model *model, int64_t samples, int replicas, int ranks)
+{
+    int leaf = kolo_choose_leaf(model, samples, replicas, ranks);
+    return model->trainer && model->trainer->leaf > leaf ? model->trainer->leaf : leaf;
+}
+
+static kolo_status step(kolo_model *model, const kolo_data *data, int64_t first, int64_t samples, kolo_scores *scores)
+{
+    int replicas = kolo_model_replicas(model);
+    kolo_comm *ranks = kolo_model_ranks(model);
+    step_terms terms = {first,
+                        samples,
+                        data->samples,
+                        model->weight_count,
+                        replicas,
+                        model->metrics.sums,
+                        leaf_for(model, samples, replicas, ranks->size),
+                        model->seed};
+    KOLO_TRY(agree(ranks, &terms));
+    KOLO_TRY(kolo_trainer_prepare(model, (int)terms.leaf));
+    kolo_trainer *trainer = model->trainer;
+    trainer->data = data;
+    trainer->seed = terms.seed;
+    model->stop_training = false;
+    kolo_batch batch = {.first = first,
+                        .samples = samples,
+                        .leaf = (int)terms.leaf,
+                        .step = (uint64_t)trainer->replicas[0].counters.steps};
+    KOLO_TRY(kolo_trainer_step(trainer, &batch));
+    kolo_trainer_fetch(trainer);
+    const kolo_totals *totals = &trainer->replicas[0].totals;
+    *scores = kolo_scores_of(model, totals);
+    return totals->stops > 0 ? KOLO_INTERRUPTED : KOLO_OK;
+}
+
+static kolo_status train(kolo_model *model, const kolo_data *data, int64_t first, int64_t samples, kolo_scores *scores)
+{
+    double started = kolo_now();
+    KOLO_TRY(kolo_check_training(model, data, "kolo_train_on_batch()"));
+    KOLO_TRY(kolo_check_range(data, first, samples));
+    model->fitting = true;
+    kolo_status status = step(model, data, first, samples, scores);
+    model->fitting = false;
+    scores->seconds = kolo_now() - started;
+    if (status == KOLO_INTERRUPTED) *scores = kolo_scores_of(NULL, NULL);
+    return kolo_obey_stop(status);
+}
+
+kolo_scores kolo_train_on_batch_at(kolo_model *model, kolo_data *data, int64_t first, int64_t samples, kolo_here here)
+{
+    kolo_scope scope = kolo_enter("kolo_train_on_batch", here);
+    kolo_scores scores = kolo_scores_of(NULL, NULL);
+    kolo_leave(scope, train(model, data, first, samples, &scores));
+    return scores;
+}

@@ -1,0 +1,382 @@
+/* Replicas and what they share: see trainer.h. */
+#include "training/trainer.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "core/runtime.h"
+#include "strategy/rounds.h"
+
+/* ---------------------------------------------------------------- who takes part */
+
+const kolo_strategy_kind *kolo_model_strategy(const kolo_model *model)
+{
+    return model->settings.strategy.kind ? model->settings.strategy.kind : &kolo_one_device_kind;
+}
+
+int kolo_model_replicas(const kolo_model *model)
+{
+    return model->place.replicas;
+}
+
+kolo_replica *kolo_replica_owner(kolo_replica *replica)
+{
+    kolo_trainer *trainer = replica->trainer;
+    return trainer->keeping == KOLO_KEEPS_COPIES ? replica : &trainer->replicas[0];
+}
+
+kolo_status kolo_replicas_under(const kolo_model *model, const kolo_strategy *strategy, int *count)
+{
+    const kolo_strategy_kind *kind = strategy->kind ? strategy->kind : &kolo_one_device_kind;
+    int each = kolo_model_devices(model);
+    KOLO_TRY(kind->replicas(strategy, count));
+    if (each == 1 || *count == 1) return KOLO_OK;
+    if (*count < each || (strategy->devices > 0 && *count % each != 0))
+        return kolo_fail(KOLO_INVALID,
+                         "strategy %s: wanted a multiple of %d devices, since each replica of this model is placed on "
+                         "%d, got %d",
+                         kind->name, each, each, *count);
+    *count /= each;
+    return KOLO_OK;
+}
+
+bool kolo_model_distributed(const kolo_model *model)
+{
+    return model->settings.optimizer.distributed && kolo_size() > 1;
+}
+
+kolo_comm *kolo_model_ranks(const kolo_model *model)
+{
+    return kolo_model_distributed(model) ? kolo_world_comm() : kolo_comm_self();
+}
+
+/* ---------------------------------------------------------------- groups */
+
+static void close_groups(kolo_trainer *trainer)
+{
+    for (int i = 0; i < trainer->count; i++) {
+        kolo_replica *replica = &trainer->replicas[i];
+        if (replica->group && replica->group != replica->local) replica->group->kind->close(replica->group);
+        if (replica->local) replica->local->kind->close(replica->local);
+        replica->group = replica->local = NULL;
+    }
+}
+
+static kolo_status open_groups(kolo_trainer *trainer)
+{
+    kolo_comm **members = calloc((size_t)trainer->count, sizeof *members);
+    if (!members) return kolo_fail_memory((size_t)trainer->count * sizeof *members, "a group of replicas");
+    kolo_status status = kolo_comm_local_open(trainer->count, members);
+    for (int i = 0; i < trainer->count && status == KOLO_OK; i++) {
+        kolo_replica *replica = &trainer->replicas[i];
+        replica->local = replica->group = members[i];
+        if (kolo_model_distributed(trainer->model))
+            status = kolo_comm_nested_open(replica->local, kolo_world_comm(), &replica->group);
+    }
+    free(members);
+    return status;
+}
+
+/* ---------------------------------------------------------------- replicas */
+
+#define HUGE_PAGE ((size_t)2 << 20) /* bytes */
+
+/* Asks for huge pages: an update goes through several large arrays at once, and looking up where small pages are takes
+ * its time. */
+static void want_huge_pages(float *array, size_t bytes)
+{
+    size_t before = (HUGE_PAGE - (uintptr_t)array % HUGE_PAGE) % HUGE_PAGE;
+    if (bytes < 2 * HUGE_PAGE) return;
+    madvise((char *)array + before, (bytes - before) / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE); /* or small ones do */
+}
+
+static kolo_status allocate_zeros(int64_t count, const char *what, float **array)
+{
+    size_t bytes = (size_t)(count ? count : 1) * sizeof(float);
+    *array = kolo_host_allocate(bytes);
+    if (!*array) return kolo_fail_memory(bytes, what);
+    want_huge_pages(*array, bytes);
+    memset(*array, 0, bytes);
+    return KOLO_OK;
+}
+
+static kolo_status open_slot(const kolo_optimizer *optimizer, int slot, int64_t count, float **values)
+{
+    KOLO_TRY(allocate_zeros(count, "the optimizer's state", values));
+    float start = optimizer->kind->slot_start ? optimizer->kind->slot_start(optimizer, slot) : 0;
+    for (int64_t i = 0; start != 0 && i < count; i++) (*values)[i] = start;
+    return KOLO_OK;
+}
+
+static kolo_status open_state(kolo_replica *replica, const kolo_optimizer *optimizer, int64_t count)
+{
+    const kolo_model *model = replica->trainer->model;
+    for (int i = 0; i < kolo_optimizer_slots(optimizer); i++)
+        KOLO_TRY(open_slot(optimizer, i, count, &replica->slots[i]));
+    if (optimizer->kind->number)
+        KOLO_TRY(allocate_zeros(model->parameter_count, "the optimizer's state", &replica->numbers));
+    size_t bytes = (size_t)kolo_update_chunks(model) * 2 * sizeof *replica->sums;
+    replica->sums = malloc(bytes);
+    return replica->sums ? KOLO_OK : kolo_fail_memory(bytes, "norms of the weights");
+}
+
+static kolo_status open_replica(kolo_trainer *trainer, int index)
+{
+    kolo_replica *replica = &trainer->replicas[index];
+    int64_t count = trainer->model->weight_count;
+    replica->trainer = trainer;
+    replica->index = index;
+    replica->counters = kolo_counters_start(trainer->model);
+    KOLO_TRY(allocate_zeros(count, "a replica's gradient", &replica->gradient));
+    if (trainer->model->settings.optimizer.common.accumulate_steps > 1)
+        KOLO_TRY(allocate_zeros(count, "gradients of several batches", &replica->waiting));
+    const kolo_replica *owner = kolo_replica_owner(replica);
+    if (owner == replica) {
+        KOLO_TRY(allocate_zeros(count, "a replica's weights", &replica->weights));
+        return open_state(replica, &trainer->model->settings.optimizer, count);
+    }
+    replica->weights = owner->weights;
+    replica->numbers = owner->numbers;
+    replica->sums = owner->sums;
+    memcpy(replica->slots, owner->slots, sizeof replica->slots);
+    return KOLO_OK;
+}
+
+static void close_engine(kolo_replica *replica)
+{
+    if (!replica->trainer) return; /* it was never opened */
+    if (replica->fold != replica->trainer->meeting) kolo_fold_close(&replica->fold);
+    replica->fold = NULL;
+    kolo_engine_close(&replica->engine);
+}
+
+static void close_replica(kolo_replica *replica)
+{
+    if (!replica->trainer) return; /* it was never opened */
+    kolo_feed_close(&replica->feed);
+    kolo_host_deallocate(replica->gradient);
+    kolo_host_deallocate(replica->waiting);
+    if (kolo_replica_owner(replica) != replica) return;
+    kolo_host_deallocate(replica->weights);
+    for (int i = 0; i < KOLO_OPTIMIZER_SLOTS; i++) kolo_host_deallocate(replica->slots[i]);
+    kolo_host_deallocate(replica->numbers);
+    free(replica->sums);
+}
+
+/* Sums over one replica's samples are others when there are more replicas. */
+static kolo_status check_meetings(const kolo_trainer *trainer)
+{
+    const kolo_model *model = trainer->model;
+    const kolo_plan *plan = &trainer->replicas[0].engine->program->plan;
+    int members = trainer->count * kolo_model_ranks(model)->size;
+    for (int o = 0; model->settings.deterministic && members > 1 && o < plan->op_count; o++) {
+        const kolo_op *op = &plan->ops[o];
+        if (op->kind != KOLO_OP_MEET || op->across) continue;
+        return kolo_fail(KOLO_INVALID,
+                         "%s: wanted .synchronized = true or a .ghost_batch in deterministic mode, since %d replicas "
+                         "would each have statistics of their own",
+                         kolo_layer_text(&model->layers[op->layer]), members);
+    }
+    return KOLO_OK;
+}
+
+static kolo_status open_engine(kolo_replica *replica, int leaf, int threads, sem_t *gate)
+{
+    kolo_trainer *trainer = replica->trainer;
+    close_engine(replica);
+    KOLO_TRY(kolo_engine_open(trainer->model, KOLO_FOR_TRAINING, leaf, threads, gate, &replica->engine));
+    bool shares = trainer->keeping == KOLO_KEEPS_SHARES;
+    if (replica->index == 0) KOLO_TRY(kolo_engine_fold(replica->engine, &trainer->meeting));
+    else if (shares) kolo_engine_borrow_weights(replica->engine, trainer->replicas[0].engine);
+    if (shares) replica->fold = trainer->meeting;
+    else KOLO_TRY(kolo_engine_fold(replica->engine, &replica->fold));
+    if (!shares) kolo_fold_borrow_from(replica->fold, trainer->meeting);
+    return KOLO_OK;
+}
+
+static void close_engines(kolo_trainer *trainer)
+{
+    for (int i = 0; i < trainer->count; i++) close_engine(&trainer->replicas[i]);
+    kolo_fold_close(&trainer->meeting);
+}
+
+/* Engines are made anew for another leaf size; weights and the optimizer's state stay. */
+static kolo_status open_engines(kolo_trainer *trainer, int leaf)
+{
+    int threads = kolo_threads() / trainer->count, devices = kolo_model_devices(trainer->model);
+    if (threads < devices) threads = devices;
+    sem_t *gate = trainer->count * threads > kolo_threads() ? &trainer->gate : NULL;
+    close_engines(trainer);
+    for (int i = 0; i < trainer->count; i++) KOLO_TRY(open_engine(&trainer->replicas[i], leaf, threads, gate));
+    KOLO_TRY(check_meetings(trainer));
+    trainer->leaf = leaf;
+    return KOLO_OK;
+}
+
+/* ---------------------------------------------------------------- trainers */
+
+/* Who updates the one set of weights, if it is one: the device's replica with its own threads, else replica 0 with as
+ * many as the device has. */
+static kolo_status open_updater(kolo_trainer *trainer)
+{
+    const kolo_model *model = trainer->model;
+    const kolo_strategy_kind *kind = kolo_model_strategy(model);
+    if (trainer->count > 1 && kind->keeping) trainer->keeping = kind->keeping(&model->settings.strategy);
+    if (trainer->keeping != KOLO_KEEPS_ONE) return KOLO_OK;
+    trainer->updater = model->place.updater < 0 ? 0 : model->place.updater;
+    return model->place.updater < 0 ? kolo_team_open(model->place.threads, &trainer->parameter_team) : KOLO_OK;
+}
+
+/* .initial_sync is off: the others begin where their own seeds put them, as in TensorFlow's towers with variables of
+ * their own. */
+static void draw_apart(kolo_trainer *trainer)
+{
+    for (int i = 1; i < trainer->count; i++)
+        kolo_model_draw(trainer->model, trainer->model->seed + (uint64_t)i, trainer->replicas[i].weights);
+    kolo_warn("replica 1 starts from other weights than replica 0, so they will learn apart, and the model becomes "
+              "replica 0's: leave .initial_sync out");
+}
+
+static kolo_status open_trainer(kolo_model *model, kolo_trainer **trainer)
+{
+    int count = kolo_model_replicas(model);
+    kolo_trainer *made = calloc(1, sizeof *made);
+    if (!made) return kolo_fail_memory(sizeof *made, "a trainer");
+    *trainer = made; /* closed with the model, however far this comes */
+    made->model = model;
+    made->gated = sem_init(&made->gate, 0, (unsigned)kolo_threads()) == 0;
+    made->replicas = calloc((size_t)count, sizeof *made->replicas);
+    if (!made->replicas) return kolo_fail_memory((size_t)count * sizeof *made->replicas, "replicas");
+    made->count = count;
+    KOLO_TRY(open_updater(made));
+    for (int i = 0; i < count; i++) KOLO_TRY(open_replica(made, i));
+    KOLO_TRY(allocate_zeros(model->weight_count, "the sum of gradients", &made->sum));
+    KOLO_TRY(kolo_team_open(count, &made->team));
+    made->apart = model->settings.strategy.initial_sync == KOLO_NONE && made->keeping == KOLO_KEEPS_COPIES && count > 1;
+    if (made->apart) draw_apart(made);
+    return open_groups(made);
+}
+
+kolo_status kolo_trainer_open(kolo_model *model)
+{
+    kolo_status status = model->trainer ? KOLO_OK : open_trainer(model, &model->trainer);
+    if (status != KOLO_OK) kolo_trainer_close(&model->trainer);
+    return status;
+}
+
+kolo_status kolo_trainer_prepare(kolo_model *model, int leaf)
+{
+    kolo_status status = kolo_trainer_open(model);
+    if (status == KOLO_OK && !model->trainer->replicas[0].group) status = open_groups(model->trainer);
+    if (status == KOLO_OK && model->trainer->leaf != leaf) status = open_engines(model->trainer, leaf);
+    if (status == KOLO_OK) status = kolo_trainer_store(model->trainer);
+    if (status != KOLO_OK) kolo_trainer_close(&model->trainer);
+    return status;
+}
+
+void kolo_trainer_close(kolo_trainer **trainer)
+{
+    kolo_trainer *closed = *trainer;
+    *trainer = NULL;
+    if (!closed) return;
+    kolo_team_close(&closed->team);
+    kolo_team_close(&closed->parameter_team);
+    kolo_feed_close(&closed->feed);
+    close_groups(closed);
+    close_engines(closed);
+    for (int i = closed->count - 1; i >= 0; i--) close_replica(&closed->replicas[i]);
+    kolo_host_deallocate(closed->sum);
+    if (closed->gated) sem_destroy(&closed->gate);
+    free(closed->replicas);
+    free(closed);
+}
+
+void kolo_trainer_fetch(kolo_trainer *trainer)
+{
+    size_t bytes = (size_t)trainer->model->weight_count * sizeof(float);
+    memcpy(trainer->model->weights, trainer->replicas[0].weights, bytes);
+}
+
+static kolo_status store_replica(void *argument, int member)
+{
+    kolo_trainer *trainer = argument;
+    kolo_replica *replica = &trainer->replicas[member];
+    bool copies = member > 0 && !trainer->apart && kolo_replica_owner(replica) == replica;
+    if (copies) memcpy(replica->weights, trainer->model->weights, (size_t)trainer->model->weight_count * sizeof(float));
+    return kolo_replica_pack(replica);
+}
+
+kolo_status kolo_trainer_store(kolo_trainer *trainer)
+{
+    size_t bytes = (size_t)trainer->model->weight_count * sizeof(float);
+    memcpy(trainer->replicas[0].weights, trainer->model->weights, bytes);
+    atomic_store(&trainer->packed, 0);
+    return kolo_team_run(trainer->team, store_replica, trainer);
+}
+
+void kolo_trainer_share_state(kolo_trainer *trainer)
+{
+    const kolo_replica *first = &trainer->replicas[0];
+    const kolo_model *model = trainer->model;
+    size_t bytes = (size_t)model->weight_count * sizeof(float);
+    for (int i = 1; i < trainer->count; i++) {
+        kolo_replica *other = &trainer->replicas[i];
+        bool copies = kolo_replica_owner(other) == other;
+        other->counters = first->counters;
+        for (int s = 0; copies && s < kolo_optimizer_slots(&model->settings.optimizer); s++)
+            memcpy(other->slots[s], first->slots[s], bytes);
+        if (copies && first->numbers)
+            memcpy(other->numbers, first->numbers, (size_t)model->parameter_count * sizeof *first->numbers);
+        if (first->waiting && model->settings.deterministic) memcpy(other->waiting, first->waiting, bytes);
+        else if (first->waiting) memset(other->waiting, 0, bytes);
+    }
+}
+
+/* ---------------------------------------------------------------- a step */
+
+typedef struct step_job {
+    kolo_trainer *trainer;
+    const kolo_batch *batch;
+} step_job;
+
+static kolo_status step_replica(void *argument, int member)
+{
+    step_job *job = argument;
+    kolo_replica *replica = &job->trainer->replicas[member];
+    kolo_status status = kolo_model_strategy(job->trainer->model)->step(replica, job->batch);
+    if (status != KOLO_OK) replica->local->kind->abort(replica->local);
+    return status;
+}
+
+/* A failed step leaves its groups unusable: some members called what others never will. */
+static kolo_status renew_groups(kolo_trainer *trainer, kolo_status status)
+{
+    kolo_failure failure = kolo_failure_take();
+    close_groups(trainer);
+    if (open_groups(trainer) != KOLO_OK) close_groups(trainer);
+    kolo_failure_take();
+    kolo_failure_give(&failure);
+    return status;
+}
+
+kolo_status kolo_trainer_step(kolo_trainer *trainer, const kolo_batch *batch)
+{
+    if (!trainer->replicas[0].group) KOLO_TRY(open_groups(trainer));
+    step_job job = {trainer, batch};
+    kolo_model *model = trainer->model;
+    const kolo_optimizer *optimizer = &model->settings.optimizer;
+    if (optimizer->common.schedule.kind)
+        model->learning_rate = kolo_optimizer_rate(optimizer, trainer->replicas[0].counters.updates);
+    double penalty = kolo_model_penalty(model, trainer->replicas[0].weights);
+    trainer->batch_leaves = kolo_batch_leaves(batch);
+    kolo_fold_begin(trainer->meeting, trainer->batch_leaves);
+    kolo_status status = kolo_team_run(trainer->team, step_replica, &job);
+    if (status != KOLO_OK) return renew_groups(trainer, status);
+    trainer->steps++;
+    trainer->own = (kolo_totals){0};
+    for (int i = 0; i < trainer->count; i++) kolo_totals_add(&trainer->own, &trainer->replicas[i].own);
+    trainer->own.loss += trainer->own.samples * penalty;
+    trainer->replicas[0].totals.loss += trainer->replicas[0].totals.samples * penalty;
+    return KOLO_OK;
+}

@@ -1,0 +1,124 @@
+/* A trainer: the replicas of a model and what they share, from one kolo_fit to the next. */
+#ifndef KOLO_TRAINING_TRAINER_H
+#define KOLO_TRAINING_TRAINER_H
+
+#include "engine/engine.h"
+#include "optimizers/optimizer.h"
+#include "data/feed.h"
+
+/* What a training has come to beside its arrays: the same on all replicas and ranks, plain numbers to send and save. */
+typedef struct kolo_counters {
+    int64_t steps; /* batches since kolo_compile(): names orders of samples and dropout's masks */
+    int64_t updates; /* of the weights: what schedules and Adam's corrections count */
+    int64_t waiting; /* batches gathered for the next update, fewer than .accumulate_steps */
+    double waiting_samples; /* in them */
+    /* With KOLO_MIXED_FP16, else 1 and 0: */
+    double loss_scale; /* what the mean loss is multiplied by on the way back */
+    double sample_scale; /* what a sample's is: the same in all batches of an update */
+    int64_t good; /* updates since it changed last */
+} kolo_counters;
+
+/* As a training begins. */
+static inline kolo_counters kolo_counters_start(const kolo_model *model)
+{
+    bool half = model->settings.precision == KOLO_MIXED_FP16;
+    return (kolo_counters){.loss_scale = half ? 0x1p15 : 1, .sample_scale = 1}; /* Keras's */
+}
+
+struct kolo_replica {
+    kolo_trainer *trainer;
+    int index; /* among this process's */
+    kolo_comm *local, *group; /* the replicas of this process; those of all ranks if distributed, else local again */
+    kolo_engine *engine;
+    kolo_fold *fold;
+    /* [weight_count] each, canonical. All but the gradient are replica 0's where the trainer keeps no copies: */
+    float *weights, *gradient, *slots[KOLO_OPTIMIZER_SLOTS];
+    float *numbers; /* [parameter_count], the optimizer's own: kind->number */
+    float *waiting; /* [weight_count], sum of the gradients of counters.waiting batches; NULL: every batch updates. Its
+                       own samples' alone, in deterministic mode the group's */
+    bool gathered; /* the batch's gradient is in it */
+    double *sums; /* [kolo_update_chunks()][2]: of parts of the arrays */
+    kolo_totals own; /* of its own samples of the last step */
+    kolo_totals totals; /* the same; after an allreduce the group's */
+    kolo_counters counters;
+    kolo_timings timings; /* of this fit; more of slicing is in the engine and the feeds */
+    kolo_feed *feed; /* the device's memory for samples, where it has some */
+};
+
+struct kolo_trainer {
+    kolo_model *model;
+    int count; /* replicas in this process */
+    int leaf;
+    kolo_keeping keeping;
+    int updater; /* KOLO_KEEPS_ONE: the replica that does it, */
+    kolo_team *parameter_team; /* with these threads; NULL: its own */
+    int64_t steps; /* of this fit */
+    bool apart; /* replicas began with other weights than the model's */
+    kolo_feed *feed; /* where the process's samples are gathered ahead of the step, or NULL */
+    kolo_replica *replicas;
+    kolo_team *team; /* a member a replica; member 0, the caller, is the one that speaks to other ranks */
+    sem_t gate; /* cores of the process */
+    bool gated;
+    kolo_fold
+        *meeting; /* where the sums of this process's replicas meet: in deterministic mode, and KOLO_KEEPS_SHARES */
+    atomic_int packed; /* values of the weights that are packed together, KOLO_KEEPS_SHARES */
+    float *sum; /* [weight_count], the canonical sum that replica 0 made for all, likewise */
+    kolo_totals sum_totals;
+    int64_t batch_leaves; /* of the step that runs */
+    const kolo_data *data; /* of the fit that runs */
+    uint64_t seed; /* the same on all ranks */
+    kolo_totals own; /* this process's samples of the last step */
+};
+
+/* Opens it if there is none: the optimizer's state is zero. Ready for no leaf size yet. */
+kolo_status kolo_trainer_open(kolo_model *model);
+/* Opens it if there is none, or makes it ready for another leaf size; the optimizer's state stays. Replicas take the
+ * model's weights. */
+kolo_status kolo_trainer_prepare(kolo_model *model, int leaf);
+void kolo_trainer_close(kolo_trainer **trainer); /* takes NULL */
+
+/* trainer_feeds.c: how samples come to the replicas, by the strategy and `feed`; the batches of an epoch are begun and
+ * ended. Batches of at most `samples`, over all ranks. */
+typedef struct kolo_feeding {
+    kolo_feed_kind kind;
+    int capacity, threads;
+} kolo_feeding;
+kolo_status kolo_trainer_open_feeds(kolo_trainer *trainer, kolo_feeding feeding, int64_t samples);
+kolo_status kolo_trainer_begin_feeds(kolo_trainer *trainer, const kolo_epoch_plan *plan, int number);
+void kolo_trainer_end_feeds(kolo_trainer *trainer);
+void kolo_trainer_close_feeds(kolo_trainer *trainer);
+void kolo_trainer_reset_timings(kolo_trainer *trainer);
+
+/* One step of the model's strategy on every replica. After KOLO_INTERRUPTED or a failure the groups are made anew. */
+kolo_status kolo_trainer_step(kolo_trainer *trainer, const kolo_batch *batch);
+
+/* Replica 0's weights become the model's; the model's become every replica's. */
+void kolo_trainer_fetch(kolo_trainer *trainer);
+kolo_status kolo_trainer_store(kolo_trainer *trainer);
+/* Replica 0's optimizer state becomes every replica's, as a checkpoint holds it. Gradients that wait for an update
+ * become everyone's in deterministic mode, else stay with replica 0 alone: they are its part of the sum. */
+void kolo_trainer_share_state(kolo_trainer *trainer);
+
+/* Whose arrays it updates: itself, or replica 0 where no copies are kept. */
+kolo_replica *kolo_replica_owner(kolo_replica *replica);
+/* The replica's gradient joins those of the batches before it. True: the group is complete, and replica->gradient is
+ * its sum; else there is nothing to update with yet. */
+bool kolo_replica_gather(kolo_replica *replica);
+/* Of a tree that all replicas of the process share: what is in it becomes this one's own totals. */
+void kolo_replica_own_totals(kolo_replica *replica);
+/* Parts in which a model's arrays are measured and updated. */
+int64_t kolo_update_chunks(const kolo_model *model);
+
+/* Which strategy, how many replicas in this process, and whether all ranks train together. */
+const kolo_strategy_kind *kolo_model_strategy(const kolo_model *model);
+int kolo_model_replicas(const kolo_model *model);
+/* How many a strategy that the model is not compiled with yet would make. A model that is placed on several devices
+ * takes as many for each replica. */
+kolo_status kolo_replicas_under(const kolo_model *model, const kolo_strategy *strategy, int *count);
+/* Fills in who updates the weights on a .parameter_device, for that many replicas. */
+kolo_status kolo_strategy_updater(const kolo_strategy *strategy, kolo_place *place);
+bool kolo_model_distributed(const kolo_model *model);
+/* The group that a model's ranks train in: the world if distributed, else this rank alone. */
+kolo_comm *kolo_model_ranks(const kolo_model *model);
+
+#endif

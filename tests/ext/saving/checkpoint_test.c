@@ -1,0 +1,237 @@
+/* Checkpoints within one process: what they hold, what is refused, and that a refusal changes nothing. That a resume
+ * equals the uninterrupted run is test_checkpoint.py's. */
+#include "core/file.h"
+#include "saving/safetensors.h"
+#include "training/trainer.h"
+#include "ext/core/small.h"
+#include "ext/data/files.h"
+
+static kolo_data *data;
+static kolo_model *model;
+
+static void compile(kolo_model *compiled, kolo_optimizer optimizer)
+{
+    assert_int_equal(kolo_compile(compiled, .optimizer = optimizer, .loss = KOLO_SPARSE_CROSSENTROPY,
+                                  .metrics = {KOLO_ACCURACY}, .seed = 5, .backend = "reference", .deterministic = true),
+                     KOLO_OK);
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    data = small_data(40);
+    model = small_model();
+    compile(model, kolo_adam());
+    kolo_clear_error();
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    kolo_model_free(&model);
+    kolo_data_free(&data);
+    return 0;
+}
+
+#define FIT(...) kolo_fit(model, data, .batch_size = 8, .verbose = KOLO_NONE, __VA_ARGS__)
+
+static float first_weight(void)
+{
+    return kolo_weight_get(model, 0).values[0];
+}
+
+static void a_training_is_put_back(void **state)
+{
+    (void)state;
+    assert_non_null(FIT(.epochs = 2));
+    kolo_set_learning_rate(model, 0.25);
+    assert_int_equal(kolo_checkpoint_save(model, "state"), KOLO_OK);
+    float wanted = first_weight();
+    assert_non_null(FIT(.epochs = 1));
+    kolo_set_learning_rate(model, 1);
+    assert_true(first_weight() != wanted);
+    assert_int_equal(kolo_checkpoint_load(model, "state"), KOLO_OK);
+    assert_float_equal(first_weight(), wanted, 0);
+    assert_float_equal(kolo_get_learning_rate(model), 0.25, 0);
+    assert_int_equal(model->trainer->replicas[0].counters.updates, 10);
+    assert_int_equal(model->position.epoch, 2);
+}
+
+static void weights_and_layers_are_read_from_it(void **state)
+{
+    (void)state;
+    assert_non_null(FIT(.epochs = 1));
+    assert_int_equal(kolo_checkpoint_save(model, "state"), KOLO_OK);
+    kolo_model *again = kolo_load_model("state"), *other = small_model();
+    assert_non_null(again);
+    assert_float_equal(kolo_weight_get(again, 0).values[0], first_weight(), 0);
+    assert_int_equal(kolo_load(other, "state"), KOLO_OK);
+    assert_float_equal(kolo_weight_get(other, 0).values[0], first_weight(), 0);
+    kolo_model_free(&again);
+    kolo_model_free(&other);
+}
+
+/* A checkpoint before the first fit holds the optimizer's state as that fit would find it. */
+static void before_the_first_fit(void **state)
+{
+    (void)state;
+    assert_int_equal(kolo_checkpoint_save(model, "state"), KOLO_OK);
+    double straight = FIT(.epochs = 2)->epoch[1].loss;
+    assert_int_equal(kolo_checkpoint_load(model, "state"), KOLO_OK);
+    assert_float_equal(FIT(.epochs = 2, .resume = true)->epoch[1].loss, straight, 0);
+}
+
+static void stop_at_three(kolo_callback *self, int batch, const kolo_logs *logs)
+{
+    (void)logs;
+    if (batch == 3) kolo_stop_training(self->model);
+}
+
+/* .resume goes on after a stop, too, with nothing loaded: the epoch as if it had not been stopped. */
+static void a_stopped_fit_goes_on(void **state)
+{
+    (void)state;
+    assert_int_equal(kolo_checkpoint_save(model, "state"), KOLO_OK);
+    const kolo_epoch straight = FIT(.epochs = 1)->epoch[0];
+    assert_int_equal(kolo_checkpoint_load(model, "state"), KOLO_OK);
+    const kolo_history *history = FIT(.epochs = 1, .callbacks = {{.on_train_batch_end = stop_at_three}});
+    assert_true(history->stopped);
+    assert_int_equal(history->epochs, 0);
+    history = FIT(.epochs = 1, .resume = true);
+    assert_int_equal(history->epochs, 1);
+    assert_float_equal(history->epoch[0].loss, straight.loss, 0);
+    assert_float_equal(history->epoch[0].accuracy, straight.accuracy, 0);
+    assert_int_equal(history->epoch[0].images, 40);
+    assert_int_equal(FIT(.epochs = 1, .resume = true)->epochs, 0); /* it is done */
+    kolo_data *less = small_data(24);
+    FIT(.epochs = 1, .callbacks = {{.on_train_batch_end = stop_at_three}});
+    assert_null(kolo_fit(model, less, .batch_size = 8, .epochs = 1, .resume = true));
+    assert_failure(KOLO_INVALID, "kolo_fit: wanted 40 samples in steps of 8 to go on within an epoch, got 24", NULL);
+    kolo_data_free(&less);
+}
+
+static int last_epoch;
+static void note_epoch(kolo_callback *self, int epoch, const kolo_logs *logs)
+{
+    (void)self;
+    (void)logs;
+    last_epoch = epoch;
+}
+
+static void epochs_are_numbered_from_the_initial_one(void **state)
+{
+    (void)state;
+    const kolo_history *history = FIT(.epochs = 5, .initial_epoch = 3, .callbacks = {{.on_epoch_end = note_epoch}});
+    assert_int_equal(history->epochs, 2);
+    assert_int_equal(last_epoch, 4);
+    assert_null(FIT(.epochs = 5, .initial_epoch = 3, .resume = true));
+    assert_failure(KOLO_INVALID, "wanted .resume or .initial_epoch, got both", NULL);
+    assert_null(FIT(.initial_epoch = -1));
+    assert_failure(KOLO_INVALID, ".initial_epoch: wanted", NULL);
+}
+
+/* ------------------------------------------------------------------------------------------ refusals */
+
+static void refuse(const char *path, const char *sentence)
+{
+    float before = first_weight();
+    assert_int_not_equal(kolo_checkpoint_load(model, path), KOLO_OK);
+    assert_failure(kolo_last_error().code, "kolo_checkpoint_load: ", sentence, NULL);
+    assert_float_equal(first_weight(), before, 0);
+}
+
+static void others_files_are_refused(void **state)
+{
+    (void)state;
+    assert_int_equal(kolo_save(model, "weights"), KOLO_OK);
+    refuse("weights", "weights: wanted a file that kolo_checkpoint_save() wrote");
+    refuse("nothing", "nothing: wanted a file to read");
+    compile(model, kolo_sgd());
+    FIT(.epochs = 1);
+    assert_int_equal(kolo_checkpoint_save(model, "state"), KOLO_OK);
+    compile(model, kolo_adam());
+    refuse("state", "state: wanted a checkpoint of the optimizer adam, got one of sgd");
+    compile(model, (kolo_optimizer){0});
+    refuse("state", "wanted kolo_compile() with an .optimizer");
+    assert_int_equal(kolo_checkpoint_save(model, "other"), KOLO_INVALID);
+    assert_failure(KOLO_INVALID, "kolo_checkpoint_save: wanted kolo_compile() with an .optimizer", NULL);
+    assert_int_equal(kolo_checkpoint_save(model, NULL), KOLO_INVALID);
+    kolo_clear_error();
+}
+
+/* The checkpoint of a fit that was stopped within an epoch, with another state in its metadata. */
+static void write_state(const char *text)
+{
+    kolo_safetensors from;
+    kolo_array arrays[32];
+    float values[4096];
+    int count = 0;
+    assert_int_equal(kolo_safetensors_open(&from, "state"), KOLO_OK);
+    const char *name;
+    json_t *entry;
+    json_object_foreach(from.header, name, entry)
+    {
+        if (!kolo_safetensors_has(&from, name)) continue;
+        kolo_array *array = &arrays[count++];
+        *array = (kolo_array){.name = name, .values = values};
+        json_t *sizes = json_object_get(entry, "shape");
+        for (size_t i = 0; i < json_array_size(sizes); i++)
+            array->shape.dim[array->shape.rank++] = (int)json_integer_value(json_array_get(sizes, i));
+    }
+    memset(values, 0, sizeof values);
+    json_t *metadata = json_pack("{s:s}", "kolo.checkpoint", text);
+    assert_int_equal(kolo_safetensors_write("bad", arrays, count, metadata), KOLO_OK);
+    json_decref(metadata);
+    kolo_safetensors_close(&from);
+}
+
+#define COUNTERS "\"steps\":\"4\",\"updates\":\"4\",\"waiting\":\"0\",\"waiting_samples\":\"0\""
+#define STATE(rest)                                                                                                    \
+    "{\"optimizer\":\"adam\"," COUNTERS ",\"learning_rate\":\"0.001\",\"seed\":\"5\",\"epoch\":\"0\"," rest "}"
+
+static const struct bad_state {
+    const char *text, *sentence;
+} bad_states[] = {
+    {"no JSON", "bad: wanted its state as a JSON object, got "},
+    {"[]", "bad: wanted its state as a JSON object, got something else"},
+    {"{}", "got one of none"},
+    {"{\"optimizer\":\"adam\"}", "steps: wanted a text of digits, at most 9223372036854775807, got nothing"},
+    {"{\"optimizer\":\"adam\",\"steps\":\"-1\"}", "steps: wanted a text of digits"},
+    {"{\"optimizer\":\"adam\",\"steps\":\"99999999999999999999\"}", "steps: wanted a text of digits"},
+    {"{\"optimizer\":\"adam\",\"steps\":\"1\",\"updates\":\"1\",\"waiting\":\"1\",\"waiting_samples\":\"8\"}",
+     "waiting: wanted fewer batches than .accumulate_steps, which is 1, got 1"},
+    {"{\"optimizer\":\"adam\"," COUNTERS ",\"seed\":\"1\",\"learning_rate\":\"nan\"}", "at least 0, got nan"},
+    {"{\"optimizer\":\"adam\"," COUNTERS ",\"seed\":\"1\",\"learning_rate\":\"fast\"}", "wanted a number as text"},
+    {STATE("\"step\":\"4294967296\""), "step: wanted a text of digits, at most 2147483647"},
+    {STATE("\"step\":\"4\""), "order: wanted a text of digits"},
+    {STATE("\"step\":\"4\",\"order\":\"0\",\"samples\":\"40\",\"batch\":\"8\",\"all\":[\"1\"]"),
+     "all: wanted 5 sums, as the model's .metrics keep, got 1"},
+    {STATE("\"step\":\"4\",\"order\":\"0\",\"samples\":\"40\",\"batch\":\"8\",\"all\":[1,2,3,4,5]"),
+     "all: wanted a number as text, got 1"},
+    {STATE("\"step\":\"0\",\"numbers\":{\"a\":3}"), "numbers: wanted a number as text, got 3"},
+};
+
+static void broken_states_are_refused(void **state)
+{
+    (void)state;
+    FIT(.epochs = 1, .callbacks = {{.on_train_batch_end = stop_at_three}});
+    assert_int_equal(kolo_checkpoint_save(model, "state"), KOLO_OK);
+    for (size_t i = 0; i < sizeof bad_states / sizeof *bad_states; i++) {
+        write_state(bad_states[i].text);
+        refuse("bad", bad_states[i].sentence);
+    }
+    write_state(STATE("\"step\":\"0\""));
+    assert_int_equal(kolo_checkpoint_load(model, "bad"), KOLO_OK);
+}
+
+int main(void)
+{
+#define TEST(test) cmocka_unit_test_setup_teardown(test, begin, end)
+    const struct CMUnitTest tests[] = {
+        TEST(a_training_is_put_back),    TEST(weights_and_layers_are_read_from_it),      TEST(before_the_first_fit),
+        TEST(a_stopped_fit_goes_on),     TEST(epochs_are_numbered_from_the_initial_one), TEST(others_files_are_refused),
+        TEST(broken_states_are_refused),
+    };
+    return cmocka_run_group_tests_name("core/checkpoint", tests, enter_folder, leave_folder);
+}
