@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "small.h"
+#include "ext/core/small.h"
 
 #include "layers/layer.h"
 

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "small.h"
+#include "ext/core/small.h"
 
 #include "engine/engine.h"
 #include "layers/layer.h"

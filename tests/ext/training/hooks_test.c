@@ -1,5 +1,5 @@
 /* What a hook may do to a training that runs: free its data, ask it to stop, train another model. */
-#include "small.h"
+#include "ext/core/small.h"
 
 static kolo_model *compiled(void)
 {
