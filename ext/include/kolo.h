@@ -129,7 +129,8 @@ kolo_device_list kolo_devices_at(const kolo_devices_args *args, kolo_here here);
 kolo_status kolo_set_visible_devices_at(const char *list, kolo_here here);
 
 /* This process computes on that device alone; index is taken modulo the count, so a local rank can be given as it
- * is. Without it, a model with no strategy computes on one device that has all the cores of the process. */
+ * is. A virtual one then has all the cores of the process, which kolorun has dealt to its ranks (KOLO_THREADS), as the one
+ * device has of a model with no strategy in a process that pins none. */
 #define kolo_pin_device(index) kolo_pin_device_at(index, KOLO_HERE)
 kolo_status kolo_pin_device_at(int index, kolo_here here);
 

@@ -6,11 +6,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/team.h"
+#include "training/trainer.h"
+
 static int environment_is_clean(void **state)
 {
     (void)state;
     unsetenv("CUDA_VISIBLE_DEVICES");
     unsetenv("KOLO_CPU_DEVICES");
+    unsetenv("KOLO_THREADS");
     kolo_finish(); /* forgets what was set and pinned */
     kolo_clear_error();
     return 0;
@@ -153,6 +157,21 @@ static void strategies_take_what_is_seen(void **state)
     assert_int_equal(devices_of(kolo_mirrored(), &status), 1);
 }
 
+/* Pinned or not: the cores were dealt to ranks already, and this process computes on no other device. */
+static void a_pinned_device_has_all_cores_of_the_process(void **state)
+{
+    (void)state;
+    setenv("KOLO_THREADS", "3", 1);
+    kolo_model *model = small_model();
+    kolo_data *data = small_data(256);
+    assert_int_equal(kolo_pin_device(kolo_local_rank()), KOLO_OK);
+    kolo_compile(model, .optimizer = kolo_adam(), .loss = KOLO_SPARSE_CROSSENTROPY);
+    assert_non_null(kolo_fit(model, data, .batch_size = 256, .verbose = KOLO_NONE));
+    assert_int_equal(kolo_team_size(model->trainer->replicas[0].engine->team), 3);
+    kolo_model_free(&model);
+    kolo_data_free(&data);
+}
+
 /* A model keeps the devices that there were when it was compiled. */
 static void a_compiled_model_keeps_its_devices(void **state)
 {
@@ -177,6 +196,7 @@ int main(void)
         cmocka_unit_test_setup(what_is_wrong_is_said_once, environment_is_clean),
         cmocka_unit_test_setup(a_program_masks_what_the_environment_leaves, environment_is_clean),
         cmocka_unit_test_setup(strategies_take_what_is_seen, environment_is_clean),
+        cmocka_unit_test_setup(a_pinned_device_has_all_cores_of_the_process, environment_is_clean),
         cmocka_unit_test_setup(a_compiled_model_keeps_its_devices, environment_is_clean),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
