@@ -25,9 +25,9 @@ void kolo_callback_close(kolo_callback *self)
 
 void kolo_callback_check(kolo_callback *self, kolo_status status)
 {
-    if (status == KOLO_OK) return;
-    kolo_failure failure = kolo_failure_take();
     bool in_fit = self->model && self->model->fitting;
+    if (status == KOLO_OK || (in_fit && self->model->callback_status != KOLO_OK)) return; /* the first is told */
+    kolo_failure failure = kolo_failure_take();
     kolo_scope scope = {0};
     if (!in_fit) scope = kolo_enter(kolo_phrase("kolo_%s", self->name), (kolo_here){0});
     kolo_fail(status, "%s%s%s", in_fit ? "kolo_" : "", in_fit ? kolo_phrase("%s: ", self->name) : "", failure.text);

@@ -5,18 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/utf8.h"
+
 struct kolo_table {
     int columns, numbers, rows;
     char *(*cells)[KOLO_TABLE_COLUMNS]; /* [rows]; the headings first */
 };
-
-/* Characters of UTF-8 text. */
-static int width(const char *text)
-{
-    int count = 0;
-    for (; *text; text++) count += ((unsigned char)*text & 0xC0) != 0x80;
-    return count;
-}
 
 kolo_status kolo_table_open(int columns, int numbers, const char *const *headings, kolo_table **table)
 {
@@ -46,7 +40,7 @@ static int column_width(const kolo_table *table, int column)
 {
     int widest = 0;
     for (int r = 0; r < table->rows; r++) {
-        int own = width(table->cells[r][column]);
+        int own = kolo_utf8_count(table->cells[r][column]);
         if (own > widest) widest = own;
     }
     return widest;
@@ -56,7 +50,7 @@ static void print_row(const kolo_table *table, int row, const int *widths)
 {
     for (int c = 0; c < table->columns; c++) {
         const char *cell = table->cells[row][c], *gap = c > 0 ? "  " : "";
-        int padding = widths[c] - width(cell);
+        int padding = widths[c] - kolo_utf8_count(cell);
         bool last = c == table->columns - 1;
         if (c >= table->numbers) printf("%s%*s%s", gap, padding, "", cell);
         else printf("%s%s%*s", gap, cell, last ? 0 : padding, "");

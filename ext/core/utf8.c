@@ -23,3 +23,10 @@ size_t kolo_utf8_size(const char *text, size_t left)
     bool beyond = (c[0] == 0xed && c[1] >= 0xa0) || (c[0] == 0xf4 && c[1] >= 0x90);
     return overlong || beyond ? 0 : size;
 }
+
+int kolo_utf8_count(const char *text)
+{
+    int count = 0;
+    for (; *text; text++) count += ((unsigned char)*text & 0xc0) != 0x80;
+    return count;
+}

@@ -9,5 +9,7 @@
 
 /* Bytes of the character that begins here, of which `left` are there: 0 where none does. */
 size_t kolo_utf8_size(const char *text, size_t left);
+/* Characters of a text. */
+int kolo_utf8_count(const char *text);
 
 #endif

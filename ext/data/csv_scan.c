@@ -43,6 +43,8 @@ static kolo_status add_cell(scan *s, const void *text, size_t length)
     if (s->count == COLUMNS_MAX)
         return kolo_fail(KOLO_FORMAT, "%s: line %" PRId64 ": wanted at most %d columns, got more", s->path, s->begins,
                          COLUMNS_MAX);
+    if (length && memchr(text, 0, length))
+        return kolo_fail(KOLO_FORMAT, "%s: line %" PRId64 ": wanted text, got a byte of 0", s->path, s->begins);
     KOLO_TRY(grow((void **)&s->text, &s->room, s->size + length + 1, 1));
     KOLO_TRY(grow((void **)&s->cells, &s->cell_room, s->count + 1, sizeof *s->cells));
     if (length) memcpy(s->text + s->size, text, length);

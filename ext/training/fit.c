@@ -110,6 +110,13 @@ static void note_position(kolo_fit_state *state, int step)
     at->own = state->epoch_own;
 }
 
+static void note_time(kolo_fit_state *state)
+{
+    kolo_epoch *epoch = &state->current;
+    epoch->seconds = kolo_now() - state->epoch_began;
+    epoch->images_per_second = (double)(epoch->images - state->images_before) / epoch->seconds;
+}
+
 static kolo_status run_step(kolo_fit_state *state, int step)
 {
     kolo_batch batch = kolo_epoch_batch(&state->plan, step);
@@ -120,6 +127,7 @@ static kolo_status run_step(kolo_fit_state *state, int step)
     kolo_totals_add(&state->epoch_own, &state->trainer->own);
     state->current.images = (int64_t)state->epoch_all.samples;
     state->current.steps = step + 1;
+    note_time(state);
     note_position(state, step + 1);
     KOLO_TRY(call_hooks(state, BATCH_END, step, false));
     state->stopped = all->stops > 0 || (state->ranks->size == 1 && state->model->stop_training);
@@ -131,14 +139,13 @@ static kolo_status run_step(kolo_fit_state *state, int step)
 
 static kolo_status run_steps(kolo_fit_state *state)
 {
-    double started = kolo_now();
+    state->epoch_began = kolo_now();
     kolo_status status = kolo_trainer_begin_feeds(state->trainer, &state->plan, state->current.steps);
     for (int step = state->current.steps; step < state->steps && !state->stopped && status == KOLO_OK; step++)
         status = run_step(state, step);
     kolo_trainer_end_feeds(state->trainer);
     KOLO_TRY(status);
-    state->current.seconds = kolo_now() - started;
-    state->current.images_per_second = (double)(state->current.images - state->images_before) / state->current.seconds;
+    note_time(state);
     return KOLO_OK;
 }
 

@@ -21,6 +21,7 @@ typedef struct kolo_fit_state {
     int leaf;
     uint64_t seed;     /* rank 0's */
     int64_t images_before; /* of the epoch that runs: trained before this fit went on with it */
+    double epoch_began;    /* this fit's part of that epoch */
     int32_t *order;    /* [samples] of the epoch, the same on all ranks */
     kolo_feeding feeding;
     kolo_epoch_plan plan; /* of the epoch that runs */

@@ -7,9 +7,11 @@
 
 #include <kolo.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/model.h"
 #include "layers/layer.h"
 
 #define SAMPLES 6
@@ -247,6 +249,39 @@ static void a_layer_that_gives_nothing_is_refused(void **state)
     kolo_data_free(&data);
 }
 
+static char *summary(const kolo_model *model)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    assert_int_equal(kolo_summary_write(model, out), KOLO_OK);
+    fclose(out);
+    return text;
+}
+
+static void a_summary_says_what_is_connected_and_what_is_trained(void **state)
+{
+    (void)state;
+    kolo_model *model = kolo_graph();
+    kolo_tensor x = kolo_graph_input(model, 8);
+    kolo_tensor y = kolo_apply(kolo_batch_norm(), kolo_apply(kolo_dense(8, .name = "größe"), x));
+    assert_int_equal(kolo_graph_output(model, kolo_apply(kolo_add(), x, y)), KOLO_OK);
+    char *text = summary(model);
+    assert_non_null(strstr(text,
+                           "│ größe (dense)                    │ (None, 8)              │            72 │ input"));
+    assert_non_null(strstr(text, " 0 │ input, batch_norm  │\n"));
+    assert_non_null(strstr(text, " Total params: 104 (0.42 KB)\n Trainable params: 88 (0.35 KB)\n"
+                                 " Non-trainable params: 16 (0.06 KB)\n"));
+    free(text);
+    kolo_model_free(&model);
+    model = kolo_sequential(kolo_input(8), kolo_dense(3));
+    text = summary(model);
+    assert_null(strstr(text, "Connected"));
+    assert_null(strstr(text, "rainable"));
+    free(text);
+    kolo_model_free(&model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -260,6 +295,7 @@ int main(void)
         cmocka_unit_test(names_are_of_printable_characters),
         cmocka_unit_test(a_kind_that_lacks_something_is_refused),
         cmocka_unit_test(a_layer_that_gives_nothing_is_refused),
+        cmocka_unit_test(a_summary_says_what_is_connected_and_what_is_trained),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -275,6 +275,9 @@ static void wrong_files_are_one_sentence(void **state)
     write_text("wrong", "");
     assert_null(kolo_csv("wrong"));
     assert_failure(KOLO_FORMAT, "wanted a CSV file, got an empty file", NULL);
+    write_file("wrong", "a,b\n1,2\n3\0,4\n", 13);
+    assert_null(kolo_csv("wrong"));
+    assert_failure(KOLO_FORMAT, "wrong: line 3: wanted text, got a byte of 0", NULL);
     assert_null(kolo_csv("missing"));
     assert_failure(KOLO_NOT_FOUND, "missing: wanted a file to read", NULL);
     assert_null(kolo_csv(NULL));

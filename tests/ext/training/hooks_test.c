@@ -1,4 +1,8 @@
-/* What a hook may do to a training that runs: free its data, ask it to stop, train another model. */
+/* What a hook may do to a training that runs: free its data, ask it to stop, train another model; and what it is
+ * told. */
+#include <math.h>
+#include <string.h>
+
 #include "ext/core/small.h"
 
 static kolo_model *compiled(void)
@@ -109,12 +113,51 @@ static void gradients_obey_a_stop(void **state)
     kolo_data_free(&data);
 }
 
+/* ---------------------------------------------------------------- what a hook is told */
+
+static void note_seconds(kolo_callback *self, int batch, const kolo_logs *logs)
+{
+    double *seconds = self->user;
+    seconds[batch] = kolo_logs_get(logs, "seconds");
+    assert_true(fabs(kolo_logs_get(logs, "images_per_second") * seconds[batch] - 8 * (batch + 1)) < 1e-6);
+}
+
+static void a_batch_ends_with_the_time_so_far(void **state)
+{
+    (void)state;
+    double seconds[5] = {0};
+    kolo_callback callback = {.on_train_batch_end = note_seconds, .user = seconds};
+    kolo_data *data = small_data(40);
+    kolo_model *model = compiled();
+    const kolo_history *history = kolo_fit(model, data, .batch_size = 8, .verbose = KOLO_NONE, .callbacks = {callback});
+    assert_non_null(history);
+    assert_true(seconds[0] > 0 && seconds[1] > seconds[0] && seconds[4] > seconds[3]);
+    assert_true(history->epoch[0].seconds >= seconds[4]);
+    kolo_model_free(&model);
+    kolo_data_free(&data);
+}
+
+static void of_two_mistakes_in_a_callback_the_first_is_told(void **state)
+{
+    (void)state;
+    kolo_data *data = small_data(40);
+    kolo_model *model = compiled();
+    assert_null(kolo_fit(model, data, .callbacks = {kolo_reduce_lr_on_plateau(.factor = 2, .monitor = "nothing")}));
+    assert_non_null(strstr(kolo_last_error().text,
+                           ": kolo_fit: kolo_reduce_lr_on_plateau: .factor: wanted a number below 1, got 2"));
+    kolo_clear_error();
+    kolo_model_free(&model);
+    kolo_data_free(&data);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(data_freed_in_a_hook_stay_until_the_fit_ends),
         cmocka_unit_test(a_stop_obeyed_in_a_hook_ends_the_fit_too),
         cmocka_unit_test(gradients_obey_a_stop),
+        cmocka_unit_test(a_batch_ends_with_the_time_so_far),
+        cmocka_unit_test(of_two_mistakes_in_a_callback_the_first_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
