@@ -7,8 +7,9 @@
 /* Fills in an empty plan; on failure what it holds is freed with kolo_plan_free(). */
 kolo_status kolo_lower(const kolo_model *model, kolo_purpose purpose, int leaf, kolo_plan *plan);
 
-/* Samples that a leaf may have at most: 32, or as few as keep its values within some 200 MB. By the model alone, so
- * that leaves are the same for any number of devices. */
+/* Samples that a leaf may have at most: 32; in training, where the values of 32 take less memory than the weights, up
+ * to 512; or as few as keep a leaf's values within some 200 MB. By the model alone, so that leaves are the same for any
+ * number of devices. */
 int kolo_largest_leaf(const kolo_model *model, kolo_purpose purpose);
 
 #endif
