@@ -51,8 +51,10 @@ static void add(const kolo_kernel *kernel, const kolo_step *step, const kolo_cal
     const void *z = kolo_place_pointer(&step->place[0], call);
     const float *bias = step->place[1].value < 0 ? NULL : kolo_place_pointer(&step->place[1], call);
     void *y = kolo_place_pointer(&step->place[2], call);
-    bool narrowing = step->place[2].desc.data_type == dnnl_bf16;
-    (narrowing ? add_narrowing : add_float)(&step->x, kernel->plan->leaf, z, bias, y, step->flag);
+    const dnnl_memory_desc_t *written = &step->place[2].desc; /* of the leaf, or of a round's part of it */
+    bool narrowing = written->data_type == dnnl_bf16;
+    (void)kernel;
+    (narrowing ? add_narrowing : add_float)(&step->x, written->dims[0], z, bias, y, step->flag);
 }
 
 kolo_status kolo_bias_add(kolo_kernel *kernel, kolo_place z, int bias, bool relu, kolo_place y)

@@ -47,7 +47,7 @@ kolo_status kolo_onednn_conv2d_transpose(kolo_kernel *kernel, kolo_plan *plan, c
                      z_type = finish ? dnnl_f32 : kolo_onednn_type(plan, op->out[0]);
     KOLO_TRY(kolo_convolution_of(plan, &op->window, y, plan->values[op->in[1]].shape, x, z_type, type, &c));
     KOLO_TRY(kolo_convolution_by_x(&c, &made));
-    const kolo_product p = {kernel, plan, &c.canonical_kernel, NULL, NULL};
+    const kolo_product p = {.kernel = kernel, .plan = plan, .canonical = &c.canonical_kernel};
     return add_y(&p, op, made, finish);
 }
 
@@ -61,7 +61,7 @@ static kolo_status add_by_kernel(kolo_kernel *kernel, kolo_plan *plan, const kol
     dnnl_data_type_t type = kolo_convolution_gradient_type(plan, x.dim[1]);
     KOLO_TRY(kolo_convolution_of(plan, &op->window, y, plan->values[op->out[1]].shape, x, type, type, &c));
     KOLO_TRY(kolo_convolution_by_kernel(&c, false, &made));
-    const kolo_product p = {kernel, plan, &c.canonical_kernel, NULL, NULL};
+    const kolo_product p = {.kernel = kernel, .plan = plan, .canonical = &c.canonical_kernel};
     return kolo_product_gradient(&p, made, dz, kolo_place_of(kernel, op->in[2]), op->out[1], -1);
 }
 
@@ -73,7 +73,7 @@ static kolo_status add_by_x(kolo_kernel *kernel, kolo_plan *plan, const kolo_op 
     KOLO_TRY(kolo_convolution_of(plan, &op->window, y, plan->values[op->in[3]].shape, x, kolo_convolution_type(plan),
                                  kolo_onednn_type(plan, op->out[0]), &c));
     KOLO_TRY(kolo_convolution_forward(&c, false, false, &made));
-    const kolo_product p = {kernel, plan, &c.canonical_kernel, NULL, NULL};
+    const kolo_product p = {.kernel = kernel, .plan = plan, .canonical = &c.canonical_kernel};
     return kolo_product_forward(&p, made, dz, op->in[3], -1, op->out[0]);
 }
 

@@ -29,6 +29,8 @@ kolo_status kolo_convolution_of(const kolo_plan *plan, const kolo_window *window
 {
     dnnl_dims_t bias = {y.dim[2]};
     c->training = plan->training;
+    c->algorithm = dnnl_convolution_direct;
+    c->rounds = 1;
     for (int axis = 0; axis < 2; axis++) {
         c->stride[axis] = window->stride[axis];
         c->gap[axis] = window->gap[axis];
@@ -46,7 +48,7 @@ kolo_status kolo_convolution_forward(const kolo_convolution *c, bool bias, bool 
 {
     dnnl_convolution_desc_t operation;
     dnnl_prop_kind_t kind = c->training ? dnnl_forward_training : dnnl_forward_inference;
-    KOLO_DNNL(dnnl_dilated_convolution_forward_desc_init(&operation, kind, dnnl_convolution_direct, &c->x, &c->kernel,
+    KOLO_DNNL(dnnl_dilated_convolution_forward_desc_init(&operation, kind, c->algorithm, &c->x, &c->kernel,
                                                          bias ? &c->bias : NULL, &c->y, c->stride, c->gap, c->before,
                                                          c->after),
               "a convolution");
@@ -59,8 +61,8 @@ kolo_status kolo_convolution_by_x(const kolo_convolution *c, dnnl_primitive_desc
     dnnl_primitive_desc_t forward;
     kolo_convolution hint = *c;
     hint.x.data_type = c->y.data_type; /* a gradient may be float32 of bfloat16, a forward one's x may not */
-    KOLO_DNNL(dnnl_dilated_convolution_backward_data_desc_init(&operation, dnnl_convolution_direct, &c->x, &c->kernel,
-                                                               &c->y, c->stride, c->gap, c->before, c->after),
+    KOLO_DNNL(dnnl_dilated_convolution_backward_data_desc_init(&operation, c->algorithm, &c->x, &c->kernel, &c->y,
+                                                               c->stride, c->gap, c->before, c->after),
               "an input's gradient");
     KOLO_TRY(kolo_convolution_forward(&hint, false, false, &forward));
     kolo_status status = kolo_describe(&operation, false, forward, "an input's gradient", made);
@@ -72,9 +74,9 @@ kolo_status kolo_convolution_by_kernel(const kolo_convolution *c, bool bias, dnn
 {
     dnnl_convolution_desc_t operation;
     dnnl_primitive_desc_t forward;
-    KOLO_DNNL(dnnl_dilated_convolution_backward_weights_desc_init(&operation, dnnl_convolution_direct, &c->x,
-                                                                  &c->dkernel, bias ? &c->bias : NULL, &c->y, c->stride,
-                                                                  c->gap, c->before, c->after),
+    KOLO_DNNL(dnnl_dilated_convolution_backward_weights_desc_init(&operation, c->algorithm, &c->x, &c->dkernel,
+                                                                  bias ? &c->bias : NULL, &c->y, c->stride, c->gap,
+                                                                  c->before, c->after),
               "a kernel's gradient");
     KOLO_TRY(kolo_convolution_forward(c, bias, false, &forward));
     kolo_status status = kolo_describe(&operation, false, forward, "a kernel's gradient", made);

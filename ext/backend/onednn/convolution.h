@@ -9,6 +9,8 @@ typedef struct kolo_convolution {
     dnnl_memory_desc_t x, kernel, bias, y, dkernel;
     dnnl_memory_desc_t canonical_kernel; /* {height, width, channels / groups, filters} in memory */
     dnnl_dims_t stride, gap, before, after;
+    dnnl_alg_kind_t algorithm; /* direct, unless winograd.c changes it */
+    int rounds;                /* x and y are such a part of the leaf: 1 is all of it */
     bool training;
 } kolo_convolution;
 
@@ -16,10 +18,16 @@ typedef struct kolo_convolution {
 kolo_status kolo_convolution_of(const kolo_plan *plan, const kolo_window *window, kolo_shape x, kolo_shape kernel,
                                 kolo_shape y, dnnl_data_type_t x_type, dnnl_data_type_t y_type, kolo_convolution *c);
 
-/* Primitives: direct ones (not Winograd's, whose error is larger). The backward ones take hints from a forward one. */
+/* Primitives. The backward ones take hints from a forward one. */
 kolo_status kolo_convolution_forward(const kolo_convolution *c, bool bias, bool relu, dnnl_primitive_desc_t *made);
 kolo_status kolo_convolution_by_x(const kolo_convolution *c, dnnl_primitive_desc_t *made);
 kolo_status kolo_convolution_by_kernel(const kolo_convolution *c, bool bias, dnnl_primitive_desc_t *made);
+
+/* The same by Winograd's algorithm where that is faster, with c->rounds; else *made is NULL and c as it was. Its relu
+ * would make 0 of NaN (kolo_attributes()): there is none. */
+kolo_status kolo_winograd_forward(kolo_convolution *c, bool bias, dnnl_primitive_desc_t *made);
+kolo_status kolo_winograd_by_x(kolo_convolution *c, dnnl_primitive_desc_t *made);
+kolo_status kolo_winograd_by_kernel(kolo_convolution *c, bool bias, dnnl_primitive_desc_t *made);
 
 /* bfloat16 in mixed precision, else float32. */
 dnnl_data_type_t kolo_convolution_type(const kolo_plan *plan);

@@ -58,7 +58,11 @@ static kolo_status rows_of(kolo_kernel *kernel, int x, const product *p, kolo_pl
 
 static kolo_product steps_of(kolo_kernel *kernel, kolo_plan *plan, const product *p)
 {
-    return (kolo_product){kernel, plan, &p->plain_kernel, &p->bias, p->flat ? &p->order : NULL};
+    return (kolo_product){.kernel = kernel,
+                          .plan = plan,
+                          .canonical = &p->plain_kernel,
+                          .bias = &p->bias,
+                          .rows = p->flat ? &p->order : NULL};
 }
 
 kolo_status kolo_onednn_dense(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)

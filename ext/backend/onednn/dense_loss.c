@@ -287,10 +287,7 @@ static kolo_status deliver_dx(kolo_kernel *kernel, const kolo_op *op, const chun
 {
     int before = kernel->step_count;
     KOLO_TRY(kolo_deliver(kernel, c->dx, op->out[0]));
-    for (int s = before; s < kernel->step_count; s++) {
-        kernel->step[s].from = kernel->rounds - 1;
-        kernel->step[s].to = kernel->rounds;
-    }
+    kolo_steps_last(kernel, before);
     return KOLO_OK;
 }
 

@@ -202,6 +202,14 @@ kolo_status kolo_step_reorder(kolo_kernel *kernel, const kolo_place *from, const
     return kolo_step_primitive(kernel, descriptor, 2, arguments, places);
 }
 
+void kolo_steps_last(kolo_kernel *kernel, int first)
+{
+    for (int s = first; kernel->rounds > 1 && s < kernel->step_count; s++) {
+        kernel->step[s].from = kernel->rounds - 1;
+        kernel->step[s].to = kernel->rounds;
+    }
+}
+
 /* ---- running: oneDNN's memory objects hold a pointer, so that each thread needs a set of its own */
 
 typedef struct kolo_memories {

@@ -114,6 +114,13 @@ kolo_status kolo_desc_image(const kolo_plan *plan, int value, dnnl_memory_desc_t
     return KOLO_OK;
 }
 
+dnnl_memory_desc_t kolo_desc_of_leaf(const kolo_plan *plan, const dnnl_memory_desc_t *part)
+{
+    dnnl_memory_desc_t whole = *part;
+    whole.dims[0] = whole.padded_dims[0] = plan->leaf; /* the outermost axis: strides stay */
+    return whole;
+}
+
 /* ---- a value's layout */
 
 const kolo_layout *kolo_layout_of(const kolo_plan *plan, int value)

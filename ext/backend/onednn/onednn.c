@@ -42,12 +42,22 @@ static unsigned flush_small_numbers(void)
     _mm_setcsr(own | 0x8040);
     return own;
 }
+static unsigned keep_small_numbers(void)
+{
+    unsigned own = _mm_getcsr();
+    _mm_setcsr(own & ~0x8040u);
+    return own;
+}
 static void flush_as_before(unsigned own)
 {
     _mm_setcsr(own);
 }
 #else
 static unsigned flush_small_numbers(void)
+{
+    return 0;
+}
+static unsigned keep_small_numbers(void)
 {
     return 0;
 }
@@ -143,11 +153,14 @@ static kolo_status make_steps(kolo_kernel *kernel, kolo_plan *plan, const kolo_o
 {
     for (int i = 0; i < KOLO_OP_INS; i++) KOLO_TRY(kolo_onednn_round(kernel, op->in[i], true));
     KOLO_TRY(makers[op->kind](kernel, plan, op));
+    int after = kernel->step_count;
     for (int i = 0; i < KOLO_OP_OUTS; i++) KOLO_TRY(kolo_onednn_round(kernel, op->out[i], false));
+    kolo_steps_last(kernel, after);
     return KOLO_OK;
 }
 
-/* Primitives are made for as many threads as OpenMP has when they are made: one. */
+/* Primitives are made for as many threads as OpenMP has when they are made: one. And small numbers count, else oneDNN
+ * would take the slope of kolo_attributes() for zero. */
 static kolo_status prepare(kolo_plan *plan, int op, void **made)
 {
     kolo_kernel *kernel = calloc(1, sizeof *kernel);
@@ -157,7 +170,9 @@ static kolo_status prepare(kolo_plan *plan, int op, void **made)
     pthread_mutex_init(&kernel->mutex, NULL);
     int threads = omp_get_max_threads();
     omp_set_num_threads(1);
+    unsigned own = keep_small_numbers();
     kolo_status status = make_steps(kernel, plan, &plan->ops[op]);
+    flush_as_before(own);
     omp_set_num_threads(threads);
     if (status != KOLO_OK) {
         kolo_kernel_release(kernel);

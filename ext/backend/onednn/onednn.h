@@ -64,6 +64,8 @@ kolo_status kolo_desc_resized(const kolo_plan *plan, const dnnl_memory_desc_t *d
 /* For operations on images that keep the layout they are given: how an image lies in memory (as it would in the
  * canonical order, where it is a view of what is no image), in the precision's type. */
 kolo_status kolo_desc_image(const kolo_plan *plan, int value, dnnl_memory_desc_t *desc);
+/* What describes a part of a leaf, for all of it. */
+dnnl_memory_desc_t kolo_desc_of_leaf(const kolo_plan *plan, const dnnl_memory_desc_t *part);
 /* Rows of `columns` elements, the last fastest. */
 kolo_status kolo_desc_rows(int64_t rows, int64_t columns, dnnl_data_type_t type, dnnl_memory_desc_t *desc);
 
@@ -160,6 +162,9 @@ kolo_step *kolo_step_images(kolo_kernel *kernel, int x, const dnnl_memory_desc_t
                             const dnnl_memory_desc_t *to,
                             void (*own)(const kolo_kernel *, const kolo_step *, const kolo_call *));
 
+/* Where the kernel has several rounds, the steps from number `first` on run in the last alone. */
+void kolo_steps_last(kolo_kernel *kernel, int first);
+
 /* With KOLO_MIXED_FP16 a step that rounds a value to halves where it lies, if it is an activation and canonical or not
  * as asked for (half.c). */
 kolo_status kolo_onednn_round(kolo_kernel *kernel, int value, bool canonical);
@@ -177,6 +182,8 @@ typedef struct kolo_product {
     const dnnl_memory_desc_t *canonical; /* the kernel as the library has it, float32 */
     const dnnl_memory_desc_t *bias;      /* float32; NULL: there is none */
     const kolo_tiling *rows;             /* the order of a dense kernel's rows in memory; NULL: as they come */
+    int rounds;       /* > 1: forward and by x the primitive computes such a part of the leaf each time */
+    bool relu_behind; /* forward: relu as a step of its own */
 } kolo_product;
 
 /* A primitive of oneDNN's for that operation; relu: fused behind; what: for the message when it cannot be had. */

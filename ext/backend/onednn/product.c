@@ -25,21 +25,51 @@ static kolo_status set_parameters(const kolo_product *p, const dnnl_memory_desc_
     return bias < 0 ? KOLO_OK : kolo_layout_set_parameter(p->plan, bias, p->bias, p->bias, NULL);
 }
 
+/* ---- in rounds */
+
+/* The part of a whole place that a round is at. */
+static kolo_place part_of(const kolo_product *p, kolo_place whole, const dnnl_memory_desc_t *desc)
+{
+    whole.desc = *desc;
+    if (p->rounds > 1) whole.advance = dnnl_memory_desc_get_size(desc);
+    return whole;
+}
+
+/* The steps from that one on run in all rounds. */
+static void in_rounds(const kolo_product *p, int from)
+{
+    if (p->rounds <= 1) return;
+    p->kernel->rounds = p->rounds;
+    for (int s = from; s < p->kernel->step_count; s++) p->kernel->step[s].to = p->rounds;
+}
+
+/* ---- the steps */
+
 kolo_status kolo_product_forward(const kolo_product *p, dnnl_primitive_desc_t made, kolo_place x, int kernel, int bias,
                                  int y)
 {
     const int arguments[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_BIAS};
-    const dnnl_memory_desc_t written = *query(made, dnnl_query_dst_md);
-    kolo_place places[4];
+    const dnnl_memory_desc_t written = kolo_desc_of_leaf(p->plan, query(made, dnnl_query_dst_md));
+    const dnnl_memory_desc_t read = kolo_desc_of_leaf(p->plan, query(made, dnnl_query_src_md));
+    const dnnl_memory_desc_t of_round = *query(made, dnnl_query_dst_md);
+    kolo_place places[4], y_place;
     kolo_status status;
     KOLO_GO(fail, kolo_layout_set(p->plan, y, &written));
     KOLO_GO(fail, set_parameters(p, query(made, dnnl_query_weights_md), kernel, bias));
-    KOLO_GO(fail, kolo_bring(p->kernel, x, query(made, dnnl_query_src_md), &places[0]));
+    KOLO_GO(fail, kolo_bring(p->kernel, x, &read, &places[0]));
+    places[0] = part_of(p, places[0], query(made, dnnl_query_src_md));
     places[1] = kolo_place_of(p->kernel, kernel);
-    places[2] = kolo_produce(p->kernel, y, &written);
+    y_place = kolo_produce(p->kernel, y, &written);
+    places[2] = part_of(p, y_place, &of_round);
     if (bias >= 0) places[3] = kolo_place_of(p->kernel, bias);
+    int first = p->kernel->step_count;
     KOLO_TRY(kolo_step_primitive(p->kernel, made, bias >= 0 ? 4 : 3, arguments, places));
-    return kolo_deliver(p->kernel, places[2], y);
+    if (p->relu_behind) KOLO_TRY(kolo_bias_add(p->kernel, places[2], -1, true, places[2]));
+    in_rounds(p, first);
+    first = p->kernel->step_count;
+    KOLO_TRY(kolo_deliver(p->kernel, y_place, y));
+    kolo_steps_last(p->kernel, first);
+    return KOLO_OK;
 fail:
     dnnl_primitive_desc_destroy(made);
     return status;
@@ -49,14 +79,18 @@ kolo_status kolo_product_backward(const kolo_product *p, dnnl_primitive_desc_t m
                                   kolo_place dx)
 {
     const int arguments[] = {DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC};
+    const dnnl_memory_desc_t read = kolo_desc_of_leaf(p->plan, query(made, dnnl_query_diff_dst_md));
     kolo_place places[3];
     kolo_status status;
     KOLO_GO(fail, set_parameters(p, query(made, dnnl_query_weights_md), kernel, -1));
-    KOLO_GO(fail, kolo_bring(p->kernel, dz, query(made, dnnl_query_diff_dst_md), &places[0]));
+    KOLO_GO(fail, kolo_bring(p->kernel, dz, &read, &places[0]));
     places[1] = kolo_place_of(p->kernel, kernel);
-    places[2] = dx;
-    places[2].desc = *query(made, dnnl_query_diff_src_md);
-    return kolo_step_primitive(p->kernel, made, 3, arguments, places);
+    places[0] = part_of(p, places[0], query(made, dnnl_query_diff_dst_md));
+    places[2] = part_of(p, dx, query(made, dnnl_query_diff_src_md));
+    int first = p->kernel->step_count;
+    KOLO_TRY(kolo_step_primitive(p->kernel, made, 3, arguments, places));
+    in_rounds(p, first);
+    return KOLO_OK;
 fail:
     dnnl_primitive_desc_destroy(made);
     return status;

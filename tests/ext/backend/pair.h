@@ -1,11 +1,12 @@
 /* One plan in two backends, reference and oneDNN, on the same numbers.
  *
  * Two kinds of numbers. Exact ones (eighths) have sums that float32 holds exactly: both backends must agree to the
- * last bit, which finds any element in a wrong place. Others are held to max|a − b| ≤ 1e-5 · max(1, √(K/1024)) ·
- * max|b|, K the length of the sum behind an element: rounding errors of float32 grow like √K (Higham 2002, 2.8); and
- * with KOLO_MIXED_BF16 to one unit of bfloat16's last place, 2^-8, where results are bfloat16 (2^-10 with
- * KOLO_MIXED_FP16, which tells that inputs, weights and outputs are rounded in the same places), else to the same rule,
- * since products of bfloat16 are exact in float32. Softmax is held to 2^-7, as oneDNN rounds exp(x) before it divides.
+ * last bit, which finds any element in a wrong place; Winograd's algorithm, never exact, is turned off for them. Others
+ * are held to max|a − b| ≤ 1e-5 · max(1, √(K/1024)) · max|b|, K the length of the sum behind an element: rounding
+ * errors of float32 grow like √K (Higham 2002, 2.8); and with KOLO_MIXED_BF16 to one unit of bfloat16's last place,
+ * 2^-8, where results are bfloat16 (2^-10 with KOLO_MIXED_FP16, which tells that inputs, weights and outputs are
+ * rounded in the same places), else to the same rule, since products of bfloat16 are exact in float32. Softmax is held
+ * to 2^-7, as oneDNN rounds exp(x) before it divides.
  */
 #ifndef KOLO_TESTS_PAIR_H
 #define KOLO_TESTS_PAIR_H
@@ -30,6 +31,7 @@ typedef struct pair {
 static inline pair pair_new(dice *d, const char *what, int number)
 {
     pair p = {.what = what, .number = number, .exact = roll_coin(d)};
+    setenv("KOLO_WINOGRAD", p.exact ? "0" : "1", 1);
     static const kolo_precision precisions[] = {KOLO_FLOAT32, KOLO_MIXED_BF16, KOLO_FLOAT32, KOLO_MIXED_BF16,
                                                 KOLO_MIXED_FP16};
     p.precision = precisions[roll_between(d, 0, 4)];
