@@ -202,8 +202,9 @@ labs: setup  ## execute every notebook in full, and save it with its outputs
 	@KOLO_BUILD=$(abspath $(BUILD)) .venv/bin/python tests/labs/execute.py --in-place \
 	    Start_Here.ipynb $(wildcard labs/*.ipynb labs/solutions/*.ipynb)
 
-bench: setup  ## how fast it is here, beside others found here; writes BUILD/bench.json
-	@KOLO_BUILD=$(abspath $(BUILD)) .venv/bin/python tests/bench/run.py $(if $(PEERS),--peers)
+bench: setup  ## how fast it is here, beside others found here (PEERS=1 LONG=1 NAMES='cnn/fp32 long/cifar' RECORD=1)
+	@KOLO_BUILD=$(abspath $(BUILD)) .venv/bin/python tests/bench/run.py $(if $(PEERS),--peers) $(if $(LONG),--long) \
+	    $(if $(RECORD),--record) $(NAMES)
 
 # Fuzzers, clang's: of what reads a learner's text, and of what reads files. What they search is built for them, the
 # rest is as it is.

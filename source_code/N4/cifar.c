@@ -8,6 +8,7 @@
  */
 #include <kolo.h>
 
+#include <stdio.h>
 #include <string.h>
 
 typedef struct techniques {
@@ -115,7 +116,7 @@ static kolo_schedule schedule_of(const techniques *with, double rate, int steps,
 static double default_rate(const techniques *with)
 {
     const char *name = with->optimizer;
-    if (strcmp(name, "sgd") == 0) return 0.1;
+    if (strcmp(name, "sgd") == 0) return strcmp(with->schedule, "one-cycle") == 0 ? 0.2 : 0.1; /* there it is a peak */
     if (strcmp(name, "lars") == 0) return 0.5;
     if (strcmp(name, "lamb") == 0) return 0.01;
     return strcmp(name, "novograd") == 0 ? 0.01 : 1e-3;
@@ -184,12 +185,23 @@ static void parse(int argc, char **argv, kolo_options *options, techniques *with
     if (strcmp(with->network, "resnet20") == 0) {
         options->batch_size = 128;
         options->epochs = 16;
-        *with = (techniques){"resnet20", "sgd", "one-cycle", .augment = true, .batch_norm = true, .l2 = 1e-4};
+        *with = (techniques){"resnet20", "sgd", "one-cycle", .augment = true, .batch_norm = true, .l2 = 2.5e-4};
     }
     options->own = own;
     kolo_parse_options(argc, argv, options, what);
     with->batch_norm |= with->ghost_batch > 0 || with->synchronized;
     if (options->learning_rate == 0) options->learning_rate = default_rate(with);
+}
+
+/* Some have a part of the test images alone: the first thousand can be compared everywhere. */
+static void print_accuracy(kolo_model *model, kolo_data *test)
+{
+    int64_t samples = kolo_data_get_info(test).samples, some = samples < 1000 ? samples : 1000;
+    kolo_data *first = kolo_data_slice(test, 0, some);
+    printf("Accuracy: %.4f on the first %d test images", kolo_evaluate(model, first).accuracy, (int)some);
+    if (some < samples) printf(", %.4f on all %d", kolo_evaluate(model, test).accuracy, (int)samples);
+    printf("\n");
+    kolo_data_free(&first);
 }
 
 static void save(const kolo_model *model, const kolo_history *history, const kolo_options *options)
@@ -226,6 +238,7 @@ int main(int argc, char **argv)
                  .steps_per_epoch = options.steps_per_epoch, .drop_remainder = options.drop_remainder,
                  .validation_data = options.no_validation ? NULL : test,
                  .callbacks = {kolo_broadcast_variables(0), kolo_metric_average(), kolo_throughput(), noise});
+    if (kolo_rank() == 0 && history && !options.no_validation) print_accuracy(model, test);
     if (kolo_rank() == 0 && history) save(model, history, &options);
 
     kolo_model_free(&model);

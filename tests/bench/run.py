@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """How fast Kolo is on this machine, beside others that train the same network: `make bench`.
 
-    run.py [--peers] [--rounds N] [--output FILE] [NAME ...]
+    run.py [--peers] [--long] [--record] [--rounds N] [--output FILE] [NAME ...]
 
-NAME chooses benches by the beginning of their name: cnn/fp32
+NAME chooses benches by the beginning of their name: cnn/fp32; long/ is those that --long adds, of up to 20 minutes each.
 
 Prints a table and writes $KOLO_BUILD/bench.json. A peer lives in $KOLO_PEERS/<name> (default ~/.cache/kolo-peers), a
 Python environment, and is run when it is found there; --peers installs those that are missing, pinned by peers/*.txt.
 Kolo and the peer take turns, so that a machine that drifts or is busy slows both; a value is the median of all epochs
-but each run's first. No figure makes this fail: it measures and says.
+but each run's first. No figure makes this fail: it measures and says. --record also keeps the figures in the repository, each
+instead of its older one: results.json, which RESULTS.md shows.
 """
 import argparse
 import json
@@ -19,6 +20,10 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+import long_runs
+import results
+from long_runs import Failed
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -35,9 +40,10 @@ NETS = [  # name, unit, batch, samples an epoch
 ]
 EPOCHS = 3
 PROFILE_STEPS = 3
-MNIST = Path(os.environ.get("KOLO_DATA") or ROOT / "data") / "mnist"
+DATA = Path(os.environ.get("KOLO_DATA") or ROOT / "data").resolve()
+MNIST = DATA / "mnist"
 RANKS, RANK_BATCH, RANK_STEPS = 8, 128, 5
-SMALLER_IS_BETTER = ("s", "ms", "KB", "times")
+SMALLER_IS_BETTER = ("s", "ms", "KB", "times", "loss")
 
 # ---- What is measured against what ----
 
@@ -68,10 +74,6 @@ def build(name, *sources):
     subprocess.run(["gcc", "-std=gnu17", "-O2", *[HERE / source for source in sources], "-o", fresh, *flags,
                     "-ldnnl", f"-Wl,-rpath,{BUILD}/lib"], check=True)  # fmt: skip
     return str(fresh.replace(program))
-
-
-class Failed(Exception):
-    pass
 
 
 def run(command):
@@ -278,6 +280,9 @@ def benches(program, limit, rounds):
     if os.access(BUILD / "bin/kolo-kernel", os.X_OK):
         yield "kernel", lambda: bench_kernel(rounds)
         yield "session", bench_long_session
+    for long_run in long_runs.RUNS:
+        yield long_run.name, lambda r=long_run: long_runs.run_program(r, BUILD, DATA, machine()["isa"])
+    yield "long/gpt", lambda: long_runs.run_gpt(BUILD, peer_python("torch"))
 
 
 # ---- Telling ----
@@ -323,11 +328,22 @@ def table_lines(entry):
         yield LINE(*ours, peer, *[""] * 5).rstrip() + " " + why
     if not entry["peers"] and not entry["not_measured"]:
         yield LINE(*ours, *[""] * 6).rstrip()
+    if "command" in entry:
+        yield f"{'':28} {results.figure_of(entry)}, {entry['seconds']:.0f} s: {entry['command']}"
+
+
+def chosen(name, options):
+    """Whether this bench was asked for."""
+    if not options.names:
+        return options.long or not name.startswith("long/")
+    return any(name.startswith(wanted) or wanted.startswith(name) for wanted in options.names)
 
 
 def main():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--peers", action="store_true", help="install the peers that are missing")
+    options.add_argument("--long", action="store_true", help="the long runs of the programs, too")
+    options.add_argument("--record", action="store_true", help="keep the figures in results.json and RESULTS.md")
     options.add_argument("--rounds", type=int, default=3, help="runs of each, in turns (default: 3)")
     options.add_argument("--output", type=Path, default=BUILD / "bench.json", help="(default: bench.json in the build)")
     options.add_argument("names", nargs="*", metavar="NAME", help="the beginning of a bench's name (default: all)")
@@ -340,9 +356,9 @@ def main():
     print(HEADER, flush=True)
     try:
         for name, measure in benches(program, limit, max(1, options.rounds)):
-            if not options.names or any(name.startswith(wanted) or wanted.startswith(name) for wanted in options.names):
+            if chosen(name, options):
                 for entry in measure():
-                    entries.append(entry | {"machine": host})
+                    entries.append(entry | {"machine": host, "date": time.strftime("%Y-%m-%d")})
                     print(*table_lines(entry), sep="\n", flush=True)
     except Failed as why:
         sys.exit(f"tests/bench/run.py: {name}: {why}")
@@ -354,6 +370,8 @@ def main():
     unfinished.write_text(json.dumps(entries, indent=2) + "\n")
     unfinished.replace(options.output)
     print(f"written: {options.output}")
+    if options.record:
+        results.record(entries)
 
 
 if __name__ == "__main__":

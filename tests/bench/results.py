@@ -1,0 +1,118 @@
+"""The figures that the repository keeps: results.json, the newest of each bench, and RESULTS.md, which shows them.
+
+`run.py --record` writes both; nobody else does.
+"""
+import json
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+STORE, PAGE = HERE / "results.json", HERE / "RESULTS.md"
+PEERS = {"keras": "Keras", "torch": "PyTorch", "torchrun": "PyTorch", "onednn_primitives": "oneDNN's primitives",
+         "kolo_without": "Kolo without", "ipykernel": "IPython's kernel"}  # fmt: skip
+SLOWEST = 8  # layers of a network that are listed
+
+HEAD = """# Figures
+
+Written by `make bench RECORD=1` (the long runs: `LONG=1`; some: `NAMES='long/cifar cnn/fp32'`), which replaces what it
+measured anew. Nobody writes here by hand.
+"""
+
+
+def figure(value):
+    return f"{value:.4f}" if abs(value) < 1 else f"{value:.2f}" if abs(value) < 100 else f"{value:,.0f}"
+
+
+def figure_of(entry):
+    """A long run's figure, and whether it is what was wanted."""
+    told = f"{figure(entry['value'])} {entry['unit']}"
+    if not entry.get("wanted"):
+        return told
+    met = {True: "met", False: "NOT MET", None: "not judged"}[entry["met"]]
+    return f"{told} (wanted: {entry['wanted']}: {met})"
+
+
+def table(titles, rows):
+    lines = [titles, ["---"] * len(titles), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def times(entry, about):
+    """How many times as fast as the peer, by medians."""
+    smaller = entry["unit"] in ("s", "ms", "KB", "times", "loss")
+    return about["value"] / entry["value"] if smaller else entry["value"] / about["value"]
+
+
+def beside(entry):
+    told = [f"{PEERS.get(peer, peer)} {figure(about['value'])} ({times(entry, about):.2f} ×)"
+            for peer, about in entry["peers"].items()]  # fmt: skip
+    return ", ".join(told)
+
+
+def megabytes(entry):
+    peaks = [f"{PEERS.get(peer, peer)} {about['peak_bytes'] / 1e6:,.0f}"
+             for peer, about in entry["peers"].items() if "peak_bytes" in about]  # fmt: skip
+    if "peak_bytes" not in entry:
+        return ""
+    return f"{entry['peak_bytes'] / 1e6:,.0f}" + (f" ({', '.join(peaks)})" if peaks else "")
+
+
+def long_runs(entries):
+    if not entries:
+        return ""
+    rows = [[e["name"], figure_of(e), f"{e['seconds']:,.0f}", f"`{e['command']}`", e["on"]] for e in entries]
+    curves = "".join(
+        f"\n`{e['name']}`, the loss of each epoch: "
+        + "; ".join(f"{name} {', '.join(f'{loss:.3f}' for loss in losses)}" for name, losses in e["losses"].items()) + ".\n"
+        for e in entries if "losses" in e
+    )  # fmt: skip
+    return "\n## How far the programs come\n\n" + table(["run", "figure", "s", "program", "on"], rows) + curves
+
+
+def speeds(entries):
+    if not entries:
+        return ""
+    rows = [[e["name"], e["unit"], figure(e["value"]), beside(e), megabytes(e), e["on"]] for e in entries]
+    titles = ["bench", "unit", "Kolo", "beside (Kolo is … times as good)", "peak MB", "on"]
+    return "\n## How fast\n\n" + table(titles, rows)
+
+
+def layers(entries):
+    rows = []
+    for entry in entries:
+        took = sorted(entry.get("layers", []), key=lambda layer: -layer["forward_ms"] - layer["backward_ms"])
+        told = [f"{layer['name']} {layer['forward_ms']:.1f} + {layer['backward_ms']:.1f}" for layer in took[:SLOWEST]]
+        if told:
+            rows.append([entry["name"], ", ".join(told)])
+    if not rows:
+        return ""
+    return ("\n## A step by layer\n\nMilliseconds of all threads together, forward + backward, the slowest first.\n\n"
+            + table(["bench", "layers"], rows))  # fmt: skip
+
+
+def machines(entries):
+    """A letter for each machine and day that figures are from, put into entry["on"]; the list that explains them."""
+    found = []
+    for entry in entries:
+        host = entry["machine"]
+        told = f"{host['cpu']}, {host['cores']} cores, {' '.join(host['isa'])}; {entry['date']}"
+        found += [told] if told not in found else []
+        entry["on"] = chr(ord("a") + found.index(told))
+    return "\n" + "".join(f"- {chr(ord('a') + i)}: {told}\n" for i, told in enumerate(found))
+
+
+def page(entries):
+    entries = [dict(entry) for entry in entries]
+    where = machines(entries)
+    long = [entry for entry in entries if "command" in entry]
+    rest = [entry for entry in entries if "command" not in entry]
+    return HEAD + long_runs(long) + speeds(rest) + layers(rest) + where
+
+
+def record(entries):
+    old = json.loads(STORE.read_text()) if STORE.exists() else []
+    fresh = {entry["name"] for entry in entries}
+    kept = [entry for entry in old if entry["name"] not in fresh] + entries
+    kept.sort(key=lambda entry: entry["name"])
+    STORE.write_text(json.dumps(kept, indent=1) + "\n")
+    PAGE.write_text(page(kept))
+    print(f"written: {PAGE}")
