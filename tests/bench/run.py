@@ -40,7 +40,7 @@ NETS = [  # name, unit, batch, samples an epoch
 ]
 EPOCHS = 3
 PROFILE_STEPS = 3
-DATA = Path(os.environ.get("KOLO_DATA") or ROOT / "data").resolve()
+DATA = Path(os.environ.get("KOLO_DATA") or Path.home() / ".cache/kolo").resolve()
 MNIST = DATA / "mnist"
 RANKS, RANK_BATCH, RANK_STEPS = 8, 128, 5
 SMALLER_IS_BETTER = ("s", "ms", "KB", "times", "loss")

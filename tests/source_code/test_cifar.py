@@ -1,4 +1,5 @@
 """The program of lesson 4: each technique an option, alone, mirrored and on ranks, and what it says to wrong use."""
+import json
 import math
 import re
 
@@ -77,6 +78,18 @@ def test_resnet20_has_its_own_defaults(tmp_path, data):
     assert b"batch_norm" in trained.bytes and b"random" not in trained.bytes
     # He et al.: 0.27 million weights in 20 layers, for three channels; here one, and two shortcuts that are convolutions
     assert 270_000 < len(trained.values()) < 280_000
+
+
+def test_accuracy_of_the_first_thousand(tmp_path):
+    """Beside that of all, where there are more; the last epoch's validation has the same weights."""
+    for test, words in (20, r"on the first 20 test images$"), (1100, r"on the first 1000 test images, ([\d.]+) on all 1100$"):
+        data = write_data(tmp_path / str(test), train=48, test=test, side=SIDE)
+        history = tmp_path / "h.json"
+        result = run("--data", data, "--epochs", 1, "--history", history, program=CIFAR)
+        found = re.search(r"^Accuracy: ([\d.]+) " + words, result.out, re.M)
+        last = json.loads(history.read_text())["epochs"][-1]
+        assert float(found[found.lastindex]) == pytest.approx(last["val_accuracy"], abs=1e-4)
+    assert "test images" not in run("--data", data, "--epochs", 1, "--no-validation", program=CIFAR).out
 
 
 def test_learning_rate_is_scaled_and_warmed_up(tmp_path, data):
