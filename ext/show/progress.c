@@ -210,6 +210,14 @@ void kolo_progress_epoch(kolo_progress *progress, int epoch)
     print(text, (size_t)snprintf(text, sizeof text, "Epoch %d/%d\n", epoch + 1, progress->epochs));
 }
 
+void kolo_progress_nothing(kolo_progress *progress, int done)
+{
+    char text[100];
+    if (!progress->verbose) return;
+    print(text,
+          (size_t)snprintf(text, sizeof text, "Nothing to train: epochs wanted %d, done %d\n", progress->epochs, done));
+}
+
 /* Seconds a step, the first left out as soon as there is a second, as Keras counts: the first one also prepares. */
 static double step_time(kolo_progress *progress, int done, double now)
 {

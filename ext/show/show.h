@@ -30,6 +30,8 @@ const char *kolo_measure_text(const kolo_measure *measure);
 void kolo_progress_begin(kolo_progress *progress, int verbose, int epochs, int steps);
 /* Epochs count from 0; "Epoch 1/8" is printed where there are several, as in Keras. */
 void kolo_progress_epoch(kolo_progress *progress, int epoch);
+/* In the place of all epochs: so many, or more, were done before. */
+void kolo_progress_nothing(kolo_progress *progress, int done);
 /* After step `done` of the epoch; redraws at most every 50 ms (200 ms in a notebook). */
 void kolo_progress_step(kolo_progress *progress, int done, const kolo_measure *measures, int count);
 /* The epoch's last line, with its validation measures. seconds: of training. */

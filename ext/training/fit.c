@@ -288,6 +288,8 @@ static kolo_status run_epochs(kolo_fit_state *state)
     KOLO_TRY(kolo_fit_compare_weights(state));
     kolo_progress_begin(&state->progress, state->args->verbose, state->epochs, state->steps);
     state->model->progress = &state->progress;
+    if (state->model->position.epoch >= state->epochs)
+        kolo_progress_nothing(&state->progress, state->model->position.epoch);
     for (int epoch = state->model->position.epoch; epoch < state->epochs && !state->stopped; epoch++) {
         KOLO_TRY(run_epoch(state, epoch));
         KOLO_TRY(agree_to_stop(state));

@@ -192,6 +192,12 @@ def test_a_checkpoint_goes_on(tmp_path, data):
     assert rest.bytes == whole.bytes and rest.epochs == whole.epochs[1:]
 
 
+def test_a_training_that_is_done_says_so(tmp_path, data):
+    options = ["--data", data, "--batch-size", 48, "--epochs", 1, "--checkpoint", tmp_path / "run.safetensors"]
+    run(*options, program=CIFAR10)
+    assert run(*options, program=CIFAR10).out == "Nothing to train: epochs wanted 1, done 1\n"
+
+
 def test_a_killed_training_goes_on(tmp_path, data):
     """Killed behind an epoch, wherever that happens to be: it ends as if it had not been."""
     whole = trained(tmp_path, data, CIFAR10, "--deterministic", epochs=6)
