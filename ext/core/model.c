@@ -112,6 +112,21 @@ static kolo_status check_shape(const kolo_layer_node *node)
     return fine ? KOLO_OK : kolo_fail(KOLO_INVALID, "wanted a shape in the node's .out after build(), got none");
 }
 
+static kolo_status not_there(const kolo_layer_node *node)
+{
+    return kolo_fail(KOLO_INVALID,
+                     "%s: device: wanted one of %d devices (KOLO_CPU_DEVICES, CUDA_VISIBLE_DEVICES), got \"%.40s\"",
+                     kolo_layer_text(node), kolo_device_count(), text_option(&node->recipe, "device"));
+}
+
+kolo_status kolo_model_check_devices(const kolo_model *model)
+{
+    for (int i = 0; i < model->layer_count; i++)
+        if (model->layers[i].device > 0 && model->layers[i].device >= kolo_device_count())
+            return not_there(&model->layers[i]);
+    return KOLO_OK;
+}
+
 /* "cpu:1", or "host" for the device of the caller: number 0. */
 static kolo_status place_layer(kolo_layer_node *node)
 {
@@ -123,9 +138,7 @@ static kolo_status place_layer(kolo_layer_node *node)
     if (!host && (sscanf(device, "cpu:%d%n", &number, &read) != 1 || device[read] || number < 0))
         return kolo_fail(KOLO_INVALID, "%s: device: wanted \"host\" or \"cpu:0\", \"cpu:1\", …, got \"%.40s\"",
                          kolo_layer_text(node), device);
-    if (!host && number >= kolo_device_count())
-        return kolo_fail(KOLO_INVALID, "%s: device: wanted one of %d devices (KOLO_CPU_DEVICES), got \"%.40s\"",
-                         kolo_layer_text(node), kolo_device_count(), device);
+    if (!host && number >= kolo_device_count()) return not_there(node);
     node->device = number;
     return KOLO_OK;
 }

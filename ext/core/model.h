@@ -94,6 +94,8 @@ const void *kolo_layer_option(const kolo_layer *layer, const char *name);
 
 /* Devices that a replica is spread over: one more than the highest that a layer asks for. */
 int kolo_model_devices(const kolo_model *model);
+/* Those that its layers name were there when it was built: are they now? */
+kolo_status kolo_model_check_devices(const kolo_model *model);
 
 /* "layer 3 (max_pool2d)". */
 const char *kolo_layer_text(const kolo_layer_node *node);

@@ -54,6 +54,7 @@ static kolo_status check(const kolo_compile_args *args, kolo_optimizer *optimize
 /* The devices of a strategy are those that are there now; names of them may be gone when the model is trained. */
 static kolo_status place(const kolo_model *model, const kolo_strategy *strategy, kolo_place *place)
 {
+    KOLO_TRY(kolo_model_check_devices(model));
     KOLO_TRY(kolo_replicas_under(model, strategy, &place->replicas));
     return kolo_strategy_updater(strategy, place);
 }

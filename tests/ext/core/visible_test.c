@@ -188,6 +188,20 @@ static void a_compiled_model_keeps_its_devices(void **state)
     kolo_data_free(&data);
 }
 
+static void a_model_is_not_compiled_for_devices_that_have_gone(void **state)
+{
+    (void)state;
+    kolo_model *model = kolo_sequential(kolo_input(6), kolo_dense(4), kolo_dense(3, .device = "cpu:2"));
+    setenv("CUDA_VISIBLE_DEVICES", "0,1", 1);
+    assert_int_equal(kolo_compile(model, .loss = KOLO_SPARSE_CROSSENTROPY), KOLO_INVALID);
+    assert_non_null(strstr(kolo_last_error().text, "layer 2 (dense_1): device: wanted one of 2 devices"));
+    assert_non_null(strstr(kolo_last_error().text, "got \"cpu:2\""));
+    kolo_clear_error();
+    setenv("CUDA_VISIBLE_DEVICES", "0,1,5", 1);
+    assert_int_equal(kolo_compile(model, .loss = KOLO_SPARSE_CROSSENTROPY), KOLO_OK);
+    kolo_model_free(&model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -198,6 +212,7 @@ int main(void)
         cmocka_unit_test_setup(strategies_take_what_is_seen, environment_is_clean),
         cmocka_unit_test_setup(a_pinned_device_has_all_cores_of_the_process, environment_is_clean),
         cmocka_unit_test_setup(a_compiled_model_keeps_its_devices, environment_is_clean),
+        cmocka_unit_test_setup(a_model_is_not_compiled_for_devices_that_have_gone, environment_is_clean),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
