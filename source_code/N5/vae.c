@@ -57,7 +57,7 @@ static kolo_tensor encode(kolo_tensor x, kolo_data_info images, double kl_weight
     x = kolo_apply(kolo_dense(hidden, .activation = KOLO_RELU), kolo_apply(kolo_flatten(), x));
     kolo_tensor mean = kolo_apply(kolo_dense(code, .name = "mean"), x);
     kolo_tensor log_variance = kolo_apply(kolo_dense(code, .name = "log_variance"), x);
-    return kolo_apply(kolo_gaussian_sample(.kl_weight = kl_weight), mean, log_variance);
+    return kolo_apply(kolo_gaussian_sample(.kl_weight = kl_weight > 0 ? kl_weight : KOLO_NONE), mean, log_variance);
 }
 
 /* Its layers have names, by which the weights find their way into a decoder that stands alone. */
@@ -183,8 +183,9 @@ int main(int argc, char **argv)
     const kolo_own_option own[] = {
         {"samples", "FILE.png", "show digits for codes all over the plane, and write them there", .text = &samples,
          .written = true},
-        {"kl-weight", "X", "of the divergence in the loss; 0.5 is the mean over both numbers of a code",
-         .number = &kl_weight},
+        {"kl-weight", "X",
+         "of the divergence in the loss; 0.5 is the mean over both numbers of a code, 0 leaves it out",
+         .number = &kl_weight, .or_zero = true},
         {0}};
     kolo_options options = {.batch_size = 128, .epochs = 5, .learning_rate = 1e-3, .own = own};
     kolo_init(&argc, &argv);
