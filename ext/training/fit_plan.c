@@ -225,11 +225,44 @@ static kolo_status agree_on_terms(kolo_fit_state *state, int replicas)
     return agree_on(state->ranks, (const int64_t *)&mine, term_names, sizeof mine / sizeof(int64_t));
 }
 
+/* The same in words: of another optimizer there would be other arrays to wait for. */
+enum { OPTIMIZER, LOSS, PRECISION, WORDS };
+typedef char words[WORDS][32];
+static const char *const word_names[WORDS] = {"optimizer", "loss", "precision"};
+
+static kolo_status compare_words(words *all, int size)
+{
+    for (int rank = 1; rank < size; rank++)
+        for (int i = 0; i < WORDS; i++)
+            if (strcmp(all[rank][i], all[0][i]) != 0)
+                return kolo_fail(KOLO_INVALID, "wanted the same on all ranks, got %s: %s on rank 0, %s on rank %d",
+                                 word_names[i], all[0][i], all[rank][i], rank);
+    return KOLO_OK;
+}
+
+static kolo_status agree_on_words(const kolo_fit_state *state)
+{
+    static const char *const precisions[] = {
+        [KOLO_FLOAT32] = "KOLO_FLOAT32", [KOLO_MIXED_BF16] = "KOLO_MIXED_BF16", [KOLO_MIXED_FP16] = "KOLO_MIXED_FP16"};
+    const kolo_compile_args *settings = &state->model->settings;
+    kolo_comm *ranks = state->ranks;
+    words mine = {0}, *all = calloc((size_t)ranks->size, sizeof mine);
+    if (!all) return kolo_fail_memory((size_t)ranks->size * sizeof mine, "the ranks' settings");
+    snprintf(mine[OPTIMIZER], sizeof mine[0], "%s", settings->optimizer.kind->name);
+    snprintf(mine[LOSS], sizeof mine[0], "%s", settings->loss.kind->name);
+    snprintf(mine[PRECISION], sizeof mine[0], "%s", precisions[settings->precision]);
+    kolo_status status = ranks->kind->allgather(ranks, mine, sizeof mine, all);
+    if (status == KOLO_OK) status = compare_words(all, ranks->size);
+    free(all);
+    return status;
+}
+
 kolo_status kolo_fit_agree(kolo_fit_state *state)
 {
     kolo_comm *ranks = state->ranks;
     if (ranks->size == 1) return KOLO_OK;
     KOLO_TRY(agree_on_terms(state, kolo_model_replicas(state->model)));
+    KOLO_TRY(agree_on_words(state));
     KOLO_TRY(ranks->kind->broadcast(ranks, &state->seed, sizeof state->seed, 0));
     state->model->seed = state->seed; /* of a checkpoint, too */
     return ranks->kind->broadcast(ranks, &state->leaf, sizeof state->leaf, 0);

@@ -21,8 +21,8 @@ def program(tmp_path_factory):
     return target
 
 
-def lines(program, ranks, precision, batch, accumulate):
-    result = subprocess.run([BUILD / "bin/kolorun", "-np", str(ranks), program, precision, str(batch), str(accumulate)],
+def lines(program, ranks, *options):
+    result = subprocess.run([BUILD / "bin/kolorun", "-np", str(ranks), program, *map(str, options)],
                             env=os.environ | {"KOLO_THREADS": "1"}, capture_output=True, text=True, timeout=120)
     assert result.returncode == 0, result.stderr
     return sorted(line.split("]", 1)[-1].split(">", 1)[-1].strip() for line in result.stdout.splitlines() if line.strip())
@@ -39,3 +39,12 @@ def test_ranks_count_for_nothing(program, precision, accumulate):
     for line in alone:
         steps, updates, scale = line.split()[2:5]
         assert (steps, updates, scale) == ("16", str(16 // accumulate), "32768" if precision == "fp16" else "1")
+
+
+@pytest.mark.parametrize("what, told", [("optimizer", "optimizer: adam on rank 0, sgd on rank 1"),
+                                        ("loss", "loss: sparse_crossentropy on rank 0, categorical_crossentropy on rank 1"),
+                                        ("precision", "precision: KOLO_FLOAT32 on rank 0, KOLO_MIXED_FP16 on rank 1")])  # fmt: skip
+def test_ranks_that_were_compiled_otherwise_are_refused(program, what, told):
+    """Else the ranks would wait for arrays that another has not, or learn something else."""
+    said = lines(program, 3, what)
+    assert len(said) == 3 and all(f"kolo_fit: wanted the same on all ranks, got {told}" in line for line in said)

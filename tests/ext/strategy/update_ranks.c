@@ -1,6 +1,7 @@
 /* A rank of test_update_ranks.py: update_ranks fp32|fp16 BATCH ACCUMULATE. Trains twice; before the second time every
  * rank but the first has lost its way, and kolo_broadcast_variables() brings it back. Prints the weights of each rank,
- * as a checksum, and what the optimizer has counted. */
+ * as a checksum, and what the optimizer has counted. update_ranks optimizer|loss|precision: rank 1 was compiled with
+ * another one, and each rank prints what kolo_fit() says. */
 #include "training/trainer.h"
 
 #include <stdio.h>
@@ -42,10 +43,32 @@ static uint64_t checksum(const kolo_model *model)
     return sum;
 }
 
+static bool differs(const char *what, const char *in)
+{
+    return kolo_rank() == 1 && strcmp(what, in) == 0;
+}
+
+static int differ(kolo_data *data, const char *what)
+{
+    kolo_model *model = kolo_sequential(kolo_input(20), kolo_dense(3));
+    kolo_optimizer optimizer = differs(what, "optimizer") ? kolo_sgd() : kolo_adam();
+    kolo_compile(model, .optimizer = kolo_distributed(optimizer), .seed = 4,
+                 .loss = differs(what, "loss") ? KOLO_CATEGORICAL_CROSSENTROPY : KOLO_SPARSE_CROSSENTROPY,
+                 .precision = differs(what, "precision") ? KOLO_MIXED_FP16 : KOLO_FLOAT32);
+    const kolo_history *history =
+        kolo_fit(model, data, .batch_size = 8, .verbose = KOLO_NONE, .callbacks = {kolo_broadcast_variables(0)});
+    printf("%s\n", history ? "trained" : kolo_last_error().text);
+    kolo_clear_error();
+    kolo_model_free(&model);
+    kolo_data_free(&data);
+    return kolo_finish();
+}
+
 int main(int argc, char **argv)
 {
     kolo_init(&argc, &argv);
     kolo_data *data = some_data(96);
+    if (argc == 2) return differ(data, argv[1]);
     const kolo_optimizer optimizers[] = {
         kolo_novograd(.accumulate_steps = atoi(argv[3])),
         kolo_rmsprop(.centered = true, .momentum = 0.5, .accumulate_steps = atoi(argv[3]))};
