@@ -1,8 +1,11 @@
-/* How many samples a leaf may have: see lower.h. */
+/* How many samples a leaf may and should have: see lower.h. */
 #include "engine/lower.h"
+
+#include <math.h>
 
 #define USUAL_LEAF    32          /* samples: past this oneDNN's kernels gain nothing, and caches overflow */
 #define LARGEST_LEAF  512         /* samples: where the weights' gradients weigh more */
+#define WORTHWHILE    32 /* products a weight of a leaf: fewer cost less than its gradient's way through memory */
 #define LARGEST_FRAME (192 << 20) /* bytes of a leaf's values, if none shared memory with another */
 
 static int64_t bytes_of(const kolo_plan *plan)
@@ -32,4 +35,39 @@ int kolo_largest_leaf(const kolo_model *model, kolo_purpose purpose)
     leaf = leaf < USUAL_LEAF ? USUAL_LEAF : leaf > LARGEST_LEAF ? LARGEST_LEAF : leaf;
     if (bytes <= LARGEST_FRAME / leaf) return (int)leaf;
     return bytes < LARGEST_FRAME ? (int)(LARGEST_FRAME / bytes) : 1;
+}
+
+/* An operation's kernel, and how often a sample goes through it: positions of an image or a text. */
+static void add_kernel(const kolo_plan *plan, const kolo_op *op, double *weights, double *products)
+{
+    bool convolves = op->kind == KOLO_OP_CONV2D || op->kind == KOLO_OP_CONV2D_TRANSPOSE;
+    if (!convolves && op->kind != KOLO_OP_DENSE && op->kind != KOLO_OP_DENSE_LOSS) return;
+    kolo_shape kernel = plan->values[op->in[1]].shape;
+    int wide = op->kind == KOLO_OP_CONV2D ? op->out[0] : op->in[0];
+    kolo_shape positions = plan->values[wide].shape;
+    double size = (double)kolo_shape_count(kernel), width = (double)positions.dim[positions.rank - 1];
+    if (!convolves) width = (double)kernel.dim[0];
+    *weights += size;
+    *products += size * (double)kolo_shape_count(positions) / width;
+}
+
+int kolo_smallest_leaf(const kolo_model *model)
+{
+    kolo_plan plan = {0};
+    double weights = 0, products = 0;
+    kolo_status status = kolo_lower(model, KOLO_FOR_TRAINING, 1, &plan);
+    if (status != KOLO_OK) kolo_failure_take(); /* who lowers it next will say so */
+    for (int o = 0; status == KOLO_OK && o < plan.op_count; o++) add_kernel(&plan, &plan.ops[o], &weights, &products);
+    kolo_plan_free(&plan);
+    return products > 0 ? (int)fmax(1, WORTHWHILE * weights / products) : 1;
+}
+
+bool kolo_leaves_meet(const kolo_model *model)
+{
+    kolo_plan plan = {0};
+    bool meet = kolo_lower(model, KOLO_FOR_TRAINING, 1, &plan) != KOLO_OK;
+    if (meet) kolo_failure_take();
+    for (int o = 0; o < plan.op_count; o++) meet = meet || plan.ops[o].kind == KOLO_OP_MEET;
+    kolo_plan_free(&plan);
+    return meet;
 }

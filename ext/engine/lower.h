@@ -11,5 +11,10 @@ kolo_status kolo_lower(const kolo_model *model, kolo_purpose purpose, int leaf, 
  * to 512; or as few as keep a leaf's values within some 200 MB. By the model alone, so that leaves are the same for any
  * number of devices. */
 int kolo_largest_leaf(const kolo_model *model, kolo_purpose purpose);
+/* Samples that a leaf should have at least, of 1 to 32, or else adding up its gradient takes longer than computing it:
+ * the more, the fewer products with it a weight goes into. By the model alone, too. */
+int kolo_smallest_leaf(const kolo_model *model);
+/* Whether leaves meet before their end: batch norm's do. */
+bool kolo_leaves_meet(const kolo_model *model);
 
 #endif

@@ -6,7 +6,9 @@
 
 typedef struct kolo_team kolo_team;
 
-/* size ≥ 1 members; member 0 is whoever calls kolo_team_run. Members sleep between runs and take no signals. */
+/* size ≥ 1 members; member 0 is whoever calls kolo_team_run. Between runs members
+ * stay awake for a tenth of a millisecond, where they and those of other ranks have a core each, and then sleep; they
+ * take no signals. */
 kolo_status kolo_team_open(int size, kolo_team **team);
 /* Runs work(argument, member) on every member and waits for all. Fails with the failure that came first by time,
  * except that KOLO_COMM, which only says that somebody else failed, gives way to any other. */

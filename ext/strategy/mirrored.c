@@ -3,10 +3,12 @@
  * A step deals the batch out, sums the gradients of all devices, updates, and gives every device the new weights. What
  * differs is where the sum is made and who updates:
  *
- *   nothing given            devices share a memory: their leaves' gradients are added up in one tree as they come,
- * each device updates a share of the weights, and all read them where they are .synchronized_optimizer  an all-reduce;
- * then every device makes the same update of weights of its own, so that copies stay equal without ever being compared
- *   .parameter_device        all gradients go there, one update is made there, all devices read the weights from there
+ *   nothing given: devices share a memory. Their leaves' gradients are added up in one tree as they come, each device
+ *     updates a share of the weights, and all read them where they are. Where there are fewer cores than devices, the
+ *     cores take leaves of all devices as they become free, so that no device waits for its turn.
+ *   .synchronized_optimizer: an all-reduce; then every device makes the same update of weights of its own, so that
+ *     copies stay equal without ever being compared.
+ *   .parameter_device: all gradients go there, one update is made there, all devices read the weights from there.
  */
 #include "core/runtime.h"
 #include "training/trainer.h"

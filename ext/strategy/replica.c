@@ -42,12 +42,13 @@ static kolo_share share_of(const kolo_replica *replica, const kolo_batch *batch)
     const kolo_comm *group = replica->group;
     const kolo_model *model = replica->trainer->model;
     int64_t leaves = kolo_batch_leaves(batch);
+    int end = group->rank + replica->trainer->count / replica->trainer->running; /* whose samples are not its own */
     bool rest_last = model->settings.strategy.last_takes_remainder;
     return (kolo_share){.data = replica->trainer->data,
                         .batch = batch,
                         .seed = replica->trainer->seed,
                         .first_leaf = kolo_share_begin(leaves, group->rank, group->size, rest_last),
-                        .end_leaf = kolo_share_begin(leaves, group->rank + 1, group->size, rest_last),
+                        .end_leaf = kolo_share_begin(leaves, end, group->size, rest_last),
                         .rest_last = rest_last,
                         .loss_scale = replica->counters.sample_scale,
                         .stoppable = replica->group == replica->local,

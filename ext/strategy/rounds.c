@@ -59,13 +59,18 @@ kolo_status kolo_round(kolo_replica *replica, bool whole, void (*work)(void *arg
         if (trainer->parameter_team) team = trainer->parameter_team;
     }
     int size = kolo_team_size(team);
-    walk w = {trainer->model, shares ? replica->index * size : 0, shares ? trainer->count * size : size, whole, work,
+    walk w = {trainer->model, shares ? replica->index * size : 0, shares ? trainer->running * size : size, whole, work,
               argument};
     return kolo_team_run(team, do_share, &w);
 }
 
-kolo_status kolo_replica_meet(kolo_replica *replica)
+kolo_status kolo_replica_wait(kolo_replica *replica)
 {
     kolo_comm *local = replica->local;
-    return replica->trainer->keeping == KOLO_KEEPS_COPIES ? KOLO_OK : local->kind->barrier(local);
+    return replica->trainer->running > 1 ? local->kind->barrier(local) : KOLO_OK;
+}
+
+kolo_status kolo_replica_meet(kolo_replica *replica)
+{
+    return replica->trainer->keeping == KOLO_KEEPS_COPIES ? KOLO_OK : kolo_replica_wait(replica);
 }

@@ -23,6 +23,8 @@ kolo_status kolo_round(kolo_replica *replica, bool whole, void (*work)(void *arg
 int64_t kolo_chunks(const kolo_parameter *parameter);
 int64_t kolo_chunks_before(const kolo_model *model, int number);
 
+/* Waits for all replicas of the process that run. */
+kolo_status kolo_replica_wait(kolo_replica *replica);
 /* Waits for the replicas that the weights are shared with, if any. */
 kolo_status kolo_replica_meet(kolo_replica *replica);
 

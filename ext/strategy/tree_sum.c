@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "show/show.h"
+#include "strategy/rounds.h"
 
 typedef struct offer {
     int nodes; /* that the rank is left with */
@@ -256,16 +257,15 @@ static void swap(float **a, float **b)
 kolo_status kolo_tree_sum(kolo_replica *replica)
 {
     kolo_trainer *trainer = replica->trainer;
-    kolo_comm *local = replica->local;
     KOLO_TRY(hand_over(replica));
     double started = kolo_now();
-    KOLO_TRY(local->kind->barrier(local));
+    KOLO_TRY(kolo_replica_wait(replica));
     replica->timings.waiting += kolo_now() - started;
     bool copies = trainer->keeping == KOLO_KEEPS_COPIES;
     if (replica->index == 0 && replica->fold == trainer->meeting) kolo_replica_own_totals(replica);
     if (replica->index == 0) KOLO_TRY(sum_for_all(replica, trainer->batch_leaves));
     if (replica->index == 0 && !copies) swap(&replica->gradient, &trainer->sum);
-    KOLO_TRY(local->kind->barrier(local));
+    KOLO_TRY(kolo_replica_wait(replica));
     if (copies) memcpy(replica->gradient, trainer->sum, (size_t)trainer->model->weight_count * sizeof(float));
     replica->totals = trainer->sum_totals;
     return KOLO_OK;

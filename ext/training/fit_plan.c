@@ -9,7 +9,7 @@
 
 #define QUEUED_BATCHES       4
 #define FEED_THREADS         2
-#define DETERMINISTIC_LEAVES 16 /* that a batch is cut into at least, so that as many devices have work; */
+#define DETERMINISTIC_LEAVES 16 /* that a batch is cut into, so that as many devices have work, but for small ones; */
 #define LEAVES_OF_LARGE      8  /* fewer where gradients fit in no core's cache, and adding them up takes its time: */
 #define LARGE_MODEL          (1 << 20) /* weights, from here on */
 
@@ -108,9 +108,13 @@ static int64_t divided_up(int64_t value, int64_t by)
     return (value + by - 1) / by;
 }
 
-static int deterministic_leaves(const kolo_model *model)
+/* Two leaves there are always. */
+static int64_t deterministic_leaf(const kolo_model *model, int64_t samples)
 {
-    return model->weight_count < LARGE_MODEL ? DETERMINISTIC_LEAVES : LEAVES_OF_LARGE;
+    int64_t least = kolo_smallest_leaf(model), half = divided_up(samples, 2);
+    int64_t leaf = divided_up(samples, model->weight_count < LARGE_MODEL ? DETERMINISTIC_LEAVES : LEAVES_OF_LARGE);
+    if (leaf < least) leaf = least;
+    return leaf < half ? leaf : half;
 }
 
 /* Deterministic: by the model and the batch alone, so that the tree of sums is the same for any number of devices.
@@ -118,8 +122,10 @@ static int deterministic_leaves(const kolo_model *model)
 int kolo_choose_leaf(const kolo_model *model, int64_t samples, int replicas, int ranks)
 {
     if (model->leaf) return (int)(model->leaf < samples ? model->leaf : samples);
-    int64_t threads = kolo_threads() > replicas ? kolo_threads() : replicas;
-    int64_t leaf = divided_up(samples, model->settings.deterministic ? deterministic_leaves(model) : threads * ranks);
+    bool many = replicas > kolo_threads() && !kolo_replicas_together(model);
+    int64_t threads = many ? replicas : kolo_threads();
+    int64_t leaf =
+        model->settings.deterministic ? deterministic_leaf(model, samples) : divided_up(samples, threads * ranks);
     int largest = kolo_largest_leaf(model, KOLO_FOR_TRAINING);
     return (int)(leaf < largest ? leaf : largest);
 }

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "core/runtime.h"
+#include "engine/lower.h"
 #include "strategy/rounds.h"
 
 /* ---------------------------------------------------------------- who takes part */
@@ -39,6 +40,15 @@ kolo_status kolo_replicas_under(const kolo_model *model, const kolo_strategy *st
                          kind->name, each, each, *count);
     *count /= each;
     return KOLO_OK;
+}
+
+bool kolo_replicas_together(const kolo_model *model)
+{
+    const kolo_strategy *strategy = &model->settings.strategy;
+    bool many = strategy->kind == &kolo_mirrored_kind && kolo_model_replicas(model) > kolo_threads();
+    if (!many || strategy->kind->keeping(strategy) != KOLO_KEEPS_SHARES || kolo_model_devices(model) > 1) return false;
+    bool apart = strategy->staging || strategy->slicing == KOLO_SLICE_ON_DEVICE || strategy->last_takes_remainder;
+    return !apart && !kolo_leaves_meet(model);
 }
 
 bool kolo_model_distributed(const kolo_model *model)
@@ -128,6 +138,10 @@ static kolo_status open_replica(kolo_trainer *trainer, int index)
     replica->trainer = trainer;
     replica->index = index;
     replica->counters = kolo_counters_start(trainer->model);
+    if (index >= trainer->running) {
+        replica->weights = trainer->replicas[0].weights;
+        return KOLO_OK;
+    }
     KOLO_TRY(allocate_zeros(count, "a replica's gradient", &replica->gradient));
     if (trainer->model->settings.optimizer.common.accumulate_steps > 1)
         KOLO_TRY(allocate_zeros(count, "gradients of several batches", &replica->waiting));
@@ -204,11 +218,11 @@ static void close_engines(kolo_trainer *trainer)
 /* Engines are made anew for another leaf size; weights and the optimizer's state stay. */
 static kolo_status open_engines(kolo_trainer *trainer, int leaf)
 {
-    int threads = kolo_threads() / trainer->count, devices = kolo_model_devices(trainer->model);
+    int threads = kolo_threads() / trainer->running, devices = kolo_model_devices(trainer->model);
     if (threads < devices) threads = devices;
-    sem_t *gate = trainer->count * threads > kolo_threads() ? &trainer->gate : NULL;
+    sem_t *gate = trainer->running * threads > kolo_threads() ? &trainer->gate : NULL;
     close_engines(trainer);
-    for (int i = 0; i < trainer->count; i++) KOLO_TRY(open_engine(&trainer->replicas[i], leaf, threads, gate));
+    for (int i = 0; i < trainer->running; i++) KOLO_TRY(open_engine(&trainer->replicas[i], leaf, threads, gate));
     KOLO_TRY(check_meetings(trainer));
     trainer->leaf = leaf;
     return KOLO_OK;
@@ -250,9 +264,10 @@ static kolo_status open_trainer(kolo_model *model, kolo_trainer **trainer)
     if (!made->replicas) return kolo_fail_memory((size_t)count * sizeof *made->replicas, "replicas");
     made->count = count;
     KOLO_TRY(open_updater(made));
+    made->running = kolo_replicas_together(model) ? 1 : count;
     for (int i = 0; i < count; i++) KOLO_TRY(open_replica(made, i));
     KOLO_TRY(allocate_zeros(model->weight_count, "the sum of gradients", &made->sum));
-    KOLO_TRY(kolo_team_open(count, &made->team));
+    KOLO_TRY(kolo_team_open(made->running, &made->team));
     made->apart = model->settings.strategy.initial_sync == KOLO_NONE && made->keeping == KOLO_KEEPS_COPIES && count > 1;
     if (made->apart) draw_apart(made);
     return open_groups(made);
@@ -328,6 +343,7 @@ void kolo_trainer_share_state(kolo_trainer *trainer)
             memcpy(other->slots[s], first->slots[s], bytes);
         if (copies && first->numbers)
             memcpy(other->numbers, first->numbers, (size_t)model->parameter_count * sizeof *first->numbers);
+        if (i >= trainer->running) continue;
         if (first->waiting && model->settings.deterministic) memcpy(other->waiting, first->waiting, bytes);
         else if (first->waiting) memset(other->waiting, 0, bytes);
     }
@@ -374,6 +390,8 @@ kolo_status kolo_trainer_step(kolo_trainer *trainer, const kolo_batch *batch)
     kolo_status status = kolo_team_run(trainer->team, step_replica, &job);
     if (status != KOLO_OK) return renew_groups(trainer, status);
     trainer->steps++;
+    for (int i = trainer->running; i < trainer->count; i++)
+        trainer->replicas[i].counters = trainer->replicas[0].counters;
     trainer->own = (kolo_totals){0};
     for (int i = 0; i < trainer->count; i++) kolo_totals_add(&trainer->own, &trainer->replicas[i].own);
     trainer->own.loss += trainer->own.samples * penalty;

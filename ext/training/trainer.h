@@ -48,6 +48,7 @@ struct kolo_replica {
 struct kolo_trainer {
     kolo_model *model;
     int count; /* replicas in this process */
+    int running; /* of them that compute: all, or the first, for all: kolo_replicas_together() */
     int leaf;
     kolo_keeping keeping;
     int updater; /* KOLO_KEEPS_ONE: the replica that does it, */
@@ -56,7 +57,7 @@ struct kolo_trainer {
     bool apart; /* replicas began with other weights than the model's */
     kolo_feed *feed; /* where the process's samples are gathered ahead of the step, or NULL */
     kolo_replica *replicas;
-    kolo_team *team; /* a member a replica; member 0, the caller, is the one that speaks to other ranks */
+    kolo_team *team; /* a member a replica that runs; member 0, the caller, is the one that speaks to other ranks */
     sem_t gate; /* cores of the process */
     bool gated;
     kolo_fold
@@ -115,6 +116,9 @@ int kolo_model_replicas(const kolo_model *model);
 /* How many a strategy that the model is not compiled with yet would make. A model that is placed on several devices
  * takes as many for each replica. */
 kolo_status kolo_replicas_under(const kolo_model *model, const kolo_strategy *strategy, int *count);
+/* Whether these replicas are computed as one: they share one memory, there are fewer cores than replicas, and nothing
+ * in the model or the strategy asks which sample is whose. All cores then take leaves of the process's samples. */
+bool kolo_replicas_together(const kolo_model *model);
 /* Fills in who updates the weights on a .parameter_device, for that many replicas. */
 kolo_status kolo_strategy_updater(const kolo_strategy *strategy, kolo_place *place);
 bool kolo_model_distributed(const kolo_model *model);

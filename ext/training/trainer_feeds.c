@@ -121,16 +121,16 @@ kolo_timings kolo_get_timings(const kolo_model *model)
 {
     kolo_timings all = {0};
     const kolo_trainer *trainer = model ? model->trainer : NULL;
-    for (int i = 0; trainer && trainer->leaf && i < trainer->count; i++) {
+    for (int i = 0; trainer && trainer->leaf && i < trainer->running; i++) {
         const kolo_replica *replica = &trainer->replicas[i];
-        all.slicing += slicing_seconds(replica) / trainer->count;
-        all.compute += replica->timings.compute / trainer->count;
-        all.waiting += replica->timings.waiting / trainer->count;
-        all.reduce += replica->timings.reduce / trainer->count;
-        all.update += replica->timings.update / trainer->count;
+        all.slicing += slicing_seconds(replica) / trainer->running;
+        all.compute += replica->timings.compute / trainer->running;
+        all.waiting += replica->timings.waiting / trainer->running;
+        all.reduce += replica->timings.reduce / trainer->running;
+        all.update += replica->timings.update / trainer->running;
         all.sliced_bytes += atomic_load(&replica->engine->sliced_bytes) + replica->timings.sliced_bytes;
         if (replica->feed) all.sliced_bytes += kolo_feed_bytes(replica->feed);
-        all.reduced_bytes += replica->timings.reduced_bytes;
+        all.reduced_bytes += replica->timings.reduced_bytes * (trainer->count / trainer->running);
         all.updated_bytes += replica->timings.updated_bytes;
     }
     if (trainer && trainer->feed) all.sliced_bytes += kolo_feed_bytes(trainer->feed);
@@ -141,7 +141,7 @@ kolo_timings kolo_get_timings(const kolo_model *model)
 void kolo_trainer_reset_timings(kolo_trainer *trainer)
 {
     trainer->steps = 0;
-    for (int i = 0; i < trainer->count; i++) {
+    for (int i = 0; i < trainer->running; i++) {
         trainer->replicas[i].timings = (kolo_timings){0};
         atomic_store(&trainer->replicas[i].engine->sliced_bytes, 0);
         atomic_store(&trainer->replicas[i].engine->slicing_nanoseconds, 0);

@@ -275,5 +275,12 @@ int main(void)
         cmocka_unit_test(wrong_options_are_named),
         cmocka_unit_test(replicas_that_begin_apart_are_told),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    setenv("KOLO_THREADS", "2",
+           1); /* fewer cores than devices, which then are computed together; and a core for each */
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const struct CMUnitTest again[] = {cmocka_unit_test(every_kind_of_update_is_shared),
+                                       cmocka_unit_test(whoever_sums_the_bits_are_the_same),
+                                       cmocka_unit_test(what_is_copied_tells_them_apart)};
+    setenv("KOLO_THREADS", "8", 1);
+    return failed + cmocka_run_group_tests(again, NULL, NULL);
 }

@@ -217,5 +217,9 @@ int main(void)
         cmocka_unit_test(replicas_change_nothing),  cmocka_unit_test(l2_is_in_loss_and_gradient),
         cmocka_unit_test(l2_is_in_the_update),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    setenv("KOLO_THREADS", "2",
+           1); /* fewer cores than devices, which then are computed together; and a core for each */
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    setenv("KOLO_THREADS", "8", 1);
+    return failed + cmocka_run_group_tests(tests, NULL, NULL);
 }
