@@ -1,12 +1,16 @@
-/* What oneDNN alone leaves of a training step of the lesson's CNN: cnn_limit BATCH fp32|bf16 STEPS EPOCHS.
+/* What oneDNN alone leaves of a training step of the lesson's CNN:
  *
- * Its heavy primitives on memory of zeros, with layouts of its own choice, direct convolutions, on all cores: both
- * convolutions and the first dense layer, forward with relu and both ways back, the pooling, and relu's way back. No
- * data, dropout, second dense layer, loss, metric or optimizer: no library that computes with oneDNN can train faster
- * without better convolutions. Prints net_bench.c's JSON. Failures end it: there is nothing to save.
+ *     cnn_limit BATCH fp32|bf16 STEPS EPOCHS [winograd]
+ *
+ * Its heavy primitives on memory of zeros, with layouts of its own choice, on all cores: both convolutions and the
+ * first dense layer, forward with relu and both ways back, the pooling, and relu's way back. No data, dropout, second
+ * dense layer, loss, metric or optimizer. Convolutions are direct, or by Winograd's algorithm where oneDNN has it: no
+ * library that computes with oneDNN and the same algorithm can train faster. Prints net_bench.c's JSON. Failures end
+ * it: there is nothing to save.
  */
 #include <oneapi/dnnl/dnnl.h>
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +33,7 @@ typedef struct tensor {
 static dnnl_engine_t engine;
 static dnnl_stream_t stream;
 static dnnl_data_type_t type;
+static dnnl_alg_kind_t algorithm = dnnl_convolution_direct;
 static dnnl_primitive_attr_t relu;
 static call calls[PRIMITIVES_MAX];
 static int call_count;
@@ -90,22 +95,31 @@ typedef struct layer {
     tensor x, weights, y;
 } layer;
 
-static dnnl_primitive_desc_t describe(const layer *l, int way)
+static dnnl_primitive_desc_t describe_by(const layer *l, int way, dnnl_alg_kind_t by)
 {
     static const dnnl_dims_t one = {1, 1}, none = {0, 0};
     dnnl_convolution_desc_t desc;
     dnnl_memory_desc_t in = any(4, l->in), kernel = any(4, l->kernel), bias = any(1, &l->kernel[0]),
                        out = any(4, l->out);
-    const dnnl_alg_kind_t direct = dnnl_convolution_direct;
     if (way == 0)
-        must(dnnl_convolution_forward_desc_init(&desc, dnnl_forward_training, direct, &in, &kernel, &bias, &out, one,
-                                                none, none));
+        must(dnnl_convolution_forward_desc_init(&desc, dnnl_forward_training, by, &in, &kernel, &bias, &out, one, none,
+                                                none));
     if (way == 1)
-        must(dnnl_convolution_backward_weights_desc_init(&desc, direct, &in, &kernel, &bias, &out, one, none, none));
-    if (way == 2) must(dnnl_convolution_backward_data_desc_init(&desc, direct, &in, &kernel, &out, one, none, none));
+        must(dnnl_convolution_backward_weights_desc_init(&desc, by, &in, &kernel, &bias, &out, one, none, none));
+    if (way == 2) must(dnnl_convolution_backward_data_desc_init(&desc, by, &in, &kernel, &out, one, none, none));
     dnnl_primitive_desc_t made;
-    must(dnnl_primitive_desc_create(&made, &desc, way == 0 ? relu : NULL, engine, way == 0 ? NULL : l->descriptor));
+    dnnl_status_t status =
+        dnnl_primitive_desc_create(&made, &desc, way == 0 ? relu : NULL, engine, way == 0 ? NULL : l->descriptor);
+    if (status == dnnl_unimplemented && by == dnnl_convolution_winograd) return NULL;
+    must(status);
     return made;
+}
+
+static dnnl_primitive_desc_t describe(const layer *l, int way)
+{
+    bool wide = l->in[1] >= 16; /* the first convolution's one channel would be padded to sixteen */
+    dnnl_primitive_desc_t made = wide ? describe_by(l, way, algorithm) : NULL;
+    return made ? made : describe_by(l, way, dnnl_convolution_direct);
 }
 
 static dnnl_primitive_desc_t describe_dense(const layer *l, int way)
@@ -254,12 +268,13 @@ static void time_epochs(int batch, int steps, int epochs)
 
 int main(int argc, char **argv)
 {
-    int batch = argc == 5 ? atoi(argv[1]) : 0, steps = argc == 5 ? atoi(argv[3]) : 0,
-        epochs = argc == 5 ? atoi(argv[4]) : 0;
+    bool winograd = argc == 6 && strcmp(argv[5], "winograd") == 0, right = argc == 5 || winograd;
+    int batch = right ? atoi(argv[1]) : 0, steps = right ? atoi(argv[3]) : 0, epochs = right ? atoi(argv[4]) : 0;
     if (batch < 1 || steps < 1 || epochs < 1) {
-        fprintf(stderr, "usage: cnn_limit BATCH fp32|bf16 STEPS EPOCHS\n");
+        fprintf(stderr, "usage: cnn_limit BATCH fp32|bf16 STEPS EPOCHS [winograd]\n");
         return 2;
     }
+    if (winograd) algorithm = dnnl_convolution_winograd;
     type = strcmp(argv[2], "bf16") == 0 ? dnnl_bf16 : dnnl_f32;
     dnnl_post_ops_t after;
     must(dnnl_engine_create(&engine, dnnl_cpu, 0));

@@ -193,13 +193,14 @@ def bench_net(program, net, unit, batch, images, precision, rounds):
 
 
 def bench_limit(program, limit, batch, precision, rounds):
-    """Beside the same step's primitives of oneDNN and nothing else, which is no training: direct convolutions, no
-    dropout, loss, metric, optimizer or data."""
+    """Beside the same step's primitives of oneDNN and nothing else, which is no training: no dropout, loss, metric,
+    optimizer or data. Convolutions by each algorithm that oneDNN has for that precision."""
     steps = max(1, IMAGES // batch)
-    ours, peers = take_turns(
-        [program, "cnn", batch, precision, steps, EPOCHS],
-        {"onednn_primitives": [limit, batch, precision, steps, EPOCHS]}, rounds,
-    )  # fmt: skip
+    primitives = [limit, batch, precision, steps, EPOCHS]
+    limits = {"onednn_direct": primitives}
+    if precision == "fp32":
+        limits["onednn_winograd"] = [*primitives, "winograd"]
+    ours, peers = take_turns([program, "cnn", batch, precision, steps, EPOCHS], limits, rounds)
     return [rate_row(f"limit/cnn/{precision}/{batch}", "images/s", trained, ours, peers)]
 
 

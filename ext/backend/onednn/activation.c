@@ -26,10 +26,9 @@ static void undo_relu(const kolo_kernel *kernel, const kolo_step *step, const ko
     if (!step->bfloat16) undo_float(dy, y, dz, step->elements);
 }
 
-/* Whether dy comes from a pooling that took this operation's output and has left out what relu cut off. */
-static bool undone_by_pool(const kolo_plan *plan, const kolo_op *op)
+bool kolo_relu_undone_by_pool(const kolo_plan *plan, const kolo_op *op)
 {
-    const kolo_op *writer = kolo_writer(plan, op->in[0]);
+    const kolo_op *writer = op->kind == KOLO_OP_CONV2D_BACKWARD ? kolo_writer(plan, op->in[0]) : NULL;
     if (!writer || writer->kind != KOLO_OP_MAX_POOL2D_BACKWARD) return false;
     const kolo_op *pool = kolo_writer(plan, writer->in[1]);
     return kolo_plan_base(plan, pool->in[0]) == kolo_plan_base(plan, op->in[1]) && kolo_max_pool2d_masks(plan, pool);
@@ -40,7 +39,7 @@ kolo_status kolo_relu_undone(kolo_kernel *kernel, const kolo_op *op, kolo_place 
 {
     const kolo_plan *plan = kernel->plan;
     *dz = kolo_place_of(kernel, op->in[0]);
-    if (op->activation != KOLO_RELU || undone_by_pool(plan, op)) return KOLO_OK;
+    if (op->activation != KOLO_RELU || kolo_relu_undone_by_pool(plan, op)) return KOLO_OK;
     kolo_place y = kolo_place_of(kernel, op->in[1]), dy;
     KOLO_TRY(kolo_bring(kernel, *dz, &y.desc, &dy));
     bool ours = dy.value < 0 || (kolo_reader_count(plan, op->in[0]) == 1 && !kolo_plan_canonical(plan, op->in[0]));

@@ -3,6 +3,7 @@
  * Beside each maximum its place in the window is kept, in the tiling of y: a byte, or four where the window has 255
  * places or more. A pooling right behind a relu marks the maxima that the relu has cut off to zero as nowhere; their
  * gradient is then zero, which is what relu's own pass over the four times larger gradient of x would have made it.
+ * It does the relu, too, for a convolution that has left it out since nobody else reads its output.
  */
 #include "backend/onednn/onednn.h"
 #include "core/lanes.h"
@@ -73,6 +74,7 @@ KOLO_INLINE void window_maxima(const pool *p, int64_t x, int64_t h, int64_t w, i
             best = kolo_select_floats(larger, value, best);
         }
     }
+    if (p->masks) best = kolo_select_floats(best < 0, (kolo_floats){0}, best);
     kolo_put(p->out, y, best, lanes, narrow);
     if (p->where && p->masks) place |= best <= 0; /* all ones: nowhere */
     if (p->where) put_places(p->where, y, place, lanes, p->wide);
@@ -237,6 +239,23 @@ bool kolo_max_pool2d_masks(const kolo_plan *plan, const kolo_op *op)
 {
     const kolo_op *writer = kolo_writer(plan, op->in[0]);
     return writer && writer->kind == KOLO_OP_CONV2D && writer->activation == KOLO_RELU;
+}
+
+bool kolo_max_pool2d_finishes(const kolo_plan *plan, int value)
+{
+    int base = kolo_plan_base(plan, value);
+    bool pooled = false;
+    if (kolo_plan_canonical(plan, base)) return false;
+    for (int i = 0; i < plan->op_count; i++) {
+        const kolo_op *op = &plan->ops[i];
+        for (int in = 0; in < KOLO_OP_INS; in++) {
+            if (op->in[in] < 0 || kolo_plan_base(plan, op->in[in]) != base) continue;
+            bool pools = op->kind == KOLO_OP_MAX_POOL2D && kolo_max_pool2d_masks(plan, op);
+            if (!pools && !kolo_relu_undone_by_pool(plan, op)) return false;
+            pooled = pooled || pools;
+        }
+    }
+    return pooled;
 }
 
 /* The layouts in which a pooling computes: x's as it is, and y's with the same blocks. */

@@ -14,7 +14,7 @@ static const kolo_backend *onednn;
 
 typedef struct drawn {
     int leaf, channels, filters, height, width;
-    bool same, relu;
+    bool same, relu, pooled; /* pooled: y is what a 2×2 pooling makes of it */
 } drawn;
 
 typedef struct numbers_of {
@@ -69,12 +69,22 @@ static double *take(rig *r, int value, int64_t *count)
     return rig_read(r, value);
 }
 
+static int pooled(rig *r, int value)
+{
+    kolo_shape out;
+    kolo_window window =
+        rig_window(r->plan.values[value].shape, 2, 2, 2, 2, false, &out, r->plan.values[value].shape.dim[2]);
+    int y = rig_value(r, KOLO_VALUE_ACTIVATION, out);
+    rig_op(r, (kolo_op){.kind = KOLO_OP_MAX_POOL2D, .in = {value}, .out = {y, -1}, .window = window});
+    return y;
+}
+
 /* With a relu the way back is that of a layer without: no sign shall hang on rounding. */
 static results run(const kolo_backend *backend, const drawn *w, const numbers_of *n)
 {
     rig *r = rig_new(backend, KOLO_FLOAT32, w->leaf);
     values v = plan_of(r, w);
-    int y = rig_probe(r, v.y), dx = rig_probe(r, v.dx);
+    int y = rig_probe(r, w->pooled ? pooled(r, v.y) : v.y), dx = rig_probe(r, v.dx);
     rig_prepare(r);
     rig_write(r, v.x, n->x);
     rig_write(r, v.dy, n->dy);
@@ -147,7 +157,8 @@ static drawn draw(dice *d)
                    .height = roll_between(d, 8, 21),
                    .width = roll_between(d, 8, 21),
                    .same = roll_coin(d),
-                   .relu = roll_coin(d)};
+                   .relu = roll_coin(d),
+                   .pooled = roll_coin(d)};
 }
 
 static void test_distance(void **state)
@@ -191,6 +202,22 @@ static void test_switch(void **state)
     results_free(&on);
     results_free(&again);
     results_free(&off);
+    numbers_free(&n);
+}
+
+/* ---- relu, which a pooling may have to do */
+
+static void test_relu(void **state)
+{
+    (void)state;
+    dice d = {55};
+    drawn w = usual;
+    w.relu = w.pooled = true;
+    numbers_of n = draw_numbers(&d, &w);
+    for (int f = 0; f < w.filters; f++) n.bias[f] = f % 2 ? -100 : 0;
+    results y = run(onednn, &w, &n);
+    for (int64_t i = 0; i < y.y_count; i++) assert_true(i % w.filters % 2 ? y.y[i] == 0 : y.y[i] >= 0);
+    results_free(&y);
     numbers_free(&n);
 }
 
@@ -279,10 +306,8 @@ int main(void)
     if (!plugin) return 1;
     onednn = plugin->backend;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_distance),
-        cmocka_unit_test(test_switch),
-        cmocka_unit_test(test_apart),
-        cmocka_unit_test(test_padding),
+        cmocka_unit_test(test_distance), cmocka_unit_test(test_switch),  cmocka_unit_test(test_relu),
+        cmocka_unit_test(test_apart),    cmocka_unit_test(test_padding),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
