@@ -23,6 +23,10 @@ void kolo_callback_say(const kolo_callback *self, int verbose, const char *forma
  * kept: the fallback unless the fit goes on from a checkpoint that has it. */
 void kolo_callback_keep(kolo_callback *self, const char *monitor, const char *what, double value);
 double kolo_callback_kept(const kolo_callback *self, const char *monitor, const char *what, double fallback);
+/* Likewise the model's weights as they are now; whether a checkpoint had some; and makes them the model's again. */
+kolo_status kolo_callback_keep_weights(kolo_callback *self, const char *monitor);
+bool kolo_callback_has_weights(const kolo_callback *self, const char *monitor);
+kolo_status kolo_callback_take_weights(kolo_callback *self, const char *monitor);
 
 /* A number of the logs whose best is sought. */
 typedef struct kolo_monitor {

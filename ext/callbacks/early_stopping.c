@@ -1,24 +1,14 @@
 /* Ends training when a number has stopped improving, as Keras's EarlyStopping. */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "callbacks/callbacks.h"
-#include "saving/save.h"
 
 typedef struct state {
     kolo_monitor monitor;
     bool restored; /* what a checkpoint kept */
+    bool has_best; /* weights, kept by the model */
     int wait, best_epoch, stopped_epoch;
-    float *best_weights;
 } state;
-
-static void release(kolo_callback *self)
-{
-    state *s = self->state;
-    if (s) free(s->best_weights);
-    kolo_callback_close(self);
-}
 
 static void begin(kolo_callback *self, const kolo_logs *logs)
 {
@@ -40,20 +30,17 @@ static void begin_epoch(kolo_callback *self, int epoch, const kolo_logs *logs)
     s->restored = true;
     s->wait = (int)kolo_callback_kept(self, s->monitor.name, "wait", 0);
     s->monitor.best = kolo_callback_kept(self, s->monitor.name, "best", NAN);
+    s->best_epoch = (int)kolo_callback_kept(self, s->monitor.name, "best_epoch", 0);
+    s->has_best = self->early_stopping.restore_best_weights && kolo_callback_has_weights(self, s->monitor.name);
 }
 
 static kolo_status keep_weights(kolo_callback *self, int epoch)
 {
     state *s = self->state;
-    kolo_model *model = self->model;
-    if (!self->early_stopping.restore_best_weights || !model) return KOLO_OK;
-    size_t bytes = (size_t)(model->weight_count + 1) * sizeof(float);
-    KOLO_TRY(kolo_weights_ready(model));
-    if (!s->best_weights) s->best_weights = malloc(bytes);
-    if (!s->best_weights) return kolo_fail_memory(bytes, "the best weights");
-    memcpy(s->best_weights, model->weights, (size_t)model->weight_count * sizeof(float));
+    if (!self->early_stopping.restore_best_weights || !self->model) return KOLO_OK;
     s->best_epoch = epoch;
-    return KOLO_OK;
+    s->has_best = true;
+    return kolo_callback_keep_weights(self, s->monitor.name);
 }
 
 static kolo_status judge(kolo_callback *self, int epoch, double value)
@@ -61,7 +48,7 @@ static kolo_status judge(kolo_callback *self, int epoch, double value)
     const kolo_early_stopping_args *args = &self->early_stopping;
     state *s = self->state;
     bool has_baseline = args->baseline != 0;
-    if (!s->best_weights) KOLO_TRY(keep_weights(self, epoch));
+    if (!s->has_best) KOLO_TRY(keep_weights(self, epoch));
     s->wait++;
     if (kolo_monitor_improves(&s->monitor, value, s->monitor.best)) {
         s->monitor.best = value;
@@ -84,6 +71,7 @@ static void end_epoch(kolo_callback *self, int epoch, const kolo_logs *logs)
     kolo_callback_check(self, judge(self, epoch, value));
     kolo_callback_keep(self, s->monitor.name, "wait", s->wait);
     kolo_callback_keep(self, s->monitor.name, "best", s->monitor.best);
+    kolo_callback_keep(self, s->monitor.name, "best_epoch", s->best_epoch);
 }
 
 static void end(kolo_callback *self, const kolo_logs *logs)
@@ -93,12 +81,12 @@ static void end(kolo_callback *self, const kolo_logs *logs)
     (void)logs;
     if (!s) return;
     if (s->stopped_epoch > 0) kolo_callback_say(self, verbose, "Epoch %d: early stopping\n", s->stopped_epoch + 1);
-    if (s->best_weights) {
+    if (s->has_best) {
         kolo_callback_say(self, verbose, "Restoring model weights from the end of the best epoch: %d.\n",
                           s->best_epoch + 1);
-        kolo_callback_check(self, kolo_weights_take(self->model, s->best_weights));
+        kolo_callback_check(self, kolo_callback_take_weights(self, s->monitor.name));
     }
-    release(self);
+    kolo_callback_close(self);
 }
 
 kolo_callback kolo_early_stopping_of(kolo_early_stopping_args args)
@@ -109,5 +97,5 @@ kolo_callback kolo_early_stopping_of(kolo_early_stopping_args args)
                            .on_epoch_end = end_epoch,
                            .on_train_end = end,
                            .early_stopping = args,
-                           .release = release};
+                           .release = kolo_callback_close};
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "saving/save.h"
 #include "show/show.h"
 
 void *kolo_callback_open(kolo_callback *self, size_t bytes)
@@ -63,10 +64,36 @@ void kolo_callback_keep(kolo_callback *self, const char *monitor, const char *wh
     if (self->model) kolo_numbers_set(&self->model->numbers, key(self, monitor, what), value);
 }
 
+static bool resumed(const kolo_callback *self)
+{
+    return self->model && self->model->fitting && self->model->resumed;
+}
+
 double kolo_callback_kept(const kolo_callback *self, const char *monitor, const char *what, double fallback)
 {
-    bool resumed = self->model && self->model->fitting && self->model->resumed;
-    return resumed ? kolo_numbers_get(&self->model->numbers, key(self, monitor, what), fallback) : fallback;
+    return resumed(self) ? kolo_numbers_get(&self->model->numbers, key(self, monitor, what), fallback) : fallback;
+}
+
+kolo_status kolo_callback_keep_weights(kolo_callback *self, const char *monitor)
+{
+    kolo_model *model = self->model;
+    size_t bytes = (size_t)model->weight_count * sizeof(float);
+    KOLO_TRY(kolo_weights_ready(model));
+    float *weights = kolo_kept_add(&model->kept, key(self, monitor, "weights"), model->weight_count);
+    if (!weights) return kolo_fail_memory(bytes, "the best weights");
+    memcpy(weights, model->weights, bytes);
+    return KOLO_OK;
+}
+
+bool kolo_callback_has_weights(const kolo_callback *self, const char *monitor)
+{
+    return resumed(self) && kolo_kept_find(&self->model->kept, key(self, monitor, "weights"));
+}
+
+kolo_status kolo_callback_take_weights(kolo_callback *self, const char *monitor)
+{
+    const float *weights = kolo_kept_find(&self->model->kept, key(self, monitor, "weights"));
+    return weights ? kolo_weights_take(self->model, weights) : KOLO_OK; /* a hook may have loaded a checkpoint */
 }
 
 /* ---------------------------------------------------------------- monitored numbers */

@@ -252,6 +252,7 @@ void kolo_model_free(kolo_model **model)
     *model = NULL;
     kolo_trainer_close(&freed->trainer);
     kolo_close_scorers(freed);
+    kolo_kept_clear(&freed->kept);
     kolo_host_deallocate(freed->weights);
     for (int i = 0; i < freed->text_count; i++) free(freed->texts[i]);
     free(freed->texts);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <sys/types.h>
 
+#include "saving/kept.h"
 #include "saving/numbers.h"
 #include "saving/position.h"
 
@@ -50,6 +51,7 @@ struct kolo_model {
     double learning_rate;
     kolo_position position; /* where its last training stands */
     kolo_numbers numbers;   /* that go with the optimizer's state */
+    kolo_kept kept;         /* and weights that do */
     bool resumed;           /* the fit that runs goes on from the position */
     bool fitting; /* a kolo_fit of this model runs: its callbacks may look, but not fit, compile or free it */
     bool stop_training; /* kolo_stop_training() */

@@ -65,8 +65,8 @@ typedef struct kolo_early_stopping_args {
     int patience; /* epochs without improvement that are borne; default 0 */
     kolo_mode mode;
     double baseline; /* that must be passed, too; default: none (KOLO_NONE: 0) */
-    bool restore_best_weights; /* at the end of training those of the best epoch (of this kolo_fit, where it was resumed);
-                                  default: those of the last */
+    bool restore_best_weights; /* at the end of training those of the best epoch, of all where it was resumed; checkpoints
+                                  hold them then. Default: those of the last */
     int start_from_epoch; /* epochs before it, from 0, do not count */
     int verbose;
 } kolo_early_stopping_args;

@@ -22,7 +22,7 @@
 
 /* State of the optimizer for every weight: [weight_count]. */
 typedef struct plane {
-    char name[12]; /* "0", "1": its slots; "waiting": gradients of batches that wait for an update */
+    char name[16]; /* "0", "1": its slots; "waiting": gradients of batches that wait for an update; "kept0": kept.h's */
     float *values;
 } plane;
 #define PLANES_MAX (KOLO_OPTIMIZER_SLOTS + 1)
@@ -33,6 +33,15 @@ static bool waiting_is_whole(const kolo_model *model)
 {
     bool alone = model->trainer->count == 1 && kolo_model_ranks(model)->size == 1;
     return model->trainer->replicas[0].waiting && (model->settings.deterministic || alone);
+}
+
+static int list_kept(const kolo_kept *kept, plane *planes)
+{
+    for (int i = 0; i < kept->count; i++) {
+        planes[i].values = kept->values[i];
+        snprintf(planes[i].name, sizeof planes[i].name, "kept%d", i);
+    }
+    return kept->count;
 }
 
 static int list_planes(const kolo_model *model, bool waiting, plane planes[PLANES_MAX])
@@ -69,9 +78,10 @@ typedef struct arrays {
 
 static kolo_status list_arrays(kolo_model *model, bool waiting, arrays *all)
 {
-    plane planes[PLANES_MAX];
+    plane planes[PLANES_MAX + KOLO_KEPT_MAX];
     const kolo_replica *first = &model->trainer->replicas[0];
     int weights = model->parameter_count, count = list_planes(model, waiting, planes);
+    count += list_kept(&model->kept, planes + count);
     size_t most = (size_t)(weights * (count + 1)) + 1;
     *all = (arrays){.list = calloc(most, sizeof *all->list), .names = calloc(most, sizeof *all->names)};
     if (!all->list || !all->names) return kolo_fail_memory(most * SLOT_NAME_MAX, "a list of arrays");
@@ -159,6 +169,13 @@ static json_t *numbers_to_json(const kolo_numbers *numbers)
     return object;
 }
 
+static json_t *kept_to_json(const kolo_kept *kept)
+{
+    json_t *names = json_array();
+    for (int i = 0; i < kept->count; i++) json_array_append_new(names, json_string(kept->names[i]));
+    return names;
+}
+
 static void add_counters(json_t *state, const kolo_model *model, bool waiting)
 {
     const kolo_counters *counters = &model->trainer->replicas[0].counters;
@@ -180,6 +197,7 @@ static json_t *state_to_json(const kolo_model *model, bool waiting)
                               "epoch", integer_text((uint64_t)at->epoch), "step", integer_text((uint64_t)at->step),
                               "numbers", numbers_to_json(&model->numbers));
     if (state) add_counters(state, model, waiting);
+    if (state && model->kept.count > 0) json_object_set_new(state, "kept", kept_to_json(&model->kept));
     if (!state || at->step == 0) return state;
     json_object_set_new(state, "order", integer_text(at->order));
     json_object_set_new(state, "samples", integer_text((uint64_t)at->samples));
@@ -257,6 +275,7 @@ typedef struct loaded {
     double learning_rate;
     kolo_position position;
     kolo_numbers numbers;
+    kolo_kept kept;
 } loaded;
 
 static kolo_status read_position(const kolo_model *model, const json_t *state, kolo_position *at)
@@ -288,6 +307,23 @@ static kolo_status read_numbers(const json_t *object, kolo_numbers *numbers)
         if (!kolo_numbers_set(numbers, name, number))
             return kolo_fail(KOLO_FORMAT, "numbers: wanted at most %d, got %zu", KOLO_NUMBERS_MAX,
                              json_object_size(object));
+    }
+    return KOLO_OK;
+}
+
+/* Room for them; read_planes() reads them. */
+static kolo_status read_kept_names(const kolo_model *model, const json_t *list, kolo_kept *kept)
+{
+    size_t i;
+    json_t *name;
+    json_array_foreach((json_t *)list, i, name)
+    {
+        const char *text = json_string_value(name);
+        if (i == KOLO_KEPT_MAX || !text || !*text || strlen(text) >= KOLO_KEPT_NAME)
+            return kolo_fail(KOLO_FORMAT, "kept: wanted at most %d names of 1 to %d bytes, got %s", KOLO_KEPT_MAX,
+                             KOLO_KEPT_NAME - 1, kolo_json_text(list));
+        if (!kolo_kept_add(kept, text, model->weight_count))
+            return kolo_fail_memory((size_t)model->weight_count * sizeof(float), "a checkpoint");
     }
     return KOLO_OK;
 }
@@ -339,6 +375,7 @@ static kolo_status read_state(const kolo_model *model, const json_t *state, load
     if (!(all->learning_rate >= 0) || !isfinite(all->learning_rate))
         return kolo_fail(KOLO_FORMAT, "learning_rate: wanted at least 0, got %g", all->learning_rate);
     KOLO_TRY(read_numbers(json_object_get(state, "numbers"), &all->numbers));
+    KOLO_TRY(read_kept_names(model, json_object_get(state, "kept"), &all->kept));
     return read_position(model, state, &all->position);
 }
 
@@ -364,14 +401,15 @@ static kolo_status parse_state(const kolo_model *model, const kolo_safetensors *
 static kolo_status read_planes(const kolo_model *model, const kolo_safetensors *from, const loaded *all)
 {
     char name[SLOT_NAME_MAX];
-    plane planes[PLANES_MAX];
+    plane planes[PLANES_MAX + KOLO_KEPT_MAX];
     int count = list_planes(model, all->counters.waiting > 0, planes);
+    for (int i = 0; i < count; i++) planes[i].values = all->planes + i * model->weight_count;
+    count += list_kept(&all->kept, planes + count);
     for (int i = 0; i < count; i++)
         for (int p = 0; p < model->parameter_count; p++) {
             const kolo_parameter *parameter = &model->parameters[p];
-            float *values = all->planes + i * model->weight_count + parameter->offset;
             const char *full = plane_name(name, &planes[i], parameter->name);
-            KOLO_TRY(kolo_safetensors_read(from, full, parameter->shape, values));
+            KOLO_TRY(kolo_safetensors_read(from, full, parameter->shape, planes[i].values + parameter->offset));
         }
     if (!model->trainer->replicas[0].numbers) return KOLO_OK;
     return kolo_safetensors_read(from, NUMBERS, numbers_shape(model), all->array_numbers);
@@ -399,7 +437,7 @@ static void take_waiting(kolo_model *model, const loaded *all)
     if (first->waiting && !takes) memset(first->waiting, 0, bytes);
 }
 
-static kolo_status take_all(kolo_model *model, const loaded *all)
+static kolo_status take_all(kolo_model *model, loaded *all)
 {
     kolo_replica *first = &model->trainer->replicas[0];
     plane planes[PLANES_MAX];
@@ -415,6 +453,9 @@ static kolo_status take_all(kolo_model *model, const loaded *all)
     model->learning_rate = all->learning_rate;
     model->position = all->position;
     model->numbers = all->numbers;
+    kolo_kept_clear(&model->kept);
+    model->kept = all->kept;
+    all->kept.count = 0;
     model->resumed = true;
     return kolo_weights_take(model, all->weights);
 }
@@ -431,6 +472,7 @@ kolo_status kolo_checkpoint_read(kolo_model *model, const char *path)
     free(all.weights);
     free(all.planes);
     free(all.array_numbers);
+    kolo_kept_clear(&all.kept);
     return status;
 }
 

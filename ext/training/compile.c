@@ -74,6 +74,7 @@ static kolo_status compile(const kolo_compile_args *args)
     kolo_close_scorers(model);
     model->position = (kolo_position){0};
     model->numbers = (kolo_numbers){0};
+    kolo_kept_clear(&model->kept);
     model->settings = *args;
     model->settings.optimizer = optimizer;
     model->place = where;

@@ -265,7 +265,9 @@ static kolo_status open_fit(kolo_fit_state *state)
     model->stop_training = model->average_metrics = false;
     model->callback_status = KOLO_OK;
     model->resumed = state->args->resume;
-    if (!model->resumed) model->position = (kolo_position){.epoch = state->args->initial_epoch};
+    if (model->resumed) return KOLO_OK;
+    model->position = (kolo_position){.epoch = state->args->initial_epoch};
+    kolo_kept_clear(&model->kept);
     return KOLO_OK;
 }
 

@@ -88,6 +88,31 @@ static void stop_at_three(kolo_callback *self, int batch, const kolo_logs *logs)
     if (batch == 3) kolo_stop_training(self->model);
 }
 
+/* The best epoch is the one with the largest loss, the first: it lies before the resume. */
+static void the_best_weights_outlive_a_resume(void **state)
+{
+    (void)state;
+    const kolo_callback stopping =
+        kolo_early_stopping(.monitor = "loss", .mode = KOLO_MAX, .patience = 9, .restore_best_weights = true);
+    assert_non_null(FIT(.epochs = 5, .callbacks = {stopping}));
+    float wanted = first_weight();
+    compile(model, kolo_adam());
+    kolo_model *other = small_model();
+    compile(other, kolo_adam());
+    assert_int_equal(kolo_save(other, "fresh"), KOLO_OK);
+    assert_int_equal(kolo_load(model, "fresh"), KOLO_OK);
+    assert_non_null(FIT(.epochs = 2, .callbacks = {stopping, kolo_model_checkpoint("state", .monitor = "loss")}));
+    assert_float_equal(first_weight(), wanted, 0);
+    assert_int_equal(kolo_checkpoint_load(other, "state"), KOLO_OK);
+    assert_true(kolo_weight_get(other, 0).values[0] != wanted);
+    assert_non_null(kolo_fit(other, data, .batch_size = 8, .epochs = 5, .resume = true, .verbose = KOLO_NONE,
+                             .callbacks = {stopping}));
+    assert_float_equal(kolo_weight_get(other, 0).values[0], wanted, 0);
+    assert_int_equal(kolo_load(other, "state"), KOLO_OK); /* the weights alone */
+    assert_true(kolo_weight_get(other, 0).values[0] != wanted);
+    kolo_model_free(&other);
+}
+
 /* .resume goes on after a stop, too, with nothing loaded: the epoch as if it had not been stopped. */
 static void a_stopped_fit_goes_on(void **state)
 {
@@ -210,6 +235,8 @@ static const struct bad_state {
     {STATE("\"step\":\"4\",\"order\":\"0\",\"samples\":\"40\",\"batch\":\"8\",\"all\":[1,2,3,4,5]"),
      "all: wanted a number as text, got 1"},
     {STATE("\"step\":\"0\",\"numbers\":{\"a\":3}"), "numbers: wanted a number as text, got 3"},
+    {STATE("\"step\":\"0\",\"kept\":[\"best\", 3]"), "kept: wanted at most 16 names of 1 to 63 bytes, got "},
+    {STATE("\"step\":\"0\",\"kept\":[\"best\"]"), "wanted an array \"optimizer/kept0/conv2d.kernel\", got none"},
 };
 
 static void broken_states_are_refused(void **state)
@@ -231,7 +258,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_training_is_put_back),    TEST(weights_and_layers_are_read_from_it),      TEST(before_the_first_fit),
         TEST(a_stopped_fit_goes_on),     TEST(epochs_are_numbered_from_the_initial_one), TEST(others_files_are_refused),
-        TEST(broken_states_are_refused),
+        TEST(broken_states_are_refused), TEST(the_best_weights_outlive_a_resume),
     };
     return cmocka_run_group_tests_name("core/checkpoint", tests, enter_folder, leave_folder);
 }
