@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "core/runtime.h"
 #include "engine/lower.h"
@@ -90,23 +89,11 @@ static kolo_status open_groups(kolo_trainer *trainer)
 
 /* ---------------------------------------------------------------- replicas */
 
-#define HUGE_PAGE ((size_t)2 << 20) /* bytes */
-
-/* Asks for huge pages: an update goes through several large arrays at once, and looking up where small pages are takes
- * its time. */
-static void want_huge_pages(float *array, size_t bytes)
-{
-    size_t before = (HUGE_PAGE - (uintptr_t)array % HUGE_PAGE) % HUGE_PAGE;
-    if (bytes < 2 * HUGE_PAGE) return;
-    madvise((char *)array + before, (bytes - before) / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE); /* or small ones do */
-}
-
 static kolo_status allocate_zeros(int64_t count, const char *what, float **array)
 {
     size_t bytes = (size_t)(count ? count : 1) * sizeof(float);
     *array = kolo_host_allocate(bytes);
     if (!*array) return kolo_fail_memory(bytes, what);
-    want_huge_pages(*array, bytes);
     memset(*array, 0, bytes);
     return KOLO_OK;
 }

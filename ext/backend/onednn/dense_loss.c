@@ -10,7 +10,9 @@
 
 #include <string.h>
 
-#define CHUNK_BYTES (26 << 20) /* of logits, float32: about what the last cache holds; fewer rows make dK dearer */
+/* Of logits, float32: about what the last cache holds. Fewer rows make dK dearer: with 8 MB a step of the GPT block is
+ * 5 % slower. */
+#define CHUNK_BYTES (26 << 20)
 #define CHUNK_ROWS  320 /* at most: more rows make no product faster */
 
 typedef struct chunks {
