@@ -76,7 +76,8 @@ typedef struct kolo_compile_args {
     kolo_precision precision;
     const char *backend;  /* "onednn", "reference"; default: KOLO_BACKEND, else the fastest that loads */
     uint64_t seed;        /* weights, order and dropout; default: a new one each time */
-    bool deterministic;   /* the same bits for any number of devices and ranks of one kind */
+    bool deterministic;   /* the same bits for any number of devices and ranks of one kind. The model and the batch alone
+                             say into how many parts a batch is cut, in small batches two: more cores gain nothing there */
 } kolo_compile_args;
 
 /* Fixes how the model will be trained; draws its weights if they were never set. Compiling again keeps the weights
