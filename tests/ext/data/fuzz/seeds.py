@@ -54,6 +54,19 @@ def csv():
                 yield bytes([how, more]) + text
 
 
+def higgs():
+    uci = b"".join(b"%d.0" % (i % 2) + b",%d.5e-1" % i * 28 + b"\n" for i in range(5))
+    values = ",".join(f"DER_{i}" for i in range(30))
+    atlas = f"EventId,{values},Weight,Label,KaggleSet,KaggleWeight\n".encode()
+    kaggle = f"EventId,{values},Weight,Label\n".encode()
+    for i in range(5):
+        row = b"%d" % i + b",-999.0,%d.25" % i * 15 + b",0.1," + b"sb"[i % 2 : i % 2 + 1]
+        atlas, kaggle = atlas + row + b",t,0.2\n", kaggle + row + b"\n"
+    for table in (uci, atlas, kaggle):
+        for how in (b"\0", b"\1"):
+            yield from (how + table, how + gzip.compress(table), how + lzma.compress(table))
+
+
 def npy():
     for file in arrays("numpy_arrays.h"):
         archive = file[:2] == b"PK"
