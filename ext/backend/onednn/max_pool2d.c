@@ -69,7 +69,8 @@ KOLO_INLINE void window_maxima(const pool *p, int64_t x, int64_t h, int64_t w, i
     for (int64_t i = i0; i < i1; i++) {
         for (int64_t j = j0; j < j1; j++) {
             kolo_floats value = kolo_get(p->in, x + (i * p->x.width + j) * p->x.block, lanes, narrow);
-            kolo_ints here = (int32_t)(i * p->window.kernel[1] + j) - (kolo_ints){0}, larger = value > best;
+            kolo_ints here = (int32_t)(i * p->window.kernel[1] + j) - (kolo_ints){0};
+            kolo_ints larger = (value > best) | (value != value); /* a NaN stays */
             place = kolo_select_ints(larger, here, place);
             best = kolo_select_floats(larger, value, best);
         }

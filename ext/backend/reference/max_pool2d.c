@@ -1,7 +1,9 @@
 /* The largest of each window: y = max x over the window, and its gradient goes to where it was (of equals, the first
- * in reading order). Zeros of padding take no part. */
+ * in reading order). Zeros of padding take no part. A NaN is larger than any number, as PyTorch has it; of several the
+ * last. */
 #include "backend/reference/reference.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Which pixel of the channel holds the window's maximum: row · width + column. */
@@ -14,7 +16,8 @@ static int32_t find_maximum(const double *x, kolo_shape in, const kolo_window *w
             int column = w * window->stride[1] + j - window->before[1];
             if (row < 0 || row >= in.dim[0] || column < 0 || column >= in.dim[1]) continue;
             int32_t pixel = row * in.dim[1] + column;
-            if (best < 0 || x[(int64_t)pixel * in.dim[2]] > x[(int64_t)best * in.dim[2]]) best = pixel;
+            double value = x[(int64_t)pixel * in.dim[2]];
+            if (best < 0 || isnan(value) || value > x[(int64_t)best * in.dim[2]]) best = pixel;
         }
     }
     return best;

@@ -30,18 +30,46 @@ static void check(const char *backend, kolo_precision precision)
     }
 }
 
+/* Wherever it stands in a window that slides over 6 x 6 pixels, and whatever stands around it. */
+static void check_pooled(const char *backend, kolo_precision precision, float around)
+{
+    for (int pixel = 0; pixel < 36; pixel++) {
+        float features[36 * 3], gradients[2 * (3 * 3 * 3 + 1)];
+        const int32_t label = 0;
+        for (int i = 0; i < 36 * 3; i++) features[i] = around;
+        features[3 * pixel + 1] = NAN;
+        kolo_data *data = kolo_data_from_arrays(features, &label, .samples = 1, .shape = {6, 6, 3}, .classes = 2);
+        kolo_model *model = kolo_sequential(kolo_input(6, 6, 3), kolo_max_pool2d(3, .stride = {1, 1}),
+                                            kolo_max_pool2d(2, 2), kolo_global_max_pool2d(), kolo_dense(2));
+        rig_ok(kolo_compile(model, .loss = KOLO_SPARSE_CROSSENTROPY, .backend = backend, .precision = precision,
+                            .seed = 1));
+        double loss = kolo_gradients(model, data, gradients);
+        if (!isnan(loss)) print_error("%s, precision %d, pixel %d: loss %g\n", backend, (int)precision, pixel, loss);
+        assert_true(isnan(loss));
+        kolo_model_free(&model);
+        kolo_data_free(&data);
+    }
+}
+
+static void check_all(const char *backend, kolo_precision precision)
+{
+    check(backend, precision);
+    check_pooled(backend, precision, -1);
+    check_pooled(backend, precision, 1);
+}
+
 static void test_reference(void **state)
 {
     (void)state;
-    check("reference", KOLO_FLOAT32);
+    check_all("reference", KOLO_FLOAT32);
 }
 
 static void test_onednn(void **state)
 {
     (void)state;
     const kolo_backend *backend;
-    check("onednn", KOLO_FLOAT32);
-    if (kolo_backend_find("onednn", KOLO_MIXED_BF16, &backend) == KOLO_OK) check("onednn", KOLO_MIXED_BF16);
+    check_all("onednn", KOLO_FLOAT32);
+    if (kolo_backend_find("onednn", KOLO_MIXED_BF16, &backend) == KOLO_OK) check_all("onednn", KOLO_MIXED_BF16);
     else kolo_failure_take();
 }
 
