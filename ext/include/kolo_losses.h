@@ -13,6 +13,7 @@ typedef struct kolo_metric_kind kolo_metric_kind;
 typedef struct kolo_loss {
     const kolo_loss_kind *kind;
     double number;
+    bool smoothed; /* the number is KOLO_LABEL_SMOOTHING()'s */
 } kolo_loss;
 typedef struct kolo_metric {
     const kolo_metric_kind *kind;
@@ -34,22 +35,22 @@ extern const kolo_metric_kind kolo_accuracy_kind, kolo_binary_accuracy_kind, kol
  * it, and one without is taken to give it already (Keras's from_logits). Any other last activation stays. */
 
 /* −log softmax(z)[label]. */
-#define KOLO_SPARSE_CROSSENTROPY ((kolo_loss){&kolo_sparse_crossentropy_kind, 0})
+#define KOLO_SPARSE_CROSSENTROPY ((kolo_loss){.kind = &kolo_sparse_crossentropy_kind})
 /* −Σ t log softmax(z), for one-hot or soft targets. */
-#define KOLO_CATEGORICAL_CROSSENTROPY ((kolo_loss){&kolo_categorical_crossentropy_kind, 0})
+#define KOLO_CATEGORICAL_CROSSENTROPY ((kolo_loss){.kind = &kolo_categorical_crossentropy_kind})
 /* Σ t log (t / softmax(z)). */
-#define KOLO_KL_DIVERGENCE ((kolo_loss){&kolo_kl_divergence_kind, 0})
+#define KOLO_KL_DIVERGENCE ((kolo_loss){.kind = &kolo_kl_divergence_kind})
 /* The mean over the row of −t log σ(z) − (1 − t) log (1 − σ(z)). */
-#define KOLO_BINARY_CROSSENTROPY ((kolo_loss){&kolo_binary_crossentropy_kind, 0})
+#define KOLO_BINARY_CROSSENTROPY ((kolo_loss){.kind = &kolo_binary_crossentropy_kind})
 /* One of the cross-entropies with targets drawn towards each other: t ← t (1 − α) + α / n, of the binary one + α / 2.
- * 0 ≤ α < 1. Szegedy et al. 2016. */
-#define KOLO_LABEL_SMOOTHING(loss, alpha) ((kolo_loss){(loss).kind, alpha})
+ * 0 ≤ α < 1. Other losses cannot be smoothed. Szegedy et al. 2016. */
+#define KOLO_LABEL_SMOOTHING(loss, alpha) ((kolo_loss){.kind = (loss).kind, .number = alpha, .smoothed = true})
 /* Means over the row of (z − t)², of |z − t|, of log cosh (z − t). */
-#define KOLO_MSE      ((kolo_loss){&kolo_mse_kind, 0})
-#define KOLO_MAE      ((kolo_loss){&kolo_mae_kind, 0})
-#define KOLO_LOG_COSH ((kolo_loss){&kolo_log_cosh_kind, 0})
+#define KOLO_MSE      ((kolo_loss){.kind = &kolo_mse_kind})
+#define KOLO_MAE      ((kolo_loss){.kind = &kolo_mae_kind})
+#define KOLO_LOG_COSH ((kolo_loss){.kind = &kolo_log_cosh_kind})
 /* Of e²/2 where |e| ≤ δ, else δ|e| − δ²/2, with e = z − t. δ > 0; 0: 1. Huber 1964. */
-#define KOLO_HUBER(delta) ((kolo_loss){&kolo_huber_kind, delta})
+#define KOLO_HUBER(delta) ((kolo_loss){.kind = &kolo_huber_kind, .number = delta})
 
 /* Metrics are told beside the loss and do not change what is learnt; samples' weights do not count in them, as in
  * Keras's `metrics`. Where the loss takes a softmax or a sigmoid over, those marked p see what that gives. */

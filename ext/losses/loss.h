@@ -31,6 +31,7 @@ struct kolo_loss_kind {
     /* Fails with a sentence if it cannot be computed with that many outputs a row, or with that number. NULL: it can.
      */
     kolo_status (*check)(int64_t outputs, double number);
+    bool smooths; /* its number may be KOLO_LABEL_SMOOTHING()'s */
 };
 
 /* The check of Kolo's own losses that take no number. */

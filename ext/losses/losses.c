@@ -17,7 +17,7 @@ kolo_status kolo_loss_without_number(int64_t outputs, double number)
 {
     (void)outputs;
     if (number == 0) return KOLO_OK;
-    return kolo_fail(KOLO_INVALID, "wanted a cross-entropy in KOLO_LABEL_SMOOTHING(), got a loss that takes no number");
+    return kolo_fail(KOLO_INVALID, "wanted no number, got %g", number);
 }
 
 /* log Σ exp(z) = m + log Σ exp(z − m), with m = max z so that nothing overflows: Goodfellow et al. 2016, "Deep
@@ -117,12 +117,14 @@ const kolo_loss_kind kolo_sparse_crossentropy_kind = {.name = "sparse_crossentro
                                                       .wants = KOLO_WANTS_LABEL,
                                                       .row = sparse_crossentropy,
                                                       .left_out = KOLO_SOFTMAX,
-                                                      .check = check_smoothing};
+                                                      .check = check_smoothing,
+                                                      .smooths = true};
 const kolo_loss_kind kolo_categorical_crossentropy_kind = {.name = "categorical_crossentropy",
                                                            .wants = KOLO_WANTS_TARGETS,
                                                            .row = categorical_crossentropy,
                                                            .left_out = KOLO_SOFTMAX,
-                                                           .check = check_smoothing};
+                                                           .check = check_smoothing,
+                                                           .smooths = true};
 const kolo_loss_kind kolo_kl_divergence_kind = {.name = "kl_divergence",
                                                 .wants = KOLO_WANTS_TARGETS,
                                                 .row = kl_divergence,
@@ -132,4 +134,5 @@ const kolo_loss_kind kolo_binary_crossentropy_kind = {.name = "binary_crossentro
                                                       .wants = KOLO_WANTS_TARGETS,
                                                       .row = binary_crossentropy,
                                                       .left_out = KOLO_SIGMOID,
-                                                      .check = check_smoothing};
+                                                      .check = check_smoothing,
+                                                      .smooths = true};

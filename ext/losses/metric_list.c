@@ -20,6 +20,11 @@ static kolo_status check_loss(const kolo_loss *loss, int64_t outputs)
     if (!kind->name || !kind->row)
         return kolo_fail(KOLO_INVALID, ".loss: wanted a kolo_loss_kind with a name and a row(), got none of the %s",
                          kind->name ? "second" : "first");
+    if (loss->smoothed && !kind->smooths)
+        return kolo_fail(KOLO_INVALID,
+                         ".loss %s: wanted a cross-entropy in KOLO_LABEL_SMOOTHING(), got a loss that cannot be "
+                         "smoothed",
+                         kind->name);
     return kind->check ? put_before(kind->check(outputs, loss->number), kolo_phrase(".loss %s", kind->name)) : KOLO_OK;
 }
 

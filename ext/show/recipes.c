@@ -252,7 +252,7 @@ char *kolo_loss_bundle(const kolo_loss *loss)
     const char *name = constant_of(constants, loss->kind);
     if (!name) return name_bundle("the loss '%s'", loss->kind->name, 0);
     if (loss->kind == &kolo_huber_kind) return name_bundle("%s(%g)", name, loss->number ? loss->number : 1);
-    return name_bundle(loss->number != 0 ? "KOLO_LABEL_SMOOTHING(%s, %g)" : "%s", name, loss->number);
+    return name_bundle(loss->smoothed ? "KOLO_LABEL_SMOOTHING(%s, %g)" : "%s", name, loss->number);
 }
 
 char *kolo_metric_bundle(const kolo_metric *metric)

@@ -38,7 +38,8 @@ static const kolo_loss_kind summed_crossentropy_kind = {
 
 static kolo_loss loss_of(kolo_data_info images)
 {
-    return (kolo_loss){&summed_crossentropy_kind, images.shape[0] * images.shape[1] * images.shape[2]};
+    return (kolo_loss){.kind = &summed_crossentropy_kind,
+                       .number = images.shape[0] * images.shape[1] * images.shape[2]};
 }
 
 /* ------------------------------------------------------------------------------------------ the model */

@@ -170,7 +170,11 @@ static void mistakes_are_told_when_compiling(void **state)
     fails_with(kolo_compile(model, .loss = KOLO_LABEL_SMOOTHING(KOLO_SPARSE_CROSSENTROPY, 1)),
                ".loss sparse_crossentropy: label smoothing: wanted a number from 0 to below 1, got 1");
     fails_with(kolo_compile(model, .loss = KOLO_LABEL_SMOOTHING(KOLO_MSE, 0.1)),
-               ".loss mse: wanted a cross-entropy in KOLO_LABEL_SMOOTHING(), got a loss that takes no number");
+               ".loss mse: wanted a cross-entropy in KOLO_LABEL_SMOOTHING(), got a loss that cannot be smoothed");
+    fails_with(kolo_compile(model, .loss = KOLO_LABEL_SMOOTHING(KOLO_HUBER(1), 0.1)),
+               ".loss huber: wanted a cross-entropy in KOLO_LABEL_SMOOTHING(), got a loss that cannot be smoothed");
+    fails_with(kolo_compile(model, .loss = {.kind = &kolo_mse_kind, .number = 3}),
+               ".loss mse: wanted no number, got 3");
     fails_with(kolo_compile(model, .loss = KOLO_HUBER(-2)), ".loss huber: delta: wanted a number above 0, got -2");
     const kolo_loss_kind nothing = {.name = "nothing"};
     fails_with(kolo_compile(model, .loss = {&nothing}), "a row(), got none of the second");
