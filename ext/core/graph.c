@@ -12,18 +12,14 @@ kolo_model *kolo_graph_at(kolo_here here)
     return model;
 }
 
-/* A model that layers can be added to. One that was broken, or NULL, has had its sentence, which may have been cleared
- * since: a cell that is run again. */
+/* A model that layers can be added to. What follows from a misfit is not said again; once that is cleared, by the next
+ * cell, the model goes on as it was before that layer. */
 static kolo_status check_open(const kolo_model *model)
 {
     KOLO_TRY(kolo_model_check(model));
     if (model->output >= 0)
         return kolo_fail(KOLO_INVALID, "wanted a model before its kolo_graph_output(), got one that is complete");
-    if (!model->broken) return KOLO_OK;
-    return kolo_failed()
-               ? KOLO_INVALID
-               : kolo_fail(KOLO_INVALID, "wanted a model whose layers fit, got one with a misfit: begin anew, "
-                                         "with kolo_graph()");
+    return model->broken && kolo_failed() ? KOLO_INVALID : KOLO_OK;
 }
 
 static kolo_status check_tensor(kolo_tensor tensor)

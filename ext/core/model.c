@@ -192,7 +192,7 @@ static kolo_status own_texts(kolo_model *model, kolo_layer *layer)
     return KOLO_OK;
 }
 
-kolo_status kolo_model_add(kolo_model *model, const kolo_layer *layer, const int *from, int from_count)
+static kolo_status append_layer(kolo_model *model, const kolo_layer *layer, const int *from, int from_count)
 {
     int number = model->layer_count;
     size_t bytes = (size_t)(number + 1) * sizeof *model->layers;
@@ -210,6 +210,19 @@ kolo_status kolo_model_add(kolo_model *model, const kolo_layer *layer, const int
     model->layer_count++;
     KOLO_TRY(own_texts(model, &node->recipe));
     return build_layer(model, number);
+}
+
+/* Texts that a refused layer brought are kept with the others. */
+kolo_status kolo_model_add(kolo_model *model, const kolo_layer *layer, const int *from, int from_count)
+{
+    int layers = model->layer_count, parameters = model->parameter_count;
+    int64_t weights = model->weight_count;
+    kolo_status status = append_layer(model, layer, from, from_count);
+    if (status == KOLO_OK) return KOLO_OK;
+    model->layer_count = layers;
+    model->parameter_count = parameters;
+    model->weight_count = weights;
+    return status;
 }
 
 static kolo_status build_model(const kolo_layer *layers, kolo_model *model)

@@ -34,7 +34,7 @@ struct kolo_model {
     char **texts; /* those of the recipes, copied */
     int text_count;
     int output;     /* the layer whose outputs are the model's; -1 while the graph is being built */
-    bool broken;    /* a layer was refused: nothing can be added, and it cannot be compiled */
+    bool broken;    /* the last layer was refused: what follows from that is not said again */
     kolo_parameter *parameters;
     int parameter_count;
     int64_t weight_count;
@@ -81,7 +81,7 @@ kolo_status kolo_summary_write(const kolo_model *model, FILE *out);
 /* An empty model, for kolo_model_add(). */
 kolo_status kolo_model_new(kolo_model **model);
 /* Appends a layer that takes those numbers of layers; shapes are checked, texts copied. Fails with a sentence that
- * names it. */
+ * names it, and the model is as it was. */
 kolo_status kolo_model_add(kolo_model *model, const kolo_layer *layer, const int *from, int from_count);
 /* Nothing can be added any more: every layer leads to the output, and there is memory for the weights. */
 kolo_status kolo_model_finish(kolo_model *model, int output);

@@ -409,7 +409,8 @@ void kolo_model_free(kolo_model **model);
  *     x = kolo_apply(kolo_add(), x, kolo_apply(kolo_conv2d(3, .kernel = {1, 1}), y));
  *     kolo_graph_output(model, kolo_apply(kolo_dense(10), kolo_apply(kolo_flatten(), x)));
  *
- * A misfit is told where it happens; what follows from it does nothing, and the model cannot be compiled. */
+ * A misfit is told where it happens; what follows from it does nothing until kolo_clear_error(), which every cell begins
+ * with; then the model goes on as it was before that layer. */
 typedef struct kolo_tensor {
     kolo_model *model; /* NULL: a failure */
     int node;

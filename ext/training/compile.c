@@ -41,9 +41,10 @@ static kolo_status check(const kolo_compile_args *args, kolo_optimizer *optimize
     KOLO_TRY(kolo_check_environment());
     if (args->optimizer.kind) KOLO_TRY(kolo_optimizer_complete(&args->optimizer, optimizer));
     if (args->model->output < 0)
-        return args->model->broken ? KOLO_INVALID
-                                   : kolo_fail(KOLO_INVALID, "wanted a complete model, got one without its "
-                                                             "kolo_graph_output()");
+        return args->model->broken && kolo_failed()
+                   ? KOLO_INVALID
+                   : kolo_fail(KOLO_INVALID, "wanted a complete model, got one without its "
+                                             "kolo_graph_output()");
     kolo_shape outputs = args->model->layers[args->model->output].out;
     KOLO_TRY(kolo_metric_list_make(&args->loss, args->metrics, outputs.dim[outputs.rank - 1], metrics));
     KOLO_TRY(check_last_activation(args->model, &args->loss));
