@@ -2,12 +2,12 @@
 #include "data/feed.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "core/runtime.h"
+#include "core/signals.h"
 #include "strategy/strategy.h"
 
 #define STRETCH     64       /* samples between two looks at whether to leave off */
@@ -157,22 +157,20 @@ static void forget_batches(kolo_feed *feed)
     feed->failure = (kolo_failure){0};
 }
 
-/* Signals belong to the program's own threads. */
 kolo_status kolo_feed_begin(kolo_feed *feed, const kolo_epoch_plan *plan, int number)
 {
-    sigset_t all, before;
+    sigset_t before;
     forget_batches(feed);
     if (feed->args.threads == 0) return KOLO_OK;
     feed->plan = plan;
     feed->next = number;
     int failed = 0;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    kolo_hold_signals(&before);
     while (feed->running < feed->args.threads && !failed) {
         failed = pthread_create(&feed->threads[feed->running], NULL, produce, feed);
         feed->running += !failed;
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    kolo_release_signals(&before);
     if (feed->running > 0) return KOLO_OK;
     feed->plan = NULL;
     return kolo_fail(KOLO_MEMORY, "cannot start a thread that feeds: the system allows no more");

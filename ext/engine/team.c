@@ -5,9 +5,9 @@
  * for each that does, and sleeps only then. A sleeper says so before it looks a last time, and whoever ends a wait
  * looks for sleepers afterwards: one of the two sees the other. */
 #include "engine/team.h"
+#include "core/signals.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -139,14 +139,12 @@ static void *serve(void *argument)
     }
 }
 
-/* Signals belong to the program's own threads. */
 static int start_member(member *self)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    sigset_t before;
+    kolo_hold_signals(&before);
     int failed = pthread_create(&self->thread, NULL, serve, self);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    kolo_release_signals(&before);
     return failed;
 }
 

@@ -168,4 +168,5 @@ def test_a_faulty_loss_is_a_fault_of_the_cell(kernel):
                          "kolo_loss_kind bad_kind = {.name = \"bad\", .wants = KOLO_WANTS_TARGETS, .row = bad};\n"
                          "kolo_compile(model, .loss = {&bad_kind});\nkolo_evaluate(model, data)")
     assert outcome.status == "error" and "Segmentation fault" in outcome.error
+    assert f"In[{outcome.reply['execution_count']}]:3 in bad()" in outcome.error and "return row->targets[1L << 40];" in outcome.error
     assert kernel.run("1 + 1").value == "2"

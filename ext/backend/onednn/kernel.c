@@ -1,7 +1,7 @@
 /* A kernel: its steps, where their operands lie, and how it runs. */
 #include "backend/onednn/onednn.h"
+#include "core/signals.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -282,26 +282,17 @@ static dnnl_status_t execute(const kolo_kernel *kernel, const kolo_step *step, d
 /* Products of float32 in oneDNN 2.6 keep pointers further below the stack pointer than a signal's handler leaves alone:
  * one that ran meanwhile would lay its frame over them. So signals wait until a step is through, some milliseconds;
  * only faults cannot. */
-static void hold_signals(sigset_t *before)
-{
-    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS};
-    sigset_t held;
-    sigfillset(&held);
-    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) sigdelset(&held, faults[i]);
-    pthread_sigmask(SIG_BLOCK, &held, before);
-}
-
 static kolo_status run_held(const kolo_kernel *kernel, int number, kolo_memories *memories, const kolo_call *call)
 {
     const kolo_step *step = &kernel->step[number];
     sigset_t before;
-    hold_signals(&before);
+    kolo_hold_signals(&before);
     kolo_status status = KOLO_OK;
     if (step->own_or_fail) status = step->own_or_fail(kernel, step, call);
     else
         status = kolo_onednn_check(execute(kernel, step, memories->stream, memories->argument[number], call),
                                    "running a primitive");
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    kolo_release_signals(&before);
     return status;
 }
 
