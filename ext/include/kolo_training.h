@@ -153,7 +153,7 @@ typedef struct kolo_fit_args {
     bool no_shuffle;         /* samples in the data's own order */
     int shuffle_buffer;      /* each sample is drawn from so many, the next ones that are left; default: all */
     kolo_feed_kind feed;     /* how samples come to the step; default: synchronous. The numbers are the same */
-    int queue_capacity;      /* batches in a KOLO_FEED_QUEUE; default 4 */
+    int queue_capacity;      /* batches in a KOLO_FEED_QUEUE, at most an epoch's; default 4 */
     int feed_threads;        /* that fill it; default 2 */
     kolo_data *validation_data;
     double validation_split;   /* 0 … below 1: this share of the data, its last samples, is validated, not trained */

@@ -130,16 +130,16 @@ int kolo_choose_leaf(const kolo_model *model, int64_t samples, int replicas, int
     return (int)(leaf < largest ? leaf : largest);
 }
 
-/* kolo_prefetch()'s wish, unless the fit has one of its own. */
-static kolo_feeding feeding_of(const kolo_fit_args *args, const kolo_data *data)
+/* kolo_prefetch()'s wish, unless the fit has one of its own. A queue never holds more than an epoch. */
+static kolo_feeding feeding_of(const kolo_fit_args *args, const kolo_data *data, int steps)
 {
-    if (args->feed == 0 && data->prefetch)
-        return (kolo_feeding){.kind = KOLO_FEED_QUEUE,
-                              .capacity = data->prefetch,
-                              .threads = data->prefetch_threads ? data->prefetch_threads : FEED_THREADS};
-    return (kolo_feeding){.kind = args->feed,
-                          .capacity = args->queue_capacity ? args->queue_capacity : QUEUED_BATCHES,
-                          .threads = args->feed_threads ? args->feed_threads : FEED_THREADS};
+    bool prefetch = args->feed == 0 && data->prefetch;
+    int capacity = prefetch ? data->prefetch : args->queue_capacity;
+    int threads = prefetch ? data->prefetch_threads : args->feed_threads;
+    if (capacity == 0) capacity = QUEUED_BATCHES;
+    return (kolo_feeding){.kind = prefetch ? KOLO_FEED_QUEUE : args->feed,
+                          .capacity = capacity < steps ? capacity : steps,
+                          .threads = threads ? threads : FEED_THREADS};
 }
 
 kolo_status kolo_fit_plan(kolo_fit_state *state)
@@ -156,7 +156,7 @@ kolo_status kolo_fit_plan(kolo_fit_state *state)
     int64_t samples = state->data->samples < state->batch ? state->data->samples : state->batch;
     state->leaf = kolo_choose_leaf(state->model, samples, replicas, state->ranks->size);
     if (args->micro_batch) state->leaf = args->micro_batch < samples ? args->micro_batch : (int)samples;
-    state->feeding = feeding_of(args, state->data);
+    state->feeding = feeding_of(args, state->data, state->steps);
     state->seed = args->model->seed;
     for (int i = 0; i < KOLO_CALLBACKS_MAX; i++) {
         const kolo_callback *given = &args->callbacks[i];
@@ -175,7 +175,7 @@ kolo_status kolo_fit_plan(kolo_fit_state *state)
 /* What must be the same on every rank, or they would wait for each other in different places. */
 typedef struct terms {
     int64_t samples, batch, epochs, first, steps, weights, replicas, validation, every, metrics, deterministic,
-        accumulate;
+        accumulate, in_order, shuffle_buffer;
 } terms;
 
 static const char *const term_names[] = {"samples in its data",
@@ -189,7 +189,9 @@ static const char *const term_names[] = {"samples in its data",
                                          "epochs between two validations",
                                          "sums of its metrics",
                                          "deterministic mode",
-                                         "batches an update"};
+                                         "batches an update",
+                                         ".no_shuffle",
+                                         ".shuffle_buffer"};
 
 static kolo_status compare_terms(const int64_t *all, int size, const char *const *names, int count)
 {
@@ -227,7 +229,9 @@ static kolo_status agree_on_terms(kolo_fit_state *state, int replicas)
                   state->args->validation_freq,
                   state->model->metrics.sums,
                   state->model->settings.deterministic,
-                  state->model->settings.optimizer.common.accumulate_steps};
+                  state->model->settings.optimizer.common.accumulate_steps,
+                  state->args->no_shuffle,
+                  state->args->shuffle_buffer};
     return agree_on(state->ranks, (const int64_t *)&mine, term_names, sizeof mine / sizeof(int64_t));
 }
 

@@ -30,7 +30,8 @@ static const struct feeding {
                 {KOLO_FEED_STAGED, 0, 0},
                 {KOLO_FEED_QUEUE, 0, 0},
                 {KOLO_FEED_QUEUE, 1, 1},
-                {KOLO_FEED_QUEUE, 3, 5}};
+                {KOLO_FEED_QUEUE, 3, 5},
+                {KOLO_FEED_QUEUE, 2000000000, 2}};
 enum { FEEDINGS = sizeof feedings / sizeof *feedings };
 
 static void every_feed_gives_the_same_bits(void **state)

@@ -1,0 +1,64 @@
+/* A rank of test_fit_ranks.py. fit_ranks order|buffer: the last rank takes its samples in another way than the others,
+ * and the sentence is printed. fit_ranks penalty L2: each rank's own loss of a first step, and Σ w² before it. */
+#include <kolo.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SAMPLES = 64, FEATURES = 6, CLASSES = 3 };
+
+static kolo_data *make_data(void)
+{
+    float features[SAMPLES * FEATURES];
+    int32_t labels[SAMPLES];
+    for (int i = 0; i < SAMPLES * FEATURES; i++) features[i] = (float)sin(1.3 * i);
+    for (int s = 0; s < SAMPLES; s++) labels[s] = s * 5 % CLASSES;
+    return kolo_data_from_arrays(features, labels, .samples = SAMPLES, .shape = {FEATURES}, .classes = CLASSES);
+}
+
+static kolo_model *make_model(double l2)
+{
+    kolo_model *model =
+        kolo_sequential(kolo_input(FEATURES), kolo_dense(5, .activation = KOLO_RELU, .l2 = l2), kolo_dense(CLASSES));
+    kolo_compile(model, .loss = KOLO_SPARSE_CROSSENTROPY, .seed = 3, .optimizer = kolo_distributed(kolo_sgd()));
+    return model;
+}
+
+static void differ(kolo_model *model, kolo_data *data, bool order)
+{
+    bool other = kolo_rank() == kolo_size() - 1;
+    const kolo_history *history = kolo_fit(model, data, .batch_size = 8, .verbose = KOLO_NONE,
+                                           .no_shuffle = order && other, .shuffle_buffer = !order && other ? 16 : 0);
+    printf("%s\n", history ? "trained" : kolo_last_error().text);
+    kolo_clear_error();
+}
+
+static double squares_of_kernel(kolo_model *model)
+{
+    kolo_weight kernel = kolo_weight_get(model, 0);
+    double sum = 0;
+    for (int64_t i = 0; i < kernel.count; i++) sum += (double)kernel.values[i] * (double)kernel.values[i];
+    return sum;
+}
+
+static void tell_penalty(kolo_model *model, kolo_data *data)
+{
+    double squares = squares_of_kernel(model);
+    const kolo_history *history =
+        kolo_fit(model, data, .batch_size = SAMPLES / kolo_size(), .no_shuffle = true, .verbose = KOLO_NONE);
+    printf("%d %.9g %.9g\n", kolo_rank(), history ? history->epoch[0].loss : NAN, squares);
+}
+
+int main(int argc, char **argv)
+{
+    kolo_init(&argc, &argv);
+    bool penalty = strcmp(argv[1], "penalty") == 0;
+    kolo_data *data = make_data();
+    kolo_model *model = make_model(penalty ? atof(argv[2]) : 0);
+    if (penalty) tell_penalty(model, data);
+    else differ(model, data, strcmp(argv[1], "order") == 0);
+    kolo_model_free(&model);
+    kolo_data_free(&data);
+    return kolo_finish();
+}

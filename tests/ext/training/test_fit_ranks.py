@@ -1,0 +1,44 @@
+"""kolo_fit over ranks: what they must agree on, and what is a rank's own."""
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+BUILD = Path(os.environ.get("KOLO_BUILD", ROOT / "build")).resolve()
+
+pytestmark = pytest.mark.skipif(not shutil.which("mpirun"), reason="mpirun is not there: apt install openmpi-bin")
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    target = tmp_path_factory.mktemp("fit") / "fit_ranks"
+    subprocess.run(["gcc", "-std=gnu17", "-Wall", "-Wextra", "-Wconversion", "-Werror", f"-I{ROOT}/ext/include", HERE / "fit_ranks.c", "-o",
+                    target, f"-L{BUILD}/lib", "-lkolo", "-lm", f"-Wl,-rpath,{BUILD}/lib"], check=True)
+    return target
+
+
+def lines(program, *options, ranks):
+    done = subprocess.run([BUILD / "bin/kolorun", "-np", str(ranks), program, *map(str, options)], capture_output=True, text=True, timeout=120)
+    return sorted(line.split(">:", 1)[-1].split(">", 1)[-1].strip() for line in done.stdout.splitlines() if line.strip())
+
+
+@pytest.mark.parametrize("how, sentence", [("order", "wanted the same on all ranks, got .no_shuffle: 0 on rank 0, 1 on rank 2"),
+                                           ("buffer", "wanted the same on all ranks, got .shuffle_buffer: 0 on rank 0, 16 on rank 2")])
+def test_an_order_of_its_own_is_refused(program, how, sentence):
+    """Else samples would be seen twice, or never."""
+    told = lines(program, how, ranks=3)
+    assert len(told) == 3 and all(sentence in line for line in told), told
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_a_ranks_own_loss_has_the_whole_penalty(program, ranks):
+    with_l2, without = (lines(program, "penalty", l2, ranks=ranks) for l2 in (0.5, 0))
+    assert len({line.split()[1] for line in without}) == ranks  # each its own
+    for one, other in zip(with_l2, without, strict=True):
+        (rank, loss, squares), (same, plain, _) = one.split(), other.split()
+        assert rank == same and float(squares) > 1
+        assert float(loss) - float(plain) == pytest.approx(0.5 * float(squares), rel=1e-6)
