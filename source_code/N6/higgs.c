@@ -10,87 +10,25 @@
  * Spark's multiclass F1 is.
  */
 #include <kolo.h>
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ------------------------------------------------------------------------------------------ the table */
-
-/* What makes each column of the training rows one of mean 0 and standard deviation 1. */
-typedef struct scaling {
-    int64_t columns;
-    double *mean, *deviation; /* [columns] */
-} scaling;
-
-static int64_t columns_of(const kolo_data *data)
-{
-    kolo_data_info info = kolo_data_get_info(data);
-    int64_t columns = 1;
-    for (int axis = 0; axis < info.rank; axis++) columns *= info.shape[axis];
-    return columns;
-}
 
 static kolo_data *read_table(const char *name, kolo_split split)
 {
     return strcmp(name, "synthetic") == 0 ? kolo_synthetic_table(split) : kolo_dataset(name, split);
 }
 
-/* σ² = Σ (x − x̄)² / n, around the mean so that large values lose no digits. A column that is the same everywhere stays
- * as it is but for its mean. */
-static void measure(const float *features, int64_t rows, const scaling *s)
-{
-    for (int64_t c = 0; c < s->columns; c++) {
-        double sum = 0, squares = 0;
-        for (int64_t i = 0; i < rows; i++) sum += (double)features[i * s->columns + c];
-        s->mean[c] = sum / (double)rows;
-        for (int64_t i = 0; i < rows; i++) squares += pow((double)features[i * s->columns + c] - s->mean[c], 2);
-        s->deviation[c] = squares > 0 ? sqrt(squares / (double)rows) : 1;
-    }
-}
-
-static void scale(float *features, int64_t rows, const scaling *s)
-{
-    for (int64_t i = 0; i < rows * s->columns; i++) {
-        int64_t column = i % s->columns;
-        features[i] = (float)(((double)features[i] - s->mean[column]) / s->deviation[column]);
-    }
-}
-
-/* The same rows, standardised. Test rows are scaled as the training rows were, or they would not mean the same. */
-static kolo_data *standardised(const kolo_data *data, bool is_training, const scaling *s)
-{
-    kolo_data_info info = kolo_data_get_info(data);
-    float *features = calloc((size_t)(info.samples * s->columns), sizeof *features);
-    int32_t *labels = calloc((size_t)info.samples, sizeof *labels);
-    bool read = features && labels && columns_of(data) == s->columns;
-    for (int64_t i = 0; read && i < info.samples; i++)
-        read = kolo_data_sample(data, i, features + i * s->columns, labels + i) == KOLO_OK;
-    if (read && is_training) measure(features, info.samples, s);
-    if (read) scale(features, info.samples, s);
-    kolo_data *scaled =
-        read ? kolo_data_from_arrays(features, labels, .samples = info.samples, .shape = {(int)s->columns},
-                                     .classes = info.classes, .class_names = info.class_names)
-             : NULL;
-    free(features), free(labels);
-    return scaled;
-}
-
-/* Both parts, or neither. */
+/* Both parts, or neither: columns of mean 0 and standard deviation 1. Test rows are scaled as the training rows are, or
+ * they would not mean the same. */
 static bool read_tables(const char *name, kolo_data **train, kolo_data **test)
 {
     kolo_data *parts[] = {read_table(name, KOLO_TRAIN), NULL};
     if (parts[0]) parts[1] = read_table(name, KOLO_TEST);
-    int64_t columns = columns_of(parts[0]);
-    double *numbers = calloc((size_t)(2 * columns), sizeof *numbers);
-    scaling s = {columns, numbers, numbers + columns};
-    *train = parts[1] && numbers ? standardised(parts[0], true, &s) : NULL;
-    *test = *train ? standardised(parts[1], false, &s) : NULL;
-    if (parts[1] && !*test)
-        fprintf(stderr, "higgs: %s: wanted two tables that fit into memory twice, with %lld features a row\n", name,
-                (long long)columns);
+    *train = parts[1] ? kolo_standardize(parts[0]) : NULL;
+    *test = *train ? kolo_standardize(parts[1], .like = *train) : NULL;
     for (int i = 0; i < 2; i++) kolo_data_free(&parts[i]);
-    free(numbers);
     return *test;
 }
 
