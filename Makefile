@@ -61,7 +61,7 @@ build: $(BUILT) $(BUILD)/include $(BUILD)/lib/pkgconfig/kolo.pc $(SPEC) $(BUILD)
 quote = $(subst ','\'',$(subst ",\",$(subst \,\\,$(1))))
 note  = @printf '%s\n' '{"directory": "$(CURDIR)", "file": "$<", "command": "$(call quote,$(1))"}' >$@.json
 COMPILE_C   = $(CC) $(KOLO_C) $(CFLAGS) $(EXTRA) -MMD -MP -c $< -o $@
-COMPILE_CXX = $(CXX) -std=gnu++17 -Wall -Wextra $(CFLAGS) -Ikernel -MMD -MP -c $< -o $@
+COMPILE_CXX = $(CXX) -std=gnu++17 -Wall -Wextra $(CFLAGS) -Ikernel -DKOLO_VERSION='"$(VERSION)"' -MMD -MP -c $< -o $@
 
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	$(call say,CC)

@@ -270,7 +270,7 @@ nl::json interpreter::execute_request_impl(int, const std::string &code, bool si
 nl::json interpreter::kernel_info_request_impl()
 {
     nl::json reply =
-        xeus::create_info_reply("", "kolo", "0.1.0", "c", "17", "text/x-csrc", ".c", "c", "text/x-csrc", "",
+        xeus::create_info_reply("", "kolo", KOLO_VERSION, "c", "17", "text/x-csrc", ".c", "c", "text/x-csrc", "",
                                 "Kolo: C cells, state from cell to cell, distributed deep learning with <kolo.h>. "
                                 "%lsmagic lists the magics.");
     reply["status"] = "ok";

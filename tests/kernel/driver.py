@@ -31,6 +31,14 @@ def use_kernelspec():
     os.environ["XDG_DATA_HOME"] = folder
 
 
+def until(condition, seconds=30):
+    """Waits for an event: what the condition gives as soon as that is true, or at the end. A busy machine takes longer."""
+    limit = time.monotonic() + seconds
+    while not (value := condition()) and time.monotonic() < limit:
+        time.sleep(0.05)
+    return value
+
+
 class Outcome:
     """What one cell did."""
 

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from kernel.driver import BUILD, Kernel
+from kernel.driver import BUILD, Kernel, until
 
 INCLUDES = "#define _GNU_SOURCE\n" + "".join(f"#include <{name}.h>\n" for name in (
     "stdio stdlib string unistd signal pthread setjmp fcntl errno fenv wchar time stdint sys/wait sys/time sys/resource "
@@ -289,12 +289,9 @@ def test_a_kernel_ends_when_its_jupyter_is_killed():
     assert alive() == []
 
 
-def vanish(*paths, seconds=3):
-    """Are all of them gone in that time?"""
-    limit = time.monotonic() + seconds
-    while any(path.exists() for path in paths) and time.monotonic() < limit:
-        time.sleep(0.05)
-    return not any(path.exists() for path in paths)
+def vanish(*paths):
+    """Are all of them gone soon?"""
+    return until(lambda: not any(path.exists() for path in paths))
 
 
 def test_the_folder_goes_with_a_killed_kernel():
@@ -325,10 +322,8 @@ def test_kernel_and_guard_killed_together():
     child = int(k.run('int born = fork();\nif (born == 0) { setsid(); if (fork()) _exit(0); setsid(); for (;;) pause(); }\nborn').value)
     keeper, folder = keeper_of(k)
     guard = int(children(keeper)[0])
-    orphans, limit = [], time.monotonic() + 3
-    while len(orphans) < 2 and time.monotonic() < limit:
-        orphans = [int(p) for p in children(guard) if int(p) != child]
-    assert len(orphans) == 2  # the worker, and the child's child
+    assert until(lambda: len([p for p in children(guard) if int(p) != child]) == 2)
+    orphans = [int(p) for p in children(guard) if int(p) != child]  # the worker, and the child's child
     kill_all(k.process, guard)
     assert vanish(folder, *(Path(f"/proc/{p}") for p in [keeper, *orphans]))
     k.close(now=True)

@@ -1,11 +1,10 @@
 """Jupyter's own tests of a kernel, every part that they define and that a protocol 5.3 kernel has."""
-import time
 import unittest
 
 import jupyter_kernel_test
 import pytest
 from kernel import driver
-from kernel.driver import Kernel
+from kernel.driver import ROOT, Kernel, until
 
 driver.use_kernelspec()
 
@@ -33,6 +32,11 @@ class KoloKernelTests(jupyter_kernel_test.KernelTests):
         self.flush_channels()
         self.execute_helper("#include <string.h>")
         super().test_inspect()
+
+
+def test_the_kernel_says_its_version(kernel):
+    version = kernel.ask("kernel_info")["implementation_version"]
+    assert f'#define KOLO_VERSION "{version}"' in (ROOT / "ext/include/kolo.h").read_text()
 
 
 @pytest.fixture(scope="module")
@@ -119,12 +123,28 @@ def replies(kernel, *requests):
     return [kernel._reply(request) for request in sent]
 
 
+FAILS_WHEN_TOLD = "getchar(); *(volatile int *)0 = 1;"
+
+
+def queue_behind_a_failing_cell(kernel, *codes, **options):
+    """What was sent, the failing cell first, which runs until the others are there."""
+    sent = [kernel.client.execute(FAILS_WHEN_TOLD, allow_stdin=True, **options)]
+    kernel.client.get_stdin_msg(timeout=30)
+    sent += [kernel.client.execute(code) for code in codes]
+    kernel.client.input("now")
+    return sent
+
+
+def run_when_awake(kernel, code):
+    """After a failure what comes at once is aborted, too."""
+    return until(lambda: outcome if (outcome := kernel.run(code)).status != "aborted" else None)
+
+
 def test_stop_on_error_aborts_what_is_queued_and_false_does_not(kernel):
     kernel.run("int ran = 0;")
-    got = replies(kernel, ("#include <unistd.h>\nusleep(200000); nope", {"stop_on_error": True}), ("ran++;", {}), ("ran++;", {}))
-    assert [one["status"] for one in got] == ["error", "aborted", "aborted"]
-    time.sleep(0.3)
-    assert kernel.run("ran").value == "0"
+    sent = queue_behind_a_failing_cell(kernel, "ran++;", "ran++;", stop_on_error=True)
+    assert [kernel._reply(request)["status"] for request in sent] == ["error", "aborted", "aborted"]
+    assert run_when_awake(kernel, "ran").value == "0"
     got = replies(kernel, ("nope", {"stop_on_error": False}), ("ran++;", {}), ("ran++;", {}))
     assert [one["status"] for one in got] == ["error", "ok", "ok"]
     assert kernel.run("ran").value == "2"
@@ -184,7 +204,7 @@ if __name__ == "__main__":
 
 
 def test_an_aborted_cell_is_busy_and_idle_as_any_other(kernel):
-    sent = [kernel.client.execute(code) for code in ("#include <unistd.h>\nusleep(200000); nope", "1;", "2;")]
+    sent = queue_behind_a_failing_cell(kernel, "1;", "2;")
     states = {request: [] for request in sent}
     while any(said[-1:] != ["idle"] for said in states.values()):
         message = kernel.client.get_iopub_msg(timeout=10)
@@ -192,4 +212,4 @@ def test_an_aborted_cell_is_busy_and_idle_as_any_other(kernel):
             states[message["parent_header"]["msg_id"]].append(message["content"]["execution_state"])
     assert list(states.values()) == [["busy", "idle"]] * 3
     assert [kernel._reply(request)["status"] for request in sent] == ["error", "aborted", "aborted"]
-    time.sleep(0.3)
+    assert run_when_awake(kernel, "1").value == "1"

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from kernel.driver import BUILD, Kernel
+from kernel.driver import BUILD, Kernel, until
 
 INCLUDES = ("#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n#include <signal.h>\n#include <pthread.h>\n"
             "int keep = 5;")
@@ -226,9 +226,7 @@ def test_no_process_is_left_behind(brutally):
         os.kill(k.process, signal.SIGKILL)
     else:
         k.close()
-    limit = time.monotonic() + (3 if brutally else 5)
-    while alive(mark) and time.monotonic() < limit:
-        time.sleep(0.05)
+    until(lambda: not alive(mark))
     left = alive(mark)
     if brutally:
         k.client.stop_channels()
@@ -236,35 +234,43 @@ def test_no_process_is_left_behind(brutally):
     assert left == [], subprocess.run(["ps", "-ef"], capture_output=True, text=True).stdout
 
 
+# What a cell leaves behind, which makes a file for each process that is ready to be left.
 LEAVERS = {
-    "a setsid child": "if (!fork()) { setsid(); sleep(1000); }\nfor (;;) sleep(1);",
-    "a deaf shell": '!trap "" TERM INT HUP; while :; do sleep 7; done',
-    "an idle session": "!setsid sleep 1000 &\n",
+    "a setsid child": "if (!fork()) { setsid(); creat(getenv(\"KOLO_TEST_READY\"), 0600); sleep(1000); }\nfor (;;) sleep(1);",
+    "a deaf shell": '!trap "" TERM INT HUP; touch "$KOLO_TEST_READY"; while :; do sleep 7; done',
+    "an idle session": "!setsid sh -c 'touch \"$KOLO_TEST_READY\"; exec sleep 1000' &\n",
 }
 if (BUILD / "bin" / "kolorun").exists():
-    LEAVERS["deaf ranks"] = ("%%run -np 2\n#include <unistd.h>\n#include <signal.h>\nint main(void)\n{\n"
-                             "    for (int i = 1; i < 30; i++) signal(i, SIG_IGN);\n    for (;;) sleep(1);\n}")
+    LEAVERS["deaf ranks"] = ("%%run -np 2\n#include <fcntl.h>\n#include <signal.h>\n#include <stdio.h>\n#include <stdlib.h>\n"
+                             "#include <unistd.h>\nint main(void)\n{\n    char ready[4096];\n"
+                             "    for (int i = 1; i < 30; i++) signal(i, SIG_IGN);\n"
+                             "    snprintf(ready, sizeof ready, \"%s-%d\", getenv(\"KOLO_TEST_READY\"), getpid());\n"
+                             "    creat(ready, 0600);\n    for (;;) sleep(1);\n}")
+
+
+def guard_and_those_below(kernel, mark):
+    before = alive(mark)
+    keeper = next(p for p in before if f"PPid:\t{kernel.process}\n" in Path(f"/proc/{p}/status").read_text()
+                  and b"kolo-worker" in Path(f"/proc/{p}/cmdline").read_bytes())
+    guard = Path(f"/proc/{keeper}/task/{keeper}/children").read_text().split()[0]
+    return guard, [p for p in before if os.getsid(int(p)) != os.getsid(kernel.process)]
 
 
 @pytest.mark.parametrize("what", LEAVERS)
-def test_what_a_killed_guard_leaves_is_ended(what):
+def test_what_a_killed_guard_leaves_is_ended(what, tmp_path):
     name = f"guard-{os.getpid()}-{len(what)}"
     mark = f"KOLO_TEST_MARK={name}"
-    k = Kernel(KOLO_TEST_MARK=name)
+    k = Kernel(KOLO_TEST_MARK=name, KOLO_TEST_READY=str(tmp_path / "ready"))
     try:
-        k.run(INCLUDES)
+        k.run(INCLUDES + "\n#include <fcntl.h>")
         request = k.client.execute(LEAVERS[what])
-        time.sleep(4 if "ranks" in what else 1.5)
-        before = alive(mark)
-        keeper = next(p for p in before if f"PPid:\t{k.process}\n" in Path(f"/proc/{p}/status").read_text()
-                      and b"kolo-worker" in Path(f"/proc/{p}/cmdline").read_bytes())
-        guard = Path(f"/proc/{keeper}/task/{keeper}/children").read_text().split()[0]
-        below = [p for p in before if os.getsid(int(p)) != os.getsid(k.process)]
+        assert until(lambda: len(list(tmp_path.glob("ready*"))) == (2 if "ranks" in what else 1))
+        if "idle" in what:
+            assert k._reply(request)["status"] == "ok"
+        guard, below = guard_and_those_below(k, mark)
         assert guard in below and len(below) >= 3
         os.kill(int(guard), signal.SIGKILL)
-        limit = time.monotonic() + 3
-        while set(alive(mark)) & set(below) and time.monotonic() < limit:
-            time.sleep(0.05)
+        until(lambda: not set(alive(mark)) & set(below))
         assert not set(alive(mark)) & set(below)
         if "idle" in what:  # the next cell runs, and what has gone is said
             outcome = k.run("keep")
@@ -275,4 +281,5 @@ def test_what_a_killed_guard_leaves_is_ended(what):
         assert k.run("keep").value == "0"
     finally:
         k.close()
+    until(lambda: not alive(mark))
     assert alive(mark) == []
