@@ -18,6 +18,9 @@ static const kolo_backend *onednn;
 typedef struct chain {
     rig *r;
     int x, kernel[6], bias[3], dkernel[3], dbias[3], y; /* kernel: forward three, backward three (0 unused) */
+    kolo_shape image, pooled, flat, hidden;
+    kolo_window window, pool;
+    int convolved, largest, where, dropped, mask, view, dense, dy; /* values on the way; mask: -1 without dropout */
 } chain;
 
 static kolo_shape kernel_shapes[3];
@@ -34,60 +37,88 @@ static void chain_weights(chain *c, int which, kolo_shape shape)
     c->dbias[which] = kolo_plan_gradient(plan, 2 * which + 1, bias);
 }
 
+static void chain_convolve(chain *c, bool dropout)
+{
+    rig *r = c->r;
+    c->convolved = rig_value(r, KOLO_VALUE_ACTIVATION, c->image);
+    c->largest = c->dropped = rig_value(r, KOLO_VALUE_ACTIVATION, c->pooled);
+    c->where = rig_value(r, KOLO_VALUE_WORKSPACE, c->pooled);
+    c->mask = -1;
+    rig_op(r, (kolo_op){.kind = KOLO_OP_CONV2D,
+                        .in = {c->x, c->kernel[0], c->bias[0]},
+                        .out = {c->convolved},
+                        .window = c->window,
+                        .activation = KOLO_RELU});
+    rig_op(r, (kolo_op){
+                  .kind = KOLO_OP_MAX_POOL2D, .in = {c->convolved}, .out = {c->largest, c->where}, .window = c->pool});
+    if (!dropout) return;
+    c->dropped = rig_value(r, KOLO_VALUE_ACTIVATION, c->pooled);
+    c->mask = rig_value(r, KOLO_VALUE_WORKSPACE, c->pooled);
+    rig_op(r, (kolo_op){.kind = KOLO_OP_DROPOUT, .in = {c->largest}, .out = {c->dropped, c->mask}, .rate = 0.25});
+}
+
+static void chain_classify(chain *c)
+{
+    rig *r = c->r;
+    kolo_shape out = {1, {classes}};
+    c->view = kolo_plan_view(&r->plan, c->dropped, c->flat);
+    c->dense = rig_value(r, KOLO_VALUE_ACTIVATION, c->hidden);
+    c->y = rig_value(r, KOLO_VALUE_ACTIVATION, out);
+    c->dy = rig_value(r, KOLO_VALUE_ACTIVATION, out);
+    r->plan.values[c->y].canonical = r->plan.values[c->dy].canonical = true;
+    r->plan.output = c->y;
+    r->plan.loss = KOLO_SPARSE_CROSSENTROPY;
+    rig_op(r, (kolo_op){.kind = KOLO_OP_DENSE,
+                        .in = {c->view, c->kernel[1], c->bias[1]},
+                        .out = {c->dense},
+                        .activation = KOLO_RELU});
+    rig_op(r, (kolo_op){.kind = KOLO_OP_DENSE, .in = {c->dense, c->kernel[2], c->bias[2]}, .out = {c->y}});
+    rig_op(r, (kolo_op){.kind = KOLO_OP_LOSS, .in = {c->y}, .out = {c->dy}});
+}
+
+static void chain_back(chain *c)
+{
+    rig *r = c->r;
+    int dh = rig_value(r, KOLO_VALUE_ACTIVATION, c->hidden), dv = rig_value(r, KOLO_VALUE_ACTIVATION, c->flat);
+    int ddropped = kolo_plan_view(&r->plan, dv, c->pooled), dlargest = ddropped;
+    int dconvolved = rig_value(r, KOLO_VALUE_ACTIVATION, c->image);
+    rig_op(r, (kolo_op){.kind = KOLO_OP_DENSE_BACKWARD,
+                        .in = {c->dy, -1, c->dense, c->kernel[5]},
+                        .out = {dh, c->dkernel[2], c->dbias[2]}});
+    rig_op(r, (kolo_op){.kind = KOLO_OP_DENSE_BACKWARD,
+                        .in = {dh, c->dense, c->view, c->kernel[4]},
+                        .out = {dv, c->dkernel[1], c->dbias[1]},
+                        .activation = KOLO_RELU});
+    if (c->mask >= 0) {
+        dlargest = rig_value(r, KOLO_VALUE_ACTIVATION, c->pooled);
+        rig_op(r,
+               (kolo_op){.kind = KOLO_OP_DROPOUT_BACKWARD, .in = {ddropped, c->mask}, .out = {dlargest}, .rate = 0.25});
+    }
+    rig_op(r, (kolo_op){.kind = KOLO_OP_MAX_POOL2D_BACKWARD,
+                        .in = {dlargest, c->where},
+                        .out = {dconvolved},
+                        .window = c->pool});
+    rig_op(r, (kolo_op){.kind = KOLO_OP_CONV2D_BACKWARD,
+                        .in = {dconvolved, c->convolved, c->x, -1},
+                        .out = {-1, c->dkernel[0], c->dbias[0]},
+                        .window = c->window,
+                        .activation = KOLO_RELU});
+}
+
 static chain chain_new(const kolo_backend *backend, kolo_precision precision, kolo_shape in, int filters, bool dropout)
 {
-    chain c = {.r = rig_new(backend, precision, leaf)};
-    rig *r = c.r;
-    kolo_shape image, pooled;
-    kolo_window window = rig_window(in, 3, 3, 1, 1, true, &image, filters);
-    kolo_window pool = rig_window(image, 2, 2, 2, 2, false, &pooled, filters);
-    kolo_shape flat = {1, {(int)kolo_shape_count(pooled)}}, hidden = {1, {20}}, out = {1, {classes}};
+    chain c = {.r = rig_new(backend, precision, leaf), .hidden = {1, {20}}};
+    c.window = rig_window(in, 3, 3, 1, 1, true, &c.image, filters);
+    c.pool = rig_window(c.image, 2, 2, 2, 2, false, &c.pooled, filters);
+    c.flat = (kolo_shape){1, {(int)kolo_shape_count(c.pooled)}};
     chain_weights(&c, 0, (kolo_shape){4, {3, 3, in.dim[2], filters}});
-    chain_weights(&c, 1, (kolo_shape){2, {flat.dim[0], 20}});
+    chain_weights(&c, 1, (kolo_shape){2, {c.flat.dim[0], 20}});
     chain_weights(&c, 2, (kolo_shape){2, {20, classes}});
-    c.x = rig_input(r, in);
-    int a = rig_value(r, KOLO_VALUE_ACTIVATION, image), p = rig_value(r, KOLO_VALUE_ACTIVATION, pooled);
-    int where = rig_value(r, KOLO_VALUE_WORKSPACE, pooled), mask = -1, p2 = p;
-    rig_op(r, (kolo_op){.kind = KOLO_OP_CONV2D,
-                        .in = {c.x, c.kernel[0], c.bias[0]},
-                        .out = {a},
-                        .window = window,
-                        .activation = KOLO_RELU});
-    rig_op(r, (kolo_op){.kind = KOLO_OP_MAX_POOL2D, .in = {a}, .out = {p, where}, .window = pool});
-    if (dropout) {
-        p2 = rig_value(r, KOLO_VALUE_ACTIVATION, pooled);
-        mask = rig_value(r, KOLO_VALUE_WORKSPACE, pooled);
-        rig_op(r, (kolo_op){.kind = KOLO_OP_DROPOUT, .in = {p}, .out = {p2, mask}, .rate = 0.25});
-    }
-    int v = kolo_plan_view(&r->plan, p2, flat), h = rig_value(r, KOLO_VALUE_ACTIVATION, hidden);
-    c.y = rig_value(r, KOLO_VALUE_ACTIVATION, out);
-    int dy = rig_value(r, KOLO_VALUE_ACTIVATION, out);
-    r->plan.values[c.y].canonical = r->plan.values[dy].canonical = true;
-    r->plan.output = c.y;
-    r->plan.loss = KOLO_SPARSE_CROSSENTROPY;
-    rig_op(r, (kolo_op){.kind = KOLO_OP_DENSE, .in = {v, c.kernel[1], c.bias[1]}, .out = {h}, .activation = KOLO_RELU});
-    rig_op(r, (kolo_op){.kind = KOLO_OP_DENSE, .in = {h, c.kernel[2], c.bias[2]}, .out = {c.y}});
-    rig_op(r, (kolo_op){.kind = KOLO_OP_LOSS, .in = {c.y}, .out = {dy}});
-    int dh = rig_value(r, KOLO_VALUE_ACTIVATION, hidden), dv = rig_value(r, KOLO_VALUE_ACTIVATION, flat);
-    int dp2 = kolo_plan_view(&r->plan, dv, pooled), dp = dp2, da = rig_value(r, KOLO_VALUE_ACTIVATION, image);
-    rig_op(r, (kolo_op){.kind = KOLO_OP_DENSE_BACKWARD,
-                        .in = {dy, -1, h, c.kernel[5]},
-                        .out = {dh, c.dkernel[2], c.dbias[2]}});
-    rig_op(r, (kolo_op){.kind = KOLO_OP_DENSE_BACKWARD,
-                        .in = {dh, h, v, c.kernel[4]},
-                        .out = {dv, c.dkernel[1], c.dbias[1]},
-                        .activation = KOLO_RELU});
-    if (dropout) {
-        dp = rig_value(r, KOLO_VALUE_ACTIVATION, pooled);
-        rig_op(r, (kolo_op){.kind = KOLO_OP_DROPOUT_BACKWARD, .in = {dp2, mask}, .out = {dp}, .rate = 0.25});
-    }
-    rig_op(r, (kolo_op){.kind = KOLO_OP_MAX_POOL2D_BACKWARD, .in = {dp, where}, .out = {da}, .window = pool});
-    rig_op(r, (kolo_op){.kind = KOLO_OP_CONV2D_BACKWARD,
-                        .in = {da, a, c.x, -1},
-                        .out = {-1, c.dkernel[0], c.dbias[0]},
-                        .window = window,
-                        .activation = KOLO_RELU});
-    rig_prepare(r);
+    c.x = rig_input(c.r, in);
+    chain_convolve(&c, dropout);
+    chain_classify(&c);
+    chain_back(&c);
+    rig_prepare(c.r);
     return c;
 }
 
