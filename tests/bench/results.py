@@ -19,7 +19,8 @@ measured anew. Nobody writes here by hand.
 
 
 def figure(value):
-    return f"{value:.4f}" if abs(value) < 1 else f"{value:.2f}" if abs(value) < 100 else f"{value:,.0f}"
+    digits = 4 if abs(value) < 1 else 2 if abs(value) < 100 else 1 if abs(value) < 1000 else 0
+    return f"{value:,.{digits}f}"
 
 
 def figure_of(entry):

@@ -90,6 +90,6 @@ def test_what_is_kept(tmp_path, monkeypatch):
     results.record([rate | {"value": 4500.0, "date": "2020-01-03"}])
     page = results.PAGE.read_text()
     assert "| cnn/fp32/512 | images/s | 4,500 | Keras 1,500 (3.00 ×) | 5 (Keras 9) |" in page and "3,000" not in page
-    assert "| long/vae | 151 val_loss | 60 | `vae` |" in page
+    assert "| long/vae | 151.0 val_loss | 60 | `vae` |" in page
     assert "conv2d 1.2 + 2.5" in page and "2020-01-03" in page and "2020-01-02" in page and "2020-01-01" not in page
     assert [entry["name"] for entry in json.loads(results.STORE.read_text())] == ["cnn/fp32/512", "long/vae"]
