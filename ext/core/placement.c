@@ -17,7 +17,7 @@ static double weight_bytes(const kolo_model *model, const kolo_layer_node *node)
 static double activation_bytes(const kolo_model *model, const kolo_layer_node *node)
 {
     bool narrow = model->compiled && model->settings.precision == KOLO_MIXED_BF16;
-    bool same = node->recipe.kind == &kolo_flatten_kind;
+    bool same = node->recipe.kind == &kolo_flatten_kind || node->recipe.kind == &kolo_reshape_kind;
     return same ? 0 : (double)kolo_shape_count(node->out) * (narrow ? 2 : 4);
 }
 

@@ -19,8 +19,8 @@
 #define KOLO_LOGS_MAX (2 * KOLO_METRICS_MAX + 12)
 
 /* What is known when a hook is called. Of kolo_fit: "loss", the metrics, the same behind "val_" with validation data,
- * "seconds", "images", "images_per_second", "learning_rate", "steps". At a batch's end loss and metrics are the epoch's
- * means so far. */
+ * "seconds", "images", "images_per_second", "learning_rate", "steps". At a batch's end all of
+ * them are the epoch's so far. */
 typedef struct kolo_logs {
     int count;
     const char *names[KOLO_LOGS_MAX];

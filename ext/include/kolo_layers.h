@@ -429,7 +429,7 @@ kolo_tensor kolo_apply_at(kolo_layer layer, const kolo_tensor *inputs, kolo_here
 #define kolo_graph_output(model, output) kolo_graph_output_at(model, output, KOLO_HERE)
 kolo_status kolo_graph_output_at(kolo_model *model, kolo_tensor output, kolo_here here);
 
-/* Prints the table of layers, shapes and weights on stdout. */
+/* Prints the table of layers, shapes and weights on stdout; of a model with branches what each layer takes, too. */
 #define kolo_summary(model) kolo_summary_at(model, KOLO_HERE)
 kolo_status kolo_summary_at(const kolo_model *model, kolo_here here);
 /* Prints which layer is on which device, with the bytes of its weights and of one sample's activations. Devices count

@@ -81,7 +81,7 @@ typedef struct kolo_compile_args {
 } kolo_compile_args;
 
 /* Fixes how the model will be trained; draws its weights if they were never set. Compiling again keeps the weights
- * and forgets the optimizer's state. On failure nothing has changed. */
+ * and forgets the optimizer's state. Devices that layers name must be there still. On failure nothing has changed. */
 #define kolo_compile(...) kolo_compile_at(&(const kolo_compile_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
 kolo_status kolo_compile_at(const kolo_compile_args *args, kolo_here here);
 

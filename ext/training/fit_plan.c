@@ -1,4 +1,5 @@
 /* Before the first step: arguments, sizes, and whether all ranks mean the same. See fit.h. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -204,6 +204,10 @@ static void tables_name_every_layer(void **state)
     assert_non_null(strstr(text, "(loss)"));
     assert_non_null(strstr(text, "a step of 16 samples: "));
     kolo_model_free(&model);
+    model = kolo_sequential(kolo_input(8, 8), kolo_reshape(4, 16), kolo_dense(3));
+    printed(placement, model, text, sizeof text);
+    assert_non_null(strstr(text, "reshape → {4, 16}      0 B                   0 B")); /* the same elements */
+    kolo_model_free(&model);
 }
 
 static void misplaced_models_are_refused(void **state)
