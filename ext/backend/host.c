@@ -100,6 +100,14 @@ kolo_status kolo_host_loss(const kolo_plan *plan, const kolo_op *op, const kolo_
 
 /* ------------------------------------------------------------------------------------------ a learner's own */
 
+/* Zeros, so that a learner's sum begins somewhere and padding is nothing. */
+static float *cleared(const kolo_plan *plan, int value, const kolo_call *call)
+{
+    const kolo_value *out = &plan->values[value];
+    int64_t samples = out->kind == KOLO_VALUE_GRADIENT ? 1 : plan->leaf;
+    return memset(call->memory[value], 0, (size_t)(samples * kolo_shape_count(out->shape)) * sizeof(float));
+}
+
 kolo_status kolo_host_own(const kolo_plan *plan, const kolo_op *op, const kolo_call *call)
 {
     kolo_own_call own = {.args = op->own_args,
@@ -119,7 +127,7 @@ kolo_status kolo_host_own(const kolo_plan *plan, const kolo_op *op, const kolo_c
     }
     for (int i = 0; i < KOLO_OP_OUTS; i++) {
         if (op->out[i] < 0) continue;
-        own.out[i] = call->memory[op->out[i]];
+        own.out[i] = cleared(plan, op->out[i], call);
         own.out_shape[i] = plan->values[op->out[i]].shape;
     }
     op->own(&own);

@@ -108,9 +108,9 @@ typedef struct kolo_window {
 #define KOLO_OP_OUTS 4
 
 /* What KOLO_OP_OWN computes: a learner's own arithmetic, on one leaf, in float32 however the rest is computed. Arrays
- * are [leaf][shape], of weights and gradients [shape]; NULL where the operation has -1. Of the leaf's samples the first
- * `samples` count; the others are zeros on the way in and must be zeros, or anything finite, on the way out, and add
- * nothing to gradients. */
+ * are [leaf][shape], of weights and gradients [shape]; NULL where the operation has -1. out[] is all zeros before. Of
+ * the leaf's samples the first `samples` count, and no other need be touched: on the way in the others are finite,
+ * zeros in gradients, and so must be what is written for them. */
 typedef struct kolo_own_call {
     const kolo_own_args *args; /* of the layer */
     const float *in[KOLO_OP_INS];

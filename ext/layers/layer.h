@@ -2,7 +2,51 @@
  *
  * build() checks the options against the input's shape and declares the output's shape and the weights; forward() and
  * backward() write the layer's operations into a plan. The arithmetic itself is the backend's. A layer of one's own is
- * a kolo_layer_kind that writes such operations.
+ * a kolo_layer_kind that writes such operations, or arithmetic of its own: y = x · scale, a learnt scale an element, is
+ *
+ *     static void scale_forward(const kolo_own_call *call) // in: x, scale; out: y
+ *     {
+ *         int64_t count = kolo_shape_count(call->in_shape[0]);
+ *         for (int64_t i = 0; i < call->samples * count; i++)
+ *             call->out[0][i] = call->in[0][i] * call->in[1][i % count];
+ *     }
+ *
+ *     static void scale_backward(const kolo_own_call *call) // in: dy, x, scale; out: dscale, dx; zeros before
+ *     {
+ *         int64_t count = kolo_shape_count(call->in_shape[0]);
+ *         for (int64_t i = 0; i < call->samples * count; i++) {
+ *             call->out[0][i % count] += call->in[0][i] * call->in[1][i];
+ *             if (call->out[1]) call->out[1][i] = call->in[0][i] * call->in[2][i % count];
+ *         }
+ *     }
+ *
+ *     static kolo_status build(kolo_model_builder *builder, kolo_layer_node *node)
+ *     {
+ *         node->out = node->in;
+ *         return kolo_declare_parameter(builder, node, "scale", node->in, KOLO_INIT_ONES, 1, 1);
+ *     }
+ *
+ *     static kolo_status forward(kolo_plan *plan, kolo_layer_flow *flow)
+ *     {
+ *         const kolo_layer_node *node = flow->node;
+ *         int ins[] = {flow->x, kolo_plan_weights(plan, node->parameters[0], node->in)};
+ *         return kolo_plan_own(plan, flow, scale_forward, 2, ins, 1, &flow->y, &node->out);
+ *     }
+ *
+ *     static kolo_status backward(kolo_plan *plan, kolo_layer_flow *flow)
+ *     {
+ *         const kolo_layer_node *node = flow->node;
+ *         int ins[] = {flow->dy, flow->x, kolo_plan_weights(plan, node->parameters[0], node->in)};
+ *         int outs[] = {kolo_plan_gradient(plan, node->parameters[0], node->in), -1};
+ *         kolo_shape shapes[] = {node->in, node->in};
+ *         kolo_status status = kolo_plan_own(plan, flow, scale_backward, 3, ins, flow->need_dx ? 2 : 1, outs, shapes);
+ *         flow->dx = outs[1];
+ *         return status;
+ *     }
+ *
+ *     static const kolo_layer_kind scale = {
+ *         .name = "scale", .build = build, .forward = forward, .backward = backward};
+ *     // kolo_sequential(kolo_input(8), kolo_layer_of(&scale), kolo_dense(2))
  */
 #ifndef KOLO_LAYER_H
 #define KOLO_LAYER_H
@@ -107,8 +151,9 @@ struct kolo_layer_kind {
 };
 
 /* For a layer of one's own: an operation that `compute` does, on those inputs; every output is a new value, of that
- * shape, put into outs[]. Inputs and outputs become canonical float32. Weights among the inputs come from
- * kolo_plan_weights(), gradients are outputs[] that are >= 0 already: from kolo_plan_gradient(). */
+ * shape, put into outs[]. Inputs and outputs become canonical float32; outputs are zeros before `compute` writes them.
+ * Weights among the inputs come from kolo_plan_weights(), gradients are outputs[] that are >= 0 already: from
+ * kolo_plan_gradient(). */
 kolo_status kolo_plan_own(kolo_plan *plan, const kolo_layer_flow *flow, void (*compute)(const kolo_own_call *call),
                           int in_count, const int *ins, int out_count, int *outs, const kolo_shape *shapes);
 

@@ -217,6 +217,77 @@ static void a_layer_of_ones_own_is_a_layer(void **state)
     kolo_model_free(&model);
 }
 
+/* ---- the layer that layers/layer.h shows: y = x · scale. It writes for the samples that count, and adds up its
+ * gradient, in arrays that held something else before. */
+
+static void scale_forward(const kolo_own_call *call)
+{
+    int64_t count = kolo_shape_count(call->in_shape[0]);
+    for (int64_t i = 0; i < call->samples * count; i++) call->out[0][i] = call->in[0][i] * call->in[1][i % count];
+}
+
+static void scale_backward(const kolo_own_call *call)
+{
+    int64_t count = kolo_shape_count(call->in_shape[0]);
+    for (int64_t i = 0; i < call->samples * count; i++) {
+        call->out[0][i % count] += call->in[0][i] * call->in[1][i];
+        if (call->out[1]) call->out[1][i] = call->in[0][i] * call->in[2][i % count];
+    }
+}
+
+static kolo_status build_scale(kolo_model_builder *builder, kolo_layer_node *node)
+{
+    node->out = node->in;
+    return kolo_declare_parameter(builder, node, "scale", node->in, KOLO_INIT_ONES, 1, 1);
+}
+
+static int scale_of(kolo_plan *plan, const kolo_layer_flow *flow)
+{
+    return kolo_plan_weights(plan, flow->node->parameters[0], flow->node->in);
+}
+
+static kolo_status plan_scale_forward(kolo_plan *plan, kolo_layer_flow *flow)
+{
+    return kolo_plan_own(plan, flow, scale_forward, 2, (int[]){flow->x, scale_of(plan, flow)}, 1, &flow->y,
+                         &flow->node->out);
+}
+
+static kolo_status plan_scale_backward(kolo_plan *plan, kolo_layer_flow *flow)
+{
+    const kolo_layer_node *node = flow->node;
+    int ins[] = {flow->dy, flow->x, scale_of(plan, flow)};
+    int outs[] = {kolo_plan_gradient(plan, node->parameters[0], node->in), -1};
+    const kolo_shape shapes[] = {node->in, node->in};
+    kolo_status status = kolo_plan_own(plan, flow, scale_backward, 3, ins, flow->need_dx ? 2 : 1, outs, shapes);
+    flow->dx = outs[1];
+    return status;
+}
+
+/* 5 samples a leaf, 6 in all: the last leaf is mostly padding. */
+static void arrays_of_an_operation_of_ones_own_begin_as_zeros(void **state)
+{
+    (void)state;
+    const kolo_layer_kind kind = {
+        .name = "scale", .build = build_scale, .forward = plan_scale_forward, .backward = plan_scale_backward};
+    static const char *const backends[] = {"reference", "onednn"};
+    double losses[2];
+    for (int i = 0; i < 2; i++) {
+        kolo_model *model =
+            kolo_sequential(kolo_input(5), kolo_layer_of(&kind), kolo_dense(6), kolo_layer_of(&kind), kolo_dense(3));
+        kolo_data *data = small_data(5);
+        gradients_agree(model, backends[i], 2e-4);
+        kolo_compile(model, .loss = KOLO_SPARSE_CROSSENTROPY, .optimizer = kolo_sgd(.learning_rate = 0.1), .seed = 4,
+                     .backend = backends[i]);
+        const kolo_history *history =
+            kolo_fit(model, data, .epochs = 20, .batch_size = SAMPLES, .micro_batch = 5, .verbose = KOLO_NONE);
+        assert_non_null(history);
+        losses[i] = history->epoch[19].loss;
+        kolo_model_free(&model);
+        kolo_data_free(&data);
+    }
+    assert_float_equal(losses[0], losses[1], 1e-5);
+}
+
 static void a_kind_that_lacks_something_is_refused(void **state)
 {
     (void)state;
@@ -304,6 +375,7 @@ int main(void)
         cmocka_unit_test(a_branch_trains),
         cmocka_unit_test(a_layer_of_ones_own_is_a_layer),
         cmocka_unit_test(a_misfit_is_mended_in_place),
+        cmocka_unit_test(arrays_of_an_operation_of_ones_own_begin_as_zeros),
         cmocka_unit_test(tensors_of_nowhere_are_refused),
         cmocka_unit_test(names_are_of_printable_characters),
         cmocka_unit_test(a_kind_that_lacks_something_is_refused),
