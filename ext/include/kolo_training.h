@@ -215,7 +215,8 @@ typedef struct kolo_profile_args {
 } kolo_profile_args;
 
 /* Runs training steps on one replica, learning nothing, and prints how long each layer takes in a step, forward and
- * backward, on all threads together, and what share of it all that is. */
+ * backward, on all threads together, and what share of it all that is. Without what the optimizer's update takes: that
+ * is kolo_get_timings()'s, after a kolo_fit(). */
 #define kolo_profile(...) kolo_profile_at(&(const kolo_profile_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
 kolo_status kolo_profile_at(const kolo_profile_args *args, kolo_here here);
 

@@ -58,6 +58,14 @@ KOLO_INLINE void clip(const kolo_window *window, int axis, int64_t at, int64_t l
 
 /* ---- forward */
 
+/* All ones in the lanes that are NaN. By arithmetic on their bits: gcc 12 takes a second comparison beside one of the
+ * same vector apart, lane by lane. */
+KOLO_INLINE kolo_ints nan_lanes(kolo_floats value)
+{
+    const int32_t infinity = 0x7F800000;
+    return (infinity - ((kolo_ints)value & INT32_MAX)) >> 31;
+}
+
 /* The maxima of one window in neighbouring channels; x points at the first of them in the window's pixel {0, 0}. */
 KOLO_INLINE void window_maxima(const pool *p, int64_t x, int64_t h, int64_t w, int64_t y, int64_t lanes, int narrow)
 {
@@ -70,9 +78,9 @@ KOLO_INLINE void window_maxima(const pool *p, int64_t x, int64_t h, int64_t w, i
         for (int64_t j = j0; j < j1; j++) {
             kolo_floats value = kolo_get(p->in, x + (i * p->x.width + j) * p->x.block, lanes, narrow);
             kolo_ints here = (int32_t)(i * p->window.kernel[1] + j) - (kolo_ints){0};
-            kolo_ints larger = (value > best) | (value != value); /* a NaN stays */
-            place = kolo_select_ints(larger, here, place);
-            best = kolo_select_floats(larger, value, best);
+            kolo_ints larger = value > best, nan = nan_lanes(value);
+            place = kolo_select_ints(nan, here, kolo_select_ints(larger, here, place));
+            best = kolo_select_floats(nan, value, kolo_select_floats(larger, value, best));
         }
     }
     if (p->masks) best = kolo_select_floats(best < 0, (kolo_floats){0}, best);
