@@ -115,7 +115,7 @@ kolo_status kolo_clear_output(bool wait);
 typedef struct kolo_series {
     const char *name;
     const double *x; /* NULL: 1, 2, 3, … */
-    const double *y;
+    const double *y; /* what is not finite, or not above 0 on a logarithmic axis, is a gap */
     int count;
 } kolo_series;
 #define KOLO_SERIES_MAX 12

@@ -14,7 +14,7 @@ typedef struct charts {
     int count;
     kolo_plot_args args[PANELS];
     kolo_plot_plan plans[PANELS];
-    double *values; /* the epochs' numbers, then each measure's and its validation's */
+    double *points; /* of each measure and its validation: two numbers an epoch */
 } charts;
 
 static bool known(const kolo_history *history, const char *name)
@@ -24,11 +24,17 @@ static bool known(const kolo_history *history, const char *name)
     return false;
 }
 
-/* The points of one measure, or none where it is not known. The name must stay. */
-static kolo_series series_of(const kolo_history *history, const char *name, const double *x, double *values)
+/* One measure in the epochs that know it (not all are validated), or none. The name must stay; points: two an epoch. */
+static kolo_series series_of(const kolo_history *history, const char *name, double *points)
 {
-    for (int i = 0; i < history->epochs; i++) values[i] = kolo_history_get(history, i, name);
-    return known(history, name) ? (kolo_series){name, x, values, history->epochs} : (kolo_series){0};
+    double *epochs = points, *values = points + history->epochs;
+    int count = 0;
+    for (int i = 0; i < history->epochs; i++) {
+        epochs[count] = history->first_epoch + i + 1;
+        values[count] = kolo_history_get(history, i, name);
+        count += !isnan(values[count]);
+    }
+    return count > 0 ? (kolo_series){name, epochs, values, count} : (kolo_series){0};
 }
 
 /* "val_accuracy" of "accuracy". */
@@ -41,12 +47,12 @@ static const char *validated(const char *name, char text[KOLO_METRIC_NAME + 4])
 static kolo_status add_chart(charts *c, const kolo_history *history, const char *name, const char *val_name)
 {
     int n = history->epochs;
-    double *own = c->values + (ptrdiff_t)(1 + 2 * c->count) * n;
+    double *own = c->points + (ptrdiff_t)4 * c->count * n;
     kolo_plot_args *args = &c->args[c->count];
     args->title = name;
     args->x_label = "epoch";
-    args->series[0] = series_of(history, name, c->values, own);
-    args->series[args->series[0].count > 0] = series_of(history, val_name, c->values, own + n);
+    args->series[0] = series_of(history, name, own);
+    args->series[args->series[0].count > 0] = series_of(history, val_name, own + (ptrdiff_t)2 * n);
     if (!args->series[0].count) return KOLO_OK;
     KOLO_TRY(kolo_plot_check(args, &c->plans[c->count]));
     c->count++;
@@ -56,10 +62,9 @@ static kolo_status add_chart(charts *c, const kolo_history *history, const char 
 static kolo_status open_charts(charts *c, const kolo_history *history, const char *const *names, int count, int width,
                                int height, char val_names[PANELS][KOLO_METRIC_NAME + 4])
 {
-    size_t bytes = ((size_t)history->epochs * (1 + 2 * PANELS) + 1) * sizeof *c->values;
-    c->values = malloc(bytes);
-    if (!c->values) return kolo_fail_memory(bytes, "a plot");
-    for (int i = 0; i < history->epochs; i++) c->values[i] = history->first_epoch + i + 1;
+    size_t bytes = ((size_t)history->epochs * 4 * PANELS + 1) * sizeof *c->points;
+    c->points = malloc(bytes);
+    if (!c->points) return kolo_fail_memory(bytes, "a plot");
     for (int i = 0; i < count; i++) {
         c->args[c->count].width = width;
         c->args[c->count].height = height;
@@ -104,7 +109,7 @@ static kolo_status plot_history(const kolo_plot_history_args *args)
     if (c.count == 0) KOLO_GO(done, kolo_fail(KOLO_INVALID, "wanted a history with numbers in it, got one without"));
     status = kolo_plot_show(c.plans, c.count, args->file);
 done:
-    free(c.values);
+    free(c.points);
     return status;
 }
 
@@ -162,7 +167,7 @@ static kolo_status draw_curves(const kolo_history *history, char *bytes[2], size
     for (int picture = 0; picture < 2 && status == KOLO_OK && c.count > 0; picture++)
         status = kolo_plot_draw(c.plans, c.count, picture ? KOLO_PICTURE_PNG : KOLO_PICTURE_SVG, &bytes[picture],
                                 &size[picture]);
-    free(c.values);
+    free(c.points);
     return status;
 }
 

@@ -68,7 +68,7 @@ static void set_terminal(FILE *script, const kolo_plot_plan *plan, int rows, int
 static void set_look(FILE *script, const kolo_plot_plan *plan, kolo_picture picture)
 {
     bool drawn = picture != KOLO_PICTURE_TEXT;
-    fputs("set encoding utf8\nset datafile missing 'NaN'\nset tics nomirror out scale 0.5\n", script);
+    fputs("set encoding utf8\nset tics nomirror out scale 0.5\n", script);
     if (drawn) {
         fputs("set border 3 linecolor '#666666' linewidth 1\nset tics textcolor '#333333'\n"
               "set grid ytics linecolor '#dddddd' linewidth 1 linetype 1, linecolor '#eeeeee' linewidth 1 linetype 1\n",
@@ -85,6 +85,102 @@ static void set_look(FILE *script, const kolo_plot_plan *plan, kolo_picture pict
     else fputs("set key off\n", script);
 }
 
+/* ------------------------------------------------------------------------------------------ values over bars */
+
+/* Pixels, about. */
+#define CHARACTER_WIDTH  7.5
+#define CHARACTER_HEIGHT 12
+#define MARGIN_WIDTH     90 /* what axis and borders take of a picture */
+#define MARGIN_HEIGHT    120
+#define VALUE_MAX        32
+
+typedef enum values { VALUES_NONE, VALUES_ACROSS, VALUES_UPRIGHT } values;
+
+static const char *value_text(double value, char text[VALUE_MAX])
+{
+    snprintf(text, VALUE_MAX, fabs(value) >= 1000 && fabs(value) < 1e9 ? "%.0f" : "%.3g", value);
+    return text;
+}
+
+/* Of the longest value. */
+static double label_pixels(const kolo_plot_plan *plan)
+{
+    size_t longest = 0;
+    char text[VALUE_MAX];
+    for (int s = 0; s < plan->series; s++) {
+        for (int i = 0; i < plan->args->series[s].count; i++) {
+            size_t length = strlen(value_text(kolo_plot_y(plan, s, i), text));
+            if (length > longest) longest = length;
+        }
+    }
+    return CHARACTER_WIDTH * (double)(longest + 1);
+}
+
+/* Side by side where they fit over their bars, else upright, else not at all: never over one another. */
+static values values_of(const kolo_plot_plan *plan, kolo_picture picture)
+{
+    if (picture == KOLO_PICTURE_TEXT) return VALUES_NONE;
+    double bar = (plan->width - MARGIN_WIDTH) / (double)plan->longest * BAR_GROUP / plan->series;
+    double label = label_pixels(plan);
+    if (label <= bar) return VALUES_ACROSS;
+    return bar >= CHARACTER_HEIGHT && plan->height - MARGIN_HEIGHT >= 3 * label ? VALUES_UPRIGHT : VALUES_NONE;
+}
+
+/* Above bars that rise, below those that hang. */
+static void plot_values(FILE *script, const kolo_plot_plan *plan, kolo_picture picture)
+{
+    static const char *const above[] = {
+        [VALUES_ACROSS] = "offset 0,0.6", [VALUES_UPRIGHT] = "rotate left offset 0,0.4"};
+    static const char *const below[] = {
+        [VALUES_ACROSS] = "offset 0,-0.6", [VALUES_UPRIGHT] = "rotate right offset 0,-0.4"};
+    values shown = values_of(plan, picture);
+    for (int s = 0; shown != VALUES_NONE && s < plan->series; s++) {
+        const char *plots = ", $series%d using 1:(%s ? $2 : NaN):3 with labels %s textcolor '#333333' notitle";
+        fprintf(script, plots, s, "$2 >= 0", above[shown]);
+        if (plan->y_low < 0) fprintf(script, plots, s, "$2 < 0", below[shown]);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------ axes */
+
+/* How many of a decade's numbers `in` lie between low and high; written as "1, 2, 5, 10" unless script is NULL. */
+static int decade_ticks(FILE *script, const double *in, double low, double high)
+{
+    int count = 0;
+    for (int decade = (int)floor(log10(low)); decade <= (int)floor(log10(high)); decade++) {
+        for (int i = 0; in[i] > 0; i++) {
+            double tick = in[i] * pow(10, decade);
+            if (tick < low || tick > high) continue;
+            if (script) fprintf(script, "%s%.3g", count ? ", " : "", tick);
+            count++;
+        }
+    }
+    return count;
+}
+
+/* 1, 2 or 5 times a power of ten, so that four or more steps lie between low and high. */
+static void even_ticks(FILE *script, double low, double high)
+{
+    double about = (high - low) / 4, power = pow(10, floor(log10(about))), steps = about / power;
+    double step = power * (steps < 2 ? 1 : steps < 5 ? 2 : 5), first = ceil(low / step);
+    for (double i = first; i * step <= high; i++) fprintf(script, "%s%.10g", i > first ? ", " : "", i * step);
+}
+
+/* Of few decades gnuplot would label one number, or none. Where a decade's steps are too coarse, the axis is nearly an
+ * even one, and has even steps. */
+static void set_log_ticks(FILE *script, char axis, double low, double high)
+{
+    static const double some[] = {1, 2, 5, 0}, more[] = {1, 1.5, 2, 3, 4, 5, 7, 0};
+    const int enough = 4, many = 10;
+    int count = decade_ticks(NULL, some, low, high);
+    if (count > many) return; /* gnuplot's own, one a decade */
+    const double *in = count >= enough ? some : more;
+    fprintf(script, "set %ctics (", axis);
+    if (decade_ticks(NULL, in, low, high) < enough) even_ticks(script, low, high);
+    else decade_ticks(script, in, low, high);
+    fputs(")\n", script);
+}
+
 /* A little room around the points; whole numbers get whole ticks. */
 static void set_x(FILE *script, const kolo_plot_plan *plan)
 {
@@ -94,6 +190,7 @@ static void set_x(FILE *script, const kolo_plot_plan *plan)
         double room = high > low ? pow(high / low, 0.04) : 1.5;
         fprintf(script, "set xrange [%.17g:%.17g]\nset format x '%s'\n", low / room, high * room,
                 plan->doubling_x ? "%.0f" : "%g");
+        if (!plan->doubling_x) set_log_ticks(script, 'x', low / room, high * room);
         return;
     }
     double room = span > 0 ? 0.03 * span : 0.5;
@@ -101,38 +198,39 @@ static void set_x(FILE *script, const kolo_plot_plan *plan)
     if (plan->whole_x && span <= 16) fputs("set xtics 1\n", script);
 }
 
-/* 1, 2, 5, 10, 20, …: a logarithmic axis of few decades would show one or two numbers otherwise. */
-static void set_ticks(FILE *script, double low, double high)
+/* What is left free above and below the values, of the room between the lowest and the highest. */
+static double room_of(const kolo_plot_plan *plan, kolo_picture picture)
 {
-    const char *before = "";
-    fputs("set ytics (", script);
-    for (double decade = pow(10, floor(log10(low))); decade <= high; decade *= 10) {
-        for (int i = 0; i < 3; i++, before = ", ") fprintf(script, "%s%.3g", before, decade * (double[]){1, 2, 5}[i]);
-    }
-    fputs(")\n", script);
+    if (!plan->args->labels) return plan->args->log_y ? 0.08 : 0.05;
+    double upright = label_pixels(plan), all = plan->height - MARGIN_HEIGHT;
+    return values_of(plan, picture) == VALUES_UPRIGHT ? upright / (all - upright) : 0.12;
 }
 
-static void set_y(FILE *script, const kolo_plot_plan *plan)
+static void set_y(FILE *script, const kolo_plot_plan *plan, kolo_picture picture)
 {
     bool bars = plan->args->labels, zero = (plan->args->y_from_zero || bars) && !plan->args->log_y;
-    double low = plan->y_low, high = plan->y_high;
-    if (plan->args->log_y) fputs("set logscale y 10\n", script);
-    if (plan->args->log_y && high / low < 1000) set_ticks(script, low, high);
+    double low = plan->y_low, high = plan->y_high, share = room_of(plan, picture);
     if (zero) low = fmin(low, 0), high = fmax(high, 0);
     if (plan->args->log_y) {
-        double room = high > low ? pow(high / low, 0.08) : 1.5;
-        fprintf(script, "set yrange [%.17g:%.17g]\n", bars ? low / room / 2 : low / room, high * room);
+        double room = high > low ? pow(high / low, share) : 1.5;
+        low /= bars ? 2 * room : room, high *= room;
+        fprintf(script, "set logscale y 10\nset format y '%%g'\nset yrange [%.17g:%.17g]\n", low, high);
+        set_log_ticks(script, 'y', low, high);
         return;
     }
-    double span = high > low ? high - low : fabs(high) > 0 ? fabs(high) : 1, room = (bars ? 0.12 : 0.05) * span;
+    double span = high > low ? high - low : fabs(high) > 0 ? fabs(high) : 1, room = share * span;
     fprintf(script, "set yrange [%.17g:%.17g]\n", zero && low >= 0 ? 0 : low - room,
             zero && high <= 0 && low < 0 ? 0 : high + room);
 }
 
+/* ------------------------------------------------------------------------------------------ data */
+
+/* A point that cannot be drawn is a gap in its line, which gnuplot makes of an empty one. */
 static void write_point(FILE *script, double x, double y)
 {
-    if (isnan(x) || isnan(y)) fputs("NaN NaN\n", script);
-    else fprintf(script, "%.17g %.17g\n", x, y);
+    char value[VALUE_MAX];
+    if (isnan(x) || isnan(y)) fputc('\n', script);
+    else fprintf(script, "%.17g %.17g %s\n", x, y, value_text(y, value));
 }
 
 static void write_data(FILE *script, const kolo_plot_plan *plan)
@@ -159,9 +257,24 @@ static void name_series(FILE *script, const kolo_plot_plan *plan, int s)
     quote(script, name);
 }
 
+static bool is_gap(const kolo_plot_plan *plan, int s, int i)
+{
+    bool there = i >= 0 && i < plan->args->series[s].count;
+    return !there || isnan(kolo_plot_x(plan, s, i)) || isnan(kolo_plot_y(plan, s, i));
+}
+
+/* Whether a point lies between gaps, where a line alone would not show it. */
+static bool any_alone(const kolo_plot_plan *plan)
+{
+    for (int s = 0; s < plan->series; s++)
+        for (int i = 0; i < plan->args->series[s].count; i++)
+            if (is_gap(plan, s, i - 1) && !is_gap(plan, s, i) && is_gap(plan, s, i + 1)) return true;
+    return false;
+}
+
 static void plot_lines(FILE *script, const kolo_plot_plan *plan, kolo_picture picture)
 {
-    bool many = plan->longest > 60; /* then points would run together */
+    bool many = plan->longest > 60 && !any_alone(plan); /* points would run together */
     for (int s = 0; s < plan->series; s++) {
         fprintf(script, "%s $series%d using 1:2 with %s", s ? "," : "plot", s, many ? "lines" : "linespoints");
         if (picture != KOLO_PICTURE_TEXT)
@@ -174,7 +287,6 @@ static void plot_lines(FILE *script, const kolo_plot_plan *plan, kolo_picture pi
 
 static void plot_bars(FILE *script, const kolo_plot_plan *plan, kolo_picture picture)
 {
-    bool valued = picture != KOLO_PICTURE_TEXT && plan->series * plan->longest <= 24;
     fprintf(script, "set xrange [-0.6:%.17g]\nset boxwidth %.17g\nset style fill solid 0.9 noborder\n",
             plan->longest - 0.4, BAR_GROUP / plan->series * (plan->series > 1 ? 0.92 : 0.8));
     fputs("set xtics (", script);
@@ -189,11 +301,7 @@ static void plot_bars(FILE *script, const kolo_plot_plan *plan, kolo_picture pic
         if (picture != KOLO_PICTURE_TEXT) fprintf(script, " linecolor '%s'", colours[s % COLOURS]);
         name_series(script, plan, s);
     }
-    const char *format = fmax(fabs(plan->y_low), fabs(plan->y_high)) >= 1000 ? "%.0f" : "%.3g";
-    for (int s = 0; valued && s < plan->series; s++)
-        fprintf(script,
-                ", $series%d using 1:2:(sprintf('%s', $2)) with labels offset 0,0.6 textcolor '#333333' notitle", s,
-                format);
+    plot_values(script, plan, picture);
     fputc('\n', script);
 }
 
@@ -201,7 +309,7 @@ static void draw_panel(FILE *script, const kolo_plot_plan *plan, kolo_picture pi
 {
     set_look(script, plan, picture);
     if (!plan->args->labels) set_x(script, plan);
-    set_y(script, plan);
+    set_y(script, plan, picture);
     write_data(script, plan);
     (plan->args->labels ? plot_bars : plot_lines)(script, plan, picture);
 }

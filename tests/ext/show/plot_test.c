@@ -99,6 +99,110 @@ static void bars_have_labels_and_values(void **state)
     assert_true(has(">190<") && has(">0.5<"));
 }
 
+/* How many words of the picture in `text` look like this. */
+static int count_of(const char *what)
+{
+    int count = 0;
+    for (const char *at = text; (at = strstr(at, what)); at++) count++;
+    return count;
+}
+
+/* Ten pairs of bars have no room for "0.398" side by side: the values stand upright, and all of them are there. */
+static void values_of_narrow_bars_stand_upright(void **state)
+{
+    (void)state;
+    static const double few[] = {0.398, 0.414, 0.486, 0.606, 0.318, 0.465, 0.4, 0.692, 0.653, 0.526};
+    static const char *const what[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"};
+    PLOT("Bars", .series = {{"a", NULL, few, 10}, {"b", NULL, few, 10}}, .labels = what, .file = "p.svg");
+    load("p.svg");
+    assert_int_equal(count_of("rotate(270)"), 20);
+    assert_int_equal(count_of(">0.398<"), 2);
+    PLOT("Bars", .series = {{"a", NULL, few, 3}, {"b", NULL, few, 3}}, .labels = what, .file = "p.svg");
+    load("p.svg");
+    assert_int_equal(count_of("rotate(270)"), 0);
+    assert_int_equal(count_of(">0.398<"), 2);
+    PLOT("Bars", .series = {{"a", NULL, few, 10}, {"b", NULL, few, 10}, {"c", NULL, few, 10}, {"d", NULL, few, 10}},
+         .labels = what, .width = 500, .file = "p.svg");
+    load("p.svg");
+    assert_int_equal(count_of(">0.398<"), 0); /* no room for either */
+}
+
+static void values_over_bars_are_not_rounded_away(void **state)
+{
+    (void)state;
+    PLOT("Bars", .series = {{"a", NULL, (double[]){0.0125, 4000, -12}, 3}}, .labels = names, .file = "p.svg");
+    load("p.svg");
+    assert_true(has(">0.0125<") && has(">4000<") && has(">-12<"));
+}
+
+/* Labels of an axis that says one or two powers of ten, or none, are too few to read a value by. */
+static void logarithmic_axes_have_labels(void **state)
+{
+    (void)state;
+    static const char *const wanted[][5] = {{">1.5<", ">2<", ">3<", ">4<", ">5<"},
+                                            {">1.5<", ">1.52<", ">1.54<", ">1.56<", ">1.58<"},
+                                            {">2<", ">5<", ">10<", ">200<", ">500<"},
+                                            {">1<", ">10<", ">100<", ">1000<", ">10000<"}};
+    static const double values[][4] = {
+        {5.4, 2.2, 1.3, 1.8}, {1.5, 1.52, 1.6, 1.55}, {1, 9, 300, 700}, {1, 2, 10000, 20}};
+    for (int i = 0; i < 4; i++) {
+        for (int x = 0; x < 2; x++) {
+            kolo_plot_args args = {.title = "Logarithmic", .log_x = x == 1, .log_y = x == 0, .file = "p.svg"};
+            args.series[0] = (kolo_series){"a", values[i], values[i], 4};
+            silent_plot(&args, KOLO_OK);
+            load("p.svg");
+            for (int label = 0; label < 5; label++) assert_true(has(wanted[i][label]));
+        }
+    }
+}
+
+/* Pieces of a series' line; the sample beside its name is one, too. */
+static int pieces(const char *series)
+{
+    int count = 0;
+    const char *curve = strstr(text, series);
+    assert_non_null(curve);
+    const char *path = strstr(curve, " d='M");
+    assert_non_null(path);
+    for (const char *at = path + 4; *at != '\''; at++) count += *at == 'M';
+    return count;
+}
+
+static void what_is_not_finite_is_a_gap(void **state)
+{
+    (void)state;
+    static double far[70];
+    PLOT("Gap", .series = {{NULL, NULL, (double[]){1, 2, NAN, 3, 4, INFINITY, INFINITY, 5, 6}, 9}}, .file = "p.svg");
+    load("p.svg");
+    assert_int_equal(pieces("gnuplot_plot_1"), 3);
+    PLOT("Gap", .series = {{NULL, NULL, (double[]){1, 2, 0, 3, 4}, 5}}, .log_y = true, .file = "p.svg");
+    load("p.svg");
+    assert_int_equal(pieces("gnuplot_plot_1"), 2);
+    for (int i = 0; i < 70; i++) far[i] = i % 2 ? (double)NAN : i;
+    PLOT("Alone", .series = {{"a", NULL, far, 70}}, .file = "p.svg");
+    load("p.svg");
+    assert_true(count_of("#gpPt") >= 35); /* a line alone would show nothing of them */
+}
+
+/* A history that was not validated in each epoch has no gaps: it knows of nothing between. */
+static void epochs_that_were_not_validated_are_passed_over(void **state)
+{
+    (void)state;
+    kolo_data *digits = kolo_synthetic_digits(.split = KOLO_TEST);
+    kolo_data *few = kolo_data_slice(digits, 0, 64);
+    kolo_model *model = kolo_sequential(kolo_input(28, 28, 1), kolo_flatten(), kolo_dense(10));
+    kolo_compile(model, .optimizer = kolo_sgd(), .loss = KOLO_SPARSE_CROSSENTROPY, .seed = 1);
+    const kolo_history *history =
+        kolo_fit(model, few, .epochs = 6, .validation_data = few, .validation_freq = 2, .verbose = KOLO_NONE);
+    assert_int_equal(kolo_plot_history(history, .file = "p.svg"), KOLO_OK);
+    load("p.svg");
+    assert_int_equal(pieces("gnuplot_plot_1"), 2);
+    assert_int_equal(pieces("gnuplot_plot_2"), 2); /* the validation's */
+    kolo_model_free(&model);
+    kolo_data_free(&few);
+    kolo_data_free(&digits);
+}
+
 static void in_a_terminal_it_is_characters(void **state)
 {
     (void)state;
@@ -206,6 +310,11 @@ int main(void)
         TEST(pictures_are_files),
         TEST(series_have_colours_of_their_own),
         TEST(bars_have_labels_and_values),
+        TEST(values_of_narrow_bars_stand_upright),
+        TEST(values_over_bars_are_not_rounded_away),
+        TEST(logarithmic_axes_have_labels),
+        TEST(what_is_not_finite_is_a_gap),
+        TEST(epochs_that_were_not_validated_are_passed_over),
         TEST(in_a_terminal_it_is_characters),
         TEST(twelve_series_and_many_points_are_drawn),
         TEST(impossible_plots_are_one_sentence),
