@@ -88,7 +88,7 @@ kolo_status kolo_trainer_open_feeds(kolo_trainer *trainer, kolo_feeding feeding,
         for (int i = 0; i < trainer->count; i++) KOLO_TRY(open_device_feed(&trainer->replicas[i], feeding, samples));
     if (feeding.kind <= KOLO_FEED_SYNCHRONOUS || (many && strategy->staging)) return KOLO_OK;
     kolo_feed_args args = plan_feed(feeding, samples);
-    args.takers = trainer->count;
+    args.takers = trainer->running;
     args.part = part_of_process;
     args.whose = trainer;
     return open_feed(trainer, args, &trainer->feed);

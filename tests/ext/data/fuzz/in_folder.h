@@ -1,4 +1,5 @@
-/* For fuzzers of readers that look for files in a folder: a folder of their own, in memory, and bytes as a file in it. */
+/* For fuzzers of readers that look for files in a folder: a folder of their own, in memory, and bytes as a file in it.
+ */
 #ifndef KOLO_TEST_IN_FOLDER_H
 #define KOLO_TEST_IN_FOLDER_H
 
