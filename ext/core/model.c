@@ -272,6 +272,7 @@ void kolo_model_free(kolo_model **model)
     free(freed->layers);
     free(freed->parameters);
     free(freed->epochs);
+    free(freed->checkpoint);
     free(freed);
 }
 

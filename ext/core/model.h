@@ -49,9 +49,11 @@ struct kolo_model {
     kolo_place place; /* of its strategy */
     uint64_t seed;
     double learning_rate;
+    double compiled_rate; /* what that was when its training was compiled: a resume takes its checkpoint's */
     kolo_position position; /* where its last training stands */
     kolo_numbers numbers;   /* that go with the optimizer's state */
     kolo_kept kept;         /* and weights that do */
+    char *checkpoint;       /* the file that these were read from; NULL: none */
     bool resumed;           /* the fit that runs goes on from the position */
     bool fitting; /* a kolo_fit of this model runs: its callbacks may look, but not fit, compile or free it */
     bool stop_training; /* kolo_stop_training() */

@@ -65,9 +65,10 @@ kolo_model *kolo_load_model_at(const char *path, kolo_here here);
 
 /* A training as it stands: weights, layers, the optimizer's state, learning rate, seed, epochs and steps done. Between
  * fits, or in a callback: then of that moment. kolo_load() and kolo_load_model() read it too. Of ranks that train
- * together rank 0 writes, and the others' calls do nothing. Holds no time, rank or device. Gradients that wait for their
- * update (.accumulate_steps) are in it in deterministic mode, and where one device of one rank trains; elsewhere the
- * group that was begun is given up, and a resumed training begins a new one. */
+ * together rank 0 writes, and the others' calls do nothing. Holds no rank or device; of time, within an epoch, the
+ * seconds that its steps took. Gradients that wait for their update (.accumulate_steps) are in it in deterministic mode,
+ * and where one device of one rank trains; elsewhere the group that was begun is given up, and a resumed training begins
+ * a new one. */
 #define kolo_checkpoint_save(model, path) kolo_checkpoint_save_at(model, path, KOLO_HERE)
 kolo_status kolo_checkpoint_save_at(kolo_model *model, const char *path, kolo_here here);
 /* Takes all of that, into a model of the same layers that was compiled with the same optimizer, on any number of

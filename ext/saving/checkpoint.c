@@ -1,11 +1,12 @@
 /* Checkpoints: a training as it stands in one safetensors file, so that it goes on exactly.
  *
  * Weights and optimizer state are arrays; what else there is stands in the metadata as JSON:
- * {"optimizer": "adam", "learning_rate": "0.001", "seed": "7", "epoch": "3", "step": "0", "numbers": {…}, "steps":
- * "24", "updates": "24", "waiting": "0", "waiting_samples": "0"}; with KOLO_MIXED_FP16 "loss_scale", "sample_scale" and
- * "good" too; and within an epoch the name of its order and the sums so far. Numbers are texts there, which hold all 64
- * bits and what is no number. Rank, device and time are not in it: N devices and one write the same bytes in
- * deterministic mode. Read first: saving/safetensors.h, saving/position.h, training/trainer.h. */
+ * {"optimizer": "adam", "learning_rate": "0.001", "compiled_rate": "0.002", "seed": "7", "epoch": "3", "step": "0",
+ * "samples": "320", "batch": "40", "numbers": {…}, "steps": "24", "updates": "24", "waiting": "0", "waiting_samples":
+ * "0"}; with KOLO_MIXED_FP16 "loss_scale", "sample_scale" and "good" too; and within an epoch the name of its order,
+ * its seconds and the sums so far. Numbers are texts there, which hold all 64 bits and what is no number. Rank and
+ * device are not in it, nor is time between epochs: N devices and one write the same bytes there in deterministic mode.
+ * Read first: saving/safetensors.h, saving/position.h, training/trainer.h. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -192,16 +193,17 @@ static void add_counters(json_t *state, const kolo_model *model, bool waiting)
 static json_t *state_to_json(const kolo_model *model, bool waiting)
 {
     const kolo_position *at = &model->position;
-    json_t *state = json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "optimizer", model->settings.optimizer.kind->name,
-                              "learning_rate", real_text(model->learning_rate), "seed", integer_text(model->seed),
-                              "epoch", integer_text((uint64_t)at->epoch), "step", integer_text((uint64_t)at->step),
-                              "numbers", numbers_to_json(&model->numbers));
+    json_t *state =
+        json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "optimizer", model->settings.optimizer.kind->name,
+                  "learning_rate", real_text(model->learning_rate), "compiled_rate", real_text(model->compiled_rate),
+                  "seed", integer_text(model->seed), "epoch", integer_text((uint64_t)at->epoch), "step",
+                  integer_text((uint64_t)at->step), "samples", integer_text((uint64_t)at->samples), "batch",
+                  integer_text((uint64_t)at->batch), "numbers", numbers_to_json(&model->numbers));
     if (state) add_counters(state, model, waiting);
     if (state && model->kept.count > 0) json_object_set_new(state, "kept", kept_to_json(&model->kept));
     if (!state || at->step == 0) return state;
     json_object_set_new(state, "order", integer_text(at->order));
-    json_object_set_new(state, "samples", integer_text((uint64_t)at->samples));
-    json_object_set_new(state, "batch", integer_text((uint64_t)at->batch));
+    json_object_set_new(state, "seconds", real_text(at->seconds));
     json_object_set_new(state, "all", totals_to_json(&at->all));
     json_object_set_new(state, "own", totals_to_json(&at->own));
     return state;
@@ -272,28 +274,40 @@ typedef struct loaded {
     float *weights, *planes, *array_numbers; /* [weight_count], [planes][weight_count], [parameter_count] */
     uint64_t seed;
     kolo_counters counters;
-    double learning_rate;
+    double learning_rate, compiled_rate;
     kolo_position position;
     kolo_numbers numbers;
     kolo_kept kept;
+    char *path;
 } loaded;
 
-static kolo_status read_position(const kolo_model *model, const json_t *state, kolo_position *at)
+/* What a resume is compared with: between epochs nothing rests on it, and it may be missing. */
+static kolo_status read_terms(const json_t *state, kolo_position *at)
 {
-    uint64_t epoch, step, samples, batch;
-    KOLO_TRY(read_integer(state, "epoch", INT32_MAX, &epoch));
-    KOLO_TRY(read_integer(state, "step", INT32_MAX, &step));
-    *at = (kolo_position){.epoch = (int)epoch, .step = (int)step};
-    if (step == 0) return KOLO_OK;
-    KOLO_TRY(read_integer(state, "order", UINT64_MAX, &at->order));
+    uint64_t samples, batch;
+    if (at->step == 0 && !json_object_get(state, "samples")) return KOLO_OK;
     KOLO_TRY(read_integer(state, "samples", INT64_MAX, &samples));
     KOLO_TRY(read_integer(state, "batch", INT64_MAX, &batch));
     at->samples = (int64_t)samples;
     at->batch = (int64_t)batch;
+    return KOLO_OK;
+}
+
+static kolo_status read_position(const kolo_model *model, const json_t *state, kolo_position *at)
+{
+    uint64_t epoch, step;
+    KOLO_TRY(read_integer(state, "epoch", INT32_MAX, &epoch));
+    KOLO_TRY(read_integer(state, "step", INT32_MAX, &step));
+    *at = (kolo_position){.epoch = (int)epoch, .step = (int)step};
+    if (step > 0) KOLO_TRY(read_integer(state, "order", UINT64_MAX, &at->order));
+    KOLO_TRY(read_terms(state, at));
+    if (step == 0) return KOLO_OK;
     KOLO_TRY(totals_from_json(model, json_object_get(state, "all"), "all", &at->all));
     KOLO_TRY(totals_from_json(model, json_object_get(state, "own"), "own", &at->own));
     if (kolo_rank() != 0) at->own = at->all; /* rank 0 wrote its own; the others' are not known */
-    return KOLO_OK;
+    KOLO_TRY(read_real(json_object_get(state, "seconds"), "seconds", &at->seconds));
+    if (at->seconds >= 0 && isfinite(at->seconds)) return KOLO_OK;
+    return kolo_fail(KOLO_FORMAT, "seconds: wanted at least 0, got %g", at->seconds);
 }
 
 static kolo_status read_numbers(const json_t *object, kolo_numbers *numbers)
@@ -374,6 +388,9 @@ static kolo_status read_state(const kolo_model *model, const json_t *state, load
     KOLO_TRY(read_real(json_object_get(state, "learning_rate"), "learning_rate", &all->learning_rate));
     if (!(all->learning_rate >= 0) || !isfinite(all->learning_rate))
         return kolo_fail(KOLO_FORMAT, "learning_rate: wanted at least 0, got %g", all->learning_rate);
+    all->compiled_rate = model->compiled_rate;
+    if (json_object_get(state, "compiled_rate"))
+        KOLO_TRY(read_real(json_object_get(state, "compiled_rate"), "compiled_rate", &all->compiled_rate));
     KOLO_TRY(read_numbers(json_object_get(state, "numbers"), &all->numbers));
     KOLO_TRY(read_kept_names(model, json_object_get(state, "kept"), &all->kept));
     return read_position(model, state, &all->position);
@@ -421,8 +438,9 @@ static kolo_status read_all(kolo_model *model, const kolo_safetensors *from, loa
     KOLO_TRY(parse_state(model, from, all));
     all->weights = malloc(bytes);
     all->planes = calloc(PLANES_MAX, bytes);
+    all->path = strdup(from->path);
     all->array_numbers = calloc((size_t)model->parameter_count + 1, sizeof *all->array_numbers);
-    if (!all->weights || !all->planes || !all->array_numbers)
+    if (!all->weights || !all->planes || !all->array_numbers || !all->path)
         return kolo_fail_memory(bytes * (PLANES_MAX + 1), "a checkpoint");
     KOLO_TRY(kolo_weights_read(from, model, all->weights));
     return read_planes(model, from, all);
@@ -451,12 +469,16 @@ static kolo_status take_all(kolo_model *model, loaded *all)
     kolo_trainer_share_state(model->trainer);
     model->seed = all->seed;
     model->learning_rate = all->learning_rate;
+    model->compiled_rate = all->compiled_rate;
     model->position = all->position;
     model->numbers = all->numbers;
     kolo_kept_clear(&model->kept);
     model->kept = all->kept;
     all->kept.count = 0;
     model->resumed = true;
+    free(model->checkpoint);
+    model->checkpoint = all->path;
+    all->path = NULL;
     return kolo_weights_take(model, all->weights);
 }
 
@@ -472,6 +494,7 @@ kolo_status kolo_checkpoint_read(kolo_model *model, const char *path)
     free(all.weights);
     free(all.planes);
     free(all.array_numbers);
+    free(all.path);
     kolo_kept_clear(&all.kept);
     return status;
 }

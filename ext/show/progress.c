@@ -200,14 +200,22 @@ void kolo_progress_begin(kolo_progress *progress, int verbose, int epochs, int s
     progress->started = kolo_now();
 }
 
-void kolo_progress_epoch(kolo_progress *progress, int epoch)
+void kolo_progress_epoch(kolo_progress *progress, int epoch, int done)
 {
     char text[64];
     kolo_progress_break(progress);
     progress->started = kolo_now();
     progress->first = progress->drawn = 0;
+    progress->before = done;
     if (!progress->verbose || progress->epochs <= 1) return;
     print(text, (size_t)snprintf(text, sizeof text, "Epoch %d/%d\n", epoch + 1, progress->epochs));
+}
+
+void kolo_progress_say(kolo_progress *progress, const char *text)
+{
+    if (!progress->verbose) return;
+    print(text, strlen(text));
+    print("\n", 1);
 }
 
 void kolo_progress_nothing(kolo_progress *progress, int done)
@@ -221,6 +229,7 @@ void kolo_progress_nothing(kolo_progress *progress, int done)
 /* Seconds a step, the first left out as soon as there is a second, as Keras counts: the first one also prepares. */
 static double step_time(kolo_progress *progress, int done, double now)
 {
+    done -= progress->before;
     if (done < 1) return 0;
     double seconds =
         progress->first > 0 && done > 1 ? (now - progress->first) / (done - 1) : (now - progress->started) / done;

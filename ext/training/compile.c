@@ -8,6 +8,7 @@
 #include "training/scores.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 /* An activation that the loss takes over must stand where it can be left out: in the last layer. Behind it a flatten
  * would hide it, and the loss would apply it again. */
@@ -76,6 +77,8 @@ static kolo_status compile(const kolo_compile_args *args)
     model->position = (kolo_position){0};
     model->numbers = (kolo_numbers){0};
     kolo_kept_clear(&model->kept);
+    free(model->checkpoint);
+    model->checkpoint = NULL;
     model->settings = *args;
     model->settings.optimizer = optimizer;
     model->place = where;
@@ -83,7 +86,7 @@ static kolo_status compile(const kolo_compile_args *args)
     if (!args->precision) model->settings.precision = KOLO_FLOAT32;
     model->backend = backend;
     model->seed = args->seed ? args->seed : kolo_random_seed();
-    if (optimizer.kind) model->learning_rate = kolo_optimizer_rate(&optimizer, 0);
+    if (optimizer.kind) model->learning_rate = model->compiled_rate = kolo_optimizer_rate(&optimizer, 0);
     if (!model->drawn) kolo_model_draw_weights(model);
     model->compiled = true;
     return KOLO_OK;

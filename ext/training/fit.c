@@ -106,6 +106,7 @@ static void note_position(kolo_fit_state *state, int step)
 {
     kolo_position *at = &state->model->position;
     at->step = step;
+    at->seconds = state->current.seconds;
     at->all = state->epoch_all;
     at->own = state->epoch_own;
 }
@@ -114,7 +115,7 @@ static void note_time(kolo_fit_state *state)
 {
     kolo_epoch *epoch = &state->current;
     epoch->seconds = kolo_now() - state->epoch_began;
-    epoch->images_per_second = (double)(epoch->images - state->images_before) / epoch->seconds;
+    epoch->images_per_second = (double)epoch->images / epoch->seconds;
 }
 
 static kolo_status run_step(kolo_fit_state *state, int step)
@@ -139,7 +140,7 @@ static kolo_status run_step(kolo_fit_state *state, int step)
 
 static kolo_status run_steps(kolo_fit_state *state)
 {
-    state->epoch_began = kolo_now();
+    state->epoch_began = kolo_now() - state->model->position.seconds; /* as if it had not been interrupted */
     kolo_status status = kolo_trainer_begin_feeds(state->trainer, &state->plan, state->current.steps);
     for (int step = state->current.steps; step < state->steps && !state->stopped && status == KOLO_OK; step++)
         status = run_step(state, step);
@@ -218,15 +219,14 @@ static void begin_epoch(kolo_fit_state *state)
                           .seed = state->seed};
     state->epoch_all = at->all;
     state->epoch_own = at->own;
-    state->images_before = (int64_t)at->all.samples;
-    state->current = (kolo_epoch){.steps = at->step, .images = state->images_before};
+    state->current = (kolo_epoch){.steps = at->step, .images = (int64_t)at->all.samples};
 }
 
 static kolo_status run_epoch(kolo_fit_state *state, int number)
 {
     kolo_model *model = state->model;
     begin_epoch(state);
-    kolo_progress_epoch(&state->progress, number);
+    kolo_progress_epoch(&state->progress, number, state->current.steps);
     KOLO_TRY(call_hooks(state, EPOCH_BEGIN, number, false));
     KOLO_TRY(run_steps(state));
     if (state->stopped && state->current.steps < state->steps) return KOLO_OK;
@@ -236,7 +236,7 @@ static kolo_status run_epoch(kolo_fit_state *state, int number)
     int count = measure_all(state, state->validated, measures);
     kolo_progress_end(&state->progress, state->current.steps, state->current.seconds, measures, count);
     model->epochs[model->history.epochs++] = state->current;
-    model->position = (kolo_position){.epoch = number + 1};
+    model->position = (kolo_position){.epoch = number + 1, .samples = state->data->samples, .batch = state->batch};
     warn_of_divergence(state, number);
     return call_hooks(state, EPOCH_END, number, state->validated);
 }
@@ -267,6 +267,8 @@ static kolo_status open_fit(kolo_fit_state *state)
     model->resumed = state->args->resume;
     if (model->resumed) return KOLO_OK;
     model->position = (kolo_position){.epoch = state->args->initial_epoch};
+    free(model->checkpoint);
+    model->checkpoint = NULL;
     kolo_kept_clear(&model->kept);
     return KOLO_OK;
 }
@@ -292,6 +294,7 @@ static kolo_status run_epochs(kolo_fit_state *state)
     state->model->progress = &state->progress;
     if (state->model->position.epoch >= state->epochs)
         kolo_progress_nothing(&state->progress, state->model->position.epoch);
+    else kolo_fit_tell_resume(state);
     for (int epoch = state->model->position.epoch; epoch < state->epochs && !state->stopped; epoch++) {
         KOLO_TRY(run_epoch(state, epoch));
         KOLO_TRY(agree_to_stop(state));

@@ -20,8 +20,7 @@ typedef struct kolo_fit_state {
     int64_t batch;     /* samples of a full step, over all ranks */
     int leaf;
     uint64_t seed;     /* rank 0's */
-    int64_t images_before; /* of the epoch that runs: trained before this fit went on with it */
-    double epoch_began;    /* this fit's part of that epoch */
+    double epoch_began; /* of the epoch that runs; pauses left out */
     int32_t *order;    /* [samples] of the epoch, the same on all ranks */
     kolo_feeding feeding;
     kolo_epoch_plan plan; /* of the epoch that runs */
@@ -52,6 +51,8 @@ kolo_status kolo_fit_plan(kolo_fit_state *state);
 kolo_status kolo_fit_agree(kolo_fit_state *state);
 /* Where training begins, which is the same on all ranks, and fits the data: the model's position, and its seed. */
 kolo_status kolo_fit_begin_at(kolo_fit_state *state);
+/* Says so where training goes on from a position, and in what it is now another than it was there. */
+void kolo_fit_tell_resume(kolo_fit_state *state);
 /* Warns if ranks start from different weights. */
 kolo_status kolo_fit_compare_weights(kolo_fit_state *state);
 

@@ -136,6 +136,88 @@ static void a_stopped_fit_goes_on(void **state)
     kolo_data_free(&less);
 }
 
+/* ------------------------------------------------------------------------------------------ what is said and timed */
+
+#define PAUSE 0.05
+
+static void pause_and_save(kolo_callback *self, int batch, const kolo_logs *logs)
+{
+    (void)logs;
+    usleep((useconds_t)(PAUSE * 1e6));
+    if (batch == (int)self->number[0]) {
+        assert_int_equal(kolo_checkpoint_save(self->model, "state"), KOLO_OK);
+        kolo_stop_training(self->model);
+    }
+}
+
+static double told_seconds;
+static void note_seconds(kolo_callback *self, int epoch, const kolo_logs *logs)
+{
+    (void)self, (void)epoch;
+    told_seconds = kolo_logs_get(logs, "seconds");
+}
+
+/* Cut after three of five steps, and after all of them. */
+static void an_epoch_keeps_the_time_that_it_took_before(void **state)
+{
+    (void)state;
+    for (int last = 2; last <= 4; last += 2) {
+        kolo_callback cut = {.on_train_batch_end = pause_and_save, .number = {last}};
+        assert_non_null(FIT(.epochs = 1, .callbacks = {cut}));
+        kolo_model *other = small_model();
+        compile(other, kolo_adam());
+        assert_int_equal(kolo_checkpoint_load(other, "state"), KOLO_OK);
+        const kolo_history *history = kolo_fit(other, data, .batch_size = 8, .resume = true, .verbose = KOLO_NONE,
+                                               .callbacks = {{.on_epoch_end = note_seconds}});
+        assert_int_equal(history->epochs, 1);
+        const kolo_epoch *epoch = &history->epoch[0];
+        assert_true(epoch->seconds > PAUSE * last && epoch->seconds < 10); /* the last pause is after the last step */
+        assert_float_equal(told_seconds, epoch->seconds, 0);
+        assert_int_equal(epoch->images, 40);
+        assert_true(fabs(epoch->images_per_second * epoch->seconds - 40) < 1e-6);
+        kolo_model_free(&other);
+    }
+}
+
+/* What kolo_fit() prints first. */
+static const char *said(kolo_model *trained, kolo_data *with, uint64_t seed, double rate, int batch)
+{
+    static char text[1000];
+    fflush(stdout);
+    int kept = dup(STDOUT_FILENO), file = open("said", O_RDWR | O_CREAT | O_TRUNC, 0644);
+    dup2(file, STDOUT_FILENO);
+    kolo_compile(trained, .optimizer = kolo_adam(.learning_rate = rate), .loss = KOLO_SPARSE_CROSSENTROPY,
+                 .seed = seed);
+    kolo_checkpoint_load(trained, "state");
+    kolo_fit(trained, with, .epochs = 3, .batch_size = batch, .resume = true, .verbose = 2);
+    fflush(stdout);
+    ssize_t length = pread(file, text, sizeof text - 1, 0);
+    text[length > 0 ? strcspn(text, "\n") : 0] = 0;
+    dup2(kept, STDOUT_FILENO);
+    close(kept);
+    close(file);
+    return text;
+}
+
+static void it_is_said_where_a_fit_goes_on(void **state)
+{
+    (void)state;
+    kolo_data *less = small_data(24);
+    kolo_model *first = small_model();
+    kolo_compile(first, .optimizer = kolo_adam(), .loss = KOLO_SPARSE_CROSSENTROPY, .seed = 5);
+    kolo_fit(first, data, .epochs = 2, .batch_size = 8, .verbose = KOLO_NONE);
+    assert_int_equal(kolo_checkpoint_save(first, "state"), KOLO_OK);
+    assert_string_equal(said(first, data, 5, 0.001, 8), "Goes on with epoch 3/3 from state");
+    assert_string_equal(said(first, less, 7, 0.5, 12),
+                        "Goes on with epoch 3/3 from state: seed 5 instead of 7, a learning rate of 0.001 instead of "
+                        "0.5, steps of 12 samples instead of 8, 24 samples in the data instead of 40");
+    kolo_callback cut = {.on_train_batch_end = pause_and_save, .number = {2}};
+    kolo_fit(first, data, .batch_size = 8, .callbacks = {cut}, .verbose = KOLO_NONE);
+    assert_string_equal(said(first, data, 5, 0.001, 8), "Goes on with epoch 1/3, 3/5 steps done, from state");
+    kolo_model_free(&first);
+    kolo_data_free(&less);
+}
+
 static int last_epoch;
 static void note_epoch(kolo_callback *self, int epoch, const kolo_logs *logs)
 {
@@ -234,6 +316,10 @@ static const struct bad_state {
      "all: wanted 5 sums, as the model's .metrics keep, got 1"},
     {STATE("\"step\":\"4\",\"order\":\"0\",\"samples\":\"40\",\"batch\":\"8\",\"all\":[1,2,3,4,5]"),
      "all: wanted a number as text, got 1"},
+    {STATE("\"step\":\"4\",\"order\":\"0\",\"samples\":\"40\",\"batch\":\"8\",\"all\":[\"1\",\"1\",\"1\",\"1\",\"1\"],"
+           "\"own\":[\"1\",\"1\",\"1\",\"1\",\"1\"],\"seconds\":\"-1\""),
+     "seconds: wanted at least 0, got -1"},
+    {STATE("\"step\":\"0\",\"samples\":\"40\""), "batch: wanted a text of digits"},
     {STATE("\"step\":\"0\",\"numbers\":{\"a\":3}"), "numbers: wanted a number as text, got 3"},
     {STATE("\"step\":\"0\",\"kept\":[\"best\", 3]"), "kept: wanted at most 16 names of 1 to 63 bytes, got "},
     {STATE("\"step\":\"0\",\"kept\":[\"best\"]"), "wanted an array \"optimizer/kept0/conv2d.kernel\", got none"},
@@ -256,9 +342,16 @@ int main(void)
 {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, begin, end)
     const struct CMUnitTest tests[] = {
-        TEST(a_training_is_put_back),    TEST(weights_and_layers_are_read_from_it),      TEST(before_the_first_fit),
-        TEST(a_stopped_fit_goes_on),     TEST(epochs_are_numbered_from_the_initial_one), TEST(others_files_are_refused),
-        TEST(broken_states_are_refused), TEST(the_best_weights_outlive_a_resume),
+        TEST(a_training_is_put_back),
+        TEST(weights_and_layers_are_read_from_it),
+        TEST(before_the_first_fit),
+        TEST(a_stopped_fit_goes_on),
+        TEST(epochs_are_numbered_from_the_initial_one),
+        TEST(others_files_are_refused),
+        TEST(broken_states_are_refused),
+        TEST(the_best_weights_outlive_a_resume),
+        TEST(an_epoch_keeps_the_time_that_it_took_before),
+        TEST(it_is_said_where_a_fit_goes_on),
     };
     return cmocka_run_group_tests_name("core/checkpoint", tests, enter_folder, leave_folder);
 }

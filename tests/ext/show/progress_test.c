@@ -16,7 +16,7 @@ static void train(int verbose, double pause)
     kolo_progress progress;
     kolo_progress_begin(&progress, verbose, 2, 59);
     for (int epoch = 0; epoch < 2; epoch++) {
-        kolo_progress_epoch(&progress, epoch);
+        kolo_progress_epoch(&progress, epoch, 0);
         for (int step = 1; step <= 59; step++) {
             if (pause > 0) usleep((unsigned)(pause * 1e6));
             const kolo_measure running[] = {{"accuracy", step / 100.0}, {"loss", step < 59 ? 123.456 : 0.5}};
@@ -87,7 +87,7 @@ static void units_follow_the_time(void **state)
             kolo_progress progress;
             dup2(open("log", O_WRONLY | O_CREAT | O_TRUNC, 0644), STDOUT_FILENO);
             kolo_progress_begin(&progress, 2, 1, 80);
-            kolo_progress_epoch(&progress, 0);
+            kolo_progress_epoch(&progress, 0, 0);
             kolo_progress_end(&progress, 80, cases[i].seconds, NULL, 0);
             _exit(0);
         }
@@ -196,7 +196,7 @@ static void interrupted(void)
 {
     kolo_progress progress;
     kolo_progress_begin(&progress, 0, 1, 59);
-    kolo_progress_epoch(&progress, 0);
+    kolo_progress_epoch(&progress, 0, 0);
     kolo_progress_step(&progress, 3, &(kolo_measure){"loss", 1}, 1);
     kolo_progress_break(&progress);
     kolo_progress_break(&progress);
