@@ -1,6 +1,7 @@
 /* The options that every program of the lessons understands, read by glibc's argp. What argp and getopt would say
  * about a mistake takes two lines and no "wanted", so their voices are off and the sentence is made here. */
 #include "core/file.h"
+#include "core/help.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -338,8 +339,7 @@ static void make_list(option_list *list, const kolo_options *options)
 static void show_help(char **argv, const option_list *list, const char *what)
 {
     struct argp argp = {.options = list->option, .doc = what};
-    argp_help(&argp, stdout, ARGP_HELP_SHORT_USAGE | ARGP_HELP_LONG | ARGP_HELP_DOC, (char *)program_name(argv));
-    fflush(stdout);
+    kolo_print_help(&argp, ARGP_HELP_SHORT_USAGE | ARGP_HELP_LONG | ARGP_HELP_DOC, program_name(argv));
 }
 
 /* ------------------------------------------------------------------------------------------ the calls */

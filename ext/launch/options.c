@@ -1,9 +1,9 @@
 /* kolorun's command line, read by glibc's argp. Names are horovodrun's. */
 #include "launch/options.h"
 
+#include "core/help.h"
 #include "launch/say.h"
 
-#include <argp.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -127,8 +127,8 @@ static const struct argp grammar = {
 
 int options_help(void)
 {
-    argp_help(&grammar, stdout, ARGP_HELP_STD_HELP & ~(unsigned)ARGP_HELP_EXIT_OK, (char[]){"kolorun"});
-    return fflush(stdout) ? KOLORUN_FAILED : KOLORUN_DONE;
+    bool printed = kolo_print_help(&grammar, ARGP_HELP_STD_HELP & ~(unsigned)ARGP_HELP_EXIT_OK, "kolorun");
+    return printed ? KOLORUN_DONE : KOLORUN_FAILED;
 }
 
 int options_parse(int argc, char **argv, struct launch_options *options)

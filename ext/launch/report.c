@@ -76,16 +76,37 @@ static int mpirun_code(const struct job *job)
     return WEXITSTATUS(status);
 }
 
-/* mpirun's own words, without its rules of dashes, are all there is to explain what no rank has reported. */
-static void quote_mpirun(struct job *job)
+/* The lines of mpirun's that explain something: no rules of dashes, and of the pages in which its runtime guesses why a
+ * host did not answer nothing where ssh or the host has said why, else the first line. */
+static int useful_lines(char *text, const char *line[], int most)
 {
+    bool guessing = false;
+    const char *guess = NULL;
+    int count = 0;
     char *rest = NULL;
+    for (char *next = strtok_r(text, "\r\n", &rest); next && count < most; next = strtok_r(NULL, "\r\n", &rest)) {
+        bool page = !strncmp(next, "ORTE ", 5);
+        if (page && !guess) guess = next;
+        if (strspn(next, "- ") == strlen(next)) guessing = false;
+        else if (page) guessing = true;
+        else if (!guessing) line[count++] = next;
+    }
+    if (count == 0 && guess) line[count++] = guess;
+    return count;
+}
+
+/* mpirun's own words are all there is to explain what no rank has reported. */
+static void quote_mpirun(struct job *job, const char *sentence)
+{
+    const char *line[100];
     size_t last =
         job->mpirun_text_length < sizeof job->mpirun_text ? job->mpirun_text_length : sizeof job->mpirun_text - 1;
     job->mpirun_text[last] = '\0';
-    if (job->options->verbose) return; /* they stand above */
-    for (char *line = strtok_r(job->mpirun_text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
-        if (strspn(line, "- ") != strlen(line)) output_say(&job->output, "  %s", line);
+    bool above = job->options->verbose; /* they stand there already */
+    int count = above ? 0 : useful_lines(job->mpirun_text, line, 100);
+    if (count == 1) output_say(&job->output, "%s: %s", sentence, line[0]);
+    else output_say(&job->output, "%s%s", sentence, count > 0 ? "; it says:" : "");
+    for (int i = 0; count > 1 && i < count; i++) output_say(&job->output, "  %s", line[i]);
 }
 
 /* Somebody else did that: ranks that lose their mpirun end themselves, with codes that mean nothing. */
@@ -117,11 +138,14 @@ static int report_interrupt(struct job *job)
 static int report_mpirun(struct job *job)
 {
     int code = mpirun_code(job), early = first_that(job, left_early), abort = first_that(job, aborted);
+    char sentence[200];
     if (job->started < job->ranks) {
-        output_say(&job->output, "mpirun could not start the job (%d of %d ranks started); it says:", job->started,
-                   job->ranks);
-        quote_mpirun(job);
-    } else if (early >= 0) {
+        snprintf(sentence, sizeof sentence, "mpirun could not start the job (%d of %d ranks started)", job->started,
+                 job->ranks);
+        quote_mpirun(job, sentence);
+        return KOLORUN_FAILED; /* mpirun's code is no rank's */
+    }
+    if (early >= 0) {
         const struct job_rank *rank = &job->rank[early];
         output_say(&job->output,
                    "rank %d (%s, pid %ld): exited with code 0 before MPI_Finalize, while other ranks needed it", early,
@@ -129,8 +153,8 @@ static int report_mpirun(struct job *job)
     } else if (abort >= 0) {
         return report_rank(job, abort);
     } else {
-        output_say(&job->output, "mpirun ended with code %d; it says:", code);
-        quote_mpirun(job);
+        snprintf(sentence, sizeof sentence, "mpirun ended with code %d", code);
+        quote_mpirun(job, sentence);
     }
     return code ? code : KOLORUN_FAILED;
 }
@@ -140,9 +164,10 @@ int job_report(struct job *job)
     int first = first_that(job, failed);
     if (job->interrupted) return report_interrupt(job);
     if (job->start_timed_out) {
-        output_say(&job->output, "%d of %d ranks had not started after %d s; --start-timeout allows more",
-                   job->ranks - job->started, job->ranks, job->options->start_timeout);
-        quote_mpirun(job);
+        char sentence[200];
+        snprintf(sentence, sizeof sentence, "%d of %d ranks had not started after %d s; --start-timeout allows more",
+                 job->ranks - job->started, job->ranks, job->options->start_timeout);
+        quote_mpirun(job, sentence);
         return KOLORUN_FAILED;
     }
     if (mpirun_was_killed(job)) return report_mpirun_killed(job);
