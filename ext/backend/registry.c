@@ -59,6 +59,13 @@ static const kolo_backend *find_fastest(void)
     return &kolo_reference_backend;
 }
 
+kolo_status kolo_backend_check_environment(void)
+{
+    const kolo_backend *backend;
+    const char *name = getenv("KOLO_BACKEND");
+    return name && *name ? find_by_name(name, "KOLO_BACKEND", &backend) : KOLO_OK;
+}
+
 kolo_status kolo_backend_find(const char *name, kolo_precision precision, const kolo_backend **backend)
 {
     const char *origin = ".backend";

@@ -166,8 +166,8 @@ static void end_epoch(kolo_callback *self, int epoch, const kolo_logs *logs)
     (void)epoch;
     (void)logs;
     if (s && s->found.measurements > 0)
-        kolo_callback_say(self, verbose, "gradient noise scale: %.0f samples (%d measurements)\n", s->found.scale,
-                          s->found.measurements);
+        kolo_callback_say(self, verbose, "gradient noise scale: %.0f samples (%d measurement%s)\n", s->found.scale,
+                          s->found.measurements, s->found.measurements == 1 ? "" : "s");
 }
 
 static void end(kolo_callback *self, const kolo_logs *logs)

@@ -56,8 +56,8 @@ typedef struct kolo_world_kind {
     unsigned version;
     const char *name;
     kolo_status (*open)(int *argc, char ***argv, kolo_world *world);
-    /* failed: ends the whole job at once with exit code 1 instead of waiting for the others. */
-    void (*close)(kolo_world *world, bool failed);
+    /* code: that of this rank; one that is not 0 ends the whole job at once with it instead of waiting for the others. */
+    void (*close)(kolo_world *world, int code);
 } kolo_world_kind;
 
 #endif

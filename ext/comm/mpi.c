@@ -276,13 +276,18 @@ static kolo_status mpi_allgather(kolo_comm *comm, const void *data, size_t bytes
 /* --- the ranks --- */
 
 /* Does not come back, here or on any other rank. A failure that nobody published yet would be lost with the process. */
-static void mpi_abort(kolo_comm *comm)
+static void end_job(kolo_comm *comm, int code)
 {
     kolo_failure failure = kolo_failure_take();
     if (failure.code != KOLO_OK) fprintf(stderr, "rank %d: %s\n", comm->rank, failure.text);
     fflush(stdout);
     fflush(stderr);
-    MPI_Abort(((mpi_comm *)comm)->handle, 1);
+    MPI_Abort(((mpi_comm *)comm)->handle, code);
+}
+
+static void mpi_abort(kolo_comm *comm)
+{
+    end_job(comm, 1);
 }
 
 static void mpi_close(kolo_comm *comm)
@@ -505,9 +510,9 @@ failed:
     return status;
 }
 
-static void mpi_world_close(kolo_world *world, bool failed)
+static void mpi_world_close(kolo_world *world, int code)
 {
-    if (failed) mpi_abort(world->comm);
+    if (code) end_job(world->comm, code);
     world->comm->kind->close(world->comm);
     world->comm = NULL;
 }

@@ -2,6 +2,7 @@
  * about a mistake takes two lines and no "wanted", so their voices are off and the sentence is made here. */
 #include "core/file.h"
 #include "core/help.h"
+#include "core/runtime.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -10,9 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define EXIT_USE    2
-#define EXIT_TARGET 1
 
 enum option_key {
     OPTION_HELP = 'h',
@@ -35,9 +33,7 @@ enum option_key {
 
 static const struct argp_option option_table[] = {
     {"data", OPTION_DATA, "NAME|FOLDER", 0,
-     "mnist, fashion-mnist or another folder of KOLO_DATA; a folder that holds IDX "
-     "files; synthetic",
-     1},
+     "mnist, fashion-mnist or another folder of KOLO_DATA; a folder that holds IDX files; synthetic", 1},
     {"batch-size", OPTION_BATCH_SIZE, "N", 0, "samples an update", 1},
     {"epochs", OPTION_EPOCHS, "N", 0, "passes over the data", 1},
     {"steps-per-epoch", OPTION_STEPS_PER_EPOCH, "N", 0, "updates an epoch", 1},
@@ -84,7 +80,7 @@ static _Noreturn void refuse(char **argv, const char *what, const char *wanted, 
         fflush(stdout);
         fprintf(stderr, "%s: %s%swanted %s, got \"%s\"\n", program_name(argv), what, *what ? ": " : "", wanted, got);
     }
-    leave(EXIT_USE);
+    leave(KOLO_EXIT_USE);
 }
 
 /* ------------------------------------------------------------------------------------------ values */
@@ -155,6 +151,15 @@ static const char *read_text(const reading *r, const char *wanted)
     return r->value;
 }
 
+static const char *read_own_text(const reading *r, const kolo_own_option *own)
+{
+    const char *text = read_text(r, own->value);
+    size_t length = strlen(text), end = own->ending ? strlen(own->ending) : 0;
+    if (end && (length <= end || strcmp(text + length - end, own->ending) != 0))
+        wrong(r, kolo_phrase("a file that ends in %s", own->ending));
+    return text;
+}
+
 /* Whether a word is one of those of "adam|sgd|lamb". */
 static bool is_choice(const char *choices, const char *word)
 {
@@ -196,7 +201,7 @@ static void read_own(const reading *r, const kolo_own_option *own)
     if (own->count) *own->count = read_count(r, own->or_zero);
     if (own->number) *own->number = read_number(r, own->or_zero);
     if (own->choice) *own->choice = read_choice(r, own->value);
-    if (own->text) *own->text = read_text(r, own->value);
+    if (own->text) *own->text = read_own_text(r, own);
 }
 
 static void read_option(const reading *r, int key)
@@ -267,7 +272,7 @@ static _Noreturn void refuse_name(char **argv, const char *argument, bool ambigu
     if (kolo_rank() == 0)
         fprintf(stderr, "%s: %s option \"%s\": --help lists the options\n", program_name(argv),
                 ambiguous ? "ambiguous" : "unknown", argument);
-    leave(EXIT_USE);
+    leave(KOLO_EXIT_USE);
 }
 
 /* argp says only that something was wrong. Values have been judged by then: what is left is a name that nobody knows,
@@ -316,6 +321,15 @@ static const char *default_text(const kolo_options *options, int key)
     }
 }
 
+/* What --data takes: a program whose data set is not MNIST names its own. */
+static const char *data_doc(const kolo_options *options, const char *of_mnist)
+{
+    if (options->data_help) return options->data_help;
+    if (!options->data) return of_mnist;
+    return kolo_phrase("%s or another folder of KOLO_DATA; a folder that holds a data set's files; synthetic",
+                       options->data);
+}
+
 /* With each option's default, which parsing may change. */
 static void make_list(option_list *list, const kolo_options *options)
 {
@@ -329,7 +343,7 @@ static void make_list(option_list *list, const kolo_options *options)
     for (size_t i = 0; list->option[i].name; i++) {
         struct argp_option *option = &list->option[i];
         const char *value = default_text(options, option->key);
-        if (option->key == OPTION_DATA && options->data_help) option->doc = options->data_help;
+        if (option->key == OPTION_DATA) option->doc = data_doc(options, option->doc);
         if (!value) continue;
         snprintf(list->help[i], sizeof list->help[i], "%s (default: %s)", option->doc, value);
         option->doc = list->help[i];
@@ -352,6 +366,35 @@ static void check_together(char **argv, const kolo_options *options)
         refuse(argv, "--history", "another file than --save", options->history);
 }
 
+/* What this machine lacks of what was asked for. */
+typedef struct refusal {
+    const char *option, *wanted, *got; /* option: NULL where it lacks nothing */
+} refusal;
+
+static refusal missing_device(const kolo_options *options)
+{
+    int there = kolo_visible_devices(), most = there > 0 ? there : 1; /* none: the host computes */
+    if (options->devices > most)
+        return (refusal){"--devices", kolo_phrase("1 to %d (KOLO_CPU_DEVICES sets how many there are)", most),
+                         kolo_phrase("%d", options->devices)};
+    for (const kolo_own_option *own = options->own; own && own->name; own++)
+        if (own->device && *own->text && kolo_device_number(*own->text) == KOLO_NO_DEVICE)
+            return (refusal){kolo_phrase("--%s", own->name),
+                             kolo_phrase("host, or cpu:0 to cpu:%d", kolo_device_count() - 1), *own->text};
+    return (refusal){0};
+}
+
+/* Ranks may be on machines that differ: all end, and rank 0 says why, or those that lack something. */
+static void check_devices(char **argv, const kolo_options *options)
+{
+    refusal mine = missing_device(options);
+    float lacks[2] = {mine.option != NULL, mine.option && kolo_rank() == 0}; /* any rank; rank 0 */
+    if (kolo_allreduce(lacks, 2) == KOLO_OK && lacks[0] == 0) return;
+    if (mine.option && (kolo_rank() == 0 || lacks[1] == 0))
+        fprintf(stderr, "%s: %s: wanted %s, got \"%s\"\n", program_name(argv), mine.option, mine.wanted, mine.got);
+    leave(KOLO_EXIT_USE);
+}
+
 static bool target_fails(char **argv, const char *option, const char *path)
 {
     if (!path || kolo_check_writable(path) == KOLO_OK) return false;
@@ -371,7 +414,7 @@ static bool any_target_fails(char **argv, const kolo_options *options)
 static void check_targets(char **argv, const kolo_options *options)
 {
     float failed = kolo_rank() == 0 && any_target_fails(argv, options);
-    if (kolo_broadcast(&failed, 1, 0) != KOLO_OK || failed != 0) leave(EXIT_TARGET);
+    if (kolo_broadcast(&failed, 1, 0) != KOLO_OK || failed != 0) leave(KOLO_EXIT_FAILED);
 }
 
 void kolo_parse_options(int argc, char **argv, kolo_options *options, const char *what_the_program_does)
@@ -386,7 +429,9 @@ void kolo_parse_options(int argc, char **argv, kolo_options *options, const char
         if (kolo_rank() == 0) show_help(argv, &list, what_the_program_does);
         leave(EXIT_SUCCESS);
     }
+    if (kolo_failed()) exit(kolo_finish());
     check_together(argv, options);
+    check_devices(argv, options);
     check_targets(argv, options);
 }
 

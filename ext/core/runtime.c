@@ -7,11 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/backend.h"
 #include "core/plugin.h"
 
 static struct {
     const kolo_world_kind *world_kind; /* NULL: alone */
     kolo_world world;
+    bool wrong_use; /* a variable of the environment was found to be wrong */
 } runtime;
 static atomic_bool stop_requested;
 
@@ -45,7 +47,12 @@ kolo_status kolo_init_at(int *argc, char ***argv, kolo_here here)
     kolo_scope scope = kolo_enter("kolo_init", here);
     bool join = !runtime.world_kind && launched();
     kolo_status status = join ? join_world(argc, argv) : KOLO_OK;
-    return kolo_leave(scope, status == KOLO_OK ? kolo_check_environment() : status);
+    if (status == KOLO_OK) {
+        status = kolo_check_environment();
+        if (status == KOLO_OK) status = kolo_backend_check_environment();
+        runtime.wrong_use = status != KOLO_OK;
+    }
+    return kolo_leave(scope, status);
 }
 
 /* What was printed and could not be written (a full disk) is a failure, too; a reader that left is none. */
@@ -62,10 +69,11 @@ static bool output_lost(void)
 int kolo_finish(void)
 {
     bool failed = output_lost() || kolo_failed();
-    if (runtime.world_kind) runtime.world_kind->close(&runtime.world, failed);
+    int code = !failed ? 0 : runtime.wrong_use ? KOLO_EXIT_USE : KOLO_EXIT_FAILED;
+    if (runtime.world_kind) runtime.world_kind->close(&runtime.world, code);
     runtime.world_kind = NULL;
     kolo_devices_reset();
-    return failed ? 1 : 0;
+    return code;
 }
 
 kolo_comm *kolo_world_comm(void)
@@ -116,5 +124,6 @@ void kolo_stop_obeyed(void)
 void kolo_clear_error(void)
 {
     kolo_error_clear();
+    runtime.wrong_use = false;
     atomic_store(&stop_requested, false);
 }

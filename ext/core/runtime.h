@@ -4,6 +4,10 @@
 
 #include "comm/comm.h"
 
+/* What a program ends with that failed, and one whose command line or environment asked for what cannot be. */
+#define KOLO_EXIT_FAILED 1
+#define KOLO_EXIT_USE    2
+
 /* All ranks of the job; a group of one when there is no job. */
 kolo_comm *kolo_world_comm(void);
 

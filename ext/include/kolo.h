@@ -77,12 +77,13 @@ const char *kolo_status_name(kolo_status status);
 /* --------------------------------------------------------------------------- 2 the runtime: ranks and devices */
 
 /* Starts Kolo: joins the other ranks if a launcher started this process as one of several, else rank 0 of 1. May be
- * called again. Both arguments may be NULL. A program that never calls it is rank 0 of 1. */
+ * called again. Both arguments may be NULL. A program that never calls it is rank 0 of 1. Fails where one of Kolo's
+ * variables in the environment (KOLO_BACKEND, KOLO_CPU_DEVICES, KOLO_THREADS) holds what cannot be. */
 #define kolo_init(argc, argv) kolo_init_at(argc, argv, KOLO_HERE)
 kolo_status kolo_init_at(int *argc, char ***argv, kolo_here here);
 
-/* Leaves the job. Returns what main should: 0, or 1 if any call failed since the start or kolo_clear_error(). With
- * several ranks, a rank that failed ends the whole job. */
+/* Leaves the job. Returns what main should: 0, or 1 if any call failed since the start or kolo_clear_error(), or 2 if
+ * it was kolo_init() that found the environment wrong. With several ranks, a rank that failed ends the whole job. */
 int kolo_finish(void);
 
 int kolo_rank(void);       /* 0 … size-1 */

@@ -180,6 +180,8 @@ typedef struct kolo_own_option {
     const char **text;   /* any that is not empty, from the command line */
     bool or_zero;        /* a count or a number may be 0, too */
     bool written;        /* the text names a file to write: one that cannot be is answered as --save's is */
+    const char *ending;  /* ".png": the text must end so */
+    bool device;         /* the text must name a device: "host", "cpu:0" */
 } kolo_own_option;
 #define KOLO_OWN_OPTIONS_MAX 32
 
@@ -187,7 +189,7 @@ typedef struct kolo_own_option {
  * them. */
 typedef struct kolo_options {
     const char *data; /* --data NAME|FOLDER|synthetic */
-    const char *data_help; /* what a program takes there, in the words of --help; default: the names of data sets */
+    const char *data_help; /* what a program takes there, in the words of --help; default: .data and what else there may be */
     int batch_size;
     int epochs;
     bool drop_remainder;
@@ -204,9 +206,10 @@ typedef struct kolo_options {
     const kolo_own_option *own; /* the program's own, ended by one of all zeros; NULL: none. None has the name of another */
 } kolo_options;
 
-/* Reads the command line. --help is answered with exit 0. An unknown option, an impossible value or a --save or
- * --history target that cannot be written is answered by rank 0 with one sentence on stderr, and every rank exits
- * with 2 (1 for the target). Call it after kolo_init(). */
+/* Reads the command line. --help is answered with exit 0. An unknown option, an impossible value, more --devices than
+ * there are, or a --save or --history target that cannot be written is answered by rank 0 with one sentence on stderr,
+ * and every rank exits with 2 (1 for the target). Call it after kolo_init(): where that failed, the program ends here
+ * with kolo_finish()'s code. */
 void kolo_parse_options(int argc, char **argv, kolo_options *options, const char *what_the_program_does);
 /* The strategy that the options ask for. */
 kolo_strategy kolo_options_strategy(const kolo_options *options);

@@ -25,7 +25,7 @@ typedef struct kolo_strategy {
     const char *parameter_device; /* "host" or "cpu:0": the weights and the optimizer's state are kept there, once; all
                                      gradients are summed there, and every device reads the weights from there. Default:
                                      devices that share a memory share the weights in it, add their gradients up as they
-                                     come, and update a share each */
+                                     come, and update a share each. One device alone keeps them anyway */
     kolo_slicing slicing;
     bool last_takes_remainder; /* leaves of the batch are dealt by integer division, the rest to the last device;
                                   default: as evenly as they go */

@@ -21,20 +21,16 @@ static const char *parameter_device(const kolo_strategy *strategy)
 
 /* ---------------------------------------------------------------- devices */
 
-static kolo_status wrong_device(const kolo_strategy *strategy, const char *option, const char *name)
-{
-    return kolo_fail(KOLO_NOT_FOUND, "strategy %s: %s: wanted %s\"cpu:0\" to \"cpu:%d\", got \"%.40s\"",
-                     strategy->kind->name, option, option[1] == 'p' ? "\"host\" or " : "", kolo_device_count() - 1,
-                     name);
-}
-
 static kolo_status count_names(const kolo_strategy *strategy, int *count)
 {
     int numbers[KOLO_DEVICE_NAMES_MAX];
     for (*count = 0; *count < KOLO_DEVICE_NAMES_MAX && strategy->device_names[*count]; ++*count) {
         const char *name = strategy->device_names[*count];
         numbers[*count] = kolo_device_number(name);
-        if (numbers[*count] < 0) return wrong_device(strategy, ".device_names", name);
+        if (numbers[*count] < 0)
+            return kolo_fail(KOLO_NOT_FOUND,
+                             "strategy %s: .device_names: wanted \"cpu:0\" to \"cpu:%d\", got \"%.40s\"",
+                             strategy->kind->name, kolo_device_count() - 1, name);
         for (int i = 0; i < *count; i++)
             if (numbers[i] == numbers[*count])
                 return kolo_fail(KOLO_INVALID, "strategy %s: .device_names: wanted each device once, got \"%s\" twice",
@@ -45,9 +41,6 @@ static kolo_status count_names(const kolo_strategy *strategy, int *count)
 
 static kolo_status check_options(const kolo_strategy *strategy)
 {
-    const char *device = parameter_device(strategy);
-    if (device && kolo_device_number(device) == KOLO_NO_DEVICE)
-        return wrong_device(strategy, ".parameter_device", device);
     if (strategy->slicing < 0 || strategy->slicing > KOLO_SLICE_ON_DEVICE)
         return kolo_fail(KOLO_INVALID,
                          "strategy %s: .slicing: wanted KOLO_SLICE_ON_HOST or KOLO_SLICE_ON_DEVICE, got %d",

@@ -26,10 +26,19 @@ kolo_replica *kolo_replica_owner(kolo_replica *replica)
     return trainer->keeping == KOLO_KEEPS_COPIES ? replica : &trainer->replicas[0];
 }
 
+static kolo_status check_parameter_device(const kolo_strategy_kind *kind, const char *name)
+{
+    if (!name || kolo_device_number(name) != KOLO_NO_DEVICE) return KOLO_OK;
+    return kolo_fail(KOLO_NOT_FOUND,
+                     "strategy %s: .parameter_device: wanted \"host\" or \"cpu:0\" to \"cpu:%d\", got \"%.40s\"",
+                     kind->name, kolo_device_count() - 1, name);
+}
+
 kolo_status kolo_replicas_under(const kolo_model *model, const kolo_strategy *strategy, int *count)
 {
     const kolo_strategy_kind *kind = strategy->kind ? strategy->kind : &kolo_one_device_kind;
     int each = kolo_model_devices(model);
+    KOLO_TRY(check_parameter_device(kind, strategy->parameter_device));
     KOLO_TRY(kind->replicas(strategy, count));
     if (each == 1 || *count == 1) return KOLO_OK;
     if (*count < each || (strategy->devices > 0 && *count % each != 0))

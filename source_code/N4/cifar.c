@@ -172,7 +172,7 @@ static void parse(int argc, char **argv, kolo_options *options, techniques *with
         {"ghost-batch", "N", "batch norm by so many samples (Hoffer et al. 2017)", .count = &with->ghost_batch},
         {"synchronized", .flag = &with->synchronized, .help = "batch norm by all samples of all devices and ranks"},
         {"augment", .flag = &with->augment, .help = "flip and crop images at random; resnet20 does"},
-        {"no-augment", .flag = &with->no_augment, .help = "do not"},
+        {"no-augment", .flag = &with->no_augment, .help = "take the images as they are, with resnet20, too"},
         {"weight-decay", "X", "of the optimizer", .number = &with->weight_decay, .or_zero = true},
         {"l2", "X", "of the kernels, in the loss", .number = &with->l2, .or_zero = true},
         {"noise-scale", .flag = &with->noise_scale, .help = "print the gradient noise scale after each epoch"},

@@ -110,7 +110,7 @@ static kolo_options read_options(int argc, char **argv, own_options *own)
         {"per-device", NULL, "--batch-size and --learning-rate are those of one device: times the devices",
          .flag = &own->per_device},
         {"parameter-device", "DEVICE", "where the weights are kept: host or cpu:0 (default: on each device)",
-         .text = &own->parameter_device},
+         .text = &own->parameter_device, .device = true},
         {"slicing", "host|device", "where each device's share of a batch is cut from it", .choice = &own->slicing},
         {"staging", NULL, "copy the next batch to the devices while they compute", .flag = &own->staging},
         {"synchronized-optimizer", NULL, "every device makes the whole update", .flag = &own->synchronized_optimizer},

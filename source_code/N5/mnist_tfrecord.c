@@ -57,6 +57,7 @@ static kolo_status write_part(const records *r, kolo_split split, const char *so
     kolo_data *images = kolo_dataset(source, split);
     kolo_status status = images ? kolo_tfrecord_write(images, path, .shards = split == KOLO_TRAIN ? r->shards : 1)
                                 : kolo_last_error().code;
+    file_name(path, r, split, "*");
     if (status == KOLO_OK && !*r->temporary) printf("wrote %s\n", path);
     kolo_data_free(&images);
     return status;

@@ -163,14 +163,6 @@ static kolo_data *read_images(const char *name, kolo_split split)
     return both;
 }
 
-static bool ends_in_png(const char *file)
-{
-    size_t length = strlen(file);
-    if (length > 4 && strcmp(file + length - 4, ".png") == 0) return true;
-    if (kolo_rank() == 0) fprintf(stderr, "vae: --samples: wanted a file that ends in .png, got \"%s\"\n", file);
-    return false;
-}
-
 static void save(const kolo_model *model, const kolo_history *history, const kolo_options *options)
 {
     if (options->save) kolo_save(model, options->save);
@@ -183,7 +175,7 @@ int main(int argc, char **argv)
     double kl_weight = 1;
     const kolo_own_option own[] = {
         {"samples", "FILE.png", "show digits for codes all over the plane, and write them there", .text = &samples,
-         .written = true},
+         .written = true, .ending = ".png"},
         {"kl-weight", "X",
          "of the divergence in the loss; 0.5 is the mean over both numbers of a code, 0 leaves it out",
          .number = &kl_weight, .or_zero = true},
@@ -195,7 +187,6 @@ int main(int argc, char **argv)
     bool one_device = !strategy.kind || strategy.kind == &kolo_one_device_kind;
     if (one_device) kolo_pin_device(kolo_local_rank());
 
-    if (samples && !ends_in_png(samples)) return kolo_finish() || true;
     kolo_data *images = read_images(options.data, KOLO_TRAIN),
               *test = images ? read_images(options.data, KOLO_TEST) : NULL;
     kolo_data_info info = kolo_data_get_info(images);

@@ -2,7 +2,7 @@
  * compared on.
  *
  *   higgs                                 UCI's or ATLAS's table, in the folder higgs of KOLO_DATA
- *   higgs --trainer single --epochs 5     one worker, several epochs
+ *   higgs --epochs 5                      one device, several epochs
  *   higgs --devices 2 --batch-size 128    two mirrored devices, 64 rows on each
  *   kolorun -np 2 higgs                   two ranks, 64 rows on each
  *
@@ -59,12 +59,7 @@ static void report(kolo_model *model, kolo_data *test, const kolo_history *histo
 
 int main(int argc, char **argv)
 {
-    const char *trainer = "single";
-    const kolo_own_option own[] = {{"trainer", "single",
-                                    "how workers and the center agree; one worker has nothing to agree on",
-                                    .choice = &trainer},
-                                   {0}};
-    kolo_options options = {.data = "higgs", .batch_size = 64, .epochs = 1, .learning_rate = 0.01, .own = own};
+    kolo_options options = {.data = "higgs", .batch_size = 64, .epochs = 1, .learning_rate = 0.01};
     options.data_help = "higgs; a folder with UCI's or ATLAS's table; or synthetic: a table that Kolo draws";
     kolo_init(&argc, &argv);
     kolo_parse_options(argc, argv, &options,

@@ -60,6 +60,10 @@ def test_help(program):
     (TFRECORD, ["--records", ""], ["--records"]),
     (CIFAR10, ["--slicing", "nowhere"], ["--slicing", "host or device", '"nowhere"']),
     (CIFAR10, ["--staging=1"], ["--staging", "no value"]),
+    (CIFAR10, ["--devices", 2, "--parameter-device", "gpu:7"], ["--parameter-device", "cpu:0 to cpu:7", "gpu:7"]),
+    (CIFAR10, ["--parameter-device", "cpu:77"], ["--parameter-device", "host", "cpu:77"]),
+    (VAE, ["--samples", "picture.jpg"], ["--samples", ".png", "picture.jpg"]),
+    (VAE, ["--samples", ".png"], ["--samples", "ends in .png"]),
     (VAE, ["--kl-weight", "-1"], ["--kl-weight", "at least 0"]),
     (VAE, ["--sample"], ["--samples", "a value"]),
     (VAE, ["--epochs", "0"], ["--epochs"]),
@@ -71,11 +75,9 @@ def test_wrong_options(data, program, options, words):
 @pytest.mark.parametrize("program, options, words", [
     (TFRECORD, ["--queue-capacity", 3], ["queue_capacity", "KOLO_FEED_QUEUE"]),
     (TFRECORD, ["--records", "/proc/none"], ["--records", "/proc/none"]),
-    (CIFAR10, ["--devices", 2, "--parameter-device", "gpu:7"], ["parameter_device", "gpu:7"]),
     (CIFAR10, ["--checkpoint", "/proc/none/file"], ["--checkpoint", "/proc/none"]),
     (CIFAR10, ["--checkpoint", "."], ["--checkpoint"]),
     (VAE, ["--samples", "/proc/none/digits.png"], ["--samples", "/proc/none"]),
-    (VAE, ["--samples", "picture.jpg"], ["--samples", ".png", "picture.jpg"]),
 ], ids=str)  # fmt: skip
 def test_what_cannot_be_done_is_refused_before_training(data, program, options, words):
     refused(run("--data", data, *options, program=program), 1, *words)
@@ -121,6 +123,7 @@ def test_records_are_written_once_and_read(tmp_path, data):
     folder = tmp_path / "records"
     options = ["--deterministic", "--records", folder]
     first = trained(tmp_path, data, TFRECORD, *options, "--shards", 3)
+    assert f"wrote {folder}/train.tfrecord-*-of-00003\nwrote {folder}/test.tfrecord\n" in first.out
     names = ["test.tfrecord"] + [f"train.tfrecord-{i:05d}-of-00003" for i in range(3)]
     assert sorted(p.name for p in folder.iterdir()) == names
     times = [p.stat().st_mtime_ns for p in sorted(folder.iterdir())]

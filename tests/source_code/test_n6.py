@@ -31,12 +31,11 @@ def table(tmp_path_factory):
 
 def test_help():
     result = run("--help", program=HIGGS)
-    assert result.code == 0 and result.err == "" and "--trainer=single" in result.out and "--data=" in result.out
+    assert result.code == 0 and result.err == "" and "--data=" in result.out
 
 
 @pytest.mark.parametrize("options, words", [
-    (["--trainer", "easgd"], ["--trainer", "wanted single", '"easgd"']),
-    (["--trainer"], ["--trainer", "a value"]),
+    (["--epochs"], ["--epochs", "a value"]),
     (["--batch-size", "0"], ["--batch-size"]),
 ], ids=str)  # fmt: skip
 def test_wrong_options(table, options, words):

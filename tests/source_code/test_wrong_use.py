@@ -95,8 +95,10 @@ def test_more_steps_than_the_data_has(data, ranks):
 
 
 def test_more_devices_than_there_are(data):
-    refused(run("--data", data, "--devices", 99), 1, "8", "99")
-    refused(run("--data", data, "--devices", 3, env={"KOLO_CPU_DEVICES": "2"}), 1, "2", "3")
+    """Refused before any data is read: /nowhere is not even looked for."""
+    refused(run("--data", "/nowhere", "--devices", 99), 2, "--devices", "1 to 8", '"99"')
+    refused(run("--data", data, "--devices", 3, env={"KOLO_CPU_DEVICES": "2"}), 2, "--devices", "1 to 2", '"3"')
+    refused(run("--data", data, "--devices", 99, ranks=2), 2, "--devices", '"99"')
 
 
 # ---- Environment ----
@@ -104,7 +106,9 @@ def test_more_devices_than_there_are(data):
 
 @pytest.mark.parametrize("ranks", [None, 2])
 def test_backend_that_is_not_there(data, ranks):
-    refused(run("--data", data, env={"KOLO_BACKEND": "nonsense"}, ranks=ranks), 1, "nonsense", "onednn", "reference")
+    """kolo_init() finds it, before the data is read."""
+    where = "/nowhere" if ranks is None else data
+    refused(run("--data", where, env={"KOLO_BACKEND": "nonsense"}, ranks=ranks), 2, "nonsense", "onednn", "reference")
 
 
 @pytest.mark.parametrize("name", ["KOLO_CPU_DEVICES", "KOLO_THREADS"])
@@ -112,7 +116,7 @@ def test_backend_that_is_not_there(data, ranks):
 def test_count_in_the_environment_that_is_none(data, name, value):
     """One sentence, and nothing is trained on devices that nobody asked for."""
     result = run("--data", data, "--epochs", 1, "--batch-size", 10, env={name: value})
-    assert result.code == 1 and "Epoch" not in result.out
+    assert result.code == 2 and result.out == ""
     (sentence,) = result.err.splitlines()
     assert name in sentence and value in sentence
 

@@ -22,6 +22,7 @@ typedef struct own_targets {
 } own_targets;
 static own_targets own_values;
 static const kolo_own_option *own_options;
+static const char *data_default;
 
 static void print_own(void)
 {
@@ -41,7 +42,9 @@ static int parse(const char *command_line)
     if (child == 0) {
         dup2(open("out", O_WRONLY | O_CREAT | O_TRUNC, 0644), STDOUT_FILENO);
         dup2(open("err", O_WRONLY | O_CREAT | O_TRUNC, 0644), STDERR_FILENO);
-        kolo_options o = {.batch_size = 512, .epochs = 8, .learning_rate = 1e-3, .own = own_options};
+        kolo_init(NULL, NULL);
+        kolo_options o = {
+            .data = data_default, .batch_size = 512, .epochs = 8, .learning_rate = 1e-3, .own = own_options};
         kolo_parse_options(argc, argv, &o, "Trains a network.");
         printf("%s %d %d %d %g %d %llu %d %d %s %s %s %d %d\n", o.data ? o.data : "-", o.batch_size, o.epochs,
                o.drop_remainder, o.learning_rate, o.precision, (unsigned long long)o.seed, o.deterministic, o.devices,
@@ -84,7 +87,7 @@ static int parse_own(const char *command_line)
     bool ghost = false;
     int epochs = 5, size = 0;
     double rho = 0.5;
-    const char *rule = "adam", *note = NULL;
+    const char *rule = "adam", *note = NULL, *picture = NULL, *home = NULL;
     own_options = (const kolo_own_option[]){
         {"batch-norm", .flag = &ghost, .help = "with batch norm"},
         {"warmup-epochs", "N", "of warm-up", .count = &epochs, .or_zero = true},
@@ -92,6 +95,9 @@ static int parse_own(const char *command_line)
         {"rho", "X", "of the elastic force", .number = &rho, .or_zero = true},
         {"optimizer", "adam|adamw|lamb", "which rule", .choice = &rule},
         {"note", "TEXT", "a remark", .text = &note},
+        {"picture", "FILE.png", "fifty characters, which end at the right margin __", .text = &picture,
+         .ending = ".png"},
+        {"home", "DEVICE", "where weights are", .text = &home, .device = true},
         {0},
     };
     own_values = (own_targets){&ghost, &epochs, &size, &rho, &rule, &note};
@@ -114,6 +120,9 @@ static void own_options_set_their_own(void **state)
     static const char *const words[] = {"--optimizer=adam|adamw|lamb", "which rule (default: adam)",
                                         "of warm-up (default: 5)", "--batch-norm ", "samples\n"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) assert_non_null(strstr(out, words[i]));
+    assert_null(strstr(out, " \n")); /* argp's line of blanks after a text that fills its line */
+    assert_int_equal(parse_own("--home host --picture a.png"), 7);
+    assert_int_equal(parse_own("--home cpu:7"), 7);
 }
 
 static void own_options_are_judged_too(void **state)
@@ -130,6 +139,10 @@ static void own_options_are_judged_too(void **state)
         {"--batch 3", "ambiguous option \"--batch\": --help lists the options"},
         {"--note ''", "--note: wanted TEXT, got \"\""},
         {"--note", "--note: wanted a value, got \"\""},
+        {"--picture a.svg", "--picture: wanted a file that ends in .png, got \"a.svg\""},
+        {"--picture .png", "--picture: wanted a file that ends in .png, got \".png\""},
+        {"--home gpu:0", "--home: wanted host, or cpu:0 to cpu:7, got \"gpu:0\""},
+        {"--home cpu:8", "--home: wanted host, or cpu:0 to cpu:7, got \"cpu:8\""},
     };
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         assert_int_equal(parse_own(faults[i][0]), 2);
@@ -186,6 +199,8 @@ static void impossible_values_are_one_sentence(void **state)
     expect("--data ''", 2, "cnn_mnist: --data: wanted the name of a data set or a folder, got \"\"\n");
     expect("--devices 2 --strategy one_device", 2,
            "cnn_mnist: --devices: wanted 1 with --strategy one_device, got \"2\"\n");
+    expect("--devices 9", 2,
+           "cnn_mnist: --devices: wanted 1 to 8 (KOLO_CPU_DEVICES sets how many there are), got \"9\"\n");
     expect("--save a --history a", 2, "cnn_mnist: --history: wanted another file than --save, got \"a\"\n");
 }
 
@@ -232,6 +247,33 @@ static void help_shows_the_defaults(void **state)
     assert_int_equal(parse("-h"), 0);
 }
 
+static void help_names_the_programs_own_data(void **state)
+{
+    (void)state;
+    data_default = "cifar-10";
+    assert_int_equal(parse("--help"), 0);
+    data_default = NULL;
+    assert_non_null(strstr(out, "cifar-10 or another folder of"));
+    assert_null(strstr(out, "mnist,"));
+}
+
+/* A wrong environment ends the program where the command line is read: nothing is trained on other terms. */
+static void a_failed_start_ends_the_program(void **state)
+{
+    (void)state;
+    static const char *const faults[][2] = {
+        {"KOLO_CPU_DEVICES", "abc"}, {"KOLO_THREADS", "0"}, {"KOLO_BACKEND", "foo"}};
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        setenv(faults[i][0], faults[i][1], 1);
+        assert_int_equal(parse(""), 2);
+        assert_non_null(strstr(err, faults[i][0]));
+        assert_non_null(strstr(err, faults[i][1]));
+        assert_ptr_equal(strchr(err, '\n'), err + strlen(err) - 1);
+        assert_string_equal(out, "");
+        unsetenv(faults[i][0]);
+    }
+}
+
 static void the_strategy_is_what_was_asked(void **state)
 {
     (void)state;
@@ -254,7 +296,8 @@ int main(void)
         cmocka_unit_test(impossible_values_are_one_sentence), cmocka_unit_test(wrong_names_are_one_sentence),
         cmocka_unit_test(targets_are_tried_before_training),  cmocka_unit_test(help_shows_the_defaults),
         cmocka_unit_test(the_strategy_is_what_was_asked),     cmocka_unit_test(own_options_set_their_own),
-        cmocka_unit_test(own_options_are_judged_too),
+        cmocka_unit_test(own_options_are_judged_too),         cmocka_unit_test(help_names_the_programs_own_data),
+        cmocka_unit_test(a_failed_start_ends_the_program),
     };
     return cmocka_run_group_tests_name("core/options", tests, enter_folder, leave_folder);
 }

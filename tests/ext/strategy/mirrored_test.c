@@ -227,6 +227,7 @@ static void wrong_options_are_named(void **state)
     assert_refused(kolo_mirrored(.device_names = {"cpu:0"}, .devices = 2), "got 2 and 1 names");
     assert_refused(kolo_mirrored(.parameter_device = "cpu:9"), ".parameter_device: wanted \"host\" or \"cpu:0\"");
     assert_refused(kolo_central_storage(.parameter_device = ""), ".parameter_device");
+    assert_refused(kolo_strategy_of(.parameter_device = "gpu:0"), "one_device: .parameter_device: wanted \"host\"");
     assert_refused(kolo_mirrored(.slicing = 3), ".slicing: wanted KOLO_SLICE_ON_HOST");
     assert_refused(kolo_mirrored(.initial_sync = 2), ".initial_sync: wanted");
 }
