@@ -37,7 +37,7 @@ KOLO_INLINE void kolo_put(void *to, int64_t at, kolo_floats value, int64_t lanes
         memcpy((float *)to + at, &value, (size_t)lanes * sizeof(float));
         return;
     }
-    kolo_words bits = (kolo_words)value, nan = (kolo_words)(value != value);
+    kolo_words bits = (kolo_words)value, nan = (kolo_words)(value != value); // NOLINT(misc-redundant-expression): NaN
     bits = ((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16 & ~nan) | (0x7FC0u & nan);
     kolo_halves halves = __builtin_convertvector(bits, kolo_halves);
     memcpy((uint16_t *)to + at, &halves, (size_t)lanes * sizeof(uint16_t));

@@ -2,6 +2,7 @@
 #include "core/model.h"
 
 #include <ctype.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -127,15 +128,24 @@ kolo_status kolo_model_check_devices(const kolo_model *model)
     return KOLO_OK;
 }
 
+/* 1 of "cpu:1"; -1: it is no such text. */
+static int device_number(const char *device)
+{
+    char *end = NULL;
+    if (strncmp(device, "cpu:", 4) != 0 || !isdigit((unsigned char)device[4])) return -1;
+    long number = strtol(device + 4, &end, 10);
+    return *end == '\0' && number <= INT_MAX ? (int)number : -1;
+}
+
 /* "cpu:1", or "host" for the device of the caller: number 0. */
 static kolo_status place_layer(kolo_layer_node *node)
 {
     const char *device = text_option(&node->recipe, "device");
     node->device = -1;
     if (!device) return KOLO_OK;
-    int number = 0, read = 0;
     bool host = strcmp(device, "host") == 0;
-    if (!host && (sscanf(device, "cpu:%d%n", &number, &read) != 1 || device[read] || number < 0))
+    int number = host ? 0 : device_number(device);
+    if (number < 0)
         return kolo_fail(KOLO_INVALID, "%s: device: wanted \"host\" or \"cpu:0\", \"cpu:1\", …, got \"%.40s\"",
                          kolo_layer_text(node), device);
     if (!host && number >= kolo_device_count()) return not_there(node);
@@ -285,18 +295,18 @@ static void draw_uniform(int64_t count, double most, uint64_t key, float *weight
     }
 }
 
-void kolo_model_draw(const kolo_model *model, uint64_t seed, float *all)
+void kolo_model_draw(const kolo_model *model, uint64_t seed, float *weights)
 {
     for (int p = 0; p < model->parameter_count; p++) {
         const kolo_parameter *parameter = &model->parameters[p];
-        float *weights = all + parameter->offset;
+        float *own = weights + parameter->offset;
         uint64_t key = kolo_random_key(seed, KOLO_RANDOM_WEIGHTS, (uint64_t)p);
         double sum = (double)parameter->fan_in + parameter->fan_out;
         int64_t count = kolo_shape_count(parameter->shape);
-        if (parameter->initializer == KOLO_INIT_GLOROT_UNIFORM) draw_uniform(count, sqrt(6.0 / sum), key, weights);
-        else if (parameter->initializer == KOLO_INIT_UNIFORM) draw_uniform(count, 0.05, key, weights);
+        if (parameter->initializer == KOLO_INIT_GLOROT_UNIFORM) draw_uniform(count, sqrt(6.0 / sum), key, own);
+        else if (parameter->initializer == KOLO_INIT_UNIFORM) draw_uniform(count, 0.05, key, own);
         else
-            for (int64_t i = 0; i < count; i++) weights[i] = parameter->initializer == KOLO_INIT_ONES;
+            for (int64_t i = 0; i < count; i++) own[i] = parameter->initializer == KOLO_INIT_ONES;
     }
 }
 

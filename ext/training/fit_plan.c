@@ -143,6 +143,13 @@ static kolo_feeding feeding_of(const kolo_fit_args *args, const kolo_data *data,
                           .threads = threads ? threads : FEED_THREADS};
 }
 
+/* Without any a callback does nothing: an empty place of the list. */
+static bool has_hooks(const kolo_callback *c)
+{
+    return c->on_train_begin || c->on_train_end || c->on_epoch_begin || c->on_epoch_end || c->on_train_batch_begin ||
+           c->on_train_batch_end || c->on_test_begin || c->on_test_end;
+}
+
 kolo_status kolo_fit_plan(kolo_fit_state *state)
 {
     const kolo_fit_args *args = state->args;
@@ -161,8 +168,7 @@ kolo_status kolo_fit_plan(kolo_fit_state *state)
     state->seed = args->model->seed;
     for (int i = 0; i < KOLO_CALLBACKS_MAX; i++) {
         const kolo_callback *given = &args->callbacks[i];
-        static const kolo_callback nothing;
-        if (memcmp(given, &nothing, sizeof nothing) == 0) continue;
+        if (!has_hooks(given)) continue;
         state->callbacks[state->callback_count] = *given;
         state->callbacks[state->callback_count].state = NULL;
         state->callbacks[state->callback_count].steps = state->steps;

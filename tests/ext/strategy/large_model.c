@@ -1,6 +1,6 @@
-/* A model of more than 2^20 weights in deterministic mode, for test_large_model.py: its sums go another way than a small
- * model's. A transformer of one block, all of it: rows of an embedding that few samples touch, and a last layer whose
- * outputs are nowhere kept.
+/* A model of more than 2^20 weights in deterministic mode, for test_large_model.py: its sums go another way than a
+ * small model's. A transformer of one block, all of it: rows of an embedding that few samples touch, and a last layer
+ * whose outputs are nowhere kept.
  *
  *     large_model DEVICES fp32|bf16
  *
