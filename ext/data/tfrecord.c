@@ -124,17 +124,39 @@ static int by_key(const void *left, const void *right)
     return strcmp(a ? a : "", b ? b : "");
 }
 
+/* {height, width, depth} where so many elements make such a picture; rank 0: they make none. */
+static kolo_shape picture_of(const Kolo__Example *example, int64_t elements)
+{
+    int64_t height = size_in(example, "height"), width = size_in(example, "width"), depth = size_in(example, "depth");
+    if (depth < 0) depth = size_in(example, "channels");
+    if (height < 1 || width < 1 || height > elements || width > elements / height) return (kolo_shape){0};
+    if (depth < 0) depth = elements / (height * width);
+    if (depth < 1 || depth > elements || height * width * depth != elements) return (kolo_shape){0};
+    return (kolo_shape){3, {(int)height, (int)width, (int)depth}};
+}
+
+/* Whether some feature is a picture of the sizes that others say; elsewhere a "height" is a number like any other. */
+static bool has_picture(const Kolo__Example *example)
+{
+    for (size_t i = 0; example->features && i < example->features->n_feature; i++) {
+        size_t count = values_in(example->features->feature[i]->value);
+        if (count > 1 && count < ELEMENTS_MAX && picture_of(example, (int64_t)count).rank) return true;
+    }
+    return false;
+}
+
 /* Without names: the one feature of bytes, or else all of numbers, in the order of their names; not the label, nor the
  * sizes of a picture. */
 static kolo_status choose_columns(set *s, Kolo__Example *example)
 {
     Kolo__Features *features = example->features;
     size_t count = features ? features->n_feature : 0, strings = 0;
+    bool picture = has_picture(example);
     if (count) qsort(features->feature, count, sizeof *features->feature, by_key);
     for (int pass = 0; pass < 2; pass++)
         for (size_t i = 0; i < count; i++) {
             const Kolo__FeatureEntry *entry = features->feature[i];
-            if (!entry->key || !values_in(entry->value) || is_size(entry->key)) continue;
+            if (!entry->key || !values_in(entry->value) || (picture && is_size(entry->key))) continue;
             if (s->label.name && strcmp(entry->key, s->label.name) == 0) continue;
             bool string = entry->value->kind_case == KOLO__FEATURE__KIND_BYTES_LIST;
             if (pass == 0) strings += string;
@@ -176,20 +198,25 @@ static const char *picture_format(const Kolo__Feature *feature)
     return bytes->len > 4 && memcmp(bytes->data, "\x89PNG", 4) == 0 ? "a PNG picture" : NULL;
 }
 
-/* Of bytes, what height, width and depth say; else one axis. */
+static int depth_of(const Kolo__Example *example)
+{
+    int64_t depth = size_in(example, "depth");
+    if (depth < 0) depth = size_in(example, "channels");
+    return depth > 0 && depth < ELEMENTS_MAX ? (int)depth : 1;
+}
+
+/* What height, width and depth say, if there is one feature, and of numbers as many as that; else one axis. */
 static kolo_status choose_shape(set *s, const Kolo__Example *example)
 {
-    kolo_shape *shape = &s->arrays->shape;
-    int64_t height = size_in(example, "height"), width = size_in(example, "width"), depth = size_in(example, "depth");
+    kolo_shape *shape = &s->arrays->shape, picture = picture_of(example, s->elements);
+    int64_t height = size_in(example, "height"), width = size_in(example, "width");
     bool bytes = s->columns[0].kind == KOLO__FEATURE__KIND_BYTES_LIST;
     const char *format = bytes ? picture_format(find(example, s->columns[0].name)) : NULL;
     *shape = (kolo_shape){1, {(int)s->elements}};
     if (s->args->shape[0]) KOLO_TRY(kolo_check_shape(".shape", s->args->shape, shape));
-    else if (bytes && height > 0 && width > 0 && height < ELEMENTS_MAX && width < ELEMENTS_MAX) {
-        if (depth < 0) depth = size_in(example, "channels");
-        if (depth < 0 && s->elements % (height * width) == 0) depth = s->elements / (height * width);
-        *shape = (kolo_shape){3, {(int)height, (int)width, (int)(depth > 0 && depth < ELEMENTS_MAX ? depth : 1)}};
-    }
+    else if (picture.rank && s->count == 1 && s->elements > 1) *shape = picture;
+    else if (bytes && height > 0 && width > 0 && height < ELEMENTS_MAX && width < ELEMENTS_MAX)
+        *shape = (kolo_shape){3, {(int)height, (int)width, depth_of(example)}};
     int64_t wanted = 1;
     for (int axis = 0; axis < shape->rank; axis++)
         if (__builtin_mul_overflow(wanted, shape->dim[axis], &wanted)) wanted = INT64_MAX;
@@ -292,7 +319,7 @@ static kolo_status take_label(set *s, const Kolo__Example *example)
 static kolo_status check_sizes(const set *s, const Kolo__Example *example)
 {
     const kolo_shape *shape = &s->arrays->shape;
-    for (int axis = 0; axis < 2 && s->arrays->bytes && shape->rank == 3 && !s->args->shape[0]; axis++) {
+    for (int axis = 0; axis < 2 && shape->rank == 3 && !s->args->shape[0]; axis++) {
         int64_t size = size_in(example, sizes[axis]);
         if (size != shape->dim[axis])
             return wrong(s, sizes[axis], kolo_phrase("%d, as the first example has", shape->dim[axis]),

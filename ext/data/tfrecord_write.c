@@ -101,7 +101,7 @@ static kolo_status fill(writer *w, int64_t sample)
     KOLO_TRY(kolo_data_gather(data, NULL, NULL, sample, 1, &to));
     e->features.n_feature = 0;
     if (data->bytes) add_bytes(e, w->features, data->bytes + at * elements, elements);
-    if (data->bytes && data->shape.rank == 3) add_sizes(e, data->shape);
+    if (data->shape.rank == 3) add_sizes(e, data->shape);
     if (data->has_tokens) {
         for (size_t i = 0; i < elements; i++)
             e->tokens[i] = data->tokens ? data->tokens[at * elements + i] : (int64_t)e->numbers[i];

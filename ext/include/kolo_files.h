@@ -102,7 +102,7 @@ typedef struct kolo_tfrecord_args {
     const char *features[KOLO_TFRECORD_NAMES_MAX]; /* default: the one of bytes, else all of numbers by their names */
     const char *label; /* default: the one that is called "label" or "…/label", if there is one */
     bool no_label;
-    int shape[4]; /* of a sample; default: of bytes what height, width and depth or channels say, else one axis */
+    int shape[4]; /* of a sample; default: of one feature what height, width and depth or channels say, else one axis */
     double scale; /* features are multiplied by it; default 1/255 for bytes, else 1 */
     bool tokens; /* features are numbers of words */
     int classes; /* default: the largest label + 1 */
@@ -125,8 +125,8 @@ typedef struct kolo_tfrecord_write_args {
     bool gzip; /* default: where path ends in .gz */
 } kolo_tfrecord_write_args;
 
-/* One example a sample: features as bytes (with height, width and depth), floats or whole numbers; labels as whole
- * numbers, targets as floats. Each file appears whole or not at all. */
+/* One example a sample: features as bytes, floats or whole numbers, of images with height, width and depth; labels as
+ * whole numbers, targets as floats. Each file appears whole or not at all. */
 #define kolo_tfrecord_write(...)                                                                                       \
     kolo_tfrecord_write_at(&(const kolo_tfrecord_write_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
 kolo_status kolo_tfrecord_write_at(const kolo_tfrecord_write_args *args, kolo_here here);

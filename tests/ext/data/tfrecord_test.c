@@ -205,6 +205,34 @@ static void what_was_asked_for_must_be_there(void **state)
     assert_failure(KOLO_FORMAT, "both: record 3: feature", "wanted", NULL);
 }
 
+/* What a view makes of pictures are floats. */
+static void pictures_of_floats_keep_their_shape(void **state)
+{
+    (void)state;
+    kolo_data *digits = kolo_synthetic_digits(KOLO_TEST, .samples = 3);
+    kolo_data *larger = kolo_augment(digits, .padding = 2, .crop = {30, 29});
+    assert_int_equal(kolo_tfrecord_write(larger, "floats"), KOLO_OK);
+    kolo_data *read = kolo_tfrecord("floats");
+    kolo_data_info info = kolo_data_get_info(read);
+    assert_int_equal(info.rank, 3);
+    assert_int_equal(info.shape[0], 30);
+    assert_int_equal(info.shape[1], 29);
+    assert_int_equal(info.shape[2], 1);
+    kolo_data_free(&read), kolo_data_free(&larger), kolo_data_free(&digits);
+}
+
+static void a_height_without_a_picture_is_a_number(void **state)
+{
+    (void)state;
+    const float heights[] = {1.5f, 1.75f};
+    kolo_data *data = kolo_data_from_arrays(heights, NULL, .samples = 2, .shape = {1});
+    assert_int_equal(kolo_tfrecord_write(data, "people", .features = "height"), KOLO_OK);
+    kolo_data *read = kolo_tfrecord("people");
+    assert_non_null(read);
+    assert_int_equal(kolo_data_get_info(read).samples, 2);
+    kolo_data_free(&read), kolo_data_free(&data);
+}
+
 static void writing_fails_in_one_sentence(void **state)
 {
     (void)state;
@@ -229,6 +257,8 @@ int main(void)
         cmocka_unit_test_setup(the_checksum_is_castagnolis, clean),
         cmocka_unit_test_setup(other_records_are_refused, clean),
         cmocka_unit_test_setup(what_was_asked_for_must_be_there, clean),
+        cmocka_unit_test_setup(pictures_of_floats_keep_their_shape, clean),
+        cmocka_unit_test_setup(a_height_without_a_picture_is_a_number, clean),
         cmocka_unit_test_setup(writing_fails_in_one_sentence, clean),
     };
     return cmocka_run_group_tests_name("data/tfrecord", tests, enter_folder, leave_folder);
