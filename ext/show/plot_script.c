@@ -143,19 +143,42 @@ static void plot_values(FILE *script, const kolo_plot_plan *plan, kolo_picture p
 
 /* ------------------------------------------------------------------------------------------ axes */
 
-/* How many of a decade's numbers `in` lie between low and high; written as "1, 2, 5, 10" unless script is NULL. */
-static int decade_ticks(FILE *script, const double *in, double low, double high)
+/* A logarithmic axis, in pixels, or in characters as text. */
+typedef struct axis {
+    char name; /* x or y */
+    double low, high;
+    double length, character; /* of the axis; along it, of a letter */
+} axis;
+
+static axis axis_of(const kolo_plot_plan *plan, kolo_picture picture, char name, double low, double high)
+{
+    bool across = name == 'x';
+    if (picture == KOLO_PICTURE_TEXT) return (axis){name, low, high, across ? plan->columns - 12 : plan->rows - 7, 1};
+    return (axis){name, low, high, across ? plan->width - MARGIN_WIDTH : plan->height - MARGIN_HEIGHT,
+                  across ? CHARACTER_WIDTH : CHARACTER_HEIGHT};
+}
+
+/* How many of a decade's numbers `in` the axis has; written as "1, 2, 5, 10" unless script is NULL. Fewer than 0: their
+ * labels would touch. */
+static int decade_ticks(FILE *script, const axis *a, const double *in)
 {
     int count = 0;
-    for (int decade = (int)floor(log10(low)); decade <= (int)floor(log10(high)); decade++) {
+    double end = -a->length;
+    bool touch = false;
+    for (int decade = (int)floor(log10(a->low)); decade <= (int)floor(log10(a->high)); decade++) {
         for (int i = 0; in[i] > 0; i++) {
-            double tick = in[i] * pow(10, decade);
-            if (tick < low || tick > high) continue;
-            if (script) fprintf(script, "%s%.3g", count ? ", " : "", tick);
+            char label[VALUE_MAX];
+            double tick = in[i] * pow(10, decade), at = a->length * log(tick / a->low) / log(a->high / a->low);
+            if (tick < a->low || tick > a->high) continue;
+            int letters = snprintf(label, sizeof label, "%.3g", tick);
+            double half = a->character * (a->name == 'x' ? letters + 1 : 1) / 2;
+            touch = touch || at - half < end;
+            end = at + half;
+            if (script) fprintf(script, "%s%s", count ? ", " : "", label);
             count++;
         }
     }
-    return count;
+    return touch ? -count : count;
 }
 
 /* 1, 2 or 5 times a power of ten, so that four or more steps lie between low and high. */
@@ -168,21 +191,21 @@ static void even_ticks(FILE *script, double low, double high)
 
 /* Of few decades gnuplot would label one number, or none. Where a decade's steps are too coarse, the axis is nearly an
  * even one, and has even steps. */
-static void set_log_ticks(FILE *script, char axis, double low, double high)
+static void set_log_ticks(FILE *script, axis a)
 {
     static const double some[] = {1, 2, 5, 0}, more[] = {1, 1.5, 2, 3, 4, 5, 7, 0};
-    const int enough = 4, many = 10;
-    int count = decade_ticks(NULL, some, low, high);
-    if (count > many) return; /* gnuplot's own, one a decade */
-    const double *in = count >= enough ? some : more;
-    fprintf(script, "set %ctics (", axis);
-    if (decade_ticks(NULL, in, low, high) < enough) even_ticks(script, low, high);
-    else decade_ticks(script, in, low, high);
+    const int enough = 4;
+    int few = decade_ticks(NULL, &a, some), many = decade_ticks(NULL, &a, more);
+    if (few <= -enough) return; /* gnuplot's own: one a decade, or fewer */
+    const double *in = few >= enough ? some : many >= enough ? more : many <= -enough && few > 1 ? some : NULL;
+    fprintf(script, "set %ctics (", a.name);
+    if (in) decade_ticks(script, &a, in);
+    else even_ticks(script, a.low, a.high);
     fputs(")\n", script);
 }
 
 /* A little room around the points; whole numbers get whole ticks. */
-static void set_x(FILE *script, const kolo_plot_plan *plan)
+static void set_x(FILE *script, const kolo_plot_plan *plan, kolo_picture picture)
 {
     double low = plan->x_low, high = plan->x_high, span = high - low;
     if (plan->args->log_x) {
@@ -190,7 +213,7 @@ static void set_x(FILE *script, const kolo_plot_plan *plan)
         double room = high > low ? pow(high / low, 0.04) : 1.5;
         fprintf(script, "set xrange [%.17g:%.17g]\nset format x '%s'\n", low / room, high * room,
                 plan->doubling_x ? "%.0f" : "%g");
-        if (!plan->doubling_x) set_log_ticks(script, 'x', low / room, high * room);
+        if (!plan->doubling_x) set_log_ticks(script, axis_of(plan, picture, 'x', low / room, high * room));
         return;
     }
     double room = span > 0 ? 0.03 * span : 0.5;
@@ -215,7 +238,7 @@ static void set_y(FILE *script, const kolo_plot_plan *plan, kolo_picture picture
         double room = high > low ? pow(high / low, share) : 1.5;
         low /= bars ? 2 * room : room, high *= room;
         fprintf(script, "set logscale y 10\nset format y '%%g'\nset yrange [%.17g:%.17g]\n", low, high);
-        set_log_ticks(script, 'y', low, high);
+        set_log_ticks(script, axis_of(plan, picture, 'y', low, high));
         return;
     }
     double span = high > low ? high - low : fabs(high) > 0 ? fabs(high) : 1, room = share * span;
@@ -308,7 +331,7 @@ static void plot_bars(FILE *script, const kolo_plot_plan *plan, kolo_picture pic
 static void draw_panel(FILE *script, const kolo_plot_plan *plan, kolo_picture picture)
 {
     set_look(script, plan, picture);
-    if (!plan->args->labels) set_x(script, plan);
+    if (!plan->args->labels) set_x(script, plan, picture);
     set_y(script, plan, picture);
     write_data(script, plan);
     (plan->args->labels ? plot_bars : plot_lines)(script, plan, picture);

@@ -156,6 +156,22 @@ static void logarithmic_axes_have_labels(void **state)
     }
 }
 
+/* Where they would touch, in a small picture, there are fewer. */
+static void labels_of_a_small_axis_do_not_touch(void **state)
+{
+    (void)state;
+    static const double x[] = {1e-5, 1e-4, 1e-3, 1e-2};
+    kolo_plot_args args = {.log_x = true, .width = 800, .series = {{NULL, x, losses, 4}}, .file = "p.svg"};
+    silent_plot(&args, KOLO_OK);
+    load("p.svg");
+    assert_true(has(">2e-05<") && has(">0.005<"));
+    args.width = 300;
+    silent_plot(&args, KOLO_OK);
+    load("p.svg");
+    assert_false(has(">2e-05<") || has(">0.005<"));
+    assert_true(has(">0.001<"));
+}
+
 /* Pieces of a series' line; the sample beside its name is one, too. */
 static int pieces(const char *series)
 {
@@ -313,6 +329,7 @@ int main(void)
         TEST(values_of_narrow_bars_stand_upright),
         TEST(values_over_bars_are_not_rounded_away),
         TEST(logarithmic_axes_have_labels),
+        TEST(labels_of_a_small_axis_do_not_touch),
         TEST(what_is_not_finite_is_a_gap),
         TEST(epochs_that_were_not_validated_are_passed_over),
         TEST(in_a_terminal_it_is_characters),
