@@ -95,13 +95,12 @@ static kolo_status add_words(corpus *c, const char *line, size_t size)
     return end_word(c, &length);
 }
 
-/* A byte that is no character's becomes U+FFFD, as TensorFlow's unicode_split has it. */
 static kolo_status add_characters(corpus *c, const char *line, size_t size)
 {
     for (size_t i = 0; i < size;) {
         size_t length = kolo_utf8_size(line + i, size - i);
-        KOLO_TRY(length ? add_word(c, line + i, length) : add_word(c, KOLO_UTF8_UNKNOWN, 3));
-        i += length ? length : 1;
+        KOLO_TRY(add_word(c, line + i, length));
+        i += length;
     }
     return KOLO_OK;
 }
@@ -133,12 +132,32 @@ static kolo_status add_text(corpus *c, const char *text, size_t size)
     return KOLO_OK;
 }
 
+/* Only characters, and no NUL among them: texts in another encoding and what is no text at all are told apart from
+ * words here, or they would be learnt as such. */
+static kolo_status check_utf8(const char *path, const char *text, size_t size)
+{
+    long long line = 1;
+    if (size >= 2 && (memcmp(text, "\xff\xfe", 2) == 0 || memcmp(text, "\xfe\xff", 2) == 0))
+        return kolo_fail(KOLO_FORMAT, "%s: wanted a text in UTF-8, got UTF-16", path);
+    for (size_t i = 0; i < size;) {
+        size_t length = text[i] ? kolo_utf8_size(text + i, size - i) : 0;
+        if (length == 0)
+            return kolo_fail(KOLO_FORMAT,
+                             "%s: wanted a text in UTF-8, got byte 0x%02X in line %lld, which is none of it", path,
+                             (unsigned char)text[i], line);
+        line += text[i] == '\n';
+        i += length;
+    }
+    return KOLO_OK;
+}
+
 static kolo_status read_file(corpus *c, const char *path)
 {
     uint8_t *bytes;
     int64_t size;
     KOLO_TRY(kolo_reader_whole(path, "a text", &bytes, &size));
-    kolo_status status = add_text(c, (const char *)bytes, (size_t)size);
+    kolo_status status = check_utf8(path, (const char *)bytes, (size_t)size);
+    if (status == KOLO_OK) status = add_text(c, (const char *)bytes, (size_t)size);
     free(bytes);
     return status;
 }

@@ -154,8 +154,9 @@ typedef struct kolo_text_args {
 
 /* A text as numbers of words, by the rules of Keras's TextVectorization: 0 is padding, 1 ("[UNK]") a word that is not
  * in the vocabulary, then words by descending frequency. The features of a sample are its words x₀ … xₙ₋₁, its labels
- * the words that follow, x₁ … xₙ; lines are cut or padded with 0, empty ones left out. The class names are the words,
- * and classes their number. */
+ * the words that follow, x₁ … xₙ; lines are cut or padded with 0, empty ones left out. Padding is learnt like a word:
+ * its positions count in loss and metrics. The class names are the words, and classes their number. A file that is not in
+ * UTF-8, or has a NUL in it, is refused. */
 #define kolo_text(...) kolo_text_at(&(const kolo_text_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
 kolo_data *kolo_text_at(const kolo_text_args *args, kolo_here here);
 

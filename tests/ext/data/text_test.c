@@ -112,19 +112,39 @@ static void a_continuous_text_is_cut(void **state)
     assert_failure(KOLO_FORMAT, "alphabet: wanted more than .length words, got 8 words", NULL);
 }
 
+/* Latin-1, a character cut in two, the beginning of a safetensors file, UTF-16. */
+static void what_is_no_text_in_utf8_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *bytes;
+        size_t size;
+        const char *sentence;
+    } files[] = {
+        {"one\ncaf\xe9 au lait\n", 18, "other: wanted a text in UTF-8, got byte 0xE9 in line 2, which is none of it"},
+        {"caf\xc3", 4, "other: wanted a text in UTF-8, got byte 0xC3 in line 1"},
+        {"h\0\0\0\0\0\0\0{\"a\"}", 13, "other: wanted a text in UTF-8, got byte 0x00 in line 1"},
+        {"\xff\xfe\x61\0", 4, "other: wanted a text in UTF-8, got UTF-16"},
+    };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        write_file("other", files[i].bytes, files[i].size);
+        assert_null(kolo_text("other", .length = 2));
+        assert_failure(KOLO_FORMAT, files[i].sentence, NULL);
+        assert_null(kolo_text("other", .length = 2, .characters = true));
+        assert_failure(KOLO_FORMAT, files[i].sentence, NULL);
+    }
+}
+
 static void characters_are_whole(void **state)
 {
     (void)state;
-    write_file("utf8",
-               "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\xff"
-               "a\xc3",
-               12); /* é € 😀, a byte of none, a, half of one */
+    write_file("utf8", "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80z\xc3\xa9", 12); /* é € 😀 z é */
     kolo_data *data = kolo_text("utf8", .characters = true, .length = 5);
     kolo_data_info info = kolo_data_get_info(data);
-    assert_int_equal(info.classes, 2 + 5);
-    assert_string_equal(info.class_names[2], "\xef\xbf\xbd"); /* twice */
+    assert_int_equal(info.classes, 2 + 4);
+    assert_string_equal(info.class_names[2], "\xc3\xa9"); /* twice */
     assert_string_equal(info.class_names[3], "\xf0\x9f\x98\x80");
-    assert_tokens(data, 0, 5, (float[]){5, 4, 3, 2, 6});
+    assert_tokens(data, 0, 5, (float[]){2, 4, 3, 5, 2});
     kolo_data_free(&data);
     write_file("lines of them", "ab\r\nb\n", 6);
     data = kolo_text("lines of them", .characters = true, .continuous = true, .length = 5);
@@ -159,8 +179,10 @@ static void any_bytes_are_survived(void **state)
     unsigned char bytes[600];
     uint32_t noise = 1;
     for (int round = 0; round < 300; round++) {
-        for (size_t i = 0; i < sizeof bytes; i++)
+        for (size_t i = 0; i < sizeof bytes; i++) {
             bytes[i] = (unsigned char)((noise = noise * 1664525 + 1013904223) >> 24);
+            if (round % 2) bytes[i] = (unsigned char)(1 + bytes[i] % 127); /* ASCII, which is read */
+        }
         write_file("noise", bytes, 1 + noise % sizeof bytes);
         for (int way = 0; way < 4; way++) {
             kolo_data *data = kolo_text("noise", .characters = way & 1, .continuous = way & 2, .length = 7,
@@ -179,6 +201,7 @@ int main(void)
         cmocka_unit_test_setup(a_folder_is_read_in_order, write_lines),
         cmocka_unit_test_setup(a_continuous_text_is_cut, write_lines),
         cmocka_unit_test_setup(characters_are_whole, write_lines),
+        cmocka_unit_test_setup(what_is_no_text_in_utf8_is_refused, write_lines),
         cmocka_unit_test_setup(wrong_use_is_one_sentence, write_lines),
         cmocka_unit_test_setup(any_bytes_are_survived, write_lines),
     };

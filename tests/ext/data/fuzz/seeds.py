@@ -77,7 +77,7 @@ def npy():
 
 
 def text():
-    for words in (b"The cat sat.\nA dog's bone!\n\n[UNK] cat\n", "é € 😀 naïve\r\nx".encode() + b"\xff\xc3"):
+    for words in (b"The cat sat.\nA dog's bone!\n\n[UNK] cat\n", "é € 😀 naïve\r\nx".encode(), b"x\xff\xc3"):
         for how in range(0, 256, 7):
             yield bytes([how]) + words
 
