@@ -240,7 +240,8 @@ static kolo_status build_model(const kolo_layer *layers, kolo_model *model)
     int count = 0;
     while (layers[count].kind) count++;
     if (count < 2)
-        return kolo_fail(KOLO_INVALID, "wanted kolo_input() and at least one layer after it, got %d layers", count);
+        return kolo_fail(KOLO_INVALID, "wanted kolo_input() and at least one layer after it, got %s",
+                         count == 1 ? "one layer" : "none");
     for (int i = 0; i < count; i++) KOLO_TRY(kolo_model_add(model, &layers[i], &(int){i - 1}, i > 0));
     return kolo_model_finish(model, count - 1);
 }

@@ -245,7 +245,7 @@ static kolo_status read_dataset(kolo_arrays *arrays, const char *name, const cha
 {
     *arrays = (kolo_arrays){0};
     if (split != KOLO_TRAIN && split != KOLO_TEST)
-        return kolo_fail(KOLO_INVALID, "wanted KOLO_TRAIN or KOLO_TEST, got %d", (int)split);
+        return kolo_fail(KOLO_INVALID, "split: wanted KOLO_TRAIN or KOLO_TEST, got %d", (int)split);
     if (!name) return read_published(arrays, find_published(set), split);
     if (!*name) return kolo_fail(KOLO_INVALID, "wanted the name of a data set or a folder, got an empty name");
     if (strcmp(name, "synthetic") == 0) return kolo_digits_draw(arrays, split, 0, 0);

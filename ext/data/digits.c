@@ -250,7 +250,7 @@ kolo_status kolo_digits_draw(kolo_arrays *arrays, kolo_split split, int64_t samp
 {
     *arrays = (kolo_arrays){0};
     if (split != KOLO_TRAIN && split != KOLO_TEST)
-        return kolo_fail(KOLO_INVALID, "wanted KOLO_TRAIN or KOLO_TEST, got %d", (int)split);
+        return kolo_fail(KOLO_INVALID, ".split: wanted KOLO_TRAIN or KOLO_TEST, got %d", (int)split);
     if (samples == 0) samples = split == KOLO_TRAIN ? 60000 : 10000;
     if (samples < 1 || samples > KOLO_SAMPLES_MAX)
         return kolo_fail(KOLO_INVALID, "wanted .samples of 1 to %d, got %" PRId64, KOLO_SAMPLES_MAX, samples);

@@ -121,7 +121,7 @@ static kolo_status check(const kolo_synthetic_images_args *args, painter *p, int
 {
     kolo_shape shape = {3, {32, 32, 3}};
     if (args->split != KOLO_TRAIN && args->split != KOLO_TEST)
-        return kolo_fail(KOLO_INVALID, "wanted KOLO_TRAIN or KOLO_TEST, got %d", (int)args->split);
+        return kolo_fail(KOLO_INVALID, ".split: wanted KOLO_TRAIN or KOLO_TEST, got %d", (int)args->split);
     if (args->shape[0]) KOLO_TRY(kolo_check_shape(".shape", args->shape, &shape));
     if (shape.rank != 3 || shape.dim[2] > CHANNELS_MAX)
         return kolo_fail(KOLO_INVALID, "wanted .shape = {height, width, 1 to %d channels}, got %s", CHANNELS_MAX,

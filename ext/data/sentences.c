@@ -86,7 +86,7 @@ static void draw_sample(const language *l, int64_t sample, int32_t *tokens, int3
 static kolo_status check(const kolo_synthetic_text_args *args, language *l, int64_t *samples)
 {
     if (args->split != KOLO_TRAIN && args->split != KOLO_TEST)
-        return kolo_fail(KOLO_INVALID, "wanted KOLO_TRAIN or KOLO_TEST, got %d", (int)args->split);
+        return kolo_fail(KOLO_INVALID, ".split: wanted KOLO_TRAIN or KOLO_TEST, got %d", (int)args->split);
     l->vocabulary = args->vocabulary ? args->vocabulary : 2000;
     if (l->vocabulary < VOCABULARY_MIN || l->vocabulary > VOCABULARY_MAX)
         return kolo_fail(KOLO_INVALID, "wanted .vocabulary of %d to %d, got %d", VOCABULARY_MIN, VOCABULARY_MAX,

@@ -78,7 +78,7 @@ static void draw_sample(const world *w, kolo_arrays *arrays, int64_t sample)
 static kolo_status check(const kolo_synthetic_table_args *args, world *w, int64_t *samples)
 {
     if (args->split != KOLO_TRAIN && args->split != KOLO_TEST)
-        return kolo_fail(KOLO_INVALID, "wanted KOLO_TRAIN or KOLO_TEST, got %d", (int)args->split);
+        return kolo_fail(KOLO_INVALID, ".split: wanted KOLO_TRAIN or KOLO_TEST, got %d", (int)args->split);
     w->features = args->features ? args->features : 28;
     if (w->features < 1 || w->features > FEATURES_MAX)
         return kolo_fail(KOLO_INVALID, "wanted .features of 1 to %d, got %d", FEATURES_MAX, w->features);

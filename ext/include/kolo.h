@@ -140,7 +140,17 @@ int kolo_threads(void);
 
 /* Asks whatever runs (a fit, an evaluation) to end cleanly at the next leaf. Async-signal-safe; any thread. Stays
  * requested until kolo_clear_error() or the end of the call that obeyed it; one that a callback makes leaves it to the
- * fit, which ends too. */
+ * fit, which ends too. The library handles no signal: Ctrl-C ends a program at once, unless its own handler asks. Then
+ * kolo_fit() returns the epochs that were completed, on_train_end is called, kolo_backup_and_restore() keeps the state:
+ *
+ *     static void stop(int number)
+ *     {
+ *         signal(number, SIG_DFL); // the next Ctrl-C ends the program at once
+ *         kolo_request_stop();
+ *     }
+ *     …
+ *     signal(SIGINT, stop); // after kolo_init(); #include <signal.h>
+ */
 void kolo_request_stop(void);
 
 /* ------------------------------------------------------------------------------ 3 to 12, in headers of their own */

@@ -46,7 +46,7 @@ kolo_data *kolo_idx_at(const char *images, const char *labels, kolo_here here);
  * sample. */
 typedef struct kolo_synthetic_digits_args {
     int _;
-    kolo_split split;
+    kolo_split split; /* must be given */
     kolo_guard *guard;
     int64_t samples; /* default 60,000 for KOLO_TRAIN, 10,000 for KOLO_TEST */
     uint64_t seed;   /* default 1 */

@@ -53,7 +53,7 @@ typedef struct kolo_csv_args {
     const char *missing_text; /* and this word: "?" */
     kolo_missing on_missing;
     kolo_data *like; /* a table from kolo_csv: the same columns, numbers of words, classes and means as there; a word
-                        that it lacks is refused */
+                        that it lacks is refused. NULL, which a call that failed gives, is the same as none */
     int header; /* 1 yes, KOLO_NONE no; default: yes where no cell of the first row is a number */
     char separator; /* default: the one of , ; tab and | that the first line has most of */
 } kolo_csv_args;
@@ -149,7 +149,7 @@ typedef struct kolo_text_args {
     bool characters; /* characters are the words: all of them as they are */
     bool keep_case; /* default: A to Z become small */
     kolo_punctuation punctuation;
-    kolo_data *like; /* the vocabulary is this one's, as a test's text wants its training text's */
+    kolo_data *like; /* the vocabulary is this one's, as a test's text wants its training text's; NULL: its own */
 } kolo_text_args;
 
 /* A text as numbers of words, by the rules of Keras's TextVectorization: 0 is padding, 1 ("[UNK]") a word that is not
@@ -169,7 +169,7 @@ kolo_data *kolo_text_at(const kolo_text_args *args, kolo_here here);
  * grained. Bytes become [0, 1]. */
 typedef struct kolo_synthetic_images_args {
     int _;
-    kolo_split split;
+    kolo_split split; /* must be given */
     kolo_guard *guard;
     int shape[4]; /* {height, width, channels}, default {32, 32, 3} */
     int classes; /* 2 to 1000, default 10 */
@@ -184,7 +184,7 @@ kolo_data *kolo_synthetic_images_at(const kolo_synthetic_images_args *args, kolo
  * right. */
 typedef struct kolo_synthetic_table_args {
     int _;
-    kolo_split split;
+    kolo_split split; /* must be given */
     kolo_guard *guard;
     int features; /* 1 to 10,000, default 28, as HIGGS has */
     int classes; /* 2 to 1000, default 2 */
@@ -199,7 +199,7 @@ kolo_data *kolo_synthetic_table_at(const kolo_synthetic_table_args *args, kolo_h
 /* Text, as kolo_text gives it: words of a language with a simple grammar, each sample on one of eight topics. */
 typedef struct kolo_synthetic_text_args {
     int _;
-    kolo_split split;
+    kolo_split split; /* must be given */
     kolo_guard *guard;
     int vocabulary; /* 200 to 100,000, default 2000 */
     int length; /* default 80 */

@@ -15,7 +15,8 @@ typedef struct kolo_standardize_args {
     kolo_data *data;
     kolo_guard *guard;
     kolo_data *like;  /* the mean and deviation are this one's: of what it was made with, if kolo_standardize() made it,
-                         else of its numbers. As a test's data want those of the training data */
+                         else of its numbers. As a test's data want those of the training data. NULL, which a call that
+                         failed gives, is the same as none */
     bool per_element; /* each element of a sample has its own; default: each index of the last axis, a column of a
                          table, a channel of images */
 } kolo_standardize_args;
@@ -58,7 +59,7 @@ typedef struct kolo_label_index_args {
     int _;
     kolo_data *data;
     kolo_guard *guard;
-    kolo_data *like;  /* labels are numbered as kolo_label_index() did here */
+    kolo_data *like;  /* labels are numbered as kolo_label_index() did here; NULL: anew */
     double threshold; /* above it a single number is class 1; default 0.5, KOLO_NONE: 0 */
 } kolo_label_index_args;
 

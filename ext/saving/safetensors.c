@@ -184,10 +184,12 @@ static kolo_status check_extent(const kolo_safetensors *from, const char *name, 
     bool inside = begin >= 0 && begin <= end && end <= from->size;
     *found = (extent){begin, end};
     if (inside && (!bytes || end - begin == bytes * elements)) return KOLO_OK;
+    bool truncated = begin >= 0 && begin <= end && (!bytes || end - begin == bytes * elements);
     return kolo_fail(KOLO_FORMAT,
-                     "%s: \"%.80s\": wanted %" PRId64 " bytes within the file's %" PRId64
-                     ", got data_offsets [%" JSON_INTEGER_FORMAT ", %" JSON_INTEGER_FORMAT "]",
-                     from->path, name, bytes ? bytes * elements : (int64_t)(end - begin), from->size, begin, end);
+                     "%s: %s\"%.80s\": wanted %" PRId64 " bytes within the file's %" PRId64
+                     " of arrays, got data_offsets [%" JSON_INTEGER_FORMAT ", %" JSON_INTEGER_FORMAT "]",
+                     from->path, truncated ? "truncated: " : "", name,
+                     bytes ? bytes * elements : (int64_t)(end - begin), from->size, begin, end);
 }
 
 static int earlier_first(const void *a, const void *b)

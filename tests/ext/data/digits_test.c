@@ -88,7 +88,7 @@ static void wrong_use_is_refused(void **state)
 {
     (void)state;
     assert_null(kolo_synthetic_digits());
-    assert_failure(KOLO_INVALID, "kolo_synthetic_digits: wanted KOLO_TRAIN or KOLO_TEST, got 0", NULL);
+    assert_failure(KOLO_INVALID, "kolo_synthetic_digits: .split: wanted KOLO_TRAIN or KOLO_TEST, got 0", NULL);
     assert_null(kolo_synthetic_digits(KOLO_TRAIN, .samples = -1));
     assert_failure(KOLO_INVALID, "wanted .samples of 1 to 2147483647, got -1", NULL);
 }

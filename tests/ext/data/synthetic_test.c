@@ -177,7 +177,7 @@ static void wrong_use_is_refused(void **state)
 {
     (void)state;
     assert_null(kolo_synthetic_images());
-    assert_failure(KOLO_INVALID, "kolo_synthetic_images: wanted KOLO_TRAIN or KOLO_TEST, got 0", NULL);
+    assert_failure(KOLO_INVALID, "kolo_synthetic_images: .split: wanted KOLO_TRAIN or KOLO_TEST, got 0", NULL);
     assert_null(kolo_synthetic_images(KOLO_TEST, .shape = {32, 32}));
     assert_failure(KOLO_INVALID, "wanted .shape = {height, width, 1 to 4 channels}, got {32, 32}", NULL);
     assert_null(kolo_synthetic_images(KOLO_TEST, .classes = 1));

@@ -182,7 +182,8 @@ static void what_does_not_fit_the_model_is_named(void **state)
            "wanted dtype F32, F16, BF16 or F64, got I64");
     refuse("{" ENTRY("first.kernel", "F32", "3,2", "0", "20") "," BIAS "," SECOND "}", 48, "wanted 24 bytes");
     refuse("{" ENTRY("first.kernel", "F32", "3,2", "-24", "0") "," BIAS "," SECOND "}", 48, "data_offsets [-24, 0]");
-    refuse("{" ENTRY("first.kernel", "F32", "3,2", "40", "64") "," BIAS "," SECOND "}", 48, "within the file's 48");
+    refuse("{" ENTRY("first.kernel", "F32", "3,2", "40", "64") "," BIAS "," SECOND "}", 48,
+           "truncated: \"first.kernel\": wanted 24 bytes within the file's 48 of arrays");
     refuse("{" ENTRY("first.kernel", "F32", "3,2", "9223372036854775800", "9223372036854775807") "," BIAS "," SECOND
                                                                                                  "}",
            48, "wanted 24 bytes");

@@ -319,7 +319,7 @@ static void models_are_checked(void **state)
     assert_null(kolo_sequential(kolo_conv2d(3, .kernel = {3, 3}), kolo_dense(2)));
     fails_with("wanted kolo_input() as the first layer, got conv2d");
     assert_null(kolo_sequential(kolo_input(8, 8, 1)));
-    fails_with("at least one layer after it");
+    fails_with("wanted kolo_input() and at least one layer after it, got one layer");
     assert_null(kolo_sequential(kolo_input(4, 4, 1), kolo_conv2d(3, .kernel = {3, 3}), kolo_max_pool2d(3, 3)));
     fails_with("layer 2 (max_pool2d): ");
     assert_null(kolo_sequential(kolo_input(4), kolo_dense(2, .name = "same"), kolo_dense(2, .name = "same")));
