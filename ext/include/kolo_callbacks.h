@@ -221,7 +221,9 @@ kolo_callback kolo_tensorboard_of(kolo_tensorboard_args args);
 /* Ends training when the loss is infinite or no number. */
 kolo_callback kolo_terminate_on_nan(void);
 /* Keeps a checkpoint in the folder, and goes on from it: a training that was interrupted or killed, run again, ends as
- * if it had not been. List it last, so that it holds what the others have come to. */
+ * if it had not been, but for times. kolo_fit() prints where it goes on, and what differs: the backup's seed and learning
+ * rate are used, the samples and .batch_size are those given. List it last, so that it holds what the others have come
+ * to. */
 #define kolo_backup_and_restore(...) kolo_backup_and_restore_of((kolo_backup_and_restore_args){._ = 0, __VA_ARGS__})
 kolo_callback kolo_backup_and_restore_of(kolo_backup_and_restore_args args);
 #define kolo_batch_timing(...) kolo_batch_timing_of((kolo_batch_timing_args){._ = 0, __VA_ARGS__})

@@ -146,7 +146,7 @@ typedef struct kolo_fit_args {
     int initial_epoch;       /* epochs done before, of .epochs: a training that goes on; default 0 */
     bool resume;             /* go on where the model's last kolo_fit() ended or kolo_checkpoint_load() put it, within an
                                 epoch too, up to .epochs in all: the same weights, bit for bit, as without the pause
-                                (.deterministic) */
+                                (.deterministic). Unless .verbose = KOLO_NONE it is said where that is */
     int batch_size;          /* default 32; of all devices under a strategy, of one rank under kolo_distributed() */
     int steps_per_epoch;     /* default: as many as the data has */
     bool drop_remainder;     /* leave out the last, short batch */
