@@ -112,7 +112,7 @@ USES = [
     (CNN, ["--parallel", "model", "--devices", "3"], 2, ["--devices", "2", "model"]),
     (CNN, ["--parallel", "hybrid", "--devices", "5"], 2, ["--devices", "even", "hybrid"]),
     (CNN, ["--parallel", "data", "--strategy", "mirrored"], 2, ["--strategy", "data"]),
-    (CNN, ["--parallel", "hybrid", "--devices", "98"], 1, ["8", "98"]),
+    (CNN, ["--parallel", "hybrid", "--devices", "98"], 2, ["8", "98"]),
     (CNN, ["--batch-size", "none"], 2, ["--batch-size"]),
     (GPT, ["--batch-size", "0"], 2, ["--batch-size"]),
     (GPT, ["--parallel", "data"], 2, ["--parallel", "--help"]),
