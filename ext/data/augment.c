@@ -96,20 +96,7 @@ static kolo_status gather_image(const kolo_data *data, const kolo_gather_call *c
 static kolo_status gather(const kolo_data *data, const kolo_gather_call *call, const int32_t *rows, int count,
                           const kolo_gathered *to)
 {
-    const kolo_data *source = kolo_view_source(data);
-    size_t bytes = (size_t)kolo_shape_count(source->shape) * sizeof(float);
-    kolo_gathered rest = *to;
-    rest.features = NULL;
-    KOLO_TRY(kolo_data_gather(source, call, rows, 0, count, &rest));
-    if (!to->features) return KOLO_OK;
-    float *scratch = malloc(bytes);
-    if (!scratch) return kolo_fail_memory(bytes, "an image");
-    kolo_status status = KOLO_OK;
-    kolo_gather_call one = *call;
-    for (int i = 0; i < count && status == KOLO_OK; i++, one.first_sample++)
-        status = gather_image(data, &one, rows[i], scratch, to->features + i * kolo_shape_count(data->shape));
-    free(scratch);
-    return status;
+    return kolo_view_gather_each(data, call, rows, count, to, gather_image);
 }
 
 /* ------------------------------------------------------------------------------------------ the call */

@@ -72,6 +72,25 @@ kolo_gathered kolo_gathered_from(const kolo_data *data, const kolo_gathered *to,
     return rows;
 }
 
+kolo_status kolo_view_gather_each(const kolo_data *data, const kolo_gather_call *call, const int32_t *rows, int count,
+                                  const kolo_gathered *to, kolo_view_sample *make)
+{
+    const kolo_data *source = kolo_view_source(data);
+    size_t bytes = (size_t)kolo_shape_count(source->shape) * sizeof(float);
+    kolo_gathered rest = *to;
+    rest.features = NULL;
+    KOLO_TRY(kolo_data_gather(source, call, rows, 0, count, &rest));
+    if (!to->features) return KOLO_OK;
+    float *scratch = malloc(bytes);
+    if (!scratch) return kolo_fail_memory(bytes, "a sample");
+    kolo_status status = KOLO_OK;
+    kolo_gather_call one = *call;
+    for (int i = 0; i < count && status == KOLO_OK; i++, one.first_sample++)
+        status = make(data, &one, rows[i], scratch, to->features + i * kolo_shape_count(data->shape));
+    free(scratch);
+    return status;
+}
+
 kolo_status kolo_view_gather(const kolo_data *data, const kolo_gather_call *call, const int32_t *index, int64_t first,
                              int count, const kolo_gathered *to)
 {

@@ -40,6 +40,14 @@ static inline const kolo_data *kolo_view_source(const kolo_data *data)
 kolo_status kolo_view_gather(const kolo_data *data, const kolo_gather_call *call, const int32_t *index, int64_t first,
                              int count, const kolo_gathered *to);
 
+/* What gather() is where features are worked out sample by sample: make() turns those of sample `row` of the source,
+ * for which there is room in `scratch`, into `to`, the call being that of this sample alone. The rest is the source's.
+ */
+typedef kolo_status kolo_view_sample(const kolo_data *data, const kolo_gather_call *call, int32_t row, float *scratch,
+                                     float *to);
+kolo_status kolo_view_gather_each(const kolo_data *data, const kolo_gather_call *call, const int32_t *rows, int count,
+                                  const kolo_gathered *to, kolo_view_sample *make);
+
 /* `to` from sample `at` of this data set on. */
 kolo_gathered kolo_gathered_from(const kolo_data *data, const kolo_gathered *to, int64_t at);
 /* Labels of one sample as targets: of each one outputs / label_count numbers, which are 0 before. */
