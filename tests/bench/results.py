@@ -114,6 +114,7 @@ def record(entries):
     fresh = {entry["name"] for entry in entries}
     kept = [entry for entry in old if entry["name"] not in fresh] + entries
     kept.sort(key=lambda entry: entry["name"])
-    STORE.write_text(json.dumps(kept, indent=1) + "\n")
+    lines = ",\n".join(json.dumps(entry) for entry in kept)  # a line a bench, so that what changed can be seen
+    STORE.write_text(f"[\n{lines}\n]\n")
     PAGE.write_text(page(kept))
     print(f"written: {PAGE}")
