@@ -122,6 +122,7 @@ $(BUILD)/bin/kolo-worker: $(call object,$(WORKER_SRC))
 # What is linked into the programs of %%run.
 $(BUILD)/obj/kernel/linked/program.o: EXTRA = -Ikernel -fPIE -fno-lto -fno-sanitize=all
 $(BUILD)/lib/kolo-program.o: $(BUILD)/obj/kernel/linked/program.o
+	@mkdir -p $(@D)
 	$(Q)cp $< $@
 
 # A rank's own kernel: no compiler, no Jupyter.
@@ -226,6 +227,7 @@ $(BUILD)/fuzz/rest.a: $(call object,$(KERNEL_SRC))
 $(BUILD)/fuzz/fuzzed_lib.a: $(call fuzz-object,$(FUZZED_LIB))
 $(BUILD)/fuzz/rest_lib.a: $(call object,$(filter-out $(FUZZED_LIB),$(LIB_SRC))) $(EXAMPLE).o
 $(BUILD)/fuzz/%.a:
+	@mkdir -p $(@D)
 	$(Q)rm -f $@ && ar rcs $@ $^
 define fuzzer
 $(BUILD)/fuzz/$(notdir $(basename $(1))): $(call fuzz-object,$(1)) $(BUILD)/fuzz/fuzzed$(2).a $(BUILD)/fuzz/rest$(2).a
