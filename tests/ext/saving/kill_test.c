@@ -38,14 +38,16 @@ static kolo_model *large_model(void)
 
 static void fill(kolo_model *model, float value)
 {
-    for (int i = 0; i < WEIGHTS; i++) kolo_weight_get(model, 0).values[i] = value;
+    float *values = kolo_weight_get(model, 0).values;
+    for (int i = 0; i < WEIGHTS; i++) values[i] = value;
 }
 
-/* Saves 1, 2, 3, … until it is killed. */
-static void save_for_ever(kolo_model *model)
+/* Saves 1, 2, 3, … until it is killed, and says when it begins. */
+static void save_for_ever(kolo_model *model, int listener)
 {
     for (float value = 1;; value++) {
         fill(model, value);
+        if (value == 1) (void)!write(listener, "!", 1);
         if (kolo_save(model, "target") != KOLO_OK) _exit(1);
     }
 }
@@ -61,9 +63,14 @@ static int leftovers(void)
 
 static void kill_after(kolo_model *model, useconds_t moment)
 {
-    int status;
+    int fds[2], status;
+    char ready;
+    assert_int_equal(pipe(fds), 0);
     pid_t saver = fork();
-    if (saver == 0) save_for_ever(model);
+    if (saver == 0) save_for_ever(model, fds[1]);
+    close(fds[1]);
+    assert_int_equal(read(fds[0], &ready, 1), 1);
+    close(fds[0]);
     usleep(moment);
     kill(saver, SIGKILL);
     assert_int_equal(waitpid(saver, &status, 0), saver);
