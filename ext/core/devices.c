@@ -121,7 +121,8 @@ static void warn_of_mask(void)
 {
     kolo_visible visible;
     const char *text = getenv(MASK), *bad = read_environment(&visible);
-    if (!bad || strcmp(text, "-1") == 0 || strncmp(text, devices.warned, sizeof devices.warned - 1) == 0) return;
+    if (!text || !bad || strcmp(text, "-1") == 0 || strncmp(text, devices.warned, sizeof devices.warned - 1) == 0)
+        return;
     snprintf(devices.warned, sizeof devices.warned, "%s", text);
     kolo_warn(MASK ": wanted numbers from 0 to %d, each once, got \"%.*s\" in \"%.80s\": as in CUDA, what stands "
                    "before it counts, which leaves %d device%s",
@@ -187,10 +188,13 @@ kolo_status kolo_pin_device_at(int index, kolo_here here)
 
 int kolo_device_number(const char *name)
 {
-    int number, read = 0;
+    static const char cpu[] = "cpu:";
     if (strcmp(name, "host") == 0) return KOLO_HOST;
-    if (sscanf(name, "cpu:%d%n", &number, &read) != 1 || name[read] || number < 0) return KOLO_NO_DEVICE;
-    return number < kolo_device_count() ? number : KOLO_NO_DEVICE;
+    if (strncmp(name, cpu, strlen(cpu)) != 0) return KOLO_NO_DEVICE;
+    const char *digits = name + strlen(cpu);
+    char *end;
+    long number = strtol(digits, &end, 10);
+    return end > digits && !*end && number >= 0 && number < kolo_device_count() ? (int)number : KOLO_NO_DEVICE;
 }
 
 static void processor_name(char *name, size_t size)

@@ -25,7 +25,7 @@ static void keep_in_line(char *text)
         if ((*text > 0 && *text < ' ') || *text == 127) *text = '?';
 }
 
-kolo_status kolo_fail(kolo_status code, const char *format, ...)
+kolo_status(kolo_fail)(kolo_status code, const char *format, ...)
 {
     if (pending.code == KOLO_OK) {
         va_list arguments;
@@ -38,7 +38,7 @@ kolo_status kolo_fail(kolo_status code, const char *format, ...)
     return code;
 }
 
-kolo_status kolo_fail_memory(size_t bytes, const char *what)
+kolo_status(kolo_fail_memory)(size_t bytes, const char *what)
 {
     return kolo_fail(KOLO_MEMORY, "out of memory: wanted %.1f MB for %s", (double)bytes / 1e6, what);
 }
@@ -107,12 +107,12 @@ static void publish(const kolo_scope *scope, kolo_status status)
     print_line(published);
 }
 
-kolo_status kolo_leave(kolo_scope outer, kolo_status status)
+kolo_status kolo_leave(kolo_scope scope, kolo_status status)
 {
     if (status != KOLO_OK) publish(&current, status);
     pending.code = KOLO_OK;
     depth--;
-    current = outer;
+    current = scope;
     return status;
 }
 

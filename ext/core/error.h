@@ -16,6 +16,11 @@ kolo_status kolo_fail(kolo_status code, const char *format, ...) __attribute__((
 /* Out of memory, in the words of every allocation: "out of memory: wanted 12 MB for the gradients". */
 kolo_status kolo_fail_memory(size_t bytes, const char *what);
 
+#ifdef __clang_analyzer__ /* It sees one file at a time, and would take a failure's status for KOLO_OK. */
+#define kolo_fail(code, ...)          (kolo_fail(code, __VA_ARGS__), (code))
+#define kolo_fail_memory(bytes, what) (kolo_fail_memory(bytes, what), KOLO_MEMORY)
+#endif
+
 #define KOLO_TRY(call)                                                                                                 \
     do {                                                                                                               \
         kolo_status try_status_ = (call);                                                                              \

@@ -91,11 +91,12 @@ static void remove_leftovers(const char *target)
     char folder[PATH_MAX];
     folder_of(target, folder);
     DIR *listing = opendir(folder);
-    for (struct dirent *entry; listing && (entry = readdir(listing));) {
+    int there = listing ? dirfd(listing) : -1;
+    for (struct dirent *entry; there >= 0 && (entry = readdir(listing));) {
         if (!is_temporary(entry->d_name)) continue;
-        int fd = openat(dirfd(listing), entry->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+        int fd = openat(there, entry->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
         if (fd < 0) continue;
-        if (flock(fd, LOCK_EX | LOCK_NB) == 0) unlinkat(dirfd(listing), entry->d_name, 0);
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0) unlinkat(there, entry->d_name, 0);
         close(fd);
     }
     if (listing) closedir(listing);

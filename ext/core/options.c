@@ -317,7 +317,7 @@ static const char *default_text(const kolo_options *options, int key)
     case OPTION_SEED: return options->seed ? kolo_phrase("%" PRIu64, options->seed) : "a new one each time";
     case OPTION_DEVICES: return options->devices > 0 ? kolo_phrase("%d", options->devices) : "one device, not mirrored";
     case OPTION_STRATEGY: return options->strategy ? options->strategy : "mirrored with --devices, else one_device";
-    default: return key < OPTION_OWN ? NULL : default_of(&options->own[key - OPTION_OWN]);
+    default: return key < OPTION_OWN || !options->own ? NULL : default_of(&options->own[key - OPTION_OWN]);
     }
 }
 

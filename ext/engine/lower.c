@@ -80,7 +80,10 @@ static kolo_status lower_layer(const kolo_model *model, kolo_purpose purpose, ko
 static kolo_status lower_forward(const kolo_model *model, kolo_purpose purpose, kolo_plan *plan, kolo_layer_flow *flows,
                                  bool *weights_before)
 {
-    for (int i = 0; i < model->layer_count; i++) KOLO_TRY(lower_layer(model, purpose, plan, flows, weights_before, i));
+    int i = 0; /* the input, which every model has */
+    do {
+        KOLO_TRY(lower_layer(model, purpose, plan, flows, weights_before, i));
+    } while (++i < model->layer_count);
     plan->output = flows[model->output].y;
     plan->values[plan->output].canonical = true;
     plan->values[kolo_plan_base(plan, plan->output)].canonical = true;
