@@ -304,11 +304,13 @@ int rank_main(char **command)
         close(lifeline[0]);
         int code = stand_in(watcher, &set);
         segments_remove(segments); /* the watcher may have been killed */
+        free(segments);
         return code;
     }
     close(lifeline[1]);
     setsid();
     int code = watch(command, lifeline[0], &set, &mask);
     segments_remove(segments);
+    free(segments);
     return code;
 }
