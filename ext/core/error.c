@@ -107,7 +107,7 @@ static void publish(const kolo_scope *scope, kolo_status status)
     print_line(published);
 }
 
-kolo_status kolo_leave(kolo_scope scope, kolo_status status)
+kolo_status(kolo_leave)(kolo_scope scope, kolo_status status)
 {
     if (status != KOLO_OK) publish(&current, status);
     pending.code = KOLO_OK;

@@ -43,6 +43,14 @@ typedef struct kolo_scope {
 kolo_scope kolo_enter(const char *function, kolo_here here);
 /* Ends it: publishes this thread's failure if status is one, and returns status. */
 kolo_status kolo_leave(kolo_scope scope, kolo_status status);
+#ifdef __clang_analyzer__ /* as above */
+static inline kolo_status kolo_leave_with(kolo_scope scope, kolo_status status)
+{
+    kolo_leave(scope, status);
+    return status;
+}
+#define kolo_leave(scope, status) kolo_leave_with(scope, status)
+#endif
 /* Whether no other call surrounds the one that runs: what was asked of the outer one, a stop, is not for the inner. */
 bool kolo_is_outermost(void);
 

@@ -17,7 +17,7 @@ typedef struct cache {
 
 static kolo_status gather_sample(const kolo_data *data, const kolo_gather_call *call, int32_t row, float *to)
 {
-    cache *c = (cache *)(void *)data->storage;
+    cache *c = (cache *)data->storage;
     size_t elements = (size_t)kolo_shape_count(data->shape);
     float *kept = c->features + (size_t)row * elements;
     if (__atomic_load_n(&c->states[row], __ATOMIC_ACQUIRE) == STORED) {

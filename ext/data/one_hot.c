@@ -171,7 +171,7 @@ static kolo_status renumber(kolo_data *data, indexed *x)
     data->classes = 0;
     for (int label = 0; label < x->known; label++) data->classes += x->numbers[label] >= 0;
     if (!data->class_names) return KOLO_OK;
-    x->names = calloc((size_t)data->classes, sizeof *x->names);
+    x->names = calloc((size_t)data->classes + 1, sizeof *x->names);
     if (!x->names) return kolo_fail_memory((size_t)data->classes * sizeof *x->names, "names");
     for (int label = 0; label < x->known && label < kolo_view_source(data)->classes; label++)
         if (x->numbers[label] >= 0) x->names[x->numbers[label]] = data->class_names[label];

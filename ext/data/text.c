@@ -109,7 +109,7 @@ static kolo_status add_characters(corpus *c, const char *line, size_t size)
 
 static kolo_status make_word_room(corpus *c, size_t room)
 {
-    if (room <= c->word_room) return KOLO_OK;
+    if (c->word && room <= c->word_room) return KOLO_OK;
     char *moved = realloc(c->word, room);
     if (!moved) return kolo_fail_memory(room, "a line of a text");
     c->word = moved, c->word_room = room;

@@ -99,7 +99,7 @@ static kolo_status place_leaf(kolo_program *program)
 {
     kolo_plan *plan = &program->plan;
     size_t bytes = (size_t)plan->value_count * 2 * sizeof(life);
-    life *lives = malloc(bytes);
+    life *lives = calloc(1, bytes);
     if (!lives) return kolo_fail_memory(bytes, "a plan");
     find_lives(plan, lives);
     for (int kept = 0; kept < 2; kept++) {

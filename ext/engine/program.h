@@ -89,13 +89,13 @@ kolo_status kolo_bench_open(const kolo_program *program, kolo_bench *bench);
 void kolo_bench_close(const kolo_program *program, kolo_bench *bench); /* takes one of all zeros */
 
 /* Before a segment is run: its values are where this bench and these blocks are. */
-void kolo_frame_bind(kolo_frame *frame, int segment, const kolo_bench *bench, const kolo_blocks *blocks);
+void kolo_frame_bind(kolo_frame *frame, int number, const kolo_bench *bench, const kolo_blocks *blocks);
 float *kolo_frame_input(const kolo_frame *frame); /* [leaf][elements of the input]; the first segment is bound */
 const float *kolo_frame_output(const kolo_frame *frame); /* [leaf][elements of the output]; the last segment is */
 
 /* Runs the segment of one leaf that was bound. call.memory, scratch and what the samples are to give are the frame's
  * and the bench's; the rest is the caller's. */
-kolo_status kolo_program_run(kolo_frame *frame, int segment, const kolo_bench *bench, kolo_call call);
+kolo_status kolo_program_run(kolo_frame *frame, int number, const kolo_bench *bench, kolo_call call);
 
 /* One value of plan->values: canonical weights into the packed block; does nothing for values that are no weights, or
  * weights in place. */

@@ -29,7 +29,7 @@ static kolo_status build(kolo_model_builder *builder, kolo_layer_node *node)
 /* The recipe's arguments lie where those of a layer of one's own do. */
 static double weight_of(const kolo_own_call *call, int sample)
 {
-    double weight = kl_weight((const kolo_gaussian_sample_args *)(const void *)call->args);
+    double weight = kl_weight((const kolo_gaussian_sample_args *)call->args);
     return call->weights ? weight * (double)call->weights[sample] : weight;
 }
 

@@ -24,7 +24,7 @@ static kolo_status build(kolo_model_builder *builder, kolo_layer_node *node)
         else KOLO_TRY(kolo_check_size(kolo_phrase("size %d", axis + 1), wanted.dim[axis]));
         known = wanted.dim[axis] == -1 || known > elements ? known : known * wanted.dim[axis];
     }
-    if (open >= 0 ? elements % known != 0 : elements != known)
+    if (known < 1 || (open >= 0 ? elements % known != 0 : elements != known))
         return kolo_fail(KOLO_INVALID, "wanted a shape of the %lld elements of its input %s, got %s",
                          (long long)elements, kolo_shape_text(node->in), kolo_shape_text(wanted));
     if (open >= 0) wanted.dim[open] = (int)(elements / known);

@@ -178,7 +178,11 @@ static double cosine_restarts(const kolo_schedule *s, double step)
         height = pow(args->m_mul, floor(begun));
         begun -= floor(begun);
     }
-    for (; begun >= period; period *= args->t_mul, height *= args->m_mul) begun -= period;
+    while (begun >= period) {
+        begun -= period;
+        period *= args->t_mul;
+        height *= args->m_mul;
+    }
     return args->initial_learning_rate * half_wave(begun / period, height, args->alpha);
 }
 

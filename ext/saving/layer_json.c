@@ -153,7 +153,7 @@ static kolo_status element_from_json(const kolo_field *field, const json_t *valu
         return KOLO_OK;
     case KOLO_FIELD_PADDING:
         KOLO_TRY(choice_from_json(field, value, &choice));
-        *(kolo_padding *)at = (kolo_padding)choice;
+        *(kolo_padding *)at = choice == KOLO_SAME ? KOLO_SAME : KOLO_VALID;
         return KOLO_OK;
     }
     return kolo_fail(KOLO_INTERNAL, "%s: an option of a type that no file has", field->name);

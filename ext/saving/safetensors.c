@@ -23,7 +23,7 @@ static json_t *describe(const kolo_array *array, int64_t begin)
     for (int axis = 0; axis < array->shape.rank; axis++)
         json_array_append_new(shape, json_integer(array->shape.dim[axis]));
     return json_pack("{s:s, s:o, s:[I, I]}", "dtype", "F32", "shape", shape, "data_offsets", (json_int_t)begin,
-                     (json_int_t)(begin + 4 * kolo_shape_count(array->shape)));
+                     (json_int_t)begin + 4 * (json_int_t)kolo_shape_count(array->shape));
 }
 
 static kolo_status make_header(const kolo_array *arrays, int count, json_t *metadata, json_t **out)
@@ -331,7 +331,7 @@ static kolo_status read_converted(const kolo_safetensors *from, const char *type
                                   float *values)
 {
     size_t bytes = (size_t)(count * element_bytes(type));
-    void *raw = malloc(bytes ? bytes : 1);
+    void *raw = calloc(1, bytes ? bytes : 1);
     if (!raw) return kolo_fail_memory(bytes, "an array of a file");
     kolo_status status = read_at(from, begin, raw, bytes);
     if (status == KOLO_OK) convert(type, raw, count, values);

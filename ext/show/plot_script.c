@@ -186,7 +186,7 @@ static void even_ticks(FILE *script, double low, double high)
 {
     double about = (high - low) / 4, power = pow(10, floor(log10(about))), steps = about / power;
     double step = power * (steps < 2 ? 1 : steps < 5 ? 2 : 5), first = ceil(low / step);
-    for (double i = first; i * step <= high; i++) fprintf(script, "%s%.10g", i > first ? ", " : "", i * step);
+    for (int i = 0; (first + i) * step <= high; i++) fprintf(script, "%s%.10g", i ? ", " : "", (first + i) * step);
 }
 
 /* Of few decades gnuplot would label one number, or none. Where a decade's steps are too coarse, the axis is nearly an

@@ -72,9 +72,10 @@ kolo_status kolo_obey_stop(kolo_status status)
 
 kolo_status kolo_check_range(const kolo_data *data, int64_t first, int64_t samples)
 {
-    if (first >= 0 && samples >= 1 && first < data->samples && samples <= data->samples - first) return KOLO_OK;
-    return kolo_fail(KOLO_INVALID, "wanted samples within 0 to %lld, got %lld from %lld on",
-                     (long long)data->samples - 1, (long long)samples, (long long)first);
+    int64_t there = data ? data->samples : 0;
+    if (first >= 0 && samples >= 1 && first < there && samples <= there - first) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID, "wanted samples within 0 to %lld, got %lld from %lld on", (long long)there - 1,
+                     (long long)samples, (long long)first);
 }
 
 static kolo_status score_range(kolo_model *model, kolo_data *data, int64_t first, int64_t samples, kolo_scores *scores)

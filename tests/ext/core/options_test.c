@@ -143,6 +143,7 @@ static void own_options_are_judged_too(void **state)
         {"--picture .png", "--picture: wanted a file that ends in .png, got \".png\""},
         {"--home gpu:0", "--home: wanted host, or cpu:0 to cpu:7, got \"gpu:0\""},
         {"--home cpu:8", "--home: wanted host, or cpu:0 to cpu:7, got \"cpu:8\""},
+        {"--home cpu:4294967296", "--home: wanted host, or cpu:0 to cpu:7, got \"cpu:4294967296\""},
     };
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         assert_int_equal(parse_own(faults[i][0]), 2);
