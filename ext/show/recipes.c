@@ -145,7 +145,7 @@ static void write_optimizer(recipe *r, const kolo_optimizer *optimizer)
     add_options(r, optimizer->kind->options, &optimizer->common);
     for (common++; common->field.name; common++) {
         const char *at = (const char *)&optimizer->common + common->field.offset;
-        bool usual = common->field.type == KOLO_FIELD_INT && *(const int *)(const void *)at == 1;
+        bool usual = common->field.type == KOLO_FIELD_INT && *(const int *)at == 1;
         if (kolo_field_given(&common->field, at) && !usual) add_field(r, &common->field, at);
     }
 }
