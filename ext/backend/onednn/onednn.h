@@ -171,8 +171,8 @@ kolo_status kolo_onednn_round(kolo_kernel *kernel, int value, bool canonical);
 
 /* Scratchpad in our hands; relu: fused behind. */
 kolo_status kolo_attributes(bool relu, dnnl_primitive_attr_t *attributes);
-kolo_status kolo_kernel_run(void *kernel, const kolo_call *call);
-void kolo_kernel_release(void *kernel);
+kolo_status kolo_kernel_run(void *prepared, const kolo_call *call);
+void kolo_kernel_release(void *prepared);
 
 /* ---- y = x ∘ kernel + bias (product.c) */
 
