@@ -77,9 +77,8 @@ static outcome send_all(const void *bytes, size_t size, double deadline)
     for (size_t done = 0; done < size;) {
         ssize_t sent = send(connection, (const char *)bytes + done, size - done, MSG_NOSIGNAL);
         if (sent > 0) done += (size_t)sent;
-        else if (sent == 0) return BROKEN;
+        else if (sent == 0 || (errno != EAGAIN && errno != EINTR)) return BROKEN;
         else if (errno == EAGAIN && !wait_for(POLLOUT, deadline)) return LATE;
-        else if (errno != EAGAIN && errno != EINTR) return BROKEN;
     }
     return SHOWN;
 }
