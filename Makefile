@@ -130,6 +130,8 @@ $(BUILD)/bin/kolo-rank: $(call object,$(RANK_SRC))
 	$(call say,LINK)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ -lzmq -ljansson -pthread
 
+include ext/backend/cuda/rules.mk
+
 # A program of a lesson is built from its own folder's source alone, as a reader's would be.
 define program
 $(BUILD)/bin/$(notdir $(basename $(1))): $(1) $(LIBKOLO) $(BUILD)/flags | $(BUILD)/include
@@ -182,7 +184,7 @@ data: build  ## fetch MNIST, Fashion-MNIST, CIFAR-10 and HIGGS into KOLO_DATA, o
 	$(Q)$(BUILD)/bin/kolo-data $(SET)
 
 # ---- Testing and tending. ----
-$(TESTS): $(BUILD)/%: %.c $(LIBKOLO)
+$(filter-out $(SHIM_TESTS),$(TESTS)): $(BUILD)/%: %.c $(LIBKOLO)
 	$(call say,CC)
 	$(Q)$(CC) $(KOLO_C) $(CFLAGS) $(EXTRA) -Itests -MMD -MP $< $(filter %.o,$^) -o $@ \
 	    -L$(BUILD)/lib -lkolo -lcmocka -lm -lz -llzma -ljansson -Wl,-rpath,$(abspath $(BUILD)/lib)

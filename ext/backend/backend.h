@@ -11,10 +11,11 @@
 #ifndef KOLO_BACKEND_H
 #define KOLO_BACKEND_H
 
+#include "backend/accelerator.h"
 #include "engine/plan.h"
 #include "losses/totals.h"
 
-#define KOLO_BACKEND_VERSION 3
+#define KOLO_BACKEND_VERSION 4
 
 /* What a kernel is told about the leaf at hand. */
 typedef struct kolo_call {
@@ -29,6 +30,10 @@ typedef struct kolo_call {
     double loss_scale;     /* d loss / d outputs is to be multiplied by it, which engine/program.c does; 0: 1 */
     int round;             /* of a kernel that goes through its steps several times: the backend's own */
     kolo_totals *totals;   /* LOSS adds its samples' loss and metrics here */
+    /* On an accelerator all of this memory is the device's; samples, seed, step and loss_scale are the moment's, and
+     * of the leaf count those of the batch's that are from first_sample on: */
+    kolo_queue *queue; /* the plan's */
+    const kolo_moment *moment;
 } kolo_call;
 
 typedef struct kolo_backend {
@@ -61,6 +66,11 @@ typedef struct kolo_backend {
     void (*deallocate)(void *memory);
     /* Adds one GRADIENT value, in the backend's layout, to another. */
     void (*add)(const kolo_plan *plan, int value, void *to, const void *from);
+
+    /* One that computes on devices with memory of their own has this. Plans are then made for a queue: run(), pack(),
+     * unpack() and add() give their work to it, all memory is its device's, and allocate() and deallocate() are NULL.
+     * NULL: it computes on the host. */
+    const kolo_accelerator *accelerator;
 } kolo_backend;
 
 /* The shared parts of backends that compute in this process's own memory (backend/host.c). */

@@ -5,20 +5,6 @@
 #include <sys/random.h>
 #include <time.h>
 
-/* The finalizer of SplitMix64 (Steele, Lea, Flood 2014): every bit of the input moves every bit of the output. */
-static uint64_t mix(uint64_t value)
-{
-    value += 0x9E3779B97F4A7C15u;
-    value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9u;
-    value = (value ^ (value >> 27)) * 0x94D049BB133111EBu;
-    return value ^ (value >> 31);
-}
-
-uint64_t kolo_random_key(uint64_t seed, kolo_random_purpose purpose, uint64_t number)
-{
-    return mix(mix(mix(seed) + (uint64_t)purpose) + number);
-}
-
 double kolo_random_normal(uint64_t key, uint64_t element, uint64_t sample)
 {
     kolo_random_block block = kolo_philox(key, element / 4, sample);
@@ -33,7 +19,7 @@ uint64_t kolo_random_seed(void)
     if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) != (ssize_t)sizeof seed) {
         struct timespec now;
         clock_gettime(CLOCK_REALTIME, &now);
-        seed = mix((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
+        seed = kolo_mix((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
     }
     return seed ? seed : 1;
 }

@@ -164,6 +164,7 @@ typedef struct kolo_plan {
     kolo_activation probabilities; /* that rows go through for metrics which ask for it; 0: none does */
     bool labels, targets, weights; /* what the loss and the metrics are to be given */
     int device; /* of the operations that are added: kolo_op.device */
+    struct kolo_queue *queue; /* of an accelerator, where the kernels are to run; NULL: on the host */
 } kolo_plan;
 
 /* For layers: add a value or an operation; the number of it, or -1 when memory ran out (reported). */

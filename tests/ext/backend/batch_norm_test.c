@@ -7,9 +7,9 @@
  */
 #include "rig.h"
 
-#include "core/plugin.h"
+#include "tested.h"
 
-static const kolo_backend *onednn;
+static const kolo_backend *tested;
 
 #define CASES 300
 
@@ -155,7 +155,7 @@ static void check_padding(rig *r, int value, const shape_of_case *c)
 static void one_case(dice *d, int number)
 {
     kolo_precision precision = roll_coin(d) ? KOLO_MIXED_BF16 : KOLO_FLOAT32;
-    if (onednn->open(precision) != KOLO_OK) {
+    if (tested->open(precision) != KOLO_OK) {
         kolo_failure_take();
         precision = KOLO_FLOAT32;
     }
@@ -165,7 +165,7 @@ static void one_case(dice *d, int number)
     if (narrow) c.shift = 0; /* bfloat16 has no room beside 100 */
     if (c.relu) c.beta = true;
     built b[2];
-    rig *r[2] = {rig_new(&kolo_reference_backend, precision, leaf), rig_new(onednn, precision, leaf)};
+    rig *r[2] = {rig_new(&kolo_reference_backend, precision, leaf), rig_new(tested, precision, leaf)};
     for (int i = 0; i < 2; i++) build(r[i], &c, &b[i]);
     write_both(r, d, b[0].x, c.shift);
     write_both(r, d, b[0].dy, 0);
@@ -196,13 +196,8 @@ static void test_batch_norm(void **state)
 
 int main(void)
 {
-    const char *why;
-    const kolo_plugin *plugin = kolo_plugin_load("onednn", &why);
-    if (!plugin) {
-        print_error("the plugin does not load: %s\n", why);
-        return 1;
-    }
-    onednn = plugin->backend;
+    tested = tested_backend();
+    if (!tested) return 1;
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_batch_norm)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

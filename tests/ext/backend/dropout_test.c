@@ -1,7 +1,7 @@
 /* Dropout drops the elements that core/random.h says, in every backend, layout and leaf. */
 #include "rig.h"
+#include "tested.h"
 
-#include "core/plugin.h"
 #include "core/random.h"
 
 enum { leaf = 4 };
@@ -106,13 +106,8 @@ static void test_rate(void **state)
 
 int main(void)
 {
-    const char *why;
-    const kolo_plugin *plugin = kolo_plugin_load("onednn", &why);
-    if (!plugin) {
-        print_error("the plugin does not load: %s\n", why);
-        return 1;
-    }
-    backends[1] = plugin->backend;
+    backends[1] = tested_backend();
+    if (!backends[1]) return 1;
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_masks), cmocka_unit_test(test_rate)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,11 +8,11 @@
 
 #include <pthread.h>
 
-#include "core/plugin.h"
+#include "tested.h"
 
 enum { leaf = 6, classes = 5 };
 
-static const kolo_backend *onednn;
+static const kolo_backend *tested;
 
 /* convolution with relu, pooling, dropout, view, dense with relu, dense, loss, and back. */
 typedef struct chain {
@@ -172,10 +172,10 @@ static void test_chains(void **state)
     (void)state;
     dice d = {31};
     for (int n = 0; n < 40; n++) {
-        kolo_precision precision = n % 2 && onednn->open(KOLO_MIXED_BF16) == KOLO_OK ? KOLO_MIXED_BF16 : KOLO_FLOAT32;
+        kolo_precision precision = n % 2 && tested->open(KOLO_MIXED_BF16) == KOLO_OK ? KOLO_MIXED_BF16 : KOLO_FLOAT32;
         kolo_shape in = {3, {roll_between(&d, 2, 9), roll_between(&d, 2, 9), roll_between(&d, 1, 20)}};
         int filters = roll_between(&d, 1, 40);
-        chain a = chain_new(onednn, precision, in, filters, n % 4 < 2);
+        chain a = chain_new(tested, precision, in, filters, n % 4 < 2);
         chain b = chain_new(&kolo_reference_backend, precision, in, filters, n % 4 < 2);
         chain_fill(&a, 100u + (unsigned)n);
         chain_fill(&b, 100u + (unsigned)n);
@@ -225,8 +225,8 @@ static void test_padding(void **state)
 {
     (void)state;
     padding_in(&kolo_reference_backend, KOLO_FLOAT32);
-    padding_in(onednn, KOLO_FLOAT32);
-    if (onednn->open(KOLO_MIXED_BF16) == KOLO_OK) padding_in(onednn, KOLO_MIXED_BF16);
+    padding_in(tested, KOLO_FLOAT32);
+    if (tested->open(KOLO_MIXED_BF16) == KOLO_OK) padding_in(tested, KOLO_MIXED_BF16);
 }
 
 /* ---- threads */
@@ -302,7 +302,7 @@ static void threads_in(kolo_precision precision)
     pthread_t handles[threads];
     pthread_barrier_t barrier;
     worker workers[threads];
-    chain c = chain_new(onednn, precision, (kolo_shape){3, {9, 9, 3}}, 20, true);
+    chain c = chain_new(tested, precision, (kolo_shape){3, {9, 9, 3}}, 20, true);
     chain_fill(&c, 1);
     chain_features(&c, 2, leaf, 0);
     rig_run(c.r);
@@ -325,18 +325,13 @@ static void test_threads(void **state)
 {
     (void)state;
     threads_in(KOLO_FLOAT32);
-    if (onednn->open(KOLO_MIXED_BF16) == KOLO_OK) threads_in(KOLO_MIXED_BF16);
+    if (tested->open(KOLO_MIXED_BF16) == KOLO_OK) threads_in(KOLO_MIXED_BF16);
 }
 
 int main(void)
 {
-    const char *why;
-    const kolo_plugin *plugin = kolo_plugin_load("onednn", &why);
-    if (!plugin) {
-        print_error("the plugin does not load: %s\n", why);
-        return 1;
-    }
-    onednn = plugin->backend;
+    tested = tested_backend();
+    if (!tested) return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_chains),
         cmocka_unit_test(test_padding),

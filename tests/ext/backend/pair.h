@@ -1,4 +1,4 @@
-/* One plan in two backends, reference and oneDNN, on the same numbers.
+/* One plan in two backends, reference and the tested one (tested.h), on the same numbers.
  *
  * Two kinds of numbers. Exact ones (eighths) have sums that float32 holds exactly: both backends must agree to the
  * last bit, which finds any element in a wrong place; Winograd's algorithm, never exact, is turned off for them. Others
@@ -12,15 +12,14 @@
 #define KOLO_TESTS_PAIR_H
 
 #include "rig.h"
+#include "tested.h"
 
-#include "core/plugin.h"
-
-static const kolo_backend *onednn;
+static const kolo_backend *tested;
 
 #define BOTH(value) ((value)[0]), ((value)[1])
 
 typedef struct pair {
-    rig *r[2]; /* reference, onednn */
+    rig *r[2]; /* reference, tested */
     bool exact;
     kolo_precision precision;
     int number; /* of the case, for messages */
@@ -35,13 +34,13 @@ static inline pair pair_new(dice *d, const char *what, int number)
     static const kolo_precision precisions[] = {KOLO_FLOAT32, KOLO_MIXED_BF16, KOLO_FLOAT32, KOLO_MIXED_BF16,
                                                 KOLO_MIXED_FP16};
     p.precision = precisions[roll_between(d, 0, 4)];
-    if (onednn->open(p.precision) != KOLO_OK) {
+    if (tested->open(p.precision) != KOLO_OK) {
         kolo_failure_take();
         p.precision = KOLO_FLOAT32;
     }
     int leaf = roll_between(d, 0, 2) == 0 ? 1 : roll_between(d, 2, 9);
     p.r[0] = rig_new(&kolo_reference_backend, p.precision, leaf);
-    p.r[1] = rig_new(onednn, p.precision, leaf);
+    p.r[1] = rig_new(tested, p.precision, leaf);
     return p;
 }
 
@@ -109,11 +108,8 @@ static inline void check(void (*one_case)(dice *, int), uint64_t seed)
 /* False, and a sentence, where the plugin does not load. */
 static inline bool pair_open(void)
 {
-    const char *why;
-    const kolo_plugin *plugin = kolo_plugin_load("onednn", &why);
-    if (!plugin) print_error("the plugin does not load: %s\n", why);
-    onednn = plugin ? plugin->backend : NULL;
-    return plugin;
+    tested = tested_backend();
+    return tested;
 }
 
 #endif

@@ -61,12 +61,53 @@ typedef struct rig {
     kolo_totals totals;
     int32_t labels[64];
     kolo_call call;
+    kolo_queue *queue;    /* of an accelerator; NULL: all memory is the host's */
+    kolo_moment *moment;  /* the device's */
+    int32_t *device_labels;
+    kolo_totals *device_totals;
 } rig;
 
 static inline void rig_ok(kolo_status status)
 {
     if (status != KOLO_OK) print_error("%s\n", kolo_failure_take().text);
     assert_int_equal(status, KOLO_OK);
+}
+
+/* ---- memory: the backend's */
+
+static inline void *rig_allocate(rig *r, size_t bytes)
+{
+    void *memory = NULL;
+    if (r->queue) rig_ok(r->backend->accelerator->allocate(r->queue, bytes, "a test", &memory));
+    else memory = kolo_host_allocate(bytes);
+    assert_non_null(memory);
+    return memory;
+}
+
+static inline void rig_copy(rig *r, void *to, const void *from, size_t bytes)
+{
+    if (!r->queue) {
+        memcpy(to, from, bytes);
+        return;
+    }
+    rig_ok(r->backend->accelerator->copy(r->queue, to, from, bytes));
+    rig_ok(r->backend->accelerator->finish(r->queue));
+}
+
+static inline void *rig_allocate_poisoned(rig *r, size_t bytes)
+{
+    void *memory = rig_allocate(r, bytes), *poison = malloc(bytes + 1);
+    assert_non_null(poison);
+    memset(poison, 0xFF, bytes);
+    rig_copy(r, memory, poison, bytes);
+    free(poison);
+    return memory;
+}
+
+static inline void rig_deallocate(rig *r, void *memory)
+{
+    if (r->queue) r->backend->accelerator->release(r->queue, memory);
+    else kolo_host_deallocate(memory);
 }
 
 static inline rig *rig_new(const kolo_backend *backend, kolo_precision precision, int leaf)
@@ -76,6 +117,9 @@ static inline rig *rig_new(const kolo_backend *backend, kolo_precision precision
     r->backend = backend;
     r->plan = (kolo_plan){.leaf = leaf, .training = true, .dropout = true, .precision = precision};
     r->call = (kolo_call){.samples = leaf, .seed = 7, .step = 3, .first_sample = 64};
+    rig_ok(backend->open(precision));
+    if (backend->accelerator) rig_ok(backend->accelerator->open(0, &r->queue));
+    r->plan.queue = r->queue;
     return r;
 }
 
@@ -100,12 +144,23 @@ static inline int rig_input(rig *r, kolo_shape shape)
     return x;
 }
 
+/* A canonical copy, by an activation that changes nothing. */
+static inline int rig_copied(rig *r, int value)
+{
+    kolo_shape flat = {1, {(int)kolo_shape_count(r->plan.values[value].shape)}};
+    int view = kolo_plan_view(&r->plan, value, flat), copy = rig_value(r, KOLO_VALUE_ACTIVATION, flat);
+    r->plan.values[copy].canonical = true;
+    rig_op(r, (kolo_op){.kind = KOLO_OP_ACTIVATION, .in = {view}, .out = {copy}, .activation = KOLO_LINEAR});
+    return copy;
+}
+
 /* What to read a value by. The reference backend's is read as it lies; another backend's layout is its own affair, so
  * a pooling of single pixels copies the value into a canonical one. */
 static inline int rig_probe(rig *r, int value)
 {
     kolo_shape shape = r->plan.values[value].shape;
     if (r->backend == &kolo_reference_backend || kolo_plan_canonical(&r->plan, value)) return value;
+    if (r->queue) return rig_copied(r, value);
     if (shape.rank != 3) shape = (kolo_shape){3, {1, 1, (int)kolo_shape_count(shape)}};
     int view = kolo_plan_view(&r->plan, value, shape), copy = rig_value(r, KOLO_VALUE_ACTIVATION, shape);
     r->plan.values[copy].canonical = true;
@@ -121,7 +176,6 @@ static inline void rig_prepare(rig *r)
     r->kernels = calloc((size_t)r->plan.op_count, sizeof *r->kernels);
     r->memory = calloc((size_t)r->plan.value_count, sizeof *r->memory);
     assert_true(r->kernels && r->memory);
-    rig_ok(r->backend->open(r->plan.precision));
     r->backend->enter_thread();
     for (int op = 0; op < r->plan.op_count; op++) {
         rig_ok(r->backend->prepare(&r->plan, op, &r->kernels[op]));
@@ -129,34 +183,54 @@ static inline void rig_prepare(rig *r)
     }
     for (int v = 0; v < r->plan.value_count; v++) {
         if (r->plan.values[v].view_of >= 0) continue;
-        r->memory[v] = kolo_host_allocate(r->plan.values[v].bytes + 64);
-        assert_non_null(r->memory[v]);
-        memset(r->memory[v], 0xFF, r->plan.values[v].bytes);
+        r->memory[v] = rig_allocate_poisoned(r, r->plan.values[v].bytes + 64);
     }
     for (int v = 0; v < r->plan.value_count; v++) r->memory[v] = r->memory[kolo_plan_base(&r->plan, v)];
-    r->scratch = kolo_host_allocate(scratch);
-    assert_non_null(r->scratch);
-    memset(r->scratch, 0xFF, scratch);
+    r->scratch = rig_allocate_poisoned(r, scratch);
     r->call.memory = r->memory;
     r->call.scratch = r->scratch;
     r->call.labels = r->labels;
     r->call.totals = &r->totals;
+    if (!r->queue) return;
+    r->call.queue = r->queue;
+    r->call.moment = r->moment = rig_allocate(r, sizeof *r->moment);
+    r->call.labels = r->device_labels = rig_allocate(r, sizeof r->labels);
+    r->call.totals = r->device_totals = rig_allocate(r, sizeof *r->device_totals);
 }
 
 /* Into the features behind x, or a WEIGHTS value. */
 static inline void rig_write(rig *r, int value, const float *values)
 {
     const kolo_value *v = &r->plan.values[value];
-    if (v->kind == KOLO_VALUE_WEIGHTS) {
-        rig_ok(r->backend->pack(&r->plan, value, values, r->memory[value]));
-    } else {
-        memcpy(r->memory[value - 1], values, (size_t)(r->plan.leaf * kolo_shape_count(v->shape)) * sizeof *values);
+    size_t count = (size_t)kolo_shape_count(v->shape), bytes = count * sizeof *values;
+    if (v->kind != KOLO_VALUE_WEIGHTS) {
+        rig_copy(r, r->memory[value - 1], values, (size_t)r->plan.leaf * bytes);
+        return;
     }
+    float *canonical = rig_allocate(r, bytes);
+    rig_copy(r, canonical, values, bytes);
+    if (v->in_place) rig_copy(r, r->memory[value], canonical, bytes);
+    else rig_ok(r->backend->pack(&r->plan, value, canonical, r->memory[value]));
+    rig_deallocate(r, canonical);
+}
+
+/* What the host says of the leaf, to the device; and what the device found, back. */
+static inline void rig_tell(rig *r)
+{
+    kolo_moment moment = {.samples = r->call.first_sample + r->call.samples,
+                          .step = r->call.step,
+                          .seed = r->call.seed,
+                          .loss_scale = r->call.loss_scale != 0 ? r->call.loss_scale : 1};
+    rig_copy(r, r->moment, &moment, sizeof moment);
+    rig_copy(r, r->device_labels, r->labels, sizeof r->labels);
+    rig_copy(r, r->device_totals, &r->totals, sizeof r->totals);
 }
 
 static inline void rig_run(rig *r)
 {
+    if (r->queue) rig_tell(r);
     for (int op = 0; op < r->plan.op_count; op++) rig_ok(r->backend->run(r->kernels[op], &r->call));
+    if (r->queue) rig_copy(r, &r->totals, r->device_totals, sizeof r->totals);
 }
 
 static inline int64_t rig_count(const rig *r, int value)
@@ -173,16 +247,19 @@ static inline double *rig_read(rig *r, int value)
     double *values = malloc((size_t)count * sizeof *values);
     float *floats = malloc((size_t)count * sizeof *floats);
     assert_true(values && floats);
-    const void *memory = r->memory[value];
+    size_t bytes = (size_t)count * sizeof *floats;
     bool gradient = r->plan.values[value].kind == KOLO_VALUE_GRADIENT;
-    if (gradient) {
-        rig_ok(r->backend->unpack(&r->plan, value, memory, floats));
-        memory = floats;
-    }
     bool is_double = !gradient && !kolo_plan_canonical(&r->plan, value);
-    for (int64_t i = 0; i < count; i++) {
-        values[i] = is_double ? ((const double *)memory)[i] : (double)((const float *)memory)[i];
+    if (is_double) rig_copy(r, values, r->memory[value], (size_t)count * sizeof *values);
+    if (gradient) {
+        float *canonical = rig_allocate(r, bytes);
+        rig_ok(r->backend->unpack(&r->plan, value, r->memory[value], canonical));
+        rig_copy(r, floats, canonical, bytes);
+        rig_deallocate(r, canonical);
+    } else if (!is_double) {
+        rig_copy(r, floats, r->memory[value], bytes);
     }
+    for (int64_t i = 0; !is_double && i < count; i++) values[i] = (double)floats[i];
     free(floats);
     return values;
 }
@@ -191,9 +268,15 @@ static inline void rig_free(rig *r)
 {
     for (int op = 0; op < r->plan.op_count; op++) r->backend->release(r->kernels[op]);
     for (int v = 0; v < r->plan.value_count; v++) {
-        if (r->plan.values[v].view_of < 0) kolo_host_deallocate(r->memory[v]);
+        if (r->plan.values[v].view_of < 0) rig_deallocate(r, r->memory[v]);
     }
-    kolo_host_deallocate(r->scratch);
+    rig_deallocate(r, r->scratch);
+    if (r->queue) {
+        rig_deallocate(r, r->moment);
+        rig_deallocate(r, r->device_labels);
+        rig_deallocate(r, r->device_totals);
+        r->backend->accelerator->close(&r->queue);
+    }
     r->backend->forget(&r->plan);
     kolo_plan_free(&r->plan);
     free(r->kernels);

@@ -1,0 +1,86 @@
+/* The seam for devices with memory of their own: what a backend adds that computes on them. Read backend.h first.
+ *
+ * A queue is one device at work for one replica: what it is given runs in that order, some time later, and the host
+ * goes on. A step is recorded once and then replayed, so nothing in it may depend on the host: what changes from step
+ * to step is a kolo_moment (moment.h) in the device's memory, copied there before each replay. Everything here that takes a queue
+ * belongs to one thread at a time; memory is the device's unless a comment says host.
+ *
+ * Failures of the device may show at any later call on its queue; the queue is lost then, and must only be closed.
+ */
+#ifndef KOLO_BACKEND_ACCELERATOR_H
+#define KOLO_BACKEND_ACCELERATOR_H
+
+#include "backend/moment.h"
+#include "core/error.h"
+
+typedef struct kolo_queue kolo_queue;
+typedef struct kolo_recording kolo_recording;
+typedef struct kolo_mark kolo_mark;
+typedef struct kolo_comm kolo_comm;
+
+/* An update: flat arrays of `count` elements, in `spans`. */
+typedef struct kolo_update_job {
+    const kolo_optimizer *optimizer; /* defaults filled in */
+    const kolo_span *spans;        /* [span_count], on the host; they outlive the queue */
+    int span_count;
+    int64_t count;
+    float *weights, *gradient, *slots[3], *numbers;
+    const kolo_moment *moment;
+    double clip_value, clip_norm, global_clip_norm; /* 0: none */
+    double decay; /* .weight_decay of a rule that does not decay by itself; times the rate it is rule[0] · decay */
+    float *finite; /* with a loss's scale: written 1, or 0 and nothing is updated; else NULL */
+} kolo_update_job;
+
+typedef struct kolo_accelerator {
+    /* Devices of this machine that the driver shows; 0 where there is no driver. Masks are not looked at. */
+    int (*devices)(void);
+    /* Name and memory of one; fails with a sentence. */
+    kolo_status (*describe)(int device, char name[96], int64_t *memory_bytes, int64_t *free_bytes);
+
+    kolo_status (*open)(int device, kolo_queue **queue);
+    void (*close)(kolo_queue **queue); /* takes NULL; waits for what runs */
+
+    /* Memory, 256-byte aligned; what: for the sentence when there is none. */
+    kolo_status (*allocate)(kolo_queue *queue, size_t bytes, const char *what, void **memory);
+    void (*release)(kolo_queue *queue, void *memory); /* takes NULL; when the queue has come so far */
+    /* The host's, which copies reach without a detour. */
+    kolo_status (*allocate_host)(kolo_queue *queue, size_t bytes, void **memory);
+    void (*release_host)(kolo_queue *queue, void *memory);
+
+    kolo_status (*copy)(kolo_queue *queue, void *to, const void *from, size_t bytes); /* host or device, both ways */
+    kolo_status (*clear)(kolo_queue *queue, void *memory, size_t bytes);
+    /* work(argument) on the host, in the queue's order; it must not call the accelerator. */
+    kolo_status (*call)(kolo_queue *queue, void (*work)(void *argument), void *argument);
+    /* A mark is set where the queue is now; whoever waits for it waits till the queue has come there. */
+    kolo_status (*set_mark)(kolo_queue *queue, kolo_mark **mark); /* *mark: NULL, or one to be used again */
+    kolo_status (*wait_mark)(kolo_queue *queue, kolo_mark *mark); /* the host waits */
+    kolo_status (*follow)(kolo_queue *queue, kolo_mark *mark);    /* the queue does; the mark may be another's */
+    void (*free_mark)(kolo_queue *queue, kolo_mark *mark);        /* takes NULL */
+    kolo_status (*finish)(kolo_queue *queue);                     /* the host waits for everything */
+
+    /* What is given between record() and recorded() does not run, but makes a recording. */
+    kolo_status (*record)(kolo_queue *queue);
+    kolo_status (*recorded)(kolo_queue *queue, kolo_recording **recording);
+    kolo_status (*replay)(kolo_queue *queue, kolo_recording *recording);
+    void (*free_recording)(kolo_queue *queue, kolo_recording *recording); /* takes NULL */
+
+    /* Samples first … first+leaf-1 of the moment's batch into `to`; zeros behind the last. */
+    kolo_status (*gather)(kolo_queue *queue, const kolo_sources *from, const kolo_moment *moment, int64_t first,
+                          int leaf, const kolo_leaf_arrays *to);
+    /* to[i] += from[i]; of floats. */
+    kolo_status (*add)(kolo_queue *queue, float *to, const float *from, int64_t count);
+    /* sum[count] of doubles becomes the sum of parts 0 … parts-1, which lie `stride` bytes apart, in that order. */
+    kolo_status (*sum)(kolo_queue *queue, double *sum, const void *parts, size_t stride, int number, int64_t count);
+    /* Whether it has the rule; one that it has not is computed on the host. */
+    bool (*has_rule)(const kolo_optimizer *optimizer);
+    kolo_status (*update)(kolo_queue *queue, const kolo_update_job *job);
+
+    /* A group of queues, a member each, some of them perhaps in other processes: `group` is how the members speak
+     * with one another on the host. Every member calls it; the same for the sum. Fails on all with one sentence where
+     * it cannot be had, so that the host can sum instead. */
+    kolo_status (*join)(kolo_queue *queue, kolo_comm *group, void **together);
+    kolo_status (*allreduce)(kolo_queue *queue, void *together, float *values, int64_t count);
+    void (*leave)(void *together); /* takes NULL */
+} kolo_accelerator;
+
+#endif

@@ -1,0 +1,84 @@
+/* Inside the CUDA backend: queues, and what an operation's kernel is.
+ *
+ * Values lie in the canonical order, leaf × shape with the last axis fastest (NHWC), as float32 where they are
+ * canonical or gradients, else as the precision's element: activations, and weights of more than one axis. An operation
+ * sees its activations in one element, job->element: where a canonical value is another, kernel.c converts it before
+ * or behind. To add an operation: its maker here and in the table of kernel.c, its kernels in a .cu file, their launchers
+ * in kernels.h.
+ */
+#ifndef KOLO_CUDA_H
+#define KOLO_CUDA_H
+
+#include "backend/backend.h"
+#include "backend/cuda/kernels.h"
+
+/* KOLO_CUDA(cudaMemsetAsync(…), "clearing memory"): fails with a sentence. */
+#define KOLO_CUDA(call, doing)                                                                                         \
+    do {                                                                                                               \
+        cudaError_t error_ = (call);                                                                                   \
+        if (error_ != cudaSuccess) return kolo_cuda_fail(error_, doing);                                               \
+    } while (0)
+kolo_status kolo_cuda_fail(cudaError_t error, const char *doing);
+
+struct kolo_queue {
+    int device;
+    cudaStream_t stream;
+    bool recording;
+};
+
+typedef struct kolo_cuda_kernel kolo_cuda_kernel;
+
+/* An operation at work on one leaf. */
+typedef struct kolo_cuda_job {
+    const kolo_cuda_kernel *kernel;
+    const kolo_plan *plan;
+    const kolo_op *op;
+    const kolo_call *call;
+    cudaStream_t stream;
+    kolo_element element; /* of activations and of weights of several axes */
+    void *in[KOLO_OP_INS], *out[KOLO_OP_OUTS]; /* as in the table of engine/plan.h; NULL for -1 */
+    void *scratch; /* kernel->scratch bytes, 256-byte aligned */
+} kolo_cuda_job;
+
+struct kolo_cuda_kernel {
+    const kolo_plan *plan;
+    int op;
+    kolo_element element;
+    kolo_status (*run)(const kolo_cuda_job *job);
+    size_t scratch; /* that run() asks for; its maker sets it */
+    void *own;      /* what its maker made, and how it is freed */
+    void (*free_own)(void *own);
+    ptrdiff_t copy_in[KOLO_OP_INS], copy_out[KOLO_OP_OUTS]; /* in the scratch memory, of converted operands; else -1 */
+};
+
+/* Shapes of the operands, of one sample; their last axis; their elements in the whole leaf (or parameter). */
+static inline kolo_shape kolo_cuda_in(const kolo_cuda_job *job, int i)
+{
+    return job->plan->values[job->op->in[i]].shape;
+}
+static inline kolo_shape kolo_cuda_out(const kolo_cuda_job *job, int i)
+{
+    return job->plan->values[job->op->out[i]].shape;
+}
+static inline int kolo_cuda_width(kolo_shape shape)
+{
+    return shape.dim[shape.rank - 1];
+}
+int64_t kolo_cuda_count(const kolo_plan *plan, int value);
+/* What a value is made of in memory. */
+kolo_element kolo_cuda_element(const kolo_plan *plan, int value);
+
+/* kernel.c: the backend's prepare, run, release. */
+kolo_status kolo_cuda_prepare(kolo_plan *plan, int op, void **kernel);
+kolo_status kolo_cuda_run(void *kernel, const kolo_call *call);
+void kolo_cuda_release(void *kernel);
+
+/* queue.c */
+extern const kolo_accelerator kolo_cuda_accelerator;
+
+/* Makers: set kernel->run, and what else it needs; bytes of workspaces, which are theirs. */
+typedef kolo_status kolo_cuda_maker(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op);
+kolo_cuda_maker kolo_cuda_make_input, kolo_cuda_make_activation, kolo_cuda_make_activation_backward, kolo_cuda_make_add,
+    kolo_cuda_make_dropout, kolo_cuda_make_dropout_backward; /* pointwise.c */
+
+#endif

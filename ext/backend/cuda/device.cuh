@@ -1,0 +1,134 @@
+/* What every .cu file begins with: launching, elements as floats, sixteen bytes at a time, sums over a block.
+ *
+ * Kernels take only what CUDA and the tests' shim have in common: barriers, shuffles, shared memory by
+ * KOLO_SHARED_BYTES. All of them give the same bits whenever they are run: no sum depends on the order of atomics.
+ */
+#ifndef KOLO_CUDA_DEVICE_CUH
+#define KOLO_CUDA_DEVICE_CUH
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include "backend/cuda/kernels.h"
+
+namespace kolo {
+
+/* ---- launching ---- */
+
+#ifdef KOLO_SHIM
+#define KOLO_SHARED_BYTES(name) unsigned char *name = kolo_shim_shared()
+#else
+#define KOLO_SHARED_BYTES(name) extern __shared__ __align__(16) unsigned char name[]
+#endif
+
+template <typename... Parameters, typename... Arguments>
+static cudaError_t launch(cudaStream_t stream, dim3 blocks, dim3 threads, size_t shared, void (*kernel)(Parameters...),
+                          Arguments... arguments)
+{
+#ifdef KOLO_SHIM
+    return kolo_shim_launch(stream, blocks, threads, shared, [=] { kernel(arguments...); });
+#else
+    kernel<<<blocks, threads, shared, stream>>>(arguments...);
+    return cudaGetLastError();
+#endif
+}
+
+static const int THREADS = 256;
+static const int64_t BLOCKS_MAX = 4096; /* some 30 a multiprocessor: the rest is done by going round */
+
+static inline dim3 blocks_for(int64_t threads)
+{
+    int64_t blocks = (threads + THREADS - 1) / THREADS;
+    return dim3((unsigned)(blocks < 1 ? 1 : blocks > BLOCKS_MAX ? BLOCKS_MAX : blocks));
+}
+__device__ static inline int64_t thread_number()
+{
+    return (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+}
+__device__ static inline int64_t thread_count()
+{
+    return (int64_t)gridDim.x * blockDim.x;
+}
+
+/* Calls f with a value of the element's type: `return with(element, [&](auto zero) { typedef decltype(zero) T; … });` */
+template <typename F> static cudaError_t with(kolo_element element, F f)
+{
+    switch (element) {
+    case KOLO_ELEMENT_BFLOAT16: return f(__nv_bfloat16());
+    case KOLO_ELEMENT_HALF: return f(__half());
+    default: return f(0.0f);
+    }
+}
+
+/* ---- elements ---- */
+
+__device__ static inline float wide(float value) { return value; }
+__device__ static inline float wide(__nv_bfloat16 value) { return __bfloat162float(value); }
+__device__ static inline float wide(__half value) { return __half2float(value); }
+__device__ static inline void narrow(float value, float *to) { *to = value; }
+__device__ static inline void narrow(float value, __nv_bfloat16 *to) { *to = __float2bfloat16_rn(value); }
+__device__ static inline void narrow(float value, __half *to) { *to = __float2half_rn(value); }
+
+/* N neighbours, read and written at once; their address is a multiple of their size. */
+template <typename T, int N> struct alignas(sizeof(T) * N) Run {
+    T at[N];
+};
+/* So many fill sixteen bytes. */
+template <typename T> struct Lanes {
+    static const int count = 16 / (int)sizeof(T);
+};
+
+template <typename T, int N> __device__ static inline void load(const T *from, float values[N])
+{
+    Run<T, N> run = *(const Run<T, N> *)from;
+    for (int i = 0; i < N; i++) values[i] = wide(run.at[i]);
+}
+template <typename T, int N> __device__ static inline void store(T *to, const float values[N])
+{
+    Run<T, N> run;
+    for (int i = 0; i < N; i++) narrow(values[i], &run.at[i]);
+    *(Run<T, N> *)to = run;
+}
+
+/* ---- sums ---- */
+
+/* Of 32 lanes, the same on each. */
+template <typename T> __device__ static inline T warp_sum(T value)
+{
+    for (int by = 16; by > 0; by /= 2) value += __shfl_xor_sync(0xFFFFFFFFu, value, by);
+    return value;
+}
+template <typename T> __device__ static inline T warp_largest(T value)
+{
+    for (int by = 16; by > 0; by /= 2) {
+        T other = __shfl_xor_sync(0xFFFFFFFFu, value, by);
+        value = other > value ? other : value;
+    }
+    return value;
+}
+
+/* Of a block of whole warps, the same on each thread. All threads call it. */
+template <typename T> __device__ static inline T block_sum(T value)
+{
+    __shared__ T of_warps[32];
+    int warps = (int)(blockDim.x / 32), warp = (int)(threadIdx.x / 32), lane = (int)(threadIdx.x % 32);
+    value = warp_sum(value);
+    __syncthreads(); /* the sum before this may still be read */
+    if (lane == 0) of_warps[warp] = value;
+    __syncthreads();
+    return warp_sum(lane < warps ? of_warps[lane] : T(0));
+}
+
+/* ---- samples ---- */
+
+/* Of the leaf's samples, which begin with number `first` of the batch, so many count. */
+__device__ static inline int samples_of(const kolo_moment *moment, int64_t first, int leaf)
+{
+    int64_t left = moment->samples - first;
+    return left < 0 ? 0 : left < leaf ? (int)left : leaf;
+}
+
+} // namespace kolo
+
+#endif

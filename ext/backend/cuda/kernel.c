@@ -1,0 +1,135 @@
+/* An operation's kernel: which it is, where its operands lie, and running it. Read backend/cuda/cuda.h first. */
+#include "backend/cuda/cuda.h"
+
+#include <stdlib.h>
+
+static kolo_cuda_maker *const makers[KOLO_OP_KINDS] = {
+    [KOLO_OP_INPUT] = kolo_cuda_make_input,
+    [KOLO_OP_ACTIVATION] = kolo_cuda_make_activation,
+    [KOLO_OP_ACTIVATION_BACKWARD] = kolo_cuda_make_activation_backward,
+    [KOLO_OP_ADD] = kolo_cuda_make_add,
+    [KOLO_OP_DROPOUT] = kolo_cuda_make_dropout,
+    [KOLO_OP_DROPOUT_BACKWARD] = kolo_cuda_make_dropout_backward,
+};
+
+/* ---- where values lie ---- */
+
+int64_t kolo_cuda_count(const kolo_plan *plan, int value)
+{
+    const kolo_value *v = &plan->values[value];
+    bool of_samples =
+        v->kind == KOLO_VALUE_INPUT || v->kind == KOLO_VALUE_ACTIVATION || v->kind == KOLO_VALUE_WORKSPACE;
+    return (of_samples ? plan->leaf : 1) * kolo_shape_count(v->shape);
+}
+
+static kolo_element element_of(kolo_precision precision)
+{
+    if (precision == KOLO_MIXED_BF16) return KOLO_ELEMENT_BFLOAT16;
+    return precision == KOLO_MIXED_FP16 ? KOLO_ELEMENT_HALF : KOLO_ELEMENT_FLOAT;
+}
+
+kolo_element kolo_cuda_element(const kolo_plan *plan, int value)
+{
+    const kolo_value *v = &plan->values[value];
+    bool narrow = v->kind == KOLO_VALUE_WEIGHTS ? v->shape.rank > 1
+                                                : v->kind == KOLO_VALUE_ACTIVATION && !kolo_plan_canonical(plan, value);
+    return narrow ? element_of(plan->precision) : KOLO_ELEMENT_FLOAT;
+}
+
+static bool holds_sums(const kolo_value *value)
+{
+    return value->kind == KOLO_VALUE_PARTIAL || value->kind == KOLO_VALUE_MET;
+}
+
+/* A workspace's bytes are its maker's to say. Weights that are float32 are read where the canonical ones are. */
+static void place(kolo_plan *plan, int value)
+{
+    if (value < 0) return;
+    int base = kolo_plan_base(plan, value);
+    kolo_value *v = &plan->values[base];
+    if (v->kind == KOLO_VALUE_WORKSPACE) return;
+    size_t size = holds_sums(v) ? sizeof(double) : kolo_element_bytes(kolo_cuda_element(plan, base));
+    v->bytes = (size_t)kolo_cuda_count(plan, base) * size;
+    v->in_place = v->kind == KOLO_VALUE_WEIGHTS && kolo_cuda_element(plan, base) == KOLO_ELEMENT_FLOAT;
+}
+
+static size_t aligned(size_t bytes)
+{
+    return (bytes + 255) / 256 * 256;
+}
+
+/* Room for a converted copy of an activation that is another element than the operation computes with. */
+static ptrdiff_t reserve_copy(kolo_plan *plan, const kolo_cuda_kernel *kernel, int value, size_t *scratch)
+{
+    if (value < 0 || plan->values[value].kind != KOLO_VALUE_ACTIVATION) return -1;
+    if (kolo_cuda_element(plan, value) == kernel->element) return -1;
+    ptrdiff_t at = (ptrdiff_t)*scratch;
+    *scratch += aligned((size_t)kolo_cuda_count(plan, value) * kolo_element_bytes(kernel->element));
+    return at;
+}
+
+kolo_status kolo_cuda_prepare(kolo_plan *plan, int op, void **made)
+{
+    kolo_op *o = &plan->ops[op];
+    if (!makers[o->kind]) return kolo_fail(KOLO_UNSUPPORTED, "backend cuda: wanted an operation that it has");
+    for (int i = 0; i < KOLO_OP_INS; i++) place(plan, o->in[i]);
+    for (int i = 0; i < KOLO_OP_OUTS; i++) place(plan, o->out[i]);
+    kolo_cuda_kernel *kernel = calloc(1, sizeof *kernel);
+    if (!kernel) return kolo_fail_memory(sizeof *kernel, "a kernel");
+    *kernel = (kolo_cuda_kernel){.plan = plan, .op = op, .element = element_of(plan->precision)};
+    kolo_status status = makers[o->kind](kernel, plan, o);
+    if (status != KOLO_OK) {
+        kolo_cuda_release(kernel);
+        return status;
+    }
+    o->scratch = aligned(kernel->scratch);
+    for (int i = 0; i < KOLO_OP_INS; i++) kernel->copy_in[i] = reserve_copy(plan, kernel, o->in[i], &o->scratch);
+    for (int i = 0; i < KOLO_OP_OUTS; i++) kernel->copy_out[i] = reserve_copy(plan, kernel, o->out[i], &o->scratch);
+    *made = kernel;
+    return KOLO_OK;
+}
+
+void kolo_cuda_release(void *kernel)
+{
+    kolo_cuda_kernel *released = kernel;
+    if (released->own) released->free_own(released->own);
+    free(released);
+}
+
+/* ---- running ---- */
+
+static void *operand(const kolo_call *call, int value, ptrdiff_t copy)
+{
+    if (value < 0) return NULL;
+    return copy < 0 ? call->memory[value] : (char *)call->scratch + copy;
+}
+
+static kolo_status convert(const kolo_cuda_job *job, int value, kolo_element from, const void *x, kolo_element to,
+                           void *y)
+{
+    KOLO_CUDA(kolo_cuda_cast(job->stream, from, x, to, y, kolo_cuda_count(job->plan, value)), "converting a value");
+    return KOLO_OK;
+}
+
+kolo_status kolo_cuda_run(void *prepared, const kolo_call *call)
+{
+    const kolo_cuda_kernel *kernel = prepared;
+    const kolo_op *op = &kernel->plan->ops[kernel->op];
+    kolo_cuda_job job = {.kernel = kernel,
+                         .plan = kernel->plan,
+                         .op = op,
+                         .call = call,
+                         .stream = call->queue->stream,
+                         .element = kernel->element,
+                         .scratch = call->scratch};
+    for (int i = 0; i < KOLO_OP_INS; i++) job.in[i] = operand(call, op->in[i], kernel->copy_in[i]);
+    for (int i = 0; i < KOLO_OP_OUTS; i++) job.out[i] = operand(call, op->out[i], kernel->copy_out[i]);
+    for (int i = 0; i < KOLO_OP_INS; i++)
+        if (kernel->copy_in[i] >= 0)
+            KOLO_TRY(convert(&job, op->in[i], KOLO_ELEMENT_FLOAT, call->memory[op->in[i]], job.element, job.in[i]));
+    KOLO_TRY(kernel->run(&job));
+    for (int i = 0; i < KOLO_OP_OUTS; i++)
+        if (kernel->copy_out[i] >= 0)
+            KOLO_TRY(convert(&job, op->out[i], job.element, job.out[i], KOLO_ELEMENT_FLOAT, call->memory[op->out[i]]));
+    return KOLO_OK;
+}

@@ -1,0 +1,66 @@
+/* Our own kernels, as the plugin's C calls them: each of these gives one or a few to a stream and returns. Pointers are
+ * the device's, 16-byte aligned unless a comment says less; counts are elements. The .cu files have the kernels and
+ * their formulas; what takes a kolo_moment reads it on the device, when it runs. */
+#ifndef KOLO_CUDA_KERNELS_H
+#define KOLO_CUDA_KERNELS_H
+
+#include <cuda_runtime.h>
+#include <stddef.h>
+
+#include "backend/moment.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What an array of activations or weights is made of. All arithmetic is float. */
+typedef enum kolo_element { KOLO_ELEMENT_FLOAT, KOLO_ELEMENT_BFLOAT16, KOLO_ELEMENT_HALF } kolo_element;
+static inline size_t kolo_element_bytes(kolo_element element)
+{
+    return element == KOLO_ELEMENT_FLOAT ? 4 : 2;
+}
+
+/* The functions of activation.cu: those of kolo_activation, by the same numbers (cuda/pointwise.c holds them equal). */
+typedef enum kolo_function {
+    KOLO_FUNCTION_LINEAR = 1,
+    KOLO_FUNCTION_RELU,
+    KOLO_FUNCTION_SOFTMAX,
+    KOLO_FUNCTION_SIGMOID,
+    KOLO_FUNCTION_TANH,
+    KOLO_FUNCTION_GELU,
+    KOLO_FUNCTION_GELU_TANH,
+    KOLO_FUNCTION_SILU,
+    KOLO_FUNCTION_LEAKY_RELU,
+    KOLO_FUNCTION_ELU
+} kolo_function;
+
+/* ---- pointwise.cu ---- */
+
+/* y = x, from one element to another, to the nearest (of two as near the even one). */
+cudaError_t kolo_cuda_cast(cudaStream_t stream, kolo_element from, const void *x, kolo_element to, void *y,
+                           int64_t count);
+/* y = f(x); softmax over rows of `width`. */
+cudaError_t kolo_cuda_activate(cudaStream_t stream, kolo_element element, kolo_function f, const void *x, void *y,
+                               int64_t count, int width);
+/* dx = dy · f'(x), from y where it suffices (x NULL), else from x. */
+cudaError_t kolo_cuda_activate_backward(cudaStream_t stream, kolo_element element, kolo_function f, const void *dy,
+                                        const void *y, const void *x, void *dx, int64_t count, int width);
+/* y = x1 + x2, and relu of that. */
+cudaError_t kolo_cuda_add(cudaStream_t stream, kolo_element element, const void *x1, const void *x2, void *y,
+                          int64_t count, bool relu);
+/* y = x · scale where kept, else 0; mask: a byte an element, 1 where kept. Of a leaf of `leaf` samples of `elements`,
+ * which begins with sample `first` of the moment's batch; key: core/random.h. */
+typedef struct kolo_dropout_job {
+    int64_t first, elements;
+    int leaf, layer;
+    double rate;
+} kolo_dropout_job;
+cudaError_t kolo_cuda_dropout(cudaStream_t stream, kolo_element element, const kolo_dropout_job *job,
+                              const kolo_moment *moment, const void *x, void *y, uint8_t *mask);
+cudaError_t kolo_cuda_dropout_backward(cudaStream_t stream, kolo_element element, const kolo_dropout_job *job,
+                                       const void *dy, const uint8_t *mask, void *dx);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,41 @@
+/* The plugin libkolo_cuda.so. Read backend/cuda/cuda.h first. */
+#include "backend/cuda/cuda.h"
+#include "core/plugin.h"
+
+static kolo_status open(kolo_precision precision)
+{
+    (void)precision; /* every device that is built for has them all */
+    if (kolo_cuda_accelerator.devices() > 0) return KOLO_OK;
+    return kolo_fail(KOLO_UNSUPPORTED, "backend cuda: wanted a GPU and its driver, got none");
+}
+
+static int enter_thread(void)
+{
+    return 0;
+}
+
+static void leave_thread(int entered)
+{
+    (void)entered;
+}
+
+static void forget(kolo_plan *plan)
+{
+    (void)plan; /* no layouts: everything is in the canonical order */
+}
+
+static const kolo_backend cuda_backend = {
+    .version = KOLO_BACKEND_VERSION,
+    .name = "cuda",
+    .open = open,
+    .enter_thread = enter_thread,
+    .leave_thread = leave_thread,
+    .prepare = kolo_cuda_prepare,
+    .run = kolo_cuda_run,
+    .release = kolo_cuda_release,
+    .forget = forget,
+    .accelerator = &kolo_cuda_accelerator,
+};
+
+extern const kolo_plugin kolo_plugin_entry;
+const kolo_plugin kolo_plugin_entry = {.version = KOLO_PLUGIN_VERSION, .backend = &cuda_backend};

@@ -1,0 +1,119 @@
+/* Operations element by element: the features, activations, sums, dropout. Kernels: pointwise.cu. */
+#include "backend/cuda/cuda.h"
+
+_Static_assert((int)KOLO_FUNCTION_LINEAR == KOLO_LINEAR && (int)KOLO_FUNCTION_RELU == KOLO_RELU &&
+                   (int)KOLO_FUNCTION_SOFTMAX == KOLO_SOFTMAX && (int)KOLO_FUNCTION_SIGMOID == KOLO_SIGMOID &&
+                   (int)KOLO_FUNCTION_TANH == KOLO_TANH && (int)KOLO_FUNCTION_GELU == KOLO_GELU &&
+                   (int)KOLO_FUNCTION_GELU_TANH == KOLO_GELU_TANH && (int)KOLO_FUNCTION_SILU == KOLO_SILU &&
+                   (int)KOLO_FUNCTION_LEAKY_RELU == KOLO_LEAKY_RELU && (int)KOLO_FUNCTION_ELU == KOLO_ELU,
+               "kolo_function numbers the activations as kolo_activation does");
+
+/* ---- the features ---- */
+
+static kolo_status run_input(const kolo_cuda_job *job)
+{
+    KOLO_CUDA(kolo_cuda_cast(job->stream, KOLO_ELEMENT_FLOAT, job->in[0], job->element, job->out[0],
+                             kolo_cuda_count(job->plan, job->op->in[0])),
+              "taking in the features");
+    return KOLO_OK;
+}
+
+kolo_status kolo_cuda_make_input(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    (void)plan, (void)op;
+    kernel->run = run_input;
+    return KOLO_OK;
+}
+
+/* ---- activations ---- */
+
+static kolo_status run_activation(const kolo_cuda_job *job)
+{
+    KOLO_CUDA(kolo_cuda_activate(job->stream, job->element, (kolo_function)job->op->activation, job->in[0], job->out[0],
+                                 kolo_cuda_count(job->plan, job->op->in[0]), kolo_cuda_width(kolo_cuda_in(job, 0))),
+              "an activation");
+    return KOLO_OK;
+}
+
+static kolo_status run_activation_backward(const kolo_cuda_job *job)
+{
+    KOLO_CUDA(kolo_cuda_activate_backward(job->stream, job->element, (kolo_function)job->op->activation, job->in[0],
+                                          job->in[1], job->in[2], job->out[0],
+                                          kolo_cuda_count(job->plan, job->op->in[0]),
+                                          kolo_cuda_width(kolo_cuda_in(job, 0))),
+              "an activation's gradient");
+    return KOLO_OK;
+}
+
+kolo_status kolo_cuda_make_activation(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    (void)plan, (void)op;
+    kernel->run = run_activation;
+    return KOLO_OK;
+}
+
+kolo_status kolo_cuda_make_activation_backward(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    (void)plan, (void)op;
+    kernel->run = run_activation_backward;
+    return KOLO_OK;
+}
+
+/* ---- sums ---- */
+
+static kolo_status run_add(const kolo_cuda_job *job)
+{
+    KOLO_CUDA(kolo_cuda_add(job->stream, job->element, job->in[0], job->in[1], job->out[0],
+                            kolo_cuda_count(job->plan, job->op->out[0]), job->op->activation == KOLO_RELU),
+              "a sum");
+    return KOLO_OK;
+}
+
+kolo_status kolo_cuda_make_add(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    (void)plan, (void)op;
+    kernel->run = run_add;
+    return KOLO_OK;
+}
+
+/* ---- dropout ---- */
+
+static kolo_dropout_job dropout_of(const kolo_cuda_job *job)
+{
+    return (kolo_dropout_job){.first = job->call->first_sample,
+                              .elements = kolo_shape_count(kolo_cuda_in(job, 0)),
+                              .leaf = job->plan->leaf,
+                              .layer = job->op->layer,
+                              .rate = job->op->rate};
+}
+
+static kolo_status run_dropout(const kolo_cuda_job *job)
+{
+    kolo_dropout_job dropout = dropout_of(job);
+    KOLO_CUDA(kolo_cuda_dropout(job->stream, job->element, &dropout, job->call->moment, job->in[0], job->out[0],
+                                job->out[1]),
+              "dropout");
+    return KOLO_OK;
+}
+
+static kolo_status run_dropout_backward(const kolo_cuda_job *job)
+{
+    kolo_dropout_job dropout = dropout_of(job);
+    KOLO_CUDA(kolo_cuda_dropout_backward(job->stream, job->element, &dropout, job->in[0], job->in[1], job->out[0]),
+              "dropout's gradient");
+    return KOLO_OK;
+}
+
+kolo_status kolo_cuda_make_dropout(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    plan->values[op->out[1]].bytes = (size_t)kolo_cuda_count(plan, op->in[0]); /* a byte an element */
+    kernel->run = run_dropout;
+    return KOLO_OK;
+}
+
+kolo_status kolo_cuda_make_dropout_backward(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    (void)plan, (void)op;
+    kernel->run = run_dropout_backward;
+    return KOLO_OK;
+}

@@ -1,0 +1,251 @@
+/* Queues: a stream of a device, its memory, marks and recordings. See backend/accelerator.h for what each promises. */
+#include "backend/cuda/cuda.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct kolo_mark {
+    cudaEvent_t event;
+};
+struct kolo_recording {
+    cudaGraphExec_t graph;
+};
+
+kolo_status kolo_cuda_fail(cudaError_t error, const char *doing)
+{
+    kolo_status status = error == cudaErrorMemoryAllocation ? KOLO_MEMORY : KOLO_INTERNAL;
+    return kolo_fail(status, "%s on the device failed: %s (%s)", doing, cudaGetErrorString(error),
+                     cudaGetErrorName(error));
+}
+
+/* ---- devices ---- */
+
+/* A machine without a driver has none; that is no failure. */
+static int devices(void)
+{
+    int count = 0;
+    if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
+    cudaGetLastError();
+    return 0;
+}
+
+static kolo_status describe(int device, char name[96], int64_t *memory_bytes, int64_t *free_bytes)
+{
+    struct cudaDeviceProp properties;
+    size_t left, total;
+    KOLO_CUDA(cudaGetDeviceProperties(&properties, device), "asking what it is");
+    KOLO_CUDA(cudaSetDevice(device), "choosing it");
+    KOLO_CUDA(cudaMemGetInfo(&left, &total), "asking for its memory");
+    snprintf(name, 96, "%.90s", properties.name);
+    *memory_bytes = (int64_t)total;
+    *free_bytes = (int64_t)left;
+    return KOLO_OK;
+}
+
+/* ---- queues ---- */
+
+/* The calling thread's device is the queue's from here on. */
+static kolo_status enter(const kolo_queue *queue)
+{
+    KOLO_CUDA(cudaSetDevice(queue->device), "choosing it");
+    return KOLO_OK;
+}
+
+static kolo_status open(int device, kolo_queue **queue)
+{
+    kolo_queue *made = calloc(1, sizeof *made);
+    if (!made) return kolo_fail_memory(sizeof *made, "a queue");
+    made->device = device;
+    cudaError_t error = cudaSetDevice(device);
+    if (error == cudaSuccess) error = cudaStreamCreateWithFlags(&made->stream, cudaStreamNonBlocking);
+    if (error != cudaSuccess) {
+        free(made);
+        return kolo_cuda_fail(error, "opening a stream");
+    }
+    *queue = made;
+    return KOLO_OK;
+}
+
+static void close(kolo_queue **queue)
+{
+    kolo_queue *closed = *queue;
+    *queue = NULL;
+    if (!closed) return;
+    cudaSetDevice(closed->device);
+    cudaStreamSynchronize(closed->stream);
+    cudaStreamDestroy(closed->stream);
+    free(closed);
+}
+
+/* ---- memory ---- */
+
+static kolo_status allocate(kolo_queue *queue, size_t bytes, const char *what, void **memory)
+{
+    KOLO_TRY(enter(queue));
+    cudaError_t error = cudaMalloc(memory, bytes ? bytes : 1);
+    if (error == cudaSuccess) return KOLO_OK;
+    if (error != cudaErrorMemoryAllocation) return kolo_cuda_fail(error, "taking memory");
+    cudaGetLastError(); /* it is no failure of the device */
+    size_t left = 0, total = 0;
+    cudaMemGetInfo(&left, &total);
+    return kolo_fail(KOLO_MEMORY,
+                     "%s: wanted %.2f GB of the device's memory, got %.2f GB free of %.2f GB: lower the .batch_size, or "
+                     "end what else uses the device",
+                     what, (double)bytes / 1e9, (double)left / 1e9, (double)total / 1e9);
+}
+
+static void release(kolo_queue *queue, void *memory)
+{
+    if (!memory || enter(queue) != KOLO_OK) return;
+    cudaStreamSynchronize(queue->stream); /* what runs may still read it */
+    cudaFree(memory);
+}
+
+static kolo_status allocate_host(kolo_queue *queue, size_t bytes, void **memory)
+{
+    KOLO_TRY(enter(queue));
+    KOLO_CUDA(cudaHostAlloc(memory, bytes ? bytes : 1, cudaHostAllocPortable), "taking memory of the host");
+    return KOLO_OK;
+}
+
+static void release_host(kolo_queue *queue, void *memory)
+{
+    if (!memory || enter(queue) != KOLO_OK) return;
+    cudaStreamSynchronize(queue->stream);
+    cudaFreeHost(memory);
+}
+
+/* ---- work ---- */
+
+static kolo_status copy(kolo_queue *queue, void *to, const void *from, size_t bytes)
+{
+    KOLO_TRY(enter(queue));
+    if (bytes > 0) KOLO_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, queue->stream), "copying");
+    return KOLO_OK;
+}
+
+static kolo_status clear(kolo_queue *queue, void *memory, size_t bytes)
+{
+    KOLO_TRY(enter(queue));
+    if (bytes > 0) KOLO_CUDA(cudaMemsetAsync(memory, 0, bytes, queue->stream), "clearing memory");
+    return KOLO_OK;
+}
+
+static kolo_status call(kolo_queue *queue, void (*work)(void *argument), void *argument)
+{
+    KOLO_TRY(enter(queue));
+    KOLO_CUDA(cudaLaunchHostFunc(queue->stream, work, argument), "a call of the host");
+    return KOLO_OK;
+}
+
+static kolo_status set_mark(kolo_queue *queue, kolo_mark **mark)
+{
+    KOLO_TRY(enter(queue));
+    if (!*mark) {
+        kolo_mark *made = calloc(1, sizeof *made);
+        if (!made) return kolo_fail_memory(sizeof *made, "a mark");
+        cudaError_t error = cudaEventCreateWithFlags(&made->event, cudaEventDisableTiming);
+        if (error != cudaSuccess) {
+            free(made);
+            return kolo_cuda_fail(error, "making a mark");
+        }
+        *mark = made;
+    }
+    KOLO_CUDA(cudaEventRecord((*mark)->event, queue->stream), "setting a mark");
+    return KOLO_OK;
+}
+
+static kolo_status wait_mark(kolo_queue *queue, kolo_mark *mark)
+{
+    KOLO_TRY(enter(queue));
+    KOLO_CUDA(cudaEventSynchronize(mark->event), "the work given");
+    return KOLO_OK;
+}
+
+static kolo_status follow(kolo_queue *queue, kolo_mark *mark)
+{
+    KOLO_TRY(enter(queue));
+    KOLO_CUDA(cudaStreamWaitEvent(queue->stream, mark->event, 0), "waiting for another queue");
+    return KOLO_OK;
+}
+
+static void free_mark(kolo_queue *queue, kolo_mark *mark)
+{
+    if (!mark) return;
+    if (enter(queue) == KOLO_OK) cudaEventDestroy(mark->event);
+    free(mark);
+}
+
+static kolo_status finish(kolo_queue *queue)
+{
+    KOLO_TRY(enter(queue));
+    KOLO_CUDA(cudaStreamSynchronize(queue->stream), "the work given");
+    return KOLO_OK;
+}
+
+/* ---- recordings ---- */
+
+static kolo_status record(kolo_queue *queue)
+{
+    KOLO_TRY(enter(queue));
+    KOLO_CUDA(cudaStreamBeginCapture(queue->stream, cudaStreamCaptureModeThreadLocal), "beginning to record");
+    queue->recording = true;
+    return KOLO_OK;
+}
+
+static kolo_status recorded(kolo_queue *queue, kolo_recording **recording)
+{
+    cudaGraph_t graph = NULL;
+    kolo_recording *made = calloc(1, sizeof *made);
+    cudaError_t error = cudaStreamEndCapture(queue->stream, &graph); /* also when there is no memory */
+    queue->recording = false;
+    if (!made) error = cudaErrorMemoryAllocation;
+    if (error == cudaSuccess) error = cudaGraphInstantiate(&made->graph, graph, 0);
+    if (graph) cudaGraphDestroy(graph);
+    if (error != cudaSuccess) {
+        free(made);
+        return kolo_cuda_fail(error, "recording a step");
+    }
+    *recording = made;
+    return KOLO_OK;
+}
+
+static kolo_status replay(kolo_queue *queue, kolo_recording *recording)
+{
+    KOLO_TRY(enter(queue));
+    KOLO_CUDA(cudaGraphLaunch(recording->graph, queue->stream), "a recorded step");
+    return KOLO_OK;
+}
+
+static void free_recording(kolo_queue *queue, kolo_recording *recording)
+{
+    if (!recording) return;
+    if (enter(queue) == KOLO_OK) {
+        cudaStreamSynchronize(queue->stream);
+        cudaGraphExecDestroy(recording->graph);
+    }
+    free(recording);
+}
+
+const kolo_accelerator kolo_cuda_accelerator = {
+    .devices = devices,
+    .describe = describe,
+    .open = open,
+    .close = close,
+    .allocate = allocate,
+    .release = release,
+    .allocate_host = allocate_host,
+    .release_host = release_host,
+    .copy = copy,
+    .clear = clear,
+    .call = call,
+    .set_mark = set_mark,
+    .wait_mark = wait_mark,
+    .follow = follow,
+    .free_mark = free_mark,
+    .finish = finish,
+    .record = record,
+    .recorded = recorded,
+    .replay = replay,
+    .free_recording = free_recording,
+};

@@ -1,0 +1,2 @@
+/* dropout_test.c, of the CUDA backend. */
+#include "../dropout_test.c"

@@ -1,0 +1,322 @@
+/* The calls of CUDA's runtime, on the host. Read cuda_runtime.h here first.
+ *
+ * What a stream is given waits until somebody waits for it: a call that lends its arguments for too short a time, or
+ * reads a result too early, then shows. One device of two may be asked for (KOLO_SHIM_DEVICES), each with its own
+ * memory limit (KOLO_SHIM_MEMORY bytes); memory begins as bytes of 0xFF, which no float survives.
+ */
+#include "cuda_runtime.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <vector>
+
+typedef std::function<void()> Work;
+
+struct kolo_shim_graph {
+    std::vector<Work> work;
+};
+struct kolo_shim_stream {
+    std::deque<Work> waiting;
+    size_t given = 0, done = 0;
+    bool capturing = false, running = false;
+    std::vector<Work> captured;
+};
+struct kolo_shim_event {
+    kolo_shim_stream *stream = nullptr;
+    size_t at = 0;
+};
+
+namespace {
+
+std::recursive_mutex whole; /* the shim does one thing at a time */
+typedef std::lock_guard<std::recursive_mutex> Turn;
+std::map<char *, size_t> on_device, pinned;
+size_t in_use;
+thread_local int device;
+thread_local cudaError_t last = cudaSuccess;
+
+size_t number(const char *name, size_t otherwise)
+{
+    const char *text = getenv(name);
+    return text && *text ? strtoull(text, nullptr, 10) : otherwise;
+}
+
+bool within(const std::map<char *, size_t> &blocks, const void *memory)
+{
+    auto after = blocks.upper_bound((char *)memory);
+    if (after == blocks.begin()) return false;
+    --after;
+    return (char *)memory < after->first + after->second;
+}
+
+cudaError_t fail(cudaError_t error)
+{
+    last = error;
+    return error;
+}
+
+/* Everything up to the work with that number. */
+void run_until(kolo_shim_stream *stream, size_t end)
+{
+    while (stream->done < end && !stream->waiting.empty()) {
+        Work work = std::move(stream->waiting.front());
+        stream->waiting.pop_front();
+        stream->done++;
+        work();
+    }
+}
+
+cudaError_t give(cudaStream_t stream, Work work)
+{
+    if (stream->capturing) {
+        stream->captured.push_back(std::move(work));
+        return cudaSuccess;
+    }
+    stream->waiting.push_back(std::move(work));
+    stream->given++;
+    return cudaSuccess;
+}
+
+} // namespace
+
+cudaError_t kolo_shim_launch(cudaStream_t stream, dim3 blocks, dim3 threads, size_t shared, Work body)
+{
+    Turn turn(whole);
+    bool fine = blocks.x > 0 && blocks.y > 0 && blocks.z > 0 && blocks.y < 65536 && blocks.z < 65536 &&
+                (size_t)threads.x * threads.y * threads.z <= 1024 && threads.x * threads.y * threads.z > 0 && shared <= 48 << 10;
+    if (!fine) return fail(cudaErrorInvalidValue);
+    return give(stream, [=] { kolo_shim_run_blocks(blocks, threads, shared, body); });
+}
+
+extern "C" {
+
+cudaError_t cudaGetDeviceCount(int *count)
+{
+    *count = (int)number("KOLO_SHIM_DEVICES", 1);
+    return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int wanted)
+{
+    int count;
+    cudaGetDeviceCount(&count);
+    if (wanted < 0 || wanted >= count) return fail(cudaErrorInvalidDevice);
+    device = wanted;
+    return cudaSuccess;
+}
+cudaError_t cudaGetDevice(int *current)
+{
+    *current = device;
+    return cudaSuccess;
+}
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int wanted)
+{
+    *properties = cudaDeviceProp{};
+    snprintf(properties->name, sizeof properties->name, "a device that is simulated on the host");
+    properties->totalGlobalMem = number("KOLO_SHIM_MEMORY", (size_t)4 << 30);
+    properties->multiProcessorCount = 4;
+    properties->major = 9;
+    properties->pciBusID = wanted;
+    return cudaSuccess;
+}
+cudaError_t cudaDriverGetVersion(int *version)
+{
+    *version = 13000;
+    return cudaSuccess;
+}
+cudaError_t cudaRuntimeGetVersion(int *version)
+{
+    *version = 13000;
+    return cudaSuccess;
+}
+cudaError_t cudaMemGetInfo(size_t *left, size_t *total)
+{
+    Turn turn(whole);
+    *total = number("KOLO_SHIM_MEMORY", (size_t)4 << 30);
+    *left = *total > in_use ? *total - in_use : 0;
+    return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void **memory, size_t bytes)
+{
+    Turn turn(whole);
+    size_t left, total, rounded = (bytes + 255) / 256 * 256;
+    cudaMemGetInfo(&left, &total);
+    *memory = rounded <= left ? aligned_alloc(256, rounded ? rounded : 256) : nullptr;
+    if (!*memory) return fail(cudaErrorMemoryAllocation);
+    memset(*memory, 0xFF, rounded);
+    on_device[(char *)*memory] = rounded;
+    in_use += rounded;
+    return cudaSuccess;
+}
+cudaError_t cudaFree(void *memory)
+{
+    Turn turn(whole);
+    if (!memory) return cudaSuccess;
+    auto found = on_device.find((char *)memory);
+    if (found == on_device.end()) return fail(cudaErrorInvalidValue);
+    in_use -= found->second;
+    on_device.erase(found);
+    free(memory);
+    return cudaSuccess;
+}
+cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned)
+{
+    Turn turn(whole);
+    *memory = malloc(bytes ? bytes : 1);
+    if (!*memory) return fail(cudaErrorMemoryAllocation);
+    memset(*memory, 0xFF, bytes);
+    pinned[(char *)*memory] = bytes ? bytes : 1;
+    return cudaSuccess;
+}
+cudaError_t cudaFreeHost(void *memory)
+{
+    Turn turn(whole);
+    if (!memory) return cudaSuccess;
+    if (!pinned.erase((char *)memory)) return fail(cudaErrorInvalidValue);
+    free(memory);
+    return cudaSuccess;
+}
+
+/* As with CUDA, pageable memory is read before the call returns, and written before it does. */
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind, cudaStream_t stream)
+{
+    Turn turn(whole);
+    bool reads_host = !within(on_device, from) && !within(pinned, from);
+    bool writes_host = !within(on_device, to) && !within(pinned, to);
+    if (stream->capturing && (reads_host || writes_host)) return fail(cudaErrorStreamCaptureUnsupported);
+    if (reads_host) {
+        std::vector<char> copy((const char *)from, (const char *)from + bytes);
+        give(stream, [=] { memcpy(to, copy.data(), bytes); });
+    } else {
+        give(stream, [=] { memmove(to, from, bytes); });
+    }
+    if (writes_host) run_until(stream, stream->given);
+    return cudaSuccess;
+}
+cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t stream)
+{
+    Turn turn(whole);
+    if (!within(on_device, memory)) return fail(cudaErrorInvalidValue);
+    return give(stream, [=] { memset(memory, value, bytes); });
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned)
+{
+    *stream = new kolo_shim_stream;
+    return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+    Turn turn(whole);
+    run_until(stream, stream->given);
+    delete stream;
+    return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream)
+{
+    Turn turn(whole);
+    if (stream->capturing) return fail(cudaErrorStreamCaptureUnsupported);
+    run_until(stream, stream->given);
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned)
+{
+    *event = new kolo_shim_event;
+    return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+    delete event;
+    return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+    Turn turn(whole);
+    event->stream = stream;
+    event->at = stream->given;
+    return cudaSuccess;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event)
+{
+    Turn turn(whole);
+    if (event->stream) run_until(event->stream, event->at);
+    return cudaSuccess;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned)
+{
+    Turn turn(whole);
+    kolo_shim_stream *other = event->stream;
+    size_t at = event->at;
+    if (!other || other == stream) return cudaSuccess;
+    return give(stream, [=] { run_until(other, at); });
+}
+cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t, cudaEvent_t)
+{
+    *milliseconds = 0.001f; /* nothing is timed here */
+    return cudaSuccess;
+}
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t work, void *argument)
+{
+    Turn turn(whole);
+    return give(stream, [=] { work(argument); });
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode)
+{
+    Turn turn(whole);
+    if (stream->capturing) return fail(cudaErrorStreamCaptureUnsupported);
+    stream->capturing = true;
+    stream->captured.clear();
+    return cudaSuccess;
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
+{
+    Turn turn(whole);
+    *graph = nullptr;
+    if (!stream->capturing) return fail(cudaErrorStreamCaptureUnsupported);
+    stream->capturing = false;
+    *graph = new kolo_shim_graph{std::move(stream->captured)};
+    stream->captured.clear();
+    return cudaSuccess;
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *executable, cudaGraph_t graph, unsigned long long)
+{
+    *executable = new kolo_shim_graph{graph->work};
+    return cudaSuccess;
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream)
+{
+    Turn turn(whole);
+    for (const Work &work : executable->work) give(stream, work);
+    return cudaSuccess;
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph)
+{
+    delete graph;
+    return cudaSuccess;
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable)
+{
+    delete executable;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetLastError(void)
+{
+    cudaError_t error = last;
+    last = cudaSuccess;
+    return error;
+}
+const char *cudaGetErrorName(cudaError_t error)
+{
+    return error == cudaErrorMemoryAllocation ? "cudaErrorMemoryAllocation" : error ? "an error of the shim's" : "cudaSuccess";
+}
+const char *cudaGetErrorString(cudaError_t error)
+{
+    return error == cudaErrorMemoryAllocation ? "out of memory" : error ? "not what CUDA would take" : "no error";
+}
+}
