@@ -75,6 +75,8 @@ void kolo_cuda_release(void *kernel);
 
 /* queue.c */
 extern const kolo_accelerator kolo_cuda_accelerator;
+/* The calling thread's device is the queue's from here on. */
+kolo_status kolo_cuda_enter(const kolo_queue *queue);
 
 /* Makers: set kernel->run, and what else it needs; bytes of workspaces, which are theirs. */
 typedef kolo_status kolo_cuda_maker(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op);

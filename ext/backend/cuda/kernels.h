@@ -60,6 +60,21 @@ cudaError_t kolo_cuda_dropout(cudaStream_t stream, kolo_element element, const k
 cudaError_t kolo_cuda_dropout_backward(cudaStream_t stream, kolo_element element, const kolo_dropout_job *job,
                                        const void *dy, const uint8_t *mask, void *dx);
 
+/* ---- gather.cu ---- */
+
+/* Samples first … first+leaf-1 of the moment's batch, by the rules of data/data.h's kolo_gathered; zeros behind the
+ * last that counts. Any alignment; sixteen bytes at a time where rows allow it. The structs may go when it returns. */
+cudaError_t kolo_cuda_gather(cudaStream_t stream, const kolo_sources *from, const kolo_moment *moment, int64_t first,
+                             int leaf, const kolo_leaf_arrays *to);
+
+/* ---- sums.cu ---- */
+
+/* to[i] += from[i]; any alignment. */
+cudaError_t kolo_cuda_add_floats(cudaStream_t stream, float *to, const float *from, int64_t count);
+/* sum[count] = parts 0 … number-1, `stride` bytes apart, added in that order. */
+cudaError_t kolo_cuda_sum_doubles(cudaStream_t stream, double *sum, const void *parts, size_t stride, int number,
+                                  int64_t count);
+
 #ifdef __cplusplus
 }
 #endif

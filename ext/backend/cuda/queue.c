@@ -44,8 +44,7 @@ static kolo_status describe(int device, char name[96], int64_t *memory_bytes, in
 
 /* ---- queues ---- */
 
-/* The calling thread's device is the queue's from here on. */
-static kolo_status enter(const kolo_queue *queue)
+kolo_status kolo_cuda_enter(const kolo_queue *queue)
 {
     KOLO_CUDA(cudaSetDevice(queue->device), "choosing it");
     return KOLO_OK;
@@ -81,7 +80,7 @@ static void close(kolo_queue **queue)
 
 static kolo_status allocate(kolo_queue *queue, size_t bytes, const char *what, void **memory)
 {
-    KOLO_TRY(enter(queue));
+    KOLO_TRY(kolo_cuda_enter(queue));
     cudaError_t error = cudaMalloc(memory, bytes ? bytes : 1);
     if (error == cudaSuccess) return KOLO_OK;
     if (error != cudaErrorMemoryAllocation) return kolo_cuda_fail(error, "taking memory");
@@ -89,28 +88,29 @@ static kolo_status allocate(kolo_queue *queue, size_t bytes, const char *what, v
     size_t left = 0, total = 0;
     cudaMemGetInfo(&left, &total);
     return kolo_fail(KOLO_MEMORY,
-                     "%s: wanted %.2f GB of the device's memory, got %.2f GB free of %.2f GB: lower the .batch_size, or "
+                     "%s: wanted %.2f GB of the device's memory, got %.2f GB free of %.2f GB: lower the .batch_size, "
+                     "or "
                      "end what else uses the device",
                      what, (double)bytes / 1e9, (double)left / 1e9, (double)total / 1e9);
 }
 
 static void release(kolo_queue *queue, void *memory)
 {
-    if (!memory || enter(queue) != KOLO_OK) return;
+    if (!memory || kolo_cuda_enter(queue) != KOLO_OK) return;
     cudaStreamSynchronize(queue->stream); /* what runs may still read it */
     cudaFree(memory);
 }
 
 static kolo_status allocate_host(kolo_queue *queue, size_t bytes, void **memory)
 {
-    KOLO_TRY(enter(queue));
+    KOLO_TRY(kolo_cuda_enter(queue));
     KOLO_CUDA(cudaHostAlloc(memory, bytes ? bytes : 1, cudaHostAllocPortable), "taking memory of the host");
     return KOLO_OK;
 }
 
 static void release_host(kolo_queue *queue, void *memory)
 {
-    if (!memory || enter(queue) != KOLO_OK) return;
+    if (!memory || kolo_cuda_enter(queue) != KOLO_OK) return;
     cudaStreamSynchronize(queue->stream);
     cudaFreeHost(memory);
 }
@@ -119,28 +119,28 @@ static void release_host(kolo_queue *queue, void *memory)
 
 static kolo_status copy(kolo_queue *queue, void *to, const void *from, size_t bytes)
 {
-    KOLO_TRY(enter(queue));
+    KOLO_TRY(kolo_cuda_enter(queue));
     if (bytes > 0) KOLO_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, queue->stream), "copying");
     return KOLO_OK;
 }
 
 static kolo_status clear(kolo_queue *queue, void *memory, size_t bytes)
 {
-    KOLO_TRY(enter(queue));
+    KOLO_TRY(kolo_cuda_enter(queue));
     if (bytes > 0) KOLO_CUDA(cudaMemsetAsync(memory, 0, bytes, queue->stream), "clearing memory");
     return KOLO_OK;
 }
 
 static kolo_status call(kolo_queue *queue, void (*work)(void *argument), void *argument)
 {
-    KOLO_TRY(enter(queue));
+    KOLO_TRY(kolo_cuda_enter(queue));
     KOLO_CUDA(cudaLaunchHostFunc(queue->stream, work, argument), "a call of the host");
     return KOLO_OK;
 }
 
 static kolo_status set_mark(kolo_queue *queue, kolo_mark **mark)
 {
-    KOLO_TRY(enter(queue));
+    KOLO_TRY(kolo_cuda_enter(queue));
     if (!*mark) {
         kolo_mark *made = calloc(1, sizeof *made);
         if (!made) return kolo_fail_memory(sizeof *made, "a mark");
@@ -157,14 +157,14 @@ static kolo_status set_mark(kolo_queue *queue, kolo_mark **mark)
 
 static kolo_status wait_mark(kolo_queue *queue, kolo_mark *mark)
 {
-    KOLO_TRY(enter(queue));
+    KOLO_TRY(kolo_cuda_enter(queue));
     KOLO_CUDA(cudaEventSynchronize(mark->event), "the work given");
     return KOLO_OK;
 }
 
 static kolo_status follow(kolo_queue *queue, kolo_mark *mark)
 {
-    KOLO_TRY(enter(queue));
+    KOLO_TRY(kolo_cuda_enter(queue));
     KOLO_CUDA(cudaStreamWaitEvent(queue->stream, mark->event, 0), "waiting for another queue");
     return KOLO_OK;
 }
@@ -172,13 +172,13 @@ static kolo_status follow(kolo_queue *queue, kolo_mark *mark)
 static void free_mark(kolo_queue *queue, kolo_mark *mark)
 {
     if (!mark) return;
-    if (enter(queue) == KOLO_OK) cudaEventDestroy(mark->event);
+    if (kolo_cuda_enter(queue) == KOLO_OK) cudaEventDestroy(mark->event);
     free(mark);
 }
 
 static kolo_status finish(kolo_queue *queue)
 {
-    KOLO_TRY(enter(queue));
+    KOLO_TRY(kolo_cuda_enter(queue));
     KOLO_CUDA(cudaStreamSynchronize(queue->stream), "the work given");
     return KOLO_OK;
 }
@@ -187,7 +187,7 @@ static kolo_status finish(kolo_queue *queue)
 
 static kolo_status record(kolo_queue *queue)
 {
-    KOLO_TRY(enter(queue));
+    KOLO_TRY(kolo_cuda_enter(queue));
     KOLO_CUDA(cudaStreamBeginCapture(queue->stream, cudaStreamCaptureModeThreadLocal), "beginning to record");
     queue->recording = true;
     return KOLO_OK;
@@ -212,7 +212,7 @@ static kolo_status recorded(kolo_queue *queue, kolo_recording **recording)
 
 static kolo_status replay(kolo_queue *queue, kolo_recording *recording)
 {
-    KOLO_TRY(enter(queue));
+    KOLO_TRY(kolo_cuda_enter(queue));
     KOLO_CUDA(cudaGraphLaunch(recording->graph, queue->stream), "a recorded step");
     return KOLO_OK;
 }
@@ -220,11 +220,35 @@ static kolo_status replay(kolo_queue *queue, kolo_recording *recording)
 static void free_recording(kolo_queue *queue, kolo_recording *recording)
 {
     if (!recording) return;
-    if (enter(queue) == KOLO_OK) {
+    if (kolo_cuda_enter(queue) == KOLO_OK) {
         cudaStreamSynchronize(queue->stream);
         cudaGraphExecDestroy(recording->graph);
     }
     free(recording);
+}
+
+/* ---- arrays ---- */
+
+static kolo_status gather(kolo_queue *queue, const kolo_sources *from, const kolo_moment *moment, int64_t first,
+                          int leaf, const kolo_leaf_arrays *to)
+{
+    KOLO_TRY(kolo_cuda_enter(queue));
+    KOLO_CUDA(kolo_cuda_gather(queue->stream, from, moment, first, leaf, to), "gathering samples");
+    return KOLO_OK;
+}
+
+static kolo_status add(kolo_queue *queue, float *to, const float *from, int64_t count)
+{
+    KOLO_TRY(kolo_cuda_enter(queue));
+    KOLO_CUDA(kolo_cuda_add_floats(queue->stream, to, from, count), "adding arrays");
+    return KOLO_OK;
+}
+
+static kolo_status sum(kolo_queue *queue, double *to, const void *parts, size_t stride, int number, int64_t count)
+{
+    KOLO_TRY(kolo_cuda_enter(queue));
+    KOLO_CUDA(kolo_cuda_sum_doubles(queue->stream, to, parts, stride, number, count), "adding parts");
+    return KOLO_OK;
 }
 
 const kolo_accelerator kolo_cuda_accelerator = {
@@ -248,4 +272,7 @@ const kolo_accelerator kolo_cuda_accelerator = {
     .recorded = recorded,
     .replay = replay,
     .free_recording = free_recording,
+    .gather = gather,
+    .add = add,
+    .sum = sum,
 };

@@ -30,7 +30,7 @@ $(BUILD)/lib/libkolo_cuda.so: $(call cuda-object,$(CUDA_C) $(CUDA_CU)) $(LIBKOLO
 # ---- For the host ----
 shim-object = $(patsubst %,$(BUILD)/obj/shim/%.o,$(notdir $(1)))
 SHIM_SRC   := $(wildcard $(SHIM)/*.cpp)
-SHIM_CXX    = $(CXX) -std=gnu++17 -Wall -Wextra -Wno-psabi $(CFLAGS) -fPIC -pthread -I$(SHIM) -Iext -MMD -MP
+SHIM_CXX    = $(CXX) -std=gnu++17 -Wall -Wextra -Wno-psabi -Wno-unknown-pragmas $(CFLAGS) -fPIC -pthread -I$(SHIM) -Iext -MMD -MP
 $(BUILD)/obj/shim/%.c.o: ext/backend/cuda/%.c $(BUILD)/flags
 	$(call say,SHIM)
 	$(Q)$(CC) $(KOLO_C) $(CFLAGS) -I$(SHIM) -MMD -MP -c $< -o $@

@@ -1,0 +1,47 @@
+/* Sums of arrays. */
+#include "backend/cuda/device.cuh"
+
+namespace kolo {
+
+/* Sixteen bytes at a time, where both begin so. */
+__global__ void add_floats(float *to, const float *from, int64_t count, bool wide)
+{
+    int64_t fours = wide ? count / 4 : 0;
+    for (int64_t i = thread_number(); i < fours; i += thread_count()) {
+        float left[4], right[4];
+        load<float, 4>(to + 4 * i, left);
+        load<float, 4>(from + 4 * i, right);
+        for (int k = 0; k < 4; k++) left[k] += right[k];
+        store<float, 4>(to + 4 * i, left);
+    }
+    for (int64_t i = 4 * fours + thread_number(); i < count; i += thread_count()) to[i] += from[i];
+}
+
+/* Each element by one thread, from the first part to the last; loads of eight parts are on their way at once. */
+__global__ void sum_doubles(double *sum, const char *parts, size_t stride, int number, int64_t count)
+{
+    for (int64_t i = thread_number(); i < count; i += thread_count()) {
+        double total = 0;
+#pragma unroll 8
+        for (int part = 0; part < number; part++) total += ((const double *)(parts + part * stride))[i];
+        sum[i] = total;
+    }
+}
+
+} // namespace kolo
+
+using namespace kolo;
+
+cudaError_t kolo_cuda_add_floats(cudaStream_t stream, float *to, const float *from, int64_t count)
+{
+    bool wide = ((uintptr_t)to | (uintptr_t)from) % 16 == 0;
+    if (count == 0) return cudaSuccess;
+    return launch(stream, blocks_for(wide ? (count + 3) / 4 : count), THREADS, 0, add_floats, to, from, count, wide);
+}
+
+cudaError_t kolo_cuda_sum_doubles(cudaStream_t stream, double *sum, const void *parts, size_t stride, int number,
+                                  int64_t count)
+{
+    if (count == 0) return cudaSuccess;
+    return launch(stream, blocks_for(count), THREADS, 0, sum_doubles, sum, (const char *)parts, stride, number, count);
+}

@@ -1,0 +1,51 @@
+/* A queue of the tested backend, and arrays on its device: for tests of what is no operation of a plan. */
+#ifndef KOLO_TESTS_DEVICE_H
+#define KOLO_TESTS_DEVICE_H
+
+#include "ext/backend/rig.h"
+#include "ext/backend/tested.h"
+
+#define DEVICE_GUARD 32 /* bytes behind an array that nobody is to write */
+
+static const kolo_accelerator *accelerator;
+static kolo_queue *queue;
+
+/* False, and a sentence, where the plugin does not load. */
+static inline bool device_open(void)
+{
+    const kolo_backend *backend = tested_backend();
+    if (!backend) return false;
+    accelerator = backend->accelerator;
+    return accelerator->open(0, &queue) == KOLO_OK;
+}
+
+/* from NULL: bytes of 0xFF, which are no number. shift: bytes that the array begins behind a place of 256. */
+static inline void *device_array(const void *from, size_t bytes, size_t shift)
+{
+    void *memory, *poison = malloc(bytes + shift + DEVICE_GUARD);
+    assert_non_null(poison);
+    memset(poison, 0xFF, bytes + shift + DEVICE_GUARD);
+    if (from) memcpy((char *)poison + shift, from, bytes);
+    rig_ok(accelerator->allocate(queue, bytes + shift + DEVICE_GUARD, "a test", &memory));
+    rig_ok(accelerator->copy(queue, memory, poison, bytes + shift + DEVICE_GUARD));
+    free(poison);
+    return (char *)memory + shift;
+}
+
+/* The caller frees it. Fails where the guard was written over. */
+static inline void *device_read(const void *array, size_t bytes)
+{
+    unsigned char *copy = malloc(bytes + DEVICE_GUARD);
+    assert_non_null(copy);
+    rig_ok(accelerator->copy(queue, copy, array, bytes + DEVICE_GUARD));
+    rig_ok(accelerator->finish(queue));
+    for (size_t i = 0; i < DEVICE_GUARD; i++) assert_int_equal(copy[bytes + i], 0xFF);
+    return copy;
+}
+
+static inline void device_free(void *array, size_t shift)
+{
+    if (array) accelerator->release(queue, (char *)array - shift);
+}
+
+#endif
