@@ -1,6 +1,7 @@
 /* What every backend shares that computes in this process's own memory. Read backend/backend.h first. */
 #include "backend/backend.h"
 #include "losses/loss.h"
+#include "losses/rows.h"
 #include "losses/softmax.h"
 #include "core/vector.h"
 
@@ -35,7 +36,7 @@ static void softmax(const float *z, int64_t count, float *p)
 
 static void sigmoid(const float *z, int64_t count, float *p)
 {
-    for (int64_t i = 0; i < count; i++) p[i] = (float)(1 / (1 + exp(-(double)z[i])));
+    for (int64_t i = 0; i < count; i++) p[i] = kolo_sigmoid_of(z[i]);
 }
 
 /* A row as the metrics see it that want probabilities. */

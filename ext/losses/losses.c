@@ -1,7 +1,8 @@
 /* Losses of classes: the cross-entropies and what is like them, each from what goes into a softmax or a sigmoid. Read
- * losses/loss.h first; the formulas stand in kolo_losses.h. */
+ * losses/loss.h first; the formulas stand in losses/rows.h. */
 #include "core/error.h"
 #include "losses/loss.h"
+#include "losses/rows.h"
 #include "losses/softmax.h"
 
 #include <math.h>
@@ -20,8 +21,6 @@ kolo_status kolo_loss_without_number(int64_t outputs, double number)
     return kolo_fail(KOLO_INVALID, "wanted no number, got %g", number);
 }
 
-/* log Σ exp(z) = m + log Σ exp(z − m), with m = max z so that nothing overflows: Goodfellow et al. 2016, "Deep
- * Learning", section 4.1. */
 typedef struct softmax {
     const float *z;
     double largest, sum;
@@ -41,74 +40,69 @@ static double probability(const softmax *s, int64_t i)
     return exp((double)s->z[i] - s->largest) / s->sum;
 }
 
+/* What smoothing takes of a row: Σ α / n · z. */
+static double drawn_from(const kolo_row *row)
+{
+    double each = row->number / (double)row->count, drawn = 0;
+    for (int64_t i = 0; each > 0 && i < row->count; i++) drawn += each * (double)row->outputs[i];
+    return drawn;
+}
+
 /* What follows, in float32, for rows of many classes. */
 static double long_crossentropy(const kolo_row *row, float *gradient)
 {
-    double smooth = row->number, each = smooth / (double)row->count, drawn = 0;
+    double smooth = row->number, each = smooth / (double)row->count;
     float largest;
     double sum = kolo_exponentials(row->outputs, row->count, gradient, &largest);
-    for (int64_t i = 0; smooth > 0 && i < row->count; i++) drawn += each * (double)row->outputs[i];
     if (gradient) kolo_scale_row(gradient, row->count, (float)(1 / sum), (float)each);
     if (gradient) gradient[row->label] -= (float)(1 - smooth);
-    return (double)largest + log(sum) - (1 - smooth) * (double)row->outputs[row->label] - drawn;
+    return kolo_sparse_loss((double)largest + log(sum), (double)row->outputs[row->label], smooth, drawn_from(row));
 }
 
-/* −log softmax(z)[label] = log Σ exp(z) − z[label]; its gradient by z is softmax(z) − onehot(label): Goodfellow et al.,
- * section 6.2.2.3. Smoothed by α the target is (1 − α) onehot + α / n. */
 static double sparse_crossentropy(const kolo_row *row, float *gradient)
 {
     if (row->count >= KOLO_LONG_ROW) return long_crossentropy(row, gradient);
-    double smooth = row->number, each = smooth / (double)row->count, drawn = 0;
     softmax s = softmax_of(row);
-    for (int64_t i = 0; smooth > 0 && i < row->count; i++) drawn += each * (double)s.z[i];
     for (int64_t i = 0; gradient && i < row->count; i++)
-        gradient[i] = (float)(probability(&s, i) - each - (i == row->label ? 1 - smooth : 0));
-    return s.largest + log(s.sum) - (1 - smooth) * (double)s.z[row->label] - drawn;
+        gradient[i] = (float)kolo_sparse_slope(probability(&s, i), i == row->label, row->number, row->count);
+    return kolo_sparse_loss(s.largest + log(s.sum), (double)s.z[row->label], row->number, drawn_from(row));
 }
 
 static double smoothed(const kolo_row *row, int64_t i)
 {
-    return (1 - row->number) * (double)row->targets[i] + row->number / (double)row->count;
+    return kolo_smoothed((double)row->targets[i], row->number, row->count);
 }
 
-/* −Σ t log softmax(z) = Σ t (log Σ exp(z) − z); its gradient by z is (Σ t) softmax(z) − t. */
 static double categorical_crossentropy(const kolo_row *row, float *gradient)
 {
     softmax s = softmax_of(row);
-    double whole = s.largest + log(s.sum), sum = 0, loss = 0;
+    double log_sum = s.largest + log(s.sum), sum = 0, loss = 0;
     for (int64_t i = 0; i < row->count; i++) {
         double t = smoothed(row, i);
         sum += t;
-        if (t != 0) loss += t * (whole - (double)s.z[i]); /* 0 · ∞ counts as 0 */
+        loss += kolo_categorical_part(t, (double)s.z[i], log_sum);
     }
     for (int64_t i = 0; gradient && i < row->count; i++)
         gradient[i] = (float)(sum * probability(&s, i) - smoothed(row, i));
     return loss;
 }
 
-/* The cross-entropy less the targets' own entropy −Σ t log t, which z does not change. */
+/* The cross-entropy less the targets' own entropy, which z does not change. */
 static double kl_divergence(const kolo_row *row, float *gradient)
 {
     kolo_row plain = *row;
     plain.number = 0;
     double loss = categorical_crossentropy(&plain, gradient);
-    for (int64_t i = 0; i < row->count; i++) {
-        double t = (double)row->targets[i];
-        if (t > 0) loss += t * log(t);
-    }
+    for (int64_t i = 0; i < row->count; i++) loss += kolo_certainty((double)row->targets[i]);
     return loss;
 }
 
-/* −t log σ(z) − (1 − t) log (1 − σ(z)) = max(z, 0) − z t + log (1 + exp(−|z|)), which cannot overflow; its gradient is
- * σ(z) − t. tensorflow.org/api_docs/python/tf/nn/sigmoid_cross_entropy_with_logits */
 static double binary_crossentropy(const kolo_row *row, float *gradient)
 {
-    double n = (double)row->count, loss = 0;
+    double n = (double)row->count, loss = 0, slope;
     for (int64_t i = 0; i < row->count; i++) {
-        double z = (double)row->outputs[i], small = exp(-fabs(z));
-        double t = (1 - row->number) * (double)row->targets[i] + row->number / 2;
-        loss += fmax(z, 0) - z * t + log1p(small);
-        if (gradient) gradient[i] = (float)(((z >= 0 ? 1 : small) / (1 + small) - t) / n);
+        loss += kolo_binary_part((double)row->outputs[i], (double)row->targets[i], row->number, &slope);
+        if (gradient) gradient[i] = (float)(slope / n);
     }
     return loss / n;
 }

@@ -1,45 +1,17 @@
-/* Losses of regressions: means over the row of a function of the error e = z − t. Read losses/loss.h first. */
+/* Losses of regressions: means over the row of a function of the error e = z − t. Read losses/loss.h first; the
+ * formulas stand in losses/rows.h. */
 #include "core/error.h"
+#include "core/lanes.h"
 #include "losses/loss.h"
+#include "losses/rows.h"
 
 #include <math.h>
 
-static double square(double e, double number, double *slope)
-{
-    (void)number;
-    *slope = 2 * e;
-    return e * e;
-}
-
-/* At 0, where there is no slope, 0: the one between both sides'. */
-static double absolute(double e, double number, double *slope)
-{
-    (void)number;
-    *slope = isnan(e) ? e : (double)((e > 0) - (e < 0));
-    return fabs(e);
-}
-
-static double huber_part(double e, double number, double *slope)
-{
-    double delta = number > 0 ? number : 1;
-    bool inside = fabs(e) <= delta;
-    *slope = inside ? e : copysign(delta, e);
-    return inside ? e * e / 2 : delta * fabs(e) - delta * delta / 2;
-}
-
-/* log cosh e = |e| + log (1 + exp(−2|e|)) − log 2, which cannot overflow. */
-static double log_cosh_part(double e, double number, double *slope)
-{
-    (void)number;
-    *slope = tanh(e);
-    return fabs(e) + log1p(exp(-2 * fabs(e))) - log(2);
-}
-
-static double mean_of(double (*part)(double e, double number, double *slope), const kolo_row *row, float *gradient)
+KOLO_INLINE double mean_of(kolo_formula loss, const kolo_row *row, float *gradient)
 {
     double n = (double)row->count, sum = 0, slope;
     for (int64_t i = 0; i < row->count; i++) {
-        sum += part((double)row->outputs[i] - (double)row->targets[i], row->number, &slope);
+        sum += kolo_mean_part(loss, (double)row->outputs[i], (double)row->targets[i], row->number, &slope);
         if (gradient) gradient[i] = (float)(slope / n);
     }
     return sum / n;
@@ -47,19 +19,19 @@ static double mean_of(double (*part)(double e, double number, double *slope), co
 
 static double mse(const kolo_row *row, float *gradient)
 {
-    return mean_of(square, row, gradient);
+    return mean_of(KOLO_FORMULA_MSE, row, gradient);
 }
 static double mae(const kolo_row *row, float *gradient)
 {
-    return mean_of(absolute, row, gradient);
+    return mean_of(KOLO_FORMULA_MAE, row, gradient);
 }
 static double huber(const kolo_row *row, float *gradient)
 {
-    return mean_of(huber_part, row, gradient);
+    return mean_of(KOLO_FORMULA_HUBER, row, gradient);
 }
 static double log_cosh(const kolo_row *row, float *gradient)
 {
-    return mean_of(log_cosh_part, row, gradient);
+    return mean_of(KOLO_FORMULA_LOG_COSH, row, gradient);
 }
 
 static kolo_status check_delta(int64_t outputs, double number)

@@ -2,14 +2,13 @@
  * at the end. Read losses/loss.h first. */
 #include "core/error.h"
 #include "losses/loss.h"
+#include "losses/rows.h"
 #include "losses/softmax.h"
 
 #include <math.h>
 #include <stdio.h>
 
 /* ------------------------------------------------------------------------------------------ counts of classes */
-
-enum { RIGHT, CLAIMED, TRUE, COUNTS }; /* TP, TP + FP, TP + FN */
 
 /* A single output tells two classes apart. */
 static int64_t classes_of(int64_t outputs)
@@ -21,15 +20,15 @@ static int class_sums(int64_t outputs, double number)
 {
     (void)number;
     int64_t classes = classes_of(outputs);
-    return classes > KOLO_METRIC_SUMS_MAX ? KOLO_METRIC_SUMS_MAX + 1 : (int)(COUNTS * classes);
+    return classes > KOLO_METRIC_SUMS_MAX ? KOLO_METRIC_SUMS_MAX + 1 : (int)(KOLO_COUNTS * classes);
 }
 
 static void add_class(double *sums, int64_t class, bool claimed, bool true_one, double weight)
 {
-    double *counts = sums + COUNTS * class;
-    if (claimed) counts[CLAIMED] += weight;
-    if (true_one) counts[TRUE] += weight;
-    if (claimed && true_one) counts[RIGHT] += weight;
+    double *counts = sums + KOLO_COUNTS * class;
+    if (claimed) counts[KOLO_CLAIMED] += weight;
+    if (true_one) counts[KOLO_TRUE] += weight;
+    if (claimed && true_one) counts[KOLO_RIGHT] += weight;
 }
 
 /* Rows of several outputs: one class is claimed, and one is true. */
@@ -46,44 +45,45 @@ static void count_each(const kolo_row *row, double weight, double *sums)
 {
     int64_t first = row->count == 1 ? 1 : 0;
     for (int64_t i = 0; i < row->count; i++)
-        add_class(sums, first + i, row->outputs[i] > 0.5f, row->targets[i] > 0.5f, weight);
-    if (row->count == 1) add_class(sums, 0, !(row->outputs[0] > 0.5f), !(row->targets[0] > 0.5f), weight);
+        add_class(sums, first + i, kolo_is_there(row->outputs[i]), kolo_is_there(row->targets[i]), weight);
+    if (row->count == 1) add_class(sums, 0, !kolo_is_there(row->outputs[0]), !kolo_is_there(row->targets[0]), weight);
 }
 
 static double quotient(double a, double b)
 {
     return b > 0 ? a / b : 0;
 }
-static double precision_of(const double counts[COUNTS])
+static double precision_of(const double counts[KOLO_COUNTS])
 {
-    return quotient(counts[RIGHT], counts[CLAIMED]);
+    return quotient(counts[KOLO_RIGHT], counts[KOLO_CLAIMED]);
 }
-static double recall_of(const double counts[COUNTS])
+static double recall_of(const double counts[KOLO_COUNTS])
 {
-    return quotient(counts[RIGHT], counts[TRUE]);
+    return quotient(counts[KOLO_RIGHT], counts[KOLO_TRUE]);
 }
-static double f1_of(const double counts[COUNTS])
+static double f1_of(const double counts[KOLO_COUNTS])
 {
-    return quotient(2 * counts[RIGHT], counts[CLAIMED] + counts[TRUE]);
+    return quotient(2 * counts[KOLO_RIGHT], counts[KOLO_CLAIMED] + counts[KOLO_TRUE]);
 }
 
-static double average(double (*of)(const double counts[COUNTS]), const double *sums, int64_t outputs, double number)
+static double average(double (*of)(const double counts[KOLO_COUNTS]), const double *sums, int64_t outputs,
+                      double number)
 {
     int64_t classes = classes_of(outputs);
-    double whole[COUNTS] = {0}, even = 0, weighted = 0;
+    double whole[KOLO_COUNTS] = {0}, even = 0, weighted = 0;
     for (int64_t c = 0; c < classes; c++) {
-        const double *counts = sums + COUNTS * c;
-        for (int k = 0; k < COUNTS; k++) whole[k] += counts[k];
+        const double *counts = sums + KOLO_COUNTS * c;
+        for (int k = 0; k < KOLO_COUNTS; k++) whole[k] += counts[k];
         even += of(counts) / (double)classes;
-        weighted += of(counts) * counts[TRUE];
+        weighted += of(counts) * counts[KOLO_TRUE];
     }
     switch ((kolo_average)number) {
-    case KOLO_BINARY: return of(sums + COUNTS);
+    case KOLO_BINARY: return of(sums + KOLO_COUNTS);
     case KOLO_MACRO: return even;
     case KOLO_MICRO: return of(whole);
     case KOLO_WEIGHTED: break;
     }
-    return quotient(weighted, whole[TRUE]);
+    return quotient(weighted, whole[KOLO_TRUE]);
 }
 
 static double precision(const double *sums, int64_t outputs, double samples, double number)
@@ -165,24 +165,17 @@ const kolo_metric_kind kolo_f1_kind = {OF_CLASSES("f1_score", f1, title_f1), .ro
 
 /* ------------------------------------------------------------------------------------------ AUC */
 
-/* Keras's thresholds: one below 0, i / 199 for i = 1 … 198, one above 1. A prediction p is above the first b + 1 of
- * them, with b = ⌈199 p⌉ − 1 (at least 0): keras/src/metrics/metrics_utils.py. The sums are how many of each b there
- * were among the false and among the true. */
-enum { BUCKETS = 199 };
-
 static int auc_sums(int64_t outputs, double number)
 {
     (void)outputs, (void)number;
-    return 2 * BUCKETS;
+    return 2 * KOLO_AUC_BUCKETS;
 }
 
 static void auc_row(const kolo_row *row, double weight, double *sums)
 {
     for (int64_t i = 0; i < row->count; i++) {
-        float p = fminf(fmaxf(row->outputs[i], 0), 1);
-        int bucket = (int)ceilf(p * BUCKETS) - 1;
-        if (bucket < 0) bucket = 0;
-        sums[(row->targets[i] > 0.5f ? BUCKETS : 0) + bucket] += weight;
+        int bucket = kolo_auc_bucket(row->outputs[i]);
+        sums[(kolo_is_there(row->targets[i]) ? KOLO_AUC_BUCKETS : 0) + bucket] += weight;
     }
 }
 
@@ -191,10 +184,10 @@ static double auc(const double *sums, int64_t outputs, double samples, double nu
 {
     (void)outputs, (void)samples, (void)number;
     double right = 0, up = 0, area = 0;
-    for (int b = BUCKETS - 1; b >= 0; b--) {
-        area += sums[b] * (up + sums[BUCKETS + b] / 2);
+    for (int b = KOLO_AUC_BUCKETS - 1; b >= 0; b--) {
+        area += sums[b] * (up + sums[KOLO_AUC_BUCKETS + b] / 2);
         right += sums[b];
-        up += sums[BUCKETS + b];
+        up += sums[KOLO_AUC_BUCKETS + b];
     }
     return quotient(area, right * up);
 }

@@ -1,6 +1,7 @@
 /* Metrics that are shares of rows: accuracies and top-k. Read losses/loss.h first. */
 #include "core/error.h"
 #include "losses/loss.h"
+#include "losses/rows.h"
 #include "losses/softmax.h"
 
 #include <math.h>
@@ -14,7 +15,7 @@ static int64_t class_of(const kolo_row *row)
 static void binary_accuracy(const kolo_row *row, double weight, double *sums)
 {
     int64_t right = 0;
-    for (int64_t i = 0; i < row->count; i++) right += (row->outputs[i] > 0.5f) == (row->targets[i] > 0.5f);
+    for (int64_t i = 0; i < row->count; i++) right += kolo_is_right(row->outputs[i], row->targets[i]);
     sums[0] += weight * (double)right / (double)row->count;
 }
 
