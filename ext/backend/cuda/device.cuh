@@ -27,7 +27,7 @@ static cudaError_t launch(cudaStream_t stream, dim3 blocks, dim3 threads, size_t
                           Arguments... arguments)
 {
 #ifdef KOLO_SHIM
-    return kolo_shim_launch(stream, blocks, threads, shared, [=] { kernel(arguments...); });
+    return kolo_shim_launch(stream, (const void *)kernel, blocks, threads, shared, [=] { kernel(arguments...); });
 #else
     kernel<<<blocks, threads, shared, stream>>>(arguments...);
     return cudaGetLastError();

@@ -169,6 +169,13 @@ uint64_t kolo_shim_exchange(uint64_t own, int lane)
     return lane >= 0 && lane < (int)WARP ? block.shown[lane] : own;
 }
 
+void kolo_shim_exchange_all(uint64_t own, uint64_t all[32])
+{
+    block.running->brought = own;
+    wait_as(AT_EXCHANGE);
+    memcpy(all, block.shown, sizeof block.shown);
+}
+
 unsigned char *kolo_shim_shared()
 {
     return shared_memory.data();

@@ -34,6 +34,8 @@ enum cudaMemcpyKind { cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDe
 enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed };
 enum { cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2, cudaHostAllocPortable = 1, cudaHostAllocDefault = 0 };
 
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
+
 struct cudaDeviceProp {
     char name[256];
     size_t totalGlobalMem;
@@ -69,6 +71,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *executable, cudaGraph_t graph,
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream);
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable);
+cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attribute, int value);
 cudaError_t cudaGetLastError(void);
 const char *cudaGetErrorString(cudaError_t error);
 const char *cudaGetErrorName(cudaError_t error);
@@ -99,10 +102,12 @@ extern dim3 blockDim, gridDim;
 static const int warpSize = 32;
 
 /* blocks.cpp. A launch, and from within one: barriers, what lanes show one another, the block's dynamic memory. */
-cudaError_t kolo_shim_launch(cudaStream_t stream, dim3 blocks, dim3 threads, size_t shared, std::function<void()> body);
+cudaError_t kolo_shim_launch(cudaStream_t stream, const void *kernel, dim3 blocks, dim3 threads, size_t shared,
+                             std::function<void()> body);
 void kolo_shim_run_blocks(dim3 blocks, dim3 threads, size_t shared, const std::function<void()> &body);
 void kolo_shim_wait_block();
 uint64_t kolo_shim_exchange(uint64_t own, int lane); /* what that lane of the warp brought; lanes past 31: own */
+void kolo_shim_exchange_all(uint64_t own, uint64_t all[32]); /* lanes that have ended brought 0 */
 unsigned char *kolo_shim_shared();
 
 static inline void __syncthreads() { kolo_shim_wait_block(); }
@@ -126,6 +131,28 @@ template <typename T> static inline T __shfl_down_sync(unsigned mask, T value, u
     int own = kolo_shim_lane(), from = own + (int)by;
     return __shfl_sync(mask, value, from / width == own / width ? from : own);
 }
+static inline unsigned __ballot_sync(unsigned, int yes)
+{
+    uint64_t all[32];
+    unsigned mask = 0;
+    kolo_shim_exchange_all(yes != 0, all);
+    for (int lane = 0; lane < 32; lane++) mask |= (unsigned)all[lane] << lane;
+    return mask;
+}
+static inline int __any_sync(unsigned mask, int yes) { return __ballot_sync(mask, yes) != 0; }
+static inline unsigned __match_any_sync(unsigned, unsigned value)
+{
+    uint64_t all[32];
+    unsigned mask = 0;
+    kolo_shim_exchange_all((uint64_t)1 << 32 | value, all);
+    for (int lane = 0; lane < 32; lane++) mask |= (unsigned)(all[lane] == ((uint64_t)1 << 32 | value)) << lane;
+    return mask;
+}
+static inline int __popc(unsigned value) { return __builtin_popcount(value); }
+static inline int __ffs(int value) { return __builtin_ffs(value); }
+static inline void __threadfence() {} /* one thread runs at a time */
+template <typename T> static inline T __ldcg(const T *from) { return *from; }
+static inline unsigned atomicInc(unsigned *to, unsigned last) { unsigned old = *to; *to = old >= last ? 0 : old + 1; return old; }
 template <typename T> static inline T atomicAdd(T *to, T value) { T old = *to; *to += value; return old; }
 static inline int atomicMax(int *to, int value) { int old = *to; if (value > old) *to = value; return old; }
 template <typename T> static inline T __ldg(const T *from) { return *from; }
