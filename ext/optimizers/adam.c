@@ -3,52 +3,19 @@
 
 #include <math.h>
 
-#include "core/vector.h"
-
-typedef struct numbers {
-    float scale, beta_1, beta_2, rate, epsilon;
-} numbers;
-
 /* ---------------------------------------------------------------- Adam, AdamW */
-
-KOLO_VECTORISED static void adam(float *restrict w, const float *restrict gradient, float *restrict m,
-                                 float *restrict v, int64_t count, numbers n)
-{
-    for (int64_t i = 0; i < count; i++) {
-        float g = gradient[i] * n.scale;
-        m[i] += (g - m[i]) * (1 - n.beta_1);
-        v[i] += (g * g - v[i]) * (1 - n.beta_2);
-        w[i] -= n.rate * m[i] / (__builtin_sqrtf(v[i]) + n.epsilon);
-    }
-}
-
-KOLO_VECTORISED static void amsgrad(float *restrict w, const float *restrict gradient, float *restrict m,
-                                    float *restrict v, float *restrict most, int64_t count, numbers n)
-{
-    for (int64_t i = 0; i < count; i++) {
-        float g = gradient[i] * n.scale;
-        m[i] += (g - m[i]) * (1 - n.beta_1);
-        v[i] += (g * g - v[i]) * (1 - n.beta_2);
-        most[i] = most[i] > v[i] ? most[i] : v[i];
-        w[i] -= n.rate * m[i] / (__builtin_sqrtf(most[i]) + n.epsilon);
-    }
-}
 
 /* Kingma and Ba 2015, algorithm 1 in the order of its section 2's remark, as Keras has it: both corrections go into
  * the rate, η·√(1−β₂ᵗ)/(1−β₁ᵗ). */
-static void adam_update(const kolo_update *u)
+static kolo_rule_kind adam(const kolo_optimizer *optimizer, int64_t step, double *rule)
 {
-    const kolo_adam_args *args = &u->optimizer->adam;
-    double t = (double)u->step;
-    double rate = u->learning_rate * sqrt(1 - pow(args->beta_2, t)) / (1 - pow(args->beta_1, t));
-    numbers n = {(float)u->scale, (float)args->beta_1, (float)args->beta_2, (float)rate, (float)args->epsilon};
-    if (args->amsgrad) amsgrad(u->weights, u->gradient, u->slots[0], u->slots[1], u->slots[2], u->count, n);
-    else adam(u->weights, u->gradient, u->slots[0], u->slots[1], u->count, n);
-}
-
-static int adam_slots(const kolo_optimizer *optimizer)
-{
-    return optimizer->adam.amsgrad ? 3 : 2;
+    const kolo_adam_args *args = &optimizer->adam;
+    double t = (double)step;
+    rule[KOLO_RULE_RATE] = rule[KOLO_RULE_LEARNING_RATE] * sqrt(1 - pow(args->beta_2, t)) / (1 - pow(args->beta_1, t));
+    rule[KOLO_RULE_BETA_1] = args->beta_1;
+    rule[KOLO_RULE_BETA_2] = args->beta_2;
+    rule[KOLO_RULE_EPSILON] = args->epsilon;
+    return args->amsgrad ? KOLO_RULE_AMSGRAD : KOLO_RULE_ADAM;
 }
 
 static const kolo_option adam_options[] = {
@@ -59,33 +26,24 @@ static const kolo_option adam_options[] = {
     KOLO_OPTIONS_END,
 };
 const kolo_optimizer_kind kolo_adam_kind = {
-    .name = "adam", .options = adam_options, .learning_rate = 1e-3, .slot_count = adam_slots, .update = adam_update};
+    .name = "adam", .options = adam_options, .learning_rate = 1e-3, .rule = adam, .update = kolo_rule_update};
 const kolo_optimizer_kind kolo_adamw_kind = {.name = "adamw",
                                              .options = adam_options,
                                              .learning_rate = 1e-3,
                                              .weight_decay = 0.004,
-                                             .slot_count = adam_slots,
-                                             .update = adam_update};
+                                             .rule = adam,
+                                             .update = kolo_rule_update};
 
 /* ---------------------------------------------------------------- Adamax */
 
-KOLO_VECTORISED static void adamax(float *restrict w, const float *restrict gradient, float *restrict m,
-                                   float *restrict u, int64_t count, numbers n)
+static kolo_rule_kind adamax(const kolo_optimizer *optimizer, int64_t step, double *rule)
 {
-    for (int64_t i = 0; i < count; i++) {
-        float g = gradient[i] * n.scale, size = __builtin_fabsf(g), before = n.beta_2 * u[i];
-        m[i] += (g - m[i]) * (1 - n.beta_1);
-        u[i] = before > size ? before : size;
-        w[i] -= n.rate * m[i] / (u[i] + n.epsilon);
-    }
-}
-
-static void adamax_update(const kolo_update *u)
-{
-    const kolo_adamax_args *args = &u->optimizer->adamax;
-    double rate = u->learning_rate / (1 - pow(args->beta_1, (double)u->step));
-    numbers n = {(float)u->scale, (float)args->beta_1, (float)args->beta_2, (float)rate, (float)args->epsilon};
-    adamax(u->weights, u->gradient, u->slots[0], u->slots[1], u->count, n);
+    const kolo_adamax_args *args = &optimizer->adamax;
+    rule[KOLO_RULE_RATE] = rule[KOLO_RULE_LEARNING_RATE] / (1 - pow(args->beta_1, (double)step));
+    rule[KOLO_RULE_BETA_1] = args->beta_1;
+    rule[KOLO_RULE_BETA_2] = args->beta_2;
+    rule[KOLO_RULE_EPSILON] = args->epsilon;
+    return KOLO_RULE_ADAMAX;
 }
 
 static const kolo_option adamax_options[] = {
@@ -95,26 +53,9 @@ static const kolo_option adamax_options[] = {
     KOLO_OPTIONS_END,
 };
 const kolo_optimizer_kind kolo_adamax_kind = {
-    .name = "adamax", .options = adamax_options, .learning_rate = 1e-3, .slots = 2, .update = adamax_update};
+    .name = "adamax", .options = adamax_options, .learning_rate = 1e-3, .rule = adamax, .update = kolo_rule_update};
 
 /* ---------------------------------------------------------------- Nadam */
-
-typedef struct nadam_numbers {
-    numbers n;
-    float of_m, of_g, of_v; /* m̂ = of_m·m + of_g·g;  v̂ = of_v·v */
-} nadam_numbers;
-
-KOLO_VECTORISED static void nadam(float *restrict w, const float *restrict gradient, float *restrict m,
-                                  float *restrict v, int64_t count, nadam_numbers k)
-{
-    numbers n = k.n;
-    for (int64_t i = 0; i < count; i++) {
-        float g = gradient[i] * n.scale;
-        m[i] += (g - m[i]) * (1 - n.beta_1);
-        v[i] += (g * g - v[i]) * (1 - n.beta_2);
-        w[i] -= n.rate * (k.of_m * m[i] + k.of_g * g) / (__builtin_sqrtf(k.of_v * v[i]) + n.epsilon);
-    }
-}
 
 /* µₜ and the product of all µ up to it, which soon is too small to matter. */
 static void schedule_of_momentum(double beta_1, int64_t step, double *now, double *next, double *product)
@@ -130,18 +71,19 @@ static void schedule_of_momentum(double beta_1, int64_t step, double *now, doubl
 }
 
 /* Dozat 2016, algorithm 8: µₜ = β₁(1 − 0.96ᵗ/2). */
-static void nadam_update(const kolo_update *u)
+static kolo_rule_kind nadam(const kolo_optimizer *optimizer, int64_t step, double *rule)
 {
-    const kolo_nadam_args *args = &u->optimizer->nadam;
+    const kolo_nadam_args *args = &optimizer->nadam;
     double now, next, product;
-    schedule_of_momentum(args->beta_1, u->step, &now, &next, &product);
-    nadam_numbers k = {
-        {(float)u->scale, (float)args->beta_1, (float)args->beta_2, (float)u->learning_rate, (float)args->epsilon},
-        (float)(next / (1 - product * next)),
-        (float)((1 - now) / (1 - product)),
-        (float)(1 / (1 - pow(args->beta_2, (double)u->step)))};
-    nadam(u->weights, u->gradient, u->slots[0], u->slots[1], u->count, k);
+    schedule_of_momentum(args->beta_1, step, &now, &next, &product);
+    rule[KOLO_RULE_BETA_1] = args->beta_1;
+    rule[KOLO_RULE_BETA_2] = args->beta_2;
+    rule[KOLO_RULE_EPSILON] = args->epsilon;
+    rule[KOLO_RULE_OF_M] = next / (1 - product * next);
+    rule[KOLO_RULE_OF_G] = (1 - now) / (1 - product);
+    rule[KOLO_RULE_OF_V] = 1 / (1 - pow(args->beta_2, (double)step));
+    return KOLO_RULE_NADAM;
 }
 
 const kolo_optimizer_kind kolo_nadam_kind = {
-    .name = "nadam", .options = adamax_options, .learning_rate = 1e-3, .slots = 2, .update = nadam_update};
+    .name = "nadam", .options = adamax_options, .learning_rate = 1e-3, .rule = nadam, .update = kolo_rule_update};

@@ -27,27 +27,24 @@ static void measure_both(kolo_update *u)
 
 /* ---------------------------------------------------------------- LARS */
 
-/* v ← µv + rate·(g + λw); w ← w − v. */
-KOLO_VECTORISED static void lars(float *restrict w, const float *restrict g, float *restrict v, int64_t count,
-                                 float scale, float rate, float momentum, float decay)
+static kolo_rule_kind lars(const kolo_optimizer *optimizer, int64_t step, double *rule)
 {
-    for (int64_t i = 0; i < count; i++) {
-        v[i] = momentum * v[i] + rate * (g[i] * scale + decay * w[i]);
-        w[i] -= v[i];
-    }
+    const kolo_lars_args *args = &optimizer->lars;
+    (void)step;
+    rule[KOLO_RULE_BETA_1] = args->momentum;
+    rule[KOLO_RULE_EPSILON] = args->epsilon;
+    rule[KOLO_RULE_DECAY] = args->weight_decay;
+    rule[KOLO_RULE_TRUST] = args->trust_coefficient;
+    rule[KOLO_RULE_PLAIN_VECTORS] = !args->scale_vectors;
+    return KOLO_RULE_LARS;
 }
 
 /* You, Gitman and Ginsburg 2017, algorithm 1. */
 static void lars_update(const kolo_update *u)
 {
-    const kolo_lars_args *args = &u->optimizer->lars;
-    double weight = sqrt(u->sums[0]), gradient = sqrt(u->sums[1]), rate = u->learning_rate;
-    bool plain = u->vector && !args->scale_vectors;
-    double decay = plain ? 0 : args->weight_decay;
-    if (!plain && weight > 0 && gradient > 0)
-        rate *= args->trust_coefficient * weight / (gradient + decay * weight + args->epsilon);
-    lars(u->weights, u->gradient, u->slots[0], u->count, (float)u->scale, (float)rate, (float)args->momentum,
-         (float)decay);
+    double rule[KOLO_RULE_NUMBERS];
+    kolo_rule_kind kind = kolo_rule_numbers(u->optimizer, u->learning_rate, u->step, rule);
+    kolo_rule_run(kind, kolo_rule_lars_array(rule, u->vector, u->sums), u, u->scale);
 }
 
 static const kolo_option lars_options[] = {
@@ -60,52 +57,46 @@ static const kolo_option lars_options[] = {
 const kolo_optimizer_kind kolo_lars_kind = {.name = "lars",
                                             .options = lars_options,
                                             .learning_rate = 0.1,
-                                            .slots = 1,
                                             .decays = true,
+                                            .rule = lars,
                                             .measure = measure_both,
                                             .update = lars_update};
 
 /* ---------------------------------------------------------------- LAMB */
 
-typedef struct lamb_numbers {
-    float scale, beta_1, beta_2, of_m, of_v, epsilon;
-} lamb_numbers;
-
-/* r = m̂ / (√v̂ + ε) in the gradient's place. */
-KOLO_VECTORISED static void lamb_step(float *restrict g, float *restrict m, float *restrict v, int64_t count,
-                                      lamb_numbers n)
+static kolo_rule_kind lamb(const kolo_optimizer *optimizer, int64_t step, double *rule)
 {
-    for (int64_t i = 0; i < count; i++) {
-        float mean = g[i] * n.scale;
-        m[i] += (mean - m[i]) * (1 - n.beta_1);
-        v[i] += (mean * mean - v[i]) * (1 - n.beta_2);
-        g[i] = n.of_m * m[i] / (__builtin_sqrtf(n.of_v * v[i]) + n.epsilon);
-    }
+    const kolo_lamb_args *args = &optimizer->lamb;
+    double t = (double)step;
+    rule[KOLO_RULE_BETA_1] = args->beta_1;
+    rule[KOLO_RULE_BETA_2] = args->beta_2;
+    rule[KOLO_RULE_EPSILON] = args->epsilon;
+    rule[KOLO_RULE_OF_M] = 1 / (1 - pow(args->beta_1, t));
+    rule[KOLO_RULE_OF_V] = 1 / (1 - pow(args->beta_2, t));
+    rule[KOLO_RULE_DECAY] = args->weight_decay;
+    rule[KOLO_RULE_PLAIN_VECTORS] = args->exclude_vectors;
+    return KOLO_RULE_LAMB;
+}
+
+/* r in the gradient's place. */
+KOLO_VECTORISED static void lamb_step(float *restrict g, float *restrict m, float *restrict v, int64_t count,
+                                      float scale, kolo_rule n)
+{
+    for (int64_t i = 0; i < count; i++) g[i] = kolo_rule_lamb_step(g[i] * scale, &m[i], &v[i], n);
 }
 
 KOLO_VECTORISED static void shrink(float *w, int64_t count, float rate)
 {
-    for (int64_t i = 0; i < count; i++) w[i] -= rate * w[i];
-}
-
-KOLO_VECTORISED static void go(float *restrict w, const float *restrict r, int64_t count, float rate)
-{
-    for (int64_t i = 0; i < count; i++) w[i] -= rate * r[i];
+    for (int64_t i = 0; i < count; i++) w[i] = kolo_shrunk(w[i], rate);
 }
 
 static void lamb_measure(kolo_update *u)
 {
-    const kolo_lamb_args *args = &u->optimizer->lamb;
-    double t = (double)u->step;
-    lamb_numbers n = {(float)u->scale,
-                      (float)args->beta_1,
-                      (float)args->beta_2,
-                      (float)(1 / (1 - pow(args->beta_1, t))),
-                      (float)(1 / (1 - pow(args->beta_2, t))),
-                      (float)args->epsilon};
-    bool decays = args->weight_decay > 0 && !(u->vector && args->exclude_vectors);
-    if (decays) shrink(u->weights, u->count, (float)(u->learning_rate * args->weight_decay));
-    lamb_step(u->gradient, u->slots[0], u->slots[1], u->count, n);
+    double rule[KOLO_RULE_NUMBERS];
+    kolo_rule_numbers(u->optimizer, u->learning_rate, u->step, rule);
+    float decay = kolo_rule_lamb_decay(rule, u->vector);
+    if (decay > 0) shrink(u->weights, u->count, decay);
+    lamb_step(u->gradient, u->slots[0], u->slots[1], u->count, (float)u->scale, kolo_rule_floats(rule));
     u->sums[0] += sum_squares(u->weights, u->count);
     u->sums[1] += sum_squares(u->gradient, u->count);
 }
@@ -113,9 +104,9 @@ static void lamb_measure(kolo_update *u)
 /* You et al. 2020, algorithm 2, with φ(z) = z. */
 static void lamb_update(const kolo_update *u)
 {
-    bool plain = u->vector && u->optimizer->lamb.exclude_vectors;
-    double ratio = !plain && u->sums[0] > 0 && u->sums[1] > 0 ? sqrt(u->sums[0] / u->sums[1]) : 1;
-    go(u->weights, u->gradient, u->count, (float)(ratio * u->learning_rate));
+    double rule[KOLO_RULE_NUMBERS];
+    kolo_rule_kind kind = kolo_rule_numbers(u->optimizer, u->learning_rate, u->step, rule);
+    kolo_rule_run(kind, kolo_rule_lamb_array(rule, u->vector, u->sums), u, 1);
 }
 
 static const kolo_option lamb_options[] = {
@@ -128,36 +119,36 @@ static const kolo_option lamb_options[] = {
 const kolo_optimizer_kind kolo_lamb_kind = {.name = "lamb",
                                             .options = lamb_options,
                                             .learning_rate = 1e-3,
-                                            .slots = 2,
                                             .decays = true,
+                                            .rule = lamb,
                                             .measure = lamb_measure,
                                             .update = lamb_update};
 
 /* ---------------------------------------------------------------- NovoGrad */
 
-/* m ← β₁m + g/(√v + ε) + λw; w ← w − ηm. */
-KOLO_VECTORISED static void novograd(float *restrict w, const float *restrict g, float *restrict m, int64_t count,
-                                     float beta_1, float scale, float decay, float rate)
+static kolo_rule_kind novograd(const kolo_optimizer *optimizer, int64_t step, double *rule)
 {
-    for (int64_t i = 0; i < count; i++) {
-        m[i] = beta_1 * m[i] + g[i] * scale + decay * w[i];
-        w[i] -= rate * m[i];
-    }
+    const kolo_novograd_args *args = &optimizer->novograd;
+    rule[KOLO_RULE_BETA_1] = args->beta_1;
+    rule[KOLO_RULE_BETA_2] = step == 1 ? 0 : args->beta_2;
+    rule[KOLO_RULE_EPSILON] = args->epsilon;
+    rule[KOLO_RULE_DECAY] = args->weight_decay;
+    return KOLO_RULE_NOVOGRAD;
 }
 
 /* Ginsburg et al. 2019, algorithm 1: the array's number is its second moment. */
 static void novograd_settle(const kolo_update *u)
 {
-    double beta_2 = u->step == 1 ? 0 : u->optimizer->novograd.beta_2;
-    *u->number = (float)(beta_2 * (double)*u->number + (1 - beta_2) * u->sums[1]);
+    double rule[KOLO_RULE_NUMBERS];
+    kolo_rule_numbers(u->optimizer, u->learning_rate, u->step, rule);
+    *u->number = kolo_rule_novograd_number(rule, *u->number, u->sums[1]);
 }
 
 static void novograd_update(const kolo_update *u)
 {
-    const kolo_novograd_args *args = &u->optimizer->novograd;
-    double scale = u->scale / (sqrt((double)*u->number) + args->epsilon);
-    novograd(u->weights, u->gradient, u->slots[0], u->count, (float)args->beta_1, (float)scale,
-             (float)args->weight_decay, (float)u->learning_rate);
+    double rule[KOLO_RULE_NUMBERS];
+    kolo_rule_kind kind = kolo_rule_numbers(u->optimizer, u->learning_rate, u->step, rule);
+    kolo_rule_run(kind, kolo_rule_novograd_array(rule, *u->number, u->scale), u, 1);
 }
 
 static const kolo_option novograd_options[] = {
@@ -169,9 +160,9 @@ static const kolo_option novograd_options[] = {
 const kolo_optimizer_kind kolo_novograd_kind = {.name = "novograd",
                                                 .options = novograd_options,
                                                 .learning_rate = 0.01,
-                                                .slots = 1,
                                                 .decays = true,
                                                 .number = true,
+                                                .rule = novograd,
                                                 .measure = measure_both,
                                                 .settle = novograd_settle,
                                                 .update = novograd_update};

@@ -5,6 +5,7 @@
 #define KOLO_OPTIMIZERS_OPTIMIZER_H
 
 #include "layers/layer.h"
+#include "optimizers/rules.h"
 
 #define KOLO_OPTIMIZER_SLOTS 3
 
@@ -44,16 +45,20 @@ struct kolo_optimizer_kind {
     const kolo_option *options; /* of its own, beside the common ones; NULL: none */
     double learning_rate, weight_decay; /* what 0 means */
     int slots;                  /* arrays of state that it keeps for each weight, at most KOLO_OPTIMIZER_SLOTS; or: */
-    int (*slot_count)(const kolo_optimizer *optimizer);              /* as its options say */
-    float (*slot_start)(const kolo_optimizer *optimizer, int slot);  /* NULL: slots begin with zeros */
+    int (*slot_count)(const kolo_optimizer *optimizer); /* as its options say; neither where it has .rule */
+    float (*slot_start)(const kolo_optimizer *optimizer, int slot); /* NULL: slots begin with zeros */
     bool decays; /* it does .weight_decay itself */
     bool number; /* it keeps one number for each array of weights, too */
-    kolo_status (*check)(const kolo_optimizer *optimizer);    /* NULL: ranges say it all */
+    kolo_status (*check)(const kolo_optimizer *optimizer); /* NULL: ranges say it all */
     /* For rules that look at whole arrays, else NULL. First measure() over all parts of an array, which may write
      * slots and gradient, adding to sums; then settle() once for the array, with all the sums; then update(). */
     void (*measure)(kolo_update *update);
     void (*settle)(const kolo_update *update);
     void (*update)(const kolo_update *update); /* any part of an array, in any thread */
+    /* Which rule of optimizers/rules.h its options make of it; numbers[KOLO_RULE_NUMBERS], where the learning rate is
+     * already, and zeros are, become what that takes of this update. Devices have these rules, too. NULL: what stands
+     * above is all there is of it, and it runs on the host. */
+    kolo_rule_kind (*rule)(const kolo_optimizer *optimizer, int64_t step, double *numbers);
 };
 
 struct kolo_schedule_kind {
@@ -70,6 +75,14 @@ kolo_status kolo_optimizer_complete(const kolo_optimizer *given, kolo_optimizer 
 kolo_status kolo_schedule_complete(const kolo_schedule *given, double learning_rate, kolo_schedule *complete);
 /* Options that are in every optimizer, but for the schedule. */
 extern const kolo_option kolo_common_options[];
+
+/* optimizers/rules.c. For a kind that has .rule: which it is, and what it takes of an update. */
+kolo_rule_kind kolo_rule_numbers(const kolo_optimizer *optimizer, double learning_rate, int64_t step,
+                                 double rule[KOLO_RULE_NUMBERS]);
+/* The rule over a part of the arrays, with the gradient times `scale`. */
+void kolo_rule_run(kolo_rule_kind rule, kolo_rule numbers, const kolo_update *update, double scale);
+/* kind->update of a rule that does not look at whole arrays. */
+void kolo_rule_update(const kolo_update *update);
 
 /* Of a completed recipe. */
 int kolo_optimizer_slots(const kolo_optimizer *optimizer);

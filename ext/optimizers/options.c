@@ -88,7 +88,10 @@ kolo_status kolo_optimizer_complete(const kolo_optimizer *given, kolo_optimizer 
 
 int kolo_optimizer_slots(const kolo_optimizer *optimizer)
 {
-    return optimizer->kind->slot_count ? optimizer->kind->slot_count(optimizer) : optimizer->kind->slots;
+    const kolo_optimizer_kind *kind = optimizer->kind;
+    double rule[KOLO_RULE_NUMBERS];
+    if (kind->rule) return kolo_rule_slots(kolo_rule_numbers(optimizer, 0, 1, rule));
+    return kind->slot_count ? kind->slot_count(optimizer) : kind->slots;
 }
 
 /* ---------------------------------------------------------------- schedules */

@@ -72,36 +72,30 @@ KOLO_VECTORISED static double sum_squares(const float *restrict g, const float *
     int64_t i = 0;
     for (; i + 8 <= count; i += 8) {
         for (int l = 0; l < 8; l++) {
-            double x = (double)(g[i + l] * scale + l2 * w[i + l]);
+            double x = (double)kolo_mean_gradient(g[i + l], w[i + l], scale, l2);
             lanes[l] += x * x;
         }
     }
     for (int l = 0; l < 8; l++) sum += lanes[l];
-    for (; i < count; i++) sum += (double)(g[i] * scale + l2 * w[i]) * (double)(g[i] * scale + l2 * w[i]);
+    for (; i < count; i++) sum += pow((double)kolo_mean_gradient(g[i], w[i], scale, l2), 2);
     return sum;
 }
 
 KOLO_VECTORISED static void prepare(float *restrict g, const float *restrict w, int64_t count, float scale, float l2,
                                     float factor, float most)
 {
-    for (int64_t i = 0; i < count; i++) {
-        float x = (g[i] * scale + l2 * w[i]) * factor;
-        x = x > most ? most : x;
-        g[i] = x < -most ? -most : x;
-    }
+    for (int64_t i = 0; i < count; i++) g[i] = kolo_clipped_gradient(g[i], w[i], scale, l2, factor, most);
 }
 
 KOLO_VECTORISED static void shrink(float *w, int64_t count, float rate)
 {
-    for (int64_t i = 0; i < count; i++) w[i] -= rate * w[i];
+    for (int64_t i = 0; i < count; i++) w[i] = kolo_shrunk(w[i], rate);
 }
 
-/* A running mean takes in what was handed over as its gradient. */
 KOLO_VECTORISED static void move(float *restrict mean, const float *restrict sum, int64_t count, double momentum,
                                  double scale)
 {
-    for (int64_t i = 0; i < count; i++)
-        mean[i] = (float)(momentum * (double)mean[i] + (1 - momentum) * scale * (double)sum[i]);
+    for (int64_t i = 0; i < count; i++) mean[i] = kolo_moved(mean[i], sum[i], momentum, scale);
 }
 
 /* ---------------------------------------------------------------- work on a part */
@@ -138,13 +132,12 @@ static void measure_gradient(const update_round *r, const kolo_piece *piece)
     r->owner->sums[2 * piece->chunk + 1] = 0;
 }
 
-/* Keras's way to say it: no division by a norm that is 0. */
 static double clip_factor(const update_round *r, int parameter)
 {
-    double sums[2], most = r->options->clip_norm;
-    if (!(most > 0)) return r->clip;
+    double sums[2];
+    if (!(r->options->clip_norm > 0)) return r->clip;
     sum_chunks(r, parameter, sums);
-    return most / fmax(sqrt(sums[0]), most);
+    return kolo_clip_factor(sums[0], r->options->clip_norm);
 }
 
 static void prepare_part(const update_round *r, const kolo_update *u, const kolo_piece *piece)
@@ -224,13 +217,13 @@ static kolo_status adapt_scale(kolo_replica *replica, bool *finite)
 
 static double clip_all(const update_round *r)
 {
-    double total = 0, most = r->options->global_clip_norm;
+    double total = 0;
     for (int p = 0; p < r->model->parameter_count; p++) {
         double sums[2];
         sum_chunks(r, p, sums);
         total += sums[0];
     }
-    return most / fmax(sqrt(total), most);
+    return kolo_clip_factor(total, r->options->global_clip_norm);
 }
 
 /* Once for all who share the numbers. */

@@ -1,0 +1,298 @@
+/* The optimizers' rules, element by element: what the host's loops (optimizers/rules.c) and a device's kernels share,
+ * so no more than C and CUDA C have in common. Read optimizers/optimizer.h first; include/kolo_optimizers.h has the
+ * formulas' sources.
+ *
+ * A rule takes numbers of an update, which the host works out anew for each (kolo_rule_numbers() in optimizer.h); the
+ * same for every element, but those of rules that look at a whole array, which are then finished for each array. */
+#ifndef KOLO_OPTIMIZERS_RULES_H
+#define KOLO_OPTIMIZERS_RULES_H
+
+#include <math.h>
+#include <stddef.h>
+
+#include "backend/moment.h"
+#include "core/philox.h"
+
+/* A loop is compiled for machines that the rest is not, and takes in only what must be taken in. */
+#define KOLO_RULE KOLO_EVERYWHERE __attribute__((always_inline))
+
+/* Each with its arrays beside the weights. */
+typedef enum kolo_rule_kind {
+    KOLO_RULE_SGD,
+    KOLO_RULE_MOMENTUM, /* v */
+    KOLO_RULE_NESTEROV, /* v */
+    KOLO_RULE_ADAGRAD,  /* a */
+    KOLO_RULE_ADADELTA, /* a, b */
+    KOLO_RULE_RMSPROP,  /* v */
+    KOLO_RULE_RMSPROP_ROLLING,  /* v, u */
+    KOLO_RULE_RMSPROP_CENTERED, /* v, m */
+    KOLO_RULE_RMSPROP_BOTH,     /* v, m, u */
+    KOLO_RULE_ADAM,     /* m, v */
+    KOLO_RULE_AMSGRAD,  /* m, v, the largest v */
+    KOLO_RULE_ADAMAX,   /* m, u */
+    KOLO_RULE_NADAM,    /* m, v */
+    KOLO_RULE_LARS,     /* v; sums of w² and g² */
+    KOLO_RULE_LAMB,     /* m, v; sums of w² and r² */
+    KOLO_RULE_NOVOGRAD, /* m, and a number for each array; sum of g² */
+    KOLO_RULE_KINDS
+} kolo_rule_kind;
+
+/* Where they stand in kolo_moment.rule. */
+enum {
+    KOLO_RULE_LEARNING_RATE, /* η: in every rule */
+    KOLO_RULE_RATE, /* η with the rule's corrections for the first steps */
+    KOLO_RULE_BETA_1, /* β₁, ρ, or the momentum µ */
+    KOLO_RULE_BETA_2, /* β₂; RMSProp's µ */
+    KOLO_RULE_EPSILON,
+    KOLO_RULE_OF_M, /* m̂ = of_m·m + of_g·g */
+    KOLO_RULE_OF_G,
+    KOLO_RULE_OF_V, /* v̂ = of_v·v */
+    KOLO_RULE_DECAY, /* λ of a rule that decays by itself */
+    KOLO_RULE_TRUST, /* LARS's c */
+    KOLO_RULE_PLAIN_VECTORS, /* 1: arrays of one axis take η alone */
+    KOLO_RULE_USED
+};
+
+/* The same as an element's formula takes them. */
+typedef struct kolo_rule {
+    float rate, beta_1, beta_2, epsilon, of_m, of_g, of_v, decay;
+} kolo_rule;
+
+KOLO_RULE kolo_rule kolo_rule_floats(const double *rule)
+{
+    kolo_rule n = {(float)rule[KOLO_RULE_RATE],    (float)rule[KOLO_RULE_BETA_1], (float)rule[KOLO_RULE_BETA_2],
+                   (float)rule[KOLO_RULE_EPSILON], (float)rule[KOLO_RULE_OF_M],   (float)rule[KOLO_RULE_OF_G],
+                   (float)rule[KOLO_RULE_OF_V],    (float)rule[KOLO_RULE_DECAY]};
+    return n;
+}
+
+/* ---------------------------------------------------------------- before the rule */
+
+/* The mean gradient and the penalty's, l2 = 2λ. */
+KOLO_RULE float kolo_mean_gradient(float g, float w, float scale, float l2)
+{
+    return g * scale + l2 * w;
+}
+
+/* That, clipped: by a norm's factor, and to ± most. */
+KOLO_RULE float kolo_clipped_gradient(float g, float w, float scale, float l2, float factor, float most)
+{
+    float x = kolo_mean_gradient(g, w, scale, l2) * factor;
+    x = x > most ? most : x;
+    return x < -most ? -most : x;
+}
+
+/* No division by a norm that is 0: Keras's way to say it. */
+KOLO_RULE double kolo_clip_factor(double sum_of_squares, double most)
+{
+    return most / fmax(sqrt(sum_of_squares), most);
+}
+
+KOLO_RULE float kolo_shrunk(float w, float rate)
+{
+    return w - rate * w;
+}
+
+/* A running mean takes in what was handed over as its gradient. */
+KOLO_RULE float kolo_moved(float mean, float sum, double momentum, double scale)
+{
+    return (float)(momentum * (double)mean + (1 - momentum) * scale * (double)sum);
+}
+
+/* ---------------------------------------------------------------- SGD */
+
+KOLO_RULE void kolo_rule_sgd(float *w, float g, kolo_rule n)
+{
+    *w -= n.rate * g;
+}
+
+KOLO_RULE void kolo_rule_momentum(float *w, float g, float *v, kolo_rule n)
+{
+    *v = n.beta_1 * *v - n.rate * g;
+    *w += *v;
+}
+
+KOLO_RULE void kolo_rule_nesterov(float *w, float g, float *v, kolo_rule n)
+{
+    *v = n.beta_1 * *v - n.rate * g;
+    *w += n.beta_1 * *v - n.rate * g;
+}
+
+/* ---------------------------------------------------------------- Adagrad, Adadelta, RMSProp */
+
+KOLO_RULE void kolo_rule_adagrad(float *w, float g, float *a, kolo_rule n)
+{
+    *a += g * g;
+    *w -= n.rate * g / sqrtf(*a + n.epsilon);
+}
+
+KOLO_RULE void kolo_rule_adadelta(float *w, float g, float *a, float *b, kolo_rule n)
+{
+    *a = n.beta_1 * *a + (1 - n.beta_1) * g * g;
+    float d = -g * sqrtf(*b + n.epsilon) / sqrtf(*a + n.epsilon);
+    *b = n.beta_1 * *b + (1 - n.beta_1) * d * d;
+    *w += n.rate * d;
+}
+
+/* m and u: NULL where not wanted. */
+KOLO_RULE void kolo_rule_rms(float *w, float g, float *v, float *m, float *u, kolo_rule n)
+{
+    float square = 0;
+    *v = n.beta_1 * *v + (1 - n.beta_1) * g * g;
+    if (m) *m = n.beta_1 * *m + (1 - n.beta_1) * g;
+    if (m) square = *m * *m;
+    float d = n.rate * g / sqrtf(*v - square + n.epsilon);
+    if (u) d = *u = n.beta_2 * *u + d;
+    *w -= d;
+}
+
+/* ---------------------------------------------------------------- Adam and its kin */
+
+KOLO_RULE void kolo_rule_moments(float g, float *m, float *v, kolo_rule n)
+{
+    *m += (g - *m) * (1 - n.beta_1);
+    *v += (g * g - *v) * (1 - n.beta_2);
+}
+
+KOLO_RULE void kolo_rule_adam(float *w, float g, float *m, float *v, kolo_rule n)
+{
+    kolo_rule_moments(g, m, v, n);
+    *w -= n.rate * *m / (sqrtf(*v) + n.epsilon);
+}
+
+KOLO_RULE void kolo_rule_amsgrad(float *w, float g, float *m, float *v, float *most, kolo_rule n)
+{
+    kolo_rule_moments(g, m, v, n);
+    *most = *most > *v ? *most : *v;
+    *w -= n.rate * *m / (sqrtf(*most) + n.epsilon);
+}
+
+KOLO_RULE void kolo_rule_adamax(float *w, float g, float *m, float *u, kolo_rule n)
+{
+    float size = fabsf(g), before = n.beta_2 * *u;
+    *m += (g - *m) * (1 - n.beta_1);
+    *u = before > size ? before : size;
+    *w -= n.rate * *m / (*u + n.epsilon);
+}
+
+KOLO_RULE void kolo_rule_nadam(float *w, float g, float *m, float *v, kolo_rule n)
+{
+    kolo_rule_moments(g, m, v, n);
+    *w -= n.rate * (n.of_m * *m + n.of_g * g) / (sqrtf(n.of_v * *v) + n.epsilon);
+}
+
+/* ---------------------------------------------------------------- rules that look at a whole array */
+
+/* Whether an array is one of those that are not scaled. */
+KOLO_RULE bool kolo_rule_plain(const double *rule, bool vector)
+{
+    return vector && rule[KOLO_RULE_PLAIN_VECTORS] != 0;
+}
+
+/* sums: of w² and g², g the clipped gradient. */
+KOLO_RULE kolo_rule kolo_rule_lars_array(const double *rule, bool vector, const double *sums)
+{
+    double weight = sqrt(sums[0]), gradient = sqrt(sums[1]), rate = rule[KOLO_RULE_LEARNING_RATE];
+    bool plain = kolo_rule_plain(rule, vector);
+    double decay = plain ? 0 : rule[KOLO_RULE_DECAY];
+    if (!plain && weight > 0 && gradient > 0)
+        rate *= rule[KOLO_RULE_TRUST] * weight / (gradient + decay * weight + rule[KOLO_RULE_EPSILON]);
+    kolo_rule n = kolo_rule_floats(rule);
+    n.rate = (float)rate;
+    n.decay = (float)decay;
+    return n;
+}
+
+KOLO_RULE void kolo_rule_lars(float *w, float g, float *v, kolo_rule n)
+{
+    *v = n.beta_1 * *v + n.rate * (g + n.decay * *w);
+    *w -= *v;
+}
+
+/* What is taken off the weights at first, times themselves. */
+KOLO_RULE float kolo_rule_lamb_decay(const double *rule, bool vector)
+{
+    return kolo_rule_plain(rule, vector) ? 0 : (float)(rule[KOLO_RULE_LEARNING_RATE] * rule[KOLO_RULE_DECAY]);
+}
+
+/* Adam's step r, not yet scaled. */
+KOLO_RULE float kolo_rule_lamb_step(float g, float *m, float *v, kolo_rule n)
+{
+    kolo_rule_moments(g, m, v, n);
+    return n.of_m * *m / (sqrtf(n.of_v * *v) + n.epsilon);
+}
+
+/* sums: of w² and r². The rule is then SGD's, of r. */
+KOLO_RULE kolo_rule kolo_rule_lamb_array(const double *rule, bool vector, const double *sums)
+{
+    bool scaled = !kolo_rule_plain(rule, vector) && sums[0] > 0 && sums[1] > 0;
+    kolo_rule n = kolo_rule_floats(rule);
+    n.rate = (float)((scaled ? sqrt(sums[0] / sums[1]) : 1) * rule[KOLO_RULE_LEARNING_RATE]);
+    return n;
+}
+
+/* The array's number, its second moment. */
+KOLO_RULE float kolo_rule_novograd_number(const double *rule, float number, double sum_of_squares)
+{
+    double beta_2 = rule[KOLO_RULE_BETA_2];
+    return (float)(beta_2 * (double)number + (1 - beta_2) * sum_of_squares);
+}
+
+/* number: as it is now; scale: of the gradient. */
+KOLO_RULE kolo_rule kolo_rule_novograd_array(const double *rule, float number, double scale)
+{
+    kolo_rule n = kolo_rule_floats(rule);
+    n.of_g = (float)(scale / (sqrt((double)number) + rule[KOLO_RULE_EPSILON]));
+    return n;
+}
+
+KOLO_RULE void kolo_rule_novograd(float *w, float g, float *m, kolo_rule n)
+{
+    *m = n.beta_1 * *m + n.of_g * g + n.decay * *w;
+    *w -= n.rate * *m;
+}
+
+/* ---------------------------------------------------------------- any of them */
+
+KOLO_EVERYWHERE int kolo_rule_slots(kolo_rule_kind rule)
+{
+    switch (rule) {
+    case KOLO_RULE_SGD: return 0;
+    case KOLO_RULE_MOMENTUM:
+    case KOLO_RULE_NESTEROV:
+    case KOLO_RULE_ADAGRAD:
+    case KOLO_RULE_RMSPROP:
+    case KOLO_RULE_LARS:
+    case KOLO_RULE_NOVOGRAD: return 1;
+    case KOLO_RULE_RMSPROP_BOTH:
+    case KOLO_RULE_AMSGRAD: return 3;
+    default: return 2;
+    }
+}
+
+/* Element i of the weights and of the rule's arrays, and its gradient. `rule` is a constant where this is called. */
+KOLO_RULE void kolo_rule_step(kolo_rule_kind rule, kolo_rule n, float *w, float g, float *a, float *b, float *c,
+                              int64_t i)
+{
+    switch (rule) {
+    case KOLO_RULE_LAMB: /* g is r */
+    case KOLO_RULE_SGD: kolo_rule_sgd(&w[i], g, n); break;
+    case KOLO_RULE_MOMENTUM: kolo_rule_momentum(&w[i], g, &a[i], n); break;
+    case KOLO_RULE_NESTEROV: kolo_rule_nesterov(&w[i], g, &a[i], n); break;
+    case KOLO_RULE_ADAGRAD: kolo_rule_adagrad(&w[i], g, &a[i], n); break;
+    case KOLO_RULE_ADADELTA: kolo_rule_adadelta(&w[i], g, &a[i], &b[i], n); break;
+    case KOLO_RULE_RMSPROP: kolo_rule_rms(&w[i], g, &a[i], NULL, NULL, n); break;
+    case KOLO_RULE_RMSPROP_ROLLING: kolo_rule_rms(&w[i], g, &a[i], NULL, &b[i], n); break;
+    case KOLO_RULE_RMSPROP_CENTERED: kolo_rule_rms(&w[i], g, &a[i], &b[i], NULL, n); break;
+    case KOLO_RULE_RMSPROP_BOTH: kolo_rule_rms(&w[i], g, &a[i], &b[i], &c[i], n); break;
+    case KOLO_RULE_ADAM: kolo_rule_adam(&w[i], g, &a[i], &b[i], n); break;
+    case KOLO_RULE_AMSGRAD: kolo_rule_amsgrad(&w[i], g, &a[i], &b[i], &c[i], n); break;
+    case KOLO_RULE_ADAMAX: kolo_rule_adamax(&w[i], g, &a[i], &b[i], n); break;
+    case KOLO_RULE_NADAM: kolo_rule_nadam(&w[i], g, &a[i], &b[i], n); break;
+    case KOLO_RULE_LARS: kolo_rule_lars(&w[i], g, &a[i], n); break;
+    case KOLO_RULE_NOVOGRAD: kolo_rule_novograd(&w[i], g, &a[i], n); break;
+    default: break;
+    }
+}
+
+#endif
