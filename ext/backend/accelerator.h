@@ -2,8 +2,8 @@
  *
  * A queue is one device at work for one replica: what it is given runs in that order, some time later, and the host
  * goes on. A step is recorded once and then replayed, so nothing in it may depend on the host: what changes from step
- * to step is a kolo_moment (moment.h) in the device's memory, copied there before each replay. Everything here that takes a queue
- * belongs to one thread at a time; memory is the device's unless a comment says host.
+ * to step is a kolo_moment (moment.h) in the device's memory, copied there before each replay. Everything here that
+ * takes a queue belongs to one thread at a time; memory is the device's unless a comment says host.
  *
  * Failures of the device may show at any later call on its queue; the queue is lost then, and must only be closed.
  */

@@ -10,6 +10,7 @@
 
 #include "callbacks/callbacks.h"
 #include "core/random.h"
+#include "core/runtime.h"
 #include "saving/save.h"
 #include "training/trainer.h"
 #include "data/data.h"
@@ -68,7 +69,8 @@ static kolo_status open_state(kolo_callback *self, state *s)
     s->sum = malloc(count * sizeof *s->sum);
     s->samples = malloc((size_t)s->small * sizeof *s->samples);
     if (!s->gradient || !s->sum || !s->samples) return kolo_fail_memory(count * 12, "gradients");
-    KOLO_TRY(kolo_engine_open(model, KOLO_FOR_GRADIENTS, s->small, kolo_threads(), NULL, &s->engine));
+    const kolo_engine_place place = {.threads = kolo_threads(), .device = kolo_replica_device(0)};
+    KOLO_TRY(kolo_engine_open(model, KOLO_FOR_GRADIENTS, s->small, place, &s->engine));
     return kolo_engine_fold(s->engine, &s->fold);
 }
 

@@ -176,6 +176,13 @@ int kolo_visible_devices(void)
     return devices.pinned ? 1 : kolo_device_count();
 }
 
+int kolo_replica_device(int index)
+{
+    kolo_visible visible = kolo_visible_now();
+    if (visible.count == 0) return 0;
+    return visible.device[(devices.pinned ? devices.pinned - 1 : index) % visible.count];
+}
+
 kolo_status kolo_pin_device_at(int index, kolo_here here)
 {
     kolo_scope scope = kolo_enter("kolo_pin_device", here);

@@ -19,6 +19,9 @@ typedef struct kolo_visible {
 kolo_visible kolo_visible_now(void);
 /* How many a strategy may use: those, or 1 after kolo_pin_device(). 0: the host alone. */
 int kolo_visible_devices(void);
+/* The device, by its number among all, that replica `index` of this process computes on: the pinned one, or of the
+ * visible ones the next. */
+int kolo_replica_device(int index);
 /* The number of "cpu:1" among the visible ones; KOLO_HOST for "host"; KOLO_NO_DEVICE for anything else. */
 #define KOLO_HOST      (-1)
 #define KOLO_NO_DEVICE (-2)

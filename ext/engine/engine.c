@@ -6,6 +6,7 @@
 
 #include "engine/leaf.h"
 #include "engine/pipeline.h"
+#include "engine/queued.h"
 #include "core/runtime.h"
 
 /* ---------------------------------------------------------------- open and close */
@@ -13,8 +14,8 @@
 static kolo_status open_memory(kolo_engine *engine)
 {
     const kolo_program *program = engine->program;
-    engine->weights.packed = program->backend->allocate(program->weights_bytes + 1);
-    engine->met = program->backend->allocate(program->met_bytes + 1);
+    engine->weights.packed = kolo_program_allocate(program, program->weights_bytes + 1);
+    engine->met = kolo_program_allocate(program, program->met_bytes + 1);
     return engine->weights.packed && engine->met ? KOLO_OK
                                                  : kolo_fail_memory(program->weights_bytes + 1, "a replica's weights");
 }
@@ -23,7 +24,8 @@ static kolo_status open_benches(kolo_engine *engine, int threads)
 {
     engine->benches = calloc((size_t)threads, sizeof *engine->benches);
     if (!engine->benches) return kolo_fail_memory((size_t)threads * sizeof *engine->benches, "an engine");
-    for (int i = 0; i < threads; i++) KOLO_TRY(kolo_bench_open(engine->program, &engine->benches[i]));
+    for (int i = 0; i < threads && !engine->queued; i++)
+        KOLO_TRY(kolo_bench_open(engine->program, &engine->benches[i]));
     return KOLO_OK;
 }
 
@@ -36,24 +38,47 @@ static kolo_status open_frames(kolo_engine *engine, int threads)
     return KOLO_OK;
 }
 
-kolo_status kolo_engine_open(const kolo_model *model, kolo_purpose purpose, int leaf, int threads, sem_t *gate,
+static kolo_status open_on_host(kolo_engine *engine, const kolo_model *model, kolo_purpose purpose, int leaf,
+                                int threads)
+{
+    KOLO_TRY(kolo_program_open(model, purpose, leaf, NULL, &engine->program));
+    if (threads < engine->program->devices) threads = engine->program->devices;
+    KOLO_TRY(kolo_team_open(threads, &engine->team));
+    KOLO_TRY(open_memory(engine));
+    KOLO_TRY(open_benches(engine, threads));
+    return open_frames(engine, threads);
+}
+
+/* One thread speaks to the queue. */
+static kolo_status open_queued(kolo_engine *engine, const kolo_model *model, kolo_purpose purpose, int leaf, int device)
+{
+    KOLO_TRY(kolo_queued_open(model, purpose, leaf, device, &engine->queued));
+    engine->program = engine->queued->program;
+    KOLO_TRY(kolo_team_open(1, &engine->team));
+    return open_benches(engine, 1);
+}
+
+kolo_status kolo_engine_open(const kolo_model *model, kolo_purpose purpose, int leaf, kolo_engine_place place,
                              kolo_engine **engine)
 {
     kolo_engine *made = calloc(1, sizeof *made);
     if (!made) return kolo_fail_memory(sizeof *made, "an engine");
-    made->gate = gate;
-    kolo_status status;
-    KOLO_GO(fail, kolo_program_open(model, purpose, leaf, &made->program));
-    if (threads < made->program->devices) threads = made->program->devices;
-    KOLO_GO(fail, kolo_team_open(threads, &made->team));
-    KOLO_GO(fail, open_memory(made));
-    KOLO_GO(fail, open_benches(made, threads));
-    KOLO_GO(fail, open_frames(made, threads));
-    *engine = made;
-    return KOLO_OK;
-fail:
-    kolo_engine_close(&made);
+    made->gate = place.gate;
+    kolo_status status = model->backend->accelerator ? open_queued(made, model, purpose, leaf, place.device)
+                                                     : open_on_host(made, model, purpose, leaf, place.threads);
+    if (status == KOLO_OK) *engine = made;
+    else kolo_engine_close(&made);
     return status;
+}
+
+/* What kolo_queued_close() does not do. */
+static void close_queued(kolo_engine *engine)
+{
+    if (engine->benches) free(engine->benches[0].seconds);
+    free(engine->benches);
+    kolo_team_close(&engine->team);
+    kolo_queued_close(&engine->queued);
+    free(engine);
 }
 
 void kolo_engine_close(kolo_engine **engine)
@@ -61,6 +86,10 @@ void kolo_engine_close(kolo_engine **engine)
     kolo_engine *closed = *engine;
     *engine = NULL;
     if (!closed) return;
+    if (closed->queued) {
+        close_queued(closed);
+        return;
+    }
     kolo_pipeline_close(&closed->pipeline);
     for (int i = 0; closed->frames && i < kolo_team_size(closed->team); i++) kolo_frame_close(&closed->frames[i]);
     for (int i = 0; closed->benches && i < kolo_team_size(closed->team); i++)
@@ -68,8 +97,8 @@ void kolo_engine_close(kolo_engine **engine)
     free(closed->frames);
     free(closed->benches);
     kolo_team_close(&closed->team);
-    if (closed->weights.packed && !closed->borrows) closed->program->backend->deallocate(closed->weights.packed);
-    if (closed->met) closed->program->backend->deallocate(closed->met);
+    if (closed->weights.packed && !closed->borrows) kolo_program_deallocate(closed->program, closed->weights.packed);
+    if (closed->met) kolo_program_deallocate(closed->program, closed->met);
     kolo_program_close(&closed->program);
     free(closed);
 }
@@ -86,9 +115,8 @@ kolo_status kolo_engine_time(kolo_engine *engine)
 
 kolo_status kolo_engine_fold(const kolo_engine *engine, kolo_fold **fold)
 {
-    const kolo_backend *backend = engine->program->backend;
     int64_t count = (int64_t)(engine->program->gradient_bytes / sizeof(float));
-    return kolo_fold_open(count, backend->allocate, backend->deallocate, kolo_program_add, engine->program, fold);
+    return kolo_fold_open(count, kolo_program_fold_memory(engine->program), fold);
 }
 
 /* ---------------------------------------------------------------- weights */
@@ -122,12 +150,13 @@ kolo_status kolo_engine_pack_together(kolo_engine *engine, const float *weights,
 kolo_status kolo_engine_pack(kolo_engine *engine, const float *weights)
 {
     atomic_int next = 0;
+    if (engine->queued) return kolo_queued_store(engine->queued, weights);
     return kolo_engine_pack_together(engine, weights, &next);
 }
 
 void kolo_engine_borrow_weights(kolo_engine *engine, const kolo_engine *from)
 {
-    if (!engine->borrows) engine->program->backend->deallocate(engine->weights.packed);
+    if (!engine->borrows) kolo_program_deallocate(engine->program, engine->weights.packed);
     engine->weights.packed = from->weights.packed;
     engine->borrows = true;
 }
@@ -177,8 +206,16 @@ static kolo_status compute_some(void *argument, int member)
     return status;
 }
 
+/* Who asks in this way may have changed the data since. */
+static kolo_status run_queued(kolo_engine *engine, const kolo_share *share, kolo_fold *fold)
+{
+    KOLO_TRY(kolo_queued_attach(engine->queued, share->data));
+    return kolo_queued_run(engine->queued, share, fold, engine->benches[0].seconds);
+}
+
 kolo_status kolo_engine_run(kolo_engine *engine, const kolo_share *share, kolo_fold *fold)
 {
+    if (engine->queued) return run_queued(engine, share, fold);
     if (engine->pipeline) return kolo_pipeline_run(engine->pipeline, share, fold);
     leaf_job job = {.engine = engine, .share = share, .fold = fold};
     atomic_store(&job.next, share->first_leaf);

@@ -16,6 +16,7 @@
 #include "strategy/strategy.h"
 
 typedef struct kolo_pipeline kolo_pipeline;
+typedef struct kolo_queued kolo_queued;
 
 typedef struct kolo_engine {
     kolo_program *program;
@@ -27,11 +28,18 @@ typedef struct kolo_engine {
     sem_t *gate;         /* as many leaves at once as the process has cores; NULL: no limit */
     kolo_frame **frames; /* one a thread; NULL where there is a */
     kolo_pipeline *pipeline; /* of a program of several segments */
+    kolo_queued *queued; /* on an accelerator: then weights, met and frames are there, and not here */
     atomic_llong sliced_bytes, slicing_nanoseconds; /* its threads' copying of samples, since it was opened */
 } kolo_engine;
 
-/* With at least `threads` threads, and one for each device of the program. */
-kolo_status kolo_engine_open(const kolo_model *model, kolo_purpose purpose, int leaf, int threads, sem_t *gate,
+/* Whose cores it uses: at least `threads` threads, and one for each device of the program; or on an accelerator the
+ * device of a replica (kolo_replica_device()). */
+typedef struct kolo_engine_place {
+    int threads;
+    sem_t *gate; /* as kolo_engine has it */
+    int device;  /* the accelerator's */
+} kolo_engine_place;
+kolo_status kolo_engine_open(const kolo_model *model, kolo_purpose purpose, int leaf, kolo_engine_place place,
                              kolo_engine **engine);
 void kolo_engine_close(kolo_engine **engine); /* takes NULL */
 

@@ -6,10 +6,7 @@
 
 struct kolo_fold {
     int64_t count;
-    void *(*allocate)(size_t bytes);
-    void (*deallocate)(void *memory);
-    void (*add)(const void *whose, float *to, const float *from);
-    const void *whose;
+    kolo_fold_memory memory;
     pthread_mutex_t lock;
     int64_t leaves;
     kolo_node nodes[KOLO_FOLD_MOST]; /* unfinished, in no order */
@@ -19,17 +16,12 @@ struct kolo_fold {
     int spare_count, spare_room;
 };
 
-kolo_status kolo_fold_open(int64_t count, void *(*allocate)(size_t bytes), void (*deallocate)(void *memory),
-                           void (*add)(const void *whose, float *to, const float *from), const void *whose,
-                           kolo_fold **fold)
+kolo_status kolo_fold_open(int64_t count, kolo_fold_memory memory, kolo_fold **fold)
 {
     kolo_fold *made = calloc(1, sizeof *made);
     if (!made) return kolo_fail_memory(sizeof *made, "the tree of sums");
     made->count = count;
-    made->allocate = allocate;
-    made->deallocate = deallocate;
-    made->add = add;
-    made->whose = whose;
+    made->memory = memory;
     pthread_mutex_init(&made->lock, NULL);
     *fold = made;
     return KOLO_OK;
@@ -41,7 +33,7 @@ void kolo_fold_close(kolo_fold **fold)
     *fold = NULL;
     if (!closed) return;
     kolo_fold_begin(closed, 0);
-    for (int i = 0; i < closed->spare_count; i++) closed->deallocate(closed->spare[i]);
+    for (int i = 0; i < closed->spare_count; i++) closed->memory.deallocate(closed->memory.whose, closed->spare[i]);
     free(closed->spare);
     pthread_mutex_destroy(&closed->lock);
     free(closed);
@@ -70,7 +62,7 @@ kolo_status kolo_fold_borrow(kolo_fold *fold, float **gradient)
     pthread_mutex_unlock(&fold->lock);
     if (*gradient) return KOLO_OK;
     size_t bytes = (size_t)fold->count * sizeof(float);
-    *gradient = fold->allocate(bytes);
+    *gradient = fold->memory.allocate(fold->memory.whose, bytes);
     return *gradient ? KOLO_OK : kolo_fail_memory(bytes, "the gradient of one leaf");
 }
 
@@ -91,7 +83,7 @@ void kolo_fold_return(kolo_fold *fold, float *gradient)
     bool kept = fold->spare_count < fold->spare_room;
     if (kept) fold->spare[fold->spare_count++] = gradient;
     pthread_mutex_unlock(&fold->lock);
-    if (!kept) fold->deallocate(gradient);
+    if (!kept) fold->memory.deallocate(fold->memory.whose, gradient);
 }
 
 kolo_node kolo_node_promote(kolo_node node, int64_t leaves)
@@ -129,7 +121,7 @@ static bool take_sibling(kolo_fold *fold, const kolo_node *node, kolo_node *sibl
 static kolo_node add_siblings(kolo_fold *fold, kolo_node a, kolo_node b)
 {
     kolo_node left = a.index < b.index ? a : b, right = a.index < b.index ? b : a;
-    if (left.gradient) fold->add(fold->whose, left.gradient, right.gradient);
+    if (left.gradient) fold->memory.add(fold->memory.whose, left.gradient, right.gradient);
     kolo_fold_return(fold, right.gradient);
     kolo_totals_add(&left.totals, &right.totals);
     left.level++;

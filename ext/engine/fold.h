@@ -23,11 +23,15 @@ typedef struct kolo_node {
 
 typedef struct kolo_fold kolo_fold;
 
-/* For gradients of `count` floats, got from and given back to the backend with these; count 0: totals only.
- * add(whose, to, from) adds two of them. */
-kolo_status kolo_fold_open(int64_t count, void *(*allocate)(size_t bytes), void (*deallocate)(void *memory),
-                           void (*add)(const void *whose, float *to, const float *from), const void *whose,
-                           kolo_fold **fold);
+/* For gradients of `count` floats, got from and given back with these; count 0: totals only. add(whose, to, from) adds
+ * two of them. */
+typedef struct kolo_fold_memory {
+    void *(*allocate)(const void *whose, size_t bytes);
+    void (*deallocate)(const void *whose, void *memory);
+    void (*add)(const void *whose, float *to, const float *from);
+    const void *whose;
+} kolo_fold_memory;
+kolo_status kolo_fold_open(int64_t count, kolo_fold_memory memory, kolo_fold **fold);
 void kolo_fold_close(kolo_fold **fold); /* takes NULL */
 /* From now on it borrows from another of the same kind, which must outlive it, and gives back there: for one whose
  * nodes end up in the other, where their memory would pile up. */

@@ -165,6 +165,7 @@ typedef struct kolo_plan {
     bool labels, targets, weights; /* what the loss and the metrics are to be given */
     int device; /* of the operations that are added: kolo_op.device */
     struct kolo_queue *queue; /* of an accelerator, where the kernels are to run; NULL: on the host */
+    int device_number; /* the queue's */
 } kolo_plan;
 
 /* For layers: add a value or an operation; the number of it, or -1 when memory ran out (reported). */

@@ -25,7 +25,8 @@ static kolo_status prepare(kolo_program *program)
     return KOLO_OK;
 }
 
-kolo_status kolo_program_open(const kolo_model *model, kolo_purpose purpose, int leaf, kolo_program **program)
+kolo_status kolo_program_open(const kolo_model *model, kolo_purpose purpose, int leaf, kolo_queue *queue,
+                              kolo_program **program)
 {
     kolo_program *made = calloc(1, sizeof *made);
     if (!made) return kolo_fail_memory(sizeof *made, "a program");
@@ -33,6 +34,7 @@ kolo_status kolo_program_open(const kolo_model *model, kolo_purpose purpose, int
     made->backend = model->backend;
     kolo_status status;
     KOLO_GO(fail, kolo_lower(model, purpose, leaf, &made->plan));
+    made->plan.queue = queue;
     KOLO_GO(fail, prepare(made));
     KOLO_GO(fail, kolo_segments_cut(made));
     KOLO_GO(fail, kolo_places_assign(made));
@@ -65,7 +67,32 @@ kolo_status kolo_program_pack(const kolo_program *program, int value, const floa
     return program->backend->pack(&program->plan, value, canonical, (char *)packed + target->offset);
 }
 
-void kolo_program_add(const void *program, float *to, const float *from)
+void *kolo_program_allocate(const kolo_program *program, size_t bytes)
+{
+    void *memory = NULL;
+    const kolo_accelerator *accelerator = program->backend->accelerator;
+    if (!accelerator) return program->backend->allocate(bytes);
+    return accelerator->allocate(program->plan.queue, bytes, "a model's values", &memory) == KOLO_OK ? memory : NULL;
+}
+
+void kolo_program_deallocate(const kolo_program *program, void *memory)
+{
+    const kolo_accelerator *accelerator = program->backend->accelerator;
+    if (accelerator) accelerator->release(program->plan.queue, memory);
+    else program->backend->deallocate(memory);
+}
+
+static void *allocate_block(const void *program, size_t bytes)
+{
+    return kolo_program_allocate(program, bytes);
+}
+
+static void deallocate_block(const void *program, void *memory)
+{
+    kolo_program_deallocate(program, memory);
+}
+
+static void add_block(const void *program, float *to, const float *from)
 {
     const kolo_program *whose = program;
     const kolo_plan *plan = &whose->plan;
@@ -76,7 +103,13 @@ void kolo_program_add(const void *program, float *to, const float *from)
     }
 }
 
-kolo_status kolo_program_unpack(const kolo_program *program, const float *gradients, float *canonical)
+kolo_fold_memory kolo_program_fold_memory(const kolo_program *program)
+{
+    return (kolo_fold_memory){
+        .allocate = allocate_block, .deallocate = deallocate_block, .add = add_block, .whose = program};
+}
+
+kolo_status kolo_program_unpack_there(const kolo_program *program, const float *gradients, float *canonical)
 {
     for (int v = 0; v < program->plan.value_count; v++) {
         const kolo_value *value = &program->plan.values[v];
@@ -85,6 +118,28 @@ kolo_status kolo_program_unpack(const kolo_program *program, const float *gradie
         KOLO_TRY(program->backend->unpack(&program->plan, v, (const char *)gradients + value->offset, target));
     }
     return KOLO_OK;
+}
+
+/* By way of memory of the device. */
+static kolo_status unpack_and_fetch(const kolo_program *program, const float *gradients, float *canonical)
+{
+    const kolo_accelerator *accelerator = program->backend->accelerator;
+    kolo_queue *queue = program->plan.queue;
+    size_t bytes = (size_t)program->model->weight_count * sizeof *canonical;
+    void *there = NULL;
+    KOLO_TRY(accelerator->allocate(queue, bytes, "a gradient", &there));
+    kolo_status status = accelerator->clear(queue, there, bytes);
+    if (status == KOLO_OK) status = kolo_program_unpack_there(program, gradients, there);
+    if (status == KOLO_OK) status = accelerator->copy(queue, canonical, there, bytes);
+    if (status == KOLO_OK) status = accelerator->finish(queue);
+    accelerator->release(queue, there);
+    return status;
+}
+
+kolo_status kolo_program_unpack(const kolo_program *program, const float *gradients, float *canonical)
+{
+    return program->backend->accelerator ? unpack_and_fetch(program, gradients, canonical)
+                                         : kolo_program_unpack_there(program, gradients, canonical);
 }
 
 /* ---------------------------------------------------------------- frames and benches */
@@ -106,7 +161,7 @@ kolo_status kolo_frame_open(const kolo_program *program, kolo_frame **frame)
     kolo_frame *made = calloc(1, sizeof *made);
     if (!made) return kolo_fail_memory(sizeof *made, "a frame");
     made->program = program;
-    made->block = program->backend->allocate(program->frame_bytes + KOLO_ALIGNMENT);
+    made->block = kolo_program_allocate(program, program->frame_bytes + KOLO_ALIGNMENT);
     made->memory = calloc((size_t)program->plan.value_count, sizeof *made->memory);
     bool fine = made->block && made->memory && open_targets(made, &program->plan);
     if (!fine) {
@@ -122,7 +177,7 @@ void kolo_frame_close(kolo_frame **frame)
     kolo_frame *closed = *frame;
     *frame = NULL;
     if (!closed) return;
-    closed->program->backend->deallocate(closed->block);
+    kolo_program_deallocate(closed->program, closed->block);
     free(closed->memory);
     free(closed->labels);
     free(closed->targets);
@@ -132,16 +187,16 @@ void kolo_frame_close(kolo_frame **frame)
 
 kolo_status kolo_bench_open(const kolo_program *program, kolo_bench *bench)
 {
-    *bench = (kolo_bench){.block = program->backend->allocate(program->bench_bytes + KOLO_ALIGNMENT),
-                          .scratch = program->backend->allocate(program->scratch_bytes + KOLO_ALIGNMENT)};
+    *bench = (kolo_bench){.block = kolo_program_allocate(program, program->bench_bytes + KOLO_ALIGNMENT),
+                          .scratch = kolo_program_allocate(program, program->scratch_bytes + KOLO_ALIGNMENT)};
     if (bench->block && bench->scratch) return KOLO_OK;
     return kolo_fail_memory(program->bench_bytes + program->scratch_bytes, "the activations of one leaf");
 }
 
 void kolo_bench_close(const kolo_program *program, kolo_bench *bench)
 {
-    program->backend->deallocate(bench->block);
-    program->backend->deallocate(bench->scratch);
+    kolo_program_deallocate(program, bench->block);
+    kolo_program_deallocate(program, bench->scratch);
     free(bench->seconds);
     *bench = (kolo_bench){0};
 }

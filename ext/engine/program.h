@@ -10,6 +10,7 @@
 #define KOLO_ENGINE_PROGRAM_H
 
 #include "core/model.h"
+#include "engine/fold.h"
 
 typedef enum kolo_purpose {
     KOLO_FOR_TRAINING,  /* forward with dropout, loss, backward */
@@ -49,7 +50,9 @@ struct kolo_program {
     size_t gradient_bytes; /* all gradients of one leaf, float32 in the backend's layout */
 };
 
-kolo_status kolo_program_open(const kolo_model *model, kolo_purpose purpose, int leaf, kolo_program **program);
+/* queue: of the model's backend, where that is an accelerator; else NULL. */
+kolo_status kolo_program_open(const kolo_model *model, kolo_purpose purpose, int leaf, kolo_queue *queue,
+                              kolo_program **program);
 void kolo_program_close(kolo_program **program); /* takes NULL */
 
 /* A leaf's memory for a program. */
@@ -100,9 +103,14 @@ kolo_status kolo_program_run(kolo_frame *frame, int number, const kolo_bench *be
 /* One value of plan->values: canonical weights into the packed block; does nothing for values that are no weights, or
  * weights in place. */
 kolo_status kolo_program_pack(const kolo_program *program, int value, const float *weights, void *packed);
-/* Adds a block of gradients to another, for kolo_fold_open(). */
-void kolo_program_add(const void *program, float *to, const float *from);
-/* A block of gradients into canonical[weight_count]. */
+/* Memory where the program's values lie; NULL when there is none. */
+void *kolo_program_allocate(const kolo_program *program, size_t bytes);
+void kolo_program_deallocate(const kolo_program *program, void *memory); /* takes NULL */
+/* How blocks of its gradients are made and added, for kolo_fold_open(). */
+kolo_fold_memory kolo_program_fold_memory(const kolo_program *program);
+/* A block of gradients into canonical[weight_count], where its values lie. */
+kolo_status kolo_program_unpack_there(const kolo_program *program, const float *gradients, float *canonical);
+/* The same, of the host. */
 kolo_status kolo_program_unpack(const kolo_program *program, const float *gradients, float *canonical);
 
 #endif

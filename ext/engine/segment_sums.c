@@ -4,7 +4,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Adds one block of a segment's gradients to another: kolo_fold_open()'s. */
+/* For kolo_fold_open(): blocks of one segment's gradients. */
+static void *allocate_block(const void *whose, size_t bytes)
+{
+    const kolo_segment *segment = whose;
+    return kolo_program_allocate(segment->program, bytes);
+}
+
+static void deallocate_block(const void *whose, void *memory)
+{
+    const kolo_segment *segment = whose;
+    kolo_program_deallocate(segment->program, memory);
+}
+
 static void add_blocks(const void *whose, float *to, const float *from)
 {
     const kolo_segment *segment = whose;
@@ -19,17 +31,16 @@ static void add_blocks(const void *whose, float *to, const float *from)
 
 kolo_status kolo_segment_sums_open(const kolo_program *program, kolo_segment_sums *sums)
 {
-    const kolo_backend *backend = program->backend;
     *sums = (kolo_segment_sums){.program = program};
     sums->folds = calloc((size_t)program->segment_count, sizeof(kolo_fold *));
     if (!sums->folds) return kolo_fail_memory((size_t)program->segment_count, "the tree of sums");
     for (int s = 0; s < program->segment_count; s++) {
         const kolo_segment *segment = &program->segments[s];
         if (segment->gradient_bytes == 0) continue;
-        KOLO_TRY(kolo_fold_open((int64_t)(segment->gradient_bytes / sizeof(float)), backend->allocate,
-                                backend->deallocate, add_blocks, segment, &sums->folds[s]));
+        kolo_fold_memory memory = {allocate_block, deallocate_block, add_blocks, segment};
+        KOLO_TRY(kolo_fold_open((int64_t)(segment->gradient_bytes / sizeof(float)), memory, &sums->folds[s]));
     }
-    return kolo_fold_open(0, NULL, NULL, NULL, NULL, &sums->totals);
+    return kolo_fold_open(0, (kolo_fold_memory){0}, &sums->totals);
 }
 
 void kolo_segment_sums_close(kolo_segment_sums *sums)

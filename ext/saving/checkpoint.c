@@ -249,6 +249,7 @@ kolo_status kolo_checkpoint_write(kolo_model *model, const char *path)
     kolo_status status;
     KOLO_GO(done, check(model, path));
     KOLO_GO(done, kolo_weights_ready(model));
+    KOLO_GO(done, kolo_trainer_fetch_state(model->trainer));
     bool waiting = waiting_is_whole(model) && model->trainer->replicas[0].counters.waiting > 0;
     KOLO_GO(done, list_arrays(model, waiting, &all));
     KOLO_GO(done, make_metadata(model, waiting, &metadata));
@@ -466,7 +467,7 @@ static kolo_status take_all(kolo_model *model, loaded *all)
         memcpy(first->numbers, all->array_numbers, (size_t)model->parameter_count * sizeof *first->numbers);
     first->counters = all->counters;
     take_waiting(model, all);
-    kolo_trainer_share_state(model->trainer);
+    KOLO_TRY(kolo_trainer_share_state(model->trainer));
     model->seed = all->seed;
     model->learning_rate = all->learning_rate;
     model->compiled_rate = all->compiled_rate;

@@ -12,8 +12,7 @@
 kolo_status kolo_weights_ready(kolo_model *model)
 {
     if (!model->drawn) return kolo_fail(KOLO_INVALID, "wanted a compiled model, got one that has no weights yet");
-    if (model->fitting && model->trainer) kolo_trainer_fetch(model->trainer);
-    return KOLO_OK;
+    return model->fitting && model->trainer ? kolo_trainer_fetch(model->trainer) : KOLO_OK;
 }
 
 void kolo_weights_describe(kolo_model *model, kolo_array *arrays)

@@ -5,6 +5,7 @@
 #include "core/runtime.h"
 #include "training/trainer.h"
 #include "show/show.h"
+#include "strategy/queued_replica.h"
 #include "strategy/rounds.h"
 #include "strategy/tree_sum.h"
 
@@ -31,6 +32,7 @@ kolo_totals *kolo_replica_totals(kolo_replica *replica)
 kolo_status kolo_replica_pack(kolo_replica *replica)
 {
     kolo_trainer *trainer = replica->trainer;
+    if (replica->device) return kolo_queued_replica_store(replica, false);
     if (trainer->keeping != KOLO_KEEPS_SHARES) return kolo_engine_pack(replica->engine, replica->weights);
     return kolo_engine_pack_together(replica->engine, replica->weights, &trainer->packed);
 }
@@ -73,7 +75,9 @@ static kolo_status run_share(kolo_replica *replica, const kolo_batch *batch)
     const kolo_staged *staged[2] = {NULL, NULL};
     kolo_status status = take_samples(replica, batch, staged);
     share.staged = staged[1] ? staged[1] : staged[0];
-    if (status == KOLO_OK) status = kolo_engine_run(replica->engine, &share, replica->fold);
+    if (status == KOLO_OK)
+        status = replica->device ? kolo_queued_replica_compute(replica, &share)
+                                 : kolo_engine_run(replica->engine, &share, replica->fold);
     if (staged[1]) kolo_feed_release(replica->feed, staged[1]);
     if (staged[0]) kolo_feed_release(replica->trainer->feed, staged[0]);
     return status;
@@ -86,13 +90,14 @@ kolo_status kolo_replica_compute(kolo_replica *replica, const kolo_batch *batch)
     double per_sample = trainer->model->settings.precision == KOLO_MIXED_FP16 ? 1 / (double)batch->samples : 1;
     if (counters->waiting == 0) counters->sample_scale = counters->loss_scale * per_sample;
     double started = kolo_now();
-    bool one_tree = replica->fold == trainer->meeting; /* others have begun, too */
+    bool one_tree = replica->fold == trainer->meeting && !replica->device; /* others have begun, too */
     if (!one_tree) kolo_fold_begin(replica->fold, kolo_batch_leaves(batch));
     KOLO_TRY(run_share(replica, batch));
     replica->timings.compute += kolo_now() - started;
     replica->gathered = false;
     replica->own = one_tree ? (kolo_totals){0} : kolo_fold_totals(replica->fold);
     replica->own.used = replica->engine->program->plan.metric_sums; /* also where it had no leaf */
+    if (replica->device) replica->own = (kolo_totals){0}; /* they come later */
     bool stop = replica->index == 0 && (kolo_stop_requested() || trainer->model->stop_training);
     replica->own.stops = stop ? 1 : 0;
     replica->totals = replica->own;
@@ -105,11 +110,13 @@ kolo_status kolo_replica_gradient(kolo_replica *replica, float **gradient)
 {
     const kolo_program *program = replica->engine->program;
     kolo_node nodes[KOLO_FOLD_MOST];
-    int count = kolo_fold_take(replica->fold, nodes);
     *gradient = replica->gradient;
+    if (replica->device) return kolo_queued_replica_gradient(replica);
+    int count = kolo_fold_take(replica->fold, nodes);
     kolo_status status = KOLO_OK;
     if (count == 0) memset(replica->gradient, 0, (size_t)kolo_replica_count(replica) * sizeof(float));
-    for (int i = 1; i < count; i++) kolo_program_add(program, nodes[0].gradient, nodes[i].gradient);
+    kolo_fold_memory memory = kolo_program_fold_memory(program);
+    for (int i = 1; i < count; i++) memory.add(memory.whose, nodes[0].gradient, nodes[i].gradient);
     if (count > 0) status = kolo_program_unpack(program, nodes[0].gradient, replica->gradient);
     for (int i = 0; i < count; i++) kolo_fold_return(replica->fold, nodes[i].gradient);
     return status;
@@ -219,6 +226,7 @@ kolo_status kolo_replica_allreduce(kolo_replica *replica)
     double started = kolo_now(), waited = replica->timings.waiting;
     kolo_comm *group = replica->group;
     float *gradient;
+    if (replica->device) return kolo_queued_replica_allreduce(replica);
     if (replica->trainer->keeping == KOLO_KEEPS_SHARES) KOLO_TRY(agree_in_one_tree(replica));
     else if (replica->trainer->model->settings.deterministic) KOLO_TRY(agree_in_order(replica));
     else {

@@ -19,6 +19,9 @@ typedef struct kolo_piece {
 kolo_status kolo_round(kolo_replica *replica, bool whole, void (*work)(void *argument, const kolo_piece *piece),
                        void *argument);
 
+/* kolo_replica_update() by rounds through the host's arrays, which must hold the weights and the gradient's sum. */
+kolo_status kolo_replica_update_on_host(kolo_replica *replica);
+
 /* Chunks of a parameter, and of all before it. */
 int64_t kolo_chunks(const kolo_parameter *parameter);
 int64_t kolo_chunks_before(const kolo_model *model, int number);

@@ -88,13 +88,21 @@ static kolo_status gather_nodes(exchange *x)
     return x->ranks->kind->allgatherv(x->ranks, x->mine, x->all, bytes, offsets);
 }
 
+/* A node's gradient; an accelerator's are canonical already. */
+static kolo_status unpack(const kolo_trainer *trainer, const float *gradient, float *canonical)
+{
+    const kolo_replica *first = &trainer->replicas[0];
+    if (!first->device) return kolo_program_unpack(first->engine->program, gradient, canonical);
+    memcpy(canonical, gradient, (size_t)trainer->model->weight_count * sizeof *canonical);
+    return KOLO_OK;
+}
+
 /* Canonical nodes cut into slices, rank by rank: send[rank][node][slice]. */
 static kolo_status cut_slices(exchange *x)
 {
     float *canonical = x->trainer->sum;
-    const kolo_program *program = x->trainer->replicas[0].engine->program;
     for (int n = 0; n < x->mine_offer.nodes; n++) {
-        KOLO_TRY(kolo_program_unpack(program, x->mine[n].gradient, canonical));
+        KOLO_TRY(unpack(x->trainer, x->mine[n].gradient, canonical));
         for (int r = 0; r < x->ranks->size; r++) {
             int64_t first = slice_first(x, r), length = slice_count(x, r);
             float *target = x->send + (size_t)(first * x->mine_offer.nodes + n * length);
@@ -223,7 +231,7 @@ static kolo_status sum_alone(kolo_trainer *trainer, double stops)
     if (count != 1) return kolo_fail(KOLO_INTERNAL, "a batch's sum left %d nodes, wanted 1", count);
     trainer->sum_totals = nodes[0].totals;
     trainer->sum_totals.stops = stops;
-    kolo_status status = kolo_program_unpack(trainer->replicas[0].engine->program, nodes[0].gradient, trainer->sum);
+    kolo_status status = unpack(trainer, nodes[0].gradient, trainer->sum);
     kolo_fold_return(trainer->meeting, nodes[0].gradient);
     return status;
 }

@@ -9,6 +9,7 @@
 
 #include "core/vector.h"
 #include "show/show.h"
+#include "strategy/queued_replica.h"
 #include "strategy/rounds.h"
 
 #define GOOD_UPDATES 2000 /* after which the loss's scale is doubled */
@@ -295,6 +296,11 @@ static int64_t bytes_from_others(const kolo_replica *replica)
 }
 
 kolo_status kolo_replica_update(kolo_replica *replica)
+{
+    return replica->device ? kolo_queued_replica_update(replica) : kolo_replica_update_on_host(replica);
+}
+
+kolo_status kolo_replica_update_on_host(kolo_replica *replica)
 {
     if (!replica->gathered) kolo_replica_gather(replica); /* a strategy that agrees in another way */
     int64_t updates = replica->counters.updates;

@@ -50,14 +50,14 @@ static kolo_status broadcast_state(kolo_trainer *trainer, kolo_comm *ranks, int 
     size_t number_bytes = (size_t)model->parameter_count * sizeof(float);
     int slots = kolo_optimizer_slots(&model->settings.optimizer);
     kolo_replica *first = &trainer->replicas[0];
+    KOLO_TRY(kolo_trainer_fetch_state(trainer));
     KOLO_TRY(ranks->kind->broadcast(ranks, &first->counters, sizeof first->counters, root));
     for (int s = 0; s < slots; s++) KOLO_TRY(ranks->kind->broadcast(ranks, first->slots[s], bytes, root));
     if (first->numbers) KOLO_TRY(ranks->kind->broadcast(ranks, first->numbers, number_bytes, root));
     first->counters.waiting = 0;
     first->counters.waiting_samples = 0;
     if (first->waiting) memset(first->waiting, 0, bytes);
-    kolo_trainer_share_state(trainer);
-    return KOLO_OK;
+    return kolo_trainer_share_state(trainer);
 }
 
 static kolo_status broadcast_all(kolo_model *model, int root)

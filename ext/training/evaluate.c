@@ -25,7 +25,8 @@ static kolo_status engine_for(kolo_model *model, kolo_purpose purpose, kolo_engi
     if (scorer->process != getpid() || scorer->threads != threads) kolo_engine_close(&scorer->engine);
     if (!scorer->engine) {
         int leaf = kolo_largest_leaf(model, purpose);
-        KOLO_TRY(kolo_engine_open(model, purpose, leaf, threads, NULL, &scorer->engine));
+        kolo_engine_place place = {.threads = threads, .device = kolo_replica_device(0)};
+        KOLO_TRY(kolo_engine_open(model, purpose, leaf, place, &scorer->engine));
     }
     scorer->process = getpid();
     scorer->threads = threads;
@@ -46,7 +47,7 @@ kolo_status kolo_score(kolo_model *model, const kolo_data *data, int64_t first, 
     kolo_engine *engine;
     KOLO_TRY(engine_for(model, KOLO_FOR_SCORES, &engine));
     kolo_fold *fold;
-    KOLO_TRY(kolo_fold_open(0, NULL, NULL, NULL, NULL, &fold));
+    KOLO_TRY(kolo_fold_open(0, (kolo_fold_memory){0}, &fold));
     kolo_batch batch = {.first = first, .samples = samples, .leaf = engine->program->plan.leaf};
     int64_t leaves = kolo_batch_leaves(&batch);
     kolo_share share = {.data = data,
@@ -209,11 +210,12 @@ static kolo_status compute_gradients(kolo_model *model, kolo_data *data, float *
     KOLO_TRY(kolo_check_data(model, data, true, "data"));
     int leaf = model->leaf ? model->leaf : kolo_largest_leaf(model, KOLO_FOR_GRADIENTS);
     if (data->samples < leaf) leaf = (int)data->samples;
+    const kolo_engine_place place = {.threads = kolo_threads(), .device = kolo_replica_device(0)};
     kolo_engine *engine = NULL;
     kolo_fold *fold = NULL;
     kolo_totals totals = {0};
     kolo_status status;
-    KOLO_GO(done, kolo_engine_open(model, KOLO_FOR_GRADIENTS, leaf, kolo_threads(), NULL, &engine));
+    KOLO_GO(done, kolo_engine_open(model, KOLO_FOR_GRADIENTS, leaf, place, &engine));
     KOLO_GO(done, kolo_engine_pack(engine, model->weights));
     KOLO_GO(done, kolo_engine_fold(engine, &fold));
     KOLO_GO(done, sum_gradients(model, data, engine, fold, gradients, &totals));

@@ -118,15 +118,20 @@ static void note_time(kolo_fit_state *state)
     epoch->images_per_second = (double)epoch->images / epoch->seconds;
 }
 
+static void take_totals(kolo_fit_state *state)
+{
+    kolo_totals_add(&state->epoch_all, &state->trainer->replicas[0].totals);
+    kolo_totals_add(&state->epoch_own, &state->trainer->own);
+    state->current.images = (int64_t)state->epoch_all.samples;
+}
+
 static kolo_status run_step(kolo_fit_state *state, int step)
 {
     kolo_batch batch = kolo_epoch_batch(&state->plan, step);
     KOLO_TRY(call_hooks(state, BATCH_BEGIN, step, false));
     KOLO_TRY(kolo_trainer_step(state->trainer, &batch));
     const kolo_totals *all = &state->trainer->replicas[0].totals;
-    kolo_totals_add(&state->epoch_all, all);
-    kolo_totals_add(&state->epoch_own, &state->trainer->own);
-    state->current.images = (int64_t)state->epoch_all.samples;
+    take_totals(state);
     state->current.steps = step + 1;
     note_time(state);
     note_position(state, step + 1);
@@ -146,7 +151,10 @@ static kolo_status run_steps(kolo_fit_state *state)
         status = run_step(state, step);
     kolo_trainer_end_feeds(state->trainer);
     KOLO_TRY(status);
+    KOLO_TRY(kolo_trainer_settle(state->trainer));
+    take_totals(state);
     note_time(state);
+    note_position(state, state->current.steps);
     return KOLO_OK;
 }
 
@@ -156,7 +164,7 @@ static kolo_status validate(kolo_fit_state *state, int number)
     state->validated = state->validation && (number + 1) % every == 0;
     if (!state->validated) return KOLO_OK;
     KOLO_TRY(call_hooks(state, TEST_BEGIN, 0, false));
-    kolo_trainer_fetch(state->trainer);
+    KOLO_TRY(kolo_trainer_fetch(state->trainer));
     KOLO_TRY(kolo_score(state->model, state->validation, 0, state->validation->samples, state->ranks,
                         &state->validation_totals));
     return call_hooks(state, TEST_END, 0, true);
@@ -181,6 +189,7 @@ static void record(kolo_fit_state *state)
 static bool weights_are_finite(const kolo_fit_state *state)
 {
     float sum = 0;
+    if (kolo_trainer_fetch(state->trainer) != KOLO_OK) return true; /* whoever comes next will find it, too */
     for (int64_t i = 0; i < state->model->weight_count; i++) sum += state->trainer->replicas[0].weights[i] * 0;
     return sum == 0; /* 0 · ∞ and 0 · NaN are not numbers */
 }
@@ -243,6 +252,14 @@ static kolo_status run_epoch(kolo_fit_state *state, int number)
 
 /* ---------------------------------------------------------------- the fit */
 
+/* Whether somebody is to be told of every batch when it is done. */
+static bool watches_batches(const kolo_fit_state *state)
+{
+    bool watches = false;
+    for (int i = 0; i < state->callback_count; i++) watches = watches || state->callbacks[i].on_train_batch_end;
+    return watches;
+}
+
 static kolo_status open_fit(kolo_fit_state *state)
 {
     kolo_model *model = state->model;
@@ -255,8 +272,9 @@ static kolo_status open_fit(kolo_fit_state *state)
     model->epochs = epochs;
     KOLO_TRY(kolo_trainer_prepare(model, state->leaf));
     state->trainer = model->trainer;
-    state->trainer->data = state->data;
     state->trainer->seed = state->seed;
+    state->trainer->exact = watches_batches(state);
+    KOLO_TRY(kolo_trainer_attach(state->trainer, state->data));
     kolo_trainer_reset_timings(state->trainer);
     KOLO_TRY(kolo_trainer_open_feeds(state->trainer, state->feeding, state->batch));
     model->history = (kolo_history){
@@ -305,8 +323,10 @@ static kolo_status run_epochs(kolo_fit_state *state)
 /* A stop that was obeyed is no failure: the history so far is the result. */
 static kolo_status end_fit(kolo_fit_state *state, kolo_status status)
 {
+    kolo_status fetched = KOLO_OK;
     kolo_progress_break(&state->progress);
-    if (state->trainer) kolo_trainer_fetch(state->trainer);
+    if (state->trainer) fetched = kolo_trainer_fetch(state->trainer);
+    if (status == KOLO_OK) status = fetched;
     if (state->trainer) kolo_trainer_close_feeds(state->trainer);
     if (status == KOLO_INTERRUPTED) {
         kolo_failure_take();

@@ -59,15 +59,16 @@ static kolo_status step(kolo_model *model, const kolo_data *data, int64_t first,
     KOLO_TRY(agree(ranks, &terms));
     KOLO_TRY(kolo_trainer_prepare(model, (int)terms.leaf));
     kolo_trainer *trainer = model->trainer;
-    trainer->data = data;
     trainer->seed = terms.seed;
+    trainer->exact = true;
+    KOLO_TRY(kolo_trainer_attach(trainer, data));
     model->stop_training = false;
     kolo_batch batch = {.first = first,
                         .samples = samples,
                         .leaf = (int)terms.leaf,
                         .step = (uint64_t)trainer->replicas[0].counters.steps};
     KOLO_TRY(kolo_trainer_step(trainer, &batch));
-    kolo_trainer_fetch(trainer);
+    KOLO_TRY(kolo_trainer_fetch(trainer));
     const kolo_totals *totals = &trainer->replicas[0].totals;
     *scores = kolo_scores_of(model, totals);
     return totals->stops > 0 ? KOLO_INTERRUPTED : KOLO_OK;

@@ -6,6 +6,7 @@
 
 #include "core/runtime.h"
 #include "engine/lower.h"
+#include "strategy/queued_replica.h"
 #include "strategy/rounds.h"
 
 /* ---------------------------------------------------------------- who takes part */
@@ -156,6 +157,7 @@ static kolo_status open_replica(kolo_trainer *trainer, int index)
 static void close_engine(kolo_replica *replica)
 {
     if (!replica->trainer) return; /* it was never opened */
+    if (replica->device) kolo_queued_replica_close(replica);
     if (replica->fold != replica->trainer->meeting) kolo_fold_close(&replica->fold);
     replica->fold = NULL;
     kolo_engine_close(&replica->engine);
@@ -191,18 +193,46 @@ static kolo_status check_meetings(const kolo_trainer *trainer)
     return KOLO_OK;
 }
 
+static void *allocate_on_host(const void *whose, size_t bytes)
+{
+    (void)whose;
+    return kolo_host_allocate(bytes);
+}
+
+static void deallocate_on_host(const void *whose, void *memory)
+{
+    (void)whose;
+    kolo_host_deallocate(memory);
+}
+
+static void add_on_host(const void *whose, float *to, const float *from)
+{
+    const kolo_model *model = whose;
+    kolo_host_add(to, from, model->weight_count);
+}
+
+/* Of an accelerator's replica what comes into the fold is canonical and the host's. */
+static kolo_status open_fold(const kolo_replica *replica, kolo_fold **fold)
+{
+    const kolo_model *model = replica->trainer->model;
+    if (!model->backend->accelerator) return kolo_engine_fold(replica->engine, fold);
+    kolo_fold_memory memory = {allocate_on_host, deallocate_on_host, add_on_host, model};
+    return kolo_fold_open(model->weight_count, memory, fold);
+}
+
 static kolo_status open_engine(kolo_replica *replica, int leaf, int threads, sem_t *gate)
 {
     kolo_trainer *trainer = replica->trainer;
     close_engine(replica);
-    KOLO_TRY(kolo_engine_open(trainer->model, KOLO_FOR_TRAINING, leaf, threads, gate, &replica->engine));
+    const kolo_engine_place place = {threads, gate, kolo_replica_device(replica->index)};
+    KOLO_TRY(kolo_engine_open(trainer->model, KOLO_FOR_TRAINING, leaf, place, &replica->engine));
     bool shares = trainer->keeping == KOLO_KEEPS_SHARES;
-    if (replica->index == 0) KOLO_TRY(kolo_engine_fold(replica->engine, &trainer->meeting));
+    if (replica->index == 0) KOLO_TRY(open_fold(replica, &trainer->meeting));
     else if (shares) kolo_engine_borrow_weights(replica->engine, trainer->replicas[0].engine);
     if (shares) replica->fold = trainer->meeting;
-    else KOLO_TRY(kolo_engine_fold(replica->engine, &replica->fold));
+    else KOLO_TRY(open_fold(replica, &replica->fold));
     if (!shares) kolo_fold_borrow_from(replica->fold, trainer->meeting);
-    return KOLO_OK;
+    return trainer->model->backend->accelerator ? kolo_queued_replica_open(replica) : KOLO_OK;
 }
 
 static void close_engines(kolo_trainer *trainer)
@@ -232,7 +262,8 @@ static kolo_status open_updater(kolo_trainer *trainer)
 {
     const kolo_model *model = trainer->model;
     const kolo_strategy_kind *kind = kolo_model_strategy(model);
-    if (trainer->count > 1 && kind->keeping) trainer->keeping = kind->keeping(&model->settings.strategy);
+    bool shared = !model->backend->accelerator; /* devices have memory of their own: each a copy of all */
+    if (trainer->count > 1 && kind->keeping && shared) trainer->keeping = kind->keeping(&model->settings.strategy);
     if (trainer->keeping != KOLO_KEEPS_ONE) return KOLO_OK;
     trainer->updater = model->place.updater < 0 ? 0 : model->place.updater;
     return model->place.updater < 0 ? kolo_team_open(model->place.threads, &trainer->parameter_team) : KOLO_OK;
@@ -303,10 +334,23 @@ void kolo_trainer_close(kolo_trainer **trainer)
     free(closed);
 }
 
-void kolo_trainer_fetch(kolo_trainer *trainer)
+static kolo_status fetch_first(kolo_trainer *trainer, bool state)
+{
+    kolo_replica *first = &trainer->replicas[0];
+    return first->device && !first->device->on_host ? kolo_queued_replica_fetch(first, state) : KOLO_OK;
+}
+
+kolo_status kolo_trainer_fetch(kolo_trainer *trainer)
 {
     size_t bytes = (size_t)trainer->model->weight_count * sizeof(float);
+    KOLO_TRY(fetch_first(trainer, false));
     memcpy(trainer->model->weights, trainer->replicas[0].weights, bytes);
+    return KOLO_OK;
+}
+
+kolo_status kolo_trainer_fetch_state(kolo_trainer *trainer)
+{
+    return fetch_first(trainer, true);
 }
 
 static kolo_status store_replica(void *argument, int member)
@@ -326,7 +370,14 @@ kolo_status kolo_trainer_store(kolo_trainer *trainer)
     return kolo_team_run(trainer->team, store_replica, trainer);
 }
 
-void kolo_trainer_share_state(kolo_trainer *trainer)
+static kolo_status store_states(kolo_trainer *trainer)
+{
+    for (int i = 0; i < trainer->running; i++)
+        if (trainer->replicas[i].device) KOLO_TRY(kolo_queued_replica_store(&trainer->replicas[i], true));
+    return KOLO_OK;
+}
+
+kolo_status kolo_trainer_share_state(kolo_trainer *trainer)
 {
     const kolo_replica *first = &trainer->replicas[0];
     const kolo_model *model = trainer->model;
@@ -343,6 +394,7 @@ void kolo_trainer_share_state(kolo_trainer *trainer)
         if (first->waiting && model->settings.deterministic) memcpy(other->waiting, first->waiting, bytes);
         else if (first->waiting) memset(other->waiting, 0, bytes);
     }
+    return store_states(trainer);
 }
 
 /* ---------------------------------------------------------------- a step */
@@ -372,6 +424,55 @@ static kolo_status renew_groups(kolo_trainer *trainer, kolo_status status)
     return status;
 }
 
+static bool has_penalty(const kolo_model *model)
+{
+    bool found = false;
+    for (int p = 0; p < model->parameter_count; p++) found = found || model->parameters[p].l2 > 0;
+    return found;
+}
+
+/* Of the weights before the step: wherever they lie. */
+static kolo_status find_penalty(kolo_trainer *trainer, double *penalty)
+{
+    if (!has_penalty(trainer->model)) return KOLO_OK;
+    KOLO_TRY(fetch_first(trainer, false));
+    *penalty = kolo_model_penalty(trainer->model, trainer->replicas[0].weights);
+    return KOLO_OK;
+}
+
+/* What the replicas told, with the penalty of each sample's loss. */
+static void gather_totals(kolo_trainer *trainer, double penalty)
+{
+    trainer->own = (kolo_totals){0};
+    for (int i = 0; i < trainer->count; i++) kolo_totals_add(&trainer->own, &trainer->replicas[i].own);
+    trainer->own.loss += trainer->own.samples * penalty;
+    trainer->replicas[0].totals.loss += trainer->replicas[0].totals.samples * penalty;
+}
+
+static kolo_status settle_replica(void *argument, int member)
+{
+    kolo_trainer *trainer = argument;
+    return kolo_queued_replica_settle(&trainer->replicas[member]);
+}
+
+kolo_status kolo_trainer_settle(kolo_trainer *trainer)
+{
+    for (int i = 0; i < trainer->count; i++) trainer->replicas[i].own = trainer->replicas[i].totals = (kolo_totals){0};
+    trainer->own = (kolo_totals){0};
+    if (!trainer->replicas[0].device || trainer->exact) return KOLO_OK;
+    KOLO_TRY(kolo_team_run(trainer->team, settle_replica, trainer));
+    gather_totals(trainer, 0);
+    return KOLO_OK;
+}
+
+kolo_status kolo_trainer_attach(kolo_trainer *trainer, const kolo_data *data)
+{
+    trainer->data = data;
+    for (int i = 0; i < trainer->running; i++)
+        if (trainer->replicas[i].device) KOLO_TRY(kolo_queued_attach(trainer->replicas[i].engine->queued, data));
+    return KOLO_OK;
+}
+
 kolo_status kolo_trainer_step(kolo_trainer *trainer, const kolo_batch *batch)
 {
     if (!trainer->replicas[0].group) KOLO_TRY(open_groups(trainer));
@@ -380,7 +481,8 @@ kolo_status kolo_trainer_step(kolo_trainer *trainer, const kolo_batch *batch)
     const kolo_optimizer *optimizer = &model->settings.optimizer;
     if (optimizer->common.schedule.kind)
         model->learning_rate = kolo_optimizer_rate(optimizer, trainer->replicas[0].counters.updates);
-    double penalty = kolo_model_penalty(model, trainer->replicas[0].weights);
+    double penalty = 0;
+    KOLO_TRY(find_penalty(trainer, &penalty));
     trainer->batch_leaves = kolo_batch_leaves(batch);
     kolo_fold_begin(trainer->meeting, trainer->batch_leaves);
     kolo_status status = kolo_team_run(trainer->team, step_replica, &job);
@@ -388,9 +490,6 @@ kolo_status kolo_trainer_step(kolo_trainer *trainer, const kolo_batch *batch)
     trainer->steps++;
     for (int i = trainer->running; i < trainer->count; i++)
         trainer->replicas[i].counters = trainer->replicas[0].counters;
-    trainer->own = (kolo_totals){0};
-    for (int i = 0; i < trainer->count; i++) kolo_totals_add(&trainer->own, &trainer->replicas[i].own);
-    trainer->own.loss += trainer->own.samples * penalty;
-    trainer->replicas[0].totals.loss += trainer->replicas[0].totals.samples * penalty;
+    gather_totals(trainer, penalty);
     return KOLO_OK;
 }

@@ -30,7 +30,8 @@ struct kolo_replica {
     int index; /* among this process's */
     kolo_comm *local, *group; /* the replicas of this process; those of all ranks if distributed, else local again */
     kolo_engine *engine;
-    kolo_fold *fold;
+    struct kolo_queued_state *device; /* on an accelerator; NULL: on the host */
+    kolo_fold *fold; /* on an accelerator of canonical gradients of the host, for sums in order */
     /* [weight_count] each, canonical. All but the gradient are replica 0's where the trainer keeps no copies: */
     float *weights, *gradient, *slots[KOLO_OPTIMIZER_SLOTS];
     float *numbers; /* [parameter_count], the optimizer's own: kind->number */
@@ -66,6 +67,7 @@ struct kolo_trainer {
     float *sum; /* [weight_count], the canonical sum that replica 0 made for all, likewise */
     kolo_totals sum_totals;
     int64_t batch_leaves; /* of the step that runs */
+    bool exact; /* totals are those of the step that ran, else of what has arrived: kolo_trainer_settle() */
     const kolo_data *data; /* of the fit that runs */
     uint64_t seed; /* the same on all ranks */
     kolo_totals own; /* this process's samples of the last step */
@@ -90,15 +92,22 @@ void kolo_trainer_end_feeds(kolo_trainer *trainer);
 void kolo_trainer_close_feeds(kolo_trainer *trainer);
 void kolo_trainer_reset_timings(kolo_trainer *trainer);
 
-/* One step of the model's strategy on every replica. After KOLO_INTERRUPTED or a failure the groups are made anew. */
+/* One step of the model's strategy on every replica. After KOLO_INTERRUPTED or a failure the groups are made anew.
+ * Totals that come later than their step (an accelerator's, unless trainer->exact) are told by a step after it, or
+ * here, as replicas[0].totals and own. */
 kolo_status kolo_trainer_step(kolo_trainer *trainer, const kolo_batch *batch);
+kolo_status kolo_trainer_settle(kolo_trainer *trainer);
+/* The data that steps are of, from now on; whenever they may be others than before. */
+kolo_status kolo_trainer_attach(kolo_trainer *trainer, const kolo_data *data);
 
-/* Replica 0's weights become the model's; the model's become every replica's. */
-void kolo_trainer_fetch(kolo_trainer *trainer);
+/* Replica 0's weights become the model's; the model's become every replica's. Where they lie on a device, the host's
+ * copies of the optimizer's state are brought up to date by the third. */
+kolo_status kolo_trainer_fetch(kolo_trainer *trainer);
 kolo_status kolo_trainer_store(kolo_trainer *trainer);
+kolo_status kolo_trainer_fetch_state(kolo_trainer *trainer);
 /* Replica 0's optimizer state becomes every replica's, as a checkpoint holds it. Gradients that wait for an update
  * become everyone's in deterministic mode, else stay with replica 0 alone: they are its part of the sum. */
-void kolo_trainer_share_state(kolo_trainer *trainer);
+kolo_status kolo_trainer_share_state(kolo_trainer *trainer);
 
 /* Whose arrays it updates: itself, or replica 0 where no copies are kept. */
 kolo_replica *kolo_replica_owner(kolo_replica *replica);

@@ -3,6 +3,7 @@
  * A synchronous feed on the host needs no memory: each leaf takes its samples from the data set. A device that is given
  * the whole batch (KOLO_SLICE_ON_DEVICE), or batches ahead of the step (.staging), has memory of its own; a queue or a
  * stage on the host is one for the process. */
+#include "engine/queued.h"
 #include "training/trainer.h"
 
 #define STAGED_BATCHES 2 /* one that computes, one that comes */
@@ -96,6 +97,9 @@ kolo_status kolo_trainer_open_feeds(kolo_trainer *trainer, kolo_feeding feeding,
 
 kolo_status kolo_trainer_begin_feeds(kolo_trainer *trainer, const kolo_epoch_plan *plan, int number)
 {
+    for (int i = 0; i < trainer->running; i++)
+        if (trainer->replicas[i].device)
+            KOLO_TRY(kolo_residence_order(&trainer->replicas[i].engine->queued->residence, plan->order, plan->samples));
     if (trainer->feed) KOLO_TRY(kolo_feed_begin(trainer->feed, plan, number));
     for (int i = 0; i < trainer->count; i++)
         if (trainer->replicas[i].feed) KOLO_TRY(kolo_feed_begin(trainer->replicas[i].feed, plan, number));

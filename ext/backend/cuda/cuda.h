@@ -3,8 +3,8 @@
  * Values lie in the canonical order, leaf × shape with the last axis fastest (NHWC), as float32 where they are
  * canonical or gradients, else as the precision's element: activations, and weights of more than one axis. An operation
  * sees its activations in one element, job->element: where a canonical value is another, kernel.c converts it before
- * or behind. To add an operation: its maker here and in the table of kernel.c, its kernels in a .cu file, their launchers
- * in kernels.h.
+ * or behind. To add an operation: its maker here and in the table of kernel.c, its kernels in a .cu file, their
+ * launchers in kernels.h.
  */
 #ifndef KOLO_CUDA_H
 #define KOLO_CUDA_H

@@ -43,10 +43,24 @@ static void add(const void *whose, float *to, const float *from)
     kolo_host_add(to, from, WIDTH);
 }
 
+static void *allocate(const void *whose, size_t bytes)
+{
+    (void)whose;
+    return kolo_host_allocate(bytes);
+}
+
+static void deallocate(const void *whose, void *memory)
+{
+    (void)whose;
+    kolo_host_deallocate(memory);
+}
+
+static const kolo_fold_memory plain = {allocate, deallocate, add, NULL};
+
 static kolo_fold *open_fold(int64_t leaves)
 {
     kolo_fold *fold = NULL;
-    assert_int_equal(kolo_fold_open(WIDTH, kolo_host_allocate, kolo_host_deallocate, add, NULL, &fold), KOLO_OK);
+    assert_int_equal(kolo_fold_open(WIDTH, plain, &fold), KOLO_OK);
     kolo_fold_begin(fold, leaves);
     return fold;
 }
@@ -131,8 +145,9 @@ static void threads_give_the_tree(void **state)
 
 static int allocated;
 
-static void *count_and_allocate(size_t bytes)
+static void *count_and_allocate(const void *whose, size_t bytes)
 {
+    (void)whose;
     allocated++;
     return kolo_host_allocate(bytes);
 }
@@ -141,9 +156,10 @@ static void *count_and_allocate(size_t bytes)
 static void what_is_handed_on_is_borrowed_again(void **state)
 {
     (void)state;
+    const kolo_fold_memory counted = {count_and_allocate, deallocate, add, NULL};
     kolo_fold *whole = NULL, *part = NULL;
-    assert_int_equal(kolo_fold_open(WIDTH, count_and_allocate, kolo_host_deallocate, add, NULL, &whole), KOLO_OK);
-    assert_int_equal(kolo_fold_open(WIDTH, count_and_allocate, kolo_host_deallocate, add, NULL, &part), KOLO_OK);
+    assert_int_equal(kolo_fold_open(WIDTH, counted, &whole), KOLO_OK);
+    assert_int_equal(kolo_fold_open(WIDTH, counted, &part), KOLO_OK);
     kolo_fold_borrow_from(part, whole);
     for (int step = 0; step < 20; step++) {
         kolo_node nodes[KOLO_FOLD_MOST];

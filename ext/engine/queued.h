@@ -1,0 +1,95 @@
+/* An engine on an accelerator: one queue that works through leaves, one after the other.
+ *
+ * Read engine.h and backend/accelerator.h first. What a step does is recorded the first time and replayed from then on;
+ * its loss and metrics are read when they have arrived, some steps later, unless somebody waits for them.
+ */
+#ifndef KOLO_ENGINE_QUEUED_H
+#define KOLO_ENGINE_QUEUED_H
+
+#include "engine/engine.h"
+#include "engine/residence.h"
+
+#define KOLO_MOMENTS 8 /* steps that the host may be ahead */
+#define KOLO_TURNS   4 /* recordings that are kept: of a full batch, of an epoch's last, … */
+
+/* A node of the tree of sums, without totals. */
+typedef struct kolo_queued_node {
+    int level;
+    int64_t index;
+    float *gradient; /* the device's */
+} kolo_queued_node;
+
+/* A recorded share, and the sums that it leaves. */
+typedef struct kolo_turn {
+    int64_t first_leaf, end_leaf, leaves;
+    bool ordered;
+    int64_t version; /* of the residence, */
+    int64_t memory;  /* and of the frames and totals, that it has built in */
+    kolo_recording *recording; /* NULL: unused, or one that must not be recorded */
+    kolo_recording *after;     /* of what a replica gives next, if it is the same every time: its own */
+    kolo_queued_node *nodes;   /* [KOLO_FOLD_MOST] */
+    int node_count;
+    int64_t used; /* when: the oldest makes way */
+} kolo_turn;
+
+/* Totals on their way to the host. */
+typedef struct kolo_arrival {
+    kolo_mark *mark;
+    int64_t first_leaf, end_leaf, leaves; /* none: nothing is on its way */
+    char *totals; /* the host's [leaves of the share][stride] */
+    int64_t room;
+} kolo_arrival;
+
+struct kolo_queued {
+    kolo_program *program;
+    const kolo_accelerator *accelerator;
+    kolo_queue *queue;
+    float *weights; /* canonical, on the device: what is packed, and what is read in place */
+    void *packed, *met;
+    kolo_bench bench;
+    kolo_frame **frames; /* one, or of a program of several segments one a leaf: frame_stride bytes apart */
+    char *frame_blocks;
+    size_t frame_stride;
+    int frame_count;
+    int64_t memory; /* another whenever frames or totals lie elsewhere */
+    kolo_residence residence;
+    kolo_fold *fold; /* of gradients, for recordings; NULL: not trained */
+    kolo_turn turns[KOLO_TURNS];
+    kolo_moment *moment;  /* the device's */
+    kolo_moment *moments; /* the host's [KOLO_MOMENTS], from which it is copied */
+    kolo_mark *copied[KOLO_MOMENTS];
+    int64_t given; /* shares */
+    kolo_arrival arrivals[KOLO_MOMENTS];
+    int64_t arrived; /* shares whose totals were read */
+    char *totals; /* the device's [totals_room][totals_stride] */
+    int64_t totals_room;
+    size_t totals_stride;
+};
+
+/* On the visible device of that number. */
+kolo_status kolo_queued_open(const kolo_model *model, kolo_purpose purpose, int leaf, int device, kolo_queued **queued);
+void kolo_queued_close(kolo_queued **queued); /* takes NULL */
+
+/* Canonical weights of the host become the device's, and are packed. */
+kolo_status kolo_queued_store(kolo_queued *queued, const float *weights);
+/* The device's canonical weights, which were changed there, are packed. Can be recorded. */
+kolo_status kolo_queued_pack(kolo_queued *queued);
+/* From now on samples are these. The same data set may be given again: it may hold others. */
+kolo_status kolo_queued_attach(kolo_queued *queued, const kolo_data *data);
+
+/* kolo_engine_run(): computes and waits. The data set is attached already. seconds: [operations], to which their times
+ * are added; NULL: nobody looks. */
+kolo_status kolo_queued_run(kolo_queued *queued, const kolo_share *share, kolo_fold *fold, double *seconds);
+
+/* Training: gives the share to the queue and returns; the gradient is in turn->nodes when the queue has come so far.
+ * numbers: of the update that follows, or NULL. */
+kolo_status kolo_queued_give(kolo_queued *queued, const kolo_share *share, const kolo_moment *numbers,
+                             kolo_turn **turn);
+/* Totals of shares that were given, the oldest first, added to `totals` in the order of their leaves. wait: of all that
+ * were given, else only of what has to make room. */
+kolo_status kolo_queued_arrive(kolo_queued *queued, bool wait, kolo_totals *totals);
+/* Those of the share given last, waited for, as nodes of the tree of sums without gradients: the same nodes as its
+ * turn's. [KOLO_FOLD_MOST] */
+kolo_status kolo_queued_last_totals(kolo_queued *queued, kolo_node *nodes, int *count);
+
+#endif

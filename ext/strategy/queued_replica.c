@@ -1,0 +1,386 @@
+/* A replica's step on an accelerator: see queued_replica.h. */
+#include "strategy/queued_replica.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "optimizers/optimizer.h"
+#include "show/show.h"
+#include "strategy/rounds.h"
+#include "strategy/tree_sum.h"
+
+#define GOOD_UPDATES 2000 /* after which the loss's scale is doubled: as in update.c */
+
+static kolo_queued *queued_of(const kolo_replica *replica)
+{
+    return replica->engine->queued;
+}
+static const kolo_accelerator *accelerator_of(const kolo_replica *replica)
+{
+    return queued_of(replica)->accelerator;
+}
+static kolo_queue *queue_of(const kolo_replica *replica)
+{
+    return queued_of(replica)->queue;
+}
+static const kolo_compile_args *settings_of(const kolo_replica *replica)
+{
+    return &replica->trainer->model->settings;
+}
+static size_t bytes_of(const kolo_replica *replica)
+{
+    return (size_t)replica->trainer->model->weight_count * sizeof(float);
+}
+
+/* ---------------------------------------------------------------- open and close */
+
+static kolo_status open_array(kolo_replica *replica, size_t bytes, const char *what, float **array)
+{
+    KOLO_TRY(accelerator_of(replica)->allocate(queue_of(replica), bytes + 1, what, (void **)array));
+    return accelerator_of(replica)->clear(queue_of(replica), *array, bytes);
+}
+
+static kolo_status open_spans(kolo_replica *replica)
+{
+    const kolo_model *model = replica->trainer->model;
+    size_t bytes = (size_t)model->parameter_count * sizeof(kolo_span);
+    kolo_span *spans = replica->device->spans = malloc(bytes + 1);
+    if (!spans) return kolo_fail_memory(bytes, "a replica");
+    for (int p = 0; p < model->parameter_count; p++) {
+        const kolo_parameter *parameter = &model->parameters[p];
+        spans[p] = (kolo_span){.offset = parameter->offset,
+                               .count = kolo_shape_count(parameter->shape),
+                               .l2 = (float)(2 * parameter->l2),
+                               .momentum = parameter->momentum,
+                               .vector = parameter->shape.rank <= 1};
+    }
+    return KOLO_OK;
+}
+
+static kolo_status open_arrays(kolo_replica *replica)
+{
+    kolo_queued_state *state = replica->device;
+    const kolo_optimizer *optimizer = &settings_of(replica)->optimizer;
+    size_t bytes = bytes_of(replica);
+    KOLO_TRY(open_array(replica, bytes, "a replica's gradient", &state->gradient));
+    if (optimizer->common.accumulate_steps > 1 && !state->on_host)
+        KOLO_TRY(open_array(replica, bytes, "gradients of several batches", &state->waiting));
+    if (settings_of(replica)->precision == KOLO_MIXED_FP16)
+        KOLO_TRY(open_array(replica, sizeof(float), "a replica", &state->finite));
+    if (state->on_host) return KOLO_OK;
+    for (int i = 0; i < kolo_optimizer_slots(optimizer); i++)
+        KOLO_TRY(open_array(replica, bytes, "the optimizer's state", &state->slots[i]));
+    size_t numbers = (size_t)replica->trainer->model->parameter_count * sizeof(float);
+    return optimizer->kind->number ? open_array(replica, numbers, "the optimizer's state", &state->numbers) : KOLO_OK;
+}
+
+kolo_status kolo_queued_replica_open(kolo_replica *replica)
+{
+    kolo_queued_state *state = replica->device = calloc(1, sizeof *state);
+    if (!state) return kolo_fail_memory(sizeof *state, "a replica");
+    state->on_host = !accelerator_of(replica)->has_rule(&settings_of(replica)->optimizer);
+    KOLO_TRY(open_spans(replica));
+    return open_arrays(replica);
+}
+
+void kolo_queued_replica_close(kolo_replica *replica)
+{
+    kolo_queued_state *state = replica->device;
+    replica->device = NULL;
+    if (!state) return;
+    float *const arrays[] = {state->gradient, state->slots[0], state->slots[1], state->slots[2],
+                             state->numbers,  state->waiting,  state->finite};
+    accelerator_of(replica)->finish(queue_of(replica));
+    accelerator_of(replica)->leave(state->together);
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
+        accelerator_of(replica)->release(queue_of(replica), arrays[i]);
+    free(state->spans);
+    free(state);
+}
+
+/* ---------------------------------------------------------------- the host's copies */
+
+/* Each array of the optimizer's state with its other. */
+static kolo_status copy_state(kolo_replica *replica, bool to_device)
+{
+    kolo_queued_state *state = replica->device;
+    size_t bytes = bytes_of(replica), numbers = (size_t)replica->trainer->model->parameter_count * sizeof(float);
+    float *const hosts[] = {replica->slots[0], replica->slots[1], replica->slots[2], replica->waiting,
+                            replica->numbers};
+    float *const devices[] = {state->slots[0], state->slots[1], state->slots[2], state->waiting, state->numbers};
+    for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++) {
+        if (!hosts[i] || !devices[i]) continue;
+        KOLO_TRY(accelerator_of(replica)->copy(queue_of(replica), to_device ? devices[i] : hosts[i],
+                                               to_device ? hosts[i] : devices[i], i < 4 ? bytes : numbers));
+    }
+    return KOLO_OK;
+}
+
+kolo_status kolo_queued_replica_store(kolo_replica *replica, bool state)
+{
+    KOLO_TRY(kolo_queued_store(queued_of(replica), replica->weights));
+    return state ? copy_state(replica, true) : KOLO_OK;
+}
+
+kolo_status kolo_queued_replica_fetch(kolo_replica *replica, bool state)
+{
+    const kolo_accelerator *accelerator = accelerator_of(replica);
+    KOLO_TRY(accelerator->copy(queue_of(replica), replica->weights, queued_of(replica)->weights, bytes_of(replica)));
+    if (state) KOLO_TRY(copy_state(replica, false));
+    return accelerator->finish(queue_of(replica));
+}
+
+/* ---------------------------------------------------------------- compute */
+
+/* What the update after this batch will take, if there is one. */
+static kolo_moment numbers_of(const kolo_replica *replica)
+{
+    const kolo_counters *counters = &replica->counters;
+    const kolo_optimizer *optimizer = &settings_of(replica)->optimizer;
+    double samples = counters->waiting_samples + (double)replica->device->samples;
+    kolo_moment moment = {.share = 1 / samples, .scale = 1 / samples / counters->sample_scale};
+    if (!replica->device->on_host)
+        kolo_rule_numbers(optimizer, replica->trainer->model->learning_rate, counters->updates + 1, moment.rule);
+    return moment;
+}
+
+/* Totals that have arrived, over all members. */
+static kolo_status tell_totals(kolo_replica *replica, bool wait)
+{
+    kolo_comm *group = replica->group;
+    double stops = replica->own.stops;
+    replica->own = (kolo_totals){0};
+    KOLO_TRY(kolo_queued_arrive(queued_of(replica), wait, &replica->own));
+    replica->own.stops = stops;
+    replica->totals = replica->own;
+    if (group->size == 1) return KOLO_OK;
+    KOLO_TRY(group->kind->allreduce(group, &replica->totals, kolo_totals_size(&replica->own), KOLO_TYPE_DOUBLE));
+    replica->totals.used = replica->own.used;
+    return KOLO_OK;
+}
+
+kolo_status kolo_queued_replica_settle(kolo_replica *replica)
+{
+    replica->own.stops = 0;
+    return tell_totals(replica, true);
+}
+
+kolo_status kolo_queued_replica_compute(kolo_replica *replica, const kolo_share *share)
+{
+    kolo_queued_state *state = replica->device;
+    int steps = settings_of(replica)->optimizer.common.accumulate_steps;
+    state->samples = share->batch->samples;
+    state->complete = steps <= 1 || replica->counters.waiting + 1 == steps || state->on_host;
+    kolo_moment numbers = numbers_of(replica);
+    return kolo_queued_give(queued_of(replica), share, &numbers, &state->turn);
+}
+
+/* ---------------------------------------------------------------- agree */
+
+/* The share's sum, canonical, in state->gradient. */
+static kolo_status sum_share(kolo_replica *replica)
+{
+    const kolo_queued *queued = queued_of(replica);
+    const kolo_program *program = queued->program;
+    const kolo_turn *turn = replica->device->turn;
+    kolo_fold_memory memory = kolo_program_fold_memory(program);
+    for (int i = 1; i < turn->node_count; i++)
+        memory.add(memory.whose, turn->nodes[0].gradient, turn->nodes[i].gradient);
+    if (turn->node_count > 0)
+        return kolo_program_unpack_there(program, turn->nodes[0].gradient, replica->device->gradient);
+    return queued->accelerator->clear(queued->queue, replica->device->gradient, bytes_of(replica));
+}
+
+static kolo_status copy_gradient(kolo_replica *replica, bool to_device)
+{
+    float *device = replica->device->gradient, *host = replica->gradient;
+    KOLO_TRY(accelerator_of(replica)->copy(queue_of(replica), to_device ? device : host, to_device ? host : device,
+                                           bytes_of(replica)));
+    return accelerator_of(replica)->finish(queue_of(replica));
+}
+
+kolo_status kolo_queued_replica_gradient(kolo_replica *replica)
+{
+    KOLO_TRY(sum_share(replica));
+    return copy_gradient(replica, false);
+}
+
+/* Gathered with those of the batches before; when complete it is the group's sum in state->gradient. */
+static kolo_status gather(kolo_replica *replica)
+{
+    kolo_queued_state *state = replica->device;
+    const kolo_accelerator *accelerator = accelerator_of(replica);
+    if (!state->waiting) return KOLO_OK;
+    KOLO_TRY(accelerator->add(queue_of(replica), state->waiting, state->gradient,
+                              replica->trainer->model->weight_count));
+    if (!state->complete) return KOLO_OK;
+    KOLO_TRY(accelerator->copy(queue_of(replica), state->gradient, state->waiting, bytes_of(replica)));
+    return accelerator->clear(queue_of(replica), state->waiting, bytes_of(replica));
+}
+
+static kolo_status allreduce_on_host(kolo_replica *replica)
+{
+    kolo_comm *group = replica->group;
+    KOLO_TRY(copy_gradient(replica, false));
+    KOLO_TRY(group->kind->allreduce(group, replica->gradient, replica->trainer->model->weight_count, KOLO_TYPE_FLOAT));
+    return copy_gradient(replica, true);
+}
+
+/* The accelerator's group is asked for once; all members get the same answer. */
+static kolo_status allreduce(kolo_replica *replica)
+{
+    kolo_queued_state *state = replica->device;
+    const kolo_accelerator *accelerator = accelerator_of(replica);
+    if (!state->asked && accelerator->join(queue_of(replica), replica->group, &state->together) != KOLO_OK)
+        kolo_warn("gradients are summed on the host: %s", kolo_failure_take().text);
+    state->asked = true;
+    if (!state->together) return allreduce_on_host(replica);
+    return accelerator->allreduce(queue_of(replica), state->together, state->gradient,
+                                  replica->trainer->model->weight_count);
+}
+
+/* The tree of sums over all members is the host's: its nodes are canonical there. */
+static kolo_status agree_in_order(kolo_replica *replica)
+{
+    kolo_queued *queued = queued_of(replica);
+    const kolo_turn *turn = replica->device->turn;
+    kolo_node *nodes = calloc(KOLO_FOLD_MOST, sizeof *nodes);
+    int count = 0;
+    if (!nodes) return kolo_fail_memory(KOLO_FOLD_MOST * sizeof *nodes, "sums of gradients");
+    kolo_status status = KOLO_OK;
+    if (turn->node_count > 0) status = kolo_queued_last_totals(queued, nodes, &count);
+    kolo_fold_begin(replica->fold, turn->leaves);
+    for (int i = 0; i < count && status == KOLO_OK; i++) {
+        KOLO_GO(done, kolo_program_unpack_there(queued->program, turn->nodes[i].gradient, replica->device->gradient));
+        KOLO_GO(done, copy_gradient(replica, false));
+        KOLO_GO(done, kolo_fold_borrow(replica->fold, &nodes[i].gradient));
+        memcpy(nodes[i].gradient, replica->gradient, bytes_of(replica));
+        KOLO_GO(done, kolo_fold_insert(replica->fold, nodes[i]));
+    }
+    if (status == KOLO_OK) status = kolo_tree_sum(replica);
+    if (status == KOLO_OK) status = copy_gradient(replica, true);
+    if (status == KOLO_OK) status = gather(replica);
+done:
+    free(nodes);
+    return status;
+}
+
+kolo_status kolo_queued_replica_allreduce(kolo_replica *replica)
+{
+    bool others = replica->group->size > 1, ordered = settings_of(replica)->deterministic && others;
+    double started = kolo_now();
+    if (!others) return KOLO_OK; /* the update begins with the sum */
+    if (ordered) {
+        KOLO_TRY(agree_in_order(replica));
+    } else {
+        KOLO_TRY(sum_share(replica));
+        KOLO_TRY(gather(replica));
+        if (replica->device->complete) KOLO_TRY(allreduce(replica));
+    }
+    replica->timings.reduce += kolo_now() - started;
+    return KOLO_OK;
+}
+
+/* ---------------------------------------------------------------- update */
+
+static kolo_status update_there(kolo_replica *replica)
+{
+    const kolo_queued_state *state = replica->device;
+    const kolo_model *model = replica->trainer->model;
+    const kolo_optimizer *optimizer = &model->settings.optimizer;
+    kolo_update_job job = {.optimizer = optimizer,
+                           .spans = state->spans,
+                           .span_count = model->parameter_count,
+                           .count = model->weight_count,
+                           .weights = queued_of(replica)->weights,
+                           .gradient = state->gradient,
+                           .slots = {state->slots[0], state->slots[1], state->slots[2]},
+                           .numbers = state->numbers,
+                           .moment = queued_of(replica)->moment,
+                           .clip_value = optimizer->common.clip_value,
+                           .clip_norm = optimizer->common.clip_norm,
+                           .global_clip_norm = optimizer->common.global_clip_norm,
+                           .decay = optimizer->kind->decays ? 0 : optimizer->common.weight_decay,
+                           .finite = state->finite};
+    KOLO_TRY(accelerator_of(replica)->update(queue_of(replica), &job));
+    return kolo_queued_pack(queued_of(replica));
+}
+
+/* What follows the share: of a replica alone its sum, too. */
+static kolo_status give_update(kolo_replica *replica)
+{
+    if (replica->group->size == 1) {
+        KOLO_TRY(sum_share(replica));
+        KOLO_TRY(gather(replica));
+    }
+    return replica->device->complete ? update_there(replica) : KOLO_OK;
+}
+
+/* Recorded where every step gives the same: sums of several batches do not. */
+static kolo_status give_update_again(kolo_replica *replica)
+{
+    kolo_turn *turn = replica->device->turn;
+    const kolo_accelerator *accelerator = accelerator_of(replica);
+    if (turn->after) return accelerator->replay(queue_of(replica), turn->after);
+    KOLO_TRY(accelerator->record(queue_of(replica)));
+    kolo_status status = give_update(replica), ended = accelerator->recorded(queue_of(replica), &turn->after);
+    KOLO_TRY(status);
+    KOLO_TRY(ended);
+    return accelerator->replay(queue_of(replica), turn->after);
+}
+
+/* Micikevicius et al. 2018, as in update.c. */
+static kolo_status adapt_scale(kolo_replica *replica, bool *finite)
+{
+    kolo_counters *counters = &replica->counters;
+    float seen = 1;
+    *finite = true;
+    if (settings_of(replica)->precision != KOLO_MIXED_FP16) return KOLO_OK;
+    KOLO_TRY(accelerator_of(replica)->copy(queue_of(replica), &seen, replica->device->finite, sizeof seen));
+    KOLO_TRY(accelerator_of(replica)->finish(queue_of(replica)));
+    *finite = seen != 0;
+    counters->good++;
+    if (*finite && counters->good < GOOD_UPDATES) return KOLO_OK;
+    counters->loss_scale *= *finite ? 2 : 0.5;
+    counters->good = 0;
+    return KOLO_OK;
+}
+
+static kolo_status count_update(kolo_replica *replica)
+{
+    kolo_counters *counters = &replica->counters;
+    bool finite;
+    counters->steps++;
+    counters->waiting++;
+    counters->waiting_samples += (double)replica->device->samples;
+    if (!replica->device->complete) return KOLO_OK;
+    counters->waiting = 0;
+    counters->waiting_samples = 0;
+    KOLO_TRY(adapt_scale(replica, &finite));
+    if (finite) counters->updates++;
+    return KOLO_OK;
+}
+
+static kolo_status update_by_host(kolo_replica *replica)
+{
+    if (replica->group->size == 1) KOLO_TRY(sum_share(replica));
+    KOLO_TRY(copy_gradient(replica, false));
+    replica->totals.samples = (double)replica->device->samples;
+    return kolo_replica_update_on_host(replica);
+}
+
+static kolo_status update_by_device(kolo_replica *replica)
+{
+    double started = kolo_now();
+    bool same = !replica->device->waiting && replica->device->turn->recording;
+    KOLO_TRY(same ? give_update_again(replica) : give_update(replica));
+    KOLO_TRY(count_update(replica));
+    replica->timings.update += kolo_now() - started;
+    return KOLO_OK;
+}
+
+kolo_status kolo_queued_replica_update(kolo_replica *replica)
+{
+    KOLO_TRY(replica->device->on_host ? update_by_host(replica) : update_by_device(replica));
+    return tell_totals(replica, replica->trainer->exact);
+}

@@ -1,0 +1,41 @@
+/* A replica on an accelerator: its arrays, and the parts of a step (strategy.h), on the device.
+ *
+ * What the trainer holds of such a replica (weights, gradient, slots) are copies of the host's, which are made when
+ * somebody asks: kolo_trainer_fetch(), kolo_trainer_fetch_state(). An optimizer whose rule the device has not (a
+ * learner's own) is computed on the host, and then it is those that count. Read engine/queued.h first.
+ */
+#ifndef KOLO_STRATEGY_QUEUED_REPLICA_H
+#define KOLO_STRATEGY_QUEUED_REPLICA_H
+
+#include "engine/queued.h"
+#include "training/trainer.h"
+
+typedef struct kolo_queued_state {
+    float *gradient, *slots[KOLO_OPTIMIZER_SLOTS], *numbers, *waiting; /* the device's, as kolo_replica has them */
+    float *finite;    /* the device's; with KOLO_MIXED_FP16 */
+    kolo_span *spans; /* [parameter_count] */
+    void *together;   /* the accelerator's group; NULL: gradients are summed on the host */
+    bool asked;       /* whether there is one */
+    bool on_host;     /* the host updates */
+    bool complete;    /* the batch at hand ends a group of .accumulate_steps */
+    kolo_turn *turn;  /* of the step at hand, and its samples over all members: */
+    int64_t samples;
+} kolo_queued_state;
+
+kolo_status kolo_queued_replica_open(kolo_replica *replica);
+void kolo_queued_replica_close(kolo_replica *replica);
+
+/* The host's arrays become the device's, and back; weights alone, or with the optimizer's state. */
+kolo_status kolo_queued_replica_store(kolo_replica *replica, bool state);
+kolo_status kolo_queued_replica_fetch(kolo_replica *replica, bool state);
+
+/* The parts of a step. */
+kolo_status kolo_queued_replica_compute(kolo_replica *replica, const kolo_share *share);
+kolo_status kolo_queued_replica_allreduce(kolo_replica *replica);
+kolo_status kolo_queued_replica_gradient(kolo_replica *replica); /* its own sum, into the host's replica->gradient */
+kolo_status kolo_queued_replica_update(kolo_replica *replica);
+
+/* Totals of all steps so far that were not told yet, waited for; over all members. */
+kolo_status kolo_queued_replica_settle(kolo_replica *replica);
+
+#endif
