@@ -40,7 +40,7 @@ static const struct argp_option option_table[] = {
     {"drop-remainder", OPTION_DROP_REMAINDER, NULL, 0, "leave out the last, short batch", 1},
     {"no-validation", OPTION_NO_VALIDATION, NULL, 0, "do not evaluate after each epoch", 1},
     {"learning-rate", OPTION_LEARNING_RATE, "X", 0, "of the optimizer", 2},
-    {"precision", OPTION_PRECISION, "fp32|bf16|fp16", 0, "of the arithmetic", 2},
+    {"precision", OPTION_PRECISION, "fp32|bf16|fp16|tf32", 0, "of the arithmetic", 2},
     {"seed", OPTION_SEED, "N", 0, "of weights, order and dropout", 2},
     {"deterministic", OPTION_DETERMINISTIC, NULL, 0, "the same bits for any number of devices and ranks", 2},
     {"devices", OPTION_DEVICES, "N", 0, "mirrored replicas, one a device", 3},
@@ -132,8 +132,9 @@ static kolo_precision read_precision(const reading *r)
 {
     if (strcmp(r->value, "fp32") == 0) return KOLO_FLOAT32;
     if (strcmp(r->value, "bf16") == 0) return KOLO_MIXED_BF16;
-    if (strcmp(r->value, "fp16") != 0) wrong(r, "fp32, bf16 or fp16");
-    return KOLO_MIXED_FP16;
+    if (strcmp(r->value, "fp16") == 0) return KOLO_MIXED_FP16;
+    if (strcmp(r->value, "tf32") != 0) wrong(r, "fp32, bf16, fp16 or tf32");
+    return KOLO_TF32;
 }
 
 static const char *read_strategy(const reading *r)
@@ -304,7 +305,7 @@ static const char *default_of(const kolo_own_option *own)
 
 static const char *default_text(const kolo_options *options, int key)
 {
-    static const char *const precisions[] = {"fp32", "fp32", "bf16", "fp16"};
+    static const char *const precisions[] = {"fp32", "fp32", "bf16", "fp16", "tf32"};
     switch (key) {
     case OPTION_DATA: return options->data ? options->data : "mnist, or synthetic where KOLO_DATA is not set";
     case OPTION_BATCH_SIZE: return kolo_phrase("%d", options->batch_size > 0 ? options->batch_size : 32);

@@ -194,7 +194,7 @@ typedef struct kolo_options {
     int epochs;
     bool drop_remainder;
     double learning_rate;
-    kolo_precision precision; /* --precision fp32|bf16|fp16 */
+    kolo_precision precision; /* --precision fp32|bf16|fp16|tf32 */
     uint64_t seed;
     bool deterministic;
     int devices; /* --devices N: mirrored replicas; 0: not asked for */

@@ -62,7 +62,10 @@ typedef enum kolo_precision {
      * Keras's LossScaleOptimizer): the loss is multiplied by 2^15 on the way back, so that small gradients do not
      * vanish; twice that after 2,000 updates; where a gradient overflows, half of it, and that update is left out, on
      * all devices and ranks alike. Runs on every CPU, slower than KOLO_FLOAT32: what it saves, it saves elsewhere. */
-    KOLO_MIXED_FP16
+    KOLO_MIXED_FP16,
+    /* Float32, but GPUs round the factors of products of matrices and of convolutions to 10 bits of fraction, which
+     * their tensor cores multiply several times as fast. On the host it is KOLO_FLOAT32. */
+    KOLO_TF32
 } kolo_precision;
 
 typedef struct kolo_compile_args {

@@ -30,8 +30,9 @@ static kolo_status check_last_activation(const kolo_model *model, const kolo_los
 
 static kolo_status check_precision(kolo_precision precision)
 {
-    if (precision == 0 || (precision >= KOLO_FLOAT32 && precision <= KOLO_MIXED_FP16)) return KOLO_OK;
-    return kolo_fail(KOLO_INVALID, "precision: wanted KOLO_FLOAT32, KOLO_MIXED_BF16 or KOLO_MIXED_FP16, got %d",
+    if (precision == 0 || (precision >= KOLO_FLOAT32 && precision <= KOLO_TF32)) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID,
+                     "precision: wanted KOLO_FLOAT32, KOLO_MIXED_BF16, KOLO_MIXED_FP16 or KOLO_TF32, got %d",
                      (int)precision);
 }
 

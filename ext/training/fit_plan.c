@@ -259,8 +259,10 @@ static kolo_status compare_words(words *all, int size)
 
 static kolo_status agree_on_words(const kolo_fit_state *state)
 {
-    static const char *const precisions[] = {
-        [KOLO_FLOAT32] = "KOLO_FLOAT32", [KOLO_MIXED_BF16] = "KOLO_MIXED_BF16", [KOLO_MIXED_FP16] = "KOLO_MIXED_FP16"};
+    static const char *const precisions[] = {[KOLO_FLOAT32] = "KOLO_FLOAT32",
+                                             [KOLO_MIXED_BF16] = "KOLO_MIXED_BF16",
+                                             [KOLO_MIXED_FP16] = "KOLO_MIXED_FP16",
+                                             [KOLO_TF32] = "KOLO_TF32"};
     const kolo_compile_args *settings = &state->model->settings;
     kolo_comm *ranks = state->ranks;
     words mine = {0}, *all = calloc((size_t)ranks->size, sizeof mine);

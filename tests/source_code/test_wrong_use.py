@@ -52,7 +52,7 @@ USES = [
     (["--learning-rate", "0"], 2, ["--learning-rate"]),
     (["--learning-rate", "-1e-3"], 2, ["--learning-rate"]),
     (["--learning-rate", "nan"], 2, ["--learning-rate", "nan"]),
-    (["--precision", "fp8"], 2, ["--precision", "fp32", "bf16", "fp16", "fp8"]),
+    (["--precision", "fp8"], 2, ["--precision", "fp32", "bf16", "fp16", "tf32", "fp8"]),
     (["--seed", "x"], 2, ["--seed"]),
     (["--devices", "0"], 2, ["--devices"]),
     (["--strategy", "easgd"], 2, ["--strategy", "easgd"]),

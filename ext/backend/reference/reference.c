@@ -147,9 +147,14 @@ static double rounded(const kolo_plan *plan, double value)
     return plan->precision == KOLO_MIXED_FP16 ? (double)kolo_nearest_half((float)value) : round_bfloat16(value);
 }
 
+static bool is_narrow(const kolo_plan *plan)
+{
+    return plan->precision == KOLO_MIXED_BF16 || plan->precision == KOLO_MIXED_FP16;
+}
+
 static bool is_mixed(const kolo_plan *plan, int value)
 {
-    return plan->precision != KOLO_FLOAT32 && plan->values[value].kind == KOLO_VALUE_ACTIVATION;
+    return is_narrow(plan) && plan->values[value].kind == KOLO_VALUE_ACTIVATION;
 }
 
 /* An operand as doubles: where it lies, or a copy in the scratch memory, which then moves on. */
@@ -200,7 +205,7 @@ static kolo_status pack(const kolo_plan *plan, int value, const float *canonical
     int64_t count = element_count(plan, value);
     if (is_float(plan, value)) memcpy(packed, canonical, (size_t)count * sizeof *canonical);
     if (is_float(plan, value)) return KOLO_OK;
-    bool mixed = plan->precision != KOLO_FLOAT32 && plan->values[value].shape.rank > 1; /* not biases */
+    bool mixed = is_narrow(plan) && plan->values[value].shape.rank > 1; /* not biases */
     for (int64_t i = 0; i < count; i++) to[i] = mixed ? rounded(plan, (double)canonical[i]) : (double)canonical[i];
     return KOLO_OK;
 }

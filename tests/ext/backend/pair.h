@@ -5,8 +5,8 @@
  * are held to max|a − b| ≤ 1e-5 · max(1, √(K/1024)) · max|b|, K the length of the sum behind an element: rounding
  * errors of float32 grow like √K (Higham 2002, 2.8); and with KOLO_MIXED_BF16 to one unit of bfloat16's last place,
  * 2^-8, where results are bfloat16 (2^-10 with KOLO_MIXED_FP16, which tells that inputs, weights and outputs are
- * rounded in the same places), else to the same rule, since products of bfloat16 are exact in float32. Softmax is held
- * to 2^-7, as oneDNN rounds exp(x) before it divides.
+ * rounded in the same places), else to the same rule, since products of bfloat16 are exact in float32. KOLO_TF32 rounds
+ * factors to 2^-11: accelerators are held to 2^-10. Softmax is held to 2^-7, as oneDNN rounds exp(x) before it divides.
  */
 #ifndef KOLO_TESTS_PAIR_H
 #define KOLO_TESTS_PAIR_H
@@ -33,7 +33,8 @@ static inline pair pair_new(dice *d, const char *what, int number)
     setenv("KOLO_WINOGRAD", p.exact ? "0" : "1", 1);
     static const kolo_precision precisions[] = {KOLO_FLOAT32, KOLO_MIXED_BF16, KOLO_FLOAT32, KOLO_MIXED_BF16,
                                                 KOLO_MIXED_FP16};
-    p.precision = precisions[roll_between(d, 0, 4)];
+    int drawn = roll_between(d, 0, 4);
+    p.precision = drawn == 2 && tested->accelerator ? KOLO_TF32 : precisions[drawn];
     if (tested->open(p.precision) != KOLO_OK) {
         kolo_failure_take();
         p.precision = KOLO_FLOAT32;
@@ -73,8 +74,9 @@ static inline void pair_compare(pair *p, const char *result, int reference, int 
     double bound = 1e-5 * fmax(1, sqrt(terms / 1024));
     if (p->precision == KOLO_MIXED_BF16 && !gradient) bound = terms > 0 ? 0x1p-8 : 0x1p-7;
     if (p->precision == KOLO_MIXED_FP16 && !gradient) bound = 0x1p-10;
+    if (p->precision == KOLO_TF32) bound = 0x1p-10;
     if (p->exact) bound = 0;
-    static const char *const names[] = {"", "fp32", "bf16", "fp16"};
+    static const char *const names[] = {"", "fp32", "bf16", "fp16", "tf32"};
     double distance = rig_distance(got, wanted, rig_count(p->r[0], reference));
     if (!(distance <= bound)) {
         print_error("%s %d (%s, %s, leaf %d): %s differs by %g, bound %g\n", p->what, p->number, names[p->precision],

@@ -77,6 +77,8 @@ static void each_option_sets_its_own(void **state)
     assert_string_equal(out, "- 64 8 0 0.001 1 0 0 0 one_device - - 0 0\n");
     assert_int_equal(parse("--precision fp16"), 7);
     assert_string_equal(out, "- 512 8 0 0.001 3 0 0 0 - - - 0 0\n");
+    assert_int_equal(parse("--precision tf32"), 7);
+    assert_string_equal(out, "- 512 8 0 0.001 4 0 0 0 - - - 0 0\n");
     assert_string_equal(err, "");
     assert_int_equal(access("a", F_OK), -1);
 }
@@ -191,7 +193,7 @@ static void impossible_values_are_one_sentence(void **state)
                  rates[k]);
         expect(line, 2, sentence);
     }
-    expect("--precision fp8", 2, "cnn_mnist: --precision: wanted fp32, bf16 or fp16, got \"fp8\"\n");
+    expect("--precision fp8", 2, "cnn_mnist: --precision: wanted fp32, bf16, fp16 or tf32, got \"fp8\"\n");
     expect("--strategy easgd", 2,
            "cnn_mnist: --strategy: wanted one_device, mirrored or central_storage, got \"easgd\"\n");
     expect("--seed -1", 2, "cnn_mnist: --seed: wanted a whole number from 0 to 18446744073709551615, got \"-1\"\n");
@@ -240,7 +242,7 @@ static void help_shows_the_defaults(void **state)
                                         "--devices=N",       "--strategy=NAME",
                                         "--learning-rate=X", "--seed=N",
                                         "--deterministic",   "--no-validation",
-                                        "--drop-remainder",  "--precision=fp32|bf16|fp16",
+                                        "--drop-remainder",  "--precision=fp32|bf16|fp16|tf32",
                                         "(default: 0.001)",  "--steps-per-epoch=N"};
     assert_int_equal(parse("--epochs 3 --help"), 0);
     assert_string_equal(err, "");
