@@ -24,6 +24,7 @@ struct kolo_queue {
     int device;
     cudaStream_t stream;
     bool recording;
+    unsigned *turns; /* KOLO_TURNS zeros on the device, which its kernels count with and leave as zeros */
 };
 
 typedef struct kolo_cuda_kernel kolo_cuda_kernel;
@@ -48,6 +49,7 @@ struct kolo_cuda_kernel {
     size_t scratch; /* that run() asks for; its maker sets it */
     void *own;      /* what its maker made, and how it is freed */
     void (*free_own)(void *own);
+    bool any_in[KOLO_OP_INS], any_out[KOLO_OP_OUTS]; /* operands that run() takes in the element that they have */
     ptrdiff_t copy_in[KOLO_OP_INS], copy_out[KOLO_OP_OUTS]; /* in the scratch memory, of converted operands; else -1 */
 };
 
@@ -73,6 +75,18 @@ kolo_status kolo_cuda_prepare(kolo_plan *plan, int op, void **kernel);
 kolo_status kolo_cuda_run(void *kernel, const kolo_call *call);
 void kolo_cuda_release(void *kernel);
 
+/* weights.c: how WEIGHTS and a GRADIENT lie where it is not in the canonical order as kolo_cuda_element() says, for
+ * makers to choose; pack(), unpack(), add(), forget(). */
+typedef struct kolo_cuda_layout {
+    kolo_element element;
+    bool transposed; /* the last axis runs slowest: a matrix of {the others, the last} lies as its transpose */
+} kolo_cuda_layout;
+kolo_status kolo_cuda_choose_layout(kolo_plan *plan, int value, kolo_cuda_layout layout);
+kolo_status kolo_cuda_pack(const kolo_plan *plan, int value, const float *canonical, void *packed);
+kolo_status kolo_cuda_unpack(const kolo_plan *plan, int value, const void *packed, float *canonical);
+void kolo_cuda_add_gradient(const kolo_plan *plan, int value, void *to, const void *from);
+void kolo_cuda_forget(kolo_plan *plan);
+
 /* queue.c */
 extern const kolo_accelerator kolo_cuda_accelerator;
 /* The calling thread's device is the queue's from here on. */
@@ -82,5 +96,7 @@ kolo_status kolo_cuda_enter(const kolo_queue *queue);
 typedef kolo_status kolo_cuda_maker(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op);
 kolo_cuda_maker kolo_cuda_make_input, kolo_cuda_make_activation, kolo_cuda_make_activation_backward, kolo_cuda_make_add,
     kolo_cuda_make_dropout, kolo_cuda_make_dropout_backward; /* pointwise.c */
+kolo_cuda_maker kolo_cuda_make_conv2d, kolo_cuda_make_conv2d_backward, kolo_cuda_make_conv2d_transpose,
+    kolo_cuda_make_conv2d_transpose_backward; /* conv2d.c */
 
 #endif

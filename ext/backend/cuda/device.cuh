@@ -79,14 +79,24 @@ template <typename T> struct Lanes {
     static const int count = 16 / (int)sizeof(T);
 };
 
+/* The shim ends the program where a device would: at an address that is no multiple. */
+template <typename R> __device__ static inline const R *checked(const void *address)
+{
+#ifdef KOLO_SHIM
+    if ((uintptr_t)address % alignof(R) != 0) kolo_shim_misaligned(address, alignof(R));
+#endif
+    return (const R *)address;
+}
+
 template <typename T, int N> __device__ static inline void load(const T *from, float values[N])
 {
-    Run<T, N> run = *(const Run<T, N> *)from;
+    Run<T, N> run = *checked<Run<T, N>>(from);
     for (int i = 0; i < N; i++) values[i] = wide(run.at[i]);
 }
 template <typename T, int N> __device__ static inline void store(T *to, const float values[N])
 {
     Run<T, N> run;
+    checked<Run<T, N>>(to);
     for (int i = 0; i < N; i++) narrow(values[i], &run.at[i]);
     *(Run<T, N> *)to = run;
 }
@@ -118,6 +128,24 @@ template <typename T> __device__ static inline T block_sum(T value)
     if (lane == 0) of_warps[warp] = value;
     __syncthreads();
     return warp_sum(lane < warps ? of_warps[lane] : T(0));
+}
+
+/* ---- blocks that meet ---- */
+
+/* For kernels whose last block adds up what all have written: called by every thread of every block, once each turn,
+ * behind its writes; true in that block alone, which then reads them by __ldcg(). turn: one of the stream's KOLO_TURNS. */
+__device__ static inline bool last_block(unsigned *turn, unsigned blocks)
+{
+    __shared__ bool last;
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        last = atomicAdd(turn, 1u) == blocks - 1;
+        if (last) *turn = 0; /* for the next kernel */
+    }
+    __syncthreads();
+    __threadfence();
+    return last;
 }
 
 /* ---- samples ---- */

@@ -10,6 +10,11 @@ static kolo_cuda_maker *const makers[KOLO_OP_KINDS] = {
     [KOLO_OP_ADD] = kolo_cuda_make_add,
     [KOLO_OP_DROPOUT] = kolo_cuda_make_dropout,
     [KOLO_OP_DROPOUT_BACKWARD] = kolo_cuda_make_dropout_backward,
+
+    [KOLO_OP_CONV2D] = kolo_cuda_make_conv2d,
+    [KOLO_OP_CONV2D_BACKWARD] = kolo_cuda_make_conv2d_backward,
+    [KOLO_OP_CONV2D_TRANSPOSE] = kolo_cuda_make_conv2d_transpose,
+    [KOLO_OP_CONV2D_TRANSPOSE_BACKWARD] = kolo_cuda_make_conv2d_transpose_backward,
 };
 
 /* ---- where values lie ---- */
@@ -59,9 +64,9 @@ static size_t aligned(size_t bytes)
 }
 
 /* Room for a converted copy of an activation that is another element than the operation computes with. */
-static ptrdiff_t reserve_copy(kolo_plan *plan, const kolo_cuda_kernel *kernel, int value, size_t *scratch)
+static ptrdiff_t reserve_copy(kolo_plan *plan, const kolo_cuda_kernel *kernel, int value, bool any, size_t *scratch)
 {
-    if (value < 0 || plan->values[value].kind != KOLO_VALUE_ACTIVATION) return -1;
+    if (any || value < 0 || plan->values[value].kind != KOLO_VALUE_ACTIVATION) return -1;
     if (kolo_cuda_element(plan, value) == kernel->element) return -1;
     ptrdiff_t at = (ptrdiff_t)*scratch;
     *scratch += aligned((size_t)kolo_cuda_count(plan, value) * kolo_element_bytes(kernel->element));
@@ -83,8 +88,10 @@ kolo_status kolo_cuda_prepare(kolo_plan *plan, int op, void **made)
         return status;
     }
     o->scratch = aligned(kernel->scratch);
-    for (int i = 0; i < KOLO_OP_INS; i++) kernel->copy_in[i] = reserve_copy(plan, kernel, o->in[i], &o->scratch);
-    for (int i = 0; i < KOLO_OP_OUTS; i++) kernel->copy_out[i] = reserve_copy(plan, kernel, o->out[i], &o->scratch);
+    for (int i = 0; i < KOLO_OP_INS; i++)
+        kernel->copy_in[i] = reserve_copy(plan, kernel, o->in[i], kernel->any_in[i], &o->scratch);
+    for (int i = 0; i < KOLO_OP_OUTS; i++)
+        kernel->copy_out[i] = reserve_copy(plan, kernel, o->out[i], kernel->any_out[i], &o->scratch);
     *made = kernel;
     return KOLO_OK;
 }

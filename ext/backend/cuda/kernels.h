@@ -75,6 +75,54 @@ cudaError_t kolo_cuda_add_floats(cudaStream_t stream, float *to, const float *fr
 cudaError_t kolo_cuda_sum_doubles(cudaStream_t stream, double *sum, const void *parts, size_t stride, int number,
                                   int64_t count);
 
+/* ---- weights.cu: pointers of float32 are aligned as a float is ---- */
+
+/* to = from, in the element; the second: of a matrix, its transpose. */
+cudaError_t kolo_cuda_pack_plain(cudaStream_t stream, const float *from, kolo_element element, void *to, int64_t count);
+cudaError_t kolo_cuda_pack_transposed(cudaStream_t stream, const float *from, kolo_element element, void *to,
+                                      int64_t rows, int64_t columns);
+
+/* ---- bias.cu ---- */
+
+/* Where blocks of one launch meet (device.cuh): zeros between launches, so one array does for a whole stream. */
+#define KOLO_TURNS 1024
+
+/* Back through relu and a bias: dz = dy · [y > 0], dbias = Σ dz over the rows, each wanted or NULL. Matrices of rows ×
+ * width; dz and y of `element`, dy too or of floats, which are rounded to it first. y NULL: no relu. dbias is aligned
+ * as a float is. scratch: kolo_cuda_bias_scratch() bytes. */
+typedef struct kolo_bias_job {
+    int64_t rows;
+    int width;
+    kolo_element element, dy_element;
+    const void *dy, *y;
+    void *dz;
+    float *dbias;
+    void *scratch;
+    unsigned *turns;
+} kolo_bias_job;
+size_t kolo_cuda_bias_scratch(int64_t rows, int width);
+cudaError_t kolo_cuda_bias_backward(cudaStream_t stream, const kolo_bias_job *job);
+
+/* ---- conv.cu, conv_direct.cu, conv_first.cu: convolutions, whatever their shape ---- */
+
+/* From x, leaf × height × width × channels, to y, leaf × out_height × out_width × filters; kernels {kernel[0],
+ * kernel[1], channels / groups, filters}, as elements, their gradients as floats. */
+typedef struct kolo_conv {
+    int leaf, height, width, channels, out_height, out_width, filters, groups;
+    int kernel[2], stride[2], dilation[2], before[2];
+} kolo_conv;
+
+/* y = x ∘ kernel + bias, and relu of that; bias NULL: none. */
+cudaError_t kolo_cuda_conv(cudaStream_t stream, kolo_element element, const kolo_conv *conv, const void *x,
+                           const void *kernel, const float *bias, void *y, bool relu);
+/* x = the gradient by x where y is that by y; as an operation of its own, too, a transposed convolution's. */
+cudaError_t kolo_cuda_conv_data(cudaStream_t stream, kolo_element element, const kolo_conv *conv, const void *y,
+                                const void *kernel, const float *bias, void *x, bool relu);
+/* The gradient by the kernel. */
+size_t kolo_cuda_conv_filter_scratch(const kolo_conv *conv);
+cudaError_t kolo_cuda_conv_filter(cudaStream_t stream, kolo_element element, const kolo_conv *conv, const void *x,
+                                  const void *dy, float *dkernel, void *scratch);
+
 #ifdef __cplusplus
 }
 #endif

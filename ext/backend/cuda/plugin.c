@@ -19,11 +19,6 @@ static void leave_thread(int entered)
     (void)entered;
 }
 
-static void forget(kolo_plan *plan)
-{
-    (void)plan; /* no layouts: everything is in the canonical order */
-}
-
 static const kolo_backend cuda_backend = {
     .version = KOLO_BACKEND_VERSION,
     .name = "cuda",
@@ -33,7 +28,10 @@ static const kolo_backend cuda_backend = {
     .prepare = kolo_cuda_prepare,
     .run = kolo_cuda_run,
     .release = kolo_cuda_release,
-    .forget = forget,
+    .forget = kolo_cuda_forget,
+    .pack = kolo_cuda_pack,
+    .unpack = kolo_cuda_unpack,
+    .add = kolo_cuda_add_gradient,
     .accelerator = &kolo_cuda_accelerator,
 };
 

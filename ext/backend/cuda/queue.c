@@ -50,6 +50,18 @@ kolo_status kolo_cuda_enter(const kolo_queue *queue)
     return KOLO_OK;
 }
 
+static void close(kolo_queue **queue)
+{
+    kolo_queue *closed = *queue;
+    *queue = NULL;
+    if (!closed) return;
+    cudaSetDevice(closed->device);
+    if (closed->stream) cudaStreamSynchronize(closed->stream);
+    cudaFree(closed->turns);
+    if (closed->stream) cudaStreamDestroy(closed->stream);
+    free(closed);
+}
+
 static kolo_status open(int device, kolo_queue **queue)
 {
     kolo_queue *made = calloc(1, sizeof *made);
@@ -57,23 +69,15 @@ static kolo_status open(int device, kolo_queue **queue)
     made->device = device;
     cudaError_t error = cudaSetDevice(device);
     if (error == cudaSuccess) error = cudaStreamCreateWithFlags(&made->stream, cudaStreamNonBlocking);
+    size_t turns = KOLO_TURNS * sizeof *made->turns;
+    if (error == cudaSuccess) error = cudaMalloc((void **)&made->turns, turns);
+    if (error == cudaSuccess) error = cudaMemsetAsync(made->turns, 0, turns, made->stream);
     if (error != cudaSuccess) {
-        free(made);
+        close(&made);
         return kolo_cuda_fail(error, "opening a stream");
     }
     *queue = made;
     return KOLO_OK;
-}
-
-static void close(kolo_queue **queue)
-{
-    kolo_queue *closed = *queue;
-    *queue = NULL;
-    if (!closed) return;
-    cudaSetDevice(closed->device);
-    cudaStreamSynchronize(closed->stream);
-    cudaStreamDestroy(closed->stream);
-    free(closed);
 }
 
 /* ---- memory ---- */

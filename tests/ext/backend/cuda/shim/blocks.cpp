@@ -176,6 +176,12 @@ void kolo_shim_exchange_all(uint64_t own, uint64_t all[32])
     memcpy(all, block.shown, sizeof block.shown);
 }
 
+void kolo_shim_misaligned(const void *address, size_t multiple)
+{
+    fprintf(stderr, "shim: wanted an address that is a multiple of %zu, got %p\n", multiple, address);
+    abort();
+}
+
 unsigned char *kolo_shim_shared()
 {
     return shared_memory.data();

@@ -88,6 +88,7 @@ const char *cudaGetErrorName(cudaError_t error);
 #define __shared__   static /* one block runs at a time */
 #define __forceinline__ inline
 #define __launch_bounds__(...)
+#define __align__(bytes) __attribute__((aligned(bytes)))
 #define __restrict__ __restrict
 
 struct uint3 {
@@ -155,6 +156,7 @@ template <typename T> static inline T __ldcg(const T *from) { return *from; }
 static inline unsigned atomicInc(unsigned *to, unsigned last) { unsigned old = *to; *to = old >= last ? 0 : old + 1; return old; }
 template <typename T> static inline T atomicAdd(T *to, T value) { T old = *to; *to += value; return old; }
 static inline int atomicMax(int *to, int value) { int old = *to; if (value > old) *to = value; return old; }
+void kolo_shim_misaligned(const void *address, size_t multiple); /* says so, and ends */
 template <typename T> static inline T __ldg(const T *from) { return *from; }
 static inline float rsqrtf(float x) { return 1 / sqrtf(x); }
 static inline double rsqrt(double x) { return 1 / sqrt(x); }

@@ -31,6 +31,8 @@ struct kolo_shim_event {
 
 namespace {
 
+const size_t GUARD = 4096; /* bytes behind an allocation, which nobody may write */
+
 std::recursive_mutex whole; /* the shim does one thing at a time */
 typedef std::lock_guard<std::recursive_mutex> Turn;
 std::map<char *, size_t> on_device, pinned;
@@ -146,9 +148,10 @@ cudaError_t cudaMalloc(void **memory, size_t bytes)
     Turn turn(whole);
     size_t left, total, rounded = (bytes + 255) / 256 * 256;
     cudaMemGetInfo(&left, &total);
-    *memory = rounded <= left ? aligned_alloc(256, rounded ? rounded : 256) : nullptr;
+    *memory = rounded <= left ? aligned_alloc(256, rounded + GUARD) : nullptr;
     if (!*memory) return fail(cudaErrorMemoryAllocation);
     memset(*memory, 0xFF, rounded);
+    memset((char *)*memory + rounded, 0xA5, GUARD);
     on_device[(char *)*memory] = rounded;
     in_use += rounded;
     return cudaSuccess;
@@ -159,6 +162,11 @@ cudaError_t cudaFree(void *memory)
     if (!memory) return cudaSuccess;
     auto found = on_device.find((char *)memory);
     if (found == on_device.end()) return fail(cudaErrorInvalidValue);
+    for (size_t i = 0; i < GUARD; i++) {
+        if (found->first[found->second + i] == (char)0xA5) continue;
+        fprintf(stderr, "shim: byte %zu behind %zu bytes of the device's memory was written\n", i, found->second);
+        abort();
+    }
     in_use -= found->second;
     on_device.erase(found);
     free(memory);

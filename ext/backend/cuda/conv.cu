@@ -1,0 +1,306 @@
+/* Convolutions as products of matrices which are nowhere laid out: C[m][n] = Σ_k A[m][k] · B[k][n].
+ *
+ *           m                    k                           n
+ * y         pixels of y          taps × channels of a group  filters of a group
+ * x         pixels of x          taps × filters of a group   channels of a group
+ * dkernel   taps × channels      pixels of y, in parts       filters of a group
+ *
+ * A block of 128 threads makes M × N of C, 8 × 4 a thread, going through k sixteen at a time in shared memory; the next
+ * sixteen are on their way meanwhile. Chetlur et al. 2014, "cuDNN: Efficient primitives for deep learning". */
+#include "backend/cuda/conv.cuh"
+
+namespace kolo {
+
+static const int THREADS_OF_TILE = 128, DEEP = 16, HIGH = 8, BROAD = 4;
+
+/* ---- the operands: what A and B are, and where C goes ---- */
+
+template <typename T> struct Forward {
+    Conv c;
+    const T *x, *kernel;
+    T *y;
+    Finish finish;
+    static const bool a_along_k = true, b_along_k = false;
+    typedef Place Row;
+    typedef Tap Deep;
+    __device__ int64_t rows() const { return (int64_t)c.leaf * c.out_height * c.out_width; }
+    __device__ int columns() const { return c.group_filters; }
+    __device__ int64_t depth() const { return (int64_t)c.kernel[0] * c.kernel[1] * c.group_channels; }
+    __device__ Row row(int64_t m) const { return place_of_y(c, m); }
+    __device__ Deep deep(int64_t k) const { return tap_of(c, (int)k, c.group_channels); }
+    __device__ const T *a(Row row, Deep deep, int group) const
+    {
+        int64_t pixel = pixel_of_x(c, row, deep);
+        return pixel < 0 ? nullptr : x + pixel * c.channels + group * c.group_channels + deep.c;
+    }
+    __device__ const T *b(Deep, int64_t k, int n, int group) const
+    {
+        return kernel + k * c.filters + group * c.group_filters + n;
+    }
+    __device__ void put(int64_t m, int n, int group, float value) const
+    {
+        int filter = group * c.group_filters + n;
+        narrow(finish(value, filter), &y[m * c.filters + filter]);
+    }
+};
+
+template <typename T> struct Data {
+    Conv c;
+    const T *y, *kernel;
+    T *x;
+    Finish finish;
+    static const bool a_along_k = true, b_along_k = true;
+    typedef Place Row;
+    typedef Tap Deep;
+    __device__ int64_t rows() const { return (int64_t)c.leaf * c.height * c.width; }
+    __device__ int columns() const { return c.group_channels; }
+    __device__ int64_t depth() const { return (int64_t)c.kernel[0] * c.kernel[1] * c.group_filters; }
+    __device__ Row row(int64_t m) const { return place_of_x(c, m); }
+    __device__ Deep deep(int64_t k) const { return tap_of(c, (int)k, c.group_filters); }
+    __device__ const T *a(Row row, Deep deep, int group) const
+    {
+        int64_t pixel = pixel_of_y(c, row, deep);
+        return pixel < 0 ? nullptr : y + pixel * c.filters + group * c.group_filters + deep.c;
+    }
+    __device__ const T *b(Deep deep, int64_t, int n, int group) const
+    {
+        return kernel + ((int64_t)deep.row * c.group_channels + n) * c.filters + group * c.group_filters + deep.c;
+    }
+    __device__ void put(int64_t m, int n, int group, float value) const
+    {
+        int channel = group * c.group_channels + n;
+        narrow(finish(value, channel), &x[m * c.channels + channel]);
+    }
+};
+
+template <typename T> struct Filter {
+    Conv c;
+    const T *x, *y;
+    float *parts; /* the gradient itself where there is one part */
+    static const bool a_along_k = false, b_along_k = false;
+    typedef Tap Row;
+    typedef Place Deep;
+    __device__ int64_t rows() const { return (int64_t)c.kernel[0] * c.kernel[1] * c.group_channels; }
+    __device__ int columns() const { return c.group_filters; }
+    __device__ int64_t depth() const { return (int64_t)c.leaf * c.out_height * c.out_width; }
+    __device__ Row row(int64_t m) const { return tap_of(c, (int)m, c.group_channels); }
+    __device__ Deep deep(int64_t k) const { return place_of_y(c, k); }
+    __device__ const T *a(Row row, Deep deep, int group) const
+    {
+        int64_t pixel = pixel_of_x(c, deep, row);
+        return pixel < 0 ? nullptr : x + pixel * c.channels + group * c.group_channels + row.c;
+    }
+    __device__ const T *b(Deep, int64_t k, int n, int group) const
+    {
+        return y + k * c.filters + group * c.group_filters + n;
+    }
+    __device__ void put(int64_t m, int n, int group, float value) const
+    {
+        parts[blockIdx.y * rows() * c.filters + m * c.filters + group * c.group_filters + n] = value;
+    }
+};
+
+/* ---- the product ---- */
+
+/* What a thread fetches of R rows (or columns) × DEEP: R / 8 elements, V neighbours at a time, all of one k where
+ * neighbours are rows, or of V where they are ks. */
+template <int R, int V, bool along_k> struct Fetch {
+    static const int lanes = along_k ? DEEP / V : THREADS_OF_TILE / DEEP, passes = R / (HIGH * V);
+    static const int step = along_k ? THREADS_OF_TILE / lanes : lanes * V;
+    int k, r; /* of the first */
+    __device__ Fetch()
+        : k(along_k ? (int)threadIdx.x % lanes * V : (int)threadIdx.x / lanes),
+          r(along_k ? (int)threadIdx.x / lanes : (int)threadIdx.x % lanes * V)
+    {
+    }
+    __device__ void put(float (*shared)[R + 4], const float values[passes][V]) const
+    {
+#pragma unroll
+        for (int p = 0; p < passes; p++)
+#pragma unroll
+            for (int v = 0; v < V; v++)
+                shared[along_k ? k + v : k][r + p * step + (along_k ? 0 : v)] = values[p][v];
+    }
+};
+
+template <int V, typename T> __device__ static inline void fetch(const T *from, float values[V])
+{
+    if (from) {
+        load<T, V>(from, values);
+        return;
+    }
+#pragma unroll
+    for (int v = 0; v < V; v++) values[v] = 0;
+}
+
+/* VA, VB: neighbours that are fetched at once; all of them are there, or none. */
+template <typename O, int M, int N, int VA, int VB>
+__global__ void __launch_bounds__(THREADS_OF_TILE) product(O o, int64_t part)
+{
+    __shared__ __align__(16) float a_tile[DEEP][M + 4], b_tile[DEEP][N + 4];
+    __shared__ typename O::Row found[M];
+    int group = (int)blockIdx.z, sides = (o.columns() + N - 1) / N;
+    int64_t m0 = (int64_t)(blockIdx.x / sides) * M, first = blockIdx.y * part;
+    int n0 = (int)(blockIdx.x % sides) * N;
+    int64_t end = first + part < o.depth() ? first + part : o.depth();
+    for (int r = (int)threadIdx.x; r < M; r += THREADS_OF_TILE)
+        if (m0 + r < o.rows()) found[r] = o.row(m0 + r);
+    __syncthreads();
+
+    typedef Fetch<M, VA, O::a_along_k> FetchA;
+    typedef Fetch<N, VB, O::b_along_k> FetchB;
+    FetchA of_a;
+    FetchB of_b;
+    float a_next[FetchA::passes][VA], b_next[FetchB::passes][VB], sums[HIGH][BROAD] = {{0}};
+    auto ahead = [&](int64_t k0) {
+        int64_t ka = k0 + of_a.k, kb = k0 + of_b.k;
+        typename O::Deep deep_a = o.deep(ka < end ? ka : first), deep_b = deep_a;
+        if (O::b_along_k) deep_b = o.deep(kb < end ? kb : first);
+#pragma unroll
+        for (int p = 0; p < FetchA::passes; p++) {
+            int r = of_a.r + p * FetchA::step;
+            fetch<VA>(ka < end && m0 + r < o.rows() ? o.a(found[r], deep_a, group) : nullptr, a_next[p]);
+        }
+#pragma unroll
+        for (int p = 0; p < FetchB::passes; p++) {
+            int n = n0 + of_b.r + p * FetchB::step;
+            fetch<VB>(kb < end && n < o.columns() ? o.b(deep_b, kb, n, group) : nullptr, b_next[p]);
+        }
+    };
+    int top = (int)threadIdx.x / (N / BROAD) * HIGH, left = (int)threadIdx.x % (N / BROAD) * BROAD;
+    ahead(first);
+    for (int64_t k0 = first; k0 < end; k0 += DEEP) {
+        __syncthreads();
+        of_a.put(a_tile, a_next);
+        of_b.put(b_tile, b_next);
+        __syncthreads();
+        if (k0 + DEEP < end) ahead(k0 + DEEP);
+#pragma unroll
+        for (int k = 0; k < DEEP; k++) {
+            float a[HIGH], b[BROAD];
+            load<float, 4>(&a_tile[k][top], a);
+            load<float, 4>(&a_tile[k][top + 4], a + 4);
+            load<float, 4>(&b_tile[k][left], b);
+#pragma unroll
+            for (int i = 0; i < HIGH; i++)
+#pragma unroll
+                for (int j = 0; j < BROAD; j++) sums[i][j] += a[i] * b[j];
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < HIGH; i++)
+#pragma unroll
+        for (int j = 0; j < BROAD; j++)
+            if (m0 + top + i < o.rows() && n0 + left + j < o.columns())
+                o.put(m0 + top + i, n0 + left + j, group, sums[i][j]);
+}
+
+/* Tiles are as narrow as the columns allow. */
+template <int VA, int VB, typename O>
+static cudaError_t product_of(cudaStream_t stream, const O &o, int64_t rows, int columns, int parts, int64_t part)
+{
+    bool narrow_tiles = columns <= 32;
+    int m = narrow_tiles ? 128 : 64, n = narrow_tiles ? 32 : 64;
+    dim3 blocks((unsigned)((rows + m - 1) / m * ((columns + n - 1) / n)), (unsigned)parts, (unsigned)o.c.groups);
+    if (narrow_tiles) return launch(stream, blocks, THREADS_OF_TILE, 0, product<O, 128, 32, VA, VB>, o, part);
+    return launch(stream, blocks, THREADS_OF_TILE, 0, product<O, 64, 64, VA, VB>, o, part);
+}
+
+/* ---- parts of the kernel's gradient ---- */
+
+static const int PARTS_MOST = 128, SIDE = 32; /* threads of a block side by side */
+
+/* Blocks enough for a large device, none of less than some hundred pixels: the same whatever the device. */
+static int parts_of(const Conv &c)
+{
+    int64_t rows = (int64_t)c.taps() * c.group_channels;
+    int64_t tiles = (rows + 63) / 64 * ((c.group_filters + 63) / 64) * c.groups, most = c.pixels_of_y() / 256;
+    int64_t parts = 264 / tiles < PARTS_MOST ? 264 / tiles : PARTS_MOST;
+    if (parts > most) parts = most;
+    return parts < 1 ? 1 : (int)parts;
+}
+
+__global__ void add_parts(const float *__restrict__ parts, int number, int64_t count, float *__restrict__ to)
+{
+    __shared__ double all[THREADS];
+    int64_t i = (int64_t)blockIdx.x * SIDE + threadIdx.x % SIDE;
+    double sum = 0;
+    if (i < count)
+#pragma unroll 8
+        for (int p = (int)threadIdx.x / SIDE; p < number; p += THREADS / SIDE) sum += (double)parts[p * count + i];
+    all[threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.x >= SIDE || i >= count) return;
+    for (int p = 1; p < THREADS / SIDE; p++) sum += all[p * SIDE + threadIdx.x];
+    to[i] = (float)sum;
+}
+
+cudaError_t sum_parts(cudaStream_t stream, const float *parts, int number, int64_t count, float *to)
+{
+    return launch(stream, dim3((unsigned)((count + SIDE - 1) / SIDE)), THREADS, 0, add_parts, parts, number, count, to);
+}
+
+/* Of fewer than these a tile would be all but empty. */
+static bool is_thin(int columns)
+{
+    return columns < 8;
+}
+
+} // namespace kolo
+
+using namespace kolo;
+
+cudaError_t kolo_cuda_conv(cudaStream_t stream, kolo_element element, const kolo_conv *conv, const void *x,
+                           const void *kernel, const float *bias, void *y, bool relu)
+{
+    Conv c(*conv);
+    Finish finish = {bias, relu};
+    if (is_thin(c.group_filters)) return direct(stream, element, c, x, kernel, finish, y);
+    return with(element, [&](auto zero) {
+        typedef decltype(zero) T;
+        Forward<T> o = {c, (const T *)x, (const T *)kernel, (T *)y, finish};
+        bool fours = c.group_channels % 4 == 0 && c.group_filters % 4 == 0;
+        if (fours) return product_of<4, 4>(stream, o, c.pixels_of_y(), c.group_filters, 1, INT32_MAX);
+        return product_of<1, 1>(stream, o, c.pixels_of_y(), c.group_filters, 1, INT32_MAX);
+    });
+}
+
+cudaError_t kolo_cuda_conv_data(cudaStream_t stream, kolo_element element, const kolo_conv *conv, const void *y,
+                                const void *kernel, const float *bias, void *x, bool relu)
+{
+    Conv c(*conv);
+    Finish finish = {bias, relu};
+    if (is_thin(c.group_channels)) return direct_data(stream, element, c, y, kernel, finish, x);
+    return with(element, [&](auto zero) {
+        typedef decltype(zero) T;
+        Data<T> o = {c, (const T *)y, (const T *)kernel, (T *)x, finish};
+        bool fours = c.group_filters % 4 == 0;
+        if (fours) return product_of<4, 4>(stream, o, c.pixels_of_x(), c.group_channels, 1, INT32_MAX);
+        return product_of<1, 1>(stream, o, c.pixels_of_x(), c.group_channels, 1, INT32_MAX);
+    });
+}
+
+size_t kolo_cuda_conv_filter_scratch(const kolo_conv *conv)
+{
+    Conv c(*conv);
+    int parts = is_thin(c.group_filters) ? direct_parts(c) : parts_of(c);
+    return parts > 1 ? (size_t)parts * (size_t)c.weights() * sizeof(float) : 0;
+}
+
+cudaError_t kolo_cuda_conv_filter(cudaStream_t stream, kolo_element element, const kolo_conv *conv, const void *x,
+                                  const void *dy, float *dkernel, void *scratch)
+{
+    Conv c(*conv);
+    if (is_thin(c.group_filters)) return direct_filter(stream, element, c, x, dy, dkernel, (float *)scratch);
+    int parts = parts_of(c);
+    int64_t rows = (int64_t)c.taps() * c.group_channels, part = (c.pixels_of_y() + parts - 1) / parts;
+    cudaError_t error = with(element, [&](auto zero) {
+        typedef decltype(zero) T;
+        Filter<T> o = {c, (const T *)x, (const T *)dy, parts > 1 ? (float *)scratch : dkernel};
+        bool fours = c.group_channels % 4 == 0 && c.group_filters % 4 == 0;
+        if (fours) return product_of<4, 4>(stream, o, rows, c.group_filters, parts, part);
+        return product_of<1, 1>(stream, o, rows, c.group_filters, parts, part);
+    });
+    if (error != cudaSuccess || parts == 1) return error;
+    return sum_parts(stream, (const float *)scratch, parts, c.weights(), dkernel);
+}

@@ -1,0 +1,108 @@
+/* What the convolutions' .cu files share: where elements meet under a kernel. */
+#ifndef KOLO_CUDA_CONV_CUH
+#define KOLO_CUDA_CONV_CUH
+
+#include "backend/cuda/device.cuh"
+
+namespace kolo {
+
+/* Of one group: channels and filters. */
+struct Conv : kolo_conv {
+    int group_channels, group_filters;
+    Conv(const kolo_conv &conv)
+        : kolo_conv(conv), group_channels(conv.channels / conv.groups), group_filters(conv.filters / conv.groups)
+    {
+    }
+    int64_t pixels_of_x() const { return (int64_t)leaf * height * width; }
+    int64_t pixels_of_y() const { return (int64_t)leaf * out_height * out_width; }
+    int taps() const { return kernel[0] * kernel[1]; }
+    int64_t weights() const { return (int64_t)taps() * group_channels * filters; }
+};
+
+/* A pixel of the leaf's images: its sample's first pixel, and from where taps are counted. */
+struct Place {
+    int64_t sample;
+    int h, w;
+};
+/* An element of the kernel: how far below and beside the first one, the channel or filter, its row of the kernel. */
+struct Tap {
+    int h, w, c, row;
+};
+
+__device__ static inline void divide(int64_t number, int by, int64_t *quotient, int *rest)
+{
+    if (number >> 31 == 0) { /* half as many instructions */
+        *quotient = (uint32_t)number / (uint32_t)by;
+        *rest = (int)((uint32_t)number % (uint32_t)by);
+    } else {
+        *quotient = number / by;
+        *rest = (int)(number % by);
+    }
+}
+
+/* Pixel number `pixel` of y, over x: its first tap is at {h, w} there. */
+__device__ static inline Place place_of_y(const Conv &c, int64_t pixel)
+{
+    int64_t rows, samples;
+    int w, h;
+    divide(pixel, c.out_width, &rows, &w);
+    divide(rows, c.out_height, &samples, &h);
+    return {samples * c.height * c.width, h * c.stride[0] - c.before[0], w * c.stride[1] - c.before[1]};
+}
+/* Pixel number `pixel` of x, over y's strides: a tap that it was under begins so far above. */
+__device__ static inline Place place_of_x(const Conv &c, int64_t pixel)
+{
+    int64_t rows, samples;
+    int w, h;
+    divide(pixel, c.width, &rows, &w);
+    divide(rows, c.height, &samples, &h);
+    return {samples * c.out_height * c.out_width, h + c.before[0], w + c.before[1]};
+}
+/* Element k of a kernel's {kernel[0], kernel[1], depth}. */
+__device__ static inline Tap tap_of(const Conv &c, int k, int depth)
+{
+    int row = k / depth;
+    return {row / c.kernel[1] * c.dilation[0], row % c.kernel[1] * c.dilation[1], k % depth, row};
+}
+/* The pixel of x under a tap, or -1 where there are only zeros. */
+__device__ static inline int64_t pixel_of_x(const Conv &c, Place place, Tap tap)
+{
+    int h = place.h + tap.h, w = place.w + tap.w;
+    return h >= 0 && h < c.height && w >= 0 && w < c.width ? place.sample + (int64_t)h * c.width + w : -1;
+}
+/* The pixel of y that has a pixel of x under that tap, or -1. */
+__device__ static inline int64_t pixel_of_y(const Conv &c, Place place, Tap tap)
+{
+    int h = place.h - tap.h, w = place.w - tap.w;
+    if (h < 0 || w < 0 || h % c.stride[0] != 0 || w % c.stride[1] != 0) return -1;
+    h /= c.stride[0];
+    w /= c.stride[1];
+    return h < c.out_height && w < c.out_width ? place.sample + (int64_t)h * c.out_width + w : -1;
+}
+
+/* y = z + bias, and relu of that. */
+struct Finish {
+    const float *bias;
+    bool relu;
+    __device__ float operator()(float z, int channel) const
+    {
+        if (bias) z += bias[channel];
+        return relu && z < 0 ? 0 : z;
+    }
+};
+
+/* conv.cu: to[i] = Σ parts[p][i], of `number` arrays of `count`. */
+cudaError_t sum_parts(cudaStream_t stream, const float *parts, int number, int64_t count, float *to);
+
+/* conv_direct.cu: for groups of few channels or filters. */
+cudaError_t direct(cudaStream_t stream, kolo_element element, const Conv &conv, const void *x, const void *kernel,
+                   Finish finish, void *y);
+cudaError_t direct_data(cudaStream_t stream, kolo_element element, const Conv &conv, const void *y, const void *kernel,
+                        Finish finish, void *x);
+int direct_parts(const Conv &conv); /* arrays of weights in scratch memory */
+cudaError_t direct_filter(cudaStream_t stream, kolo_element element, const Conv &conv, const void *x, const void *dy,
+                          float *dkernel, float *parts);
+
+} // namespace kolo
+
+#endif

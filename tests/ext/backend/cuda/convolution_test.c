@@ -1,0 +1,2 @@
+/* convolution_test.c, of the CUDA backend. */
+#include "../convolution_test.c"
