@@ -20,11 +20,14 @@
     } while (0)
 kolo_status kolo_cuda_fail(cudaError_t error, const char *doing);
 
+typedef struct kolo_cuda_table kolo_cuda_table; /* optimizers.c: of arrays that are updated */
+
 struct kolo_queue {
     int device;
     cudaStream_t stream;
     bool recording;
     unsigned *turns; /* KOLO_TURNS zeros on the device, which its kernels count with and leave as zeros */
+    kolo_cuda_table *tables; /* a list */
 };
 
 typedef struct kolo_cuda_kernel kolo_cuda_kernel;
@@ -91,6 +94,11 @@ void kolo_cuda_forget(kolo_plan *plan);
 extern const kolo_accelerator kolo_cuda_accelerator;
 /* The calling thread's device is the queue's from here on. */
 kolo_status kolo_cuda_enter(const kolo_queue *queue);
+
+/* optimizers.c: the accelerator's. */
+bool kolo_cuda_has_rule(const kolo_optimizer *optimizer);
+kolo_status kolo_cuda_update_weights(kolo_queue *queue, const kolo_update_job *job);
+void kolo_cuda_free_tables(kolo_cuda_table *tables); /* takes NULL */
 
 /* Makers: set kernel->run, and what else it needs; bytes of workspaces, which are theirs. */
 typedef kolo_status kolo_cuda_maker(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op);

@@ -123,6 +123,39 @@ size_t kolo_cuda_conv_filter_scratch(const kolo_conv *conv);
 cudaError_t kolo_cuda_conv_filter(cudaStream_t stream, kolo_element element, const kolo_conv *conv, const void *x,
                                   const void *dy, float *dkernel, void *scratch);
 
+/* ---- optimizers.cu ---- */
+
+#define KOLO_CHUNK 2048 /* elements */
+
+/* Neighbours of one span, at most KOLO_CHUNK, of which only a span's first does not begin at a multiple of that. */
+typedef struct kolo_chunk {
+    int64_t first;
+    int32_t count, span;
+} kolo_chunk;
+/* Neighbouring chunks of one span. */
+typedef struct kolo_part {
+    int32_t first, count, span;
+} kolo_part;
+
+/* A kolo_update_job, and how its arrays are cut; all arrays are the device's. */
+typedef struct kolo_cuda_update {
+    int rule; /* kolo_rule_kind */
+    int chunk_count, part_count;
+    bool wide; /* set by kolo_cuda_update_all(): arrays begin on sixteen bytes */
+    const kolo_span *spans;
+    const kolo_chunk *chunks; /* span by span, as parts are */
+    const kolo_part *parts;
+    const int32_t *first_part; /* [spans + 1] */
+    double *of_gradient, *of_rule; /* [parts][2]: room for sums */
+    float *numbers_before; /* [spans]: likewise */
+    float *weights, *gradient, *slots[3], *numbers;
+    const kolo_moment *moment;
+    double clip_value, clip_norm, global_clip_norm, decay;
+    float *finite;
+} kolo_cuda_update;
+/* The gradient may be written over. */
+cudaError_t kolo_cuda_update_all(cudaStream_t stream, const kolo_cuda_update *update);
+
 #ifdef __cplusplus
 }
 #endif

@@ -57,6 +57,7 @@ static void close(kolo_queue **queue)
     if (!closed) return;
     cudaSetDevice(closed->device);
     if (closed->stream) cudaStreamSynchronize(closed->stream);
+    kolo_cuda_free_tables(closed->tables);
     cudaFree(closed->turns);
     if (closed->stream) cudaStreamDestroy(closed->stream);
     free(closed);
@@ -279,4 +280,6 @@ const kolo_accelerator kolo_cuda_accelerator = {
     .gather = gather,
     .add = add,
     .sum = sum,
+    .has_rule = kolo_cuda_has_rule,
+    .update = kolo_cuda_update_weights,
 };

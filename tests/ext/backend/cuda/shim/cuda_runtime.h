@@ -23,7 +23,8 @@ typedef enum cudaError {
     cudaErrorInvalidDevice = 101,
     cudaErrorNotReady = 600,
     cudaErrorIllegalAddress = 700,
-    cudaErrorStreamCaptureUnsupported = 900
+    cudaErrorStreamCaptureUnsupported = 900,
+    cudaErrorStreamCaptureInvalidated = 901
 } cudaError_t;
 typedef struct kolo_shim_stream *cudaStream_t;
 typedef struct kolo_shim_event *cudaEvent_t;
@@ -67,6 +68,7 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t first, cudaEve
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t work, void *argument);
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode);
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph);
+cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode);
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *executable, cudaGraph_t graph, unsigned long long flags);
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream);
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);

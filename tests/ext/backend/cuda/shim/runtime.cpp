@@ -11,6 +11,8 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <set>
+#include <thread>
 #include <vector>
 
 typedef std::function<void()> Work;
@@ -21,7 +23,9 @@ struct kolo_shim_graph {
 struct kolo_shim_stream {
     std::deque<Work> waiting;
     size_t given = 0, done = 0;
-    bool capturing = false, running = false;
+    bool capturing = false, invalid = false;
+    cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
+    std::thread::id captor;
     std::vector<Work> captured;
 };
 struct kolo_shim_event {
@@ -40,6 +44,8 @@ std::map<const void *, size_t> shared_most; /* of kernels that asked for more th
 size_t in_use;
 thread_local int device;
 thread_local cudaError_t last = cudaSuccess;
+std::set<kolo_shim_stream *> captures;
+thread_local cudaStreamCaptureMode thread_mode = cudaStreamCaptureModeGlobal;
 
 size_t number(const char *name, size_t otherwise)
 {
@@ -59,6 +65,22 @@ cudaError_t fail(cudaError_t error)
 {
     last = error;
     return error;
+}
+
+/* Whether the thread may take or give back memory: not while it captures, as far as the modes go, and what is captured
+ * is then lost. */
+bool may_allocate()
+{
+    bool may = true;
+    for (kolo_shim_stream *stream : captures) {
+        bool own = stream->captor == std::this_thread::get_id();
+        bool prohibited = own ? stream->mode != cudaStreamCaptureModeRelaxed : stream->mode == cudaStreamCaptureModeGlobal;
+        if (thread_mode == cudaStreamCaptureModeRelaxed || !prohibited) continue;
+        if (!own && thread_mode == cudaStreamCaptureModeThreadLocal) continue;
+        stream->invalid = true;
+        may = false;
+    }
+    return may;
 }
 
 /* Everything up to the work with that number. */
@@ -146,6 +168,7 @@ cudaError_t cudaMemGetInfo(size_t *left, size_t *total)
 cudaError_t cudaMalloc(void **memory, size_t bytes)
 {
     Turn turn(whole);
+    if (!may_allocate()) return fail(cudaErrorStreamCaptureUnsupported);
     size_t left, total, rounded = (bytes + 255) / 256 * 256;
     cudaMemGetInfo(&left, &total);
     *memory = rounded <= left ? aligned_alloc(256, rounded + GUARD) : nullptr;
@@ -160,6 +183,7 @@ cudaError_t cudaFree(void *memory)
 {
     Turn turn(whole);
     if (!memory) return cudaSuccess;
+    if (!may_allocate()) return fail(cudaErrorStreamCaptureUnsupported);
     auto found = on_device.find((char *)memory);
     if (found == on_device.end()) return fail(cudaErrorInvalidValue);
     for (size_t i = 0; i < GUARD; i++) {
@@ -175,6 +199,7 @@ cudaError_t cudaFree(void *memory)
 cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned)
 {
     Turn turn(whole);
+    if (!may_allocate()) return fail(cudaErrorStreamCaptureUnsupported);
     *memory = malloc(bytes ? bytes : 1);
     if (!*memory) return fail(cudaErrorMemoryAllocation);
     memset(*memory, 0xFF, bytes);
@@ -185,6 +210,7 @@ cudaError_t cudaFreeHost(void *memory)
 {
     Turn turn(whole);
     if (!memory) return cudaSuccess;
+    if (!may_allocate()) return fail(cudaErrorStreamCaptureUnsupported);
     if (!pinned.erase((char *)memory)) return fail(cudaErrorInvalidValue);
     free(memory);
     return cudaSuccess;
@@ -222,6 +248,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
     Turn turn(whole);
     run_until(stream, stream->given);
+    captures.erase(stream);
     delete stream;
     return cudaSuccess;
 }
@@ -275,12 +302,16 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t work, void *arg
     return give(stream, [=] { work(argument); });
 }
 
-cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode)
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode)
 {
     Turn turn(whole);
     if (stream->capturing) return fail(cudaErrorStreamCaptureUnsupported);
     stream->capturing = true;
+    stream->invalid = false;
+    stream->mode = mode;
+    stream->captor = std::this_thread::get_id();
     stream->captured.clear();
+    captures.insert(stream);
     return cudaSuccess;
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
@@ -289,8 +320,16 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
     *graph = nullptr;
     if (!stream->capturing) return fail(cudaErrorStreamCaptureUnsupported);
     stream->capturing = false;
+    captures.erase(stream);
+    bool stranger = stream->mode != cudaStreamCaptureModeRelaxed && stream->captor != std::this_thread::get_id();
+    if (stream->invalid || stranger) return fail(cudaErrorStreamCaptureInvalidated);
     *graph = new kolo_shim_graph{std::move(stream->captured)};
     stream->captured.clear();
+    return cudaSuccess;
+}
+cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
+{
+    std::swap(*mode, thread_mode);
     return cudaSuccess;
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *executable, cudaGraph_t graph, unsigned long long)

@@ -1,0 +1,169 @@
+/* Updates on the device: how a model's arrays are cut, and where that is kept. Kernels: optimizers.cu. */
+#include "backend/cuda/cuda.h"
+#include "optimizers/optimizer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PARTS 1024 /* that a block each is given for, and how many more than that there may be is one an array */
+
+/* Of one list of spans: made at its first update, which may be one that is recorded, and kept with the queue. */
+struct kolo_cuda_table {
+    const kolo_span *spans; /* whose it is */
+    int span_count, chunk_count, part_count;
+    void *memory; /* the device's: spans, chunks, parts, first parts, sums, numbers, one behind the other */
+    size_t at[6], bytes;
+    kolo_cuda_table *next;
+};
+
+/* ---- cutting ---- */
+
+/* At whole multiples of a chunk, so that all but the first of an array begin on sixteen bytes. */
+static int64_t chunks_of(const kolo_span *span)
+{
+    if (span->count == 0) return 0;
+    return (span->offset + span->count - 1) / KOLO_CHUNK - span->offset / KOLO_CHUNK + 1;
+}
+
+static kolo_chunk chunk_of(const kolo_span *span, int number, int64_t chunk)
+{
+    int64_t end = span->offset + span->count, first = (span->offset / KOLO_CHUNK + chunk) * KOLO_CHUNK;
+    int64_t last = first + KOLO_CHUNK < end ? first + KOLO_CHUNK : end;
+    if (first < span->offset) first = span->offset;
+    return (kolo_chunk){.first = first, .count = (int32_t)(last - first), .span = number};
+}
+
+/* Fills in what is not NULL; returns how many parts there are. */
+static int cut(const kolo_cuda_table *table, kolo_chunk *chunks, kolo_part *parts, int32_t *first_part)
+{
+    int most = (table->chunk_count + PARTS - 1) / PARTS, chunk = 0, part = 0;
+    for (int s = 0; s < table->span_count; s++) {
+        int count = (int)chunks_of(&table->spans[s]);
+        if (first_part) first_part[s] = part;
+        for (int c = 0; c < count; c += most, part++)
+            if (parts) parts[part] = (kolo_part){chunk + c, count - c < most ? count - c : most, s};
+        for (int c = 0; c < count && chunks; c++) chunks[chunk + c] = chunk_of(&table->spans[s], s, c);
+        chunk += count;
+    }
+    if (first_part) first_part[table->span_count] = part;
+    return part;
+}
+
+/* ---- the table ---- */
+
+enum { SPANS, CHUNKS, PARTS_AT, FIRST_PARTS, SUMS, NUMBERS };
+
+static void place(kolo_cuda_table *table)
+{
+    size_t spans = (size_t)table->span_count, parts = (size_t)table->part_count;
+    const size_t bytes[] = {spans * sizeof(kolo_span),  (size_t)table->chunk_count * sizeof(kolo_chunk),
+                            parts * sizeof(kolo_part),  (spans + 1) * sizeof(int32_t),
+                            4 * parts * sizeof(double), spans * sizeof(float)};
+    for (int i = 0; i < 6; i++) {
+        table->at[i] = table->bytes;
+        table->bytes += (bytes[i] + 255) / 256 * 256;
+    }
+}
+
+/* Copied on a stream of its own: the queue's may be one that is recorded. */
+static cudaError_t copy_there(void *to, const void *from, size_t bytes)
+{
+    cudaStream_t stream;
+    cudaError_t error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    if (error != cudaSuccess) return error;
+    error = cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream);
+    if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
+    cudaStreamDestroy(stream);
+    return error;
+}
+
+static kolo_status fill(kolo_cuda_table *table)
+{
+    char *image = calloc(1, table->bytes);
+    if (!image) return kolo_fail_memory(table->bytes, "an update's table");
+    memcpy(image, table->spans, (size_t)table->span_count * sizeof *table->spans);
+    cut(table, (kolo_chunk *)(image + table->at[CHUNKS]), (kolo_part *)(image + table->at[PARTS_AT]),
+        (int32_t *)(image + table->at[FIRST_PARTS]));
+    /* Taking memory is no part of what may be recorded. */
+    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    cudaThreadExchangeStreamCaptureMode(&mode);
+    cudaError_t error = cudaMalloc(&table->memory, table->bytes);
+    if (error == cudaSuccess) error = copy_there(table->memory, image, table->bytes);
+    cudaThreadExchangeStreamCaptureMode(&mode);
+    free(image);
+    KOLO_CUDA(error, "preparing updates");
+    return KOLO_OK;
+}
+
+static kolo_status make(const kolo_update_job *job, kolo_cuda_table **table)
+{
+    kolo_cuda_table *made = calloc(1, sizeof *made);
+    if (!made) return kolo_fail_memory(sizeof *made, "an update's table");
+    *made = (kolo_cuda_table){.spans = job->spans, .span_count = job->span_count};
+    for (int s = 0; s < job->span_count; s++) made->chunk_count += (int)chunks_of(&job->spans[s]);
+    made->part_count = cut(made, NULL, NULL, NULL);
+    place(made);
+    kolo_status status = fill(made);
+    if (status == KOLO_OK) *table = made;
+    else kolo_cuda_free_tables(made);
+    return status;
+}
+
+void kolo_cuda_free_tables(kolo_cuda_table *table)
+{
+    while (table) {
+        kolo_cuda_table *next = table->next;
+        cudaFree(table->memory);
+        free(table);
+        table = next;
+    }
+}
+
+static kolo_status find(kolo_queue *queue, const kolo_update_job *job, kolo_cuda_table **table)
+{
+    for (*table = queue->tables; *table; *table = (*table)->next)
+        if ((*table)->spans == job->spans && (*table)->span_count == job->span_count) return KOLO_OK;
+    KOLO_TRY(make(job, table));
+    (*table)->next = queue->tables;
+    queue->tables = *table;
+    return KOLO_OK;
+}
+
+/* ---- updates ---- */
+
+bool kolo_cuda_has_rule(const kolo_optimizer *optimizer)
+{
+    return optimizer->kind->rule != NULL;
+}
+
+kolo_status kolo_cuda_update_weights(kolo_queue *queue, const kolo_update_job *job)
+{
+    double numbers[KOLO_RULE_NUMBERS];
+    kolo_cuda_table *table;
+    KOLO_TRY(kolo_cuda_enter(queue));
+    KOLO_TRY(find(queue, job, &table));
+    char *memory = table->memory;
+    double *sums = (double *)(memory + table->at[SUMS]);
+    kolo_cuda_update update = {.rule = kolo_rule_numbers(job->optimizer, 0, 1, numbers),
+                               .chunk_count = table->chunk_count,
+                               .part_count = table->part_count,
+                               .spans = (const kolo_span *)memory,
+                               .chunks = (const kolo_chunk *)(memory + table->at[CHUNKS]),
+                               .parts = (const kolo_part *)(memory + table->at[PARTS_AT]),
+                               .first_part = (const int32_t *)(memory + table->at[FIRST_PARTS]),
+                               .of_gradient = sums,
+                               .of_rule = sums + 2 * table->part_count,
+                               .numbers_before = (float *)(memory + table->at[NUMBERS]),
+                               .weights = job->weights,
+                               .gradient = job->gradient,
+                               .slots = {job->slots[0], job->slots[1], job->slots[2]},
+                               .numbers = job->numbers,
+                               .moment = job->moment,
+                               .clip_value = job->clip_value,
+                               .clip_norm = job->clip_norm,
+                               .global_clip_norm = job->global_clip_norm,
+                               .decay = job->decay,
+                               .finite = job->finite};
+    KOLO_CUDA(kolo_cuda_update_all(queue->stream, &update), "updating the weights");
+    return KOLO_OK;
+}

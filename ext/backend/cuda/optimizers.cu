@@ -1,0 +1,341 @@
+/* Updates of all arrays of weights at once: what strategy/update.c does on the host, with the rules of
+ * optimizers/rules.h.
+ *
+ * Arrays are cut into chunks, a block's work at a time; runs of chunks of one array are parts, whose sums a block forms,
+ * and a norm is the sum of its parts' in their order. The gradient becomes the clipped mean in registers, wherever it is
+ * read, so that an update without norms is one kernel, and each kind of norm one more. */
+#include "backend/cuda/device.cuh"
+#include "optimizers/rules.h"
+
+namespace kolo {
+
+static const int FOURS = KOLO_CHUNK / 4 / THREADS; /* of a chunk, a thread's */
+static const int RESIDENT = 8 * 132;               /* blocks that a large device has at work at once */
+
+/* What is the same for all elements of an array. */
+struct Span {
+    kolo_span is;
+    kolo_rule numbers;
+    float scale, factor, most; /* of the gradient */
+    float shrink, lamb_shrink; /* of the weights */
+
+    __device__ float gradient(float g, float w) const
+    {
+        return kolo_clipped_gradient(g, w, scale, is.l2, factor, most);
+    }
+};
+
+/* ---- sums ---- */
+
+/* Of parts first … first+count-1; the same on each thread. */
+__device__ static double sum_of_parts(const double *sums, int first, int count)
+{
+    double sum = 0;
+    for (int part = (int)threadIdx.x; part < count; part += THREADS) sum += sums[2 * (first + part)];
+    return block_sum(sum);
+}
+
+__device__ static double sum_of_span(const kolo_cuda_update &u, const double *sums, int span)
+{
+    int first = u.first_part[span];
+    return sum_of_parts(sums, first, u.first_part[span + 1] - first);
+}
+
+/* Whether no element of the gradient is infinite or no number. */
+__device__ static bool is_finite(const kolo_cuda_update &u)
+{
+    return !u.finite || sum_of_parts(u.of_gradient + 1, 0, u.part_count) == 0;
+}
+
+__device__ static void keep_sums(double *to, const double sums[2])
+{
+    double first = block_sum(sums[0]), second = block_sum(sums[1]);
+    if (threadIdx.x != 0) return;
+    to[0] = first;
+    to[1] = second;
+}
+
+__device__ static float clip_factor(const kolo_cuda_update &u, int span)
+{
+    if (u.clip_norm > 0) return (float)kolo_clip_factor(sum_of_span(u, u.of_gradient, span), u.clip_norm);
+    if (!(u.global_clip_norm > 0)) return 1;
+    return (float)kolo_clip_factor(sum_of_parts(u.of_gradient, 0, u.part_count), u.global_clip_norm);
+}
+
+__device__ static Span begin_span(const kolo_cuda_update &u, int span)
+{
+    const double *rule = u.moment->rule;
+    Span s;
+    s.is = u.spans[span];
+    s.numbers = kolo_rule_floats(rule);
+    s.scale = (float)u.moment->scale;
+    s.factor = clip_factor(u, span);
+    s.most = u.clip_value > 0 ? (float)u.clip_value : INFINITY;
+    s.shrink = (float)(u.decay * rule[KOLO_RULE_LEARNING_RATE]);
+    s.lamb_shrink = kolo_rule_lamb_decay(rule, s.is.vector);
+    return s;
+}
+
+/* The numbers of a rule that looks at whole arrays. */
+template <kolo_rule_kind RULE> __device__ static void finish_numbers(const kolo_cuda_update &u, int span, Span *s)
+{
+    const double *rule = u.moment->rule;
+    double sums[2] = {0, sum_of_span(u, u.of_rule + 1, span)};
+    if (RULE == KOLO_RULE_NOVOGRAD) {
+        float number = kolo_rule_novograd_number(rule, u.numbers_before[span], sums[1]);
+        s->numbers = kolo_rule_novograd_array(rule, number, 1);
+        if (threadIdx.x == 0) u.numbers[span] = number; /* all blocks that come to it write the same */
+        return;
+    }
+    sums[0] = sum_of_span(u, u.of_rule, span);
+    s->numbers = RULE == KOLO_RULE_LARS ? kolo_rule_lars_array(rule, s->is.vector, sums)
+                                        : kolo_rule_lamb_array(rule, s->is.vector, sums);
+}
+
+/* ---- going through a chunk ---- */
+
+/* N neighbours of the arrays. */
+template <int SLOTS, int N> struct Elements {
+    float w[N], g[N], slot[SLOTS > 0 ? SLOTS : 1][N];
+
+    __device__ void load_slots(const kolo_cuda_update &u, int64_t at)
+    {
+        for (int s = 0; s < SLOTS; s++) load<float, N>(u.slots[s] + at, slot[s]);
+    }
+    __device__ void store_slots(const kolo_cuda_update &u, int64_t at) const
+    {
+        for (int s = 0; s < SLOTS; s++) store<float, N>(u.slots[s] + at, slot[s]);
+    }
+};
+
+/* work.read(elements, at) and then work.do_it(elements, at), for four neighbours at a time, where all arrays lie so,
+ * and one at a time at the ends. All fours of a thread are on their way before it works on the first. */
+template <typename Work> __device__ static void go_through(const kolo_chunk &chunk, bool wide, Work &work)
+{
+    int64_t end = chunk.first + chunk.count, first = (chunk.first + 3) / 4 * 4, last = end / 4 * 4;
+    if (!wide || first > last) first = last = end;
+    typename Work::Four fours[FOURS];
+#pragma unroll
+    for (int n = 0; n < FOURS; n++) {
+        int64_t at = first + 4 * (n * THREADS + (int)threadIdx.x);
+        if (at < last) work.read(fours[n], at);
+    }
+#pragma unroll
+    for (int n = 0; n < FOURS; n++) {
+        int64_t at = first + 4 * (n * THREADS + (int)threadIdx.x);
+        if (at < last) work.do_it(fours[n], at);
+    }
+    int before = (int)(first - chunk.first), ends = before + (int)(end - last);
+    for (int k = (int)threadIdx.x; k < ends; k += THREADS) {
+        int64_t at = k < before ? chunk.first + k : last + (k - before);
+        typename Work::One one;
+        work.read(one, at);
+        work.do_it(one, at);
+    }
+}
+
+/* Σ x² of the mean gradient, and 0, or NaN where one of what it is the mean of is infinite or no number. */
+struct MeasureGradient {
+    typedef Elements<0, 4> Four;
+    typedef Elements<0, 1> One;
+    const kolo_cuda_update &u;
+    float scale, l2;
+    double sums[2];
+
+    template <int N> __device__ void read(Elements<0, N> &e, int64_t at) const
+    {
+        load<float, N>(u.gradient + at, e.g);
+        for (int k = 0; k < N; k++) e.w[k] = 0;
+        if (l2 != 0) load<float, N>(u.weights + at, e.w);
+    }
+    template <int N> __device__ void do_it(Elements<0, N> &e, int64_t)
+    {
+        for (int k = 0; k < N; k++) {
+            double x = (double)kolo_mean_gradient(e.g[k], e.w[k], scale, l2);
+            sums[0] += x * x;
+            sums[1] += (double)(e.g[k] * 0);
+        }
+    }
+};
+
+/* The sums that a rule begins with; LAMB's step is made here, in the gradient's place. */
+template <kolo_rule_kind RULE> struct MeasureRule {
+    static const int SLOTS = RULE == KOLO_RULE_LAMB ? 2 : 0;
+    typedef Elements<SLOTS, 4> Four;
+    typedef Elements<SLOTS, 1> One;
+    const kolo_cuda_update &u;
+    Span s;
+    double sums[2];
+
+    template <int N> __device__ void read(Elements<SLOTS, N> &e, int64_t at) const
+    {
+        load<float, N>(u.weights + at, e.w);
+        load<float, N>(u.gradient + at, e.g);
+        e.load_slots(u, at);
+    }
+    template <int N> __device__ void do_it(Elements<SLOTS, N> &e, int64_t at)
+    {
+        for (int k = 0; k < N; k++) {
+            e.g[k] = s.gradient(e.g[k], e.w[k]);
+            if (s.shrink > 0) e.w[k] = kolo_shrunk(e.w[k], s.shrink);
+            if (RULE == KOLO_RULE_LAMB) {
+                if (s.lamb_shrink > 0) e.w[k] = kolo_shrunk(e.w[k], s.lamb_shrink);
+                e.g[k] = kolo_rule_lamb_step(e.g[k], &e.slot[0][k], &e.slot[SLOTS - 1][k], s.numbers);
+            }
+            sums[0] += (double)e.w[k] * (double)e.w[k];
+            sums[1] += (double)e.g[k] * (double)e.g[k];
+        }
+        if (RULE != KOLO_RULE_LAMB) return;
+        if (s.shrink > 0 || s.lamb_shrink > 0) store<float, N>(u.weights + at, e.w);
+        store<float, N>(u.gradient + at, e.g);
+        e.store_slots(u, at);
+    }
+};
+
+template <kolo_rule_kind RULE> struct Slots {
+    static const int count = RULE == KOLO_RULE_SGD || RULE == KOLO_RULE_LAMB                     ? 0
+                             : RULE == KOLO_RULE_RMSPROP_BOTH || RULE == KOLO_RULE_AMSGRAD       ? 3
+                             : RULE == KOLO_RULE_MOMENTUM || RULE == KOLO_RULE_NESTEROV ||
+                                       RULE == KOLO_RULE_ADAGRAD || RULE == KOLO_RULE_RMSPROP ||
+                                       RULE == KOLO_RULE_LARS || RULE == KOLO_RULE_NOVOGRAD
+                                 ? 1
+                                 : 2;
+};
+
+template <kolo_rule_kind RULE> struct Update {
+    static const int SLOTS = Slots<RULE>::count;
+    typedef Elements<SLOTS, 4> Four;
+    typedef Elements<SLOTS, 1> One;
+    const kolo_cuda_update &u;
+    Span s;
+
+    template <int N> __device__ void read(Elements<SLOTS, N> &e, int64_t at) const
+    {
+        load<float, N>(u.weights + at, e.w);
+        load<float, N>(u.gradient + at, e.g);
+        e.load_slots(u, at);
+    }
+    template <int N> __device__ void do_it(Elements<SLOTS, N> &e, int64_t at) const
+    {
+        bool ready = RULE == KOLO_RULE_LAMB; /* its step is, and the weights have decayed */
+        for (int k = 0; k < N; k++) {
+            float g = ready ? e.g[k] : s.gradient(e.g[k], e.w[k]);
+            if (!ready && s.shrink > 0) e.w[k] = kolo_shrunk(e.w[k], s.shrink);
+            kolo_rule_step(RULE, s.numbers, e.w, g, e.slot[0], e.slot[SLOTS > 1 ? 1 : 0], e.slot[SLOTS > 2 ? 2 : 0], k);
+        }
+        store<float, N>(u.weights + at, e.w);
+        e.store_slots(u, at);
+    }
+};
+
+/* Of running means. */
+struct Move {
+    typedef Elements<0, 4> Four;
+    typedef Elements<0, 1> One;
+    const kolo_cuda_update &u;
+    double momentum, share;
+
+    template <int N> __device__ void read(Elements<0, N> &e, int64_t at) const
+    {
+        load<float, N>(u.weights + at, e.w);
+        load<float, N>(u.gradient + at, e.g);
+    }
+    template <int N> __device__ void do_it(Elements<0, N> &e, int64_t at) const
+    {
+        for (int k = 0; k < N; k++) e.w[k] = kolo_moved(e.w[k], e.g[k], momentum, share);
+        store<float, N>(u.weights + at, e.w);
+    }
+};
+
+/* ---- kernels ---- */
+
+/* A block a part. */
+__global__ void __launch_bounds__(THREADS) measure_gradient(kolo_cuda_update u)
+{
+    kolo_part part = u.parts[blockIdx.x];
+    kolo_span span = u.spans[part.span];
+    MeasureGradient measure = {u, (float)u.moment->scale, span.l2, {0, 0}};
+    for (int chunk = part.first; chunk < part.first + part.count && !(span.momentum > 0); chunk++)
+        go_through(u.chunks[chunk], u.wide, measure);
+    keep_sums(u.of_gradient + 2 * blockIdx.x, measure.sums);
+}
+
+template <kolo_rule_kind RULE> __global__ void __launch_bounds__(THREADS) measure_rule(kolo_cuda_update u)
+{
+    kolo_part part = u.parts[blockIdx.x];
+    if (!is_finite(u)) return;
+    MeasureRule<RULE> measure = {u, begin_span(u, part.span), {0, 0}};
+    for (int chunk = part.first; chunk < part.first + part.count && !(measure.s.is.momentum > 0); chunk++)
+        go_through(u.chunks[chunk], u.wide, measure);
+    keep_sums(u.of_rule + 2 * blockIdx.x, measure.sums);
+    bool first = u.first_part[part.span] == (int)blockIdx.x && threadIdx.x == 0;
+    if (RULE == KOLO_RULE_NOVOGRAD && first) u.numbers_before[part.span] = u.numbers[part.span];
+}
+
+/* A block takes a run of chunks, and looks at an array's sums when it comes to it. */
+template <kolo_rule_kind RULE> __global__ void __launch_bounds__(THREADS) update(kolo_cuda_update u)
+{
+    bool measured = RULE == KOLO_RULE_LARS || RULE == KOLO_RULE_LAMB || RULE == KOLO_RULE_NOVOGRAD;
+    bool finite = is_finite(u);
+    if (u.finite && blockIdx.x == 0 && threadIdx.x == 0) *u.finite = finite;
+    if (!finite) return;
+    int64_t count = u.chunk_count;
+    int now = -1, end = (int)(count * (blockIdx.x + 1) / gridDim.x);
+    Update<RULE> work = {u, Span()};
+    for (int number = (int)(count * blockIdx.x / gridDim.x); number < end; number++) {
+        kolo_chunk chunk = u.chunks[number];
+        bool mean = u.spans[chunk.span].momentum > 0;
+        if (chunk.span != now) work.s = begin_span(u, chunk.span);
+        if (chunk.span != now && measured && !mean) finish_numbers<RULE>(u, chunk.span, &work.s);
+        now = chunk.span;
+        Move move = {u, work.s.is.momentum, u.moment->share};
+        if (mean) go_through(chunk, u.wide, move);
+        else go_through(chunk, u.wide, work);
+    }
+}
+
+/* ---- launching ---- */
+
+typedef void update_kernel(kolo_cuda_update u);
+
+static update_kernel *const updates[KOLO_RULE_KINDS] = {
+    update<KOLO_RULE_SGD>,      update<KOLO_RULE_MOMENTUM>, update<KOLO_RULE_NESTEROV>,
+    update<KOLO_RULE_ADAGRAD>,  update<KOLO_RULE_ADADELTA>, update<KOLO_RULE_RMSPROP>,
+    update<KOLO_RULE_RMSPROP_ROLLING>, update<KOLO_RULE_RMSPROP_CENTERED>, update<KOLO_RULE_RMSPROP_BOTH>,
+    update<KOLO_RULE_ADAM>,     update<KOLO_RULE_AMSGRAD>,  update<KOLO_RULE_ADAMAX>,
+    update<KOLO_RULE_NADAM>,    update<KOLO_RULE_LARS>,     update<KOLO_RULE_LAMB>,
+    update<KOLO_RULE_NOVOGRAD>,
+};
+
+static update_kernel *measure_of(int rule)
+{
+    if (rule == KOLO_RULE_LARS) return measure_rule<KOLO_RULE_LARS>;
+    if (rule == KOLO_RULE_LAMB) return measure_rule<KOLO_RULE_LAMB>;
+    return rule == KOLO_RULE_NOVOGRAD ? measure_rule<KOLO_RULE_NOVOGRAD> : nullptr;
+}
+
+static bool are_wide(const kolo_cuda_update *u)
+{
+    uintptr_t all = (uintptr_t)u->weights | (uintptr_t)u->gradient;
+    for (int s = 0; s < 3; s++) all |= (uintptr_t)u->slots[s];
+    return all % 16 == 0;
+}
+
+} // namespace kolo
+
+using namespace kolo;
+
+cudaError_t kolo_cuda_update_all(cudaStream_t stream, const kolo_cuda_update *job)
+{
+    kolo_cuda_update u = *job;
+    u.wide = are_wide(job);
+    dim3 parts((unsigned)u.part_count), blocks((unsigned)(u.chunk_count < RESIDENT ? u.chunk_count : RESIDENT));
+    cudaError_t error = cudaSuccess;
+    if (u.chunk_count == 0) return error;
+    bool of_gradient = u.finite || u.clip_norm > 0 || u.global_clip_norm > 0;
+    if (of_gradient) error = launch(stream, parts, THREADS, 0, measure_gradient, u);
+    update_kernel *measure = measure_of(u.rule);
+    if (error == cudaSuccess && measure) error = launch(stream, parts, THREADS, 0, measure, u);
+    if (error == cudaSuccess) error = launch(stream, blocks, THREADS, 0, updates[u.rule], u);
+    return error;
+}
