@@ -92,4 +92,25 @@ kolo_status kolo_queued_arrive(kolo_queued *queued, bool wait, kolo_totals *tota
  * turn's. [KOLO_FOLD_MOST] */
 kolo_status kolo_queued_last_totals(kolo_queued *queued, kolo_node *nodes, int *count);
 
+/* ---- The parts of these, for each other. ---- */
+
+/* A share at work. */
+typedef struct kolo_queued_job {
+    kolo_queued *queued;
+    const kolo_share *share;
+    float **gradients; /* [leaves of the share], or NULL */
+    double *seconds; /* of each operation; NULL: nobody looks */
+} kolo_queued_job;
+
+/* Memory for so many leaves at once. */
+kolo_status kolo_queued_reserve(kolo_queued *queued, int64_t leaves);
+/* Memory, the moment and the samples of the share are there; numbers as of kolo_queued_give(). */
+kolo_status kolo_queued_prepare(kolo_queued *queued, const kolo_share *share, const kolo_moment *numbers);
+/* All leaves through all segments; sums of losses are cleared first. Can be recorded, unless some meeting */
+kolo_status kolo_queued_leaves(const kolo_queued_job *job);
+/* (that operation) is with leaves of other members. */
+bool kolo_queued_asks_others(const kolo_queued_job *job, int op);
+/* Of one leaf, from the host's memory. */
+kolo_totals kolo_queued_totals(const kolo_queued *queued, const char *from);
+
 #endif

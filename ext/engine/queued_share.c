@@ -1,0 +1,242 @@
+/* Leaves on an accelerator, one after the other: see queued.h. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/runtime.h"
+#include "engine/queued.h"
+
+/* ---------------------------------------------------------------- a leaf */
+
+static kolo_frame *frame_of(const kolo_queued_job *j, int64_t leaf)
+{
+    return j->queued->frames[j->queued->frame_count > 1 ? leaf - j->share->first_leaf : 0];
+}
+
+static void bind(const kolo_queued_job *j, int64_t leaf, int segment)
+{
+    kolo_queued *queued = j->queued;
+    kolo_program_weights weights = {queued->packed, queued->weights};
+    kolo_blocks blocks = {.weights = &weights,
+                          .gradient = j->gradients ? j->gradients[leaf - j->share->first_leaf] : NULL,
+                          .met = queued->met};
+    kolo_frame_bind(frame_of(j, leaf), segment, &queued->bench, &blocks);
+}
+
+static kolo_status gather(const kolo_queued_job *j, int64_t leaf)
+{
+    kolo_queued *queued = j->queued;
+    const kolo_plan *plan = &queued->program->plan;
+    const kolo_frame *frame = frame_of(j, leaf);
+    kolo_leaf_arrays to = {.features = kolo_frame_input(frame),
+                           .labels = frame->labels,
+                           .targets = frame->targets,
+                           .weights = frame->weights,
+                           .outputs = kolo_shape_count(plan->values[plan->output].shape)};
+    return queued->accelerator->gather(queued->queue, &queued->residence.sources, queued->moment, leaf * plan->leaf,
+                                       plan->leaf, &to);
+}
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static kolo_status run_op(const kolo_queued_job *j, int op, const kolo_call *call)
+{
+    kolo_queued *queued = j->queued;
+    const kolo_program *program = queued->program;
+    if (!j->seconds) return program->backend->run(program->kernels[op], call);
+    KOLO_TRY(queued->accelerator->finish(queued->queue));
+    double started = now();
+    KOLO_TRY(program->backend->run(program->kernels[op], call));
+    KOLO_TRY(queued->accelerator->finish(queued->queue));
+    j->seconds[op] += now() - started;
+    return KOLO_OK;
+}
+
+static kolo_status run_segment(const kolo_queued_job *j, int64_t leaf, int number)
+{
+    kolo_queued *queued = j->queued;
+    const kolo_segment *segment = &queued->program->segments[number];
+    const kolo_frame *frame = frame_of(j, leaf);
+    kolo_call call = {.memory = frame->memory,
+                      .scratch = queued->bench.scratch,
+                      .first_sample = leaf * queued->program->plan.leaf,
+                      .labels = frame->labels,
+                      .targets = frame->targets,
+                      .weights = frame->weights,
+                      .totals = (kolo_totals *)(void *)(queued->totals +
+                                                        (size_t)(leaf - j->share->first_leaf) * queued->totals_stride),
+                      .queue = queued->queue,
+                      .moment = queued->moment};
+    bind(j, leaf, number);
+    if (number == 0) KOLO_TRY(gather(j, leaf));
+    for (int o = segment->first; o < segment->end; o++) KOLO_TRY(run_op(j, o, &call));
+    return KOLO_OK;
+}
+
+/* ---------------------------------------------------------------- where leaves meet */
+
+/* Through the host: the sums of other members are there. */
+static kolo_status meet_others(const kolo_queued_job *j, double *met, int64_t count)
+{
+    kolo_queued *queued = j->queued;
+    kolo_comm *group = j->share->group;
+    size_t bytes = (size_t)count * sizeof *met;
+    double *sums = malloc(bytes);
+    if (!sums) return kolo_fail_memory(bytes, "sums over the leaves");
+    kolo_status status = queued->accelerator->copy(queued->queue, sums, met, bytes);
+    if (status == KOLO_OK) status = queued->accelerator->finish(queued->queue);
+    if (status == KOLO_OK) status = group->kind->allreduce(group, sums, count, KOLO_TYPE_DOUBLE);
+    if (status == KOLO_OK) status = queued->accelerator->copy(queued->queue, met, sums, bytes);
+    free(sums);
+    return status;
+}
+
+bool kolo_queued_asks_others(const kolo_queued_job *j, int op)
+{
+    const kolo_share *share = j->share;
+    return j->queued->program->plan.ops[op].across && share->group && share->group->size > 1;
+}
+
+/* Every leaf's part is in a frame of its own, at the same place. */
+static kolo_status meet(const kolo_queued_job *j, int op)
+{
+    kolo_queued *queued = j->queued;
+    const kolo_plan *plan = &queued->program->plan;
+    const kolo_value *partial = &plan->values[plan->ops[op].in[0]], *met = &plan->values[plan->ops[op].out[0]];
+    int64_t count = kolo_shape_count(met->shape);
+    double *sum = (double *)(void *)((char *)queued->met + met->offset);
+    int leaves = (int)(j->share->end_leaf - j->share->first_leaf);
+    KOLO_TRY(queued->accelerator->sum(queued->queue, sum, queued->frame_blocks + partial->offset, queued->frame_stride,
+                                      leaves, count));
+    return kolo_queued_asks_others(j, op) ? meet_others(j, sum, count) : KOLO_OK;
+}
+
+/* ---------------------------------------------------------------- a share */
+
+static kolo_status clear_totals(const kolo_queued_job *j)
+{
+    size_t bytes = (size_t)(j->share->end_leaf - j->share->first_leaf) * j->queued->totals_stride;
+    return j->queued->accelerator->clear(j->queued->queue, j->queued->totals, bytes);
+}
+
+kolo_status kolo_queued_leaves(const kolo_queued_job *j)
+{
+    const kolo_program *program = j->queued->program;
+    KOLO_TRY(clear_totals(j));
+    for (int s = 0; s < program->segment_count; s++) {
+        for (int64_t leaf = j->share->first_leaf; leaf < j->share->end_leaf; leaf++) KOLO_TRY(run_segment(j, leaf, s));
+        if (program->segments[s].meet >= 0) KOLO_TRY(meet(j, program->segments[s].meet));
+    }
+    return KOLO_OK;
+}
+
+/* The moment of the share goes to the device, and its samples where they can be reached. */
+static kolo_status tell(kolo_queued *queued, const kolo_share *share, const kolo_moment *numbers)
+{
+    int slot = (int)(queued->given % KOLO_MOMENTS);
+    kolo_moment moment = numbers ? *numbers : (kolo_moment){0};
+    moment.samples = share->batch->samples;
+    moment.step = share->batch->step;
+    moment.seed = share->seed;
+    moment.loss_scale = share->loss_scale != 0 ? share->loss_scale : 1;
+    KOLO_TRY(kolo_residence_bring(&queued->residence, share, &moment));
+    if (queued->copied[slot]) KOLO_TRY(queued->accelerator->wait_mark(queued->queue, queued->copied[slot]));
+    queued->moments[slot] = moment;
+    KOLO_TRY(queued->accelerator->copy(queued->queue, queued->moment, &queued->moments[slot], sizeof moment));
+    queued->given++;
+    return queued->accelerator->set_mark(queued->queue, &queued->copied[slot]);
+}
+
+kolo_status kolo_queued_prepare(kolo_queued *queued, const kolo_share *share, const kolo_moment *numbers)
+{
+    int64_t leaves = share->end_leaf - share->first_leaf;
+    if (share->stoppable && kolo_stop_requested()) return KOLO_INTERRUPTED;
+    KOLO_TRY(kolo_queued_reserve(queued, leaves > 0 ? leaves : 1));
+    return tell(queued, share, numbers);
+}
+
+/* ---------------------------------------------------------------- computing and waiting */
+
+kolo_totals kolo_queued_totals(const kolo_queued *queued, const char *from)
+{
+    kolo_totals totals = {0};
+    int sums = queued->program->plan.metric_sums;
+    memcpy(&totals, from, offsetof(kolo_totals, sums) + (size_t)sums * sizeof(double));
+    totals.used = sums;
+    return totals;
+}
+
+/* Totals of the share's leaves into the fold, and their gradients, which it takes over. */
+static kolo_status hand_over(const kolo_queued_job *j, kolo_fold *fold)
+{
+    kolo_queued *queued = j->queued;
+    int64_t leaves = j->share->end_leaf - j->share->first_leaf;
+    size_t bytes = (size_t)leaves * queued->totals_stride;
+    char *totals = malloc(bytes + 1);
+    if (!totals) return kolo_fail_memory(bytes, "sums of losses");
+    kolo_status status = queued->accelerator->copy(queued->queue, totals, queued->totals, bytes);
+    if (status == KOLO_OK) status = queued->accelerator->finish(queued->queue);
+    for (int64_t i = 0; i < leaves && status == KOLO_OK; i++) {
+        kolo_node node = {.index = j->share->first_leaf + i,
+                          .gradient = j->gradients ? j->gradients[i] : NULL,
+                          .totals = kolo_queued_totals(queued, totals + (size_t)i * queued->totals_stride)};
+        if (j->gradients) j->gradients[i] = NULL;
+        status = kolo_fold_insert(fold, node);
+    }
+    free(totals);
+    return status;
+}
+
+static kolo_status keep_outputs(const kolo_queued_job *j, int64_t leaf)
+{
+    kolo_queued *queued = j->queued;
+    const kolo_share *share = j->share;
+    const kolo_plan *plan = &queued->program->plan;
+    size_t elements = (size_t)kolo_shape_count(plan->values[plan->output].shape);
+    int64_t left = share->batch->samples - leaf * plan->leaf, count = left < plan->leaf ? left : plan->leaf;
+    float *target = share->outputs + (size_t)(leaf * plan->leaf) * elements;
+    return queued->accelerator->copy(queued->queue, target, kolo_frame_output(frame_of(j, leaf)),
+                                     (size_t)count * elements * sizeof *target);
+}
+
+/* Leaves that do not meet are computed one at a time, so that memory is one leaf's. */
+static kolo_status compute_part(const kolo_queued_job *j, kolo_fold *fold)
+{
+    int64_t leaves = j->share->end_leaf - j->share->first_leaf;
+    for (int64_t i = 0; j->gradients && i < leaves; i++) KOLO_TRY(kolo_fold_borrow(fold, &j->gradients[i]));
+    KOLO_TRY(kolo_queued_prepare(j->queued, j->share, NULL));
+    KOLO_TRY(kolo_queued_leaves(j));
+    if (j->share->outputs) KOLO_TRY(keep_outputs(j, j->share->first_leaf));
+    return fold ? hand_over(j, fold) : j->queued->accelerator->finish(j->queued->queue);
+}
+
+static kolo_status run_part(kolo_queued *queued, const kolo_share *share, kolo_fold *fold, double *seconds)
+{
+    int64_t leaves = share->end_leaf - share->first_leaf;
+    kolo_queued_job j = {.queued = queued, .share = share, .seconds = seconds};
+    if (fold && queued->program->plan.training) {
+        j.gradients = calloc((size_t)leaves + 1, sizeof *j.gradients);
+        if (!j.gradients) return kolo_fail_memory((size_t)leaves * sizeof *j.gradients, "gradients");
+    }
+    kolo_status status = compute_part(&j, fold);
+    for (int64_t i = 0; j.gradients && i < leaves; i++) kolo_fold_return(fold, j.gradients[i]);
+    free(j.gradients);
+    return status;
+}
+
+kolo_status kolo_queued_run(kolo_queued *queued, const kolo_share *share, kolo_fold *fold, double *seconds)
+{
+    if (queued->program->meets) return run_part(queued, share, fold, seconds);
+    for (int64_t leaf = share->first_leaf; leaf < share->end_leaf; leaf++) {
+        kolo_share part = *share;
+        part.first_leaf = leaf;
+        part.end_leaf = leaf + 1;
+        KOLO_TRY(run_part(queued, &part, fold, seconds));
+    }
+    return KOLO_OK;
+}
