@@ -8,6 +8,10 @@
 #define WORTHWHILE    32 /* products a weight of a leaf: fewer cost less than its gradient's way through memory */
 #define LARGEST_FRAME (192 << 20) /* bytes of a leaf's values, if none shared memory with another */
 
+/* A device is as fast as its leaves are large, and has memory of its own: as many samples as there are, but */
+#define LARGEST_SCORED 4096               /* of what is only scored, that outputs do not pile up, */
+#define LARGEST_THERE  ((int64_t)32 << 30) /* and bytes of values, as LARGEST_FRAME counts them */
+
 static int64_t bytes_of(const kolo_plan *plan)
 {
     int64_t bytes = 0;
@@ -21,6 +25,13 @@ static int64_t bytes_of(const kolo_plan *plan)
     return bytes;
 }
 
+static int leaf_there(kolo_purpose purpose, int64_t bytes)
+{
+    bool trains = purpose == KOLO_FOR_TRAINING || purpose == KOLO_FOR_GRADIENTS;
+    int64_t leaf = LARGEST_THERE / bytes, most = trains ? INT32_MAX : LARGEST_SCORED;
+    return (int)(leaf < 1 ? 1 : leaf < most ? leaf : most);
+}
+
 /* Every leaf writes a gradient of all the weights, which is then added to the others: a leaf whose values take less
  * memory than the weights spends more on that than its caches save. */
 int kolo_largest_leaf(const kolo_model *model, kolo_purpose purpose)
@@ -31,6 +42,7 @@ int kolo_largest_leaf(const kolo_model *model, kolo_purpose purpose)
     kolo_plan_free(&plan);
     if (status != KOLO_OK) kolo_failure_take(); /* who lowers it next will say so */
     if (bytes == 0) return USUAL_LEAF;
+    if (model->backend->accelerator) return leaf_there(purpose, bytes);
     if (purpose == KOLO_FOR_TRAINING) leaf = model->weight_count * (int64_t)sizeof(float) / bytes;
     leaf = leaf < USUAL_LEAF ? USUAL_LEAF : leaf > LARGEST_LEAF ? LARGEST_LEAF : leaf;
     if (bytes <= LARGEST_FRAME / leaf) return (int)leaf;

@@ -204,7 +204,6 @@ static kolo_status keep_outputs(const kolo_queued_job *j, int64_t leaf)
                                      (size_t)count * elements * sizeof *target);
 }
 
-/* Leaves that do not meet are computed one at a time, so that memory is one leaf's. */
 static kolo_status compute_part(const kolo_queued_job *j, kolo_fold *fold)
 {
     int64_t leaves = j->share->end_leaf - j->share->first_leaf;
@@ -229,9 +228,48 @@ static kolo_status run_part(kolo_queued *queued, const kolo_share *share, kolo_f
     return status;
 }
 
+/* ---------------------------------------------------------------- leaves of which only sums are wanted */
+
+/* One leaf, whose sums go to `totals` of the host when the queue has come so far. */
+static kolo_status give_leaf(kolo_queued *queued, const kolo_share *share, int64_t leaf, char *totals)
+{
+    kolo_share part = *share;
+    part.first_leaf = leaf;
+    part.end_leaf = leaf + 1;
+    kolo_queued_job j = {.queued = queued, .share = &part};
+    KOLO_TRY(kolo_queued_prepare(queued, &part, NULL));
+    KOLO_TRY(kolo_queued_leaves(&j));
+    if (part.outputs) KOLO_TRY(keep_outputs(&j, leaf));
+    return queued->accelerator->copy(queued->queue, totals, queued->totals, queued->totals_stride);
+}
+
+static kolo_status score(kolo_queued *queued, const kolo_share *share, kolo_fold *fold, char *totals)
+{
+    for (int64_t leaf = share->first_leaf; leaf < share->end_leaf; leaf++)
+        KOLO_TRY(give_leaf(queued, share, leaf, totals + (size_t)(leaf - share->first_leaf) * queued->totals_stride));
+    KOLO_TRY(queued->accelerator->finish(queued->queue));
+    for (int64_t leaf = share->first_leaf; fold && leaf < share->end_leaf; leaf++) {
+        const char *from = totals + (size_t)(leaf - share->first_leaf) * queued->totals_stride;
+        KOLO_TRY(kolo_fold_insert(fold, (kolo_node){.index = leaf, .totals = kolo_queued_totals(queued, from)}));
+    }
+    return KOLO_OK;
+}
+
+static kolo_status run_scores(kolo_queued *queued, const kolo_share *share, kolo_fold *fold)
+{
+    size_t bytes = (size_t)(share->end_leaf - share->first_leaf) * queued->totals_stride;
+    void *totals = NULL;
+    KOLO_TRY(queued->accelerator->allocate_host(queued->queue, bytes, &totals));
+    kolo_status status = score(queued, share, fold, totals);
+    queued->accelerator->release_host(queued->queue, totals);
+    return status;
+}
+
+/* Leaves that do not meet are computed one at a time, so that memory is one leaf's. */
 kolo_status kolo_queued_run(kolo_queued *queued, const kolo_share *share, kolo_fold *fold, double *seconds)
 {
     if (queued->program->meets) return run_part(queued, share, fold, seconds);
+    if (!queued->program->plan.training) return run_scores(queued, share, fold);
     for (int64_t leaf = share->first_leaf; leaf < share->end_leaf; leaf++) {
         kolo_share part = *share;
         part.first_leaf = leaf;

@@ -124,7 +124,7 @@ int kolo_choose_leaf(const kolo_model *model, int64_t samples, int replicas, int
 {
     if (model->leaf) return (int)(model->leaf < samples ? model->leaf : samples);
     bool many = replicas > kolo_threads() && !kolo_replicas_together(model);
-    int64_t threads = many ? replicas : kolo_threads();
+    int64_t threads = many || model->backend->accelerator ? replicas : kolo_threads();
     int64_t leaf =
         model->settings.deterministic ? deterministic_leaf(model, samples) : divided_up(samples, threads * ranks);
     int largest = kolo_largest_leaf(model, KOLO_FOR_TRAINING);
