@@ -72,7 +72,7 @@ KOLO_EVERYWHERE double kolo_binary_part(double z, double target, double alpha, d
 {
     double t = (1 - alpha) * target + alpha / 2, small = exp(-fabs(z));
     *slope = (z >= 0 ? 1 : small) / (1 + small) - t;
-    return fmax(z, 0) - z * t + log1p(small);
+    return fmax(z, 0.0) - z * t + log1p(small);
 }
 
 /* ---- losses of numbers: functions of e = z − t, and their slopes ---- */

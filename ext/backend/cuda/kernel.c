@@ -15,6 +15,9 @@ static kolo_cuda_maker *const makers[KOLO_OP_KINDS] = {
     [KOLO_OP_CONV2D_BACKWARD] = kolo_cuda_make_conv2d_backward,
     [KOLO_OP_CONV2D_TRANSPOSE] = kolo_cuda_make_conv2d_transpose,
     [KOLO_OP_CONV2D_TRANSPOSE_BACKWARD] = kolo_cuda_make_conv2d_transpose_backward,
+
+    [KOLO_OP_LOSS] = kolo_cuda_make_loss,
+    [KOLO_OP_OWN] = kolo_cuda_make_own,
 };
 
 /* ---- where values lie ---- */
@@ -36,9 +39,8 @@ static kolo_element element_of(kolo_precision precision)
 kolo_element kolo_cuda_element(const kolo_plan *plan, int value)
 {
     const kolo_value *v = &plan->values[value];
-    bool narrow = v->kind == KOLO_VALUE_WEIGHTS ? v->shape.rank > 1
-                                                : v->kind == KOLO_VALUE_ACTIVATION && !kolo_plan_canonical(plan, value);
-    return narrow ? element_of(plan->precision) : KOLO_ELEMENT_FLOAT;
+    bool narrow = v->kind == KOLO_VALUE_WEIGHTS ? v->shape.rank > 1 : v->kind == KOLO_VALUE_ACTIVATION;
+    return narrow && !kolo_plan_canonical(plan, value) ? element_of(plan->precision) : KOLO_ELEMENT_FLOAT;
 }
 
 static bool holds_sums(const kolo_value *value)

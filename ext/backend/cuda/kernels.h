@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 #include "backend/moment.h"
+#include "losses/rows.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -155,6 +156,33 @@ typedef struct kolo_cuda_update {
 } kolo_cuda_update;
 /* The gradient may be written over. */
 cudaError_t kolo_cuda_update_all(cudaStream_t stream, const kolo_cuda_update *update);
+
+/* ---- loss.cu ---- */
+
+#define KOLO_LOSS_METRICS 8 /* the most that a model has */
+typedef struct kolo_loss_metric {
+    kolo_formula formula;
+    int offset; /* of its first sum among all; they grow */
+    double number;
+} kolo_loss_metric;
+/* A leaf's loss: that of its rows, `rows` a sample and each of `width` outputs, and the metrics of them. */
+typedef struct kolo_loss_job {
+    int64_t first, rows, width;
+    int leaf;
+    kolo_formula loss;
+    double number;
+    kolo_loss_metric metrics[KOLO_LOSS_METRICS];
+    int metric_count, sums; /* sums of all of them */
+    kolo_function probabilities; /* softmax or sigmoid, for metrics that want it first; else linear */
+    bool needs_softmax, needs_largest, needs_truth; /* of a row: Σ exp z; the place of the largest z, or target */
+    const float *outputs, *targets, *weights; /* the last two: NULL where there are none */
+    const int32_t *labels; /* likewise */
+    float *gradient; /* NULL: none is wanted */
+    double *total_samples, *total_loss, *total_sums; /* are added to */
+    unsigned *ended; /* 0 before the first time, and after each */
+} kolo_loss_job;
+size_t kolo_cuda_loss_scratch(const kolo_loss_job *job);
+cudaError_t kolo_cuda_loss(cudaStream_t stream, const kolo_loss_job *job, const kolo_moment *moment, void *scratch);
 
 #ifdef __cplusplus
 }

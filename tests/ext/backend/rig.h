@@ -59,11 +59,13 @@ typedef struct rig {
     void **kernels, **memory;
     void *scratch;
     kolo_totals totals;
-    int32_t labels[64];
+    int32_t labels[512];
+    float *targets, *weights; /* of the plan's outputs, before rig_prepare(): NULL, or the test's own */
     kolo_call call;
     kolo_queue *queue;    /* of an accelerator; NULL: all memory is the host's */
     kolo_moment *moment;  /* the device's */
     int32_t *device_labels;
+    float *device_targets, *device_weights;
     kolo_totals *device_totals;
 } rig;
 
@@ -169,6 +171,11 @@ static inline int rig_probe(rig *r, int value)
     return copy;
 }
 
+static inline size_t rig_target_bytes(const rig *r)
+{
+    return (size_t)(r->plan.leaf * kolo_shape_count(r->plan.values[r->plan.output].shape)) * sizeof(float);
+}
+
 /* Kernels and memory; from here on nothing can be added. */
 static inline void rig_prepare(rig *r)
 {
@@ -190,12 +197,16 @@ static inline void rig_prepare(rig *r)
     r->call.memory = r->memory;
     r->call.scratch = r->scratch;
     r->call.labels = r->labels;
+    r->call.targets = r->targets;
+    r->call.weights = r->weights;
     r->call.totals = &r->totals;
     if (!r->queue) return;
     r->call.queue = r->queue;
     r->call.moment = r->moment = rig_allocate(r, sizeof *r->moment);
     r->call.labels = r->device_labels = rig_allocate(r, sizeof r->labels);
     r->call.totals = r->device_totals = rig_allocate(r, sizeof *r->device_totals);
+    if (r->targets) r->call.targets = r->device_targets = rig_allocate(r, rig_target_bytes(r));
+    if (r->weights) r->call.weights = r->device_weights = rig_allocate(r, (size_t)r->plan.leaf * sizeof *r->weights);
 }
 
 /* Into the features behind x, or a WEIGHTS value. */
@@ -224,6 +235,8 @@ static inline void rig_tell(rig *r)
     rig_copy(r, r->moment, &moment, sizeof moment);
     rig_copy(r, r->device_labels, r->labels, sizeof r->labels);
     rig_copy(r, r->device_totals, &r->totals, sizeof r->totals);
+    if (r->targets) rig_copy(r, r->device_targets, r->targets, rig_target_bytes(r));
+    if (r->weights) rig_copy(r, r->device_weights, r->weights, (size_t)r->plan.leaf * sizeof *r->weights);
 }
 
 static inline void rig_run(rig *r)
@@ -275,6 +288,8 @@ static inline void rig_free(rig *r)
         rig_deallocate(r, r->moment);
         rig_deallocate(r, r->device_labels);
         rig_deallocate(r, r->device_totals);
+        rig_deallocate(r, r->device_targets);
+        rig_deallocate(r, r->device_weights);
         r->backend->accelerator->close(&r->queue);
     }
     r->backend->forget(&r->plan);

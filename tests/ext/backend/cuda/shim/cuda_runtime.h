@@ -91,6 +91,7 @@ const char *cudaGetErrorName(cudaError_t error);
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
+#define __grid_constant__
 #define __restrict__ __restrict
 
 struct uint3 {

@@ -1,0 +1,249 @@
+/* The losses and metrics, a row at a time (loss_rows.cuh): rows of some hundred outputs by the lanes of a warp, longer
+ * ones by a block, which keeps the row in its shared memory, so that it is read once.
+ *
+ * Each block adds up its rows: doubles in a slot a team, one team after the other; counts (of classes, of predictions)
+ * as whole numbers, whose sum no order changes. What the blocks found is added in their order: by the last of them to
+ * end, or where there are many sums by a second kernel. */
+#include "backend/cuda/loss_rows.cuh"
+
+namespace kolo {
+
+const int LANES_THREADS = 128, LANES_WIDTH = 512; /* the widest row that a warp takes */
+const int LOSS_BLOCKS = 1024, LAST_SUMS = 16; /* the most sums that the last block adds up by itself */
+const int CACHED_BYTES = 96 << 10; /* of a row; two blocks of an A100 have it */
+const int SLOTS = 1 + KOLO_LOSS_METRICS; /* a team's: the loss, a number each metric */
+
+/* ---- rows ---- */
+
+template <int N, bool PLAIN, typename Team>
+__device__ static void one_row(Row<Team> &row, const kolo_loss_job &job, double weight, double *slots, unsigned *counts)
+{
+    row.largest = {0, 0};
+    row.sum = 1;
+    row.truth = row.label;
+    if (job.needs_largest) {
+        row.largest = find_largest<N>(row, false);
+        row.first = place_of(row.largest, row.n);
+    }
+    if (job.needs_truth && row.t) row.truth = place_of(find_largest<N>(row, true), row.n);
+    if (job.needs_softmax) row.sum = sum_exponentials<N>(row);
+    double loss = loss_of<N, PLAIN>(row, job);
+    if (row.counts && row.team.rank == 0) slots[0] += weight * loss;
+    add_metrics<N, PLAIN>(row, job, slots, counts);
+}
+
+/* Row `number` of the leaf, of `counted` that count. Of the others the gradient is zero, and instead of them another is
+ * looked at, so that teams stay in step. */
+template <typename Team>
+__device__ static Row<Team> row_at(const kolo_loss_job &job, const kolo_moment *moment, Team team, int64_t number,
+                                   int64_t counted, int64_t instead, double *weight)
+{
+    Row<Team> row = {};
+    row.team = team;
+    row.n = (int)job.width;
+    row.counts = number < counted;
+    if (!row.counts && job.gradient && number < job.leaf * job.rows)
+        for (int i = team.rank; i < row.n; i += team.size) job.gradient[number * job.width + i] = 0;
+    if (!row.counts) number = instead;
+    row.z = job.outputs + number * job.width;
+    row.t = job.targets ? job.targets + number * job.width : NULL;
+    row.dz = job.gradient && row.counts ? job.gradient + number * job.width : NULL;
+    row.label = job.labels ? job.labels[number] : 0;
+    *weight = (job.weights ? (double)job.weights[number / job.rows] : 1) / (double)job.rows;
+    row.factor = (float)*weight;
+    row.scale = (float)moment->loss_scale;
+    return row;
+}
+
+/* ---- sums ---- */
+
+/* What a block found: its sum of the losses, then the metrics' sums as they lie in the totals. parts[k][blocks]. */
+__device__ static void write_parts(const kolo_loss_job &job, int teams, const double *slots, const unsigned *counts,
+                                   double *parts)
+{
+    __syncthreads();
+    for (int k = (int)threadIdx.x; k < 1 + job.sums; k += (int)blockDim.x) {
+        int slot = 0;
+        for (int m = 0; m < job.metric_count; m++)
+            if (job.metrics[m].offset < k) slot = 1 + m; /* they lie in their order */
+        double sum = 0;
+        if (slot > 0 && has_counts(job.metrics[slot - 1].formula)) sum = (double)counts[k - 1] / (double)job.rows;
+        else
+            for (int team = 0; team < teams; team++) sum += slots[team * SLOTS + slot];
+        parts[(int64_t)k * gridDim.x + blockIdx.x] = sum;
+    }
+}
+
+/* One warp: sum k of all blocks goes to the totals. */
+__device__ static void add_part(const kolo_loss_job &job, const kolo_moment *moment, const double *parts, int blocks,
+                                int k)
+{
+    double sum = 0;
+    int lane = (int)(threadIdx.x % 32);
+    for (int b = lane; b < blocks; b += 32) sum += __ldcg(&parts[(int64_t)k * blocks + b]);
+    sum = warp_sum(sum);
+    if (lane > 0) return;
+    if (k > 0) job.total_sums[k - 1] += sum;
+    if (k == 0) *job.total_loss += sum;
+    if (k == 0) *job.total_samples += samples_of(moment, job.first, job.leaf);
+}
+
+/* Whether this block is the last to come here; the others' parts can be read then. `ended` counts them, and is 0 again
+ * when all have come. */
+__device__ static bool is_last(unsigned *ended)
+{
+    __shared__ bool last;
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) last = atomicInc(ended, gridDim.x - 1) == gridDim.x - 1;
+    __syncthreads();
+    return last;
+}
+
+__device__ static void add_up(const kolo_loss_job &job, const kolo_moment *moment, const double *parts)
+{
+    if (1 + job.sums > LAST_SUMS || !is_last(job.ended)) return;
+    for (int k = (int)(threadIdx.x / 32); k < 1 + job.sums; k += (int)(blockDim.x / 32))
+        add_part(job, moment, parts, (int)gridDim.x, k);
+}
+
+__global__ void add_parts(const __grid_constant__ kolo_loss_job job, const kolo_moment *moment, const double *parts,
+                          int blocks)
+{
+    int k = (int)(thread_number() / 32);
+    if (k < 1 + job.sums) add_part(job, moment, parts, blocks, k);
+}
+
+/* ---- kernels ---- */
+
+__device__ static void clear_sums(int teams, int sums, double *slots, unsigned *counts)
+{
+    for (int i = (int)threadIdx.x; i < teams * SLOTS; i += (int)blockDim.x) slots[i] = 0;
+    for (int i = (int)threadIdx.x; i < sums; i += (int)blockDim.x) counts[i] = 0;
+    __syncthreads();
+}
+
+/* Teams of `lanes` lanes. */
+template <bool PLAIN>
+__global__ void __launch_bounds__(LANES_THREADS)
+    loss_by_lanes(const __grid_constant__ kolo_loss_job job, const kolo_moment *moment, int lanes, double *parts)
+{
+    KOLO_SHARED_BYTES(shared);
+    int teams = (int)blockDim.x / lanes, own = (int)threadIdx.x / lanes;
+    double *slots = (double *)shared, weight;
+    unsigned *counts = (unsigned *)(slots + teams * SLOTS);
+    int64_t rows = job.leaf * job.rows, counted = samples_of(moment, job.first, job.leaf) * job.rows;
+    clear_sums(teams, job.sums, slots, counts);
+    WarpTeam team = {(int)threadIdx.x % lanes, lanes};
+    for (int64_t base = (int64_t)blockIdx.x * teams; base < rows; base += (int64_t)gridDim.x * teams) {
+        int64_t instead = base < counted ? base : 0;
+        Row<WarpTeam> row = row_at(job, moment, team, base + own, counted, instead, &weight);
+        if (base < counted) one_row<1, PLAIN>(row, job, weight, slots + own * SLOTS, counts);
+    }
+    write_parts(job, teams, slots, counts, parts);
+    add_up(job, moment, parts);
+}
+
+/* The row's elements go where the same thread finds them again. */
+template <int N> __device__ static void keep(Row<BlockTeam> &row, float *kept)
+{
+    for (int i = row.team.rank * N; i < row.n; i += row.team.size * N)
+        *(Run<float, N> *)(kept + i) = *(const Run<float, N> *)(row.z + i);
+    row.z = kept;
+    __syncthreads(); /* the label's is another's */
+}
+
+template <int N, bool PLAIN>
+__global__ void __launch_bounds__(1024)
+    loss_by_blocks(const __grid_constant__ kolo_loss_job job, const kolo_moment *moment, int kept, double *parts)
+{
+    KOLO_SHARED_BYTES(shared);
+    double *slots = (double *)(shared + kept), weight;
+    unsigned *counts = (unsigned *)(slots + SLOTS);
+    int64_t counted = samples_of(moment, job.first, job.leaf) * job.rows;
+    clear_sums(1, job.sums, slots, counts);
+    BlockTeam team = {(int)threadIdx.x, (int)blockDim.x};
+    for (int64_t number = blockIdx.x; number < job.leaf * job.rows; number += gridDim.x) {
+        Row<BlockTeam> row = row_at(job, moment, team, number, counted, 0, &weight);
+        if (number >= counted) continue;
+        if (kept > 0) keep<N>(row, (float *)shared);
+        one_row<N, PLAIN>(row, job, weight, slots, counts);
+        __syncthreads(); /* before what is kept gives way to the next row */
+    }
+    write_parts(job, 1, slots, counts, parts);
+    add_up(job, moment, parts);
+}
+
+/* ---- launching ---- */
+
+/* The smallest power of two that is enough, up to a warp. */
+static int lanes_for(int64_t width)
+{
+    int lanes = 1;
+    while (lanes < 32 && lanes < width) lanes *= 2;
+    return lanes;
+}
+
+static int64_t blocks_of(const kolo_loss_job *job)
+{
+    int64_t rows = job->leaf * job->rows, teams = job->width > LANES_WIDTH ? 1 : LANES_THREADS / lanes_for(job->width);
+    int64_t blocks = (rows + teams - 1) / teams;
+    return blocks < LOSS_BLOCKS ? blocks : LOSS_BLOCKS;
+}
+
+static bool is_plain(const kolo_loss_job *job)
+{
+    bool plain = job->loss == KOLO_FORMULA_SPARSE_CROSSENTROPY;
+    for (int m = 0; m < job->metric_count; m++) {
+        kolo_formula metric = job->metrics[m].formula;
+        plain = plain && (metric == KOLO_FORMULA_CATEGORICAL_ACCURACY || metric == KOLO_FORMULA_TOP_K);
+    }
+    return plain;
+}
+
+template <int N, bool PLAIN>
+static cudaError_t by_blocks(cudaStream_t stream, const kolo_loss_job *job, const kolo_moment *moment, double *parts)
+{
+    int64_t row = (job->width * 4 + 15) / 16 * 16;
+    int kept = row <= CACHED_BYTES ? (int)row : 0, threads = job->width <= 4096 ? 256 : 1024;
+    size_t sums = SLOTS * sizeof(double) + (size_t)job->sums * sizeof(unsigned);
+    if (kept > 0 &&
+        cudaFuncSetAttribute((const void *)loss_by_blocks<N, PLAIN>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             kept + (int)sums) != cudaSuccess) {
+        cudaGetLastError(); /* a device that has not so much reads the row again */
+        kept = 0;
+    }
+    return launch(stream, dim3((unsigned)blocks_of(job)), dim3((unsigned)threads), (size_t)kept + sums,
+                  loss_by_blocks<N, PLAIN>, *job, moment, kept, parts);
+}
+
+} // namespace kolo
+
+using namespace kolo;
+
+size_t kolo_cuda_loss_scratch(const kolo_loss_job *job)
+{
+    return (size_t)(blocks_of(job) * (1 + job->sums)) * sizeof(double);
+}
+
+template <bool PLAIN>
+static cudaError_t start(cudaStream_t stream, const kolo_loss_job *job, const kolo_moment *moment, double *parts)
+{
+    int lanes = lanes_for(job->width);
+    size_t shared = (size_t)(LANES_THREADS / lanes * SLOTS) * sizeof(double) + (size_t)job->sums * sizeof(unsigned);
+    if (job->width <= LANES_WIDTH)
+        return launch(stream, dim3((unsigned)blocks_of(job)), LANES_THREADS, shared, loss_by_lanes<PLAIN>, *job, moment,
+                      lanes, parts);
+    if (job->width % 4 == 0) return by_blocks<4, PLAIN>(stream, job, moment, parts);
+    return by_blocks<1, PLAIN>(stream, job, moment, parts);
+}
+
+cudaError_t kolo_cuda_loss(cudaStream_t stream, const kolo_loss_job *job, const kolo_moment *moment, void *scratch)
+{
+    double *parts = (double *)scratch;
+    cudaError_t error =
+        is_plain(job) ? start<true>(stream, job, moment, parts) : start<false>(stream, job, moment, parts);
+    if (error != cudaSuccess || 1 + job->sums <= LAST_SUMS) return error;
+    return launch(stream, blocks_for((int64_t)(1 + job->sums) * 32), THREADS, 0, add_parts, *job, moment,
+                  (const double *)parts, (int)blocks_of(job));
+}
