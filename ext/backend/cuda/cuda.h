@@ -106,7 +106,6 @@ kolo_cuda_maker kolo_cuda_make_input, kolo_cuda_make_activation, kolo_cuda_make_
     kolo_cuda_make_dropout, kolo_cuda_make_dropout_backward; /* pointwise.c */
 kolo_cuda_maker kolo_cuda_make_conv2d, kolo_cuda_make_conv2d_backward, kolo_cuda_make_conv2d_transpose,
     kolo_cuda_make_conv2d_transpose_backward; /* conv2d.c */
-
 kolo_cuda_maker kolo_cuda_make_loss; /* loss.c */
 kolo_cuda_maker kolo_cuda_make_own; /* own.c */
 

@@ -179,7 +179,7 @@ typedef struct kolo_loss_job {
     const int32_t *labels; /* likewise */
     float *gradient; /* NULL: none is wanted */
     double *total_samples, *total_loss, *total_sums; /* are added to */
-    unsigned *ended; /* 0 before the first time, and after each */
+    unsigned *turns; /* the stream's KOLO_TURNS */
 } kolo_loss_job;
 size_t kolo_cuda_loss_scratch(const kolo_loss_job *job);
 cudaError_t kolo_cuda_loss(cudaStream_t stream, const kolo_loss_job *job, const kolo_moment *moment, void *scratch);

@@ -8,20 +8,6 @@
 
 _Static_assert(KOLO_LOSS_METRICS == KOLO_METRICS_MAX, "a kernel takes all metrics of a model");
 
-/* What stays from run to run. */
-typedef struct loss {
-    kolo_loss_job job;
-    kolo_queue *queue;
-    unsigned *ended; /* the device's */
-} loss;
-
-static void free_loss(void *own)
-{
-    loss *l = own;
-    kolo_cuda_accelerator.release(l->queue, l->ended);
-    free(l);
-}
-
 /* False: one of them is a learner's own. */
 static bool describe_metrics(const kolo_plan *plan, kolo_loss_job *job)
 {
@@ -57,20 +43,19 @@ static bool describe(const kolo_plan *plan, const kolo_op *op, kolo_loss_job *jo
 
 static kolo_status run_loss(const kolo_cuda_job *job)
 {
-    const loss *own = job->kernel->own;
     const kolo_call *call = job->call;
-    kolo_loss_job of_leaf = own->job;
-    of_leaf.first = call->first_sample;
-    of_leaf.outputs = job->in[0];
-    of_leaf.gradient = job->out[0];
-    of_leaf.labels = call->labels;
-    of_leaf.targets = call->targets;
-    of_leaf.weights = call->weights;
-    of_leaf.total_samples = &call->totals->samples;
-    of_leaf.total_loss = &call->totals->loss;
-    of_leaf.total_sums = call->totals->sums;
-    of_leaf.ended = own->ended;
-    KOLO_CUDA(kolo_cuda_loss(job->stream, &of_leaf, call->moment, job->scratch), "the loss");
+    kolo_loss_job loss = *(const kolo_loss_job *)job->kernel->own;
+    loss.first = call->first_sample;
+    loss.outputs = job->in[0];
+    loss.gradient = job->out[0];
+    loss.labels = call->labels;
+    loss.targets = call->targets;
+    loss.weights = call->weights;
+    loss.total_samples = &call->totals->samples;
+    loss.total_loss = &call->totals->loss;
+    loss.total_sums = call->totals->sums;
+    loss.turns = call->queue->turns;
+    KOLO_CUDA(kolo_cuda_loss(job->stream, &loss, call->moment, job->scratch), "the loss");
     return KOLO_OK;
 }
 
@@ -78,16 +63,13 @@ kolo_status kolo_cuda_make_loss(kolo_cuda_kernel *kernel, kolo_plan *plan, const
 {
     kolo_loss_job job;
     if (!describe(plan, op, &job)) return kolo_cuda_make_own(kernel, plan, op);
-    loss *made = calloc(1, sizeof *made);
-    if (!made) return kolo_fail_memory(sizeof *made, "a loss");
-    *made = (loss){.job = job, .queue = plan->queue};
-    kernel->own = made;
-    kernel->free_own = free_loss;
+    kolo_loss_job *kept = malloc(sizeof *kept);
+    if (!kept) return kolo_fail_memory(sizeof *kept, "a loss");
+    *kept = job;
+    kernel->own = kept;
+    kernel->free_own = free;
     kernel->element = KOLO_ELEMENT_FLOAT; /* outputs and their gradient are canonical */
     kernel->run = run_loss;
     kernel->scratch = kolo_cuda_loss_scratch(&job);
-    void *memory = NULL;
-    KOLO_TRY(kolo_cuda_accelerator.allocate(plan->queue, sizeof *made->ended, "the loss", &memory));
-    made->ended = memory;
-    return kolo_cuda_accelerator.clear(plan->queue, memory, sizeof *made->ended);
+    return KOLO_OK;
 }

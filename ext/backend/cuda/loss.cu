@@ -88,21 +88,9 @@ __device__ static void add_part(const kolo_loss_job &job, const kolo_moment *mom
     if (k == 0) *job.total_samples += samples_of(moment, job.first, job.leaf);
 }
 
-/* Whether this block is the last to come here; the others' parts can be read then. `ended` counts them, and is 0 again
- * when all have come. */
-__device__ static bool is_last(unsigned *ended)
-{
-    __shared__ bool last;
-    __threadfence();
-    __syncthreads();
-    if (threadIdx.x == 0) last = atomicInc(ended, gridDim.x - 1) == gridDim.x - 1;
-    __syncthreads();
-    return last;
-}
-
 __device__ static void add_up(const kolo_loss_job &job, const kolo_moment *moment, const double *parts)
 {
-    if (1 + job.sums > LAST_SUMS || !is_last(job.ended)) return;
+    if (1 + job.sums > LAST_SUMS || !last_block(job.turns, gridDim.x)) return;
     for (int k = (int)(threadIdx.x / 32); k < 1 + job.sums; k += (int)(blockDim.x / 32))
         add_part(job, moment, parts, (int)gridDim.x, k);
 }
