@@ -23,7 +23,8 @@ typedef struct kolo_queued_node {
 typedef struct kolo_turn {
     int64_t first_leaf, end_leaf, leaves;
     bool ordered;
-    int64_t version; /* of the residence, */
+    int stage; /* as the residence has them; and the version */
+    int64_t version; /* of it, */
     int64_t memory;  /* and of the frames and totals, that it has built in */
     kolo_recording *recording; /* NULL: unused, or one that must not be recorded */
     kolo_recording *after;     /* of what a replica gives next, if it is the same every time: its own */

@@ -210,7 +210,7 @@ static kolo_status compute_part(const kolo_queued_job *j, kolo_fold *fold)
     for (int64_t i = 0; j->gradients && i < leaves; i++) KOLO_TRY(kolo_fold_borrow(fold, &j->gradients[i]));
     KOLO_TRY(kolo_queued_prepare(j->queued, j->share, NULL));
     KOLO_TRY(kolo_queued_leaves(j));
-    if (j->share->outputs) KOLO_TRY(keep_outputs(j, j->share->first_leaf));
+    KOLO_TRY(kolo_residence_done(&j->queued->residence));
     return fold ? hand_over(j, fold) : j->queued->accelerator->finish(j->queued->queue);
 }
 
@@ -239,6 +239,7 @@ static kolo_status give_leaf(kolo_queued *queued, const kolo_share *share, int64
     kolo_queued_job j = {.queued = queued, .share = &part};
     KOLO_TRY(kolo_queued_prepare(queued, &part, NULL));
     KOLO_TRY(kolo_queued_leaves(&j));
+    KOLO_TRY(kolo_residence_done(&queued->residence));
     if (part.outputs) KOLO_TRY(keep_outputs(&j, leaf));
     return queued->accelerator->copy(queued->queue, totals, queued->totals, queued->totals_stride);
 }

@@ -9,7 +9,8 @@ static bool serves(const kolo_turn *turn, const kolo_queued *queued, const kolo_
 {
     return turn->nodes && turn->first_leaf == share->first_leaf && turn->end_leaf == share->end_leaf &&
            turn->leaves == kolo_batch_leaves(share->batch) && turn->ordered == queued->residence.ordered &&
-           turn->version == queued->residence.version && turn->memory == queued->memory;
+           turn->stage == queued->residence.stage && turn->version == queued->residence.version &&
+           turn->memory == queued->memory;
 }
 
 static kolo_status new_turn(kolo_queued *queued, const kolo_share *share, kolo_turn **turn)
@@ -26,6 +27,7 @@ static kolo_status new_turn(kolo_queued *queued, const kolo_share *share, kolo_t
     oldest->end_leaf = share->end_leaf;
     oldest->leaves = kolo_batch_leaves(share->batch);
     oldest->ordered = queued->residence.ordered;
+    oldest->stage = queued->residence.stage;
     oldest->version = queued->residence.version;
     oldest->memory = queued->memory;
     oldest->node_count = 0;
@@ -205,5 +207,6 @@ kolo_status kolo_queued_give(kolo_queued *queued, const kolo_share *share, const
 {
     KOLO_TRY(kolo_queued_prepare(queued, share, numbers));
     KOLO_TRY(take_turn(queued, share, turn));
+    KOLO_TRY(kolo_residence_done(&queued->residence));
     return send_totals(queued, share);
 }

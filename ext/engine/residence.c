@@ -24,14 +24,26 @@ static size_t aligned(size_t bytes)
 
 /* ---------------------------------------------------------------- memory */
 
+static void release_stage(kolo_residence *residence, kolo_stage *stage)
+{
+    const kolo_accelerator *accelerator = accelerator_of(residence);
+    accelerator->release(queue_of(residence), stage->block);
+    accelerator->release_host(queue_of(residence), stage->host);
+    accelerator->free_mark(queue_of(residence), stage->copied);
+    accelerator->free_mark(queue_of(residence), stage->computed);
+    *stage = (kolo_stage){0};
+}
+
 static void release(kolo_residence *residence)
 {
     const kolo_accelerator *accelerator = accelerator_of(residence);
+    if (residence->copier) accelerator->finish(residence->copier);
+    for (int i = 0; i < KOLO_STAGES; i++) release_stage(residence, &residence->stages[i]);
     accelerator->release(queue_of(residence), residence->block);
-    accelerator->release_host(queue_of(residence), residence->host);
-    residence->block = residence->host = NULL;
+    residence->block = NULL;
     residence->data = NULL;
     residence->room = 0;
+    residence->stage = 0;
     residence->sources = (kolo_sources){0};
     residence->version++;
 }
@@ -41,7 +53,7 @@ void kolo_residence_close(kolo_residence *residence)
     if (!residence->program) return;
     release(residence);
     accelerator_of(residence)->release(queue_of(residence), residence->order);
-    accelerator_of(residence)->free_mark(queue_of(residence), residence->copied);
+    accelerator_of(residence)->close(&residence->copier);
     *residence = (kolo_residence){0};
 }
 
@@ -156,61 +168,91 @@ static kolo_gathered arrays_in(const kolo_plan *plan, const kolo_data *data, cha
     return to;
 }
 
-/* Memory for a share of so many samples, on both sides. */
+static kolo_status open_stage(kolo_residence *residence, kolo_stage *stage, size_t bytes)
+{
+    const kolo_accelerator *accelerator = accelerator_of(residence);
+    KOLO_TRY(accelerator->allocate(queue_of(residence), bytes, "the samples of a batch", (void **)&stage->block));
+    return accelerator->allocate_host(queue_of(residence), bytes, (void **)&stage->host);
+}
+
+/* Memory for shares of so many samples. */
 static kolo_status make_room(kolo_residence *residence, const kolo_data *data, int64_t samples)
 {
-    const kolo_plan *plan = &residence->program->plan;
-    const kolo_accelerator *accelerator = accelerator_of(residence);
     size_t bytes;
     if (samples <= residence->room) return KOLO_OK;
     release(residence);
-    arrays_in(plan, data, NULL, samples, &bytes);
-    KOLO_TRY(accelerator->allocate(queue_of(residence), bytes, "the samples of a batch", (void **)&residence->block));
-    KOLO_TRY(accelerator->allocate_host(queue_of(residence), bytes, (void **)&residence->host));
+    arrays_in(&residence->program->plan, data, NULL, samples, &bytes);
+    if (!residence->copier)
+        KOLO_TRY(accelerator_of(residence)->open(residence->program->plan.device_number, &residence->copier));
+    for (int i = 0; i < KOLO_STAGES; i++) KOLO_TRY(open_stage(residence, &residence->stages[i], bytes));
     residence->room = samples;
-    kolo_gathered on_device = arrays_in(plan, data, residence->block, samples, &bytes);
-    kolo_shape outputs = plan->values[plan->output].shape;
-    residence->sources = (kolo_sources){.floats = on_device.features,
-                                        .scale = 1,
-                                        .labels = on_device.labels,
-                                        .label_count = (int)(on_device.outputs / outputs.dim[outputs.rank - 1]),
-                                        .targets = on_device.targets,
-                                        .weights = on_device.weights,
-                                        .elements = kolo_shape_count(data->shape)};
     residence->data = data;
     return KOLO_OK;
 }
 
-static kolo_status gather_share(kolo_residence *residence, const kolo_share *share, int64_t first, int count)
+/* What a stage's arrays are to the device. */
+static kolo_sources sources_of(const kolo_residence *residence, const kolo_data *data, const kolo_stage *stage)
+{
+    size_t bytes;
+    const kolo_plan *plan = &residence->program->plan;
+    kolo_gathered there = arrays_in(plan, data, stage->block, residence->room, &bytes);
+    kolo_shape outputs = plan->values[plan->output].shape;
+    return (kolo_sources){.floats = there.features,
+                          .scale = 1,
+                          .labels = there.labels,
+                          .label_count = (int)(there.outputs / outputs.dim[outputs.rank - 1]),
+                          .targets = there.targets,
+                          .weights = there.weights,
+                          .elements = kolo_shape_count(data->shape)};
+}
+
+static kolo_status gather_share(kolo_residence *residence, const kolo_share *share, int64_t first, int count,
+                                const kolo_gathered *to)
 {
     const kolo_plan *plan = &residence->program->plan;
     const kolo_batch *batch = share->batch;
-    size_t bytes;
-    kolo_gathered to = arrays_in(plan, share->data, residence->host, residence->room, &bytes);
     kolo_gather_call call = {.training = plan->dropout,
                              .seed = share->seed,
                              .step = batch->step,
                              .first_sample = first,
                              .stoppable = share->stoppable};
-    if (share->staged) kolo_staged_copy(share->staged, share->data, first, count, &to);
-    else
-        KOLO_TRY(kolo_data_gather(share->data, &call, batch->order ? batch->order + first : NULL, batch->first + first,
-                                  count, &to));
-    KOLO_TRY(kolo_tokens_check(plan, batch, first, count, to.features));
+    const int32_t *order = batch->order ? batch->order + first : NULL;
+    if (share->staged) kolo_staged_copy(share->staged, share->data, first, count, to);
+    else KOLO_TRY(kolo_data_gather(share->data, &call, order, batch->first + first, count, to));
+    return kolo_tokens_check(plan, batch, first, count, to->features);
+}
+
+/* The copier waits until the device's side is free, the queue until the copy is there. */
+static kolo_status copy_stage(kolo_residence *residence, kolo_stage *stage, size_t bytes)
+{
     const kolo_accelerator *accelerator = accelerator_of(residence);
-    KOLO_TRY(accelerator->copy(queue_of(residence), residence->block, residence->host, bytes));
-    return accelerator->set_mark(queue_of(residence), &residence->copied);
+    if (stage->computed) KOLO_TRY(accelerator->follow(residence->copier, stage->computed));
+    KOLO_TRY(accelerator->copy(residence->copier, stage->block, stage->host, bytes));
+    KOLO_TRY(accelerator->set_mark(residence->copier, &stage->copied));
+    return accelerator->follow(queue_of(residence), stage->copied);
 }
 
 static kolo_status bring_staged(kolo_residence *residence, const kolo_share *share, kolo_moment *moment)
 {
     const kolo_batch *batch = share->batch;
     int64_t first = share->first_leaf * batch->leaf, end = share->end_leaf * batch->leaf;
+    size_t bytes;
     if (end > batch->samples) end = batch->samples;
+    residence->stage = (int)(residence->shares++ % KOLO_STAGES);
+    kolo_stage *stage = &residence->stages[residence->stage];
+    residence->sources = sources_of(residence, share->data, stage);
     moment->first = -first;
     if (first >= end) return KOLO_OK;
-    if (residence->copied) KOLO_TRY(accelerator_of(residence)->wait_mark(queue_of(residence), residence->copied));
-    return gather_share(residence, share, first, (int)(end - first));
+    if (stage->copied) KOLO_TRY(accelerator_of(residence)->wait_mark(residence->copier, stage->copied));
+    kolo_gathered to = arrays_in(&residence->program->plan, share->data, stage->host, residence->room, &bytes);
+    KOLO_TRY(gather_share(residence, share, first, (int)(end - first), &to));
+    return copy_stage(residence, stage, bytes);
+}
+
+kolo_status kolo_residence_done(kolo_residence *residence)
+{
+    if (!residence->staged) return KOLO_OK;
+    return accelerator_of(residence)->set_mark(queue_of(residence), &residence->stages[residence->stage].computed);
 }
 
 /* ---------------------------------------------------------------- the calls */

@@ -1,5 +1,6 @@
 /* Samples where an accelerator can reach them: a data set that lies on the device for as long as it is trained with, or
- * the samples of one share at a time, gathered on the host and copied before the share is computed.
+ * the samples of one share at a time, gathered on the host and copied, by a queue of their own, while the share before
+ * is computed.
  *
  * Read backend/accelerator.h first: kolo_sources is what this fills in. */
 #ifndef KOLO_ENGINE_RESIDENCE_H
@@ -9,6 +10,14 @@
 #include "engine/program.h"
 
 typedef struct kolo_share kolo_share;
+
+#define KOLO_STAGES 2 /* one that is computed from, one that is filled */
+
+/* Memory for one share, on both sides. */
+typedef struct kolo_stage {
+    char *host, *block;
+    kolo_mark *copied, *computed; /* when the host's is free again; when the device's is */
+} kolo_stage;
 
 typedef struct kolo_residence {
     const kolo_program *program;
@@ -21,9 +30,11 @@ typedef struct kolo_residence {
     int64_t order_room;
     const int32_t *host_order; /* of an epoch, whose copy that is; NULL: of one share */
     int64_t order_count;
-    char *block; /* the device's memory */
-    char *host; /* staged: the same on the host, for copies */
-    kolo_mark *copied; /* when the host's is free again */
+    char *block; /* resident: the device's memory */
+    kolo_stage stages[KOLO_STAGES];
+    int stage; /* that the share at hand is in; resident: 0 */
+    int64_t shares; /* that were staged */
+    kolo_queue *copier; /* which brings them; NULL: nothing was staged yet */
     int64_t version; /* another whenever the device's arrays are others: recordings have them built in */
 } kolo_residence;
 
@@ -36,5 +47,6 @@ kolo_status kolo_residence_order(kolo_residence *residence, const int32_t *order
 /* Before the share is computed: its samples are there. moment->first is set so that sample b of the batch is number
  * moment->first + b. */
 kolo_status kolo_residence_bring(kolo_residence *residence, const kolo_share *share, kolo_moment *moment);
-
+/* After the share was given to the queue: when that has come so far, its samples may make way. */
+kolo_status kolo_residence_done(kolo_residence *residence);
 #endif
