@@ -91,7 +91,7 @@ void kolo_queued_replica_close(kolo_replica *replica)
     float *const arrays[] = {state->gradient, state->slots[0], state->slots[1], state->slots[2],
                              state->numbers,  state->waiting,  state->finite};
     accelerator_of(replica)->finish(queue_of(replica));
-    accelerator_of(replica)->leave(state->together);
+    if (state->together) accelerator_of(replica)->leave(state->together);
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         accelerator_of(replica)->release(queue_of(replica), arrays[i]);
     free(state->spans);
