@@ -31,13 +31,6 @@ typedef struct convolution {
     ptrdiff_t dz, sums, filter; /* in the kernel's scratch memory */
 } convolution;
 
-static size_t reserve(size_t *scratch, size_t bytes)
-{
-    size_t at = *scratch;
-    *scratch += (bytes + 255) / 256 * 256;
-    return at;
-}
-
 /* ---- forward ---- */
 
 static kolo_status run_forward(const kolo_cuda_job *job)
@@ -119,10 +112,9 @@ static kolo_status make_backward(kolo_cuda_kernel *kernel, kolo_plan *plan, cons
     int64_t count = kolo_cuda_count(plan, op->in[0]);
     int width = kolo_cuda_width(plan->values[op->in[0]].shape);
     made.dz =
-        (ptrdiff_t)reserve(&kernel->scratch, op->in[1] >= 0 ? (size_t)count * kolo_element_bytes(kernel->element) : 0);
-    made.sums =
-        (ptrdiff_t)reserve(&kernel->scratch, op->out[2] >= 0 ? kolo_cuda_bias_scratch(count / width, width) : 0);
-    made.filter = (ptrdiff_t)reserve(&kernel->scratch, kolo_cuda_conv_filter_scratch(&made.conv));
+        kolo_cuda_reserve(&kernel->scratch, op->in[1] >= 0 ? (size_t)count * kolo_element_bytes(kernel->element) : 0);
+    made.sums = kolo_cuda_reserve(&kernel->scratch, op->out[2] >= 0 ? kolo_cuda_bias_scratch(count / width, width) : 0);
+    made.filter = kolo_cuda_reserve(&kernel->scratch, kolo_cuda_conv_filter_scratch(&made.conv));
     kernel->run = run_backward;
     return make(kernel, made);
 }

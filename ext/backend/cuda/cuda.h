@@ -28,6 +28,7 @@ struct kolo_queue {
     bool recording;
     unsigned *turns; /* KOLO_TURNS zeros on the device, which its kernels count with and leave as zeros */
     kolo_cuda_table *tables; /* a list */
+    struct cublasLtContext *blas; /* NULL before anything wanted it (matmul.c) */
 };
 
 typedef struct kolo_cuda_kernel kolo_cuda_kernel;
@@ -72,6 +73,13 @@ static inline int kolo_cuda_width(kolo_shape shape)
 int64_t kolo_cuda_count(const kolo_plan *plan, int value);
 /* What a value is made of in memory. */
 kolo_element kolo_cuda_element(const kolo_plan *plan, int value);
+/* For makers: so many bytes more of scratch memory; where they begin in it. */
+static inline ptrdiff_t kolo_cuda_reserve(size_t *scratch, size_t bytes)
+{
+    size_t at = *scratch;
+    *scratch += (bytes + 255) / 256 * 256;
+    return (ptrdiff_t)at;
+}
 
 /* kernel.c: the backend's prepare, run, release. */
 kolo_status kolo_cuda_prepare(kolo_plan *plan, int op, void **kernel);
@@ -108,5 +116,7 @@ kolo_cuda_maker kolo_cuda_make_conv2d, kolo_cuda_make_conv2d_backward, kolo_cuda
     kolo_cuda_make_conv2d_transpose_backward; /* conv2d.c */
 kolo_cuda_maker kolo_cuda_make_loss; /* loss.c */
 kolo_cuda_maker kolo_cuda_make_own; /* own.c */
+kolo_cuda_maker kolo_cuda_make_dense, kolo_cuda_make_dense_backward; /* dense.c */
+void kolo_cuda_close_blas(kolo_queue *queue);
 
 #endif

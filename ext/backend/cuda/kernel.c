@@ -11,6 +11,8 @@ static kolo_cuda_maker *const makers[KOLO_OP_KINDS] = {
     [KOLO_OP_DROPOUT] = kolo_cuda_make_dropout,
     [KOLO_OP_DROPOUT_BACKWARD] = kolo_cuda_make_dropout_backward,
 
+    [KOLO_OP_DENSE] = kolo_cuda_make_dense,
+    [KOLO_OP_DENSE_BACKWARD] = kolo_cuda_make_dense_backward,
     [KOLO_OP_CONV2D] = kolo_cuda_make_conv2d,
     [KOLO_OP_CONV2D_BACKWARD] = kolo_cuda_make_conv2d_backward,
     [KOLO_OP_CONV2D_TRANSPOSE] = kolo_cuda_make_conv2d_transpose,
@@ -79,6 +81,7 @@ kolo_status kolo_cuda_prepare(kolo_plan *plan, int op, void **made)
 {
     kolo_op *o = &plan->ops[op];
     if (!makers[o->kind]) return kolo_fail(KOLO_UNSUPPORTED, "backend cuda: wanted an operation that it has");
+    KOLO_CUDA(cudaSetDevice(plan->queue->device), "choosing it");
     for (int i = 0; i < KOLO_OP_INS; i++) place(plan, o->in[i]);
     for (int i = 0; i < KOLO_OP_OUTS; i++) place(plan, o->out[i]);
     kolo_cuda_kernel *kernel = calloc(1, sizeof *kernel);
@@ -131,6 +134,7 @@ kolo_status kolo_cuda_run(void *prepared, const kolo_call *call)
                          .stream = call->queue->stream,
                          .element = kernel->element,
                          .scratch = call->scratch};
+    KOLO_CUDA(cudaSetDevice(call->queue->device), "choosing it");
     for (int i = 0; i < KOLO_OP_INS; i++) job.in[i] = operand(call, op->in[i], kernel->copy_in[i]);
     for (int i = 0; i < KOLO_OP_OUTS; i++) job.out[i] = operand(call, op->out[i], kernel->copy_out[i]);
     for (int i = 0; i < KOLO_OP_INS; i++)

@@ -58,6 +58,7 @@ static void close(kolo_queue **queue)
     cudaSetDevice(closed->device);
     if (closed->stream) cudaStreamSynchronize(closed->stream);
     kolo_cuda_free_tables(closed->tables);
+    kolo_cuda_close_blas(closed);
     cudaFree(closed->turns);
     if (closed->stream) cudaStreamDestroy(closed->stream);
     free(closed);

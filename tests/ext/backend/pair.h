@@ -6,7 +6,9 @@
  * errors of float32 grow like √K (Higham 2002, 2.8); and with KOLO_MIXED_BF16 to one unit of bfloat16's last place,
  * 2^-8, where results are bfloat16 (2^-10 with KOLO_MIXED_FP16, which tells that inputs, weights and outputs are
  * rounded in the same places), else to the same rule, since products of bfloat16 are exact in float32. KOLO_TF32 rounds
- * factors to 2^-11: accelerators are held to 2^-10. Softmax is held to 2^-7, as oneDNN rounds exp(x) before it divides.
+ * factors to 2^-11: accelerators are held to 2^-10. They may round biases as they round kernels (cuBLASLt adds none
+ * that is wider than its result), so theirs are drawn rounded. Softmax is held to 2^-7, as oneDNN rounds exp(x) before
+ * it divides.
  */
 #ifndef KOLO_TESTS_PAIR_H
 #define KOLO_TESTS_PAIR_H
@@ -50,10 +52,31 @@ static inline int steps(const pair *p)
     return p->exact ? 8 : 0;
 }
 
+static inline float nearest_bfloat16(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    bits = (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000u;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* As an accelerator may. */
+static inline void round_bias(const pair *p, int value, float *values)
+{
+    const kolo_value *v = &p->r[0]->plan.values[value];
+    if (!tested->accelerator || v->kind != KOLO_VALUE_WEIGHTS || v->shape.rank > 1) return;
+    for (int i = 0; i < v->shape.dim[0]; i++) {
+        if (p->precision == KOLO_MIXED_BF16) values[i] = nearest_bfloat16(values[i]);
+        if (p->precision == KOLO_MIXED_FP16) values[i] = kolo_nearest_half(values[i]);
+    }
+}
+
 /* Both rigs have the same plan but for probes, so that values have the same numbers until the first probe. */
 static inline void pair_write(pair *p, dice *d, int value)
 {
     float *values = numbers(d, rig_count(p->r[0], value), steps(p));
+    round_bias(p, value, values);
     for (int i = 0; i < 2; i++) rig_write(p->r[i], value, values);
     free(values);
 }

@@ -105,6 +105,10 @@ extern uint3 threadIdx, blockIdx;
 extern dim3 blockDim, gridDim;
 static const int warpSize = 32;
 
+/* runtime.cpp, for other libraries' shims: work in the stream's order; whether all of that memory is the device's. */
+cudaError_t kolo_shim_give(cudaStream_t stream, std::function<void()> work);
+bool kolo_shim_on_device(const void *memory, size_t bytes);
+
 /* blocks.cpp. A launch, and from within one: barriers, what lanes show one another, the block's dynamic memory. */
 cudaError_t kolo_shim_launch(cudaStream_t stream, const void *kernel, dim3 blocks, dim3 threads, size_t shared,
                              std::function<void()> body);

@@ -107,6 +107,21 @@ cudaError_t give(cudaStream_t stream, Work work)
 
 } // namespace
 
+cudaError_t kolo_shim_give(cudaStream_t stream, Work work)
+{
+    Turn turn(whole);
+    return give(stream, std::move(work));
+}
+
+bool kolo_shim_on_device(const void *memory, size_t bytes)
+{
+    Turn turn(whole);
+    auto after = on_device.upper_bound((char *)memory);
+    if (after == on_device.begin()) return false;
+    --after;
+    return (char *)memory + bytes <= after->first + after->second;
+}
+
 cudaError_t kolo_shim_launch(cudaStream_t stream, const void *kernel, dim3 blocks, dim3 threads, size_t shared, Work body)
 {
     Turn turn(whole);

@@ -1,0 +1,167 @@
+/* The dense layer and its gradients, over the last axis: y = relu(x · K + b); with dz = dy · [y > 0]: dx = dz · Kᵀ,
+ * dK = xᵀ · dz, db = Σ dz. Bias and relu go with the product (matmul.h); so does the bias's gradient where nothing is
+ * masked, else the mask and that sum are one pass over dy (bias.cu).
+ *
+ * cuBLASLt adds a bias of y's element, so that of a narrow y is packed as one: it is rounded before it is added, as the
+ * sum is after it. */
+#include "backend/cuda/matmul.h"
+
+#include <stdlib.h>
+
+typedef struct dense {
+    kolo_matmul *y, *dx, *dkernel;
+    bool sums; /* dkernel's product gives the bias's gradient, too */
+    ptrdiff_t dz, bias, product; /* in the kernel's scratch memory: a copy of dy or the bias; the products' */
+} dense;
+
+static void free_dense(void *made)
+{
+    dense *freed = made;
+    kolo_matmul_free(freed->y);
+    kolo_matmul_free(freed->dx);
+    kolo_matmul_free(freed->dkernel);
+    free(freed);
+}
+
+static kolo_status new_dense(kolo_cuda_kernel *kernel, kolo_status (*run)(const kolo_cuda_job *job), dense **made)
+{
+    dense *own = calloc(1, sizeof *own);
+    if (!own) return kolo_fail_memory(sizeof *own, "a dense layer");
+    kernel->own = *made = own;
+    kernel->free_own = free_dense;
+    kernel->run = run;
+    return KOLO_OK;
+}
+
+static kolo_status must_be(const kolo_matmul *made, const kolo_matmul_wish *wish)
+{
+    if (made) return KOLO_OK;
+    return kolo_fail(KOLO_UNSUPPORTED,
+                     "backend cuda: wanted a product of %lld × %lld by %lld × %lld, got none of cuBLASLt",
+                     (long long)wish->m, (long long)wish->k, (long long)wish->k, (long long)wish->n);
+}
+
+/* ---- forward ---- */
+
+static bool is_aligned(const void *address)
+{
+    return (uintptr_t)address % 16 == 0;
+}
+
+static kolo_status run_forward(const kolo_cuda_job *job)
+{
+    const dense *own = job->kernel->own;
+    char *scratch = job->scratch;
+    void *bias = job->in[2];
+    if (bias && !is_aligned(bias)) { /* read in its place among all weights */
+        KOLO_CUDA(kolo_cuda_pack_plain(job->stream, bias, KOLO_ELEMENT_FLOAT, scratch + own->bias,
+                                       kolo_cuda_count(job->plan, job->op->in[2])),
+                  "copying a bias");
+        bias = scratch + own->bias;
+    }
+    return kolo_matmul_run(own->y, job->in[0], job->in[1], job->out[0], bias, scratch + own->product);
+}
+
+kolo_status kolo_cuda_make_dense(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    kolo_shape shape = plan->values[op->in[1]].shape;
+    bool bias = op->in[2] >= 0, relu = op->activation == KOLO_RELU;
+    kolo_element element = kolo_cuda_element(plan, op->out[0]);
+    dense *own = NULL;
+    size_t scratch;
+    KOLO_TRY(new_dense(kernel, run_forward, &own));
+    kernel->any_out[0] = true;
+    const kolo_matmul_wish wish = {.m = kolo_cuda_count(plan, op->in[0]) / shape.dim[0],
+                                   .n = shape.dim[1],
+                                   .k = shape.dim[0],
+                                   .element = kernel->element,
+                                   .d_element = element,
+                                   .tf32 = plan->precision == KOLO_TF32,
+                                   .extra = bias ? (relu ? KOLO_MATMUL_BIAS_RELU : KOLO_MATMUL_BIAS)
+                                                 : (relu ? KOLO_MATMUL_RELU : KOLO_MATMUL_ALONE)};
+    if (bias && element != KOLO_ELEMENT_FLOAT)
+        KOLO_TRY(kolo_cuda_choose_layout(plan, op->in[2], (kolo_cuda_layout){element, false}));
+    KOLO_TRY(kolo_matmul_make(plan->queue, &wish, &own->y, &scratch));
+    own->bias = kolo_cuda_reserve(&kernel->scratch, bias ? (size_t)wish.n * sizeof(float) : 0);
+    own->product = kolo_cuda_reserve(&kernel->scratch, scratch);
+    return must_be(own->y, &wish);
+}
+
+/* ---- backward ---- */
+
+static kolo_status run_backward(const kolo_cuda_job *job)
+{
+    const dense *own = job->kernel->own;
+    char *scratch = job->scratch;
+    const void *dz = job->in[0];
+    int width = kolo_cuda_width(kolo_cuda_in(job, 0));
+    if (own->dz >= 0 || (job->out[2] && !own->sums)) {
+        kolo_bias_job bias = {.rows = kolo_cuda_count(job->plan, job->op->in[0]) / width,
+                              .width = width,
+                              .element = job->element,
+                              .dy_element = kolo_cuda_element(job->plan, job->op->in[0]),
+                              .dy = job->in[0],
+                              .y = job->in[1],
+                              .dz = own->dz >= 0 ? scratch + own->dz : NULL,
+                              .dbias = job->out[2],
+                              .scratch = scratch + own->bias,
+                              .turns = job->call->queue->turns};
+        KOLO_CUDA(kolo_cuda_bias_backward(job->stream, &bias), "a bias's gradient");
+        if (bias.dz) dz = bias.dz;
+    }
+    KOLO_TRY(kolo_matmul_run(own->dkernel, job->in[2], dz, job->out[1], own->sums ? job->out[2] : NULL,
+                             scratch + own->product));
+    if (!job->out[0]) return KOLO_OK;
+    return kolo_matmul_run(own->dx, dz, job->in[3], job->out[0], NULL, scratch + own->product);
+}
+
+/* With the sums of dz, where nothing else makes them and cuBLASLt can. */
+static kolo_status make_dkernel(dense *own, kolo_queue *queue, kolo_matmul_wish wish, bool sums, size_t *scratch)
+{
+    wish.extra = sums ? KOLO_MATMUL_SUMS : KOLO_MATMUL_ALONE;
+    KOLO_TRY(kolo_matmul_make(queue, &wish, &own->dkernel, scratch));
+    own->sums = sums && own->dkernel;
+    wish.extra = KOLO_MATMUL_ALONE;
+    if (!own->dkernel) KOLO_TRY(kolo_matmul_make(queue, &wish, &own->dkernel, scratch));
+    return must_be(own->dkernel, &wish);
+}
+
+/* dy is taken as it is: the pass that masks it, or sums it, converts it, too. */
+kolo_status kolo_cuda_make_dense_backward(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    kolo_shape shape = plan->values[op->out[1]].shape;
+    int64_t rows = kolo_cuda_count(plan, op->in[2]) / shape.dim[0], width = shape.dim[1];
+    bool tf32 = plan->precision == KOLO_TF32, bias = op->out[2] >= 0;
+    bool pass = op->in[1] >= 0 || kolo_cuda_element(plan, op->in[0]) != kernel->element;
+    const kolo_matmul_wish dkernel = {.m = shape.dim[0],
+                                      .n = width,
+                                      .k = rows,
+                                      .a_transposed = true,
+                                      .element = kernel->element,
+                                      .d_element = KOLO_ELEMENT_FLOAT,
+                                      .tf32 = tf32,
+                                      .extra = KOLO_MATMUL_ALONE};
+    dense *own = NULL;
+    size_t scratch, more = 0;
+    KOLO_TRY(new_dense(kernel, run_backward, &own));
+    kernel->any_in[0] = kernel->any_out[0] = true;
+    KOLO_TRY(make_dkernel(own, plan->queue, dkernel, bias && !pass, &scratch));
+    if (op->out[0] >= 0) {
+        const kolo_matmul_wish dx = {.m = rows,
+                                     .n = shape.dim[0],
+                                     .k = width,
+                                     .b_transposed = true,
+                                     .element = kernel->element,
+                                     .d_element = kolo_cuda_element(plan, op->out[0]),
+                                     .tf32 = tf32,
+                                     .extra = KOLO_MATMUL_ALONE};
+        KOLO_TRY(kolo_matmul_make(plan->queue, &dx, &own->dx, &more));
+        KOLO_TRY(must_be(own->dx, &dx));
+    }
+    own->dz = -1;
+    if (pass)
+        own->dz = kolo_cuda_reserve(&kernel->scratch, (size_t)(rows * width) * kolo_element_bytes(kernel->element));
+    own->bias = kolo_cuda_reserve(&kernel->scratch, bias && !own->sums ? kolo_cuda_bias_scratch(rows, (int)width) : 0);
+    own->product = kolo_cuda_reserve(&kernel->scratch, scratch > more ? scratch : more);
+    return KOLO_OK;
+}

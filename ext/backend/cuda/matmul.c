@@ -1,0 +1,185 @@
+/* Products of matrices by cuBLASLt, whose matrices have columns one behind the other: what lies by rows is the
+ * transpose to it, so D = A · B is asked for as Dᵀ = Bᵀ · Aᵀ, and its A is our B.
+ *
+ * The algorithm is cuBLASLt's first choice when the product is made, so a product gives the same bits at each run.
+ * https://docs.nvidia.com/cuda/cublas/index.html#cublasltmatmul has what goes together. */
+#include "backend/cuda/matmul.h"
+
+#include <cublasLt.h>
+#include <stdlib.h>
+
+#define LARGEST_SCRATCH ((uint64_t)32 << 20) /* what NVIDIA advises for Hopper */
+
+enum { ALIGNED, ANY, ALIGNMENTS };
+static const uint32_t alignments[ALIGNMENTS] = {16, sizeof(float)};
+
+struct kolo_matmul {
+    cublasLtHandle_t handle; /* the queue's */
+    cudaStream_t stream;
+    cublasLtMatmulDesc_t what;
+    cublasLtMatrixLayout_t a, b, d; /* cuBLASLt's A and B */
+    cublasLtMatmulAlgo_t algorithms[ALIGNMENTS];
+    bool found[ALIGNMENTS];
+    size_t scratch; /* of the larger */
+    bool vector;
+};
+
+static kolo_status failed(cublasStatus_t error, const char *doing)
+{
+    return kolo_fail(error == CUBLAS_STATUS_ALLOC_FAILED ? KOLO_MEMORY : KOLO_INTERNAL,
+                     "%s on the device failed: cuBLASLt says %s", doing, cublasLtGetStatusString(error));
+}
+
+#define BLAS(call, doing)                                                                                              \
+    do {                                                                                                               \
+        cublasStatus_t error_ = (call);                                                                                \
+        if (error_ != CUBLAS_STATUS_SUCCESS) return failed(error_, doing);                                             \
+    } while (0)
+
+static const char making[] = "making a product of matrices";
+
+static cudaDataType_t type_of(kolo_element element)
+{
+    if (element == KOLO_ELEMENT_BFLOAT16) return CUDA_R_16BF;
+    return element == KOLO_ELEMENT_HALF ? CUDA_R_16F : CUDA_R_32F;
+}
+
+/* ---- the queue's handle ---- */
+
+static kolo_status handle_of(kolo_queue *queue, cublasLtHandle_t *handle)
+{
+    if (!queue->blas) BLAS(cublasLtCreate(&queue->blas), "opening cuBLASLt");
+    *handle = queue->blas;
+    return KOLO_OK;
+}
+
+void kolo_cuda_close_blas(kolo_queue *queue)
+{
+    if (queue->blas) cublasLtDestroy(queue->blas);
+    queue->blas = NULL;
+}
+
+/* ---- making ---- */
+
+static kolo_status set_epilogue(kolo_matmul *made, const kolo_matmul_wish *wish)
+{
+    static const uint32_t epilogues[] = {[KOLO_MATMUL_ALONE] = CUBLASLT_EPILOGUE_DEFAULT,
+                                         [KOLO_MATMUL_RELU] = CUBLASLT_EPILOGUE_RELU,
+                                         [KOLO_MATMUL_BIAS] = CUBLASLT_EPILOGUE_BIAS,
+                                         [KOLO_MATMUL_BIAS_RELU] = CUBLASLT_EPILOGUE_RELU_BIAS,
+                                         [KOLO_MATMUL_SUMS] = CUBLASLT_EPILOGUE_BGRADA};
+    BLAS(cublasLtMatmulDescSetAttribute(made->what, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogues[wish->extra],
+                                        sizeof epilogues[0]),
+         making);
+    made->vector = wish->extra >= KOLO_MATMUL_BIAS;
+    if (!made->vector) return KOLO_OK;
+    /* Nobody reads there: the address tells the heuristics how vectors will be aligned. */
+    const void *somewhere = (const void *)(uintptr_t)4096;
+    int32_t type = type_of(wish->d_element);
+    BLAS(cublasLtMatmulDescSetAttribute(made->what, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &somewhere, sizeof somewhere),
+         making);
+    BLAS(cublasLtMatmulDescSetAttribute(made->what, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type, sizeof type), making);
+    return KOLO_OK;
+}
+
+static kolo_status describe(kolo_matmul *made, const kolo_matmul_wish *wish)
+{
+    cublasComputeType_t compute = wish->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    int32_t turn_a = wish->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
+            turn_b = wish->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    uint64_t m = (uint64_t)wish->m, n = (uint64_t)wish->n, k = (uint64_t)wish->k;
+    uint64_t a_rows = wish->b_transposed ? k : n, b_rows = wish->a_transposed ? m : k;
+    cudaDataType_t type = type_of(wish->element);
+    BLAS(cublasLtMatmulDescCreate(&made->what, compute, CUDA_R_32F), making);
+    BLAS(cublasLtMatmulDescSetAttribute(made->what, CUBLASLT_MATMUL_DESC_TRANSA, &turn_a, sizeof turn_a), making);
+    BLAS(cublasLtMatmulDescSetAttribute(made->what, CUBLASLT_MATMUL_DESC_TRANSB, &turn_b, sizeof turn_b), making);
+    BLAS(cublasLtMatrixLayoutCreate(&made->a, type, a_rows, n + k - a_rows, (int64_t)a_rows), making);
+    BLAS(cublasLtMatrixLayoutCreate(&made->b, type, b_rows, m + k - b_rows, (int64_t)b_rows), making);
+    BLAS(cublasLtMatrixLayoutCreate(&made->d, type_of(wish->d_element), n, m, wish->n), making);
+    return set_epilogue(made, wish);
+}
+
+/* Sums of parts of k meet in float32, never in a narrower D. */
+static kolo_status prefer(cublasLtMatmulPreference_t preference, uint32_t alignment)
+{
+    static const cublasLtMatmulPreferenceAttributes_t of[] = {
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
+    const uint64_t most = LARGEST_SCRATCH;
+    const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        BLAS(cublasLtMatmulPreferenceSetAttribute(preference, of[i], &alignment, sizeof alignment), making);
+    BLAS(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most),
+         making);
+    BLAS(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes,
+                                              sizeof schemes),
+         making);
+    return KOLO_OK;
+}
+
+static kolo_status choose(kolo_matmul *made, int alignment)
+{
+    cublasLtMatmulPreference_t preference = NULL;
+    cublasLtMatmulHeuristicResult_t result = {0};
+    int number = 0;
+    BLAS(cublasLtMatmulPreferenceCreate(&preference), making);
+    kolo_status status = prefer(preference, alignments[alignment]);
+    if (status == KOLO_OK &&
+        cublasLtMatmulAlgoGetHeuristic(made->handle, made->what, made->a, made->b, made->d, made->d, preference, 1,
+                                       &result, &number) == CUBLAS_STATUS_SUCCESS &&
+        number > 0 && result.state == CUBLAS_STATUS_SUCCESS) {
+        made->found[alignment] = true;
+        made->algorithms[alignment] = result.algo;
+        if (result.workspaceSize > made->scratch) made->scratch = result.workspaceSize;
+    }
+    cublasLtMatmulPreferenceDestroy(preference);
+    return status;
+}
+
+kolo_status kolo_matmul_make(kolo_queue *queue, const kolo_matmul_wish *wish, kolo_matmul **made, size_t *scratch)
+{
+    kolo_matmul *matmul = calloc(1, sizeof *matmul);
+    if (!matmul) return kolo_fail_memory(sizeof *matmul, "a product of matrices");
+    matmul->stream = queue->stream;
+    kolo_status status = handle_of(queue, &matmul->handle);
+    if (status == KOLO_OK) status = describe(matmul, wish);
+    if (status == KOLO_OK) status = choose(matmul, ALIGNED);
+    if (status == KOLO_OK && wish->element == KOLO_ELEMENT_FLOAT) status = choose(matmul, ANY);
+    *made = matmul;
+    *scratch = matmul->scratch;
+    if (status == KOLO_OK && matmul->found[ALIGNED]) return KOLO_OK;
+    kolo_matmul_free(matmul);
+    *made = NULL;
+    *scratch = 0;
+    return status;
+}
+
+void kolo_matmul_free(kolo_matmul *matmul)
+{
+    if (!matmul) return;
+    if (matmul->what) cublasLtMatmulDescDestroy(matmul->what);
+    if (matmul->a) cublasLtMatrixLayoutDestroy(matmul->a);
+    if (matmul->b) cublasLtMatrixLayoutDestroy(matmul->b);
+    if (matmul->d) cublasLtMatrixLayoutDestroy(matmul->d);
+    free(matmul);
+}
+
+/* ---- running ---- */
+
+kolo_status kolo_matmul_run(const kolo_matmul *matmul, const void *a, const void *b, void *d, void *vector,
+                            void *scratch)
+{
+    static const float one = 1, zero = 0;
+    static const char doing[] = "a product of matrices";
+    uintptr_t all = (uintptr_t)a | (uintptr_t)b | (uintptr_t)d;
+    int alignment = all % alignments[ALIGNED] == 0 ? ALIGNED : ANY;
+    if (!matmul->found[alignment])
+        return kolo_fail(KOLO_INTERNAL, "%s: wanted addresses that are multiples of 16", doing);
+    if (matmul->vector)
+        BLAS(cublasLtMatmulDescSetAttribute(matmul->what, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &vector, sizeof vector),
+             doing);
+    BLAS(cublasLtMatmul(matmul->handle, matmul->what, &one, b, matmul->a, a, matmul->b, &zero, d, matmul->d, d,
+                        matmul->d, &matmul->algorithms[alignment], scratch, matmul->scratch, matmul->stream),
+         doing);
+    return KOLO_OK;
+}
