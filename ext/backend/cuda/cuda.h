@@ -118,5 +118,12 @@ kolo_cuda_maker kolo_cuda_make_loss; /* loss.c */
 kolo_cuda_maker kolo_cuda_make_own; /* own.c */
 kolo_cuda_maker kolo_cuda_make_dense, kolo_cuda_make_dense_backward; /* dense.c */
 void kolo_cuda_close_blas(kolo_queue *queue);
+kolo_cuda_maker kolo_cuda_make_max_pool2d, kolo_cuda_make_max_pool2d_backward, kolo_cuda_make_average_pool2d,
+    kolo_cuda_make_average_pool2d_backward, kolo_cuda_make_upsample2d, kolo_cuda_make_upsample2d_backward,
+    kolo_cuda_make_pad2d, kolo_cuda_make_crop2d, kolo_cuda_make_concatenate, kolo_cuda_make_slice,
+    kolo_cuda_make_multiply, kolo_cuda_make_multiply_sum; /* images.c */
+kolo_cuda_maker kolo_cuda_make_batch_norm_moments, kolo_cuda_make_batch_norm, kolo_cuda_make_batch_norm_sums,
+    kolo_cuda_make_batch_norm_backward; /* batch_norm.c */
+kolo_cuda_maker kolo_cuda_make_layer_norm, kolo_cuda_make_layer_norm_backward; /* layer_norm.c */
 
 #endif

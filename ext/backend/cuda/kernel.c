@@ -20,6 +20,25 @@ static kolo_cuda_maker *const makers[KOLO_OP_KINDS] = {
 
     [KOLO_OP_LOSS] = kolo_cuda_make_loss,
     [KOLO_OP_OWN] = kolo_cuda_make_own,
+
+    [KOLO_OP_MAX_POOL2D] = kolo_cuda_make_max_pool2d,
+    [KOLO_OP_MAX_POOL2D_BACKWARD] = kolo_cuda_make_max_pool2d_backward,
+    [KOLO_OP_AVERAGE_POOL2D] = kolo_cuda_make_average_pool2d,
+    [KOLO_OP_AVERAGE_POOL2D_BACKWARD] = kolo_cuda_make_average_pool2d_backward,
+    [KOLO_OP_PAD2D] = kolo_cuda_make_pad2d,
+    [KOLO_OP_CROP2D] = kolo_cuda_make_crop2d,
+    [KOLO_OP_UPSAMPLE2D] = kolo_cuda_make_upsample2d,
+    [KOLO_OP_UPSAMPLE2D_BACKWARD] = kolo_cuda_make_upsample2d_backward,
+    [KOLO_OP_CONCATENATE] = kolo_cuda_make_concatenate,
+    [KOLO_OP_SLICE] = kolo_cuda_make_slice,
+    [KOLO_OP_MULTIPLY] = kolo_cuda_make_multiply,
+    [KOLO_OP_MULTIPLY_SUM] = kolo_cuda_make_multiply_sum,
+    [KOLO_OP_BATCH_NORM_MOMENTS] = kolo_cuda_make_batch_norm_moments,
+    [KOLO_OP_BATCH_NORM] = kolo_cuda_make_batch_norm,
+    [KOLO_OP_BATCH_NORM_SUMS] = kolo_cuda_make_batch_norm_sums,
+    [KOLO_OP_BATCH_NORM_BACKWARD] = kolo_cuda_make_batch_norm_backward,
+    [KOLO_OP_LAYER_NORM] = kolo_cuda_make_layer_norm,
+    [KOLO_OP_LAYER_NORM_BACKWARD] = kolo_cuda_make_layer_norm_backward,
 };
 
 /* ---- where values lie ---- */

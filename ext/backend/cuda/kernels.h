@@ -49,6 +49,9 @@ cudaError_t kolo_cuda_activate_backward(cudaStream_t stream, kolo_element elemen
 /* y = x1 + x2, and relu of that. */
 cudaError_t kolo_cuda_add(cudaStream_t stream, kolo_element element, const void *x1, const void *x2, void *y,
                           int64_t count, bool relu);
+/* y = x1 · x2 */
+cudaError_t kolo_cuda_multiply(cudaStream_t stream, kolo_element element, const void *x1, const void *x2, void *y,
+                               int64_t count);
 /* y = x · scale where kept, else 0; mask: a byte an element, 1 where kept. Of a leaf of `leaf` samples of `elements`,
  * which begins with sample `first` of the moment's batch; key: core/random.h. */
 typedef struct kolo_dropout_job {
@@ -75,6 +78,90 @@ cudaError_t kolo_cuda_add_floats(cudaStream_t stream, float *to, const float *fr
 /* sum[count] = parts 0 … number-1, `stride` bytes apart, added in that order. */
 cudaError_t kolo_cuda_sum_doubles(cudaStream_t stream, double *sum, const void *parts, size_t stride, int number,
                                   int64_t count);
+/* ---- pool.cu ---- */
+
+/* Windows over a leaf's images; the larger image is x, and in gradients dx. */
+typedef struct kolo_pooling {
+    int64_t samples;
+    int in[2], out[2], channels; /* heights and widths of x and y */
+    int size[2], stride[2], before[2];
+} kolo_pooling;
+/* y: the largest of each window; where, which may be NULL: its place in the window, of so many bytes. cut: x is what a
+ * relu made, and where it is zero no gradient shall come: relu's own backward then finds only zeros to cut. */
+size_t kolo_pooling_place_bytes(const kolo_pooling *pooling);
+cudaError_t kolo_cuda_max_pool(cudaStream_t stream, kolo_element element, const kolo_pooling *pooling, const void *x,
+                               void *y, void *where, bool cut);
+cudaError_t kolo_cuda_max_pool_backward(cudaStream_t stream, kolo_element element, const kolo_pooling *pooling,
+                                        const void *dy, const void *where, void *dx);
+/* y: the sum of each window's elements, or their mean; by, which may be NULL: factors of x, as many. And what dx such a
+ * y has: of sums all of dy in each pixel. */
+cudaError_t kolo_cuda_sum_pool(cudaStream_t stream, kolo_element element, const kolo_pooling *pooling, const void *x,
+                               const void *by, void *y, bool mean);
+cudaError_t kolo_cuda_sum_pool_backward(cudaStream_t stream, kolo_element element, const kolo_pooling *pooling,
+                                        const void *dy, void *dx, bool mean);
+
+/* ---- images.cu ---- */
+
+#define KOLO_PARTS_MAX 8
+
+/* y[sample][h][at] = x[sample][h + down][at + along], or zeros where x ends. Rows are bytes, an even number of them. */
+typedef struct kolo_move {
+    int64_t samples;
+    int x_height, y_height, down;
+    int64_t x_row, y_row, along;
+} kolo_move;
+cudaError_t kolo_cuda_move(cudaStream_t stream, const kolo_move *move, const void *x, void *y);
+/* Each of y's rows is a row of each part, bytes[i] long, one behind the other. */
+cudaError_t kolo_cuda_join(cudaStream_t stream, int64_t rows, int parts, const void *const x[], const int64_t bytes[],
+                           void *y);
+/* y[n][pixel][c] = x1[n][pixel][c] · x2[n][c] */
+cudaError_t kolo_cuda_multiply_channels(cudaStream_t stream, kolo_element element, const void *x1, const void *x2,
+                                        void *y, int64_t samples, int64_t pixels, int channels);
+
+/* ---- batch_norm.cu ---- */
+
+/* A leaf of which `moment` says how many samples count, the first being number `first` of the batch. */
+typedef struct kolo_batch_norm_job {
+    const kolo_moment *moment;
+    int64_t first, rows; /* rows: of a sample, each of `channels` */
+    int leaf, channels;
+    double epsilon;
+    bool relu;
+    const double *met;            /* the moments that met, or NULL: */
+    const float *mean, *variance; /* then these */
+    const float *gamma, *beta;    /* each or NULL */
+} kolo_batch_norm_job;
+/* What the sums need beside; turns: the stream's. */
+size_t kolo_cuda_batch_norm_scratch(kolo_element element, const kolo_batch_norm_job *job);
+/* sums: Σx, Σx² [channels] and one n */
+cudaError_t kolo_cuda_batch_norm_moments(cudaStream_t stream, kolo_element element, const kolo_batch_norm_job *job,
+                                         const void *x, double *sums, void *scratch, unsigned *turns);
+/* dmean, dvariance: each or NULL. */
+cudaError_t kolo_cuda_batch_norm(cudaStream_t stream, kolo_element element, const kolo_batch_norm_job *job,
+                                 const void *x, void *y, float *dmean, float *dvariance);
+/* sums: Σdy, Σdy·x̂ [channels]; dgamma, dbeta: each or NULL. */
+cudaError_t kolo_cuda_batch_norm_sums(cudaStream_t stream, kolo_element element, const kolo_batch_norm_job *job,
+                                      const void *dy, const void *x, double *sums, float *dgamma, float *dbeta,
+                                      void *scratch, unsigned *turns);
+cudaError_t kolo_cuda_batch_norm_backward(cudaStream_t stream, kolo_element element, const kolo_batch_norm_job *job,
+                                          const double *sums, const void *dy, const void *x, void *dx);
+
+/* ---- layer_norm.cu ---- */
+
+/* Rows of `width`, `rows` of them a sample. */
+typedef struct kolo_layer_norm_job {
+    const kolo_moment *moment;
+    int64_t first, rows;
+    int leaf, width;
+    double epsilon;
+} kolo_layer_norm_job;
+/* scale, offset: each or NULL; the same for the gradients. */
+cudaError_t kolo_cuda_layer_norm(cudaStream_t stream, kolo_element element, const kolo_layer_norm_job *job,
+                                 const void *x, const float *scale, const float *offset, void *y);
+size_t kolo_cuda_layer_norm_scratch(kolo_element element, const kolo_layer_norm_job *job);
+cudaError_t kolo_cuda_layer_norm_backward(cudaStream_t stream, kolo_element element, const kolo_layer_norm_job *job,
+                                          const void *dy, const void *x, const float *scale, void *dx, float *dscale,
+                                          float *doffset, void *scratch);
 
 /* ---- weights.cu: pointers of float32 are aligned as a float is ---- */
 

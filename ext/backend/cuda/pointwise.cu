@@ -117,6 +117,9 @@ struct Sum {
     bool cut;
     __device__ float operator()(float a, float b) const { return cut ? relu(a + b) : a + b; }
 };
+struct Product {
+    __device__ float operator()(float a, float b) const { return a * b; }
+};
 
 /* ---- softmax: a warp a row ---- */
 
@@ -217,6 +220,12 @@ cudaError_t kolo_cuda_add(cudaStream_t stream, kolo_element element, const void 
                           int64_t count, bool relu)
 {
     return with(element, [&](auto zero) { return two<decltype(zero)>(stream, x1, x2, y, count, Sum{relu}); });
+}
+
+cudaError_t kolo_cuda_multiply(cudaStream_t stream, kolo_element element, const void *x1, const void *x2, void *y,
+                               int64_t count)
+{
+    return with(element, [&](auto zero) { return two<decltype(zero)>(stream, x1, x2, y, count, Product()); });
 }
 
 cudaError_t kolo_cuda_dropout(cudaStream_t stream, kolo_element element, const kolo_dropout_job *job,

@@ -1,11 +1,12 @@
-/* Operations on images but convolutions, the oneDNN backend against the reference backend: average pooling, padding,
- * upsampling, concatenation and its slices, products; from inputs that lie in the canonical order or as a convolution
- * would like them. Bounds: pair.h. */
+/* Operations on images but convolutions, a backend against the reference backend: pooling, padding, upsampling,
+ * concatenation and its slices, products; from inputs that lie in the canonical order or as a convolution would like
+ * them, which on an accelerator is the same. Bounds: pair.h. */
 #include "pair.h"
 
 /* A convolution that reads x as well: x then lies as that convolution likes it. */
 static void add_reader(rig *r, int x)
 {
+    if (tested->accelerator) return;
     kolo_shape in = r->plan.values[x].shape;
     kolo_window pixel = {.kernel = {1, 1}, .stride = {1, 1}};
     int k = kolo_plan_weights(&r->plan, 0, (kolo_shape){4, {1, 1, in.dim[2], 32}});
@@ -45,6 +46,86 @@ static void both_ways(pair *p, dice *d, kolo_op forward, kolo_op backward, kolo_
     pair_compare(p, "dx", BOTH(dx_p), terms);
     pair_free(p);
 }
+
+/* ---- the largest of each window */
+
+typedef struct largest {
+    kolo_shape in, out;
+    kolo_window window;
+    int x, dy, y[2], dx[2];
+} largest;
+
+static void build_largest(pair *p, largest *m)
+{
+    for (int i = 0; i < 2; i++) {
+        rig *r = p->r[i];
+        m->x = rig_input(r, m->in);
+        m->dy = rig_input(r, m->out);
+        int y = rig_value(r, KOLO_VALUE_ACTIVATION, m->out), where = rig_value(r, KOLO_VALUE_WORKSPACE, m->out);
+        int dx = rig_value(r, KOLO_VALUE_ACTIVATION, m->in);
+        rig_op(r, (kolo_op){.kind = KOLO_OP_MAX_POOL2D, .in = {m->x}, .out = {y, where}, .window = m->window});
+        rig_op(r,
+               (kolo_op){.kind = KOLO_OP_MAX_POOL2D_BACKWARD, .in = {m->dy, where}, .out = {dx}, .window = m->window});
+        m->y[i] = rig_probe(r, y);
+        m->dx[i] = rig_probe(r, dx);
+        rig_prepare(r);
+    }
+}
+
+static void roll_largest(pair *p, dice *d, largest *m)
+{
+    bool same = roll_coin(d), tiled = roll_coin(d), global = roll_between(d, 0, 5) == 0;
+    m->in = (kolo_shape){3, {roll_between(d, 1, 12), roll_between(d, 1, 12), roll_between(d, 1, 36)}};
+    if (roll_coin(d)) m->in.dim[2] = 8 * roll_between(d, 1, 5);
+    int kh = roll_between(d, 1, m->in.dim[0] < 4 ? m->in.dim[0] : 4);
+    int kw = roll_between(d, 1, m->in.dim[1] < 4 ? m->in.dim[1] : 4);
+    if (roll_between(d, 0, 9) == 0) { /* a window of more places than a byte has */
+        m->in = (kolo_shape){3, {17, 16, 3}};
+        kh = 17, kw = 16;
+    }
+    if (global) kh = m->in.dim[0], kw = m->in.dim[1];
+    m->window = rig_window(m->in, kh, kw, tiled ? kh : roll_between(d, 1, 4), tiled ? kw : roll_between(d, 1, 4), same,
+                           &m->out, m->in.dim[2]);
+    build_largest(p, m);
+}
+
+static void max_case(dice *d, int number)
+{
+    pair p = pair_new(d, "max_pool2d", number);
+    largest m;
+    roll_largest(&p, d, &m);
+    pair_write(&p, d, m.x);
+    pair_write(&p, d, m.dy);
+    pair_run(&p);
+    pair_compare(&p, "y", BOTH(m.y), 1);
+    pair_compare(&p, "dx", BOTH(m.dx), m.window.kernel[0] * m.window.kernel[1]);
+    pair_free(&p);
+}
+
+/* Every fourth x is no number: y is none where the reference's is, and dy goes where the reference takes it. */
+static void max_of_none_case(dice *d, int number)
+{
+    pair p = pair_new(d, "max_pool2d of NaN", number);
+    largest m;
+    p.exact = true;
+    roll_largest(&p, d, &m);
+    float *x = numbers(d, rig_count(p.r[0], m.x), 8);
+    for (int64_t i = 0; i < rig_count(p.r[0], m.x); i++)
+        if (roll_between(d, 0, 3) == 0) x[i] = NAN;
+    for (int i = 0; i < 2; i++) rig_write(p.r[i], m.x, x);
+    pair_write(&p, d, m.dy);
+    pair_run(&p);
+    double *wanted = rig_read(p.r[0], m.y[0]), *got = rig_read(p.r[1], m.y[1]);
+    for (int64_t i = 0; i < rig_count(p.r[0], m.y[0]); i++)
+        assert_true(isnan(wanted[i]) ? isnan(got[i]) : wanted[i] == got[i]);
+    pair_compare(&p, "dx", BOTH(m.dx), 1);
+    free(x);
+    free(wanted);
+    free(got);
+    pair_free(&p);
+}
+
+/* ---- means, and what is moved */
 
 static void average_case(dice *d, int number)
 {
@@ -173,6 +254,8 @@ static void multiply_case(dice *d, int number)
         (void)state;                                                                                                   \
         check(name##_case, __LINE__);                                                                                  \
     }
+TEST(max)
+TEST(max_of_none)
 TEST(average)
 TEST(padding)
 TEST(upsampling)
@@ -183,8 +266,9 @@ int main(void)
 {
     if (!pair_open()) return 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_average),     cmocka_unit_test(test_padding),  cmocka_unit_test(test_upsampling),
-        cmocka_unit_test(test_concatenate), cmocka_unit_test(test_multiply),
+        cmocka_unit_test(test_max),      cmocka_unit_test(test_max_of_none), cmocka_unit_test(test_average),
+        cmocka_unit_test(test_padding),  cmocka_unit_test(test_upsampling),  cmocka_unit_test(test_concatenate),
+        cmocka_unit_test(test_multiply),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

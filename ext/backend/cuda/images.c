@@ -1,0 +1,279 @@
+/* Operations on images but convolutions: pooling, zeros around them, larger ones, parts and wholes, products. Kernels:
+ * pool.cu, images.cu. */
+#include "backend/cuda/cuda.h"
+
+_Static_assert(KOLO_PARTS_MAX == KOLO_OP_INS, "a concatenation may have as many inputs as an operation");
+
+/* ---- pooling ---- */
+
+/* x: the larger image. */
+static kolo_pooling pooling_of(const kolo_plan *plan, const kolo_op *op, int x, int y)
+{
+    kolo_shape in = plan->values[x].shape, out = plan->values[y].shape;
+    kolo_pooling p = {.samples = plan->leaf, .channels = in.dim[2]};
+    for (int axis = 0; axis < 2; axis++) {
+        p.in[axis] = in.dim[axis];
+        p.out[axis] = out.dim[axis];
+        p.size[axis] = op->window.kernel[axis];
+        p.stride[axis] = op->window.stride[axis];
+        p.before[axis] = op->window.before[axis];
+    }
+    return p;
+}
+
+/* Of the gradient of a relu's zeros nothing is left, so the pooling behind one need not hand it on. */
+static bool behind_relu(const kolo_plan *plan, const kolo_op *op)
+{
+    int x = kolo_plan_base(plan, op->in[0]);
+    for (const kolo_op *writer = plan->ops; writer < op; writer++)
+        if (writer->out[0] >= 0 && kolo_plan_base(plan, writer->out[0]) == x) return writer->activation == KOLO_RELU;
+    return false;
+}
+
+static kolo_status run_max_pool(const kolo_cuda_job *job)
+{
+    kolo_pooling p = pooling_of(job->plan, job->op, job->op->in[0], job->op->out[0]);
+    KOLO_CUDA(kolo_cuda_max_pool(job->stream, job->element, &p, job->in[0], job->out[0], job->out[1],
+                                 behind_relu(job->plan, job->op)),
+              "a max pooling");
+    return KOLO_OK;
+}
+
+static kolo_status run_max_pool_backward(const kolo_cuda_job *job)
+{
+    kolo_pooling p = pooling_of(job->plan, job->op, job->op->out[0], job->op->in[0]);
+    KOLO_CUDA(kolo_cuda_max_pool_backward(job->stream, job->element, &p, job->in[0], job->in[1], job->out[0]),
+              "a max pooling's gradient");
+    return KOLO_OK;
+}
+
+static kolo_status run_average_pool(const kolo_cuda_job *job)
+{
+    kolo_pooling p = pooling_of(job->plan, job->op, job->op->in[0], job->op->out[0]);
+    KOLO_CUDA(kolo_cuda_sum_pool(job->stream, job->element, &p, job->in[0], NULL, job->out[0], true),
+              "an average pooling");
+    return KOLO_OK;
+}
+
+static kolo_status run_average_pool_backward(const kolo_cuda_job *job)
+{
+    kolo_pooling p = pooling_of(job->plan, job->op, job->op->out[0], job->op->in[0]);
+    KOLO_CUDA(kolo_cuda_sum_pool_backward(job->stream, job->element, &p, job->in[0], job->out[0], true),
+              "an average pooling's gradient");
+    return KOLO_OK;
+}
+
+kolo_status kolo_cuda_make_max_pool2d(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    kolo_pooling p = pooling_of(plan, op, op->in[0], op->out[0]);
+    if (op->out[1] >= 0)
+        plan->values[op->out[1]].bytes = (size_t)kolo_cuda_count(plan, op->out[0]) * kolo_pooling_place_bytes(&p);
+    kernel->run = run_max_pool;
+    return KOLO_OK;
+}
+
+kolo_status kolo_cuda_make_max_pool2d_backward(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    (void)plan, (void)op;
+    kernel->run = run_max_pool_backward;
+    return KOLO_OK;
+}
+
+kolo_status kolo_cuda_make_average_pool2d(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    (void)plan, (void)op;
+    kernel->run = run_average_pool;
+    return KOLO_OK;
+}
+
+kolo_status kolo_cuda_make_average_pool2d_backward(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    (void)plan, (void)op;
+    kernel->run = run_average_pool_backward;
+    return KOLO_OK;
+}
+
+/* ---- each pixel several times: a sum's gradient, and the sum ---- */
+
+static kolo_pooling sampling_of(const kolo_cuda_job *job, int small, int large)
+{
+    kolo_op op = *job->op;
+    for (int axis = 0; axis < 2; axis++) {
+        op.window.stride[axis] = op.window.kernel[axis];
+        op.window.before[axis] = 0;
+    }
+    return pooling_of(job->plan, &op, large, small);
+}
+
+static kolo_status run_upsample(const kolo_cuda_job *job)
+{
+    kolo_pooling p = sampling_of(job, job->op->in[0], job->op->out[0]);
+    KOLO_CUDA(kolo_cuda_sum_pool_backward(job->stream, job->element, &p, job->in[0], job->out[0], false),
+              "an upsampling");
+    return KOLO_OK;
+}
+
+static kolo_status run_upsample_backward(const kolo_cuda_job *job)
+{
+    kolo_pooling p = sampling_of(job, job->op->out[0], job->op->in[0]);
+    KOLO_CUDA(kolo_cuda_sum_pool(job->stream, job->element, &p, job->in[0], NULL, job->out[0], false),
+              "an upsampling's gradient");
+    return KOLO_OK;
+}
+
+kolo_status kolo_cuda_make_upsample2d(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    (void)plan, (void)op;
+    kernel->run = run_upsample;
+    return KOLO_OK;
+}
+
+kolo_status kolo_cuda_make_upsample2d_backward(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    (void)plan, (void)op;
+    kernel->run = run_upsample_backward;
+    return KOLO_OK;
+}
+
+/* ---- moving ---- */
+
+/* The part of x from {rows, columns} on, which may begin before x and end behind it. */
+static kolo_status run_frame(const kolo_cuda_job *job, int rows, int columns)
+{
+    kolo_shape in = kolo_cuda_in(job, 0), out = kolo_cuda_out(job, 0);
+    int64_t pixel = in.dim[2] * (int64_t)kolo_element_bytes(job->element);
+    kolo_move move = {.samples = job->plan->leaf,
+                      .x_height = in.dim[0],
+                      .y_height = out.dim[0],
+                      .down = rows,
+                      .x_row = in.dim[1] * pixel,
+                      .y_row = out.dim[1] * pixel,
+                      .along = columns * pixel};
+    KOLO_CUDA(kolo_cuda_move(job->stream, &move, job->in[0], job->out[0]), "moving an image");
+    return KOLO_OK;
+}
+
+static kolo_status run_pad(const kolo_cuda_job *job)
+{
+    return run_frame(job, -job->op->window.before[0], -job->op->window.before[1]);
+}
+
+static kolo_status run_crop(const kolo_cuda_job *job)
+{
+    return run_frame(job, job->op->window.before[0], job->op->window.before[1]);
+}
+
+kolo_status kolo_cuda_make_pad2d(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    (void)plan, (void)op;
+    kernel->run = run_pad;
+    return KOLO_OK;
+}
+
+kolo_status kolo_cuda_make_crop2d(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    (void)plan, (void)op;
+    kernel->run = run_crop;
+    return KOLO_OK;
+}
+
+/* Bytes of a run: the axis and what lies behind it. */
+static int64_t run_of(const kolo_cuda_job *job, kolo_shape shape)
+{
+    int64_t run = (int64_t)kolo_element_bytes(job->element);
+    for (int axis = job->op->axis; axis < shape.rank; axis++) run *= shape.dim[axis];
+    return run;
+}
+
+/* How many of them a leaf has. */
+static int64_t runs_of(const kolo_cuda_job *job, kolo_shape shape)
+{
+    return job->plan->leaf * kolo_shape_count(shape) * (int64_t)kolo_element_bytes(job->element) / run_of(job, shape);
+}
+
+static kolo_status run_concatenate(const kolo_cuda_job *job)
+{
+    const void *x[KOLO_PARTS_MAX];
+    int64_t bytes[KOLO_PARTS_MAX];
+    int parts = 0;
+    for (; parts < KOLO_OP_INS && job->in[parts]; parts++) {
+        x[parts] = job->in[parts];
+        bytes[parts] = run_of(job, kolo_cuda_in(job, parts));
+    }
+    KOLO_CUDA(kolo_cuda_join(job->stream, runs_of(job, kolo_cuda_out(job, 0)), parts, x, bytes, job->out[0]),
+              "a concatenation");
+    return KOLO_OK;
+}
+
+static kolo_status run_slice(const kolo_cuda_job *job)
+{
+    kolo_shape in = kolo_cuda_in(job, 0), out = kolo_cuda_out(job, 0);
+    int64_t x_run = run_of(job, in);
+    kolo_move move = {.samples = runs_of(job, in),
+                      .x_height = 1,
+                      .y_height = 1,
+                      .x_row = x_run,
+                      .y_row = run_of(job, out),
+                      .along = job->op->first * (x_run / in.dim[job->op->axis])};
+    KOLO_CUDA(kolo_cuda_move(job->stream, &move, job->in[0], job->out[0]), "taking a slice");
+    return KOLO_OK;
+}
+
+kolo_status kolo_cuda_make_concatenate(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    (void)plan, (void)op;
+    kernel->run = run_concatenate;
+    return KOLO_OK;
+}
+
+kolo_status kolo_cuda_make_slice(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    (void)plan, (void)op;
+    kernel->run = run_slice;
+    return KOLO_OK;
+}
+
+/* ---- products ---- */
+
+static kolo_status run_multiply(const kolo_cuda_job *job)
+{
+    int64_t count = kolo_shape_count(kolo_cuda_in(job, 0)), factors = kolo_shape_count(kolo_cuda_in(job, 1));
+    if (factors == count)
+        KOLO_CUDA(kolo_cuda_multiply(job->stream, job->element, job->in[0], job->in[1], job->out[0],
+                                     job->plan->leaf * count),
+                  "a product");
+    else
+        KOLO_CUDA(kolo_cuda_multiply_channels(job->stream, job->element, job->in[0], job->in[1], job->out[0],
+                                              job->plan->leaf, count / factors, (int)factors),
+                  "a product");
+    return KOLO_OK;
+}
+
+static kolo_status run_multiply_sum(const kolo_cuda_job *job)
+{
+    int64_t count = kolo_shape_count(kolo_cuda_in(job, 0)), sums = kolo_shape_count(kolo_cuda_out(job, 0));
+    int pixels = (int)(count / sums);
+    kolo_pooling p = {.samples = job->plan->leaf,
+                      .in = {1, pixels},
+                      .out = {1, 1},
+                      .channels = (int)sums,
+                      .size = {1, pixels},
+                      .stride = {1, pixels}};
+    KOLO_CUDA(kolo_cuda_sum_pool(job->stream, job->element, &p, job->in[0], job->in[1], job->out[0], false),
+              "a sum of products");
+    return KOLO_OK;
+}
+
+kolo_status kolo_cuda_make_multiply(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    (void)plan, (void)op;
+    kernel->run = run_multiply;
+    return KOLO_OK;
+}
+
+kolo_status kolo_cuda_make_multiply_sum(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    (void)plan, (void)op;
+    kernel->run = run_multiply_sum;
+    return KOLO_OK;
+}

@@ -1,0 +1,385 @@
+/* Layer normalisation over the last axis, by the formulas of backend/reference/layer_norm.c.
+ *
+ * A row that fits the registers of a warp, or else of a block, is read once; a longer one is a block's, which reads it
+ * again for each sum. Sums are floats, as a lane adds no more than a few tens of numbers before they meet in pairs. The
+ * mean comes out rounded, and so its own deviations are added up again: their mean is what rounding took. Gradients of
+ * scale and offset are sums over rows: of a few hundred in a warp's floats at most, whose error is below 2^-15 of the
+ * sum of magnitudes, then of all warps in doubles.
+ */
+#include "backend/cuda/images.cuh"
+
+namespace kolo {
+
+static const int WARPS = 4; /* of a block */
+static const int64_t NORMALISE_BLOCKS = 1056; /* each of which takes in scale and offset first */
+
+/* ---- a row ---- */
+
+/* Who has a row: W warps, 1 or all of the block. K: how often each lane has V elements of it, which it holds; 0: any
+ * number, read anew whenever they are wanted. */
+template <int W_, int V_, int K_> struct Way {
+    static const int W = W_, V = V_, K = K_;
+    __device__ static int column_of(int k) { return (k * 32 * W + (int)threadIdx.x % (32 * W)) * V; }
+    __device__ static int64_t first_row() { return W == 1 ? blockIdx.x * (int64_t)WARPS + threadIdx.x / 32 : blockIdx.x; }
+    __device__ static int64_t row_step() { return gridDim.x * (int64_t)(WARPS / W); }
+    __device__ static float sum(float value) { return W == 1 ? warp_sum(value) : block_sum(value); }
+    /* f(k, column) for each of the lane's V elements. */
+    template <typename F> __device__ static void each(int width, F f)
+    {
+        if constexpr (K > 0) {
+#pragma unroll
+            for (int k = 0; k < K; k++)
+                if (column_of(k) < width) f(k, column_of(k));
+        } else {
+            for (int k = 0; column_of(k) < width; k++) f(k, column_of(k));
+        }
+    }
+};
+
+template <typename T, typename Y> struct Row {
+    static const int V = Y::V, K = Y::K;
+    Run<T, V> held[K > 0 ? K : 1];
+    const T *from;
+    int width;
+    __device__ Row(const T *row, int n) : from(row), width(n)
+    {
+#pragma unroll
+        for (int k = 0; k < K; k++)
+            held[k] = Y::column_of(k) < width ? *checked<Run<T, V>>(from + Y::column_of(k)) : Run<T, V>();
+    }
+    __device__ Run<T, V> run(int k) const
+    {
+        if constexpr (K > 0) return held[k];
+        return *checked<Run<T, V>>(from + Y::column_of(k));
+    }
+};
+
+/* z = (x − mean − rest) · inverse; rest: by which the mean is rounded. */
+struct Moments {
+    float mean, rest, inverse;
+    __device__ float z(float x) const { return (x - mean - rest) * inverse; }
+};
+
+template <typename T, typename Y> __device__ static Moments moments_of(const Row<T, Y> &x, float epsilon)
+{
+    const int V = Y::V;
+    float sum = 0, first = 0, second = 0, n = (float)x.width;
+    Y::each(x.width, [&](int k, int) {
+        Run<T, V> run = x.run(k);
+        for (int v = 0; v < V; v++) sum += element(run, v);
+    });
+    float mean = Y::sum(sum) / n;
+    Y::each(x.width, [&](int k, int) {
+        Run<T, V> run = x.run(k);
+        for (int v = 0; v < V; v++) {
+            float d = element(run, v) - mean;
+            first += d;
+            second = fmaf(d, d, second);
+        }
+    });
+    float rest = Y::sum(first) / n, variance = Y::sum(second) / n - rest * rest;
+    return Moments{mean, rest, 1 / sqrtf((variance < 0 ? 0 : variance) + epsilon)};
+}
+
+/* ---- scale and offset ---- */
+
+/* Where rows are held, they lie in shared memory, as 4-byte places are all that weights are sure to begin at. */
+template <int K> struct Factors {
+    const float *global, *shared;
+    float otherwise;
+    __device__ float at(int column) const
+    {
+        if constexpr (K > 0) return shared[column];
+        return global ? global[column] : otherwise;
+    }
+};
+
+template <int K> __device__ static Factors<K> factors_of(const float *global, float otherwise, float *shared, int width)
+{
+    if constexpr (K > 0)
+        for (int i = (int)threadIdx.x; i < width; i += (int)blockDim.x) shared[i] = global ? global[i] : otherwise;
+    return Factors<K>{global, shared, otherwise};
+}
+
+/* ---- forward ---- */
+
+template <typename T, typename Y>
+__global__ void normalise(kolo_layer_norm_job job, const T *__restrict__ x, const float *__restrict__ scale,
+                          const float *__restrict__ offset, T *__restrict__ y)
+{
+    KOLO_SHARED_BYTES(bytes);
+    const int V = Y::V, K = Y::K;
+    int n = job.width;
+    Factors<K> by = factors_of<K>(scale, 1, (float *)bytes, n), plus = factors_of<K>(offset, 0, (float *)bytes + n, n);
+    __syncthreads();
+    for (int64_t row = Y::first_row(); row < job.leaf * job.rows; row += Y::row_step()) {
+        Row<T, Y> own(x + row * n, n);
+        Moments m = moments_of(own, (float)job.epsilon);
+        Y::each(n, [&](int k, int column) {
+            Run<T, V> run = own.run(k);
+            float values[V];
+            for (int v = 0; v < V; v++) values[v] = fmaf(by.at(column + v), m.z(element(run, v)), plus.at(column + v));
+            store<T, V>(y + row * n + column, values);
+        });
+    }
+}
+
+/* ---- backward ---- */
+
+/* dx of a row, whose lanes hold dy and x. */
+template <typename T, typename Y>
+__device__ static void row_backward(const Row<T, Y> &dy, const Row<T, Y> &x, const Moments &m,
+                                    const Factors<Y::K> &by, T *dx)
+{
+    const int V = Y::V;
+    float sum = 0, dot = 0, n = (float)x.width;
+    Y::each(x.width, [&](int k, int column) {
+        Run<T, V> dy_run = dy.run(k), x_run = x.run(k);
+        for (int v = 0; v < V; v++) {
+            float dz = by.at(column + v) * element(dy_run, v);
+            sum += dz;
+            dot = fmaf(dz, m.z(element(x_run, v)), dot);
+        }
+    });
+    sum = Y::sum(sum) / n;
+    dot = Y::sum(dot) / n;
+    Y::each(x.width, [&](int k, int column) {
+        Run<T, V> dy_run = dy.run(k), x_run = x.run(k);
+        float values[V];
+        for (int v = 0; v < V; v++)
+            values[v] = (by.at(column + v) * element(dy_run, v) - sum - m.z(element(x_run, v)) * dot) * m.inverse;
+        store<T, V>(dx + column, values);
+    });
+}
+
+template <typename T, typename Y> __device__ static void clear_row(T *dx, int n)
+{
+    const float zeros[Y::V] = {0};
+    Y::each(n, [&](int, int column) { store<T, Y::V>(dx + column, zeros); });
+}
+
+/* What a block's warps have found, as of_block[2][n]: where each has rows of its own, one warp after the other. */
+template <typename Y>
+__device__ static void block_sums(const float dscale[Y::K][Y::V], const float doffset[Y::K][Y::V], int n, float *shared,
+                                  float *of_block)
+{
+    float *to = Y::W == 1 ? shared : of_block;
+    for (int turn = 0; turn < WARPS / Y::W; turn++) {
+        __syncthreads();
+        if (Y::W == 1 && turn != (int)threadIdx.x / 32) continue;
+        Y::each(n, [&](int k, int column) {
+            for (int v = 0; v < Y::V; v++) {
+                to[column + v] = dscale[k][v] + (turn ? to[column + v] : 0);
+                to[n + column + v] = doffset[k][v] + (turn ? to[n + column + v] : 0);
+            }
+        });
+    }
+    __syncthreads();
+    for (int i = (int)threadIdx.x; Y::W == 1 && i < 2 * n; i += (int)blockDim.x) of_block[i] = shared[i];
+}
+
+/* dx, unless it is NULL; and unless of_blocks is NULL what the block's rows add to the gradients of scale and offset. */
+template <typename T, typename Y>
+__global__ void __launch_bounds__(WARPS * 32)
+    differentiate(kolo_layer_norm_job job, const T *__restrict__ dy, const T *__restrict__ x,
+                  const float *__restrict__ scale, T *__restrict__ dx, float *__restrict__ of_blocks)
+{
+    KOLO_SHARED_BYTES(bytes);
+    const int V = Y::V, K = Y::K;
+    int n = job.width;
+    int64_t counting = samples_of(job.moment, job.first, job.leaf) * job.rows;
+    Factors<K> by = factors_of<K>(scale, 1, (float *)bytes, n);
+    float dscale[K][V], doffset[K][V];
+#pragma unroll
+    for (int k = 0; k < K; k++)
+        for (int v = 0; v < V; v++) dscale[k][v] = doffset[k][v] = 0;
+    __syncthreads();
+    for (int64_t row = Y::first_row(); row < job.leaf * job.rows; row += Y::row_step()) {
+        if (row >= counting) {
+            if (dx) clear_row<T, Y>(dx + row * n, n);
+            continue;
+        }
+        Row<T, Y> dy_row(dy + row * n, n), x_row(x + row * n, n);
+        Moments m = moments_of(x_row, (float)job.epsilon);
+        Y::each(n, [&](int k, int) {
+            for (int v = 0; v < V; v++) {
+                float value = element(dy_row.held[k], v);
+                dscale[k][v] = fmaf(value, m.z(element(x_row.held[k], v)), dscale[k][v]);
+                doffset[k][v] += value;
+            }
+        });
+        if (dx) row_backward(dy_row, x_row, m, by, dx + row * n);
+    }
+    if (of_blocks) block_sums<Y>(dscale, doffset, n, (float *)bytes + n, of_blocks + (int64_t)blockIdx.x * 2 * n);
+}
+
+/* The same of rows that are not held, with their moments for sum_long. */
+template <typename T, typename Y>
+__global__ void differentiate_long(kolo_layer_norm_job job, const T *__restrict__ dy, const T *__restrict__ x,
+                                   const float *__restrict__ scale, T *__restrict__ dx, Moments *__restrict__ of_rows)
+{
+    int n = job.width;
+    int64_t counting = samples_of(job.moment, job.first, job.leaf) * job.rows;
+    Factors<0> by = {scale, nullptr, 1};
+    for (int64_t row = Y::first_row(); row < job.leaf * job.rows; row += Y::row_step()) {
+        if (row >= counting) {
+            if (dx) clear_row<T, Y>(dx + row * n, n);
+            continue;
+        }
+        Row<T, Y> dy_row(dy + row * n, n), x_row(x + row * n, n);
+        Moments m = moments_of(x_row, (float)job.epsilon);
+        if (threadIdx.x == 0) of_rows[row] = m;
+        if (dx) row_backward(dy_row, x_row, m, by, dx + row * n);
+    }
+}
+
+/* Of rows blockIdx.y, blockIdx.y + gridDim.y, …: what they add, a thread V columns. */
+template <typename T, int V>
+__global__ void sum_long(kolo_layer_norm_job job, const T *__restrict__ dy, const T *__restrict__ x,
+                         const Moments *__restrict__ of_rows, float *__restrict__ of_blocks)
+{
+    int n = job.width, column = (int)thread_number() * V;
+    int64_t counting = samples_of(job.moment, job.first, job.leaf) * job.rows;
+    if (column >= n) return;
+    float dscale[V], doffset[V], *own = of_blocks + (int64_t)blockIdx.y * 2 * n + column;
+    for (int v = 0; v < V; v++) dscale[v] = doffset[v] = 0;
+#pragma unroll 4
+    for (int64_t row = blockIdx.y; row < counting; row += gridDim.y) {
+        float dy_run[V], x_run[V];
+        Moments m = of_rows[row];
+        load<T, V>(dy + row * n + column, dy_run);
+        load<T, V>(x + row * n + column, x_run);
+        for (int v = 0; v < V; v++) {
+            dscale[v] = fmaf(dy_run[v], m.z(x_run[v]), dscale[v]);
+            doffset[v] += dy_run[v];
+        }
+    }
+    for (int v = 0; v < V; v++) own[v] = dscale[v];
+    for (int v = 0; v < V; v++) own[n + v] = doffset[v];
+}
+
+/* The gradients of all blocks' sums: 32 columns a block, eight threads each. */
+__global__ void finish_sums(const float *__restrict__ of_blocks, int blocks, int n, float *__restrict__ dscale,
+                            float *__restrict__ doffset)
+{
+    __shared__ double parts[THREADS];
+    int thread = (int)threadIdx.x, column = (int)blockIdx.x * 32 + thread % 32;
+    double sum = 0;
+#pragma unroll 8
+    for (int block = thread / 32; block < blocks && column < 2 * n; block += THREADS / 32)
+        sum += of_blocks[(int64_t)block * 2 * n + column];
+    parts[thread] = sum;
+    __syncthreads();
+    if (thread >= 32 || column >= 2 * n) return;
+    for (int slice = 1; slice < THREADS / 32; slice++) sum += parts[slice * 32 + thread];
+    float *to = column < n ? dscale : doffset;
+    if (to) to[column < n ? column : column - n] = (float)sum;
+}
+
+/* ---- on the host ---- */
+
+static int64_t rows_of(const kolo_layer_norm_job *job) { return job->leaf * job->rows; }
+
+/* Calls f with the Way in which rows of such a width go. A lane holds no more than 32 elements, of 16 bytes no more
+ * than eight times: with as many sums a warp's registers are full. */
+template <int V, typename F> static cudaError_t with_way(int width, F f)
+{
+    const int MOST = V == 8 ? 4 : 8;
+    if (width <= 32 * V) return f(Way<1, V, 1>());
+    if (width <= 64 * V) return f(Way<1, V, 2>());
+    if (width <= 128 * V) return f(Way<1, V, 4>());
+    if (width <= 32 * V * MOST) return f(Way<1, V, MOST>());
+    if (width <= 64 * V * MOST) return f(Way<WARPS, V, MOST / 2>());
+    if (width <= 128 * V * MOST) return f(Way<WARPS, V, MOST>());
+    return f(Way<WARPS, V, 0>());
+}
+
+/* Blocks whose warps go over the rows for sums: enough for 132 multiprocessors twice, and more only where a warp would
+ * get above 256 rows. */
+static int blocks_of_sums(const kolo_layer_norm_job *job)
+{
+    int64_t few = (rows_of(job) + 8 * WARPS - 1) / (8 * WARPS), many = rows_of(job) / (256 * WARPS) + 1;
+    int64_t blocks = many > 264 ? many : few > 264 ? 264 : few;
+    return (int)(blocks > 4096 ? 4096 : blocks);
+}
+
+template <typename T, typename Y>
+static cudaError_t backward_long(cudaStream_t stream, const kolo_layer_norm_job *job, const T *dy, const T *x,
+                                 const float *scale, T *dx, bool sums, float *scratch)
+{
+    int parts = blocks_of_sums(job);
+    Moments *of_rows = (Moments *)(scratch + (int64_t)parts * 2 * job->width);
+    dim3 blocks((unsigned)(rows_of(job) < BLOCKS_MAX ? rows_of(job) : BLOCKS_MAX));
+    cudaError_t error = launch(stream, blocks, WARPS * 32, 0, differentiate_long<T, Y>, *job, dy, x, scale, dx, of_rows);
+    if (error != cudaSuccess || !sums) return error;
+    dim3 tiles((unsigned)((job->width / Y::V + THREADS - 1) / THREADS), (unsigned)parts);
+    return launch(stream, tiles, THREADS, 0, sum_long<T, Y::V>, *job, dy, x, (const Moments *)of_rows, scratch);
+}
+
+template <typename T>
+static cudaError_t backward(cudaStream_t stream, const kolo_layer_norm_job *job, const T *dy, const T *x,
+                            const float *scale, T *dx, bool sums, float *scratch)
+{
+    return with_lanes<T>(job->width, [&](auto lanes) {
+        return with_way<decltype(lanes)::value>(job->width, [&](auto way) {
+            typedef decltype(way) Y;
+            if constexpr (Y::K == 0) {
+                return backward_long<T, Y>(stream, job, dy, x, scale, dx, sums, scratch);
+            } else {
+                size_t shared = (Y::W == 1 ? 3 : 1) * (size_t)job->width * sizeof(float);
+                return launch(stream, (unsigned)blocks_of_sums(job), WARPS * 32, shared, differentiate<T, Y>, *job, dy,
+                              x, scale, dx, sums ? scratch : (float *)nullptr);
+            }
+        });
+    });
+}
+
+template <typename T>
+static cudaError_t forward(cudaStream_t stream, const kolo_layer_norm_job *job, const T *x, const float *scale,
+                           const float *offset, T *y)
+{
+    return with_lanes<T>(job->width, [&](auto lanes) {
+        return with_way<decltype(lanes)::value>(job->width, [&](auto way) {
+            typedef decltype(way) Y;
+            int64_t blocks = Y::W == 1 ? (rows_of(job) + WARPS - 1) / WARPS : rows_of(job);
+            int64_t limit = Y::K > 0 ? NORMALISE_BLOCKS : BLOCKS_MAX;
+            size_t shared = Y::K > 0 ? 2 * (size_t)job->width * sizeof(float) : 0;
+            return launch(stream, (unsigned)(blocks < limit ? blocks : limit), WARPS * 32, shared, normalise<T, Y>, *job,
+                          x, scale, offset, y);
+        });
+    });
+}
+
+} // namespace kolo
+
+using namespace kolo;
+
+cudaError_t kolo_cuda_layer_norm(cudaStream_t stream, kolo_element element, const kolo_layer_norm_job *job,
+                                 const void *x, const float *scale, const float *offset, void *y)
+{
+    return with(element, [&](auto zero) {
+        typedef decltype(zero) T;
+        return forward<T>(stream, job, (const T *)x, scale, offset, (T *)y);
+    });
+}
+
+size_t kolo_cuda_layer_norm_scratch(kolo_element element, const kolo_layer_norm_job *job)
+{
+    (void)element;
+    size_t sums = (size_t)blocks_of_sums(job) * 2 * (size_t)job->width * sizeof(float);
+    return sums + (size_t)rows_of(job) * sizeof(Moments);
+}
+
+cudaError_t kolo_cuda_layer_norm_backward(cudaStream_t stream, kolo_element element, const kolo_layer_norm_job *job,
+                                          const void *dy, const void *x, const float *scale, void *dx, float *dscale,
+                                          float *doffset, void *scratch)
+{
+    bool sums = dscale || doffset;
+    cudaError_t error = with(element, [&](auto zero) {
+        typedef decltype(zero) T;
+        return backward<T>(stream, job, (const T *)dy, (const T *)x, scale, (T *)dx, sums, (float *)scratch);
+    });
+    if (error != cudaSuccess || !sums) return error;
+    return launch(stream, (unsigned)((2 * job->width + 31) / 32), THREADS, 0, finish_sums, (const float *)scratch,
+                  blocks_of_sums(job), job->width, dscale, doffset);
+}

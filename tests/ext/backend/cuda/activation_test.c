@@ -1,0 +1,2 @@
+/* activation_test.c, of the CUDA backend. */
+#include "../activation_test.c"

@@ -1,0 +1,2 @@
+/* batch_norm_test.c, of the CUDA backend. */
+#include "../batch_norm_test.c"

@@ -1,0 +1,2 @@
+/* images_test.c, of the CUDA backend. */
+#include "../images_test.c"
