@@ -34,8 +34,10 @@ typedef struct kolo_update_job {
 typedef struct kolo_accelerator {
     /* Devices of this machine that the driver shows; 0 where there is no driver. Masks are not looked at. */
     int (*devices)(void);
-    /* Name and memory of one; fails with a sentence. */
+    /* Name and memory of one; fails with a sentence. Takes no memory there itself. */
     kolo_status (*describe)(int device, char name[96], int64_t *memory_bytes, int64_t *free_bytes);
+    /* Whether an entry of CUDA_VISIBLE_DEVICES that is no number, of that length, names it: "GPU-8932f937", "MIG-…". */
+    bool (*is_called)(int device, const char *entry, size_t length);
 
     kolo_status (*open)(int device, kolo_queue **queue);
     void (*close)(kolo_queue **queue); /* takes NULL; waits for what runs */
@@ -54,9 +56,9 @@ typedef struct kolo_accelerator {
     /* A mark is set where the queue is now; whoever waits for it waits till the queue has come there. */
     kolo_status (*set_mark)(kolo_queue *queue, kolo_mark **mark); /* *mark: NULL, or one to be used again */
     kolo_status (*wait_mark)(kolo_queue *queue, kolo_mark *mark); /* the host waits */
-    kolo_status (*follow)(kolo_queue *queue, kolo_mark *mark);    /* the queue does; the mark may be another's */
-    void (*free_mark)(kolo_queue *queue, kolo_mark *mark);        /* takes NULL */
-    kolo_status (*finish)(kolo_queue *queue);                     /* the host waits for everything */
+    kolo_status (*follow)(kolo_queue *queue, kolo_mark *mark); /* the queue does; the mark may be another's */
+    void (*free_mark)(kolo_queue *queue, kolo_mark *mark); /* takes NULL */
+    kolo_status (*finish)(kolo_queue *queue); /* the host waits for everything */
 
     /* What is given between record() and recorded() does not run, but makes a recording. */
     kolo_status (*record)(kolo_queue *queue);

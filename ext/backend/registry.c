@@ -1,14 +1,18 @@
 /* Which backend computes: by name, by KOLO_BACKEND, or the fastest that is there. */
 #include "backend/backend.h"
 #include "core/plugin.h"
+#include "core/runtime.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* The backends that are plugins, the fastest first; the reference backend is always there. */
-static const char *const plugin_names[] = {"onednn"};
-#define PLUGIN_COUNT (sizeof plugin_names / sizeof *plugin_names)
+static const struct {
+    const char *name;
+    bool on_gpus; /* only for a process whose devices are GPUs */
+} plugins[] = {{"cuda", true}, {"onednn", false}};
+#define PLUGIN_COUNT (sizeof plugins / sizeof *plugins)
 
 static const kolo_backend *load(const char *name, const char **why)
 {
@@ -19,13 +23,29 @@ static const kolo_backend *load(const char *name, const char **why)
     return NULL;
 }
 
+static bool has_gpus(void)
+{
+    kolo_visible visible = kolo_visible_now();
+    return visible.gpus > 0 && visible.count > 0;
+}
+
 static const char *list_of_names(void)
 {
     const char *list = "reference", *why;
     for (size_t i = 0; i < PLUGIN_COUNT; i++) {
-        list = kolo_phrase("%s, %s%s", list, plugin_names[i], load(plugin_names[i], &why) ? "" : " (does not load)");
+        if (plugins[i].on_gpus && !has_gpus()) continue;
+        list = kolo_phrase("%s, %s%s", list, plugins[i].name, load(plugins[i].name, &why) ? "" : " (does not load)");
     }
     return list;
+}
+
+static kolo_status fail_without_gpus(const char *name)
+{
+    const char *why = "there is no driver, no device, or no plugin";
+    if (kolo_gpus() > 0) why = "CUDA_VISIBLE_DEVICES or kolo_set_visible_devices() leaves none";
+    else if (getenv("KOLO_DEVICES")) why = kolo_phrase("KOLO_DEVICES is \"%.40s\"", getenv("KOLO_DEVICES"));
+    else if (getenv("KOLO_BACKEND")) why = kolo_phrase("KOLO_BACKEND is \"%.40s\"", getenv("KOLO_BACKEND"));
+    return kolo_fail(KOLO_NOT_FOUND, "backend \"%s\": wanted a GPU, got none: %s", name, why);
 }
 
 static kolo_status find_by_name(const char *name, const char *origin, const kolo_backend **backend)
@@ -36,7 +56,8 @@ static kolo_status find_by_name(const char *name, const char *origin, const kolo
     }
     for (size_t i = 0; i < PLUGIN_COUNT; i++) {
         const char *why;
-        if (strcmp(name, plugin_names[i]) != 0) continue;
+        if (strcmp(name, plugins[i].name) != 0) continue;
+        if (plugins[i].on_gpus && !has_gpus()) return fail_without_gpus(name);
         *backend = load(name, &why);
         return *backend ? KOLO_OK : kolo_fail(KOLO_NOT_FOUND, "backend \"%s\" does not load: %s", name, why);
     }
@@ -48,14 +69,14 @@ static kolo_status find_by_name(const char *name, const char *origin, const kolo
 static const kolo_backend *find_fastest(void)
 {
     static atomic_flag warned = ATOMIC_FLAG_INIT;
-    const char *why = "";
+    const char *why = "", *name = "";
     for (size_t i = 0; i < PLUGIN_COUNT; i++) {
-        const kolo_backend *backend = load(plugin_names[i], &why);
+        if (plugins[i].on_gpus && !has_gpus()) continue;
+        const kolo_backend *backend = load(name = plugins[i].name, &why);
         if (backend) return backend;
     }
-    if (!atomic_flag_test_and_set(&warned)) {
-        kolo_warn("computing with the reference backend, which is slow: %s does not load (%s)", plugin_names[0], why);
-    }
+    if (!atomic_flag_test_and_set(&warned))
+        kolo_warn("computing with the reference backend, which is slow: %s does not load (%s)", name, why);
     return &kolo_reference_backend;
 }
 

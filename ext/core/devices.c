@@ -4,12 +4,15 @@
  * model that is compiled afterwards goes by it. */
 #include "core/runtime.h"
 
+#include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sysinfo.h>
 
+#include "backend/accelerator.h"
 #include "core/cores.h"
 
 #define DEFAULT_CPU_DEVICES 8
@@ -31,6 +34,7 @@ typedef struct count_variable {
 } count_variable;
 static const count_variable threads_variable = {"KOLO_THREADS", 1024};
 static const count_variable devices_variable = {"KOLO_CPU_DEVICES", KOLO_DEVICES_MAX};
+static const count_variable gpus_variable = {"KOLO_GPU_DEVICES", KOLO_DEVICES_MAX};
 
 /* Whether text is a whole number from 1 to the most. */
 static bool read_count(const count_variable *variable, const char *text, int *count)
@@ -75,32 +79,49 @@ static bool holds(const kolo_visible *visible, int device)
     return found;
 }
 
+/* The device that an entry names, and where the entry ends; -1: none. A GPU also has the names that its driver knows.
+ */
+static int named_device(const char *entry, const kolo_visible *visible, const char **end)
+{
+    char *rest;
+    long number = strtol(entry, &rest, 10);
+    *end = entry + strcspn(entry, ",");
+    bool is_number = rest != entry && rest + strspn(rest, " \t") == *end;
+    if (is_number) return number >= 0 && number < visible->there ? (int)number : -1;
+    for (int gpu = 0; gpu < visible->gpus && gpu < visible->there; gpu++)
+        if (kolo_gpu_accelerator()->is_called(gpu, entry, (size_t)(*end - entry))) return gpu;
+    return -1;
+}
+
 /* "2,0" as CUDA reads it: from the left, up to the first entry that names no device, or one that is there already.
  * Returns that entry, or NULL when all were good. */
-static const char *read_mask(const char *text, int devices_there, kolo_visible *visible)
+static const char *read_mask(const char *text, kolo_visible *visible)
 {
     visible->count = 0;
     while (*text) {
-        char *end;
-        long device = strtol(text, &end, 10);
-        size_t blank = strspn(end, " \t");
-        bool number = end != text && (end[blank] == ',' || !end[blank]);
-        if (!number || device < 0 || device >= devices_there || holds(visible, (int)device)) return text;
-        visible->device[visible->count++] = (int)device;
-        text = end + blank + (end[blank] == ',');
+        const char *end;
+        int device = named_device(text, visible, &end);
+        if (device < 0 || holds(visible, device)) return text;
+        visible->device[visible->count++] = device;
+        text = end + (*end == ',');
     }
     return NULL;
+}
+
+static int devices_there(int gpus)
+{
+    if (gpus == 0) return environment_count(&devices_variable, DEFAULT_CPU_DEVICES);
+    return environment_count(&gpus_variable, gpus < KOLO_DEVICES_MAX ? gpus : KOLO_DEVICES_MAX);
 }
 
 /* Those that the environment leaves; the entry that ended its list, if any. */
 static const char *read_environment(kolo_visible *visible)
 {
-    int count = environment_count(&devices_variable, DEFAULT_CPU_DEVICES);
     const char *text = getenv(MASK);
-    visible->there = count;
-    if (text) return read_mask(text, count, visible);
-    visible->count = count;
-    for (int i = 0; i < count; i++) visible->device[i] = i;
+    visible->gpus = kolo_gpus();
+    visible->count = visible->there = devices_there(visible->gpus);
+    if (text) return read_mask(text, visible);
+    for (int i = 0; i < visible->there; i++) visible->device[i] = i;
     return NULL;
 }
 
@@ -109,6 +130,7 @@ kolo_visible kolo_visible_now(void)
     kolo_visible all, visible;
     read_environment(&all);
     if (!devices.masked) return all;
+    visible.gpus = all.gpus;
     visible.there = all.there;
     visible.count = 0;
     for (int i = 0; i < devices.mask.count; i++)
@@ -133,6 +155,8 @@ kolo_status kolo_check_environment(void)
 {
     KOLO_TRY(check_count(&threads_variable));
     KOLO_TRY(check_count(&devices_variable));
+    KOLO_TRY(check_count(&gpus_variable));
+    KOLO_TRY(kolo_gpus_check_environment());
     warn_of_mask();
     return KOLO_OK;
 }
@@ -141,7 +165,8 @@ static kolo_status set_visible(const char *list)
 {
     kolo_visible all, mask;
     read_environment(&all);
-    const char *bad = list ? read_mask(list, all.count, &mask) : NULL;
+    mask = (kolo_visible){.there = all.count};
+    const char *bad = list ? read_mask(list, &mask) : NULL;
     if (bad)
         return kolo_fail(KOLO_NOT_FOUND,
                          "wanted numbers of devices, from 0 to %d, each once, got \"%.*s\" in \"%.80s\"", all.count - 1,
@@ -180,7 +205,8 @@ int kolo_replica_device(int index)
 {
     kolo_visible visible = kolo_visible_now();
     if (visible.count == 0) return 0;
-    return visible.device[(devices.pinned ? devices.pinned - 1 : index) % visible.count];
+    int device = visible.device[(devices.pinned ? devices.pinned - 1 : index) % visible.count];
+    return visible.gpus ? device % visible.gpus : device;
 }
 
 kolo_status kolo_pin_device_at(int index, kolo_here here)
@@ -193,16 +219,34 @@ kolo_status kolo_pin_device_at(int index, kolo_here here)
     return kolo_leave(scope, KOLO_OK);
 }
 
+const char *kolo_device_word(void)
+{
+    return kolo_gpus() > 0 ? "gpu" : "cpu";
+}
+
+const char *kolo_device_variable(void)
+{
+    return (kolo_gpus() > 0 ? gpus_variable : devices_variable).name;
+}
+
+/* What was written for the CPU's devices names those that there are. */
+int kolo_device_parse(const char *name)
+{
+    bool known = strncmp(name, "cpu:", 4) == 0 || (strncmp(name, "gpu:", 4) == 0 && kolo_gpus() > 0);
+    char *end;
+    if (!known || !isdigit((unsigned char)name[4])) return -1;
+    long number = strtol(name + 4, &end, 10);
+    return *end == '\0' && number < INT_MAX ? (int)number : -1;
+}
+
 int kolo_device_number(const char *name)
 {
-    static const char cpu[] = "cpu:";
     if (strcmp(name, "host") == 0) return KOLO_HOST;
-    if (strncmp(name, cpu, strlen(cpu)) != 0) return KOLO_NO_DEVICE;
-    const char *digits = name + strlen(cpu);
-    char *end;
-    long number = strtol(digits, &end, 10);
-    return end > digits && !*end && number >= 0 && number < kolo_device_count() ? (int)number : KOLO_NO_DEVICE;
+    int number = kolo_device_parse(name);
+    return number >= 0 && number < kolo_device_count() ? number : KOLO_NO_DEVICE;
 }
+
+/* ---------------------------------------------------------------- describing */
 
 static void processor_name(char *name, size_t size)
 {
@@ -227,20 +271,58 @@ static int64_t memory_bytes(void)
     return limit && limit < there ? limit : there;
 }
 
-static kolo_device describe(const kolo_visible *visible, int index)
+/* What new programs may take without others being put aside, as far as this process may have it. */
+static int64_t free_bytes(void)
 {
-    kolo_device device = {.index = index, .is_virtual = visible->there > 1};
+    FILE *file = fopen("/proc/meminfo", "r");
+    char line[128];
+    long long kilobytes = 0;
+    while (file && fgets(line, sizeof line, file) && sscanf(line, "MemAvailable: %lld", &kilobytes) != 1) continue;
+    if (file) fclose(file);
+    int64_t available = kilobytes * 1024, most = memory_bytes();
+    return available < most ? available : most;
+}
+
+/* Of what it shares, of that many, "virtual, number 5 of 8 on NAME". */
+static void describe_sharing(const kolo_visible *visible, int sharers, const char *hardware, kolo_device *device)
+{
+    char *text = device->description;
+    size_t size = sizeof device->description;
+    device->is_virtual = sharers > 1;
+    if (!device->is_virtual) snprintf(text, size, "%s", hardware);
+    else if (visible->count == visible->there) snprintf(text, size, "virtual, 1 of %d on %s", sharers, hardware);
+    else
+        snprintf(text, size, "virtual, number %d of %d on %s", visible->device[device->index], visible->there,
+                 hardware);
+}
+
+static void describe_cpu(const kolo_visible *visible, kolo_device *device)
+{
     char processor[48];
     processor_name(processor, sizeof processor);
-    device.cores = (double)kolo_threads() / visible->count;
-    device.memory_bytes = memory_bytes() / visible->count;
-    snprintf(device.name, sizeof device.name, "cpu:%d", index);
-    if (!device.is_virtual) snprintf(device.description, sizeof device.description, "%s", processor);
-    else if (visible->count == visible->there)
-        snprintf(device.description, sizeof device.description, "virtual, 1 of %d on %s", visible->there, processor);
-    else
-        snprintf(device.description, sizeof device.description, "virtual, number %d of %d on %s",
-                 visible->device[index], visible->there, processor);
+    device->memory_bytes = memory_bytes() / visible->count;
+    device->free_bytes = free_bytes() / visible->count;
+    describe_sharing(visible, visible->there, processor, device);
+}
+
+/* A driver that does not answer leaves the device without a name. */
+static void describe_gpu(const kolo_visible *visible, kolo_device *device)
+{
+    int number = visible->device[device->index], gpu = number % visible->gpus;
+    int sharers = (visible->there - gpu + visible->gpus - 1) / visible->gpus;
+    char name[96] = "";
+    if (kolo_gpu_accelerator()->describe(gpu, name, &device->memory_bytes, &device->free_bytes) != KOLO_OK)
+        kolo_failure_take();
+    device->memory_bytes /= sharers;
+    describe_sharing(visible, sharers, name, device);
+}
+
+static kolo_device describe(const kolo_visible *visible, int index)
+{
+    kolo_device device = {.index = index, .cores = (double)kolo_threads() / visible->count};
+    snprintf(device.name, sizeof device.name, "%s:%d", visible->gpus ? "gpu" : "cpu", index);
+    if (visible->gpus) describe_gpu(visible, &device);
+    else describe_cpu(visible, &device);
     return device;
 }
 
@@ -250,13 +332,16 @@ kolo_device kolo_device_get(int index)
     return index >= 0 && index < visible.count ? describe(&visible, index) : (kolo_device){.index = -1};
 }
 
+/* What is free of a CPU's memory is everyone's. */
 static void print_devices(const kolo_device_list *list)
 {
-    printf("%-8s %6s %9s  %s\n", "device", "cores", "memory", "description");
+    bool gpus = kolo_gpus() > 0;
+    printf("%-8s %6s %9s%s  %s\n", "device", "cores", "memory", gpus ? "      free" : "", "description");
     for (int i = 0; i < list->count; i++) {
         const kolo_device *device = &list->device[i];
-        printf("%-8s %6.4g %6.2f GB  %s\n", device->name, device->cores, (double)device->memory_bytes / 1e9,
-               device->description);
+        printf("%-8s %6.4g %6.2f GB", device->name, device->cores, (double)device->memory_bytes / 1e9);
+        if (gpus) printf(" %6.2f GB", (double)device->free_bytes / 1e9);
+        printf("  %s\n", device->description);
     }
     printf("Number of devices: %d%s\n", list->count, list->count ? "" : " (the host computes)");
 }

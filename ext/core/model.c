@@ -2,13 +2,13 @@
 #include "core/model.h"
 
 #include <ctype.h>
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/random.h"
+#include "core/runtime.h"
 #include "training/scores.h"
 #include "core/utf8.h"
 #include "layers/kinds.h"
@@ -115,9 +115,9 @@ static kolo_status check_shape(const kolo_layer_node *node)
 
 static kolo_status not_there(const kolo_layer_node *node)
 {
-    return kolo_fail(KOLO_INVALID,
-                     "%s: device: wanted one of %d devices (KOLO_CPU_DEVICES, CUDA_VISIBLE_DEVICES), got \"%.40s\"",
-                     kolo_layer_text(node), kolo_device_count(), text_option(&node->recipe, "device"));
+    return kolo_fail(KOLO_INVALID, "%s: device: wanted one of %d devices (%s, CUDA_VISIBLE_DEVICES), got \"%.40s\"",
+                     kolo_layer_text(node), kolo_device_count(), kolo_device_variable(),
+                     text_option(&node->recipe, "device"));
 }
 
 kolo_status kolo_model_check_devices(const kolo_model *model)
@@ -128,15 +128,6 @@ kolo_status kolo_model_check_devices(const kolo_model *model)
     return KOLO_OK;
 }
 
-/* 1 of "cpu:1"; -1: it is no such text. */
-static int device_number(const char *device)
-{
-    char *end = NULL;
-    if (strncmp(device, "cpu:", 4) != 0 || !isdigit((unsigned char)device[4])) return -1;
-    long number = strtol(device + 4, &end, 10);
-    return *end == '\0' && number <= INT_MAX ? (int)number : -1;
-}
-
 /* "cpu:1", or "host" for the device of the caller: number 0. */
 static kolo_status place_layer(kolo_layer_node *node)
 {
@@ -144,10 +135,10 @@ static kolo_status place_layer(kolo_layer_node *node)
     node->device = -1;
     if (!device) return KOLO_OK;
     bool host = strcmp(device, "host") == 0;
-    int number = host ? 0 : device_number(device);
+    int number = host ? 0 : kolo_device_parse(device);
     if (number < 0)
-        return kolo_fail(KOLO_INVALID, "%s: device: wanted \"host\" or \"cpu:0\", \"cpu:1\", …, got \"%.40s\"",
-                         kolo_layer_text(node), device);
+        return kolo_fail(KOLO_INVALID, "%s: device: wanted \"host\" or \"%s:0\", \"%s:1\", …, got \"%.40s\"",
+                         kolo_layer_text(node), kolo_device_word(), kolo_device_word(), device);
     if (!host && number >= kolo_device_count()) return not_there(node);
     node->device = number;
     return KOLO_OK;

@@ -376,12 +376,14 @@ static refusal missing_device(const kolo_options *options)
 {
     int there = kolo_visible_devices(), most = there > 0 ? there : 1; /* none: the host computes */
     if (options->devices > most)
-        return (refusal){"--devices", kolo_phrase("1 to %d (KOLO_CPU_DEVICES sets how many there are)", most),
+        return (refusal){"--devices", kolo_phrase("1 to %d (%s sets how many there are)", most, kolo_device_variable()),
                          kolo_phrase("%d", options->devices)};
     for (const kolo_own_option *own = options->own; own && own->name; own++)
         if (own->device && *own->text && kolo_device_number(*own->text) == KOLO_NO_DEVICE)
-            return (refusal){kolo_phrase("--%s", own->name),
-                             kolo_phrase("host, or cpu:0 to cpu:%d", kolo_device_count() - 1), *own->text};
+            return (refusal){
+                kolo_phrase("--%s", own->name),
+                kolo_phrase("host, or %s:0 to %s:%d", kolo_device_word(), kolo_device_word(), kolo_device_count() - 1),
+                *own->text};
     return (refusal){0};
 }
 

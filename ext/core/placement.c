@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/runtime.h"
 #include "core/table.h"
 #include "training/trainer.h"
 
@@ -38,8 +39,8 @@ static kolo_status add_layers(const kolo_model *model, kolo_table *table)
 {
     for (int i = 0; i < model->layer_count; i++) {
         const kolo_layer_node *node = &model->layers[i];
-        const char *cells[] = {node->name, kolo_phrase("cpu:%d", device_of(model, node)), computed(node),
-                               kolo_bytes_text(weight_bytes(model, node)),
+        const char *cells[] = {node->name, kolo_phrase("%s:%d", kolo_device_word(), device_of(model, node)),
+                               computed(node), kolo_bytes_text(weight_bytes(model, node)),
                                kolo_bytes_text(activation_bytes(model, node))};
         KOLO_TRY(kolo_table_add(table, cells));
     }
@@ -57,7 +58,7 @@ static kolo_status add_device(const kolo_model *model, int device, kolo_table *t
         weights += weight_bytes(model, node);
         activations += activation_bytes(model, node);
     }
-    const char *cells[] = {"all of", kolo_phrase("cpu:%d", device), kolo_phrase("%d layers", layers),
+    const char *cells[] = {"all of", kolo_phrase("%s:%d", kolo_device_word(), device), kolo_phrase("%d layers", layers),
                            kolo_bytes_text(weights), kolo_bytes_text(activations)};
     return layers > 0 ? kolo_table_add(table, cells) : KOLO_OK;
 }
@@ -68,8 +69,8 @@ static void print_replicas(const kolo_model *model)
     int replicas = 1, devices = kolo_model_devices(model);
     if (model->compiled) replicas = kolo_model_replicas(model);
     for (int r = 1; r < replicas; r++)
-        printf("replica %d: %s cpu:%d%s\n", r, devices > 1 ? "the same on" : "on", r * devices,
-               devices > 1 ? kolo_phrase(" to cpu:%d", (r + 1) * devices - 1) : "");
+        printf("replica %d: %s %s:%d%s\n", r, devices > 1 ? "the same on" : "on", kolo_device_word(), r * devices,
+               devices > 1 ? kolo_phrase(" to %s:%d", kolo_device_word(), (r + 1) * devices - 1) : "");
 }
 
 static kolo_status print_placement(const kolo_model *model)

@@ -78,7 +78,8 @@ const char *kolo_status_name(kolo_status status);
 
 /* Starts Kolo: joins the other ranks if a launcher started this process as one of several, else rank 0 of 1. May be
  * called again. Both arguments may be NULL. A program that never calls it is rank 0 of 1. Fails where one of Kolo's
- * variables in the environment (KOLO_BACKEND, KOLO_CPU_DEVICES, KOLO_THREADS) holds what cannot be. */
+ * variables in the environment (KOLO_BACKEND, KOLO_DEVICES, KOLO_CPU_DEVICES, KOLO_GPU_DEVICES, KOLO_THREADS) holds what
+ * cannot be. */
 #define kolo_init(argc, argv) kolo_init_at(argc, argv, KOLO_HERE)
 kolo_status kolo_init_at(int *argc, char ***argv, kolo_here here);
 
@@ -95,18 +96,22 @@ int kolo_cross_size(void); /* hosts */
 
 typedef struct kolo_device {
     int index;
-    char name[32];       /* "cpu:0" */
+    char name[32];       /* "cpu:0", "gpu:0" */
     char description[96]; /* of the hardware behind it; says "virtual" where devices share it */
     double cores;        /* CPU cores that are this device's share */
-    int64_t memory_bytes; /* and its share of the memory that this process may use */
+    int64_t memory_bytes; /* and its share of the memory that this process may use, or of its GPU's */
+    int64_t free_bytes;   /* what nobody has taken: of a CPU's its share, of a GPU's memory all, also where it is shared */
     bool is_virtual;      /* shares its hardware with others */
 } kolo_device;
 #define KOLO_DEVICES_MAX 256
 
-/* How many devices this process may use: virtual CPU devices, KOLO_CPU_DEVICES of them (default 8), in threads; those
- * alone that CUDA_VISIBLE_DEVICES lists, where that is set, numbered anew in its order. As in CUDA its list ends at the
- * first entry that is no device's number, and an empty one leaves none: then the host computes. Both variables are read
- * whenever they are needed, so a cell may set them; a model that is compiled already keeps its devices. */
+/* How many devices this process may use. They are GPUs where there are any, "gpu:0" and so on; KOLO_GPU_DEVICES: so
+ * many virtual ones, number n on GPU n modulo their number, to teach with. Where there is none, or KOLO_DEVICES is
+ * "cpu", or KOLO_BACKEND computes on the host, they are virtual CPU devices, KOLO_CPU_DEVICES of them (default 8), in
+ * threads. Those alone that CUDA_VISIBLE_DEVICES lists, where that is set, numbered anew in its order. As in CUDA its
+ * list ends at the first entry that names no device, and an empty one leaves none: then the host computes. All of these
+ * are read whenever they are needed, so a cell may set them; a model that is compiled already keeps its devices.
+ * KOLO_DEVICES=gpu makes it an error that there is no GPU. A name "cpu:1" stands for "gpu:1" where devices are GPUs. */
 int kolo_device_count(void);
 kolo_device kolo_device_get(int index); /* .index is -1 where there is none */
 

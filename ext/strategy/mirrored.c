@@ -28,9 +28,9 @@ static kolo_status count_names(const kolo_strategy *strategy, int *count)
         const char *name = strategy->device_names[*count];
         numbers[*count] = kolo_device_number(name);
         if (numbers[*count] < 0)
-            return kolo_fail(KOLO_NOT_FOUND,
-                             "strategy %s: .device_names: wanted \"cpu:0\" to \"cpu:%d\", got \"%.40s\"",
-                             strategy->kind->name, kolo_device_count() - 1, name);
+            return kolo_fail(KOLO_NOT_FOUND, "strategy %s: .device_names: wanted \"%s:0\" to \"%s:%d\", got \"%.40s\"",
+                             strategy->kind->name, kolo_device_word(), kolo_device_word(), kolo_device_count() - 1,
+                             name);
         for (int i = 0; i < *count; i++)
             if (numbers[i] == numbers[*count])
                 return kolo_fail(KOLO_INVALID, "strategy %s: .device_names: wanted each device once, got \"%s\" twice",
@@ -61,10 +61,8 @@ static kolo_status replicas(const kolo_strategy *strategy, int *count)
                          strategy->kind->name, strategy->devices, named);
     int wanted = named ? named : strategy->devices, most = visible ? visible : 1; /* none: the host computes */
     if (wanted < 0 || wanted > most)
-        return kolo_fail(KOLO_INVALID,
-                         "strategy %s: wanted 1 to %d devices (KOLO_CPU_DEVICES sets how many there "
-                         "are), got %d",
-                         strategy->kind->name, most, wanted);
+        return kolo_fail(KOLO_INVALID, "strategy %s: wanted 1 to %d devices (%s sets how many there are), got %d",
+                         strategy->kind->name, most, kolo_device_variable(), wanted);
     *count = wanted ? wanted : most;
     return KOLO_OK;
 }

@@ -31,8 +31,8 @@ static kolo_status check_parameter_device(const kolo_strategy_kind *kind, const 
 {
     if (!name || kolo_device_number(name) != KOLO_NO_DEVICE) return KOLO_OK;
     return kolo_fail(KOLO_NOT_FOUND,
-                     "strategy %s: .parameter_device: wanted \"host\" or \"cpu:0\" to \"cpu:%d\", got \"%.40s\"",
-                     kind->name, kolo_device_count() - 1, name);
+                     "strategy %s: .parameter_device: wanted \"host\" or \"%s:0\" to \"%s:%d\", got \"%.40s\"",
+                     kind->name, kolo_device_word(), kolo_device_word(), kolo_device_count() - 1, name);
 }
 
 kolo_status kolo_replicas_under(const kolo_model *model, const kolo_strategy *strategy, int *count)

@@ -103,6 +103,11 @@ extern const kolo_accelerator kolo_cuda_accelerator;
 /* The calling thread's device is the queue's from here on. */
 kolo_status kolo_cuda_enter(const kolo_queue *queue);
 
+/* devices.c: the accelerator's. */
+int kolo_cuda_devices(void);
+kolo_status kolo_cuda_describe(int device, char name[96], int64_t *memory_bytes, int64_t *free_bytes);
+bool kolo_cuda_is_called(int device, const char *entry, size_t length);
+
 /* optimizers.c: the accelerator's. */
 bool kolo_cuda_has_rule(const kolo_optimizer *optimizer);
 kolo_status kolo_cuda_update_weights(kolo_queue *queue, const kolo_update_job *job);

@@ -1,7 +1,6 @@
 /* Queues: a stream of a device, its memory, marks and recordings. See backend/accelerator.h for what each promises. */
 #include "backend/cuda/cuda.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 struct kolo_mark {
@@ -16,30 +15,6 @@ kolo_status kolo_cuda_fail(cudaError_t error, const char *doing)
     kolo_status status = error == cudaErrorMemoryAllocation ? KOLO_MEMORY : KOLO_INTERNAL;
     return kolo_fail(status, "%s on the device failed: %s (%s)", doing, cudaGetErrorString(error),
                      cudaGetErrorName(error));
-}
-
-/* ---- devices ---- */
-
-/* A machine without a driver has none; that is no failure. */
-static int devices(void)
-{
-    int count = 0;
-    if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
-    cudaGetLastError();
-    return 0;
-}
-
-static kolo_status describe(int device, char name[96], int64_t *memory_bytes, int64_t *free_bytes)
-{
-    struct cudaDeviceProp properties;
-    size_t left, total;
-    KOLO_CUDA(cudaGetDeviceProperties(&properties, device), "asking what it is");
-    KOLO_CUDA(cudaSetDevice(device), "choosing it");
-    KOLO_CUDA(cudaMemGetInfo(&left, &total), "asking for its memory");
-    snprintf(name, 96, "%.90s", properties.name);
-    *memory_bytes = (int64_t)total;
-    *free_bytes = (int64_t)left;
-    return KOLO_OK;
 }
 
 /* ---- queues ---- */
@@ -258,8 +233,9 @@ static kolo_status sum(kolo_queue *queue, double *to, const void *parts, size_t 
 }
 
 const kolo_accelerator kolo_cuda_accelerator = {
-    .devices = devices,
-    .describe = describe,
+    .devices = kolo_cuda_devices,
+    .describe = kolo_cuda_describe,
+    .is_called = kolo_cuda_is_called,
     .open = open,
     .close = close,
     .allocate = allocate,

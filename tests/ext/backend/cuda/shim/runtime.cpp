@@ -1,8 +1,8 @@
 /* The calls of CUDA's runtime, on the host. Read cuda_runtime.h here first.
  *
  * What a stream is given waits until somebody waits for it: a call that lends its arguments for too short a time, or
- * reads a result too early, then shows. One device of two may be asked for (KOLO_SHIM_DEVICES), each with its own
- * memory limit (KOLO_SHIM_MEMORY bytes); memory begins as bytes of 0xFF, which no float survives.
+ * reads a result too early, then shows. There are KOLO_SHIM_DEVICES devices (1), which share a memory of
+ * KOLO_SHIM_MEMORY bytes; memory begins as bytes of 0xFF, which no float survives.
  */
 #include "cuda_runtime.h"
 
@@ -51,6 +51,27 @@ size_t number(const char *name, size_t otherwise)
 {
     const char *text = getenv(name);
     return text && *text ? strtoull(text, nullptr, 10) : otherwise;
+}
+
+/* Devices by their numbers in the machine, as the driver found them when it started: KOLO_SHIM_DEVICES of them, and of
+ * those the ones that CUDA_VISIBLE_DEVICES lists. */
+const std::vector<int> &shown()
+{
+    static const std::vector<int> devices = [] {
+        std::vector<int> found;
+        int there = (int)number("KOLO_SHIM_DEVICES", 1);
+        const char *mask = getenv("CUDA_VISIBLE_DEVICES");
+        for (int i = 0; !mask && i < there; i++) found.push_back(i);
+        while (mask && *mask) {
+            char *end;
+            long entry = strtol(mask, &end, 10);
+            if (end == mask || (*end && *end != ',') || entry < 0 || entry >= there) break;
+            found.push_back((int)entry);
+            mask = end + (*end == ',');
+        }
+        return found;
+    }();
+    return devices;
 }
 
 bool within(const std::map<char *, size_t> &blocks, const void *memory)
@@ -136,14 +157,12 @@ extern "C" {
 
 cudaError_t cudaGetDeviceCount(int *count)
 {
-    *count = (int)number("KOLO_SHIM_DEVICES", 1);
-    return cudaSuccess;
+    *count = (int)shown().size();
+    return *count ? cudaSuccess : fail(cudaErrorNoDevice);
 }
 cudaError_t cudaSetDevice(int wanted)
 {
-    int count;
-    cudaGetDeviceCount(&count);
-    if (wanted < 0 || wanted >= count) return fail(cudaErrorInvalidDevice);
+    if (wanted < 0 || wanted >= (int)shown().size()) return fail(cudaErrorInvalidDevice);
     device = wanted;
     return cudaSuccess;
 }
@@ -154,12 +173,15 @@ cudaError_t cudaGetDevice(int *current)
 }
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int wanted)
 {
+    if (wanted < 0 || wanted >= (int)shown().size()) return fail(cudaErrorInvalidDevice);
+    int number_there = shown()[(size_t)wanted];
     *properties = cudaDeviceProp{};
-    snprintf(properties->name, sizeof properties->name, "a device that is simulated on the host");
+    snprintf(properties->name, sizeof properties->name, "simulated device %d", number_there);
+    for (int i = 0; i < 16; i++) properties->uuid.bytes[i] = (char)(0xA0 + i + 16 * number_there);
     properties->totalGlobalMem = number("KOLO_SHIM_MEMORY", (size_t)4 << 30);
     properties->multiProcessorCount = 4;
     properties->major = 9;
-    properties->pciBusID = wanted;
+    properties->pciBusID = number_there;
     return cudaSuccess;
 }
 cudaError_t cudaDriverGetVersion(int *version)

@@ -1,0 +1,126 @@
+/* Which GPUs there are. See backend/accelerator.h.
+ *
+ * The driver takes CUDA_VISIBLE_DEVICES from the environment when it starts, and never looks at it again. Kolo lets
+ * cells change it at any time, and does the masking itself (core/devices.c): so the driver is started without it. Only
+ * parts of GPUs (MIG) are to be had by the driver's masking alone; they go by names, and to mask twice is the same.
+ */
+#include "backend/cuda/cuda.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MASK "CUDA_VISIBLE_DEVICES"
+
+/* ---- the driver ---- */
+
+static int count;
+
+/* No driver, and none that has a device, is no failure; one that is too old, or broken, is told. */
+static void count_devices(void)
+{
+    cudaError_t error = cudaGetDeviceCount(&count);
+    if (error == cudaSuccess) return;
+    count = 0;
+    cudaGetLastError();
+    if (error != cudaErrorNoDevice) kolo_warn("computing without the GPUs: %s", cudaGetErrorString(error));
+}
+
+static void start(void)
+{
+    const char *text = getenv(MASK);
+    char *mask = text && !strstr(text, "MIG-") ? strdup(text) : NULL;
+    if (mask) unsetenv(MASK);
+    count_devices();
+    if (mask) setenv(MASK, mask, 1);
+    free(mask);
+}
+
+int kolo_cuda_devices(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, start);
+    return count;
+}
+
+/* ---- names ---- */
+
+/* "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6" */
+static void uuid_text(const struct cudaDeviceProp *properties, const char *word, char text[48])
+{
+    static const char *const dashes[16] = {[4] = "-", [6] = "-", [8] = "-", [10] = "-"};
+    int at = snprintf(text, 48, "%s-", word);
+    for (int i = 0; i < 16; i++) {
+        unsigned byte = (unsigned char)properties->uuid.bytes[i];
+        at += snprintf(text + at, 48 - (size_t)at, "%s%02x", dashes[i] ? dashes[i] : "", byte);
+    }
+}
+
+bool kolo_cuda_is_called(int device, const char *entry, size_t length)
+{
+    struct cudaDeviceProp properties;
+    char text[48];
+    while (length > 0 && (entry[0] == ' ' || entry[0] == '\t')) entry++, length--;
+    while (length > 0 && (entry[length - 1] == ' ' || entry[length - 1] == '\t')) length--;
+    if (length <= 4 || length >= sizeof text || cudaGetDeviceProperties(&properties, device) != cudaSuccess)
+        return false;
+    uuid_text(&properties, strncmp(entry, "MIG-", 4) == 0 ? "MIG" : "GPU", text);
+    return strncmp(entry, text, length) == 0;
+}
+
+/* ---- memory ---- */
+
+/* What nvml.h has, which comes with the driver and not with the toolkit. */
+typedef struct nvml_memory {
+    unsigned long long total, free, used;
+} nvml_memory;
+static struct {
+    pthread_once_t once;
+    int (*by_uuid)(const char *uuid, void **device);
+    int (*memory)(void *device, nvml_memory *memory);
+} nvml = {.once = PTHREAD_ONCE_INIT};
+
+static void open_nvml(void)
+{
+    void *library = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
+    int (*start_nvml)(void) = NULL;
+    if (!library) return;
+    *(void **)&start_nvml = dlsym(library, "nvmlInit_v2");
+    *(void **)&nvml.by_uuid = dlsym(library, "nvmlDeviceGetHandleByUUID");
+    *(void **)&nvml.memory = dlsym(library, "nvmlDeviceGetMemoryInfo");
+    if (!start_nvml || !nvml.memory || start_nvml() != 0) nvml.by_uuid = NULL;
+}
+
+static bool ask_nvml(const struct cudaDeviceProp *properties, nvml_memory *memory)
+{
+    static const char *const words[] = {"GPU", "MIG"};
+    pthread_once(&nvml.once, open_nvml);
+    for (int i = 0; i < 2 && nvml.by_uuid; i++) {
+        char uuid[48];
+        void *device;
+        uuid_text(properties, words[i], uuid);
+        if (nvml.by_uuid(uuid, &device) == 0 && nvml.memory(device, memory) == 0) return true;
+    }
+    return false;
+}
+
+/* The runtime would have to make a context there, which takes half a gigabyte of every GPU that is looked at. */
+kolo_status kolo_cuda_describe(int device, char name[96], int64_t *memory_bytes, int64_t *free_bytes)
+{
+    struct cudaDeviceProp properties;
+    nvml_memory memory;
+    size_t left, total;
+    KOLO_CUDA(cudaGetDeviceProperties(&properties, device), "asking what it is");
+    snprintf(name, 96, "%.90s", properties.name);
+    *memory_bytes = (int64_t)properties.totalGlobalMem;
+    if (ask_nvml(&properties, &memory)) {
+        *free_bytes = (int64_t)memory.free;
+        return KOLO_OK;
+    }
+    KOLO_CUDA(cudaSetDevice(device), "choosing it");
+    KOLO_CUDA(cudaMemGetInfo(&left, &total), "asking for its memory");
+    *free_bytes = (int64_t)left;
+    return KOLO_OK;
+}
