@@ -168,6 +168,7 @@ kolo_status kolo_lower(const kolo_model *model, kolo_purpose purpose, int leaf, 
                         .dropout = purpose == KOLO_FOR_TRAINING,
                         .precision = model->settings.precision,
                         .loss_gradient = -1,
+                        .layers = model->layers,
                         .device = -1};
     if (purpose != KOLO_FOR_OUTPUTS) lower_targets(model, plan);
     size_t bytes = (size_t)model->layer_count * (sizeof(kolo_layer_flow) + sizeof(bool));

@@ -164,6 +164,7 @@ typedef struct kolo_plan {
     kolo_activation probabilities; /* that rows go through for metrics which ask for it; 0: none does */
     bool labels, targets, weights; /* what the loss and the metrics are to be given */
     int device; /* of the operations that are added: kolo_op.device */
+    const struct kolo_layer_node *layers; /* the model's, for their names; NULL in a plan that was made by hand */
     struct kolo_queue *queue; /* of an accelerator, where the kernels are to run; NULL: on the host */
     int device_number; /* the queue's */
 } kolo_plan;

@@ -65,9 +65,12 @@ static kolo_status keep_nodes(kolo_queued *queued, kolo_turn *turn)
     return KOLO_OK;
 }
 
+/* A recording would show a profiler its layers once, and not at every step. */
 static bool can_be_recorded(const kolo_queued *queued, const kolo_share *share)
 {
     const kolo_program *program = queued->program;
+    const char *ranges = getenv("KOLO_NVTX");
+    if (ranges && strcmp(ranges, "1") == 0) return false;
     kolo_queued_job j = {.queued = (kolo_queued *)(uintptr_t)queued, .share = share};
     for (int s = 0; s < program->segment_count; s++)
         if (program->segments[s].meet >= 0 && kolo_queued_asks_others(&j, program->segments[s].meet)) return false;

@@ -32,6 +32,7 @@ struct kolo_queue {
 };
 
 typedef struct kolo_cuda_kernel kolo_cuda_kernel;
+#define KOLO_RANGE_ROOM 64
 
 /* An operation at work on one leaf. */
 typedef struct kolo_cuda_job {
@@ -54,6 +55,7 @@ struct kolo_cuda_kernel {
     void *own;      /* what its maker made, and how it is freed */
     void (*free_own)(void *own);
     bool any_in[KOLO_OP_INS], any_out[KOLO_OP_OUTS]; /* operands that run() takes in the element that they have */
+    char range[KOLO_RANGE_ROOM]; /* its name for a profiler */
     ptrdiff_t copy_in[KOLO_OP_INS], copy_out[KOLO_OP_OUTS]; /* in the scratch memory, of converted operands; else -1 */
 };
 
@@ -102,6 +104,11 @@ void kolo_cuda_forget(kolo_plan *plan);
 extern const kolo_accelerator kolo_cuda_accelerator;
 /* The calling thread's device is the queue's from here on. */
 kolo_status kolo_cuda_enter(const kolo_queue *queue);
+
+/* ranges.c: an operation's name on a profiler's time line; "" unless KOLO_NVTX=1. What is recorded shows there once. */
+void kolo_cuda_name_range(const kolo_plan *plan, int op, char text[KOLO_RANGE_ROOM]);
+void kolo_cuda_begin_range(const char *text);
+void kolo_cuda_end_range(const char *text);
 
 /* devices.c: the accelerator's. */
 int kolo_cuda_devices(void);

@@ -106,6 +106,7 @@ kolo_status kolo_cuda_prepare(kolo_plan *plan, int op, void **made)
     kolo_cuda_kernel *kernel = calloc(1, sizeof *kernel);
     if (!kernel) return kolo_fail_memory(sizeof *kernel, "a kernel");
     *kernel = (kolo_cuda_kernel){.plan = plan, .op = op, .element = element_of(plan->precision)};
+    kolo_cuda_name_range(plan, op, kernel->range);
     kolo_status status = makers[o->kind](kernel, plan, o);
     if (status != KOLO_OK) {
         kolo_cuda_release(kernel);
@@ -159,7 +160,10 @@ kolo_status kolo_cuda_run(void *prepared, const kolo_call *call)
     for (int i = 0; i < KOLO_OP_INS; i++)
         if (kernel->copy_in[i] >= 0)
             KOLO_TRY(convert(&job, op->in[i], KOLO_ELEMENT_FLOAT, call->memory[op->in[i]], job.element, job.in[i]));
-    KOLO_TRY(kernel->run(&job));
+    kolo_cuda_begin_range(kernel->range);
+    kolo_status status = kernel->run(&job);
+    kolo_cuda_end_range(kernel->range);
+    KOLO_TRY(status);
     for (int i = 0; i < KOLO_OP_OUTS; i++)
         if (kernel->copy_out[i] >= 0)
             KOLO_TRY(convert(&job, op->out[i], job.element, job.out[i], KOLO_ELEMENT_FLOAT, call->memory[op->out[i]]));
