@@ -138,4 +138,7 @@ kolo_cuda_maker kolo_cuda_make_batch_norm_moments, kolo_cuda_make_batch_norm, ko
     kolo_cuda_make_batch_norm_backward; /* batch_norm.c */
 kolo_cuda_maker kolo_cuda_make_layer_norm, kolo_cuda_make_layer_norm_backward; /* layer_norm.c */
 
+kolo_cuda_maker kolo_cuda_make_embedding, kolo_cuda_make_embedding_backward, kolo_cuda_make_position,
+    kolo_cuda_make_position_backward; /* sequence.c */
+
 #endif

@@ -39,6 +39,11 @@ static kolo_cuda_maker *const makers[KOLO_OP_KINDS] = {
     [KOLO_OP_BATCH_NORM_BACKWARD] = kolo_cuda_make_batch_norm_backward,
     [KOLO_OP_LAYER_NORM] = kolo_cuda_make_layer_norm,
     [KOLO_OP_LAYER_NORM_BACKWARD] = kolo_cuda_make_layer_norm_backward,
+
+    [KOLO_OP_EMBEDDING] = kolo_cuda_make_embedding,
+    [KOLO_OP_EMBEDDING_BACKWARD] = kolo_cuda_make_embedding_backward,
+    [KOLO_OP_POSITION] = kolo_cuda_make_position,
+    [KOLO_OP_POSITION_BACKWARD] = kolo_cuda_make_position_backward,
 };
 
 /* ---- where values lie ---- */

@@ -271,6 +271,26 @@ typedef struct kolo_loss_job {
 size_t kolo_cuda_loss_scratch(const kolo_loss_job *job);
 cudaError_t kolo_cuda_loss(cudaStream_t stream, const kolo_loss_job *job, const kolo_moment *moment, void *scratch);
 
+/* ---- embedding.cu: tables and their gradients are aligned as their elements are ---- */
+
+/* y[p] = table[tokens[p]], rows of `size`. */
+cudaError_t kolo_cuda_embedding(cudaStream_t stream, kolo_element element, const float *tokens, const void *table,
+                                void *y, int64_t positions, int size);
+/* The gradient of a table of `rows` rows: each the sum of dy where the token is its number. `positions` a sample. */
+typedef struct kolo_embedding_job {
+    int64_t first;
+    int leaf, positions, rows, size;
+} kolo_embedding_job;
+size_t kolo_cuda_embedding_scratch(const kolo_embedding_job *job);
+cudaError_t kolo_cuda_embedding_backward(cudaStream_t stream, kolo_element element, const kolo_embedding_job *job,
+                                         const kolo_moment *moment, const float *tokens, const void *dy, float *table,
+                                         void *scratch);
+/* y = x + table of so many elements, for each of the leaf's samples; and table = the sum of dy over them. */
+cudaError_t kolo_cuda_position(cudaStream_t stream, kolo_element element, const void *x, const void *table, void *y,
+                               int leaf, int64_t elements);
+cudaError_t kolo_cuda_position_backward(cudaStream_t stream, kolo_element element, const kolo_moment *moment,
+                                        int64_t first, int leaf, int64_t elements, const void *dy, float *table);
+
 #ifdef __cplusplus
 }
 #endif
