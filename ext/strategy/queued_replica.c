@@ -381,6 +381,10 @@ static kolo_status update_by_device(kolo_replica *replica)
 
 kolo_status kolo_queued_replica_update(kolo_replica *replica)
 {
+    kolo_totals sum = replica->totals;
+    bool ordered = settings_of(replica)->deterministic && replica->group->size > 1;
     KOLO_TRY(replica->device->on_host ? update_by_host(replica) : update_by_device(replica));
-    return tell_totals(replica, replica->trainer->exact);
+    KOLO_TRY(tell_totals(replica, replica->trainer->exact));
+    if (ordered) replica->totals = sum; /* the tree's */
+    return KOLO_OK;
 }

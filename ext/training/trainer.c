@@ -53,8 +53,8 @@ kolo_status kolo_replicas_under(const kolo_model *model, const kolo_strategy *st
 
 bool kolo_replicas_together(const kolo_model *model)
 {
-    const kolo_strategy *strategy = &model->settings.strategy;
-    bool many = strategy->kind == &kolo_mirrored_kind && kolo_model_replicas(model) > kolo_threads();
+    const kolo_strategy *strategy = &model->settings.strategy;    bool one_memory = !model->backend->accelerator;
+    bool many = one_memory && strategy->kind == &kolo_mirrored_kind && kolo_model_replicas(model) > kolo_threads();
     if (!many || strategy->kind->keeping(strategy) != KOLO_KEEPS_SHARES || kolo_model_devices(model) > 1) return false;
     bool apart = strategy->staging || strategy->slicing == KOLO_SLICE_ON_DEVICE || strategy->last_takes_remainder;
     return !apart && !kolo_leaves_meet(model);

@@ -55,5 +55,5 @@ SHIM_TESTS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/ext/backend/cuda/*_test
 $(SHIM_TESTS): $(BUILD)/%: %.c $(BUILD)/shim/lib/libkolo_cuda.so
 	$(call say,CC)
 	$(Q)$(CC) $(KOLO_C) $(CFLAGS) -DKOLO_TEST_BACKEND='"cuda"' -Itests -MMD -MP $< -o $@ \
-	    -L$(BUILD)/shim/lib -lkolo -lcmocka -lm -Wl,-rpath,$(abspath $(BUILD)/shim/lib)
+	    -L$(BUILD)/shim/lib -lkolo -lcmocka -lm -ljansson -Wl,-rpath,$(abspath $(BUILD)/shim/lib)
 .PHONY: cuda

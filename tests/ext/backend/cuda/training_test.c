@@ -1,0 +1,166 @@
+/* Whole trainings on the CUDA backend beside the reference backend's: the same losses, scores and weights but for
+ * rounding, whatever the batch, the update, the precision, the layers; and the same bits where that is promised. */
+#include "ext/core/small.h"
+
+#include <string.h>
+
+#define WEIGHTS 4096
+#define EPOCHS  3
+
+typedef struct training {
+    kolo_model *(*model)(void);
+    kolo_optimizer optimizer;
+    kolo_precision precision;
+    bool deterministic;
+    int batch, micro_batch, devices;
+    bool drop_remainder;
+    kolo_loss loss;
+    bool augmented; /* samples that are made on the host */
+} training;
+
+typedef struct outcome {
+    float weights[WEIGHTS];
+    double loss[EPOCHS], val_loss[EPOCHS], val_accuracy[EPOCHS];
+    int64_t images;
+} outcome;
+
+static kolo_data *data_for(const training *t)
+{
+    kolo_data *data = small_data(90);
+    return t->augmented ? kolo_augment(data, .flip = true, .shift = {1, 1}) : data;
+}
+
+static void train(training t, const char *backend, outcome *out)
+{
+    kolo_data *plain = small_data(90), *data = data_for(&t);
+    kolo_model *model = t.model ? t.model() : small_model();
+    kolo_strategy strategy = t.devices > 1 ? kolo_mirrored(.devices = t.devices) : (kolo_strategy){0};
+    assert_int_equal(kolo_compile(model, .optimizer = t.optimizer.kind ? t.optimizer : kolo_sgd(.learning_rate = 0.1),
+                                  .loss = t.loss.kind ? t.loss : KOLO_SPARSE_CROSSENTROPY, .seed = 11,
+                                  .metrics = {KOLO_ACCURACY}, .strategy = strategy, .deterministic = t.deterministic,
+                                  .precision = t.precision, .backend = backend),
+                     KOLO_OK);
+    const kolo_history *history =
+        kolo_fit(model, data, .epochs = EPOCHS, .batch_size = t.batch ? t.batch : 37, .micro_batch = t.micro_batch,
+                 .drop_remainder = t.drop_remainder, .validation_data = plain, .verbose = KOLO_NONE);
+    assert_non_null(history);
+    memset(out, 0, sizeof *out);
+    for (int e = 0; e < EPOCHS; e++) {
+        out->loss[e] = history->epoch[e].loss;
+        out->val_loss[e] = history->epoch[e].val_loss;
+        out->val_accuracy[e] = history->epoch[e].val_accuracy;
+    }
+    out->images = history->epoch[0].images;
+    int64_t count = kolo_count_params(model);
+    assert_true(count <= WEIGHTS);
+    memcpy(out->weights, kolo_weight_get(model, 0).values, (size_t)count * sizeof(float));
+    kolo_scores scores = kolo_evaluate(model, plain);
+    assert_true(scores.loss == out->val_loss[EPOCHS - 1]);
+    kolo_model_free(&model);
+    kolo_data_free(&data);
+    kolo_data_free(&plain);
+}
+
+static void compare(training t, double tolerance)
+{
+    outcome wanted, got;
+    train(t, "reference", &wanted);
+    train(t, "cuda", &got);
+    assert_int_equal(got.images, wanted.images);
+    for (int e = 0; e < EPOCHS; e++) {
+        assert_true(fabs(got.loss[e] - wanted.loss[e]) <= tolerance * wanted.loss[e]);
+        assert_true(fabs(got.val_loss[e] - wanted.val_loss[e]) <= tolerance * wanted.val_loss[e]);
+    }
+    for (int i = 0; i < WEIGHTS; i++) assert_true(fabsf(got.weights[i] - wanted.weights[i]) <= (float)tolerance);
+}
+
+/* ---- models ---- */
+
+static kolo_model *dense_model(void)
+{
+    return kolo_sequential(kolo_input(SMALL_SIDE, SMALL_SIDE, 1), kolo_flatten(),
+                           kolo_dense(12, .activation = KOLO_RELU), kolo_dropout(0.3), kolo_dense(SMALL_CLASSES));
+}
+
+static kolo_model *normed_model(void)
+{
+    return kolo_sequential(kolo_input(SMALL_SIDE, SMALL_SIDE, 1), kolo_conv2d(4, .kernel = {3, 3}, .no_bias = true),
+                           kolo_batch_norm(.synchronized = true), kolo_activate(KOLO_RELU), kolo_global_average_pool2d(),
+                           kolo_dense(SMALL_CLASSES));
+}
+
+/* ---- tests ---- */
+
+static void dense_layers_learn_alike(void **state)
+{
+    (void)state;
+    compare((training){.model = dense_model}, 1e-5);
+    compare((training){.model = dense_model, .optimizer = kolo_adam()}, 1e-4);
+    compare((training){.model = dense_model, .batch = 90}, 1e-5);
+    compare((training){.model = dense_model, .batch = 200}, 1e-5);
+    compare((training){.model = dense_model, .batch = 32, .drop_remainder = true}, 1e-5);
+}
+
+/* Several leaves a step, as deterministic mode and small memories have them. */
+static void leaves_add_up(void **state)
+{
+    (void)state;
+    compare((training){.model = dense_model, .micro_batch = 5}, 1e-5);
+    compare((training){.model = dense_model, .deterministic = true}, 1e-5);
+    outcome one, two;
+    train((training){.model = dense_model, .deterministic = true}, "cuda", &one);
+    train((training){.model = dense_model, .deterministic = true}, "cuda", &two);
+    assert_memory_equal(&one, &two, sizeof one);
+}
+
+static void samples_may_be_made_on_the_host(void **state)
+{
+    (void)state;
+    compare((training){.model = dense_model, .augmented = true}, 1e-5);
+}
+
+static void updates_gather_batches(void **state)
+{
+    (void)state;
+    compare((training){.model = dense_model, .optimizer = kolo_sgd(.learning_rate = 0.1, .accumulate_steps = 2)}, 1e-5);
+    compare((training){.model = dense_model, .optimizer = kolo_adam(.global_clip_norm = 0.5)}, 1e-4);
+}
+
+static void halves_are_scaled(void **state)
+{
+    (void)state;
+    compare((training){.model = dense_model, .precision = KOLO_MIXED_FP16}, 2e-2);
+    compare((training){.model = dense_model, .precision = KOLO_MIXED_BF16}, 5e-2);
+}
+
+static void images_learn_alike(void **state)
+{
+    (void)state;
+    compare((training){0}, 1e-5);
+    compare((training){.model = normed_model}, 1e-4);
+    compare((training){.model = normed_model, .micro_batch = 11}, 1e-4);
+}
+
+static void devices_have_the_bits_of_one(void **state)
+{
+    (void)state;
+    outcome one, many;
+    setenv("KOLO_SHIM_DEVICES", "3", 1);
+    train((training){.deterministic = true}, "cuda", &one);
+    train((training){.deterministic = true, .devices = 3}, "cuda", &many);
+    assert_memory_equal(&one, &many, sizeof one);
+    train((training){.devices = 2}, "cuda", &many);
+    for (int i = 0; i < WEIGHTS; i++) assert_float_equal(one.weights[i], many.weights[i], 2e-6);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(dense_layers_learn_alike), cmocka_unit_test(leaves_add_up),
+        cmocka_unit_test(samples_may_be_made_on_the_host), cmocka_unit_test(updates_gather_batches),
+        cmocka_unit_test(halves_are_scaled), cmocka_unit_test(images_learn_alike),
+        cmocka_unit_test(devices_have_the_bits_of_one),
+    };
+    if (getenv("ONLY")) cmocka_set_test_filter(getenv("ONLY"));
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
