@@ -79,7 +79,7 @@ typedef struct kolo_accelerator {
 
     /* A group of queues, a member each, some of them perhaps in other processes: `group` is how the members speak
      * with one another on the host. Every member calls it; the same for the sum. Fails on all with one sentence where
-     * it cannot be had, so that the host can sum instead. */
+     * it cannot be had, so that the host can sum instead. NULL: it never can. */
     kolo_status (*join)(kolo_queue *queue, kolo_comm *group, void **together);
     kolo_status (*allreduce)(kolo_queue *queue, void *together, float *values, int64_t count);
     void (*leave)(void *together); /* takes NULL */

@@ -1,6 +1,6 @@
 /* Shares that are recorded and replayed, and their totals, which are read later: see queued.h. */
 #include <stdlib.h>
-
+#include <string.h>
 #include "engine/queued.h"
 
 /* ---------------------------------------------------------------- recordings */

@@ -231,7 +231,8 @@ static kolo_status allreduce(kolo_replica *replica)
 {
     kolo_queued_state *state = replica->device;
     const kolo_accelerator *accelerator = accelerator_of(replica);
-    if (!state->asked && accelerator->join(queue_of(replica), replica->group, &state->together) != KOLO_OK)
+    bool asks = !state->asked && accelerator->join;
+    if (asks && accelerator->join(queue_of(replica), replica->group, &state->together) != KOLO_OK)
         kolo_warn("gradients are summed on the host: %s", kolo_failure_take().text);
     state->asked = true;
     if (!state->together) return allreduce_on_host(replica);

@@ -4,6 +4,12 @@
 
 #include <string.h>
 
+/* Asked for before the devices are counted. */
+__attribute__((constructor)) static void have_three_devices(void)
+{
+    setenv("KOLO_SHIM_DEVICES", "3", 1);
+}
+
 #define WEIGHTS 4096
 #define EPOCHS  3
 
@@ -85,8 +91,8 @@ static kolo_model *dense_model(void)
 static kolo_model *normed_model(void)
 {
     return kolo_sequential(kolo_input(SMALL_SIDE, SMALL_SIDE, 1), kolo_conv2d(4, .kernel = {3, 3}, .no_bias = true),
-                           kolo_batch_norm(.synchronized = true), kolo_activate(KOLO_RELU), kolo_global_average_pool2d(),
-                           kolo_dense(SMALL_CLASSES));
+                           kolo_batch_norm(.synchronized = true), kolo_activate(KOLO_RELU),
+                           kolo_global_average_pool2d(), kolo_dense(SMALL_CLASSES));
 }
 
 /* ---- tests ---- */
@@ -145,7 +151,6 @@ static void devices_have_the_bits_of_one(void **state)
 {
     (void)state;
     outcome one, many;
-    setenv("KOLO_SHIM_DEVICES", "3", 1);
     train((training){.deterministic = true}, "cuda", &one);
     train((training){.deterministic = true, .devices = 3}, "cuda", &many);
     assert_memory_equal(&one, &many, sizeof one);
@@ -156,9 +161,12 @@ static void devices_have_the_bits_of_one(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(dense_layers_learn_alike), cmocka_unit_test(leaves_add_up),
-        cmocka_unit_test(samples_may_be_made_on_the_host), cmocka_unit_test(updates_gather_batches),
-        cmocka_unit_test(halves_are_scaled), cmocka_unit_test(images_learn_alike),
+        cmocka_unit_test(dense_layers_learn_alike),
+        cmocka_unit_test(leaves_add_up),
+        cmocka_unit_test(samples_may_be_made_on_the_host),
+        cmocka_unit_test(updates_gather_batches),
+        cmocka_unit_test(halves_are_scaled),
+        cmocka_unit_test(images_learn_alike),
         cmocka_unit_test(devices_have_the_bits_of_one),
     };
     if (getenv("ONLY")) cmocka_set_test_filter(getenv("ONLY"));
