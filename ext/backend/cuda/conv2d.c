@@ -1,69 +1,140 @@
-/* Convolutions, transposed ones and their gradients. Kernels: conv.cu, conv_direct.cu, bias.cu. */
-#include "backend/cuda/cuda.h"
+/* Convolutions, transposed ones and their gradients: by cuDNN where it has an engine (conv_graph.h), else by our own
+ * kernels (conv.cu). A convolution goes from the larger image, x, to the smaller, y; a transposed one the other way.
+ *
+ * Depthwise ones are our own: cuDNN's engines for them are slow. So are gradients by narrow kernels, which cuDNN gives
+ * rounded to the element, or else summed by few multiprocessors. */
+#include "backend/cuda/conv_graph.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-/* ---- geometry ---- */
+/* ---- what a maker made ---- */
 
-/* The convolution from the larger image to the smaller; kernels are {…, …, channels of a group, filters}. */
-static kolo_conv conv_of(const kolo_plan *plan, const kolo_op *op, int larger, int smaller, int kernel)
+/* How x, y or the kernel's gradient is had: by cuDNN, or where graph is NULL by our own kernel. */
+typedef struct way {
+    const kolo_conv_graph *graph;
+    ptrdiff_t scratch; /* in the operation's */
+} way;
+
+typedef struct convolution {
+    kolo_conv_wish wish; /* of the image that is written: on the way back, too */
+    way image, kernel;
+    ptrdiff_t dz,
+        bias; /* in the scratch memory: dy where it is masked; sums for the bias's gradient, or a copy of it */
+} convolution;
+
+/* Kernels are {…, …, channels of a group, filters}. */
+static kolo_conv_wish wish_of(const kolo_plan *plan, const kolo_op *op, int larger, int smaller, int kernel)
 {
     kolo_shape x = plan->values[larger].shape, y = plan->values[smaller].shape;
     const kolo_window *w = &op->window;
-    return (kolo_conv){.leaf = plan->leaf,
-                       .height = x.dim[0],
-                       .width = x.dim[1],
-                       .channels = x.dim[2],
-                       .out_height = y.dim[0],
-                       .out_width = y.dim[1],
-                       .filters = y.dim[2],
-                       .groups = x.dim[2] / plan->values[kernel].shape.dim[2],
-                       .kernel = {w->kernel[0], w->kernel[1]},
-                       .stride = {w->stride[0], w->stride[1]},
-                       .dilation = {w->gap[0] + 1, w->gap[1] + 1},
-                       .before = {w->before[0], w->before[1]}};
+    kolo_conv_wish wish;
+    memset(&wish, 0, sizeof wish);
+    wish.conv = (kolo_conv){.leaf = plan->leaf,
+                            .height = x.dim[0],
+                            .width = x.dim[1],
+                            .channels = x.dim[2],
+                            .out_height = y.dim[0],
+                            .out_width = y.dim[1],
+                            .filters = y.dim[2],
+                            .groups = x.dim[2] / plan->values[kernel].shape.dim[2],
+                            .kernel = {w->kernel[0], w->kernel[1]},
+                            .stride = {w->stride[0], w->stride[1]},
+                            .dilation = {w->gap[0] + 1, w->gap[1] + 1},
+                            .before = {w->before[0], w->before[1]}};
+    wish.after[0] = w->after[0];
+    wish.after[1] = w->after[1];
+    wish.tf32 = plan->precision == KOLO_TF32;
+    return wish;
 }
 
-/* What a maker made. */
-typedef struct convolution {
-    kolo_conv conv;
-    bool transposed;
-    ptrdiff_t dz, sums, filter; /* in the kernel's scratch memory */
-} convolution;
+static kolo_status keep(kolo_cuda_kernel *kernel, const convolution *made, kolo_status (*run)(const kolo_cuda_job *job))
+{
+    convolution *own = malloc(sizeof *own);
+    if (!own) return kolo_fail_memory(sizeof *own, "a convolution");
+    *own = *made;
+    kernel->own = own;
+    kernel->free_own = free;
+    kernel->run = run;
+    return KOLO_OK;
+}
+
+/* cuDNN's way, if it has one that is worth it. */
+static kolo_status find(kolo_cuda_kernel *kernel, const kolo_plan *plan, const kolo_conv_wish *wish, way *found)
+{
+    size_t scratch = 0;
+    bool depthwise = wish->conv.groups > 1 && wish->conv.groups == wish->conv.channels;
+    bool sums = wish->result == KOLO_CONV_KERNEL, narrow = wish->element != KOLO_ELEMENT_FLOAT;
+    found->graph = NULL;
+    if (!depthwise && !(narrow && sums)) KOLO_TRY(kolo_conv_graph_find(plan->queue, wish, &found->graph, &scratch));
+    if (!found->graph && sums) scratch = kolo_cuda_conv_filter_scratch(&wish->conv);
+    found->scratch = kolo_cuda_reserve(&kernel->scratch, scratch);
+    return KOLO_OK;
+}
+
+/* As cuDNN wants them: the filter is the kernel's last axis, and its first. */
+static kolo_status choose_layout(kolo_plan *plan, const way *by, int value, kolo_element element)
+{
+    if (!by->graph || value < 0) return KOLO_OK;
+    return kolo_cuda_choose_layout(plan, value, (kolo_cuda_layout){element, true});
+}
+
+/* The image that is written, of the other. */
+static kolo_status compute(const kolo_cuda_job *job, const void *from, const void *weights, const void *bias, void *to)
+{
+    const convolution *own = job->kernel->own;
+    const kolo_conv_wish *wish = &own->wish;
+    bool of_y = wish->result == KOLO_CONV_Y;
+    if (own->image.graph)
+        return kolo_conv_graph_run(own->image.graph, of_y ? from : to, weights, of_y ? to : from, bias,
+                                   (char *)job->scratch + own->image.scratch);
+    KOLO_CUDA((of_y ? kolo_cuda_conv : kolo_cuda_conv_data)(job->stream, job->element, &wish->conv, from, weights, bias,
+                                                            to, wish->relu),
+              "a convolution");
+    return KOLO_OK;
+}
 
 /* ---- forward ---- */
 
 static kolo_status run_forward(const kolo_cuda_job *job)
 {
     const convolution *own = job->kernel->own;
-    bool relu = job->op->activation == KOLO_RELU;
-    KOLO_CUDA((own->transposed ? kolo_cuda_conv_data : kolo_cuda_conv)(job->stream, job->element, &own->conv,
-                                                                       job->in[0], job->in[1], job->in[2], job->out[0],
-                                                                       relu),
-              "a convolution");
-    return KOLO_OK;
+    void *bias = job->in[2], *copy = (char *)job->scratch + own->bias;
+    if (bias && own->image.graph && (uintptr_t)bias % 16 != 0) { /* read in its place among all weights */
+        KOLO_CUDA(kolo_cuda_pack_plain(job->stream, bias, KOLO_ELEMENT_FLOAT, copy,
+                                       kolo_cuda_count(job->plan, job->op->in[2])),
+                  "copying a bias");
+        bias = copy;
+    }
+    return compute(job, job->in[0], job->in[1], bias, job->out[0]);
 }
 
-static kolo_status make(kolo_cuda_kernel *kernel, convolution made)
+static kolo_status make_forward(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op, bool transposed)
 {
-    convolution *own = malloc(sizeof *own);
-    if (!own) return kolo_fail_memory(sizeof *own, "a convolution");
-    *own = made;
-    kernel->own = own;
-    kernel->free_own = free;
-    return KOLO_OK;
+    int x = transposed ? op->out[0] : op->in[0], y = transposed ? op->in[0] : op->out[0], bias = op->in[2];
+    convolution made = {.wish = wish_of(plan, op, x, y, op->in[1])};
+    made.wish.result = transposed ? KOLO_CONV_X : KOLO_CONV_Y;
+    made.wish.element = kernel->element;
+    made.wish.bias = bias >= 0;
+    made.wish.relu = op->activation == KOLO_RELU;
+    KOLO_TRY(find(kernel, plan, &made.wish, &made.image));
+    KOLO_TRY(choose_layout(plan, &made.image, op->in[1], kernel->element));
+    if (made.image.graph && bias >= 0) {
+        made.bias = kolo_cuda_reserve(&kernel->scratch, (size_t)kolo_cuda_count(plan, bias) * sizeof(float));
+        if (kernel->element != KOLO_ELEMENT_FLOAT)
+            KOLO_TRY(kolo_cuda_choose_layout(plan, bias, (kolo_cuda_layout){kernel->element, false}));
+    }
+    return keep(kernel, &made, run_forward);
 }
 
 kolo_status kolo_cuda_make_conv2d(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
-    kernel->run = run_forward;
-    return make(kernel, (convolution){.conv = conv_of(plan, op, op->in[0], op->out[0], op->in[1])});
+    return make_forward(kernel, plan, op, false);
 }
 
 kolo_status kolo_cuda_make_conv2d_transpose(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
-    kernel->run = run_forward;
-    return make(kernel, (convolution){.conv = conv_of(plan, op, op->out[0], op->in[0], op->in[1]), .transposed = true});
+    return make_forward(kernel, plan, op, true);
 }
 
 /* ---- backward ---- */
@@ -82,7 +153,7 @@ static kolo_status through_bias(const kolo_cuda_job *job, const void **dz)
                           .y = job->in[1],
                           .dz = job->in[1] ? scratch + own->dz : NULL,
                           .dbias = job->out[2],
-                          .scratch = scratch + own->sums,
+                          .scratch = scratch + own->bias,
                           .turns = job->call->queue->turns};
     *dz = bias.dz ? bias.dz : bias.dy;
     if (!bias.dz && !bias.dbias) return KOLO_OK;
@@ -93,30 +164,37 @@ static kolo_status through_bias(const kolo_cuda_job *job, const void **dz)
 static kolo_status run_backward(const kolo_cuda_job *job)
 {
     const convolution *own = job->kernel->own;
-    const void *dz, *x = job->in[2];
+    bool transposed = own->wish.result == KOLO_CONV_Y; /* the image is dx */
+    const void *dz;
     KOLO_TRY(through_bias(job, &dz));
-    KOLO_CUDA(kolo_cuda_conv_filter(job->stream, job->element, &own->conv, own->transposed ? dz : x,
-                                    own->transposed ? x : dz, job->out[1], (char *)job->scratch + own->filter),
-              "a convolution's gradient");
-    if (!job->out[0]) return KOLO_OK;
-    KOLO_CUDA((own->transposed ? kolo_cuda_conv : kolo_cuda_conv_data)(job->stream, job->element, &own->conv, dz,
-                                                                       job->in[3], NULL, job->out[0], false),
-              "a convolution's gradient");
-    return KOLO_OK;
+    const void *x = transposed ? dz : job->in[2], *y = transposed ? job->in[2] : dz;
+    void *scratch = (char *)job->scratch + own->kernel.scratch;
+    if (own->kernel.graph) {
+        KOLO_TRY(kolo_conv_graph_run(own->kernel.graph, x, job->out[1], y, NULL, scratch));
+    } else {
+        KOLO_CUDA(kolo_cuda_conv_filter(job->stream, job->element, &own->wish.conv, x, y, job->out[1], scratch),
+                  "a convolution's gradient");
+    }
+    return job->out[0] ? compute(job, dz, job->in[3], NULL, job->out[0]) : KOLO_OK;
 }
 
 static kolo_status make_backward(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op, bool transposed)
 {
-    int larger = transposed ? op->in[0] : op->in[2], smaller = transposed ? op->in[2] : op->in[0];
-    convolution made = {.conv = conv_of(plan, op, larger, smaller, op->out[1]), .transposed = transposed};
-    int64_t count = kolo_cuda_count(plan, op->in[0]);
+    int x = transposed ? op->in[0] : op->in[2], y = transposed ? op->in[2] : op->in[0];
     int width = kolo_cuda_width(plan->values[op->in[0]].shape);
-    made.dz =
-        kolo_cuda_reserve(&kernel->scratch, op->in[1] >= 0 ? (size_t)count * kolo_element_bytes(kernel->element) : 0);
-    made.sums = kolo_cuda_reserve(&kernel->scratch, op->out[2] >= 0 ? kolo_cuda_bias_scratch(count / width, width) : 0);
-    made.filter = kolo_cuda_reserve(&kernel->scratch, kolo_cuda_conv_filter_scratch(&made.conv));
-    kernel->run = run_backward;
-    return make(kernel, made);
+    int64_t count = kolo_cuda_count(plan, op->in[0]);
+    convolution made = {.wish = wish_of(plan, op, x, y, op->out[1])};
+    made.wish.element = kernel->element;
+    made.wish.result = KOLO_CONV_KERNEL;
+    KOLO_TRY(find(kernel, plan, &made.wish, &made.kernel));
+    KOLO_TRY(choose_layout(plan, &made.kernel, op->out[1], KOLO_ELEMENT_FLOAT));
+    made.wish.result = transposed ? KOLO_CONV_Y : KOLO_CONV_X;
+    if (op->out[0] >= 0) KOLO_TRY(find(kernel, plan, &made.wish, &made.image));
+    KOLO_TRY(choose_layout(plan, &made.image, op->in[3], kernel->element));
+    size_t masked = op->in[1] >= 0 ? (size_t)count * kolo_element_bytes(kernel->element) : 0;
+    made.dz = kolo_cuda_reserve(&kernel->scratch, masked);
+    made.bias = kolo_cuda_reserve(&kernel->scratch, op->out[2] >= 0 ? kolo_cuda_bias_scratch(count / width, width) : 0);
+    return keep(kernel, &made, run_backward);
 }
 
 kolo_status kolo_cuda_make_conv2d_backward(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)

@@ -28,7 +28,9 @@ struct kolo_queue {
     bool recording;
     unsigned *turns; /* KOLO_TURNS zeros on the device, which its kernels count with and leave as zeros */
     kolo_cuda_table *tables; /* a list */
-    struct cublasLtContext *blas; /* NULL before anything wanted it (matmul.c) */
+    struct cublasLtContext *blas;   /* NULL before anything wanted it (matmul.c) */
+    struct cudnnContext *dnn;       /* likewise (conv_graph.c) */
+    struct kolo_conv_graph *graphs; /* a list */
 };
 
 typedef struct kolo_cuda_kernel kolo_cuda_kernel;
@@ -140,5 +142,6 @@ kolo_cuda_maker kolo_cuda_make_layer_norm, kolo_cuda_make_layer_norm_backward; /
 
 kolo_cuda_maker kolo_cuda_make_embedding, kolo_cuda_make_embedding_backward, kolo_cuda_make_position,
     kolo_cuda_make_position_backward; /* sequence.c */
+void kolo_cuda_close_dnn(kolo_queue *queue);
 
 #endif

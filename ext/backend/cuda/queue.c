@@ -34,6 +34,7 @@ static void close(kolo_queue **queue)
     if (closed->stream) cudaStreamSynchronize(closed->stream);
     kolo_cuda_free_tables(closed->tables);
     kolo_cuda_close_blas(closed);
+    kolo_cuda_close_dnn(closed);
     cudaFree(closed->turns);
     if (closed->stream) cudaStreamDestroy(closed->stream);
     free(closed);

@@ -8,7 +8,8 @@
 #include <set>
 #include <vector>
 
-struct cublasLtContext {};
+struct cublasLtContext {
+};
 struct kolo_shim_matmul {
     int compute, scale, transposed_a = CUBLAS_OP_N, transposed_b = CUBLAS_OP_N, bias_type = -1;
     uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
@@ -17,7 +18,10 @@ struct kolo_shim_matmul {
 struct kolo_shim_matrix {
     int type;
     int64_t rows, columns, ld, batch = 1, stride = 0;
-    int64_t span() const { return (batch - 1) * stride + (columns - 1) * ld + rows; }
+    int64_t span() const
+    {
+        return (batch - 1) * stride + (columns - 1) * ld + rows;
+    }
     float at(const void *array, int64_t i, int64_t row, int64_t column) const
     {
         return kolo_shim_element(type, array, i * stride + column * ld + row);
@@ -28,7 +32,8 @@ struct kolo_shim_preference {
     uint32_t schemes = 7, alignment[4] = {256, 256, 256, 256};
 };
 
-namespace {
+namespace
+{
 
 const uint64_t MARK = 0x616C676F726974; /* of an algorithm that came from here */
 std::set<cublasLtHandle_t> open_handles;
@@ -267,7 +272,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
                 lies_well(c, *c_layout, data[4]) && lies_well(d, *d_layout, data[5]);
     size_t needed = (size_t)data[1];
     if (needed > 0)
-        fine = fine && workspace_bytes >= needed && (uintptr_t)workspace % 16 == 0 && kolo_shim_on_device(workspace, needed);
+        fine = fine && workspace_bytes >= needed && (uintptr_t)workspace % 16 == 0 &&
+               kolo_shim_on_device(workspace, needed);
     if (has_vector(*desc)) {
         bool of_rows = desc->epilogue != CUBLASLT_EPILOGUE_BGRADB;
         size_t length = (size_t)(of_rows ? d_layout->rows : d_layout->columns);
@@ -275,8 +281,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
                kolo_shim_on_device(desc->bias, length * kolo_shim_size(d_layout->type));
     }
     if (!fine) return CUBLAS_STATUS_INVALID_VALUE;
-    Product product = {*desc, *a_layout, *b_layout, *c_layout, *d_layout, *(const float *)alpha,
-                       *(const float *)beta, a, b, c, d};
+    Product product = {*desc, *a_layout, *b_layout, *c_layout, *d_layout, *(const float *)alpha, *(const float *)beta,
+                       a,     b,         c,         d};
     if (needed > 0) kolo_shim_give(stream, [=] { memset(workspace, 0xFF, needed); });
     kolo_shim_give(stream, product);
     return CUBLAS_STATUS_SUCCESS;

@@ -1,0 +1,7 @@
+/* products_test.c, of the CUDA backend's own kernels: without cuDNN. */
+#include "../products_test.c"
+
+__attribute__((constructor)) static void do_without(void)
+{
+    setenv("KOLO_CUDNN", "0", 1);
+}
