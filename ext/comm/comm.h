@@ -29,6 +29,8 @@ typedef struct kolo_comm_kind {
                              void *receive, const size_t *receive_bytes, const size_t *receive_offsets);
     kolo_status (*barrier)(kolo_comm *comm);
     void (*abort)(kolo_comm *comm);
+    /* Whether a member has called abort(); any thread, and no meeting. NULL: an abort ends the process. */
+    bool (*aborted)(const kolo_comm *comm);
     void (*close)(kolo_comm *comm); /* frees it; each member its own */
 } kolo_comm_kind;
 
@@ -56,7 +58,8 @@ typedef struct kolo_world_kind {
     unsigned version;
     const char *name;
     kolo_status (*open)(int *argc, char ***argv, kolo_world *world);
-    /* code: this rank's; one that is not 0 ends the whole job at once with it instead of waiting for the others. */
+    /* code: that of this rank; one that is not 0 ends the whole job at once with it instead of waiting for the others.
+     */
     void (*close)(kolo_world *world, int code);
 } kolo_world_kind;
 

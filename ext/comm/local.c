@@ -193,6 +193,11 @@ static void local_abort(kolo_comm *comm)
     kolo_barrier_abort(&((member *)comm)->group->barrier);
 }
 
+static bool local_aborted(const kolo_comm *comm)
+{
+    return kolo_barrier_aborted(&((const member *)comm)->group->barrier);
+}
+
 static void local_close(kolo_comm *comm)
 {
     local_group *group = ((member *)comm)->group;
@@ -208,6 +213,7 @@ static const kolo_comm_kind local_kind = {
     .alltoallv = local_alltoallv,
     .barrier = local_barrier,
     .abort = local_abort,
+    .aborted = local_aborted,
     .close = local_close,
 };
 

@@ -290,6 +290,17 @@ static void nested_abort(kolo_comm *comm)
     if (speaks(group)) group->outer->kind->abort(group->outer);
 }
 
+static bool aborted(const kolo_comm *comm)
+{
+    return comm->kind->aborted && comm->kind->aborted(comm);
+}
+
+static bool nested_aborted(const kolo_comm *comm)
+{
+    const nested *group = (const nested *)comm;
+    return aborted(group->inner) || aborted(group->outer);
+}
+
 static void nested_close(kolo_comm *comm)
 {
     free(comm);
@@ -304,6 +315,7 @@ static const kolo_comm_kind nested_kind = {
     .alltoallv = nested_alltoallv,
     .barrier = nested_barrier,
     .abort = nested_abort,
+    .aborted = nested_aborted,
     .close = nested_close,
 };
 

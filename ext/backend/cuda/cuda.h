@@ -21,6 +21,7 @@
 kolo_status kolo_cuda_fail(cudaError_t error, const char *doing);
 
 typedef struct kolo_cuda_table kolo_cuda_table; /* optimizers.c: of arrays that are updated */
+typedef struct kolo_nccl_group kolo_nccl_group; /* comm/nccl.c: with queues of other replicas */
 
 struct kolo_queue {
     int device;
@@ -31,6 +32,7 @@ struct kolo_queue {
     struct cublasLtContext *blas;   /* NULL before anything wanted it (matmul.c) */
     struct cudnnContext *dnn;       /* likewise (conv_graph.c) */
     struct kolo_conv_graph *graphs; /* a list */
+    kolo_nccl_group *group;         /* that it is in, or NULL */
 };
 
 typedef struct kolo_cuda_kernel kolo_cuda_kernel;
@@ -121,6 +123,13 @@ bool kolo_cuda_is_called(int device, const char *entry, size_t length);
 bool kolo_cuda_has_rule(const kolo_optimizer *optimizer);
 kolo_status kolo_cuda_update_weights(kolo_queue *queue, const kolo_update_job *job);
 void kolo_cuda_free_tables(kolo_cuda_table *tables); /* takes NULL */
+
+/* comm/nccl.c: the accelerator's; and a failure where a member of the group (NULL: none) was lost, so that what the
+ * queue has summed is nothing. */
+kolo_status kolo_nccl_join(kolo_queue *queue, kolo_comm *members, void **together);
+kolo_status kolo_nccl_allreduce(kolo_queue *queue, void *together, float *values, int64_t count);
+void kolo_nccl_leave(void *together);
+kolo_status kolo_nccl_check(kolo_nccl_group *group);
 
 /* Makers: set kernel->run, and what else it needs; bytes of workspaces, which are theirs. */
 typedef kolo_status kolo_cuda_maker(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op);

@@ -127,9 +127,9 @@ typedef struct kolo_batch_norm_job {
     int leaf, channels;
     double epsilon;
     bool relu;
-    const double *met;            /* the moments that met, or NULL: */
+    const double *met; /* the moments that met, or NULL: */
     const float *mean, *variance; /* then these */
-    const float *gamma, *beta;    /* each or NULL */
+    const float *gamma, *beta; /* each or NULL */
 } kolo_batch_norm_job;
 /* What the sums need beside; turns: the stream's. */
 size_t kolo_cuda_batch_norm_scratch(kolo_element element, const kolo_batch_norm_job *job);

@@ -141,7 +141,7 @@ static kolo_status wait_mark(kolo_queue *queue, kolo_mark *mark)
 {
     KOLO_TRY(kolo_cuda_enter(queue));
     KOLO_CUDA(cudaEventSynchronize(mark->event), "the work given");
-    return KOLO_OK;
+    return kolo_nccl_check(queue->group);
 }
 
 static kolo_status follow(kolo_queue *queue, kolo_mark *mark)
@@ -162,7 +162,7 @@ static kolo_status finish(kolo_queue *queue)
 {
     KOLO_TRY(kolo_cuda_enter(queue));
     KOLO_CUDA(cudaStreamSynchronize(queue->stream), "the work given");
-    return KOLO_OK;
+    return kolo_nccl_check(queue->group);
 }
 
 /* ---- recordings ---- */
@@ -260,4 +260,7 @@ const kolo_accelerator kolo_cuda_accelerator = {
     .sum = sum,
     .has_rule = kolo_cuda_has_rule,
     .update = kolo_cuda_update_weights,
+    .join = kolo_nccl_join,
+    .allreduce = kolo_nccl_allreduce,
+    .leave = kolo_nccl_leave,
 };

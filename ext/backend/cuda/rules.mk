@@ -1,7 +1,7 @@
 # The CUDA plugin: `make cuda` where the toolkit is. And the same sources for a machine without a device, with the
 # tests' shim in place of CUDA's libraries: $(BUILD)/shim/lib, which holds the rest of lib, too, is what a test puts
 # before the library it was linked with.
-CUDA_C  := $(wildcard ext/backend/cuda/*.c)
+CUDA_C  := $(wildcard ext/backend/cuda/*.c) ext/comm/nccl.c
 CUDA_CU := $(wildcard ext/backend/cuda/*.cu)
 SHIM    := tests/ext/backend/cuda/shim
 
@@ -14,10 +14,13 @@ NVCC       := $(CUDA_HOME)/bin/nvcc
 CUDA_CODE  ?= $(foreach sm,80 90 100,-gencode arch=compute_$(sm),code=sm_$(sm)) -gencode arch=compute_100,code=compute_100
 CUDA_SEEN  := $(addprefix -isystem ,$(sort $(CUDA_HOME)/include $(CUDNN_HOME)/include $(NCCL_HOME)/include))
 CUDA_FOUND := $(addprefix -L,$(sort $(foreach home,$(CUDA_HOME) $(CUDNN_HOME) $(NCCL_HOME),$(wildcard $(home)/lib $(home)/lib64))))
-cuda-object = $(patsubst ext/backend/cuda/%,$(BUILD)/obj/cuda/%.o,$(1))
+cuda-object = $(patsubst %,$(BUILD)/obj/cuda/%.o,$(notdir $(1)))
 
 cuda: $(BUILD)/lib/libkolo_cuda.so  ## the plugin for GPUs, with the toolkit in CUDA_HOME (CUDNN_HOME, NCCL_HOME)
 $(BUILD)/obj/cuda/%.c.o: ext/backend/cuda/%.c $(BUILD)/flags
+	$(call say,CC)
+	$(Q)$(CC) $(KOLO_C) $(CFLAGS) $(CUDA_SEEN) -MMD -MP -c $< -o $@
+$(BUILD)/obj/cuda/%.c.o: ext/comm/%.c $(BUILD)/flags
 	$(call say,CC)
 	$(Q)$(CC) $(KOLO_C) $(CFLAGS) $(CUDA_SEEN) -MMD -MP -c $< -o $@
 $(BUILD)/obj/cuda/%.cu.o: ext/backend/cuda/%.cu $(BUILD)/flags
@@ -25,13 +28,16 @@ $(BUILD)/obj/cuda/%.cu.o: ext/backend/cuda/%.cu $(BUILD)/flags
 	$(Q)$(NVCC) -std=c++17 -O3 -lineinfo $(CUDA_CODE) --threads 0 -Xcompiler -fPIC -Iext $(CUDA_SEEN) -MMD -MP -c $< -o $@
 $(BUILD)/lib/libkolo_cuda.so: $(call cuda-object,$(CUDA_C) $(CUDA_CU)) $(LIBKOLO)
 	$(call say,LINK)
-	$(Q)$(CC) $(CFLAGS) -shared -o $@ $(filter %.o,$^) -L$(@D) -lkolo -Wl,-rpath,'$$ORIGIN' $(CUDA_FOUND) $(CUDA_FOUND:-L%=-Wl,-rpath,%) -l:libcudnn.so.9 -lcublasLt -lcudart -lstdc++
+	$(Q)$(CC) $(CFLAGS) -shared -o $@ $(filter %.o,$^) -L$(@D) -lkolo -Wl,-rpath,'$$ORIGIN' $(CUDA_FOUND) $(CUDA_FOUND:-L%=-Wl,-rpath,%) -l:libcudnn.so.9 -lcublasLt -l:libnccl.so.2 -lcudart -lstdc++
 
 # ---- For the host ----
 shim-object = $(patsubst %,$(BUILD)/obj/shim/%.o,$(notdir $(1)))
 SHIM_SRC   := $(wildcard $(SHIM)/*.cpp)
 SHIM_CXX    = $(CXX) -std=gnu++17 -Wall -Wextra -Wno-psabi -Wno-unknown-pragmas $(CFLAGS) -fPIC -pthread -I$(SHIM) -Iext -MMD -MP
 $(BUILD)/obj/shim/%.c.o: ext/backend/cuda/%.c $(BUILD)/flags
+	$(call say,SHIM)
+	$(Q)$(CC) $(KOLO_C) $(CFLAGS) -I$(SHIM) -MMD -MP -c $< -o $@
+$(BUILD)/obj/shim/%.c.o: ext/comm/%.c $(BUILD)/flags
 	$(call say,SHIM)
 	$(Q)$(CC) $(KOLO_C) $(CFLAGS) -I$(SHIM) -MMD -MP -c $< -o $@
 $(BUILD)/obj/shim/%.cu.o: ext/backend/cuda/%.cu $(BUILD)/flags

@@ -8,37 +8,26 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <deque>
 #include <map>
-#include <mutex>
 #include <set>
-#include <thread>
-#include <vector>
 
-typedef std::function<void()> Work;
+#include "streams.h"
 
 struct kolo_shim_graph {
     std::vector<Work> work;
-};
-struct kolo_shim_stream {
-    std::deque<Work> waiting;
-    size_t given = 0, done = 0;
-    bool capturing = false, invalid = false;
-    cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
-    std::thread::id captor;
-    std::vector<Work> captured;
 };
 struct kolo_shim_event {
     kolo_shim_stream *stream = nullptr;
     size_t at = 0;
 };
 
+std::recursive_mutex whole;
+std::condition_variable_any changed;
+
 namespace {
 
 const size_t GUARD = 4096; /* bytes behind an allocation, which nobody may write */
 
-std::recursive_mutex whole; /* the shim does one thing at a time */
-typedef std::lock_guard<std::recursive_mutex> Turn;
 std::map<char *, size_t> on_device, pinned;
 std::map<const void *, size_t> shared_most; /* of kernels that asked for more than they may have without */
 size_t in_use;
@@ -104,17 +93,6 @@ bool may_allocate()
     return may;
 }
 
-/* Everything up to the work with that number. */
-void run_until(kolo_shim_stream *stream, size_t end)
-{
-    while (stream->done < end && !stream->waiting.empty()) {
-        Work work = std::move(stream->waiting.front());
-        stream->waiting.pop_front();
-        stream->done++;
-        work();
-    }
-}
-
 cudaError_t give(cudaStream_t stream, Work work)
 {
     if (stream->capturing) {
@@ -127,6 +105,23 @@ cudaError_t give(cudaStream_t stream, Work work)
 }
 
 } // namespace
+
+void run_until(kolo_shim_stream *stream, size_t end)
+{
+    while (stream->done - stream->running < end && !(stream->waiting.empty() && !stream->running)) {
+        if (stream->running) { /* by another thread, which waits for others */
+            changed.wait(whole);
+            continue;
+        }
+        Work work = std::move(stream->waiting.front());
+        stream->waiting.pop_front();
+        stream->done++;
+        stream->running = true;
+        work();
+        stream->running = false;
+        changed.notify_all();
+    }
+}
 
 cudaError_t kolo_shim_give(cudaStream_t stream, Work work)
 {

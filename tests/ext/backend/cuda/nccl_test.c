@@ -1,0 +1,215 @@
+/* Sums over several devices: what NCCL is asked for, what is refused before it is asked, and what becomes of those who
+ * wait for a member that never comes. Members are threads, with a queue each. */
+#include "device.h"
+
+#include "ext/comm/threads.h"
+
+#define MEMBERS 4
+
+typedef struct order {
+    int devices[MEMBERS]; /* of the members */
+    int missing;          /* a member that does not come to the sum, and calls the others off; -1: none */
+    kolo_status wanted;   /* of join() */
+    const char *sentence; /* in what a failure says */
+    kolo_comm *group[MEMBERS]; /* instead of the thread's own */
+} order;
+
+static float term(int member, int64_t i)
+{
+    return (float)((i * 7 + member * 13) % 33 - 16) / 8; /* sums are exact */
+}
+
+static void fill(kolo_queue *own, float *there, int member, int64_t count)
+{
+    float *values = malloc((size_t)count * sizeof *values + 1);
+    assert_non_null(values);
+    for (int64_t i = 0; i < count; i++) values[i] = term(member, i);
+    rig_ok(accelerator->copy(own, there, values, (size_t)count * sizeof *values));
+    free(values);
+}
+
+static bool is_sum(kolo_queue *own, const float *there, int members, int64_t count)
+{
+    float *values = malloc((size_t)count * sizeof *values + 1);
+    bool right = values != NULL;
+    rig_ok(accelerator->copy(own, values, there, (size_t)count * sizeof *values));
+    rig_ok(accelerator->finish(own));
+    for (int64_t i = 0; i < count && right; i++) {
+        float wanted = 0;
+        for (int m = 0; m < members; m++) wanted += term(m, i);
+        right = values[i] == wanted;
+    }
+    free(values);
+    return right;
+}
+
+/* Whether the call failed, and said so. */
+static bool failed(kolo_status status, kolo_status wanted, const char *sentence)
+{
+    kolo_failure failure = kolo_failure_take();
+    bool right = status == wanted && strstr(failure.text, sentence);
+    if (!right) print_error("wanted failure %d, got %d: %s\n", (int)wanted, (int)status, failure.text);
+    return right;
+}
+
+static bool sum_some(kolo_comm *comm, kolo_queue *own, void *together)
+{
+    static const int64_t counts[] = {1, 3, 33, 1000, 70001};
+    float *there[5];
+    bool right = true;
+    /* Two at a time are on their way. */
+    for (int c = 0; c < 5; c++) {
+        rig_ok(accelerator->allocate(own, (size_t)counts[c] * sizeof(float), "a test", (void **)&there[c]));
+        fill(own, there[c], comm->rank, counts[c]);
+        rig_ok(accelerator->allreduce(own, together, there[c], counts[c]));
+        if (c > 0) right = right && is_sum(own, there[c - 1], comm->size, counts[c - 1]);
+    }
+    right = right && is_sum(own, there[4], comm->size, counts[4]);
+    for (int c = 0; c < 5; c++) accelerator->release(own, there[c]);
+    return right;
+}
+
+static bool member(kolo_comm *comm, void *argument)
+{
+    const order *o = argument;
+    kolo_queue *own;
+    void *together = NULL;
+    rig_ok(accelerator->open(o->devices[comm->rank], &own));
+    kolo_status status = accelerator->join(own, comm, &together);
+    bool right = status == o->wanted;
+    if (o->wanted != KOLO_OK) right = failed(status, o->wanted, o->sentence) && !together;
+    else right = right && sum_some(comm, own, together);
+    if (together) accelerator->leave(together);
+    accelerator->close(&own);
+    return right;
+}
+
+static void run_order(order *o, int size, member_function function)
+{
+    kolo_comm *members[MEMBERS];
+    rig_ok(kolo_comm_local_open(size, members));
+    run_members(size, members, function, o);
+    for (int i = 0; i < size; i++) members[i]->kind->close(members[i]);
+}
+
+static void members_sum(void **state)
+{
+    (void)state;
+    for (int size = 1; size <= MEMBERS; size++) run_order(&(order){.devices = {3, 1, 0, 2}}, size, member);
+}
+
+/* Which the host then sums for. */
+static void two_on_one_device_are_refused_alike(void **state)
+{
+    (void)state;
+    run_order(&(order){.devices = {0, 2, 1, 2},
+                       .wanted = KOLO_UNSUPPORTED,
+                       .sentence = "replicas 1 and 3 compute on the same GPU"},
+              4, member);
+}
+
+/* Threads of two ranks: "ranks" that meet by their first threads. */
+static bool nested_member(kolo_comm *comm, void *argument)
+{
+    order *o = argument;
+    (void)comm;
+    return member(o->group[comm->rank], argument);
+}
+
+static void ranks_of_threads_sum(void **state)
+{
+    (void)state;
+    kolo_comm *ranks[2], *inner[2][2], *unused[MEMBERS];
+    order o = {.devices = {0, 1, 2, 3}};
+    rig_ok(kolo_comm_local_open(2, ranks));
+    for (int r = 0; r < 2; r++) {
+        rig_ok(kolo_comm_local_open(2, inner[r]));
+        for (int t = 0; t < 2; t++) rig_ok(kolo_comm_nested_open(inner[r][t], ranks[r], &o.group[2 * r + t]));
+    }
+    rig_ok(kolo_comm_local_open(MEMBERS, unused)); /* whose numbers are the threads' */
+    run_members(MEMBERS, unused, nested_member, &o);
+    for (int i = 0; i < MEMBERS; i++) {
+        o.group[i]->kind->close(o.group[i]);
+        inner[i / 2][i % 2]->kind->close(inner[i / 2][i % 2]);
+        unused[i]->kind->close(unused[i]);
+    }
+    for (int r = 0; r < 2; r++) ranks[r]->kind->close(ranks[r]);
+}
+
+/* The others are already waiting for their queues when it calls them off. */
+static bool waiting_member(kolo_comm *comm, void *argument)
+{
+    const order *o = argument;
+    kolo_queue *own;
+    void *together;
+    float *there;
+    rig_ok(accelerator->open(comm->rank, &own));
+    rig_ok(accelerator->join(own, comm, &together));
+    rig_ok(accelerator->allocate(own, 100 * sizeof *there, "a test", (void **)&there));
+    rig_ok(accelerator->clear(own, there, 100 * sizeof *there));
+    bool right = true;
+    if (comm->rank == o->missing) {
+        usleep(100000);
+        comm->kind->abort(comm);
+    } else {
+        rig_ok(accelerator->allreduce(own, together, there, 100));
+        right = failed(accelerator->finish(own), KOLO_COMM, "another replica failed");
+        right = right && failed(accelerator->allreduce(own, together, there, 100), KOLO_COMM, "another replica failed");
+    }
+    accelerator->leave(together);
+    accelerator->release(own, there);
+    accelerator->close(&own);
+    return right;
+}
+
+static void nobody_waits_for_one_that_failed(void **state)
+{
+    (void)state;
+    for (int missing = 0; missing < 3; missing++) run_order(&(order){.missing = missing}, 3, waiting_member);
+}
+
+/* NCCL itself finds out, at some time, that one is lost. */
+static bool lost_member(kolo_comm *comm, void *argument)
+{
+    const order *o = argument;
+    kolo_queue *own;
+    void *together;
+    float *there;
+    rig_ok(accelerator->open(comm->rank, &own));
+    rig_ok(accelerator->join(own, comm, &together));
+    rig_ok(accelerator->allocate(own, 100 * sizeof *there, "a test", (void **)&there));
+    if (comm->rank == o->missing) usleep(100000);
+    kolo_status status = accelerator->allreduce(own, together, there, 100);
+    bool right = comm->rank == o->missing ? failed(status, KOLO_COMM, "NCCL: a sum over the group failed: unhandled")
+                                          : failed(accelerator->finish(own), KOLO_COMM,
+                                                   "NCCL lost a member of the group: remote process exited");
+    accelerator->leave(together);
+    accelerator->release(own, there);
+    accelerator->close(&own);
+    return right;
+}
+
+static void errors_that_come_later_end_the_waiting(void **state)
+{
+    (void)state;
+    setenv("KOLO_SHIM_NCCL_LOST", "1", 1);
+    run_order(&(order){.missing = 1}, 3, lost_member);
+    unsetenv("KOLO_SHIM_NCCL_LOST");
+}
+
+int main(void)
+{
+    setenv("KOLO_SHIM_DEVICES", "4", 1);
+    alarm(100); /* a test that hangs is one that fails */
+    if (!device_open()) return 1;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(members_sum),
+        cmocka_unit_test(two_on_one_device_are_refused_alike),
+        cmocka_unit_test(ranks_of_threads_sum),
+        cmocka_unit_test(nobody_waits_for_one_that_failed),
+        cmocka_unit_test(errors_that_come_later_end_the_waiting),
+    };
+    int result = cmocka_run_group_tests(tests, NULL, NULL);
+    accelerator->close(&queue);
+    return result;
+}
