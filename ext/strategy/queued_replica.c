@@ -83,19 +83,27 @@ kolo_status kolo_queued_replica_open(kolo_replica *replica)
     return open_arrays(replica);
 }
 
+void kolo_queued_replica_part(kolo_replica *replica)
+{
+    kolo_queued_state *state = replica->device;
+    if (state->together) accelerator_of(replica)->leave(state->together);
+    state->together = NULL;
+    state->asked = false;
+}
+
 void kolo_queued_replica_close(kolo_replica *replica)
 {
     kolo_queued_state *state = replica->device;
-    replica->device = NULL;
     if (!state) return;
     float *const arrays[] = {state->gradient, state->slots[0], state->slots[1], state->slots[2],
                              state->numbers,  state->waiting,  state->finite};
     accelerator_of(replica)->finish(queue_of(replica));
-    if (state->together) accelerator_of(replica)->leave(state->together);
+    kolo_queued_replica_part(replica);
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         accelerator_of(replica)->release(queue_of(replica), arrays[i]);
     free(state->spans);
     free(state);
+    replica->device = NULL;
 }
 
 /* ---------------------------------------------------------------- the host's copies */
@@ -232,8 +240,10 @@ static kolo_status allreduce(kolo_replica *replica)
     kolo_queued_state *state = replica->device;
     const kolo_accelerator *accelerator = accelerator_of(replica);
     bool asks = !state->asked && accelerator->join;
-    if (asks && accelerator->join(queue_of(replica), replica->group, &state->together) != KOLO_OK)
-        kolo_warn("gradients are summed on the host: %s", kolo_failure_take().text);
+    if (asks && accelerator->join(queue_of(replica), replica->group, &state->together) != KOLO_OK) {
+        kolo_failure failure = kolo_failure_take();
+        if (replica->index == 0) kolo_warn("gradients are summed on the host: %s", failure.text);
+    }
     state->asked = true;
     if (!state->together) return allreduce_on_host(replica);
     return accelerator->allreduce(queue_of(replica), state->together, state->gradient,

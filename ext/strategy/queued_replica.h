@@ -24,6 +24,8 @@ typedef struct kolo_queued_state {
 
 kolo_status kolo_queued_replica_open(kolo_replica *replica);
 void kolo_queued_replica_close(kolo_replica *replica);
+/* Leaves the accelerator's group before the host's closes; the next sum joins anew. */
+void kolo_queued_replica_part(kolo_replica *replica);
 
 /* The host's arrays become the device's, and back; weights alone, or with the optimizer's state. */
 kolo_status kolo_queued_replica_store(kolo_replica *replica, bool state);

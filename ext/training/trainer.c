@@ -76,6 +76,7 @@ static void close_groups(kolo_trainer *trainer)
 {
     for (int i = 0; i < trainer->count; i++) {
         kolo_replica *replica = &trainer->replicas[i];
+        if (replica->device) kolo_queued_replica_part(replica);
         if (replica->group && replica->group != replica->local) replica->group->kind->close(replica->group);
         if (replica->local) replica->local->kind->close(replica->local);
         replica->group = replica->local = NULL;
