@@ -356,7 +356,7 @@ static int64_t parts(int64_t count, int64_t size) { return (count + size - 1) / 
 static Tiles tiles_of_sums(const kolo_batch_norm_job *job, int V, int rows_at_once)
 {
     int units = job->channels / V, lanes = 1;
-    int most = V > 1 ? 4 : SUM_CHANNELS; /* sixty-four bytes side by side: narrow, so that the last block has little */
+    int most = V > 2 ? 4 : SUM_CHANNELS / V; /* 64 bytes side by side: narrow, so that the last block has little to do */
     while (lanes < units && lanes < most) lanes *= 2;
     int groups = THREADS / lanes;
     int64_t chunks = parts(units, lanes), blocks = parts(job->leaf * job->rows, (int64_t)groups * rows_at_once);

@@ -49,10 +49,12 @@ template <typename F> static cudaError_t by_parts(int64_t samples, int64_t units
     return cudaSuccess;
 }
 
-/* Calls f with how many channels a thread takes, a std::integral_constant: sixteen bytes of them, or one. */
+/* Calls f with how many channels a thread takes, a std::integral_constant: sixteen bytes of them, four, or one. */
 template <typename T, typename F> static cudaError_t with_lanes(int channels, F f)
 {
     if (channels % Lanes<T>::count == 0) return f(std::integral_constant<int, Lanes<T>::count>());
+    if constexpr (sizeof(T) == 2)
+        if (channels % 2 == 0) return f(std::integral_constant<int, 2>());
     return f(std::integral_constant<int, 1>());
 }
 

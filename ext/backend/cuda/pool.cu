@@ -318,7 +318,7 @@ static cudaError_t forward(cudaStream_t stream, const kolo_pooling *p, int64_t s
     Windows g = windows_of(p, samples, units, false);
     if (!large(p, units)) {
         dim3 blocks = blocks_for(g.units);
-        if constexpr (V > 1 && IO::SMALL) {
+        if constexpr (V > 2 && IO::SMALL) {
             if (fixed == 2) return launch(stream, blocks, THREADS, 0, small_windows<T, V, 2, IO>, g, io);
             if (fixed == 3) return launch(stream, blocks, THREADS, 0, small_windows<T, V, 3, IO>, g, io);
         }
