@@ -1,20 +1,12 @@
 /* Batch normalisation over the last axis, by the formulas of backend/reference/batch_norm.c.
  *
- * A leaf is rows of channels; a thread takes V neighbouring channels of some rows. Sums go in three stages, whose order
- * hangs on the shape alone: a thread's, in floats; those of its block, in doubles; and of all blocks, by whichever comes
- * last. Before anything is squared, a block takes its first row off: what is left is no larger than the channel's
- * spread, so that floats lose 2^-24 of that, not of the mean. A thread adds up n/8 partial sums of eight; the error of
- * such a sum is below (n/8 + 8)·2^-24 of the sum of magnitudes (Higham 2002, 4.2), and of independent threads' errors
- * some hundredth is left in their sum. From there on all is double, as the reference has it.
+ * A leaf is rows of channels, whose sums go as columns.cuh has it. Before anything is squared, a block takes its first
+ * row off: what is left is no larger than the channel's spread, so that floats lose 2^-24 of that, not of the mean. From
+ * a block's sums on all is double, as the reference has it.
  */
-#include "backend/cuda/images.cuh"
+#include "backend/cuda/columns.cuh"
 
 namespace kolo {
-
-/* Blocks of the sums: two on each of the 132 multiprocessors of the largest chip that this was planned for. They are the
- * same on any chip, so that the bits are. */
-static const int SUM_BLOCKS = 264;
-static const int SUM_CHANNELS = 32; /* of a block of them, at most */
 
 /* What goes element by element: its blocks, how many channels one has, and rows that a thread loads at once. */
 static const int APPLY_BLOCKS = 528, APPLY_CHANNELS = 256, APPLY_ROWS = 4;
@@ -24,16 +16,6 @@ __device__ static int64_t rows_of(const kolo_batch_norm_job &job)
 {
     return samples_of(job.moment, job.first, job.leaf) * job.rows;
 }
-
-struct Pair {
-    double first, second;
-};
-
-/* How blocks lie over a leaf: along x over its rows, along y over its channels, of which each takes `lanes` times V. */
-struct Tiles {
-    int lanes, groups; /* of threads: groups of so many side by side, a row each */
-    dim3 blocks;
-};
 
 /* ---- what a channel has in common ---- */
 
@@ -70,53 +52,6 @@ __device__ static Line line_of(const kolo_batch_norm_job &job, const Channel &of
 
 /* ---- sums ---- */
 
-/* Of the block's threads, all of whose sums[0][V] and sums[1][V] are of V channels: thread c < lanes · V has those of
- * channel c. */
-template <int V> __device__ static Pair block_pair(float sums[2][V], int lanes)
-{
-    __shared__ float of_threads[2 * V * (THREADS + SUM_CHANNELS / V)];
-    __shared__ double parts[THREADS];
-    int thread = (int)threadIdx.x, stride = THREADS + lanes, channels = lanes * V, outputs = 2 * channels;
-    int groups = THREADS / lanes, slices = THREADS / outputs;
-    for (int which = 0; which < 2; which++)
-        for (int v = 0; v < V; v++) of_threads[(which * V + v) * stride + thread] = sums[which][v];
-    __syncthreads();
-    int output = thread % outputs, slice = thread / outputs, c = output % channels;
-    const float *from = of_threads + (output / channels * V + c % V) * stride + c / V;
-    double sum = 0;
-    for (int group = slice; group < groups; group += slices) sum += from[group * lanes];
-    parts[thread] = sum;
-    for (int half = slices / 2; half > 0; half /= 2) {
-        __syncthreads();
-        if (slice < half) parts[thread] += parts[thread + half * outputs];
-    }
-    __syncthreads();
-    return thread < channels ? Pair{parts[thread], parts[thread + channels]} : Pair{0, 0};
-}
-
-/* The sum of what the blocks found: thread c < channels has that of channel c. */
-__device__ static Pair blocks_pair(const Pair *of_blocks, int channels)
-{
-    __shared__ Pair parts[THREADS];
-    int thread = (int)threadIdx.x, slices = THREADS / channels, slice = thread / channels, blocks = (int)gridDim.x;
-    Pair sum = {0, 0};
-#pragma unroll 8
-    for (int block = slice; block < blocks; block += slices) {
-        double first = __ldcg(&of_blocks[block * channels + thread % channels].first);
-        double second = __ldcg(&of_blocks[block * channels + thread % channels].second);
-        sum.first += first;
-        sum.second += second;
-    }
-    parts[thread] = sum;
-    for (int half = slices / 2; half > 0; half /= 2) {
-        __syncthreads();
-        if (slice >= half) continue;
-        parts[thread].first += parts[thread + half * channels].first;
-        parts[thread].second += parts[thread + half * channels].second;
-    }
-    return parts[thread];
-}
-
 /* What differs between the two kinds of sums: what is added, what a block makes of that, and what becomes of the whole.
  * Moments are Σ(x − origin) and Σ(x − origin)² of a block, origin being the first row that it has. */
 template <typename T, int V> struct Moments {
@@ -139,16 +74,17 @@ template <typename T, int V> struct Moments {
         sums[1] = fmaf(d, d, sums[1]);
     }
     /* Σx = Σd + n·o, Σx² = Σd² + 2o·Σd + n·o²; n: the block's rows, from `row` on. */
-    __device__ Pair of_block(const kolo_batch_norm_job &job, Pair sums, int64_t row, int c, int64_t n) const
+    __device__ void of_block(const kolo_batch_norm_job &job, double sums[2], int64_t row, int c, int64_t n) const
     {
-        if (n == 0) return Pair{0, 0};
+        if (n == 0) return;
         double o = wide(x[row * job.channels + c]), no = (double)n * o;
-        return Pair{sums.first + no, sums.second + o * (2 * sums.first + no)};
+        sums[1] += o * (2 * sums[0] + no);
+        sums[0] += no;
     }
-    __device__ void finish(const kolo_batch_norm_job &job, Pair sums, int c, int64_t rows) const
+    __device__ void finish(const kolo_batch_norm_job &job, const double sums[2], int c, int64_t rows) const
     {
-        out[c] = sums.first;
-        out[job.channels + c] = sums.second;
+        out[c] = sums[0];
+        out[job.channels + c] = sums[1];
         if (c == 0) out[2 * job.channels] = (double)rows;
     }
 };
@@ -165,9 +101,9 @@ template <typename T, int V> struct Gradients {
     __device__ const T *tensor(int i) const { return i == 0 ? dy : x; }
     __device__ void begin(const kolo_batch_norm_job &job, Own *own, int64_t, int c, int first, bool) const
     {
-        __shared__ Line lines[SUM_CHANNELS];
+        __shared__ Line lines[SUM_COLUMNS];
         int thread = (int)threadIdx.x;
-        if (thread < SUM_CHANNELS && first + thread < job.channels)
+        if (thread < SUM_COLUMNS && first + thread < job.channels)
             lines[thread] = line_of(job, channel_of(job, first + thread), first + thread);
         __syncthreads();
         for (int v = 0; v < V; v++) own->line[v] = lines[c - first + v];
@@ -180,16 +116,16 @@ template <typename T, int V> struct Gradients {
         sums[0] += dz;
         sums[1] = fmaf(dz, x - own.line[v].mean, sums[1]);
     }
-    __device__ Pair of_block(const kolo_batch_norm_job &, Pair sums, int64_t, int, int64_t) const { return sums; }
-    __device__ void finish(const kolo_batch_norm_job &job, Pair sums, int c, int64_t rows) const
+    __device__ void of_block(const kolo_batch_norm_job &, double *, int64_t, int, int64_t) const {}
+    __device__ void finish(const kolo_batch_norm_job &job, const double sums[2], int c, int64_t rows) const
     {
         Channel of = channel_of(job, c);
         double rounding = (double)(float)of.mean - of.mean;
-        double by_hat = rows == 0 ? 0 : (sums.second + rounding * sums.first) * of.slope; /* no rows, no mean */
-        out[c] = sums.first;
+        double by_hat = rows == 0 ? 0 : (sums[1] + rounding * sums[0]) * of.slope; /* no rows, no mean */
+        out[c] = sums[0];
         out[job.channels + c] = by_hat;
         if (dgamma) dgamma[c] = (float)by_hat;
-        if (dbeta) dbeta[c] = (float)sums.first;
+        if (dbeta) dbeta[c] = (float)sums[0];
     }
 };
 
@@ -220,7 +156,7 @@ __device__ static void thread_sums(const kolo_batch_norm_job &job, const S &s, c
 
 template <typename T, int V, typename S>
 __global__ void __launch_bounds__(THREADS, 2)
-    sum_rows(kolo_batch_norm_job job, Tiles tiles, S s, Pair *of_blocks, unsigned *turns)
+    sum_rows(kolo_batch_norm_job job, Tiles tiles, S s, Columns<2> *of_blocks, unsigned *turns)
 {
     int thread = (int)threadIdx.x, lanes = tiles.lanes, channels = lanes * V, first = (int)blockIdx.y * channels;
     int c = first + thread % lanes * V;
@@ -233,15 +169,11 @@ __global__ void __launch_bounds__(THREADS, 2)
     for (int v = 0; v < V; v++) sums[0][v] = sums[1][v] = 0;
     s.begin(job, &own, row, c, first, any);
     if (any) thread_sums<T, V>(job, s, own, row + thread / lanes, step, rows, c, sums);
-    Pair pair = block_pair<V>(sums, lanes);
-    Pair *of_chunk = of_blocks + (int64_t)blockIdx.y * gridDim.x * channels;
+    Columns<2> columns = block_columns<2, V>(sums, lanes);
     bool counts = thread < channels && first + thread < job.channels;
-    if (thread < channels)
-        of_chunk[blockIdx.x * channels + thread] = counts ? s.of_block(job, pair, row, first + thread, n) : Pair{0, 0};
-    if (gridDim.x > 1 && !last_block(&turns[blockIdx.y], gridDim.x)) return; /* alone it has written all there is */
-    __syncthreads();
-    pair = blocks_pair(of_chunk, channels);
-    if (counts) s.finish(job, pair, first + thread, rows);
+    if (counts) s.of_block(job, columns.sum, row, first + thread, n);
+    if (!all_columns(&columns, channels, of_blocks, turns)) return;
+    if (counts) s.finish(job, columns.sum, first + thread, rows);
 }
 
 /* ---- element by element ---- */
@@ -351,24 +283,11 @@ __global__ void __launch_bounds__(THREADS, 2)
 
 /* ---- on the host ---- */
 
-static int64_t parts(int64_t count, int64_t size) { return (count + size - 1) / size; }
-
-static Tiles tiles_of_sums(const kolo_batch_norm_job *job, int V, int rows_at_once)
-{
-    int units = job->channels / V, lanes = 1;
-    int most = V > 2 ? 4 : SUM_CHANNELS / V; /* 64 bytes side by side: narrow, so that the last block has little to do */
-    while (lanes < units && lanes < most) lanes *= 2;
-    int groups = THREADS / lanes;
-    int64_t chunks = parts(units, lanes), blocks = parts(job->leaf * job->rows, (int64_t)groups * rows_at_once);
-    int64_t limit = chunks < SUM_BLOCKS ? SUM_BLOCKS / chunks : 1;
-    return Tiles{lanes, groups, dim3((unsigned)(blocks < limit ? blocks : limit), (unsigned)chunks)};
-}
-
 static Tiles tiles_of_rows(const kolo_batch_norm_job *job, int V)
 {
-    int64_t units = job->channels / V, chunks = parts(units * V, APPLY_CHANNELS), lanes = parts(units, chunks);
+    int64_t units = job->channels / V, chunks = parts_of(units * V, APPLY_CHANNELS), lanes = parts_of(units, chunks);
     int groups = THREADS / (int)lanes;
-    int64_t blocks = parts(job->leaf * job->rows, (int64_t)groups * APPLY_ROWS);
+    int64_t blocks = parts_of(job->leaf * job->rows, (int64_t)groups * APPLY_ROWS);
     int64_t limit = chunks < APPLY_BLOCKS ? APPLY_BLOCKS / chunks : 1;
     return Tiles{(int)lanes, groups, dim3((unsigned)(blocks < limit ? blocks : limit), (unsigned)chunks)};
 }
@@ -379,9 +298,9 @@ static cudaError_t sum(cudaStream_t stream, const kolo_batch_norm_job *job, void
 {
     return with_lanes<T>(job->channels, [&](auto lanes) {
         constexpr int V = decltype(lanes)::value;
-        Tiles tiles = tiles_of_sums(job, V, S<T, V>::ROWS);
+        Tiles tiles = tiles_of_sums(job->leaf * job->rows, job->channels, V, S<T, V>::ROWS);
         return launch(stream, tiles.blocks, THREADS, 0, sum_rows<T, V, S<T, V>>, *job, tiles, S<T, V>{arguments...},
-                      (Pair *)scratch, turns);
+                      (Columns<2> *)scratch, turns);
     });
 }
 
@@ -404,8 +323,8 @@ size_t kolo_cuda_batch_norm_scratch(kolo_element element, const kolo_batch_norm_
     size_t bytes = 0;
     with(element, [&](auto zero) {
         return with_lanes<decltype(zero)>(job->channels, [&](auto lanes) {
-            Tiles tiles = tiles_of_sums(job, decltype(lanes)::value, 1);
-            bytes = sizeof(Pair) * tiles.blocks.x * tiles.blocks.y * tiles.lanes * decltype(lanes)::value;
+            constexpr int V = decltype(lanes)::value;
+            bytes = bytes_of_sums<2>(tiles_of_sums(job->leaf * job->rows, job->channels, V, 1), V);
             return cudaSuccess;
         });
     });

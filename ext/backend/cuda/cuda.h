@@ -131,6 +131,13 @@ kolo_status kolo_nccl_allreduce(kolo_queue *queue, void *together, float *values
 void kolo_nccl_leave(void *together);
 kolo_status kolo_nccl_check(kolo_nccl_group *group);
 
+/* pool.c: what a max pooling has done for its neighbours when they run. Of a backward operation with relu: dy is zero
+ * already where y is. Of a convolution's: its bias's gradient is written. Of a dropout and its way back: its output is
+ * its input. */
+bool kolo_cuda_relu_undone(const kolo_plan *plan, const kolo_op *op);
+bool kolo_cuda_bias_done(const kolo_plan *plan, const kolo_op *op);
+bool kolo_cuda_dropout_done(const kolo_plan *plan, const kolo_op *op);
+
 /* Makers: set kernel->run, and what else it needs; bytes of workspaces, which are theirs. */
 typedef kolo_status kolo_cuda_maker(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op);
 kolo_cuda_maker kolo_cuda_make_input, kolo_cuda_make_activation, kolo_cuda_make_activation_backward, kolo_cuda_make_add,
@@ -142,8 +149,8 @@ kolo_cuda_maker kolo_cuda_make_own; /* own.c */
 kolo_cuda_maker kolo_cuda_make_dense, kolo_cuda_make_dense_backward; /* dense.c */
 void kolo_cuda_close_blas(kolo_queue *queue);
 kolo_cuda_maker kolo_cuda_make_max_pool2d, kolo_cuda_make_max_pool2d_backward, kolo_cuda_make_average_pool2d,
-    kolo_cuda_make_average_pool2d_backward, kolo_cuda_make_upsample2d, kolo_cuda_make_upsample2d_backward,
-    kolo_cuda_make_pad2d, kolo_cuda_make_crop2d, kolo_cuda_make_concatenate, kolo_cuda_make_slice,
+    kolo_cuda_make_average_pool2d_backward, kolo_cuda_make_upsample2d, kolo_cuda_make_upsample2d_backward; /* pool.c */
+kolo_cuda_maker kolo_cuda_make_pad2d, kolo_cuda_make_crop2d, kolo_cuda_make_concatenate, kolo_cuda_make_slice,
     kolo_cuda_make_multiply, kolo_cuda_make_multiply_sum; /* images.c */
 kolo_cuda_maker kolo_cuda_make_batch_norm_moments, kolo_cuda_make_batch_norm, kolo_cuda_make_batch_norm_sums,
     kolo_cuda_make_batch_norm_backward; /* batch_norm.c */

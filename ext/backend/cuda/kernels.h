@@ -78,7 +78,7 @@ cudaError_t kolo_cuda_add_floats(cudaStream_t stream, float *to, const float *fr
 /* sum[count] = parts 0 … number-1, `stride` bytes apart, added in that order. */
 cudaError_t kolo_cuda_sum_doubles(cudaStream_t stream, double *sum, const void *parts, size_t stride, int number,
                                   int64_t count);
-/* ---- pool.cu ---- */
+/* ---- max_pool.cu, sum_pool.cu ---- */
 
 /* Windows over a leaf's images; the larger image is x, and in gradients dx. */
 typedef struct kolo_pooling {
@@ -91,8 +91,24 @@ typedef struct kolo_pooling {
 size_t kolo_pooling_place_bytes(const kolo_pooling *pooling);
 cudaError_t kolo_cuda_max_pool(cudaStream_t stream, kolo_element element, const kolo_pooling *pooling, const void *x,
                                void *y, void *where, bool cut);
+/* The same and the dropout behind it: what is dropped is nowhere, too, so that no mask is needed. Of a pooling whose
+ * channels come in whole sixteen bytes. */
+bool kolo_pooling_whole(kolo_element element, const kolo_pooling *pooling);
+cudaError_t kolo_cuda_max_pool_dropout(cudaStream_t stream, kolo_element element, const kolo_pooling *pooling,
+                                       const void *x, void *y, void *where, bool cut, const kolo_dropout_job *dropout,
+                                       const kolo_moment *moment);
+/* And back. rate: of such a dropout, else 0. bias, which may be NULL: where the sums of dx's channels are wanted, of a
+ * pooling with small windows that cover each pixel once, in whole sixteen bytes. */
+typedef struct kolo_pooled_bias {
+    float *dbias;
+    void *scratch;
+    unsigned *turns; /* the stream's */
+} kolo_pooled_bias;
+bool kolo_pooling_exact(kolo_element element, const kolo_pooling *pooling);
+size_t kolo_cuda_pooled_bias_scratch(kolo_element element, const kolo_pooling *pooling);
 cudaError_t kolo_cuda_max_pool_backward(cudaStream_t stream, kolo_element element, const kolo_pooling *pooling,
-                                        const void *dy, const void *where, void *dx);
+                                        const void *dy, const void *where, void *dx, double rate,
+                                        const kolo_pooled_bias *bias);
 /* y: the sum of each window's elements, or their mean; by, which may be NULL: factors of x, as many. And what dx such a
  * y has: of sums all of dy in each pixel. */
 cudaError_t kolo_cuda_sum_pool(cudaStream_t stream, kolo_element element, const kolo_pooling *pooling, const void *x,

@@ -104,16 +104,23 @@ static kolo_status run_dropout_backward(const kolo_cuda_job *job)
     return KOLO_OK;
 }
 
+/* For what a pooling has done already. */
+static kolo_status run_nothing(const kolo_cuda_job *job)
+{
+    (void)job;
+    return KOLO_OK;
+}
+
 kolo_status kolo_cuda_make_dropout(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
-    plan->values[op->out[1]].bytes = (size_t)kolo_cuda_count(plan, op->in[0]); /* a byte an element */
-    kernel->run = run_dropout;
+    bool done = kolo_cuda_dropout_done(plan, op);
+    if (!done) plan->values[op->out[1]].bytes = (size_t)kolo_cuda_count(plan, op->in[0]); /* a byte an element */
+    kernel->run = done ? run_nothing : run_dropout;
     return KOLO_OK;
 }
 
 kolo_status kolo_cuda_make_dropout_backward(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
-    (void)plan, (void)op;
-    kernel->run = run_dropout_backward;
+    kernel->run = kolo_cuda_dropout_done(plan, op) ? run_nothing : run_dropout_backward;
     return KOLO_OK;
 }

@@ -1,0 +1,102 @@
+/* Sums over the rows of a matrix, S for each column, in an order that hangs on the matrix's shape alone.
+ *
+ * A thread takes V neighbouring columns of some rows and adds them up in floats: no more than a few hundred, or partial
+ * sums of several. What a block's threads have is then added in doubles, and at last what the blocks have, by whichever
+ * of them comes last. The error is a thread's: of n terms below n·2^-24 of the sum of their magnitudes (Higham 2002,
+ * 4.2), and as the errors of thousands of threads are independent, some hundredth of that is left in the end.
+ */
+#ifndef KOLO_CUDA_COLUMNS_CUH
+#define KOLO_CUDA_COLUMNS_CUH
+
+#include "backend/cuda/images.cuh"
+
+namespace kolo {
+
+/* Blocks: two on each of the 132 multiprocessors of the largest chip that this was planned for. They are the same on
+ * any chip, so that the bits are. */
+static const int SUM_BLOCKS = 264;
+static const int SUM_COLUMNS = 32; /* of a block, at most */
+
+/* How blocks lie over a matrix: along x over its rows, along y over its columns, of which each takes `lanes` times V. */
+struct Tiles {
+    int lanes, groups; /* of threads: groups of so many side by side, a row each */
+    dim3 blocks;
+};
+
+static inline int64_t parts_of(int64_t count, int64_t size) { return (count + size - 1) / size; }
+
+/* lanes is a power of two. rows_at_once: that a thread takes before it looks for more. */
+static inline Tiles tiles_of_sums(int64_t rows, int columns, int V, int rows_at_once)
+{
+    int units = columns / V, lanes = 1;
+    int most = V > 2 ? 4 : SUM_COLUMNS / V; /* 64 bytes side by side: narrow, so that the last block has little to do */
+    while (lanes < units && lanes < most) lanes *= 2;
+    int groups = THREADS / lanes;
+    int64_t chunks = parts_of(units, lanes), blocks = parts_of(rows, (int64_t)groups * rows_at_once);
+    int64_t limit = chunks < SUM_BLOCKS ? SUM_BLOCKS / chunks : 1; /* so that turns[] suffice */
+    return Tiles{lanes, groups, dim3((unsigned)(blocks < limit ? blocks : limit), (unsigned)chunks)};
+}
+
+/* The scratch memory that they need. */
+template <int S> static size_t bytes_of_sums(const Tiles &tiles, int V)
+{
+    return S * sizeof(double) * tiles.blocks.x * tiles.blocks.y * (size_t)(tiles.lanes * V);
+}
+
+template <int S> struct Columns {
+    double sum[S];
+};
+
+/* The block's sums of its threads': thread c < lanes · V has those of column c. */
+template <int S, int V> __device__ static Columns<S> block_columns(const float sums[S][V], int lanes)
+{
+    __shared__ float of_threads[S * V * (THREADS + SUM_COLUMNS / V)];
+    __shared__ double parts[THREADS];
+    int thread = (int)threadIdx.x, stride = THREADS + lanes, columns = lanes * V, outputs = S * columns;
+    int groups = THREADS / lanes, slices = THREADS / outputs;
+    for (int s = 0; s < S; s++)
+        for (int v = 0; v < V; v++) of_threads[(s * V + v) * stride + thread] = sums[s][v];
+    __syncthreads();
+    int output = thread % outputs, slice = thread / outputs, c = output % columns;
+    const float *from = of_threads + (output / columns * V + c % V) * stride + c / V;
+    double sum = 0;
+    for (int group = slice; group < groups; group += slices) sum += from[group * lanes];
+    parts[thread] = sum;
+    for (int half = slices / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (slice < half) parts[thread] += parts[thread + half * outputs];
+    }
+    __syncthreads();
+    Columns<S> own;
+    for (int s = 0; s < S; s++) own.sum[s] = thread < columns ? parts[thread + s * columns] : 0;
+    return own;
+}
+
+/* Given a block's sums, the whole's: true in the one block of those along x that has them, again in thread c < columns.
+ * of_blocks, turns: the scratch memory, and the stream's. */
+template <int S>
+__device__ static bool all_columns(Columns<S> *own, int columns, Columns<S> *of_blocks, unsigned *turns)
+{
+    __shared__ double parts[S * THREADS];
+    int thread = (int)threadIdx.x, slices = THREADS / columns, slice = thread / columns, blocks = (int)gridDim.x;
+    if (blocks == 1) return true;
+    of_blocks += (int64_t)blockIdx.y * blocks * columns;
+    if (thread < columns) of_blocks[blockIdx.x * columns + thread] = *own;
+    if (!last_block(&turns[blockIdx.y], gridDim.x)) return false;
+    for (int s = 0; s < S; s++) own->sum[s] = 0;
+#pragma unroll 8
+    for (int block = slice; block < blocks; block += slices)
+        for (int s = 0; s < S; s++) own->sum[s] += __ldcg(&of_blocks[block * columns + thread % columns].sum[s]);
+    for (int s = 0; s < S; s++) parts[s * THREADS + thread] = own->sum[s];
+    for (int half = slices / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (slice >= half) continue;
+        for (int s = 0; s < S; s++) parts[s * THREADS + thread] += parts[s * THREADS + thread + half * columns];
+    }
+    for (int s = 0; s < S; s++) own->sum[s] = parts[s * THREADS + thread];
+    return true;
+}
+
+} // namespace kolo
+
+#endif
