@@ -21,6 +21,7 @@ typedef struct convolution {
     way image, kernel;
     ptrdiff_t dz,
         bias; /* in the scratch memory: dy where it is masked; sums for the bias's gradient, or a copy of it */
+    bool undone, done; /* a max pooling has undone relu, written the bias's gradient */
 } convolution;
 
 /* Kernels are {…, …, channels of a group, filters}. */
@@ -150,9 +151,9 @@ static kolo_status through_bias(const kolo_cuda_job *job, const void **dz)
                           .element = job->element,
                           .dy_element = job->element,
                           .dy = job->in[0],
-                          .y = job->in[1],
-                          .dz = job->in[1] ? scratch + own->dz : NULL,
-                          .dbias = job->out[2],
+                          .y = own->undone ? NULL : job->in[1],
+                          .dz = job->in[1] && !own->undone ? scratch + own->dz : NULL,
+                          .dbias = own->done ? NULL : job->out[2],
                           .scratch = scratch + own->bias,
                           .turns = job->call->queue->turns};
     *dz = bias.dz ? bias.dz : bias.dy;
@@ -191,9 +192,11 @@ static kolo_status make_backward(kolo_cuda_kernel *kernel, kolo_plan *plan, cons
     made.wish.result = transposed ? KOLO_CONV_Y : KOLO_CONV_X;
     if (op->out[0] >= 0) KOLO_TRY(find(kernel, plan, &made.wish, &made.image));
     KOLO_TRY(choose_layout(plan, &made.image, op->in[3], kernel->element));
-    size_t masked = op->in[1] >= 0 ? (size_t)count * kolo_element_bytes(kernel->element) : 0;
-    made.dz = kolo_cuda_reserve(&kernel->scratch, masked);
-    made.bias = kolo_cuda_reserve(&kernel->scratch, op->out[2] >= 0 ? kolo_cuda_bias_scratch(count / width, width) : 0);
+    made.undone = kolo_cuda_relu_undone(plan, op);
+    made.done = kolo_cuda_bias_done(plan, op);
+    bool masks = op->in[1] >= 0 && !made.undone, sums = op->out[2] >= 0 && !made.done;
+    made.dz = kolo_cuda_reserve(&kernel->scratch, masks ? (size_t)count * kolo_element_bytes(kernel->element) : 0);
+    made.bias = kolo_cuda_reserve(&kernel->scratch, sums ? kolo_cuda_bias_scratch(count / width, width) : 0);
     return keep(kernel, &made, run_backward);
 }
 
