@@ -1,14 +1,14 @@
 /* How fast a network of nets.c trains and scores: whole epochs of kolo_fit with shuffling, dropout and accuracy, then
  * kolo_evaluate, on noise, so that reading data plays no part. The peers in peers/ do the same.
  *
- *     net_bench cnn 512 fp32 20 3                       NET BATCH fp32|bf16 STEPS EPOCHS
- *     kolorun -np 8 net_bench cnn 128 fp32 5 2          BATCH is a rank's
+ *     net_bench cnn 512 fp32 20 3                       NET BATCH fp32|tf32|bf16|fp16 STEPS EPOCHS
+ *     kolorun -np 8 net_bench --first-step cnn 128 fp32 5 2        BATCH is a rank's
  *     net_bench --profile=FILE resnet20 128 fp32 4 1    step time by layer, as JSON
  *     net_bench --until=0.985 --data=FOLDER cnn 512 fp32 0 12    MNIST, until the test images are known that well
  *
- * Rank 0 prints one line of JSON: when the first step was done (seconds since 1970); for each epoch its seconds,
- * images, and CPU seconds of rank 0; the same for each time that the data were scored; the memory in bytes that rank 0
- * took at most while it trained. run.py reads it.
+ * Rank 0 prints one line of JSON: for each epoch its seconds, images, and CPU seconds of rank 0; the same for each time
+ * that the data were scored; the memory in bytes that rank 0 took at most while it trained; with --first-step when that
+ * was done (seconds since 1970), for which every batch is waited for. run.py reads it.
  */
 #include "nets.h"
 
@@ -19,7 +19,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-enum { EPOCHS_MAX = 64, WORDS_WANTED = 5 };
+enum { EPOCHS_MAX = 256, WORDS_WANTED = 5 };
 
 typedef struct spending {
     double seconds, cpu;
@@ -35,7 +35,7 @@ typedef struct record {
 typedef struct order {
     const char *word[WORDS_WANTED]; /* net, batch, precision, steps, epochs */
     int devices;
-    bool deterministic;
+    bool deterministic, first_step;
     const char *profile, *data;
     double until;
 } order;
@@ -102,7 +102,8 @@ static void print_epochs(const char *name, int count, const double *seconds, con
 
 static void print_json(const kolo_history *history, const record *seen, int64_t images)
 {
-    printf("{\"first_step_at\": %.6f, \"peak_bytes\": %ld", seen->first_step_at, peak_bytes());
+    printf("{\"peak_bytes\": %ld", peak_bytes());
+    if (seen->first_step_at > 0) printf(", \"first_step_at\": %.6f", seen->first_step_at);
     if (seen->reached > 0) printf(", \"reached\": %.3f", seen->reached);
     print_epochs("epochs", history->epochs, seen->seconds, seen->cpu, images);
 }
@@ -127,7 +128,7 @@ static void train(const order *wanted, kolo_model *model, kolo_data *data, kolo_
     int64_t images = kolo_data_get_info(data).samples;
     record seen = {.until = wanted->until};
     kolo_callback watch = {.name = "watch",
-                           .on_train_batch_end = on_batch_end,
+                           .on_train_batch_end = wanted->first_step ? on_batch_end : NULL,
                            .on_epoch_begin = on_epoch_begin,
                            .on_epoch_end = on_epoch_end,
                            .user = &seen};
@@ -140,6 +141,17 @@ static void train(const order *wanted, kolo_model *model, kolo_data *data, kolo_
     printf("}\n");
 }
 
+static kolo_precision precision(const char *name)
+{
+    static const struct {
+        const char *name;
+        kolo_precision precision;
+    } known[] = {{"fp32", KOLO_FLOAT32}, {"bf16", KOLO_MIXED_BF16}, {"fp16", KOLO_MIXED_FP16}, {"tf32", KOLO_TF32}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(name, known[i].name) == 0) return known[i].precision;
+    return 0;
+}
+
 static void run(const order *wanted, const net *chosen)
 {
     int batch = atoi(wanted->word[1]), steps = atoi(wanted->word[3]);
@@ -150,7 +162,7 @@ static void run(const order *wanted, const net *chosen)
     kolo_model *model = chosen->make();
     kolo_compile(model, .optimizer = kolo_distributed(chosen->optimizer()), .loss = KOLO_SPARSE_CROSSENTROPY,
                  .metrics = {KOLO_ACCURACY}, .seed = 1, .deterministic = wanted->deterministic,
-                 .precision = strcmp(wanted->word[2], "bf16") == 0 ? KOLO_MIXED_BF16 : KOLO_FLOAT32,
+                 .precision = precision(wanted->word[2]),
                  .strategy = wanted->devices ? kolo_mirrored(.devices = wanted->devices) : kolo_one_device());
     if (wanted->profile) kolo_profile(model, data, .batch_size = batch, .steps = steps, .file = wanted->profile);
     else train(wanted, model, data, test);
@@ -164,6 +176,7 @@ static void run(const order *wanted, const net *chosen)
 static const struct argp_option options[] = {
     {"devices", 'n', "N", 0, "that many mirrored replicas", 0},
     {"deterministic", 'd', NULL, 0, "in deterministic mode", 0},
+    {"first-step", 'f', NULL, 0, "say when the first step was done", 0},
     {"profile", 'p', "FILE", 0, "step time by layer into a file, instead of training", 0},
     {"until", 'u', "ACCURACY", 0, "MNIST instead of noise, until its test images reach this", 0},
     {"data", 'D', "FOLDER", 0, "where MNIST is", 0},
@@ -174,6 +187,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
     order *wanted = state->input;
     if (key == 'n') wanted->devices = atoi(value);
     else if (key == 'd') wanted->deterministic = true;
+    else if (key == 'f') wanted->first_step = true;
     else if (key == 'p') wanted->profile = value;
     else if (key == 'u') wanted->until = strtod(value, NULL);
     else if (key == 'D') wanted->data = value;
@@ -185,14 +199,15 @@ static error_t parse(int key, char *value, struct argp_state *state)
 
 int main(int argc, char **argv)
 {
-    static const struct argp parser = {options, parse, "NET BATCH fp32|bf16 STEPS EPOCHS", NULL, NULL, NULL, NULL};
+    static const struct argp parser = {options, parse, "NET BATCH fp32|tf32|bf16|fp16 STEPS EPOCHS", NULL, NULL, NULL, NULL};
     order wanted = {0};
     kolo_init(&argc, &argv);
     argp_parse(&parser, argc, argv, 0, NULL, &wanted);
     const net *chosen = find_net(wanted.word[0]);
     int epochs = atoi(wanted.word[4]);
-    if (!chosen || atoi(wanted.word[1]) < 1 || epochs < 1 || epochs > EPOCHS_MAX) {
-        fprintf(stderr, "net_bench: wanted one of cnn, resnet20, gpt, higgs, a batch, and 1 to %d epochs\n",
+    if (!chosen || !precision(wanted.word[2]) || atoi(wanted.word[1]) < 1 || epochs < 1 || epochs > EPOCHS_MAX) {
+        fprintf(stderr,
+                "net_bench: wanted one of cnn, resnet20, gpt, higgs, a batch, a precision, and 1 to %d epochs\n",
                 EPOCHS_MAX);
         return kolo_finish(), 2;
     }

@@ -63,7 +63,7 @@ def install_peers():
         subprocess.run([home / "bin/pip", "install", "--quiet", "--requirement", pins], check=True)
 
 
-def build(name, *sources):
+def build(name, *sources, libraries=()):
     """As any program of a reader's is built: with what kolo.pc says."""
     program = BUILD / "bench" / name
     program.parent.mkdir(exist_ok=True)
@@ -72,7 +72,7 @@ def build(name, *sources):
                            text=True).stdout.split()  # fmt: skip
     fresh = program.with_suffix(f".{os.getpid()}")  # another run may be using the old one
     subprocess.run(["gcc", "-std=gnu17", "-O2", *[HERE / source for source in sources], "-o", fresh, *flags,
-                    "-ldnnl", f"-Wl,-rpath,{BUILD}/lib"], check=True)  # fmt: skip
+                    *libraries, f"-Wl,-rpath,{BUILD}/lib"], check=True)  # fmt: skip
     return str(fresh.replace(program))
 
 
@@ -228,7 +228,7 @@ def bench_ranks(program, rounds):
     torch = peer_python("torch")
     torchrun = torch and [torch, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", RANKS,
                           HERE / "peers/torch_ddp.py", RANK_BATCH, RANK_STEPS, EPOCHS]  # fmt: skip
-    kolorun = [BUILD / "bin/kolorun", "-np", RANKS, program, "cnn", RANK_BATCH, "fp32", RANK_STEPS, EPOCHS]
+    kolorun = [BUILD / "bin/kolorun", "-np", RANKS, program, "--first-step", "cnn", RANK_BATCH, "fp32", RANK_STEPS, EPOCHS]
     ours, peers = take_turns(kolorun, {"torchrun": torchrun}, rounds)
     name = f"cnn/ranks{RANKS}"
     return [
@@ -352,7 +352,7 @@ def main():
     if options.peers:
         install_peers()
     host, entries = machine(), []
-    program, limit = build("net_bench", "net_bench.c", "nets.c"), build("cnn_limit", "cnn_limit.c")
+    program, limit = build("net_bench", "net_bench.c", "nets.c"), build("cnn_limit", "cnn_limit.c", libraries=["-ldnnl"])
     print(f"{host['cpu']}, {host['cores']} cores, {' '.join(host['isa'])}; load {host['load_before']} before")
     print(HEADER, flush=True)
     try:
