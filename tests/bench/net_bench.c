@@ -199,7 +199,8 @@ static error_t parse(int key, char *value, struct argp_state *state)
 
 int main(int argc, char **argv)
 {
-    static const struct argp parser = {options, parse, "NET BATCH fp32|tf32|bf16|fp16 STEPS EPOCHS", NULL, NULL, NULL, NULL};
+    static const struct argp parser = {options, parse, "NET BATCH fp32|tf32|bf16|fp16 STEPS EPOCHS", NULL, NULL,
+                                       NULL,    NULL};
     order wanted = {0};
     kolo_init(&argc, &argv);
     argp_parse(&parser, argc, argv, 0, NULL, &wanted);
