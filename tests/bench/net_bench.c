@@ -26,7 +26,7 @@ typedef struct spending {
 } spending;
 
 typedef struct record {
-    double until;
+    double until, limit;
     spending begin, first_begin;
     double first_step_at, reached;
     double seconds[EPOCHS_MAX], cpu[EPOCHS_MAX];
@@ -37,7 +37,7 @@ typedef struct order {
     int devices;
     bool deterministic, first_step;
     const char *profile, *data;
-    double until;
+    double until, seconds;
 } order;
 
 static spending spent(void)
@@ -56,6 +56,14 @@ static long peak_bytes(void)
     struct rusage use;
     getrusage(RUSAGE_SELF, &use);
     return use.ru_maxrss * 1024; /* Linux counts kilobytes */
+}
+
+/* Whether that many seconds went into at least three epochs. */
+static bool enough(const record *seen, int epochs)
+{
+    double sum = 0;
+    for (int i = 0; i < epochs; i++) sum += seen->seconds[i];
+    return seen->limit > 0 && epochs >= 3 && sum >= seen->limit;
 }
 
 /* ---- Hooks ---- */
@@ -84,6 +92,7 @@ static void on_epoch_end(kolo_callback *self, int epoch, const kolo_logs *logs)
     spending now = spent();
     seen->seconds[epoch] = now.seconds - seen->begin.seconds;
     seen->cpu[epoch] = now.cpu - seen->begin.cpu;
+    if (enough(seen, epoch + 1)) kolo_stop_training(self->model);
     if (!(seen->until > 0) || !(kolo_logs_get(logs, "val_accuracy") >= seen->until)) return;
     seen->reached = now.seconds - seen->first_begin.seconds;
     kolo_stop_training(self->model);
@@ -108,16 +117,17 @@ static void print_json(const kolo_history *history, const record *seen, int64_t 
     print_epochs("epochs", history->epochs, seen->seconds, seen->cpu, images);
 }
 
-/* All the data, once to warm up and then `times` times. */
-static void score(kolo_model *model, kolo_data *data, int batch, int times, int64_t images)
+/* All the data, once to warm up and then `most` times, if there is the time. */
+static void score(kolo_model *model, kolo_data *data, int batch, int most, double limit, int64_t images)
 {
-    record seen = {0};
-    for (int i = -1; i < times; i++) {
+    record seen = {.limit = limit};
+    int times = 0;
+    kolo_evaluate(model, data, .batch_size = batch);
+    for (; times < most && !enough(&seen, times); times++) {
         spending begin = spent();
         kolo_evaluate(model, data, .batch_size = batch);
-        if (i < 0) continue;
-        seen.seconds[i] = spent().seconds - begin.seconds;
-        seen.cpu[i] = spent().cpu - begin.cpu;
+        seen.seconds[times] = spent().seconds - begin.seconds;
+        seen.cpu[times] = spent().cpu - begin.cpu;
     }
     print_epochs("scored", times, seen.seconds, seen.cpu, images);
 }
@@ -126,7 +136,7 @@ static void train(const order *wanted, kolo_model *model, kolo_data *data, kolo_
 {
     int batch = atoi(wanted->word[1]), epochs = atoi(wanted->word[4]);
     int64_t images = kolo_data_get_info(data).samples;
-    record seen = {.until = wanted->until};
+    record seen = {.until = wanted->until, .limit = wanted->seconds};
     kolo_callback watch = {.name = "watch",
                            .on_train_batch_end = wanted->first_step ? on_batch_end : NULL,
                            .on_epoch_begin = on_epoch_begin,
@@ -137,7 +147,7 @@ static void train(const order *wanted, kolo_model *model, kolo_data *data, kolo_
                  .callbacks = {kolo_broadcast_variables(0), kolo_metric_average(), watch});
     if (!history || kolo_rank() != 0) return;
     print_json(history, &seen, images);
-    if (kolo_size() == 1 && wanted->until <= 0) score(model, data, batch, epochs, images);
+    if (kolo_size() == 1 && wanted->until <= 0) score(model, data, batch, epochs, wanted->seconds, images);
     printf("}\n");
 }
 
@@ -178,6 +188,7 @@ static const struct argp_option options[] = {
     {"deterministic", 'd', NULL, 0, "in deterministic mode", 0},
     {"first-step", 'f', NULL, 0, "say when the first step was done", 0},
     {"profile", 'p', "FILE", 0, "step time by layer into a file, instead of training", 0},
+    {"seconds", 's', "S", 0, "fewer than EPOCHS once so many seconds are spent; at least three", 0},
     {"until", 'u', "ACCURACY", 0, "MNIST instead of noise, until its test images reach this", 0},
     {"data", 'D', "FOLDER", 0, "where MNIST is", 0},
     {0}};
@@ -189,6 +200,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
     else if (key == 'd') wanted->deterministic = true;
     else if (key == 'f') wanted->first_step = true;
     else if (key == 'p') wanted->profile = value;
+    else if (key == 's') wanted->seconds = strtod(value, NULL);
     else if (key == 'u') wanted->until = strtod(value, NULL);
     else if (key == 'D') wanted->data = value;
     else if (key == ARGP_KEY_ARG && state->arg_num < WORDS_WANTED) wanted->word[state->arg_num] = value;
