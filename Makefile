@@ -209,6 +209,12 @@ bench: setup  ## how fast it is here, beside others found here (PEERS=1 LONG=1 N
 	@KOLO_BUILD=$(abspath $(BUILD)) .venv/bin/python tests/bench/run.py $(if $(PEERS),--peers) $(if $(LONG),--long) \
 	    $(if $(RECORD),--record) $(NAMES)
 
+bench-gpu: build cuda  ## how fast it is on a GPU, beside PyTorch and JAX found here (NAMES='cnn/bf16' RECORD=1)
+	@KOLO_BUILD=$(abspath $(BUILD)) python3 tests/bench/gpu/bench.py $(if $(RECORD),--record) $(NAMES)
+
+carry: build cuda $(SHIM_TESTS)  ## build/carry: what a machine with a GPU and nothing else needs; there tests/gpu/session.sh
+	$(Q)tests/gpu/carry.sh $(BUILD)/carry $(BUILD) $(BUILD)/lib/libkolo_cuda.so $(SHIM_TESTS)
+
 # Fuzzers, clang's: of what reads a learner's text, and of what reads files. What they search is built for them, the
 # rest is as it is.
 FUZZED_SRC   := $(wildcard kernel/cells/*.c kernel/mistakes/*.c kernel/magics/*.c) kernel/help/help.c
@@ -266,7 +272,7 @@ lint: build  ## clang-format and clang-tidy, without changing anything
 clean:  ## remove what was built (.venv stays)
 	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan
 help:  ## this list
-	@sed -n 's/^\([a-z-]*\):[^#]*## *\(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-8s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):[^#]*## *\(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-9s %s\n", $$1, $$2 }'
 
-.PHONY: build setup lab data install test tests labs bench fuzzers soak asan tsan format lint clean help FORCE
+.PHONY: build setup lab data install test tests labs bench bench-gpu carry fuzzers soak asan tsan format lint clean help FORCE
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

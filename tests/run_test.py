@@ -58,6 +58,12 @@ def test_counts(tree):
     assert runner(tree, "ext/two_test.c") == (0, "1 passed, 0 failed, 0 skipped")
 
 
+def test_under_another_program(tree):
+    write(tree, "one", "good")
+    assert runner(tree, "--under", "env A=1 true") == (1, "0 passed, 1 failed, 0 skipped")
+    assert runner(tree, "--under", "env A=1") == (0, "1 passed, 0 failed, 0 skipped")
+
+
 @pytest.mark.parametrize("bad, line", [("bad", "2 passed, 1 failed, 0 skipped"),
                                        ("leaves", "1 passed, 1 failed, 0 skipped"),
                                        ("killed", "1 passed, 1 failed, 0 skipped")])

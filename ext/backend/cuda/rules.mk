@@ -25,7 +25,7 @@ $(BUILD)/obj/cuda/%.c.o: ext/comm/%.c $(BUILD)/flags
 	$(Q)$(CC) $(KOLO_C) $(CFLAGS) $(CUDA_SEEN) -MMD -MP -c $< -o $@
 $(BUILD)/obj/cuda/%.cu.o: ext/backend/cuda/%.cu $(BUILD)/flags
 	$(call say,NVCC)
-	$(Q)$(NVCC) -std=c++17 -O3 -lineinfo $(CUDA_CODE) --threads 0 -Xcompiler -fPIC -Iext $(CUDA_SEEN) -MMD -MP -c $< -o $@
+	$(Q)$(NVCC) -std=c++17 -O3 -lineinfo -Xfatbin=-compress-all $(CUDA_CODE) --threads 0 -Xcompiler -fPIC -Iext $(CUDA_SEEN) -MMD -MP -c $< -o $@
 $(BUILD)/lib/libkolo_cuda.so: $(call cuda-object,$(CUDA_C) $(CUDA_CU)) $(LIBKOLO)
 	$(call say,LINK)
 	$(Q)$(CC) $(CFLAGS) -shared -o $@ $(filter %.o,$^) -L$(@D) -lkolo -Wl,-rpath,'$$ORIGIN' $(CUDA_FOUND) $(CUDA_FOUND:-L%=-Wl,-rpath,%) -l:libcudnn.so.9 -lcublasLt -l:libnccl.so.2 -lcudart -lstdc++

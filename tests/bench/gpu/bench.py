@@ -118,16 +118,18 @@ def last_words(file):
 # ---- Runs ----
 
 
-def kolo_row(kolo, group, batch, trial):
-    """The rates of training and of inference, or why there are none."""
+def kolo_row(kolo, group, batch, seconds, trial):
+    """The rates of training and of inference, or why there are none; `seconds` are left."""
+    if seconds < 2:
+        return "no time left"
     command = [*kolo, f"--seconds={0.1 if trial else KOLO_SECONDS}", group.net, batch, group.precision,
                group.samples // batch, KOLO_EPOCHS]  # fmt: skip
     environment = os.environ | ({} if trial else {"KOLO_BACKEND": "cuda"})
     try:
         done = subprocess.run([str(word) for word in command], capture_output=True, text=True, errors="replace",
-                              timeout=KOLO_LIMIT, env=environment, stdin=subprocess.DEVNULL)  # fmt: skip
-    except subprocess.TimeoutExpired:
-        return f"ran longer than {KOLO_LIMIT} s"
+                              timeout=min(seconds, KOLO_LIMIT), env=environment, stdin=subprocess.DEVNULL)  # fmt: skip
+    except subprocess.TimeoutExpired as why:
+        return f"ran longer than {why.timeout:.0f} s"
     except OSError as why:
         return str(why)
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
@@ -156,15 +158,17 @@ def run_peer(peer, group, wanted, seconds, trial):
                                        env=peer_environment(trial), stdin=subprocess.DEVNULL, start_new_session=True)  # fmt: skip
             timer = threading.Timer(max(left, 0) + GRACE, end, [process])
             timer.start()
-            for line in process.stdout:
-                told = json.loads(line) if line.startswith("{") else {}
-                ready = ready or "ready" in told
-                if "variant" in told:
-                    yield told
-                    done += "failed" in told or told["purpose"] == "inference"
-            late = process.wait() != 0 and not timer.is_alive()
-            timer.cancel()
-            end(process)  # what it may have left
+            try:
+                for line in process.stdout:
+                    told = json.loads(line) if line.startswith("{") else {}
+                    ready = ready or "ready" in told
+                    if "variant" in told:
+                        yield told
+                        done += "failed" in told or told["purpose"] == "inference"
+                late = process.wait() != 0 and not timer.is_alive()
+            finally:
+                timer.cancel()
+                end(process)  # it, or what it may have left
             why = last_words(words)
         if process.returncode == 0:
             return
@@ -290,7 +294,7 @@ def measure(options, groups, device):
         entries = new_entries(group, ceilings, machine)
         told.append(entries)
         for batch in group.batches:
-            take_kolo(entries, batch, kolo_row(options.kolo, group, batch, options.trial))
+            take_kolo(entries, batch, kolo_row(options.kolo, group, batch, end_at - time.monotonic(), options.trial))
             write(options.output, told)
         for peer in VARIANTS:
             kept = ROW * sum(len(later.batches) for later in groups[number + 1 :])
@@ -320,6 +324,7 @@ def parse():
 
 
 def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # peers end with it
     options = parse()
     device, why = ("the CPU", None) if options.trial else find_device()
     if not device:
