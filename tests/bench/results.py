@@ -1,14 +1,16 @@
 """The figures that the repository keeps: results.json, the newest of each bench, and RESULTS.md, which shows them.
 
-`run.py --record` writes both; nobody else does.
+`run.py --record` and gpu/bench.py write both, and `results.py bench-gpu.json`, of figures brought from a machine that
+keeps nothing; nobody else does.
 """
 import json
+import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 STORE, PAGE = HERE / "results.json", HERE / "RESULTS.md"
-PEERS = {"keras": "Keras", "torch": "PyTorch", "torchrun": "PyTorch", "onednn_primitives": "oneDNN's primitives",
-         "kolo_without": "Kolo without", "ipykernel": "IPython's kernel"}  # fmt: skip
+PEERS = {"keras": "Keras", "torch": "PyTorch", "torchrun": "PyTorch", "jax": "JAX", "kolo_without": "Kolo without",
+         "onednn_primitives": "oneDNN's primitives", "ipykernel": "IPython's kernel"}  # fmt: skip
 SLOWEST = 8  # layers of a network that are listed
 
 HEAD = """# Figures
@@ -44,8 +46,8 @@ def times(entry, about):
 
 
 def beside(entry):
-    told = [f"{PEERS.get(peer, peer)} {figure(about['value'])} ({times(entry, about):.2f} ×)"
-            for peer, about in entry["peers"].items()]  # fmt: skip
+    told = [f"{PEERS.get(peer, peer)}{', ' + about['variant'] + ':' if 'variant' in about else ''} {figure(about['value'])} "
+            f"({times(entry, about):.2f} ×)" for peer, about in entry["peers"].items()]  # fmt: skip
     return ", ".join(told)
 
 
@@ -77,6 +79,17 @@ def speeds(entries):
     return "\n## How fast\n\n" + table(titles, rows)
 
 
+def gpus(entries):
+    if not entries:
+        return ""
+    rows = [[e["name"].removeprefix("gpu/"), e["unit"], figure(e["value"]), beside(e),
+             *(figure(e["floor"][key]) if e["floor"][key] else "" for key in ("by_bytes", "by_operations")), e["on"]]
+            for e in entries]  # fmt: skip
+    titles = ["bench", "unit", "Kolo", "beside (Kolo is … times as good)", "at most, by bytes", "by matrix products", "on"]
+    return ("\n## How fast on a GPU\n\nBy `make bench-gpu`; tests/bench/gpu/floors.py says what can be had at most.\n\n"
+            + table(titles, rows))  # fmt: skip
+
+
 def layers(entries):
     rows = []
     for entry in entries:
@@ -95,7 +108,8 @@ def machines(entries):
     found = []
     for entry in entries:
         host = entry["machine"]
-        told = f"{host['cpu']}, {host['cores']} cores, {' '.join(host['isa'])}; {entry['date']}"
+        told = host.get("gpu") or f"{host['cpu']}, {host['cores']} cores, {' '.join(host['isa'])}"
+        told += f"; {entry['date']}"
         found += [told] if told not in found else []
         entry["on"] = chr(ord("a") + found.index(told))
     return "\n" + "".join(f"- {chr(ord('a') + i)}: {told}\n" for i, told in enumerate(found))
@@ -105,8 +119,9 @@ def page(entries):
     entries = [dict(entry) for entry in entries]
     where = machines(entries)
     long = [entry for entry in entries if "command" in entry]
-    rest = [entry for entry in entries if "command" not in entry]
-    return HEAD + long_runs(long) + speeds(rest) + layers(rest) + where
+    on_gpus = [entry for entry in entries if "gpu" in entry["machine"]]
+    rest = [entry for entry in entries if entry not in long + on_gpus]
+    return HEAD + long_runs(long) + speeds(rest) + gpus(on_gpus) + layers(rest) + where
 
 
 def record(entries):
@@ -118,3 +133,7 @@ def record(entries):
     STORE.write_text(f"[\n{lines}\n]\n")
     PAGE.write_text(page(kept))
     print(f"written: {PAGE}")
+
+
+if __name__ == "__main__":
+    record([entry for file in sys.argv[1:] for entry in json.loads(Path(file).read_text()) if "value" in entry])

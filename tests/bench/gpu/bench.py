@@ -148,6 +148,9 @@ def rates(turns):
 def run_peer(peer, group, wanted, seconds, trial):
     """Its lines; one that fails or is not reached says so. Whatever breaks the process, what comes after it is tried."""
     begin = time.monotonic()
+    if seconds < 2 * GRACE:
+        yield from failures(wanted, "no time left")
+        return
     while wanted:
         left = seconds - (time.monotonic() - begin)
         ready, done = False, 0
@@ -174,9 +177,13 @@ def run_peer(peer, group, wanted, seconds, trial):
             return
         why = "no time left" if late else f"exit code {process.returncode}: {why}"
         broken, wanted = (wanted[done:], []) if late or not ready else (wanted[done : done + 1], wanted[done + 1 :])
-        for item in broken:
-            batch, variant = item.split(":")
-            yield {"batch": int(batch), "variant": variant, "failed": why}
+        yield from failures(broken, why)
+
+
+def failures(broken, why):
+    for item in broken:
+        batch, variant = item.split(":")
+        yield {"batch": int(batch), "variant": variant, "failed": why}
 
 
 def end(process):
@@ -287,7 +294,7 @@ def chosen(group, names):
 
 def measure(options, groups, device):
     end_at = time.monotonic() + options.limit
-    machine, told = {"gpu": device, "cpu": device, "cores": os.cpu_count(), "isa": []}, []
+    machine, told = {"gpu": device}, []
     ceilings = measure_ceilings(options.trial)
     print(f"{device}: {json.dumps(ceilings)}", flush=True)
     for number, group in enumerate(groups):
@@ -299,10 +306,6 @@ def measure(options, groups, device):
         for peer in VARIANTS:
             kept = ROW * sum(len(later.batches) for later in groups[number + 1 :])
             seconds = min(group.seconds[peer], end_at - time.monotonic() - kept - GRACE)
-            if seconds < 2 * GRACE:
-                for item in items(peer, group):
-                    take_peer(entries, peer, {"batch": int(item.split(":")[0]), "variant": item.split(":")[1], "failed": "no time left"})
-                continue
             for line in run_peer(peer, group, items(peer, group), seconds, options.trial):
                 take_peer(entries, peer, line)
                 write(options.output, told)

@@ -1,0 +1,123 @@
+"""The bench on a GPU, without one: a Kolo and peers that are made up, so that what it says of them is known."""
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE / "gpu"))
+import floors  # noqa: E402
+
+KOLO = """#!/bin/sh
+echo '{"epochs": [{"seconds": 9, "images": 8}, {"seconds": 2, "images": 8}], "scored": [{"seconds": 1, "images": 8}]}'
+"""
+CEILINGS = '{"device": "made up", "copy": 1e12, "bf16": 1e14, "tf32": 5e13, "fp32": 1e13}'
+LINE = '''
+import sys, time
+if "ceilings" in sys.argv[1]: print(%r), sys.exit()
+print('{"ready": true}')
+for item in sys.argv[6:]:
+    batch, variant = item.split(":")
+    def tell(rest): print('{"batch": %%s, "variant": "%%s", %%s}' %% (batch, variant, rest), flush=True)
+    def both(seconds):
+        for purpose in "training", "inference":
+            tell('"purpose": "%%s", "images": 8, "seconds": [%%s, %%s], "version": "Made up 1"' %% (purpose, seconds, seconds))
+''' % CEILINGS  # fmt: skip
+
+
+def bench(folder, *options, **peers):
+    """Its output and the entries of bench-gpu.json; a peer is Python that stands for its interpreter."""
+    kolo = folder / "kolo"
+    kolo.write_text(KOLO)
+    kolo.chmod(0o755)
+    for name, code in peers.items():
+        python = folder / f"peers/{name}/bin/python"
+        python.parent.mkdir(parents=True)
+        python.write_text(f"#!{sys.executable}\n{code}")
+        python.chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, HERE / "gpu/bench.py", "--try", "--kolo", kolo, "--output", folder / "bench.json", *options, "cnn/bf16"],
+        env=os.environ | {"KOLO_PEERS": str(folder / "peers")}, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout, {entry["name"]: entry for entry in json.loads((folder / "bench.json").read_text())}
+
+
+def test_without_a_device(tmp_path):
+    """Whatever this machine has: a mask hides it."""
+    done = subprocess.run([sys.executable, HERE / "gpu/bench.py", "--kolo", "false"], capture_output=True, text=True,
+                          env=os.environ | {"CUDA_VISIBLE_DEVICES": ""}, timeout=60)  # fmt: skip
+    assert done.returncode == 0 and "SKIPPED, nothing was measured: " in done.stdout
+
+
+def test_the_fastest_variant_counts(tmp_path):
+    table, entries = bench(
+        tmp_path, torch=LINE + '    both({"graph": 4, "compile": 1, "autotune": 2}.get(variant, 8))\n', jax=LINE + "    both(16)\n"
+    )
+    first = entries["gpu/cnn/bf16/4"]
+    assert (first["value"], first["peer"]) == (4, {"torch": 8, "jax": 0.5})
+    assert first["peers"]["torch"]["variant"] == "compile" and first["variants"]["torch/graph"]["value"] == 2
+    assert set(first["variants"]) == {f"torch/{v}" for v in ("graph", "compile", "autotune", "reduce", "eager")} | {"jax/scan", "jax/steps"}
+    assert "torch/reduce" not in entries["gpu/cnn/bf16/2"]["variants"] and first["not_measured"] == {}
+    assert entries["gpu/cnn/bf16/2/inference"]["value"] == 8
+    assert first["floor"]["by_bytes"] == pytest.approx(4 * 1e12 / first["floor"]["bytes"])
+    line = next(line for line in table.splitlines() if line.startswith("cnn/bf16/4 "))
+    assert line.split()[1:5] == ["4", "torch/compile", "8", "0.50"]
+
+
+def test_what_breaks_a_peer_is_said_and_the_rest_is_tried(tmp_path):
+    crash = '    if variant == "compile": sys.exit("Segmentation fault, say")\n'
+    table, entries = bench(tmp_path, torch=LINE + crash + "    both(1)\n", jax="import no_such_module\n")
+    for batch in 4, 2:
+        about = entries[f"gpu/cnn/bf16/{batch}"]
+        assert about["not_measured"]["torch/compile"] == "exit code 1: Segmentation fault, say"
+        assert {"torch/graph", "torch/autotune"} <= set(about["variants"]) and about["peer"]["torch"] == 8
+        assert about["not_measured"]["jax/scan"] == "exit code 1: ModuleNotFoundError: No module named 'no_such_module'"
+    assert "torch/compile: exit code 1" in table
+
+
+def test_an_item_that_failed(tmp_path):
+    told = '    tell(\'"failed": "out of memory"\') if batch == "4" else both(1)\n'
+    _, entries = bench(tmp_path, torch=LINE + told, jax=LINE + told)
+    assert entries["gpu/cnn/bf16/4"]["peer"] == {} and entries["gpu/cnn/bf16/2"]["peer"] == {"torch": 8, "jax": 8}
+    assert entries["gpu/cnn/bf16/4/inference"]["not_measured"]["torch/graph"] == "out of memory"
+
+
+def test_a_peer_has_its_time_and_no_more(tmp_path):
+    slow = '    both(1) if item == "4:graph" else time.sleep(1000)\n'
+    _, entries = bench(tmp_path, "--limit", "18", torch=LINE + slow, jax=LINE + "    both(1)\n")
+    first = entries["gpu/cnn/bf16/4"]
+    assert first["peer"] == {"torch": 8}
+    assert first["not_measured"]["torch/compile"] == first["not_measured"]["jax/scan"] == "no time left"
+
+
+def test_kolo_fails(tmp_path):
+    (tmp_path / "sub").mkdir()
+    table, entries = bench(tmp_path, "--kolo", "false", torch=LINE + "    both(1)\n", jax=LINE + "    both(1)\n")
+    assert entries["gpu/cnn/bf16/4"]["failed"] == "exit code 1: no result" and "Kolo: exit code 1" in table
+
+
+@pytest.mark.parametrize("net, there, both", [("cnn", 23984896, 71565312), ("resnet20", 81626368, 243994368)])
+def test_operations_are_those_that_pytorch_counts(net, there, both):
+    """By torch.utils.flop_counter, of a sample forward, and forward and back."""
+    stages = floors.NETS[net][0]()
+    assert (floors.operations(stages, False), floors.operations(stages, True)) == (there, both)
+
+
+@pytest.mark.parametrize("net, weights", [("cnn", 1199882), ("resnet20", 272474), ("gpt", 10676256)])
+def test_weights_are_all_there(net, weights):
+    assert sum(stage.weights for stage in floors.NETS[net][0]()) == weights
+
+
+def test_bytes_of_a_layer():
+    """A dense layer of 3 by 5 in bf16, by hand."""
+    layer = [floors.dense("layer", 3, 5)]
+    forward = 3 * 2 + 5 * 2
+    assert floors.sample_bytes(layer, 2, False) == forward
+    assert floors.sample_bytes(layer, 2, True) == forward + 5 * 2 + 3 * 2 + 3 * 2
+    # Read twice; gradient, weights and two arrays of Adam's, each read and written; the copy in bf16 is written.
+    assert floors.step_bytes(layer, 2, 2, True) == 20 * (2 * 2 + 4 * 2 * 4 + 2)
+    assert floors.floor("cnn", 2, "bf16", False)["bytes"] < floors.floor("cnn", 2, "tf32", False)["bytes"]
