@@ -76,7 +76,8 @@ typedef struct kolo_accelerator {
     /* Whether it has the rule; one that it has not is computed on the host. */
     bool (*has_rule)(const kolo_optimizer *optimizer);
     kolo_status (*update)(kolo_queue *queue, const kolo_update_job *job);
-
+    /* *to, on the device, becomes the penalty of the job's weights: Σ over its spans of l2 / 2 · Σ w². */
+    kolo_status (*penalty)(kolo_queue *queue, const kolo_update_job *job, double *to);
     /* A group of queues, a member each, some of them perhaps in other processes: `group` is how the members speak
      * with one another on the host. Every member calls it; the same for the sum. Fails on all with one sentence where
      * it cannot be had, so that the host can sum instead. NULL: it never can. */

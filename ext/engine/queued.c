@@ -188,5 +188,5 @@ static kolo_status open_totals(kolo_queued *queued, int64_t leaves)
 kolo_status kolo_queued_reserve(kolo_queued *queued, int64_t leaves)
 {
     KOLO_TRY(open_frames(queued, leaves));
-    return open_totals(queued, leaves);
+    return open_totals(queued, leaves + 1);
 }

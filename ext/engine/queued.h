@@ -35,8 +35,9 @@ typedef struct kolo_turn {
 
 /* Totals on their way to the host. */
 typedef struct kolo_arrival {
+    bool comes; /* else nothing is on its way */
     kolo_mark *mark;
-    int64_t first_leaf, end_leaf, leaves; /* none: nothing is on its way */
+    int64_t first_leaf, end_leaf, leaves;
     char *totals; /* the host's [leaves of the share][stride] */
     int64_t room;
 } kolo_arrival;
@@ -62,7 +63,9 @@ struct kolo_queued {
     int64_t given; /* shares */
     kolo_arrival arrivals[KOLO_MOMENTS];
     int64_t arrived; /* shares whose totals were read */
-    char *totals; /* the device's [totals_room][totals_stride] */
+    const kolo_update_job *penalised; /* whose penalty belongs to the losses of training; NULL: there is none */
+    double penalty;                   /* of the share whose totals arrived last */
+    char *totals; /* the device's [totals_room][totals_stride]; behind those of a share its penalty */
     int64_t totals_room;
     size_t totals_stride;
 };

@@ -44,6 +44,8 @@ static kolo_status give_leaves(kolo_queued *queued, const kolo_share *share, kol
     kolo_fold_begin(queued->fold, turn->leaves);
     for (int64_t i = 0; i < leaves; i++) KOLO_TRY(kolo_fold_borrow(queued->fold, &gradients[i]));
     KOLO_TRY(kolo_queued_leaves(&j));
+    double *penalty = (double *)(void *)(queued->totals + (size_t)leaves * queued->totals_stride);
+    if (queued->penalised) KOLO_TRY(queued->accelerator->penalty(queued->queue, queued->penalised, penalty));
     for (int64_t i = 0; i < leaves; i++) {
         kolo_node node = {.index = share->first_leaf + i, .gradient = gradients[i]};
         gradients[i] = NULL;
@@ -143,18 +145,19 @@ static kolo_status send_totals(kolo_queued *queued, const kolo_share *share)
 {
     kolo_arrival *arrival = &queued->arrivals[(queued->given - 1) % KOLO_MOMENTS];
     int64_t leaves = share->end_leaf - share->first_leaf;
-    size_t bytes = (size_t)leaves * queued->totals_stride;
-    if (leaves > arrival->room) {
+    size_t bytes = (size_t)(leaves + 1) * queued->totals_stride;
+    if (leaves >= arrival->room) {
         queued->accelerator->release_host(queued->queue, arrival->totals);
         arrival->totals = NULL;
         arrival->room = 0;
         KOLO_TRY(queued->accelerator->allocate_host(queued->queue, bytes, (void **)&arrival->totals));
-        arrival->room = leaves;
+        arrival->room = leaves + 1;
     }
     arrival->first_leaf = share->first_leaf;
     arrival->end_leaf = share->end_leaf;
     arrival->leaves = kolo_batch_leaves(share->batch);
     KOLO_TRY(queued->accelerator->copy(queued->queue, arrival->totals, queued->totals, bytes));
+    arrival->comes = true;
     return queued->accelerator->set_mark(queued->queue, &arrival->mark);
 }
 
@@ -172,12 +175,18 @@ static kolo_status open_arrival(const kolo_queued *queued, const kolo_arrival *a
     return status;
 }
 
-static kolo_status add_arrival(const kolo_queued *queued, const kolo_arrival *arrival, kolo_totals *totals)
+/* Each sample's loss has the penalty in it. */
+static kolo_status add_arrival(kolo_queued *queued, const kolo_arrival *arrival, kolo_totals *totals)
 {
     kolo_fold *fold = NULL;
     kolo_status status = open_arrival(queued, arrival, &fold);
+    size_t leaves = (size_t)(arrival->end_leaf - arrival->first_leaf);
+    queued->penalty = 0;
+    if (status == KOLO_OK && queued->penalised)
+        memcpy(&queued->penalty, arrival->totals + leaves * queued->totals_stride, sizeof queued->penalty);
     if (status == KOLO_OK) {
         kolo_totals sum = kolo_fold_totals(fold);
+        sum.loss += sum.samples * queued->penalty;
         kolo_totals_add(totals, &sum);
     }
     kolo_fold_close(&fold);
@@ -199,9 +208,9 @@ kolo_status kolo_queued_arrive(kolo_queued *queued, bool wait, kolo_totals *tota
     totals->used = queued->program->plan.metric_sums;
     for (; queued->arrived < end; queued->arrived++) {
         kolo_arrival *arrival = &queued->arrivals[queued->arrived % KOLO_MOMENTS];
-        if (!arrival->mark || arrival->end_leaf == arrival->first_leaf) continue;
+        if (!arrival->comes) continue;
         KOLO_TRY(add_arrival(queued, arrival, totals));
-        arrival->end_leaf = arrival->first_leaf;
+        arrival->comes = false;
     }
     return KOLO_OK;
 }

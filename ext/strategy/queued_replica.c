@@ -74,13 +74,38 @@ static kolo_status open_arrays(kolo_replica *replica)
     return optimizer->kind->number ? open_array(replica, numbers, "the optimizer's state", &state->numbers) : KOLO_OK;
 }
 
+static kolo_update_job job_of(const kolo_replica *replica)
+{
+    const kolo_queued_state *state = replica->device;
+    const kolo_model *model = replica->trainer->model;
+    const kolo_optimizer *optimizer = &model->settings.optimizer;
+    return (kolo_update_job){.optimizer = optimizer,
+                             .spans = state->spans,
+                             .span_count = model->parameter_count,
+                             .count = model->weight_count,
+                             .weights = queued_of(replica)->weights,
+                             .gradient = state->gradient,
+                             .slots = {state->slots[0], state->slots[1], state->slots[2]},
+                             .numbers = state->numbers,
+                             .moment = queued_of(replica)->moment,
+                             .clip_value = optimizer->common.clip_value,
+                             .clip_norm = optimizer->common.clip_norm,
+                             .global_clip_norm = optimizer->common.global_clip_norm,
+                             .decay = optimizer->kind->decays ? 0 : optimizer->common.weight_decay,
+                             .finite = state->finite};
+}
+
 kolo_status kolo_queued_replica_open(kolo_replica *replica)
 {
     kolo_queued_state *state = replica->device = calloc(1, sizeof *state);
     if (!state) return kolo_fail_memory(sizeof *state, "a replica");
     state->on_host = !accelerator_of(replica)->has_rule(&settings_of(replica)->optimizer);
     KOLO_TRY(open_spans(replica));
-    return open_arrays(replica);
+    KOLO_TRY(open_arrays(replica));
+    state->job = job_of(replica);
+    for (int p = 0; p < replica->trainer->model->parameter_count; p++)
+        if (state->spans[p].l2 > 0) queued_of(replica)->penalised = &state->job;
+    return KOLO_OK;
 }
 
 void kolo_queued_replica_part(kolo_replica *replica)
@@ -296,24 +321,7 @@ kolo_status kolo_queued_replica_allreduce(kolo_replica *replica)
 
 static kolo_status update_there(kolo_replica *replica)
 {
-    const kolo_queued_state *state = replica->device;
-    const kolo_model *model = replica->trainer->model;
-    const kolo_optimizer *optimizer = &model->settings.optimizer;
-    kolo_update_job job = {.optimizer = optimizer,
-                           .spans = state->spans,
-                           .span_count = model->parameter_count,
-                           .count = model->weight_count,
-                           .weights = queued_of(replica)->weights,
-                           .gradient = state->gradient,
-                           .slots = {state->slots[0], state->slots[1], state->slots[2]},
-                           .numbers = state->numbers,
-                           .moment = queued_of(replica)->moment,
-                           .clip_value = optimizer->common.clip_value,
-                           .clip_norm = optimizer->common.clip_norm,
-                           .global_clip_norm = optimizer->common.global_clip_norm,
-                           .decay = optimizer->kind->decays ? 0 : optimizer->common.weight_decay,
-                           .finite = state->finite};
-    KOLO_TRY(accelerator_of(replica)->update(queue_of(replica), &job));
+    KOLO_TRY(accelerator_of(replica)->update(queue_of(replica), &replica->device->job));
     return kolo_queued_pack(queued_of(replica));
 }
 
@@ -396,6 +404,7 @@ kolo_status kolo_queued_replica_update(kolo_replica *replica)
     bool ordered = settings_of(replica)->deterministic && replica->group->size > 1;
     KOLO_TRY(replica->device->on_host ? update_by_host(replica) : update_by_device(replica));
     KOLO_TRY(tell_totals(replica, replica->trainer->exact));
+    sum.loss += sum.samples * queued_of(replica)->penalty;
     if (ordered) replica->totals = sum; /* the tree's */
     return KOLO_OK;
 }

@@ -16,6 +16,7 @@ typedef struct kolo_queued_state {
     kolo_span *spans; /* [parameter_count] */
     void *together;   /* the accelerator's group; NULL: gradients are summed on the host */
     bool asked;       /* whether there is one */
+    kolo_update_job job;
     bool on_host;     /* the host updates */
     bool complete;    /* the batch at hand ends a group of .accumulate_steps */
     kolo_turn *turn;  /* of the step at hand, and its samples over all members: */

@@ -53,7 +53,8 @@ kolo_status kolo_replicas_under(const kolo_model *model, const kolo_strategy *st
 
 bool kolo_replicas_together(const kolo_model *model)
 {
-    const kolo_strategy *strategy = &model->settings.strategy;    bool one_memory = !model->backend->accelerator;
+    const kolo_strategy *strategy = &model->settings.strategy;
+    bool one_memory = !model->backend->accelerator;
     bool many = one_memory && strategy->kind == &kolo_mirrored_kind && kolo_model_replicas(model) > kolo_threads();
     if (!many || strategy->kind->keeping(strategy) != KOLO_KEEPS_SHARES || kolo_model_devices(model) > 1) return false;
     bool apart = strategy->staging || strategy->slicing == KOLO_SLICE_ON_DEVICE || strategy->last_takes_remainder;
@@ -425,22 +426,6 @@ static kolo_status renew_groups(kolo_trainer *trainer, kolo_status status)
     return status;
 }
 
-static bool has_penalty(const kolo_model *model)
-{
-    bool found = false;
-    for (int p = 0; p < model->parameter_count; p++) found = found || model->parameters[p].l2 > 0;
-    return found;
-}
-
-/* Of the weights before the step: wherever they lie. */
-static kolo_status find_penalty(kolo_trainer *trainer, double *penalty)
-{
-    if (!has_penalty(trainer->model)) return KOLO_OK;
-    KOLO_TRY(fetch_first(trainer, false));
-    *penalty = kolo_model_penalty(trainer->model, trainer->replicas[0].weights);
-    return KOLO_OK;
-}
-
 /* What the replicas told, with the penalty of each sample's loss. */
 static void gather_totals(kolo_trainer *trainer, double penalty)
 {
@@ -482,8 +467,8 @@ kolo_status kolo_trainer_step(kolo_trainer *trainer, const kolo_batch *batch)
     const kolo_optimizer *optimizer = &model->settings.optimizer;
     if (optimizer->common.schedule.kind)
         model->learning_rate = kolo_optimizer_rate(optimizer, trainer->replicas[0].counters.updates);
-    double penalty = 0;
-    KOLO_TRY(find_penalty(trainer, &penalty));
+    bool told = trainer->replicas[0].device; /* with their totals */
+    double penalty = told ? 0 : kolo_model_penalty(model, trainer->replicas[0].weights);
     trainer->batch_leaves = kolo_batch_leaves(batch);
     kolo_fold_begin(trainer->meeting, trainer->batch_leaves);
     kolo_status status = kolo_team_run(trainer->team, step_replica, &job);

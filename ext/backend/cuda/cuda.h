@@ -122,6 +122,7 @@ bool kolo_cuda_is_called(int device, const char *entry, size_t length);
 /* optimizers.c: the accelerator's. */
 bool kolo_cuda_has_rule(const kolo_optimizer *optimizer);
 kolo_status kolo_cuda_update_weights(kolo_queue *queue, const kolo_update_job *job);
+kolo_status kolo_cuda_penalty(kolo_queue *queue, const kolo_update_job *job, double *to);
 void kolo_cuda_free_tables(kolo_cuda_table *tables); /* takes NULL */
 
 /* comm/nccl.c: the accelerator's; and a failure where a member of the group (NULL: none) was lost, so that what the

@@ -259,7 +259,8 @@ typedef struct kolo_cuda_update {
 } kolo_cuda_update;
 /* The gradient may be written over. */
 cudaError_t kolo_cuda_update_all(cudaStream_t stream, const kolo_cuda_update *update);
-
+/* *to = Σ over the spans of l2 / 2 · Σ w². */
+cudaError_t kolo_cuda_penalty_of_all(cudaStream_t stream, const kolo_cuda_update *update, double *to);
 /* ---- loss.cu ---- */
 
 #define KOLO_LOSS_METRICS 8 /* the most that a model has */

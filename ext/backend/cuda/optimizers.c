@@ -136,34 +136,50 @@ bool kolo_cuda_has_rule(const kolo_optimizer *optimizer)
     return optimizer->kind->rule != NULL;
 }
 
-kolo_status kolo_cuda_update_weights(kolo_queue *queue, const kolo_update_job *job)
+/* The job, with what its list of spans has on the device. */
+static kolo_status lay_out(kolo_queue *queue, const kolo_update_job *job, kolo_cuda_update *update)
 {
-    double numbers[KOLO_RULE_NUMBERS];
     kolo_cuda_table *table;
     KOLO_TRY(kolo_cuda_enter(queue));
     KOLO_TRY(find(queue, job, &table));
     char *memory = table->memory;
     double *sums = (double *)(memory + table->at[SUMS]);
-    kolo_cuda_update update = {.rule = kolo_rule_numbers(job->optimizer, 0, 1, numbers),
-                               .chunk_count = table->chunk_count,
-                               .part_count = table->part_count,
-                               .spans = (const kolo_span *)memory,
-                               .chunks = (const kolo_chunk *)(memory + table->at[CHUNKS]),
-                               .parts = (const kolo_part *)(memory + table->at[PARTS_AT]),
-                               .first_part = (const int32_t *)(memory + table->at[FIRST_PARTS]),
-                               .of_gradient = sums,
-                               .of_rule = sums + 2 * table->part_count,
-                               .numbers_before = (float *)(memory + table->at[NUMBERS]),
-                               .weights = job->weights,
-                               .gradient = job->gradient,
-                               .slots = {job->slots[0], job->slots[1], job->slots[2]},
-                               .numbers = job->numbers,
-                               .moment = job->moment,
-                               .clip_value = job->clip_value,
-                               .clip_norm = job->clip_norm,
-                               .global_clip_norm = job->global_clip_norm,
-                               .decay = job->decay,
-                               .finite = job->finite};
+    *update = (kolo_cuda_update){.chunk_count = table->chunk_count,
+                                 .part_count = table->part_count,
+                                 .spans = (const kolo_span *)memory,
+                                 .chunks = (const kolo_chunk *)(memory + table->at[CHUNKS]),
+                                 .parts = (const kolo_part *)(memory + table->at[PARTS_AT]),
+                                 .first_part = (const int32_t *)(memory + table->at[FIRST_PARTS]),
+                                 .of_gradient = sums,
+                                 .of_rule = sums + 2 * table->part_count,
+                                 .numbers_before = (float *)(memory + table->at[NUMBERS]),
+                                 .weights = job->weights,
+                                 .gradient = job->gradient,
+                                 .slots = {job->slots[0], job->slots[1], job->slots[2]},
+                                 .numbers = job->numbers,
+                                 .moment = job->moment,
+                                 .clip_value = job->clip_value,
+                                 .clip_norm = job->clip_norm,
+                                 .global_clip_norm = job->global_clip_norm,
+                                 .decay = job->decay,
+                                 .finite = job->finite};
+    return KOLO_OK;
+}
+
+kolo_status kolo_cuda_update_weights(kolo_queue *queue, const kolo_update_job *job)
+{
+    double numbers[KOLO_RULE_NUMBERS];
+    kolo_cuda_update update;
+    KOLO_TRY(lay_out(queue, job, &update));
+    update.rule = kolo_rule_numbers(job->optimizer, 0, 1, numbers);
     KOLO_CUDA(kolo_cuda_update_all(queue->stream, &update), "updating the weights");
+    return KOLO_OK;
+}
+
+kolo_status kolo_cuda_penalty(kolo_queue *queue, const kolo_update_job *job, double *to)
+{
+    kolo_cuda_update update;
+    KOLO_TRY(lay_out(queue, job, &update));
+    KOLO_CUDA(kolo_cuda_penalty_of_all(queue->stream, &update, to), "the penalty of the weights");
     return KOLO_OK;
 }

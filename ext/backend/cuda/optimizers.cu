@@ -260,6 +260,24 @@ __global__ void __launch_bounds__(THREADS) measure_gradient(kolo_cuda_update u)
     keep_sums(u.of_gradient + 2 * blockIdx.x, measure.sums);
 }
 
+__global__ void __launch_bounds__(THREADS) measure_penalty(kolo_cuda_update u)
+{
+    kolo_part part = u.parts[blockIdx.x];
+    double lambda = u.spans[part.span].l2 / 2, sums[2] = {0, 0};
+    for (int chunk = part.first; chunk < part.first + part.count && lambda > 0; chunk++) {
+        kolo_chunk at = u.chunks[chunk];
+        for (int i = (int)threadIdx.x; i < at.count; i += THREADS)
+            sums[0] += lambda * (double)u.weights[at.first + i] * (double)u.weights[at.first + i];
+    }
+    keep_sums(u.of_rule + 2 * blockIdx.x, sums);
+}
+
+__global__ void __launch_bounds__(THREADS) add_penalties(kolo_cuda_update u, double *to)
+{
+    double sum = sum_of_parts(u.of_rule, 0, u.part_count);
+    if (threadIdx.x == 0) *to = sum;
+}
+
 template <kolo_rule_kind RULE> __global__ void __launch_bounds__(THREADS) measure_rule(kolo_cuda_update u)
 {
     kolo_part part = u.parts[blockIdx.x];
@@ -338,4 +356,11 @@ cudaError_t kolo_cuda_update_all(cudaStream_t stream, const kolo_cuda_update *jo
     if (error == cudaSuccess && measure) error = launch(stream, parts, THREADS, 0, measure, u);
     if (error == cudaSuccess) error = launch(stream, blocks, THREADS, 0, updates[u.rule], u);
     return error;
+}
+
+cudaError_t kolo_cuda_penalty_of_all(cudaStream_t stream, const kolo_cuda_update *update, double *to)
+{
+    cudaError_t error = launch(stream, dim3((unsigned)update->part_count), THREADS, 0, measure_penalty, *update);
+    if (error != cudaSuccess) return error;
+    return launch(stream, dim3(1), THREADS, 0, add_penalties, *update, to);
 }

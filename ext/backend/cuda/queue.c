@@ -263,4 +263,5 @@ const kolo_accelerator kolo_cuda_accelerator = {
     .join = kolo_nccl_join,
     .allreduce = kolo_nccl_allreduce,
     .leave = kolo_nccl_leave,
+    .penalty = kolo_cuda_penalty,
 };

@@ -95,8 +95,13 @@ static kolo_model *normed_model(void)
                            kolo_global_average_pool2d(), kolo_dense(SMALL_CLASSES));
 }
 
-/* ---- tests ---- */
+static kolo_model *penalised_model(void)
+{
+    return kolo_sequential(kolo_input(SMALL_SIDE, SMALL_SIDE, 1), kolo_flatten(), kolo_dense(9, .l2 = 0.02),
+                           kolo_dense(SMALL_CLASSES, .l2 = 0.01));
+}
 
+/* ---- tests ---- */
 static void dense_layers_learn_alike(void **state)
 {
     (void)state;
@@ -128,8 +133,8 @@ static void samples_may_be_made_on_the_host(void **state)
 static void updates_gather_batches(void **state)
 {
     (void)state;
-    compare((training){.model = dense_model, .optimizer = kolo_sgd(.learning_rate = 0.1, .accumulate_steps = 2)}, 1e-5);
-    compare((training){.model = dense_model, .optimizer = kolo_adam(.global_clip_norm = 0.5)}, 1e-4);
+    compare((training){.model = dense_model, .optimizer = kolo_sgd(.learning_rate = 0.1, .accumulate_steps = 2)}, 1e-5);    compare((training){.model = dense_model, .optimizer = kolo_adam(.global_clip_norm = 0.5)}, 1e-4);
+    compare((training){.model = penalised_model}, 1e-5);
 }
 
 static void halves_are_scaled(void **state)
@@ -153,7 +158,10 @@ static void devices_have_the_bits_of_one(void **state)
     outcome one, many;
     train((training){.deterministic = true}, "cuda", &one);
     train((training){.deterministic = true, .devices = 3}, "cuda", &many);
+    assert_memory_equal(&one, &many, sizeof one);    train((training){.model = penalised_model, .deterministic = true}, "cuda", &one);
+    train((training){.model = penalised_model, .deterministic = true, .devices = 3}, "cuda", &many);
     assert_memory_equal(&one, &many, sizeof one);
+    train((training){0}, "cuda", &one);
     train((training){.devices = 2}, "cuda", &many);
     for (int i = 0; i < WEIGHTS; i++) assert_float_equal(one.weights[i], many.weights[i], 2e-6);
 }
