@@ -1,104 +1,10 @@
-/* Convolutions as products of matrices which are nowhere laid out: C[m][n] = Σ_k A[m][k] · B[k][n].
- *
- *           m                    k                           n
- * y         pixels of y          taps × channels of a group  filters of a group
- * x         pixels of x          taps × filters of a group   channels of a group
- * dkernel   taps × channels      pixels of y, in parts       filters of a group
- *
- * A block of 128 threads makes M × N of C, 8 × 4 a thread, going through k sixteen at a time in shared memory; the next
- * sixteen are on their way meanwhile. Chetlur et al. 2014, "cuDNN: Efficient primitives for deep learning". */
+/* Convolutions as products of matrices (conv.cuh says of which), in float32: a block of 128 threads makes M × N of C,
+ * 8 × 4 a thread, going through k sixteen at a time in shared memory; the next sixteen are on their way meanwhile. */
 #include "backend/cuda/conv.cuh"
 
 namespace kolo {
 
-static const int THREADS_OF_TILE = 128, DEEP = 16, HIGH = 8, BROAD = 4;
-
-/* ---- the operands: what A and B are, and where C goes ---- */
-
-template <typename T> struct Forward {
-    Conv c;
-    const T *x, *kernel;
-    T *y;
-    Finish finish;
-    static const bool a_along_k = true, b_along_k = false;
-    typedef Place Row;
-    typedef Tap Deep;
-    __device__ int64_t rows() const { return (int64_t)c.leaf * c.out_height * c.out_width; }
-    __device__ int columns() const { return c.group_filters; }
-    __device__ int64_t depth() const { return (int64_t)c.kernel[0] * c.kernel[1] * c.group_channels; }
-    __device__ Row row(int64_t m) const { return place_of_y(c, m); }
-    __device__ Deep deep(int64_t k) const { return tap_of(c, (int)k, c.group_channels); }
-    __device__ const T *a(Row row, Deep deep, int group) const
-    {
-        int64_t pixel = pixel_of_x(c, row, deep);
-        return pixel < 0 ? nullptr : x + pixel * c.channels + group * c.group_channels + deep.c;
-    }
-    __device__ const T *b(Deep, int64_t k, int n, int group) const
-    {
-        return kernel + k * c.filters + group * c.group_filters + n;
-    }
-    __device__ void put(int64_t m, int n, int group, float value) const
-    {
-        int filter = group * c.group_filters + n;
-        narrow(finish(value, filter), &y[m * c.filters + filter]);
-    }
-};
-
-template <typename T> struct Data {
-    Conv c;
-    const T *y, *kernel;
-    T *x;
-    Finish finish;
-    static const bool a_along_k = true, b_along_k = true;
-    typedef Place Row;
-    typedef Tap Deep;
-    __device__ int64_t rows() const { return (int64_t)c.leaf * c.height * c.width; }
-    __device__ int columns() const { return c.group_channels; }
-    __device__ int64_t depth() const { return (int64_t)c.kernel[0] * c.kernel[1] * c.group_filters; }
-    __device__ Row row(int64_t m) const { return place_of_x(c, m); }
-    __device__ Deep deep(int64_t k) const { return tap_of(c, (int)k, c.group_filters); }
-    __device__ const T *a(Row row, Deep deep, int group) const
-    {
-        int64_t pixel = pixel_of_y(c, row, deep);
-        return pixel < 0 ? nullptr : y + pixel * c.filters + group * c.group_filters + deep.c;
-    }
-    __device__ const T *b(Deep deep, int64_t, int n, int group) const
-    {
-        return kernel + ((int64_t)deep.row * c.group_channels + n) * c.filters + group * c.group_filters + deep.c;
-    }
-    __device__ void put(int64_t m, int n, int group, float value) const
-    {
-        int channel = group * c.group_channels + n;
-        narrow(finish(value, channel), &x[m * c.channels + channel]);
-    }
-};
-
-template <typename T> struct Filter {
-    Conv c;
-    const T *x, *y;
-    float *parts; /* the gradient itself where there is one part */
-    static const bool a_along_k = false, b_along_k = false;
-    typedef Tap Row;
-    typedef Place Deep;
-    __device__ int64_t rows() const { return (int64_t)c.kernel[0] * c.kernel[1] * c.group_channels; }
-    __device__ int columns() const { return c.group_filters; }
-    __device__ int64_t depth() const { return (int64_t)c.leaf * c.out_height * c.out_width; }
-    __device__ Row row(int64_t m) const { return tap_of(c, (int)m, c.group_channels); }
-    __device__ Deep deep(int64_t k) const { return place_of_y(c, k); }
-    __device__ const T *a(Row row, Deep deep, int group) const
-    {
-        int64_t pixel = pixel_of_x(c, deep, row);
-        return pixel < 0 ? nullptr : x + pixel * c.channels + group * c.group_channels + row.c;
-    }
-    __device__ const T *b(Deep, int64_t k, int n, int group) const
-    {
-        return y + k * c.filters + group * c.group_filters + n;
-    }
-    __device__ void put(int64_t m, int n, int group, float value) const
-    {
-        parts[blockIdx.y * rows() * c.filters + m * c.filters + group * c.group_filters + n] = value;
-    }
-};
+static const int DEEP = 16, HIGH = 8, BROAD = 4;
 
 /* ---- the product ---- */
 
@@ -192,18 +98,31 @@ __global__ void __launch_bounds__(THREADS_OF_TILE) product(O o, int64_t part)
 #pragma unroll
         for (int j = 0; j < BROAD; j++)
             if (m0 + top + i < o.rows() && n0 + left + j < o.columns())
-                o.put(m0 + top + i, n0 + left + j, group, sums[i][j]);
+                o.template put<1>(m0 + top + i, n0 + left + j, group, &sums[i][j]);
 }
 
 /* Tiles are as narrow as the columns allow. */
 template <int VA, int VB, typename O>
-static cudaError_t product_of(cudaStream_t stream, const O &o, int64_t rows, int columns, int parts, int64_t part)
+static cudaError_t product_by(cudaStream_t stream, const O &o, int64_t rows, int columns, int parts, int64_t part)
 {
     bool narrow_tiles = columns <= 32;
     int m = narrow_tiles ? 128 : 64, n = narrow_tiles ? 32 : 64;
     dim3 blocks((unsigned)((rows + m - 1) / m * ((columns + n - 1) / n)), (unsigned)parts, (unsigned)o.c.groups);
     if (narrow_tiles) return launch(stream, blocks, THREADS_OF_TILE, 0, product<O, 128, 32, VA, VB>, o, part);
     return launch(stream, blocks, THREADS_OF_TILE, 0, product<O, 64, 64, VA, VB>, o, part);
+}
+
+/* By what the device has, and as many neighbours at once as there are. */
+template <typename T, typename O>
+static cudaError_t product_of(cudaStream_t stream, const O &o, int64_t rows, int columns, int parts = 1,
+                              int64_t part = INT32_MAX)
+{
+    bool eights = o.c.group_channels % 8 == 0 && o.c.group_filters % 8 == 0;
+    if constexpr (sizeof(T) == 2)
+        if (o.c.tensor_cores && eights) return tensor_product(stream, o, rows, columns, parts, part);
+    bool fours = o.c.group_channels % 4 == 0 && o.c.group_filters % 4 == 0;
+    if (fours) return product_by<4, 4>(stream, o, rows, columns, parts, part);
+    return product_by<1, 1>(stream, o, rows, columns, parts, part);
 }
 
 /* ---- parts of the kernel's gradient ---- */
@@ -259,9 +178,7 @@ cudaError_t kolo_cuda_conv(cudaStream_t stream, kolo_element element, const kolo
     return with(element, [&](auto zero) {
         typedef decltype(zero) T;
         Forward<T> o = {c, (const T *)x, (const T *)kernel, (T *)y, finish};
-        bool fours = c.group_channels % 4 == 0 && c.group_filters % 4 == 0;
-        if (fours) return product_of<4, 4>(stream, o, c.pixels_of_y(), c.group_filters, 1, INT32_MAX);
-        return product_of<1, 1>(stream, o, c.pixels_of_y(), c.group_filters, 1, INT32_MAX);
+        return product_of<T>(stream, o, c.pixels_of_y(), c.group_filters);
     });
 }
 
@@ -274,9 +191,7 @@ cudaError_t kolo_cuda_conv_data(cudaStream_t stream, kolo_element element, const
     return with(element, [&](auto zero) {
         typedef decltype(zero) T;
         Data<T> o = {c, (const T *)y, (const T *)kernel, (T *)x, finish};
-        bool fours = c.group_filters % 4 == 0;
-        if (fours) return product_of<4, 4>(stream, o, c.pixels_of_x(), c.group_channels, 1, INT32_MAX);
-        return product_of<1, 1>(stream, o, c.pixels_of_x(), c.group_channels, 1, INT32_MAX);
+        return product_of<T>(stream, o, c.pixels_of_x(), c.group_channels);
     });
 }
 
@@ -297,9 +212,7 @@ cudaError_t kolo_cuda_conv_filter(cudaStream_t stream, kolo_element element, con
     cudaError_t error = with(element, [&](auto zero) {
         typedef decltype(zero) T;
         Filter<T> o = {c, (const T *)x, (const T *)dy, parts > 1 ? (float *)scratch : dkernel};
-        bool fours = c.group_channels % 4 == 0 && c.group_filters % 4 == 0;
-        if (fours) return product_of<4, 4>(stream, o, rows, c.group_filters, parts, part);
-        return product_of<1, 1>(stream, o, rows, c.group_filters, parts, part);
+        return product_of<T>(stream, o, rows, c.group_filters, parts, part);
     });
     if (error != cudaSuccess || parts == 1) return error;
     return sum_parts(stream, (const float *)scratch, parts, c.weights(), dkernel);

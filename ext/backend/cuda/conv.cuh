@@ -74,6 +74,9 @@ __device__ static inline int64_t pixel_of_x(const Conv &c, Place place, Tap tap)
 __device__ static inline int64_t pixel_of_y(const Conv &c, Place place, Tap tap)
 {
     int h = place.h - tap.h, w = place.w - tap.w;
+    if (c.stride[0] == 1 && c.stride[1] == 1) /* the usual case needs no division */
+        return h >= 0 && h < c.out_height && w >= 0 && w < c.out_width ? place.sample + (int64_t)h * c.out_width + w
+                                                                       : -1;
     if (h < 0 || w < 0 || h % c.stride[0] != 0 || w % c.stride[1] != 0) return -1;
     h /= c.stride[0];
     w /= c.stride[1];
@@ -90,6 +93,110 @@ struct Finish {
         return relu && z < 0 ? 0 : z;
     }
 };
+
+/* ---- convolutions as products of matrices which are nowhere laid out: C[m][n] = Σ_k A[m][k] · B[k][n] ----
+ *
+ *            m                    k                           n
+ * Forward    pixels of y          taps × channels of a group  filters of a group
+ * Data       pixels of x          taps × filters of a group   channels of a group
+ * Filter     taps × channels      pixels of y, in parts       filters of a group
+ *
+ * along_k: whether neighbours in memory are neighbours in k; put<N>() takes N neighbours in n. Chetlur et al. 2014, "cuDNN: Efficient primitives for deep
+ * learning". */
+
+static const int THREADS_OF_TILE = 128;
+
+template <typename T> struct Forward {
+    Conv c;
+    const T *x, *kernel;
+    T *y;
+    Finish finish;
+    static const bool a_along_k = true, b_along_k = false;
+    typedef Place Row;
+    typedef Tap Deep;
+    __device__ int64_t rows() const { return (int64_t)c.leaf * c.out_height * c.out_width; }
+    __device__ int columns() const { return c.group_filters; }
+    __device__ int64_t depth() const { return (int64_t)c.kernel[0] * c.kernel[1] * c.group_channels; }
+    __device__ Row row(int64_t m) const { return place_of_y(c, m); }
+    __device__ Deep deep(int64_t k) const { return tap_of(c, (int)k, c.group_channels); }
+    __device__ const T *a(Row row, Deep deep, int group) const
+    {
+        int64_t pixel = pixel_of_x(c, row, deep);
+        return pixel < 0 ? nullptr : x + pixel * c.channels + group * c.group_channels + deep.c;
+    }
+    __device__ const T *b(Deep, int64_t k, int n, int group) const
+    {
+        return kernel + k * c.filters + group * c.group_filters + n;
+    }
+    template <int N> __device__ void put(int64_t m, int n, int group, float values[N]) const
+    {
+        int filter = group * c.group_filters + n;
+        for (int i = 0; i < N; i++) values[i] = finish(values[i], filter + i);
+        store<T, N>(y + m * c.filters + filter, values);
+    }
+};
+
+template <typename T> struct Data {
+    Conv c;
+    const T *y, *kernel;
+    T *x;
+    Finish finish;
+    static const bool a_along_k = true, b_along_k = true;
+    typedef Place Row;
+    typedef Tap Deep;
+    __device__ int64_t rows() const { return (int64_t)c.leaf * c.height * c.width; }
+    __device__ int columns() const { return c.group_channels; }
+    __device__ int64_t depth() const { return (int64_t)c.kernel[0] * c.kernel[1] * c.group_filters; }
+    __device__ Row row(int64_t m) const { return place_of_x(c, m); }
+    __device__ Deep deep(int64_t k) const { return tap_of(c, (int)k, c.group_filters); }
+    __device__ const T *a(Row row, Deep deep, int group) const
+    {
+        int64_t pixel = pixel_of_y(c, row, deep);
+        return pixel < 0 ? nullptr : y + pixel * c.filters + group * c.group_filters + deep.c;
+    }
+    __device__ const T *b(Deep deep, int64_t, int n, int group) const
+    {
+        return kernel + ((int64_t)deep.row * c.group_channels + n) * c.filters + group * c.group_filters + deep.c;
+    }
+    template <int N> __device__ void put(int64_t m, int n, int group, float values[N]) const
+    {
+        int channel = group * c.group_channels + n;
+        for (int i = 0; i < N; i++) values[i] = finish(values[i], channel + i);
+        store<T, N>(x + m * c.channels + channel, values);
+    }
+};
+
+template <typename T> struct Filter {
+    Conv c;
+    const T *x, *y;
+    float *parts; /* the gradient itself where there is one part */
+    static const bool a_along_k = false, b_along_k = false;
+    typedef Tap Row;
+    typedef Place Deep;
+    __device__ int64_t rows() const { return (int64_t)c.kernel[0] * c.kernel[1] * c.group_channels; }
+    __device__ int columns() const { return c.group_filters; }
+    __device__ int64_t depth() const { return (int64_t)c.leaf * c.out_height * c.out_width; }
+    __device__ Row row(int64_t m) const { return tap_of(c, (int)m, c.group_channels); }
+    __device__ Deep deep(int64_t k) const { return place_of_y(c, k); }
+    __device__ const T *a(Row row, Deep deep, int group) const
+    {
+        int64_t pixel = pixel_of_x(c, deep, row);
+        return pixel < 0 ? nullptr : x + pixel * c.channels + group * c.group_channels + row.c;
+    }
+    __device__ const T *b(Deep, int64_t k, int n, int group) const
+    {
+        return y + k * c.filters + group * c.group_filters + n;
+    }
+    template <int N> __device__ void put(int64_t m, int n, int group, const float values[N]) const
+    {
+        store<float, N>(parts + (blockIdx.y * rows() + m) * c.filters + group * c.group_filters + n, values);
+    }
+};
+
+/* conv_tensor.cu: the same by tensor cores, of narrow elements, sums in float32; groups of multiples of eight channels
+ * and filters. */
+template <typename O>
+cudaError_t tensor_product(cudaStream_t stream, const O &o, int64_t rows, int columns, int parts, int64_t part);
 
 /* conv.cu: to[i] = Σ parts[p][i], of `number` arrays of `count`. */
 cudaError_t sum_parts(cudaStream_t stream, const float *parts, int number, int64_t count, float *to);

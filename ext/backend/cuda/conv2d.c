@@ -46,6 +46,7 @@ static kolo_conv_wish wish_of(const kolo_plan *plan, const kolo_op *op, int larg
     wish.after[0] = w->after[0];
     wish.after[1] = w->after[1];
     wish.tf32 = plan->precision == KOLO_TF32;
+    wish.conv.tensor_cores = plan->queue->capability >= 80;
     return wish;
 }
 

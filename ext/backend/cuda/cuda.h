@@ -25,6 +25,7 @@ typedef struct kolo_nccl_group kolo_nccl_group; /* comm/nccl.c: with queues of o
 
 struct kolo_queue {
     int device;
+    int capability; /* compute capability: 10 · major + minor */
     cudaStream_t stream;
     bool recording;
     unsigned *turns; /* KOLO_TURNS zeros on the device, which its kernels count with and leave as zeros */

@@ -19,7 +19,7 @@ namespace kolo {
 #ifdef KOLO_SHIM
 #define KOLO_SHARED_BYTES(name) unsigned char *name = kolo_shim_shared()
 #else
-#define KOLO_SHARED_BYTES(name) extern __shared__ __align__(16) unsigned char name[]
+#define KOLO_SHARED_BYTES(name) extern __shared__ __align__(128) unsigned char name[]
 #endif
 
 template <typename... Parameters, typename... Arguments>

@@ -214,6 +214,7 @@ cudaError_t kolo_cuda_bias_backward(cudaStream_t stream, const kolo_bias_job *jo
 typedef struct kolo_conv {
     int leaf, height, width, channels, out_height, out_width, filters, groups;
     int kernel[2], stride[2], dilation[2], before[2];
+    int tensor_cores; /* those of Ampere and later are there, for narrow elements */
 } kolo_conv;
 
 /* y = x ∘ kernel + bias, and relu of that; bias NULL: none. */

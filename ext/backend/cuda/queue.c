@@ -46,6 +46,10 @@ static kolo_status open(int device, kolo_queue **queue)
     if (!made) return kolo_fail_memory(sizeof *made, "a queue");
     made->device = device;
     cudaError_t error = cudaSetDevice(device);
+    int major = 0, minor = 0;
+    if (error == cudaSuccess) error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+    if (error == cudaSuccess) error = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
+    made->capability = 10 * major + minor;
     if (error == cudaSuccess) error = cudaStreamCreateWithFlags(&made->stream, cudaStreamNonBlocking);
     size_t turns = KOLO_TURNS * sizeof *made->turns;
     if (error == cudaSuccess) error = cudaMalloc((void **)&made->turns, turns);

@@ -3,10 +3,12 @@
  *
  * A stack takes one thread after another for as long as none waits, so that a kernel without barriers needs only one.
  */
+#include "cuda_pipeline.h"
 #include "cuda_runtime.h"
 
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
 #include <memory>
 #include <ucontext.h>
 #include <vector>
@@ -20,6 +22,12 @@ const size_t STACK = 64 << 10, WARP = 32;
 
 enum State { READY, AT_BARRIER, AT_EXCHANGE };
 
+struct Copy {
+    void *to;
+    const void *from;
+    size_t bytes, zeros;
+};
+
 /* One of the block's threads that has begun and not ended. */
 struct Stack {
     ucontext_t context;
@@ -28,6 +36,7 @@ struct Stack {
     State state = READY;
     bool busy = false;
     uint64_t brought = 0; /* to its warp */
+    std::deque<std::vector<Copy>> copies; /* groups that are on their way, the last not complete */
 };
 
 struct Block {
@@ -54,6 +63,7 @@ void run_stack()
     for (;;) {
         Stack *own = block.running;
         (*block.body)();
+        own->copies.clear();
         block.by_thread[own->thread] = nullptr;
         if (block.next < block.count) {
             own->thread = block.next++;
@@ -176,6 +186,32 @@ void kolo_shim_exchange_all(uint64_t own, uint64_t all[32])
     memcpy(all, block.shown, sizeof block.shown);
 }
 
+void kolo_shim_copy_later(void *shared, const void *global, size_t bytes, size_t zeros)
+{
+    std::deque<std::vector<Copy>> &copies = block.running->copies;
+    if (copies.empty()) copies.emplace_back();
+    copies.back().push_back({shared, global, bytes, zeros});
+}
+
+void kolo_shim_commit_copies()
+{
+    if (block.running->copies.empty()) block.running->copies.emplace_back();
+    block.running->copies.emplace_back();
+}
+
+/* All groups but the last `left` that are complete. */
+void kolo_shim_wait_copies(size_t left)
+{
+    std::deque<std::vector<Copy>> &copies = block.running->copies;
+    while (copies.size() > left + 1) {
+        for (const Copy &copy : copies.front()) {
+            memcpy(copy.to, copy.from, copy.bytes - copy.zeros);
+            memset((char *)copy.to + copy.bytes - copy.zeros, 0, copy.zeros);
+        }
+        copies.pop_front();
+    }
+}
+
 void kolo_shim_misaligned(const void *address, size_t multiple)
 {
     fprintf(stderr, "shim: wanted an address that is a multiple of %zu, got %p\n", multiple, address);
@@ -184,7 +220,7 @@ void kolo_shim_misaligned(const void *address, size_t multiple)
 
 unsigned char *kolo_shim_shared()
 {
-    return shared_memory.data();
+    return (unsigned char *)(((uintptr_t)shared_memory.data() + 127) / 128 * 128);
 }
 
 /* Shared memory begins with numbers that are none. */
@@ -197,7 +233,7 @@ void kolo_shim_run_blocks(dim3 blocks, dim3 threads, size_t shared, const std::f
     for (unsigned z = 0; z < blocks.z; z++)
         for (unsigned y = 0; y < blocks.y; y++)
             for (unsigned x = 0; x < blocks.x; x++) {
-                shared_memory.assign(shared + 16, 0xFF);
+                shared_memory.assign(shared + 128, 0xFF);
                 blockIdx = {x, y, z};
                 run_block();
             }

@@ -1,0 +1,64 @@
+/* What lanes of a warp do together on tensor cores: ldmatrix.x4 and mma.m16n8k16, lane by lane as PTX says. Read
+ * cuda_runtime.h here first. */
+#ifndef KOLO_SHIM_TENSOR_H
+#define KOLO_SHIM_TENSOR_H
+
+#include "cuda_bf16.h"
+#include "cuda_fp16.h"
+#include "cuda_runtime.h"
+
+static inline void kolo_shim_load_squares(const void *row, unsigned squares[4], bool turned)
+{
+    if ((uintptr_t)row % 16 != 0) kolo_shim_misaligned(row, 16);
+    uint64_t rows[32];
+    kolo_shim_exchange_all((uintptr_t)row, rows);
+    int lane = kolo_shim_lane(), g = lane / 4, t = lane % 4;
+    for (int s = 0; s < 4; s++) {
+        unsigned pair[2];
+        for (int e = 0; e < 2; e++) {
+            int i = turned ? 2 * t + e : g, j = turned ? g : 2 * t + e;
+            pair[e] = ((const uint16_t *)(uintptr_t)rows[8 * s + i])[j];
+        }
+        squares[s] = pair[0] | pair[1] << 16;
+    }
+    kolo_shim_exchange(0, 0); /* nobody writes there before all have read */
+}
+
+static inline float kolo_shim_narrow(__nv_bfloat16, uint16_t bits)
+{
+    return __bfloat162float(__nv_bfloat16{bits});
+}
+static inline float kolo_shim_narrow(__half, uint16_t bits)
+{
+    __half value;
+    memcpy(&value, &bits, sizeof bits);
+    return __half2float(value);
+}
+
+/* All lanes' registers are seen through two sets of places, used in turn: no lane is two products ahead. */
+template <typename T> static inline void kolo_shim_multiply(float sums[4], const unsigned a[4], const unsigned b[2])
+{
+    struct Registers {
+        unsigned a[4], b[2];
+    };
+    static Registers all[2][32][32]; /* [turn][warp][lane] */
+    static unsigned turns[32][32];
+    unsigned warp = threadIdx.x / 32;
+    int lane = kolo_shim_lane(), g = lane / 4, t = lane % 4;
+    Registers *of_warp = all[turns[warp][lane]++ % 2][warp];
+    memcpy(of_warp[lane].a, a, sizeof of_warp[lane].a);
+    memcpy(of_warp[lane].b, b, sizeof of_warp[lane].b);
+    kolo_shim_exchange(0, 0);
+    auto half = [](unsigned pair, int k) { return kolo_shim_narrow(T(), (uint16_t)(k % 2 ? pair >> 16 : pair)); };
+    for (int e = 0; e < 4; e++) {
+        int m = g + e / 2 * 8, n = 2 * t + e % 2;
+        float sum = sums[e];
+        for (int k = 0; k < 16; k++) {
+            int of_a = m % 8 * 4 + k % 8 / 2, of_b = n * 4 + k % 8 / 2;
+            sum += half(of_warp[of_a].a[m / 8 + k / 8 * 2], k) * half(of_warp[of_b].b[k / 8], k);
+        }
+        sums[e] = sum;
+    }
+}
+
+#endif
