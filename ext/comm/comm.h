@@ -58,8 +58,7 @@ typedef struct kolo_world_kind {
     unsigned version;
     const char *name;
     kolo_status (*open)(int *argc, char ***argv, kolo_world *world);
-    /* code: that of this rank; one that is not 0 ends the whole job at once with it instead of waiting for the others.
-     */
+    /* code: this rank's; one that is not 0 ends the whole job at once with it instead of waiting for the others. */
     void (*close)(kolo_world *world, int code);
 } kolo_world_kind;
 
