@@ -40,8 +40,7 @@ for name in "torch", "jax":
 }
 
 # The C tests that came along, as `make test` runs them.
-tests() { KOLO_BUILD=$carry python3 tests/run --only-c --under "$*" $(programs); }
-programs() { find "$carry/tests" -name '*_test' -printf '%P.c\n' | sort; }
+tests() { KOLO_BUILD=$carry python3 tests/run --gpu --under "$*"; }
 
 # MNIST from the lesson's program: what it learns in each precision.
 mnist() {
@@ -57,7 +56,7 @@ bench() {
     python3 tests/bench/gpu/bench.py --kolo "$with $carry/bench/net_bench" --output "$out/bench-gpu.json" \
         --limit "$seconds" "$@"
 }
-export -f look tests programs mnist bench
+export -f look tests mnist bench
 export carry out limit with
 
 (($#)) || set -- look test mnist bench

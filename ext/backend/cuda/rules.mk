@@ -4,31 +4,58 @@
 CUDA_C  := $(wildcard ext/backend/cuda/*.c) ext/comm/nccl.c
 CUDA_CU := $(wildcard ext/backend/cuda/*.cu)
 SHIM    := tests/ext/backend/cuda/shim
+SHIM_TESTS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/ext/backend/cuda/*.c))
+
+# ---- Where CUDA is ----
+# The toolkit: CUDA_HOME, else where it is usually. cuDNN 9 and NCCL 2: CUDNN_HOME and NCCL_HOME, folders with include
+# and lib; else the toolkit's, Debian's, or those of a Python environment (the active one, or python3's), whose wheels
+# bring their headers.
+TRIPLET     := $(shell uname -m)-linux-gnu
+PYTHON_CUDA := $(wildcard $(addsuffix /lib/python3*/*-packages/nvidia,$(VIRTUAL_ENV) $(CONDA_PREFIX) \
+                   $(patsubst %/bin/python3,%,$(shell command -v python3)) /usr/local $(HOME)/.local))
+# The first of the folders $(2) that has the header $(1).
+with-header  = $(firstword $(foreach home,$(2),$(if $(wildcard $(home)/include/$(1) $(home)/include/$(TRIPLET)/$(1)),$(home))))
+NVCC        := $(firstword $(wildcard $(addsuffix /bin/nvcc,$(or $(CUDA_HOME),/usr/local/cuda $(CONDA_PREFIX))) \
+                   $(if $(CUDA_HOME),,/opt/cuda/bin/nvcc)) $(if $(CUDA_HOME),,$(shell command -v nvcc)))
+CUDA_FOUND  := $(patsubst %/bin/nvcc,%,$(NVCC))
+CUDNN_FOUND := $(call with-header,cudnn.h,$(or $(CUDNN_HOME),$(CUDA_FOUND) /usr /usr/local $(CONDA_PREFIX) $(PYTHON_CUDA:%=%/cudnn)))
+NCCL_FOUND  := $(call with-header,nccl.h,$(or $(NCCL_HOME),$(CUDA_FOUND) /usr /usr/local $(CONDA_PREFIX) $(PYTHON_CUDA:%=%/nccl)))
+CUDA_PLACES := $(filter-out /usr,$(sort $(CUDA_FOUND) $(CUDNN_FOUND) $(NCCL_FOUND)))
+CUDA_SEEN   := $(addprefix -isystem ,$(wildcard $(addsuffix /include,$(CUDA_PLACES))))
+CUDA_LIBS   := $(sort $(wildcard $(foreach home,$(CUDA_PLACES),$(home)/lib $(home)/lib64 $(home)/targets/*/lib)))
+# Machine code for Volta, Ampere, Hopper and Blackwell, as far as this nvcc knows them, and PTX for what comes after.
+CUDA_KNOWN   = $(filter $(patsubst compute_%,%,$(shell $(NVCC) --list-gpu-arch)),70 80 90 100)
+CUDA_CODE   ?= $(foreach sm,$(CUDA_KNOWN),-gencode arch=compute_$(sm),code=sm_$(sm)) \
+               $(foreach sm,$(lastword $(CUDA_KNOWN)),-gencode arch=compute_$(sm),code=compute_$(sm))
+CUDA_LACKS  := $(strip $(if $(NVCC),,nvcc (CUDA toolkit 12 or 13; CUDA_HOME)) $(if $(CUDNN_FOUND),,cudnn.h (cuDNN 9; CUDNN_HOME)) \
+               $(if $(NCCL_FOUND),,nccl.h (NCCL 2; NCCL_HOME)))
+CUDA_SENTENCE = kolo: the plugin for GPUs wants $(CUDA_LACKS): give its folder, since it is in none of the usual places
 
 # ---- For a device ----
-CUDA_HOME  ?= /usr/local/cuda
-CUDNN_HOME ?= $(CUDA_HOME)
-NCCL_HOME  ?= $(CUDA_HOME)
-NVCC       := $(CUDA_HOME)/bin/nvcc
-# Machine code for Ampere, Hopper and Blackwell, and PTX for what comes after.
-CUDA_CODE  ?= $(foreach sm,80 90 100,-gencode arch=compute_$(sm),code=sm_$(sm)) -gencode arch=compute_100,code=compute_100
-CUDA_SEEN  := $(addprefix -isystem ,$(sort $(CUDA_HOME)/include $(CUDNN_HOME)/include $(NCCL_HOME)/include))
-CUDA_FOUND := $(addprefix -L,$(sort $(foreach home,$(CUDA_HOME) $(CUDNN_HOME) $(NCCL_HOME),$(wildcard $(home)/lib $(home)/lib64))))
 cuda-object = $(patsubst %,$(BUILD)/obj/cuda/%.o,$(notdir $(1)))
-
-cuda: $(BUILD)/lib/libkolo_cuda.so  ## the plugin for GPUs, with the toolkit in CUDA_HOME (CUDNN_HOME, NCCL_HOME)
-$(BUILD)/obj/cuda/%.c.o: ext/backend/cuda/%.c $(BUILD)/flags
+cuda: $(BUILD)/lib/libkolo_cuda.so  ## the plugin for GPUs, where the toolkit is (CUDA_HOME, CUDNN_HOME, NCCL_HOME)
+# What a change of compiles it anew; and where a machine is told what it lacks.
+$(BUILD)/obj/cuda/flags: FORCE
+	$(if $(CUDA_LACKS),@echo '$(CUDA_SENTENCE)' >&2; exit 1)
+	@mkdir -p $(@D); echo '$(NVCC) $(CUDA_CODE) $(CUDA_SEEN) $(CUDA_LIBS)' | cmp -s - $@ || \
+	    echo '$(NVCC) $(CUDA_CODE) $(CUDA_SEEN) $(CUDA_LIBS)' >$@
+$(BUILD)/obj/cuda/%.c.o: ext/backend/cuda/%.c $(BUILD)/flags $(BUILD)/obj/cuda/flags
 	$(call say,CC)
 	$(Q)$(CC) $(KOLO_C) $(CFLAGS) $(CUDA_SEEN) -MMD -MP -c $< -o $@
-$(BUILD)/obj/cuda/%.c.o: ext/comm/%.c $(BUILD)/flags
+$(BUILD)/obj/cuda/%.c.o: ext/comm/%.c $(BUILD)/flags $(BUILD)/obj/cuda/flags
 	$(call say,CC)
 	$(Q)$(CC) $(KOLO_C) $(CFLAGS) $(CUDA_SEEN) -MMD -MP -c $< -o $@
-$(BUILD)/obj/cuda/%.cu.o: ext/backend/cuda/%.cu $(BUILD)/flags
+$(BUILD)/obj/cuda/%.cu.o: ext/backend/cuda/%.cu $(BUILD)/flags $(BUILD)/obj/cuda/flags
 	$(call say,NVCC)
 	$(Q)$(NVCC) -std=c++17 -O3 -lineinfo -Xfatbin=-compress-all $(CUDA_CODE) --threads 0 -Xcompiler -fPIC -Iext $(CUDA_SEEN) -MMD -MP -c $< -o $@
 $(BUILD)/lib/libkolo_cuda.so: $(call cuda-object,$(CUDA_C) $(CUDA_CU)) $(LIBKOLO)
 	$(call say,LINK)
-	$(Q)$(CC) $(CFLAGS) -shared -o $@ $(filter %.o,$^) -L$(@D) -lkolo -Wl,-rpath,'$$ORIGIN' $(CUDA_FOUND) $(CUDA_FOUND:-L%=-Wl,-rpath,%) -l:libcudnn.so.9 -lcublasLt -l:libnccl.so.2 -lcudart -lstdc++
+	$(Q)$(CC) $(CFLAGS) -shared -o $@ $(filter %.o,$^) -L$(@D) -lkolo -Wl,-rpath,'$$ORIGIN' $(CUDA_LIBS:%=-L%) \
+	    $(CUDA_LIBS:%=-Wl,-rpath,%) -l:libcudnn.so.9 -lcublasLt -l:libnccl.so.2 -lcudart -lstdc++
+tests: $(if $(CUDA_LACKS),,cuda)
+
+test-gpu: build cuda $(SHIM_TESTS)  ## the tests that need a GPU, on a GPU (UNDER='compute-sanitizer --tool racecheck')
+	@KOLO_BUILD=$(abspath $(BUILD)) python3 tests/run --gpu $(if $(UNDER),--under '$(UNDER)')
 
 # ---- For the host ----
 shim-object = $(patsubst %,$(BUILD)/obj/shim/%.o,$(notdir $(1)))
@@ -56,10 +83,9 @@ $(BUILD)/shim/lib/libkolo_cuda.so: $(BUILD)/shim/lib/libcuda.so.1
 $(BUILD)/shim/lib/libkolo_cuda.so: $(call shim-object,$(CUDA_C) $(CUDA_CU) $(SHIM_SRC)) $(SHIM_LIBS)
 	$(call say,LINK)
 	$(Q)$(CXX) $(CFLAGS) -shared -o $@ $(filter %.o,$^) -L$(@D) -lkolo -Wl,-rpath,'$$ORIGIN' -pthread
-# What tests/ext/backend has, of this backend.
-SHIM_TESTS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/ext/backend/cuda/*_test.c))
+# What tests/ext/backend has, of this backend; test-gpu puts the real plugin before the shim's.
 $(SHIM_TESTS): $(BUILD)/%: %.c $(BUILD)/shim/lib/libkolo_cuda.so
 	$(call say,CC)
 	$(Q)$(CC) $(KOLO_C) $(CFLAGS) -DKOLO_TEST_BACKEND='"cuda"' -Itests -MMD -MP $< -o $@ \
 	    -L$(BUILD)/shim/lib -lkolo -lcmocka -lm -ljansson -Wl,-rpath,$(abspath $(BUILD)/shim/lib)
-.PHONY: cuda
+.PHONY: cuda test-gpu

@@ -2,6 +2,11 @@
 #ifndef KOLO_TESTS_DEVICE_H
 #define KOLO_TESTS_DEVICE_H
 
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <dlfcn.h>
+
 #include "ext/backend/rig.h"
 #include "ext/backend/tested.h"
 
@@ -17,6 +22,14 @@ static inline bool device_open(void)
     if (!backend) return false;
     accelerator = backend->accelerator;
     return accelerator->open(0, &queue) == KOLO_OK;
+}
+
+/* Whether devices are the shim's, as many as KOLO_SHIM_DEVICES says: asking does not start the driver. */
+static inline bool device_is_simulated(void)
+{
+    Dl_info plugin = {0};
+    const kolo_backend *backend = tested_backend();
+    return backend && dladdr(backend, &plugin) != 0 && strstr(plugin.dli_fname, "/shim/");
 }
 
 /* from NULL: bytes of 0xFF, which are no number. shift: bytes that the array begins behind a place of 256. */
