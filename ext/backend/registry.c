@@ -39,15 +39,6 @@ static const char *list_of_names(void)
     return list;
 }
 
-static kolo_status fail_without_gpus(const char *name)
-{
-    const char *why = "there is no driver, no device, or no plugin";
-    if (kolo_gpus() > 0) why = "CUDA_VISIBLE_DEVICES or kolo_set_visible_devices() leaves none";
-    else if (getenv("KOLO_DEVICES")) why = kolo_phrase("KOLO_DEVICES is \"%.40s\"", getenv("KOLO_DEVICES"));
-    else if (getenv("KOLO_BACKEND")) why = kolo_phrase("KOLO_BACKEND is \"%.40s\"", getenv("KOLO_BACKEND"));
-    return kolo_fail(KOLO_NOT_FOUND, "backend \"%s\": wanted a GPU, got none: %s", name, why);
-}
-
 static kolo_status find_by_name(const char *name, const char *origin, const kolo_backend **backend)
 {
     if (strcmp(name, kolo_reference_backend.name) == 0) {
@@ -57,7 +48,8 @@ static kolo_status find_by_name(const char *name, const char *origin, const kolo
     for (size_t i = 0; i < PLUGIN_COUNT; i++) {
         const char *why;
         if (strcmp(name, plugins[i].name) != 0) continue;
-        if (plugins[i].on_gpus && !has_gpus()) return fail_without_gpus(name);
+        if (plugins[i].on_gpus && !has_gpus())
+            return kolo_fail(KOLO_NOT_FOUND, "backend \"%s\": wanted a GPU, got none: %s", name, kolo_gpus_why_none());
         *backend = load(name, &why);
         return *backend ? KOLO_OK : kolo_fail(KOLO_NOT_FOUND, "backend \"%s\" does not load: %s", name, why);
     }

@@ -15,16 +15,30 @@ static struct {
     pthread_once_t once;
     const kolo_accelerator *accelerator;
     int count;
+    const char *why; /* there is none */
 } gpus = {.once = PTHREAD_ONCE_INIT};
+
+/* A plugin that is there is meant to be used: that it cannot be is told. */
+static const kolo_accelerator *load(void)
+{
+    const kolo_plugin *plugin = kolo_plugin_load(PLUGIN, &gpus.why);
+    if (plugin && plugin->backend && plugin->backend->version == KOLO_BACKEND_VERSION)
+        return plugin->backend->accelerator;
+    if (plugin) gpus.why = "libkolo_" PLUGIN ".so is of another version of Kolo";
+    bool there = plugin || !strstr(gpus.why, "libkolo_" PLUGIN ".so: cannot open");
+    if (there) kolo_warn("computing without the GPUs: %s", gpus.why);
+    return NULL;
+}
 
 /* The plugin's libraries are large: none is loaded where there is no driver. */
 static void find(void)
 {
-    const kolo_plugin *plugin = NULL;
-    if (dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL)) plugin = kolo_plugin_load(PLUGIN, NULL);
-    if (!plugin || !plugin->backend || plugin->backend->version != KOLO_BACKEND_VERSION) return;
-    gpus.accelerator = plugin->backend->accelerator;
+    gpus.why = "there is no driver";
+    if (!dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL)) return;
+    gpus.accelerator = load();
+    if (!gpus.accelerator) return;
     gpus.count = gpus.accelerator->devices();
+    gpus.why = "the driver has no device";
 }
 
 /* What KOLO_DEVICES says, or else the backend that KOLO_BACKEND chooses. */
@@ -54,6 +68,13 @@ kolo_status kolo_gpus_check_environment(void)
     if (strcmp(choice, "gpu") != 0)
         return kolo_fail(KOLO_INVALID, CHOICE ": wanted \"cpu\" or \"gpu\", got \"%.40s\"", choice);
     if (kolo_gpus() > 0) return KOLO_OK;
-    return kolo_fail(KOLO_NOT_FOUND, CHOICE ": wanted GPUs, got none: there is no driver, no device, or no plugin "
-                                            "libkolo_" PLUGIN ".so");
+    return kolo_fail(KOLO_NOT_FOUND, CHOICE ": wanted GPUs, got none: %s", kolo_gpus_why_none());
+}
+
+const char *kolo_gpus_why_none(void)
+{
+    const char *choice = getenv(CHOICE);
+    if (choice && strcmp(choice, "cpu") == 0) return CHOICE " is \"cpu\"";
+    if (!wanted()) return kolo_phrase("KOLO_BACKEND is \"%.40s\"", getenv("KOLO_BACKEND"));
+    return kolo_gpus() > 0 ? "CUDA_VISIBLE_DEVICES or kolo_set_visible_devices() leaves none" : gpus.why;
 }

@@ -16,6 +16,8 @@ kolo_comm *kolo_world_comm(void);
 int kolo_gpus(void);
 /* Who computes on them; NULL where kolo_gpus() is 0. */
 const struct kolo_accelerator *kolo_gpu_accelerator(void);
+/* The end of a sentence about a process that sees no GPU. */
+const char *kolo_gpus_why_none(void);
 /* KOLO_DEVICES holds what it should, or a sentence. */
 kolo_status kolo_gpus_check_environment(void);
 

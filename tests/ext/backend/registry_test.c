@@ -35,6 +35,10 @@ static void test_unknown(void **state)
     setenv("KOLO_BACKEND", "../onednn", 1);
     assert_int_equal(kolo_backend_find(NULL, KOLO_FLOAT32, &backend), KOLO_NOT_FOUND);
     assert_non_null(strstr(kolo_failure_take().text, "KOLO_BACKEND: there is no backend \"../onednn\""));
+    setenv("KOLO_DEVICES", "cpu", 1);
+    assert_int_equal(kolo_backend_find("cuda", KOLO_FLOAT32, &backend), KOLO_NOT_FOUND);
+    assert_string_equal(kolo_failure_take().text, "backend \"cuda\": wanted a GPU, got none: KOLO_DEVICES is \"cpu\"");
+    unsetenv("KOLO_DEVICES");
     unsetenv("KOLO_BACKEND");
 }
 
