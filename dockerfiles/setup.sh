@@ -3,6 +3,7 @@
 #   setup.sh check    the packages that a build needs are here, and BUILD can be written
 #   setup.sh packages install whatever packages.txt lists and is missing
 #   setup.sh venv     make .venv from requirements.txt, unless the one there was made from it
+#   setup.sh cuda     make .cuda from cuda.txt: CUDA's compiler and libraries, for machines that have none
 #   setup.sh kernelspec BIN FOLDER   write FOLDER/kolo, the kernelspec of BIN/kolo-kernel
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -99,6 +100,23 @@ put_back() {
     [[ ! -e .venv.old ]] || mv .venv.old .venv
 }
 
+# .cuda/made-from is written last, as in .venv. The wheels name libraries by their versions alone; a linker wants more.
+cuda() {
+    local log library
+    [[ -x .venv/bin/pip ]] || fail "there is no .venv yet: run 'make setup' first, which makes it."
+    ! cmp -s $lists/cuda.txt .cuda/made-from || return 0
+    echo "Making .cuda with CUDA's compiler and libraries, 2 GB; this takes some minutes."
+    rm -rf .cuda
+    log=$(mktemp)
+    if ! .venv/bin/pip install --no-input --no-cache-dir --no-deps --target .cuda -r $lists/cuda.txt >"$log" 2>&1 </dev/null; then
+        fail "pip could not fill .cuda ($(grep -E -o -m 1 'ERROR: .*' "$log" || tail -n 1 "$log")):" \
+            "check the network, the disk and pip's settings, then run this again."
+    fi
+    rm "$log"
+    for library in .cuda/nvidia/*/lib/lib*.so.*; do ln -sf "$(basename "$library")" "${library%%.so.*}.so"; done
+    cp $lists/cuda.txt .cuda/made-from
+}
+
 # Leaves what is there alone when it is the same: in a container .venv is read-only to the user.
 kernelspec() {
     local new
@@ -119,6 +137,6 @@ PYTHON
 
 command=${1:-}
 case $command in
-check | packages | venv | kernelspec) shift; "$command" "$@" ;;
-*) fail "setup.sh takes check, packages, venv or kernelspec" ;;
+check | packages | venv | cuda | kernelspec) shift; "$command" "$@" ;;
+*) fail "setup.sh takes check, packages, venv, cuda or kernelspec" ;;
 esac

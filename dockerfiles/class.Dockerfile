@@ -1,0 +1,18 @@
+# Kolo for a class, a container a learner: class.sh starts them. On kolo (cpu.Dockerfile) or kolo-gpu, with the data in
+# it, so that on the day nothing is fetched; a user of its own; and whether its JupyterLab answers, for `docker ps`.
+#
+#   docker build -t kolo-class -f dockerfiles/class.Dockerfile .                           BASE=kolo-gpu with GPUs
+#   dockerfiles/class.sh start 20                                                          starts twenty, prints their URLs
+#
+# DATA=mnist fetches that set alone; DATA=none none: then class.sh mounts a folder that holds them.
+ARG BASE=kolo
+FROM ${BASE}
+ARG DATA=
+RUN mkdir -p /data && { [ "${DATA}" = none ] || KOLO_DATA=/data build/bin/kolo-data ${DATA}; } && chmod -R a+rX /data
+RUN useradd --uid 1000 --home-dir /home/learner --no-create-home --shell /bin/bash learner
+ENV KOLO_DATA=/data
+USER 1000
+# What the learner changes stays in a volume here; a new volume begins as the lessons are.
+VOLUME /kolo/labs
+HEALTHCHECK --interval=30s --timeout=5s --start-period=20s \
+    CMD [".venv/bin/python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8888/api', timeout=4)"]

@@ -1,0 +1,111 @@
+"""class.sh with a docker that is made up: who gets what, and that wrong use is one sentence."""
+import json
+import os
+import re
+import sys
+
+import pytest
+
+from workshop import ROOT, run
+
+CLASS = ROOT / "dockerfiles/class.sh"
+# Keeps {container: its options} in containers.json, as far as class.sh asks for it.
+DOCKER = """#!{python}
+import json, os, sys
+here, words = os.path.dirname(sys.argv[0]), sys.argv[1:]
+file = os.path.join(here, "containers.json")
+there = json.load(open(file)) if os.path.exists(file) else {{}}
+def option(name): return words[words.index(name) + 1]
+def label(name): return [w.split("=")[1] for w in there[name]["words"] if w.startswith("kolo-class.port=")][0]
+if words[:2] == ["image", "inspect"]:
+    sys.exit(words[2] != "kolo-class")
+elif words[0] == "ps":
+    shown = [n for n in there if "^" + n + "$" in " ".join(words)] or list(there)
+    kind = option("--format")
+    for name in shown: print(name if "Names" in kind else label(name) if "Label" in kind else "Up 5 minutes (healthy)")
+elif words[0] == "inspect":
+    print(label(words[-1]) if "Labels" in words[2] else "PATH=/bin\\nJUPYTER_TOKEN=" + there[words[-1]]["token"])
+elif words[0] == "run":
+    there[option("--name")] = {{"words": words, "token": os.environ["JUPYTER_TOKEN"]}}
+elif words[:2] == ["rm", "--force"]:
+    for name in words[2:]: del there[name]
+elif words[:2] == ["volume", "rm"]: there["removed"] = words[2:]
+elif words[0] in ("start", "stop"): there[words[1]][words[0]] = True
+json.dump(there, open(file, "w"))
+"""
+
+
+@pytest.fixture
+def school(tmp_path):
+    """class.sh's answer to words, and the containers there are then."""
+    docker = tmp_path / "bin/docker"
+    docker.parent.mkdir()
+    docker.write_text(DOCKER.format(python=sys.executable))
+    docker.chmod(0o755)
+
+    def ask(*words, **environment):
+        done = run([CLASS, *words], env={"PATH": f"{docker.parent}:{os.environ['PATH']}", **environment}, cwd=tmp_path)
+        file = docker.parent / "containers.json"
+        return done, json.loads(file.read_text()) if file.exists() else {}
+
+    return ask
+
+
+def given(container, option):
+    words = container["words"]
+    return words[words.index(option) + 1]
+
+
+def test_a_learner_each(school):
+    done, there = school("start", "3", GPUS="2", MEMORY="6g", HOST="school.example")
+    assert done.returncode == 0, done.stderr
+    assert list(there) == ["kolo-learner1", "kolo-learner2", "kolo-learner3"]
+    assert [given(one, "--gpus") for one in there.values()] == ["device=0", "device=1", "device=0"]
+    assert [given(one, "--publish") for one in there.values()] == [f"127.0.0.1:{port}:8888" for port in (9001, 9002, 9003)]
+    assert {given(one, "--memory") for one in there.values()} == {"6g"}
+    assert len({one["token"] for one in there.values()}) == 3
+    for one in there.values():
+        assert len(one["token"]) == 32 and one["token"] not in " ".join(one["words"])
+        assert given(one, "--volume") == given(one, "--name") + ":/kolo/labs"
+    urls = re.findall(r"^(\S+) +Up 5 minutes \(healthy\) +http://school\.example:(\d+)/\S+token=(\w+)$", done.stdout, re.MULTILINE)
+    assert urls == [(name.removeprefix("kolo-"), str(9001 + i), there[name]["token"]) for i, name in enumerate(there)]
+
+
+def test_those_that_are_there_go_on(school, tmp_path):
+    school("start", "1")
+    names = tmp_path / "names"
+    names.write_text("learner1\nada\n")
+    done, there = school("start", str(names))
+    assert done.returncode == 0, done.stderr
+    assert there["kolo-learner1"]["start"] and given(there["kolo-ada"], "--publish") == "127.0.0.1:9002:8888"
+    assert "--gpus" not in there["kolo-ada"]["words"]
+
+
+def test_stop_and_forget(school):
+    school("start", "2")
+    done, there = school("stop", "learner2")
+    assert done.returncode == 0 and there["kolo-learner2"]["stop"] and "stop" not in there["kolo-learner1"]
+    done, there = school("forget")
+    assert done.returncode == 0 and there == {"removed": ["kolo-learner1", "kolo-learner2"]}
+
+
+@pytest.mark.parametrize("words, environment, sentence", [
+    ([], {}, "class.sh takes start, list, stop or forget"),
+    (["start"], {}, "start wants a number up to 999 or a file of names, got ''"),
+    (["start", "0"], {}, "start wants at least one learner, got '0'"),
+    (["start", "2"], {"GPUS": "all"}, "GPUS is how many GPUs this machine has, got 'all'"),
+    (["start", "2"], {"PORT": "0"}, "PORT is a number from 1 to 65535, got '0'"),
+    (["start", "2"], {"IMAGE": "other"}, "there is no image other: build it with 'docker build -t other"),
+])  # fmt: skip
+def test_wrong_use(school, words, environment, sentence):
+    done, there = school(*words, **environment)
+    assert done.returncode == 1 and there == {}
+    assert done.stderr.startswith(f"kolo: {sentence}") and done.stderr.count("\n") == 1
+
+
+def test_names_that_are_none(school, tmp_path):
+    (tmp_path / "names").write_text("ada\nno name\n")
+    done, there = school("start", "names")
+    assert done.returncode == 1 and there == {} and "2:no name" in done.stderr
+    (tmp_path / "names").write_text("ada\nada\n")
+    assert "ada stands there twice" in school("start", "names")[0].stderr
