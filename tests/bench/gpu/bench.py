@@ -37,6 +37,7 @@ LIMIT = 540  # seconds for all
 KOLO_SECONDS, KOLO_EPOCHS, KOLO_LIMIT = 1.5, 200, 60  # of one row: to measure each of both, at most so many, to be done
 ROW = 6  # seconds that a row of Kolo's takes, which later groups keep
 GRACE = 5  # before a peer is ended that has had its time
+AGAIN = 75  # a peer's exit code: see peers/gpu_items.py
 
 
 @dataclass
@@ -152,14 +153,14 @@ def run_peer(peer, group, wanted, seconds, trial):
         yield from failures(wanted, "no time left")
         return
     while wanted:
-        left = seconds - (time.monotonic() - begin)
+        left = max(seconds - (time.monotonic() - begin), 0)
         ready, done = False, 0
         with tempfile.TemporaryFile() as words:
             command = [peer_python(peer), HERE.parent / f"peers/{peer}_gpu.py", group.net, group.precision, group.samples,
                        f"{left:.0f}", *wanted]  # fmt: skip
             process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=words, text=True,
                                        env=peer_environment(trial), stdin=subprocess.DEVNULL, start_new_session=True)  # fmt: skip
-            timer = threading.Timer(max(left, 0) + GRACE, end, [process])
+            timer = threading.Timer(left + GRACE, end, [process])
             timer.start()
             try:
                 for line in process.stdout:
@@ -175,6 +176,9 @@ def run_peer(peer, group, wanted, seconds, trial):
             why = last_words(words)
         if process.returncode == 0:
             return
+        if process.returncode == AGAIN and done:
+            wanted = wanted[done:]
+            continue
         why = "no time left" if late else f"exit code {process.returncode}: {why}"
         broken, wanted = (wanted[done:], []) if late or not ready else (wanted[done : done + 1], wanted[done + 1 :])
         yield from failures(broken, why)

@@ -5,12 +5,14 @@
 An item is training with whole epochs, then scoring. For each of both a line of JSON is printed as it comes: its batch,
 variant and purpose, the images of an epoch, the seconds of each epoch but the first ones, which prepare. Or one line
 that says why the item failed, as all do that would begin after SECONDS. The first line says that there is a device.
-../gpu/bench.py reads it.
+After a failure, which may have left the device in any state, the exit code is AGAIN: another process is to go on behind
+that item. ../gpu/bench.py does so.
 """
 import json
 import sys
 import time
 
+AGAIN = 75
 LEAST, MOST = 1.0, 200  # seconds and epochs of one measurement
 STARTED = time.monotonic()
 NET, PRECISION, SAMPLES, SECONDS = sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
@@ -46,5 +48,6 @@ def serve(measure, about):
                 tell(batch, variant, purpose=purpose, images=SAMPLES // batch * batch, seconds=seconds,
                      prepared=time.monotonic() - begin - sum(seconds), **about())  # fmt: skip
                 begin = time.monotonic()
-        except Exception as why:  # whatever a compiler or a driver says: the next item is tried all the same
+        except Exception as why:  # whatever a compiler or a driver says
             tell(batch, variant, failed=f"{type(why).__name__}: {' '.join(str(why).split())[:300]}")
+            sys.exit(AGAIN)
