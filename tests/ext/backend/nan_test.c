@@ -1,6 +1,7 @@
 /* A number that is none is not hidden: wherever one stands, in a weight before a relu or in the features, the loss is
  * NaN in both backends, and so a run that is broken shows. */
 #include "rig.h"
+#include "tested.h"
 
 static double loss_of_broken(const char *backend, kolo_precision precision, int broken_weight)
 {
@@ -64,17 +65,17 @@ static void test_reference(void **state)
     check_all("reference", KOLO_FLOAT32);
 }
 
-static void test_onednn(void **state)
+static void test_tested(void **state)
 {
     (void)state;
     const kolo_backend *backend;
-    check_all("onednn", KOLO_FLOAT32);
-    if (kolo_backend_find("onednn", KOLO_MIXED_BF16, &backend) == KOLO_OK) check_all("onednn", KOLO_MIXED_BF16);
+    check_all(KOLO_TEST_BACKEND, KOLO_FLOAT32);
+    if (kolo_backend_find(KOLO_TEST_BACKEND, KOLO_MIXED_BF16, &backend) == KOLO_OK) check_all(KOLO_TEST_BACKEND, KOLO_MIXED_BF16);
     else kolo_failure_take();
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_reference), cmocka_unit_test(test_onednn)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_reference), cmocka_unit_test(test_tested)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Whole networks drawn at random, through the public interface: outputs, loss and gradients of the oneDNN backend
+/* Whole networks drawn at random, through the public interface: outputs, loss and gradients of a backend
  * against the reference backend's, in float32, bfloat16 and binary16.
  *
  * Features and weights are eighths: up to the logits every sum is exact in float32, so that no relu or maximum hangs on
@@ -7,8 +7,12 @@
  * 2^-10.
  */
 #include "rig.h"
+#include "tested.h"
 
-enum { networks = 60, layers_max = 16, samples_max = 40 };
+#ifndef KOLO_TEST_CASES /* fewer, where a backend is slow */
+#define KOLO_TEST_CASES 60
+#endif
+enum { networks = KOLO_TEST_CASES, layers_max = 16, samples_max = 40 };
 
 static kolo_activation roll_activation(dice *d)
 {
@@ -114,7 +118,7 @@ static void one_network(int number, kolo_precision precision)
                                             .shape = {shape.dim[0], shape.dim[1], shape.dim[2]}, .classes = classes);
     assert_non_null(data);
     outcome wanted = compute("reference", precision, layers, 5, data, classes);
-    outcome got = compute("onednn", precision, layers, 5, data, classes);
+    outcome got = compute(KOLO_TEST_BACKEND, precision, layers, 5, data, classes);
     bool wide = precision == KOLO_FLOAT32;
     double last = precision == KOLO_MIXED_FP16 ? 0x1p-10 : 0x1p-8;
     assert_true(fabs(got.loss - wanted.loss) <= (wide ? 1e-5 : 2 * last) * fabs(wanted.loss) + 1e-6);
@@ -138,7 +142,7 @@ static void test_bfloat16(void **state)
 {
     (void)state;
     const kolo_backend *backend;
-    if (kolo_backend_find("onednn", KOLO_MIXED_BF16, &backend) == KOLO_UNSUPPORTED) {
+    if (kolo_backend_find(KOLO_TEST_BACKEND, KOLO_MIXED_BF16, &backend) == KOLO_UNSUPPORTED) {
         kolo_failure_take();
         skip();
     }

@@ -3,6 +3,7 @@
  * element, which leaves float32 a hundred times its rounding.
  */
 #include "rig.h"
+#include "tested.h"
 
 #include "pytorch_cnn.h"
 
@@ -101,14 +102,14 @@ static void test_reference(void **state)
     (void)state;
     compare("reference");
 }
-static void test_onednn(void **state)
+static void test_tested(void **state)
 {
     (void)state;
-    compare("onednn");
+    compare(KOLO_TEST_BACKEND);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_reference), cmocka_unit_test(test_onednn)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_reference), cmocka_unit_test(test_tested)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* Small graphs of all layers of images, drawn at random, with branches that are added, multiplied, concatenated and
- * used again: outputs, loss and gradients of the oneDNN backend against the reference backend's, in float32 and
+ * used again: outputs, loss and gradients of a backend against the reference backend's, in float32 and
  * bfloat16.
  *
  * Features and weights are eighths. As long as few operations follow one another sums are exact in float32, and whether
@@ -8,10 +8,14 @@
  * bfloat16, whose roundings are the same in both backends but where a float32 sum is next to a tie.
  */
 #include "rig.h"
+#include "tested.h"
 
 #include "core/model.h"
 
-enum { graphs = 120, tensors_max = 16, samples_max = 9, exact_operations = 3 };
+#ifndef KOLO_TEST_CASES /* fewer, where a backend is slow */
+#define KOLO_TEST_CASES 120
+#endif
+enum { graphs = KOLO_TEST_CASES, tensors_max = 16, samples_max = 9, exact_operations = 3 };
 
 typedef struct drawing {
     dice d;
@@ -207,7 +211,7 @@ static void one_graph(uint64_t seed, kolo_precision precision)
                                             .shape = {shape.dim[0], shape.dim[1], shape.dim[2]}, .classes = classes);
     assert_non_null(data);
     outcome wanted = compute("reference", precision, seed, data, classes);
-    outcome got = compute("onednn", precision, seed, data, classes);
+    outcome got = compute(KOLO_TEST_BACKEND, precision, seed, data, classes);
     bool wide = precision == KOLO_FLOAT32;
     assert_true(fabs(got.loss - wanted.loss) <= (wide ? 1e-5 : 0x1p-8) * (fabs(wanted.loss) + 1));
     assert_close(seed, "outputs", got.outputs, wanted.outputs, samples * classes, wide ? 1e-5 : 0x1p-8);
@@ -227,7 +231,7 @@ static void test_bfloat16(void **state)
 {
     (void)state;
     const kolo_backend *backend;
-    if (kolo_backend_find("onednn", KOLO_MIXED_BF16, &backend) == KOLO_UNSUPPORTED) {
+    if (kolo_backend_find(KOLO_TEST_BACKEND, KOLO_MIXED_BF16, &backend) == KOLO_UNSUPPORTED) {
         kolo_failure_take();
         skip();
     }

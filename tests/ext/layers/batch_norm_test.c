@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ext/backend/tested.h"
+
 #include "pytorch_batch_norm.h"
 
 enum { part = 8, steps = 3, side = 6, channels = 2, filters = 5, units = 7, classes = 4 };
@@ -140,7 +142,7 @@ static void three_steps_are_pytorchs(void **state)
     static const int micro_batches[] = {0, 1, 3, 8};
     for (size_t i = 0; i < sizeof micro_batches / sizeof *micro_batches; i++) {
         check_pytorch("reference", micro_batches[i]);
-        check_pytorch("onednn", micro_batches[i]);
+        check_pytorch(KOLO_TEST_BACKEND, micro_batches[i]);
     }
 }
 
@@ -191,7 +193,7 @@ static void check_gradients(kolo_model *model, const char *backend)
 static void gradients_are_slopes(void **state)
 {
     (void)state;
-    static const char *const backends[] = {"reference", "onednn"};
+    static const char *const backends[] = {"reference", KOLO_TEST_BACKEND};
     for (int i = 0; i < 2; i++) {
         check_gradients(NETWORK(kolo_batch_norm()), backends[i]);
         check_gradients(NETWORK(kolo_batch_norm(.activation = KOLO_TANH)), backends[i]);

@@ -2,6 +2,7 @@
  * both backends. pytorch_images.py wrote the numbers in pytorch_images.h, in float64, and says how. Held to 1e-4 of an
  * array's largest gradient, which leaves float32 a hundred times its rounding, and 1e-6 for sums that cancel. */
 #include "ext/backend/rig.h"
+#include "ext/backend/tested.h"
 
 #include "pytorch_images.h"
 
@@ -123,14 +124,14 @@ static void test_reference(void **state)
     for (size_t n = 0; n < sizeof pytorch_models / sizeof *pytorch_models; n++) compare((int)n, "reference");
 }
 
-static void test_onednn(void **state)
+static void test_tested(void **state)
 {
     (void)state;
-    for (size_t n = 0; n < sizeof pytorch_models / sizeof *pytorch_models; n++) compare((int)n, "onednn");
+    for (size_t n = 0; n < sizeof pytorch_models / sizeof *pytorch_models; n++) compare((int)n, KOLO_TEST_BACKEND);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_reference), cmocka_unit_test(test_onednn)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_reference), cmocka_unit_test(test_tested)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

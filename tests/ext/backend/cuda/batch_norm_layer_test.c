@@ -1,0 +1,2 @@
+/* tests/ext/layers/batch_norm_test.c, of the CUDA backend. */
+#include "ext/layers/batch_norm_test.c"

@@ -1,0 +1,2 @@
+/* nan_test.c, of the CUDA backend. */
+#include "../nan_test.c"
