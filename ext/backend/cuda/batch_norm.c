@@ -33,12 +33,16 @@ static kolo_status run_moments(const kolo_cuda_job *job)
     return KOLO_OK;
 }
 
+/* With the sum behind it, where it has taken that. */
 static kolo_status run_batch_norm(const kolo_cuda_job *job)
 {
     kolo_batch_norm_job norm = norm_at_work(job, 0, 1, 2);
+    const kolo_op *add = kolo_cuda_took(job->plan, job->op);
     norm.mean = job->in[4];
     norm.variance = job->in[5];
-    KOLO_CUDA(kolo_cuda_batch_norm(job->stream, job->element, &norm, job->in[0], job->out[0], job->out[1], job->out[2]),
+    const void *other = add ? job->call->memory[kolo_cuda_other(job->plan, add, job->op->out[0])] : NULL;
+    KOLO_CUDA(kolo_cuda_batch_norm(job->stream, job->element, &norm, job->in[0], job->out[0], job->out[1], job->out[2],
+                                   other, add && add->activation == KOLO_RELU),
               "batch normalisation");
     return KOLO_OK;
 }
@@ -77,7 +81,8 @@ kolo_status kolo_cuda_make_batch_norm_moments(kolo_cuda_kernel *kernel, kolo_pla
 
 kolo_status kolo_cuda_make_batch_norm(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
-    (void)plan, (void)op;
+    const kolo_op *add = kolo_cuda_next(plan, kernel, KOLO_OP_ADD);
+    if (add) kolo_cuda_take(plan, op, add);
     kernel->run = run_batch_norm;
     return KOLO_OK;
 }

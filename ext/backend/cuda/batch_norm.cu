@@ -178,20 +178,27 @@ __global__ void __launch_bounds__(THREADS, 2)
 
 /* ---- element by element ---- */
 
-/* Rows come in the other order than in the sums: what those read last is still near. */
-struct Forward {
-    static const int TENSORS = 1;
+/* Rows come in the other order than in the sums: what those read last is still near. ADDS: y is added to another. */
+template <bool ADDS> struct Forward {
+    static const int TENSORS = ADDS ? 2 : 1;
     typedef Line Factors;
     float *dmean, *dvariance;
+    bool cut; /* relu of the sum */
     __device__ Factors factors(const kolo_batch_norm_job &job, int c) const
     {
         Channel of = channel_of(job, c);
         return line_of(job, of, c);
     }
-    __device__ float value(const kolo_batch_norm_job &job, const Factors &f, float x, float) const
+    template <typename T>
+    __device__ float value(const kolo_batch_norm_job &job, const Factors &f, float x, float other, bool counts) const
     {
-        float y = f.at(x);
-        return job.relu && y < 0 ? 0 : y; /* NaN stays NaN */
+        float y = !counts ? 0 : f.at(x);
+        if (job.relu && y < 0) y = 0; /* NaN stays NaN */
+        if (!ADDS) return y;
+        T rounded;
+        narrow(y, &rounded);
+        y = wide(rounded) + other;
+        return cut && y < 0 ? 0 : y;
     }
     /* What the running mean and variance are to take in, once for each sample. */
     __device__ void hand_over(const kolo_batch_norm_job &job, int c) const
@@ -219,17 +226,18 @@ struct Backward {
         double by_x = -scale * of.slope * sums[job.channels + c] / n, rounding = (double)(float)of.mean - of.mean;
         return Factors{line_of(job, of, c), (float)by_x, (float)(-scale * sums[c] / n + rounding * by_x)};
     }
-    __device__ float value(const kolo_batch_norm_job &job, const Factors &f, float x, float dy) const
+    template <typename T>
+    __device__ float value(const kolo_batch_norm_job &job, const Factors &f, float x, float dy, bool counts) const
     {
         float dz = job.relu && f.line.at(x) <= 0 ? 0 : dy;
-        return fmaf(dz, f.line.scale, fmaf(x - f.line.mean, f.by_x, f.constant));
+        return !counts ? 0 : fmaf(dz, f.line.scale, fmaf(x - f.line.mean, f.by_x, f.constant));
     }
     __device__ void hand_over(const kolo_batch_norm_job &, int) const {}
 };
 
 /* The rows from `row` down, `step` apart. */
 template <typename T, int V, typename F>
-__device__ static void load_rows(Run<T, V> to[F::TENSORS][APPLY_ROWS], const T *x, const T *dy, int64_t row,
+__device__ static void load_rows(Run<T, V> to[F::TENSORS][APPLY_ROWS], const T *x, const T *second, int64_t row,
                                  int64_t step, int64_t channels, int c)
 {
 #pragma unroll
@@ -237,14 +245,14 @@ __device__ static void load_rows(Run<T, V> to[F::TENSORS][APPLY_ROWS], const T *
         int64_t at = (row - k * step) * channels + c;
         if (row - k * step < 0) continue;
         to[0][k] = *checked<Run<T, V>>(x + at);
-        if (F::TENSORS > 1) to[F::TENSORS - 1][k] = *checked<Run<T, V>>(dy + at);
+        if (F::TENSORS > 1) to[F::TENSORS - 1][k] = *checked<Run<T, V>>(second + at);
     }
 }
 
 /* The first rows are on their way while the channels' factors are worked out. */
 template <typename T, int V, typename F>
 __global__ void __launch_bounds__(THREADS, 2)
-    apply(kolo_batch_norm_job job, Tiles tiles, F f, const T *__restrict__ x, const T *__restrict__ dy,
+    apply(kolo_batch_norm_job job, Tiles tiles, F f, const T *__restrict__ x, const T *__restrict__ second,
           T *__restrict__ y)
 {
     typedef typename F::Factors Factors;
@@ -255,7 +263,7 @@ __global__ void __launch_bounds__(THREADS, 2)
     if (c >= job.channels) row = -1;
     Run<T, V> loaded[F::TENSORS][APPLY_ROWS];
     Factors own[V];
-    load_rows<T, V, F>(loaded, x, dy, row, step, job.channels, c);
+    load_rows<T, V, F>(loaded, x, second, row, step, job.channels, c);
     for (int i = thread; i < tiles.lanes * V && first + i < job.channels; i += (int)blockDim.x) {
         of_channels[i] = f.factors(job, first + i);
         if (blockIdx.x == 0) f.hand_over(job, first + i);
@@ -269,15 +277,14 @@ __global__ void __launch_bounds__(THREADS, 2)
             int64_t at = row - k * step;
             float values[V];
             if (at < 0) continue;
-            for (int v = 0; v < V; v++) {
-                float value = f.value(job, own[v], element(loaded[0][k], v), element(loaded[F::TENSORS - 1][k], v));
-                values[v] = at < counting ? value : 0;
-            }
+            for (int v = 0; v < V; v++)
+                values[v] = f.template value<T>(job, own[v], element(loaded[0][k], v),
+                                                element(loaded[F::TENSORS - 1][k], v), at < counting);
             store<T, V>(y + at * job.channels + c, values);
         }
         row -= APPLY_ROWS * step;
         if (row < 0) return;
-        load_rows<T, V, F>(loaded, x, dy, row, step, job.channels, c);
+        load_rows<T, V, F>(loaded, x, second, row, step, job.channels, c);
     }
 }
 
@@ -341,11 +348,13 @@ cudaError_t kolo_cuda_batch_norm_moments(cudaStream_t stream, kolo_element eleme
 }
 
 cudaError_t kolo_cuda_batch_norm(cudaStream_t stream, kolo_element element, const kolo_batch_norm_job *job,
-                                 const void *x, void *y, float *dmean, float *dvariance)
+                                 const void *x, void *y, float *dmean, float *dvariance, const void *other, bool cut)
 {
     return with(element, [&](auto zero) {
         typedef decltype(zero) T;
-        return each(stream, job, Forward{dmean, dvariance}, (const T *)x, (const T *)NULL, (T *)y);
+        if (other)
+            return each(stream, job, Forward<true>{dmean, dvariance, cut}, (const T *)x, (const T *)other, (T *)y);
+        return each(stream, job, Forward<false>{dmean, dvariance, cut}, (const T *)x, (const T *)nullptr, (T *)y);
     });
 }
 

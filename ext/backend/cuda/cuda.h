@@ -133,12 +133,24 @@ kolo_status kolo_nccl_allreduce(kolo_queue *queue, void *together, float *values
 void kolo_nccl_leave(void *together);
 kolo_status kolo_nccl_check(kolo_nccl_group *group);
 
+/* neighbours.c. Whether both are what one operation wrote, under whatever shape; the operation that wrote a value, and
+ * the only one that reads it, or NULL. */
+bool kolo_cuda_same(const kolo_plan *plan, int a, int b);
+const kolo_op *kolo_cuda_writer(const kolo_plan *plan, int value);
+const kolo_op *kolo_cuda_only_reader(const kolo_plan *plan, int value);
+/* The operation of that kind which the kernel's could take (or NULL): the only one that reads its first output, which
+ * reads else what is there by then, all activations being of the kernel's element; and taking it: the kernel writes its
+ * first output, where it would have written its own. */
+const kolo_op *kolo_cuda_next(const kolo_plan *plan, const kolo_cuda_kernel *kernel, kolo_op_kind kind);
+void kolo_cuda_take(kolo_plan *plan, const kolo_op *op, const kolo_op *next);
+const kolo_op *kolo_cuda_took(const kolo_plan *plan, const kolo_op *op); /* the one that op has taken, or NULL */
+bool kolo_cuda_taken(const kolo_plan *plan, const kolo_op *op);
+int kolo_cuda_other(const kolo_plan *plan, const kolo_op *add, int value); /* what is added to the value */
+
 /* pool.c: what a max pooling has done for its neighbours when they run. Of a backward operation with relu: dy is zero
- * already where y is. Of a convolution's: its bias's gradient is written. Of a dropout and its way back: its output is
- * its input. */
+ * already where y is. Of a convolution's: its bias's gradient is written. */
 bool kolo_cuda_relu_undone(const kolo_plan *plan, const kolo_op *op);
 bool kolo_cuda_bias_done(const kolo_plan *plan, const kolo_op *op);
-bool kolo_cuda_dropout_done(const kolo_plan *plan, const kolo_op *op);
 
 /* Makers: set kernel->run, and what else it needs; bytes of workspaces, which are theirs. */
 typedef kolo_status kolo_cuda_maker(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op);

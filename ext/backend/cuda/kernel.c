@@ -101,6 +101,13 @@ static ptrdiff_t reserve_copy(kolo_plan *plan, const kolo_cuda_kernel *kernel, i
     return at;
 }
 
+/* Of an operation that another has taken. */
+static kolo_status run_nothing(const kolo_cuda_job *job)
+{
+    (void)job;
+    return KOLO_OK;
+}
+
 kolo_status kolo_cuda_prepare(kolo_plan *plan, int op, void **made)
 {
     kolo_op *o = &plan->ops[op];
@@ -112,7 +119,9 @@ kolo_status kolo_cuda_prepare(kolo_plan *plan, int op, void **made)
     if (!kernel) return kolo_fail_memory(sizeof *kernel, "a kernel");
     *kernel = (kolo_cuda_kernel){.plan = plan, .op = op, .element = element_of(plan->precision)};
     kolo_cuda_name_range(plan, op, kernel->range);
-    kolo_status status = makers[o->kind](kernel, plan, o);
+    bool taken = kolo_cuda_taken(plan, o);
+    kernel->run = run_nothing;
+    kolo_status status = taken ? KOLO_OK : makers[o->kind](kernel, plan, o);
     if (status != KOLO_OK) {
         kolo_cuda_release(kernel);
         return status;

@@ -49,6 +49,9 @@ cudaError_t kolo_cuda_activate_backward(cudaStream_t stream, kolo_element elemen
 /* y = x1 + x2, and relu of that. */
 cudaError_t kolo_cuda_add(cudaStream_t stream, kolo_element element, const void *x1, const void *x2, void *y,
                           int64_t count, bool relu);
+/* y = (x1 + x2) · [mask > 0], the sum rounded to the element first */
+cudaError_t kolo_cuda_add_masked(cudaStream_t stream, kolo_element element, const void *x1, const void *x2,
+                                 const void *mask, void *y, int64_t count);
 /* y = x1 · x2 */
 cudaError_t kolo_cuda_multiply(cudaStream_t stream, kolo_element element, const void *x1, const void *x2, void *y,
                                int64_t count);
@@ -152,9 +155,10 @@ size_t kolo_cuda_batch_norm_scratch(kolo_element element, const kolo_batch_norm_
 /* sums: Σx, Σx² [channels] and one n */
 cudaError_t kolo_cuda_batch_norm_moments(cudaStream_t stream, kolo_element element, const kolo_batch_norm_job *job,
                                          const void *x, double *sums, void *scratch, unsigned *turns);
-/* dmean, dvariance: each or NULL. */
+/* dmean, dvariance: each or NULL; the same for other, which is added to y when that has been rounded, cut: and then goes
+ * through a relu. */
 cudaError_t kolo_cuda_batch_norm(cudaStream_t stream, kolo_element element, const kolo_batch_norm_job *job,
-                                 const void *x, void *y, float *dmean, float *dvariance);
+                                 const void *x, void *y, float *dmean, float *dvariance, const void *other, bool cut);
 /* sums: Σdy, Σdy·x̂ [channels]; dgamma, dbeta: each or NULL. */
 cudaError_t kolo_cuda_batch_norm_sums(cudaStream_t stream, kolo_element element, const kolo_batch_norm_job *job,
                                       const void *dy, const void *x, double *sums, float *dgamma, float *dbeta,
@@ -171,13 +175,14 @@ typedef struct kolo_layer_norm_job {
     int leaf, width;
     double epsilon;
 } kolo_layer_norm_job;
-/* scale, offset: each or NULL; the same for the gradients. */
+/* scale, offset: each or NULL; the same for the gradients, and for other, which is added to dx when that has been
+ * rounded. */
 cudaError_t kolo_cuda_layer_norm(cudaStream_t stream, kolo_element element, const kolo_layer_norm_job *job,
                                  const void *x, const float *scale, const float *offset, void *y);
 size_t kolo_cuda_layer_norm_scratch(kolo_element element, const kolo_layer_norm_job *job);
 cudaError_t kolo_cuda_layer_norm_backward(cudaStream_t stream, kolo_element element, const kolo_layer_norm_job *job,
-                                          const void *dy, const void *x, const float *scale, void *dx, float *dscale,
-                                          float *doffset, void *scratch);
+                                          const void *dy, const void *x, const float *scale, void *dx,
+                                          const void *other, float *dscale, float *doffset, void *scratch);
 
 /* ---- weights.cu: pointers of float32 are aligned as a float is ---- */
 

@@ -17,13 +17,16 @@ static kolo_status run_layer_norm(const kolo_cuda_job *job)
     return KOLO_OK;
 }
 
+/* With the sum of gradients behind it, where it has taken that. */
 static kolo_status run_layer_norm_backward(const kolo_cuda_job *job)
 {
+    const kolo_op *add = kolo_cuda_took(job->plan, job->op);
+    const void *other = add ? job->call->memory[kolo_cuda_other(job->plan, add, job->op->out[0])] : NULL;
     kolo_layer_norm_job norm = norm_of(job->plan, job->op, kolo_cuda_in(job, 1));
     norm.moment = job->call->moment;
     norm.first = job->call->first_sample;
     KOLO_CUDA(kolo_cuda_layer_norm_backward(job->stream, job->element, &norm, job->in[0], job->in[1], job->in[2],
-                                            job->out[0], job->out[1], job->out[2], job->scratch),
+                                            job->out[0], other, job->out[1], job->out[2], job->scratch),
               "layer normalisation's gradient");
     return KOLO_OK;
 }
@@ -38,6 +41,8 @@ kolo_status kolo_cuda_make_layer_norm(kolo_cuda_kernel *kernel, kolo_plan *plan,
 kolo_status kolo_cuda_make_layer_norm_backward(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     kolo_layer_norm_job norm = norm_of(plan, op, plan->values[op->in[1]].shape);
+    const kolo_op *add = kolo_cuda_next(plan, kernel, KOLO_OP_ADD);
+    if (add && add->activation == KOLO_LINEAR) kolo_cuda_take(plan, op, add);
     kernel->scratch = kolo_cuda_layer_norm_scratch(kernel->element, &norm);
     kernel->run = run_layer_norm_backward;
     return KOLO_OK;

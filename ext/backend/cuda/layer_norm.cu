@@ -126,10 +126,10 @@ __global__ void normalise(kolo_layer_norm_job job, const T *__restrict__ x, cons
 
 /* ---- backward ---- */
 
-/* dx of a row, whose lanes hold dy and x. */
+/* dx of a row, whose lanes hold dy and x; other: a row that is added, or NULL. */
 template <typename T, typename Y>
 __device__ static void row_backward(const Row<T, Y> &dy, const Row<T, Y> &x, const Moments &m,
-                                    const Factors<Y::K> &by, T *dx)
+                                    const Factors<Y::K> &by, const T *other, T *dx)
 {
     const int V = Y::V;
     float sum = 0, dot = 0, n = (float)x.width;
@@ -145,17 +145,26 @@ __device__ static void row_backward(const Row<T, Y> &dy, const Row<T, Y> &x, con
     dot = Y::sum(dot) / n;
     Y::each(x.width, [&](int k, int column) {
         Run<T, V> dy_run = dy.run(k), x_run = x.run(k);
-        float values[V];
-        for (int v = 0; v < V; v++)
+        float values[V], others[V];
+        if (other) load<T, V>(other + column, others);
+        for (int v = 0; v < V; v++) {
             values[v] = (by.at(column + v) * element(dy_run, v) - sum - m.z(element(x_run, v)) * dot) * m.inverse;
+            T rounded;
+            narrow(values[v], &rounded);
+            if (other) values[v] = wide(rounded) + others[v];
+        }
         store<T, V>(dx + column, values);
     });
 }
 
-template <typename T, typename Y> __device__ static void clear_row(T *dx, int n)
+/* dx of a row that does not count. */
+template <typename T, typename Y> __device__ static void clear_row(const T *other, T *dx, int n)
 {
-    const float zeros[Y::V] = {0};
-    Y::each(n, [&](int, int column) { store<T, Y::V>(dx + column, zeros); });
+    Y::each(n, [&](int, int column) {
+        float values[Y::V] = {0};
+        if (other) load<T, Y::V>(other + column, values);
+        store<T, Y::V>(dx + column, values);
+    });
 }
 
 /* What a block's warps have found, as of_block[2][n]: where each has rows of its own, one warp after the other. */
@@ -182,7 +191,8 @@ __device__ static void block_sums(const float dscale[Y::K][Y::V], const float do
 template <typename T, typename Y>
 __global__ void __launch_bounds__(WARPS * 32)
     differentiate(kolo_layer_norm_job job, const T *__restrict__ dy, const T *__restrict__ x,
-                  const float *__restrict__ scale, T *__restrict__ dx, float *__restrict__ of_blocks)
+                  const float *__restrict__ scale, const T *__restrict__ other, T *__restrict__ dx,
+                  float *__restrict__ of_blocks)
 {
     KOLO_SHARED_BYTES(bytes);
     const int V = Y::V, K = Y::K;
@@ -196,7 +206,7 @@ __global__ void __launch_bounds__(WARPS * 32)
     __syncthreads();
     for (int64_t row = Y::first_row(); row < job.leaf * job.rows; row += Y::row_step()) {
         if (row >= counting) {
-            if (dx) clear_row<T, Y>(dx + row * n, n);
+            if (dx) clear_row<T, Y>(other ? other + row * n : other, dx + row * n, n);
             continue;
         }
         Row<T, Y> dy_row(dy + row * n, n), x_row(x + row * n, n);
@@ -208,7 +218,7 @@ __global__ void __launch_bounds__(WARPS * 32)
                 doffset[k][v] += value;
             }
         });
-        if (dx) row_backward(dy_row, x_row, m, by, dx + row * n);
+        if (dx) row_backward(dy_row, x_row, m, by, other ? other + row * n : other, dx + row * n);
     }
     if (of_blocks) block_sums<Y>(dscale, doffset, n, (float *)bytes + n, of_blocks + (int64_t)blockIdx.x * 2 * n);
 }
@@ -216,20 +226,21 @@ __global__ void __launch_bounds__(WARPS * 32)
 /* The same of rows that are not held, with their moments for sum_long. */
 template <typename T, typename Y>
 __global__ void differentiate_long(kolo_layer_norm_job job, const T *__restrict__ dy, const T *__restrict__ x,
-                                   const float *__restrict__ scale, T *__restrict__ dx, Moments *__restrict__ of_rows)
+                                   const float *__restrict__ scale, const T *__restrict__ other, T *__restrict__ dx,
+                                   Moments *__restrict__ of_rows)
 {
     int n = job.width;
     int64_t counting = samples_of(job.moment, job.first, job.leaf) * job.rows;
     Factors<0> by = {scale, nullptr, 1};
     for (int64_t row = Y::first_row(); row < job.leaf * job.rows; row += Y::row_step()) {
         if (row >= counting) {
-            if (dx) clear_row<T, Y>(dx + row * n, n);
+            if (dx) clear_row<T, Y>(other ? other + row * n : other, dx + row * n, n);
             continue;
         }
         Row<T, Y> dy_row(dy + row * n, n), x_row(x + row * n, n);
         Moments m = moments_of(x_row, (float)job.epsilon);
         if (threadIdx.x == 0) of_rows[row] = m;
-        if (dx) row_backward(dy_row, x_row, m, by, dx + row * n);
+        if (dx) row_backward(dy_row, x_row, m, by, other ? other + row * n : other, dx + row * n);
     }
 }
 
@@ -305,12 +316,13 @@ static int blocks_of_sums(const kolo_layer_norm_job *job)
 
 template <typename T, typename Y>
 static cudaError_t backward_long(cudaStream_t stream, const kolo_layer_norm_job *job, const T *dy, const T *x,
-                                 const float *scale, T *dx, bool sums, float *scratch)
+                                 const float *scale, const T *other, T *dx, bool sums, float *scratch)
 {
     int parts = blocks_of_sums(job);
     Moments *of_rows = (Moments *)(scratch + (int64_t)parts * 2 * job->width);
     dim3 blocks((unsigned)(rows_of(job) < BLOCKS_MAX ? rows_of(job) : BLOCKS_MAX));
-    cudaError_t error = launch(stream, blocks, WARPS * 32, 0, differentiate_long<T, Y>, *job, dy, x, scale, dx, of_rows);
+    cudaError_t error = launch(stream, blocks, WARPS * 32, 0, differentiate_long<T, Y>, *job, dy, x, scale, other, dx,
+                               of_rows);
     if (error != cudaSuccess || !sums) return error;
     dim3 tiles((unsigned)((job->width / Y::V + THREADS - 1) / THREADS), (unsigned)parts);
     return launch(stream, tiles, THREADS, 0, sum_long<T, Y::V>, *job, dy, x, (const Moments *)of_rows, scratch);
@@ -318,17 +330,17 @@ static cudaError_t backward_long(cudaStream_t stream, const kolo_layer_norm_job 
 
 template <typename T>
 static cudaError_t backward(cudaStream_t stream, const kolo_layer_norm_job *job, const T *dy, const T *x,
-                            const float *scale, T *dx, bool sums, float *scratch)
+                            const float *scale, const T *other, T *dx, bool sums, float *scratch)
 {
     return with_lanes<T>(job->width, [&](auto lanes) {
         return with_way<decltype(lanes)::value>(job->width, [&](auto way) {
             typedef decltype(way) Y;
             if constexpr (Y::K == 0) {
-                return backward_long<T, Y>(stream, job, dy, x, scale, dx, sums, scratch);
+                return backward_long<T, Y>(stream, job, dy, x, scale, other, dx, sums, scratch);
             } else {
                 size_t shared = (Y::W == 1 ? 3 : 1) * (size_t)job->width * sizeof(float);
                 return launch(stream, (unsigned)blocks_of_sums(job), WARPS * 32, shared, differentiate<T, Y>, *job, dy,
-                              x, scale, dx, sums ? scratch : (float *)nullptr);
+                              x, scale, other, dx, sums ? scratch : (float *)nullptr);
             }
         });
     });
@@ -371,13 +383,14 @@ size_t kolo_cuda_layer_norm_scratch(kolo_element element, const kolo_layer_norm_
 }
 
 cudaError_t kolo_cuda_layer_norm_backward(cudaStream_t stream, kolo_element element, const kolo_layer_norm_job *job,
-                                          const void *dy, const void *x, const float *scale, void *dx, float *dscale,
-                                          float *doffset, void *scratch)
+                                          const void *dy, const void *x, const float *scale, void *dx,
+                                          const void *other, float *dscale, float *doffset, void *scratch)
 {
     bool sums = dscale || doffset;
     cudaError_t error = with(element, [&](auto zero) {
         typedef decltype(zero) T;
-        return backward<T>(stream, job, (const T *)dy, (const T *)x, scale, (T *)dx, sums, (float *)scratch);
+        return backward<T>(stream, job, (const T *)dy, (const T *)x, scale, (const T *)other, (T *)dx, sums,
+                           (float *)scratch);
     });
     if (error != cudaSuccess || !sums) return error;
     return launch(stream, (unsigned)((2 * job->width + 31) / 32), THREADS, 0, finish_sums, (const float *)scratch,

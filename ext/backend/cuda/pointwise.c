@@ -69,10 +69,23 @@ static kolo_status run_add(const kolo_cuda_job *job)
     return KOLO_OK;
 }
 
+/* The sum of gradients, and relu's way back through it. */
+static kolo_status run_add_masked(const kolo_cuda_job *job)
+{
+    const kolo_op *mask = kolo_cuda_took(job->plan, job->op);
+    KOLO_CUDA(kolo_cuda_add_masked(job->stream, job->element, job->in[0], job->in[1], job->call->memory[mask->in[1]],
+                                   job->out[0], kolo_cuda_count(job->plan, job->op->out[0])),
+              "a sum of gradients");
+    return KOLO_OK;
+}
+
 kolo_status kolo_cuda_make_add(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
-    (void)plan, (void)op;
-    kernel->run = run_add;
+    const kolo_op *next = kolo_cuda_next(plan, kernel, KOLO_OP_ACTIVATION_BACKWARD);
+    bool masks = next && next->activation == KOLO_RELU && next->in[1] >= 0 && op->activation == KOLO_LINEAR &&
+                 kolo_cuda_same(plan, next->in[0], op->out[0]);
+    if (masks) kolo_cuda_take(plan, op, next);
+    kernel->run = masks ? run_add_masked : run_add;
     return KOLO_OK;
 }
 
@@ -104,23 +117,16 @@ static kolo_status run_dropout_backward(const kolo_cuda_job *job)
     return KOLO_OK;
 }
 
-/* For what a pooling has done already. */
-static kolo_status run_nothing(const kolo_cuda_job *job)
-{
-    (void)job;
-    return KOLO_OK;
-}
-
 kolo_status kolo_cuda_make_dropout(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
-    bool done = kolo_cuda_dropout_done(plan, op);
-    if (!done) plan->values[op->out[1]].bytes = (size_t)kolo_cuda_count(plan, op->in[0]); /* a byte an element */
-    kernel->run = done ? run_nothing : run_dropout;
+    plan->values[op->out[1]].bytes = (size_t)kolo_cuda_count(plan, op->in[0]); /* a byte an element */
+    kernel->run = run_dropout;
     return KOLO_OK;
 }
 
 kolo_status kolo_cuda_make_dropout_backward(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
-    kernel->run = kolo_cuda_dropout_done(plan, op) ? run_nothing : run_dropout_backward;
+    (void)plan, (void)op;
+    kernel->run = run_dropout_backward;
     return KOLO_OK;
 }

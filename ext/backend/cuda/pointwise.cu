@@ -40,6 +40,35 @@ __global__ void map_two(const T *__restrict__ a, const T *__restrict__ b, T *__r
     }
 }
 
+/* y = (a + b) · [mask > 0], where the sum is rounded, as what goes from one operation to another. */
+template <typename T>
+__global__ void add_masked(const T *__restrict__ a, const T *__restrict__ b, const T *__restrict__ mask,
+                           T *__restrict__ y, int64_t count)
+{
+    const int N = Lanes<T>::count;
+    for (int64_t i = thread_number() * N; i < count; i += thread_count() * N) {
+        float left[N], right[N], by[N];
+        int n = count - i < N ? (int)(count - i) : N;
+        if (n == N) {
+            load<T, N>(a + i, left);
+            load<T, N>(b + i, right);
+            load<T, N>(mask + i, by);
+        }
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            if (k >= n) break;
+            T sum;
+            if (n < N) left[k] = wide(a[i + k]), right[k] = wide(b[i + k]), by[k] = wide(mask[i + k]);
+            narrow(left[k] + right[k], &sum);
+            left[k] = wide(sum) * (by[k] <= 0 ? 0.0f : 1.0f);
+        }
+        if (n == N) store<T, N>(y + i, left);
+        else
+            for (int k = 0; k < N; k++)
+                if (k < n) narrow(left[k], &y[i + k]);
+    }
+}
+
 template <typename A, typename B, typename F>
 static cudaError_t one(cudaStream_t stream, const void *x, void *y, int64_t count, F f)
 {
@@ -220,6 +249,16 @@ cudaError_t kolo_cuda_add(cudaStream_t stream, kolo_element element, const void 
                           int64_t count, bool relu)
 {
     return with(element, [&](auto zero) { return two<decltype(zero)>(stream, x1, x2, y, count, Sum{relu}); });
+}
+
+cudaError_t kolo_cuda_add_masked(cudaStream_t stream, kolo_element element, const void *x1, const void *x2,
+                                 const void *mask, void *y, int64_t count)
+{
+    return with(element, [&](auto zero) {
+        typedef decltype(zero) T;
+        return launch(stream, blocks_for((count + Lanes<T>::count - 1) / Lanes<T>::count), THREADS, 0, add_masked<T>,
+                      (const T *)x1, (const T *)x2, (const T *)mask, (T *)y, count);
+    });
 }
 
 cudaError_t kolo_cuda_multiply(cudaStream_t stream, kolo_element element, const void *x1, const void *x2, void *y,

@@ -26,88 +26,56 @@ static kolo_pooling pooling_of(const kolo_plan *plan, const kolo_op *op, int x, 
 
 /* ---- neighbours ---- */
 
-static bool same(const kolo_plan *plan, int a, int b)
-{
-    return a >= 0 && b >= 0 && kolo_plan_base(plan, a) == kolo_plan_base(plan, b);
-}
-
-static const kolo_op *writer_of(const kolo_plan *plan, int value)
-{
-    for (const kolo_op *op = plan->ops; op < plan->ops + plan->op_count; op++)
-        for (int i = 0; i < KOLO_OP_OUTS; i++)
-            if (same(plan, op->out[i], value)) return op;
-    return NULL;
-}
-
-/* NULL: none, or more than one. */
-static const kolo_op *only_reader(const kolo_plan *plan, int value)
-{
-    const kolo_op *found = NULL;
-    for (const kolo_op *op = plan->ops; op < plan->ops + plan->op_count; op++) {
-        for (int i = 0; i < KOLO_OP_INS; i++) {
-            if (!same(plan, op->in[i], value)) continue;
-            if (found) return NULL;
-            found = op;
-        }
-    }
-    return found;
-}
-
 /* The max pooling that a backward one belongs to. */
 static const kolo_op *forward_of(const kolo_plan *plan, const kolo_op *backward)
 {
-    return writer_of(plan, backward->in[1]);
+    return kolo_cuda_writer(plan, backward->in[1]);
 }
 
 static bool behind_relu(const kolo_plan *plan, const kolo_op *pool)
 {
-    const kolo_op *writer = writer_of(plan, pool->in[0]);
+    const kolo_op *writer = kolo_cuda_writer(plan, pool->in[0]);
     return writer && writer->activation == KOLO_RELU;
 }
 
 /* The max pooling's way back that writes the dy of a backward operation; or NULL. */
 static const kolo_op *pooled_dy(const kolo_plan *plan, const kolo_op *backward)
 {
-    const kolo_op *writer = writer_of(plan, backward->in[0]);
+    const kolo_op *writer = kolo_cuda_writer(plan, backward->in[0]);
     return writer && writer->kind == KOLO_OP_MAX_POOL2D_BACKWARD ? writer : NULL;
 }
 
 bool kolo_cuda_relu_undone(const kolo_plan *plan, const kolo_op *op)
 {
     const kolo_op *writer = pooled_dy(plan, op), *pool = writer ? forward_of(plan, writer) : NULL;
-    return pool && op->activation == KOLO_RELU && same(plan, pool->in[0], op->in[1]);
+    return pool && op->activation == KOLO_RELU && kolo_cuda_same(plan, pool->in[0], op->in[1]);
 }
 
 bool kolo_cuda_bias_done(const kolo_plan *plan, const kolo_op *op)
 {
     const kolo_op *writer = pooled_dy(plan, op);
     bool convolution = op->kind == KOLO_OP_CONV2D_BACKWARD || op->kind == KOLO_OP_CONV2D_TRANSPOSE_BACKWARD;
-    if (!writer || !convolution || op->out[2] < 0 || only_reader(plan, writer->out[0]) != op) return false;
-    if (kolo_plan_canonical(plan, writer->out[0])) return false;
+    if (!writer || !convolution || op->out[2] < 0 || kolo_cuda_only_reader(plan, writer->out[0]) != op) return false;
+    if (kolo_plan_canonical(plan, writer->out[0]) || writer->device != op->device) return false;
     if (op->activation == KOLO_RELU && !kolo_cuda_relu_undone(plan, op)) return false;
     kolo_pooling p = pooling_of(plan, writer, writer->out[0], writer->in[0]);
     return kolo_pooling_exact(kolo_cuda_element(plan, writer->out[0]), &p);
 }
 
-bool kolo_cuda_dropout_done(const kolo_plan *plan, const kolo_op *op)
-{
-    return same(plan, op->in[0], op->out[0]);
-}
-
-/* Of a max pooling: the dropout that it takes over, or NULL. Both of its values are then one, in either direction. */
-static const kolo_op *dropout_taken(kolo_plan *plan, const kolo_op *pool, const kolo_cuda_kernel *kernel)
+/* Of a max pooling: the dropout that it takes over, or NULL; its way back then does that of the dropout, too. */
+static const kolo_op *take_dropout(kolo_plan *plan, const kolo_op *pool, const kolo_cuda_kernel *kernel)
 {
     kolo_pooling p = pooling_of(plan, pool, pool->in[0], pool->out[0]);
-    const kolo_op *drop = only_reader(plan, pool->out[0]);
-    if (!drop || drop->kind != KOLO_OP_DROPOUT || pool->out[1] < 0 || !kolo_pooling_whole(kernel->element, &p))
-        return NULL;
-    const kolo_op *drop_back = only_reader(plan, drop->out[1]), *pool_back = only_reader(plan, pool->out[1]);
-    if (!drop_back || !pool_back || only_reader(plan, drop_back->out[0]) != pool_back) return NULL;
-    const int values[] = {pool->out[0], drop->out[0], drop_back->in[0], drop_back->out[0]};
-    for (int i = 0; i < 4; i++)
+    const kolo_op *drop = kolo_cuda_next(plan, kernel, KOLO_OP_DROPOUT);
+    if (!drop || pool->out[1] < 0 || !kolo_pooling_whole(kernel->element, &p)) return NULL;
+    const kolo_op *drop_back = kolo_cuda_only_reader(plan, drop->out[1]);
+    const kolo_op *pool_back = kolo_cuda_only_reader(plan, pool->out[1]);
+    if (!drop_back || !pool_back || kolo_cuda_only_reader(plan, drop_back->out[0]) != pool_back) return NULL;
+    const int values[] = {drop_back->in[0], drop_back->out[0]};
+    for (int i = 0; i < 2; i++)
         if (kolo_cuda_element(plan, values[i]) != kernel->element) return NULL;
-    if (!same(plan, pool_back->in[0], drop_back->out[0])) return NULL;
-    plan->values[drop->out[0]].view_of = pool->out[0];
+    if (drop_back->device != pool->device || !kolo_cuda_same(plan, pool_back->in[0], drop_back->out[0])) return NULL;
+    kolo_cuda_take(plan, pool, drop);
     plan->values[drop_back->out[0]].view_of = drop_back->in[0];
     return drop;
 }
@@ -169,17 +137,14 @@ kolo_status kolo_cuda_make_max_pool2d(kolo_cuda_kernel *kernel, kolo_plan *plan,
     if (op->out[1] >= 0)
         plan->values[op->out[1]].bytes = (size_t)kolo_cuda_count(plan, op->out[0]) * kolo_pooling_place_bytes(&p);
     kernel->run = run_max_pool;
-    return keep(kernel, (largest){.cut = behind_relu(plan, op), .drop = dropout_taken(plan, op, kernel), .dbias = -1});
+    return keep(kernel, (largest){.cut = behind_relu(plan, op), .drop = take_dropout(plan, op, kernel), .dbias = -1});
 }
 
 kolo_status kolo_cuda_make_max_pool2d_backward(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     largest made = {.dbias = -1};
-    const kolo_op *pool = forward_of(plan, op), *reader = only_reader(plan, op->out[0]);
-    for (const kolo_op *drop = plan->ops; drop < plan->ops + plan->op_count; drop++)
-        if (drop->kind == KOLO_OP_DROPOUT && same(plan, drop->in[0], pool->out[0]) &&
-            kolo_cuda_dropout_done(plan, drop))
-            made.drop = drop;
+    const kolo_op *pool = forward_of(plan, op), *reader = kolo_cuda_only_reader(plan, op->out[0]);
+    made.drop = kolo_cuda_took(plan, pool);
     if (reader && kolo_cuda_bias_done(plan, reader)) {
         kolo_pooling p = pooling_of(plan, op, op->out[0], op->in[0]);
         made.dbias = reader->out[2];
