@@ -139,7 +139,8 @@ static int parts_of(const Conv &c)
     return parts < 1 ? 1 : (int)parts;
 }
 
-__global__ void add_parts(const float *__restrict__ parts, int number, int64_t count, float *__restrict__ to)
+__global__ void add_parts(const float *__restrict__ parts, int number, int64_t count, float *__restrict__ to,
+                          int64_t split, float *__restrict__ rest)
 {
     __shared__ double all[THREADS];
     int64_t i = (int64_t)blockIdx.x * SIDE + threadIdx.x % SIDE;
@@ -151,12 +152,15 @@ __global__ void add_parts(const float *__restrict__ parts, int number, int64_t c
     __syncthreads();
     if (threadIdx.x >= SIDE || i >= count) return;
     for (int p = 1; p < THREADS / SIDE; p++) sum += all[p * SIDE + threadIdx.x];
-    to[i] = (float)sum;
+    if (i < split) to[i] = (float)sum;
+    else if (rest) rest[i - split] = (float)sum;
 }
 
-cudaError_t sum_parts(cudaStream_t stream, const float *parts, int number, int64_t count, float *to)
+cudaError_t sum_parts(cudaStream_t stream, const float *parts, int number, int64_t count, float *to, int64_t split,
+                      float *rest)
 {
-    return launch(stream, dim3((unsigned)((count + SIDE - 1) / SIDE)), THREADS, 0, add_parts, parts, number, count, to);
+    return launch(stream, dim3((unsigned)((count + SIDE - 1) / SIDE)), THREADS, 0, add_parts, parts, number, count, to,
+                  split, rest);
 }
 
 /* Of fewer than these a tile would be all but empty. */
@@ -215,5 +219,5 @@ cudaError_t kolo_cuda_conv_filter(cudaStream_t stream, kolo_element element, con
         return product_of<T>(stream, o, rows, c.group_filters, parts, part);
     });
     if (error != cudaSuccess || parts == 1) return error;
-    return sum_parts(stream, (const float *)scratch, parts, c.weights(), dkernel);
+    return sum_parts(stream, (const float *)scratch, parts, c.weights(), dkernel, c.weights(), NULL);
 }

@@ -1,9 +1,10 @@
 /* Convolutions, transposed ones and their gradients: by cuDNN where it has an engine (conv_graph.h), else by our own
  * kernels (conv.cu). A convolution goes from the larger image, x, to the smaller, y; a transposed one the other way.
  *
- * Depthwise ones are our own: cuDNN's engines for them are slow. So are gradients by narrow kernels, which cuDNN gives
- * rounded to the element, or else summed by few multiprocessors. */
+ * Depthwise ones are our own, and those of first layers: cuDNN's engines for them are slow. So are gradients by narrow
+ * kernels, which cuDNN gives rounded to the element, or else summed by few multiprocessors. */
 #include "backend/cuda/conv_graph.h"
+#include "backend/cuda/first_conv2d.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -115,6 +116,8 @@ static kolo_status make_forward(kolo_cuda_kernel *kernel, kolo_plan *plan, const
 {
     int x = transposed ? op->out[0] : op->in[0], y = transposed ? op->in[0] : op->out[0], bias = op->in[2];
     convolution made = {.wish = wish_of(plan, op, x, y, op->in[1])};
+    if (!transposed && kolo_cuda_conv_first_fits(&made.wish.conv))
+        return kolo_cuda_make_first_conv2d(kernel, plan, op, &made.wish.conv);
     made.wish.result = transposed ? KOLO_CONV_X : KOLO_CONV_Y;
     made.wish.element = kernel->element;
     made.wish.bias = bias >= 0;
@@ -186,6 +189,8 @@ static kolo_status make_backward(kolo_cuda_kernel *kernel, kolo_plan *plan, cons
     int width = kolo_cuda_width(plan->values[op->in[0]].shape);
     int64_t count = kolo_cuda_count(plan, op->in[0]);
     convolution made = {.wish = wish_of(plan, op, x, y, op->out[1])};
+    if (!transposed && op->out[0] < 0 && kolo_cuda_conv_first_fits(&made.wish.conv))
+        return kolo_cuda_make_first_conv2d_backward(kernel, plan, op, &made.wish.conv);
     made.wish.element = kernel->element;
     made.wish.result = KOLO_CONV_KERNEL;
     KOLO_TRY(find(kernel, plan, &made.wish, &made.kernel));

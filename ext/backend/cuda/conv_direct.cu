@@ -212,7 +212,7 @@ cudaError_t direct_filter(cudaStream_t stream, kolo_element element, const Conv 
         return launch(stream, blocks, THREADS, 0, direct_gradient<T>, conv, (const T *)x, (const T *)dy, to, count);
     });
     if (error != cudaSuccess || number == 1) return error;
-    return sum_parts(stream, to, number, count, dkernel);
+    return sum_parts(stream, to, number, count, dkernel, count, NULL);
 }
 
 } // namespace kolo

@@ -232,6 +232,15 @@ cudaError_t kolo_cuda_conv_data(cudaStream_t stream, kolo_element element, const
 size_t kolo_cuda_conv_filter_scratch(const kolo_conv *conv);
 cudaError_t kolo_cuda_conv_filter(cudaStream_t stream, kolo_element element, const kolo_conv *conv, const void *x,
                                   const void *dy, float *dkernel, void *scratch);
+/* The first layer's: a small window over few channels, of which nobody wants dx. Its kernel is float32, aligned as a
+ * float is. Back: dy is masked where y, unless NULL, is not positive; dbias NULL: not wanted. */
+bool kolo_cuda_conv_first_fits(const kolo_conv *conv);
+cudaError_t kolo_cuda_conv_first(cudaStream_t stream, kolo_element element, const kolo_conv *conv, const void *x,
+                                 const float *kernel, const float *bias, void *y, bool relu);
+size_t kolo_cuda_conv_first_scratch(const kolo_conv *conv);
+cudaError_t kolo_cuda_conv_first_backward(cudaStream_t stream, kolo_element element, const kolo_conv *conv,
+                                          const void *x, const void *dy, const void *y, float *dkernel, float *dbias,
+                                          void *scratch);
 
 /* ---- optimizers.cu ---- */
 

@@ -1,6 +1,7 @@
 /* Normalisation of the CUDA backend held against the reference backend's doubles, where tests/ext/backend/ does not
  * reach: batches whose sums many blocks share, evaluation, binary16, samples that do not count whatever lies in them,
- * the same bits at every run, x a thousand times as far from zero as from one another; and layer normalisation, of rows that a warp holds, a block holds, or nobody.
+ * the same bits at every run, x a thousand times as far from zero as from one another; and layer normalisation, of rows
+ * that a warp holds, a block holds, or nobody.
  *
  * Bounds: what is float32 may differ by 1e-5 of the largest, as of sums of that many terms; results in bfloat16 by one
  * unit of the last place, 2^-8, and in binary16 by 2^-10 (pair.h). Of eighths sums of x and of dy are exact, and so the

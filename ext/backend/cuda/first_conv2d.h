@@ -1,0 +1,13 @@
+/* For conv2d.c: convolutions that fit kolo_cuda_conv_first_fits(), and the way back through one whose dx nobody wants.
+ */
+#ifndef KOLO_CUDA_FIRST_CONV2D_H
+#define KOLO_CUDA_FIRST_CONV2D_H
+
+#include "backend/cuda/cuda.h"
+
+kolo_status kolo_cuda_make_first_conv2d(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op,
+                                        const kolo_conv *conv);
+kolo_status kolo_cuda_make_first_conv2d_backward(kolo_cuda_kernel *kernel, const kolo_plan *plan, const kolo_op *op,
+                                                 const kolo_conv *conv);
+
+#endif
