@@ -36,6 +36,13 @@ typedef struct kolo_call {
     const kolo_moment *moment;
 } kolo_call;
 
+/* A WEIGHTS value to be packed, or a GRADIENT to be unpacked. */
+typedef struct kolo_conversion {
+    int value;
+    const void *from;
+    void *to;
+} kolo_conversion;
+
 typedef struct kolo_backend {
     unsigned version; /* KOLO_BACKEND_VERSION */
     const char *name;
@@ -60,6 +67,8 @@ typedef struct kolo_backend {
     /* Canonical float32 weights to the layout of a WEIGHTS value, and a GRADIENT value to canonical float32. */
     kolo_status (*pack)(const kolo_plan *plan, int value, const float *canonical, void *packed);
     kolo_status (*unpack)(const kolo_plan *plan, int value, const void *packed, float *canonical);
+    /* Many of either at once, whose list may then go; NULL: they are done one by one. */
+    kolo_status (*convert)(const kolo_plan *plan, const kolo_conversion *list, int count);
 
     /* Memory for values, 64-byte aligned; NULL when there is none. Host backends use kolo_host_allocate/free. */
     void *(*allocate)(size_t bytes);

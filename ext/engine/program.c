@@ -67,6 +67,45 @@ kolo_status kolo_program_pack(const kolo_program *program, int value, const floa
     return program->backend->pack(&program->plan, value, canonical, (char *)packed + target->offset);
 }
 
+/* A list of all values of that kind which are converted, for the caller to free; NULL when there is no memory. */
+static kolo_conversion *conversions(const kolo_program *program, kolo_value_kind kind, int *count)
+{
+    kolo_conversion *list = calloc((size_t)program->plan.value_count + 1, sizeof *list);
+    *count = 0;
+    for (int v = 0; list && v < program->plan.value_count; v++) {
+        const kolo_value *value = &program->plan.values[v];
+        if (value->kind == kind && value->view_of < 0 && !value->in_place) list[(*count)++].value = v;
+    }
+    if (!list) kolo_fail_memory((size_t)program->plan.value_count * sizeof *list, "a list of values");
+    return list;
+}
+
+static kolo_status convert(const kolo_program *program, const kolo_conversion *list, int count)
+{
+    const kolo_backend *backend = program->backend;
+    bool packs = count > 0 && program->plan.values[list[0].value].kind == KOLO_VALUE_WEIGHTS;
+    if (backend->convert && count > 0) return backend->convert(&program->plan, list, count);
+    for (int i = 0; i < count; i++)
+        KOLO_TRY(packs ? backend->pack(&program->plan, list[i].value, list[i].from, list[i].to)
+                       : backend->unpack(&program->plan, list[i].value, list[i].from, list[i].to));
+    return KOLO_OK;
+}
+
+kolo_status kolo_program_pack_all(const kolo_program *program, const float *weights, void *packed)
+{
+    int count;
+    kolo_conversion *list = conversions(program, KOLO_VALUE_WEIGHTS, &count);
+    if (!list) return KOLO_MEMORY;
+    for (int i = 0; i < count; i++) {
+        const kolo_value *value = &program->plan.values[list[i].value];
+        list[i].from = weights + program->model->parameters[value->parameter].offset;
+        list[i].to = (char *)packed + value->offset;
+    }
+    kolo_status status = convert(program, list, count);
+    free(list);
+    return status;
+}
+
 void *kolo_program_allocate(const kolo_program *program, size_t bytes)
 {
     void *memory = NULL;
@@ -111,13 +150,17 @@ kolo_fold_memory kolo_program_fold_memory(const kolo_program *program)
 
 kolo_status kolo_program_unpack_there(const kolo_program *program, const float *gradients, float *canonical)
 {
-    for (int v = 0; v < program->plan.value_count; v++) {
-        const kolo_value *value = &program->plan.values[v];
-        if (value->kind != KOLO_VALUE_GRADIENT || value->view_of >= 0) continue;
-        float *target = canonical + program->model->parameters[value->parameter].offset;
-        KOLO_TRY(program->backend->unpack(&program->plan, v, (const char *)gradients + value->offset, target));
+    int count;
+    kolo_conversion *list = conversions(program, KOLO_VALUE_GRADIENT, &count);
+    if (!list) return KOLO_MEMORY;
+    for (int i = 0; i < count; i++) {
+        const kolo_value *value = &program->plan.values[list[i].value];
+        list[i].from = (const char *)gradients + value->offset;
+        list[i].to = canonical + program->model->parameters[value->parameter].offset;
     }
-    return KOLO_OK;
+    kolo_status status = convert(program, list, count);
+    free(list);
+    return status;
 }
 
 /* By way of memory of the device. */

@@ -103,6 +103,7 @@ kolo_status kolo_program_run(kolo_frame *frame, int number, const kolo_bench *be
 /* One value of plan->values: canonical weights into the packed block; does nothing for values that are no weights, or
  * weights in place. */
 kolo_status kolo_program_pack(const kolo_program *program, int value, const float *weights, void *packed);
+kolo_status kolo_program_pack_all(const kolo_program *program, const float *weights, void *packed);
 /* Memory where the program's values lie; NULL when there is none. */
 void *kolo_program_allocate(const kolo_program *program, size_t bytes);
 void kolo_program_deallocate(const kolo_program *program, void *memory); /* takes NULL */

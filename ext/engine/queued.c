@@ -119,10 +119,7 @@ void kolo_queued_close(kolo_queued **queued)
 
 kolo_status kolo_queued_pack(kolo_queued *queued)
 {
-    const kolo_program *program = queued->program;
-    for (int v = 0; v < program->plan.value_count; v++)
-        KOLO_TRY(kolo_program_pack(program, v, queued->weights, queued->packed));
-    return KOLO_OK;
+    return kolo_program_pack_all(queued->program, queued->weights, queued->packed);
 }
 
 kolo_status kolo_queued_store(kolo_queued *queued, const float *weights)

@@ -104,9 +104,7 @@ static kolo_status run_forward(const kolo_cuda_job *job)
     const convolution *own = job->kernel->own;
     void *bias = job->in[2], *copy = (char *)job->scratch + own->bias;
     if (bias && own->image.graph && (uintptr_t)bias % 16 != 0) { /* read in its place among all weights */
-        KOLO_CUDA(kolo_cuda_pack_plain(job->stream, bias, KOLO_ELEMENT_FLOAT, copy,
-                                       kolo_cuda_count(job->plan, job->op->in[2])),
-                  "copying a bias");
+        KOLO_TRY(kolo_cuda_copy_floats(job->stream, bias, copy, kolo_cuda_count(job->plan, job->op->in[2])));
         bias = copy;
     }
     return compute(job, job->in[0], job->in[1], bias, job->out[0]);

@@ -102,6 +102,9 @@ typedef struct kolo_cuda_layout {
 kolo_status kolo_cuda_choose_layout(kolo_plan *plan, int value, kolo_cuda_layout layout);
 kolo_status kolo_cuda_pack(const kolo_plan *plan, int value, const float *canonical, void *packed);
 kolo_status kolo_cuda_unpack(const kolo_plan *plan, int value, const void *packed, float *canonical);
+kolo_status kolo_cuda_convert(const kolo_plan *plan, const kolo_conversion *list, int count);
+/* count floats that may lie anywhere to where they lie well. */
+kolo_status kolo_cuda_copy_floats(cudaStream_t stream, const float *from, void *to, int64_t count);
 void kolo_cuda_add_gradient(const kolo_plan *plan, int value, void *to, const void *from);
 void kolo_cuda_forget(kolo_plan *plan);
 

@@ -54,9 +54,8 @@ static kolo_status run_forward(const kolo_cuda_job *job)
     char *scratch = job->scratch;
     void *bias = job->in[2];
     if (bias && !is_aligned(bias)) { /* read in its place among all weights */
-        KOLO_CUDA(kolo_cuda_pack_plain(job->stream, bias, KOLO_ELEMENT_FLOAT, scratch + own->bias,
-                                       kolo_cuda_count(job->plan, job->op->in[2])),
-                  "copying a bias");
+        KOLO_TRY(kolo_cuda_copy_floats(job->stream, bias, scratch + own->bias,
+                                       kolo_cuda_count(job->plan, job->op->in[2])));
         bias = scratch + own->bias;
     }
     return kolo_matmul_run(own->y, job->in[0], job->in[1], job->out[0], bias, scratch + own->product);

@@ -184,12 +184,18 @@ cudaError_t kolo_cuda_layer_norm_backward(cudaStream_t stream, kolo_element elem
                                           const void *dy, const void *x, const float *scale, void *dx,
                                           const void *other, float *dscale, float *doffset, void *scratch);
 
-/* ---- weights.cu: pointers of float32 are aligned as a float is ---- */
+/* ---- weights.cu ---- */
 
-/* to = from, in the element; the second: of a matrix, its transpose. */
-cudaError_t kolo_cuda_pack_plain(cudaStream_t stream, const float *from, kolo_element element, void *to, int64_t count);
-cudaError_t kolo_cuda_pack_transposed(cudaStream_t stream, const float *from, kolo_element element, void *to,
-                                      int64_t rows, int64_t columns);
+/* to = from, as elements: a matrix of rows × columns, or its transpose. Any alignment. */
+typedef struct kolo_packing {
+    const float *from;
+    void *to;
+    int64_t rows, columns;
+    kolo_element element;
+    bool transposed;
+} kolo_packing;
+/* The structs may go when it returns. */
+cudaError_t kolo_cuda_pack_arrays(cudaStream_t stream, const kolo_packing *moves, int count);
 
 /* ---- bias.cu ---- */
 

@@ -31,6 +31,7 @@ static const kolo_backend cuda_backend = {
     .forget = kolo_cuda_forget,
     .pack = kolo_cuda_pack,
     .unpack = kolo_cuda_unpack,
+    .convert = kolo_cuda_convert,
     .add = kolo_cuda_add_gradient,
     .accelerator = &kolo_cuda_accelerator,
 };

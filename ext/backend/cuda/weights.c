@@ -30,26 +30,45 @@ void kolo_cuda_forget(kolo_plan *plan)
     }
 }
 
+/* To a WEIGHTS value, or from a GRADIENT, whose transpose is the canonical one again. */
+static kolo_packing move_of(const kolo_plan *plan, const kolo_conversion *conversion)
+{
+    int value = conversion->value;
+    bool packs = plan->values[value].kind == KOLO_VALUE_WEIGHTS;
+    kolo_cuda_layout layout = layout_of(plan, value);
+    int64_t last = kolo_cuda_width(plan->values[value].shape), others = kolo_cuda_count(plan, value) / last;
+    return (kolo_packing){.from = conversion->from,
+                          .to = conversion->to,
+                          .rows = packs ? others : last,
+                          .columns = packs ? last : others,
+                          .element = packs ? layout.element : KOLO_ELEMENT_FLOAT,
+                          .transposed = layout.transposed};
+}
+
+kolo_status kolo_cuda_convert(const kolo_plan *plan, const kolo_conversion *list, int count)
+{
+    kolo_packing *moves = malloc((size_t)count * sizeof *moves);
+    if (!moves) return kolo_fail_memory((size_t)count * sizeof *moves, "what is packed");
+    for (int i = 0; i < count; i++) moves[i] = move_of(plan, &list[i]);
+    cudaError_t error = kolo_cuda_pack_arrays(plan->queue->stream, moves, count);
+    free(moves);
+    return error == cudaSuccess ? KOLO_OK : kolo_cuda_fail(error, "packing weights or unpacking gradients");
+}
+
 kolo_status kolo_cuda_pack(const kolo_plan *plan, int value, const float *canonical, void *packed)
 {
-    kolo_cuda_layout layout = layout_of(plan, value);
-    cudaStream_t stream = plan->queue->stream;
-    int64_t count = kolo_cuda_count(plan, value), last = kolo_cuda_width(plan->values[value].shape);
-    KOLO_CUDA(layout.transposed
-                  ? kolo_cuda_pack_transposed(stream, canonical, layout.element, packed, count / last, last)
-                  : kolo_cuda_pack_plain(stream, canonical, layout.element, packed, count),
-              "packing weights");
-    return KOLO_OK;
+    return kolo_cuda_convert(plan, &(const kolo_conversion){value, canonical, packed}, 1);
 }
 
 kolo_status kolo_cuda_unpack(const kolo_plan *plan, int value, const void *packed, float *canonical)
 {
-    cudaStream_t stream = plan->queue->stream;
-    int64_t count = kolo_cuda_count(plan, value), last = kolo_cuda_width(plan->values[value].shape);
-    KOLO_CUDA(layout_of(plan, value).transposed
-                  ? kolo_cuda_pack_transposed(stream, packed, KOLO_ELEMENT_FLOAT, canonical, last, count / last)
-                  : kolo_cuda_pack_plain(stream, packed, KOLO_ELEMENT_FLOAT, canonical, count),
-              "unpacking a gradient");
+    return kolo_cuda_convert(plan, &(const kolo_conversion){value, packed, canonical}, 1);
+}
+
+kolo_status kolo_cuda_copy_floats(cudaStream_t stream, const float *from, void *to, int64_t count)
+{
+    const kolo_packing move = {.from = from, .to = to, .rows = 1, .columns = count, .element = KOLO_ELEMENT_FLOAT};
+    KOLO_CUDA(kolo_cuda_pack_arrays(stream, &move, 1), "copying a bias");
     return KOLO_OK;
 }
 

@@ -1,56 +1,86 @@
-/* Weights and gradients: conversions and transposes. Arrays of the whole model begin anywhere, so nothing here asks
- * for more than an element's own alignment. */
+/* Weights and gradients, to and from the canonical order: many arrays in one launch. Arrays of the whole model begin
+ * anywhere, so nothing here asks for more than an element's own alignment. */
 #include "backend/cuda/device.cuh"
 
 namespace kolo {
 
-template <typename T>
-__global__ void pack_plain(const float *__restrict__ from, T *__restrict__ to, int64_t count)
+static const int MOST = 48;         /* arrays of a launch: they are its argument, of 4 KB at most */
+static const int SIDE = 32;         /* of a square that is turned in shared memory */
+static const int CHUNK = 8 * THREADS; /* elements that a block moves where nothing is turned */
+
+struct Moves {
+    kolo_packing at[MOST];
+    int64_t first[MOST + 1]; /* blocks before each */
+    int count;
+};
+
+__device__ static inline void put(kolo_element element, float value, void *to, int64_t i)
 {
-    const int AHEAD = 4;
-    for (int64_t i = thread_number(); i < count; i += AHEAD * thread_count()) {
-        float values[AHEAD];
-#pragma unroll
-        for (int k = 0; k < AHEAD; k++)
-            if (i + k * thread_count() < count) values[k] = from[i + k * thread_count()];
-#pragma unroll
-        for (int k = 0; k < AHEAD; k++)
-            if (i + k * thread_count() < count) narrow(values[k], &to[i + k * thread_count()]);
+    switch (element) {
+    case KOLO_ELEMENT_BFLOAT16: narrow(value, (__nv_bfloat16 *)to + i); break;
+    case KOLO_ELEMENT_HALF: narrow(value, (__half *)to + i); break;
+    default: ((float *)to)[i] = value;
     }
 }
 
-/* to[column][row] = from[row][column], by squares of 32 that turn in shared memory. */
-template <typename T>
-__global__ void pack_transposed(const float *__restrict__ from, T *__restrict__ to, int64_t rows, int64_t columns)
+__device__ static void move_chunk(const kolo_packing &move, int64_t chunk)
 {
-    __shared__ float square[32][33];
-    int64_t across = (columns + 31) / 32, row = blockIdx.x / across * 32, column = blockIdx.x % across * 32;
-    int x = (int)threadIdx.x % 32;
-    for (int y = (int)threadIdx.x / 32; y < 32; y += THREADS / 32)
-        if (row + y < rows && column + x < columns) square[y][x] = from[(row + y) * columns + column + x];
+    const int AHEAD = CHUNK / THREADS;
+    int64_t count = move.rows * move.columns, first = chunk * CHUNK + threadIdx.x;
+    float values[AHEAD];
+#pragma unroll
+    for (int k = 0; k < AHEAD; k++)
+        if (first + k * THREADS < count) values[k] = move.from[first + k * THREADS];
+#pragma unroll
+    for (int k = 0; k < AHEAD; k++)
+        if (first + k * THREADS < count) put(move.element, values[k], move.to, first + k * THREADS);
+}
+
+/* to[column][row] = from[row][column] */
+__device__ static void turn_square(const kolo_packing &move, int64_t number)
+{
+    __shared__ float square[SIDE][SIDE + 1];
+    int64_t across = (move.columns + SIDE - 1) / SIDE, row = number / across * SIDE, column = number % across * SIDE;
+    int x = (int)threadIdx.x % SIDE;
+    for (int y = (int)threadIdx.x / SIDE; y < SIDE; y += THREADS / SIDE)
+        if (row + y < move.rows && column + x < move.columns)
+            square[y][x] = move.from[(row + y) * move.columns + column + x];
     __syncthreads();
-    for (int y = (int)threadIdx.x / 32; y < 32; y += THREADS / 32)
-        if (row + x < rows && column + y < columns) narrow(square[x][y], &to[(column + y) * rows + row + x]);
+    for (int y = (int)threadIdx.x / SIDE; y < SIDE; y += THREADS / SIDE)
+        if (row + x < move.rows && column + y < move.columns)
+            put(move.element, square[x][y], move.to, (column + y) * move.rows + row + x);
+}
+
+__global__ void move_all(Moves moves)
+{
+    int i = 0;
+    while (i + 1 < moves.count && (int64_t)blockIdx.x >= moves.first[i + 1]) i++;
+    int64_t block = (int64_t)blockIdx.x - moves.first[i];
+    if (moves.at[i].transposed) turn_square(moves.at[i], block);
+    else move_chunk(moves.at[i], block);
+}
+
+static int64_t blocks_of(const kolo_packing &move)
+{
+    if (!move.transposed) return (move.rows * move.columns + CHUNK - 1) / CHUNK;
+    return (move.rows + SIDE - 1) / SIDE * ((move.columns + SIDE - 1) / SIDE);
 }
 
 } // namespace kolo
 
 using namespace kolo;
 
-cudaError_t kolo_cuda_pack_plain(cudaStream_t stream, const float *from, kolo_element element, void *to, int64_t count)
+cudaError_t kolo_cuda_pack_arrays(cudaStream_t stream, const kolo_packing *moves, int count)
 {
-    return with(element, [&](auto zero) {
-        typedef decltype(zero) T;
-        return launch(stream, blocks_for((count + 3) / 4), THREADS, 0, pack_plain<T>, from, (T *)to, count);
-    });
-}
-
-cudaError_t kolo_cuda_pack_transposed(cudaStream_t stream, const float *from, kolo_element element, void *to,
-                                      int64_t rows, int64_t columns)
-{
-    return with(element, [&](auto zero) {
-        typedef decltype(zero) T;
-        unsigned squares = (unsigned)((rows + 31) / 32 * ((columns + 31) / 32));
-        return launch(stream, squares, THREADS, 0, pack_transposed<T>, from, (T *)to, rows, columns);
-    });
+    cudaError_t error = cudaSuccess;
+    for (int done = 0; done < count && error == cudaSuccess; done += MOST) {
+        Moves some = {};
+        some.count = count - done < MOST ? count - done : MOST;
+        for (int i = 0; i < some.count; i++) {
+            some.at[i] = moves[done + i];
+            some.first[i + 1] = some.first[i] + blocks_of(some.at[i]);
+        }
+        error = launch(stream, dim3((unsigned)some.first[some.count]), THREADS, 0, move_all, some);
+    }
+    return error;
 }
