@@ -75,8 +75,8 @@ typedef enum kolo_op_kind {
     KOLO_OP_POSITION_BACKWARD, /* dy                                   dtable                                         */
     KOLO_OP_LAYER_NORM, /* x, scale or -1, offset or -1         y                                              */
     KOLO_OP_LAYER_NORM_BACKWARD, /* dy, x, scale or -1                   dx or -1, dscale or -1, doffset or -1 */
-    KOLO_OP_ATTENTION, /* queries, keys, values in one: below  y                                              */
-    KOLO_OP_ATTENTION_BACKWARD, /* dy, queries keys values              their gradient, in one */
+    KOLO_OP_ATTENTION, /* queries, keys, values in one: below  y, sums (workspace; -1 in a plan not trained)    */
+    KOLO_OP_ATTENTION_BACKWARD, /* dy, queries keys values, y, sums     their gradient, in one */
     KOLO_OP_MEET, /* partial                              met: every leaf gets here before any goes on   */
     KOLO_OP_BATCH_NORM_MOMENTS, /* x                         partial {2C + 1}: Σx, Σx², and how many x a channel    */
     KOLO_OP_BATCH_NORM, /* x, met or -1, gamma or -1, beta or -1, mean or -1, variance or -1
@@ -93,7 +93,8 @@ typedef enum kolo_op_kind {
     KOLO_OP_KINDS
     /* Of the backward ones y is -1 unless the activation is fused, kernel is -1 when dx is. A backward activation is
      * given y, or x where y does not suffice (gelu, silu). What attention takes is {length, 3 · heads · key size}: at
-     * each position the queries of all heads, then the keys, then the values; y is {length, heads · key size}.
+     * each position the queries of all heads, then the keys, then the values; y is {length, heads · key size}; sums, of
+     * which a backend keeps what it likes, {heads, length}.
      * DENSE_LOSS is the last dense layer, the loss of its outputs (which are nowhere kept) and the way back through it.
      */
 } kolo_op_kind;

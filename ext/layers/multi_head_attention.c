@@ -122,15 +122,18 @@ static kolo_op attend(const kolo_plan *plan, const kolo_layer_node *node, kolo_o
                      .rate = plan->dropout ? args->dropout : 0};
 }
 
-/* saved[0]: queries, keys and values; saved[1]: what the heads give. */
+/* saved[0]: queries, keys and values; saved[1]: what the heads give; saved[2]: what the backend keeps of their sums. */
 static kolo_status forward(kolo_plan *plan, kolo_layer_flow *flow)
 {
     const kolo_layer_node *node = flow->node;
     kolo_op op = attend(plan, node, KOLO_OP_ATTENTION);
     KOLO_TRY(project(plan, node, QKV_KERNEL, flow->x, &flow->saved[0]));
     KOLO_TRY(kolo_added(&flow->saved[1], kolo_plan_value(plan, KOLO_VALUE_ACTIVATION, rows(node, width(node)))));
+    kolo_shape sums = {2, {node->recipe.multi_head_attention.heads, node->in.dim[0]}};
+    if (plan->training) KOLO_TRY(kolo_added(&flow->saved[2], kolo_plan_value(plan, KOLO_VALUE_WORKSPACE, sums)));
     op.in[0] = flow->saved[0];
     op.out[0] = flow->saved[1];
+    op.out[1] = flow->saved[2];
     KOLO_TRY(kolo_plan_op(plan, op));
     return project(plan, node, OUTPUT_KERNEL, flow->saved[1], &flow->y);
 }
@@ -140,7 +143,7 @@ static kolo_status backward(kolo_plan *plan, kolo_layer_flow *flow)
     const kolo_layer_node *node = flow->node;
     kolo_op op = attend(plan, node, KOLO_OP_ATTENTION_BACKWARD);
     KOLO_TRY(project_back(plan, node, OUTPUT_KERNEL, flow->dy, flow->saved[1], true, &op.in[0]));
-    op.in[1] = flow->saved[0];
+    for (int i = 0; i < 3; i++) op.in[1 + i] = flow->saved[i];
     KOLO_TRY(kolo_added(&op.out[0], kolo_plan_value(plan, KOLO_VALUE_ACTIVATION, rows(node, 3 * width(node)))));
     KOLO_TRY(kolo_plan_op(plan, op));
     return project_back(plan, node, QKV_KERNEL, op.out[0], flow->x, flow->need_dx, &flow->dx);

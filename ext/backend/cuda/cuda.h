@@ -174,7 +174,7 @@ kolo_cuda_maker kolo_cuda_make_batch_norm_moments, kolo_cuda_make_batch_norm, ko
 kolo_cuda_maker kolo_cuda_make_layer_norm, kolo_cuda_make_layer_norm_backward; /* layer_norm.c */
 
 kolo_cuda_maker kolo_cuda_make_embedding, kolo_cuda_make_embedding_backward, kolo_cuda_make_position,
-    kolo_cuda_make_position_backward; /* sequence.c */
+    kolo_cuda_make_position_backward, kolo_cuda_make_attention, kolo_cuda_make_attention_backward; /* sequence.c */
 void kolo_cuda_close_dnn(kolo_queue *queue);
 
 #endif

@@ -44,6 +44,8 @@ static kolo_cuda_maker *const makers[KOLO_OP_KINDS] = {
     [KOLO_OP_EMBEDDING_BACKWARD] = kolo_cuda_make_embedding_backward,
     [KOLO_OP_POSITION] = kolo_cuda_make_position,
     [KOLO_OP_POSITION_BACKWARD] = kolo_cuda_make_position_backward,
+    [KOLO_OP_ATTENTION] = kolo_cuda_make_attention,
+    [KOLO_OP_ATTENTION_BACKWARD] = kolo_cuda_make_attention_backward,
 };
 
 /* ---- where values lie ---- */

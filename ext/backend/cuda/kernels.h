@@ -329,6 +329,35 @@ cudaError_t kolo_cuda_position(cudaStream_t stream, kolo_element element, const 
 cudaError_t kolo_cuda_position_backward(cudaStream_t stream, kolo_element element, const kolo_moment *moment,
                                         int64_t first, int leaf, int64_t elements, const void *dy, float *table);
 
+/* ---- attention.cu, attention_backward.cu: heads of a size up to KOLO_HEAD_MOST ---- */
+
+#define KOLO_HEAD_MOST 256
+/* A leaf's attention: from {length, 3 · heads · size} a sample to {length, heads · size}. */
+typedef struct kolo_attention_job {
+    int64_t first;
+    int leaf, length, heads, size, layer;
+    bool causal, tf32; /* tf32: products of floats are of TF32s */
+    float scale; /* log2(e) / √size: scores are exponents of 2 */
+    float inverse_root; /* 1 / √size */
+    uint32_t threshold; /* of dropout; 0: none */
+    float keep; /* 1 / (1 − rate) */
+} kolo_attention_job;
+/* kept: so many bytes for the way back, or NULL. They begin with two floats a query of a head. */
+size_t kolo_cuda_attention_kept(kolo_element element, const kolo_attention_job *job);
+cudaError_t kolo_cuda_attention(cudaStream_t stream, kolo_element element, const kolo_attention_job *job,
+                                const kolo_moment *moment, const void *qkv, void *y, float *kept);
+/* y as it was before it was rounded: y itself, or among what was kept. */
+const float *kolo_cuda_attention_exact(kolo_element element, const kolo_attention_job *job, const void *y,
+                                       const float *kept);
+typedef struct kolo_attention_slopes {
+    const void *dy, *qkv;
+    const float *y, *kept; /* y: exact */
+    void *dqkv;
+} kolo_attention_slopes;
+size_t kolo_cuda_attention_scratch(const kolo_attention_job *job);
+cudaError_t kolo_cuda_attention_backward(cudaStream_t stream, kolo_element element, const kolo_attention_job *job,
+                                         const kolo_moment *moment, const kolo_attention_slopes *slopes, void *scratch);
+
 #ifdef __cplusplus
 }
 #endif

@@ -2,6 +2,10 @@
  * attention_backward.cu. */
 #include "backend/cuda/cuda.h"
 
+#include <math.h>
+
+#include "core/random.h"
+
 /* ---- rows of a table ---- */
 
 static kolo_status run_embedding(const kolo_cuda_job *job)
@@ -76,5 +80,72 @@ kolo_status kolo_cuda_make_position_backward(kolo_cuda_kernel *kernel, kolo_plan
 {
     (void)plan, (void)op;
     kernel->run = run_position_backward;
+    return KOLO_OK;
+}
+
+/* ---- attention ---- */
+
+/* Of queries, keys and values in one. */
+static kolo_attention_job attention_of(const kolo_plan *plan, const kolo_op *op, int value)
+{
+    kolo_shape shape = plan->values[value].shape;
+    double size = shape.dim[1] / 3 / op->heads;
+    return (kolo_attention_job){.leaf = plan->leaf,
+                                .length = shape.dim[0],
+                                .heads = op->heads,
+                                .size = (int)size,
+                                .layer = op->layer,
+                                .causal = op->causal,
+                                .tf32 = plan->precision == KOLO_TF32,
+                                .scale = (float)(M_LOG2E / sqrt(size)),
+                                .inverse_root = (float)(1 / sqrt(size)),
+                                .threshold = op->rate > 0 ? kolo_dropout_threshold(op->rate) : 0,
+                                .keep = (float)(1 / (1 - op->rate))};
+}
+
+static kolo_status run_attention(const kolo_cuda_job *job)
+{
+    kolo_attention_job attention = attention_of(job->plan, job->op, job->op->in[0]);
+    attention.first = job->call->first_sample;
+    KOLO_CUDA(kolo_cuda_attention(job->stream, job->element, &attention, job->call->moment, job->in[0], job->out[0],
+                                  job->out[1]),
+              "attention");
+    return KOLO_OK;
+}
+
+static kolo_status run_attention_backward(const kolo_cuda_job *job)
+{
+    kolo_attention_job attention = attention_of(job->plan, job->op, job->op->in[1]);
+    attention.first = job->call->first_sample;
+    const float *y = kolo_cuda_attention_exact(job->element, &attention, job->in[2], job->in[3]);
+    kolo_attention_slopes slopes = {job->in[0], job->in[1], y, job->in[3], job->out[0]};
+    KOLO_CUDA(kolo_cuda_attention_backward(job->stream, job->element, &attention, job->call->moment, &slopes,
+                                           job->scratch),
+              "attention's gradient");
+    return KOLO_OK;
+}
+
+static kolo_status check_size(const kolo_attention_job *job)
+{
+    if (job->size <= KOLO_HEAD_MOST) return KOLO_OK;
+    return kolo_fail(KOLO_UNSUPPORTED, "backend cuda: wanted heads of a size of at most %d, got %d", KOLO_HEAD_MOST,
+                     job->size);
+}
+
+kolo_status kolo_cuda_make_attention(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    kolo_attention_job job = attention_of(plan, op, op->in[0]);
+    KOLO_TRY(check_size(&job));
+    if (op->out[1] >= 0) plan->values[op->out[1]].bytes = kolo_cuda_attention_kept(kernel->element, &job);
+    kernel->run = run_attention;
+    return KOLO_OK;
+}
+
+kolo_status kolo_cuda_make_attention_backward(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    kolo_attention_job job = attention_of(plan, op, op->in[1]);
+    KOLO_TRY(check_size(&job));
+    kernel->run = run_attention_backward;
+    kernel->scratch = kolo_cuda_attention_scratch(&job);
     return KOLO_OK;
 }

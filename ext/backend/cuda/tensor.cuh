@@ -1,5 +1,6 @@
-/* Tensor cores, of Ampere and later: squares of narrow elements in shared memory to registers, and their products, sums
- * in float. What a lane has of a square is what PTX says of ldmatrix and mma.m16n8k16 (PTX ISA, 9.7.15.5):
+/* Tensor cores: squares of narrow elements in shared memory to registers, and their products, sums in float. Before
+ * Ampere, which has no such instructions, lanes show one another what they have. What a lane has of a square is what PTX
+ * says of ldmatrix and mma.m16n8k16 (PTX ISA, 9.7.15.5):
  *
  * A is 16 × 16 (m × k), four squares of 8 × 8, top left, bottom left, top right, bottom right; B is 16 × 8 (k × n), two,
  * top and bottom. Lane l has of each square of A row l / 4, elements 2 (l % 4) and the next; of B's column l / 4, those
@@ -13,6 +14,53 @@
 #endif
 
 namespace kolo {
+
+#if !defined(KOLO_SHIM) && (!defined(__CUDA_ARCH__) || __CUDA_ARCH__ < 800)
+__device__ static inline unsigned long long both(unsigned low, unsigned high)
+{
+    return (unsigned long long)high << 32 | low;
+}
+
+/* Σ of the products of what two words hold. */
+template <typename T> __device__ static inline float dot_words(unsigned a, unsigned b)
+{
+    Run<T, 2> x, y;
+    memcpy(&x, &a, sizeof x);
+    memcpy(&y, &b, sizeof y);
+    return wide(x.at[0]) * wide(y.at[0]) + wide(x.at[1]) * wide(y.at[1]);
+}
+template <> __device__ inline float dot_words<float>(unsigned a, unsigned b)
+{
+    return __uint_as_float(a) * __uint_as_float(b);
+}
+
+template <typename T> __device__ static void multiply_by_hand(float sums[4], const unsigned a[4], const unsigned b[2])
+{
+    unsigned long long left = both(a[0], a[1]), right = both(a[2], a[3]), under = both(b[0], b[1]);
+    int lane = (int)(threadIdx.x % 32), row = lane / 4 * 4, column = lane % 4 * 8;
+    for (int q = 0; q < 4; q++) {
+        unsigned long long x = __shfl_sync(0xFFFFFFFFu, left, row + q), y = __shfl_sync(0xFFFFFFFFu, right, row + q);
+        unsigned long long other[2] = {__shfl_sync(0xFFFFFFFFu, under, column + q),
+                                       __shfl_sync(0xFFFFFFFFu, under, column + 4 + q)};
+        for (int i = 0; i < 4; i++) { /* row i / 2, column i % 2 */
+            unsigned shift = i < 2 ? 0 : 32;
+            sums[i] += dot_words<T>((unsigned)(x >> shift), (unsigned)other[i % 2]) +
+                       dot_words<T>((unsigned)(y >> shift), (unsigned)(other[i % 2] >> 32));
+        }
+    }
+}
+
+__device__ static void load_by_hand(const void *row, unsigned squares[4], bool turned)
+{
+    int lane = (int)(threadIdx.x % 32), at = lane / 4, pair = lane % 4 * 2;
+    for (int s = 0; s < 4; s++) {
+        unsigned long long first = __shfl_sync(0xFFFFFFFFu, (unsigned long long)row, 8 * s + (turned ? pair : at));
+        unsigned long long second = __shfl_sync(0xFFFFFFFFu, (unsigned long long)row, 8 * s + (turned ? pair + 1 : at));
+        unsigned low = ((const uint16_t *)first)[turned ? at : pair];
+        squares[s] = low | (unsigned)((const uint16_t *)second)[turned ? at : pair + 1] << 16;
+    }
+}
+#endif
 
 /* Four squares: lanes 8 i … 8 i + 7 give the addresses of the rows of square i, sixteen bytes each, in shared memory.
  * turned: of their transposes. */
@@ -30,6 +78,8 @@ template <bool turned, typename T> __device__ static inline void load_squares(co
         asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                      : "=r"(squares[0]), "=r"(squares[1]), "=r"(squares[2]), "=r"(squares[3])
                      : "r"(address));
+#else
+    load_by_hand(row, squares, turned);
 #endif
 }
 
@@ -39,10 +89,12 @@ __device__ static inline void multiply(float sums[4], const unsigned a[4], const
 #ifdef KOLO_SHIM
     kolo_shim_multiply<__nv_bfloat16>(sums, a, b);
 #elif __CUDA_ARCH__ >= 800
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
                  "{%0, %1, %2, %3};"
                  : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#else
+    multiply_by_hand<__nv_bfloat16>(sums, a, b);
 #endif
 }
 __device__ static inline void multiply(float sums[4], const unsigned a[4], const unsigned b[2], __half)
@@ -50,11 +102,42 @@ __device__ static inline void multiply(float sums[4], const unsigned a[4], const
 #ifdef KOLO_SHIM
     kolo_shim_multiply<__half>(sums, a, b);
 #elif __CUDA_ARCH__ >= 800
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
                  "{%0, %1, %2, %3};"
                  : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#else
+    multiply_by_hand<__half>(sums, a, b);
 #endif
+}
+
+/* The same of floats, of which these units see 10 bits behind the point (TF32), and 8 of k: lane l has of A, 16 × 8, rows
+ * l / 4 and that + 8 of column l % 4, then of that + 4; of B, 8 × 8, of column l / 4 rows l % 4 and that + 4. */
+__device__ static inline void multiply_tf32(float sums[4], const unsigned a[4], const unsigned b[2])
+{
+#ifdef KOLO_SHIM
+    kolo_shim_multiply_tf32(sums, a, b);
+#elif __CUDA_ARCH__ >= 800
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#else
+    multiply_by_hand<float>(sums, a, b);
+#endif
+}
+
+/* The nearest TF32, of two as near the larger one. */
+__device__ static inline unsigned to_tf32(float value)
+{
+    unsigned bits;
+#if !defined(KOLO_SHIM) && __CUDA_ARCH__ >= 800
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(value));
+#else
+    memcpy(&bits, &value, sizeof bits);
+    if ((bits & 0x7F800000u) != 0x7F800000u) bits = (bits + 0x1000u) & ~0x1FFFu;
+#endif
+    return bits;
 }
 
 /* 16 × 16 of A (m × k), and of B (k × n), which is two of 16 × 8: from the element in the corner of a tile whose rows

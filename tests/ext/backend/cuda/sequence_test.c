@@ -91,9 +91,127 @@ static void positions(void **state)
     for (int number = 0; number < 60; number++) one_position(&d, number);
 }
 
+/* ---- attention ---- */
+
+typedef struct attention_case {
+    kolo_precision precision;
+    int leaf, length, heads, size;
+    bool causal, training;
+    double rate;
+} attention_case;
+
+/* Samples behind those that count: nothing comes back for them. */
+static void write_slopes(pair *p, dice *d, int value)
+{
+    int64_t count = rig_count(p->r[0], value), leaf = p->r[0]->plan.leaf, real = count / leaf * p->r[0]->call.samples;
+    float *dy = numbers(d, count, 0);
+    for (int64_t i = real; i < count; i++) dy[i] = 0;
+    for (int i = 0; i < 2; i++) rig_write(p->r[i], value, dy);
+    free(dy);
+}
+
+/* The larger the scores, the fewer keys matter. */
+static void write_scaled(pair *p, dice *d, int value, float scale)
+{
+    int64_t count = rig_count(p->r[0], value);
+    float *x = numbers(d, count, 0);
+    for (int64_t i = 0; i < count; i++) x[i] *= scale;
+    for (int i = 0; i < 2; i++) rig_write(p->r[i], value, x);
+    free(x);
+}
+
+/* What tensor cores multiply is rounded to the element: weights, too, which the reference does not round. */
+static void compare_attention(pair *p, const char *what, const int value[2])
+{
+    static const double bounds[] = {
+        [KOLO_FLOAT32] = 1e-5, [KOLO_MIXED_BF16] = 0x1p-7, [KOLO_MIXED_FP16] = 0x1p-10, [KOLO_TF32] = 0x1p-9};
+    double *wanted = rig_read(p->r[0], value[0]), *got = rig_read(p->r[1], value[1]);
+    double distance = rig_distance(got, wanted, rig_count(p->r[0], value[0]));
+    if (!(distance <= bounds[p->precision]))
+        fail_msg("attention %d (precision %d): %s differs by %g", p->number, (int)p->precision, what, distance);
+    free(wanted);
+    free(got);
+}
+
+static void one_attention(dice *d, const attention_case *c, int number)
+{
+    pair p = {.what = "attention", .number = number, .precision = c->precision};
+    kolo_shape shape = {2, {c->length, 3 * c->heads * c->size}}, y_shape = {2, {c->length, c->heads * c->size}};
+    kolo_shape sums_shape = {2, {c->heads, c->length}};
+    int x = 0, dy = 0, y[2], dx[2] = {-1, -1};
+    for (int i = 0; i < 2; i++) {
+        rig *r = p.r[i] = rig_new(i == 0 ? &kolo_reference_backend : tested, c->precision, c->leaf);
+        x = rig_input(r, shape);
+        dy = rig_input(r, y_shape);
+        y[i] = rig_value(r, KOLO_VALUE_ACTIVATION, y_shape);
+        int sums = c->training ? rig_value(r, KOLO_VALUE_WORKSPACE, sums_shape) : -1;
+        kolo_op op = {.kind = KOLO_OP_ATTENTION,
+                      .in = {x},
+                      .out = {y[i], sums},
+                      .layer = 5,
+                      .heads = c->heads,
+                      .causal = c->causal,
+                      .rate = c->rate};
+        rig_op(r, op);
+        if (c->training) {
+            dx[i] = rig_value(r, KOLO_VALUE_ACTIVATION, shape);
+            op = (kolo_op){.kind = KOLO_OP_ATTENTION_BACKWARD,
+                           .in = {dy, x, y[i], sums},
+                           .out = {dx[i]},
+                           .layer = 5,
+                           .heads = c->heads,
+                           .causal = c->causal,
+                           .rate = c->rate};
+            rig_op(r, op);
+            dx[i] = rig_probe(r, dx[i]);
+        }
+        y[i] = rig_probe(r, y[i]);
+        rig_prepare(r);
+    }
+    set_samples(&p, d);
+    write_scaled(&p, d, x, (float)roll_between(d, 1, 3));
+    write_slopes(&p, d, dy);
+    pair_run(&p);
+    compare_attention(&p, "y", y);
+    if (c->training) compare_attention(&p, "the gradient", dx);
+    pair_free(&p);
+}
+
+static void attentions(void **state)
+{
+    (void)state;
+    static const int lengths[] = {1, 2, 5, 16, 17, 33, 40}, sizes[] = {1, 3, 4, 6, 8, 16, 20, 33, 64};
+    static const kolo_precision precisions[] = {KOLO_FLOAT32, KOLO_MIXED_BF16, KOLO_MIXED_FP16, KOLO_TF32};
+    dice d = {13};
+    for (int number = 0; number < 44; number++) {
+        attention_case c = {.precision = precisions[number % 4],
+                            .leaf = roll_between(&d, 1, 2),
+                            .length = lengths[roll_between(&d, 0, 6)],
+                            .heads = roll_between(&d, 1, 3),
+                            .size = sizes[roll_between(&d, number % 4 ? 2 : 0, 8)],
+                            .causal = roll_coin(&d),
+                            .training = roll_between(&d, 0, 3) > 0,
+                            .rate = roll_coin(&d) ? 0.3 : 0};
+        one_attention(&d, &c, number);
+    }
+}
+
+/* Several tiles of queries and keys, and each size that a head is rounded up to. */
+static void large_attentions(void **state)
+{
+    (void)state;
+    const attention_case cases[] = {
+        {KOLO_MIXED_BF16, 1, 131, 1, 24, true, true, 0.2},  {KOLO_FLOAT32, 1, 67, 2, 40, true, true, 0.2},
+        {KOLO_MIXED_FP16, 1, 70, 1, 100, false, true, 0.2}, {KOLO_FLOAT32, 1, 70, 1, 72, false, true, 0},
+        {KOLO_MIXED_BF16, 1, 66, 1, 256, true, true, 0.2},  {KOLO_FLOAT32, 1, 34, 1, 200, true, true, 0}};
+    dice d = {14};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) one_attention(&d, &cases[i], (int)i);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(tables), cmocka_unit_test(positions)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(tables), cmocka_unit_test(positions),
+                                       cmocka_unit_test(attentions), cmocka_unit_test(large_attentions)};
     if (!pair_open()) return 1;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <deque>
 #include <memory>
+#include <setjmp.h>
 #include <ucontext.h>
 #include <vector>
 
@@ -30,11 +31,11 @@ struct Copy {
 
 /* One of the block's threads that has begun and not ended. */
 struct Stack {
-    ucontext_t context;
+    jmp_buf place; /* where it waits */
     std::unique_ptr<char[]> memory{new char[STACK]};
     size_t thread = 0;
     State state = READY;
-    bool busy = false;
+    bool busy = false, made = false;
     uint64_t brought = 0; /* to its warp */
     std::deque<std::vector<Copy>> copies; /* groups that are on their way, the last not complete */
 };
@@ -42,7 +43,7 @@ struct Stack {
 struct Block {
     std::vector<std::unique_ptr<Stack>> stacks;
     std::vector<Stack *> by_thread; /* those that have begun and not ended */
-    ucontext_t scheduler;
+    jmp_buf scheduler;
     Stack *running = nullptr;
     const std::function<void()> *body = nullptr;
     size_t count = 0, next = 0;
@@ -72,7 +73,7 @@ void run_stack()
             continue;
         }
         own->busy = false;
-        swapcontext(&own->context, &block.scheduler);
+        if (_setjmp(own->place) == 0) _longjmp(block.scheduler, 1);
     }
 }
 
@@ -84,25 +85,34 @@ Stack *free_stack()
     return block.stacks.back().get();
 }
 
+/* A context of its own where it has not been before; from then on jumps do, which make no system calls. */
+void enter(Stack *stack)
+{
+    ucontext_t context;
+    stack->made = true;
+    getcontext(&context);
+    context.uc_stack.ss_sp = stack->memory.get();
+    context.uc_stack.ss_size = STACK;
+    context.uc_link = nullptr;
+    makecontext(&context, run_stack, 0);
+    setcontext(&context);
+}
+
 void go_on(Stack *stack)
 {
     block.running = stack;
     stack->state = READY;
     set_thread(stack->thread);
-    swapcontext(&block.scheduler, &stack->context);
+    if (_setjmp(block.scheduler) != 0) return;
+    if (stack->made) _longjmp(stack->place, 1);
+    enter(stack);
 }
 
 void begin(Stack *stack)
 {
     stack->busy = true;
-    stack->state = READY;
     stack->thread = block.next++;
     block.by_thread[stack->thread] = stack;
-    getcontext(&stack->context);
-    stack->context.uc_stack.ss_sp = stack->memory.get();
-    stack->context.uc_stack.ss_size = STACK;
-    stack->context.uc_link = nullptr;
-    makecontext(&stack->context, run_stack, 0);
     go_on(stack);
 }
 
@@ -145,7 +155,7 @@ void wait_as(State state)
 {
     Stack *own = block.running;
     own->state = state;
-    swapcontext(&own->context, &block.scheduler);
+    if (_setjmp(own->place) == 0) _longjmp(block.scheduler, 1);
 }
 
 void run_block()

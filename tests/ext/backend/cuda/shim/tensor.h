@@ -35,20 +35,29 @@ static inline float kolo_shim_narrow(__half, uint16_t bits)
     return __half2float(value);
 }
 
+/* A lane's registers. */
+struct kolo_shim_registers {
+    unsigned a[4], b[2];
+};
+
 /* All lanes' registers are seen through two sets of places, used in turn: no lane is two products ahead. */
-template <typename T> static inline void kolo_shim_multiply(float sums[4], const unsigned a[4], const unsigned b[2])
+static inline const kolo_shim_registers *kolo_shim_show(const unsigned a[4], const unsigned b[2])
 {
-    struct Registers {
-        unsigned a[4], b[2];
-    };
-    static Registers all[2][32][32]; /* [turn][warp][lane] */
+    static kolo_shim_registers all[2][32][32]; /* [turn][warp][lane] */
     static unsigned turns[32][32];
     unsigned warp = threadIdx.x / 32;
-    int lane = kolo_shim_lane(), g = lane / 4, t = lane % 4;
-    Registers *of_warp = all[turns[warp][lane]++ % 2][warp];
+    int lane = kolo_shim_lane();
+    kolo_shim_registers *of_warp = all[turns[warp][lane]++ % 2][warp];
     memcpy(of_warp[lane].a, a, sizeof of_warp[lane].a);
     memcpy(of_warp[lane].b, b, sizeof of_warp[lane].b);
     kolo_shim_exchange(0, 0);
+    return of_warp;
+}
+
+template <typename T> static inline void kolo_shim_multiply(float sums[4], const unsigned a[4], const unsigned b[2])
+{
+    int lane = kolo_shim_lane(), g = lane / 4, t = lane % 4;
+    const kolo_shim_registers *of_warp = kolo_shim_show(a, b);
     auto half = [](unsigned pair, int k) { return kolo_shim_narrow(T(), (uint16_t)(k % 2 ? pair >> 16 : pair)); };
     for (int e = 0; e < 4; e++) {
         int m = g + e / 2 * 8, n = 2 * t + e % 2;
@@ -57,6 +66,26 @@ template <typename T> static inline void kolo_shim_multiply(float sums[4], const
             int of_a = m % 8 * 4 + k % 8 / 2, of_b = n * 4 + k % 8 / 2;
             sum += half(of_warp[of_a].a[m / 8 + k / 8 * 2], k) * half(of_warp[of_b].b[k / 8], k);
         }
+        sums[e] = sum;
+    }
+}
+
+/* mma.m16n8k8 of TF32s: of each float the last 13 bits are not seen. */
+static inline void kolo_shim_multiply_tf32(float sums[4], const unsigned a[4], const unsigned b[2])
+{
+    int lane = kolo_shim_lane(), g = lane / 4, t = lane % 4;
+    const kolo_shim_registers *of_warp = kolo_shim_show(a, b);
+    auto seen = [](unsigned bits) {
+        float value;
+        bits &= ~0x1FFFu;
+        memcpy(&value, &bits, sizeof value);
+        return value;
+    };
+    for (int e = 0; e < 4; e++) {
+        int m = g + e / 2 * 8, n = 2 * t + e % 2;
+        float sum = sums[e];
+        for (int k = 0; k < 8; k++)
+            sum += seen(of_warp[m % 8 * 4 + k % 4].a[m / 8 + k / 4 * 2]) * seen(of_warp[n * 4 + k % 4].b[k / 4]);
         sums[e] = sum;
     }
 }

@@ -1,0 +1,147 @@
+/* Products of tiles in shared memory on tensor cores, in each precision: a warp multiplies 16 rows by columns, 8 at a
+ * time, K elements in a step, and adds to sums of floats. See tensor.cuh for what a lane has. */
+#ifndef KOLO_CUDA_PRODUCTS_CUH
+#define KOLO_CUDA_PRODUCTS_CUH
+
+#include "backend/cuda/tensor.cuh"
+
+namespace kolo {
+
+/* How products are computed: of bfloat16s or halves; of floats rounded to TF32 (10 bits behind the point); of floats,
+ * each as the sum of two TF32s, of whose four products the three large ones are taken: some 22 bits. */
+template <typename T_> struct OfNarrow {
+    typedef T_ T;
+    static const int K = 16;
+};
+struct OfTf32 {
+    typedef float T;
+    static const int K = 8;
+};
+struct OfFloat {
+    typedef float T;
+    static const int K = 8;
+};
+
+/* A lane's part of a 16 × K and of a K × 8 matrix. */
+struct Left {
+    unsigned at[4];
+};
+struct Right {
+    unsigned at[2];
+};
+
+template <typename To, typename From> __device__ static inline To same_bits(From from)
+{
+    static_assert(sizeof(To) == sizeof(From), "bits are kept");
+    To to;
+    memcpy(&to, &from, sizeof to);
+    return to;
+}
+
+template <typename T> __device__ static inline unsigned pack(float low, float high)
+{
+    Run<T, 2> two;
+    narrow(low, &two.at[0]);
+    narrow(high, &two.at[1]);
+    return same_bits<unsigned>(two);
+}
+
+/* ---- sums += a · b ---- */
+
+template <typename T> __device__ static inline void multiply(OfNarrow<T>, float sums[4], const Left &a, const Right &b)
+{
+    multiply(sums, a.at, b.at, T());
+}
+
+template <typename Words> __device__ static inline Words rounded(const Words &words)
+{
+    Words to;
+    for (size_t i = 0; i < sizeof to.at / sizeof *to.at; i++) to.at[i] = to_tf32(same_bits<float>(words.at[i]));
+    return to;
+}
+template <typename Words> __device__ static inline Words rest_of(const Words &words, const Words &large)
+{
+    Words to;
+    for (size_t i = 0; i < sizeof to.at / sizeof *to.at; i++)
+        to.at[i] = to_tf32(same_bits<float>(words.at[i]) - same_bits<float>(large.at[i]));
+    return to;
+}
+__device__ static inline void multiply(OfTf32, float sums[4], const Left &a, const Right &b)
+{
+    multiply_tf32(sums, rounded(a).at, rounded(b).at);
+}
+/* The small products first, as they are lost behind large ones. */
+__device__ static inline void multiply(OfFloat, float sums[4], const Left &a, const Right &b)
+{
+    Left large_a = rounded(a), small_a = rest_of(a, large_a);
+    Right large_b = rounded(b), small_b = rest_of(b, large_b);
+    multiply_tf32(sums, small_a.at, large_b.at);
+    multiply_tf32(sums, large_a.at, small_b.at);
+    multiply_tf32(sums, large_a.at, large_b.at);
+}
+
+/* ---- parts of matrices in shared memory, whose rows are `stride` apart: an odd number of 16 bytes (of floats, 16
+ * more than a multiple of 128), so that no two lanes want the same bank ---- */
+
+/* 16 rows of K: a left one. */
+template <typename T> __device__ static inline Left load_left(OfNarrow<T>, const T *x, int stride)
+{
+    Left a;
+    load_a<true>(x, stride, a.at);
+    return a;
+}
+/* 16 rows of K, each a column of two right ones. */
+template <typename T> __device__ static inline void load_rows(OfNarrow<T>, Right b[2], const T *x, int stride)
+{
+    unsigned words[2][2];
+    load_b<true>(x, stride, words);
+    b[0] = {words[0][0], words[0][1]};
+    b[1] = {words[1][0], words[1][1]};
+}
+/* K rows of 16: two right ones side by side, whose rows go with what left_of_sums() gives. */
+template <typename T> __device__ static inline void load_columns(OfNarrow<T>, Right b[2], const T *x, int stride)
+{
+    unsigned words[2][2];
+    load_b<false>(x, stride, words);
+    b[0] = {words[0][0], words[0][1]};
+    b[1] = {words[1][0], words[1][1]};
+}
+/* Columns K k … of sums of a product, as a left one. */
+template <typename T> __device__ static inline Left left_of_sums(OfNarrow<T>, const float sums[][4], int k)
+{
+    const float *x = sums[2 * k], *y = sums[2 * k + 1];
+    return {pack<T>(x[0], x[1]), pack<T>(x[2], x[3]), pack<T>(y[0], y[1]), pack<T>(y[2], y[3])};
+}
+
+template <typename Math> __device__ static inline Left load_left(Math, const float *x, int stride)
+{
+    int lane = (int)(threadIdx.x % 32);
+    x += lane / 4 * stride + lane % 4;
+    return {same_bits<unsigned>(x[0]), same_bits<unsigned>(x[8 * stride]), same_bits<unsigned>(x[4]),
+            same_bits<unsigned>(x[8 * stride + 4])};
+}
+template <typename Math> __device__ static inline void load_rows(Math, Right b[2], const float *x, int stride)
+{
+    int lane = (int)(threadIdx.x % 32);
+    x += lane / 4 * stride + lane % 4;
+    b[0] = {same_bits<unsigned>(x[0]), same_bits<unsigned>(x[4])};
+    b[1] = {same_bits<unsigned>(x[8 * stride]), same_bits<unsigned>(x[8 * stride + 4])};
+}
+/* Of floats a lane has columns 2 i and 2 i + 1 of the sums where a left matrix has i and i + 4: rows are exchanged
+ * likewise. */
+template <typename Math> __device__ static inline void load_columns(Math, Right b[2], const float *x, int stride)
+{
+    int lane = (int)(threadIdx.x % 32);
+    x += lane % 4 * 2 * stride + lane / 4;
+    b[0] = {same_bits<unsigned>(x[0]), same_bits<unsigned>(x[stride])};
+    b[1] = {same_bits<unsigned>(x[8]), same_bits<unsigned>(x[stride + 8])};
+}
+template <typename Math> __device__ static inline Left left_of_sums(Math, const float sums[][4], int k)
+{
+    const float *x = sums[k];
+    return {same_bits<unsigned>(x[0]), same_bits<unsigned>(x[2]), same_bits<unsigned>(x[1]), same_bits<unsigned>(x[3])};
+}
+
+} // namespace kolo
+
+#endif
