@@ -25,11 +25,13 @@ say  = @mkdir -p $(@D)$(if $(Q), && printf '  %-4s %s\n' $(1) $@)
 # ---- Which sources make which part. The layout is the architecture: see CONTRIBUTING.md. ----
 LIB_SRC     := $(wildcard $(addprefix ext/,$(addsuffix /*.c,core engine layers losses optimizers training callbacks strategy \
                                                             saving data show))) \
+               $(filter-out ext/topology/hwloc.c,$(wildcard ext/topology/*.c)) \
                $(wildcard ext/backend/*.c ext/backend/reference/*.c) \
                $(filter-out ext/comm/mpi.c ext/comm/nccl.c,$(wildcard ext/comm/*.c)) ext/fetch/download.c
 ONEDNN_SRC  := $(wildcard ext/backend/onednn/*.c)
 MPI_SRC     := $(wildcard ext/comm/mpi.c)
 CURL_SRC    := ext/fetch/curl.c
+HWLOC_SRC   := ext/topology/hwloc.c
 DATA_SRC    := ext/fetch/main.c
 LAUNCH_SRC  := $(wildcard ext/launch/*.c) ext/core/cores.c ext/core/help.c
 WORKER_SRC  := $(wildcard kernel/worker/*.c) kernel/ranks/join.c
@@ -45,10 +47,10 @@ TEST_SRC    := $(sort $(shell find tests/ext tests/kernel -name '*_test.c'))
 object   = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(1)))
 LIBKOLO := $(BUILD)/lib/libkolo.so
 BUILT   := $(LIBKOLO) $(if $(ONEDNN_SRC),$(BUILD)/lib/libkolo_onednn.so) $(if $(MPI_SRC),$(BUILD)/lib/libkolo_mpi.so) \
-           $(BUILD)/lib/libkolo_curl.so $(BUILD)/bin/kolo-data \
+           $(BUILD)/lib/libkolo_curl.so $(BUILD)/lib/libkolo_hwloc.so $(BUILD)/bin/kolo-data \
            $(if $(LAUNCH_SRC),$(BUILD)/bin/kolorun) $(BUILD)/bin/kolo-kernel $(BUILD)/bin/kolo-worker $(BUILD)/bin/kolo-rank \
            $(BUILD)/lib/kolo-program.o $(addprefix $(BUILD)/bin/,$(notdir $(basename $(PROGRAM_SRC))))
-OBJECTS := $(call object,$(LIB_SRC) $(ONEDNN_SRC) $(MPI_SRC) $(CURL_SRC) $(DATA_SRC) $(LAUNCH_SRC) \
+OBJECTS := $(call object,$(LIB_SRC) $(ONEDNN_SRC) $(MPI_SRC) $(CURL_SRC) $(HWLOC_SRC) $(DATA_SRC) $(LAUNCH_SRC) \
                          $(sort $(KERNEL_SRC) $(WORKER_SRC) $(RANK_SRC)) kernel/xeus.cpp kernel/linked/program.c)
 TESTS   := $(patsubst %.c,$(BUILD)/%,$(TEST_SRC))
 SPEC    := $(BUILD)/share/jupyter/kernels/kolo/kernel.json
@@ -93,6 +95,9 @@ $(BUILD)/lib/libkolo_mpi.so: $(call object,$(MPI_SRC)) $(LIBKOLO)
 $(BUILD)/lib/libkolo_curl.so: $(call object,$(CURL_SRC)) $(LIBKOLO)
 	$(call say,LINK)
 	$(Q)$(CC) $(CFLAGS) -shared -o $@ $(filter %.o,$^) -L$(@D) -lkolo -Wl,-rpath,'$$ORIGIN' -lcurl -lcrypto -pthread
+$(BUILD)/lib/libkolo_hwloc.so: $(call object,$(HWLOC_SRC)) $(LIBKOLO)
+	$(call say,LINK)
+	$(Q)$(CC) $(CFLAGS) -shared -o $@ $(filter %.o,$^) -L$(@D) -lkolo -Wl,-rpath,'$$ORIGIN' -lhwloc
 $(BUILD)/bin/kolo-data: $(call object,$(DATA_SRC)) $(LIBKOLO)
 	$(call say,LINK)
 	$(Q)$(CC) $(CFLAGS) -o $@ $(filter %.o,$^) -L$(BUILD)/lib -lkolo -Wl,-rpath,'$$ORIGIN/../lib'
@@ -173,7 +178,7 @@ install: build  ## put kolo into PREFIX=/usr/local: bin, lib, include, pkg-confi
 	$(Q)install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin include lib/pkgconfig)
 	$(Q)install -m 755 $(wildcard $(BUILD)/bin/kolo*) $(DESTDIR)$(PREFIX)/bin
 	$(Q)install -m 644 $(wildcard ext/include/*.h) $(DESTDIR)$(PREFIX)/include
-	$(Q)for seam in core engine layers losses optimizers backend comm strategy training; do \
+	$(Q)for seam in core engine layers losses optimizers backend comm strategy topology training; do \
 	    install -D -m 644 -t $(DESTDIR)$(PREFIX)/include/kolo/$$seam ext/$$seam/*.h; done
 	$(Q)install -m 644 $(wildcard $(BUILD)/lib/*.so) $(BUILD)/lib/kolo-program.o $(DESTDIR)$(PREFIX)/lib
 	$(Q)sed 's|@PREFIX@|$(abspath $(PREFIX))|; s|@VERSION@|$(VERSION)|' ext/kolo.pc.in \

@@ -12,6 +12,7 @@
 
 #include "backend/moment.h"
 #include "core/error.h"
+#include "topology/topology.h"
 
 typedef struct kolo_queue kolo_queue;
 typedef struct kolo_recording kolo_recording;
@@ -38,6 +39,10 @@ typedef struct kolo_accelerator {
     kolo_status (*describe)(int device, char name[96], int64_t *memory_bytes, int64_t *free_bytes);
     /* Whether an entry of CUDA_VISIBLE_DEVICES that is no number, of that length, names it: "GPU-8932f937", "MIG-…". */
     bool (*is_called)(int device, const char *entry, size_t length);
+    /* What is nearest to a device, and what connects two different ones, as far as the driver tells (all but .name).
+     * Take no memory there. */
+    void (*locate)(int device, kolo_spot *spot);
+    void (*connect)(int device, int other, kolo_connection *connection);
 
     kolo_status (*open)(int device, kolo_queue **queue);
     void (*close)(kolo_queue **queue); /* takes NULL; waits for what runs */

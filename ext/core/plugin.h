@@ -4,8 +4,9 @@
 
 #include "backend/backend.h"
 #include "comm/comm.h"
+#include "topology/topology.h"
 
-#define KOLO_PLUGIN_VERSION 1
+#define KOLO_PLUGIN_VERSION 2
 
 /* What libkolo_NAME.so exports as `kolo_plugin_entry`; a part it does not have is NULL. */
 typedef struct kolo_plugin {
@@ -13,6 +14,7 @@ typedef struct kolo_plugin {
     const kolo_backend *backend;
     const kolo_world_kind *world;
     const struct kolo_fetcher *fetcher; /* fetch/fetch.h */
+    kolo_read_machine *read_machine;    /* topology/topology.h */
 } kolo_plugin;
 
 /* Loads libkolo_NAME.so from libkolo.so's own folder, once; NULL, with *why a clause of a sentence, when it cannot. */

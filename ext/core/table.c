@@ -1,7 +1,6 @@
 /* Texts in columns: see table.h. */
 #include "core/table.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,19 +45,19 @@ static int column_width(const kolo_table *table, int column)
     return widest;
 }
 
-static void print_row(const kolo_table *table, int row, const int *widths)
+static void write_row(FILE *out, const kolo_table *table, int row, const int *widths)
 {
     for (int c = 0; c < table->columns; c++) {
         const char *cell = table->cells[row][c], *gap = c > 0 ? "  " : "";
         int padding = widths[c] - kolo_utf8_count(cell);
         bool last = c == table->columns - 1;
-        if (c >= table->numbers) printf("%s%*s%s", gap, padding, "", cell);
-        else printf("%s%s%*s", gap, cell, last ? 0 : padding, "");
+        if (c >= table->numbers) fprintf(out, "%s%*s%s", gap, padding, "", cell);
+        else fprintf(out, "%s%s%*s", gap, cell, last ? 0 : padding, "");
     }
-    printf("\n");
+    fputc('\n', out);
 }
 
-void kolo_table_print(const kolo_table *table)
+void kolo_table_write(FILE *out, const kolo_table *table)
 {
     int widths[KOLO_TABLE_COLUMNS] = {0}, all = -2;
     for (int c = 0; c < table->columns; c++) {
@@ -66,9 +65,14 @@ void kolo_table_print(const kolo_table *table)
         all += widths[c] + 2;
     }
     for (int r = 0; r < table->rows; r++) {
-        print_row(table, r, widths);
-        for (int i = 0; r == 0 && i < all; i++) printf("─%s", i == all - 1 ? "\n" : "");
+        write_row(out, table, r, widths);
+        for (int i = 0; r == 0 && i < all; i++) fprintf(out, "─%s", i == all - 1 ? "\n" : "");
     }
+}
+
+void kolo_table_print(const kolo_table *table)
+{
+    kolo_table_write(stdout, table);
     fflush(stdout);
 }
 

@@ -2,9 +2,11 @@
 #ifndef KOLO_CORE_TABLE_H
 #define KOLO_CORE_TABLE_H
 
+#include <stdio.h>
+
 #include "core/error.h"
 
-#define KOLO_TABLE_COLUMNS 6
+#define KOLO_TABLE_COLUMNS 20
 
 typedef struct kolo_table kolo_table;
 
@@ -12,6 +14,7 @@ typedef struct kolo_table kolo_table;
 kolo_status kolo_table_open(int columns, int numbers, const char *const *headings, kolo_table **table);
 /* cells[columns], each copied. */
 kolo_status kolo_table_add(kolo_table *table, const char *const *cells);
+void kolo_table_write(FILE *out, const kolo_table *table);
 void kolo_table_print(const kolo_table *table); /* on stdout */
 void kolo_table_close(kolo_table **table);      /* takes NULL */
 

@@ -158,6 +158,8 @@ int kolo_threads(void);
  */
 void kolo_request_stop(void);
 
+#include "kolo_topology.h" /* the rest of section 2: what joins the devices */
+
 /* ------------------------------------------------------------------------------ 3 to 12, in headers of their own */
 
 #include "kolo_data.h"

@@ -10,8 +10,9 @@ char *kolo_model_bundle(const kolo_model *model);
 char *kolo_history_bundle(const kolo_history *history); /* history.c */
 char *kolo_data_bundle(const kolo_data *data);
 
-/* Of a value, not a pointer. */
+/* Of values, not pointers. */
 char *kolo_scores_bundle(const kolo_scores *scores);
+char *kolo_topology_bundle(const kolo_topology_report *report); /* topology/table.c */
 
 /* recipes.c: the C that makes it. Options that were left out are shown as what they mean. */
 char *kolo_layer_bundle(const kolo_layer *layer);

@@ -63,3 +63,11 @@ devices_of(kolo_strategy_of(&own, .devices = 3))""")
 def test_a_strategy_shows_its_options(kernel):
     shown = kernel.run('kolo_mirrored(.device_names = {"cpu:0", "cpu:2"}, .parameter_device = "host", .staging = true)').value
     assert shown == 'kolo_mirrored(.device_names = {"cpu:0", "cpu:2"}, .parameter_device = "host", .staging = true)'
+
+
+def test_a_topology_is_shown_as_its_matrix(kernel):
+    shown = kernel.run("kolo_topology(3)").value
+    assert "cpu:0  cpu:1  cpu:2  processors  NUMA node" in shown and "the device itself" in shown
+    assert kernel.run("kolo_topology().between[1][1].name").value == '"X"'
+    failed = kernel.run("kolo_topology(-1)")
+    assert failed.value == "no devices" and "wanted at least 1 device, got -1" in failed.stderr

@@ -123,6 +123,10 @@ int kolo_cuda_devices(void);
 kolo_status kolo_cuda_describe(int device, char name[96], int64_t *memory_bytes, int64_t *free_bytes);
 bool kolo_cuda_is_called(int device, const char *entry, size_t length);
 
+/* topology.c: the accelerator's. */
+void kolo_cuda_locate(int device, kolo_spot *spot);
+void kolo_cuda_connect(int device, int other, kolo_connection *connection);
+
 /* optimizers.c: the accelerator's. */
 bool kolo_cuda_has_rule(const kolo_optimizer *optimizer);
 kolo_status kolo_cuda_update_weights(kolo_queue *queue, const kolo_update_job *job);

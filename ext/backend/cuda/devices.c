@@ -5,8 +5,8 @@
  * parts of GPUs (MIG) are to be had by the driver's masking alone; they go by names, and to mask twice is the same.
  */
 #include "backend/cuda/cuda.h"
+#include "backend/cuda/nvml.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,8 +47,7 @@ int kolo_cuda_devices(void)
 
 /* ---- names ---- */
 
-/* "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6" */
-static void uuid_text(const struct cudaDeviceProp *properties, const char *word, char text[48])
+void kolo_cuda_uuid_text(const struct cudaDeviceProp *properties, const char *word, char text[48])
 {
     static const char *const dashes[16] = {[4] = "-", [6] = "-", [8] = "-", [10] = "-"};
     int at = snprintf(text, 48, "%s-", word);
@@ -66,44 +65,17 @@ bool kolo_cuda_is_called(int device, const char *entry, size_t length)
     while (length > 0 && (entry[length - 1] == ' ' || entry[length - 1] == '\t')) length--;
     if (length <= 4 || length >= sizeof text || cudaGetDeviceProperties(&properties, device) != cudaSuccess)
         return false;
-    uuid_text(&properties, strncmp(entry, "MIG-", 4) == 0 ? "MIG" : "GPU", text);
+    kolo_cuda_uuid_text(&properties, strncmp(entry, "MIG-", 4) == 0 ? "MIG" : "GPU", text);
     return strncmp(entry, text, length) == 0;
 }
 
 /* ---- memory ---- */
 
-/* What nvml.h has, which comes with the driver and not with the toolkit. */
-typedef struct nvml_memory {
-    unsigned long long total, free, used;
-} nvml_memory;
-static struct {
-    pthread_once_t once;
-    int (*by_uuid)(const char *uuid, void **device);
-    int (*memory)(void *device, nvml_memory *memory);
-} nvml = {.once = PTHREAD_ONCE_INIT};
-
-static void open_nvml(void)
-{
-    void *library = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
-    int (*start_nvml)(void) = NULL;
-    if (!library) return;
-    *(void **)&start_nvml = dlsym(library, "nvmlInit_v2");
-    *(void **)&nvml.by_uuid = dlsym(library, "nvmlDeviceGetHandleByUUID");
-    *(void **)&nvml.memory = dlsym(library, "nvmlDeviceGetMemoryInfo");
-    if (!start_nvml || !nvml.memory || start_nvml() != 0) nvml.by_uuid = NULL;
-}
-
 static bool ask_nvml(const struct cudaDeviceProp *properties, nvml_memory *memory)
 {
-    static const char *const words[] = {"GPU", "MIG"};
-    pthread_once(&nvml.once, open_nvml);
-    for (int i = 0; i < 2 && nvml.by_uuid; i++) {
-        char uuid[48];
-        void *device;
-        uuid_text(properties, words[i], uuid);
-        if (nvml.by_uuid(uuid, &device) == 0 && nvml.memory(device, memory) == 0) return true;
-    }
-    return false;
+    const kolo_nvml *nvml = kolo_nvml_open();
+    void *handle = nvml && nvml->memory ? kolo_nvml_device(properties) : NULL;
+    return handle && nvml->memory(handle, memory) == 0;
 }
 
 /* The runtime would have to make a context there, which takes half a gigabyte of every GPU that is looked at. */

@@ -76,10 +76,11 @@ $(BUILD)/obj/shim/%.cpp.o: $(SHIM)/%.cpp $(BUILD)/flags
 SHIM_LIBS  := $(patsubst $(BUILD)/lib/%,$(BUILD)/shim/lib/%,$(filter $(BUILD)/lib/libkolo%.so,$(BUILT)))
 $(SHIM_LIBS): $(BUILD)/shim/lib/%: $(BUILD)/lib/%
 	@mkdir -p $(@D) && ln -sfn $(abspath $<) $@
-# Where a driver's library is looked for, there is one.
-$(BUILD)/shim/lib/libcuda.so.1:
+# Where a driver's libraries are looked for, there is one.
+SHIM_DRIVER := $(addprefix $(BUILD)/shim/lib/,libcuda.so.1 libnvidia-ml.so.1)
+$(SHIM_DRIVER):
 	@mkdir -p $(@D) && ln -sfn libkolo_cuda.so $@
-$(BUILD)/shim/lib/libkolo_cuda.so: $(BUILD)/shim/lib/libcuda.so.1
+$(BUILD)/shim/lib/libkolo_cuda.so: $(SHIM_DRIVER)
 $(BUILD)/shim/lib/libkolo_cuda.so: $(call shim-object,$(CUDA_C) $(CUDA_CU) $(SHIM_SRC)) $(SHIM_LIBS)
 	$(call say,LINK)
 	$(Q)$(CXX) $(CFLAGS) -shared -o $@ $(filter %.o,$^) -L$(@D) -lkolo -Wl,-rpath,'$$ORIGIN' -pthread

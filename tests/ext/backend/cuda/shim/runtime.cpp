@@ -11,6 +11,7 @@
 #include <map>
 #include <set>
 
+#include "machine.h"
 #include "streams.h"
 
 struct kolo_shim_graph {
@@ -182,6 +183,13 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int wante
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int)
 {
     *value = attribute == cudaDevAttrComputeCapabilityMajor ? 9 : 0;
+    return cudaSuccess;
+}
+cudaError_t cudaDeviceGetP2PAttribute(int *value, enum cudaDeviceP2PAttr attribute, int from, int to)
+{
+    int there = (int)shown().size();
+    if (from < 0 || from >= there || to < 0 || to >= there || from == to) return fail(cudaErrorInvalidDevice);
+    *value = attribute == cudaDevP2PAttrAccessSupported && reaches(shown()[(size_t)from], shown()[(size_t)to]);
     return cudaSuccess;
 }
 cudaError_t cudaDriverGetVersion(int *version)
