@@ -89,6 +89,8 @@ kolo_status kolo_queued_run(kolo_queued *queued, const kolo_share *share, kolo_f
  * numbers: of the update that follows, or NULL. */
 kolo_status kolo_queued_give(kolo_queued *queued, const kolo_share *share, const kolo_moment *numbers,
                              kolo_turn **turn);
+/* The update after the share given last takes these numbers instead. */
+kolo_status kolo_queued_correct(kolo_queued *queued, const kolo_moment *numbers);
 /* Totals of shares that were given, the oldest first, added to `totals` in the order of their leaves. wait: of all that
  * were given, else only of what has to make room. */
 kolo_status kolo_queued_arrive(kolo_queued *queued, bool wait, kolo_totals *totals);

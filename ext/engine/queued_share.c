@@ -152,6 +152,18 @@ static kolo_status tell(kolo_queued *queued, const kolo_share *share, const kolo
     return queued->accelerator->set_mark(queued->queue, &queued->copied[slot]);
 }
 
+kolo_status kolo_queued_correct(kolo_queued *queued, const kolo_moment *numbers)
+{
+    int slot = (int)((queued->given - 1) % KOLO_MOMENTS);
+    kolo_moment *moment = &queued->moments[slot];
+    KOLO_TRY(queued->accelerator->wait_mark(queued->queue, queued->copied[slot]));
+    moment->scale = numbers->scale;
+    moment->share = numbers->share;
+    memcpy(moment->rule, numbers->rule, sizeof moment->rule);
+    KOLO_TRY(queued->accelerator->copy(queued->queue, queued->moment, moment, sizeof *moment));
+    return queued->accelerator->set_mark(queued->queue, &queued->copied[slot]);
+}
+
 kolo_status kolo_queued_prepare(kolo_queued *queued, const kolo_share *share, const kolo_moment *numbers)
 {
     int64_t leaves = share->end_leaf - share->first_leaf;

@@ -170,42 +170,65 @@ static kolo_moment numbers_of(const kolo_replica *replica)
 {
     const kolo_counters *counters = &replica->counters;
     const kolo_optimizer *optimizer = &settings_of(replica)->optimizer;
-    double samples = counters->waiting_samples + (double)replica->device->samples;
+    double samples = counters->waiting_samples + replica->device->samples;
     kolo_moment moment = {.share = 1 / samples, .scale = 1 / samples / counters->sample_scale};
     if (!replica->device->on_host)
         kolo_rule_numbers(optimizer, replica->trainer->model->learning_rate, counters->updates + 1, moment.rule);
     return moment;
 }
 
-/* Totals that have arrived, over all members. */
-static kolo_status tell_totals(kolo_replica *replica, bool wait)
+/* Totals that have arrived. */
+static kolo_status take_arrived(kolo_replica *replica, bool wait)
 {
-    kolo_comm *group = replica->group;
     double stops = replica->own.stops;
     replica->own = (kolo_totals){0};
     KOLO_TRY(kolo_queued_arrive(queued_of(replica), wait, &replica->own));
     replica->own.stops = stops;
     replica->totals = replica->own;
+    return KOLO_OK;
+}
+
+/* They become those of all members. */
+static kolo_status sum_totals(kolo_replica *replica)
+{
+    kolo_comm *group = replica->group;
     if (group->size == 1) return KOLO_OK;
     KOLO_TRY(group->kind->allreduce(group, &replica->totals, kolo_totals_size(&replica->own), KOLO_TYPE_DOUBLE));
     replica->totals.used = replica->own.used;
     return KOLO_OK;
 }
 
+static kolo_status tell_totals(kolo_replica *replica, bool wait)
+{
+    if (replica->device->told) return KOLO_OK;
+    KOLO_TRY(take_arrived(replica, wait));
+    return sum_totals(replica);
+}
+
 kolo_status kolo_queued_replica_settle(kolo_replica *replica)
 {
     replica->own.stops = 0;
+    replica->device->told = false;
     return tell_totals(replica, true);
+}
+
+/* It may look at all that a step has come to, at any time. */
+static bool is_a_learners(const kolo_strategy_kind *kind)
+{
+    return kind != &kolo_one_device_kind && kind != &kolo_mirrored_kind && kind != &kolo_central_storage_kind;
 }
 
 kolo_status kolo_queued_replica_compute(kolo_replica *replica, const kolo_share *share)
 {
     kolo_queued_state *state = replica->device;
     int steps = settings_of(replica)->optimizer.common.accumulate_steps;
-    state->samples = share->batch->samples;
+    state->samples = (double)share->batch->samples;
+    state->agreed = replica->group->size == 1;
     state->complete = steps <= 1 || replica->counters.waiting + 1 == steps || state->on_host;
     kolo_moment numbers = numbers_of(replica);
-    return kolo_queued_give(queued_of(replica), share, &numbers, &state->turn);
+    KOLO_TRY(kolo_queued_give(queued_of(replica), share, &numbers, &state->turn));
+    state->told = is_a_learners(kolo_model_strategy(replica->trainer->model));
+    return state->told ? take_arrived(replica, true) : KOLO_OK;
 }
 
 /* ---------------------------------------------------------------- agree */
@@ -305,6 +328,8 @@ kolo_status kolo_queued_replica_allreduce(kolo_replica *replica)
 {
     bool others = replica->group->size > 1, ordered = settings_of(replica)->deterministic && others;
     double started = kolo_now();
+    replica->device->agreed = true;
+    replica->summed = false;
     if (!others) return KOLO_OK; /* the update begins with the sum */
     if (ordered) {
         KOLO_TRY(agree_in_order(replica));
@@ -312,6 +337,7 @@ kolo_status kolo_queued_replica_allreduce(kolo_replica *replica)
         KOLO_TRY(sum_share(replica));
         KOLO_TRY(gather(replica));
         if (replica->device->complete) KOLO_TRY(allreduce(replica));
+        if (replica->device->told) KOLO_TRY(sum_totals(replica));
     }
     replica->timings.reduce += kolo_now() - started;
     return KOLO_OK;
@@ -365,16 +391,18 @@ static kolo_status adapt_scale(kolo_replica *replica, bool *finite)
     return KOLO_OK;
 }
 
-static kolo_status count_update(kolo_replica *replica)
+/* any: samples, so that there was a mean to follow. */
+static kolo_status count_update(kolo_replica *replica, bool any)
 {
     kolo_counters *counters = &replica->counters;
     bool finite;
     counters->steps++;
     counters->waiting++;
-    counters->waiting_samples += (double)replica->device->samples;
+    counters->waiting_samples += replica->device->samples;
     if (!replica->device->complete) return KOLO_OK;
     counters->waiting = 0;
     counters->waiting_samples = 0;
+    if (!any) return KOLO_OK;
     KOLO_TRY(adapt_scale(replica, &finite));
     if (finite) counters->updates++;
     return KOLO_OK;
@@ -384,7 +412,8 @@ static kolo_status update_by_host(kolo_replica *replica)
 {
     if (replica->group->size == 1) KOLO_TRY(sum_share(replica));
     KOLO_TRY(copy_gradient(replica, false));
-    replica->totals.samples = (double)replica->device->samples;
+    replica->totals.samples = replica->device->samples;
+    replica->summed = true;
     return kolo_replica_update_on_host(replica);
 }
 
@@ -393,13 +422,30 @@ static kolo_status update_by_device(kolo_replica *replica)
     double started = kolo_now();
     bool same = !replica->device->waiting && replica->device->turn->recording;
     KOLO_TRY(same ? give_update_again(replica) : give_update(replica));
-    KOLO_TRY(count_update(replica));
+    KOLO_TRY(count_update(replica, true));
     replica->timings.update += kolo_now() - started;
     return KOLO_OK;
 }
 
+/* By a gradient of its own, or one that the strategy made on the host; its samples are those of its totals, which the
+ * strategy may have changed, too. */
+static kolo_status update_apart(kolo_replica *replica)
+{
+    kolo_queued_state *state = replica->device;
+    if (state->on_host) return kolo_replica_update_on_host(replica);
+    KOLO_TRY(replica->summed ? copy_gradient(replica, true) : sum_share(replica));
+    state->samples = replica->totals.samples;
+    bool any = replica->counters.waiting_samples + state->samples > 0;
+    kolo_moment numbers = numbers_of(replica);
+    if (any) KOLO_TRY(kolo_queued_correct(queued_of(replica), &numbers));
+    KOLO_TRY(gather(replica));
+    if (any && state->complete) KOLO_TRY(update_there(replica));
+    return count_update(replica, any);
+}
+
 kolo_status kolo_queued_replica_update(kolo_replica *replica)
 {
+    if (!replica->device->agreed || replica->summed) return update_apart(replica);
     kolo_totals sum = replica->totals;
     bool ordered = settings_of(replica)->deterministic && replica->group->size > 1;
     KOLO_TRY(replica->device->on_host ? update_by_host(replica) : update_by_device(replica));

@@ -20,7 +20,9 @@ typedef struct kolo_queued_state {
     bool on_host;     /* the host updates */
     bool complete;    /* the batch at hand ends a group of .accumulate_steps */
     kolo_turn *turn;  /* of the step at hand, and its samples over all members: */
-    int64_t samples;
+    double samples;
+    bool agreed; /* its gradient is all members', or is going to be: there is but one */
+    bool told;   /* its totals are the replica's already: a strategy of a learner's own may look at them */
 } kolo_queued_state;
 
 kolo_status kolo_queued_replica_open(kolo_replica *replica);
@@ -35,8 +37,9 @@ kolo_status kolo_queued_replica_fetch(kolo_replica *replica, bool state);
 /* The parts of a step. */
 kolo_status kolo_queued_replica_compute(kolo_replica *replica, const kolo_share *share);
 kolo_status kolo_queued_replica_allreduce(kolo_replica *replica);
-kolo_status kolo_queued_replica_gradient(kolo_replica *replica); /* its own sum, into the host's replica->gradient */
 kolo_status kolo_queued_replica_update(kolo_replica *replica);
+/* Its own sum goes into the host's replica->gradient, which then is what the update takes. Waits. */
+kolo_status kolo_queued_replica_gradient(kolo_replica *replica);
 
 /* Totals of all steps so far that were not told yet, waited for; over all members. */
 kolo_status kolo_queued_replica_settle(kolo_replica *replica);

@@ -14,8 +14,10 @@ kolo_comm *kolo_replica_comm(kolo_replica *replica)
     return replica->group;
 }
 
+/* Who computes with what could not be fetched will find it, too. */
 float *kolo_replica_weights(kolo_replica *replica)
 {
+    if (replica->device && !replica->device->on_host) kolo_queued_replica_fetch(replica, false);
     return replica->weights;
 }
 
@@ -94,10 +96,13 @@ kolo_status kolo_replica_compute(kolo_replica *replica, const kolo_batch *batch)
     if (!one_tree) kolo_fold_begin(replica->fold, kolo_batch_leaves(batch));
     KOLO_TRY(run_share(replica, batch));
     replica->timings.compute += kolo_now() - started;
-    replica->gathered = false;
-    replica->own = one_tree ? (kolo_totals){0} : kolo_fold_totals(replica->fold);
-    replica->own.used = replica->engine->program->plan.metric_sums; /* also where it had no leaf */
-    if (replica->device) replica->own = (kolo_totals){0}; /* they come later */
+    replica->gathered = replica->summed = false;
+    if (!replica->device) {
+        replica->own = one_tree ? (kolo_totals){0} : kolo_fold_totals(replica->fold);
+        replica->own.used = replica->engine->program->plan.metric_sums; /* also where it had no leaf */
+    } else if (!replica->device->told) {
+        replica->own = (kolo_totals){0}; /* they come later */
+    }
     bool stop = replica->index == 0 && (kolo_stop_requested() || trainer->model->stop_training);
     replica->own.stops = stop ? 1 : 0;
     replica->totals = replica->own;
@@ -111,6 +116,7 @@ kolo_status kolo_replica_gradient(kolo_replica *replica, float **gradient)
     const kolo_program *program = replica->engine->program;
     kolo_node nodes[KOLO_FOLD_MOST];
     *gradient = replica->gradient;
+    replica->summed = true;
     if (replica->device) return kolo_queued_replica_gradient(replica);
     int count = kolo_fold_take(replica->fold, nodes);
     kolo_status status = KOLO_OK;
@@ -226,7 +232,10 @@ kolo_status kolo_replica_allreduce(kolo_replica *replica)
     double started = kolo_now(), waited = replica->timings.waiting;
     kolo_comm *group = replica->group;
     float *gradient;
-    if (replica->device) return kolo_queued_replica_allreduce(replica);
+    if (replica->device) {
+        replica->timings.reduced_bytes += 2 * slice_bytes(replica);
+        return kolo_queued_replica_allreduce(replica);
+    }
     if (replica->trainer->keeping == KOLO_KEEPS_SHARES) KOLO_TRY(agree_in_one_tree(replica));
     else if (replica->trainer->model->settings.deterministic) KOLO_TRY(agree_in_order(replica));
     else {

@@ -302,7 +302,10 @@ kolo_status kolo_replica_update(kolo_replica *replica)
 
 kolo_status kolo_replica_update_on_host(kolo_replica *replica)
 {
-    if (!replica->gathered) kolo_replica_gather(replica); /* a strategy that agrees in another way */
+    float *gradient;
+    bool apart = !replica->gathered; /* a strategy that agrees in another way */
+    if (apart && !replica->summed) KOLO_TRY(kolo_replica_gradient(replica, &gradient));
+    if (apart) kolo_replica_gather(replica);
     int64_t updates = replica->counters.updates;
     double started = kolo_now();
     bool shares = replica->trainer->keeping == KOLO_KEEPS_SHARES;

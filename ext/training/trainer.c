@@ -234,7 +234,19 @@ static kolo_status open_engine(kolo_replica *replica, int leaf, int threads, sem
     if (shares) replica->fold = trainer->meeting;
     else KOLO_TRY(open_fold(replica, &replica->fold));
     if (!shares) kolo_fold_borrow_from(replica->fold, trainer->meeting);
-    return trainer->model->backend->accelerator ? kolo_queued_replica_open(replica) : KOLO_OK;
+    if (!trainer->model->backend->accelerator) return KOLO_OK;
+    KOLO_TRY(kolo_queued_replica_open(replica));
+    return kolo_queued_replica_store(replica, true);
+}
+
+/* What only a device holds ends with its engine: the host's copies are what the next begins with. */
+static kolo_status fetch_states(kolo_trainer *trainer)
+{
+    for (int i = 0; i < trainer->running; i++) {
+        kolo_replica *replica = &trainer->replicas[i];
+        if (replica->device && !replica->device->on_host) KOLO_TRY(kolo_queued_replica_fetch(replica, true));
+    }
+    return KOLO_OK;
 }
 
 static void close_engines(kolo_trainer *trainer)
@@ -249,6 +261,7 @@ static kolo_status open_engines(kolo_trainer *trainer, int leaf)
     int threads = kolo_threads() / trainer->running, devices = kolo_model_devices(trainer->model);
     if (threads < devices) threads = devices;
     sem_t *gate = trainer->running * threads > kolo_threads() ? &trainer->gate : NULL;
+    KOLO_TRY(fetch_states(trainer));
     close_engines(trainer);
     for (int i = 0; i < trainer->running; i++) KOLO_TRY(open_engine(&trainer->replicas[i], leaf, threads, gate));
     KOLO_TRY(check_meetings(trainer));
@@ -359,6 +372,7 @@ static kolo_status store_replica(void *argument, int member)
 {
     kolo_trainer *trainer = argument;
     kolo_replica *replica = &trainer->replicas[member];
+    if (member > 0 && trainer->apart && replica->device) return KOLO_OK; /* its own are there */
     bool copies = member > 0 && !trainer->apart && kolo_replica_owner(replica) == replica;
     if (copies) memcpy(replica->weights, trainer->model->weights, (size_t)trainer->model->weight_count * sizeof(float));
     return kolo_replica_pack(replica);

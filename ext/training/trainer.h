@@ -37,7 +37,8 @@ struct kolo_replica {
     float *numbers; /* [parameter_count], the optimizer's own: kind->number */
     float *waiting; /* [weight_count], sum of the gradients of counters.waiting batches; NULL: every batch updates. Its
                        own samples' alone, in deterministic mode the group's */
-    bool gathered; /* the batch's gradient is in it */
+    bool summed; /* the batch's gradient is in `gradient`, where a strategy may change it; */
+    bool gathered; /* and is in `waiting` */
     double *sums; /* [kolo_update_chunks()][2]: of parts of the arrays */
     kolo_totals own; /* of its own samples of the last step */
     kolo_totals totals; /* the same; after an allreduce the group's */

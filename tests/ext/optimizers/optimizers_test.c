@@ -28,6 +28,7 @@ static void take_step(kolo_replica *replica, const float *gradient)
 {
     int64_t count = kolo_replica_count(replica);
     for (int64_t i = 0; i < count; i++) replica->gradient[i] = 4 * gradient[i];
+    replica->summed = true;
     replica->gathered = false;
     replica->totals.samples = 4;
     assert_int_equal(kolo_replica_update(replica), KOLO_OK);

@@ -1,14 +1,9 @@
 /* Whole trainings on the CUDA backend beside the reference backend's: the same losses, scores and weights but for
  * rounding, whatever the batch, the update, the precision, the layers; and the same bits where that is promised. */
 #include "ext/core/small.h"
+#include "three_devices.h"
 
 #include <string.h>
-
-/* Asked for before the devices are counted. */
-__attribute__((constructor)) static void have_three_devices(void)
-{
-    setenv("KOLO_SHIM_DEVICES", "3", 1);
-}
 
 #define WEIGHTS 4096
 #define EPOCHS  3
