@@ -10,6 +10,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -169,28 +170,44 @@ static bool put_off(const walk *w)
     return barred_page != 0;
 }
 
+static _Atomic pid_t faulting;
+
+/* False: the handler itself has faulted. Threads that compute the same fault together: one after the other. */
+static bool take_turn(void)
+{
+    pid_t self = gettid(), nobody = 0;
+    if (faulting == self) return false;
+    while (!atomic_compare_exchange_weak(&faulting, &nobody, self)) {
+        nobody = 0;
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    return true;
+}
+
 static void on_fault(int number, siginfo_t *info, void *memory)
 {
-    static volatile sig_atomic_t nested;
     ucontext_t *context = memory;
     void *address = info->si_addr;
     if (number == SIGSEGV && came_to_the_bar(context)) return;
     if (running.smashed) die_refused(ENDING_REFUSED, number, address);
-    if (nested++ || getpid() != running.process) die_of(number, address);
+    if (getpid() != running.process || !take_turn()) die_of(number, address);
     int kind = trap_kind(number, context), ending = trap_sentence(kind) ? ENDING_REFUSED : ENDING_SIGNAL;
     if (kind == TRAP_DIVISION) number = SIGFPE;
     if (ending == ENDING_REFUSED) running.missing = trap_sentence(kind);
     bool full = (number == SIGSEGV || number == SIGBUS) && overflow_happened(context, address);
     limit_walk(number);
     walk w = look_back(settle_program_counter(context, number == SIGSEGV ? address : NULL));
-    nested = 0;
     setitimer(ITIMER_REAL, &(struct itimerval){0}, NULL);
-    if (full && put_off(&w)) return;
+    if (full && put_off(&w)) {
+        faulting = 0;
+        return;
+    }
     if (full) {
         ending = ENDING_OVERFLOW;
         address = (void *)w.cells;
     }
     if (!on_cell_thread() || !may_leave(&w)) die_refused(ending, number, address);
+    faulting = 0;
     running.ending = ending;
     running.code = number;
     running.address = address;

@@ -34,7 +34,7 @@ template <> __device__ inline float dot_words<float>(unsigned a, unsigned b)
     return __uint_as_float(a) * __uint_as_float(b);
 }
 
-template <typename T> __device__ static void multiply_by_hand(float sums[4], const unsigned a[4], const unsigned b[2])
+template <typename T> __device__ __noinline__ static void multiply_by_hand(float sums[4], const unsigned a[4], const unsigned b[2])
 {
     unsigned long long left = both(a[0], a[1]), right = both(a[2], a[3]), under = both(b[0], b[1]);
     int lane = (int)(threadIdx.x % 32), row = lane / 4 * 4, column = lane % 4 * 8;
@@ -50,7 +50,7 @@ template <typename T> __device__ static void multiply_by_hand(float sums[4], con
     }
 }
 
-__device__ static void load_by_hand(const void *row, unsigned squares[4], bool turned)
+__device__ __noinline__ static void load_by_hand(const void *row, unsigned squares[4], bool turned)
 {
     int lane = (int)(threadIdx.x % 32), at = lane / 4, pair = lane % 4 * 2;
     for (int s = 0; s < 4; s++) {

@@ -82,19 +82,24 @@ static double seconds_of(kolo_data *data, kolo_feed_kind feed)
 }
 
 /* A step waits 40 ms for itself, and its batch takes 32 ms of a thread to be made: staged, the second is hidden behind
- * the first. Sleeping takes no core, so a busy machine does not change who waits for whom. */
+ * the first. Sleeping takes no core, so a busy machine does not change who waits for whom; but it may sleep longer. */
 static void staging_hides_what_is_slow(void **state)
 {
     (void)state;
     setenv("KOLO_THREADS", "1", 1);
     double each = 0.002;
     kolo_data *plain = small_data(160), *data = kolo_map(plain, slow, .context = &each);
-    double synchronous = seconds_of(data, KOLO_FEED_SYNCHRONOUS), staged = seconds_of(data, KOLO_FEED_STAGED);
-    assert_true(synchronous >= 10 * (0.04 + 0.032));
-    if (!(staged < 0.8 * synchronous)) fail_msg("synchronous %g s, staged %g s", synchronous, staged);
     kolo_data *ahead = kolo_prefetch(data, 2, .threads = 1), *kept = kolo_cache(data);
-    double queued = seconds_of(ahead, 0), first = seconds_of(kept, 0), again = seconds_of(kept, 0);
-    if (!(queued < 0.8 * synchronous)) fail_msg("synchronous %g s, prefetched %g s", synchronous, queued);
+    double synchronous, staged, queued;
+    bool hidden = false;
+    for (int attempt = 0; attempt < 4 && !hidden; attempt++) {
+        synchronous = seconds_of(data, KOLO_FEED_SYNCHRONOUS);
+        staged = seconds_of(data, KOLO_FEED_STAGED), queued = seconds_of(ahead, 0);
+        assert_true(synchronous >= 10 * (0.04 + 0.032));
+        hidden = staged < 0.8 * synchronous && queued < 0.8 * synchronous;
+    }
+    if (!hidden) fail_msg("synchronous %g s, staged %g s, prefetched %g s", synchronous, staged, queued);
+    double first = seconds_of(kept, 0), again = seconds_of(kept, 0);
     if (!(first >= 10 * (0.04 + 0.032) && again < 0.8 * first)) fail_msg("cached %g s, then %g s", first, again);
     kolo_data_free(&plain), kolo_data_free(&data), kolo_data_free(&ahead), kolo_data_free(&kept);
     unsetenv("KOLO_THREADS");
