@@ -217,6 +217,9 @@ bench: setup  ## how fast it is here, beside others found here (PEERS=1 LONG=1 N
 bench-gpu: build cuda  ## how fast it is on a GPU, beside PyTorch and JAX found here (NAMES='cnn/bf16' RECORD=1)
 	@KOLO_BUILD=$(abspath $(BUILD)) python3 tests/bench/gpu/bench.py $(if $(RECORD),--record) $(NAMES)
 
+launches: build $(TRACED)/libkolo_cuda.so  ## what a training step gives a GPU and moves there, counted without one (NAMES='gpt/bf16/256' ALL=1)
+	@KOLO_BUILD=$(abspath $(BUILD)) python3 tests/bench/gpu/launches.py $(if $(ALL),--all) $(NAMES)
+
 carry: build cuda $(SHIM_TESTS)  ## build/carry: what a machine with a GPU and nothing else needs; there tests/gpu/session.sh
 	$(Q)tests/gpu/carry.sh $(BUILD)/carry $(BUILD) $(BUILD)/lib/libkolo_cuda.so $(SHIM_TESTS)
 
@@ -279,5 +282,5 @@ clean:  ## remove what was built (.venv stays)
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## *\(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-9s %s\n", $$1, $$2 }'
 
-.PHONY: build setup lab data install test tests labs bench bench-gpu carry fuzzers soak asan tsan format lint clean help FORCE
+.PHONY: build setup lab data install test tests labs bench bench-gpu launches carry fuzzers soak asan tsan format lint clean help FORCE
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -35,7 +35,7 @@ typedef struct record {
 typedef struct order {
     const char *word[WORDS_WANTED]; /* net, batch, precision, steps, epochs */
     int devices;
-    bool deterministic, first_step;
+    bool deterministic, first_step, train_only;
     const char *profile, *data;
     double until, seconds;
 } order;
@@ -147,7 +147,8 @@ static void train(const order *wanted, kolo_model *model, kolo_data *data, kolo_
                  .callbacks = {kolo_broadcast_variables(0), kolo_metric_average(), watch});
     if (!history || kolo_rank() != 0) return;
     print_json(history, &seen, images);
-    if (kolo_size() == 1 && wanted->until <= 0) score(model, data, batch, epochs, wanted->seconds, images);
+    if (kolo_size() == 1 && wanted->until <= 0 && !wanted->train_only)
+        score(model, data, batch, epochs, wanted->seconds, images);
     printf("}\n");
 }
 
@@ -189,6 +190,7 @@ static const struct argp_option options[] = {
     {"first-step", 'f', NULL, 0, "say when the first step was done", 0},
     {"profile", 'p', "FILE", 0, "step time by layer into a file, instead of training", 0},
     {"seconds", 's', "S", 0, "fewer than EPOCHS once so many seconds are spent; at least three", 0},
+    {"train-only", 't', NULL, 0, "do not score", 0},
     {"until", 'u', "ACCURACY", 0, "MNIST instead of noise, until its test images reach this", 0},
     {"data", 'D', "FOLDER", 0, "where MNIST is", 0},
     {0}};
@@ -199,6 +201,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
     if (key == 'n') wanted->devices = atoi(value);
     else if (key == 'd') wanted->deterministic = true;
     else if (key == 'f') wanted->first_step = true;
+    else if (key == 't') wanted->train_only = true;
     else if (key == 'p') wanted->profile = value;
     else if (key == 's') wanted->seconds = strtod(value, NULL);
     else if (key == 'u') wanted->until = strtod(value, NULL);

@@ -124,3 +124,33 @@ def test_bytes_of_a_layer():
     # Read twice; gradient, weights and two arrays of Adam's, each read and written; the copy in bf16 is written.
     assert floors.step_bytes(layer, 2, 2, True) == 20 * (2 * 2 + 4 * 2 * 4 + 2)
     assert floors.floor("cnn", 2, "bf16", False)["bytes"] < floors.floor("cnn", 2, "tf32", False)["bytes"]
+
+
+STEPS = '''#!%s
+import json, os, sys
+batch, dry = int(sys.argv[3]), os.environ["KOLO_SHIM_DRY"] == "1"
+def put(file, what, read, written):
+    read, written = (read, written) if what == "cublasLt" or not dry else (0, 0)
+    print(json.dumps({"range": "layer", "what": what, "blocks": [1, 1, 1], "threads": 32, "shared": 0, "read": read,
+                      "written": written, "asked": 2 * read, "operations": 0}), file=file)
+with open(os.environ["KOLO_SHIM_TRACE"], "w") as file:
+    put(file, "copy from the host", 0, 99)
+    for step in range(4):
+        put(file, "copy from the host", 0, 8)
+        put(file, "kolo::gather(Gather)", 0, 10 * batch)
+        put(file, "cublasLt", 3000000 * batch, 0)
+        put(file, "kolo::update<1>(long)", 7000000, 0)
+        put(file, "kolo::update<1>(long)", 1000000 * batch, 5000000)
+''' % sys.executable  # fmt: skip
+
+
+def test_launches_are_drawn_on_to_the_batch_that_is_asked_for(tmp_path):
+    program = tmp_path / "program"
+    program.write_text(STEPS)
+    program.chmod(0o755)
+    done = subprocess.run([sys.executable, HERE / "gpu/launches.py", "--all", "--program", program, "cnn/bf16/512"],
+                          capture_output=True, text=True, timeout=60)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "cnn bf16 batch 512: 5 launches and copies; moves 2060.0 MB, " in done.stdout
+    rows = [line.split() for line in done.stdout.splitlines() if line.startswith("layer ")][1:]
+    assert [row[4:6] for row in rows[2:]] == [["1536.00", "0.00"], ["7.00", "0.00"], ["512.00", "5.00"]]

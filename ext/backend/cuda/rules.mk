@@ -84,6 +84,20 @@ $(BUILD)/shim/lib/libkolo_cuda.so: $(SHIM_DRIVER)
 $(BUILD)/shim/lib/libkolo_cuda.so: $(call shim-object,$(CUDA_C) $(CUDA_CU) $(SHIM_SRC)) $(SHIM_LIBS)
 	$(call say,LINK)
 	$(Q)$(CXX) $(CFLAGS) -shared -o $@ $(filter %.o,$^) -L$(@D) -lkolo -Wl,-rpath,'$$ORIGIN' -pthread
+# The same plugin, which writes down what it is given, and of kernels what they touch: tests/ext/backend/cuda/shim/trace.h.
+TRACED := $(BUILD)/traced/lib
+TRACED_LIBS := $(SHIM_LIBS:$(BUILD)/shim/%=$(BUILD)/traced/%)
+$(BUILD)/obj/traced/%.cu.o: ext/backend/cuda/%.cu $(BUILD)/flags
+	$(call say,TRACED)
+	$(Q)$(SHIM_CXX) -fsanitize=thread -Wno-tsan -x c++ -c $< -o $@
+$(TRACED_LIBS): $(TRACED)/%: $(BUILD)/lib/%
+	@mkdir -p $(@D) && ln -sfn $(abspath $<) $@
+$(TRACED)/libkolo_cuda.so: $(call shim-object,$(CUDA_C) $(SHIM_SRC)) $(CUDA_CU:ext/backend/cuda/%=$(BUILD)/obj/traced/%.o) \
+                           $(TRACED_LIBS)
+	$(call say,LINK)
+	$(Q)$(CXX) $(CFLAGS) -shared -o $@ $(filter %.o,$^) -L$(@D) -lkolo -Wl,-rpath,'$$ORIGIN' -pthread
+	@ln -sfn libkolo_cuda.so $(@D)/libcuda.so.1
+
 # What tests/ext/backend has, of this backend; test-gpu puts the real plugin before the shim's.
 $(SHIM_TESTS): $(BUILD)/%: %.c $(BUILD)/shim/lib/libkolo_cuda.so
 	$(call say,CC)

@@ -81,8 +81,8 @@ def gpt():
         Stage("projection, sum, norm", [x, x], x, SIZE * SIZE + 3 * SIZE, LENGTH * SIZE * SIZE),
         dense("inner", SIZE, 256, LENGTH),
         Stage("outer, sum, norm", [LENGTH * 256, x], x, 256 * SIZE + 3 * SIZE, LENGTH * 256 * SIZE),
-        dense("last", SIZE, WORDS, LENGTH),
-        Stage("loss", [LENGTH * WORDS], 0),
+        # Of 20,000 outputs a row none need be in memory: the way back can have them again.
+        Stage("last, loss", [x], 0, SIZE * WORDS + WORDS, LENGTH * SIZE * WORDS),
     ]
 
 

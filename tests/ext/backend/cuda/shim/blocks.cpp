@@ -14,6 +14,8 @@
 #include <ucontext.h>
 #include <vector>
 
+#include "trace.h"
+
 uint3 threadIdx, blockIdx;
 dim3 blockDim, gridDim;
 
@@ -215,6 +217,7 @@ void kolo_shim_wait_copies(size_t left)
     std::deque<std::vector<Copy>> &copies = block.running->copies;
     while (copies.size() > left + 1) {
         for (const Copy &copy : copies.front()) {
+            kolo_shim_note_read(copy.from, copy.bytes - copy.zeros);
             memcpy(copy.to, copy.from, copy.bytes - copy.zeros);
             memset((char *)copy.to + copy.bytes - copy.zeros, 0, copy.zeros);
         }

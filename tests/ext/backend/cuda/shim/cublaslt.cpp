@@ -4,7 +4,9 @@
  * for with less is refused, and the workspace is spoiled by it, as a real one would. */
 #include "cublasLt.h"
 #include "elements.h"
+#include "trace.h"
 
+#include <cstdio>
 #include <set>
 #include <vector>
 
@@ -130,6 +132,21 @@ template <typename T> cublasStatus_t set(T *to, const void *value, size_t bytes)
     if (!value || bytes != sizeof *to) return CUBLAS_STATUS_INVALID_VALUE;
     memcpy(to, value, bytes);
     return CUBLAS_STATUS_SUCCESS;
+}
+
+kolo_shim_record record_of(const Product &p)
+{
+    const int64_t depth = p.w.transposed_a ? p.a.rows : p.a.columns;
+    char text[96];
+    snprintf(text, sizeof text, "cublasLt %lldx%lldx%lld epilogue %u", (long long)p.d.columns, (long long)p.d.rows,
+             (long long)depth, p.w.epilogue);
+    kolo_shim_record record;
+    record.range = kolo_shim_range();
+    record.what = text;
+    for (const kolo_shim_matrix *x : {&p.a, &p.b}) record.read += (uint64_t)x->span() * kolo_shim_size(x->type);
+    record.written = (uint64_t)p.d.span() * kolo_shim_size(p.d.type);
+    record.operations = 2 * (uint64_t)(p.d.batch * p.d.columns * p.d.rows * depth);
+    return record;
 }
 
 bool lies_well(const void *memory, const kolo_shim_matrix &matrix, uint64_t alignment)
@@ -283,8 +300,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     if (!fine) return CUBLAS_STATUS_INVALID_VALUE;
     Product product = {*desc, *a_layout, *b_layout, *c_layout, *d_layout, *(const float *)alpha, *(const float *)beta,
                        a,     b,         c,         d};
-    if (needed > 0) kolo_shim_give(stream, [=] { memset(workspace, 0xFF, needed); });
-    kolo_shim_give(stream, product);
+    Work work = product;
+    if (kolo_shim_traces()) work = kolo_shim_written_down(record_of(product), KOLO_SHIM_LIBRARY, work);
+    else if (needed > 0) kolo_shim_give(stream, [=] { memset(workspace, 0xFF, needed); });
+    kolo_shim_give(stream, work);
     return CUBLAS_STATUS_SUCCESS;
 }
 }

@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <set>
 
+#include "trace.h"
+
 namespace
 {
 
@@ -242,6 +244,30 @@ std::vector<int> engines_for(const Descriptor *heuristics)
     return {DICE, WHOLE_MEMORY, BROKEN, TENSOR_CORES, WINOGRAD};
 }
 
+/* What it moves and computes; each tensor once. */
+kolo_shim_record record_of(const Computation &work)
+{
+    kolo_shim_record record;
+    record.range = kolo_shim_range();
+    record.what = "cudnn";
+    for (const Step &step : work.steps) {
+        const Tensor &last = step.type == POINTWISE  ? step.tensors[1]
+                             : step.type == FORWARD  ? step.tensors[2]
+                             : step.type == DATA     ? step.tensors[0]
+                                                     : step.tensors[1];
+        record.what += step.type == POINTWISE ? step.mode == CUDNN_POINTWISE_ADD ? " bias" : " relu"
+                       : step.type == FORWARD ? " y"
+                       : step.type == DATA    ? " dx"
+                                              : " dkernel";
+        for (const Tensor &t : step.tensors)
+            if (!t.inside) (&t == &last ? record.written : record.read) += (uint64_t)t.span() * kolo_shim_size(t.element());
+        if (step.type == POINTWISE) continue;
+        const Tensor &w = step.tensors[1], &y = step.tensors[2];
+        record.operations += 2 * (uint64_t)(y.span() * w.dim[1] * w.dim[2] * w.dim[3]);
+    }
+    return record;
+}
+
 } // namespace
 
 struct cudnnContext {
@@ -367,7 +393,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
 {
     Descriptor *p = (Descriptor *)plan, *v = (Descriptor *)pack;
     if (!p->finalized || !v->finalized) return refuse(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "a plan or its memory");
-    Work work;
+    Computation work;
     work.steps = *p->steps;
     work.tf32 = p->engine == TENSOR_CORES;
     int64_t count = v->attributes.at(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS).count;
@@ -391,6 +417,9 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
         v->has(CUDNN_ATTR_VARIANT_PACK_WORKSPACE) ? v->get<void *>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE) : nullptr;
     if (needed > 0 && !kolo_shim_on_device(workspace, (size_t)needed))
         return refuse(CUDNN_STATUS_BAD_PARAM, "no workspace");
+    if (kolo_shim_traces())
+        return kolo_shim_give(handle->stream, kolo_shim_written_down(record_of(work), KOLO_SHIM_LIBRARY, work)),
+               CUDNN_STATUS_SUCCESS;
     if (needed > 0) kolo_shim_give(handle->stream, [=] { memset(workspace, 0xFF, (size_t)needed); });
     kolo_shim_give(handle->stream, work);
     return CUDNN_STATUS_SUCCESS;

@@ -137,7 +137,7 @@ struct Step {
     std::vector<Window> window;
 };
 
-struct Work {
+struct Computation {
     std::vector<Step> steps;
     Memory memory;
     bool tf32;

@@ -12,7 +12,7 @@
 #include <set>
 
 #include "machine.h"
-#include "streams.h"
+#include "trace.h"
 
 struct kolo_shim_graph {
     std::vector<Work> work;
@@ -105,6 +105,17 @@ cudaError_t give(cudaStream_t stream, Work work)
     return cudaSuccess;
 }
 
+cudaError_t give_copy(cudaStream_t stream, const char *what, size_t read, size_t written, Work work)
+{
+    if (!kolo_shim_traces()) return give(stream, std::move(work));
+    kolo_shim_record record;
+    record.range = kolo_shim_range();
+    record.what = what;
+    record.read = read;
+    record.written = written;
+    return give(stream, kolo_shim_written_down(record, KOLO_SHIM_COPY, std::move(work)));
+}
+
 } // namespace
 
 void run_until(kolo_shim_stream *stream, size_t end)
@@ -146,7 +157,15 @@ cudaError_t kolo_shim_launch(cudaStream_t stream, const void *kernel, dim3 block
     bool fine = blocks.x > 0 && blocks.y > 0 && blocks.z > 0 && blocks.y < 65536 && blocks.z < 65536 &&
                 (size_t)threads.x * threads.y * threads.z <= 1024 && threads.x * threads.y * threads.z > 0 && shared <= most;
     if (!fine) return fail(cudaErrorInvalidValue);
-    return give(stream, [=] { kolo_shim_run_blocks(blocks, threads, shared, body); });
+    Work work = [=] { kolo_shim_run_blocks(blocks, threads, shared, body); };
+    if (!kolo_shim_traces()) return give(stream, work);
+    kolo_shim_record record;
+    record.range = kolo_shim_range();
+    record.what = kolo_shim_kernel_name(kernel);
+    record.blocks = blocks;
+    record.threads = threads;
+    record.shared = shared;
+    return give(stream, kolo_shim_written_down(record, KOLO_SHIM_KERNEL, work));
 }
 
 extern "C" {
@@ -216,10 +235,13 @@ cudaError_t cudaMalloc(void **memory, size_t bytes)
     if (!may_allocate()) return fail(cudaErrorStreamCaptureUnsupported);
     size_t left, total, rounded = (bytes + 255) / 256 * 256;
     cudaMemGetInfo(&left, &total);
-    *memory = rounded <= left ? aligned_alloc(256, rounded + GUARD) : nullptr;
+    if (kolo_shim_traces()) *memory = kolo_shim_traced_memory(rounded);
+    else *memory = rounded <= left ? aligned_alloc(256, rounded + GUARD) : nullptr;
     if (!*memory) return fail(cudaErrorMemoryAllocation);
-    memset(*memory, 0xFF, rounded);
-    memset((char *)*memory + rounded, 0xA5, GUARD);
+    if (!kolo_shim_traces()) {
+        memset(*memory, 0xFF, rounded);
+        memset((char *)*memory + rounded, 0xA5, GUARD);
+    }
     on_device[(char *)*memory] = rounded;
     in_use += rounded;
     return cudaSuccess;
@@ -231,14 +253,14 @@ cudaError_t cudaFree(void *memory)
     if (!may_allocate()) return fail(cudaErrorStreamCaptureUnsupported);
     auto found = on_device.find((char *)memory);
     if (found == on_device.end()) return fail(cudaErrorInvalidValue);
-    for (size_t i = 0; i < GUARD; i++) {
+    for (size_t i = 0; i < GUARD && !kolo_shim_traces(); i++) {
         if (found->first[found->second + i] == (char)0xA5) continue;
         fprintf(stderr, "shim: byte %zu behind %zu bytes of the device's memory was written\n", i, found->second);
         abort();
     }
     in_use -= found->second;
     on_device.erase(found);
-    free(memory);
+    if (!kolo_shim_traces()) free(memory);
     return cudaSuccess;
 }
 cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned)
@@ -270,9 +292,11 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
     if (stream->capturing && (reads_host || writes_host)) return fail(cudaErrorStreamCaptureUnsupported);
     if (reads_host) {
         std::vector<char> copy((const char *)from, (const char *)from + bytes);
-        give(stream, [=] { memcpy(to, copy.data(), bytes); });
+        give_copy(stream, "copy from the host", 0, bytes, [=] { memcpy(to, copy.data(), bytes); });
     } else {
-        give(stream, [=] { memmove(to, from, bytes); });
+        bool comes = within(on_device, from), goes = within(on_device, to);
+        const char *what = !comes ? "copy from the host" : goes ? "copy" : "copy to the host";
+        give_copy(stream, what, comes ? bytes : 0, goes ? bytes : 0, [=] { memmove(to, from, bytes); });
     }
     if (writes_host) run_until(stream, stream->given);
     return cudaSuccess;
@@ -281,7 +305,7 @@ cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t 
 {
     Turn turn(whole);
     if (!within(on_device, memory)) return fail(cudaErrorInvalidValue);
-    return give(stream, [=] { memset(memory, value, bytes); });
+    return give_copy(stream, "clear", 0, bytes, [=] { memset(memory, value, bytes); });
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned)

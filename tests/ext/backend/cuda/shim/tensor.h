@@ -35,6 +35,9 @@ static inline float kolo_shim_narrow(__half, uint16_t bits)
     return __half2float(value);
 }
 
+/* Those of matrix products that were done here; trace.h. */
+extern uint64_t kolo_shim_operations;
+
 /* A lane's registers. */
 struct kolo_shim_registers {
     unsigned a[4], b[2];
@@ -58,6 +61,7 @@ template <typename T> static inline void kolo_shim_multiply(float sums[4], const
 {
     int lane = kolo_shim_lane(), g = lane / 4, t = lane % 4;
     const kolo_shim_registers *of_warp = kolo_shim_show(a, b);
+    kolo_shim_operations += 2 * 16 * 8 * 16 / 32;
     auto half = [](unsigned pair, int k) { return kolo_shim_narrow(T(), (uint16_t)(k % 2 ? pair >> 16 : pair)); };
     for (int e = 0; e < 4; e++) {
         int m = g + e / 2 * 8, n = 2 * t + e % 2;
@@ -75,6 +79,7 @@ static inline void kolo_shim_multiply_tf32(float sums[4], const unsigned a[4], c
 {
     int lane = kolo_shim_lane(), g = lane / 4, t = lane % 4;
     const kolo_shim_registers *of_warp = kolo_shim_show(a, b);
+    kolo_shim_operations += 2 * 16 * 8 * 8 / 32;
     auto seen = [](unsigned bits) {
         float value;
         bits &= ~0x1FFFu;
