@@ -110,9 +110,20 @@ static kolo_status run_nothing(const kolo_cuda_job *job)
     return KOLO_OK;
 }
 
+/* Neither its products nor cuDNN's and cuBLAS's are to be had in bfloat16 before Ampere. */
+static kolo_status check_precision(const kolo_plan *plan)
+{
+    int capability = plan->queue->capability;
+    if (plan->precision != KOLO_MIXED_BF16 || capability >= 80) return KOLO_OK;
+    return kolo_fail(KOLO_UNSUPPORTED,
+                     "mixed_bf16 wants a GPU of compute capability 8.0 or higher, got one of %d.%d: take mixed_fp16",
+                     capability / 10, capability % 10);
+}
+
 kolo_status kolo_cuda_prepare(kolo_plan *plan, int op, void **made)
 {
     kolo_op *o = &plan->ops[op];
+    KOLO_TRY(check_precision(plan));
     if (!makers[o->kind]) return kolo_fail(KOLO_UNSUPPORTED, "backend cuda: wanted an operation that it has");
     KOLO_CUDA(cudaSetDevice(plan->queue->device), "choosing it");
     for (int i = 0; i < KOLO_OP_INS; i++) place(plan, o->in[i]);

@@ -1,5 +1,6 @@
 /* Whole trainings on the CUDA backend beside the reference backend's: the same losses, scores and weights but for
  * rounding, whatever the batch, the update, the precision, the layers; and the same bits where that is promised. */
+#include "device.h"
 #include "ext/core/small.h"
 #include "three_devices.h"
 
@@ -128,7 +129,8 @@ static void samples_may_be_made_on_the_host(void **state)
 static void updates_gather_batches(void **state)
 {
     (void)state;
-    compare((training){.model = dense_model, .optimizer = kolo_sgd(.learning_rate = 0.1, .accumulate_steps = 2)}, 1e-5);    compare((training){.model = dense_model, .optimizer = kolo_adam(.global_clip_norm = 0.5)}, 1e-4);
+    compare((training){.model = dense_model, .optimizer = kolo_sgd(.learning_rate = 0.1, .accumulate_steps = 2)}, 1e-5);
+    compare((training){.model = dense_model, .optimizer = kolo_adam(.global_clip_norm = 0.5)}, 1e-4);
     compare((training){.model = penalised_model}, 1e-5);
 }
 
@@ -137,6 +139,26 @@ static void halves_are_scaled(void **state)
     (void)state;
     compare((training){.model = dense_model, .precision = KOLO_MIXED_FP16}, 2e-2);
     compare((training){.model = dense_model, .precision = KOLO_MIXED_BF16}, 5e-2);
+}
+
+/* A V100: of tensor cores' elements it has fp16 alone. */
+static void an_old_device_has_halves_only(void **state)
+{
+    (void)state;
+    if (!device_is_simulated()) skip();
+    setenv("KOLO_SHIM_CAPABILITY", "70", 1);
+    compare((training){0}, 1e-5);
+    compare((training){.precision = KOLO_MIXED_FP16}, 2e-2);
+    kolo_data *data = small_data(90);
+    kolo_model *model = small_model();
+    kolo_compile(model, .optimizer = kolo_sgd(), .loss = KOLO_SPARSE_CROSSENTROPY, .precision = KOLO_MIXED_BF16,
+                 .backend = "cuda");
+    assert_null(kolo_fit(model, data, .verbose = KOLO_NONE));
+    assert_non_null(strstr(kolo_last_error().text, "got one of 7.0: take mixed_fp16"));
+    kolo_clear_error();
+    kolo_model_free(&model);
+    kolo_data_free(&data);
+    unsetenv("KOLO_SHIM_CAPABILITY");
 }
 
 static void images_learn_alike(void **state)
@@ -153,7 +175,8 @@ static void devices_have_the_bits_of_one(void **state)
     outcome one, many;
     train((training){.deterministic = true}, "cuda", &one);
     train((training){.deterministic = true, .devices = 3}, "cuda", &many);
-    assert_memory_equal(&one, &many, sizeof one);    train((training){.model = penalised_model, .deterministic = true}, "cuda", &one);
+    assert_memory_equal(&one, &many, sizeof one);
+    train((training){.model = penalised_model, .deterministic = true}, "cuda", &one);
     train((training){.model = penalised_model, .deterministic = true, .devices = 3}, "cuda", &many);
     assert_memory_equal(&one, &many, sizeof one);
     train((training){0}, "cuda", &one);
@@ -169,6 +192,7 @@ int main(void)
         cmocka_unit_test(samples_may_be_made_on_the_host),
         cmocka_unit_test(updates_gather_batches),
         cmocka_unit_test(halves_are_scaled),
+        cmocka_unit_test(an_old_device_has_halves_only),
         cmocka_unit_test(images_learn_alike),
         cmocka_unit_test(devices_have_the_bits_of_one),
     };

@@ -199,9 +199,12 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int wante
     properties->pciBusID = number_there;
     return cudaSuccess;
 }
+/* KOLO_SHIM_CAPABILITY: 10 · major + minor */
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int)
 {
-    *value = attribute == cudaDevAttrComputeCapabilityMajor ? 9 : 0;
+    const char *text = getenv("KOLO_SHIM_CAPABILITY");
+    int capability = text ? atoi(text) : 90;
+    *value = attribute == cudaDevAttrComputeCapabilityMajor ? capability / 10 : capability % 10;
     return cudaSuccess;
 }
 cudaError_t cudaDeviceGetP2PAttribute(int *value, enum cudaDeviceP2PAttr attribute, int from, int to)
