@@ -5,7 +5,8 @@
  * to step is a kolo_moment (moment.h) in the device's memory, copied there before each replay. Everything here that
  * takes a queue belongs to one thread at a time; memory is the device's unless a comment says host.
  *
- * Failures of the device may show at any later call on its queue; the queue is lost then, and must only be closed.
+ * Failures of the device may show at any later call on its queue; the queue is lost then, and must only be closed. In
+ * a child of fork() every call on a queue fails, and closing it leaves all to the parent.
  */
 #ifndef KOLO_BACKEND_ACCELERATOR_H
 #define KOLO_BACKEND_ACCELERATOR_H
@@ -80,6 +81,8 @@ typedef struct kolo_accelerator {
     kolo_status (*sum)(kolo_queue *queue, double *sum, const void *parts, size_t stride, int number, int64_t count);
     /* Whether it has the rule; one that it has not is computed on the host. */
     bool (*has_rule)(const kolo_optimizer *optimizer);
+    /* Takes the memory that updates and penalties of the job's spans need: before these are given. */
+    kolo_status (*expect_updates)(kolo_queue *queue, const kolo_update_job *job);
     kolo_status (*update)(kolo_queue *queue, const kolo_update_job *job);
     /* *to, on the device, becomes the penalty of the job's weights: Σ over its spans of l2 / 2 · Σ w². */
     kolo_status (*penalty)(kolo_queue *queue, const kolo_update_job *job, double *to);

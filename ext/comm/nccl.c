@@ -265,6 +265,10 @@ void kolo_nccl_leave(void *together)
 {
     kolo_nccl_group *group = together;
     if (!group) return;
+    if (!kolo_cuda_is_mine(group->queue)) { /* its watcher stayed with the process that was forked */
+        free(group);
+        return;
+    }
     if (kolo_cuda_enter(group->queue) == KOLO_OK && group->comm && group->watched)
         cudaStreamSynchronize(group->queue->stream); /* the watcher ends it where somebody is missing */
     pthread_mutex_lock(&group->lock);

@@ -209,7 +209,9 @@ static kolo_status compute_some(void *argument, int member)
 /* Who asks in this way may have changed the data since. */
 static kolo_status run_queued(kolo_engine *engine, const kolo_share *share, kolo_fold *fold)
 {
-    KOLO_TRY(kolo_queued_attach(engine->queued, share->data));
+    bool meets = engine->program->meets;
+    KOLO_TRY(kolo_queued_reserve(engine->queued, meets ? share->end_leaf - share->first_leaf : 1));
+    KOLO_TRY(kolo_queued_attach(engine->queued, share->data, share->batch->order ? share->batch->samples : 0));
     return kolo_queued_run(engine->queued, share, fold, engine->benches[0].seconds);
 }
 

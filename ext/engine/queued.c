@@ -89,8 +89,8 @@ static void close_rings(kolo_queued *queued)
     for (int i = 0; i < KOLO_MOMENTS; i++) {
         queued->accelerator->free_mark(queued->queue, queued->copied[i]);
         queued->accelerator->free_mark(queued->queue, queued->arrivals[i].mark);
-        queued->accelerator->release_host(queued->queue, queued->arrivals[i].totals);
     }
+    queued->accelerator->release_host(queued->queue, queued->arrivals_block);
     queued->accelerator->release_host(queued->queue, queued->moments);
 }
 
@@ -129,9 +129,13 @@ kolo_status kolo_queued_store(kolo_queued *queued, const float *weights)
     return kolo_queued_pack(queued);
 }
 
-kolo_status kolo_queued_attach(kolo_queued *queued, const kolo_data *data)
+kolo_status kolo_queued_attach(kolo_queued *queued, const kolo_data *data, int64_t samples)
 {
-    return kolo_residence_attach(&queued->residence, queued->program, data);
+    KOLO_TRY(queued->accelerator->finish(queued->queue));
+    for (int i = 0; i < KOLO_MOMENTS; i++) queued->arrivals[i].comes = false; /* of a training that was interrupted */
+    queued->arrived = queued->given;
+    KOLO_TRY(kolo_residence_attach(&queued->residence, queued->program, data));
+    return kolo_residence_expect(&queued->residence, (queued->totals_room - 1) * queued->program->plan.leaf, samples);
 }
 
 /* ---------------------------------------------------------------- memory of a share */
@@ -182,8 +186,51 @@ static kolo_status open_totals(kolo_queued *queued, int64_t leaves)
     return KOLO_OK;
 }
 
-kolo_status kolo_queued_reserve(kolo_queued *queued, int64_t leaves)
+/* Where totals that come later arrive; what is on its way moves along. */
+static kolo_status open_arrivals(kolo_queued *queued, int64_t leaves)
+{
+    size_t bytes = (size_t)leaves * queued->totals_stride, before = (size_t)queued->arrivals_room * queued->totals_stride;
+    char *block = NULL;
+    if (!queued->program->plan.training || leaves <= queued->arrivals_room) return KOLO_OK;
+    KOLO_TRY(queued->accelerator->finish(queued->queue));
+    KOLO_TRY(queued->accelerator->allocate_host(queued->queue, KOLO_MOMENTS * bytes, (void **)&block));
+    for (size_t i = 0; i < KOLO_MOMENTS; i++) {
+        if (before > 0) memcpy(block + i * bytes, queued->arrivals_block + i * before, before);
+        queued->arrivals[i].totals = block + i * bytes;
+    }
+    queued->accelerator->release_host(queued->queue, queued->arrivals_block);
+    queued->arrivals_block = block;
+    queued->arrivals_room = leaves;
+    return KOLO_OK;
+}
+
+/* The fold keeps what is given back to it. */
+static kolo_status open_gradients(kolo_queued *queued, int64_t leaves)
+{
+    if (!queued->fold) return KOLO_OK;
+    float **gradients = calloc((size_t)leaves, sizeof *gradients);
+    if (!gradients) return kolo_fail_memory((size_t)leaves * sizeof *gradients, "gradients");
+    kolo_status status = KOLO_OK;
+    for (int64_t i = 0; i < leaves && status == KOLO_OK; i++) status = kolo_fold_borrow(queued->fold, &gradients[i]);
+    for (int64_t i = 0; i < leaves; i++) kolo_fold_return(queued->fold, gradients[i]);
+    free(gradients);
+    return status;
+}
+
+static kolo_status open_all(kolo_queued *queued, int64_t leaves)
 {
     KOLO_TRY(open_frames(queued, leaves));
-    return open_totals(queued, leaves + 1);
+    KOLO_TRY(open_totals(queued, leaves + 1));
+    KOLO_TRY(open_arrivals(queued, leaves + 1));
+    return open_gradients(queued, leaves);
+}
+
+/* Samples that lie on the device make way, and come share by share from then on. */
+kolo_status kolo_queued_reserve(kolo_queued *queued, int64_t leaves)
+{
+    if (leaves < 1) leaves = 1;
+    kolo_status status = open_all(queued, leaves);
+    if (status != KOLO_MEMORY || !kolo_residence_yield(&queued->residence)) return status;
+    kolo_failure_take();
+    return open_all(queued, leaves);
 }

@@ -26,7 +26,9 @@ typedef struct kolo_turn {
     int stage; /* as the residence has them; and the version */
     int64_t version; /* of it, */
     int64_t memory;  /* and of the frames and totals, that it has built in */
-    kolo_recording *recording; /* NULL: unused, or one that must not be recorded */
+    bool given; /* once, without a recording: what a device does for the first time it may load, which is no work that
+                   could be recorded */
+    kolo_recording *recording; /* NULL: not yet, or what must not be recorded */
     kolo_recording *after;     /* of what a replica gives next, if it is the same every time: its own */
     kolo_queued_node *nodes;   /* [KOLO_FOLD_MOST] */
     int node_count;
@@ -38,8 +40,7 @@ typedef struct kolo_arrival {
     bool comes; /* else nothing is on its way */
     kolo_mark *mark;
     int64_t first_leaf, end_leaf, leaves;
-    char *totals; /* the host's [leaves of the share][stride] */
-    int64_t room;
+    char *totals; /* the host's [leaves of the share][stride], in arrivals_block */
 } kolo_arrival;
 
 struct kolo_queued {
@@ -62,6 +63,9 @@ struct kolo_queued {
     kolo_mark *copied[KOLO_MOMENTS];
     int64_t given; /* shares */
     kolo_arrival arrivals[KOLO_MOMENTS];
+    char *arrivals_block; /* the host's [KOLO_MOMENTS][arrivals_room][totals_stride] */
+    int64_t arrivals_room;
+    bool by_hand; /* recordings failed: everything is given anew each time */
     int64_t arrived; /* shares whose totals were read */
     const kolo_update_job *penalised; /* whose penalty belongs to the losses of training; NULL: there is none */
     double penalty;                   /* of the share whose totals arrived last */
@@ -78,8 +82,12 @@ void kolo_queued_close(kolo_queued **queued); /* takes NULL */
 kolo_status kolo_queued_store(kolo_queued *queued, const float *weights);
 /* The device's canonical weights, which were changed there, are packed. Can be recorded. */
 kolo_status kolo_queued_pack(kolo_queued *queued);
-/* From now on samples are these. The same data set may be given again: it may hold others. */
-kolo_status kolo_queued_attach(kolo_queued *queued, const kolo_data *data);
+/* From now on samples are these, in batches of at most so many, over all members. The same data set may be given
+ * again: it may hold others. Totals that have not arrived are forgotten. */
+kolo_status kolo_queued_attach(kolo_queued *queued, const kolo_data *data, int64_t samples);
+/* Memory for shares of so many leaves, so that none is taken while other devices are at work: that may wait for them,
+ * and they for this one. Before kolo_queued_attach(), which sees what is left for the data set. */
+kolo_status kolo_queued_reserve(kolo_queued *queued, int64_t leaves);
 
 /* kolo_engine_run(): computes and waits. The data set is attached already. seconds: [operations], to which their times
  * are added; NULL: nobody looks. */
@@ -108,8 +116,8 @@ typedef struct kolo_queued_job {
     double *seconds; /* of each operation; NULL: nobody looks */
 } kolo_queued_job;
 
-/* Memory for so many leaves at once. */
-kolo_status kolo_queued_reserve(kolo_queued *queued, int64_t leaves);
+/* Recordings are done without from now on, which the failure at hand is told as the reason of. */
+void kolo_queued_give_by_hand(kolo_queued *queued);
 /* Memory, the moment and the samples of the share are there; numbers as of kolo_queued_give(). */
 kolo_status kolo_queued_prepare(kolo_queued *queued, const kolo_share *share, const kolo_moment *numbers);
 /* All leaves through all segments; sums of losses are cleared first. Can be recorded, unless some meeting */

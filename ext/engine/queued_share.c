@@ -168,7 +168,7 @@ kolo_status kolo_queued_prepare(kolo_queued *queued, const kolo_share *share, co
 {
     int64_t leaves = share->end_leaf - share->first_leaf;
     if (share->stoppable && kolo_stop_requested()) return KOLO_INTERRUPTED;
-    KOLO_TRY(kolo_queued_reserve(queued, leaves > 0 ? leaves : 1));
+    KOLO_TRY(kolo_queued_reserve(queued, leaves));
     return tell(queued, share, numbers);
 }
 

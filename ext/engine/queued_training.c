@@ -21,6 +21,7 @@ static kolo_status new_turn(kolo_queued *queued, const kolo_share *share, kolo_t
     queued->accelerator->free_recording(queued->queue, oldest->recording);
     queued->accelerator->free_recording(queued->queue, oldest->after);
     oldest->recording = oldest->after = NULL;
+    oldest->given = false;
     if (!oldest->nodes) oldest->nodes = calloc(KOLO_FOLD_MOST, sizeof *oldest->nodes);
     if (!oldest->nodes) return kolo_fail_memory(KOLO_FOLD_MOST * sizeof *oldest->nodes, "a recording");
     oldest->first_leaf = share->first_leaf;
@@ -73,35 +74,49 @@ static bool can_be_recorded(const kolo_queued *queued, const kolo_share *share)
     const kolo_program *program = queued->program;
     const char *ranges = getenv("KOLO_NVTX");
     if (ranges && strcmp(ranges, "1") == 0) return false;
+    if (queued->by_hand) return false;
     kolo_queued_job j = {.queued = (kolo_queued *)(uintptr_t)queued, .share = share};
     for (int s = 0; s < program->segment_count; s++)
         if (program->segments[s].meet >= 0 && kolo_queued_asks_others(&j, program->segments[s].meet)) return false;
     return true;
 }
 
-/* Memory that the first time takes must be there before: none can be taken while a recording is made. */
-static kolo_status reserve_gradients(kolo_queued *queued, int64_t leaves, float **gradients)
+void kolo_queued_give_by_hand(kolo_queued *queued)
 {
-    for (int64_t i = 0; i < leaves; i++) KOLO_TRY(kolo_fold_borrow(queued->fold, &gradients[i]));
-    for (int64_t i = 0; i < leaves; i++) {
-        kolo_fold_return(queued->fold, gradients[i]);
-        gradients[i] = NULL;
-    }
-    return KOLO_OK;
+    kolo_failure failure = kolo_failure_take();
+    kolo_warn("steps are given to the device one operation at a time, since they cannot be recorded: %s", failure.text);
+    queued->by_hand = true;
 }
 
 static kolo_status record_turn(kolo_queued *queued, const kolo_share *share, kolo_turn *turn, float **gradients)
 {
     const kolo_accelerator *accelerator = queued->accelerator;
-    KOLO_TRY(reserve_gradients(queued, share->end_leaf - share->first_leaf, gradients));
     KOLO_TRY(accelerator->record(queued->queue));
     kolo_status status = give_leaves(queued, share, turn, gradients);
-    kolo_recording *recording = NULL;
-    kolo_status ended = accelerator->recorded(queued->queue, &recording);
-    turn->recording = recording;
+    kolo_status ended = accelerator->recorded(queued->queue, &turn->recording);
     KOLO_TRY(status);
     KOLO_TRY(ended);
-    return accelerator->replay(queued->queue, recording);
+    return accelerator->replay(queued->queue, turn->recording);
+}
+
+/* What is done for the first time, or recorded, is done while the device is idle: the driver may wait for that as it
+ * loads kernels, and hold up the thread meanwhile for whose device this one's would wait. Where a recording fails
+ * nothing of it was done. */
+static kolo_status give_turn(kolo_queued *queued, const kolo_share *share, kolo_turn *turn, float **gradients)
+{
+    bool records = turn->given && can_be_recorded(queued, share);
+    if (records || !turn->given) KOLO_TRY(queued->accelerator->finish(queued->queue));
+    turn->given = true;
+    if (!records) return give_leaves(queued, share, turn, gradients);
+    if (record_turn(queued, share, turn, gradients) == KOLO_OK) return KOLO_OK;
+    kolo_queued_give_by_hand(queued);
+    queued->accelerator->free_recording(queued->queue, turn->recording);
+    turn->recording = NULL;
+    for (int64_t i = 0; i < share->end_leaf - share->first_leaf; i++) {
+        kolo_fold_return(queued->fold, gradients[i]);
+        gradients[i] = NULL;
+    }
+    return give_leaves(queued, share, turn, gradients);
 }
 
 static kolo_status begin_turn(kolo_queued *queued, const kolo_share *share, kolo_turn *turn)
@@ -109,8 +124,7 @@ static kolo_status begin_turn(kolo_queued *queued, const kolo_share *share, kolo
     int64_t leaves = share->end_leaf - share->first_leaf;
     float **gradients = calloc((size_t)leaves + 1, sizeof *gradients);
     if (!gradients) return kolo_fail_memory((size_t)leaves * sizeof *gradients, "gradients");
-    kolo_status status = can_be_recorded(queued, share) ? record_turn(queued, share, turn, gradients)
-                                                        : give_leaves(queued, share, turn, gradients);
+    kolo_status status = give_turn(queued, share, turn, gradients);
     for (int64_t i = 0; i < leaves; i++) kolo_fold_return(queued->fold, gradients[i]);
     free(gradients);
     return status == KOLO_OK ? keep_nodes(queued, turn) : status;
@@ -146,13 +160,6 @@ static kolo_status send_totals(kolo_queued *queued, const kolo_share *share)
     kolo_arrival *arrival = &queued->arrivals[(queued->given - 1) % KOLO_MOMENTS];
     int64_t leaves = share->end_leaf - share->first_leaf;
     size_t bytes = (size_t)(leaves + 1) * queued->totals_stride;
-    if (leaves >= arrival->room) {
-        queued->accelerator->release_host(queued->queue, arrival->totals);
-        arrival->totals = NULL;
-        arrival->room = 0;
-        KOLO_TRY(queued->accelerator->allocate_host(queued->queue, bytes, (void **)&arrival->totals));
-        arrival->room = leaves + 1;
-    }
     arrival->first_leaf = share->first_leaf;
     arrival->end_leaf = share->end_leaf;
     arrival->leaves = kolo_batch_leaves(share->batch);

@@ -80,7 +80,11 @@ static bool fits(const kolo_residence *residence, const kolo_data *data)
     char name[96];
     int64_t memory, left;
     int device = residence->program->plan.device_number;
-    if (data->view || accelerator_of(residence)->describe(device, name, &memory, &left) != KOLO_OK) return false;
+    if (data->view) return false;
+    if (accelerator_of(residence)->describe(device, name, &memory, &left) != KOLO_OK) {
+        kolo_failure_take(); /* it does without */
+        return false;
+    }
     return (int64_t)resident_extent(data, &residence->program->plan).all <= left / RESIDENT_PART;
 }
 
@@ -262,10 +266,42 @@ kolo_status kolo_residence_attach(kolo_residence *residence, const kolo_program 
     residence->program = program;
     release(residence);
     residence->host_order = NULL;
-    residence->staged = !fits(residence, data);
-    if (!residence->staged) KOLO_TRY(make_resident(residence, data));
     residence->data = data;
+    residence->staged = !fits(residence, data);
+    if (residence->staged) return KOLO_OK;
+    kolo_status status = make_resident(residence, data);
+    if (status != KOLO_MEMORY) return status;
+    kolo_failure_take(); /* another process was faster */
+    kolo_residence_yield(residence);
     return KOLO_OK;
+}
+
+bool kolo_residence_yield(kolo_residence *residence)
+{
+    if (!residence->program || residence->staged) return false;
+    const kolo_data *data = residence->data;
+    release(residence);
+    residence->data = data;
+    return residence->staged = true;
+}
+
+static kolo_status open_order(kolo_residence *residence, int64_t count)
+{
+    const kolo_accelerator *accelerator = accelerator_of(residence);
+    if (count <= residence->order_room) return KOLO_OK;
+    accelerator->release(queue_of(residence), residence->order);
+    residence->order = NULL;
+    residence->version++;
+    residence->order_room = 0;
+    size_t bytes = (size_t)count * sizeof *residence->order;
+    KOLO_TRY(accelerator->allocate(queue_of(residence), bytes, "the order of the samples", (void **)&residence->order));
+    residence->order_room = count;
+    return KOLO_OK;
+}
+
+kolo_status kolo_residence_expect(kolo_residence *residence, int64_t share, int64_t batch)
+{
+    return residence->staged ? make_room(residence, residence->data, share) : open_order(residence, batch);
 }
 
 kolo_status kolo_residence_order(kolo_residence *residence, const int32_t *order, int64_t count)
@@ -274,16 +310,7 @@ kolo_status kolo_residence_order(kolo_residence *residence, const int32_t *order
     residence->host_order = order;
     residence->order_count = count;
     if (!order || residence->staged) return KOLO_OK;
-    if (count > residence->order_room) {
-        accelerator->release(queue_of(residence), residence->order);
-        residence->order = NULL;
-        residence->version++;
-        residence->order_room = 0;
-        size_t bytes = (size_t)count * sizeof *order;
-        KOLO_TRY(accelerator->allocate(queue_of(residence), bytes, "the order of the samples",
-                                       (void **)&residence->order));
-        residence->order_room = count;
-    }
+    KOLO_TRY(open_order(residence, count));
     return accelerator->copy(queue_of(residence), residence->order, order, (size_t)count * sizeof *order);
 }
 

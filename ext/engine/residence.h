@@ -44,6 +44,10 @@ void kolo_residence_close(kolo_residence *residence); /* takes one of all zeros 
 kolo_status kolo_residence_attach(kolo_residence *residence, const kolo_program *program, const kolo_data *data);
 /* An epoch's order: batches whose order is a part of it need no copy of their own. order NULL: as they stand. */
 kolo_status kolo_residence_order(kolo_residence *residence, const int32_t *order, int64_t count);
+/* Memory for shares and batches of so many samples. */
+kolo_status kolo_residence_expect(kolo_residence *residence, int64_t share, int64_t batch);
+/* Gives a data set's memory on the device back, if it lies there; false: it does not. */
+bool kolo_residence_yield(kolo_residence *residence);
 /* Before the share is computed: its samples are there. moment->first is set so that sample b of the batch is number
  * moment->first + b. */
 kolo_status kolo_residence_bring(kolo_residence *residence, const kolo_share *share, kolo_moment *moment);

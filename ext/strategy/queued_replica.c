@@ -103,6 +103,7 @@ kolo_status kolo_queued_replica_open(kolo_replica *replica)
     KOLO_TRY(open_spans(replica));
     KOLO_TRY(open_arrays(replica));
     state->job = job_of(replica);
+    if (!state->on_host) KOLO_TRY(accelerator_of(replica)->expect_updates(queue_of(replica), &state->job));
     for (int p = 0; p < replica->trainer->model->parameter_count; p++)
         if (state->spans[p].l2 > 0) queued_of(replica)->penalised = &state->job;
     return KOLO_OK;
@@ -361,17 +362,29 @@ static kolo_status give_update(kolo_replica *replica)
     return replica->device->complete ? update_there(replica) : KOLO_OK;
 }
 
-/* Recorded where every step gives the same: sums of several batches do not. */
-static kolo_status give_update_again(kolo_replica *replica)
+static kolo_status record_update(kolo_replica *replica, kolo_turn *turn)
 {
-    kolo_turn *turn = replica->device->turn;
     const kolo_accelerator *accelerator = accelerator_of(replica);
-    if (turn->after) return accelerator->replay(queue_of(replica), turn->after);
     KOLO_TRY(accelerator->record(queue_of(replica)));
     kolo_status status = give_update(replica), ended = accelerator->recorded(queue_of(replica), &turn->after);
     KOLO_TRY(status);
     KOLO_TRY(ended);
     return accelerator->replay(queue_of(replica), turn->after);
+}
+
+/* Recorded where every step gives the same: sums of several batches do not. While the device is idle, as shares are
+ * (queued_training.c). */
+static kolo_status give_update_again(kolo_replica *replica)
+{
+    kolo_turn *turn = replica->device->turn;
+    const kolo_accelerator *accelerator = accelerator_of(replica);
+    if (turn->after) return accelerator->replay(queue_of(replica), turn->after);
+    KOLO_TRY(accelerator->finish(queue_of(replica)));
+    if (record_update(replica, turn) == KOLO_OK) return KOLO_OK;
+    kolo_queued_give_by_hand(queued_of(replica));
+    accelerator->free_recording(queue_of(replica), turn->after);
+    turn->after = NULL;
+    return give_update(replica);
 }
 
 /* Micikevicius et al. 2018, as in update.c. */
@@ -420,7 +433,8 @@ static kolo_status update_by_host(kolo_replica *replica)
 static kolo_status update_by_device(kolo_replica *replica)
 {
     double started = kolo_now();
-    bool same = !replica->device->waiting && replica->device->turn->recording;
+    bool same = !replica->device->waiting && replica->device->turn->recording && !queued_of(replica)->by_hand;
+    if (replica->counters.updates == 0) KOLO_TRY(accelerator_of(replica)->finish(queue_of(replica)));
     KOLO_TRY(same ? give_update_again(replica) : give_update(replica));
     KOLO_TRY(count_update(replica, true));
     replica->timings.update += kolo_now() - started;

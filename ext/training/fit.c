@@ -150,12 +150,12 @@ static kolo_status run_steps(kolo_fit_state *state)
     for (int step = state->current.steps; step < state->steps && !state->stopped && status == KOLO_OK; step++)
         status = run_step(state, step);
     kolo_trainer_end_feeds(state->trainer);
-    KOLO_TRY(status);
-    KOLO_TRY(kolo_trainer_settle(state->trainer));
+    if (status != KOLO_OK && status != KOLO_INTERRUPTED) return status;
+    KOLO_TRY(kolo_trainer_settle(state->trainer)); /* of the steps that were done before it was interrupted, too */
     take_totals(state);
     note_time(state);
     note_position(state, state->current.steps);
-    return KOLO_OK;
+    return status;
 }
 
 static kolo_status validate(kolo_fit_state *state, int number)
@@ -274,7 +274,7 @@ static kolo_status open_fit(kolo_fit_state *state)
     state->trainer = model->trainer;
     state->trainer->seed = state->seed;    /* in deterministic mode what an epoch sums up must not hang on when it arrives */
     state->trainer->exact = watches_batches(state) || model->settings.deterministic;
-    KOLO_TRY(kolo_trainer_attach(state->trainer, state->data));
+    KOLO_TRY(kolo_trainer_attach(state->trainer, state->data, state->batch));
     kolo_trainer_reset_timings(state->trainer);
     KOLO_TRY(kolo_trainer_open_feeds(state->trainer, state->feeding, state->batch));
     model->history = (kolo_history){

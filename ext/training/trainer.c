@@ -73,8 +73,23 @@ kolo_comm *kolo_model_ranks(const kolo_model *model)
 
 /* ---------------------------------------------------------------- groups */
 
+static kolo_status part_replica(void *argument, int member)
+{
+    kolo_trainer *trainer = argument;
+    if (trainer->replicas[member].device) kolo_queued_replica_part(&trainer->replicas[member]);
+    return KOLO_OK;
+}
+
+/* Together, since members of a device's group may wait for one another. */
+static void part_replicas(kolo_trainer *trainer)
+{
+    if (trainer->team && trainer->running > 1 && trainer->replicas[0].device)
+        kolo_team_run(trainer->team, part_replica, trainer);
+}
+
 static void close_groups(kolo_trainer *trainer)
 {
+    part_replicas(trainer);
     for (int i = 0; i < trainer->count; i++) {
         kolo_replica *replica = &trainer->replicas[i];
         if (replica->device) kolo_queued_replica_part(replica);
@@ -337,10 +352,10 @@ void kolo_trainer_close(kolo_trainer **trainer)
     kolo_trainer *closed = *trainer;
     *trainer = NULL;
     if (!closed) return;
+    if (closed->replicas) close_groups(closed);
     kolo_team_close(&closed->team);
     kolo_team_close(&closed->parameter_team);
     kolo_feed_close(&closed->feed);
-    close_groups(closed);
     close_engines(closed);
     for (int i = closed->count - 1; i >= 0; i--) close_replica(&closed->replicas[i]);
     kolo_host_deallocate(closed->sum);
@@ -459,17 +474,31 @@ kolo_status kolo_trainer_settle(kolo_trainer *trainer)
 {
     for (int i = 0; i < trainer->count; i++) trainer->replicas[i].own = trainer->replicas[i].totals = (kolo_totals){0};
     trainer->own = (kolo_totals){0};
-    if (!trainer->replicas[0].device || trainer->exact) return KOLO_OK;
+    if (!trainer->replicas[0].device || !trainer->replicas[0].group || trainer->exact) return KOLO_OK;
     KOLO_TRY(kolo_team_run(trainer->team, settle_replica, trainer));
     gather_totals(trainer, 0);
     return KOLO_OK;
 }
 
-kolo_status kolo_trainer_attach(kolo_trainer *trainer, const kolo_data *data)
+static int64_t leaves_of(const kolo_replica *replica, int64_t samples)
+{
+    const kolo_comm *group = replica->group;
+    bool rest_last = replica->trainer->model->settings.strategy.last_takes_remainder;
+    int64_t leaf = replica->trainer->leaf, leaves = (samples + leaf - 1) / leaf;
+    return kolo_share_begin(leaves, group->rank + 1, group->size, rest_last) -
+           kolo_share_begin(leaves, group->rank, group->size, rest_last);
+}
+
+/* Replicas that share a device all have what they compute in before one of them takes memory for the data. */
+kolo_status kolo_trainer_attach(kolo_trainer *trainer, const kolo_data *data, int64_t samples)
 {
     trainer->data = data;
+    if (!trainer->replicas[0].device) return KOLO_OK;
+    if (!trainer->replicas[0].group) KOLO_TRY(open_groups(trainer));
     for (int i = 0; i < trainer->running; i++)
-        if (trainer->replicas[i].device) KOLO_TRY(kolo_queued_attach(trainer->replicas[i].engine->queued, data));
+        KOLO_TRY(kolo_queued_reserve(trainer->replicas[i].engine->queued, leaves_of(&trainer->replicas[i], samples)));
+    for (int i = 0; i < trainer->running; i++)
+        KOLO_TRY(kolo_queued_attach(trainer->replicas[i].engine->queued, data, samples));
     return KOLO_OK;
 }
 

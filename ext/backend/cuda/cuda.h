@@ -12,7 +12,9 @@
 #include "backend/backend.h"
 #include "backend/cuda/kernels.h"
 
-/* KOLO_CUDA(cudaMemsetAsync(…), "clearing memory"): fails with a sentence. */
+#include <sys/types.h>
+
+/* failures.c. KOLO_CUDA(cudaMemsetAsync(…), "clearing memory"): fails with a sentence. */
 #define KOLO_CUDA(call, doing)                                                                                         \
     do {                                                                                                               \
         cudaError_t error_ = (call);                                                                                   \
@@ -26,8 +28,8 @@ typedef struct kolo_nccl_group kolo_nccl_group; /* comm/nccl.c: with queues of o
 struct kolo_queue {
     int device;
     int capability; /* compute capability: 10 · major + minor */
+    pid_t process; /* that opened it */
     cudaStream_t stream;
-    bool recording;
     unsigned *turns; /* KOLO_TURNS zeros on the device, which its kernels count with and leave as zeros */
     kolo_cuda_table *tables; /* a list */
     struct cublasLtContext *blas;   /* NULL before anything wanted it (matmul.c) */
@@ -112,6 +114,8 @@ void kolo_cuda_forget(kolo_plan *plan);
 extern const kolo_accelerator kolo_cuda_accelerator;
 /* The calling thread's device is the queue's from here on. */
 kolo_status kolo_cuda_enter(const kolo_queue *queue);
+/* False: it is another process's, which this one was forked from. */
+bool kolo_cuda_is_mine(const kolo_queue *queue);
 
 /* ranges.c: an operation's name on a profiler's time line; "" unless KOLO_NVTX=1. What is recorded shows there once. */
 void kolo_cuda_name_range(const kolo_plan *plan, int op, char text[KOLO_RANGE_ROOM]);
@@ -129,6 +133,7 @@ void kolo_cuda_connect(int device, int other, kolo_connection *connection);
 
 /* optimizers.c: the accelerator's. */
 bool kolo_cuda_has_rule(const kolo_optimizer *optimizer);
+kolo_status kolo_cuda_expect_updates(kolo_queue *queue, const kolo_update_job *job);
 kolo_status kolo_cuda_update_weights(kolo_queue *queue, const kolo_update_job *job);
 kolo_status kolo_cuda_penalty(kolo_queue *queue, const kolo_update_job *job, double *to);
 void kolo_cuda_free_tables(kolo_cuda_table *tables); /* takes NULL */

@@ -26,6 +26,7 @@ template <typename... Parameters, typename... Arguments>
 static cudaError_t launch(cudaStream_t stream, dim3 blocks, dim3 threads, size_t shared, void (*kernel)(Parameters...),
                           Arguments... arguments)
 {
+    cudaGetLastError(); /* what others have left there is not this launch's */
 #ifdef KOLO_SHIM
     return kolo_shim_launch(stream, (const void *)kernel, blocks, threads, shared, [=] { kernel(arguments...); });
 #else

@@ -23,9 +23,16 @@ static void count_devices(void)
 {
     cudaError_t error = cudaGetDeviceCount(&count);
     if (error == cudaSuccess) return;
+    int driver = 0, built = 0;
     count = 0;
+    cudaDriverGetVersion(&driver);
+    cudaRuntimeGetVersion(&built);
     cudaGetLastError();
-    if (error != cudaErrorNoDevice) kolo_warn("computing without the GPUs: %s", cudaGetErrorString(error));
+    if (error == cudaErrorInsufficientDriver)
+        kolo_warn("computing without the GPUs: their driver is for CUDA %d.%d, libkolo_cuda.so was built with %d.%d: "
+                  "wanted a newer driver, or the plugin built with an older CUDA",
+                  driver / 1000, driver % 1000 / 10, built / 1000, built % 1000 / 10);
+    else if (error != cudaErrorNoDevice) kolo_warn("computing without the GPUs: %s", cudaGetErrorString(error));
 }
 
 static void start(void)
@@ -63,8 +70,11 @@ bool kolo_cuda_is_called(int device, const char *entry, size_t length)
     char text[48];
     while (length > 0 && (entry[0] == ' ' || entry[0] == '\t')) entry++, length--;
     while (length > 0 && (entry[length - 1] == ' ' || entry[length - 1] == '\t')) length--;
-    if (length <= 4 || length >= sizeof text || cudaGetDeviceProperties(&properties, device) != cudaSuccess)
+    if (length <= 4 || length >= sizeof text) return false;
+    if (cudaGetDeviceProperties(&properties, device) != cudaSuccess) {
+        cudaGetLastError();
         return false;
+    }
     kolo_cuda_uuid_text(&properties, strncmp(entry, "MIG-", 4) == 0 ? "MIG" : "GPU", text);
     return strncmp(entry, text, length) == 0;
 }

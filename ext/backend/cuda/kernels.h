@@ -76,6 +76,8 @@ cudaError_t kolo_cuda_gather(cudaStream_t stream, const kolo_sources *from, cons
 
 /* ---- sums.cu ---- */
 
+/* Whether the kernels were built for the thread's device. */
+cudaError_t kolo_cuda_find_code(void);
 /* to[i] += from[i]; any alignment. */
 cudaError_t kolo_cuda_add_floats(cudaStream_t stream, float *to, const float *from, int64_t count);
 /* sum[count] = parts 0 … number-1, `stride` bytes apart, added in that order. */

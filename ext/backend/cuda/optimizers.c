@@ -7,7 +7,7 @@
 
 #define PARTS 1024 /* that a block each is given for, and how many more than that there may be is one an array */
 
-/* Of one list of spans: made at its first update, which may be one that is recorded, and kept with the queue. */
+/* Of one list of spans: made before its first update is given, and kept with the queue. */
 struct kolo_cuda_table {
     const kolo_span *spans; /* whose it is */
     int span_count, chunk_count, part_count;
@@ -65,37 +65,21 @@ static void place(kolo_cuda_table *table)
     }
 }
 
-/* Copied on a stream of its own: the queue's may be one that is recorded. */
-static cudaError_t copy_there(void *to, const void *from, size_t bytes)
-{
-    cudaStream_t stream;
-    cudaError_t error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
-    if (error != cudaSuccess) return error;
-    error = cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream);
-    if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
-    cudaStreamDestroy(stream);
-    return error;
-}
-
-static kolo_status fill(kolo_cuda_table *table)
+static kolo_status fill(kolo_cuda_table *table, cudaStream_t stream)
 {
     char *image = calloc(1, table->bytes);
     if (!image) return kolo_fail_memory(table->bytes, "an update's table");
     memcpy(image, table->spans, (size_t)table->span_count * sizeof *table->spans);
     cut(table, (kolo_chunk *)(image + table->at[CHUNKS]), (kolo_part *)(image + table->at[PARTS_AT]),
         (int32_t *)(image + table->at[FIRST_PARTS]));
-    /* Taking memory is no part of what may be recorded. */
-    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-    cudaThreadExchangeStreamCaptureMode(&mode);
     cudaError_t error = cudaMalloc(&table->memory, table->bytes);
-    if (error == cudaSuccess) error = copy_there(table->memory, image, table->bytes);
-    cudaThreadExchangeStreamCaptureMode(&mode);
-    free(image);
+    if (error == cudaSuccess) error = cudaMemcpyAsync(table->memory, image, table->bytes, cudaMemcpyHostToDevice, stream);
+    free(image); /* which the call has read: it is no memory that the device reaches */
     KOLO_CUDA(error, "preparing updates");
     return KOLO_OK;
 }
 
-static kolo_status make(const kolo_update_job *job, kolo_cuda_table **table)
+static kolo_status make(kolo_queue *queue, const kolo_update_job *job, kolo_cuda_table **table)
 {
     kolo_cuda_table *made = calloc(1, sizeof *made);
     if (!made) return kolo_fail_memory(sizeof *made, "an update's table");
@@ -103,7 +87,7 @@ static kolo_status make(const kolo_update_job *job, kolo_cuda_table **table)
     for (int s = 0; s < job->span_count; s++) made->chunk_count += (int)chunks_of(&job->spans[s]);
     made->part_count = cut(made, NULL, NULL, NULL);
     place(made);
-    kolo_status status = fill(made);
+    kolo_status status = fill(made, queue->stream);
     if (status == KOLO_OK) *table = made;
     else kolo_cuda_free_tables(made);
     return status;
@@ -123,7 +107,7 @@ static kolo_status find(kolo_queue *queue, const kolo_update_job *job, kolo_cuda
 {
     for (*table = queue->tables; *table; *table = (*table)->next)
         if ((*table)->spans == job->spans && (*table)->span_count == job->span_count) return KOLO_OK;
-    KOLO_TRY(make(job, table));
+    KOLO_TRY(make(queue, job, table));
     (*table)->next = queue->tables;
     queue->tables = *table;
     return KOLO_OK;
@@ -164,6 +148,13 @@ static kolo_status lay_out(kolo_queue *queue, const kolo_update_job *job, kolo_c
                                  .decay = job->decay,
                                  .finite = job->finite};
     return KOLO_OK;
+}
+
+kolo_status kolo_cuda_expect_updates(kolo_queue *queue, const kolo_update_job *job)
+{
+    kolo_cuda_table *table;
+    KOLO_TRY(kolo_cuda_enter(queue));
+    return find(queue, job, &table);
 }
 
 kolo_status kolo_cuda_update_weights(kolo_queue *queue, const kolo_update_job *job)

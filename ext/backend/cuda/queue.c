@@ -2,6 +2,7 @@
 #include "backend/cuda/cuda.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 struct kolo_mark {
     cudaEvent_t event;
@@ -10,26 +11,39 @@ struct kolo_recording {
     cudaGraphExec_t graph;
 };
 
-kolo_status kolo_cuda_fail(cudaError_t error, const char *doing)
-{
-    kolo_status status = error == cudaErrorMemoryAllocation ? KOLO_MEMORY : KOLO_INTERNAL;
-    return kolo_fail(status, "%s on the device failed: %s (%s)", doing, cudaGetErrorString(error),
-                     cudaGetErrorName(error));
-}
-
 /* ---- queues ---- */
+
+bool kolo_cuda_is_mine(const kolo_queue *queue)
+{
+    return queue->process == getpid();
+}
 
 kolo_status kolo_cuda_enter(const kolo_queue *queue)
 {
+    if (!kolo_cuda_is_mine(queue))
+        return kolo_fail(KOLO_UNSUPPORTED, "the device stayed with the process that was forked, and CUDA cannot be "
+                                           "started in the child; wanted a program of its own");
     KOLO_CUDA(cudaSetDevice(queue->device), "choosing it");
     return KOLO_OK;
 }
 
-static void close(kolo_queue **queue)
+/* For what gives back: it tells nobody. A child of fork() must not touch what is its parent's. */
+static bool can_enter(const kolo_queue *queue)
+{
+    bool can = kolo_cuda_is_mine(queue) && cudaSetDevice(queue->device) == cudaSuccess;
+    if (!can) cudaGetLastError();
+    return can;
+}
+
+static void close_queue(kolo_queue **queue)
 {
     kolo_queue *closed = *queue;
     *queue = NULL;
     if (!closed) return;
+    if (!kolo_cuda_is_mine(closed)) {
+        free(closed);
+        return;
+    }
     cudaSetDevice(closed->device);
     if (closed->stream) cudaStreamSynchronize(closed->stream);
     kolo_cuda_free_tables(closed->tables);
@@ -37,26 +51,29 @@ static void close(kolo_queue **queue)
     kolo_cuda_close_dnn(closed);
     cudaFree(closed->turns);
     if (closed->stream) cudaStreamDestroy(closed->stream);
+    cudaGetLastError(); /* of a device that is lost */
     free(closed);
 }
 
-static kolo_status open(int device, kolo_queue **queue)
+static kolo_status open_queue(int device, kolo_queue **queue)
 {
     kolo_queue *made = calloc(1, sizeof *made);
     if (!made) return kolo_fail_memory(sizeof *made, "a queue");
     made->device = device;
+    made->process = getpid();
     cudaError_t error = cudaSetDevice(device);
     int major = 0, minor = 0;
     if (error == cudaSuccess) error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
     if (error == cudaSuccess) error = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
     made->capability = 10 * major + minor;
+    if (error == cudaSuccess) error = kolo_cuda_find_code();
     if (error == cudaSuccess) error = cudaStreamCreateWithFlags(&made->stream, cudaStreamNonBlocking);
     size_t turns = KOLO_TURNS * sizeof *made->turns;
     if (error == cudaSuccess) error = cudaMalloc((void **)&made->turns, turns);
     if (error == cudaSuccess) error = cudaMemsetAsync(made->turns, 0, turns, made->stream);
     if (error != cudaSuccess) {
-        close(&made);
-        return kolo_cuda_fail(error, "opening a stream");
+        close_queue(&made);
+        return kolo_cuda_fail(error, "beginning");
     }
     *queue = made;
     return KOLO_OK;
@@ -75,30 +92,37 @@ static kolo_status allocate(kolo_queue *queue, size_t bytes, const char *what, v
     cudaMemGetInfo(&left, &total);
     return kolo_fail(KOLO_MEMORY,
                      "%s: wanted %.2f GB of the device's memory, got %.2f GB free of %.2f GB: lower the .batch_size, "
-                     "or "
-                     "end what else uses the device",
+                     "or end what else uses the device",
                      what, (double)bytes / 1e9, (double)left / 1e9, (double)total / 1e9);
 }
 
 static void release(kolo_queue *queue, void *memory)
 {
-    if (!memory || kolo_cuda_enter(queue) != KOLO_OK) return;
+    if (!memory || !can_enter(queue)) return;
     cudaStreamSynchronize(queue->stream); /* what runs may still read it */
     cudaFree(memory);
+    cudaGetLastError();
 }
 
 static kolo_status allocate_host(kolo_queue *queue, size_t bytes, void **memory)
 {
     KOLO_TRY(kolo_cuda_enter(queue));
-    KOLO_CUDA(cudaHostAlloc(memory, bytes ? bytes : 1, cudaHostAllocPortable), "taking memory of the host");
-    return KOLO_OK;
+    cudaError_t error = cudaHostAlloc(memory, bytes ? bytes : 1, cudaHostAllocPortable);
+    if (error == cudaSuccess) return KOLO_OK;
+    if (error != cudaErrorMemoryAllocation) return kolo_cuda_fail(error, "taking memory of the host");
+    cudaGetLastError();
+    return kolo_fail(KOLO_MEMORY,
+                     "wanted %.3f GB of the host's memory that is never swapped out, got none: lower the .batch_size, "
+                     "or raise the limit of locked memory",
+                     (double)bytes / 1e9);
 }
 
 static void release_host(kolo_queue *queue, void *memory)
 {
-    if (!memory || kolo_cuda_enter(queue) != KOLO_OK) return;
+    if (!memory || !can_enter(queue)) return;
     cudaStreamSynchronize(queue->stream);
     cudaFreeHost(memory);
+    cudaGetLastError();
 }
 
 /* ---- work ---- */
@@ -158,7 +182,7 @@ static kolo_status follow(kolo_queue *queue, kolo_mark *mark)
 static void free_mark(kolo_queue *queue, kolo_mark *mark)
 {
     if (!mark) return;
-    if (kolo_cuda_enter(queue) == KOLO_OK) cudaEventDestroy(mark->event);
+    if (can_enter(queue)) cudaEventDestroy(mark->event);
     free(mark);
 }
 
@@ -175,7 +199,6 @@ static kolo_status record(kolo_queue *queue)
 {
     KOLO_TRY(kolo_cuda_enter(queue));
     KOLO_CUDA(cudaStreamBeginCapture(queue->stream, cudaStreamCaptureModeThreadLocal), "beginning to record");
-    queue->recording = true;
     return KOLO_OK;
 }
 
@@ -184,7 +207,6 @@ static kolo_status recorded(kolo_queue *queue, kolo_recording **recording)
     cudaGraph_t graph = NULL;
     kolo_recording *made = calloc(1, sizeof *made);
     cudaError_t error = cudaStreamEndCapture(queue->stream, &graph); /* also when there is no memory */
-    queue->recording = false;
     if (!made) error = cudaErrorMemoryAllocation;
     if (error == cudaSuccess) error = cudaGraphInstantiate(&made->graph, graph, 0);
     if (graph) cudaGraphDestroy(graph);
@@ -206,9 +228,10 @@ static kolo_status replay(kolo_queue *queue, kolo_recording *recording)
 static void free_recording(kolo_queue *queue, kolo_recording *recording)
 {
     if (!recording) return;
-    if (kolo_cuda_enter(queue) == KOLO_OK) {
+    if (can_enter(queue)) {
         cudaStreamSynchronize(queue->stream);
         cudaGraphExecDestroy(recording->graph);
+        cudaGetLastError();
     }
     free(recording);
 }
@@ -243,8 +266,8 @@ const kolo_accelerator kolo_cuda_accelerator = {
     .is_called = kolo_cuda_is_called,
     .locate = kolo_cuda_locate,
     .connect = kolo_cuda_connect,
-    .open = open,
-    .close = close,
+    .open = open_queue,
+    .close = close_queue,
     .allocate = allocate,
     .release = release,
     .allocate_host = allocate_host,
@@ -265,6 +288,7 @@ const kolo_accelerator kolo_cuda_accelerator = {
     .add = add,
     .sum = sum,
     .has_rule = kolo_cuda_has_rule,
+    .expect_updates = kolo_cuda_expect_updates,
     .update = kolo_cuda_update_weights,
     .join = kolo_nccl_join,
     .allreduce = kolo_nccl_allreduce,

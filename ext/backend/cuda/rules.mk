@@ -72,7 +72,7 @@ $(BUILD)/obj/shim/%.cu.o: ext/backend/cuda/%.cu $(BUILD)/flags
 	$(Q)$(SHIM_CXX) -x c++ -c $< -o $@
 $(BUILD)/obj/shim/%.cpp.o: $(SHIM)/%.cpp $(BUILD)/flags
 	$(call say,SHIM)
-	$(Q)$(SHIM_CXX) -c $< -o $@
+	$(Q)$(SHIM_CXX) -DKOLO_SHIM_INSIDE -c $< -o $@
 SHIM_LIBS  := $(patsubst $(BUILD)/lib/%,$(BUILD)/shim/lib/%,$(filter $(BUILD)/lib/libkolo%.so,$(BUILT)))
 $(SHIM_LIBS): $(BUILD)/shim/lib/%: $(BUILD)/lib/%
 	@mkdir -p $(@D) && ln -sfn $(abspath $<) $@

@@ -221,6 +221,7 @@ static void arrives_where_the_host_does(void **state)
         arrays a = open_arrays(&d, optimizer_of(number), roll_coin(&d));
         assert_true(accelerator->has_rule(&a.optimizer));
         keep_spans(&a);
+        rig_ok(accelerator->expect_updates(queue, &a.job));
         rig_ok(accelerator->record(queue));
         rig_ok(accelerator->update(queue, &a.job));
         rig_ok(accelerator->recorded(queue, &a.recording));

@@ -137,4 +137,6 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
 #ifdef __cplusplus
 }
 #endif
+
+#include "faults.h"
 #endif

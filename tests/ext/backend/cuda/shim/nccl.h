@@ -49,4 +49,6 @@ const char *ncclGetLastError(ncclComm_t comm);
 #ifdef __cplusplus
 }
 #endif
+
+#include "faults.h"
 #endif

@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <map>
 #include <set>
+#include <string>
+#include <unistd.h>
 
 #include "machine.h"
 #include "trace.h"
@@ -20,6 +22,7 @@ struct kolo_shim_graph {
 struct kolo_shim_event {
     kolo_shim_stream *stream = nullptr;
     size_t at = 0;
+    bool captured = false;
 };
 
 std::recursive_mutex whole;
@@ -30,11 +33,14 @@ namespace {
 const size_t GUARD = 4096; /* bytes behind an allocation, which nobody may write */
 
 std::map<char *, size_t> on_device, pinned;
-std::map<const void *, size_t> shared_most; /* of kernels that asked for more than they may have without */
-size_t in_use;
+std::map<std::pair<int, const void *>, size_t> shared_most; /* of kernels that asked for more than they may have without */
+size_t in_use, most_in_use;
 thread_local int device;
 thread_local cudaError_t last = cudaSuccess;
-std::set<kolo_shim_stream *> captures;
+thread_local bool called_by_stream;
+std::set<kolo_shim_stream *> streams, captures;
+std::set<kolo_shim_event *> events;
+std::set<kolo_shim_graph *> graphs;
 thread_local cudaStreamCaptureMode thread_mode = cudaStreamCaptureModeGlobal;
 
 size_t number(const char *name, size_t otherwise)
@@ -78,8 +84,8 @@ cudaError_t fail(cudaError_t error)
     return error;
 }
 
-/* Whether the thread may take or give back memory: not while it captures, as far as the modes go, and what is captured
- * is then lost. */
+/* Whether the thread may take or give back memory, or wait: not while it captures, as far as the modes go, and what is
+ * captured is then lost. */
 bool may_allocate()
 {
     bool may = true;
@@ -150,13 +156,14 @@ bool kolo_shim_on_device(const void *memory, size_t bytes)
     return (char *)memory + bytes <= after->first + after->second;
 }
 
-cudaError_t kolo_shim_launch(cudaStream_t stream, const void *kernel, dim3 blocks, dim3 threads, size_t shared, Work body)
+static cudaError_t launch(cudaStream_t stream, const void *kernel, dim3 blocks, dim3 threads, size_t shared, Work body)
 {
-    Turn turn(whole);
-    size_t most = shared_most.count(kernel) ? shared_most[kernel] : 48 << 10;
+    auto asked = shared_most.find({device, kernel});
+    size_t most = asked != shared_most.end() ? asked->second : 48 << 10;
     bool fine = blocks.x > 0 && blocks.y > 0 && blocks.z > 0 && blocks.y < 65536 && blocks.z < 65536 &&
                 (size_t)threads.x * threads.y * threads.z <= 1024 && threads.x * threads.y * threads.z > 0 && shared <= most;
-    if (!fine) return fail(cudaErrorInvalidValue);
+    if (!fine) return cudaErrorInvalidValue;
+    if (stream->device != device) return cudaErrorInvalidResourceHandle;
     Work work = [=] { kolo_shim_run_blocks(blocks, threads, shared, body); };
     if (!kolo_shim_traces()) return give(stream, work);
     kolo_shim_record record;
@@ -168,10 +175,88 @@ cudaError_t kolo_shim_launch(cudaStream_t stream, const void *kernel, dim3 block
     return give(stream, kolo_shim_written_down(record, KOLO_SHIM_KERNEL, work));
 }
 
+/* Fails with what calls before it have left, too, as cudaGetLastError() behind a launch does. */
+cudaError_t kolo_shim_launch(cudaStream_t stream, const void *kernel, dim3 blocks, dim3 threads, size_t shared, Work body)
+{
+    cudaError_t fault = kolo_shim_fault("a launch", cudaErrorInvalidValue, false);
+    Turn turn(whole);
+    if (fault == cudaSuccess) fault = launch(stream, kernel, blocks, threads, shared, std::move(body));
+    cudaError_t left = cudaGetLastError();
+    return fault != cudaSuccess ? fault : left;
+}
+
+/* ---- what fails on purpose, and what is left ---- */
+
+static struct {
+    long calls, wanted; /* 0: none */
+    bool for_good, dead;
+    std::string failed;
+    std::set<int> entered; /* devices */
+    pid_t process; /* that the driver was started in */
+} faults;
+
+void kolo_shim_fail(long number, bool for_good)
+{
+    Turn turn(whole);
+    faults.calls = 0;
+    faults.wanted = number;
+    faults.for_good = for_good;
+    faults.dead = false;
+    faults.failed.clear();
+    faults.entered.clear();
+    last = cudaSuccess;
+}
+long kolo_shim_calls(void)
+{
+    Turn turn(whole);
+    return faults.calls;
+}
+const char *kolo_shim_failed(void)
+{
+    Turn turn(whole);
+    return faults.failed.c_str();
+}
+
+cudaError_t kolo_shim_fault(const char *call, cudaError_t error, bool gives_back)
+{
+    Turn turn(whole);
+    if (!faults.process) faults.process = getpid();
+    if (faults.process != getpid()) return fail(cudaErrorInitializationError);
+    if (called_by_stream) return fail(cudaErrorNotPermitted);
+    if (faults.dead) return fail(cudaErrorIllegalAddress);
+    if (gives_back || ++faults.calls != faults.wanted) return cudaSuccess;
+    faults.failed = call;
+    faults.dead = faults.for_good;
+    return fail(faults.dead ? cudaErrorIllegalAddress : error);
+}
+
+kolo_shim_census kolo_shim_count(void)
+{
+    Turn turn(whole);
+    kolo_shim_census census = {in_use, 0, (int)streams.size(), (int)events.size(), (int)graphs.size(), most_in_use};
+    for (auto &block : pinned) census.host_bytes += block.second;
+    most_in_use = in_use;
+    return census;
+}
+
+void kolo_shim_forget(void)
+{
+    Turn turn(whole);
+    for (auto &block : on_device) free(block.first);
+    for (auto &block : pinned) free(block.first);
+    for (kolo_shim_stream *stream : streams) delete stream;
+    for (kolo_shim_event *event : events) delete event;
+    for (kolo_shim_graph *graph : graphs) delete graph;
+    on_device.clear(), pinned.clear(), streams.clear(), events.clear(), graphs.clear(), captures.clear();
+    in_use = 0;
+}
+
 extern "C" {
 
 cudaError_t cudaGetDeviceCount(int *count)
 {
+    *count = 0;
+    if (number("KOLO_SHIM_OLD_DRIVER", 0)) return fail(cudaErrorInsufficientDriver);
     *count = (int)shown().size();
     return *count ? cudaSuccess : fail(cudaErrorNoDevice);
 }
@@ -247,6 +332,7 @@ cudaError_t cudaMalloc(void **memory, size_t bytes)
     }
     on_device[(char *)*memory] = rounded;
     in_use += rounded;
+    if (in_use > most_in_use) most_in_use = in_use;
     return cudaSuccess;
 }
 cudaError_t cudaFree(void *memory)
@@ -313,7 +399,10 @@ cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t 
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned)
 {
+    Turn turn(whole);
     *stream = new kolo_shim_stream;
+    (*stream)->device = device;
+    streams.insert(*stream);
     return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
@@ -321,24 +410,30 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
     Turn turn(whole);
     run_until(stream, stream->given);
     captures.erase(stream);
+    streams.erase(stream);
     delete stream;
     return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
     Turn turn(whole);
-    if (stream->capturing) return fail(cudaErrorStreamCaptureUnsupported);
+    if (stream->capturing) stream->invalid = true;
+    if (stream->capturing || !may_allocate()) return fail(cudaErrorStreamCaptureUnsupported);
     run_until(stream, stream->given);
     return cudaSuccess;
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned)
 {
+    Turn turn(whole);
     *event = new kolo_shim_event;
+    events.insert(*event);
     return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
+    Turn turn(whole);
+    events.erase(event);
     delete event;
     return cudaSuccess;
 }
@@ -347,11 +442,14 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
     Turn turn(whole);
     event->stream = stream;
     event->at = stream->given;
+    event->captured = stream->capturing;
     return cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
     Turn turn(whole);
+    if (event->captured) return fail(cudaErrorCapturedEvent);
+    if (!may_allocate()) return fail(cudaErrorStreamCaptureUnsupported);
     if (event->stream) run_until(event->stream, event->at);
     return cudaSuccess;
 }
@@ -361,6 +459,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     kolo_shim_stream *other = event->stream;
     size_t at = event->at;
     if (!other || other == stream) return cudaSuccess;
+    if (stream->capturing || event->captured) return fail(cudaErrorStreamCaptureIsolation); /* no forks here */
     return give(stream, [=] { run_until(other, at); });
 }
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t, cudaEvent_t)
@@ -371,7 +470,11 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t, cudaEvent_t)
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t work, void *argument)
 {
     Turn turn(whole);
-    return give(stream, [=] { work(argument); });
+    return give(stream, [=] {
+        called_by_stream = true;
+        work(argument);
+        called_by_stream = false;
+    });
 }
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode)
@@ -396,8 +499,24 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
     bool stranger = stream->mode != cudaStreamCaptureModeRelaxed && stream->captor != std::this_thread::get_id();
     if (stream->invalid || stranger) return fail(cudaErrorStreamCaptureInvalidated);
     *graph = new kolo_shim_graph{std::move(stream->captured)};
+    graphs.insert(*graph);
     stream->captured.clear();
     return cudaSuccess;
+}
+cudaError_t kolo_shim_set_device(int device)
+{
+    Turn turn(whole);
+    bool again = !faults.entered.insert(device).second;
+    cudaError_t fault = kolo_shim_fault("cudaSetDevice", cudaErrorDevicesUnavailable, again);
+    return fault != cudaSuccess ? fault : cudaSetDevice(device);
+}
+cudaError_t kolo_shim_end_capture(cudaStream_t stream, cudaGraph_t *graph)
+{
+    cudaError_t fault = kolo_shim_fault("cudaStreamEndCapture", cudaErrorStreamCaptureInvalidated, false);
+    cudaError_t error = cudaStreamEndCapture(stream, graph);
+    if (fault != cudaSuccess && error == cudaSuccess) cudaGraphDestroy(*graph);
+    if (fault != cudaSuccess) *graph = nullptr;
+    return fault != cudaSuccess ? fault : error;
 }
 cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
 {
@@ -406,24 +525,28 @@ cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *executable, cudaGraph_t graph, unsigned long long)
 {
+    Turn turn(whole);
     *executable = new kolo_shim_graph{graph->work};
+    graphs.insert(*executable);
     return cudaSuccess;
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream)
 {
     Turn turn(whole);
+    if (stream->capturing) return fail(cudaErrorStreamCaptureUnsupported); /* it would be a part of the other */
     for (const Work &work : executable->work) give(stream, work);
     return cudaSuccess;
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph)
 {
+    Turn turn(whole);
+    graphs.erase(graph);
     delete graph;
     return cudaSuccess;
 }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable)
 {
-    delete executable;
-    return cudaSuccess;
+    return cudaGraphDestroy(executable);
 }
 
 /* Only what an A100 gives, too. */
@@ -431,8 +554,14 @@ cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute, int
 {
     Turn turn(whole);
     if (value < 0 || value > 163 << 10) return fail(cudaErrorInvalidValue);
-    shared_most[kernel] = (size_t)value;
+    shared_most[{device, kernel}] = (size_t)value;
     return cudaSuccess;
+}
+cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const void *)
+{
+    *attributes = {};
+    attributes->maxThreadsPerBlock = 1024;
+    return number("KOLO_SHIM_WITHOUT_CODE", 0) ? fail(cudaErrorNoKernelImageForDevice) : cudaSuccess;
 }
 
 cudaError_t cudaGetLastError(void)
@@ -443,7 +572,18 @@ cudaError_t cudaGetLastError(void)
 }
 const char *cudaGetErrorName(cudaError_t error)
 {
-    return error == cudaErrorMemoryAllocation ? "cudaErrorMemoryAllocation" : error ? "an error of the shim's" : "cudaSuccess";
+    switch (error) {
+    case cudaSuccess: return "cudaSuccess";
+    case cudaErrorMemoryAllocation: return "cudaErrorMemoryAllocation";
+    case cudaErrorInitializationError: return "cudaErrorInitializationError";
+    case cudaErrorInsufficientDriver: return "cudaErrorInsufficientDriver";
+    case cudaErrorDevicesUnavailable: return "cudaErrorDevicesUnavailable";
+    case cudaErrorNoKernelImageForDevice: return "cudaErrorNoKernelImageForDevice";
+    case cudaErrorIllegalAddress: return "cudaErrorIllegalAddress";
+    case cudaErrorStreamCaptureUnsupported: return "cudaErrorStreamCaptureUnsupported";
+    case cudaErrorStreamCaptureInvalidated: return "cudaErrorStreamCaptureInvalidated";
+    default: return "an error of the shim's";
+    }
 }
 const char *cudaGetErrorString(cudaError_t error)
 {

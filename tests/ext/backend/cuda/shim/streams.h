@@ -13,6 +13,7 @@
 typedef std::function<void()> Work;
 
 struct kolo_shim_stream {
+    int device = 0; /* that was the thread's when it was made */
     std::deque<Work> waiting;
     size_t given = 0, done = 0; /* the last of those done may be running */
     bool running = false, capturing = false, invalid = false;

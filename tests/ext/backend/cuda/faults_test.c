@@ -1,0 +1,209 @@
+/* Trainings in which one call of CUDA's, cuDNN's, cuBLASLt's or NCCL's fails, each in its turn; and such in which from
+ * there on all fail, as when the device is lost. What must come of it: a sentence or the same result, nothing left
+ * behind, and a training after it that knows nothing of it. */
+#include "device.h"
+
+#include "ext/core/small.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+typedef enum cudaError { cudaSuccess } cudaError_t;
+typedef void *cudaStream_t, *cudaGraph_t;
+#define KOLO_SHIM_INSIDE
+#include "shim/faults.h"
+
+/* Asked for before the devices are counted. */
+__attribute__((constructor)) static void have_two_devices(void)
+{
+    setenv("KOLO_SHIM_DEVICES", "2", 1);
+}
+
+/* ---- the shim's ---- */
+
+static struct {
+    void (*fail_at)(long number, bool for_good);
+    long (*calls)(void);
+    const char *(*failed)(void);
+    kolo_shim_census (*count)(void);
+    void (*forget)(void);
+} shim;
+
+static void *symbol(const char *name)
+{
+    Dl_info plugin;
+    assert_true(dladdr(tested_backend(), &plugin) != 0);
+    void *library = dlopen(plugin.dli_fname, RTLD_NOLOAD | RTLD_NOW), *found = dlsym(library, name);
+    assert_non_null(found);
+    dlclose(library);
+    return found;
+}
+
+static void find_shim(void)
+{
+    *(void **)&shim.fail_at = symbol("kolo_shim_fail");
+    *(void **)&shim.calls = symbol("kolo_shim_calls");
+    *(void **)&shim.failed = symbol("kolo_shim_failed");
+    *(void **)&shim.count = symbol("kolo_shim_count");
+    *(void **)&shim.forget = symbol("kolo_shim_forget");
+}
+
+static bool nothing_is_left(const kolo_shim_census *c)
+{
+    if (c->device_bytes == 0 && c->host_bytes == 0 && c->streams == 0 && c->events == 0 && c->graphs == 0) return true;
+    print_error("left: %zu bytes of the device's, %zu of the host's, %d streams, %d events, %d graphs\n",
+                c->device_bytes, c->host_bytes, c->streams, c->events, c->graphs);
+    return false;
+}
+
+/* ---- trainings ---- */
+
+typedef struct training {
+    kolo_precision precision;
+    int devices;
+    bool staged; /* samples that are made on the host */
+    bool cudnn;
+    int every; /* so many-th call fails: of calls that are much alike */
+} training;
+
+static kolo_model *model_of(void)
+{
+    return kolo_sequential(kolo_input(SMALL_SIDE, SMALL_SIDE, 1), kolo_conv2d(2, .kernel = {2, 2}, .stride = {2, 2}, .no_bias = true),
+                           kolo_batch_norm(), kolo_activate(KOLO_RELU), kolo_max_pool2d(2, 2), kolo_dropout(0.2),
+                           kolo_flatten(), kolo_dense(SMALL_CLASSES, .l2 = 0.01));
+}
+
+/* The last loss; NAN: it failed, with a sentence in `why`. */
+static double train(const training *t, char why[1200])
+{
+    kolo_data *plain = small_data(12), *data = plain;
+    setenv("KOLO_CUDNN", t->cudnn ? "1" : "0", 1);
+    if (t->staged) data = kolo_augment(plain, .flip = true);
+    kolo_model *model = model_of();
+    double loss = NAN;
+    kolo_clear_error();
+    kolo_status status = kolo_compile(
+        model, .optimizer = kolo_adam(), .loss = KOLO_SPARSE_CROSSENTROPY, .metrics = {KOLO_ACCURACY}, .seed = 5,
+        .precision = t->precision, .backend = "cuda",
+        .strategy = t->devices > 1 ? kolo_mirrored(.devices = t->devices) : (kolo_strategy){0});
+    const kolo_history *history = NULL;
+    if (status == KOLO_OK)
+        history = kolo_fit(model, data, .epochs = 1, .batch_size = 4, .verbose = KOLO_NONE);
+    if (history) {
+        kolo_scores scores = kolo_evaluate(model, plain);
+        if (kolo_last_error().code == KOLO_OK) loss = scores.loss;
+    }
+    snprintf(why, 1200, "%s", kolo_last_error().code == KOLO_OK ? "" : kolo_last_error().text);
+    kolo_model_free(&model);
+    if (t->staged) kolo_data_free(&data);
+    kolo_data_free(&plain);
+    return loss;
+}
+
+/* What is printed is many sentences. */
+static int hush(void)
+{
+    int kept = dup(STDERR_FILENO), nowhere = open("/dev/null", 1);
+    if (getenv("LOUD")) return kept;
+    dup2(nowhere, STDERR_FILENO);
+    close(nowhere);
+    return kept;
+}
+
+static void speak(int kept)
+{
+    dup2(kept, STDERR_FILENO);
+    close(kept);
+}
+
+/* Whether what came of the failure of that call is right. */
+static bool is_right(double loss, double wanted, const char *why, bool for_good)
+{
+    kolo_shim_census left = shim.count();
+    bool right = isnan(loss) ? strlen(why) > 20 : fabs(loss - wanted) < 1e-4;
+    if (!for_good) right = nothing_is_left(&left) && right;
+    if (!right) print_error("call %s: loss %g, wanted %g or a sentence, got \"%s\"\n", shim.failed(), loss, wanted, why);
+    if (getenv("TELL")) print_message("%-32s %s\n", shim.failed(), why);
+    return right;
+}
+
+/* Every call of its own; of a training with threads those that come to it. */
+static void fail_each(const training *t, bool for_good)
+{
+    static char why[1200];
+    shim.fail_at(0, false);
+    double wanted = train(t, why), again;
+    long calls = shim.calls(), failures = 0;
+    bool right = !isnan(wanted) && calls > 100;
+    print_message("%ld calls, %s\n", calls, why);
+    for (long n = 1; n <= calls && right; n += t->every) {
+        int kept = hush();
+        shim.fail_at(n, for_good);
+        double loss = train(t, why);
+        bool fired = *shim.failed();
+        failures += isnan(loss);
+        speak(kept);
+        right = is_right(loss, wanted, why, for_good && fired);
+        if (for_good) shim.forget();
+        shim.fail_at(0, false);
+        if (n / t->every % 50 == 0 && right) {
+            again = train(t, why);
+            right = again == wanted;
+            if (!right) print_error("after a failure of call %ld: %g, wanted %g: %s\n", n, again, wanted, why);
+        }
+    }
+    print_message("%ld failures\n", failures);
+    assert_true(right && failures > 0);
+}
+
+static void any_call_may_fail(void **state)
+{
+    (void)state;
+    fail_each(&(training){.every = 1}, false);
+}
+
+static void any_call_may_fail_of_halves_that_are_staged(void **state)
+{
+    (void)state;
+    fail_each(&(training){.precision = KOLO_MIXED_FP16, .staged = true, .every = 3}, false);
+}
+
+static void any_call_may_fail_of_cudnn(void **state)
+{
+    (void)state;
+    fail_each(&(training){.cudnn = true, .every = 17}, false);
+}
+
+static void the_device_may_be_lost(void **state)
+{
+    (void)state;
+    fail_each(&(training){.every = 3}, true);
+}
+
+static void any_call_may_fail_of_two_devices(void **state)
+{
+    (void)state;
+    fail_each(&(training){.devices = 2, .every = 3}, false);
+}
+
+static void wants_simulated_devices(void **state)
+{
+    (void)state;
+    skip();
+}
+
+int main(void)
+{
+    const struct CMUnitTest none[] = {cmocka_unit_test(wants_simulated_devices)};
+    if (!device_is_simulated()) return cmocka_run_group_tests(none, NULL, NULL);
+    find_shim();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_call_may_fail),
+        cmocka_unit_test(any_call_may_fail_of_halves_that_are_staged),
+        cmocka_unit_test(any_call_may_fail_of_cudnn),
+        cmocka_unit_test(the_device_may_be_lost),
+        cmocka_unit_test(any_call_may_fail_of_two_devices),
+    };
+    if (getenv("ONLY")) cmocka_set_test_filter(getenv("ONLY"));
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
