@@ -34,6 +34,9 @@ typedef struct kolo_comm_kind {
     void (*close)(kolo_comm *comm); /* frees it; each member its own */
 } kolo_comm_kind;
 
+/* What whoever was called off says: the sentence that counts is the other's. */
+#define KOLO_COMM_CALLED_OFF "another replica failed"
+
 struct kolo_comm {
     const kolo_comm_kind *kind;
     int rank, size;

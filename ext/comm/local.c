@@ -94,7 +94,7 @@ static kolo_status gather_calls(member *me, call mine)
 {
     me->call = mine;
     if (!kolo_barrier_wait(&me->group->barrier, me->group->size, false))
-        return kolo_fail(KOLO_COMM, "another replica failed");
+        return kolo_fail(KOLO_COMM, KOLO_COMM_CALLED_OFF);
     kolo_status status = compare_calls(me->group);
     if (status != KOLO_OK) release_calls(me);
     return status;

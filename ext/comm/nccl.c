@@ -132,19 +132,24 @@ static kolo_status settle(kolo_comm *members, ncclComm_t comm, ncclResult_t resu
         result = ncclCommGetAsyncError(comm, &state);
         if (result == ncclSuccess) result = state;
         if (result != ncclInProgress) break;
-        if (called_off(members)) return kolo_fail(KOLO_COMM, "another replica failed");
+        if (called_off(members)) return kolo_fail(KOLO_COMM, KOLO_COMM_CALLED_OFF);
         if (now() > deadline) return kolo_fail(KOLO_COMM, "NCCL: %s took more than %g seconds", doing, seconds);
         usleep(100);
     }
     return result == ncclSuccess ? KOLO_OK : fail(doing, result, comm);
 }
 
+static const char joining[] = "joining a group";
+
 static kolo_status open_comm(kolo_comm *members, const ncclUniqueId *id, ncclComm_t *comm)
 {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     ncclResult_t result = ncclCommInitRankConfig(comm, members->size, *id, members->rank, &config);
-    kolo_status status = settle(members, *comm, result, "joining a group", MEETING_SECONDS);
+    bool begun = result == ncclSuccess || result == ncclInProgress;
+    /* Who could not even begin would be waited for by those who have. */
+    kolo_status status = agree(members, begun ? KOLO_OK : fail(joining, result, *comm));
+    if (status == KOLO_OK) status = settle(members, *comm, result, joining, MEETING_SECONDS);
     /* At once: the others may be waiting for this member. */
     if (status != KOLO_OK && *comm) ncclCommAbort(*comm);
     if (status != KOLO_OK) *comm = NULL;
@@ -163,7 +168,7 @@ static void look_after(kolo_nccl_group *group)
 {
     ncclResult_t state = ncclSuccess, asked = ncclCommGetAsyncError(group->comm, &state);
     if (asked != ncclSuccess) state = asked;
-    if (called_off(group->members)) lose(group, "another replica failed");
+    if (called_off(group->members)) lose(group, KOLO_COMM_CALLED_OFF);
     else if (state != ncclSuccess && state != ncclInProgress)
         lose(group, kolo_phrase("NCCL lost a member of the group: %s", ncclGetErrorString(state)));
 }

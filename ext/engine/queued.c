@@ -189,7 +189,8 @@ static kolo_status open_totals(kolo_queued *queued, int64_t leaves)
 /* Where totals that come later arrive; what is on its way moves along. */
 static kolo_status open_arrivals(kolo_queued *queued, int64_t leaves)
 {
-    size_t bytes = (size_t)leaves * queued->totals_stride, before = (size_t)queued->arrivals_room * queued->totals_stride;
+    size_t bytes = (size_t)leaves * queued->totals_stride,
+           before = (size_t)queued->arrivals_room * queued->totals_stride;
     char *block = NULL;
     if (!queued->program->plan.training || leaves <= queued->arrivals_room) return KOLO_OK;
     KOLO_TRY(queued->accelerator->finish(queued->queue));

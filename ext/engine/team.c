@@ -10,9 +10,11 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "core/cores.h"
+#include "comm/comm.h"
 #include "core/runtime.h"
 #include "show/show.h"
 
@@ -49,7 +51,8 @@ static void keep_failure(kolo_team *team, kolo_status status)
     if (status == KOLO_OK) return;
     failure.code = status;
     pthread_mutex_lock(&team->lock);
-    bool better = team->failure.code == KOLO_OK || (team->failure.code == KOLO_COMM && status != KOLO_COMM);
+    bool better = team->failure.code == KOLO_OK || (team->failure.code == KOLO_COMM && status != KOLO_COMM) ||
+                  strcmp(team->failure.text, KOLO_COMM_CALLED_OFF) == 0;
     if (better) team->failure = failure;
     pthread_mutex_unlock(&team->lock);
 }

@@ -272,7 +272,8 @@ static kolo_status open_fit(kolo_fit_state *state)
     model->epochs = epochs;
     KOLO_TRY(kolo_trainer_prepare(model, state->leaf));
     state->trainer = model->trainer;
-    state->trainer->seed = state->seed;    /* in deterministic mode what an epoch sums up must not hang on when it arrives */
+    state->trainer->seed =
+        state->seed;    /* in deterministic mode what an epoch sums up must not hang on when it arrives */
     state->trainer->exact = watches_batches(state) || model->settings.deterministic;
     KOLO_TRY(kolo_trainer_attach(state->trainer, state->data, state->batch));
     kolo_trainer_reset_timings(state->trainer);

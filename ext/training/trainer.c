@@ -467,7 +467,10 @@ static void gather_totals(kolo_trainer *trainer, double penalty)
 static kolo_status settle_replica(void *argument, int member)
 {
     kolo_trainer *trainer = argument;
-    return kolo_queued_replica_settle(&trainer->replicas[member]);
+    kolo_replica *replica = &trainer->replicas[member];
+    kolo_status status = kolo_queued_replica_settle(replica);
+    if (status != KOLO_OK) replica->local->kind->abort(replica->local); /* the others would wait for its totals */
+    return status;
 }
 
 kolo_status kolo_trainer_settle(kolo_trainer *trainer)
@@ -475,7 +478,8 @@ kolo_status kolo_trainer_settle(kolo_trainer *trainer)
     for (int i = 0; i < trainer->count; i++) trainer->replicas[i].own = trainer->replicas[i].totals = (kolo_totals){0};
     trainer->own = (kolo_totals){0};
     if (!trainer->replicas[0].device || !trainer->replicas[0].group || trainer->exact) return KOLO_OK;
-    KOLO_TRY(kolo_team_run(trainer->team, settle_replica, trainer));
+    kolo_status status = kolo_team_run(trainer->team, settle_replica, trainer);
+    if (status != KOLO_OK) return renew_groups(trainer, status);
     gather_totals(trainer, 0);
     return KOLO_OK;
 }

@@ -28,7 +28,8 @@ static const char *advice(cudaError_t error)
     case cudaErrorInitializationError: return ": a process that was forked after CUDA was started cannot use it";
     case cudaErrorNoKernelImageForDevice:
     case cudaErrorInvalidDeviceFunction:
-    case cudaErrorUnsupportedPtxVersion: return ": libkolo_cuda.so was built without code for it (make cuda CUDA_CODE=…)";
+    case cudaErrorUnsupportedPtxVersion:
+        return ": libkolo_cuda.so was built without code for it (make cuda CUDA_CODE=…)";
     default: return "";
     }
 }

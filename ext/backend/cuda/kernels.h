@@ -157,8 +157,8 @@ size_t kolo_cuda_batch_norm_scratch(kolo_element element, const kolo_batch_norm_
 /* sums: Σx, Σx² [channels] and one n */
 cudaError_t kolo_cuda_batch_norm_moments(cudaStream_t stream, kolo_element element, const kolo_batch_norm_job *job,
                                          const void *x, double *sums, void *scratch, unsigned *turns);
-/* dmean, dvariance: each or NULL; the same for other, which is added to y when that has been rounded, cut: and then goes
- * through a relu. */
+/* dmean, dvariance: each or NULL; the same for other, which is added to y when that has been rounded, cut: and then
+ * goes through a relu. */
 cudaError_t kolo_cuda_batch_norm(cudaStream_t stream, kolo_element element, const kolo_batch_norm_job *job,
                                  const void *x, void *y, float *dmean, float *dvariance, const void *other, bool cut);
 /* sums: Σdy, Σdy·x̂ [channels]; dgamma, dbeta: each or NULL. */

@@ -73,7 +73,8 @@ static kolo_status fill(kolo_cuda_table *table, cudaStream_t stream)
     cut(table, (kolo_chunk *)(image + table->at[CHUNKS]), (kolo_part *)(image + table->at[PARTS_AT]),
         (int32_t *)(image + table->at[FIRST_PARTS]));
     cudaError_t error = cudaMalloc(&table->memory, table->bytes);
-    if (error == cudaSuccess) error = cudaMemcpyAsync(table->memory, image, table->bytes, cudaMemcpyHostToDevice, stream);
+    if (error == cudaSuccess)
+        error = cudaMemcpyAsync(table->memory, image, table->bytes, cudaMemcpyHostToDevice, stream);
     free(image); /* which the call has read: it is no memory that the device reaches */
     KOLO_CUDA(error, "preparing updates");
     return KOLO_OK;

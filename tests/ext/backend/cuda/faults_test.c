@@ -68,9 +68,10 @@ typedef struct training {
 
 static kolo_model *model_of(void)
 {
-    return kolo_sequential(kolo_input(SMALL_SIDE, SMALL_SIDE, 1), kolo_conv2d(2, .kernel = {2, 2}, .stride = {2, 2}, .no_bias = true),
-                           kolo_batch_norm(), kolo_activate(KOLO_RELU), kolo_max_pool2d(2, 2), kolo_dropout(0.2),
-                           kolo_flatten(), kolo_dense(SMALL_CLASSES, .l2 = 0.01));
+    return kolo_sequential(kolo_input(SMALL_SIDE, SMALL_SIDE, 1),
+                           kolo_conv2d(2, .kernel = {2, 2}, .stride = {2, 2}, .no_bias = true), kolo_batch_norm(),
+                           kolo_activate(KOLO_RELU), kolo_max_pool2d(2, 2), kolo_dropout(0.2), kolo_flatten(),
+                           kolo_dense(SMALL_CLASSES, .l2 = 0.01));
 }
 
 /* The last loss; NAN: it failed, with a sentence in `why`. */
@@ -82,13 +83,12 @@ static double train(const training *t, char why[1200])
     kolo_model *model = model_of();
     double loss = NAN;
     kolo_clear_error();
-    kolo_status status = kolo_compile(
-        model, .optimizer = kolo_adam(), .loss = KOLO_SPARSE_CROSSENTROPY, .metrics = {KOLO_ACCURACY}, .seed = 5,
-        .precision = t->precision, .backend = "cuda",
-        .strategy = t->devices > 1 ? kolo_mirrored(.devices = t->devices) : (kolo_strategy){0});
+    kolo_status status =
+        kolo_compile(model, .optimizer = kolo_adam(), .loss = KOLO_SPARSE_CROSSENTROPY, .metrics = {KOLO_ACCURACY},
+                     .seed = 5, .precision = t->precision, .backend = "cuda",
+                     .strategy = t->devices > 1 ? kolo_mirrored(.devices = t->devices) : (kolo_strategy){0});
     const kolo_history *history = NULL;
-    if (status == KOLO_OK)
-        history = kolo_fit(model, data, .epochs = 1, .batch_size = 4, .verbose = KOLO_NONE);
+    if (status == KOLO_OK) history = kolo_fit(model, data, .epochs = 1, .batch_size = 4, .verbose = KOLO_NONE);
     if (history) {
         kolo_scores scores = kolo_evaluate(model, plain);
         if (kolo_last_error().code == KOLO_OK) loss = scores.loss;
@@ -122,7 +122,8 @@ static bool is_right(double loss, double wanted, const char *why, bool for_good)
     kolo_shim_census left = shim.count();
     bool right = isnan(loss) ? strlen(why) > 20 : fabs(loss - wanted) < 1e-4;
     if (!for_good) right = nothing_is_left(&left) && right;
-    if (!right) print_error("call %s: loss %g, wanted %g or a sentence, got \"%s\"\n", shim.failed(), loss, wanted, why);
+    if (!right)
+        print_error("call %s: loss %g, wanted %g or a sentence, got \"%s\"\n", shim.failed(), loss, wanted, why);
     if (getenv("TELL")) print_message("%-32s %s\n", shim.failed(), why);
     return right;
 }

@@ -25,6 +25,7 @@ struct Sum { /* one, over all members */
 
 struct Group {
     int size = 0;
+    bool broken = false; /* a member left before all were in */
     std::map<int, ncclComm *> members;
     std::map<size_t, std::shared_ptr<Sum>> sums;
 };
@@ -122,7 +123,8 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int size, ncclUniqueId id,
     if (cudaGetDeviceProperties(&properties, device) != cudaSuccess) return ncclUnhandledCudaError;
     group.size = size;
     *comm = group.members[rank] = new ncclComm{found->second, rank, properties.pciBusID};
-    if ((int)group.members.size() == size) tell_all(group, same_devices(group) ? ncclInvalidUsage : ncclSuccess);
+    if (group.broken) tell_all(group, ncclRemoteError);
+    else if ((int)group.members.size() == size) tell_all(group, same_devices(group) ? ncclInvalidUsage : ncclSuccess);
     return ncclInProgress;
 }
 
@@ -177,6 +179,8 @@ static ncclResult_t end(ncclComm_t comm, bool abort)
     if (!comm) return ncclInvalidArgument;
     *comm->aborted = abort;
     comm->group->members.erase(comm->rank);
+    if (abort && comm->state != ncclSuccess) comm->group->broken = true; /* the others see its connections end */
+    if (comm->group->broken) tell_all(*comm->group, ncclRemoteError);
     for (auto &sum : comm->group->sums)
         if (!sum.second->done) sum.second->given.erase(comm->rank);
     changed.notify_all();
