@@ -15,7 +15,7 @@
 #include "engine/plan.h"
 #include "losses/totals.h"
 
-#define KOLO_BACKEND_VERSION 4
+#define KOLO_BACKEND_VERSION 5
 
 /* What a kernel is told about the leaf at hand. */
 typedef struct kolo_call {
@@ -46,7 +46,9 @@ typedef struct kolo_conversion {
 typedef struct kolo_backend {
     unsigned version; /* KOLO_BACKEND_VERSION */
     const char *name;
-    bool dense_loss; /* it has KOLO_OP_DENSE_LOSS; else plans are made without */
+    /* Whether it has KOLO_OP_DENSE_LOSS for a plan of this precision, loss and metrics, which is made without it else.
+     * NULL: it has not. */
+    bool (*dense_loss)(const kolo_plan *plan);
     /* Whether it can serve this precision on this machine; fails with a sentence if not. Called once, first. */
     kolo_status (*open)(kolo_precision precision);
     /* Brackets every stretch of kernels in a thread, which may be the caller's own: from enter to leave a kernel runs

@@ -70,7 +70,8 @@ static kolo_status lower_layer(const kolo_model *model, kolo_purpose purpose, ko
     join(plan, flows, weights_before, &flows[i]);
     weights_before[i] = node->parameter_count > 0;
     for (int k = 0; k < node->from_count; k++) weights_before[i] = weights_before[i] || flows[i].need_dxs[k];
-    if (last && model->backend->dense_loss && kolo_dense_takes_loss(plan, &flows[i]))
+    if (last && model->backend->dense_loss && model->backend->dense_loss(plan) &&
+        kolo_dense_takes_loss(plan, &flows[i]))
         return describe(kolo_dense_with_loss(plan, &flows[i]), node);
     KOLO_TRY(describe(node->recipe.kind->forward(plan, &flows[i]), node));
     if (flows[i].y >= 0 && flows[i].y < plan->value_count) return KOLO_OK;

@@ -36,7 +36,7 @@ static kolo_status backward(kolo_plan *plan, kolo_layer_flow *flow)
 bool kolo_dense_takes_loss(const kolo_plan *plan, const kolo_layer_flow *flow)
 {
     const kolo_layer_node *node = flow->node;
-    if (node->recipe.kind != &kolo_dense_kind || plan->precision == KOLO_MIXED_FP16) return false;
+    if (node->recipe.kind != &kolo_dense_kind) return false;
     kolo_activation activation = node->recipe.dense.activation;
     bool plain = activation <= KOLO_LINEAR || activation == flow->left_out;
     return plain && plan->leaf * kolo_shape_count(node->out) * (int64_t)sizeof(float) >= LARGE_OUTPUTS;

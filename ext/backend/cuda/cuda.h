@@ -164,6 +164,12 @@ int kolo_cuda_other(const kolo_plan *plan, const kolo_op *add, int value); /* wh
 bool kolo_cuda_relu_undone(const kolo_plan *plan, const kolo_op *op);
 bool kolo_cuda_bias_done(const kolo_plan *plan, const kolo_op *op);
 
+/* loss.c: the plan's loss and metrics, for rows of the outputs; false: one of them is a learner's own, which is a
+ * function of the host's. And what the call says of them. */
+bool kolo_cuda_describe_loss(const kolo_plan *plan, kolo_loss_job *job);
+bool kolo_cuda_has_loss(const kolo_plan *plan);
+void kolo_cuda_aim_loss(const kolo_call *call, kolo_loss_job *job);
+
 /* Makers: set kernel->run, and what else it needs; bytes of workspaces, which are theirs. */
 typedef kolo_status kolo_cuda_maker(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op);
 kolo_cuda_maker kolo_cuda_make_input, kolo_cuda_make_activation, kolo_cuda_make_activation_backward, kolo_cuda_make_add,
@@ -171,6 +177,7 @@ kolo_cuda_maker kolo_cuda_make_input, kolo_cuda_make_activation, kolo_cuda_make_
 kolo_cuda_maker kolo_cuda_make_conv2d, kolo_cuda_make_conv2d_backward, kolo_cuda_make_conv2d_transpose,
     kolo_cuda_make_conv2d_transpose_backward; /* conv2d.c */
 kolo_cuda_maker kolo_cuda_make_loss; /* loss.c */
+kolo_cuda_maker kolo_cuda_make_dense_loss; /* dense_loss.c */
 kolo_cuda_maker kolo_cuda_make_own; /* own.c */
 kolo_cuda_maker kolo_cuda_make_dense, kolo_cuda_make_dense_backward; /* dense.c */
 void kolo_cuda_close_blas(kolo_queue *queue);

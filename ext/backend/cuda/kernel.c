@@ -19,6 +19,7 @@ static kolo_cuda_maker *const makers[KOLO_OP_KINDS] = {
     [KOLO_OP_CONV2D_TRANSPOSE_BACKWARD] = kolo_cuda_make_conv2d_transpose_backward,
 
     [KOLO_OP_LOSS] = kolo_cuda_make_loss,
+    [KOLO_OP_DENSE_LOSS] = kolo_cuda_make_dense_loss,
     [KOLO_OP_OWN] = kolo_cuda_make_own,
 
     [KOLO_OP_MAX_POOL2D] = kolo_cuda_make_max_pool2d,
@@ -64,11 +65,28 @@ static kolo_element element_of(kolo_precision precision)
     return precision == KOLO_MIXED_FP16 ? KOLO_ELEMENT_HALF : KOLO_ELEMENT_FLOAT;
 }
 
+/* Whether it is the gradient of the outputs, and all who touch that are kernels, which would convert it: then it is
+ * what they compute with from the start. */
+static bool stays_inside(const kolo_plan *plan, int value)
+{
+    int gradient = plan->loss_gradient < 0 ? -1 : kolo_plan_base(plan, plan->loss_gradient), readers = 0;
+    if (gradient < 0 || kolo_plan_base(plan, value) != gradient || !kolo_cuda_has_loss(plan)) return false;
+    for (const kolo_op *op = plan->ops; op < plan->ops + plan->op_count; op++) {
+        for (int i = 0; i < KOLO_OP_INS; i++) {
+            if (op->in[i] < 0 || kolo_plan_base(plan, op->in[i]) != gradient) continue;
+            if (op->kind == KOLO_OP_OWN) return false;
+            readers++;
+        }
+    }
+    return readers > 0;
+}
+
 kolo_element kolo_cuda_element(const kolo_plan *plan, int value)
 {
     const kolo_value *v = &plan->values[value];
     bool narrow = v->kind == KOLO_VALUE_WEIGHTS ? v->shape.rank > 1 : v->kind == KOLO_VALUE_ACTIVATION;
-    return narrow && !kolo_plan_canonical(plan, value) ? element_of(plan->precision) : KOLO_ELEMENT_FLOAT;
+    if (narrow && kolo_plan_canonical(plan, value)) narrow = stays_inside(plan, value);
+    return narrow ? element_of(plan->precision) : KOLO_ELEMENT_FLOAT;
 }
 
 static bool holds_sums(const kolo_value *value)

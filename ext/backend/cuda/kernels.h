@@ -302,13 +302,18 @@ typedef struct kolo_loss_job {
     int metric_count, sums; /* sums of all of them */
     kolo_function probabilities; /* softmax or sigmoid, for metrics that want it first; else linear */
     bool needs_softmax, needs_largest, needs_truth; /* of a row: Σ exp z; the place of the largest z, or target */
-    const float *outputs, *targets, *weights; /* the last two: NULL where there are none */
+    const float *targets, *weights; /* NULL where there are none */
     const int32_t *labels; /* likewise */
-    float *gradient; /* NULL: none is wanted */
+    const void *outputs;
+    void *gradient; /* NULL: none is wanted; where the outputs are: takes their place */
+    kolo_element outputs_element, gradient_element;
     double *total_samples, *total_loss, *total_sums; /* are added to */
     unsigned *turns; /* the stream's KOLO_TURNS */
 } kolo_loss_job;
 size_t kolo_cuda_loss_scratch(const kolo_loss_job *job);
+/* Whether it reads each row once, at the start: only then outputs may be narrow, and the gradient may take their place.
+ */
+bool kolo_cuda_loss_reads_once(const kolo_loss_job *job);
 cudaError_t kolo_cuda_loss(cudaStream_t stream, const kolo_loss_job *job, const kolo_moment *moment, void *scratch);
 
 /* ---- embedding.cu: tables and their gradients are aligned as their elements are ---- */

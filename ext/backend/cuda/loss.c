@@ -24,9 +24,9 @@ static bool describe_metrics(const kolo_plan *plan, kolo_loss_job *job)
     return true;
 }
 
-static bool describe(const kolo_plan *plan, const kolo_op *op, kolo_loss_job *job)
+bool kolo_cuda_describe_loss(const kolo_plan *plan, kolo_loss_job *job)
 {
-    kolo_shape outputs = plan->values[op->in[0]].shape;
+    kolo_shape outputs = plan->values[plan->output].shape;
     *job = (kolo_loss_job){.width = kolo_cuda_width(outputs),
                            .leaf = plan->leaf,
                            .loss = kolo_loss_formula(plan->loss.kind),
@@ -41,20 +41,33 @@ static bool describe(const kolo_plan *plan, const kolo_op *op, kolo_loss_job *jo
     return true;
 }
 
+bool kolo_cuda_has_loss(const kolo_plan *plan)
+{
+    if (kolo_loss_formula(plan->loss.kind) == KOLO_FORMULA_NONE) return false;
+    for (int m = 0; m < KOLO_METRICS_MAX && plan->metrics[m].kind; m++)
+        if (kolo_metric_formula(plan->metrics[m].kind) == KOLO_FORMULA_NONE) return false;
+    return true;
+}
+
+void kolo_cuda_aim_loss(const kolo_call *call, kolo_loss_job *loss)
+{
+    loss->first = call->first_sample;
+    loss->labels = call->labels;
+    loss->targets = call->targets;
+    loss->weights = call->weights;
+    loss->total_samples = &call->totals->samples;
+    loss->total_loss = &call->totals->loss;
+    loss->total_sums = call->totals->sums;
+    loss->turns = call->queue->turns;
+}
+
 static kolo_status run_loss(const kolo_cuda_job *job)
 {
     const kolo_call *call = job->call;
     kolo_loss_job loss = *(const kolo_loss_job *)job->kernel->own;
-    loss.first = call->first_sample;
+    kolo_cuda_aim_loss(call, &loss);
     loss.outputs = job->in[0];
     loss.gradient = job->out[0];
-    loss.labels = call->labels;
-    loss.targets = call->targets;
-    loss.weights = call->weights;
-    loss.total_samples = &call->totals->samples;
-    loss.total_loss = &call->totals->loss;
-    loss.total_sums = call->totals->sums;
-    loss.turns = call->queue->turns;
     KOLO_CUDA(kolo_cuda_loss(job->stream, &loss, call->moment, job->scratch), "the loss");
     return KOLO_OK;
 }
@@ -62,13 +75,15 @@ static kolo_status run_loss(const kolo_cuda_job *job)
 kolo_status kolo_cuda_make_loss(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     kolo_loss_job job;
-    if (!describe(plan, op, &job)) return kolo_cuda_make_own(kernel, plan, op);
+    if (!kolo_cuda_describe_loss(plan, &job)) return kolo_cuda_make_own(kernel, plan, op);
+    if (op->out[0] >= 0) job.gradient_element = kolo_cuda_element(plan, op->out[0]);
     kolo_loss_job *kept = malloc(sizeof *kept);
     if (!kept) return kolo_fail_memory(sizeof *kept, "a loss");
     *kept = job;
     kernel->own = kept;
     kernel->free_own = free;
-    kernel->element = KOLO_ELEMENT_FLOAT; /* outputs and their gradient are canonical */
+    kernel->element = KOLO_ELEMENT_FLOAT; /* outputs are canonical */
+    kernel->any_out[0] = true;
     kernel->run = run_loss;
     kernel->scratch = kolo_cuda_loss_scratch(&job);
     return KOLO_OK;

@@ -10,7 +10,7 @@ namespace kolo {
 
 const int LANES_THREADS = 128, LANES_WIDTH = 512; /* the widest row that a warp takes */
 const int LOSS_BLOCKS = 1024, LAST_SUMS = 16; /* the most sums that the last block adds up by itself */
-const int CACHED_BYTES = 96 << 10; /* of a row; two blocks of an A100 have it */
+const int CACHED_BYTES = 96 << 10; /* of a row and sums: a block of a V100 has it, and each of two of an A100 */
 const int SLOTS = 1 + KOLO_LOSS_METRICS; /* a team's: the loss, a number each metric */
 
 /* ---- rows ---- */
@@ -32,6 +32,11 @@ __device__ static void one_row(Row<Team> &row, const kolo_loss_job &job, double 
     add_metrics<N, PLAIN>(row, job, slots, counts);
 }
 
+__device__ static inline void *at(const void *array, kolo_element element, int64_t i)
+{
+    return array ? (char *)array + i * (element == KOLO_ELEMENT_FLOAT ? 4 : 2) : NULL;
+}
+
 /* Row `number` of the leaf, of `counted` that count. Of the others the gradient is zero, and instead of them another is
  * looked at, so that teams stay in step. */
 template <typename Team>
@@ -42,12 +47,15 @@ __device__ static Row<Team> row_at(const kolo_loss_job &job, const kolo_moment *
     row.team = team;
     row.n = (int)job.width;
     row.counts = number < counted;
-    if (!row.counts && job.gradient && number < job.leaf * job.rows)
-        for (int i = team.rank; i < row.n; i += team.size) job.gradient[number * job.width + i] = 0;
+    void *slopes = at(job.gradient, job.gradient_element, number * job.width);
+    const float none = 0;
+    if (!row.counts && slopes && number < job.leaf * job.rows)
+        for (int i = team.rank; i < row.n; i += team.size) put_slopes<1>(job.gradient_element, slopes, i, &none);
     if (!row.counts) number = instead;
-    row.z = job.outputs + number * job.width;
+    row.z = (const float *)job.outputs + number * job.width;
     row.t = job.targets ? job.targets + number * job.width : NULL;
-    row.dz = job.gradient && row.counts ? job.gradient + number * job.width : NULL;
+    row.dz = row.counts ? slopes : NULL;
+    row.slopes = job.gradient_element;
     row.label = job.labels ? job.labels[number] : 0;
     *weight = (job.weights ? (double)job.weights[number / job.rows] : 1) / (double)job.rows;
     row.factor = (float)*weight;
@@ -132,11 +140,25 @@ __global__ void __launch_bounds__(LANES_THREADS)
     add_up(job, moment, parts);
 }
 
-/* The row's elements go where the same thread finds them again. */
-template <int N> __device__ static void keep(Row<BlockTeam> &row, float *kept)
+template <typename T, int N> __device__ static void copy_row(const Row<BlockTeam> &row, const void *from, float *kept)
 {
-    for (int i = row.team.rank * N; i < row.n; i += row.team.size * N)
-        *(Run<float, N> *)(kept + i) = *(const Run<float, N> *)(row.z + i);
+    for (int i = row.team.rank * N; i < row.n; i += row.team.size * N) {
+        float values[N];
+        load<T, N>((const T *)from + i, values);
+        store<float, N>(kept + i, values);
+    }
+}
+
+/* The row's elements go where the same thread finds them again. */
+template <int N>
+__device__ static void keep(Row<BlockTeam> &row, const kolo_loss_job &job, int64_t number, float *kept)
+{
+    const void *from = at(job.outputs, job.outputs_element, number * job.width);
+    switch (job.outputs_element) {
+    case KOLO_ELEMENT_BFLOAT16: copy_row<__nv_bfloat16, N>(row, from, kept); break;
+    case KOLO_ELEMENT_HALF: copy_row<__half, N>(row, from, kept); break;
+    default: copy_row<float, N>(row, from, kept);
+    }
     row.z = kept;
     __syncthreads(); /* the label's is another's */
 }
@@ -154,7 +176,7 @@ __global__ void __launch_bounds__(1024)
     for (int64_t number = blockIdx.x; number < job.leaf * job.rows; number += gridDim.x) {
         Row<BlockTeam> row = row_at(job, moment, team, number, counted, 0, &weight);
         if (number >= counted) continue;
-        if (kept > 0) keep<N>(row, (float *)shared);
+        if (kept > 0) keep<N>(row, job, number, (float *)shared);
         one_row<N, PLAIN>(row, job, weight, slots, counts);
         __syncthreads(); /* before what is kept gives way to the next row */
     }
@@ -179,6 +201,19 @@ static int64_t blocks_of(const kolo_loss_job *job)
     return blocks < LOSS_BLOCKS ? blocks : LOSS_BLOCKS;
 }
 
+/* Of the sums of a block that takes a row at a time. */
+static int sum_bytes(const kolo_loss_job *job)
+{
+    return SLOTS * (int)sizeof(double) + job->sums * (int)sizeof(unsigned);
+}
+
+/* Of a row that such a block keeps in shared memory: 0, it reads the row again. */
+static int kept_bytes(const kolo_loss_job *job)
+{
+    int64_t row = (job->width * 4 + 15) / 16 * 16;
+    return job->width > LANES_WIDTH && row <= CACHED_BYTES - sum_bytes(job) ? (int)row : 0;
+}
+
 static bool is_plain(const kolo_loss_job *job)
 {
     bool plain = job->loss == KOLO_FORMULA_SPARSE_CROSSENTROPY;
@@ -192,16 +227,13 @@ static bool is_plain(const kolo_loss_job *job)
 template <int N, bool PLAIN>
 static cudaError_t by_blocks(cudaStream_t stream, const kolo_loss_job *job, const kolo_moment *moment, double *parts)
 {
-    int64_t row = (job->width * 4 + 15) / 16 * 16;
-    int kept = row <= CACHED_BYTES ? (int)row : 0, threads = job->width <= 4096 ? 256 : 1024;
-    size_t sums = SLOTS * sizeof(double) + (size_t)job->sums * sizeof(unsigned);
-    if (kept > 0 &&
-        cudaFuncSetAttribute((const void *)loss_by_blocks<N, PLAIN>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             kept + (int)sums) != cudaSuccess) {
-        cudaGetLastError(); /* a device that has not so much reads the row again */
-        kept = 0;
-    }
-    return launch(stream, dim3((unsigned)blocks_of(job)), dim3((unsigned)threads), (size_t)kept + sums,
+    int kept = kept_bytes(job), threads = job->width <= 4096 ? 256 : 1024, shared = kept + sum_bytes(job);
+    cudaError_t error = cudaSuccess;
+    if (kept > 0)
+        error = cudaFuncSetAttribute((const void *)loss_by_blocks<N, PLAIN>,
+                                     cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+    if (error != cudaSuccess) return error;
+    return launch(stream, dim3((unsigned)blocks_of(job)), dim3((unsigned)threads), (size_t)shared,
                   loss_by_blocks<N, PLAIN>, *job, moment, kept, parts);
 }
 
@@ -212,6 +244,11 @@ using namespace kolo;
 size_t kolo_cuda_loss_scratch(const kolo_loss_job *job)
 {
     return (size_t)(blocks_of(job) * (1 + job->sums)) * sizeof(double);
+}
+
+bool kolo_cuda_loss_reads_once(const kolo_loss_job *job)
+{
+    return kept_bytes(job) > 0;
 }
 
 template <bool PLAIN>

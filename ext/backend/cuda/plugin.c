@@ -22,6 +22,7 @@ static void leave_thread(int entered)
 static const kolo_backend cuda_backend = {
     .version = KOLO_BACKEND_VERSION,
     .name = "cuda",
+    .dense_loss = kolo_cuda_has_loss,
     .open = open,
     .enter_thread = enter_thread,
     .leave_thread = leave_thread,

@@ -188,10 +188,16 @@ static void forget(kolo_plan *plan)
     for (int i = 0; i < plan->value_count; i++) kolo_layout_free(&plan->values[i]);
 }
 
+/* A loss's scale is not among its steps. */
+static bool has_dense_loss(const kolo_plan *plan)
+{
+    return plan->precision != KOLO_MIXED_FP16;
+}
+
 static const kolo_backend onednn_backend = {
     .version = KOLO_BACKEND_VERSION,
     .name = "onednn",
-    .dense_loss = true,
+    .dense_loss = has_dense_loss,
     .open = open,
     .enter_thread = enter_thread,
     .leave_thread = leave_thread,

@@ -1,0 +1,155 @@
+/* The last dense layer and the loss as one operation, for models of many outputs: logits = x · K + b, the loss and the
+ * metrics of them, their gradient in their place, dK = xᵀ · dz, db = Σ dz, dx = dz · Kᵀ.
+ *
+ * A row of logits is read once, by a block that keeps it (loss.cu), so they may be of the element that is computed
+ * with, as they are to mixed precision's other frameworks: half the bytes to write, and to read. Rows that are too long
+ * or too short for that are float32, and their gradient lies beside them. */
+#include "backend/cuda/matmul.h"
+
+#include <stdlib.h>
+
+typedef struct dense_loss {
+    kolo_matmul *logits, *dkernel, *dx;
+    kolo_loss_job loss;
+    bool sums; /* dkernel's product gives the bias's gradient, too */
+    ptrdiff_t bias, product, parts, at_logits, at_slopes; /* in the kernel's scratch memory */
+} dense_loss;
+
+static void free_dense_loss(void *made)
+{
+    dense_loss *freed = made;
+    kolo_matmul_free(freed->logits);
+    kolo_matmul_free(freed->dkernel);
+    kolo_matmul_free(freed->dx);
+    free(freed);
+}
+
+/* ---- running ---- */
+
+static kolo_status add_bias_gradient(const kolo_cuda_job *job, const void *slopes)
+{
+    const dense_loss *own = job->kernel->own;
+    kolo_bias_job bias = {.rows = own->loss.leaf * own->loss.rows,
+                          .width = (int)own->loss.width,
+                          .element = job->element,
+                          .dy_element = job->element,
+                          .dy = slopes,
+                          .dbias = job->out[2],
+                          .scratch = (char *)job->scratch + own->bias,
+                          .turns = job->call->queue->turns};
+    KOLO_CUDA(kolo_cuda_bias_backward(job->stream, &bias), "a bias's gradient");
+    return KOLO_OK;
+}
+
+static kolo_status run_backward(const kolo_cuda_job *job, const void *slopes)
+{
+    const dense_loss *own = job->kernel->own;
+    void *product = (char *)job->scratch + own->product;
+    if (job->out[2] && !own->sums) KOLO_TRY(add_bias_gradient(job, slopes));
+    KOLO_TRY(kolo_matmul_run(own->dkernel, job->in[0], slopes, job->out[1], own->sums ? job->out[2] : NULL, product));
+    return job->out[0] ? kolo_matmul_run(own->dx, slopes, job->in[3], job->out[0], NULL, product) : KOLO_OK;
+}
+
+static kolo_status run_dense_loss(const kolo_cuda_job *job)
+{
+    const dense_loss *own = job->kernel->own;
+    char *scratch = job->scratch;
+    void *bias = job->in[2];
+    if (bias && (uintptr_t)bias % 16 != 0) { /* read in its place among all weights */
+        KOLO_TRY(kolo_cuda_copy_floats(job->stream, bias, scratch + own->bias, own->loss.width));
+        bias = scratch + own->bias;
+    }
+    KOLO_TRY(kolo_matmul_run(own->logits, job->in[0], job->in[1], scratch + own->at_logits, bias,
+                             scratch + own->product));
+    kolo_loss_job loss = own->loss;
+    kolo_cuda_aim_loss(job->call, &loss);
+    loss.outputs = scratch + own->at_logits;
+    loss.gradient = job->plan->training ? scratch + own->at_slopes : NULL;
+    KOLO_CUDA(kolo_cuda_loss(job->stream, &loss, job->call->moment, scratch + own->parts), "the loss");
+    return job->plan->training ? run_backward(job, scratch + own->at_slopes) : KOLO_OK;
+}
+
+/* ---- making ---- */
+
+static kolo_status make(kolo_queue *queue, const kolo_matmul_wish *wish, kolo_matmul **made, size_t *scratch)
+{
+    size_t more;
+    KOLO_TRY(kolo_matmul_make(queue, wish, made, &more));
+    if (more > *scratch) *scratch = more;
+    return KOLO_OK;
+}
+
+static kolo_status must_be(const kolo_matmul *made)
+{
+    if (made) return KOLO_OK;
+    return kolo_fail(KOLO_UNSUPPORTED, "backend cuda: wanted the products of a dense layer, got none of cuBLASLt");
+}
+
+/* wish: of the logits. */
+static kolo_status make_backward(dense_loss *own, kolo_queue *queue, kolo_matmul_wish wish, const kolo_op *op,
+                                 size_t *scratch)
+{
+    const kolo_matmul_wish logits = wish;
+    wish.m = logits.k;
+    wish.k = logits.m;
+    wish.a_transposed = true;
+    wish.d_element = KOLO_ELEMENT_FLOAT;
+    wish.extra = op->out[2] >= 0 ? KOLO_MATMUL_SUMS : KOLO_MATMUL_ALONE;
+    KOLO_TRY(make(queue, &wish, &own->dkernel, scratch));
+    own->sums = op->out[2] >= 0 && own->dkernel;
+    wish.extra = KOLO_MATMUL_ALONE;
+    if (!own->dkernel) KOLO_TRY(make(queue, &wish, &own->dkernel, scratch));
+    KOLO_TRY(must_be(own->dkernel));
+    if (op->out[0] < 0) return KOLO_OK;
+    wish = logits;
+    wish.n = logits.k;
+    wish.k = logits.n;
+    wish.b_transposed = true;
+    wish.d_element = logits.element;
+    wish.extra = KOLO_MATMUL_ALONE;
+    KOLO_TRY(make(queue, &wish, &own->dx, scratch));
+    return must_be(own->dx);
+}
+
+/* wish: of the logits; scratch: of the products. */
+static void place(kolo_cuda_kernel *kernel, dense_loss *own, const kolo_matmul_wish *wish, size_t scratch)
+{
+    size_t *all = &kernel->scratch, count = (size_t)(wish->m * wish->n), floats = (size_t)wish->n * sizeof(float);
+    size_t bias = own->sums ? 0 : kolo_cuda_bias_scratch(wish->m, (int)wish->n);
+    own->bias = kolo_cuda_reserve(all, bias > floats ? bias : floats);
+    own->product = kolo_cuda_reserve(all, scratch);
+    own->parts = kolo_cuda_reserve(all, kolo_cuda_loss_scratch(&own->loss));
+    own->at_logits = own->at_slopes = kolo_cuda_reserve(all, count * kolo_element_bytes(wish->d_element));
+    if (kernel->plan->training && !kolo_cuda_loss_reads_once(&own->loss))
+        own->at_slopes = kolo_cuda_reserve(all, count * kolo_element_bytes(wish->element));
+}
+
+kolo_status kolo_cuda_make_dense_loss(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    kolo_shape shape = plan->values[op->in[1]].shape;
+    bool bias = op->in[2] >= 0;
+    dense_loss *own = calloc(1, sizeof *own);
+    if (!own) return kolo_fail_memory(sizeof *own, "a dense layer");
+    kernel->own = own;
+    kernel->free_own = free_dense_loss;
+    kernel->run = run_dense_loss;
+    kolo_cuda_describe_loss(plan, &own->loss);
+    kolo_element narrow = kolo_cuda_loss_reads_once(&own->loss) ? kernel->element : KOLO_ELEMENT_FLOAT;
+    own->loss.outputs_element = narrow;
+    own->loss.gradient_element = kernel->element;
+    const kolo_matmul_wish wish = {.m = kolo_cuda_count(plan, op->in[0]) / shape.dim[0],
+                                   .n = shape.dim[1],
+                                   .k = shape.dim[0],
+                                   .element = kernel->element,
+                                   .d_element = narrow,
+                                   .tf32 = plan->precision == KOLO_TF32,
+                                   .extra = bias ? KOLO_MATMUL_BIAS : KOLO_MATMUL_ALONE};
+    size_t scratch = 0;
+    if (bias && narrow != KOLO_ELEMENT_FLOAT)
+        KOLO_TRY(kolo_cuda_choose_layout(plan, op->in[2], (kolo_cuda_layout){narrow, false}));
+    KOLO_TRY(make(plan->queue, &wish, &own->logits, &scratch));
+    KOLO_TRY(must_be(own->logits));
+    if (plan->training) KOLO_TRY(make_backward(own, plan->queue, wish, op, &scratch));
+    place(kernel, own, &wish, scratch);
+    return KOLO_OK;
+}
