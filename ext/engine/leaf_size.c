@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "core/runtime.h"
+
 #define USUAL_LEAF    32          /* samples: past this oneDNN's kernels gain nothing, and caches overflow */
 #define LARGEST_LEAF  512         /* samples: where the weights' gradients weigh more */
 #define WORTHWHILE    32 /* products a weight of a leaf: fewer cost less than its gradient's way through memory */
@@ -10,7 +12,8 @@
 
 /* A device is as fast as its leaves are large, and has memory of its own: as many samples as there are, but */
 #define LARGEST_SCORED 4096               /* of what is only scored, that outputs do not pile up, */
-#define LARGEST_THERE  ((int64_t)32 << 30) /* and bytes of values, as LARGEST_FRAME counts them */
+#define LARGEST_THERE                                                                                                  \
+    ((int64_t)32 << 30) /* and bytes of values, as LARGEST_FRAME counts them, or half of what it has */
 
 static int64_t bytes_of(const kolo_plan *plan)
 {
@@ -25,10 +28,20 @@ static int64_t bytes_of(const kolo_plan *plan)
     return bytes;
 }
 
-static int leaf_there(kolo_purpose purpose, int64_t bytes)
+/* By all that the device has, not by what is free of it: a leaf's size shows in the last bits of sums. */
+static int64_t largest_there(const kolo_model *model)
+{
+    char name[96];
+    int64_t memory = 0, left;
+    if (model->backend->accelerator->describe(kolo_replica_device(0), name, &memory, &left) != KOLO_OK)
+        kolo_failure_take(); /* who computes there will say so */
+    return memory > 0 && memory / 2 < LARGEST_THERE ? memory / 2 : LARGEST_THERE;
+}
+
+static int leaf_there(const kolo_model *model, kolo_purpose purpose, int64_t bytes)
 {
     bool trains = purpose == KOLO_FOR_TRAINING || purpose == KOLO_FOR_GRADIENTS;
-    int64_t leaf = LARGEST_THERE / bytes, most = trains ? INT32_MAX : LARGEST_SCORED;
+    int64_t leaf = largest_there(model) / bytes, most = trains ? INT32_MAX : LARGEST_SCORED;
     return (int)(leaf < 1 ? 1 : leaf < most ? leaf : most);
 }
 
@@ -42,7 +55,7 @@ int kolo_largest_leaf(const kolo_model *model, kolo_purpose purpose)
     kolo_plan_free(&plan);
     if (status != KOLO_OK) kolo_failure_take(); /* who lowers it next will say so */
     if (bytes == 0) return USUAL_LEAF;
-    if (model->backend->accelerator) return leaf_there(purpose, bytes);
+    if (model->backend->accelerator) return leaf_there(model, purpose, bytes);
     if (purpose == KOLO_FOR_TRAINING) leaf = model->weight_count * (int64_t)sizeof(float) / bytes;
     leaf = leaf < USUAL_LEAF ? USUAL_LEAF : leaf > LARGEST_LEAF ? LARGEST_LEAF : leaf;
     if (bytes <= LARGEST_FRAME / leaf) return (int)leaf;

@@ -8,6 +8,7 @@
 
 #include "losses/loss.h"
 #include "engine/lower.h"
+#include "engine/queued.h"
 #include "core/runtime.h"
 #include "training/scores.h"
 #include "data/data.h"
@@ -15,6 +16,20 @@
 #include "strategy/tree_sum.h"
 
 /* ---------------------------------------------------------------- engines */
+
+/* Nobody chose the leaf's size, so where others have taken a device's memory it is a smaller one. */
+static kolo_status open_largest(kolo_model *model, kolo_purpose purpose, kolo_engine_place place, kolo_engine **engine)
+{
+    int leaf = kolo_largest_leaf(model, purpose);
+    for (;; leaf = (leaf + 1) / 2) {
+        kolo_status status = kolo_engine_open(model, purpose, leaf, place, engine);
+        if (status == KOLO_OK && (*engine)->queued) status = kolo_queued_reserve((*engine)->queued, 1);
+        if (status == KOLO_OK) return KOLO_OK;
+        if (*engine) kolo_engine_close(engine);
+        if (status != KOLO_MEMORY || leaf == 1 || !model->backend->accelerator) return status;
+        kolo_failure_take();
+    }
+}
 
 /* Kept from one call to the next, since loops of one's own ask for a few samples at a time. Another process (a forked
  * child has no threads) or another number of threads needs a new one. */
@@ -24,9 +39,8 @@ static kolo_status engine_for(kolo_model *model, kolo_purpose purpose, kolo_engi
     int threads = kolo_threads();
     if (scorer->process != getpid() || scorer->threads != threads) kolo_engine_close(&scorer->engine);
     if (!scorer->engine) {
-        int leaf = kolo_largest_leaf(model, purpose);
         kolo_engine_place place = {.threads = threads, .device = kolo_replica_device(0)};
-        KOLO_TRY(kolo_engine_open(model, purpose, leaf, place, &scorer->engine));
+        KOLO_TRY(open_largest(model, purpose, place, &scorer->engine));
     }
     scorer->process = getpid();
     scorer->threads = threads;

@@ -83,8 +83,11 @@ static kolo_status part_replica(void *argument, int member)
 /* Together, since members of a device's group may wait for one another. */
 static void part_replicas(kolo_trainer *trainer)
 {
-    if (trainer->team && trainer->running > 1 && trainer->replicas[0].device)
-        kolo_team_run(trainer->team, part_replica, trainer);
+    if (!trainer->team || trainer->running == 1 || !trainer->replicas[0].device) return;
+    kolo_failure failure = kolo_failure_take(); /* for which they part, perhaps */
+    kolo_team_run(trainer->team, part_replica, trainer);
+    kolo_failure_take();
+    if (failure.code != KOLO_OK) kolo_failure_give(&failure);
 }
 
 static void close_groups(kolo_trainer *trainer)

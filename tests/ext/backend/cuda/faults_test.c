@@ -6,6 +6,7 @@
 #include "ext/core/small.h"
 
 #include <fcntl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 typedef enum cudaError { cudaSuccess } cudaError_t;
@@ -63,6 +64,7 @@ typedef struct training {
     int devices;
     bool staged; /* samples that are made on the host */
     bool cudnn;
+    int batch; /* 0: 4, of 12 samples */
     int every; /* so many-th call fails: of calls that are much alike */
 } training;
 
@@ -77,7 +79,7 @@ static kolo_model *model_of(void)
 /* The last loss; NAN: it failed, with a sentence in `why`. */
 static double train(const training *t, char why[1200])
 {
-    kolo_data *plain = small_data(12), *data = plain;
+    kolo_data *plain = small_data(t->batch > 12 ? t->batch : 12), *data = plain;
     setenv("KOLO_CUDNN", t->cudnn ? "1" : "0", 1);
     if (t->staged) data = kolo_augment(plain, .flip = true);
     kolo_model *model = model_of();
@@ -88,7 +90,8 @@ static double train(const training *t, char why[1200])
                      .seed = 5, .precision = t->precision, .backend = "cuda",
                      .strategy = t->devices > 1 ? kolo_mirrored(.devices = t->devices) : (kolo_strategy){0});
     const kolo_history *history = NULL;
-    if (status == KOLO_OK) history = kolo_fit(model, data, .epochs = 1, .batch_size = 4, .verbose = KOLO_NONE);
+    if (status == KOLO_OK)
+        history = kolo_fit(model, data, .epochs = 1, .batch_size = t->batch ? t->batch : 4, .verbose = KOLO_NONE);
     if (history) {
         kolo_scores scores = kolo_evaluate(model, plain);
         if (kolo_last_error().code == KOLO_OK) loss = scores.loss;
@@ -187,6 +190,76 @@ static void any_call_may_fail_of_two_devices(void **state)
     fail_each(&(training){.devices = 2, .every = 3}, false);
 }
 
+/* The bytes of a device on which it first succeeds, of some: with fewer it says so, and leaves nothing. */
+static long least_memory(const training *t)
+{
+    static char why[1200];
+    char text[24];
+    long bytes = 1 << 14;
+    for (bool succeeds = false; !succeeds; bytes += bytes / 4) {
+        assert_true(bytes < 1 << 26);
+        snprintf(text, sizeof text, "%ld", bytes);
+        setenv("KOLO_SHIM_MEMORY", text, 1);
+        int kept = hush();
+        succeeds = !isnan(train(t, why));
+        speak(kept);
+        kolo_shim_census left = shim.count();
+        assert_true(nothing_is_left(&left));
+        assert_true(left.most_device_bytes <= (size_t)bytes);
+        if (!succeeds && !(strstr(why, "memory") && strstr(why, ".batch_size"))) fail_msg("%s", why);
+    }
+    unsetenv("KOLO_SHIM_MEMORY");
+    return bytes;
+}
+
+static void memory_may_be_short(void **state)
+{
+    (void)state;
+    long few = least_memory(&(training){.batch = 2}), many = least_memory(&(training){.batch = 192});
+    print_message("%ld bytes for batches of 2, %ld for those of 192\n", few, many);
+    assert_true(few < many);
+    least_memory(&(training){.batch = 64, .devices = 2});
+}
+
+static void a_device_without_code_is_told(void **state)
+{
+    (void)state;
+    static char why[1200];
+    setenv("KOLO_SHIM_WITHOUT_CODE", "1", 1);
+    assert_true(isnan(train(&(training){0}, why)));
+    unsetenv("KOLO_SHIM_WITHOUT_CODE");
+    assert_non_null(strstr(why, "libkolo_cuda.so was built without code for it"));
+}
+
+/* It has the parent's model, and must neither touch nor give back what the parent has on the device. */
+static void a_forked_child_is_told(void **state)
+{
+    (void)state;
+    int ended = 0;
+    kolo_data *data = small_data(12);
+    kolo_model *model = model_of();
+    kolo_clear_error();
+    assert_int_equal(kolo_compile(model, .optimizer = kolo_sgd(.learning_rate = 0.1), .loss = KOLO_SPARSE_CROSSENTROPY,
+                                  .backend = "cuda"),
+                     KOLO_OK);
+    assert_non_null(kolo_fit(model, data, .batch_size = 4, .verbose = KOLO_NONE));
+    double loss = kolo_evaluate(model, data).loss;
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(20);
+        bool told = isnan(kolo_evaluate(model, data).loss) && strstr(kolo_last_error().text, "forked");
+        kolo_clear_error();
+        told = told && !kolo_fit(model, data, .batch_size = 4) && strstr(kolo_last_error().text, "forked");
+        kolo_model_free(&model);
+        _exit(told ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &ended, 0), child);
+    assert_int_equal(ended, 0);
+    assert_true(kolo_evaluate(model, data).loss == loss);
+    kolo_model_free(&model);
+    kolo_data_free(&data);
+}
+
 static void wants_simulated_devices(void **state)
 {
     (void)state;
@@ -204,6 +277,9 @@ int main(void)
         cmocka_unit_test(any_call_may_fail_of_cudnn),
         cmocka_unit_test(the_device_may_be_lost),
         cmocka_unit_test(any_call_may_fail_of_two_devices),
+        cmocka_unit_test(memory_may_be_short),
+        cmocka_unit_test(a_device_without_code_is_told),
+        cmocka_unit_test(a_forked_child_is_told),
     };
     if (getenv("ONLY")) cmocka_set_test_filter(getenv("ONLY"));
     return cmocka_run_group_tests(tests, NULL, NULL);
