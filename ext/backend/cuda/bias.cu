@@ -1,10 +1,12 @@
-/* Back through relu and a bias, in one pass: reads dy and y, writes dz and the sums over its rows.
+/* A bias and relu in a pass of their own; and back through them in one pass, which reads dy and y, writes dz and the
+ * sums over its rows.
  *
- * A block takes so many neighbouring columns and every so many rows; a thread, N columns. Sums of blocks that share
- * columns meet in scratch memory, where the last of them adds them up in double. */
+ * On the way back a block takes so many neighbouring columns and every so many rows; a thread, N columns. Sums of
+ * blocks that share columns meet in scratch memory, where the last of them adds them up in double. */
 #include "backend/cuda/device.cuh"
 
-namespace kolo {
+namespace kolo
+{
 
 static const int ACROSS = 32, AHEAD = 4; /* threads side by side; rows that a thread reads before it uses them */
 static const int TALL = 132, MANY = 264; /* most blocks on one another; in all, where columns are few */
@@ -86,6 +88,25 @@ __global__ void bias_backward(Matrix m, const D *__restrict__ dy, const T *__res
         sum_parts(parts + first, (int)gridDim.x, width, here, dbias + first);
 }
 
+/* A matrix's runs of N elements lie one behind the other. */
+template <typename T, int N>
+__global__ void bias_forward(Matrix m, const float *__restrict__ bias, bool relu, T *__restrict__ y)
+{
+    int64_t count = m.rows * m.columns;
+    int column = (int)(thread_number() % m.columns), step = (int)(thread_count() % m.columns);
+    for (int64_t e = thread_number(); e < count; e += thread_count(), column += step) {
+        float values[N];
+        if (column >= m.columns) column -= m.columns;
+        load<T, N>(y + e * N, values);
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            if (bias) values[k] += bias[column * N + k];
+            if (relu && values[k] < 0) values[k] = 0;
+        }
+        store<T, N>(y + e * N, values);
+    }
+}
+
 /* Columns of N elements; blocks side by side and on one another. The same whatever the device, and so are the sums. */
 static dim3 blocks_of(int64_t rows, int columns)
 {
@@ -102,9 +123,26 @@ template <typename D, typename T, int N> static cudaError_t backward(cudaStream_
                   (const T *)job->y, (T *)job->dz, job->dbias, (float *)job->scratch, job->turns);
 }
 
+template <typename T, int N>
+static cudaError_t forward(cudaStream_t stream, int64_t rows, int width, const float *bias, bool relu, void *y)
+{
+    Matrix m = {rows, width / N};
+    return launch(stream, blocks_for(m.rows * m.columns), THREADS, 0, bias_forward<T, N>, m, bias, relu, (T *)y);
+}
+
 } // namespace kolo
 
 using namespace kolo;
+
+cudaError_t kolo_cuda_bias_forward(cudaStream_t stream, kolo_element element, int64_t rows, int width,
+                                   const float *bias, bool relu, void *y)
+{
+    return with(element, [&](auto zero) {
+        typedef decltype(zero) T;
+        if (width % Lanes<T>::count == 0) return forward<T, Lanes<T>::count>(stream, rows, width, bias, relu, y);
+        return forward<T, 1>(stream, rows, width, bias, relu, y);
+    });
+}
 
 /* For any element. */
 size_t kolo_cuda_bias_scratch(int64_t rows, int width)

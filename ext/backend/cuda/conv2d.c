@@ -22,6 +22,7 @@ typedef struct convolution {
     way image, kernel;
     ptrdiff_t dz,
         bias; /* in the scratch memory: dy where it is masked; sums for the bias's gradient, or a copy of it */
+    bool apart; /* bias and relu are a pass behind the image's graph */
     bool undone, done; /* a max pooling has undone relu, written the bias's gradient */
 } convolution;
 
@@ -82,15 +83,27 @@ static kolo_status choose_layout(kolo_plan *plan, const way *by, int value, kolo
     return kolo_cuda_choose_layout(plan, value, (kolo_cuda_layout){element, true});
 }
 
+static kolo_status finish(const kolo_cuda_job *job, const float *bias, void *to)
+{
+    int64_t count = kolo_cuda_count(job->plan, job->op->out[0]);
+    int width = kolo_cuda_width(kolo_cuda_out(job, 0));
+    const convolution *own = job->kernel->own;
+    KOLO_CUDA(kolo_cuda_bias_forward(job->stream, job->element, count / width, width, bias, own->wish.relu, to),
+              "a convolution's bias");
+    return KOLO_OK;
+}
+
 /* The image that is written, of the other. */
 static kolo_status compute(const kolo_cuda_job *job, const void *from, const void *weights, const void *bias, void *to)
 {
     const convolution *own = job->kernel->own;
     const kolo_conv_wish *wish = &own->wish;
     bool of_y = wish->result == KOLO_CONV_Y;
-    if (own->image.graph)
-        return kolo_conv_graph_run(own->image.graph, of_y ? from : to, weights, of_y ? to : from, bias,
-                                   (char *)job->scratch + own->image.scratch);
+    if (own->image.graph) {
+        KOLO_TRY(kolo_conv_graph_run(own->image.graph, of_y ? from : to, weights, of_y ? to : from, bias,
+                                     (char *)job->scratch + own->image.scratch));
+        return own->apart ? finish(job, bias, to) : KOLO_OK;
+    }
     KOLO_CUDA((of_y ? kolo_cuda_conv : kolo_cuda_conv_data)(job->stream, job->element, &wish->conv, from, weights, bias,
                                                             to, wish->relu),
               "a convolution");
@@ -103,11 +116,26 @@ static kolo_status run_forward(const kolo_cuda_job *job)
 {
     const convolution *own = job->kernel->own;
     void *bias = job->in[2], *copy = (char *)job->scratch + own->bias;
-    if (bias && own->image.graph && (uintptr_t)bias % 16 != 0) { /* read in its place among all weights */
+    bool in_graph = own->image.graph && !own->apart;
+    if (bias && in_graph && (uintptr_t)bias % 16 != 0) { /* read in its place among all weights */
         KOLO_TRY(kolo_cuda_copy_floats(job->stream, bias, copy, kolo_cuda_count(job->plan, job->op->in[2])));
         bias = copy;
     }
     return compute(job, job->in[0], job->in[1], bias, job->out[0]);
+}
+
+/* With bias and relu in one graph: cuDNN has engines ready for a convolution and a bias, with relu or without; for relu
+ * alone, and for transposed convolutions, it would compile them. Those are a pass behind it, but for a bias that would
+ * be added to what is rounded already. */
+static kolo_status find_forward(kolo_cuda_kernel *kernel, const kolo_plan *plan, convolution *made)
+{
+    const kolo_conv_wish *wish = &made->wish;
+    kolo_conv_wish alone = *wish;
+    alone.bias = alone.relu = 0;
+    if (wish->result == KOLO_CONV_Y && wish->bias) KOLO_TRY(find(kernel, plan, wish, &made->image));
+    if (made->image.graph || (wish->bias && wish->element != KOLO_ELEMENT_FLOAT)) return KOLO_OK;
+    made->apart = wish->bias || wish->relu;
+    return find(kernel, plan, &alone, &made->image);
 }
 
 static kolo_status make_forward(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op, bool transposed)
@@ -120,9 +148,9 @@ static kolo_status make_forward(kolo_cuda_kernel *kernel, kolo_plan *plan, const
     made.wish.element = kernel->element;
     made.wish.bias = bias >= 0;
     made.wish.relu = op->activation == KOLO_RELU;
-    KOLO_TRY(find(kernel, plan, &made.wish, &made.image));
+    KOLO_TRY(find_forward(kernel, plan, &made));
     KOLO_TRY(choose_layout(plan, &made.image, op->in[1], kernel->element));
-    if (made.image.graph && bias >= 0) {
+    if (made.image.graph && !made.apart && bias >= 0) {
         made.bias = kolo_cuda_reserve(&kernel->scratch, (size_t)kolo_cuda_count(plan, bias) * sizeof(float));
         if (kernel->element != KOLO_ELEMENT_FLOAT)
             KOLO_TRY(kolo_cuda_choose_layout(plan, bias, (kolo_cuda_layout){kernel->element, false}));

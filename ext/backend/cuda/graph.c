@@ -101,10 +101,12 @@ void kolo_graph_add_pointwise(kolo_graph *graph, cudnnBackendDescriptor_t x, cud
                               cudnnBackendDescriptor_t y)
 {
     static const cudnnDataType_t type = CUDNN_DATA_FLOAT;
+    static const cudnnNanPropagation_t keeps = CUDNN_PROPAGATE_NAN; /* the older engines hide it otherwise */
     cudnnPointwiseMode_t mode = b ? CUDNN_POINTWISE_ADD : CUDNN_POINTWISE_RELU_FWD;
     cudnnBackendDescriptor_t what = create(graph, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
     set(graph, what, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
     set(graph, what, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &type);
+    set(graph, what, CUDNN_ATTR_POINTWISE_NAN_PROPAGATION, CUDNN_TYPE_NAN_PROPOGATION, 1, &keeps);
     finish(graph, what);
     cudnnBackendDescriptor_t made = create(graph, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
     set_descriptor(graph, made, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, what);
@@ -159,6 +161,7 @@ static bool is_allowed(cudnnBackendNumericalNote_t note, const kolo_graph_rules 
     case CUDNN_NUMERICAL_NOTE_FFT:
     case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6:
     case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13: return false; /* too far from the sums themselves */
+    case CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP: return false; /* the direct kernels', which serve all, slowly */
     case CUDNN_NUMERICAL_NOTE_WINOGRAD:
     case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4: return rules->winograd;
     case CUDNN_NUMERICAL_NOTE_TENSOR_CORE:
@@ -167,18 +170,24 @@ static bool is_allowed(cudnnBackendNumericalNote_t note, const kolo_graph_rules 
     }
 }
 
-/* What an engine does to numbers. */
+/* What an engine does to numbers, and that it is there already: one that is compiled first takes seconds. */
 static bool obeys(cudnnBackendDescriptor_t configuration, const kolo_graph_rules *rules)
 {
     cudnnBackendDescriptor_t engine = NULL;
     cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
-    int64_t count = 0;
+    cudnnBackendBehaviorNote_t habits[CUDNN_BEHAVIOR_NOTE_TYPE_COUNT];
+    int64_t count = 0, habit_count = 0;
     if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine) != CUDNN_STATUS_SUCCESS) return false;
-    bool allowed = cudnnBackendGetAttribute(configuration, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-                                            1, &count, &engine) == CUDNN_STATUS_SUCCESS &&
-                   cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
-                                            CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &count, notes) == CUDNN_STATUS_SUCCESS;
+    bool allowed =
+        cudnnBackendGetAttribute(configuration, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count,
+                                 &engine) == CUDNN_STATUS_SUCCESS &&
+        cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                                 CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &count, notes) == CUDNN_STATUS_SUCCESS &&
+        cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE,
+                                 CUDNN_BEHAVIOR_NOTE_TYPE_COUNT, &habit_count, habits) == CUDNN_STATUS_SUCCESS &&
+        count <= CUDNN_NUMERICAL_NOTE_TYPE_COUNT && habit_count <= CUDNN_BEHAVIOR_NOTE_TYPE_COUNT;
     for (int64_t i = 0; allowed && i < count; i++) allowed = is_allowed(notes[i], rules);
+    for (int64_t i = 0; allowed && i < habit_count; i++) allowed = habits[i] != CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION;
     cudnnBackendDestroyDescriptor(engine);
     return allowed;
 }

@@ -35,11 +35,12 @@ typedef struct kolo_graph_edge {
 } kolo_graph_edge;
 void kolo_graph_add_convolution(kolo_graph *graph, cudnnBackendDescriptorType_t type, const kolo_graph_edge edges[4],
                                 cudnnBackendAttributeName_t alpha, cudnnBackendAttributeName_t beta);
-/* y = x + b, or with b NULL y = relu(x). */
+/* y = x + b, or with b NULL y = relu(x), which keeps NaN. */
 void kolo_graph_add_pointwise(kolo_graph *graph, cudnnBackendDescriptor_t x, cudnnBackendDescriptor_t b,
                               cudnnBackendDescriptor_t y);
 
-/* Which engines may serve: all are deterministic. */
+/* Which engines may serve: all are deterministic, come with cuDNN rather than being compiled (by NVRTC, for seconds),
+ * and are no last resort. */
 typedef struct kolo_graph_rules {
     bool tensor_cores; /* which round factors of float32 to TF32 */
     bool winograd;

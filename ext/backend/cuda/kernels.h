@@ -219,6 +219,9 @@ typedef struct kolo_bias_job {
 } kolo_bias_job;
 size_t kolo_cuda_bias_scratch(int64_t rows, int width);
 cudaError_t kolo_cuda_bias_backward(cudaStream_t stream, const kolo_bias_job *job);
+/* y = y + bias, and relu of that, in its place, of rows × width; bias NULL: none, aligned as a float is. */
+cudaError_t kolo_cuda_bias_forward(cudaStream_t stream, kolo_element element, int64_t rows, int width,
+                                   const float *bias, bool relu, void *y);
 
 /* ---- conv.cu, conv_direct.cu, conv_first.cu: convolutions, whatever their shape ---- */
 

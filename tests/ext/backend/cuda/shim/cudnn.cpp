@@ -1,7 +1,8 @@
 /* cuDNN's backend API: descriptors as tables of attributes, and graphs by loops. Read cudnn.h here first.
  *
- * Heuristics answer as a strict cuDNN might: the first engines are not deterministic, or want the largest workspace, or
- * turn out to serve nothing, or use tensor cores; who takes the first that comes is found out. */
+ * Heuristics answer as cuDNN 9 does (../cudnn_plans_test.c holds them against it), and more strictly: the first engines
+ * are not deterministic, or want the largest workspace, or turn out to serve nothing, or are slow, or would be compiled
+ * first, or use tensor cores; who takes the first that comes is found out. */
 #include "cudnn_graph.h"
 
 #include <cstdarg>
@@ -22,6 +23,7 @@ struct Known {
 const std::map<int, Known> known = {
     {CUDNN_ATTR_POINTWISE_MODE, {CUDNN_BACKEND_POINTWISE_DESCRIPTOR, CUDNN_TYPE_POINTWISE_MODE, 1, 1}},
     {CUDNN_ATTR_POINTWISE_MATH_PREC, {CUDNN_BACKEND_POINTWISE_DESCRIPTOR, CUDNN_TYPE_DATA_TYPE, 1, 1}},
+    {CUDNN_ATTR_POINTWISE_NAN_PROPAGATION, {CUDNN_BACKEND_POINTWISE_DESCRIPTOR, CUDNN_TYPE_NAN_PROPOGATION, -1, 1}},
     {CUDNN_ATTR_CONVOLUTION_COMP_TYPE, {WINDOW, CUDNN_TYPE_DATA_TYPE, 1, 1}},
     {CUDNN_ATTR_CONVOLUTION_CONV_MODE, {WINDOW, CUDNN_TYPE_CONVOLUTION_MODE, 1, 1}},
     {CUDNN_ATTR_CONVOLUTION_DILATIONS, {WINDOW, CUDNN_TYPE_INT64, 2, 2}},
@@ -214,34 +216,53 @@ cudnnStatus_t check(const Descriptor *d)
 /* ---- engines ---- */
 
 /* WHOLE_MEMORY needs more than anybody has; BROKEN shows only when its plan is made. */
-enum Engine { DICE, WHOLE_MEMORY, BROKEN, WINOGRAD, TENSOR_CORES, PLAIN, ENGINES };
+enum Engine { DICE, WHOLE_MEMORY, BROKEN, WINOGRAD, TENSOR_CORES, PLAIN, DIRECT, COMPILED, ENGINES };
 const std::vector<int> notes_of[ENGINES] = {{CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC},
                                             {},
                                             {},
                                             {CUDNN_NUMERICAL_NOTE_WINOGRAD},
                                             {CUDNN_NUMERICAL_NOTE_TENSOR_CORE},
-                                            {CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP}};
-const int64_t workspace_of[ENGINES] = {0, (int64_t)1 << 50, 0, 256, 1000, 4096};
+                                            {},
+                                            {CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP},
+                                            {}};
+const int64_t workspace_of[ENGINES] = {0, (int64_t)1 << 50, 0, 256, 131, 4099, 0, 0};
 
-/* Channels last, factors of one type; a convolution alone gives no other. */
-bool is_served(const Descriptor *graph)
+/* Who serves a graph: nobody, an engine that would be compiled, or those that are ready. */
+enum Service { NOBODY, ONE_COMPILED, READY };
+
+/* Channels last, factors of one type. A convolution alone gives no other; behind one, a bias of that type, with relu or
+ * without, is ready for: not for relu alone, a bias of another type, or the way back. */
+Service service_of(const Descriptor *graph)
 {
     int64_t count = graph->attributes.at(CUDNN_ATTR_OPERATIONGRAPH_OPS).count;
     const Descriptor *first = graph->of(CUDNN_ATTR_OPERATIONGRAPH_OPS);
-    if (first->type == POINTWISE) return false;
+    if (first->type == POINTWISE) return NOBODY;
     std::vector<const Descriptor *> reads;
     const Descriptor *writes;
     operands(first, &reads, &writes);
     Tensor a(reads[0]), b(reads[1]), result(writes);
-    if (!a.channels_last() || !b.channels_last() || !result.channels_last() || a.type != b.type) return false;
-    return count > 1 ? result.inside && result.type == CUDNN_DATA_FLOAT : result.type == a.type;
+    if (!a.channels_last() || !b.channels_last() || !result.channels_last() || a.type != b.type) return NOBODY;
+    if (count == 1) return result.type == a.type ? READY : NOBODY;
+    if (!result.inside || result.type != CUDNN_DATA_FLOAT) return NOBODY;
+    const Descriptor *second = graph->of(CUDNN_ATTR_OPERATIONGRAPH_OPS, 1);
+    if (first->type != FORWARD || !second->has(CUDNN_ATTR_OPERATION_POINTWISE_BDESC)) return ONE_COMPILED;
+    return Tensor(second->of(CUDNN_ATTR_OPERATION_POINTWISE_BDESC)).type == a.type ? READY : ONE_COMPILED;
 }
 
 std::vector<int> engines_for(const Descriptor *heuristics)
 {
-    if (!is_served(heuristics->of(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH))) return {};
-    if (heuristics->get<int>(CUDNN_ATTR_ENGINEHEUR_MODE) == CUDNN_HEUR_MODE_FALLBACK) return {PLAIN};
-    return {DICE, WHOLE_MEMORY, BROKEN, TENSOR_CORES, WINOGRAD};
+    Service service = service_of(heuristics->of(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH));
+    if (service == NOBODY) return {};
+    if (service == ONE_COMPILED) return {COMPILED};
+    if (heuristics->get<int>(CUDNN_ATTR_ENGINEHEUR_MODE) == CUDNN_HEUR_MODE_FALLBACK) return {DIRECT, PLAIN, COMPILED};
+    return {DICE, WHOLE_MEMORY, BROKEN, DIRECT, COMPILED, TENSOR_CORES, WINOGRAD};
+}
+
+/* What an engine is said to do; how much of it there is. */
+template <typename Note> int64_t tell(const std::vector<int> &notes, int64_t wanted, void *values)
+{
+    for (size_t i = 0; i < notes.size() && (int64_t)i < wanted; i++) ((Note *)values)[i] = (Note)notes[i];
+    return (int64_t)notes.size();
 }
 
 /* What it moves and computes; each tensor once. */
@@ -368,17 +389,23 @@ cudnnStatus_t cudnnBackendGetAttribute(const cudnnBackendDescriptor_t descriptor
         if (values && *count > wanted) *count = wanted;
         return CUDNN_STATUS_SUCCESS;
     }
-    if (name == CUDNN_ATTR_ENGINECFG_ENGINE && d->engine >= 0 && wanted == 1) {
+    bool of_plan = name == CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG && d->finalized;
+    if ((of_plan || name == CUDNN_ATTR_ENGINECFG_ENGINE) && d->engine >= 0 && wanted == 1) {
         Descriptor *engine = *(Descriptor **)values;
         engine->engine = d->engine;
         engine->finalized = true;
         *count = 1;
         return CUDNN_STATUS_SUCCESS;
     }
-    if (name == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE && d->type == CUDNN_BACKEND_ENGINE_DESCRIPTOR && d->engine >= 0) {
-        const std::vector<int> &notes = notes_of[d->engine];
-        *count = (int64_t)notes.size();
-        for (int64_t i = 0; i < *count && i < wanted; i++) ((int *)values)[i] = notes[(size_t)i];
+    bool of_engine = d->type == CUDNN_BACKEND_ENGINE_DESCRIPTOR && d->engine >= 0;
+    if (name == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE && type == CUDNN_TYPE_NUMERICAL_NOTE && of_engine) {
+        *count = tell<cudnnBackendNumericalNote_t>(notes_of[d->engine], wanted, values);
+        return CUDNN_STATUS_SUCCESS;
+    }
+    if (name == CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE && type == CUDNN_TYPE_BEHAVIOR_NOTE && of_engine) {
+        std::vector<int> habits;
+        if (d->engine == COMPILED) habits.push_back(CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION);
+        *count = tell<cudnnBackendBehaviorNote_t>(habits, wanted, values);
         return CUDNN_STATUS_SUCCESS;
     }
     if (name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE && d->finalized && type == CUDNN_TYPE_INT64) {

@@ -133,6 +133,7 @@ typedef std::map<int64_t, void *> Memory;
 struct Step {
     cudnnBackendDescriptorType_t type;
     int mode;
+    bool keeps_nan;
     std::vector<Tensor> tensors; /* x, w, y; or x, y, b */
     std::vector<Window> window;
 };
@@ -196,7 +197,8 @@ struct Computation {
                             const Tensor &b = step.tensors[2];
                             value += get(b, inner, b.at(n % b.dim[0], c % b.dim[1], h % b.dim[2], w % b.dim[3]));
                         }
-                        if (step.mode == CUDNN_POINTWISE_RELU_FWD && value < 0) value = 0;
+                        bool kept = value > 0 || (step.keeps_nan && value != value);
+                        if (step.mode == CUDNN_POINTWISE_RELU_FWD && !kept) value = 0;
                         put(y, inner, y.at(n, c, h, w), value);
                     }
     }
@@ -216,9 +218,12 @@ struct Computation {
 
 Step step_of(const Descriptor *op)
 {
-    Step step = {op->type, 0, {}, {}};
+    Step step = {op->type, 0, false, {}, {}};
     if (op->type == POINTWISE) {
-        step.mode = op->of(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR)->get<int>(CUDNN_ATTR_POINTWISE_MODE);
+        const Descriptor *what = op->of(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
+        step.mode = what->get<int>(CUDNN_ATTR_POINTWISE_MODE);
+        step.keeps_nan = what->has(CUDNN_ATTR_POINTWISE_NAN_PROPAGATION) &&
+                         what->get<int>(CUDNN_ATTR_POINTWISE_NAN_PROPAGATION) == CUDNN_PROPAGATE_NAN;
         step.tensors.push_back(op->of(CUDNN_ATTR_OPERATION_POINTWISE_XDESC));
         step.tensors.push_back(op->of(CUDNN_ATTR_OPERATION_POINTWISE_YDESC));
         if (op->has(CUDNN_ATTR_OPERATION_POINTWISE_BDESC))
