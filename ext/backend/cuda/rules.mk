@@ -73,6 +73,8 @@ $(BUILD)/obj/shim/%.cu.o: ext/backend/cuda/%.cu $(BUILD)/flags
 $(BUILD)/obj/shim/%.cpp.o: $(SHIM)/%.cpp $(BUILD)/flags
 	$(call say,SHIM)
 	$(Q)$(SHIM_CXX) -DKOLO_SHIM_INSIDE -c $< -o $@
+# It has functions of a sanitizer's names, which a sanitized build would take for its own.
+$(BUILD)/obj/shim/trace.cpp.o: SHIM_CXX += -fno-sanitize=all
 SHIM_LIBS  := $(patsubst $(BUILD)/lib/%,$(BUILD)/shim/lib/%,$(filter $(BUILD)/lib/libkolo%.so,$(BUILT)))
 $(SHIM_LIBS): $(BUILD)/shim/lib/%: $(BUILD)/lib/%
 	@mkdir -p $(@D) && ln -sfn $(abspath $<) $@
