@@ -46,8 +46,13 @@ cudaError_t kolo_shim_end_capture(cudaStream_t stream, cudaGraph_t *graph);
 #define KOLO_FAULT_BACK(call, ...)   __extension__(kolo_shim_fault(#call, cudaSuccess, true) ?: call(__VA_ARGS__))
 #define KOLO_FAULT_OF(call, error, ...)                                                                                \
     (kolo_shim_fault(#call, cudaErrorUnknown, false) ? (error) : call(__VA_ARGS__))
+/* What is the host's it gives back all the same. */
 #define KOLO_FAULT_BACK_OF(call, error, ...)                                                                           \
-    (kolo_shim_fault(#call, cudaSuccess, true) ? (error) : call(__VA_ARGS__))
+    __extension__({                                                                                                    \
+        __typeof__(call(__VA_ARGS__)) given_ = call(__VA_ARGS__);                                                      \
+        if (kolo_shim_fault(#call, cudaSuccess, true)) given_ = error;                                                 \
+        given_;                                                                                                        \
+    })
 
 #ifndef KOLO_SHIM_RUNTIME_FAULTS
 #define KOLO_SHIM_RUNTIME_FAULTS
