@@ -207,7 +207,7 @@ kolo_status kolo_nccl_join(kolo_queue *queue, kolo_comm *members, void **togethe
     kolo_nccl_group *group = calloc(1, sizeof *group);
     if (!group && entered == KOLO_OK) entered = kolo_fail_memory(sizeof *group, "a group of GPUs");
     kolo_status status = agree(members, entered);
-    if (status != KOLO_OK) {
+    if (status != KOLO_OK || !group) {
         free(group);
         return status;
     }

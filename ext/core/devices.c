@@ -276,10 +276,11 @@ static int64_t free_bytes(void)
 {
     FILE *file = fopen("/proc/meminfo", "r");
     char line[128];
-    long long kilobytes = 0;
-    while (file && fgets(line, sizeof line, file) && sscanf(line, "MemAvailable: %lld", &kilobytes) != 1) continue;
+    static const char name[] = "MemAvailable:";
+    int64_t available = 0, most = memory_bytes();
+    while (file && !available && fgets(line, sizeof line, file))
+        if (strncmp(line, name, strlen(name)) == 0) available = 1024 * strtoll(line + strlen(name), NULL, 10);
     if (file) fclose(file);
-    int64_t available = kilobytes * 1024, most = memory_bytes();
     return available < most ? available : most;
 }
 

@@ -62,14 +62,14 @@ static kolo_status run_segment(const kolo_queued_job *j, int64_t leaf, int numbe
     kolo_queued *queued = j->queued;
     const kolo_segment *segment = &queued->program->segments[number];
     const kolo_frame *frame = frame_of(j, leaf);
+    void *totals = queued->totals + (size_t)(leaf - j->share->first_leaf) * queued->totals_stride;
     kolo_call call = {.memory = frame->memory,
                       .scratch = queued->bench.scratch,
                       .first_sample = leaf * queued->program->plan.leaf,
                       .labels = frame->labels,
                       .targets = frame->targets,
                       .weights = frame->weights,
-                      .totals = (kolo_totals *)(void *)(queued->totals +
-                                                        (size_t)(leaf - j->share->first_leaf) * queued->totals_stride),
+                      .totals = totals,
                       .queue = queued->queue,
                       .moment = queued->moment};
     bind(j, leaf, number);
@@ -109,7 +109,7 @@ static kolo_status meet(const kolo_queued_job *j, int op)
     const kolo_plan *plan = &queued->program->plan;
     const kolo_value *partial = &plan->values[plan->ops[op].in[0]], *met = &plan->values[plan->ops[op].out[0]];
     int64_t count = kolo_shape_count(met->shape);
-    double *sum = (double *)(void *)((char *)queued->met + met->offset);
+    void *sum = (char *)queued->met + met->offset;
     int leaves = (int)(j->share->end_leaf - j->share->first_leaf);
     KOLO_TRY(queued->accelerator->sum(queued->queue, sum, queued->frame_blocks + partial->offset, queued->frame_stride,
                                       leaves, count));

@@ -45,7 +45,7 @@ static kolo_status give_leaves(kolo_queued *queued, const kolo_share *share, kol
     kolo_fold_begin(queued->fold, turn->leaves);
     for (int64_t i = 0; i < leaves; i++) KOLO_TRY(kolo_fold_borrow(queued->fold, &gradients[i]));
     KOLO_TRY(kolo_queued_leaves(&j));
-    double *penalty = (double *)(void *)(queued->totals + (size_t)leaves * queued->totals_stride);
+    void *penalty = queued->totals + (size_t)leaves * queued->totals_stride;
     if (queued->penalised) KOLO_TRY(queued->accelerator->penalty(queued->queue, queued->penalised, penalty));
     for (int64_t i = 0; i < leaves; i++) {
         kolo_node node = {.index = share->first_leaf + i, .gradient = gradients[i]};

@@ -91,8 +91,8 @@ static inline ptrdiff_t kolo_cuda_reserve(size_t *scratch, size_t bytes)
 }
 
 /* kernel.c: the backend's prepare, run, release. */
-kolo_status kolo_cuda_prepare(kolo_plan *plan, int op, void **kernel);
-kolo_status kolo_cuda_run(void *kernel, const kolo_call *call);
+kolo_status kolo_cuda_prepare(kolo_plan *plan, int op, void **made);
+kolo_status kolo_cuda_run(void *prepared, const kolo_call *call);
 void kolo_cuda_release(void *kernel);
 
 /* weights.c: how WEIGHTS and a GRADIENT lie where it is not in the canonical order as kolo_cuda_element() says, for

@@ -89,15 +89,15 @@ kolo_status kolo_cuda_make_position_backward(kolo_cuda_kernel *kernel, kolo_plan
 static kolo_attention_job attention_of(const kolo_plan *plan, const kolo_op *op, int value)
 {
     kolo_shape shape = plan->values[value].shape;
-    double size = shape.dim[1] / 3 / op->heads;
+    int size = (int)(shape.dim[1] / 3 / op->heads);
     return (kolo_attention_job){.leaf = plan->leaf,
                                 .length = shape.dim[0],
                                 .heads = op->heads,
-                                .size = (int)size,
+                                .size = size,
                                 .layer = op->layer,
                                 .causal = op->causal,
                                 .tf32 = plan->precision == KOLO_TF32,
-                                .scale = (float)(M_LOG2E / sqrt(size)),
+                                .scale = (float)(M_LOG2E / sqrt((double)size)),
                                 .inverse_root = (float)(1 / sqrt(size)),
                                 .threshold = op->rate > 0 ? kolo_dropout_threshold(op->rate) : 0,
                                 .keep = (float)(1 / (1 - op->rate))};
