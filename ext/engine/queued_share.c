@@ -13,6 +13,27 @@ static kolo_frame *frame_of(const kolo_queued_job *j, int64_t leaf)
     return j->queued->frames[j->queued->frame_count > 1 ? leaf - j->share->first_leaf : 0];
 }
 
+static void *sum_of(const kolo_queued *queued, int meeting)
+{
+    const kolo_plan *plan = &queued->program->plan;
+    return (char *)queued->met + plan->values[plan->ops[meeting].out[0]].offset;
+}
+
+static bool is_alone(const kolo_queued_job *j)
+{
+    return j->share->end_leaf - j->share->first_leaf == 1;
+}
+
+/* The sum over the share's leaves is what its only one has, which writes it where it belongs. */
+static void bind_sums(const kolo_queued_job *j, kolo_frame *frame)
+{
+    const kolo_program *program = j->queued->program;
+    for (int s = 0; s < program->segment_count; s++) {
+        int meeting = program->segments[s].meet;
+        if (meeting >= 0) frame->memory[program->plan.ops[meeting].in[0]] = sum_of(j->queued, meeting);
+    }
+}
+
 static void bind(const kolo_queued_job *j, int64_t leaf, int segment)
 {
     kolo_queued *queued = j->queued;
@@ -20,7 +41,9 @@ static void bind(const kolo_queued_job *j, int64_t leaf, int segment)
     kolo_blocks blocks = {.weights = &weights,
                           .gradient = j->gradients ? j->gradients[leaf - j->share->first_leaf] : NULL,
                           .met = queued->met};
-    kolo_frame_bind(frame_of(j, leaf), segment, &queued->bench, &blocks);
+    kolo_frame *frame = frame_of(j, leaf);
+    kolo_frame_bind(frame, segment, &queued->bench, &blocks);
+    if (is_alone(j)) bind_sums(j, frame);
 }
 
 static kolo_status gather(const kolo_queued_job *j, int64_t leaf)
@@ -109,10 +132,11 @@ static kolo_status meet(const kolo_queued_job *j, int op)
     const kolo_plan *plan = &queued->program->plan;
     const kolo_value *partial = &plan->values[plan->ops[op].in[0]], *met = &plan->values[plan->ops[op].out[0]];
     int64_t count = kolo_shape_count(met->shape);
-    void *sum = (char *)queued->met + met->offset;
+    void *sum = sum_of(queued, op);
     int leaves = (int)(j->share->end_leaf - j->share->first_leaf);
-    KOLO_TRY(queued->accelerator->sum(queued->queue, sum, queued->frame_blocks + partial->offset, queued->frame_stride,
-                                      leaves, count));
+    if (!is_alone(j))
+        KOLO_TRY(queued->accelerator->sum(queued->queue, sum, queued->frame_blocks + partial->offset,
+                                          queued->frame_stride, leaves, count));
     return kolo_queued_asks_others(j, op) ? meet_others(j, sum, count) : KOLO_OK;
 }
 
