@@ -166,6 +166,7 @@ kolo_status kolo_lower(const kolo_model *model, kolo_purpose purpose, int leaf, 
 {
     *plan = (kolo_plan){.leaf = leaf,
                         .training = trains(purpose),
+                        .adds_leaves = model->settings.deterministic,
                         .dropout = purpose == KOLO_FOR_TRAINING,
                         .precision = model->settings.precision,
                         .loss_gradient = -1,

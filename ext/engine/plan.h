@@ -147,6 +147,7 @@ typedef struct kolo_op {
 typedef struct kolo_plan {
     int leaf;
     bool training; /* has backward operations */
+    bool adds_leaves; /* a batch has several leaves as a rule, whose gradients are added up */
     bool dropout; /* dropout layers drop: in kolo_fit, not in kolo_gradients or kolo_evaluate */
     kolo_precision precision;
     kolo_value *values;

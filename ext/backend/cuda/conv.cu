@@ -127,7 +127,7 @@ static cudaError_t product_of(cudaStream_t stream, const O &o, int64_t rows, int
 
 /* ---- parts of the kernel's gradient ---- */
 
-static const int PARTS_MOST = 128, SIDE = 32; /* threads of a block side by side */
+static const int PARTS_MOST = 128;
 
 /* Blocks enough for a large device, none of less than some hundred pixels: the same whatever the device. */
 static int parts_of(const Conv &c)
@@ -137,30 +137,6 @@ static int parts_of(const Conv &c)
     int64_t parts = 264 / tiles < PARTS_MOST ? 264 / tiles : PARTS_MOST;
     if (parts > most) parts = most;
     return parts < 1 ? 1 : (int)parts;
-}
-
-__global__ void add_parts(const float *__restrict__ parts, int number, int64_t count, float *__restrict__ to,
-                          int64_t split, float *__restrict__ rest)
-{
-    __shared__ double all[THREADS];
-    int64_t i = (int64_t)blockIdx.x * SIDE + threadIdx.x % SIDE;
-    double sum = 0;
-    if (i < count)
-#pragma unroll 8
-        for (int p = (int)threadIdx.x / SIDE; p < number; p += THREADS / SIDE) sum += (double)parts[p * count + i];
-    all[threadIdx.x] = sum;
-    __syncthreads();
-    if (threadIdx.x >= SIDE || i >= count) return;
-    for (int p = 1; p < THREADS / SIDE; p++) sum += all[p * SIDE + threadIdx.x];
-    if (i < split) to[i] = (float)sum;
-    else if (rest) rest[i - split] = (float)sum;
-}
-
-cudaError_t sum_parts(cudaStream_t stream, const float *parts, int number, int64_t count, float *to, int64_t split,
-                      float *rest)
-{
-    return launch(stream, dim3((unsigned)((count + SIDE - 1) / SIDE)), THREADS, 0, add_parts, parts, number, count, to,
-                  split, rest);
 }
 
 /* Of fewer than these a tile would be all but empty. */
@@ -199,25 +175,22 @@ cudaError_t kolo_cuda_conv_data(cudaStream_t stream, kolo_element element, const
     });
 }
 
-size_t kolo_cuda_conv_filter_scratch(const kolo_conv *conv)
+int kolo_cuda_conv_filter_parts(const kolo_conv *conv)
 {
     Conv c(*conv);
-    int parts = is_thin(c.group_filters) ? direct_parts(c) : parts_of(c);
-    return parts > 1 ? (size_t)parts * (size_t)c.weights() * sizeof(float) : 0;
+    return is_thin(c.group_filters) ? direct_parts(c) : parts_of(c);
 }
 
 cudaError_t kolo_cuda_conv_filter(cudaStream_t stream, kolo_element element, const kolo_conv *conv, const void *x,
-                                  const void *dy, float *dkernel, void *scratch)
+                                  const void *dy, float *to)
 {
     Conv c(*conv);
-    if (is_thin(c.group_filters)) return direct_filter(stream, element, c, x, dy, dkernel, (float *)scratch);
+    if (is_thin(c.group_filters)) return direct_filter(stream, element, c, x, dy, to);
     int parts = parts_of(c);
     int64_t rows = (int64_t)c.taps() * c.group_channels, part = (c.pixels_of_y() + parts - 1) / parts;
-    cudaError_t error = with(element, [&](auto zero) {
+    return with(element, [&](auto zero) {
         typedef decltype(zero) T;
-        Filter<T> o = {c, (const T *)x, (const T *)dy, parts > 1 ? (float *)scratch : dkernel};
+        Filter<T> o = {c, (const T *)x, (const T *)dy, to};
         return product_of<T>(stream, o, rows, c.group_filters, parts, part);
     });
-    if (error != cudaSuccess || parts == 1) return error;
-    return sum_parts(stream, (const float *)scratch, parts, c.weights(), dkernel, c.weights(), NULL);
 }

@@ -198,18 +198,14 @@ template <typename T> struct Filter {
 template <typename O>
 cudaError_t tensor_product(cudaStream_t stream, const O &o, int64_t rows, int columns, int parts, int64_t part);
 
-/* conv.cu: to[i] = Σ parts[p][i], of `number` arrays of `count`; elements from `split` on go to rest, unless NULL. */
-cudaError_t sum_parts(cudaStream_t stream, const float *parts, int number, int64_t count, float *to, int64_t split,
-                      float *rest);
-
 /* conv_direct.cu: for groups of few channels or filters. */
 cudaError_t direct(cudaStream_t stream, kolo_element element, const Conv &conv, const void *x, const void *kernel,
                    Finish finish, void *y);
 cudaError_t direct_data(cudaStream_t stream, kolo_element element, const Conv &conv, const void *y, const void *kernel,
                         Finish finish, void *x);
-int direct_parts(const Conv &conv); /* arrays of weights in scratch memory */
+int direct_parts(const Conv &conv);
 cudaError_t direct_filter(cudaStream_t stream, kolo_element element, const Conv &conv, const void *x, const void *dy,
-                          float *dkernel, float *parts);
+                          float *parts);
 
 } // namespace kolo
 

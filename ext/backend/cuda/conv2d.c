@@ -22,6 +22,8 @@ typedef struct convolution {
     way image, kernel;
     ptrdiff_t dz,
         bias; /* in the scratch memory: dy where it is masked; sums for the bias's gradient, or a copy of it */
+    int parts; /* of the kernel's gradient, by our own kernel; left so, or in the scratch memory and summed at once */
+    bool left;
     bool apart; /* bias and relu are a pass behind the image's graph */
     bool undone, done; /* a max pooling has undone relu, written the bias's gradient */
 } convolution;
@@ -71,7 +73,6 @@ static kolo_status find(kolo_cuda_kernel *kernel, const kolo_plan *plan, const k
     bool sums = wish->result == KOLO_CONV_KERNEL, narrow = wish->element != KOLO_ELEMENT_FLOAT;
     found->graph = NULL;
     if (!depthwise && !(narrow && sums)) KOLO_TRY(kolo_conv_graph_find(plan->queue, wish, &found->graph, &scratch));
-    if (!found->graph && sums) scratch = kolo_cuda_conv_filter_scratch(&wish->conv);
     found->scratch = kolo_cuda_reserve(&kernel->scratch, scratch);
     return KOLO_OK;
 }
@@ -80,7 +81,7 @@ static kolo_status find(kolo_cuda_kernel *kernel, const kolo_plan *plan, const k
 static kolo_status choose_layout(kolo_plan *plan, const way *by, int value, kolo_element element)
 {
     if (!by->graph || value < 0) return KOLO_OK;
-    return kolo_cuda_choose_layout(plan, value, (kolo_cuda_layout){element, true});
+    return kolo_cuda_choose_layout(plan, value, (kolo_cuda_layout){.element = element, .transposed = true});
 }
 
 static kolo_status finish(const kolo_cuda_job *job, const float *bias, void *to)
@@ -153,7 +154,7 @@ static kolo_status make_forward(kolo_cuda_kernel *kernel, kolo_plan *plan, const
     if (made.image.graph && !made.apart && bias >= 0) {
         made.bias = kolo_cuda_reserve(&kernel->scratch, (size_t)kolo_cuda_count(plan, bias) * sizeof(float));
         if (kernel->element != KOLO_ELEMENT_FLOAT)
-            KOLO_TRY(kolo_cuda_choose_layout(plan, bias, (kolo_cuda_layout){kernel->element, false}));
+            KOLO_TRY(kolo_cuda_choose_layout(plan, bias, (kolo_cuda_layout){.element = kernel->element}));
     }
     return keep(kernel, &made, run_forward);
 }
@@ -192,21 +193,39 @@ static kolo_status through_bias(const kolo_cuda_job *job, const void **dz)
     return KOLO_OK;
 }
 
+static kolo_status compute_kernel(const kolo_cuda_job *job, const void *x, const void *y)
+{
+    const convolution *own = job->kernel->own;
+    void *scratch = (char *)job->scratch + own->kernel.scratch;
+    if (own->kernel.graph) return kolo_conv_graph_run(own->kernel.graph, x, job->out[1], y, NULL, scratch);
+    float *parts = own->left ? job->out[1] : scratch;
+    KOLO_CUDA(kolo_cuda_conv_filter(job->stream, job->element, &own->wish.conv, x, y, parts),
+              "a convolution's gradient");
+    if (own->left) return KOLO_OK;
+    return kolo_cuda_sum_parts(job->stream, parts, own->parts, kolo_cuda_count(job->plan, job->op->out[1]),
+                               job->out[1]);
+}
+
 static kolo_status run_backward(const kolo_cuda_job *job)
 {
     const convolution *own = job->kernel->own;
     bool transposed = own->wish.result == KOLO_CONV_Y; /* the image is dx */
     const void *dz;
     KOLO_TRY(through_bias(job, &dz));
-    const void *x = transposed ? dz : job->in[2], *y = transposed ? job->in[2] : dz;
-    void *scratch = (char *)job->scratch + own->kernel.scratch;
-    if (own->kernel.graph) {
-        KOLO_TRY(kolo_conv_graph_run(own->kernel.graph, x, job->out[1], y, NULL, scratch));
-    } else {
-        KOLO_CUDA(kolo_cuda_conv_filter(job->stream, job->element, &own->wish.conv, x, y, job->out[1], scratch),
-                  "a convolution's gradient");
-    }
+    KOLO_TRY(transposed ? compute_kernel(job, dz, job->in[2]) : compute_kernel(job, job->in[2], dz));
     return job->out[0] ? compute(job, dz, job->in[3], NULL, job->out[0]) : KOLO_OK;
+}
+
+static kolo_status find_kernel(kolo_cuda_kernel *kernel, kolo_plan *plan, int gradient, convolution *made)
+{
+    made->wish.result = KOLO_CONV_KERNEL;
+    KOLO_TRY(find(kernel, plan, &made->wish, &made->kernel));
+    if (made->kernel.graph) return choose_layout(plan, &made->kernel, gradient, KOLO_ELEMENT_FLOAT);
+    made->parts = kolo_cuda_conv_filter_parts(&made->wish.conv);
+    KOLO_TRY(kolo_cuda_leave_parts(plan, gradient, made->parts, &made->left));
+    size_t scratch = (size_t)(made->parts * kolo_cuda_count(plan, gradient)) * sizeof(float);
+    made->kernel.scratch = kolo_cuda_reserve(&kernel->scratch, made->left ? 0 : scratch);
+    return KOLO_OK;
 }
 
 static kolo_status make_backward(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op, bool transposed)
@@ -218,9 +237,7 @@ static kolo_status make_backward(kolo_cuda_kernel *kernel, kolo_plan *plan, cons
     if (!transposed && op->out[0] < 0 && kolo_cuda_conv_first_fits(&made.wish.conv))
         return kolo_cuda_make_first_conv2d_backward(kernel, plan, op, &made.wish.conv);
     made.wish.element = kernel->element;
-    made.wish.result = KOLO_CONV_KERNEL;
-    KOLO_TRY(find(kernel, plan, &made.wish, &made.kernel));
-    KOLO_TRY(choose_layout(plan, &made.kernel, op->out[1], KOLO_ELEMENT_FLOAT));
+    KOLO_TRY(find_kernel(kernel, plan, op->out[1], &made));
     made.wish.result = transposed ? KOLO_CONV_Y : KOLO_CONV_X;
     if (op->out[0] >= 0) KOLO_TRY(find(kernel, plan, &made.wish, &made.image));
     KOLO_TRY(choose_layout(plan, &made.image, op->in[3], kernel->element));

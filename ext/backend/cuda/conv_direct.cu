@@ -197,22 +197,19 @@ int direct_parts(const Conv &c)
 }
 
 cudaError_t direct_filter(cudaStream_t stream, kolo_element element, const Conv &conv, const void *x, const void *dy,
-                          float *dkernel, float *parts)
+                          float *parts)
 {
     int number = direct_parts(conv);
     int64_t count = conv.weights();
-    float *to = number > 1 ? parts : dkernel;
-    cudaError_t error = with(element, [&](auto zero) {
+    return with(element, [&](auto zero) {
         typedef decltype(zero) T;
         if (sums_by_fours(conv)) {
             dim3 blocks((unsigned)((conv.channels + 31) / 32), (unsigned)number, (unsigned)conv.kernel[0]);
-            return launch(stream, blocks, THREADS, 0, depthwise_gradient<T>, conv, (const T *)x, (const T *)dy, to);
+            return launch(stream, blocks, THREADS, 0, depthwise_gradient<T>, conv, (const T *)x, (const T *)dy, parts);
         }
         dim3 blocks((unsigned)((count + THREADS - 1) / THREADS), (unsigned)number);
-        return launch(stream, blocks, THREADS, 0, direct_gradient<T>, conv, (const T *)x, (const T *)dy, to, count);
+        return launch(stream, blocks, THREADS, 0, direct_gradient<T>, conv, (const T *)x, (const T *)dy, parts, count);
     });
-    if (error != cudaSuccess || number == 1) return error;
-    return sum_parts(stream, to, number, count, dkernel, count, NULL);
 }
 
 } // namespace kolo

@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(THREADS)
 template <typename T, int KH, int KW, int C, int N>
 __global__ void __launch_bounds__(THREADS)
     first_backward(Conv c, Bands bands, const T *__restrict__ x, const T *__restrict__ dy, const T *__restrict__ y,
-                   float *__restrict__ parts)
+                   float *__restrict__ dkernel, float *__restrict__ dbias)
 {
     const int K = KH * KW * C;
     KOLO_SHARED_BYTES(shared);
@@ -181,7 +181,9 @@ __global__ void __launch_bounds__(THREADS)
     for (int e = (int)threadIdx.x; e < count; e += THREADS) {
         float sum = 0;
         for (int v = 0; v < HALF; v++) sum += tile[v * count + e];
-        parts[(int64_t)blockIdx.x * count + e] = sum;
+        int of_bias = e - K * c.filters;
+        if (of_bias < 0) dkernel[(int64_t)blockIdx.x * K * c.filters + e] = sum;
+        else if (dbias) dbias[(int64_t)blockIdx.x * c.filters + of_bias] = sum;
     }
 }
 
@@ -240,30 +242,25 @@ cudaError_t kolo_cuda_conv_first(cudaStream_t stream, kolo_element element, cons
     });
 }
 
-size_t kolo_cuda_conv_first_scratch(const kolo_conv *conv)
+int kolo_cuda_conv_first_parts(const kolo_conv *conv)
 {
-    Conv c(*conv);
-    return (size_t)blocks_back(c) * (size_t)(c.weights() + c.filters) * sizeof(float);
+    return blocks_back(*conv);
 }
 
 cudaError_t kolo_cuda_conv_first_backward(cudaStream_t stream, kolo_element element, const kolo_conv *conv,
-                                          const void *x, const void *dy, const void *y, float *dkernel, float *dbias,
-                                          void *scratch)
+                                          const void *x, const void *dy, const void *y, float *dkernel, float *dbias)
 {
     Conv c(*conv);
     Bands bands = bands_of(c);
-    int blocks = blocks_back(c);
-    int64_t count = c.weights() + c.filters, tile = tile_floats(c, bands), warps = HALF * count;
-    cudaError_t error = with(element, [&](auto zero) {
+    int64_t tile = tile_floats(c, bands), warps = HALF * (c.weights() + c.filters);
+    return with(element, [&](auto zero) {
         return with_window(c, [&](auto window) {
             typedef decltype(zero) T;
             typedef decltype(window) W;
             const int N = W::height * W::channels == 3 ? Lanes<T>::count : 4;
-            return launch(stream, dim3((unsigned)blocks), THREADS, (size_t)(tile > warps ? tile : warps) * sizeof(float),
+            return launch(stream, dim3((unsigned)blocks_back(c)), THREADS, (size_t)(tile > warps ? tile : warps) * sizeof(float),
                           first_backward<T, W::height, W::width, W::channels, N>, c, bands, (const T *)x,
-                          (const T *)dy, (const T *)y, (float *)scratch);
+                          (const T *)dy, (const T *)y, dkernel, dbias);
         });
     });
-    if (error != cudaSuccess) return error;
-    return sum_parts(stream, (const float *)scratch, blocks, count, dkernel, c.weights(), dbias);
 }

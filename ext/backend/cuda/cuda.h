@@ -100,7 +100,13 @@ void kolo_cuda_release(void *kernel);
 typedef struct kolo_cuda_layout {
     kolo_element element;
     bool transposed; /* the last axis runs slowest: a matrix of {the others, the last} lies as its transpose */
+    int parts; /* of a GRADIENT: so many arrays, one behind the other, whose sum it is; 0: it is there itself */
 } kolo_cuda_layout;
+kolo_cuda_layout kolo_cuda_layout_of(const kolo_plan *plan, int value);
+/* A leaf's GRADIENT that is left in as many parts, to be summed when all gradients are unpacked; where several leaves'
+ * gradients are added up parts are summed at once instead: false, and into scratch memory of parts · its bytes. */
+kolo_status kolo_cuda_leave_parts(kolo_plan *plan, int value, int parts, bool *left);
+kolo_status kolo_cuda_sum_parts(cudaStream_t stream, const float *from, int parts, int64_t count, float *to);
 kolo_status kolo_cuda_choose_layout(kolo_plan *plan, int value, kolo_cuda_layout layout);
 kolo_status kolo_cuda_pack(const kolo_plan *plan, int value, const float *canonical, void *packed);
 kolo_status kolo_cuda_unpack(const kolo_plan *plan, int value, const void *packed, float *canonical);

@@ -79,7 +79,7 @@ kolo_status kolo_cuda_make_dense(kolo_cuda_kernel *kernel, kolo_plan *plan, cons
                                    .extra = bias ? (relu ? KOLO_MATMUL_BIAS_RELU : KOLO_MATMUL_BIAS)
                                                  : (relu ? KOLO_MATMUL_RELU : KOLO_MATMUL_ALONE)};
     if (bias && element != KOLO_ELEMENT_FLOAT)
-        KOLO_TRY(kolo_cuda_choose_layout(plan, op->in[2], (kolo_cuda_layout){element, false}));
+        KOLO_TRY(kolo_cuda_choose_layout(plan, op->in[2], (kolo_cuda_layout){.element = element}));
     KOLO_TRY(kolo_matmul_make(plan->queue, &wish, &own->y, &scratch));
     own->bias = kolo_cuda_reserve(&kernel->scratch, bias ? (size_t)wish.n * sizeof(float) : 0);
     own->product = kolo_cuda_reserve(&kernel->scratch, scratch);

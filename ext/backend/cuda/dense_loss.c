@@ -146,7 +146,7 @@ kolo_status kolo_cuda_make_dense_loss(kolo_cuda_kernel *kernel, kolo_plan *plan,
                                    .extra = bias ? KOLO_MATMUL_BIAS : KOLO_MATMUL_ALONE};
     size_t scratch = 0;
     if (bias && narrow != KOLO_ELEMENT_FLOAT)
-        KOLO_TRY(kolo_cuda_choose_layout(plan, op->in[2], (kolo_cuda_layout){narrow, false}));
+        KOLO_TRY(kolo_cuda_choose_layout(plan, op->in[2], (kolo_cuda_layout){.element = narrow}));
     KOLO_TRY(make(plan->queue, &wish, &own->logits, &scratch));
     KOLO_TRY(must_be(own->logits));
     if (plan->training) KOLO_TRY(make_backward(own, plan->queue, wish, op, &scratch));

@@ -7,7 +7,7 @@
 
 kolo_status kolo_cuda_make_first_conv2d(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op,
                                         const kolo_conv *conv);
-kolo_status kolo_cuda_make_first_conv2d_backward(kolo_cuda_kernel *kernel, const kolo_plan *plan, const kolo_op *op,
+kolo_status kolo_cuda_make_first_conv2d_backward(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op,
                                                  const kolo_conv *conv);
 
 #endif

@@ -188,13 +188,15 @@ cudaError_t kolo_cuda_layer_norm_backward(cudaStream_t stream, kolo_element elem
 
 /* ---- weights.cu ---- */
 
-/* to = from, as elements: a matrix of rows × columns, or its transpose. Any alignment. */
+/* to = from, as elements: a matrix of rows × columns, or its transpose; or the sum of several, one behind the other,
+ * as floats. Any alignment. */
 typedef struct kolo_packing {
     const float *from;
     void *to;
     int64_t rows, columns;
     kolo_element element;
     bool transposed;
+    int parts;
 } kolo_packing;
 /* The structs may go when it returns. */
 cudaError_t kolo_cuda_pack_arrays(cudaStream_t stream, const kolo_packing *moves, int count);
@@ -239,19 +241,18 @@ cudaError_t kolo_cuda_conv(cudaStream_t stream, kolo_element element, const kolo
 /* x = the gradient by x where y is that by y; as an operation of its own, too, a transposed convolution's. */
 cudaError_t kolo_cuda_conv_data(cudaStream_t stream, kolo_element element, const kolo_conv *conv, const void *y,
                                 const void *kernel, const float *bias, void *x, bool relu);
-/* The gradient by the kernel. */
-size_t kolo_cuda_conv_filter_scratch(const kolo_conv *conv);
+/* The gradient by the kernel, in so many parts, one behind the other; and their sum. */
+int kolo_cuda_conv_filter_parts(const kolo_conv *conv);
 cudaError_t kolo_cuda_conv_filter(cudaStream_t stream, kolo_element element, const kolo_conv *conv, const void *x,
-                                  const void *dy, float *dkernel, void *scratch);
+                                  const void *dy, float *parts);
 /* The first layer's: a small window over few channels, of which nobody wants dx. Its kernel is float32, aligned as a
  * float is. Back: dy is masked where y, unless NULL, is not positive; dbias NULL: not wanted. */
 bool kolo_cuda_conv_first_fits(const kolo_conv *conv);
 cudaError_t kolo_cuda_conv_first(cudaStream_t stream, kolo_element element, const kolo_conv *conv, const void *x,
                                  const float *kernel, const float *bias, void *y, bool relu);
-size_t kolo_cuda_conv_first_scratch(const kolo_conv *conv);
+int kolo_cuda_conv_first_parts(const kolo_conv *conv); /* of both, as above */
 cudaError_t kolo_cuda_conv_first_backward(cudaStream_t stream, kolo_element element, const kolo_conv *conv,
-                                          const void *x, const void *dy, const void *y, float *dkernel, float *dbias,
-                                          void *scratch);
+                                          const void *x, const void *dy, const void *y, float *dkernel, float *dbias);
 
 /* ---- optimizers.cu ---- */
 

@@ -3,10 +3,15 @@
 
 #include <stdlib.h>
 
-static kolo_cuda_layout layout_of(const kolo_plan *plan, int value)
+kolo_cuda_layout kolo_cuda_layout_of(const kolo_plan *plan, int value)
 {
     const kolo_cuda_layout *chosen = plan->values[value].layout;
-    return chosen ? *chosen : (kolo_cuda_layout){kolo_cuda_element(plan, value), false};
+    return chosen ? *chosen : (kolo_cuda_layout){.element = kolo_cuda_element(plan, value)};
+}
+
+static int64_t parts_of(kolo_cuda_layout layout)
+{
+    return layout.parts > 1 ? layout.parts : 1;
 }
 
 kolo_status kolo_cuda_choose_layout(kolo_plan *plan, int value, kolo_cuda_layout layout)
@@ -17,9 +22,16 @@ kolo_status kolo_cuda_choose_layout(kolo_plan *plan, int value, kolo_cuda_layout
     *chosen = layout;
     free(v->layout);
     v->layout = chosen;
-    v->bytes = (size_t)kolo_cuda_count(plan, value) * kolo_element_bytes(layout.element);
+    v->bytes = (size_t)(parts_of(layout) * kolo_cuda_count(plan, value)) * kolo_element_bytes(layout.element);
     v->in_place = v->kind == KOLO_VALUE_WEIGHTS && layout.element == KOLO_ELEMENT_FLOAT && !layout.transposed;
     return KOLO_OK;
+}
+
+kolo_status kolo_cuda_leave_parts(kolo_plan *plan, int value, int parts, bool *left)
+{
+    *left = parts == 1 || !plan->adds_leaves;
+    if (parts == 1 || !*left) return KOLO_OK;
+    return kolo_cuda_choose_layout(plan, value, (kolo_cuda_layout){.element = KOLO_ELEMENT_FLOAT, .parts = parts});
 }
 
 void kolo_cuda_forget(kolo_plan *plan)
@@ -35,14 +47,15 @@ static kolo_packing move_of(const kolo_plan *plan, const kolo_conversion *conver
 {
     int value = conversion->value;
     bool packs = plan->values[value].kind == KOLO_VALUE_WEIGHTS;
-    kolo_cuda_layout layout = layout_of(plan, value);
+    kolo_cuda_layout layout = kolo_cuda_layout_of(plan, value);
     int64_t last = kolo_cuda_width(plan->values[value].shape), others = kolo_cuda_count(plan, value) / last;
     return (kolo_packing){.from = conversion->from,
                           .to = conversion->to,
                           .rows = packs ? others : last,
                           .columns = packs ? last : others,
                           .element = packs ? layout.element : KOLO_ELEMENT_FLOAT,
-                          .transposed = layout.transposed};
+                          .transposed = layout.transposed,
+                          .parts = (int)parts_of(layout)};
 }
 
 kolo_status kolo_cuda_convert(const kolo_plan *plan, const kolo_conversion *list, int count)
@@ -67,13 +80,23 @@ kolo_status kolo_cuda_unpack(const kolo_plan *plan, int value, const void *packe
 
 kolo_status kolo_cuda_copy_floats(cudaStream_t stream, const float *from, void *to, int64_t count)
 {
-    const kolo_packing move = {.from = from, .to = to, .rows = 1, .columns = count, .element = KOLO_ELEMENT_FLOAT};
+    const kolo_packing move = {
+        .from = from, .to = to, .rows = 1, .columns = count, .element = KOLO_ELEMENT_FLOAT, .parts = 1};
     KOLO_CUDA(kolo_cuda_pack_arrays(stream, &move, 1), "copying a bias");
+    return KOLO_OK;
+}
+
+kolo_status kolo_cuda_sum_parts(cudaStream_t stream, const float *from, int parts, int64_t count, float *to)
+{
+    const kolo_packing move = {
+        .from = from, .to = to, .rows = 1, .columns = count, .element = KOLO_ELEMENT_FLOAT, .parts = parts};
+    KOLO_CUDA(kolo_cuda_pack_arrays(stream, &move, 1), "summing a gradient's parts");
     return KOLO_OK;
 }
 
 /* What goes wrong here shows at the next call on the queue. */
 void kolo_cuda_add_gradient(const kolo_plan *plan, int value, void *to, const void *from)
 {
-    kolo_cuda_add_floats(plan->queue->stream, to, from, kolo_cuda_count(plan, value));
+    int64_t count = parts_of(kolo_cuda_layout_of(plan, value)) * kolo_cuda_count(plan, value);
+    kolo_cuda_add_floats(plan->queue->stream, to, from, count);
 }

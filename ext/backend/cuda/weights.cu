@@ -1,4 +1,4 @@
-/* Weights and gradients, to and from the canonical order: many arrays in one launch. Arrays of the whole model begin
+/* Weights and gradients, to and from the canonical order: many arrays in one launch, and of gradients sums of parts. Arrays of the whole model begin
  * anywhere, so nothing here asks for more than an element's own alignment. */
 #include "backend/cuda/device.cuh"
 
@@ -51,17 +51,37 @@ __device__ static void turn_square(const kolo_packing &move, int64_t number)
             put(move.element, square[x][y], move.to, (column + y) * move.rows + row + x);
 }
 
+/* Threads below one another take every so many parts. */
+__device__ static void sum_chunk(const kolo_packing &move, int64_t chunk)
+{
+    const int DOWN = THREADS / SIDE;
+    __shared__ double all[DOWN][SIDE];
+    int64_t count = move.rows * move.columns, i = chunk * SIDE + threadIdx.x % SIDE;
+    int below = (int)threadIdx.x / SIDE, x = (int)threadIdx.x % SIDE;
+    double sum = 0;
+    if (i < count)
+#pragma unroll 8
+        for (int p = below; p < move.parts; p += DOWN) sum += (double)move.from[p * count + i];
+    all[below][x] = sum;
+    __syncthreads();
+    if (below > 0 || i >= count) return;
+    for (int p = 1; p < DOWN; p++) sum += all[p][x];
+    ((float *)move.to)[i] = (float)sum;
+}
+
 __global__ void move_all(Moves moves)
 {
     int i = 0;
     while (i + 1 < moves.count && (int64_t)blockIdx.x >= moves.first[i + 1]) i++;
     int64_t block = (int64_t)blockIdx.x - moves.first[i];
-    if (moves.at[i].transposed) turn_square(moves.at[i], block);
+    if (moves.at[i].parts > 1) sum_chunk(moves.at[i], block);
+    else if (moves.at[i].transposed) turn_square(moves.at[i], block);
     else move_chunk(moves.at[i], block);
 }
 
 static int64_t blocks_of(const kolo_packing &move)
 {
+    if (move.parts > 1) return (move.rows * move.columns + SIDE - 1) / SIDE;
     if (!move.transposed) return (move.rows * move.columns + CHUNK - 1) / CHUNK;
     return (move.rows + SIDE - 1) / SIDE * ((move.columns + SIDE - 1) / SIDE);
 }

@@ -44,6 +44,7 @@ static inline pair pair_new(dice *d, const char *what, int number)
     int leaf = roll_between(d, 0, 2) == 0 ? 1 : roll_between(d, 2, 9);
     p.r[0] = rig_new(&kolo_reference_backend, p.precision, leaf);
     p.r[1] = rig_new(tested, p.precision, leaf);
+    p.r[0]->plan.adds_leaves = p.r[1]->plan.adds_leaves = number % 2 == 1;
     return p;
 }
 
