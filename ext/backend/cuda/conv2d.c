@@ -2,8 +2,8 @@
  * kernels (conv.cu). A convolution goes from the larger image, x, to the smaller, y; a transposed one the other way.
  *
  * Depthwise ones are our own, and those of first layers: cuDNN's engines for them are slow. So are narrow transposed
- * ones with a bias, for which it would compile an engine; and gradients by narrow
- * kernels, which cuDNN gives rounded to the element, or else summed by few multiprocessors. */
+ * ones with a bias, for which it would compile an engine; and gradients by narrow kernels, which it gives rounded to the
+ * element, or else summed by few multiprocessors. */
 #include "backend/cuda/conv_graph.h"
 #include "backend/cuda/first_conv2d.h"
 
