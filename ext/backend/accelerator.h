@@ -13,7 +13,7 @@
 
 #include "backend/moment.h"
 #include "core/error.h"
-#include "topology/topology.h"
+#include "topology/meter.h"
 
 typedef struct kolo_queue kolo_queue;
 typedef struct kolo_recording kolo_recording;
@@ -44,6 +44,8 @@ typedef struct kolo_accelerator {
      * Take no memory there. */
     void (*locate)(int device, kolo_spot *spot);
     void (*connect)(int device, int other, kolo_connection *connection);
+    /* How fast its devices copy to each other. */
+    const kolo_meter *meter;
 
     kolo_status (*open)(int device, kolo_queue **queue);
     void (*close)(kolo_queue **queue); /* takes NULL; waits for what runs */

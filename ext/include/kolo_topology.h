@@ -56,4 +56,40 @@ typedef struct kolo_topology_args {
 #define kolo_topology(...) kolo_topology_at(&(const kolo_topology_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
 kolo_topology_report kolo_topology_at(const kolo_topology_args *args, kolo_here here);
 
+/* Figures of every pair; NaN: not measured. Rows are the devices that bytes come from, columns those that get them. */
+typedef struct kolo_peer_speeds {
+    double one_way[KOLO_PEERS_MAX][KOLO_PEERS_MAX];   /* GB/s: 10^9 bytes copied a second */
+    double both_ways[KOLO_PEERS_MAX][KOLO_PEERS_MAX]; /* the sum of both, at the same time */
+    double latency[KOLO_PEERS_MAX][KOLO_PEERS_MAX];   /* µs */
+} kolo_peer_speeds;
+
+typedef struct kolo_bandwidth_report {
+    int count;
+    bool gpus;     /* else they are CPU devices, which have `direct` alone */
+    int64_t bytes; /* of each copy */
+    char name[KOLO_PEERS_MAX][32];
+    kolo_peer_speeds staged; /* peer access off: through the host's memory */
+    kolo_peer_speeds direct; /* peer access on, of pairs that have it; the others' as in `staged` */
+} kolo_bandwidth_report;
+
+typedef struct kolo_peer_bandwidth_args {
+    int _;
+    int most; /* the first so many devices; default: all, at most KOLO_PEERS_MAX */
+    kolo_guard *guard;
+    int64_t bytes;  /* of one copy; default: of GPUs 64 MB, on the CPU as the largest cache, at least 32 MB */
+    double seconds; /* that a figure takes, about; default 0.03 */
+    bool print;     /* the matrices on stdout too, from rank 0 */
+} kolo_peer_bandwidth_args;
+
+/* Measures how fast each pair of this process's devices copies, as NVIDIA's p2pBandwidthLatencyTest does: of GPUs the
+ * copies that the driver makes, at most four times .bytes of a GPU's memory; the diagonal is a GPU's own memory, whose
+ * reading and writing both count. CPU devices have one memory, so what is measured is that memory: threads of the one,
+ * bound to its processors as kolo_topology() has them, read .bytes that the other's have written, and a latency is how
+ * long what one has written takes to be seen by the other. A figure is the best of three runs; eight devices take some
+ * seconds, in which nothing else should run.
+ * A GPU that was looked at holds a few hundred megabytes more until the process ends. .count is 0 on failure. */
+#define kolo_peer_bandwidth(...)                                                                                       \
+    kolo_peer_bandwidth_at(&(const kolo_peer_bandwidth_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
+kolo_bandwidth_report kolo_peer_bandwidth_at(const kolo_peer_bandwidth_args *args, kolo_here here);
+
 #endif

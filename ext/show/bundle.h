@@ -12,7 +12,8 @@ char *kolo_data_bundle(const kolo_data *data);
 
 /* Of values, not pointers. */
 char *kolo_scores_bundle(const kolo_scores *scores);
-char *kolo_topology_bundle(const kolo_topology_report *report); /* topology/table.c */
+char *kolo_topology_bundle(const kolo_topology_report *report);   /* topology/table.c */
+char *kolo_bandwidth_bundle(const kolo_bandwidth_report *report); /* likewise */
 
 /* recipes.c: the C that makes it. Options that were left out are shown as what they mean. */
 char *kolo_layer_bundle(const kolo_layer *layer);

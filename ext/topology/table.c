@@ -1,6 +1,7 @@
 /* What was found out about devices as tables of text. See topology.h. */
-#include "topology/topology.h"
+#include "topology/meter.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "core/table.h"
@@ -78,17 +79,108 @@ done:
     return status;
 }
 
-char *kolo_topology_bundle(const kolo_topology_report *report)
+/* ---------------------------------------------------------------- bandwidth */
+
+typedef double matrix[KOLO_PEERS_MAX][KOLO_PEERS_MAX];
+
+static kolo_status open_matrix(const kolo_bandwidth_report *report, kolo_table **table)
 {
-    char *text = NULL, *json = NULL;
-    size_t size = 0;
-    bool whole = report->count > 0 && report->count <= KOLO_PEERS_MAX;
-    FILE *out = open_memstream(&text, &size);
-    if (!out) return NULL;
-    if (!whole || kolo_topology_write(out, report) != KOLO_OK) fputs("no devices", out);
-    fclose(out);
+    const char *headings[KOLO_TABLE_COLUMNS] = {"from \\ to"};
+    for (int i = 0; i < report->count; i++) headings[i + 1] = report->name[i];
+    return kolo_table_open(report->count + 1, 1, headings, table);
+}
+
+static kolo_status add_row(const kolo_bandwidth_report *report, const matrix figures, int row, kolo_table *table)
+{
+    char texts[KOLO_PEERS_MAX][32];
+    const char *cells[KOLO_TABLE_COLUMNS] = {report->name[row]};
+    for (int i = 0; i < report->count; i++) {
+        snprintf(texts[i], sizeof texts[i], "%.2f", figures[row][i]);
+        cells[i + 1] = isnan(figures[row][i]) ? "-" : texts[i];
+    }
+    return kolo_table_add(table, cells);
+}
+
+static kolo_status write_matrix(FILE *out, const kolo_bandwidth_report *report, const char *title, const char *more,
+                                const matrix figures)
+{
+    kolo_table *table = NULL;
+    kolo_status status;
+    fprintf(out, "%s%s\n", title, more);
+    KOLO_GO(done, open_matrix(report, &table));
+    for (int i = 0; i < report->count; i++) KOLO_GO(done, add_row(report, figures, i, table));
+    kolo_table_write(out, table);
+    fputc('\n', out);
+done:
+    kolo_table_close(&table);
+    return status;
+}
+
+/* How each of the three is to be understood. */
+typedef struct notes {
+    const char *one_way, *both_ways, *latency;
+} notes;
+
+static kolo_status write_speeds(FILE *out, const kolo_bandwidth_report *report, const kolo_peer_speeds *speeds,
+                                notes more)
+{
+    KOLO_TRY(write_matrix(out, report, "One way, GB/s", more.one_way, speeds->one_way));
+    KOLO_TRY(write_matrix(out, report, "Both ways at once, GB/s", more.both_ways, speeds->both_ways));
+    return write_matrix(out, report, "Latency, µs", more.latency, speeds->latency);
+}
+
+kolo_status kolo_bandwidth_write(FILE *out, const kolo_bandwidth_report *report)
+{
+    static const char on_cpu[] = "Of CPU devices: the memory of this machine, which they share; there is no link.\n",
+                      off[] = ", peer access off: through the host's memory",
+                      on[] = ", peer access on where a pair has it";
+    fprintf(out, "%sCopies of %s.\n\n", report->gpus ? "" : on_cpu, kolo_bytes_text((double)report->bytes));
+    if (report->gpus) {
+        KOLO_TRY(write_speeds(out, report, &report->staged, (notes){off, off, off}));
+        KOLO_TRY(write_speeds(out, report, &report->direct, (notes){on, on, on}));
+    } else {
+        notes threads = {", by the threads of the device that gets it", "", ", until the other has seen it"};
+        KOLO_TRY(write_speeds(out, report, &report->direct, threads));
+    }
+    fflush(out);
+    return KOLO_OK;
+}
+
+/* ---------------------------------------------------------------- in a notebook */
+
+/* Takes the text. */
+static char *json_of_text(char *text, size_t size)
+{
+    char *json = NULL;
     kolo_mime form = {"text/plain", text, size, false};
     kolo_display_json(&form, 1, &json);
     free(text);
     return json;
+}
+
+static bool is_whole(int count)
+{
+    return count > 0 && count <= KOLO_PEERS_MAX;
+}
+
+char *kolo_topology_bundle(const kolo_topology_report *report)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    if (!out) return NULL;
+    if (!is_whole(report->count) || kolo_topology_write(out, report) != KOLO_OK) fputs("no devices", out);
+    fclose(out);
+    return json_of_text(text, size);
+}
+
+char *kolo_bandwidth_bundle(const kolo_bandwidth_report *report)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    if (!out) return NULL;
+    if (!is_whole(report->count) || kolo_bandwidth_write(out, report) != KOLO_OK) fputs("no devices", out);
+    fclose(out);
+    return json_of_text(text, size);
 }

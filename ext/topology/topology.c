@@ -93,23 +93,22 @@ static void report_gpus(const kolo_visible *visible, kolo_topology_report *repor
     }
 }
 
-static kolo_status read_topology(const kolo_topology_args *args, kolo_topology_report *report)
+kolo_status kolo_topology_read(int most, kolo_topology_report *report)
 {
     kolo_visible visible = kolo_visible_now();
     int count = visible.count < KOLO_PEERS_MAX ? visible.count : KOLO_PEERS_MAX;
     KOLO_TRY(kolo_check_environment());
-    if (args->most < 0) return kolo_fail(KOLO_INVALID, "most: wanted at least 1 device, got %d", args->most);
+    if (most < 0) return kolo_fail(KOLO_INVALID, "most: wanted at least 1 device, got %d", most);
     if (visible.count == 0)
         return kolo_fail(KOLO_NOT_FOUND, "wanted a device, got none: CUDA_VISIBLE_DEVICES or "
                                          "kolo_set_visible_devices() leaves none");
-    report->count = args->most > 0 && args->most < count ? args->most : count;
+    *report = (kolo_topology_report){.count = most > 0 && most < count ? most : count};
     for (int i = 0; i < report->count; i++)
         snprintf(report->device[i].name, sizeof report->device[i].name, "%s:%d", visible.gpus ? "gpu" : "cpu", i);
     if (visible.gpus) report_gpus(&visible, report);
     else KOLO_TRY(report_cpus(&visible, report));
     for (int a = 0; a < report->count; a++)
         for (int b = 0; b < report->count; b++) kolo_connection_name(&report->between[a][b]);
-    if (args->print && kolo_rank() == 0) return kolo_topology_write(stdout, report);
     return KOLO_OK;
 }
 
@@ -117,6 +116,8 @@ kolo_topology_report kolo_topology_at(const kolo_topology_args *args, kolo_here 
 {
     kolo_scope scope = kolo_enter("kolo_topology", here);
     kolo_topology_report report = {.count = 0};
-    kolo_status status = kolo_leave(scope, read_topology(args, &report));
+    kolo_status status = kolo_topology_read(args->most, &report);
+    if (status == KOLO_OK && args->print && kolo_rank() == 0) status = kolo_topology_write(stdout, &report);
+    status = kolo_leave(scope, status);
     return status == KOLO_OK ? report : (kolo_topology_report){.count = 0};
 }

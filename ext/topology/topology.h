@@ -30,6 +30,9 @@ kolo_read_machine kolo_machine_read;
 /* "0-19,40-59"; what does not fit is left out behind "…". */
 void kolo_cpus_text(const unsigned long cpus[KOLO_CPU_WORDS], char *text, size_t size);
 
+/* Of the first `most` devices; 0: of all. */
+kolo_status kolo_topology_read(int most, kolo_topology_report *report);
+
 /* A connection's .name, by its other members. */
 void kolo_connection_name(kolo_connection *connection);
 

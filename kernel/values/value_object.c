@@ -24,6 +24,7 @@ static const shower handles[] = {{"kolo_model", "kolo_model_bundle"},
                                  {"kolo_scores", "kolo_scores_bundle"},
                                  {"kolo_callback", "kolo_callback_bundle"},
                                  {"kolo_topology_report", "kolo_topology_bundle"},
+                                 {"kolo_bandwidth_report", "kolo_bandwidth_bundle"},
                                  {NULL, NULL}};
 
 static const char *function_for(const shower *list, CXType record)

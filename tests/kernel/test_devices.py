@@ -71,3 +71,9 @@ def test_a_topology_is_shown_as_its_matrix(kernel):
     assert kernel.run("kolo_topology().between[1][1].name").value == '"X"'
     failed = kernel.run("kolo_topology(-1)")
     assert failed.value == "no devices" and "wanted at least 1 device, got -1" in failed.stderr
+
+
+def test_bandwidth_between_devices(kernel):
+    shown = kernel.run("kolo_peer_bandwidth(2, .bytes = 1000000, .seconds = 0.001)").value
+    assert shown.startswith("Of CPU devices: the memory of this machine") and shown.count("from \\ to  cpu:0  cpu:1") >= 1
+    assert kernel.run("kolo_peer_bandwidth(-2)").value == "no devices"

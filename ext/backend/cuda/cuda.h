@@ -137,6 +137,9 @@ bool kolo_cuda_is_called(int device, const char *entry, size_t length);
 void kolo_cuda_locate(int device, kolo_spot *spot);
 void kolo_cuda_connect(int device, int other, kolo_connection *connection);
 
+/* peers.c: the accelerator's. */
+extern const kolo_meter kolo_cuda_meter;
+
 /* optimizers.c: the accelerator's. */
 bool kolo_cuda_has_rule(const kolo_optimizer *optimizer);
 kolo_status kolo_cuda_expect_updates(kolo_queue *queue, const kolo_update_job *job);

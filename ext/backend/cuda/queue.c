@@ -266,6 +266,7 @@ const kolo_accelerator kolo_cuda_accelerator = {
     .is_called = kolo_cuda_is_called,
     .locate = kolo_cuda_locate,
     .connect = kolo_cuda_connect,
+    .meter = &kolo_cuda_meter,
     .open = open_queue,
     .close = close_queue,
     .allocate = allocate,

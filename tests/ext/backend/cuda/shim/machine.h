@@ -57,5 +57,11 @@ inline double speed(int a, int b, bool direct)
     int links = !direct || !here ? 0 : here->switch_links ? here->switch_links : here->links[a][b];
     return links ? links * 48.49 / 2 : 14.43 / 2;
 }
+/* Seconds of a copy. */
+inline double copying(int a, int b, bool direct, size_t bytes)
+{
+    double latency = a == b ? 1.78e-6 : direct ? 2.02e-6 : 17.35e-6, moving = (double)bytes / speed(a, b, direct) / 1e9;
+    return moving > latency ? moving : latency;
+}
 
 #endif

@@ -6,6 +6,7 @@
  */
 #include "cuda_runtime.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -13,7 +14,6 @@
 #include <string>
 #include <unistd.h>
 
-#include "machine.h"
 #include "trace.h"
 
 struct kolo_shim_graph {
@@ -23,8 +23,11 @@ struct kolo_shim_event {
     kolo_shim_stream *stream = nullptr;
     size_t at = 0;
     bool captured = false;
+    bool timed = true;
+    double clock = 0; /* the stream's */
 };
 
+double kolo_shim_latest;
 std::recursive_mutex whole;
 std::condition_variable_any changed;
 
@@ -35,6 +38,7 @@ const size_t GUARD = 4096; /* bytes behind an allocation, which nobody may write
 std::map<char *, size_t> on_device, pinned;
 std::map<std::pair<int, const void *>, size_t> shared_most; /* of kernels that asked for more than they may have without */
 size_t in_use, most_in_use;
+std::map<char *, int> owners; /* of what is on_device */
 thread_local int device;
 thread_local cudaError_t last = cudaSuccess;
 thread_local bool called_by_stream;
@@ -145,6 +149,20 @@ cudaError_t kolo_shim_give(cudaStream_t stream, Work work)
 {
     Turn turn(whole);
     return give(stream, std::move(work));
+}
+
+cudaError_t kolo_shim_fail(cudaError_t error) { return fail(error); }
+
+int kolo_shim_number(int wanted)
+{
+    return wanted >= 0 && wanted < (int)shown().size() ? shown()[(size_t)wanted] : -1;
+}
+
+int kolo_shim_owner(const void *memory, size_t bytes)
+{
+    Turn turn(whole);
+    if (!kolo_shim_on_device(memory, bytes)) return -1;
+    return owners[std::prev(on_device.upper_bound((char *)memory))->first];
 }
 
 bool kolo_shim_on_device(const void *memory, size_t bytes)
@@ -292,13 +310,6 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
     *value = attribute == cudaDevAttrComputeCapabilityMajor ? capability / 10 : capability % 10;
     return cudaSuccess;
 }
-cudaError_t cudaDeviceGetP2PAttribute(int *value, enum cudaDeviceP2PAttr attribute, int from, int to)
-{
-    int there = (int)shown().size();
-    if (from < 0 || from >= there || to < 0 || to >= there || from == to) return fail(cudaErrorInvalidDevice);
-    *value = attribute == cudaDevP2PAttrAccessSupported && reaches(shown()[(size_t)from], shown()[(size_t)to]);
-    return cudaSuccess;
-}
 cudaError_t cudaDriverGetVersion(int *version)
 {
     *version = 13000;
@@ -331,6 +342,7 @@ cudaError_t cudaMalloc(void **memory, size_t bytes)
         memset((char *)*memory + rounded, 0xA5, GUARD);
     }
     on_device[(char *)*memory] = rounded;
+    owners[(char *)*memory] = device;
     in_use += rounded;
     if (in_use > most_in_use) most_in_use = in_use;
     return cudaSuccess;
@@ -403,6 +415,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned)
     *stream = new kolo_shim_stream;
     (*stream)->device = device;
     streams.insert(*stream);
+    (*stream)->clock = kolo_shim_latest;
     return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
@@ -423,11 +436,12 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
     return cudaSuccess;
 }
 
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned)
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
 {
     Turn turn(whole);
     *event = new kolo_shim_event;
     events.insert(*event);
+    (*event)->timed = !(flags & cudaEventDisableTiming);
     return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event)
@@ -443,6 +457,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
     event->stream = stream;
     event->at = stream->given;
     event->captured = stream->capturing;
+    event->clock = stream->clock;
     return cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
@@ -458,13 +473,16 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     Turn turn(whole);
     kolo_shim_stream *other = event->stream;
     size_t at = event->at;
+    stream->clock = std::max(stream->clock, event->clock);
     if (!other || other == stream) return cudaSuccess;
     if (stream->capturing || event->captured) return fail(cudaErrorStreamCaptureIsolation); /* no forks here */
     return give(stream, [=] { run_until(other, at); });
 }
-cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t, cudaEvent_t)
+/* Of copies from device to device; nothing else is timed here. */
+cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t first, cudaEvent_t last)
 {
-    *milliseconds = 0.001f; /* nothing is timed here */
+    if (!first->timed || !last->timed || !first->stream || !last->stream) return fail(cudaErrorInvalidResourceHandle);
+    *milliseconds = last->clock > first->clock ? (float)(1e3 * (last->clock - first->clock)) : 0.001f;
     return cudaSuccess;
 }
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t work, void *argument)

@@ -20,6 +20,7 @@ struct kolo_shim_stream {
     cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
     std::thread::id captor;
     std::vector<Work> captured;
+    double clock = 0; /* seconds, in which only copies from device to device take time */
 };
 
 /* The shim does one thing at a time. Work that waits for other threads lets go of it with changed.wait(whole). */
@@ -29,5 +30,12 @@ typedef std::lock_guard<std::recursive_mutex> Turn;
 
 /* Everything up to the work with that number; with a Turn, and no other. */
 void run_until(kolo_shim_stream *stream, size_t end);
+
+extern double kolo_shim_latest; /* of any stream's clock */
+/* A device's number in the machine, -1: there is none; the device that has all of that memory, -1: none. */
+int kolo_shim_number(int device);
+int kolo_shim_owner(const void *memory, size_t bytes);
+/* What cudaGetLastError() then gives. */
+cudaError_t kolo_shim_fail(cudaError_t error);
 
 #endif

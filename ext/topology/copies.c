@@ -1,0 +1,244 @@
+/* Copies between CPU devices, which have one memory: a device's threads, on its processors, read what those of another
+ * have written first. First touch puts it on the other's NUMA node. See meter.h. */
+#define _GNU_SOURCE
+#include "topology/meter.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "engine/team.h"
+
+#define PAGE         ((size_t)2 << 20) /* a large one: to touch small ones takes longer than to copy them */
+#define ROUNDS       16   /* of a rally, */
+#define PLAY_SECONDS 2e-3 /* and how long rallies are played */
+#define SPINS        2000 /* before a waiting thread lets others run, where it has a processor of its own */
+
+/* What goes to and fro between two threads: whose turn it is, and something to read. Each on a line of its own. */
+typedef struct ball {
+    _Alignas(128) atomic_int turn; /* odd: the second thread's; -1: no more */
+    _Alignas(128) char payload[16];
+} ball;
+
+struct kolo_pair {
+    kolo_side sides[2];
+    size_t bytes;
+    bool same_device, take_turns; /* take_turns: on the same processor */
+    kolo_team *team; /* member 0 is who measures; then the second side's threads, then the first's */
+    char *source[2], *target[2];
+    const kolo_copies *copies; /* of the run */
+    ball *ball;
+    double rally; /* seconds of the fastest */
+};
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* The side that a member works for, and the part of its arrays that is the member's. */
+typedef struct part {
+    int side;
+    size_t begin, size;
+} part;
+
+static part part_of(const kolo_pair *pair, int member)
+{
+    int second = pair->sides[1].threads;
+    part own = {.side = member <= second};
+    int number = own.side ? member - 1 : member - 1 - second, threads = pair->sides[own.side].threads;
+    own.begin = pair->bytes * (size_t)number / (size_t)threads;
+    own.size = pair->bytes * (size_t)(number + 1) / (size_t)threads - own.begin;
+    return own;
+}
+
+/* ---------------------------------------------------------------- a pair */
+
+/* Where the system forbids it, or the processors are another machine's, it runs where it may. */
+static void bind_thread(const kolo_spot *spot)
+{
+    cpu_set_t cpus;
+    CPU_ZERO(&cpus);
+    memcpy(&cpus, spot->cpus, sizeof cpus < sizeof spot->cpus ? sizeof cpus : sizeof spot->cpus);
+    if (CPU_COUNT(&cpus) > 0) pthread_setaffinity_np(pthread_self(), sizeof cpus, &cpus);
+}
+
+static kolo_status settle(void *argument, int member)
+{
+    const kolo_pair *pair = argument;
+    if (member == 0) return KOLO_OK;
+    part own = part_of(pair, member);
+    bind_thread(pair->sides[own.side].spot);
+    memset(pair->source[own.side] + own.begin, 1, own.size);
+    memset(pair->target[own.side] + own.begin, 0, own.size);
+    return KOLO_OK;
+}
+
+static char *take_pages(size_t bytes)
+{
+    char *memory = aligned_alloc(PAGE, bytes);
+    if (memory) madvise(memory, bytes, MADV_HUGEPAGE); /* where the system has them */
+    return memory;
+}
+
+static kolo_status take_memory(kolo_pair *pair)
+{
+    size_t rounded = (pair->bytes + PAGE - 1) / PAGE * PAGE;
+    bool whole = (pair->ball = aligned_alloc(_Alignof(ball), sizeof *pair->ball)) != NULL;
+    for (int side = 0; side < 2 && whole; side++) {
+        pair->source[side] = take_pages(rounded);
+        pair->target[side] = take_pages(rounded);
+        whole = pair->source[side] && pair->target[side];
+    }
+    return whole ? KOLO_OK : kolo_fail_memory(4 * rounded, "copies between two devices");
+}
+
+static void close_pair(kolo_pair **pair)
+{
+    kolo_pair *closed = *pair;
+    *pair = NULL;
+    if (!closed) return;
+    kolo_team_close(&closed->team);
+    for (int side = 0; side < 2; side++) free(closed->source[side]), free(closed->target[side]);
+    free(closed->ball);
+    free(closed);
+}
+
+static bool share_a_processor(const kolo_spot *a, const kolo_spot *b)
+{
+    unsigned long shared = 0;
+    for (int word = 0; word < KOLO_CPU_WORDS; word++) shared |= a->cpus[word] & b->cpus[word];
+    return shared != 0;
+}
+
+static kolo_status open_pair(const kolo_side sides[2], int64_t bytes, kolo_pair **pair)
+{
+    kolo_pair *made = calloc(1, sizeof *made);
+    kolo_status status;
+    if (!made) return kolo_fail_memory(sizeof *made, "copies between two devices");
+    memcpy(made->sides, sides, sizeof made->sides);
+    made->bytes = (size_t)bytes;
+    made->same_device = sides[0].device == sides[1].device;
+    made->take_turns = share_a_processor(sides[0].spot, sides[1].spot);
+    KOLO_GO(fail, take_memory(made));
+    KOLO_GO(fail, kolo_team_open(1 + sides[0].threads + sides[1].threads, &made->team));
+    KOLO_GO(fail, kolo_team_run(made->team, settle, made));
+    *pair = made;
+    return KOLO_OK;
+fail:
+    close_pair(&made);
+    return status;
+}
+
+/* ---------------------------------------------------------------- bandwidth */
+
+/* Whoever is to have the bytes fetches them. */
+static kolo_status fetch(void *argument, int member)
+{
+    const kolo_pair *pair = argument;
+    if (member == 0) return KOLO_OK;
+    part own = part_of(pair, member);
+    if (!(own.side ? pair->copies->there : pair->copies->back)) return KOLO_OK;
+    for (int i = 0; i < pair->copies->count; i++)
+        memcpy(pair->target[own.side] + own.begin, pair->source[!own.side] + own.begin, own.size);
+    return KOLO_OK;
+}
+
+static kolo_status time_copies(kolo_pair *pair, const kolo_copies *copies, double *seconds)
+{
+    pair->copies = copies;
+    double began = now();
+    KOLO_TRY(kolo_team_run(pair->team, fetch, pair));
+    *seconds = now() - began;
+    return KOLO_OK;
+}
+
+/* ---------------------------------------------------------------- latency */
+
+static void pause_core(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* Till it is that turn, or there are no more. */
+static int wait_for(kolo_pair *pair, int wanted)
+{
+    int turn, spins = 0;
+    while ((turn = atomic_load_explicit(&pair->ball->turn, memory_order_acquire)) != wanted && turn >= 0) {
+        if (pair->take_turns || ++spins > SPINS) sched_yield();
+        else pause_core();
+    }
+    return turn;
+}
+
+static void pass(kolo_pair *pair, char payload[16], int turn)
+{
+    memcpy(pair->ball->payload, payload, 16);
+    atomic_store_explicit(&pair->ball->turn, turn, memory_order_release);
+}
+
+/* To and fro so many times, from that turn on; where to go on. */
+static int rally(kolo_pair *pair, int turn)
+{
+    char payload[16] = "there and back";
+    for (int end = turn + 2 * ROUNDS; turn < end; turn += 2) {
+        pass(pair, payload, turn + 1);
+        if (!pair->same_device) wait_for(pair, turn + 2);
+        memcpy(payload, pair->ball->payload, sizeof payload);
+    }
+    return turn;
+}
+
+/* Of many rallies the one in which nobody was put aside. */
+static void play_first(kolo_pair *pair)
+{
+    double first = now(), began = first, ended;
+    pair->rally = INFINITY;
+    for (int turn = 0; began < first + PLAY_SECONDS; began = ended) {
+        turn = rally(pair, turn);
+        ended = now();
+        pair->rally = fmin(pair->rally, ended - began);
+    }
+    atomic_store(&pair->ball->turn, -1);
+}
+
+static void play_second(kolo_pair *pair)
+{
+    char payload[16];
+    for (int turn = 1; wait_for(pair, turn) == turn; turn += 2) {
+        memcpy(payload, pair->ball->payload, sizeof payload);
+        pass(pair, payload, turn + 1);
+    }
+}
+
+/* The first threads of both; of one and the same device one, which reads what it has written. */
+static kolo_status play(void *argument, int member)
+{
+    kolo_pair *pair = argument;
+    if (member == 1 + pair->sides[1].threads) play_first(pair);
+    if (member == 1 && !pair->same_device) play_second(pair);
+    return KOLO_OK;
+}
+
+/* Half of there and back, so the same both ways. */
+static kolo_status latency(kolo_pair *pair, bool back, bool direct, double *seconds)
+{
+    (void)back, (void)direct;
+    memset(pair->ball, 0, sizeof *pair->ball);
+    KOLO_TRY(kolo_team_run(pair->team, play, pair));
+    *seconds = pair->rally / ROUNDS / 2;
+    return KOLO_OK;
+}
+
+const kolo_meter kolo_cpu_meter = {.open = open_pair, .time = time_copies, .latency = latency, .close = close_pair};
