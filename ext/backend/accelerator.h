@@ -30,7 +30,8 @@ typedef struct kolo_update_job {
     const kolo_moment *moment;
     double clip_value, clip_norm, global_clip_norm; /* 0: none */
     double decay; /* .weight_decay of a rule that does not decay by itself; times the rate it is rule[0] · decay */
-    float *finite; /* with a loss's scale: written 1, or 0 and nothing is updated; else NULL */
+    kolo_scaling *scaling; /* which learns whether the gradient is finite: where it is not, nothing is updated. NULL:
+                              the loss is not scaled */
 } kolo_update_job;
 
 typedef struct kolo_accelerator {
@@ -86,6 +87,8 @@ typedef struct kolo_accelerator {
     /* Takes the memory that updates and penalties of the job's spans need: before these are given. */
     kolo_status (*expect_updates)(kolo_queue *queue, const kolo_update_job *job);
     kolo_status (*update)(kolo_queue *queue, const kolo_update_job *job);
+    /* The moment, as it comes with a kolo_scaling, is filled in; *seen, on the device, becomes a copy of that. */
+    kolo_status (*fill_moment)(kolo_queue *queue, kolo_moment *moment, kolo_scaling *scaling, kolo_scaling *seen);
     /* *to, on the device, becomes the penalty of the job's weights: Σ over its spans of l2 / 2 · Σ w². */
     kolo_status (*penalty)(kolo_queue *queue, const kolo_update_job *job, double *to);
     /* A group of queues, a member each, some of them perhaps in other processes: `group` is how the members speak

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #define KOLO_RULE_NUMBERS 12
+#define KOLO_MOMENTS      8 /* steps that the host may be ahead of the device */
 
 /* What a recorded step is told: it lies in the device's memory and changes from step to step. */
 typedef struct kolo_moment {
@@ -17,7 +18,20 @@ typedef struct kolo_moment {
     double scale;      /* the sum of gradients times this is their mean; */
     double share;      /* the same for what no loss scale reaches */
     double rule[KOLO_RULE_NUMBERS]; /* what the optimizer's rule takes of this update */
+    /* From here on for a kolo_scaling alone, else not even copied: */
+    int64_t updates; /* that the host knows of: rule is of the one after them, */
+    double later[KOLO_MOMENTS][KOLO_RULE_NUMBERS]; /* and these are of those behind it */
 } kolo_moment;
+
+/* The loss's scale as the device keeps it: which updates are left out it finds out while the host is steps ahead. The
+ * moment then comes without: its loss_scale is what a sample gets of the loss's (1 / samples), or 0 where the update
+ * has begun with an earlier batch, and the device fills in loss_scale, scale and rule. */
+typedef struct kolo_scaling {
+    double loss_scale, sample_scale; /* as kolo_counters has them, */
+    int64_t good, updates;
+    int64_t before; /* updates when the batch at hand began */
+    int64_t tried;  /* those that were left out counted, too */
+} kolo_scaling;
 
 /* A data set whose arrays lie on the device, as they are stored: one kind of features, the others NULL. */
 typedef struct kolo_sources {

@@ -9,8 +9,7 @@
 #include "engine/engine.h"
 #include "engine/residence.h"
 
-#define KOLO_MOMENTS 8 /* steps that the host may be ahead */
-#define KOLO_TURNS   4 /* recordings that are kept: of a full batch, of an epoch's last, … */
+#define KOLO_TURNS 4 /* recordings that are kept: of a full batch, of an epoch's last, … */
 
 /* A node of the tree of sums, without totals. */
 typedef struct kolo_queued_node {
@@ -69,7 +68,10 @@ struct kolo_queued {
     int64_t arrived; /* shares whose totals were read */
     const kolo_update_job *penalised; /* whose penalty belongs to the losses of training; NULL: there is none */
     double penalty;                   /* of the share whose totals arrived last */
-    char *totals; /* the device's [totals_room][totals_stride]; behind those of a share its penalty */
+    kolo_scaling *scaling; /* the device's, which fills in training's moments; NULL: they come complete */
+    kolo_scaling seen;     /* as it was when the share whose totals arrived last began */
+    char *totals; /* the device's [totals_room][totals_stride]; behind those of a share its penalty,
+                     and the scaling as it began */
     int64_t totals_room;
     size_t totals_stride;
 };
@@ -94,7 +96,7 @@ kolo_status kolo_queued_reserve(kolo_queued *queued, int64_t leaves);
 kolo_status kolo_queued_run(kolo_queued *queued, const kolo_share *share, kolo_fold *fold, double *seconds);
 
 /* Training: gives the share to the queue and returns; the gradient is in turn->nodes when the queue has come so far.
- * numbers: of the update that follows, or NULL. */
+ * numbers: of the update that follows, or NULL; with a scaling as that has them. */
 kolo_status kolo_queued_give(kolo_queued *queued, const kolo_share *share, const kolo_moment *numbers,
                              kolo_turn **turn);
 /* The update after the share given last takes these numbers instead. */

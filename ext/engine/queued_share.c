@@ -159,6 +159,12 @@ kolo_status kolo_queued_leaves(const kolo_queued_job *j)
     return KOLO_OK;
 }
 
+static kolo_status send(kolo_queued *queued, int slot)
+{
+    size_t bytes = queued->scaling ? sizeof *queued->moment : offsetof(kolo_moment, updates);
+    return queued->accelerator->copy(queued->queue, queued->moment, &queued->moments[slot], bytes);
+}
+
 /* The moment of the share goes to the device, and its samples where they can be reached. */
 static kolo_status tell(kolo_queued *queued, const kolo_share *share, const kolo_moment *numbers)
 {
@@ -167,11 +173,11 @@ static kolo_status tell(kolo_queued *queued, const kolo_share *share, const kolo
     moment.samples = share->batch->samples;
     moment.step = share->batch->step;
     moment.seed = share->seed;
-    moment.loss_scale = share->loss_scale != 0 ? share->loss_scale : 1;
+    if (!numbers || !queued->scaling) moment.loss_scale = share->loss_scale != 0 ? share->loss_scale : 1;
     KOLO_TRY(kolo_residence_bring(&queued->residence, share, &moment));
     if (queued->copied[slot]) KOLO_TRY(queued->accelerator->wait_mark(queued->queue, queued->copied[slot]));
     queued->moments[slot] = moment;
-    KOLO_TRY(queued->accelerator->copy(queued->queue, queued->moment, &queued->moments[slot], sizeof moment));
+    KOLO_TRY(send(queued, slot));
     queued->given++;
     return queued->accelerator->set_mark(queued->queue, &queued->copied[slot]);
 }
@@ -184,7 +190,7 @@ kolo_status kolo_queued_correct(kolo_queued *queued, const kolo_moment *numbers)
     moment->scale = numbers->scale;
     moment->share = numbers->share;
     memcpy(moment->rule, numbers->rule, sizeof moment->rule);
-    KOLO_TRY(queued->accelerator->copy(queued->queue, queued->moment, moment, sizeof *moment));
+    KOLO_TRY(send(queued, slot));
     return queued->accelerator->set_mark(queued->queue, &queued->copied[slot]);
 }
 

@@ -36,6 +36,18 @@ static kolo_status new_turn(kolo_queued *queued, const kolo_share *share, kolo_t
     return KOLO_OK;
 }
 
+/* What stands behind the totals of a share's leaves. */
+typedef struct extras {
+    double penalty;
+    kolo_scaling seen;
+} extras;
+_Static_assert(sizeof(extras) <= 64, "totals_stride is at least that");
+
+static extras *extras_of(const kolo_queued *queued, char *totals, int64_t leaves)
+{
+    return (extras *)(void *)(totals + (size_t)leaves * queued->totals_stride);
+}
+
 /* The share, and its sums up the tree. Their memory is the fold's again, but nobody takes it before they are read:
  * what follows in the queue does. */
 static kolo_status give_leaves(kolo_queued *queued, const kolo_share *share, kolo_turn *turn, float **gradients)
@@ -44,9 +56,12 @@ static kolo_status give_leaves(kolo_queued *queued, const kolo_share *share, kol
     int64_t leaves = share->end_leaf - share->first_leaf;
     kolo_fold_begin(queued->fold, turn->leaves);
     for (int64_t i = 0; i < leaves; i++) KOLO_TRY(kolo_fold_borrow(queued->fold, &gradients[i]));
+    extras *behind = extras_of(queued, queued->totals, leaves);
+    const kolo_accelerator *accelerator = queued->accelerator;
+    if (queued->scaling)
+        KOLO_TRY(accelerator->fill_moment(queued->queue, queued->moment, queued->scaling, &behind->seen));
     KOLO_TRY(kolo_queued_leaves(&j));
-    void *penalty = queued->totals + (size_t)leaves * queued->totals_stride;
-    if (queued->penalised) KOLO_TRY(queued->accelerator->penalty(queued->queue, queued->penalised, penalty));
+    if (queued->penalised) KOLO_TRY(accelerator->penalty(queued->queue, queued->penalised, &behind->penalty));
     for (int64_t i = 0; i < leaves; i++) {
         kolo_node node = {.index = share->first_leaf + i, .gradient = gradients[i]};
         gradients[i] = NULL;
@@ -187,11 +202,11 @@ static kolo_status add_arrival(kolo_queued *queued, const kolo_arrival *arrival,
 {
     kolo_fold *fold = NULL;
     kolo_status status = open_arrival(queued, arrival, &fold);
-    size_t leaves = (size_t)(arrival->end_leaf - arrival->first_leaf);
+    const extras *behind = extras_of(queued, arrival->totals, arrival->end_leaf - arrival->first_leaf);
     queued->penalty = 0;
-    if (status == KOLO_OK && queued->penalised)
-        memcpy(&queued->penalty, arrival->totals + leaves * queued->totals_stride, sizeof queued->penalty);
     if (status == KOLO_OK) {
+        if (queued->penalised) queued->penalty = behind->penalty;
+        if (queued->scaling) queued->seen = behind->seen;
         kolo_totals sum = kolo_fold_totals(fold);
         sum.loss += sum.samples * queued->penalty;
         kolo_totals_add(totals, &sum);

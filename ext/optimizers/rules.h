@@ -99,6 +99,17 @@ KOLO_RULE float kolo_moved(float mean, float sum, double momentum, double scale)
     return (float)(momentum * (double)mean + (1 - momentum) * scale * (double)sum);
 }
 
+/* Micikevicius et al. 2018, section 3.2, with Keras's numbers: a gradient that is not finite halves the loss's scale,
+ * and so many that are double it. */
+#define KOLO_GOOD_UPDATES 2000
+KOLO_RULE void kolo_adapt_scale(bool finite, double *loss_scale, int64_t *good)
+{
+    *good += 1;
+    if (finite && *good < KOLO_GOOD_UPDATES) return;
+    *loss_scale *= finite ? 2 : 0.5;
+    *good = 0;
+}
+
 /* ---------------------------------------------------------------- SGD */
 
 KOLO_RULE void kolo_rule_sgd(float *w, float g, kolo_rule n)

@@ -9,8 +9,6 @@
 #include "strategy/rounds.h"
 #include "strategy/tree_sum.h"
 
-#define GOOD_UPDATES 2000 /* after which the loss's scale is doubled: as in update.c */
-
 static kolo_queued *queued_of(const kolo_replica *replica)
 {
     return replica->engine->queued;
@@ -65,8 +63,7 @@ static kolo_status open_arrays(kolo_replica *replica)
     KOLO_TRY(open_array(replica, bytes, "a replica's gradient", &state->gradient));
     if (optimizer->common.accumulate_steps > 1 && !state->on_host)
         KOLO_TRY(open_array(replica, bytes, "gradients of several batches", &state->waiting));
-    if (settings_of(replica)->precision == KOLO_MIXED_FP16)
-        KOLO_TRY(open_array(replica, sizeof(float), "a replica", &state->finite));
+    KOLO_TRY(kolo_queued_scaling_open(replica));
     if (state->on_host) return KOLO_OK;
     for (int i = 0; i < kolo_optimizer_slots(optimizer); i++)
         KOLO_TRY(open_array(replica, bytes, "the optimizer's state", &state->slots[i]));
@@ -92,7 +89,7 @@ static kolo_update_job job_of(const kolo_replica *replica)
                              .clip_norm = optimizer->common.clip_norm,
                              .global_clip_norm = optimizer->common.global_clip_norm,
                              .decay = optimizer->kind->decays ? 0 : optimizer->common.weight_decay,
-                             .finite = state->finite};
+                             .scaling = state->scaling};
 }
 
 kolo_status kolo_queued_replica_open(kolo_replica *replica)
@@ -121,8 +118,8 @@ void kolo_queued_replica_close(kolo_replica *replica)
 {
     kolo_queued_state *state = replica->device;
     if (!state) return;
-    float *const arrays[] = {state->gradient, state->slots[0], state->slots[1], state->slots[2],
-                             state->numbers,  state->waiting,  state->finite};
+    void *const arrays[] = {state->gradient, state->slots[0], state->slots[1], state->slots[2],
+                            state->numbers,  state->waiting,  state->scaling};
     accelerator_of(replica)->finish(queue_of(replica));
     kolo_queued_replica_part(replica);
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
@@ -153,7 +150,9 @@ static kolo_status copy_state(kolo_replica *replica, bool to_device)
 kolo_status kolo_queued_replica_store(kolo_replica *replica, bool state)
 {
     KOLO_TRY(kolo_queued_store(queued_of(replica), replica->weights));
-    return state ? copy_state(replica, true) : KOLO_OK;
+    if (!state) return KOLO_OK;
+    replica->device->placed = false;
+    return copy_state(replica, true);
 }
 
 kolo_status kolo_queued_replica_fetch(kolo_replica *replica, bool state)
@@ -161,7 +160,15 @@ kolo_status kolo_queued_replica_fetch(kolo_replica *replica, bool state)
     const kolo_accelerator *accelerator = accelerator_of(replica);
     KOLO_TRY(accelerator->copy(queue_of(replica), replica->weights, queued_of(replica)->weights, bytes_of(replica)));
     if (state) KOLO_TRY(copy_state(replica, false));
+    if (state) KOLO_TRY(kolo_queued_scaling_learn(replica));
     return accelerator->finish(queue_of(replica));
+}
+
+kolo_status kolo_queued_replica_attach(kolo_replica *replica, const kolo_data *data, int64_t samples)
+{
+    KOLO_TRY(kolo_queued_scaling_learn(replica)); /* of a training that was interrupted */
+    replica->device->placed = false;
+    return kolo_queued_attach(queued_of(replica), data, samples);
 }
 
 /* ---------------------------------------------------------------- compute */
@@ -186,6 +193,7 @@ static kolo_status take_arrived(kolo_replica *replica, bool wait)
     KOLO_TRY(kolo_queued_arrive(queued_of(replica), wait, &replica->own));
     replica->own.stops = stops;
     replica->totals = replica->own;
+    kolo_queued_scaling_arrived(replica);
     return KOLO_OK;
 }
 
@@ -210,6 +218,7 @@ kolo_status kolo_queued_replica_settle(kolo_replica *replica)
 {
     replica->own.stops = 0;
     replica->device->told = false;
+    KOLO_TRY(kolo_queued_scaling_learn(replica));
     return tell_totals(replica, true);
 }
 
@@ -226,7 +235,9 @@ kolo_status kolo_queued_replica_compute(kolo_replica *replica, const kolo_share 
     state->samples = (double)share->batch->samples;
     state->agreed = replica->group->size == 1;
     state->complete = steps <= 1 || replica->counters.waiting + 1 == steps || state->on_host;
+    KOLO_TRY(kolo_queued_scaling_prepare(replica));
     kolo_moment numbers = numbers_of(replica);
+    kolo_queued_scaling_tell(replica, share->batch->samples, &numbers);
     KOLO_TRY(kolo_queued_give(queued_of(replica), share, &numbers, &state->turn));
     state->told = is_a_learners(kolo_model_strategy(replica->trainer->model));
     return state->told ? take_arrived(replica, true) : KOLO_OK;
@@ -387,38 +398,22 @@ static kolo_status give_update_again(kolo_replica *replica)
     return give_update(replica);
 }
 
-/* Micikevicius et al. 2018, as in update.c. */
-static kolo_status adapt_scale(kolo_replica *replica, bool *finite)
-{
-    kolo_counters *counters = &replica->counters;
-    float seen = 1;
-    *finite = true;
-    if (settings_of(replica)->precision != KOLO_MIXED_FP16) return KOLO_OK;
-    KOLO_TRY(accelerator_of(replica)->copy(queue_of(replica), &seen, replica->device->finite, sizeof seen));
-    KOLO_TRY(accelerator_of(replica)->finish(queue_of(replica)));
-    *finite = seen != 0;
-    counters->good++;
-    if (*finite && counters->good < GOOD_UPDATES) return KOLO_OK;
-    counters->loss_scale *= *finite ? 2 : 0.5;
-    counters->good = 0;
-    return KOLO_OK;
-}
-
-/* any: samples, so that there was a mean to follow. */
+/* any: samples, so that there was a mean to follow. What a scaling came to is asked at once only where somebody may
+ * look after every step. */
 static kolo_status count_update(kolo_replica *replica, bool any)
 {
     kolo_counters *counters = &replica->counters;
-    bool finite;
+    kolo_queued_state *state = replica->device;
     counters->steps++;
     counters->waiting++;
-    counters->waiting_samples += replica->device->samples;
-    if (!replica->device->complete) return KOLO_OK;
+    counters->waiting_samples += state->samples;
+    if (!state->complete) return KOLO_OK;
     counters->waiting = 0;
     counters->waiting_samples = 0;
     if (!any) return KOLO_OK;
-    KOLO_TRY(adapt_scale(replica, &finite));
-    if (finite) counters->updates++;
-    return KOLO_OK;
+    if (state->scaling) state->tries++;
+    else counters->updates++;
+    return replica->trainer->exact || state->told ? kolo_queued_scaling_learn(replica) : KOLO_OK;
 }
 
 static kolo_status update_by_host(kolo_replica *replica)
@@ -434,7 +429,8 @@ static kolo_status update_by_device(kolo_replica *replica)
 {
     double started = kolo_now();
     bool same = !replica->device->waiting && replica->device->turn->recording && !queued_of(replica)->by_hand;
-    if (replica->counters.updates == 0) KOLO_TRY(accelerator_of(replica)->finish(queue_of(replica)));
+    if (!replica->device->began) KOLO_TRY(accelerator_of(replica)->finish(queue_of(replica)));
+    replica->device->began = true;
     KOLO_TRY(same ? give_update_again(replica) : give_update(replica));
     KOLO_TRY(count_update(replica, true));
     replica->timings.update += kolo_now() - started;

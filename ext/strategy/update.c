@@ -12,8 +12,6 @@
 #include "strategy/queued_replica.h"
 #include "strategy/rounds.h"
 
-#define GOOD_UPDATES 2000 /* after which the loss's scale is doubled */
-
 /* ---------------------------------------------------------------- rounds */
 
 typedef struct update_round {
@@ -196,21 +194,16 @@ static void check_finite(const update_round *r, const kolo_piece *piece)
     r->owner->sums[2 * piece->chunk] = trained(piece) ? (double)sum_of_zeros(gradient, piece->count) : 0;
 }
 
-/* Micikevicius et al. 2018, section 3.2, with Keras's numbers. The gradient is the group's, so all members find the
- * same. */
+/* The gradient is the group's, so all members find the same. */
 static kolo_status adapt_scale(kolo_replica *replica, bool *finite)
 {
-    kolo_counters *counters = &replica->counters;
     update_round r = round_of(replica);
     KOLO_TRY(run(&r, check_finite, false));
     double sum = 0;
     for (int64_t chunk = 0; chunk < kolo_update_chunks(r.model) - 1; chunk++) sum += r.owner->sums[2 * chunk];
     KOLO_TRY(kolo_replica_meet(replica)); /* before the sums are others */
     *finite = sum == 0;
-    counters->good++;
-    if (*finite && counters->good < GOOD_UPDATES) return KOLO_OK;
-    counters->loss_scale *= *finite ? 2 : 0.5;
-    counters->good = 0;
+    kolo_adapt_scale(*finite, &replica->counters.loss_scale, &replica->counters.good);
     return KOLO_OK;
 }
 

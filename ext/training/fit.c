@@ -252,11 +252,14 @@ static kolo_status run_epoch(kolo_fit_state *state, int number)
 
 /* ---------------------------------------------------------------- the fit */
 
-/* Whether somebody is to be told of every batch when it is done. */
+/* Whether somebody is to be told of every batch when it is done; or of the loss's scale that the next begins with. */
 static bool watches_batches(const kolo_fit_state *state)
 {
-    bool watches = false;
-    for (int i = 0; i < state->callback_count; i++) watches = watches || state->callbacks[i].on_train_batch_end;
+    bool watches = false, scaled = state->model->settings.precision == KOLO_MIXED_FP16;
+    for (int i = 0; i < state->callback_count; i++) {
+        const kolo_callback *callback = &state->callbacks[i];
+        watches = watches || callback->on_train_batch_end || (scaled && callback->on_train_batch_begin);
+    }
     return watches;
 }
 

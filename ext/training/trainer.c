@@ -476,6 +476,16 @@ static kolo_status settle_replica(void *argument, int member)
     return status;
 }
 
+/* That of the last step, which did not know yet how many updates there had been. */
+static void note_rate(kolo_trainer *trainer)
+{
+    kolo_model *model = trainer->model;
+    const kolo_optimizer *optimizer = &model->settings.optimizer;
+    const kolo_queued_state *state = trainer->replicas[0].device;
+    if (!optimizer->common.schedule.kind || !state->scaling || trainer->steps == 0) return;
+    model->learning_rate = kolo_optimizer_rate(optimizer, state->known.before);
+}
+
 kolo_status kolo_trainer_settle(kolo_trainer *trainer)
 {
     for (int i = 0; i < trainer->count; i++) trainer->replicas[i].own = trainer->replicas[i].totals = (kolo_totals){0};
@@ -484,6 +494,7 @@ kolo_status kolo_trainer_settle(kolo_trainer *trainer)
     kolo_status status = kolo_team_run(trainer->team, settle_replica, trainer);
     if (status != KOLO_OK) return renew_groups(trainer, status);
     gather_totals(trainer, 0);
+    note_rate(trainer);
     return KOLO_OK;
 }
 
@@ -505,7 +516,7 @@ kolo_status kolo_trainer_attach(kolo_trainer *trainer, const kolo_data *data, in
     for (int i = 0; i < trainer->running; i++)
         KOLO_TRY(kolo_queued_reserve(trainer->replicas[i].engine->queued, leaves_of(&trainer->replicas[i], samples)));
     for (int i = 0; i < trainer->running; i++)
-        KOLO_TRY(kolo_queued_attach(trainer->replicas[i].engine->queued, data, samples));
+        KOLO_TRY(kolo_queued_replica_attach(&trainer->replicas[i], data, samples));
     return KOLO_OK;
 }
 

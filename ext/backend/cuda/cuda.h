@@ -144,6 +144,7 @@ extern const kolo_meter kolo_cuda_meter;
 bool kolo_cuda_has_rule(const kolo_optimizer *optimizer);
 kolo_status kolo_cuda_expect_updates(kolo_queue *queue, const kolo_update_job *job);
 kolo_status kolo_cuda_update_weights(kolo_queue *queue, const kolo_update_job *job);
+kolo_status kolo_cuda_fill(kolo_queue *queue, kolo_moment *moment, kolo_scaling *scaling, kolo_scaling *seen);
 kolo_status kolo_cuda_penalty(kolo_queue *queue, const kolo_update_job *job, double *to);
 void kolo_cuda_free_tables(kolo_cuda_table *tables); /* takes NULL */
 

@@ -282,10 +282,11 @@ typedef struct kolo_cuda_update {
     float *weights, *gradient, *slots[3], *numbers;
     const kolo_moment *moment;
     double clip_value, clip_norm, global_clip_norm, decay;
-    float *finite;
+    kolo_scaling *scaling;
 } kolo_cuda_update;
 /* The gradient may be written over. */
 cudaError_t kolo_cuda_update_all(cudaStream_t stream, const kolo_cuda_update *update);
+cudaError_t kolo_cuda_fill_moment(cudaStream_t stream, kolo_moment *moment, kolo_scaling *scaling, kolo_scaling *seen);
 /* *to = Σ over the spans of l2 / 2 · Σ w². */
 cudaError_t kolo_cuda_penalty_of_all(cudaStream_t stream, const kolo_cuda_update *update, double *to);
 /* ---- loss.cu ---- */

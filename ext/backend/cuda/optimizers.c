@@ -147,7 +147,7 @@ static kolo_status lay_out(kolo_queue *queue, const kolo_update_job *job, kolo_c
                                  .clip_norm = job->clip_norm,
                                  .global_clip_norm = job->global_clip_norm,
                                  .decay = job->decay,
-                                 .finite = job->finite};
+                                 .scaling = job->scaling};
     return KOLO_OK;
 }
 
@@ -165,6 +165,13 @@ kolo_status kolo_cuda_update_weights(kolo_queue *queue, const kolo_update_job *j
     KOLO_TRY(lay_out(queue, job, &update));
     update.rule = kolo_rule_numbers(job->optimizer, 0, 1, numbers);
     KOLO_CUDA(kolo_cuda_update_all(queue->stream, &update), "updating the weights");
+    return KOLO_OK;
+}
+
+kolo_status kolo_cuda_fill(kolo_queue *queue, kolo_moment *moment, kolo_scaling *scaling, kolo_scaling *seen)
+{
+    KOLO_TRY(kolo_cuda_enter(queue));
+    KOLO_CUDA(kolo_cuda_fill_moment(queue->stream, moment, scaling, seen), "the loss's scale");
     return KOLO_OK;
 }
 

@@ -44,7 +44,7 @@ __device__ static double sum_of_span(const kolo_cuda_update &u, const double *su
 /* Whether no element of the gradient is infinite or no number. */
 __device__ static bool is_finite(const kolo_cuda_update &u)
 {
-    return !u.finite || sum_of_parts(u.of_gradient + 1, 0, u.part_count) == 0;
+    return !u.scaling || sum_of_parts(u.of_gradient + 1, 0, u.part_count) == 0;
 }
 
 __device__ static void keep_sums(double *to, const double sums[2])
@@ -290,12 +290,34 @@ template <kolo_rule_kind RULE> __global__ void __launch_bounds__(THREADS) measur
     if (RULE == KOLO_RULE_NOVOGRAD && first) u.numbers_before[part.span] = u.numbers[part.span];
 }
 
+/* No block of an update reads what is changed here: it has the moment's. */
+__device__ static void count_try(kolo_scaling *scaling, bool finite)
+{
+    scaling->tried++;
+    scaling->updates += finite;
+    kolo_adapt_scale(finite, &scaling->loss_scale, &scaling->good);
+}
+
+/* A warp. The same arithmetic as the host's (strategy/update.c), so the same bits. */
+__global__ void fill_moment(kolo_moment *moment, kolo_scaling *scaling, kolo_scaling *seen)
+{
+    int number = (int)threadIdx.x;
+    int64_t later = scaling->updates - moment->updates;
+    if (number < KOLO_RULE_NUMBERS && later > 0) moment->rule[number] = moment->later[later - 1][number];
+    if (number > 0) return;
+    if (moment->loss_scale > 0) scaling->sample_scale = scaling->loss_scale * moment->loss_scale;
+    scaling->before = scaling->updates;
+    moment->loss_scale = scaling->sample_scale;
+    moment->scale = moment->share / scaling->sample_scale;
+    *seen = *scaling;
+}
+
 /* A block takes a run of chunks, and looks at an array's sums when it comes to it. */
 template <kolo_rule_kind RULE> __global__ void __launch_bounds__(THREADS) update(kolo_cuda_update u)
 {
     bool measured = RULE == KOLO_RULE_LARS || RULE == KOLO_RULE_LAMB || RULE == KOLO_RULE_NOVOGRAD;
     bool finite = is_finite(u);
-    if (u.finite && blockIdx.x == 0 && threadIdx.x == 0) *u.finite = finite;
+    if (u.scaling && blockIdx.x == 0 && threadIdx.x == 0) count_try(u.scaling, finite);
     if (!finite) return;
     int64_t count = u.chunk_count;
     int now = -1, end = (int)(count * (blockIdx.x + 1) / gridDim.x);
@@ -349,13 +371,18 @@ cudaError_t kolo_cuda_update_all(cudaStream_t stream, const kolo_cuda_update *jo
     u.wide = are_wide(job);
     dim3 parts((unsigned)u.part_count), blocks((unsigned)(u.chunk_count < RESIDENT ? u.chunk_count : RESIDENT));
     cudaError_t error = cudaSuccess;
-    if (u.chunk_count == 0) return error;
-    bool of_gradient = u.finite || u.clip_norm > 0 || u.global_clip_norm > 0;
+    if (u.chunk_count == 0) return u.scaling ? launch(stream, dim3(1), THREADS, 0, updates[u.rule], u) : error;
+    bool of_gradient = u.scaling || u.clip_norm > 0 || u.global_clip_norm > 0;
     if (of_gradient) error = launch(stream, parts, THREADS, 0, measure_gradient, u);
     update_kernel *measure = measure_of(u.rule);
     if (error == cudaSuccess && measure) error = launch(stream, parts, THREADS, 0, measure, u);
     if (error == cudaSuccess) error = launch(stream, blocks, THREADS, 0, updates[u.rule], u);
     return error;
+}
+
+cudaError_t kolo_cuda_fill_moment(cudaStream_t stream, kolo_moment *moment, kolo_scaling *scaling, kolo_scaling *seen)
+{
+    return launch(stream, dim3(1), 32, 0, fill_moment, moment, scaling, seen);
 }
 
 cudaError_t kolo_cuda_penalty_of_all(cudaStream_t stream, const kolo_cuda_update *update, double *to)

@@ -128,7 +128,7 @@ static kolo_status run_own(const kolo_cuda_job *job)
     if (!v) return KOLO_MEMORY;
     for (int i = 0; i < KOLO_OP_INS; i++)
         if (job->in[i]) KOLO_TRY(copy(o, o->memory[job->op->in[i]], job->in[i], bytes_of(plan, job->op->in[i])));
-    KOLO_TRY(copy(o, o->moment, call->moment, sizeof *o->moment));
+    KOLO_TRY(copy(o, o->moment, call->moment, offsetof(kolo_moment, updates)));
     KOLO_TRY(copy(o, o->totals, call->totals, totals_bytes(o)));
     KOLO_TRY(copy(o, o->weights, call->weights, (size_t)plan->leaf * sizeof *o->weights));
     KOLO_TRY(copy(o, o->labels, call->labels, o->labels ? (size_t)labels_of(plan) * sizeof *o->labels : 0));

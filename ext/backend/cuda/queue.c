@@ -294,5 +294,6 @@ const kolo_accelerator kolo_cuda_accelerator = {
     .join = kolo_nccl_join,
     .allreduce = kolo_nccl_allreduce,
     .leave = kolo_nccl_leave,
+    .fill_moment = kolo_cuda_fill,
     .penalty = kolo_cuda_penalty,
 };

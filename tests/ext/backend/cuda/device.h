@@ -45,6 +45,17 @@ static inline void *device_array(const void *from, size_t bytes, size_t shift)
     return (char *)memory + shift;
 }
 
+/* One of the shim's functions. */
+static inline void *device_symbol(const char *name)
+{
+    Dl_info plugin;
+    assert_true(dladdr(tested_backend(), &plugin) != 0);
+    void *library = dlopen(plugin.dli_fname, RTLD_NOLOAD | RTLD_NOW), *found = dlsym(library, name);
+    assert_non_null(found);
+    dlclose(library);
+    return found;
+}
+
 /* The caller frees it. Fails where the guard was written over. */
 static inline void *device_read(const void *array, size_t bytes)
 {

@@ -30,23 +30,13 @@ static struct {
     void (*forget)(void);
 } shim;
 
-static void *symbol(const char *name)
-{
-    Dl_info plugin;
-    assert_true(dladdr(tested_backend(), &plugin) != 0);
-    void *library = dlopen(plugin.dli_fname, RTLD_NOLOAD | RTLD_NOW), *found = dlsym(library, name);
-    assert_non_null(found);
-    dlclose(library);
-    return found;
-}
-
 static void find_shim(void)
 {
-    *(void **)&shim.fail_at = symbol("kolo_shim_fail");
-    *(void **)&shim.calls = symbol("kolo_shim_calls");
-    *(void **)&shim.failed = symbol("kolo_shim_failed");
-    *(void **)&shim.count = symbol("kolo_shim_count");
-    *(void **)&shim.forget = symbol("kolo_shim_forget");
+    *(void **)&shim.fail_at = device_symbol("kolo_shim_fail");
+    *(void **)&shim.calls = device_symbol("kolo_shim_calls");
+    *(void **)&shim.failed = device_symbol("kolo_shim_failed");
+    *(void **)&shim.count = device_symbol("kolo_shim_count");
+    *(void **)&shim.forget = device_symbol("kolo_shim_forget");
 }
 
 static bool nothing_is_left(const kolo_shim_census *c)

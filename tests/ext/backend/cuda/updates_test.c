@@ -154,8 +154,9 @@ static void draw_spans(arrays *a, dice *d, bool penalty)
     }
 }
 
-static arrays open_arrays(dice *d, kolo_optimizer optimizer, bool finite)
+static arrays open_arrays(dice *d, kolo_optimizer optimizer, bool scaled)
 {
+    const kolo_scaling start = {.loss_scale = 0x1p15, .sample_scale = 1};
     arrays a = {.optimizer = optimizer, .shift = roll_between(d, 0, 3) ? 0 : 4};
     const kolo_common_args *common = &optimizer.common;
     draw_spans(&a, d, roll_coin(d));
@@ -179,7 +180,7 @@ static arrays open_arrays(dice *d, kolo_optimizer optimizer, bool finite)
                               .clip_norm = common->clip_norm,
                               .global_clip_norm = common->global_clip_norm,
                               .decay = optimizer.kind->decays ? 0 : common->weight_decay,
-                              .finite = finite ? device_array(NULL, sizeof(float), 0) : NULL};
+                              .scaling = scaled ? device_array(&start, sizeof start, 0) : NULL};
     for (int s = 0; s < 3; s++) a.job.slots[s] = floats_there(&a, a.slots[s]);
     return a;
 }
@@ -190,7 +191,7 @@ static void close_arrays(arrays *a)
     free(a->weights), free(a->gradient);
     device_free(a->job.weights, a->shift), device_free(a->job.gradient, a->shift);
     for (int s = 0; s < 3; s++) free(a->slots[s]), device_free(a->job.slots[s], a->shift);
-    device_free(a->job.numbers, 0), device_free(a->moment, 0), device_free(a->job.finite, 0);
+    device_free(a->job.numbers, 0), device_free(a->moment, 0), device_free(a->job.scaling, 0);
 }
 
 /* A new gradient on both. */
@@ -257,9 +258,10 @@ static void a_gradient_that_is_not_finite_changes_nothing(void **state)
             tell(&a, 0.01, fine ? step : 1, 0.1, 0.1);
             rig_ok(accelerator->update(queue, &a.job));
             if (fine) update_on_host(&a, 0.01, step, 0.1, 0.1);
-            float *finite = device_read(a.job.finite, sizeof *finite);
-            assert_true(*finite == fine);
-            free(finite);
+            kolo_scaling *scaling = device_read(a.job.scaling, sizeof *scaling);
+            assert_true(scaling->tried == step && scaling->updates == step - (step >= 2));
+            assert_true(scaling->loss_scale == (step >= 2 ? 0x1p14 : 0x1p15) && scaling->good == step % 2);
+            free(scaling);
             all_same(&a);
         }
         close_arrays(&a);

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <set>
 #include <string>
@@ -207,6 +208,7 @@ cudaError_t kolo_shim_launch(cudaStream_t stream, const void *kernel, dim3 block
 
 static struct {
     long calls, wanted; /* 0: none */
+    long waits;
     bool for_good, dead;
     std::string failed;
     std::set<int> entered; /* devices */
@@ -235,6 +237,12 @@ const char *kolo_shim_failed(void)
     return faults.failed.c_str();
 }
 
+long kolo_shim_waits(void)
+{
+    Turn turn(whole);
+    return faults.waits;
+}
+
 cudaError_t kolo_shim_fault(const char *call, cudaError_t error, bool gives_back)
 {
     Turn turn(whole);
@@ -242,6 +250,7 @@ cudaError_t kolo_shim_fault(const char *call, cudaError_t error, bool gives_back
     if (faults.process != getpid()) return fail(cudaErrorInitializationError);
     if (called_by_stream) return fail(cudaErrorNotPermitted);
     if (faults.dead) return fail(cudaErrorIllegalAddress);
+    faults.waits += strcmp(call, "cudaStreamSynchronize") == 0 || strcmp(call, "cudaEventSynchronize") == 0;
     if (gives_back || ++faults.calls != faults.wanted) return cudaSuccess;
     faults.failed = call;
     faults.dead = faults.for_good;
