@@ -40,7 +40,8 @@ static const struct argp_option option_table[] = {
     {"drop-remainder", OPTION_DROP_REMAINDER, NULL, 0, "leave out the last, short batch", 1},
     {"no-validation", OPTION_NO_VALIDATION, NULL, 0, "do not evaluate after each epoch", 1},
     {"learning-rate", OPTION_LEARNING_RATE, "X", 0, "of the optimizer", 2},
-    {"precision", OPTION_PRECISION, "fp32|bf16|fp16|tf32", 0, "of the arithmetic", 2},
+    {"precision", OPTION_PRECISION, "fp32|bf16|fp16|tf32", 0,
+     "of the arithmetic; tf32 is of GPUs, on the CPU it is fp32", 2},
     {"seed", OPTION_SEED, "N", 0, "of weights, order and dropout", 2},
     {"deterministic", OPTION_DETERMINISTIC, NULL, 0, "the same bits for any number of devices and ranks", 2},
     {"devices", OPTION_DEVICES, "N", 0, "mirrored replicas, one a device", 3},
@@ -316,7 +317,9 @@ static const char *default_text(const kolo_options *options, int key)
         return options->learning_rate > 0 ? kolo_phrase("%g", options->learning_rate) : "the optimizer's";
     case OPTION_PRECISION: return precisions[options->precision];
     case OPTION_SEED: return options->seed ? kolo_phrase("%" PRIu64, options->seed) : "a new one each time";
-    case OPTION_DEVICES: return options->devices > 0 ? kolo_phrase("%d", options->devices) : "one device, not mirrored";
+    case OPTION_DEVICES:
+        if (options->devices > 0) return kolo_phrase("%d", options->devices);
+        return options->trains_nothing ? "all" : "one device, not mirrored";
     case OPTION_STRATEGY: return options->strategy ? options->strategy : "mirrored with --devices, else one_device";
     default: return key < OPTION_OWN || !options->own ? NULL : default_of(&options->own[key - OPTION_OWN]);
     }
@@ -331,20 +334,28 @@ static const char *data_doc(const kolo_options *options, const char *of_mnist)
                        options->data);
 }
 
+/* What a program that trains nothing understands of them. */
+static bool is_of_any_program(const struct argp_option *option)
+{
+    return option->key == OPTION_DEVICES || option->key == OPTION_HELP;
+}
+
 /* With each option's default, which parsing may change. */
 static void make_list(option_list *list, const kolo_options *options)
 {
+    struct argp_option *next = list->option;
     memset(list, 0, sizeof *list);
-    memcpy(list->option, option_table, sizeof option_table);
+    for (size_t i = 0; i < OPTIONS; i++)
+        if (!options->trains_nothing || is_of_any_program(&option_table[i])) *next++ = option_table[i];
     for (int i = 0; options->own && options->own[i].name && i < KOLO_OWN_OPTIONS_MAX; i++) {
         const kolo_own_option *own = &options->own[i];
-        list->option[OPTIONS + (size_t)i] =
-            (struct argp_option){own->name, OPTION_OWN + i, own->flag ? NULL : own->value, 0, own->help, 5};
+        *next++ = (struct argp_option){own->name, OPTION_OWN + i, own->flag ? NULL : own->value, 0, own->help, 5};
     }
     for (size_t i = 0; list->option[i].name; i++) {
         struct argp_option *option = &list->option[i];
         const char *value = default_text(options, option->key);
         if (option->key == OPTION_DATA) option->doc = data_doc(options, option->doc);
+        if (option->key == OPTION_DEVICES && options->trains_nothing) option->doc = "the first so many";
         if (!value) continue;
         snprintf(list->help[i], sizeof list->help[i], "%s (default: %s)", option->doc, value);
         option->doc = list->help[i];

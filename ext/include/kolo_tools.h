@@ -203,6 +203,7 @@ typedef struct kolo_options {
     const char *history; /* --history FILE, JSON */
     int steps_per_epoch;
     bool no_validation;
+    bool trains_nothing; /* then of all these --devices alone is understood, beside --help and the program's own */
     const kolo_own_option *own; /* the program's own, ended by one of all zeros; NULL: none. None has the name of another */
 } kolo_options;
 

@@ -13,6 +13,8 @@ static void read_back(const char *path, char *text, size_t room)
     text[read_whole(path, (unsigned char *)text, room - 1)] = 0;
 }
 
+static bool trains_nothing;
+
 /* What parse_own() adds, and where that goes. */
 typedef struct own_targets {
     const bool *flag;
@@ -43,8 +45,12 @@ static int parse(const char *command_line)
         dup2(open("out", O_WRONLY | O_CREAT | O_TRUNC, 0644), STDOUT_FILENO);
         dup2(open("err", O_WRONLY | O_CREAT | O_TRUNC, 0644), STDERR_FILENO);
         kolo_init(NULL, NULL);
-        kolo_options o = {
-            .data = data_default, .batch_size = 512, .epochs = 8, .learning_rate = 1e-3, .own = own_options};
+        kolo_options o = {.data = data_default,
+                          .batch_size = 512,
+                          .epochs = 8,
+                          .learning_rate = 1e-3,
+                          .own = own_options,
+                          .trains_nothing = trains_nothing};
         kolo_parse_options(argc, argv, &o, "Trains a network.");
         printf("%s %d %d %d %g %d %llu %d %d %s %s %s %d %d\n", o.data ? o.data : "-", o.batch_size, o.epochs,
                o.drop_remainder, o.learning_rate, o.precision, (unsigned long long)o.seed, o.deterministic, o.devices,
@@ -260,6 +266,18 @@ static void help_names_the_programs_own_data(void **state)
     assert_null(strstr(out, "mnist,"));
 }
 
+static void a_program_that_trains_nothing_has_fewer(void **state)
+{
+    (void)state;
+    trains_nothing = true;
+    assert_int_equal(parse("--devices 2"), 7);
+    assert_int_equal(parse("--help"), 0);
+    assert_non_null(strstr(out, "--devices=N"));
+    assert_null(strstr(out, "--epochs"));
+    expect("--epochs 3", 2, "cnn_mnist: unknown option \"--epochs\": --help lists the options\n");
+    trains_nothing = false;
+}
+
 /* A wrong environment ends the program where the command line is read: nothing is trained on other terms. */
 static void a_failed_start_ends_the_program(void **state)
 {
@@ -295,11 +313,17 @@ static void the_strategy_is_what_was_asked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_option_sets_its_own),           cmocka_unit_test(seed_0_is_a_seed),
-        cmocka_unit_test(impossible_values_are_one_sentence), cmocka_unit_test(wrong_names_are_one_sentence),
-        cmocka_unit_test(targets_are_tried_before_training),  cmocka_unit_test(help_shows_the_defaults),
-        cmocka_unit_test(the_strategy_is_what_was_asked),     cmocka_unit_test(own_options_set_their_own),
-        cmocka_unit_test(own_options_are_judged_too),         cmocka_unit_test(help_names_the_programs_own_data),
+        cmocka_unit_test(each_option_sets_its_own),
+        cmocka_unit_test(seed_0_is_a_seed),
+        cmocka_unit_test(impossible_values_are_one_sentence),
+        cmocka_unit_test(wrong_names_are_one_sentence),
+        cmocka_unit_test(targets_are_tried_before_training),
+        cmocka_unit_test(help_shows_the_defaults),
+        cmocka_unit_test(a_program_that_trains_nothing_has_fewer),
+        cmocka_unit_test(the_strategy_is_what_was_asked),
+        cmocka_unit_test(own_options_set_their_own),
+        cmocka_unit_test(own_options_are_judged_too),
+        cmocka_unit_test(help_names_the_programs_own_data),
         cmocka_unit_test(a_failed_start_ends_the_program),
     };
     return cmocka_run_group_tests_name("core/options", tests, enter_folder, leave_folder);
