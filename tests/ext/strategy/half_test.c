@@ -1,6 +1,7 @@
 /* KOLO_MIXED_FP16 in training: the scale of the loss, updates left out, and that it learns what float32 does. */
 #include "ext/core/small.h"
 
+#include "strategy/strategy.h"
 #include "training/trainer.h"
 
 #include <string.h>
@@ -75,7 +76,7 @@ static void watch(kolo_callback *self, int batch, const kolo_logs *logs)
 {
     watched *seen = self->user;
     seen->scales[batch] = kolo_logs_get(logs, "loss_scale");
-    seen->weights[batch] = self->model->trainer->replicas[7].weights[0];
+    seen->weights[batch] = kolo_replica_weights(&self->model->trainer->replicas[7])[0];
 }
 
 /* Scaled by 2^60 every gradient is infinite: that update is left out, on all devices, and the next has half the scale;

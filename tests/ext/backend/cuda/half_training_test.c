@@ -1,0 +1,12 @@
+/* strategy/half_test.c, of the CUDA backend: on eight devices. */
+#include <stdlib.h>
+
+/* Before the devices are counted. */
+__attribute__((constructor)) static void have_eight_devices(void)
+{
+    setenv("KOLO_SHIM_DEVICES", "8", 1);
+}
+
+#include "on_cuda.h"
+
+#include "ext/strategy/half_test.c"
