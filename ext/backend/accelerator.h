@@ -32,6 +32,12 @@ typedef struct kolo_update_job {
     double decay; /* .weight_decay of a rule that does not decay by itself; times the rate it is rule[0] · decay */
     kolo_scaling *scaling; /* which learns whether the gradient is finite: where it is not, nothing is updated. NULL:
                               the loss is not scaled */
+    /* A program's plan, whose parameters the spans are, or NULL. Then its packed weights (NULL: there are none) are
+     * those of the updated ones; and the gradient may be as leaves left it (NULL: it is in `gradient`, which else is
+     * room). */
+    const struct kolo_plan *plan;
+    void *packed;
+    const float *left;
 } kolo_update_job;
 
 typedef struct kolo_accelerator {

@@ -117,16 +117,11 @@ void kolo_queued_close(kolo_queued **queued)
 
 /* ---------------------------------------------------------------- weights and samples */
 
-kolo_status kolo_queued_pack(kolo_queued *queued)
-{
-    return kolo_program_pack_all(queued->program, queued->weights, queued->packed);
-}
-
 kolo_status kolo_queued_store(kolo_queued *queued, const float *weights)
 {
     size_t bytes = (size_t)queued->program->model->weight_count * sizeof *weights;
     KOLO_TRY(queued->accelerator->copy(queued->queue, queued->weights, weights, bytes));
-    return kolo_queued_pack(queued);
+    return kolo_program_pack_all(queued->program, queued->weights, queued->packed);
 }
 
 kolo_status kolo_queued_attach(kolo_queued *queued, const kolo_data *data, int64_t samples)

@@ -82,8 +82,6 @@ void kolo_queued_close(kolo_queued **queued); /* takes NULL */
 
 /* Canonical weights of the host become the device's, and are packed. */
 kolo_status kolo_queued_store(kolo_queued *queued, const float *weights);
-/* The device's canonical weights, which were changed there, are packed. Can be recorded. */
-kolo_status kolo_queued_pack(kolo_queued *queued);
 /* From now on samples are these, in batches of at most so many, over all members. The same data set may be given
  * again: it may hold others. Totals that have not arrived are forgotten. */
 kolo_status kolo_queued_attach(kolo_queued *queued, const kolo_data *data, int64_t samples);

@@ -89,7 +89,9 @@ static kolo_update_job job_of(const kolo_replica *replica)
                              .clip_norm = optimizer->common.clip_norm,
                              .global_clip_norm = optimizer->common.global_clip_norm,
                              .decay = optimizer->kind->decays ? 0 : optimizer->common.weight_decay,
-                             .scaling = state->scaling};
+                             .scaling = state->scaling,
+                             .plan = &queued_of(replica)->program->plan,
+                             .packed = queued_of(replica)->packed};
 }
 
 kolo_status kolo_queued_replica_open(kolo_replica *replica)
@@ -245,15 +247,22 @@ kolo_status kolo_queued_replica_compute(kolo_replica *replica, const kolo_share 
 
 /* ---------------------------------------------------------------- agree */
 
-/* The share's sum, canonical, in state->gradient. */
+/* The share's sum, as its leaves left theirs, in its first node. */
+static void add_nodes(const kolo_replica *replica)
+{
+    const kolo_turn *turn = replica->device->turn;
+    kolo_fold_memory memory = kolo_program_fold_memory(queued_of(replica)->program);
+    for (int i = 1; i < turn->node_count; i++)
+        memory.add(memory.whose, turn->nodes[0].gradient, turn->nodes[i].gradient);
+}
+
+/* The same, canonical, in state->gradient. */
 static kolo_status sum_share(kolo_replica *replica)
 {
     const kolo_queued *queued = queued_of(replica);
     const kolo_program *program = queued->program;
     const kolo_turn *turn = replica->device->turn;
-    kolo_fold_memory memory = kolo_program_fold_memory(program);
-    for (int i = 1; i < turn->node_count; i++)
-        memory.add(memory.whose, turn->nodes[0].gradient, turn->nodes[i].gradient);
+    add_nodes(replica);
     if (turn->node_count > 0)
         return kolo_program_unpack_there(program, turn->nodes[0].gradient, replica->device->gradient);
     return queued->accelerator->clear(queued->queue, replica->device->gradient, bytes_of(replica));
@@ -357,20 +366,28 @@ kolo_status kolo_queued_replica_allreduce(kolo_replica *replica)
 
 /* ---------------------------------------------------------------- update */
 
-static kolo_status update_there(kolo_replica *replica)
+/* left: the gradient as leaves left it, or NULL: it is canonical in state->gradient. */
+static kolo_status update_there(kolo_replica *replica, const float *left)
 {
-    KOLO_TRY(accelerator_of(replica)->update(queue_of(replica), &replica->device->job));
-    return kolo_queued_pack(queued_of(replica));
+    kolo_update_job job = replica->device->job;
+    job.left = left;
+    return accelerator_of(replica)->update(queue_of(replica), &job);
 }
 
-/* What follows the share: of a replica alone its sum, too. */
+/* What follows the share: of a replica alone its sum, too, which the update takes as it is where it can. */
 static kolo_status give_update(kolo_replica *replica)
 {
-    if (replica->group->size == 1) {
+    kolo_queued_state *state = replica->device;
+    bool alone = replica->group->size == 1;
+    if (alone && !state->waiting && state->turn->node_count > 0) {
+        add_nodes(replica);
+        return update_there(replica, state->turn->nodes[0].gradient);
+    }
+    if (alone) {
         KOLO_TRY(sum_share(replica));
         KOLO_TRY(gather(replica));
     }
-    return replica->device->complete ? update_there(replica) : KOLO_OK;
+    return state->complete ? update_there(replica, NULL) : KOLO_OK;
 }
 
 static kolo_status record_update(kolo_replica *replica, kolo_turn *turn)
@@ -449,7 +466,7 @@ static kolo_status update_apart(kolo_replica *replica)
     kolo_moment numbers = numbers_of(replica);
     if (any) KOLO_TRY(kolo_queued_correct(queued_of(replica), &numbers));
     KOLO_TRY(gather(replica));
-    if (any && state->complete) KOLO_TRY(update_there(replica));
+    if (any && state->complete) KOLO_TRY(update_there(replica, NULL));
     return count_update(replica, any);
 }
 

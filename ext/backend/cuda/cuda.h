@@ -102,6 +102,8 @@ typedef struct kolo_cuda_layout {
     bool transposed; /* the last axis runs slowest: a matrix of {the others, the last} lies as its transpose */
     int parts; /* of a GRADIENT: so many arrays, one behind the other, whose sum it is; 0: it is there itself */
 } kolo_cuda_layout;
+/* An operation's packed WEIGHTS that lie as earlier ones of the same parameter do are these. */
+void kolo_cuda_share_copies(kolo_plan *plan, const kolo_op *op);
 kolo_cuda_layout kolo_cuda_layout_of(const kolo_plan *plan, int value);
 /* A leaf's GRADIENT that is left in as many parts, to be summed when all gradients are unpacked; where several leaves'
  * gradients are added up parts are summed at once instead: false, and into scratch memory of parts · its bytes. */
@@ -147,6 +149,12 @@ kolo_status kolo_cuda_update_weights(kolo_queue *queue, const kolo_update_job *j
 kolo_status kolo_cuda_fill(kolo_queue *queue, kolo_moment *moment, kolo_scaling *scaling, kolo_scaling *seen);
 kolo_status kolo_cuda_penalty(kolo_queue *queue, const kolo_update_job *job, double *to);
 void kolo_cuda_free_tables(kolo_cuda_table *tables); /* takes NULL */
+
+/* flows.c: where else the arrays of an update are: flows, zeros, are filled in; what an update does not reach by them
+ * is unpacked before it, or packed after it. whole: all of the gradient is unpacked. */
+void kolo_cuda_find_flows(const kolo_update_job *job, kolo_flow *flows);
+kolo_status kolo_cuda_unpack_left(const kolo_update_job *job, bool whole);
+kolo_status kolo_cuda_pack_rest(const kolo_update_job *job);
 
 /* comm/nccl.c: the accelerator's; and a failure where a member of the group (NULL: none) was lost, so that what the
  * queue has summed is nothing. */

@@ -102,6 +102,16 @@ template <typename T, int N> __device__ static inline void store(T *to, const fl
     *(Run<T, N> *)to = run;
 }
 
+/* N neighbours, at element i of an array whose element is known when it runs. */
+template <int N> __device__ static inline void put(kolo_element element, void *to, int64_t i, const float values[N])
+{
+    switch (element) {
+    case KOLO_ELEMENT_BFLOAT16: store<__nv_bfloat16, N>((__nv_bfloat16 *)to + i, values); break;
+    case KOLO_ELEMENT_HALF: store<__half, N>((__half *)to + i, values); break;
+    default: store<float, N>((float *)to + i, values);
+    }
+}
+
 /* ---- sums ---- */
 
 /* Of 32 lanes, the same on each. */

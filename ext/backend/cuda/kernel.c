@@ -157,6 +157,7 @@ kolo_status kolo_cuda_prepare(kolo_plan *plan, int op, void **made)
         kolo_cuda_release(kernel);
         return status;
     }
+    kolo_cuda_share_copies(plan, o);
     o->scratch = aligned(kernel->scratch);
     for (int i = 0; i < KOLO_OP_INS; i++)
         kernel->copy_in[i] = reserve_copy(plan, kernel, o->in[i], kernel->any_in[i], &o->scratch);

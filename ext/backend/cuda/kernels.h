@@ -268,6 +268,23 @@ typedef struct kolo_part {
     int32_t first, count, span;
 } kolo_part;
 
+#define KOLO_COPIES 3 /* of an array that updates write, besides itself: the most */
+
+/* Packed weights: where they begin, in bytes. */
+typedef struct kolo_copy {
+    int64_t at;
+    kolo_element element;
+    bool transposed;
+} kolo_copy;
+
+/* Where a span is besides, as a matrix of rows × columns. */
+typedef struct kolo_flow {
+    int64_t gradient; /* bytes behind where leaves left theirs; negative: it is with the others */
+    int32_t rows, columns;
+    int copy_count;
+    kolo_copy copies[KOLO_COPIES];
+} kolo_flow;
+
 /* A kolo_update_job, and how its arrays are cut; all arrays are the device's. */
 typedef struct kolo_cuda_update {
     int rule; /* kolo_rule_kind */
@@ -283,8 +300,12 @@ typedef struct kolo_cuda_update {
     const kolo_moment *moment;
     double clip_value, clip_norm, global_clip_norm, decay;
     kolo_scaling *scaling;
+    const kolo_flow *flows; /* [spans]; NULL: spans are nowhere else */
+    const char *left; /* NULL: the gradient is all in its place */
+    char *packed; /* NULL: nothing is packed */
 } kolo_cuda_update;
-/* The gradient may be written over. */
+/* Whether the gradient is read more than once, or written over: it must be in its place. */
+bool kolo_cuda_update_measures(const kolo_cuda_update *update);
 cudaError_t kolo_cuda_update_all(cudaStream_t stream, const kolo_cuda_update *update);
 cudaError_t kolo_cuda_fill_moment(cudaStream_t stream, kolo_moment *moment, kolo_scaling *scaling, kolo_scaling *seen);
 /* *to = Σ over the spans of l2 / 2 · Σ w². */

@@ -50,7 +50,7 @@ __device__ static Row<Team> row_at(const kolo_loss_job &job, const kolo_moment *
     void *slopes = at(job.gradient, job.gradient_element, number * job.width);
     const float none = 0;
     if (!row.counts && slopes && number < job.leaf * job.rows)
-        for (int i = team.rank; i < row.n; i += team.size) put_slopes<1>(job.gradient_element, slopes, i, &none);
+        for (int i = team.rank; i < row.n; i += team.size) put<1>(job.gradient_element, slopes, i, &none);
     if (!row.counts) number = instead;
     row.z = (const float *)job.outputs + number * job.width;
     row.t = job.targets ? job.targets + number * job.width : NULL;

@@ -78,16 +78,6 @@ template <typename Team> struct Row {
     double sum; /* Σ exp(z − largest) */
 };
 
-/* N neighbours, at element i. */
-template <int N> __device__ static inline void put_slopes(kolo_element element, void *to, int i, const float slope[N])
-{
-    switch (element) {
-    case KOLO_ELEMENT_BFLOAT16: store<__nv_bfloat16, N>((__nv_bfloat16 *)to + i, slope); break;
-    case KOLO_ELEMENT_HALF: store<__half, N>((__half *)to + i, slope); break;
-    default: store<float, N>((float *)to + i, slope);
-    }
-}
-
 /* f(i, z, t) for the team's elements, N neighbours at once; with SLOPES what it returns becomes the gradient. */
 template <int N, bool SLOPES, typename Team, typename F> __device__ static void each(const Row<Team> &row, F f)
 {
@@ -96,7 +86,7 @@ template <int N, bool SLOPES, typename Team, typename F> __device__ static void 
         load<float, N>(row.z + i, z);
         if (row.t) load<float, N>(row.t + i, t);
         for (int k = 0; k < N; k++) slope[k] = f(i + k, z[k], t[k]) * row.factor * row.scale;
-        if (SLOPES) put_slopes<N>(row.slopes, row.dz, i, slope);
+        if (SLOPES) put<N>(row.slopes, row.dz, i, slope);
     }
 }
 

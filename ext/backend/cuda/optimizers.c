@@ -9,10 +9,11 @@
 
 /* Of one list of spans: made before its first update is given, and kept with the queue. */
 struct kolo_cuda_table {
-    const kolo_span *spans; /* whose it is */
+    const kolo_span *spans; /* whose it is, */
+    const kolo_plan *plan;  /* and whose parameters they are */
     int span_count, chunk_count, part_count;
-    void *memory; /* the device's: spans, chunks, parts, first parts, sums, numbers, one behind the other */
-    size_t at[6], bytes;
+    void *memory; /* the device's: spans, chunks, parts, first parts, sums, numbers, flows, one behind the other */
+    size_t at[7], bytes;
     kolo_cuda_table *next;
 };
 
@@ -51,27 +52,32 @@ static int cut(const kolo_cuda_table *table, kolo_chunk *chunks, kolo_part *part
 
 /* ---- the table ---- */
 
-enum { SPANS, CHUNKS, PARTS_AT, FIRST_PARTS, SUMS, NUMBERS };
+enum { SPANS, CHUNKS, PARTS_AT, FIRST_PARTS, SUMS, NUMBERS, FLOWS };
 
 static void place(kolo_cuda_table *table)
 {
     size_t spans = (size_t)table->span_count, parts = (size_t)table->part_count;
-    const size_t bytes[] = {spans * sizeof(kolo_span),  (size_t)table->chunk_count * sizeof(kolo_chunk),
-                            parts * sizeof(kolo_part),  (spans + 1) * sizeof(int32_t),
-                            4 * parts * sizeof(double), spans * sizeof(float)};
-    for (int i = 0; i < 6; i++) {
+    const size_t bytes[] = {spans * sizeof(kolo_span),
+                            (size_t)table->chunk_count * sizeof(kolo_chunk),
+                            parts * sizeof(kolo_part),
+                            (spans + 1) * sizeof(int32_t),
+                            4 * parts * sizeof(double),
+                            spans * sizeof(float),
+                            table->plan ? spans * sizeof(kolo_flow) : 0};
+    for (int i = 0; i < 7; i++) {
         table->at[i] = table->bytes;
         table->bytes += (bytes[i] + 255) / 256 * 256;
     }
 }
 
-static kolo_status fill(kolo_cuda_table *table, cudaStream_t stream)
+static kolo_status fill(kolo_cuda_table *table, const kolo_update_job *job, cudaStream_t stream)
 {
     char *image = calloc(1, table->bytes);
     if (!image) return kolo_fail_memory(table->bytes, "an update's table");
     memcpy(image, table->spans, (size_t)table->span_count * sizeof *table->spans);
     cut(table, (kolo_chunk *)(image + table->at[CHUNKS]), (kolo_part *)(image + table->at[PARTS_AT]),
         (int32_t *)(image + table->at[FIRST_PARTS]));
+    if (table->plan) kolo_cuda_find_flows(job, (kolo_flow *)(image + table->at[FLOWS]));
     cudaError_t error = cudaMalloc(&table->memory, table->bytes);
     if (error == cudaSuccess)
         error = cudaMemcpyAsync(table->memory, image, table->bytes, cudaMemcpyHostToDevice, stream);
@@ -84,11 +90,11 @@ static kolo_status make(kolo_queue *queue, const kolo_update_job *job, kolo_cuda
 {
     kolo_cuda_table *made = calloc(1, sizeof *made);
     if (!made) return kolo_fail_memory(sizeof *made, "an update's table");
-    *made = (kolo_cuda_table){.spans = job->spans, .span_count = job->span_count};
+    *made = (kolo_cuda_table){.spans = job->spans, .plan = job->plan, .span_count = job->span_count};
     for (int s = 0; s < job->span_count; s++) made->chunk_count += (int)chunks_of(&job->spans[s]);
     made->part_count = cut(made, NULL, NULL, NULL);
     place(made);
-    kolo_status status = fill(made, queue->stream);
+    kolo_status status = fill(made, job, queue->stream);
     if (status == KOLO_OK) *table = made;
     else kolo_cuda_free_tables(made);
     return status;
@@ -107,7 +113,8 @@ void kolo_cuda_free_tables(kolo_cuda_table *table)
 static kolo_status find(kolo_queue *queue, const kolo_update_job *job, kolo_cuda_table **table)
 {
     for (*table = queue->tables; *table; *table = (*table)->next)
-        if ((*table)->spans == job->spans && (*table)->span_count == job->span_count) return KOLO_OK;
+        if ((*table)->spans == job->spans && (*table)->span_count == job->span_count && (*table)->plan == job->plan)
+            return KOLO_OK;
     KOLO_TRY(make(queue, job, table));
     (*table)->next = queue->tables;
     queue->tables = *table;
@@ -147,7 +154,9 @@ static kolo_status lay_out(kolo_queue *queue, const kolo_update_job *job, kolo_c
                                  .clip_norm = job->clip_norm,
                                  .global_clip_norm = job->global_clip_norm,
                                  .decay = job->decay,
-                                 .scaling = job->scaling};
+                                 .scaling = job->scaling,
+                                 .flows = table->plan ? (const kolo_flow *)(memory + table->at[FLOWS]) : NULL,
+                                 .packed = job->packed};
     return KOLO_OK;
 }
 
@@ -164,8 +173,11 @@ kolo_status kolo_cuda_update_weights(kolo_queue *queue, const kolo_update_job *j
     kolo_cuda_update update;
     KOLO_TRY(lay_out(queue, job, &update));
     update.rule = kolo_rule_numbers(job->optimizer, 0, 1, numbers);
+    bool measures = kolo_cuda_update_measures(&update);
+    if (job->left) KOLO_TRY(kolo_cuda_unpack_left(job, measures));
+    update.left = measures ? NULL : (const char *)job->left;
     KOLO_CUDA(kolo_cuda_update_all(queue->stream, &update), "updating the weights");
-    return KOLO_OK;
+    return job->packed ? kolo_cuda_pack_rest(job) : KOLO_OK;
 }
 
 kolo_status kolo_cuda_fill(kolo_queue *queue, kolo_moment *moment, kolo_scaling *scaling, kolo_scaling *seen)

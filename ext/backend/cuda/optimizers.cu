@@ -18,6 +18,9 @@ struct Span {
     kolo_rule numbers;
     float scale, factor, most; /* of the gradient */
     float shrink, lamb_shrink; /* of the weights */
+    const float *left; /* where element i of all has its gradient */
+    const kolo_flow *flow;
+    bool even, wide; /* it begins at a multiple of four elements; four neighbours are read at once */
 
     __device__ float gradient(float g, float w) const
     {
@@ -73,6 +76,11 @@ __device__ static Span begin_span(const kolo_cuda_update &u, int span)
     s.most = u.clip_value > 0 ? (float)u.clip_value : INFINITY;
     s.shrink = (float)(u.decay * rule[KOLO_RULE_LEARNING_RATE]);
     s.lamb_shrink = kolo_rule_lamb_decay(rule, s.is.vector);
+    s.flow = u.flows ? &u.flows[span] : nullptr;
+    s.even = s.is.offset % 4 == 0;
+    bool left = u.left && s.flow->gradient >= 0;
+    s.left = left ? (const float *)(u.left + s.flow->gradient) - s.is.offset : u.gradient;
+    s.wide = u.wide && (s.even || !left);
     return s;
 }
 
@@ -202,6 +210,25 @@ template <kolo_rule_kind RULE> struct Slots {
                                  : 2;
 };
 
+/* N neighbours to their places among the packed weights. */
+template <int N>
+__device__ static void pack(const kolo_cuda_update &u, const Span &s, const float w[N], int64_t at)
+{
+    for (int c = 0; u.packed && s.flow && c < s.flow->copy_count; c++) {
+        const kolo_copy &copy = s.flow->copies[c];
+        int64_t first = at - s.is.offset;
+        if (!copy.transposed && (s.even || N == 1)) {
+            put<N>(copy.element, u.packed + copy.at, first, w);
+            continue;
+        }
+        for (int k = 0; k < N; k++) {
+            int i = (int)first + k, row = i / s.flow->columns;
+            int there = copy.transposed ? (i - row * s.flow->columns) * s.flow->rows + row : i;
+            put<1>(copy.element, u.packed + copy.at, there, w + k);
+        }
+    }
+}
+
 template <kolo_rule_kind RULE> struct Update {
     static const int SLOTS = Slots<RULE>::count;
     typedef Elements<SLOTS, 4> Four;
@@ -212,7 +239,7 @@ template <kolo_rule_kind RULE> struct Update {
     template <int N> __device__ void read(Elements<SLOTS, N> &e, int64_t at) const
     {
         load<float, N>(u.weights + at, e.w);
-        load<float, N>(u.gradient + at, e.g);
+        load<float, N>(s.left + at, e.g);
         e.load_slots(u, at);
     }
     template <int N> __device__ void do_it(Elements<SLOTS, N> &e, int64_t at) const
@@ -225,6 +252,7 @@ template <kolo_rule_kind RULE> struct Update {
         }
         store<float, N>(u.weights + at, e.w);
         e.store_slots(u, at);
+        pack<N>(u, s, e.w, at);
     }
 };
 
@@ -233,12 +261,13 @@ struct Move {
     typedef Elements<0, 4> Four;
     typedef Elements<0, 1> One;
     const kolo_cuda_update &u;
+    const float *left;
     double momentum, share;
 
     template <int N> __device__ void read(Elements<0, N> &e, int64_t at) const
     {
         load<float, N>(u.weights + at, e.w);
-        load<float, N>(u.gradient + at, e.g);
+        load<float, N>(left + at, e.g);
     }
     template <int N> __device__ void do_it(Elements<0, N> &e, int64_t at) const
     {
@@ -328,9 +357,9 @@ template <kolo_rule_kind RULE> __global__ void __launch_bounds__(THREADS) update
         if (chunk.span != now) work.s = begin_span(u, chunk.span);
         if (chunk.span != now && measured && !mean) finish_numbers<RULE>(u, chunk.span, &work.s);
         now = chunk.span;
-        Move move = {u, work.s.is.momentum, u.moment->share};
-        if (mean) go_through(chunk, u.wide, move);
-        else go_through(chunk, u.wide, work);
+        Move move = {u, work.s.left, work.s.is.momentum, u.moment->share};
+        if (mean) go_through(chunk, work.s.wide, move);
+        else go_through(chunk, work.s.wide, work);
     }
 }
 
@@ -364,6 +393,11 @@ static bool are_wide(const kolo_cuda_update *u)
 } // namespace kolo
 
 using namespace kolo;
+
+bool kolo_cuda_update_measures(const kolo_cuda_update *u)
+{
+    return u->scaling || u->clip_norm > 0 || u->global_clip_norm > 0 || measure_of(u->rule);
+}
 
 cudaError_t kolo_cuda_update_all(cudaStream_t stream, const kolo_cuda_update *job)
 {

@@ -14,15 +14,6 @@ struct Moves {
     int count;
 };
 
-__device__ static inline void put(kolo_element element, float value, void *to, int64_t i)
-{
-    switch (element) {
-    case KOLO_ELEMENT_BFLOAT16: narrow(value, (__nv_bfloat16 *)to + i); break;
-    case KOLO_ELEMENT_HALF: narrow(value, (__half *)to + i); break;
-    default: ((float *)to)[i] = value;
-    }
-}
-
 __device__ static void move_chunk(const kolo_packing &move, int64_t chunk)
 {
     const int AHEAD = CHUNK / THREADS;
@@ -33,7 +24,7 @@ __device__ static void move_chunk(const kolo_packing &move, int64_t chunk)
         if (first + k * THREADS < count) values[k] = move.from[first + k * THREADS];
 #pragma unroll
     for (int k = 0; k < AHEAD; k++)
-        if (first + k * THREADS < count) put(move.element, values[k], move.to, first + k * THREADS);
+        if (first + k * THREADS < count) put<1>(move.element, move.to, first + k * THREADS, &values[k]);
 }
 
 /* to[column][row] = from[row][column] */
@@ -48,7 +39,7 @@ __device__ static void turn_square(const kolo_packing &move, int64_t number)
     __syncthreads();
     for (int y = (int)threadIdx.x / SIDE; y < SIDE; y += THREADS / SIDE)
         if (row + x < move.rows && column + y < move.columns)
-            put(move.element, square[x][y], move.to, (column + y) * move.rows + row + x);
+            put<1>(move.element, move.to, (column + y) * move.rows + row + x, &square[x][y]);
 }
 
 /* Threads below one another take every so many parts. */
