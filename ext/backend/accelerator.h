@@ -45,6 +45,8 @@ typedef struct kolo_accelerator {
     int (*devices)(void);
     /* Name and memory of one; fails with a sentence. Takes no memory there itself. */
     kolo_status (*describe)(int device, char name[96], int64_t *memory_bytes, int64_t *free_bytes);
+    /* Bytes of its memory that queues of this process hold. */
+    int64_t (*held)(int device);
     /* Whether an entry of CUDA_VISIBLE_DEVICES that is no number, of that length, names it: "GPU-8932f937", "MIG-…". */
     bool (*is_called)(int device, const char *entry, size_t length);
     /* What is nearest to a device, and what connects two different ones, as far as the driver tells (all but .name).

@@ -14,6 +14,7 @@
 
 #include "backend/accelerator.h"
 #include "core/cores.h"
+#include "show/bundle.h"
 
 #define DEFAULT_CPU_DEVICES 8
 #define MASK                "CUDA_VISIBLE_DEVICES"
@@ -315,6 +316,7 @@ static void describe_gpu(const kolo_visible *visible, kolo_device *device)
     if (kolo_gpu_accelerator()->describe(gpu, name, &device->memory_bytes, &device->free_bytes) != KOLO_OK)
         kolo_failure_take();
     device->memory_bytes /= sharers;
+    device->taken_bytes = kolo_gpu_accelerator()->held(gpu);
     describe_sharing(visible, sharers, name, device);
 }
 
@@ -333,20 +335,6 @@ kolo_device kolo_device_get(int index)
     return index >= 0 && index < visible.count ? describe(&visible, index) : (kolo_device){.index = -1};
 }
 
-/* What is free of a CPU's memory is everyone's. */
-static void print_devices(const kolo_device_list *list)
-{
-    bool gpus = kolo_gpus() > 0;
-    printf("%-8s %6s %9s%s  %s\n", "device", "cores", "memory", gpus ? "      free" : "", "description");
-    for (int i = 0; i < list->count; i++) {
-        const kolo_device *device = &list->device[i];
-        printf("%-8s %6.4g %6.2f GB", device->name, device->cores, (double)device->memory_bytes / 1e9);
-        if (gpus) printf(" %6.2f GB", (double)device->free_bytes / 1e9);
-        printf("  %s\n", device->description);
-    }
-    printf("Number of devices: %d%s\n", list->count, list->count ? "" : " (the host computes)");
-}
-
 kolo_device_list kolo_devices_at(const kolo_devices_args *args, kolo_here here)
 {
     kolo_scope scope = kolo_enter("kolo_devices", here);
@@ -355,7 +343,7 @@ kolo_device_list kolo_devices_at(const kolo_devices_args *args, kolo_here here)
     kolo_device_list list = {.count = visible.count};
     if (args->most > 0 && args->most < list.count) list.count = args->most;
     for (int i = 0; i < list.count; i++) list.device[i] = describe(&visible, i);
-    if (args->print && kolo_rank() == 0) print_devices(&list);
+    if (args->print && kolo_rank() == 0) kolo_devices_write(stdout, &list);
     kolo_leave(scope, status);
     return list;
 }

@@ -101,6 +101,7 @@ typedef struct kolo_device {
     double cores;        /* CPU cores that are this device's share */
     int64_t memory_bytes; /* and its share of the memory that this process may use, or of its GPU's */
     int64_t free_bytes;   /* what nobody has taken: of a CPU's its share, of a GPU's memory all, also where it is shared */
+    int64_t taken_bytes;  /* of its GPU's memory, what this process's models and data have; 0 of a CPU's */
     bool is_virtual;      /* shares its hardware with others */
 } kolo_device;
 #define KOLO_DEVICES_MAX 256

@@ -5,6 +5,7 @@
 #define KOLO_SHOW_BUNDLE_H
 
 #include <kolo.h>
+#include <stdio.h>
 
 char *kolo_model_bundle(const kolo_model *model);
 char *kolo_history_bundle(const kolo_history *history); /* history.c */
@@ -12,8 +13,14 @@ char *kolo_data_bundle(const kolo_data *data);
 
 /* Of values, not pointers. */
 char *kolo_scores_bundle(const kolo_scores *scores);
+char *kolo_devices_bundle(const kolo_device_list *list); /* devices.c */
 char *kolo_topology_bundle(const kolo_topology_report *report);   /* topology/table.c */
 char *kolo_bandwidth_bundle(const kolo_bandwidth_report *report); /* likewise */
+
+/* devices.c: what that shows, as kolo_devices(.print = true) prints it. */
+void kolo_devices_write(FILE *out, const kolo_device_list *list);
+/* Of text alone. Takes the text. */
+char *kolo_text_bundle(char *text, size_t size);
 
 /* recipes.c: the C that makes it. Options that were left out are shown as what they mean. */
 char *kolo_layer_bundle(const kolo_layer *layer);

@@ -2,11 +2,8 @@
 #include "topology/meter.h"
 
 #include <math.h>
-#include <stdlib.h>
-
 #include "core/table.h"
 #include "show/bundle.h"
-#include "show/display.h"
 
 static const char *const meanings[] = {
     [KOLO_LINK_UNKNOWN] = "nobody could tell",
@@ -148,16 +145,6 @@ kolo_status kolo_bandwidth_write(FILE *out, const kolo_bandwidth_report *report)
 
 /* ---------------------------------------------------------------- in a notebook */
 
-/* Takes the text. */
-static char *json_of_text(char *text, size_t size)
-{
-    char *json = NULL;
-    kolo_mime form = {"text/plain", text, size, false};
-    kolo_display_json(&form, 1, &json);
-    free(text);
-    return json;
-}
-
 static bool is_whole(int count)
 {
     return count > 0 && count <= KOLO_PEERS_MAX;
@@ -171,7 +158,7 @@ char *kolo_topology_bundle(const kolo_topology_report *report)
     if (!out) return NULL;
     if (!is_whole(report->count) || kolo_topology_write(out, report) != KOLO_OK) fputs("no devices", out);
     fclose(out);
-    return json_of_text(text, size);
+    return kolo_text_bundle(text, size);
 }
 
 char *kolo_bandwidth_bundle(const kolo_bandwidth_report *report)
@@ -182,5 +169,5 @@ char *kolo_bandwidth_bundle(const kolo_bandwidth_report *report)
     if (!out) return NULL;
     if (!is_whole(report->count) || kolo_bandwidth_write(out, report) != KOLO_OK) fputs("no devices", out);
     fclose(out);
-    return json_of_text(text, size);
+    return kolo_text_bundle(text, size);
 }

@@ -23,6 +23,7 @@ static const shower handles[] = {{"kolo_model", "kolo_model_bundle"},
                                  {"kolo_schedule", "kolo_schedule_bundle"},
                                  {"kolo_scores", "kolo_scores_bundle"},
                                  {"kolo_callback", "kolo_callback_bundle"},
+                                 {"kolo_device_list", "kolo_devices_bundle"},
                                  {"kolo_topology_report", "kolo_topology_bundle"},
                                  {"kolo_bandwidth_report", "kolo_bandwidth_bundle"},
                                  {NULL, NULL}};

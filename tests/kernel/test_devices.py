@@ -1,7 +1,10 @@
 """Devices and strategies from a notebook's cells: masks that a cell sets, and a strategy of the learner's own."""
+import shutil
+
 import pytest
 
-from kernel.driver import Kernel
+from kernel import driver
+from kernel.driver import BUILD, Kernel
 
 
 @pytest.fixture(scope="module")
@@ -77,3 +80,47 @@ def test_bandwidth_between_devices(kernel):
     shown = kernel.run("kolo_peer_bandwidth(2, .bytes = 1000000, .seconds = 0.001)").value
     assert shown.startswith("Of CPU devices: the memory of this machine") and shown.count("from \\ to  cpu:0  cpu:1") >= 1
     assert kernel.run("kolo_peer_bandwidth(-2)").value == "no devices"
+
+
+def test_devices_are_shown_as_their_table(kernel):
+    lines = kernel.run("kolo_devices(2)").value.splitlines()
+    assert lines[0].split() == ["device", "cores", "memory", "description"]
+    assert lines[1].startswith("cpu:0 ") and lines[2].startswith("cpu:1 ") and lines[3] == "Number of devices: 2"
+    assert "virtual" in kernel.run("kolo_devices().device[1].description").value
+
+
+@pytest.fixture
+def on_simulated_gpus(monkeypatch, tmp_path):
+    """A kernel looks for its library beside itself: there it finds the shim's."""
+    shim = BUILD.resolve() / "shim/lib"
+    if not (shim / "libkolo_cuda.so").exists():
+        pytest.skip("there is no plugin over the shim: make build/shim/lib/libkolo_cuda.so")
+    (tmp_path / "bin").mkdir()
+    for name in "kolo-kernel", "kolo-worker":
+        shutil.copy2(BUILD / "bin" / name, tmp_path / "bin")
+    (tmp_path / "lib").symlink_to(shim)
+    (tmp_path / "include").symlink_to(BUILD.resolve() / "include")
+    monkeypatch.setattr(driver, "EXECUTABLE", tmp_path / "bin/kolo-kernel")
+    monkeypatch.setenv("KOLO_SHIM_DEVICES", "2")
+    monkeypatch.setenv("KOLO_SHIM_MACHINE", "dgx-1")
+    monkeypatch.delenv("KOLO_BACKEND", raising=False)
+
+
+def test_gpus_with_their_memory(on_simulated_gpus):
+    """What a model takes of a device is told while it has it."""
+    k = Kernel()
+    try:
+        k.run("#include <kolo.h>")
+        lines = k.run("kolo_devices()").value.splitlines()
+        assert lines[0].split() == ["device", "cores", "memory", "free", "taken", "description"]
+        assert lines[2].startswith("gpu:1 ") and "0.00 GB  simulated device 1" in lines[2]
+        assert "NV1" in k.run("kolo_topology()").value
+        k.run("""kolo_data *data = kolo_synthetic_digits(KOLO_TRAIN, .samples = 64);
+kolo_model *model = kolo_sequential(kolo_input(28, 28, 1), kolo_flatten(), kolo_dense(10));
+kolo_compile(model, .optimizer = kolo_sgd(), .loss = KOLO_SPARSE_CROSSENTROPY);
+kolo_fit(model, data, .batch_size = 32, .verbose = KOLO_NONE);""")
+        assert int(k.run("kolo_device_get(0).taken_bytes").value) > 7850 * 4
+        k.run("kolo_model_free(&model);")
+        assert k.run("kolo_device_get(0).taken_bytes").value == "0"
+    finally:
+        k.close()

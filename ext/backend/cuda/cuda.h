@@ -135,6 +135,11 @@ int kolo_cuda_devices(void);
 kolo_status kolo_cuda_describe(int device, char name[96], int64_t *memory_bytes, int64_t *free_bytes);
 bool kolo_cuda_is_called(int device, const char *entry, size_t length);
 
+/* memory.c. cudaMalloc() on the thread's device and its opposite, which takes NULL; the accelerator's held(). */
+cudaError_t kolo_cuda_allocate(void **memory, size_t bytes);
+void kolo_cuda_free(void *memory);
+int64_t kolo_cuda_held(int device);
+
 /* topology.c: the accelerator's. */
 void kolo_cuda_locate(int device, kolo_spot *spot);
 void kolo_cuda_connect(int device, int other, kolo_connection *connection);

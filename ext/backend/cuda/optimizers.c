@@ -78,7 +78,7 @@ static kolo_status fill(kolo_cuda_table *table, const kolo_update_job *job, cuda
     cut(table, (kolo_chunk *)(image + table->at[CHUNKS]), (kolo_part *)(image + table->at[PARTS_AT]),
         (int32_t *)(image + table->at[FIRST_PARTS]));
     if (table->plan) kolo_cuda_find_flows(job, (kolo_flow *)(image + table->at[FLOWS]));
-    cudaError_t error = cudaMalloc(&table->memory, table->bytes);
+    cudaError_t error = kolo_cuda_allocate(&table->memory, table->bytes);
     if (error == cudaSuccess)
         error = cudaMemcpyAsync(table->memory, image, table->bytes, cudaMemcpyHostToDevice, stream);
     free(image); /* which the call has read: it is no memory that the device reaches */
@@ -104,7 +104,7 @@ void kolo_cuda_free_tables(kolo_cuda_table *table)
 {
     while (table) {
         kolo_cuda_table *next = table->next;
-        cudaFree(table->memory);
+        kolo_cuda_free(table->memory);
         free(table);
         table = next;
     }

@@ -49,7 +49,7 @@ static void close_queue(kolo_queue **queue)
     kolo_cuda_free_tables(closed->tables);
     kolo_cuda_close_blas(closed);
     kolo_cuda_close_dnn(closed);
-    cudaFree(closed->turns);
+    kolo_cuda_free(closed->turns);
     if (closed->stream) cudaStreamDestroy(closed->stream);
     cudaGetLastError(); /* of a device that is lost */
     free(closed);
@@ -69,7 +69,7 @@ static kolo_status open_queue(int device, kolo_queue **queue)
     if (error == cudaSuccess) error = kolo_cuda_find_code();
     if (error == cudaSuccess) error = cudaStreamCreateWithFlags(&made->stream, cudaStreamNonBlocking);
     size_t turns = KOLO_TURNS * sizeof *made->turns;
-    if (error == cudaSuccess) error = cudaMalloc((void **)&made->turns, turns);
+    if (error == cudaSuccess) error = kolo_cuda_allocate((void **)&made->turns, turns);
     if (error == cudaSuccess) error = cudaMemsetAsync(made->turns, 0, turns, made->stream);
     if (error != cudaSuccess) {
         close_queue(&made);
@@ -84,7 +84,7 @@ static kolo_status open_queue(int device, kolo_queue **queue)
 static kolo_status allocate(kolo_queue *queue, size_t bytes, const char *what, void **memory)
 {
     KOLO_TRY(kolo_cuda_enter(queue));
-    cudaError_t error = cudaMalloc(memory, bytes ? bytes : 1);
+    cudaError_t error = kolo_cuda_allocate(memory, bytes);
     if (error == cudaSuccess) return KOLO_OK;
     if (error != cudaErrorMemoryAllocation) return kolo_cuda_fail(error, "taking memory");
     cudaGetLastError(); /* it is no failure of the device */
@@ -100,7 +100,7 @@ static void release(kolo_queue *queue, void *memory)
 {
     if (!memory || !can_enter(queue)) return;
     cudaStreamSynchronize(queue->stream); /* what runs may still read it */
-    cudaFree(memory);
+    kolo_cuda_free(memory);
     cudaGetLastError();
 }
 
@@ -264,6 +264,7 @@ const kolo_accelerator kolo_cuda_accelerator = {
     .devices = kolo_cuda_devices,
     .describe = kolo_cuda_describe,
     .is_called = kolo_cuda_is_called,
+    .held = kolo_cuda_held,
     .locate = kolo_cuda_locate,
     .connect = kolo_cuda_connect,
     .meter = &kolo_cuda_meter,

@@ -91,6 +91,24 @@ static void virtual_devices_share_the_gpus(void **state)
     assert_string_equal(kolo_device_get(0).description, "virtual, number 5 of 6 on simulated device 1");
 }
 
+/* What the models have, as long as they have it. */
+static void memory_that_is_taken(void **state)
+{
+    (void)state;
+    assert_int_equal(kolo_device_get(1).taken_bytes, 0);
+    kolo_queue *own = NULL;
+    void *memory = NULL;
+    assert_int_equal(accelerator->open(1, &own), KOLO_OK);
+    int64_t before = kolo_device_get(1).taken_bytes;
+    assert_int_equal(accelerator->allocate(own, 1000000, "a test", &memory), KOLO_OK);
+    assert_int_equal(kolo_device_get(1).taken_bytes, before + 1000000);
+    assert_int_equal(kolo_device_get(0).taken_bytes, 0);
+    accelerator->release(own, memory);
+    assert_int_equal(kolo_device_get(1).taken_bytes, before);
+    accelerator->close(&own);
+    assert_int_equal(kolo_device_get(1).taken_bytes, 0);
+}
+
 static void names(void **state)
 {
     (void)state;
@@ -168,6 +186,7 @@ int main(void)
         cmocka_unit_test_setup(a_mask_is_not_applied_twice, environment_is_clean),
         cmocka_unit_test_setup(a_cell_masks_at_any_time, environment_is_clean),
         cmocka_unit_test_setup(virtual_devices_share_the_gpus, environment_is_clean),
+        cmocka_unit_test_setup(memory_that_is_taken, environment_is_clean),
         cmocka_unit_test_setup(names, environment_is_clean),
         cmocka_unit_test_setup(the_host_is_chosen, environment_is_clean),
         cmocka_unit_test_setup(wrong_variables_are_sentences, environment_is_clean),
