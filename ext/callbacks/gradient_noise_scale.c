@@ -69,7 +69,7 @@ static kolo_status open_state(kolo_callback *self, state *s)
     s->sum = malloc(count * sizeof *s->sum);
     s->samples = malloc((size_t)s->small * sizeof *s->samples);
     if (!s->gradient || !s->sum || !s->samples) return kolo_fail_memory(count * 12, "gradients");
-    const kolo_engine_place place = {.threads = kolo_threads(), .device = kolo_replica_device(0)};
+    const kolo_engine_place place = {.threads = kolo_threads()};
     KOLO_TRY(kolo_engine_open(model, KOLO_FOR_GRADIENTS, s->small, place, &s->engine));
     return kolo_engine_fold(s->engine, &s->fold);
 }

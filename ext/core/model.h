@@ -19,6 +19,7 @@ typedef struct kolo_scorer {
     struct kolo_engine *engine;
     pid_t process;
     int threads;
+    int most; /* samples that its leaves may have; on an accelerator they have as many as were ever asked for */
 } kolo_scorer;
 
 /* Where a strategy trains a model. */
@@ -96,6 +97,8 @@ bool kolo_field_given(const kolo_field *field, const void *option); /* not all z
 const void *kolo_layer_arguments(const kolo_layer *layer);
 const void *kolo_layer_option(const kolo_layer *layer, const char *name);
 
+/* The accelerator's device, as kolo_replica_device() numbers them, that replica's layers on `device` are computed on. */
+int kolo_model_device(const kolo_model *model, int replica, int device);
 /* Devices that a replica is spread over: one more than the highest that a layer asks for. */
 int kolo_model_devices(const kolo_model *model);
 /* Those that its layers name were there when it was built: are they now? */

@@ -29,6 +29,15 @@ static int device_of(const kolo_model *model, const kolo_layer_node *node)
     return device > 0 ? device : 0;
 }
 
+int kolo_model_device(const kolo_model *model, int replica, int device)
+{
+    int index = replica * kolo_model_devices(model) + device;
+    const char *const *names = model->settings.strategy.device_names;
+    bool known = index < KOLO_DEVICE_NAMES_MAX && names[0] && names[index];
+    int named = known ? kolo_device_number(names[index]) : -1;
+    return kolo_replica_device(named >= 0 ? named : index);
+}
+
 /* "conv2d: {26, 26, 32}" */
 static const char *computed(const kolo_layer_node *node)
 {

@@ -41,7 +41,7 @@ static kolo_status open_frames(kolo_engine *engine, int threads)
 static kolo_status open_on_host(kolo_engine *engine, const kolo_model *model, kolo_purpose purpose, int leaf,
                                 int threads)
 {
-    KOLO_TRY(kolo_program_open(model, purpose, leaf, NULL, &engine->program));
+    KOLO_TRY(kolo_program_open(model, purpose, leaf, &engine->program));
     if (threads < engine->program->devices) threads = engine->program->devices;
     KOLO_TRY(kolo_team_open(threads, &engine->team));
     KOLO_TRY(open_memory(engine));
@@ -50,9 +50,10 @@ static kolo_status open_on_host(kolo_engine *engine, const kolo_model *model, ko
 }
 
 /* One thread speaks to the queue. */
-static kolo_status open_queued(kolo_engine *engine, const kolo_model *model, kolo_purpose purpose, int leaf, int device)
+static kolo_status open_queued(kolo_engine *engine, const kolo_model *model, kolo_purpose purpose, int leaf,
+                               int replica)
 {
-    KOLO_TRY(kolo_queued_open(model, purpose, leaf, device, &engine->queued));
+    KOLO_TRY(kolo_queued_open(model, purpose, leaf, replica, &engine->queued));
     engine->program = engine->queued->program;
     KOLO_TRY(kolo_team_open(1, &engine->team));
     return open_benches(engine, 1);
@@ -64,7 +65,7 @@ kolo_status kolo_engine_open(const kolo_model *model, kolo_purpose purpose, int 
     kolo_engine *made = calloc(1, sizeof *made);
     if (!made) return kolo_fail_memory(sizeof *made, "an engine");
     made->gate = place.gate;
-    kolo_status status = model->backend->accelerator ? open_queued(made, model, purpose, leaf, place.device)
+    kolo_status status = model->backend->accelerator ? open_queued(made, model, purpose, leaf, place.replica)
                                                      : open_on_host(made, model, purpose, leaf, place.threads);
     if (status == KOLO_OK) *engine = made;
     else kolo_engine_close(&made);

@@ -33,11 +33,11 @@ typedef struct kolo_engine {
 } kolo_engine;
 
 /* Whose cores it uses: at least `threads` threads, and one for each device of the program; or on an accelerator the
- * device of a replica (kolo_replica_device()). */
+ * devices of a replica (kolo_model_device()). */
 typedef struct kolo_engine_place {
     int threads;
     sem_t *gate; /* as kolo_engine has it */
-    int device;  /* the accelerator's */
+    int replica; /* on an accelerator: its devices are those of the process's replica of that number */
 } kolo_engine_place;
 kolo_status kolo_engine_open(const kolo_model *model, kolo_purpose purpose, int leaf, kolo_engine_place place,
                              kolo_engine **engine);

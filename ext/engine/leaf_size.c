@@ -33,7 +33,7 @@ static int64_t largest_there(const kolo_model *model)
 {
     char name[96];
     int64_t memory = 0, left;
-    if (model->backend->accelerator->describe(kolo_replica_device(0), name, &memory, &left) != KOLO_OK)
+    if (model->backend->accelerator->describe(kolo_model_device(model, 0, 0), name, &memory, &left) != KOLO_OK)
         kolo_failure_take(); /* who computes there will say so */
     return memory > 0 && memory / 2 < LARGEST_THERE ? memory / 2 : LARGEST_THERE;
 }

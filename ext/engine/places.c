@@ -38,7 +38,8 @@ static void touch(const kolo_plan *plan, life *lives, int value, int op)
     touched->last = op;
 }
 
-/* The input is there before the first operation; the output is read after the last. */
+/* The input is there before the first operation; the output is read after the last, and so may be what a copy takes:
+ * devices are not as far as one another. */
 static void find_lives(const kolo_plan *plan, life *lives)
 {
     for (int v = 0; v < plan->value_count; v++) lives[v] = (life){v, -1, -1, aligned(plan->values[v].bytes)};
@@ -48,6 +49,8 @@ static void find_lives(const kolo_plan *plan, life *lives)
         for (int i = 0; i < KOLO_OP_INS; i++) touch(plan, lives, op->in[i], o);
         for (int i = 0; i < KOLO_OP_OUTS; i++) touch(plan, lives, op->out[i], o);
     }
+    for (int o = 0; o < plan->op_count; o++)
+        if (plan->ops[o].kind == KOLO_OP_COPY) touch(plan, lives, plan->ops[o].in[0], plan->op_count);
     touch(plan, lives, plan->output, plan->op_count);
 }
 
@@ -94,7 +97,19 @@ static size_t place_lives(kolo_plan *plan, life *lives, int count)
     return bytes;
 }
 
-/* Those that live from segment to segment, then the others. */
+/* Those of a memory that are kept, or the others; some: room for them. */
+static size_t place_some(kolo_program *program, const life *lives, int memory, bool kept, life *some)
+{
+    int count = 0;
+    for (int v = 0; v < program->plan.value_count; v++) {
+        const kolo_value *value = &program->plan.values[v];
+        bool placed = kolo_lives_in_a_leaf(value) && lives[v].first >= 0;
+        if (placed && value->memory == memory && value->kept == kept) some[count++] = lives[v];
+    }
+    return place_lives(&program->plan, some, count);
+}
+
+/* Kept is what lives from segment to segment; and features that several devices may wait for. */
 static kolo_status place_leaf(kolo_program *program)
 {
     kolo_plan *plan = &program->plan;
@@ -102,15 +117,12 @@ static kolo_status place_leaf(kolo_program *program)
     life *lives = calloc(1, bytes);
     if (!lives) return kolo_fail_memory(bytes, "a plan");
     find_lives(plan, lives);
-    for (int kept = 0; kept < 2; kept++) {
-        life *some = lives + plan->value_count;
-        int count = 0;
-        for (int v = 0; v < plan->value_count; v++) {
-            if (!kolo_lives_in_a_leaf(&plan->values[v]) || lives[v].first < 0) continue;
-            plan->values[v].kept = segment_of(program, lives[v].first) != segment_of(program, lives[v].last);
-            if (plan->values[v].kept == (kept == 1)) some[count++] = lives[v];
-        }
-        *(kept ? &program->frame_bytes : &program->bench_bytes) = place_lives(plan, some, count);
+    for (int v = 0; v < plan->value_count; v++)
+        plan->values[v].kept = segment_of(program, lives[v].first) != segment_of(program, lives[v].last) ||
+                               (v == plan->input && program->memories > 1);
+    for (int m = 0; m < program->memories; m++) {
+        program->frame_bytes[m] = place_some(program, lives, m, true, lives + plan->value_count);
+        program->bench_bytes[m] = place_some(program, lives, m, false, lives + plan->value_count);
     }
     free(lives);
     return KOLO_OK;
@@ -153,6 +165,16 @@ static void list_value(const kolo_plan *plan, kolo_segment *segment, bool *liste
     list_value(plan, segment, listed, plan->values[value].view_of);
 }
 
+/* The output is listed last where it lies, since a view of it may be written by no operation. */
+static int last_of_output(const kolo_program *program)
+{
+    int memory = program->plan.values[kolo_plan_base(&program->plan, program->plan.output)].memory;
+    int last = program->segment_count - 1;
+    while (program->memories > 1 && last > 0 && program->segments[last].device != memory) last--;
+    return last;
+}
+
+/* What a copy takes is of another memory. */
 static kolo_status list_values(kolo_program *program, int number)
 {
     const kolo_plan *plan = &program->plan;
@@ -162,10 +184,11 @@ static kolo_status list_values(kolo_program *program, int number)
     if (!segment->values) return kolo_fail_memory(bytes, "a plan");
     bool *listed = (bool *)(segment->values + plan->value_count);
     memset(listed, 0, (size_t)plan->value_count * sizeof(bool));
-    if (number == 0) list_value(plan, segment, listed, plan->input);
-    if (number == program->segment_count - 1) list_value(plan, segment, listed, plan->output);
+    if (number == 0 && program->memories == 1) list_value(plan, segment, listed, plan->input);
+    if (number == last_of_output(program)) list_value(plan, segment, listed, plan->output);
     for (int o = segment->first; o < segment->end; o++) {
-        for (int i = 0; i < KOLO_OP_INS; i++) list_value(plan, segment, listed, plan->ops[o].in[i]);
+        bool copies = plan->ops[o].kind == KOLO_OP_COPY;
+        for (int i = 0; !copies && i < KOLO_OP_INS; i++) list_value(plan, segment, listed, plan->ops[o].in[i]);
         for (int i = 0; i < KOLO_OP_OUTS; i++) list_value(plan, segment, listed, plan->ops[o].out[i]);
     }
     return KOLO_OK;

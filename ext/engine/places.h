@@ -6,6 +6,8 @@
 
 #define KOLO_ALIGNMENT ((size_t)64) /* a cache line; what AVX-512 loads at once */
 
+/* Devices that nobody is on are left out: cpu:0 and cpu:3 become 0 and 1. */
+void kolo_segments_number_devices(kolo_program *program);
 /* Fills in program->segments. */
 kolo_status kolo_segments_cut(kolo_program *program);
 void kolo_segments_free(kolo_program *program);

@@ -41,6 +41,7 @@ static const struct {
     [KOLO_OP_ATTENTION] = {1, 2},
     [KOLO_OP_ATTENTION_BACKWARD] = {4, 1},
     [KOLO_OP_MEET] = {1, 1},
+    [KOLO_OP_COPY] = {1, 1},
     [KOLO_OP_BATCH_NORM_MOMENTS] = {1, 1},
     [KOLO_OP_BATCH_NORM] = {6, 3},
     [KOLO_OP_BATCH_NORM_SUMS] = {5, 3},

@@ -39,6 +39,7 @@ typedef struct kolo_value {
     bool in_place; /* WEIGHTS that the backend reads where the canonical ones are: nothing is packed */
     void *layout; /* the backend's own description; freed by its forget() */
     /* Set by engine/program.c: */
+    int memory; /* the device whose it lies in, where each has its own; else 0 */
     size_t offset; /* in the memory of its kind */
     bool kept; /* lives from one segment to a later one: in the leaf's memory, else in the thread's */
 } kolo_value;
@@ -78,6 +79,7 @@ typedef enum kolo_op_kind {
     KOLO_OP_ATTENTION, /* queries, keys, values in one: below  y, sums (workspace; -1 in a plan not trained)    */
     KOLO_OP_ATTENTION_BACKWARD, /* dy, queries keys values, y, sums     their gradient, in one */
     KOLO_OP_MEET, /* partial                              met: every leaf gets here before any goes on   */
+    KOLO_OP_COPY, /* x, of another device                   y: x on the operation's; engine/copies.c puts it in     */
     KOLO_OP_BATCH_NORM_MOMENTS, /* x                         partial {2C + 1}: Σx, Σx², and how many x a channel    */
     KOLO_OP_BATCH_NORM, /* x, met or -1, gamma or -1, beta or -1, mean or -1, variance or -1
                                                              y; and as the gradients of the running mean and variance
@@ -129,7 +131,7 @@ typedef struct kolo_own_call {
 typedef struct kolo_op {
     kolo_op_kind kind;
     int layer; /* number in the model: for messages, for the streams of dropout */
-    int device; /* where it runs: the layer's, or -1 for the replica's own */
+    int device; /* where it runs: the layer's, or -1 for the replica's own; in a program 0 … its devices - 1 */
     int in[KOLO_OP_INS], out[KOLO_OP_OUTS];
     kolo_activation activation; /* KOLO_LINEAR, or fused: KOLO_RELU. Its backward needs only y. */
     kolo_window window; /* of images */
@@ -167,8 +169,9 @@ typedef struct kolo_plan {
     bool labels, targets, weights; /* what the loss and the metrics are to be given */
     int device; /* of the operations that are added: kolo_op.device */
     const struct kolo_layer_node *layers; /* the model's, for their names; NULL in a plan that was made by hand */
-    struct kolo_queue *queue; /* of an accelerator, where the kernels are to run; NULL: on the host */
-    int device_number; /* the queue's */
+    struct kolo_queue *queue; /* of an accelerator, where the kernels are to run; NULL: on the host. While operations
+                                 are prepared, that of each one's device, else device 0's */
+    int device_number; /* its device's */
 } kolo_plan;
 
 /* For layers: add a value or an operation; the number of it, or -1 when memory ran out (reported). */

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "engine/copies.h"
 #include "engine/lower.h"
 #include "engine/places.h"
 
@@ -16,32 +17,71 @@ static kolo_status prepare(kolo_program *program)
     program->kernels = calloc((size_t)plan->op_count, sizeof *program->kernels);
     if (!program->kernels) return kolo_fail_memory((size_t)plan->op_count * sizeof *program->kernels, "a program");
     for (int o = 0; o < plan->op_count; o++) {
-        if (plan->ops[o].kind == KOLO_OP_MEET) continue; /* the engine's own */
+        if (plan->ops[o].kind == KOLO_OP_MEET || plan->ops[o].kind == KOLO_OP_COPY) continue; /* the engine's own */
+        plan->queue = program->queues[plan->ops[o].device];
         kolo_status status = program->backend->prepare(plan, o, &program->kernels[o]);
         if (status == KOLO_OK) continue;
         kolo_failure failure = kolo_failure_take();
         return kolo_fail(status, "%s: %s", kolo_layer_text(&program->model->layers[plan->ops[o].layer]), failure.text);
     }
+    plan->queue = program->queues[0];
     return KOLO_OK;
 }
 
-kolo_status kolo_program_open(const kolo_model *model, kolo_purpose purpose, int leaf, kolo_queue *queue,
-                              kolo_program **program)
+/* A value and its copies take the same bytes. Features that nobody takes where they come in are touched by no operation
+ * of the backend's. */
+static kolo_status check_copies(kolo_plan *plan)
+{
+    for (int o = 0; o < plan->op_count; o++) {
+        const kolo_op *op = &plan->ops[o];
+        if (op->kind != KOLO_OP_COPY) continue;
+        kolo_value *x = &plan->values[kolo_plan_base(plan, op->in[0])];
+        const kolo_value *y = &plan->values[kolo_plan_base(plan, op->out[0])];
+        if (op->in[0] == plan->input) x->bytes = y->bytes;
+        if (x->bytes != y->bytes)
+            return kolo_fail(KOLO_INTERNAL, "an activation lies in %zu bytes on one device, in %zu on another",
+                             x->bytes, y->bytes);
+    }
+    return KOLO_OK;
+}
+
+static kolo_status begin(kolo_program *program, kolo_purpose purpose, int leaf)
+{
+    KOLO_TRY(kolo_lower(program->model, purpose, leaf, &program->plan));
+    kolo_segments_number_devices(program);
+    program->memories = program->backend->accelerator && program->devices > 0 ? program->devices : 1;
+    size_t bytes = (size_t)program->memories * sizeof *program->frame_bytes;
+    program->frame_bytes = calloc(2, bytes);
+    if (!program->frame_bytes) return kolo_fail_memory(2 * bytes, "a program");
+    program->bench_bytes = program->frame_bytes + program->memories;
+    return kolo_copies_insert(&program->plan, program->memories);
+}
+
+kolo_status kolo_program_begin(const kolo_model *model, kolo_purpose purpose, int leaf, kolo_program **program)
 {
     kolo_program *made = calloc(1, sizeof *made);
     if (!made) return kolo_fail_memory(sizeof *made, "a program");
     made->model = model;
     made->backend = model->backend;
-    kolo_status status;
-    KOLO_GO(fail, kolo_lower(model, purpose, leaf, &made->plan));
-    made->plan.queue = queue;
-    KOLO_GO(fail, prepare(made));
-    KOLO_GO(fail, kolo_segments_cut(made));
-    KOLO_GO(fail, kolo_places_assign(made));
-    *program = made;
-    return KOLO_OK;
-fail:
-    kolo_program_close(&made);
+    kolo_status status = begin(made, purpose, leaf);
+    if (status == KOLO_OK) *program = made;
+    else kolo_program_close(&made);
+    return status;
+}
+
+kolo_status kolo_program_complete(kolo_program *program)
+{
+    KOLO_TRY(prepare(program));
+    KOLO_TRY(check_copies(&program->plan));
+    KOLO_TRY(kolo_segments_cut(program));
+    return kolo_places_assign(program);
+}
+
+kolo_status kolo_program_open(const kolo_model *model, kolo_purpose purpose, int leaf, kolo_program **program)
+{
+    KOLO_TRY(kolo_program_begin(model, purpose, leaf, program));
+    kolo_status status = kolo_program_complete(*program);
+    if (status != KOLO_OK) kolo_program_close(program);
     return status;
 }
 
@@ -55,6 +95,7 @@ void kolo_program_close(kolo_program **program)
     closed->backend->forget(&closed->plan);
     free(closed->kernels);
     kolo_segments_free(closed);
+    free(closed->frame_bytes);
     kolo_plan_free(&closed->plan);
     free(closed);
 }
@@ -204,12 +245,12 @@ kolo_status kolo_frame_open(const kolo_program *program, kolo_frame **frame)
     kolo_frame *made = calloc(1, sizeof *made);
     if (!made) return kolo_fail_memory(sizeof *made, "a frame");
     made->program = program;
-    made->block = kolo_program_allocate(program, program->frame_bytes + KOLO_ALIGNMENT);
+    made->block = kolo_program_allocate(program, program->frame_bytes[0] + KOLO_ALIGNMENT);
     made->memory = calloc((size_t)program->plan.value_count, sizeof *made->memory);
     bool fine = made->block && made->memory && open_targets(made, &program->plan);
     if (!fine) {
         kolo_frame_close(&made);
-        return kolo_fail_memory(program->frame_bytes, "the activations of one leaf");
+        return kolo_fail_memory(program->frame_bytes[0], "the activations of one leaf");
     }
     *frame = made;
     return KOLO_OK;
@@ -230,10 +271,10 @@ void kolo_frame_close(kolo_frame **frame)
 
 kolo_status kolo_bench_open(const kolo_program *program, kolo_bench *bench)
 {
-    *bench = (kolo_bench){.block = kolo_program_allocate(program, program->bench_bytes + KOLO_ALIGNMENT),
+    *bench = (kolo_bench){.block = kolo_program_allocate(program, program->bench_bytes[0] + KOLO_ALIGNMENT),
                           .scratch = kolo_program_allocate(program, program->scratch_bytes + KOLO_ALIGNMENT)};
     if (bench->block && bench->scratch) return KOLO_OK;
-    return kolo_fail_memory(program->bench_bytes + program->scratch_bytes, "the activations of one leaf");
+    return kolo_fail_memory(program->bench_bytes[0] + program->scratch_bytes, "the activations of one leaf");
 }
 
 void kolo_bench_close(const kolo_program *program, kolo_bench *bench)

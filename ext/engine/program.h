@@ -40,30 +40,36 @@ struct kolo_program {
     kolo_segment *segments;
     int segment_count;
     int devices; /* that the segments name; 1 for a model that is not placed */
+    int device[KOLO_DEVICES_MAX]; /* [devices], by their numbers among the replica's */
+    struct kolo_queue *queues[KOLO_DEVICES_MAX]; /* likewise, of an accelerator */
+    int memories; /* as many as devices where each has its own, else 1 */
     bool meets;  /* some segment ends with a KOLO_OP_MEET */
-    /* Inputs, activations, workspaces and partial sums; places are shared by values that never meet: */
-    size_t frame_bytes; /* of a leaf: what lives from segment to segment */
-    size_t bench_bytes; /* of a thread: the others */
+    /* Inputs, activations, workspaces and partial sums, [memories]; places are shared by values that never meet: */
+    size_t *frame_bytes; /* of a leaf: what lives from segment to segment */
+    size_t *bench_bytes; /* of a thread: the others */
     size_t scratch_bytes;
-    size_t met_bytes;      /* all sums over leaves */
-    size_t weights_bytes;  /* all packed weights */
+    size_t met_bytes; /* all sums over leaves */
+    size_t weights_bytes; /* all packed weights */
     size_t gradient_bytes; /* all gradients of one leaf, float32 in the backend's layout */
 };
 
-/* queue: of the model's backend, where that is an accelerator; else NULL. */
-kolo_status kolo_program_open(const kolo_model *model, kolo_purpose purpose, int leaf, kolo_queue *queue,
-                              kolo_program **program);
+/* A program's operations are known, and its devices, whose queues, if it is an accelerator's, are to be filled in
+ * before it is completed. */
+kolo_status kolo_program_begin(const kolo_model *model, kolo_purpose purpose, int leaf, kolo_program **program);
+kolo_status kolo_program_complete(kolo_program *program);
+/* Both, of the host's. */
+kolo_status kolo_program_open(const kolo_model *model, kolo_purpose purpose, int leaf, kolo_program **program);
 void kolo_program_close(kolo_program **program); /* takes NULL */
 
 /* A leaf's memory for a program. */
 typedef struct kolo_frame {
     const kolo_program *program;
     void *block;
-    void **memory;   /* [plan.value_count] */
+    void **memory; /* [plan.value_count] */
     /* What the samples are to give, each NULL where the plan wants none: */
     int32_t *labels; /* [leaf][rows of the outputs] */
-    float *targets;  /* [leaf][outputs] */
-    float *weights;  /* [leaf] */
+    float *targets; /* [leaf][outputs] */
+    float *weights; /* [leaf] */
 } kolo_frame;
 
 /* A thread's. */
@@ -81,7 +87,7 @@ typedef struct kolo_program_weights {
 /* What the values of a leaf are bound to besides its frame. */
 typedef struct kolo_blocks {
     const kolo_program_weights *weights;
-    float *gradient;       /* of the leaf; NULL when not trained */
+    float *gradient; /* of the leaf; NULL when not trained */
     size_t gradient_first; /* of all its gradients that block begins here */
     void *met;
 } kolo_blocks;

@@ -16,35 +16,58 @@ static kolo_status allocate(kolo_queued *queued, size_t bytes, const char *what,
     return queued->accelerator->allocate(queued->queue, bytes, what, memory);
 }
 
+static kolo_status open_queues(kolo_queued *queued, int replica)
+{
+    kolo_program *program = queued->program;
+    size_t bytes = (size_t)program->memories * sizeof *queued->stations;
+    queued->stations = calloc(1, bytes);
+    if (!queued->stations) return kolo_fail_memory(bytes, "an engine");
+    queued->station_count = program->memories;
+    for (int s = 0; s < queued->station_count; s++) {
+        kolo_station *station = &queued->stations[s];
+        int device = kolo_model_device(program->model, replica, program->device[s]);
+        *station = (kolo_station){.accelerator = queued->accelerator, .program = program, .number = s};
+        KOLO_TRY(queued->accelerator->open(device, &station->queue));
+        program->queues[s] = station->queue;
+        if (s == 0) program->plan.device_number = device;
+    }
+    queued->queue = program->plan.queue = program->queues[0];
+    return KOLO_OK;
+}
+
+static kolo_status open_stations(kolo_queued *queued)
+{
+    for (int s = 0; s < queued->station_count; s++) {
+        KOLO_TRY(kolo_station_open(&queued->stations[s], s > 0 ? &queued->stations[0] : NULL));
+        if (queued->station_count > 1) queued->part_count += queued->stations[s].told;
+    }
+    queued->weights = (float *)(void *)queued->stations[0].weights_block;
+    queued->moment = queued->stations[0].moment;
+    return KOLO_OK;
+}
+
 static kolo_status open_memory(kolo_queued *queued)
 {
     const kolo_program *program = queued->program;
-    const kolo_accelerator *accelerator = queued->accelerator;
-    size_t weights = (size_t)program->model->weight_count * sizeof(float);
     size_t sums = (size_t)(program->plan.metric_sums + 4) * sizeof(double);
     queued->totals_stride = aligned(sums);
-    KOLO_TRY(allocate(queued, weights + 1, "a model's weights", &queued->weights));
-    KOLO_TRY(allocate(queued, program->weights_bytes + 1, "a model's weights", &queued->packed));
-    KOLO_TRY(allocate(queued, program->met_bytes + 1, "sums over the leaves", &queued->met));
-    KOLO_TRY(allocate(queued, program->bench_bytes + 64, "the activations of a batch", &queued->bench.block));
-    KOLO_TRY(allocate(queued, program->scratch_bytes + 64, "an operation's own memory", &queued->bench.scratch));
-    KOLO_TRY(allocate(queued, sizeof *queued->moment, "a step's numbers", &queued->moment));
-    KOLO_TRY(accelerator->allocate_host(queued->queue, KOLO_MOMENTS * sizeof *queued->moments,
-                                        (void **)&queued->moments));
+    KOLO_TRY(open_stations(queued));
+    KOLO_TRY(queued->accelerator->allocate_host(queued->queue, KOLO_MOMENTS * sizeof *queued->moments,
+                                                (void **)&queued->moments));
     if (!program->plan.training) return KOLO_OK;
     int64_t floats = (int64_t)(program->gradient_bytes / sizeof(float));
     return kolo_fold_open(floats, kolo_program_fold_memory(program), &queued->fold);
 }
 
-kolo_status kolo_queued_open(const kolo_model *model, kolo_purpose purpose, int leaf, int device, kolo_queued **queued)
+kolo_status kolo_queued_open(const kolo_model *model, kolo_purpose purpose, int leaf, int replica, kolo_queued **queued)
 {
     kolo_queued *made = calloc(1, sizeof *made);
     if (!made) return kolo_fail_memory(sizeof *made, "an engine");
     made->accelerator = model->backend->accelerator;
     kolo_status status;
-    KOLO_GO(fail, made->accelerator->open(device, &made->queue));
-    KOLO_GO(fail, kolo_program_open(model, purpose, leaf, made->queue, &made->program));
-    made->program->plan.device_number = device;
+    KOLO_GO(fail, kolo_program_begin(model, purpose, leaf, &made->program));
+    KOLO_GO(fail, open_queues(made, replica));
+    KOLO_GO(fail, kolo_program_complete(made->program));
     KOLO_GO(fail, open_memory(made));
     *queued = made;
     return KOLO_OK;
@@ -53,23 +76,25 @@ fail:
     return status;
 }
 
-static void close_frame(kolo_queued *queued, kolo_frame *frame)
+static int segments_of(const kolo_queued *queued)
 {
-    if (!frame) return;
-    queued->accelerator->release(queued->queue, frame->labels);
-    queued->accelerator->release(queued->queue, frame->targets);
-    queued->accelerator->release(queued->queue, frame->weights);
-    free(frame->memory);
-    free(frame);
+    return queued->program->segment_count;
+}
+
+/* Those of a leaf: first that of its samples, then of each segment. */
+static kolo_queue *whose_mark(const kolo_queued *queued, int number)
+{
+    return number == 0 ? queued->queue : queued->stations[queued->program->segments[number - 1].device].queue;
 }
 
 static void close_frames(kolo_queued *queued)
 {
-    for (int i = 0; i < queued->frame_count; i++) close_frame(queued, queued->frames[i]);
-    queued->accelerator->release(queued->queue, queued->frame_blocks);
-    free(queued->frames);
-    queued->frames = NULL;
-    queued->frame_blocks = NULL;
+    int each = segments_of(queued) + 1;
+    for (int i = 0; queued->marks && i < queued->frame_count * each; i++)
+        queued->accelerator->free_mark(whose_mark(queued, i % each), queued->marks[i]);
+    free(queued->marks);
+    for (int s = 0; s < queued->station_count; s++) kolo_station_close_frames(&queued->stations[s]);
+    queued->marks = NULL;
     queued->frame_count = 0;
     queued->memory++;
 }
@@ -94,24 +119,34 @@ static void close_rings(kolo_queued *queued)
     queued->accelerator->release_host(queued->queue, queued->moments);
 }
 
+static void close_totals(kolo_queued *queued)
+{
+    queued->accelerator->release(queued->queue, queued->totals);
+    queued->accelerator->release(queued->queue, queued->parts);
+    for (int s = 1; s < queued->station_count; s++)
+        queued->accelerator->release(queued->stations[s].queue, queued->stations[s].totals);
+    for (int s = 0; s < queued->station_count; s++) queued->stations[s].totals = NULL;
+    queued->totals = queued->parts = NULL;
+    queued->totals_room = 0;
+}
+
 void kolo_queued_close(kolo_queued **queued)
 {
     kolo_queued *closed = *queued;
     *queued = NULL;
     if (!closed) return;
     if (closed->queue) {
-        void *const memory[] = {closed->weights,       closed->packed, closed->met,   closed->bench.block,
-                                closed->bench.scratch, closed->moment, closed->totals};
         forget_turns(closed);
         kolo_fold_close(&closed->fold);
         kolo_residence_close(&closed->residence);
         close_frames(closed);
-        for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
-            closed->accelerator->release(closed->queue, memory[i]);
+        close_totals(closed);
         close_rings(closed);
     }
+    for (int s = closed->station_count - 1; s >= 0; s--) kolo_station_close(&closed->stations[s]);
     if (closed->program) kolo_program_close(&closed->program);
-    if (closed->queue) closed->accelerator->close(&closed->queue);
+    for (int s = closed->station_count - 1; s >= 0; s--) closed->accelerator->close(&closed->stations[s].queue);
+    free(closed->stations);
     free(closed);
 }
 
@@ -121,7 +156,8 @@ kolo_status kolo_queued_store(kolo_queued *queued, const float *weights)
 {
     size_t bytes = (size_t)queued->program->model->weight_count * sizeof *weights;
     KOLO_TRY(queued->accelerator->copy(queued->queue, queued->weights, weights, bytes));
-    return kolo_program_pack_all(queued->program, queued->weights, queued->packed);
+    KOLO_TRY(kolo_program_pack_all(queued->program, queued->weights, queued->stations[0].weights.packed));
+    return kolo_stations_carry_weights(queued);
 }
 
 kolo_status kolo_queued_attach(kolo_queued *queued, const kolo_data *data, int64_t samples)
@@ -135,48 +171,43 @@ kolo_status kolo_queued_attach(kolo_queued *queued, const kolo_data *data, int64
 
 /* ---------------------------------------------------------------- memory of a share */
 
-static kolo_status open_frame(kolo_queued *queued, int number)
-{
-    const kolo_plan *plan = &queued->program->plan;
-    kolo_shape outputs = plan->values[plan->output].shape;
-    size_t numbers = (size_t)(plan->leaf * kolo_shape_count(outputs));
-    size_t rows = numbers / (size_t)outputs.dim[outputs.rank - 1];
-    kolo_frame *made = queued->frames[number] = calloc(1, sizeof *made);
-    if (!made) return kolo_fail_memory(sizeof *made, "a frame");
-    made->program = queued->program;
-    made->block = queued->frame_blocks + (size_t)number * queued->frame_stride;
-    made->memory = calloc((size_t)plan->value_count, sizeof *made->memory);
-    if (!made->memory) return kolo_fail_memory((size_t)plan->value_count * sizeof *made->memory, "a frame");
-    if (plan->labels) KOLO_TRY(allocate(queued, rows * sizeof(int32_t), "labels", &made->labels));
-    if (plan->targets) KOLO_TRY(allocate(queued, numbers * sizeof(float), "targets", &made->targets));
-    if (plan->weights)
-        KOLO_TRY(allocate(queued, (size_t)plan->leaf * sizeof(float), "weights of samples", &made->weights));
-    return KOLO_OK;
-}
-
 /* A program of one segment is through with a leaf before the next. */
 static kolo_status open_frames(kolo_queued *queued, int64_t leaves)
 {
-    int wanted = queued->program->segment_count > 1 ? (int)leaves : 1;
+    int wanted = segments_of(queued) > 1 ? (int)leaves : 1;
     if (wanted <= queued->frame_count) return KOLO_OK;
     close_frames(queued);
-    queued->frame_stride = aligned(queued->program->frame_bytes + 1);
-    size_t bytes = (size_t)wanted * queued->frame_stride;
-    KOLO_TRY(allocate(queued, bytes, "the activations of a batch", &queued->frame_blocks));
-    queued->frames = calloc((size_t)wanted, sizeof *queued->frames);
-    if (!queued->frames) return kolo_fail_memory((size_t)wanted * sizeof *queued->frames, "frames");
-    while (queued->frame_count < wanted) KOLO_TRY(open_frame(queued, queued->frame_count++));
+    size_t marks = (size_t)wanted * (size_t)(segments_of(queued) + 1);
+    queued->marks = calloc(marks, sizeof *queued->marks);
+    if (!queued->marks) return kolo_fail_memory(marks * sizeof *queued->marks, "frames");
+    for (int s = 0; s < queued->station_count; s++) KOLO_TRY(kolo_station_open_frames(&queued->stations[s], wanted));
+    queued->frame_count = wanted;
+    return KOLO_OK;
+}
+
+/* What each station adds is its own until a step ends. */
+static kolo_status open_parts(kolo_queued *queued, size_t bytes)
+{
+    kolo_station *home = &queued->stations[0];
+    KOLO_TRY(allocate(queued, (size_t)queued->part_count * bytes, "sums of losses", &queued->parts));
+    if (home->told) home->totals = queued->parts;
+    for (int s = 1; s < queued->station_count; s++) {
+        kolo_station *station = &queued->stations[s];
+        if (!station->told) continue;
+        KOLO_TRY(queued->accelerator->allocate(station->queue, bytes, "sums of losses", (void **)&station->totals));
+    }
     return KOLO_OK;
 }
 
 static kolo_status open_totals(kolo_queued *queued, int64_t leaves)
 {
+    size_t bytes = (size_t)leaves * queued->totals_stride;
     if (leaves <= queued->totals_room) return KOLO_OK;
-    queued->accelerator->release(queued->queue, queued->totals);
-    queued->totals = NULL;
-    queued->totals_room = 0;
+    close_totals(queued);
     queued->memory++;
-    KOLO_TRY(allocate(queued, (size_t)leaves * queued->totals_stride, "sums of losses", &queued->totals));
+    KOLO_TRY(allocate(queued, bytes, "sums of losses", &queued->totals));
+    queued->stations[0].totals = queued->totals;
+    if (queued->part_count > 0) KOLO_TRY(open_parts(queued, bytes));
     queued->totals_room = leaves;
     return KOLO_OK;
 }

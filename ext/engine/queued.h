@@ -1,4 +1,5 @@
-/* An engine on an accelerator: one queue that works through leaves, one after the other.
+/* An engine on an accelerator: one queue that works through leaves, one after the other; or of a model that is placed
+ * on several devices, one for each (station.h).
  *
  * Read engine.h and backend/accelerator.h first. What a step does is recorded the first time and replayed from then on;
  * its loss and metrics are read when they have arrived, some steps later, unless somebody waits for them.
@@ -8,6 +9,7 @@
 
 #include "engine/engine.h"
 #include "engine/residence.h"
+#include "engine/station.h"
 
 #define KOLO_TURNS 4 /* recordings that are kept: of a full batch, of an epoch's last, … */
 
@@ -45,19 +47,17 @@ typedef struct kolo_arrival {
 struct kolo_queued {
     kolo_program *program;
     const kolo_accelerator *accelerator;
-    kolo_queue *queue;
-    float *weights; /* canonical, on the device: what is packed, and what is read in place */
-    void *packed, *met;
-    kolo_bench bench;
-    kolo_frame **frames; /* one, or of a program of several segments one a leaf: frame_stride bytes apart */
-    char *frame_blocks;
-    size_t frame_stride;
-    int frame_count;
+    kolo_station *stations; /* [station_count] */
+    int station_count;
+    kolo_queue *queue; /* home's, as the following are: */
+    float *weights; /* canonical: what is packed, and what is read in place */
+    kolo_moment *moment;
+    int frame_count; /* of each station: one, or of a program of several segments one a leaf */
+    kolo_mark **marks; /* [frame_count][segments + 1]: how far a leaf has come, for other stations */
     int64_t memory; /* another whenever frames or totals lie elsewhere */
     kolo_residence residence;
     kolo_fold *fold; /* of gradients, for recordings; NULL: not trained */
     kolo_turn turns[KOLO_TURNS];
-    kolo_moment *moment;  /* the device's */
     kolo_moment *moments; /* the host's [KOLO_MOMENTS], from which it is copied */
     kolo_mark *copied[KOLO_MOMENTS];
     int64_t given; /* shares */
@@ -72,12 +72,15 @@ struct kolo_queued {
     kolo_scaling seen;     /* as it was when the share whose totals arrived last began */
     char *totals; /* the device's [totals_room][totals_stride]; behind those of a share its penalty,
                      and the scaling as it began */
+    char *parts;  /* totals from each station that adds to losses, [part_count][totals_room][totals_stride] */
+    int part_count; /* 0: there is but home */
     int64_t totals_room;
     size_t totals_stride;
 };
 
-/* On the visible device of that number. */
-kolo_status kolo_queued_open(const kolo_model *model, kolo_purpose purpose, int leaf, int device, kolo_queued **queued);
+/* On the devices of the process's replica of that number. */
+kolo_status kolo_queued_open(const kolo_model *model, kolo_purpose purpose, int leaf, int replica,
+                             kolo_queued **queued);
 void kolo_queued_close(kolo_queued **queued); /* takes NULL */
 
 /* Canonical weights of the host become the device's, and are packed. */
@@ -109,13 +112,15 @@ kolo_status kolo_queued_last_totals(kolo_queued *queued, kolo_node *nodes, int *
 /* ---- The parts of these, for each other. ---- */
 
 /* A share at work. */
-typedef struct kolo_queued_job {
+struct kolo_queued_job {
     kolo_queued *queued;
     const kolo_share *share;
     float **gradients; /* [leaves of the share], or NULL */
     double *seconds; /* of each operation; NULL: nobody looks */
-} kolo_queued_job;
+};
 
+/* A leaf's memory at a station. */
+kolo_frame *kolo_queued_frame(const kolo_queued_job *job, int station, int64_t leaf);
 /* Recordings are done without from now on, which the failure at hand is told as the reason of. */
 void kolo_queued_give_by_hand(kolo_queued *queued);
 /* Memory, the moment and the samples of the share are there; numbers as of kolo_queued_give(). */

@@ -8,15 +8,15 @@
 
 /* ---------------------------------------------------------------- a leaf */
 
-static kolo_frame *frame_of(const kolo_queued_job *j, int64_t leaf)
+kolo_frame *kolo_queued_frame(const kolo_queued_job *j, int station, int64_t leaf)
 {
-    return j->queued->frames[j->queued->frame_count > 1 ? leaf - j->share->first_leaf : 0];
+    return j->queued->stations[station].frames[j->queued->frame_count > 1 ? leaf - j->share->first_leaf : 0];
 }
 
-static void *sum_of(const kolo_queued *queued, int meeting)
+static void *sum_of(const kolo_station *station, int meeting)
 {
-    const kolo_plan *plan = &queued->program->plan;
-    return (char *)queued->met + plan->values[plan->ops[meeting].out[0]].offset;
+    const kolo_plan *plan = &station->program->plan;
+    return (char *)station->met + plan->values[plan->ops[meeting].out[0]].offset;
 }
 
 static bool is_alone(const kolo_queued_job *j)
@@ -25,39 +25,43 @@ static bool is_alone(const kolo_queued_job *j)
 }
 
 /* The sum over the share's leaves is what its only one has, which writes it where it belongs. */
-static void bind_sums(const kolo_queued_job *j, kolo_frame *frame)
+static void bind_sums(const kolo_station *station, kolo_frame *frame)
 {
-    const kolo_program *program = j->queued->program;
+    const kolo_program *program = station->program;
     for (int s = 0; s < program->segment_count; s++) {
         int meeting = program->segments[s].meet;
-        if (meeting >= 0) frame->memory[program->plan.ops[meeting].in[0]] = sum_of(j->queued, meeting);
+        bool here = meeting >= 0 && program->plan.ops[meeting].device == station->number;
+        if (here) frame->memory[program->plan.ops[meeting].in[0]] = sum_of(station, meeting);
     }
 }
 
-static void bind(const kolo_queued_job *j, int64_t leaf, int segment)
+/* The gradients of a segment that is not at home are on their way there. */
+static void bind(const kolo_queued_job *j, int64_t leaf, int number)
 {
-    kolo_queued *queued = j->queued;
-    kolo_program_weights weights = {queued->packed, queued->weights};
-    kolo_blocks blocks = {.weights = &weights,
-                          .gradient = j->gradients ? j->gradients[leaf - j->share->first_leaf] : NULL,
-                          .met = queued->met};
-    kolo_frame *frame = frame_of(j, leaf);
-    kolo_frame_bind(frame, segment, &queued->bench, &blocks);
-    if (is_alone(j)) bind_sums(j, frame);
+    const kolo_segment *segment = &j->queued->program->segments[number];
+    kolo_station *station = &j->queued->stations[segment->device];
+    kolo_blocks blocks = {.weights = &station->weights, .met = station->met};
+    if (j->gradients) blocks.gradient = j->gradients[leaf - j->share->first_leaf];
+    if (j->gradients && station->gradient) blocks.gradient = station->gradient;
+    if (station->gradient) blocks.gradient_first = segment->gradient_first;
+    kolo_frame *frame = kolo_queued_frame(j, station->number, leaf);
+    kolo_frame_bind(frame, number, &station->bench, &blocks);
+    if (is_alone(j)) bind_sums(station, frame);
 }
 
 static kolo_status gather(const kolo_queued_job *j, int64_t leaf)
 {
     kolo_queued *queued = j->queued;
     const kolo_plan *plan = &queued->program->plan;
-    const kolo_frame *frame = frame_of(j, leaf);
+    const kolo_frame *frame = kolo_queued_frame(j, 0, leaf);
     kolo_leaf_arrays to = {.features = kolo_frame_input(frame),
                            .labels = frame->labels,
                            .targets = frame->targets,
                            .weights = frame->weights,
                            .outputs = kolo_shape_count(plan->values[plan->output].shape)};
-    return queued->accelerator->gather(queued->queue, &queued->residence.sources, queued->moment, leaf * plan->leaf,
-                                       plan->leaf, &to);
+    KOLO_TRY(queued->accelerator->gather(queued->queue, &queued->residence.sources, queued->moment, leaf * plan->leaf,
+                                         plan->leaf, &to));
+    return kolo_stations_gathered(j, leaf);
 }
 
 static double now(void)
@@ -67,54 +71,66 @@ static double now(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-static kolo_status run_op(const kolo_queued_job *j, int op, const kolo_call *call)
+static kolo_status run_op(const kolo_queued_job *j, int64_t leaf, int op, const kolo_call *call)
 {
-    kolo_queued *queued = j->queued;
-    const kolo_program *program = queued->program;
-    if (!j->seconds) return program->backend->run(program->kernels[op], call);
-    KOLO_TRY(queued->accelerator->finish(queued->queue));
+    const kolo_program *program = j->queued->program;
+    if (program->plan.ops[op].kind == KOLO_OP_COPY) return kolo_stations_copy(j, leaf, op);
+    return program->backend->run(program->kernels[op], call);
+}
+
+static kolo_status time_op(const kolo_queued_job *j, int64_t leaf, int op, const kolo_call *call)
+{
+    const kolo_accelerator *accelerator = j->queued->accelerator;
+    KOLO_TRY(accelerator->finish(call->queue));
     double started = now();
-    KOLO_TRY(program->backend->run(program->kernels[op], call));
-    KOLO_TRY(queued->accelerator->finish(queued->queue));
+    KOLO_TRY(run_op(j, leaf, op, call));
+    KOLO_TRY(accelerator->finish(call->queue));
     j->seconds[op] += now() - started;
     return KOLO_OK;
 }
 
+static kolo_call call_of(const kolo_queued_job *j, int64_t leaf, const kolo_station *station)
+{
+    const kolo_frame *frame = kolo_queued_frame(j, station->number, leaf);
+    char *totals =
+        station->totals ? station->totals + (size_t)(leaf - j->share->first_leaf) * j->queued->totals_stride : NULL;
+    return (kolo_call){.memory = frame->memory,
+                       .scratch = station->bench.scratch,
+                       .first_sample = leaf * j->queued->program->plan.leaf,
+                       .labels = frame->labels,
+                       .targets = frame->targets,
+                       .weights = frame->weights,
+                       .totals = (kolo_totals *)(void *)totals,
+                       .queue = station->queue,
+                       .moment = station->moment};
+}
+
 static kolo_status run_segment(const kolo_queued_job *j, int64_t leaf, int number)
 {
-    kolo_queued *queued = j->queued;
-    const kolo_segment *segment = &queued->program->segments[number];
-    const kolo_frame *frame = frame_of(j, leaf);
-    void *totals = queued->totals + (size_t)(leaf - j->share->first_leaf) * queued->totals_stride;
-    kolo_call call = {.memory = frame->memory,
-                      .scratch = queued->bench.scratch,
-                      .first_sample = leaf * queued->program->plan.leaf,
-                      .labels = frame->labels,
-                      .targets = frame->targets,
-                      .weights = frame->weights,
-                      .totals = totals,
-                      .queue = queued->queue,
-                      .moment = queued->moment};
+    const kolo_segment *segment = &j->queued->program->segments[number];
+    kolo_call call = call_of(j, leaf, &j->queued->stations[segment->device]);
     bind(j, leaf, number);
     if (number == 0) KOLO_TRY(gather(j, leaf));
-    for (int o = segment->first; o < segment->end; o++) KOLO_TRY(run_op(j, o, &call));
-    return KOLO_OK;
+    KOLO_TRY(kolo_stations_enter(j, leaf, number));
+    for (int o = segment->first; o < segment->end; o++)
+        KOLO_TRY(j->seconds ? time_op(j, leaf, o, &call) : run_op(j, leaf, o, &call));
+    return kolo_stations_leave(j, leaf, number);
 }
 
 /* ---------------------------------------------------------------- where leaves meet */
 
 /* Through the host: the sums of other members are there. */
-static kolo_status meet_others(const kolo_queued_job *j, double *met, int64_t count)
+static kolo_status meet_others(const kolo_queued_job *j, const kolo_station *station, double *met, int64_t count)
 {
-    kolo_queued *queued = j->queued;
+    const kolo_accelerator *accelerator = station->accelerator;
     kolo_comm *group = j->share->group;
     size_t bytes = (size_t)count * sizeof *met;
     double *sums = malloc(bytes);
     if (!sums) return kolo_fail_memory(bytes, "sums over the leaves");
-    kolo_status status = queued->accelerator->copy(queued->queue, sums, met, bytes);
-    if (status == KOLO_OK) status = queued->accelerator->finish(queued->queue);
+    kolo_status status = accelerator->copy(station->queue, sums, met, bytes);
+    if (status == KOLO_OK) status = accelerator->finish(station->queue);
     if (status == KOLO_OK) status = group->kind->allreduce(group, sums, count, KOLO_TYPE_DOUBLE);
-    if (status == KOLO_OK) status = queued->accelerator->copy(queued->queue, met, sums, bytes);
+    if (status == KOLO_OK) status = accelerator->copy(station->queue, met, sums, bytes);
     free(sums);
     return status;
 }
@@ -128,35 +144,37 @@ bool kolo_queued_asks_others(const kolo_queued_job *j, int op)
 /* Every leaf's part is in a frame of its own, at the same place. */
 static kolo_status meet(const kolo_queued_job *j, int op)
 {
-    kolo_queued *queued = j->queued;
-    const kolo_plan *plan = &queued->program->plan;
+    const kolo_plan *plan = &j->queued->program->plan;
+    const kolo_station *station = &j->queued->stations[plan->ops[op].device];
     const kolo_value *partial = &plan->values[plan->ops[op].in[0]], *met = &plan->values[plan->ops[op].out[0]];
     int64_t count = kolo_shape_count(met->shape);
-    void *sum = sum_of(queued, op);
+    void *sum = sum_of(station, op);
     int leaves = (int)(j->share->end_leaf - j->share->first_leaf);
     if (!is_alone(j))
-        KOLO_TRY(queued->accelerator->sum(queued->queue, sum, queued->frame_blocks + partial->offset,
-                                          queued->frame_stride, leaves, count));
-    return kolo_queued_asks_others(j, op) ? meet_others(j, sum, count) : KOLO_OK;
+        KOLO_TRY(station->accelerator->sum(station->queue, sum, station->frame_blocks + partial->offset,
+                                           station->frame_stride, leaves, count));
+    return kolo_queued_asks_others(j, op) ? meet_others(j, station, sum, count) : KOLO_OK;
 }
 
 /* ---------------------------------------------------------------- a share */
 
 static kolo_status clear_totals(const kolo_queued_job *j)
 {
+    const kolo_station *home = &j->queued->stations[0];
     size_t bytes = (size_t)(j->share->end_leaf - j->share->first_leaf) * j->queued->totals_stride;
-    return j->queued->accelerator->clear(j->queued->queue, j->queued->totals, bytes);
+    return home->told ? home->accelerator->clear(home->queue, home->totals, bytes) : KOLO_OK;
 }
 
 kolo_status kolo_queued_leaves(const kolo_queued_job *j)
 {
     const kolo_program *program = j->queued->program;
     KOLO_TRY(clear_totals(j));
+    KOLO_TRY(kolo_stations_begin(j));
     for (int s = 0; s < program->segment_count; s++) {
         for (int64_t leaf = j->share->first_leaf; leaf < j->share->end_leaf; leaf++) KOLO_TRY(run_segment(j, leaf, s));
         if (program->segments[s].meet >= 0) KOLO_TRY(meet(j, program->segments[s].meet));
     }
-    return KOLO_OK;
+    return kolo_stations_end(j);
 }
 
 static kolo_status send(kolo_queued *queued, int slot)
@@ -241,8 +259,9 @@ static kolo_status keep_outputs(const kolo_queued_job *j, int64_t leaf)
     const kolo_plan *plan = &queued->program->plan;
     size_t elements = (size_t)kolo_shape_count(plan->values[plan->output].shape);
     int64_t left = share->batch->samples - leaf * plan->leaf, count = left < plan->leaf ? left : plan->leaf;
+    int station = plan->values[kolo_plan_base(plan, plan->output)].memory;
     float *target = share->outputs + (size_t)(leaf * plan->leaf) * elements;
-    return queued->accelerator->copy(queued->queue, target, kolo_frame_output(frame_of(j, leaf)),
+    return queued->accelerator->copy(queued->queue, target, kolo_frame_output(kolo_queued_frame(j, station, leaf)),
                                      (size_t)count * elements * sizeof *target);
 }
 

@@ -19,7 +19,7 @@ static kolo_status add_segment(kolo_program *program, int first, int end)
     bool meets = end < plan->op_count && plan->ops[end].kind == KOLO_OP_MEET;
     program->meets = program->meets || meets;
     grown[program->segment_count++] = (kolo_segment){
-        .program = program, .first = first, .end = end, .device = device_of(plan, first), .meet = meets ? end : -1};
+        .program = program, .first = first, .end = end, .device = plan->ops[first].device, .meet = meets ? end : -1};
     return KOLO_OK;
 }
 
@@ -30,16 +30,16 @@ static bool is_used(const kolo_plan *plan, int device)
     return false;
 }
 
-/* Devices that nobody is on are left out: cpu:0 and cpu:3 become 0 and 1. */
-static void number_devices(kolo_program *program)
+void kolo_segments_number_devices(kolo_program *program)
 {
-    for (int s = 0; s < program->segment_count; s++) {
-        kolo_segment *segment = &program->segments[s];
-        int number = 0;
-        for (int device = 0; device < segment->device; device++) number += is_used(&program->plan, device);
-        segment->device = number;
-        if (number >= program->devices) program->devices = number + 1;
+    kolo_plan *plan = &program->plan;
+    int numbers[KOLO_DEVICES_MAX];
+    for (int device = 0; device < KOLO_DEVICES_MAX; device++) {
+        if (!is_used(plan, device)) continue;
+        numbers[device] = program->devices;
+        program->device[program->devices++] = device;
     }
+    for (int o = 0; o < plan->op_count; o++) plan->ops[o].device = numbers[device_of(plan, o)];
 }
 
 /* Once all have met the leaves go on the other way round: what was computed last is in the caches still. */
@@ -59,12 +59,11 @@ kolo_status kolo_segments_cut(kolo_program *program)
     int first = 0;
     for (int o = 0; o <= plan->op_count; o++) {
         bool end = o == plan->op_count, meet = !end && plan->ops[o].kind == KOLO_OP_MEET;
-        bool moves = !end && o > first && device_of(plan, o) != device_of(plan, o - 1);
+        bool moves = !end && o > first && plan->ops[o].device != plan->ops[o - 1].device;
         if (!(end || meet || moves) || (o == first && !meet)) continue;
         KOLO_TRY(add_segment(program, first, o));
         first = meet ? o + 1 : o;
     }
-    number_devices(program);
     turn_at_meetings(program);
     return KOLO_OK;
 }

@@ -91,7 +91,7 @@ static kolo_update_job job_of(const kolo_replica *replica)
                              .decay = optimizer->kind->decays ? 0 : optimizer->common.weight_decay,
                              .scaling = state->scaling,
                              .plan = &queued_of(replica)->program->plan,
-                             .packed = queued_of(replica)->packed};
+                             .packed = queued_of(replica)->stations[0].weights.packed};
 }
 
 kolo_status kolo_queued_replica_open(kolo_replica *replica)
@@ -371,7 +371,8 @@ static kolo_status update_there(kolo_replica *replica, const float *left)
 {
     kolo_update_job job = replica->device->job;
     job.left = left;
-    return accelerator_of(replica)->update(queue_of(replica), &job);
+    KOLO_TRY(accelerator_of(replica)->update(queue_of(replica), &job));
+    return kolo_stations_carry_weights(queued_of(replica));
 }
 
 /* What follows the share: of a replica alone its sum, too, which the update takes as it is where it can. */

@@ -17,33 +17,42 @@
 
 /* ---------------------------------------------------------------- engines */
 
-/* Nobody chose the leaf's size, so where others have taken a device's memory it is a smaller one. */
-static kolo_status open_largest(kolo_model *model, kolo_purpose purpose, kolo_engine_place place, kolo_engine **engine)
+/* A device computes a whole leaf at once, also where a few samples are all that there are: a power of two. */
+static int leaf_for(const kolo_model *model, int64_t samples, int most)
 {
-    int leaf = kolo_largest_leaf(model, purpose);
-    for (;; leaf = (leaf + 1) / 2) {
-        kolo_status status = kolo_engine_open(model, purpose, leaf, place, engine);
-        if (status == KOLO_OK && (*engine)->queued) status = kolo_queued_reserve((*engine)->queued, 1);
+    int leaf = 1;
+    while (leaf < samples && leaf < most) leaf *= 2;
+    return model->backend->accelerator && leaf < most ? leaf : most;
+}
+
+/* Nobody chose the leaf's size, so where others have taken a device's memory it is a smaller one. */
+static kolo_status open_scorer(kolo_model *model, kolo_purpose purpose, int64_t samples, kolo_scorer *scorer)
+{
+    kolo_engine_place place = {.threads = scorer->threads};
+    int leaf = leaf_for(model, samples, scorer->most);
+    for (;; scorer->most = leaf = (leaf + 1) / 2) {
+        kolo_status status = kolo_engine_open(model, purpose, leaf, place, &scorer->engine);
+        if (status == KOLO_OK && scorer->engine->queued) status = kolo_queued_reserve(scorer->engine->queued, 1);
         if (status == KOLO_OK) return KOLO_OK;
-        if (*engine) kolo_engine_close(engine);
+        if (scorer->engine) kolo_engine_close(&scorer->engine);
         if (status != KOLO_MEMORY || leaf == 1 || !model->backend->accelerator) return status;
         kolo_failure_take();
     }
 }
 
 /* Kept from one call to the next, since loops of one's own ask for a few samples at a time. Another process (a forked
- * child has no threads) or another number of threads needs a new one. */
-static kolo_status engine_for(kolo_model *model, kolo_purpose purpose, kolo_engine **engine)
+ * child has no threads) or another number of threads needs a new one, and so may more samples. */
+static kolo_status engine_for(kolo_model *model, kolo_purpose purpose, int64_t samples, kolo_engine **engine)
 {
     kolo_scorer *scorer = &model->scorers[purpose == KOLO_FOR_OUTPUTS];
     int threads = kolo_threads();
     if (scorer->process != getpid() || scorer->threads != threads) kolo_engine_close(&scorer->engine);
-    if (!scorer->engine) {
-        kolo_engine_place place = {.threads = threads, .device = kolo_replica_device(0)};
-        KOLO_TRY(open_largest(model, purpose, place, &scorer->engine));
-    }
+    if (!scorer->engine) scorer->most = kolo_largest_leaf(model, purpose);
+    if (scorer->engine && scorer->engine->program->plan.leaf < leaf_for(model, samples, scorer->most))
+        kolo_engine_close(&scorer->engine);
     scorer->process = getpid();
     scorer->threads = threads;
+    if (!scorer->engine) KOLO_TRY(open_scorer(model, purpose, samples, scorer));
     *engine = scorer->engine;
     return kolo_engine_pack(*engine, model->weights);
 }
@@ -59,7 +68,7 @@ kolo_status kolo_score(kolo_model *model, const kolo_data *data, int64_t first, 
                        kolo_totals *totals)
 {
     kolo_engine *engine;
-    KOLO_TRY(engine_for(model, KOLO_FOR_SCORES, &engine));
+    KOLO_TRY(engine_for(model, KOLO_FOR_SCORES, samples, &engine));
     kolo_fold *fold;
     KOLO_TRY(kolo_fold_open(0, (kolo_fold_memory){0}, &fold));
     kolo_batch batch = {.first = first, .samples = samples, .leaf = engine->program->plan.leaf};
@@ -154,7 +163,7 @@ static kolo_status predict_range(kolo_model *model, kolo_data *data, int64_t fir
     KOLO_TRY(kolo_check_data(model, data, false, "data"));
     KOLO_TRY(kolo_check_range(data, first, samples));
     if (!outputs) return kolo_fail(KOLO_INVALID, "outputs: wanted room for the model's outputs, got NULL");
-    KOLO_TRY(engine_for(model, KOLO_FOR_OUTPUTS, &engine));
+    KOLO_TRY(engine_for(model, KOLO_FOR_OUTPUTS, samples, &engine));
     kolo_batch batch = {.first = first, .samples = samples, .leaf = engine->program->plan.leaf};
     kolo_share share = {
         .data = data, .batch = &batch, .end_leaf = kolo_batch_leaves(&batch), .stoppable = true, .outputs = outputs};
@@ -224,7 +233,7 @@ static kolo_status compute_gradients(kolo_model *model, kolo_data *data, float *
     KOLO_TRY(kolo_check_data(model, data, true, "data"));
     int leaf = model->leaf ? model->leaf : kolo_largest_leaf(model, KOLO_FOR_GRADIENTS);
     if (data->samples < leaf) leaf = (int)data->samples;
-    const kolo_engine_place place = {.threads = kolo_threads(), .device = kolo_replica_device(0)};
+    const kolo_engine_place place = {.threads = kolo_threads()};
     kolo_engine *engine = NULL;
     kolo_fold *fold = NULL;
     kolo_totals totals = {0};

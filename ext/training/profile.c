@@ -23,7 +23,7 @@ typedef struct profile {
 static kolo_status open_profile(profile *p)
 {
     int leaf = kolo_choose_leaf(p->model, p->batch, 1, 1);
-    const kolo_engine_place place = {.threads = kolo_threads(), .device = kolo_replica_device(0)};
+    const kolo_engine_place place = {.threads = kolo_threads()};
     KOLO_TRY(kolo_engine_open(p->model, KOLO_FOR_TRAINING, leaf, place, &p->engine));
     KOLO_TRY(kolo_engine_pack(p->engine, p->model->weights));
     return kolo_engine_fold(p->engine, &p->fold);

@@ -244,7 +244,7 @@ static kolo_status open_engine(kolo_replica *replica, int leaf, int threads, sem
 {
     kolo_trainer *trainer = replica->trainer;
     close_engine(replica);
-    const kolo_engine_place place = {threads, gate, kolo_replica_device(replica->index)};
+    const kolo_engine_place place = {threads, gate, replica->index};
     KOLO_TRY(kolo_engine_open(trainer->model, KOLO_FOR_TRAINING, leaf, place, &replica->engine));
     bool shares = trainer->keeping == KOLO_KEEPS_SHARES;
     if (replica->index == 0) KOLO_TRY(open_fold(replica, &trainer->meeting));

@@ -74,7 +74,7 @@ static bool stays_inside(const kolo_plan *plan, int value)
     for (const kolo_op *op = plan->ops; op < plan->ops + plan->op_count; op++) {
         for (int i = 0; i < KOLO_OP_INS; i++) {
             if (op->in[i] < 0 || kolo_plan_base(plan, op->in[i]) != gradient) continue;
-            if (op->kind == KOLO_OP_OWN) return false;
+            if (op->kind == KOLO_OP_OWN || op->kind == KOLO_OP_COPY) return false;
             readers++;
         }
     }

@@ -49,6 +49,9 @@ typedef enum cudaError {
     cudaErrorSystemDriverMismatch = 803,
     cudaErrorStreamCaptureUnsupported = 900,
     cudaErrorStreamCaptureInvalidated = 901,
+    cudaErrorStreamCaptureMerge = 902,
+    cudaErrorStreamCaptureUnmatched = 903,
+    cudaErrorStreamCaptureUnjoined = 904,
     cudaErrorStreamCaptureIsolation = 905,
     cudaErrorCapturedEvent = 907,
     cudaErrorUnknown = 999

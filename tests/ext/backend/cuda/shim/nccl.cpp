@@ -162,7 +162,7 @@ ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataTyp
     std::shared_ptr<Sum> part = sum;
     std::shared_ptr<bool> aborted = comm->aborted;
     int rank = comm->rank;
-    kolo_shim_give(stream, [=] { take_part(group, part, rank, aborted); });
+    give(stream, [=] { take_part(group, part, rank, aborted); });
     part->given[rank] = {stream, stream->given};
     changed.notify_all();
     return ncclSuccess;

@@ -1,7 +1,8 @@
 /* The calls of CUDA's runtime, on the host. Read cuda_runtime.h here first.
  *
  * What a stream is given waits until somebody waits for it: a call that lends its arguments for too short a time, or
- * reads a result too early, then shows. There are KOLO_SHIM_DEVICES devices (1), which share a memory of
+ * reads a result too early, then shows. With KOLO_SHIM_FENCES=1 kernels and libraries reach their own device's memory
+ * alone, and crash elsewhere. There are KOLO_SHIM_DEVICES devices (1), which share a memory of
  * KOLO_SHIM_MEMORY bytes; memory begins as bytes of 0xFF, which no float survives.
  */
 #include "cuda_runtime.h"
@@ -13,28 +14,20 @@
 #include <map>
 #include <set>
 #include <string>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "trace.h"
 
-struct kolo_shim_graph {
-    std::vector<Work> work;
-};
-struct kolo_shim_event {
-    kolo_shim_stream *stream = nullptr;
-    size_t at = 0;
-    bool captured = false;
-    bool timed = true;
-    double clock = 0; /* the stream's */
-};
-
 double kolo_shim_latest;
 std::recursive_mutex whole;
 std::condition_variable_any changed;
+std::set<kolo_shim_stream *> streams, captures;
 
 namespace {
 
-const size_t GUARD = 4096; /* bytes behind an allocation, which nobody may write */
+const size_t PAGE = 4096;
+const size_t GUARD = PAGE; /* bytes behind an allocation, which nobody may write */
 
 std::map<char *, size_t> on_device, pinned;
 std::map<std::pair<int, const void *>, size_t> shared_most; /* of kernels that asked for more than they may have without */
@@ -43,9 +36,6 @@ std::map<char *, int> owners; /* of what is on_device */
 thread_local int device;
 thread_local cudaError_t last = cudaSuccess;
 thread_local bool called_by_stream;
-std::set<kolo_shim_stream *> streams, captures;
-std::set<kolo_shim_event *> events;
-std::set<kolo_shim_graph *> graphs;
 thread_local cudaStreamCaptureMode thread_mode = cudaStreamCaptureModeGlobal;
 
 size_t number(const char *name, size_t otherwise)
@@ -83,14 +73,37 @@ bool within(const std::map<char *, size_t> &blocks, const void *memory)
     return (char *)memory < after->first + after->second;
 }
 
+bool has_fences()
+{
+    static const bool has = number("KOLO_SHIM_FENCES", 0) != 0;
+    return has;
+}
+
+void fence(int own, int access)
+{
+    for (auto &block : owners)
+        if (block.second != own) mprotect(block.first, on_device[block.first] + GUARD, access);
+}
+
+/* A device's own work. */
+Work fenced(int own, Work work)
+{
+    if (!has_fences()) return work;
+    return [=] {
+        fence(own, PROT_NONE);
+        work();
+        fence(own, PROT_READ | PROT_WRITE);
+    };
+}
+
+} // namespace
+
 cudaError_t fail(cudaError_t error)
 {
     last = error;
     return error;
 }
 
-/* Whether the thread may take or give back memory, or wait: not while it captures, as far as the modes go, and what is
- * captured is then lost. */
 bool may_allocate()
 {
     bool may = true;
@@ -108,13 +121,15 @@ bool may_allocate()
 cudaError_t give(cudaStream_t stream, Work work)
 {
     if (stream->capturing) {
-        stream->captured.push_back(std::move(work));
+        stream->captured.push_back({std::move(work), 0, 0});
         return cudaSuccess;
     }
     stream->waiting.push_back(std::move(work));
     stream->given++;
     return cudaSuccess;
 }
+
+namespace {
 
 cudaError_t give_copy(cudaStream_t stream, const char *what, size_t read, size_t written, Work work)
 {
@@ -149,7 +164,7 @@ void run_until(kolo_shim_stream *stream, size_t end)
 cudaError_t kolo_shim_give(cudaStream_t stream, Work work)
 {
     Turn turn(whole);
-    return give(stream, std::move(work));
+    return give(stream, fenced(stream->device, std::move(work)));
 }
 
 cudaError_t kolo_shim_fail(cudaError_t error) { return fail(error); }
@@ -183,7 +198,7 @@ static cudaError_t launch(cudaStream_t stream, const void *kernel, dim3 blocks, 
                 (size_t)threads.x * threads.y * threads.z <= 1024 && threads.x * threads.y * threads.z > 0 && shared <= most;
     if (!fine) return cudaErrorInvalidValue;
     if (stream->device != device) return cudaErrorInvalidResourceHandle;
-    Work work = [=] { kolo_shim_run_blocks(blocks, threads, shared, body); };
+    Work work = fenced(device, [=] { kolo_shim_run_blocks(blocks, threads, shared, body); });
     if (!kolo_shim_traces()) return give(stream, work);
     kolo_shim_record record;
     record.range = kolo_shim_range();
@@ -260,7 +275,7 @@ cudaError_t kolo_shim_fault(const char *call, cudaError_t error, bool gives_back
 kolo_shim_census kolo_shim_count(void)
 {
     Turn turn(whole);
-    kolo_shim_census census = {in_use, 0, (int)streams.size(), (int)events.size(), (int)graphs.size(), most_in_use};
+    kolo_shim_census census = {in_use, 0, (int)streams.size(), event_count(), graph_count(), most_in_use};
     for (auto &block : pinned) census.host_bytes += block.second;
     most_in_use = in_use;
     return census;
@@ -272,9 +287,8 @@ void kolo_shim_forget(void)
     for (auto &block : on_device) free(block.first);
     for (auto &block : pinned) free(block.first);
     for (kolo_shim_stream *stream : streams) delete stream;
-    for (kolo_shim_event *event : events) delete event;
-    for (kolo_shim_graph *graph : graphs) delete graph;
-    on_device.clear(), pinned.clear(), streams.clear(), events.clear(), graphs.clear(), captures.clear();
+    forget_recordings();
+    on_device.clear(), owners.clear(), pinned.clear(), streams.clear(), captures.clear();
     in_use = 0;
 }
 
@@ -341,10 +355,10 @@ cudaError_t cudaMalloc(void **memory, size_t bytes)
 {
     Turn turn(whole);
     if (!may_allocate()) return fail(cudaErrorStreamCaptureUnsupported);
-    size_t left, total, rounded = (bytes + 255) / 256 * 256;
+    size_t left, total, aligned = has_fences() ? PAGE : 256, rounded = (bytes + aligned - 1) / aligned * aligned;
     cudaMemGetInfo(&left, &total);
     if (kolo_shim_traces()) *memory = kolo_shim_traced_memory(rounded);
-    else *memory = rounded <= left ? aligned_alloc(256, rounded + GUARD) : nullptr;
+    else *memory = rounded <= left ? aligned_alloc(aligned, rounded + GUARD) : nullptr;
     if (!*memory) return fail(cudaErrorMemoryAllocation);
     if (!kolo_shim_traces()) {
         memset(*memory, 0xFF, rounded);
@@ -370,6 +384,7 @@ cudaError_t cudaFree(void *memory)
     }
     in_use -= found->second;
     on_device.erase(found);
+    owners.erase((char *)memory);
     if (!kolo_shim_traces()) free(memory);
     return cudaSuccess;
 }
@@ -445,55 +460,6 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
     return cudaSuccess;
 }
 
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
-{
-    Turn turn(whole);
-    *event = new kolo_shim_event;
-    events.insert(*event);
-    (*event)->timed = !(flags & cudaEventDisableTiming);
-    return cudaSuccess;
-}
-cudaError_t cudaEventDestroy(cudaEvent_t event)
-{
-    Turn turn(whole);
-    events.erase(event);
-    delete event;
-    return cudaSuccess;
-}
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
-{
-    Turn turn(whole);
-    event->stream = stream;
-    event->at = stream->given;
-    event->captured = stream->capturing;
-    event->clock = stream->clock;
-    return cudaSuccess;
-}
-cudaError_t cudaEventSynchronize(cudaEvent_t event)
-{
-    Turn turn(whole);
-    if (event->captured) return fail(cudaErrorCapturedEvent);
-    if (!may_allocate()) return fail(cudaErrorStreamCaptureUnsupported);
-    if (event->stream) run_until(event->stream, event->at);
-    return cudaSuccess;
-}
-cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned)
-{
-    Turn turn(whole);
-    kolo_shim_stream *other = event->stream;
-    size_t at = event->at;
-    stream->clock = std::max(stream->clock, event->clock);
-    if (!other || other == stream) return cudaSuccess;
-    if (stream->capturing || event->captured) return fail(cudaErrorStreamCaptureIsolation); /* no forks here */
-    return give(stream, [=] { run_until(other, at); });
-}
-/* Of copies from device to device; nothing else is timed here. */
-cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t first, cudaEvent_t last)
-{
-    if (!first->timed || !last->timed || !first->stream || !last->stream) return fail(cudaErrorInvalidResourceHandle);
-    *milliseconds = last->clock > first->clock ? (float)(1e3 * (last->clock - first->clock)) : 0.001f;
-    return cudaSuccess;
-}
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t work, void *argument)
 {
     Turn turn(whole);
@@ -504,32 +470,6 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t work, void *arg
     });
 }
 
-cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode)
-{
-    Turn turn(whole);
-    if (stream->capturing) return fail(cudaErrorStreamCaptureUnsupported);
-    stream->capturing = true;
-    stream->invalid = false;
-    stream->mode = mode;
-    stream->captor = std::this_thread::get_id();
-    stream->captured.clear();
-    captures.insert(stream);
-    return cudaSuccess;
-}
-cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
-{
-    Turn turn(whole);
-    *graph = nullptr;
-    if (!stream->capturing) return fail(cudaErrorStreamCaptureUnsupported);
-    stream->capturing = false;
-    captures.erase(stream);
-    bool stranger = stream->mode != cudaStreamCaptureModeRelaxed && stream->captor != std::this_thread::get_id();
-    if (stream->invalid || stranger) return fail(cudaErrorStreamCaptureInvalidated);
-    *graph = new kolo_shim_graph{std::move(stream->captured)};
-    graphs.insert(*graph);
-    stream->captured.clear();
-    return cudaSuccess;
-}
 cudaError_t kolo_shim_set_device(int device)
 {
     Turn turn(whole);
@@ -537,43 +477,10 @@ cudaError_t kolo_shim_set_device(int device)
     cudaError_t fault = kolo_shim_fault("cudaSetDevice", cudaErrorDevicesUnavailable, again);
     return fault != cudaSuccess ? fault : cudaSetDevice(device);
 }
-cudaError_t kolo_shim_end_capture(cudaStream_t stream, cudaGraph_t *graph)
-{
-    cudaError_t fault = kolo_shim_fault("cudaStreamEndCapture", cudaErrorStreamCaptureInvalidated, false);
-    cudaError_t error = cudaStreamEndCapture(stream, graph);
-    if (fault != cudaSuccess && error == cudaSuccess) cudaGraphDestroy(*graph);
-    if (fault != cudaSuccess) *graph = nullptr;
-    return fault != cudaSuccess ? fault : error;
-}
 cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
 {
     std::swap(*mode, thread_mode);
     return cudaSuccess;
-}
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t *executable, cudaGraph_t graph, unsigned long long)
-{
-    Turn turn(whole);
-    *executable = new kolo_shim_graph{graph->work};
-    graphs.insert(*executable);
-    return cudaSuccess;
-}
-cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream)
-{
-    Turn turn(whole);
-    if (stream->capturing) return fail(cudaErrorStreamCaptureUnsupported); /* it would be a part of the other */
-    for (const Work &work : executable->work) give(stream, work);
-    return cudaSuccess;
-}
-cudaError_t cudaGraphDestroy(cudaGraph_t graph)
-{
-    Turn turn(whole);
-    graphs.erase(graph);
-    delete graph;
-    return cudaSuccess;
-}
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable)
-{
-    return cudaGraphDestroy(executable);
 }
 
 /* Only what an A100 gives, too. */

@@ -1,0 +1,72 @@
+/* A station: a device of a replica at work, its queue and what lies in its memory. Most replicas have one.
+ *
+ * Of a model that is placed on several devices, station 0 is the home of what there is once: the canonical weights, the
+ * samples, the sums of gradients and of losses, the update. The others are given what their layers need of it (their
+ * packed weights, what the loss is to be told of the samples), and give back their gradients and sums. A step begins
+ * and ends at home: the others wait until home has come to its beginning, and home until they have come to its end. In
+ * between each goes on by itself but for copies of activations (KOLO_OP_COPY), which wait for the segment that they
+ * come from. All of it can be recorded.
+ *
+ * Read engine/program.h and backend/accelerator.h first. station.c is one station, stations.c what is between them.
+ */
+#ifndef KOLO_ENGINE_STATION_H
+#define KOLO_ENGINE_STATION_H
+
+#include "engine/program.h"
+
+typedef struct kolo_queued kolo_queued;
+typedef struct kolo_queued_job kolo_queued_job;
+
+/* Bytes of weights that a station is given: they lie side by side here and there. */
+typedef struct kolo_carried {
+    const char *from;
+    char *to;
+    size_t bytes;
+} kolo_carried;
+
+typedef struct kolo_station {
+    const kolo_accelerator *accelerator;
+    const kolo_program *program;
+    int number; /* of the program's devices */
+    kolo_queue *queue;
+    kolo_program_weights weights; /* as if the station had all of them; home has */
+    float *gradient; /* at home NULL: that of a segment, on its way there */
+    void *met;
+    kolo_bench bench;
+    kolo_frame **frames; /* frame_stride bytes apart */
+    char *frame_blocks;
+    size_t frame_stride;
+    int frame_count;
+    kolo_moment *moment;
+    bool told; /* operations of it are told the samples' labels and weights, and add to the losses */
+    char *totals; /* [leaves of the share][stride]: what it adds to them; memory of queued.c's */
+    kolo_mark *mark; /* for others to wait for it */
+    char *weights_block, *packed_block; /* what it really has of them */
+    kolo_carried *carried;
+    int carried_count;
+} kolo_station;
+
+/* Memory on a device whose queue is open already; where home is NULL it is this. */
+kolo_status kolo_station_open(kolo_station *station, const kolo_station *home);
+void kolo_station_close(kolo_station *station); /* the queue stays; takes one that has none */
+kolo_status kolo_station_open_frames(kolo_station *station, int count);
+void kolo_station_close_frames(kolo_station *station);
+
+/* ---- Between stations; where there is but one they do nothing. ---- */
+
+/* The others begin when home has come so far, with its moment. */
+kolo_status kolo_stations_begin(const kolo_queued_job *job);
+/* Home goes on when the others have come so far; the sums of losses of all are there. */
+kolo_status kolo_stations_end(const kolo_queued_job *job);
+/* The weights that home has packed last. */
+kolo_status kolo_stations_carry_weights(const kolo_queued *queued);
+/* Around a segment of a leaf: what it is to be told of the samples is there; its gradients go home, and others may copy
+ * what it wrote. */
+kolo_status kolo_stations_enter(const kolo_queued_job *job, int64_t leaf, int segment);
+kolo_status kolo_stations_leave(const kolo_queued_job *job, int64_t leaf, int segment);
+/* A KOLO_OP_COPY. */
+kolo_status kolo_stations_copy(const kolo_queued_job *job, int64_t leaf, int op);
+/* Home has the samples of the leaf. */
+kolo_status kolo_stations_gathered(const kolo_queued_job *job, int64_t leaf);
+
+#endif
