@@ -78,7 +78,7 @@ typedef struct kolo_peer_bandwidth_args {
     kolo_guard *guard;
     int64_t bytes;  /* of one copy; default: of GPUs 64 MB, on the CPU as the largest cache, at least 32 MB */
     double seconds; /* that a figure takes, about; default 0.03 */
-    bool print;     /* the matrices on stdout too, from rank 0 */
+    bool print;     /* the matrices on stdout too, from rank 0; as a cell's value they are heat maps */
 } kolo_peer_bandwidth_args;
 
 /* Measures how fast each pair of this process's devices copies, as NVIDIA's p2pBandwidthLatencyTest does: of GPUs the

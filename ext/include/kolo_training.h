@@ -64,7 +64,8 @@ typedef enum kolo_precision {
      * all devices and ranks alike. Runs on every CPU, slower than KOLO_FLOAT32: what it saves, it saves elsewhere. */
     KOLO_MIXED_FP16,
     /* Float32, but GPUs round the factors of products of matrices and of convolutions to 10 bits of fraction, which
-     * their tensor cores multiply several times as fast. On the host it is KOLO_FLOAT32. */
+     * their tensor cores multiply several times as fast. On a CPU it is KOLO_FLOAT32, bit for bit, and
+     * kolo_compile() says so. */
     KOLO_TF32
 } kolo_precision;
 
@@ -76,7 +77,7 @@ typedef struct kolo_compile_args {
     kolo_loss loss;           /* required for fit and evaluate */
     kolo_metric metrics[KOLO_METRICS_MAX];
     kolo_strategy strategy;
-    kolo_precision precision;
+    kolo_precision precision; /* KOLO_FLOAT32, KOLO_MIXED_BF16, KOLO_MIXED_FP16, or KOLO_TF32: on the CPU KOLO_FLOAT32 */
     const char *backend;  /* "onednn", "reference"; default: KOLO_BACKEND, else the fastest that loads */
     uint64_t seed;        /* weights, order and dropout; default: a new one each time */
     bool deterministic;   /* the same bits for any number of devices and ranks of one kind. The model and the batch alone

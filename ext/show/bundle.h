@@ -15,7 +15,7 @@ char *kolo_data_bundle(const kolo_data *data);
 char *kolo_scores_bundle(const kolo_scores *scores);
 char *kolo_devices_bundle(const kolo_device_list *list); /* devices.c */
 char *kolo_topology_bundle(const kolo_topology_report *report);   /* topology/table.c */
-char *kolo_bandwidth_bundle(const kolo_bandwidth_report *report); /* likewise */
+char *kolo_bandwidth_bundle(const kolo_bandwidth_report *report); /* heat_map.c */
 
 /* devices.c: what that shows, as kolo_devices(.print = true) prints it. */
 void kolo_devices_write(FILE *out, const kolo_device_list *list);

@@ -103,7 +103,7 @@ static kolo_status check_file(const char *file)
 /* ------------------------------------------------------------------------------------------ pictures */
 
 /* gnuplot calls every SVG "Gnuplot" and what has no name "gnuplot_plot_1"; browsers show that as tips. */
-static void blank_titles(char *svg)
+void kolo_plot_blank_titles(char *svg)
 {
     static const char open_tag[] = "<title>", close_tag[] = "</title>";
     for (char *title = svg; (title = strstr(title, open_tag)); title++) {
@@ -143,7 +143,7 @@ static kolo_status draw(const kolo_plot_plan *plans, int count, kolo_picture pic
         return kolo_fail_memory(1 << 12, "a plot");
     }
     kolo_status status = kolo_gnuplot(text, length, bytes, size);
-    if (status == KOLO_OK && picture == KOLO_PICTURE_SVG) blank_titles(*bytes);
+    if (status == KOLO_OK && picture == KOLO_PICTURE_SVG) kolo_plot_blank_titles(*bytes);
     if (status == KOLO_OK && picture == KOLO_PICTURE_TEXT) *size = trim(*bytes, *size);
     free(text);
     return status;

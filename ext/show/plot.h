@@ -27,6 +27,8 @@ double kolo_plot_y(const kolo_plot_plan *plan, int series, int i);
 /* Panels in rows of at most three, of the size of the first; as text, one alone. */
 void kolo_plot_script(FILE *script, const kolo_plot_plan *plans, int count, kolo_picture picture);
 
+/* plot.c: an SVG of gnuplot's without the names that browsers would show as tips. */
+void kolo_plot_blank_titles(char *svg);
 /* plot.c: checks a plot (not its .file), and draws panels into *bytes, from malloc. */
 kolo_status kolo_plot_check(const kolo_plot_args *args, kolo_plot_plan *plan);
 kolo_status kolo_plot_draw(const kolo_plot_plan *plans, int count, kolo_picture picture, char **bytes, size_t *size);

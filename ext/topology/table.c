@@ -145,29 +145,14 @@ kolo_status kolo_bandwidth_write(FILE *out, const kolo_bandwidth_report *report)
 
 /* ---------------------------------------------------------------- in a notebook */
 
-static bool is_whole(int count)
-{
-    return count > 0 && count <= KOLO_PEERS_MAX;
-}
-
 char *kolo_topology_bundle(const kolo_topology_report *report)
 {
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
     if (!out) return NULL;
-    if (!is_whole(report->count) || kolo_topology_write(out, report) != KOLO_OK) fputs("no devices", out);
-    fclose(out);
-    return kolo_text_bundle(text, size);
-}
-
-char *kolo_bandwidth_bundle(const kolo_bandwidth_report *report)
-{
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    if (!out) return NULL;
-    if (!is_whole(report->count) || kolo_bandwidth_write(out, report) != KOLO_OK) fputs("no devices", out);
+    bool whole = report->count > 0 && report->count <= KOLO_PEERS_MAX;
+    if (!whole || kolo_topology_write(out, report) != KOLO_OK) fputs("no devices", out);
     fclose(out);
     return kolo_text_bundle(text, size);
 }

@@ -84,6 +84,8 @@ static kolo_status compile(const kolo_compile_args *args)
     model->settings.optimizer = optimizer;
     model->place = where;
     model->metrics = metrics;
+    if (args->precision == KOLO_TF32 && !backend->accelerator)
+        kolo_warn("precision: KOLO_TF32 is what GPUs' tensor cores have: on the CPU it is KOLO_FLOAT32");
     if (!args->precision) model->settings.precision = KOLO_FLOAT32;
     model->backend = backend;
     model->seed = args->seed ? args->seed : kolo_random_seed();

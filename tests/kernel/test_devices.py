@@ -77,7 +77,9 @@ def test_a_topology_is_shown_as_its_matrix(kernel):
 
 
 def test_bandwidth_between_devices(kernel):
-    shown = kernel.run("kolo_peer_bandwidth(2, .bytes = 1000000, .seconds = 0.001)").value
+    (result,) = kernel.run("kolo_peer_bandwidth(2, .bytes = 1000000, .seconds = 0.001)").results
+    shown, picture = result["text/plain"], result["image/svg+xml"]
+    assert all(word in picture for word in ("One way, GB/s", "Latency, µs", "cpu:1")) and "<title>gnuplot" not in picture
     assert shown.startswith("Of CPU devices: the memory of this machine") and shown.count("from \\ to  cpu:0  cpu:1") >= 1
     assert kernel.run("kolo_peer_bandwidth(-2)").value == "no devices"
 
