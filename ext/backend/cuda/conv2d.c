@@ -222,7 +222,7 @@ static kolo_status find_kernel(kolo_cuda_kernel *kernel, kolo_plan *plan, int gr
     made->wish.result = KOLO_CONV_KERNEL;
     KOLO_TRY(find(kernel, plan, &made->wish, &made->kernel));
     if (made->kernel.graph) return choose_layout(plan, &made->kernel, gradient, KOLO_ELEMENT_FLOAT);
-    made->parts = kolo_cuda_conv_filter_parts(&made->wish.conv);
+    made->parts = kolo_cuda_conv_filter_parts(kernel->element, &made->wish.conv);
     KOLO_TRY(kolo_cuda_leave_parts(plan, gradient, made->parts, &made->left));
     size_t scratch = (size_t)(made->parts * kolo_cuda_count(plan, gradient)) * sizeof(float);
     made->kernel.scratch = kolo_cuda_reserve(&kernel->scratch, made->left ? 0 : scratch);

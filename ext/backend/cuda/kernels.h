@@ -225,7 +225,7 @@ cudaError_t kolo_cuda_bias_backward(cudaStream_t stream, const kolo_bias_job *jo
 cudaError_t kolo_cuda_bias_forward(cudaStream_t stream, kolo_element element, int64_t rows, int width,
                                    const float *bias, bool relu, void *y);
 
-/* ---- conv.cu, conv_direct.cu, conv_first.cu: convolutions, whatever their shape ---- */
+/* ---- conv.cu, conv_tensor.cu, conv_filter.cu, conv_direct.cu, conv_first.cu: convolutions, whatever their shape ---- */
 
 /* From x, leaf × height × width × channels, to y, leaf × out_height × out_width × filters; kernels {kernel[0],
  * kernel[1], channels / groups, filters}, as elements, their gradients as floats. */
@@ -242,7 +242,7 @@ cudaError_t kolo_cuda_conv(cudaStream_t stream, kolo_element element, const kolo
 cudaError_t kolo_cuda_conv_data(cudaStream_t stream, kolo_element element, const kolo_conv *conv, const void *y,
                                 const void *kernel, const float *bias, void *x, bool relu);
 /* The gradient by the kernel, in so many parts, one behind the other; and their sum. */
-int kolo_cuda_conv_filter_parts(const kolo_conv *conv);
+int kolo_cuda_conv_filter_parts(kolo_element element, const kolo_conv *conv);
 cudaError_t kolo_cuda_conv_filter(cudaStream_t stream, kolo_element element, const kolo_conv *conv, const void *x,
                                   const void *dy, float *parts);
 /* The first layer's: a small window over few channels, of which nobody wants dx. Its kernel is float32, aligned as a

@@ -13,6 +13,7 @@ operations at a data sheet's rates. A library may launch more than one kernel fo
 import argparse
 import functools
 import json
+import math
 import os
 import re
 import subprocess
@@ -31,6 +32,7 @@ LAUNCH = 1.5e-6  # seconds from one kernel of a recorded step to the next
 SMALL = {"cnn": (32, 64), "resnet20": (8, 16), "gpt": (2, 4)}
 USUAL = [f"cnn/{precision}/{batch}" for precision in ("bf16", "tf32") for batch in (512, 2048, 16384)]
 USUAL += ["resnet20/bf16/128", "resnet20/bf16/2048", "gpt/bf16/32", "gpt/bf16/256"]
+PARTS = ("filter_gradient", "first_backward", "product_on_tensor_cores")  # each block writes as much, and move_all reads it
 STEPS = 4  # the one before the last is looked at: everything was allocated by then, and a step follows it
 
 
@@ -73,13 +75,21 @@ def step(program, net, precision, batch):
     waiting = {}
     for pair in zip(*computed(program, net, precision)):
         waiting.setdefault((pair[0]["range"], name_of(pair[0])), []).append(pair)
+    parts = 0  # bytes of gradients' parts that are more than at the larger of the small batches
     for record in launches:
         record["known"] = not is_ours(record)
         pairs = waiting.get((record["range"], name_of(record)))
-        if is_ours(record) and pairs:
-            record |= {key: drawn_on(*pairs[0], sizes, batch, key) for key in ("read", "written", "asked", "operations")}
-            record["known"] = True
-            waiting[record["range"], name_of(record)] = pairs[1:]
+        if not is_ours(record) or not pairs:
+            continue
+        small, large = pairs[0]
+        record |= {key: drawn_on(small, large, sizes, batch, key) for key in ("read", "written", "asked", "operations")}
+        record["known"] = True
+        if name_of(record) in PARTS:
+            record["written"] = large["written"] * math.prod(record["blocks"]) / math.prod(large["blocks"])
+            parts += record["written"] - large["written"]
+        if name_of(record) == "move_all":
+            record["read"] = large["read"] + parts
+        waiting[record["range"], name_of(record)] = pairs[1:]
     return launches
 
 
