@@ -203,9 +203,11 @@ static int rally(kolo_pair *pair, int turn)
 /* Of many rallies the one in which nobody was put aside. */
 static void play_first(kolo_pair *pair)
 {
-    double first = now(), began = first, ended;
+    double first = now(), began, ended = first;
+    int turn = 0;
     pair->rally = INFINITY;
-    for (int turn = 0; began < first + PLAY_SECONDS; began = ended) {
+    while (ended < first + PLAY_SECONDS) {
+        began = ended;
         turn = rally(pair, turn);
         ended = now();
         pair->rally = fmin(pair->rally, ended - began);

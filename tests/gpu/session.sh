@@ -36,6 +36,8 @@ for name in "torch", "jax":
     ldd --version | head -n 1
     "$with" ldd "$carry/lib/libkolo_cuda.so" | grep -E 'not found|libcu|nccl|cudnn'
     "$with" env KOLO_BACKEND=cuda "$carry/bin/cnn_mnist" --help | head -n 2
+    nvidia-smi topo -m
+    "$with" env KOLO_DEVICES=gpu "$carry/bin/p2p_bandwidth_latency"
     ! "$with" ldd "$carry/lib/libkolo_cuda.so" | grep 'not found'
 }
 

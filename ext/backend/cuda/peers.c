@@ -140,17 +140,20 @@ static kolo_status open_pair(const kolo_side sides[2], int64_t bytes, kolo_pair 
 
 /* ---- copies ---- */
 
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
 /* On a thread of the driver's. */
 static void hold(void *argument)
 {
+    const struct timespec moment = {.tv_nsec = 10000};
     kolo_pair *pair = argument;
-    struct timespec begin, now, moment = {.tv_nsec = 10000};
-    clock_gettime(CLOCK_MONOTONIC, &begin);
-    for (double waited = 0; waited < HOLD_SECONDS && !atomic_load(&pair->released);) {
-        nanosleep(&moment, NULL);
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        waited = (double)(now.tv_sec - begin.tv_sec) + 1e-9 * (double)(now.tv_nsec - begin.tv_nsec);
-    }
+    double end = now() + HOLD_SECONDS;
+    while (!atomic_load(&pair->released) && now() < end) nanosleep(&moment, NULL);
 }
 
 static cudaError_t copy_one(kolo_pair *pair, int from, size_t bytes)
