@@ -12,13 +12,13 @@
 #define KOLO_BACKEND_ACCELERATOR_H
 
 #include "backend/moment.h"
+#include "comm/comm.h"
 #include "core/error.h"
 #include "topology/meter.h"
 
 typedef struct kolo_queue kolo_queue;
 typedef struct kolo_recording kolo_recording;
 typedef struct kolo_mark kolo_mark;
-typedef struct kolo_comm kolo_comm;
 
 /* An update: flat arrays of `count` elements, in `spans`. */
 typedef struct kolo_update_job {
@@ -103,7 +103,7 @@ typedef struct kolo_accelerator {
      * with one another on the host. Every member calls it; the same for the sum. Fails on all with one sentence where
      * it cannot be had, so that the host can sum instead. NULL: it never can. */
     kolo_status (*join)(kolo_queue *queue, kolo_comm *group, void **together);
-    kolo_status (*allreduce)(kolo_queue *queue, void *together, float *values, int64_t count);
+    kolo_status (*allreduce)(kolo_queue *queue, void *together, void *values, int64_t count, kolo_type type);
     void (*leave)(void *together); /* takes NULL */
 } kolo_accelerator;
 

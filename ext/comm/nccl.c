@@ -231,15 +231,16 @@ kolo_status kolo_nccl_check(kolo_nccl_group *group)
 }
 
 /* The first of a group waits for all members, but the watcher must come between. */
-static kolo_status begin(kolo_nccl_group *group, float *values, int64_t count)
+static kolo_status begin(kolo_nccl_group *group, void *values, int64_t count, kolo_type type)
 {
+    ncclDataType_t numbers = type == KOLO_TYPE_DOUBLE ? ncclDouble : ncclFloat;
     ncclResult_t result = ncclInProgress;
     for (bool given = false; result == ncclInProgress; given = true) {
         if (given) usleep(20);
         pthread_mutex_lock(&group->lock);
         ncclComm_t comm = group->comm;
         if (comm && !given)
-            result = ncclAllReduce(values, values, (size_t)count, ncclFloat, ncclSum, comm, group->queue->stream);
+            result = ncclAllReduce(values, values, (size_t)count, numbers, ncclSum, comm, group->queue->stream);
         else if (comm && ncclCommGetAsyncError(comm, &result) != ncclSuccess) result = ncclInternalError;
         if (comm && result != ncclSuccess && result != ncclInProgress)
             lose(group, kolo_phrase("NCCL: a sum over the group failed: %s", ncclGetErrorString(result)));
@@ -249,11 +250,11 @@ static kolo_status begin(kolo_nccl_group *group, float *values, int64_t count)
     return KOLO_OK;
 }
 
-kolo_status kolo_nccl_allreduce(kolo_queue *queue, void *together, float *values, int64_t count)
+kolo_status kolo_nccl_allreduce(kolo_queue *queue, void *together, void *values, int64_t count, kolo_type type)
 {
     KOLO_TRY(kolo_cuda_enter(queue));
     KOLO_TRY(kolo_nccl_check(together));
-    return count > 0 ? begin(together, values, count) : KOLO_OK;
+    return count > 0 ? begin(together, values, count, type) : KOLO_OK;
 }
 
 /* What was given must still come to the others. */

@@ -54,6 +54,8 @@ struct kolo_queued {
     kolo_moment *moment;
     int frame_count; /* of each station: one, or of a program of several segments one a leaf */
     kolo_mark **marks; /* [frame_count][segments + 1]: how far a leaf has come, for other stations */
+    void *together; /* the accelerator's group, of homes; NULL: sums over other members are made on the host */
+    int64_t meeting_room; /* leaves of a batch, for station->brought */
     int64_t memory; /* another whenever frames or totals lie elsewhere */
     kolo_residence residence;
     kolo_fold *fold; /* of gradients, for recordings; NULL: not trained */
@@ -96,6 +98,8 @@ kolo_status kolo_queued_reserve(kolo_queued *queued, int64_t leaves);
  * are added; NULL: nobody looks. */
 kolo_status kolo_queued_run(kolo_queued *queued, const kolo_share *share, kolo_fold *fold, double *seconds);
 
+/* Whether some layer's leaves meet with those of other members. */
+bool kolo_queued_meets_others(const kolo_program *program);
 /* Training: gives the share to the queue and returns; the gradient is in turn->nodes when the queue has come so far.
  * numbers: of the update that follows, or NULL; with a scaling as that has them. */
 kolo_status kolo_queued_give(kolo_queued *queued, const kolo_share *share, const kolo_moment *numbers,
@@ -129,6 +133,12 @@ kolo_status kolo_queued_prepare(kolo_queued *queued, const kolo_share *share, co
 kolo_status kolo_queued_leaves(const kolo_queued_job *job);
 /* (that operation) is with leaves of other members. */
 bool kolo_queued_asks_others(const kolo_queued_job *job, int op);
+/* queued_meeting.c: a KOLO_OP_MEET, where its sum lies, and memory for batches of so many samples. */
+kolo_status kolo_queued_meet(const kolo_queued_job *job, int op);
+void *kolo_queued_met(const kolo_station *station, int op);
+kolo_status kolo_queued_reserve_meetings(kolo_queued *queued, int64_t samples);
+/* Whether the share has but one leaf. */
+bool kolo_queued_is_alone(const kolo_queued_job *job);
 /* Of one leaf, from the host's memory. */
 kolo_totals kolo_queued_totals(const kolo_queued *queued, const char *from);
 

@@ -13,17 +13,6 @@ kolo_frame *kolo_queued_frame(const kolo_queued_job *j, int station, int64_t lea
     return j->queued->stations[station].frames[j->queued->frame_count > 1 ? leaf - j->share->first_leaf : 0];
 }
 
-static void *sum_of(const kolo_station *station, int meeting)
-{
-    const kolo_plan *plan = &station->program->plan;
-    return (char *)station->met + plan->values[plan->ops[meeting].out[0]].offset;
-}
-
-static bool is_alone(const kolo_queued_job *j)
-{
-    return j->share->end_leaf - j->share->first_leaf == 1;
-}
-
 /* The sum over the share's leaves is what its only one has, which writes it where it belongs. */
 static void bind_sums(const kolo_station *station, kolo_frame *frame)
 {
@@ -31,7 +20,7 @@ static void bind_sums(const kolo_station *station, kolo_frame *frame)
     for (int s = 0; s < program->segment_count; s++) {
         int meeting = program->segments[s].meet;
         bool here = meeting >= 0 && program->plan.ops[meeting].device == station->number;
-        if (here) frame->memory[program->plan.ops[meeting].in[0]] = sum_of(station, meeting);
+        if (here) frame->memory[program->plan.ops[meeting].in[0]] = kolo_queued_met(station, meeting);
     }
 }
 
@@ -46,7 +35,7 @@ static void bind(const kolo_queued_job *j, int64_t leaf, int number)
     if (station->gradient) blocks.gradient_first = segment->gradient_first;
     kolo_frame *frame = kolo_queued_frame(j, station->number, leaf);
     kolo_frame_bind(frame, number, &station->bench, &blocks);
-    if (is_alone(j)) bind_sums(station, frame);
+    if (kolo_queued_is_alone(j)) bind_sums(station, frame);
 }
 
 static kolo_status gather(const kolo_queued_job *j, int64_t leaf)
@@ -117,45 +106,6 @@ static kolo_status run_segment(const kolo_queued_job *j, int64_t leaf, int numbe
     return kolo_stations_leave(j, leaf, number);
 }
 
-/* ---------------------------------------------------------------- where leaves meet */
-
-/* Through the host: the sums of other members are there. */
-static kolo_status meet_others(const kolo_queued_job *j, const kolo_station *station, double *met, int64_t count)
-{
-    const kolo_accelerator *accelerator = station->accelerator;
-    kolo_comm *group = j->share->group;
-    size_t bytes = (size_t)count * sizeof *met;
-    double *sums = malloc(bytes);
-    if (!sums) return kolo_fail_memory(bytes, "sums over the leaves");
-    kolo_status status = accelerator->copy(station->queue, sums, met, bytes);
-    if (status == KOLO_OK) status = accelerator->finish(station->queue);
-    if (status == KOLO_OK) status = group->kind->allreduce(group, sums, count, KOLO_TYPE_DOUBLE);
-    if (status == KOLO_OK) status = accelerator->copy(station->queue, met, sums, bytes);
-    free(sums);
-    return status;
-}
-
-bool kolo_queued_asks_others(const kolo_queued_job *j, int op)
-{
-    const kolo_share *share = j->share;
-    return j->queued->program->plan.ops[op].across && share->group && share->group->size > 1;
-}
-
-/* Every leaf's part is in a frame of its own, at the same place. */
-static kolo_status meet(const kolo_queued_job *j, int op)
-{
-    const kolo_plan *plan = &j->queued->program->plan;
-    const kolo_station *station = &j->queued->stations[plan->ops[op].device];
-    const kolo_value *partial = &plan->values[plan->ops[op].in[0]], *met = &plan->values[plan->ops[op].out[0]];
-    int64_t count = kolo_shape_count(met->shape);
-    void *sum = sum_of(station, op);
-    int leaves = (int)(j->share->end_leaf - j->share->first_leaf);
-    if (!is_alone(j))
-        KOLO_TRY(station->accelerator->sum(station->queue, sum, station->frame_blocks + partial->offset,
-                                           station->frame_stride, leaves, count));
-    return kolo_queued_asks_others(j, op) ? meet_others(j, station, sum, count) : KOLO_OK;
-}
-
 /* ---------------------------------------------------------------- a share */
 
 static kolo_status clear_totals(const kolo_queued_job *j)
@@ -172,7 +122,7 @@ kolo_status kolo_queued_leaves(const kolo_queued_job *j)
     KOLO_TRY(kolo_stations_begin(j));
     for (int s = 0; s < program->segment_count; s++) {
         for (int64_t leaf = j->share->first_leaf; leaf < j->share->end_leaf; leaf++) KOLO_TRY(run_segment(j, leaf, s));
-        if (program->segments[s].meet >= 0) KOLO_TRY(meet(j, program->segments[s].meet));
+        if (program->segments[s].meet >= 0) KOLO_TRY(kolo_queued_meet(j, program->segments[s].meet));
     }
     return kolo_stations_end(j);
 }

@@ -148,8 +148,8 @@ void kolo_station_close(kolo_station *station)
 {
     const kolo_accelerator *accelerator = station->accelerator;
     if (!station->queue) return;
-    void *const memory[] = {station->weights_block, station->packed_block,  station->gradient, station->met,
-                            station->bench.block,   station->bench.scratch, station->moment};
+    void *const memory[] = {station->weights_block, station->packed_block, station->gradient,      station->met,
+                            station->brought,       station->bench.block,  station->bench.scratch, station->moment};
     kolo_station_close_frames(station);
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) accelerator->release(station->queue, memory[i]);
     accelerator->free_mark(station->queue, station->mark);

@@ -32,6 +32,7 @@ typedef struct kolo_station {
     kolo_program_weights weights; /* as if the station had all of them; home has */
     float *gradient; /* at home NULL: that of a segment, on its way there */
     void *met;
+    char *brought; /* [leaves of a batch]: what each brings to a meeting of all, in deterministic mode */
     kolo_bench bench;
     kolo_frame **frames; /* frame_stride bytes apart */
     char *frame_blocks;

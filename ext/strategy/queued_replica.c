@@ -113,6 +113,7 @@ void kolo_queued_replica_part(kolo_replica *replica)
     kolo_queued_state *state = replica->device;
     if (state->together) accelerator_of(replica)->leave(state->together);
     state->together = NULL;
+    queued_of(replica)->together = NULL;
     state->asked = false;
 }
 
@@ -230,6 +231,20 @@ static bool is_a_learners(const kolo_strategy_kind *kind)
     return kind != &kolo_one_device_kind && kind != &kolo_mirrored_kind && kind != &kolo_central_storage_kind;
 }
 
+/* The accelerator's group is asked for once; all members get the same answer. */
+static void join(kolo_replica *replica)
+{
+    kolo_queued_state *state = replica->device;
+    const kolo_accelerator *accelerator = accelerator_of(replica);
+    bool asks = !state->asked && accelerator->join;
+    if (asks && accelerator->join(queue_of(replica), replica->group, &state->together) != KOLO_OK) {
+        kolo_failure failure = kolo_failure_take();
+        if (replica->index == 0) kolo_warn("sums over the devices are made on the host: %s", failure.text);
+    }
+    state->asked = true;
+    queued_of(replica)->together = state->together;
+}
+
 kolo_status kolo_queued_replica_compute(kolo_replica *replica, const kolo_share *share)
 {
     kolo_queued_state *state = replica->device;
@@ -237,6 +252,7 @@ kolo_status kolo_queued_replica_compute(kolo_replica *replica, const kolo_share 
     state->samples = (double)share->batch->samples;
     state->agreed = replica->group->size == 1;
     state->complete = steps <= 1 || replica->counters.waiting + 1 == steps || state->on_host;
+    if (!state->agreed && kolo_queued_meets_others(queued_of(replica)->program)) join(replica);
     KOLO_TRY(kolo_queued_scaling_prepare(replica));
     kolo_moment numbers = numbers_of(replica);
     kolo_queued_scaling_tell(replica, share->batch->samples, &numbers);
@@ -303,20 +319,13 @@ static kolo_status allreduce_on_host(kolo_replica *replica)
     return copy_gradient(replica, true);
 }
 
-/* The accelerator's group is asked for once; all members get the same answer. */
 static kolo_status allreduce(kolo_replica *replica)
 {
     kolo_queued_state *state = replica->device;
-    const kolo_accelerator *accelerator = accelerator_of(replica);
-    bool asks = !state->asked && accelerator->join;
-    if (asks && accelerator->join(queue_of(replica), replica->group, &state->together) != KOLO_OK) {
-        kolo_failure failure = kolo_failure_take();
-        if (replica->index == 0) kolo_warn("gradients are summed on the host: %s", failure.text);
-    }
-    state->asked = true;
+    join(replica);
     if (!state->together) return allreduce_on_host(replica);
-    return accelerator->allreduce(queue_of(replica), state->together, state->gradient,
-                                  replica->trainer->model->weight_count);
+    return accelerator_of(replica)->allreduce(queue_of(replica), state->together, state->gradient,
+                                              replica->trainer->model->weight_count, KOLO_TYPE_FLOAT);
 }
 
 /* The tree of sums over all members is the host's: its nodes are canonical there. */

@@ -13,7 +13,7 @@
 typedef struct kolo_queued_state {
     float *gradient, *slots[KOLO_OPTIMIZER_SLOTS], *numbers, *waiting; /* the device's, as kolo_replica has them */
     kolo_span *spans; /* [parameter_count] */
-    void *together;   /* the accelerator's group; NULL: gradients are summed on the host */
+    void *together;   /* the accelerator's group; NULL: sums are made on the host */
     bool asked;       /* whether there is one */
     kolo_update_job job;
     bool on_host;     /* the host updates */

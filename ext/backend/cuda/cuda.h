@@ -164,7 +164,7 @@ kolo_status kolo_cuda_pack_rest(const kolo_update_job *job);
 /* comm/nccl.c: the accelerator's; and a failure where a member of the group (NULL: none) was lost, so that what the
  * queue has summed is nothing. */
 kolo_status kolo_nccl_join(kolo_queue *queue, kolo_comm *members, void **together);
-kolo_status kolo_nccl_allreduce(kolo_queue *queue, void *together, float *values, int64_t count);
+kolo_status kolo_nccl_allreduce(kolo_queue *queue, void *together, void *values, int64_t count, kolo_type type);
 void kolo_nccl_leave(void *together);
 kolo_status kolo_nccl_check(kolo_nccl_group *group);
 

@@ -61,7 +61,7 @@ static bool sum_some(kolo_comm *comm, kolo_queue *own, void *together)
     for (int c = 0; c < 5; c++) {
         rig_ok(accelerator->allocate(own, (size_t)counts[c] * sizeof(float), "a test", (void **)&there[c]));
         fill(own, there[c], comm->rank, counts[c]);
-        rig_ok(accelerator->allreduce(own, together, there[c], counts[c]));
+        rig_ok(accelerator->allreduce(own, together, there[c], counts[c], KOLO_TYPE_FLOAT));
         if (c > 0) right = right && is_sum(own, there[c - 1], comm->size, counts[c - 1]);
     }
     right = right && is_sum(own, there[4], comm->size, counts[4]);
@@ -164,9 +164,9 @@ static bool waiting_member(kolo_comm *comm, void *argument)
         usleep(100000);
         comm->kind->abort(comm);
     } else {
-        rig_ok(accelerator->allreduce(own, together, there, 100));
+        rig_ok(accelerator->allreduce(own, together, there, 100, KOLO_TYPE_FLOAT));
         right = failed(accelerator->finish(own), KOLO_COMM, "another replica failed");
-        right = right && failed(accelerator->allreduce(own, together, there, 100), KOLO_COMM, "another replica failed");
+        right = right && failed(accelerator->allreduce(own, together, there, 100, KOLO_TYPE_FLOAT), KOLO_COMM, "another replica failed");
     }
     accelerator->leave(together);
     accelerator->release(own, there);
@@ -192,7 +192,7 @@ static bool lost_member(kolo_comm *comm, void *argument)
     rig_ok(accelerator->join(own, comm, &together));
     rig_ok(accelerator->allocate(own, 100 * sizeof *there, "a test", (void **)&there));
     if (comm->rank == o->missing) usleep(100000);
-    kolo_status status = accelerator->allreduce(own, together, there, 100);
+    kolo_status status = accelerator->allreduce(own, together, there, 100, KOLO_TYPE_FLOAT);
     bool right = comm->rank == o->missing ? failed(status, KOLO_COMM, "NCCL: a sum over the group failed: unhandled")
                                           : failed(accelerator->finish(own), KOLO_COMM,
                                                    "NCCL lost a member of the group: remote process exited");

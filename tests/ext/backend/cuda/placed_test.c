@@ -9,6 +9,7 @@ __attribute__((constructor)) static void have_six_devices(void)
 {
     setenv("KOLO_SHIM_DEVICES", "6", 1);
     setenv("KOLO_SHIM_FENCES", "1", 1);
+    setenv("KOLO_GPU_DEVICES", "6", 1);
 }
 
 #include "ext/engine/placed_test.c"

@@ -8,6 +8,7 @@
 __attribute__((constructor)) static void have_three_devices(void)
 {
     setenv("KOLO_SHIM_DEVICES", "3", 0);
+    setenv("KOLO_GPU_DEVICES", "3", 0);
 }
 
 #endif

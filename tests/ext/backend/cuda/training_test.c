@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "data/data.h"
+
 #define WEIGHTS 4096
 #define EPOCHS  3
 
@@ -18,6 +20,7 @@ typedef struct training {
     bool drop_remainder;
     kolo_loss loss;
     bool augmented; /* samples that are made on the host */
+    float offset; /* of all features, which then vary little: the order of sums shows in their variance */
 } training;
 
 typedef struct outcome {
@@ -26,15 +29,22 @@ typedef struct outcome {
     int64_t images;
 } outcome;
 
+static kolo_data *moved(kolo_data *data, float by)
+{
+    float *features = (float *)(uintptr_t)data->floats;
+    for (int64_t i = 0; i < data->samples * SMALL_SIDE * SMALL_SIDE; i++) features[i] += by;
+    return data;
+}
+
 static kolo_data *data_for(const training *t)
 {
-    kolo_data *data = small_data(90);
+    kolo_data *data = moved(small_data(90), t->offset);
     return t->augmented ? kolo_augment(data, .flip = true, .shift = {1, 1}) : data;
 }
 
 static void train(training t, const char *backend, outcome *out)
 {
-    kolo_data *plain = small_data(90), *data = data_for(&t);
+    kolo_data *plain = moved(small_data(90), t.offset), *data = data_for(&t);
     kolo_model *model = t.model ? t.model() : small_model();
     kolo_strategy strategy = t.devices > 1 ? kolo_mirrored(.devices = t.devices) : (kolo_strategy){0};
     assert_int_equal(kolo_compile(model, .optimizer = t.optimizer.kind ? t.optimizer : kolo_sgd(.learning_rate = 0.1),
@@ -178,6 +188,9 @@ static void devices_have_the_bits_of_one(void **state)
     assert_memory_equal(&one, &many, sizeof one);
     train((training){.model = penalised_model, .deterministic = true}, "cuda", &one);
     train((training){.model = penalised_model, .deterministic = true, .devices = 3}, "cuda", &many);
+    assert_memory_equal(&one, &many, sizeof one);
+    train((training){.model = normed_model, .deterministic = true, .offset = 5000}, "cuda", &one);
+    train((training){.model = normed_model, .deterministic = true, .offset = 5000, .devices = 3}, "cuda", &many);
     assert_memory_equal(&one, &many, sizeof one);
     train((training){0}, "cuda", &one);
     train((training){.devices = 2}, "cuda", &many);

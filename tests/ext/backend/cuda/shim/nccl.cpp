@@ -16,9 +16,10 @@ namespace {
 
 struct Sum { /* one, over all members */
     size_t count = 0, arrived = 0;
+    ncclDataType_t type = ncclFloat;
     bool done = false;
-    std::map<int, const float *> from;
-    std::map<int, float *> to;
+    std::map<int, const void *> from;
+    std::map<int, void *> to;
     std::map<int, std::pair<kolo_shim_stream *, size_t>> given; /* where in whose stream */
     std::map<int, bool> here;
 };
@@ -51,12 +52,17 @@ void tell_all(Group &group, ncclResult_t state)
 }
 
 /* The order is the members'. */
+template <typename T> void add_numbers(Sum &sum)
+{
+    std::vector<T> total(sum.count, 0);
+    for (auto &from : sum.from)
+        for (size_t i = 0; i < sum.count; i++) total[i] += ((const T *)from.second)[i];
+    for (auto &to : sum.to) memcpy(to.second, total.data(), sum.count * sizeof(T));
+}
+
 void add_up(Sum &sum)
 {
-    std::vector<float> total(sum.count, 0);
-    for (auto &from : sum.from)
-        for (size_t i = 0; i < sum.count; i++) total[i] += from.second[i];
-    for (auto &to : sum.to) memcpy(to.second, total.data(), sum.count * sizeof(float));
+    sum.type == ncclDouble ? add_numbers<double>(sum) : add_numbers<float>(sum);
     sum.done = true;
     changed.notify_all();
 }
@@ -140,9 +146,10 @@ ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataTyp
                            ncclComm_t comm, cudaStream_t stream)
 {
     Turn turn(whole);
-    if (!comm || type != ncclFloat || operation != ncclSum) return ncclInvalidArgument;
+    size_t bytes = count * (type == ncclDouble ? sizeof(double) : sizeof(float));
+    if (!comm || (type != ncclFloat && type != ncclDouble) || operation != ncclSum) return ncclInvalidArgument;
     if (comm->state != ncclSuccess || stream->capturing) return ncclInvalidUsage;
-    if (!kolo_shim_on_device(from, count * sizeof(float)) || !kolo_shim_on_device(to, count * sizeof(float)))
+    if (!kolo_shim_on_device(from, bytes) || !kolo_shim_on_device(to, bytes))
         return ncclInvalidArgument;
     std::shared_ptr<Group> group = comm->group;
     const char *lost = getenv("KOLO_SHIM_NCCL_LOST");
@@ -152,13 +159,14 @@ ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataTyp
     }
     std::shared_ptr<Sum> &sum = group->sums[comm->sums++];
     if (!sum) sum = std::make_shared<Sum>();
-    if (!sum->from.empty() && sum->count != count) {
-        fprintf(stderr, "shim: members sum %zu and %zu floats\n", sum->count, count);
+    if (!sum->from.empty() && (sum->count != count || sum->type != type)) {
+        fprintf(stderr, "shim: members sum %zu and %zu numbers, or of two types\n", sum->count, count);
         abort();
     }
     sum->count = count;
-    sum->from[comm->rank] = (const float *)from;
-    sum->to[comm->rank] = (float *)to;
+    sum->type = type;
+    sum->from[comm->rank] = from;
+    sum->to[comm->rank] = to;
     std::shared_ptr<Sum> part = sum;
     std::shared_ptr<bool> aborted = comm->aborted;
     int rank = comm->rank;
