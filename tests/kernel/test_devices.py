@@ -102,6 +102,7 @@ def on_simulated_gpus(monkeypatch, tmp_path):
         shutil.copy2(BUILD / "bin" / name, tmp_path / "bin")
     (tmp_path / "lib").symlink_to(shim)
     (tmp_path / "include").symlink_to(BUILD.resolve() / "include")
+    monkeypatch.delenv("KOLO_DEVICES", raising=False)
     monkeypatch.setattr(driver, "EXECUTABLE", tmp_path / "bin/kolo-kernel")
     monkeypatch.setenv("KOLO_SHIM_DEVICES", "2")
     monkeypatch.setenv("KOLO_SHIM_MACHINE", "dgx-1")
