@@ -217,7 +217,7 @@ bench: setup  ## how fast it is here, beside others found here (PEERS=1 LONG=1 N
 bench-gpu: build cuda  ## how fast it is on a GPU, beside PyTorch and JAX found here (NAMES='cnn/bf16' RECORD=1)
 	@KOLO_BUILD=$(abspath $(BUILD)) python3 tests/bench/gpu/bench.py $(if $(RECORD),--record) $(NAMES)
 
-launches: build $(TRACED)/libkolo_cuda.so  ## what a training step gives a GPU and moves there, counted without one (NAMES='gpt/bf16/256' ALL=1)
+launches: build $(BUILD)/shim/lib/libkolo_cuda.so  ## what a training step gives a GPU and moves there, counted without one (NAMES='gpt/bf16/256' ALL=1)
 	@KOLO_BUILD=$(abspath $(BUILD)) python3 tests/bench/gpu/launches.py $(if $(ALL),--all) $(NAMES)
 
 carry: build cuda $(SHIM_TESTS)  ## build/carry: what a machine with a GPU and nothing else needs; there tests/gpu/session.sh

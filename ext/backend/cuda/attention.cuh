@@ -48,7 +48,7 @@ __device__ static void bring(const kolo_attention_job &job, T *to, const T *from
                 for (int k = 0; k < N; k++)
                     if (k < left) run.at[k] = x[k];
         }
-        *(Run<T, N> *)(to + row * Shape::STRIDE + column) = run;
+        *(Run<T, N> *)checked<Run<T, N>>(to + row * Shape::STRIDE + column) = run;
     }
 }
 

@@ -99,14 +99,14 @@ template <typename T, int V> struct Gradients {
         Line line[V];
     };
     __device__ const T *tensor(int i) const { return i == 0 ? dy : x; }
-    __device__ void begin(const kolo_batch_norm_job &job, Own *own, int64_t, int c, int first, bool) const
+    __device__ void begin(const kolo_batch_norm_job &job, Own *own, int64_t, int c, int first, bool any) const
     {
         __shared__ Line lines[SUM_COLUMNS];
         int thread = (int)threadIdx.x;
         if (thread < SUM_COLUMNS && first + thread < job.channels)
             lines[thread] = line_of(job, channel_of(job, first + thread), first + thread);
         __syncthreads();
-        for (int v = 0; v < V; v++) own->line[v] = lines[c - first + v];
+        for (int v = 0; any && v < V; v++) own->line[v] = lines[c - first + v];
     }
     __device__ static void add(const kolo_batch_norm_job &job, const Own &own, const Run<T, V> &dy_run,
                                const Run<T, V> &x_run, int v, float sums[2])

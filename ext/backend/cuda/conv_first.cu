@@ -30,6 +30,12 @@ static int tile_floats(const kolo_conv &c, Bands bands)
     return ((bands.rows - 1) * c.stride[0] + c.kernel[0]) * bands.width * c.channels;
 }
 
+/* Floats behind the tile: the last strip of pixels may be wider than the row is. */
+__host__ __device__ static inline int room_behind(const kolo_conv &c)
+{
+    return 4 * c.stride[1] * c.channels;
+}
+
 /* Sample and first row of y of band number `item`; rows there are. */
 struct Band {
     int sample, first, rows;
@@ -75,6 +81,8 @@ __global__ void __launch_bounds__(THREADS)
     Band band = band_of(c, bands, (int)blockIdx.x);
     for (int e = (int)threadIdx.x; e < K * c.filters; e += THREADS) weights[e] = rounded<T>(kernel[e]);
     load_tile(c, bands, band, x, tile);
+    float *behind = tile + ((band.rows - 1) * c.stride[0] + KH) * bands.width * C;
+    if ((int)threadIdx.x < room_behind(c)) behind[threadIdx.x] = 0;
     __syncthreads();
 
     int side = c.filters / N, filter = (int)threadIdx.x % side * N;
@@ -94,7 +102,7 @@ __global__ void __launch_bounds__(THREADS)
                 if (!at_hand) load<float, N>(weights + (i * KW * C + j) * c.filters + filter, factors);
 #pragma unroll
                 for (int p = 0; p < P; p++) {
-                    /* behind the row's end there is some other number of the tile, or of the room behind it */
+                    /* behind the row's end there is some other number of the tile, or a zero of the room behind it */
                     float value = corner[i * row + j + p * step];
 #pragma unroll
                     for (int n = 0; n < N; n++)
@@ -228,7 +236,7 @@ cudaError_t kolo_cuda_conv_first(cudaStream_t stream, kolo_element element, cons
     Conv c(*conv);
     Bands bands = bands_of(c);
     Finish finish = {bias, relu};
-    size_t floats = (size_t)(c.weights() + tile_floats(c, bands) + 4 * c.stride[1] * c.channels);
+    size_t floats = (size_t)(c.weights() + tile_floats(c, bands) + room_behind(c));
     return with(element, [&](auto zero) {
         return with_window(c, [&](auto window) {
             typedef decltype(zero) T;

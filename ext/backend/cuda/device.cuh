@@ -28,7 +28,8 @@ static cudaError_t launch(cudaStream_t stream, dim3 blocks, dim3 threads, size_t
 {
     cudaGetLastError(); /* what others have left there is not this launch's */
 #ifdef KOLO_SHIM
-    return kolo_shim_launch(stream, (const void *)kernel, blocks, threads, shared, [=] { kernel(arguments...); });
+    return kolo_shim_launch(stream, (const void *)kernel, blocks, threads, shared,
+                            kolo_shim_body_of([=]() KOLO_SHIM_UNSEEN { kernel(arguments...); }));
 #else
     kernel<<<blocks, threads, shared, stream>>>(arguments...);
     return cudaGetLastError();

@@ -21,7 +21,8 @@ __global__ void take_rows(const float *__restrict__ tokens, const T *__restrict_
     int lane = (int)(threadIdx.x % 32);
     for (int64_t p = thread_number() / 32; p < positions; p += thread_count() / 32) {
         const T *row = table + (int64_t)tokens[p] * size;
-        for (int i = lane * N; i < size; i += 32 * N) *(Run<T, N> *)(y + p * size + i) = *(const Run<T, N> *)(row + i);
+        for (int i = lane * N; i < size; i += 32 * N)
+            *(Run<T, N> *)checked<Run<T, N>>(y + p * size + i) = *checked<Run<T, N>>(row + i);
     }
 }
 

@@ -25,7 +25,7 @@ struct Gather {
 /* Four neighbours as features. */
 template <typename T> __device__ static inline void load_four(const T *from, float scale, float values[4])
 {
-    Run<T, 4> run = *(const Run<T, 4> *)from;
+    Run<T, 4> run = *checked<Run<T, 4>>(from);
     for (int k = 0; k < 4; k++) values[k] = (float)run.at[k] * scale;
 }
 

@@ -30,8 +30,8 @@ template <typename U> __global__ void move(Move m, const U *__restrict__ x, U *_
         int64_t h = (int64_t)(row - sample * m.by_height.d) + m.down, at = (int64_t)(unit - row * m.by_row.d) + m.along;
         U value = {};
         if (h >= 0 && h < m.x_height && at >= 0 && at < m.x_row)
-            value = x[((int64_t)sample * m.x_height + h) * m.x_row + at];
-        y[unit] = value;
+            value = *checked<U>(x + ((int64_t)sample * m.x_height + h) * m.x_row + at);
+        *(U *)checked<U>(y + unit) = value;
     }
 }
 
@@ -57,7 +57,7 @@ template <typename U> __global__ void join(Parts p, U *__restrict__ y)
             first = p.first[i];
             length = p.row[i];
         }
-        y[unit] = x[(int64_t)row * length + (at - first)];
+        *(U *)checked<U>(y + unit) = *checked<U>(x + (int64_t)row * length + (at - first));
     }
 }
 

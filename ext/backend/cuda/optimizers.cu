@@ -84,15 +84,16 @@ __device__ static Span begin_span(const kolo_cuda_update &u, int span)
     return s;
 }
 
-/* The numbers of a rule that looks at whole arrays. */
-template <kolo_rule_kind RULE> __device__ static void finish_numbers(const kolo_cuda_update &u, int span, Span *s)
+/* The numbers of a rule that looks at whole arrays. first: of all blocks that come to it, this has the first chunk. */
+template <kolo_rule_kind RULE>
+__device__ static void finish_numbers(const kolo_cuda_update &u, int span, bool first, Span *s)
 {
     const double *rule = u.moment->rule;
     double sums[2] = {0, sum_of_span(u, u.of_rule + 1, span)};
     if (RULE == KOLO_RULE_NOVOGRAD) {
         float number = kolo_rule_novograd_number(rule, u.numbers_before[span], sums[1]);
         s->numbers = kolo_rule_novograd_array(rule, number, 1);
-        if (threadIdx.x == 0) u.numbers[span] = number; /* all blocks that come to it write the same */
+        if (first && threadIdx.x == 0) u.numbers[span] = number;
         return;
     }
     sums[0] = sum_of_span(u, u.of_rule, span);
@@ -355,7 +356,8 @@ template <kolo_rule_kind RULE> __global__ void __launch_bounds__(THREADS) update
         kolo_chunk chunk = u.chunks[number];
         bool mean = u.spans[chunk.span].momentum > 0;
         if (chunk.span != now) work.s = begin_span(u, chunk.span);
-        if (chunk.span != now && measured && !mean) finish_numbers<RULE>(u, chunk.span, &work.s);
+        bool first = chunk.first == u.spans[chunk.span].offset;
+        if (chunk.span != now && measured && !mean) finish_numbers<RULE>(u, chunk.span, first, &work.s);
         now = chunk.span;
         Move move = {u, work.s.left, work.s.is.momentum, u.moment->share};
         if (mean) go_through(chunk, work.s.wide, move);

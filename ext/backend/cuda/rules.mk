@@ -59,7 +59,7 @@ test-gpu: build cuda $(SHIM_TESTS)  ## the tests that need a GPU, on a GPU (UNDE
 
 # ---- For the host ----
 shim-object = $(patsubst %,$(BUILD)/obj/shim/%.o,$(notdir $(1)))
-SHIM_SRC   := $(wildcard $(SHIM)/*.cpp)
+SHIM_SRC   := $(wildcard $(SHIM)/*.cpp $(SHIM)/*.cu)
 SHIM_CXX    = $(CXX) -std=gnu++17 -Wall -Wextra -Wno-psabi -Wno-unknown-pragmas $(CFLAGS) -fPIC -pthread -I$(SHIM) -Iext -MMD -MP
 $(BUILD)/obj/shim/%.c.o: ext/backend/cuda/%.c $(BUILD)/flags
 	$(call say,SHIM)
@@ -67,14 +67,19 @@ $(BUILD)/obj/shim/%.c.o: ext/backend/cuda/%.c $(BUILD)/flags
 $(BUILD)/obj/shim/%.c.o: ext/comm/%.c $(BUILD)/flags
 	$(call say,SHIM)
 	$(Q)$(CC) $(KOLO_C) $(CFLAGS) -I$(SHIM) -MMD -MP -c $< -o $@
+# What kernels do in memory is looked at (checks.cpp of the shim), unless the build has a sanitizer of its own.
+SHIM_LOOKS  = $(if $(findstring -fsanitize,$(CFLAGS)),,-fsanitize=thread -Wno-tsan)
 $(BUILD)/obj/shim/%.cu.o: ext/backend/cuda/%.cu $(BUILD)/flags
 	$(call say,SHIM)
-	$(Q)$(SHIM_CXX) -x c++ -c $< -o $@
+	$(Q)$(SHIM_CXX) $(SHIM_LOOKS) -x c++ -c $< -o $@
+$(BUILD)/obj/shim/%.cu.o: $(SHIM)/%.cu $(BUILD)/flags
+	$(call say,SHIM)
+	$(Q)$(SHIM_CXX) $(SHIM_LOOKS) -x c++ -c $< -o $@
 $(BUILD)/obj/shim/%.cpp.o: $(SHIM)/%.cpp $(BUILD)/flags
 	$(call say,SHIM)
 	$(Q)$(SHIM_CXX) -DKOLO_SHIM_INSIDE -c $< -o $@
 # It has functions of a sanitizer's names, which a sanitized build would take for its own.
-$(BUILD)/obj/shim/trace.cpp.o: SHIM_CXX += -fno-sanitize=all
+$(BUILD)/obj/shim/checks.cpp.o: SHIM_CXX += -fno-sanitize=all
 SHIM_LIBS  := $(patsubst $(BUILD)/lib/%,$(BUILD)/shim/lib/%,$(filter $(BUILD)/lib/libkolo%.so,$(BUILT)))
 $(SHIM_LIBS): $(BUILD)/shim/lib/%: $(BUILD)/lib/%
 	@mkdir -p $(@D) && ln -sfn $(abspath $<) $@
@@ -86,20 +91,6 @@ $(BUILD)/shim/lib/libkolo_cuda.so: $(SHIM_DRIVER)
 $(BUILD)/shim/lib/libkolo_cuda.so: $(call shim-object,$(CUDA_C) $(CUDA_CU) $(SHIM_SRC)) $(SHIM_LIBS)
 	$(call say,LINK)
 	$(Q)$(CXX) $(CFLAGS) -shared -o $@ $(filter %.o,$^) -L$(@D) -lkolo -Wl,-rpath,'$$ORIGIN' -pthread
-# The same plugin, which writes down what it is given, and of kernels what they touch: tests/ext/backend/cuda/shim/trace.h.
-TRACED := $(BUILD)/traced/lib
-TRACED_LIBS := $(SHIM_LIBS:$(BUILD)/shim/%=$(BUILD)/traced/%)
-$(BUILD)/obj/traced/%.cu.o: ext/backend/cuda/%.cu $(BUILD)/flags
-	$(call say,TRACED)
-	$(Q)$(SHIM_CXX) -fsanitize=thread -Wno-tsan -x c++ -c $< -o $@
-$(TRACED_LIBS): $(TRACED)/%: $(BUILD)/lib/%
-	@mkdir -p $(@D) && ln -sfn $(abspath $<) $@
-$(TRACED)/libkolo_cuda.so: $(call shim-object,$(CUDA_C) $(SHIM_SRC)) $(CUDA_CU:ext/backend/cuda/%=$(BUILD)/obj/traced/%.o) \
-                           $(TRACED_LIBS)
-	$(call say,LINK)
-	$(Q)$(CXX) $(CFLAGS) -shared -o $@ $(filter %.o,$^) -L$(@D) -lkolo -Wl,-rpath,'$$ORIGIN' -pthread
-	@ln -sfn libkolo_cuda.so $(@D)/libcuda.so.1
-
 # What tests/ext/backend has, of this backend; test-gpu puts the real plugin before the shim's.
 $(SHIM_TESTS): $(BUILD)/%: %.c $(BUILD)/shim/lib/libkolo_cuda.so
 	$(call say,CC)

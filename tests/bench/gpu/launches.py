@@ -39,7 +39,7 @@ STEPS = 4  # the one before the last is looked at: everything was allocated by t
 def run(program, net, precision, batch, dry):
     """The records of one step."""
     with tempfile.NamedTemporaryFile("r") as file:
-        environment = os.environ | {"LD_LIBRARY_PATH": str(BUILD / "traced/lib"), "KOLO_BACKEND": "cuda", "KOLO_NVTX": "1",
+        environment = os.environ | {"LD_LIBRARY_PATH": str(BUILD / "shim/lib"), "KOLO_BACKEND": "cuda", "KOLO_NVTX": "1",
                                     "KOLO_SHIM_TRACE": file.name, "KOLO_SHIM_MEMORY": "141000000000",
                                     "KOLO_SHIM_DRY": "1" if dry else "0"}  # fmt: skip
         done = subprocess.run([program, "--train-only", net, str(batch), precision, str(STEPS), "1"], env=environment,

@@ -4,6 +4,11 @@
 #ifndef KOLO_TESTS_RIG_H
 #define KOLO_TESTS_RIG_H
 
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <dlfcn.h>
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -75,6 +80,14 @@ static inline void rig_ok(kolo_status status)
     assert_int_equal(status, KOLO_OK);
 }
 
+/* Whether devices are the shim's, as many as KOLO_SHIM_DEVICES says: asking does not start the driver. Their memory
+ * begins as poison, and a kernel that reads what nobody has written ends there. */
+static inline bool rig_is_simulated(const kolo_backend *backend)
+{
+    Dl_info plugin = {0};
+    return backend && backend->accelerator && dladdr(backend, &plugin) != 0 && strstr(plugin.dli_fname, "/shim/");
+}
+
 /* ---- memory: the backend's */
 
 static inline void *rig_allocate(rig *r, size_t bytes)
@@ -98,7 +111,9 @@ static inline void rig_copy(rig *r, void *to, const void *from, size_t bytes)
 
 static inline void *rig_allocate_poisoned(rig *r, size_t bytes)
 {
-    void *memory = rig_allocate(r, bytes), *poison = malloc(bytes + 1);
+    void *memory = rig_allocate(r, bytes), *poison;
+    if (rig_is_simulated(r->backend)) return memory;
+    poison = malloc(bytes + 1);
     assert_non_null(poison);
     memset(poison, 0xFF, bytes);
     rig_copy(r, memory, poison, bytes);
@@ -190,7 +205,7 @@ static inline void rig_prepare(rig *r)
     }
     for (int v = 0; v < r->plan.value_count; v++) {
         if (r->plan.values[v].view_of >= 0) continue;
-        r->memory[v] = rig_allocate_poisoned(r, r->plan.values[v].bytes + 64);
+        r->memory[v] = rig_allocate_poisoned(r, r->plan.values[v].bytes + (r->queue ? 0 : 64));
     }
     for (int v = 0; v < r->plan.value_count; v++) r->memory[v] = r->memory[kolo_plan_base(&r->plan, v)];
     r->scratch = rig_allocate_poisoned(r, scratch);
@@ -251,6 +266,17 @@ static inline int64_t rig_count(const rig *r, int value)
     const kolo_value *v = &r->plan.values[value];
     bool parameter = v->kind == KOLO_VALUE_WEIGHTS || v->kind == KOLO_VALUE_GRADIENT;
     return (parameter ? 1 : r->plan.leaf) * kolo_shape_count(v->shape);
+}
+
+/* A gradient becomes NaNs: what is read then was written since. */
+static inline void rig_forget(rig *r, int value)
+{
+    int64_t count = rig_count(r, value);
+    float *none = malloc((size_t)count * sizeof *none);
+    assert_non_null(none);
+    for (int64_t i = 0; i < count; i++) none[i] = NAN;
+    rig_copy(r, r->memory[value], none, (size_t)count * sizeof *none);
+    free(none);
 }
 
 /* The caller frees it. */

@@ -237,6 +237,7 @@ static void many_rows(void **state)
     for (int i = 0; i < 2; i++) {
         r[i]->targets = targets;
         rig_prepare(r[i]);
+        r[i]->call.labels = NULL;
         rig_write(r[i], r[i]->plan.output, z);
         r[i]->totals.sums[2] = 0.25;
         rig_run(r[i]);

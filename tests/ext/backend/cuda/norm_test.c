@@ -255,6 +255,7 @@ static void test_evaluation(void **state)
             finish(&b[i], w);
         }
         write_rows(b, w, &d, b[0].x, 0, false);
+        write_rows(b, w, &d, b[0].dy, 0, false);
         for (int k = 0; k < 2; k++) write_weights(b, &d, (int[]){b[0].scale[k]}, 1, 0);
         float *variance = numbers(&d, width_of(w), 0);
         for (int c = 0; c < width_of(w); c++) variance[c] = fabsf(variance[c]) + 0.25f;

@@ -22,6 +22,7 @@ typedef enum cudaError {
     cudaErrorInvalidValue = 1,
     cudaErrorMemoryAllocation = 2,
     cudaErrorInitializationError = 3,
+    cudaErrorInvalidConfiguration = 9,
     cudaErrorInsufficientDriver = 35,
     cudaErrorDevicesUnavailable = 46,
     cudaErrorInvalidDeviceFunction = 98,
@@ -74,7 +75,7 @@ struct cudaFuncAttributes {
 typedef struct cudaUUID {
     char bytes[16];
 } cudaUUID_t;
-enum cudaDeviceAttr { cudaDevAttrComputeCapabilityMajor = 75, cudaDevAttrComputeCapabilityMinor = 76 };
+enum cudaDeviceAttr { cudaDevAttrComputeCapabilityMajor = 75, cudaDevAttrComputeCapabilityMinor = 76, cudaDevAttrMaxSharedMemoryPerBlockOptin = 97 };
 
 enum cudaDeviceP2PAttr { cudaDevP2PAttrPerformanceRank = 1, cudaDevP2PAttrAccessSupported = 2 };
 
@@ -131,6 +132,7 @@ const char *cudaGetErrorName(cudaError_t error);
 }
 
 #include <functional>
+#include <memory>
 
 #define __global__
 #define __device__
@@ -150,32 +152,63 @@ struct dim3 {
     unsigned x, y, z;
     dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
 };
-extern uint3 threadIdx, blockIdx;
-extern dim3 blockDim, gridDim;
+extern struct kolo_shim_places {
+    uint3 thread, block;
+    dim3 block_size, grid_size;
+} kolo_shim_place;
+#define threadIdx kolo_shim_place.thread
+#define blockIdx  kolo_shim_place.block
+#define blockDim  kolo_shim_place.block_size
+#define gridDim   kolo_shim_place.grid_size
 static const int warpSize = 32;
 
 /* runtime.cpp, for other libraries' shims: work in the stream's order; whether all of that memory is the device's. */
 cudaError_t kolo_shim_give(cudaStream_t stream, std::function<void()> work);
 bool kolo_shim_on_device(const void *memory, size_t bytes);
 
-/* blocks.cpp. A launch, and from within one: barriers, what lanes show one another, the block's dynamic memory. */
+/* Code of the shim's own, in which what it does with memory is not looked at (checks.cpp). */
+#define KOLO_SHIM_UNSEEN __attribute__((no_sanitize("thread")))
+
+/* blocks.cpp. A launch, and from within one: barriers, the block's dynamic memory. */
+struct kolo_shim_body {
+    void (*run)(const void *arguments);
+    std::shared_ptr<const void> arguments;
+};
 cudaError_t kolo_shim_launch(cudaStream_t stream, const void *kernel, dim3 blocks, dim3 threads, size_t shared,
-                             std::function<void()> body);
-void kolo_shim_run_blocks(dim3 blocks, dim3 threads, size_t shared, const std::function<void()> &body);
+                             kolo_shim_body body);
+template <typename F> static inline kolo_shim_body kolo_shim_body_of(const F &call)
+{
+    return {[](const void *f) KOLO_SHIM_UNSEEN { (*(const F *)f)(); }, std::make_shared<F>(call)};
+}
+void kolo_shim_run_blocks(const void *kernel, dim3 blocks, dim3 threads, size_t shared, const kolo_shim_body &body);
 void kolo_shim_wait_block();
-uint64_t kolo_shim_exchange(uint64_t own, int lane); /* what that lane of the warp brought; lanes past 31: own */
-void kolo_shim_exchange_all(uint64_t own, uint64_t all[32]); /* lanes that have ended brought 0 */
 unsigned char *kolo_shim_shared();
 
+/* What the lanes of a warp that a mask names do together, and what they show one another: all that have not ended come
+ * to the same. Of memory, __syncwarp() alone brings what they do in order. */
+enum kolo_shim_meeting { KOLO_SHIM_SYNC, KOLO_SHIM_SHUFFLE, KOLO_SHIM_VOTE, KOLO_SHIM_MATCH, KOLO_SHIM_MATRIX };
+struct kolo_shim_shown {
+    uint64_t values[32];
+    unsigned there; /* lanes that came; of the others values are 0 */
+};
+const kolo_shim_shown *kolo_shim_meet(kolo_shim_meeting kind, unsigned mask, uint64_t own);
+uint64_t kolo_shim_from_lane(unsigned mask, uint64_t own, int lane); /* of lanes past 31: own */
+
+/* checks.cpp: what the running thread does to memory: a read by the path that does not see what the kernel writes; and
+ * an atomic operation. */
+void kolo_shim_reads_constant(const void *memory, size_t bytes);
+void kolo_shim_counts(void *memory, size_t bytes);
+void kolo_shim_reads(const void *memory, size_t bytes);
+
 static inline void __syncthreads() { kolo_shim_wait_block(); }
-static inline void __syncwarp(unsigned = ~0u) { kolo_shim_exchange(0, 0); }
+static inline void __syncwarp(unsigned mask = ~0u) { kolo_shim_meet(KOLO_SHIM_SYNC, mask, 0); }
 static inline int kolo_shim_lane() { return (int)((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32); }
-template <typename T> static inline T __shfl_sync(unsigned, T value, int lane, int width = 32)
+template <typename T> KOLO_SHIM_UNSEEN static inline T __shfl_sync(unsigned mask, T value, int lane, int width = 32)
 {
     uint64_t bits = 0;
     memcpy(&bits, &value, sizeof value);
     int own = kolo_shim_lane();
-    bits = kolo_shim_exchange(bits, own / width * width + lane % width);
+    bits = kolo_shim_from_lane(mask, bits, own / width * width + lane % width);
     memcpy(&value, &bits, sizeof value);
     return value;
 }
@@ -188,32 +221,38 @@ template <typename T> static inline T __shfl_down_sync(unsigned mask, T value, u
     int own = kolo_shim_lane(), from = own + (int)by;
     return __shfl_sync(mask, value, from / width == own / width ? from : own);
 }
-static inline unsigned __ballot_sync(unsigned, int yes)
+KOLO_SHIM_UNSEEN static inline unsigned __ballot_sync(unsigned mask, int yes)
 {
-    uint64_t all[32];
-    unsigned mask = 0;
-    kolo_shim_exchange_all(yes != 0, all);
-    for (int lane = 0; lane < 32; lane++) mask |= (unsigned)all[lane] << lane;
-    return mask;
+    const kolo_shim_shown *shown = kolo_shim_meet(KOLO_SHIM_VOTE, mask, yes != 0);
+    unsigned ballot = 0;
+    for (int lane = 0; lane < 32; lane++) ballot |= (unsigned)shown->values[lane] << lane;
+    return ballot;
 }
 static inline int __any_sync(unsigned mask, int yes) { return __ballot_sync(mask, yes) != 0; }
-static inline unsigned __match_any_sync(unsigned, unsigned value)
+KOLO_SHIM_UNSEEN static inline unsigned __match_any_sync(unsigned mask, unsigned value)
 {
-    uint64_t all[32];
-    unsigned mask = 0;
-    kolo_shim_exchange_all((uint64_t)1 << 32 | value, all);
-    for (int lane = 0; lane < 32; lane++) mask |= (unsigned)(all[lane] == ((uint64_t)1 << 32 | value)) << lane;
-    return mask;
+    const kolo_shim_shown *shown = kolo_shim_meet(KOLO_SHIM_MATCH, mask, value);
+    unsigned same = 0;
+    for (int lane = 0; lane < 32; lane++) same |= (unsigned)((shown->there >> lane & 1) && shown->values[lane] == value) << lane;
+    return same;
 }
 static inline int __popc(unsigned value) { return __builtin_popcount(value); }
 static inline int __ffs(int value) { return __builtin_ffs(value); }
 static inline void __threadfence() {} /* one thread runs at a time */
 template <typename T> static inline T __ldcg(const T *from) { return *from; }
-static inline unsigned atomicInc(unsigned *to, unsigned last) { unsigned old = *to; *to = old >= last ? 0 : old + 1; return old; }
-template <typename T> static inline T atomicAdd(T *to, T value) { T old = *to; *to += value; return old; }
-static inline int atomicMax(int *to, int value) { int old = *to; if (value > old) *to = value; return old; }
+template <typename T> KOLO_SHIM_UNSEEN static inline T atomicAdd(T *to, T value)
+{
+    kolo_shim_counts(to, sizeof *to);
+    T old = *to;
+    *to += value;
+    return old;
+}
 void kolo_shim_misaligned(const void *address, size_t multiple); /* says so, and ends */
-template <typename T> static inline T __ldg(const T *from) { return *from; }
+template <typename T> KOLO_SHIM_UNSEEN static inline T __ldg(const T *from)
+{
+    kolo_shim_reads_constant(from, sizeof *from);
+    return *from;
+}
 static inline float rsqrtf(float x) { return 1 / sqrtf(x); }
 static inline double rsqrt(double x) { return 1 / sqrt(x); }
 static inline float __fdividef(float x, float y) { return x / y; }

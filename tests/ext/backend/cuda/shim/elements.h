@@ -9,6 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 
+void kolo_shim_came(void *to, const void *from, size_t bytes); /* blocks.h */
+
 static inline size_t kolo_shim_size(int type)
 {
     return type == CUDA_R_32F ? 4 : 2;
@@ -20,6 +22,7 @@ static inline float kolo_shim_element(int type, const void *array, int64_t i)
 }
 static inline void kolo_shim_set_element(int type, void *array, int64_t i, float value)
 {
+    kolo_shim_came((char *)array + (size_t)i * kolo_shim_size(type), nullptr, kolo_shim_size(type));
     if (type == CUDA_R_16F) ((__half *)array)[i] = __float2half_rn(value);
     else if (type == CUDA_R_16BF) ((__nv_bfloat16 *)array)[i] = __float2bfloat16_rn(value);
     else ((float *)array)[i] = value;

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 
+#include "blocks.h"
 #include "streams.h"
 
 namespace {
@@ -57,7 +58,10 @@ template <typename T> void add_numbers(Sum &sum)
     std::vector<T> total(sum.count, 0);
     for (auto &from : sum.from)
         for (size_t i = 0; i < sum.count; i++) total[i] += ((const T *)from.second)[i];
-    for (auto &to : sum.to) memcpy(to.second, total.data(), sum.count * sizeof(T));
+    for (auto &to : sum.to) {
+        kolo_shim_came(to.second, nullptr, sum.count * sizeof(T));
+        memcpy(to.second, total.data(), sum.count * sizeof(T));
+    }
 }
 
 void add_up(Sum &sum)

@@ -14,9 +14,10 @@
 #include <map>
 #include <set>
 #include <string>
-#include <sys/mman.h>
 #include <unistd.h>
 
+#include "blocks.h"
+#include "memory.h"
 #include "trace.h"
 
 double kolo_shim_latest;
@@ -26,13 +27,9 @@ std::set<kolo_shim_stream *> streams, captures;
 
 namespace {
 
-const size_t PAGE = 4096;
-const size_t GUARD = PAGE; /* bytes behind an allocation, which nobody may write */
-
-std::map<char *, size_t> on_device, pinned;
+std::map<char *, size_t> pinned;
 std::map<std::pair<int, const void *>, size_t> shared_most; /* of kernels that asked for more than they may have without */
 size_t in_use, most_in_use;
-std::map<char *, int> owners; /* of what is on_device */
 thread_local int device;
 thread_local cudaError_t last = cudaSuccess;
 thread_local bool called_by_stream;
@@ -65,10 +62,10 @@ const std::vector<int> &shown()
     return devices;
 }
 
-bool within(const std::map<char *, size_t> &blocks, const void *memory)
+bool is_pinned(const void *memory)
 {
-    auto after = blocks.upper_bound((char *)memory);
-    if (after == blocks.begin()) return false;
+    auto after = pinned.upper_bound((char *)memory);
+    if (after == pinned.begin()) return false;
     --after;
     return (char *)memory < after->first + after->second;
 }
@@ -79,20 +76,14 @@ bool has_fences()
     return has;
 }
 
-void fence(int own, int access)
-{
-    for (auto &block : owners)
-        if (block.second != own) mprotect(block.first, on_device[block.first] + GUARD, access);
-}
-
 /* A device's own work. */
 Work fenced(int own, Work work)
 {
     if (!has_fences()) return work;
     return [=] {
-        fence(own, PROT_NONE);
+        kolo_shim_fence_memory(own, true);
         work();
-        fence(own, PROT_READ | PROT_WRITE);
+        kolo_shim_fence_memory(own, false);
     };
 }
 
@@ -146,6 +137,7 @@ cudaError_t give_copy(cudaStream_t stream, const char *what, size_t read, size_t
 
 void run_until(kolo_shim_stream *stream, size_t end)
 {
+    kolo_shim_open_memory();
     while (stream->done - stream->running < end && !(stream->waiting.empty() && !stream->running)) {
         if (stream->running) { /* by another thread, which waits for others */
             changed.wait(whole);
@@ -159,6 +151,7 @@ void run_until(kolo_shim_stream *stream, size_t end)
         stream->running = false;
         changed.notify_all();
     }
+    kolo_shim_close_memory();
 }
 
 cudaError_t kolo_shim_give(cudaStream_t stream, Work work)
@@ -177,28 +170,35 @@ int kolo_shim_number(int wanted)
 int kolo_shim_owner(const void *memory, size_t bytes)
 {
     Turn turn(whole);
-    if (!kolo_shim_on_device(memory, bytes)) return -1;
-    return owners[std::prev(on_device.upper_bound((char *)memory))->first];
+    return kolo_shim_in_memory(memory, bytes) ? kolo_shim_memory_owner(memory) : -1;
 }
 
 bool kolo_shim_on_device(const void *memory, size_t bytes)
 {
     Turn turn(whole);
-    auto after = on_device.upper_bound((char *)memory);
-    if (after == on_device.begin()) return false;
-    --after;
-    return (char *)memory + bytes <= after->first + after->second;
+    return kolo_shim_in_memory(memory, bytes);
 }
 
-static cudaError_t launch(cudaStream_t stream, const void *kernel, dim3 blocks, dim3 threads, size_t shared, Work body)
+namespace {
+
+/* Compute capability, 10 · major + minor, and what a block may have of shared memory (CUDA's table of technical
+ * specifications). */
+int capability()
+{
+    return (int)number("KOLO_SHIM_CAPABILITY", 90);
+}
+size_t shared_limit()
+{
+    return (size_t)(capability() >= 90 ? 227 : capability() >= 80 ? 163 : capability() >= 75 ? 64 : 96) << 10;
+}
+
+cudaError_t launch(cudaStream_t stream, const void *kernel, dim3 blocks, dim3 threads, size_t shared, kolo_shim_body body)
 {
     auto asked = shared_most.find({device, kernel});
-    size_t most = asked != shared_most.end() ? asked->second : 48 << 10;
-    bool fine = blocks.x > 0 && blocks.y > 0 && blocks.z > 0 && blocks.y < 65536 && blocks.z < 65536 &&
-                (size_t)threads.x * threads.y * threads.z <= 1024 && threads.x * threads.y * threads.z > 0 && shared <= most;
-    if (!fine) return cudaErrorInvalidValue;
+    if (!kolo_shim_can_run(blocks, threads)) return cudaErrorInvalidConfiguration;
+    if (shared > (asked != shared_most.end() ? asked->second : 48 << 10)) return cudaErrorInvalidValue;
     if (stream->device != device) return cudaErrorInvalidResourceHandle;
-    Work work = fenced(device, [=] { kolo_shim_run_blocks(blocks, threads, shared, body); });
+    Work work = fenced(device, [=] { kolo_shim_run_blocks(kernel, blocks, threads, shared, body); });
     if (!kolo_shim_traces()) return give(stream, work);
     kolo_shim_record record;
     record.range = kolo_shim_range();
@@ -209,8 +209,11 @@ static cudaError_t launch(cudaStream_t stream, const void *kernel, dim3 blocks, 
     return give(stream, kolo_shim_written_down(record, KOLO_SHIM_KERNEL, work));
 }
 
+} // namespace
+
 /* Fails with what calls before it have left, too, as cudaGetLastError() behind a launch does. */
-cudaError_t kolo_shim_launch(cudaStream_t stream, const void *kernel, dim3 blocks, dim3 threads, size_t shared, Work body)
+cudaError_t kolo_shim_launch(cudaStream_t stream, const void *kernel, dim3 blocks, dim3 threads, size_t shared,
+                             kolo_shim_body body)
 {
     cudaError_t fault = kolo_shim_fault("a launch", cudaErrorInvalidValue, false);
     Turn turn(whole);
@@ -284,11 +287,11 @@ kolo_shim_census kolo_shim_count(void)
 void kolo_shim_forget(void)
 {
     Turn turn(whole);
-    for (auto &block : on_device) free(block.first);
+    kolo_shim_forget_memory();
     for (auto &block : pinned) free(block.first);
     for (kolo_shim_stream *stream : streams) delete stream;
     forget_recordings();
-    on_device.clear(), owners.clear(), pinned.clear(), streams.clear(), captures.clear();
+    pinned.clear(), streams.clear(), captures.clear();
     in_use = 0;
 }
 
@@ -321,16 +324,16 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int wante
     for (int i = 0; i < 16; i++) properties->uuid.bytes[i] = (char)(0xA0 + i + 16 * number_there);
     properties->totalGlobalMem = number("KOLO_SHIM_MEMORY", (size_t)4 << 30);
     properties->multiProcessorCount = 4;
-    properties->major = 9;
+    properties->major = capability() / 10;
+    properties->minor = capability() % 10;
     properties->pciBusID = number_there;
     return cudaSuccess;
 }
 /* KOLO_SHIM_CAPABILITY: 10 · major + minor */
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int)
 {
-    const char *text = getenv("KOLO_SHIM_CAPABILITY");
-    int capability = text ? atoi(text) : 90;
-    *value = attribute == cudaDevAttrComputeCapabilityMajor ? capability / 10 : capability % 10;
+    if (attribute == cudaDevAttrMaxSharedMemoryPerBlockOptin) *value = (int)shared_limit();
+    else *value = attribute == cudaDevAttrComputeCapabilityMajor ? capability() / 10 : capability() % 10;
     return cudaSuccess;
 }
 cudaError_t cudaDriverGetVersion(int *version)
@@ -355,17 +358,10 @@ cudaError_t cudaMalloc(void **memory, size_t bytes)
 {
     Turn turn(whole);
     if (!may_allocate()) return fail(cudaErrorStreamCaptureUnsupported);
-    size_t left, total, aligned = has_fences() ? PAGE : 256, rounded = (bytes + aligned - 1) / aligned * aligned;
+    size_t left, total, rounded = (bytes + 255) / 256 * 256;
     cudaMemGetInfo(&left, &total);
-    if (kolo_shim_traces()) *memory = kolo_shim_traced_memory(rounded);
-    else *memory = rounded <= left ? aligned_alloc(aligned, rounded + GUARD) : nullptr;
+    *memory = rounded <= left ? kolo_shim_take_memory(bytes, device) : nullptr;
     if (!*memory) return fail(cudaErrorMemoryAllocation);
-    if (!kolo_shim_traces()) {
-        memset(*memory, 0xFF, rounded);
-        memset((char *)*memory + rounded, 0xA5, GUARD);
-    }
-    on_device[(char *)*memory] = rounded;
-    owners[(char *)*memory] = device;
     in_use += rounded;
     if (in_use > most_in_use) most_in_use = in_use;
     return cudaSuccess;
@@ -375,17 +371,9 @@ cudaError_t cudaFree(void *memory)
     Turn turn(whole);
     if (!memory) return cudaSuccess;
     if (!may_allocate()) return fail(cudaErrorStreamCaptureUnsupported);
-    auto found = on_device.find((char *)memory);
-    if (found == on_device.end()) return fail(cudaErrorInvalidValue);
-    for (size_t i = 0; i < GUARD && !kolo_shim_traces(); i++) {
-        if (found->first[found->second + i] == (char)0xA5) continue;
-        fprintf(stderr, "shim: byte %zu behind %zu bytes of the device's memory was written\n", i, found->second);
-        abort();
-    }
-    in_use -= found->second;
-    on_device.erase(found);
-    owners.erase((char *)memory);
-    if (!kolo_shim_traces()) free(memory);
+    size_t rounded = kolo_shim_free_memory(memory);
+    if (!rounded) return fail(cudaErrorInvalidValue);
+    in_use -= rounded;
     return cudaSuccess;
 }
 cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned)
@@ -412,16 +400,23 @@ cudaError_t cudaFreeHost(void *memory)
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind, cudaStream_t stream)
 {
     Turn turn(whole);
-    bool reads_host = !within(on_device, from) && !within(pinned, from);
-    bool writes_host = !within(on_device, to) && !within(pinned, to);
+    bool from_device = kolo_shim_in_memory(from, 1), to_device = kolo_shim_in_memory(to, 1);
+    if ((from_device && !kolo_shim_in_memory(from, bytes)) || (to_device && !kolo_shim_in_memory(to, bytes)))
+        return fail(cudaErrorInvalidValue);
+    bool reads_host = !from_device && !is_pinned(from), writes_host = !to_device && !is_pinned(to);
     if (stream->capturing && (reads_host || writes_host)) return fail(cudaErrorStreamCaptureUnsupported);
     if (reads_host) {
         std::vector<char> copy((const char *)from, (const char *)from + bytes);
-        give_copy(stream, "copy from the host", 0, bytes, [=] { memcpy(to, copy.data(), bytes); });
+        give_copy(stream, "copy from the host", 0, bytes, [=] {
+            kolo_shim_came(to, copy.data(), bytes);
+            memcpy(to, copy.data(), bytes);
+        });
     } else {
-        bool comes = within(on_device, from), goes = within(on_device, to);
-        const char *what = !comes ? "copy from the host" : goes ? "copy" : "copy to the host";
-        give_copy(stream, what, comes ? bytes : 0, goes ? bytes : 0, [=] { memmove(to, from, bytes); });
+        const char *what = !from_device ? "copy from the host" : to_device ? "copy" : "copy to the host";
+        give_copy(stream, what, from_device ? bytes : 0, to_device ? bytes : 0, [=] {
+            kolo_shim_came(to, from, bytes);
+            memmove(to, from, bytes);
+        });
     }
     if (writes_host) run_until(stream, stream->given);
     return cudaSuccess;
@@ -429,8 +424,11 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
 cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t stream)
 {
     Turn turn(whole);
-    if (!within(on_device, memory)) return fail(cudaErrorInvalidValue);
-    return give_copy(stream, "clear", 0, bytes, [=] { memset(memory, value, bytes); });
+    if (!kolo_shim_in_memory(memory, bytes)) return fail(cudaErrorInvalidValue);
+    return give_copy(stream, "clear", 0, bytes, [=] {
+        kolo_shim_came(memory, nullptr, bytes);
+        memset(memory, value, bytes);
+    });
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned)
@@ -483,11 +481,10 @@ cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode
     return cudaSuccess;
 }
 
-/* Only what an A100 gives, too. */
 cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute, int value)
 {
     Turn turn(whole);
-    if (value < 0 || value > 163 << 10) return fail(cudaErrorInvalidValue);
+    if (value < 0 || value > (int)shared_limit()) return fail(cudaErrorInvalidValue);
     shared_most[{device, kernel}] = (size_t)value;
     return cudaSuccess;
 }

@@ -7,21 +7,21 @@
 #include "cuda_fp16.h"
 #include "cuda_runtime.h"
 
-static inline void kolo_shim_load_squares(const void *row, unsigned squares[4], bool turned)
+KOLO_SHIM_UNSEEN static inline void kolo_shim_load_squares(const void *row, unsigned squares[4], bool turned)
 {
     if ((uintptr_t)row % 16 != 0) kolo_shim_misaligned(row, 16);
-    uint64_t rows[32];
-    kolo_shim_exchange_all((uintptr_t)row, rows);
+    const uint64_t *rows = kolo_shim_meet(KOLO_SHIM_MATRIX, ~0u, (uintptr_t)row)->values;
     int lane = kolo_shim_lane(), g = lane / 4, t = lane % 4;
     for (int s = 0; s < 4; s++) {
         unsigned pair[2];
         for (int e = 0; e < 2; e++) {
             int i = turned ? 2 * t + e : g, j = turned ? g : 2 * t + e;
-            pair[e] = ((const uint16_t *)(uintptr_t)rows[8 * s + i])[j];
+            const uint16_t *from = (const uint16_t *)(uintptr_t)rows[8 * s + i] + j;
+            kolo_shim_reads(from, sizeof *from);
+            pair[e] = *from;
         }
         squares[s] = pair[0] | pair[1] << 16;
     }
-    kolo_shim_exchange(0, 0); /* nobody writes there before all have read */
 }
 
 static inline float kolo_shim_narrow(__nv_bfloat16, uint16_t bits)
@@ -44,7 +44,7 @@ struct kolo_shim_registers {
 };
 
 /* All lanes' registers are seen through two sets of places, used in turn: no lane is two products ahead. */
-static inline const kolo_shim_registers *kolo_shim_show(const unsigned a[4], const unsigned b[2])
+KOLO_SHIM_UNSEEN static inline const kolo_shim_registers *kolo_shim_show(const unsigned a[4], const unsigned b[2])
 {
     static kolo_shim_registers all[2][32][32]; /* [turn][warp][lane] */
     static unsigned turns[32][32];
@@ -53,11 +53,11 @@ static inline const kolo_shim_registers *kolo_shim_show(const unsigned a[4], con
     kolo_shim_registers *of_warp = all[turns[warp][lane]++ % 2][warp];
     memcpy(of_warp[lane].a, a, sizeof of_warp[lane].a);
     memcpy(of_warp[lane].b, b, sizeof of_warp[lane].b);
-    kolo_shim_exchange(0, 0);
+    kolo_shim_meet(KOLO_SHIM_MATRIX, ~0u, 0);
     return of_warp;
 }
 
-template <typename T> static inline void kolo_shim_multiply(float sums[4], const unsigned a[4], const unsigned b[2])
+template <typename T> KOLO_SHIM_UNSEEN static inline void kolo_shim_multiply(float sums[4], const unsigned a[4], const unsigned b[2])
 {
     int lane = kolo_shim_lane(), g = lane / 4, t = lane % 4;
     const kolo_shim_registers *of_warp = kolo_shim_show(a, b);
@@ -75,7 +75,7 @@ template <typename T> static inline void kolo_shim_multiply(float sums[4], const
 }
 
 /* mma.m16n8k8 of TF32s: of each float the last 13 bits are not seen. */
-static inline void kolo_shim_multiply_tf32(float sums[4], const unsigned a[4], const unsigned b[2])
+KOLO_SHIM_UNSEEN static inline void kolo_shim_multiply_tf32(float sums[4], const unsigned a[4], const unsigned b[2])
 {
     int lane = kolo_shim_lane(), g = lane / 4, t = lane % 4;
     const kolo_shim_registers *of_warp = kolo_shim_show(a, b);

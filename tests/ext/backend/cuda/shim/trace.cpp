@@ -69,7 +69,7 @@ void note_read(const void *at, size_t bytes)
     else note(at, bytes, readers, &seen.read);
 }
 
-void note_write(void *at, size_t bytes)
+void note_write(const void *at, size_t bytes)
 {
     note(at, bytes, writers, &seen.written);
 }
@@ -134,9 +134,10 @@ Work kolo_shim_written_down(kolo_shim_record record, kolo_shim_kind kind, Work w
     };
 }
 
-void kolo_shim_note_read(const void *at, size_t bytes)
+void kolo_shim_note(const void *at, size_t bytes, bool writes)
 {
-    note_read(at, bytes);
+    if (writes) note_write(at, bytes);
+    else note_read(at, bytes);
 }
 
 void *kolo_shim_traced_memory(size_t bytes)
@@ -163,51 +164,4 @@ int nvtxRangePop(void)
     if (!ranges.empty()) ranges.pop_back();
     return (int)ranges.size();
 }
-
-/* What the compiler calls before each access. */
-void __tsan_init()
-{
-}
-void __tsan_func_entry(void *)
-{
-}
-void __tsan_func_exit()
-{
-}
-void __tsan_vptr_update(void **, void *)
-{
-}
-void __tsan_vptr_read(void **)
-{
-}
-void __tsan_read_range(void *at, unsigned long bytes)
-{
-    note_read(at, bytes);
-}
-void __tsan_write_range(void *at, unsigned long bytes)
-{
-    note_write(at, bytes);
-}
-#define KOLO_WATCH(bytes)                                                                                              \
-    void __tsan_read##bytes(void *at)                                                                                  \
-    {                                                                                                                  \
-        note_read(at, bytes);                                                                                          \
-    }                                                                                                                  \
-    void __tsan_write##bytes(void *at)                                                                                 \
-    {                                                                                                                  \
-        note_write(at, bytes);                                                                                         \
-    }                                                                                                                  \
-    void __tsan_unaligned_read##bytes(void *at)                                                                        \
-    {                                                                                                                  \
-        note_read(at, bytes);                                                                                          \
-    }                                                                                                                  \
-    void __tsan_unaligned_write##bytes(void *at)                                                                       \
-    {                                                                                                                  \
-        note_write(at, bytes);                                                                                         \
-    }
-KOLO_WATCH(1)
-KOLO_WATCH(2)
-KOLO_WATCH(4)
-KOLO_WATCH(8)
-KOLO_WATCH(16)
 }
