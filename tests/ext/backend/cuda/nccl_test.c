@@ -166,7 +166,8 @@ static bool waiting_member(kolo_comm *comm, void *argument)
     } else {
         rig_ok(accelerator->allreduce(own, together, there, 100, KOLO_TYPE_FLOAT));
         right = failed(accelerator->finish(own), KOLO_COMM, "another replica failed");
-        right = right && failed(accelerator->allreduce(own, together, there, 100, KOLO_TYPE_FLOAT), KOLO_COMM, "another replica failed");
+        right = right && failed(accelerator->allreduce(own, together, there, 100, KOLO_TYPE_FLOAT), KOLO_COMM,
+                                "another replica failed");
     }
     accelerator->leave(together);
     accelerator->release(own, there);

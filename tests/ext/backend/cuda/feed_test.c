@@ -1,0 +1,4 @@
+/* data/feed_test.c, of the CUDA backend. */
+#include "on_cuda.h"
+
+#include "ext/data/feed_test.c"

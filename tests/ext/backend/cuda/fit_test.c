@@ -1,0 +1,4 @@
+/* training/fit_test.c, of the CUDA backend. */
+#include "on_cuda.h"
+
+#include "ext/training/fit_test.c"

@@ -1,0 +1,4 @@
+/* core/graph_test.c, of the CUDA backend. */
+#include "on_cuda.h"
+
+#include "ext/core/graph_test.c"

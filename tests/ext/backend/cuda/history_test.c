@@ -1,0 +1,4 @@
+/* training/history_test.c, of the CUDA backend. */
+#include "on_cuda.h"
+
+#include "ext/training/history_test.c"

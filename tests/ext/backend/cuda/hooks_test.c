@@ -1,0 +1,4 @@
+/* training/hooks_test.c, of the CUDA backend. */
+#include "on_cuda.h"
+
+#include "ext/training/hooks_test.c"
