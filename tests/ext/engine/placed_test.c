@@ -1,12 +1,12 @@
 /* Models whose layers are placed at random on three devices: what they learn, score and give is what they do on one,
  * bit by bit; whatever the layers, the precision, the micro-batches, the replicas. A hang is ended by alarm(). */
-#include "ext/core/small.h"
+#include "ext/backend/rig.h"
 
 #include <string.h>
 #include <unistd.h>
 
 #include "core/model.h"
-#include "ext/backend/rig.h"
+#include "ext/core/small.h"
 #include "ext/backend/tested.h"
 #include "ext/layers/gpt.h"
 
