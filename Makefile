@@ -191,7 +191,7 @@ data: build  ## fetch MNIST, Fashion-MNIST, CIFAR-10 and HIGGS into KOLO_DATA, o
 # ---- Testing and tending. ----
 $(filter-out $(SHIM_TESTS),$(TESTS)): $(BUILD)/%: %.c $(LIBKOLO)
 	$(call say,CC)
-	$(Q)$(CC) $(KOLO_C) $(CFLAGS) $(EXTRA) -Itests -MMD -MP $< $(filter %.o,$^) -o $@ \
+	$(Q)$(CC) $(KOLO_C) $(CFLAGS) $(EXTRA) -D_GNU_SOURCE= -Itests -MMD -MP $< $(filter %.o,$^) -o $@ \
 	    -L$(BUILD)/lib -lkolo -lcmocka -lm -lz -llzma -ljansson -Wl,-rpath,$(abspath $(BUILD)/lib)
 # Tests of kolorun's parts are linked with them; main stays out.
 $(filter $(BUILD)/tests/ext/launch/%,$(TESTS)): $(call object,$(filter-out %/main.c %/kolorun.c,$(LAUNCH_SRC)))

@@ -94,7 +94,7 @@ $(BUILD)/shim/lib/libkolo_cuda.so: $(call shim-object,$(CUDA_C) $(CUDA_CU) $(SHI
 # What tests/ext/backend has, of this backend; test-gpu puts the real plugin before the shim's.
 $(SHIM_TESTS): $(BUILD)/%: %.c $(BUILD)/shim/lib/libkolo_cuda.so
 	$(call say,CC)
-	$(Q)$(CC) $(KOLO_C) $(CFLAGS) $(EXTRA) -DKOLO_TEST_BACKEND='"cuda"' -Itests -MMD -MP $< -o $@ \
+	$(Q)$(CC) $(KOLO_C) $(CFLAGS) $(EXTRA) -D_GNU_SOURCE= -DKOLO_TEST_BACKEND='"cuda"' -Itests -MMD -MP $< -o $@ \
 	    -L$(BUILD)/shim/lib -lkolo -lcmocka -lm -ljansson -Wl,-rpath,$(abspath $(BUILD)/shim/lib)
 $(BUILD)/tests/ext/backend/cuda/cudnn_plans_test: EXTRA = -I$(SHIM)
 .PHONY: cuda test-gpu

@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 /* CSV files: headers, kinds of columns, labels, missing values, and a sentence for each thing that is wrong. */
 #include "ext/data/files.h"
 #include "data/csv_scan.h"

@@ -1,5 +1,4 @@
 /* kill -9 at any moment of a save leaves the old file or the new one, and nothing else once another save has run. */
-#define _GNU_SOURCE
 #include "ext/data/files.h"
 
 #include <dirent.h>

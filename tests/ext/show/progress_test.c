@@ -1,5 +1,4 @@
 /* The progress line: Keras 3's format in a log, a terminal and a notebook, and nothing from other ranks. */
-#define _GNU_SOURCE /* posix_openpt */
 #include "ext/data/files.h"
 #include "show/show.h"
 

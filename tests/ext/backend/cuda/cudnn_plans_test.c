@@ -4,7 +4,6 @@
  * more. Nothing is computed. Runs where the plugin for GPUs was built; the shim's headers stand in for cuDNN's here,
  * which holds their numbers against it, too. */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE
 #endif
 #include <dlfcn.h>
 

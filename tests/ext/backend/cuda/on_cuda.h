@@ -3,9 +3,6 @@
 #ifndef KOLO_TESTS_ON_CUDA_H
 #define KOLO_TESTS_ON_CUDA_H
 
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* rig.h's, which comes after others' headers */
-#endif
 #include <stdlib.h>
 #include <string.h>
 
