@@ -7,6 +7,7 @@
  */
 #include "backend/cuda/cuda.h"
 #include "comm/comm.h"
+#include "core/signals.h"
 
 #include <inttypes.h>
 #include <nccl.h>
@@ -18,6 +19,7 @@
 #include <unistd.h>
 
 #define MEETING_SECONDS 120   /* within which all members are in */
+#define MEETING_EVERY   0.05  /* seconds, in which they hear of one another */
 #define LEAVING_SECONDS 10    /* within which what is on its way has arrived */
 #define WATCHING_EVERY  20000 /* microseconds */
 
@@ -53,20 +55,33 @@ static bool called_off(const kolo_comm *members)
 
 /* ---------------------------------------------------------------- agreeing on the host */
 
-/* Every member says how it fared; all fail alike, with the first one's sentence, where any has failed. */
-static kolo_status agree(kolo_comm *members, kolo_status mine)
+typedef struct standing {
+    kolo_failure failure;
+    bool waits;
+} standing;
+
+/* Every member says how it fared; all fail alike, with the first one's sentence, where any has failed. *waits: whether
+ * this one has still to wait, and then whether any has. */
+static kolo_status agree_waiting(kolo_comm *members, kolo_status mine, bool *waits)
 {
-    kolo_failure own = {.code = KOLO_OK};
-    if (mine != KOLO_OK) own = kolo_failure_take();
-    kolo_failure *all = calloc((size_t)members->size, sizeof *all);
+    standing own = {.waits = *waits};
+    if (mine != KOLO_OK) own.failure = kolo_failure_take();
+    standing *all = calloc((size_t)members->size, sizeof *all);
     if (!all) return kolo_fail_memory((size_t)members->size * sizeof *all, "a group of GPUs");
     kolo_status status = members->kind->allgather(members, &own, sizeof own, all);
+    *waits = false;
     for (int i = 0; i < members->size && status == KOLO_OK; i++) {
-        status = all[i].code;
-        if (status != KOLO_OK) kolo_failure_give(&all[i]);
+        *waits = *waits || all[i].waits;
+        status = all[i].failure.code;
+        if (status != KOLO_OK) kolo_failure_give(&all[i].failure);
     }
     free(all);
     return status;
+}
+
+static kolo_status agree(kolo_comm *members, kolo_status mine)
+{
+    return agree_waiting(members, mine, &(bool){false});
 }
 
 /* What NCCL tells devices apart by. */
@@ -123,34 +138,50 @@ static kolo_status share_id(kolo_comm *members, ncclUniqueId *id)
 
 /* ---------------------------------------------------------------- the communicator */
 
-/* Till what was asked of it is under way, or done. */
-static kolo_status settle(kolo_comm *members, ncclComm_t comm, ncclResult_t result, const char *doing, double seconds)
+/* Till what was asked of it is done, but no longer than that: then *result is ncclInProgress. */
+static kolo_status settle(const kolo_comm *members, ncclComm_t comm, ncclResult_t *result, const char *doing,
+                          double seconds)
 {
-    double deadline = now() + seconds;
-    while (result == ncclInProgress) {
+    for (double until = now() + seconds; *result == ncclInProgress && now() < until;) {
         ncclResult_t state = ncclInProgress;
-        result = ncclCommGetAsyncError(comm, &state);
-        if (result == ncclSuccess) result = state;
-        if (result != ncclInProgress) break;
+        *result = ncclCommGetAsyncError(comm, &state);
+        if (*result == ncclSuccess) *result = state;
+        if (*result != ncclInProgress) break;
         if (called_off(members)) return kolo_fail(KOLO_COMM, KOLO_COMM_CALLED_OFF);
-        if (now() > deadline) return kolo_fail(KOLO_COMM, "NCCL: %s took more than %g seconds", doing, seconds);
         usleep(100);
     }
-    return result == ncclSuccess ? KOLO_OK : fail(doing, result, comm);
+    return *result == ncclSuccess || *result == ncclInProgress ? KOLO_OK : fail(doing, *result, comm);
 }
 
 static const char joining[] = "joining a group";
+
+/* A member that fails NCCL may not tell the others of: members tell one another now and then. */
+static kolo_status meet(kolo_comm *members, ncclComm_t comm, ncclResult_t result)
+{
+    double until = now() + MEETING_SECONDS;
+    kolo_status status = KOLO_OK;
+    for (bool waits = true; status == KOLO_OK && waits;) {
+        status = settle(members, comm, &result, joining, MEETING_EVERY);
+        waits = result == ncclInProgress;
+        if (status == KOLO_OK && waits && now() > until)
+            status = kolo_fail(KOLO_COMM, "NCCL: %s took more than %d seconds", joining, MEETING_SECONDS);
+        status = agree_waiting(members, status, &waits);
+    }
+    return status;
+}
 
 static kolo_status open_comm(kolo_comm *members, const ncclUniqueId *id, ncclComm_t *comm)
 {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
+    sigset_t before;
+    kolo_hold_signals(&before); /* from NCCL's threads */
     ncclResult_t result = ncclCommInitRankConfig(comm, members->size, *id, members->rank, &config);
+    kolo_release_signals(&before);
     bool begun = result == ncclSuccess || result == ncclInProgress;
     /* Who could not even begin would be waited for by those who have. */
     kolo_status status = agree(members, begun ? KOLO_OK : fail(joining, result, *comm));
-    if (status == KOLO_OK) status = settle(members, *comm, result, joining, MEETING_SECONDS);
-    /* At once: the others may be waiting for this member. */
+    if (status == KOLO_OK) status = meet(members, *comm, result);
     if (status != KOLO_OK && *comm) ncclCommAbort(*comm);
     if (status != KOLO_OK) *comm = NULL;
     return status;
@@ -186,6 +217,15 @@ static void *watch(void *argument)
     return NULL;
 }
 
+static bool start_watcher(kolo_nccl_group *group)
+{
+    sigset_t before;
+    kolo_hold_signals(&before);
+    int failed = pthread_create(&group->watcher, NULL, watch, group);
+    kolo_release_signals(&before);
+    return failed == 0;
+}
+
 /* ---------------------------------------------------------------- the accelerator's */
 
 static kolo_status join(kolo_nccl_group *group)
@@ -193,8 +233,8 @@ static kolo_status join(kolo_nccl_group *group)
     ncclUniqueId id;
     KOLO_TRY(check_places(group->queue, group->members));
     KOLO_TRY(share_id(group->members, &id));
-    KOLO_TRY(agree(group->members, open_comm(group->members, &id, &group->comm)));
-    group->watched = pthread_create(&group->watcher, NULL, watch, group) == 0;
+    KOLO_TRY(open_comm(group->members, &id, &group->comm));
+    group->watched = start_watcher(group);
     kolo_status status = KOLO_OK;
     if (!group->watched) status = kolo_fail(KOLO_MEMORY, "wanted a thread that watches NCCL, got none");
     return agree(group->members, status);
@@ -261,8 +301,8 @@ kolo_status kolo_nccl_allreduce(kolo_queue *queue, void *together, void *values,
 static void close_comm(kolo_nccl_group *group)
 {
     ncclResult_t result = ncclCommFinalize(group->comm);
-    kolo_status status = settle(group->members, group->comm, result, "leaving a group", LEAVING_SECONDS);
-    if (status == KOLO_OK) ncclCommDestroy(group->comm);
+    kolo_status status = settle(group->members, group->comm, &result, "leaving a group", LEAVING_SECONDS);
+    if (status == KOLO_OK && result == ncclSuccess) ncclCommDestroy(group->comm);
     else ncclCommAbort(group->comm);
     if (status != KOLO_OK) kolo_failure_take();
 }

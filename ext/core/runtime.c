@@ -70,6 +70,7 @@ int kolo_finish(void)
 {
     bool failed = output_lost() || kolo_failed();
     int code = !failed ? 0 : runtime.wrong_use ? KOLO_EXIT_USE : KOLO_EXIT_FAILED;
+    kolo_failure_take(); /* of what was closed since the last call, for which nobody waits */
     if (runtime.world_kind) runtime.world_kind->close(&runtime.world, code);
     runtime.world_kind = NULL;
     kolo_devices_reset();

@@ -352,7 +352,7 @@ static kolo_status end_fit(kolo_fit_state *state, kolo_status status)
 static kolo_status train(kolo_fit_state *state)
 {
     state->model->fitting = true;
-    kolo_status status = open_fit(state);
+    kolo_status status = kolo_fit_agree_to_begin(state, open_fit(state));
     if (status == KOLO_OK) status = run_epochs(state);
     status = end_fit(state, status);
     state->model->fitting = false;

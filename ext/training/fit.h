@@ -49,6 +49,8 @@ kolo_status kolo_fit_plan(kolo_fit_state *state);
 /* Ranks that train together must mean the same: takes rank 0's seed and leaf, and names whoever differs in what must
  * be equal. */
 kolo_status kolo_fit_agree(kolo_fit_state *state);
+/* Whether all are ready; `status` is this one's. Where one is not, all fail: else they would wait for it. */
+kolo_status kolo_fit_agree_to_begin(const kolo_fit_state *state, kolo_status status);
 /* Where training begins, which is the same on all ranks, and fits the data: the model's position, and its seed. */
 kolo_status kolo_fit_begin_at(kolo_fit_state *state);
 /* Says so where training goes on from a position, and in what it is now another than it was there. */

@@ -242,10 +242,10 @@ static kolo_status agree_on_terms(kolo_fit_state *state, int replicas)
     return agree_on(state->ranks, (const int64_t *)&mine, term_names, sizeof mine / sizeof(int64_t));
 }
 
-/* The same in words: of another optimizer there would be other arrays to wait for. */
-enum { OPTIMIZER, LOSS, PRECISION, WORDS };
+/* The same in words: of another optimizer there would be other arrays to wait for, and GPUs sum among themselves. */
+enum { OPTIMIZER, LOSS, PRECISION, DEVICE, WORDS };
 typedef char words[WORDS][32];
-static const char *const word_names[WORDS] = {"optimizer", "loss", "precision"};
+static const char *const word_names[WORDS] = {"optimizer", "loss", "precision", "kind of device"};
 
 static kolo_status compare_words(words *all, int size)
 {
@@ -270,6 +270,7 @@ static kolo_status agree_on_words(const kolo_fit_state *state)
     snprintf(mine[OPTIMIZER], sizeof mine[0], "%s", settings->optimizer.kind->name);
     snprintf(mine[LOSS], sizeof mine[0], "%s", settings->loss.kind->name);
     snprintf(mine[PRECISION], sizeof mine[0], "%s", precisions[settings->precision]);
+    snprintf(mine[DEVICE], sizeof mine[0], "%s", state->model->backend->accelerator ? "GPU" : "CPU");
     kolo_status status = ranks->kind->allgather(ranks, mine, sizeof mine, all);
     if (status == KOLO_OK) status = compare_words(all, ranks->size);
     free(all);
@@ -285,6 +286,28 @@ kolo_status kolo_fit_agree(kolo_fit_state *state)
     KOLO_TRY(ranks->kind->broadcast(ranks, &state->seed, sizeof state->seed, 0));
     state->model->seed = state->seed; /* of a checkpoint, too */
     return ranks->kind->broadcast(ranks, &state->leaf, sizeof state->leaf, 0);
+}
+
+static void tell_failure(const kolo_failure *failure, int rank)
+{
+    kolo_fail(failure->code, "rank %d cannot begin: %s", rank, failure->text);
+}
+
+kolo_status kolo_fit_agree_to_begin(const kolo_fit_state *state, kolo_status status)
+{
+    kolo_comm *ranks = state->ranks;
+    if (ranks->size == 1) return status;
+    kolo_failure own = {.code = KOLO_OK}, *all = calloc((size_t)ranks->size, sizeof *all);
+    if (status != KOLO_OK) own = kolo_failure_take();
+    if (!all) return kolo_fail_memory((size_t)ranks->size * sizeof *all, "the ranks' failures");
+    kolo_status told = ranks->kind->allgather(ranks, &own, sizeof own, all);
+    if (status != KOLO_OK) kolo_failure_give(&own);
+    for (int r = 0; r < ranks->size && status == KOLO_OK && told == KOLO_OK; r++) {
+        status = all[r].code;
+        if (status != KOLO_OK) tell_failure(&all[r], r);
+    }
+    free(all);
+    return status != KOLO_OK ? status : told;
 }
 
 static kolo_status agree_on_position(kolo_fit_state *state)

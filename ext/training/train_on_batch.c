@@ -6,15 +6,15 @@
 
 /* What all ranks must mean alike; rank 0's seed and leaf are taken by all. */
 typedef struct step_terms {
-    int64_t first, samples, data, weights, replicas, sums;
+    int64_t first, samples, data, weights, replicas, sums, on_gpu;
     int64_t leaf;
     uint64_t seed;
 } step_terms;
 
 static kolo_status compare(const step_terms *all, int size)
 {
-    static const char *const names[] = {"first sample", "samples",  "samples in its data",
-                                        "weights",      "replicas", "sums of its metrics"};
+    static const char *const names[] = {
+        "first sample", "samples", "samples in its data", "weights", "replicas", "sums of its metrics", "use of a GPU"};
     for (int rank = 1; rank < size; rank++)
         for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
             int64_t first = ((const int64_t *)&all[0])[i], other = ((const int64_t *)&all[rank])[i];
@@ -54,6 +54,7 @@ static kolo_status step(kolo_model *model, const kolo_data *data, int64_t first,
                         model->weight_count,
                         replicas,
                         model->metrics.sums,
+                        model->backend->accelerator != NULL,
                         leaf_for(model, samples, replicas, ranks->size),
                         model->seed};
     KOLO_TRY(agree(ranks, &terms));

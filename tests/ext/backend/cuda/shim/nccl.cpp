@@ -1,7 +1,11 @@
-/* NCCL among threads: see nccl.h here. A sum is work of every member's stream; whoever comes to it first has the others'
- * streams run up to theirs, as far as these have been given it, and waits for members that have not.
+/* NCCL among threads and processes of this machine: see nccl.h and nccl_members.h. A sum is work of every member's
+ * stream; whoever comes to it first in a process has the others' streams there run up to theirs, as far as these have
+ * been given it, and waits for members that have not. A process whose members are waited for elsewhere runs their
+ * streams, too, though nobody waits for them here.
  *
  * KOLO_SHIM_NCCL_LOST=r: member r is lost at its first sum, and NCCL finds that out.
+ * KOLO_SHIM_NCCL_DEAF=1: nobody finds out that a member gave up joining. That one's process has died never is: others
+ * wait for it.
  */
 #include "nccl.h"
 
@@ -9,16 +13,20 @@
 #include <cstdlib>
 #include <map>
 #include <memory>
+#include <string>
+#include <unistd.h>
 
 #include "blocks.h"
+#include "nccl_members.h"
 #include "streams.h"
 
-namespace {
+namespace
+{
 
-struct Sum { /* one, over all members */
-    size_t count = 0, arrived = 0;
+struct Sum { /* one, over all members; of these those of this process: */
     ncclDataType_t type = ncclFloat;
-    bool done = false;
+    size_t count = 0, arrived = 0;
+    bool done = false, begun = false, lost = false; /* lost: a member of this process's left before it was done */
     std::map<int, const void *> from;
     std::map<int, void *> to;
     std::map<int, std::pair<kolo_shim_stream *, size_t>> given; /* where in whose stream */
@@ -26,48 +34,53 @@ struct Sum { /* one, over all members */
 };
 
 struct Group {
-    int size = 0;
-    bool broken = false; /* a member left before all were in */
-    std::map<int, ncclComm *> members;
+    std::shared_ptr<kolo_shim_members> all;
+    std::map<int, ncclComm *> members; /* of this process */
     std::map<size_t, std::shared_ptr<Sum>> sums;
+    size_t sums_done = 0;
+    bool attended = false; /* by a thread that sees whether it is waited for */
+    explicit Group(std::shared_ptr<kolo_shim_members> all) : all(std::move(all))
+    {
+    }
 };
-std::map<int, std::shared_ptr<Group>> groups;
-int ids;
+std::map<std::string, std::shared_ptr<Group>> groups;
+
+struct Ending { /* of the process: what is static goes */
+    bool now = false;
+    ~Ending()
+    {
+        Turn turn(whole);
+        now = true;
+    }
+} ending;
 
 } // namespace
 
 struct ncclComm {
     std::shared_ptr<Group> group;
-    int rank, device;
+    int rank;
     ncclResult_t state = ncclInProgress;
     std::shared_ptr<bool> aborted = std::make_shared<bool>(false);
     size_t sums = 0;
 };
 
-namespace {
-
-void tell_all(Group &group, ncclResult_t state)
+namespace
 {
-    for (auto &member : group.members) member.second->state = state;
-    changed.notify_all();
-}
 
-/* The order is the members'. */
-template <typename T> void add_numbers(Sum &sum)
+/* Of those of this process, who are all here. */
+void add_up(Group &group, Sum &sum, const bool &aborted)
 {
-    std::vector<T> total(sum.count, 0);
-    for (auto &from : sum.from)
-        for (size_t i = 0; i < sum.count; i++) total[i] += ((const T *)from.second)[i];
-    for (auto &to : sum.to) {
-        kolo_shim_came(to.second, nullptr, sum.count * sizeof(T));
-        memcpy(to.second, total.data(), sum.count * sizeof(T));
+    kolo_shim_sum part = {sum.type, sum.count, {}, {}, {}};
+    for (auto &from : sum.from) {
+        part.ranks.push_back(from.first);
+        part.from.push_back(from.second);
+        part.to.push_back(sum.to[from.first]);
     }
-}
-
-void add_up(Sum &sum)
-{
-    sum.type == ncclDouble ? add_numbers<double>(sum) : add_numbers<float>(sum);
-    sum.done = true;
+    sum.begun = true;
+    if (group.all->add_up(part, [&] { return aborted || sum.lost; })) {
+        sum.done = true;
+        group.sums.erase(group.sums_done++);
+    }
     changed.notify_all();
 }
 
@@ -91,17 +104,36 @@ void take_part(const std::shared_ptr<Group> &group, const std::shared_ptr<Sum> &
     if (!sum->here[rank]) sum->arrived++;
     sum->here[rank] = true;
     while (!sum->done && !*aborted) {
-        if (sum->arrived == (size_t)group->size) add_up(*sum);
-        else if (!bring_one(*sum)) changed.wait(whole);
+        if (!sum->begun && !sum->lost && sum->arrived == group->members.size()) add_up(*group, *sum, *aborted);
+        else if (sum->begun || !bring_one(*sum)) changed.wait(whole);
     }
 }
 
-bool same_devices(const Group &group)
+/* Of a process that has not all members, while it has any: it runs their streams where others wait for them. */
+void attend(const std::shared_ptr<Group> &group)
 {
-    for (auto &a : group.members)
-        for (auto &b : group.members)
-            if (a.first < b.first && a.second->device == b.second->device) return true;
-    return false;
+    for (bool some = true; some; usleep(200)) {
+        Turn turn(whole);
+        some = !group->members.empty() && !ending.now;
+        auto sum = group->sums.find(group->sums_done);
+        if (!some || sum == group->sums.end() || sum->second->given.empty() || !group->all->is_waited_for()) continue;
+        auto place = sum->second->given.begin()->second;
+        run_until(place.first, place.second);
+    }
+}
+
+/* What has become of it. */
+void look(ncclComm *comm)
+{
+    Group &group = *comm->group;
+    bool joining = comm->state == ncclInProgress;
+    if (!joining && comm->state != ncclSuccess) return;
+    if (group.all->broken()) comm->state = ncclRemoteError;
+    else if (joining && group.all->all_in()) comm->state = group.all->same_devices() ? ncclInvalidUsage : ncclSuccess;
+    if (!joining || comm->state != ncclSuccess || group.attended) return;
+    group.attended = true;
+    std::shared_ptr<Group> kept = comm->group;
+    if ((int)group.members.size() < group.all->size()) std::thread([=] { attend(kept); }).detach();
 }
 
 } // namespace
@@ -111,9 +143,9 @@ extern "C" {
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 {
     Turn turn(whole);
-    memset(id, 0, sizeof *id);
-    snprintf(id->internal, sizeof id->internal, "%d", ++ids);
-    groups[ids] = std::make_shared<Group>();
+    std::shared_ptr<kolo_shim_members> all = kolo_shim_members::begin(id);
+    if (!all) return ncclSystemError;
+    groups[id->internal] = std::make_shared<Group>(all);
     return ncclSuccess;
 }
 
@@ -121,20 +153,18 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int size, ncclUniqueId id, int rank, ncclConfig_t *config)
 {
     Turn turn(whole);
-    auto found = groups.find(atoi(id.internal));
     *comm = nullptr;
     bool fine = config && config->size == sizeof *config && config->magic == 0xcafebeef && config->blocking == 0;
-    if (!fine || found == groups.end() || size < 1 || rank < 0 || rank >= size) return ncclInvalidArgument;
-    Group &group = *found->second;
-    if ((group.size && group.size != size) || group.members.count(rank)) return ncclInvalidUsage;
+    if (!fine || size < 1 || rank < 0 || rank >= size) return ncclInvalidArgument;
+    std::shared_ptr<Group> &group = groups[id.internal];
+    if (!group) group = std::make_shared<Group>(kolo_shim_members::find(id));
     int device;
     struct cudaDeviceProp properties;
     cudaGetDevice(&device);
+    if (!group->all) return ncclSystemError;
     if (cudaGetDeviceProperties(&properties, device) != cudaSuccess) return ncclUnhandledCudaError;
-    group.size = size;
-    *comm = group.members[rank] = new ncclComm{found->second, rank, properties.pciBusID};
-    if (group.broken) tell_all(group, ncclRemoteError);
-    else if ((int)group.members.size() == size) tell_all(group, same_devices(group) ? ncclInvalidUsage : ncclSuccess);
+    if (!group->all->enter(rank, size, properties.pciBusID)) return ncclInvalidUsage;
+    *comm = group->members[rank] = new ncclComm{group, rank};
     return ncclInProgress;
 }
 
@@ -142,6 +172,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
 {
     Turn turn(whole);
     if (!comm) return ncclInvalidArgument;
+    look(comm);
     *error = comm->state;
     return ncclSuccess;
 }
@@ -153,20 +184,17 @@ ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataTyp
     size_t bytes = count * (type == ncclDouble ? sizeof(double) : sizeof(float));
     if (!comm || (type != ncclFloat && type != ncclDouble) || operation != ncclSum) return ncclInvalidArgument;
     if (comm->state != ncclSuccess || stream->capturing) return ncclInvalidUsage;
-    if (!kolo_shim_on_device(from, bytes) || !kolo_shim_on_device(to, bytes))
-        return ncclInvalidArgument;
+    if (!kolo_shim_on_device(from, bytes) || !kolo_shim_on_device(to, bytes)) return ncclInvalidArgument;
     std::shared_ptr<Group> group = comm->group;
     const char *lost = getenv("KOLO_SHIM_NCCL_LOST");
     if (lost && atoi(lost) == comm->rank) {
-        tell_all(*group, ncclRemoteError);
+        group->all->break_up();
         return ncclSystemError;
     }
     std::shared_ptr<Sum> &sum = group->sums[comm->sums++];
     if (!sum) sum = std::make_shared<Sum>();
-    if (!sum->from.empty() && (sum->count != count || sum->type != type)) {
-        fprintf(stderr, "shim: members sum %zu and %zu numbers, or of two types\n", sum->count, count);
-        abort();
-    }
+    if (!sum->from.empty() && (sum->count != count || sum->type != type))
+        kolo_shim_refuse("members sum %zu and %zu numbers, or of two types", sum->count, count);
     sum->count = count;
     sum->type = type;
     sum->from[comm->rank] = from;
@@ -189,12 +217,19 @@ static ncclResult_t end(ncclComm_t comm, bool abort)
 {
     Turn turn(whole);
     if (!comm) return ncclInvalidArgument;
+    std::shared_ptr<Group> group = comm->group;
     *comm->aborted = abort;
-    comm->group->members.erase(comm->rank);
-    if (abort && comm->state != ncclSuccess) comm->group->broken = true; /* the others see its connections end */
-    if (comm->group->broken) tell_all(*comm->group, ncclRemoteError);
-    for (auto &sum : comm->group->sums)
-        if (!sum.second->done) sum.second->given.erase(comm->rank);
+    look(comm);
+    bool joining = abort && comm->state == ncclInProgress;
+    if (joining && !getenv("KOLO_SHIM_NCCL_DEAF")) group->all->break_up(); /* the others see its connections end */
+    group->all->leave(comm->rank);
+    for (auto &sum : group->sums) {
+        sum.second->given.erase(comm->rank);
+        sum.second->lost = true;
+    }
+    group->members.erase(comm->rank);
+    for (auto known = groups.begin(); group->members.empty() && known != groups.end();)
+        known = known->second == group ? groups.erase(known) : std::next(known);
     changed.notify_all();
     delete comm;
     return ncclSuccess;

@@ -1,5 +1,6 @@
-/* What the CUDA plugin takes of nccl.h, for a machine without a device: the members of a communicator are threads of one
- * process, each with a stream of the shim's (nccl.cpp). It refuses what NCCL refuses, and hangs where NCCL hangs. */
+/* What the CUDA plugin takes of nccl.h, for a machine without a device: the members of a communicator are threads of
+ * this machine's processes, each with a stream of the shim's (nccl.cpp). It refuses what NCCL refuses, and hangs where
+ * NCCL hangs. */
 #ifndef KOLO_SHIM_NCCL_H
 #define KOLO_SHIM_NCCL_H
 

@@ -22,7 +22,7 @@
 
 double kolo_shim_latest;
 std::recursive_mutex whole;
-std::condition_variable_any changed;
+std::condition_variable_any &changed = *new std::condition_variable_any; /* some may wait when the process ends */
 std::set<kolo_shim_stream *> streams, captures;
 
 namespace {

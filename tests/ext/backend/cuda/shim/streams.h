@@ -37,7 +37,7 @@ extern std::set<kolo_shim_stream *> streams, captures; /* all; those that captur
 
 /* The shim does one thing at a time. Work that waits for other threads lets go of it with changed.wait(whole). */
 extern std::recursive_mutex whole;
-extern std::condition_variable_any changed; /* something of anybody's */
+extern std::condition_variable_any &changed; /* something of anybody's */
 typedef std::lock_guard<std::recursive_mutex> Turn;
 
 /* Keeps the error for cudaGetLastError(). */

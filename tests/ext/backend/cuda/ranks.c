@@ -1,0 +1,233 @@
+/* A rank of tests/ext/comm/test_nccl.py, on GPUs:
+ *
+ *   ranks train CASE …    trains each case, and prints of each its weights as a checksum, its loss and its counters
+ *   ranks die STEP HOW    in that step of a training the last rank ends, or what it needs fails: HOW is kill, exit,
+ * lost, or a call of the shim's with the number of times that it goes well ranks join            in each call of a
+ * joining the last rank fails once
+ */
+#include "device.h"
+
+#include "ext/core/small.h"
+
+#include "core/runtime.h"
+#include "data/data.h"
+#include "training/trainer.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+typedef struct ranks_case {
+    const char *name;
+    kolo_precision precision;
+    int devices; /* of each rank, mirrored; 0: one, not mirrored */
+    int accumulate;
+    bool synchronized, deterministic, spoilt; /* one sample is no number */
+} ranks_case;
+
+static const ranks_case cases[] = {
+    {"fp32", .precision = KOLO_FLOAT32},
+    {"bf16", .precision = KOLO_MIXED_BF16},
+    {"synchronized", .synchronized = true},
+    {"deterministic", .deterministic = true, .synchronized = true},
+    {"accumulate", .accumulate = 2},
+    {"fp16", .precision = KOLO_MIXED_FP16},
+    {"spoilt", .precision = KOLO_MIXED_FP16, .spoilt = true},
+    {"mirrored", .devices = 2, .synchronized = true},
+};
+
+static kolo_model *model_of(bool synchronized)
+{
+    return kolo_sequential(kolo_input(SMALL_SIDE, SMALL_SIDE, 1), kolo_conv2d(4, .kernel = {3, 3}, .no_bias = true),
+                           kolo_batch_norm(.synchronized = synchronized), kolo_activate(KOLO_RELU),
+                           kolo_max_pool2d(2, 2), kolo_flatten(), kolo_dense(SMALL_CLASSES));
+}
+
+/* So many for all ranks together: as many steps for any number of them. */
+static kolo_data *data_of(bool spoilt)
+{
+    enum { SAMPLES = 64, ELEMENTS = SMALL_SIDE * SMALL_SIDE };
+    static float features[SAMPLES][ELEMENTS];
+    static int32_t labels[SAMPLES];
+    for (int s = 0; s < SAMPLES; s++) {
+        labels[s] = s * 7 % SMALL_CLASSES;
+        for (int e = 0; e < ELEMENTS; e++)
+            features[s][e] = (float)((s * ELEMENTS + e) * 7919 % 1000) / 1000 - 0.5f + (e % SMALL_CLASSES == labels[s]);
+    }
+    if (spoilt) features[40][3] = NAN;
+    return kolo_data_from_arrays(&features[0][0], labels, .samples = SAMPLES, .shape = {SMALL_SIDE, SMALL_SIDE, 1},
+                                 .classes = SMALL_CLASSES);
+}
+
+static uint64_t checksum(const kolo_model *model)
+{
+    uint64_t sum = 0xCBF29CE484222325u;
+    for (int64_t i = 0; i < model->weight_count; i++) {
+        uint32_t bits;
+        memcpy(&bits, &model->weights[i], sizeof bits);
+        sum = (sum ^ bits) * 0x100000001B3u;
+    }
+    return sum;
+}
+
+static double norm_of(const kolo_model *model)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < model->weight_count; i++) sum += (double)model->weights[i] * model->weights[i];
+    return sqrt(sum);
+}
+
+/* Each rank has other devices, as a list that its user sets. */
+static kolo_strategy strategy_of(const ranks_case *c)
+{
+    char list[40];
+    if (c->devices == 0) {
+        kolo_set_visible_devices(NULL);
+        kolo_pin_device(kolo_local_rank());
+        return (kolo_strategy){0};
+    }
+    int first = kolo_local_rank() * c->devices;
+    snprintf(list, sizeof list, "%d,%d", first, first + 1);
+    if (getenv("KOLO_SHIM_DEVICES") && kolo_size() > 1) kolo_set_visible_devices(list);
+    return kolo_mirrored(.devices = c->devices);
+}
+
+static void train(const ranks_case *c)
+{
+    kolo_data *data = data_of(c->spoilt);
+    kolo_model *model = model_of(c->synchronized);
+    kolo_optimizer optimizer = kolo_sgd(.learning_rate = 0.05, .momentum = 0.9, .accumulate_steps = c->accumulate);
+    kolo_compile(model, .optimizer = kolo_distributed(optimizer), .loss = KOLO_SPARSE_CROSSENTROPY,
+                 .metrics = {KOLO_ACCURACY}, .seed = 4 + (uint64_t)kolo_rank(), .precision = c->precision,
+                 .strategy = strategy_of(c), .deterministic = c->deterministic);
+    const kolo_history *history =
+        kolo_fit(model, data, .batch_size = 16 / kolo_size(), .epochs = 2, .no_shuffle = true, .verbose = KOLO_NONE,
+                 .callbacks = {kolo_broadcast_variables(0), kolo_metric_average()});
+    if (history) {
+        const kolo_counters *counters = &model->trainer->replicas[0].counters;
+        printf("%s %016llx %.9g %.9g %lld %lld %g\n", c->name, (unsigned long long)checksum(model), norm_of(model),
+               kolo_history_get(history, 1, "loss"), (long long)counters->steps, (long long)counters->updates,
+               counters->loss_scale);
+    }
+    kolo_model_free(&model);
+    kolo_data_free(&data);
+}
+
+static int train_all(int count, char **names)
+{
+    for (int i = 0; i < count; i++)
+        for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
+            if (strcmp(names[i], cases[c].name) == 0) train(&cases[c]);
+    return kolo_finish();
+}
+
+/* ---- a rank that ends ---- */
+
+static struct {
+    int step;
+    const char *how;
+    int times;
+} death;
+
+static bool is_last(void)
+{
+    return kolo_rank() == kolo_size() - 1;
+}
+
+static void *shim_function(const char *name)
+{
+    void *library = dlopen("libkolo_cuda.so", RTLD_NOLOAD | RTLD_NOW), *found = library ? dlsym(library, name) : NULL;
+    if (!found) fprintf(stderr, "there is no %s\n", name);
+    return found;
+}
+
+static void fail_from_now_on(long number, bool for_good)
+{
+    void (*fail_at)(long, bool);
+    *(void **)&fail_at = shim_function("kolo_shim_fail");
+    if (fail_at) fail_at(number, for_good);
+}
+
+static void end_in_step(kolo_callback *self, int batch, const kolo_logs *logs)
+{
+    (void)self, (void)logs;
+    if (batch == 0 && kolo_rank() == 0) printf("training\n");
+    fflush(stdout);
+    if (batch != death.step || !is_last()) return;
+    if (strcmp(death.how, "kill") == 0) kill(getpid(), SIGKILL);
+    if (strcmp(death.how, "exit") == 0) exit(0);
+    if (strcmp(death.how, "lost") == 0) fail_from_now_on(1, true);
+    if (death.times > 0) fail_from_now_on(death.times, false);
+}
+
+static int die(int step, const char *how)
+{
+    death.step = step;
+    death.how = how;
+    death.times = atoi(how);
+    kolo_data *data = data_of(false);
+    kolo_model *model = model_of(true);
+    kolo_pin_device(kolo_local_rank());
+    kolo_compile(model, .optimizer = kolo_distributed(kolo_sgd()), .loss = KOLO_SPARSE_CROSSENTROPY, .seed = 4);
+    kolo_fit(model, data, .batch_size = 1, .epochs = 1000, .verbose = KOLO_NONE,
+             .callbacks = {(kolo_callback){.name = "death", .on_train_batch_begin = end_in_step}});
+    kolo_model_free(&model);
+    kolo_data_free(&data);
+    return kolo_finish();
+}
+
+/* ---- joining ---- */
+
+/* What became of it, the same on all ranks, or this program ends. */
+static kolo_status join_once(kolo_comm *ranks, int failing, long number, bool *came)
+{
+    const char *(*failed)(void);
+    *(void **)&failed = shim_function("kolo_shim_failed");
+    kolo_queue *own;
+    void *together = NULL;
+    float *there, value = (float)kolo_rank();
+    rig_ok(accelerator->open(kolo_local_rank(), &own));
+    rig_ok(accelerator->allocate(own, sizeof value, "a test", (void **)&there));
+    rig_ok(accelerator->copy(own, there, &value, sizeof value));
+    fail_from_now_on(ranks->rank == failing ? number : 0, false);
+    kolo_status status = accelerator->join(own, ranks, &together), others = status;
+    *came = *failed();
+    fail_from_now_on(0, false);
+    kolo_failure failure = kolo_failure_take();
+    if (status == KOLO_OK) {
+        rig_ok(accelerator->allreduce(own, together, there, 1, KOLO_TYPE_FLOAT));
+        rig_ok(accelerator->copy(own, &value, there, sizeof value));
+        rig_ok(accelerator->finish(own));
+        assert_true(value == (float)(ranks->size * (ranks->size - 1) / 2));
+    } else if (ranks->rank == 0) printf("%s\n", failure.text);
+    rig_ok(ranks->kind->broadcast(ranks, &others, sizeof others, 0));
+    assert_int_equal(status, others);
+    accelerator->leave(together);
+    accelerator->release(own, there);
+    accelerator->close(&own);
+    return status;
+}
+
+/* Till it is joined before that call comes. */
+static int join(int failing)
+{
+    kolo_comm *ranks = kolo_world_comm();
+    if (!device_open()) return 1;
+    accelerator->close(&queue);
+    int tries = 0, failed = 0;
+    for (bool came = true; came; tries++) {
+        failed += join_once(ranks, failing, tries + 1, &came) != KOLO_OK;
+        rig_ok(ranks->kind->broadcast(ranks, &came, sizeof came, failing));
+    }
+    if (ranks->rank == 0) printf("joined %d times, failed %d times\n", tries, failed);
+    return kolo_finish();
+}
+
+int main(int argc, char **argv)
+{
+    kolo_init(&argc, &argv);
+    if (argc > 2 && strcmp(argv[1], "train") == 0) return train_all(argc - 2, argv + 2);
+    if (argc == 4 && strcmp(argv[1], "die") == 0) return die(atoi(argv[2]), argv[3]);
+    if (argc == 3 && strcmp(argv[1], "join") == 0) return join(atoi(argv[2]));
+    fprintf(stderr, "wanted train CASE …, die STEP HOW or join RANK\n");
+    return 2;
+}
