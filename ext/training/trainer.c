@@ -174,13 +174,13 @@ static kolo_status open_replica(kolo_trainer *trainer, int index)
     return KOLO_OK;
 }
 
-static void close_engine(kolo_replica *replica)
+/* What lies in the memory of its engine. */
+static void close_sums(kolo_replica *replica)
 {
     if (!replica->trainer) return; /* it was never opened */
     if (replica->device) kolo_queued_replica_close(replica);
     if (replica->fold != replica->trainer->meeting) kolo_fold_close(&replica->fold);
     replica->fold = NULL;
-    kolo_engine_close(&replica->engine);
 }
 
 static void close_replica(kolo_replica *replica)
@@ -243,7 +243,6 @@ static kolo_status open_fold(const kolo_replica *replica, kolo_fold **fold)
 static kolo_status open_engine(kolo_replica *replica, int leaf, int threads, sem_t *gate)
 {
     kolo_trainer *trainer = replica->trainer;
-    close_engine(replica);
     const kolo_engine_place place = {threads, gate, replica->index};
     KOLO_TRY(kolo_engine_open(trainer->model, KOLO_FOR_TRAINING, leaf, place, &replica->engine));
     bool shares = trainer->keeping == KOLO_KEEPS_SHARES;
@@ -269,8 +268,9 @@ static kolo_status fetch_states(kolo_trainer *trainer)
 
 static void close_engines(kolo_trainer *trainer)
 {
-    for (int i = 0; i < trainer->count; i++) close_engine(&trainer->replicas[i]);
-    kolo_fold_close(&trainer->meeting);
+    for (int i = 0; i < trainer->count; i++) close_sums(&trainer->replicas[i]);
+    kolo_fold_close(&trainer->meeting); /* which they may have borrowed from, and whose memory is the first one's */
+    for (int i = 0; i < trainer->count; i++) kolo_engine_close(&trainer->replicas[i].engine);
 }
 
 /* Engines are made anew for another leaf size; weights and the optimizer's state stay. */

@@ -12,9 +12,9 @@ typedef struct values {
 
 static void describe(rig *r, kolo_loss loss, int outputs)
 {
-    const kolo_metric metrics[KOLO_METRICS_MAX] = {KOLO_ACCURACY, KOLO_TOP_K(3)};
+    const kolo_metric ranked[KOLO_METRICS_MAX] = {KOLO_ACCURACY, KOLO_TOP_K(3)}, none[KOLO_METRICS_MAX] = {0};
     kolo_metric_list list;
-    rig_ok(kolo_metric_list_make(&loss, loss.kind == &kolo_mse_kind ? metrics + 4 : metrics, outputs, &list));
+    rig_ok(kolo_metric_list_make(&loss, loss.kind == &kolo_mse_kind ? none : ranked, outputs, &list));
     r->plan.loss = loss;
     for (int m = 0; m < list.count; m++) {
         r->plan.metrics[m] = list.metric[m];

@@ -6,7 +6,7 @@
  * called, but those below. Of each byte of memory a cell keeps who wrote it last, and who has read it since. "Who" is a
  * turn: what a thread does between two waits. Turns of a block are ordered by its barriers, those of a warp by
  * __syncwarp(), but not by shuffles and votes; turns of two blocks by what both have counted atomically. Where the
- * build has a sanitizer of its own nobody calls, and nothing is seen.
+ * build has a sanitizer of its own nobody calls, and nothing is looked at.
  */
 #include "blocks.h"
 #include "trace.h"
@@ -246,7 +246,7 @@ inline bool in_kernel(const void *frame)
     return (size_t)((const char *)frame - running.stacks) < running.stack_bytes;
 }
 
-bool traces, checks;
+bool traces, checks, compiled_in; /* the last: kernels say what they do */
 
 inline void see(void *memory, size_t bytes, Access access, const void *code)
 {
@@ -263,7 +263,7 @@ void kolo_shim_begin_launch(size_t)
     find_own_memory();
     const char *wanted = getenv("KOLO_SHIM_CHECKS");
     traces = kolo_shim_traces();
-    checks = !wanted || *wanted != '0';
+    checks = compiled_in && (!wanted || *wanted != '0');
     if (first_turn + turns.size() > NUMBER / 2) { /* long ago is all the same */
         for (auto &place : on_device)
             for (size_t i = 0; i < place.second.bytes; i++)
@@ -413,6 +413,7 @@ void __tsan_write_range(void *memory, size_t bytes)
 }
 void __tsan_init()
 {
+    compiled_in = true;
 }
 void __tsan_func_entry(void *)
 {
