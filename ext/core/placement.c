@@ -29,13 +29,24 @@ static int device_of(const kolo_model *model, const kolo_layer_node *node)
     return device > 0 ? device : 0;
 }
 
+/* Where this rank's devices begin, which nobody has named: ranks of a host take them in turn, if there are enough. Not
+ * for a model on one device, which a rank is to pin. */
+static int first_device(const kolo_model *model)
+{
+    const kolo_strategy *strategy = &model->settings.strategy;
+    int each = kolo_model_devices(model), mine = kolo_model_replicas(model) * each;
+    bool one = each == 1 && (!strategy->kind || strategy->kind == &kolo_one_device_kind);
+    bool named = strategy->device_names[0] || strategy->parameter_device;
+    return one || named || mine * kolo_local_size() > kolo_device_count() ? 0 : mine * kolo_local_rank();
+}
+
 int kolo_model_device(const kolo_model *model, int replica, int device)
 {
     int index = replica * kolo_model_devices(model) + device;
     const char *const *names = model->settings.strategy.device_names;
     bool known = index < KOLO_DEVICE_NAMES_MAX && names[0] && names[index];
     int named = known ? kolo_device_number(names[index]) : -1;
-    return kolo_replica_device(named >= 0 ? named : index);
+    return kolo_replica_device(named >= 0 ? named : first_device(model) + index);
 }
 
 /* "conv2d: {26, 26, 32}" */

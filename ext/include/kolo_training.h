@@ -20,7 +20,8 @@ typedef struct kolo_strategy {
     int _;
     const kolo_strategy_kind *kind;
     kolo_guard *guard;
-    int devices; /* replicas, one a device; default: every device of this process */
+    int devices; /* replicas, one a device; default: every device of this process. Of GPUs ranks of a host take the first
+                    so many, the next so many, … if there are enough for all */
     const char *device_names[KOLO_DEVICE_NAMES_MAX]; /* these alone: {"cpu:0", "cpu:2"} */
     const char *parameter_device; /* "host" or "cpu:0": the weights and the optimizer's state are kept there, once; all
                                      gradients are summed there, and every device reads the weights from there. Default:

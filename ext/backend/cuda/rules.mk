@@ -52,7 +52,7 @@ $(BUILD)/lib/libkolo_cuda.so: $(call cuda-object,$(CUDA_C) $(CUDA_CU)) $(LIBKOLO
 	$(call say,LINK)
 	$(Q)$(CC) $(CFLAGS) -shared -o $@ $(filter %.o,$^) -L$(@D) -lkolo -Wl,-rpath,'$$ORIGIN' $(CUDA_LIBS:%=-L%) \
 	    $(CUDA_LIBS:%=-Wl,-rpath,%) -l:libcudnn.so.9 -lcublasLt -l:libnccl.so.2 -lcudart -lstdc++
-tests: $(if $(CUDA_LACKS)$(findstring -fsanitize,$(CFLAGS)),,cuda)
+tests: $(if $(CUDA_LACKS)$(findstring -fsanitize,$(CFLAGS)),,cuda) $(SHIM_TESTS)
 
 test-gpu: build cuda $(SHIM_TESTS)  ## the tests that need a GPU, on a GPU (UNDER='compute-sanitizer --tool racecheck')
 	@KOLO_BUILD=$(abspath $(BUILD)) python3 tests/run --gpu $(if $(UNDER),--under '$(UNDER)')

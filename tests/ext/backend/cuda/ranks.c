@@ -76,25 +76,18 @@ static double norm_of(const kolo_model *model)
     return sqrt(sum);
 }
 
-/* Each rank has other devices, as a list that its user sets. */
 static kolo_strategy strategy_of(const ranks_case *c)
 {
-    char list[40];
-    if (c->devices == 0) {
-        kolo_set_visible_devices(NULL);
-        kolo_pin_device(kolo_local_rank());
-        return (kolo_strategy){0};
-    }
-    int first = kolo_local_rank() * c->devices;
-    snprintf(list, sizeof list, "%d,%d", first, first + 1);
-    if (getenv("KOLO_SHIM_DEVICES") && kolo_size() > 1) kolo_set_visible_devices(list);
-    return kolo_mirrored(.devices = c->devices);
+    if (c->devices > 0) return kolo_mirrored(.devices = c->devices);
+    kolo_pin_device(kolo_local_rank());
+    return (kolo_strategy){0};
 }
 
 static void train(const ranks_case *c)
 {
     kolo_data *data = data_of(c->spoilt);
     kolo_model *model = model_of(c->synchronized);
+    kolo_set_visible_devices(NULL); /* a case before may have pinned one */
     kolo_optimizer optimizer = kolo_sgd(.learning_rate = 0.05, .momentum = 0.9, .accumulate_steps = c->accumulate);
     kolo_compile(model, .optimizer = kolo_distributed(optimizer), .loss = KOLO_SPARSE_CROSSENTROPY,
                  .metrics = {KOLO_ACCURACY}, .seed = 4 + (uint64_t)kolo_rank(), .precision = c->precision,
