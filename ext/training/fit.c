@@ -138,7 +138,8 @@ static kolo_status run_step(kolo_fit_state *state, int step)
     KOLO_TRY(call_hooks(state, BATCH_END, step, false));
     state->stopped = all->stops > 0 || (state->ranks->size == 1 && state->model->stop_training);
     kolo_measure measures[KOLO_METRICS_MAX + 1];
-    int count = measure_training(state, measures);
+    bool known = reported(state)->samples > 0; /* devices tell of a step some steps later */
+    int count = known ? measure_training(state, measures) : 0;
     kolo_progress_step(&state->progress, step + 1, measures, count);
     return KOLO_OK;
 }
