@@ -90,6 +90,8 @@ typedef struct kolo_accelerator {
     kolo_status (*add)(kolo_queue *queue, float *to, const float *from, int64_t count);
     /* sum[count] of doubles becomes the sum of parts 0 … parts-1, which lie `stride` bytes apart, in that order. */
     kolo_status (*sum)(kolo_queue *queue, double *sum, const void *parts, size_t stride, int number, int64_t count);
+    /* Whether all of so many floats are numbers and not infinite; the host waits. */
+    kolo_status (*are_finite)(kolo_queue *queue, const float *values, int64_t count, bool *finite);
     /* Whether it has the rule; one that it has not is computed on the host. */
     bool (*has_rule)(const kolo_optimizer *optimizer);
     /* Takes the memory that updates and penalties of the job's spans need: before these are given. */

@@ -12,6 +12,7 @@
 
 /* A device is as fast as its leaves are large, and has memory of its own: as many samples as there are, but */
 #define LARGEST_SCORED 4096               /* of what is only scored, that outputs do not pile up, */
+#define MOST_SCORED    ((int64_t)1 << 29) /* elements of them, wherever those lie, */
 #define LARGEST_THERE                                                                                                  \
     ((int64_t)32 << 30) /* and bytes of values, as LARGEST_FRAME counts them, or half of what it has */
 
@@ -38,11 +39,13 @@ static int64_t largest_there(const kolo_model *model)
     return memory > 0 && memory / 2 < LARGEST_THERE ? memory / 2 : LARGEST_THERE;
 }
 
-static int leaf_there(const kolo_model *model, kolo_purpose purpose, int64_t bytes)
+static int leaf_there(const kolo_model *model, kolo_purpose purpose, int64_t bytes, int64_t outputs)
 {
     bool trains = purpose == KOLO_FOR_TRAINING || purpose == KOLO_FOR_GRADIENTS;
     int64_t leaf = largest_there(model) / bytes, most = trains ? INT32_MAX : LARGEST_SCORED;
-    return (int)(leaf < 1 ? 1 : leaf < most ? leaf : most);
+    if (!trains && most > MOST_SCORED / outputs) most = MOST_SCORED / outputs;
+    if (leaf > most) leaf = most;
+    return leaf < 1 ? 1 : (int)leaf;
 }
 
 /* Every leaf writes a gradient of all the weights, which is then added to the others: a leaf whose values take less
@@ -52,10 +55,11 @@ int kolo_largest_leaf(const kolo_model *model, kolo_purpose purpose)
     kolo_plan plan = {0};
     kolo_status status = kolo_lower(model, purpose, USUAL_LEAF, &plan);
     int64_t bytes = status == KOLO_OK ? bytes_of(&plan) : 0, leaf = USUAL_LEAF;
+    int64_t outputs = status == KOLO_OK ? kolo_shape_count(plan.values[plan.output].shape) : 1;
     kolo_plan_free(&plan);
     if (status != KOLO_OK) kolo_failure_take(); /* who lowers it next will say so */
     if (bytes == 0) return USUAL_LEAF;
-    if (model->backend->accelerator) return leaf_there(model, purpose, bytes);
+    if (model->backend->accelerator) return leaf_there(model, purpose, bytes, outputs);
     if (purpose == KOLO_FOR_TRAINING) leaf = model->weight_count * (int64_t)sizeof(float) / bytes;
     leaf = leaf < USUAL_LEAF ? USUAL_LEAF : leaf > LARGEST_LEAF ? LARGEST_LEAF : leaf;
     if (bytes <= LARGEST_FRAME / leaf) return (int)leaf;

@@ -167,6 +167,12 @@ kolo_status kolo_queued_replica_fetch(kolo_replica *replica, bool state)
     return accelerator->finish(queue_of(replica));
 }
 
+kolo_status kolo_queued_replica_is_finite(kolo_replica *replica, bool *finite)
+{
+    return accelerator_of(replica)->are_finite(queue_of(replica), queued_of(replica)->weights,
+                                               replica->trainer->model->weight_count, finite);
+}
+
 kolo_status kolo_queued_replica_attach(kolo_replica *replica, const kolo_data *data, int64_t samples)
 {
     KOLO_TRY(kolo_queued_scaling_learn(replica)); /* of a training that was interrupted */

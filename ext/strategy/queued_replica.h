@@ -40,6 +40,8 @@ kolo_status kolo_queued_replica_attach(kolo_replica *replica, const kolo_data *d
 /* The host's arrays become the device's, and back; weights alone, or with the optimizer's state. */
 kolo_status kolo_queued_replica_store(kolo_replica *replica, bool state);
 kolo_status kolo_queued_replica_fetch(kolo_replica *replica, bool state);
+/* Whether the device's weights are. */
+kolo_status kolo_queued_replica_is_finite(kolo_replica *replica, bool *finite);
 
 /* The parts of a step. */
 kolo_status kolo_queued_replica_compute(kolo_replica *replica, const kolo_share *share);

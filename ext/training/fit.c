@@ -189,10 +189,8 @@ static void record(kolo_fit_state *state)
 /* A loss can look healthy over broken weights: relu turns what is not a number into 0. */
 static bool weights_are_finite(const kolo_fit_state *state)
 {
-    float sum = 0;
-    if (kolo_trainer_fetch(state->trainer) != KOLO_OK) return true; /* whoever comes next will find it, too */
-    for (int64_t i = 0; i < state->model->weight_count; i++) sum += state->trainer->replicas[0].weights[i] * 0;
-    return sum == 0; /* 0 · ∞ and 0 · NaN are not numbers */
+    bool finite = true;
+    return kolo_trainer_is_finite(state->trainer, &finite) != KOLO_OK || finite; /* who comes next will fail, too */
 }
 
 /* Said once: nothing will be learnt any more. */

@@ -256,12 +256,18 @@ static kolo_status open_engine(kolo_replica *replica, int leaf, int threads, sem
     return kolo_queued_replica_store(replica, true);
 }
 
+/* Whether its weights lie there. */
+static bool is_on_device(const kolo_replica *replica)
+{
+    return replica->device && !replica->device->on_host;
+}
+
 /* What only a device holds ends with its engine: the host's copies are what the next begins with. */
 static kolo_status fetch_states(kolo_trainer *trainer)
 {
     for (int i = 0; i < trainer->running; i++) {
         kolo_replica *replica = &trainer->replicas[i];
-        if (replica->device && !replica->device->on_host) KOLO_TRY(kolo_queued_replica_fetch(replica, true));
+        if (is_on_device(replica)) KOLO_TRY(kolo_queued_replica_fetch(replica, true));
     }
     return KOLO_OK;
 }
@@ -370,7 +376,7 @@ void kolo_trainer_close(kolo_trainer **trainer)
 static kolo_status fetch_first(kolo_trainer *trainer, bool state)
 {
     kolo_replica *first = &trainer->replicas[0];
-    return first->device && !first->device->on_host ? kolo_queued_replica_fetch(first, state) : KOLO_OK;
+    return is_on_device(first) ? kolo_queued_replica_fetch(first, state) : KOLO_OK;
 }
 
 kolo_status kolo_trainer_fetch(kolo_trainer *trainer)
@@ -384,6 +390,16 @@ kolo_status kolo_trainer_fetch(kolo_trainer *trainer)
 kolo_status kolo_trainer_fetch_state(kolo_trainer *trainer)
 {
     return fetch_first(trainer, true);
+}
+
+kolo_status kolo_trainer_is_finite(kolo_trainer *trainer, bool *finite)
+{
+    kolo_replica *first = &trainer->replicas[0];
+    if (is_on_device(first)) return kolo_queued_replica_is_finite(first, finite);
+    float sum = 0;
+    for (int64_t i = 0; i < trainer->model->weight_count; i++) sum += first->weights[i] * 0;
+    *finite = sum == 0; /* 0 · ∞ and 0 · NaN are not numbers */
+    return KOLO_OK;
 }
 
 static kolo_status store_replica(void *argument, int member)

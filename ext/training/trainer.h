@@ -107,6 +107,8 @@ kolo_status kolo_trainer_attach(kolo_trainer *trainer, const kolo_data *data, in
 kolo_status kolo_trainer_fetch(kolo_trainer *trainer);
 kolo_status kolo_trainer_store(kolo_trainer *trainer);
 kolo_status kolo_trainer_fetch_state(kolo_trainer *trainer);
+/* Whether replica 0's weights are numbers, and none is infinite. They stay where they lie. */
+kolo_status kolo_trainer_is_finite(kolo_trainer *trainer, bool *finite);
 /* Replica 0's optimizer state becomes every replica's, as a checkpoint holds it. Gradients that wait for an update
  * become everyone's in deterministic mode, else stay with replica 0 alone: they are its part of the sum. */
 kolo_status kolo_trainer_share_state(kolo_trainer *trainer);

@@ -82,8 +82,7 @@ static void on_epoch_begin(kolo_callback *self, int epoch, const kolo_logs *logs
 {
     record *seen = self->user;
     (void)logs;
-    seen->begin = spent();
-    if (epoch == 0) seen->first_begin = seen->begin;
+    if (epoch == 0) seen->begin = seen->first_begin = spent();
 }
 
 static void on_epoch_end(kolo_callback *self, int epoch, const kolo_logs *logs)
@@ -92,6 +91,7 @@ static void on_epoch_end(kolo_callback *self, int epoch, const kolo_logs *logs)
     spending now = spent();
     seen->seconds[epoch] = now.seconds - seen->begin.seconds;
     seen->cpu[epoch] = now.cpu - seen->begin.cpu;
+    seen->begin = now; /* shuffling, which comes before the next one is said to begin, is a part of it */
     if (enough(seen, epoch + 1)) kolo_stop_training(self->model);
     if (!(seen->until > 0) || !(kolo_logs_get(logs, "val_accuracy") >= seen->until)) return;
     seen->reached = now.seconds - seen->first_begin.seconds;

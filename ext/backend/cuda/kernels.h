@@ -83,6 +83,9 @@ cudaError_t kolo_cuda_add_floats(cudaStream_t stream, float *to, const float *fr
 /* sum[count] = parts 0 … number-1, `stride` bytes apart, added in that order. */
 cudaError_t kolo_cuda_sum_doubles(cudaStream_t stream, double *sum, const void *parts, size_t stride, int number,
                                   int64_t count);
+/* *counter becomes larger by as many threads as have found a value that is infinite or not a number. */
+cudaError_t kolo_cuda_count_odd(cudaStream_t stream, const float *values, int64_t count, unsigned *counter);
+
 /* ---- max_pool.cu, sum_pool.cu ---- */
 
 /* Windows over a leaf's images; the larger image is x, and in gradients dx. */
@@ -225,7 +228,8 @@ cudaError_t kolo_cuda_bias_backward(cudaStream_t stream, const kolo_bias_job *jo
 cudaError_t kolo_cuda_bias_forward(cudaStream_t stream, kolo_element element, int64_t rows, int width,
                                    const float *bias, bool relu, void *y);
 
-/* ---- conv.cu, conv_tensor.cu, conv_filter.cu, conv_direct.cu, conv_first.cu: convolutions, whatever their shape ---- */
+/* ---- conv.cu, conv_tensor.cu, conv_filter.cu, conv_direct.cu, conv_first.cu: convolutions, whatever their shape ----
+ */
 
 /* From x, leaf × height × width × channels, to y, leaf × out_height × out_width × filters; kernels {kernel[0],
  * kernel[1], channels / groups, filters}, as elements, their gradients as floats. */

@@ -260,6 +260,20 @@ static kolo_status sum(kolo_queue *queue, double *to, const void *parts, size_t 
     return KOLO_OK;
 }
 
+/* By one of the queue's turns, which is a zero again when it is done. */
+static kolo_status are_finite(kolo_queue *queue, const float *values, int64_t count, bool *finite)
+{
+    static const char doing[] = "looking for what is not finite";
+    unsigned odd = 0;
+    KOLO_TRY(kolo_cuda_enter(queue));
+    KOLO_CUDA(kolo_cuda_count_odd(queue->stream, values, count, queue->turns), doing);
+    KOLO_CUDA(cudaMemcpyAsync(&odd, queue->turns, sizeof odd, cudaMemcpyDefault, queue->stream), doing);
+    KOLO_CUDA(cudaMemsetAsync(queue->turns, 0, sizeof odd, queue->stream), doing);
+    KOLO_TRY(finish(queue));
+    *finite = odd == 0;
+    return KOLO_OK;
+}
+
 const kolo_accelerator kolo_cuda_accelerator = {
     .devices = kolo_cuda_devices,
     .describe = kolo_cuda_describe,
@@ -289,6 +303,7 @@ const kolo_accelerator kolo_cuda_accelerator = {
     .gather = gather,
     .add = add,
     .sum = sum,
+    .are_finite = are_finite,
     .has_rule = kolo_cuda_has_rule,
     .expect_updates = kolo_cuda_expect_updates,
     .update = kolo_cuda_update_weights,

@@ -28,6 +28,13 @@ __global__ void sum_doubles(double *sum, const char *parts, size_t stride, int n
     }
 }
 
+__global__ void count_odd(const float *values, int64_t count, unsigned *counter)
+{
+    bool odd = false;
+    for (int64_t i = thread_number(); i < count; i += thread_count()) odd = odd || !isfinite(values[i]);
+    if (odd) atomicAdd(counter, 1u);
+}
+
 } // namespace kolo
 
 using namespace kolo;
@@ -50,4 +57,10 @@ cudaError_t kolo_cuda_sum_doubles(cudaStream_t stream, double *sum, const void *
 {
     if (count == 0) return cudaSuccess;
     return launch(stream, blocks_for(count), THREADS, 0, sum_doubles, sum, (const char *)parts, stride, number, count);
+}
+
+cudaError_t kolo_cuda_count_odd(cudaStream_t stream, const float *values, int64_t count, unsigned *counter)
+{
+    if (count == 0) return cudaSuccess;
+    return launch(stream, blocks_for(count), THREADS, 0, count_odd, values, count, counter);
 }

@@ -229,7 +229,8 @@ def take_kolo(entries, batch, told):
 
 
 def take_peer(entries, peer, told):
-    """A line of a peer's; the fastest of its variants stands for it."""
+    """A line of a peer's; the fastest of its variants stands for it, when scoring in whatever batches: Kolo's are its own
+    affair there, and the same in every row."""
     batch, variant = told["batch"], f"{peer}/{told['variant']}"
     if "failed" in told:
         for purpose in "training", "inference":
@@ -238,10 +239,13 @@ def take_peer(entries, peer, told):
         return
     entry = entries[batch, told["purpose"]]
     about = rates([{"images": told["images"], "seconds": seconds} for seconds in told["seconds"]])
-    about |= {key: told[key] for key in ("version", "peak_bytes", "prepared") if key in told} | {"variant": told["variant"]}
+    about |= {key: told[key] for key in ("version", "peak_bytes", "prepared") if key in told}
+    about |= {"variant": told["variant"], "batch": batch}
     entry["variants"][variant] = about
-    if about["value"] > entry["peer"].get(peer, 0):
-        entry["peers"][peer], entry["peer"][peer] = about, about["value"]
+    beside = [entry] if told["purpose"] == "training" else [entries[key] for key in entries if key[1] == "inference"]
+    for entry in beside:
+        if about["value"] > entry["peer"].get(peer, 0):
+            entry["peers"][peer], entry["peer"][peer] = about, about["value"]
 
 
 def write(file, groups):
@@ -259,7 +263,7 @@ def short(rate):
     return "" if not rate else f"{rate / 1e6:.2f} M" if rate >= 1e6 else f"{rate / 1e3:.1f} k" if rate >= 1e4 else f"{rate:.0f}"
 
 
-LINE = "{:27} {:>9}  {:23} {:>8}  {:>9} {:>9} {:>9}".format
+LINE = "{:27} {:>9}  {:30} {:>8}  {:>9} {:>9} {:>9}".format
 
 
 def table_lines(entry):
@@ -270,7 +274,8 @@ def table_lines(entry):
     last = [short(floor["by_bytes"]), short(floor["by_operations"]), of_floor]
     for peer, about in sorted(entry["peers"].items(), key=lambda pair: -pair[1]["value"]):
         times = f"{ours / about['value']:.2f}" if ours else ""
-        yield LINE(*first, f"{peer}/{about['variant']} {short(about['value'])}", times, *last)
+        batch = "" if str(about["batch"]) in entry["name"].split("/") else f" in {about['batch']}"
+        yield LINE(*first, f"{peer}/{about['variant']}{batch} {short(about['value'])}", times, *last)
         first, last = ["", ""], ["", "", ""]
     if first[0]:
         yield LINE(*first, "", "", *last).rstrip()

@@ -343,6 +343,31 @@ static void consequences_are_quiet(void **state)
     kolo_clear_error();
 }
 
+/* A unit that relu hides: the loss is as good as ever. It is said once. */
+static void broken_weights_are_told(void **state)
+{
+    (void)state;
+    char text[2000] = "";
+    kolo_data *data = small_data(40);
+    kolo_model *model = small_model();
+    compile(model);
+    kolo_weight_get(model, 1).values[0] = -INFINITY; /* a bias */
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    int kept = dup(STDERR_FILENO);
+    dup2(fileno(file), STDERR_FILENO);
+    const kolo_history *history = kolo_fit(model, data, .epochs = 3, .batch_size = 40, .verbose = KOLO_NONE);
+    dup2(kept, STDERR_FILENO);
+    close(kept);
+    assert_true(pread(fileno(file), text, sizeof text - 1, 0) > 0);
+    fclose(file);
+    assert_true(history && isfinite(history->epoch[0].loss));
+    const char *told = strstr(text, "after epoch 1 the loss or a weight is infinite or not a number");
+    assert_true(told && !strstr(told + 1, "after epoch"));
+    kolo_model_free(&model);
+    kolo_data_free(&data);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -357,6 +382,7 @@ int main(void)
         cmocka_unit_test(mistakes_are_one_sentence),
         cmocka_unit_test(models_are_checked),
         cmocka_unit_test(consequences_are_quiet),
+        cmocka_unit_test(broken_weights_are_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

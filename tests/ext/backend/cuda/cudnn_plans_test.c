@@ -3,8 +3,6 @@
  * our rules, within the scratch memory that is allowed; and what the shim's cuDNN has plans for, cuDNN has, and no
  * more. Nothing is computed. Runs where the plugin for GPUs was built; the shim's headers stand in for cuDNN's here,
  * which holds their numbers against it, too. */
-#ifndef _GNU_SOURCE
-#endif
 #include <dlfcn.h>
 
 #include <stdarg.h>

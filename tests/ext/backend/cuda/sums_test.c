@@ -41,11 +41,35 @@ static void parts_are_added_in_their_order(void **state)
     }
 }
 
+static void odd_values_are_found(void **state)
+{
+    (void)state;
+    static const float odd[] = {NAN, -NAN, INFINITY, -INFINITY, 3e38f, -1e-45f};
+    dice d = {14};
+    for (int c = 0; c < 60; c++) {
+        int count = roll_between(&d, 1, 3000), at = roll_between(&d, 0, count - 1), which = c % 6;
+        float *values = numbers(&d, count, 0);
+        bool finite = c % 2, again = !finite;
+        values[at] = odd[which];
+        float *there = device_array(values, (size_t)count * sizeof *there, c % 3 ? 4 : 0);
+        rig_ok(accelerator->are_finite(queue, there, count, &finite));
+        rig_ok(accelerator->are_finite(queue, there, count, &again));
+        assert_int_equal(finite, which > 3);
+        assert_int_equal(again, finite);
+        device_free(there, c % 3 ? 4 : 0);
+        free(values);
+    }
+    bool finite = false;
+    rig_ok(accelerator->are_finite(queue, NULL, 0, &finite));
+    assert_true(finite);
+}
+
 int main(void)
 {
     if (!device_open()) return 1;
     const struct CMUnitTest tests[] = {cmocka_unit_test(arrays_are_added),
-                                       cmocka_unit_test(parts_are_added_in_their_order)};
+                                       cmocka_unit_test(parts_are_added_in_their_order),
+                                       cmocka_unit_test(odd_values_are_found)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     accelerator->close(&queue);
     return failed;

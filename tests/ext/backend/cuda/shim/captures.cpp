@@ -9,6 +9,7 @@
 #include "streams.h"
 
 struct kolo_shim_event {
+    int device = 0;
     kolo_shim_stream *stream = nullptr;
     size_t at = 0;
     kolo_shim_stream *capture = nullptr; /* where that began of which it is a part, */
@@ -125,6 +126,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
 {
     Turn turn(whole);
     *event = new kolo_shim_event;
+    cudaGetDevice(&(*event)->device);
     (*event)->timed = !(flags & cudaEventDisableTiming);
     events.insert(*event);
     return cudaSuccess;
@@ -139,6 +141,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
     Turn turn(whole);
+    if (event->device != stream->device) return fail(cudaErrorInvalidResourceHandle);
     event->stream = stream;
     event->clock = stream->clock;
     event->at = stream->capturing ? stream->captured.size() : stream->given;
