@@ -114,6 +114,15 @@ __global__ void read_constant(float *x)
     if (__ldg(&x[threadIdx.x]) > 0) x[threadIdx.x] = 2;
 }
 
+cudaError_t record_event_of_another_device(cudaStream_t stream)
+{
+    cudaEvent_t event = nullptr;
+    cudaError_t error = cudaSetDevice(1);
+    if (error == cudaSuccess) error = cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+    cudaSetDevice(0);
+    return error == cudaSuccess ? cudaEventRecord(event, stream) : cudaSuccess;
+}
+
 cudaError_t start(const char *name, cudaStream_t stream, float *x, unsigned *turn, float *of_host)
 {
     auto is = [&](const char *other) { return strcmp(name, other) == 0; };
@@ -147,6 +156,7 @@ cudaError_t start(const char *name, cudaStream_t stream, float *x, unsigned *tur
     if (is("much dynamic")) return one(write_shared_behind, x, 1, (48 << 10) + 1);
     if (is("many threads")) return kolo::launch(stream, dim3(1), dim3(1025), 0, all_blocks_write, x);
     if (is("high grid")) return kolo::launch(stream, dim3(1, 65536), dim3(1), 0, all_blocks_write, x);
+    if (is("event of another device")) return record_event_of_another_device(stream);
     return cudaErrorInvalidValue;
 }
 
