@@ -1,5 +1,6 @@
 """Devices and strategies from a notebook's cells: masks that a cell sets, and a strategy of the learner's own."""
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -98,7 +99,7 @@ def on_simulated_gpus(monkeypatch, tmp_path):
     if not (shim / "libkolo_cuda.so").exists():
         pytest.skip("there is no plugin over the shim: make build/shim/lib/libkolo_cuda.so")
     (tmp_path / "bin").mkdir()
-    for name in "kolo-kernel", "kolo-worker":
+    for name in "kolo-kernel", "kolo-worker", "kolo-rank", "kolorun":
         shutil.copy2(BUILD / "bin" / name, tmp_path / "bin")
     (tmp_path / "lib").symlink_to(shim)
     (tmp_path / "include").symlink_to(BUILD.resolve() / "include")
@@ -125,5 +126,51 @@ kolo_fit(model, data, .batch_size = 32, .verbose = KOLO_NONE);""")
         assert int(k.run("kolo_device_get(0).taken_bytes").value) > 7850 * 4
         k.run("kolo_model_free(&model);")
         assert k.run("kolo_device_get(0).taken_bytes").value == "0"
+    finally:
+        k.close()
+
+
+def test_a_fit_on_gpus_is_interrupted_and_restart_frees_them(on_simulated_gpus):
+    k = Kernel()
+    try:
+        k.run("""#include <kolo.h>
+#include <unistd.h>
+kolo_data *data = kolo_synthetic_digits(KOLO_TRAIN, .samples = 64);
+kolo_model *model = kolo_sequential(kolo_input(28, 28, 1), kolo_flatten(), kolo_dense(10));
+kolo_compile(model, .optimizer = kolo_sgd(), .loss = KOLO_SPARSE_CROSSENTROPY, .strategy = kolo_mirrored());""")
+        fit = "kolo_fit(model, data, .batch_size = 32, .epochs = %s, .verbose = KOLO_NONE)->epochs"
+        for after in 0.5, 0.8:
+            outcome = k.run(fit % 1000000, interrupt_after=after)
+            assert outcome.error.startswith("KeyboardInterrupt") and outcome.seconds < 5
+        assert k.run(fit % 2).value == "2"
+        assert int(k.run("kolo_device_get(1).taken_bytes").value) > 7850 * 4
+        worker = Path("/proc") / k.run("getpid()").value
+        assert worker.exists()
+        k.run("%restart")
+        assert not worker.exists() and k.run("kolo_device_get(1).taken_bytes").value == "0"
+    finally:
+        k.close()
+
+
+def test_ranks_have_a_gpu_each(on_simulated_gpus):
+    """They sum by NCCL: nobody says that the host does it. An interrupt leaves them able to go on."""
+    k = Kernel()
+    try:
+        k.run("%ranks 2")
+        fit = """%%%%ranks
+const kolo_history *%s = kolo_fit(model, data, .batch_size = 16, .epochs = %d, .verbose = KOLO_NONE);"""
+        outcome = k.run("""%%ranks
+#include <kolo.h>
+kolo_init(NULL, NULL);
+kolo_pin_device(kolo_local_rank());
+kolo_data *data = kolo_synthetic_digits(KOLO_TRAIN, .samples = 64);
+kolo_model *model = kolo_sequential(kolo_input(28, 28, 1), kolo_flatten(), kolo_dense(10));
+kolo_compile(model, .optimizer = kolo_distributed(kolo_sgd()), .loss = KOLO_SPARSE_CROSSENTROPY, .seed = 1);""")
+        assert outcome.status == "ok" and outcome.stderr == "", outcome.error
+        assert k.run(fit % ("first", 2)).stderr == ""
+        assert k.run(fit % ("long_one", 1000000), interrupt_after=0.7).error.startswith("KeyboardInterrupt")
+        assert k.run(fit % ("third", 2)).status == "ok"
+        assert k.run("%%ranks\nkolo_weight_get(model, 1).values[3]").value.startswith("[0,1] ")
+        assert k.run("%%ranks\nkolo_device_get(1 - kolo_rank()).taken_bytes").value == "[0,1] 0"
     finally:
         k.close()
