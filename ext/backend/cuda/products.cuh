@@ -70,14 +70,18 @@ __device__ static inline void multiply(OfTf32, float sums[4], const Left &a, con
 {
     multiply_tf32(sums, rounded(a).at, rounded(b).at);
 }
-/* The small products first, as they are lost behind large ones. */
+/* The small products first, as they are lost behind large ones. Tensor cores cut what a sum has no bits for, so that a
+ * long one would come out too small: what they found is added here, to the nearest (Ootomo and Yokota 2022, "Recovering
+ * single precision accuracy from Tensor Cores"). */
 __device__ static inline void multiply(OfFloat, float sums[4], const Left &a, const Right &b)
 {
     Left large_a = rounded(a), small_a = rest_of(a, large_a);
     Right large_b = rounded(b), small_b = rest_of(b, large_b);
-    multiply_tf32(sums, small_a.at, large_b.at);
-    multiply_tf32(sums, large_a.at, small_b.at);
-    multiply_tf32(sums, large_a.at, large_b.at);
+    float found[4] = {0};
+    multiply_tf32(found, small_a.at, large_b.at);
+    multiply_tf32(found, large_a.at, small_b.at);
+    multiply_tf32(found, large_a.at, large_b.at);
+    for (int i = 0; i < 4; i++) sums[i] += found[i];
 }
 
 /* ---- parts of matrices in shared memory, whose rows are `stride` apart: an odd number of 16 bytes (of floats, 16

@@ -208,10 +208,42 @@ static void large_attentions(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) one_attention(&d, &cases[i], (int)i);
 }
 
+/* Of floats a sum over many keys is as exact as floats are, though what multiplies cuts off what it has no bits for. */
+static void many_keys(void **state)
+{
+    (void)state;
+    const int length = 768, size = 32;
+    const kolo_shape shape = {2, {length, 3 * size}}, y_shape = {2, {length, size}};
+    pair p = {.what = "attention", .precision = KOLO_FLOAT32};
+    dice d = {15};
+    int x = 0, y[2];
+    for (int i = 0; i < 2; i++) {
+        rig *r = p.r[i] = rig_new(i == 0 ? &kolo_reference_backend : tested, p.precision, 1);
+        x = rig_input(r, shape);
+        y[i] = rig_value(r, KOLO_VALUE_ACTIVATION, y_shape);
+        rig_op(r, (kolo_op){.kind = KOLO_OP_ATTENTION, .in = {x}, .out = {y[i], -1}, .heads = 1});
+        y[i] = rig_probe(r, y[i]);
+        rig_prepare(r);
+    }
+    int64_t count = rig_count(p.r[0], x);
+    float *qkv = numbers(&d, count, 0);
+    for (int64_t i = 0; i < count; i++) qkv[i] = fabsf(qkv[i]);
+    for (int i = 0; i < 2; i++) rig_write(p.r[i], x, qkv);
+    free(qkv);
+    pair_run(&p);
+    double *wanted = rig_read(p.r[0], y[0]), *got = rig_read(p.r[1], y[1]);
+    double distance = rig_distance(got, wanted, rig_count(p.r[0], y[0]));
+    if (!(distance <= 1e-6)) fail_msg("attention over %d keys differs by %g", length, distance);
+    free(wanted);
+    free(got);
+    pair_free(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(tables), cmocka_unit_test(positions),
-                                       cmocka_unit_test(attentions), cmocka_unit_test(large_attentions)};
+                                       cmocka_unit_test(attentions), cmocka_unit_test(large_attentions),
+                                       cmocka_unit_test(many_keys)};
     if (!pair_open()) return 1;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,7 +57,28 @@ KOLO_SHIM_UNSEEN static inline const kolo_shim_registers *kolo_shim_show(const u
     return of_warp;
 }
 
-template <typename T> KOLO_SHIM_UNSEEN static inline void kolo_shim_multiply(float sums[4], const unsigned a[4], const unsigned b[2])
+/* sum + Σ of the products, as tensor cores add (Fasi et al. 2021, "Numerical behavior of NVIDIA tensor cores"): of all
+ * of them what is below half of the last bit of the largest is cut off, and of their sum what is below its own last
+ * bit. */
+KOLO_SHIM_UNSEEN static inline float kolo_shim_add(float sum, const double *products, int count)
+{
+    double largest = fabs((double)sum), all = sum, power;
+    for (int k = 0; k < count; k++) all += products[k];
+    for (int k = 0; k < count; k++) largest = fabs(products[k]) > largest ? fabs(products[k]) : largest;
+    uint64_t bits;
+    memcpy(&bits, &largest, sizeof bits);
+    bits &= (uint64_t)0x7FF << 52;
+    memcpy(&power, &bits, sizeof power);
+    if (!isfinite(all) || power == 0) return (float)all;
+    const double unit = power / (1 << 24);
+    int64_t units = (int64_t)(sum / unit);
+    for (int k = 0; k < count; k++) units += (int64_t)(products[k] / unit);
+    float cut = (float)((double)units * unit);
+    return fabs((double)cut) > fabs((double)units * unit) ? nextafterf(cut, 0) : cut;
+}
+
+template <typename T>
+KOLO_SHIM_UNSEEN static inline void kolo_shim_multiply(float sums[4], const unsigned a[4], const unsigned b[2])
 {
     int lane = kolo_shim_lane(), g = lane / 4, t = lane % 4;
     const kolo_shim_registers *of_warp = kolo_shim_show(a, b);
@@ -65,12 +86,12 @@ template <typename T> KOLO_SHIM_UNSEEN static inline void kolo_shim_multiply(flo
     auto half = [](unsigned pair, int k) { return kolo_shim_narrow(T(), (uint16_t)(k % 2 ? pair >> 16 : pair)); };
     for (int e = 0; e < 4; e++) {
         int m = g + e / 2 * 8, n = 2 * t + e % 2;
-        float sum = sums[e];
+        double products[16];
         for (int k = 0; k < 16; k++) {
             int of_a = m % 8 * 4 + k % 8 / 2, of_b = n * 4 + k % 8 / 2;
-            sum += half(of_warp[of_a].a[m / 8 + k / 8 * 2], k) * half(of_warp[of_b].b[k / 8], k);
+            products[k] = (double)half(of_warp[of_a].a[m / 8 + k / 8 * 2], k) * half(of_warp[of_b].b[k / 8], k);
         }
-        sums[e] = sum;
+        sums[e] = kolo_shim_add(sums[e], products, 16);
     }
 }
 
@@ -88,10 +109,11 @@ KOLO_SHIM_UNSEEN static inline void kolo_shim_multiply_tf32(float sums[4], const
     };
     for (int e = 0; e < 4; e++) {
         int m = g + e / 2 * 8, n = 2 * t + e % 2;
-        float sum = sums[e];
+        double products[8];
         for (int k = 0; k < 8; k++)
-            sum += seen(of_warp[m % 8 * 4 + k % 4].a[m / 8 + k / 4 * 2]) * seen(of_warp[n * 4 + k % 4].b[k / 4]);
-        sums[e] = sum;
+            products[k] =
+                (double)seen(of_warp[m % 8 * 4 + k % 4].a[m / 8 + k / 4 * 2]) * seen(of_warp[n * 4 + k % 4].b[k / 4]);
+        sums[e] = kolo_shim_add(sums[e], products, 8);
     }
 }
 
