@@ -113,9 +113,34 @@ __global__ void __launch_bounds__(Shape::THREADS)
     if (exact) put_rows<Shape::SIZE>(job, exact + to, all, own, 0, sums, factor);
 }
 
+/* Calls f with the shape of a block's tiles, as a Tiles. */
+template <typename F> static cudaError_t with_tiles(kolo_element element, const kolo_attention_job *job, F f)
+{
+    return with_math(element, job, [&](auto math, auto size) {
+        const int SIZE = decltype(size)::value;
+        return f(Tiles<decltype(math), SIZE, keys_at_once<typename decltype(math)::T>(SIZE)>());
+    });
+}
+
+template <typename Shape> static size_t shared_of(const kolo_attention_job *job)
+{
+    size_t tiles = (Shape::OWN + 2 * Shape::SOME) * Shape::STRIDE * sizeof(typename Shape::T);
+    return tiles + (job->threshold > 0 ? Shape::MASK : 0);
+}
+
 } // namespace kolo
 
 using namespace kolo;
+
+size_t kolo_cuda_attention_shared(kolo_element element, const kolo_attention_job *job)
+{
+    size_t bytes = 0;
+    with_tiles(element, job, [&](auto tiles) {
+        bytes = shared_of<decltype(tiles)>(job);
+        return cudaSuccess;
+    });
+    return bytes;
+}
 
 static int64_t sums_of(const kolo_attention_job *job)
 {
@@ -137,14 +162,12 @@ const float *kolo_cuda_attention_exact(kolo_element element, const kolo_attentio
 cudaError_t kolo_cuda_attention(cudaStream_t stream, kolo_element element, const kolo_attention_job *job,
                                 const kolo_moment *moment, const void *qkv, void *y, float *kept)
 {
-    return with_math(element, job, [&](auto math, auto size) {
-        typedef typename decltype(math)::T T;
-        typedef Tiles<decltype(math), decltype(size)::value, keys_at_once<T>(decltype(size)::value)> Shape;
+    return with_tiles(element, job, [&](auto of_block) {
+        typedef decltype(of_block) Shape;
+        typedef typename Shape::T T;
         int64_t tiles = (job->length + Shape::OWN - 1) / Shape::OWN;
-        size_t shared = (Shape::OWN + 2 * Shape::SOME) * Shape::STRIDE * sizeof(T);
-        if (job->threshold > 0) shared += Shape::MASK;
         float *exact = kept && sizeof(T) < 4 ? kept + sums_of(job) : NULL;
-        return launch_tiles(stream, tiles * job->leaf * job->heads, Shape::THREADS, shared, attend<Shape>, *job, moment,
-                            (const T *)qkv, (T *)y, kept, exact);
+        return launch_tiles(stream, tiles * job->leaf * job->heads, Shape::THREADS, shared_of<Shape>(job),
+                            attend<Shape>, *job, moment, (const T *)qkv, (T *)y, kept, exact);
     });
 }

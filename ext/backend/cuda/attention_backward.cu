@@ -173,9 +173,34 @@ __global__ void __launch_bounds__(Shape::THREADS)
     else of_queries<Shape>(job, moment, gradients, block - key_blocks, shared);
 }
 
+/* Calls f with the shape of a block's tiles, as a Tiles. */
+template <typename F> static cudaError_t with_tiles(kolo_element element, const kolo_attention_job *job, F f)
+{
+    return with_math(element, job, [&](auto math, auto size) {
+        const int SIZE = decltype(size)::value;
+        return f(Tiles<decltype(math), SIZE, rows_at_once<typename decltype(math)::T>(SIZE)>());
+    });
+}
+
+template <typename Shape> static size_t shared_of(const kolo_attention_job *job)
+{
+    size_t tiles = 2 * (Shape::OWN + Shape::SOME) * Shape::STRIDE * sizeof(typename Shape::T);
+    return tiles + Shape::SOME * sizeof(Known) + (job->threshold > 0 ? Shape::MASK : 0);
+}
+
 } // namespace kolo
 
 using namespace kolo;
+
+size_t kolo_cuda_attention_backward_shared(kolo_element element, const kolo_attention_job *job)
+{
+    size_t bytes = 0;
+    with_tiles(element, job, [&](auto tiles) {
+        bytes = shared_of<decltype(tiles)>(job);
+        return cudaSuccess;
+    });
+    return bytes;
+}
 
 size_t kolo_cuda_attention_scratch(const kolo_attention_job *job)
 {
@@ -186,19 +211,17 @@ cudaError_t kolo_cuda_attention_backward(cudaStream_t stream, kolo_element eleme
                                          const kolo_moment *moment, const kolo_attention_slopes *slopes, void *scratch)
 {
     float *deltas = (float *)scratch;
-    return with_math(element, job, [&](auto math, auto size) {
-        typedef typename decltype(math)::T T;
-        typedef Tiles<decltype(math), decltype(size)::value, rows_at_once<T>(decltype(size)::value)> Shape;
+    return with_tiles(element, job, [&](auto tiles) {
+        typedef decltype(tiles) Shape;
+        typedef typename Shape::T T;
         int64_t heads = (int64_t)job->leaf * job->heads, blocks = (job->length + Shape::OWN - 1) / Shape::OWN * heads;
         int64_t key_blocks = blocks * Columns<Shape>::PARTS;
-        size_t shared = 2 * (Shape::OWN + Shape::SOME) * Shape::STRIDE * sizeof(T) + Shape::SOME * sizeof(Known);
-        if (job->threshold > 0) shared += Shape::MASK;
         cudaError_t error = launch(stream, blocks_for(heads * job->length * 32), THREADS, 0, dot_rows<T>, *job,
                                    (const T *)slopes->dy, slopes->y, deltas);
         if (error != cudaSuccess) return error;
         Gradients<T> gradients = {(const T *)slopes->dy, (const T *)slopes->qkv, slopes->kept, deltas,
                                   (T *)slopes->dqkv};
-        return launch_tiles(stream, key_blocks + blocks, Shape::THREADS, shared, go_back_all<Shape>, *job, moment,
-                            gradients, key_blocks);
+        return launch_tiles(stream, key_blocks + blocks, Shape::THREADS, shared_of<Shape>(job), go_back_all<Shape>,
+                            *job, moment, gradients, key_blocks);
     });
 }

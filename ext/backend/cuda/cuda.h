@@ -28,6 +28,7 @@ typedef struct kolo_nccl_group kolo_nccl_group; /* comm/nccl.c: with queues of o
 struct kolo_queue {
     int device;
     int capability; /* compute capability: 10 · major + minor */
+    int shared;     /* bytes of shared memory that a block may have */
     pid_t process; /* that opened it */
     cudaStream_t stream;
     unsigned *turns; /* KOLO_TURNS zeros on the device, which its kernels count with and leave as zeros */

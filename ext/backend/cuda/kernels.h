@@ -330,6 +330,7 @@ typedef struct kolo_loss_job {
     double number;
     kolo_loss_metric metrics[KOLO_LOSS_METRICS];
     int metric_count, sums; /* sums of all of them */
+    int shared;             /* bytes that a block may have */
     kolo_function probabilities; /* softmax or sigmoid, for metrics that want it first; else linear */
     bool needs_softmax, needs_largest, needs_truth; /* of a row: Σ exp z; the place of the largest z, or target */
     const float *targets, *weights; /* NULL where there are none */
@@ -379,6 +380,9 @@ typedef struct kolo_attention_job {
     uint32_t threshold; /* of dropout; 0: none */
     float keep; /* 1 / (1 − rate) */
 } kolo_attention_job;
+/* Bytes of shared memory that a block wants; and on the way back. */
+size_t kolo_cuda_attention_shared(kolo_element element, const kolo_attention_job *job);
+size_t kolo_cuda_attention_backward_shared(kolo_element element, const kolo_attention_job *job);
 /* kept: so many bytes for the way back, or NULL. They begin with two floats a query of a head. */
 size_t kolo_cuda_attention_kept(kolo_element element, const kolo_attention_job *job);
 cudaError_t kolo_cuda_attention(cudaStream_t stream, kolo_element element, const kolo_attention_job *job,

@@ -32,6 +32,7 @@ bool kolo_cuda_describe_loss(const kolo_plan *plan, kolo_loss_job *job)
                            .loss = kolo_loss_formula(plan->loss.kind),
                            .number = plan->loss.number,
                            .sums = plan->metric_sums,
+                           .shared = plan->queue->shared,
                            .probabilities = KOLO_FUNCTION_LINEAR};
     job->rows = kolo_shape_count(outputs) / job->width;
     if (job->loss == KOLO_FORMULA_NONE || !describe_metrics(plan, job)) return false;

@@ -10,7 +10,8 @@ namespace kolo {
 
 const int LANES_THREADS = 128, LANES_WIDTH = 512; /* the widest row that a warp takes */
 const int LOSS_BLOCKS = 1024, LAST_SUMS = 16; /* the most sums that the last block adds up by itself */
-const int CACHED_BYTES = 96 << 10; /* of a row and sums: a block of a V100 has it, and each of two of an A100 */
+const int CACHED_BYTES = 96 << 10; /* of a row and sums: each of two blocks of an A100's multiprocessor has it */
+const int MEETING_BYTES = 1 << 10; /* where warps meet: static */
 const int SLOTS = 1 + KOLO_LOSS_METRICS; /* a team's: the loss, a number each metric */
 
 /* ---- rows ---- */
@@ -211,7 +212,8 @@ static int sum_bytes(const kolo_loss_job *job)
 static int kept_bytes(const kolo_loss_job *job)
 {
     int64_t row = (job->width * 4 + 15) / 16 * 16;
-    return job->width > LANES_WIDTH && row <= CACHED_BYTES - sum_bytes(job) ? (int)row : 0;
+    int most = job->shared - MEETING_BYTES < CACHED_BYTES ? job->shared - MEETING_BYTES : CACHED_BYTES;
+    return job->width > LANES_WIDTH && row <= most - sum_bytes(job) ? (int)row : 0;
 }
 
 static bool is_plain(const kolo_loss_job *job)

@@ -66,6 +66,8 @@ static kolo_status open_queue(int device, kolo_queue **queue)
     if (error == cudaSuccess) error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
     if (error == cudaSuccess) error = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
     made->capability = 10 * major + minor;
+    if (error == cudaSuccess)
+        error = cudaDeviceGetAttribute(&made->shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
     if (error == cudaSuccess) error = kolo_cuda_find_code();
     if (error == cudaSuccess) error = cudaStreamCreateWithFlags(&made->stream, cudaStreamNonBlocking);
     size_t turns = KOLO_TURNS * sizeof *made->turns;

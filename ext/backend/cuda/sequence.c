@@ -125,17 +125,25 @@ static kolo_status run_attention_backward(const kolo_cuda_job *job)
     return KOLO_OK;
 }
 
-static kolo_status check_size(const kolo_attention_job *job)
+/* shared: the function that says how much of it a block wants. */
+static kolo_status check_size(const kolo_plan *plan, kolo_element element, const kolo_attention_job *job,
+                              size_t (*shared)(kolo_element element, const kolo_attention_job *job))
 {
-    if (job->size <= KOLO_HEAD_MOST) return KOLO_OK;
-    return kolo_fail(KOLO_UNSUPPORTED, "backend cuda: wanted heads of a size of at most %d, got %d", KOLO_HEAD_MOST,
-                     job->size);
+    if (job->size > KOLO_HEAD_MOST)
+        return kolo_fail(KOLO_UNSUPPORTED, "backend cuda: wanted heads of a size of at most %d, got %d", KOLO_HEAD_MOST,
+                         job->size);
+    size_t wanted = shared(element, job), most = (size_t)plan->queue->shared;
+    if (wanted <= most) return KOLO_OK;
+    return kolo_fail(KOLO_UNSUPPORTED,
+                     "backend cuda: heads of a size of %d want %zu bytes of a block's shared memory, and this GPU has "
+                     "%zu: take more heads%s",
+                     job->size, wanted, most, element == KOLO_ELEMENT_FLOAT ? ", or mixed precision" : "");
 }
 
 kolo_status kolo_cuda_make_attention(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     kolo_attention_job job = attention_of(plan, op, op->in[0]);
-    KOLO_TRY(check_size(&job));
+    KOLO_TRY(check_size(plan, kernel->element, &job, kolo_cuda_attention_shared));
     if (op->out[1] >= 0) plan->values[op->out[1]].bytes = kolo_cuda_attention_kept(kernel->element, &job);
     kernel->run = run_attention;
     return KOLO_OK;
@@ -144,7 +152,7 @@ kolo_status kolo_cuda_make_attention(kolo_cuda_kernel *kernel, kolo_plan *plan, 
 kolo_status kolo_cuda_make_attention_backward(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     kolo_attention_job job = attention_of(plan, op, op->in[1]);
-    KOLO_TRY(check_size(&job));
+    KOLO_TRY(check_size(plan, kernel->element, &job, kolo_cuda_attention_backward_shared));
     kernel->run = run_attention_backward;
     kernel->scratch = kolo_cuda_attention_scratch(&job);
     return KOLO_OK;

@@ -249,6 +249,32 @@ static void many_rows(void **state)
     free(z);
 }
 
+/* As wide as the shared memory of an older device, which has more to hold than the row. */
+static void rows_as_wide_as_shared_memory(void **state)
+{
+    (void)state;
+    static const int widths[] = {16200, 24500}, capabilities[] = {75, 70};
+    for (int i = 0; rig_is_simulated(tested) && i < 2; i++) {
+        char text[8];
+        snprintf(text, sizeof text, "%d", capabilities[i]);
+        setenv("KOLO_SHIM_CAPABILITY", text, 1);
+        loss_case c = {.loss = KOLO_SPARSE_CROSSENTROPY, .shape = {1, {widths[i]}}, .leaf = 1, .samples = 1};
+        dice d = {21};
+        float *z = numbers(&d, widths[i], 0);
+        rig *r[2] = {rig_of(&kolo_reference_backend, KOLO_FLOAT32, &c), rig_of(tested, KOLO_FLOAT32, &c)};
+        for (int k = 0; k < 2; k++) {
+            rig_prepare(r[k]);
+            rig_write(r[k], r[k]->plan.output, z);
+            r[k]->totals.sums[0] = 0.25;
+            rig_run(r[k]);
+        }
+        same_totals(r[0], r[1], i);
+        for (int k = 0; k < 2; k++) rig_free(r[k]);
+        free(z);
+    }
+    unsetenv("KOLO_SHIM_CAPABILITY");
+}
+
 /* What a recording tells the host's functions is of the step that is replayed. */
 static void a_learner_s_own_is_recorded(void **state)
 {
@@ -368,6 +394,7 @@ static void a_layer_of_one_s_own_is_the_host_s(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(losses_and_metrics_are_the_host_s), cmocka_unit_test(many_rows),
+                                       cmocka_unit_test(rows_as_wide_as_shared_memory),
                                        cmocka_unit_test(a_learner_s_own_is_recorded),
                                        cmocka_unit_test(a_layer_of_one_s_own_is_the_host_s)};
     if (!pair_open()) return 1;

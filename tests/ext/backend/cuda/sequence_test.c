@@ -239,11 +239,46 @@ static void many_keys(void **state)
     pair_free(&p);
 }
 
+/* What a block of an older device has no memory for is refused when a plan is prepared. */
+static void refuse_heads(int size)
+{
+    const int length = 18;
+    rig *r = rig_new(tested, KOLO_FLOAT32, 1);
+    int qkv = rig_value(r, KOLO_VALUE_ACTIVATION, (kolo_shape){2, {length, 3 * size}});
+    int dqkv = rig_value(r, KOLO_VALUE_ACTIVATION, (kolo_shape){2, {length, 3 * size}});
+    int y = rig_value(r, KOLO_VALUE_ACTIVATION, (kolo_shape){2, {length, size}});
+    int sums = rig_value(r, KOLO_VALUE_WORKSPACE, (kolo_shape){2, {1, length}});
+    rig_op(r, (kolo_op){.kind = KOLO_OP_ATTENTION_BACKWARD, .in = {y, qkv, y, sums}, .out = {dqkv}, .heads = 1});
+    void *kernel = NULL;
+    assert_int_equal(tested->prepare(&r->plan, 0, &kernel), KOLO_UNSUPPORTED);
+    assert_non_null(strstr(kolo_failure_take().text, "of a block's shared memory, and this GPU has"));
+    tested->accelerator->close(&r->queue);
+    kolo_plan_free(&r->plan);
+    free(r);
+}
+
+static void large_heads_on_older_devices(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *capability;
+        int fits, not;
+    } cases[] = {{"70", 128, 256}, {"75", 64, 128}, {"86", 256, 0}};
+    if (!rig_is_simulated(tested)) skip();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        setenv("KOLO_SHIM_CAPABILITY", cases[i].capability, 1);
+        dice d = {16};
+        one_attention(&d, &(attention_case){KOLO_FLOAT32, 1, 18, 1, cases[i].fits, false, true, 0.2}, (int)i);
+        if (cases[i].not) refuse_heads(cases[i].not);
+    }
+    unsetenv("KOLO_SHIM_CAPABILITY");
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(tables), cmocka_unit_test(positions),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(tables),     cmocka_unit_test(positions),
                                        cmocka_unit_test(attentions), cmocka_unit_test(large_attentions),
-                                       cmocka_unit_test(many_keys)};
+                                       cmocka_unit_test(many_keys),  cmocka_unit_test(large_heads_on_older_devices)};
     if (!pair_open()) return 1;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,6 +14,8 @@ struct kolo_shim_running {
 };
 extern kolo_shim_running running;
 
+/* Bytes of shared memory that a block may have, static and dynamic ones (runtime.cpp). */
+size_t kolo_shim_shared_limit();
 /* Whether a grid is none that CUDA refuses. */
 bool kolo_shim_can_run(dim3 blocks, dim3 threads);
 void kolo_shim_begin_launch(size_t blocks);

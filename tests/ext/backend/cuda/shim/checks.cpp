@@ -287,7 +287,8 @@ void kolo_shim_begin_launch(size_t)
 
 void kolo_shim_end_block()
 {
-    if (static_bytes + running.shared_bytes > STATIC_MOST && running.shared_bytes <= STATIC_MOST)
+    if (static_bytes + running.shared_bytes >
+        (running.shared_bytes > STATIC_MOST ? kolo_shim_shared_limit() : STATIC_MOST))
         kolo_shim_refuse("%zu bytes of static and %zu of dynamic shared memory", static_bytes, running.shared_bytes);
     static_bytes = 0;
     met.clear();

@@ -181,15 +181,10 @@ bool kolo_shim_on_device(const void *memory, size_t bytes)
 
 namespace {
 
-/* Compute capability, 10 · major + minor, and what a block may have of shared memory (CUDA's table of technical
- * specifications). */
+/* Compute capability, 10 · major + minor. */
 int capability()
 {
     return (int)number("KOLO_SHIM_CAPABILITY", 90);
-}
-size_t shared_limit()
-{
-    return (size_t)(capability() >= 90 ? 227 : capability() >= 80 ? 163 : capability() >= 75 ? 64 : 96) << 10;
 }
 
 cudaError_t launch(cudaStream_t stream, const void *kernel, dim3 blocks, dim3 threads, size_t shared, kolo_shim_body body)
@@ -210,6 +205,22 @@ cudaError_t launch(cudaStream_t stream, const void *kernel, dim3 blocks, dim3 th
 }
 
 } // namespace
+
+/* Of CUDA's table of technical specifications. */
+size_t kolo_shim_shared_limit()
+{
+    switch (capability()) {
+    case 70: return 96 << 10;
+    case 75: return 64 << 10;
+    case 80:
+    case 87: return 163 << 10;
+    case 86:
+    case 89:
+    case 120:
+    case 121: return 99 << 10;
+    default: return 227 << 10;
+    }
+}
 
 /* Fails with what calls before it have left, too, as cudaGetLastError() behind a launch does. */
 cudaError_t kolo_shim_launch(cudaStream_t stream, const void *kernel, dim3 blocks, dim3 threads, size_t shared,
@@ -332,7 +343,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int wante
 /* KOLO_SHIM_CAPABILITY: 10 · major + minor */
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int)
 {
-    if (attribute == cudaDevAttrMaxSharedMemoryPerBlockOptin) *value = (int)shared_limit();
+    if (attribute == cudaDevAttrMaxSharedMemoryPerBlockOptin) *value = (int)kolo_shim_shared_limit();
     else *value = attribute == cudaDevAttrComputeCapabilityMajor ? capability() / 10 : capability() % 10;
     return cudaSuccess;
 }
@@ -484,7 +495,7 @@ cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode
 cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute, int value)
 {
     Turn turn(whole);
-    if (value < 0 || value > (int)shared_limit()) return fail(cudaErrorInvalidValue);
+    if (value < 0 || value > (int)kolo_shim_shared_limit()) return fail(cudaErrorInvalidValue);
     shared_most[{device, kernel}] = (size_t)value;
     return cudaSuccess;
 }
