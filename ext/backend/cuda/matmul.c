@@ -22,6 +22,9 @@ struct kolo_matmul {
     bool found[ALIGNMENTS];
     size_t scratch; /* of the larger */
     bool vector;
+    kolo_matmul *product; /* where cuBLASLt has none with the extra: alone, in float32; else NULL */
+    kolo_matmul_wish wish; /* of which, then, the rest is done behind it, in scratch memory: */
+    size_t sums, wide; /* D as float32, the vector as float32 */
 };
 
 static kolo_status failed(cublasStatus_t error, const char *doing)
@@ -136,7 +139,8 @@ static kolo_status choose(kolo_matmul *made, int alignment)
     return status;
 }
 
-kolo_status kolo_matmul_make(kolo_queue *queue, const kolo_matmul_wish *wish, kolo_matmul **made, size_t *scratch)
+/* In one kernel. */
+static kolo_status make_fused(kolo_queue *queue, const kolo_matmul_wish *wish, kolo_matmul **made, size_t *scratch)
 {
     kolo_matmul *matmul = calloc(1, sizeof *matmul);
     if (!matmul) return kolo_fail_memory(sizeof *matmul, "a product of matrices");
@@ -154,9 +158,40 @@ kolo_status kolo_matmul_make(kolo_queue *queue, const kolo_matmul_wish *wish, ko
     return status;
 }
 
+/* Epilogues are not there for every size: the product alone, and passes behind it. Nothing is rounded before D is. */
+static kolo_status make_apart(kolo_queue *queue, const kolo_matmul_wish *wish, kolo_matmul **made, size_t *scratch)
+{
+    kolo_matmul_wish alone = *wish;
+    kolo_matmul *matmul = calloc(1, sizeof *matmul);
+    if (!matmul) return kolo_fail_memory(sizeof *matmul, "a product of matrices");
+    alone.extra = KOLO_MATMUL_ALONE;
+    alone.d_element = KOLO_ELEMENT_FLOAT;
+    kolo_status status = make_fused(queue, &alone, &matmul->product, scratch);
+    if (status != KOLO_OK || !matmul->product) {
+        kolo_matmul_free(matmul);
+        return status;
+    }
+    bool narrow = wish->d_element != KOLO_ELEMENT_FLOAT;
+    matmul->stream = queue->stream;
+    matmul->wish = *wish;
+    *scratch = (*scratch + 255) / 256 * 256;
+    matmul->sums = (size_t)kolo_cuda_reserve(scratch, narrow ? (size_t)(wish->m * wish->n) * sizeof(float) : 0);
+    matmul->wide = (size_t)kolo_cuda_reserve(scratch, narrow ? (size_t)wish->n * sizeof(float) : 0);
+    *made = matmul;
+    return KOLO_OK;
+}
+
+kolo_status kolo_matmul_make(kolo_queue *queue, const kolo_matmul_wish *wish, kolo_matmul **made, size_t *scratch)
+{
+    bool behind = wish->extra != KOLO_MATMUL_ALONE && wish->extra != KOLO_MATMUL_SUMS;
+    KOLO_TRY(make_fused(queue, wish, made, scratch));
+    return *made || !behind ? KOLO_OK : make_apart(queue, wish, made, scratch);
+}
+
 void kolo_matmul_free(kolo_matmul *matmul)
 {
     if (!matmul) return;
+    kolo_matmul_free(matmul->product);
     if (matmul->what) cublasLtMatmulDescDestroy(matmul->what);
     if (matmul->a) cublasLtMatrixLayoutDestroy(matmul->a);
     if (matmul->b) cublasLtMatrixLayoutDestroy(matmul->b);
@@ -166,9 +201,30 @@ void kolo_matmul_free(kolo_matmul *matmul)
 
 /* ---- running ---- */
 
+static kolo_status run_apart(const kolo_matmul *matmul, const void *a, const void *b, void *d, const void *vector,
+                             char *scratch)
+{
+    static const char doing[] = "what goes with a product";
+    const kolo_matmul_wish *wish = &matmul->wish;
+    bool narrow = wish->d_element != KOLO_ELEMENT_FLOAT;
+    bool relu = wish->extra == KOLO_MATMUL_RELU || wish->extra == KOLO_MATMUL_BIAS_RELU;
+    void *sums = narrow ? scratch + matmul->sums : d, *wide = scratch + matmul->wide;
+    KOLO_TRY(kolo_matmul_run(matmul->product, a, b, sums, NULL, scratch));
+    if (vector && narrow)
+        KOLO_CUDA(kolo_cuda_cast(matmul->stream, wish->d_element, vector, KOLO_ELEMENT_FLOAT, wide, wish->n), doing);
+    KOLO_CUDA(kolo_cuda_bias_forward(matmul->stream, KOLO_ELEMENT_FLOAT, wish->m, (int)wish->n,
+                                     vector && narrow ? wide : vector, relu, sums),
+              doing);
+    if (narrow)
+        KOLO_CUDA(kolo_cuda_cast(matmul->stream, KOLO_ELEMENT_FLOAT, sums, wish->d_element, d, wish->m * wish->n),
+                  doing);
+    return KOLO_OK;
+}
+
 kolo_status kolo_matmul_run(const kolo_matmul *matmul, const void *a, const void *b, void *d, void *vector,
                             void *scratch)
 {
+    if (matmul->product) return run_apart(matmul, a, b, d, vector, scratch);
     static const float one = 1, zero = 0;
     static const char doing[] = "a product of matrices";
     uintptr_t all = (uintptr_t)a | (uintptr_t)b | (uintptr_t)d;

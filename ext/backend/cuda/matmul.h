@@ -1,5 +1,5 @@
 /* Products of matrices by cuBLASLt: D = A · B, rows one behind the other (row-major), with what goes with them in one
- * kernel. Made once, for matrices of one size; then run as often as wanted. */
+ * kernel where cuBLASLt has that. Made once, for matrices of one size; then run as often as wanted. */
 #ifndef KOLO_CUDA_MATMUL_H
 #define KOLO_CUDA_MATMUL_H
 
@@ -24,7 +24,7 @@ typedef struct kolo_matmul_wish {
 typedef struct kolo_matmul kolo_matmul;
 
 /* For A, B and D that are 16-byte aligned, and for others where they are float32. *made: NULL where cuBLASLt has
- * nothing for it with that extra. *scratch: bytes of 256-byte aligned memory that it needs while it runs. */
+ * nothing for it, or not the sums. *scratch: bytes of 256-byte aligned memory that it needs while it runs. */
 kolo_status kolo_matmul_make(kolo_queue *queue, const kolo_matmul_wish *wish, kolo_matmul **made, size_t *scratch);
 kolo_status kolo_matmul_run(const kolo_matmul *matmul, const void *a, const void *b, void *d, void *vector,
                             void *scratch);

@@ -249,6 +249,12 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
     return which < 0 || which > 3 ? CUBLAS_STATUS_INVALID_VALUE : set(&preference->alignment[which], value, bytes);
 }
 
+/* PyTorch has seen no algorithm found for these, and asks for none. */
+bool is_too_thin(const kolo_shim_matmul &w, const kolo_shim_matrix &a, const kolo_shim_matrix &d)
+{
+    return has_vector(w) && (d.rows == 1 || (w.transposed_a ? a.rows : a.columns) == 1);
+}
+
 /* Long sums have a workspace, where one is allowed. */
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
@@ -260,6 +266,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     if (!open_handles.count(handle)) return CUBLAS_STATUS_NOT_INITIALIZED;
     cublasStatus_t status = check(*desc, *a, *b, *c, *d);
     if (status != CUBLAS_STATUS_SUCCESS || wanted < 1) return status;
+    if (is_too_thin(*desc, *a, *d)) return CUBLAS_STATUS_INVALID_VALUE;
     int64_t depth = desc->transposed_a ? a->rows : a->columns;
     size_t workspace = depth >= 16 && preference->most >= 4096 ? 4096 : 0;
     results[0] = cublasLtMatmulHeuristicResult_t{};
