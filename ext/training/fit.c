@@ -144,6 +144,30 @@ static kolo_status run_step(kolo_fit_state *state, int step)
     return KOLO_OK;
 }
 
+static void draw_order(const kolo_fit_state *state, uint64_t number, int32_t *order)
+{
+    kolo_random_order(state->seed, number, state->data->samples, state->args->shuffle_buffer, order);
+}
+
+/* An order is numbered by the training's steps when it begins. */
+static void draw_ahead(kolo_fit_state *state)
+{
+    bool goes_on = !state->stopped && state->model->position.epoch + 1 < state->epochs;
+    if (!goes_on || !state->ahead || state->args->no_shuffle) return;
+    state->ahead_of = (uint64_t)state->trainer->replicas[0].counters.steps;
+    draw_order(state, state->ahead_of, state->ahead);
+}
+
+static void take_order(kolo_fit_state *state, uint64_t number)
+{
+    int32_t *before = state->order;
+    if (state->ahead_of > 0 && state->ahead_of == number) {
+        state->order = state->ahead;
+        state->ahead = before;
+    } else draw_order(state, number, state->order);
+    state->ahead_of = 0;
+}
+
 static kolo_status run_steps(kolo_fit_state *state)
 {
     state->epoch_began = kolo_now() - state->model->position.seconds; /* as if it had not been interrupted */
@@ -152,6 +176,7 @@ static kolo_status run_steps(kolo_fit_state *state)
         status = run_step(state, step);
     kolo_trainer_end_feeds(state->trainer);
     if (status != KOLO_OK && status != KOLO_INTERRUPTED) return status;
+    if (status == KOLO_OK) draw_ahead(state);
     KOLO_TRY(kolo_trainer_settle(state->trainer)); /* of the steps that were done before it was interrupted, too */
     take_totals(state);
     note_time(state);
@@ -215,8 +240,7 @@ static void begin_epoch(kolo_fit_state *state)
                               .order = (uint64_t)state->trainer->replicas[0].counters.steps,
                               .samples = samples,
                               .batch = state->batch};
-    if (!state->args->no_shuffle)
-        kolo_random_order(state->seed, at->order, samples, state->args->shuffle_buffer, state->order);
+    if (!state->args->no_shuffle) take_order(state, at->order);
     state->plan =
         (kolo_epoch_plan){.order = state->args->no_shuffle ? NULL : state->order,
                           .samples = samples,
@@ -267,6 +291,7 @@ static kolo_status open_fit(kolo_fit_state *state)
     kolo_model *model = state->model;
     size_t bytes = (size_t)state->data->samples * sizeof *state->order;
     state->order = malloc(bytes);
+    if (model->backend->accelerator) state->ahead = malloc(bytes); /* without is slower, no more */
     if (!state->order) return kolo_fail_memory(bytes, "the order of the samples");
     bytes = (size_t)(state->epochs + 1) * sizeof *model->epochs;
     kolo_epoch *epochs = realloc(model->epochs, bytes);
@@ -345,6 +370,7 @@ static kolo_status end_fit(kolo_fit_state *state, kolo_status status)
     for (int i = 0; i < state->callback_count; i++)
         if (state->callbacks[i].release) state->callbacks[i].release(&state->callbacks[i]);
     free(state->order);
+    free(state->ahead);
     return status;
 }
 

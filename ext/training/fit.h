@@ -22,6 +22,8 @@ typedef struct kolo_fit_state {
     uint64_t seed;     /* rank 0's */
     double epoch_began; /* of the epoch that runs; pauses left out */
     int32_t *order;    /* [samples] of the epoch, the same on all ranks */
+    int32_t *ahead;    /* of the next one, drawn while a device is still at work on this one; NULL: there is none */
+    uint64_t ahead_of; /* which one is drawn; 0: none */
     kolo_feeding feeding;
     kolo_epoch_plan plan; /* of the epoch that runs */
     kolo_callback callbacks[KOLO_CALLBACKS_MAX];
