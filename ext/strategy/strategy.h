@@ -55,7 +55,9 @@ kolo_status kolo_replica_update(kolo_replica *replica);
 /* Its parts, for strategies that agree in another way and keep copies. */
 kolo_comm *kolo_replica_comm(kolo_replica *replica); /* its group */
 kolo_status kolo_replica_gradient(kolo_replica *replica, float **gradient); /* [weights], summed over its samples */
-float *kolo_replica_weights(kolo_replica *replica); /* [weights]; after a change call kolo_replica_pack() */
+/* [weights], a device's as they are at this call: ask again after an update. After a change call kolo_replica_pack().
+ */
+float *kolo_replica_weights(kolo_replica *replica);
 kolo_status kolo_replica_pack(kolo_replica *replica);
 int64_t kolo_replica_count(const kolo_replica *replica); /* weights */
 kolo_totals *kolo_replica_totals(kolo_replica *replica); /* of the last compute */

@@ -48,8 +48,8 @@ kolo_status kolo_check_training(const kolo_model *model, const kolo_data *data, 
 
 /* Checks the arguments and works out epochs, steps, batch and leaf. */
 kolo_status kolo_fit_plan(kolo_fit_state *state);
-/* Ranks that train together must mean the same: takes rank 0's seed and leaf, and names whoever differs in what must
- * be equal. */
+/* Ranks that train together must mean the same: takes rank 0's seed and the smallest leaf, and names whoever differs in
+ * what must be equal. */
 kolo_status kolo_fit_agree(kolo_fit_state *state);
 /* Whether all are ready; `status` is this one's. Where one is not, all fail: else they would wait for it. */
 kolo_status kolo_fit_agree_to_begin(const kolo_fit_state *state, kolo_status status);

@@ -277,6 +277,19 @@ static kolo_status agree_on_words(const kolo_fit_state *state)
     return status;
 }
 
+/* The smallest: a device may have less memory than another's. */
+static kolo_status agree_on_leaf(kolo_fit_state *state)
+{
+    kolo_comm *ranks = state->ranks;
+    int own = state->leaf, *all = calloc((size_t)ranks->size, sizeof *all);
+    if (!all) return kolo_fail_memory((size_t)ranks->size * sizeof *all, "the ranks' settings");
+    kolo_status status = ranks->kind->allgather(ranks, &own, sizeof own, all);
+    for (int r = 0; r < ranks->size && status == KOLO_OK; r++)
+        state->leaf = all[r] < state->leaf ? all[r] : state->leaf;
+    free(all);
+    return status;
+}
+
 kolo_status kolo_fit_agree(kolo_fit_state *state)
 {
     kolo_comm *ranks = state->ranks;
@@ -285,7 +298,7 @@ kolo_status kolo_fit_agree(kolo_fit_state *state)
     KOLO_TRY(agree_on_words(state));
     KOLO_TRY(ranks->kind->broadcast(ranks, &state->seed, sizeof state->seed, 0));
     state->model->seed = state->seed; /* of a checkpoint, too */
-    return ranks->kind->broadcast(ranks, &state->leaf, sizeof state->leaf, 0);
+    return agree_on_leaf(state);
 }
 
 static void tell_failure(const kolo_failure *failure, int rank)

@@ -4,7 +4,7 @@
 #include "training/fit.h"
 #include "core/runtime.h"
 
-/* What all ranks must mean alike; rank 0's seed and leaf are taken by all. */
+/* What all ranks must mean alike; rank 0's seed and the smallest leaf are taken by all. */
 typedef struct step_terms {
     int64_t first, samples, data, weights, replicas, sums, on_gpu;
     int64_t leaf;
@@ -33,6 +33,7 @@ static kolo_status agree(kolo_comm *ranks, step_terms *mine)
     kolo_status status = ranks->kind->allgather(ranks, mine, sizeof *mine, all);
     if (status == KOLO_OK) status = compare(all, ranks->size);
     *mine = all[0];
+    for (int r = 1; r < ranks->size; r++) mine->leaf = all[r].leaf < mine->leaf ? all[r].leaf : mine->leaf;
     free(all);
     return status;
 }

@@ -55,7 +55,8 @@ def close(ones, others, bound):
 @pytest.fixture(scope="module")
 def pair():
     """Two ranks, of which one meets a sample that is no number: neither takes that step."""
-    cases = trained(2, "fp32", "bf16", "synchronized", "deterministic", "accumulate", "fp16", "spoilt", told=[DIVERGED])
+    parts = "own_optimizer", "own_strategy", "by_hand"
+    cases = trained(2, "fp32", "bf16", "synchronized", "deterministic", "accumulate", "fp16", "spoilt", *parts, told=[DIVERGED])
     assert cases["fp16"][3:] == ["8", "8", "32768"] and cases["spoilt"][3:] == ["8", "6", "8192"]
     assert cases["accumulate"][3:] == ["8", "4", "1"]
     return cases

@@ -22,6 +22,7 @@ typedef struct ranks_case {
     int devices; /* of each rank, mirrored; 0: one, not mirrored */
     int accumulate;
     bool synchronized, deterministic, spoilt; /* one sample is no number */
+    bool own_optimizer, own_strategy, by_hand; /* kolo_train_on_batch() */
 } ranks_case;
 
 static const ranks_case cases[] = {
@@ -33,7 +34,41 @@ static const ranks_case cases[] = {
     {"fp16", .precision = KOLO_MIXED_FP16},
     {"spoilt", .precision = KOLO_MIXED_FP16, .spoilt = true},
     {"mirrored", .devices = 2, .synchronized = true},
+    {"own_optimizer", .own_optimizer = true},
+    {"own_strategy", .own_strategy = true},
+    {"by_hand", .by_hand = true},
 };
+
+/* A rule that no device has. */
+static void plain_rule(const kolo_update *update)
+{
+    for (int64_t i = 0; i < update->count; i++)
+        update->weights[i] -= (float)(update->learning_rate * update->scale * update->gradient[i]);
+}
+
+static const kolo_optimizer_kind plain_kind = {.name = "plain", .learning_rate = 0.05, .update = plain_rule};
+
+static kolo_status one_replica(const kolo_strategy *strategy, int *count)
+{
+    (void)strategy;
+    *count = 1;
+    return KOLO_OK;
+}
+
+/* Each learns by its own samples; then all take the mean of their weights. */
+static kolo_status average_weights(kolo_replica *replica, const kolo_batch *batch)
+{
+    kolo_comm *group = kolo_replica_comm(replica);
+    int64_t count = kolo_replica_count(replica);
+    KOLO_TRY(kolo_replica_compute(replica, batch));
+    KOLO_TRY(kolo_replica_update(replica));
+    float *weights = kolo_replica_weights(replica);
+    KOLO_TRY(group->kind->allreduce(group, weights, count, KOLO_TYPE_FLOAT));
+    for (int64_t i = 0; i < count; i++) weights[i] /= (float)group->size;
+    return kolo_replica_pack(replica);
+}
+
+static const kolo_strategy_kind averaging = {.name = "averaging", .replicas = one_replica, .step = average_weights};
 
 static kolo_model *model_of(bool synchronized)
 {
@@ -80,7 +115,26 @@ static kolo_strategy strategy_of(const ranks_case *c)
 {
     if (c->devices > 0) return kolo_mirrored(.devices = c->devices);
     kolo_pin_device(kolo_local_rank());
-    return (kolo_strategy){0};
+    return c->own_strategy ? kolo_strategy_of(&averaging) : (kolo_strategy){0};
+}
+
+static kolo_optimizer optimizer_of(const ranks_case *c)
+{
+    if (c->own_optimizer) return (kolo_optimizer){.kind = &plain_kind};
+    return kolo_sgd(.learning_rate = 0.05, .momentum = 0.9, .accumulate_steps = c->accumulate);
+}
+
+/* The last loss. */
+static double fit(const ranks_case *c, kolo_model *model, kolo_data *data)
+{
+    double loss = NAN;
+    for (int step = 0; step < 8 && c->by_hand; step++) loss = kolo_train_on_batch(model, data, step % 4 * 16, 16).loss;
+    if (c->by_hand) return loss;
+    const kolo_history *history =
+        kolo_fit(model, data, .batch_size = 16 / kolo_size(), .epochs = 2, .no_shuffle = true, .verbose = KOLO_NONE,
+                 .callbacks = {kolo_broadcast_variables(0), kolo_metric_average()});
+    if (!history || c->own_strategy) return 0; /* which sums no losses */
+    return kolo_history_get(history, 1, "loss");
 }
 
 static void train(const ranks_case *c)
@@ -88,18 +142,15 @@ static void train(const ranks_case *c)
     kolo_data *data = data_of(c->spoilt);
     kolo_model *model = model_of(c->synchronized);
     kolo_set_visible_devices(NULL); /* a case before may have pinned one */
-    kolo_optimizer optimizer = kolo_sgd(.learning_rate = 0.05, .momentum = 0.9, .accumulate_steps = c->accumulate);
-    kolo_compile(model, .optimizer = kolo_distributed(optimizer), .loss = KOLO_SPARSE_CROSSENTROPY,
-                 .metrics = {KOLO_ACCURACY}, .seed = 4 + (uint64_t)kolo_rank(), .precision = c->precision,
-                 .strategy = strategy_of(c), .deterministic = c->deterministic);
-    const kolo_history *history =
-        kolo_fit(model, data, .batch_size = 16 / kolo_size(), .epochs = 2, .no_shuffle = true, .verbose = KOLO_NONE,
-                 .callbacks = {kolo_broadcast_variables(0), kolo_metric_average()});
-    if (history) {
+    kolo_compile(model, .optimizer = kolo_distributed(optimizer_of(c)), .loss = KOLO_SPARSE_CROSSENTROPY,
+                 .metrics = {KOLO_ACCURACY}, .seed = 4 + (uint64_t)(c->by_hand ? 0 : kolo_rank()),
+                 .precision = c->precision, .strategy = strategy_of(c), .deterministic = c->deterministic);
+    kolo_clear_error();
+    double loss = fit(c, model, data);
+    if (kolo_last_error().code == KOLO_OK) {
         const kolo_counters *counters = &model->trainer->replicas[0].counters;
         printf("%s %016llx %.9g %.9g %lld %lld %g\n", c->name, (unsigned long long)checksum(model), norm_of(model),
-               kolo_history_get(history, 1, "loss"), (long long)counters->steps, (long long)counters->updates,
-               counters->loss_scale);
+               loss, (long long)counters->steps, (long long)counters->updates, counters->loss_scale);
     }
     kolo_model_free(&model);
     kolo_data_free(&data);
