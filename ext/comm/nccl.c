@@ -105,11 +105,13 @@ static kolo_status find_place(const kolo_queue *queue, place *own)
 
 static kolo_status compare_places(const place *all, int count)
 {
+    bool enough = count <= kolo_cuda_devices();
     for (int i = 0; i < count; i++)
         for (int j = 0; j < i; j++)
             if (memcmp(&all[i], &all[j], sizeof *all) == 0)
                 return kolo_fail(KOLO_UNSUPPORTED,
-                                 "replicas %d and %d compute on the same GPU, which NCCL does not serve", j, i);
+                                 "replicas %d and %d compute on the same GPU, which NCCL does not serve%s", j, i,
+                                 enough ? ": kolo_pin_device(kolo_local_rank()) gives each rank another" : "");
     return KOLO_OK;
 }
 

@@ -85,8 +85,10 @@ def test_ranks_of_several_gpus(pair):
 
 def test_one_gpu_for_two_ranks(pair):
     """NCCL would refuse it; the host sums, in the same order."""
-    host = "sums over the devices are made on the host: replicas 0 and 1 compute on the same GPU"
+    host = "sums over the devices are made on the host: replicas 0 and 1 compute on the same GPU, which NCCL does not serve"
     assert trained(2, "fp32", gpus=1, told=[host])["fp32"] == pair["fp32"]
+    (unpinned,) = trained(2, "unpinned", told=[host + ": kolo_pin_device(kolo_local_rank()) gives each rank another"]).values()
+    assert unpinned == pair["fp32"]
 
 
 @pytest.mark.parametrize("setting, told", [

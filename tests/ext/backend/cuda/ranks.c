@@ -22,6 +22,7 @@ typedef struct ranks_case {
     int devices; /* of each rank, mirrored; 0: one, not mirrored */
     int accumulate;
     bool synchronized, deterministic, spoilt; /* one sample is no number */
+    bool unpinned;
     bool own_optimizer, own_strategy, by_hand; /* kolo_train_on_batch() */
 } ranks_case;
 
@@ -37,6 +38,7 @@ static const ranks_case cases[] = {
     {"own_optimizer", .own_optimizer = true},
     {"own_strategy", .own_strategy = true},
     {"by_hand", .by_hand = true},
+    {"unpinned", .unpinned = true},
 };
 
 /* A rule that no device has. */
@@ -114,7 +116,7 @@ static double norm_of(const kolo_model *model)
 static kolo_strategy strategy_of(const ranks_case *c)
 {
     if (c->devices > 0) return kolo_mirrored(.devices = c->devices);
-    kolo_pin_device(kolo_local_rank());
+    if (!c->unpinned) kolo_pin_device(kolo_local_rank());
     return c->own_strategy ? kolo_strategy_of(&averaging) : (kolo_strategy){0};
 }
 
