@@ -52,7 +52,7 @@ __device__ static void bring(const kolo_attention_job &job, T *to, const T *from
     }
 }
 
-/* sums = own · someᵀ, of the warp's rows. */
+/* sums = own · someᵀ, of the warp's rows. Of floats, step by step: all at once would want twice the registers. */
 template <typename Shape, typename T>
 __device__ static void multiply_rows(float sums[Shape::SOME / 8][4], const T *own, const T *some)
 {
@@ -61,7 +61,7 @@ __device__ static void multiply_rows(float sums[Shape::SOME / 8][4], const T *ow
     for (int j = 0; j < Shape::SOME / 8; j++)
 #pragma unroll
         for (int i = 0; i < 4; i++) sums[j][i] = 0;
-#pragma unroll
+#pragma unroll(sizeof(T) == 4 ? 1 : Shape::SIZE / Shape::Math::K)
     for (int k = 0; k < Shape::SIZE; k += Shape::Math::K) {
         Left a = load_left(math, own + k, Shape::STRIDE);
 #pragma unroll
