@@ -2,9 +2,10 @@
 # Everything that is to be known of Kolo on a GPU, on a machine to which only this tree and build/carry were brought
 # (`make carry`, where Kolo can be built); it needs a driver, CUDA's libraries, python3, and for the peers PyTorch and
 # JAX. Ten minutes are enough.
-#   tests/gpu/session.sh [look] [test] [sanitize] [mnist] [bench [NAME ...]]        default: look test mnist bench
-# Logs and bench-gpu.json go to OUT (default: build/gpu). LIMIT: seconds for all (default: 580). What fails does not
-# keep the rest from being done; the exit code is 1 then.
+#   tests/gpu/session.sh [look] [test] [mnist] [sanitize [TEST ...] | bench [NAME ...]]      default: look test mnist bench
+# TEST: dense_test.c, say; under a memory checker all of them take longer than there is time. Logs and bench-gpu.json go
+# to OUT (default: build/gpu). LIMIT: seconds for all (default: 580). What fails does not keep the rest from being done;
+# the exit code is 1 then.
 cd "$(dirname "$0")/../.." || exit 2
 carry=${CARRY:-build/carry} out=${OUT:-build/gpu} limit=${LIMIT:-580}
 with=$carry/with
@@ -42,7 +43,7 @@ for name in "torch", "jax":
 }
 
 # The C tests that came along, as `make test` runs them.
-tests() { KOLO_BUILD=$carry python3 tests/run --gpu --under "$*"; }
+tests() { KOLO_BUILD=$carry python3 tests/run --gpu --under "$@"; }
 
 # MNIST from the lesson's program: what it learns in each precision.
 mnist() {
@@ -68,7 +69,10 @@ while (($#)); do
     case $part in
     look) run look 60 bash -c look ;;
     test) run test 300 bash -c 'tests "$0"' "$with" ;;
-    sanitize) run sanitize "$limit" bash -c 'tests "$0"' "$with compute-sanitizer --error-exitcode 9 --report-api-errors no" ;;
+    sanitize)
+        run sanitize "$limit" bash -c 'tests "$@"' tests "$with compute-sanitizer --error-exitcode 9 --report-api-errors no" \
+            "${@/#/ext/backend/cuda/}"
+        break ;;
     mnist) run mnist 120 bash -c mnist ;;
     bench)
         run bench "$limit" bash -c 'bench "$@"' bench $((limit - SECONDS - 15)) "$@"
