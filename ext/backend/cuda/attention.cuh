@@ -148,10 +148,7 @@ template <typename Kernel, typename... Arguments>
 static cudaError_t launch_tiles(cudaStream_t stream, int64_t blocks, int threads, size_t shared, Kernel kernel,
                                 Arguments... arguments)
 {
-    cudaError_t error =
-        cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
-    if (error != cudaSuccess) return error;
-    return launch(stream, dim3((unsigned)blocks), dim3((unsigned)threads), shared, kernel, arguments...);
+    return launch_large(stream, dim3((unsigned)blocks), dim3((unsigned)threads), shared, kernel, arguments...);
 }
 
 /* Calls f with the way of computing and the size of a head, as types: f(math, std::integral_constant<int, size>). */

@@ -81,7 +81,7 @@ kolo_status kolo_cuda_make_batch_norm_moments(kolo_cuda_kernel *kernel, kolo_pla
 
 kolo_status kolo_cuda_make_batch_norm(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
-    const kolo_op *add = kolo_cuda_next(plan, kernel, KOLO_OP_ADD);
+    const kolo_op *add = kolo_cuda_next(plan, op, kernel->element, KOLO_OP_ADD);
     if (add) kolo_cuda_take(plan, op, add);
     kernel->run = run_batch_norm;
     return KOLO_OK;

@@ -178,7 +178,7 @@ cudaError_t kolo_cuda_conv_data(cudaStream_t stream, kolo_element element, const
 int kolo_cuda_conv_filter_parts(kolo_element element, const kolo_conv *conv)
 {
     Conv c(*conv);
-    if (small_filter_fits(element, c)) return small_filter_parts(c);
+    if (small_filter_fits(element, c, false)) return small_filter_parts(c, false);
     return is_thin(c.group_filters) ? direct_parts(c) : parts_of(c);
 }
 
@@ -186,7 +186,7 @@ cudaError_t kolo_cuda_conv_filter(cudaStream_t stream, kolo_element element, con
                                   const void *dy, float *to)
 {
     Conv c(*conv);
-    if (small_filter_fits(element, c)) return small_filter(stream, element, c, x, dy, to);
+    if (small_filter_fits(element, c, false)) return small_filter(stream, element, c, x, dy, to);
     if (is_thin(c.group_filters)) return direct_filter(stream, element, c, x, dy, to);
     int parts = parts_of(c);
     int64_t rows = (int64_t)c.taps() * c.group_channels, part = (c.pixels_of_y() + parts - 1) / parts;

@@ -199,8 +199,8 @@ template <typename O>
 cudaError_t tensor_product(cudaStream_t stream, const O &o, int64_t rows, int columns, int parts, int64_t part);
 
 /* conv_filter.cu: the gradient by small kernels over few channels, of narrow elements. */
-bool small_filter_fits(kolo_element element, const Conv &conv);
-int small_filter_parts(const Conv &conv);
+bool small_filter_fits(kolo_element element, const Conv &conv, bool pooled);
+int small_filter_parts(const Conv &conv, bool pooled);
 cudaError_t small_filter(cudaStream_t stream, kolo_element element, const Conv &conv, const void *x, const void *dy,
                          float *parts);
 

@@ -1,11 +1,13 @@
 /* Convolutions, transposed ones and their gradients: by cuDNN where it has an engine (conv_graph.h), else by our own
  * kernels (conv.cu). A convolution goes from the larger image, x, to the smaller, y; a transposed one the other way.
  *
- * Depthwise ones are our own, and those of first layers: cuDNN's engines for them are slow. So are narrow transposed
- * ones with a bias, for which it would compile an engine; and gradients by narrow kernels, which it gives rounded to the
- * element, or else summed by few multiprocessors. */
+ * Depthwise ones are our own, and those of first layers: cuDNN's engines for them are slow. So are small narrow ones
+ * with a max pooling behind them, which are one with it (pooled_conv2d.h), and narrow transposed ones with a bias, for
+ * which it would compile an engine; and gradients by narrow kernels, which it gives rounded to the element, or else
+ * summed by few multiprocessors. */
 #include "backend/cuda/conv_graph.h"
 #include "backend/cuda/first_conv2d.h"
+#include "backend/cuda/pooled_conv2d.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +25,7 @@ typedef struct convolution {
     way image, kernel;
     ptrdiff_t dz,
         bias; /* in the scratch memory: dy where it is masked; sums for the bias's gradient, or a copy of it */
-    int parts; /* of the kernel's gradient, by our own kernel; left so, or in the scratch memory and summed at once */
-    bool left;
+    kolo_cuda_parts parts; /* of the kernel's gradient, by our own kernel */
     bool apart; /* bias and relu are a pass behind the image's graph */
     bool undone, done; /* a max pooling has undone relu, written the bias's gradient */
 } convolution;
@@ -52,6 +53,7 @@ static kolo_conv_wish wish_of(const kolo_plan *plan, const kolo_op *op, int larg
     wish.after[1] = w->after[1];
     wish.tf32 = plan->precision == KOLO_TF32;
     wish.conv.tensor_cores = plan->queue->capability >= 80;
+    wish.conv.shared = plan->queue->shared;
     return wish;
 }
 
@@ -146,6 +148,8 @@ static kolo_status make_forward(kolo_cuda_kernel *kernel, kolo_plan *plan, const
     convolution made = {.wish = wish_of(plan, op, x, y, op->in[1])};
     if (!transposed && kolo_cuda_conv_first_fits(&made.wish.conv))
         return kolo_cuda_make_first_conv2d(kernel, plan, op, &made.wish.conv);
+    if (!transposed && kolo_cuda_is_pooled_conv2d(kernel, plan, op, &made.wish.conv))
+        return kolo_cuda_make_pooled_conv2d(kernel, plan, op, &made.wish.conv);
     made.wish.result = transposed ? KOLO_CONV_X : KOLO_CONV_Y;
     made.wish.element = kernel->element;
     made.wish.bias = bias >= 0;
@@ -199,12 +203,10 @@ static kolo_status compute_kernel(const kolo_cuda_job *job, const void *x, const
     const convolution *own = job->kernel->own;
     void *scratch = (char *)job->scratch + own->kernel.scratch;
     if (own->kernel.graph) return kolo_conv_graph_run(own->kernel.graph, x, job->out[1], y, NULL, scratch);
-    float *parts = own->left ? job->out[1] : scratch;
-    KOLO_CUDA(kolo_cuda_conv_filter(job->stream, job->element, &own->wish.conv, x, y, parts),
+    KOLO_CUDA(kolo_cuda_conv_filter(job->stream, job->element, &own->wish.conv, x, y,
+                                    kolo_cuda_parts_at(job, &own->parts)),
               "a convolution's gradient");
-    if (own->left) return KOLO_OK;
-    return kolo_cuda_sum_parts(job->stream, parts, own->parts, kolo_cuda_count(job->plan, job->op->out[1]),
-                               job->out[1]);
+    return kolo_cuda_sum_parts(job, &own->parts);
 }
 
 static kolo_status run_backward(const kolo_cuda_job *job)
@@ -222,11 +224,8 @@ static kolo_status find_kernel(kolo_cuda_kernel *kernel, kolo_plan *plan, int gr
     made->wish.result = KOLO_CONV_KERNEL;
     KOLO_TRY(find(kernel, plan, &made->wish, &made->kernel));
     if (made->kernel.graph) return choose_layout(plan, &made->kernel, gradient, KOLO_ELEMENT_FLOAT);
-    made->parts = kolo_cuda_conv_filter_parts(kernel->element, &made->wish.conv);
-    KOLO_TRY(kolo_cuda_leave_parts(plan, gradient, made->parts, &made->left));
-    size_t scratch = (size_t)(made->parts * kolo_cuda_count(plan, gradient)) * sizeof(float);
-    made->kernel.scratch = kolo_cuda_reserve(&kernel->scratch, made->left ? 0 : scratch);
-    return KOLO_OK;
+    int parts = kolo_cuda_conv_filter_parts(kernel->element, &made->wish.conv);
+    return kolo_cuda_expect_parts(kernel, plan, 1, parts, &made->parts);
 }
 
 static kolo_status make_backward(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op, bool transposed)
@@ -237,6 +236,8 @@ static kolo_status make_backward(kolo_cuda_kernel *kernel, kolo_plan *plan, cons
     convolution made = {.wish = wish_of(plan, op, x, y, op->out[1])};
     if (!transposed && op->out[0] < 0 && kolo_cuda_conv_first_fits(&made.wish.conv))
         return kolo_cuda_make_first_conv2d_backward(kernel, plan, op, &made.wish.conv);
+    if (!transposed && kolo_cuda_is_pooled_conv2d_backward(op))
+        return kolo_cuda_make_pooled_conv2d_backward(kernel, plan, op, &made.wish.conv);
     made.wish.element = kernel->element;
     KOLO_TRY(find_kernel(kernel, plan, op->out[1], &made));
     made.wish.result = transposed ? KOLO_CONV_Y : KOLO_CONV_X;

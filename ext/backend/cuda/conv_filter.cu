@@ -5,17 +5,11 @@
  *
  * Pixels are k of the products. A tap is another place to begin in x; ldmatrix takes an address for each row of eight
  * elements, so x need not be laid out anew for any of them. */
-#include "backend/cuda/conv.cuh"
-
-#include "backend/cuda/tensor.cuh"
-
-#include <cuda_pipeline.h>
+#include "backend/cuda/small_conv.cuh"
 
 namespace kolo {
 
-static const int TAPS = 9, SQUARE = 16, EIGHT = 8; /* an ldmatrix square, twice as high and as wide: a product's */
-static const int PIXELS = 256, STAGE = 48 << 10; /* of a strip, in shared memory: at most */
-static const int MULTIPROCESSORS = 132;
+static const int PIXELS = 256, POOLED = 192, STAGE = 48 << 10; /* of a strip: at most; bytes that it has */
 
 /* How the twelve warps of a block share the gradient, whose squares are 16 channels by 8 filters: a role has some taps,
  * channels and filters, some 24 squares, and warps that have the same role take steps of sixteen pixels in turn. */
@@ -36,55 +30,98 @@ struct Strips {
     int of_x, of_y;            /* the tiles' sizes */
 };
 
-static Strips strips_of(const kolo_conv &c)
+/* pooled: of whole windows. */
+static Strips strips_of(const kolo_conv &c, bool pooled)
 {
     Strips s = {};
     s.width = (c.out_width - 1) * c.stride[1] + 3;
     for (s.each = 1;; s.each++) {
         s.rows = (c.out_height + s.each - 1) / s.each;
+        if (pooled) s.rows = (s.rows + 1) / 2 * 2;
         s.height = (s.rows - 1) * c.stride[0] + 3;
         s.steps = (s.rows * c.out_width + SQUARE - 1) / SQUARE;
         s.of_x = s.height * s.width * (c.channels + EIGHT);
         s.of_y = s.steps * SQUARE * (c.filters + EIGHT);
-        bool fits = s.steps * SQUARE <= PIXELS && (s.of_x + s.of_y) * 2 <= STAGE;
-        if (fits || s.rows == 1) return s;
+        bool fits = s.steps * SQUARE <= (pooled ? POOLED : PIXELS) && (s.of_x + s.of_y) * 2 <= STAGE;
+        if (fits || s.rows <= (pooled ? 2 : 1)) return s;
     }
 }
 
-template <typename T> __device__ static inline void copy(T *shared, const T *from, bool there)
-{
-    __pipeline_memcpy_async(shared, from, 16, there ? 0 : 16);
-}
+/* ---- dy, strip by strip ---- */
 
-/* A strip on its way to shared memory, zeros where there is nothing. */
-template <typename T, int C, int F>
-__device__ static void fetch(const Conv &c, const Strips &s, int item, const T *__restrict__ x,
-                             const T *__restrict__ dy, T *x_tile, T *y_tile)
-{
-    const int THREADS = Roles<C, F>::threads, step = THREADS / (C / EIGHT);
-    int sample = item / s.each, first = item % s.each * s.rows, part = (int)threadIdx.x % (C / EIGHT) * EIGHT;
-    int rows = c.out_height - first < s.rows ? c.out_height - first : s.rows;
-    int top = first * c.stride[0] - c.before[0], pixel = (int)threadIdx.x / (C / EIGHT);
-    int h = pixel / s.width, w = pixel % s.width, down = step / s.width, across = step % s.width;
-    const T *from = x + (int64_t)sample * c.height * c.width * C + part;
-    while (h < s.height) {
-        int row = top + h, column = w - c.before[1];
-        bool there = row >= 0 && row < c.height && column >= 0 && column < c.width;
-        copy(x_tile + (h * s.width + w) * (C + EIGHT) + part, there ? from + (row * c.width + column) * C : x, there);
-        h += down;
-        w += across;
-        if (w >= s.width) {
-            w -= s.width;
-            h++;
+/* As it lies: begin() sends a strip on its way to shared memory, zeros where there is nothing; it is there when all that
+ * was sent is. */
+template <typename T, int F, int THREADS> struct Plain {
+    typedef const T *Source;
+    __device__ void open(T *, int) {}
+    __device__ void begin(const Conv &c, const Strips &s, const Source &dy, int sample, int first, int rows, T *tile)
+    {
+        const T *given = dy + ((int64_t)sample * c.out_height + first) * c.out_width * F;
+        for (int e = (int)threadIdx.x; e < s.steps * SQUARE * (F / EIGHT); e += THREADS) {
+            int p = e / (F / EIGHT), f = e % (F / EIGHT) * EIGHT;
+            bool there = p < rows * c.out_width;
+            copy(tile + p * (F + EIGHT) + f, there ? given + p * F + f : dy, there);
         }
     }
-    const T *given = dy + ((int64_t)sample * c.out_height + first) * c.out_width * F;
-    for (int e = (int)threadIdx.x; e < s.steps * SQUARE * (F / EIGHT); e += THREADS) {
-        int p = e / (F / EIGHT), f = e % (F / EIGHT) * EIGHT;
-        bool there = p < rows * c.out_width;
-        copy(y_tile + p * (F + EIGHT) + f, there ? given + p * F + f : dy, there);
+    __device__ void end(const Conv &, const Strips &, const Source &, T *) {}
+    __device__ void leave(float *, float *) {}
+};
+
+/* Behind a max pooling: begin() reads the strip's windows, end() puts them where they belong. And the gradient of the bias
+ * between, which is the sum of what there is. */
+template <typename T, int F, int THREADS> struct Unpooled {
+    typedef Pooled<T> Source;
+    static const int most = (POOLED / 4 * (F / EIGHT) + THREADS - 1) / THREADS;
+    Given<T> windows[most];
+    float sums[EIGHT];
+
+    /* Zeros, which stay behind the last pixel. */
+    __device__ void open(T *tiles, int elements)
+    {
+        for (int k = 0; k < EIGHT; k++) sums[k] = 0;
+        for (int e = (int)threadIdx.x * EIGHT; e < elements; e += THREADS * EIGHT)
+            *(Run<T, EIGHT> *)checked<Run<T, EIGHT>>(tiles + e) = no_window<T>().dy;
     }
-}
+    __device__ void begin(const Conv &c, const Strips &, const Source &dy, int sample, int first, int rows, T *)
+    {
+        int across = c.out_width / 2;
+#pragma unroll
+        for (int m = 0; m < most; m++) {
+            int e = (int)threadIdx.x + m * THREADS, window = e / (F / EIGHT);
+            bool there = window < rows / 2 * across;
+            windows[m] = there ? window_of<T, F>(dy, sample, first / 2 + window / across, window % across,
+                                                 e % (F / EIGHT) * EIGHT)
+                               : no_window<T>();
+        }
+    }
+    __device__ void end(const Conv &c, const Strips &s, const Source &dy, T *tile)
+    {
+        int across = c.out_width / 2;
+#pragma unroll
+        for (int m = 0; m < most; m++) {
+            int e = (int)threadIdx.x + m * THREADS, window = e / (F / EIGHT), f = e % (F / EIGHT) * EIGHT;
+            if (window >= s.rows / 2 * across) continue;
+            scale(dy, windows[m]);
+            for (int k = 0; k < EIGHT; k++)
+                sums[k] += windows[m].where.at[k] == (uint8_t)NOWHERE ? 0.0f : wide(windows[m].dy.at[k]);
+            int pixel = window / across * 2 * c.out_width + window % across * 2;
+            put_window(windows[m], tile + pixel * (F + EIGHT) + f, F + EIGHT, c.out_width * (F + EIGHT), 15);
+        }
+    }
+    /* A thread's sums are all of the same channels. */
+    __device__ void leave(float *room, float *dbias)
+    {
+        const int rows = THREADS / (F / EIGHT);
+        __syncthreads();
+        store<float, 4>(room + (int)threadIdx.x * EIGHT, sums);
+        store<float, 4>(room + (int)threadIdx.x * EIGHT + 4, sums + 4);
+        __syncthreads();
+        if ((int)threadIdx.x >= F || !dbias) return;
+        float sum = 0;
+        for (int r = 0; r < rows; r++) sum += room[r * F + (int)threadIdx.x];
+        dbias[blockIdx.x * F + threadIdx.x] = sum;
+    }
+};
 
 /* Sums of a warp's squares. */
 template <int C, int F> struct Sums {
@@ -113,6 +150,7 @@ __device__ static inline void multiply_strip(Sums<C, F> &sums, const Strips &s, 
     const T *corner = x_tile + (part.tap / 3 * s.width + part.tap % 3) * (C + EIGHT) + part.channel +
                       lane / EIGHT % 2 * EIGHT;
     const int *place = places + lane / SQUARE * EIGHT + lane % EIGHT;
+#pragma unroll 1
     for (int k = part.turn * SQUARE; k < s.steps * SQUARE; k += R::turns * SQUARE) {
         unsigned right[R::wide][2];
 #pragma unroll
@@ -167,77 +205,66 @@ template <int C, int F> __device__ static void leave(const Sums<C, F> &sums, con
             }
 }
 
-template <typename T, int C, int F>
+template <typename T, int C, int F, template <typename, int, int> class Dy>
 __global__ void __launch_bounds__(Roles<C, F>::threads, 1)
-    filter_gradient(Conv c, Strips s, const T *__restrict__ x, const T *__restrict__ dy, float *__restrict__ parts)
+    filter_gradient(Conv c, Strips s, const T *__restrict__ x, typename Dy<T, F, Roles<C, F>::threads>::Source dy,
+                    float *__restrict__ dkernel, float *__restrict__ dbias)
 {
     typedef Roles<C, F> R;
     KOLO_SHARED_BYTES(shared);
-    T *tiles = (T *)shared;
-    int *places = (int *)(shared + 2 * (s.of_x + s.of_y) * 2);
+    T *tiles = (T *)shared; /* two of x, two of dy */
+    int *places = (int *)(tiles + 2 * (s.of_x + s.of_y));
     int items = c.leaf * s.each;
     Part own = part_of<C, F>();
+    Dy<T, F, R::threads> given;
+    given.open(tiles + 2 * s.of_x, 2 * s.of_y);
     for (int p = (int)threadIdx.x; p < s.steps * SQUARE; p += R::threads) {
         int h = p / c.out_width, w = p % c.out_width;
-        bool there = h < s.rows;
-        places[p] = there ? (h * c.stride[0] * s.width + w * c.stride[1]) * (C + EIGHT) : 0;
+        places[p] = h < s.rows ? (h * c.stride[0] * s.width + w * c.stride[1]) * (C + EIGHT) : 0;
     }
     Sums<C, F> sums = {};
-    auto bring = [&](int item, int stage) {
-        T *x_tile = tiles + stage * (s.of_x + s.of_y);
-        if (item < items) fetch<T, C, F>(c, s, item, x, dy, x_tile, x_tile + s.of_x);
+    auto begin = [&](int item, int stage) {
+        int sample = item / s.each, first = item % s.each * s.rows;
+        int rows = c.out_height - first < s.rows ? c.out_height - first : s.rows;
+        if (item < items) {
+            fetch_rows<T, C, R::threads>(c, x + (int64_t)sample * c.height * c.width * C,
+                                         first * c.stride[0] - c.before[0], s.height, s.width, tiles + stage * s.of_x);
+            given.begin(c, s, dy, sample, first, rows, tiles + 2 * s.of_x + stage * s.of_y);
+        }
         __pipeline_commit(); /* an empty group, too, so that counting them goes on */
     };
-    bring((int)blockIdx.x, 0);
+    __syncthreads(); /* zeros are there before what is not */
+    begin((int)blockIdx.x, 0);
+    if ((int)blockIdx.x < items) given.end(c, s, dy, tiles + 2 * s.of_x);
     for (int item = (int)blockIdx.x, stage = 0; item < items; item += (int)gridDim.x, stage ^= 1) {
-        bring(item + (int)gridDim.x, stage ^ 1);
+        bool more = item + (int)gridDim.x < items;
+        begin(item + (int)gridDim.x, stage ^ 1);
         __pipeline_wait_prior(1);
         __syncthreads();
-        const T *x_tile = tiles + stage * (s.of_x + s.of_y);
-        multiply_strip<T, C, F>(sums, s, own, x_tile, x_tile + s.of_x, places);
+        multiply_strip<T, C, F>(sums, s, own, tiles + stage * s.of_x, tiles + 2 * s.of_x + stage * s.of_y, places);
+        if (more) given.end(c, s, dy, tiles + 2 * s.of_x + (stage ^ 1) * s.of_y);
         __syncthreads(); /* before it gives way to the strip after the next */
     }
     __pipeline_wait_prior(0);
+    given.leave((float *)shared, dbias);
     meet<C, F>(sums, own, (float *)shared);
-    if (own.turn == 0) leave<C, F>(sums, own, parts + (int64_t)blockIdx.x * TAPS * C * F);
+    if (own.turn == 0) leave<C, F>(sums, own, dkernel + (int64_t)blockIdx.x * TAPS * C * F);
 }
 
 /* ---- which, and how ---- */
 
-template <int C_, int F_> struct Sizes {
-    static const int C = C_, F = F_;
-};
-/* Calls f with the numbers of channels and filters as they are known when this is compiled. */
-template <int C, typename Function> static cudaError_t with_filters(int filters, Function f)
+bool small_filter_fits(kolo_element element, const Conv &c, bool pooled)
 {
-    if (filters == 16) return f(Sizes<C, 16>());
-    return filters == 32 ? f(Sizes<C, 32>()) : f(Sizes<C, 64>());
-}
-template <typename Function> static cudaError_t with_sizes(const kolo_conv &c, Function f)
-{
-    if (c.channels == 16) return with_filters<16>(c.filters, f);
-    return c.channels == 32 ? with_filters<32>(c.filters, f) : with_filters<64>(c.filters, f);
-}
-
-static bool is_small(int count)
-{
-    return count == 16 || count == 32 || count == 64;
-}
-
-bool small_filter_fits(kolo_element element, const Conv &c)
-{
-    bool window = c.kernel[0] == 3 && c.kernel[1] == 3 && c.dilation[0] == 1 && c.dilation[1] == 1 && c.groups == 1;
-    if (element == KOLO_ELEMENT_FLOAT || !c.tensor_cores || !window) return false;
-    if (!is_small(c.channels) || !is_small(c.filters)) return false;
-    Strips s = strips_of(c);
-    return (s.of_x + s.of_y) * 2 <= STAGE && s.steps * SQUARE <= PIXELS;
+    if (!is_small_conv(element, c)) return false;
+    Strips s = strips_of(c, pooled);
+    return (s.of_x + s.of_y) * 2 <= STAGE && s.steps * SQUARE <= (pooled ? POOLED : PIXELS);
 }
 
 /* A part more is written and read again, one less is work that waits: as many as make both together least, when a
  * multiprocessor multiplies some 4 per picosecond and memory moves some 3 bytes. The same whatever the device. */
-int small_filter_parts(const Conv &c)
+int small_filter_parts(const Conv &c, bool pooled)
 {
-    Strips s = strips_of(c);
+    Strips s = strips_of(c, pooled);
     double items = (double)c.leaf * s.each, weights = (double)c.weights();
     double work = 2 * weights * s.steps * SQUARE / 4, more = 8 * weights / 3;
     int most = (int)sqrt(items * work / more), all = (int)items;
@@ -247,30 +274,47 @@ int small_filter_parts(const Conv &c)
     return (all + rounds - 1) / rounds;
 }
 
-template <typename T, int C, int F>
-static cudaError_t start(cudaStream_t stream, const Conv &c, const T *x, const T *dy, float *parts)
+template <typename T, int C, int F, template <typename, int, int> class Dy>
+static cudaError_t start(cudaStream_t stream, const Conv &c, bool pooled, const void *x,
+                         typename Dy<T, F, Roles<C, F>::threads>::Source dy, float *dkernel, float *dbias)
 {
     typedef Roles<C, F> R;
-    Strips s = strips_of(c);
-    size_t tiles = 2 * (size_t)(s.of_x + s.of_y) * 2, places = (size_t)s.steps * SQUARE * sizeof(int);
+    Strips s = strips_of(c, pooled);
+    size_t tiles = 2 * (size_t)(s.of_x + s.of_y) * sizeof(T), places = (size_t)s.steps * SQUARE * sizeof(int);
     size_t meeting = (size_t)R::count * 32 * sizeof(Sums<C, F>), most = tiles + places;
+    size_t bias = (size_t)R::threads * EIGHT * sizeof(float);
     if (R::turns > 1 && meeting > most) most = meeting;
-    cudaError_t error = cudaFuncSetAttribute((const void *)filter_gradient<T, C, F>,
-                                             cudaFuncAttributeMaxDynamicSharedMemorySize, (int)most);
-    if (error != cudaSuccess) return error;
-    return launch(stream, dim3((unsigned)small_filter_parts(c)), R::threads, most, filter_gradient<T, C, F>, c, s, x,
-                  dy, parts);
+    if (bias > most) most = bias;
+    return launch_large(stream, dim3((unsigned)small_filter_parts(c, pooled)), R::threads, most,
+                  filter_gradient<T, C, F, Dy>, c, s, (const T *)x, dy, dkernel, dbias);
 }
 
 cudaError_t small_filter(cudaStream_t stream, kolo_element element, const Conv &c, const void *x, const void *dy,
                          float *parts)
 {
-    return with_sizes(c, [&](auto sizes) {
+    return with_narrow(element, c, [&](auto sizes, auto zero) {
         typedef decltype(sizes) S;
-        if (element == KOLO_ELEMENT_HALF)
-            return start<__half, S::C, S::F>(stream, c, (const __half *)x, (const __half *)dy, parts);
-        return start<__nv_bfloat16, S::C, S::F>(stream, c, (const __nv_bfloat16 *)x, (const __nv_bfloat16 *)dy, parts);
+        typedef decltype(zero) T;
+        return start<T, S::C, S::F, Plain>(stream, c, false, x, (const T *)dy, parts, NULL);
     });
 }
 
 } // namespace kolo
+
+using namespace kolo;
+
+int kolo_cuda_conv_pooled_parts(const kolo_conv *conv)
+{
+    return small_filter_parts(Conv(*conv), true);
+}
+
+cudaError_t kolo_cuda_conv_pooled_filter(cudaStream_t stream, kolo_element element, const kolo_conv *conv,
+                                         const void *x, const kolo_pooled_dy *dy, float *dkernel, float *dbias)
+{
+    Conv c(*conv);
+    return with_narrow(element, c, [&](auto sizes, auto zero) {
+        typedef decltype(sizes) S;
+        typedef decltype(zero) T;
+        return start<T, S::C, S::F, Unpooled>(stream, c, true, x, pooled<T>(c, dy), dkernel, dbias);
+    });
+}

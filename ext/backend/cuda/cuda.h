@@ -106,10 +106,18 @@ typedef struct kolo_cuda_layout {
 /* An operation's packed WEIGHTS that lie as earlier ones of the same parameter do are these. */
 void kolo_cuda_share_copies(kolo_plan *plan, const kolo_op *op);
 kolo_cuda_layout kolo_cuda_layout_of(const kolo_plan *plan, int value);
-/* A leaf's GRADIENT that is left in as many parts, to be summed when all gradients are unpacked; where several leaves'
- * gradients are added up parts are summed at once instead: false, and into scratch memory of parts · its bytes. */
-kolo_status kolo_cuda_leave_parts(kolo_plan *plan, int value, int parts, bool *left);
-kolo_status kolo_cuda_sum_parts(cudaStream_t stream, const float *from, int parts, int64_t count, float *to);
+/* A leaf's GRADIENT that a kernel leaves in parts: they are summed when all gradients are unpacked; where several
+ * leaves' gradients are added up, at once instead. */
+typedef struct kolo_cuda_parts {
+    int out, count; /* which of the operation's outputs, that may be none; how many */
+    bool left;
+    ptrdiff_t scratch; /* where they are in the operation's, unless left */
+} kolo_cuda_parts;
+/* For makers, once an operation and output; where they are to go, or NULL; and what is to be done with them then. */
+kolo_status kolo_cuda_expect_parts(kolo_cuda_kernel *kernel, kolo_plan *plan, int out, int count,
+                                   kolo_cuda_parts *made);
+float *kolo_cuda_parts_at(const kolo_cuda_job *job, const kolo_cuda_parts *made);
+kolo_status kolo_cuda_sum_parts(const kolo_cuda_job *job, const kolo_cuda_parts *made);
 kolo_status kolo_cuda_choose_layout(kolo_plan *plan, int value, kolo_cuda_layout layout);
 kolo_status kolo_cuda_pack(const kolo_plan *plan, int value, const float *canonical, void *packed);
 kolo_status kolo_cuda_unpack(const kolo_plan *plan, int value, const void *packed, float *canonical);
@@ -174,10 +182,10 @@ kolo_status kolo_nccl_check(kolo_nccl_group *group);
 bool kolo_cuda_same(const kolo_plan *plan, int a, int b);
 const kolo_op *kolo_cuda_writer(const kolo_plan *plan, int value);
 const kolo_op *kolo_cuda_only_reader(const kolo_plan *plan, int value);
-/* The operation of that kind which the kernel's could take (or NULL): the only one that reads its first output, which
- * reads else what is there by then, all activations being of the kernel's element; and taking it: the kernel writes its
- * first output, where it would have written its own. */
-const kolo_op *kolo_cuda_next(const kolo_plan *plan, const kolo_cuda_kernel *kernel, kolo_op_kind kind);
+/* The operation of that kind which this one could take (or NULL): the only one that reads its first output, which reads
+ * else what is there by then, all activations being of that element; and taking it: this one's kernel writes its first
+ * output, where it would have written its own. */
+const kolo_op *kolo_cuda_next(const kolo_plan *plan, const kolo_op *op, kolo_element element, kolo_op_kind kind);
 void kolo_cuda_take(kolo_plan *plan, const kolo_op *op, const kolo_op *next);
 const kolo_op *kolo_cuda_took(const kolo_plan *plan, const kolo_op *op); /* the one that op has taken, or NULL */
 bool kolo_cuda_taken(const kolo_plan *plan, const kolo_op *op);
@@ -187,6 +195,11 @@ int kolo_cuda_other(const kolo_plan *plan, const kolo_op *add, int value); /* wh
  * already where y is. Of a convolution's: its bias's gradient is written. */
 bool kolo_cuda_relu_undone(const kolo_plan *plan, const kolo_op *op);
 bool kolo_cuda_bias_done(const kolo_plan *plan, const kolo_op *op);
+/* Of a max pooling: the dropout that it takes over, or NULL; its way back then does that of the dropout, too. */
+const kolo_op *kolo_cuda_take_dropout(kolo_plan *plan, const kolo_op *pool, kolo_element element);
+
+/* pointwise.c: a dropout, for a kernel that does it. */
+kolo_dropout_job kolo_cuda_dropout_of(const kolo_cuda_job *job, const kolo_op *drop);
 
 /* loss.c: the plan's loss and metrics, for rows of the outputs; false: one of them is a learner's own, which is a
  * function of the host's. And what the call says of them. */

@@ -36,6 +36,17 @@ static cudaError_t launch(cudaStream_t stream, dim3 blocks, dim3 threads, size_t
 #endif
 }
 
+/* With more shared memory than a block has unasked. */
+template <typename Kernel, typename... Arguments>
+static cudaError_t launch_large(cudaStream_t stream, dim3 blocks, dim3 threads, size_t shared, Kernel *kernel,
+                                Arguments... arguments)
+{
+    cudaError_t error =
+        cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
+    if (error != cudaSuccess) return error;
+    return launch(stream, blocks, threads, shared, kernel, arguments...);
+}
+
 static const int THREADS = 256;
 static const int64_t BLOCKS_MAX = 4096; /* some 30 a multiprocessor: the rest is done by going round */
 

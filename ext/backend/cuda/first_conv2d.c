@@ -6,9 +6,7 @@
 
 typedef struct first_layer {
     kolo_conv conv;
-    int parts;             /* of the gradients */
-    bool left, left_bias;  /* as the gradients are: else in the scratch memory, to be summed at once */
-    ptrdiff_t kernel, bias;
+    kolo_cuda_parts kernel, bias; /* the gradients */
     bool undone, done; /* a max pooling has undone relu, written the bias's gradient */
 } first_layer;
 
@@ -42,33 +40,22 @@ kolo_status kolo_cuda_make_first_conv2d(kolo_cuda_kernel *kernel, kolo_plan *pla
 static kolo_status run_backward(const kolo_cuda_job *job)
 {
     const first_layer *own = job->kernel->own;
-    char *scratch = job->scratch;
-    bool bias = job->out[2] && !own->done;
-    float *kernel = own->left ? job->out[1] : (void *)(scratch + own->kernel);
-    float *of_bias = own->left_bias ? job->out[2] : (void *)(scratch + own->bias);
+    float *bias = own->done ? NULL : kolo_cuda_parts_at(job, &own->bias);
     KOLO_CUDA(kolo_cuda_conv_first_backward(job->stream, job->element, &own->conv, job->in[2], job->in[0],
-                                            own->undone ? NULL : job->in[1], kernel, bias ? of_bias : NULL),
+                                            own->undone ? NULL : job->in[1], kolo_cuda_parts_at(job, &own->kernel),
+                                            bias),
               "a convolution's gradient");
-    if (!own->left)
-        KOLO_TRY(kolo_cuda_sum_parts(job->stream, kernel, own->parts, kolo_cuda_count(job->plan, job->op->out[1]),
-                                     job->out[1]));
-    if (!bias || own->left_bias) return KOLO_OK;
-    return kolo_cuda_sum_parts(job->stream, of_bias, own->parts, own->conv.filters, job->out[2]);
+    KOLO_TRY(kolo_cuda_sum_parts(job, &own->kernel));
+    return own->done ? KOLO_OK : kolo_cuda_sum_parts(job, &own->bias);
 }
 
 kolo_status kolo_cuda_make_first_conv2d_backward(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op,
                                                  const kolo_conv *conv)
 {
-    first_layer made = {.conv = *conv,
-                        .parts = kolo_cuda_conv_first_parts(conv),
-                        .undone = kolo_cuda_relu_undone(plan, op),
-                        .done = kolo_cuda_bias_done(plan, op)};
-    bool bias = op->out[2] >= 0 && !made.done;
-    size_t of_kernel = (size_t)(made.parts * kolo_cuda_count(plan, op->out[1])) * sizeof(float);
-    size_t of_bias = (size_t)(made.parts * conv->filters) * sizeof(float);
-    KOLO_TRY(kolo_cuda_leave_parts(plan, op->out[1], made.parts, &made.left));
-    if (bias) KOLO_TRY(kolo_cuda_leave_parts(plan, op->out[2], made.parts, &made.left_bias));
-    made.kernel = kolo_cuda_reserve(&kernel->scratch, made.left ? 0 : of_kernel);
-    made.bias = kolo_cuda_reserve(&kernel->scratch, bias && !made.left_bias ? of_bias : 0);
+    int parts = kolo_cuda_conv_first_parts(conv);
+    first_layer made = {
+        .conv = *conv, .undone = kolo_cuda_relu_undone(plan, op), .done = kolo_cuda_bias_done(plan, op)};
+    KOLO_TRY(kolo_cuda_expect_parts(kernel, plan, 1, parts, &made.kernel));
+    if (!made.done) KOLO_TRY(kolo_cuda_expect_parts(kernel, plan, 2, parts, &made.bias));
     return keep(kernel, made, run_backward);
 }

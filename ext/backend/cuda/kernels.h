@@ -237,6 +237,7 @@ typedef struct kolo_conv {
     int leaf, height, width, channels, out_height, out_width, filters, groups;
     int kernel[2], stride[2], dilation[2], before[2];
     int tensor_cores; /* those of Ampere and later are there, for narrow elements */
+    int shared;       /* bytes that a block may have */
 } kolo_conv;
 
 /* y = x ∘ kernel + bias, and relu of that; bias NULL: none. */
@@ -257,6 +258,33 @@ cudaError_t kolo_cuda_conv_first(cudaStream_t stream, kolo_element element, cons
 int kolo_cuda_conv_first_parts(const kolo_conv *conv); /* of both, as above */
 cudaError_t kolo_cuda_conv_first_backward(cudaStream_t stream, kolo_element element, const kolo_conv *conv,
                                           const void *x, const void *dy, const void *y, float *dkernel, float *dbias);
+
+/* ---- conv_pooled.cu, conv_filter.cu: small convolutions with a max pooling behind them ---- */
+
+/* Of 3 × 3 windows over 16, 32 or 64 channels to as many filters, of narrow elements, with whole windows of 2 × 2. */
+bool kolo_cuda_conv_pooled_fits(kolo_element element, const kolo_conv *conv);
+/* y: the largest of each window of x ∘ kernel + bias (NULL: none), or relu of that; dropout of it, unless NULL. where,
+ * which may be NULL: as kolo_cuda_max_pool() has it, of what a relu made if there is one. */
+typedef struct kolo_pooled_y {
+    void *y;
+    uint8_t *where;
+    bool relu;
+    const kolo_dropout_job *dropout;
+    const kolo_moment *moment;
+} kolo_pooled_y;
+cudaError_t kolo_cuda_conv_pooled(cudaStream_t stream, kolo_element element, const kolo_conv *conv, const void *x,
+                                  const void *kernel, const float *bias, const kolo_pooled_y *to);
+/* And back. rate: of such a dropout, else 0. The gradients by kernel and bias (NULL: not wanted) are left in parts. */
+typedef struct kolo_pooled_dy {
+    const void *dy;
+    const uint8_t *where;
+    double rate;
+} kolo_pooled_dy;
+int kolo_cuda_conv_pooled_parts(const kolo_conv *conv);
+cudaError_t kolo_cuda_conv_pooled_filter(cudaStream_t stream, kolo_element element, const kolo_conv *conv,
+                                         const void *x, const kolo_pooled_dy *dy, float *dkernel, float *dbias);
+cudaError_t kolo_cuda_conv_pooled_data(cudaStream_t stream, kolo_element element, const kolo_conv *conv,
+                                       const kolo_pooled_dy *dy, const void *kernel, void *dx);
 
 /* ---- optimizers.cu ---- */
 

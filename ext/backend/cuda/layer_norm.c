@@ -41,7 +41,7 @@ kolo_status kolo_cuda_make_layer_norm(kolo_cuda_kernel *kernel, kolo_plan *plan,
 kolo_status kolo_cuda_make_layer_norm_backward(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     kolo_layer_norm_job norm = norm_of(plan, op, plan->values[op->in[1]].shape);
-    const kolo_op *add = kolo_cuda_next(plan, kernel, KOLO_OP_ADD);
+    const kolo_op *add = kolo_cuda_next(plan, op, kernel->element, KOLO_OP_ADD);
     if (add && add->activation == KOLO_LINEAR) kolo_cuda_take(plan, op, add);
     kernel->scratch = kolo_cuda_layer_norm_scratch(kernel->element, &norm);
     kernel->run = run_layer_norm_backward;

@@ -1,33 +1,13 @@
 /* The largest of each window, its gradient, and what may go with them: a relu before and a dropout behind the pooling,
  * the gradient of a bias. The rules are the reference backend's (backend/reference/max_pool2d.c). */
 #include "backend/cuda/columns.cuh"
+#include "backend/cuda/maxima.cuh"
 #include "backend/cuda/windows.cuh"
 #include "core/philox.h"
 
 namespace kolo {
 
 /* ---- forward ---- */
-
-/* A maximum and its place; of equals the first, of NaNs, which are larger than any number, the last. */
-struct Largest {
-    float value;
-    int place; /* < 0: none yet */
-    __device__ void begin() { value = 0, place = -1; }
-    __device__ void take(float other, int at)
-    {
-        if (place < 0 || other > value || other != other) value = other, place = at;
-    }
-    __device__ void meet(const Largest &other)
-    {
-        if (other.place < 0) return;
-        bool none = value != value, other_none = other.value != other.value, later = other.place > place;
-        bool better = none || other_none ? other_none && (!none || later)
-                                         : other.value > value || (other.value == value && !later);
-        if (place < 0 || better) *this = other;
-    }
-};
-
-static const int NOWHERE = -1; /* as a byte 255, which is no place of a window that has bytes */
 
 /* cut: x is a relu's output, whose zeros have no gradient: their maximum is nowhere. */
 template <typename T, typename P> struct Maxima {

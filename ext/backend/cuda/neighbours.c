@@ -47,23 +47,22 @@ const kolo_op *kolo_cuda_only_reader(const kolo_plan *plan, int value)
     return found;
 }
 
-/* Whether a value is no activation, or one of the kernel's own element. */
-static bool fits(const kolo_plan *plan, const kolo_cuda_kernel *kernel, int value)
+/* Whether a value is no activation, or one of that element. */
+static bool fits(const kolo_plan *plan, kolo_element element, int value)
 {
-    return value < 0 || plan->values[value].kind != KOLO_VALUE_ACTIVATION ||
-           kolo_cuda_element(plan, value) == kernel->element;
+    return value < 0 || plan->values[value].kind != KOLO_VALUE_ACTIVATION || kolo_cuda_element(plan, value) == element;
 }
 
-const kolo_op *kolo_cuda_next(const kolo_plan *plan, const kolo_cuda_kernel *kernel, kolo_op_kind kind)
+const kolo_op *kolo_cuda_next(const kolo_plan *plan, const kolo_op *op, kolo_element element, kolo_op_kind kind)
 {
-    const kolo_op *op = &plan->ops[kernel->op], *next = NULL;
+    const kolo_op *next = NULL;
     if (op->out[0] >= 0 && !kolo_cuda_same(plan, op->out[0], plan->output))
         next = kolo_cuda_only_reader(plan, op->out[0]);
-    if (!next || next->kind != kind || next->device != op->device || !fits(plan, kernel, op->out[0])) return NULL;
+    if (!next || next->kind != kind || next->device != op->device || !fits(plan, element, op->out[0])) return NULL;
     for (int i = 0; i < KOLO_OP_OUTS; i++)
-        if (!fits(plan, kernel, next->out[i])) return NULL;
+        if (!fits(plan, element, next->out[i])) return NULL;
     for (int i = 0; i < KOLO_OP_INS; i++) {
-        if (!fits(plan, kernel, next->in[i])) return NULL;
+        if (!fits(plan, element, next->in[i])) return NULL;
         if (next->in[i] < 0 || kolo_cuda_same(plan, next->in[i], op->out[0])) continue;
         const kolo_op *writer = kolo_cuda_writer(plan, next->in[i]);
         if (writer && writer >= op) return NULL;

@@ -81,7 +81,7 @@ static kolo_status run_add_masked(const kolo_cuda_job *job)
 
 kolo_status kolo_cuda_make_add(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
-    const kolo_op *next = kolo_cuda_next(plan, kernel, KOLO_OP_ACTIVATION_BACKWARD);
+    const kolo_op *next = kolo_cuda_next(plan, op, kernel->element, KOLO_OP_ACTIVATION_BACKWARD);
     bool masks = next && next->activation == KOLO_RELU && next->in[1] >= 0 && op->activation == KOLO_LINEAR &&
                  kolo_cuda_same(plan, next->in[0], op->out[0]);
     if (masks) kolo_cuda_take(plan, op, next);
@@ -91,18 +91,18 @@ kolo_status kolo_cuda_make_add(kolo_cuda_kernel *kernel, kolo_plan *plan, const 
 
 /* ---- dropout ---- */
 
-static kolo_dropout_job dropout_of(const kolo_cuda_job *job)
+kolo_dropout_job kolo_cuda_dropout_of(const kolo_cuda_job *job, const kolo_op *drop)
 {
     return (kolo_dropout_job){.first = job->call->first_sample,
-                              .elements = kolo_shape_count(kolo_cuda_in(job, 0)),
+                              .elements = kolo_shape_count(job->plan->values[drop->out[0]].shape),
                               .leaf = job->plan->leaf,
-                              .layer = job->op->layer,
-                              .rate = job->op->rate};
+                              .layer = drop->layer,
+                              .rate = drop->rate};
 }
 
 static kolo_status run_dropout(const kolo_cuda_job *job)
 {
-    kolo_dropout_job dropout = dropout_of(job);
+    kolo_dropout_job dropout = kolo_cuda_dropout_of(job, job->op);
     KOLO_CUDA(kolo_cuda_dropout(job->stream, job->element, &dropout, job->call->moment, job->in[0], job->out[0],
                                 job->out[1]),
               "dropout");
@@ -111,7 +111,7 @@ static kolo_status run_dropout(const kolo_cuda_job *job)
 
 static kolo_status run_dropout_backward(const kolo_cuda_job *job)
 {
-    kolo_dropout_job dropout = dropout_of(job);
+    kolo_dropout_job dropout = kolo_cuda_dropout_of(job, job->op);
     KOLO_CUDA(kolo_cuda_dropout_backward(job->stream, job->element, &dropout, job->in[0], job->in[1], job->out[0]),
               "dropout's gradient");
     return KOLO_OK;

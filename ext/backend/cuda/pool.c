@@ -3,7 +3,8 @@
  * A max pooling does more than its own where its neighbours allow it, as each pass over images that is not made is time
  * won. What it says of where a maximum was can also say that nothing shall come back: of zeros that a relu before it
  * has made, so that relu's own way back has nothing left to do; and of what a dropout behind it drops, whose output is
- * then the pooling's, with no mask. And the sums of what it gives back are the gradient of a convolution's bias.
+ * then the pooling's, with no mask. And the sums of what it gives back are the gradient of a convolution's bias. Behind
+ * a small convolution all of this is that one's work (pooled_conv2d.c).
  */
 #include "backend/cuda/cuda.h"
 
@@ -62,18 +63,17 @@ bool kolo_cuda_bias_done(const kolo_plan *plan, const kolo_op *op)
     return kolo_pooling_exact(kolo_cuda_element(plan, writer->out[0]), &p);
 }
 
-/* Of a max pooling: the dropout that it takes over, or NULL; its way back then does that of the dropout, too. */
-static const kolo_op *take_dropout(kolo_plan *plan, const kolo_op *pool, const kolo_cuda_kernel *kernel)
+const kolo_op *kolo_cuda_take_dropout(kolo_plan *plan, const kolo_op *pool, kolo_element element)
 {
     kolo_pooling p = pooling_of(plan, pool, pool->in[0], pool->out[0]);
-    const kolo_op *drop = kolo_cuda_next(plan, kernel, KOLO_OP_DROPOUT);
-    if (!drop || pool->out[1] < 0 || !kolo_pooling_whole(kernel->element, &p)) return NULL;
+    const kolo_op *drop = kolo_cuda_next(plan, pool, element, KOLO_OP_DROPOUT);
+    if (!drop || pool->out[1] < 0 || !kolo_pooling_whole(element, &p)) return NULL;
     const kolo_op *drop_back = kolo_cuda_only_reader(plan, drop->out[1]);
     const kolo_op *pool_back = kolo_cuda_only_reader(plan, pool->out[1]);
     if (!drop_back || !pool_back || kolo_cuda_only_reader(plan, drop_back->out[0]) != pool_back) return NULL;
     const int values[] = {drop_back->in[0], drop_back->out[0]};
     for (int i = 0; i < 2; i++)
-        if (kolo_cuda_element(plan, values[i]) != kernel->element) return NULL;
+        if (kolo_cuda_element(plan, values[i]) != element) return NULL;
     if (drop_back->device != pool->device || !kolo_cuda_same(plan, pool_back->in[0], drop_back->out[0])) return NULL;
     kolo_cuda_take(plan, pool, drop);
     plan->values[drop_back->out[0]].view_of = drop_back->in[0];
@@ -108,11 +108,7 @@ static kolo_status run_max_pool(const kolo_cuda_job *job)
                   "a max pooling");
         return KOLO_OK;
     }
-    kolo_dropout_job dropout = {.first = job->call->first_sample,
-                                .elements = kolo_shape_count(kolo_cuda_out(job, 0)),
-                                .leaf = job->plan->leaf,
-                                .layer = own->drop->layer,
-                                .rate = own->drop->rate};
+    kolo_dropout_job dropout = kolo_cuda_dropout_of(job, own->drop);
     KOLO_CUDA(kolo_cuda_max_pool_dropout(job->stream, job->element, &p, job->in[0], job->out[0], job->out[1], own->cut,
                                          &dropout, job->call->moment),
               "a max pooling and dropout");
@@ -137,7 +133,9 @@ kolo_status kolo_cuda_make_max_pool2d(kolo_cuda_kernel *kernel, kolo_plan *plan,
     if (op->out[1] >= 0)
         plan->values[op->out[1]].bytes = (size_t)kolo_cuda_count(plan, op->out[0]) * kolo_pooling_place_bytes(&p);
     kernel->run = run_max_pool;
-    return keep(kernel, (largest){.cut = behind_relu(plan, op), .drop = take_dropout(plan, op, kernel), .dbias = -1});
+    return keep(kernel, (largest){.cut = behind_relu(plan, op),
+                                  .drop = kolo_cuda_take_dropout(plan, op, kernel->element),
+                                  .dbias = -1});
 }
 
 kolo_status kolo_cuda_make_max_pool2d_backward(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)

@@ -48,11 +48,35 @@ void kolo_cuda_share_copies(kolo_plan *plan, const kolo_op *op)
     }
 }
 
-kolo_status kolo_cuda_leave_parts(kolo_plan *plan, int value, int parts, bool *left)
+kolo_status kolo_cuda_expect_parts(kolo_cuda_kernel *kernel, kolo_plan *plan, int out, int count, kolo_cuda_parts *made)
 {
-    *left = parts == 1 || !plan->adds_leaves;
-    if (parts == 1 || !*left) return KOLO_OK;
-    return kolo_cuda_choose_layout(plan, value, (kolo_cuda_layout){.element = KOLO_ELEMENT_FLOAT, .parts = parts});
+    int value = plan->ops[kernel->op].out[out];
+    *made = (kolo_cuda_parts){.out = out, .count = count, .left = count == 1 || !plan->adds_leaves};
+    if (value < 0 || count == 1) return KOLO_OK;
+    if (made->left)
+        return kolo_cuda_choose_layout(plan, value, (kolo_cuda_layout){.element = KOLO_ELEMENT_FLOAT, .parts = count});
+    size_t bytes = (size_t)(count * kolo_cuda_count(plan, value)) * sizeof(float);
+    made->scratch = kolo_cuda_reserve(&kernel->scratch, bytes);
+    return KOLO_OK;
+}
+
+float *kolo_cuda_parts_at(const kolo_cuda_job *job, const kolo_cuda_parts *made)
+{
+    void *value = job->out[made->out];
+    return !value || made->left ? value : (void *)((char *)job->scratch + made->scratch);
+}
+
+kolo_status kolo_cuda_sum_parts(const kolo_cuda_job *job, const kolo_cuda_parts *made)
+{
+    if (!job->out[made->out] || made->left) return KOLO_OK;
+    const kolo_packing move = {.from = kolo_cuda_parts_at(job, made),
+                               .to = job->out[made->out],
+                               .rows = 1,
+                               .columns = kolo_cuda_count(job->plan, job->op->out[made->out]),
+                               .element = KOLO_ELEMENT_FLOAT,
+                               .parts = made->count};
+    KOLO_CUDA(kolo_cuda_pack_arrays(job->stream, &move, 1), "summing a gradient's parts");
+    return KOLO_OK;
 }
 
 void kolo_cuda_forget(kolo_plan *plan)
@@ -104,14 +128,6 @@ kolo_status kolo_cuda_copy_floats(cudaStream_t stream, const float *from, void *
     const kolo_packing move = {
         .from = from, .to = to, .rows = 1, .columns = count, .element = KOLO_ELEMENT_FLOAT, .parts = 1};
     KOLO_CUDA(kolo_cuda_pack_arrays(stream, &move, 1), "copying a bias");
-    return KOLO_OK;
-}
-
-kolo_status kolo_cuda_sum_parts(cudaStream_t stream, const float *from, int parts, int64_t count, float *to)
-{
-    const kolo_packing move = {
-        .from = from, .to = to, .rows = 1, .columns = count, .element = KOLO_ELEMENT_FLOAT, .parts = parts};
-    KOLO_CUDA(kolo_cuda_pack_arrays(stream, &move, 1), "summing a gradient's parts");
     return KOLO_OK;
 }
 

@@ -7,5 +7,12 @@ struct __half {
     _Float16 value;
 };
 static inline float __half2float(__half value) { return (float)value.value; }
-static inline __half __float2half_rn(float value) { return __half{(_Float16)value}; }
+/* All NaNs are one, without a sign. */
+static inline __half __float2half_rn(float value)
+{
+    __half result = {(_Float16)value};
+    const uint16_t none = 0x7FFF;
+    if (value != value) memcpy(&result, &none, sizeof result);
+    return result;
+}
 #endif

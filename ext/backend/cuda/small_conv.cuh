@@ -1,0 +1,140 @@
+/* What the kernels of 3 × 3 windows over 16, 32 or 64 channels share (conv_filter.cu, conv_pooled.cu): strips of images in
+ * shared memory, once for all nine taps, with pixels a little apart so that the rows of a square of ldmatrix fall into
+ * different banks; a tap is another place to begin in them. And dy where it lies behind a max pooling. */
+#ifndef KOLO_CUDA_SMALL_CONV_CUH
+#define KOLO_CUDA_SMALL_CONV_CUH
+
+#include "backend/cuda/conv.cuh"
+#include "backend/cuda/maxima.cuh"
+#include "backend/cuda/tensor.cuh"
+
+#include <cuda_pipeline.h>
+
+namespace kolo {
+
+static const int TAPS = 9, SQUARE = 16, EIGHT = 8; /* an ldmatrix square, twice as high and as wide: a product's */
+static const int MULTIPROCESSORS = 132;
+
+/* ---- which ---- */
+
+template <int C_, int F_> struct Sizes {
+    static const int C = C_, F = F_;
+};
+/* Calls f with the numbers of channels and filters as they are known when this is compiled. */
+template <int C, typename Function> static cudaError_t with_filters(int filters, Function f)
+{
+    if (filters == 16) return f(Sizes<C, 16>());
+    return filters == 32 ? f(Sizes<C, 32>()) : f(Sizes<C, 64>());
+}
+template <typename Function> static cudaError_t with_sizes(const kolo_conv &c, Function f)
+{
+    if (c.channels == 16) return with_filters<16>(c.filters, f);
+    return c.channels == 32 ? with_filters<32>(c.filters, f) : with_filters<64>(c.filters, f);
+}
+/* The same with the element, which is narrow. */
+template <typename Function> static cudaError_t with_narrow(kolo_element element, const kolo_conv &c, Function f)
+{
+    return with_sizes(c, [&](auto sizes) {
+        return element == KOLO_ELEMENT_HALF ? f(sizes, __half()) : f(sizes, __nv_bfloat16());
+    });
+}
+
+static inline bool is_small(int count)
+{
+    return count == 16 || count == 32 || count == 64;
+}
+
+static inline bool is_small_conv(kolo_element element, const kolo_conv &c)
+{
+    bool window = c.kernel[0] == 3 && c.kernel[1] == 3 && c.dilation[0] == 1 && c.dilation[1] == 1 && c.groups == 1;
+    return element != KOLO_ELEMENT_FLOAT && c.tensor_cores && window && is_small(c.channels) && is_small(c.filters);
+}
+
+/* ---- to shared memory ---- */
+
+/* Sixteen bytes on their way there, or zeros; from is an address in any case. */
+template <typename T> __device__ static inline void copy(T *shared, const T *from, bool there)
+{
+    __pipeline_memcpy_async(shared, from, 16, there ? 0 : 16);
+}
+
+/* Rows of a sample's x from row `top` on, `height` of them and so many zeros around as there are, by all threads of the
+ * block; the first column is number -before. */
+template <typename T, int C, int THREADS>
+__device__ static void fetch_rows(const Conv &c, const T *__restrict__ sample, int top, int height, int width, T *tile)
+{
+    const int step = THREADS / (C / EIGHT);
+    int part = (int)threadIdx.x % (C / EIGHT) * EIGHT, pixel = (int)threadIdx.x / (C / EIGHT);
+    int h = pixel / width, w = pixel % width, down = step / width, across = step % width;
+    while (h < height) {
+        int row = top + h, column = w - c.before[1];
+        bool there = row >= 0 && row < c.height && column >= 0 && column < c.width;
+        copy(tile + (h * width + w) * (C + EIGHT) + part,
+             there ? sample + (row * c.width + column) * C + part : sample, there);
+        h += down;
+        w += across;
+        if (w >= width) {
+            w -= width;
+            h++;
+        }
+    }
+}
+
+/* ---- dy behind a max pooling of 2 × 2, and perhaps a dropout: a window gives it to one pixel, or to none ---- */
+
+template <typename T> struct Pooled {
+    const T *dy;
+    const uint8_t *where;
+    int height, width; /* of its images */
+    float dropped;     /* what dy is yet to be multiplied by, and rounded */
+};
+
+template <typename T> static Pooled<T> pooled(const kolo_conv &c, const kolo_pooled_dy *dy)
+{
+    return {(const T *)dy->dy, dy->where, c.out_height / 2, c.out_width / 2, (float)(1 / (1 - dy->rate))};
+}
+
+/* Eight channels of a window. */
+template <typename T> struct Given {
+    Run<T, EIGHT> dy;
+    Run<uint8_t, EIGHT> where;
+};
+
+template <typename T, int F>
+__device__ static inline Given<T> window_of(const Pooled<T> &p, int sample, int row, int column, int channel)
+{
+    int64_t at = (((int64_t)sample * p.height + row) * p.width + column) * F + channel;
+    return {*checked<Run<T, EIGHT>>(p.dy + at), *checked<Run<uint8_t, EIGHT>>(p.where + at)};
+}
+template <typename T> __device__ static inline Given<T> no_window()
+{
+    Given<T> none;
+    for (int k = 0; k < EIGHT; k++) {
+        narrow(0, &none.dy.at[k]);
+        none.where.at[k] = (uint8_t)NOWHERE;
+    }
+    return none;
+}
+template <typename T> __device__ static inline void scale(const Pooled<T> &p, Given<T> &given)
+{
+    for (int k = 0; p.dropped != 1 && k < EIGHT; k++) narrow(p.dropped * wide(given.dy.at[k]), &given.dy.at[k]);
+}
+/* To the window's pixels in shared memory, of which the first is at corner, its neighbours so many elements to the right
+ * and below: zeros, and what there is in its place. there: bit q says whether pixel q is one. */
+template <typename T>
+__device__ static inline void put_window(const Given<T> &given, T *corner, int right, int below, unsigned there)
+{
+#pragma unroll
+    for (int q = 0; q < 4; q++)
+        if (there >> q & 1)
+            *(Run<T, EIGHT> *)checked<Run<T, EIGHT>>(corner + q % 2 * right + q / 2 * below) = no_window<T>().dy;
+#pragma unroll
+    for (int k = 0; k < EIGHT; k++) {
+        unsigned place = given.where.at[k];
+        if (place < 4 && (there >> place & 1)) corner[(place & 1) * right + (place >> 1) * below + k] = given.dy.at[k];
+    }
+}
+
+} // namespace kolo
+
+#endif
