@@ -16,7 +16,7 @@ namespace
 {
 
 const size_t PAGE = 4096, ALIGNMENT = 256;
-const size_t ROOM = (size_t)1 << 42; /* of addresses, of which none is taken twice */
+size_t room_bytes = (size_t)1 << 42; /* of addresses, of which none is taken twice; a sanitizer leaves fewer */
 
 struct Array {
     size_t bytes, rounded;
@@ -41,10 +41,16 @@ void touched(int, siginfo_t *info, void *)
     sigaction(SIGSEGV, &before_us, nullptr);
 }
 
+void *reserve()
+{
+    return mmap(nullptr, room_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+}
+
 bool begin()
 {
     if (room) return true;
-    void *all = mmap(nullptr, ROOM, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *all = reserve();
+    while (all == MAP_FAILED && (room_bytes /= 2) >= (size_t)1 << 34) all = reserve();
     if (all == MAP_FAILED) return false;
     room = next = (char *)all;
     struct sigaction ours = {};
@@ -90,7 +96,7 @@ void *kolo_shim_take_memory(size_t bytes, int device)
     size_t rounded = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     if (kolo_shim_traces()) return take_traced(bytes, rounded, device);
     Array array = {bytes, rounded, next, (rounded + PAGE - 1) / PAGE * PAGE, device};
-    if (!begin() || (size_t)(next - room) + array.page_bytes + PAGE > ROOM) return nullptr;
+    if (!begin() || (size_t)(next - room) + array.page_bytes + PAGE > room_bytes) return nullptr;
     array.pages = next;
     if (mprotect(array.pages, array.page_bytes, PROT_READ | PROT_WRITE) != 0) return nullptr;
     next += array.page_bytes + PAGE;
