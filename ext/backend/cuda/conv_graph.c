@@ -141,10 +141,9 @@ static int64_t most_scratch(const kolo_conv_wish *wish)
 
 kolo_graph_rules kolo_conv_graph_rules(const kolo_conv_wish *wish)
 {
-    bool wide = wish->element == KOLO_ELEMENT_FLOAT;
-    return (kolo_graph_rules){.tensor_cores = !wide || wish->tf32,
-                              .winograd = wide && !is_zero("KOLO_WINOGRAD"),
-                              .most_scratch = most_scratch(wish)};
+    bool wide = wish->element == KOLO_ELEMENT_FLOAT, rounds = !wide || wish->tf32; /* what Winograd's sums make worse */
+    return (kolo_graph_rules){
+        .tensor_cores = rounds, .winograd = !rounds && !is_zero("KOLO_WINOGRAD"), .most_scratch = most_scratch(wish)};
 }
 
 static kolo_status make(kolo_queue *queue, const kolo_conv_wish *wish, kolo_conv_graph *made)

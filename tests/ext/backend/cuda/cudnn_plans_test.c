@@ -228,7 +228,7 @@ static void check_engine(const library *l, cudnnBackendDescriptor_t plan, const 
         bool rounds = notes[i] == CUDNN_NUMERICAL_NOTE_TENSOR_CORE,
              winograd = notes[i] >= CUDNN_NUMERICAL_NOTE_WINOGRAD;
         right = right && notes[i] != CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC && (!rounds || narrow || wish->tf32) &&
-                (!winograd || !narrow) && notes[i] != CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP &&
+                (!winograd || !(narrow || wish->tf32)) && notes[i] != CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP &&
                 notes[i] != CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION;
     }
     assert_int_equal(l->get(engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE,
