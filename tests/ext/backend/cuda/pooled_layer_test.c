@@ -127,23 +127,27 @@ static bool is_one(const pair *p, const chain *c)
     return p->r[1]->plan.values[c->convolved].view_of >= 0;
 }
 
+static void compare_chain(pair *p, dice *d, chain *c)
+{
+    build(p, c);
+    if (rig_is_simulated(tested)) assert_int_equal(is_one(p, c), c->fits && is_narrow(p));
+    write(p, d, c);
+    pair_run(p);
+    double terms = 9.0 * c->in.dim[2];
+    pair_compare(p, "y", BOTH(c->y_p), terms);
+    if (c->watched) pair_compare(p, "the image between", BOTH(c->image_p), terms);
+    if (c->back) pair_compare(p, "dkernel", c->dkernel, c->dkernel, 1);
+    if (c->back && c->bias) pair_compare(p, "dbias", c->dbias, c->dbias, 1);
+    if (c->back && c->needs_dx) pair_compare(p, "dx", BOTH(c->dx_p), 1);
+    pair_free(p);
+}
+
 static void chain_case(dice *d, int number)
 {
     pair p = pair_new(d, "a pooled layer", number);
     chain c = draw(d, number);
-    bool exact = p.exact || c.back; /* places of maxima hang on rounding */
-    p.exact = exact;
-    build(&p, &c);
-    if (rig_is_simulated(tested)) assert_int_equal(is_one(&p, &c), c.fits && is_narrow(&p));
-    write(&p, d, &c);
-    pair_run(&p);
-    double terms = 9.0 * c.in.dim[2];
-    pair_compare(&p, "y", BOTH(c.y_p), terms);
-    if (c.watched) pair_compare(&p, "the image between", BOTH(c.image_p), terms);
-    if (c.back) pair_compare(&p, "dkernel", c.dkernel, c.dkernel, 1);
-    if (c.back && c.bias) pair_compare(&p, "dbias", c.dbias, c.dbias, 1);
-    if (c.back && c.needs_dx) pair_compare(&p, "dx", BOTH(c.dx_p), 1);
-    pair_free(&p);
+    p.exact = p.exact || c.back; /* places of maxima hang on rounding */
+    compare_chain(&p, d, &c);
 }
 
 static void test_chain(void **state)
@@ -151,6 +155,20 @@ static void test_chain(void **state)
     (void)state;
     dice d = {91};
     for (int number = 0; number < 81; number++) chain_case(&d, number);
+}
+
+/* Several strips of as many filters as there may be: the lesson's second convolution. */
+static void test_lesson(void **state)
+{
+    (void)state;
+    dice d = {95};
+    pair p = {.what = "the lesson's layer", .exact = true, .precision = KOLO_MIXED_BF16};
+    for (int i = 0; i < 2; i++) p.r[i] = rig_new(i == 0 ? &kolo_reference_backend : tested, p.precision, 2);
+    chain c = {.in = {3, {26, 26, 32}}, .bias = true, .relu = true, .drops = true, .back = true, .needs_dx = true};
+    c.window = rig_window(c.in, 3, 3, 1, 1, false, &c.image, 64);
+    c.pool = rig_window(c.image, 2, 2, 2, 2, false, &c.pooled, 64);
+    c.fits = true;
+    compare_chain(&p, &d, &c);
 }
 
 /* Some pixels of x are no number: y is none where the reference's is, and dy goes where the reference takes it. */
@@ -220,8 +238,8 @@ static void test_small_devices(void **state)
 int main(void)
 {
     if (!pair_open()) return 1;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_chain), cmocka_unit_test(test_none),
-                                       cmocka_unit_test(test_small_devices)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_chain), cmocka_unit_test(test_lesson),
+                                       cmocka_unit_test(test_none), cmocka_unit_test(test_small_devices)};
     if (getenv("ONLY")) cmocka_set_test_filter(getenv("ONLY"));
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
