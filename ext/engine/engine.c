@@ -208,19 +208,25 @@ static kolo_status compute_some(void *argument, int member)
 }
 
 /* Who asks in this way may have changed the data since. */
-static kolo_status run_queued(kolo_engine *engine, const kolo_share *share, kolo_fold *fold)
+kolo_status kolo_engine_bring(kolo_engine *engine, const kolo_share *share)
 {
-    bool meets = engine->program->meets;
-    KOLO_TRY(kolo_queued_reserve(engine->queued, meets ? share->end_leaf - share->first_leaf : 1));
-    KOLO_TRY(kolo_queued_attach(engine->queued, share->data, share->batch->order ? share->batch->samples : 0));
-    return kolo_queued_run(engine->queued, share, fold, engine->benches[0].seconds);
+    if (!engine->queued) return KOLO_OK;
+    int64_t samples = share->batch->samples, leaves = share->end_leaf - share->first_leaf;
+    KOLO_TRY(kolo_queued_reserve(engine->queued, engine->program->meets ? leaves : 1));
+    return kolo_queued_attach(engine->queued, share->data, share->batch->order ? samples : 0, samples);
 }
 
-kolo_status kolo_engine_run(kolo_engine *engine, const kolo_share *share, kolo_fold *fold)
+kolo_status kolo_engine_compute(kolo_engine *engine, const kolo_share *share, kolo_fold *fold)
 {
-    if (engine->queued) return run_queued(engine, share, fold);
+    if (engine->queued) return kolo_queued_run(engine->queued, share, fold, engine->benches[0].seconds);
     if (engine->pipeline) return kolo_pipeline_run(engine->pipeline, share, fold);
     leaf_job job = {.engine = engine, .share = share, .fold = fold};
     atomic_store(&job.next, share->first_leaf);
     return kolo_team_run(engine->team, compute_some, &job);
+}
+
+kolo_status kolo_engine_run(kolo_engine *engine, const kolo_share *share, kolo_fold *fold)
+{
+    KOLO_TRY(kolo_engine_bring(engine, share));
+    return kolo_engine_compute(engine, share, fold);
 }

@@ -75,6 +75,9 @@ typedef struct kolo_share {
 /* Computes the share; every leaf's gradient and totals go into fold (NULL: outputs alone are wanted). The members of a
  * group must call it for the same batch, also those with no leaves; one that fails aborts the group. */
 kolo_status kolo_engine_run(kolo_engine *engine, const kolo_share *share, kolo_fold *fold);
+/* Its two parts. Memory of a device for the share, and its samples where they can be reached; on the host nothing. */
+kolo_status kolo_engine_bring(kolo_engine *engine, const kolo_share *share);
+kolo_status kolo_engine_compute(kolo_engine *engine, const kolo_share *share, kolo_fold *fold);
 
 /* Leaves are dealt in contiguous runs: the first leaf of a member; of one past the last, all. As evenly as they go, or
  * by integer division with the rest to the last (rest_last). */

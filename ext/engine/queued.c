@@ -160,13 +160,13 @@ kolo_status kolo_queued_store(kolo_queued *queued, const float *weights)
     return kolo_stations_carry_weights(queued);
 }
 
-kolo_status kolo_queued_attach(kolo_queued *queued, const kolo_data *data, int64_t samples)
+kolo_status kolo_queued_attach(kolo_queued *queued, const kolo_data *data, int64_t samples, int64_t wanted)
 {
     KOLO_TRY(queued->accelerator->finish(queued->queue));
     for (int i = 0; i < KOLO_MOMENTS; i++) queued->arrivals[i].comes = false; /* of a training that was interrupted */
     queued->arrived = queued->given;
     KOLO_TRY(kolo_queued_reserve_meetings(queued, samples));
-    KOLO_TRY(kolo_residence_attach(&queued->residence, queued->program, data));
+    KOLO_TRY(kolo_residence_attach(&queued->residence, queued->program, data, wanted));
     return kolo_residence_expect(&queued->residence, (queued->totals_room - 1) * queued->program->plan.leaf, samples);
 }
 

@@ -87,9 +87,9 @@ void kolo_queued_close(kolo_queued **queued); /* takes NULL */
 
 /* Canonical weights of the host become the device's, and are packed. */
 kolo_status kolo_queued_store(kolo_queued *queued, const float *weights);
-/* From now on samples are these, in batches of at most so many, over all members. The same data set may be given
- * again: it may hold others. Totals that have not arrived are forgotten. */
-kolo_status kolo_queued_attach(kolo_queued *queued, const kolo_data *data, int64_t samples);
+/* From now on samples are these, in batches of at most so many, over all members; `wanted` of them until this is called
+ * again. The same data set may be given again: it may hold others. Totals that have not arrived are forgotten. */
+kolo_status kolo_queued_attach(kolo_queued *queued, const kolo_data *data, int64_t samples, int64_t wanted);
 /* Memory for shares of so many leaves, so that none is taken while other devices are at work: that may wait for them,
  * and they for this one. Before kolo_queued_attach(), which sees what is left for the data set. */
 kolo_status kolo_queued_reserve(kolo_queued *queued, int64_t leaves);

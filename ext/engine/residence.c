@@ -7,6 +7,7 @@
 #include "engine/engine.h"
 
 #define RESIDENT_PART 2 /* a data set stays on the device if it takes at most 1 / this of its free memory */
+#define WANTED_PART   4 /* and goes there if more than 1 / this of its samples are wanted */
 
 static const kolo_accelerator *accelerator_of(const kolo_residence *residence)
 {
@@ -80,7 +81,6 @@ static bool fits(const kolo_residence *residence, const kolo_data *data)
     char name[96];
     int64_t memory, left;
     int device = residence->program->plan.device_number;
-    if (data->view) return false;
     if (accelerator_of(residence)->describe(device, name, &memory, &left) != KOLO_OK) {
         kolo_failure_take(); /* it does without */
         return false;
@@ -261,13 +261,15 @@ kolo_status kolo_residence_done(kolo_residence *residence)
 
 /* ---------------------------------------------------------------- the calls */
 
-kolo_status kolo_residence_attach(kolo_residence *residence, const kolo_program *program, const kolo_data *data)
+kolo_status kolo_residence_attach(kolo_residence *residence, const kolo_program *program, const kolo_data *data,
+                                  int64_t wanted)
 {
+    bool stays = !data->view && wanted > data->samples / WANTED_PART;
     residence->program = program;
-    release(residence);
+    if (stays || !residence->staged) release(residence); /* stages serve any data set */
     residence->host_order = NULL;
     residence->data = data;
-    residence->staged = !fits(residence, data);
+    residence->staged = !stays || !fits(residence, data);
     if (residence->staged) return KOLO_OK;
     kolo_status status = make_resident(residence, data);
     if (status != KOLO_MEMORY) return status;

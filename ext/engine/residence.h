@@ -40,8 +40,10 @@ typedef struct kolo_residence {
 
 void kolo_residence_close(kolo_residence *residence); /* takes one of all zeros */
 
-/* From now on the samples are those of `data`. Before the first share, and whenever the data may be others. */
-kolo_status kolo_residence_attach(kolo_residence *residence, const kolo_program *program, const kolo_data *data);
+/* From now on the samples are those of `data`. Before the first share, and whenever the data may be others. wanted: so
+ * many samples are taken until then; a few do not bring all of them to the device. */
+kolo_status kolo_residence_attach(kolo_residence *residence, const kolo_program *program, const kolo_data *data,
+                                  int64_t wanted);
 /* An epoch's order: batches whose order is a part of it need no copy of their own. order NULL: as they stand. */
 kolo_status kolo_residence_order(kolo_residence *residence, const int32_t *order, int64_t count);
 /* Memory for shares and batches of so many samples. */

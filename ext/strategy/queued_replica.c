@@ -173,11 +173,11 @@ kolo_status kolo_queued_replica_is_finite(kolo_replica *replica, bool *finite)
                                                replica->trainer->model->weight_count, finite);
 }
 
-kolo_status kolo_queued_replica_attach(kolo_replica *replica, const kolo_data *data, int64_t samples)
+kolo_status kolo_queued_replica_attach(kolo_replica *replica, const kolo_data *data, int64_t samples, int64_t wanted)
 {
     KOLO_TRY(kolo_queued_scaling_learn(replica)); /* of a training that was interrupted */
     replica->device->placed = false;
-    return kolo_queued_attach(queued_of(replica), data, samples);
+    return kolo_queued_attach(queued_of(replica), data, samples, wanted);
 }
 
 /* ---------------------------------------------------------------- compute */

@@ -35,7 +35,7 @@ void kolo_queued_replica_close(kolo_replica *replica);
 void kolo_queued_replica_part(kolo_replica *replica);
 
 /* kolo_queued_attach(); from then on the replica's counters count, which somebody may have changed. */
-kolo_status kolo_queued_replica_attach(kolo_replica *replica, const kolo_data *data, int64_t samples);
+kolo_status kolo_queued_replica_attach(kolo_replica *replica, const kolo_data *data, int64_t samples, int64_t wanted);
 
 /* The host's arrays become the device's, and back; weights alone, or with the optimizer's state. */
 kolo_status kolo_queued_replica_store(kolo_replica *replica, bool state);

@@ -8,8 +8,8 @@
 
 #include "losses/loss.h"
 #include "engine/lower.h"
-#include "engine/queued.h"
 #include "core/runtime.h"
+#include "training/fit.h"
 #include "training/scores.h"
 #include "data/data.h"
 #include "show/show.h"
@@ -25,35 +25,71 @@ static int leaf_for(const kolo_model *model, int64_t samples, int most)
     return model->backend->accelerator && leaf < most ? leaf : most;
 }
 
-/* Nobody chose the leaf's size, so where others have taken a device's memory it is a smaller one. */
-static kolo_status open_scorer(kolo_model *model, kolo_purpose purpose, int64_t samples, kolo_scorer *scorer)
+static kolo_scorer *scorer_of(kolo_model *model, kolo_purpose purpose)
 {
+    return &model->scorers[purpose == KOLO_FOR_OUTPUTS];
+}
+
+/* An engine of that leaf, and the samples where it reaches them. */
+static kolo_status open_scorer(kolo_model *model, kolo_purpose purpose, int leaf, const kolo_share *share)
+{
+    kolo_scorer *scorer = scorer_of(model, purpose);
     kolo_engine_place place = {.threads = scorer->threads};
-    int leaf = leaf_for(model, samples, scorer->most);
-    for (;; scorer->most = leaf = (leaf + 1) / 2) {
-        kolo_status status = kolo_engine_open(model, purpose, leaf, place, &scorer->engine);
-        if (status == KOLO_OK && scorer->engine->queued) status = kolo_queued_reserve(scorer->engine->queued, 1);
-        if (status == KOLO_OK) return KOLO_OK;
-        if (scorer->engine) kolo_engine_close(&scorer->engine);
-        if (status != KOLO_MEMORY || leaf == 1 || !model->backend->accelerator) return status;
+    kolo_status status = scorer->engine ? KOLO_OK : kolo_engine_open(model, purpose, leaf, place, &scorer->engine);
+    if (status == KOLO_OK) status = kolo_engine_bring(scorer->engine, share);
+    if (status != KOLO_OK && scorer->engine) kolo_engine_close(&scorer->engine);
+    return status;
+}
+
+/* Nobody chose the leaf's size, so where others have taken a device's memory it is a smaller one; what the model's
+ * other scorer has is given back first. */
+static kolo_status open_what_fits(kolo_model *model, kolo_purpose purpose, const kolo_share *share)
+{
+    kolo_scorer *scorer = scorer_of(model, purpose);
+    int leaf =
+        scorer->engine ? scorer->engine->program->plan.leaf : leaf_for(model, share->batch->samples, scorer->most);
+    for (;;) {
+        kolo_scorer *other = &model->scorers[scorer == model->scorers];
+        kolo_status status = open_scorer(model, purpose, leaf, share);
+        if (status != KOLO_MEMORY || (leaf == 1 && !other->engine) || !model->backend->accelerator) return status;
         kolo_failure_take();
+        if (!other->engine) scorer->most = leaf = (leaf + 1) / 2;
+        kolo_engine_close(&other->engine);
     }
 }
 
-/* Kept from one call to the next, since loops of one's own ask for a few samples at a time. Another process (a forked
- * child has no threads) or another number of threads needs a new one, and so may more samples. */
-static kolo_status engine_for(kolo_model *model, kolo_purpose purpose, int64_t samples, kolo_engine **engine)
+/* Ranks deal leaves among them: they are alike, also where their devices have not the same memory. */
+static kolo_status open_alike(kolo_model *model, kolo_purpose purpose, const kolo_share *share, kolo_comm *ranks)
 {
-    kolo_scorer *scorer = &model->scorers[purpose == KOLO_FOR_OUTPUTS];
+    kolo_scorer *scorer = scorer_of(model, purpose);
+    if (ranks->size == 1 || !model->backend->accelerator) return KOLO_OK;
+    int own = scorer->engine->program->plan.leaf, leaf = own;
+    KOLO_TRY(kolo_agree_on_leaf(ranks, &leaf));
+    if (leaf == own) return KOLO_OK;
+    kolo_engine_close(&scorer->engine);
+    scorer->most = leaf;
+    return open_scorer(model, purpose, leaf, share);
+}
+
+/* Kept from one call to the next, since loops of one's own ask for a few samples at a time. Another process (a forked
+ * child has no threads) or another number of threads needs a new one, and so may more samples. The batch gets its
+ * leaf. */
+static kolo_status engine_for(kolo_model *model, kolo_purpose purpose, const kolo_data *data, kolo_batch *batch,
+                              kolo_comm *ranks, kolo_engine **engine)
+{
+    kolo_scorer *scorer = scorer_of(model, purpose);
+    const kolo_share share = {.data = data, .batch = batch};
     int threads = kolo_threads();
     if (scorer->process != getpid() || scorer->threads != threads) kolo_engine_close(&scorer->engine);
     if (!scorer->engine) scorer->most = kolo_largest_leaf(model, purpose);
-    if (scorer->engine && scorer->engine->program->plan.leaf < leaf_for(model, samples, scorer->most))
+    if (scorer->engine && scorer->engine->program->plan.leaf < leaf_for(model, batch->samples, scorer->most))
         kolo_engine_close(&scorer->engine);
     scorer->process = getpid();
     scorer->threads = threads;
-    if (!scorer->engine) KOLO_TRY(open_scorer(model, purpose, samples, scorer));
+    KOLO_TRY(open_what_fits(model, purpose, &share));
+    KOLO_TRY(open_alike(model, purpose, &share, ranks));
     *engine = scorer->engine;
+    batch->leaf = scorer->engine->program->plan.leaf;
     return kolo_engine_pack(*engine, model->weights);
 }
 
@@ -68,10 +104,10 @@ kolo_status kolo_score(kolo_model *model, const kolo_data *data, int64_t first, 
                        kolo_totals *totals)
 {
     kolo_engine *engine;
-    KOLO_TRY(engine_for(model, KOLO_FOR_SCORES, samples, &engine));
+    kolo_batch batch = {.first = first, .samples = samples};
+    KOLO_TRY(engine_for(model, KOLO_FOR_SCORES, data, &batch, ranks, &engine));
     kolo_fold *fold;
     KOLO_TRY(kolo_fold_open(0, (kolo_fold_memory){0}, &fold));
-    kolo_batch batch = {.first = first, .samples = samples, .leaf = engine->program->plan.leaf};
     int64_t leaves = kolo_batch_leaves(&batch);
     kolo_share share = {.data = data,
                         .batch = &batch,
@@ -79,7 +115,7 @@ kolo_status kolo_score(kolo_model *model, const kolo_data *data, int64_t first, 
                         .end_leaf = kolo_share_begin(leaves, ranks->rank + 1, ranks->size, false),
                         .stoppable = ranks->size == 1};
     kolo_fold_begin(fold, leaves);
-    kolo_status status = kolo_engine_run(engine, &share, fold);
+    kolo_status status = kolo_engine_compute(engine, &share, fold);
     if (status == KOLO_OK) status = kolo_tree_totals(ranks, fold, leaves, totals);
     if (status == KOLO_OK) totals->loss += totals->samples * kolo_model_penalty(model, model->weights);
     kolo_fold_close(&fold);
@@ -163,11 +199,11 @@ static kolo_status predict_range(kolo_model *model, kolo_data *data, int64_t fir
     KOLO_TRY(kolo_check_data(model, data, false, "data"));
     KOLO_TRY(kolo_check_range(data, first, samples));
     if (!outputs) return kolo_fail(KOLO_INVALID, "outputs: wanted room for the model's outputs, got NULL");
-    KOLO_TRY(engine_for(model, KOLO_FOR_OUTPUTS, samples, &engine));
-    kolo_batch batch = {.first = first, .samples = samples, .leaf = engine->program->plan.leaf};
+    kolo_batch batch = {.first = first, .samples = samples};
+    KOLO_TRY(engine_for(model, KOLO_FOR_OUTPUTS, data, &batch, kolo_comm_self(), &engine));
     kolo_share share = {
         .data = data, .batch = &batch, .end_leaf = kolo_batch_leaves(&batch), .stoppable = true, .outputs = outputs};
-    return kolo_obey_stop(kolo_engine_run(engine, &share, NULL));
+    return kolo_obey_stop(kolo_engine_compute(engine, &share, NULL));
 }
 
 static kolo_status predict(kolo_model *model, kolo_data *data, float *outputs)

@@ -302,7 +302,7 @@ static kolo_status open_fit(kolo_fit_state *state)
     state->trainer->seed =
         state->seed;    /* in deterministic mode what an epoch sums up must not hang on when it arrives */
     state->trainer->exact = watches_batches(state) || model->settings.deterministic;
-    KOLO_TRY(kolo_trainer_attach(state->trainer, state->data, state->batch));
+    KOLO_TRY(kolo_trainer_attach(state->trainer, state->data, state->batch, state->data->samples));
     kolo_trainer_reset_timings(state->trainer);
     KOLO_TRY(kolo_trainer_open_feeds(state->trainer, state->feeding, state->batch));
     model->history = (kolo_history){

@@ -48,6 +48,8 @@ kolo_status kolo_check_training(const kolo_model *model, const kolo_data *data, 
 
 /* Checks the arguments and works out epochs, steps, batch and leaf. */
 kolo_status kolo_fit_plan(kolo_fit_state *state);
+/* The smallest of all ranks': a device may have less memory than another's. */
+kolo_status kolo_agree_on_leaf(kolo_comm *ranks, int *leaf);
 /* Ranks that train together must mean the same: takes rank 0's seed and the smallest leaf, and names whoever differs in
  * what must be equal. */
 kolo_status kolo_fit_agree(kolo_fit_state *state);

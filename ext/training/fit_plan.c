@@ -277,15 +277,12 @@ static kolo_status agree_on_words(const kolo_fit_state *state)
     return status;
 }
 
-/* The smallest: a device may have less memory than another's. */
-static kolo_status agree_on_leaf(kolo_fit_state *state)
+kolo_status kolo_agree_on_leaf(kolo_comm *ranks, int *leaf)
 {
-    kolo_comm *ranks = state->ranks;
-    int own = state->leaf, *all = calloc((size_t)ranks->size, sizeof *all);
+    int own = *leaf, *all = calloc((size_t)ranks->size, sizeof *all);
     if (!all) return kolo_fail_memory((size_t)ranks->size * sizeof *all, "the ranks' settings");
     kolo_status status = ranks->kind->allgather(ranks, &own, sizeof own, all);
-    for (int r = 0; r < ranks->size && status == KOLO_OK; r++)
-        state->leaf = all[r] < state->leaf ? all[r] : state->leaf;
+    for (int r = 0; r < ranks->size && status == KOLO_OK; r++) *leaf = all[r] < *leaf ? all[r] : *leaf;
     free(all);
     return status;
 }
@@ -298,7 +295,7 @@ kolo_status kolo_fit_agree(kolo_fit_state *state)
     KOLO_TRY(agree_on_words(state));
     KOLO_TRY(ranks->kind->broadcast(ranks, &state->seed, sizeof state->seed, 0));
     state->model->seed = state->seed; /* of a checkpoint, too */
-    return agree_on_leaf(state);
+    return kolo_agree_on_leaf(ranks, &state->leaf);
 }
 
 static void tell_failure(const kolo_failure *failure, int rank)

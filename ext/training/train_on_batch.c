@@ -63,7 +63,7 @@ static kolo_status step(kolo_model *model, const kolo_data *data, int64_t first,
     kolo_trainer *trainer = model->trainer;
     trainer->seed = terms.seed;
     trainer->exact = true;
-    KOLO_TRY(kolo_trainer_attach(trainer, data, samples));
+    KOLO_TRY(kolo_trainer_attach(trainer, data, samples, samples));
     model->stop_training = false;
     kolo_batch batch = {.first = first,
                         .samples = samples,

@@ -524,7 +524,7 @@ static int64_t leaves_of(const kolo_replica *replica, int64_t samples)
 }
 
 /* Replicas that share a device all have what they compute in before one of them takes memory for the data. */
-kolo_status kolo_trainer_attach(kolo_trainer *trainer, const kolo_data *data, int64_t samples)
+kolo_status kolo_trainer_attach(kolo_trainer *trainer, const kolo_data *data, int64_t samples, int64_t wanted)
 {
     trainer->data = data;
     if (!trainer->replicas[0].device) return KOLO_OK;
@@ -532,7 +532,7 @@ kolo_status kolo_trainer_attach(kolo_trainer *trainer, const kolo_data *data, in
     for (int i = 0; i < trainer->running; i++)
         KOLO_TRY(kolo_queued_reserve(trainer->replicas[i].engine->queued, leaves_of(&trainer->replicas[i], samples)));
     for (int i = 0; i < trainer->running; i++)
-        KOLO_TRY(kolo_queued_replica_attach(&trainer->replicas[i], data, samples));
+        KOLO_TRY(kolo_queued_replica_attach(&trainer->replicas[i], data, samples, wanted));
     return KOLO_OK;
 }
 

@@ -98,9 +98,9 @@ void kolo_trainer_reset_timings(kolo_trainer *trainer);
  * here, as replicas[0].totals and own. */
 kolo_status kolo_trainer_step(kolo_trainer *trainer, const kolo_batch *batch);
 kolo_status kolo_trainer_settle(kolo_trainer *trainer);
-/* The data that steps are of, from now on, in batches of at most so many samples; whenever they may be others than
- * before. */
-kolo_status kolo_trainer_attach(kolo_trainer *trainer, const kolo_data *data, int64_t samples);
+/* The data that steps are of, from now on, in batches of at most so many samples, `wanted` of them in all; whenever
+ * they may be others than before. */
+kolo_status kolo_trainer_attach(kolo_trainer *trainer, const kolo_data *data, int64_t samples, int64_t wanted);
 
 /* Replica 0's weights become the model's; the model's become every replica's. Where they lie on a device, the host's
  * copies of the optimizer's state are brought up to date by the third. */

@@ -21,6 +21,8 @@
         if (error_ != cudaSuccess) return kolo_cuda_fail(error_, doing);                                               \
     } while (0)
 kolo_status kolo_cuda_fail(cudaError_t error, const char *doing);
+#define KOLO_CUDA_ADVICE                                                                                               \
+    ": lower the .batch_size or the .micro_batch, free models that are done, or end what else uses the device"
 
 typedef struct kolo_cuda_table kolo_cuda_table; /* optimizers.c: of arrays that are updated */
 typedef struct kolo_nccl_group kolo_nccl_group; /* comm/nccl.c: with queues of other replicas */

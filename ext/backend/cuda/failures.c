@@ -22,7 +22,7 @@ static bool is_lost(cudaError_t error)
 static const char *advice(cudaError_t error)
 {
     switch (error) {
-    case cudaErrorMemoryAllocation: return ": lower the .batch_size, or end what else uses the device";
+    case cudaErrorMemoryAllocation: return KOLO_CUDA_ADVICE;
     case cudaErrorDevicesUnavailable:
         return ": another process has it for itself (nvidia-smi -q -d COMPUTE), or it needs a reset";
     case cudaErrorInitializationError: return ": a process that was forked after CUDA was started cannot use it";

@@ -7,6 +7,9 @@
 #include "backend/cuda/cuda.h"
 
 #include <cudnn.h>
+#if CUDNN_MAJOR < 9
+#error "Kolo wants cuDNN 9: CUDNN_HOME names its folder, where another stands in the usual places"
+#endif
 
 #define KOLO_GRAPH_TENSORS 4 /* most that a graph has in memory */
 

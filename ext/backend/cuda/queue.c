@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "core/table.h"
+
 struct kolo_mark {
     cudaEvent_t event;
 };
@@ -92,10 +94,8 @@ static kolo_status allocate(kolo_queue *queue, size_t bytes, const char *what, v
     cudaGetLastError(); /* it is no failure of the device */
     size_t left = 0, total = 0;
     cudaMemGetInfo(&left, &total);
-    return kolo_fail(KOLO_MEMORY,
-                     "%s: wanted %.2f GB of the device's memory, got %.2f GB free of %.2f GB: lower the .batch_size, "
-                     "or end what else uses the device",
-                     what, (double)bytes / 1e9, (double)left / 1e9, (double)total / 1e9);
+    return kolo_fail(KOLO_MEMORY, "%s: wanted %s of the device's memory, got %s free of %s" KOLO_CUDA_ADVICE, what,
+                     kolo_bytes_text((double)bytes), kolo_bytes_text((double)left), kolo_bytes_text((double)total));
 }
 
 static void release(kolo_queue *queue, void *memory)
@@ -114,9 +114,9 @@ static kolo_status allocate_host(kolo_queue *queue, size_t bytes, void **memory)
     if (error != cudaErrorMemoryAllocation) return kolo_cuda_fail(error, "taking memory of the host");
     cudaGetLastError();
     return kolo_fail(KOLO_MEMORY,
-                     "wanted %.3f GB of the host's memory that is never swapped out, got none: lower the .batch_size, "
-                     "or raise the limit of locked memory",
-                     (double)bytes / 1e9);
+                     "wanted %s of the host's memory that is never swapped out, got none: lower the .batch_size, or "
+                     "raise the limit of locked memory",
+                     kolo_bytes_text((double)bytes));
 }
 
 static void release_host(kolo_queue *queue, void *memory)

@@ -24,19 +24,20 @@ CUDA_PLACES := $(filter-out /usr,$(sort $(CUDA_FOUND) $(CUDNN_FOUND) $(NCCL_FOUN
 CUDA_SEEN   := $(addprefix -isystem ,$(wildcard $(addsuffix /include,$(CUDA_PLACES))))
 CUDA_LIBS   := $(sort $(wildcard $(foreach home,$(CUDA_PLACES),$(home)/lib $(home)/lib64 $(home)/targets/*/lib)))
 # Machine code for Volta, Ampere, Hopper and Blackwell, as far as this nvcc knows them, and PTX for what comes after.
-CUDA_KNOWN   = $(filter $(patsubst compute_%,%,$(shell $(NVCC) --list-gpu-arch)),70 80 90 100)
+CUDA_KNOWN   = $(if $(NVCC),$(filter $(patsubst compute_%,%,$(shell $(NVCC) --list-gpu-arch)),70 80 90 100))
 CUDA_CODE   ?= $(foreach sm,$(CUDA_KNOWN),-gencode arch=compute_$(sm),code=sm_$(sm)) \
                $(foreach sm,$(lastword $(CUDA_KNOWN)),-gencode arch=compute_$(sm),code=compute_$(sm))
-CUDA_LACKS  := $(strip $(if $(NVCC),,nvcc (CUDA toolkit 12 or 13; CUDA_HOME)) $(if $(CUDNN_FOUND),,cudnn.h (cuDNN 9; CUDNN_HOME)) \
-               $(if $(NCCL_FOUND),,nccl.h (NCCL 2; NCCL_HOME)))
-CUDA_SENTENCE = kolo: the plugin for GPUs wants $(CUDA_LACKS): give its folder, since it is in none of the usual places
+# What is lacking, $(1), part of $(2), and where it was looked for: in the folder that the variable $(3) names.
+lacks        = '$(1) ($(2)), which is not in $(if $($(3)),$(3)=$($(3)),the usual places: set $(3) to its folder)'
+CUDA_LACKS  := $(strip $(if $(NVCC),,$(call lacks,nvcc,CUDA toolkit 12 or 13,CUDA_HOME)) \
+               $(if $(CUDNN_FOUND),,$(call lacks,cudnn.h,cuDNN 9,CUDNN_HOME)) $(if $(NCCL_FOUND),,$(call lacks,nccl.h,NCCL 2,NCCL_HOME)))
 
 # ---- For a device ----
 cuda-object = $(patsubst %,$(BUILD)/obj/cuda/%.o,$(notdir $(1)))
 cuda: $(BUILD)/lib/libkolo_cuda.so  ## the plugin for GPUs, where the toolkit is (CUDA_HOME, CUDNN_HOME, NCCL_HOME)
 # What a change of compiles it anew; and where a machine is told what it lacks.
 $(BUILD)/obj/cuda/flags: FORCE
-	$(if $(CUDA_LACKS),@echo '$(CUDA_SENTENCE)' >&2; exit 1)
+	$(if $(CUDA_LACKS),@printf 'kolo: the plugin for GPUs wants %s\n' $(CUDA_LACKS) >&2; exit 1)
 	@mkdir -p $(@D); echo '$(NVCC) $(CUDA_CODE) $(CUDA_SEEN) $(CUDA_LIBS)' | cmp -s - $@ || \
 	    echo '$(NVCC) $(CUDA_CODE) $(CUDA_SEEN) $(CUDA_LIBS)' >$@
 $(BUILD)/obj/cuda/%.c.o: ext/backend/cuda/%.c $(BUILD)/flags $(BUILD)/obj/cuda/flags

@@ -104,6 +104,16 @@ def test_unequal_devices_end_a_fit_on_all(setting, told):
     assert job.code == 1 and said and all(told in line for line in said), job.err
 
 
+def test_ranks_score_in_leaves_of_one_size():
+    """A sample counts once, also where one rank's device has less memory and takes fewer at a time."""
+    (plenty,) = trained(2, "validated").values()
+    job = run(*only_on(1, "KOLO_SHIM_MEMORY=90000"), "train", "validated", ranks=2, env=on_gpus(), program="sh")
+    of_ranks = lines(job.out)
+    assert job.code == 0 and len(of_ranks) == 2 and of_ranks[0] == of_ranks[1], job.err
+    (short,) = (line.split()[1:] for line in of_ranks[0])
+    assert float(short[2]) == pytest.approx(float(plenty[2]), rel=1e-5)
+
+
 def test_a_rank_that_cannot_begin_holds_nobody_up():
     """What comes after that is for all ranks again."""
     job = run(*only_on(1, "KOLO_SHIM_CAPABILITY=70"), "train", "bf16", "fp32", ranks=2, env=on_gpus(), program="sh", limit=20)

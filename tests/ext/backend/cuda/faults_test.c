@@ -211,6 +211,53 @@ static void memory_may_be_short(void **state)
     least_memory(&(training){.batch = 64, .devices = 2});
 }
 
+/* Leaves of scores are as large as what is left allows, and two kinds of scores do not stand in each other's way. */
+static void scores_take_what_there_is(void **state)
+{
+    (void)state;
+    enum { SAMPLES = 1500 };
+    static float outputs[SAMPLES][SMALL_CLASSES];
+    kolo_data *data = small_data(SAMPLES);
+    double losses[4];
+    const char *memory[4] = {"100000000", "1600000", "400000", "100000"};
+    for (int i = 0; i < 4; i++) {
+        setenv("KOLO_SHIM_MEMORY", memory[i], 1);
+        kolo_model *model = model_of();
+        assert_int_equal(kolo_compile(model, .loss = KOLO_SPARSE_CROSSENTROPY, .seed = 5, .backend = "cuda"), KOLO_OK);
+        losses[i] = kolo_evaluate(model, data).loss;
+        assert_float_equal(losses[i], losses[0], 1e-6);
+        assert_int_equal(kolo_predict(model, data, &outputs[0][0]), KOLO_OK);
+        assert_true(kolo_evaluate(model, data).loss == losses[i]);
+        kolo_model_free(&model);
+    }
+    unsetenv("KOLO_SHIM_MEMORY");
+    kolo_data_free(&data);
+}
+
+static void a_few_samples_do_not_bring_all(void **state)
+{
+    (void)state;
+    enum { SAMPLES = 8192 };
+    const size_t all = SAMPLES * sizeof(float[SMALL_SIDE][SMALL_SIDE]);
+    float outputs[SMALL_CLASSES];
+    kolo_data *data = small_data(SAMPLES);
+    kolo_model *model = model_of();
+    assert_int_equal(kolo_compile(model, .optimizer = kolo_adam(), .loss = KOLO_SPARSE_CROSSENTROPY, .seed = 5,
+                                  .backend = "cuda"),
+                     KOLO_OK);
+    (void)shim.count(); /* forgets the most before */
+    for (int i = 0; i < 3; i++) {
+        assert_true(isfinite(kolo_train_on_batch(model, data, i * 8, 8).loss));
+        assert_true(isfinite(kolo_test_on_batch(model, data, i * 8, 8).loss));
+        assert_int_equal(kolo_predict_on_batch(model, data, i, 1, outputs), KOLO_OK);
+    }
+    assert_true(shim.count().most_device_bytes < all / 2);
+    assert_non_null(kolo_fit(model, data, .batch_size = 1024, .steps_per_epoch = 1, .verbose = KOLO_NONE));
+    assert_true(shim.count().most_device_bytes > all);
+    kolo_model_free(&model);
+    kolo_data_free(&data);
+}
+
 static void a_device_without_code_is_told(void **state)
 {
     (void)state;
@@ -269,6 +316,8 @@ int main(void)
         cmocka_unit_test(the_device_may_be_lost),
         cmocka_unit_test(any_call_may_fail_of_two_devices),
         cmocka_unit_test(memory_may_be_short),
+        cmocka_unit_test(scores_take_what_there_is),
+        cmocka_unit_test(a_few_samples_do_not_bring_all),
         cmocka_unit_test(a_device_without_code_is_told),
         cmocka_unit_test(a_forked_child_is_told),
     };

@@ -24,6 +24,7 @@ typedef struct ranks_case {
     bool synchronized, deterministic, spoilt; /* one sample is no number */
     bool unpinned;
     bool own_optimizer, own_strategy, by_hand; /* kolo_train_on_batch() */
+    bool validated; /* the loss is that of samples that are not learnt */
 } ranks_case;
 
 static const ranks_case cases[] = {
@@ -39,6 +40,7 @@ static const ranks_case cases[] = {
     {"own_strategy", .own_strategy = true},
     {"by_hand", .by_hand = true},
     {"unpinned", .unpinned = true},
+    {"validated", .validated = true},
 };
 
 /* A rule that no device has. */
@@ -132,11 +134,11 @@ static double fit(const ranks_case *c, kolo_model *model, kolo_data *data)
     double loss = NAN;
     for (int step = 0; step < 8 && c->by_hand; step++) loss = kolo_train_on_batch(model, data, step % 4 * 16, 16).loss;
     if (c->by_hand) return loss;
-    const kolo_history *history =
-        kolo_fit(model, data, .batch_size = 16 / kolo_size(), .epochs = 2, .no_shuffle = true, .verbose = KOLO_NONE,
-                 .callbacks = {kolo_broadcast_variables(0), kolo_metric_average()});
+    const kolo_history *history = kolo_fit(model, data, .batch_size = 16 / kolo_size(), .epochs = 2, .no_shuffle = true,
+                                           .verbose = KOLO_NONE, .validation_data = c->validated ? data : NULL,
+                                           .callbacks = {kolo_broadcast_variables(0), kolo_metric_average()});
     if (!history || c->own_strategy) return 0; /* which sums no losses */
-    return kolo_history_get(history, 1, "loss");
+    return kolo_history_get(history, 1, c->validated ? "val_loss" : "loss");
 }
 
 static void train(const ranks_case *c)

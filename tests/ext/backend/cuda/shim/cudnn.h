@@ -3,6 +3,8 @@
 #ifndef KOLO_SHIM_CUDNN_H
 #define KOLO_SHIM_CUDNN_H
 
+#define CUDNN_MAJOR 9
+
 #include "cuda_runtime.h"
 
 #ifdef __cplusplus
