@@ -80,11 +80,14 @@ static kolo_status find(kolo_cuda_kernel *kernel, const kolo_plan *plan, const k
     return KOLO_OK;
 }
 
-/* As cuDNN wants them: the filter is the kernel's last axis, and its first. */
+/* As cuDNN wants them: the filter is the kernel's last axis, and its first. Our own kernels read sixteen bytes at a
+ * time. */
 static kolo_status choose_layout(kolo_plan *plan, const way *by, int value, kolo_element element)
 {
-    if (!by->graph || value < 0) return KOLO_OK;
-    return kolo_cuda_choose_layout(plan, value, (kolo_cuda_layout){.element = element, .transposed = true});
+    if (value < 0) return KOLO_OK;
+    return kolo_cuda_choose_layout(plan, value,
+                                   (kolo_cuda_layout){
+                                       .element = element, .transposed = by->graph != NULL, .aligned = true});
 }
 
 static kolo_status finish(const kolo_cuda_job *job, const float *bias, void *to)

@@ -103,6 +103,7 @@ void kolo_cuda_release(void *kernel);
 typedef struct kolo_cuda_layout {
     kolo_element element;
     bool transposed; /* the last axis runs slowest: a matrix of {the others, the last} lies as its transpose */
+    bool aligned; /* WEIGHTS of floats are no longer read among all others, where they begin anywhere */
     int parts; /* of a GRADIENT: so many arrays, one behind the other, whose sum it is; 0: it is there itself */
 } kolo_cuda_layout;
 /* An operation's packed WEIGHTS that lie as earlier ones of the same parameter do are these. */

@@ -23,7 +23,8 @@ kolo_status kolo_cuda_choose_layout(kolo_plan *plan, int value, kolo_cuda_layout
     free(v->layout);
     v->layout = chosen;
     v->bytes = (size_t)(parts_of(layout) * kolo_cuda_count(plan, value)) * kolo_element_bytes(layout.element);
-    v->in_place = v->kind == KOLO_VALUE_WEIGHTS && layout.element == KOLO_ELEMENT_FLOAT && !layout.transposed;
+    v->in_place =
+        v->kind == KOLO_VALUE_WEIGHTS && layout.element == KOLO_ELEMENT_FLOAT && !layout.transposed && !layout.aligned;
     return KOLO_OK;
 }
 

@@ -140,6 +140,15 @@ static kolo_model *watched_model(void)
                    kolo_apply(kolo_flatten(), means[1]));
     assert_int_equal(kolo_graph_output(model, kolo_apply(kolo_dense(SMALL_CLASSES), x)), KOLO_OK);
     return model;
+
+/* Its weights begin anywhere among all, since layers before have odd numbers of them. */
+static kolo_model *odd_model(void)
+{
+    return kolo_sequential(kolo_input(SMALL_SIDE, SMALL_SIDE, 1), kolo_conv2d(5, .kernel = {3, 3}),
+                           kolo_conv2d(16, .kernel = {3, 3}, .padding = KOLO_SAME), kolo_depthwise_conv2d(.kernel = {3, 3}),
+                           kolo_conv2d(16, .kernel = {3, 3}, .padding = KOLO_SAME, .groups = 2), kolo_batch_norm(),
+                           kolo_conv2d_transpose(8, .kernel = {3, 3}), kolo_global_average_pool2d(),
+                           kolo_dense(SMALL_CLASSES));
 }
 
 /* ---- tests ---- */
@@ -212,6 +221,7 @@ static void images_learn_alike(void **state)
     compare((training){0}, 1e-5);
     compare((training){.model = normed_model}, 1e-4);
     compare((training){.model = normed_model, .micro_batch = 11}, 1e-4);
+    compare((training){.model = odd_model}, 1e-4);
 }
 
 /* An older device than Ampere has no such kernels. */
