@@ -140,6 +140,8 @@ static kolo_model *watched_model(void)
                    kolo_apply(kolo_flatten(), means[1]));
     assert_int_equal(kolo_graph_output(model, kolo_apply(kolo_dense(SMALL_CLASSES), x)), KOLO_OK);
     return model;
+    return model;
+}
 
 /* Its weights begin anywhere among all, since layers before have odd numbers of them. */
 static kolo_model *odd_model(void)
