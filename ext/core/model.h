@@ -97,7 +97,8 @@ bool kolo_field_given(const kolo_field *field, const void *option); /* not all z
 const void *kolo_layer_arguments(const kolo_layer *layer);
 const void *kolo_layer_option(const kolo_layer *layer, const char *name);
 
-/* The accelerator's device, as kolo_replica_device() numbers them, that replica's layers on `device` are computed on. */
+/* The accelerator's device, as kolo_replica_device() numbers them, that replica's layers on `device` are computed on.
+ */
 int kolo_model_device(const kolo_model *model, int replica, int device);
 /* Devices that a replica is spread over: one more than the highest that a layer asks for. */
 int kolo_model_devices(const kolo_model *model);

@@ -237,7 +237,7 @@ typedef struct kolo_conv {
     int leaf, height, width, channels, out_height, out_width, filters, groups;
     int kernel[2], stride[2], dilation[2], before[2];
     int tensor_cores; /* those of Ampere and later are there, for narrow elements */
-    int shared;       /* bytes that a block may have */
+    int shared; /* bytes that a block may have */
 } kolo_conv;
 
 /* y = x ∘ kernel + bias, and relu of that; bias NULL: none. */
@@ -358,7 +358,7 @@ typedef struct kolo_loss_job {
     double number;
     kolo_loss_metric metrics[KOLO_LOSS_METRICS];
     int metric_count, sums; /* sums of all of them */
-    int shared;             /* bytes that a block may have */
+    int shared; /* bytes that a block may have */
     kolo_function probabilities; /* softmax or sigmoid, for metrics that want it first; else linear */
     bool needs_softmax, needs_largest, needs_truth; /* of a row: Σ exp z; the place of the largest z, or target */
     const float *targets, *weights; /* NULL where there are none */

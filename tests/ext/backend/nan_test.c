@@ -70,7 +70,8 @@ static void test_tested(void **state)
     (void)state;
     const kolo_backend *backend;
     check_all(KOLO_TEST_BACKEND, KOLO_FLOAT32);
-    if (kolo_backend_find(KOLO_TEST_BACKEND, KOLO_MIXED_BF16, &backend) == KOLO_OK) check_all(KOLO_TEST_BACKEND, KOLO_MIXED_BF16);
+    if (kolo_backend_find(KOLO_TEST_BACKEND, KOLO_MIXED_BF16, &backend) == KOLO_OK)
+        check_all(KOLO_TEST_BACKEND, KOLO_MIXED_BF16);
     else kolo_failure_take();
 }
 

@@ -6,10 +6,10 @@
  * errors of float32 grow like √K (Higham 2002, 2.8); and with KOLO_MIXED_BF16 to one unit of bfloat16's last place,
  * 2^-8, where results are bfloat16 (2^-10 with KOLO_MIXED_FP16, which tells that inputs, weights and outputs are
  * rounded in the same places), else to the same rule, since products of bfloat16 are exact in float32. KOLO_TF32 rounds
- * factors to 2^-11: the shim is held to 2^-10, devices to 2^-9, whose tensor cores read a factor's first ten bits and so
- * cut off what no library has rounded before. Accelerators may round biases as they round kernels (cuBLASLt adds none
- * that is wider than its result), so theirs are drawn rounded. Softmax is held to 2^-7, as oneDNN rounds exp(x) before
- * it divides.
+ * factors to 2^-11: the shim is held to 2^-10, devices to 2^-9, whose tensor cores read a factor's first ten bits and
+ * so cut off what no library has rounded before. Accelerators may round biases as they round kernels (cuBLASLt adds
+ * none that is wider than its result), so theirs are drawn rounded. Softmax is held to 2^-7, as oneDNN rounds exp(x)
+ * before it divides.
  */
 #ifndef KOLO_TESTS_PAIR_H
 #define KOLO_TESTS_PAIR_H

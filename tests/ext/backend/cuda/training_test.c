@@ -147,7 +147,8 @@ static kolo_model *watched_model(void)
 static kolo_model *odd_model(void)
 {
     return kolo_sequential(kolo_input(SMALL_SIDE, SMALL_SIDE, 1), kolo_conv2d(5, .kernel = {3, 3}),
-                           kolo_conv2d(16, .kernel = {3, 3}, .padding = KOLO_SAME), kolo_depthwise_conv2d(.kernel = {3, 3}),
+                           kolo_conv2d(16, .kernel = {3, 3}, .padding = KOLO_SAME),
+                           kolo_depthwise_conv2d(.kernel = {3, 3}),
                            kolo_conv2d(16, .kernel = {3, 3}, .padding = KOLO_SAME, .groups = 2), kolo_batch_norm(),
                            kolo_conv2d_transpose(8, .kernel = {3, 3}), kolo_global_average_pool2d(),
                            kolo_dense(SMALL_CLASSES));

@@ -23,7 +23,8 @@ struct kolo_shim_graph {
     std::shared_ptr<const Branches> branches;
 };
 
-namespace {
+namespace
+{
 
 std::set<kolo_shim_event *> events;
 std::set<kolo_shim_graph *> graphs;

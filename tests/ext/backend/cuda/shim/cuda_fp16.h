@@ -6,7 +6,10 @@
 struct __half {
     _Float16 value;
 };
-static inline float __half2float(__half value) { return (float)value.value; }
+static inline float __half2float(__half value)
+{
+    return (float)value.value;
+}
 /* All NaNs are one, without a sign. */
 static inline __half __float2half_rn(float value)
 {

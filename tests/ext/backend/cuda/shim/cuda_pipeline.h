@@ -17,6 +17,12 @@ static inline void __pipeline_memcpy_async(void *shared, const void *global, siz
     if ((uintptr_t)global % bytes != 0) kolo_shim_misaligned(global, bytes);
     kolo_shim_copy_later(shared, global, bytes, zeros);
 }
-static inline void __pipeline_commit() { kolo_shim_commit_copies(); }
-static inline void __pipeline_wait_prior(size_t groups) { kolo_shim_wait_copies(groups); }
+static inline void __pipeline_commit()
+{
+    kolo_shim_commit_copies();
+}
+static inline void __pipeline_wait_prior(size_t groups)
+{
+    kolo_shim_wait_copies(groups);
+}
 #endif

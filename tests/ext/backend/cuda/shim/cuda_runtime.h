@@ -62,9 +62,25 @@ typedef struct kolo_shim_event *cudaEvent_t;
 typedef struct kolo_shim_graph *cudaGraph_t;
 typedef struct kolo_shim_graph *cudaGraphExec_t;
 typedef void (*cudaHostFn_t)(void *argument);
-enum cudaMemcpyKind { cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice, cudaMemcpyDefault };
-enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed };
-enum { cudaStreamNonBlocking = 1, cudaEventDefault = 0, cudaEventDisableTiming = 2, cudaHostAllocPortable = 1, cudaHostAllocDefault = 0 };
+enum cudaMemcpyKind {
+    cudaMemcpyHostToHost,
+    cudaMemcpyHostToDevice,
+    cudaMemcpyDeviceToHost,
+    cudaMemcpyDeviceToDevice,
+    cudaMemcpyDefault
+};
+enum cudaStreamCaptureMode {
+    cudaStreamCaptureModeGlobal,
+    cudaStreamCaptureModeThreadLocal,
+    cudaStreamCaptureModeRelaxed
+};
+enum {
+    cudaStreamNonBlocking = 1,
+    cudaEventDefault = 0,
+    cudaEventDisableTiming = 2,
+    cudaHostAllocPortable = 1,
+    cudaHostAllocDefault = 0
+};
 
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
 struct cudaFuncAttributes {
@@ -75,7 +91,11 @@ struct cudaFuncAttributes {
 typedef struct cudaUUID {
     char bytes[16];
 } cudaUUID_t;
-enum cudaDeviceAttr { cudaDevAttrComputeCapabilityMajor = 75, cudaDevAttrComputeCapabilityMinor = 76, cudaDevAttrMaxSharedMemoryPerBlockOptin = 97 };
+enum cudaDeviceAttr {
+    cudaDevAttrComputeCapabilityMajor = 75,
+    cudaDevAttrComputeCapabilityMinor = 76,
+    cudaDevAttrMaxSharedMemoryPerBlockOptin = 97
+};
 
 enum cudaDeviceP2PAttr { cudaDevP2PAttrPerformanceRank = 1, cudaDevP2PAttrAccessSupported = 2 };
 
@@ -103,7 +123,8 @@ cudaError_t cudaFree(void *memory);
 cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags);
 cudaError_t cudaFreeHost(void *memory);
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream);
-cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device, size_t bytes, cudaStream_t stream);
+cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device, size_t bytes,
+                                cudaStream_t stream);
 cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t stream);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
@@ -137,8 +158,8 @@ const char *cudaGetErrorName(cudaError_t error);
 #define __global__
 #define __device__
 #define __host__
-#define __constant__ static
-#define __shared__   static /* one block runs at a time */
+#define __constant__    static
+#define __shared__      static /* one block runs at a time */
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
@@ -150,7 +171,9 @@ struct uint3 {
 };
 struct dim3 {
     unsigned x, y, z;
-    dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+    dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_)
+    {
+    }
 };
 extern struct kolo_shim_places {
     uint3 thread, block;
@@ -200,9 +223,18 @@ void kolo_shim_reads_constant(const void *memory, size_t bytes);
 void kolo_shim_counts(void *memory, size_t bytes);
 void kolo_shim_reads(const void *memory, size_t bytes);
 
-static inline void __syncthreads() { kolo_shim_wait_block(); }
-static inline void __syncwarp(unsigned mask = ~0u) { kolo_shim_meet(KOLO_SHIM_SYNC, mask, 0); }
-static inline int kolo_shim_lane() { return (int)((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32); }
+static inline void __syncthreads()
+{
+    kolo_shim_wait_block();
+}
+static inline void __syncwarp(unsigned mask = ~0u)
+{
+    kolo_shim_meet(KOLO_SHIM_SYNC, mask, 0);
+}
+static inline int kolo_shim_lane()
+{
+    return (int)((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32);
+}
 template <typename T> KOLO_SHIM_UNSEEN static inline T __shfl_sync(unsigned mask, T value, int lane, int width = 32)
 {
     uint64_t bits = 0;
@@ -228,18 +260,33 @@ KOLO_SHIM_UNSEEN static inline unsigned __ballot_sync(unsigned mask, int yes)
     for (int lane = 0; lane < 32; lane++) ballot |= (unsigned)shown->values[lane] << lane;
     return ballot;
 }
-static inline int __any_sync(unsigned mask, int yes) { return __ballot_sync(mask, yes) != 0; }
+static inline int __any_sync(unsigned mask, int yes)
+{
+    return __ballot_sync(mask, yes) != 0;
+}
 KOLO_SHIM_UNSEEN static inline unsigned __match_any_sync(unsigned mask, unsigned value)
 {
     const kolo_shim_shown *shown = kolo_shim_meet(KOLO_SHIM_MATCH, mask, value);
     unsigned same = 0;
-    for (int lane = 0; lane < 32; lane++) same |= (unsigned)((shown->there >> lane & 1) && shown->values[lane] == value) << lane;
+    for (int lane = 0; lane < 32; lane++)
+        same |= (unsigned)((shown->there >> lane & 1) && shown->values[lane] == value) << lane;
     return same;
 }
-static inline int __popc(unsigned value) { return __builtin_popcount(value); }
-static inline int __ffs(int value) { return __builtin_ffs(value); }
-static inline void __threadfence() {} /* one thread runs at a time */
-template <typename T> static inline T __ldcg(const T *from) { return *from; }
+static inline int __popc(unsigned value)
+{
+    return __builtin_popcount(value);
+}
+static inline int __ffs(int value)
+{
+    return __builtin_ffs(value);
+}
+static inline void __threadfence()
+{
+} /* one thread runs at a time */
+template <typename T> static inline T __ldcg(const T *from)
+{
+    return *from;
+}
 template <typename T> KOLO_SHIM_UNSEEN static inline T atomicAdd(T *to, T value)
 {
     kolo_shim_counts(to, sizeof *to);
@@ -253,10 +300,22 @@ template <typename T> KOLO_SHIM_UNSEEN static inline T __ldg(const T *from)
     kolo_shim_reads_constant(from, sizeof *from);
     return *from;
 }
-static inline float rsqrtf(float x) { return 1 / sqrtf(x); }
-static inline double rsqrt(double x) { return 1 / sqrt(x); }
-static inline float __fdividef(float x, float y) { return x / y; }
-static inline float normcdff(float x) { return erfcf(-x * 0.70710678f) / 2; }
+static inline float rsqrtf(float x)
+{
+    return 1 / sqrtf(x);
+}
+static inline double rsqrt(double x)
+{
+    return 1 / sqrt(x);
+}
+static inline float __fdividef(float x, float y)
+{
+    return x / y;
+}
+static inline float normcdff(float x)
+{
+    return erfcf(-x * 0.70710678f) / 2;
+}
 #endif
 
 #include "faults.h"

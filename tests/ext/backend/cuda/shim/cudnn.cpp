@@ -272,16 +272,17 @@ kolo_shim_record record_of(const Computation &work)
     record.range = kolo_shim_range();
     record.what = "cudnn";
     for (const Step &step : work.steps) {
-        const Tensor &last = step.type == POINTWISE  ? step.tensors[1]
-                             : step.type == FORWARD  ? step.tensors[2]
-                             : step.type == DATA     ? step.tensors[0]
-                                                     : step.tensors[1];
+        const Tensor &last = step.type == POINTWISE ? step.tensors[1]
+                             : step.type == FORWARD ? step.tensors[2]
+                             : step.type == DATA    ? step.tensors[0]
+                                                    : step.tensors[1];
         record.what += step.type == POINTWISE ? step.mode == CUDNN_POINTWISE_ADD ? " bias" : " relu"
                        : step.type == FORWARD ? " y"
                        : step.type == DATA    ? " dx"
                                               : " dkernel";
         for (const Tensor &t : step.tensors)
-            if (!t.inside) (&t == &last ? record.written : record.read) += (uint64_t)t.span() * kolo_shim_size(t.element());
+            if (!t.inside)
+                (&t == &last ? record.written : record.read) += (uint64_t)t.span() * kolo_shim_size(t.element());
         if (step.type == POINTWISE) continue;
         const Tensor &w = step.tensors[1], &y = step.tensors[2];
         record.operations += 2 * (uint64_t)(y.span() * w.dim[1] * w.dim[2] * w.dim[3]);

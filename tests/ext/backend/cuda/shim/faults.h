@@ -44,10 +44,9 @@ cudaError_t kolo_shim_end_capture(cudaStream_t stream, cudaGraph_t *graph);
 #endif
 
 #ifndef KOLO_SHIM_INSIDE
-#define KOLO_FAULT(call, error, ...) __extension__(kolo_shim_fault(#call, error, false) ?: call(__VA_ARGS__))
-#define KOLO_FAULT_BACK(call, ...)   __extension__(kolo_shim_fault(#call, cudaSuccess, true) ?: call(__VA_ARGS__))
-#define KOLO_FAULT_OF(call, error, ...)                                                                                \
-    (kolo_shim_fault(#call, cudaErrorUnknown, false) ? (error) : call(__VA_ARGS__))
+#define KOLO_FAULT(call, error, ...)    __extension__(kolo_shim_fault(#call, error, false) ?: call(__VA_ARGS__))
+#define KOLO_FAULT_BACK(call, ...)      __extension__(kolo_shim_fault(#call, cudaSuccess, true) ?: call(__VA_ARGS__))
+#define KOLO_FAULT_OF(call, error, ...) (kolo_shim_fault(#call, cudaErrorUnknown, false) ? (error) : call(__VA_ARGS__))
 /* What is the host's it gives back all the same. */
 #define KOLO_FAULT_BACK_OF(call, error, ...)                                                                           \
     __extension__({                                                                                                    \
@@ -89,8 +88,8 @@ cudaError_t kolo_shim_end_capture(cudaStream_t stream, cudaGraph_t *graph);
 
 #if defined KOLO_SHIM_CUBLASLT_H && !defined KOLO_SHIM_CUBLASLT_FAULTS
 #define KOLO_SHIM_CUBLASLT_FAULTS
-#define KOLO_FAULT_BLAS(call, ...) KOLO_FAULT_OF(call, CUBLAS_STATUS_ALLOC_FAILED, __VA_ARGS__)
-#define KOLO_FAULT_BLAS_BACK(call, ...) KOLO_FAULT_BACK_OF(call, CUBLAS_STATUS_INTERNAL_ERROR, __VA_ARGS__)
+#define KOLO_FAULT_BLAS(call, ...)                KOLO_FAULT_OF(call, CUBLAS_STATUS_ALLOC_FAILED, __VA_ARGS__)
+#define KOLO_FAULT_BLAS_BACK(call, ...)           KOLO_FAULT_BACK_OF(call, CUBLAS_STATUS_INTERNAL_ERROR, __VA_ARGS__)
 #define cublasLtCreate(...)                       KOLO_FAULT_BLAS(cublasLtCreate, __VA_ARGS__)
 #define cublasLtMatmulDescCreate(...)             KOLO_FAULT_BLAS(cublasLtMatmulDescCreate, __VA_ARGS__)
 #define cublasLtMatmulDescSetAttribute(...)       KOLO_FAULT_BLAS(cublasLtMatmulDescSetAttribute, __VA_ARGS__)
@@ -105,7 +104,7 @@ cudaError_t kolo_shim_end_capture(cudaStream_t stream, cudaGraph_t *graph);
 
 #if defined KOLO_SHIM_CUDNN_H && !defined KOLO_SHIM_CUDNN_FAULTS
 #define KOLO_SHIM_CUDNN_FAULTS
-#define KOLO_FAULT_DNN(call, ...) KOLO_FAULT_OF(call, CUDNN_STATUS_INTERNAL_ERROR, __VA_ARGS__)
+#define KOLO_FAULT_DNN(call, ...)         KOLO_FAULT_OF(call, CUDNN_STATUS_INTERNAL_ERROR, __VA_ARGS__)
 #define cudnnCreate(...)                  KOLO_FAULT_DNN(cudnnCreate, __VA_ARGS__)
 #define cudnnSetStream(...)               KOLO_FAULT_DNN(cudnnSetStream, __VA_ARGS__)
 #define cudnnBackendCreateDescriptor(...) KOLO_FAULT_DNN(cudnnBackendCreateDescriptor, __VA_ARGS__)
@@ -118,7 +117,7 @@ cudaError_t kolo_shim_end_capture(cudaStream_t stream, cudaGraph_t *graph);
 
 #if defined KOLO_SHIM_NCCL_H && !defined KOLO_SHIM_NCCL_FAULTS
 #define KOLO_SHIM_NCCL_FAULTS
-#define KOLO_FAULT_NCCL(call, ...) KOLO_FAULT_OF(call, ncclUnhandledCudaError, __VA_ARGS__)
+#define KOLO_FAULT_NCCL(call, ...)  KOLO_FAULT_OF(call, ncclUnhandledCudaError, __VA_ARGS__)
 #define ncclGetUniqueId(...)        KOLO_FAULT_NCCL(ncclGetUniqueId, __VA_ARGS__)
 #define ncclCommInitRankConfig(...) KOLO_FAULT_NCCL(ncclCommInitRankConfig, __VA_ARGS__)
 #define ncclCommGetAsyncError(...)  KOLO_FAULT_NCCL(ncclCommGetAsyncError, __VA_ARGS__)

@@ -5,11 +5,15 @@
 #include "backend/cuda/nvml.h"
 #include "machine.h"
 
-namespace {
+namespace
+{
 
 enum { INVALID = 2, NOT_SUPPORTED = 3 };
 
-int number_of(void *device) { return (int)(intptr_t)device - 1; }
+int number_of(void *device)
+{
+    return (int)(intptr_t)device - 1;
+}
 
 /* The device at the other end of a link that is straight; -1: there is none. */
 int other_end(const Machine &here, int device, unsigned link)
@@ -33,7 +37,10 @@ nvml_pci place_of(int device)
 
 extern "C" {
 
-int nvmlInit_v2(void) { return 0; }
+int nvmlInit_v2(void)
+{
+    return 0;
+}
 int nvmlDeviceGetHandleByUUID(const char *uuid, void **device)
 {
     unsigned first;

@@ -6,7 +6,8 @@
 #include "machine.h"
 #include "streams.h"
 
-namespace {
+namespace
+{
 
 std::set<std::pair<int, int>> peers; /* the first has turned on its access to the second */
 std::map<int, double> memory_clock;  /* when a device's memory has done what it was asked */

@@ -25,10 +25,12 @@ std::recursive_mutex whole;
 std::condition_variable_any &changed = *new std::condition_variable_any; /* some may wait when the process ends */
 std::set<kolo_shim_stream *> streams, captures;
 
-namespace {
+namespace
+{
 
 std::map<char *, size_t> pinned;
-std::map<std::pair<int, const void *>, size_t> shared_most; /* of kernels that asked for more than they may have without */
+std::map<std::pair<int, const void *>, size_t>
+    shared_most; /* of kernels that asked for more than they may have without */
 size_t in_use, most_in_use;
 thread_local int device;
 thread_local cudaError_t last = cudaSuccess;
@@ -100,7 +102,8 @@ bool may_allocate()
     bool may = true;
     for (kolo_shim_stream *stream : captures) {
         bool own = stream->captor == std::this_thread::get_id();
-        bool prohibited = own ? stream->mode != cudaStreamCaptureModeRelaxed : stream->mode == cudaStreamCaptureModeGlobal;
+        bool prohibited =
+            own ? stream->mode != cudaStreamCaptureModeRelaxed : stream->mode == cudaStreamCaptureModeGlobal;
         if (thread_mode == cudaStreamCaptureModeRelaxed || !prohibited) continue;
         if (!own && thread_mode == cudaStreamCaptureModeThreadLocal) continue;
         stream->invalid = true;
@@ -120,7 +123,8 @@ cudaError_t give(cudaStream_t stream, Work work)
     return cudaSuccess;
 }
 
-namespace {
+namespace
+{
 
 cudaError_t give_copy(cudaStream_t stream, const char *what, size_t read, size_t written, Work work)
 {
@@ -160,7 +164,10 @@ cudaError_t kolo_shim_give(cudaStream_t stream, Work work)
     return give(stream, fenced(stream->device, std::move(work)));
 }
 
-cudaError_t kolo_shim_fail(cudaError_t error) { return fail(error); }
+cudaError_t kolo_shim_fail(cudaError_t error)
+{
+    return fail(error);
+}
 
 int kolo_shim_number(int wanted)
 {
@@ -179,7 +186,8 @@ bool kolo_shim_on_device(const void *memory, size_t bytes)
     return kolo_shim_in_memory(memory, bytes);
 }
 
-namespace {
+namespace
+{
 
 /* Compute capability, 10 · major + minor. */
 int capability()
@@ -187,7 +195,8 @@ int capability()
     return (int)number("KOLO_SHIM_CAPABILITY", 90);
 }
 
-cudaError_t launch(cudaStream_t stream, const void *kernel, dim3 blocks, dim3 threads, size_t shared, kolo_shim_body body)
+cudaError_t launch(cudaStream_t stream, const void *kernel, dim3 blocks, dim3 threads, size_t shared,
+                   kolo_shim_body body)
 {
     auto asked = shared_most.find({device, kernel});
     if (!kolo_shim_can_run(blocks, threads)) return cudaErrorInvalidConfiguration;

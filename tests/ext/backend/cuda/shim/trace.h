@@ -6,8 +6,8 @@
  *
  * Bytes are of whole sectors of 32, each counted once a launch, as if a cache held all: what memory must give and take.
  * `asked` is what the threads asked for. Of a kernel they are seen as checks.cpp sees them; of a library call they are
- * its operands, and it computes nothing. `operations` are those of matrix products. KOLO_SHIM_DRY=1: nothing is run at all, so that any size is
- * quick. */
+ * its operands, and it computes nothing. `operations` are those of matrix products. KOLO_SHIM_DRY=1: nothing is run at
+ * all, so that any size is quick. */
 #ifndef KOLO_SHIM_TRACE_H
 #define KOLO_SHIM_TRACE_H
 
