@@ -302,9 +302,10 @@ static kolo_status open_fit(kolo_fit_state *state)
     state->trainer->seed =
         state->seed;    /* in deterministic mode what an epoch sums up must not hang on when it arrives */
     state->trainer->exact = watches_batches(state) || model->settings.deterministic;
-    KOLO_TRY(kolo_trainer_attach(state->trainer, state->data, state->batch, state->data->samples));
+    int64_t samples = state->data->samples, most = state->batch < samples ? state->batch : samples;
+    KOLO_TRY(kolo_trainer_attach(state->trainer, state->data, most, samples));
     kolo_trainer_reset_timings(state->trainer);
-    KOLO_TRY(kolo_trainer_open_feeds(state->trainer, state->feeding, state->batch));
+    KOLO_TRY(kolo_trainer_open_feeds(state->trainer, state->feeding, most));
     model->history = (kolo_history){
         .epoch = epochs, .ranks = kolo_size(), .devices = state->trainer->count, .metrics = model->metrics.count};
     memcpy(model->history.metric_name, model->metrics.name, sizeof model->history.metric_name);

@@ -65,8 +65,9 @@ static void counts_steps(void **state)
     (void)state;
     static const struct {
         int samples, batch, limit, drop, steps, images;
-    } cases[] = {{100, 32, 0, 0, 4, 100},  {100, 32, 0, 1, 3, 96}, {100, 32, 2, 0, 2, 64}, {100, 100, 0, 1, 1, 100},
-                 {100, 500, 0, 0, 1, 100}, {7, 1, 0, 0, 7, 7},     {1, 32, 0, 0, 1, 1}};
+    } cases[] = {{100, 32, 0, 0, 4, 100},  {100, 32, 0, 1, 3, 96},        {100, 32, 2, 0, 2, 64},
+                 {100, 100, 0, 1, 1, 100}, {100, 500, 0, 0, 1, 100},      {7, 1, 0, 0, 7, 7},
+                 {1, 32, 0, 0, 1, 1},      {100, INT32_MAX, 0, 0, 1, 100}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         kolo_data *data = small_data(cases[i].samples);
         kolo_model *model = small_model();
