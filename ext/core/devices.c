@@ -13,6 +13,7 @@
 #include <sys/sysinfo.h>
 
 #include "backend/accelerator.h"
+#include "backend/backend.h"
 #include "core/cores.h"
 #include "show/bundle.h"
 
@@ -339,6 +340,7 @@ kolo_device_list kolo_devices_at(const kolo_devices_args *args, kolo_here here)
 {
     kolo_scope scope = kolo_enter("kolo_devices", here);
     kolo_status status = kolo_check_environment();
+    if (status == KOLO_OK) status = kolo_backend_check_environment();
     kolo_visible visible = kolo_visible_now();
     kolo_device_list list = {.count = visible.count};
     if (args->most > 0 && args->most < list.count) list.count = args->most;

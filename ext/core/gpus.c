@@ -27,6 +27,7 @@ static const kolo_accelerator *load(void)
     if (plugin) gpus.why = "libkolo_" PLUGIN ".so is of another version of Kolo";
     bool there = plugin || !strstr(gpus.why, "libkolo_" PLUGIN ".so: cannot open");
     if (there) kolo_warn("computing without the GPUs: %s", gpus.why);
+    else gpus.why = "libkolo_" PLUGIN ".so, the plugin for them, is not built: 'make cuda' does that";
     return NULL;
 }
 

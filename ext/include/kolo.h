@@ -126,7 +126,9 @@ typedef struct kolo_devices_args {
     kolo_guard *guard;
     bool print; /* a table on stdout too, from rank 0 */
 } kolo_devices_args;
-/* The devices this process may use: their .name is what options want, their .index what kolo_pin_device() does. */
+/* The devices this process may use: their .name is what options want, their .index what kolo_pin_device() does. Where the
+ * environment asks for what is not there (KOLO_DEVICES=gpu, KOLO_BACKEND=cuda), that is a failure, with the reason why,
+ * and the list is of what there is. */
 #define kolo_devices(...) kolo_devices_at(&(const kolo_devices_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
 kolo_device_list kolo_devices_at(const kolo_devices_args *args, kolo_here here);
 

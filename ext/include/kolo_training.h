@@ -40,7 +40,7 @@ typedef struct kolo_strategy {
 /* All on one device: what no strategy means. */
 #define kolo_one_device() ((kolo_strategy){._ = 0, &kolo_one_device_kind, .devices = 1})
 /* A replica a device; gradients are averaged over all of them before every update. On one device, or where there is
- * none, it is kolo_one_device(). Options: all of the above; what comes out does not depend on them, but for
+ * none, it is kolo_one_device(). Options: the members of kolo_strategy; what comes out does not depend on them, but for
  * .initial_sync. Four published parallelisers, and tf_cnn_benchmarks' two ways, in these terms:
  *   kuza55 make_parallel         kolo_central_storage(.slicing = KOLO_SLICE_ON_DEVICE)
  *   fchollet multi_gpu_model     kolo_central_storage(.slicing = KOLO_SLICE_ON_DEVICE, .last_takes_remainder = true)
@@ -58,15 +58,17 @@ typedef struct kolo_strategy {
 
 typedef enum kolo_precision {
     KOLO_FLOAT32 = 1, /* the default */
-    KOLO_MIXED_BF16,  /* arithmetic in bfloat16, sums and weights in float32; KOLO_UNSUPPORTED without AVX-512 */
+    /* Arithmetic in bfloat16, sums and weights in float32. KOLO_UNSUPPORTED on a CPU without AVX-512, and on a GPU
+     * of a compute capability below 8.0: a V100 takes KOLO_MIXED_FP16. */
+    KOLO_MIXED_BF16,
     /* Arithmetic in IEEE binary16, sums and weights in float32, with dynamic loss scaling (Micikevicius et al. 2018, as
      * Keras's LossScaleOptimizer): the loss is multiplied by 2^15 on the way back, so that small gradients do not
      * vanish; twice that after 2,000 updates; where a gradient overflows, half of it, and that update is left out, on
-     * all devices and ranks alike. Runs on every CPU, slower than KOLO_FLOAT32: what it saves, it saves elsewhere. */
+     * all devices and ranks alike. Runs on every GPU, and on every CPU, where it is slower than KOLO_FLOAT32. */
     KOLO_MIXED_FP16,
     /* Float32, but GPUs round the factors of products of matrices and of convolutions to 10 bits of fraction, which
-     * their tensor cores multiply several times as fast. On a CPU it is KOLO_FLOAT32, bit for bit, and
-     * kolo_compile() says so. */
+     * their tensor cores multiply several times as fast, from compute capability 8.0 on; others have no such cores, and
+     * compute as in KOLO_FLOAT32. On a CPU it is KOLO_FLOAT32, bit for bit, and kolo_compile() says so. */
     KOLO_TF32
 } kolo_precision;
 
@@ -79,7 +81,7 @@ typedef struct kolo_compile_args {
     kolo_metric metrics[KOLO_METRICS_MAX];
     kolo_strategy strategy;
     kolo_precision precision; /* KOLO_FLOAT32, KOLO_MIXED_BF16, KOLO_MIXED_FP16, or KOLO_TF32: on the CPU KOLO_FLOAT32 */
-    const char *backend;  /* "onednn", "reference"; default: KOLO_BACKEND, else the fastest that loads */
+    const char *backend;  /* "cuda", "onednn", "reference"; default: KOLO_BACKEND, else the fastest that loads */
     uint64_t seed;        /* weights, order and dropout; default: a new one each time */
     bool deterministic;   /* the same bits for any number of devices and ranks of one kind. The model and the batch alone
                              say into how many parts a batch is cut, in small batches two: more cores gain nothing there */

@@ -9,18 +9,18 @@ SHIM_TESTS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/ext/backend/cuda/*.c))
 # ---- Where CUDA is ----
 # The toolkit: CUDA_HOME, else where it is usually. cuDNN 9 and NCCL 2: CUDNN_HOME and NCCL_HOME, folders with include
 # and lib; else the toolkit's, Debian's, or those of a Python environment (the active one, or python3's), whose wheels
-# bring their headers.
+# bring their headers. `make toolkit` fetches all three into .cuda, which comes first.
 TRIPLET     := $(shell uname -m)-linux-gnu
-PYTHON_CUDA := $(wildcard $(addsuffix /lib/python3*/*-packages/nvidia,$(VIRTUAL_ENV) $(CONDA_PREFIX) \
+PYTHON_CUDA := $(wildcard $(CURDIR)/.cuda/nvidia $(addsuffix /lib/python3*/*-packages/nvidia,$(VIRTUAL_ENV) $(CONDA_PREFIX) \
                    $(patsubst %/bin/python3,%,$(shell command -v python3)) /usr/local $(HOME)/.local))
 # The first of the folders $(2) that has the header $(1).
 with-header  = $(firstword $(foreach home,$(2),$(if $(wildcard $(home)/include/$(1) $(home)/include/$(TRIPLET)/$(1)),$(home))))
-NVCC        := $(firstword $(wildcard $(addsuffix /bin/nvcc,$(or $(CUDA_HOME),/usr/local/cuda $(CONDA_PREFIX))) \
-                   $(if $(CUDA_HOME),,/opt/cuda/bin/nvcc)) $(if $(CUDA_HOME),,$(shell command -v nvcc)))
+NVCC        := $(firstword $(wildcard $(addsuffix /bin/nvcc,$(or $(CUDA_HOME),$(CURDIR)/.cuda/nvidia/cu13 /usr/local/cuda \
+                   $(CONDA_PREFIX) /opt/cuda))) $(if $(CUDA_HOME),,$(shell command -v nvcc)))
 CUDA_FOUND  := $(patsubst %/bin/nvcc,%,$(NVCC))
-CUDNN_FOUND := $(call with-header,cudnn.h,$(or $(CUDNN_HOME),$(CUDA_FOUND) /usr /usr/local $(CONDA_PREFIX) $(PYTHON_CUDA:%=%/cudnn)))
-NCCL_FOUND  := $(call with-header,nccl.h,$(or $(NCCL_HOME),$(CUDA_FOUND) /usr /usr/local $(CONDA_PREFIX) $(PYTHON_CUDA:%=%/nccl)))
-CUDA_PLACES := $(filter-out /usr,$(sort $(CUDA_FOUND) $(CUDNN_FOUND) $(NCCL_FOUND)))
+CUDNN_FOUND := $(call with-header,cudnn.h,$(or $(CUDNN_HOME),$(CUDA_FOUND) $(CUDA_FOUND:%/cu13=%/cudnn) /usr /usr/local $(CONDA_PREFIX) $(PYTHON_CUDA:%=%/cudnn)))
+NCCL_FOUND  := $(call with-header,nccl.h,$(or $(NCCL_HOME),$(CUDA_FOUND) $(CUDA_FOUND:%/cu13=%/nccl) /usr /usr/local $(CONDA_PREFIX) $(PYTHON_CUDA:%=%/nccl)))
+CUDA_PLACES := $(filter-out /usr,$(sort $(abspath $(CUDA_FOUND) $(CUDNN_FOUND) $(NCCL_FOUND))))
 CUDA_SEEN   := $(addprefix -isystem ,$(wildcard $(addsuffix /include,$(CUDA_PLACES))))
 CUDA_LIBS   := $(sort $(wildcard $(foreach home,$(CUDA_PLACES),$(home)/lib $(home)/lib64 $(home)/targets/*/lib)))
 # Machine code for Volta, Ampere, Hopper and Blackwell, as far as this nvcc knows them, and PTX for what comes after.
@@ -28,12 +28,15 @@ CUDA_KNOWN   = $(if $(NVCC),$(filter $(patsubst compute_%,%,$(shell $(NVCC) --li
 CUDA_CODE   ?= $(foreach sm,$(CUDA_KNOWN),-gencode arch=compute_$(sm),code=sm_$(sm)) \
                $(foreach sm,$(lastword $(CUDA_KNOWN)),-gencode arch=compute_$(sm),code=compute_$(sm))
 # What is lacking, $(1), part of $(2), and where it was looked for: in the folder that the variable $(3) names.
-lacks        = '$(1) ($(2)), which is not in $(if $($(3)),$(3)=$($(3)),the usual places: set $(3) to its folder)'
+lacks        = '$(1) ($(2)), which is not in $(if $($(3)),$(3)=$($(3)),the usual places: set $(3) to its folder, or run make toolkit)'
 CUDA_LACKS  := $(strip $(if $(NVCC),,$(call lacks,nvcc,CUDA toolkit 12 or 13,CUDA_HOME)) \
                $(if $(CUDNN_FOUND),,$(call lacks,cudnn.h,cuDNN 9,CUDNN_HOME)) $(if $(NCCL_FOUND),,$(call lacks,nccl.h,NCCL 2,NCCL_HOME)))
 
 # ---- For a device ----
 cuda-object = $(patsubst %,$(BUILD)/obj/cuda/%.o,$(notdir $(1)))
+toolkit:  ## CUDA's compiler, cuDNN and NCCL from PyPI into .cuda, 2 GB, where make cuda finds them (after make setup)
+	$(Q)dockerfiles/setup.sh cuda
+
 cuda: $(BUILD)/lib/libkolo_cuda.so  ## the plugin for GPUs, where the toolkit is (CUDA_HOME, CUDNN_HOME, NCCL_HOME)
 # What a change of compiles it anew; and where a machine is told what it lacks.
 $(BUILD)/obj/cuda/flags: FORCE
@@ -98,4 +101,4 @@ $(SHIM_TESTS): $(BUILD)/%: %.c $(BUILD)/shim/lib/libkolo_cuda.so
 	$(Q)$(CC) $(KOLO_C) $(CFLAGS) $(EXTRA) -D_GNU_SOURCE= -DKOLO_TEST_BACKEND='"cuda"' -Itests -MMD -MP $< -o $@ \
 	    -L$(BUILD)/shim/lib -lkolo -lcmocka -lm -ljansson -Wl,-rpath,$(abspath $(BUILD)/shim/lib)
 $(BUILD)/tests/ext/backend/cuda/cudnn_plans_test: EXTRA = -I$(SHIM)
-.PHONY: cuda test-gpu
+.PHONY: toolkit cuda test-gpu
