@@ -146,7 +146,7 @@ def main():
     for name in chosen.names:
         net, precision, batch = [*name.split("/"), "", ""][:3]
         if net not in SMALL or not batch.isdecimal():
-            sys.exit(f"launches: wanted names as {USUAL[0]} of the nets {", ".join(SMALL)}, got {name}")
+            sys.exit(f"launches: wanted names as {USUAL[0]} of the nets {', '.join(SMALL)}, got {name}")
         print_step(step(chosen.program, net, precision, int(batch)), net, precision, int(batch), chosen.all)
 
 
