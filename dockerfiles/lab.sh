@@ -31,6 +31,8 @@ PYTHON
 )
 [[ -z $advice ]] || fail "$advice"
 
+# Lessons have eight devices, on fewer GPUs too.
+export KOLO_GPU_DEVICES=${KOLO_GPU_DEVICES:-8}
 # In the environment, not on the command line, which every user of the machine can read.
 export JUPYTER_TOKEN=${JUPYTER_TOKEN:-$(.venv/bin/python -c 'import secrets; print(secrets.token_hex(24))')}
 host=$ip

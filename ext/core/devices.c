@@ -203,6 +203,20 @@ int kolo_visible_devices(void)
     return devices.pinned ? 1 : kolo_device_count();
 }
 
+int kolo_hardware_count(void)
+{
+    kolo_visible visible = kolo_visible_now();
+    if (visible.count == 0 || visible.gpus == 0) return kolo_threads();
+    bool seen[KOLO_DEVICES_MAX] = {false};
+    int count = 0;
+    for (int i = 0; i < visible.count; i++) {
+        int gpu = visible.device[i] % visible.gpus;
+        if (!seen[gpu]) count++;
+        seen[gpu] = true;
+    }
+    return count;
+}
+
 int kolo_replica_device(int index)
 {
     kolo_visible visible = kolo_visible_now();

@@ -39,7 +39,7 @@ static void find(void)
     gpus.accelerator = load();
     if (!gpus.accelerator) return;
     gpus.count = gpus.accelerator->devices();
-    gpus.why = "the driver has no device";
+    gpus.why = "the driver gives none";
 }
 
 /* What KOLO_DEVICES says, or else the backend that KOLO_BACKEND chooses. */

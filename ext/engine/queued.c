@@ -41,7 +41,8 @@ static kolo_status open_stations(kolo_queued *queued)
         KOLO_TRY(kolo_station_open(&queued->stations[s], s > 0 ? &queued->stations[0] : NULL));
         if (queued->station_count > 1) queued->part_count += queued->stations[s].told;
     }
-    queued->weights = (float *)(void *)queued->stations[0].weights_block;
+    void *weights = queued->stations[0].weights_block;
+    queued->weights = weights;
     queued->moment = queued->stations[0].moment;
     return KOLO_OK;
 }

@@ -120,7 +120,8 @@ static kolo_status sum_batch(const kolo_queued_job *j, const kolo_station *stati
     for (int64_t leaf = j->share->first_leaf; leaf < j->share->end_leaf; leaf++)
         KOLO_TRY(accelerator->copy(station->queue, station->brought + (size_t)leaf * row, part_of(j, station, op, leaf),
                                    row));
-    KOLO_TRY(sum_over_group(j, station, (double *)(void *)station->brought, leaves * count));
+    void *brought = station->brought;
+    KOLO_TRY(sum_over_group(j, station, brought, leaves * count));
     return accelerator->sum(station->queue, kolo_queued_met(station, op), station->brought, row, (int)leaves, count);
 }
 

@@ -81,7 +81,7 @@ static kolo_status time_op(const kolo_queued_job *j, int64_t leaf, int op, const
 static kolo_call call_of(const kolo_queued_job *j, int64_t leaf, const kolo_station *station)
 {
     const kolo_frame *frame = kolo_queued_frame(j, station->number, leaf);
-    char *totals =
+    void *totals =
         station->totals ? station->totals + (size_t)(leaf - j->share->first_leaf) * j->queued->totals_stride : NULL;
     return (kolo_call){.memory = frame->memory,
                        .scratch = station->bench.scratch,
@@ -89,7 +89,7 @@ static kolo_call call_of(const kolo_queued_job *j, int64_t leaf, const kolo_stat
                        .labels = frame->labels,
                        .targets = frame->targets,
                        .weights = frame->weights,
-                       .totals = (kolo_totals *)(void *)totals,
+                       .totals = totals,
                        .queue = station->queue,
                        .moment = station->moment};
 }

@@ -45,7 +45,8 @@ _Static_assert(sizeof(extras) <= 64, "totals_stride is at least that");
 
 static extras *extras_of(const kolo_queued *queued, char *totals, int64_t leaves)
 {
-    return (extras *)(void *)(totals + (size_t)leaves * queued->totals_stride);
+    void *behind = totals + (size_t)leaves * queued->totals_stride;
+    return behind;
 }
 
 /* The share, and its sums up the tree. Their memory is the fold's again, but nobody takes it before they are read:

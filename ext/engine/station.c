@@ -101,7 +101,8 @@ static kolo_status open_all_weights(kolo_station *station)
     size_t bytes = (size_t)station->program->model->weight_count * sizeof(float);
     KOLO_TRY(allocate(station, bytes + 1, "a model's weights", &station->weights_block));
     KOLO_TRY(allocate(station, station->program->weights_bytes + 1, "a model's weights", &station->packed_block));
-    station->weights.canonical = (const float *)(void *)station->weights_block;
+    const void *weights = station->weights_block;
+    station->weights.canonical = weights;
     station->weights.packed = station->packed_block;
     return KOLO_OK;
 }

@@ -61,12 +61,12 @@ kolo_status kolo_stations_begin(const kolo_queued_job *job);
 kolo_status kolo_stations_end(const kolo_queued_job *job);
 /* The weights that home has packed last. */
 kolo_status kolo_stations_carry_weights(const kolo_queued *queued);
-/* Around a segment of a leaf: what it is to be told of the samples is there; its gradients go home, and others may copy
- * what it wrote. */
-kolo_status kolo_stations_enter(const kolo_queued_job *job, int64_t leaf, int segment);
-kolo_status kolo_stations_leave(const kolo_queued_job *job, int64_t leaf, int segment);
-/* A KOLO_OP_COPY. */
-kolo_status kolo_stations_copy(const kolo_queued_job *job, int64_t leaf, int op);
+/* Around segment `number` of a leaf: what it is to be told of the samples is there; its gradients go home, and others
+ * may copy what it wrote. */
+kolo_status kolo_stations_enter(const kolo_queued_job *j, int64_t leaf, int number);
+kolo_status kolo_stations_leave(const kolo_queued_job *j, int64_t leaf, int number);
+/* A KOLO_OP_COPY, operation `number`. */
+kolo_status kolo_stations_copy(const kolo_queued_job *j, int64_t leaf, int number);
 /* Home has the samples of the leaf. */
 kolo_status kolo_stations_gathered(const kolo_queued_job *job, int64_t leaf);
 

@@ -80,8 +80,8 @@ static kolo_status sum_totals(const kolo_queued_job *j)
     kolo_station *home = &queued->stations[0];
     size_t stride = (size_t)queued->totals_room * queued->totals_stride;
     int64_t count = (int64_t)(totals_bytes(j) / sizeof(double));
-    return accelerator_of(queued)->sum(home->queue, (double *)(void *)queued->totals, queued->parts, stride,
-                                       queued->part_count, count);
+    void *totals = queued->totals;
+    return accelerator_of(queued)->sum(home->queue, totals, queued->parts, stride, queued->part_count, count);
 }
 
 static kolo_status end_other(const kolo_queued_job *j, kolo_station *station, int *part)

@@ -146,6 +146,10 @@ kolo_status kolo_pin_device_at(int index, kolo_here here);
 /* Cores this process may compute with: KOLO_THREADS, or else all that it is allowed. */
 int kolo_threads(void);
 
+/* How much hardware is behind the devices: GPUs, or of the CPU's kolo_threads(). So many devices, or ranks of this host,
+ * compute at once, which is as much as more of them can bring; others take turns. At least 1. */
+int kolo_hardware_count(void);
+
 /* Asks whatever runs (a fit, an evaluation) to end cleanly at the next leaf. Async-signal-safe; any thread. Stays
  * requested until kolo_clear_error() or the end of the call that obeyed it; one that a callback makes leaves it to the
  * fit, which ends too. The library handles no signal: Ctrl-C ends a program at once, unless its own handler asks. Then

@@ -1,5 +1,6 @@
 /* kolo_evaluate, kolo_predict, kolo_gradients and their parts on a batch: forward, and once backward, without learning.
  */
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +39,7 @@ static kolo_status open_scorer(kolo_model *model, kolo_purpose purpose, int leaf
     kolo_status status = scorer->engine ? KOLO_OK : kolo_engine_open(model, purpose, leaf, place, &scorer->engine);
     if (status == KOLO_OK) status = kolo_engine_bring(scorer->engine, share);
     if (status != KOLO_OK && scorer->engine) kolo_engine_close(&scorer->engine);
+    assert(status != KOLO_OK || scorer->engine);
     return status;
 }
 

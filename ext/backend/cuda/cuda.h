@@ -208,7 +208,7 @@ kolo_dropout_job kolo_cuda_dropout_of(const kolo_cuda_job *job, const kolo_op *d
  * function of the host's. And what the call says of them. */
 bool kolo_cuda_describe_loss(const kolo_plan *plan, kolo_loss_job *job);
 bool kolo_cuda_has_loss(const kolo_plan *plan);
-void kolo_cuda_aim_loss(const kolo_call *call, kolo_loss_job *job);
+void kolo_cuda_aim_loss(const kolo_call *call, kolo_loss_job *loss);
 
 /* Makers: set kernel->run, and what else it needs; bytes of workspaces, which are theirs. */
 typedef kolo_status kolo_cuda_maker(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op);

@@ -79,6 +79,7 @@ static void virtual_devices_share_the_gpus(void **state)
     (void)state;
     setenv("KOLO_GPU_DEVICES", "6", 1);
     assert_string_equal(seen(), "0,1,2,3,0,1");
+    assert_int_equal(kolo_hardware_count(), 4);
     kolo_device_list list = kolo_devices();
     assert_int_equal(list.count, 6);
     assert_string_equal(list.device[5].name, "gpu:5");
@@ -88,6 +89,10 @@ static void virtual_devices_share_the_gpus(void **state)
     assert_true(list.device[2].free_bytes > 0 && list.device[2].free_bytes <= list.device[2].memory_bytes);
     setenv("CUDA_VISIBLE_DEVICES", "5,1", 1);
     assert_string_equal(seen(), "1,1");
+    assert_int_equal(kolo_hardware_count(), 1);
+    setenv("KOLO_DEVICES", "cpu", 1);
+    assert_int_equal(kolo_hardware_count(), kolo_threads());
+    unsetenv("KOLO_DEVICES");
     assert_string_equal(kolo_device_get(0).description, "virtual, number 5 of 6 on simulated device 1");
 }
 
