@@ -9,7 +9,6 @@
 #include "backend/cuda/first_conv2d.h"
 #include "backend/cuda/pooled_conv2d.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- what a maker made ---- */
@@ -55,17 +54,6 @@ static kolo_conv_wish wish_of(const kolo_plan *plan, const kolo_op *op, int larg
     wish.conv.tensor_cores = plan->queue->capability >= 80;
     wish.conv.shared = plan->queue->shared;
     return wish;
-}
-
-static kolo_status keep(kolo_cuda_kernel *kernel, const convolution *made, kolo_status (*run)(const kolo_cuda_job *job))
-{
-    convolution *own = malloc(sizeof *own);
-    if (!own) return kolo_fail_memory(sizeof *own, "a convolution");
-    *own = *made;
-    kernel->own = own;
-    kernel->free_own = free;
-    kernel->run = run;
-    return KOLO_OK;
 }
 
 /* cuDNN's way, if it has one that is worth it. */
@@ -164,7 +152,8 @@ static kolo_status make_forward(kolo_cuda_kernel *kernel, kolo_plan *plan, const
         if (kernel->element != KOLO_ELEMENT_FLOAT)
             KOLO_TRY(kolo_cuda_choose_layout(plan, bias, (kolo_cuda_layout){.element = kernel->element}));
     }
-    return keep(kernel, &made, run_forward);
+    kernel->run = run_forward;
+    return kolo_cuda_keep(kernel, &made, sizeof made, "a convolution");
 }
 
 kolo_status kolo_cuda_make_conv2d(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
@@ -251,7 +240,8 @@ static kolo_status make_backward(kolo_cuda_kernel *kernel, kolo_plan *plan, cons
     bool masks = op->in[1] >= 0 && !made.undone, sums = op->out[2] >= 0 && !made.done;
     made.dz = kolo_cuda_reserve(&kernel->scratch, masks ? (size_t)count * kolo_element_bytes(kernel->element) : 0);
     made.bias = kolo_cuda_reserve(&kernel->scratch, sums ? kolo_cuda_bias_scratch(count / width, width) : 0);
-    return keep(kernel, &made, run_backward);
+    kernel->run = run_backward;
+    return kolo_cuda_keep(kernel, &made, sizeof made, "a convolution");
 }
 
 kolo_status kolo_cuda_make_conv2d_backward(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)

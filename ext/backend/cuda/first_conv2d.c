@@ -2,24 +2,11 @@
  */
 #include "backend/cuda/first_conv2d.h"
 
-#include <stdlib.h>
-
 typedef struct first_layer {
     kolo_conv conv;
     kolo_cuda_parts kernel, bias; /* the gradients */
     bool undone, done; /* a max pooling has undone relu, written the bias's gradient */
 } first_layer;
-
-static kolo_status keep(kolo_cuda_kernel *kernel, first_layer made, kolo_status (*run)(const kolo_cuda_job *job))
-{
-    first_layer *own = malloc(sizeof *own);
-    if (!own) return kolo_fail_memory(sizeof *own, "a convolution");
-    *own = made;
-    kernel->own = own;
-    kernel->free_own = free;
-    kernel->run = run;
-    return KOLO_OK;
-}
 
 static kolo_status run_forward(const kolo_cuda_job *job)
 {
@@ -34,7 +21,9 @@ kolo_status kolo_cuda_make_first_conv2d(kolo_cuda_kernel *kernel, kolo_plan *pla
                                         const kolo_conv *conv)
 {
     KOLO_TRY(kolo_cuda_choose_layout(plan, op->in[1], (kolo_cuda_layout){.element = KOLO_ELEMENT_FLOAT}));
-    return keep(kernel, (first_layer){.conv = *conv}, run_forward);
+    const first_layer made = {.conv = *conv};
+    kernel->run = run_forward;
+    return kolo_cuda_keep(kernel, &made, sizeof made, "a convolution");
 }
 
 static kolo_status run_backward(const kolo_cuda_job *job)
@@ -57,5 +46,6 @@ kolo_status kolo_cuda_make_first_conv2d_backward(kolo_cuda_kernel *kernel, kolo_
         .conv = *conv, .undone = kolo_cuda_relu_undone(plan, op), .done = kolo_cuda_bias_done(plan, op)};
     KOLO_TRY(kolo_cuda_expect_parts(kernel, plan, 1, parts, &made.kernel));
     if (!made.done) KOLO_TRY(kolo_cuda_expect_parts(kernel, plan, 2, parts, &made.bias));
-    return keep(kernel, made, run_backward);
+    kernel->run = run_backward;
+    return kolo_cuda_keep(kernel, &made, sizeof made, "a convolution");
 }

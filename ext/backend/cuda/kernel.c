@@ -2,6 +2,7 @@
 #include "backend/cuda/cuda.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static kolo_cuda_maker *const makers[KOLO_OP_KINDS] = {
     [KOLO_OP_INPUT] = kolo_cuda_make_input,
@@ -164,6 +165,15 @@ kolo_status kolo_cuda_prepare(kolo_plan *plan, int op, void **made)
     for (int i = 0; i < KOLO_OP_OUTS; i++)
         kernel->copy_out[i] = reserve_copy(plan, kernel, o->out[i], kernel->any_out[i], &o->scratch);
     *made = kernel;
+    return KOLO_OK;
+}
+
+kolo_status kolo_cuda_keep(kolo_cuda_kernel *kernel, const void *made, size_t bytes, const char *what)
+{
+    kernel->own = malloc(bytes);
+    if (!kernel->own) return kolo_fail_memory(bytes, what);
+    memcpy(kernel->own, made, bytes);
+    kernel->free_own = free;
     return KOLO_OK;
 }
 

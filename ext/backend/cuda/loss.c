@@ -2,8 +2,6 @@
  * function of the host's, is computed there: own.c. */
 #include "backend/cuda/cuda.h"
 
-#include <stdlib.h>
-
 #include "losses/formulas.h"
 
 _Static_assert(KOLO_LOSS_METRICS == KOLO_METRICS_MAX, "a kernel takes all metrics of a model");
@@ -78,14 +76,9 @@ kolo_status kolo_cuda_make_loss(kolo_cuda_kernel *kernel, kolo_plan *plan, const
     kolo_loss_job job;
     if (!kolo_cuda_describe_loss(plan, &job)) return kolo_cuda_make_own(kernel, plan, op);
     if (op->out[0] >= 0) job.gradient_element = kolo_cuda_element(plan, op->out[0]);
-    kolo_loss_job *kept = malloc(sizeof *kept);
-    if (!kept) return kolo_fail_memory(sizeof *kept, "a loss");
-    *kept = job;
-    kernel->own = kept;
-    kernel->free_own = free;
     kernel->element = KOLO_ELEMENT_FLOAT; /* outputs are canonical */
     kernel->any_out[0] = true;
     kernel->run = run_loss;
     kernel->scratch = kolo_cuda_loss_scratch(&job);
-    return KOLO_OK;
+    return kolo_cuda_keep(kernel, &job, sizeof job, "a loss");
 }

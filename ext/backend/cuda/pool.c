@@ -8,8 +8,6 @@
  */
 #include "backend/cuda/cuda.h"
 
-#include <stdlib.h>
-
 /* x: the larger image. */
 static kolo_pooling pooling_of(const kolo_plan *plan, const kolo_op *op, int x, int y)
 {
@@ -89,16 +87,6 @@ typedef struct largest {
     int dbias;           /* the GRADIENT that its way back also writes, or -1 */
 } largest;
 
-static kolo_status keep(kolo_cuda_kernel *kernel, largest made)
-{
-    largest *own = malloc(sizeof *own);
-    if (!own) return kolo_fail_memory(sizeof *own, "a kernel");
-    *own = made;
-    kernel->own = own;
-    kernel->free_own = free;
-    return KOLO_OK;
-}
-
 static kolo_status run_max_pool(const kolo_cuda_job *job)
 {
     const largest *own = job->kernel->own;
@@ -133,9 +121,9 @@ kolo_status kolo_cuda_make_max_pool2d(kolo_cuda_kernel *kernel, kolo_plan *plan,
     if (op->out[1] >= 0)
         plan->values[op->out[1]].bytes = (size_t)kolo_cuda_count(plan, op->out[0]) * kolo_pooling_place_bytes(&p);
     kernel->run = run_max_pool;
-    return keep(kernel, (largest){.cut = behind_relu(plan, op),
-                                  .drop = kolo_cuda_take_dropout(plan, op, kernel->element),
-                                  .dbias = -1});
+    const largest made = {
+        .cut = behind_relu(plan, op), .drop = kolo_cuda_take_dropout(plan, op, kernel->element), .dbias = -1};
+    return kolo_cuda_keep(kernel, &made, sizeof made, "a kernel");
 }
 
 kolo_status kolo_cuda_make_max_pool2d_backward(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
@@ -149,7 +137,7 @@ kolo_status kolo_cuda_make_max_pool2d_backward(kolo_cuda_kernel *kernel, kolo_pl
         kernel->scratch = kolo_cuda_pooled_bias_scratch(kernel->element, &p);
     }
     kernel->run = run_max_pool_backward;
-    return keep(kernel, made);
+    return kolo_cuda_keep(kernel, &made, sizeof made, "a kernel");
 }
 
 /* ---- means ---- */

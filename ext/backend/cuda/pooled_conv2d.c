@@ -5,7 +5,6 @@
  * conv_filter.cu. */
 #include "backend/cuda/pooled_conv2d.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { Y = 0, WHERE = 1 };           /* what it writes */
@@ -93,17 +92,6 @@ typedef struct pooled {
     kolo_cuda_parts kernel, bias; /* the gradients */
 } pooled;
 
-static kolo_status keep(kolo_cuda_kernel *kernel, pooled made, kolo_status (*run)(const kolo_cuda_job *job))
-{
-    pooled *own = malloc(sizeof *own);
-    if (!own) return kolo_fail_memory(sizeof *own, "a convolution");
-    *own = made;
-    kernel->own = own;
-    kernel->free_own = free;
-    kernel->run = run;
-    return KOLO_OK;
-}
-
 static kolo_status run_forward(const kolo_cuda_job *job)
 {
     const pooled *own = job->kernel->own;
@@ -140,7 +128,8 @@ kolo_status kolo_cuda_make_pooled_conv2d(kolo_cuda_kernel *kernel, kolo_plan *pl
     find_chain(kernel, plan, op, &c);
     pooled made = {.conv = *conv, .drop = kolo_cuda_take_dropout(plan, c.pool, kernel->element)};
     join(plan, &c);
-    return keep(kernel, made, run_forward);
+    kernel->run = run_forward;
+    return kolo_cuda_keep(kernel, &made, sizeof made, "a convolution");
 }
 
 /* ---- backward ---- */
@@ -180,5 +169,6 @@ kolo_status kolo_cuda_make_pooled_conv2d_backward(kolo_cuda_kernel *kernel, kolo
     pooled made = {.conv = *conv, .drop = kolo_cuda_took(plan, pooling_that_writes(plan, op->in[GIVEN_WHERE]))};
     KOLO_TRY(kolo_cuda_expect_parts(kernel, plan, 1, parts, &made.kernel));
     KOLO_TRY(kolo_cuda_expect_parts(kernel, plan, 2, parts, &made.bias));
-    return keep(kernel, made, run_backward);
+    kernel->run = run_backward;
+    return kolo_cuda_keep(kernel, &made, sizeof made, "a convolution");
 }
