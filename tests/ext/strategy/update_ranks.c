@@ -2,6 +2,7 @@
  * rank but the first has lost its way, and kolo_broadcast_variables() brings it back. Prints the weights of each rank,
  * as a checksum, and what the optimizer has counted. update_ranks optimizer|loss|precision: rank 1 was compiled with
  * another one, and each rank prints what kolo_fit() says. */
+#include "../core/checksum.h"
 #include "training/trainer.h"
 
 #include <stdio.h>
@@ -30,17 +31,6 @@ static void spoil(kolo_replica *replica)
     for (int i = 0; replica->numbers && i < model->parameter_count; i++) replica->numbers[i] += 5;
     replica->counters = (kolo_counters){.steps = 99, .updates = 77, .loss_scale = 8, .sample_scale = 1, .good = 3};
     model->learning_rate = 9;
-}
-
-static uint64_t checksum(const kolo_model *model)
-{
-    uint64_t sum = 0xCBF29CE484222325u;
-    for (int64_t i = 0; i < model->weight_count; i++) {
-        uint32_t bits;
-        memcpy(&bits, &model->weights[i], sizeof bits);
-        sum = (sum ^ bits) * 0x100000001B3u;
-    }
-    return sum;
 }
 
 static bool differs(const char *what, const char *in)

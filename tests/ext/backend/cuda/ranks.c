@@ -7,6 +7,7 @@
  */
 #include "device.h"
 
+#include "ext/core/checksum.h"
 #include "ext/core/small.h"
 
 #include "core/runtime.h"
@@ -95,17 +96,6 @@ static kolo_data *data_of(bool spoilt)
     if (spoilt) features[40][3] = NAN;
     return kolo_data_from_arrays(&features[0][0], labels, .samples = SAMPLES, .shape = {SMALL_SIDE, SMALL_SIDE, 1},
                                  .classes = SMALL_CLASSES);
-}
-
-static uint64_t checksum(const kolo_model *model)
-{
-    uint64_t sum = 0xCBF29CE484222325u;
-    for (int64_t i = 0; i < model->weight_count; i++) {
-        uint32_t bits;
-        memcpy(&bits, &model->weights[i], sizeof bits);
-        sum = (sum ^ bits) * 0x100000001B3u;
-    }
-    return sum;
 }
 
 static double norm_of(const kolo_model *model)
