@@ -23,11 +23,11 @@ say  = @mkdir -p $(@D)$(if $(Q), && printf '  %-4s %s\n' $(1) $@)
 .DELETE_ON_ERROR:
 
 # ---- Which sources make which part. The layout is the architecture: see CONTRIBUTING.md. ----
-LIB_SRC     := $(wildcard $(addprefix ext/,$(addsuffix /*.c,core engine layers losses optimizers training callbacks strategy \
-                                                            saving data show))) \
+LIB_SRC     := $(wildcard $(addprefix ext/,$(addsuffix /*.c,core show losses optimizers plan layers runtime data model \
+                                                            engine strategy replica training saving callbacks))) \
                $(filter-out ext/topology/hwloc.c,$(wildcard ext/topology/*.c)) \
                $(wildcard ext/backend/*.c ext/backend/reference/*.c) \
-               $(filter-out ext/comm/mpi.c ext/comm/nccl.c,$(wildcard ext/comm/*.c)) ext/fetch/download.c
+               $(filter-out ext/comm/mpi.c,$(wildcard ext/comm/*.c)) ext/fetch/download.c
 ONEDNN_SRC  := $(wildcard ext/backend/onednn/*.c)
 MPI_SRC     := $(wildcard ext/comm/mpi.c)
 CURL_SRC    := ext/fetch/curl.c
@@ -178,8 +178,9 @@ install: build  ## put kolo into PREFIX=/usr/local: bin, lib, include, pkg-confi
 	$(Q)install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin include lib/pkgconfig)
 	$(Q)install -m 755 $(wildcard $(BUILD)/bin/kolo*) $(DESTDIR)$(PREFIX)/bin
 	$(Q)install -m 644 $(wildcard ext/include/*.h) $(DESTDIR)$(PREFIX)/include
-	$(Q)for seam in core engine layers losses optimizers backend comm strategy topology training; do \
-	    install -D -m 644 -t $(DESTDIR)$(PREFIX)/include/kolo/$$seam ext/$$seam/*.h; done
+	$(Q)for folder in core show losses optimizers comm plan layers backend runtime data model topology engine \
+            strategy replica training; do \
+	    install -D -m 644 -t $(DESTDIR)$(PREFIX)/include/kolo/$$folder ext/$$folder/*.h; done
 	$(Q)install -m 644 $(wildcard $(BUILD)/lib/*.so) $(BUILD)/lib/kolo-program.o $(DESTDIR)$(PREFIX)/lib
 	$(Q)sed 's|@PREFIX@|$(abspath $(PREFIX))|; s|@VERSION@|$(VERSION)|' ext/kolo.pc.in \
 	    >$(DESTDIR)$(PREFIX)/lib/pkgconfig/kolo.pc
@@ -227,7 +228,7 @@ carry: build cuda $(SHIM_TESTS)  ## build/carry: what a machine with a GPU and n
 # rest is as it is.
 FUZZED_SRC   := $(wildcard kernel/cells/*.c kernel/mistakes/*.c kernel/magics/*.c) kernel/help/help.c
 FUZZED_LIB   := $(wildcard ext/data/*.c ext/layers/*.c ext/saving/*.c) \
-                $(addprefix ext/core/,crc32c.c utf8.c model.c graph.c)
+                $(addprefix ext/core/,crc32c.c utf8.c) $(addprefix ext/model/,model.c graph.c)
 FUZZ_RUNTIME := $(LLVM)/lib/clang/19/lib/linux/libclang_rt.fuzzer-$(shell uname -m).a
 KERNEL_FUZZ  := $(wildcard tests/kernel/fuzz/*_fuzz.c)
 LIB_FUZZ     := $(wildcard tests/ext/*/fuzz/*_fuzz.c)

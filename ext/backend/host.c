@@ -94,7 +94,7 @@ kolo_status kolo_host_loss(const kolo_plan *plan, const kolo_op *op, const kolo_
         if (slope && factor != 1) kolo_scale_row(slope, width, factor, 0);
     }
     call->totals->samples += call->samples;
-    size_t padding = (size_t)(plan->leaf - call->samples) * (size_t)n * sizeof *gradient;
+    size_t padding = (size_t)(plan->microbatch - call->samples) * (size_t)n * sizeof *gradient;
     if (gradient) memset(gradient + call->samples * n, 0, padding);
     return KOLO_OK;
 }
@@ -105,32 +105,32 @@ kolo_status kolo_host_loss(const kolo_plan *plan, const kolo_op *op, const kolo_
 static float *cleared(const kolo_plan *plan, int value, const kolo_call *call)
 {
     const kolo_value *out = &plan->values[value];
-    int64_t samples = out->kind == KOLO_VALUE_GRADIENT ? 1 : plan->leaf;
+    int64_t samples = out->kind == KOLO_VALUE_GRADIENT ? 1 : plan->microbatch;
     return memset(call->memory[value], 0, (size_t)(samples * kolo_shape_count(out->shape)) * sizeof(float));
 }
 
-kolo_status kolo_host_own(const kolo_plan *plan, const kolo_op *op, const kolo_call *call)
+kolo_status kolo_host_custom(const kolo_plan *plan, const kolo_op *op, const kolo_call *call)
 {
-    kolo_own_call own = {.args = op->own_args,
-                         .samples = call->samples,
-                         .leaf = plan->leaf,
-                         .first_sample = call->first_sample,
-                         .seed = call->seed,
-                         .step = call->step,
-                         .layer = op->layer,
-                         .chance = plan->dropout,
-                         .weights = call->weights,
-                         .loss = &call->totals->loss};
+    kolo_custom_call custom = {.args = op->custom_args,
+                               .samples = call->samples,
+                               .microbatch = plan->microbatch,
+                               .first_sample = call->first_sample,
+                               .seed = call->seed,
+                               .step = call->step,
+                               .layer = op->layer,
+                               .chance = plan->dropout,
+                               .weights = call->weights,
+                               .loss = &call->totals->loss};
     for (int i = 0; i < KOLO_OP_INS; i++) {
         if (op->in[i] < 0) continue;
-        own.in[i] = call->memory[op->in[i]];
-        own.in_shape[i] = plan->values[op->in[i]].shape;
+        custom.in[i] = call->memory[op->in[i]];
+        custom.in_shape[i] = plan->values[op->in[i]].shape;
     }
     for (int i = 0; i < KOLO_OP_OUTS; i++) {
         if (op->out[i] < 0) continue;
-        own.out[i] = cleared(plan, op->out[i], call);
-        own.out_shape[i] = plan->values[op->out[i]].shape;
+        custom.out[i] = cleared(plan, op->out[i], call);
+        custom.out_shape[i] = plan->values[op->out[i]].shape;
     }
-    op->own(&own);
+    op->custom(&custom);
     return KOLO_OK;
 }

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "callbacks/callbacks.h"
-#include "show/show.h"
+#include "core/clock.h"
 
 /* Seconds that grow in number. */
 typedef struct times {

@@ -3,7 +3,7 @@
 #define KOLO_CALLBACKS_SHARED_H
 
 #include "training/callback.h"
-#include "core/model.h"
+#include "model/model.h"
 
 /* Zeroed memory for self->state, from on_train_begin on; NULL, reported, where there is none. */
 void *kolo_callback_open(kolo_callback *self, size_t bytes);

@@ -10,14 +10,14 @@
 
 #include "callbacks/callbacks.h"
 #include "core/random.h"
-#include "core/runtime.h"
+#include "runtime/runtime.h"
 #include "saving/save.h"
 #include "training/trainer.h"
 #include "data/data.h"
 
 typedef struct state {
     kolo_engine *engine;
-    kolo_fold *fold;
+    kolo_reduction *reduction;
     float *gradient;  /* of a small batch: [weight_count] */
     double *sum;      /* of the small batches' */
     int32_t *samples; /* [small] */
@@ -31,7 +31,7 @@ static void release(kolo_callback *self)
 {
     state *s = self->state;
     if (s) {
-        kolo_fold_close(&s->fold);
+        kolo_reduction_close(&s->reduction);
         kolo_engine_close(&s->engine);
         free(s->gradient);
         free(s->sum);
@@ -71,7 +71,7 @@ static kolo_status open_state(kolo_callback *self, state *s)
     if (!s->gradient || !s->sum || !s->samples) return kolo_fail_memory(count * 12, "gradients");
     const kolo_engine_place place = {.threads = kolo_threads()};
     KOLO_TRY(kolo_engine_open(model, KOLO_FOR_GRADIENTS, s->small, place, &s->engine));
-    return kolo_engine_fold(s->engine, &s->fold);
+    return kolo_engine_reduction(s->engine, &s->reduction);
 }
 
 static void begin(kolo_callback *self, const kolo_logs *logs)
@@ -94,17 +94,18 @@ static void draw_samples(const kolo_callback *self, state *s, int part, int64_t 
     }
 }
 
-/* The mean gradient of a small batch, one leaf. */
+/* The mean gradient of a small batch, one microbatch. */
 static kolo_status compute_part(state *s, const kolo_data *data)
 {
-    kolo_batch batch = {.order = s->samples, .samples = s->small, .leaf = s->small};
-    kolo_share share = {.data = data, .batch = &batch, .end_leaf = 1};
-    kolo_node nodes[KOLO_FOLD_MOST];
-    kolo_fold_begin(s->fold, 1);
-    KOLO_TRY(kolo_engine_run(s->engine, &share, s->fold));
-    if (kolo_fold_take(s->fold, nodes) != 1) return kolo_fail(KOLO_INTERNAL, "a leaf's sum left other than one node");
+    kolo_batch batch = {.order = s->samples, .samples = s->small, .microbatch = s->small};
+    kolo_shard shard = {.data = data, .batch = &batch, .end_microbatch = 1};
+    kolo_node nodes[KOLO_REDUCTION_MOST];
+    kolo_reduction_begin(s->reduction, 1);
+    KOLO_TRY(kolo_engine_run(s->engine, &shard, s->reduction));
+    if (kolo_reduction_take(s->reduction, nodes) != 1)
+        return kolo_fail(KOLO_INTERNAL, "a microbatch's sum left other than one node");
     kolo_status status = kolo_program_unpack(s->engine->program, nodes[0].gradient, s->gradient);
-    kolo_fold_return(s->fold, nodes[0].gradient);
+    kolo_reduction_return(s->reduction, nodes[0].gradient);
     return status;
 }
 
@@ -157,7 +158,7 @@ static void end_batch(kolo_callback *self, int batch, const kolo_logs *logs)
     state *s = self->state;
     (void)batch;
     (void)logs;
-    if (!s || !s->fold || !self->model->trainer || !self->model->trainer->data) return;
+    if (!s || !s->reduction || !self->model->trainer || !self->model->trainer->data) return;
     if (++s->batches % s->every == 0) kolo_callback_check(self, take_measurement(self));
 }
 

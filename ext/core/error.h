@@ -62,7 +62,7 @@ typedef struct kolo_failure {
 kolo_failure kolo_failure_take(void); /* this thread's, which then has none */
 void kolo_failure_give(const kolo_failure *failure);
 
-/* What kolo_clear_error() does to errors (core/runtime.c adds the stop flag). */
+/* What kolo_clear_error() does to errors (runtime/runtime.c adds the stop flag). */
 void kolo_error_clear(void);
 
 /* Whether any public call failed since the start or the last kolo_clear_error(). */

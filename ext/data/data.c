@@ -149,7 +149,7 @@ kolo_data_info kolo_data_get_info(const kolo_data *data)
     return info;
 }
 
-static kolo_status check_wishes(const kolo_data_sample_args *args)
+static kolo_status check_specs(const kolo_data_sample_args *args)
 {
     const kolo_data *data = args->data;
     if (args->index < 0 || args->index >= data->samples)
@@ -166,7 +166,7 @@ static kolo_status check_wishes(const kolo_data_sample_args *args)
 static kolo_status look_at(const kolo_data_sample_args *args)
 {
     const kolo_data *data = args->data;
-    KOLO_TRY(check_wishes(args));
+    KOLO_TRY(check_specs(args));
     int32_t *labels = calloc((size_t)data->label_count, sizeof *labels);
     if (!labels) return kolo_fail_memory((size_t)data->label_count * sizeof *labels, "a sample");
     kolo_gathered to = {args->features, labels, args->targets, args->weight, kolo_shape_count(data->target_shape)};

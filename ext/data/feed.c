@@ -6,9 +6,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/runtime.h"
+#include "runtime/runtime.h"
 #include "core/signals.h"
-#include "strategy/strategy.h"
+#include "data/batch.h"
 
 #define STRETCH     64       /* samples between two looks at whether to leave off */
 #define LOOK_AROUND 50000000 /* nanoseconds of waiting between two looks at whether a stop was requested */
@@ -42,7 +42,7 @@ kolo_batch kolo_epoch_batch(const kolo_epoch_plan *plan, int number)
     return (kolo_batch){.order = plan->order ? plan->order + first : NULL,
                         .first = first,
                         .samples = left < plan->batch ? left : plan->batch,
-                        .leaf = plan->leaf,
+                        .microbatch = plan->microbatch,
                         .step = plan->first_step + (uint64_t)number,
                         .seed = plan->seed,
                         .number = number};

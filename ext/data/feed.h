@@ -1,8 +1,8 @@
 /* A feed: the samples of batches to come, gathered before they are asked for.
  *
- * Without one, each leaf takes its samples from the data set itself. A feed has memory for a few batches, or for its
- * part of each, which its threads fill in turn while others compute from what is there; without threads it is filled by
- * whoever asks. Whatever the threads, the numbers are the same. */
+ * Without one, each microbatch takes its samples from the data set itself. A feed has memory for a few batches, or for
+ * its part of each, which its threads fill in turn while others compute from what is there; without threads it is
+ * filled by whoever asks. Whatever the threads, the numbers are the same. */
 #ifndef KOLO_DATA_FEED_H
 #define KOLO_DATA_FEED_H
 
@@ -23,7 +23,7 @@ void kolo_staged_copy(const kolo_staged *staged, const kolo_data *data, int64_t 
 typedef struct kolo_epoch_plan {
     const int32_t *order; /* [samples], or NULL: as they stand */
     int64_t samples, batch;
-    int leaf, steps;
+    int microbatch, steps;
     uint64_t first_step; /* kolo_batch.step of batch 0 */
     uint64_t seed;       /* of what is left to chance */
 } kolo_epoch_plan;

@@ -1,6 +1,6 @@
 /* kolo_map: samples that a function of the learner's changes on their way. Read view.h first. */
 #include "core/random.h"
-#include "core/runtime.h"
+#include "runtime/runtime.h"
 #include "data/view.h"
 
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/runtime.h"
+#include "runtime/runtime.h"
 
 static void free_view(kolo_storage *storage)
 {

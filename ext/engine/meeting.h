@@ -1,4 +1,4 @@
-/* Where leaves meet: what they brought is added up. See engine/pipeline.h. */
+/* Where microbatches meet: what they brought is added up. See engine/pipeline.h. */
 #ifndef KOLO_ENGINE_MEETING_H
 #define KOLO_ENGINE_MEETING_H
 
@@ -11,15 +11,15 @@ typedef struct kolo_meeting {
     size_t *parts; /* [2][group size] */
 } kolo_meeting;
 
-/* Where a leaf of the share has its partial sums. */
+/* Where a microbatch of the shard has its partial sums. */
 typedef struct kolo_brought {
-    const double *(*of)(void *argument, int64_t leaf);
+    const double *(*of)(void *argument, int64_t microbatch);
     void *argument;
 } kolo_brought;
 
-/* sum[count] of the share's leaves, or across its group. Always in the order of the leaves' numbers within a share;
- * across a group that is to be deterministic in that of all leaves of the batch. */
-kolo_status kolo_meeting_sum(kolo_meeting *meeting, const kolo_share *share, bool across, kolo_brought brought,
+/* sum[count] of the shard's microbatches, or across its group. Always in the order of the microbatches' numbers within
+ * a shard; across a group that is to be deterministic in that of all microbatches of the batch. */
+kolo_status kolo_meeting_sum(kolo_meeting *meeting, const kolo_shard *shard, bool across, kolo_brought brought,
                              int64_t count, double *sum);
 void kolo_meeting_close(kolo_meeting *meeting);
 

@@ -1,17 +1,17 @@
-/* Leaves through segments: see pipeline.h. The sums that they meet with are in meeting.c. */
+/* Microbatches through segments: see pipeline.h. The sums that they meet with are in meeting.c. */
 #include "engine/pipeline.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "engine/leaf.h"
+#include "engine/microbatch.h"
 #include "engine/meeting.h"
-#include "core/runtime.h"
+#include "runtime/runtime.h"
 #include "engine/segment_sums.h"
 
-/* A place for one leaf on its way. Those that wait for the same segment are in a list. */
+/* A place for one microbatch on its way. Those that wait for the same segment are in a list. */
 typedef struct slot {
-    kolo_leaf leaf;
+    kolo_microbatch microbatch;
     int thread; /* that ran it last */
     int next;   /* in its list; -1: the last */
     bool busy;
@@ -23,17 +23,17 @@ struct kolo_pipeline {
     int slot_count;
     int *waiting; /* [segments + 1]: the first slot that waits for the segment, or -1; at the end those that are free */
     kolo_meeting meeting;
-    kolo_segment_sums sums; /* where leaves meet */
+    kolo_segment_sums sums; /* where microbatches meet */
 
     /* Of the run at hand: */
-    const kolo_share *share;
-    kolo_fold *fold;
+    const kolo_shard *shard;
+    kolo_reduction *reduction;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    int64_t next_leaf, ended; /* leaves that began, and how many have ended */
+    int64_t next_microbatch, ended; /* microbatches that began, and how many have ended */
     int gate; /* the segment whose meeting is next; segment_count: none is left */
-    int64_t arrived; /* leaves that are there */
-    bool meets; /* somebody adds up what they brought */
+    int64_t arrived; /* microbatches that are there */
+    bool reduces; /* somebody adds up what they brought */
     kolo_status status;
 };
 
@@ -41,7 +41,7 @@ struct kolo_pipeline {
 
 static void close_slots(kolo_pipeline *pipeline)
 {
-    for (int i = 0; i < pipeline->slot_count; i++) kolo_frame_close(&pipeline->slots[i].leaf.frame);
+    for (int i = 0; i < pipeline->slot_count; i++) kolo_activations_close(&pipeline->slots[i].microbatch.activations);
     free(pipeline->slots);
     pipeline->slots = NULL;
     pipeline->slot_count = 0;
@@ -62,7 +62,7 @@ kolo_status kolo_pipeline_open(kolo_engine *engine, kolo_pipeline **pipeline)
     pthread_mutex_init(&made->lock, NULL);
     pthread_cond_init(&made->changed, NULL);
     *pipeline = made;
-    return engine->program->meets ? kolo_segment_sums_open(engine->program, &made->sums) : KOLO_OK;
+    return engine->program->reduces ? kolo_segment_sums_open(engine->program, &made->sums) : KOLO_OK;
 }
 
 void kolo_pipeline_close(kolo_pipeline **pipeline)
@@ -79,14 +79,14 @@ void kolo_pipeline_close(kolo_pipeline **pipeline)
     free(closed);
 }
 
-/* Where leaves meet, all of them are on their way at once. Else one for each thread, and one that waits for each
+/* Where microbatches meet, all of them are on their way at once. Else one for each thread, and one that waits for each
  * device.
  */
 static int slots_wanted(const kolo_pipeline *pipeline)
 {
-    int64_t leaves = pipeline->share->end_leaf - pipeline->share->first_leaf;
+    int64_t microbatches = pipeline->shard->end_microbatch - pipeline->shard->first_microbatch;
     int64_t most = (int64_t)kolo_team_size(pipeline->engine->team) + pipeline->engine->program->devices;
-    return (int)(pipeline->engine->program->meets || leaves < most ? leaves : most);
+    return (int)(pipeline->engine->program->reduces || microbatches < most ? microbatches : most);
 }
 
 static kolo_status open_slots(kolo_pipeline *pipeline)
@@ -95,12 +95,12 @@ static kolo_status open_slots(kolo_pipeline *pipeline)
     if (wanted <= pipeline->slot_count) return KOLO_OK;
     size_t bytes = (size_t)wanted * sizeof *pipeline->slots;
     slot *grown = realloc(pipeline->slots, bytes);
-    if (!grown) return kolo_fail_memory(bytes, "the leaves of a batch");
+    if (!grown) return kolo_fail_memory(bytes, "the microbatches of a batch");
     pipeline->slots = grown;
     while (pipeline->slot_count < wanted) {
         slot *added = &grown[pipeline->slot_count];
         *added = (slot){.next = -1};
-        KOLO_TRY(kolo_frame_open(pipeline->engine->program, &added->leaf.frame));
+        KOLO_TRY(kolo_activations_open(pipeline->engine->program, &added->microbatch.activations));
         pipeline->slot_count++;
     }
     return KOLO_OK;
@@ -115,10 +115,10 @@ static void release(kolo_pipeline *pipeline, int number)
     *first = number;
 }
 
-/* In the order of the leaves, or backwards; a tree of sums would otherwise be left with too many ends. */
+/* In the order of the microbatches, or backwards; a tree of sums would otherwise be left with too many ends. */
 static bool goes_before(const slot *a, const slot *b, bool backwards)
 {
-    return backwards ? a->leaf.number > b->leaf.number : a->leaf.number < b->leaf.number;
+    return backwards ? a->microbatch.number > b->microbatch.number : a->microbatch.number < b->microbatch.number;
 }
 
 static void put(kolo_pipeline *pipeline, int segment, int number)
@@ -146,13 +146,13 @@ static int take(kolo_pipeline *pipeline, int segment, int thread)
     return taken;
 }
 
-/* A new leaf, if there is one and a place for it. */
+/* A new microbatch, if there is one and a place for it. */
 static int take_new(kolo_pipeline *pipeline)
 {
     int segments = pipeline->engine->program->segment_count, free_slot = pipeline->waiting[segments];
-    if (free_slot < 0 || pipeline->next_leaf == pipeline->share->end_leaf) return -1;
+    if (free_slot < 0 || pipeline->next_microbatch == pipeline->shard->end_microbatch) return -1;
     pipeline->waiting[segments] = pipeline->slots[free_slot].next;
-    pipeline->slots[free_slot].leaf.number = pipeline->next_leaf++;
+    pipeline->slots[free_slot].microbatch.number = pipeline->next_microbatch++;
     pipeline->slots[free_slot].busy = true;
     return free_slot;
 }
@@ -174,7 +174,7 @@ static int pick(kolo_pipeline *pipeline, int thread, int *segment)
 static void find_gate(kolo_pipeline *pipeline, int segment)
 {
     const kolo_program *program = pipeline->engine->program;
-    while (segment < program->segment_count && program->segments[segment].meet < 0) segment++;
+    while (segment < program->segment_count && program->segments[segment].reduce < 0) segment++;
     pipeline->gate = segment;
     pipeline->arrived = 0;
 }
@@ -183,43 +183,45 @@ static void find_gate(kolo_pipeline *pipeline, int segment)
 
 static bool all_done(const kolo_pipeline *pipeline)
 {
-    int64_t leaves = pipeline->share->end_leaf - pipeline->share->first_leaf;
-    bool met = pipeline->gate == pipeline->engine->program->segment_count;
-    return pipeline->status != KOLO_OK || (met && pipeline->ended == leaves);
+    int64_t microbatches = pipeline->shard->end_microbatch - pipeline->shard->first_microbatch;
+    bool reduced = pipeline->gate == pipeline->engine->program->segment_count;
+    return pipeline->status != KOLO_OK || (reduced && pipeline->ended == microbatches);
 }
 
-/* Whether this thread is to add up what the leaves brought. Only member 0, the replica's own thread, speaks to others.
+/* Whether this thread is to add up what the microbatches brought. Only member 0, the replica's own thread, speaks to
+ * others.
  */
 static bool meeting_is_due(const kolo_pipeline *pipeline, int thread)
 {
     const kolo_program *program = pipeline->engine->program;
-    int64_t leaves = pipeline->share->end_leaf - pipeline->share->first_leaf;
-    if (pipeline->gate == program->segment_count || pipeline->meets || pipeline->arrived < leaves) return false;
-    return thread == 0 || !program->plan.ops[program->segments[pipeline->gate].meet].across;
+    int64_t microbatches = pipeline->shard->end_microbatch - pipeline->shard->first_microbatch;
+    if (pipeline->gate == program->segment_count || pipeline->reduces || pipeline->arrived < microbatches) return false;
+    return thread == 0 || !program->plan.ops[program->segments[pipeline->gate].reduce].across;
 }
 
-static const double *brought(void *argument, int64_t leaf)
+static const double *brought(void *argument, int64_t microbatch)
 {
     const kolo_pipeline *pipeline = argument;
     const kolo_program *program = pipeline->engine->program;
-    int partial = program->plan.ops[program->segments[pipeline->gate].meet].in[0];
-    const kolo_frame *frame = pipeline->slots[leaf - pipeline->share->first_leaf].leaf.frame;
-    return (const double *)((const char *)frame->block + program->plan.values[partial].offset);
+    int partial = program->plan.ops[program->segments[pipeline->gate].reduce].in[0];
+    const kolo_activations *activations =
+        pipeline->slots[microbatch - pipeline->shard->first_microbatch].microbatch.activations;
+    return (const double *)((const char *)activations->block + program->plan.values[partial].offset);
 }
 
 /* With the lock, which is given back meanwhile. */
-static kolo_status meet(kolo_pipeline *pipeline)
+static kolo_status reduce(kolo_pipeline *pipeline)
 {
     const kolo_program *program = pipeline->engine->program;
-    const kolo_op *op = &program->plan.ops[program->segments[pipeline->gate].meet];
-    const kolo_value *met = &program->plan.values[op->out[0]];
-    pipeline->meets = true;
+    const kolo_op *op = &program->plan.ops[program->segments[pipeline->gate].reduce];
+    const kolo_value *reduced = &program->plan.values[op->out[0]];
+    pipeline->reduces = true;
     pthread_mutex_unlock(&pipeline->lock);
-    double *sum = (double *)((char *)pipeline->engine->met + met->offset);
-    kolo_status status = kolo_meeting_sum(&pipeline->meeting, pipeline->share, op->across,
-                                          (kolo_brought){brought, pipeline}, kolo_shape_count(met->shape), sum);
+    double *sum = (double *)((char *)pipeline->engine->reduced + reduced->offset);
+    kolo_status status = kolo_meeting_sum(&pipeline->meeting, pipeline->shard, op->across,
+                                          (kolo_brought){brought, pipeline}, kolo_shape_count(reduced->shape), sum);
     pthread_mutex_lock(&pipeline->lock);
-    pipeline->meets = false;
+    pipeline->reduces = false;
     find_gate(pipeline, pipeline->gate + 1);
     return status;
 }
@@ -227,39 +229,41 @@ static kolo_status meet(kolo_pipeline *pipeline)
 /* Whether the gradients of a segment are added up by themselves. */
 static bool sums_apart(const kolo_pipeline *pipeline)
 {
-    return pipeline->sums.folds && pipeline->fold;
+    return pipeline->sums.reductions && pipeline->reduction;
 }
 
-static kolo_status run_leaf(kolo_pipeline *pipeline, kolo_leaf *leaf, int segment, const kolo_bench *bench)
+static kolo_status run_microbatch(kolo_pipeline *pipeline, kolo_microbatch *microbatch, int segment,
+                                  const kolo_workspace *workspace)
 {
     kolo_engine *engine = pipeline->engine;
-    const kolo_share *share = pipeline->share;
+    const kolo_shard *shard = pipeline->shard;
     bool apart = sums_apart(pipeline), last = segment == engine->program->segment_count - 1;
     if (segment == 0)
-        KOLO_TRY(kolo_leaf_begin(leaf, engine, share, apart ? NULL : pipeline->fold, leaf->number, bench));
-    if (apart) KOLO_TRY(kolo_segment_sums_borrow(&pipeline->sums, segment, &leaf->node.gradient));
-    leaf->gradient_first = apart ? engine->program->segments[segment].gradient_first : 0;
-    kolo_status status = kolo_leaf_run(leaf, engine, share, segment, bench);
+        KOLO_TRY(kolo_microbatch_begin(microbatch, engine, shard, apart ? NULL : pipeline->reduction,
+                                       microbatch->number, workspace));
+    if (apart) KOLO_TRY(kolo_segment_sums_borrow(&pipeline->sums, segment, &microbatch->node.gradient));
+    microbatch->gradient_first = apart ? engine->program->segments[segment].gradient_first : 0;
+    kolo_status status = kolo_microbatch_run(microbatch, engine, shard, segment, workspace);
     if (apart) {
-        float *gradient = leaf->node.gradient;
-        leaf->node.gradient = NULL;
+        float *gradient = microbatch->node.gradient;
+        microbatch->node.gradient = NULL;
         if (status != KOLO_OK) kolo_segment_sums_return(&pipeline->sums, segment, gradient);
-        else status = kolo_segment_sums_insert(&pipeline->sums, segment, leaf->number, gradient);
+        else status = kolo_segment_sums_insert(&pipeline->sums, segment, microbatch->number, gradient);
     }
     if (status != KOLO_OK || !last) return status;
-    return kolo_leaf_end(leaf, share, apart ? pipeline->sums.totals : pipeline->fold);
+    return kolo_microbatch_end(microbatch, shard, apart ? pipeline->sums.totals : pipeline->reduction);
 }
 
 /* Without the lock. */
 static kolo_status run_segment(kolo_pipeline *pipeline, int thread, slot *taken, int segment)
 {
     kolo_gate_enter(pipeline->engine->gate);
-    kolo_status status = run_leaf(pipeline, &taken->leaf, segment, &pipeline->engine->benches[thread]);
+    kolo_status status = run_microbatch(pipeline, &taken->microbatch, segment, &pipeline->engine->workspaces[thread]);
     kolo_gate_leave(pipeline->engine->gate);
     return status;
 }
 
-/* A leaf has been through a segment. */
+/* A microbatch has been through a segment. */
 static void pass_on(kolo_pipeline *pipeline, int number, int segment)
 {
     bool last = segment == pipeline->engine->program->segment_count - 1;
@@ -275,7 +279,7 @@ static bool work_once(kolo_pipeline *pipeline, int thread, kolo_status *status)
 {
     int segment = 0;
     if (meeting_is_due(pipeline, thread)) {
-        *status = meet(pipeline);
+        *status = reduce(pipeline);
         return true;
     }
     int number = pick(pipeline, thread, &segment);
@@ -294,7 +298,7 @@ static kolo_status work(kolo_pipeline *pipeline, int thread)
     kolo_status status = KOLO_OK;
     pthread_mutex_lock(&pipeline->lock);
     while (!all_done(pipeline)) {
-        if (pipeline->share->stoppable && kolo_stop_requested()) status = KOLO_INTERRUPTED;
+        if (pipeline->shard->stoppable && kolo_stop_requested()) status = KOLO_INTERRUPTED;
         else if (!work_once(pipeline, thread, &status)) {
             pthread_cond_wait(&pipeline->changed, &pipeline->lock);
             continue;
@@ -318,23 +322,23 @@ static kolo_status work_through(void *argument, int member)
 
 /* ---------------------------------------------------------------- a run */
 
-kolo_status kolo_pipeline_run(kolo_pipeline *pipeline, const kolo_share *share, kolo_fold *fold)
+kolo_status kolo_pipeline_run(kolo_pipeline *pipeline, const kolo_shard *shard, kolo_reduction *reduction)
 {
     int segments = pipeline->engine->program->segment_count;
-    pipeline->share = share;
-    pipeline->fold = fold;
-    pipeline->next_leaf = share->first_leaf;
+    pipeline->shard = shard;
+    pipeline->reduction = reduction;
+    pipeline->next_microbatch = shard->first_microbatch;
     pipeline->ended = 0;
     pipeline->status = KOLO_OK;
     KOLO_TRY(open_slots(pipeline));
     for (int s = 0; s <= segments; s++) pipeline->waiting[s] = -1;
     for (int i = pipeline->slot_count - 1; i >= 0; i--) release(pipeline, i); /* slot 0 is the first to be taken */
     find_gate(pipeline, 0);
-    if (sums_apart(pipeline)) kolo_segment_sums_begin(&pipeline->sums, kolo_batch_leaves(share->batch));
+    if (sums_apart(pipeline)) kolo_segment_sums_begin(&pipeline->sums, kolo_batch_microbatches(shard->batch));
     kolo_status status = kolo_team_run(pipeline->engine->team, work_through, pipeline);
     for (int i = 0; i < pipeline->slot_count; i++) {
-        if (pipeline->slots[i].busy) kolo_leaf_drop(&pipeline->slots[i].leaf, fold);
+        if (pipeline->slots[i].busy) kolo_microbatch_drop(&pipeline->slots[i].microbatch, reduction);
         pipeline->slots[i].busy = false;
     }
-    return status == KOLO_OK && sums_apart(pipeline) ? kolo_segment_sums_finish(&pipeline->sums, fold) : status;
+    return status == KOLO_OK && sums_apart(pipeline) ? kolo_segment_sums_finish(&pipeline->sums, reduction) : status;
 }

@@ -5,9 +5,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "engine/copies.h"
-#include "engine/lower.h"
-#include "engine/places.h"
+#include "plan/copies.h"
+#include "model/lower.h"
+#include "engine/memory_plan.h"
 
 /* ---------------------------------------------------------------- programs */
 
@@ -17,14 +17,14 @@ static kolo_status prepare(kolo_program *program)
     program->kernels = calloc((size_t)plan->op_count, sizeof *program->kernels);
     if (!program->kernels) return kolo_fail_memory((size_t)plan->op_count * sizeof *program->kernels, "a program");
     for (int o = 0; o < plan->op_count; o++) {
-        if (plan->ops[o].kind == KOLO_OP_MEET || plan->ops[o].kind == KOLO_OP_COPY) continue; /* the engine's own */
-        plan->queue = program->queues[plan->ops[o].device];
+        if (plan->ops[o].kind == KOLO_OP_REDUCE || plan->ops[o].kind == KOLO_OP_COPY) continue; /* the engine's own */
+        plan->stream = program->streams[plan->ops[o].device];
         kolo_status status = program->backend->prepare(plan, o, &program->kernels[o]);
         if (status == KOLO_OK) continue;
         kolo_failure failure = kolo_failure_take();
         return kolo_fail(status, "%s: %s", kolo_layer_text(&program->model->layers[plan->ops[o].layer]), failure.text);
     }
-    plan->queue = program->queues[0];
+    plan->stream = program->streams[0];
     return KOLO_OK;
 }
 
@@ -45,25 +45,25 @@ static kolo_status check_copies(kolo_plan *plan)
     return KOLO_OK;
 }
 
-static kolo_status begin(kolo_program *program, kolo_purpose purpose, int leaf)
+static kolo_status begin(kolo_program *program, kolo_purpose purpose, int microbatch)
 {
-    KOLO_TRY(kolo_lower(program->model, purpose, leaf, &program->plan));
+    KOLO_TRY(kolo_lower(program->model, purpose, microbatch, &program->plan));
     kolo_segments_number_devices(program);
     program->memories = program->backend->accelerator && program->devices > 0 ? program->devices : 1;
-    size_t bytes = (size_t)program->memories * sizeof *program->frame_bytes;
-    program->frame_bytes = calloc(2, bytes);
-    if (!program->frame_bytes) return kolo_fail_memory(2 * bytes, "a program");
-    program->bench_bytes = program->frame_bytes + program->memories;
+    size_t bytes = (size_t)program->memories * sizeof *program->activation_bytes;
+    program->activation_bytes = calloc(2, bytes);
+    if (!program->activation_bytes) return kolo_fail_memory(2 * bytes, "a program");
+    program->workspace_bytes = program->activation_bytes + program->memories;
     return kolo_copies_insert(&program->plan, program->memories);
 }
 
-kolo_status kolo_program_begin(const kolo_model *model, kolo_purpose purpose, int leaf, kolo_program **program)
+kolo_status kolo_program_begin(const kolo_model *model, kolo_purpose purpose, int microbatch, kolo_program **program)
 {
     kolo_program *made = calloc(1, sizeof *made);
     if (!made) return kolo_fail_memory(sizeof *made, "a program");
     made->model = model;
     made->backend = model->backend;
-    kolo_status status = begin(made, purpose, leaf);
+    kolo_status status = begin(made, purpose, microbatch);
     if (status == KOLO_OK) *program = made;
     else kolo_program_close(&made);
     return status;
@@ -77,9 +77,9 @@ kolo_status kolo_program_complete(kolo_program *program)
     return kolo_places_assign(program);
 }
 
-kolo_status kolo_program_open(const kolo_model *model, kolo_purpose purpose, int leaf, kolo_program **program)
+kolo_status kolo_program_open(const kolo_model *model, kolo_purpose purpose, int microbatch, kolo_program **program)
 {
-    KOLO_TRY(kolo_program_begin(model, purpose, leaf, program));
+    KOLO_TRY(kolo_program_begin(model, purpose, microbatch, program));
     kolo_status status = kolo_program_complete(*program);
     if (status != KOLO_OK) kolo_program_close(program);
     return status;
@@ -95,7 +95,7 @@ void kolo_program_close(kolo_program **program)
     closed->backend->forget(&closed->plan);
     free(closed->kernels);
     kolo_segments_free(closed);
-    free(closed->frame_bytes);
+    free(closed->activation_bytes);
     kolo_plan_free(&closed->plan);
     free(closed);
 }
@@ -152,13 +152,13 @@ void *kolo_program_allocate(const kolo_program *program, size_t bytes)
     void *memory = NULL;
     const kolo_accelerator *accelerator = program->backend->accelerator;
     if (!accelerator) return program->backend->allocate(bytes);
-    return accelerator->allocate(program->plan.queue, bytes, "a model's values", &memory) == KOLO_OK ? memory : NULL;
+    return accelerator->allocate(program->plan.stream, bytes, "a model's values", &memory) == KOLO_OK ? memory : NULL;
 }
 
 void kolo_program_deallocate(const kolo_program *program, void *memory)
 {
     const kolo_accelerator *accelerator = program->backend->accelerator;
-    if (accelerator) accelerator->release(program->plan.queue, memory);
+    if (accelerator) accelerator->release(program->plan.stream, memory);
     else program->backend->deallocate(memory);
 }
 
@@ -183,9 +183,9 @@ static void add_block(const void *program, float *to, const float *from)
     }
 }
 
-kolo_fold_memory kolo_program_fold_memory(const kolo_program *program)
+kolo_reduction_memory kolo_program_reduction_memory(const kolo_program *program)
 {
-    return (kolo_fold_memory){
+    return (kolo_reduction_memory){
         .allocate = allocate_block, .deallocate = deallocate_block, .add = add_block, .whose = program};
 }
 
@@ -208,15 +208,15 @@ kolo_status kolo_program_unpack_there(const kolo_program *program, const float *
 static kolo_status unpack_and_fetch(const kolo_program *program, const float *gradients, float *canonical)
 {
     const kolo_accelerator *accelerator = program->backend->accelerator;
-    kolo_queue *queue = program->plan.queue;
+    kolo_stream *stream = program->plan.stream;
     size_t bytes = (size_t)program->model->weight_count * sizeof *canonical;
     void *there = NULL;
-    KOLO_TRY(accelerator->allocate(queue, bytes, "a gradient", &there));
-    kolo_status status = accelerator->clear(queue, there, bytes);
+    KOLO_TRY(accelerator->allocate(stream, bytes, "a gradient", &there));
+    kolo_status status = accelerator->clear(stream, there, bytes);
     if (status == KOLO_OK) status = kolo_program_unpack_there(program, gradients, there);
-    if (status == KOLO_OK) status = accelerator->copy(queue, canonical, there, bytes);
-    if (status == KOLO_OK) status = accelerator->finish(queue);
-    accelerator->release(queue, there);
+    if (status == KOLO_OK) status = accelerator->copy(stream, canonical, there, bytes);
+    if (status == KOLO_OK) status = accelerator->finish(stream);
+    accelerator->release(stream, there);
     return status;
 }
 
@@ -226,40 +226,41 @@ kolo_status kolo_program_unpack(const kolo_program *program, const float *gradie
                                          : kolo_program_unpack_there(program, gradients, canonical);
 }
 
-/* ---------------------------------------------------------------- frames and benches */
+/* ---------------------------------------------------------------- activations and workspaces */
 
 /* False: no memory. */
-static bool open_targets(kolo_frame *frame, const kolo_plan *plan)
+static bool open_targets(kolo_activations *activations, const kolo_plan *plan)
 {
     kolo_shape outputs = plan->values[plan->output].shape;
-    size_t numbers = (size_t)(plan->leaf * kolo_shape_count(outputs));
+    size_t numbers = (size_t)(plan->microbatch * kolo_shape_count(outputs));
     size_t rows = numbers / (size_t)outputs.dim[outputs.rank - 1];
-    if (plan->labels) frame->labels = calloc(rows, sizeof *frame->labels);
-    if (plan->targets) frame->targets = calloc(numbers, sizeof *frame->targets);
-    if (plan->weights) frame->weights = calloc((size_t)plan->leaf, sizeof *frame->weights);
-    return (!plan->labels || frame->labels) && (!plan->targets || frame->targets) && (!plan->weights || frame->weights);
+    if (plan->labels) activations->labels = calloc(rows, sizeof *activations->labels);
+    if (plan->targets) activations->targets = calloc(numbers, sizeof *activations->targets);
+    if (plan->weights) activations->weights = calloc((size_t)plan->microbatch, sizeof *activations->weights);
+    return (!plan->labels || activations->labels) && (!plan->targets || activations->targets) &&
+           (!plan->weights || activations->weights);
 }
 
-kolo_status kolo_frame_open(const kolo_program *program, kolo_frame **frame)
+kolo_status kolo_activations_open(const kolo_program *program, kolo_activations **activations)
 {
-    kolo_frame *made = calloc(1, sizeof *made);
-    if (!made) return kolo_fail_memory(sizeof *made, "a frame");
+    kolo_activations *made = calloc(1, sizeof *made);
+    if (!made) return kolo_fail_memory(sizeof *made, "activations");
     made->program = program;
-    made->block = kolo_program_allocate(program, program->frame_bytes[0] + KOLO_ALIGNMENT);
+    made->block = kolo_program_allocate(program, program->activation_bytes[0] + KOLO_ALIGNMENT);
     made->memory = calloc((size_t)program->plan.value_count, sizeof *made->memory);
     bool fine = made->block && made->memory && open_targets(made, &program->plan);
     if (!fine) {
-        kolo_frame_close(&made);
-        return kolo_fail_memory(program->frame_bytes[0], "the activations of one leaf");
+        kolo_activations_close(&made);
+        return kolo_fail_memory(program->activation_bytes[0], "the activations of one microbatch");
     }
-    *frame = made;
+    *activations = made;
     return KOLO_OK;
 }
 
-void kolo_frame_close(kolo_frame **frame)
+void kolo_activations_close(kolo_activations **activations)
 {
-    kolo_frame *closed = *frame;
-    *frame = NULL;
+    kolo_activations *closed = *activations;
+    *activations = NULL;
     if (!closed) return;
     kolo_program_deallocate(closed->program, closed->block);
     free(closed->memory);
@@ -269,30 +270,30 @@ void kolo_frame_close(kolo_frame **frame)
     free(closed);
 }
 
-kolo_status kolo_bench_open(const kolo_program *program, kolo_bench *bench)
+kolo_status kolo_workspace_open(const kolo_program *program, kolo_workspace *workspace)
 {
-    *bench = (kolo_bench){.block = kolo_program_allocate(program, program->bench_bytes[0] + KOLO_ALIGNMENT),
-                          .scratch = kolo_program_allocate(program, program->scratch_bytes + KOLO_ALIGNMENT)};
-    if (bench->block && bench->scratch) return KOLO_OK;
-    return kolo_fail_memory(program->bench_bytes[0] + program->scratch_bytes, "the activations of one leaf");
+    *workspace = (kolo_workspace){.block = kolo_program_allocate(program, program->workspace_bytes[0] + KOLO_ALIGNMENT),
+                                  .scratch = kolo_program_allocate(program, program->scratch_bytes + KOLO_ALIGNMENT)};
+    if (workspace->block && workspace->scratch) return KOLO_OK;
+    return kolo_fail_memory(program->workspace_bytes[0] + program->scratch_bytes, "the activations of one microbatch");
 }
 
-void kolo_bench_close(const kolo_program *program, kolo_bench *bench)
+void kolo_workspace_close(const kolo_program *program, kolo_workspace *workspace)
 {
-    kolo_program_deallocate(program, bench->block);
-    kolo_program_deallocate(program, bench->scratch);
-    free(bench->seconds);
-    *bench = (kolo_bench){0};
+    kolo_program_deallocate(program, workspace->block);
+    kolo_program_deallocate(program, workspace->scratch);
+    free(workspace->seconds);
+    *workspace = (kolo_workspace){0};
 }
 
-float *kolo_frame_input(const kolo_frame *frame)
+float *kolo_activations_input(const kolo_activations *activations)
 {
-    return frame->memory[frame->program->plan.input];
+    return activations->memory[activations->program->plan.input];
 }
 
-const float *kolo_frame_output(const kolo_frame *frame)
+const float *kolo_activations_output(const kolo_activations *activations)
 {
-    return frame->memory[frame->program->plan.output];
+    return activations->memory[activations->program->plan.output];
 }
 
 static void *weights_of(const kolo_program *program, const kolo_program_weights *weights, const kolo_value *value)
@@ -302,27 +303,28 @@ static void *weights_of(const kolo_program *program, const kolo_program_weights 
     return (char *)weights->packed + value->offset;
 }
 
-static void *address(const kolo_frame *frame, const kolo_value *value, const kolo_bench *bench,
+static void *address(const kolo_activations *activations, const kolo_value *value, const kolo_workspace *workspace,
                      const kolo_blocks *blocks)
 {
-    char *block = value->kept ? frame->block : bench->block;
-    if (value->kind == KOLO_VALUE_WEIGHTS) return weights_of(frame->program, blocks->weights, value);
+    char *block = value->kept ? activations->block : workspace->block;
+    if (value->kind == KOLO_VALUE_WEIGHTS) return weights_of(activations->program, blocks->weights, value);
     size_t at = value->offset;
     if (value->kind == KOLO_VALUE_GRADIENT) {
         block = (char *)blocks->gradient;
         at -= blocks->gradient_first;
     }
-    if (value->kind == KOLO_VALUE_MET) block = blocks->met;
+    if (value->kind == KOLO_VALUE_REDUCED) block = blocks->reduced;
     return block ? block + at : NULL;
 }
 
-void kolo_frame_bind(kolo_frame *frame, int number, const kolo_bench *bench, const kolo_blocks *blocks)
+void kolo_activations_bind(kolo_activations *activations, int number, const kolo_workspace *workspace,
+                           const kolo_blocks *blocks)
 {
-    const kolo_plan *plan = &frame->program->plan;
-    const kolo_segment *segment = &frame->program->segments[number];
+    const kolo_plan *plan = &activations->program->plan;
+    const kolo_segment *segment = &activations->program->segments[number];
     for (int i = 0; i < segment->value_count; i++) {
         const kolo_value *value = &plan->values[kolo_plan_base(plan, segment->values[i])];
-        frame->memory[segment->values[i]] = address(frame, value, bench, blocks);
+        activations->memory[segment->values[i]] = address(activations, value, workspace, blocks);
     }
 }
 
@@ -343,28 +345,28 @@ static kolo_status run_timed(const kolo_program *program, int op, const kolo_cal
 }
 
 /* What goes back is larger by that much, from the loss on. */
-static void scale_loss(const kolo_frame *frame, double scale)
+static void scale_loss(const kolo_activations *activations, double scale)
 {
-    const kolo_plan *plan = &frame->program->plan;
+    const kolo_plan *plan = &activations->program->plan;
     if (scale == 0 || scale == 1 || plan->loss_gradient < 0) return;
-    float *gradient = frame->memory[plan->loss_gradient];
-    int64_t count = plan->leaf * kolo_shape_count(plan->values[plan->loss_gradient].shape);
+    float *gradient = activations->memory[plan->loss_gradient];
+    int64_t count = plan->microbatch * kolo_shape_count(plan->values[plan->loss_gradient].shape);
     for (int64_t i = 0; i < count; i++) gradient[i] *= (float)scale;
 }
 
-kolo_status kolo_program_run(kolo_frame *frame, int number, const kolo_bench *bench, kolo_call call)
+kolo_status kolo_program_run(kolo_activations *activations, int number, const kolo_workspace *workspace, kolo_call call)
 {
-    const kolo_program *program = frame->program;
+    const kolo_program *program = activations->program;
     const kolo_segment *segment = &program->segments[number];
-    call.memory = frame->memory;
-    call.scratch = bench->scratch;
-    call.labels = frame->labels;
-    call.targets = frame->targets;
-    call.weights = frame->weights;
+    call.memory = activations->memory;
+    call.scratch = workspace->scratch;
+    call.labels = activations->labels;
+    call.targets = activations->targets;
+    call.weights = activations->weights;
     for (int o = segment->first; o < segment->end; o++) {
-        KOLO_TRY(bench->seconds ? run_timed(program, o, &call, &bench->seconds[o])
-                                : program->backend->run(program->kernels[o], &call));
-        if (program->plan.ops[o].kind == KOLO_OP_LOSS) scale_loss(frame, call.loss_scale);
+        KOLO_TRY(workspace->seconds ? run_timed(program, o, &call, &workspace->seconds[o])
+                                    : program->backend->run(program->kernels[o], &call));
+        if (program->plan.ops[o].kind == KOLO_OP_LOSS) scale_loss(activations, call.loss_scale);
     }
     return KOLO_OK;
 }

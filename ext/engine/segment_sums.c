@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* For kolo_fold_open(): blocks of one segment's gradients. */
+/* For kolo_reduction_open(): blocks of one segment's gradients. */
 static void *allocate_block(const void *whose, size_t bytes)
 {
     const kolo_segment *segment = whose;
@@ -32,71 +32,72 @@ static void add_blocks(const void *whose, float *to, const float *from)
 kolo_status kolo_segment_sums_open(const kolo_program *program, kolo_segment_sums *sums)
 {
     *sums = (kolo_segment_sums){.program = program};
-    sums->folds = calloc((size_t)program->segment_count, sizeof(kolo_fold *));
-    if (!sums->folds) return kolo_fail_memory((size_t)program->segment_count, "the tree of sums");
+    sums->reductions = calloc((size_t)program->segment_count, sizeof(kolo_reduction *));
+    if (!sums->reductions) return kolo_fail_memory((size_t)program->segment_count, "the tree of sums");
     for (int s = 0; s < program->segment_count; s++) {
         const kolo_segment *segment = &program->segments[s];
         if (segment->gradient_bytes == 0) continue;
-        kolo_fold_memory memory = {allocate_block, deallocate_block, add_blocks, segment};
-        KOLO_TRY(kolo_fold_open((int64_t)(segment->gradient_bytes / sizeof(float)), memory, &sums->folds[s]));
+        kolo_reduction_memory memory = {allocate_block, deallocate_block, add_blocks, segment};
+        KOLO_TRY(kolo_reduction_open((int64_t)(segment->gradient_bytes / sizeof(float)), memory, &sums->reductions[s]));
     }
-    return kolo_fold_open(0, (kolo_fold_memory){0}, &sums->totals);
+    return kolo_reduction_open(0, (kolo_reduction_memory){0}, &sums->totals);
 }
 
 void kolo_segment_sums_close(kolo_segment_sums *sums)
 {
-    for (int s = 0; sums->folds && s < sums->program->segment_count; s++) kolo_fold_close(&sums->folds[s]);
-    kolo_fold_close(&sums->totals);
-    free(sums->folds);
+    for (int s = 0; sums->reductions && s < sums->program->segment_count; s++)
+        kolo_reduction_close(&sums->reductions[s]);
+    kolo_reduction_close(&sums->totals);
+    free(sums->reductions);
     *sums = (kolo_segment_sums){0};
 }
 
-void kolo_segment_sums_begin(kolo_segment_sums *sums, int64_t leaves)
+void kolo_segment_sums_begin(kolo_segment_sums *sums, int64_t microbatches)
 {
     for (int s = 0; s < sums->program->segment_count; s++)
-        if (sums->folds[s]) kolo_fold_begin(sums->folds[s], leaves);
-    kolo_fold_begin(sums->totals, leaves);
+        if (sums->reductions[s]) kolo_reduction_begin(sums->reductions[s], microbatches);
+    kolo_reduction_begin(sums->totals, microbatches);
 }
 
 kolo_status kolo_segment_sums_borrow(kolo_segment_sums *sums, int segment, float **gradient)
 {
     *gradient = NULL;
-    return sums->folds[segment] ? kolo_fold_borrow(sums->folds[segment], gradient) : KOLO_OK;
+    return sums->reductions[segment] ? kolo_reduction_borrow(sums->reductions[segment], gradient) : KOLO_OK;
 }
 
-kolo_status kolo_segment_sums_insert(kolo_segment_sums *sums, int segment, int64_t leaf, float *gradient)
+kolo_status kolo_segment_sums_insert(kolo_segment_sums *sums, int segment, int64_t microbatch, float *gradient)
 {
     if (!gradient) return KOLO_OK;
-    return kolo_fold_insert(sums->folds[segment], (kolo_node){.index = leaf, .gradient = gradient});
+    return kolo_reduction_insert(sums->reductions[segment], (kolo_node){.index = microbatch, .gradient = gradient});
 }
 
 void kolo_segment_sums_return(kolo_segment_sums *sums, int segment, float *gradient)
 {
-    if (gradient) kolo_fold_return(sums->folds[segment], gradient);
+    if (gradient) kolo_reduction_return(sums->reductions[segment], gradient);
 }
 
 /* The segment's part of every node's gradient. */
 static kolo_status put_part(kolo_segment_sums *sums, int segment, kolo_node *nodes, int count)
 {
-    kolo_node parts[KOLO_FOLD_MOST];
-    if (!sums->folds[segment]) return KOLO_OK;
+    kolo_node parts[KOLO_REDUCTION_MOST];
+    if (!sums->reductions[segment]) return KOLO_OK;
     const kolo_segment *from = &sums->program->segments[segment];
-    int taken = kolo_fold_take(sums->folds[segment], parts);
+    int taken = kolo_reduction_take(sums->reductions[segment], parts);
     for (int n = 0; n < taken; n++) {
         if (n < count)
             memcpy((char *)nodes[n].gradient + from->gradient_first, parts[n].gradient, from->gradient_bytes);
-        kolo_fold_return(sums->folds[segment], parts[n].gradient);
+        kolo_reduction_return(sums->reductions[segment], parts[n].gradient);
     }
     return taken == count ? KOLO_OK
                           : kolo_fail(KOLO_INTERNAL, "a segment's sums have %d nodes, wanted %d", taken, count);
 }
 
-kolo_status kolo_segment_sums_finish(kolo_segment_sums *sums, kolo_fold *fold)
+kolo_status kolo_segment_sums_finish(kolo_segment_sums *sums, kolo_reduction *reduction)
 {
-    kolo_node nodes[KOLO_FOLD_MOST];
-    int count = kolo_fold_take(sums->totals, nodes);
-    for (int n = 0; n < count; n++) KOLO_TRY(kolo_fold_borrow(fold, &nodes[n].gradient));
+    kolo_node nodes[KOLO_REDUCTION_MOST];
+    int count = kolo_reduction_take(sums->totals, nodes);
+    for (int n = 0; n < count; n++) KOLO_TRY(kolo_reduction_borrow(reduction, &nodes[n].gradient));
     for (int s = 0; s < sums->program->segment_count; s++) KOLO_TRY(put_part(sums, s, nodes, count));
-    for (int n = 0; n < count; n++) KOLO_TRY(kolo_fold_insert(fold, nodes[n]));
+    for (int n = 0; n < count; n++) KOLO_TRY(kolo_reduction_insert(reduction, nodes[n]));
     return KOLO_OK;
 }

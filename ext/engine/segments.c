@@ -1,7 +1,7 @@
-/* Cutting a plan into segments: where all leaves must meet, and where the device changes. See program.h. */
+/* Cutting a plan into segments: where all microbatches must meet, and where the device changes. See program.h. */
 #include <stdlib.h>
 
-#include "engine/places.h"
+#include "engine/memory_plan.h"
 
 /* A replica's own device is its first. */
 static int device_of(const kolo_plan *plan, int o)
@@ -16,10 +16,13 @@ static kolo_status add_segment(kolo_program *program, int first, int end)
     kolo_segment *grown = realloc(program->segments, bytes);
     if (!grown) return kolo_fail_memory(bytes, "a program");
     program->segments = grown;
-    bool meets = end < plan->op_count && plan->ops[end].kind == KOLO_OP_MEET;
-    program->meets = program->meets || meets;
-    grown[program->segment_count++] = (kolo_segment){
-        .program = program, .first = first, .end = end, .device = plan->ops[first].device, .meet = meets ? end : -1};
+    bool reduces = end < plan->op_count && plan->ops[end].kind == KOLO_OP_REDUCE;
+    program->reduces = program->reduces || reduces;
+    grown[program->segment_count++] = (kolo_segment){.program = program,
+                                                     .first = first,
+                                                     .end = end,
+                                                     .device = plan->ops[first].device,
+                                                     .reduce = reduces ? end : -1};
     return KOLO_OK;
 }
 
@@ -42,27 +45,27 @@ void kolo_segments_number_devices(kolo_program *program)
     for (int o = 0; o < plan->op_count; o++) plan->ops[o].device = numbers[device_of(plan, o)];
 }
 
-/* Once all have met the leaves go on the other way round: what was computed last is in the caches still. */
+/* Once all have met the microbatches go on the other way round: what was computed last is in the caches still. */
 static void turn_at_meetings(kolo_program *program)
 {
     bool backwards = false;
     for (int s = 0; s < program->segment_count; s++) {
         program->segments[s].backwards = backwards;
-        backwards = backwards != (program->segments[s].meet >= 0);
+        backwards = backwards != (program->segments[s].reduce >= 0);
     }
 }
 
-/* What the leaves met with is computed by the engine itself, between two segments. */
+/* What the microbatches met with is computed by the engine itself, between two segments. */
 kolo_status kolo_segments_cut(kolo_program *program)
 {
     const kolo_plan *plan = &program->plan;
     int first = 0;
     for (int o = 0; o <= plan->op_count; o++) {
-        bool end = o == plan->op_count, meet = !end && plan->ops[o].kind == KOLO_OP_MEET;
+        bool end = o == plan->op_count, reduce = !end && plan->ops[o].kind == KOLO_OP_REDUCE;
         bool moves = !end && o > first && plan->ops[o].device != plan->ops[o - 1].device;
-        if (!(end || meet || moves) || (o == first && !meet)) continue;
+        if (!(end || reduce || moves) || (o == first && !reduce)) continue;
         KOLO_TRY(add_segment(program, first, o));
-        first = meet ? o + 1 : o;
+        first = reduce ? o + 1 : o;
     }
     turn_at_meetings(program);
     return KOLO_OK;

@@ -11,7 +11,7 @@ static size_t aligned(size_t bytes)
 
 static kolo_status allocate(kolo_station *station, size_t bytes, const char *what, void *memory)
 {
-    return station->accelerator->allocate(station->queue, bytes, what, memory);
+    return station->accelerator->allocate(station->stream, bytes, what, memory);
 }
 
 /* ---------------------------------------------------------------- weights */
@@ -116,7 +116,7 @@ static bool is_told(const kolo_station *station)
     bool told = false;
     for (int o = 0; o < plan->op_count; o++) {
         kolo_op_kind kind = plan->ops[o].kind;
-        bool asks = kind == KOLO_OP_LOSS || kind == KOLO_OP_DENSE_LOSS || kind == KOLO_OP_OWN;
+        bool asks = kind == KOLO_OP_LOSS || kind == KOLO_OP_DENSE_LOSS || kind == KOLO_OP_CUSTOM;
         told = told || (asks && plan->ops[o].device == station->number);
     }
     return told;
@@ -138,85 +138,87 @@ kolo_status kolo_station_open(kolo_station *station, const kolo_station *home)
     station->told = program->memories == 1 || is_told(station);
     KOLO_TRY(home ? open_some_weights(station, home) : open_all_weights(station));
     if (home) KOLO_TRY(allocate(station, largest_gradient(station) + 1, "a gradient", &station->gradient));
-    KOLO_TRY(allocate(station, program->met_bytes + 1, "sums over the leaves", &station->met));
-    KOLO_TRY(allocate(station, program->bench_bytes[station->number] + 64, "the activations of a batch",
-                      &station->bench.block));
-    KOLO_TRY(allocate(station, program->scratch_bytes + 64, "an operation's own memory", &station->bench.scratch));
-    return allocate(station, sizeof *station->moment, "a step's numbers", &station->moment);
+    KOLO_TRY(allocate(station, program->reduced_bytes + 1, "sums over the microbatches", &station->reduced));
+    KOLO_TRY(allocate(station, program->workspace_bytes[station->number] + 64, "the activations of a batch",
+                      &station->workspace.block));
+    KOLO_TRY(allocate(station, program->scratch_bytes + 64, "an operation's own memory", &station->workspace.scratch));
+    return allocate(station, sizeof *station->step_parameters, "a step's numbers", &station->step_parameters);
 }
 
 void kolo_station_close(kolo_station *station)
 {
     const kolo_accelerator *accelerator = station->accelerator;
-    if (!station->queue) return;
-    void *const memory[] = {station->weights_block, station->packed_block, station->gradient,      station->met,
-                            station->brought,       station->bench.block,  station->bench.scratch, station->moment};
-    kolo_station_close_frames(station);
-    for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) accelerator->release(station->queue, memory[i]);
-    accelerator->free_mark(station->queue, station->mark);
+    if (!station->stream) return;
+    void *const memory[] = {station->weights_block,     station->packed_block,   station->gradient,
+                            station->reduced,           station->brought,        station->workspace.block,
+                            station->workspace.scratch, station->step_parameters};
+    kolo_station_close_activations(station);
+    for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) accelerator->release(station->stream, memory[i]);
+    accelerator->free_event(station->stream, station->event);
     free(station->carried);
-    station->mark = NULL;
+    station->event = NULL;
     station->carried = NULL;
 }
 
-/* ---------------------------------------------------------------- frames */
+/* ---------------------------------------------------------------- activations */
 
 /* Home has what all samples are to give. */
-static kolo_status open_samples(kolo_station *station, kolo_frame *frame)
+static kolo_status open_samples(kolo_station *station, kolo_activations *activations)
 {
     const kolo_plan *plan = &station->program->plan;
     kolo_shape outputs = plan->values[plan->output].shape;
-    size_t numbers = (size_t)(plan->leaf * kolo_shape_count(outputs));
+    size_t numbers = (size_t)(plan->microbatch * kolo_shape_count(outputs));
     size_t rows = numbers / (size_t)outputs.dim[outputs.rank - 1];
     if (station->number > 0 && !station->told) return KOLO_OK;
-    if (plan->labels) KOLO_TRY(allocate(station, rows * sizeof(int32_t), "labels", &frame->labels));
-    if (plan->targets) KOLO_TRY(allocate(station, numbers * sizeof(float), "targets", &frame->targets));
+    if (plan->labels) KOLO_TRY(allocate(station, rows * sizeof(int32_t), "labels", &activations->labels));
+    if (plan->targets) KOLO_TRY(allocate(station, numbers * sizeof(float), "targets", &activations->targets));
     if (!plan->weights) return KOLO_OK;
-    return allocate(station, (size_t)plan->leaf * sizeof(float), "weights of samples", &frame->weights);
+    return allocate(station, (size_t)plan->microbatch * sizeof(float), "weights of samples", &activations->weights);
 }
 
-static kolo_status open_frame(kolo_station *station, int number)
+static kolo_status open_activations(kolo_station *station, int number)
 {
     const kolo_plan *plan = &station->program->plan;
-    kolo_frame *made = station->frames[number] = calloc(1, sizeof *made);
-    if (!made) return kolo_fail_memory(sizeof *made, "a frame");
+    kolo_activations *made = station->activation_sets[number] = calloc(1, sizeof *made);
+    if (!made) return kolo_fail_memory(sizeof *made, "activations");
     made->program = station->program;
-    made->block = station->frame_blocks + (size_t)number * station->frame_stride;
+    made->block = station->activation_blocks + (size_t)number * station->activation_stride;
     made->memory = calloc((size_t)plan->value_count, sizeof *made->memory);
-    if (!made->memory) return kolo_fail_memory((size_t)plan->value_count * sizeof *made->memory, "a frame");
+    if (!made->memory) return kolo_fail_memory((size_t)plan->value_count * sizeof *made->memory, "activations");
     if (station->program->memories > 1 && station->number == 0) /* whoever reads them */
         made->memory[plan->input] = (char *)made->block + plan->values[plan->input].offset;
     return open_samples(station, made);
 }
 
-static void close_frame(kolo_station *station, kolo_frame *frame)
+static void close_activations(kolo_station *station, kolo_activations *activations)
 {
-    if (!frame) return;
-    station->accelerator->release(station->queue, frame->labels);
-    station->accelerator->release(station->queue, frame->targets);
-    station->accelerator->release(station->queue, frame->weights);
-    free(frame->memory);
-    free(frame);
+    if (!activations) return;
+    station->accelerator->release(station->stream, activations->labels);
+    station->accelerator->release(station->stream, activations->targets);
+    station->accelerator->release(station->stream, activations->weights);
+    free(activations->memory);
+    free(activations);
 }
 
-void kolo_station_close_frames(kolo_station *station)
+void kolo_station_close_activations(kolo_station *station)
 {
-    for (int i = 0; i < station->frame_count; i++) close_frame(station, station->frames[i]);
-    station->accelerator->release(station->queue, station->frame_blocks);
-    free(station->frames);
-    station->frames = NULL;
-    station->frame_blocks = NULL;
-    station->frame_count = 0;
+    for (int i = 0; i < station->activation_set_count; i++) close_activations(station, station->activation_sets[i]);
+    station->accelerator->release(station->stream, station->activation_blocks);
+    free(station->activation_sets);
+    station->activation_sets = NULL;
+    station->activation_blocks = NULL;
+    station->activation_set_count = 0;
 }
 
-kolo_status kolo_station_open_frames(kolo_station *station, int count)
+kolo_status kolo_station_open_activations(kolo_station *station, int count)
 {
-    kolo_station_close_frames(station);
-    station->frame_stride = aligned(station->program->frame_bytes[station->number] + 1);
-    size_t bytes = (size_t)count * station->frame_stride;
-    KOLO_TRY(allocate(station, bytes, "the activations of a batch", &station->frame_blocks));
-    station->frames = calloc((size_t)count, sizeof *station->frames);
-    if (!station->frames) return kolo_fail_memory((size_t)count * sizeof *station->frames, "frames");
-    while (station->frame_count < count) KOLO_TRY(open_frame(station, station->frame_count++));
+    kolo_station_close_activations(station);
+    station->activation_stride = aligned(station->program->activation_bytes[station->number] + 1);
+    size_t bytes = (size_t)count * station->activation_stride;
+    KOLO_TRY(allocate(station, bytes, "the activations of a batch", &station->activation_blocks));
+    station->activation_sets = calloc((size_t)count, sizeof *station->activation_sets);
+    if (!station->activation_sets)
+        return kolo_fail_memory((size_t)count * sizeof *station->activation_sets, "activations");
+    while (station->activation_set_count < count) KOLO_TRY(open_activations(station, station->activation_set_count++));
     return KOLO_OK;
 }

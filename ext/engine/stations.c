@@ -6,20 +6,20 @@ static const kolo_accelerator *accelerator_of(const kolo_queued *queued)
     return queued->accelerator;
 }
 
-/* ---------------------------------------------------------------- marks */
+/* ---------------------------------------------------------------- events */
 
 /* `station` waits until `other` has come to where it is now. */
 static kolo_status follow_here(kolo_station *station, kolo_station *other)
 {
-    KOLO_TRY(other->accelerator->set_mark(other->queue, &other->mark));
-    return station->accelerator->follow(station->queue, other->mark);
+    KOLO_TRY(other->accelerator->record_event(other->stream, &other->event));
+    return station->accelerator->wait_event(station->stream, other->event);
 }
 
-/* Of a leaf after a segment; segment -1: after its samples were gathered. */
-static kolo_mark **mark_of(const kolo_queued_job *j, int64_t leaf, int segment)
+/* Of a microbatch after a segment; segment -1: after its samples were gathered. */
+static kolo_event **event_of(const kolo_queued_job *j, int64_t microbatch, int segment)
 {
     int each = j->queued->program->segment_count + 1;
-    return &j->queued->marks[(leaf - j->share->first_leaf) * each + segment + 1];
+    return &j->queued->events[(microbatch - j->shard->first_microbatch) * each + segment + 1];
 }
 
 /* The segment in which it is written; -1 for the features. */
@@ -45,24 +45,25 @@ static bool is_copied_from(const kolo_program *program, int segment)
     return false;
 }
 
-static kolo_status leave_mark(const kolo_queued_job *j, int64_t leaf, int segment, const kolo_station *station)
+static kolo_status leave_event(const kolo_queued_job *j, int64_t microbatch, int segment, const kolo_station *station)
 {
-    return station->accelerator->set_mark(station->queue, mark_of(j, leaf, segment));
+    return station->accelerator->record_event(station->stream, event_of(j, microbatch, segment));
 }
 
 /* ---------------------------------------------------------------- a step */
 
 static size_t totals_bytes(const kolo_queued_job *j)
 {
-    return (size_t)(j->share->end_leaf - j->share->first_leaf) * j->queued->totals_stride;
+    return (size_t)(j->shard->end_microbatch - j->shard->first_microbatch) * j->queued->totals_stride;
 }
 
 static kolo_status begin_other(const kolo_queued_job *j, kolo_station *station)
 {
     kolo_station *home = &j->queued->stations[0];
     KOLO_TRY(follow_here(station, home));
-    KOLO_TRY(station->accelerator->copy(station->queue, station->moment, home->moment, sizeof *home->moment));
-    return station->told ? station->accelerator->clear(station->queue, station->totals, totals_bytes(j)) : KOLO_OK;
+    KOLO_TRY(station->accelerator->copy(station->stream, station->step_parameters, home->step_parameters,
+                                        sizeof *home->step_parameters));
+    return station->told ? station->accelerator->clear(station->stream, station->totals, totals_bytes(j)) : KOLO_OK;
 }
 
 kolo_status kolo_stations_begin(const kolo_queued_job *j)
@@ -81,7 +82,7 @@ static kolo_status sum_totals(const kolo_queued_job *j)
     size_t stride = (size_t)queued->totals_room * queued->totals_stride;
     int64_t count = (int64_t)(totals_bytes(j) / sizeof(double));
     void *totals = queued->totals;
-    return accelerator_of(queued)->sum(home->queue, totals, queued->parts, stride, queued->part_count, count);
+    return accelerator_of(queued)->sum(home->stream, totals, queued->parts, stride, queued->part_count, count);
 }
 
 static kolo_status end_other(const kolo_queued_job *j, kolo_station *station, int *part)
@@ -89,8 +90,8 @@ static kolo_status end_other(const kolo_queued_job *j, kolo_station *station, in
     kolo_queued *queued = j->queued;
     size_t stride = (size_t)queued->totals_room * queued->totals_stride;
     if (station->told)
-        KOLO_TRY(station->accelerator->copy(station->queue, queued->parts + (size_t)(*part)++ * stride, station->totals,
-                                            totals_bytes(j)));
+        KOLO_TRY(station->accelerator->copy(station->stream, queued->parts + (size_t)(*part)++ * stride,
+                                            station->totals, totals_bytes(j)));
     return follow_here(&queued->stations[0], station);
 }
 
@@ -109,7 +110,7 @@ static kolo_status carry(kolo_station *station)
 {
     for (int i = 0; i < station->carried_count; i++) {
         const kolo_carried *run = &station->carried[i];
-        KOLO_TRY(station->accelerator->copy(station->queue, run->to, run->from, run->bytes));
+        KOLO_TRY(station->accelerator->copy(station->stream, run->to, run->from, run->bytes));
     }
     return KOLO_OK;
 }
@@ -125,7 +126,7 @@ kolo_status kolo_stations_carry_weights(const kolo_queued *queued)
     return KOLO_OK;
 }
 
-/* ---------------------------------------------------------------- a segment of a leaf */
+/* ---------------------------------------------------------------- a segment of a microbatch */
 
 static bool is_first_of_station(const kolo_program *program, int segment)
 {
@@ -136,65 +137,67 @@ static bool is_first_of_station(const kolo_program *program, int segment)
 
 static kolo_status copy_array(kolo_station *station, void *to, const void *from, size_t bytes)
 {
-    return to ? station->accelerator->copy(station->queue, to, from, bytes) : KOLO_OK;
+    return to ? station->accelerator->copy(station->stream, to, from, bytes) : KOLO_OK;
 }
 
-static kolo_status take_samples(const kolo_queued_job *j, int64_t leaf, kolo_station *station)
+static kolo_status take_samples(const kolo_queued_job *j, int64_t microbatch, kolo_station *station)
 {
     const kolo_plan *plan = &j->queued->program->plan;
     kolo_shape outputs = plan->values[plan->output].shape;
-    size_t numbers = (size_t)(plan->leaf * kolo_shape_count(outputs));
+    size_t numbers = (size_t)(plan->microbatch * kolo_shape_count(outputs));
     size_t rows = numbers / (size_t)outputs.dim[outputs.rank - 1];
-    const kolo_frame *from = kolo_queued_frame(j, 0, leaf), *to = kolo_queued_frame(j, station->number, leaf);
-    KOLO_TRY(station->accelerator->follow(station->queue, *mark_of(j, leaf, -1)));
+    const kolo_activations *from = kolo_queued_activations(j, 0, microbatch),
+                           *to = kolo_queued_activations(j, station->number, microbatch);
+    KOLO_TRY(station->accelerator->wait_event(station->stream, *event_of(j, microbatch, -1)));
     KOLO_TRY(copy_array(station, to->labels, from->labels, rows * sizeof *to->labels));
     KOLO_TRY(copy_array(station, to->targets, from->targets, numbers * sizeof *to->targets));
-    return copy_array(station, to->weights, from->weights, (size_t)plan->leaf * sizeof *to->weights);
+    return copy_array(station, to->weights, from->weights, (size_t)plan->microbatch * sizeof *to->weights);
 }
 
-kolo_status kolo_stations_gathered(const kolo_queued_job *j, int64_t leaf)
+kolo_status kolo_stations_gathered(const kolo_queued_job *j, int64_t microbatch)
 {
     if (j->queued->station_count == 1) return KOLO_OK;
-    return leave_mark(j, leaf, -1, &j->queued->stations[0]);
+    return leave_event(j, microbatch, -1, &j->queued->stations[0]);
 }
 
-kolo_status kolo_stations_enter(const kolo_queued_job *j, int64_t leaf, int number)
+kolo_status kolo_stations_enter(const kolo_queued_job *j, int64_t microbatch, int number)
 {
     const kolo_program *program = j->queued->program;
     kolo_station *station = &j->queued->stations[program->segments[number].device];
     bool takes = station->number > 0 && station->told && is_first_of_station(program, number);
-    return takes ? take_samples(j, leaf, station) : KOLO_OK;
+    return takes ? take_samples(j, microbatch, station) : KOLO_OK;
 }
 
-static kolo_status give_gradient(const kolo_queued_job *j, int64_t leaf, const kolo_segment *segment)
+static kolo_status give_gradient(const kolo_queued_job *j, int64_t microbatch, const kolo_segment *segment)
 {
     kolo_station *station = &j->queued->stations[segment->device];
-    float *all = j->gradients ? j->gradients[leaf - j->share->first_leaf] : NULL;
+    float *all = j->gradients ? j->gradients[microbatch - j->shard->first_microbatch] : NULL;
     if (station->number == 0 || !all || segment->gradient_bytes == 0) return KOLO_OK;
-    return station->accelerator->copy(station->queue, (char *)all + segment->gradient_first, station->gradient,
+    return station->accelerator->copy(station->stream, (char *)all + segment->gradient_first, station->gradient,
                                       segment->gradient_bytes);
 }
 
-kolo_status kolo_stations_leave(const kolo_queued_job *j, int64_t leaf, int number)
+kolo_status kolo_stations_leave(const kolo_queued_job *j, int64_t microbatch, int number)
 {
     const kolo_program *program = j->queued->program;
     const kolo_segment *segment = &program->segments[number];
     if (j->queued->station_count == 1) return KOLO_OK;
-    KOLO_TRY(give_gradient(j, leaf, segment));
+    KOLO_TRY(give_gradient(j, microbatch, segment));
     if (!is_copied_from(program, number)) return KOLO_OK;
-    return leave_mark(j, leaf, number, &j->queued->stations[segment->device]);
+    return leave_event(j, microbatch, number, &j->queued->stations[segment->device]);
 }
 
-kolo_status kolo_stations_copy(const kolo_queued_job *j, int64_t leaf, int number)
+kolo_status kolo_stations_copy(const kolo_queued_job *j, int64_t microbatch, int number)
 {
     const kolo_program *program = j->queued->program;
     const kolo_plan *plan = &program->plan;
     const kolo_op *op = &plan->ops[number];
     int from = kolo_plan_base(plan, op->in[0]), to = kolo_plan_base(plan, op->out[0]);
     kolo_station *station = &j->queued->stations[op->device];
-    kolo_mark *written = *mark_of(j, leaf, segment_that_writes(program, from));
-    KOLO_TRY(station->accelerator->follow(station->queue, written));
-    return station->accelerator->copy(station->queue, kolo_queued_frame(j, station->number, leaf)->memory[to],
-                                      kolo_queued_frame(j, plan->values[from].memory, leaf)->memory[from],
+    kolo_event *written = *event_of(j, microbatch, segment_that_writes(program, from));
+    KOLO_TRY(station->accelerator->wait_event(station->stream, written));
+    return station->accelerator->copy(station->stream,
+                                      kolo_queued_activations(j, station->number, microbatch)->memory[to],
+                                      kolo_queued_activations(j, plan->values[from].memory, microbatch)->memory[from],
                                       plan->values[to].bytes);
 }

@@ -4,7 +4,7 @@
  * PATH when its checksum is right. A transfer that breaks off goes on from there, in a later call too where a checksum
  * is known to tell whether the parts belong together. Read fetch.h first. */
 #include "core/plugin.h"
-#include "core/runtime.h"
+#include "runtime/runtime.h"
 #include "fetch/fetch.h"
 
 #include <errno.h>

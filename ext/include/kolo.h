@@ -150,7 +150,7 @@ int kolo_threads(void);
  * compute at once, which is as much as more of them can bring; others take turns. At least 1. */
 int kolo_hardware_count(void);
 
-/* Asks whatever runs (a fit, an evaluation) to end cleanly at the next leaf. Async-signal-safe; any thread. Stays
+/* Asks whatever runs (a fit, an evaluation) to end cleanly at the next microbatch. Async-signal-safe; any thread. Stays
  * requested until kolo_clear_error() or the end of the call that obeyed it; one that a callback makes leaves it to the
  * fit, which ends too. The library handles no signal: Ctrl-C ends a program at once, unless its own handler asks. Then
  * kolo_fit() returns the epochs that were completed, on_train_end is called, kolo_backup_and_restore() keeps the state:

@@ -28,7 +28,7 @@ typedef struct kolo_strategy {
                                      devices that share a memory share the weights in it, add their gradients up as they
                                      come, and update a share each. One device alone keeps them anyway */
     kolo_slicing slicing;
-    bool last_takes_remainder; /* leaves of the batch are dealt by integer division, the rest to the last device;
+    bool last_takes_remainder; /* microbatches of the batch are dealt by integer division, the rest to the last device;
                                   default: as evenly as they go */
     int initial_sync; /* KOLO_NONE: each device begins with weights of its own seed, with a warning, and the
                          model becomes device 0's; of no effect with .parameter_device. Default: equal */

@@ -6,12 +6,12 @@ static kolo_status window(const kolo_layer_node *node, kolo_window *window, int 
 {
     const kolo_average_pool2d_args *args = &node->recipe.average_pool2d;
     int height = args->height, width = args->width ? args->width : args->height;
-    const kolo_window_wish wish = {.what = "pool window",
+    const kolo_window_spec spec = {.what = "pool window",
                                    .size = {height, width},
                                    .stride = {args->stride[0], args->stride[1]},
                                    .default_stride = {height, width},
                                    .padding = args->padding};
-    return kolo_window_make(node, &wish, window, out);
+    return kolo_window_make(node, &spec, window, out);
 }
 
 static kolo_status build(kolo_model_builder *builder, kolo_layer_node *node)

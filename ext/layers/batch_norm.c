@@ -1,8 +1,8 @@
 /* Batch normalisation, over the last axis: y = gamma · (x − mean) / √(variance + epsilon) + beta.
  *
  * Ioffe and Szegedy 2015, "Batch Normalization". In training mean and variance are those of the batch's samples, for
- * which all leaves must meet; scores and outputs use the running ones instead. Ghost batches (Hoffer et al. 2017,
- * "Train longer, generalize better") have statistics of their own: a leaf is one, and nobody meets. */
+ * which all microbatches must meet; scores and outputs use the running ones instead. Ghost batches (Hoffer et al. 2017,
+ * "Train longer, generalize better") have statistics of their own: a microbatch is one, and nobody meets. */
 #include <float.h>
 
 #include "layers/common.h"
@@ -69,7 +69,7 @@ static kolo_status build(kolo_model_builder *builder, kolo_layer_node *node)
     const kolo_batch_norm_args *args = &node->recipe.batch_norm;
     KOLO_TRY(check(args));
     node->out = node->in;
-    node->leaf = args->ghost_batch;
+    node->microbatch = args->ghost_batch;
     kolo_shape shape = channels_of(node);
     if (!args->no_scale) KOLO_TRY(kolo_declare_parameter(builder, node, "gamma", shape, KOLO_INIT_ONES, 0, 0));
     if (!args->no_center) KOLO_TRY(kolo_declare_parameter(builder, node, "beta", shape, KOLO_INIT_ZEROS, 0, 0));
@@ -112,8 +112,8 @@ static kolo_status add_gradient(kolo_plan *plan, const kolo_layer_flow *flow, in
     return kolo_added(value, kolo_plan_gradient(plan, node->parameters[number], channels_of(node)));
 }
 
-/* Sums of `count` numbers of all that take part: the leaf's own in a ghost batch. The operation that writes them gets
- * them as its first output. */
+/* Sums of `count` numbers of all that take part: the microbatch's own in a ghost batch. The operation that writes them
+ * gets them as its first output. */
 static kolo_status add_sums(kolo_plan *plan, const kolo_layer_flow *flow, kolo_op op, int count, int *sums)
 {
     const kolo_batch_norm_args *args = &flow->node->recipe.batch_norm;
@@ -122,12 +122,12 @@ static kolo_status add_sums(kolo_plan *plan, const kolo_layer_flow *flow, kolo_o
     KOLO_TRY(kolo_plan_op(plan, op));
     *sums = op.out[0];
     if (args->ghost_batch) return KOLO_OK;
-    kolo_op meet = start(flow, KOLO_OP_MEET);
-    meet.across = args->synchronized;
-    meet.in[0] = op.out[0];
-    KOLO_TRY(kolo_added(&meet.out[0], kolo_plan_value(plan, KOLO_VALUE_MET, shape)));
-    *sums = meet.out[0];
-    return kolo_plan_op(plan, meet);
+    kolo_op reduce = start(flow, KOLO_OP_REDUCE);
+    reduce.across = args->synchronized;
+    reduce.in[0] = op.out[0];
+    KOLO_TRY(kolo_added(&reduce.out[0], kolo_plan_value(plan, KOLO_VALUE_REDUCED, shape)));
+    *sums = reduce.out[0];
+    return kolo_plan_op(plan, reduce);
 }
 
 /* In training by the samples at hand, whose moments also become the running ones' gradients; else by the running ones.

@@ -79,33 +79,33 @@ static bool given(const int pair[2])
     return pair[0] != 0 || pair[1] != 0;
 }
 
-kolo_status kolo_window_check(const kolo_layer_node *node, const kolo_window_wish *wish, kolo_window *window)
+kolo_status kolo_window_check(const kolo_layer_node *node, const kolo_window_spec *spec, kolo_window *window)
 {
-    *window = (kolo_window){.kernel = {wish->size[0], wish->size[1]}};
+    *window = (kolo_window){.kernel = {spec->size[0], spec->size[1]}};
     KOLO_TRY(kolo_check_image(node));
-    if ((int)wish->padding < 0 || wish->padding > KOLO_SAME)
-        return kolo_fail(KOLO_INVALID, "padding: wanted KOLO_VALID or KOLO_SAME, got %d", (int)wish->padding);
+    if ((int)spec->padding < 0 || spec->padding > KOLO_SAME)
+        return kolo_fail(KOLO_INVALID, "padding: wanted KOLO_VALID or KOLO_SAME, got %d", (int)spec->padding);
     for (int axis = 0; axis < 2; axis++) {
-        window->stride[axis] = given(wish->stride) ? wish->stride[axis] : wish->default_stride[axis];
-        window->gap[axis] = given(wish->dilation) ? wish->dilation[axis] - 1 : 0;
-        KOLO_TRY(kolo_check_size(kolo_phrase("%s[%d]", wish->what, axis), window->kernel[axis]));
+        window->stride[axis] = given(spec->stride) ? spec->stride[axis] : spec->default_stride[axis];
+        window->gap[axis] = given(spec->dilation) ? spec->dilation[axis] - 1 : 0;
+        KOLO_TRY(kolo_check_size(kolo_phrase("%s[%d]", spec->what, axis), window->kernel[axis]));
         KOLO_TRY(kolo_check_size(kolo_phrase("stride[%d]", axis), window->stride[axis]));
         KOLO_TRY(kolo_check_size(kolo_phrase("dilation[%d]", axis), window->gap[axis] + 1));
         if (kolo_window_reach(window, axis) > KOLO_SIZE_MAX)
             return kolo_fail(KOLO_INVALID, "dilation[%d]: wanted a %s that covers at most %d elements, got %lld", axis,
-                             wish->what, KOLO_SIZE_MAX, (long long)kolo_window_reach(window, axis));
+                             spec->what, KOLO_SIZE_MAX, (long long)kolo_window_reach(window, axis));
     }
-    return kolo_check_elements(wish->what, (kolo_shape){2, {wish->size[0], wish->size[1]}});
+    return kolo_check_elements(spec->what, (kolo_shape){2, {spec->size[0], spec->size[1]}});
 }
 
-kolo_status kolo_window_make(const kolo_layer_node *node, const kolo_window_wish *wish, kolo_window *window, int out[2])
+kolo_status kolo_window_make(const kolo_layer_node *node, const kolo_window_spec *spec, kolo_window *window, int out[2])
 {
-    KOLO_TRY(kolo_window_check(node, wish, window));
+    KOLO_TRY(kolo_window_check(node, spec, window));
     int height = (int)kolo_window_reach(window, 0), width = (int)kolo_window_reach(window, 1);
-    if (wish->padding != KOLO_SAME && (height > node->in.dim[0] || width > node->in.dim[1]))
-        return kolo_fail(KOLO_INVALID, "%s {%d, %d}%s is larger than the input %s", wish->what, height, width,
+    if (spec->padding != KOLO_SAME && (height > node->in.dim[0] || width > node->in.dim[1]))
+        return kolo_fail(KOLO_INVALID, "%s {%d, %d}%s is larger than the input %s", spec->what, height, width,
                          window->gap[0] || window->gap[1] ? ", dilated," : "", kolo_shape_text(node->in));
-    for (int axis = 0; axis < 2; axis++) place(window, axis, node->in.dim[axis], wish->padding, &out[axis]);
+    for (int axis = 0; axis < 2; axis++) place(window, axis, node->in.dim[axis], spec->padding, &out[axis]);
     return KOLO_OK;
 }
 
@@ -140,11 +140,12 @@ kolo_status kolo_activation_backward(kolo_plan *plan, const kolo_layer_node *nod
     return kolo_simple_op(plan, node, op, node->out, dx);
 }
 
-kolo_status kolo_plan_own(kolo_plan *plan, const kolo_layer_flow *flow, void (*compute)(const kolo_own_call *call),
-                          int in_count, const int *ins, int out_count, int *outs, const kolo_shape *shapes)
+kolo_status kolo_plan_custom(kolo_plan *plan, const kolo_layer_flow *flow,
+                             void (*compute)(const kolo_custom_call *call), int in_count, const int *ins, int out_count,
+                             int *outs, const kolo_shape *shapes)
 {
-    kolo_op op = {.kind = KOLO_OP_OWN, .layer = flow->node->number, .activation = KOLO_LINEAR, .own = compute};
-    op.own_args = &flow->node->recipe.own;
+    kolo_op op = {.kind = KOLO_OP_CUSTOM, .layer = flow->node->number, .activation = KOLO_LINEAR, .custom = compute};
+    op.custom_args = &flow->node->recipe.own;
     if (in_count > KOLO_OP_INS || out_count > KOLO_OP_OUTS)
         return kolo_fail(KOLO_INVALID, "wanted at most %d inputs and %d outputs of an operation, got %d and %d",
                          KOLO_OP_INS, KOLO_OP_OUTS, in_count, out_count);

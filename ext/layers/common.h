@@ -18,20 +18,20 @@ kolo_status kolo_check_elements(const char *what, kolo_shape shape);
 kolo_status kolo_check_image(const kolo_layer_node *node);
 
 /* Windows as a recipe asks for them, heights first. */
-typedef struct kolo_window_wish {
+typedef struct kolo_window_spec {
     const char *what; /* "kernel", "pool window" */
     int size[2];
     int stride[2]; /* {0, 0}: default_stride */
     int default_stride[2];
     int dilation[2]; /* {0, 0}: {1, 1} */
     kolo_padding padding;
-} kolo_window_wish;
+} kolo_window_spec;
 
 /* Where such windows lie on the input, and the output's height and width into out[2]. */
-kolo_status kolo_window_make(const kolo_layer_node *node, const kolo_window_wish *wish, kolo_window *window,
+kolo_status kolo_window_make(const kolo_layer_node *node, const kolo_window_spec *spec, kolo_window *window,
                              int out[2]);
 /* The checks alone: of an image, and of sizes, strides, dilation, padding, which are filled in. */
-kolo_status kolo_window_check(const kolo_layer_node *node, const kolo_window_wish *wish, kolo_window *window);
+kolo_status kolo_window_check(const kolo_layer_node *node, const kolo_window_spec *spec, kolo_window *window);
 /* The rows (axis 0) or columns (axis 1) that a window covers. */
 int64_t kolo_window_reach(const kolo_window *window, int axis);
 

@@ -18,13 +18,13 @@ static kolo_shape kernel_shape(const kolo_layer_node *node)
 static kolo_status window(const kolo_layer_node *node, kolo_window *window, int out[2])
 {
     const kolo_conv2d_args *args = &node->recipe.conv2d;
-    const kolo_window_wish wish = {.what = "kernel",
+    const kolo_window_spec spec = {.what = "kernel",
                                    .size = {args->kernel[0], args->kernel[1]},
                                    .stride = {args->stride[0], args->stride[1]},
                                    .default_stride = {1, 1},
                                    .dilation = {args->dilation[0], args->dilation[1]},
                                    .padding = args->padding};
-    return kolo_window_make(node, &wish, window, out);
+    return kolo_window_make(node, &spec, window, out);
 }
 
 static kolo_status check_groups(const kolo_layer_node *node)

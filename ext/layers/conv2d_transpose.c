@@ -40,12 +40,12 @@ static kolo_status place(const kolo_layer_node *node, int axis, kolo_window *win
 static kolo_status window(const kolo_layer_node *node, kolo_window *window, int out[2])
 {
     const kolo_conv2d_transpose_args *args = &node->recipe.conv2d_transpose;
-    const kolo_window_wish wish = {.what = "kernel",
+    const kolo_window_spec spec = {.what = "kernel",
                                    .size = {args->kernel[0], args->kernel[1]},
                                    .stride = {args->stride[0], args->stride[1]},
                                    .default_stride = {1, 1},
                                    .padding = args->padding};
-    KOLO_TRY(kolo_window_check(node, &wish, window));
+    KOLO_TRY(kolo_window_check(node, &spec, window));
     for (int axis = 0; axis < 2; axis++) KOLO_TRY(place(node, axis, window, &out[axis]));
     return KOLO_OK;
 }

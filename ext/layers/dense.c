@@ -31,7 +31,7 @@ static kolo_status backward(kolo_plan *plan, kolo_layer_flow *flow)
                                   node->recipe.dense.activation);
 }
 
-#define LARGE_OUTPUTS (4 << 20) /* bytes of a leaf's outputs that leave the nearer caches */
+#define LARGE_OUTPUTS (4 << 20) /* bytes of a microbatch's outputs that leave the nearer caches */
 
 bool kolo_dense_takes_loss(const kolo_plan *plan, const kolo_layer_flow *flow)
 {
@@ -39,7 +39,7 @@ bool kolo_dense_takes_loss(const kolo_plan *plan, const kolo_layer_flow *flow)
     if (node->recipe.kind != &kolo_dense_kind) return false;
     kolo_activation activation = node->recipe.dense.activation;
     bool plain = activation <= KOLO_LINEAR || activation == flow->left_out;
-    return plain && plan->leaf * kolo_shape_count(node->out) * (int64_t)sizeof(float) >= LARGE_OUTPUTS;
+    return plain && plan->microbatch * kolo_shape_count(node->out) * (int64_t)sizeof(float) >= LARGE_OUTPUTS;
 }
 
 kolo_status kolo_dense_with_loss(kolo_plan *plan, kolo_layer_flow *flow)

@@ -2,7 +2,7 @@
  * z = μ + σ ε with σ = exp(λ/2); and k times the divergence from N(0, 1), Σ (μ² + σ² − 1 − λ) / 2, in the loss. So
  *     dμ = dz + k μ,   dλ = dz · (z − μ) / 2 + k (σ² − 1) / 2.
  * Kingma and Welling 2014, "Auto-encoding variational Bayes", sections 2.4 and 3. It is arithmetic of a layer's own
- * (KOLO_OP_OWN): the few numbers of a code need no backend. */
+ * (KOLO_OP_CUSTOM): the few numbers of a code need no backend. */
 #include "layers/common.h"
 
 #include <math.h>
@@ -27,19 +27,19 @@ static kolo_status build(kolo_model_builder *builder, kolo_layer_node *node)
 }
 
 /* The recipe's arguments lie where those of a layer of one's own do. */
-static double weight_of(const kolo_own_call *call, int sample)
+static double weight_of(const kolo_custom_call *call, int sample)
 {
     double weight = kl_weight((const kolo_gaussian_sample_args *)call->args);
     return call->weights ? weight * (double)call->weights[sample] : weight;
 }
 
 /* in: μ, λ; out: z. */
-static void draw(const kolo_own_call *call)
+static void draw(const kolo_custom_call *call)
 {
     uint64_t key = kolo_random_key(kolo_random_key(call->seed, KOLO_RANDOM_SAMPLE, (uint64_t)call->layer),
                                    KOLO_RANDOM_SAMPLE, call->step);
     int64_t count = kolo_shape_count(call->in_shape[0]);
-    for (int s = 0; s < call->leaf; s++) {
+    for (int s = 0; s < call->microbatch; s++) {
         double divergence = 0;
         for (int64_t e = 0, i = s * count; e < count; e++, i++) {
             double mean = (double)call->in[0][i], log_variance = (double)call->in[1][i], noise = 0;
@@ -52,10 +52,10 @@ static void draw(const kolo_own_call *call)
 }
 
 /* in: dz, μ, λ, z; out: dμ, dλ. */
-static void spread(const kolo_own_call *call)
+static void spread(const kolo_custom_call *call)
 {
     int64_t count = kolo_shape_count(call->in_shape[0]);
-    for (int s = 0; s < call->leaf; s++) {
+    for (int s = 0; s < call->microbatch; s++) {
         bool counts = s < call->samples;
         double weight = counts ? weight_of(call, s) : 0;
         for (int64_t i = s * count; i < (s + 1) * count; i++) {
@@ -70,7 +70,7 @@ static void spread(const kolo_own_call *call)
 static kolo_status forward(kolo_plan *plan, kolo_layer_flow *flow)
 {
     flow->y = -1;
-    return kolo_plan_own(plan, flow, draw, 2, flow->xs, 1, &flow->y, &flow->node->out);
+    return kolo_plan_custom(plan, flow, draw, 2, flow->xs, 1, &flow->y, &flow->node->out);
 }
 
 static kolo_status backward(kolo_plan *plan, kolo_layer_flow *flow)
@@ -78,7 +78,7 @@ static kolo_status backward(kolo_plan *plan, kolo_layer_flow *flow)
     const int ins[] = {flow->dy, flow->xs[0], flow->xs[1], flow->y};
     const kolo_shape shapes[] = {flow->node->out, flow->node->out};
     int outs[] = {-1, -1};
-    KOLO_TRY(kolo_plan_own(plan, flow, spread, 4, ins, 2, outs, shapes));
+    KOLO_TRY(kolo_plan_custom(plan, flow, spread, 4, ins, 2, outs, shapes));
     for (int i = 0; i < 2; i++) flow->dxs[i] = flow->need_dxs[i] ? outs[i] : -1;
     return KOLO_OK;
 }

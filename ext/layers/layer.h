@@ -1,17 +1,17 @@
-/* What a layer is: one file here for each. Read engine/plan.h first.
+/* What a layer is: one file here for each. Read plan/plan.h first.
  *
  * build() checks the options against the input's shape and declares the output's shape and the weights; forward() and
  * backward() write the layer's operations into a plan. The arithmetic itself is the backend's. A layer of one's own is
  * a kolo_layer_kind that writes such operations, or arithmetic of its own: y = x · scale, a learnt scale an element, is
  *
- *     static void scale_forward(const kolo_own_call *call) // in: x, scale; out: y
+ *     static void scale_forward(const kolo_custom_call *call) // in: x, scale; out: y
  *     {
  *         int64_t count = kolo_shape_count(call->in_shape[0]);
  *         for (int64_t i = 0; i < call->samples * count; i++)
  *             call->out[0][i] = call->in[0][i] * call->in[1][i % count];
  *     }
  *
- *     static void scale_backward(const kolo_own_call *call) // in: dy, x, scale; out: dscale, dx; zeros before
+ *     static void scale_backward(const kolo_custom_call *call) // in: dy, x, scale; out: dscale, dx; zeros before
  *     {
  *         int64_t count = kolo_shape_count(call->in_shape[0]);
  *         for (int64_t i = 0; i < call->samples * count; i++) {
@@ -30,7 +30,7 @@
  *     {
  *         const kolo_layer_node *node = flow->node;
  *         int ins[] = {flow->x, kolo_plan_weights(plan, node->parameters[0], node->in)};
- *         return kolo_plan_own(plan, flow, scale_forward, 2, ins, 1, &flow->y, &node->out);
+ *         return kolo_plan_custom(plan, flow, scale_forward, 2, ins, 1, &flow->y, &node->out);
  *     }
  *
  *     static kolo_status backward(kolo_plan *plan, kolo_layer_flow *flow)
@@ -39,7 +39,8 @@
  *         int ins[] = {flow->dy, flow->x, kolo_plan_weights(plan, node->parameters[0], node->in)};
  *         int outs[] = {kolo_plan_gradient(plan, node->parameters[0], node->in), -1};
  *         kolo_shape shapes[] = {node->in, node->in};
- *         kolo_status status = kolo_plan_own(plan, flow, scale_backward, 3, ins, flow->need_dx ? 2 : 1, outs, shapes);
+ *         int count = flow->need_dx ? 2 : 1;
+ *         kolo_status status = kolo_plan_custom(plan, flow, scale_backward, 3, ins, count, outs, shapes);
  *         flow->dx = outs[1];
  *         return status;
  *     }
@@ -51,7 +52,7 @@
 #ifndef KOLO_LAYER_H
 #define KOLO_LAYER_H
 
-#include "engine/plan.h"
+#include "plan/plan.h"
 
 /* Glorot-uniform (Glorot and Bengio 2010) draws from ±√(6 / (fan_in + fan_out)), UNIFORM from ±0.05 (Keras's for
  * embeddings). */
@@ -87,7 +88,8 @@ typedef struct kolo_layer_node {
     kolo_shape in, out; /* in: of the first of them */
     kolo_shape ins[KOLO_APPLY_MAX];
     int device; /* -1: the replica's own */
-    int leaf; /* its statistics are of so many neighbouring samples, which must be a leaf; 0: any leaf will do */
+    int microbatch; /* its statistics are of so many neighbouring samples, which must be a microbatch; 0: any microbatch
+                       will do */
     int parameters[KOLO_LAYER_PARAMETERS]; /* numbers in the model, in the order declared; -1: none */
     int parameter_count;
 } kolo_layer_node;
@@ -154,7 +156,8 @@ struct kolo_layer_kind {
  * shape, put into outs[]. Inputs and outputs become canonical float32; outputs are zeros before `compute` writes them.
  * Weights among the inputs come from kolo_plan_weights(), gradients are outputs[] that are >= 0 already: from
  * kolo_plan_gradient(). */
-kolo_status kolo_plan_own(kolo_plan *plan, const kolo_layer_flow *flow, void (*compute)(const kolo_own_call *call),
-                          int in_count, const int *ins, int out_count, int *outs, const kolo_shape *shapes);
+kolo_status kolo_plan_custom(kolo_plan *plan, const kolo_layer_flow *flow,
+                             void (*compute)(const kolo_custom_call *call), int in_count, const int *ins, int out_count,
+                             int *outs, const kolo_shape *shapes);
 
 #endif

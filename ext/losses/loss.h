@@ -38,7 +38,7 @@ struct kolo_loss_kind {
 kolo_status kolo_loss_without_number(int64_t outputs, double number);
 
 /* Sums that a metric keeps: over samples of the mean over their rows of what row() adds, so that metrics that are no
- * means (precision, AUC) come of what can be added over leaves, replicas and ranks. */
+ * means (precision, AUC) come of what can be added over microbatches, replicas and ranks. */
 #define KOLO_METRIC_SUMS_MAX 512
 
 struct kolo_metric_kind {

@@ -1,5 +1,5 @@
 /* LARS, LAMB and NovoGrad: rules that look at a whole array of weights, whose norm comes before its update. Read
- * optimizers/optimizer.h first; strategy/update.c adds the sums of measure() up in an order that no number of threads
+ * optimizers/optimizer.h first; replica/update.c adds the sums of measure() up in an order that no number of threads
  * changes. */
 #include "optimizers/optimizer.h"
 

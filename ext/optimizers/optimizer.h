@@ -1,6 +1,6 @@
 /* What an optimizer is: a rule for each element of the weights, over flat arrays; and what a schedule is. One file of
  * ext/optimizers/ for each family. What all of them share (mean, L2, clipping, decay, accumulation) is not theirs:
- * strategy/update.c does it before it calls the rule. One of a learner's own is a kolo_optimizer_kind. */
+ * replica/update.c does it before it calls the rule. One of a learner's own is a kolo_optimizer_kind. */
 #ifndef KOLO_OPTIMIZERS_OPTIMIZER_H
 #define KOLO_OPTIMIZERS_OPTIMIZER_H
 

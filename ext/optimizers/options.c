@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/model.h"
+#include "model/model.h"
 
 const kolo_option kolo_common_options[] = {
     KOLO_NUMBER(common, learning_rate, 0, 0, INFINITY), /* these two fallbacks are the kind's */

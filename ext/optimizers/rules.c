@@ -4,7 +4,7 @@
 
 #include "core/vector.h"
 
-_Static_assert((int)KOLO_RULE_USED <= KOLO_RULE_NUMBERS, "a kolo_moment has room for a rule's numbers");
+_Static_assert((int)KOLO_RULE_USED <= KOLO_RULE_NUMBERS, "a kolo_step_parameters has room for a rule's numbers");
 
 typedef void loop(float *w, const float *g, float *a, float *b, float *c, int64_t count, float scale, kolo_rule n);
 

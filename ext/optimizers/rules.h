@@ -10,7 +10,7 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "backend/moment.h"
+#include "backend/step_parameters.h"
 #include "core/philox.h"
 
 /* A loop is compiled for machines that the rest is not, and takes in only what must be taken in. */
@@ -37,7 +37,7 @@ typedef enum kolo_rule_kind {
     KOLO_RULE_KINDS
 } kolo_rule_kind;
 
-/* Where they stand in kolo_moment.rule. */
+/* Where they stand in kolo_step_parameters.rule. */
 enum {
     KOLO_RULE_LEARNING_RATE, /* η: in every rule */
     KOLO_RULE_RATE, /* η with the rule's corrections for the first steps */

@@ -6,7 +6,7 @@
  * "0"}; with KOLO_MIXED_FP16 "loss_scale", "sample_scale" and "good" too; and within an epoch the name of its order,
  * its seconds and the sums so far. Numbers are texts there, which hold all 64 bits and what is no number. Rank and
  * device are not in it, nor is time between epochs: N devices and one write the same bytes there in deterministic mode.
- * Read first: saving/safetensors.h, saving/position.h, training/trainer.h. */
+ * Read first: saving/safetensors.h, model/position.h, training/trainer.h. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>

@@ -11,7 +11,7 @@
 #ifndef KOLO_SAVING_MODEL_JSON_H
 #define KOLO_SAVING_MODEL_JSON_H
 
-#include "core/model.h"
+#include "model/model.h"
 
 #include <jansson.h>
 

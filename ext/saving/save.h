@@ -2,7 +2,7 @@
 #ifndef KOLO_SAVING_SAVE_H
 #define KOLO_SAVING_SAVE_H
 
-#include "core/model.h"
+#include "model/model.h"
 #include "saving/safetensors.h"
 
 /* What a file's metadata say: written by Kolo; the model as JSON; where a training stood. */

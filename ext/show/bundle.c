@@ -1,6 +1,6 @@
 /* A model's table and scores as a line: see bundle.h. */
 #include "show/bundle.h"
-#include "core/model.h"
+#include "model/model.h"
 #include "show/display.h"
 #include "show/show.h"
 

@@ -1,7 +1,7 @@
 /* The connection to the notebook's display socket: see display.h. One a process, made again after a fork or a break.
  * Nothing here can hang, or end the process by SIGPIPE. */
 #include "show/display.h"
-#include "show/show.h"
+#include "core/clock.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -2,7 +2,7 @@
  * break or hang: see gnuplot.h. */
 #define _GNU_SOURCE /* memfd_create, addclosefrom */
 #include "show/gnuplot.h"
-#include "show/show.h"
+#include "core/clock.h"
 
 #include <errno.h>
 #include <poll.h>

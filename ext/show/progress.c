@@ -1,6 +1,7 @@
 /* The progress of a training, in the format of Keras 3 (keras/src/utils/progbar.py): a bar that is redrawn in a
  * terminal or a notebook, a line an epoch in a log. */
 #include "show/show.h"
+#include "core/clock.h"
 #include "core/error.h"
 
 #include <math.h>
@@ -16,13 +17,6 @@
 #define CELLS            20
 #define TERMINAL_SECONDS 0.05
 #define NOTEBOOK_SECONDS 0.2 /* each redraw is a message */
-
-double kolo_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 bool kolo_in_notebook(void)
 {

@@ -42,7 +42,4 @@ void kolo_progress_end(kolo_progress *progress, int done, double seconds, const 
 /* Breaks off a bar that stands on an unfinished line, before anything else is printed. */
 void kolo_progress_break(kolo_progress *progress);
 
-/* Seconds since some fixed moment. */
-double kolo_now(void);
-
 #endif

@@ -3,14 +3,14 @@
  * A step deals the batch out, sums the gradients of all devices, updates, and gives every device the new weights. What
  * differs is where the sum is made and who updates:
  *
- *   nothing given: devices share a memory. Their leaves' gradients are added up in one tree as they come, each device
- *     updates a share of the weights, and all read them where they are. Where there are fewer cores than devices, the
- *     cores take leaves of all devices as they become free, so that no device waits for its turn.
+ *   nothing given: devices share a memory. Their microbatches' gradients are added up in one tree as they come, each
+ * device updates a shard of the weights, and all read them where they are. Where there are fewer cores than devices,
+ * the cores take microbatches of all devices as they become free, so that no device waits for its turn.
  *   .synchronized_optimizer: an all-reduce; then every device makes the same update of weights of its own, so that
  *     copies stay equal without ever being compared.
  *   .parameter_device: all gradients go there, one update is made there, all devices read the weights from there.
  */
-#include "core/runtime.h"
+#include "runtime/runtime.h"
 #include "training/trainer.h"
 
 static const char *parameter_device(const kolo_strategy *strategy)
@@ -67,11 +67,11 @@ static kolo_status replicas(const kolo_strategy *strategy, int *count)
     return KOLO_OK;
 }
 
-kolo_status kolo_strategy_updater(const kolo_strategy *strategy, kolo_place *place)
+kolo_status kolo_strategy_updater(const kolo_strategy *strategy, kolo_deployment *place)
 {
     const char *name = strategy->kind ? parameter_device(strategy) : NULL;
     int device = name ? kolo_device_number(name) : KOLO_HOST, visible = kolo_device_count();
-    *place = (kolo_place){.replicas = place->replicas, .updater = -1, .threads = kolo_threads()};
+    *place = (kolo_deployment){.replicas = place->replicas, .updater = -1, .threads = kolo_threads()};
     if (device < 0) return KOLO_OK;
     int named = 0;
     for (; named < KOLO_DEVICE_NAMES_MAX && strategy->device_names[named]; named++)
@@ -83,11 +83,11 @@ kolo_status kolo_strategy_updater(const kolo_strategy *strategy, kolo_place *pla
 
 /* ---------------------------------------------------------------- steps */
 
-static kolo_keeping keeping(const kolo_strategy *strategy)
+static kolo_weight_placement weight_placement(const kolo_strategy *strategy)
 {
-    if (parameter_device(strategy)) return KOLO_KEEPS_ONE;
+    if (parameter_device(strategy)) return KOLO_WEIGHTS_CENTRAL;
     bool copies = strategy->synchronized_optimizer || strategy->initial_sync == KOLO_NONE;
-    return copies ? KOLO_KEEPS_COPIES : KOLO_KEEPS_SHARES;
+    return copies ? KOLO_WEIGHTS_COPIED : KOLO_WEIGHTS_SHARED;
 }
 
 static kolo_status step(kolo_replica *replica, const kolo_batch *batch)
@@ -99,6 +99,6 @@ static kolo_status step(kolo_replica *replica, const kolo_batch *batch)
 }
 
 const kolo_strategy_kind kolo_mirrored_kind = {
-    .name = "mirrored", .replicas = replicas, .step = step, .keeping = keeping};
+    .name = "mirrored", .replicas = replicas, .step = step, .weight_placement = weight_placement};
 const kolo_strategy_kind kolo_central_storage_kind = {
-    .name = "central_storage", .replicas = replicas, .step = step, .keeping = keeping};
+    .name = "central_storage", .replicas = replicas, .step = step, .weight_placement = weight_placement};

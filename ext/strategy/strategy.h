@@ -8,28 +8,18 @@
 #define KOLO_STRATEGY_H
 
 #include "comm/comm.h"
+#include "data/batch.h"
 #include "losses/totals.h"
 
 typedef struct kolo_replica kolo_replica;
 
-/* One step's global batch: its samples, in order, and who reads which. */
-typedef struct kolo_batch {
-    const int32_t *order; /* [samples] numbers in the data set, padded by nothing; NULL: first, first+1, … */
-    int64_t first;        /* of the data set's samples, when order is NULL */
-    int64_t samples;      /* over all replicas and ranks */
-    int leaf;             /* samples a leaf; leaf l is samples l·leaf … of the batch */
-    uint64_t step;        /* 0, 1, 2, … since kolo_compile */
-    uint64_t seed;        /* of what is left to chance in its samples, for a feed */
-    int number;           /* 0, 1, 2, … of the epoch: see data/feed.h */
-} kolo_batch;
-
 /* Where the weights and the optimizer's state of a process's replicas are kept. */
-typedef enum kolo_keeping {
-    KOLO_KEEPS_COPIES = 0, /* each replica has its own and updates them alone: what leaving it out means */
-    KOLO_KEEPS_SHARES, /* one set in the memory that all of them share: gradients are added up as they come, and each
-                          updates a share */
-    KOLO_KEEPS_ONE /* one set, which .parameter_device updates */
-} kolo_keeping;
+typedef enum kolo_weight_placement {
+    KOLO_WEIGHTS_COPIED = 0, /* each replica has its own and updates them alone: what leaving it out means */
+    KOLO_WEIGHTS_SHARED, /* one set in the memory that all of them share: gradients are added up as they come, and each
+                          updates a shard */
+    KOLO_WEIGHTS_CENTRAL /* one set, which .parameter_device updates */
+} kolo_weight_placement;
 
 struct kolo_strategy_kind {
     const char *name; /* "mirrored" */
@@ -37,12 +27,12 @@ struct kolo_strategy_kind {
     kolo_status (*replicas)(const kolo_strategy *strategy, int *count);
     /* One training step of one replica. A failure ends the fit on all of them. */
     kolo_status (*step)(kolo_replica *replica, const kolo_batch *batch);
-    kolo_keeping (*keeping)(const kolo_strategy *strategy); /* NULL: copies */
+    kolo_weight_placement (*weight_placement)(const kolo_strategy *strategy); /* NULL: copies */
 };
 
 /* What a step is made of. */
 
-/* Forward and backward over this replica's share of the batch. */
+/* Forward and backward over this replica's shard of the batch. */
 kolo_status kolo_replica_compute(kolo_replica *replica, const kolo_batch *batch);
 /* Its gradient and totals become the sums over all members of its group: all replicas, and with kolo_distributed()
  * those of all ranks. The same bits for any number of members in deterministic mode. */

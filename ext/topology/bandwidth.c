@@ -1,10 +1,10 @@
 /* kolo_peer_bandwidth: how fast each pair of devices copies. See meter.h. */
-#include "topology/meter.h"
+#include "backend/meter.h"
 
 #include <math.h>
 
 #include "backend/accelerator.h"
-#include "core/runtime.h"
+#include "runtime/runtime.h"
 
 #define GPU_BYTES   64000000
 #define CPU_BYTES   32000000 /* at least */

@@ -1,7 +1,7 @@
 /* Copies between CPU devices, which have one memory: a device's threads, on its processors, read what those of another
  * have written first. First touch puts it on the other's NUMA node. See meter.h. */
 #define _GNU_SOURCE
-#include "topology/meter.h"
+#include "backend/meter.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "engine/team.h"
+#include "runtime/team.h"
 
 #define PAGE         ((size_t)2 << 20) /* a large one: to touch small ones takes longer than to copy them */
 #define ROUNDS       16   /* of a rally, */

@@ -1,5 +1,5 @@
 /* What was found out about devices as tables of text. See topology.h. */
-#include "topology/meter.h"
+#include "backend/meter.h"
 
 #include <math.h>
 #include "core/table.h"

@@ -5,7 +5,7 @@
 
 #include "backend/accelerator.h"
 #include "core/plugin.h"
-#include "core/runtime.h"
+#include "runtime/runtime.h"
 
 /* ---------------------------------------------------------------- the machine's processors */
 

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "training/callback.h"
-#include "core/model.h"
-#include "core/runtime.h"
+#include "model/model.h"
+#include "runtime/runtime.h"
 #include "training/trainer.h"
 
 /* ---------------------------------------------------------------- logs */

@@ -1,9 +1,9 @@
 /* kolo_compile: how a model will be trained, checked and written down. */
 #include "losses/loss.h"
-#include "core/model.h"
+#include "model/model.h"
 #include "optimizers/optimizer.h"
 #include "core/random.h"
-#include "core/runtime.h"
+#include "runtime/runtime.h"
 #include "training/trainer.h"
 #include "training/scores.h"
 
@@ -55,7 +55,7 @@ static kolo_status check(const kolo_compile_args *args, kolo_optimizer *optimize
 }
 
 /* The devices of a strategy are those that are there now; names of them may be gone when the model is trained. */
-static kolo_status place(const kolo_model *model, const kolo_strategy *strategy, kolo_place *place)
+static kolo_status place(const kolo_model *model, const kolo_strategy *strategy, kolo_deployment *place)
 {
     KOLO_TRY(kolo_model_check_devices(model));
     KOLO_TRY(kolo_replicas_under(model, strategy, &place->replicas));
@@ -70,7 +70,7 @@ static kolo_status compile(const kolo_compile_args *args)
     const kolo_backend *backend;
     kolo_optimizer optimizer = {0};
     kolo_metric_list metrics;
-    kolo_place where;
+    kolo_deployment where;
     KOLO_TRY(check(args, &optimizer, &metrics, &backend));
     KOLO_TRY(place(model, &args->strategy, &where));
     kolo_trainer_close(&model->trainer);

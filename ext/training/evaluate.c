@@ -8,22 +8,23 @@
 #include <unistd.h>
 
 #include "losses/loss.h"
-#include "engine/lower.h"
-#include "core/runtime.h"
+#include "core/clock.h"
+#include "model/lower.h"
+#include "runtime/runtime.h"
 #include "training/fit.h"
 #include "training/scores.h"
 #include "data/data.h"
 #include "show/show.h"
-#include "strategy/tree_sum.h"
+#include "replica/tree_sum.h"
 
 /* ---------------------------------------------------------------- engines */
 
-/* A device computes a whole leaf at once, also where a few samples are all that there are: a power of two. */
-static int leaf_for(const kolo_model *model, int64_t samples, int most)
+/* A device computes a whole microbatch at once, also where a few samples are all that there are: a power of two. */
+static int microbatch_for(const kolo_model *model, int64_t samples, int most)
 {
-    int leaf = 1;
-    while (leaf < samples && leaf < most) leaf *= 2;
-    return model->backend->accelerator && leaf < most ? leaf : most;
+    int microbatch = 1;
+    while (microbatch < samples && microbatch < most) microbatch *= 2;
+    return model->backend->accelerator && microbatch < most ? microbatch : most;
 }
 
 static kolo_scorer *scorer_of(kolo_model *model, kolo_purpose purpose)
@@ -31,67 +32,69 @@ static kolo_scorer *scorer_of(kolo_model *model, kolo_purpose purpose)
     return &model->scorers[purpose == KOLO_FOR_OUTPUTS];
 }
 
-/* An engine of that leaf, and the samples where it reaches them. */
-static kolo_status open_scorer(kolo_model *model, kolo_purpose purpose, int leaf, const kolo_share *share)
+/* An engine of that microbatch, and the samples where it reaches them. */
+static kolo_status open_scorer(kolo_model *model, kolo_purpose purpose, int microbatch, const kolo_shard *shard)
 {
     kolo_scorer *scorer = scorer_of(model, purpose);
     kolo_engine_place place = {.threads = scorer->threads};
-    kolo_status status = scorer->engine ? KOLO_OK : kolo_engine_open(model, purpose, leaf, place, &scorer->engine);
-    if (status == KOLO_OK) status = kolo_engine_bring(scorer->engine, share);
+    kolo_status status =
+        scorer->engine ? KOLO_OK : kolo_engine_open(model, purpose, microbatch, place, &scorer->engine);
+    if (status == KOLO_OK) status = kolo_engine_bring(scorer->engine, shard);
     if (status != KOLO_OK && scorer->engine) kolo_engine_close(&scorer->engine);
     assert(status != KOLO_OK || scorer->engine);
     return status;
 }
 
-/* Nobody chose the leaf's size, so where others have taken a device's memory it is a smaller one; what the model's
- * other scorer has is given back first. */
-static kolo_status open_what_fits(kolo_model *model, kolo_purpose purpose, const kolo_share *share)
+/* Nobody chose the microbatch's size, so where others have taken a device's memory it is a smaller one; what the
+ * model's other scorer has is given back first. */
+static kolo_status open_what_fits(kolo_model *model, kolo_purpose purpose, const kolo_shard *shard)
 {
     kolo_scorer *scorer = scorer_of(model, purpose);
-    int leaf =
-        scorer->engine ? scorer->engine->program->plan.leaf : leaf_for(model, share->batch->samples, scorer->most);
+    int microbatch = scorer->engine ? scorer->engine->program->plan.microbatch
+                                    : microbatch_for(model, shard->batch->samples, scorer->most);
     for (;;) {
         kolo_scorer *other = &model->scorers[scorer == model->scorers];
-        kolo_status status = open_scorer(model, purpose, leaf, share);
-        if (status != KOLO_MEMORY || (leaf == 1 && !other->engine) || !model->backend->accelerator) return status;
+        kolo_status status = open_scorer(model, purpose, microbatch, shard);
+        if (status != KOLO_MEMORY || (microbatch == 1 && !other->engine) || !model->backend->accelerator) return status;
         kolo_failure_take();
-        if (!other->engine) scorer->most = leaf = (leaf + 1) / 2;
+        if (!other->engine) scorer->most = microbatch = (microbatch + 1) / 2;
         kolo_engine_close(&other->engine);
     }
 }
 
-/* Ranks deal leaves among them: they are alike, also where their devices have not the same memory. */
-static kolo_status open_alike(kolo_model *model, kolo_purpose purpose, const kolo_share *share, kolo_comm *ranks)
+/* Ranks deal microbatches among them: they are alike, also where their devices have not the same memory. */
+static kolo_status open_alike(kolo_model *model, kolo_purpose purpose, const kolo_shard *shard, kolo_comm *ranks)
 {
     kolo_scorer *scorer = scorer_of(model, purpose);
     if (ranks->size == 1 || !model->backend->accelerator) return KOLO_OK;
-    int own = scorer->engine->program->plan.leaf, leaf = own;
-    KOLO_TRY(kolo_agree_on_leaf(ranks, &leaf));
-    if (leaf == own) return KOLO_OK;
+    int own = scorer->engine->program->plan.microbatch, microbatch = own;
+    KOLO_TRY(kolo_agree_on_microbatch(ranks, &microbatch));
+    if (microbatch == own) return KOLO_OK;
     kolo_engine_close(&scorer->engine);
-    scorer->most = leaf;
-    return open_scorer(model, purpose, leaf, share);
+    scorer->most = microbatch;
+    return open_scorer(model, purpose, microbatch, shard);
 }
 
 /* Kept from one call to the next, since loops of one's own ask for a few samples at a time. Another process (a forked
  * child has no threads) or another number of threads needs a new one, and so may more samples. The batch gets its
- * leaf. */
+ * microbatch. */
 static kolo_status engine_for(kolo_model *model, kolo_purpose purpose, const kolo_data *data, kolo_batch *batch,
                               kolo_comm *ranks, kolo_engine **engine)
 {
     kolo_scorer *scorer = scorer_of(model, purpose);
-    const kolo_share share = {.data = data, .batch = batch};
+    const kolo_shard shard = {.data = data, .batch = batch};
     int threads = kolo_threads();
     if (scorer->process != getpid() || scorer->threads != threads) kolo_engine_close(&scorer->engine);
-    if (!scorer->engine) scorer->most = kolo_largest_leaf(model, purpose);
-    if (scorer->engine && scorer->engine->program->plan.leaf < leaf_for(model, batch->samples, scorer->most))
+    if (!scorer->engine) scorer->most = kolo_largest_microbatch(model, purpose);
+    if (scorer->engine &&
+        scorer->engine->program->plan.microbatch < microbatch_for(model, batch->samples, scorer->most))
         kolo_engine_close(&scorer->engine);
     scorer->process = getpid();
     scorer->threads = threads;
-    KOLO_TRY(open_what_fits(model, purpose, &share));
-    KOLO_TRY(open_alike(model, purpose, &share, ranks));
+    KOLO_TRY(open_what_fits(model, purpose, &shard));
+    KOLO_TRY(open_alike(model, purpose, &shard, ranks));
     *engine = scorer->engine;
-    batch->leaf = scorer->engine->program->plan.leaf;
+    batch->microbatch = scorer->engine->program->plan.microbatch;
     return kolo_engine_pack(*engine, model->weights);
 }
 
@@ -108,19 +111,19 @@ kolo_status kolo_score(kolo_model *model, const kolo_data *data, int64_t first, 
     kolo_engine *engine;
     kolo_batch batch = {.first = first, .samples = samples};
     KOLO_TRY(engine_for(model, KOLO_FOR_SCORES, data, &batch, ranks, &engine));
-    kolo_fold *fold;
-    KOLO_TRY(kolo_fold_open(0, (kolo_fold_memory){0}, &fold));
-    int64_t leaves = kolo_batch_leaves(&batch);
-    kolo_share share = {.data = data,
+    kolo_reduction *reduction;
+    KOLO_TRY(kolo_reduction_open(0, (kolo_reduction_memory){0}, &reduction));
+    int64_t microbatches = kolo_batch_microbatches(&batch);
+    kolo_shard shard = {.data = data,
                         .batch = &batch,
-                        .first_leaf = kolo_share_begin(leaves, ranks->rank, ranks->size, false),
-                        .end_leaf = kolo_share_begin(leaves, ranks->rank + 1, ranks->size, false),
+                        .first_microbatch = kolo_shard_begin(microbatches, ranks->rank, ranks->size, false),
+                        .end_microbatch = kolo_shard_begin(microbatches, ranks->rank + 1, ranks->size, false),
                         .stoppable = ranks->size == 1};
-    kolo_fold_begin(fold, leaves);
-    kolo_status status = kolo_engine_compute(engine, &share, fold);
-    if (status == KOLO_OK) status = kolo_tree_totals(ranks, fold, leaves, totals);
+    kolo_reduction_begin(reduction, microbatches);
+    kolo_status status = kolo_engine_compute(engine, &shard, reduction);
+    if (status == KOLO_OK) status = kolo_tree_totals(ranks, reduction, microbatches, totals);
     if (status == KOLO_OK) totals->loss += totals->samples * kolo_model_penalty(model, model->weights);
-    kolo_fold_close(&fold);
+    kolo_reduction_close(&reduction);
     return status;
 }
 
@@ -203,9 +206,12 @@ static kolo_status predict_range(kolo_model *model, kolo_data *data, int64_t fir
     if (!outputs) return kolo_fail(KOLO_INVALID, "outputs: wanted room for the model's outputs, got NULL");
     kolo_batch batch = {.first = first, .samples = samples};
     KOLO_TRY(engine_for(model, KOLO_FOR_OUTPUTS, data, &batch, kolo_comm_self(), &engine));
-    kolo_share share = {
-        .data = data, .batch = &batch, .end_leaf = kolo_batch_leaves(&batch), .stoppable = true, .outputs = outputs};
-    return kolo_obey_stop(kolo_engine_compute(engine, &share, NULL));
+    kolo_shard shard = {.data = data,
+                        .batch = &batch,
+                        .end_microbatch = kolo_batch_microbatches(&batch),
+                        .stoppable = true,
+                        .outputs = outputs};
+    return kolo_obey_stop(kolo_engine_compute(engine, &shard, NULL));
 }
 
 static kolo_status predict(kolo_model *model, kolo_data *data, float *outputs)
@@ -245,19 +251,20 @@ static void clear_running_means(const kolo_model *model, float *gradients)
     }
 }
 
-static kolo_status sum_gradients(kolo_model *model, const kolo_data *data, kolo_engine *engine, kolo_fold *fold,
-                                 float *gradients, kolo_totals *totals)
+static kolo_status sum_gradients(kolo_model *model, const kolo_data *data, kolo_engine *engine,
+                                 kolo_reduction *reduction, float *gradients, kolo_totals *totals)
 {
-    kolo_batch batch = {.samples = data->samples, .leaf = engine->program->plan.leaf};
-    kolo_share share = {.data = data, .batch = &batch, .end_leaf = kolo_batch_leaves(&batch), .stoppable = true};
-    kolo_fold_begin(fold, share.end_leaf);
-    KOLO_TRY(kolo_engine_run(engine, &share, fold));
-    kolo_node nodes[KOLO_FOLD_MOST];
-    int count = kolo_fold_take(fold, nodes);
+    kolo_batch batch = {.samples = data->samples, .microbatch = engine->program->plan.microbatch};
+    kolo_shard shard = {
+        .data = data, .batch = &batch, .end_microbatch = kolo_batch_microbatches(&batch), .stoppable = true};
+    kolo_reduction_begin(reduction, shard.end_microbatch);
+    KOLO_TRY(kolo_engine_run(engine, &shard, reduction));
+    kolo_node nodes[KOLO_REDUCTION_MOST];
+    int count = kolo_reduction_take(reduction, nodes);
     if (count != 1) return kolo_fail(KOLO_INTERNAL, "a batch's sum left %d nodes, wanted 1", count);
     *totals = nodes[0].totals;
     kolo_status status = gradients ? kolo_program_unpack(engine->program, nodes[0].gradient, gradients) : KOLO_OK;
-    kolo_fold_return(fold, nodes[0].gradient);
+    kolo_reduction_return(reduction, nodes[0].gradient);
     for (int64_t i = 0; gradients && i < model->weight_count; i++) gradients[i] /= (float)totals->samples;
     if (gradients) clear_running_means(model, gradients);
     if (gradients) kolo_model_add_penalty_gradient(model, model->weights, gradients);
@@ -269,20 +276,20 @@ static kolo_status compute_gradients(kolo_model *model, kolo_data *data, float *
 {
     KOLO_TRY(kolo_model_check_compiled(model, "kolo_gradients()"));
     KOLO_TRY(kolo_check_data(model, data, true, "data"));
-    int leaf = model->leaf ? model->leaf : kolo_largest_leaf(model, KOLO_FOR_GRADIENTS);
-    if (data->samples < leaf) leaf = (int)data->samples;
+    int microbatch = model->microbatch ? model->microbatch : kolo_largest_microbatch(model, KOLO_FOR_GRADIENTS);
+    if (data->samples < microbatch) microbatch = (int)data->samples;
     const kolo_engine_place place = {.threads = kolo_threads()};
     kolo_engine *engine = NULL;
-    kolo_fold *fold = NULL;
+    kolo_reduction *reduction = NULL;
     kolo_totals totals = {0};
     kolo_status status;
-    KOLO_GO(done, kolo_engine_open(model, KOLO_FOR_GRADIENTS, leaf, place, &engine));
+    KOLO_GO(done, kolo_engine_open(model, KOLO_FOR_GRADIENTS, microbatch, place, &engine));
     KOLO_GO(done, kolo_engine_pack(engine, model->weights));
-    KOLO_GO(done, kolo_engine_fold(engine, &fold));
-    KOLO_GO(done, sum_gradients(model, data, engine, fold, gradients, &totals));
+    KOLO_GO(done, kolo_engine_reduction(engine, &reduction));
+    KOLO_GO(done, sum_gradients(model, data, engine, reduction, gradients, &totals));
     *loss = kolo_scores_of(model, &totals).loss;
 done:
-    kolo_fold_close(&fold);
+    kolo_reduction_close(&reduction);
     kolo_engine_close(&engine);
     return kolo_obey_stop(status);
 }

@@ -1,5 +1,6 @@
 /* kolo_fit: epochs, steps, validation, callbacks, history. The step itself is the strategy's. */
 #include "training/fit.h"
+#include "core/clock.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -8,7 +9,7 @@
 
 #include "losses/loss.h"
 #include "core/random.h"
-#include "core/runtime.h"
+#include "runtime/runtime.h"
 #include "data/data.h"
 
 /* ---------------------------------------------------------------- what is told */
@@ -245,7 +246,7 @@ static void begin_epoch(kolo_fit_state *state)
         (kolo_epoch_plan){.order = state->args->no_shuffle ? NULL : state->order,
                           .samples = samples,
                           .batch = state->batch,
-                          .leaf = state->leaf,
+                          .microbatch = state->microbatch,
                           .steps = state->steps,
                           .first_step = (uint64_t)state->trainer->replicas[0].counters.steps - (uint64_t)at->step,
                           .seed = state->seed};
@@ -297,7 +298,7 @@ static kolo_status open_fit(kolo_fit_state *state)
     kolo_epoch *epochs = realloc(model->epochs, bytes);
     if (!epochs) return kolo_fail_memory(bytes, "the history");
     model->epochs = epochs;
-    KOLO_TRY(kolo_trainer_prepare(model, state->leaf));
+    KOLO_TRY(kolo_trainer_prepare(model, state->microbatch));
     state->trainer = model->trainer;
     state->trainer->seed =
         state->seed;    /* in deterministic mode what an epoch sums up must not hang on when it arrives */
@@ -323,10 +324,10 @@ static kolo_status open_fit(kolo_fit_state *state)
 /* A callback that ends training on one rank ends it on all: none may wait for another in a next epoch. */
 static kolo_status agree_to_stop(kolo_fit_state *state)
 {
-    double wishes = state->model->stop_training;
+    double specs = state->model->stop_training;
     if (state->ranks->size > 1 && !state->stopped)
-        KOLO_TRY(state->ranks->kind->allreduce(state->ranks, &wishes, 1, KOLO_TYPE_DOUBLE));
-    state->stopped = state->stopped || wishes > 0;
+        KOLO_TRY(state->ranks->kind->allreduce(state->ranks, &specs, 1, KOLO_TYPE_DOUBLE));
+    state->stopped = state->stopped || specs > 0;
     return KOLO_OK;
 }
 

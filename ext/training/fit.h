@@ -18,7 +18,7 @@ typedef struct kolo_fit_state {
     float *weights;
     int epochs, steps; /* steps an epoch */
     int64_t batch;     /* samples of a full step, over all ranks */
-    int leaf;
+    int microbatch;
     uint64_t seed;     /* rank 0's */
     double epoch_began; /* of the epoch that runs; pauses left out */
     int32_t *order;    /* [samples] of the epoch, the same on all ranks */
@@ -41,17 +41,17 @@ typedef struct kolo_fit_state {
 kolo_status kolo_fit_open_data(kolo_fit_state *state);
 void kolo_fit_close_data(kolo_fit_state *state);
 
-/* Samples of a leaf, for batches of `samples` over all ranks. */
-int kolo_choose_leaf(const kolo_model *model, int64_t samples, int replicas, int ranks);
+/* Samples of a microbatch, for batches of `samples` over all ranks. */
+int kolo_choose_microbatch(const kolo_model *model, int64_t samples, int replicas, int ranks);
 /* Whether it can be trained, with those data. */
 kolo_status kolo_check_training(const kolo_model *model, const kolo_data *data, const char *call);
 
-/* Checks the arguments and works out epochs, steps, batch and leaf. */
+/* Checks the arguments and works out epochs, steps, batch and microbatch. */
 kolo_status kolo_fit_plan(kolo_fit_state *state);
 /* The smallest of all ranks': a device may have less memory than another's. */
-kolo_status kolo_agree_on_leaf(kolo_comm *ranks, int *leaf);
-/* Ranks that train together must mean the same: takes rank 0's seed and the smallest leaf, and names whoever differs in
- * what must be equal. */
+kolo_status kolo_agree_on_microbatch(kolo_comm *ranks, int *microbatch);
+/* Ranks that train together must mean the same: takes rank 0's seed and the smallest microbatch, and names whoever
+ * differs in what must be equal. */
 kolo_status kolo_fit_agree(kolo_fit_state *state);
 /* Whether all are ready; `status` is this one's. Where one is not, all fail: else they would wait for it. */
 kolo_status kolo_fit_agree_to_begin(const kolo_fit_state *state, kolo_status status);

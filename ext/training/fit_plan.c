@@ -4,15 +4,16 @@
 #include <string.h>
 
 #include "training/fit.h"
-#include "engine/lower.h"
-#include "core/runtime.h"
+#include "model/lower.h"
+#include "runtime/runtime.h"
 #include "data/data.h"
 
-#define QUEUED_BATCHES       4
-#define FEED_THREADS         2
-#define DETERMINISTIC_LEAVES 16 /* that a batch is cut into, so that as many devices have work, but for small ones; */
-#define LEAVES_OF_LARGE      8  /* fewer where gradients fit in no core's cache, and adding them up takes its time: */
-#define LARGE_MODEL          (1 << 20) /* weights, from here on */
+#define QUEUED_BATCHES 4
+#define FEED_THREADS   2
+#define DETERMINISTIC_MICROBATCHES                                                                                     \
+    16 /* that a batch is cut into, so that as many devices have work, but for small ones; */
+#define MICROBATCHES_OF_LARGE 8 /* fewer where gradients fit in no core's cache, and adding them up takes its time: */
+#define LARGE_MODEL           (1 << 20) /* weights, from here on */
 
 /* ---------------------------------------------------------------- arguments */
 
@@ -34,7 +35,7 @@ kolo_status kolo_check_training(const kolo_model *model, const kolo_data *data, 
 
 static kolo_status check_micro_batch(const kolo_fit_args *args)
 {
-    int batch = args->batch_size ? args->batch_size : 32, ghost = args->model->leaf;
+    int batch = args->batch_size ? args->batch_size : 32, ghost = args->model->microbatch;
     KOLO_TRY(check_count(".micro_batch", args->micro_batch));
     if (args->micro_batch > batch)
         return kolo_fail(KOLO_INVALID, ".micro_batch: wanted at most the batch's %d samples, got %d", batch,
@@ -109,26 +110,27 @@ static int64_t divided_up(int64_t value, int64_t by)
     return (value + by - 1) / by;
 }
 
-/* Two leaves there are always. */
-static int64_t deterministic_leaf(const kolo_model *model, int64_t samples)
+/* Two microbatches there are always. */
+static int64_t deterministic_microbatch(const kolo_model *model, int64_t samples)
 {
-    int64_t least = kolo_smallest_leaf(model), half = divided_up(samples, 2);
-    int64_t leaf = divided_up(samples, model->weight_count < LARGE_MODEL ? DETERMINISTIC_LEAVES : LEAVES_OF_LARGE);
-    if (leaf < least) leaf = least;
-    return leaf < half ? leaf : half;
+    int64_t least = kolo_smallest_microbatch(model), half = divided_up(samples, 2);
+    int64_t microbatch =
+        divided_up(samples, model->weight_count < LARGE_MODEL ? DETERMINISTIC_MICROBATCHES : MICROBATCHES_OF_LARGE);
+    if (microbatch < least) microbatch = least;
+    return microbatch < half ? microbatch : half;
 }
 
 /* Deterministic: by the model and the batch alone, so that the tree of sums is the same for any number of devices.
- * Otherwise small enough that every thread of every device has a leaf. */
-int kolo_choose_leaf(const kolo_model *model, int64_t samples, int replicas, int ranks)
+ * Otherwise small enough that every thread of every device has a microbatch. */
+int kolo_choose_microbatch(const kolo_model *model, int64_t samples, int replicas, int ranks)
 {
-    if (model->leaf) return (int)(model->leaf < samples ? model->leaf : samples);
+    if (model->microbatch) return (int)(model->microbatch < samples ? model->microbatch : samples);
     bool many = replicas > kolo_threads() && !kolo_replicas_together(model);
     int64_t threads = many || model->backend->accelerator ? replicas : kolo_threads();
-    int64_t leaf =
-        model->settings.deterministic ? deterministic_leaf(model, samples) : divided_up(samples, threads * ranks);
-    int largest = kolo_largest_leaf(model, KOLO_FOR_TRAINING);
-    return (int)(leaf < largest ? leaf : largest);
+    int64_t microbatch =
+        model->settings.deterministic ? deterministic_microbatch(model, samples) : divided_up(samples, threads * ranks);
+    int largest = kolo_largest_microbatch(model, KOLO_FOR_TRAINING);
+    return (int)(microbatch < largest ? microbatch : largest);
 }
 
 /* kolo_prefetch()'s wish, unless the fit has one of its own. A queue never holds more than an epoch. */
@@ -162,8 +164,8 @@ kolo_status kolo_fit_plan(kolo_fit_state *state)
     KOLO_TRY(plan_steps(state));
     int replicas = kolo_model_replicas(args->model);
     int64_t samples = state->data->samples < state->batch ? state->data->samples : state->batch;
-    state->leaf = kolo_choose_leaf(state->model, samples, replicas, state->ranks->size);
-    if (args->micro_batch) state->leaf = args->micro_batch < samples ? args->micro_batch : (int)samples;
+    state->microbatch = kolo_choose_microbatch(state->model, samples, replicas, state->ranks->size);
+    if (args->micro_batch) state->microbatch = args->micro_batch < samples ? args->micro_batch : (int)samples;
     state->feeding = feeding_of(args, state->data, state->steps);
     state->seed = args->model->seed;
     for (int i = 0; i < KOLO_CALLBACKS_MAX; i++) {
@@ -277,12 +279,13 @@ static kolo_status agree_on_words(const kolo_fit_state *state)
     return status;
 }
 
-kolo_status kolo_agree_on_leaf(kolo_comm *ranks, int *leaf)
+kolo_status kolo_agree_on_microbatch(kolo_comm *ranks, int *microbatch)
 {
-    int own = *leaf, *all = calloc((size_t)ranks->size, sizeof *all);
+    int own = *microbatch, *all = calloc((size_t)ranks->size, sizeof *all);
     if (!all) return kolo_fail_memory((size_t)ranks->size * sizeof *all, "the ranks' settings");
     kolo_status status = ranks->kind->allgather(ranks, &own, sizeof own, all);
-    for (int r = 0; r < ranks->size && status == KOLO_OK; r++) *leaf = all[r] < *leaf ? all[r] : *leaf;
+    for (int r = 0; r < ranks->size && status == KOLO_OK; r++)
+        *microbatch = all[r] < *microbatch ? all[r] : *microbatch;
     free(all);
     return status;
 }
@@ -295,7 +298,7 @@ kolo_status kolo_fit_agree(kolo_fit_state *state)
     KOLO_TRY(agree_on_words(state));
     KOLO_TRY(ranks->kind->broadcast(ranks, &state->seed, sizeof state->seed, 0));
     state->model->seed = state->seed; /* of a checkpoint, too */
-    return kolo_agree_on_leaf(ranks, &state->leaf);
+    return kolo_agree_on_microbatch(ranks, &state->microbatch);
 }
 
 static void tell_failure(const kolo_failure *failure, int rank)

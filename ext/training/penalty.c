@@ -1,6 +1,6 @@
 /* L2 regularisation: layers with .l2 pull their weights towards zero (Krogh and Hertz 1991). As in Keras: λ Σ w² is
- * added to the loss, in training and in evaluation, and 2λw to its gradient. Read core/model.h first. */
-#include "core/model.h"
+ * added to the loss, in training and in evaluation, and 2λw to its gradient. Read model/model.h first. */
+#include "model/model.h"
 
 double kolo_model_penalty(const kolo_model *model, const float *weights)
 {

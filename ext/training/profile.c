@@ -5,8 +5,9 @@
 #include <string.h>
 
 #include "core/file.h"
+#include "core/clock.h"
 #include "training/fit.h"
-#include "core/runtime.h"
+#include "runtime/runtime.h"
 #include "core/table.h"
 
 #define WARM_STEPS 1
@@ -15,18 +16,18 @@ typedef struct profile {
     const kolo_model *model;
     const kolo_data *data;
     kolo_engine *engine;
-    kolo_fold *fold;
+    kolo_reduction *reduction;
     int steps, batch;
     double seconds; /* of the steps */
 } profile;
 
 static kolo_status open_profile(profile *p)
 {
-    int leaf = kolo_choose_leaf(p->model, p->batch, 1, 1);
+    int microbatch = kolo_choose_microbatch(p->model, p->batch, 1, 1);
     const kolo_engine_place place = {.threads = kolo_threads()};
-    KOLO_TRY(kolo_engine_open(p->model, KOLO_FOR_TRAINING, leaf, place, &p->engine));
+    KOLO_TRY(kolo_engine_open(p->model, KOLO_FOR_TRAINING, microbatch, place, &p->engine));
     KOLO_TRY(kolo_engine_pack(p->engine, p->model->weights));
-    return kolo_engine_fold(p->engine, &p->fold);
+    return kolo_engine_reduction(p->engine, &p->reduction);
 }
 
 /* The batches go through the data again and again. */
@@ -35,15 +36,15 @@ static kolo_status run_step(const profile *p, int step)
     int64_t batches = p->data->samples / p->batch;
     kolo_batch batch = {.first = step % batches * p->batch,
                         .samples = p->batch,
-                        .leaf = p->engine->program->plan.leaf,
+                        .microbatch = p->engine->program->plan.microbatch,
                         .step = (uint64_t)step};
-    kolo_share share = {.data = p->data,
+    kolo_shard shard = {.data = p->data,
                         .batch = &batch,
-                        .end_leaf = kolo_batch_leaves(&batch),
+                        .end_microbatch = kolo_batch_microbatches(&batch),
                         .seed = p->model->seed,
                         .stoppable = true};
-    kolo_fold_begin(p->fold, share.end_leaf);
-    return kolo_engine_run(p->engine, &share, p->fold);
+    kolo_reduction_begin(p->reduction, shard.end_microbatch);
+    return kolo_engine_run(p->engine, &shard, p->reduction);
 }
 
 static kolo_status run_steps(profile *p)
@@ -67,7 +68,7 @@ static double spent(const profile *p, int layer, int first, int end)
     for (int o = first; o < end; o++) {
         bool loss = plan->ops[o].kind == KOLO_OP_LOSS;
         if (loss ? layer != -1 : plan->ops[o].layer != layer) continue;
-        for (int t = 0; t < kolo_team_size(p->engine->team); t++) seconds += p->engine->benches[t].seconds[o];
+        for (int t = 0; t < kolo_team_size(p->engine->team); t++) seconds += p->engine->workspaces[t].seconds[o];
     }
     return 1e3 * seconds / p->steps;
 }
@@ -168,7 +169,7 @@ static kolo_status run(const kolo_profile_args *args)
     KOLO_GO(done, print_profile(&p));
     status = args->file ? write_file(&p, args->file) : KOLO_OK;
 done:
-    kolo_fold_close(&p.fold);
+    kolo_reduction_close(&p.reduction);
     kolo_engine_close(&p.engine);
     return kolo_obey_stop(status);
 }

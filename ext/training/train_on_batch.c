@@ -2,12 +2,13 @@
 #include <stdlib.h>
 
 #include "training/fit.h"
-#include "core/runtime.h"
+#include "core/clock.h"
+#include "runtime/runtime.h"
 
-/* What all ranks must mean alike; rank 0's seed and the smallest leaf are taken by all. */
+/* What all ranks must mean alike; rank 0's seed and the smallest microbatch are taken by all. */
 typedef struct step_terms {
     int64_t first, samples, data, weights, replicas, sums, on_gpu;
-    int64_t leaf;
+    int64_t microbatch;
     uint64_t seed;
 } step_terms;
 
@@ -33,16 +34,17 @@ static kolo_status agree(kolo_comm *ranks, step_terms *mine)
     kolo_status status = ranks->kind->allgather(ranks, mine, sizeof *mine, all);
     if (status == KOLO_OK) status = compare(all, ranks->size);
     *mine = all[0];
-    for (int r = 1; r < ranks->size; r++) mine->leaf = all[r].leaf < mine->leaf ? all[r].leaf : mine->leaf;
+    for (int r = 1; r < ranks->size; r++)
+        mine->microbatch = all[r].microbatch < mine->microbatch ? all[r].microbatch : mine->microbatch;
     free(all);
     return status;
 }
 
-/* The leaf of the step before serves smaller batches too, so that a short last one needs no new plan. */
-static int64_t leaf_for(const kolo_model *model, int64_t samples, int replicas, int ranks)
+/* The microbatch of the step before serves smaller batches too, so that a short last one needs no new plan. */
+static int64_t microbatch_for(const kolo_model *model, int64_t samples, int replicas, int ranks)
 {
-    int leaf = kolo_choose_leaf(model, samples, replicas, ranks);
-    return model->trainer && model->trainer->leaf > leaf ? model->trainer->leaf : leaf;
+    int microbatch = kolo_choose_microbatch(model, samples, replicas, ranks);
+    return model->trainer && model->trainer->microbatch > microbatch ? model->trainer->microbatch : microbatch;
 }
 
 static kolo_status step(kolo_model *model, const kolo_data *data, int64_t first, int64_t samples, kolo_scores *scores)
@@ -56,10 +58,10 @@ static kolo_status step(kolo_model *model, const kolo_data *data, int64_t first,
                         replicas,
                         model->metrics.sums,
                         model->backend->accelerator != NULL,
-                        leaf_for(model, samples, replicas, ranks->size),
+                        microbatch_for(model, samples, replicas, ranks->size),
                         model->seed};
     KOLO_TRY(agree(ranks, &terms));
-    KOLO_TRY(kolo_trainer_prepare(model, (int)terms.leaf));
+    KOLO_TRY(kolo_trainer_prepare(model, (int)terms.microbatch));
     kolo_trainer *trainer = model->trainer;
     trainer->seed = terms.seed;
     trainer->exact = true;
@@ -67,7 +69,7 @@ static kolo_status step(kolo_model *model, const kolo_data *data, int64_t first,
     model->stop_training = false;
     kolo_batch batch = {.first = first,
                         .samples = samples,
-                        .leaf = (int)terms.leaf,
+                        .microbatch = (int)terms.microbatch,
                         .step = (uint64_t)trainer->replicas[0].counters.steps};
     KOLO_TRY(kolo_trainer_step(trainer, &batch));
     KOLO_TRY(kolo_trainer_fetch(trainer));

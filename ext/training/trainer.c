@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/runtime.h"
-#include "engine/lower.h"
-#include "strategy/queued_replica.h"
-#include "strategy/rounds.h"
+#include "runtime/runtime.h"
+#include "model/lower.h"
+#include "replica/queued_replica.h"
+#include "replica/rounds.h"
 
 /* ---------------------------------------------------------------- who takes part */
 
@@ -24,7 +24,7 @@ int kolo_model_replicas(const kolo_model *model)
 kolo_replica *kolo_replica_owner(kolo_replica *replica)
 {
     kolo_trainer *trainer = replica->trainer;
-    return trainer->keeping == KOLO_KEEPS_COPIES ? replica : &trainer->replicas[0];
+    return trainer->weight_placement == KOLO_WEIGHTS_COPIED ? replica : &trainer->replicas[0];
 }
 
 static kolo_status check_parameter_device(const kolo_strategy_kind *kind, const char *name)
@@ -56,9 +56,10 @@ bool kolo_replicas_together(const kolo_model *model)
     const kolo_strategy *strategy = &model->settings.strategy;
     bool one_memory = !model->backend->accelerator;
     bool many = one_memory && strategy->kind == &kolo_mirrored_kind && kolo_model_replicas(model) > kolo_threads();
-    if (!many || strategy->kind->keeping(strategy) != KOLO_KEEPS_SHARES || kolo_model_devices(model) > 1) return false;
+    if (!many || strategy->kind->weight_placement(strategy) != KOLO_WEIGHTS_SHARED || kolo_model_devices(model) > 1)
+        return false;
     bool apart = strategy->staging || strategy->slicing == KOLO_SLICE_ON_DEVICE || strategy->last_takes_remainder;
-    return !apart && !kolo_leaves_meet(model);
+    return !apart && !kolo_microbatches_reduce(model);
 }
 
 bool kolo_model_distributed(const kolo_model *model)
@@ -179,8 +180,8 @@ static void close_sums(kolo_replica *replica)
 {
     if (!replica->trainer) return; /* it was never opened */
     if (replica->device) kolo_queued_replica_close(replica);
-    if (replica->fold != replica->trainer->meeting) kolo_fold_close(&replica->fold);
-    replica->fold = NULL;
+    if (replica->reduction != replica->trainer->meeting) kolo_reduction_close(&replica->reduction);
+    replica->reduction = NULL;
 }
 
 static void close_replica(kolo_replica *replica)
@@ -204,7 +205,7 @@ static kolo_status check_meetings(const kolo_trainer *trainer)
     int members = trainer->count * kolo_model_ranks(model)->size;
     for (int o = 0; model->settings.deterministic && members > 1 && o < plan->op_count; o++) {
         const kolo_op *op = &plan->ops[o];
-        if (op->kind != KOLO_OP_MEET || op->across) continue;
+        if (op->kind != KOLO_OP_REDUCE || op->across) continue;
         return kolo_fail(KOLO_INVALID,
                          "%s: wanted .synchronized = true or a .ghost_batch in deterministic mode, since %d replicas "
                          "would each have statistics of their own",
@@ -231,26 +232,26 @@ static void add_on_host(const void *whose, float *to, const float *from)
     kolo_host_add(to, from, model->weight_count);
 }
 
-/* Of an accelerator's replica what comes into the fold is canonical and the host's. */
-static kolo_status open_fold(const kolo_replica *replica, kolo_fold **fold)
+/* Of an accelerator's replica what comes into the reduction is canonical and the host's. */
+static kolo_status open_reduction(const kolo_replica *replica, kolo_reduction **reduction)
 {
     const kolo_model *model = replica->trainer->model;
-    if (!model->backend->accelerator) return kolo_engine_fold(replica->engine, fold);
-    kolo_fold_memory memory = {allocate_on_host, deallocate_on_host, add_on_host, model};
-    return kolo_fold_open(model->weight_count, memory, fold);
+    if (!model->backend->accelerator) return kolo_engine_reduction(replica->engine, reduction);
+    kolo_reduction_memory memory = {allocate_on_host, deallocate_on_host, add_on_host, model};
+    return kolo_reduction_open(model->weight_count, memory, reduction);
 }
 
-static kolo_status open_engine(kolo_replica *replica, int leaf, int threads, sem_t *gate)
+static kolo_status open_engine(kolo_replica *replica, int microbatch, int threads, sem_t *gate)
 {
     kolo_trainer *trainer = replica->trainer;
     const kolo_engine_place place = {threads, gate, replica->index};
-    KOLO_TRY(kolo_engine_open(trainer->model, KOLO_FOR_TRAINING, leaf, place, &replica->engine));
-    bool shares = trainer->keeping == KOLO_KEEPS_SHARES;
-    if (replica->index == 0) KOLO_TRY(open_fold(replica, &trainer->meeting));
+    KOLO_TRY(kolo_engine_open(trainer->model, KOLO_FOR_TRAINING, microbatch, place, &replica->engine));
+    bool shares = trainer->weight_placement == KOLO_WEIGHTS_SHARED;
+    if (replica->index == 0) KOLO_TRY(open_reduction(replica, &trainer->meeting));
     else if (shares) kolo_engine_borrow_weights(replica->engine, trainer->replicas[0].engine);
-    if (shares) replica->fold = trainer->meeting;
-    else KOLO_TRY(open_fold(replica, &replica->fold));
-    if (!shares) kolo_fold_borrow_from(replica->fold, trainer->meeting);
+    if (shares) replica->reduction = trainer->meeting;
+    else KOLO_TRY(open_reduction(replica, &replica->reduction));
+    if (!shares) kolo_reduction_borrow_from(replica->reduction, trainer->meeting);
     if (!trainer->model->backend->accelerator) return KOLO_OK;
     KOLO_TRY(kolo_queued_replica_open(replica));
     return kolo_queued_replica_store(replica, true);
@@ -275,21 +276,22 @@ static kolo_status fetch_states(kolo_trainer *trainer)
 static void close_engines(kolo_trainer *trainer)
 {
     for (int i = 0; i < trainer->count; i++) close_sums(&trainer->replicas[i]);
-    kolo_fold_close(&trainer->meeting); /* which they may have borrowed from, and whose memory is the first one's */
+    kolo_reduction_close(&trainer
+                              ->meeting); /* which they may have borrowed from, and whose memory is the first one's */
     for (int i = 0; i < trainer->count; i++) kolo_engine_close(&trainer->replicas[i].engine);
 }
 
-/* Engines are made anew for another leaf size; weights and the optimizer's state stay. */
-static kolo_status open_engines(kolo_trainer *trainer, int leaf)
+/* Engines are made anew for another microbatch size; weights and the optimizer's state stay. */
+static kolo_status open_engines(kolo_trainer *trainer, int microbatch)
 {
     int threads = kolo_threads() / trainer->running, devices = kolo_model_devices(trainer->model);
     if (threads < devices) threads = devices;
     sem_t *gate = trainer->running * threads > kolo_threads() ? &trainer->gate : NULL;
     KOLO_TRY(fetch_states(trainer));
     close_engines(trainer);
-    for (int i = 0; i < trainer->running; i++) KOLO_TRY(open_engine(&trainer->replicas[i], leaf, threads, gate));
+    for (int i = 0; i < trainer->running; i++) KOLO_TRY(open_engine(&trainer->replicas[i], microbatch, threads, gate));
     KOLO_TRY(check_meetings(trainer));
-    trainer->leaf = leaf;
+    trainer->microbatch = microbatch;
     return KOLO_OK;
 }
 
@@ -302,8 +304,9 @@ static kolo_status open_updater(kolo_trainer *trainer)
     const kolo_model *model = trainer->model;
     const kolo_strategy_kind *kind = kolo_model_strategy(model);
     bool shared = !model->backend->accelerator; /* devices have memory of their own: each a copy of all */
-    if (trainer->count > 1 && kind->keeping && shared) trainer->keeping = kind->keeping(&model->settings.strategy);
-    if (trainer->keeping != KOLO_KEEPS_ONE) return KOLO_OK;
+    if (trainer->count > 1 && kind->weight_placement && shared)
+        trainer->weight_placement = kind->weight_placement(&model->settings.strategy);
+    if (trainer->weight_placement != KOLO_WEIGHTS_CENTRAL) return KOLO_OK;
     trainer->updater = model->place.updater < 0 ? 0 : model->place.updater;
     return model->place.updater < 0 ? kolo_team_open(model->place.threads, &trainer->parameter_team) : KOLO_OK;
 }
@@ -334,7 +337,8 @@ static kolo_status open_trainer(kolo_model *model, kolo_trainer **trainer)
     for (int i = 0; i < count; i++) KOLO_TRY(open_replica(made, i));
     KOLO_TRY(allocate_zeros(model->weight_count, "the sum of gradients", &made->sum));
     KOLO_TRY(kolo_team_open(made->running, &made->team));
-    made->apart = model->settings.strategy.initial_sync == KOLO_NONE && made->keeping == KOLO_KEEPS_COPIES && count > 1;
+    made->apart = model->settings.strategy.initial_sync == KOLO_NONE && made->weight_placement == KOLO_WEIGHTS_COPIED &&
+                  count > 1;
     if (made->apart) draw_apart(made);
     return open_groups(made);
 }
@@ -346,11 +350,12 @@ kolo_status kolo_trainer_open(kolo_model *model)
     return status;
 }
 
-kolo_status kolo_trainer_prepare(kolo_model *model, int leaf)
+kolo_status kolo_trainer_prepare(kolo_model *model, int microbatch)
 {
     kolo_status status = kolo_trainer_open(model);
     if (status == KOLO_OK && !model->trainer->replicas[0].group) status = open_groups(model->trainer);
-    if (status == KOLO_OK && model->trainer->leaf != leaf) status = open_engines(model->trainer, leaf);
+    if (status == KOLO_OK && model->trainer->microbatch != microbatch)
+        status = open_engines(model->trainer, microbatch);
     if (status == KOLO_OK) status = kolo_trainer_store(model->trainer);
     if (status != KOLO_OK) kolo_trainer_close(&model->trainer);
     return status;
@@ -463,7 +468,7 @@ static kolo_status step_replica(void *argument, int member)
     return status;
 }
 
-/* A failed step leaves its groups unusable: some members called what others never will. */
+/* A failed step microbatches its groups unusable: some members called what others never will. */
 static kolo_status renew_groups(kolo_trainer *trainer, kolo_status status)
 {
     kolo_failure failure = kolo_failure_take();
@@ -514,13 +519,13 @@ kolo_status kolo_trainer_settle(kolo_trainer *trainer)
     return KOLO_OK;
 }
 
-static int64_t leaves_of(const kolo_replica *replica, int64_t samples)
+static int64_t microbatches_of(const kolo_replica *replica, int64_t samples)
 {
     const kolo_comm *group = replica->group;
     bool rest_last = replica->trainer->model->settings.strategy.last_takes_remainder;
-    int64_t leaf = replica->trainer->leaf, leaves = (samples + leaf - 1) / leaf;
-    return kolo_share_begin(leaves, group->rank + 1, group->size, rest_last) -
-           kolo_share_begin(leaves, group->rank, group->size, rest_last);
+    int64_t microbatch = replica->trainer->microbatch, microbatches = (samples + microbatch - 1) / microbatch;
+    return kolo_shard_begin(microbatches, group->rank + 1, group->size, rest_last) -
+           kolo_shard_begin(microbatches, group->rank, group->size, rest_last);
 }
 
 /* Replicas that share a device all have what they compute in before one of them takes memory for the data. */
@@ -530,7 +535,8 @@ kolo_status kolo_trainer_attach(kolo_trainer *trainer, const kolo_data *data, in
     if (!trainer->replicas[0].device) return KOLO_OK;
     if (!trainer->replicas[0].group) KOLO_TRY(open_groups(trainer));
     for (int i = 0; i < trainer->running; i++)
-        KOLO_TRY(kolo_queued_reserve(trainer->replicas[i].engine->queued, leaves_of(&trainer->replicas[i], samples)));
+        KOLO_TRY(kolo_queued_reserve(trainer->replicas[i].engine->queued,
+                                     microbatches_of(&trainer->replicas[i], samples)));
     for (int i = 0; i < trainer->running; i++)
         KOLO_TRY(kolo_queued_replica_attach(&trainer->replicas[i], data, samples, wanted));
     return KOLO_OK;
@@ -546,8 +552,8 @@ kolo_status kolo_trainer_step(kolo_trainer *trainer, const kolo_batch *batch)
         model->learning_rate = kolo_optimizer_rate(optimizer, trainer->replicas[0].counters.updates);
     bool told = trainer->replicas[0].device; /* with their totals */
     double penalty = told ? 0 : kolo_model_penalty(model, trainer->replicas[0].weights);
-    trainer->batch_leaves = kolo_batch_leaves(batch);
-    kolo_fold_begin(trainer->meeting, trainer->batch_leaves);
+    trainer->batch_microbatches = kolo_batch_microbatches(batch);
+    kolo_reduction_begin(trainer->meeting, trainer->batch_microbatches);
     kolo_status status = kolo_team_run(trainer->team, step_replica, &job);
     if (status != KOLO_OK) return renew_groups(trainer, status);
     trainer->steps++;

@@ -5,6 +5,7 @@
 #include "engine/engine.h"
 #include "optimizers/optimizer.h"
 #include "data/feed.h"
+#include "strategy/strategy.h"
 
 /* What a training has come to beside its arrays: the same on all replicas and ranks, plain numbers to send and save. */
 typedef struct kolo_counters {
@@ -31,7 +32,7 @@ struct kolo_replica {
     kolo_comm *local, *group; /* the replicas of this process; those of all ranks if distributed, else local again */
     kolo_engine *engine;
     struct kolo_queued_state *device; /* on an accelerator; NULL: on the host */
-    kolo_fold *fold; /* on an accelerator of canonical gradients of the host, for sums in order */
+    kolo_reduction *reduction; /* on an accelerator of canonical gradients of the host, for sums in order */
     /* [weight_count] each, canonical. All but the gradient are replica 0's where the trainer keeps no copies: */
     float *weights, *gradient, *slots[KOLO_OPTIMIZER_SLOTS];
     float *numbers; /* [parameter_count], the optimizer's own: kind->number */
@@ -51,9 +52,9 @@ struct kolo_trainer {
     kolo_model *model;
     int count; /* replicas in this process */
     int running; /* of them that compute: all, or the first, for all: kolo_replicas_together() */
-    int leaf;
-    kolo_keeping keeping;
-    int updater; /* KOLO_KEEPS_ONE: the replica that does it, */
+    int microbatch;
+    kolo_weight_placement weight_placement;
+    int updater; /* KOLO_WEIGHTS_CENTRAL: the replica that does it, */
     kolo_team *parameter_team; /* with these threads; NULL: its own */
     int64_t steps; /* of this fit */
     bool apart; /* replicas began with other weights than the model's */
@@ -62,23 +63,23 @@ struct kolo_trainer {
     kolo_team *team; /* a member a replica that runs; member 0, the caller, is the one that speaks to other ranks */
     sem_t gate; /* cores of the process */
     bool gated;
-    kolo_fold
-        *meeting; /* where the sums of this process's replicas meet: in deterministic mode, and KOLO_KEEPS_SHARES */
-    atomic_int packed; /* values of the weights that are packed together, KOLO_KEEPS_SHARES */
+    kolo_reduction
+        *meeting; /* where the sums of this process's replicas meet: in deterministic mode, and KOLO_WEIGHTS_SHARED */
+    atomic_int packed; /* values of the weights that are packed together, KOLO_WEIGHTS_SHARED */
     float *sum; /* [weight_count], the canonical sum that replica 0 made for all, likewise */
     kolo_totals sum_totals;
-    int64_t batch_leaves; /* of the step that runs */
+    int64_t batch_microbatches; /* of the step that runs */
     bool exact; /* totals are those of the step that ran, else of what has arrived: kolo_trainer_settle() */
     const kolo_data *data; /* of the fit that runs */
     uint64_t seed; /* the same on all ranks */
     kolo_totals own; /* this process's samples of the last step */
 };
 
-/* Opens it if there is none: the optimizer's state is zero. Ready for no leaf size yet. */
+/* Opens it if there is none: the optimizer's state is zero. Ready for no microbatch size yet. */
 kolo_status kolo_trainer_open(kolo_model *model);
-/* Opens it if there is none, or makes it ready for another leaf size; the optimizer's state stays. Replicas take the
- * model's weights. */
-kolo_status kolo_trainer_prepare(kolo_model *model, int leaf);
+/* Opens it if there is none, or makes it ready for another microbatch size; the optimizer's state stays. Replicas take
+ * the model's weights. */
+kolo_status kolo_trainer_prepare(kolo_model *model, int microbatch);
 void kolo_trainer_close(kolo_trainer **trainer); /* takes NULL */
 
 /* trainer_feeds.c: how samples come to the replicas, by the strategy and `feed`; the batches of an epoch are begun and
@@ -130,10 +131,11 @@ int kolo_model_replicas(const kolo_model *model);
  * takes as many for each replica. */
 kolo_status kolo_replicas_under(const kolo_model *model, const kolo_strategy *strategy, int *count);
 /* Whether these replicas are computed as one: they share one memory, there are fewer cores than replicas, and nothing
- * in the model or the strategy asks which sample is whose. All cores then take leaves of the process's samples. */
+ * in the model or the strategy asks which sample is whose. All cores then take microbatches of the process's samples.
+ */
 bool kolo_replicas_together(const kolo_model *model);
 /* Fills in who updates the weights on a .parameter_device, for that many replicas. */
-kolo_status kolo_strategy_updater(const kolo_strategy *strategy, kolo_place *place);
+kolo_status kolo_strategy_updater(const kolo_strategy *strategy, kolo_deployment *place);
 bool kolo_model_distributed(const kolo_model *model);
 /* The group that a model's ranks train in: the world if distributed, else this rank alone. */
 kolo_comm *kolo_model_ranks(const kolo_model *model);

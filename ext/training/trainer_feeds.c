@@ -1,8 +1,8 @@
 /* How samples come to a trainer's replicas: see trainer.h, and data/feed.h for feeds.
  *
- * A synchronous feed on the host needs no memory: each leaf takes its samples from the data set. A device that is given
- * the whole batch (KOLO_SLICE_ON_DEVICE), or batches ahead of the step (.staging), has memory of its own; a queue or a
- * stage on the host is one for the process. */
+ * A synchronous feed on the host needs no memory: each microbatch takes its samples from the data set. A device that is
+ * given the whole batch (KOLO_SLICE_ON_DEVICE), or batches ahead of the step (.staging), has memory of its own; a queue
+ * or a stage on the host is one for the process. */
 #include "engine/queued.h"
 #include "training/trainer.h"
 
@@ -13,14 +13,14 @@
 static void part_of(const kolo_trainer *trainer, int first, int last, const kolo_batch *batch, kolo_staged *part)
 {
     const kolo_comm *ranks = kolo_model_ranks(trainer->model);
-    int64_t leaves = kolo_batch_leaves(batch);
+    int64_t microbatches = kolo_batch_microbatches(batch);
     int before = ranks->rank * trainer->count, all = ranks->size * trainer->count;
     bool rest_last = trainer->model->settings.strategy.last_takes_remainder;
-    int64_t begin = kolo_share_begin(leaves, before + first, all, rest_last) * batch->leaf;
-    int64_t end = kolo_share_begin(leaves, before + last + 1, all, rest_last) * batch->leaf;
+    int64_t begin = kolo_shard_begin(microbatches, before + first, all, rest_last) * batch->microbatch;
+    int64_t end = kolo_shard_begin(microbatches, before + last + 1, all, rest_last) * batch->microbatch;
     part->first = begin;
     part->samples = (end < batch->samples ? end : batch->samples) - begin;
-    if (part->samples < 0) part->samples = 0; /* no leaf: it would begin behind the last sample */
+    if (part->samples < 0) part->samples = 0; /* no microbatch: it would begin behind the last sample */
 }
 
 static void part_of_process(const void *whose, const kolo_batch *batch, kolo_staged *part)
@@ -99,7 +99,8 @@ kolo_status kolo_trainer_begin_feeds(kolo_trainer *trainer, const kolo_epoch_pla
 {
     for (int i = 0; i < trainer->running; i++)
         if (trainer->replicas[i].device)
-            KOLO_TRY(kolo_residence_order(&trainer->replicas[i].engine->queued->residence, plan->order, plan->samples));
+            KOLO_TRY(kolo_dataset_cache_order(&trainer->replicas[i].engine->queued->dataset_cache, plan->order,
+                                              plan->samples));
     if (trainer->feed) KOLO_TRY(kolo_feed_begin(trainer->feed, plan, number));
     for (int i = 0; i < trainer->count; i++)
         if (trainer->replicas[i].feed) KOLO_TRY(kolo_feed_begin(trainer->replicas[i].feed, plan, number));
@@ -125,7 +126,7 @@ kolo_timings kolo_get_timings(const kolo_model *model)
 {
     kolo_timings all = {0};
     const kolo_trainer *trainer = model ? model->trainer : NULL;
-    for (int i = 0; trainer && trainer->leaf && i < trainer->running; i++) {
+    for (int i = 0; trainer && trainer->microbatch && i < trainer->running; i++) {
         const kolo_replica *replica = &trainer->replicas[i];
         all.slicing += slicing_seconds(replica) / trainer->running;
         all.compute += replica->timings.compute / trainer->running;

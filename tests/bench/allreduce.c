@@ -7,7 +7,7 @@
  * Prints milliseconds a call, and the bus bandwidth of nccl-tests, which is what a member must send (and receive) at
  * least, whatever the algorithm: bytes · 2 (N − 1) / N / seconds.
  */
-#include "core/runtime.h"
+#include "runtime/runtime.h"
 
 #include <pthread.h>
 #include <stdio.h>

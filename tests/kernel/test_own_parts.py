@@ -45,12 +45,12 @@ kolo_loss_kind mine = {.name = "fourth", .wants = KOLO_WANTS_TARGETS, .row = fou
 }
 kolo_metric_kind closer = {.name = "close", .wants = KOLO_WANTS_TARGETS, .row = close_ones};""",
     # y = x · scale, with a scale for each number, all arithmetic in the cell
-    """void times(const kolo_own_call *call)
+    """void times(const kolo_custom_call *call)
 {
     int n = call->in_shape[0].dim[0];
     for (int i = 0; i < call->leaf * n; i++) call->out[0][i] = call->in[0][i] * call->in[1][i % n];
 }
-void times_backward(const kolo_own_call *call)
+void times_backward(const kolo_custom_call *call)
 {
     int n = call->in_shape[0].dim[0];
     for (int i = 0; i < n; i++) call->out[1][i] = 0;
@@ -67,14 +67,14 @@ void times_backward(const kolo_own_call *call)
 kolo_status forward(kolo_plan *plan, kolo_layer_flow *flow)
 {
     int scale = kolo_plan_weights(plan, flow->node->parameters[0], flow->node->in);
-    return kolo_plan_own(plan, flow, times, 2, (int[]){flow->x, scale}, 1, &flow->y, &flow->node->out);
+    return kolo_plan_custom(plan, flow, times, 2, (int[]){flow->x, scale}, 1, &flow->y, &flow->node->out);
 }
 kolo_status backward(kolo_plan *plan, kolo_layer_flow *flow)
 {
     int scale = kolo_plan_weights(plan, flow->node->parameters[0], flow->node->in);
     int outs[2] = {-1, kolo_plan_gradient(plan, flow->node->parameters[0], flow->node->in)};
     kolo_shape shapes[2] = {flow->node->in, flow->node->in};
-    kolo_status status = kolo_plan_own(plan, flow, times_backward, 3, (int[]){flow->dy, flow->x, scale}, 2, outs, shapes);
+    kolo_status status = kolo_plan_custom(plan, flow, times_backward, 3, (int[]){flow->dy, flow->x, scale}, 2, outs, shapes);
     flow->dx = outs[0];
     return status;
 }

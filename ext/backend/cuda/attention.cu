@@ -7,7 +7,8 @@
 
 #include "backend/cuda/attention.cuh"
 
-namespace kolo {
+namespace kolo
+{
 
 /* Keys taken at once. */
 template <typename T> constexpr int keys_at_once(int size)
@@ -69,8 +70,8 @@ template <typename Shape> __device__ static void drop(float weights[Shape::SOME 
 
 template <typename Shape>
 __global__ void __launch_bounds__(Shape::THREADS)
-    attend(const __grid_constant__ kolo_attention_job job, const kolo_moment *moment, const typename Shape::T *qkv,
-           typename Shape::T *y, float *kept_sums, float *exact)
+    attend(const __grid_constant__ kolo_attention_job job, const kolo_step_parameters *step_parameters,
+           const typename Shape::T *qkv, typename Shape::T *y, float *kept_sums, float *exact)
 {
     typedef typename Shape::T T;
     KOLO_SHARED_BYTES(shared);
@@ -91,7 +92,7 @@ __global__ void __launch_bounds__(Shape::THREADS)
         __syncthreads();
         bring<Shape>(job, keys, q + all, wide, key, Shape::SOME);
         bring<Shape>(job, values, q + 2 * all, wide, key, Shape::SOME);
-        if (job.threshold > 0) draw<Shape>(job, moment, head, kept, query, Shape::OWN, key, Shape::SOME);
+        if (job.threshold > 0) draw<Shape>(job, step_parameters, head, kept, query, Shape::OWN, key, Shape::SOME);
         __syncthreads();
         multiply_rows<Shape>(weights, queries + 16 * warp * Shape::STRIDE, keys);
         soften<Shape, Shape::SIZE>(job, weights, rows, sums, own, key);
@@ -144,7 +145,7 @@ size_t kolo_cuda_attention_shared(kolo_element element, const kolo_attention_job
 
 static int64_t sums_of(const kolo_attention_job *job)
 {
-    return 2 * (int64_t)job->leaf * job->length * job->heads;
+    return 2 * (int64_t)job->microbatch * job->length * job->heads;
 }
 
 size_t kolo_cuda_attention_kept(kolo_element element, const kolo_attention_job *job)
@@ -160,14 +161,14 @@ const float *kolo_cuda_attention_exact(kolo_element element, const kolo_attentio
 }
 
 cudaError_t kolo_cuda_attention(cudaStream_t stream, kolo_element element, const kolo_attention_job *job,
-                                const kolo_moment *moment, const void *qkv, void *y, float *kept)
+                                const kolo_step_parameters *step_parameters, const void *qkv, void *y, float *kept)
 {
     return with_tiles(element, job, [&](auto of_block) {
         typedef decltype(of_block) Shape;
         typedef typename Shape::T T;
         int64_t tiles = (job->length + Shape::OWN - 1) / Shape::OWN;
         float *exact = kept && sizeof(T) < 4 ? kept + sums_of(job) : NULL;
-        return launch_tiles(stream, tiles * job->leaf * job->heads, Shape::THREADS, shared_of<Shape>(job),
-                            attend<Shape>, *job, moment, (const T *)qkv, (T *)y, kept, exact);
+        return launch_tiles(stream, tiles * job->microbatch * job->heads, Shape::THREADS, shared_of<Shape>(job),
+                            attend<Shape>, *job, step_parameters, (const T *)qkv, (T *)y, kept, exact);
     });
 }

@@ -6,7 +6,8 @@
 #include "backend/cuda/products.cuh"
 #include "core/philox.h"
 
-namespace kolo {
+namespace kolo
+{
 
 /* A block has OWN rows of a head, 16 a warp, and takes SOME of the other side's at a time. SIZE: of a head, rounded up;
  * STRIDE: between rows in shared memory. */
@@ -20,7 +21,7 @@ template <typename Math_, int SIZE_, int SOME_> struct Tiles {
 
 /* One head of one sample. */
 struct Head {
-    int64_t at; /* its number among all of the leaf */
+    int64_t at; /* its number among all of the microbatch */
     int sample, number;
 };
 __device__ static inline Head head_of(const kolo_attention_job &job, int64_t number)
@@ -125,10 +126,10 @@ __device__ static inline bool sees(const kolo_attention_job &job, int query, int
 /* Which weights stay, a byte each, [queries][keys]: element (head · length + query) · length + key of the sample, four
  * of which are one Philox block. */
 template <typename Shape>
-__device__ static void draw(const kolo_attention_job &job, const kolo_moment *moment, const Head &head, uint8_t *kept,
-                            int query, int queries, int key, int keys)
+__device__ static void draw(const kolo_attention_job &job, const kolo_step_parameters *step_parameters,
+                            const Head &head, uint8_t *kept, int query, int queries, int key, int keys)
 {
-    uint64_t philox_key = kolo_dropout_key(moment->seed, job.layer, moment->step);
+    uint64_t philox_key = kolo_dropout_key(step_parameters->seed, job.layer, step_parameters->step);
     int fours = keys / 4 + 1;
     for (int i = (int)threadIdx.x; i < queries * fours; i += Shape::THREADS) {
         int row = i / fours;

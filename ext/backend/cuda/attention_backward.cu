@@ -6,7 +6,8 @@
 
 #include "backend/cuda/attention.cuh"
 
-namespace kolo {
+namespace kolo
+{
 
 /* Rows of the other side taken at once. */
 template <typename T> constexpr int rows_at_once(int size)
@@ -54,7 +55,7 @@ __device__ static inline void go_back(const kolo_attention_job &job, const Known
 template <typename T>
 __global__ void dot_rows(kolo_attention_job job, const T *__restrict__ dy, const float *__restrict__ y, float *deltas)
 {
-    int64_t rows = (int64_t)job.leaf * job.length * job.heads;
+    int64_t rows = (int64_t)job.microbatch * job.length * job.heads;
     for (int64_t i = thread_number() / 32; i < rows; i += thread_count() / 32) {
         int64_t sample = i / ((int64_t)job.length * job.heads);
         int number = (int)(i % job.heads), query = (int)(i / job.heads % job.length);
@@ -69,7 +70,7 @@ __global__ void dot_rows(kolo_attention_job job, const T *__restrict__ dy, const
 /* ---- queries ---- */
 
 template <typename Shape>
-__device__ static void of_queries(const kolo_attention_job &job, const kolo_moment *moment,
+__device__ static void of_queries(const kolo_attention_job &job, const kolo_step_parameters *step_parameters,
                                   const Gradients<typename Shape::T> &g, int64_t block, unsigned char *shared)
 {
     typedef typename Shape::T T;
@@ -93,7 +94,7 @@ __device__ static void of_queries(const kolo_attention_job &job, const kolo_mome
         __syncthreads();
         bring<Shape>(job, keys, q + all, wide, key, Shape::SOME);
         bring<Shape>(job, values, q + 2 * all, wide, key, Shape::SOME);
-        if (job.threshold > 0) draw<Shape>(job, moment, head, kept, query, Shape::OWN, key, Shape::SOME);
+        if (job.threshold > 0) draw<Shape>(job, step_parameters, head, kept, query, Shape::OWN, key, Shape::SOME);
         __syncthreads();
         multiply_rows<Shape>(scores, queries + 16 * warp * Shape::STRIDE, keys);
         multiply_rows<Shape>(back, slopes + 16 * warp * Shape::STRIDE, values);
@@ -115,7 +116,7 @@ __device__ static void of_queries(const kolo_attention_job &job, const kolo_mome
 
 /* Scores and weights lie turned: rows are keys. */
 template <typename Shape>
-__device__ static void of_keys(const kolo_attention_job &job, const kolo_moment *moment,
+__device__ static void of_keys(const kolo_attention_job &job, const kolo_step_parameters *step_parameters,
                                const Gradients<typename Shape::T> &g, int64_t block, unsigned char *shared)
 {
     typedef typename Shape::T T;
@@ -141,7 +142,7 @@ __device__ static void of_keys(const kolo_attention_job &job, const kolo_moment 
         bring<Shape>(job, slopes, dy, all, query, Shape::SOME);
         for (int i = (int)threadIdx.x; i < Shape::SOME; i += Shape::THREADS)
             known[i] = known_of(job, g.sums, g.deltas, head, query + i);
-        if (job.threshold > 0) draw<Shape>(job, moment, head, kept, query, Shape::SOME, key, Shape::OWN);
+        if (job.threshold > 0) draw<Shape>(job, step_parameters, head, kept, query, Shape::SOME, key, Shape::OWN);
         __syncthreads();
         multiply_rows<Shape>(scores, keys + 16 * warp * Shape::STRIDE, queries);
         multiply_rows<Shape>(back, values + 16 * warp * Shape::STRIDE, slopes);
@@ -164,13 +165,13 @@ __device__ static void of_keys(const kolo_attention_job &job, const kolo_moment 
 /* The first blocks have keys, which take longer. */
 template <typename Shape>
 __global__ void __launch_bounds__(Shape::THREADS)
-    go_back_all(const __grid_constant__ kolo_attention_job job, const kolo_moment *moment,
+    go_back_all(const __grid_constant__ kolo_attention_job job, const kolo_step_parameters *step_parameters,
                 const __grid_constant__ Gradients<typename Shape::T> gradients, int64_t key_blocks)
 {
     KOLO_SHARED_BYTES(shared);
     int64_t block = blockIdx.x;
-    if (block < key_blocks) of_keys<Shape>(job, moment, gradients, block, shared);
-    else of_queries<Shape>(job, moment, gradients, block - key_blocks, shared);
+    if (block < key_blocks) of_keys<Shape>(job, step_parameters, gradients, block, shared);
+    else of_queries<Shape>(job, step_parameters, gradients, block - key_blocks, shared);
 }
 
 /* Calls f with the shape of a block's tiles, as a Tiles. */
@@ -204,17 +205,19 @@ size_t kolo_cuda_attention_backward_shared(kolo_element element, const kolo_atte
 
 size_t kolo_cuda_attention_scratch(const kolo_attention_job *job)
 {
-    return (size_t)job->leaf * (size_t)job->length * (size_t)job->heads * sizeof(float);
+    return (size_t)job->microbatch * (size_t)job->length * (size_t)job->heads * sizeof(float);
 }
 
 cudaError_t kolo_cuda_attention_backward(cudaStream_t stream, kolo_element element, const kolo_attention_job *job,
-                                         const kolo_moment *moment, const kolo_attention_slopes *slopes, void *scratch)
+                                         const kolo_step_parameters *step_parameters,
+                                         const kolo_attention_slopes *slopes, void *scratch)
 {
     float *deltas = (float *)scratch;
     return with_tiles(element, job, [&](auto tiles) {
         typedef decltype(tiles) Shape;
         typedef typename Shape::T T;
-        int64_t heads = (int64_t)job->leaf * job->heads, blocks = (job->length + Shape::OWN - 1) / Shape::OWN * heads;
+        int64_t heads = (int64_t)job->microbatch * job->heads,
+                blocks = (job->length + Shape::OWN - 1) / Shape::OWN * heads;
         int64_t key_blocks = blocks * Columns<Shape>::PARTS;
         cudaError_t error = launch(stream, blocks_for(heads * job->length * 32), THREADS, 0, dot_rows<T>, *job,
                                    (const T *)slopes->dy, slopes->y, deltas);
@@ -222,6 +225,6 @@ cudaError_t kolo_cuda_attention_backward(cudaStream_t stream, kolo_element eleme
         Gradients<T> gradients = {(const T *)slopes->dy, (const T *)slopes->qkv, slopes->kept, deltas,
                                   (T *)slopes->dqkv};
         return launch_tiles(stream, key_blocks + blocks, Shape::THREADS, shared_of<Shape>(job), go_back_all<Shape>,
-                            *job, moment, gradients, key_blocks);
+                            *job, step_parameters, gradients, key_blocks);
     });
 }

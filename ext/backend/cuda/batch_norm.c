@@ -6,19 +6,19 @@ static kolo_batch_norm_job norm_of(const kolo_plan *plan, const kolo_op *op, kol
 {
     int channels = kolo_cuda_width(x);
     return (kolo_batch_norm_job){.rows = kolo_shape_count(x) / channels,
-                                 .leaf = plan->leaf,
+                                 .microbatch = plan->microbatch,
                                  .channels = channels,
                                  .epsilon = op->epsilon,
                                  .relu = op->activation == KOLO_RELU};
 }
 
-static kolo_batch_norm_job norm_at_work(const kolo_cuda_job *job, int x, int met, int gamma)
+static kolo_batch_norm_job norm_at_work(const kolo_cuda_job *job, int x, int reduced, int gamma)
 {
     kolo_batch_norm_job norm = norm_of(job->plan, job->op, kolo_cuda_in(job, x));
-    norm.moment = job->call->moment;
+    norm.step_parameters = job->call->step_parameters;
     norm.first = job->call->first_sample;
-    if (met < 0) return norm;
-    norm.met = job->in[met];
+    if (reduced < 0) return norm;
+    norm.reduced = job->in[reduced];
     norm.gamma = job->in[gamma];
     norm.beta = job->in[gamma + 1];
     return norm;
@@ -28,7 +28,7 @@ static kolo_status run_moments(const kolo_cuda_job *job)
 {
     kolo_batch_norm_job norm = norm_at_work(job, 0, -1, -1);
     KOLO_CUDA(kolo_cuda_batch_norm_moments(job->stream, job->element, &norm, job->in[0], job->out[0], job->scratch,
-                                           job->call->queue->turns),
+                                           job->call->stream->turns),
               "batch normalisation's moments");
     return KOLO_OK;
 }
@@ -51,7 +51,7 @@ static kolo_status run_sums(const kolo_cuda_job *job)
 {
     kolo_batch_norm_job norm = norm_at_work(job, 1, 2, 3);
     KOLO_CUDA(kolo_cuda_batch_norm_sums(job->stream, job->element, &norm, job->in[0], job->in[1], job->out[0],
-                                        job->out[1], job->out[2], job->scratch, job->call->queue->turns),
+                                        job->out[1], job->out[2], job->scratch, job->call->stream->turns),
               "batch normalisation's sums");
     return KOLO_OK;
 }

@@ -1,12 +1,13 @@
 /* Batch normalisation over the last axis, by the formulas of backend/reference/batch_norm.c.
  *
- * A leaf is rows of channels, whose sums go as columns.cuh has it. Before anything is squared, a block takes its first
- * row off: what is left is no larger than the channel's spread, so that floats lose 2^-24 of that, not of the mean. From
- * a block's sums on all is double, as the reference has it.
+ * A microbatch is rows of channels, whose sums go as columns.cuh has it. Before anything is squared, a block takes its
+ * first row off: what is left is no larger than the channel's spread, so that floats lose 2^-24 of that, not of the
+ * mean. From a block's sums on all is double, as the reference has it.
  */
 #include "backend/cuda/columns.cuh"
 
-namespace kolo {
+namespace kolo
+{
 
 /* What goes element by element: its blocks, how many channels one has, and rows that a thread loads at once. */
 static const int APPLY_BLOCKS = 528, APPLY_CHANNELS = 256, APPLY_ROWS = 4;
@@ -14,7 +15,7 @@ static const int APPLY_BLOCKS = 528, APPLY_CHANNELS = 256, APPLY_ROWS = 4;
 /* Rows of the samples that count. */
 __device__ static int64_t rows_of(const kolo_batch_norm_job &job)
 {
-    return samples_of(job.moment, job.first, job.leaf) * job.rows;
+    return samples_of(job.step_parameters, job.first, job.microbatch) * job.rows;
 }
 
 /* ---- what a channel has in common ---- */
@@ -26,10 +27,10 @@ struct Channel {
 __device__ static Channel channel_of(const kolo_batch_norm_job &job, int c)
 {
     double mean, variance;
-    if (job.met) {
-        double n = job.met[2 * job.channels], found;
-        mean = job.met[c] / n;
-        found = job.met[job.channels + c] / n - mean * mean;
+    if (job.reduced) {
+        double n = job.reduced[2 * job.channels], found;
+        mean = job.reduced[c] / n;
+        found = job.reduced[job.channels + c] / n - mean * mean;
         variance = found < 0 ? 0 : found; /* by rounding; NaN stays NaN */
     } else {
         mean = job.mean[c];
@@ -41,7 +42,10 @@ __device__ static Channel channel_of(const kolo_batch_norm_job &job, int c)
 /* y = (x − mean) · scale + shift, where mean is a float and shift makes up for that. */
 struct Line {
     float mean, scale, shift;
-    __device__ float at(float x) const { return fmaf(x - mean, scale, shift); }
+    __device__ float at(float x) const
+    {
+        return fmaf(x - mean, scale, shift);
+    }
 };
 
 __device__ static Line line_of(const kolo_batch_norm_job &job, const Channel &of, int c)
@@ -61,7 +65,10 @@ template <typename T, int V> struct Moments {
     struct Own {
         float origin[V];
     };
-    __device__ const T *tensor(int) const { return x; }
+    __device__ const T *tensor(int) const
+    {
+        return x;
+    }
     __device__ void begin(const kolo_batch_norm_job &job, Own *own, int64_t row, int c, int, bool any) const
     {
         if (any) load<T, V>(x + row * job.channels + c, own->origin);
@@ -98,7 +105,10 @@ template <typename T, int V> struct Gradients {
     struct Own {
         Line line[V];
     };
-    __device__ const T *tensor(int i) const { return i == 0 ? dy : x; }
+    __device__ const T *tensor(int i) const
+    {
+        return i == 0 ? dy : x;
+    }
     __device__ void begin(const kolo_batch_norm_job &job, Own *own, int64_t, int c, int first, bool any) const
     {
         __shared__ Line lines[SUM_COLUMNS];
@@ -116,7 +126,9 @@ template <typename T, int V> struct Gradients {
         sums[0] += dz;
         sums[1] = fmaf(dz, x - own.line[v].mean, sums[1]);
     }
-    __device__ void of_block(const kolo_batch_norm_job &, double *, int64_t, int, int64_t) const {}
+    __device__ void of_block(const kolo_batch_norm_job &, double *, int64_t, int, int64_t) const
+    {
+    }
     __device__ void finish(const kolo_batch_norm_job &job, const double sums[2], int c, int64_t rows) const
     {
         Channel of = channel_of(job, c);
@@ -131,8 +143,8 @@ template <typename T, int V> struct Gradients {
 
 /* A thread's part of the rows, so many at once that the memory is kept busy. */
 template <typename T, int V, typename S>
-__device__ static void thread_sums(const kolo_batch_norm_job &job, const S &s, const typename S::Own &own,
-                                   int64_t row, int64_t step, int64_t rows, int c, float sums[2][V])
+__device__ static void thread_sums(const kolo_batch_norm_job &job, const S &s, const typename S::Own &own, int64_t row,
+                                   int64_t step, int64_t rows, int c, float sums[2][V])
 {
     for (; row < rows; row += S::ROWS * step) {
         Run<T, V> loaded[S::TENSORS][S::ROWS];
@@ -203,8 +215,8 @@ template <bool ADDS> struct Forward {
     /* What the running mean and variance are to take in, once for each sample. */
     __device__ void hand_over(const kolo_batch_norm_job &job, int c) const
     {
-        if (!job.met) return;
-        double samples = samples_of(job.moment, job.first, job.leaf);
+        if (!job.reduced) return;
+        double samples = samples_of(job.step_parameters, job.first, job.microbatch);
         Channel of = channel_of(job, c);
         if (dmean) dmean[c] = samples == 0 ? 0 : (float)(samples * of.mean);
         if (dvariance) dvariance[c] = samples == 0 ? 0 : (float)(samples * of.variance);
@@ -222,7 +234,7 @@ struct Backward {
     __device__ Factors factors(const kolo_batch_norm_job &job, int c) const
     {
         Channel of = channel_of(job, c);
-        double n = job.met[2 * job.channels], scale = of.slope * (job.gamma ? job.gamma[c] : 1);
+        double n = job.reduced[2 * job.channels], scale = of.slope * (job.gamma ? job.gamma[c] : 1);
         double by_x = -scale * of.slope * sums[job.channels + c] / n, rounding = (double)(float)of.mean - of.mean;
         return Factors{line_of(job, of, c), (float)by_x, (float)(-scale * sums[c] / n + rounding * by_x)};
     }
@@ -232,7 +244,9 @@ struct Backward {
         float dz = job.relu && f.line.at(x) <= 0 ? 0 : dy;
         return !counts ? 0 : fmaf(dz, f.line.scale, fmaf(x - f.line.mean, f.by_x, f.constant));
     }
-    __device__ void hand_over(const kolo_batch_norm_job &, int) const {}
+    __device__ void hand_over(const kolo_batch_norm_job &, int) const
+    {
+    }
 };
 
 /* The rows from `row` down, `step` apart. */
@@ -251,14 +265,13 @@ __device__ static void load_rows(Run<T, V> to[F::TENSORS][APPLY_ROWS], const T *
 
 /* The first rows are on their way while the channels' factors are worked out. */
 template <typename T, int V, typename F>
-__global__ void __launch_bounds__(THREADS, 2)
-    apply(kolo_batch_norm_job job, Tiles tiles, F f, const T *__restrict__ x, const T *__restrict__ second,
-          T *__restrict__ y)
+__global__ void __launch_bounds__(THREADS, 2) apply(kolo_batch_norm_job job, Tiles tiles, F f, const T *__restrict__ x,
+                                                    const T *__restrict__ second, T *__restrict__ y)
 {
     typedef typename F::Factors Factors;
     __shared__ Factors of_channels[APPLY_CHANNELS];
     int thread = (int)threadIdx.x, first = (int)blockIdx.y * tiles.lanes * V, c = first + thread % tiles.lanes * V;
-    int64_t counting = rows_of(job), all = job.leaf * job.rows, step = (int64_t)gridDim.x * tiles.groups;
+    int64_t counting = rows_of(job), all = job.microbatch * job.rows, step = (int64_t)gridDim.x * tiles.groups;
     int64_t row = all - 1 - ((int64_t)blockIdx.x * tiles.groups + thread / tiles.lanes);
     if (c >= job.channels) row = -1;
     Run<T, V> loaded[F::TENSORS][APPLY_ROWS];
@@ -294,7 +307,7 @@ static Tiles tiles_of_rows(const kolo_batch_norm_job *job, int V)
 {
     int64_t units = job->channels / V, chunks = parts_of(units * V, APPLY_CHANNELS), lanes = parts_of(units, chunks);
     int groups = THREADS / (int)lanes;
-    int64_t blocks = parts_of(job->leaf * job->rows, (int64_t)groups * APPLY_ROWS);
+    int64_t blocks = parts_of(job->microbatch * job->rows, (int64_t)groups * APPLY_ROWS);
     int64_t limit = chunks < APPLY_BLOCKS ? APPLY_BLOCKS / chunks : 1;
     return Tiles{(int)lanes, groups, dim3((unsigned)(blocks < limit ? blocks : limit), (unsigned)chunks)};
 }
@@ -305,7 +318,7 @@ static cudaError_t sum(cudaStream_t stream, const kolo_batch_norm_job *job, void
 {
     return with_lanes<T>(job->channels, [&](auto lanes) {
         constexpr int V = decltype(lanes)::value;
-        Tiles tiles = tiles_of_sums(job->leaf * job->rows, job->channels, V, S<T, V>::ROWS);
+        Tiles tiles = tiles_of_sums(job->microbatch * job->rows, job->channels, V, S<T, V>::ROWS);
         return launch(stream, tiles.blocks, THREADS, 0, sum_rows<T, V, S<T, V>>, *job, tiles, S<T, V>{arguments...},
                       (Columns<2> *)scratch, turns);
     });
@@ -331,7 +344,7 @@ size_t kolo_cuda_batch_norm_scratch(kolo_element element, const kolo_batch_norm_
     with(element, [&](auto zero) {
         return with_lanes<decltype(zero)>(job->channels, [&](auto lanes) {
             constexpr int V = decltype(lanes)::value;
-            bytes = bytes_of_sums<2>(tiles_of_sums(job->leaf * job->rows, job->channels, V, 1), V);
+            bytes = bytes_of_sums<2>(tiles_of_sums(job->microbatch * job->rows, job->channels, V, 1), V);
             return cudaSuccess;
         });
     });

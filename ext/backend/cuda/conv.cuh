@@ -4,7 +4,8 @@
 
 #include "backend/cuda/device.cuh"
 
-namespace kolo {
+namespace kolo
+{
 
 /* Of one group: channels and filters. */
 struct Conv : kolo_conv {
@@ -13,13 +14,25 @@ struct Conv : kolo_conv {
         : kolo_conv(conv), group_channels(conv.channels / conv.groups), group_filters(conv.filters / conv.groups)
     {
     }
-    int64_t pixels_of_x() const { return (int64_t)leaf * height * width; }
-    int64_t pixels_of_y() const { return (int64_t)leaf * out_height * out_width; }
-    int taps() const { return kernel[0] * kernel[1]; }
-    int64_t weights() const { return (int64_t)taps() * group_channels * filters; }
+    int64_t pixels_of_x() const
+    {
+        return (int64_t)microbatch * height * width;
+    }
+    int64_t pixels_of_y() const
+    {
+        return (int64_t)microbatch * out_height * out_width;
+    }
+    int taps() const
+    {
+        return kernel[0] * kernel[1];
+    }
+    int64_t weights() const
+    {
+        return (int64_t)taps() * group_channels * filters;
+    }
 };
 
-/* A pixel of the leaf's images: its sample's first pixel, and from where taps are counted. */
+/* A pixel of the microbatch's images: its sample's first pixel, and from where taps are counted. */
 struct Place {
     int64_t sample;
     int h, w;
@@ -101,8 +114,8 @@ struct Finish {
  * Data       pixels of x          taps × filters of a group   channels of a group
  * Filter     taps × channels      pixels of y, in parts       filters of a group
  *
- * along_k: whether neighbours in memory are neighbours in k; put<N>() takes N neighbours in n. Chetlur et al. 2014, "cuDNN: Efficient primitives for deep
- * learning". */
+ * along_k: whether neighbours in memory are neighbours in k; put<N>() takes N neighbours in n. Chetlur et al. 2014,
+ * "cuDNN: Efficient primitives for deep learning". */
 
 static const int THREADS_OF_TILE = 128;
 
@@ -114,11 +127,26 @@ template <typename T> struct Forward {
     static const bool a_along_k = true, b_along_k = false;
     typedef Place Row;
     typedef Tap Deep;
-    __device__ int64_t rows() const { return (int64_t)c.leaf * c.out_height * c.out_width; }
-    __device__ int columns() const { return c.group_filters; }
-    __device__ int64_t depth() const { return (int64_t)c.kernel[0] * c.kernel[1] * c.group_channels; }
-    __device__ Row row(int64_t m) const { return place_of_y(c, m); }
-    __device__ Deep deep(int64_t k) const { return tap_of(c, (int)k, c.group_channels); }
+    __device__ int64_t rows() const
+    {
+        return (int64_t)c.microbatch * c.out_height * c.out_width;
+    }
+    __device__ int columns() const
+    {
+        return c.group_filters;
+    }
+    __device__ int64_t depth() const
+    {
+        return (int64_t)c.kernel[0] * c.kernel[1] * c.group_channels;
+    }
+    __device__ Row row(int64_t m) const
+    {
+        return place_of_y(c, m);
+    }
+    __device__ Deep deep(int64_t k) const
+    {
+        return tap_of(c, (int)k, c.group_channels);
+    }
     __device__ const T *a(Row row, Deep deep, int group) const
     {
         int64_t pixel = pixel_of_x(c, row, deep);
@@ -144,11 +172,26 @@ template <typename T> struct Data {
     static const bool a_along_k = true, b_along_k = true;
     typedef Place Row;
     typedef Tap Deep;
-    __device__ int64_t rows() const { return (int64_t)c.leaf * c.height * c.width; }
-    __device__ int columns() const { return c.group_channels; }
-    __device__ int64_t depth() const { return (int64_t)c.kernel[0] * c.kernel[1] * c.group_filters; }
-    __device__ Row row(int64_t m) const { return place_of_x(c, m); }
-    __device__ Deep deep(int64_t k) const { return tap_of(c, (int)k, c.group_filters); }
+    __device__ int64_t rows() const
+    {
+        return (int64_t)c.microbatch * c.height * c.width;
+    }
+    __device__ int columns() const
+    {
+        return c.group_channels;
+    }
+    __device__ int64_t depth() const
+    {
+        return (int64_t)c.kernel[0] * c.kernel[1] * c.group_filters;
+    }
+    __device__ Row row(int64_t m) const
+    {
+        return place_of_x(c, m);
+    }
+    __device__ Deep deep(int64_t k) const
+    {
+        return tap_of(c, (int)k, c.group_filters);
+    }
     __device__ const T *a(Row row, Deep deep, int group) const
     {
         int64_t pixel = pixel_of_y(c, row, deep);
@@ -173,11 +216,26 @@ template <typename T> struct Filter {
     static const bool a_along_k = false, b_along_k = false;
     typedef Tap Row;
     typedef Place Deep;
-    __device__ int64_t rows() const { return (int64_t)c.kernel[0] * c.kernel[1] * c.group_channels; }
-    __device__ int columns() const { return c.group_filters; }
-    __device__ int64_t depth() const { return (int64_t)c.leaf * c.out_height * c.out_width; }
-    __device__ Row row(int64_t m) const { return tap_of(c, (int)m, c.group_channels); }
-    __device__ Deep deep(int64_t k) const { return place_of_y(c, k); }
+    __device__ int64_t rows() const
+    {
+        return (int64_t)c.kernel[0] * c.kernel[1] * c.group_channels;
+    }
+    __device__ int columns() const
+    {
+        return c.group_filters;
+    }
+    __device__ int64_t depth() const
+    {
+        return (int64_t)c.microbatch * c.out_height * c.out_width;
+    }
+    __device__ Row row(int64_t m) const
+    {
+        return tap_of(c, (int)m, c.group_channels);
+    }
+    __device__ Deep deep(int64_t k) const
+    {
+        return place_of_y(c, k);
+    }
     __device__ const T *a(Row row, Deep deep, int group) const
     {
         int64_t pixel = pixel_of_x(c, deep, row);

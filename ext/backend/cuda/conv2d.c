@@ -20,7 +20,7 @@ typedef struct way {
 } way;
 
 typedef struct convolution {
-    kolo_conv_wish wish; /* of the image that is written: on the way back, too */
+    kolo_conv_spec spec; /* of the image that is written: on the way back, too */
     way image, kernel;
     ptrdiff_t dz,
         bias; /* in the scratch memory: dy where it is masked; sums for the bias's gradient, or a copy of it */
@@ -30,13 +30,13 @@ typedef struct convolution {
 } convolution;
 
 /* Kernels are {…, …, channels of a group, filters}. */
-static kolo_conv_wish wish_of(const kolo_plan *plan, const kolo_op *op, int larger, int smaller, int kernel)
+static kolo_conv_spec spec_of(const kolo_plan *plan, const kolo_op *op, int larger, int smaller, int kernel)
 {
     kolo_shape x = plan->values[larger].shape, y = plan->values[smaller].shape;
     const kolo_window *w = &op->window;
-    kolo_conv_wish wish;
-    memset(&wish, 0, sizeof wish);
-    wish.conv = (kolo_conv){.leaf = plan->leaf,
+    kolo_conv_spec spec;
+    memset(&spec, 0, sizeof spec);
+    spec.conv = (kolo_conv){.microbatch = plan->microbatch,
                             .height = x.dim[0],
                             .width = x.dim[1],
                             .channels = x.dim[2],
@@ -48,22 +48,22 @@ static kolo_conv_wish wish_of(const kolo_plan *plan, const kolo_op *op, int larg
                             .stride = {w->stride[0], w->stride[1]},
                             .dilation = {w->gap[0] + 1, w->gap[1] + 1},
                             .before = {w->before[0], w->before[1]}};
-    wish.after[0] = w->after[0];
-    wish.after[1] = w->after[1];
-    wish.tf32 = plan->precision == KOLO_TF32;
-    wish.conv.tensor_cores = plan->queue->capability >= 80;
-    wish.conv.shared = plan->queue->shared;
-    return wish;
+    spec.after[0] = w->after[0];
+    spec.after[1] = w->after[1];
+    spec.tf32 = plan->precision == KOLO_TF32;
+    spec.conv.tensor_cores = plan->stream->capability >= 80;
+    spec.conv.shared = plan->stream->shared;
+    return spec;
 }
 
 /* cuDNN's way, if it has one that is worth it. */
-static kolo_status find(kolo_cuda_kernel *kernel, const kolo_plan *plan, const kolo_conv_wish *wish, way *found)
+static kolo_status find(kolo_cuda_kernel *kernel, const kolo_plan *plan, const kolo_conv_spec *spec, way *found)
 {
     size_t scratch = 0;
-    bool depthwise = wish->conv.groups > 1 && wish->conv.groups == wish->conv.channels;
-    bool sums = wish->result == KOLO_CONV_KERNEL, narrow = wish->element != KOLO_ELEMENT_FLOAT;
+    bool depthwise = spec->conv.groups > 1 && spec->conv.groups == spec->conv.channels;
+    bool sums = spec->result == KOLO_CONV_KERNEL, narrow = spec->element != KOLO_ELEMENT_FLOAT;
     found->graph = NULL;
-    if (!depthwise && !(narrow && sums)) KOLO_TRY(kolo_conv_graph_find(plan->queue, wish, &found->graph, &scratch));
+    if (!depthwise && !(narrow && sums)) KOLO_TRY(kolo_conv_graph_find(plan->stream, spec, &found->graph, &scratch));
     found->scratch = kolo_cuda_reserve(&kernel->scratch, scratch);
     return KOLO_OK;
 }
@@ -83,7 +83,7 @@ static kolo_status finish(const kolo_cuda_job *job, const float *bias, void *to)
     int64_t count = kolo_cuda_count(job->plan, job->op->out[0]);
     int width = kolo_cuda_width(kolo_cuda_out(job, 0));
     const convolution *own = job->kernel->own;
-    KOLO_CUDA(kolo_cuda_bias_forward(job->stream, job->element, count / width, width, bias, own->wish.relu, to),
+    KOLO_CUDA(kolo_cuda_bias_forward(job->stream, job->element, count / width, width, bias, own->spec.relu, to),
               "a convolution's bias");
     return KOLO_OK;
 }
@@ -92,15 +92,15 @@ static kolo_status finish(const kolo_cuda_job *job, const float *bias, void *to)
 static kolo_status compute(const kolo_cuda_job *job, const void *from, const void *weights, const void *bias, void *to)
 {
     const convolution *own = job->kernel->own;
-    const kolo_conv_wish *wish = &own->wish;
-    bool of_y = wish->result == KOLO_CONV_Y;
+    const kolo_conv_spec *spec = &own->spec;
+    bool of_y = spec->result == KOLO_CONV_Y;
     if (own->image.graph) {
         KOLO_TRY(kolo_conv_graph_run(own->image.graph, of_y ? from : to, weights, of_y ? to : from, bias,
                                      (char *)job->scratch + own->image.scratch));
         return own->apart ? finish(job, bias, to) : KOLO_OK;
     }
-    KOLO_CUDA((of_y ? kolo_cuda_conv : kolo_cuda_conv_data)(job->stream, job->element, &wish->conv, from, weights, bias,
-                                                            to, wish->relu),
+    KOLO_CUDA((of_y ? kolo_cuda_conv : kolo_cuda_conv_data)(job->stream, job->element, &spec->conv, from, weights, bias,
+                                                            to, spec->relu),
               "a convolution");
     return KOLO_OK;
 }
@@ -124,27 +124,27 @@ static kolo_status run_forward(const kolo_cuda_job *job)
  * be added to what is rounded already. */
 static kolo_status find_forward(kolo_cuda_kernel *kernel, const kolo_plan *plan, convolution *made)
 {
-    const kolo_conv_wish *wish = &made->wish;
-    kolo_conv_wish alone = *wish;
+    const kolo_conv_spec *spec = &made->spec;
+    kolo_conv_spec alone = *spec;
     alone.bias = alone.relu = 0;
-    if (wish->result == KOLO_CONV_Y && wish->bias) KOLO_TRY(find(kernel, plan, wish, &made->image));
-    if (made->image.graph || (wish->bias && wish->element != KOLO_ELEMENT_FLOAT)) return KOLO_OK;
-    made->apart = wish->bias || wish->relu;
+    if (spec->result == KOLO_CONV_Y && spec->bias) KOLO_TRY(find(kernel, plan, spec, &made->image));
+    if (made->image.graph || (spec->bias && spec->element != KOLO_ELEMENT_FLOAT)) return KOLO_OK;
+    made->apart = spec->bias || spec->relu;
     return find(kernel, plan, &alone, &made->image);
 }
 
 static kolo_status make_forward(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op, bool transposed)
 {
     int x = transposed ? op->out[0] : op->in[0], y = transposed ? op->in[0] : op->out[0], bias = op->in[2];
-    convolution made = {.wish = wish_of(plan, op, x, y, op->in[1])};
-    if (!transposed && kolo_cuda_conv_first_fits(&made.wish.conv))
-        return kolo_cuda_make_first_conv2d(kernel, plan, op, &made.wish.conv);
-    if (!transposed && kolo_cuda_is_pooled_conv2d(kernel, plan, op, &made.wish.conv))
-        return kolo_cuda_make_pooled_conv2d(kernel, plan, op, &made.wish.conv);
-    made.wish.result = transposed ? KOLO_CONV_X : KOLO_CONV_Y;
-    made.wish.element = kernel->element;
-    made.wish.bias = bias >= 0;
-    made.wish.relu = op->activation == KOLO_RELU;
+    convolution made = {.spec = spec_of(plan, op, x, y, op->in[1])};
+    if (!transposed && kolo_cuda_conv_first_fits(&made.spec.conv))
+        return kolo_cuda_make_first_conv2d(kernel, plan, op, &made.spec.conv);
+    if (!transposed && kolo_cuda_is_pooled_conv2d(kernel, plan, op, &made.spec.conv))
+        return kolo_cuda_make_pooled_conv2d(kernel, plan, op, &made.spec.conv);
+    made.spec.result = transposed ? KOLO_CONV_X : KOLO_CONV_Y;
+    made.spec.element = kernel->element;
+    made.spec.bias = bias >= 0;
+    made.spec.relu = op->activation == KOLO_RELU;
     KOLO_TRY(find_forward(kernel, plan, &made));
     KOLO_TRY(choose_layout(plan, &made.image, op->in[1], kernel->element));
     if (made.image.graph && !made.apart && bias >= 0) {
@@ -183,7 +183,7 @@ static kolo_status through_bias(const kolo_cuda_job *job, const void **dz)
                           .dz = job->in[1] && !own->undone ? scratch + own->dz : NULL,
                           .dbias = own->done ? NULL : job->out[2],
                           .scratch = scratch + own->bias,
-                          .turns = job->call->queue->turns};
+                          .turns = job->call->stream->turns};
     *dz = bias.dz ? bias.dz : bias.dy;
     if (!bias.dz && !bias.dbias) return KOLO_OK;
     KOLO_CUDA(kolo_cuda_bias_backward(job->stream, &bias), "a bias's gradient");
@@ -195,7 +195,7 @@ static kolo_status compute_kernel(const kolo_cuda_job *job, const void *x, const
     const convolution *own = job->kernel->own;
     void *scratch = (char *)job->scratch + own->kernel.scratch;
     if (own->kernel.graph) return kolo_conv_graph_run(own->kernel.graph, x, job->out[1], y, NULL, scratch);
-    KOLO_CUDA(kolo_cuda_conv_filter(job->stream, job->element, &own->wish.conv, x, y,
+    KOLO_CUDA(kolo_cuda_conv_filter(job->stream, job->element, &own->spec.conv, x, y,
                                     kolo_cuda_parts_at(job, &own->parts)),
               "a convolution's gradient");
     return kolo_cuda_sum_parts(job, &own->parts);
@@ -204,7 +204,7 @@ static kolo_status compute_kernel(const kolo_cuda_job *job, const void *x, const
 static kolo_status run_backward(const kolo_cuda_job *job)
 {
     const convolution *own = job->kernel->own;
-    bool transposed = own->wish.result == KOLO_CONV_Y; /* the image is dx */
+    bool transposed = own->spec.result == KOLO_CONV_Y; /* the image is dx */
     const void *dz;
     KOLO_TRY(through_bias(job, &dz));
     KOLO_TRY(transposed ? compute_kernel(job, dz, job->in[2]) : compute_kernel(job, job->in[2], dz));
@@ -213,10 +213,10 @@ static kolo_status run_backward(const kolo_cuda_job *job)
 
 static kolo_status find_kernel(kolo_cuda_kernel *kernel, kolo_plan *plan, int gradient, convolution *made)
 {
-    made->wish.result = KOLO_CONV_KERNEL;
-    KOLO_TRY(find(kernel, plan, &made->wish, &made->kernel));
+    made->spec.result = KOLO_CONV_KERNEL;
+    KOLO_TRY(find(kernel, plan, &made->spec, &made->kernel));
     if (made->kernel.graph) return choose_layout(plan, &made->kernel, gradient, KOLO_ELEMENT_FLOAT);
-    int parts = kolo_cuda_conv_filter_parts(kernel->element, &made->wish.conv);
+    int parts = kolo_cuda_conv_filter_parts(kernel->element, &made->spec.conv);
     return kolo_cuda_expect_parts(kernel, plan, 1, parts, &made->parts);
 }
 
@@ -225,15 +225,15 @@ static kolo_status make_backward(kolo_cuda_kernel *kernel, kolo_plan *plan, cons
     int x = transposed ? op->in[0] : op->in[2], y = transposed ? op->in[2] : op->in[0];
     int width = kolo_cuda_width(plan->values[op->in[0]].shape);
     int64_t count = kolo_cuda_count(plan, op->in[0]);
-    convolution made = {.wish = wish_of(plan, op, x, y, op->out[1])};
-    if (!transposed && op->out[0] < 0 && kolo_cuda_conv_first_fits(&made.wish.conv))
-        return kolo_cuda_make_first_conv2d_backward(kernel, plan, op, &made.wish.conv);
+    convolution made = {.spec = spec_of(plan, op, x, y, op->out[1])};
+    if (!transposed && op->out[0] < 0 && kolo_cuda_conv_first_fits(&made.spec.conv))
+        return kolo_cuda_make_first_conv2d_backward(kernel, plan, op, &made.spec.conv);
     if (!transposed && kolo_cuda_is_pooled_conv2d_backward(op))
-        return kolo_cuda_make_pooled_conv2d_backward(kernel, plan, op, &made.wish.conv);
-    made.wish.element = kernel->element;
+        return kolo_cuda_make_pooled_conv2d_backward(kernel, plan, op, &made.spec.conv);
+    made.spec.element = kernel->element;
     KOLO_TRY(find_kernel(kernel, plan, op->out[1], &made));
-    made.wish.result = transposed ? KOLO_CONV_Y : KOLO_CONV_X;
-    if (op->out[0] >= 0) KOLO_TRY(find(kernel, plan, &made.wish, &made.image));
+    made.spec.result = transposed ? KOLO_CONV_Y : KOLO_CONV_X;
+    if (op->out[0] >= 0) KOLO_TRY(find(kernel, plan, &made.spec, &made.image));
     KOLO_TRY(choose_layout(plan, &made.image, op->in[3], kernel->element));
     made.undone = kolo_cuda_relu_undone(plan, op);
     made.done = kolo_cuda_bias_done(plan, op);

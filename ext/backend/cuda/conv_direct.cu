@@ -2,7 +2,8 @@
  * channel has one filter of its own (depthwise). Neighbouring threads have neighbouring channels. */
 #include "backend/cuda/conv.cuh"
 
-namespace kolo {
+namespace kolo
+{
 
 /* ---- y, and x ---- */
 
@@ -129,7 +130,7 @@ __global__ void direct_gradient(Conv c, const T *__restrict__ x, const T *__rest
     Tap tap = tap_of(c, (int)row_of_kernel, c.group_channels);
     int channel = f / c.group_filters * c.group_channels + tap.c;
     float sum = 0;
-    for (int64_t row = blockIdx.y; row < (int64_t)c.leaf * c.out_height; row += gridDim.y) {
+    for (int64_t row = blockIdx.y; row < (int64_t)c.microbatch * c.out_height; row += gridDim.y) {
         Place place = place_of_y(c, row * c.out_width);
         for (int w = 0; w < c.out_width; w++, place.w += c.stride[1]) {
             int64_t pixel = pixel_of_x(c, place, tap);
@@ -143,8 +144,7 @@ __global__ void direct_gradient(Conv c, const T *__restrict__ x, const T *__rest
 /* Of a filter a channel: four channels a thread, and a row of the kernel (blockIdx.z). Threads below one another take
  * different pixels and meet in shared memory. */
 template <typename T>
-__global__ void depthwise_gradient(Conv c, const T *__restrict__ x, const T *__restrict__ dy,
-                                   float *__restrict__ parts)
+__global__ void depthwise_gradient(Conv c, const T *__restrict__ x, const T *__restrict__ dy, float *__restrict__ parts)
 {
     const int SIDE = 8, DOWN = THREADS / SIDE;
     __shared__ float all[DOWN][SIDE * 4];
@@ -152,7 +152,7 @@ __global__ void depthwise_gradient(Conv c, const T *__restrict__ x, const T *__r
     int four = (int)blockIdx.x * SIDE + side, i = (int)blockIdx.z;
     bool works = 4 * four < c.channels;
     float sums[TAPS][4] = {{0}};
-    int64_t pixels = (int64_t)c.leaf * c.out_height * c.out_width;
+    int64_t pixels = (int64_t)c.microbatch * c.out_height * c.out_width;
     for (int64_t p = (int64_t)blockIdx.y * DOWN + below; works && p < pixels; p += (int64_t)gridDim.y * DOWN) {
         Place place = place_of_y(c, p);
         float given[4];
@@ -191,7 +191,7 @@ int direct_parts(const Conv &c)
 {
     bool fours = sums_by_fours(c);
     int64_t blocks = fours ? (c.channels + 31) / 32 * c.kernel[0] : (c.weights() + THREADS - 1) / THREADS;
-    int64_t rows = fours ? c.pixels_of_y() / 256 : (int64_t)c.leaf * c.out_height / 4, parts = 528 / blocks;
+    int64_t rows = fours ? c.pixels_of_y() / 256 : (int64_t)c.microbatch * c.out_height / 4, parts = 528 / blocks;
     if (parts > rows) parts = rows;
     return parts < 1 ? 1 : parts > 128 ? 128 : (int)parts;
 }

@@ -1,13 +1,14 @@
 /* The gradient by the kernel of 3 × 3 windows over few channels, by tensor cores: dK[tap][c][f] = Σ x[pixel + tap][c] ·
- * dy[pixel][f]. A block takes strips of a sample's rows, one after another: x, with what is around it, and dy lie in shared
- * memory once for all nine taps, while the next strip's are copied. Sums stay in registers to the end, when each block
- * leaves its part.
+ * dy[pixel][f]. A block takes strips of a sample's rows, one after another: x, with what is around it, and dy lie in
+ * shared memory once for all nine taps, while the next strip's are copied. Sums stay in registers to the end, when each
+ * block leaves its part.
  *
  * Pixels are k of the products. A tap is another place to begin in x; ldmatrix takes an address for each row of eight
  * elements, so x need not be laid out anew for any of them. */
 #include "backend/cuda/small_conv.cuh"
 
-namespace kolo {
+namespace kolo
+{
 
 static const int PIXELS = 256, POOLED = 192, STAGE = 48 << 10; /* of a strip: at most; bytes that it has */
 
@@ -22,12 +23,12 @@ template <int C, int F> struct Roles {
     static const int count = groups * channels * filters, turns = threads / 32 / count;
 };
 
-/* Strips of a sample, and how x and dy of one lie: pixels are a little apart, so that rows of a square fall into different
- * banks. In elements. */
+/* Strips of a sample, and how x and dy of one lie: pixels are a little apart, so that rows of a square fall into
+ * different banks. In elements. */
 struct Strips {
-    int rows, each;            /* of y, in a strip; strips of a sample */
-    int width, height, steps;  /* of x's tile; of sixteen pixels of y */
-    int of_x, of_y;            /* the tiles' sizes */
+    int rows, each; /* of y, in a strip; strips of a sample */
+    int width, height, steps; /* of x's tile; of sixteen pixels of y */
+    int of_x, of_y; /* the tiles' sizes */
 };
 
 /* pooled: of whole windows. */
@@ -49,11 +50,13 @@ static Strips strips_of(const kolo_conv &c, bool pooled)
 
 /* ---- dy, strip by strip ---- */
 
-/* As it lies: begin() sends a strip on its way to shared memory, zeros where there is nothing; it is there when all that
- * was sent is. */
+/* As it lies: begin() sends a strip on its way to shared memory, zeros where there is nothing; it is there when all
+ * that was sent is. */
 template <typename T, int F, int THREADS> struct Plain {
     typedef const T *Source;
-    __device__ void open(T *, int) {}
+    __device__ void open(T *, int)
+    {
+    }
     __device__ void begin(const Conv &c, const Strips &s, const Source &dy, int sample, int first, int rows, T *tile)
     {
         const T *given = dy + ((int64_t)sample * c.out_height + first) * c.out_width * F;
@@ -63,12 +66,16 @@ template <typename T, int F, int THREADS> struct Plain {
             copy(tile + p * (F + EIGHT) + f, there ? given + p * F + f : dy, there);
         }
     }
-    __device__ void end(const Conv &, const Strips &, const Source &, T *) {}
-    __device__ void leave(float *, float *) {}
+    __device__ void end(const Conv &, const Strips &, const Source &, T *)
+    {
+    }
+    __device__ void leave(float *, float *)
+    {
+    }
 };
 
-/* Behind a max pooling: begin() reads the strip's windows, end() puts them where they belong. And the gradient of the bias
- * between, which is the sum of what there is. */
+/* Behind a max pooling: begin() reads the strip's windows, end() puts them where they belong. And the gradient of the
+ * bias between, which is the sum of what there is. */
 template <typename T, int F, int THREADS> struct Unpooled {
     typedef Pooled<T> Source;
     static const int most = (POOLED / 4 * (F / EIGHT) + THREADS - 1) / THREADS;
@@ -147,8 +154,8 @@ __device__ static inline void multiply_strip(Sums<C, F> &sums, const Strips &s, 
 {
     typedef Roles<C, F> R;
     int lane = (int)threadIdx.x % 32;
-    const T *corner = x_tile + (part.tap / 3 * s.width + part.tap % 3) * (C + EIGHT) + part.channel +
-                      lane / EIGHT % 2 * EIGHT;
+    const T *corner =
+        x_tile + (part.tap / 3 * s.width + part.tap % 3) * (C + EIGHT) + part.channel + lane / EIGHT % 2 * EIGHT;
     const int *place = places + lane / SQUARE * EIGHT + lane % EIGHT;
 #pragma unroll 1
     for (int k = part.turn * SQUARE; k < s.steps * SQUARE; k += R::turns * SQUARE) {
@@ -214,7 +221,7 @@ __global__ void __launch_bounds__(Roles<C, F>::threads, 1)
     KOLO_SHARED_BYTES(shared);
     T *tiles = (T *)shared; /* two of x, two of dy */
     int *places = (int *)(tiles + 2 * (s.of_x + s.of_y));
-    int items = c.leaf * s.each;
+    int items = c.microbatch * s.each;
     Part own = part_of<C, F>();
     Dy<T, F, R::threads> given;
     given.open(tiles + 2 * s.of_x, 2 * s.of_y);
@@ -265,7 +272,7 @@ bool small_filter_fits(kolo_element element, const Conv &c, bool pooled)
 int small_filter_parts(const Conv &c, bool pooled)
 {
     Strips s = strips_of(c, pooled);
-    double items = (double)c.leaf * s.each, weights = (double)c.weights();
+    double items = (double)c.microbatch * s.each, weights = (double)c.weights();
     double work = 2 * weights * s.steps * SQUARE / 4, more = 8 * weights / 3;
     int most = (int)sqrt(items * work / more), all = (int)items;
     most = most < 1 ? 1 : most > MULTIPROCESSORS ? MULTIPROCESSORS : most;
@@ -286,7 +293,7 @@ static cudaError_t start(cudaStream_t stream, const Conv &c, bool pooled, const 
     if (R::turns > 1 && meeting > most) most = meeting;
     if (bias > most) most = bias;
     return launch_large(stream, dim3((unsigned)small_filter_parts(c, pooled)), R::threads, most,
-                  filter_gradient<T, C, F, Dy>, c, s, (const T *)x, dy, dkernel, dbias);
+                        filter_gradient<T, C, F, Dy>, c, s, (const T *)x, dy, dkernel, dbias);
 }
 
 cudaError_t small_filter(cudaStream_t stream, kolo_element element, const Conv &c, const void *x, const void *dy,

@@ -6,7 +6,8 @@
  * around. A thread has N neighbouring filters, and the threads of one pixel are neighbours. */
 #include "backend/cuda/conv.cuh"
 
-namespace kolo {
+namespace kolo
+{
 
 static const int TILE = 6144; /* floats of x in shared memory, at most */
 static const int BLOCKS = 264; /* of the gradient: they go round, and each leaves a part of the sum */
@@ -105,8 +106,7 @@ __global__ void __launch_bounds__(THREADS)
                     /* behind the row's end there is some other number of the tile, or a zero of the room behind it */
                     float value = corner[i * row + j + p * step];
 #pragma unroll
-                    for (int n = 0; n < N; n++)
-                        sums[p][n] += value * (at_hand ? own[i * KW * C + j][n] : factors[n]);
+                    for (int n = 0; n < N; n++) sums[p][n] += value * (at_hand ? own[i * KW * C + j][n] : factors[n]);
                 }
             }
         }
@@ -134,7 +134,7 @@ __global__ void __launch_bounds__(THREADS)
     int side = c.filters / N, filter = (int)threadIdx.x % side * N, lanes = THREADS / side;
     int row = bands.width * C;
     float sums[K + 1][N] = {{0}};
-    for (int item = (int)blockIdx.x; item < c.leaf * bands.each; item += (int)gridDim.x) {
+    for (int item = (int)blockIdx.x; item < c.microbatch * bands.each; item += (int)gridDim.x) {
         Band band = band_of(c, bands, item);
         __syncthreads(); /* the tile before is done with */
         load_tile(c, bands, band, x, tile);
@@ -213,7 +213,7 @@ template <typename F> static cudaError_t with_window(const kolo_conv &c, F f)
 
 static int blocks_back(const kolo_conv &c)
 {
-    int items = c.leaf * bands_of(c).each;
+    int items = c.microbatch * bands_of(c).each;
     return items < BLOCKS ? items : BLOCKS;
 }
 
@@ -242,7 +242,7 @@ cudaError_t kolo_cuda_conv_first(cudaStream_t stream, kolo_element element, cons
             typedef decltype(zero) T;
             typedef decltype(window) W;
             bool unit = c.stride[0] == 1 && c.stride[1] == 1;
-            return launch(stream, dim3((unsigned)(c.leaf * bands.each)), THREADS, floats * sizeof(float),
+            return launch(stream, dim3((unsigned)(c.microbatch * bands.each)), THREADS, floats * sizeof(float),
                           unit ? first_forward<T, W::height, W::width, W::channels, true>
                                : first_forward<T, W::height, W::width, W::channels, false>,
                           c, bands, (const T *)x, kernel, (T *)y, finish);
@@ -266,9 +266,10 @@ cudaError_t kolo_cuda_conv_first_backward(cudaStream_t stream, kolo_element elem
             typedef decltype(zero) T;
             typedef decltype(window) W;
             const int N = W::height * W::channels == 3 ? Lanes<T>::count : 4;
-            return launch(stream, dim3((unsigned)blocks_back(c)), THREADS, (size_t)(tile > warps ? tile : warps) * sizeof(float),
-                          first_backward<T, W::height, W::width, W::channels, N>, c, bands, (const T *)x,
-                          (const T *)dy, (const T *)y, dkernel, dbias);
+            return launch(stream, dim3((unsigned)blocks_back(c)), THREADS,
+                          (size_t)(tile > warps ? tile : warps) * sizeof(float),
+                          first_backward<T, W::height, W::width, W::channels, N>, c, bands, (const T *)x, (const T *)dy,
+                          (const T *)y, dkernel, dbias);
         });
     });
 }

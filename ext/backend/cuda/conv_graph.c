@@ -7,8 +7,8 @@
 enum { X = 1, KERNEL, Y, BIAS };
 
 struct kolo_conv_graph {
-    kolo_conv_wish wish;
-    cudnnHandle_t handle;          /* the queue's */
+    kolo_conv_spec spec;
+    cudnnHandle_t handle;          /* the stream's */
     cudnnBackendDescriptor_t plan; /* NULL: cuDNN has none */
     size_t scratch;
     kolo_conv_graph *next;
@@ -22,27 +22,27 @@ static kolo_status failed(cudnnStatus_t error, const char *doing)
                      cudnnGetErrorString(error), *text ? ", " : "", text);
 }
 
-/* ---- the queue's ---- */
+/* ---- the stream's ---- */
 
-static kolo_status handle_of(kolo_queue *queue, cudnnHandle_t *handle)
+static kolo_status handle_of(kolo_stream *stream, cudnnHandle_t *handle)
 {
     cudnnStatus_t error = CUDNN_STATUS_SUCCESS;
-    if (!queue->dnn) error = cudnnCreate(&queue->dnn);
-    if (error == CUDNN_STATUS_SUCCESS) error = cudnnSetStream(queue->dnn, queue->stream);
-    *handle = queue->dnn;
+    if (!stream->dnn) error = cudnnCreate(&stream->dnn);
+    if (error == CUDNN_STATUS_SUCCESS) error = cudnnSetStream(stream->dnn, stream->handle);
+    *handle = stream->dnn;
     return error == CUDNN_STATUS_SUCCESS ? KOLO_OK : failed(error, "opening cuDNN");
 }
 
-void kolo_cuda_close_dnn(kolo_queue *queue)
+void kolo_cuda_close_dnn(kolo_stream *stream)
 {
-    while (queue->graphs) {
-        kolo_conv_graph *first = queue->graphs;
-        queue->graphs = first->next;
+    while (stream->graphs) {
+        kolo_conv_graph *first = stream->graphs;
+        stream->graphs = first->next;
         if (first->plan) cudnnBackendDestroyDescriptor(first->plan);
         free(first);
     }
-    if (queue->dnn) cudnnDestroy(queue->dnn);
-    queue->dnn = NULL;
+    if (stream->dnn) cudnnDestroy(stream->dnn);
+    stream->dnn = NULL;
 }
 
 static bool is_zero(const char *variable)
@@ -74,11 +74,11 @@ static kolo_graph_tensor inside(kolo_graph_tensor result)
     return result;
 }
 
-static void add_convolution(kolo_graph *graph, const kolo_conv_wish *wish, cudnnBackendDescriptor_t x,
+static void add_convolution(kolo_graph *graph, const kolo_conv_spec *spec, cudnnBackendDescriptor_t x,
                             cudnnBackendDescriptor_t kernel, cudnnBackendDescriptor_t y)
 {
-    cudnnBackendDescriptor_t window = kolo_graph_add_window(graph, &wish->conv, wish->after);
-    if (wish->result == KOLO_CONV_Y)
+    cudnnBackendDescriptor_t window = kolo_graph_add_window(graph, &spec->conv, spec->after);
+    if (spec->result == KOLO_CONV_Y)
         kolo_graph_add_convolution(graph, CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
                                    (const kolo_graph_edge[4]){
                                        {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, x},
@@ -87,7 +87,7 @@ static void add_convolution(kolo_graph *graph, const kolo_conv_wish *wish, cudnn
                                        {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, window}},
                                    CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
                                    CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA);
-    else if (wish->result == KOLO_CONV_X)
+    else if (spec->result == KOLO_CONV_X)
         kolo_graph_add_convolution(graph, CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
                                    (const kolo_graph_edge[4]){
                                        {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, x},
@@ -107,72 +107,72 @@ static void add_convolution(kolo_graph *graph, const kolo_conv_wish *wish, cudnn
                                    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA);
 }
 
-void kolo_conv_graph_describe(kolo_graph *graph, const kolo_conv_wish *wish)
+void kolo_conv_graph_describe(kolo_graph *graph, const kolo_conv_spec *spec)
 {
-    const kolo_conv *c = &wish->conv;
-    cudnnDataType_t type = type_of(wish->element);
-    kolo_graph_tensor all[] = {tensor(Y, type, c->leaf, c->filters, c->out_height, c->out_width),
-                               tensor(X, type, c->leaf, c->channels, c->height, c->width),
+    const kolo_conv *c = &spec->conv;
+    cudnnDataType_t type = type_of(spec->element);
+    kolo_graph_tensor all[] = {tensor(Y, type, c->microbatch, c->filters, c->out_height, c->out_width),
+                               tensor(X, type, c->microbatch, c->channels, c->height, c->width),
                                tensor(KERNEL, type, c->filters, c->channels / c->groups, c->kernel[0], c->kernel[1])};
-    kolo_graph_tensor result = all[wish->result];
+    kolo_graph_tensor result = all[spec->result];
     cudnnBackendDescriptor_t made[3];
-    if (wish->bias || wish->relu) all[wish->result] = inside(result);
+    if (spec->bias || spec->relu) all[spec->result] = inside(result);
     for (int i = 0; i < 3; i++) made[i] = kolo_graph_add_tensor(graph, &all[i]);
-    add_convolution(graph, wish, made[KOLO_CONV_X], made[KOLO_CONV_KERNEL], made[KOLO_CONV_Y]);
-    cudnnBackendDescriptor_t last = made[wish->result];
-    if (wish->bias) {
+    add_convolution(graph, spec, made[KOLO_CONV_X], made[KOLO_CONV_KERNEL], made[KOLO_CONV_Y]);
+    cudnnBackendDescriptor_t last = made[spec->result];
+    if (spec->bias) {
         kolo_graph_tensor bias = tensor(BIAS, type, 1, (int)result.dim[1], 1, 1),
-                          sum = wish->relu ? inside(result) : result;
+                          sum = spec->relu ? inside(result) : result;
         cudnnBackendDescriptor_t of_bias = kolo_graph_add_tensor(graph, &bias),
                                  of_sum = kolo_graph_add_tensor(graph, &sum);
         kolo_graph_add_pointwise(graph, last, of_bias, of_sum);
         last = of_sum;
     }
-    if (wish->relu) kolo_graph_add_pointwise(graph, last, NULL, kolo_graph_add_tensor(graph, &result));
+    if (spec->relu) kolo_graph_add_pointwise(graph, last, NULL, kolo_graph_add_tensor(graph, &result));
 }
 
 /* Some engines lay x and y out anew: as much as that, and a little for the rest. */
-static int64_t most_scratch(const kolo_conv_wish *wish)
+static int64_t most_scratch(const kolo_conv_spec *spec)
 {
-    const kolo_conv *c = &wish->conv;
+    const kolo_conv *c = &spec->conv;
     int64_t x = (int64_t)c->height * c->width * c->channels, y = (int64_t)c->out_height * c->out_width * c->filters;
-    return ((int64_t)64 << 20) + 2 * c->leaf * (x + y) * (int64_t)kolo_element_bytes(wish->element);
+    return ((int64_t)64 << 20) + 2 * c->microbatch * (x + y) * (int64_t)kolo_element_bytes(spec->element);
 }
 
-kolo_graph_rules kolo_conv_graph_rules(const kolo_conv_wish *wish)
+kolo_graph_rules kolo_conv_graph_rules(const kolo_conv_spec *spec)
 {
-    bool wide = wish->element == KOLO_ELEMENT_FLOAT, rounds = !wide || wish->tf32; /* what Winograd's sums make worse */
+    bool wide = spec->element == KOLO_ELEMENT_FLOAT, rounds = !wide || spec->tf32; /* what Winograd's sums make worse */
     return (kolo_graph_rules){
-        .tensor_cores = rounds, .winograd = !rounds && !is_zero("KOLO_WINOGRAD"), .most_scratch = most_scratch(wish)};
+        .tensor_cores = rounds, .winograd = !rounds && !is_zero("KOLO_WINOGRAD"), .most_scratch = most_scratch(spec)};
 }
 
-static kolo_status make(kolo_queue *queue, const kolo_conv_wish *wish, kolo_conv_graph *made)
+static kolo_status make(kolo_stream *stream, const kolo_conv_spec *spec, kolo_conv_graph *made)
 {
     kolo_graph graph = {0};
-    kolo_graph_rules rules = kolo_conv_graph_rules(wish);
-    made->wish = *wish;
-    KOLO_TRY(handle_of(queue, &made->handle));
+    kolo_graph_rules rules = kolo_conv_graph_rules(spec);
+    made->spec = *spec;
+    KOLO_TRY(handle_of(stream, &made->handle));
     graph.handle = made->handle;
-    kolo_conv_graph_describe(&graph, wish);
+    kolo_conv_graph_describe(&graph, spec);
     made->plan = kolo_graph_plan(&graph, &rules, &made->scratch);
     kolo_graph_free(&graph);
     return KOLO_OK; /* a graph that cuDNN does not take is one that it has no plan for */
 }
 
-kolo_status kolo_conv_graph_find(kolo_queue *queue, const kolo_conv_wish *wish, const kolo_conv_graph **found,
+kolo_status kolo_conv_graph_find(kolo_stream *stream, const kolo_conv_spec *spec, const kolo_conv_graph **found,
                                  size_t *scratch)
 {
     *found = NULL;
     *scratch = 0;
     if (is_zero("KOLO_CUDNN")) return KOLO_OK;
-    kolo_conv_graph *graph = queue->graphs;
-    while (graph && memcmp(&graph->wish, wish, sizeof *wish) != 0) graph = graph->next;
+    kolo_conv_graph *graph = stream->graphs;
+    while (graph && memcmp(&graph->spec, spec, sizeof *spec) != 0) graph = graph->next;
     if (!graph) {
         graph = calloc(1, sizeof *graph);
         if (!graph) return kolo_fail_memory(sizeof *graph, "a convolution");
-        graph->next = queue->graphs;
-        queue->graphs = graph;
-        KOLO_TRY(make(queue, wish, graph));
+        graph->next = stream->graphs;
+        stream->graphs = graph;
+        KOLO_TRY(make(stream, spec, graph));
     }
     if (!graph->plan) return KOLO_OK;
     *found = graph;
@@ -187,7 +187,7 @@ kolo_status kolo_conv_graph_run(const kolo_conv_graph *graph, const void *x, con
 {
     static const int64_t ids[] = {X, KERNEL, Y, BIAS};
     const void *memory[] = {x, kernel, y, bias};
-    cudnnStatus_t error = kolo_graph_run(graph->handle, graph->plan, graph->wish.bias ? 4 : 3, ids,
+    cudnnStatus_t error = kolo_graph_run(graph->handle, graph->plan, graph->spec.bias ? 4 : 3, ids,
                                          (void *const *)(uintptr_t)memory, scratch);
     return error == CUDNN_STATUS_SUCCESS ? KOLO_OK : failed(error, "a convolution");
 }

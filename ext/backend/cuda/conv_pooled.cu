@@ -1,8 +1,8 @@
 /* Convolutions of 3 × 3 windows over few channels with a max pooling of 2 × 2 behind them, by tensor cores: their own
  * output, four times as large as what is left of it, is nowhere. Forward a block takes strips of a sample: relu(x ∘
  * kernel + bias), rounded, the largest of each window and its place, dropout of that. Back, for dx, dy is put where it
- * belongs as it goes to shared memory. (The kernel's gradient: conv_filter.cu.) The weights lie in shared memory all the
- * while.
+ * belongs as it goes to shared memory. (The kernel's gradient: conv_filter.cu.) The weights lie in shared memory all
+ * the while.
  *
  * A row of a product is a pixel, and which one is free: eight windows are 32 rows, so that a thread's sums are all four
  * pixels of its window. */
@@ -10,7 +10,8 @@
 #include "backend/cuda/small_conv.cuh"
 #include "core/philox.h"
 
-namespace kolo {
+namespace kolo
+{
 
 static const int WARPS = 6, BLOCK = 32 * WARPS, ACROSS = 8; /* of a block; windows that a warp takes at once */
 static const int RESIDENT = 2 * MULTIPROCESSORS;            /* blocks that are at work at once */
@@ -74,7 +75,7 @@ template <typename T> struct Pool {
     uint8_t *where; /* or NULL */
     bool drops;
     kolo_dropout_job dropout;
-    const kolo_moment *moment;
+    const kolo_step_parameters *step_parameters;
     uint32_t threshold;
     float scale;
 };
@@ -109,10 +110,8 @@ __device__ static inline void convolve_windows(Forwarding<T, F> &own, const Band
             for (int k = 0; k < C; k += SQUARE) {
                 unsigned left[2][4], right[Forwarding<T, F>::wide][2];
                 const T *factors = weights + ((i * 3 + j) * C + k) * KLD;
-                for (int q = 0; q < 2; q++)
-                    load_squares<false>(pixel + ((i + q) * b.width + j) * XLD + k, left[q]);
-                for (int n = 0; n < Forwarding<T, F>::wide; n += 2)
-                    load_b<false>(factors + n * EIGHT, KLD, &right[n]);
+                for (int q = 0; q < 2; q++) load_squares<false>(pixel + ((i + q) * b.width + j) * XLD + k, left[q]);
+                for (int n = 0; n < Forwarding<T, F>::wide; n += 2) load_b<false>(factors + n * EIGHT, KLD, &right[n]);
                 for (int q = 0; q < 2; q++)
                     for (int n = 0; n < Forwarding<T, F>::wide; n++) multiply(own.sums[q][n], left[q], right[n], T());
             }
@@ -175,7 +174,8 @@ __device__ static inline void pool_windows(const Forwarding<T, F> &own, const Fi
         Run<uint8_t, 2> places;
 #pragma unroll
         for (int e = 0; e < 2; e++) {
-            const float window[4] = {own.sums[0][n][e], own.sums[0][n][2 + e], own.sums[1][n][e], own.sums[1][n][2 + e]};
+            const float window[4] = {own.sums[0][n][e], own.sums[0][n][2 + e], own.sums[1][n][e],
+                                     own.sums[1][n][2 + e]};
             if (finish.relu) cut_largest(window, bias[e], &values.at[e], &places.at[e]);
             else any_largest(window, bias[e], &values.at[e], &places.at[e]);
         }
@@ -191,8 +191,7 @@ __device__ static inline void drop(const Pool<T> &p, uint64_t key, int sample, i
                                    Run<uint8_t, EIGHT> &places)
 {
     for (int k = 0; k < EIGHT; k += 4) {
-        kolo_random_block bits =
-            kolo_philox(key, (uint64_t)(e + k) / 4, (uint64_t)(p.dropout.first + (int64_t)sample));
+        kolo_random_block bits = kolo_philox(key, (uint64_t)(e + k) / 4, (uint64_t)(p.dropout.first + (int64_t)sample));
         for (int i = 0; i < 4; i++) {
             bool kept = bits.word[i] >= p.threshold;
             narrow(kept ? p.scale * wide(values.at[k + i]) : 0.0f, &values.at[k + i]);
@@ -219,7 +218,8 @@ __device__ static inline void send_windows(const Pool<T> &p, uint64_t key, int s
 }
 
 /* {tap, channel, filter}, rows a little apart. */
-template <typename T, int C, int F> __device__ static inline void fetch_weights(const T *__restrict__ kernel, T *weights)
+template <typename T, int C, int F>
+__device__ static inline void fetch_weights(const T *__restrict__ kernel, T *weights)
 {
     for (int e = (int)threadIdx.x; e < TAPS * C * (F / EIGHT); e += BLOCK)
         copy(weights + e / (F / EIGHT) * (F + EIGHT) + e % (F / EIGHT) * EIGHT, kernel + e * EIGHT, true);
@@ -231,9 +231,9 @@ __global__ void __launch_bounds__(BLOCK, 2)
 {
     KOLO_SHARED_BYTES(shared);
     T *weights = (T *)shared, *tiles = weights + TAPS * C * (F + EIGHT);
-    int tile = b.height * b.width * (C + EIGHT), warp = (int)threadIdx.x / 32, items = c.leaf * b.each;
+    int tile = b.height * b.width * (C + EIGHT), warp = (int)threadIdx.x / 32, items = c.microbatch * b.each;
     Outgoing<T, F> *out = (Outgoing<T, F> *)(tiles + 2 * tile) + warp;
-    uint64_t key = p.drops ? kolo_dropout_key(p.moment->seed, p.dropout.layer, p.moment->step) : 0;
+    uint64_t key = p.drops ? kolo_dropout_key(p.step_parameters->seed, p.dropout.layer, p.step_parameters->step) : 0;
     auto bring = [&](int item, int stage) {
         int first = item % b.each * b.rows * 2 - c.before[0];
         const T *sample = x + (int64_t)(item / b.each) * c.height * c.width * C;
@@ -364,7 +364,7 @@ __global__ void __launch_bounds__(BLOCK, 2)
 {
     KOLO_SHARED_BYTES(shared);
     T *weights = (T *)shared, *tile = weights + TAPS * C * (F + EIGHT);
-    int warp = (int)threadIdx.x / 32, items = c.leaf * b.each;
+    int warp = (int)threadIdx.x / 32, items = c.microbatch * b.each;
     fetch_weights<T, C, F>(kernel, weights);
     __pipeline_commit();
     for (int item = (int)blockIdx.x; item < items; item += (int)gridDim.x) {
@@ -400,13 +400,14 @@ template <int C, int F> static Bands backward_bands(const kolo_conv &c)
 
 static dim3 blocks_for(const kolo_conv &c, const Bands &b)
 {
-    int items = c.leaf * b.each;
+    int items = c.microbatch * b.each;
     return dim3((unsigned)(items < RESIDENT ? items : RESIDENT));
 }
 
 template <typename T> static Pool<T> pool_of(const kolo_conv *c, const kolo_pooled_y *to)
 {
-    Pool<T> p = {c->out_height / 2, c->out_width / 2, (T *)to->y, to->where, to->dropout != NULL, {}, to->moment, 0, 1};
+    Pool<T> p = {
+        c->out_height / 2, c->out_width / 2, (T *)to->y, to->where, to->dropout != NULL, {}, to->step_parameters, 0, 1};
     if (!to->dropout) return p;
     p.dropout = *to->dropout;
     p.threshold = kolo_dropout_threshold(to->dropout->rate);
@@ -424,8 +425,8 @@ bool kolo_cuda_conv_pooled_fits(kolo_element element, const kolo_conv *c)
     if (!is_small_conv(element, *c) || !whole || !small_filter_fits(element, Conv(*c), true)) return false;
     return with_narrow(element, *c, [&](auto sizes, auto zero) {
                typedef decltype(sizes) S;
-               bool fits = forward_bands<decltype(zero), S::C, S::F>(*c).rows > 0 &&
-                           backward_bands<S::C, S::F>(*c).rows > 0;
+               bool fits =
+                   forward_bands<decltype(zero), S::C, S::F>(*c).rows > 0 && backward_bands<S::C, S::F>(*c).rows > 0;
                return fits ? cudaSuccess : cudaErrorInvalidValue;
            }) == cudaSuccess;
 }

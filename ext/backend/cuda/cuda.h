@@ -1,6 +1,6 @@
-/* Inside the CUDA backend: queues, and what an operation's kernel is.
+/* Inside the CUDA backend: streams, and what an operation's kernel is.
  *
- * Values lie in the canonical order, leaf × shape with the last axis fastest (NHWC), as float32 where they are
+ * Values lie in the canonical order, microbatch × shape with the last axis fastest (NHWC), as float32 where they are
  * canonical or gradients, else as the precision's element: activations, and weights of more than one axis. An operation
  * sees its activations in one element, job->element: where a canonical value is another, kernel.c converts it before
  * or behind. To add an operation: its maker here and in the table of kernel.c, its kernels in a .cu file, their
@@ -25,14 +25,14 @@ kolo_status kolo_cuda_fail(cudaError_t error, const char *doing);
     ": lower the .batch_size or the .micro_batch, free models that are done, or end what else uses the device"
 
 typedef struct kolo_cuda_table kolo_cuda_table; /* optimizers.c: of arrays that are updated */
-typedef struct kolo_nccl_group kolo_nccl_group; /* comm/nccl.c: with queues of other replicas */
+typedef struct kolo_nccl_group kolo_nccl_group; /* backend/cuda/nccl.c: with streams of other replicas */
 
-struct kolo_queue {
+struct kolo_stream {
     int device;
     int capability; /* compute capability: 10 · major + minor */
     int shared;     /* bytes of shared memory that a block may have */
     pid_t process; /* that opened it */
-    cudaStream_t stream;
+    cudaStream_t handle;
     unsigned *turns; /* KOLO_TURNS zeros on the device, which its kernels count with and leave as zeros */
     kolo_cuda_table *tables; /* a list */
     struct cublasLtContext *blas;   /* NULL before anything wanted it (matmul.c) */
@@ -44,7 +44,7 @@ struct kolo_queue {
 typedef struct kolo_cuda_kernel kolo_cuda_kernel;
 #define KOLO_RANGE_ROOM 64
 
-/* An operation at work on one leaf. */
+/* An operation at work on one microbatch. */
 typedef struct kolo_cuda_job {
     const kolo_cuda_kernel *kernel;
     const kolo_plan *plan;
@@ -52,7 +52,7 @@ typedef struct kolo_cuda_job {
     const kolo_call *call;
     cudaStream_t stream;
     kolo_element element; /* of activations and of weights of several axes */
-    void *in[KOLO_OP_INS], *out[KOLO_OP_OUTS]; /* as in the table of engine/plan.h; NULL for -1 */
+    void *in[KOLO_OP_INS], *out[KOLO_OP_OUTS]; /* as in the table of plan/plan.h; NULL for -1 */
     void *scratch; /* kernel->scratch bytes, 256-byte aligned */
 } kolo_cuda_job;
 
@@ -69,7 +69,7 @@ struct kolo_cuda_kernel {
     ptrdiff_t copy_in[KOLO_OP_INS], copy_out[KOLO_OP_OUTS]; /* in the scratch memory, of converted operands; else -1 */
 };
 
-/* Shapes of the operands, of one sample; their last axis; their elements in the whole leaf (or parameter). */
+/* Shapes of the operands, of one sample; their last axis; their elements in the whole microbatch (or parameter). */
 static inline kolo_shape kolo_cuda_in(const kolo_cuda_job *job, int i)
 {
     return job->plan->values[job->op->in[i]].shape;
@@ -112,8 +112,8 @@ typedef struct kolo_cuda_layout {
 /* An operation's packed WEIGHTS that lie as earlier ones of the same parameter do are these. */
 void kolo_cuda_share_copies(kolo_plan *plan, const kolo_op *op);
 kolo_cuda_layout kolo_cuda_layout_of(const kolo_plan *plan, int value);
-/* A leaf's GRADIENT that a kernel leaves in parts: they are summed when all gradients are unpacked; where several
- * leaves' gradients are added up, at once instead. */
+/* A microbatch's GRADIENT that a kernel leaves in parts: they are summed when all gradients are unpacked; where several
+ * microbatches' gradients are added up, at once instead. */
 typedef struct kolo_cuda_parts {
     int out, count; /* which of the operation's outputs, that may be none; how many */
     bool left;
@@ -133,12 +133,12 @@ kolo_status kolo_cuda_copy_floats(cudaStream_t stream, const float *from, void *
 void kolo_cuda_add_gradient(const kolo_plan *plan, int value, void *to, const void *from);
 void kolo_cuda_forget(kolo_plan *plan);
 
-/* queue.c */
+/* stream.c */
 extern const kolo_accelerator kolo_cuda_accelerator;
-/* The calling thread's device is the queue's from here on. */
-kolo_status kolo_cuda_enter(const kolo_queue *queue);
+/* The calling thread's device is the stream's from here on. */
+kolo_status kolo_cuda_enter(const kolo_stream *stream);
 /* False: it is another process's, which this one was forked from. */
-bool kolo_cuda_is_mine(const kolo_queue *queue);
+bool kolo_cuda_is_mine(const kolo_stream *stream);
 
 /* ranges.c: an operation's name on a profiler's time line; "" unless KOLO_NVTX=1. What is recorded shows there once. */
 void kolo_cuda_name_range(const kolo_plan *plan, int op, char text[KOLO_RANGE_ROOM]);
@@ -164,26 +164,27 @@ extern const kolo_meter kolo_cuda_meter;
 
 /* optimizers.c: the accelerator's. */
 bool kolo_cuda_has_rule(const kolo_optimizer *optimizer);
-kolo_status kolo_cuda_expect_updates(kolo_queue *queue, const kolo_update_job *job);
-kolo_status kolo_cuda_update_weights(kolo_queue *queue, const kolo_update_job *job);
-kolo_status kolo_cuda_fill(kolo_queue *queue, kolo_moment *moment, kolo_scaling *scaling, kolo_scaling *seen);
-kolo_status kolo_cuda_penalty(kolo_queue *queue, const kolo_update_job *job, double *to);
+kolo_status kolo_cuda_expect_updates(kolo_stream *stream, const kolo_update_job *job);
+kolo_status kolo_cuda_update_weights(kolo_stream *stream, const kolo_update_job *job);
+kolo_status kolo_cuda_fill(kolo_stream *stream, kolo_step_parameters *step_parameters, kolo_scaling *scaling,
+                           kolo_scaling *seen);
+kolo_status kolo_cuda_penalty(kolo_stream *stream, const kolo_update_job *job, double *to);
 void kolo_cuda_free_tables(kolo_cuda_table *tables); /* takes NULL */
 
-/* flows.c: where else the arrays of an update are: flows, zeros, are filled in; what an update does not reach by them
- * is unpacked before it, or packed after it. whole: all of the gradient is unpacked. */
-void kolo_cuda_find_flows(const kolo_update_job *job, kolo_flow *flows);
+/* aliasing.c: where else the arrays of an update are: flows, zeros, are filled in; what an update does not reach by
+ * them is unpacked before it, or packed after it. whole: all of the gradient is unpacked. */
+void kolo_cuda_find_aliases(const kolo_update_job *job, kolo_alias *aliases);
 kolo_status kolo_cuda_unpack_left(const kolo_update_job *job, bool whole);
 kolo_status kolo_cuda_pack_rest(const kolo_update_job *job);
 
-/* comm/nccl.c: the accelerator's; and a failure where a member of the group (NULL: none) was lost, so that what the
- * queue has summed is nothing. */
-kolo_status kolo_nccl_join(kolo_queue *queue, kolo_comm *members, void **together);
-kolo_status kolo_nccl_allreduce(kolo_queue *queue, void *together, void *values, int64_t count, kolo_type type);
+/* backend/cuda/nccl.c: the accelerator's; and a failure where a member of the group (NULL: none) was lost, so that what
+ * the stream has summed is nothing. */
+kolo_status kolo_nccl_join(kolo_stream *stream, kolo_comm *members, void **together);
+kolo_status kolo_nccl_allreduce(kolo_stream *stream, void *together, void *values, int64_t count, kolo_type type);
 void kolo_nccl_leave(void *together);
 kolo_status kolo_nccl_check(kolo_nccl_group *group);
 
-/* neighbours.c. Whether both are what one operation wrote, under whatever shape; the operation that wrote a value, and
+/* fusion.c. Whether both are what one operation wrote, under whatever shape; the operation that wrote a value, and
  * the only one that reads it, or NULL. */
 bool kolo_cuda_same(const kolo_plan *plan, int a, int b);
 const kolo_op *kolo_cuda_writer(const kolo_plan *plan, int value);
@@ -221,9 +222,9 @@ kolo_cuda_maker kolo_cuda_make_conv2d, kolo_cuda_make_conv2d_backward, kolo_cuda
     kolo_cuda_make_conv2d_transpose_backward; /* conv2d.c */
 kolo_cuda_maker kolo_cuda_make_loss; /* loss.c */
 kolo_cuda_maker kolo_cuda_make_dense_loss; /* dense_loss.c */
-kolo_cuda_maker kolo_cuda_make_own; /* own.c */
+kolo_cuda_maker kolo_cuda_make_custom; /* own.c */
 kolo_cuda_maker kolo_cuda_make_dense, kolo_cuda_make_dense_backward; /* dense.c */
-void kolo_cuda_close_blas(kolo_queue *queue);
+void kolo_cuda_close_blas(kolo_stream *stream);
 kolo_cuda_maker kolo_cuda_make_max_pool2d, kolo_cuda_make_max_pool2d_backward, kolo_cuda_make_average_pool2d,
     kolo_cuda_make_average_pool2d_backward, kolo_cuda_make_upsample2d, kolo_cuda_make_upsample2d_backward; /* pool.c */
 kolo_cuda_maker kolo_cuda_make_pad2d, kolo_cuda_make_crop2d, kolo_cuda_make_concatenate, kolo_cuda_make_slice,
@@ -234,6 +235,6 @@ kolo_cuda_maker kolo_cuda_make_layer_norm, kolo_cuda_make_layer_norm_backward; /
 
 kolo_cuda_maker kolo_cuda_make_embedding, kolo_cuda_make_embedding_backward, kolo_cuda_make_position,
     kolo_cuda_make_position_backward, kolo_cuda_make_attention, kolo_cuda_make_attention_backward; /* sequence.c */
-void kolo_cuda_close_dnn(kolo_queue *queue);
+void kolo_cuda_close_dnn(kolo_stream *stream);
 
 #endif

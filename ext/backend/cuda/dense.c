@@ -33,12 +33,12 @@ static kolo_status new_dense(kolo_cuda_kernel *kernel, kolo_status (*run)(const 
     return KOLO_OK;
 }
 
-static kolo_status must_be(const kolo_matmul *made, const kolo_matmul_wish *wish)
+static kolo_status must_be(const kolo_matmul *made, const kolo_matmul_spec *spec)
 {
     if (made) return KOLO_OK;
     return kolo_fail(KOLO_UNSUPPORTED,
                      "backend cuda: wanted a product of %lld × %lld by %lld × %lld, got none of cuBLASLt",
-                     (long long)wish->m, (long long)wish->k, (long long)wish->k, (long long)wish->n);
+                     (long long)spec->m, (long long)spec->k, (long long)spec->k, (long long)spec->n);
 }
 
 /* ---- forward ---- */
@@ -70,7 +70,7 @@ kolo_status kolo_cuda_make_dense(kolo_cuda_kernel *kernel, kolo_plan *plan, cons
     size_t scratch;
     KOLO_TRY(new_dense(kernel, run_forward, &own));
     kernel->any_out[0] = true;
-    const kolo_matmul_wish wish = {.m = kolo_cuda_count(plan, op->in[0]) / shape.dim[0],
+    const kolo_matmul_spec spec = {.m = kolo_cuda_count(plan, op->in[0]) / shape.dim[0],
                                    .n = shape.dim[1],
                                    .k = shape.dim[0],
                                    .element = kernel->element,
@@ -80,10 +80,10 @@ kolo_status kolo_cuda_make_dense(kolo_cuda_kernel *kernel, kolo_plan *plan, cons
                                                  : (relu ? KOLO_MATMUL_RELU : KOLO_MATMUL_ALONE)};
     if (bias && element != KOLO_ELEMENT_FLOAT)
         KOLO_TRY(kolo_cuda_choose_layout(plan, op->in[2], (kolo_cuda_layout){.element = element}));
-    KOLO_TRY(kolo_matmul_make(plan->queue, &wish, &own->y, &scratch));
-    own->bias = kolo_cuda_reserve(&kernel->scratch, bias ? (size_t)wish.n * sizeof(float) : 0);
+    KOLO_TRY(kolo_matmul_make(plan->stream, &spec, &own->y, &scratch));
+    own->bias = kolo_cuda_reserve(&kernel->scratch, bias ? (size_t)spec.n * sizeof(float) : 0);
     own->product = kolo_cuda_reserve(&kernel->scratch, scratch);
-    return must_be(own->y, &wish);
+    return must_be(own->y, &spec);
 }
 
 /* ---- backward ---- */
@@ -104,7 +104,7 @@ static kolo_status run_backward(const kolo_cuda_job *job)
                               .dz = own->dz >= 0 ? scratch + own->dz : NULL,
                               .dbias = job->out[2],
                               .scratch = scratch + own->bias,
-                              .turns = job->call->queue->turns};
+                              .turns = job->call->stream->turns};
         KOLO_CUDA(kolo_cuda_bias_backward(job->stream, &bias), "a bias's gradient");
         if (bias.dz) dz = bias.dz;
     }
@@ -115,14 +115,14 @@ static kolo_status run_backward(const kolo_cuda_job *job)
 }
 
 /* With the sums of dz, where nothing else makes them and cuBLASLt can. */
-static kolo_status make_dkernel(dense *own, kolo_queue *queue, kolo_matmul_wish wish, bool sums, size_t *scratch)
+static kolo_status make_dkernel(dense *own, kolo_stream *stream, kolo_matmul_spec spec, bool sums, size_t *scratch)
 {
-    wish.extra = sums ? KOLO_MATMUL_SUMS : KOLO_MATMUL_ALONE;
-    KOLO_TRY(kolo_matmul_make(queue, &wish, &own->dkernel, scratch));
+    spec.extra = sums ? KOLO_MATMUL_SUMS : KOLO_MATMUL_ALONE;
+    KOLO_TRY(kolo_matmul_make(stream, &spec, &own->dkernel, scratch));
     own->sums = sums && own->dkernel;
-    wish.extra = KOLO_MATMUL_ALONE;
-    if (!own->dkernel) KOLO_TRY(kolo_matmul_make(queue, &wish, &own->dkernel, scratch));
-    return must_be(own->dkernel, &wish);
+    spec.extra = KOLO_MATMUL_ALONE;
+    if (!own->dkernel) KOLO_TRY(kolo_matmul_make(stream, &spec, &own->dkernel, scratch));
+    return must_be(own->dkernel, &spec);
 }
 
 /* dy is taken as it is: the pass that masks it, or sums it, converts it, too. */
@@ -132,7 +132,7 @@ kolo_status kolo_cuda_make_dense_backward(kolo_cuda_kernel *kernel, kolo_plan *p
     int64_t rows = kolo_cuda_count(plan, op->in[2]) / shape.dim[0], width = shape.dim[1];
     bool tf32 = plan->precision == KOLO_TF32, bias = op->out[2] >= 0;
     bool pass = op->in[1] >= 0 || kolo_cuda_element(plan, op->in[0]) != kernel->element;
-    const kolo_matmul_wish dkernel = {.m = shape.dim[0],
+    const kolo_matmul_spec dkernel = {.m = shape.dim[0],
                                       .n = width,
                                       .k = rows,
                                       .a_transposed = true,
@@ -144,9 +144,9 @@ kolo_status kolo_cuda_make_dense_backward(kolo_cuda_kernel *kernel, kolo_plan *p
     size_t scratch, more = 0;
     KOLO_TRY(new_dense(kernel, run_backward, &own));
     kernel->any_in[0] = kernel->any_out[0] = true;
-    KOLO_TRY(make_dkernel(own, plan->queue, dkernel, bias && !pass, &scratch));
+    KOLO_TRY(make_dkernel(own, plan->stream, dkernel, bias && !pass, &scratch));
     if (op->out[0] >= 0) {
-        const kolo_matmul_wish dx = {.m = rows,
+        const kolo_matmul_spec dx = {.m = rows,
                                      .n = shape.dim[0],
                                      .k = width,
                                      .b_transposed = true,
@@ -154,7 +154,7 @@ kolo_status kolo_cuda_make_dense_backward(kolo_cuda_kernel *kernel, kolo_plan *p
                                      .d_element = kolo_cuda_element(plan, op->out[0]),
                                      .tf32 = tf32,
                                      .extra = KOLO_MATMUL_ALONE};
-        KOLO_TRY(kolo_matmul_make(plan->queue, &dx, &own->dx, &more));
+        KOLO_TRY(kolo_matmul_make(plan->stream, &dx, &own->dx, &more));
         KOLO_TRY(must_be(own->dx, &dx));
     }
     own->dz = -1;

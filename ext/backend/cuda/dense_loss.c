@@ -29,14 +29,14 @@ static void free_dense_loss(void *made)
 static kolo_status add_bias_gradient(const kolo_cuda_job *job, const void *slopes)
 {
     const dense_loss *own = job->kernel->own;
-    kolo_bias_job bias = {.rows = own->loss.leaf * own->loss.rows,
+    kolo_bias_job bias = {.rows = own->loss.microbatch * own->loss.rows,
                           .width = (int)own->loss.width,
                           .element = job->element,
                           .dy_element = job->element,
                           .dy = slopes,
                           .dbias = job->out[2],
                           .scratch = (char *)job->scratch + own->bias,
-                          .turns = job->call->queue->turns};
+                          .turns = job->call->stream->turns};
     KOLO_CUDA(kolo_cuda_bias_backward(job->stream, &bias), "a bias's gradient");
     return KOLO_OK;
 }
@@ -65,16 +65,16 @@ static kolo_status run_dense_loss(const kolo_cuda_job *job)
     kolo_cuda_aim_loss(job->call, &loss);
     loss.outputs = scratch + own->at_logits;
     loss.gradient = job->plan->training ? scratch + own->at_slopes : NULL;
-    KOLO_CUDA(kolo_cuda_loss(job->stream, &loss, job->call->moment, scratch + own->parts), "the loss");
+    KOLO_CUDA(kolo_cuda_loss(job->stream, &loss, job->call->step_parameters, scratch + own->parts), "the loss");
     return job->plan->training ? run_backward(job, scratch + own->at_slopes) : KOLO_OK;
 }
 
 /* ---- making ---- */
 
-static kolo_status make(kolo_queue *queue, const kolo_matmul_wish *wish, kolo_matmul **made, size_t *scratch)
+static kolo_status make(kolo_stream *stream, const kolo_matmul_spec *spec, kolo_matmul **made, size_t *scratch)
 {
     size_t more;
-    KOLO_TRY(kolo_matmul_make(queue, wish, made, &more));
+    KOLO_TRY(kolo_matmul_make(stream, spec, made, &more));
     if (more > *scratch) *scratch = more;
     return KOLO_OK;
 }
@@ -85,43 +85,43 @@ static kolo_status must_be(const kolo_matmul *made)
     return kolo_fail(KOLO_UNSUPPORTED, "backend cuda: wanted the products of a dense layer, got none of cuBLASLt");
 }
 
-/* wish: of the logits. */
-static kolo_status make_backward(dense_loss *own, kolo_queue *queue, kolo_matmul_wish wish, const kolo_op *op,
+/* spec: of the logits. */
+static kolo_status make_backward(dense_loss *own, kolo_stream *stream, kolo_matmul_spec spec, const kolo_op *op,
                                  size_t *scratch)
 {
-    const kolo_matmul_wish logits = wish;
-    wish.m = logits.k;
-    wish.k = logits.m;
-    wish.a_transposed = true;
-    wish.d_element = KOLO_ELEMENT_FLOAT;
-    wish.extra = op->out[2] >= 0 ? KOLO_MATMUL_SUMS : KOLO_MATMUL_ALONE;
-    KOLO_TRY(make(queue, &wish, &own->dkernel, scratch));
+    const kolo_matmul_spec logits = spec;
+    spec.m = logits.k;
+    spec.k = logits.m;
+    spec.a_transposed = true;
+    spec.d_element = KOLO_ELEMENT_FLOAT;
+    spec.extra = op->out[2] >= 0 ? KOLO_MATMUL_SUMS : KOLO_MATMUL_ALONE;
+    KOLO_TRY(make(stream, &spec, &own->dkernel, scratch));
     own->sums = op->out[2] >= 0 && own->dkernel;
-    wish.extra = KOLO_MATMUL_ALONE;
-    if (!own->dkernel) KOLO_TRY(make(queue, &wish, &own->dkernel, scratch));
+    spec.extra = KOLO_MATMUL_ALONE;
+    if (!own->dkernel) KOLO_TRY(make(stream, &spec, &own->dkernel, scratch));
     KOLO_TRY(must_be(own->dkernel));
     if (op->out[0] < 0) return KOLO_OK;
-    wish = logits;
-    wish.n = logits.k;
-    wish.k = logits.n;
-    wish.b_transposed = true;
-    wish.d_element = logits.element;
-    wish.extra = KOLO_MATMUL_ALONE;
-    KOLO_TRY(make(queue, &wish, &own->dx, scratch));
+    spec = logits;
+    spec.n = logits.k;
+    spec.k = logits.n;
+    spec.b_transposed = true;
+    spec.d_element = logits.element;
+    spec.extra = KOLO_MATMUL_ALONE;
+    KOLO_TRY(make(stream, &spec, &own->dx, scratch));
     return must_be(own->dx);
 }
 
-/* wish: of the logits; scratch: of the products. */
-static void place(kolo_cuda_kernel *kernel, dense_loss *own, const kolo_matmul_wish *wish, size_t scratch)
+/* spec: of the logits; scratch: of the products. */
+static void place(kolo_cuda_kernel *kernel, dense_loss *own, const kolo_matmul_spec *spec, size_t scratch)
 {
-    size_t *all = &kernel->scratch, count = (size_t)(wish->m * wish->n), floats = (size_t)wish->n * sizeof(float);
-    size_t bias = own->sums ? 0 : kolo_cuda_bias_scratch(wish->m, (int)wish->n);
+    size_t *all = &kernel->scratch, count = (size_t)(spec->m * spec->n), floats = (size_t)spec->n * sizeof(float);
+    size_t bias = own->sums ? 0 : kolo_cuda_bias_scratch(spec->m, (int)spec->n);
     own->bias = kolo_cuda_reserve(all, bias > floats ? bias : floats);
     own->product = kolo_cuda_reserve(all, scratch);
     own->parts = kolo_cuda_reserve(all, kolo_cuda_loss_scratch(&own->loss));
-    own->at_logits = own->at_slopes = kolo_cuda_reserve(all, count * kolo_element_bytes(wish->d_element));
+    own->at_logits = own->at_slopes = kolo_cuda_reserve(all, count * kolo_element_bytes(spec->d_element));
     if (kernel->plan->training && !kolo_cuda_loss_reads_once(&own->loss))
-        own->at_slopes = kolo_cuda_reserve(all, count * kolo_element_bytes(wish->element));
+        own->at_slopes = kolo_cuda_reserve(all, count * kolo_element_bytes(spec->element));
 }
 
 kolo_status kolo_cuda_make_dense_loss(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
@@ -137,7 +137,7 @@ kolo_status kolo_cuda_make_dense_loss(kolo_cuda_kernel *kernel, kolo_plan *plan,
     kolo_element narrow = kolo_cuda_loss_reads_once(&own->loss) ? kernel->element : KOLO_ELEMENT_FLOAT;
     own->loss.outputs_element = narrow;
     own->loss.gradient_element = kernel->element;
-    const kolo_matmul_wish wish = {.m = kolo_cuda_count(plan, op->in[0]) / shape.dim[0],
+    const kolo_matmul_spec spec = {.m = kolo_cuda_count(plan, op->in[0]) / shape.dim[0],
                                    .n = shape.dim[1],
                                    .k = shape.dim[0],
                                    .element = kernel->element,
@@ -147,9 +147,9 @@ kolo_status kolo_cuda_make_dense_loss(kolo_cuda_kernel *kernel, kolo_plan *plan,
     size_t scratch = 0;
     if (bias && narrow != KOLO_ELEMENT_FLOAT)
         KOLO_TRY(kolo_cuda_choose_layout(plan, op->in[2], (kolo_cuda_layout){.element = narrow}));
-    KOLO_TRY(make(plan->queue, &wish, &own->logits, &scratch));
+    KOLO_TRY(make(plan->stream, &spec, &own->logits, &scratch));
     KOLO_TRY(must_be(own->logits));
-    if (plan->training) KOLO_TRY(make_backward(own, plan->queue, wish, op, &scratch));
-    place(kernel, own, &wish, scratch);
+    if (plan->training) KOLO_TRY(make_backward(own, plan->stream, spec, op, &scratch));
+    place(kernel, own, &spec, scratch);
     return KOLO_OK;
 }

@@ -12,7 +12,8 @@
 
 #include "backend/cuda/kernels.h"
 
-namespace kolo {
+namespace kolo
+{
 
 /* ---- launching ---- */
 
@@ -64,7 +65,8 @@ __device__ static inline int64_t thread_count()
     return (int64_t)gridDim.x * blockDim.x;
 }
 
-/* Calls f with a value of the element's type: `return with(element, [&](auto zero) { typedef decltype(zero) T; … });` */
+/* Calls f with a value of the element's type: `return with(element, [&](auto zero) { typedef decltype(zero) T; … });`
+ */
 template <typename F> static cudaError_t with(kolo_element element, F f)
 {
     switch (element) {
@@ -76,12 +78,30 @@ template <typename F> static cudaError_t with(kolo_element element, F f)
 
 /* ---- elements ---- */
 
-__device__ static inline float wide(float value) { return value; }
-__device__ static inline float wide(__nv_bfloat16 value) { return __bfloat162float(value); }
-__device__ static inline float wide(__half value) { return __half2float(value); }
-__device__ static inline void narrow(float value, float *to) { *to = value; }
-__device__ static inline void narrow(float value, __nv_bfloat16 *to) { *to = __float2bfloat16_rn(value); }
-__device__ static inline void narrow(float value, __half *to) { *to = __float2half_rn(value); }
+__device__ static inline float wide(float value)
+{
+    return value;
+}
+__device__ static inline float wide(__nv_bfloat16 value)
+{
+    return __bfloat162float(value);
+}
+__device__ static inline float wide(__half value)
+{
+    return __half2float(value);
+}
+__device__ static inline void narrow(float value, float *to)
+{
+    *to = value;
+}
+__device__ static inline void narrow(float value, __nv_bfloat16 *to)
+{
+    *to = __float2bfloat16_rn(value);
+}
+__device__ static inline void narrow(float value, __half *to)
+{
+    *to = __float2half_rn(value);
+}
 
 /* N neighbours, read and written at once; their address is a multiple of their size. */
 template <typename T, int N> struct alignas(sizeof(T) * N) Run {
@@ -156,7 +176,8 @@ template <typename T> __device__ static inline T block_sum(T value)
 /* ---- blocks that meet ---- */
 
 /* For kernels whose last block adds up what all have written: called by every thread of every block, once each turn,
- * behind its writes; true in that block alone, which then reads them by __ldcg(). turn: one of the stream's KOLO_TURNS. */
+ * behind its writes; true in that block alone, which then reads them by __ldcg(). turn: one of the stream's KOLO_TURNS.
+ */
 __device__ static inline bool last_block(unsigned *turn, unsigned blocks)
 {
     __shared__ bool last;
@@ -173,11 +194,11 @@ __device__ static inline bool last_block(unsigned *turn, unsigned blocks)
 
 /* ---- samples ---- */
 
-/* Of the leaf's samples, which begin with number `first` of the batch, so many count. */
-__device__ static inline int samples_of(const kolo_moment *moment, int64_t first, int leaf)
+/* Of the microbatch's samples, which begin with number `first` of the batch, so many count. */
+__device__ static inline int samples_of(const kolo_step_parameters *step_parameters, int64_t first, int microbatch)
 {
-    int64_t left = moment->samples - first;
-    return left < 0 ? 0 : left < leaf ? (int)left : leaf;
+    int64_t left = step_parameters->samples - first;
+    return left < 0 ? 0 : left < microbatch ? (int)left : microbatch;
 }
 
 } // namespace kolo

@@ -1,8 +1,9 @@
 /* Which GPUs there are. See backend/accelerator.h.
  *
  * The driver takes CUDA_VISIBLE_DEVICES from the environment when it starts, and never looks at it again. Kolo lets
- * cells change it at any time, and does the masking itself (core/devices.c): so the driver is started without it. Only
- * parts of GPUs (MIG) are to be had by the driver's masking alone; they go by names, and to mask twice is the same.
+ * cells change it at any time, and does the masking itself (runtime/devices.c): so the driver is started without it.
+ * Only parts of GPUs (MIG) are to be had by the driver's masking alone; they go by names, and to mask twice is the
+ * same.
  */
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/nvml.h"

@@ -5,7 +5,8 @@
  * takes keeps no single block busy, since what is summed up is segments of the sorted positions. */
 #include "backend/cuda/device.cuh"
 
-namespace kolo {
+namespace kolo
+{
 
 static const int SLICE = 128, SORTING = 1024;    /* rows of the table and threads of a block that sorts */
 static const int SEGMENT = 32, SEGMENTS = 1024;  /* positions of one, unless there would be more of them than this */
@@ -31,11 +32,13 @@ __global__ void take_rows(const float *__restrict__ tokens, const T *__restrict_
 /* starts[v] … starts[v + 1] − 1 of sorted[] are the positions of row v, in their order. Each warp looks through a part
  * of the positions twice: how many there are of each row of the slice, and, when it is known where they begin, where
  * each of them goes. */
-__global__ void __launch_bounds__(SORTING) sort_positions(const float *__restrict__ tokens, const kolo_moment *moment,
-                                                          kolo_embedding_job job, int *sorted, int *starts)
+__global__ void __launch_bounds__(SORTING)
+    sort_positions(const float *__restrict__ tokens, const kolo_step_parameters *step_parameters,
+                   kolo_embedding_job job, int *sorted, int *starts)
 {
     __shared__ int places[SORTING / 32][SLICE], totals[SLICE];
-    int count = samples_of(moment, job.first, job.leaf) * job.positions, from_row = (int)blockIdx.x * SLICE;
+    int count = samples_of(step_parameters, job.first, job.microbatch) * job.positions,
+        from_row = (int)blockIdx.x * SLICE;
     int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, own = (int)threadIdx.x, warps = SORTING / 32;
     int each = (count + SORTING - 1) / SORTING * 32, first = warp * each;
     int end = first + each < count ? first + each : count, before = 0;
@@ -150,13 +153,13 @@ __global__ void finish_rows(const int *__restrict__ starts, const float *__restr
 
 template <typename T, int N>
 __global__ void add_table(const T *__restrict__ x, const T *__restrict__ table, T *__restrict__ y, int64_t elements,
-                          int leaf)
+                          int microbatch)
 {
     int64_t at = thread_number() * N;
     if (at >= elements) return;
     float added[N], values[N];
     load<T, N>(table + at, added);
-    for (int n = (int)blockIdx.y; n < leaf; n += (int)gridDim.y) {
+    for (int n = (int)blockIdx.y; n < microbatch; n += (int)gridDim.y) {
         load<T, N>(x + n * elements + at, values);
         for (int k = 0; k < N; k++) values[k] += added[k];
         store<T, N>(y + n * elements + at, values);
@@ -165,11 +168,11 @@ __global__ void add_table(const T *__restrict__ x, const T *__restrict__ table, 
 
 /* dtable = Σ over the samples: a lane has N columns, a warp of the block every so many samples. */
 template <typename T, int N>
-__global__ void sum_samples(const T *__restrict__ dy, const kolo_moment *moment, int64_t first, int leaf,
-                            int64_t elements, float *table)
+__global__ void sum_samples(const T *__restrict__ dy, const kolo_step_parameters *step_parameters, int64_t first,
+                            int microbatch, int64_t elements, float *table)
 {
     __shared__ float sums[16][32 * N];
-    int samples = samples_of(moment, first, leaf), lane = (int)threadIdx.x, warp = (int)threadIdx.y;
+    int samples = samples_of(step_parameters, first, microbatch), lane = (int)threadIdx.x, warp = (int)threadIdx.y;
     int64_t at = ((int64_t)blockIdx.x * 32 + lane) * N;
     float sum[N] = {0};
     if (at < elements) {
@@ -199,12 +202,12 @@ static bool is_aligned(const void *pointer)
 /* Positions that one block sums up. */
 static int segment_of(const kolo_embedding_job *job)
 {
-    int positions = job->leaf * job->positions, least = (positions + SEGMENTS - 1) / SEGMENTS;
+    int positions = job->microbatch * job->positions, least = (positions + SEGMENTS - 1) / SEGMENTS;
     return least > SEGMENT ? least : SEGMENT;
 }
 static int segments_of(const kolo_embedding_job *job)
 {
-    return (job->leaf * job->positions + segment_of(job) - 1) / segment_of(job);
+    return (job->microbatch * job->positions + segment_of(job) - 1) / segment_of(job);
 }
 
 template <typename T, int N>
@@ -243,19 +246,21 @@ static size_t aligned(size_t bytes)
 
 size_t kolo_cuda_embedding_scratch(const kolo_embedding_job *job)
 {
-    size_t sorted = (size_t)(job->leaf * job->positions) * sizeof(int), starts = (size_t)(job->rows + 1) * sizeof(int);
+    size_t sorted = (size_t)(job->microbatch * job->positions) * sizeof(int),
+           starts = (size_t)(job->rows + 1) * sizeof(int);
     return aligned(sorted) + aligned(starts) + (size_t)(2 * segments_of(job)) * (size_t)job->size * sizeof(float);
 }
 
 cudaError_t kolo_cuda_embedding_backward(cudaStream_t stream, kolo_element element, const kolo_embedding_job *job,
-                                         const kolo_moment *moment, const float *tokens, const void *dy, float *table,
-                                         void *scratch)
+                                         const kolo_step_parameters *step_parameters, const float *tokens,
+                                         const void *dy, float *table, void *scratch)
 {
     char *room = (char *)scratch;
-    int *sorted = (int *)room, *starts = (int *)(room + aligned((size_t)(job->leaf * job->positions) * sizeof(int)));
+    int *sorted = (int *)room,
+        *starts = (int *)(room + aligned((size_t)(job->microbatch * job->positions) * sizeof(int)));
     float *parts = (float *)((char *)starts + aligned((size_t)(job->rows + 1) * sizeof(int)));
     cudaError_t error = launch(stream, dim3((unsigned)((job->rows + SLICE - 1) / SLICE)), SORTING, 0, sort_positions,
-                               tokens, moment, *job, sorted, starts);
+                               tokens, step_parameters, *job, sorted, starts);
     if (error != cudaSuccess) return error;
     return with(element, [&](auto zero) {
         typedef decltype(zero) T;
@@ -266,21 +271,22 @@ cudaError_t kolo_cuda_embedding_backward(cudaStream_t stream, kolo_element eleme
 }
 
 cudaError_t kolo_cuda_position(cudaStream_t stream, kolo_element element, const void *x, const void *table, void *y,
-                               int leaf, int64_t elements)
+                               int microbatch, int64_t elements)
 {
     return with(element, [&](auto zero) {
         typedef decltype(zero) T;
         const int N = Lanes<T>::count;
         bool wide = elements % N == 0 && is_aligned(table);
-        dim3 blocks =
-            dim3((unsigned)((elements / (wide ? N : 1) + THREADS - 1) / THREADS), (unsigned)(leaf < 64 ? leaf : 64));
+        dim3 blocks = dim3((unsigned)((elements / (wide ? N : 1) + THREADS - 1) / THREADS),
+                           (unsigned)(microbatch < 64 ? microbatch : 64));
         return launch(stream, blocks, THREADS, 0, wide ? add_table<T, N> : add_table<T, 1>, (const T *)x,
-                      (const T *)table, (T *)y, elements, leaf);
+                      (const T *)table, (T *)y, elements, microbatch);
     });
 }
 
-cudaError_t kolo_cuda_position_backward(cudaStream_t stream, kolo_element element, const kolo_moment *moment,
-                                        int64_t first, int leaf, int64_t elements, const void *dy, float *table)
+cudaError_t kolo_cuda_position_backward(cudaStream_t stream, kolo_element element,
+                                        const kolo_step_parameters *step_parameters, int64_t first, int microbatch,
+                                        int64_t elements, const void *dy, float *table)
 {
     return with(element, [&](auto zero) {
         typedef decltype(zero) T;
@@ -288,6 +294,6 @@ cudaError_t kolo_cuda_position_backward(cudaStream_t stream, kolo_element elemen
         bool wide = elements % N == 0;
         unsigned blocks = (unsigned)((elements + 32 * (wide ? N : 1) - 1) / (32 * (wide ? N : 1)));
         return launch(stream, dim3(blocks), dim3(32, 16), 0, wide ? sum_samples<T, N> : sum_samples<T, 1>,
-                      (const T *)dy, moment, first, leaf, elements, table);
+                      (const T *)dy, step_parameters, first, microbatch, elements, table);
     });
 }

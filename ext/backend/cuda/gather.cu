@@ -1,7 +1,8 @@
-/* A leaf's samples from a data set that lies on the device: data/data.c's kolo_data_gather(). */
+/* A microbatch's samples from a data set that lies on the device: data/data.c's kolo_data_gather(). */
 #include "backend/cuda/device.cuh"
 
-namespace kolo {
+namespace kolo
+{
 
 /* Rows are cut into pieces, a warp each: of the features (which may be the targets, too), of other targets, and one for
  * the labels and the weight. */
@@ -15,10 +16,10 @@ struct Pieces {
 
 struct Gather {
     kolo_sources from;
-    kolo_leaf_arrays to;
-    const kolo_moment *moment;
+    kolo_microbatch_arrays to;
+    const kolo_step_parameters *step_parameters;
     int64_t first;
-    int leaf;
+    int microbatch;
     Pieces pieces;
 };
 
@@ -70,14 +71,11 @@ __device__ static void gather_features(const Gather &g, int sample, int64_t numb
     float *to = g.to.features ? g.to.features + sample * elements : nullptr;
     float *too = g.from.autoencoder && g.to.targets ? g.to.targets + sample * elements : nullptr;
     if (end > elements) end = elements;
-    if (number < 0)
-        copy_piece((const float *)nullptr, 1, to, too, begin, end, false);
+    if (number < 0) copy_piece((const float *)nullptr, 1, to, too, begin, end, false);
     else if (g.from.bytes)
         copy_piece(g.from.bytes + number * elements, g.from.scale, to, too, begin, end, g.pieces.wide);
-    else if (g.from.floats)
-        copy_piece(g.from.floats + number * elements, 1, to, too, begin, end, g.pieces.wide);
-    else
-        copy_piece(g.from.tokens + number * elements, 1, to, too, begin, end, g.pieces.wide);
+    else if (g.from.floats) copy_piece(g.from.floats + number * elements, 1, to, too, begin, end, g.pieces.wide);
+    else copy_piece(g.from.tokens + number * elements, 1, to, too, begin, end, g.pieces.wide);
 }
 
 /* Labels one-hot, or as they are where each makes one number. */
@@ -110,14 +108,13 @@ __device__ static void gather_labels(const Gather &g, int sample, int64_t number
         int32_t none = number < 0 ? 0 : -1;
         g.to.labels[sample * count + k] = number >= 0 && g.from.labels ? g.from.labels[number * count + k] : none;
     }
-    if (g.to.weights && lane == 0)
-        g.to.weights[sample] = number < 0 ? 0 : g.from.weights ? g.from.weights[number] : 1;
+    if (g.to.weights && lane == 0) g.to.weights[sample] = number < 0 ? 0 : g.from.weights ? g.from.weights[number] : 1;
 }
 
 __global__ void gather(Gather g)
 {
-    int samples = samples_of(g.moment, g.first, g.leaf);
-    int64_t first = g.moment->first + g.first, units = (int64_t)g.leaf * g.pieces.all;
+    int samples = samples_of(g.step_parameters, g.first, g.microbatch);
+    int64_t first = g.step_parameters->first + g.first, units = (int64_t)g.microbatch * g.pieces.all;
     for (int64_t unit = thread_number() / 32; unit < units; unit += thread_count() / 32) {
         int sample = (int)(unit / g.pieces.all), piece = (int)(unit % g.pieces.all);
         int64_t number = -1;
@@ -134,7 +131,7 @@ static bool fits(const void *array, size_t bytes)
     return (uintptr_t)array % bytes == 0;
 }
 
-static Pieces cut(const kolo_sources *from, const kolo_leaf_arrays *to)
+static Pieces cut(const kolo_sources *from, const kolo_microbatch_arrays *to)
 {
     Pieces pieces = {};
     bool twice = from->autoencoder && to->targets;
@@ -150,10 +147,10 @@ static Pieces cut(const kolo_sources *from, const kolo_leaf_arrays *to)
 
 using namespace kolo;
 
-cudaError_t kolo_cuda_gather(cudaStream_t stream, const kolo_sources *from, const kolo_moment *moment, int64_t first,
-                             int leaf, const kolo_leaf_arrays *to)
+cudaError_t kolo_cuda_gather(cudaStream_t stream, const kolo_sources *from, const kolo_step_parameters *step_parameters,
+                             int64_t first, int microbatch, const kolo_microbatch_arrays *to)
 {
-    Gather g = {*from, *to, moment, first, leaf, cut(from, to)};
-    if (g.pieces.all == 0 || leaf == 0) return cudaSuccess;
-    return launch(stream, blocks_for((int64_t)leaf * g.pieces.all * 32), THREADS, 0, gather, g);
+    Gather g = {*from, *to, step_parameters, first, microbatch, cut(from, to)};
+    if (g.pieces.all == 0 || microbatch == 0) return cudaSuccess;
+    return launch(stream, blocks_for((int64_t)microbatch * g.pieces.all * 32), THREADS, 0, gather, g);
 }

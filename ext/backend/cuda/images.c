@@ -11,7 +11,7 @@ static kolo_status run_frame(const kolo_cuda_job *job, int rows, int columns)
 {
     kolo_shape in = kolo_cuda_in(job, 0), out = kolo_cuda_out(job, 0);
     int64_t pixel = in.dim[2] * (int64_t)kolo_element_bytes(job->element);
-    kolo_move move = {.samples = job->plan->leaf,
+    kolo_move move = {.samples = job->plan->microbatch,
                       .x_height = in.dim[0],
                       .y_height = out.dim[0],
                       .down = rows,
@@ -54,10 +54,11 @@ static int64_t run_of(const kolo_cuda_job *job, kolo_shape shape)
     return run;
 }
 
-/* How many of them a leaf has. */
+/* How many of them a microbatch has. */
 static int64_t runs_of(const kolo_cuda_job *job, kolo_shape shape)
 {
-    return job->plan->leaf * kolo_shape_count(shape) * (int64_t)kolo_element_bytes(job->element) / run_of(job, shape);
+    return job->plan->microbatch * kolo_shape_count(shape) * (int64_t)kolo_element_bytes(job->element) /
+           run_of(job, shape);
 }
 
 static kolo_status run_concatenate(const kolo_cuda_job *job)
@@ -109,11 +110,11 @@ static kolo_status run_multiply(const kolo_cuda_job *job)
     int64_t count = kolo_shape_count(kolo_cuda_in(job, 0)), factors = kolo_shape_count(kolo_cuda_in(job, 1));
     if (factors == count)
         KOLO_CUDA(kolo_cuda_multiply(job->stream, job->element, job->in[0], job->in[1], job->out[0],
-                                     job->plan->leaf * count),
+                                     job->plan->microbatch * count),
                   "a product");
     else
         KOLO_CUDA(kolo_cuda_multiply_channels(job->stream, job->element, job->in[0], job->in[1], job->out[0],
-                                              job->plan->leaf, count / factors, (int)factors),
+                                              job->plan->microbatch, count / factors, (int)factors),
                   "a product");
     return KOLO_OK;
 }
@@ -122,7 +123,7 @@ static kolo_status run_multiply_sum(const kolo_cuda_job *job)
 {
     int64_t count = kolo_shape_count(kolo_cuda_in(job, 0)), sums = kolo_shape_count(kolo_cuda_out(job, 0));
     int pixels = (int)(count / sums);
-    kolo_pooling p = {.samples = job->plan->leaf,
+    kolo_pooling p = {.samples = job->plan->microbatch,
                       .in = {1, pixels},
                       .out = {1, 1},
                       .channels = (int)sums,

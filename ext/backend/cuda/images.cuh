@@ -1,4 +1,4 @@
-/* What kernels over images and norms share: runs of V neighbouring channels, and where in a leaf they are. */
+/* What kernels over images and norms share: runs of V neighbouring channels, and where in a microbatch they are. */
 #ifndef KOLO_CUDA_IMAGES_CUH
 #define KOLO_CUDA_IMAGES_CUH
 
@@ -6,7 +6,8 @@
 
 #include "backend/cuda/device.cuh"
 
-namespace kolo {
+namespace kolo
+{
 
 /* One of the run's elements as a float. Of bfloat16 the word that it lies in is taken apart, for a run of single ones
  * would fill twice the registers. */
@@ -35,10 +36,13 @@ struct Divisor {
         while (((uint64_t)1 << shift) < d) shift++;
         factor = (uint32_t)(((((uint64_t)1 << shift) - d) << 32) / d + 1);
     }
-    __device__ uint32_t of(uint32_t n) const { return ((uint32_t)((uint64_t)n * factor >> 32) + n) >> shift; }
+    __device__ uint32_t of(uint32_t n) const
+    {
+        return ((uint32_t)((uint64_t)n * factor >> 32) + n) >> shift;
+    }
 };
 
-/* A leaf's images go through kernels in parts whose units, of `units` a sample, are counted by 31 bits. */
+/* A microbatch's images go through kernels in parts whose units, of `units` a sample, are counted by 31 bits. */
 template <typename F> static cudaError_t by_parts(int64_t samples, int64_t units, F f)
 {
     int64_t most = units > 0 && units < INT32_MAX ? INT32_MAX / units : 1;

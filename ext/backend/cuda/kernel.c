@@ -21,7 +21,7 @@ static kolo_cuda_maker *const makers[KOLO_OP_KINDS] = {
 
     [KOLO_OP_LOSS] = kolo_cuda_make_loss,
     [KOLO_OP_DENSE_LOSS] = kolo_cuda_make_dense_loss,
-    [KOLO_OP_OWN] = kolo_cuda_make_own,
+    [KOLO_OP_CUSTOM] = kolo_cuda_make_custom,
 
     [KOLO_OP_MAX_POOL2D] = kolo_cuda_make_max_pool2d,
     [KOLO_OP_MAX_POOL2D_BACKWARD] = kolo_cuda_make_max_pool2d_backward,
@@ -57,7 +57,7 @@ int64_t kolo_cuda_count(const kolo_plan *plan, int value)
     const kolo_value *v = &plan->values[value];
     bool of_samples =
         v->kind == KOLO_VALUE_INPUT || v->kind == KOLO_VALUE_ACTIVATION || v->kind == KOLO_VALUE_WORKSPACE;
-    return (of_samples ? plan->leaf : 1) * kolo_shape_count(v->shape);
+    return (of_samples ? plan->microbatch : 1) * kolo_shape_count(v->shape);
 }
 
 static kolo_element element_of(kolo_precision precision)
@@ -75,7 +75,7 @@ static bool stays_inside(const kolo_plan *plan, int value)
     for (const kolo_op *op = plan->ops; op < plan->ops + plan->op_count; op++) {
         for (int i = 0; i < KOLO_OP_INS; i++) {
             if (op->in[i] < 0 || kolo_plan_base(plan, op->in[i]) != gradient) continue;
-            if (op->kind == KOLO_OP_OWN || op->kind == KOLO_OP_COPY) return false;
+            if (op->kind == KOLO_OP_CUSTOM || op->kind == KOLO_OP_COPY) return false;
             readers++;
         }
     }
@@ -92,7 +92,7 @@ kolo_element kolo_cuda_element(const kolo_plan *plan, int value)
 
 static bool holds_sums(const kolo_value *value)
 {
-    return value->kind == KOLO_VALUE_PARTIAL || value->kind == KOLO_VALUE_MET;
+    return value->kind == KOLO_VALUE_PARTIAL || value->kind == KOLO_VALUE_REDUCED;
 }
 
 /* A workspace's bytes are its maker's to say. Weights that are float32 are read where the canonical ones are. */
@@ -132,7 +132,7 @@ static kolo_status run_nothing(const kolo_cuda_job *job)
 /* Neither its products nor cuDNN's and cuBLAS's are to be had in bfloat16 before Ampere. */
 static kolo_status check_precision(const kolo_plan *plan)
 {
-    int capability = plan->queue->capability;
+    int capability = plan->stream->capability;
     if (plan->precision != KOLO_MIXED_BF16 || capability >= 80) return KOLO_OK;
     return kolo_fail(KOLO_UNSUPPORTED,
                      "mixed_bf16 wants a GPU of compute capability 8.0 or higher, got one of %d.%d: take mixed_fp16",
@@ -144,7 +144,7 @@ kolo_status kolo_cuda_prepare(kolo_plan *plan, int op, void **made)
     kolo_op *o = &plan->ops[op];
     KOLO_TRY(check_precision(plan));
     if (!makers[o->kind]) return kolo_fail(KOLO_UNSUPPORTED, "backend cuda: wanted an operation that it has");
-    KOLO_CUDA(cudaSetDevice(plan->queue->device), "choosing it");
+    KOLO_CUDA(cudaSetDevice(plan->stream->device), "choosing it");
     for (int i = 0; i < KOLO_OP_INS; i++) place(plan, o->in[i]);
     for (int i = 0; i < KOLO_OP_OUTS; i++) place(plan, o->out[i]);
     kolo_cuda_kernel *kernel = calloc(1, sizeof *kernel);
@@ -207,10 +207,10 @@ kolo_status kolo_cuda_run(void *prepared, const kolo_call *call)
                          .plan = kernel->plan,
                          .op = op,
                          .call = call,
-                         .stream = call->queue->stream,
+                         .stream = call->stream->handle,
                          .element = kernel->element,
                          .scratch = call->scratch};
-    KOLO_CUDA(cudaSetDevice(call->queue->device), "choosing it");
+    KOLO_CUDA(cudaSetDevice(call->stream->device), "choosing it");
     for (int i = 0; i < KOLO_OP_INS; i++) job.in[i] = operand(call, op->in[i], kernel->copy_in[i]);
     for (int i = 0; i < KOLO_OP_OUTS; i++) job.out[i] = operand(call, op->out[i], kernel->copy_out[i]);
     for (int i = 0; i < KOLO_OP_INS; i++)

@@ -1,13 +1,13 @@
 /* Our own kernels, as the plugin's C calls them: each of these gives one or a few to a stream and returns. Pointers are
  * the device's, 16-byte aligned unless a comment says less; counts are elements. The .cu files have the kernels and
- * their formulas; what takes a kolo_moment reads it on the device, when it runs. */
+ * their formulas; what takes a kolo_step_parameters reads it on the device, when it runs. */
 #ifndef KOLO_CUDA_KERNELS_H
 #define KOLO_CUDA_KERNELS_H
 
 #include <cuda_runtime.h>
 #include <stddef.h>
 
-#include "backend/moment.h"
+#include "backend/step_parameters.h"
 #include "losses/rows.h"
 
 #ifdef __cplusplus
@@ -55,24 +55,25 @@ cudaError_t kolo_cuda_add_masked(cudaStream_t stream, kolo_element element, cons
 /* y = x1 · x2 */
 cudaError_t kolo_cuda_multiply(cudaStream_t stream, kolo_element element, const void *x1, const void *x2, void *y,
                                int64_t count);
-/* y = x · scale where kept, else 0; mask: a byte an element, 1 where kept. Of a leaf of `leaf` samples of `elements`,
- * which begins with sample `first` of the moment's batch; key: core/random.h. */
+/* y = x · scale where kept, else 0; mask: a byte an element, 1 where kept. Of a microbatch of `microbatch` samples of
+ * `elements`, which begins with sample `first` of the moment's batch; key: core/random.h. */
 typedef struct kolo_dropout_job {
     int64_t first, elements;
-    int leaf, layer;
+    int microbatch, layer;
     double rate;
 } kolo_dropout_job;
 cudaError_t kolo_cuda_dropout(cudaStream_t stream, kolo_element element, const kolo_dropout_job *job,
-                              const kolo_moment *moment, const void *x, void *y, uint8_t *mask);
+                              const kolo_step_parameters *step_parameters, const void *x, void *y, uint8_t *mask);
 cudaError_t kolo_cuda_dropout_backward(cudaStream_t stream, kolo_element element, const kolo_dropout_job *job,
                                        const void *dy, const uint8_t *mask, void *dx);
 
 /* ---- gather.cu ---- */
 
-/* Samples first … first+leaf-1 of the moment's batch, by the rules of data/data.h's kolo_gathered; zeros behind the
- * last that counts. Any alignment; sixteen bytes at a time where rows allow it. The structs may go when it returns. */
-cudaError_t kolo_cuda_gather(cudaStream_t stream, const kolo_sources *from, const kolo_moment *moment, int64_t first,
-                             int leaf, const kolo_leaf_arrays *to);
+/* Samples first … first+microbatch-1 of the moment's batch, by the rules of data/data.h's kolo_gathered; zeros behind
+ * the last that counts. Any alignment; sixteen bytes at a time where rows allow it. The structs may go when it returns.
+ */
+cudaError_t kolo_cuda_gather(cudaStream_t stream, const kolo_sources *from, const kolo_step_parameters *step_parameters,
+                             int64_t first, int microbatch, const kolo_microbatch_arrays *to);
 
 /* ---- sums.cu ---- */
 
@@ -88,7 +89,7 @@ cudaError_t kolo_cuda_count_odd(cudaStream_t stream, const float *values, int64_
 
 /* ---- max_pool.cu, sum_pool.cu ---- */
 
-/* Windows over a leaf's images; the larger image is x, and in gradients dx. */
+/* Windows over a microbatch's images; the larger image is x, and in gradients dx. */
 typedef struct kolo_pooling {
     int64_t samples;
     int in[2], out[2], channels; /* heights and widths of x and y */
@@ -104,7 +105,7 @@ cudaError_t kolo_cuda_max_pool(cudaStream_t stream, kolo_element element, const 
 bool kolo_pooling_whole(kolo_element element, const kolo_pooling *pooling);
 cudaError_t kolo_cuda_max_pool_dropout(cudaStream_t stream, kolo_element element, const kolo_pooling *pooling,
                                        const void *x, void *y, void *where, bool cut, const kolo_dropout_job *dropout,
-                                       const kolo_moment *moment);
+                                       const kolo_step_parameters *step_parameters);
 /* And back. rate: of such a dropout, else 0. bias, which may be NULL: where the sums of dx's channels are wanted, of a
  * pooling with small windows that cover each pixel once, in whole sixteen bytes. */
 typedef struct kolo_pooled_bias {
@@ -144,14 +145,14 @@ cudaError_t kolo_cuda_multiply_channels(cudaStream_t stream, kolo_element elemen
 
 /* ---- batch_norm.cu ---- */
 
-/* A leaf of which `moment` says how many samples count, the first being number `first` of the batch. */
+/* A microbatch of which `step_parameters` says how many samples count, the first being number `first` of the batch. */
 typedef struct kolo_batch_norm_job {
-    const kolo_moment *moment;
+    const kolo_step_parameters *step_parameters;
     int64_t first, rows; /* rows: of a sample, each of `channels` */
-    int leaf, channels;
+    int microbatch, channels;
     double epsilon;
     bool relu;
-    const double *met; /* the moments that met, or NULL: */
+    const double *reduced; /* the moments that met, or NULL: */
     const float *mean, *variance; /* then these */
     const float *gamma, *beta; /* each or NULL */
 } kolo_batch_norm_job;
@@ -175,9 +176,9 @@ cudaError_t kolo_cuda_batch_norm_backward(cudaStream_t stream, kolo_element elem
 
 /* Rows of `width`, `rows` of them a sample. */
 typedef struct kolo_layer_norm_job {
-    const kolo_moment *moment;
+    const kolo_step_parameters *step_parameters;
     int64_t first, rows;
-    int leaf, width;
+    int microbatch, width;
     double epsilon;
 } kolo_layer_norm_job;
 /* scale, offset: each or NULL; the same for the gradients, and for other, which is added to dx when that has been
@@ -231,10 +232,10 @@ cudaError_t kolo_cuda_bias_forward(cudaStream_t stream, kolo_element element, in
 /* ---- conv.cu, conv_tensor.cu, conv_filter.cu, conv_direct.cu, conv_first.cu: convolutions, whatever their shape ----
  */
 
-/* From x, leaf × height × width × channels, to y, leaf × out_height × out_width × filters; kernels {kernel[0],
- * kernel[1], channels / groups, filters}, as elements, their gradients as floats. */
+/* From x, microbatch × height × width × channels, to y, microbatch × out_height × out_width × filters; kernels
+ * {kernel[0], kernel[1], channels / groups, filters}, as elements, their gradients as floats. */
 typedef struct kolo_conv {
-    int leaf, height, width, channels, out_height, out_width, filters, groups;
+    int microbatch, height, width, channels, out_height, out_width, filters, groups;
     int kernel[2], stride[2], dilation[2], before[2];
     int tensor_cores; /* those of Ampere and later are there, for narrow elements */
     int shared; /* bytes that a block may have */
@@ -270,7 +271,7 @@ typedef struct kolo_pooled_y {
     uint8_t *where;
     bool relu;
     const kolo_dropout_job *dropout;
-    const kolo_moment *moment;
+    const kolo_step_parameters *step_parameters;
 } kolo_pooled_y;
 cudaError_t kolo_cuda_conv_pooled(cudaStream_t stream, kolo_element element, const kolo_conv *conv, const void *x,
                                   const void *kernel, const float *bias, const kolo_pooled_y *to);
@@ -310,12 +311,12 @@ typedef struct kolo_copy {
 } kolo_copy;
 
 /* Where a span is besides, as a matrix of rows × columns. */
-typedef struct kolo_flow {
-    int64_t gradient; /* bytes behind where leaves left theirs; negative: it is with the others */
+typedef struct kolo_alias {
+    int64_t gradient; /* bytes behind where microbatches left theirs; negative: it is with the others */
     int32_t rows, columns;
     int copy_count;
     kolo_copy copies[KOLO_COPIES];
-} kolo_flow;
+} kolo_alias;
 
 /* A kolo_update_job, and how its arrays are cut; all arrays are the device's. */
 typedef struct kolo_cuda_update {
@@ -329,17 +330,18 @@ typedef struct kolo_cuda_update {
     double *of_gradient, *of_rule; /* [parts][2]: room for sums */
     float *numbers_before; /* [spans]: likewise */
     float *weights, *gradient, *slots[3], *numbers;
-    const kolo_moment *moment;
+    const kolo_step_parameters *step_parameters;
     double clip_value, clip_norm, global_clip_norm, decay;
     kolo_scaling *scaling;
-    const kolo_flow *flows; /* [spans]; NULL: spans are nowhere else */
+    const kolo_alias *aliases; /* [spans]; NULL: spans are nowhere else */
     const char *left; /* NULL: the gradient is all in its place */
     char *packed; /* NULL: nothing is packed */
 } kolo_cuda_update;
 /* Whether the gradient is read more than once, or written over: it must be in its place. */
 bool kolo_cuda_update_measures(const kolo_cuda_update *update);
 cudaError_t kolo_cuda_update_all(cudaStream_t stream, const kolo_cuda_update *update);
-cudaError_t kolo_cuda_fill_moment(cudaStream_t stream, kolo_moment *moment, kolo_scaling *scaling, kolo_scaling *seen);
+cudaError_t kolo_cuda_fill_step_parameters(cudaStream_t stream, kolo_step_parameters *step_parameters,
+                                           kolo_scaling *scaling, kolo_scaling *seen);
 /* *to = Σ over the spans of l2 / 2 · Σ w². */
 cudaError_t kolo_cuda_penalty_of_all(cudaStream_t stream, const kolo_cuda_update *update, double *to);
 /* ---- loss.cu ---- */
@@ -350,10 +352,10 @@ typedef struct kolo_loss_metric {
     int offset; /* of its first sum among all; they grow */
     double number;
 } kolo_loss_metric;
-/* A leaf's loss: that of its rows, `rows` a sample and each of `width` outputs, and the metrics of them. */
+/* A microbatch's loss: that of its rows, `rows` a sample and each of `width` outputs, and the metrics of them. */
 typedef struct kolo_loss_job {
     int64_t first, rows, width;
-    int leaf;
+    int microbatch;
     kolo_formula loss;
     double number;
     kolo_loss_metric metrics[KOLO_LOSS_METRICS];
@@ -373,7 +375,8 @@ size_t kolo_cuda_loss_scratch(const kolo_loss_job *job);
 /* Whether it reads each row once, at the start: only then outputs may be narrow, and the gradient may take their place.
  */
 bool kolo_cuda_loss_reads_once(const kolo_loss_job *job);
-cudaError_t kolo_cuda_loss(cudaStream_t stream, const kolo_loss_job *job, const kolo_moment *moment, void *scratch);
+cudaError_t kolo_cuda_loss(cudaStream_t stream, const kolo_loss_job *job, const kolo_step_parameters *step_parameters,
+                           void *scratch);
 
 /* ---- embedding.cu: tables and their gradients are aligned as their elements are ---- */
 
@@ -383,25 +386,26 @@ cudaError_t kolo_cuda_embedding(cudaStream_t stream, kolo_element element, const
 /* The gradient of a table of `rows` rows: each the sum of dy where the token is its number. `positions` a sample. */
 typedef struct kolo_embedding_job {
     int64_t first;
-    int leaf, positions, rows, size;
+    int microbatch, positions, rows, size;
 } kolo_embedding_job;
 size_t kolo_cuda_embedding_scratch(const kolo_embedding_job *job);
 cudaError_t kolo_cuda_embedding_backward(cudaStream_t stream, kolo_element element, const kolo_embedding_job *job,
-                                         const kolo_moment *moment, const float *tokens, const void *dy, float *table,
-                                         void *scratch);
-/* y = x + table of so many elements, for each of the leaf's samples; and table = the sum of dy over them. */
+                                         const kolo_step_parameters *step_parameters, const float *tokens,
+                                         const void *dy, float *table, void *scratch);
+/* y = x + table of so many elements, for each of the microbatch's samples; and table = the sum of dy over them. */
 cudaError_t kolo_cuda_position(cudaStream_t stream, kolo_element element, const void *x, const void *table, void *y,
-                               int leaf, int64_t elements);
-cudaError_t kolo_cuda_position_backward(cudaStream_t stream, kolo_element element, const kolo_moment *moment,
-                                        int64_t first, int leaf, int64_t elements, const void *dy, float *table);
+                               int microbatch, int64_t elements);
+cudaError_t kolo_cuda_position_backward(cudaStream_t stream, kolo_element element,
+                                        const kolo_step_parameters *step_parameters, int64_t first, int microbatch,
+                                        int64_t elements, const void *dy, float *table);
 
 /* ---- attention.cu, attention_backward.cu: heads of a size up to KOLO_HEAD_MOST ---- */
 
 #define KOLO_HEAD_MOST 256
-/* A leaf's attention: from {length, 3 · heads · size} a sample to {length, heads · size}. */
+/* A microbatch's attention: from {length, 3 · heads · size} a sample to {length, heads · size}. */
 typedef struct kolo_attention_job {
     int64_t first;
-    int leaf, length, heads, size, layer;
+    int microbatch, length, heads, size, layer;
     bool causal, tf32; /* tf32: products of floats are of TF32s */
     float scale; /* log2(e) / √size: scores are exponents of 2 */
     float inverse_root; /* 1 / √size */
@@ -414,7 +418,7 @@ size_t kolo_cuda_attention_backward_shared(kolo_element element, const kolo_atte
 /* kept: so many bytes for the way back, or NULL. They begin with two floats a query of a head. */
 size_t kolo_cuda_attention_kept(kolo_element element, const kolo_attention_job *job);
 cudaError_t kolo_cuda_attention(cudaStream_t stream, kolo_element element, const kolo_attention_job *job,
-                                const kolo_moment *moment, const void *qkv, void *y, float *kept);
+                                const kolo_step_parameters *step_parameters, const void *qkv, void *y, float *kept);
 /* y as it was before it was rounded: y itself, or among what was kept. */
 const float *kolo_cuda_attention_exact(kolo_element element, const kolo_attention_job *job, const void *y,
                                        const float *kept);
@@ -425,7 +429,8 @@ typedef struct kolo_attention_slopes {
 } kolo_attention_slopes;
 size_t kolo_cuda_attention_scratch(const kolo_attention_job *job);
 cudaError_t kolo_cuda_attention_backward(cudaStream_t stream, kolo_element element, const kolo_attention_job *job,
-                                         const kolo_moment *moment, const kolo_attention_slopes *slopes, void *scratch);
+                                         const kolo_step_parameters *step_parameters,
+                                         const kolo_attention_slopes *slopes, void *scratch);
 
 #ifdef __cplusplus
 }

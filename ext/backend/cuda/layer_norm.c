@@ -6,7 +6,7 @@ static kolo_layer_norm_job norm_of(const kolo_plan *plan, const kolo_op *op, kol
 {
     int width = kolo_cuda_width(x);
     return (kolo_layer_norm_job){
-        .rows = kolo_shape_count(x) / width, .leaf = plan->leaf, .width = width, .epsilon = op->epsilon};
+        .rows = kolo_shape_count(x) / width, .microbatch = plan->microbatch, .width = width, .epsilon = op->epsilon};
 }
 
 static kolo_status run_layer_norm(const kolo_cuda_job *job)
@@ -23,7 +23,7 @@ static kolo_status run_layer_norm_backward(const kolo_cuda_job *job)
     const kolo_op *add = kolo_cuda_took(job->plan, job->op);
     const void *other = add ? job->call->memory[kolo_cuda_other(job->plan, add, job->op->out[0])] : NULL;
     kolo_layer_norm_job norm = norm_of(job->plan, job->op, kolo_cuda_in(job, 1));
-    norm.moment = job->call->moment;
+    norm.step_parameters = job->call->step_parameters;
     norm.first = job->call->first_sample;
     KOLO_CUDA(kolo_cuda_layer_norm_backward(job->stream, job->element, &norm, job->in[0], job->in[1], job->in[2],
                                             job->out[0], other, job->out[1], job->out[2], job->scratch),

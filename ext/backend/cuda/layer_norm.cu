@@ -8,7 +8,8 @@
  */
 #include "backend/cuda/images.cuh"
 
-namespace kolo {
+namespace kolo
+{
 
 static const int WARPS = 4; /* of a block */
 static const int64_t NORMALISE_BLOCKS = 1056; /* each of which takes in scale and offset first */
@@ -19,10 +20,22 @@ static const int64_t NORMALISE_BLOCKS = 1056; /* each of which takes in scale an
  * number, read anew whenever they are wanted. */
 template <int W_, int V_, int K_> struct Way {
     static const int W = W_, V = V_, K = K_;
-    __device__ static int column_of(int k) { return (k * 32 * W + (int)threadIdx.x % (32 * W)) * V; }
-    __device__ static int64_t first_row() { return W == 1 ? blockIdx.x * (int64_t)WARPS + threadIdx.x / 32 : blockIdx.x; }
-    __device__ static int64_t row_step() { return gridDim.x * (int64_t)(WARPS / W); }
-    __device__ static float sum(float value) { return W == 1 ? warp_sum(value) : block_sum(value); }
+    __device__ static int column_of(int k)
+    {
+        return (k * 32 * W + (int)threadIdx.x % (32 * W)) * V;
+    }
+    __device__ static int64_t first_row()
+    {
+        return W == 1 ? blockIdx.x * (int64_t)WARPS + threadIdx.x / 32 : blockIdx.x;
+    }
+    __device__ static int64_t row_step()
+    {
+        return gridDim.x * (int64_t)(WARPS / W);
+    }
+    __device__ static float sum(float value)
+    {
+        return W == 1 ? warp_sum(value) : block_sum(value);
+    }
     /* f(k, column) for each of the lane's V elements. */
     template <typename F> __device__ static void each(int width, F f)
     {
@@ -57,7 +70,10 @@ template <typename T, typename Y> struct Row {
 /* z = (x − mean − rest) · inverse; rest: by which the mean is rounded. */
 struct Moments {
     float mean, rest, inverse;
-    __device__ float z(float x) const { return (x - mean - rest) * inverse; }
+    __device__ float z(float x) const
+    {
+        return (x - mean - rest) * inverse;
+    }
 };
 
 template <typename T, typename Y> __device__ static Moments moments_of(const Row<T, Y> &x, float epsilon)
@@ -112,7 +128,7 @@ __global__ void normalise(kolo_layer_norm_job job, const T *__restrict__ x, cons
     int n = job.width;
     Factors<K> by = factors_of<K>(scale, 1, (float *)bytes, n), plus = factors_of<K>(offset, 0, (float *)bytes + n, n);
     __syncthreads();
-    for (int64_t row = Y::first_row(); row < job.leaf * job.rows; row += Y::row_step()) {
+    for (int64_t row = Y::first_row(); row < job.microbatch * job.rows; row += Y::row_step()) {
         Row<T, Y> own(x + row * n, n);
         Moments m = moments_of(own, (float)job.epsilon);
         Y::each(n, [&](int k, int column) {
@@ -128,8 +144,8 @@ __global__ void normalise(kolo_layer_norm_job job, const T *__restrict__ x, cons
 
 /* dx of a row, whose lanes hold dy and x; other: a row that is added, or NULL. */
 template <typename T, typename Y>
-__device__ static void row_backward(const Row<T, Y> &dy, const Row<T, Y> &x, const Moments &m,
-                                    const Factors<Y::K> &by, const T *other, T *dx)
+__device__ static void row_backward(const Row<T, Y> &dy, const Row<T, Y> &x, const Moments &m, const Factors<Y::K> &by,
+                                    const T *other, T *dx)
 {
     const int V = Y::V;
     float sum = 0, dot = 0, n = (float)x.width;
@@ -187,7 +203,8 @@ __device__ static void block_sums(const float dscale[Y::K][Y::V], const float do
     for (int i = (int)threadIdx.x; Y::W == 1 && i < 2 * n; i += (int)blockDim.x) of_block[i] = shared[i];
 }
 
-/* dx, unless it is NULL; and unless of_blocks is NULL what the block's rows add to the gradients of scale and offset. */
+/* dx, unless it is NULL; and unless of_blocks is NULL what the block's rows add to the gradients of scale and offset.
+ */
 template <typename T, typename Y>
 __global__ void __launch_bounds__(WARPS * 32)
     differentiate(kolo_layer_norm_job job, const T *__restrict__ dy, const T *__restrict__ x,
@@ -197,14 +214,14 @@ __global__ void __launch_bounds__(WARPS * 32)
     KOLO_SHARED_BYTES(bytes);
     const int V = Y::V, K = Y::K;
     int n = job.width;
-    int64_t counting = samples_of(job.moment, job.first, job.leaf) * job.rows;
+    int64_t counting = samples_of(job.step_parameters, job.first, job.microbatch) * job.rows;
     Factors<K> by = factors_of<K>(scale, 1, (float *)bytes, n);
     float dscale[K][V], doffset[K][V];
 #pragma unroll
     for (int k = 0; k < K; k++)
         for (int v = 0; v < V; v++) dscale[k][v] = doffset[k][v] = 0;
     __syncthreads();
-    for (int64_t row = Y::first_row(); row < job.leaf * job.rows; row += Y::row_step()) {
+    for (int64_t row = Y::first_row(); row < job.microbatch * job.rows; row += Y::row_step()) {
         if (row >= counting) {
             if (dx) clear_row<T, Y>(other ? other + row * n : other, dx + row * n, n);
             continue;
@@ -230,9 +247,9 @@ __global__ void differentiate_long(kolo_layer_norm_job job, const T *__restrict_
                                    Moments *__restrict__ of_rows)
 {
     int n = job.width;
-    int64_t counting = samples_of(job.moment, job.first, job.leaf) * job.rows;
+    int64_t counting = samples_of(job.step_parameters, job.first, job.microbatch) * job.rows;
     Factors<0> by = {scale, nullptr, 1};
-    for (int64_t row = Y::first_row(); row < job.leaf * job.rows; row += Y::row_step()) {
+    for (int64_t row = Y::first_row(); row < job.microbatch * job.rows; row += Y::row_step()) {
         if (row >= counting) {
             if (dx) clear_row<T, Y>(other ? other + row * n : other, dx + row * n, n);
             continue;
@@ -250,7 +267,7 @@ __global__ void sum_long(kolo_layer_norm_job job, const T *__restrict__ dy, cons
                          const Moments *__restrict__ of_rows, float *__restrict__ of_blocks)
 {
     int n = job.width, column = (int)thread_number() * V;
-    int64_t counting = samples_of(job.moment, job.first, job.leaf) * job.rows;
+    int64_t counting = samples_of(job.step_parameters, job.first, job.microbatch) * job.rows;
     if (column >= n) return;
     float dscale[V], doffset[V], *own = of_blocks + (int64_t)blockIdx.y * 2 * n + column;
     for (int v = 0; v < V; v++) dscale[v] = doffset[v] = 0;
@@ -289,7 +306,10 @@ __global__ void finish_sums(const float *__restrict__ of_blocks, int blocks, int
 
 /* ---- on the host ---- */
 
-static int64_t rows_of(const kolo_layer_norm_job *job) { return job->leaf * job->rows; }
+static int64_t rows_of(const kolo_layer_norm_job *job)
+{
+    return job->microbatch * job->rows;
+}
 
 /* Calls f with the Way in which rows of such a width go. A lane holds no more than 32 elements, of 16 bytes no more
  * than eight times: with as many sums a warp's registers are full. */
@@ -321,8 +341,8 @@ static cudaError_t backward_long(cudaStream_t stream, const kolo_layer_norm_job 
     int parts = blocks_of_sums(job);
     Moments *of_rows = (Moments *)(scratch + (int64_t)parts * 2 * job->width);
     dim3 blocks((unsigned)(rows_of(job) < BLOCKS_MAX ? rows_of(job) : BLOCKS_MAX));
-    cudaError_t error = launch(stream, blocks, WARPS * 32, 0, differentiate_long<T, Y>, *job, dy, x, scale, other, dx,
-                               of_rows);
+    cudaError_t error =
+        launch(stream, blocks, WARPS * 32, 0, differentiate_long<T, Y>, *job, dy, x, scale, other, dx, of_rows);
     if (error != cudaSuccess || !sums) return error;
     dim3 tiles((unsigned)((job->width / Y::V + THREADS - 1) / THREADS), (unsigned)parts);
     return launch(stream, tiles, THREADS, 0, sum_long<T, Y::V>, *job, dy, x, (const Moments *)of_rows, scratch);
@@ -356,8 +376,8 @@ static cudaError_t forward(cudaStream_t stream, const kolo_layer_norm_job *job, 
             int64_t blocks = Y::W == 1 ? (rows_of(job) + WARPS - 1) / WARPS : rows_of(job);
             int64_t limit = Y::K > 0 ? NORMALISE_BLOCKS : BLOCKS_MAX;
             size_t shared = Y::K > 0 ? 2 * (size_t)job->width * sizeof(float) : 0;
-            return launch(stream, (unsigned)(blocks < limit ? blocks : limit), WARPS * 32, shared, normalise<T, Y>, *job,
-                          x, scale, offset, y);
+            return launch(stream, (unsigned)(blocks < limit ? blocks : limit), WARPS * 32, shared, normalise<T, Y>,
+                          *job, x, scale, offset, y);
         });
     });
 }

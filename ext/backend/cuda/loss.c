@@ -1,5 +1,5 @@
-/* The loss and the metrics of a leaf. Kernels: loss.cu. One that has a loss or a metric of a learner's own, which is a
- * function of the host's, is computed there: own.c. */
+/* The loss and the metrics of a microbatch. Kernels: loss.cu. One that has a loss or a metric of a learner's own, which
+ * is a function of the host's, is computed there: own.c. */
 #include "backend/cuda/cuda.h"
 
 #include "losses/formulas.h"
@@ -26,11 +26,11 @@ bool kolo_cuda_describe_loss(const kolo_plan *plan, kolo_loss_job *job)
 {
     kolo_shape outputs = plan->values[plan->output].shape;
     *job = (kolo_loss_job){.width = kolo_cuda_width(outputs),
-                           .leaf = plan->leaf,
+                           .microbatch = plan->microbatch,
                            .loss = kolo_loss_formula(plan->loss.kind),
                            .number = plan->loss.number,
                            .sums = plan->metric_sums,
-                           .shared = plan->queue->shared,
+                           .shared = plan->stream->shared,
                            .probabilities = KOLO_FUNCTION_LINEAR};
     job->rows = kolo_shape_count(outputs) / job->width;
     if (job->loss == KOLO_FORMULA_NONE || !describe_metrics(plan, job)) return false;
@@ -57,7 +57,7 @@ void kolo_cuda_aim_loss(const kolo_call *call, kolo_loss_job *loss)
     loss->total_samples = &call->totals->samples;
     loss->total_loss = &call->totals->loss;
     loss->total_sums = call->totals->sums;
-    loss->turns = call->queue->turns;
+    loss->turns = call->stream->turns;
 }
 
 static kolo_status run_loss(const kolo_cuda_job *job)
@@ -67,14 +67,14 @@ static kolo_status run_loss(const kolo_cuda_job *job)
     kolo_cuda_aim_loss(call, &loss);
     loss.outputs = job->in[0];
     loss.gradient = job->out[0];
-    KOLO_CUDA(kolo_cuda_loss(job->stream, &loss, call->moment, job->scratch), "the loss");
+    KOLO_CUDA(kolo_cuda_loss(job->stream, &loss, call->step_parameters, job->scratch), "the loss");
     return KOLO_OK;
 }
 
 kolo_status kolo_cuda_make_loss(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     kolo_loss_job job;
-    if (!kolo_cuda_describe_loss(plan, &job)) return kolo_cuda_make_own(kernel, plan, op);
+    if (!kolo_cuda_describe_loss(plan, &job)) return kolo_cuda_make_custom(kernel, plan, op);
     if (op->out[0] >= 0) job.gradient_element = kolo_cuda_element(plan, op->out[0]);
     kernel->element = KOLO_ELEMENT_FLOAT; /* outputs are canonical */
     kernel->any_out[0] = true;

@@ -6,7 +6,8 @@
  * end, or where there are many sums by a second kernel. */
 #include "backend/cuda/loss_rows.cuh"
 
-namespace kolo {
+namespace kolo
+{
 
 const int LANES_THREADS = 128, LANES_WIDTH = 512; /* the widest row that a warp takes */
 const int LOSS_BLOCKS = 1024, LAST_SUMS = 16; /* the most sums that the last block adds up by itself */
@@ -38,11 +39,11 @@ __device__ static inline void *at(const void *array, kolo_element element, int64
     return array ? (char *)array + i * (element == KOLO_ELEMENT_FLOAT ? 4 : 2) : NULL;
 }
 
-/* Row `number` of the leaf, of `counted` that count. Of the others the gradient is zero, and instead of them another is
- * looked at, so that teams stay in step. */
+/* Row `number` of the microbatch, of `counted` that count. Of the others the gradient is zero, and instead of them
+ * another is looked at, so that teams stay in step. */
 template <typename Team>
-__device__ static Row<Team> row_at(const kolo_loss_job &job, const kolo_moment *moment, Team team, int64_t number,
-                                   int64_t counted, int64_t instead, double *weight)
+__device__ static Row<Team> row_at(const kolo_loss_job &job, const kolo_step_parameters *step_parameters, Team team,
+                                   int64_t number, int64_t counted, int64_t instead, double *weight)
 {
     Row<Team> row = {};
     row.team = team;
@@ -50,7 +51,7 @@ __device__ static Row<Team> row_at(const kolo_loss_job &job, const kolo_moment *
     row.counts = number < counted;
     void *slopes = at(job.gradient, job.gradient_element, number * job.width);
     const float none = 0;
-    if (!row.counts && slopes && number < job.leaf * job.rows)
+    if (!row.counts && slopes && number < job.microbatch * job.rows)
         for (int i = team.rank; i < row.n; i += team.size) put<1>(job.gradient_element, slopes, i, &none);
     if (!row.counts) number = instead;
     row.z = (const float *)job.outputs + number * job.width;
@@ -60,7 +61,7 @@ __device__ static Row<Team> row_at(const kolo_loss_job &job, const kolo_moment *
     row.label = job.labels ? job.labels[number] : 0;
     *weight = (job.weights ? (double)job.weights[number / job.rows] : 1) / (double)job.rows;
     row.factor = (float)*weight;
-    row.scale = (float)moment->loss_scale;
+    row.scale = (float)step_parameters->loss_scale;
     return row;
 }
 
@@ -84,8 +85,8 @@ __device__ static void write_parts(const kolo_loss_job &job, int teams, const do
 }
 
 /* One warp: sum k of all blocks goes to the totals. */
-__device__ static void add_part(const kolo_loss_job &job, const kolo_moment *moment, const double *parts, int blocks,
-                                int k)
+__device__ static void add_part(const kolo_loss_job &job, const kolo_step_parameters *step_parameters,
+                                const double *parts, int blocks, int k)
 {
     double sum = 0;
     int lane = (int)(threadIdx.x % 32);
@@ -94,21 +95,22 @@ __device__ static void add_part(const kolo_loss_job &job, const kolo_moment *mom
     if (lane > 0) return;
     if (k > 0) job.total_sums[k - 1] += sum;
     if (k == 0) *job.total_loss += sum;
-    if (k == 0) *job.total_samples += samples_of(moment, job.first, job.leaf);
+    if (k == 0) *job.total_samples += samples_of(step_parameters, job.first, job.microbatch);
 }
 
-__device__ static void add_up(const kolo_loss_job &job, const kolo_moment *moment, const double *parts)
+__device__ static void add_up(const kolo_loss_job &job, const kolo_step_parameters *step_parameters,
+                              const double *parts)
 {
     if (1 + job.sums > LAST_SUMS || !last_block(job.turns, gridDim.x)) return;
     for (int k = (int)(threadIdx.x / 32); k < 1 + job.sums; k += (int)(blockDim.x / 32))
-        add_part(job, moment, parts, (int)gridDim.x, k);
+        add_part(job, step_parameters, parts, (int)gridDim.x, k);
 }
 
-__global__ void add_parts(const __grid_constant__ kolo_loss_job job, const kolo_moment *moment, const double *parts,
-                          int blocks)
+__global__ void add_parts(const __grid_constant__ kolo_loss_job job, const kolo_step_parameters *step_parameters,
+                          const double *parts, int blocks)
 {
     int k = (int)(thread_number() / 32);
-    if (k < 1 + job.sums) add_part(job, moment, parts, blocks, k);
+    if (k < 1 + job.sums) add_part(job, step_parameters, parts, blocks, k);
 }
 
 /* ---- kernels ---- */
@@ -123,22 +125,24 @@ __device__ static void clear_sums(int teams, int sums, double *slots, unsigned *
 /* Teams of `lanes` lanes. */
 template <bool PLAIN>
 __global__ void __launch_bounds__(LANES_THREADS)
-    loss_by_lanes(const __grid_constant__ kolo_loss_job job, const kolo_moment *moment, int lanes, double *parts)
+    loss_by_lanes(const __grid_constant__ kolo_loss_job job, const kolo_step_parameters *step_parameters, int lanes,
+                  double *parts)
 {
     KOLO_SHARED_BYTES(shared);
     int teams = (int)blockDim.x / lanes, own = (int)threadIdx.x / lanes;
     double *slots = (double *)shared, weight;
     unsigned *counts = (unsigned *)(slots + teams * SLOTS);
-    int64_t rows = job.leaf * job.rows, counted = samples_of(moment, job.first, job.leaf) * job.rows;
+    int64_t rows = job.microbatch * job.rows,
+            counted = samples_of(step_parameters, job.first, job.microbatch) * job.rows;
     clear_sums(teams, job.sums, slots, counts);
     WarpTeam team = {(int)threadIdx.x % lanes, lanes};
     for (int64_t base = (int64_t)blockIdx.x * teams; base < rows; base += (int64_t)gridDim.x * teams) {
         int64_t instead = base < counted ? base : 0;
-        Row<WarpTeam> row = row_at(job, moment, team, base + own, counted, instead, &weight);
+        Row<WarpTeam> row = row_at(job, step_parameters, team, base + own, counted, instead, &weight);
         if (base < counted) one_row<1, PLAIN>(row, job, weight, slots + own * SLOTS, counts);
     }
     write_parts(job, teams, slots, counts, parts);
-    add_up(job, moment, parts);
+    add_up(job, step_parameters, parts);
 }
 
 template <typename T, int N> __device__ static void copy_row(const Row<BlockTeam> &row, const void *from, float *kept)
@@ -151,8 +155,7 @@ template <typename T, int N> __device__ static void copy_row(const Row<BlockTeam
 }
 
 /* The row's elements go where the same thread finds them again. */
-template <int N>
-__device__ static void keep(Row<BlockTeam> &row, const kolo_loss_job &job, int64_t number, float *kept)
+template <int N> __device__ static void keep(Row<BlockTeam> &row, const kolo_loss_job &job, int64_t number, float *kept)
 {
     const void *from = at(job.outputs, job.outputs_element, number * job.width);
     switch (job.outputs_element) {
@@ -166,23 +169,24 @@ __device__ static void keep(Row<BlockTeam> &row, const kolo_loss_job &job, int64
 
 template <int N, bool PLAIN>
 __global__ void __launch_bounds__(1024)
-    loss_by_blocks(const __grid_constant__ kolo_loss_job job, const kolo_moment *moment, int kept, double *parts)
+    loss_by_blocks(const __grid_constant__ kolo_loss_job job, const kolo_step_parameters *step_parameters, int kept,
+                   double *parts)
 {
     KOLO_SHARED_BYTES(shared);
     double *slots = (double *)(shared + kept), weight;
     unsigned *counts = (unsigned *)(slots + SLOTS);
-    int64_t counted = samples_of(moment, job.first, job.leaf) * job.rows;
+    int64_t counted = samples_of(step_parameters, job.first, job.microbatch) * job.rows;
     clear_sums(1, job.sums, slots, counts);
     BlockTeam team = {(int)threadIdx.x, (int)blockDim.x};
-    for (int64_t number = blockIdx.x; number < job.leaf * job.rows; number += gridDim.x) {
-        Row<BlockTeam> row = row_at(job, moment, team, number, counted, 0, &weight);
+    for (int64_t number = blockIdx.x; number < job.microbatch * job.rows; number += gridDim.x) {
+        Row<BlockTeam> row = row_at(job, step_parameters, team, number, counted, 0, &weight);
         if (number >= counted) continue;
         if (kept > 0) keep<N>(row, job, number, (float *)shared);
         one_row<N, PLAIN>(row, job, weight, slots, counts);
         __syncthreads(); /* before what is kept gives way to the next row */
     }
     write_parts(job, 1, slots, counts, parts);
-    add_up(job, moment, parts);
+    add_up(job, step_parameters, parts);
 }
 
 /* ---- launching ---- */
@@ -197,7 +201,8 @@ static int lanes_for(int64_t width)
 
 static int64_t blocks_of(const kolo_loss_job *job)
 {
-    int64_t rows = job->leaf * job->rows, teams = job->width > LANES_WIDTH ? 1 : LANES_THREADS / lanes_for(job->width);
+    int64_t rows = job->microbatch * job->rows,
+            teams = job->width > LANES_WIDTH ? 1 : LANES_THREADS / lanes_for(job->width);
     int64_t blocks = (rows + teams - 1) / teams;
     return blocks < LOSS_BLOCKS ? blocks : LOSS_BLOCKS;
 }
@@ -227,7 +232,8 @@ static bool is_plain(const kolo_loss_job *job)
 }
 
 template <int N, bool PLAIN>
-static cudaError_t by_blocks(cudaStream_t stream, const kolo_loss_job *job, const kolo_moment *moment, double *parts)
+static cudaError_t by_blocks(cudaStream_t stream, const kolo_loss_job *job, const kolo_step_parameters *step_parameters,
+                             double *parts)
 {
     int kept = kept_bytes(job), threads = job->width <= 4096 ? 256 : 1024, shared = kept + sum_bytes(job);
     cudaError_t error = cudaSuccess;
@@ -236,7 +242,7 @@ static cudaError_t by_blocks(cudaStream_t stream, const kolo_loss_job *job, cons
                                      cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
     if (error != cudaSuccess) return error;
     return launch(stream, dim3((unsigned)blocks_of(job)), dim3((unsigned)threads), (size_t)shared,
-                  loss_by_blocks<N, PLAIN>, *job, moment, kept, parts);
+                  loss_by_blocks<N, PLAIN>, *job, step_parameters, kept, parts);
 }
 
 } // namespace kolo
@@ -254,23 +260,25 @@ bool kolo_cuda_loss_reads_once(const kolo_loss_job *job)
 }
 
 template <bool PLAIN>
-static cudaError_t start(cudaStream_t stream, const kolo_loss_job *job, const kolo_moment *moment, double *parts)
+static cudaError_t start(cudaStream_t stream, const kolo_loss_job *job, const kolo_step_parameters *step_parameters,
+                         double *parts)
 {
     int lanes = lanes_for(job->width);
     size_t shared = (size_t)(LANES_THREADS / lanes * SLOTS) * sizeof(double) + (size_t)job->sums * sizeof(unsigned);
     if (job->width <= LANES_WIDTH)
-        return launch(stream, dim3((unsigned)blocks_of(job)), LANES_THREADS, shared, loss_by_lanes<PLAIN>, *job, moment,
-                      lanes, parts);
-    if (job->width % 4 == 0) return by_blocks<4, PLAIN>(stream, job, moment, parts);
-    return by_blocks<1, PLAIN>(stream, job, moment, parts);
+        return launch(stream, dim3((unsigned)blocks_of(job)), LANES_THREADS, shared, loss_by_lanes<PLAIN>, *job,
+                      step_parameters, lanes, parts);
+    if (job->width % 4 == 0) return by_blocks<4, PLAIN>(stream, job, step_parameters, parts);
+    return by_blocks<1, PLAIN>(stream, job, step_parameters, parts);
 }
 
-cudaError_t kolo_cuda_loss(cudaStream_t stream, const kolo_loss_job *job, const kolo_moment *moment, void *scratch)
+cudaError_t kolo_cuda_loss(cudaStream_t stream, const kolo_loss_job *job, const kolo_step_parameters *step_parameters,
+                           void *scratch)
 {
     double *parts = (double *)scratch;
-    cudaError_t error =
-        is_plain(job) ? start<true>(stream, job, moment, parts) : start<false>(stream, job, moment, parts);
+    cudaError_t error = is_plain(job) ? start<true>(stream, job, step_parameters, parts)
+                                      : start<false>(stream, job, step_parameters, parts);
     if (error != cudaSuccess || 1 + job->sums <= LAST_SUMS) return error;
-    return launch(stream, blocks_for((int64_t)(1 + job->sums) * 32), THREADS, 0, add_parts, *job, moment,
+    return launch(stream, blocks_for((int64_t)(1 + job->sums) * 32), THREADS, 0, add_parts, *job, step_parameters,
                   (const double *)parts, (int)blocks_of(job));
 }

@@ -14,7 +14,7 @@ enum { ALIGNED, ANY, ALIGNMENTS };
 static const uint32_t alignments[ALIGNMENTS] = {16, sizeof(float)};
 
 struct kolo_matmul {
-    cublasLtHandle_t handle; /* the queue's */
+    cublasLtHandle_t handle; /* the stream's */
     cudaStream_t stream;
     cublasLtMatmulDesc_t what;
     cublasLtMatrixLayout_t a, b, d; /* cuBLASLt's A and B */
@@ -23,7 +23,7 @@ struct kolo_matmul {
     size_t scratch; /* of the larger */
     bool vector;
     kolo_matmul *product; /* where cuBLASLt has none with the extra: alone, in float32; else NULL */
-    kolo_matmul_wish wish; /* of which, then, the rest is done behind it, in scratch memory: */
+    kolo_matmul_spec spec; /* of which, then, the rest is done behind it, in scratch memory: */
     size_t sums, wide; /* D as float32, the vector as float32 */
 };
 
@@ -47,59 +47,59 @@ static cudaDataType_t type_of(kolo_element element)
     return element == KOLO_ELEMENT_HALF ? CUDA_R_16F : CUDA_R_32F;
 }
 
-/* ---- the queue's handle ---- */
+/* ---- the stream's handle ---- */
 
-static kolo_status handle_of(kolo_queue *queue, cublasLtHandle_t *handle)
+static kolo_status handle_of(kolo_stream *stream, cublasLtHandle_t *handle)
 {
-    if (!queue->blas) BLAS(cublasLtCreate(&queue->blas), "opening cuBLASLt");
-    *handle = queue->blas;
+    if (!stream->blas) BLAS(cublasLtCreate(&stream->blas), "opening cuBLASLt");
+    *handle = stream->blas;
     return KOLO_OK;
 }
 
-void kolo_cuda_close_blas(kolo_queue *queue)
+void kolo_cuda_close_blas(kolo_stream *stream)
 {
-    if (queue->blas) cublasLtDestroy(queue->blas);
-    queue->blas = NULL;
+    if (stream->blas) cublasLtDestroy(stream->blas);
+    stream->blas = NULL;
 }
 
 /* ---- making ---- */
 
-static kolo_status set_epilogue(kolo_matmul *made, const kolo_matmul_wish *wish)
+static kolo_status set_epilogue(kolo_matmul *made, const kolo_matmul_spec *spec)
 {
     static const uint32_t epilogues[] = {[KOLO_MATMUL_ALONE] = CUBLASLT_EPILOGUE_DEFAULT,
                                          [KOLO_MATMUL_RELU] = CUBLASLT_EPILOGUE_RELU,
                                          [KOLO_MATMUL_BIAS] = CUBLASLT_EPILOGUE_BIAS,
                                          [KOLO_MATMUL_BIAS_RELU] = CUBLASLT_EPILOGUE_RELU_BIAS,
                                          [KOLO_MATMUL_SUMS] = CUBLASLT_EPILOGUE_BGRADA};
-    BLAS(cublasLtMatmulDescSetAttribute(made->what, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogues[wish->extra],
+    BLAS(cublasLtMatmulDescSetAttribute(made->what, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogues[spec->extra],
                                         sizeof epilogues[0]),
          making);
-    made->vector = wish->extra >= KOLO_MATMUL_BIAS;
+    made->vector = spec->extra >= KOLO_MATMUL_BIAS;
     if (!made->vector) return KOLO_OK;
     /* Nobody reads there: the address tells the heuristics how vectors will be aligned. */
     const void *somewhere = (const void *)(uintptr_t)4096;
-    int32_t type = type_of(wish->d_element);
+    int32_t type = type_of(spec->d_element);
     BLAS(cublasLtMatmulDescSetAttribute(made->what, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &somewhere, sizeof somewhere),
          making);
     BLAS(cublasLtMatmulDescSetAttribute(made->what, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type, sizeof type), making);
     return KOLO_OK;
 }
 
-static kolo_status describe(kolo_matmul *made, const kolo_matmul_wish *wish)
+static kolo_status describe(kolo_matmul *made, const kolo_matmul_spec *spec)
 {
-    cublasComputeType_t compute = wish->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-    int32_t turn_a = wish->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
-            turn_b = wish->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-    uint64_t m = (uint64_t)wish->m, n = (uint64_t)wish->n, k = (uint64_t)wish->k;
-    uint64_t a_rows = wish->b_transposed ? k : n, b_rows = wish->a_transposed ? m : k;
-    cudaDataType_t type = type_of(wish->element);
+    cublasComputeType_t compute = spec->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    int32_t turn_a = spec->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
+            turn_b = spec->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    uint64_t m = (uint64_t)spec->m, n = (uint64_t)spec->n, k = (uint64_t)spec->k;
+    uint64_t a_rows = spec->b_transposed ? k : n, b_rows = spec->a_transposed ? m : k;
+    cudaDataType_t type = type_of(spec->element);
     BLAS(cublasLtMatmulDescCreate(&made->what, compute, CUDA_R_32F), making);
     BLAS(cublasLtMatmulDescSetAttribute(made->what, CUBLASLT_MATMUL_DESC_TRANSA, &turn_a, sizeof turn_a), making);
     BLAS(cublasLtMatmulDescSetAttribute(made->what, CUBLASLT_MATMUL_DESC_TRANSB, &turn_b, sizeof turn_b), making);
     BLAS(cublasLtMatrixLayoutCreate(&made->a, type, a_rows, n + k - a_rows, (int64_t)a_rows), making);
     BLAS(cublasLtMatrixLayoutCreate(&made->b, type, b_rows, m + k - b_rows, (int64_t)b_rows), making);
-    BLAS(cublasLtMatrixLayoutCreate(&made->d, type_of(wish->d_element), n, m, wish->n), making);
-    return set_epilogue(made, wish);
+    BLAS(cublasLtMatrixLayoutCreate(&made->d, type_of(spec->d_element), n, m, spec->n), making);
+    return set_epilogue(made, spec);
 }
 
 /* Sums of parts of k meet in float32, never in a narrower D. */
@@ -140,15 +140,15 @@ static kolo_status choose(kolo_matmul *made, int alignment)
 }
 
 /* In one kernel. */
-static kolo_status make_fused(kolo_queue *queue, const kolo_matmul_wish *wish, kolo_matmul **made, size_t *scratch)
+static kolo_status make_fused(kolo_stream *stream, const kolo_matmul_spec *spec, kolo_matmul **made, size_t *scratch)
 {
     kolo_matmul *matmul = calloc(1, sizeof *matmul);
     if (!matmul) return kolo_fail_memory(sizeof *matmul, "a product of matrices");
-    matmul->stream = queue->stream;
-    kolo_status status = handle_of(queue, &matmul->handle);
-    if (status == KOLO_OK) status = describe(matmul, wish);
+    matmul->stream = stream->handle;
+    kolo_status status = handle_of(stream, &matmul->handle);
+    if (status == KOLO_OK) status = describe(matmul, spec);
     if (status == KOLO_OK) status = choose(matmul, ALIGNED);
-    if (status == KOLO_OK && wish->element == KOLO_ELEMENT_FLOAT) status = choose(matmul, ANY);
+    if (status == KOLO_OK && spec->element == KOLO_ELEMENT_FLOAT) status = choose(matmul, ANY);
     *made = matmul;
     *scratch = matmul->scratch;
     if (status == KOLO_OK && matmul->found[ALIGNED]) return KOLO_OK;
@@ -159,33 +159,33 @@ static kolo_status make_fused(kolo_queue *queue, const kolo_matmul_wish *wish, k
 }
 
 /* Epilogues are not there for every size: the product alone, and passes behind it. Nothing is rounded before D is. */
-static kolo_status make_apart(kolo_queue *queue, const kolo_matmul_wish *wish, kolo_matmul **made, size_t *scratch)
+static kolo_status make_apart(kolo_stream *stream, const kolo_matmul_spec *spec, kolo_matmul **made, size_t *scratch)
 {
-    kolo_matmul_wish alone = *wish;
+    kolo_matmul_spec alone = *spec;
     kolo_matmul *matmul = calloc(1, sizeof *matmul);
     if (!matmul) return kolo_fail_memory(sizeof *matmul, "a product of matrices");
     alone.extra = KOLO_MATMUL_ALONE;
     alone.d_element = KOLO_ELEMENT_FLOAT;
-    kolo_status status = make_fused(queue, &alone, &matmul->product, scratch);
+    kolo_status status = make_fused(stream, &alone, &matmul->product, scratch);
     if (status != KOLO_OK || !matmul->product) {
         kolo_matmul_free(matmul);
         return status;
     }
-    bool narrow = wish->d_element != KOLO_ELEMENT_FLOAT;
-    matmul->stream = queue->stream;
-    matmul->wish = *wish;
+    bool narrow = spec->d_element != KOLO_ELEMENT_FLOAT;
+    matmul->stream = stream->handle;
+    matmul->spec = *spec;
     *scratch = (*scratch + 255) / 256 * 256;
-    matmul->sums = (size_t)kolo_cuda_reserve(scratch, narrow ? (size_t)(wish->m * wish->n) * sizeof(float) : 0);
-    matmul->wide = (size_t)kolo_cuda_reserve(scratch, narrow ? (size_t)wish->n * sizeof(float) : 0);
+    matmul->sums = (size_t)kolo_cuda_reserve(scratch, narrow ? (size_t)(spec->m * spec->n) * sizeof(float) : 0);
+    matmul->wide = (size_t)kolo_cuda_reserve(scratch, narrow ? (size_t)spec->n * sizeof(float) : 0);
     *made = matmul;
     return KOLO_OK;
 }
 
-kolo_status kolo_matmul_make(kolo_queue *queue, const kolo_matmul_wish *wish, kolo_matmul **made, size_t *scratch)
+kolo_status kolo_matmul_make(kolo_stream *stream, const kolo_matmul_spec *spec, kolo_matmul **made, size_t *scratch)
 {
-    bool behind = wish->extra != KOLO_MATMUL_ALONE && wish->extra != KOLO_MATMUL_SUMS;
-    KOLO_TRY(make_fused(queue, wish, made, scratch));
-    return *made || !behind ? KOLO_OK : make_apart(queue, wish, made, scratch);
+    bool behind = spec->extra != KOLO_MATMUL_ALONE && spec->extra != KOLO_MATMUL_SUMS;
+    KOLO_TRY(make_fused(stream, spec, made, scratch));
+    return *made || !behind ? KOLO_OK : make_apart(stream, spec, made, scratch);
 }
 
 void kolo_matmul_free(kolo_matmul *matmul)
@@ -205,18 +205,18 @@ static kolo_status run_apart(const kolo_matmul *matmul, const void *a, const voi
                              char *scratch)
 {
     static const char doing[] = "what goes with a product";
-    const kolo_matmul_wish *wish = &matmul->wish;
-    bool narrow = wish->d_element != KOLO_ELEMENT_FLOAT;
-    bool relu = wish->extra == KOLO_MATMUL_RELU || wish->extra == KOLO_MATMUL_BIAS_RELU;
+    const kolo_matmul_spec *spec = &matmul->spec;
+    bool narrow = spec->d_element != KOLO_ELEMENT_FLOAT;
+    bool relu = spec->extra == KOLO_MATMUL_RELU || spec->extra == KOLO_MATMUL_BIAS_RELU;
     void *sums = narrow ? scratch + matmul->sums : d, *wide = scratch + matmul->wide;
     KOLO_TRY(kolo_matmul_run(matmul->product, a, b, sums, NULL, scratch));
     if (vector && narrow)
-        KOLO_CUDA(kolo_cuda_cast(matmul->stream, wish->d_element, vector, KOLO_ELEMENT_FLOAT, wide, wish->n), doing);
-    KOLO_CUDA(kolo_cuda_bias_forward(matmul->stream, KOLO_ELEMENT_FLOAT, wish->m, (int)wish->n,
+        KOLO_CUDA(kolo_cuda_cast(matmul->stream, spec->d_element, vector, KOLO_ELEMENT_FLOAT, wide, spec->n), doing);
+    KOLO_CUDA(kolo_cuda_bias_forward(matmul->stream, KOLO_ELEMENT_FLOAT, spec->m, (int)spec->n,
                                      vector && narrow ? wide : vector, relu, sums),
               doing);
     if (narrow)
-        KOLO_CUDA(kolo_cuda_cast(matmul->stream, KOLO_ELEMENT_FLOAT, sums, wish->d_element, d, wish->m * wish->n),
+        KOLO_CUDA(kolo_cuda_cast(matmul->stream, KOLO_ELEMENT_FLOAT, sums, spec->d_element, d, spec->m * spec->n),
                   doing);
     return KOLO_OK;
 }

@@ -5,7 +5,8 @@
 #include "backend/cuda/windows.cuh"
 #include "core/philox.h"
 
-namespace kolo {
+namespace kolo
+{
 
 /* ---- forward ---- */
 
@@ -17,9 +18,17 @@ template <typename T, typename P> struct Maxima {
     T *y;
     P *where; /* or NULL */
     bool cut;
-    template <int V> __device__ void get(int64_t at, float values[V]) const { load<T, V>(x + at, values); }
-    __device__ void begin() {}
-    __device__ int place_of(const Largest &found) const { return cut && found.value <= 0 ? NOWHERE : found.place; }
+    template <int V> __device__ void get(int64_t at, float values[V]) const
+    {
+        load<T, V>(x + at, values);
+    }
+    __device__ void begin()
+    {
+    }
+    __device__ int place_of(const Largest &found) const
+    {
+        return cut && found.value <= 0 ? NOWHERE : found.place;
+    }
     template <int V> __device__ void put(int64_t at, const Largest found[V], int, int64_t, int64_t) const
     {
         float values[V];
@@ -33,12 +42,15 @@ template <typename T, typename P> struct Maxima {
 
 /* And dropout of them, as in pointwise.cu, where four channels are one Philox block: what is dropped is nowhere. */
 template <typename T, typename P> struct DroppedMaxima : Maxima<T, P> {
-    kolo_dropout_job job; /* first: of this part of the leaf */
-    const kolo_moment *moment;
+    kolo_dropout_job job; /* first: of this part of the microbatch */
+    const kolo_step_parameters *step_parameters;
     uint32_t threshold;
     float scale;
     uint64_t key; /* by begin() */
-    __device__ void begin() { key = kolo_dropout_key(moment->seed, job.layer, moment->step); }
+    __device__ void begin()
+    {
+        key = kolo_dropout_key(step_parameters->seed, job.layer, step_parameters->step);
+    }
     template <int V> __device__ void put(int64_t at, const Largest found[V], int, int64_t sample, int64_t e) const
     {
         float values[V];
@@ -59,7 +71,8 @@ template <typename T, typename P> struct DroppedMaxima : Maxima<T, P> {
 
 /* ---- backward ---- */
 
-/* dropped: y went through a dropout, of which dy is the gradient: kept elements' was multiplied by this, and rounded. */
+/* dropped: y went through a dropout, of which dy is the gradient: kept elements' was multiplied by this, and rounded.
+ */
 template <typename T, int V> __device__ static Run<T, V> scaled(Run<T, V> dy, float dropped)
 {
     for (int v = 0; dropped != 1 && v < V; v++) narrow(dropped * element(dy, v), &dy.at[v]);
@@ -178,12 +191,16 @@ static cudaError_t maxima(cudaStream_t stream, const kolo_pooling *p, const T *x
 
 template <typename T, typename P>
 static cudaError_t dropped_maxima(cudaStream_t stream, const kolo_pooling *p, const T *x, T *y, P *where, bool cut,
-                                  const kolo_dropout_job *dropout, const kolo_moment *moment)
+                                  const kolo_dropout_job *dropout, const kolo_step_parameters *step_parameters)
 {
     return by_parts(p->samples, out_image(p), [&](int64_t first, int64_t samples) {
         int64_t out = first * out_image(p);
-        DroppedMaxima<T, P> io = {{x + first * in_image(p), y + out, where + out, cut}, *dropout, moment,
-                                  kolo_dropout_threshold(dropout->rate), (float)(1 / (1 - dropout->rate)), 0};
+        DroppedMaxima<T, P> io = {{x + first * in_image(p), y + out, where + out, cut},
+                                  *dropout,
+                                  step_parameters,
+                                  kolo_dropout_threshold(dropout->rate),
+                                  (float)(1 / (1 - dropout->rate)),
+                                  0};
         io.job.first += first;
         return forward<T, Lanes<T>::count>(stream, p, samples, io, fixed_size(p));
     });
@@ -194,7 +211,8 @@ static bool exact(const kolo_pooling *p)
 {
     bool all = area_of(p) <= 16;
     for (int axis = 0; axis < 2; axis++)
-        all = all && p->stride[axis] == p->size[axis] && p->out[axis] * p->stride[axis] >= p->in[axis] + p->before[axis];
+        all =
+            all && p->stride[axis] == p->size[axis] && p->out[axis] * p->stride[axis] >= p->in[axis] + p->before[axis];
     return all;
 }
 
@@ -237,7 +255,10 @@ static cudaError_t maxima_back_to_bias(cudaStream_t stream, const kolo_pooling *
 
 using namespace kolo;
 
-size_t kolo_pooling_place_bytes(const kolo_pooling *p) { return area_of(p) < 255 ? 1 : 4; }
+size_t kolo_pooling_place_bytes(const kolo_pooling *p)
+{
+    return area_of(p) < 255 ? 1 : 4;
+}
 
 bool kolo_pooling_whole(kolo_element element, const kolo_pooling *p)
 {
@@ -263,13 +284,13 @@ cudaError_t kolo_cuda_max_pool(cudaStream_t stream, kolo_element element, const 
 
 cudaError_t kolo_cuda_max_pool_dropout(cudaStream_t stream, kolo_element element, const kolo_pooling *p, const void *x,
                                        void *y, void *where, bool cut, const kolo_dropout_job *dropout,
-                                       const kolo_moment *moment)
+                                       const kolo_step_parameters *step_parameters)
 {
     return with(element, [&](auto zero) {
         typedef decltype(zero) T;
         if (kolo_pooling_place_bytes(p) == 1)
-            return dropped_maxima<T>(stream, p, (const T *)x, (T *)y, (uint8_t *)where, cut, dropout, moment);
-        return dropped_maxima<T>(stream, p, (const T *)x, (T *)y, (int32_t *)where, cut, dropout, moment);
+            return dropped_maxima<T>(stream, p, (const T *)x, (T *)y, (uint8_t *)where, cut, dropout, step_parameters);
+        return dropped_maxima<T>(stream, p, (const T *)x, (T *)y, (int32_t *)where, cut, dropout, step_parameters);
     });
 }
 

@@ -7,7 +7,7 @@
 
 #define PARTS 1024 /* that a block each is given for, and how many more than that there may be is one an array */
 
-/* Of one list of spans: made before its first update is given, and kept with the queue. */
+/* Of one list of spans: made before its first update is given, and kept with the stream. */
 struct kolo_cuda_table {
     const kolo_span *spans; /* whose it is, */
     const kolo_plan *plan;  /* and whose parameters they are */
@@ -63,7 +63,7 @@ static void place(kolo_cuda_table *table)
                             (spans + 1) * sizeof(int32_t),
                             4 * parts * sizeof(double),
                             spans * sizeof(float),
-                            table->plan ? spans * sizeof(kolo_flow) : 0};
+                            table->plan ? spans * sizeof(kolo_alias) : 0};
     for (int i = 0; i < 7; i++) {
         table->at[i] = table->bytes;
         table->bytes += (bytes[i] + 255) / 256 * 256;
@@ -77,7 +77,7 @@ static kolo_status fill(kolo_cuda_table *table, const kolo_update_job *job, cuda
     memcpy(image, table->spans, (size_t)table->span_count * sizeof *table->spans);
     cut(table, (kolo_chunk *)(image + table->at[CHUNKS]), (kolo_part *)(image + table->at[PARTS_AT]),
         (int32_t *)(image + table->at[FIRST_PARTS]));
-    if (table->plan) kolo_cuda_find_flows(job, (kolo_flow *)(image + table->at[FLOWS]));
+    if (table->plan) kolo_cuda_find_aliases(job, (kolo_alias *)(image + table->at[FLOWS]));
     cudaError_t error = kolo_cuda_allocate(&table->memory, table->bytes);
     if (error == cudaSuccess)
         error = cudaMemcpyAsync(table->memory, image, table->bytes, cudaMemcpyHostToDevice, stream);
@@ -86,7 +86,7 @@ static kolo_status fill(kolo_cuda_table *table, const kolo_update_job *job, cuda
     return KOLO_OK;
 }
 
-static kolo_status make(kolo_queue *queue, const kolo_update_job *job, kolo_cuda_table **table)
+static kolo_status make(kolo_stream *stream, const kolo_update_job *job, kolo_cuda_table **table)
 {
     kolo_cuda_table *made = calloc(1, sizeof *made);
     if (!made) return kolo_fail_memory(sizeof *made, "an update's table");
@@ -94,7 +94,7 @@ static kolo_status make(kolo_queue *queue, const kolo_update_job *job, kolo_cuda
     for (int s = 0; s < job->span_count; s++) made->chunk_count += (int)chunks_of(&job->spans[s]);
     made->part_count = cut(made, NULL, NULL, NULL);
     place(made);
-    kolo_status status = fill(made, job, queue->stream);
+    kolo_status status = fill(made, job, stream->handle);
     if (status == KOLO_OK) *table = made;
     else kolo_cuda_free_tables(made);
     return status;
@@ -110,14 +110,14 @@ void kolo_cuda_free_tables(kolo_cuda_table *table)
     }
 }
 
-static kolo_status find(kolo_queue *queue, const kolo_update_job *job, kolo_cuda_table **table)
+static kolo_status find(kolo_stream *stream, const kolo_update_job *job, kolo_cuda_table **table)
 {
-    for (*table = queue->tables; *table; *table = (*table)->next)
+    for (*table = stream->tables; *table; *table = (*table)->next)
         if ((*table)->spans == job->spans && (*table)->span_count == job->span_count && (*table)->plan == job->plan)
             return KOLO_OK;
-    KOLO_TRY(make(queue, job, table));
-    (*table)->next = queue->tables;
-    queue->tables = *table;
+    KOLO_TRY(make(stream, job, table));
+    (*table)->next = stream->tables;
+    stream->tables = *table;
     return KOLO_OK;
 }
 
@@ -129,11 +129,11 @@ bool kolo_cuda_has_rule(const kolo_optimizer *optimizer)
 }
 
 /* The job, with what its list of spans has on the device. */
-static kolo_status lay_out(kolo_queue *queue, const kolo_update_job *job, kolo_cuda_update *update)
+static kolo_status lay_out(kolo_stream *stream, const kolo_update_job *job, kolo_cuda_update *update)
 {
     kolo_cuda_table *table;
-    KOLO_TRY(kolo_cuda_enter(queue));
-    KOLO_TRY(find(queue, job, &table));
+    KOLO_TRY(kolo_cuda_enter(stream));
+    KOLO_TRY(find(stream, job, &table));
     char *memory = table->memory;
     double *sums = (double *)(memory + table->at[SUMS]);
     *update = (kolo_cuda_update){.chunk_count = table->chunk_count,
@@ -149,48 +149,49 @@ static kolo_status lay_out(kolo_queue *queue, const kolo_update_job *job, kolo_c
                                  .gradient = job->gradient,
                                  .slots = {job->slots[0], job->slots[1], job->slots[2]},
                                  .numbers = job->numbers,
-                                 .moment = job->moment,
+                                 .step_parameters = job->step_parameters,
                                  .clip_value = job->clip_value,
                                  .clip_norm = job->clip_norm,
                                  .global_clip_norm = job->global_clip_norm,
                                  .decay = job->decay,
                                  .scaling = job->scaling,
-                                 .flows = table->plan ? (const kolo_flow *)(memory + table->at[FLOWS]) : NULL,
+                                 .aliases = table->plan ? (const kolo_alias *)(memory + table->at[FLOWS]) : NULL,
                                  .packed = job->packed};
     return KOLO_OK;
 }
 
-kolo_status kolo_cuda_expect_updates(kolo_queue *queue, const kolo_update_job *job)
+kolo_status kolo_cuda_expect_updates(kolo_stream *stream, const kolo_update_job *job)
 {
     kolo_cuda_table *table;
-    KOLO_TRY(kolo_cuda_enter(queue));
-    return find(queue, job, &table);
+    KOLO_TRY(kolo_cuda_enter(stream));
+    return find(stream, job, &table);
 }
 
-kolo_status kolo_cuda_update_weights(kolo_queue *queue, const kolo_update_job *job)
+kolo_status kolo_cuda_update_weights(kolo_stream *stream, const kolo_update_job *job)
 {
     double numbers[KOLO_RULE_NUMBERS];
     kolo_cuda_update update;
-    KOLO_TRY(lay_out(queue, job, &update));
+    KOLO_TRY(lay_out(stream, job, &update));
     update.rule = kolo_rule_numbers(job->optimizer, 0, 1, numbers);
     bool measures = kolo_cuda_update_measures(&update);
     if (job->left) KOLO_TRY(kolo_cuda_unpack_left(job, measures));
     update.left = measures ? NULL : (const char *)job->left;
-    KOLO_CUDA(kolo_cuda_update_all(queue->stream, &update), "updating the weights");
+    KOLO_CUDA(kolo_cuda_update_all(stream->handle, &update), "updating the weights");
     return job->packed ? kolo_cuda_pack_rest(job) : KOLO_OK;
 }
 
-kolo_status kolo_cuda_fill(kolo_queue *queue, kolo_moment *moment, kolo_scaling *scaling, kolo_scaling *seen)
+kolo_status kolo_cuda_fill(kolo_stream *stream, kolo_step_parameters *step_parameters, kolo_scaling *scaling,
+                           kolo_scaling *seen)
 {
-    KOLO_TRY(kolo_cuda_enter(queue));
-    KOLO_CUDA(kolo_cuda_fill_moment(queue->stream, moment, scaling, seen), "the loss's scale");
+    KOLO_TRY(kolo_cuda_enter(stream));
+    KOLO_CUDA(kolo_cuda_fill_step_parameters(stream->handle, step_parameters, scaling, seen), "the loss's scale");
     return KOLO_OK;
 }
 
-kolo_status kolo_cuda_penalty(kolo_queue *queue, const kolo_update_job *job, double *to)
+kolo_status kolo_cuda_penalty(kolo_stream *stream, const kolo_update_job *job, double *to)
 {
     kolo_cuda_update update;
-    KOLO_TRY(lay_out(queue, job, &update));
-    KOLO_CUDA(kolo_cuda_penalty_of_all(queue->stream, &update, to), "the penalty of the weights");
+    KOLO_TRY(lay_out(stream, job, &update));
+    KOLO_CUDA(kolo_cuda_penalty_of_all(stream->handle, &update, to), "the penalty of the weights");
     return KOLO_OK;
 }

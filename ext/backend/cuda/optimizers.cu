@@ -1,13 +1,14 @@
-/* Updates of all arrays of weights at once: what strategy/update.c does on the host, with the rules of
+/* Updates of all arrays of weights at once: what replica/update.c does on the host, with the rules of
  * optimizers/rules.h.
  *
- * Arrays are cut into chunks, a block's work at a time; runs of chunks of one array are parts, whose sums a block forms,
- * and a norm is the sum of its parts' in their order. The gradient becomes the clipped mean in registers, wherever it is
- * read, so that an update without norms is one kernel, and each kind of norm one more. */
+ * Arrays are cut into chunks, a block's work at a time; runs of chunks of one array are parts, whose sums a block
+ * forms, and a norm is the sum of its parts' in their order. The gradient becomes the clipped mean in registers,
+ * wherever it is read, so that an update without norms is one kernel, and each kind of norm one more. */
 #include "backend/cuda/device.cuh"
 #include "optimizers/rules.h"
 
-namespace kolo {
+namespace kolo
+{
 
 static const int FOURS = KOLO_CHUNK / 4 / THREADS; /* of a chunk, a thread's */
 static const int RESIDENT = 8 * 132;               /* blocks that a large device has at work at once */
@@ -19,7 +20,7 @@ struct Span {
     float scale, factor, most; /* of the gradient */
     float shrink, lamb_shrink; /* of the weights */
     const float *left; /* where element i of all has its gradient */
-    const kolo_flow *flow;
+    const kolo_alias *alias;
     bool even, wide; /* it begins at a multiple of four elements; four neighbours are read at once */
 
     __device__ float gradient(float g, float w) const
@@ -67,19 +68,19 @@ __device__ static float clip_factor(const kolo_cuda_update &u, int span)
 
 __device__ static Span begin_span(const kolo_cuda_update &u, int span)
 {
-    const double *rule = u.moment->rule;
+    const double *rule = u.step_parameters->rule;
     Span s;
     s.is = u.spans[span];
     s.numbers = kolo_rule_floats(rule);
-    s.scale = (float)u.moment->scale;
+    s.scale = (float)u.step_parameters->scale;
     s.factor = clip_factor(u, span);
     s.most = u.clip_value > 0 ? (float)u.clip_value : INFINITY;
     s.shrink = (float)(u.decay * rule[KOLO_RULE_LEARNING_RATE]);
     s.lamb_shrink = kolo_rule_lamb_decay(rule, s.is.vector);
-    s.flow = u.flows ? &u.flows[span] : nullptr;
+    s.alias = u.aliases ? &u.aliases[span] : nullptr;
     s.even = s.is.offset % 4 == 0;
-    bool left = u.left && s.flow->gradient >= 0;
-    s.left = left ? (const float *)(u.left + s.flow->gradient) - s.is.offset : u.gradient;
+    bool left = u.left && s.alias->gradient >= 0;
+    s.left = left ? (const float *)(u.left + s.alias->gradient) - s.is.offset : u.gradient;
     s.wide = u.wide && (s.even || !left);
     return s;
 }
@@ -88,7 +89,7 @@ __device__ static Span begin_span(const kolo_cuda_update &u, int span)
 template <kolo_rule_kind RULE>
 __device__ static void finish_numbers(const kolo_cuda_update &u, int span, bool first, Span *s)
 {
-    const double *rule = u.moment->rule;
+    const double *rule = u.step_parameters->rule;
     double sums[2] = {0, sum_of_span(u, u.of_rule + 1, span)};
     if (RULE == KOLO_RULE_NOVOGRAD) {
         float number = kolo_rule_novograd_number(rule, u.numbers_before[span], sums[1]);
@@ -202,29 +203,27 @@ template <kolo_rule_kind RULE> struct MeasureRule {
 };
 
 template <kolo_rule_kind RULE> struct Slots {
-    static const int count = RULE == KOLO_RULE_SGD || RULE == KOLO_RULE_LAMB                     ? 0
-                             : RULE == KOLO_RULE_RMSPROP_BOTH || RULE == KOLO_RULE_AMSGRAD       ? 3
-                             : RULE == KOLO_RULE_MOMENTUM || RULE == KOLO_RULE_NESTEROV ||
-                                       RULE == KOLO_RULE_ADAGRAD || RULE == KOLO_RULE_RMSPROP ||
-                                       RULE == KOLO_RULE_LARS || RULE == KOLO_RULE_NOVOGRAD
+    static const int count = RULE == KOLO_RULE_SGD || RULE == KOLO_RULE_LAMB               ? 0
+                             : RULE == KOLO_RULE_RMSPROP_BOTH || RULE == KOLO_RULE_AMSGRAD ? 3
+                             : RULE == KOLO_RULE_MOMENTUM || RULE == KOLO_RULE_NESTEROV || RULE == KOLO_RULE_ADAGRAD ||
+                                     RULE == KOLO_RULE_RMSPROP || RULE == KOLO_RULE_LARS || RULE == KOLO_RULE_NOVOGRAD
                                  ? 1
                                  : 2;
 };
 
 /* N neighbours to their places among the packed weights. */
-template <int N>
-__device__ static void pack(const kolo_cuda_update &u, const Span &s, const float w[N], int64_t at)
+template <int N> __device__ static void pack(const kolo_cuda_update &u, const Span &s, const float w[N], int64_t at)
 {
-    for (int c = 0; u.packed && s.flow && c < s.flow->copy_count; c++) {
-        const kolo_copy &copy = s.flow->copies[c];
+    for (int c = 0; u.packed && s.alias && c < s.alias->copy_count; c++) {
+        const kolo_copy &copy = s.alias->copies[c];
         int64_t first = at - s.is.offset;
         if (!copy.transposed && (s.even || N == 1)) {
             put<N>(copy.element, u.packed + copy.at, first, w);
             continue;
         }
         for (int k = 0; k < N; k++) {
-            int i = (int)first + k, row = i / s.flow->columns;
-            int there = copy.transposed ? (i - row * s.flow->columns) * s.flow->rows + row : i;
+            int i = (int)first + k, row = i / s.alias->columns;
+            int there = copy.transposed ? (i - row * s.alias->columns) * s.alias->rows + row : i;
             put<1>(copy.element, u.packed + copy.at, there, w + k);
         }
     }
@@ -284,7 +283,7 @@ __global__ void __launch_bounds__(THREADS) measure_gradient(kolo_cuda_update u)
 {
     kolo_part part = u.parts[blockIdx.x];
     kolo_span span = u.spans[part.span];
-    MeasureGradient measure = {u, (float)u.moment->scale, span.l2, {0, 0}};
+    MeasureGradient measure = {u, (float)u.step_parameters->scale, span.l2, {0, 0}};
     for (int chunk = part.first; chunk < part.first + part.count && !(span.momentum > 0); chunk++)
         go_through(u.chunks[chunk], u.wide, measure);
     keep_sums(u.of_gradient + 2 * blockIdx.x, measure.sums);
@@ -328,17 +327,18 @@ __device__ static void count_try(kolo_scaling *scaling, bool finite)
     kolo_adapt_scale(finite, &scaling->loss_scale, &scaling->good);
 }
 
-/* A warp. The same arithmetic as the host's (strategy/update.c), so the same bits. */
-__global__ void fill_moment(kolo_moment *moment, kolo_scaling *scaling, kolo_scaling *seen)
+/* A warp. The same arithmetic as the host's (replica/update.c), so the same bits. */
+__global__ void fill_step_parameters(kolo_step_parameters *step_parameters, kolo_scaling *scaling, kolo_scaling *seen)
 {
     int number = (int)threadIdx.x;
-    int64_t later = scaling->updates - moment->updates;
-    if (number < KOLO_RULE_NUMBERS && later > 0) moment->rule[number] = moment->later[later - 1][number];
+    int64_t later = scaling->updates - step_parameters->updates;
+    if (number < KOLO_RULE_NUMBERS && later > 0)
+        step_parameters->rule[number] = step_parameters->later[later - 1][number];
     if (number > 0) return;
-    if (moment->loss_scale > 0) scaling->sample_scale = scaling->loss_scale * moment->loss_scale;
+    if (step_parameters->loss_scale > 0) scaling->sample_scale = scaling->loss_scale * step_parameters->loss_scale;
     scaling->before = scaling->updates;
-    moment->loss_scale = scaling->sample_scale;
-    moment->scale = moment->share / scaling->sample_scale;
+    step_parameters->loss_scale = scaling->sample_scale;
+    step_parameters->scale = step_parameters->share / scaling->sample_scale;
     *seen = *scaling;
 }
 
@@ -359,7 +359,7 @@ template <kolo_rule_kind RULE> __global__ void __launch_bounds__(THREADS) update
         bool first = chunk.first == u.spans[chunk.span].offset;
         if (chunk.span != now && measured && !mean) finish_numbers<RULE>(u, chunk.span, first, &work.s);
         now = chunk.span;
-        Move move = {u, work.s.left, work.s.is.momentum, u.moment->share};
+        Move move = {u, work.s.left, work.s.is.momentum, u.step_parameters->share};
         if (mean) go_through(chunk, work.s.wide, move);
         else go_through(chunk, work.s.wide, work);
     }
@@ -370,11 +370,21 @@ template <kolo_rule_kind RULE> __global__ void __launch_bounds__(THREADS) update
 typedef void update_kernel(kolo_cuda_update u);
 
 static update_kernel *const updates[KOLO_RULE_KINDS] = {
-    update<KOLO_RULE_SGD>,      update<KOLO_RULE_MOMENTUM>, update<KOLO_RULE_NESTEROV>,
-    update<KOLO_RULE_ADAGRAD>,  update<KOLO_RULE_ADADELTA>, update<KOLO_RULE_RMSPROP>,
-    update<KOLO_RULE_RMSPROP_ROLLING>, update<KOLO_RULE_RMSPROP_CENTERED>, update<KOLO_RULE_RMSPROP_BOTH>,
-    update<KOLO_RULE_ADAM>,     update<KOLO_RULE_AMSGRAD>,  update<KOLO_RULE_ADAMAX>,
-    update<KOLO_RULE_NADAM>,    update<KOLO_RULE_LARS>,     update<KOLO_RULE_LAMB>,
+    update<KOLO_RULE_SGD>,
+    update<KOLO_RULE_MOMENTUM>,
+    update<KOLO_RULE_NESTEROV>,
+    update<KOLO_RULE_ADAGRAD>,
+    update<KOLO_RULE_ADADELTA>,
+    update<KOLO_RULE_RMSPROP>,
+    update<KOLO_RULE_RMSPROP_ROLLING>,
+    update<KOLO_RULE_RMSPROP_CENTERED>,
+    update<KOLO_RULE_RMSPROP_BOTH>,
+    update<KOLO_RULE_ADAM>,
+    update<KOLO_RULE_AMSGRAD>,
+    update<KOLO_RULE_ADAMAX>,
+    update<KOLO_RULE_NADAM>,
+    update<KOLO_RULE_LARS>,
+    update<KOLO_RULE_LAMB>,
     update<KOLO_RULE_NOVOGRAD>,
 };
 
@@ -416,9 +426,10 @@ cudaError_t kolo_cuda_update_all(cudaStream_t stream, const kolo_cuda_update *jo
     return error;
 }
 
-cudaError_t kolo_cuda_fill_moment(cudaStream_t stream, kolo_moment *moment, kolo_scaling *scaling, kolo_scaling *seen)
+cudaError_t kolo_cuda_fill_step_parameters(cudaStream_t stream, kolo_step_parameters *step_parameters,
+                                           kolo_scaling *scaling, kolo_scaling *seen)
 {
-    return launch(stream, dim3(1), 32, 0, fill_moment, moment, scaling, seen);
+    return launch(stream, dim3(1), 32, 0, fill_step_parameters, step_parameters, scaling, seen);
 }
 
 cudaError_t kolo_cuda_penalty_of_all(cudaStream_t stream, const kolo_cuda_update *update, double *to)

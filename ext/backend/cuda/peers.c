@@ -1,4 +1,4 @@
-/* How fast GPUs copy to each other, with peer access and without: the accelerator's meter. See topology/meter.h.
+/* How fast GPUs copy to each other, with peer access and without: the accelerator's meter. See backend/meter.h.
  *
  * As NVIDIA's p2pBandwidthLatencyTest does it: all copies are given while the first stream is held, so that what events
  * time is copying and not giving. */

@@ -95,7 +95,7 @@ kolo_dropout_job kolo_cuda_dropout_of(const kolo_cuda_job *job, const kolo_op *d
 {
     return (kolo_dropout_job){.first = job->call->first_sample,
                               .elements = kolo_shape_count(job->plan->values[drop->out[0]].shape),
-                              .leaf = job->plan->leaf,
+                              .microbatch = job->plan->microbatch,
                               .layer = drop->layer,
                               .rate = drop->rate};
 }
@@ -103,8 +103,8 @@ kolo_dropout_job kolo_cuda_dropout_of(const kolo_cuda_job *job, const kolo_op *d
 static kolo_status run_dropout(const kolo_cuda_job *job)
 {
     kolo_dropout_job dropout = kolo_cuda_dropout_of(job, job->op);
-    KOLO_CUDA(kolo_cuda_dropout(job->stream, job->element, &dropout, job->call->moment, job->in[0], job->out[0],
-                                job->out[1]),
+    KOLO_CUDA(kolo_cuda_dropout(job->stream, job->element, &dropout, job->call->step_parameters, job->in[0],
+                                job->out[0], job->out[1]),
               "dropout");
     return KOLO_OK;
 }

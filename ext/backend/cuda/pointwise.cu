@@ -3,7 +3,8 @@
 #include "backend/cuda/device.cuh"
 #include "core/philox.h"
 
-namespace kolo {
+namespace kolo
+{
 
 /* ---- y = f(x), y = f(x1, x2): sixteen bytes of the narrower element at a time ---- */
 
@@ -83,12 +84,27 @@ static cudaError_t two(cudaStream_t stream, const void *a, const void *b, void *
 
 /* ---- functions ---- */
 
-__device__ static inline float relu(float x) { return x < 0 ? 0 : x; } /* NaN stays NaN */
-__device__ static inline float sigmoid(float x) { return 1 / (1 + expf(-x)); }
+__device__ static inline float relu(float x)
+{
+    return x < 0 ? 0 : x;
+} /* NaN stays NaN */
+__device__ static inline float sigmoid(float x)
+{
+    return 1 / (1 + expf(-x));
+}
 /* (1 + tanh(u)) / 2 = σ(2u): the factor of x in gelu's approximation is σ(twice(x)). */
-__device__ static inline float twice(float x) { return 1.5957691216f * (x + 0.044715f * x * x * x); }
-__device__ static inline float twice_slope(float x) { return 1.5957691216f * (1 + 0.134145f * x * x); }
-__device__ static inline float density(float x) { return 0.3989422804f * expf(-x * x / 2); }
+__device__ static inline float twice(float x)
+{
+    return 1.5957691216f * (x + 0.044715f * x * x * x);
+}
+__device__ static inline float twice_slope(float x)
+{
+    return 1.5957691216f * (1 + 0.134145f * x * x);
+}
+__device__ static inline float density(float x)
+{
+    return 0.3989422804f * expf(-x * x / 2);
+}
 
 __device__ static float value_at(kolo_function f, float x)
 {
@@ -128,26 +144,44 @@ __device__ static float slope_from_x(kolo_function f, float x)
 }
 
 struct Same {
-    __device__ float operator()(float x) const { return x; }
+    __device__ float operator()(float x) const
+    {
+        return x;
+    }
 };
 struct Value {
     kolo_function f;
-    __device__ float operator()(float x) const { return value_at(f, x); }
+    __device__ float operator()(float x) const
+    {
+        return value_at(f, x);
+    }
 };
 struct FromY {
     kolo_function f;
-    __device__ float operator()(float dy, float y) const { return dy * slope_from_y(f, y); }
+    __device__ float operator()(float dy, float y) const
+    {
+        return dy * slope_from_y(f, y);
+    }
 };
 struct FromX {
     kolo_function f;
-    __device__ float operator()(float dy, float x) const { return dy * slope_from_x(f, x); }
+    __device__ float operator()(float dy, float x) const
+    {
+        return dy * slope_from_x(f, x);
+    }
 };
 struct Sum {
     bool cut;
-    __device__ float operator()(float a, float b) const { return cut ? relu(a + b) : a + b; }
+    __device__ float operator()(float a, float b) const
+    {
+        return cut ? relu(a + b) : a + b;
+    }
 };
 struct Product {
-    __device__ float operator()(float a, float b) const { return a * b; }
+    __device__ float operator()(float a, float b) const
+    {
+        return a * b;
+    }
 };
 
 /* ---- softmax: a warp a row ---- */
@@ -185,12 +219,12 @@ __global__ void softmax_backward(const T *__restrict__ dy, const T *__restrict__
 /* ---- dropout: four elements are one Philox block ---- */
 
 template <typename T>
-__global__ void dropout(kolo_dropout_job job, const kolo_moment *moment, const T *__restrict__ x, T *__restrict__ y,
-                        uint8_t *__restrict__ mask, uint32_t threshold, float scale)
+__global__ void dropout(kolo_dropout_job job, const kolo_step_parameters *step_parameters, const T *__restrict__ x,
+                        T *__restrict__ y, uint8_t *__restrict__ mask, uint32_t threshold, float scale)
 {
-    uint64_t key = kolo_dropout_key(moment->seed, job.layer, moment->step);
+    uint64_t key = kolo_dropout_key(step_parameters->seed, job.layer, step_parameters->step);
     int64_t fours = (job.elements + 3) / 4; /* of one sample */
-    for (int64_t i = thread_number(); i < fours * job.leaf; i += thread_count()) {
+    for (int64_t i = thread_number(); i < fours * job.microbatch; i += thread_count()) {
         int64_t sample = i / fours, four = i % fours, at = sample * job.elements + 4 * four;
         kolo_random_block bits = kolo_philox(key, (uint64_t)four, (uint64_t)(job.first + sample));
         for (int k = 0; k < 4 && 4 * four + k < job.elements; k++) {
@@ -268,12 +302,13 @@ cudaError_t kolo_cuda_multiply(cudaStream_t stream, kolo_element element, const 
 }
 
 cudaError_t kolo_cuda_dropout(cudaStream_t stream, kolo_element element, const kolo_dropout_job *job,
-                              const kolo_moment *moment, const void *x, void *y, uint8_t *mask)
+                              const kolo_step_parameters *step_parameters, const void *x, void *y, uint8_t *mask)
 {
     return with(element, [&](auto zero) {
         typedef decltype(zero) T;
-        return launch(stream, blocks_for((job->elements + 3) / 4 * job->leaf), THREADS, 0, dropout<T>, *job, moment,
-                      (const T *)x, (T *)y, mask, kolo_dropout_threshold(job->rate), (float)(1 / (1 - job->rate)));
+        return launch(stream, blocks_for((job->elements + 3) / 4 * job->microbatch), THREADS, 0, dropout<T>, *job,
+                      step_parameters, (const T *)x, (T *)y, mask, kolo_dropout_threshold(job->rate),
+                      (float)(1 / (1 - job->rate)));
     });
 }
 
@@ -282,7 +317,7 @@ cudaError_t kolo_cuda_dropout_backward(cudaStream_t stream, kolo_element element
 {
     return with(element, [&](auto zero) {
         typedef decltype(zero) T;
-        int64_t count = job->leaf * job->elements;
+        int64_t count = job->microbatch * job->elements;
         return launch(stream, blocks_for(count), THREADS, 0, dropout_backward<T>, (const T *)dy, mask, (T *)dx, count,
                       (float)(1 / (1 - job->rate)));
     });

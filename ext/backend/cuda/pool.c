@@ -12,7 +12,7 @@
 static kolo_pooling pooling_of(const kolo_plan *plan, const kolo_op *op, int x, int y)
 {
     kolo_shape in = plan->values[x].shape, out = plan->values[y].shape;
-    kolo_pooling p = {.samples = plan->leaf, .channels = in.dim[2]};
+    kolo_pooling p = {.samples = plan->microbatch, .channels = in.dim[2]};
     for (int axis = 0; axis < 2; axis++) {
         p.in[axis] = in.dim[axis];
         p.out[axis] = out.dim[axis];
@@ -98,7 +98,7 @@ static kolo_status run_max_pool(const kolo_cuda_job *job)
     }
     kolo_dropout_job dropout = kolo_cuda_dropout_of(job, own->drop);
     KOLO_CUDA(kolo_cuda_max_pool_dropout(job->stream, job->element, &p, job->in[0], job->out[0], job->out[1], own->cut,
-                                         &dropout, job->call->moment),
+                                         &dropout, job->call->step_parameters),
               "a max pooling and dropout");
     return KOLO_OK;
 }
@@ -107,7 +107,7 @@ static kolo_status run_max_pool_backward(const kolo_cuda_job *job)
 {
     const largest *own = job->kernel->own;
     kolo_pooling p = pooling_of(job->plan, job->op, job->op->out[0], job->op->in[0]);
-    kolo_pooled_bias bias = {.scratch = job->scratch, .turns = job->call->queue->turns};
+    kolo_pooled_bias bias = {.scratch = job->scratch, .turns = job->call->stream->turns};
     if (own->dbias >= 0) bias.dbias = job->call->memory[own->dbias];
     KOLO_CUDA(kolo_cuda_max_pool_backward(job->stream, job->element, &p, job->in[0], job->in[1], job->out[0],
                                           own->drop ? own->drop->rate : 0, bias.dbias ? &bias : NULL),

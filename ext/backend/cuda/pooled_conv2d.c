@@ -101,7 +101,7 @@ static kolo_status run_forward(const kolo_cuda_job *job)
                              .where = job->out[WHERE],
                              .relu = job->op->activation == KOLO_RELU,
                              .dropout = own->drop ? &dropout : NULL,
-                             .moment = job->call->moment};
+                             .step_parameters = job->call->step_parameters};
     KOLO_CUDA(kolo_cuda_conv_pooled(job->stream, job->element, &own->conv, job->in[0], job->in[1], job->in[2], &y),
               "a convolution and max pooling");
     return KOLO_OK;

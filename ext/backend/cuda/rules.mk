@@ -1,7 +1,7 @@
 # The CUDA plugin: `make cuda` where the toolkit is. And the same sources for a machine without a device, with the
 # tests' shim in place of CUDA's libraries: $(BUILD)/shim/lib, which holds the rest of lib, too, is what a test puts
 # before the library it was linked with.
-CUDA_C  := $(wildcard ext/backend/cuda/*.c) ext/comm/nccl.c
+CUDA_C  := $(wildcard ext/backend/cuda/*.c)
 CUDA_CU := $(wildcard ext/backend/cuda/*.cu)
 SHIM    := tests/ext/backend/cuda/shim
 SHIM_TESTS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/ext/backend/cuda/*.c))
@@ -46,9 +46,6 @@ $(BUILD)/obj/cuda/flags: FORCE
 $(BUILD)/obj/cuda/%.c.o: ext/backend/cuda/%.c $(BUILD)/flags $(BUILD)/obj/cuda/flags
 	$(call say,CC)
 	$(Q)$(CC) $(KOLO_C) $(CFLAGS) $(CUDA_SEEN) -MMD -MP -c $< -o $@
-$(BUILD)/obj/cuda/%.c.o: ext/comm/%.c $(BUILD)/flags $(BUILD)/obj/cuda/flags
-	$(call say,CC)
-	$(Q)$(CC) $(KOLO_C) $(CFLAGS) $(CUDA_SEEN) -MMD -MP -c $< -o $@
 $(BUILD)/obj/cuda/%.cu.o: ext/backend/cuda/%.cu $(BUILD)/flags $(BUILD)/obj/cuda/flags
 	$(call say,NVCC)
 	$(Q)$(NVCC) -std=c++17 -O3 -lineinfo -Xfatbin=-compress-all $(CUDA_CODE) --threads 0 -Xcompiler -fPIC -Iext $(CUDA_SEEN) -MMD -MP -c $< -o $@
@@ -66,9 +63,6 @@ shim-object = $(patsubst %,$(BUILD)/obj/shim/%.o,$(notdir $(1)))
 SHIM_SRC   := $(wildcard $(SHIM)/*.cpp $(SHIM)/*.cu)
 SHIM_CXX    = $(CXX) -std=gnu++17 -Wall -Wextra -Wno-psabi -Wno-unknown-pragmas $(CFLAGS) -fPIC -pthread -I$(SHIM) -Iext -MMD -MP
 $(BUILD)/obj/shim/%.c.o: ext/backend/cuda/%.c $(BUILD)/flags
-	$(call say,SHIM)
-	$(Q)$(CC) $(KOLO_C) $(CFLAGS) -I$(SHIM) -MMD -MP -c $< -o $@
-$(BUILD)/obj/shim/%.c.o: ext/comm/%.c $(BUILD)/flags
 	$(call say,SHIM)
 	$(Q)$(CC) $(KOLO_C) $(CFLAGS) -I$(SHIM) -MMD -MP -c $< -o $@
 # What kernels do in memory is looked at (checks.cpp of the shim), unless the build has a sanitizer of its own.

@@ -19,7 +19,7 @@ static kolo_status run_embedding(const kolo_cuda_job *job)
 static kolo_embedding_job embedding_of(const kolo_plan *plan, const kolo_op *op)
 {
     kolo_shape table = plan->values[op->out[0]].shape;
-    return (kolo_embedding_job){.leaf = plan->leaf,
+    return (kolo_embedding_job){.microbatch = plan->microbatch,
                                 .positions = (int)kolo_shape_count(plan->values[op->in[1]].shape),
                                 .rows = table.dim[0],
                                 .size = table.dim[1]};
@@ -29,8 +29,8 @@ static kolo_status run_embedding_backward(const kolo_cuda_job *job)
 {
     kolo_embedding_job embedding = embedding_of(job->plan, job->op);
     embedding.first = job->call->first_sample;
-    KOLO_CUDA(kolo_cuda_embedding_backward(job->stream, job->element, &embedding, job->call->moment, job->in[1],
-                                           job->in[0], job->out[0], job->scratch),
+    KOLO_CUDA(kolo_cuda_embedding_backward(job->stream, job->element, &embedding, job->call->step_parameters,
+                                           job->in[1], job->in[0], job->out[0], job->scratch),
               "the gradient of a table's rows");
     return KOLO_OK;
 }
@@ -54,7 +54,7 @@ kolo_status kolo_cuda_make_embedding_backward(kolo_cuda_kernel *kernel, kolo_pla
 
 static kolo_status run_position(const kolo_cuda_job *job)
 {
-    KOLO_CUDA(kolo_cuda_position(job->stream, job->element, job->in[0], job->in[1], job->out[0], job->plan->leaf,
+    KOLO_CUDA(kolo_cuda_position(job->stream, job->element, job->in[0], job->in[1], job->out[0], job->plan->microbatch,
                                  kolo_shape_count(kolo_cuda_in(job, 0))),
               "adding positions");
     return KOLO_OK;
@@ -62,9 +62,9 @@ static kolo_status run_position(const kolo_cuda_job *job)
 
 static kolo_status run_position_backward(const kolo_cuda_job *job)
 {
-    KOLO_CUDA(kolo_cuda_position_backward(job->stream, job->element, job->call->moment, job->call->first_sample,
-                                          job->plan->leaf, kolo_shape_count(kolo_cuda_in(job, 0)), job->in[0],
-                                          job->out[0]),
+    KOLO_CUDA(kolo_cuda_position_backward(job->stream, job->element, job->call->step_parameters,
+                                          job->call->first_sample, job->plan->microbatch,
+                                          kolo_shape_count(kolo_cuda_in(job, 0)), job->in[0], job->out[0]),
               "the gradient of positions");
     return KOLO_OK;
 }
@@ -90,7 +90,7 @@ static kolo_attention_job attention_of(const kolo_plan *plan, const kolo_op *op,
 {
     kolo_shape shape = plan->values[value].shape;
     int size = (int)(shape.dim[1] / 3 / op->heads);
-    return (kolo_attention_job){.leaf = plan->leaf,
+    return (kolo_attention_job){.microbatch = plan->microbatch,
                                 .length = shape.dim[0],
                                 .heads = op->heads,
                                 .size = size,
@@ -107,8 +107,8 @@ static kolo_status run_attention(const kolo_cuda_job *job)
 {
     kolo_attention_job attention = attention_of(job->plan, job->op, job->op->in[0]);
     attention.first = job->call->first_sample;
-    KOLO_CUDA(kolo_cuda_attention(job->stream, job->element, &attention, job->call->moment, job->in[0], job->out[0],
-                                  job->out[1]),
+    KOLO_CUDA(kolo_cuda_attention(job->stream, job->element, &attention, job->call->step_parameters, job->in[0],
+                                  job->out[0], job->out[1]),
               "attention");
     return KOLO_OK;
 }
@@ -119,7 +119,7 @@ static kolo_status run_attention_backward(const kolo_cuda_job *job)
     attention.first = job->call->first_sample;
     const float *y = kolo_cuda_attention_exact(job->element, &attention, job->in[2], job->in[3]);
     kolo_attention_slopes slopes = {job->in[0], job->in[1], y, job->in[3], job->out[0]};
-    KOLO_CUDA(kolo_cuda_attention_backward(job->stream, job->element, &attention, job->call->moment, &slopes,
+    KOLO_CUDA(kolo_cuda_attention_backward(job->stream, job->element, &attention, job->call->step_parameters, &slopes,
                                            job->scratch),
               "attention's gradient");
     return KOLO_OK;
@@ -132,7 +132,7 @@ static kolo_status check_size(const kolo_plan *plan, kolo_element element, const
     if (job->size > KOLO_HEAD_MOST)
         return kolo_fail(KOLO_UNSUPPORTED, "backend cuda: wanted heads of a size of at most %d, got %d", KOLO_HEAD_MOST,
                          job->size);
-    size_t wanted = shared(element, job), most = (size_t)plan->queue->shared;
+    size_t wanted = shared(element, job), most = (size_t)plan->stream->shared;
     if (wanted <= most) return KOLO_OK;
     return kolo_fail(KOLO_UNSUPPORTED,
                      "backend cuda: heads of a size of %d want %zu bytes of a block's shared memory, and this GPU has "

@@ -52,7 +52,7 @@ void kolo_cuda_share_copies(kolo_plan *plan, const kolo_op *op)
 kolo_status kolo_cuda_expect_parts(kolo_cuda_kernel *kernel, kolo_plan *plan, int out, int count, kolo_cuda_parts *made)
 {
     int value = plan->ops[kernel->op].out[out];
-    *made = (kolo_cuda_parts){.out = out, .count = count, .left = count == 1 || !plan->adds_leaves};
+    *made = (kolo_cuda_parts){.out = out, .count = count, .left = count == 1 || !plan->adds_microbatches};
     if (value < 0 || count == 1) return KOLO_OK;
     if (made->left)
         return kolo_cuda_choose_layout(plan, value, (kolo_cuda_layout){.element = KOLO_ELEMENT_FLOAT, .parts = count});
@@ -109,7 +109,7 @@ kolo_status kolo_cuda_convert(const kolo_plan *plan, const kolo_conversion *list
     kolo_packing *moves = malloc((size_t)count * sizeof *moves);
     if (!moves) return kolo_fail_memory((size_t)count * sizeof *moves, "what is packed");
     for (int i = 0; i < count; i++) moves[i] = move_of(plan, &list[i]);
-    cudaError_t error = kolo_cuda_pack_arrays(plan->queue->stream, moves, count);
+    cudaError_t error = kolo_cuda_pack_arrays(plan->stream->handle, moves, count);
     free(moves);
     return error == cudaSuccess ? KOLO_OK : kolo_cuda_fail(error, "packing weights or unpacking gradients");
 }
@@ -132,9 +132,9 @@ kolo_status kolo_cuda_copy_floats(cudaStream_t stream, const float *from, void *
     return KOLO_OK;
 }
 
-/* What goes wrong here shows at the next call on the queue. */
+/* What goes wrong here shows at the next call on the stream. */
 void kolo_cuda_add_gradient(const kolo_plan *plan, int value, void *to, const void *from)
 {
     int64_t count = parts_of(kolo_cuda_layout_of(plan, value)) * kolo_cuda_count(plan, value);
-    kolo_cuda_add_floats(plan->queue->stream, to, from, count);
+    kolo_cuda_add_floats(plan->stream->handle, to, from, count);
 }

@@ -20,8 +20,8 @@ KOLO_VECTORISED static void undo_bfloat16(const int16_t *dy, const int16_t *rest
 static void undo_relu(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     (void)kernel;
-    const void *dy = kolo_place_pointer(&step->place[0], call), *y = kolo_place_pointer(&step->place[1], call);
-    void *dz = kolo_place_pointer(&step->place[2], call);
+    const void *dy = kolo_operand_pointer(&step->place[0], call), *y = kolo_operand_pointer(&step->place[1], call);
+    void *dz = kolo_operand_pointer(&step->place[2], call);
     if (step->bfloat16) undo_bfloat16(dy, y, dz, step->elements);
     if (!step->bfloat16) undo_float(dy, y, dz, step->elements);
 }
@@ -35,16 +35,16 @@ bool kolo_relu_undone_by_pool(const kolo_plan *plan, const kolo_op *op)
 }
 
 /* In the place of dy where nobody else reads it: memory that is in the cache already. */
-kolo_status kolo_relu_undone(kolo_kernel *kernel, const kolo_op *op, kolo_place *dz)
+kolo_status kolo_relu_undone(kolo_kernel *kernel, const kolo_op *op, kolo_operand *dz)
 {
     const kolo_plan *plan = kernel->plan;
-    *dz = kolo_place_of(kernel, op->in[0]);
+    *dz = kolo_operand_of(kernel, op->in[0]);
     if (op->activation != KOLO_RELU || kolo_relu_undone_by_pool(plan, op)) return KOLO_OK;
-    kolo_place y = kolo_place_of(kernel, op->in[1]), dy;
-    KOLO_TRY(kolo_bring(kernel, *dz, &y.desc, &dy));
+    kolo_operand y = kolo_operand_of(kernel, op->in[1]), dy;
+    KOLO_TRY(kolo_reorder_in(kernel, *dz, &y.desc, &dy));
     bool ours = dy.value < 0 || (kolo_reader_count(plan, op->in[0]) == 1 && !kolo_plan_canonical(plan, op->in[0]));
-    *dz = ours ? dy : kolo_place_scratch(kernel, &y.desc);
-    const kolo_place places[] = {dy, y, *dz};
+    *dz = ours ? dy : kolo_operand_scratch(kernel, &y.desc);
+    const kolo_operand places[] = {dy, y, *dz};
     return kolo_step_own(kernel, undo_relu, 3, places) ? KOLO_OK : KOLO_INTERNAL;
 }
 
@@ -54,15 +54,15 @@ static kolo_status softmax_rows(const kolo_plan *plan, int value, dnnl_data_type
 {
     kolo_shape shape = plan->values[value].shape;
     int64_t last = shape.dim[shape.rank - 1];
-    return kolo_desc_rows(plan->leaf * (kolo_shape_count(shape) / last), last, type, rows);
+    return kolo_desc_rows(plan->microbatch * (kolo_shape_count(shape) / last), last, type, rows);
 }
 
 /* A value's place as canonical elements of that type, described as rows. */
-static kolo_status bring_rows(kolo_kernel *kernel, int value, dnnl_data_type_t type, kolo_place *place)
+static kolo_status bring_rows(kolo_kernel *kernel, int value, dnnl_data_type_t type, kolo_operand *place)
 {
     dnnl_memory_desc_t plain;
     KOLO_TRY(kolo_desc_plain(kernel->plan, value, type, &plain));
-    KOLO_TRY(kolo_bring(kernel, kolo_place_of(kernel, value), &plain, place));
+    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, value), &plain, place));
     return softmax_rows(kernel->plan, value, type, &place->desc);
 }
 
@@ -79,16 +79,16 @@ static kolo_status add_softmax(kolo_kernel *kernel, kolo_plan *plan, const kolo_
     const int arguments[] = {DNNL_ARG_SRC, DNNL_ARG_DST};
     dnnl_primitive_desc_t forward;
     dnnl_memory_desc_t plain;
-    kolo_place places[2];
+    kolo_operand places[2];
     dnnl_data_type_t type = kolo_onednn_type(plan, op->out[0]);
     KOLO_TRY(kolo_desc_plain(plan, op->out[0], type, &plain));
     KOLO_TRY(kolo_layout_set(plan, op->out[0], &plain));
     KOLO_TRY(bring_rows(kernel, op->in[0], type, &places[0]));
     KOLO_TRY(softmax_forward(plan, &places[0].desc, &forward));
-    kolo_place y = places[1] = kolo_produce(kernel, op->out[0], &plain);
+    kolo_operand y = places[1] = kolo_output_buffer(kernel, op->out[0], &plain);
     places[1].desc = places[0].desc;
     KOLO_TRY(kolo_step_primitive(kernel, forward, 2, arguments, places));
-    return kolo_deliver(kernel, y, op->out[0]);
+    return kolo_reorder_out(kernel, y, op->out[0]);
 }
 
 static kolo_status add_softmax_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
@@ -97,13 +97,13 @@ static kolo_status add_softmax_backward(kolo_kernel *kernel, kolo_plan *plan, co
     dnnl_primitive_desc_t forward, made;
     dnnl_softmax_desc_t operation;
     dnnl_memory_desc_t plain;
-    kolo_place places[3];
+    kolo_operand places[3];
     dnnl_data_type_t type = kolo_onednn_type(plan, op->out[0]);
     KOLO_TRY(kolo_desc_plain(plan, op->out[0], type, &plain));
     KOLO_TRY(kolo_layout_set(plan, op->out[0], &plain));
     KOLO_TRY(bring_rows(kernel, op->in[0], type, &places[0]));
     KOLO_TRY(bring_rows(kernel, op->in[1], type, &places[1]));
-    kolo_place dx = places[2] = kolo_produce(kernel, op->out[0], &plain);
+    kolo_operand dx = places[2] = kolo_output_buffer(kernel, op->out[0], &plain);
     places[2].desc = places[0].desc;
     KOLO_DNNL(dnnl_softmax_backward_desc_init(&operation, &places[0].desc, &places[0].desc, 1), "a softmax");
     KOLO_TRY(softmax_forward(plan, &places[0].desc, &forward));
@@ -111,7 +111,7 @@ static kolo_status add_softmax_backward(kolo_kernel *kernel, kolo_plan *plan, co
     dnnl_primitive_desc_destroy(forward);
     KOLO_TRY(status);
     KOLO_TRY(kolo_step_primitive(kernel, made, 3, arguments, places));
-    return kolo_deliver(kernel, dx, op->out[0]);
+    return kolo_reorder_out(kernel, dx, op->out[0]);
 }
 
 /* ---- operations */

@@ -23,7 +23,7 @@ typedef struct head {
     float *weights, *slopes, *mask;
 } head;
 
-/* ---- between the leaf and a head's own arrays */
+/* ---- between the microbatch and a head's own arrays */
 
 KOLO_INLINE void copy_rows(const void *from, int64_t from_at, int64_t from_stride, int from_narrow, void *to,
                            int64_t to_at, int64_t to_stride, int to_narrow, int64_t rows, int64_t count)
@@ -214,10 +214,10 @@ static head head_of(const kolo_kernel *kernel, const kolo_call *call, int qkv, f
 /* Places: qkv, y, memory of a head. */
 static kolo_status forward(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
-    const void *qkv = kolo_place_pointer(&step->place[0], call);
-    void *y = kolo_place_pointer(&step->place[1], call);
-    head h = head_of(kernel, call, kernel->plan->ops[kernel->op].in[0], kolo_place_pointer(&step->place[2], call));
-    for (int n = 0; n < kernel->plan->leaf * h.op->heads; n++) {
+    const void *qkv = kolo_operand_pointer(&step->place[0], call);
+    void *y = kolo_operand_pointer(&step->place[1], call);
+    head h = head_of(kernel, call, kernel->plan->ops[kernel->op].in[0], kolo_operand_pointer(&step->place[2], call));
+    for (int n = 0; n < kernel->plan->microbatch * h.op->heads; n++) {
         h.sample = n / h.op->heads;
         h.number = n % h.op->heads;
         gather_head(&h, qkv, step->bfloat16);
@@ -231,10 +231,10 @@ static kolo_status forward(const kolo_kernel *kernel, const kolo_step *step, con
 /* Places: qkv, dy, dqkv, memory of a head. */
 static kolo_status backward(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
-    const void *qkv = kolo_place_pointer(&step->place[0], call), *dy = kolo_place_pointer(&step->place[1], call);
-    void *dqkv = kolo_place_pointer(&step->place[2], call);
-    head h = head_of(kernel, call, kernel->plan->ops[kernel->op].in[1], kolo_place_pointer(&step->place[3], call));
-    for (int n = 0; n < kernel->plan->leaf * h.op->heads; n++) {
+    const void *qkv = kolo_operand_pointer(&step->place[0], call), *dy = kolo_operand_pointer(&step->place[1], call);
+    void *dqkv = kolo_operand_pointer(&step->place[2], call);
+    head h = head_of(kernel, call, kernel->plan->ops[kernel->op].in[1], kolo_operand_pointer(&step->place[3], call));
+    for (int n = 0; n < kernel->plan->microbatch * h.op->heads; n++) {
         h.sample = n / h.op->heads;
         h.number = n % h.op->heads;
         gather_head(&h, qkv, step->bfloat16);
@@ -249,50 +249,50 @@ static kolo_status backward(const kolo_kernel *kernel, const kolo_step *step, co
 
 /* ---- operations */
 
-static kolo_status memory_of_head(kolo_kernel *kernel, const kolo_op *op, int qkv, kolo_place *place)
+static kolo_status memory_of_head(kolo_kernel *kernel, const kolo_op *op, int qkv, kolo_operand *place)
 {
     dnnl_memory_desc_t rows;
     KOLO_TRY(kolo_desc_rows(1, room(&kernel->plan->values[qkv].shape, op->heads), dnnl_f32, &rows));
-    *place = kolo_place_scratch(kernel, &rows);
+    *place = kolo_operand_scratch(kernel, &rows);
     return KOLO_OK;
 }
 
 /* A value as rows in the type that activations have. */
-static kolo_status bring_rows(kolo_kernel *kernel, int value, kolo_place *place)
+static kolo_status bring_rows(kolo_kernel *kernel, int value, kolo_operand *place)
 {
     dnnl_memory_desc_t plain;
     dnnl_data_type_t type = kernel->plan->precision == KOLO_MIXED_BF16 ? dnnl_bf16 : dnnl_f32;
     KOLO_TRY(kolo_desc_plain(kernel->plan, value, type, &plain));
-    return kolo_bring(kernel, kolo_place_of(kernel, value), &plain, place);
+    return kolo_reorder_in(kernel, kolo_operand_of(kernel, value), &plain, place);
 }
 
-static kolo_status make_rows(kolo_kernel *kernel, kolo_plan *plan, int value, kolo_place *place)
+static kolo_status make_rows(kolo_kernel *kernel, kolo_plan *plan, int value, kolo_operand *place)
 {
     dnnl_memory_desc_t plain;
     dnnl_data_type_t type = plan->precision == KOLO_MIXED_BF16 ? dnnl_bf16 : dnnl_f32;
     KOLO_TRY(kolo_desc_plain(plan, value, type, &plain));
     KOLO_TRY(kolo_layout_set(plan, value, &plain));
-    *place = kolo_produce(kernel, value, &plain);
+    *place = kolo_output_buffer(kernel, value, &plain);
     return KOLO_OK;
 }
 
 kolo_status kolo_onednn_attention(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
-    kolo_place places[3];
+    kolo_operand places[3];
     KOLO_TRY(bring_rows(kernel, op->in[0], &places[0]));
     KOLO_TRY(make_rows(kernel, plan, op->out[0], &places[1]));
     KOLO_TRY(memory_of_head(kernel, op, op->in[0], &places[2]));
     if (!kolo_step_own_or_fail(kernel, forward, 3, places)) return KOLO_INTERNAL;
-    return kolo_deliver(kernel, places[1], op->out[0]);
+    return kolo_reorder_out(kernel, places[1], op->out[0]);
 }
 
 kolo_status kolo_onednn_attention_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
-    kolo_place places[4];
+    kolo_operand places[4];
     KOLO_TRY(bring_rows(kernel, op->in[1], &places[0]));
     KOLO_TRY(bring_rows(kernel, op->in[0], &places[1]));
     KOLO_TRY(make_rows(kernel, plan, op->out[0], &places[2]));
     KOLO_TRY(memory_of_head(kernel, op, op->in[1], &places[3]));
     if (!kolo_step_own_or_fail(kernel, backward, 4, places)) return KOLO_INTERNAL;
-    return kolo_deliver(kernel, places[2], op->out[0]);
+    return kolo_reorder_out(kernel, places[2], op->out[0]);
 }

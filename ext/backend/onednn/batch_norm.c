@@ -35,9 +35,9 @@ static rows rows_at(void *memory, const kolo_tiling *t)
     return r;
 }
 
-static double variance_of(const double *met, int64_t channels, int64_t c)
+static double variance_of(const double *reduced, int64_t channels, int64_t c)
 {
-    double n = met[2 * channels], mean = met[c] / n, found = met[channels + c] / n - mean * mean;
+    double n = reduced[2 * channels], mean = reduced[c] / n, found = reduced[channels + c] / n - mean * mean;
     return found < 0 ? 0 : found;
 }
 
@@ -49,7 +49,7 @@ static const void *operand(const kolo_call *call, int value)
 
 /* By what met, or else by the running mean and variance. */
 typedef struct statistics {
-    const double *met;
+    const double *reduced;
     const float *mean, *variance, *gamma, *beta;
     double epsilon;
     int64_t channels;
@@ -57,12 +57,12 @@ typedef struct statistics {
 
 static double mean_of(const statistics *s, int64_t c)
 {
-    return s->met ? s->met[c] / s->met[2 * s->channels] : (double)s->mean[c];
+    return s->reduced ? s->reduced[c] / s->reduced[2 * s->channels] : (double)s->mean[c];
 }
 
 static double slope_of(const statistics *s, int64_t c)
 {
-    return 1 / sqrt((s->met ? variance_of(s->met, s->channels, c) : (double)s->variance[c]) + s->epsilon);
+    return 1 / sqrt((s->reduced ? variance_of(s->reduced, s->channels, c) : (double)s->variance[c]) + s->epsilon);
 }
 
 static void fill_rows(const statistics *s, int64_t padded_channels, rows r)
@@ -80,7 +80,7 @@ static void fill_rows(const statistics *s, int64_t padded_channels, rows r)
 /* dx = dz · SCALE + (x − MEAN) · BY_X + CONSTANT; sum: Σdz, Σdz·x̂. */
 static void fill_backward_rows(const statistics *s, const double *sum, int64_t padded_channels, rows r)
 {
-    double n = s->met[2 * s->channels];
+    double n = s->reduced[2 * s->channels];
     for (int64_t c = 0; c < padded_channels; c++) {
         r.row[BY_X][c] = r.row[CONSTANT][c] = 0;
         if (c >= s->channels) continue;
@@ -174,7 +174,7 @@ KOLO_INLINE void run_once(task what, const arrays *a, run n, int narrow, const l
     else run_lanes(what, a, n, n.lanes, narrow, r, sums);
 }
 
-/* ---- a leaf */
+/* ---- a microbatch */
 
 /* Adds up the lanes that are of one channel, or keeps them apart as channels of their own. */
 static void keep_sums(const lanes_of_sums *sums, double *sum, int64_t channels, int64_t c, int64_t lanes, bool apart)
@@ -232,27 +232,27 @@ KOLO_INLINE void over_pixels(task what, const kolo_tiling *t, int64_t samples, c
     }
 }
 
-KOLO_INLINE void over_leaf(task what, const kolo_tiling *t, int64_t samples, const arrays *a, const rows *r,
-                           double *sum, int narrow)
+KOLO_INLINE void over_microbatch(task what, const kolo_tiling *t, int64_t samples, const arrays *a, const rows *r,
+                                 double *sum, int narrow)
 {
     if (t->block == 1) over_pixels(what, t, samples, a, r, sum, narrow);
     else over_channels(what, t, samples, a, r, sum, narrow);
 }
 
-#define OVER_LEAF(name, what, narrow)                                                                                  \
+#define OVER_MICROBATCH(name, what, narrow)                                                                            \
     KOLO_VECTORISED static void name(const kolo_tiling *t, int64_t samples, const arrays *a, const rows *r,            \
                                      double *sum)                                                                      \
     {                                                                                                                  \
-        over_leaf(what, t, samples, a, r, sum, narrow);                                                                \
+        over_microbatch(what, t, samples, a, r, sum, narrow);                                                          \
     }
-OVER_LEAF(moments_float, MOMENTS, 0)
-OVER_LEAF(moments_bfloat16, MOMENTS, 1)
-OVER_LEAF(normalise_float, NORMALISE, 0)
-OVER_LEAF(normalise_bfloat16, NORMALISE, 1)
-OVER_LEAF(sums_float, SUMS, 0)
-OVER_LEAF(sums_bfloat16, SUMS, 1)
-OVER_LEAF(backward_float, BACKWARD, 0)
-OVER_LEAF(backward_bfloat16, BACKWARD, 1)
+OVER_MICROBATCH(moments_float, MOMENTS, 0)
+OVER_MICROBATCH(moments_bfloat16, MOMENTS, 1)
+OVER_MICROBATCH(normalise_float, NORMALISE, 0)
+OVER_MICROBATCH(normalise_bfloat16, NORMALISE, 1)
+OVER_MICROBATCH(sums_float, SUMS, 0)
+OVER_MICROBATCH(sums_bfloat16, SUMS, 1)
+OVER_MICROBATCH(backward_float, BACKWARD, 0)
+OVER_MICROBATCH(backward_bfloat16, BACKWARD, 1)
 
 /* ---- steps */
 
@@ -271,7 +271,7 @@ static statistics statistics_of(const kolo_kernel *kernel, const kolo_step *step
 {
     const kolo_op *op = &kernel->plan->ops[kernel->op];
     bool forward = op->kind == KOLO_OP_BATCH_NORM;
-    return (statistics){.met = operand(call, op->in[forward ? 1 : 2]),
+    return (statistics){.reduced = operand(call, op->in[forward ? 1 : 2]),
                         .mean = forward ? operand(call, op->in[4]) : NULL,
                         .variance = forward ? operand(call, op->in[5]) : NULL,
                         .gamma = operand(call, op->in[gamma]),
@@ -280,11 +280,12 @@ static statistics statistics_of(const kolo_kernel *kernel, const kolo_step *step
                         .channels = step->x.channels};
 }
 
-/* Samples that pad the leaf. */
+/* Samples that pad the microbatch. */
 static void clear_padding(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call, void *values)
 {
     size_t sample = (size_t)kolo_tiling_count(step->x) * (step->bfloat16 ? 2 : 4);
-    memset((char *)values + sample * (size_t)call->samples, 0, sample * (size_t)(kernel->plan->leaf - call->samples));
+    memset((char *)values + sample * (size_t)call->samples, 0,
+           sample * (size_t)(kernel->plan->microbatch - call->samples));
 }
 
 /* Places: x. */
@@ -293,7 +294,7 @@ static void moments(const kolo_kernel *kernel, const kolo_step *step, const kolo
     double *sum = call->memory[kernel->plan->ops[kernel->op].out[0]];
     int64_t samples = call->samples;
     kolo_tiling t = flat(step, &samples);
-    arrays a = {.x = kolo_place_pointer(&step->place[0], call)};
+    arrays a = {.x = kolo_operand_pointer(&step->place[0], call)};
     rows none = {0};
     for (int64_t i = 0; i < 2 * t.channels; i++) sum[i] = 0;
     (step->bfloat16 ? moments_bfloat16 : moments_float)(&t, samples, &a, &none, sum);
@@ -307,7 +308,7 @@ static void hand_over(const kolo_op *op, const statistics *s, const kolo_call *c
     float *variance = op->out[2] < 0 ? NULL : call->memory[op->out[2]];
     for (int64_t c = 0; mean && c < s->channels; c++) mean[c] = (float)(call->samples * mean_of(s, c));
     for (int64_t c = 0; variance && c < s->channels; c++)
-        variance[c] = (float)(call->samples * variance_of(s->met, s->channels, c));
+        variance[c] = (float)(call->samples * variance_of(s->reduced, s->channels, c));
 }
 
 /* Places: x, y, rows. */
@@ -317,14 +318,14 @@ static void normalise(const kolo_kernel *kernel, const kolo_step *step, const ko
     int64_t samples = call->samples;
     kolo_tiling t = flat(step, &samples);
     statistics s = statistics_of(kernel, step, call, 2);
-    rows r = rows_at(kolo_place_pointer(&step->place[2], call), &t);
-    arrays a = {.x = kolo_place_pointer(&step->place[0], call),
-                .to = kolo_place_pointer(&step->place[1], call),
+    rows r = rows_at(kolo_operand_pointer(&step->place[2], call), &t);
+    arrays a = {.x = kolo_operand_pointer(&step->place[0], call),
+                .to = kolo_operand_pointer(&step->place[1], call),
                 .relu = op->activation == KOLO_RELU};
     fill_rows(&s, padded(&t), r);
     (step->bfloat16 ? normalise_bfloat16 : normalise_float)(&t, samples, &a, &r, NULL);
     clear_padding(kernel, step, call, a.to);
-    if (s.met) hand_over(op, &s, call);
+    if (s.reduced) hand_over(op, &s, call);
 }
 
 /* Σdz·x̂ of Σdz·x, and the gradients of gamma and beta. */
@@ -347,9 +348,9 @@ static void sum_up(const kolo_kernel *kernel, const kolo_step *step, const kolo_
     int64_t samples = call->samples;
     kolo_tiling t = flat(step, &samples);
     statistics s = statistics_of(kernel, step, call, 3);
-    rows r = rows_at(kolo_place_pointer(&step->place[2], call), &t);
-    arrays a = {.dy = kolo_place_pointer(&step->place[0], call),
-                .x = kolo_place_pointer(&step->place[1], call),
+    rows r = rows_at(kolo_operand_pointer(&step->place[2], call), &t);
+    arrays a = {.dy = kolo_operand_pointer(&step->place[0], call),
+                .x = kolo_operand_pointer(&step->place[1], call),
                 .relu = op->activation == KOLO_RELU};
     fill_rows(&s, padded(&t), r);
     for (int64_t i = 0; i < 2 * t.channels; i++) sum[i] = 0;
@@ -364,10 +365,10 @@ static void backward(const kolo_kernel *kernel, const kolo_step *step, const kol
     int64_t samples = call->samples;
     kolo_tiling t = flat(step, &samples);
     statistics s = statistics_of(kernel, step, call, 3);
-    rows r = rows_at(kolo_place_pointer(&step->place[3], call), &t);
-    arrays a = {.dy = kolo_place_pointer(&step->place[0], call),
-                .x = kolo_place_pointer(&step->place[1], call),
-                .to = kolo_place_pointer(&step->place[2], call),
+    rows r = rows_at(kolo_operand_pointer(&step->place[3], call), &t);
+    arrays a = {.dy = kolo_operand_pointer(&step->place[0], call),
+                .x = kolo_operand_pointer(&step->place[1], call),
+                .to = kolo_operand_pointer(&step->place[2], call),
                 .relu = op->activation == KOLO_RELU};
     fill_rows(&s, padded(&t), r);
     fill_backward_rows(&s, call->memory[op->in[5]], padded(&t), r);
@@ -378,11 +379,11 @@ static void backward(const kolo_kernel *kernel, const kolo_step *step, const kol
 /* ---- operations */
 
 /* Where x lies, and how. An image that is a view of something else lies in the canonical order. */
-static kolo_status place_x(kolo_kernel *kernel, kolo_plan *plan, int value, kolo_place *place, kolo_tiling *t)
+static kolo_status place_x(kolo_kernel *kernel, kolo_plan *plan, int value, kolo_operand *place, kolo_tiling *t)
 {
     kolo_shape shape = plan->values[value].shape;
     int64_t channels = shape.dim[shape.rank - 1];
-    *place = kolo_place_of(kernel, value);
+    *place = kolo_operand_of(kernel, value);
     dnnl_data_type_t type = place->desc.data_type;
     if (shape.rank == 3) KOLO_TRY(kolo_desc_image(plan, value, &place->desc));
     place->desc.data_type = type;
@@ -391,11 +392,11 @@ static kolo_status place_x(kolo_kernel *kernel, kolo_plan *plan, int value, kolo
     return KOLO_OK;
 }
 
-static kolo_status add_rows(kolo_kernel *kernel, kolo_tiling t, kolo_place *place)
+static kolo_status add_rows(kolo_kernel *kernel, kolo_tiling t, kolo_operand *place)
 {
     dnnl_memory_desc_t desc;
     KOLO_TRY(kolo_desc_rows(ROWS, padded(&t) + KOLO_LANES, dnnl_f32, &desc));
-    *place = kolo_place_scratch(kernel, &desc);
+    *place = kolo_operand_scratch(kernel, &desc);
     return KOLO_OK;
 }
 
@@ -406,7 +407,7 @@ static kolo_status place_parameters(kolo_plan *plan, const int *values, int coun
 }
 
 static kolo_status add_step(kolo_kernel *kernel, void (*own)(const kolo_kernel *, const kolo_step *, const kolo_call *),
-                            int count, const kolo_place *places, kolo_tiling t)
+                            int count, const kolo_operand *places, kolo_tiling t)
 {
     kolo_step *step = kolo_step_own(kernel, own, count, places);
     if (!step) return KOLO_INTERNAL;
@@ -417,7 +418,7 @@ static kolo_status add_step(kolo_kernel *kernel, void (*own)(const kolo_kernel *
 kolo_status kolo_onednn_batch_norm_moments(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     kolo_tiling t;
-    kolo_place x;
+    kolo_operand x;
     KOLO_TRY(place_x(kernel, plan, op->in[0], &x, &t));
     return add_step(kernel, moments, 1, &x, t);
 }
@@ -425,27 +426,27 @@ kolo_status kolo_onednn_batch_norm_moments(kolo_kernel *kernel, kolo_plan *plan,
 kolo_status kolo_onednn_batch_norm(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     kolo_tiling t;
-    kolo_place places[3] = {0};
+    kolo_operand places[3] = {0};
     KOLO_TRY(place_x(kernel, plan, op->in[0], &places[0], &t));
     KOLO_TRY(place_parameters(plan, op->in + 2, 4));
     KOLO_TRY(place_parameters(plan, op->out + 1, 2));
     dnnl_memory_desc_t layout = places[0].desc;
     layout.data_type = kolo_onednn_type(plan, op->out[0]);
     KOLO_TRY(kolo_layout_set(plan, op->out[0], &layout));
-    places[1] = kolo_produce(kernel, op->out[0], &places[0].desc);
+    places[1] = kolo_output_buffer(kernel, op->out[0], &places[0].desc);
     KOLO_TRY(add_rows(kernel, t, &places[2]));
     KOLO_TRY(add_step(kernel, normalise, 3, places, t));
-    return kolo_deliver(kernel, places[1], op->out[0]);
+    return kolo_reorder_out(kernel, places[1], op->out[0]);
 }
 
 kolo_status kolo_onednn_batch_norm_sums(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     kolo_tiling t;
-    kolo_place places[3] = {0};
+    kolo_operand places[3] = {0};
     KOLO_TRY(place_x(kernel, plan, op->in[1], &places[1], &t));
     KOLO_TRY(place_parameters(plan, op->in + 3, 2));
     KOLO_TRY(place_parameters(plan, op->out + 1, 2));
-    KOLO_TRY(kolo_bring(kernel, kolo_place_of(kernel, op->in[0]), &places[1].desc, &places[0]));
+    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &places[1].desc, &places[0]));
     KOLO_TRY(add_rows(kernel, t, &places[2]));
     return add_step(kernel, sum_up, 3, places, t);
 }
@@ -453,15 +454,15 @@ kolo_status kolo_onednn_batch_norm_sums(kolo_kernel *kernel, kolo_plan *plan, co
 kolo_status kolo_onednn_batch_norm_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     kolo_tiling t;
-    kolo_place places[4] = {0};
+    kolo_operand places[4] = {0};
     KOLO_TRY(place_x(kernel, plan, op->in[1], &places[1], &t));
     KOLO_TRY(place_parameters(plan, op->in + 3, 2));
     dnnl_memory_desc_t layout = places[1].desc;
     layout.data_type = kolo_onednn_type(plan, op->out[0]);
     KOLO_TRY(kolo_layout_set(plan, op->out[0], &layout));
-    KOLO_TRY(kolo_bring(kernel, kolo_place_of(kernel, op->in[0]), &places[1].desc, &places[0]));
-    places[2] = kolo_produce(kernel, op->out[0], &places[1].desc);
+    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &places[1].desc, &places[0]));
+    places[2] = kolo_output_buffer(kernel, op->out[0], &places[1].desc);
     KOLO_TRY(add_rows(kernel, t, &places[3]));
     KOLO_TRY(add_step(kernel, backward, 4, places, t));
-    return kolo_deliver(kernel, places[2], op->out[0]);
+    return kolo_reorder_out(kernel, places[2], op->out[0]);
 }

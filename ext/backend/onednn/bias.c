@@ -48,18 +48,18 @@ KOLO_VECTORISED static void add_narrowing(const kolo_tiling *t, int64_t samples,
 /* Places: z (float32), bias or none, y. flag: relu. */
 static void add(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
-    const void *z = kolo_place_pointer(&step->place[0], call);
-    const float *bias = step->place[1].value < 0 ? NULL : kolo_place_pointer(&step->place[1], call);
-    void *y = kolo_place_pointer(&step->place[2], call);
-    const dnnl_memory_desc_t *written = &step->place[2].desc; /* of the leaf, or of a round's part of it */
+    const void *z = kolo_operand_pointer(&step->place[0], call);
+    const float *bias = step->place[1].value < 0 ? NULL : kolo_operand_pointer(&step->place[1], call);
+    void *y = kolo_operand_pointer(&step->place[2], call);
+    const dnnl_memory_desc_t *written = &step->place[2].desc; /* of the microbatch, or of a round's part of it */
     bool narrowing = written->data_type == dnnl_bf16;
     (void)kernel;
     (narrowing ? add_narrowing : add_float)(&step->x, written->dims[0], z, bias, y, step->flag);
 }
 
-kolo_status kolo_bias_add(kolo_kernel *kernel, kolo_place z, int bias, bool relu, kolo_place y)
+kolo_status kolo_bias_add(kolo_kernel *kernel, kolo_operand z, int bias, bool relu, kolo_operand y)
 {
-    const kolo_place places[] = {z, bias < 0 ? (kolo_place){.value = -1} : kolo_place_of(kernel, bias), y};
+    const kolo_operand places[] = {z, bias < 0 ? (kolo_operand){.value = -1} : kolo_operand_of(kernel, bias), y};
     kolo_step *step = kolo_step_own(kernel, add, 3, places);
     if (!step || !kolo_tiling_of(&z.desc, &step->x)) return KOLO_INTERNAL;
     step->flag = relu;
@@ -108,14 +108,14 @@ KOLO_VECTORISED static void sum_bfloat16(const kolo_tiling *t, int64_t samples, 
 /* Places: dz, dbias. */
 static void sum(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
-    const void *dz = kolo_place_pointer(&step->place[0], call);
-    float *dbias = kolo_place_pointer(&step->place[1], call);
-    (step->bfloat16 ? sum_bfloat16 : sum_float)(&step->x, kernel->plan->leaf, dz, dbias);
+    const void *dz = kolo_operand_pointer(&step->place[0], call);
+    float *dbias = kolo_operand_pointer(&step->place[1], call);
+    (step->bfloat16 ? sum_bfloat16 : sum_float)(&step->x, kernel->plan->microbatch, dz, dbias);
 }
 
-kolo_status kolo_bias_sum(kolo_kernel *kernel, kolo_place dz, int dbias)
+kolo_status kolo_bias_sum(kolo_kernel *kernel, kolo_operand dz, int dbias)
 {
-    const kolo_place places[] = {dz, kolo_place_of(kernel, dbias)};
+    const kolo_operand places[] = {dz, kolo_operand_of(kernel, dbias)};
     kolo_step *step = kolo_step_own(kernel, sum, 2, places);
     return step && kolo_tiling_of(&dz.desc, &step->x) ? KOLO_OK : KOLO_INTERNAL;
 }

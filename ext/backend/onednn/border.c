@@ -4,20 +4,20 @@
 /* The layout of the network's input is what its reader would like, so that no other step reorders it. */
 kolo_status kolo_onednn_input(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
-    dnnl_memory_desc_t features, wish;
-    kolo_place x, from;
+    dnnl_memory_desc_t features, spec;
+    kolo_operand x, from;
     KOLO_TRY(kolo_desc_plain(plan, op->in[0], dnnl_f32, &features));
     KOLO_TRY(kolo_layout_set(plan, op->in[0], &features));
-    KOLO_TRY(kolo_desc_plain(plan, op->out[0], kolo_onednn_type(plan, op->out[0]), &wish));
+    KOLO_TRY(kolo_desc_plain(plan, op->out[0], kolo_onednn_type(plan, op->out[0]), &spec));
     for (int i = 0; i < plan->op_count; i++) {
         const kolo_op *reader = &plan->ops[i];
         if (reader->kind == KOLO_OP_CONV2D && reader->in[0] == op->out[0]) {
-            KOLO_TRY(kolo_conv2d_wish(plan, reader, &wish));
+            KOLO_TRY(kolo_conv2d_spec(plan, reader, &spec));
         }
     }
-    KOLO_TRY(kolo_layout_set(plan, op->out[0], &wish));
-    from = kolo_place_of(kernel, op->in[0]);
-    x = kolo_place_of(kernel, op->out[0]);
+    KOLO_TRY(kolo_layout_set(plan, op->out[0], &spec));
+    from = kolo_operand_of(kernel, op->in[0]);
+    x = kolo_operand_of(kernel, op->out[0]);
     return kolo_step_reorder(kernel, &from, &x);
 }
 
@@ -37,7 +37,7 @@ kolo_status kolo_onednn_loss(kolo_kernel *kernel, kolo_plan *plan, const kolo_op
 static void compute_own(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     (void)step;
-    kolo_host_own(kernel->plan, &kernel->plan->ops[kernel->op], call);
+    kolo_host_custom(kernel->plan, &kernel->plan->ops[kernel->op], call);
 }
 
 kolo_status kolo_layout_set_plain(kolo_plan *plan, int value)
@@ -53,7 +53,7 @@ kolo_status kolo_layout_set_plain(kolo_plan *plan, int value)
     return kolo_layout_set_parameter(plan, value, &plain, &plain, NULL);
 }
 
-kolo_status kolo_onednn_own(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+kolo_status kolo_onednn_custom(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     for (int i = 0; i < KOLO_OP_INS; i++) KOLO_TRY(kolo_layout_set_plain(plan, op->in[i]));
     for (int i = 0; i < KOLO_OP_OUTS; i++) KOLO_TRY(kolo_layout_set_plain(plan, op->out[i]));

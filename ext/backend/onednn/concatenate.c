@@ -19,13 +19,13 @@ static size_t run_of(const kolo_step *step, int place, int64_t runs)
 /* Places: inputs, y last. number[0]: outer. */
 static void join(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
-    int64_t runs = kernel->plan->leaf * step->number[0];
+    int64_t runs = kernel->plan->microbatch * step->number[0];
     int inputs = step->count - 1;
-    char *y = kolo_place_pointer(&step->place[inputs], call);
+    char *y = kolo_operand_pointer(&step->place[inputs], call);
     const char *x[KOLO_OP_INS];
     size_t run[KOLO_OP_INS];
     for (int i = 0; i < inputs; i++) {
-        x[i] = kolo_place_pointer(&step->place[i], call);
+        x[i] = kolo_operand_pointer(&step->place[i], call);
         run[i] = run_of(step, i, runs);
     }
     for (int64_t r = 0; r < runs; r++)
@@ -35,10 +35,10 @@ static void join(const kolo_kernel *kernel, const kolo_step *step, const kolo_ca
 /* Places: x, y. number: outer, and elements of x's run before y's. */
 static void cut(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
-    int64_t runs = kernel->plan->leaf * step->number[0];
+    int64_t runs = kernel->plan->microbatch * step->number[0];
     size_t from = run_of(step, 0, runs), to = run_of(step, 1, runs);
-    const char *x = kolo_place_pointer(&step->place[0], call);
-    char *y = kolo_place_pointer(&step->place[1], call);
+    const char *x = kolo_operand_pointer(&step->place[0], call);
+    char *y = kolo_operand_pointer(&step->place[1], call);
     x += (size_t)step->number[1] * element_size(&step->place[0].desc);
     for (int64_t r = 0; r < runs; r++, x += from, y += to) memcpy(y, x, to);
 }
@@ -91,7 +91,7 @@ static kolo_status shared_tiling(const kolo_plan *plan, const kolo_op *op, int i
 
 kolo_status kolo_onednn_concatenate(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
-    kolo_place places[KOLO_STEP_PLACES];
+    kolo_operand places[KOLO_STEP_OPERANDS];
     dnnl_memory_desc_t x, y;
     kolo_tiling t;
     bool tiled;
@@ -106,14 +106,14 @@ kolo_status kolo_onednn_concatenate(kolo_kernel *kernel, kolo_plan *plan, const 
         if (tiled) KOLO_TRY(kolo_desc_image(plan, op->in[i], &x));
         if (tiled && i == 0)
             KOLO_TRY(kolo_desc_blocked(plan, shape, op->axis < 2 && t.block == t.channels ? 0 : t.block, type, &y));
-        KOLO_TRY(kolo_bring(kernel, kolo_place_of(kernel, op->in[i]), &x, &places[i]));
+        KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[i]), &x, &places[i]));
     }
     KOLO_TRY(kolo_layout_set(plan, op->out[0], &y));
-    places[inputs] = kolo_produce(kernel, op->out[0], &y);
+    places[inputs] = kolo_output_buffer(kernel, op->out[0], &y);
     kolo_step *step = kolo_step_own(kernel, join, inputs + 1, places);
     if (!step) return KOLO_INTERNAL;
     step->number[0] = outer_of(tiled ? &t : NULL, shape, op->axis);
-    return kolo_deliver(kernel, places[inputs], op->out[0]);
+    return kolo_reorder_out(kernel, places[inputs], op->out[0]);
 }
 
 kolo_status kolo_onednn_slice(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)

@@ -11,12 +11,12 @@ static kolo_status describe(const kolo_plan *plan, const kolo_op *op, kolo_convo
     return *made ? KOLO_OK : kolo_convolution_forward(c, op->in[2] >= 0, op->activation == KOLO_RELU, made);
 }
 
-kolo_status kolo_conv2d_wish(const kolo_plan *plan, const kolo_op *op, dnnl_memory_desc_t *desc)
+kolo_status kolo_conv2d_spec(const kolo_plan *plan, const kolo_op *op, dnnl_memory_desc_t *desc)
 {
     kolo_convolution c;
     dnnl_primitive_desc_t forward;
     KOLO_TRY(describe(plan, op, &c, &forward));
-    *desc = kolo_desc_of_leaf(plan, dnnl_primitive_desc_query_md(forward, dnnl_query_src_md, 0));
+    *desc = kolo_desc_of_microbatch(plan, dnnl_primitive_desc_query_md(forward, dnnl_query_src_md, 0));
     dnnl_primitive_desc_destroy(forward);
     return KOLO_OK;
 }
@@ -30,12 +30,12 @@ kolo_status kolo_onednn_conv2d(kolo_kernel *kernel, kolo_plan *plan, const kolo_
         .kernel = kernel, .plan = plan, .canonical = &c.canonical_kernel, .bias = &c.bias, .rounds = c.rounds};
     bool relu_apart = op->activation == KOLO_RELU && c.algorithm == dnnl_convolution_winograd;
     p.relu_behind = relu_apart && !kolo_max_pool2d_finishes(plan, op->out[0]);
-    return kolo_product_forward(&p, forward, kolo_place_of(kernel, op->in[0]), op->in[1], op->in[2], op->out[0]);
+    return kolo_product_forward(&p, forward, kolo_operand_of(kernel, op->in[0]), op->in[1], op->in[2], op->out[0]);
 }
 
 /* ---- backward */
 
-static kolo_status add_by_kernel(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op, kolo_place dz)
+static kolo_status add_by_kernel(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op, kolo_operand dz)
 {
     kolo_convolution c;
     dnnl_primitive_desc_t made;
@@ -45,10 +45,10 @@ static kolo_status add_by_kernel(kolo_kernel *kernel, kolo_plan *plan, const kol
     KOLO_TRY(kolo_winograd_by_kernel(&c, op->out[2] >= 0, &made));
     if (!made) KOLO_TRY(kolo_convolution_by_kernel(&c, op->out[2] >= 0, &made));
     const kolo_product p = {.kernel = kernel, .plan = plan, .canonical = &c.canonical_kernel, .bias = &c.bias};
-    return kolo_product_gradient(&p, made, kolo_place_of(kernel, op->in[2]), dz, op->out[1], op->out[2]);
+    return kolo_product_gradient(&p, made, kolo_operand_of(kernel, op->in[2]), dz, op->out[1], op->out[2]);
 }
 
-static kolo_status add_by_x(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op, kolo_place dz)
+static kolo_status add_by_x(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op, kolo_operand dz)
 {
     kolo_convolution c;
     dnnl_primitive_desc_t made;
@@ -59,23 +59,23 @@ static kolo_status add_by_x(kolo_kernel *kernel, kolo_plan *plan, const kolo_op 
     if (!made) KOLO_TRY(kolo_convolution_by_x(&c, &made));
     const kolo_product p = {.kernel = kernel, .plan = plan, .canonical = &c.canonical_kernel, .rounds = c.rounds};
     const dnnl_memory_desc_t written =
-        kolo_desc_of_leaf(plan, dnnl_primitive_desc_query_md(made, dnnl_query_diff_src_md, 0));
+        kolo_desc_of_microbatch(plan, dnnl_primitive_desc_query_md(made, dnnl_query_diff_src_md, 0));
     kolo_status status = kolo_layout_set(plan, op->out[0], &written);
     if (status != KOLO_OK) {
         dnnl_primitive_desc_destroy(made);
         return status;
     }
-    kolo_place dx = kolo_produce(kernel, op->out[0], &written);
+    kolo_operand dx = kolo_output_buffer(kernel, op->out[0], &written);
     KOLO_TRY(kolo_product_backward(&p, made, dz, op->in[3], dx));
     int after = kernel->step_count;
-    KOLO_TRY(kolo_deliver(kernel, dx, op->out[0]));
+    KOLO_TRY(kolo_reorder_out(kernel, dx, op->out[0]));
     kolo_steps_last(kernel, after);
     return KOLO_OK;
 }
 
 kolo_status kolo_onednn_conv2d_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
-    kolo_place dz;
+    kolo_operand dz;
     KOLO_TRY(kolo_relu_undone(kernel, op, &dz));
     KOLO_TRY(add_by_kernel(kernel, plan, op, dz));
     return op->out[0] < 0 ? KOLO_OK : add_by_x(kernel, plan, op, dz);

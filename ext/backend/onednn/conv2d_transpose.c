@@ -26,12 +26,12 @@ static kolo_status add_y(const kolo_product *p, const kolo_op *op, dnnl_primitiv
     y_desc.data_type = kolo_onednn_type(p->plan, op->out[0]);
     KOLO_GO(fail, kolo_layout_set(p->plan, op->out[0], &y_desc));
     if (op->in[2] >= 0) KOLO_GO(fail, set_bias(p->plan, op->in[2]));
-    kolo_place y = kolo_produce(kernel, op->out[0], &y_desc);
+    kolo_operand y = kolo_output_buffer(kernel, op->out[0], &y_desc);
     bool apart = z_desc.data_type != y_desc.data_type;
-    kolo_place z = apart ? kolo_place_scratch(kernel, &z_desc) : y;
-    KOLO_TRY(kolo_product_backward(p, made, kolo_place_of(kernel, op->in[0]), op->in[1], z));
+    kolo_operand z = apart ? kolo_operand_scratch(kernel, &z_desc) : y;
+    KOLO_TRY(kolo_product_backward(p, made, kolo_operand_of(kernel, op->in[0]), op->in[1], z));
     if (finish) KOLO_TRY(kolo_bias_add(kernel, z, op->in[2], op->activation == KOLO_RELU, y));
-    return kolo_deliver(kernel, y, op->out[0]);
+    return kolo_reorder_out(kernel, y, op->out[0]);
 fail:
     dnnl_primitive_desc_destroy(made);
     return status;
@@ -53,7 +53,7 @@ kolo_status kolo_onednn_conv2d_transpose(kolo_kernel *kernel, kolo_plan *plan, c
 
 /* ---- backward */
 
-static kolo_status add_by_kernel(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op, kolo_place dz)
+static kolo_status add_by_kernel(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op, kolo_operand dz)
 {
     kolo_convolution c;
     dnnl_primitive_desc_t made;
@@ -62,10 +62,10 @@ static kolo_status add_by_kernel(kolo_kernel *kernel, kolo_plan *plan, const kol
     KOLO_TRY(kolo_convolution_of(plan, &op->window, y, plan->values[op->out[1]].shape, x, type, type, &c));
     KOLO_TRY(kolo_convolution_by_kernel(&c, false, &made));
     const kolo_product p = {.kernel = kernel, .plan = plan, .canonical = &c.canonical_kernel};
-    return kolo_product_gradient(&p, made, dz, kolo_place_of(kernel, op->in[2]), op->out[1], -1);
+    return kolo_product_gradient(&p, made, dz, kolo_operand_of(kernel, op->in[2]), op->out[1], -1);
 }
 
-static kolo_status add_by_x(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op, kolo_place dz)
+static kolo_status add_by_x(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op, kolo_operand dz)
 {
     kolo_convolution c;
     dnnl_primitive_desc_t made;
@@ -78,7 +78,7 @@ static kolo_status add_by_x(kolo_kernel *kernel, kolo_plan *plan, const kolo_op 
 }
 
 /* dz in a tiling, for the loop over it. */
-static kolo_status add_by_bias(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op, kolo_place dz)
+static kolo_status add_by_bias(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op, kolo_operand dz)
 {
     kolo_tiling tiling;
     KOLO_TRY(set_bias(plan, op->out[2]));
@@ -86,13 +86,13 @@ static kolo_status add_by_bias(kolo_kernel *kernel, kolo_plan *plan, const kolo_
     bool image = dz.desc.ndims == 4 && dz.desc.dims[1] == channels && kolo_tiling_of(&dz.desc, &tiling);
     dnnl_memory_desc_t plain;
     KOLO_TRY(kolo_desc_plain(plan, op->in[0], dz.desc.data_type, &plain));
-    if (!image) KOLO_TRY(kolo_bring(kernel, dz, &plain, &dz));
+    if (!image) KOLO_TRY(kolo_reorder_in(kernel, dz, &plain, &dz));
     return kolo_bias_sum(kernel, dz, op->out[2]);
 }
 
 kolo_status kolo_onednn_conv2d_transpose_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
-    kolo_place dz;
+    kolo_operand dz;
     KOLO_TRY(kolo_relu_undone(kernel, op, &dz));
     KOLO_TRY(add_by_kernel(kernel, plan, op, dz));
     if (op->out[2] >= 0) KOLO_TRY(add_by_bias(kernel, plan, op, dz));

@@ -10,7 +10,7 @@ typedef struct kolo_convolution {
     dnnl_memory_desc_t canonical_kernel; /* {height, width, channels / groups, filters} in memory */
     dnnl_dims_t stride, gap, before, after;
     dnnl_alg_kind_t algorithm; /* direct, unless winograd.c changes it */
-    int rounds;                /* x and y are such a part of the leaf: 1 is all of it */
+    int rounds;                /* x and y are such a part of the microbatch: 1 is all of it */
     bool training;
 } kolo_convolution;
 

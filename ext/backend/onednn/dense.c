@@ -18,7 +18,7 @@ static kolo_status product_of(const kolo_plan *plan, int x, kolo_shape kernel, d
     dnnl_data_type_t type = plan->precision == KOLO_MIXED_BF16 ? dnnl_bf16 : dnnl_f32;
     kolo_shape shape = plan->values[x].shape;
     p->flat = shape.rank == 1;
-    p->rows = plan->leaf * (kolo_shape_count(shape) / kernel.dim[0]);
+    p->rows = plan->microbatch * (kolo_shape_count(shape) / kernel.dim[0]);
     p->inputs = kernel.dim[0];
     p->units = kernel.dim[1];
     if (p->flat && !kolo_tiling_of(&kolo_layout_of(plan, x)->desc, &p->order)) {
@@ -45,13 +45,13 @@ static kolo_status describe_forward(const kolo_plan *plan, const product *p, boo
 }
 
 /* x as the product's matrix: a tiled sample is a row as it lies. */
-static kolo_status rows_of(kolo_kernel *kernel, int x, const product *p, kolo_place *place)
+static kolo_status rows_of(kolo_kernel *kernel, int x, const product *p, kolo_operand *place)
 {
     dnnl_memory_desc_t plain;
-    *place = kolo_place_of(kernel, x);
+    *place = kolo_operand_of(kernel, x);
     if (!p->flat) {
         KOLO_TRY(kolo_desc_plain(kernel->plan, x, place->desc.data_type, &plain));
-        KOLO_TRY(kolo_bring(kernel, *place, &plain, place));
+        KOLO_TRY(kolo_reorder_in(kernel, *place, &plain, place));
     }
     return kolo_desc_rows(p->rows, p->inputs, place->desc.data_type, &place->desc);
 }
@@ -74,7 +74,7 @@ kolo_status kolo_onednn_dense(kolo_kernel *kernel, kolo_plan *plan, const kolo_o
     KOLO_TRY(kolo_desc_plain(plan, op->out[0], type, &y));
     KOLO_TRY(kolo_layout_set(plan, op->out[0], &y));
     KOLO_TRY(product_of(plan, op->in[0], plan->values[op->in[1]].shape, type, &p));
-    kolo_place x;
+    kolo_operand x;
     KOLO_TRY(rows_of(kernel, op->in[0], &p, &x));
     KOLO_TRY(describe_forward(plan, &p, op->in[2] >= 0, op->activation == KOLO_RELU, &forward));
     const kolo_product steps = steps_of(kernel, plan, &p);
@@ -85,11 +85,11 @@ kolo_status kolo_onednn_dense(kolo_kernel *kernel, kolo_plan *plan, const kolo_o
 
 /* dK = xᵀ·dz and db = Σ dz. */
 static kolo_status add_by_kernel(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op, const product *p,
-                                 dnnl_primitive_desc_t forward, kolo_place dz)
+                                 dnnl_primitive_desc_t forward, kolo_operand dz)
 {
     dnnl_inner_product_desc_t operation;
     dnnl_primitive_desc_t made;
-    kolo_place x;
+    kolo_operand x;
     KOLO_TRY(rows_of(kernel, op->in[2], p, &x));
     KOLO_DNNL(dnnl_inner_product_backward_weights_desc_init(&operation, &p->x, &p->dkernel,
                                                             op->out[2] >= 0 ? &p->bias : NULL, &p->y),
@@ -101,7 +101,7 @@ static kolo_status add_by_kernel(kolo_kernel *kernel, kolo_plan *plan, const kol
 
 /* dx = dz·Kᵀ, in the layout of x. */
 static kolo_status add_by_x(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op, const product *p,
-                            dnnl_primitive_desc_t forward, kolo_place dz)
+                            dnnl_primitive_desc_t forward, kolo_operand dz)
 {
     dnnl_inner_product_desc_t operation;
     dnnl_primitive_desc_t made;
@@ -113,20 +113,20 @@ static kolo_status add_by_x(kolo_kernel *kernel, kolo_plan *plan, const kolo_op 
               "a dense input's gradient");
     KOLO_TRY(kolo_describe(&operation, false, forward, "a dense input's gradient", &made));
     const kolo_product steps = steps_of(kernel, plan, p);
-    kolo_place result = kolo_produce(kernel, op->out[0], &dx);
+    kolo_operand result = kolo_output_buffer(kernel, op->out[0], &dx);
     KOLO_TRY(kolo_product_backward(&steps, made, dz, op->in[3], result));
-    return kolo_deliver(kernel, result, op->out[0]);
+    return kolo_reorder_out(kernel, result, op->out[0]);
 }
 
 kolo_status kolo_onednn_dense_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     product p;
     dnnl_primitive_desc_t forward;
-    kolo_place dz;
+    kolo_operand dz;
     dnnl_data_type_t type = plan->precision == KOLO_MIXED_BF16 ? dnnl_bf16 : dnnl_f32;
     KOLO_TRY(product_of(plan, op->in[2], plan->values[op->out[1]].shape, type, &p));
     KOLO_TRY(kolo_relu_undone(kernel, op, &dz));
-    KOLO_TRY(kolo_bring(kernel, dz, &p.y, &dz));
+    KOLO_TRY(kolo_reorder_in(kernel, dz, &p.y, &dz));
     KOLO_TRY(describe_forward(plan, &p, op->out[2] >= 0, false, &forward));
     kolo_status status = add_by_kernel(kernel, plan, op, &p, forward, dz);
     if (status == KOLO_OK && op->out[0] >= 0) status = add_by_x(kernel, plan, op, &p, forward, dz);

@@ -1,6 +1,6 @@
-/* The last dense layer and the loss as one operation, for models of many outputs: the logits of a leaf (80 positions of
- * 32 samples, 20,000 words: 200 MB) are never there at once. A chunk of rows goes all the way while it is in the cache:
- * logits, loss and metrics, their gradient, dx, and its part of dK and db; then comes the next.
+/* The last dense layer and the loss as one operation, for models of many outputs: the logits of a microbatch (80
+ * positions of 32 samples, 20,000 words: 200 MB) are never there at once. A chunk of rows goes all the way while it is
+ * in the cache: logits, loss and metrics, their gradient, dx, and its part of dK and db; then comes the next.
  *
  * Steps run in rounds, one for each chunk (kernel.c); a last round has steps of its own when rows are left over.
  */
@@ -19,7 +19,7 @@ typedef struct chunks {
     int64_t rows, inputs, outputs; /* of a chunk; its x, its logits */
     int64_t count, left; /* whole chunks, and rows behind them */
     dnnl_data_type_t type; /* of x, the kernel and the gradient of the logits */
-    kolo_place x, dx, logits, slopes, row;
+    kolo_operand x, dx, logits, slopes, row;
 } chunks;
 
 static int64_t chunk_rows(int64_t rows, int64_t outputs)
@@ -75,7 +75,7 @@ static void in_rounds(kolo_kernel *kernel, int from, int to)
     kernel->step[kernel->step_count - 1].to = to;
 }
 
-static kolo_place chunk_of(const chunks *c, kolo_place whole, const dnnl_memory_desc_t *desc)
+static kolo_operand chunk_of(const chunks *c, kolo_operand whole, const dnnl_memory_desc_t *desc)
 {
     whole.advance = (size_t)(c->rows * desc->dims[1]) * (desc->data_type == dnnl_bf16 ? 2 : 4);
     whole.desc = *desc;
@@ -103,9 +103,9 @@ static kolo_status add_logits(kolo_kernel *kernel, kolo_plan *plan, const kolo_o
         dnnl_primitive_desc_destroy(made);
         return status;
     }
-    kolo_place places[] = {chunk_of(c, c->x, &x), kolo_place_of(kernel, op->in[1]), c->logits, {.value = -1}};
+    kolo_operand places[] = {chunk_of(c, c->x, &x), kolo_operand_of(kernel, op->in[1]), c->logits, {.value = -1}};
     places[2].desc = logits;
-    if (biased) places[3] = kolo_place_of(kernel, op->in[2]);
+    if (biased) places[3] = kolo_operand_of(kernel, op->in[2]);
     return kolo_step_primitive(kernel, made, biased ? 4 : 3, arguments, places);
 }
 
@@ -126,7 +126,7 @@ static kolo_status add_dx(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *o
         dnnl_primitive_desc_destroy(made);
         return status;
     }
-    kolo_place places[] = {c->slopes, kolo_place_of(kernel, op->in[3]), chunk_of(c, c->dx, &dx)};
+    kolo_operand places[] = {c->slopes, kolo_operand_of(kernel, op->in[3]), chunk_of(c, c->dx, &dx)};
     places[0].desc = slopes;
     return kolo_step_primitive(kernel, made, 3, arguments, places);
 }
@@ -137,9 +137,9 @@ static kolo_status multiply_float(const kolo_kernel *kernel, const kolo_step *st
     (void)kernel;
     const dnnl_memory_desc_t *x = &step->place[0].desc, *slopes = &step->place[1].desc;
     dnnl_status_t status =
-        dnnl_sgemm('T', 'N', x->dims[0], slopes->dims[1], x->dims[1], 1, kolo_place_pointer(&step->place[0], call),
-                   x->dims[0], kolo_place_pointer(&step->place[1], call), slopes->dims[1], call->round > 0,
-                   kolo_place_pointer(&step->place[2], call), slopes->dims[1]);
+        dnnl_sgemm('T', 'N', x->dims[0], slopes->dims[1], x->dims[1], 1, kolo_operand_pointer(&step->place[0], call),
+                   x->dims[0], kolo_operand_pointer(&step->place[1], call), slopes->dims[1], call->round > 0,
+                   kolo_operand_pointer(&step->place[2], call), slopes->dims[1]);
     return kolo_onednn_check(status, "a product");
 }
 
@@ -152,7 +152,7 @@ static kolo_status add_dkernel(kolo_kernel *kernel, const kolo_op *op, const chu
     KOLO_TRY(matrix(c->inputs, rows, c->type, dnnl_ba, &turned));
     KOLO_TRY(matrix(rows, c->outputs, c->type, dnnl_ab, &slopes));
     KOLO_TRY(matrix(c->inputs, c->outputs, dnnl_f32, dnnl_ab, &dkernel));
-    kolo_place places[] = {chunk_of(c, c->x, &x), c->slopes, kolo_place_of(kernel, op->out[1])};
+    kolo_operand places[] = {chunk_of(c, c->x, &x), c->slopes, kolo_operand_of(kernel, op->out[1])};
     places[0].desc = turned;
     places[1].desc = slopes;
     if (c->type == dnnl_f32) return kolo_step_own_or_fail(kernel, multiply_float, 3, places) ? KOLO_OK : KOLO_INTERNAL;
@@ -193,9 +193,9 @@ static void compute_loss(const kolo_kernel *kernel, const kolo_step *step, const
     const kolo_op *op = &plan->ops[kernel->op];
     int64_t rows = step->place[0].desc.dims[0], count = step->place[0].desc.dims[1];
     int64_t first = call->round * step->rows, each = kolo_shape_count(plan->values[plan->output].shape) / count;
-    const float *logits = kolo_place_pointer(&step->place[0], call);
-    void *slopes = kolo_place_pointer(&step->place[1], call);
-    float *row = kolo_place_pointer(&step->place[2], call), *room = row + count;
+    const float *logits = kolo_operand_pointer(&step->place[0], call);
+    void *slopes = kolo_operand_pointer(&step->place[1], call);
+    float *row = kolo_operand_pointer(&step->place[2], call), *room = row + count;
     float *dbias = op->out[2] < 0 ? NULL : call->memory[op->out[2]];
     bool narrow = step->place[1].desc.data_type == dnnl_bf16;
     if (dbias && call->round == 0) memset(dbias, 0, (size_t)count * sizeof *dbias);
@@ -214,7 +214,7 @@ static void compute_loss(const kolo_kernel *kernel, const kolo_step *step, const
 
 static kolo_status add_loss(kolo_kernel *kernel, const chunks *c, int64_t rows)
 {
-    kolo_place places[] = {c->logits, c->slopes, c->row};
+    kolo_operand places[] = {c->logits, c->slopes, c->row};
     places[0].desc.dims[0] = rows;
     kolo_step *step = kolo_step_own(kernel, compute_loss, 3, places);
     if (!step) return KOLO_INTERNAL;
@@ -251,7 +251,7 @@ static kolo_status add_chunk(kolo_kernel *kernel, kolo_plan *plan, const kolo_op
 static kolo_status find_chunks(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op, chunks *c)
 {
     kolo_shape kernel_shape = plan->values[op->in[1]].shape;
-    int64_t rows = plan->leaf * (kolo_shape_count(plan->values[op->in[0]].shape) / kernel_shape.dim[0]);
+    int64_t rows = plan->microbatch * (kolo_shape_count(plan->values[op->in[0]].shape) / kernel_shape.dim[0]);
     dnnl_memory_desc_t desc;
     *c = (chunks){.inputs = kernel_shape.dim[0], .outputs = kernel_shape.dim[1]};
     c->type = plan->precision == KOLO_MIXED_BF16 ? dnnl_bf16 : dnnl_f32;
@@ -260,13 +260,13 @@ static kolo_status find_chunks(kolo_kernel *kernel, kolo_plan *plan, const kolo_
     c->left = rows % c->rows;
     kernel->rounds = (int)(c->count + (c->left > 0));
     KOLO_TRY(kolo_desc_plain(plan, op->in[0], c->type, &desc));
-    KOLO_TRY(kolo_bring(kernel, kolo_place_of(kernel, op->in[0]), &desc, &c->x));
+    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &desc, &c->x));
     KOLO_TRY(matrix(c->rows, c->outputs, dnnl_f32, dnnl_ab, &desc));
-    c->slopes = c->logits = kolo_place_scratch(kernel, &desc);
+    c->slopes = c->logits = kolo_operand_scratch(kernel, &desc);
     KOLO_TRY(matrix(c->rows, c->outputs, c->type, dnnl_ab, &desc));
-    if (plan->training && c->type == dnnl_bf16) c->slopes = kolo_place_scratch(kernel, &desc);
+    if (plan->training && c->type == dnnl_bf16) c->slopes = kolo_operand_scratch(kernel, &desc);
     KOLO_TRY(matrix(2, c->outputs, dnnl_f32, dnnl_ab, &desc));
-    c->row = kolo_place_scratch(kernel, &desc);
+    c->row = kolo_operand_scratch(kernel, &desc);
     return KOLO_OK;
 }
 
@@ -276,7 +276,7 @@ static kolo_status place_gradients(kolo_kernel *kernel, kolo_plan *plan, const k
     if (op->out[0] >= 0) {
         KOLO_TRY(kolo_desc_plain(plan, op->out[0], c->type, &desc));
         KOLO_TRY(kolo_layout_set(plan, op->out[0], &desc));
-        c->dx = kolo_produce(kernel, op->out[0], &desc);
+        c->dx = kolo_output_buffer(kernel, op->out[0], &desc);
     }
     KOLO_TRY(matrix(c->inputs, c->outputs, dnnl_f32, dnnl_ab, &desc));
     if (op->out[1] >= 0) KOLO_TRY(kolo_layout_set_parameter(plan, op->out[1], &desc, &desc, NULL));
@@ -288,7 +288,7 @@ static kolo_status place_gradients(kolo_kernel *kernel, kolo_plan *plan, const k
 static kolo_status deliver_dx(kolo_kernel *kernel, const kolo_op *op, const chunks *c)
 {
     int before = kernel->step_count;
-    KOLO_TRY(kolo_deliver(kernel, c->dx, op->out[0]));
+    KOLO_TRY(kolo_reorder_out(kernel, c->dx, op->out[0]));
     kolo_steps_last(kernel, before);
     return KOLO_OK;
 }

@@ -1,5 +1,5 @@
-/* Dropout, by loops of our own: the same elements are dropped whatever the layout, the thread or the leaf, since a
- * mask is made in the canonical order, a byte an element, and applied in the order of memory. core/random.h has the
+/* Dropout, by loops of our own: the same elements are dropped whatever the layout, the thread or the microbatch, since
+ * a mask is made in the canonical order, a byte an element, and applied in the order of memory. core/random.h has the
  * rule. */
 #include "backend/onednn/onednn.h"
 #include "core/lanes.h"
@@ -110,11 +110,11 @@ static void drop(const kolo_kernel *kernel, const kolo_step *step, const kolo_ca
     uint64_t key = kolo_dropout_key(call->seed, op->layer, call->step);
     uint32_t threshold = kolo_dropout_threshold(op->rate);
     float scale = (float)(1 / (1 - op->rate));
-    const void *x = kolo_place_pointer(&step->place[0], call);
-    void *y = kolo_place_pointer(&step->place[1], call);
-    uint8_t *mask = kolo_place_pointer(&step->place[2], call);
+    const void *x = kolo_operand_pointer(&step->place[0], call);
+    void *y = kolo_operand_pointer(&step->place[1], call);
+    uint8_t *mask = kolo_operand_pointer(&step->place[2], call);
     int64_t elements = step->x.channels * step->x.height * step->x.width, in_memory = kolo_tiling_count(step->x);
-    for (int64_t n = 0; n < kernel->plan->leaf; n++, mask += elements) {
+    for (int64_t n = 0; n < kernel->plan->microbatch; n++, mask += elements) {
         if (step->flag) make_mask(key, (uint64_t)(call->first_sample + n), threshold, mask, elements);
         if (step->bfloat16) scale_bfloat16(&step->x, x, mask, y, n * in_memory, scale);
         if (!step->bfloat16) scale_float(&step->x, x, mask, y, n * in_memory, scale);
@@ -124,22 +124,22 @@ static void drop(const kolo_kernel *kernel, const kolo_step *step, const kolo_ca
 /* From one value to another in the same layout. */
 static kolo_status add_drop(kolo_kernel *kernel, kolo_plan *plan, int from, int to, int mask, bool forward)
 {
-    kolo_place places[3] = {[2] = {.value = mask}};
+    kolo_operand places[3] = {[2] = {.value = mask}};
     dnnl_memory_desc_t layout = kolo_layout_of(plan, from)->desc;
     layout.data_type = kolo_onednn_type(plan, to);
     KOLO_TRY(kolo_layout_set(plan, to, &layout));
-    KOLO_TRY(kolo_bring(kernel, kolo_place_of(kernel, from), &layout, &places[0]));
-    places[1] = kolo_produce(kernel, to, &layout);
+    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, from), &layout, &places[0]));
+    places[1] = kolo_output_buffer(kernel, to, &layout);
     kolo_step *step = kolo_step_own(kernel, drop, 3, places);
     if (!step) return KOLO_INTERNAL;
     step->flag = forward;
     kolo_tiling_of(&layout, &step->x);
-    return kolo_deliver(kernel, places[1], to);
+    return kolo_reorder_out(kernel, places[1], to);
 }
 
 kolo_status kolo_onednn_dropout(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
-    plan->values[op->out[1]].bytes = (size_t)(plan->leaf * kolo_shape_count(plan->values[op->in[0]].shape));
+    plan->values[op->out[1]].bytes = (size_t)(plan->microbatch * kolo_shape_count(plan->values[op->in[0]].shape));
     return add_drop(kernel, plan, op->in[0], op->out[0], op->out[1], true);
 }
 

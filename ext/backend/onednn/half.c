@@ -6,7 +6,7 @@
 static void round_place(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     (void)kernel;
-    kolo_host_round_half(kolo_place_pointer(&step->place[0], call), step->elements);
+    kolo_host_round_half(kolo_operand_pointer(&step->place[0], call), step->elements);
 }
 
 /* What others see (features, outputs, gradients, a learner's own arithmetic) is float32 and stays so until an operation
@@ -15,9 +15,9 @@ kolo_status kolo_onednn_round(kolo_kernel *kernel, int value, bool canonical)
 {
     const kolo_plan *plan = kernel->plan;
     kolo_op_kind op = plan->ops[kernel->op].kind;
-    if (plan->precision != KOLO_MIXED_FP16 || value < 0 || op == KOLO_OP_LOSS || op == KOLO_OP_OWN) return KOLO_OK;
+    if (plan->precision != KOLO_MIXED_FP16 || value < 0 || op == KOLO_OP_LOSS || op == KOLO_OP_CUSTOM) return KOLO_OK;
     bool wanted = plan->values[value].kind == KOLO_VALUE_ACTIVATION && kolo_plan_canonical(plan, value) == canonical;
-    kolo_place place = wanted ? kolo_place_of(kernel, value) : (kolo_place){0};
+    kolo_operand place = wanted ? kolo_operand_of(kernel, value) : (kolo_operand){0};
     return !wanted || kolo_step_own(kernel, round_place, 1, &place) ? KOLO_OK : KOLO_INTERNAL;
 }
 

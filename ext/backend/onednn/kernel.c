@@ -7,19 +7,19 @@
 
 /* ---- places */
 
-kolo_place kolo_place_of(const kolo_kernel *kernel, int value)
+kolo_operand kolo_operand_of(const kolo_kernel *kernel, int value)
 {
-    return (kolo_place){.desc = kolo_layout_of(kernel->plan, value)->desc, .value = value};
+    return (kolo_operand){.desc = kolo_layout_of(kernel->plan, value)->desc, .value = value};
 }
 
-kolo_place kolo_place_scratch(kolo_kernel *kernel, const dnnl_memory_desc_t *desc)
+kolo_operand kolo_operand_scratch(kolo_kernel *kernel, const dnnl_memory_desc_t *desc)
 {
-    kolo_place place = {.desc = *desc, .value = -1, .offset = kernel->scratch};
+    kolo_operand place = {.desc = *desc, .value = -1, .offset = kernel->scratch};
     kernel->scratch += (dnnl_memory_desc_get_size(desc) + 63) / 64 * 64;
     return place;
 }
 
-void *kolo_place_pointer(const kolo_place *place, const kolo_call *call)
+void *kolo_operand_pointer(const kolo_operand *place, const kolo_call *call)
 {
     size_t advanced = place->advance * (size_t)call->round;
     char *base = place->value >= 0 ? call->memory[place->value] : (char *)call->scratch + place->offset;
@@ -48,41 +48,41 @@ static bool same_dims(const dnnl_memory_desc_t *a, const dnnl_memory_desc_t *b)
 
 /* The same elements under the dimensions of `like` (an image as rows, rows as an image): a canonical place needs only
  * another description, another one is made canonical first. */
-static kolo_status redimension(kolo_kernel *kernel, kolo_place *place, const dnnl_memory_desc_t *like)
+static kolo_status redimension(kolo_kernel *kernel, kolo_operand *place, const dnnl_memory_desc_t *like)
 {
     dnnl_memory_desc_t plain;
     if (same_dims(&place->desc, like)) return KOLO_OK;
     if (!canonical(&place->desc)) {
         KOLO_TRY(plain_like(&place->desc, like->data_type, &plain));
-        kolo_place copy = kolo_place_scratch(kernel, &plain);
+        kolo_operand copy = kolo_operand_scratch(kernel, &plain);
         KOLO_TRY(kolo_step_reorder(kernel, place, &copy));
         *place = copy;
     }
     return plain_like(like, place->desc.data_type, &place->desc);
 }
 
-kolo_status kolo_bring(kolo_kernel *kernel, kolo_place from, const dnnl_memory_desc_t *wanted, kolo_place *to)
+kolo_status kolo_reorder_in(kolo_kernel *kernel, kolo_operand from, const dnnl_memory_desc_t *wanted, kolo_operand *to)
 {
     KOLO_TRY(redimension(kernel, &from, wanted));
     *to = from;
     if (dnnl_memory_desc_equal(&from.desc, wanted)) return KOLO_OK;
-    *to = kolo_place_scratch(kernel, wanted);
+    *to = kolo_operand_scratch(kernel, wanted);
     return kolo_step_reorder(kernel, &from, to);
 }
 
-kolo_place kolo_produce(kolo_kernel *kernel, int value, const dnnl_memory_desc_t *written)
+kolo_operand kolo_output_buffer(kolo_kernel *kernel, int value, const dnnl_memory_desc_t *written)
 {
-    kolo_place place = kolo_place_of(kernel, value);
+    kolo_operand place = kolo_operand_of(kernel, value);
     bool equal = dnnl_memory_desc_equal(&place.desc, written);
     bool relabelled = place.desc.data_type == written->data_type && canonical(&place.desc) && canonical(written);
-    if (!equal && !relabelled) return kolo_place_scratch(kernel, written);
+    if (!equal && !relabelled) return kolo_operand_scratch(kernel, written);
     place.desc = *written;
     return place;
 }
 
-kolo_status kolo_deliver(kolo_kernel *kernel, kolo_place written, int value)
+kolo_status kolo_reorder_out(kolo_kernel *kernel, kolo_operand written, int value)
 {
-    kolo_place target = kolo_place_of(kernel, value);
+    kolo_operand target = kolo_operand_of(kernel, value);
     if (written.value >= 0) return KOLO_OK;
     KOLO_TRY(redimension(kernel, &written, &target.desc));
     return kolo_step_reorder(kernel, &written, &target);
@@ -121,7 +121,7 @@ kolo_status kolo_attributes(bool relu, dnnl_primitive_attr_t *attributes)
     return kolo_onednn_check(status, "attributes");
 }
 
-static kolo_step *step_new(kolo_kernel *kernel, int count, const kolo_place *places)
+static kolo_step *step_new(kolo_kernel *kernel, int count, const kolo_operand *places)
 {
     if (kernel->step_count == KOLO_KERNEL_STEPS) return NULL;
     kolo_step *step = &kernel->step[kernel->step_count++];
@@ -131,7 +131,7 @@ static kolo_step *step_new(kolo_kernel *kernel, int count, const kolo_place *pla
 }
 
 kolo_status kolo_step_primitive(kolo_kernel *kernel, dnnl_primitive_desc_t descriptor, int count, const int *arguments,
-                                const kolo_place *places)
+                                const kolo_operand *places)
 {
     kolo_step *step = step_new(kernel, count, places);
     if (!step) {
@@ -144,7 +144,7 @@ kolo_status kolo_step_primitive(kolo_kernel *kernel, dnnl_primitive_desc_t descr
     if (bytes > kernel->scratchpad) kernel->scratchpad = bytes;
     if (bytes > 0) {
         step->argument[step->count] = DNNL_ARG_SCRATCHPAD;
-        step->place[step->count++] = (kolo_place){.desc = *pad, .value = -1, .offset = SIZE_MAX};
+        step->place[step->count++] = (kolo_operand){.desc = *pad, .value = -1, .offset = SIZE_MAX};
     }
     dnnl_status_t status = dnnl_primitive_create(&step->primitive, descriptor);
     dnnl_primitive_desc_destroy(descriptor);
@@ -152,7 +152,7 @@ kolo_status kolo_step_primitive(kolo_kernel *kernel, dnnl_primitive_desc_t descr
 }
 
 kolo_step *kolo_step_own(kolo_kernel *kernel, void (*own)(const kolo_kernel *, const kolo_step *, const kolo_call *),
-                         int count, const kolo_place *places)
+                         int count, const kolo_operand *places)
 {
     kolo_step *step = step_new(kernel, count, places);
     if (!step) {
@@ -168,7 +168,7 @@ kolo_step *kolo_step_own(kolo_kernel *kernel, void (*own)(const kolo_kernel *, c
 
 kolo_step *kolo_step_own_or_fail(kolo_kernel *kernel,
                                  kolo_status (*own)(const kolo_kernel *, const kolo_step *, const kolo_call *),
-                                 int count, const kolo_place *places)
+                                 int count, const kolo_operand *places)
 {
     kolo_step *step = kolo_step_own(kernel, NULL, count, places);
     if (step) step->own_or_fail = own;
@@ -179,15 +179,15 @@ kolo_step *kolo_step_images(kolo_kernel *kernel, int x, const dnnl_memory_desc_t
                             const dnnl_memory_desc_t *to,
                             void (*own)(const kolo_kernel *, const kolo_step *, const kolo_call *))
 {
-    kolo_place places[2];
-    if (kolo_bring(kernel, kolo_place_of(kernel, x), from, &places[0]) != KOLO_OK) return NULL;
-    places[1] = kolo_produce(kernel, y, to);
+    kolo_operand places[2];
+    if (kolo_reorder_in(kernel, kolo_operand_of(kernel, x), from, &places[0]) != KOLO_OK) return NULL;
+    places[1] = kolo_output_buffer(kernel, y, to);
     kolo_step *step = kolo_step_own(kernel, own, 2, places);
     if (!step || !kolo_tiling_of(from, &step->x) || !kolo_tiling_of(to, &step->y)) return NULL;
-    return kolo_deliver(kernel, places[1], y) == KOLO_OK ? step : NULL;
+    return kolo_reorder_out(kernel, places[1], y) == KOLO_OK ? step : NULL;
 }
 
-kolo_status kolo_step_reorder(kolo_kernel *kernel, const kolo_place *from, const kolo_place *to)
+kolo_status kolo_step_reorder(kolo_kernel *kernel, const kolo_operand *from, const kolo_operand *to)
 {
     dnnl_primitive_desc_t descriptor;
     dnnl_primitive_attr_t attributes;
@@ -198,7 +198,7 @@ kolo_status kolo_step_reorder(kolo_kernel *kernel, const kolo_place *from, const
     dnnl_primitive_attr_destroy(attributes);
     KOLO_DNNL(status, "a reorder");
     const int arguments[] = {DNNL_ARG_FROM, DNNL_ARG_TO};
-    const kolo_place places[] = {*from, *to};
+    const kolo_operand places[] = {*from, *to};
     return kolo_step_primitive(kernel, descriptor, 2, arguments, places);
 }
 
@@ -215,13 +215,13 @@ void kolo_steps_last(kolo_kernel *kernel, int first)
 typedef struct kolo_memories {
     struct kolo_memories *next;
     dnnl_stream_t stream;
-    dnnl_exec_arg_t argument[KOLO_KERNEL_STEPS][KOLO_STEP_PLACES];
+    dnnl_exec_arg_t argument[KOLO_KERNEL_STEPS][KOLO_STEP_OPERANDS];
 } kolo_memories;
 
 static void memories_free(kolo_memories *memories)
 {
     for (int s = 0; s < KOLO_KERNEL_STEPS; s++) {
-        for (int i = 0; i < KOLO_STEP_PLACES; i++) dnnl_memory_destroy(memories->argument[s][i].memory);
+        for (int i = 0; i < KOLO_STEP_OPERANDS; i++) dnnl_memory_destroy(memories->argument[s][i].memory);
     }
     dnnl_stream_destroy(memories->stream);
     free(memories);
@@ -272,7 +272,7 @@ static dnnl_status_t execute(const kolo_kernel *kernel, const kolo_step *step, d
     dnnl_status_t status = dnnl_success;
     for (int i = 0; i < step->count && status == dnnl_success; i++) {
         bool pad = step->argument[i] == DNNL_ARG_SCRATCHPAD;
-        void *pointer = pad ? (char *)call->scratch + kernel->scratch : kolo_place_pointer(&step->place[i], call);
+        void *pointer = pad ? (char *)call->scratch + kernel->scratch : kolo_operand_pointer(&step->place[i], call);
         status = dnnl_memory_set_data_handle(arguments[i].memory, pointer);
     }
     if (status == dnnl_success) status = dnnl_primitive_execute(step->primitive, stream, step->count, arguments);

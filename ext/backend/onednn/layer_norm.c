@@ -109,12 +109,12 @@ static void *pointer(const kolo_call *call, int value)
     return value < 0 ? NULL : call->memory[value];
 }
 
-/* How many rows a leaf has, of how many elements. */
+/* How many rows a microbatch has, of how many elements. */
 static void measure(const kolo_plan *plan, const kolo_op *op, int x, operands *o)
 {
     kolo_shape shape = plan->values[x].shape;
     o->count = shape.dim[shape.rank - 1];
-    o->rows = plan->leaf * (kolo_shape_count(shape) / o->count);
+    o->rows = plan->microbatch * (kolo_shape_count(shape) / o->count);
     o->epsilon = (float)op->epsilon;
 }
 
@@ -122,8 +122,8 @@ static void measure(const kolo_plan *plan, const kolo_op *op, int x, operands *o
 static void forward(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     const kolo_op *op = &kernel->plan->ops[kernel->op];
-    operands o = {.x = kolo_place_pointer(&step->place[0], call),
-                  .y = kolo_place_pointer(&step->place[1], call),
+    operands o = {.x = kolo_operand_pointer(&step->place[0], call),
+                  .y = kolo_operand_pointer(&step->place[1], call),
                   .scale = pointer(call, op->in[1]),
                   .offset = pointer(call, op->in[2])};
     measure(kernel->plan, op, op->in[0], &o);
@@ -135,9 +135,9 @@ static void forward(const kolo_kernel *kernel, const kolo_step *step, const kolo
 static void backward(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     const kolo_op *op = &kernel->plan->ops[kernel->op];
-    operands o = {.dy = kolo_place_pointer(&step->place[0], call),
-                  .x = kolo_place_pointer(&step->place[1], call),
-                  .dx = op->out[0] < 0 ? NULL : kolo_place_pointer(&step->place[2], call),
+    operands o = {.dy = kolo_operand_pointer(&step->place[0], call),
+                  .x = kolo_operand_pointer(&step->place[1], call),
+                  .dx = op->out[0] < 0 ? NULL : kolo_operand_pointer(&step->place[2], call),
                   .scale = pointer(call, op->in[2]),
                   .dscale = pointer(call, op->out[1]),
                   .doffset = pointer(call, op->out[2])};
@@ -151,21 +151,21 @@ static void backward(const kolo_kernel *kernel, const kolo_step *step, const kol
 kolo_status kolo_onednn_layer_norm(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     dnnl_memory_desc_t plain;
-    kolo_place places[2];
+    kolo_operand places[2];
     for (int i = 1; i < 3; i++)
         if (op->in[i] >= 0) KOLO_TRY(kolo_layout_set_in_place(plan, op->in[i]));
     KOLO_TRY(kolo_desc_plain(plan, op->out[0], kolo_onednn_type(plan, op->out[0]), &plain));
     KOLO_TRY(kolo_layout_set(plan, op->out[0], &plain));
-    KOLO_TRY(kolo_bring(kernel, kolo_place_of(kernel, op->in[0]), &plain, &places[0]));
-    places[1] = kolo_produce(kernel, op->out[0], &plain);
+    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &plain, &places[0]));
+    places[1] = kolo_output_buffer(kernel, op->out[0], &plain);
     if (!kolo_step_own(kernel, forward, 2, places)) return KOLO_INTERNAL;
-    return kolo_deliver(kernel, places[1], op->out[0]);
+    return kolo_reorder_out(kernel, places[1], op->out[0]);
 }
 
 kolo_status kolo_onednn_layer_norm_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     dnnl_memory_desc_t plain, last;
-    kolo_place places[3];
+    kolo_operand places[3];
     kolo_shape shape = plan->values[op->in[1]].shape;
     dnnl_data_type_t type = plan->precision == KOLO_MIXED_BF16 ? dnnl_bf16 : dnnl_f32;
     KOLO_TRY(kolo_desc_rows(1, shape.dim[shape.rank - 1], dnnl_f32, &last));
@@ -173,13 +173,13 @@ kolo_status kolo_onednn_layer_norm_backward(kolo_kernel *kernel, kolo_plan *plan
         if (op->out[i] >= 0) KOLO_TRY(kolo_layout_set_parameter(plan, op->out[i], &last, &last, NULL));
     if (op->in[2] >= 0) KOLO_TRY(kolo_layout_set_in_place(plan, op->in[2]));
     KOLO_TRY(kolo_desc_plain(plan, op->in[1], type, &plain));
-    KOLO_TRY(kolo_bring(kernel, kolo_place_of(kernel, op->in[0]), &plain, &places[0]));
-    KOLO_TRY(kolo_bring(kernel, kolo_place_of(kernel, op->in[1]), &plain, &places[1]));
+    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &plain, &places[0]));
+    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[1]), &plain, &places[1]));
     places[2] = places[1];
     if (op->out[0] >= 0) {
         KOLO_TRY(kolo_layout_set(plan, op->out[0], &plain));
-        places[2] = kolo_produce(kernel, op->out[0], &plain);
+        places[2] = kolo_output_buffer(kernel, op->out[0], &plain);
     }
     if (!kolo_step_own(kernel, backward, 3, places)) return KOLO_INTERNAL;
-    return op->out[0] >= 0 ? kolo_deliver(kernel, places[2], op->out[0]) : KOLO_OK;
+    return op->out[0] >= 0 ? kolo_reorder_out(kernel, places[2], op->out[0]) : KOLO_OK;
 }

@@ -65,8 +65,8 @@ kolo_status kolo_desc_rows(int64_t rows, int64_t columns, dnnl_data_type_t type,
 static kolo_status describe(const kolo_plan *plan, kolo_shape shape, dnnl_data_type_t type, bool any,
                             dnnl_memory_desc_t *desc)
 {
-    if (shape.rank != 3) return kolo_desc_rows(plan->leaf, kolo_shape_count(shape), type, desc);
-    dnnl_dims_t dims = {plan->leaf, shape.dim[2], shape.dim[0], shape.dim[1]};
+    if (shape.rank != 3) return kolo_desc_rows(plan->microbatch, kolo_shape_count(shape), type, desc);
+    dnnl_dims_t dims = {plan->microbatch, shape.dim[2], shape.dim[0], shape.dim[1]};
     return kolo_onednn_check(dnnl_memory_desc_init_by_tag(desc, 4, dims, type, any ? dnnl_format_tag_any : dnnl_nhwc),
                              "an image");
 }
@@ -84,7 +84,7 @@ kolo_status kolo_desc_any(const kolo_plan *plan, kolo_shape shape, dnnl_data_typ
 kolo_status kolo_desc_blocked(const kolo_plan *plan, kolo_shape image, int64_t block, dnnl_data_type_t type,
                               dnnl_memory_desc_t *desc)
 {
-    dnnl_dims_t dims = {plan->leaf, image.dim[2], image.dim[0], image.dim[1]};
+    dnnl_dims_t dims = {plan->microbatch, image.dim[2], image.dim[0], image.dim[1]};
     dnnl_format_tag_t tag = block == 0    ? dnnl_nhwc
                             : block == 1  ? dnnl_nchw
                             : block == 4  ? dnnl_nChw4c
@@ -114,10 +114,10 @@ kolo_status kolo_desc_image(const kolo_plan *plan, int value, dnnl_memory_desc_t
     return KOLO_OK;
 }
 
-dnnl_memory_desc_t kolo_desc_of_leaf(const kolo_plan *plan, const dnnl_memory_desc_t *part)
+dnnl_memory_desc_t kolo_desc_of_microbatch(const kolo_plan *plan, const dnnl_memory_desc_t *part)
 {
     dnnl_memory_desc_t whole = *part;
-    whole.dims[0] = whole.padded_dims[0] = plan->leaf; /* the outermost axis: strides stay */
+    whole.dims[0] = whole.padded_dims[0] = plan->microbatch; /* the outermost axis: strides stay */
     return whole;
 }
 

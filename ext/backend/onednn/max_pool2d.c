@@ -161,7 +161,7 @@ KOLO_INLINE void backward_block(const pool *p, int64_t x, int64_t y, int64_t lan
     }
 }
 
-/* ---- over a leaf */
+/* ---- over a microbatch */
 
 /* Blocks of one sample, a vector of channels at a time. */
 KOLO_INLINE void each_block(const pool *p, int64_t n, bool forward, int narrow)
@@ -219,10 +219,10 @@ static pool pool_of(const kolo_kernel *kernel, const kolo_step *step)
 static void pool_forward(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     pool p = pool_of(kernel, step);
-    p.in = kolo_place_pointer(&step->place[0], call);
-    p.out = kolo_place_pointer(&step->place[1], call);
-    if (step->count > 2) p.where = kolo_place_pointer(&step->place[2], call);
-    for (int64_t n = 0; n < kernel->plan->leaf; n++) {
+    p.in = kolo_operand_pointer(&step->place[0], call);
+    p.out = kolo_operand_pointer(&step->place[1], call);
+    if (step->count > 2) p.where = kolo_operand_pointer(&step->place[2], call);
+    for (int64_t n = 0; n < kernel->plan->microbatch; n++) {
         if (step->bfloat16) forward_bfloat16(&p, n);
         if (!step->bfloat16) forward_float(&p, n);
     }
@@ -232,11 +232,11 @@ static void pool_forward(const kolo_kernel *kernel, const kolo_step *step, const
 static void pool_backward(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     pool p = pool_of(kernel, step);
-    p.in = kolo_place_pointer(&step->place[0], call);
-    p.out = kolo_place_pointer(&step->place[1], call);
-    p.where = kolo_place_pointer(&step->place[2], call);
-    p.plane = kolo_place_pointer(&step->place[3], call);
-    for (int64_t n = 0; n < kernel->plan->leaf; n++) {
+    p.in = kolo_operand_pointer(&step->place[0], call);
+    p.out = kolo_operand_pointer(&step->place[1], call);
+    p.where = kolo_operand_pointer(&step->place[2], call);
+    p.plane = kolo_operand_pointer(&step->place[3], call);
+    for (int64_t n = 0; n < kernel->plan->microbatch; n++) {
         if (step->bfloat16) backward_bfloat16(&p, n);
         if (!step->bfloat16) backward_float(&p, n);
     }
@@ -286,34 +286,34 @@ static void set_tilings(kolo_step *step, const dnnl_memory_desc_t *x, const dnnl
 kolo_status kolo_onednn_max_pool2d(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     dnnl_memory_desc_t x, y;
-    kolo_place places[3] = {[2] = {.value = op->out[1]}};
+    kolo_operand places[3] = {[2] = {.value = op->out[1]}};
     KOLO_TRY(tilings(plan, op, &x, &y));
     KOLO_TRY(kolo_layout_set(plan, op->out[0], &y));
-    KOLO_TRY(kolo_bring(kernel, kolo_place_of(kernel, op->in[0]), &x, &places[0]));
-    places[1] = kolo_produce(kernel, op->out[0], &y);
+    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &x, &places[0]));
+    places[1] = kolo_output_buffer(kernel, op->out[0], &y);
     kolo_step *step = kolo_step_own(kernel, pool_forward, op->out[1] < 0 ? 2 : 3, places);
     if (!step) return KOLO_INTERNAL;
     step->flag = kolo_max_pool2d_masks(plan, op);
     set_tilings(step, &x, &y);
     if (op->out[1] >= 0) {
         size_t size = is_wide(&op->window) ? sizeof(int32_t) : sizeof(uint8_t);
-        plan->values[op->out[1]].bytes = (size_t)(plan->leaf * kolo_tiling_count(step->y)) * size;
+        plan->values[op->out[1]].bytes = (size_t)(plan->microbatch * kolo_tiling_count(step->y)) * size;
     }
-    return kolo_deliver(kernel, places[1], op->out[0]);
+    return kolo_reorder_out(kernel, places[1], op->out[0]);
 }
 
 kolo_status kolo_onednn_max_pool2d_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     dnnl_memory_desc_t x, y, plane;
-    kolo_place places[4] = {[2] = {.value = op->in[1]}};
+    kolo_operand places[4] = {[2] = {.value = op->in[1]}};
     KOLO_TRY(tilings(plan, kolo_writer(plan, op->in[1]), &x, &y));
     KOLO_TRY(kolo_layout_set(plan, op->out[0], &x));
     KOLO_TRY(kolo_desc_rows(x.dims[2] * x.dims[3], KOLO_LANES, dnnl_f32, &plane));
-    KOLO_TRY(kolo_bring(kernel, kolo_place_of(kernel, op->in[0]), &y, &places[0]));
-    places[1] = kolo_produce(kernel, op->out[0], &x);
-    places[3] = kolo_place_scratch(kernel, &plane);
+    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &y, &places[0]));
+    places[1] = kolo_output_buffer(kernel, op->out[0], &x);
+    places[3] = kolo_operand_scratch(kernel, &plane);
     kolo_step *step = kolo_step_own(kernel, pool_backward, 4, places);
     if (!step) return KOLO_INTERNAL;
     set_tilings(step, &x, &y);
-    return kolo_deliver(kernel, places[1], op->out[0]);
+    return kolo_reorder_out(kernel, places[1], op->out[0]);
 }

@@ -121,7 +121,7 @@ static kolo_status (*const makers[])(kolo_kernel *, kolo_plan *, const kolo_op *
     [KOLO_OP_BATCH_NORM_SUMS] = kolo_onednn_batch_norm_sums,
     [KOLO_OP_BATCH_NORM_BACKWARD] = kolo_onednn_batch_norm_backward,
     [KOLO_OP_DENSE_LOSS] = kolo_onednn_dense_loss,
-    [KOLO_OP_OWN] = kolo_onednn_own,
+    [KOLO_OP_CUSTOM] = kolo_onednn_custom,
     [KOLO_OP_LOSS] = kolo_onednn_loss,
 };
 

@@ -6,7 +6,7 @@
  * between them reorders; the layouts are chosen so that there are next to none.
  *
  * Read in this order: layout.c (where elements lie), kernel.c (steps), then an operation: dense.c is the shortest.
- * Every kernel runs on one thread; several threads run the same kernel at once, each on a leaf of its own.
+ * Every kernel runs on one thread; several threads run the same kernel at once, each on a microbatch of its own.
  */
 #ifndef KOLO_ONEDNN_H
 #define KOLO_ONEDNN_H
@@ -64,8 +64,8 @@ kolo_status kolo_desc_resized(const kolo_plan *plan, const dnnl_memory_desc_t *d
 /* For operations on images that keep the layout they are given: how an image lies in memory (as it would in the
  * canonical order, where it is a view of what is no image), in the precision's type. */
 kolo_status kolo_desc_image(const kolo_plan *plan, int value, dnnl_memory_desc_t *desc);
-/* What describes a part of a leaf, for all of it. */
-dnnl_memory_desc_t kolo_desc_of_leaf(const kolo_plan *plan, const dnnl_memory_desc_t *part);
+/* What describes a part of a microbatch, for all of it. */
+dnnl_memory_desc_t kolo_desc_of_microbatch(const kolo_plan *plan, const dnnl_memory_desc_t *part);
 /* Rows of `columns` elements, the last fastest. */
 kolo_status kolo_desc_rows(int64_t rows, int64_t columns, dnnl_data_type_t type, dnnl_memory_desc_t *desc);
 
@@ -92,25 +92,25 @@ kolo_status kolo_onednn_unpack(const kolo_plan *plan, int value, const void *pac
 /* ---- kernels */
 
 /* Where an operand of a step lies: in a value of the plan, or at an offset in scratch memory. */
-typedef struct kolo_place {
+typedef struct kolo_operand {
     dnnl_memory_desc_t desc;
     int value; /* -1: scratch */
     size_t offset, advance; /* bytes; advance: from one round to the next */
-} kolo_place;
+} kolo_operand;
 
 typedef struct kolo_kernel kolo_kernel;
 typedef struct kolo_step kolo_step;
 
-#define KOLO_STEP_PLACES  (KOLO_OP_INS + 2)
-#define KOLO_KERNEL_STEPS 20
+#define KOLO_STEP_OPERANDS (KOLO_OP_INS + 2)
+#define KOLO_KERNEL_STEPS  20
 
 struct kolo_step {
     dnnl_primitive_t primitive; /* or NULL, then: */
     void (*own)(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call);
     kolo_status (*own_or_fail)(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call);
     int count;
-    int argument[KOLO_STEP_PLACES]; /* DNNL_ARG_SRC and its like */
-    kolo_place place[KOLO_STEP_PLACES];
+    int argument[KOLO_STEP_OPERANDS]; /* DNNL_ARG_SRC and its like */
+    kolo_operand place[KOLO_STEP_OPERANDS];
     int from, to;     /* the rounds in which it runs: 0 and 1, where the kernel has but one */
     int64_t rows;     /* of a round, where it has several */
     int64_t elements; /* of a loop over memory */
@@ -137,26 +137,26 @@ dnnl_engine_t kolo_onednn_engine(void);
 kolo_status kolo_onednn_check(dnnl_status_t status, const char *what);
 #define KOLO_DNNL(call, what) KOLO_TRY(kolo_onednn_check((call), (what)))
 
-kolo_place kolo_place_of(const kolo_kernel *kernel, int value);
-kolo_place kolo_place_scratch(kolo_kernel *kernel, const dnnl_memory_desc_t *desc);
-void *kolo_place_pointer(const kolo_place *place, const kolo_call *call);
+kolo_operand kolo_operand_of(const kolo_kernel *kernel, int value);
+kolo_operand kolo_operand_scratch(kolo_kernel *kernel, const dnnl_memory_desc_t *desc);
+void *kolo_operand_pointer(const kolo_operand *place, const kolo_call *call);
 
 /* The operand `from` in the layout `wanted`: itself, or a copy that a new step makes in scratch memory. */
-kolo_status kolo_bring(kolo_kernel *kernel, kolo_place from, const dnnl_memory_desc_t *wanted, kolo_place *to);
-/* Where a step may write what shall end up in value, when it writes in the layout `written`; kolo_deliver(), after
+kolo_status kolo_reorder_in(kolo_kernel *kernel, kolo_operand from, const dnnl_memory_desc_t *wanted, kolo_operand *to);
+/* Where a step may write what shall end up in value, when it writes in the layout `written`; kolo_reorder_out(), after
  * that step, adds the reorder if there must be one. */
-kolo_place kolo_produce(kolo_kernel *kernel, int value, const dnnl_memory_desc_t *written);
-kolo_status kolo_deliver(kolo_kernel *kernel, kolo_place written, int value);
+kolo_operand kolo_output_buffer(kolo_kernel *kernel, int value, const dnnl_memory_desc_t *written);
+kolo_status kolo_reorder_out(kolo_kernel *kernel, kolo_operand written, int value);
 
 /* Appends a step. Takes the descriptor over, whether it fails or not. Operands: argument, place, … */
 kolo_status kolo_step_primitive(kolo_kernel *kernel, dnnl_primitive_desc_t descriptor, int count, const int *arguments,
-                                const kolo_place *places);
+                                const kolo_operand *places);
 kolo_step *kolo_step_own(kolo_kernel *kernel, void (*own)(const kolo_kernel *, const kolo_step *, const kolo_call *),
-                         int count, const kolo_place *places); /* bfloat16 and elements are of place 0 */
+                         int count, const kolo_operand *places); /* bfloat16 and elements are of place 0 */
 kolo_step *kolo_step_own_or_fail(kolo_kernel *kernel,
                                  kolo_status (*own)(const kolo_kernel *, const kolo_step *, const kolo_call *),
-                                 int count, const kolo_place *places);
-kolo_status kolo_step_reorder(kolo_kernel *kernel, const kolo_place *from, const kolo_place *to);
+                                 int count, const kolo_operand *places);
+kolo_status kolo_step_reorder(kolo_kernel *kernel, const kolo_operand *from, const kolo_operand *to);
 /* A step from x (brought to the layout `from`) to y (in the layout `to`). */
 kolo_step *kolo_step_images(kolo_kernel *kernel, int x, const dnnl_memory_desc_t *from, int y,
                             const dnnl_memory_desc_t *to,
@@ -182,7 +182,7 @@ typedef struct kolo_product {
     const dnnl_memory_desc_t *canonical; /* the kernel as the library has it, float32 */
     const dnnl_memory_desc_t *bias;      /* float32; NULL: there is none */
     const kolo_tiling *rows;             /* the order of a dense kernel's rows in memory; NULL: as they come */
-    int rounds;       /* > 1: forward and by x the primitive computes such a part of the leaf each time */
+    int rounds;       /* > 1: forward and by x the primitive computes such a part of the microbatch each time */
     bool relu_behind; /* forward: relu as a step of its own */
 } kolo_product;
 
@@ -191,12 +191,12 @@ kolo_status kolo_describe(const void *operation, bool relu, const_dnnl_primitive
                           dnnl_primitive_desc_t *made);
 /* Each appends the primitive's step and takes the descriptor over, whether it fails or not. y gets the primitive's
  * layout unless it has one, and is delivered; bias is -1 where there is none. */
-kolo_status kolo_product_forward(const kolo_product *p, dnnl_primitive_desc_t made, kolo_place x, int kernel, int bias,
-                                 int y);
-/* dx: where to write, made by kolo_produce(), and still to be delivered. */
-kolo_status kolo_product_backward(const kolo_product *p, dnnl_primitive_desc_t made, kolo_place dz, int kernel,
-                                  kolo_place dx);
-kolo_status kolo_product_gradient(const kolo_product *p, dnnl_primitive_desc_t made, kolo_place x, kolo_place dz,
+kolo_status kolo_product_forward(const kolo_product *p, dnnl_primitive_desc_t made, kolo_operand x, int kernel,
+                                 int bias, int y);
+/* dx: where to write, made by kolo_output_buffer(), and still to be delivered. */
+kolo_status kolo_product_backward(const kolo_product *p, dnnl_primitive_desc_t made, kolo_operand dz, int kernel,
+                                  kolo_operand dx);
+kolo_status kolo_product_gradient(const kolo_product *p, dnnl_primitive_desc_t made, kolo_operand x, kolo_operand dz,
                                   int dkernel, int dbias);
 
 /* ---- operations: each writes the steps of its kernel */
@@ -238,21 +238,21 @@ kolo_status kolo_onednn_batch_norm(kolo_kernel *kernel, kolo_plan *plan, const k
 kolo_status kolo_onednn_batch_norm_sums(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
 kolo_status kolo_onednn_batch_norm_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
 kolo_status kolo_onednn_dense_loss(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
-kolo_status kolo_onednn_own(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
+kolo_status kolo_onednn_custom(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
 kolo_status kolo_onednn_loss(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
 
 /* Activations that are functions of one element (pointwise.c). */
 kolo_status kolo_onednn_pointwise(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
 kolo_status kolo_onednn_pointwise_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
 /* Biases where no primitive adds them (bias.c): y = z + bias, and relu if asked for, from the place z to a place of the
- * same layout (it may be z, and of another type); and dbias = Σ dz over a leaf's pixels. bias and dbias are values;
- * bias may be -1. */
-kolo_status kolo_bias_add(kolo_kernel *kernel, kolo_place z, int bias, bool relu, kolo_place y);
-kolo_status kolo_bias_sum(kolo_kernel *kernel, kolo_place dz, int dbias);
+ * same layout (it may be z, and of another type); and dbias = Σ dz over a microbatch's pixels. bias and dbias are
+ * values; bias may be -1. */
+kolo_status kolo_bias_add(kolo_kernel *kernel, kolo_operand z, int bias, bool relu, kolo_operand y);
+kolo_status kolo_bias_sum(kolo_kernel *kernel, kolo_operand dz, int dbias);
 /* The layout in which a convolution would like its input (conv2d.c). */
-kolo_status kolo_conv2d_wish(const kolo_plan *plan, const kolo_op *op, dnnl_memory_desc_t *desc);
+kolo_status kolo_conv2d_spec(const kolo_plan *plan, const kolo_op *op, dnnl_memory_desc_t *desc);
 /* dz = dy·[y > 0], for an operation with relu fused; dy itself where that has been done already (activation.c). */
-kolo_status kolo_relu_undone(kolo_kernel *kernel, const kolo_op *op, kolo_place *dz);
+kolo_status kolo_relu_undone(kolo_kernel *kernel, const kolo_op *op, kolo_operand *dz);
 /* Whether a pooling's marks of where its maxima were leave out those that a relu before it has cut off
  * (max_pool2d.c): then its backward operation has done that relu's too. */
 bool kolo_max_pool2d_masks(const kolo_plan *plan, const kolo_op *pool);

@@ -16,13 +16,13 @@ typedef struct images {
 
 static images images_of(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
-    return (images){.count = kernel->plan->leaf * step->x.blocks,
+    return (images){.count = kernel->plan->microbatch * step->x.blocks,
                     .height = {step->x.height, step->y.height},
                     .width = {step->x.width, step->y.width},
                     .block = step->x.block,
                     .size = step->bfloat16 ? sizeof(uint16_t) : sizeof(float),
-                    .in = kolo_place_pointer(&step->place[0], call),
-                    .out = kolo_place_pointer(&step->place[1], call)};
+                    .in = kolo_operand_pointer(&step->place[0], call),
+                    .out = kolo_operand_pointer(&step->place[1], call)};
 }
 
 static const kolo_window *window_of(const kolo_kernel *kernel)

@@ -28,7 +28,7 @@ static kolo_status set_parameters(const kolo_product *p, const dnnl_memory_desc_
 /* ---- in rounds */
 
 /* The part of a whole place that a round is at. */
-static kolo_place part_of(const kolo_product *p, kolo_place whole, const dnnl_memory_desc_t *desc)
+static kolo_operand part_of(const kolo_product *p, kolo_operand whole, const dnnl_memory_desc_t *desc)
 {
     whole.desc = *desc;
     if (p->rounds > 1) whole.advance = dnnl_memory_desc_get_size(desc);
@@ -45,29 +45,29 @@ static void in_rounds(const kolo_product *p, int from)
 
 /* ---- the steps */
 
-kolo_status kolo_product_forward(const kolo_product *p, dnnl_primitive_desc_t made, kolo_place x, int kernel, int bias,
-                                 int y)
+kolo_status kolo_product_forward(const kolo_product *p, dnnl_primitive_desc_t made, kolo_operand x, int kernel,
+                                 int bias, int y)
 {
     const int arguments[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_BIAS};
-    const dnnl_memory_desc_t written = kolo_desc_of_leaf(p->plan, query(made, dnnl_query_dst_md));
-    const dnnl_memory_desc_t read = kolo_desc_of_leaf(p->plan, query(made, dnnl_query_src_md));
+    const dnnl_memory_desc_t written = kolo_desc_of_microbatch(p->plan, query(made, dnnl_query_dst_md));
+    const dnnl_memory_desc_t read = kolo_desc_of_microbatch(p->plan, query(made, dnnl_query_src_md));
     const dnnl_memory_desc_t of_round = *query(made, dnnl_query_dst_md);
-    kolo_place places[4], y_place;
+    kolo_operand places[4], y_place;
     kolo_status status;
     KOLO_GO(fail, kolo_layout_set(p->plan, y, &written));
     KOLO_GO(fail, set_parameters(p, query(made, dnnl_query_weights_md), kernel, bias));
-    KOLO_GO(fail, kolo_bring(p->kernel, x, &read, &places[0]));
+    KOLO_GO(fail, kolo_reorder_in(p->kernel, x, &read, &places[0]));
     places[0] = part_of(p, places[0], query(made, dnnl_query_src_md));
-    places[1] = kolo_place_of(p->kernel, kernel);
-    y_place = kolo_produce(p->kernel, y, &written);
+    places[1] = kolo_operand_of(p->kernel, kernel);
+    y_place = kolo_output_buffer(p->kernel, y, &written);
     places[2] = part_of(p, y_place, &of_round);
-    if (bias >= 0) places[3] = kolo_place_of(p->kernel, bias);
+    if (bias >= 0) places[3] = kolo_operand_of(p->kernel, bias);
     int first = p->kernel->step_count;
     KOLO_TRY(kolo_step_primitive(p->kernel, made, bias >= 0 ? 4 : 3, arguments, places));
     if (p->relu_behind) KOLO_TRY(kolo_bias_add(p->kernel, places[2], -1, true, places[2]));
     in_rounds(p, first);
     first = p->kernel->step_count;
-    KOLO_TRY(kolo_deliver(p->kernel, y_place, y));
+    KOLO_TRY(kolo_reorder_out(p->kernel, y_place, y));
     kolo_steps_last(p->kernel, first);
     return KOLO_OK;
 fail:
@@ -75,16 +75,16 @@ fail:
     return status;
 }
 
-kolo_status kolo_product_backward(const kolo_product *p, dnnl_primitive_desc_t made, kolo_place dz, int kernel,
-                                  kolo_place dx)
+kolo_status kolo_product_backward(const kolo_product *p, dnnl_primitive_desc_t made, kolo_operand dz, int kernel,
+                                  kolo_operand dx)
 {
     const int arguments[] = {DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC};
-    const dnnl_memory_desc_t read = kolo_desc_of_leaf(p->plan, query(made, dnnl_query_diff_dst_md));
-    kolo_place places[3];
+    const dnnl_memory_desc_t read = kolo_desc_of_microbatch(p->plan, query(made, dnnl_query_diff_dst_md));
+    kolo_operand places[3];
     kolo_status status;
     KOLO_GO(fail, set_parameters(p, query(made, dnnl_query_weights_md), kernel, -1));
-    KOLO_GO(fail, kolo_bring(p->kernel, dz, &read, &places[0]));
-    places[1] = kolo_place_of(p->kernel, kernel);
+    KOLO_GO(fail, kolo_reorder_in(p->kernel, dz, &read, &places[0]));
+    places[1] = kolo_operand_of(p->kernel, kernel);
     places[0] = part_of(p, places[0], query(made, dnnl_query_diff_dst_md));
     places[2] = part_of(p, dx, query(made, dnnl_query_diff_src_md));
     int first = p->kernel->step_count;
@@ -96,17 +96,17 @@ fail:
     return status;
 }
 
-kolo_status kolo_product_gradient(const kolo_product *p, dnnl_primitive_desc_t made, kolo_place x, kolo_place dz,
+kolo_status kolo_product_gradient(const kolo_product *p, dnnl_primitive_desc_t made, kolo_operand x, kolo_operand dz,
                                   int dkernel, int dbias)
 {
     const int arguments[] = {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_BIAS};
-    kolo_place places[4];
+    kolo_operand places[4];
     kolo_status status;
     KOLO_GO(fail, set_parameters(p, query(made, dnnl_query_diff_weights_md), dkernel, dbias));
-    KOLO_GO(fail, kolo_bring(p->kernel, x, query(made, dnnl_query_src_md), &places[0]));
-    KOLO_GO(fail, kolo_bring(p->kernel, dz, query(made, dnnl_query_diff_dst_md), &places[1]));
-    places[2] = kolo_place_of(p->kernel, dkernel);
-    if (dbias >= 0) places[3] = kolo_place_of(p->kernel, dbias);
+    KOLO_GO(fail, kolo_reorder_in(p->kernel, x, query(made, dnnl_query_src_md), &places[0]));
+    KOLO_GO(fail, kolo_reorder_in(p->kernel, dz, query(made, dnnl_query_diff_dst_md), &places[1]));
+    places[2] = kolo_operand_of(p->kernel, dkernel);
+    if (dbias >= 0) places[3] = kolo_operand_of(p->kernel, dbias);
     return kolo_step_primitive(p->kernel, made, dbias >= 0 ? 4 : 3, arguments, places);
 fail:
     dnnl_primitive_desc_destroy(made);

@@ -7,9 +7,9 @@
  * within the bound of float32 for both, 1e-5, which tests/ext/backend/winograd_test.c checks. KOLO_WINOGRAD=0 in the
  * environment turns it off. NaN and infinity spread over the tile that they are in, never to another sample.
  *
- * Whether it is used hangs on shapes and the leaf's size alone, never on a measurement: all devices and ranks must
- * agree to the last bit. The times that the rule compares, in multiplications for each pair of channels, were fitted to
- * oneDNN 2.6 on one thread of a Zen 4, channels 16 to 512, images 4 to 56, 2 to 32 samples.
+ * Whether it is used hangs on shapes and the microbatch's size alone, never on a measurement: all devices and ranks
+ * must agree to the last bit. The times that the rule compares, in multiplications for each pair of channels, were
+ * fitted to oneDNN 2.6 on one thread of a Zen 4, channels 16 to 512, images 4 to 56, 2 to 32 samples.
  */
 #include "backend/onednn/convolution.h"
 
@@ -62,12 +62,13 @@ static bool gains(const kolo_convolution *c, int64_t tiles, double kernel, int64
     return direct > GAIN * here;
 }
 
-/* The largest part of a leaf, in samples, whose transforms stay in the caches. */
+/* The largest part of a microbatch, in samples, whose transforms stay in the caches. */
 static int64_t samples_of(const kolo_convolution *c, int64_t tiles)
 {
     int64_t channels = rounded_up(c->x.dims[1], 16) + rounded_up(c->y.dims[1], 16);
-    int64_t bytes = PRODUCTS * tiles * channels * (int64_t)sizeof(float), leaf = c->x.dims[0], samples = leaf;
-    while (samples > 1 && (leaf % samples != 0 || samples * bytes > ROUND_BYTES)) samples--;
+    int64_t bytes = PRODUCTS * tiles * channels * (int64_t)sizeof(float), microbatch = c->x.dims[0],
+            samples = microbatch;
+    while (samples > 1 && (microbatch % samples != 0 || samples * bytes > ROUND_BYTES)) samples--;
     return samples;
 }
 
@@ -117,9 +118,9 @@ kolo_status kolo_winograd_by_x(kolo_convolution *c, dnnl_primitive_desc_t *made)
 
 kolo_status kolo_winograd_by_kernel(kolo_convolution *c, bool bias, dnnl_primitive_desc_t *made)
 {
-    int64_t leaf = c->x.dims[0];
+    int64_t microbatch = c->x.dims[0];
     *made = NULL;
-    if (!fits(c) || !gains(c, tiles_of(&c->y), KERNEL_BACK, leaf)) return KOLO_OK;
-    const kolo_convolution whole = in_rounds_of(c, leaf);
+    if (!fits(c) || !gains(c, tiles_of(&c->y), KERNEL_BACK, microbatch)) return KOLO_OK;
+    const kolo_convolution whole = in_rounds_of(c, microbatch);
     return settle(kolo_convolution_by_kernel(&whole, bias, made), &whole, c, made);
 }

@@ -86,7 +86,7 @@ void kolo_reference_activation(const kolo_reference_job *job)
     kolo_shape shape = kolo_reference_in(job, 0);
     const double *x = job->in[0];
     double *y = job->out[0];
-    int64_t elements = job->plan->leaf * kolo_shape_count(shape);
+    int64_t elements = job->plan->microbatch * kolo_shape_count(shape);
     int last = shape.dim[shape.rank - 1];
     bool rows = job->op->activation == KOLO_SOFTMAX;
     for (int64_t e = 0; !rows && e < elements; e++) y[e] = value(job->op->activation, x[e]);
@@ -99,7 +99,7 @@ void kolo_reference_activation_backward(const kolo_reference_job *job)
     const double *dy = job->in[0], *y = job->in[1], *x = job->in[2];
     double *dx = job->out[0];
     kolo_activation activation = job->op->activation;
-    int64_t elements = job->plan->leaf * kolo_shape_count(shape);
+    int64_t elements = job->plan->microbatch * kolo_shape_count(shape);
     int last = shape.dim[shape.rank - 1];
     bool rows = activation == KOLO_SOFTMAX;
     for (int64_t e = 0; !rows && e < elements; e++)

@@ -68,7 +68,7 @@ void kolo_reference_attention(const kolo_reference_job *job)
     kolo_shape shape = kolo_reference_in(job, 0);
     int heads = job->op->heads, all = shape.dim[1] / 3, length = shape.dim[0];
     double *y = job->out[0], p[length];
-    for (int n = 0; n < job->plan->leaf * heads; n++) {
+    for (int n = 0; n < job->plan->microbatch * heads; n++) {
         head h = head_of(job, job->in[0], shape, n / heads, n % heads);
         for (int64_t i = 0; i < length; i++) {
             double *row = y + (n / heads * (int64_t)length + i) * all + n % heads * h.size;
@@ -108,8 +108,8 @@ void kolo_reference_attention_backward(const kolo_reference_job *job)
     int heads = job->op->heads, all = shape.dim[1] / 3, length = shape.dim[0];
     const double *dy = job->in[0], *qkv = job->in[1];
     double *dqkv = job->out[0], p[length], g[length];
-    memset(dqkv, 0, (size_t)(job->plan->leaf * kolo_shape_count(shape)) * sizeof *dqkv);
-    for (int n = 0; n < job->plan->leaf * heads; n++) {
+    memset(dqkv, 0, (size_t)(job->plan->microbatch * kolo_shape_count(shape)) * sizeof *dqkv);
+    for (int n = 0; n < job->plan->microbatch * heads; n++) {
         head h = head_of(job, qkv, shape, n / heads, n % heads);
         const double *rows = dy + n / heads * (int64_t)length * all + n % heads * h.size;
         for (int64_t i = 0; i < length; i++) row_backward(&h, i, rows + i * all, dqkv + (h.q - qkv), p, g);

@@ -36,7 +36,7 @@ void kolo_reference_average_pool2d(const kolo_reference_job *job)
     kolo_shape in = kolo_reference_in(job, 0), out = kolo_reference_out(job, 0);
     const double *x = job->in[0];
     double *y = job->out[0];
-    for (int n = 0; n < job->plan->leaf; n++, x += kolo_shape_count(in))
+    for (int n = 0; n < job->plan->microbatch; n++, x += kolo_shape_count(in))
         for (int h = 0; h < out.dim[0]; h++)
             for (int w = 0; w < out.dim[1]; w++)
                 for (int c = 0; c < out.dim[2]; c++) *y++ = mean(&job->op->window, in, h, w, c, x, 0, NULL);
@@ -47,8 +47,8 @@ void kolo_reference_average_pool2d_backward(const kolo_reference_job *job)
     kolo_shape in = kolo_reference_out(job, 0), out = kolo_reference_in(job, 0);
     const double *dy = job->in[0];
     double *dx = job->out[0];
-    memset(dx, 0, (size_t)(job->plan->leaf * kolo_shape_count(in)) * sizeof *dx);
-    for (int n = 0; n < job->plan->leaf; n++, dx += kolo_shape_count(in))
+    memset(dx, 0, (size_t)(job->plan->microbatch * kolo_shape_count(in)) * sizeof *dx);
+    for (int n = 0; n < job->plan->microbatch; n++, dx += kolo_shape_count(in))
         for (int h = 0; h < out.dim[0]; h++)
             for (int w = 0; w < out.dim[1]; w++)
                 for (int c = 0; c < out.dim[2]; c++) mean(&job->op->window, in, h, w, c, NULL, *dy++, dx);

@@ -27,22 +27,22 @@ static int64_t rows(const kolo_reference_job *job, int in)
     return job->call->samples * (kolo_shape_count(kolo_reference_in(job, in)) / channels(job, in));
 }
 
-static double variance(const double *met, int count, int c)
+static double variance(const double *reduced, int count, int c)
 {
-    double n = met[2 * count], mean = met[c] / n, found = met[count + c] / n - mean * mean;
+    double n = reduced[2 * count], mean = reduced[c] / n, found = reduced[count + c] / n - mean * mean;
     return found < 0 ? 0 : found; /* by rounding; NaN stays NaN */
 }
 
 /* gamma and beta: the numbers of those operands. */
-static norm norm_of(const kolo_reference_job *job, const double *met, int gamma, int beta, int c)
+static norm norm_of(const kolo_reference_job *job, const double *reduced, int gamma, int beta, int c)
 {
     int count = channels(job, job->op->kind == KOLO_OP_BATCH_NORM ? 0 : 1);
     const double *scale = job->in[gamma], *shift = job->in[beta];
     norm at = {.gamma = scale ? scale[c] : 1, .beta = shift ? shift[c] : 0};
-    if (met) {
-        at.count = met[2 * count];
-        at.mean = met[c] / at.count;
-        at.slope = 1 / sqrt(variance(met, count, c) + job->op->epsilon);
+    if (reduced) {
+        at.count = reduced[2 * count];
+        at.mean = reduced[c] / at.count;
+        at.slope = 1 / sqrt(variance(reduced, count, c) + job->op->epsilon);
     } else {
         at.mean = ((const double *)job->in[4])[c];
         at.slope = 1 / sqrt(((const double *)job->in[5])[c] + job->op->epsilon);
@@ -71,35 +71,35 @@ void kolo_reference_batch_norm_moments(const kolo_reference_job *job)
 }
 
 /* What the running mean and variance are to take in, once for each sample. */
-static void hand_over(const kolo_reference_job *job, const double *met, int count)
+static void hand_over(const kolo_reference_job *job, const double *reduced, int count)
 {
     double *mean = job->out[1], *spread = job->out[2], samples = job->call->samples;
-    for (int c = 0; mean && c < count; c++) mean[c] = samples * met[c] / met[2 * count];
-    for (int c = 0; spread && c < count; c++) spread[c] = samples * variance(met, count, c);
+    for (int c = 0; mean && c < count; c++) mean[c] = samples * reduced[c] / reduced[2 * count];
+    for (int c = 0; spread && c < count; c++) spread[c] = samples * variance(reduced, count, c);
 }
 
 void kolo_reference_batch_norm(const kolo_reference_job *job)
 {
-    const double *x = job->in[0], *met = job->in[1];
+    const double *x = job->in[0], *reduced = job->in[1];
     double *y = job->out[0];
     int count = channels(job, 0);
-    int64_t n = rows(job, 0), all = job->plan->leaf * kolo_shape_count(kolo_reference_in(job, 0));
+    int64_t n = rows(job, 0), all = job->plan->microbatch * kolo_shape_count(kolo_reference_in(job, 0));
     for (int c = 0; c < count; c++) {
-        norm at = norm_of(job, met, 2, 3, c);
+        norm at = norm_of(job, reduced, 2, 3, c);
         for (int64_t i = c; i < n * count; i += count) y[i] = normalised(job, at, x[i]);
     }
     for (int64_t i = n * count; i < all; i++) y[i] = 0;
-    if (met) hand_over(job, met, count);
+    if (reduced) hand_over(job, reduced, count);
 }
 
 void kolo_reference_batch_norm_sums(const kolo_reference_job *job)
 {
-    const double *dy = job->in[0], *x = job->in[1], *met = job->in[2];
+    const double *dy = job->in[0], *x = job->in[1], *reduced = job->in[2];
     double *sum = job->out[0], *dgamma = job->out[1], *dbeta = job->out[2];
     int count = channels(job, 1);
     int64_t n = rows(job, 1);
     for (int c = 0; c < count; c++) {
-        norm at = norm_of(job, met, 3, 4, c);
+        norm at = norm_of(job, reduced, 3, 4, c);
         sum[c] = sum[count + c] = 0;
         for (int64_t i = c; i < n * count; i += count) {
             bool cut = job->op->activation == KOLO_RELU && normalised(job, at, x[i]) <= 0;
@@ -113,12 +113,12 @@ void kolo_reference_batch_norm_sums(const kolo_reference_job *job)
 
 void kolo_reference_batch_norm_backward(const kolo_reference_job *job)
 {
-    const double *dy = job->in[0], *x = job->in[1], *met = job->in[2], *sum = job->in[5];
+    const double *dy = job->in[0], *x = job->in[1], *reduced = job->in[2], *sum = job->in[5];
     double *dx = job->out[0];
     int count = channels(job, 1);
-    int64_t n = rows(job, 1), all = job->plan->leaf * kolo_shape_count(kolo_reference_in(job, 1));
+    int64_t n = rows(job, 1), all = job->plan->microbatch * kolo_shape_count(kolo_reference_in(job, 1));
     for (int c = 0; c < count; c++) {
-        norm at = norm_of(job, met, 3, 4, c);
+        norm at = norm_of(job, reduced, 3, 4, c);
         for (int64_t i = c; i < n * count; i += count) {
             bool cut = job->op->activation == KOLO_RELU && normalised(job, at, x[i]) <= 0;
             double hat = (x[i] - at.mean) * at.slope;

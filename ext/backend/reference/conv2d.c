@@ -54,7 +54,7 @@ void kolo_reference_conv2d(const kolo_reference_job *job)
     const double *x = job->in[0], *kernel = job->in[1], *bias = job->in[2];
     double *y = job->out[0];
     int64_t sample = kolo_shape_count(kolo_reference_in(job, 0));
-    for (int n = 0; n < job->plan->leaf; n++) {
+    for (int n = 0; n < job->plan->microbatch; n++) {
         for (int h = 0; h < g.out_height; h++) {
             for (int w = 0; w < g.out_width; w++) {
                 for (int f = 0; f < g.filters; f++) {
@@ -91,10 +91,10 @@ void kolo_reference_conv2d_backward(const kolo_reference_job *job)
     const double *dy = job->in[0], *y = job->in[1], *x = job->in[2], *kernel = job->in[3];
     double *dx = job->out[0], *dkernel = job->out[1], *dbias = job->out[2];
     int64_t sample = kolo_shape_count(kolo_reference_in(job, 2)), e = 0;
-    if (dx) memset(dx, 0, (size_t)(job->plan->leaf * sample) * sizeof *dx);
+    if (dx) memset(dx, 0, (size_t)(job->plan->microbatch * sample) * sizeof *dx);
     memset(dkernel, 0, (size_t)kolo_shape_count(kolo_reference_out(job, 1)) * sizeof *dkernel);
     if (dbias) memset(dbias, 0, (size_t)g.filters * sizeof *dbias);
-    for (int n = 0; n < job->plan->leaf; n++) {
+    for (int n = 0; n < job->plan->microbatch; n++) {
         for (int h = 0; h < g.out_height; h++) {
             for (int w = 0; w < g.out_width; w++) {
                 for (int f = 0; f < g.filters; f++, e++) {

@@ -22,11 +22,11 @@ static int64_t pixel_of_y(const geometry *g, int h, int w, int i, int j)
 /* What meets in one product: elements of x, of the kernel {kh, kw, filters, channels}, of y. */
 typedef void product(void *with, int64_t x, int64_t kernel, int64_t y);
 
-static void each_product(const geometry *g, int leaf, product *visit, void *with)
+static void each_product(const geometry *g, int microbatch, product *visit, void *with)
 {
     int channels = g->x.dim[2], filters = g->y.dim[2];
     int64_t x = 0;
-    for (int n = 0; n < leaf; n++)
+    for (int n = 0; n < microbatch; n++)
         for (int h = 0; h < g->x.dim[0]; h++)
             for (int w = 0; w < g->x.dim[1]; w++, x += channels)
                 for (int i = 0; i < g->window.kernel[0]; i++)
@@ -63,9 +63,9 @@ void kolo_reference_conv2d_transpose(const kolo_reference_job *job)
     geometry g = {kolo_reference_in(job, 0), kolo_reference_out(job, 0), job->op->window};
     operands o = {.x = job->in[0], .kernel = job->in[1], .y = job->out[0]};
     const double *bias = job->in[2];
-    int64_t count = job->plan->leaf * kolo_shape_count(g.y);
+    int64_t count = job->plan->microbatch * kolo_shape_count(g.y);
     for (int64_t e = 0; e < count; e++) o.y[e] = bias ? bias[e % g.y.dim[2]] : 0;
-    each_product(&g, job->plan->leaf, add_to_y, &o);
+    each_product(&g, job->plan->microbatch, add_to_y, &o);
     for (int64_t e = 0; job->op->activation == KOLO_RELU && e < count; e++) o.y[e] = kolo_reference_relu(o.y[e]);
 }
 
@@ -76,13 +76,13 @@ void kolo_reference_conv2d_transpose_backward(const kolo_reference_job *job)
     const double *y = job->in[1];
     operands o = {job->in[2], job->in[3], dz, NULL, job->out[0], job->out[1]};
     int filters = g.y.dim[2];
-    int64_t count = job->plan->leaf * kolo_shape_count(g.y);
-    if (o.dx) memset(o.dx, 0, (size_t)(job->plan->leaf * kolo_shape_count(g.x)) * sizeof *o.dx);
+    int64_t count = job->plan->microbatch * kolo_shape_count(g.y);
+    if (o.dx) memset(o.dx, 0, (size_t)(job->plan->microbatch * kolo_shape_count(g.x)) * sizeof *o.dx);
     memset(o.dkernel, 0, (size_t)kolo_shape_count(kolo_reference_out(job, 1)) * sizeof *o.dkernel);
     if (dbias) memset(dbias, 0, (size_t)filters * sizeof *dbias);
     for (int64_t e = 0; e < count; e++) {
         if (y && y[e] <= 0) dz[e] = 0;
         if (dbias) dbias[e % filters] += dz[e];
     }
-    each_product(&g, job->plan->leaf, add_to_gradients, &o);
+    each_product(&g, job->plan->microbatch, add_to_gradients, &o);
 }

@@ -1,4 +1,4 @@
-/* The fully connected layer and its gradients, over the last axis; every row of a leaf is treated alike:
+/* The fully connected layer and its gradients, over the last axis; every row of a microbatch is treated alike:
  * y = relu(x·K + b);  with dz = dy·[y > 0]:  dx = dz·Kᵀ,  dK = Σ xᵀ·dz,  db = Σ dz. */
 #include "backend/reference/reference.h"
 
@@ -6,7 +6,7 @@
 
 static int64_t row_count(const kolo_reference_job *job, kolo_shape x)
 {
-    return job->plan->leaf * (kolo_shape_count(x) / x.dim[x.rank - 1]);
+    return job->plan->microbatch * (kolo_shape_count(x) / x.dim[x.rank - 1]);
 }
 
 void kolo_reference_dense(const kolo_reference_job *job)

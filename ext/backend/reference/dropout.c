@@ -11,7 +11,7 @@ void kolo_reference_dropout(const kolo_reference_job *job)
     const double *x = job->in[0];
     double *y = job->out[0];
     uint8_t *mask = job->out[1];
-    for (int n = 0; n < job->plan->leaf; n++) {
+    for (int n = 0; n < job->plan->microbatch; n++) {
         for (int64_t e = 0; e < elements; e++) {
             uint64_t sample = (uint64_t)(job->call->first_sample + n);
             uint32_t bits = kolo_philox(key, (uint64_t)e / 4, sample).word[e % 4];
@@ -24,7 +24,7 @@ void kolo_reference_dropout(const kolo_reference_job *job)
 
 void kolo_reference_dropout_backward(const kolo_reference_job *job)
 {
-    int64_t elements = job->plan->leaf * kolo_shape_count(kolo_reference_in(job, 0));
+    int64_t elements = job->plan->microbatch * kolo_shape_count(kolo_reference_in(job, 0));
     double scale = 1 / (1 - job->op->rate);
     const double *dy = job->in[0];
     const uint8_t *mask = job->in[1];

@@ -1,12 +1,12 @@
 /* y = table[x], for each position; its gradient is, for each row, the sum over the positions that took it:
- * dtable[v] = Σ_{x = v} dy. Samples that pad the leaf take no part in it. */
+ * dtable[v] = Σ_{x = v} dy. Samples that pad the microbatch take no part in it. */
 #include "backend/reference/reference.h"
 
 #include <string.h>
 
 void kolo_reference_embedding(const kolo_reference_job *job)
 {
-    int64_t positions = job->plan->leaf * kolo_shape_count(kolo_reference_in(job, 0));
+    int64_t positions = job->plan->microbatch * kolo_shape_count(kolo_reference_in(job, 0));
     int64_t size = kolo_reference_in(job, 1).dim[1];
     const double *x = job->in[0], *table = job->in[1];
     double *y = job->out[0];

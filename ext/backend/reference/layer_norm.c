@@ -21,7 +21,7 @@ static moments moments_of(const double *x, int64_t n, double epsilon)
 void kolo_reference_layer_norm(const kolo_reference_job *job)
 {
     kolo_shape shape = kolo_reference_in(job, 0);
-    int64_t n = shape.dim[shape.rank - 1], elements = job->plan->leaf * kolo_shape_count(shape);
+    int64_t n = shape.dim[shape.rank - 1], elements = job->plan->microbatch * kolo_shape_count(shape);
     const double *x = job->in[0], *scale = job->in[1], *offset = job->in[2];
     double *y = job->out[0];
     for (int64_t e = 0; e < elements; e += n) {
@@ -50,7 +50,7 @@ static void row_backward(const double *dy, const double *x, const double *scale,
 void kolo_reference_layer_norm_backward(const kolo_reference_job *job)
 {
     kolo_shape shape = kolo_reference_in(job, 1);
-    int64_t n = shape.dim[shape.rank - 1], elements = job->plan->leaf * kolo_shape_count(shape);
+    int64_t n = shape.dim[shape.rank - 1], elements = job->plan->microbatch * kolo_shape_count(shape);
     const double *dy = job->in[0], *x = job->in[1], *scale = job->in[2];
     double *dx = job->out[0], *dscale = job->out[1], *doffset = job->out[2];
     if (dscale) memset(dscale, 0, (size_t)n * sizeof *dscale);

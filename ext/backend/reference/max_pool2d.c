@@ -29,7 +29,7 @@ void kolo_reference_max_pool2d(const kolo_reference_job *job)
     const double *x = job->in[0];
     double *y = job->out[0];
     int32_t *where = job->out[1];
-    for (int n = 0; n < job->plan->leaf; n++, x += kolo_shape_count(in)) {
+    for (int n = 0; n < job->plan->microbatch; n++, x += kolo_shape_count(in)) {
         for (int h = 0; h < out.dim[0]; h++) {
             for (int w = 0; w < out.dim[1]; w++) {
                 for (int c = 0; c < out.dim[2]; c++) {
@@ -49,8 +49,8 @@ void kolo_reference_max_pool2d_backward(const kolo_reference_job *job)
     const double *dy = job->in[0];
     const int32_t *where = job->in[1];
     double *dx = job->out[0];
-    memset(dx, 0, (size_t)(job->plan->leaf * kolo_shape_count(in)) * sizeof *dx);
-    for (int n = 0; n < job->plan->leaf; n++, dx += kolo_shape_count(in)) {
+    memset(dx, 0, (size_t)(job->plan->microbatch * kolo_shape_count(in)) * sizeof *dx);
+    for (int n = 0; n < job->plan->microbatch; n++, dx += kolo_shape_count(in)) {
         for (int64_t e = 0; e < elements; e++) dx[*where++ * channels + e % channels] += *dy++;
     }
 }

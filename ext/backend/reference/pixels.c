@@ -13,7 +13,7 @@ static void move(const kolo_reference_job *job, kolo_shape small, kolo_shape lar
 {
     const double *from = job->in[0];
     double *to = job->out[0];
-    for (int n = 0; n < job->plan->leaf; n++)
+    for (int n = 0; n < job->plan->microbatch; n++)
         for (int h = 0; h < small.dim[0]; h++)
             for (int w = 0; w < small.dim[1]; w++) {
                 int64_t s = pixel_of(small, n, h, w);
@@ -25,7 +25,7 @@ static void move(const kolo_reference_job *job, kolo_shape small, kolo_shape lar
 void kolo_reference_pad2d(const kolo_reference_job *job)
 {
     kolo_shape large = kolo_reference_out(job, 0);
-    memset(job->out[0], 0, (size_t)(job->plan->leaf * kolo_shape_count(large)) * sizeof(double));
+    memset(job->out[0], 0, (size_t)(job->plan->microbatch * kolo_shape_count(large)) * sizeof(double));
     move(job, kolo_reference_in(job, 0), large, true);
 }
 
@@ -40,7 +40,7 @@ void kolo_reference_upsample2d(const kolo_reference_job *job)
     const double *x = job->in[0];
     double *y = job->out[0];
     const int *factor = job->op->window.kernel;
-    for (int n = 0; n < job->plan->leaf; n++)
+    for (int n = 0; n < job->plan->microbatch; n++)
         for (int h = 0; h < out.dim[0]; h++)
             for (int w = 0; w < out.dim[1]; w++, y += out.dim[2])
                 memcpy(y, x + pixel_of(in, n, h / factor[0], w / factor[1]), (size_t)out.dim[2] * sizeof *y);
@@ -52,8 +52,8 @@ void kolo_reference_upsample2d_backward(const kolo_reference_job *job)
     const double *dy = job->in[0];
     double *dx = job->out[0];
     const int *factor = job->op->window.kernel;
-    memset(dx, 0, (size_t)(job->plan->leaf * kolo_shape_count(in)) * sizeof *dx);
-    for (int n = 0; n < job->plan->leaf; n++)
+    memset(dx, 0, (size_t)(job->plan->microbatch * kolo_shape_count(in)) * sizeof *dx);
+    for (int n = 0; n < job->plan->microbatch; n++)
         for (int h = 0; h < out.dim[0]; h++)
             for (int w = 0; w < out.dim[1]; w++)
                 for (int c = 0; c < out.dim[2]; c++) dx[pixel_of(in, n, h / factor[0], w / factor[1]) + c] += *dy++;

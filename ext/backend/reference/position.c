@@ -8,7 +8,7 @@ void kolo_reference_position(const kolo_reference_job *job)
     int64_t elements = kolo_shape_count(kolo_reference_in(job, 0));
     const double *x = job->in[0], *table = job->in[1];
     double *y = job->out[0];
-    for (int n = 0; n < job->plan->leaf; n++) {
+    for (int n = 0; n < job->plan->microbatch; n++) {
         for (int64_t e = 0; e < elements; e++) y[n * elements + e] = x[n * elements + e] + table[e];
     }
 }

@@ -14,7 +14,7 @@ typedef struct kernel {
 /* The features are what the first operation's output is, widened. */
 static void copy_input(const kolo_reference_job *job)
 {
-    size_t elements = (size_t)(job->plan->leaf * kolo_shape_count(kolo_reference_in(job, 0)));
+    size_t elements = (size_t)(job->plan->microbatch * kolo_shape_count(kolo_reference_in(job, 0)));
     memcpy(job->out[0], job->in[0], elements * sizeof(double));
 }
 
@@ -56,7 +56,7 @@ static void (*const compute_functions[])(const kolo_reference_job *) = {
     [KOLO_OP_BATCH_NORM_SUMS] = kolo_reference_batch_norm_sums,
     [KOLO_OP_BATCH_NORM_BACKWARD] = kolo_reference_batch_norm_backward,
     [KOLO_OP_DENSE_LOSS] = NULL, /* it does the one after the other */
-    [KOLO_OP_OWN] = NULL, /* these two on the canonical values themselves */
+    [KOLO_OP_CUSTOM] = NULL, /* these two on the canonical values themselves */
     [KOLO_OP_LOSS] = NULL,
 };
 
@@ -83,7 +83,7 @@ static int64_t element_count(const kolo_plan *plan, int value)
     const kolo_value *v = &plan->values[value];
     bool of_samples =
         v->kind == KOLO_VALUE_INPUT || v->kind == KOLO_VALUE_ACTIVATION || v->kind == KOLO_VALUE_WORKSPACE;
-    return (of_samples ? plan->leaf : 1) * kolo_shape_count(v->shape);
+    return (of_samples ? plan->microbatch : 1) * kolo_shape_count(v->shape);
 }
 
 /* Whether a value is float32 in memory rather than double. */
@@ -187,7 +187,7 @@ static kolo_status run(void *prepared, const kolo_call *call)
     const kernel *k = prepared;
     const kolo_op *op = &k->plan->ops[k->op];
     if (op->kind == KOLO_OP_LOSS) return kolo_host_loss(k->plan, op, call);
-    if (op->kind == KOLO_OP_OWN) return kolo_host_own(k->plan, op, call);
+    if (op->kind == KOLO_OP_CUSTOM) return kolo_host_custom(k->plan, op, call);
     kolo_reference_job job = {.plan = k->plan, .op = op, .call = call};
     double *scratch = call->scratch;
     for (int i = 0; i < KOLO_OP_INS; i++) job.in[i] = widen(k, call, op->in[i], &scratch, true);

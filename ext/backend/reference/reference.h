@@ -1,23 +1,23 @@
 /* The reference backend: every operation as the loops of its formula, in double precision, never optimised.
  *
  * It is the oracle of the other backends and the one to read. Activations and packed weights are doubles in the
- * canonical order (leaf × shape, the last axis fastest). What others see (features, outputs, gradients) is float32:
- * reference.c widens it before an operation and narrows it after, so that an operation's own file knows only doubles.
- * With KOLO_MIXED_BF16 and KOLO_MIXED_FP16 what goes into an operation and what comes out of it is rounded to that
- * type, sums are not: what hardware that has it does. Biases, outputs and gradients of weights stay float32.
+ * canonical order (microbatch × shape, the last axis fastest). What others see (features, outputs, gradients) is
+ * float32: reference.c widens it before an operation and narrows it after, so that an operation's own file knows only
+ * doubles. With KOLO_MIXED_BF16 and KOLO_MIXED_FP16 what goes into an operation and what comes out of it is rounded to
+ * that type, sums are not: what hardware that has it does. Biases, outputs and gradients of weights stay float32.
  */
 #ifndef KOLO_REFERENCE_H
 #define KOLO_REFERENCE_H
 
 #include "backend/backend.h"
 
-/* An operation at work on one leaf. */
+/* An operation at work on one microbatch. */
 typedef struct kolo_reference_job {
     const kolo_plan *plan;
     const kolo_op *op;
     const kolo_call *call;
-    void *in[KOLO_OP_INS], *out[KOLO_OP_OUTS]; /* as in the table of engine/plan.h: double[leaf][shape], NULL for -1;
-                                                  workspaces as bytes */
+    void *in[KOLO_OP_INS], *out[KOLO_OP_OUTS]; /* as in the table of plan/plan.h: double[microbatch][shape], NULL for
+                                                  -1; workspaces as bytes */
 } kolo_reference_job;
 
 /* Shapes of the operands, of one sample. */
@@ -40,7 +40,7 @@ void kolo_reference_conv2d_transpose(const kolo_reference_job *job);
 void kolo_reference_conv2d_transpose_backward(const kolo_reference_job *job);
 void kolo_reference_dense(const kolo_reference_job *job);
 void kolo_reference_dense_backward(const kolo_reference_job *job);
-void kolo_reference_max_pool2d(const kolo_reference_job *job); /* where: int32_t[leaf][shape] */
+void kolo_reference_max_pool2d(const kolo_reference_job *job); /* where: int32_t[microbatch][shape] */
 void kolo_reference_max_pool2d_backward(const kolo_reference_job *job);
 void kolo_reference_average_pool2d(const kolo_reference_job *job);
 void kolo_reference_average_pool2d_backward(const kolo_reference_job *job);
@@ -59,7 +59,7 @@ void kolo_reference_batch_norm_moments(const kolo_reference_job *job); /* sums: 
 void kolo_reference_batch_norm(const kolo_reference_job *job);
 void kolo_reference_batch_norm_sums(const kolo_reference_job *job);
 void kolo_reference_batch_norm_backward(const kolo_reference_job *job);
-void kolo_reference_dropout(const kolo_reference_job *job); /* mask: uint8_t[leaf][shape], 1 where kept */
+void kolo_reference_dropout(const kolo_reference_job *job); /* mask: uint8_t[microbatch][shape], 1 where kept */
 void kolo_reference_dropout_backward(const kolo_reference_job *job);
 void kolo_reference_embedding(const kolo_reference_job *job);
 void kolo_reference_embedding_backward(const kolo_reference_job *job);

@@ -1,5 +1,5 @@
 /* Activations of a backend held against the reference backend, which is float64 inside: random rows and images, with
- * channels that fill no block, and leaves of one. Bounds: pair.h. */
+ * channels that fill no block, and microbatches of one. Bounds: pair.h. */
 #include "pair.h"
 
 static void activation_case(dice *d, int number)

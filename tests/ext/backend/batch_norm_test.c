@@ -1,5 +1,6 @@
 /* Batch normalisation of the oneDNN backend held against the reference backend's doubles: random shapes, with the
- * layouts that convolutions leave (blocks of channels that are not full), leaves that are not full, relu fused or not.
+ * layouts that convolutions leave (blocks of channels that are not full), microbatches that are not full, relu fused or
+ * not.
  *
  * Sums are doubles in both and what comes of them is rounded once or twice: max|a − b| ≤ 1e-5 · max|b| in float32, and
  * two units of bfloat16's last place, 2^-7, where x and y are bfloat16. relu's mask would hang on rounding: with
@@ -25,7 +26,7 @@ typedef struct built {
     int y, dx, dmean, dvariance, dgamma, dbeta;
 } built;
 
-static shape_of_case draw(dice *d, int leaf)
+static shape_of_case draw(dice *d, int microbatch)
 {
     static const int counts[] = {1, 2, 3, 5, 8, 13, 16, 17, 24, 32, 48, 70};
     shape_of_case c = {.conv = roll_coin(d), .relu = roll_coin(d), .gamma = roll_coin(d), .beta = roll_coin(d)};
@@ -33,7 +34,7 @@ static shape_of_case draw(dice *d, int leaf)
     c.shape.rank = rank;
     for (int axis = 0; axis < rank - 1; axis++) c.shape.dim[axis] = roll_between(d, 1, 9);
     c.shape.dim[rank - 1] = channels;
-    c.samples = roll_coin(d) ? leaf : roll_between(d, 1, leaf);
+    c.samples = roll_coin(d) ? microbatch : roll_between(d, 1, microbatch);
     c.shift = roll_coin(d) ? 0 : 100;
     return c;
 }
@@ -159,13 +160,13 @@ static void one_case(dice *d, int number)
         kolo_failure_take();
         precision = KOLO_FLOAT32;
     }
-    int leaf = roll_between(d, 2, 9);
-    shape_of_case c = draw(d, leaf);
+    int microbatch = roll_between(d, 2, 9);
+    shape_of_case c = draw(d, microbatch);
     bool narrow = precision == KOLO_MIXED_BF16;
     if (narrow) c.shift = 0; /* bfloat16 has no room beside 100 */
     if (c.relu) c.beta = true;
     built b[2];
-    rig *r[2] = {rig_new(&kolo_reference_backend, precision, leaf), rig_new(tested, precision, leaf)};
+    rig *r[2] = {rig_new(&kolo_reference_backend, precision, microbatch), rig_new(tested, precision, microbatch)};
     for (int i = 0; i < 2; i++) build(r[i], &c, &b[i]);
     write_both(r, d, b[0].x, c.shift);
     write_both(r, d, b[0].dy, 0);

@@ -3,7 +3,7 @@
  * pair.h. */
 #include "pair.h"
 
-#include "core/model.h"
+#include "model/model.h"
 
 /* What a case draws: an operation y = relu(x ∘ kernel + bias) and what is wanted of its backward one. */
 typedef struct drawn {
@@ -62,7 +62,7 @@ static void compare(pair *p, dice *d, const drawn *w)
     if (!w->wants_dx) pair_write(p, d, v.k);
     if (w->bias) pair_write(p, d, v.b);
     pair_run(p);
-    double pixels = p->r[0]->plan.leaf * fmax(w->out.dim[0] * w->out.dim[1], w->in.dim[0] * w->in.dim[1]);
+    double pixels = p->r[0]->plan.microbatch * fmax(w->out.dim[0] * w->out.dim[1], w->in.dim[0] * w->in.dim[1]);
     pair_compare(p, "y", BOTH(y_p), w->terms_y);
     if (w->wants_dx) pair_compare(p, "dx", BOTH(dx_p), w->terms_dx);
     pair_compare(p, "dkernel", v.dk, v.dk, pixels);
@@ -78,7 +78,7 @@ static bool draw_layer(dice *d, kolo_layer layer, kolo_shape in, drawn *w)
         kolo_clear_error();
         return false;
     }
-    kolo_plan plan = {.leaf = 1, .precision = KOLO_FLOAT32, .training = true};
+    kolo_plan plan = {.microbatch = 1, .precision = KOLO_FLOAT32, .training = true};
     const kolo_layer_node *node = &model->layers[1];
     kolo_layer_flow flow = {.node = node, .x = kolo_plan_value(&plan, KOLO_VALUE_ACTIVATION, in)};
     rig_ok(node->recipe.kind->forward(&plan, &flow));

@@ -1,10 +1,10 @@
-/* Dropout drops the elements that core/random.h says, in every backend, layout and leaf. */
+/* Dropout drops the elements that core/random.h says, in every backend, layout and microbatch. */
 #include "rig.h"
 #include "tested.h"
 
 #include "core/random.h"
 
-enum { leaf = 4 };
+enum { microbatch = 4 };
 
 static const kolo_backend *backends[2] = {&kolo_reference_backend};
 
@@ -15,7 +15,7 @@ static void drop_ones(const kolo_backend *backend, kolo_precision precision, kol
 {
     kolo_window pixel = {.kernel = {1, 1}, .stride = {1, 1}};
     int channels = shape.dim[shape.rank - 1], k = -1, b = -1;
-    rig *r = rig_new(backend, precision, leaf);
+    rig *r = rig_new(backend, precision, microbatch);
     int x = rig_input(r, shape), dy = rig_input(r, shape), ones = x;
     if (blocked) {
         k = kolo_plan_weights(&r->plan, 0, (kolo_shape){4, {1, 1, channels, channels}});
@@ -59,7 +59,7 @@ static void check(const kolo_backend *backend, kolo_precision precision, kolo_sh
     double *y, *dx, scale = 1 / (1 - rate);
     int64_t elements = kolo_shape_count(shape);
     drop_ones(backend, precision, shape, blocked, rate, &y, &dx);
-    for (int64_t i = 0; i < leaf * elements; i++) {
+    for (int64_t i = 0; i < microbatch * elements; i++) {
         double wanted = is_kept(i % elements, (int)(i / elements), rate) ? scale : 0;
         assert_true(fabs(y[i] - wanted) <= scale * 0x1p-8);
         assert_true((y[i] == 0) == (wanted == 0));
@@ -95,9 +95,9 @@ static void test_rate(void **state)
     (void)state;
     const double rates[] = {0.1, 0.25, 0.5, 0.9};
     for (int i = 0; i < 4; i++) {
-        double *y, *dx, kept = 0, n = leaf * 20000.0;
+        double *y, *dx, kept = 0, n = microbatch * 20000.0;
         drop_ones(backends[1], KOLO_FLOAT32, (kolo_shape){1, {20000}}, false, rates[i], &y, &dx);
-        for (int e = 0; e < leaf * 20000; e++) kept += y[e] != 0;
+        for (int e = 0; e < microbatch * 20000; e++) kept += y[e] != 0;
         assert_true(fabs(kept - n * (1 - rates[i])) < 5 * sqrt(n * rates[i] * (1 - rates[i])));
         free(y);
         free(dx);

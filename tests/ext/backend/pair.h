@@ -29,7 +29,7 @@ typedef struct pair {
     const char *what;
 } pair;
 
-/* A pair of rigs with the case's precision, leaf and kind of numbers drawn. */
+/* A pair of rigs with the case's precision, microbatch and kind of numbers drawn. */
 static inline pair pair_new(dice *d, const char *what, int number)
 {
     pair p = {.what = what, .number = number, .exact = roll_coin(d)};
@@ -42,10 +42,10 @@ static inline pair pair_new(dice *d, const char *what, int number)
         kolo_failure_take();
         p.precision = KOLO_FLOAT32;
     }
-    int leaf = roll_between(d, 0, 2) == 0 ? 1 : roll_between(d, 2, 9);
-    p.r[0] = rig_new(&kolo_reference_backend, p.precision, leaf);
-    p.r[1] = rig_new(tested, p.precision, leaf);
-    p.r[0]->plan.adds_leaves = p.r[1]->plan.adds_leaves = number % 2 == 1;
+    int microbatch = roll_between(d, 0, 2) == 0 ? 1 : roll_between(d, 2, 9);
+    p.r[0] = rig_new(&kolo_reference_backend, p.precision, microbatch);
+    p.r[1] = rig_new(tested, p.precision, microbatch);
+    p.r[0]->plan.adds_microbatches = p.r[1]->plan.adds_microbatches = number % 2 == 1;
     return p;
 }
 
@@ -104,8 +104,9 @@ static inline void pair_compare(pair *p, const char *result, int reference, int 
     static const char *const names[] = {"", "fp32", "bf16", "fp16", "tf32"};
     double distance = rig_distance(got, wanted, rig_count(p->r[0], reference));
     if (!(distance <= bound)) {
-        print_error("%s %d (%s, %s, leaf %d): %s differs by %g, bound %g\n", p->what, p->number, names[p->precision],
-                    p->exact ? "exact" : "not exact", p->r[0]->plan.leaf, result, distance, bound);
+        print_error("%s %d (%s, %s, microbatch %d): %s differs by %g, bound %g\n", p->what, p->number,
+                    names[p->precision], p->exact ? "exact" : "not exact", p->r[0]->plan.microbatch, result, distance,
+                    bound);
     }
     assert_true(distance <= bound);
     free(wanted);

@@ -1,5 +1,5 @@
 /* Convolutions and dense layers of a backend held against the reference backend, which is float64 inside: hundreds of
- * random shapes, with strides, padding, channels that fill no block, and leaves of one. Bounds: pair.h. */
+ * random shapes, with strides, padding, channels that fill no block, and microbatches of one. Bounds: pair.h. */
 #include "pair.h"
 
 /* ---- convolution */
@@ -49,7 +49,7 @@ static void conv2d_case(dice *d, int number)
     if (!wants_dx) pair_write(&p, d, k);
     if (bias) pair_write(&p, d, b);
     pair_run(&p);
-    double area = kh * kw, pixels = p.r[0]->plan.leaf * out.dim[0] * out.dim[1];
+    double area = kh * kw, pixels = p.r[0]->plan.microbatch * out.dim[0] * out.dim[1];
     pair_compare(&p, "y", BOTH(y_p), area * channels);
     if (wants_dx) pair_compare(&p, "dx", BOTH(dx_p), area * filters);
     pair_compare(&p, "dkernel", dk, dk, pixels);
@@ -97,7 +97,7 @@ static void dense_case(dice *d, int number)
     pair_write_same(&p, d, k, k_back);
     if (bias) pair_write(&p, d, b);
     pair_run(&p);
-    double count = p.r[0]->plan.leaf * (double)kolo_shape_count(in) / inputs;
+    double count = p.r[0]->plan.microbatch * (double)kolo_shape_count(in) / inputs;
     pair_compare(&p, "y", BOTH(y_p), inputs);
     pair_compare(&p, "dx", BOTH(dx_p), units);
     pair_compare(&p, "dkernel", dk, dk, count);

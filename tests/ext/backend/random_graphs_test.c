@@ -10,7 +10,7 @@
 #include "rig.h"
 #include "tested.h"
 
-#include "core/model.h"
+#include "model/model.h"
 
 #ifndef KOLO_TEST_CASES /* fewer, where a backend is slow */
 #define KOLO_TEST_CASES 120

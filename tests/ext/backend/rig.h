@@ -63,8 +63,8 @@ typedef struct rig {
     int32_t labels[512];
     float *targets, *weights; /* of the plan's outputs, before rig_prepare(): NULL, or the test's own */
     kolo_call call;
-    kolo_queue *queue;    /* of an accelerator; NULL: all memory is the host's */
-    kolo_moment *moment;  /* the device's */
+    kolo_stream *stream;    /* of an accelerator; NULL: all memory is the host's */
+    kolo_step_parameters *step_parameters;  /* the device's */
     int32_t *device_labels;
     float *device_targets, *device_weights;
     kolo_totals *device_totals;
@@ -89,7 +89,7 @@ static inline bool rig_is_simulated(const kolo_backend *backend)
 static inline void *rig_allocate(rig *r, size_t bytes)
 {
     void *memory = NULL;
-    if (r->queue) rig_ok(r->backend->accelerator->allocate(r->queue, bytes, "a test", &memory));
+    if (r->stream) rig_ok(r->backend->accelerator->allocate(r->stream, bytes, "a test", &memory));
     else memory = kolo_host_allocate(bytes);
     assert_non_null(memory);
     return memory;
@@ -97,12 +97,12 @@ static inline void *rig_allocate(rig *r, size_t bytes)
 
 static inline void rig_copy(rig *r, void *to, const void *from, size_t bytes)
 {
-    if (!r->queue) {
+    if (!r->stream) {
         memcpy(to, from, bytes);
         return;
     }
-    rig_ok(r->backend->accelerator->copy(r->queue, to, from, bytes));
-    rig_ok(r->backend->accelerator->finish(r->queue));
+    rig_ok(r->backend->accelerator->copy(r->stream, to, from, bytes));
+    rig_ok(r->backend->accelerator->finish(r->stream));
 }
 
 static inline void *rig_allocate_poisoned(rig *r, size_t bytes)
@@ -119,20 +119,20 @@ static inline void *rig_allocate_poisoned(rig *r, size_t bytes)
 
 static inline void rig_deallocate(rig *r, void *memory)
 {
-    if (r->queue) r->backend->accelerator->release(r->queue, memory);
+    if (r->stream) r->backend->accelerator->release(r->stream, memory);
     else kolo_host_deallocate(memory);
 }
 
-static inline rig *rig_new(const kolo_backend *backend, kolo_precision precision, int leaf)
+static inline rig *rig_new(const kolo_backend *backend, kolo_precision precision, int microbatch)
 {
     rig *r = calloc(1, sizeof *r);
     assert_non_null(r);
     r->backend = backend;
-    r->plan = (kolo_plan){.leaf = leaf, .training = true, .dropout = true, .precision = precision};
-    r->call = (kolo_call){.samples = leaf, .seed = 7, .step = 3, .first_sample = 64};
+    r->plan = (kolo_plan){.microbatch = microbatch, .training = true, .dropout = true, .precision = precision};
+    r->call = (kolo_call){.samples = microbatch, .seed = 7, .step = 3, .first_sample = 64};
     rig_ok(backend->open(precision));
-    if (backend->accelerator) rig_ok(backend->accelerator->open(0, &r->queue));
-    r->plan.queue = r->queue;
+    if (backend->accelerator) rig_ok(backend->accelerator->open(0, &r->stream));
+    r->plan.stream = r->stream;
     return r;
 }
 
@@ -173,7 +173,7 @@ static inline int rig_probe(rig *r, int value)
 {
     kolo_shape shape = r->plan.values[value].shape;
     if (r->backend == &kolo_reference_backend || kolo_plan_canonical(&r->plan, value)) return value;
-    if (r->queue) return rig_copied(r, value);
+    if (r->stream) return rig_copied(r, value);
     if (shape.rank != 3) shape = (kolo_shape){3, {1, 1, (int)kolo_shape_count(shape)}};
     int view = kolo_plan_view(&r->plan, value, shape), copy = rig_value(r, KOLO_VALUE_ACTIVATION, shape);
     r->plan.values[copy].canonical = true;
@@ -184,7 +184,7 @@ static inline int rig_probe(rig *r, int value)
 
 static inline size_t rig_target_bytes(const rig *r)
 {
-    return (size_t)(r->plan.leaf * kolo_shape_count(r->plan.values[r->plan.output].shape)) * sizeof(float);
+    return (size_t)(r->plan.microbatch * kolo_shape_count(r->plan.values[r->plan.output].shape)) * sizeof(float);
 }
 
 /* Kernels and memory; from here on nothing can be added. */
@@ -201,7 +201,7 @@ static inline void rig_prepare(rig *r)
     }
     for (int v = 0; v < r->plan.value_count; v++) {
         if (r->plan.values[v].view_of >= 0) continue;
-        r->memory[v] = rig_allocate_poisoned(r, r->plan.values[v].bytes + (r->queue ? 0 : 64));
+        r->memory[v] = rig_allocate_poisoned(r, r->plan.values[v].bytes + (r->stream ? 0 : 64));
     }
     for (int v = 0; v < r->plan.value_count; v++) r->memory[v] = r->memory[kolo_plan_base(&r->plan, v)];
     r->scratch = rig_allocate_poisoned(r, scratch);
@@ -211,13 +211,14 @@ static inline void rig_prepare(rig *r)
     r->call.targets = r->targets;
     r->call.weights = r->weights;
     r->call.totals = &r->totals;
-    if (!r->queue) return;
-    r->call.queue = r->queue;
-    r->call.moment = r->moment = rig_allocate(r, sizeof *r->moment);
+    if (!r->stream) return;
+    r->call.stream = r->stream;
+    r->call.step_parameters = r->step_parameters = rig_allocate(r, sizeof *r->step_parameters);
     r->call.labels = r->device_labels = rig_allocate(r, sizeof r->labels);
     r->call.totals = r->device_totals = rig_allocate(r, sizeof *r->device_totals);
     if (r->targets) r->call.targets = r->device_targets = rig_allocate(r, rig_target_bytes(r));
-    if (r->weights) r->call.weights = r->device_weights = rig_allocate(r, (size_t)r->plan.leaf * sizeof *r->weights);
+    if (r->weights)
+        r->call.weights = r->device_weights = rig_allocate(r, (size_t)r->plan.microbatch * sizeof *r->weights);
 }
 
 /* Into the features behind x, or a WEIGHTS value. */
@@ -226,7 +227,7 @@ static inline void rig_write(rig *r, int value, const float *values)
     const kolo_value *v = &r->plan.values[value];
     size_t count = (size_t)kolo_shape_count(v->shape), bytes = count * sizeof *values;
     if (v->kind != KOLO_VALUE_WEIGHTS) {
-        rig_copy(r, r->memory[value - 1], values, (size_t)r->plan.leaf * bytes);
+        rig_copy(r, r->memory[value - 1], values, (size_t)r->plan.microbatch * bytes);
         return;
     }
     float *canonical = rig_allocate(r, bytes);
@@ -236,32 +237,32 @@ static inline void rig_write(rig *r, int value, const float *values)
     rig_deallocate(r, canonical);
 }
 
-/* What the host says of the leaf, to the device; and what the device found, back. */
+/* What the host says of the microbatch, to the device; and what the device found, back. */
 static inline void rig_tell(rig *r)
 {
-    kolo_moment moment = {.samples = r->call.first_sample + r->call.samples,
-                          .step = r->call.step,
-                          .seed = r->call.seed,
-                          .loss_scale = r->call.loss_scale != 0 ? r->call.loss_scale : 1};
-    rig_copy(r, r->moment, &moment, sizeof moment);
+    kolo_step_parameters step_parameters = {.samples = r->call.first_sample + r->call.samples,
+                                            .step = r->call.step,
+                                            .seed = r->call.seed,
+                                            .loss_scale = r->call.loss_scale != 0 ? r->call.loss_scale : 1};
+    rig_copy(r, r->step_parameters, &step_parameters, sizeof step_parameters);
     rig_copy(r, r->device_labels, r->labels, sizeof r->labels);
     rig_copy(r, r->device_totals, &r->totals, sizeof r->totals);
     if (r->targets) rig_copy(r, r->device_targets, r->targets, rig_target_bytes(r));
-    if (r->weights) rig_copy(r, r->device_weights, r->weights, (size_t)r->plan.leaf * sizeof *r->weights);
+    if (r->weights) rig_copy(r, r->device_weights, r->weights, (size_t)r->plan.microbatch * sizeof *r->weights);
 }
 
 static inline void rig_run(rig *r)
 {
-    if (r->queue) rig_tell(r);
+    if (r->stream) rig_tell(r);
     for (int op = 0; op < r->plan.op_count; op++) rig_ok(r->backend->run(r->kernels[op], &r->call));
-    if (r->queue) rig_copy(r, &r->totals, r->device_totals, sizeof r->totals);
+    if (r->stream) rig_copy(r, &r->totals, r->device_totals, sizeof r->totals);
 }
 
 static inline int64_t rig_count(const rig *r, int value)
 {
     const kolo_value *v = &r->plan.values[value];
     bool parameter = v->kind == KOLO_VALUE_WEIGHTS || v->kind == KOLO_VALUE_GRADIENT;
-    return (parameter ? 1 : r->plan.leaf) * kolo_shape_count(v->shape);
+    return (parameter ? 1 : r->plan.microbatch) * kolo_shape_count(v->shape);
 }
 
 /* A gradient becomes NaNs: what is read then was written since. */
@@ -306,13 +307,13 @@ static inline void rig_free(rig *r)
         if (r->plan.values[v].view_of < 0) rig_deallocate(r, r->memory[v]);
     }
     rig_deallocate(r, r->scratch);
-    if (r->queue) {
-        rig_deallocate(r, r->moment);
+    if (r->stream) {
+        rig_deallocate(r, r->step_parameters);
         rig_deallocate(r, r->device_labels);
         rig_deallocate(r, r->device_totals);
         rig_deallocate(r, r->device_targets);
         rig_deallocate(r, r->device_weights);
-        r->backend->accelerator->close(&r->queue);
+        r->backend->accelerator->close(&r->stream);
     }
     r->backend->forget(&r->plan);
     kolo_plan_free(&r->plan);
@@ -329,11 +330,11 @@ static inline kolo_window rig_window(kolo_shape in, int height, int width, int s
     kolo_layer_node node = {.in = in};
     kolo_window window;
     int sizes[2];
-    const kolo_window_wish wish = {.what = "window",
+    const kolo_window_spec spec = {.what = "window",
                                    .size = {height, width},
                                    .stride = {stride_h, stride_w},
                                    .padding = same ? KOLO_SAME : KOLO_VALID};
-    rig_ok(kolo_window_make(&node, &wish, &window, sizes));
+    rig_ok(kolo_window_make(&node, &spec, &window, sizes));
     *out = (kolo_shape){3, {sizes[0], sizes[1], channels}};
     return window;
 }

@@ -13,7 +13,7 @@ static const kolo_backend *onednn;
 #define CASES 24
 
 typedef struct drawn {
-    int leaf, channels, filters, height, width;
+    int microbatch, channels, filters, height, width;
     bool same, relu, pooled; /* pooled: y is what a 2×2 pooling makes of it */
 } drawn;
 
@@ -30,7 +30,7 @@ typedef struct values {
     int x, dy, k, k_back, b, y, dx, dk, db;
 } values;
 
-static const drawn usual = {.leaf = 8, .channels = 32, .filters = 32, .height = 16, .width = 16, .same = true};
+static const drawn usual = {.microbatch = 8, .channels = 32, .filters = 32, .height = 16, .width = 16, .same = true};
 
 static kolo_shape in_of(const drawn *w)
 {
@@ -82,7 +82,7 @@ static int pooled(rig *r, int value)
 /* With a relu the way back is that of a layer without: no sign shall hang on rounding. */
 static results run(const kolo_backend *backend, const drawn *w, const numbers_of *n)
 {
-    rig *r = rig_new(backend, KOLO_FLOAT32, w->leaf);
+    rig *r = rig_new(backend, KOLO_FLOAT32, w->microbatch);
     values v = plan_of(r, w);
     int y = rig_probe(r, w->pooled ? pooled(r, v.y) : v.y), dx = rig_probe(r, v.dx);
     rig_prepare(r);
@@ -119,8 +119,8 @@ static void results_free(results *r)
 
 static numbers_of draw_numbers(dice *d, const drawn *w)
 {
-    int64_t rest = w->same ? 0 : 2, outputs = w->leaf * (w->height - rest) * (w->width - rest) * w->filters;
-    return (numbers_of){.x = numbers(d, (int64_t)w->leaf * w->height * w->width * w->channels, 0),
+    int64_t rest = w->same ? 0 : 2, outputs = w->microbatch * (w->height - rest) * (w->width - rest) * w->filters;
+    return (numbers_of){.x = numbers(d, (int64_t)w->microbatch * w->height * w->width * w->channels, 0),
                         .dy = numbers(d, outputs, 0),
                         .kernel = numbers(d, (int64_t)9 * w->channels * w->filters, 0),
                         .bias = numbers(d, w->filters, 0)};
@@ -150,8 +150,8 @@ static void widen(furthest *f, const results *got, const results *wanted)
 
 static drawn draw(dice *d)
 {
-    static const int leaves[] = {4, 6, 8, 16}, widths[] = {16, 17, 32, 48, 64};
-    return (drawn){.leaf = leaves[roll_between(d, 0, 3)],
+    static const int microbatches[] = {4, 6, 8, 16}, widths[] = {16, 17, 32, 48, 64};
+    return (drawn){.microbatch = microbatches[roll_between(d, 0, 3)],
                    .channels = widths[roll_between(d, 0, 4)],
                    .filters = widths[roll_between(d, 0, 4)],
                    .height = roll_between(d, 8, 21),
@@ -229,10 +229,10 @@ static bool same_bits(const double *a, const double *b, int64_t count)
 }
 
 /* `broken` where direct has NaN, and every other sample as it was. */
-static void check_broken(const double *broken, const double *direct, const double *whole, int64_t count, int leaf,
+static void check_broken(const double *broken, const double *direct, const double *whole, int64_t count, int microbatch,
                          int sample)
 {
-    int64_t size = count / leaf, first = sample * size;
+    int64_t size = count / microbatch, first = sample * size;
     int64_t nans = 0;
     for (int64_t i = first; i < first + size; i++) {
         nans += isnan(direct[i]);
@@ -250,13 +250,13 @@ static void break_one(float value, bool relu, int sample)
     w.relu = relu;
     numbers_of n = draw_numbers(&d, &w);
     results whole = run(onednn, &w, &n);
-    int64_t size = whole.y_count / w.leaf;
+    int64_t size = whole.y_count / w.microbatch;
     n.x[sample * (int64_t)w.height * w.width * w.channels + 1234] = value;
     n.dy[sample * size + 2345] = value;
     results broken = run(onednn, &w, &n), direct = run_direct(&w, &n);
     if (isnan(value)) {
-        check_broken(broken.y, direct.y, whole.y, whole.y_count, w.leaf, sample);
-        check_broken(broken.dx, direct.dx, whole.dx, whole.dx_count, w.leaf, sample);
+        check_broken(broken.y, direct.y, whole.y, whole.y_count, w.microbatch, sample);
+        check_broken(broken.dx, direct.dx, whole.dx, whole.dx_count, w.microbatch, sample);
     }
     int64_t rest = (sample + 1) * size;
     assert_true(same_bits(broken.y, whole.y, sample * size));
@@ -272,7 +272,7 @@ static void break_one(float value, bool relu, int sample)
 static void test_apart(void **state)
 {
     (void)state;
-    for (int sample = 0; sample < usual.leaf; sample += 3) {
+    for (int sample = 0; sample < usual.microbatch; sample += 3) {
         break_one(NAN, false, sample);
         break_one(NAN, true, sample);
         break_one(INFINITY, false, sample);
@@ -285,7 +285,7 @@ static void test_padding(void **state)
     (void)state;
     dice d = {54};
     numbers_of n = draw_numbers(&d, &usual);
-    int64_t size = (int64_t)usual.height * usual.width * usual.channels, last = (usual.leaf - 1) * size;
+    int64_t size = (int64_t)usual.height * usual.width * usual.channels, last = (usual.microbatch - 1) * size;
     for (int64_t i = 0; i < size; i++) n.dy[last + i] = 0;
     results one = run(onednn, &usual, &n);
     for (int64_t i = 0; i < size; i++) n.x[last + i] *= -3;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Leaves the check with the place and the sizes at hand when something is wrong. */
+/* Microbatches the check with the place and the sizes at hand when something is wrong. */
 #define EXPECT(condition, ...)                                                                                         \
     do {                                                                                                               \
         if (!(condition)) {                                                                                            \

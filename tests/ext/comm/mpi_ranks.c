@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "core/runtime.h"
+#include "runtime/runtime.h"
 
 static bool everything(void)
 {

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "core/model.h"
+#include "model/model.h"
 
 static inline uint64_t checksum(const kolo_model *model)
 {

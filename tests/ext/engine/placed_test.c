@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/model.h"
+#include "model/model.h"
 #include "ext/core/small.h"
 #include "ext/backend/tested.h"
 #include "ext/layers/gpt.h"

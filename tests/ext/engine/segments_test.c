@@ -1,5 +1,5 @@
-/* Leaves that meet: the same bits for any number of replicas, threads and leaves in flight; replicas without a leaf; a
- * stop in the middle of it all; memory that does not grow. A hang is ended by alarm().
+/* Microbatches that meet: the same bits for any number of replicas, threads and microbatches in flight; replicas
+ * without a microbatch; a stop in the middle of it all; memory that does not grow. A hang is ended by alarm().
  */
 #include <unistd.h>
 
@@ -65,7 +65,7 @@ static bool backend_can(const char *backend, kolo_precision precision)
     return can;
 }
 
-/* 42 samples are 14 leaves of three; with 8 devices some have one leaf, some two. */
+/* 42 samples are 14 microbatches of three; with 8 devices some have one microbatch, some two. */
 static void replicas_agree_to_the_bit(void **state)
 {
     (void)state;
@@ -92,7 +92,7 @@ static void ghost_batches_agree_to_the_bit(void **state)
     assert_true(weights_after(one) == weights_after(many));
 }
 
-/* Five samples in leaves of one for eight replicas: three have none, and still must come to every meeting. */
+/* Five samples in microbatches of one for eight replicas: three have none, and still must come to every meeting. */
 static void replicas_without_samples_come_too(void **state)
 {
     (void)state;
@@ -114,9 +114,9 @@ static void threads_do_not_matter(void **state)
     unsetenv("KOLO_THREADS");
 }
 
-/* Thousands of leaves on their way at once, on more threads than there are cores: the tree of sums must not be left
- * with more ends than it has room for, and no leaf may keep a gradient of the whole model. */
-static void many_leaves_meet(void **state)
+/* Thousands of microbatches on their way at once, on more threads than there are cores: the tree of sums must not be
+ * left with more ends than it has room for, and no microbatch may keep a gradient of the whole model. */
+static void many_microbatches_meet(void **state)
 {
     (void)state;
     setenv("KOLO_THREADS", "16", 1);
@@ -173,9 +173,9 @@ static void micro_batches_are_checked(void **state)
 /* ---------------------------------------------------------------- a stop */
 
 /* A layer that asks for a stop in the third step, at a sample in the middle of the batch. */
-static void stop_there(const kolo_own_call *call)
+static void stop_there(const kolo_custom_call *call)
 {
-    memcpy(call->out[0], call->in[0], (size_t)(call->leaf * kolo_shape_count(call->in_shape[0])) * sizeof(float));
+    memcpy(call->out[0], call->in[0], (size_t)(call->microbatch * kolo_shape_count(call->in_shape[0])) * sizeof(float));
     if (call->step == 2 && call->first_sample >= 10) kolo_request_stop();
 }
 
@@ -188,7 +188,7 @@ static kolo_status build(kolo_model_builder *builder, kolo_layer_node *node)
 
 static kolo_status forward(kolo_plan *plan, kolo_layer_flow *flow)
 {
-    return kolo_plan_own(plan, flow, stop_there, 1, &flow->x, 1, &flow->y, &flow->node->out);
+    return kolo_plan_custom(plan, flow, stop_there, 1, &flow->x, 1, &flow->y, &flow->node->out);
 }
 
 static kolo_status backward(kolo_plan *plan, kolo_layer_flow *flow)
@@ -224,7 +224,8 @@ static void a_stop_ends_all_replicas(void **state)
 
 /* ---------------------------------------------------------------- memory */
 
-/* Frames are kept from step to step, and a leaf's holds what later segments read, not all that a segment needs. */
+/* Frames are kept from step to step, and a microbatch's holds what later segments read, not all that a segment needs.
+ */
 static void places_are_shared(void **state)
 {
     (void)state;
@@ -239,8 +240,8 @@ static void places_are_shared(void **state)
     }
     assert_int_equal(program->segment_count,
                      5); /* forward to the first and second meeting, backward to both, the rest */
-    assert_true(program->meets && program->devices == 1);
-    assert_true(program->frame_bytes[0] < all && program->bench_bytes[0] < all);
+    assert_true(program->reduces && program->devices == 1);
+    assert_true(program->activation_bytes[0] < all && program->workspace_bytes[0] < all);
     kolo_program_close(&program);
     kolo_model_free(&model);
 }
@@ -253,7 +254,7 @@ int main(void)
         cmocka_unit_test(ghost_batches_agree_to_the_bit),
         cmocka_unit_test(replicas_without_samples_come_too),
         cmocka_unit_test(threads_do_not_matter),
-        cmocka_unit_test(many_leaves_meet),
+        cmocka_unit_test(many_microbatches_meet),
         cmocka_unit_test(statistics_of_their_own_are_not_deterministic),
         cmocka_unit_test(micro_batches_are_checked),
         cmocka_unit_test(a_stop_ends_all_replicas),

@@ -1,5 +1,5 @@
 /* Batch normalisation as a layer: PyTorch's numbers over three training steps, running statistics included; gradients
- * against finite differences, over several leaves, one of them not full; ghost batches; options that are refused.
+ * against finite differences, over several microbatches, one of them not full; ghost batches; options that are refused.
  *
  * The reference backend keeps weights and gradients in float32, as every backend: after three steps they are 6e-8 and
  * some more off. Bound: 2e-5 of an array's largest element.
@@ -135,7 +135,7 @@ static void check_pytorch(const char *backend, int micro_batch)
     kolo_data_free(&data);
 }
 
-/* Leaves of all sizes: of one sample, with one that is not full, the whole batch. */
+/* Microbatches of all sizes: of one sample, with one that is not full, the whole batch. */
 static void three_steps_are_pytorchs(void **state)
 {
     (void)state;
@@ -163,7 +163,7 @@ static double slope(kolo_model *model, kolo_data *data, float *weight, float ste
  * cross kinks of it (PyTorch's numbers above have one). */
 static void check_gradients(kolo_model *model, const char *backend)
 {
-    kolo_data *data = some_data(0, 40); /* a leaf and a quarter */
+    kolo_data *data = some_data(0, 40); /* a microbatch and a quarter */
     assert_non_null(model);
     assert_int_equal(kolo_compile(model, .loss = KOLO_SPARSE_CROSSENTROPY, .seed = 5, .backend = backend), KOLO_OK);
     float *gradients = malloc((size_t)kolo_count_params(model) * sizeof *gradients), *gradient = gradients;

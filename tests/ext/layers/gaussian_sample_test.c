@@ -1,11 +1,11 @@
 /* The sampling layer of variational autoencoders: its draws are standard normal and the same whoever computes, its
- * divergence and gradients are those of the formulas, and samples that pad a leaf leave no trace. */
+ * divergence and gradients are those of the formulas, and samples that pad a microbatch leave no trace. */
 #include "ext/backend/rig.h"
 
-#include "core/model.h"
+#include "model/model.h"
 #include "core/random.h"
 
-enum { code = 6, leaf = 4, classes = 3 };
+enum { code = 6, microbatch = 4, classes = 3 };
 
 static kolo_model *autoencoder(double kl_weight)
 {
@@ -63,7 +63,7 @@ typedef struct drawn {
 
 static drawn draw(const kolo_backend *backend, kolo_model *model, bool chance, int samples, uint64_t seed)
 {
-    drawn g = {.r = rig_new(backend, KOLO_FLOAT32, leaf)};
+    drawn g = {.r = rig_new(backend, KOLO_FLOAT32, microbatch)};
     rig *r = g.r;
     const kolo_layer_node *node = &model->layers[3];
     dice d = {seed};
@@ -81,7 +81,7 @@ static drawn draw(const kolo_backend *backend, kolo_model *model, bool chance, i
     r->call.samples = samples;
     const int fed[] = {g.mean, g.log_variance, g.dz};
     for (int i = 0; i < 3; i++) {
-        float *values = numbers(&d, leaf * code, 0);
+        float *values = numbers(&d, microbatch * code, 0);
         rig_write(r, fed[i], values);
         free(values);
     }
@@ -93,11 +93,11 @@ static void test_formulas(void **state)
 {
     (void)state;
     kolo_model *model = autoencoder(0.5);
-    drawn g = draw(&kolo_reference_backend, model, true, leaf, 9);
+    drawn g = draw(&kolo_reference_backend, model, true, microbatch, 9);
     double *mean = rig_read(g.r, g.mean), *log_variance = rig_read(g.r, g.log_variance), *dz = rig_read(g.r, g.dz);
     double *z = rig_read(g.r, g.z), *dmean = rig_read(g.r, g.dmean), *dlog = rig_read(g.r, g.dlog_variance), kl = 0;
     uint64_t key = kolo_random_key(kolo_random_key(7, KOLO_RANDOM_SAMPLE, 3), KOLO_RANDOM_SAMPLE, 3); /* rig's */
-    for (int i = 0; i < leaf * code; i++) {
+    for (int i = 0; i < microbatch * code; i++) {
         double noise = kolo_random_normal(key, (uint64_t)i % code, 64 + (uint64_t)i / code);
         double variance = exp(log_variance[i]);
         assert_true(fabs(z[i] - (mean[i] + sqrt(variance) * noise)) < 1e-6);
@@ -121,8 +121,8 @@ static void test_padding(void **state)
     double *mean = rig_read(g.r, g.mean), *log_variance = rig_read(g.r, g.log_variance), *z = rig_read(g.r, g.z);
     double *dmean = rig_read(g.r, g.dmean), *dlog = rig_read(g.r, g.dlog_variance), kl = 0;
     for (int i = 0; i < code; i++) kl += (mean[i] * mean[i] + exp(log_variance[i]) - 1 - log_variance[i]) / 2;
-    for (int i = 0; i < leaf * code; i++) assert_true(z[i] == mean[i]);
-    for (int i = code; i < leaf * code; i++) assert_true(dmean[i] == 0 && dlog[i] == 0);
+    for (int i = 0; i < microbatch * code; i++) assert_true(z[i] == mean[i]);
+    for (int i = code; i < microbatch * code; i++) assert_true(dmean[i] == 0 && dlog[i] == 0);
     assert_true(fabs(g.r->totals.loss - kl) < 1e-9);
     double *all[] = {mean, log_variance, z, dmean, dlog};
     for (int i = 0; i < 5; i++) free(all[i]);

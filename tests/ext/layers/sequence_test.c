@@ -261,7 +261,8 @@ static void test_causal(void **state)
     look_ahead("onednn", KOLO_MIXED_BF16);
 }
 
-/* One step over seven samples, in leaves of which one is not full, against the gradient of a leaf of seven. */
+/* One step over seven samples, in microbatches of which one is not full, against the gradient of a microbatch of seven.
+ */
 static void pad(const char *backend)
 {
     const gpt g = {9, 5, 8, 2, 6, 0};
@@ -275,7 +276,8 @@ static void pad(const char *backend)
     kolo_gradients(whole, seven, gradients);
     const float *stepped = kolo_weight_get(one, 0).values, *start = kolo_weight_get(whole, 0).values;
     for (int64_t i = 0; i < count; i++) assert_float_equal((double)stepped[i], (double)(start[i] - gradients[i]), 1e-5);
-    assert_non_null(kolo_fit(one, data, .batch_size = 21, .verbose = KOLO_NONE)); /* leaves of two: the last has one */
+    assert_non_null(kolo_fit(one, data, .batch_size = 21,
+                             .verbose = KOLO_NONE)); /* microbatches of two: the last has one */
     for (int64_t i = 0; i < count; i++) assert_true(isfinite(stepped[i]));
     free(gradients);
     kolo_model_free(&one);

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/model.h"
+#include "model/model.h"
 
 static void assert_out(kolo_model *model, int rank, int d0, int d1, int d2, int64_t weights)
 {
@@ -108,7 +108,7 @@ static void test_padding(void **state)
     (void)state;
     kolo_model *model =
         kolo_sequential(kolo_input(5, 6, 1), kolo_conv2d(1, .kernel = {4, 3}, .stride = {1, 2}, .padding = KOLO_SAME));
-    kolo_plan plan = {.leaf = 1, .precision = KOLO_FLOAT32};
+    kolo_plan plan = {.microbatch = 1, .precision = KOLO_FLOAT32};
     assert_non_null(model);
     int x = kolo_plan_value(&plan, KOLO_VALUE_ACTIVATION, model->layers[0].out);
     kolo_layer_flow flow = {.node = &model->layers[1], .x = x};

@@ -16,14 +16,14 @@ typedef struct loss_row {
     double value, slope, square;
 } loss_row;
 
-enum { SAMPLES = 6, MOST = SAMPLES * 3 * 5, LEAF = SAMPLES + 2 };
+enum { SAMPLES = 6, MOST = SAMPLES * 3 * 5, MICROBATCH = SAMPLES + 2 };
 
-/* A loss at work on one leaf, two samples of which are padding. */
+/* A loss at work on one microbatch, two samples of which are padding. */
 typedef struct bench {
     kolo_plan plan;
     kolo_value values[2];
     kolo_op op;
-    float z[LEAF * 15], gradient[LEAF * 15], targets[MOST], weights[SAMPLES];
+    float z[MICROBATCH * 15], gradient[MICROBATCH * 15], targets[MOST], weights[SAMPLES];
     int32_t labels[SAMPLES * 3];
     kolo_call call;
     kolo_totals totals;
@@ -52,7 +52,7 @@ static void prepare(bench *b, const loss_row *row)
     for (int s = 0; s < SAMPLES; s++) b->weights[s] = 0.25f * (float)(s % 5);
     fill_targets(b, row->kind, count, row->n);
     b->values[0].shape = b->values[1].shape = shape;
-    b->plan = (kolo_plan){.leaf = LEAF, .values = b->values, .value_count = 2, .loss = row->loss};
+    b->plan = (kolo_plan){.microbatch = MICROBATCH, .values = b->values, .value_count = 2, .loss = row->loss};
     b->memory[0] = b->z;
     b->memory[1] = b->gradient;
     b->call = (kolo_call){.memory = b->memory,
@@ -98,7 +98,7 @@ static void values_and_gradients_are_keras_s(void **state)
         }
         near(slope, row->slope, row, "its gradient");
         near(square, row->square, row, "its gradient's square");
-        for (int k = count; k < LEAF * row->rows * row->n; k++) assert_true(b.gradient[k] == 0);
+        for (int k = count; k < MICROBATCH * row->rows * row->n; k++) assert_true(b.gradient[k] == 0);
     }
 }
 

@@ -183,9 +183,9 @@ static void layers_and_weights_in_one_file(void **state)
 
 /* ------------------------------------------------------------------------------------------ of one's own */
 
-static void twice(const kolo_own_call *call)
+static void twice(const kolo_custom_call *call)
 {
-    int64_t count = kolo_shape_count(call->in_shape[0]) * call->leaf;
+    int64_t count = kolo_shape_count(call->in_shape[0]) * call->microbatch;
     for (int64_t i = 0; i < count; i++) call->out[0][i] = call->in[0][i] * (float)call->args->number[1];
 }
 
@@ -199,13 +199,13 @@ static kolo_status build_scale(kolo_model_builder *builder, kolo_layer_node *nod
 static kolo_status scale_forward(kolo_plan *plan, kolo_layer_flow *flow)
 {
     flow->y = -1;
-    return kolo_plan_own(plan, flow, twice, 1, &flow->x, 1, &flow->y, &flow->node->out);
+    return kolo_plan_custom(plan, flow, twice, 1, &flow->x, 1, &flow->y, &flow->node->out);
 }
 
 static kolo_status scale_backward(kolo_plan *plan, kolo_layer_flow *flow)
 {
     flow->dx = -1;
-    return flow->need_dx ? kolo_plan_own(plan, flow, twice, 1, &flow->dy, 1, &flow->dx, &flow->node->in) : KOLO_OK;
+    return flow->need_dx ? kolo_plan_custom(plan, flow, twice, 1, &flow->dy, 1, &flow->dx, &flow->node->in) : KOLO_OK;
 }
 
 static const kolo_layer_kind scale = {

@@ -251,7 +251,7 @@ static void save_under_a_limit(void)
     _exit(failed && strstr(kolo_last_error().text, "kolo_save: target: writing it failed: File too large") ? 0 : 1);
 }
 
-static void a_limit_on_file_sizes_leaves_the_old_file(void **state)
+static void a_limit_on_file_sizes_microbatches_the_old_file(void **state)
 {
     (void)state;
     char old[8] = {0};
@@ -262,7 +262,7 @@ static void a_limit_on_file_sizes_leaves_the_old_file(void **state)
     assert_int_equal(files_here("."), 1);
 }
 
-static void a_full_disk_leaves_the_old_file(void **state)
+static void a_full_disk_microbatches_the_old_file(void **state)
 {
     (void)state;
     static unsigned char filling[1 << 16];
@@ -423,8 +423,8 @@ int main(void)
         TEST(what_does_not_fit_the_model_is_named),
         TEST(other_writers_orders_are_read),
         TEST(what_is_no_file_is_refused),
-        TEST(a_limit_on_file_sizes_leaves_the_old_file),
-        TEST(a_full_disk_leaves_the_old_file),
+        TEST(a_limit_on_file_sizes_microbatches_the_old_file),
+        TEST(a_full_disk_microbatches_the_old_file),
         TEST(no_permission_is_said),
         TEST(targets_that_are_no_files_are_refused),
         TEST(links_stay_links),

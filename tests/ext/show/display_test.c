@@ -2,7 +2,7 @@
  * or refuses. */
 #include "ext/show/display_server.h"
 #include "show/display.h"
-#include "show/show.h"
+#include "core/clock.h"
 
 #include <sys/wait.h>
 

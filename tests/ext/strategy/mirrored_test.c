@@ -16,7 +16,7 @@ typedef struct training {
     int batch;
 } training;
 
-/* Trains, and returns the weights; 90 samples in batches of 37: short batches, and leaves that do not fill up. */
+/* Trains, and returns the weights; 90 samples in batches of 37: short batches, and microbatches that do not fill up. */
 static kolo_epoch train(training t, float *weights, kolo_timings *timings)
 {
     kolo_data *data = small_data(90);

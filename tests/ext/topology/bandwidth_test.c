@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "topology/meter.h"
+#include "backend/meter.h"
 
 static int environment_is_clean(void **state)
 {

@@ -39,7 +39,7 @@ static void learns(void **state)
 static void scores_agree(void **state)
 {
     (void)state;
-    kolo_data *data = small_data(101); /* not a multiple of a leaf */
+    kolo_data *data = small_data(101); /* not a multiple of a microbatch */
     kolo_model *model = small_model();
     compile(model);
     const kolo_history *history =
@@ -165,7 +165,7 @@ static void calls_hooks_in_order(void **state)
     assert_non_null(history);
     assert_int_equal(history->epochs, 0);
     assert_true(history->stopped);
-    assert_string_equal(calls, "[(beb]"); /* a stop is obeyed before the next leaf */
+    assert_string_equal(calls, "[(beb]"); /* a stop is obeyed before the next microbatch */
     assert_int_equal(fit_recorded(model, data, recorder)->epochs, 2); /* and is over then */
     kolo_model_free(&model);
     kolo_data_free(&data);

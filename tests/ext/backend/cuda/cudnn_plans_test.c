@@ -134,7 +134,7 @@ static cudnnBackendDescriptor_t device_of(const chip *c)
     return made;
 }
 
-/* ---- wishes ---- */
+/* ---- specs ---- */
 
 typedef struct shape {
     int height, width, channels, filters, kernel, stride, dilation, before, after, groups;
@@ -153,11 +153,11 @@ static int places(int size, const shape *s)
     return (size + s->before + s->after - (s->kernel - 1) * s->dilation - 1) / s->stride + 1;
 }
 
-static kolo_conv_wish wish_of(const shape *s, int leaf, kolo_precision precision, kolo_conv_result result)
+static kolo_conv_spec spec_of(const shape *s, int microbatch, kolo_precision precision, kolo_conv_result result)
 {
-    kolo_conv_wish wish;
-    memset(&wish, 0, sizeof wish);
-    wish.conv = (kolo_conv){.leaf = leaf,
+    kolo_conv_spec spec;
+    memset(&spec, 0, sizeof spec);
+    spec.conv = (kolo_conv){.microbatch = microbatch,
                             .height = s->height,
                             .width = s->width,
                             .channels = s->channels,
@@ -169,35 +169,35 @@ static kolo_conv_wish wish_of(const shape *s, int leaf, kolo_precision precision
                             .stride = {s->stride, s->stride},
                             .dilation = {s->dilation, s->dilation},
                             .before = {s->before, s->before}};
-    wish.after[0] = wish.after[1] = s->after;
-    wish.result = (int)result;
-    wish.tf32 = precision == KOLO_TF32;
-    wish.element = precision == KOLO_MIXED_BF16   ? KOLO_ELEMENT_BFLOAT16
+    spec.after[0] = spec.after[1] = s->after;
+    spec.result = (int)result;
+    spec.tf32 = precision == KOLO_TF32;
+    spec.element = precision == KOLO_MIXED_BF16   ? KOLO_ELEMENT_BFLOAT16
                    : precision == KOLO_MIXED_FP16 ? KOLO_ELEMENT_HALF
                                                   : KOLO_ELEMENT_FLOAT;
-    return wish;
+    return spec;
 }
 
-static void say(const kolo_conv_wish *w, const char *what)
+static void say(const kolo_conv_spec *w, const char *what)
 {
     static const char *const results[] = {"y", "x", "the kernel"};
     const kolo_conv *c = &w->conv;
     print_error("%s: %s of %d x %d x %d x %d, %d filters of %d x %d, stride %d, element %d%s%s%s\n", what,
-                results[w->result], c->leaf, c->height, c->width, c->channels, c->filters, c->kernel[0], c->kernel[1],
-                c->stride[0], (int)w->element, w->tf32 ? ", tf32" : "", w->bias ? ", bias" : "",
+                results[w->result], c->microbatch, c->height, c->width, c->channels, c->filters, c->kernel[0],
+                c->kernel[1], c->stride[0], (int)w->element, w->tf32 ? ", tf32" : "", w->bias ? ", bias" : "",
                 w->relu ? ", relu" : "");
 }
 
 /* ---- plans ---- */
 
 /* NULL where there is none; else it is to be destroyed. */
-static cudnnBackendDescriptor_t plan_of(const library *l, cudnnBackendDescriptor_t device, const kolo_conv_wish *wish)
+static cudnnBackendDescriptor_t plan_of(const library *l, cudnnBackendDescriptor_t device, const kolo_conv_spec *spec)
 {
     kolo_graph graph = {.handle = l->handle, .device = device};
-    kolo_graph_rules rules = l->rules(wish);
+    kolo_graph_rules rules = l->rules(spec);
     size_t scratch = 0;
-    l->describe(&graph, wish);
-    if (graph.status != CUDNN_STATUS_SUCCESS) say(wish, "refused");
+    l->describe(&graph, spec);
+    if (graph.status != CUDNN_STATUS_SUCCESS) say(spec, "refused");
     assert_int_equal(graph.status, CUDNN_STATUS_SUCCESS);
     cudnnBackendDescriptor_t plan = l->plan(&graph, &rules, &scratch);
     assert_int_equal(graph.status, CUDNN_STATUS_SUCCESS);
@@ -207,12 +207,12 @@ static cudnnBackendDescriptor_t plan_of(const library *l, cudnnBackendDescriptor
 }
 
 /* By what cuDNN says of the plan's engine. */
-static void check_engine(const library *l, cudnnBackendDescriptor_t plan, const kolo_conv_wish *wish)
+static void check_engine(const library *l, cudnnBackendDescriptor_t plan, const kolo_conv_spec *spec)
 {
     cudnnBackendDescriptor_t configuration, engine;
     int notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT], habits[CUDNN_BEHAVIOR_NOTE_TYPE_COUNT];
     int64_t count;
-    bool narrow = wish->element != KOLO_ELEMENT_FLOAT, right = true;
+    bool narrow = spec->element != KOLO_ELEMENT_FLOAT, right = true;
     assert_int_equal(l->create(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &configuration), CUDNN_STATUS_SUCCESS);
     assert_int_equal(l->create(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine), CUDNN_STATUS_SUCCESS);
     assert_int_equal(l->get(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count,
@@ -227,37 +227,37 @@ static void check_engine(const library *l, cudnnBackendDescriptor_t plan, const 
     for (int64_t i = 0; i < count; i++) {
         bool rounds = notes[i] == CUDNN_NUMERICAL_NOTE_TENSOR_CORE,
              winograd = notes[i] >= CUDNN_NUMERICAL_NOTE_WINOGRAD;
-        right = right && notes[i] != CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC && (!rounds || narrow || wish->tf32) &&
-                (!winograd || !(narrow || wish->tf32)) && notes[i] != CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP &&
+        right = right && notes[i] != CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC && (!rounds || narrow || spec->tf32) &&
+                (!winograd || !(narrow || spec->tf32)) && notes[i] != CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP &&
                 notes[i] != CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION;
     }
     assert_int_equal(l->get(engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE,
                             CUDNN_BEHAVIOR_NOTE_TYPE_COUNT, &count, habits),
                      CUDNN_STATUS_SUCCESS);
     for (int64_t i = 0; i < count; i++) right = right && habits[i] != CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION;
-    if (!right) say(wish, "an engine that breaks the rules");
+    if (!right) say(spec, "an engine that breaks the rules");
     assert_true(right);
     l->destroy(engine);
     l->destroy(configuration);
 }
 
-static void check_plan(const library *l, cudnnBackendDescriptor_t device, const kolo_conv_wish *wish, bool must)
+static void check_plan(const library *l, cudnnBackendDescriptor_t device, const kolo_conv_spec *spec, bool must)
 {
-    cudnnBackendDescriptor_t plan = plan_of(l, device, wish);
-    if (!plan && must) say(wish, "no plan");
+    cudnnBackendDescriptor_t plan = plan_of(l, device, spec);
+    if (!plan && must) say(spec, "no plan");
     assert_true(plan || !must);
     if (!plan) return;
-    check_engine(l, plan, wish);
+    check_engine(l, plan, spec);
     l->destroy(plan);
 }
 
 /* As conv2d.c asks for them. */
-static void check_shape(const library *l, cudnnBackendDescriptor_t device, const shape *s, int leaf, bool all)
+static void check_shape(const library *l, cudnnBackendDescriptor_t device, const shape *s, int microbatch, bool all)
 {
     static const kolo_precision precisions[] = {KOLO_FLOAT32, KOLO_TF32, KOLO_MIXED_BF16, KOLO_MIXED_FP16};
     for (int p = 0; p < 4; p++) {
         bool must = all || p > 0;
-        kolo_conv_wish y = wish_of(s, leaf, precisions[p], KOLO_CONV_Y), x = y, kernel = y;
+        kolo_conv_spec y = spec_of(s, microbatch, precisions[p], KOLO_CONV_Y), x = y, kernel = y;
         x.result = KOLO_CONV_X;
         kernel.result = KOLO_CONV_KERNEL;
         check_plan(l, device, &y, must);
@@ -282,14 +282,14 @@ static void test_networks(void **state)
 }
 
 /* One sample, few, and many. */
-static void test_leaves(void **state)
+static void test_microbatches(void **state)
 {
-    static const int leaves[] = {1, 17, 16384};
+    static const int microbatches[] = {1, 17, 16384};
     (void)state;
     needs_cudnn();
     cudnnBackendDescriptor_t device = device_of(&chips[0]);
-    for (size_t l = 0; l < sizeof leaves / sizeof *leaves; l++)
-        for (size_t s = 0; s < 3; s++) check_shape(&real, device, &shapes[s], leaves[l], true);
+    for (size_t l = 0; l < sizeof microbatches / sizeof *microbatches; l++)
+        for (size_t s = 0; s < 3; s++) check_shape(&real, device, &shapes[s], microbatches[l], true);
     real.destroy(device);
 }
 
@@ -302,9 +302,9 @@ static void test_shim(void **state)
     for (size_t s = 0; s < SHAPES; s++) check_shape(&shim, NULL, &shapes[s], 512, true);
 }
 
-static bool has_plan(const library *l, cudnnBackendDescriptor_t device, const kolo_conv_wish *wish)
+static bool has_plan(const library *l, cudnnBackendDescriptor_t device, const kolo_conv_spec *spec)
 {
-    cudnnBackendDescriptor_t plan = plan_of(l, device, wish);
+    cudnnBackendDescriptor_t plan = plan_of(l, device, spec);
     if (plan) l->destroy(plan);
     return plan;
 }
@@ -318,12 +318,12 @@ static void test_shim_has_no_more(void **state)
     cudnnBackendDescriptor_t device = device_of(&chips[0]);
     for (int e = 0; e < 2; e++)
         for (int c = 0; c < 12; c++) {
-            kolo_conv_wish wish =
-                wish_of(&shapes[0], 17, e ? KOLO_MIXED_BF16 : KOLO_FLOAT32, (kolo_conv_result)(c % 3));
-            wish.bias = c / 3 % 2;
-            wish.relu = c / 6;
-            bool has = has_plan(&real, device, &wish), shim_has = has_plan(&shim, NULL, &wish);
-            if (has != shim_has) say(&wish, has ? "only cuDNN has a plan" : "only the shim has a plan");
+            kolo_conv_spec spec =
+                spec_of(&shapes[0], 17, e ? KOLO_MIXED_BF16 : KOLO_FLOAT32, (kolo_conv_result)(c % 3));
+            spec.bias = c / 3 % 2;
+            spec.relu = c / 6;
+            bool has = has_plan(&real, device, &spec), shim_has = has_plan(&shim, NULL, &spec);
+            if (has != shim_has) say(&spec, has ? "only cuDNN has a plan" : "only the shim has a plan");
             assert_int_equal(has, shim_has);
         }
     real.destroy(device);
@@ -331,7 +331,7 @@ static void test_shim_has_no_more(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_networks), cmocka_unit_test(test_leaves),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_networks), cmocka_unit_test(test_microbatches),
                                        cmocka_unit_test(test_shim), cmocka_unit_test(test_shim_has_no_more)};
     return cmocka_run_group_tests(tests, open_both, NULL);
 }

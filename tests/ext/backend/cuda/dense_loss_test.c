@@ -1,5 +1,5 @@
 /* The last dense layer and the loss as one operation, against the reference's three: rows that a warp takes, that a
- * block keeps, and that are too long for it; of odd sizes, in every precision, of leaves that are not full. */
+ * block keeps, and that are too long for it; of odd sizes, in every precision, of microbatches that are not full. */
 #include "../pair.h"
 
 typedef struct sizes {
@@ -41,7 +41,7 @@ static values build(rig *r, const sizes *s, bool bias, bool wants_dx)
     if (bias) v.bias = kolo_plan_weights(&r->plan, 1, of_bias);
     if (bias) v.dbias = kolo_plan_gradient(&r->plan, 1, of_bias);
     if (wants_dx) v.dx = rig_value(r, KOLO_VALUE_ACTIVATION, in);
-    if (r->queue) {
+    if (r->stream) {
         r->plan.loss_gradient = -1;
         rig_op(r, (kolo_op){.kind = KOLO_OP_DENSE_LOSS,
                             .in = {v.x, v.kernel, v.bias, wants_dx ? v.again : -1},
@@ -107,14 +107,15 @@ static void one_case(dice *d, const sizes *s, int number)
 {
     static const kolo_precision precisions[] = {KOLO_FLOAT32, KOLO_MIXED_BF16, KOLO_TF32, KOLO_MIXED_FP16};
     kolo_precision precision = precisions[number % 4];
-    int leaf = roll_between(d, 1, 4), samples = roll_between(d, 0, 3) ? leaf : roll_between(d, 1, leaf);
+    int microbatch = roll_between(d, 1, 4),
+        samples = roll_between(d, 0, 3) ? microbatch : roll_between(d, 1, microbatch);
     bool bias = roll_coin(d), wants_dx = roll_between(d, 0, 3) > 0;
     const kolo_loss losses[] = {KOLO_SPARSE_CROSSENTROPY, KOLO_LABEL_SMOOTHING(KOLO_SPARSE_CROSSENTROPY, 0.1),
                                 KOLO_MSE};
     kolo_loss loss = losses[roll_between(d, 0, 2)];
-    int64_t count = (int64_t)leaf * s->positions * s->outputs;
+    int64_t count = (int64_t)microbatch * s->positions * s->outputs;
     float *targets = numbers(d, count, 8);
-    rig *r[2] = {rig_new(&kolo_reference_backend, precision, leaf), rig_new(tested, precision, leaf)};
+    rig *r[2] = {rig_new(&kolo_reference_backend, precision, microbatch), rig_new(tested, precision, microbatch)};
     values v[2];
     for (int i = 0; i < 2; i++) {
         describe(r[i], loss, s->outputs);
@@ -123,7 +124,7 @@ static void one_case(dice *d, const sizes *s, int number)
         r[i]->call.samples = samples;
         rig_prepare(r[i]);
     }
-    for (int i = 0; i < leaf * s->positions; i++)
+    for (int i = 0; i < microbatch * s->positions; i++)
         r[0]->labels[i] = r[1]->labels[i] = roll_between(d, 0, s->outputs - 1);
     write_same(r, d, v, precision != KOLO_FLOAT32);
     for (int i = 0; i < 2; i++) rig_run(r[i]);

@@ -11,14 +11,14 @@ typedef struct wanted {
 static void move_weights(rig *r, int value, size_t shift)
 {
     const kolo_value *v = &r->plan.values[value];
-    if (shift == 0 || !r->queue || !v->in_place) return;
+    if (shift == 0 || !r->stream || !v->in_place) return;
     void *whole = rig_allocate_poisoned(r, v->bytes + 256);
     rig_deallocate(r, r->memory[value]);
     r->memory[value] = (char *)whole + shift;
 }
 static void move_back(rig *r, int value, size_t shift)
 {
-    if (shift == 0 || !r->queue || !r->plan.values[value].in_place) return;
+    if (shift == 0 || !r->stream || !r->plan.values[value].in_place) return;
     r->memory[value] = (char *)r->memory[value] - shift;
 }
 
@@ -67,8 +67,8 @@ static void compare(dice *d, const wanted *w, int number)
     pair_run(&p);
     pair_compare(&p, "y", BOTH(y_p), inputs);
     pair_compare(&p, "dx", BOTH(dx_p), units);
-    pair_compare(&p, "dkernel", dk, dk, p.r[0]->plan.leaf);
-    if (w->bias) pair_compare(&p, "dbias", db, db, p.r[0]->plan.leaf);
+    pair_compare(&p, "dkernel", dk, dk, p.r[0]->plan.microbatch);
+    if (w->bias) pair_compare(&p, "dbias", db, db, p.r[0]->plan.microbatch);
     for (int i = 0; i < 2; i++) {
         move_back(p.r[i], k, w->shift);
         move_back(p.r[i], k_back, w->shift);

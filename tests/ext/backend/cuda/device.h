@@ -1,4 +1,4 @@
-/* A queue of the tested backend, and arrays on its device: for tests of what is no operation of a plan. */
+/* A stream of the tested backend, and arrays on its device: for tests of what is no operation of a plan. */
 #ifndef KOLO_TESTS_DEVICE_H
 #define KOLO_TESTS_DEVICE_H
 
@@ -8,7 +8,7 @@
 #define DEVICE_GUARD 32 /* bytes behind an array that nobody is to write */
 
 static const kolo_accelerator *accelerator;
-static kolo_queue *queue;
+static kolo_stream *stream;
 
 /* False, and a sentence, where the plugin does not load. */
 static inline bool device_open(void)
@@ -16,7 +16,7 @@ static inline bool device_open(void)
     const kolo_backend *backend = tested_backend();
     if (!backend) return false;
     accelerator = backend->accelerator;
-    return accelerator->open(0, &queue) == KOLO_OK;
+    return accelerator->open(0, &stream) == KOLO_OK;
 }
 
 static inline bool device_is_simulated(void)
@@ -31,9 +31,9 @@ static inline void *device_array(const void *from, size_t bytes, size_t shift)
     void *memory, *poison = malloc(all);
     assert_non_null(poison);
     memset(poison, 0xFF, all);
-    rig_ok(accelerator->allocate(queue, all, "a test", &memory));
-    if (!device_is_simulated()) rig_ok(accelerator->copy(queue, memory, poison, all)); /* the shim's begins so */
-    if (from) rig_ok(accelerator->copy(queue, (char *)memory + shift, from, bytes));
+    rig_ok(accelerator->allocate(stream, all, "a test", &memory));
+    if (!device_is_simulated()) rig_ok(accelerator->copy(stream, memory, poison, all)); /* the shim's begins so */
+    if (from) rig_ok(accelerator->copy(stream, (char *)memory + shift, from, bytes));
     free(poison);
     return (char *)memory + shift;
 }
@@ -54,15 +54,15 @@ static inline void *device_read(const void *array, size_t bytes)
 {
     unsigned char *copy = malloc(bytes + DEVICE_GUARD);
     assert_non_null(copy);
-    rig_ok(accelerator->copy(queue, copy, array, bytes + DEVICE_GUARD));
-    rig_ok(accelerator->finish(queue));
+    rig_ok(accelerator->copy(stream, copy, array, bytes + DEVICE_GUARD));
+    rig_ok(accelerator->finish(stream));
     for (size_t i = 0; i < DEVICE_GUARD; i++) assert_int_equal(copy[bytes + i], 0xFF);
     return copy;
 }
 
 static inline void device_free(void *array, size_t shift)
 {
-    if (array) accelerator->release(queue, (char *)array - shift);
+    if (array) accelerator->release(stream, (char *)array - shift);
 }
 
 #endif

@@ -5,7 +5,7 @@
 #include <kolo.h>
 #include <unistd.h>
 
-#include "core/runtime.h"
+#include "runtime/runtime.h"
 
 static int environment_is_clean(void **state)
 {
@@ -43,7 +43,7 @@ static void a_mask_is_not_applied_twice(void **state)
     assert_string_equal(getenv("CUDA_VISIBLE_DEVICES"), "3,2");
     assert_int_equal(kolo_gpus(), 4);
     assert_true(device_open()); /* accelerator */
-    accelerator->close(&queue);
+    accelerator->close(&stream);
     assert_string_equal(seen(), "3,2");
     assert_string_equal(kolo_device_get(0).description, "simulated device 3");
     assert_string_equal(kolo_device_get(1).name, "gpu:1");
@@ -101,7 +101,7 @@ static void memory_that_is_taken(void **state)
 {
     (void)state;
     assert_int_equal(kolo_device_get(1).taken_bytes, 0);
-    kolo_queue *own = NULL;
+    kolo_stream *own = NULL;
     void *memory = NULL;
     assert_int_equal(accelerator->open(1, &own), KOLO_OK);
     int64_t before = kolo_device_get(1).taken_bytes;

@@ -211,7 +211,8 @@ static void memory_may_be_short(void **state)
     least_memory(&(training){.batch = 64, .devices = 2});
 }
 
-/* Leaves of scores are as large as what is left allows, and two kinds of scores do not stand in each other's way. */
+/* Microbatches of scores are as large as what is left allows, and two kinds of scores do not stand in each other's way.
+ */
 static void scores_take_what_there_is(void **state)
 {
     (void)state;

@@ -44,7 +44,7 @@ static void first_layer_case(dice *d, int number)
     pair_write(&p, d, k);
     if (bias) pair_write(&p, d, b);
     pair_run(&p);
-    double pixels = p.r[0]->plan.leaf * out.dim[0] * out.dim[1];
+    double pixels = p.r[0]->plan.microbatch * out.dim[0] * out.dim[1];
     pair_compare(&p, "y", BOTH(y_p), w[0] * w[1] * w[2]);
     pair_compare(&p, "dkernel", dk, dk, pixels);
     if (bias) pair_compare(&p, "dbias", db, db, pixels);

@@ -8,11 +8,11 @@ typedef struct set {
     kolo_data data;
     kolo_sources from;
     kolo_gathered host;
-    kolo_leaf_arrays device;
+    kolo_microbatch_arrays device;
     size_t shift; /* of every array of the device's */
     int32_t *order;
     int64_t elements;
-    int leaf;
+    int microbatch;
 } set;
 
 static void *on_device(const set *s, const void *array, size_t bytes)
@@ -85,9 +85,10 @@ static void draw_order(set *s, dice *d)
 /* What of it is wanted, beside each other on host and device. */
 static void draw_places(set *s, dice *d)
 {
-    size_t features = (size_t)(s->leaf * s->elements) * sizeof(float), outputs = (size_t)(s->leaf * s->host.outputs);
-    size_t labels = (size_t)(s->leaf * s->data.label_count) * sizeof(int32_t),
-           weights = (size_t)s->leaf * sizeof(float);
+    size_t features = (size_t)(s->microbatch * s->elements) * sizeof(float),
+           outputs = (size_t)(s->microbatch * s->host.outputs);
+    size_t labels = (size_t)(s->microbatch * s->data.label_count) * sizeof(int32_t),
+           weights = (size_t)s->microbatch * sizeof(float);
     if (roll_between(d, 0, 5) > 0) s->host.features = calloc(1, features);
     if (roll_coin(d)) s->host.labels = calloc(1, labels);
     if (roll_coin(d)) s->host.targets = calloc(outputs, sizeof(float));
@@ -128,7 +129,7 @@ static int64_t draw_elements(dice *d)
 
 static void one_case(dice *d, int number)
 {
-    set s = {.elements = draw_elements(d), .leaf = roll_between(d, 1, 9), .shift = roll_between(d, 0, 3) ? 0 : 4};
+    set s = {.elements = draw_elements(d), .microbatch = roll_between(d, 1, 9), .shift = roll_between(d, 0, 3) ? 0 : 4};
     s.data.samples = roll_between(d, 1, 40);
     s.data.shape = (kolo_shape){1, {(int)s.elements}};
     s.from.elements = s.elements;
@@ -137,19 +138,19 @@ static void one_case(dice *d, int number)
     draw_targets(&s, d);
     draw_order(&s, d);
     draw_places(&s, d);
-    /* A batch somewhere in the data, and a leaf that may begin behind its last sample. */
+    /* A batch somewhere in the data, and a microbatch that may begin behind its last sample. */
     int64_t from = roll_between(d, 0, (int)s.data.samples - 1),
             samples = roll_between(d, 0, (int)(s.data.samples - from));
     int64_t first = roll_between(d, 0, (int)samples + 2), left = samples - first < 0 ? 0 : samples - first;
-    int count = left < s.leaf ? (int)left : s.leaf;
-    kolo_moment moment = {.first = from, .samples = samples};
-    kolo_moment *there = device_array(&moment, sizeof moment, 0);
+    int count = left < s.microbatch ? (int)left : s.microbatch;
+    kolo_step_parameters step_parameters = {.first = from, .samples = samples};
+    kolo_step_parameters *there = device_array(&step_parameters, sizeof step_parameters, 0);
     rig_ok(kolo_data_gather(&s.data, NULL, s.order ? s.order + from + first : NULL, from + first, count, &s.host));
-    rig_ok(accelerator->gather(queue, &s.from, there, first, s.leaf, &s.device));
-    compare(s.host.features, s.device.features, s.leaf * s.elements, "features", number);
-    compare(s.host.labels, s.device.labels, (int64_t)s.leaf * s.data.label_count, "labels", number);
-    compare(s.host.targets, s.device.targets, s.leaf * s.host.outputs, "targets", number);
-    compare(s.host.weights, s.device.weights, s.leaf, "weights", number);
+    rig_ok(accelerator->gather(stream, &s.from, there, first, s.microbatch, &s.device));
+    compare(s.host.features, s.device.features, s.microbatch * s.elements, "features", number);
+    compare(s.host.labels, s.device.labels, (int64_t)s.microbatch * s.data.label_count, "labels", number);
+    compare(s.host.targets, s.device.targets, s.microbatch * s.host.outputs, "targets", number);
+    compare(s.host.weights, s.device.weights, s.microbatch, "weights", number);
     device_free(there, 0);
     free_set(&s);
 }
@@ -165,28 +166,28 @@ static void the_same_samples(void **state)
 static void a_recording_follows_the_moment(void **state)
 {
     (void)state;
-    enum { samples = 20, elements = 8, leaf = 4 };
+    enum { samples = 20, elements = 8, microbatch = 4 };
     float all[samples * elements];
     for (int i = 0; i < samples * elements; i++) all[i] = (float)i;
-    kolo_moment moment = {0}, *there = device_array(NULL, sizeof moment, 0);
+    kolo_step_parameters step_parameters = {0}, *there = device_array(NULL, sizeof step_parameters, 0);
     kolo_sources from = {.floats = device_array(all, sizeof all, 0), .label_count = 1, .elements = elements};
-    kolo_leaf_arrays to = {.features = device_array(NULL, leaf * elements * sizeof(float), 0)};
-    kolo_recording *recording;
-    rig_ok(accelerator->record(queue));
-    rig_ok(accelerator->gather(queue, &from, there, 0, leaf, &to));
-    rig_ok(accelerator->recorded(queue, &recording));
+    kolo_microbatch_arrays to = {.features = device_array(NULL, microbatch * elements * sizeof(float), 0)};
+    kolo_captured_graph *captured_graph;
+    rig_ok(accelerator->begin_capture(stream));
+    rig_ok(accelerator->gather(stream, &from, there, 0, microbatch, &to));
+    rig_ok(accelerator->end_capture(stream, &captured_graph));
     for (int first = 0; first < samples; first += 3) {
-        moment = (kolo_moment){.first = first, .samples = samples - first};
-        rig_ok(accelerator->copy(queue, there, &moment, sizeof moment));
-        rig_ok(accelerator->replay(queue, recording));
-        float *got = device_read(to.features, leaf * elements * sizeof(float));
-        for (int i = 0; i < leaf * elements; i++) {
+        step_parameters = (kolo_step_parameters){.first = first, .samples = samples - first};
+        rig_ok(accelerator->copy(stream, there, &step_parameters, sizeof step_parameters));
+        rig_ok(accelerator->launch(stream, captured_graph));
+        float *got = device_read(to.features, microbatch * elements * sizeof(float));
+        for (int i = 0; i < microbatch * elements; i++) {
             int at = first * elements + i;
             assert_true(got[i] == (at < samples * elements ? (float)at : 0));
         }
         free(got);
     }
-    accelerator->free_recording(queue, recording);
+    accelerator->free_captured_graph(stream, captured_graph);
     device_free(there, 0);
     device_free((void *)from.floats, 0);
     device_free(to.features, 0);
@@ -198,6 +199,6 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(the_same_samples),
                                        cmocka_unit_test(a_recording_follows_the_moment)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    accelerator->close(&queue);
+    accelerator->close(&stream);
     return failed;
 }

@@ -1,4 +1,4 @@
 /* core/graph_test.c, of the CUDA backend. */
 #include "on_cuda.h"
 
-#include "ext/core/graph_test.c"
+#include "ext/model/graph_test.c"

@@ -9,4 +9,4 @@ __attribute__((constructor)) static void have_eight_devices(void)
 
 #include "on_cuda.h"
 
-#include "ext/strategy/half_test.c"
+#include "ext/replica/half_test.c"

@@ -1,5 +1,5 @@
 /* Every loss and metric of Kolo's, and a learner's own, of random rows: the device's kernels against the host's.
- * Outputs are eighths, so that equal ones occur; leaves are short, weighted, and of several rows a sample. */
+ * Outputs are eighths, so that equal ones occur; microbatches are short, weighted, and of several rows a sample. */
 #include "../pair.h"
 
 /* ---- a learner's own ---- */
@@ -36,7 +36,7 @@ typedef struct loss_case {
     kolo_loss loss;
     kolo_metric metrics[KOLO_METRICS_MAX];
     kolo_shape shape;
-    int leaf, samples;
+    int microbatch, samples;
     bool weighted, training;
     double scale;
 } loss_case;
@@ -94,7 +94,7 @@ static void any_metrics(dice *d, loss_case *c)
 
 static rig *rig_of(const kolo_backend *backend, kolo_precision precision, const loss_case *c)
 {
-    rig *r = rig_new(backend, precision, c->leaf);
+    rig *r = rig_new(backend, precision, c->microbatch);
     kolo_plan *plan = &r->plan;
     kolo_metric_list list;
     rig_ok(kolo_metric_list_make(&c->loss, c->metrics, c->shape.dim[c->shape.rank - 1], &list));
@@ -119,15 +119,15 @@ static rig *rig_of(const kolo_backend *backend, kolo_precision precision, const 
 
 static loss_case any_case(dice *d)
 {
-    static const int leaves[] = {1, 2, 5, 9};
+    static const int microbatches[] = {1, 2, 5, 9};
     loss_case c = {.shape = shapes[roll_between(d, 0, SHAPES - 1)],
-                   .leaf = leaves[roll_between(d, 0, 3)],
+                   .microbatch = microbatches[roll_between(d, 0, 3)],
                    .weighted = roll_coin(d),
                    .training = roll_between(d, 0, 3) > 0,
                    .scale = roll_coin(d) ? 1024 : 0};
     do c.loss = any_loss(d);
     while (c.loss.kind->left_out == KOLO_SOFTMAX && c.shape.dim[c.shape.rank - 1] == 1);
-    c.samples = roll_between(d, 0, 4) == 0 ? roll_between(d, 0, c.leaf) : c.leaf;
+    c.samples = roll_between(d, 0, 4) == 0 ? roll_between(d, 0, c.microbatch) : c.microbatch;
     any_metrics(d, &c);
     return c;
 }
@@ -165,7 +165,7 @@ static void same_gradient(rig *const r[2], const loss_case *c, int number)
 {
     int dz = r[0]->plan.loss_gradient;
     double *wanted = rig_read(r[0], dz), *got = rig_read(r[1], dz), scale = c->scale != 0 ? c->scale : 1, largest = 0;
-    int64_t count = rig_count(r[0], dz), real = count / c->leaf * c->samples;
+    int64_t count = rig_count(r[0], dz), real = count / c->microbatch * c->samples;
     for (int64_t i = 0; i < count; i++) largest = fmax(largest, fabs(wanted[i]));
     for (int64_t i = 0; i < real; i++)
         if (!(fabs(got[i] / scale - wanted[i]) <= 2e-6 * largest))
@@ -179,7 +179,7 @@ static void same_gradient(rig *const r[2], const loss_case *c, int number)
 static void one_case(dice *d, int number)
 {
     loss_case c = any_case(d);
-    int64_t count = c.leaf * kolo_shape_count(c.shape), width = c.shape.dim[c.shape.rank - 1];
+    int64_t count = c.microbatch * kolo_shape_count(c.shape), width = c.shape.dim[c.shape.rank - 1];
     kolo_precision precision = roll_coin(d) ? KOLO_MIXED_BF16 : KOLO_FLOAT32; /* eighths are exact in both */
     float *targets = any_targets(d, count, width), weights[9],
           *z = numbers(d, count, precision == KOLO_FLOAT32 ? 0 : 8);
@@ -227,10 +227,10 @@ static void many_rows(void **state)
     loss_case c = {.loss = KOLO_CATEGORICAL_CROSSENTROPY,
                    .metrics = {KOLO_ACCURACY, KOLO_METRIC_MSE},
                    .shape = {2, {700, 33}},
-                   .leaf = 7,
+                   .microbatch = 7,
                    .samples = 6,
                    .training = true};
-    int64_t count = c.leaf * kolo_shape_count(c.shape);
+    int64_t count = c.microbatch * kolo_shape_count(c.shape);
     dice d = {9};
     float *targets = any_targets(&d, count, 33), *z = numbers(&d, count, 0);
     rig *r[2] = {rig_of(&kolo_reference_backend, KOLO_FLOAT32, &c), rig_of(tested, KOLO_FLOAT32, &c)};
@@ -258,7 +258,7 @@ static void rows_as_wide_as_shared_memory(void **state)
         char text[8];
         snprintf(text, sizeof text, "%d", capabilities[i]);
         setenv("KOLO_SHIM_CAPABILITY", text, 1);
-        loss_case c = {.loss = KOLO_SPARSE_CROSSENTROPY, .shape = {1, {widths[i]}}, .leaf = 1, .samples = 1};
+        loss_case c = {.loss = KOLO_SPARSE_CROSSENTROPY, .shape = {1, {widths[i]}}, .microbatch = 1, .samples = 1};
         dice d = {21};
         float *z = numbers(&d, widths[i], 0);
         rig *r[2] = {rig_of(&kolo_reference_backend, KOLO_FLOAT32, &c), rig_of(tested, KOLO_FLOAT32, &c)};
@@ -275,27 +275,27 @@ static void rows_as_wide_as_shared_memory(void **state)
     unsetenv("KOLO_SHIM_CAPABILITY");
 }
 
-/* What a recording tells the host's functions is of the step that is replayed. */
+/* What a captured graph tells the host's functions is of the step that is replayed. */
 static void a_learner_s_own_is_recorded(void **state)
 {
     (void)state;
     if (!tested->accelerator) skip();
-    loss_case c = {.loss = {.kind = &own_loss}, .shape = {1, {4}}, .leaf = 3, .samples = 3, .training = true};
+    loss_case c = {.loss = {.kind = &own_loss}, .shape = {1, {4}}, .microbatch = 3, .samples = 3, .training = true};
     float targets[12] = {0}, ones[12], threes[12];
     for (int i = 0; i < 12; i++) threes[i] = 3 * (ones[i] = 1);
     rig *r = rig_of(tested, KOLO_FLOAT32, &c);
     r->targets = targets;
     rig_prepare(r);
-    kolo_recording *recording;
-    rig_ok(tested->accelerator->record(r->queue));
+    kolo_captured_graph *captured_graph;
+    rig_ok(tested->accelerator->begin_capture(r->stream));
     for (int op = 0; op < r->plan.op_count; op++) rig_ok(tested->run(r->kernels[op], &r->call));
-    rig_ok(tested->accelerator->recorded(r->queue, &recording));
+    rig_ok(tested->accelerator->end_capture(r->stream, &captured_graph));
     for (int samples = 3; samples > 1; samples--) {
         r->call.samples = samples;
         rig_write(r, r->plan.output, samples == 3 ? ones : threes);
         r->totals = (kolo_totals){.loss = 0.5};
         rig_tell(r);
-        rig_ok(tested->accelerator->replay(r->queue, recording));
+        rig_ok(tested->accelerator->launch(r->stream, captured_graph));
         rig_copy(r, &r->totals, r->device_totals, sizeof r->totals);
         double *gradient = rig_read(r, r->plan.loss_gradient), of_one = samples == 3 ? 4 : 4 * 27;
         assert_true(r->totals.samples == samples);
@@ -303,13 +303,13 @@ static void a_learner_s_own_is_recorded(void **state)
         for (int i = 0; i < 12; i++) assert_true(gradient[i] == (i < 4 * samples ? of_one : 0));
         free(gradient);
     }
-    tested->accelerator->free_recording(r->queue, recording);
+    tested->accelerator->free_captured_graph(r->stream, captured_graph);
     rig_free(r);
 }
 
 /* ---- a layer of one's own: y = x · scale, an element each, and its loss the sum of them ---- */
 
-static void scale_forward(const kolo_own_call *call)
+static void scale_forward(const kolo_custom_call *call)
 {
     int64_t count = kolo_shape_count(call->in_shape[0]);
     for (int64_t i = 0; i < call->samples * count; i++) {
@@ -318,7 +318,7 @@ static void scale_forward(const kolo_own_call *call)
     }
 }
 
-static void scale_backward(const kolo_own_call *call)
+static void scale_backward(const kolo_custom_call *call)
 {
     int64_t count = kolo_shape_count(call->in_shape[0]);
     for (int64_t i = 0; i < call->samples * count; i++) {
@@ -346,8 +346,8 @@ static own_rig own_rig_of(const kolo_backend *backend, kolo_precision precision,
     int outs[] = {kolo_plan_gradient(&r->plan, 0, shape), -1};
     const kolo_shape shapes_out[] = {shape, shape};
     o.y = -1;
-    rig_ok(kolo_plan_own(&r->plan, &flow, scale_forward, 2, forward, 1, &o.y, &shape));
-    rig_ok(kolo_plan_own(&r->plan, &flow, scale_backward, 3, backward, 2, outs, shapes_out));
+    rig_ok(kolo_plan_custom(&r->plan, &flow, scale_forward, 2, forward, 1, &o.y, &shape));
+    rig_ok(kolo_plan_custom(&r->plan, &flow, scale_backward, 3, backward, 2, outs, shapes_out));
     o.dscale = outs[0];
     o.dx = outs[1];
     return o;

@@ -1,5 +1,5 @@
 /* Sums over several devices: what NCCL is asked for, what is refused before it is asked, and what becomes of those who
- * wait for a member that never comes. Members are threads, with a queue each. */
+ * wait for a member that never comes. Members are threads, with a stream each. */
 #include "device.h"
 
 #include "ext/comm/threads.h"
@@ -19,7 +19,7 @@ static float term(int member, int64_t i)
     return (float)((i * 7 + member * 13) % 33 - 16) / 8; /* sums are exact */
 }
 
-static void fill(kolo_queue *own, float *there, int member, int64_t count)
+static void fill(kolo_stream *own, float *there, int member, int64_t count)
 {
     float *values = malloc((size_t)count * sizeof *values + 1);
     assert_non_null(values);
@@ -28,7 +28,7 @@ static void fill(kolo_queue *own, float *there, int member, int64_t count)
     free(values);
 }
 
-static bool is_sum(kolo_queue *own, const float *there, int members, int64_t count)
+static bool is_sum(kolo_stream *own, const float *there, int members, int64_t count)
 {
     float *values = malloc((size_t)count * sizeof *values + 1);
     bool right = values != NULL;
@@ -52,7 +52,7 @@ static bool failed(kolo_status status, kolo_status wanted, const char *sentence)
     return right;
 }
 
-static bool sum_some(kolo_comm *comm, kolo_queue *own, void *together)
+static bool sum_some(kolo_comm *comm, kolo_stream *own, void *together)
 {
     static const int64_t counts[] = {1, 3, 33, 1000, 70001};
     float *there[5];
@@ -72,7 +72,7 @@ static bool sum_some(kolo_comm *comm, kolo_queue *own, void *together)
 static bool member(kolo_comm *comm, void *argument)
 {
     const order *o = argument;
-    kolo_queue *own;
+    kolo_stream *own;
     void *together = NULL;
     rig_ok(accelerator->open(o->devices[comm->rank], &own));
     kolo_status status = accelerator->join(own, comm, &together);
@@ -148,11 +148,11 @@ static void ranks_of_threads_sum(void **state)
     for (int r = 0; r < 2; r++) ranks[r]->kind->close(ranks[r]);
 }
 
-/* The others are already waiting for their queues when it calls them off. */
+/* The others are already waiting for their streams when it calls them off. */
 static bool waiting_member(kolo_comm *comm, void *argument)
 {
     const order *o = argument;
-    kolo_queue *own;
+    kolo_stream *own;
     void *together;
     float *there;
     rig_ok(accelerator->open(comm->rank, &own));
@@ -186,7 +186,7 @@ static void nobody_waits_for_one_that_failed(void **state)
 static bool lost_member(kolo_comm *comm, void *argument)
 {
     const order *o = argument;
-    kolo_queue *own;
+    kolo_stream *own;
     void *together;
     float *there;
     rig_ok(accelerator->open(comm->rank, &own));
@@ -225,6 +225,6 @@ int main(void)
         cmocka_unit_test(errors_that_come_later_end_the_waiting),
     };
     int result = cmocka_run_group_tests(tests, NULL, NULL);
-    accelerator->close(&queue);
+    accelerator->close(&stream);
     return result;
 }

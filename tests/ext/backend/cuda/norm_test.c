@@ -13,28 +13,28 @@ static const kolo_backend *tested;
 
 static const kolo_precision precisions[] = {KOLO_FLOAT32, KOLO_MIXED_BF16, KOLO_MIXED_FP16};
 
-/* A wish for a case; [0] is of the reference, [1] of the tested backend. */
-typedef struct wish {
+/* A spec for a case; [0] is of the reference, [1] of the tested backend. */
+typedef struct spec {
     kolo_precision precision;
     kolo_shape shape;
-    int leaf, samples;
+    int microbatch, samples;
     bool scale, offset, need_dx, relu, exact;
     float shift; /* of x */
-} wish;
+} spec;
 
 typedef struct built {
     rig *r;
     int x, dy, scale[3], offset[3], dscale, doffset, dmean, dvariance, y, dx;
 } built;
 
-static double bound_of(const wish *w, bool gradient)
+static double bound_of(const spec *w, bool gradient)
 {
     if (w->precision == KOLO_MIXED_BF16 && !gradient) return 0x1p-8;
     if (w->precision == KOLO_MIXED_FP16 && !gradient) return 0x1p-10;
     return 1e-5;
 }
 
-static void compare(const built b[2], const wish *w, const char *what, int value[2], double bound)
+static void compare(const built b[2], const spec *w, const char *what, int value[2], double bound)
 {
     if (value[0] < 0) return;
     double *wanted = rig_read(b[0].r, value[0]), *got = rig_read(b[1].r, value[1]), distance = 0, largest = 1;
@@ -43,8 +43,8 @@ static void compare(const built b[2], const wish *w, const char *what, int value
         largest = fmax(largest, fabs(wanted[i]));
     }
     if (!(distance <= bound * largest))
-        print_error("{%d, %d, %d}, leaf %d (%d count), precision %d, shift %g: %s differs by %g of %g\n",
-                    w->shape.dim[0], w->shape.dim[1], w->shape.dim[2], w->leaf, w->samples, (int)w->precision,
+        print_error("{%d, %d, %d}, microbatch %d (%d count), precision %d, shift %g: %s differs by %g of %g\n",
+                    w->shape.dim[0], w->shape.dim[1], w->shape.dim[2], w->microbatch, w->samples, (int)w->precision,
                     (double)w->shift, what, distance, largest);
     assert_true(distance <= bound * largest);
     free(wanted);
@@ -52,10 +52,10 @@ static void compare(const built b[2], const wish *w, const char *what, int value
 }
 #define COMPARE(what, member, bound) compare(b, w, what, (int[]){b[0].member, b[1].member}, bound)
 
-/* To both rigs, and what pads the leaf is something else in each. */
-static void write_rows(const built b[2], const wish *w, dice *d, int value, float shift, bool zeros)
+/* To both rigs, and what pads the microbatch is something else in each. */
+static void write_rows(const built b[2], const spec *w, dice *d, int value, float shift, bool zeros)
 {
-    int64_t count = rig_count(b[0].r, value), counting = count / w->leaf * w->samples;
+    int64_t count = rig_count(b[0].r, value), counting = count / w->microbatch * w->samples;
     float *values = numbers(d, count, w->exact ? 8 : 0);
     for (int64_t i = 0; i < counting; i++) values[i] += shift;
     for (int i = 0; i < 2; i++) {
@@ -84,14 +84,14 @@ static int gradient(rig *r, bool wanted, int number, int width)
 {
     return wanted ? kolo_plan_gradient(&r->plan, number, (kolo_shape){1, {width}}) : -1;
 }
-static int width_of(const wish *w)
+static int width_of(const spec *w)
 {
     return w->shape.dim[w->shape.rank - 1];
 }
 
-static built start(const kolo_backend *backend, const wish *w)
+static built start(const kolo_backend *backend, const spec *w)
 {
-    built b = {.r = rig_new(backend, w->precision, w->leaf), .dmean = -1, .dvariance = -1, .dx = -1};
+    built b = {.r = rig_new(backend, w->precision, w->microbatch), .dmean = -1, .dvariance = -1, .dx = -1};
     b.x = rig_input(b.r, w->shape);
     b.dy = rig_input(b.r, w->shape);
     for (int i = 0; i < 3; i++) b.scale[i] = weights(b.r, w->scale, 1, width_of(w));
@@ -103,7 +103,7 @@ static built start(const kolo_backend *backend, const wish *w)
     return b;
 }
 
-static void finish(built *b, const wish *w)
+static void finish(built *b, const spec *w)
 {
     b->y = rig_probe(b->r, b->y);
     if (w->need_dx) b->dx = rig_probe(b->r, b->dx);
@@ -121,8 +121,8 @@ static void free_both(const built b[2])
     for (int i = 0; i < 2; i++) rig_free(b[i].r);
 }
 
-/* What pads the leaf comes out as zeros. */
-static void check_padding(const built *b, const wish *w, int value)
+/* What pads the microbatch comes out as zeros. */
+static void check_padding(const built *b, const spec *w, int value)
 {
     if (value < 0) return;
     double *values = rig_read(b->r, value);
@@ -149,7 +149,7 @@ static void check_again(const built *b)
 
 /* ---- batch normalisation */
 
-static void build_batch_norm(built *b, const wish *w)
+static void build_batch_norm(built *b, const spec *w)
 {
     rig *r = b->r;
     int channels = width_of(w);
@@ -177,7 +177,7 @@ static void build_batch_norm(built *b, const wish *w)
                         .activation = activation});
 }
 
-static void batch_norm_case(dice *d, const wish *w)
+static void batch_norm_case(dice *d, const spec *w)
 {
     built b[2] = {start(&kolo_reference_backend, w), start(tested, w)};
     for (int i = 0; i < 2; i++) {
@@ -216,15 +216,15 @@ static void test_batch_norm(void **state)
     dice d = {21};
     for (int n = 0; n < 54; n++) {
         int channels = counts[n % 9], side = channels > 64 ? roll_between(&d, 1, 9) : roll_between(&d, 1, 33);
-        wish w = {.precision = precisions[n / 9 % 3],
+        spec w = {.precision = precisions[n / 9 % 3],
                   .shape = {3, {side, roll_between(&d, 1, side), channels}},
-                  .leaf = roll_between(&d, 1, 3),
+                  .microbatch = roll_between(&d, 1, 3),
                   .scale = roll_coin(&d),
                   .offset = roll_coin(&d),
                   .need_dx = roll_between(&d, 0, 3) > 0,
                   .relu = roll_coin(&d),
                   .exact = roll_coin(&d)};
-        w.samples = roll_between(&d, 0, 5) == 0 ? 0 : roll_between(&d, 1, w.leaf);
+        w.samples = roll_between(&d, 0, 5) == 0 ? 0 : roll_between(&d, 1, w.microbatch);
         if (w.relu) w.offset = true;
         if (w.precision == KOLO_FLOAT32 && roll_coin(&d)) w.shift = 1000;
         batch_norm_case(&d, &w);
@@ -237,13 +237,13 @@ static void test_evaluation(void **state)
     (void)state;
     dice d = {22};
     for (int n = 0; n < 12; n++) {
-        wish shape = {.precision = precisions[n % 3],
+        spec shape = {.precision = precisions[n % 3],
                       .shape = {2, {roll_between(&d, 1, 40), roll_between(&d, 1, 40)}},
-                      .leaf = roll_between(&d, 1, 4),
+                      .microbatch = roll_between(&d, 1, 4),
                       .scale = true},
              *w = &shape;
         built b[2] = {start(&kolo_reference_backend, w), start(tested, w)};
-        shape.samples = shape.leaf;
+        shape.samples = shape.microbatch;
         for (int i = 0; i < 2; i++) {
             b[i].dscale = b[i].doffset = -1;
             b[i].scale[1] = weights(b[i].r, true, 3, width_of(w));
@@ -269,7 +269,7 @@ static void test_evaluation(void **state)
 
 /* ---- layer normalisation */
 
-static void layer_norm_case(dice *d, const wish *w)
+static void layer_norm_case(dice *d, const spec *w)
 {
     built b[2] = {start(&kolo_reference_backend, w), start(tested, w)};
     for (int i = 0; i < 2; i++) {
@@ -305,14 +305,14 @@ static void test_layer_norm(void **state)
     dice d = {23};
     for (int n = 0; n < 75; n++) {
         int width = widths[n / 3];
-        wish w = {.precision = precisions[n % 3],
+        spec w = {.precision = precisions[n % 3],
                   .shape = {2, {width < 300 ? roll_between(&d, 1, 40) : roll_between(&d, 1, 5), width}},
-                  .leaf = roll_between(&d, 1, 3),
+                  .microbatch = roll_between(&d, 1, 3),
                   .scale = roll_coin(&d),
                   .offset = roll_coin(&d),
                   .need_dx = roll_between(&d, 0, 3) > 0,
                   .exact = roll_coin(&d)};
-        w.samples = roll_between(&d, 0, w.leaf);
+        w.samples = roll_between(&d, 0, w.microbatch);
         if (w.precision == KOLO_FLOAT32 && roll_coin(&d)) w.shift = 1000;
         layer_norm_case(&d, &w);
     }

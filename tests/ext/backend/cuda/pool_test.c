@@ -101,9 +101,9 @@ static void chain_case(dice *d, int number)
         backward(p.r[i], &c);
         c.y[i] = rig_probe(p.r[i], c.dropped);
         rig_prepare(p.r[i]);
-        p.r[i]->call.samples = roll_between(&(dice){(uint64_t)number}, 0, p.r[i]->plan.leaf);
+        p.r[i]->call.samples = roll_between(&(dice){(uint64_t)number}, 0, p.r[i]->plan.microbatch);
     }
-    int64_t padded = (p.r[0]->plan.leaf - p.r[0]->call.samples) * kolo_shape_count(c.pooled);
+    int64_t padded = (p.r[0]->plan.microbatch - p.r[0]->call.samples) * kolo_shape_count(c.pooled);
     pair_write(&p, d, c.x);
     pair_write(&p, d, c.kernel);
     pair_write(&p, d, c.bias);

@@ -103,7 +103,7 @@ static void build(pair *p, chain *c)
 static void write(pair *p, dice *d, chain *c)
 {
     int64_t count = rig_count(p->r[0], c->dy);
-    int samples = roll_between(d, 0, p->r[0]->plan.leaf);
+    int samples = roll_between(d, 0, p->r[0]->plan.microbatch);
     float *dy = numbers(d, count, 8);
     for (int64_t i = samples * kolo_shape_count(c->pooled); i < count; i++) dy[i] = 0;
     for (int i = 0; i < 2; i++) {

@@ -1,4 +1,4 @@
-/* A rank of tests/ext/comm/test_nccl.py, on GPUs:
+/* A rank of tests/ext/backend/cuda/test_nccl.py, on GPUs:
  *
  *   ranks train CASE …    trains each case, and prints of each its weights as a checksum, its loss and its counters
  *   ranks die STEP HOW    in that step of a training the last rank ends, or what it needs fails: HOW is kill, exit,
@@ -10,7 +10,7 @@
 #include "ext/core/checksum.h"
 #include "ext/core/small.h"
 
-#include "core/runtime.h"
+#include "runtime/runtime.h"
 #include "data/data.h"
 #include "training/trainer.h"
 
@@ -220,7 +220,7 @@ static kolo_status join_once(kolo_comm *ranks, int failing, long number, bool *c
 {
     const char *(*failed)(void);
     *(void **)&failed = shim_function("kolo_shim_failed");
-    kolo_queue *own;
+    kolo_stream *own;
     void *together = NULL;
     float *there, value = (float)kolo_rank();
     rig_ok(accelerator->open(kolo_local_rank(), &own));
@@ -250,7 +250,7 @@ static int join(int failing)
 {
     kolo_comm *ranks = kolo_world_comm();
     if (!device_open()) return 1;
-    accelerator->close(&queue);
+    accelerator->close(&stream);
     int tries = 0, failed = 0;
     for (bool came = true; came; tries++) {
         failed += join_once(ranks, failing, tries + 1, &came) != KOLO_OK;

@@ -1,11 +1,11 @@
 /* Tables of rows and of positions, and attention: the device's kernels against the reference's loops, of random shapes,
- * in every precision, with leaves that are not full. */
+ * in every precision, with microbatches that are not full. */
 #include "../pair.h"
 
 /* Both rigs read as many samples, and what is to be dropped follows from the same numbers. */
 static void set_samples(pair *p, dice *d)
 {
-    int leaf = p->r[0]->plan.leaf, samples = roll_coin(d) ? leaf : roll_between(d, 0, leaf);
+    int microbatch = p->r[0]->plan.microbatch, samples = roll_coin(d) ? microbatch : roll_between(d, 0, microbatch);
     for (int i = 0; i < 2; i++) p->r[i]->call.samples = samples;
 }
 
@@ -80,7 +80,7 @@ static void one_position(dice *d, int number)
     pair_write(&p, d, dy); /* padding, too, has slopes, which must not count */
     pair_run(&p);
     pair_compare(&p, "y", BOTH(y), 1);
-    pair_compare(&p, "the table's gradient", dtable, dtable, p.r[0]->plan.leaf);
+    pair_compare(&p, "the table's gradient", dtable, dtable, p.r[0]->plan.microbatch);
     pair_free(&p);
 }
 
@@ -95,7 +95,7 @@ static void positions(void **state)
 
 typedef struct attention_case {
     kolo_precision precision;
-    int leaf, length, heads, size;
+    int microbatch, length, heads, size;
     bool causal, training;
     double rate;
 } attention_case;
@@ -103,7 +103,8 @@ typedef struct attention_case {
 /* Samples behind those that count: nothing comes back for them. */
 static void write_slopes(pair *p, dice *d, int value)
 {
-    int64_t count = rig_count(p->r[0], value), leaf = p->r[0]->plan.leaf, real = count / leaf * p->r[0]->call.samples;
+    int64_t count = rig_count(p->r[0], value), microbatch = p->r[0]->plan.microbatch,
+            real = count / microbatch * p->r[0]->call.samples;
     float *dy = numbers(d, count, 0);
     for (int64_t i = real; i < count; i++) dy[i] = 0;
     for (int i = 0; i < 2; i++) rig_write(p->r[i], value, dy);
@@ -140,7 +141,7 @@ static void one_attention(dice *d, const attention_case *c, int number)
     kolo_shape sums_shape = {2, {c->heads, c->length}};
     int x = 0, dy = 0, y[2], dx[2] = {-1, -1};
     for (int i = 0; i < 2; i++) {
-        rig *r = p.r[i] = rig_new(i == 0 ? &kolo_reference_backend : tested, c->precision, c->leaf);
+        rig *r = p.r[i] = rig_new(i == 0 ? &kolo_reference_backend : tested, c->precision, c->microbatch);
         x = rig_input(r, shape);
         dy = rig_input(r, y_shape);
         y[i] = rig_value(r, KOLO_VALUE_ACTIVATION, y_shape);
@@ -185,7 +186,7 @@ static void attentions(void **state)
     dice d = {13};
     for (int number = 0; number < 44; number++) {
         attention_case c = {.precision = precisions[number % 4],
-                            .leaf = roll_between(&d, 1, 2),
+                            .microbatch = roll_between(&d, 1, 2),
                             .length = lengths[roll_between(&d, 0, 6)],
                             .heads = roll_between(&d, 1, 3),
                             .size = sizes[roll_between(&d, number % 4 ? 2 : 0, 8)],
@@ -252,7 +253,7 @@ static void refuse_heads(int size)
     void *kernel = NULL;
     assert_int_equal(tested->prepare(&r->plan, 0, &kernel), KOLO_UNSUPPORTED);
     assert_non_null(strstr(kolo_failure_take().text, "of a block's shared memory, and this GPU has"));
-    tested->accelerator->close(&r->queue);
+    tested->accelerator->close(&r->stream);
     kolo_plan_free(&r->plan);
     free(r);
 }

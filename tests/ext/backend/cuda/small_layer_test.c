@@ -29,7 +29,7 @@ static void small_layer_case(dice *d, int number)
     pair_write(&p, d, dy);
     pair_write(&p, d, k);
     pair_run(&p);
-    pair_compare(&p, "dkernel", dk, dk, (double)p.r[0]->plan.leaf * out.dim[0] * out.dim[1]);
+    pair_compare(&p, "dkernel", dk, dk, (double)p.r[0]->plan.microbatch * out.dim[0] * out.dim[1]);
     pair_compare(&p, "dx", BOTH(dx_p), 9.0 * filters);
     pair_free(&p);
 }

@@ -165,8 +165,8 @@ static void dense_layers_learn_alike(void **state)
     compare((training){.model = dense_model, .batch = 32, .drop_remainder = true}, 1e-5);
 }
 
-/* Several leaves a step, as deterministic mode and small memories have them. */
-static void leaves_add_up(void **state)
+/* Several microbatches a step, as deterministic mode and small memories have them. */
+static void microbatches_add_up(void **state)
 {
     (void)state;
     compare((training){.model = dense_model, .micro_batch = 5}, 1e-5);
@@ -274,7 +274,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dense_layers_learn_alike),
-        cmocka_unit_test(leaves_add_up),
+        cmocka_unit_test(microbatches_add_up),
         cmocka_unit_test(samples_may_be_made_on_the_host),
         cmocka_unit_test(updates_gather_batches),
         cmocka_unit_test(halves_are_scaled),

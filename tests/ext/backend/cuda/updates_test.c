@@ -1,4 +1,4 @@
-/* Updates on the device against what strategy/update.c makes of the same numbers on the host: every optimizer, with
+/* Updates on the device against what replica/update.c makes of the same numbers on the host: every optimizer, with
  * penalties, clips, decay, running means, odd arrays; recorded, and with gradients that are not finite. */
 #include "device.h"
 
@@ -15,8 +15,8 @@ typedef struct arrays {
     int slot_count;
     float *weights, *gradient, *slots[3], numbers[SPANS];
     kolo_update_job job; /* the device's */
-    kolo_moment *moment;
-    kolo_recording *recording; /* of an update */
+    kolo_step_parameters *step_parameters;
+    kolo_captured_graph *captured_graph; /* of an update */
     size_t shift; /* bytes that the device's arrays begin behind a place of 256 */
 } arrays;
 
@@ -109,14 +109,14 @@ static float *floats_there(const arrays *a, const float *values)
 
 static void put_gradient(arrays *a)
 {
-    rig_ok(accelerator->copy(queue, a->job.gradient, a->gradient, (size_t)a->count * sizeof(float)));
+    rig_ok(accelerator->copy(stream, a->job.gradient, a->gradient, (size_t)a->count * sizeof(float)));
 }
 
 static void tell(arrays *a, double rate, int64_t step, double scale, double share)
 {
-    kolo_moment moment = {.scale = scale, .share = share};
-    kolo_rule_numbers(&a->optimizer, rate, step, moment.rule);
-    rig_ok(accelerator->copy(queue, a->moment, &moment, sizeof moment));
+    kolo_step_parameters step_parameters = {.scale = scale, .share = share};
+    kolo_rule_numbers(&a->optimizer, rate, step, step_parameters.rule);
+    rig_ok(accelerator->copy(stream, a->step_parameters, &step_parameters, sizeof step_parameters));
 }
 
 /* a: what the host has; relative to the largest. */
@@ -168,14 +168,14 @@ static arrays open_arrays(dice *d, kolo_optimizer optimizer, bool scaled)
         for (int64_t i = 0; i < a.count; i++)
             a.slots[s][i] = optimizer.kind->slot_start ? optimizer.kind->slot_start(&optimizer, s) : 0;
     }
-    a.moment = device_array(NULL, sizeof *a.moment, 0);
+    a.step_parameters = device_array(NULL, sizeof *a.step_parameters, 0);
     a.job = (kolo_update_job){.optimizer = &optimizer,
                               .span_count = SPANS,
                               .count = a.count,
                               .weights = floats_there(&a, a.weights),
                               .gradient = floats_there(&a, a.gradient),
                               .numbers = device_array(a.numbers, sizeof a.numbers, 0),
-                              .moment = a.moment,
+                              .step_parameters = a.step_parameters,
                               .clip_value = common->clip_value,
                               .clip_norm = common->clip_norm,
                               .global_clip_norm = common->global_clip_norm,
@@ -187,11 +187,11 @@ static arrays open_arrays(dice *d, kolo_optimizer optimizer, bool scaled)
 
 static void close_arrays(arrays *a)
 {
-    if (a->recording) accelerator->free_recording(queue, a->recording);
+    if (a->captured_graph) accelerator->free_captured_graph(stream, a->captured_graph);
     free(a->weights), free(a->gradient);
     device_free(a->job.weights, a->shift), device_free(a->job.gradient, a->shift);
     for (int s = 0; s < 3; s++) free(a->slots[s]), device_free(a->job.slots[s], a->shift);
-    device_free(a->job.numbers, 0), device_free(a->moment, 0), device_free(a->job.scaling, 0);
+    device_free(a->job.numbers, 0), device_free(a->step_parameters, 0), device_free(a->job.scaling, 0);
 }
 
 /* A new gradient on both. */
@@ -203,7 +203,7 @@ static void draw_gradient(arrays *a, dice *d)
     put_gradient(a);
 }
 
-/* A list of spans is the key of what a queue keeps of it: each case has its own. */
+/* A list of spans is the key of what a stream keeps of it: each case has its own. */
 static kolo_span lists[64][SPANS];
 static int list_count;
 
@@ -222,16 +222,16 @@ static void arrives_where_the_host_does(void **state)
         arrays a = open_arrays(&d, optimizer_of(number), roll_coin(&d));
         assert_true(accelerator->has_rule(&a.optimizer));
         keep_spans(&a);
-        rig_ok(accelerator->expect_updates(queue, &a.job));
-        rig_ok(accelerator->record(queue));
-        rig_ok(accelerator->update(queue, &a.job));
-        rig_ok(accelerator->recorded(queue, &a.recording));
+        rig_ok(accelerator->expect_updates(stream, &a.job));
+        rig_ok(accelerator->begin_capture(stream));
+        rig_ok(accelerator->update(stream, &a.job));
+        rig_ok(accelerator->end_capture(stream, &a.captured_graph));
         for (int step = 1; step <= STEPS; step++) {
             double rate = a.optimizer.common.learning_rate / step, share = 1.0 / (7 + step), scale = share / 16;
             draw_gradient(&a, &d);
             tell(&a, rate, step, scale, share);
-            if (step == 2) rig_ok(accelerator->update(queue, &a.job));
-            else rig_ok(accelerator->replay(queue, a.recording));
+            if (step == 2) rig_ok(accelerator->update(stream, &a.job));
+            else rig_ok(accelerator->launch(stream, a.captured_graph));
             update_on_host(&a, rate, step, scale, share);
             all_same(&a);
         }
@@ -256,7 +256,7 @@ static void a_gradient_that_is_not_finite_changes_nothing(void **state)
             if (!fine) a.gradient[at] = roll_coin(&d) ? INFINITY : NAN;
             put_gradient(&a);
             tell(&a, 0.01, fine ? step : 1, 0.1, 0.1);
-            rig_ok(accelerator->update(queue, &a.job));
+            rig_ok(accelerator->update(stream, &a.job));
             if (fine) update_on_host(&a, 0.01, step, 0.1, 0.1);
             kolo_scaling *scaling = device_read(a.job.scaling, sizeof *scaling);
             assert_true(scaling->tried == step && scaling->updates == step - (step >= 2));
@@ -284,17 +284,17 @@ static void the_largest_is_clipped_right(void **state)
     kolo_span *spans = lists[list_count++];
     spans[0] = (kolo_span){.count = 1, .vector = true};
     spans[1] = (kolo_span){.offset = 1, .count = count - 1};
-    a.moment = device_array(NULL, sizeof *a.moment, 0);
+    a.step_parameters = device_array(NULL, sizeof *a.step_parameters, 0);
     a.job = (kolo_update_job){.optimizer = &optimizer,
                               .spans = spans,
                               .span_count = 2,
                               .count = count,
                               .weights = floats_there(&a, a.weights),
                               .gradient = floats_there(&a, a.gradient),
-                              .moment = a.moment,
+                              .step_parameters = a.step_parameters,
                               .clip_norm = 2};
     tell(&a, 1, 1, 1, 1);
-    rig_ok(accelerator->update(queue, &a.job));
+    rig_ok(accelerator->update(stream, &a.job));
     double sum = 0;
     for (int i = 1; i < count; i++) sum += pow((double)a.gradient[i], 2);
     for (int i = 0; i < count; i++) a.weights[i] = -a.gradient[i] * (i == 0 ? 1 : (float)kolo_clip_factor(sum, 2));
@@ -309,6 +309,6 @@ int main(void)
                                        cmocka_unit_test(a_gradient_that_is_not_finite_changes_nothing),
                                        cmocka_unit_test(the_largest_is_clipped_right)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    accelerator->close(&queue);
+    accelerator->close(&stream);
     return failed;
 }

@@ -114,7 +114,7 @@ int graph_count()
 {
     return (int)graphs.size();
 }
-void forget_recordings()
+void forget_captured_graphs()
 {
     for (kolo_shim_event *event : events) delete event;
     for (kolo_shim_graph *graph : graphs) delete graph;

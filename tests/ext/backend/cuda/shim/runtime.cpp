@@ -310,7 +310,7 @@ void kolo_shim_forget(void)
     kolo_shim_forget_memory();
     for (auto &block : pinned) free(block.first);
     for (kolo_shim_stream *stream : streams) delete stream;
-    forget_recordings();
+    forget_captured_graphs();
     pinned.clear(), streams.clear(), captures.clear();
     in_use = 0;
 }

@@ -49,7 +49,7 @@ bool may_allocate();
 /* captures.cpp: events and graphs that there are; all of them go. */
 int event_count();
 int graph_count();
-void forget_recordings();
+void forget_captured_graphs();
 
 /* Everything up to the work with that number; with a Turn, and no other. */
 void run_until(kolo_shim_stream *stream, size_t end);

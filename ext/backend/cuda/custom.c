@@ -1,0 +1,199 @@
+/* A learner's own arithmetic, which is functions of the host's: layers (KOLO_OP_CUSTOM), and losses with a kind or a
+ * metric of one's own. What they read is copied to the host, they run there in the stream's order, and what they wrote
+ * is copied back: all of it can be recorded. */
+#include "backend/cuda/cuda.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct own own;
+
+/* What the host's function is told of one microbatch of the batch. Captured graphs hold it, so it lives as long as the
+ * kernel. */
+typedef struct visit {
+    struct visit *next;
+    const own *own;
+    int64_t first_sample;
+    bool labels, targets, weights; /* which there are */
+} visit;
+
+struct own {
+    const kolo_plan *plan;
+    const kolo_op *op;
+    kolo_stream *stream;
+    void *block;   /* of the host, within reach of copies; the following lie in it: */
+    void **memory; /* [plan->value_count]: the operands */
+    void *scratch;
+    kolo_step_parameters *step_parameters;
+    kolo_totals *totals;
+    int32_t *labels;
+    float *targets, *weights;
+    visit *visits;
+};
+
+/* ---- on the host ---- */
+
+static void scale_gradient(const own *o, int samples, double scale)
+{
+    int gradient = o->op->out[0];
+    if (gradient < 0 || scale == 1) return;
+    float *values = o->memory[gradient];
+    int64_t count = samples * kolo_shape_count(o->plan->values[gradient].shape);
+    for (int64_t i = 0; i < count; i++) values[i] *= (float)scale;
+}
+
+/* The functions of the host's backends never fail. */
+static void compute(void *argument)
+{
+    const visit *v = argument;
+    const own *o = v->own;
+    int64_t left = o->step_parameters->samples - v->first_sample;
+    kolo_call call = {.memory = o->memory,
+                      .scratch = o->scratch,
+                      .samples = left < 0                     ? 0
+                                 : left < o->plan->microbatch ? (int)left
+                                                              : o->plan->microbatch,
+                      .first_sample = v->first_sample,
+                      .seed = o->step_parameters->seed,
+                      .step = o->step_parameters->step,
+                      .labels = v->labels ? o->labels : NULL,
+                      .targets = v->targets ? o->targets : NULL,
+                      .weights = v->weights ? o->weights : NULL,
+                      .totals = o->totals};
+    if (o->op->kind == KOLO_OP_CUSTOM) {
+        kolo_host_custom(o->plan, o->op, &call);
+        return;
+    }
+    kolo_host_loss(o->plan, o->op, &call);
+    scale_gradient(o, call.samples, o->step_parameters->loss_scale);
+}
+
+/* ---- there and back ---- */
+
+/* The one for this microbatch, made when it is first come to; NULL: no memory (reported). */
+static visit *visit_of(own *o, const kolo_call *call)
+{
+    visit wanted = {.own = o,
+                    .first_sample = call->first_sample,
+                    .labels = call->labels,
+                    .targets = call->targets,
+                    .weights = call->weights};
+    for (visit *v = o->visits; v; v = v->next) {
+        bool same = v->first_sample == wanted.first_sample && v->labels == wanted.labels &&
+                    v->targets == wanted.targets && v->weights == wanted.weights;
+        if (same) return v;
+    }
+    visit *made = malloc(sizeof *made);
+    if (!made) {
+        kolo_fail_memory(sizeof *made, "a call of the host");
+        return NULL;
+    }
+    wanted.next = o->visits;
+    *made = wanted;
+    o->visits = made;
+    return made;
+}
+
+static size_t bytes_of(const kolo_plan *plan, int value)
+{
+    return (size_t)kolo_cuda_count(plan, value) * sizeof(float);
+}
+
+/* A layer may add to the loss, and to nothing else of the totals. */
+static size_t totals_bytes(const own *o)
+{
+    if (o->op->kind == KOLO_OP_CUSTOM) return offsetof(kolo_totals, loss) + sizeof(double);
+    return offsetof(kolo_totals, sums) + (size_t)o->plan->metric_sums * sizeof(double);
+}
+
+static kolo_status copy(const own *o, void *to, const void *from, size_t bytes)
+{
+    return from && to ? kolo_cuda_accelerator.copy(o->stream, to, from, bytes) : KOLO_OK;
+}
+
+static int64_t outputs_of(const kolo_plan *plan)
+{
+    return plan->microbatch * kolo_shape_count(plan->values[plan->output].shape);
+}
+static int64_t labels_of(const kolo_plan *plan)
+{
+    return outputs_of(plan) / kolo_cuda_width(plan->values[plan->output].shape);
+}
+
+static kolo_status run_own(const kolo_cuda_job *job)
+{
+    own *o = job->kernel->own;
+    const kolo_call *call = job->call;
+    const kolo_plan *plan = job->plan;
+    visit *v = visit_of(o, call);
+    if (!v) return KOLO_MEMORY;
+    for (int i = 0; i < KOLO_OP_INS; i++)
+        if (job->in[i]) KOLO_TRY(copy(o, o->memory[job->op->in[i]], job->in[i], bytes_of(plan, job->op->in[i])));
+    KOLO_TRY(copy(o, o->step_parameters, call->step_parameters, offsetof(kolo_step_parameters, updates)));
+    KOLO_TRY(copy(o, o->totals, call->totals, totals_bytes(o)));
+    KOLO_TRY(copy(o, o->weights, call->weights, (size_t)plan->microbatch * sizeof *o->weights));
+    KOLO_TRY(copy(o, o->labels, call->labels, o->labels ? (size_t)labels_of(plan) * sizeof *o->labels : 0));
+    KOLO_TRY(copy(o, o->targets, call->targets, o->targets ? (size_t)outputs_of(plan) * sizeof *o->targets : 0));
+    KOLO_TRY(kolo_cuda_accelerator.call(o->stream, compute, v));
+    for (int i = 0; i < KOLO_OP_OUTS; i++)
+        if (job->out[i]) KOLO_TRY(copy(o, job->out[i], o->memory[job->op->out[i]], bytes_of(plan, job->op->out[i])));
+    return copy(o, call->totals, o->totals, totals_bytes(o));
+}
+
+/* ---- making ---- */
+
+static void free_own(void *made)
+{
+    own *o = made;
+    kolo_cuda_accelerator.release_host(o->stream, o->block); /* waits for what runs */
+    for (visit *v = o->visits, *next; v; v = next) {
+        next = v->next;
+        free(v);
+    }
+    free(o->memory);
+    free(o);
+}
+
+/* A part of the block, once there is one; before that only its length is counted. */
+static void *part_of(const own *o, size_t *at, size_t bytes)
+{
+    size_t here = *at;
+    *at += (bytes + 63) / 64 * 64;
+    return o->block ? (char *)o->block + here : NULL;
+}
+
+static size_t place_all(own *o)
+{
+    const kolo_plan *plan = o->plan;
+    const kolo_op *op = o->op;
+    bool loss = op->kind == KOLO_OP_LOSS;
+    size_t at = 0;
+    for (int i = 0; i < KOLO_OP_INS; i++)
+        if (op->in[i] >= 0) o->memory[op->in[i]] = part_of(o, &at, bytes_of(plan, op->in[i]));
+    for (int i = 0; i < KOLO_OP_OUTS; i++)
+        if (op->out[i] >= 0) o->memory[op->out[i]] = part_of(o, &at, bytes_of(plan, op->out[i]));
+    o->step_parameters = part_of(o, &at, sizeof *o->step_parameters);
+    o->totals = part_of(o, &at, sizeof *o->totals);
+    o->weights = part_of(o, &at, (size_t)plan->microbatch * sizeof *o->weights);
+    if (!loss) return at;
+    o->scratch = part_of(o, &at, kolo_host_loss_scratch(plan, op));
+    o->labels = part_of(o, &at, (size_t)labels_of(plan) * sizeof *o->labels);
+    o->targets = part_of(o, &at, (size_t)outputs_of(plan) * sizeof *o->targets);
+    return at;
+}
+
+kolo_status kolo_cuda_make_custom(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    own *made = calloc(1, sizeof *made);
+    if (!made) return kolo_fail_memory(sizeof *made, "a call of the host");
+    *made = (own){.plan = plan, .op = op, .stream = plan->stream};
+    kernel->own = made;
+    kernel->free_own = free_own;
+    kernel->element = KOLO_ELEMENT_FLOAT; /* its operands are canonical */
+    kernel->run = run_own;
+    made->memory = calloc((size_t)plan->value_count, sizeof *made->memory);
+    if (!made->memory) return kolo_fail_memory((size_t)plan->value_count * sizeof *made->memory, "a call of the host");
+    KOLO_TRY(kolo_cuda_accelerator.allocate_host(plan->stream, place_all(made), &made->block));
+    place_all(made);
+    return KOLO_OK;
+}

@@ -1,0 +1,330 @@
+/* Sums over GPUs by NCCL, for the CUDA plugin, which this file is built into. See backend/accelerator.h.
+ *
+ * Members first speak with one another on the host, over their kolo_comm: whether NCCL can serve them at all (two on
+ * one GPU it cannot), which group it is, and whether all of them are in. Communicators are non-blocking, and each has a
+ * thread that watches it: where NCCL finds an error, or a member has called the host's group off, the communicator is
+ * aborted, which ends the kernels that would wait for ever. Whoever waits for the stream then gets a failure.
+ */
+#include "backend/cuda/cuda.h"
+#include "comm/comm.h"
+#include "core/signals.h"
+
+#include <inttypes.h>
+#include <nccl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MEETING_SECONDS 120   /* within which all members are in */
+#define MEETING_EVERY   0.05  /* seconds, in which they hear of one another */
+#define LEAVING_SECONDS 10    /* within which what is on its way has arrived */
+#define WATCHING_EVERY  20000 /* microseconds */
+
+struct kolo_nccl_group {
+    kolo_stream *stream;
+    kolo_comm *members;
+    pthread_mutex_t lock; /* of what follows */
+    ncclComm_t comm;      /* NULL once it is lost */
+    char why[200];        /* it was */
+    bool closing;
+    pthread_t watcher;
+    bool watched;
+};
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static kolo_status fail(const char *doing, ncclResult_t result, ncclComm_t comm)
+{
+    const char *more = ncclGetLastError(comm);
+    return kolo_fail(KOLO_COMM, "NCCL: %s failed: %s%s%s", doing, ncclGetErrorString(result), more && *more ? ": " : "",
+                     more ? more : "");
+}
+
+static bool called_off(const kolo_comm *members)
+{
+    return members->kind->aborted && members->kind->aborted(members);
+}
+
+/* ---------------------------------------------------------------- agreeing on the host */
+
+typedef struct standing {
+    kolo_failure failure;
+    bool waits;
+} standing;
+
+/* Every member says how it fared; all fail alike, with the first one's sentence, where any has failed. *waits: whether
+ * this one has still to wait, and then whether any has. */
+static kolo_status agree_waiting(kolo_comm *members, kolo_status mine, bool *waits)
+{
+    standing own = {.waits = *waits};
+    if (mine != KOLO_OK) own.failure = kolo_failure_take();
+    standing *all = calloc((size_t)members->size, sizeof *all);
+    if (!all) return kolo_fail_memory((size_t)members->size * sizeof *all, "a group of GPUs");
+    kolo_status status = members->kind->allgather(members, &own, sizeof own, all);
+    *waits = false;
+    for (int i = 0; i < members->size && status == KOLO_OK; i++) {
+        *waits = *waits || all[i].waits;
+        status = all[i].failure.code;
+        if (status != KOLO_OK) kolo_failure_give(&all[i].failure);
+    }
+    free(all);
+    return status;
+}
+
+static kolo_status agree(kolo_comm *members, kolo_status mine)
+{
+    return agree_waiting(members, mine, &(bool){false});
+}
+
+/* What NCCL tells devices apart by. */
+typedef struct place {
+    char machine[48];
+    int domain, bus, device;
+} place;
+
+static kolo_status find_place(const kolo_stream *stream, place *own)
+{
+    struct cudaDeviceProp properties;
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");
+    if (file && !fgets(own->machine, sizeof own->machine, file)) own->machine[0] = '\0';
+    if (file) fclose(file);
+    KOLO_CUDA(cudaGetDeviceProperties(&properties, stream->device), "asking what it is");
+    own->domain = properties.pciDomainID;
+    own->bus = properties.pciBusID;
+    own->device = properties.pciDeviceID;
+    return KOLO_OK;
+}
+
+static kolo_status compare_places(const place *all, int count)
+{
+    bool enough = count <= kolo_cuda_devices();
+    for (int i = 0; i < count; i++)
+        for (int j = 0; j < i; j++)
+            if (memcmp(&all[i], &all[j], sizeof *all) == 0)
+                return kolo_fail(KOLO_UNSUPPORTED,
+                                 "replicas %d and %d compute on the same GPU, which NCCL does not serve%s", j, i,
+                                 enough ? ": kolo_pin_device(kolo_local_rank()) gives each rank another" : "");
+    return KOLO_OK;
+}
+
+static kolo_status check_places(const kolo_stream *stream, kolo_comm *members)
+{
+    place own = {.domain = 0};
+    KOLO_TRY(agree(members, find_place(stream, &own)));
+    place *all = calloc((size_t)members->size, sizeof *all);
+    if (!all) return kolo_fail_memory((size_t)members->size * sizeof *all, "a group of GPUs");
+    kolo_status status = members->kind->allgather(members, &own, sizeof own, all);
+    if (status == KOLO_OK) status = compare_places(all, members->size); /* the same on every member */
+    free(all);
+    return status;
+}
+
+static kolo_status share_id(kolo_comm *members, ncclUniqueId *id)
+{
+    kolo_status status = KOLO_OK;
+    if (members->rank == 0) {
+        ncclResult_t result = ncclGetUniqueId(id);
+        if (result != ncclSuccess) status = fail("naming a group", result, NULL);
+    }
+    KOLO_TRY(agree(members, status));
+    return members->kind->broadcast(members, id, sizeof *id, 0);
+}
+
+/* ---------------------------------------------------------------- the communicator */
+
+/* Till what was asked of it is done, but no longer than that: then *result is ncclInProgress. */
+static kolo_status settle(const kolo_comm *members, ncclComm_t comm, ncclResult_t *result, const char *doing,
+                          double seconds)
+{
+    for (double until = now() + seconds; *result == ncclInProgress && now() < until;) {
+        ncclResult_t state = ncclInProgress;
+        *result = ncclCommGetAsyncError(comm, &state);
+        if (*result == ncclSuccess) *result = state;
+        if (*result != ncclInProgress) break;
+        if (called_off(members)) return kolo_fail(KOLO_COMM, KOLO_COMM_CALLED_OFF);
+        usleep(100);
+    }
+    return *result == ncclSuccess || *result == ncclInProgress ? KOLO_OK : fail(doing, *result, comm);
+}
+
+static const char joining[] = "joining a group";
+
+/* A member that fails NCCL may not tell the others of: members tell one another now and then. */
+static kolo_status meet(kolo_comm *members, ncclComm_t comm, ncclResult_t result)
+{
+    double until = now() + MEETING_SECONDS;
+    kolo_status status = KOLO_OK;
+    for (bool waits = true; status == KOLO_OK && waits;) {
+        status = settle(members, comm, &result, joining, MEETING_EVERY);
+        waits = result == ncclInProgress;
+        if (status == KOLO_OK && waits && now() > until)
+            status = kolo_fail(KOLO_COMM, "NCCL: %s took more than %d seconds", joining, MEETING_SECONDS);
+        status = agree_waiting(members, status, &waits);
+    }
+    return status;
+}
+
+static kolo_status open_comm(kolo_comm *members, const ncclUniqueId *id, ncclComm_t *comm)
+{
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    sigset_t before;
+    kolo_hold_signals(&before); /* from NCCL's threads */
+    ncclResult_t result = ncclCommInitRankConfig(comm, members->size, *id, members->rank, &config);
+    kolo_release_signals(&before);
+    bool begun = result == ncclSuccess || result == ncclInProgress;
+    /* Who could not even begin would be waited for by those who have. */
+    kolo_status status = agree(members, begun ? KOLO_OK : fail(joining, result, *comm));
+    if (status == KOLO_OK) status = meet(members, *comm, result);
+    if (status != KOLO_OK && *comm) ncclCommAbort(*comm);
+    if (status != KOLO_OK) *comm = NULL;
+    return status;
+}
+
+/* With the lock. Kernels of the group's that wait for others end, whatever they have summed. */
+static void lose(kolo_nccl_group *group, const char *why)
+{
+    snprintf(group->why, sizeof group->why, "%s", why);
+    ncclCommAbort(group->comm);
+    group->comm = NULL;
+}
+
+static void look_after(kolo_nccl_group *group)
+{
+    ncclResult_t state = ncclSuccess, asked = ncclCommGetAsyncError(group->comm, &state);
+    if (asked != ncclSuccess) state = asked;
+    if (called_off(group->members)) lose(group, KOLO_COMM_CALLED_OFF);
+    else if (state != ncclSuccess && state != ncclInProgress)
+        lose(group, kolo_phrase("NCCL lost a member of the group: %s", ncclGetErrorString(state)));
+}
+
+static void *watch(void *argument)
+{
+    kolo_nccl_group *group = argument;
+    for (bool closing = cudaSetDevice(group->stream->device) != cudaSuccess; !closing;) {
+        usleep(WATCHING_EVERY);
+        pthread_mutex_lock(&group->lock);
+        closing = group->closing;
+        if (!closing && group->comm) look_after(group);
+        pthread_mutex_unlock(&group->lock);
+    }
+    return NULL;
+}
+
+static bool start_watcher(kolo_nccl_group *group)
+{
+    sigset_t before;
+    kolo_hold_signals(&before);
+    int failed = pthread_create(&group->watcher, NULL, watch, group);
+    kolo_release_signals(&before);
+    return failed == 0;
+}
+
+/* ---------------------------------------------------------------- the accelerator's */
+
+static kolo_status join(kolo_nccl_group *group)
+{
+    ncclUniqueId id;
+    KOLO_TRY(check_places(group->stream, group->members));
+    KOLO_TRY(share_id(group->members, &id));
+    KOLO_TRY(open_comm(group->members, &id, &group->comm));
+    group->watched = start_watcher(group);
+    kolo_status status = KOLO_OK;
+    if (!group->watched) status = kolo_fail(KOLO_MEMORY, "wanted a thread that watches NCCL, got none");
+    return agree(group->members, status);
+}
+
+kolo_status kolo_nccl_join(kolo_stream *stream, kolo_comm *members, void **together)
+{
+    *together = NULL;
+    kolo_status entered = kolo_cuda_enter(stream);
+    kolo_nccl_group *group = calloc(1, sizeof *group);
+    if (!group && entered == KOLO_OK) entered = kolo_fail_memory(sizeof *group, "a group of GPUs");
+    kolo_status status = agree(members, entered);
+    if (status != KOLO_OK || !group) {
+        free(group);
+        return status;
+    }
+    *group = (kolo_nccl_group){.stream = stream, .members = members, .lock = PTHREAD_MUTEX_INITIALIZER};
+    status = join(group);
+    if (status != KOLO_OK) {
+        kolo_nccl_leave(group);
+        return status;
+    }
+    *together = stream->group = group;
+    return KOLO_OK;
+}
+
+kolo_status kolo_nccl_check(kolo_nccl_group *group)
+{
+    if (!group) return KOLO_OK;
+    pthread_mutex_lock(&group->lock);
+    bool lost = !group->comm;
+    pthread_mutex_unlock(&group->lock);
+    return lost ? kolo_fail(KOLO_COMM, "%s", group->why) : KOLO_OK;
+}
+
+/* The first of a group waits for all members, but the watcher must come between. */
+static kolo_status begin(kolo_nccl_group *group, void *values, int64_t count, kolo_type type)
+{
+    ncclDataType_t numbers = type == KOLO_TYPE_DOUBLE ? ncclDouble : ncclFloat;
+    ncclResult_t result = ncclInProgress;
+    for (bool given = false; result == ncclInProgress; given = true) {
+        if (given) usleep(20);
+        pthread_mutex_lock(&group->lock);
+        ncclComm_t comm = group->comm;
+        if (comm && !given)
+            result = ncclAllReduce(values, values, (size_t)count, numbers, ncclSum, comm, group->stream->handle);
+        else if (comm && ncclCommGetAsyncError(comm, &result) != ncclSuccess) result = ncclInternalError;
+        if (comm && result != ncclSuccess && result != ncclInProgress)
+            lose(group, kolo_phrase("NCCL: a sum over the group failed: %s", ncclGetErrorString(result)));
+        pthread_mutex_unlock(&group->lock);
+        KOLO_TRY(kolo_nccl_check(group));
+    }
+    return KOLO_OK;
+}
+
+kolo_status kolo_nccl_allreduce(kolo_stream *stream, void *together, void *values, int64_t count, kolo_type type)
+{
+    KOLO_TRY(kolo_cuda_enter(stream));
+    KOLO_TRY(kolo_nccl_check(together));
+    return count > 0 ? begin(together, values, count, type) : KOLO_OK;
+}
+
+/* What was given must still come to the others. */
+static void close_comm(kolo_nccl_group *group)
+{
+    ncclResult_t result = ncclCommFinalize(group->comm);
+    kolo_status status = settle(group->members, group->comm, &result, "leaving a group", LEAVING_SECONDS);
+    if (status == KOLO_OK && result == ncclSuccess) ncclCommDestroy(group->comm);
+    else ncclCommAbort(group->comm);
+    if (status != KOLO_OK) kolo_failure_take();
+}
+
+void kolo_nccl_leave(void *together)
+{
+    kolo_nccl_group *group = together;
+    if (!group) return;
+    if (!kolo_cuda_is_mine(group->stream)) { /* its watcher stayed with the process that was forked */
+        free(group);
+        return;
+    }
+    if (kolo_cuda_enter(group->stream) == KOLO_OK && group->comm && group->watched)
+        cudaStreamSynchronize(group->stream->handle); /* the watcher ends it where somebody is missing */
+    pthread_mutex_lock(&group->lock);
+    group->closing = true;
+    pthread_mutex_unlock(&group->lock);
+    if (group->watched) pthread_join(group->watcher, NULL);
+    if (group->comm) close_comm(group);
+    if (group->stream->group == group) group->stream->group = NULL;
+    pthread_mutex_destroy(&group->lock);
+    free(group);
+}

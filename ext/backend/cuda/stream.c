@@ -1,0 +1,318 @@
+/* Streams: a stream of a device, its memory, events and captured graphs. See backend/accelerator.h for what each
+ * promises. */
+#include "backend/cuda/cuda.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "core/table.h"
+
+struct kolo_event {
+    cudaEvent_t event;
+};
+struct kolo_captured_graph {
+    cudaGraphExec_t graph;
+};
+
+/* ---- streams ---- */
+
+bool kolo_cuda_is_mine(const kolo_stream *stream)
+{
+    return stream->process == getpid();
+}
+
+kolo_status kolo_cuda_enter(const kolo_stream *stream)
+{
+    if (!kolo_cuda_is_mine(stream))
+        return kolo_fail(KOLO_UNSUPPORTED, "the device stayed with the process that was forked, and CUDA cannot be "
+                                           "started in the child; wanted a program of its own");
+    KOLO_CUDA(cudaSetDevice(stream->device), "choosing it");
+    return KOLO_OK;
+}
+
+/* For what gives back: it tells nobody. A child of fork() must not touch what is its parent's. */
+static bool can_enter(const kolo_stream *stream)
+{
+    bool can = kolo_cuda_is_mine(stream) && cudaSetDevice(stream->device) == cudaSuccess;
+    if (!can) cudaGetLastError();
+    return can;
+}
+
+static void close_stream(kolo_stream **stream)
+{
+    kolo_stream *closed = *stream;
+    *stream = NULL;
+    if (!closed) return;
+    if (!kolo_cuda_is_mine(closed)) {
+        free(closed);
+        return;
+    }
+    cudaSetDevice(closed->device);
+    if (closed->handle) cudaStreamSynchronize(closed->handle);
+    kolo_cuda_free_tables(closed->tables);
+    kolo_cuda_close_blas(closed);
+    kolo_cuda_close_dnn(closed);
+    kolo_cuda_free(closed->turns);
+    if (closed->handle) cudaStreamDestroy(closed->handle);
+    cudaGetLastError(); /* of a device that is lost */
+    free(closed);
+}
+
+static kolo_status open_stream(int device, kolo_stream **stream)
+{
+    kolo_stream *made = calloc(1, sizeof *made);
+    if (!made) return kolo_fail_memory(sizeof *made, "a queue");
+    made->device = device;
+    made->process = getpid();
+    cudaError_t error = cudaSetDevice(device);
+    int major = 0, minor = 0;
+    if (error == cudaSuccess) error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+    if (error == cudaSuccess) error = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
+    made->capability = 10 * major + minor;
+    if (error == cudaSuccess)
+        error = cudaDeviceGetAttribute(&made->shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    if (error == cudaSuccess) error = kolo_cuda_find_code();
+    if (error == cudaSuccess) error = cudaStreamCreateWithFlags(&made->handle, cudaStreamNonBlocking);
+    size_t turns = KOLO_TURNS * sizeof *made->turns;
+    if (error == cudaSuccess) error = kolo_cuda_allocate((void **)&made->turns, turns);
+    if (error == cudaSuccess) error = cudaMemsetAsync(made->turns, 0, turns, made->handle);
+    if (error != cudaSuccess) {
+        close_stream(&made);
+        return kolo_cuda_fail(error, "beginning");
+    }
+    *stream = made;
+    return KOLO_OK;
+}
+
+/* ---- memory ---- */
+
+static kolo_status allocate(kolo_stream *stream, size_t bytes, const char *what, void **memory)
+{
+    KOLO_TRY(kolo_cuda_enter(stream));
+    cudaError_t error = kolo_cuda_allocate(memory, bytes);
+    if (error == cudaSuccess) return KOLO_OK;
+    if (error != cudaErrorMemoryAllocation) return kolo_cuda_fail(error, "taking memory");
+    cudaGetLastError(); /* it is no failure of the device */
+    size_t left = 0, total = 0;
+    cudaMemGetInfo(&left, &total);
+    return kolo_fail(KOLO_MEMORY, "%s: wanted %s of the device's memory, got %s free of %s" KOLO_CUDA_ADVICE, what,
+                     kolo_bytes_text((double)bytes), kolo_bytes_text((double)left), kolo_bytes_text((double)total));
+}
+
+static void release(kolo_stream *stream, void *memory)
+{
+    if (!memory || !can_enter(stream)) return;
+    cudaStreamSynchronize(stream->handle); /* what runs may still read it */
+    kolo_cuda_free(memory);
+    cudaGetLastError();
+}
+
+static kolo_status allocate_host(kolo_stream *stream, size_t bytes, void **memory)
+{
+    KOLO_TRY(kolo_cuda_enter(stream));
+    cudaError_t error = cudaHostAlloc(memory, bytes ? bytes : 1, cudaHostAllocPortable);
+    if (error == cudaSuccess) return KOLO_OK;
+    if (error != cudaErrorMemoryAllocation) return kolo_cuda_fail(error, "taking memory of the host");
+    cudaGetLastError();
+    return kolo_fail(KOLO_MEMORY,
+                     "wanted %s of the host's memory that is never swapped out, got none: lower the .batch_size, or "
+                     "raise the limit of locked memory",
+                     kolo_bytes_text((double)bytes));
+}
+
+static void release_host(kolo_stream *stream, void *memory)
+{
+    if (!memory || !can_enter(stream)) return;
+    cudaStreamSynchronize(stream->handle);
+    cudaFreeHost(memory);
+    cudaGetLastError();
+}
+
+/* ---- work ---- */
+
+static kolo_status copy(kolo_stream *stream, void *to, const void *from, size_t bytes)
+{
+    KOLO_TRY(kolo_cuda_enter(stream));
+    if (bytes > 0) KOLO_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream->handle), "copying");
+    return KOLO_OK;
+}
+
+static kolo_status clear(kolo_stream *stream, void *memory, size_t bytes)
+{
+    KOLO_TRY(kolo_cuda_enter(stream));
+    if (bytes > 0) KOLO_CUDA(cudaMemsetAsync(memory, 0, bytes, stream->handle), "clearing memory");
+    return KOLO_OK;
+}
+
+static kolo_status call(kolo_stream *stream, void (*work)(void *argument), void *argument)
+{
+    KOLO_TRY(kolo_cuda_enter(stream));
+    KOLO_CUDA(cudaLaunchHostFunc(stream->handle, work, argument), "a call of the host");
+    return KOLO_OK;
+}
+
+static kolo_status record_event(kolo_stream *stream, kolo_event **event)
+{
+    KOLO_TRY(kolo_cuda_enter(stream));
+    if (!*event) {
+        kolo_event *made = calloc(1, sizeof *made);
+        if (!made) return kolo_fail_memory(sizeof *made, "a mark");
+        cudaError_t error = cudaEventCreateWithFlags(&made->event, cudaEventDisableTiming);
+        if (error != cudaSuccess) {
+            free(made);
+            return kolo_cuda_fail(error, "making a mark");
+        }
+        *event = made;
+    }
+    KOLO_CUDA(cudaEventRecord((*event)->event, stream->handle), "setting a mark");
+    return KOLO_OK;
+}
+
+static kolo_status synchronize_event(kolo_stream *stream, kolo_event *event)
+{
+    KOLO_TRY(kolo_cuda_enter(stream));
+    KOLO_CUDA(cudaEventSynchronize(event->event), "the work given");
+    return kolo_nccl_check(stream->group);
+}
+
+static kolo_status wait_event(kolo_stream *stream, kolo_event *event)
+{
+    KOLO_TRY(kolo_cuda_enter(stream));
+    KOLO_CUDA(cudaStreamWaitEvent(stream->handle, event->event, 0), "waiting for another queue");
+    return KOLO_OK;
+}
+
+static void free_event(kolo_stream *stream, kolo_event *event)
+{
+    if (!event) return;
+    if (can_enter(stream)) cudaEventDestroy(event->event);
+    free(event);
+}
+
+static kolo_status finish(kolo_stream *stream)
+{
+    KOLO_TRY(kolo_cuda_enter(stream));
+    KOLO_CUDA(cudaStreamSynchronize(stream->handle), "the work given");
+    return kolo_nccl_check(stream->group);
+}
+
+/* ---- captured graphs ---- */
+
+static kolo_status begin_capture(kolo_stream *stream)
+{
+    KOLO_TRY(kolo_cuda_enter(stream));
+    KOLO_CUDA(cudaStreamBeginCapture(stream->handle, cudaStreamCaptureModeThreadLocal), "beginning to record");
+    return KOLO_OK;
+}
+
+static kolo_status end_capture(kolo_stream *stream, kolo_captured_graph **captured_graph)
+{
+    cudaGraph_t graph = NULL;
+    kolo_captured_graph *made = calloc(1, sizeof *made);
+    cudaError_t error = cudaStreamEndCapture(stream->handle, &graph); /* also when there is no memory */
+    if (!made) error = cudaErrorMemoryAllocation;
+    if (error == cudaSuccess) error = cudaGraphInstantiate(&made->graph, graph, 0);
+    if (graph) cudaGraphDestroy(graph);
+    if (error != cudaSuccess) {
+        free(made);
+        return kolo_cuda_fail(error, "recording a step");
+    }
+    *captured_graph = made;
+    return KOLO_OK;
+}
+
+static kolo_status launch(kolo_stream *stream, kolo_captured_graph *captured_graph)
+{
+    KOLO_TRY(kolo_cuda_enter(stream));
+    KOLO_CUDA(cudaGraphLaunch(captured_graph->graph, stream->handle), "a recorded step");
+    return KOLO_OK;
+}
+
+static void free_captured_graph(kolo_stream *stream, kolo_captured_graph *captured_graph)
+{
+    if (!captured_graph) return;
+    if (can_enter(stream)) {
+        cudaStreamSynchronize(stream->handle);
+        cudaGraphExecDestroy(captured_graph->graph);
+        cudaGetLastError();
+    }
+    free(captured_graph);
+}
+
+/* ---- arrays ---- */
+
+static kolo_status gather(kolo_stream *stream, const kolo_sources *from, const kolo_step_parameters *step_parameters,
+                          int64_t first, int microbatch, const kolo_microbatch_arrays *to)
+{
+    KOLO_TRY(kolo_cuda_enter(stream));
+    KOLO_CUDA(kolo_cuda_gather(stream->handle, from, step_parameters, first, microbatch, to), "gathering samples");
+    return KOLO_OK;
+}
+
+static kolo_status add(kolo_stream *stream, float *to, const float *from, int64_t count)
+{
+    KOLO_TRY(kolo_cuda_enter(stream));
+    KOLO_CUDA(kolo_cuda_add_floats(stream->handle, to, from, count), "adding arrays");
+    return KOLO_OK;
+}
+
+static kolo_status sum(kolo_stream *stream, double *to, const void *parts, size_t stride, int number, int64_t count)
+{
+    KOLO_TRY(kolo_cuda_enter(stream));
+    KOLO_CUDA(kolo_cuda_sum_doubles(stream->handle, to, parts, stride, number, count), "adding parts");
+    return KOLO_OK;
+}
+
+/* By one of the stream's turns, which is a zero again when it is done. */
+static kolo_status are_finite(kolo_stream *stream, const float *values, int64_t count, bool *finite)
+{
+    static const char doing[] = "looking for what is not finite";
+    unsigned odd = 0;
+    KOLO_TRY(kolo_cuda_enter(stream));
+    KOLO_CUDA(kolo_cuda_count_odd(stream->handle, values, count, stream->turns), doing);
+    KOLO_CUDA(cudaMemcpyAsync(&odd, stream->turns, sizeof odd, cudaMemcpyDefault, stream->handle), doing);
+    KOLO_CUDA(cudaMemsetAsync(stream->turns, 0, sizeof odd, stream->handle), doing);
+    KOLO_TRY(finish(stream));
+    *finite = odd == 0;
+    return KOLO_OK;
+}
+
+const kolo_accelerator kolo_cuda_accelerator = {
+    .devices = kolo_cuda_devices,
+    .describe = kolo_cuda_describe,
+    .is_called = kolo_cuda_is_called,
+    .held = kolo_cuda_held,
+    .locate = kolo_cuda_locate,
+    .connect = kolo_cuda_connect,
+    .meter = &kolo_cuda_meter,
+    .open = open_stream,
+    .close = close_stream,
+    .allocate = allocate,
+    .release = release,
+    .allocate_host = allocate_host,
+    .release_host = release_host,
+    .copy = copy,
+    .clear = clear,
+    .call = call,
+    .record_event = record_event,
+    .synchronize_event = synchronize_event,
+    .wait_event = wait_event,
+    .free_event = free_event,
+    .finish = finish,
+    .begin_capture = begin_capture,
+    .end_capture = end_capture,
+    .launch = launch,
+    .free_captured_graph = free_captured_graph,
+    .gather = gather,
+    .add = add,
+    .sum = sum,
+    .are_finite = are_finite,
+    .has_rule = kolo_cuda_has_rule,
+    .expect_updates = kolo_cuda_expect_updates,
+    .update = kolo_cuda_update_weights,
+    .join = kolo_nccl_join,
+    .allreduce = kolo_nccl_allreduce,
+    .leave = kolo_nccl_leave,
+    .fill_step_parameters = kolo_cuda_fill,
+    .penalty = kolo_cuda_penalty,
+};

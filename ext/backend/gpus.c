@@ -1,0 +1,81 @@
+/* GPUs: whether this process's devices are GPUs, and which. See runtime.h. */
+#include "runtime/runtime.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/plugin.h"
+
+#define PLUGIN "cuda"
+#define CHOICE "KOLO_DEVICES"
+
+static struct {
+    pthread_once_t once;
+    const kolo_accelerator *accelerator;
+    int count;
+    const char *why; /* there is none */
+} gpus = {.once = PTHREAD_ONCE_INIT};
+
+/* A plugin that is there is meant to be used: that it cannot be is told. */
+static const kolo_accelerator *load(void)
+{
+    const kolo_plugin *plugin = kolo_plugin_load(PLUGIN, &gpus.why);
+    if (plugin && plugin->backend && plugin->backend->version == KOLO_BACKEND_VERSION)
+        return plugin->backend->accelerator;
+    if (plugin) gpus.why = "libkolo_" PLUGIN ".so is of another version of Kolo";
+    bool there = plugin || !strstr(gpus.why, "libkolo_" PLUGIN ".so: cannot open");
+    if (there) kolo_warn("computing without the GPUs: %s", gpus.why);
+    else gpus.why = "libkolo_" PLUGIN ".so, the plugin for them, is not built: 'make cuda' does that";
+    return NULL;
+}
+
+/* The plugin's libraries are large: none is loaded where there is no driver. */
+static void find(void)
+{
+    gpus.why = "there is no driver";
+    if (!dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL)) return;
+    gpus.accelerator = load();
+    if (!gpus.accelerator) return;
+    gpus.count = gpus.accelerator->devices();
+    gpus.why = "the driver gives none";
+}
+
+/* What KOLO_DEVICES says, or else the backend that KOLO_BACKEND chooses. */
+static bool wanted(void)
+{
+    const char *choice = getenv(CHOICE), *backend = getenv("KOLO_BACKEND");
+    if (choice && *choice) return strcmp(choice, "cpu") != 0;
+    return !backend || !*backend || strcmp(backend, PLUGIN) == 0;
+}
+
+int kolo_gpus(void)
+{
+    if (!wanted()) return 0;
+    pthread_once(&gpus.once, find);
+    return gpus.count;
+}
+
+const kolo_accelerator *kolo_gpu_accelerator(void)
+{
+    return kolo_gpus() > 0 ? gpus.accelerator : NULL;
+}
+
+kolo_status kolo_gpus_check_environment(void)
+{
+    const char *choice = getenv(CHOICE);
+    if (!choice || !*choice || strcmp(choice, "cpu") == 0) return KOLO_OK;
+    if (strcmp(choice, "gpu") != 0)
+        return kolo_fail(KOLO_INVALID, CHOICE ": wanted \"cpu\" or \"gpu\", got \"%.40s\"", choice);
+    if (kolo_gpus() > 0) return KOLO_OK;
+    return kolo_fail(KOLO_NOT_FOUND, CHOICE ": wanted GPUs, got none: %s", kolo_gpus_why_none());
+}
+
+const char *kolo_gpus_why_none(void)
+{
+    const char *choice = getenv(CHOICE);
+    if (choice && strcmp(choice, "cpu") == 0) return CHOICE " is \"cpu\"";
+    if (!wanted()) return kolo_phrase("KOLO_BACKEND is \"%.40s\"", getenv("KOLO_BACKEND"));
+    return kolo_gpus() > 0 ? "CUDA_VISIBLE_DEVICES or kolo_set_visible_devices() leaves none" : gpus.why;
+}

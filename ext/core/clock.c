@@ -1,0 +1,11 @@
+/* See clock.h. */
+#include "core/clock.h"
+
+#include <time.h>
+
+double kolo_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}

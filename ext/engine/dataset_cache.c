@@ -1,0 +1,360 @@
+/* Samples on a device: see dataset_cache.h. */
+#include "engine/dataset_cache.h"
+
+#include <string.h>
+
+#include "data/tokens.h"
+#include "engine/engine.h"
+
+#define RESIDENT_PART 2 /* a data set stays on the device if it takes at most 1 / this of its free memory */
+#define WANTED_PART   4 /* and goes there if more than 1 / this of its samples are wanted */
+
+static const kolo_accelerator *accelerator_of(const kolo_dataset_cache *dataset_cache)
+{
+    return dataset_cache->program->backend->accelerator;
+}
+static kolo_stream *stream_of(const kolo_dataset_cache *dataset_cache)
+{
+    return dataset_cache->program->plan.stream;
+}
+
+static size_t aligned(size_t bytes)
+{
+    return (bytes + 255) / 256 * 256;
+}
+
+/* ---------------------------------------------------------------- memory */
+
+static void release_staging_buffer(kolo_dataset_cache *dataset_cache, kolo_staging_buffer *staging_buffer)
+{
+    const kolo_accelerator *accelerator = accelerator_of(dataset_cache);
+    accelerator->release(stream_of(dataset_cache), staging_buffer->block);
+    accelerator->release_host(stream_of(dataset_cache), staging_buffer->host);
+    accelerator->free_event(stream_of(dataset_cache), staging_buffer->copied);
+    accelerator->free_event(stream_of(dataset_cache), staging_buffer->computed);
+    *staging_buffer = (kolo_staging_buffer){0};
+}
+
+static void release(kolo_dataset_cache *dataset_cache)
+{
+    const kolo_accelerator *accelerator = accelerator_of(dataset_cache);
+    if (dataset_cache->copier) accelerator->finish(dataset_cache->copier);
+    for (int i = 0; i < KOLO_STAGING_BUFFERS; i++)
+        release_staging_buffer(dataset_cache, &dataset_cache->staging_buffers[i]);
+    accelerator->release(stream_of(dataset_cache), dataset_cache->block);
+    dataset_cache->block = NULL;
+    dataset_cache->data = NULL;
+    dataset_cache->room = 0;
+    dataset_cache->staging_buffer = 0;
+    dataset_cache->sources = (kolo_sources){0};
+    dataset_cache->version++;
+}
+
+void kolo_dataset_cache_close(kolo_dataset_cache *dataset_cache)
+{
+    if (!dataset_cache->program) return;
+    release(dataset_cache);
+    accelerator_of(dataset_cache)->release(stream_of(dataset_cache), dataset_cache->order);
+    accelerator_of(dataset_cache)->close(&dataset_cache->copier);
+    *dataset_cache = (kolo_dataset_cache){0};
+}
+
+/* Bytes of the arrays of so many samples, one behind the other, each aligned. */
+typedef struct extent {
+    size_t features, labels, targets, weights, all;
+} extent;
+
+static extent resident_extent(const kolo_data *data, const kolo_plan *plan)
+{
+    size_t count = (size_t)data->samples, elements = (size_t)kolo_shape_count(data->shape);
+    extent e = {.features = aligned(count * elements * (data->bytes ? 1 : sizeof(float)))};
+    bool labels = plan->labels || (plan->targets && !data->targets && !data->autoencoder);
+    if (labels && data->labels) e.labels = aligned(count * (size_t)data->label_count * sizeof(int32_t));
+    if (plan->targets && data->targets)
+        e.targets = aligned(count * (size_t)kolo_shape_count(data->target_shape) * sizeof(float));
+    if (plan->weights && data->weights) e.weights = aligned(count * sizeof(float));
+    e.all = e.features + e.labels + e.targets + e.weights;
+    return e;
+}
+
+static bool fits(const kolo_dataset_cache *dataset_cache, const kolo_data *data)
+{
+    char name[96];
+    int64_t memory, left;
+    int device = dataset_cache->program->plan.device_number;
+    if (accelerator_of(dataset_cache)->describe(device, name, &memory, &left) != KOLO_OK) {
+        kolo_failure_take(); /* it does without */
+        return false;
+    }
+    return (int64_t)resident_extent(data, &dataset_cache->program->plan).all <= left / RESIDENT_PART;
+}
+
+/* ---------------------------------------------------------------- resident */
+
+/* Tokens are looked at once, since the device does not. */
+static kolo_status check_tokens(const kolo_dataset_cache *dataset_cache, const kolo_data *data)
+{
+    const kolo_plan *plan = &dataset_cache->program->plan;
+    if (plan->tokens == 0) return KOLO_OK;
+    float row[4096];
+    int64_t length = kolo_shape_count(data->shape);
+    kolo_batch batch = {.samples = data->samples};
+    kolo_gathered to = {.features = row};
+    if (length > 4096)
+        return kolo_fail(KOLO_UNSUPPORTED, "wanted at most 4096 tokens a sample, got %lld", (long long)length);
+    for (int64_t i = 0; i < data->samples; i++) {
+        KOLO_TRY(kolo_data_gather(data, NULL, NULL, i, 1, &to));
+        KOLO_TRY(kolo_tokens_check(plan, &batch, i, 1, row));
+    }
+    return KOLO_OK;
+}
+
+static kolo_status upload(kolo_dataset_cache *dataset_cache, size_t at, const void *from, size_t bytes)
+{
+    if (bytes == 0) return KOLO_OK;
+    return accelerator_of(dataset_cache)->copy(stream_of(dataset_cache), dataset_cache->block + at, from, bytes);
+}
+
+static kolo_status make_resident(kolo_dataset_cache *dataset_cache, const kolo_data *data)
+{
+    const kolo_plan *plan = &dataset_cache->program->plan;
+    const kolo_accelerator *accelerator = accelerator_of(dataset_cache);
+    extent e = resident_extent(data, plan);
+    size_t count = (size_t)data->samples, elements = (size_t)kolo_shape_count(data->shape);
+    size_t labels = e.features, targets = labels + e.labels, weights = targets + e.targets;
+    const void *features = data->bytes    ? (const void *)data->bytes
+                           : data->floats ? (const void *)data->floats
+                                          : data->tokens;
+    KOLO_TRY(check_tokens(dataset_cache, data));
+    KOLO_TRY(accelerator->allocate(stream_of(dataset_cache), e.all, "the data set", (void **)&dataset_cache->block));
+    KOLO_TRY(upload(dataset_cache, 0, features, count * elements * (data->bytes ? 1 : sizeof(float))));
+    if (e.labels)
+        KOLO_TRY(upload(dataset_cache, labels, data->labels, count * (size_t)data->label_count * sizeof(int32_t)));
+    if (e.targets)
+        KOLO_TRY(upload(dataset_cache, targets, data->targets,
+                        count * (size_t)kolo_shape_count(data->target_shape) * sizeof(float)));
+    if (e.weights) KOLO_TRY(upload(dataset_cache, weights, data->weights, count * sizeof(float)));
+    char *block = dataset_cache->block;
+    dataset_cache->sources = (kolo_sources){.bytes = data->bytes ? (const uint8_t *)block : NULL,
+                                            .floats = data->floats ? (const float *)block : NULL,
+                                            .tokens = data->tokens ? (const int32_t *)block : NULL,
+                                            .scale = data->scale,
+                                            .labels = e.labels ? (const int32_t *)(block + labels) : NULL,
+                                            .label_count = data->label_count,
+                                            .targets = e.targets ? (const float *)(block + targets) : NULL,
+                                            .autoencoder = data->autoencoder,
+                                            .weights = e.weights ? (const float *)(block + weights) : NULL,
+                                            .elements = (int64_t)elements};
+    return KOLO_OK;
+}
+
+/* ---------------------------------------------------------------- shard by shard */
+
+/* The arrays that the plan wants, of `room` samples, in a block; *bytes: of all. */
+static kolo_gathered arrays_in(const kolo_plan *plan, const kolo_data *data, char *block, int64_t room, size_t *bytes)
+{
+    kolo_shape outputs = plan->values[plan->output].shape;
+    int64_t numbers = kolo_shape_count(outputs), rows = numbers / outputs.dim[outputs.rank - 1];
+    size_t at = aligned((size_t)(room * kolo_shape_count(data->shape)) * sizeof(float));
+    kolo_gathered to = {.features = (float *)block, .outputs = numbers};
+    if (plan->labels) {
+        to.labels = (int32_t *)(block + at);
+        at += aligned((size_t)(room * rows) * sizeof(int32_t));
+    }
+    if (plan->targets) {
+        to.targets = (float *)(block + at);
+        at += aligned((size_t)(room * numbers) * sizeof(float));
+    }
+    if (plan->weights) {
+        to.weights = (float *)(block + at);
+        at += aligned((size_t)room * sizeof(float));
+    }
+    *bytes = at;
+    return to;
+}
+
+static kolo_status open_staging_buffer(kolo_dataset_cache *dataset_cache, kolo_staging_buffer *staging_buffer,
+                                       size_t bytes)
+{
+    const kolo_accelerator *accelerator = accelerator_of(dataset_cache);
+    KOLO_TRY(accelerator->allocate(stream_of(dataset_cache), bytes, "the samples of a batch",
+                                   (void **)&staging_buffer->block));
+    return accelerator->allocate_host(stream_of(dataset_cache), bytes, (void **)&staging_buffer->host);
+}
+
+/* Memory for shards of so many samples. */
+static kolo_status make_room(kolo_dataset_cache *dataset_cache, const kolo_data *data, int64_t samples)
+{
+    size_t bytes;
+    if (samples <= dataset_cache->room) return KOLO_OK;
+    release(dataset_cache);
+    arrays_in(&dataset_cache->program->plan, data, NULL, samples, &bytes);
+    if (!dataset_cache->copier)
+        KOLO_TRY(accelerator_of(dataset_cache)
+                     ->open(dataset_cache->program->plan.device_number, &dataset_cache->copier));
+    for (int i = 0; i < KOLO_STAGING_BUFFERS; i++)
+        KOLO_TRY(open_staging_buffer(dataset_cache, &dataset_cache->staging_buffers[i], bytes));
+    dataset_cache->room = samples;
+    dataset_cache->data = data;
+    return KOLO_OK;
+}
+
+/* What a staging buffer's arrays are to the device. */
+static kolo_sources sources_of(const kolo_dataset_cache *dataset_cache, const kolo_data *data,
+                               const kolo_staging_buffer *staging_buffer)
+{
+    size_t bytes;
+    const kolo_plan *plan = &dataset_cache->program->plan;
+    kolo_gathered there = arrays_in(plan, data, staging_buffer->block, dataset_cache->room, &bytes);
+    kolo_shape outputs = plan->values[plan->output].shape;
+    return (kolo_sources){.floats = there.features,
+                          .scale = 1,
+                          .labels = there.labels,
+                          .label_count = (int)(there.outputs / outputs.dim[outputs.rank - 1]),
+                          .targets = there.targets,
+                          .weights = there.weights,
+                          .elements = kolo_shape_count(data->shape)};
+}
+
+static kolo_status gather_shard(kolo_dataset_cache *dataset_cache, const kolo_shard *shard, int64_t first, int count,
+                                const kolo_gathered *to)
+{
+    const kolo_plan *plan = &dataset_cache->program->plan;
+    const kolo_batch *batch = shard->batch;
+    kolo_gather_call call = {.training = plan->dropout,
+                             .seed = shard->seed,
+                             .step = batch->step,
+                             .first_sample = first,
+                             .stoppable = shard->stoppable};
+    const int32_t *order = batch->order ? batch->order + first : NULL;
+    if (shard->staged) kolo_staged_copy(shard->staged, shard->data, first, count, to);
+    else KOLO_TRY(kolo_data_gather(shard->data, &call, order, batch->first + first, count, to));
+    return kolo_tokens_check(plan, batch, first, count, to->features);
+}
+
+/* The copier waits until the device's side is free, the stream until the copy is there. */
+static kolo_status copy_staging_buffer(kolo_dataset_cache *dataset_cache, kolo_staging_buffer *staging_buffer,
+                                       size_t bytes)
+{
+    const kolo_accelerator *accelerator = accelerator_of(dataset_cache);
+    if (staging_buffer->computed) KOLO_TRY(accelerator->wait_event(dataset_cache->copier, staging_buffer->computed));
+    KOLO_TRY(accelerator->copy(dataset_cache->copier, staging_buffer->block, staging_buffer->host, bytes));
+    KOLO_TRY(accelerator->record_event(dataset_cache->copier, &staging_buffer->copied));
+    return accelerator->wait_event(stream_of(dataset_cache), staging_buffer->copied);
+}
+
+static kolo_status bring_staged(kolo_dataset_cache *dataset_cache, const kolo_shard *shard,
+                                kolo_step_parameters *step_parameters)
+{
+    const kolo_batch *batch = shard->batch;
+    int64_t first = shard->first_microbatch * batch->microbatch, end = shard->end_microbatch * batch->microbatch;
+    size_t bytes;
+    if (end > batch->samples) end = batch->samples;
+    dataset_cache->staging_buffer = (int)(dataset_cache->shards++ % KOLO_STAGING_BUFFERS);
+    kolo_staging_buffer *staging_buffer = &dataset_cache->staging_buffers[dataset_cache->staging_buffer];
+    dataset_cache->sources = sources_of(dataset_cache, shard->data, staging_buffer);
+    step_parameters->first = -first;
+    if (first >= end) return KOLO_OK;
+    if (staging_buffer->copied)
+        KOLO_TRY(accelerator_of(dataset_cache)->synchronize_event(dataset_cache->copier, staging_buffer->copied));
+    kolo_gathered to =
+        arrays_in(&dataset_cache->program->plan, shard->data, staging_buffer->host, dataset_cache->room, &bytes);
+    KOLO_TRY(gather_shard(dataset_cache, shard, first, (int)(end - first), &to));
+    return copy_staging_buffer(dataset_cache, staging_buffer, bytes);
+}
+
+kolo_status kolo_dataset_cache_done(kolo_dataset_cache *dataset_cache)
+{
+    if (!dataset_cache->staged) return KOLO_OK;
+    return accelerator_of(dataset_cache)
+        ->record_event(stream_of(dataset_cache),
+                       &dataset_cache->staging_buffers[dataset_cache->staging_buffer].computed);
+}
+
+/* ---------------------------------------------------------------- the calls */
+
+kolo_status kolo_dataset_cache_attach(kolo_dataset_cache *dataset_cache, const kolo_program *program,
+                                      const kolo_data *data, int64_t wanted)
+{
+    bool stays = !data->view && wanted > data->samples / WANTED_PART;
+    dataset_cache->program = program;
+    if (stays || !dataset_cache->staged) release(dataset_cache); /* stages serve any data set */
+    dataset_cache->host_order = NULL;
+    dataset_cache->data = data;
+    dataset_cache->staged = !stays || !fits(dataset_cache, data);
+    if (dataset_cache->staged) return KOLO_OK;
+    kolo_status status = make_resident(dataset_cache, data);
+    if (status != KOLO_MEMORY) return status;
+    kolo_failure_take(); /* another process was faster */
+    kolo_dataset_cache_yield(dataset_cache);
+    return KOLO_OK;
+}
+
+bool kolo_dataset_cache_yield(kolo_dataset_cache *dataset_cache)
+{
+    if (!dataset_cache->program || dataset_cache->staged) return false;
+    const kolo_data *data = dataset_cache->data;
+    release(dataset_cache);
+    dataset_cache->data = data;
+    return dataset_cache->staged = true;
+}
+
+static kolo_status open_order(kolo_dataset_cache *dataset_cache, int64_t count)
+{
+    const kolo_accelerator *accelerator = accelerator_of(dataset_cache);
+    if (count <= dataset_cache->order_room) return KOLO_OK;
+    accelerator->release(stream_of(dataset_cache), dataset_cache->order);
+    dataset_cache->order = NULL;
+    dataset_cache->version++;
+    dataset_cache->order_room = 0;
+    size_t bytes = (size_t)count * sizeof *dataset_cache->order;
+    KOLO_TRY(accelerator->allocate(stream_of(dataset_cache), bytes, "the order of the samples",
+                                   (void **)&dataset_cache->order));
+    dataset_cache->order_room = count;
+    return KOLO_OK;
+}
+
+kolo_status kolo_dataset_cache_expect(kolo_dataset_cache *dataset_cache, int64_t shard, int64_t batch)
+{
+    return dataset_cache->staged ? make_room(dataset_cache, dataset_cache->data, shard)
+                                 : open_order(dataset_cache, batch);
+}
+
+kolo_status kolo_dataset_cache_order(kolo_dataset_cache *dataset_cache, const int32_t *order, int64_t count)
+{
+    const kolo_accelerator *accelerator = accelerator_of(dataset_cache);
+    dataset_cache->host_order = order;
+    dataset_cache->order_count = count;
+    if (!order || dataset_cache->staged) return KOLO_OK;
+    KOLO_TRY(open_order(dataset_cache, count));
+    return accelerator->copy(stream_of(dataset_cache), dataset_cache->order, order, (size_t)count * sizeof *order);
+}
+
+static bool is_of_the_epoch(const kolo_dataset_cache *dataset_cache, const kolo_batch *batch)
+{
+    const int32_t *order = dataset_cache->host_order;
+    return order && batch->order >= order && batch->order + batch->samples <= order + dataset_cache->order_count;
+}
+
+kolo_status kolo_dataset_cache_bring(kolo_dataset_cache *dataset_cache, const kolo_shard *shard,
+                                     kolo_step_parameters *step_parameters)
+{
+    const kolo_batch *batch = shard->batch;
+    if (dataset_cache->staged) {
+        dataset_cache->ordered = false;
+        int64_t microbatches = shard->end_microbatch - shard->first_microbatch;
+        KOLO_TRY(make_room(dataset_cache, shard->data, (microbatches > 0 ? microbatches : 1) * batch->microbatch));
+        return bring_staged(dataset_cache, shard, step_parameters);
+    }
+    dataset_cache->ordered = batch->order != NULL;
+    step_parameters->first = batch->first;
+    if (is_of_the_epoch(dataset_cache, batch)) {
+        step_parameters->first = batch->order - dataset_cache->host_order;
+    } else if (batch->order) {
+        KOLO_TRY(kolo_dataset_cache_order(dataset_cache, batch->order, batch->samples));
+        dataset_cache->host_order = NULL; /* who made it may write others there */
+        step_parameters->first = 0;
+    }
+    dataset_cache->sources.order = batch->order ? dataset_cache->order : NULL;
+    return KOLO_OK;
+}

@@ -1,0 +1,208 @@
+/* Where every value lives, and when: see memory_plan.h. */
+#include "engine/memory_plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static size_t aligned(size_t bytes)
+{
+    return (bytes + KOLO_ALIGNMENT - 1) / KOLO_ALIGNMENT * KOLO_ALIGNMENT;
+}
+
+typedef struct life {
+    int value;
+    int first, last; /* operations: the one that writes it, the last that touches it */
+    size_t bytes;
+} life;
+
+bool kolo_lives_in_a_microbatch(const kolo_value *value)
+{
+    bool kind = value->kind == KOLO_VALUE_INPUT || value->kind == KOLO_VALUE_ACTIVATION ||
+                value->kind == KOLO_VALUE_WORKSPACE || value->kind == KOLO_VALUE_PARTIAL;
+    return kind && value->view_of < 0 && value->bytes > 0;
+}
+
+/* A MEET is of the segment behind it: what it reads must last until all microbatches are there. */
+static int segment_of(const kolo_program *program, int op)
+{
+    int segment = 0;
+    while (segment < program->segment_count - 1 && op >= program->segments[segment].end) segment++;
+    return segment;
+}
+
+static void touch(const kolo_plan *plan, life *lives, int value, int op)
+{
+    if (value < 0) return;
+    life *touched = &lives[kolo_plan_base(plan, value)];
+    if (touched->first < 0) touched->first = op;
+    touched->last = op;
+}
+
+/* The input is there before the first operation; the output is read after the last, and so may be what a copy takes:
+ * devices are not as far as one another. */
+static void find_lives(const kolo_plan *plan, life *lives)
+{
+    for (int v = 0; v < plan->value_count; v++) lives[v] = (life){v, -1, -1, aligned(plan->values[v].bytes)};
+    touch(plan, lives, plan->input, 0);
+    for (int o = 0; o < plan->op_count; o++) {
+        const kolo_op *op = &plan->ops[o];
+        for (int i = 0; i < KOLO_OP_INS; i++) touch(plan, lives, op->in[i], o);
+        for (int i = 0; i < KOLO_OP_OUTS; i++) touch(plan, lives, op->out[i], o);
+    }
+    for (int o = 0; o < plan->op_count; o++)
+        if (plan->ops[o].kind == KOLO_OP_COPY) touch(plan, lives, plan->ops[o].in[0], plan->op_count);
+    touch(plan, lives, plan->output, plan->op_count);
+}
+
+static bool meet(life a, life b)
+{
+    return a.first <= b.last && b.first <= a.last;
+}
+
+/* The lowest place that is free for the whole life of the value, among those placed already. */
+static size_t lowest_place(const kolo_plan *plan, const life *placed, int count, life wanted)
+{
+    size_t place = 0;
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (int i = 0; i < count; i++) {
+            size_t start = plan->values[placed[i].value].offset, end = start + placed[i].bytes;
+            if (meet(placed[i], wanted) && place < end && start < place + wanted.bytes) {
+                place = end;
+                moved = true;
+            }
+        }
+    }
+    return place;
+}
+
+static int larger_first(const void *a, const void *b)
+{
+    const life *left = a, *right = b;
+    if (left->bytes != right->bytes) return left->bytes < right->bytes ? 1 : -1;
+    return left->value - right->value;
+}
+
+/* Greedy by size, as TensorFlow Lite's planner does: the largest first, each at its lowest free place. */
+static size_t place_lives(kolo_plan *plan, life *lives, int count)
+{
+    size_t bytes = 0;
+    qsort(lives, (size_t)count, sizeof *lives, larger_first);
+    for (int i = 0; i < count; i++) {
+        kolo_value *value = &plan->values[lives[i].value];
+        value->offset = lowest_place(plan, lives, i, lives[i]);
+        size_t end = value->offset + lives[i].bytes;
+        if (end > bytes) bytes = end;
+    }
+    return bytes;
+}
+
+/* Those of a memory that are kept, or the others; some: room for them. */
+static size_t place_some(kolo_program *program, const life *lives, int memory, bool kept, life *some)
+{
+    int count = 0;
+    for (int v = 0; v < program->plan.value_count; v++) {
+        const kolo_value *value = &program->plan.values[v];
+        bool placed = kolo_lives_in_a_microbatch(value) && lives[v].first >= 0;
+        if (placed && value->memory == memory && value->kept == kept) some[count++] = lives[v];
+    }
+    return place_lives(&program->plan, some, count);
+}
+
+/* Kept is what lives from segment to segment; and features that several devices may wait for. */
+static kolo_status place_microbatch(kolo_program *program)
+{
+    kolo_plan *plan = &program->plan;
+    size_t bytes = (size_t)plan->value_count * 2 * sizeof(life);
+    life *lives = calloc(1, bytes);
+    if (!lives) return kolo_fail_memory(bytes, "a plan");
+    find_lives(plan, lives);
+    for (int v = 0; v < plan->value_count; v++)
+        plan->values[v].kept = segment_of(program, lives[v].first) != segment_of(program, lives[v].last) ||
+                               (v == plan->input && program->memories > 1);
+    for (int m = 0; m < program->memories; m++) {
+        program->activation_bytes[m] = place_some(program, lives, m, true, lives + plan->value_count);
+        program->workspace_bytes[m] = place_some(program, lives, m, false, lives + plan->value_count);
+    }
+    free(lives);
+    return KOLO_OK;
+}
+
+/* Those that a segment gives, side by side. */
+static void place_gradients(kolo_program *program, kolo_segment *segment)
+{
+    kolo_plan *plan = &program->plan;
+    segment->gradient_first = program->gradient_bytes;
+    for (int o = segment->first; o < segment->end; o++) {
+        for (int i = 0; i < KOLO_OP_OUTS; i++) {
+            int v = plan->ops[o].out[i];
+            if (v < 0 || plan->values[v].kind != KOLO_VALUE_GRADIENT || plan->values[v].view_of >= 0) continue;
+            plan->values[v].offset = program->gradient_bytes;
+            program->gradient_bytes += aligned(plan->values[v].bytes);
+        }
+    }
+    segment->gradient_bytes = program->gradient_bytes - segment->gradient_first;
+}
+
+/* Packed weights live side by side, and so do sums over microbatches. */
+static void place_in_a_row(kolo_plan *plan, kolo_value_kind kind, size_t *bytes)
+{
+    for (int v = 0; v < plan->value_count; v++) {
+        kolo_value *value = &plan->values[v];
+        if (value->kind != kind || value->view_of >= 0 || value->in_place) continue;
+        value->offset = *bytes;
+        *bytes += aligned(value->bytes);
+    }
+}
+
+/* ---------------------------------------------------------------- what a segment touches */
+
+static void list_value(const kolo_plan *plan, kolo_segment *segment, bool *listed, int value)
+{
+    if (value < 0 || listed[value]) return;
+    listed[value] = true;
+    segment->values[segment->value_count++] = value;
+    list_value(plan, segment, listed, plan->values[value].view_of);
+}
+
+/* The output is listed last where it lies, since a view of it may be written by no operation. */
+static int last_of_output(const kolo_program *program)
+{
+    int memory = program->plan.values[kolo_plan_base(&program->plan, program->plan.output)].memory;
+    int last = program->segment_count - 1;
+    while (program->memories > 1 && last > 0 && program->segments[last].device != memory) last--;
+    return last;
+}
+
+/* What a copy takes is of another memory. */
+static kolo_status list_values(kolo_program *program, int number)
+{
+    const kolo_plan *plan = &program->plan;
+    kolo_segment *segment = &program->segments[number];
+    size_t bytes = (size_t)plan->value_count * (sizeof(int) + sizeof(bool));
+    segment->values = malloc(bytes);
+    if (!segment->values) return kolo_fail_memory(bytes, "a plan");
+    bool *listed = (bool *)(segment->values + plan->value_count);
+    memset(listed, 0, (size_t)plan->value_count * sizeof(bool));
+    if (number == 0 && program->memories == 1) list_value(plan, segment, listed, plan->input);
+    if (number == last_of_output(program)) list_value(plan, segment, listed, plan->output);
+    for (int o = segment->first; o < segment->end; o++) {
+        bool copies = plan->ops[o].kind == KOLO_OP_COPY;
+        for (int i = 0; !copies && i < KOLO_OP_INS; i++) list_value(plan, segment, listed, plan->ops[o].in[i]);
+        for (int i = 0; i < KOLO_OP_OUTS; i++) list_value(plan, segment, listed, plan->ops[o].out[i]);
+    }
+    return KOLO_OK;
+}
+
+kolo_status kolo_places_assign(kolo_program *program)
+{
+    kolo_plan *plan = &program->plan;
+    KOLO_TRY(place_microbatch(program));
+    place_in_a_row(plan, KOLO_VALUE_WEIGHTS, &program->weights_bytes);
+    for (int s = 0; s < program->segment_count; s++) place_gradients(program, &program->segments[s]);
+    place_in_a_row(plan, KOLO_VALUE_REDUCED, &program->reduced_bytes);
+    for (int o = 0; o < plan->op_count; o++)
+        if (plan->ops[o].scratch > program->scratch_bytes) program->scratch_bytes = plan->ops[o].scratch;
+    for (int s = 0; s < program->segment_count; s++) KOLO_TRY(list_values(program, s));
+    return KOLO_OK;
+}

@@ -1,0 +1,189 @@
+/* Layers to operations: forward in order, the loss, backward in reverse. See lower.h. */
+#include "model/lower.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "losses/loss.h"
+#include "layers/common.h"
+
+static bool trains(kolo_purpose purpose)
+{
+    return purpose == KOLO_FOR_TRAINING || purpose == KOLO_FOR_GRADIENTS;
+}
+
+static kolo_status describe(kolo_status status, const kolo_layer_node *node)
+{
+    if (status == KOLO_OK) return KOLO_OK;
+    kolo_failure failure = kolo_failure_take();
+    return kolo_fail(status, "%s: %s", kolo_layer_text(node), failure.text);
+}
+
+/* x of the first layer: the features, taken in by the backend. */
+static kolo_status lower_input(const kolo_model *model, kolo_plan *plan, kolo_layer_flow *flow)
+{
+    flow->x = plan->input = kolo_plan_value(plan, KOLO_VALUE_INPUT, model->layers[0].out);
+    if (plan->input < 0) return KOLO_MEMORY;
+    plan->values[plan->input].canonical = true;
+    bool taken = false;
+    for (int i = 1; i < model->layer_count; i++) {
+        const kolo_layer_node *node = &model->layers[i];
+        for (int k = 0; k < node->from_count; k++)
+            taken = taken || (node->from[k] == 0 && !node->recipe.kind->wants_features);
+    }
+    flow->y = flow->x; /* nobody wants them as the backend would lay them out */
+    return taken ? kolo_input_kind.forward(plan, flow) : KOLO_OK;
+}
+
+/* Inputs of a layer: the outputs of those before it, and whether these lead back to weights. */
+static void join(const kolo_plan *plan, const kolo_layer_flow *flows, const bool *weights_before, kolo_layer_flow *flow)
+{
+    const kolo_layer_node *node = flow->node;
+    for (int k = 0; k < node->from_count; k++) {
+        flow->xs[k] = node->recipe.kind->wants_features ? plan->input : flows[node->from[k]].y;
+        flow->need_dxs[k] = weights_before[node->from[k]];
+        flow->dxs[k] = -1;
+    }
+    flow->x = flow->xs[0];
+    flow->need_dx = flow->need_dxs[0];
+}
+
+/* The features come in where they are first wanted. */
+static int first_device(const kolo_model *model)
+{
+    for (int i = 1; i < model->layer_count; i++)
+        for (int k = 0; k < model->layers[i].from_count; k++)
+            if (model->layers[i].from[k] == 0) return model->layers[i].device;
+    return -1;
+}
+
+static kolo_status lower_layer(const kolo_model *model, kolo_purpose purpose, kolo_plan *plan, kolo_layer_flow *flows,
+                               bool *weights_before, int i)
+{
+    const kolo_layer_node *node = &model->layers[i];
+    bool last = i == model->output && purpose != KOLO_FOR_OUTPUTS;
+    flows[i] = (kolo_layer_flow){.node = node, .x = -1, .y = -1, .dy = -1, .dx = -1};
+    for (size_t k = 0; k < sizeof flows[i].saved / sizeof *flows[i].saved; k++) flows[i].saved[k] = -1;
+    if (last) flows[i].left_out = model->settings.loss.kind->left_out;
+    plan->device = i > 0 ? node->device : first_device(model);
+    if (i == 0) return lower_input(model, plan, &flows[0]);
+    join(plan, flows, weights_before, &flows[i]);
+    weights_before[i] = node->parameter_count > 0;
+    for (int k = 0; k < node->from_count; k++) weights_before[i] = weights_before[i] || flows[i].need_dxs[k];
+    if (last && model->backend->dense_loss && model->backend->dense_loss(plan) &&
+        kolo_dense_takes_loss(plan, &flows[i]))
+        return describe(kolo_dense_with_loss(plan, &flows[i]), node);
+    KOLO_TRY(describe(node->recipe.kind->forward(plan, &flows[i]), node));
+    if (flows[i].y >= 0 && flows[i].y < plan->value_count) return KOLO_OK;
+    return describe(kolo_fail(KOLO_INVALID, "wanted a value in the flow's .y after forward(), got none"), node);
+}
+
+static kolo_status lower_forward(const kolo_model *model, kolo_purpose purpose, kolo_plan *plan, kolo_layer_flow *flows,
+                                 bool *weights_before)
+{
+    int i = 0; /* the input, which every model has */
+    do {
+        KOLO_TRY(lower_layer(model, purpose, plan, flows, weights_before, i));
+    } while (++i < model->layer_count);
+    plan->output = flows[model->output].y;
+    plan->values[plan->output].canonical = true;
+    plan->values[kolo_plan_base(plan, plan->output)].canonical = true;
+    return KOLO_OK;
+}
+
+/* The last layer has done it: kolo_dense_with_loss(). */
+static bool loss_is_done(const kolo_plan *plan)
+{
+    return plan->op_count > 0 && plan->ops[plan->op_count - 1].kind == KOLO_OP_DENSE_LOSS;
+}
+
+static kolo_status lower_loss(kolo_plan *plan, bool training)
+{
+    plan->loss_gradient = -1;
+    if (loss_is_done(plan)) return KOLO_OK;
+    if (training) {
+        plan->loss_gradient = kolo_plan_value(plan, KOLO_VALUE_ACTIVATION, plan->values[plan->output].shape);
+        if (plan->loss_gradient < 0) return KOLO_MEMORY;
+        plan->values[plan->loss_gradient].canonical = true;
+    }
+    kolo_op op = {.kind = KOLO_OP_LOSS, .in = {plan->output, -1, -1, -1}, .out = {plan->loss_gradient, -1, -1}};
+    return kolo_plan_op(plan, op);
+}
+
+/* The gradient of a layer's output: the sum of what those give that took it. */
+static kolo_status gather_gradient(const kolo_model *model, kolo_plan *plan, kolo_layer_flow *flows, int i)
+{
+    int *sum = &flows[i].dy;
+    for (int j = i + 1; j < model->layer_count; j++) {
+        const kolo_layer_node *taker = &model->layers[j];
+        for (int k = 0; k < taker->from_count; k++) {
+            if (taker->from[k] != i || flows[j].dxs[k] < 0) continue;
+            kolo_op add = {.kind = KOLO_OP_ADD, .layer = i, .in = {*sum, flows[j].dxs[k]}, .activation = KOLO_LINEAR};
+            if (*sum >= 0) {
+                add.out[0] = kolo_plan_value(plan, KOLO_VALUE_ACTIVATION, model->layers[i].out);
+                if (add.out[0] < 0) return KOLO_MEMORY;
+                KOLO_TRY(kolo_plan_op(plan, add));
+            }
+            *sum = *sum < 0 ? flows[j].dxs[k] : add.out[0];
+        }
+    }
+    return KOLO_OK;
+}
+
+/* In reverse; layers that no weights lead to, or that lead to no gradient, are left out. */
+static kolo_status lower_backward(const kolo_model *model, kolo_plan *plan, kolo_layer_flow *flows,
+                                  const bool *weights_before)
+{
+    flows[model->output].dy = plan->loss_gradient;
+    bool done = plan->loss_gradient < 0;
+    for (int i = model->output; i > 0; i--) {
+        plan->device = model->layers[i].device;
+        if (!weights_before[i] || (i == model->output && done)) continue;
+        if (i != model->output) KOLO_TRY(gather_gradient(model, plan, flows, i));
+        if (flows[i].dy < 0) continue;
+        const kolo_layer_node *node = flows[i].node;
+        KOLO_TRY(describe(node->recipe.kind->backward(plan, &flows[i]), node));
+        if (node->recipe.kind->inputs == 0) flows[i].dxs[0] = flows[i].dx;
+    }
+    return KOLO_OK;
+}
+
+/* What the loss and the metrics want of each sample, and where the metrics' sums lie. */
+static void lower_targets(const kolo_model *model, kolo_plan *plan)
+{
+    const kolo_metric_list *list = &model->metrics;
+    plan->loss = model->settings.loss;
+    plan->labels = list->labels;
+    plan->targets = list->targets;
+    plan->weights = true; /* data without have ones: a plan serves whatever data come */
+    plan->probabilities = list->probabilities;
+    memcpy(plan->metrics, list->metric, sizeof plan->metrics);
+    memcpy(plan->metric_offset, list->offset, sizeof plan->metric_offset);
+    plan->metric_sums = list->sums;
+}
+
+kolo_status kolo_lower(const kolo_model *model, kolo_purpose purpose, int microbatch, kolo_plan *plan)
+{
+    *plan = (kolo_plan){.microbatch = microbatch,
+                        .training = trains(purpose),
+                        .adds_microbatches = model->settings.deterministic,
+                        .dropout = purpose == KOLO_FOR_TRAINING,
+                        .precision = model->settings.precision,
+                        .loss_gradient = -1,
+                        .layers = model->layers,
+                        .device = -1};
+    if (purpose != KOLO_FOR_OUTPUTS) lower_targets(model, plan);
+    size_t bytes = (size_t)model->layer_count * (sizeof(kolo_layer_flow) + sizeof(bool));
+    kolo_layer_flow *flows = calloc(1, bytes);
+    if (!flows) return kolo_fail_memory(bytes, "a plan");
+    bool *weights_before = (bool *)(flows + model->layer_count);
+    kolo_status status;
+    KOLO_GO(done, lower_forward(model, purpose, plan, flows, weights_before));
+    plan->device = model->layers[model->output].device;
+    if (purpose != KOLO_FOR_OUTPUTS) KOLO_GO(done, lower_loss(plan, plan->training));
+    plan->forward_count = plan->op_count;
+    if (plan->training) KOLO_GO(done, lower_backward(model, plan, flows, weights_before));
+done:
+    free(flows);
+    return status;
+}

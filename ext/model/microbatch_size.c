@@ -1,0 +1,104 @@
+/* How many samples a microbatch may and should have: see lower.h. */
+#include "model/lower.h"
+
+#include <math.h>
+
+#include "runtime/runtime.h"
+
+#define USUAL_MICROBATCH    32          /* samples: past this oneDNN's kernels gain nothing, and caches overflow */
+#define LARGEST_MICROBATCH  512         /* samples: where the weights' gradients weigh more */
+#define WORTHWHILE          32 /* products a weight of a microbatch: fewer cost less than its gradient's way through memory */
+#define LARGEST_ACTIVATIONS (192 << 20) /* bytes of a microbatch's values, if none shared memory with another */
+
+/* A device is as fast as its microbatches are large, and has memory of its own: as many samples as there are, but */
+#define LARGEST_SCORED 4096 /* of what is only scored, that outputs do not pile up, */
+#define MOST_SCORED    ((int64_t)1 << 29) /* elements of them, wherever those lie, */
+#define LARGEST_THERE                                                                                                  \
+    ((int64_t)32 << 30) /* and bytes of values, as LARGEST_FRAME counts them, or half of what it has */
+
+static int64_t bytes_of(const kolo_plan *plan)
+{
+    int64_t bytes = 0;
+    for (int v = 0; v < plan->value_count; v++) {
+        const kolo_value *value = &plan->values[v];
+        bool of_samples = value->kind == KOLO_VALUE_ACTIVATION || value->kind == KOLO_VALUE_INPUT;
+        if (of_samples && value->view_of < 0) bytes += kolo_shape_count(value->shape) * (int64_t)sizeof(float);
+    }
+    if (plan->forward_count > 0 && plan->ops[plan->forward_count - 1].kind == KOLO_OP_DENSE_LOSS)
+        bytes -= kolo_shape_count(plan->values[plan->output].shape) * (int64_t)sizeof(float); /* nowhere kept */
+    return bytes;
+}
+
+/* By all that the device has, not by what is free of it: a microbatch's size shows in the last bits of sums. */
+static int64_t largest_there(const kolo_model *model)
+{
+    char name[96];
+    int64_t memory = 0, left;
+    if (model->backend->accelerator->describe(kolo_model_device(model, 0, 0), name, &memory, &left) != KOLO_OK)
+        kolo_failure_take(); /* who computes there will say so */
+    return memory > 0 && memory / 2 < LARGEST_THERE ? memory / 2 : LARGEST_THERE;
+}
+
+static int microbatch_there(const kolo_model *model, kolo_purpose purpose, int64_t bytes, int64_t outputs)
+{
+    bool trains = purpose == KOLO_FOR_TRAINING || purpose == KOLO_FOR_GRADIENTS;
+    int64_t microbatch = largest_there(model) / bytes, most = trains ? INT32_MAX : LARGEST_SCORED;
+    if (!trains && most > MOST_SCORED / outputs) most = MOST_SCORED / outputs;
+    if (microbatch > most) microbatch = most;
+    return microbatch < 1 ? 1 : (int)microbatch;
+}
+
+/* Every microbatch writes a gradient of all the weights, which is then added to the others: a microbatch whose values
+ * take less memory than the weights spends more on that than its caches save. */
+int kolo_largest_microbatch(const kolo_model *model, kolo_purpose purpose)
+{
+    kolo_plan plan = {0};
+    kolo_status status = kolo_lower(model, purpose, USUAL_MICROBATCH, &plan);
+    int64_t bytes = status == KOLO_OK ? bytes_of(&plan) : 0, microbatch = USUAL_MICROBATCH;
+    int64_t outputs = status == KOLO_OK ? kolo_shape_count(plan.values[plan.output].shape) : 1;
+    kolo_plan_free(&plan);
+    if (status != KOLO_OK) kolo_failure_take(); /* who lowers it next will say so */
+    if (bytes == 0) return USUAL_MICROBATCH;
+    if (model->backend->accelerator) return microbatch_there(model, purpose, bytes, outputs);
+    if (purpose == KOLO_FOR_TRAINING) microbatch = model->weight_count * (int64_t)sizeof(float) / bytes;
+    microbatch = microbatch < USUAL_MICROBATCH     ? USUAL_MICROBATCH
+                 : microbatch > LARGEST_MICROBATCH ? LARGEST_MICROBATCH
+                                                   : microbatch;
+    if (bytes <= LARGEST_ACTIVATIONS / microbatch) return (int)microbatch;
+    return bytes < LARGEST_ACTIVATIONS ? (int)(LARGEST_ACTIVATIONS / bytes) : 1;
+}
+
+/* An operation's kernel, and how often a sample goes through it: positions of an image or a text. */
+static void add_kernel(const kolo_plan *plan, const kolo_op *op, double *weights, double *products)
+{
+    bool convolves = op->kind == KOLO_OP_CONV2D || op->kind == KOLO_OP_CONV2D_TRANSPOSE;
+    if (!convolves && op->kind != KOLO_OP_DENSE && op->kind != KOLO_OP_DENSE_LOSS) return;
+    kolo_shape kernel = plan->values[op->in[1]].shape;
+    int wide = op->kind == KOLO_OP_CONV2D ? op->out[0] : op->in[0];
+    kolo_shape positions = plan->values[wide].shape;
+    double size = (double)kolo_shape_count(kernel), width = (double)positions.dim[positions.rank - 1];
+    if (!convolves) width = (double)kernel.dim[0];
+    *weights += size;
+    *products += size * (double)kolo_shape_count(positions) / width;
+}
+
+int kolo_smallest_microbatch(const kolo_model *model)
+{
+    kolo_plan plan = {0};
+    double weights = 0, products = 0;
+    kolo_status status = kolo_lower(model, KOLO_FOR_TRAINING, 1, &plan);
+    if (status != KOLO_OK) kolo_failure_take(); /* who lowers it next will say so */
+    for (int o = 0; status == KOLO_OK && o < plan.op_count; o++) add_kernel(&plan, &plan.ops[o], &weights, &products);
+    kolo_plan_free(&plan);
+    return products > 0 ? (int)fmax(1, WORTHWHILE * weights / products) : 1;
+}
+
+bool kolo_microbatches_reduce(const kolo_model *model)
+{
+    kolo_plan plan = {0};
+    bool reduce = kolo_lower(model, KOLO_FOR_TRAINING, 1, &plan) != KOLO_OK;
+    if (reduce) kolo_failure_take();
+    for (int o = 0; o < plan.op_count; o++) reduce = reduce || plan.ops[o].kind == KOLO_OP_REDUCE;
+    kolo_plan_free(&plan);
+    return reduce;
+}

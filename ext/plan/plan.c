@@ -1,0 +1,136 @@
+/* Building a plan: the growing lists of values and operations. Read plan/plan.h first. */
+#include "plan/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* How many of in[] and out[] each kind of operation has: the table of plan.h. */
+static const struct {
+    int in, out;
+} operands[] = {
+    [KOLO_OP_INPUT] = {1, 1},
+    [KOLO_OP_CONV2D] = {3, 1},
+    [KOLO_OP_CONV2D_BACKWARD] = {4, 3},
+    [KOLO_OP_CONV2D_TRANSPOSE] = {3, 1},
+    [KOLO_OP_CONV2D_TRANSPOSE_BACKWARD] = {4, 3},
+    [KOLO_OP_DENSE] = {3, 1},
+    [KOLO_OP_DENSE_BACKWARD] = {4, 3},
+    [KOLO_OP_MAX_POOL2D] = {1, 2},
+    [KOLO_OP_MAX_POOL2D_BACKWARD] = {2, 1},
+    [KOLO_OP_AVERAGE_POOL2D] = {1, 1},
+    [KOLO_OP_AVERAGE_POOL2D_BACKWARD] = {1, 1},
+    [KOLO_OP_PAD2D] = {1, 1},
+    [KOLO_OP_CROP2D] = {1, 1},
+    [KOLO_OP_UPSAMPLE2D] = {1, 1},
+    [KOLO_OP_UPSAMPLE2D_BACKWARD] = {1, 1},
+    [KOLO_OP_CONCATENATE] = {KOLO_OP_INS, 1},
+    [KOLO_OP_SLICE] = {1, 1},
+    [KOLO_OP_MULTIPLY] = {2, 1},
+    [KOLO_OP_MULTIPLY_SUM] = {2, 1},
+    [KOLO_OP_ACTIVATION] = {1, 1},
+    [KOLO_OP_ACTIVATION_BACKWARD] = {3, 1},
+    [KOLO_OP_DROPOUT] = {1, 2},
+    [KOLO_OP_DROPOUT_BACKWARD] = {2, 1},
+    [KOLO_OP_ADD] = {2, 1},
+    [KOLO_OP_EMBEDDING] = {2, 1},
+    [KOLO_OP_EMBEDDING_BACKWARD] = {2, 1},
+    [KOLO_OP_POSITION] = {2, 1},
+    [KOLO_OP_POSITION_BACKWARD] = {1, 1},
+    [KOLO_OP_LAYER_NORM] = {3, 1},
+    [KOLO_OP_LAYER_NORM_BACKWARD] = {3, 3},
+    [KOLO_OP_ATTENTION] = {1, 2},
+    [KOLO_OP_ATTENTION_BACKWARD] = {4, 1},
+    [KOLO_OP_REDUCE] = {1, 1},
+    [KOLO_OP_COPY] = {1, 1},
+    [KOLO_OP_BATCH_NORM_MOMENTS] = {1, 1},
+    [KOLO_OP_BATCH_NORM] = {6, 3},
+    [KOLO_OP_BATCH_NORM_SUMS] = {5, 3},
+    [KOLO_OP_BATCH_NORM_BACKWARD] = {6, 1},
+    [KOLO_OP_CUSTOM] = {KOLO_OP_INS, KOLO_OP_OUTS},
+    [KOLO_OP_DENSE_LOSS] = {4, 3},
+    [KOLO_OP_LOSS] = {1, 1},
+};
+
+/* Makes room for one more in a list that doubles whenever its length is a power of two. */
+static kolo_status grow(void **list, int count, size_t size)
+{
+    if (count != 0 && (count & (count - 1)) != 0) return KOLO_OK;
+    size_t bytes = (count == 0 ? 1 : 2 * (size_t)count) * size;
+    void *larger = realloc(*list, bytes);
+    if (!larger) return kolo_fail_memory(bytes, "the plan");
+    *list = larger;
+    return KOLO_OK;
+}
+
+static int add_value(kolo_plan *plan, kolo_value value)
+{
+    void *list = plan->values;
+    if (grow(&list, plan->value_count, sizeof value) != KOLO_OK) return -1;
+    plan->values = list;
+    plan->values[plan->value_count] = value;
+    return plan->value_count++;
+}
+
+int kolo_plan_value(kolo_plan *plan, kolo_value_kind kind, kolo_shape shape)
+{
+    bool sums = kind == KOLO_VALUE_PARTIAL || kind == KOLO_VALUE_REDUCED;
+    return add_value(plan, (kolo_value){.kind = kind,
+                                        .shape = shape,
+                                        .parameter = -1,
+                                        .view_of = -1,
+                                        .canonical = kind == KOLO_VALUE_INPUT,
+                                        .bytes = sums ? (size_t)kolo_shape_count(shape) * sizeof(double) : 0});
+}
+
+int kolo_plan_view(kolo_plan *plan, int value, kolo_shape shape)
+{
+    kolo_value_kind kind = plan->values[value].kind;
+    return add_value(plan, (kolo_value){.kind = kind, .shape = shape, .parameter = -1, .view_of = value});
+}
+
+int kolo_plan_weights(kolo_plan *plan, int parameter, kolo_shape shape)
+{
+    return add_value(plan,
+                     (kolo_value){.kind = KOLO_VALUE_WEIGHTS, .shape = shape, .parameter = parameter, .view_of = -1});
+}
+
+int kolo_plan_gradient(kolo_plan *plan, int parameter, kolo_shape shape)
+{
+    return add_value(plan,
+                     (kolo_value){.kind = KOLO_VALUE_GRADIENT, .shape = shape, .parameter = parameter, .view_of = -1});
+}
+
+kolo_status kolo_plan_op(kolo_plan *plan, kolo_op op)
+{
+    void *list = plan->ops;
+    KOLO_TRY(grow(&list, plan->op_count, sizeof op));
+    plan->ops = list;
+    for (int i = operands[op.kind].in; i < KOLO_OP_INS; i++) op.in[i] = -1;
+    for (int i = operands[op.kind].out; i < KOLO_OP_OUTS; i++) op.out[i] = -1;
+    op.device = plan->device;
+    plan->ops[plan->op_count++] = op;
+    return KOLO_OK;
+}
+
+void kolo_plan_free(kolo_plan *plan)
+{
+    free(plan->values);
+    free(plan->ops);
+    memset(plan, 0, sizeof *plan);
+}
+
+int kolo_plan_base(const kolo_plan *plan, int value)
+{
+    while (plan->values[value].view_of >= 0) value = plan->values[value].view_of;
+    return value;
+}
+
+bool kolo_plan_canonical(const kolo_plan *plan, int value)
+{
+    int base = kolo_plan_base(plan, value);
+    bool canonical = false;
+    for (int i = 0; i < plan->value_count; i++) {
+        canonical = canonical || (plan->values[i].canonical && kolo_plan_base(plan, i) == base);
+    }
+    return canonical;
+}

@@ -1,0 +1,130 @@
+/* The process: see runtime.h. The only mutable globals of the library live here, in devices.c and in error.c. */
+#include "runtime/runtime.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/backend.h"
+#include "core/plugin.h"
+
+static struct {
+    const kolo_world_kind *world_kind; /* NULL: alone */
+    kolo_world world;
+    bool wrong_use; /* a variable of the environment was found to be wrong */
+} runtime;
+static atomic_bool stop_requested;
+
+/* Variables that launchers set in the ranks they start: Open MPI's and PRRTE's, PMIx (SLURM too), PMI-1 and PMI-2. */
+static bool launched(void)
+{
+    static const char *const signs[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
+        const char *value = getenv(signs[i]);
+        if (value && *value) return true;
+    }
+    return false;
+}
+
+static kolo_status join_world(int *argc, char ***argv)
+{
+    const char *why = NULL;
+    const kolo_plugin *plugin = kolo_plugin_load("mpi", &why);
+    if (!plugin || !plugin->world)
+        return kolo_fail(KOLO_UNSUPPORTED,
+                         "started as one of several ranks, but MPI cannot be used: %s; wanted libkolo_mpi.so beside "
+                         "libkolo.so, and Open MPI (Debian: libopenmpi3)",
+                         why ? why : "libkolo_mpi.so has no MPI in it");
+    KOLO_TRY(plugin->world->open(argc, argv, &runtime.world));
+    runtime.world_kind = plugin->world;
+    return KOLO_OK;
+}
+
+kolo_status kolo_init_at(int *argc, char ***argv, kolo_here here)
+{
+    kolo_scope scope = kolo_enter("kolo_init", here);
+    bool join = !runtime.world_kind && launched();
+    kolo_status status = join ? join_world(argc, argv) : KOLO_OK;
+    if (status == KOLO_OK) {
+        status = kolo_check_environment();
+        if (status == KOLO_OK) status = kolo_backend_check_environment();
+        runtime.wrong_use = status != KOLO_OK;
+    }
+    return kolo_leave(scope, status);
+}
+
+/* What was printed and could not be written (a full disk) is a failure, too; a reader that left is none. */
+static bool output_lost(void)
+{
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout)) return false;
+    if (errno == EPIPE || errno == EBADF) return false;
+    fprintf(stderr, "kolo_finish: the output cannot be written: %s\n",
+            errno ? strerror(errno) : "a write failed before");
+    return true;
+}
+
+int kolo_finish(void)
+{
+    bool failed = output_lost() || kolo_failed();
+    int code = !failed ? 0 : runtime.wrong_use ? KOLO_EXIT_USE : KOLO_EXIT_FAILED;
+    kolo_failure_take(); /* of what was closed since the last call, for which nobody waits */
+    if (runtime.world_kind) runtime.world_kind->close(&runtime.world, code);
+    runtime.world_kind = NULL;
+    kolo_devices_reset();
+    return code;
+}
+
+kolo_comm *kolo_world_comm(void)
+{
+    return runtime.world_kind ? runtime.world.comm : kolo_comm_self();
+}
+
+int kolo_rank(void)
+{
+    return runtime.world_kind ? runtime.world.comm->rank : 0;
+}
+int kolo_size(void)
+{
+    return runtime.world_kind ? runtime.world.comm->size : 1;
+}
+int kolo_local_rank(void)
+{
+    return runtime.world_kind ? runtime.world.local_rank : 0;
+}
+int kolo_local_size(void)
+{
+    return runtime.world_kind ? runtime.world.local_size : 1;
+}
+int kolo_cross_rank(void)
+{
+    return runtime.world_kind ? runtime.world.cross_rank : 0;
+}
+int kolo_cross_size(void)
+{
+    return runtime.world_kind ? runtime.world.cross_size : 1;
+}
+
+void kolo_request_stop(void)
+{
+    atomic_store(&stop_requested, true);
+}
+
+bool kolo_stop_requested(void)
+{
+    return atomic_load_explicit(&stop_requested, memory_order_relaxed);
+}
+
+void kolo_stop_obeyed(void)
+{
+    if (kolo_is_outermost()) atomic_store(&stop_requested, false);
+}
+
+void kolo_clear_error(void)
+{
+    kolo_error_clear();
+    runtime.wrong_use = false;
+    atomic_store(&stop_requested, false);
+}

@@ -1,0 +1,19 @@
+/* A team: threads that do the same work side by side, again and again. */
+#ifndef KOLO_RUNTIME_TEAM_H
+#define KOLO_RUNTIME_TEAM_H
+
+#include "core/error.h"
+
+typedef struct kolo_team kolo_team;
+
+/* size ≥ 1 members; member 0 is whoever calls kolo_team_run. Between runs members
+ * stay awake for a tenth of a millisecond, where they and those of other ranks have a core each, and then sleep; they
+ * take no signals. */
+kolo_status kolo_team_open(int size, kolo_team **team);
+/* Runs work(argument, member) on every member and waits for all. Fails with the failure that came first by time,
+ * except that KOLO_COMM, which only says that somebody else failed, gives way to any other. */
+kolo_status kolo_team_run(kolo_team *team, kolo_status (*work)(void *argument, int member), void *argument);
+void kolo_team_close(kolo_team **team); /* takes NULL */
+int kolo_team_size(const kolo_team *team);
+
+#endif

@@ -1,0 +1,111 @@
+/* Bandwidths as heat maps: see bundle.h and kolo_peer_bandwidth(). */
+#include "show/bundle.h"
+#include "show/display.h"
+#include "show/gnuplot.h"
+#include "show/plot.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/meter.h"
+
+#define LEAST 0.001
+enum { PANEL = 400, MOST_WITH_FIGURES = 10 };
+
+typedef const double matrix[KOLO_PEERS_MAX];
+
+/* Colours go by the logarithm, so nothing may be 0; what was not measured has none. */
+static double figure_of(matrix *figures, int a, int b)
+{
+    return isnan(figures[a][b]) ? NAN : fmax(figures[a][b], LEAST);
+}
+
+/* One figure alone is no range. */
+static void write_range(FILE *script, const kolo_bandwidth_report *report, matrix *figures)
+{
+    double low = INFINITY, high = LEAST;
+    for (int a = 0; a < report->count; a++)
+        for (int b = 0; b < report->count; b++) {
+            low = fmin(low, figure_of(figures, a, b));
+            high = fmax(high, figure_of(figures, a, b));
+        }
+    fprintf(script, "set cbrange [%g:%g]\n", fmin(low, high) / 1.01, high * 1.01);
+}
+
+static void write_panel(FILE *script, const kolo_bandwidth_report *report, const char *title, matrix *figures)
+{
+    fputs("$figures << EOD\n", script);
+    for (int a = 0; a < report->count; a++)
+        for (int b = 0; b < report->count; b++)
+            fprintf(script, "%.6g%c", figure_of(figures, a, b), b + 1 < report->count ? ' ' : '\n');
+    fputs("EOD\n", script);
+    write_range(script, report, figures);
+    fprintf(script, "set title '%s'\nplot $figures matrix with image pixels", title);
+    if (report->count <= MOST_WITH_FIGURES)
+        fputs(", $figures matrix using 1:2:($3 == $3 ? sprintf('%.3g', $3) : '-') with labels textcolor '#222222'",
+              script);
+    fputc('\n', script);
+}
+
+static void write_tics(FILE *script, const char *axis, const kolo_bandwidth_report *report)
+{
+    fprintf(script, "set %stics (", axis);
+    for (int i = 0; i < report->count; i++) fprintf(script, "%s'%s' %d", i ? ", " : "", report->name[i], i);
+    fputs(") scale 0\n", script);
+}
+
+static void write_script(FILE *script, const kolo_bandwidth_report *report)
+{
+    int rows = report->gpus ? 2 : 1;
+    fprintf(script,
+            "set encoding utf8\nset terminal svg size %d,%d font 'DejaVu Sans,Helvetica,Arial,sans-serif,10' "
+            "background '#ffffff' noenhanced\nset multiplot layout %d,3\n",
+            3 * PANEL, rows * PANEL, rows);
+    fputs("unset key\nunset colorbox\nset logscale cb\nset border 0\n"
+          "set palette defined (0 '#f3f8fc', 1 '#56B4E9')\nset ylabel 'from'\nset xlabel 'to'\n",
+          script);
+    fprintf(script, "set xrange [-0.5:%d.5]\nset yrange [%d.5:-0.5]\n", report->count - 1, report->count - 1);
+    write_tics(script, "x", report), write_tics(script, "y", report);
+    for (int row = 0; row < rows; row++) {
+        bool direct = row == rows - 1;
+        const kolo_peer_speeds *speeds = direct ? &report->direct : &report->staged;
+        const char *how = !report->gpus ? "" : direct ? ", peer access on" : ", peer access off";
+        write_panel(script, report, kolo_phrase("One way, GB/s%s", how), speeds->one_way);
+        write_panel(script, report, kolo_phrase("Both ways at once, GB/s%s", how), speeds->both_ways);
+        write_panel(script, report, kolo_phrase("Latency, µs%s", how), speeds->latency);
+    }
+}
+
+static kolo_status draw(const kolo_bandwidth_report *report, char **svg, size_t *size)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *script = open_memstream(&text, &length);
+    if (!script) return kolo_fail_memory(1 << 14, "heat maps");
+    write_script(script, report);
+    fclose(script);
+    kolo_status status = kolo_gnuplot(text, length, svg, size);
+    free(text);
+    if (status == KOLO_OK) kolo_plot_blank_titles(*svg);
+    return status;
+}
+
+/* Without gnuplot as text alone. */
+char *kolo_bandwidth_bundle(const kolo_bandwidth_report *report)
+{
+    char *text = NULL, *svg = NULL, *json = NULL;
+    size_t size = 0, svg_size = 0;
+    FILE *out = open_memstream(&text, &size);
+    if (!out) return NULL;
+    bool whole = report->count > 0 && report->count <= KOLO_PEERS_MAX;
+    if (!whole || kolo_bandwidth_write(out, report) != KOLO_OK) fputs("no devices", out);
+    fclose(out);
+    kolo_scope scope = kolo_enter("showing bandwidths", (kolo_here){0});
+    kolo_status drawn = whole ? draw(report, &svg, &svg_size) : KOLO_OK;
+    const kolo_mime forms[] = {{"text/plain", text, size, false}, {"image/svg+xml", svg, svg_size, false}};
+    if (text) kolo_display_json(forms, svg ? 2 : 1, &json);
+    kolo_leave(scope, drawn);
+    free(text), free(svg);
+    return json;
+}

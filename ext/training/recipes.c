@@ -1,0 +1,281 @@
+#define _GNU_SOURCE
+/* Layers, optimizers, strategies, losses and metrics as the C that makes them: see bundle.h. */
+#include "show/bundle.h"
+#include "model/model.h"
+#include "optimizers/optimizer.h"
+#include "layers/layer.h"
+#include "show/display.h"
+#include "strategy/strategy.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct recipe {
+    FILE *out;
+    char *text;
+    size_t size;
+    int options; /* written so far */
+} recipe;
+
+static bool begin(recipe *r, const char *name)
+{
+    *r = (recipe){0};
+    r->out = open_memstream(&r->text, &r->size);
+    if (r->out) fprintf(r->out, "kolo_%s(", name);
+    return r->out != NULL;
+}
+
+static char *json_of(recipe *r, const char *end)
+{
+    char *json = NULL;
+    fputs(end, r->out);
+    fclose(r->out);
+    kolo_mime form = {"text/plain", r->text, r->size, false};
+    if (kolo_display_json(&form, 1, &json) != KOLO_OK) json = NULL;
+    free(r->text);
+    return json;
+}
+
+__attribute__((format(printf, 2, 3))) static void option(recipe *r, const char *format, ...)
+{
+    va_list arguments;
+    if (r->options++) fputs(", ", r->out);
+    va_start(arguments, format);
+    vfprintf(r->out, format, arguments);
+    va_end(arguments);
+}
+
+static const char *activation_name(int activation)
+{
+    const char *name = kolo_activation_name(activation);
+    return name ? name : "KOLO_LINEAR";
+}
+
+/* One element of an option. */
+static void print_element(FILE *out, const kolo_field *field, const void *at)
+{
+    switch (field->type) {
+    case KOLO_FIELD_INT:
+        if (*(const int *)at == KOLO_NONE) fputs("KOLO_NONE", out);
+        else fprintf(out, "%d", *(const int *)at);
+        break;
+    case KOLO_FIELD_BOOL: fputs(*(const bool *)at ? "true" : "false", out); break;
+    case KOLO_FIELD_DOUBLE:
+        if (*(const double *)at == KOLO_NONE) fputs("KOLO_NONE", out);
+        else fprintf(out, "%g", *(const double *)at);
+        break;
+    case KOLO_FIELD_STRING: fprintf(out, "\"%s\"", *(const char *const *)at); break;
+    case KOLO_FIELD_ACTIVATION: fputs(activation_name(*(const kolo_activation *)at), out); break;
+    case KOLO_FIELD_PADDING: fputs(*(const kolo_padding *)at == KOLO_SAME ? "KOLO_SAME" : "KOLO_VALID", out); break;
+    }
+}
+
+/* Elements of an array before those that are zeros to its end, which need not be written. */
+static int written(const kolo_field *field, const char *at)
+{
+    const kolo_field one = {.type = field->type, .count = 1};
+    int count = field->count;
+    while (count > 1 && !kolo_field_given(&one, at + (size_t)(count - 1) * kolo_field_size(field->type))) count--;
+    return count;
+}
+
+static void add_field(recipe *r, const kolo_field *field, const char *at)
+{
+    size_t size = kolo_field_size(field->type);
+    option(r, "%s%s%s", field->positional ? "" : ".", field->positional ? "" : field->name,
+           field->positional ? "" : " = ");
+    if (field->count > 1) fputs("{", r->out);
+    for (int i = 0; i < written(field, at); i++) {
+        if (i > 0) fputs(", ", r->out);
+        print_element(r->out, field, at + (size_t)i * size);
+    }
+    if (field->count > 1) fputs("}", r->out);
+}
+
+char *kolo_layer_bundle(const kolo_layer *layer)
+{
+    recipe r;
+    if (!begin(&r, layer->kind && layer->kind->name ? layer->kind->name : "layer")) return NULL;
+    const kolo_field *field = layer->kind ? kolo_layer_fields(layer->kind) : NULL;
+    for (; field && field->name; field++) {
+        const char *at = (const char *)kolo_layer_arguments(layer) + field->offset;
+        if (kolo_field_given(field, at)) add_field(&r, field, at);
+    }
+    return json_of(&r, ")");
+}
+
+/* Those of a completed recipe, whose zeros are zeros: numbers, unless they are left out and 0; what is switched on. */
+static void add_options(recipe *r, const kolo_option *options, const void *arguments)
+{
+    for (; options && options->field.name; options++) {
+        const char *at = (const char *)arguments + options->field.offset;
+        if (kolo_field_given(&options->field, at)) add_field(r, &options->field, at);
+        else if (options->fallback != 0) option(r, ".%s = KOLO_NONE", options->field.name);
+    }
+}
+
+static void write_schedule(recipe *r, const kolo_schedule *schedule)
+{
+    int outer = r->options;
+    r->options = 0;
+    fprintf(r->out, "%skolo_%s(", schedule->warmup_steps > 0 ? "kolo_warmup(" : "", schedule->kind->name);
+    if (schedule->kind == &kolo_one_cycle_kind && schedule->one_cycle.max_learning_rate > 0)
+        option(r, ".max_learning_rate = %g", schedule->one_cycle.max_learning_rate);
+    else if (schedule->kind != &kolo_piecewise_constant_kind && schedule->constant.initial_learning_rate > 0)
+        option(r, ".initial_learning_rate = %g", schedule->constant.initial_learning_rate);
+    add_options(r, schedule->kind->options, &schedule->constant);
+    fputs(")", r->out);
+    if (schedule->warmup_steps > 0) {
+        fprintf(r->out, ", .steps = %d", schedule->warmup_steps);
+        if (schedule->warmup_from > 0) fprintf(r->out, ", .from = %g", schedule->warmup_from);
+        fputs(")", r->out);
+    }
+    r->options = outer;
+}
+
+static void write_optimizer(recipe *r, const kolo_optimizer *optimizer)
+{
+    const kolo_option *common = kolo_common_options; /* the learning rate first */
+    if (optimizer->common.schedule.kind) {
+        option(r, ".schedule = ");
+        write_schedule(r, &optimizer->common.schedule);
+    } else add_field(r, &common->field, (const char *)&optimizer->common + common->field.offset);
+    add_options(r, optimizer->kind->options, &optimizer->common);
+    for (common++; common->field.name; common++) {
+        const char *at = (const char *)&optimizer->common + common->field.offset;
+        bool usual = common->field.type == KOLO_FIELD_INT && *(const int *)at == 1;
+        if (kolo_field_given(&common->field, at) && !usual) add_field(r, &common->field, at);
+    }
+}
+
+char *kolo_optimizer_bundle(const kolo_optimizer *optimizer)
+{
+    recipe r;
+    kolo_optimizer complete;
+    const kolo_optimizer_kind *kind = optimizer->kind;
+    const char *name = kind && kind->name ? kind->name : "optimizer";
+    char *wrapped = NULL;
+    if (optimizer->distributed && asprintf(&wrapped, "distributed(kolo_%s", name) < 0) return NULL;
+    bool begun = begin(&r, wrapped ? wrapped : name);
+    free(wrapped);
+    if (!begun) return NULL;
+    if (kind && kolo_optimizer_complete(optimizer, &complete) != KOLO_OK) {
+        kolo_failure_take(); /* kolo_compile() will say it; here it is shown as it was written */
+        complete = *optimizer;
+    }
+    if (kind) write_optimizer(&r, &complete);
+    return json_of(&r, optimizer->distributed ? "))" : ")");
+}
+
+char *kolo_schedule_bundle(const kolo_schedule *schedule)
+{
+    recipe r = {0};
+    kolo_schedule complete;
+    if (!schedule->kind) return NULL;
+    r.out = open_memstream(&r.text, &r.size);
+    if (!r.out) return NULL;
+    if (kolo_schedule_complete(schedule, 0, &complete) != KOLO_OK) {
+        kolo_failure_take();
+        complete = *schedule;
+    }
+    write_schedule(&r, &complete);
+    return json_of(&r, "");
+}
+
+static void write_device_names(recipe *r, const kolo_strategy *strategy)
+{
+    char list[256] = "";
+    size_t used = 0;
+    for (int i = 0; i < KOLO_DEVICE_NAMES_MAX && strategy->device_names[i] && used < sizeof list; i++)
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s\"%s\"", i ? ", " : "", strategy->device_names[i]);
+    if (used > 0) option(r, ".device_names = {%s}", list);
+}
+
+static void write_mirroring(recipe *r, const kolo_strategy *strategy)
+{
+    write_device_names(r, strategy);
+    if (strategy->parameter_device) option(r, ".parameter_device = \"%s\"", strategy->parameter_device);
+    if (strategy->slicing == KOLO_SLICE_ON_DEVICE) option(r, ".slicing = KOLO_SLICE_ON_DEVICE");
+    if (strategy->last_takes_remainder) option(r, ".last_takes_remainder = true");
+    if (strategy->initial_sync == KOLO_NONE) option(r, ".initial_sync = KOLO_NONE");
+    if (strategy->synchronized_optimizer) option(r, ".synchronized_optimizer = true");
+    if (strategy->staging) option(r, ".staging = true");
+}
+
+/* How many devices a strategy that names no number takes is known when a model is compiled. */
+char *kolo_strategy_bundle(const kolo_strategy *strategy)
+{
+    recipe r;
+    const kolo_strategy_kind *kind = strategy->kind ? strategy->kind : &kolo_one_device_kind;
+    if (!begin(&r, kind->name ? kind->name : "strategy")) return NULL;
+    if (kind != &kolo_one_device_kind && strategy->devices) option(&r, ".devices = %d", strategy->devices);
+    write_mirroring(&r, strategy);
+    return json_of(&r, ")");
+}
+
+/* ------------------------------------------------------------------------------------------ losses, metrics */
+
+typedef struct constant {
+    const void *kind;
+    const char *name;
+} constant;
+
+static const char *constant_of(const constant *list, const void *kind)
+{
+    while (list->kind && list->kind != kind) list++;
+    return list->name;
+}
+
+static char *name_bundle(const char *format, const char *name, double number)
+{
+    recipe r = {0};
+    r.out = open_memstream(&r.text, &r.size);
+    if (!r.out) return NULL;
+    fprintf(r.out, format, name ? name : "", number);
+    return json_of(&r, "");
+}
+
+char *kolo_loss_bundle(const kolo_loss *loss)
+{
+    static const constant constants[] = {{&kolo_sparse_crossentropy_kind, "KOLO_SPARSE_CROSSENTROPY"},
+                                         {&kolo_categorical_crossentropy_kind, "KOLO_CATEGORICAL_CROSSENTROPY"},
+                                         {&kolo_binary_crossentropy_kind, "KOLO_BINARY_CROSSENTROPY"},
+                                         {&kolo_kl_divergence_kind, "KOLO_KL_DIVERGENCE"},
+                                         {&kolo_mse_kind, "KOLO_MSE"},
+                                         {&kolo_mae_kind, "KOLO_MAE"},
+                                         {&kolo_huber_kind, "KOLO_HUBER"},
+                                         {&kolo_log_cosh_kind, "KOLO_LOG_COSH"},
+                                         {0}};
+    if (!loss->kind) return NULL;
+    const char *name = constant_of(constants, loss->kind);
+    if (!name) return name_bundle("the loss '%s'", loss->kind->name, 0);
+    if (loss->kind == &kolo_huber_kind) return name_bundle("%s(%g)", name, loss->number ? loss->number : 1);
+    return name_bundle(loss->smoothed ? "KOLO_LABEL_SMOOTHING(%s, %g)" : "%s", name, loss->number);
+}
+
+char *kolo_metric_bundle(const kolo_metric *metric)
+{
+    static const constant constants[] = {{&kolo_accuracy_kind, "KOLO_ACCURACY"},
+                                         {&kolo_binary_accuracy_kind, "KOLO_BINARY_ACCURACY"},
+                                         {&kolo_categorical_accuracy_kind, "KOLO_CATEGORICAL_ACCURACY"},
+                                         {&kolo_top_k_kind, "KOLO_TOP_K"},
+                                         {&kolo_precision_kind, "KOLO_PRECISION"},
+                                         {&kolo_recall_kind, "KOLO_RECALL"},
+                                         {&kolo_f1_kind, "KOLO_F1"},
+                                         {&kolo_auc_kind, "KOLO_AUC"},
+                                         {&kolo_metric_mse_kind, "KOLO_METRIC_MSE"},
+                                         {&kolo_metric_mae_kind, "KOLO_METRIC_MAE"},
+                                         {&kolo_mean_kind, "KOLO_MEAN"},
+                                         {0}};
+    static const char *const averages[] = {"0", "KOLO_BINARY", "KOLO_MACRO", "KOLO_MICRO", "KOLO_WEIGHTED"};
+    if (!metric->kind) return NULL;
+    const char *name = constant_of(constants, metric->kind);
+    bool averaged = metric->number >= 0 && metric->number <= KOLO_WEIGHTED;
+    if (!name) return name_bundle("the metric '%s'", metric->kind->name, 0);
+    if (metric->kind == &kolo_top_k_kind) return name_bundle("%s(%g)", name, metric->number);
+    if (metric->kind != &kolo_precision_kind && metric->kind != &kolo_recall_kind && metric->kind != &kolo_f1_kind)
+        return name_bundle("%s", name, 0);
+    return name_bundle("%s", kolo_phrase("%s(%s)", name, averages[averaged ? (int)metric->number : 0]), 0);
+}
