@@ -11,11 +11,14 @@
 #ifndef KOLO_BACKEND_H
 #define KOLO_BACKEND_H
 
-#include "backend/accelerator.h"
+#include "backend/device_information.h"
+#include "backend/stream.h"
+#include "backend/update.h"
+#include "backend/weight_placement.h"
 #include "plan/plan.h"
 #include "losses/totals.h"
 
-#define KOLO_BACKEND_VERSION 5
+#define KOLO_BACKEND_VERSION 6
 
 /* What a kernel is told about the microbatch at hand. */
 typedef struct kolo_call {
@@ -30,9 +33,9 @@ typedef struct kolo_call {
     double loss_scale;     /* d loss / d outputs is to be multiplied by it, which engine/program.c does; 0: 1 */
     int round;             /* of a kernel that goes through its steps several times: the backend's own */
     kolo_totals *totals;   /* LOSS adds its samples' loss and metrics here */
-    /* On an accelerator all of this memory is the device's; samples, seed, step and loss_scale are the step
-     * parameters', and of the microbatch count those of the batch's that are from first_sample on: */
-    kolo_stream *stream; /* the plan's */
+    /* All of this memory is the stream's. samples, seed, step and loss_scale are those of the step parameters when the
+     * kernel runs; kernels of a device read them from there. */
+    kolo_stream *stream;
     const kolo_step_parameters *step_parameters;
 } kolo_call;
 
@@ -72,17 +75,29 @@ typedef struct kolo_backend {
     /* Many of either at once, whose list may then go; NULL: they are done one by one. */
     kolo_status (*convert)(const kolo_plan *plan, const kolo_conversion *list, int count);
 
-    /* Memory for values, 64-byte aligned; NULL when there is none. Host backends use kolo_host_allocate/free. */
-    void *(*allocate)(size_t bytes);
-    void (*deallocate)(void *memory);
     /* Adds one GRADIENT value, in the backend's layout, to another. */
     void (*add)(const kolo_plan *plan, int value, void *to, const void *from);
 
-    /* One that computes on devices with memory of their own has this. Plans are then made for a stream: run(), pack(),
-     * unpack() and add() give their work to it, all memory is its device's, and allocate() and deallocate() are NULL.
-     * NULL: it computes on the host. */
-    const kolo_accelerator *accelerator;
+    /* Where and when its kernels run, and who updates weights there. */
+    const kolo_stream_kind *streams;
+    const kolo_update_kind *updates;
+    /* In how many memories the values of a model lie that is placed on so many devices. NULL: in one. */
+    int (*memories)(int devices);
+    /* Where it can keep the weights of replicas, given where a strategy wants them. NULL: wherever that is. */
+    kolo_weight_placement (*place_weights)(kolo_weight_placement wanted);
+    /* Bytes that the values of one microbatch may take on a device that is the faster the larger microbatches are. By
+     * all the memory that it has, not by what is free: a microbatch's size shows in the last bits of sums. NULL: they
+     * are as small as suits a CPU's caches. */
+    int64_t (*microbatch_bytes)(int device);
+    /* What the driver of its devices tells; NULL: it computes on the host. */
+    const kolo_device_information *devices;
 } kolo_backend;
+
+/* Whether one microbatch keeps a whole device busy. */
+static inline bool kolo_backend_fills_device(const kolo_backend *backend)
+{
+    return backend->microbatch_bytes;
+}
 
 /* The shared parts of backends that compute in this process's own memory (backend/host.c). */
 void *kolo_host_allocate(size_t bytes);
@@ -110,5 +125,7 @@ kolo_status kolo_backend_find(const char *name, kolo_precision precision, const 
 kolo_status kolo_backend_check_environment(void);
 
 extern const kolo_backend kolo_reference_backend;
+/* The same arithmetic behind kolo_enqueued_streams, each device with arrays of its own: "enqueued". */
+extern const kolo_backend kolo_enqueued_backend;
 
 #endif

@@ -13,17 +13,16 @@
 
 static struct {
     pthread_once_t once;
-    const kolo_accelerator *accelerator;
+    const kolo_device_information *information;
     int count;
     const char *why; /* there is none */
 } gpus = {.once = PTHREAD_ONCE_INIT};
 
 /* A plugin that is there is meant to be used: that it cannot be is told. */
-static const kolo_accelerator *load(void)
+static const kolo_device_information *load(void)
 {
     const kolo_plugin *plugin = kolo_plugin_load(PLUGIN, &gpus.why);
-    if (plugin && plugin->backend && plugin->backend->version == KOLO_BACKEND_VERSION)
-        return plugin->backend->accelerator;
+    if (plugin && plugin->backend && plugin->backend->version == KOLO_BACKEND_VERSION) return plugin->backend->devices;
     if (plugin) gpus.why = "libkolo_" PLUGIN ".so is of another version of Kolo";
     bool there = plugin || !strstr(gpus.why, "libkolo_" PLUGIN ".so: cannot open");
     if (there) kolo_warn("computing without the GPUs: %s", gpus.why);
@@ -36,9 +35,9 @@ static void find(void)
 {
     gpus.why = "there is no driver";
     if (!dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL)) return;
-    gpus.accelerator = load();
-    if (!gpus.accelerator) return;
-    gpus.count = gpus.accelerator->devices();
+    gpus.information = load();
+    if (!gpus.information) return;
+    gpus.count = gpus.information->devices();
     gpus.why = "the driver gives none";
 }
 
@@ -57,9 +56,9 @@ int kolo_gpus(void)
     return gpus.count;
 }
 
-const kolo_accelerator *kolo_gpu_accelerator(void)
+const kolo_device_information *kolo_gpu_information(void)
 {
-    return kolo_gpus() > 0 ? gpus.accelerator : NULL;
+    return kolo_gpus() > 0 ? gpus.information : NULL;
 }
 
 kolo_status kolo_gpus_check_environment(void)

@@ -1,5 +1,5 @@
 /* Plain data that the host and a device's own kernels share: no more than C and CUDA C have in common. What they are
- * for stands in accelerator.h. */
+ * for stands in stream.h and update.h. */
 #ifndef KOLO_BACKEND_STEP_PARAMETERS_H
 #define KOLO_BACKEND_STEP_PARAMETERS_H
 
@@ -18,6 +18,7 @@ typedef struct kolo_step_parameters {
     double scale;      /* the sum of gradients times this is their mean; */
     double share;      /* the same for what no loss scale reaches */
     double rule[KOLO_RULE_NUMBERS]; /* what the optimizer's rule takes of this update */
+    int64_t update; /* the number of this update, from 1 */
     /* From here on for a kolo_scaling alone, else not even copied: */
     int64_t updates; /* that the host knows of: rule is of the one after them, */
     double later[KOLO_STEPS_AHEAD][KOLO_RULE_NUMBERS]; /* and these are of those behind it */
@@ -61,6 +62,7 @@ typedef struct kolo_microbatch_arrays {
 typedef struct kolo_span {
     int64_t offset, count;
     float l2;        /* 2λ: what is added to the mean gradient is l2 · w */
+    double penalty;  /* λ: what is added to the loss is penalty · w² */
     double momentum; /* > 0: a running mean, which takes in its "gradient" */
     bool vector;     /* of one axis */
 } kolo_span;

@@ -6,7 +6,7 @@
 
 #include "callbacks/callbacks.h"
 #include "saving/save.h"
-#include "training/trainer.h"
+#include "replica/trainer.h"
 
 typedef struct state {
     char path[PATH_MAX];

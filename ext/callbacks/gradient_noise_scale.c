@@ -12,7 +12,7 @@
 #include "core/random.h"
 #include "runtime/runtime.h"
 #include "saving/save.h"
-#include "training/trainer.h"
+#include "replica/trainer.h"
 #include "data/data.h"
 
 typedef struct state {
@@ -104,7 +104,7 @@ static kolo_status compute_part(state *s, const kolo_data *data)
     KOLO_TRY(kolo_engine_run(s->engine, &shard, s->reduction));
     if (kolo_reduction_take(s->reduction, nodes) != 1)
         return kolo_fail(KOLO_INTERNAL, "a microbatch's sum left other than one node");
-    kolo_status status = kolo_program_unpack(s->engine->program, nodes[0].gradient, s->gradient);
+    kolo_status status = kolo_engine_fetch_gradient(s->engine, nodes[0].gradient, s->gradient);
     kolo_reduction_return(s->reduction, nodes[0].gradient);
     return status;
 }
@@ -139,7 +139,7 @@ static kolo_status take_measurement(kolo_callback *self)
     state *s = self->state;
     double of_small, of_big, small = s->small, big = (double)s->small * s->parts;
     KOLO_TRY(kolo_weights_ready(self->model));
-    KOLO_TRY(kolo_engine_pack(s->engine, self->model->weights));
+    KOLO_TRY(kolo_engine_load(s->engine, self->model->weights));
     KOLO_TRY(measure(self, &of_small, &of_big));
     double keep = s->smoothing;
     s->signal = keep * s->signal + (1 - keep) * (big * of_big - small * of_small) / (big - small);

@@ -2,7 +2,7 @@
  * (horovod/_keras/callbacks.py): after e epochs, batches counted as parts of one, η/n · (e·(n − 1)/warmup_epochs + 1).
  */
 #include "callbacks/callbacks.h"
-#include "training/trainer.h"
+#include "replica/trainer.h"
 
 typedef struct state {
     int epoch, steps, size, epochs;

@@ -1,4 +1,4 @@
-/* Samples on a device: see dataset_cache.h. */
+/* Samples where a stream's kernels reach them: see dataset_cache.h. */
 #include "engine/dataset_cache.h"
 
 #include <string.h>
@@ -9,13 +9,13 @@
 #define RESIDENT_PART 2 /* a data set stays on the device if it takes at most 1 / this of its free memory */
 #define WANTED_PART   4 /* and goes there if more than 1 / this of its samples are wanted */
 
-static const kolo_accelerator *accelerator_of(const kolo_dataset_cache *dataset_cache)
+static const kolo_stream_kind *streams_of(const kolo_dataset_cache *cache)
 {
-    return dataset_cache->program->backend->accelerator;
+    return cache->program->backend->streams;
 }
-static kolo_stream *stream_of(const kolo_dataset_cache *dataset_cache)
+static kolo_stream *stream_of(const kolo_dataset_cache *cache)
 {
-    return dataset_cache->program->plan.stream;
+    return cache->program->plan.stream;
 }
 
 static size_t aligned(size_t bytes)
@@ -25,38 +25,37 @@ static size_t aligned(size_t bytes)
 
 /* ---------------------------------------------------------------- memory */
 
-static void release_staging_buffer(kolo_dataset_cache *dataset_cache, kolo_staging_buffer *staging_buffer)
+static void release_buffer(kolo_dataset_cache *cache, kolo_staging_buffer *buffer)
 {
-    const kolo_accelerator *accelerator = accelerator_of(dataset_cache);
-    accelerator->release(stream_of(dataset_cache), staging_buffer->block);
-    accelerator->release_host(stream_of(dataset_cache), staging_buffer->host);
-    accelerator->free_event(stream_of(dataset_cache), staging_buffer->copied);
-    accelerator->free_event(stream_of(dataset_cache), staging_buffer->computed);
-    *staging_buffer = (kolo_staging_buffer){0};
+    const kolo_stream_kind *streams = streams_of(cache);
+    streams->release(stream_of(cache), buffer->block);
+    streams->release_host(stream_of(cache), buffer->host);
+    streams->free_event(stream_of(cache), buffer->copied);
+    streams->free_event(stream_of(cache), buffer->computed);
+    *buffer = (kolo_staging_buffer){0};
 }
 
-static void release(kolo_dataset_cache *dataset_cache)
+static void release(kolo_dataset_cache *cache)
 {
-    const kolo_accelerator *accelerator = accelerator_of(dataset_cache);
-    if (dataset_cache->copier) accelerator->finish(dataset_cache->copier);
-    for (int i = 0; i < KOLO_STAGING_BUFFERS; i++)
-        release_staging_buffer(dataset_cache, &dataset_cache->staging_buffers[i]);
-    accelerator->release(stream_of(dataset_cache), dataset_cache->block);
-    dataset_cache->block = NULL;
-    dataset_cache->data = NULL;
-    dataset_cache->room = 0;
-    dataset_cache->staging_buffer = 0;
-    dataset_cache->sources = (kolo_sources){0};
-    dataset_cache->version++;
+    const kolo_stream_kind *streams = streams_of(cache);
+    if (cache->copier) streams->synchronize(cache->copier);
+    for (int i = 0; i < KOLO_STAGING_BUFFERS; i++) release_buffer(cache, &cache->staging_buffers[i]);
+    streams->release(stream_of(cache), cache->block);
+    cache->block = NULL;
+    cache->data = NULL;
+    cache->room = 0;
+    cache->staging_buffer = 0;
+    cache->sources = (kolo_sources){0};
+    cache->version++;
 }
 
-void kolo_dataset_cache_close(kolo_dataset_cache *dataset_cache)
+void kolo_dataset_cache_close(kolo_dataset_cache *cache)
 {
-    if (!dataset_cache->program) return;
-    release(dataset_cache);
-    accelerator_of(dataset_cache)->release(stream_of(dataset_cache), dataset_cache->order);
-    accelerator_of(dataset_cache)->close(&dataset_cache->copier);
-    *dataset_cache = (kolo_dataset_cache){0};
+    if (!cache->program) return;
+    release(cache);
+    streams_of(cache)->release(stream_of(cache), cache->order);
+    streams_of(cache)->close(&cache->copier);
+    *cache = (kolo_dataset_cache){0};
 }
 
 /* Bytes of the arrays of so many samples, one behind the other, each aligned. */
@@ -77,24 +76,26 @@ static extent resident_extent(const kolo_data *data, const kolo_plan *plan)
     return e;
 }
 
-static bool fits(const kolo_dataset_cache *dataset_cache, const kolo_data *data)
+static bool fits(const kolo_dataset_cache *cache, const kolo_data *data)
 {
     char name[96];
     int64_t memory, left;
-    int device = dataset_cache->program->plan.device_number;
-    if (accelerator_of(dataset_cache)->describe(device, name, &memory, &left) != KOLO_OK) {
+    int device = cache->program->plan.device_number;
+    const kolo_device_information *devices = cache->program->backend->devices;
+    if (!devices) return true;
+    if (devices->describe(device, name, &memory, &left) != KOLO_OK) {
         kolo_failure_take(); /* it does without */
         return false;
     }
-    return (int64_t)resident_extent(data, &dataset_cache->program->plan).all <= left / RESIDENT_PART;
+    return (int64_t)resident_extent(data, &cache->program->plan).all <= left / RESIDENT_PART;
 }
 
 /* ---------------------------------------------------------------- resident */
 
 /* Tokens are looked at once, since the device does not. */
-static kolo_status check_tokens(const kolo_dataset_cache *dataset_cache, const kolo_data *data)
+static kolo_status check_tokens(const kolo_dataset_cache *cache, const kolo_data *data)
 {
-    const kolo_plan *plan = &dataset_cache->program->plan;
+    const kolo_plan *plan = &cache->program->plan;
     if (plan->tokens == 0) return KOLO_OK;
     float row[4096];
     int64_t length = kolo_shape_count(data->shape);
@@ -109,42 +110,41 @@ static kolo_status check_tokens(const kolo_dataset_cache *dataset_cache, const k
     return KOLO_OK;
 }
 
-static kolo_status upload(kolo_dataset_cache *dataset_cache, size_t at, const void *from, size_t bytes)
+static kolo_status upload(kolo_dataset_cache *cache, size_t at, const void *from, size_t bytes)
 {
     if (bytes == 0) return KOLO_OK;
-    return accelerator_of(dataset_cache)->copy(stream_of(dataset_cache), dataset_cache->block + at, from, bytes);
+    return streams_of(cache)->copy(stream_of(cache), cache->block + at, from, bytes);
 }
 
-static kolo_status make_resident(kolo_dataset_cache *dataset_cache, const kolo_data *data)
+static kolo_status make_resident(kolo_dataset_cache *cache, const kolo_data *data)
 {
-    const kolo_plan *plan = &dataset_cache->program->plan;
-    const kolo_accelerator *accelerator = accelerator_of(dataset_cache);
+    const kolo_plan *plan = &cache->program->plan;
+    const kolo_stream_kind *streams = streams_of(cache);
     extent e = resident_extent(data, plan);
     size_t count = (size_t)data->samples, elements = (size_t)kolo_shape_count(data->shape);
     size_t labels = e.features, targets = labels + e.labels, weights = targets + e.targets;
     const void *features = data->bytes    ? (const void *)data->bytes
                            : data->floats ? (const void *)data->floats
                                           : data->tokens;
-    KOLO_TRY(check_tokens(dataset_cache, data));
-    KOLO_TRY(accelerator->allocate(stream_of(dataset_cache), e.all, "the data set", (void **)&dataset_cache->block));
-    KOLO_TRY(upload(dataset_cache, 0, features, count * elements * (data->bytes ? 1 : sizeof(float))));
-    if (e.labels)
-        KOLO_TRY(upload(dataset_cache, labels, data->labels, count * (size_t)data->label_count * sizeof(int32_t)));
+    KOLO_TRY(check_tokens(cache, data));
+    KOLO_TRY(streams->allocate(stream_of(cache), e.all, "the data set", (void **)&cache->block));
+    KOLO_TRY(upload(cache, 0, features, count * elements * (data->bytes ? 1 : sizeof(float))));
+    if (e.labels) KOLO_TRY(upload(cache, labels, data->labels, count * (size_t)data->label_count * sizeof(int32_t)));
     if (e.targets)
-        KOLO_TRY(upload(dataset_cache, targets, data->targets,
+        KOLO_TRY(upload(cache, targets, data->targets,
                         count * (size_t)kolo_shape_count(data->target_shape) * sizeof(float)));
-    if (e.weights) KOLO_TRY(upload(dataset_cache, weights, data->weights, count * sizeof(float)));
-    char *block = dataset_cache->block;
-    dataset_cache->sources = (kolo_sources){.bytes = data->bytes ? (const uint8_t *)block : NULL,
-                                            .floats = data->floats ? (const float *)block : NULL,
-                                            .tokens = data->tokens ? (const int32_t *)block : NULL,
-                                            .scale = data->scale,
-                                            .labels = e.labels ? (const int32_t *)(block + labels) : NULL,
-                                            .label_count = data->label_count,
-                                            .targets = e.targets ? (const float *)(block + targets) : NULL,
-                                            .autoencoder = data->autoencoder,
-                                            .weights = e.weights ? (const float *)(block + weights) : NULL,
-                                            .elements = (int64_t)elements};
+    if (e.weights) KOLO_TRY(upload(cache, weights, data->weights, count * sizeof(float)));
+    char *block = cache->block;
+    cache->sources = (kolo_sources){.bytes = data->bytes ? (const uint8_t *)block : NULL,
+                                    .floats = data->floats ? (const float *)block : NULL,
+                                    .tokens = data->tokens ? (const int32_t *)block : NULL,
+                                    .scale = data->scale,
+                                    .labels = e.labels ? (const int32_t *)(block + labels) : NULL,
+                                    .label_count = data->label_count,
+                                    .targets = e.targets ? (const float *)(block + targets) : NULL,
+                                    .autoencoder = data->autoencoder,
+                                    .weights = e.weights ? (const float *)(block + weights) : NULL,
+                                    .elements = (int64_t)elements};
     return KOLO_OK;
 }
 
@@ -173,39 +173,38 @@ static kolo_gathered arrays_in(const kolo_plan *plan, const kolo_data *data, cha
     return to;
 }
 
-static kolo_status open_staging_buffer(kolo_dataset_cache *dataset_cache, kolo_staging_buffer *staging_buffer,
-                                       size_t bytes)
+static kolo_status open_buffer(kolo_dataset_cache *cache, kolo_staging_buffer *buffer, size_t bytes)
 {
-    const kolo_accelerator *accelerator = accelerator_of(dataset_cache);
-    KOLO_TRY(accelerator->allocate(stream_of(dataset_cache), bytes, "the samples of a batch",
-                                   (void **)&staging_buffer->block));
-    return accelerator->allocate_host(stream_of(dataset_cache), bytes, (void **)&staging_buffer->host);
+    const kolo_stream_kind *streams = streams_of(cache);
+    KOLO_TRY(streams->allocate(stream_of(cache), bytes, "the samples of a batch", (void **)&buffer->block));
+    return streams->allocate_host(stream_of(cache), bytes, (void **)&buffer->host);
 }
 
 /* Memory for shards of so many samples. */
-static kolo_status make_room(kolo_dataset_cache *dataset_cache, const kolo_data *data, int64_t samples)
+static kolo_status make_room(kolo_dataset_cache *cache, const kolo_data *data, int64_t samples)
 {
     size_t bytes;
-    if (samples <= dataset_cache->room) return KOLO_OK;
-    release(dataset_cache);
-    arrays_in(&dataset_cache->program->plan, data, NULL, samples, &bytes);
-    if (!dataset_cache->copier)
-        KOLO_TRY(accelerator_of(dataset_cache)
-                     ->open(dataset_cache->program->plan.device_number, &dataset_cache->copier));
-    for (int i = 0; i < KOLO_STAGING_BUFFERS; i++)
-        KOLO_TRY(open_staging_buffer(dataset_cache, &dataset_cache->staging_buffers[i], bytes));
-    dataset_cache->room = samples;
-    dataset_cache->data = data;
+    if (samples <= cache->room) return KOLO_OK;
+    release(cache);
+    arrays_in(&cache->program->plan, data, NULL, samples, &bytes);
+    if (!cache->copier)
+        KOLO_TRY(streams_of(cache)->open(&(kolo_stream_place){.backend = cache->program->backend,
+                                                              .device = cache->program->plan.device_number,
+                                                              .threads = 1},
+                                         &cache->copier));
+    for (int i = 0; i < KOLO_STAGING_BUFFERS; i++) KOLO_TRY(open_buffer(cache, &cache->staging_buffers[i], bytes));
+    cache->room = samples;
+    cache->data = data;
     return KOLO_OK;
 }
 
 /* What a staging buffer's arrays are to the device. */
-static kolo_sources sources_of(const kolo_dataset_cache *dataset_cache, const kolo_data *data,
-                               const kolo_staging_buffer *staging_buffer)
+static kolo_sources sources_of(const kolo_dataset_cache *cache, const kolo_data *data,
+                               const kolo_staging_buffer *buffer)
 {
     size_t bytes;
-    const kolo_plan *plan = &dataset_cache->program->plan;
-    kolo_gathered there = arrays_in(plan, data, staging_buffer->block, dataset_cache->room, &bytes);
+    const kolo_plan *plan = &cache->program->plan;
+    kolo_gathered there = arrays_in(plan, data, buffer->block, cache->room, &bytes);
     kolo_shape outputs = plan->values[plan->output].shape;
     return (kolo_sources){.floats = there.features,
                           .scale = 1,
@@ -216,10 +215,10 @@ static kolo_sources sources_of(const kolo_dataset_cache *dataset_cache, const ko
                           .elements = kolo_shape_count(data->shape)};
 }
 
-static kolo_status gather_shard(kolo_dataset_cache *dataset_cache, const kolo_shard *shard, int64_t first, int count,
+static kolo_status gather_shard(kolo_dataset_cache *cache, const kolo_shard *shard, int64_t first, int count,
                                 const kolo_gathered *to)
 {
-    const kolo_plan *plan = &dataset_cache->program->plan;
+    const kolo_plan *plan = &cache->program->plan;
     const kolo_batch *batch = shard->batch;
     kolo_gather_call call = {.training = plan->dropout,
                              .seed = shard->seed,
@@ -233,128 +232,124 @@ static kolo_status gather_shard(kolo_dataset_cache *dataset_cache, const kolo_sh
 }
 
 /* The copier waits until the device's side is free, the stream until the copy is there. */
-static kolo_status copy_staging_buffer(kolo_dataset_cache *dataset_cache, kolo_staging_buffer *staging_buffer,
-                                       size_t bytes)
+static kolo_status copy_buffer(kolo_dataset_cache *cache, kolo_staging_buffer *buffer, size_t bytes)
 {
-    const kolo_accelerator *accelerator = accelerator_of(dataset_cache);
-    if (staging_buffer->computed) KOLO_TRY(accelerator->wait_event(dataset_cache->copier, staging_buffer->computed));
-    KOLO_TRY(accelerator->copy(dataset_cache->copier, staging_buffer->block, staging_buffer->host, bytes));
-    KOLO_TRY(accelerator->record_event(dataset_cache->copier, &staging_buffer->copied));
-    return accelerator->wait_event(stream_of(dataset_cache), staging_buffer->copied);
+    const kolo_stream_kind *streams = streams_of(cache);
+    if (buffer->computed) KOLO_TRY(streams->wait_event(cache->copier, buffer->computed));
+    KOLO_TRY(streams->copy(cache->copier, buffer->block, buffer->host, bytes));
+    KOLO_TRY(streams->record_event(cache->copier, &buffer->copied));
+    return streams->wait_event(stream_of(cache), buffer->copied);
 }
 
-static kolo_status bring_staged(kolo_dataset_cache *dataset_cache, const kolo_shard *shard,
+static kolo_status bring_staged(kolo_dataset_cache *cache, const kolo_shard *shard,
                                 kolo_step_parameters *step_parameters)
 {
     const kolo_batch *batch = shard->batch;
     int64_t first = shard->first_microbatch * batch->microbatch, end = shard->end_microbatch * batch->microbatch;
     size_t bytes;
     if (end > batch->samples) end = batch->samples;
-    dataset_cache->staging_buffer = (int)(dataset_cache->shards++ % KOLO_STAGING_BUFFERS);
-    kolo_staging_buffer *staging_buffer = &dataset_cache->staging_buffers[dataset_cache->staging_buffer];
-    dataset_cache->sources = sources_of(dataset_cache, shard->data, staging_buffer);
+    cache->staging_buffer = (int)(cache->shards++ % KOLO_STAGING_BUFFERS);
+    kolo_staging_buffer *buffer = &cache->staging_buffers[cache->staging_buffer];
+    cache->sources = sources_of(cache, shard->data, buffer);
     step_parameters->first = -first;
     if (first >= end) return KOLO_OK;
-    if (staging_buffer->copied)
-        KOLO_TRY(accelerator_of(dataset_cache)->synchronize_event(dataset_cache->copier, staging_buffer->copied));
-    kolo_gathered to =
-        arrays_in(&dataset_cache->program->plan, shard->data, staging_buffer->host, dataset_cache->room, &bytes);
-    KOLO_TRY(gather_shard(dataset_cache, shard, first, (int)(end - first), &to));
-    return copy_staging_buffer(dataset_cache, staging_buffer, bytes);
+    if (buffer->copied) KOLO_TRY(streams_of(cache)->synchronize_event(cache->copier, buffer->copied));
+    kolo_gathered to = arrays_in(&cache->program->plan, shard->data, buffer->host, cache->room, &bytes);
+    KOLO_TRY(gather_shard(cache, shard, first, (int)(end - first), &to));
+    return copy_buffer(cache, buffer, bytes);
 }
 
-kolo_status kolo_dataset_cache_done(kolo_dataset_cache *dataset_cache)
+kolo_status kolo_dataset_cache_done(kolo_dataset_cache *cache)
 {
-    if (!dataset_cache->staged) return KOLO_OK;
-    return accelerator_of(dataset_cache)
-        ->record_event(stream_of(dataset_cache),
-                       &dataset_cache->staging_buffers[dataset_cache->staging_buffer].computed);
+    if (!cache->program || !cache->staged) return KOLO_OK;
+    return streams_of(cache)->record_event(stream_of(cache), &cache->staging_buffers[cache->staging_buffer].computed);
 }
 
 /* ---------------------------------------------------------------- the calls */
 
-kolo_status kolo_dataset_cache_attach(kolo_dataset_cache *dataset_cache, const kolo_program *program,
-                                      const kolo_data *data, int64_t wanted)
+kolo_status kolo_dataset_cache_attach(kolo_dataset_cache *cache, const kolo_program *program, const kolo_data *data,
+                                      int64_t wanted)
 {
     bool stays = !data->view && wanted > data->samples / WANTED_PART;
-    dataset_cache->program = program;
-    if (stays || !dataset_cache->staged) release(dataset_cache); /* stages serve any data set */
-    dataset_cache->host_order = NULL;
-    dataset_cache->data = data;
-    dataset_cache->staged = !stays || !fits(dataset_cache, data);
-    if (dataset_cache->staged) return KOLO_OK;
-    kolo_status status = make_resident(dataset_cache, data);
+    if (!program->backend->streams->gather) return KOLO_OK; /* the engine gathers straight from the data set */
+    cache->program = program;
+    if (stays || !cache->staged) release(cache); /* stages serve any data set */
+    cache->host_order = NULL;
+    cache->data = data;
+    cache->staged = !stays || !fits(cache, data);
+    if (cache->staged) return KOLO_OK;
+    kolo_status status = make_resident(cache, data);
     if (status != KOLO_MEMORY) return status;
     kolo_failure_take(); /* another process was faster */
-    kolo_dataset_cache_yield(dataset_cache);
+    kolo_dataset_cache_yield(cache);
     return KOLO_OK;
 }
 
-bool kolo_dataset_cache_yield(kolo_dataset_cache *dataset_cache)
+bool kolo_dataset_cache_yield(kolo_dataset_cache *cache)
 {
-    if (!dataset_cache->program || dataset_cache->staged) return false;
-    const kolo_data *data = dataset_cache->data;
-    release(dataset_cache);
-    dataset_cache->data = data;
-    return dataset_cache->staged = true;
+    if (!cache->program || cache->staged) return false;
+    const kolo_data *data = cache->data;
+    release(cache);
+    cache->data = data;
+    return cache->staged = true;
 }
 
-static kolo_status open_order(kolo_dataset_cache *dataset_cache, int64_t count)
+static kolo_status open_order(kolo_dataset_cache *cache, int64_t count)
 {
-    const kolo_accelerator *accelerator = accelerator_of(dataset_cache);
-    if (count <= dataset_cache->order_room) return KOLO_OK;
-    accelerator->release(stream_of(dataset_cache), dataset_cache->order);
-    dataset_cache->order = NULL;
-    dataset_cache->version++;
-    dataset_cache->order_room = 0;
-    size_t bytes = (size_t)count * sizeof *dataset_cache->order;
-    KOLO_TRY(accelerator->allocate(stream_of(dataset_cache), bytes, "the order of the samples",
-                                   (void **)&dataset_cache->order));
-    dataset_cache->order_room = count;
+    const kolo_stream_kind *streams = streams_of(cache);
+    if (count <= cache->order_room) return KOLO_OK;
+    streams->release(stream_of(cache), cache->order);
+    cache->order = NULL;
+    cache->version++;
+    cache->order_room = 0;
+    size_t bytes = (size_t)count * sizeof *cache->order;
+    KOLO_TRY(streams->allocate(stream_of(cache), bytes, "the order of the samples", (void **)&cache->order));
+    cache->order_room = count;
     return KOLO_OK;
 }
 
-kolo_status kolo_dataset_cache_expect(kolo_dataset_cache *dataset_cache, int64_t shard, int64_t batch)
+kolo_status kolo_dataset_cache_expect(kolo_dataset_cache *cache, int64_t shard, int64_t batch)
 {
-    return dataset_cache->staged ? make_room(dataset_cache, dataset_cache->data, shard)
-                                 : open_order(dataset_cache, batch);
+    if (!cache->program) return KOLO_OK;
+    return cache->staged ? make_room(cache, cache->data, shard) : open_order(cache, batch);
 }
 
-kolo_status kolo_dataset_cache_order(kolo_dataset_cache *dataset_cache, const int32_t *order, int64_t count)
+kolo_status kolo_dataset_cache_order(kolo_dataset_cache *cache, const int32_t *order, int64_t count)
 {
-    const kolo_accelerator *accelerator = accelerator_of(dataset_cache);
-    dataset_cache->host_order = order;
-    dataset_cache->order_count = count;
-    if (!order || dataset_cache->staged) return KOLO_OK;
-    KOLO_TRY(open_order(dataset_cache, count));
-    return accelerator->copy(stream_of(dataset_cache), dataset_cache->order, order, (size_t)count * sizeof *order);
+    if (!cache->program) return KOLO_OK;
+    cache->host_order = order;
+    cache->order_count = count;
+    if (!order || cache->staged) return KOLO_OK;
+    KOLO_TRY(open_order(cache, count));
+    return streams_of(cache)->copy(stream_of(cache), cache->order, order, (size_t)count * sizeof *order);
 }
 
-static bool is_of_the_epoch(const kolo_dataset_cache *dataset_cache, const kolo_batch *batch)
+static bool is_of_the_epoch(const kolo_dataset_cache *cache, const kolo_batch *batch)
 {
-    const int32_t *order = dataset_cache->host_order;
-    return order && batch->order >= order && batch->order + batch->samples <= order + dataset_cache->order_count;
+    const int32_t *order = cache->host_order;
+    return order && batch->order >= order && batch->order + batch->samples <= order + cache->order_count;
 }
 
-kolo_status kolo_dataset_cache_bring(kolo_dataset_cache *dataset_cache, const kolo_shard *shard,
+kolo_status kolo_dataset_cache_bring(kolo_dataset_cache *cache, const kolo_shard *shard,
                                      kolo_step_parameters *step_parameters)
 {
     const kolo_batch *batch = shard->batch;
-    if (dataset_cache->staged) {
-        dataset_cache->ordered = false;
+    if (!cache->program) return KOLO_OK;
+    if (cache->staged) {
+        cache->ordered = false;
         int64_t microbatches = shard->end_microbatch - shard->first_microbatch;
-        KOLO_TRY(make_room(dataset_cache, shard->data, (microbatches > 0 ? microbatches : 1) * batch->microbatch));
-        return bring_staged(dataset_cache, shard, step_parameters);
+        KOLO_TRY(make_room(cache, shard->data, (microbatches > 0 ? microbatches : 1) * batch->microbatch));
+        return bring_staged(cache, shard, step_parameters);
     }
-    dataset_cache->ordered = batch->order != NULL;
+    cache->ordered = batch->order != NULL;
     step_parameters->first = batch->first;
-    if (is_of_the_epoch(dataset_cache, batch)) {
-        step_parameters->first = batch->order - dataset_cache->host_order;
+    if (is_of_the_epoch(cache, batch)) {
+        step_parameters->first = batch->order - cache->host_order;
     } else if (batch->order) {
-        KOLO_TRY(kolo_dataset_cache_order(dataset_cache, batch->order, batch->samples));
-        dataset_cache->host_order = NULL; /* who made it may write others there */
+        KOLO_TRY(kolo_dataset_cache_order(cache, batch->order, batch->samples));
+        cache->host_order = NULL; /* who made it may write others there */
         step_parameters->first = 0;
     }
-    dataset_cache->sources.order = batch->order ? dataset_cache->order : NULL;
+    cache->sources.order = batch->order ? cache->order : NULL;
     return KOLO_OK;
 }

@@ -1,64 +1,99 @@
-/* Working through microbatches: see engine.h. */
+/* Opening an engine, and its weights: see engine.h. */
 #include "engine/engine.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 
-#include "engine/microbatch.h"
-#include "engine/pipeline.h"
-#include "engine/queued.h"
-#include "runtime/runtime.h"
+/* ---------------------------------------------------------------- contexts */
+
+static kolo_status open_stream(kolo_engine *engine, int number, kolo_engine_place place)
+{
+    kolo_program *program = engine->program;
+    kolo_device_context *context = &engine->contexts[number];
+    int threads = place.threads / engine->context_count;
+    int device = kolo_model_device(program->model, place.replica, program->device[number]);
+    *context = (kolo_device_context){.program = program, .streams = engine->streams, .number = number};
+    if (number == 0) program->plan.device_number = device;
+    if (number == 0 && place.stream) {
+        context->stream = place.stream;
+        return KOLO_OK;
+    }
+    return engine->streams->open(&(kolo_stream_place){.backend = program->backend,
+                                                      .device = device,
+                                                      .threads = threads > 0 ? threads : 1,
+                                                      .concurrent = engine->context_count > 1,
+                                                      .gate = place.gate},
+                                 &context->stream);
+}
+
+static kolo_status open_streams(kolo_engine *engine, kolo_engine_place place)
+{
+    kolo_program *program = engine->program;
+    int count = program->devices > 0 ? program->devices : 1;
+    engine->contexts = calloc((size_t)count, sizeof *engine->contexts);
+    if (!engine->contexts) return kolo_fail_memory((size_t)count * sizeof *engine->contexts, "an engine");
+    engine->context_count = count;
+    engine->borrows_stream = place.stream;
+    for (int c = 0; c < count; c++) {
+        KOLO_TRY(open_stream(engine, c, place));
+        program->streams[c] = engine->contexts[c].stream;
+    }
+    engine->stream = program->plan.stream = program->streams[0];
+    return KOLO_OK;
+}
+
+static kolo_status open_contexts(kolo_engine *engine, kolo_engine_place place)
+{
+    void *packed = place.packed ? place.packed->contexts[0].weights.packed : NULL;
+    for (int c = 0; c < engine->context_count; c++) {
+        kolo_device_context *context = &engine->contexts[c];
+        KOLO_TRY(kolo_device_context_open(context, c > 0 ? &engine->contexts[0] : NULL, packed));
+        if (engine->program->memories > 1) engine->part_count += context->told;
+        if (context->lanes > engine->group) engine->group = context->lanes;
+    }
+    engine->step_parameters = engine->contexts[0].step_parameters;
+    return KOLO_OK;
+}
+
+/* ---------------------------------------------------------------- stages */
+
+static void add_stage(kolo_engine *engine, int context, int segment)
+{
+    engine->stages[engine->stage_count++] =
+        (kolo_pipeline_stage){.engine = engine, .context = context, .segment = segment};
+}
+
+/* Samples come, and gradients and outputs go, at home. */
+static kolo_status list_stages(kolo_engine *engine)
+{
+    const kolo_program *program = engine->program;
+    int last = program->segment_count - 1;
+    engine->stages = calloc((size_t)program->segment_count + 2, sizeof *engine->stages);
+    if (!engine->stages) return kolo_fail_memory((size_t)program->segment_count * sizeof *engine->stages, "an engine");
+    if (program->segments[0].device != 0) add_stage(engine, 0, -1);
+    for (int s = 0; s <= last; s++) add_stage(engine, program->segments[s].device, s);
+    if (program->segments[last].device != 0 || program->segments[last].reduce >= 0) add_stage(engine, 0, -1);
+    engine->stages[0].gathers = true;
+    engine->stages[engine->stage_count - 1].ends = true;
+    return KOLO_OK;
+}
 
 /* ---------------------------------------------------------------- open and close */
 
-static kolo_status open_memory(kolo_engine *engine)
+static kolo_status open_engine(kolo_engine *engine, const kolo_model *model, kolo_purpose purpose, int microbatch,
+                               kolo_engine_place place)
 {
-    const kolo_program *program = engine->program;
-    engine->weights.packed = kolo_program_allocate(program, program->weights_bytes + 1);
-    engine->reduced = kolo_program_allocate(program, program->reduced_bytes + 1);
-    return engine->weights.packed && engine->reduced
-               ? KOLO_OK
-               : kolo_fail_memory(program->weights_bytes + 1, "a replica's weights");
-}
-
-static kolo_status open_workspaces(kolo_engine *engine, int threads)
-{
-    engine->workspaces = calloc((size_t)threads, sizeof *engine->workspaces);
-    if (!engine->workspaces) return kolo_fail_memory((size_t)threads * sizeof *engine->workspaces, "an engine");
-    for (int i = 0; i < threads && !engine->queued; i++)
-        KOLO_TRY(kolo_workspace_open(engine->program, &engine->workspaces[i]));
-    return KOLO_OK;
-}
-
-static kolo_status open_frames(kolo_engine *engine, int threads)
-{
-    if (engine->program->segment_count > 1) return kolo_pipeline_open(engine, &engine->pipeline);
-    engine->activation_sets = calloc((size_t)threads, sizeof *engine->activation_sets);
-    if (!engine->activation_sets)
-        return kolo_fail_memory((size_t)threads * sizeof *engine->activation_sets, "an engine");
-    for (int i = 0; i < threads; i++) KOLO_TRY(kolo_activations_open(engine->program, &engine->activation_sets[i]));
-    return KOLO_OK;
-}
-
-static kolo_status open_on_host(kolo_engine *engine, const kolo_model *model, kolo_purpose purpose, int microbatch,
-                                int threads)
-{
-    KOLO_TRY(kolo_program_open(model, purpose, microbatch, &engine->program));
-    if (threads < engine->program->devices) threads = engine->program->devices;
-    KOLO_TRY(kolo_team_open(threads, &engine->team));
-    KOLO_TRY(open_memory(engine));
-    KOLO_TRY(open_workspaces(engine, threads));
-    return open_frames(engine, threads);
-}
-
-/* One thread speaks to the queue. */
-static kolo_status open_queued(kolo_engine *engine, const kolo_model *model, kolo_purpose purpose, int microbatch,
-                               int replica)
-{
-    KOLO_TRY(kolo_queued_open(model, purpose, microbatch, replica, &engine->queued));
-    engine->program = engine->queued->program;
-    KOLO_TRY(kolo_team_open(1, &engine->team));
-    return open_workspaces(engine, 1);
+    KOLO_TRY(kolo_program_begin(model, purpose, microbatch, &engine->program));
+    KOLO_TRY(open_streams(engine, place));
+    KOLO_TRY(kolo_program_complete(engine->program));
+    KOLO_TRY(open_contexts(engine, place));
+    KOLO_TRY(list_stages(engine));
+    const kolo_plan *plan = &engine->program->plan;
+    engine->totals_stride = ((size_t)(plan->metric_sums + 4) * sizeof(double) + 63) / 64 * 64;
+    KOLO_TRY(kolo_reduction_open(0, (kolo_reduction_memory){0}, &engine->totals_tree));
+    if (engine->program->reduces && plan->training)
+        KOLO_TRY(kolo_segment_sums_open(engine->program, &engine->segment_sums));
+    return engine->streams->allocate_host(engine->stream, KOLO_STEPS_AHEAD * sizeof *engine->steps_ahead,
+                                          (void **)&engine->steps_ahead);
 }
 
 kolo_status kolo_engine_open(const kolo_model *model, kolo_purpose purpose, int microbatch, kolo_engine_place place,
@@ -66,22 +101,18 @@ kolo_status kolo_engine_open(const kolo_model *model, kolo_purpose purpose, int 
 {
     kolo_engine *made = calloc(1, sizeof *made);
     if (!made) return kolo_fail_memory(sizeof *made, "an engine");
-    made->gate = place.gate;
-    kolo_status status = model->backend->accelerator ? open_queued(made, model, purpose, microbatch, place.replica)
-                                                     : open_on_host(made, model, purpose, microbatch, place.threads);
+    made->streams = model->backend->streams;
+    kolo_status status = open_engine(made, model, purpose, microbatch, place);
     if (status == KOLO_OK) *engine = made;
     else kolo_engine_close(&made);
     return status;
 }
 
-/* What kolo_queued_close() does not do. */
-static void close_queued(kolo_engine *engine)
+static void close_stages(kolo_engine *engine)
 {
-    if (engine->workspaces) free(engine->workspaces[0].seconds);
-    free(engine->workspaces);
-    kolo_team_close(&engine->team);
-    kolo_queued_close(&engine->queued);
-    free(engine);
+    for (int s = 0; s < engine->stage_count; s++)
+        engine->streams->free_event(engine->contexts[engine->stages[s].context].stream, engine->stages[s].event);
+    free(engine->stages);
 }
 
 void kolo_engine_close(kolo_engine **engine)
@@ -89,32 +120,48 @@ void kolo_engine_close(kolo_engine **engine)
     kolo_engine *closed = *engine;
     *engine = NULL;
     if (!closed) return;
-    if (closed->queued) {
-        close_queued(closed);
-        return;
+    if (closed->stream) {
+        kolo_engine_forget_graphs(closed);
+        kolo_segment_sums_close(&closed->segment_sums);
+        kolo_dataset_cache_close(&closed->cache);
+        if (closed->imported)
+            closed->streams->discard(closed->stream, closed->imported,
+                                     (void *)(uintptr_t)closed->contexts[0].weights.canonical);
+        kolo_engine_close_memory(closed);
+        close_stages(closed);
     }
-    kolo_pipeline_close(&closed->pipeline);
-    for (int i = 0; closed->activation_sets && i < kolo_team_size(closed->team); i++)
-        kolo_activations_close(&closed->activation_sets[i]);
-    for (int i = 0; closed->workspaces && i < kolo_team_size(closed->team); i++)
-        kolo_workspace_close(closed->program, &closed->workspaces[i]);
-    free(closed->activation_sets);
-    free(closed->workspaces);
-    kolo_team_close(&closed->team);
-    if (closed->weights.packed && !closed->borrows) kolo_program_deallocate(closed->program, closed->weights.packed);
-    if (closed->reduced) kolo_program_deallocate(closed->program, closed->reduced);
-    kolo_program_close(&closed->program);
+    kolo_reduction_close(&closed->totals_tree);
+    for (int c = closed->context_count - 1; c >= 0; c--) kolo_device_context_close(&closed->contexts[c]);
+    if (closed->program) kolo_program_close(&closed->program);
+    for (int c = closed->context_count - 1; c >= closed->borrows_stream; c--)
+        if (closed->contexts[c].stream) closed->streams->close(&closed->contexts[c].stream);
+    free(closed->contexts);
     free(closed);
 }
 
 kolo_status kolo_engine_time(kolo_engine *engine)
 {
     size_t count = (size_t)engine->program->plan.op_count;
-    for (int i = 0; i < kolo_team_size(engine->team); i++) {
-        engine->workspaces[i].seconds = calloc(count, sizeof(double));
-        if (!engine->workspaces[i].seconds) return kolo_fail_memory(count * sizeof(double), "a profile");
+    for (int c = 0; c < engine->context_count; c++) {
+        kolo_device_context *context = &engine->contexts[c];
+        context->seconds = calloc((size_t)context->lanes, sizeof *context->seconds);
+        if (!context->seconds) return kolo_fail_memory((size_t)context->lanes * sizeof(double *), "a profile");
+        for (int i = 0; i < context->lanes; i++) {
+            context->seconds[i] = calloc(count, sizeof(double));
+            if (!context->seconds[i]) return kolo_fail_memory(count * sizeof(double), "a profile");
+        }
     }
     return KOLO_OK;
+}
+
+double kolo_engine_seconds(const kolo_engine *engine, int op)
+{
+    double seconds = 0;
+    for (int c = 0; c < engine->context_count; c++) {
+        const kolo_device_context *context = &engine->contexts[c];
+        for (int i = 0; context->seconds && i < context->lanes; i++) seconds += context->seconds[i][op];
+    }
+    return seconds;
 }
 
 kolo_status kolo_engine_reduction(const kolo_engine *engine, kolo_reduction **reduction)
@@ -123,113 +170,58 @@ kolo_status kolo_engine_reduction(const kolo_engine *engine, kolo_reduction **re
     return kolo_reduction_open(count, kolo_program_reduction_memory(engine->program), reduction);
 }
 
+int kolo_engine_lanes(const kolo_engine *engine)
+{
+    return engine->contexts[0].lanes;
+}
+
+kolo_status kolo_engine_fetch_gradient(const kolo_engine *engine, const float *gradient, float *canonical)
+{
+    const kolo_stream_kind *streams = engine->streams;
+    size_t bytes = (size_t)engine->program->model->weight_count * sizeof *canonical;
+    void *there = NULL;
+    KOLO_TRY(streams->import(engine->stream, canonical, bytes, "a gradient", &there));
+    kolo_status status = streams->clear(engine->stream, there, bytes);
+    if (status == KOLO_OK) status = kolo_program_unpack(engine->program, gradient, there);
+    if (status == KOLO_OK) status = streams->copy(engine->stream, canonical, there, bytes);
+    if (status == KOLO_OK) status = streams->synchronize(engine->stream);
+    streams->discard(engine->stream, canonical, there);
+    return status;
+}
+
 /* ---------------------------------------------------------------- weights */
 
-typedef struct pack_job {
-    kolo_engine *engine;
-    const float *weights;
-    atomic_int *next;
-} pack_job;
-
-static kolo_status pack_some(void *argument, int member)
+kolo_status kolo_engine_carry(kolo_engine *engine)
 {
-    (void)member;
-    pack_job *job = argument;
-    const kolo_program *program = job->engine->program;
-    kolo_status status = KOLO_OK;
-    int entered = program->backend->enter_thread();
-    for (int value; status == KOLO_OK && (value = atomic_fetch_add(job->next, 1)) < program->plan.value_count;)
-        status = kolo_program_pack(program, value, job->weights, job->engine->weights.packed);
-    program->backend->leave_thread(entered);
-    return status;
-}
-
-kolo_status kolo_engine_pack_together(kolo_engine *engine, const float *weights, atomic_int *next)
-{
-    pack_job job = {engine, weights, next};
-    engine->weights.canonical = weights;
-    return kolo_team_run(engine->team, pack_some, &job);
-}
-
-kolo_status kolo_engine_pack(kolo_engine *engine, const float *weights)
-{
-    atomic_int next = 0;
-    if (engine->queued) return kolo_queued_store(engine->queued, weights);
-    return kolo_engine_pack_together(engine, weights, &next);
-}
-
-void kolo_engine_borrow_weights(kolo_engine *engine, const kolo_engine *from)
-{
-    if (!engine->borrows) kolo_program_deallocate(engine->program, engine->weights.packed);
-    engine->weights.packed = from->weights.packed;
-    engine->borrows = true;
-}
-
-/* ---------------------------------------------------------------- microbatches */
-
-typedef struct microbatch_job {
-    kolo_engine *engine;
-    const kolo_shard *shard;
-    kolo_reduction *reduction;
-    atomic_llong next;
-} microbatch_job;
-
-static kolo_status compute_microbatch(microbatch_job *job, int member, int64_t number)
-{
-    kolo_engine *engine = job->engine;
-    const kolo_workspace *workspace = &engine->workspaces[member];
-    kolo_microbatch microbatch = {.activations = engine->activation_sets[member]};
-    kolo_status status = kolo_microbatch_begin(&microbatch, engine, job->shard, job->reduction, number, workspace);
-    if (status == KOLO_OK) status = kolo_microbatch_run(&microbatch, engine, job->shard, 0, workspace);
-    if (status == KOLO_OK) status = kolo_microbatch_end(&microbatch, job->shard, job->reduction);
-    kolo_microbatch_drop(&microbatch, job->reduction);
-    return status;
-}
-
-static kolo_status compute_microbatches(microbatch_job *job, int member)
-{
-    sem_t *gate = job->engine->gate;
-    for (int64_t microbatch; (microbatch = atomic_fetch_add(&job->next, 1)) < job->shard->end_microbatch;) {
-        if (job->shard->stoppable && kolo_stop_requested()) return KOLO_INTERRUPTED;
-        kolo_gate_enter(gate);
-        kolo_status status = compute_microbatch(job, member, microbatch);
-        kolo_gate_leave(gate);
-        if (status != KOLO_OK) atomic_store(&job->next, job->shard->end_microbatch); /* the other threads end, too */
-        KOLO_TRY(status);
+    kolo_device_context *home = &engine->contexts[0];
+    if (engine->program->memories == 1) return KOLO_OK;
+    for (int c = 1; c < engine->context_count; c++) {
+        KOLO_TRY(kolo_device_context_follow(&engine->contexts[c], home));
+        KOLO_TRY(kolo_device_context_carry(&engine->contexts[c], home));
     }
+    for (int c = 1; c < engine->context_count; c++) KOLO_TRY(kolo_device_context_follow(home, &engine->contexts[c]));
     return KOLO_OK;
 }
 
-static kolo_status compute_some(void *argument, int member)
+kolo_status kolo_engine_pack(kolo_engine *engine, int part, int parts)
 {
-    microbatch_job *job = argument;
-    const kolo_backend *backend = job->engine->program->backend;
-    int entered = backend->enter_thread();
-    kolo_status status = compute_microbatches(job, member);
-    backend->leave_thread(entered);
-    return status;
+    const kolo_program_weights *weights = &engine->contexts[0].weights;
+    KOLO_TRY(kolo_program_pack(engine->program, weights->canonical, weights->packed, part, parts));
+    return kolo_engine_carry(engine);
 }
 
-/* Who asks in this way may have changed the data since. */
-kolo_status kolo_engine_bring(kolo_engine *engine, const kolo_shard *shard)
+void kolo_engine_set_weights(kolo_engine *engine, const float *weights)
 {
-    if (!engine->queued) return KOLO_OK;
-    int64_t samples = shard->batch->samples, microbatches = shard->end_microbatch - shard->first_microbatch;
-    KOLO_TRY(kolo_queued_reserve(engine->queued, engine->program->reduces ? microbatches : 1));
-    return kolo_queued_attach(engine->queued, shard->data, shard->batch->order ? samples : 0, samples);
+    for (int c = 0; c < engine->context_count; c++)
+        if (c == 0 || !kolo_device_context_owns(&engine->contexts[c])) engine->contexts[c].weights.canonical = weights;
 }
 
-kolo_status kolo_engine_compute(kolo_engine *engine, const kolo_shard *shard, kolo_reduction *reduction)
+kolo_status kolo_engine_load(kolo_engine *engine, const float *weights)
 {
-    if (engine->queued) return kolo_queued_run(engine->queued, shard, reduction, engine->workspaces[0].seconds);
-    if (engine->pipeline) return kolo_pipeline_run(engine->pipeline, shard, reduction);
-    microbatch_job job = {.engine = engine, .shard = shard, .reduction = reduction};
-    atomic_store(&job.next, shard->first_microbatch);
-    return kolo_team_run(engine->team, compute_some, &job);
-}
-
-kolo_status kolo_engine_run(kolo_engine *engine, const kolo_shard *shard, kolo_reduction *reduction)
-{
-    KOLO_TRY(kolo_engine_bring(engine, shard));
-    return kolo_engine_compute(engine, shard, reduction);
+    size_t bytes = (size_t)engine->program->model->weight_count * sizeof *weights;
+    void *placed = engine->imported ? (void *)(uintptr_t)engine->contexts[0].weights.canonical : NULL;
+    KOLO_TRY(engine->streams->import(engine->stream, weights, bytes, "a model's weights", &placed));
+    engine->imported = weights;
+    kolo_engine_set_weights(engine, placed);
+    return kolo_engine_pack(engine, 0, 1);
 }

@@ -109,7 +109,16 @@ static size_t place_some(kolo_program *program, const life *lives, int memory, b
     return place_lives(&program->plan, some, count);
 }
 
-/* Kept is what lives from segment to segment; and features that several devices may wait for. */
+/* Kept is what lives from segment to segment; and of several devices the features and the outputs, which home brings
+ * and takes. */
+static bool is_kept(const kolo_program *program, const life *lives, int v)
+{
+    const kolo_plan *plan = &program->plan;
+    bool at_home = v == plan->input || v == kolo_plan_base(plan, plan->output);
+    return segment_of(program, lives[v].first) != segment_of(program, lives[v].last) ||
+           (at_home && program->devices > 1);
+}
+
 static kolo_status place_microbatch(kolo_program *program)
 {
     kolo_plan *plan = &program->plan;
@@ -117,9 +126,7 @@ static kolo_status place_microbatch(kolo_program *program)
     life *lives = calloc(1, bytes);
     if (!lives) return kolo_fail_memory(bytes, "a plan");
     find_lives(plan, lives);
-    for (int v = 0; v < plan->value_count; v++)
-        plan->values[v].kept = segment_of(program, lives[v].first) != segment_of(program, lives[v].last) ||
-                               (v == plan->input && program->memories > 1);
+    for (int v = 0; v < plan->value_count; v++) plan->values[v].kept = is_kept(program, lives, v);
     for (int m = 0; m < program->memories; m++) {
         program->activation_bytes[m] = place_some(program, lives, m, true, lives + plan->value_count);
         program->workspace_bytes[m] = place_some(program, lives, m, false, lives + plan->value_count);

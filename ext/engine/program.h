@@ -30,11 +30,12 @@ struct kolo_program {
     const kolo_backend *backend;
     const kolo_model *model;
     void **kernels;        /* [plan.op_count] */
+    const kolo_backend **backends; /* [plan.op_count]: whose kernel it is */
     kolo_segment *segments;
     int segment_count;
     int devices; /* that the segments name; 1 for a model that is not placed */
     int device[KOLO_DEVICES_MAX]; /* [devices], by their numbers among the replica's */
-    struct kolo_stream *streams[KOLO_DEVICES_MAX]; /* likewise, of an accelerator */
+    kolo_stream *streams[KOLO_DEVICES_MAX]; /* likewise; the engine's */
     int memories; /* as many as devices where each has its own, else 1 */
     bool reduces;  /* some segment ends with a KOLO_OP_REDUCE */
     /* Inputs, activations, workspaces and partial sums, [memories]; places are shared by values that never meet: */
@@ -46,18 +47,15 @@ struct kolo_program {
     size_t gradient_bytes; /* all gradients of one microbatch, float32 in the backend's layout */
 };
 
-/* A program's operations are known, and its devices, whose streams, if it is an accelerator's, are to be filled in
- * before it is completed. */
+/* A program's operations are known, and its devices, whose streams are to be filled in before it is completed. */
 kolo_status kolo_program_begin(const kolo_model *model, kolo_purpose purpose, int microbatch, kolo_program **program);
 kolo_status kolo_program_complete(kolo_program *program);
-/* Both, of the host's. */
-kolo_status kolo_program_open(const kolo_model *model, kolo_purpose purpose, int microbatch, kolo_program **program);
 void kolo_program_close(kolo_program **program); /* takes NULL */
 
-/* A microbatch's memory for a program. */
+/* Where the values of one microbatch lie while it goes through the program, in one memory. */
 typedef struct kolo_activations {
     const kolo_program *program;
-    void *block;
+    void *block; /* what lives from segment to segment */
     void **memory; /* [plan.value_count] */
     /* What the samples are to give, each NULL where the plan wants none: */
     int32_t *labels; /* [microbatch][rows of the outputs] */
@@ -65,10 +63,9 @@ typedef struct kolo_activations {
     float *weights; /* [microbatch] */
 } kolo_activations;
 
-/* A thread's. */
+/* What a lane needs while a segment runs. */
 typedef struct kolo_workspace {
     void *block, *scratch;
-    double *seconds; /* [plan.op_count] to which each operation's time is added; NULL: nobody looks */
 } kolo_workspace;
 
 /* A replica's weights: packed as the backend wants them, and the canonical ones for values that are read in place. */
@@ -85,11 +82,6 @@ typedef struct kolo_blocks {
     void *reduced;
 } kolo_blocks;
 
-kolo_status kolo_activations_open(const kolo_program *program, kolo_activations **activations);
-void kolo_activations_close(kolo_activations **activations);
-kolo_status kolo_workspace_open(const kolo_program *program, kolo_workspace *workspace);
-void kolo_workspace_close(const kolo_program *program, kolo_workspace *workspace); /* takes one of all zeros */
-
 /* Before a segment is run: its values are where this workspace and these blocks are. */
 void kolo_activations_bind(kolo_activations *activations, int number, const kolo_workspace *workspace,
                            const kolo_blocks *blocks);
@@ -98,23 +90,12 @@ float *kolo_activations_input(const kolo_activations
 const float *kolo_activations_output(const kolo_activations
                                          *activations); /* [microbatch][elements of the output]; the last segment is */
 
-/* Runs the segment of one microbatch that was bound. call.memory, scratch and what the samples are to give are the
- * activations's and the workspace's; the rest is the caller's. */
-kolo_status kolo_program_run(kolo_activations *activations, int number, const kolo_workspace *workspace,
-                             kolo_call call);
-
-/* One value of plan->values: canonical weights into the packed block; does nothing for values that are no weights, or
- * weights in place. */
-kolo_status kolo_program_pack(const kolo_program *program, int value, const float *weights, void *packed);
-kolo_status kolo_program_pack_all(const kolo_program *program, const float *weights, void *packed);
-/* Memory where the program's values lie; NULL when there is none. */
-void *kolo_program_allocate(const kolo_program *program, size_t bytes);
-void kolo_program_deallocate(const kolo_program *program, void *memory); /* takes NULL */
-/* How blocks of its gradients are made and added, for kolo_reduction_open(). */
-kolo_reduction_memory kolo_program_reduction_memory(const kolo_program *program);
-/* A block of gradients into canonical[weight_count], where its values lie. */
-kolo_status kolo_program_unpack_there(const kolo_program *program, const float *gradients, float *canonical);
-/* The same, of the host. */
+/* Canonical weights into the packed block, both in the memory of the program's first stream: the values that fall to
+ * part `part` of `parts`, dealt out by their sizes. Nothing is packed of weights that are read in place. */
+kolo_status kolo_program_pack(const kolo_program *program, const float *weights, void *packed, int part, int parts);
+/* A block of gradients into canonical[weight_count], likewise. */
 kolo_status kolo_program_unpack(const kolo_program *program, const float *gradients, float *canonical);
+/* How blocks of its gradients are allocated and added, for kolo_reduction_open(). */
+kolo_reduction_memory kolo_program_reduction_memory(const kolo_program *program);
 
 #endif

@@ -118,10 +118,10 @@ static bool take_sibling(kolo_reduction *reduction, const kolo_node *node, kolo_
 }
 
 /* left + right, always in this order, so that a NaN's bits are the same too. */
-static kolo_node add_siblings(kolo_reduction *reduction, kolo_node a, kolo_node b)
+static kolo_node add_siblings(kolo_reduction *reduction, kolo_node a, kolo_node b, kolo_status *status)
 {
     kolo_node left = a.index < b.index ? a : b, right = a.index < b.index ? b : a;
-    if (left.gradient) reduction->memory.add(reduction->memory.whose, left.gradient, right.gradient);
+    if (left.gradient) *status = reduction->memory.add(reduction->memory.whose, left.gradient, right.gradient);
     kolo_reduction_return(reduction, right.gradient);
     kolo_totals_add(&left.totals, &right.totals);
     left.level++;
@@ -134,8 +134,8 @@ kolo_status kolo_reduction_insert(kolo_reduction *reduction, kolo_node node)
     kolo_status status = KOLO_OK;
     kolo_node sibling = {0};
     node = kolo_node_promote(node, reduction->microbatches);
-    while (take_sibling(reduction, &node, &sibling, &status))
-        node = kolo_node_promote(add_siblings(reduction, node, sibling), reduction->microbatches);
+    while (status == KOLO_OK && take_sibling(reduction, &node, &sibling, &status))
+        node = kolo_node_promote(add_siblings(reduction, node, sibling, &status), reduction->microbatches);
     return status;
 }
 

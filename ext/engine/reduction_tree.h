@@ -29,7 +29,7 @@ typedef struct kolo_reduction kolo_reduction;
 typedef struct kolo_reduction_memory {
     void *(*allocate)(const void *whose, size_t bytes);
     void (*deallocate)(const void *whose, void *memory);
-    void (*add)(const void *whose, float *to, const float *from);
+    kolo_status (*add)(const void *whose, float *to, const float *from);
     const void *whose;
 } kolo_reduction_memory;
 kolo_status kolo_reduction_open(int64_t count, kolo_reduction_memory memory, kolo_reduction **reduction);

@@ -2,33 +2,47 @@
 #include "engine/segment_sums.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-/* For kolo_reduction_open(): blocks of one segment's gradients. */
+/* ---------------------------------------------------------------- blocks of one segment's gradients */
+
+static const kolo_stream_kind *streams_of(const kolo_program *program)
+{
+    return program->backend->streams;
+}
+
 static void *allocate_block(const void *whose, size_t bytes)
 {
-    const kolo_segment *segment = whose;
-    return kolo_program_allocate(segment->program, bytes);
+    const kolo_program *program = ((const kolo_segment *)whose)->program;
+    void *memory = NULL;
+    kolo_status status =
+        streams_of(program)->allocate(program->streams[0], bytes, "the gradient of a segment", &memory);
+    return status == KOLO_OK ? memory : NULL;
 }
 
-static void deallocate_block(const void *whose, void *memory)
+static void release_block(const void *whose, void *memory)
 {
-    const kolo_segment *segment = whose;
-    kolo_program_deallocate(segment->program, memory);
+    const kolo_program *program = ((const kolo_segment *)whose)->program;
+    streams_of(program)->release(program->streams[0], memory);
 }
 
-static void add_blocks(const void *whose, float *to, const float *from)
+static kolo_status add_block(const void *whose, float *to, const float *from)
 {
     const kolo_segment *segment = whose;
-    const kolo_plan *plan = &segment->program->plan;
+    const kolo_program *program = segment->program;
     for (int i = 0; i < segment->value_count; i++) {
-        const kolo_value *value = &plan->values[segment->values[i]];
+        int number = segment->values[i];
+        const kolo_value *value = &program->plan.values[number];
         if (value->kind != KOLO_VALUE_GRADIENT || value->view_of >= 0) continue;
         size_t at = value->offset - segment->gradient_first;
-        segment->program->backend->add(plan, segment->values[i], (char *)to + at, (const char *)from + at);
+        KOLO_TRY(streams_of(program)->add_gradient(program->streams[0], program->backend, &program->plan, number,
+                                                   (char *)to + at, (const char *)from + at));
     }
+    return KOLO_OK;
 }
 
+/* ---------------------------------------------------------------- the trees */
+
+/* The first segment always has a tree: its nodes say which sums there are. */
 kolo_status kolo_segment_sums_open(const kolo_program *program, kolo_segment_sums *sums)
 {
     *sums = (kolo_segment_sums){.program = program};
@@ -36,18 +50,17 @@ kolo_status kolo_segment_sums_open(const kolo_program *program, kolo_segment_sum
     if (!sums->reductions) return kolo_fail_memory((size_t)program->segment_count, "the tree of sums");
     for (int s = 0; s < program->segment_count; s++) {
         const kolo_segment *segment = &program->segments[s];
-        if (segment->gradient_bytes == 0) continue;
-        kolo_reduction_memory memory = {allocate_block, deallocate_block, add_blocks, segment};
+        if (segment->gradient_bytes == 0 && s > 0) continue;
+        kolo_reduction_memory memory = {allocate_block, release_block, add_block, segment};
         KOLO_TRY(kolo_reduction_open((int64_t)(segment->gradient_bytes / sizeof(float)), memory, &sums->reductions[s]));
     }
-    return kolo_reduction_open(0, (kolo_reduction_memory){0}, &sums->totals);
+    return KOLO_OK;
 }
 
 void kolo_segment_sums_close(kolo_segment_sums *sums)
 {
     for (int s = 0; sums->reductions && s < sums->program->segment_count; s++)
         kolo_reduction_close(&sums->reductions[s]);
-    kolo_reduction_close(&sums->totals);
     free(sums->reductions);
     *sums = (kolo_segment_sums){0};
 }
@@ -56,7 +69,6 @@ void kolo_segment_sums_begin(kolo_segment_sums *sums, int64_t microbatches)
 {
     for (int s = 0; s < sums->program->segment_count; s++)
         if (sums->reductions[s]) kolo_reduction_begin(sums->reductions[s], microbatches);
-    kolo_reduction_begin(sums->totals, microbatches);
 }
 
 kolo_status kolo_segment_sums_borrow(kolo_segment_sums *sums, int segment, float **gradient)
@@ -67,7 +79,7 @@ kolo_status kolo_segment_sums_borrow(kolo_segment_sums *sums, int segment, float
 
 kolo_status kolo_segment_sums_insert(kolo_segment_sums *sums, int segment, int64_t microbatch, float *gradient)
 {
-    if (!gradient) return KOLO_OK;
+    if (!sums->reductions[segment]) return KOLO_OK;
     return kolo_reduction_insert(sums->reductions[segment], (kolo_node){.index = microbatch, .gradient = gradient});
 }
 
@@ -77,27 +89,45 @@ void kolo_segment_sums_return(kolo_segment_sums *sums, int segment, float *gradi
 }
 
 /* The segment's part of every node's gradient. */
-static kolo_status put_part(kolo_segment_sums *sums, int segment, kolo_node *nodes, int count)
+static kolo_status put_part(kolo_segment_sums *sums, int segment, const kolo_node *nodes, const kolo_node *parts,
+                            int count)
 {
-    kolo_node parts[KOLO_REDUCTION_MOST];
-    if (!sums->reductions[segment]) return KOLO_OK;
-    const kolo_segment *from = &sums->program->segments[segment];
-    int taken = kolo_reduction_take(sums->reductions[segment], parts);
-    for (int n = 0; n < taken; n++) {
-        if (n < count)
-            memcpy((char *)nodes[n].gradient + from->gradient_first, parts[n].gradient, from->gradient_bytes);
+    const kolo_program *program = sums->program;
+    const kolo_segment *from = &program->segments[segment];
+    for (int n = 0; n < count; n++) {
+        if (from->gradient_bytes > 0)
+            KOLO_TRY(streams_of(program)->copy(program->streams[0], (char *)nodes[n].gradient + from->gradient_first,
+                                               parts[n].gradient, from->gradient_bytes));
         kolo_reduction_return(sums->reductions[segment], parts[n].gradient);
     }
-    return taken == count ? KOLO_OK
-                          : kolo_fail(KOLO_INTERNAL, "a segment's sums have %d nodes, wanted %d", taken, count);
+    return KOLO_OK;
+}
+
+static kolo_status put_parts(kolo_segment_sums *sums, kolo_reduction *reduction, kolo_node *nodes, kolo_node *parts,
+                             int *count)
+{
+    *count = 0;
+    for (int s = 0; s < sums->program->segment_count; s++) {
+        if (!sums->reductions[s]) continue;
+        int taken = kolo_reduction_take(sums->reductions[s], parts);
+        for (int n = 0; n < taken && s == 0; n++, ++*count) {
+            nodes[n] = (kolo_node){.level = parts[n].level, .index = parts[n].index};
+            KOLO_TRY(kolo_reduction_borrow(reduction, &nodes[n].gradient));
+        }
+        if (taken != *count)
+            return kolo_fail(KOLO_INTERNAL, "a segment's sums have %d nodes, wanted %d", taken, *count);
+        KOLO_TRY(put_part(sums, s, nodes, parts, taken));
+    }
+    return KOLO_OK;
 }
 
 kolo_status kolo_segment_sums_finish(kolo_segment_sums *sums, kolo_reduction *reduction)
 {
-    kolo_node nodes[KOLO_REDUCTION_MOST];
-    int count = kolo_reduction_take(sums->totals, nodes);
-    for (int n = 0; n < count; n++) KOLO_TRY(kolo_reduction_borrow(reduction, &nodes[n].gradient));
-    for (int s = 0; s < sums->program->segment_count; s++) KOLO_TRY(put_part(sums, s, nodes, count));
-    for (int n = 0; n < count; n++) KOLO_TRY(kolo_reduction_insert(reduction, nodes[n]));
-    return KOLO_OK;
+    int count = 0;
+    kolo_node *nodes = calloc(2 * (size_t)KOLO_REDUCTION_MOST, sizeof *nodes);
+    if (!nodes) return kolo_fail_memory(2 * (size_t)KOLO_REDUCTION_MOST * sizeof *nodes, "the tree of sums");
+    kolo_status status = put_parts(sums, reduction, nodes, nodes + KOLO_REDUCTION_MOST, &count);
+    for (int n = 0; n < count && status == KOLO_OK; n++) status = kolo_reduction_insert(reduction, nodes[n]);
+    free(nodes);
+    return status;
 }

@@ -13,8 +13,7 @@
 
 typedef struct kolo_segment_sums {
     const kolo_program *program;
-    kolo_reduction **reductions; /* [segments]; NULL for one that gives none */
-    kolo_reduction *totals; /* of the microbatches that have ended */
+    kolo_reduction **reductions; /* [segments]; NULL for one that gives no gradient, but for the first */
 } kolo_segment_sums;
 
 kolo_status kolo_segment_sums_open(const kolo_program *program, kolo_segment_sums *sums);
@@ -26,7 +25,7 @@ void kolo_segment_sums_begin(kolo_segment_sums *sums, int64_t microbatches);
 kolo_status kolo_segment_sums_borrow(kolo_segment_sums *sums, int segment, float **gradient);
 kolo_status kolo_segment_sums_insert(kolo_segment_sums *sums, int segment, int64_t microbatch, float *gradient);
 void kolo_segment_sums_return(kolo_segment_sums *sums, int segment, float *gradient);
-/* All microbatches have ended: their sums, as nodes of whole gradients and totals, go into reduction. */
+/* All microbatches have ended: their sums, as nodes of whole gradients, go into reduction. */
 kolo_status kolo_segment_sums_finish(kolo_segment_sums *sums, kolo_reduction *reduction);
 
 #endif

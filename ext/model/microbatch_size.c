@@ -10,11 +10,9 @@
 #define WORTHWHILE          32 /* products a weight of a microbatch: fewer cost less than its gradient's way through memory */
 #define LARGEST_ACTIVATIONS (192 << 20) /* bytes of a microbatch's values, if none shared memory with another */
 
-/* A device is as fast as its microbatches are large, and has memory of its own: as many samples as there are, but */
-#define LARGEST_SCORED 4096 /* of what is only scored, that outputs do not pile up, */
-#define MOST_SCORED    ((int64_t)1 << 29) /* elements of them, wherever those lie, */
-#define LARGEST_THERE                                                                                                  \
-    ((int64_t)32 << 30) /* and bytes of values, as LARGEST_FRAME counts them, or half of what it has */
+/* Where backend->microbatch_bytes says how large microbatches may be, they take as many samples as there are, but: */
+#define LARGEST_SCORED 4096 /* samples that are only scored, so that outputs do not pile up */
+#define MOST_SCORED    ((int64_t)1 << 29) /* elements of these outputs */
 
 static int64_t bytes_of(const kolo_plan *plan)
 {
@@ -29,20 +27,11 @@ static int64_t bytes_of(const kolo_plan *plan)
     return bytes;
 }
 
-/* By all that the device has, not by what is free of it: a microbatch's size shows in the last bits of sums. */
-static int64_t largest_there(const kolo_model *model)
-{
-    char name[96];
-    int64_t memory = 0, left;
-    if (model->backend->accelerator->describe(kolo_model_device(model, 0, 0), name, &memory, &left) != KOLO_OK)
-        kolo_failure_take(); /* who computes there will say so */
-    return memory > 0 && memory / 2 < LARGEST_THERE ? memory / 2 : LARGEST_THERE;
-}
-
-static int microbatch_there(const kolo_model *model, kolo_purpose purpose, int64_t bytes, int64_t outputs)
+/* Of a backend whose microbatches are as large as its device's memory lets them be. */
+static int microbatch_in(int64_t room, kolo_purpose purpose, int64_t bytes, int64_t outputs)
 {
     bool trains = purpose == KOLO_FOR_TRAINING || purpose == KOLO_FOR_GRADIENTS;
-    int64_t microbatch = largest_there(model) / bytes, most = trains ? INT32_MAX : LARGEST_SCORED;
+    int64_t microbatch = room / bytes, most = trains ? INT32_MAX : LARGEST_SCORED;
     if (!trains && most > MOST_SCORED / outputs) most = MOST_SCORED / outputs;
     if (microbatch > most) microbatch = most;
     return microbatch < 1 ? 1 : (int)microbatch;
@@ -59,7 +48,9 @@ int kolo_largest_microbatch(const kolo_model *model, kolo_purpose purpose)
     kolo_plan_free(&plan);
     if (status != KOLO_OK) kolo_failure_take(); /* who lowers it next will say so */
     if (bytes == 0) return USUAL_MICROBATCH;
-    if (model->backend->accelerator) return microbatch_there(model, purpose, bytes, outputs);
+    const kolo_backend *backend = model->backend;
+    if (backend->microbatch_bytes)
+        return microbatch_in(backend->microbatch_bytes(kolo_model_device(model, 0, 0)), purpose, bytes, outputs);
     if (purpose == KOLO_FOR_TRAINING) microbatch = model->weight_count * (int64_t)sizeof(float) / bytes;
     microbatch = microbatch < USUAL_MICROBATCH     ? USUAL_MICROBATCH
                  : microbatch > LARGEST_MICROBATCH ? LARGEST_MICROBATCH

@@ -4,7 +4,7 @@
 
 #include "runtime/runtime.h"
 #include "core/table.h"
-#include "training/trainer.h"
+#include "replica/trainer.h"
 
 static double weight_bytes(const kolo_model *model, const kolo_layer_node *node)
 {

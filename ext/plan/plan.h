@@ -172,7 +172,7 @@ typedef struct kolo_plan {
     bool labels, targets, weights; /* what the loss and the metrics are to be given */
     int device; /* of the operations that are added: kolo_op.device */
     const struct kolo_layer_node *layers; /* the model's, for their names; NULL in a plan that was made by hand */
-    struct kolo_stream *stream; /* of an accelerator, where the kernels are to run; NULL: on the host. While operations
+    struct kolo_stream *stream; /* where the kernels are to run; NULL in a plan that was made by hand. While operations
                                  are prepared, that of each one's device, else device 0's */
     int device_number; /* its device's */
 } kolo_plan;

@@ -1,10 +1,10 @@
 /* Deterministic summation over devices and ranks: see tree_sum.h, and engine/reduction_tree.h for the tree itself.
  *
- * Within a process the replicas put their unfinished nodes into one reduction, which adds what belongs together.
- * Between ranks, each rank is left with the few nodes that cover its run of microbatches: every rank gets one slice of
- * all of them (all-to-all), adds its slice up the same tree, and the slices are collected (all-gather). That moves as
- * many bytes as a ring all-reduce does, times the nodes a rank is left with: one, when microbatches and ranks are
- * powers of two.
+ * Within a process the replicas put their unfinished nodes into one tree, which adds what belongs together. Between
+ * ranks, each rank is left with the few nodes that cover its run of microbatches: every rank gets one slice of all of
+ * them (all-to-all), adds its slice up the same tree, and the slices are collected (all-gather). That moves as many
+ * bytes as a ring all-reduce does, times the nodes a rank is left with: one, when microbatches and ranks are powers of
+ * two.
  */
 #include "replica/tree_sum.h"
 
@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "core/clock.h"
-#include "replica/rounds.h"
 
 typedef struct offer {
     int nodes; /* that the rank is left with */
@@ -21,6 +20,7 @@ typedef struct offer {
 
 typedef struct exchange {
     kolo_trainer *trainer;
+    float *sum;                  /* the host's [weights] where the result goes */
     kolo_comm *ranks;
     int64_t microbatches;
     int64_t count;               /* weights */
@@ -69,7 +69,7 @@ static kolo_status open_exchange(exchange *x)
 
 static void close_exchange(exchange *x)
 {
-    for (int i = 0; i < x->mine_offer.nodes; i++) kolo_reduction_return(x->trainer->meeting, x->mine[i].gradient);
+    for (int i = 0; i < x->mine_offer.nodes; i++) kolo_reduction_return(x->trainer->tree, x->mine[i].gradient);
     free(x->offers);
     free(x->all);
     free(x->sizes);
@@ -89,11 +89,11 @@ static kolo_status gather_nodes(exchange *x)
     return x->ranks->kind->allgatherv(x->ranks, x->mine, x->all, bytes, offsets);
 }
 
-/* A node's gradient; an accelerator's are canonical already. */
+/* A node's gradient, which is canonical unless it is of a tree that replicas share. */
 static kolo_status unpack(const kolo_trainer *trainer, const float *gradient, float *canonical)
 {
-    const kolo_replica *first = &trainer->replicas[0];
-    if (!first->device) return kolo_program_unpack(first->engine->program, gradient, canonical);
+    if (trainer->weight_placement == KOLO_WEIGHTS_SHARED)
+        return kolo_program_unpack(trainer->replicas[0].engine->program, gradient, canonical);
     memcpy(canonical, gradient, (size_t)trainer->model->weight_count * sizeof *canonical);
     return KOLO_OK;
 }
@@ -101,7 +101,7 @@ static kolo_status unpack(const kolo_trainer *trainer, const float *gradient, fl
 /* Canonical nodes cut into slices, rank by rank: send[rank][node][slice]. */
 static kolo_status cut_slices(exchange *x)
 {
-    float *canonical = x->trainer->sum;
+    float *canonical = x->sum;
     for (int n = 0; n < x->mine_offer.nodes; n++) {
         KOLO_TRY(unpack(x->trainer, x->mine[n].gradient, canonical));
         for (int r = 0; r < x->ranks->size; r++) {
@@ -179,7 +179,7 @@ static kolo_status gather_slices(exchange *x)
         bytes[r] = (size_t)slice_count(x, r) * sizeof(float);
         offsets[r] = (size_t)slice_first(x, r) * sizeof(float);
     }
-    return x->ranks->kind->allgatherv(x->ranks, x->receive, x->trainer->sum, bytes, offsets);
+    return x->ranks->kind->allgatherv(x->ranks, x->receive, x->sum, bytes, offsets);
 }
 
 static kolo_status sum_over_ranks(exchange *x)
@@ -225,56 +225,80 @@ kolo_status kolo_tree_totals(kolo_comm *ranks, kolo_reduction *reduction, int64_
 
 /* ---------------------------------------------------------------- within the process */
 
-static kolo_status sum_alone(kolo_trainer *trainer, double stops)
+/* The process's nodes with their totals, which replicas that share a tree of gradients have in another. */
+static int take_nodes(kolo_trainer *trainer, kolo_node *nodes)
+{
+    int count = kolo_reduction_take(trainer->tree, nodes);
+    if (trainer->weight_placement != KOLO_WEIGHTS_SHARED) return count;
+    kolo_node totals[KOLO_REDUCTION_MOST];
+    int taken = kolo_reduction_take(trainer->totals_tree, totals);
+    for (int i = 0; i < count && i < taken; i++) nodes[i].totals = totals[i].totals;
+    return count;
+}
+
+static kolo_status sum_alone(kolo_trainer *trainer, double stops, float *sum)
 {
     kolo_node nodes[KOLO_REDUCTION_MOST];
-    int count = kolo_reduction_take(trainer->meeting, nodes);
+    int count = take_nodes(trainer, nodes);
     if (count != 1) return kolo_fail(KOLO_INTERNAL, "a batch's sum left %d nodes, wanted 1", count);
     trainer->sum_totals = nodes[0].totals;
     trainer->sum_totals.stops = stops;
-    kolo_status status = unpack(trainer, nodes[0].gradient, trainer->sum);
-    kolo_reduction_return(trainer->meeting, nodes[0].gradient);
+    kolo_status status = unpack(trainer, nodes[0].gradient, sum);
+    kolo_reduction_return(trainer->tree, nodes[0].gradient);
     return status;
 }
 
-static kolo_status sum_for_all(kolo_replica *replica, int64_t microbatches)
+static kolo_status sum_for_all(kolo_replica *replica, int64_t microbatches, float *sum)
 {
     kolo_trainer *trainer = replica->trainer;
     kolo_comm *ranks = kolo_model_ranks(trainer->model);
-    if (ranks->size == 1) return sum_alone(trainer, replica->own.stops);
-    exchange x = {
-        .trainer = trainer, .ranks = ranks, .microbatches = microbatches, .count = trainer->model->weight_count};
-    x.mine_offer = (offer){kolo_reduction_take(trainer->meeting, x.mine), replica->own.stops > 0};
+    if (ranks->size == 1) return sum_alone(trainer, replica->own.stops, sum);
+    exchange x = {.trainer = trainer,
+                  .sum = sum,
+                  .ranks = ranks,
+                  .microbatches = microbatches,
+                  .count = trainer->model->weight_count};
+    x.mine_offer = (offer){take_nodes(trainer, x.mine), replica->own.stops > 0};
     return sum_over_ranks(&x);
+}
+
+/* One node: its gradient becomes canonical and the host's, and goes into the trainer's tree. */
+static kolo_status hand_over_node(kolo_replica *replica, const kolo_gradient_node *from, kolo_node node)
+{
+    kolo_trainer *trainer = replica->trainer;
+    KOLO_TRY(kolo_program_unpack(replica->engine->program, from->gradient, replica->there.gradient));
+    KOLO_TRY(kolo_replica_fetch_gradient(replica));
+    KOLO_TRY(kolo_reduction_borrow(trainer->tree, &node.gradient));
+    memcpy(node.gradient, replica->gradient, (size_t)trainer->model->weight_count * sizeof *node.gradient);
+    return kolo_reduction_insert(trainer->tree, node);
 }
 
 static kolo_status hand_over(kolo_replica *replica)
 {
-    kolo_node nodes[KOLO_REDUCTION_MOST];
-    if (replica->reduction == replica->trainer->meeting) return KOLO_OK; /* they are there */
-    int count = kolo_reduction_take(replica->reduction, nodes);
-    for (int i = 0; i < count; i++) KOLO_TRY(kolo_reduction_insert(replica->trainer->meeting, nodes[i]));
+    kolo_gradient_node gradients[KOLO_REDUCTION_MOST];
+    kolo_node totals[KOLO_REDUCTION_MOST];
+    int count;
+    if (replica->tree == replica->trainer->tree) return KOLO_OK; /* they are there */
+    KOLO_TRY(kolo_engine_nodes(replica->engine, gradients, &count));
+    int taken = kolo_reduction_take(replica->engine->totals_tree, totals);
+    if (taken != count)
+        return kolo_fail(KOLO_INTERNAL, "the tree of gradients has %d nodes, that of totals %d", count, taken);
+    for (int i = 0; i < count; i++) KOLO_TRY(hand_over_node(replica, &gradients[i], totals[i]));
     return KOLO_OK;
-}
-
-static void swap(float **a, float **b)
-{
-    float *kept = *a;
-    *a = *b;
-    *b = kept;
 }
 
 kolo_status kolo_tree_sum(kolo_replica *replica)
 {
     kolo_trainer *trainer = replica->trainer;
     KOLO_TRY(hand_over(replica));
+    replica->collected = true;
     double started = kolo_now();
     KOLO_TRY(kolo_replica_wait(replica));
     replica->timings.waiting += kolo_now() - started;
     bool copies = trainer->weight_placement == KOLO_WEIGHTS_COPIED;
-    if (replica->index == 0 && replica->reduction == trainer->meeting) kolo_replica_own_totals(replica);
-    if (replica->index == 0) KOLO_TRY(sum_for_all(replica, trainer->batch_microbatches));
-    if (replica->index == 0 && !copies) swap(&replica->gradient, &trainer->sum);
+    float *sum = copies ? trainer->sum : replica->gradient;
+    if (replica->index == 0 && replica->tree == trainer->tree) kolo_replica_own_totals(replica);
+    if (replica->index == 0) KOLO_TRY(sum_for_all(replica, trainer->batch_microbatches, sum));
     KOLO_TRY(kolo_replica_wait(replica));
     if (copies) memcpy(replica->gradient, trainer->sum, (size_t)trainer->model->weight_count * sizeof(float));
     replica->totals = trainer->sum_totals;

@@ -2,7 +2,7 @@
 #ifndef KOLO_REPLICA_TREE_SUM_H
 #define KOLO_REPLICA_TREE_SUM_H
 
-#include "training/trainer.h"
+#include "replica/trainer.h"
 
 /* Replica's gradient and totals become those of the whole batch; called by every replica of every rank that trains
  * together, after kolo_replica_compute. */

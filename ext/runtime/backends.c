@@ -45,6 +45,10 @@ static kolo_status find_by_name(const char *name, const char *origin, const kolo
         *backend = &kolo_reference_backend;
         return KOLO_OK;
     }
+    if (strcmp(name, kolo_enqueued_backend.name) == 0) {
+        *backend = &kolo_enqueued_backend;
+        return KOLO_OK;
+    }
     for (size_t i = 0; i < PLUGIN_COUNT; i++) {
         const char *why;
         if (strcmp(name, plugins[i].name) != 0) continue;

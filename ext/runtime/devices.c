@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/sysinfo.h>
 
-#include "backend/accelerator.h"
+#include "backend/device_information.h"
 #include "backend/backend.h"
 #include "core/cores.h"
 #include "show/bundle.h"
@@ -91,7 +91,7 @@ static int named_device(const char *entry, const kolo_visible *visible, const ch
     bool is_number = rest != entry && rest + strspn(rest, " \t") == *end;
     if (is_number) return number >= 0 && number < visible->there ? (int)number : -1;
     for (int gpu = 0; gpu < visible->gpus && gpu < visible->there; gpu++)
-        if (kolo_gpu_accelerator()->is_called(gpu, entry, (size_t)(*end - entry))) return gpu;
+        if (kolo_gpu_information()->is_called(gpu, entry, (size_t)(*end - entry))) return gpu;
     return -1;
 }
 
@@ -328,10 +328,10 @@ static void describe_gpu(const kolo_visible *visible, kolo_device *device)
     int number = visible->device[device->index], gpu = number % visible->gpus;
     int sharers = (visible->there - gpu + visible->gpus - 1) / visible->gpus;
     char name[96] = "";
-    if (kolo_gpu_accelerator()->describe(gpu, name, &device->memory_bytes, &device->free_bytes) != KOLO_OK)
+    if (kolo_gpu_information()->describe(gpu, name, &device->memory_bytes, &device->free_bytes) != KOLO_OK)
         kolo_failure_take();
     device->memory_bytes /= sharers;
-    device->taken_bytes = kolo_gpu_accelerator()->held(gpu);
+    device->taken_bytes = kolo_gpu_information()->held(gpu);
     describe_sharing(visible, sharers, name, device);
 }
 

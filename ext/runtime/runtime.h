@@ -15,7 +15,7 @@ kolo_comm *kolo_world_comm(void);
  * keeps to the CPU, and where there are none. All that the driver has: masks are not looked at. */
 int kolo_gpus(void);
 /* Who computes on them; NULL where kolo_gpus() is 0. */
-const struct kolo_accelerator *kolo_gpu_accelerator(void);
+const struct kolo_device_information *kolo_gpu_information(void);
 /* The end of a sentence about a process that sees no GPU. */
 const char *kolo_gpus_why_none(void);
 /* KOLO_DEVICES holds what it should, or a sentence. */

@@ -15,7 +15,7 @@
 
 #include "saving/model_json.h"
 #include "saving/save.h"
-#include "training/trainer.h"
+#include "replica/trainer.h"
 
 /* ------------------------------------------------------------------------------------------ arrays */
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "training/trainer.h"
+#include "replica/trainer.h"
 
 /* ------------------------------------------------------------------------------------------ writing */
 

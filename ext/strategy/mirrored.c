@@ -11,7 +11,7 @@
  *   .parameter_device: all gradients go there, one update is made there, all devices read the weights from there.
  */
 #include "runtime/runtime.h"
-#include "training/trainer.h"
+#include "replica/trainer.h"
 
 static const char *parameter_device(const kolo_strategy *strategy)
 {
@@ -98,7 +98,14 @@ static kolo_status step(kolo_replica *replica, const kolo_batch *batch)
     return kolo_replica_update(replica);
 }
 
-const kolo_strategy_kind kolo_mirrored_kind = {
-    .name = "mirrored", .replicas = replicas, .step = step, .weight_placement = weight_placement};
-const kolo_strategy_kind kolo_central_storage_kind = {
-    .name = "central_storage", .replicas = replicas, .step = step, .weight_placement = weight_placement};
+const kolo_strategy_kind kolo_mirrored_kind = {.name = "mirrored",
+                                               .replicas = replicas,
+                                               .step = step,
+                                               .weight_placement = weight_placement,
+                                               .late_totals = true,
+                                               .mergeable = true};
+const kolo_strategy_kind kolo_central_storage_kind = {.name = "central_storage",
+                                                      .replicas = replicas,
+                                                      .step = step,
+                                                      .weight_placement = weight_placement,
+                                                      .late_totals = true};

@@ -7,19 +7,12 @@
 #ifndef KOLO_STRATEGY_H
 #define KOLO_STRATEGY_H
 
+#include "backend/weight_placement.h"
 #include "comm/comm.h"
 #include "data/batch.h"
 #include "losses/totals.h"
 
 typedef struct kolo_replica kolo_replica;
-
-/* Where the weights and the optimizer's state of a process's replicas are kept. */
-typedef enum kolo_weight_placement {
-    KOLO_WEIGHTS_COPIED = 0, /* each replica has its own and updates them alone: what leaving it out means */
-    KOLO_WEIGHTS_SHARED, /* one set in the memory that all of them share: gradients are added up as they come, and each
-                          updates a shard */
-    KOLO_WEIGHTS_CENTRAL /* one set, which .parameter_device updates */
-} kolo_weight_placement;
 
 struct kolo_strategy_kind {
     const char *name; /* "mirrored" */
@@ -28,6 +21,9 @@ struct kolo_strategy_kind {
     /* One training step of one replica. A failure ends the fit on all of them. */
     kolo_status (*step)(kolo_replica *replica, const kolo_batch *batch);
     kolo_weight_placement (*weight_placement)(const kolo_strategy *strategy); /* NULL: copies */
+    bool late_totals; /* its step looks neither at totals nor at counters, which may then come some steps later */
+    bool mergeable; /* where there are fewer cores than replicas, these may be computed as one, whose lanes take the
+                       samples of all */
 };
 
 /* What a step is made of. */

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "backend/accelerator.h"
+#include "backend/device_information.h"
 #include "runtime/runtime.h"
 
 #define GPU_BYTES   64000000
@@ -133,7 +133,7 @@ static kolo_status measure_all(const kolo_peer_bandwidth_args *args, const kolo_
     kolo_visible visible = kolo_visible_now();
     kolo_machine machine = {.cache_bytes = 0};
     measuring m = {.meter = &kolo_cpu_meter, .topology = topology, .report = report, .seconds = args->seconds};
-    if (visible.gpus) m.meter = kolo_gpu_accelerator()->meter;
+    if (visible.gpus) m.meter = kolo_gpu_information()->meter;
     else KOLO_TRY(kolo_machine_read(visible.count, topology->count, &machine));
     *report = (kolo_bandwidth_report){.count = topology->count, .gpus = visible.gpus > 0, .bytes = args->bytes};
     if (report->bytes == 0) report->bytes = default_bytes(&machine, report->gpus);

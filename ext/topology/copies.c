@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "runtime/team.h"
+#include "backend/team.h"
 
 #define PAGE         ((size_t)2 << 20) /* a large one: to touch small ones takes longer than to copy them */
 #define ROUNDS       16   /* of a rally, */

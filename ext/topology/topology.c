@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "backend/accelerator.h"
+#include "backend/device_information.h"
 #include "core/plugin.h"
 #include "runtime/runtime.h"
 
@@ -78,7 +78,7 @@ static kolo_connection connect_gpus(const kolo_visible *visible, int a, int b)
 {
     int gpu = visible->device[a] % visible->gpus, other = visible->device[b] % visible->gpus;
     kolo_connection connection = {.direct = true};
-    if (gpu != other) kolo_gpu_accelerator()->connect(gpu, other, &connection);
+    if (gpu != other) kolo_gpu_information()->connect(gpu, other, &connection);
     else connection.link = a == b ? KOLO_LINK_SELF : KOLO_LINK_SAME;
     return connection;
 }
@@ -87,7 +87,7 @@ static void report_gpus(const kolo_visible *visible, kolo_topology_report *repor
 {
     for (int a = 0; a < report->count; a++) {
         kolo_spot spot;
-        kolo_gpu_accelerator()->locate(visible->device[a] % visible->gpus, &spot);
+        kolo_gpu_information()->locate(visible->device[a] % visible->gpus, &spot);
         place(&spot, &report->device[a]);
         for (int b = 0; b < report->count; b++) report->between[a][b] = connect_gpus(visible, a, b);
     }

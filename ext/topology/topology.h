@@ -1,5 +1,5 @@
 /* Where devices are, and what joins them: the seam between kolo_topology() and who knows: hwloc, in libkolo_hwloc.so,
- * about the machine's processors, an accelerator (backend/accelerator.h) about its devices. */
+ * about the machine's processors, an accelerator (backend/device_information.h) about its devices. */
 #ifndef KOLO_TOPOLOGY_TOPOLOGY_H
 #define KOLO_TOPOLOGY_TOPOLOGY_H
 

@@ -6,7 +6,7 @@
 #include "training/callback.h"
 #include "model/model.h"
 #include "runtime/runtime.h"
-#include "training/trainer.h"
+#include "replica/trainer.h"
 
 /* ---------------------------------------------------------------- logs */
 

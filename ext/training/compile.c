@@ -4,7 +4,7 @@
 #include "optimizers/optimizer.h"
 #include "core/random.h"
 #include "runtime/runtime.h"
-#include "training/trainer.h"
+#include "replica/trainer.h"
 #include "training/scores.h"
 
 #include <math.h>
@@ -84,7 +84,7 @@ static kolo_status compile(const kolo_compile_args *args)
     model->settings.optimizer = optimizer;
     model->place = where;
     model->metrics = metrics;
-    if (args->precision == KOLO_TF32 && !backend->accelerator)
+    if (args->precision == KOLO_TF32 && !backend->devices)
         kolo_warn("precision: KOLO_TF32 is what GPUs' tensor cores have: on the CPU it is KOLO_FLOAT32");
     if (!args->precision) model->settings.precision = KOLO_FLOAT32;
     model->backend = backend;

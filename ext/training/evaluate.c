@@ -24,7 +24,7 @@ static int microbatch_for(const kolo_model *model, int64_t samples, int most)
 {
     int microbatch = 1;
     while (microbatch < samples && microbatch < most) microbatch *= 2;
-    return model->backend->accelerator && microbatch < most ? microbatch : most;
+    return kolo_backend_fills_device(model->backend) && microbatch < most ? microbatch : most;
 }
 
 static kolo_scorer *scorer_of(kolo_model *model, kolo_purpose purpose)
@@ -55,7 +55,8 @@ static kolo_status open_what_fits(kolo_model *model, kolo_purpose purpose, const
     for (;;) {
         kolo_scorer *other = &model->scorers[scorer == model->scorers];
         kolo_status status = open_scorer(model, purpose, microbatch, shard);
-        if (status != KOLO_MEMORY || (microbatch == 1 && !other->engine) || !model->backend->accelerator) return status;
+        if (status != KOLO_MEMORY || (microbatch == 1 && !other->engine) || !kolo_backend_fills_device(model->backend))
+            return status;
         kolo_failure_take();
         if (!other->engine) scorer->most = microbatch = (microbatch + 1) / 2;
         kolo_engine_close(&other->engine);
@@ -66,7 +67,7 @@ static kolo_status open_what_fits(kolo_model *model, kolo_purpose purpose, const
 static kolo_status open_alike(kolo_model *model, kolo_purpose purpose, const kolo_shard *shard, kolo_comm *ranks)
 {
     kolo_scorer *scorer = scorer_of(model, purpose);
-    if (ranks->size == 1 || !model->backend->accelerator) return KOLO_OK;
+    if (ranks->size == 1 || !kolo_backend_fills_device(model->backend)) return KOLO_OK;
     int own = scorer->engine->program->plan.microbatch, microbatch = own;
     KOLO_TRY(kolo_agree_on_microbatch(ranks, &microbatch));
     if (microbatch == own) return KOLO_OK;
@@ -95,7 +96,7 @@ static kolo_status engine_for(kolo_model *model, kolo_purpose purpose, const kol
     KOLO_TRY(open_alike(model, purpose, &shard, ranks));
     *engine = scorer->engine;
     batch->microbatch = scorer->engine->program->plan.microbatch;
-    return kolo_engine_pack(*engine, model->weights);
+    return kolo_engine_load(*engine, model->weights);
 }
 
 void kolo_close_scorers(kolo_model *model)
@@ -263,7 +264,7 @@ static kolo_status sum_gradients(kolo_model *model, const kolo_data *data, kolo_
     int count = kolo_reduction_take(reduction, nodes);
     if (count != 1) return kolo_fail(KOLO_INTERNAL, "a batch's sum left %d nodes, wanted 1", count);
     *totals = nodes[0].totals;
-    kolo_status status = gradients ? kolo_program_unpack(engine->program, nodes[0].gradient, gradients) : KOLO_OK;
+    kolo_status status = gradients ? kolo_engine_fetch_gradient(engine, nodes[0].gradient, gradients) : KOLO_OK;
     kolo_reduction_return(reduction, nodes[0].gradient);
     for (int64_t i = 0; gradients && i < model->weight_count; i++) gradients[i] /= (float)totals->samples;
     if (gradients) clear_running_means(model, gradients);
@@ -284,7 +285,7 @@ static kolo_status compute_gradients(kolo_model *model, kolo_data *data, float *
     kolo_totals totals = {0};
     kolo_status status;
     KOLO_GO(done, kolo_engine_open(model, KOLO_FOR_GRADIENTS, microbatch, place, &engine));
-    KOLO_GO(done, kolo_engine_pack(engine, model->weights));
+    KOLO_GO(done, kolo_engine_load(engine, model->weights));
     KOLO_GO(done, kolo_engine_reduction(engine, &reduction));
     KOLO_GO(done, sum_gradients(model, data, engine, reduction, gradients, &totals));
     *loss = kolo_scores_of(model, &totals).loss;

@@ -292,7 +292,7 @@ static kolo_status open_fit(kolo_fit_state *state)
     kolo_model *model = state->model;
     size_t bytes = (size_t)state->data->samples * sizeof *state->order;
     state->order = malloc(bytes);
-    if (model->backend->accelerator) state->ahead = malloc(bytes); /* without is slower, no more */
+    if (model->backend->streams->steps_ahead > 0) state->ahead = malloc(bytes); /* without is slower, no more */
     if (!state->order) return kolo_fail_memory(bytes, "the order of the samples");
     bytes = (size_t)(state->epochs + 1) * sizeof *model->epochs;
     kolo_epoch *epochs = realloc(model->epochs, bytes);

@@ -126,7 +126,7 @@ int kolo_choose_microbatch(const kolo_model *model, int64_t samples, int replica
 {
     if (model->microbatch) return (int)(model->microbatch < samples ? model->microbatch : samples);
     bool many = replicas > kolo_threads() && !kolo_replicas_together(model);
-    int64_t threads = many || model->backend->accelerator ? replicas : kolo_threads();
+    int64_t threads = many || kolo_backend_fills_device(model->backend) ? replicas : kolo_threads();
     int64_t microbatch =
         model->settings.deterministic ? deterministic_microbatch(model, samples) : divided_up(samples, threads * ranks);
     int largest = kolo_largest_microbatch(model, KOLO_FOR_TRAINING);
@@ -272,7 +272,7 @@ static kolo_status agree_on_words(const kolo_fit_state *state)
     snprintf(mine[OPTIMIZER], sizeof mine[0], "%s", settings->optimizer.kind->name);
     snprintf(mine[LOSS], sizeof mine[0], "%s", settings->loss.kind->name);
     snprintf(mine[PRECISION], sizeof mine[0], "%s", precisions[settings->precision]);
-    snprintf(mine[DEVICE], sizeof mine[0], "%s", state->model->backend->accelerator ? "GPU" : "CPU");
+    snprintf(mine[DEVICE], sizeof mine[0], "%s", state->model->backend->devices ? "GPU" : "CPU");
     kolo_status status = ranks->kind->allgather(ranks, mine, sizeof mine, all);
     if (status == KOLO_OK) status = compare_words(all, ranks->size);
     free(all);

@@ -26,7 +26,7 @@ static kolo_status open_profile(profile *p)
     int microbatch = kolo_choose_microbatch(p->model, p->batch, 1, 1);
     const kolo_engine_place place = {.threads = kolo_threads()};
     KOLO_TRY(kolo_engine_open(p->model, KOLO_FOR_TRAINING, microbatch, place, &p->engine));
-    KOLO_TRY(kolo_engine_pack(p->engine, p->model->weights));
+    KOLO_TRY(kolo_engine_load(p->engine, p->model->weights));
     return kolo_engine_reduction(p->engine, &p->reduction);
 }
 
@@ -68,7 +68,7 @@ static double spent(const profile *p, int layer, int first, int end)
     for (int o = first; o < end; o++) {
         bool loss = plan->ops[o].kind == KOLO_OP_LOSS;
         if (loss ? layer != -1 : plan->ops[o].layer != layer) continue;
-        for (int t = 0; t < kolo_team_size(p->engine->team); t++) seconds += p->engine->workspaces[t].seconds[o];
+        seconds += kolo_engine_seconds(p->engine, o);
     }
     return 1e3 * seconds / p->steps;
 }
@@ -108,8 +108,7 @@ static kolo_status print_profile(const profile *p)
     KOLO_TRY(status);
     printf("a step of %d samples: %.3f ms on %d threads, %.3f ms of work in layers; %.0f samples/s, without the "
            "update\n",
-           p->batch, 1e3 * p->seconds / p->steps, kolo_team_size(p->engine->team), all,
-           p->batch * p->steps / p->seconds);
+           p->batch, 1e3 * p->seconds / p->steps, kolo_engine_lanes(p->engine), all, p->batch * p->steps / p->seconds);
     fflush(stdout);
     return KOLO_OK;
 }
@@ -127,7 +126,7 @@ static json_t *describe(const profile *p)
         json_array_append_new(layers, json_pack("{s:s, s:f, s:f}", "name", row_name(p, row), "forward", forward,
                                                 "backward", back));
     }
-    return json_pack("{s:i, s:i, s:f, s:o}", "threads", kolo_team_size(p->engine->team), "batch", p->batch, "seconds",
+    return json_pack("{s:i, s:i, s:f, s:o}", "threads", kolo_engine_lanes(p->engine), "batch", p->batch, "seconds",
                      p->seconds / p->steps, "layers", layers);
 }
 

@@ -2,7 +2,7 @@
 #ifndef KOLO_TRAINING_SCORES_H
 #define KOLO_TRAINING_SCORES_H
 
-#include "training/trainer.h"
+#include "replica/trainer.h"
 #include "show/show.h"
 
 /* Whether the data can go through the model: its shape, and with targets also what the loss and the metrics want.

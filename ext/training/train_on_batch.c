@@ -57,7 +57,7 @@ static kolo_status step(kolo_model *model, const kolo_data *data, int64_t first,
                         model->weight_count,
                         replicas,
                         model->metrics.sums,
-                        model->backend->accelerator != NULL,
+                        model->backend->devices != NULL,
                         microbatch_for(model, samples, replicas, ranks->size),
                         model->seed};
     KOLO_TRY(agree(ranks, &terms));

@@ -32,7 +32,7 @@ struct kolo_stream {
     int capability; /* compute capability: 10 · major + minor */
     int shared;     /* bytes of shared memory that a block may have */
     pid_t process; /* that opened it */
-    cudaStream_t handle;
+    cudaStream_t stream;
     unsigned *turns; /* KOLO_TURNS zeros on the device, which its kernels count with and leave as zeros */
     kolo_cuda_table *tables; /* a list */
     struct cublasLtContext *blas;   /* NULL before anything wanted it (matmul.c) */

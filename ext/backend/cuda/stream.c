@@ -228,7 +228,7 @@ static kolo_status launch(kolo_stream *stream, kolo_captured_graph *captured_gra
     return KOLO_OK;
 }
 
-static void free_captured_graph(kolo_stream *stream, kolo_captured_graph *captured_graph)
+static void free_graph(kolo_stream *stream, kolo_captured_graph *captured_graph)
 {
     if (!captured_graph) return;
     if (can_enter(stream)) {
@@ -298,11 +298,11 @@ const kolo_accelerator kolo_cuda_accelerator = {
     .synchronize_event = synchronize_event,
     .wait_event = wait_event,
     .free_event = free_event,
-    .finish = finish,
+    .synchronize = finish,
     .begin_capture = begin_capture,
     .end_capture = end_capture,
     .launch = launch,
-    .free_captured_graph = free_captured_graph,
+    .free_graph = free_graph,
     .gather = gather,
     .add = add,
     .sum = sum,

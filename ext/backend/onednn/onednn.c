@@ -207,8 +207,8 @@ static const kolo_backend onednn_backend = {
     .forget = forget,
     .pack = kolo_onednn_pack_any,
     .unpack = kolo_onednn_unpack,
-    .allocate = kolo_host_allocate,
-    .deallocate = kolo_host_deallocate,
+    .streams = &kolo_host_streams,
+    .updates = &kolo_host_updates,
     .add = kolo_onednn_accumulate,
 };
 

@@ -221,19 +221,29 @@ static void add(const kolo_plan *plan, int value, void *to, const void *from)
     kolo_host_add(to, from, element_count(plan, value));
 }
 
-const kolo_backend kolo_reference_backend = {
-    .version = KOLO_BACKEND_VERSION,
-    .name = "reference",
-    .open = open,
-    .enter_thread = enter_thread,
-    .leave_thread = leave_thread,
-    .prepare = prepare,
-    .run = run,
-    .release = free,
-    .forget = forget,
-    .pack = pack,
-    .unpack = unpack,
-    .allocate = kolo_host_allocate,
-    .deallocate = kolo_host_deallocate,
-    .add = add,
-};
+#define REFERENCE_ARITHMETIC                                                                                           \
+    .version = KOLO_BACKEND_VERSION, .open = open, .enter_thread = enter_thread, .leave_thread = leave_thread,         \
+    .prepare = prepare, .run = run, .release = free, .forget = forget, .pack = pack, .unpack = unpack, .add = add
+
+const kolo_backend kolo_reference_backend = {REFERENCE_ARITHMETIC, .name = "reference", .streams = &kolo_host_streams,
+                                             .updates = &kolo_host_updates};
+
+/* ---------------------------------------------------------------- as if each device had a memory of its own */
+
+static int memories(int devices)
+{
+    return devices;
+}
+
+static kolo_weight_placement place_weights(kolo_weight_placement wanted)
+{
+    (void)wanted;
+    return KOLO_WEIGHTS_COPIED;
+}
+
+const kolo_backend kolo_enqueued_backend = {REFERENCE_ARITHMETIC,
+                                            .name = "enqueued",
+                                            .streams = &kolo_enqueued_streams,
+                                            .updates = &kolo_enqueued_updates,
+                                            .memories = memories,
+                                            .place_weights = place_weights};

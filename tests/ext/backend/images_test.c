@@ -1,12 +1,12 @@
 /* Operations on images but convolutions, a backend against the reference backend: pooling, padding, upsampling,
  * concatenation and its slices, products; from inputs that lie in the canonical order or as a convolution would like
- * them, which on an accelerator is the same. Bounds: pair.h. */
+ * them, which on a GPU is the same. Bounds: pair.h. */
 #include "pair.h"
 
 /* A convolution that reads x as well: x then lies as that convolution likes it. */
 static void add_reader(rig *r, int x)
 {
-    if (tested->accelerator) return;
+    if (tested->devices) return;
     kolo_shape in = r->plan.values[x].shape;
     kolo_window pixel = {.kernel = {1, 1}, .stride = {1, 1}};
     int k = kolo_plan_weights(&r->plan, 0, (kolo_shape){4, {1, 1, in.dim[2], 32}});

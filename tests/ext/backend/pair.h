@@ -37,7 +37,7 @@ static inline pair pair_new(dice *d, const char *what, int number)
     static const kolo_precision precisions[] = {KOLO_FLOAT32, KOLO_MIXED_BF16, KOLO_FLOAT32, KOLO_MIXED_BF16,
                                                 KOLO_MIXED_FP16};
     int drawn = roll_between(d, 0, 4);
-    p.precision = drawn == 2 && tested->accelerator ? KOLO_TF32 : precisions[drawn];
+    p.precision = drawn == 2 && tested->devices ? KOLO_TF32 : precisions[drawn];
     if (tested->open(p.precision) != KOLO_OK) {
         kolo_failure_take();
         p.precision = KOLO_FLOAT32;
@@ -63,11 +63,11 @@ static inline float nearest_bfloat16(float value)
     return value;
 }
 
-/* As an accelerator may. */
+/* As a GPU may. */
 static inline void round_bias(const pair *p, int value, float *values)
 {
     const kolo_value *v = &p->r[0]->plan.values[value];
-    if (!tested->accelerator || v->kind != KOLO_VALUE_WEIGHTS || v->shape.rank > 1) return;
+    if (!tested->devices || v->kind != KOLO_VALUE_WEIGHTS || v->shape.rank > 1) return;
     for (int i = 0; i < v->shape.dim[0]; i++) {
         if (p->precision == KOLO_MIXED_BF16) values[i] = nearest_bfloat16(values[i]);
         if (p->precision == KOLO_MIXED_FP16) values[i] = kolo_nearest_half(values[i]);

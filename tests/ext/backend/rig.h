@@ -63,8 +63,8 @@ typedef struct rig {
     int32_t labels[512];
     float *targets, *weights; /* of the plan's outputs, before rig_prepare(): NULL, or the test's own */
     kolo_call call;
-    kolo_stream *stream;    /* of an accelerator; NULL: all memory is the host's */
-    kolo_step_parameters *step_parameters;  /* the device's */
+    kolo_stream *stream;  /* of the backend; all memory is its */
+    kolo_step_parameters *step_parameters;  /* in its memory, like the following: */
     int32_t *device_labels;
     float *device_targets, *device_weights;
     kolo_totals *device_totals;
@@ -81,7 +81,7 @@ static inline void rig_ok(kolo_status status)
 static inline bool rig_is_simulated(const kolo_backend *backend)
 {
     Dl_info plugin = {0};
-    return backend && backend->accelerator && dladdr(backend, &plugin) != 0 && strstr(plugin.dli_fname, "/shim/");
+    return backend && backend->devices && dladdr(backend, &plugin) != 0 && strstr(plugin.dli_fname, "/shim/");
 }
 
 /* ---- memory: the backend's */
@@ -89,20 +89,15 @@ static inline bool rig_is_simulated(const kolo_backend *backend)
 static inline void *rig_allocate(rig *r, size_t bytes)
 {
     void *memory = NULL;
-    if (r->stream) rig_ok(r->backend->accelerator->allocate(r->stream, bytes, "a test", &memory));
-    else memory = kolo_host_allocate(bytes);
+    rig_ok(r->backend->streams->allocate(r->stream, bytes, "a test", &memory));
     assert_non_null(memory);
     return memory;
 }
 
 static inline void rig_copy(rig *r, void *to, const void *from, size_t bytes)
 {
-    if (!r->stream) {
-        memcpy(to, from, bytes);
-        return;
-    }
-    rig_ok(r->backend->accelerator->copy(r->stream, to, from, bytes));
-    rig_ok(r->backend->accelerator->finish(r->stream));
+    rig_ok(r->backend->streams->copy(r->stream, to, from, bytes));
+    rig_ok(r->backend->streams->synchronize(r->stream));
 }
 
 static inline void *rig_allocate_poisoned(rig *r, size_t bytes)
@@ -119,8 +114,7 @@ static inline void *rig_allocate_poisoned(rig *r, size_t bytes)
 
 static inline void rig_deallocate(rig *r, void *memory)
 {
-    if (r->stream) r->backend->accelerator->release(r->stream, memory);
-    else kolo_host_deallocate(memory);
+    r->backend->streams->release(r->stream, memory);
 }
 
 static inline rig *rig_new(const kolo_backend *backend, kolo_precision precision, int microbatch)
@@ -131,7 +125,7 @@ static inline rig *rig_new(const kolo_backend *backend, kolo_precision precision
     r->plan = (kolo_plan){.microbatch = microbatch, .training = true, .dropout = true, .precision = precision};
     r->call = (kolo_call){.samples = microbatch, .seed = 7, .step = 3, .first_sample = 64};
     rig_ok(backend->open(precision));
-    if (backend->accelerator) rig_ok(backend->accelerator->open(0, &r->stream));
+    rig_ok(backend->streams->open(&(kolo_stream_place){.backend = backend, .threads = 1}, &r->stream));
     r->plan.stream = r->stream;
     return r;
 }
@@ -173,7 +167,7 @@ static inline int rig_probe(rig *r, int value)
 {
     kolo_shape shape = r->plan.values[value].shape;
     if (r->backend == &kolo_reference_backend || kolo_plan_canonical(&r->plan, value)) return value;
-    if (r->stream) return rig_copied(r, value);
+    if (r->backend->devices) return rig_copied(r, value);
     if (shape.rank != 3) shape = (kolo_shape){3, {1, 1, (int)kolo_shape_count(shape)}};
     int view = kolo_plan_view(&r->plan, value, shape), copy = rig_value(r, KOLO_VALUE_ACTIVATION, shape);
     r->plan.values[copy].canonical = true;
@@ -201,17 +195,12 @@ static inline void rig_prepare(rig *r)
     }
     for (int v = 0; v < r->plan.value_count; v++) {
         if (r->plan.values[v].view_of >= 0) continue;
-        r->memory[v] = rig_allocate_poisoned(r, r->plan.values[v].bytes + (r->stream ? 0 : 64));
+        r->memory[v] = rig_allocate_poisoned(r, r->plan.values[v].bytes + (r->backend->devices ? 0 : 64));
     }
     for (int v = 0; v < r->plan.value_count; v++) r->memory[v] = r->memory[kolo_plan_base(&r->plan, v)];
     r->scratch = rig_allocate_poisoned(r, scratch);
     r->call.memory = r->memory;
     r->call.scratch = r->scratch;
-    r->call.labels = r->labels;
-    r->call.targets = r->targets;
-    r->call.weights = r->weights;
-    r->call.totals = &r->totals;
-    if (!r->stream) return;
     r->call.stream = r->stream;
     r->call.step_parameters = r->step_parameters = rig_allocate(r, sizeof *r->step_parameters);
     r->call.labels = r->device_labels = rig_allocate(r, sizeof r->labels);
@@ -219,6 +208,13 @@ static inline void rig_prepare(rig *r)
     if (r->targets) r->call.targets = r->device_targets = rig_allocate(r, rig_target_bytes(r));
     if (r->weights)
         r->call.weights = r->device_weights = rig_allocate(r, (size_t)r->plan.microbatch * sizeof *r->weights);
+}
+
+/* Packs a WEIGHTS value, or unpacks a GRADIENT. */
+static inline void rig_convert(rig *r, int value, const void *from, void *to)
+{
+    rig_ok(r->backend->streams->convert(r->stream, r->backend, &r->plan, &(kolo_conversion){value, from, to}, 1));
+    rig_ok(r->backend->streams->synchronize(r->stream));
 }
 
 /* Into the features behind x, or a WEIGHTS value. */
@@ -233,7 +229,7 @@ static inline void rig_write(rig *r, int value, const float *values)
     float *canonical = rig_allocate(r, bytes);
     rig_copy(r, canonical, values, bytes);
     if (v->in_place) rig_copy(r, r->memory[value], canonical, bytes);
-    else rig_ok(r->backend->pack(&r->plan, value, canonical, r->memory[value]));
+    else rig_convert(r, value, canonical, r->memory[value]);
     rig_deallocate(r, canonical);
 }
 
@@ -253,9 +249,10 @@ static inline void rig_tell(rig *r)
 
 static inline void rig_run(rig *r)
 {
-    if (r->stream) rig_tell(r);
-    for (int op = 0; op < r->plan.op_count; op++) rig_ok(r->backend->run(r->kernels[op], &r->call));
-    if (r->stream) rig_copy(r, &r->totals, r->device_totals, sizeof r->totals);
+    rig_tell(r);
+    for (int op = 0; op < r->plan.op_count; op++)
+        rig_ok(r->backend->streams->run(r->stream, r->backend, &r->plan, op, r->kernels[op], &r->call));
+    rig_copy(r, &r->totals, r->device_totals, sizeof r->totals);
 }
 
 static inline int64_t rig_count(const rig *r, int value)
@@ -289,7 +286,7 @@ static inline double *rig_read(rig *r, int value)
     if (is_double) rig_copy(r, values, r->memory[value], (size_t)count * sizeof *values);
     if (gradient) {
         float *canonical = rig_allocate(r, bytes);
-        rig_ok(r->backend->unpack(&r->plan, value, r->memory[value], canonical));
+        rig_convert(r, value, r->memory[value], canonical);
         rig_copy(r, floats, canonical, bytes);
         rig_deallocate(r, canonical);
     } else if (!is_double) {
@@ -307,14 +304,12 @@ static inline void rig_free(rig *r)
         if (r->plan.values[v].view_of < 0) rig_deallocate(r, r->memory[v]);
     }
     rig_deallocate(r, r->scratch);
-    if (r->stream) {
-        rig_deallocate(r, r->step_parameters);
-        rig_deallocate(r, r->device_labels);
-        rig_deallocate(r, r->device_totals);
-        rig_deallocate(r, r->device_targets);
-        rig_deallocate(r, r->device_weights);
-        r->backend->accelerator->close(&r->stream);
-    }
+    rig_deallocate(r, r->step_parameters);
+    rig_deallocate(r, r->device_labels);
+    rig_deallocate(r, r->device_totals);
+    rig_deallocate(r, r->device_targets);
+    rig_deallocate(r, r->device_weights);
+    r->backend->streams->close(&r->stream);
     r->backend->forget(&r->plan);
     kolo_plan_free(&r->plan);
     free(r->kernels);

@@ -1,6 +1,6 @@
 /* Callbacks: what they decide against what Keras's decide (keras_callbacks.h), called from a loop of the test's own;
  * and within kolo_fit what they do, and what they refuse before training. */
-#include "training/trainer.h"
+#include "replica/trainer.h"
 #include "show/bundle.h"
 #include "ext/core/small.h"
 #include "ext/data/files.h"

@@ -231,8 +231,10 @@ static void places_are_shared(void **state)
     (void)state;
     kolo_model *model = meeting_model(false, 0);
     kolo_compile(model, .optimizer = kolo_sgd(), .loss = KOLO_SPARSE_CROSSENTROPY, .backend = "reference");
-    kolo_program *program;
-    assert_int_equal(kolo_program_open(model, KOLO_FOR_TRAINING, 4, &program), KOLO_OK);
+    kolo_engine *engine;
+    const kolo_engine_place place = {.threads = 1};
+    assert_int_equal(kolo_engine_open(model, KOLO_FOR_TRAINING, 4, place, &engine), KOLO_OK);
+    const kolo_program *program = engine->program;
     size_t all = 0;
     for (int v = 0; v < program->plan.value_count; v++) {
         const kolo_value *value = &program->plan.values[v];
@@ -242,7 +244,7 @@ static void places_are_shared(void **state)
                      5); /* forward to the first and second meeting, backward to both, the rest */
     assert_true(program->reduces && program->devices == 1);
     assert_true(program->activation_bytes[0] < all && program->workspace_bytes[0] < all);
-    kolo_program_close(&program);
+    kolo_engine_close(&engine);
     kolo_model_free(&model);
 }
 

@@ -2,7 +2,7 @@
  * schedules against Keras's and PyTorch's (schedules.py). */
 #include "ext/core/small.h"
 
-#include "training/trainer.h"
+#include "replica/trainer.h"
 
 #include <string.h>
 
@@ -29,7 +29,6 @@ static void take_step(kolo_replica *replica, const float *gradient)
     int64_t count = kolo_replica_count(replica);
     for (int64_t i = 0; i < count; i++) replica->gradient[i] = 4 * gradient[i];
     replica->summed = true;
-    replica->gathered = false;
     replica->totals.samples = 4;
     assert_int_equal(kolo_replica_update(replica), KOLO_OK);
 }
@@ -77,7 +76,7 @@ static void threads_change_nothing(void **state)
             setenv("KOLO_THREADS", threads == 1 ? "1" : "3", 1);
             kolo_model *model = kolo_sequential(kolo_input(3), kolo_dense(20000, .l2 = 1e-3));
             kolo_replica *replica = &open_trainer(model, optimizers[o])->replicas[0];
-            assert_int_equal(kolo_team_size(replica->engine->team), threads);
+            assert_int_equal(kolo_engine_lanes(replica->engine), threads);
             for (int step = 0; step < 3; step++) take_step(replica, gradient);
             if (threads == 1) memcpy(one, replica->weights, sizeof one);
             else assert_memory_equal(one, replica->weights, sizeof one);

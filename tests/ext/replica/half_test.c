@@ -2,7 +2,7 @@
 #include "ext/core/small.h"
 
 #include "strategy/strategy.h"
-#include "training/trainer.h"
+#include "replica/trainer.h"
 
 #include <string.h>
 #include <unistd.h>

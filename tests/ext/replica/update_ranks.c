@@ -3,7 +3,7 @@
  * as a checksum, and what the optimizer has counted. update_ranks optimizer|loss|precision: rank 1 was compiled with
  * another one, and each rank prints what kolo_fit() says. */
 #include "../core/checksum.h"
-#include "training/trainer.h"
+#include "replica/trainer.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/team.h"
-#include "training/trainer.h"
+#include "backend/team.h"
+#include "replica/trainer.h"
 
 static int environment_is_clean(void **state)
 {
@@ -167,7 +167,7 @@ static void a_pinned_device_has_all_cores_of_the_process(void **state)
     assert_int_equal(kolo_pin_device(kolo_local_rank()), KOLO_OK);
     kolo_compile(model, .optimizer = kolo_adam(), .loss = KOLO_SPARSE_CROSSENTROPY);
     assert_non_null(kolo_fit(model, data, .batch_size = 256, .verbose = KOLO_NONE));
-    assert_int_equal(kolo_team_size(model->trainer->replicas[0].engine->team), 3);
+    assert_int_equal(kolo_engine_lanes(model->trainer->replicas[0].engine), 3);
     kolo_model_free(&model);
     kolo_data_free(&data);
 }

@@ -2,7 +2,7 @@
  * equals the uninterrupted run is test_checkpoint.py's. */
 #include "core/file.h"
 #include "saving/safetensors.h"
-#include "training/trainer.h"
+#include "replica/trainer.h"
 #include "ext/core/small.h"
 #include "ext/data/files.h"
 

@@ -55,7 +55,7 @@ static inline void *device_read(const void *array, size_t bytes)
     unsigned char *copy = malloc(bytes + DEVICE_GUARD);
     assert_non_null(copy);
     rig_ok(accelerator->copy(stream, copy, array, bytes + DEVICE_GUARD));
-    rig_ok(accelerator->finish(stream));
+    rig_ok(accelerator->synchronize(stream));
     for (size_t i = 0; i < DEVICE_GUARD; i++) assert_int_equal(copy[bytes + i], 0xFF);
     return copy;
 }

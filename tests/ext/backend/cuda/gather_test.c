@@ -187,7 +187,7 @@ static void a_recording_follows_the_moment(void **state)
         }
         free(got);
     }
-    accelerator->free_captured_graph(stream, captured_graph);
+    accelerator->free_graph(stream, captured_graph);
     device_free(there, 0);
     device_free((void *)from.floats, 0);
     device_free(to.features, 0);

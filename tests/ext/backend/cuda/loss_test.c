@@ -303,7 +303,7 @@ static void a_learner_s_own_is_recorded(void **state)
         for (int i = 0; i < 12; i++) assert_true(gradient[i] == (i < 4 * samples ? of_one : 0));
         free(gradient);
     }
-    tested->accelerator->free_captured_graph(r->stream, captured_graph);
+    tested->accelerator->free_graph(r->stream, captured_graph);
     rig_free(r);
 }
 

@@ -33,7 +33,7 @@ static bool is_sum(kolo_stream *own, const float *there, int members, int64_t co
     float *values = malloc((size_t)count * sizeof *values + 1);
     bool right = values != NULL;
     rig_ok(accelerator->copy(own, values, there, (size_t)count * sizeof *values));
-    rig_ok(accelerator->finish(own));
+    rig_ok(accelerator->synchronize(own));
     for (int64_t i = 0; i < count && right; i++) {
         float wanted = 0;
         for (int m = 0; m < members; m++) wanted += term(m, i);
@@ -165,7 +165,7 @@ static bool waiting_member(kolo_comm *comm, void *argument)
         comm->kind->abort(comm);
     } else {
         rig_ok(accelerator->allreduce(own, together, there, 100, KOLO_TYPE_FLOAT));
-        right = failed(accelerator->finish(own), KOLO_COMM, "another replica failed");
+        right = failed(accelerator->synchronize(own), KOLO_COMM, "another replica failed");
         right = right && failed(accelerator->allreduce(own, together, there, 100, KOLO_TYPE_FLOAT), KOLO_COMM,
                                 "another replica failed");
     }
@@ -195,7 +195,7 @@ static bool lost_member(kolo_comm *comm, void *argument)
     if (comm->rank == o->missing) usleep(100000);
     kolo_status status = accelerator->allreduce(own, together, there, 100, KOLO_TYPE_FLOAT);
     bool right = comm->rank == o->missing ? failed(status, KOLO_COMM, "NCCL: a sum over the group failed: unhandled")
-                                          : failed(accelerator->finish(own), KOLO_COMM,
+                                          : failed(accelerator->synchronize(own), KOLO_COMM,
                                                    "NCCL lost a member of the group: remote process exited");
     accelerator->leave(together);
     accelerator->release(own, there);

@@ -12,7 +12,7 @@
 
 #include "runtime/runtime.h"
 #include "data/data.h"
-#include "training/trainer.h"
+#include "replica/trainer.h"
 
 #include <signal.h>
 #include <unistd.h>
@@ -234,7 +234,7 @@ static kolo_status join_once(kolo_comm *ranks, int failing, long number, bool *c
     if (status == KOLO_OK) {
         rig_ok(accelerator->allreduce(own, together, there, 1, KOLO_TYPE_FLOAT));
         rig_ok(accelerator->copy(own, &value, there, sizeof value));
-        rig_ok(accelerator->finish(own));
+        rig_ok(accelerator->synchronize(own));
         assert_true(value == (float)(ranks->size * (ranks->size - 1) / 2));
     } else if (ranks->rank == 0) printf("%s\n", failure.text);
     rig_ok(ranks->kind->broadcast(ranks, &others, sizeof others, 0));

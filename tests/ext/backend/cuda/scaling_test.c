@@ -3,7 +3,7 @@
 #include "device.h"
 #include "ext/core/small.h"
 #include "three_devices.h"
-#include "training/trainer.h"
+#include "replica/trainer.h"
 
 #include <unistd.h>
 

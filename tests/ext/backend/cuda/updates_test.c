@@ -187,7 +187,7 @@ static arrays open_arrays(dice *d, kolo_optimizer optimizer, bool scaled)
 
 static void close_arrays(arrays *a)
 {
-    if (a->captured_graph) accelerator->free_captured_graph(stream, a->captured_graph);
+    if (a->captured_graph) accelerator->free_graph(stream, a->captured_graph);
     free(a->weights), free(a->gradient);
     device_free(a->job.weights, a->shift), device_free(a->job.gradient, a->shift);
     for (int s = 0; s < 3; s++) free(a->slots[s]), device_free(a->job.slots[s], a->shift);

@@ -2,7 +2,7 @@
  * refused and nothing changed, or taken, and then it can be gone on from. */
 #define _GNU_SOURCE
 #include "saving/save.h"
-#include "training/trainer.h"
+#include "replica/trainer.h"
 #include "memory.h"
 
 #include <string.h>

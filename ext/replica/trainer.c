@@ -1,13 +1,12 @@
 /* Replicas and what they share: see trainer.h. */
-#include "training/trainer.h"
+#include "replica/trainer.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/runtime.h"
 #include "model/lower.h"
-#include "replica/queued_replica.h"
-#include "replica/rounds.h"
+#include "replica/trainer.h"
 
 /* ---------------------------------------------------------------- who takes part */
 
@@ -19,12 +18,6 @@ const kolo_strategy_kind *kolo_model_strategy(const kolo_model *model)
 int kolo_model_replicas(const kolo_model *model)
 {
     return model->place.replicas;
-}
-
-kolo_replica *kolo_replica_owner(kolo_replica *replica)
-{
-    kolo_trainer *trainer = replica->trainer;
-    return trainer->weight_placement == KOLO_WEIGHTS_COPIED ? replica : &trainer->replicas[0];
 }
 
 static kolo_status check_parameter_device(const kolo_strategy_kind *kind, const char *name)
@@ -51,13 +44,19 @@ kolo_status kolo_replicas_under(const kolo_model *model, const kolo_strategy *st
     return KOLO_OK;
 }
 
+static kolo_weight_placement keeping_of(const kolo_model *model)
+{
+    const kolo_strategy_kind *kind = kolo_model_strategy(model);
+    kolo_weight_placement wanted =
+        kind->weight_placement ? kind->weight_placement(&model->settings.strategy) : KOLO_WEIGHTS_COPIED;
+    return model->backend->place_weights ? model->backend->place_weights(wanted) : wanted;
+}
+
 bool kolo_replicas_together(const kolo_model *model)
 {
     const kolo_strategy *strategy = &model->settings.strategy;
-    bool one_memory = !model->backend->accelerator;
-    bool many = one_memory && strategy->kind == &kolo_mirrored_kind && kolo_model_replicas(model) > kolo_threads();
-    if (!many || strategy->kind->weight_placement(strategy) != KOLO_WEIGHTS_SHARED || kolo_model_devices(model) > 1)
-        return false;
+    bool many = kolo_model_strategy(model)->mergeable && kolo_model_replicas(model) > kolo_threads();
+    if (!many || keeping_of(model) != KOLO_WEIGHTS_SHARED || kolo_model_devices(model) > 1) return false;
     bool apart = strategy->staging || strategy->slicing == KOLO_SLICE_ON_DEVICE || strategy->last_takes_remainder;
     return !apart && !kolo_microbatches_reduce(model);
 }
@@ -77,14 +76,14 @@ kolo_comm *kolo_model_ranks(const kolo_model *model)
 static kolo_status part_replica(void *argument, int member)
 {
     kolo_trainer *trainer = argument;
-    if (trainer->replicas[member].device) kolo_queued_replica_part(&trainer->replicas[member]);
+    kolo_replica_part(&trainer->replicas[member]);
     return KOLO_OK;
 }
 
 /* Together, since members of a device's group may wait for one another. */
 static void part_replicas(kolo_trainer *trainer)
 {
-    if (!trainer->team || trainer->running == 1 || !trainer->replicas[0].device) return;
+    if (!trainer->team || trainer->running == 1 || !trainer->replicas[0].comm) return;
     kolo_failure failure = kolo_failure_take(); /* for which they part, perhaps */
     kolo_team_run(trainer->team, part_replica, trainer);
     kolo_failure_take();
@@ -96,7 +95,7 @@ static void close_groups(kolo_trainer *trainer)
     part_replicas(trainer);
     for (int i = 0; i < trainer->count; i++) {
         kolo_replica *replica = &trainer->replicas[i];
-        if (replica->device) kolo_queued_replica_part(replica);
+        kolo_replica_part(replica);
         if (replica->group && replica->group != replica->local) replica->group->kind->close(replica->group);
         if (replica->local) replica->local->kind->close(replica->local);
         replica->group = replica->local = NULL;
@@ -120,81 +119,13 @@ static kolo_status open_groups(kolo_trainer *trainer)
 
 /* ---------------------------------------------------------------- replicas */
 
-static kolo_status allocate_zeros(int64_t count, const char *what, float **array)
+kolo_status kolo_allocate_zeros(int64_t count, const char *what, float **array)
 {
     size_t bytes = (size_t)(count ? count : 1) * sizeof(float);
     *array = kolo_host_allocate(bytes);
     if (!*array) return kolo_fail_memory(bytes, what);
     memset(*array, 0, bytes);
     return KOLO_OK;
-}
-
-static kolo_status open_slot(const kolo_optimizer *optimizer, int slot, int64_t count, float **values)
-{
-    KOLO_TRY(allocate_zeros(count, "the optimizer's state", values));
-    float start = optimizer->kind->slot_start ? optimizer->kind->slot_start(optimizer, slot) : 0;
-    for (int64_t i = 0; start != 0 && i < count; i++) (*values)[i] = start;
-    return KOLO_OK;
-}
-
-static kolo_status open_state(kolo_replica *replica, const kolo_optimizer *optimizer, int64_t count)
-{
-    const kolo_model *model = replica->trainer->model;
-    for (int i = 0; i < kolo_optimizer_slots(optimizer); i++)
-        KOLO_TRY(open_slot(optimizer, i, count, &replica->slots[i]));
-    if (optimizer->kind->number)
-        KOLO_TRY(allocate_zeros(model->parameter_count, "the optimizer's state", &replica->numbers));
-    size_t bytes = (size_t)kolo_update_chunks(model) * 2 * sizeof *replica->sums;
-    replica->sums = malloc(bytes);
-    return replica->sums ? KOLO_OK : kolo_fail_memory(bytes, "norms of the weights");
-}
-
-static kolo_status open_replica(kolo_trainer *trainer, int index)
-{
-    kolo_replica *replica = &trainer->replicas[index];
-    int64_t count = trainer->model->weight_count;
-    replica->trainer = trainer;
-    replica->index = index;
-    replica->counters = kolo_counters_start(trainer->model);
-    if (index >= trainer->running) {
-        replica->weights = trainer->replicas[0].weights;
-        return KOLO_OK;
-    }
-    KOLO_TRY(allocate_zeros(count, "a replica's gradient", &replica->gradient));
-    if (trainer->model->settings.optimizer.common.accumulate_steps > 1)
-        KOLO_TRY(allocate_zeros(count, "gradients of several batches", &replica->waiting));
-    const kolo_replica *owner = kolo_replica_owner(replica);
-    if (owner == replica) {
-        KOLO_TRY(allocate_zeros(count, "a replica's weights", &replica->weights));
-        return open_state(replica, &trainer->model->settings.optimizer, count);
-    }
-    replica->weights = owner->weights;
-    replica->numbers = owner->numbers;
-    replica->sums = owner->sums;
-    memcpy(replica->slots, owner->slots, sizeof replica->slots);
-    return KOLO_OK;
-}
-
-/* What lies in the memory of its engine. */
-static void close_sums(kolo_replica *replica)
-{
-    if (!replica->trainer) return; /* it was never opened */
-    if (replica->device) kolo_queued_replica_close(replica);
-    if (replica->reduction != replica->trainer->meeting) kolo_reduction_close(&replica->reduction);
-    replica->reduction = NULL;
-}
-
-static void close_replica(kolo_replica *replica)
-{
-    if (!replica->trainer) return; /* it was never opened */
-    kolo_feed_close(&replica->feed);
-    kolo_host_deallocate(replica->gradient);
-    kolo_host_deallocate(replica->waiting);
-    if (kolo_replica_owner(replica) != replica) return;
-    kolo_host_deallocate(replica->weights);
-    for (int i = 0; i < KOLO_OPTIMIZER_SLOTS; i++) kolo_host_deallocate(replica->slots[i]);
-    kolo_host_deallocate(replica->numbers);
-    free(replica->sums);
 }
 
 /* Sums over one replica's samples are others when there are more replicas. */
@@ -226,58 +157,37 @@ static void deallocate_on_host(const void *whose, void *memory)
     kolo_host_deallocate(memory);
 }
 
-static void add_on_host(const void *whose, float *to, const float *from)
+static kolo_status add_on_host(const void *whose, float *to, const float *from)
 {
     const kolo_model *model = whose;
     kolo_host_add(to, from, model->weight_count);
+    return KOLO_OK;
 }
 
-/* Of an accelerator's replica what comes into the reduction is canonical and the host's. */
-static kolo_status open_reduction(const kolo_replica *replica, kolo_reduction **reduction)
+static kolo_status open_canonical_tree(const kolo_model *model, kolo_reduction **tree)
 {
-    const kolo_model *model = replica->trainer->model;
-    if (!model->backend->accelerator) return kolo_engine_reduction(replica->engine, reduction);
     kolo_reduction_memory memory = {allocate_on_host, deallocate_on_host, add_on_host, model};
-    return kolo_reduction_open(model->weight_count, memory, reduction);
+    return kolo_reduction_open(model->weight_count, memory, tree);
 }
 
+/* Replicas that share the weights put their gradients into one tree, too. */
 static kolo_status open_engine(kolo_replica *replica, int microbatch, int threads, sem_t *gate)
 {
     kolo_trainer *trainer = replica->trainer;
-    const kolo_engine_place place = {threads, gate, replica->index};
-    KOLO_TRY(kolo_engine_open(trainer->model, KOLO_FOR_TRAINING, microbatch, place, &replica->engine));
     bool shares = trainer->weight_placement == KOLO_WEIGHTS_SHARED;
-    if (replica->index == 0) KOLO_TRY(open_reduction(replica, &trainer->meeting));
-    else if (shares) kolo_engine_borrow_weights(replica->engine, trainer->replicas[0].engine);
-    if (shares) replica->reduction = trainer->meeting;
-    else KOLO_TRY(open_reduction(replica, &replica->reduction));
-    if (!shares) kolo_reduction_borrow_from(replica->reduction, trainer->meeting);
-    if (!trainer->model->backend->accelerator) return KOLO_OK;
-    KOLO_TRY(kolo_queued_replica_open(replica));
-    return kolo_queued_replica_store(replica, true);
-}
-
-/* Whether its weights lie there. */
-static bool is_on_device(const kolo_replica *replica)
-{
-    return replica->device && !replica->device->on_host;
-}
-
-/* What only a device holds ends with its engine: the host's copies are what the next begins with. */
-static kolo_status fetch_states(kolo_trainer *trainer)
-{
-    for (int i = 0; i < trainer->running; i++) {
-        kolo_replica *replica = &trainer->replicas[i];
-        if (is_on_device(replica)) KOLO_TRY(kolo_queued_replica_fetch(replica, true));
-    }
+    KOLO_TRY(kolo_replica_open_engine(replica, microbatch, threads, gate));
+    if (replica->index == 0)
+        KOLO_TRY(shares ? kolo_engine_reduction(replica->engine, &trainer->tree)
+                        : open_canonical_tree(trainer->model, &trainer->tree));
+    if (!shares) return kolo_engine_reduction(replica->engine, &replica->tree);
+    replica->tree = trainer->tree;
     return KOLO_OK;
 }
 
 static void close_engines(kolo_trainer *trainer)
 {
-    for (int i = 0; i < trainer->count; i++) close_sums(&trainer->replicas[i]);
-    kolo_reduction_close(&trainer
-                              ->meeting); /* which they may have borrowed from, and whose memory is the first one's */
+    for (int i = 0; i < trainer->count; i++) kolo_replica_close_engine(&trainer->replicas[i]);
+    kolo_reduction_close(&trainer->tree); /* whose memory is the first engine's */
     for (int i = 0; i < trainer->count; i++) kolo_engine_close(&trainer->replicas[i].engine);
 }
 
@@ -287,7 +197,6 @@ static kolo_status open_engines(kolo_trainer *trainer, int microbatch)
     int threads = kolo_threads() / trainer->running, devices = kolo_model_devices(trainer->model);
     if (threads < devices) threads = devices;
     sem_t *gate = trainer->running * threads > kolo_threads() ? &trainer->gate : NULL;
-    KOLO_TRY(fetch_states(trainer));
     close_engines(trainer);
     for (int i = 0; i < trainer->running; i++) KOLO_TRY(open_engine(&trainer->replicas[i], microbatch, threads, gate));
     KOLO_TRY(check_meetings(trainer));
@@ -302,13 +211,12 @@ static kolo_status open_engines(kolo_trainer *trainer, int microbatch)
 static kolo_status open_updater(kolo_trainer *trainer)
 {
     const kolo_model *model = trainer->model;
-    const kolo_strategy_kind *kind = kolo_model_strategy(model);
-    bool shared = !model->backend->accelerator; /* devices have memory of their own: each a copy of all */
-    if (trainer->count > 1 && kind->weight_placement && shared)
-        trainer->weight_placement = kind->weight_placement(&model->settings.strategy);
+    if (trainer->count > 1) trainer->weight_placement = keeping_of(model);
     if (trainer->weight_placement != KOLO_WEIGHTS_CENTRAL) return KOLO_OK;
     trainer->updater = model->place.updater < 0 ? 0 : model->place.updater;
-    return model->place.updater < 0 ? kolo_team_open(model->place.threads, &trainer->parameter_team) : KOLO_OK;
+    if (model->place.updater >= 0) return KOLO_OK;
+    const kolo_stream_place place = {.backend = model->backend, .threads = model->place.threads};
+    return model->backend->streams->open(&place, &trainer->parameter_stream);
 }
 
 /* .initial_sync is off: the others begin where their own seeds put them, as in TensorFlow's towers with variables of
@@ -334,8 +242,9 @@ static kolo_status open_trainer(kolo_model *model, kolo_trainer **trainer)
     made->count = count;
     KOLO_TRY(open_updater(made));
     made->running = kolo_replicas_together(model) ? 1 : count;
-    for (int i = 0; i < count; i++) KOLO_TRY(open_replica(made, i));
-    KOLO_TRY(allocate_zeros(model->weight_count, "the sum of gradients", &made->sum));
+    for (int i = 0; i < count; i++) KOLO_TRY(kolo_replica_open(made, i));
+    KOLO_TRY(kolo_reduction_open(0, (kolo_reduction_memory){0}, &made->totals_tree));
+    KOLO_TRY(kolo_allocate_zeros(model->weight_count, "the sum of gradients", &made->sum));
     KOLO_TRY(kolo_team_open(made->running, &made->team));
     made->apart = model->settings.strategy.initial_sync == KOLO_NONE && made->weight_placement == KOLO_WEIGHTS_COPIED &&
                   count > 1;
@@ -368,51 +277,41 @@ void kolo_trainer_close(kolo_trainer **trainer)
     if (!closed) return;
     if (closed->replicas) close_groups(closed);
     kolo_team_close(&closed->team);
-    kolo_team_close(&closed->parameter_team);
+    closed->model->backend->streams->close(&closed->parameter_stream);
     kolo_feed_close(&closed->feed);
     close_engines(closed);
-    for (int i = closed->count - 1; i >= 0; i--) close_replica(&closed->replicas[i]);
+    for (int i = closed->count - 1; i >= 0; i--) kolo_replica_close(&closed->replicas[i]);
+    kolo_reduction_close(&closed->totals_tree);
     kolo_host_deallocate(closed->sum);
     if (closed->gated) sem_destroy(&closed->gate);
     free(closed->replicas);
     free(closed);
 }
 
-static kolo_status fetch_first(kolo_trainer *trainer, bool state)
-{
-    kolo_replica *first = &trainer->replicas[0];
-    return is_on_device(first) ? kolo_queued_replica_fetch(first, state) : KOLO_OK;
-}
-
 kolo_status kolo_trainer_fetch(kolo_trainer *trainer)
 {
     size_t bytes = (size_t)trainer->model->weight_count * sizeof(float);
-    KOLO_TRY(fetch_first(trainer, false));
+    KOLO_TRY(kolo_replica_fetch(&trainer->replicas[0], false));
     memcpy(trainer->model->weights, trainer->replicas[0].weights, bytes);
     return KOLO_OK;
 }
 
 kolo_status kolo_trainer_fetch_state(kolo_trainer *trainer)
 {
-    return fetch_first(trainer, true);
+    return kolo_replica_fetch(&trainer->replicas[0], true);
 }
 
 kolo_status kolo_trainer_is_finite(kolo_trainer *trainer, bool *finite)
 {
-    kolo_replica *first = &trainer->replicas[0];
-    if (is_on_device(first)) return kolo_queued_replica_is_finite(first, finite);
-    float sum = 0;
-    for (int64_t i = 0; i < trainer->model->weight_count; i++) sum += first->weights[i] * 0;
-    *finite = sum == 0; /* 0 · ∞ and 0 · NaN are not numbers */
-    return KOLO_OK;
+    return kolo_replica_is_finite(&trainer->replicas[0], finite);
 }
 
 static kolo_status store_replica(void *argument, int member)
 {
     kolo_trainer *trainer = argument;
     kolo_replica *replica = &trainer->replicas[member];
-    if (member > 0 && trainer->apart && replica->device) return KOLO_OK; /* its own are there */
-    bool copies = member > 0 && !trainer->apart && kolo_replica_owner(replica) == replica;
+    if (member > 0 && trainer->apart) return kolo_replica_pack_weights(replica); /* its own are there */
+    bool copies = member > 0 && kolo_replica_owner(replica) == replica;
     if (copies) memcpy(replica->weights, trainer->model->weights, (size_t)trainer->model->weight_count * sizeof(float));
     return kolo_replica_pack(replica);
 }
@@ -421,14 +320,12 @@ kolo_status kolo_trainer_store(kolo_trainer *trainer)
 {
     size_t bytes = (size_t)trainer->model->weight_count * sizeof(float);
     memcpy(trainer->replicas[0].weights, trainer->model->weights, bytes);
-    atomic_store(&trainer->packed, 0);
     return kolo_team_run(trainer->team, store_replica, trainer);
 }
 
 static kolo_status store_states(kolo_trainer *trainer)
 {
-    for (int i = 0; i < trainer->running; i++)
-        if (trainer->replicas[i].device) KOLO_TRY(kolo_queued_replica_store(&trainer->replicas[i], true));
+    for (int i = 0; i < trainer->running; i++) KOLO_TRY(kolo_replica_store(&trainer->replicas[i], true));
     return KOLO_OK;
 }
 
@@ -479,20 +376,18 @@ static kolo_status renew_groups(kolo_trainer *trainer, kolo_status status)
     return status;
 }
 
-/* What the replicas told, with the penalty of each sample's loss. */
-static void gather_totals(kolo_trainer *trainer, double penalty)
+/* What the replicas told. */
+static void gather_totals(kolo_trainer *trainer)
 {
     trainer->own = (kolo_totals){0};
     for (int i = 0; i < trainer->count; i++) kolo_totals_add(&trainer->own, &trainer->replicas[i].own);
-    trainer->own.loss += trainer->own.samples * penalty;
-    trainer->replicas[0].totals.loss += trainer->replicas[0].totals.samples * penalty;
 }
 
 static kolo_status settle_replica(void *argument, int member)
 {
     kolo_trainer *trainer = argument;
     kolo_replica *replica = &trainer->replicas[member];
-    kolo_status status = kolo_queued_replica_settle(replica);
+    kolo_status status = kolo_replica_settle(replica);
     if (status != KOLO_OK) replica->local->kind->abort(replica->local); /* the others would wait for its totals */
     return status;
 }
@@ -502,19 +397,20 @@ static void note_rate(kolo_trainer *trainer)
 {
     kolo_model *model = trainer->model;
     const kolo_optimizer *optimizer = &model->settings.optimizer;
-    const kolo_queued_state *state = trainer->replicas[0].device;
-    if (!optimizer->common.schedule.kind || !state->scaling || trainer->steps == 0) return;
-    model->learning_rate = kolo_optimizer_rate(optimizer, state->known.before);
+    const kolo_replica *first = &trainer->replicas[0];
+    if (!optimizer->common.schedule.kind || !first->scaling || trainer->steps == 0) return;
+    model->learning_rate = kolo_optimizer_rate(optimizer, first->known.before);
 }
 
 kolo_status kolo_trainer_settle(kolo_trainer *trainer)
 {
     for (int i = 0; i < trainer->count; i++) trainer->replicas[i].own = trainer->replicas[i].totals = (kolo_totals){0};
     trainer->own = (kolo_totals){0};
-    if (!trainer->replicas[0].device || !trainer->replicas[0].group || trainer->exact) return KOLO_OK;
+    bool late = trainer->model->backend->streams->steps_ahead > 0;
+    if (!late || !trainer->replicas[0].group || trainer->exact) return KOLO_OK;
     kolo_status status = kolo_team_run(trainer->team, settle_replica, trainer);
     if (status != KOLO_OK) return renew_groups(trainer, status);
-    gather_totals(trainer, 0);
+    gather_totals(trainer);
     note_rate(trainer);
     return KOLO_OK;
 }
@@ -528,17 +424,20 @@ static int64_t microbatches_of(const kolo_replica *replica, int64_t samples)
            kolo_shard_begin(microbatches, group->rank, group->size, rest_last);
 }
 
+static kolo_status reserve(kolo_replica *replica, int64_t samples)
+{
+    replica->engine->tree = replica->tree;
+    return kolo_engine_reserve(replica->engine, microbatches_of(replica, samples));
+}
+
 /* Replicas that share a device all have what they compute in before one of them takes memory for the data. */
 kolo_status kolo_trainer_attach(kolo_trainer *trainer, const kolo_data *data, int64_t samples, int64_t wanted)
 {
     trainer->data = data;
-    if (!trainer->replicas[0].device) return KOLO_OK;
     if (!trainer->replicas[0].group) KOLO_TRY(open_groups(trainer));
+    for (int i = 0; i < trainer->running; i++) KOLO_TRY(reserve(&trainer->replicas[i], samples));
     for (int i = 0; i < trainer->running; i++)
-        KOLO_TRY(kolo_queued_reserve(trainer->replicas[i].engine->queued,
-                                     microbatches_of(&trainer->replicas[i], samples)));
-    for (int i = 0; i < trainer->running; i++)
-        KOLO_TRY(kolo_queued_replica_attach(&trainer->replicas[i], data, samples, wanted));
+        KOLO_TRY(kolo_replica_attach(&trainer->replicas[i], data, samples, wanted));
     return KOLO_OK;
 }
 
@@ -550,15 +449,14 @@ kolo_status kolo_trainer_step(kolo_trainer *trainer, const kolo_batch *batch)
     const kolo_optimizer *optimizer = &model->settings.optimizer;
     if (optimizer->common.schedule.kind)
         model->learning_rate = kolo_optimizer_rate(optimizer, trainer->replicas[0].counters.updates);
-    bool told = trainer->replicas[0].device; /* with their totals */
-    double penalty = told ? 0 : kolo_model_penalty(model, trainer->replicas[0].weights);
     trainer->batch_microbatches = kolo_batch_microbatches(batch);
-    kolo_reduction_begin(trainer->meeting, trainer->batch_microbatches);
+    kolo_reduction_begin(trainer->tree, trainer->batch_microbatches);
+    kolo_reduction_begin(trainer->totals_tree, trainer->batch_microbatches);
     kolo_status status = kolo_team_run(trainer->team, step_replica, &job);
     if (status != KOLO_OK) return renew_groups(trainer, status);
     trainer->steps++;
     for (int i = trainer->running; i < trainer->count; i++)
         trainer->replicas[i].counters = trainer->replicas[0].counters;
-    gather_totals(trainer, penalty);
+    gather_totals(trainer);
     return KOLO_OK;
 }

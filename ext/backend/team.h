@@ -1,6 +1,6 @@
 /* A team: threads that do the same work side by side, again and again. */
-#ifndef KOLO_RUNTIME_TEAM_H
-#define KOLO_RUNTIME_TEAM_H
+#ifndef KOLO_BACKEND_TEAM_H
+#define KOLO_BACKEND_TEAM_H
 
 #include "core/error.h"
 

@@ -1,52 +1,8 @@
 /* A trainer: the replicas of a model and what they share, from one kolo_fit to the next. */
-#ifndef KOLO_TRAINING_TRAINER_H
-#define KOLO_TRAINING_TRAINER_H
+#ifndef KOLO_REPLICA_TRAINER_H
+#define KOLO_REPLICA_TRAINER_H
 
-#include "engine/engine.h"
-#include "optimizers/optimizer.h"
-#include "data/feed.h"
-#include "strategy/strategy.h"
-
-/* What a training has come to beside its arrays: the same on all replicas and ranks, plain numbers to send and save. */
-typedef struct kolo_counters {
-    int64_t steps; /* batches since kolo_compile(): names orders of samples and dropout's masks */
-    int64_t updates; /* of the weights: what schedules and Adam's corrections count */
-    int64_t waiting; /* batches gathered for the next update, fewer than .accumulate_steps */
-    double waiting_samples; /* in them */
-    /* With KOLO_MIXED_FP16, else 1 and 0: */
-    double loss_scale; /* what the mean loss is multiplied by on the way back */
-    double sample_scale; /* what a sample's is: the same in all batches of an update */
-    int64_t good; /* updates since it changed last */
-} kolo_counters;
-
-/* As a training begins. */
-static inline kolo_counters kolo_counters_start(const kolo_model *model)
-{
-    bool half = model->settings.precision == KOLO_MIXED_FP16;
-    return (kolo_counters){.loss_scale = half ? 0x1p15 : 1, .sample_scale = 1}; /* Keras's */
-}
-
-struct kolo_replica {
-    kolo_trainer *trainer;
-    int index; /* among this process's */
-    kolo_comm *local, *group; /* the replicas of this process; those of all ranks if distributed, else local again */
-    kolo_engine *engine;
-    struct kolo_queued_state *device; /* on an accelerator; NULL: on the host */
-    kolo_reduction *reduction; /* on an accelerator of canonical gradients of the host, for sums in order */
-    /* [weight_count] each, canonical. All but the gradient are replica 0's where the trainer keeps no copies: */
-    float *weights, *gradient, *slots[KOLO_OPTIMIZER_SLOTS];
-    float *numbers; /* [parameter_count], the optimizer's own: kind->number */
-    float *waiting; /* [weight_count], sum of the gradients of counters.waiting batches; NULL: every batch updates. Its
-                       own samples' alone, in deterministic mode the group's */
-    bool summed; /* the batch's gradient is in `gradient`, where a strategy may change it; */
-    bool gathered; /* and is in `waiting` */
-    double *sums; /* [kolo_update_chunks()][2]: of parts of the arrays */
-    kolo_totals own; /* of its own samples of the last step */
-    kolo_totals totals; /* the same; after an allreduce the group's */
-    kolo_counters counters;
-    kolo_timings timings; /* of this fit; more of slicing is in the engine and the feeds */
-    kolo_feed *feed; /* the device's memory for samples, where it has some */
-};
+#include "replica/replica.h"
 
 struct kolo_trainer {
     kolo_model *model;
@@ -55,7 +11,7 @@ struct kolo_trainer {
     int microbatch;
     kolo_weight_placement weight_placement;
     int updater; /* KOLO_WEIGHTS_CENTRAL: the replica that does it, */
-    kolo_team *parameter_team; /* with these threads; NULL: its own */
+    kolo_stream *parameter_stream; /* on which it does so; NULL: its own */
     int64_t steps; /* of this fit */
     bool apart; /* replicas began with other weights than the model's */
     kolo_feed *feed; /* where the process's samples are gathered ahead of the step, or NULL */
@@ -63,9 +19,9 @@ struct kolo_trainer {
     kolo_team *team; /* a member a replica that runs; member 0, the caller, is the one that speaks to other ranks */
     sem_t gate; /* cores of the process */
     bool gated;
-    kolo_reduction
-        *meeting; /* where the sums of this process's replicas meet: in deterministic mode, and KOLO_WEIGHTS_SHARED */
-    atomic_int packed; /* values of the weights that are packed together, KOLO_WEIGHTS_SHARED */
+    kolo_reduction *tree; /* where gradients of this process's replicas are added up: of the engine's kind where
+                        replicas share the weights, else canonical ones of the host, in deterministic mode */
+    kolo_reduction *totals_tree; /* and their totals, KOLO_WEIGHTS_SHARED */
     float *sum; /* [weight_count], the canonical sum that replica 0 made for all, likewise */
     kolo_totals sum_totals;
     int64_t batch_microbatches; /* of the step that runs */
@@ -95,8 +51,8 @@ void kolo_trainer_close_feeds(kolo_trainer *trainer);
 void kolo_trainer_reset_timings(kolo_trainer *trainer);
 
 /* One step of the model's strategy on every replica. After KOLO_INTERRUPTED or a failure the groups are made anew.
- * Totals that come later than their step (an accelerator's, unless trainer->exact) are told by a step after it, or
- * here, as replicas[0].totals and own. */
+ * Totals that come later than their step (where the stream is asynchronous, unless trainer->exact) are told by a step
+ * after it, or here, as replicas[0].totals and own. */
 kolo_status kolo_trainer_step(kolo_trainer *trainer, const kolo_batch *batch);
 kolo_status kolo_trainer_settle(kolo_trainer *trainer);
 /* The data that steps are of, from now on, in batches of at most so many samples, `wanted` of them in all; whenever
@@ -114,15 +70,12 @@ kolo_status kolo_trainer_is_finite(kolo_trainer *trainer, bool *finite);
  * become everyone's in deterministic mode, else stay with replica 0 alone: they are its part of the sum. */
 kolo_status kolo_trainer_share_state(kolo_trainer *trainer);
 
-/* Whose arrays it updates: itself, or replica 0 where no copies are kept. */
-kolo_replica *kolo_replica_owner(kolo_replica *replica);
-/* The replica's gradient joins those of the batches before it. True: the group is complete, and replica->gradient is
- * its sum; else there is nothing to update with yet. */
-bool kolo_replica_gather(kolo_replica *replica);
+/* Zeros of the host; what: of a failure. */
+kolo_status kolo_allocate_zeros(int64_t count, const char *what, float **array);
 /* Of a tree that all replicas of the process share: what is in it becomes this one's own totals. */
 void kolo_replica_own_totals(kolo_replica *replica);
-/* Parts in which a model's arrays are measured and updated. */
-int64_t kolo_update_chunks(const kolo_model *model);
+/* The sum of the gradients that the replica's share left, as the backend has them; NULL where it had no samples. */
+kolo_status kolo_replica_nodes_sum(kolo_replica *replica, const float **sum);
 
 /* Which strategy, how many replicas in this process, and whether all ranks train together. */
 const kolo_strategy_kind *kolo_model_strategy(const kolo_model *model);

@@ -4,7 +4,7 @@
  * takes a good part of that. So whoever waits first looks for a moment whether the wait is over, where there is a core
  * for each that does, and sleeps only then. A sleeper says so before it looks a last time, and whoever ends a wait
  * looks for sleepers afterwards: one of the two sees the other. */
-#include "runtime/team.h"
+#include "backend/team.h"
 #include "core/signals.h"
 
 #include <pthread.h>

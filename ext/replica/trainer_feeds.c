@@ -3,8 +3,8 @@
  * A synchronous feed on the host needs no memory: each microbatch takes its samples from the data set. A device that is
  * given the whole batch (KOLO_SLICE_ON_DEVICE), or batches ahead of the step (.staging), has memory of its own; a queue
  * or a stage on the host is one for the process. */
-#include "engine/queued.h"
-#include "training/trainer.h"
+#include "engine/engine.h"
+#include "replica/trainer.h"
 
 #define STAGED_BATCHES 2 /* one that computes, one that comes */
 
@@ -98,9 +98,7 @@ kolo_status kolo_trainer_open_feeds(kolo_trainer *trainer, kolo_feeding feeding,
 kolo_status kolo_trainer_begin_feeds(kolo_trainer *trainer, const kolo_epoch_plan *plan, int number)
 {
     for (int i = 0; i < trainer->running; i++)
-        if (trainer->replicas[i].device)
-            KOLO_TRY(kolo_dataset_cache_order(&trainer->replicas[i].engine->queued->dataset_cache, plan->order,
-                                              plan->samples));
+        KOLO_TRY(kolo_dataset_cache_order(&trainer->replicas[i].engine->cache, plan->order, plan->samples));
     if (trainer->feed) KOLO_TRY(kolo_feed_begin(trainer->feed, plan, number));
     for (int i = 0; i < trainer->count; i++)
         if (trainer->replicas[i].feed) KOLO_TRY(kolo_feed_begin(trainer->replicas[i].feed, plan, number));
@@ -119,7 +117,7 @@ void kolo_trainer_end_feeds(kolo_trainer *trainer)
 static double slicing_seconds(const kolo_replica *replica)
 {
     double threads = 1e-9 * (double)atomic_load(&replica->engine->slicing_nanoseconds);
-    return threads / kolo_team_size(replica->engine->team) + replica->timings.slicing;
+    return threads / replica->engine->contexts[0].lanes + replica->timings.slicing;
 }
 
 kolo_timings kolo_get_timings(const kolo_model *model)

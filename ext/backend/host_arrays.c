@@ -1,0 +1,130 @@
+/* What streams of the host do with arrays: see stream.h. */
+#include <string.h>
+
+#include "backend/backend.h"
+
+/* ---------------------------------------------------------------- samples */
+
+static void gather_features(const kolo_sources *from, int64_t number, float *to)
+{
+    int64_t first = number * from->elements;
+    for (int64_t i = 0; i < from->elements; i++) {
+        if (from->bytes) to[i] = (float)from->bytes[first + i] * from->scale;
+        else if (from->floats) to[i] = from->floats[first + i];
+        else to[i] = (float)from->tokens[first + i];
+    }
+}
+
+/* One label's targets: one-hot, or the label itself where it makes one number. */
+static void spread_label(int32_t label, int64_t width, float *to)
+{
+    for (int64_t i = 0; i < width; i++) to[i] = width == 1 ? (float)label : (float)(i == label);
+}
+
+static void gather_targets(const kolo_sources *from, int64_t number, int64_t outputs, float *to)
+{
+    if (from->autoencoder) gather_features(from, number, to);
+    else if (from->targets) memcpy(to, from->targets + number * outputs, (size_t)outputs * sizeof *to);
+    else if (from->labels) {
+        int64_t width = outputs / from->label_count;
+        memset(to, 0, (size_t)outputs * sizeof *to);
+        for (int k = 0; k < from->label_count; k++)
+            spread_label(from->labels[number * from->label_count + k], width, to + k * width);
+    }
+}
+
+static void gather_labels(const kolo_sources *from, int64_t number, int32_t *to)
+{
+    for (int k = 0; k < from->label_count; k++)
+        to[k] = from->labels ? from->labels[number * from->label_count + k] : -1;
+}
+
+static void gather_sample(const kolo_sources *from, int64_t number, int64_t at, const kolo_microbatch_arrays *to)
+{
+    if (to->features) gather_features(from, number, to->features + at * from->elements);
+    if (to->labels) gather_labels(from, number, to->labels + at * from->label_count);
+    if (to->targets) gather_targets(from, number, to->outputs, to->targets + at * to->outputs);
+    if (to->weights) to->weights[at] = from->weights ? from->weights[number] : 1;
+}
+
+static void clear_samples(const kolo_sources *from, int64_t at, int64_t count, const kolo_microbatch_arrays *to)
+{
+    size_t samples = (size_t)count;
+    if (to->features)
+        memset(to->features + at * from->elements, 0, samples * (size_t)from->elements * sizeof *to->features);
+    if (to->labels)
+        memset(to->labels + at * from->label_count, 0, samples * (size_t)from->label_count * sizeof *to->labels);
+    if (to->targets) memset(to->targets + at * to->outputs, 0, samples * (size_t)to->outputs * sizeof *to->targets);
+    if (to->weights) memset(to->weights + at, 0, samples * sizeof *to->weights);
+}
+
+static int samples_of(const kolo_step_parameters *step_parameters, int64_t first, int microbatch)
+{
+    int64_t left = step_parameters->samples - first;
+    return left < 0 ? 0 : left < microbatch ? (int)left : microbatch;
+}
+
+void kolo_host_gather(const kolo_sources *from, const kolo_step_parameters *step_parameters, int64_t first,
+                      int microbatch, const kolo_microbatch_arrays *to)
+{
+    int samples = samples_of(step_parameters, first, microbatch);
+    for (int s = 0; s < samples; s++) {
+        int64_t at = step_parameters->first + first + s;
+        gather_sample(from, from->order ? from->order[at] : at, s, to);
+    }
+    clear_samples(from, samples, microbatch - samples, to);
+}
+
+/* ---------------------------------------------------------------- sums */
+
+void kolo_host_sum(double *sum, const void *parts, size_t stride, int number, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        double total = 0;
+        for (int part = 0; part < number; part++)
+            total += ((const double *)((const char *)parts + (size_t)part * stride))[i];
+        sum[i] = total;
+    }
+}
+
+bool kolo_host_are_finite(const float *values, int64_t count)
+{
+    float sum = 0;
+    for (int64_t i = 0; i < count; i++) sum += values[i] * 0;
+    return sum == 0; /* 0 · ∞ and 0 · NaN are not numbers */
+}
+
+/* ---------------------------------------------------------------- kernels */
+
+/* The loss's scale multiplies what goes backward from the loss on. */
+static void scale_loss(const kolo_plan *plan, const kolo_call *call)
+{
+    if (call->loss_scale == 0 || call->loss_scale == 1 || plan->loss_gradient < 0) return;
+    float *gradient = call->memory[plan->loss_gradient];
+    int64_t count = plan->microbatch * kolo_shape_count(plan->values[plan->loss_gradient].shape);
+    for (int64_t i = 0; i < count; i++) gradient[i] *= (float)call->loss_scale;
+}
+
+kolo_status kolo_host_run(const kolo_backend *backend, const kolo_plan *plan, int op, void *kernel,
+                          const kolo_call *call)
+{
+    kolo_call now = *call;
+    now.samples = samples_of(call->step_parameters, call->first_sample, plan->microbatch);
+    now.seed = call->step_parameters->seed;
+    now.step = call->step_parameters->step;
+    now.loss_scale = call->step_parameters->loss_scale;
+    KOLO_TRY(backend->run(kernel, &now));
+    if (plan->ops[op].kind == KOLO_OP_LOSS) scale_loss(plan, &now);
+    return KOLO_OK;
+}
+
+kolo_status kolo_host_convert(const kolo_backend *backend, const kolo_plan *plan, const kolo_conversion *list,
+                              int count)
+{
+    bool packs = count > 0 && plan->values[list[0].value].kind == KOLO_VALUE_WEIGHTS;
+    if (backend->convert && count > 0) return backend->convert(plan, list, count);
+    for (int i = 0; i < count; i++)
+        KOLO_TRY(packs ? backend->pack(plan, list[i].value, list[i].from, list[i].to)
+                       : backend->unpack(plan, list[i].value, list[i].from, list[i].to));
+    return KOLO_OK;
+}

@@ -1,0 +1,87 @@
+/* Shares that are computed and waited for: scores, outputs, gradients. See engine.h. */
+#include <stdlib.h>
+
+#include "engine/engine.h"
+
+#define AT_ONCE 8192 /* samples: so many are enqueued before their totals are sent, unless microbatches meet */
+
+/* Who asks in this way may have changed the data since. */
+kolo_status kolo_engine_bring(kolo_engine *engine, const kolo_shard *shard)
+{
+    int64_t samples = shard->batch->samples, microbatches = shard->end_microbatch - shard->first_microbatch;
+    KOLO_TRY(kolo_engine_reserve(engine, engine->program->reduces ? microbatches : 1));
+    return kolo_engine_attach(engine, shard->data, shard->batch->order ? samples : 0, samples);
+}
+
+static int64_t microbatches_at_once(const kolo_engine *engine, const kolo_shard *shard)
+{
+    int64_t microbatches = shard->end_microbatch - shard->first_microbatch,
+            some = AT_ONCE / engine->program->plan.microbatch;
+    if (engine->program->reduces || microbatches < some) return microbatches;
+    return some > 0 ? some : 1;
+}
+
+static kolo_status compute_part(kolo_engine *engine, const kolo_shard *part)
+{
+    KOLO_TRY(kolo_engine_prepare(engine, part, NULL));
+    KOLO_TRY(kolo_engine_enqueue(engine, part));
+    KOLO_TRY(kolo_dataset_cache_done(&engine->cache));
+    KOLO_TRY(kolo_engine_send_totals(engine, part));
+    return kolo_engine_insert_arrived(engine, false, engine->totals_tree);
+}
+
+static kolo_status compute_parts(kolo_engine *engine, const kolo_shard *shard)
+{
+    int64_t some = microbatches_at_once(engine, shard), microbatch = shard->first_microbatch;
+    kolo_reduction_begin(engine->totals_tree, kolo_batch_microbatches(shard->batch));
+    do { /* once without microbatches, too: others may wait for this one where theirs meet */
+        kolo_shard part = *shard;
+        part.first_microbatch = microbatch;
+        part.end_microbatch = microbatch + some < shard->end_microbatch ? microbatch + some : shard->end_microbatch;
+        KOLO_TRY(compute_part(engine, &part));
+        microbatch += some;
+    } while (microbatch < shard->end_microbatch && some > 0);
+    KOLO_TRY(kolo_engine_insert_arrived(engine, true, engine->totals_tree));
+    return engine->streams->synchronize(engine->stream);
+}
+
+/* Nodes of the gradients' tree get the totals of the other's, which has the same nodes. */
+static kolo_status join_nodes(kolo_node *gradients, int count, const kolo_node *totals, int total_count)
+{
+    if (count != total_count)
+        return kolo_fail(KOLO_INTERNAL, "the tree of gradients has %d nodes, that of totals %d", count, total_count);
+    for (int i = 0; i < count; i++) gradients[i].totals = totals[i].totals;
+    return KOLO_OK;
+}
+
+static kolo_status hand_over(kolo_engine *engine, kolo_reduction *reduction)
+{
+    kolo_node *totals = calloc(2 * (size_t)KOLO_REDUCTION_MOST, sizeof *totals), *nodes = totals + KOLO_REDUCTION_MOST;
+    if (!totals) return kolo_fail_memory(2 * (size_t)KOLO_REDUCTION_MOST * sizeof *totals, "the tree of sums");
+    int count = kolo_reduction_take(engine->totals_tree, totals);
+    kolo_status status = KOLO_OK;
+    if (engine->tree) {
+        int gradients = kolo_reduction_take(reduction, nodes);
+        status = join_nodes(nodes, gradients, totals, count);
+        for (int i = 0; i < gradients && status != KOLO_OK; i++) kolo_reduction_return(reduction, nodes[i].gradient);
+    }
+    for (int i = 0; i < count && status == KOLO_OK; i++)
+        status = kolo_reduction_insert(reduction, engine->tree ? nodes[i] : totals[i]);
+    free(totals);
+    return status;
+}
+
+kolo_status kolo_engine_compute(kolo_engine *engine, const kolo_shard *shard, kolo_reduction *reduction)
+{
+    engine->tree = reduction && engine->program->plan.training ? reduction : NULL;
+    kolo_status status = compute_parts(engine, shard);
+    if (status == KOLO_OK && reduction) status = hand_over(engine, reduction);
+    engine->tree = NULL;
+    return status;
+}
+
+kolo_status kolo_engine_run(kolo_engine *engine, const kolo_shard *shard, kolo_reduction *reduction)
+{
+    KOLO_TRY(kolo_engine_bring(engine, shard));
+    return kolo_engine_compute(engine, shard, reduction);
+}

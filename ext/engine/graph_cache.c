@@ -1,0 +1,168 @@
+/* Shares that are captured as graphs and launched again: see engine.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/engine.h"
+
+/* ---------------------------------------------------------------- entries */
+
+static bool serves(const kolo_graph_entry *entry, const kolo_engine *engine, const kolo_shard *shard)
+{
+    return entry->nodes && entry->first_microbatch == shard->first_microbatch &&
+           entry->end_microbatch == shard->end_microbatch &&
+           entry->microbatches == kolo_batch_microbatches(shard->batch) && entry->ordered == engine->cache.ordered &&
+           entry->stage == engine->cache.stage && entry->version == engine->cache.version &&
+           entry->memory == engine->memory;
+}
+
+static void free_graphs(kolo_engine *engine, kolo_graph_entry *entry)
+{
+    if (entry->graph) engine->streams->free_graph(engine->stream, entry->graph);
+    if (entry->after) engine->streams->free_graph(engine->stream, entry->after);
+    entry->graph = entry->after = NULL;
+}
+
+static void free_entry(kolo_engine *engine, kolo_graph_entry *entry)
+{
+    free_graphs(engine, entry);
+    free(entry->nodes);
+    *entry = (kolo_graph_entry){0};
+}
+
+void kolo_engine_forget_graphs(kolo_engine *engine)
+{
+    for (int i = 0; i < KOLO_GRAPHS; i++) free_entry(engine, &engine->graphs[i]);
+}
+
+/* The entry that was used longest ago makes way. */
+static kolo_status new_entry(kolo_engine *engine, const kolo_shard *shard, kolo_graph_entry **entry)
+{
+    kolo_graph_entry *oldest = &engine->graphs[0];
+    for (int i = 1; i < KOLO_GRAPHS; i++)
+        if (engine->graphs[i].used < oldest->used) oldest = &engine->graphs[i];
+    free_graphs(engine, oldest);
+    kolo_gradient_node *nodes = oldest->nodes ? oldest->nodes : calloc(KOLO_REDUCTION_MOST, sizeof *nodes);
+    if (!nodes) return kolo_fail_memory(KOLO_REDUCTION_MOST * sizeof *nodes, "a captured graph");
+    *oldest = (kolo_graph_entry){.first_microbatch = shard->first_microbatch,
+                                 .end_microbatch = shard->end_microbatch,
+                                 .microbatches = kolo_batch_microbatches(shard->batch),
+                                 .ordered = engine->cache.ordered,
+                                 .stage = engine->cache.stage,
+                                 .version = engine->cache.version,
+                                 .memory = engine->memory,
+                                 .nodes = nodes};
+    *entry = oldest;
+    return KOLO_OK;
+}
+
+static kolo_status find_entry(kolo_engine *engine, const kolo_shard *shard, kolo_graph_entry **entry)
+{
+    for (int i = 0; i < KOLO_GRAPHS; i++) {
+        if (!serves(&engine->graphs[i], engine, shard)) continue;
+        *entry = &engine->graphs[i];
+        return KOLO_OK;
+    }
+    return new_entry(engine, shard, entry);
+}
+
+/* ---------------------------------------------------------------- what is captured */
+
+/* What comes before the microbatches, and behind their totals. */
+static kolo_status enqueue(kolo_engine *engine, const kolo_shard *shard)
+{
+    kolo_totals_extras *behind =
+        kolo_engine_extras(engine, engine->totals, shard->end_microbatch - shard->first_microbatch);
+    const kolo_update_kind *updates = engine->program->backend->updates;
+    if (engine->scaling)
+        KOLO_TRY(updates->fill_step_parameters(engine->stream, engine->step_parameters, engine->scaling,
+                                               &behind->seen));
+    KOLO_TRY(kolo_engine_enqueue(engine, shard));
+    return engine->penalised ? updates->penalty(engine->stream, engine->penalised, &behind->penalty) : KOLO_OK;
+}
+
+/* What is in the tree goes into the entry. Its memory is the tree's again, but nothing takes it before it was read: the
+ * next shard does, which comes behind on the stream. */
+static kolo_status take_nodes(kolo_engine *engine, kolo_gradient_node *taken, int *count)
+{
+    kolo_node *nodes = calloc(KOLO_REDUCTION_MOST, sizeof *nodes);
+    if (!nodes) return kolo_fail_memory(KOLO_REDUCTION_MOST * sizeof *nodes, "the tree of sums");
+    *count = kolo_reduction_take(engine->tree, nodes);
+    for (int i = 0; i < *count; i++) {
+        taken[i] = (kolo_gradient_node){nodes[i].level, nodes[i].index, nodes[i].gradient};
+        kolo_reduction_return(engine->tree, nodes[i].gradient);
+    }
+    free(nodes);
+    return KOLO_OK;
+}
+
+/* A captured graph would show a profiler its layers once, and not at every step; and a sum over other members is waited
+ * for by the host. */
+static bool can_be_captured(const kolo_engine *engine, const kolo_shard *shard)
+{
+    const kolo_program *program = engine->program;
+    const char *ranges = getenv("KOLO_NVTX");
+    if (engine->eager || (ranges && strcmp(ranges, "1") == 0)) return false;
+    for (int s = 0; s < program->segment_count; s++)
+        if (program->segments[s].reduce >= 0 &&
+            kolo_engine_reduces_over_group(engine, shard, program->segments[s].reduce))
+            return false;
+    return true;
+}
+
+void kolo_engine_turn_eager(kolo_engine *engine)
+{
+    kolo_failure failure = kolo_failure_take();
+    kolo_warn("steps are given to the device one operation at a time, since they cannot be captured: %s", failure.text);
+    engine->eager = true;
+}
+
+static kolo_status capture(kolo_engine *engine, const kolo_shard *shard, kolo_graph_entry *entry)
+{
+    KOLO_TRY(engine->streams->begin_capture(engine->stream));
+    kolo_status status = enqueue(engine, shard);
+    kolo_status ended = engine->streams->end_capture(engine->stream, &entry->graph);
+    KOLO_TRY(status);
+    KOLO_TRY(ended);
+    return engine->streams->launch(engine->stream, entry->graph);
+}
+
+/* The device is idle before what it does for the first time, and before a capture: the driver may wait for that as it
+ * loads kernels, and hold up the thread for whose device this one's would wait. Where a capture fails nothing of it was
+ * done. */
+static kolo_status enqueue_anew(kolo_engine *engine, const kolo_shard *shard, kolo_graph_entry *entry)
+{
+    bool captures = entry->given && can_be_captured(engine, shard);
+    if (captures || !entry->given) KOLO_TRY(engine->streams->synchronize(engine->stream));
+    entry->given = true;
+    if (!captures) return enqueue(engine, shard);
+    if (capture(engine, shard, entry) == KOLO_OK) return KOLO_OK;
+    kolo_engine_turn_eager(engine);
+    free_graphs(engine, entry);
+    kolo_reduction_begin(engine->tree, kolo_batch_microbatches(shard->batch));
+    return enqueue(engine, shard);
+}
+
+kolo_status kolo_engine_enqueue_or_launch(kolo_engine *engine, const kolo_shard *shard)
+{
+    engine->entry = NULL;
+    if (!engine->streams->begin_capture) return enqueue(engine, shard);
+    kolo_graph_entry *entry = NULL;
+    KOLO_TRY(find_entry(engine, shard, &entry));
+    entry->used = engine->given;
+    engine->entry = entry;
+    if (entry->graph) return engine->streams->launch(engine->stream, entry->graph);
+    kolo_status status = enqueue_anew(engine, shard, entry);
+    if (status == KOLO_OK) status = take_nodes(engine, entry->nodes, &entry->node_count);
+    if (status == KOLO_OK) return KOLO_OK;
+    free_entry(engine, entry);
+    engine->entry = NULL;
+    return status;
+}
+
+kolo_status kolo_engine_nodes(kolo_engine *engine, kolo_gradient_node *nodes, int *count)
+{
+    if (!engine->entry) return take_nodes(engine, nodes, count);
+    *count = engine->entry->node_count;
+    memcpy(nodes, engine->entry->nodes, (size_t)*count * sizeof *nodes);
+    return KOLO_OK;
+}

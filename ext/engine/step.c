@@ -1,0 +1,67 @@
+/* A step of training is enqueued: its numbers, its samples, its shard. See engine.h. */
+#include <string.h>
+
+#include "runtime/runtime.h"
+#include "engine/engine.h"
+
+/* ---------------------------------------------------------------- its numbers */
+
+static kolo_status send(kolo_engine *engine, int slot)
+{
+    size_t bytes = engine->scaling ? sizeof *engine->step_parameters : offsetof(kolo_step_parameters, updates);
+    return engine->streams->copy(engine->stream, engine->step_parameters, &engine->steps_ahead[slot], bytes);
+}
+
+static kolo_step_parameters moment_of(const kolo_engine *engine, const kolo_shard *shard,
+                                      const kolo_step_parameters *numbers)
+{
+    kolo_step_parameters step_parameters = numbers ? *numbers : (kolo_step_parameters){0};
+    step_parameters.samples = shard->batch->samples;
+    step_parameters.step = shard->batch->step;
+    step_parameters.seed = shard->seed;
+    if (!numbers || !engine->scaling) step_parameters.loss_scale = shard->loss_scale != 0 ? shard->loss_scale : 1;
+    return step_parameters;
+}
+
+/* A slot is filled again when its copy of KOLO_STEPS_AHEAD steps ago has been made. */
+static kolo_status tell(kolo_engine *engine, const kolo_shard *shard, const kolo_step_parameters *numbers)
+{
+    int slot = (int)(engine->given % KOLO_STEPS_AHEAD);
+    kolo_step_parameters step_parameters = moment_of(engine, shard, numbers);
+    KOLO_TRY(kolo_dataset_cache_bring(&engine->cache, shard, &step_parameters));
+    if (engine->copied[slot]) KOLO_TRY(engine->streams->synchronize_event(engine->stream, engine->copied[slot]));
+    engine->steps_ahead[slot] = step_parameters;
+    KOLO_TRY(send(engine, slot));
+    engine->given++;
+    return engine->streams->record_event(engine->stream, &engine->copied[slot]);
+}
+
+kolo_status kolo_engine_correct(kolo_engine *engine, const kolo_step_parameters *numbers)
+{
+    int slot = engine->given > 0 ? (int)((engine->given - 1) % KOLO_STEPS_AHEAD) : 0;
+    kolo_step_parameters *step_parameters = &engine->steps_ahead[slot];
+    if (engine->copied[slot]) KOLO_TRY(engine->streams->synchronize_event(engine->stream, engine->copied[slot]));
+    step_parameters->scale = numbers->scale;
+    step_parameters->share = numbers->share;
+    step_parameters->update = numbers->update;
+    memcpy(step_parameters->rule, numbers->rule, sizeof step_parameters->rule);
+    KOLO_TRY(send(engine, slot));
+    return engine->streams->record_event(engine->stream, &engine->copied[slot]);
+}
+
+kolo_status kolo_engine_prepare(kolo_engine *engine, const kolo_shard *shard, const kolo_step_parameters *numbers)
+{
+    if (shard->stoppable && kolo_stop_requested()) return KOLO_INTERRUPTED;
+    KOLO_TRY(kolo_engine_reserve(engine, shard->end_microbatch - shard->first_microbatch));
+    return tell(engine, shard, numbers);
+}
+
+/* ---------------------------------------------------------------- its shard */
+
+kolo_status kolo_engine_give(kolo_engine *engine, const kolo_shard *shard, const kolo_step_parameters *numbers)
+{
+    KOLO_TRY(kolo_engine_prepare(engine, shard, numbers));
+    KOLO_TRY(kolo_engine_enqueue_or_launch(engine, shard));
+    KOLO_TRY(kolo_dataset_cache_done(&engine->cache));
+    return kolo_engine_send_totals(engine, shard);
+}

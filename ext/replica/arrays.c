@@ -1,0 +1,318 @@
+/* A replica's arrays, the host's and those of its stream: see replica.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "replica/trainer.h"
+
+static const kolo_compile_args *settings_of(const kolo_replica *replica)
+{
+    return &replica->trainer->model->settings;
+}
+
+static size_t weight_bytes(const kolo_replica *replica)
+{
+    return (size_t)replica->trainer->model->weight_count * sizeof(float);
+}
+
+static size_t number_bytes(const kolo_replica *replica)
+{
+    return (size_t)replica->trainer->model->parameter_count * sizeof(float);
+}
+
+kolo_replica *kolo_replica_owner(kolo_replica *replica)
+{
+    kolo_trainer *trainer = replica->trainer;
+    return trainer->weight_placement == KOLO_WEIGHTS_COPIED ? replica : &trainer->replicas[0];
+}
+
+/* ---------------------------------------------------------------- the host's */
+
+static kolo_status open_slot(const kolo_optimizer *optimizer, int slot, int64_t count, float **values)
+{
+    KOLO_TRY(kolo_allocate_zeros(count, "the optimizer's state", values));
+    float start = optimizer->kind->slot_start ? optimizer->kind->slot_start(optimizer, slot) : 0;
+    for (int64_t i = 0; start != 0 && i < count; i++) (*values)[i] = start;
+    return KOLO_OK;
+}
+
+static kolo_status open_state(kolo_replica *replica, const kolo_optimizer *optimizer, int64_t count)
+{
+    for (int i = 0; i < kolo_optimizer_slots(optimizer); i++)
+        KOLO_TRY(open_slot(optimizer, i, count, &replica->slots[i]));
+    if (!optimizer->kind->number) return KOLO_OK;
+    return kolo_allocate_zeros(replica->trainer->model->parameter_count, "the optimizer's state", &replica->numbers);
+}
+
+static kolo_status open_spans(kolo_replica *replica)
+{
+    const kolo_model *model = replica->trainer->model;
+    size_t bytes = (size_t)model->parameter_count * sizeof(kolo_span);
+    kolo_span *spans = replica->spans = malloc(bytes + 1);
+    if (!spans) return kolo_fail_memory(bytes, "a replica");
+    for (int p = 0; p < model->parameter_count; p++) {
+        const kolo_parameter *parameter = &model->parameters[p];
+        spans[p] = (kolo_span){.offset = parameter->offset,
+                               .count = kolo_shape_count(parameter->shape),
+                               .l2 = (float)(2 * parameter->l2),
+                               .penalty = parameter->l2,
+                               .momentum = parameter->momentum,
+                               .vector = parameter->shape.rank <= 1};
+    }
+    return KOLO_OK;
+}
+
+kolo_status kolo_replica_open(kolo_trainer *trainer, int index)
+{
+    kolo_replica *replica = &trainer->replicas[index];
+    int64_t count = trainer->model->weight_count;
+    replica->trainer = trainer;
+    replica->index = index;
+    replica->counters = kolo_counters_start(trainer->model);
+    if (index >= trainer->running) {
+        replica->weights = trainer->replicas[0].weights;
+        return KOLO_OK;
+    }
+    KOLO_TRY(open_spans(replica));
+    KOLO_TRY(kolo_allocate_zeros(count, "a replica's gradient", &replica->gradient));
+    if (settings_of(replica)->optimizer.common.accumulate_steps > 1)
+        KOLO_TRY(kolo_allocate_zeros(count, "gradients of several batches", &replica->waiting));
+    const kolo_replica *owner = kolo_replica_owner(replica);
+    if (owner == replica) {
+        KOLO_TRY(kolo_allocate_zeros(count, "a replica's weights", &replica->weights));
+        return open_state(replica, &settings_of(replica)->optimizer, count);
+    }
+    replica->weights = owner->weights;
+    replica->numbers = owner->numbers;
+    memcpy(replica->slots, owner->slots, sizeof replica->slots);
+    return KOLO_OK;
+}
+
+/* ---------------------------------------------------------------- the stream's */
+
+static kolo_status import(kolo_replica *replica, const float *host, size_t bytes, const char *what, float **there)
+{
+    if (!host || *there) return KOLO_OK;
+    return kolo_replica_streams(replica)->import(replica->stream, host, bytes, what, (void **)there);
+}
+
+static kolo_status open_arrays(kolo_replica *replica)
+{
+    kolo_replica_arrays *there = &replica->there;
+    size_t bytes = weight_bytes(replica);
+    KOLO_TRY(import(replica, replica->weights, bytes, "a replica's weights", &there->weights));
+    KOLO_TRY(import(replica, replica->gradient, bytes, "a replica's gradient", &there->gradient));
+    if (!replica->by_host)
+        KOLO_TRY(import(replica, replica->waiting, bytes, "gradients of several batches", &there->waiting));
+    for (int i = 0; i < KOLO_OPTIMIZER_SLOTS && !replica->by_host; i++)
+        KOLO_TRY(import(replica, replica->slots[i], bytes, "the optimizer's state", &there->slots[i]));
+    return import(replica, replica->by_host ? NULL : replica->numbers, number_bytes(replica), "the optimizer's state",
+                  &there->numbers);
+}
+
+static void discard_arrays(kolo_replica *replica)
+{
+    const kolo_stream_kind *streams = replica->trainer->model->backend->streams;
+    kolo_replica_arrays *there = &replica->there;
+    streams->discard(replica->stream, replica->weights, there->weights);
+    streams->discard(replica->stream, replica->gradient, there->gradient);
+    streams->discard(replica->stream, replica->waiting, there->waiting);
+    for (int i = 0; i < KOLO_OPTIMIZER_SLOTS; i++)
+        streams->discard(replica->stream, replica->slots[i], there->slots[i]);
+    streams->discard(replica->stream, replica->numbers, there->numbers);
+    streams->release(replica->stream, replica->scaling);
+}
+
+/* The moment and the packed weights are the engine's. */
+static kolo_update_job job_of(const kolo_replica *replica)
+{
+    const kolo_model *model = replica->trainer->model;
+    const kolo_optimizer *optimizer = &model->settings.optimizer;
+    const kolo_replica_arrays *there = &replica->there;
+    return (kolo_update_job){.optimizer = optimizer,
+                             .spans = replica->spans,
+                             .span_count = model->parameter_count,
+                             .count = model->weight_count,
+                             .weights = there->weights,
+                             .gradient = there->gradient,
+                             .slots = {there->slots[0], there->slots[1], there->slots[2]},
+                             .numbers = there->numbers,
+                             .step_parameters = replica->engine->step_parameters,
+                             .clip_value = optimizer->common.clip_value,
+                             .clip_norm = optimizer->common.clip_norm,
+                             .global_clip_norm = optimizer->common.global_clip_norm,
+                             .decay = optimizer->kind->decays ? 0 : optimizer->common.weight_decay,
+                             .scaling = replica->scaling,
+                             .plan = &replica->engine->program->plan,
+                             .packed = replica->engine->contexts[0].weights.packed,
+                             .parts = 1};
+}
+
+static kolo_status meet(void *argument)
+{
+    return kolo_replica_meet(argument);
+}
+
+/* Where there is one set of weights the owner's arrays are updated: by one replica, or a part by each. */
+static void share_job(kolo_replica *replica)
+{
+    const kolo_trainer *trainer = replica->trainer;
+    const kolo_replica *owner = kolo_replica_owner(replica);
+    replica->job.gradient = owner->there.gradient;
+    replica->job.sums = owner->job.sums;
+    if (trainer->weight_placement != KOLO_WEIGHTS_SHARED || trainer->running == 1) return;
+    replica->job.part = replica->index;
+    replica->job.parts = trainer->running;
+    replica->job.meet = meet;
+    replica->job.meet_argument = replica;
+}
+
+static kolo_status open_job(kolo_replica *replica)
+{
+    const kolo_backend *backend = replica->trainer->model->backend;
+    double *sums = replica->job.sums;
+    replica->job = job_of(replica);
+    replica->job.sums = sums;
+    for (int p = 0; p < replica->trainer->model->parameter_count; p++)
+        if (replica->spans[p].penalty > 0) replica->engine->penalised = &replica->job;
+    if (replica->by_host) return kolo_host_expect_update(NULL, &replica->job);
+    if (kolo_replica_owner(replica) == replica) KOLO_TRY(backend->updates->expect(replica->stream, &replica->job));
+    share_job(replica);
+    return KOLO_OK;
+}
+
+static void close_job(kolo_replica *replica)
+{
+    if (kolo_replica_owner(replica) != replica) return;
+    if (replica->by_host) kolo_host_forget_update(NULL, &replica->job);
+    else if (replica->stream) replica->trainer->model->backend->updates->forget(replica->stream, &replica->job);
+}
+
+/* ---------------------------------------------------------------- engines */
+
+kolo_status kolo_replica_open_engine(kolo_replica *replica, int microbatch, int threads, sem_t *gate)
+{
+    kolo_trainer *trainer = replica->trainer;
+    const kolo_model *model = trainer->model;
+    bool shares = trainer->weight_placement == KOLO_WEIGHTS_SHARED && replica->index > 0;
+    const kolo_engine_place place = {.threads = threads,
+                                     .gate = gate,
+                                     .replica = replica->index,
+                                     .stream = replica->stream,
+                                     .packed = shares ? trainer->replicas[0].engine : NULL};
+    KOLO_TRY(kolo_engine_open(model, KOLO_FOR_TRAINING, microbatch, place, &replica->engine));
+    replica->stream = replica->engine->stream;
+    replica->engine->borrows_stream = true;
+    replica->by_host = !model->backend->updates->has_rule(&model->settings.optimizer);
+    KOLO_TRY(kolo_replica_open_scaling(replica));
+    replica->engine->scaling = replica->scaling;
+    KOLO_TRY(open_arrays(replica));
+    kolo_engine_set_weights(replica->engine, replica->there.weights);
+    return open_job(replica);
+}
+
+void kolo_replica_close_engine(kolo_replica *replica)
+{
+    if (!replica->trainer) return; /* it was never opened */
+    if (replica->stream && replica->engine) kolo_replica_streams(replica)->synchronize(replica->stream);
+    kolo_replica_part(replica);
+    if (replica->tree != replica->trainer->tree) kolo_reduction_close(&replica->tree);
+    replica->tree = NULL;
+}
+
+void kolo_replica_close(kolo_replica *replica)
+{
+    if (!replica->trainer) return; /* it was never opened */
+    close_job(replica);
+    if (replica->stream) discard_arrays(replica);
+    if (replica->stream) replica->trainer->model->backend->streams->close(&replica->stream);
+    kolo_feed_close(&replica->feed);
+    free(replica->spans);
+    kolo_host_deallocate(replica->gradient);
+    kolo_host_deallocate(replica->waiting);
+    if (kolo_replica_owner(replica) != replica) return;
+    kolo_host_deallocate(replica->weights);
+    for (int i = 0; i < KOLO_OPTIMIZER_SLOTS; i++) kolo_host_deallocate(replica->slots[i]);
+    kolo_host_deallocate(replica->numbers);
+}
+
+/* ---------------------------------------------------------------- from one to the other */
+
+static kolo_status move(kolo_replica *replica, float *host, float *there, size_t bytes, bool store)
+{
+    if (!host || !there) return KOLO_OK;
+    return kolo_replica_streams(replica)->copy(replica->stream, store ? there : host, store ? host : there, bytes);
+}
+
+static kolo_status move_state(kolo_replica *replica, bool store)
+{
+    kolo_replica_arrays *there = &replica->there;
+    size_t bytes = weight_bytes(replica);
+    for (int i = 0; i < KOLO_OPTIMIZER_SLOTS; i++)
+        KOLO_TRY(move(replica, replica->slots[i], there->slots[i], bytes, store));
+    KOLO_TRY(move(replica, replica->waiting, there->waiting, bytes, store));
+    return move(replica, replica->numbers, there->numbers, number_bytes(replica), store);
+}
+
+/* Replicas that share the weights pack a part each. */
+kolo_status kolo_replica_pack_weights(kolo_replica *replica)
+{
+    const kolo_trainer *trainer = replica->trainer;
+    bool shares = trainer->weight_placement == KOLO_WEIGHTS_SHARED;
+    return kolo_engine_pack(replica->engine, shares ? replica->index : 0, shares ? trainer->running : 1);
+}
+
+kolo_status kolo_replica_store(kolo_replica *replica, bool state)
+{
+    if (!replica->engine) return KOLO_OK; /* it takes the host's when it is opened */
+    KOLO_TRY(move(replica, replica->weights, replica->there.weights, weight_bytes(replica), true));
+    KOLO_TRY(kolo_replica_pack_weights(replica));
+    if (!state) return KOLO_OK;
+    replica->placed = false;
+    return move_state(replica, true);
+}
+
+kolo_status kolo_replica_fetch(kolo_replica *replica, bool state)
+{
+    if (!replica->engine || replica->by_host) return KOLO_OK; /* the host's are what counts */
+    KOLO_TRY(move(replica, replica->weights, replica->there.weights, weight_bytes(replica), false));
+    if (state) KOLO_TRY(move_state(replica, false));
+    if (state) KOLO_TRY(kolo_replica_learn_scaling(replica));
+    return kolo_replica_streams(replica)->synchronize(replica->stream);
+}
+
+kolo_status kolo_replica_is_finite(kolo_replica *replica, bool *finite)
+{
+    return kolo_replica_streams(replica)->are_finite(replica->stream, replica->there.weights,
+                                                     replica->trainer->model->weight_count, finite);
+}
+
+kolo_status kolo_replica_store_gradient(kolo_replica *replica)
+{
+    KOLO_TRY(move(replica, replica->gradient, replica->there.gradient, weight_bytes(replica), true));
+    return kolo_replica_streams(replica)->synchronize(replica->stream);
+}
+
+kolo_status kolo_replica_fetch_gradient(kolo_replica *replica)
+{
+    KOLO_TRY(move(replica, replica->gradient, replica->there.gradient, weight_bytes(replica), false));
+    return kolo_replica_streams(replica)->synchronize(replica->stream);
+}
+
+/* ---------------------------------------------------------------- what a strategy sees */
+
+/* Who computes with weights that could not be fetched will find it, too. */
+float *kolo_replica_weights(kolo_replica *replica)
+{
+    kolo_replica_fetch(replica, false);
+    return replica->weights;
+}
+
+int64_t kolo_replica_count(const kolo_replica *replica)
+{
+    return replica->trainer->model->weight_count;
+}
+
+kolo_status kolo_replica_pack(kolo_replica *replica)
+{
+    return kolo_replica_store(replica, false);
+}

@@ -1,0 +1,176 @@
+/* Forward and backward over a replica's share of a batch, and what it tells of that: see strategy.h. */
+#include "runtime/runtime.h"
+#include "replica/trainer.h"
+#include "core/clock.h"
+
+static const kolo_compile_args *settings_of(const kolo_replica *replica)
+{
+    return &replica->trainer->model->settings;
+}
+
+bool kolo_replica_completes(const kolo_replica *replica)
+{
+    int steps = settings_of(replica)->optimizer.common.accumulate_steps;
+    return steps <= 1 || replica->counters.waiting + 1 == steps;
+}
+
+kolo_comm *kolo_replica_comm(kolo_replica *replica)
+{
+    return replica->group;
+}
+
+kolo_totals *kolo_replica_totals(kolo_replica *replica)
+{
+    return &replica->totals;
+}
+
+kolo_status kolo_replica_attach(kolo_replica *replica, const kolo_data *data, int64_t samples, int64_t wanted)
+{
+    KOLO_TRY(kolo_replica_learn_scaling(replica)); /* of a training that was interrupted */
+    replica->placed = false;
+    return kolo_engine_attach(replica->engine, data, samples, wanted);
+}
+
+/* ---------------------------------------------------------------- its share */
+
+static kolo_shard shard_of(const kolo_replica *replica, const kolo_batch *batch)
+{
+    const kolo_comm *group = replica->group;
+    const kolo_model *model = replica->trainer->model;
+    int64_t microbatches = kolo_batch_microbatches(batch);
+    int end = group->rank + replica->trainer->count / replica->trainer->running; /* whose samples are not its own */
+    bool rest_last = model->settings.strategy.last_takes_remainder;
+    return (kolo_shard){.data = replica->trainer->data,
+                        .batch = batch,
+                        .seed = replica->trainer->seed,
+                        .first_microbatch = kolo_shard_begin(microbatches, group->rank, group->size, rest_last),
+                        .end_microbatch = kolo_shard_begin(microbatches, end, group->size, rest_last),
+                        .rest_last = rest_last,
+                        .loss_scale = replica->counters.sample_scale,
+                        .stoppable = replica->group == replica->local,
+                        .group = replica->group,
+                        .deterministic = model->settings.deterministic};
+}
+
+/* The feeds that the replica's samples go through, the process's and its device's; either may be missing. */
+static kolo_status take_samples(kolo_replica *replica, const kolo_batch *batch, const kolo_staged *staged[2])
+{
+    const kolo_trainer *trainer = replica->trainer;
+    double started = kolo_now();
+    if (trainer->feed) KOLO_TRY(kolo_feed_take(trainer->feed, batch, NULL, &staged[0]));
+    if (replica->feed) KOLO_TRY(kolo_feed_take(replica->feed, batch, staged[0], &staged[1]));
+    replica->timings.slicing += kolo_now() - started;
+    return KOLO_OK;
+}
+
+/* An update by the host takes the scale that the host's counters have. */
+kolo_step_parameters kolo_replica_numbers(const kolo_replica *replica)
+{
+    const kolo_counters *counters = &replica->counters;
+    const kolo_model *model = replica->trainer->model;
+    const kolo_optimizer *optimizer = &model->settings.optimizer;
+    double samples = counters->waiting_samples + replica->samples;
+    kolo_step_parameters step_parameters = {
+        .shard = 1 / samples, .scale = 1 / samples / counters->sample_scale, .update = counters->updates + 1};
+    step_parameters.rule[KOLO_RULE_LEARNING_RATE] = model->learning_rate;
+    if (optimizer->kind->rule)
+        kolo_rule_numbers(optimizer, model->learning_rate, counters->updates + 1, step_parameters.rule);
+    return step_parameters;
+}
+
+static kolo_status enqueue(kolo_replica *replica, const kolo_shard *shard)
+{
+    KOLO_TRY(kolo_replica_prepare_scaling(replica));
+    if (replica->group->size > 1 && kolo_program_reduces_over_group(replica->engine->program))
+        KOLO_TRY(kolo_replica_join(replica));
+    kolo_step_parameters numbers = kolo_replica_numbers(replica);
+    numbers.loss_scale = shard->loss_scale;
+    kolo_replica_tell_scaling(replica, shard->batch->samples, &numbers);
+    replica->engine->tree = replica->tree;
+    replica->engine->comm = replica->comm;
+    return kolo_engine_give(replica->engine, shard, &numbers);
+}
+
+static kolo_status run_shard(kolo_replica *replica, const kolo_batch *batch)
+{
+    kolo_shard shard = shard_of(replica, batch);
+    const kolo_staged *staged[2] = {NULL, NULL};
+    kolo_status status = take_samples(replica, batch, staged);
+    shard.staged = staged[1] ? staged[1] : staged[0];
+    if (status == KOLO_OK) status = enqueue(replica, &shard);
+    if (staged[1]) kolo_feed_release(replica->feed, staged[1]);
+    if (staged[0]) kolo_feed_release(replica->trainer->feed, staged[0]);
+    return status;
+}
+
+/* ---------------------------------------------------------------- totals */
+
+/* Where replicas share one tree, the totals of all are in it, and become the first one's when all are through. */
+static kolo_status take_arrived(kolo_replica *replica, bool wait)
+{
+    double stops = replica->own.stops;
+    replica->own = (kolo_totals){.used = replica->engine->program->plan.metric_sums}; /* also where it had no samples */
+    if (replica->trainer->weight_placement == KOLO_WEIGHTS_SHARED)
+        KOLO_TRY(kolo_engine_insert_arrived(replica->engine, true, replica->trainer->totals_tree));
+    else KOLO_TRY(kolo_engine_arrive(replica->engine, wait, &replica->own));
+    replica->own.stops = stops;
+    replica->totals = replica->own;
+    kolo_replica_scaling_arrived(replica);
+    return KOLO_OK;
+}
+
+/* They become those of all members. */
+static kolo_status sum_totals(kolo_replica *replica)
+{
+    kolo_comm *group = replica->group;
+    if (group->size == 1) return KOLO_OK;
+    KOLO_TRY(group->kind->allreduce(group, &replica->totals, kolo_totals_size(&replica->own), KOLO_TYPE_DOUBLE));
+    replica->totals.used = replica->own.used;
+    return KOLO_OK;
+}
+
+kolo_status kolo_replica_tell_totals(kolo_replica *replica, bool wait)
+{
+    if (replica->told) return KOLO_OK;
+    KOLO_TRY(take_arrived(replica, wait));
+    return sum_totals(replica);
+}
+
+kolo_status kolo_replica_settle(kolo_replica *replica)
+{
+    replica->own.stops = 0;
+    replica->told = false;
+    KOLO_TRY(kolo_replica_learn_scaling(replica));
+    return kolo_replica_tell_totals(replica, true);
+}
+
+/* ---------------------------------------------------------------- the whole */
+
+/* A strategy may look at all that a step has come to, unless it says that it does not; and in deterministic mode what
+ * an epoch sums up must not depend on when it arrives. */
+static bool is_told(const kolo_replica *replica)
+{
+    bool late = kolo_model_strategy(replica->trainer->model)->late_totals && !settings_of(replica)->deterministic;
+    return kolo_replica_streams(replica)->steps_ahead == 0 || !late;
+}
+
+kolo_status kolo_replica_compute(kolo_replica *replica, const kolo_batch *batch)
+{
+    kolo_trainer *trainer = replica->trainer;
+    kolo_counters *counters = &replica->counters;
+    double per_sample = settings_of(replica)->precision == KOLO_MIXED_FP16 ? 1 / (double)batch->samples : 1;
+    if (counters->waiting == 0) counters->sample_scale = counters->loss_scale * per_sample;
+    double started = kolo_now();
+    replica->samples = (double)batch->samples;
+    replica->agreed = replica->group->size == 1;
+    replica->complete = kolo_replica_completes(replica);
+    replica->summed = replica->collected = false;
+    if (replica->tree != trainer->tree) kolo_reduction_begin(replica->tree, kolo_batch_microbatches(batch));
+    KOLO_TRY(run_shard(replica, batch));
+    replica->timings.compute += kolo_now() - started;
+    bool stop = replica->index == 0 && (kolo_stop_requested() || trainer->model->stop_training);
+    replica->told = is_told(replica);
+    replica->own = (kolo_totals){.stops = stop ? 1 : 0}; /* the rest comes later, unless it is told */
+    replica->totals = replica->own;
+    return replica->told ? take_arrived(replica, true) : KOLO_OK;
+}

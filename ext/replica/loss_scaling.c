@@ -1,0 +1,88 @@
+/* The loss's scale of a replica, which its stream keeps (kolo_scaling): how the host's counters and the stream's become
+ * the same, and what a step's numbers have to bring. See replica.h.
+ *
+ * The stream counts. The host learns what came of an update with totals that may arrive steps later; until then it
+ * gives the numbers of all updates that the next one may turn out to be. */
+#include "optimizers/optimizer.h"
+#include "replica/trainer.h"
+
+kolo_status kolo_replica_open_scaling(kolo_replica *replica)
+{
+    bool scaled = replica->trainer->model->settings.precision == KOLO_MIXED_FP16 && !replica->by_host;
+    if (!scaled || replica->scaling) return KOLO_OK;
+    return kolo_replica_streams(replica)->allocate(replica->stream, sizeof *replica->scaling, "a replica",
+                                                   (void **)&replica->scaling);
+}
+
+/* What is older than the host's knowledge is nothing new. */
+static void take(kolo_replica *replica, const kolo_scaling *seen)
+{
+    kolo_counters *counters = &replica->counters;
+    if (seen->tried <= replica->known.tried) return;
+    replica->known = *seen;
+    counters->loss_scale = seen->loss_scale;
+    counters->sample_scale = seen->sample_scale;
+    counters->good = seen->good;
+    counters->updates = seen->updates;
+}
+
+void kolo_replica_scaling_arrived(kolo_replica *replica)
+{
+    if (replica->scaling) take(replica, &replica->engine->seen);
+}
+
+static int64_t unknown_of(const kolo_replica *replica)
+{
+    return replica->scaling ? replica->tries - replica->known.tried : 0;
+}
+
+kolo_status kolo_replica_learn_scaling(kolo_replica *replica)
+{
+    kolo_scaling seen;
+    if (unknown_of(replica) <= 0) return KOLO_OK;
+    KOLO_TRY(kolo_replica_streams(replica)->copy(replica->stream, &seen, replica->scaling, sizeof seen));
+    KOLO_TRY(kolo_replica_streams(replica)->synchronize(replica->stream));
+    take(replica, &seen);
+    return KOLO_OK;
+}
+
+/* What was tried before is of no more interest, even where it is still to come. */
+static kolo_status place(kolo_replica *replica)
+{
+    const kolo_counters *counters = &replica->counters;
+    replica->known = (kolo_scaling){.loss_scale = counters->loss_scale,
+                                    .sample_scale = counters->sample_scale,
+                                    .good = counters->good,
+                                    .updates = counters->updates,
+                                    .before = counters->updates,
+                                    .tried = replica->tries};
+    KOLO_TRY(kolo_replica_streams(replica)->copy(replica->stream, replica->scaling, &replica->known,
+                                                 sizeof replica->known));
+    replica->placed = true;
+    return KOLO_OK;
+}
+
+kolo_status kolo_replica_prepare_scaling(kolo_replica *replica)
+{
+    if (!replica->scaling) return KOLO_OK;
+    if (!replica->placed) return place(replica);
+    return unknown_of(replica) > KOLO_STEPS_AHEAD ? kolo_replica_learn_scaling(replica) : KOLO_OK;
+}
+
+void kolo_replica_tell_scaling(const kolo_replica *replica, int64_t batch_samples,
+                               kolo_step_parameters *step_parameters)
+{
+    const kolo_model *model = replica->trainer->model;
+    const kolo_optimizer *optimizer = &model->settings.optimizer;
+    const kolo_counters *counters = &replica->counters;
+    int64_t unknown = unknown_of(replica);
+    if (!replica->scaling) return;
+    step_parameters->loss_scale = counters->waiting == 0 ? 1 / (double)batch_samples : 0;
+    step_parameters->updates = counters->updates;
+    for (int64_t i = 0; i <= unknown && unknown > 0; i++) { /* the first, too: another replica may know more */
+        int64_t updates = counters->updates + i;
+        bool scheduled = optimizer->common.schedule.kind;
+        double rate = scheduled ? kolo_optimizer_rate(optimizer, updates) : model->learning_rate;
+        kolo_rule_numbers(optimizer, rate, updates + 1, i == 0 ? step_parameters->rule : step_parameters->later[i - 1]);
+    }
+}
