@@ -104,11 +104,6 @@ kolo_status kolo_host_loss(const kolo_plan *plan, const kolo_op *op, const kolo_
 /* KOLO_OP_CUSTOM. The operands of both must be canonical. */
 kolo_status kolo_host_custom(const kolo_plan *plan, const kolo_op *op, const kolo_call *call);
 
-/* NULL name: KOLO_BACKEND, else the fastest that loads. Fails with a sentence that lists what there is. */
-kolo_status kolo_backend_find(const char *name, kolo_precision precision, const kolo_backend **backend);
-/* KOLO_BACKEND, where it is set, names a backend that loads, or the same sentence. */
-kolo_status kolo_backend_check_environment(void);
-
 extern const kolo_backend kolo_reference_backend;
 
 #endif

@@ -3,7 +3,14 @@
 #ifndef KOLO_BACKEND_METER_H
 #define KOLO_BACKEND_METER_H
 
-#include "topology/topology.h"
+#include "core/error.h"
+
+/* Processors by number, a bit each, as sched_setaffinity() has them; and the NUMA node of the nearest memory. */
+#define KOLO_CPU_WORDS 16
+typedef struct kolo_spot {
+    unsigned long cpus[KOLO_CPU_WORDS]; /* none: unknown */
+    int numa_node;                      /* -1: unknown */
+} kolo_spot;
 
 /* Two devices, perhaps the same one twice, with memory on both. */
 typedef struct kolo_pair kolo_pair;
@@ -29,10 +36,5 @@ typedef struct kolo_meter {
     kolo_status (*latency)(kolo_pair *pair, bool back, bool direct, double *seconds);
     void (*close)(kolo_pair **pair); /* takes NULL */
 } kolo_meter;
-
-extern const kolo_meter kolo_cpu_meter;
-
-/* table.c */
-kolo_status kolo_bandwidth_write(FILE *out, const kolo_bandwidth_report *report);
 
 #endif

@@ -52,6 +52,7 @@
 #ifndef KOLO_LAYER_H
 #define KOLO_LAYER_H
 
+#include "core/field.h"
 #include "plan/plan.h"
 
 /* Glorot-uniform (Glorot and Bengio 2010) draws from ±√(6 / (fan_in + fan_out)), UNIFORM from ±0.05 (Keras's for
@@ -113,30 +114,6 @@ typedef struct kolo_layer_flow {
     kolo_activation left_out; /* leave this activation out where it is the last one: the loss takes it over */
     int saved[8];
 } kolo_layer_flow;
-
-/* One option of a recipe: what messages, summaries and a saved model need to know of it. */
-typedef enum kolo_field_type {
-    KOLO_FIELD_INT,
-    KOLO_FIELD_BOOL,
-    KOLO_FIELD_DOUBLE,
-    KOLO_FIELD_STRING,
-    KOLO_FIELD_ACTIVATION,
-    KOLO_FIELD_PADDING
-} kolo_field_type;
-
-typedef struct kolo_field {
-    const char *name; /* as in C: "kernel" */
-    kolo_field_type type;
-    size_t offset; /* in the recipe's arguments: of a kolo_layer, behind its kind */
-    int count; /* elements of an array; 1 */
-    bool positional;
-} kolo_field;
-/* KOLO_FIELD(KOLO_FIELD_INT, conv2d, filters) */
-#define KOLO_FIELD(type_, kind_, member_)      {#member_, type_, offsetof(kolo_##kind_##_args, member_), 1, false}
-#define KOLO_POSITIONAL(type_, kind_, member_) {#member_, type_, offsetof(kolo_##kind_##_args, member_), 1, true}
-#define KOLO_PAIR(kind_, member_)              {#member_, KOLO_FIELD_INT, offsetof(kolo_##kind_##_args, member_), 2, false}
-#define KOLO_FIELDS_END(kind_)                                                                                         \
-    KOLO_FIELD(KOLO_FIELD_STRING, kind_, name), KOLO_FIELD(KOLO_FIELD_STRING, kind_, device), {0}
 
 /* "KOLO_RELU"; NULL for a number that is none. */
 const char *kolo_activation_name(int activation);

@@ -4,7 +4,8 @@
 #ifndef KOLO_OPTIMIZERS_OPTIMIZER_H
 #define KOLO_OPTIMIZERS_OPTIMIZER_H
 
-#include "layers/layer.h"
+#include "core/error.h"
+#include "core/field.h"
 #include "optimizers/rules.h"
 
 #define KOLO_OPTIMIZER_SLOTS 3

@@ -5,14 +5,8 @@
 
 #include <stdio.h>
 
+#include "backend/meter.h"
 #include "core/error.h"
-
-/* Processors by number, a bit each, as sched_setaffinity() has them; and the NUMA node of the nearest memory. */
-#define KOLO_CPU_WORDS 16
-typedef struct kolo_spot {
-    unsigned long cpus[KOLO_CPU_WORDS]; /* none: unknown */
-    int numa_node;                      /* -1: unknown */
-} kolo_spot;
 
 /* What the CPU's devices stand for. */
 typedef struct kolo_machine {
@@ -35,6 +29,11 @@ kolo_status kolo_topology_read(int most, kolo_topology_report *report);
 
 /* A connection's .name, by its other members. */
 void kolo_connection_name(kolo_connection *connection);
+
+/* copies.c: the meter of the CPU's devices. */
+extern const kolo_meter kolo_cpu_meter;
+/* table.c: the matrix of bandwidths. Fails for want of memory alone. */
+kolo_status kolo_bandwidth_write(FILE *out, const kolo_bandwidth_report *report);
 
 /* table.c: the matrix, and a legend of what stands in it. Fails for want of memory alone. */
 kolo_status kolo_topology_write(FILE *out, const kolo_topology_report *report);
