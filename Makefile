@@ -23,8 +23,8 @@ say  = @mkdir -p $(@D)$(if $(Q), && printf '  %-4s %s\n' $(1) $@)
 .DELETE_ON_ERROR:
 
 # ---- Which sources make which part. The layout is the architecture: see CONTRIBUTING.md. ----
-LIB_SRC     := $(wildcard $(addprefix ext/,$(addsuffix /*.c,core engine layers losses optimizers training callbacks strategy replica \
-                                                            saving data show))) \
+LIB_SRC     := $(wildcard $(addprefix ext/,$(addsuffix /*.c,core show losses optimizers plan layers runtime data model \
+                                                            engine strategy replica training saving callbacks))) \
                $(filter-out ext/topology/hwloc.c,$(wildcard ext/topology/*.c)) \
                $(wildcard ext/backend/*.c ext/backend/reference/*.c) \
                $(filter-out ext/comm/mpi.c,$(wildcard ext/comm/*.c)) ext/fetch/download.c
@@ -178,7 +178,8 @@ install: build  ## put kolo into PREFIX=/usr/local: bin, lib, include, pkg-confi
 	$(Q)install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin include lib/pkgconfig)
 	$(Q)install -m 755 $(wildcard $(BUILD)/bin/kolo*) $(DESTDIR)$(PREFIX)/bin
 	$(Q)install -m 644 $(wildcard ext/include/*.h) $(DESTDIR)$(PREFIX)/include
-	$(Q)for seam in core engine layers losses optimizers backend comm strategy replica topology training; do \
+	$(Q)for folder in core show losses optimizers comm plan layers backend runtime data model topology engine \
+            strategy replica training; do \
 	    install -D -m 644 -t $(DESTDIR)$(PREFIX)/include/kolo/$$folder ext/$$folder/*.h; done
 	$(Q)install -m 644 $(wildcard $(BUILD)/lib/*.so) $(BUILD)/lib/kolo-program.o $(DESTDIR)$(PREFIX)/lib
 	$(Q)sed 's|@PREFIX@|$(abspath $(PREFIX))|; s|@VERSION@|$(VERSION)|' ext/kolo.pc.in \

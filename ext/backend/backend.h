@@ -1,9 +1,10 @@
 /* The seam for arithmetic: who computes?
  *
- * A backend turns each operation of a plan (plan/plan.h: read that first) into a kernel and runs it. It chooses how
- * activations and weights lie in memory; the library asks it only for canonical weights and gradients (pack, unpack)
- * and for canonical outputs. `reference` (backend/reference/) is plain loops in double precision, never optimised: the
- * oracle of the others and the one to read. `onednn` (backend/onednn/) is the plugin libkolo_onednn.so.
+ * Read plan/plan.h first. A backend turns each operation of a plan into a kernel and runs it. It chooses how
+ * activations and weights lie in memory. The library sees canonical weights and gradients only, through pack() and
+ * unpack(), and canonical outputs. `reference` (backend/reference/) has plain loops in double precision, which are
+ * never optimised: it is the one to read, and the tests hold the others against it. `onednn` (backend/onednn/) is the
+ * plugin libkolo_onednn.so, `cuda` (backend/cuda/) the plugin libkolo_cuda.so.
  *
  * To write one: fill in a kolo_backend, and either list it in runtime/backends.c or export it from a shared library
  * libkolo_NAME.so as `const kolo_plugin kolo_plugin_entry`. tests/ext/backend/ holds any backend against reference.
@@ -20,19 +21,19 @@
 
 #define KOLO_BACKEND_VERSION 6
 
-/* What a kernel is told about the microbatch at hand. */
+/* The arguments of a kernel: one microbatch. */
 typedef struct kolo_call {
-    void *const *memory; /* [plan->value_count]: where each value is; views included */
-    void *scratch;       /* at least op.scratch bytes, 64-byte aligned, this thread's own */
-    int samples;         /* of the microbatch that count; the rest is padding */
+    void *const *memory; /* [plan->value_count]: the address of each value, views included */
+    void *scratch;       /* at least op.scratch bytes, 64-byte aligned, for this thread alone */
+    int samples;         /* of the microbatch that are not padding */
     int64_t first_sample; /* the microbatch's first sample's number in the global batch: dropout's sample */
     uint64_t seed, step;  /* for dropout */
     const int32_t *labels; /* [samples][rows of the outputs]; NULL where the loss wants none */
     const float *targets;  /* [samples][outputs]; NULL likewise */
     const float *weights;  /* [samples], in the loss; NULL: all 1 */
-    double loss_scale;     /* d loss / d outputs is to be multiplied by it, which engine/program.c does; 0: 1 */
-    int round;             /* of a kernel that goes through its steps several times: the backend's own */
-    kolo_totals *totals;   /* LOSS adds its samples' loss and metrics here */
+    double loss_scale;     /* d loss / d outputs is multiplied by it; 0 means 1 */
+    int round;             /* for the backend alone: which pass of a kernel that repeats its steps */
+    kolo_totals *totals;   /* LOSS adds the loss and metrics of its samples here */
     /* All of this memory is the stream's. samples, seed, step and loss_scale are those of the step parameters when the
      * kernel runs; kernels of a device read them from there. */
     kolo_stream *stream;
@@ -49,21 +50,22 @@ typedef struct kolo_conversion {
 typedef struct kolo_backend {
     unsigned version; /* KOLO_BACKEND_VERSION */
     const char *name;
-    /* Whether it has KOLO_OP_DENSE_LOSS for a plan of this precision, loss and metrics, which is made without it else.
-     * NULL: it has not. */
+    /* Whether dense layer and loss are fused into a KOLO_OP_DENSE_LOSS for a plan of this precision, loss and metrics.
+     * NULL: never. */
     bool (*dense_loss)(const kolo_plan *plan);
-    /* Whether it can serve this precision on this machine; fails with a sentence if not. Called once, first. */
+    /* Called once, before all others. Fails with a sentence if this machine cannot compute in this precision. */
     kolo_status (*open)(kolo_precision precision);
-    /* Brackets every stretch of kernels in a thread, which may be the caller's own: from enter to leave a kernel runs
-     * on that one thread; leave, given what enter returned, puts the thread's own settings back. */
+    /* A thread calls enter_thread() before a run of kernels and leave_thread() after it. In between, each kernel runs
+     * on that thread alone. leave_thread() gets what enter_thread() returned and restores the thread's settings: the
+     * thread may be the caller's. */
     int (*enter_thread)(void);
     void (*leave_thread)(int entered);
 
-    /* Prepares operation number op; operations come in the plan's order. Sets bytes and layout of every value that it
-     * is first to touch, op.scratch, and *kernel. */
+    /* Prepares operation number op. Operations come in the plan's order. Sets op.scratch and *kernel, and bytes and
+     * layout of each value that no operation before it touched. */
     kolo_status (*prepare)(kolo_plan *plan, int op, void **kernel);
-    /* Runs it on one microbatch. Several threads may run the same kernel at once, each with memory of its own (weights
-     * are shared and only read). Gradients are written, not added to. */
+    /* Runs it on one microbatch. Several threads may run the same kernel at once, each with its own memory; the weights
+     * are shared and only read. Gradients are overwritten, not added to. */
     kolo_status (*run)(void *kernel, const kolo_call *call);
     void (*release)(void *kernel);
     /* Frees values[…].layout. */
@@ -72,7 +74,7 @@ typedef struct kolo_backend {
     /* Canonical float32 weights to the layout of a WEIGHTS value, and a GRADIENT value to canonical float32. */
     kolo_status (*pack)(const kolo_plan *plan, int value, const float *canonical, void *packed);
     kolo_status (*unpack)(const kolo_plan *plan, int value, const void *packed, float *canonical);
-    /* Many of either at once, whose list may then go; NULL: they are done one by one. */
+    /* Packs or unpacks several values at once. The caller may free the list afterwards. NULL: one by one. */
     kolo_status (*convert)(const kolo_plan *plan, const kolo_conversion *list, int count);
 
     /* Adds one GRADIENT value, in the backend's layout, to another. */
@@ -104,25 +106,21 @@ void *kolo_host_allocate(size_t bytes);
 void kolo_host_deallocate(void *memory);
 /* to[i] += from[i] */
 void kolo_host_add(float *to, const float *from, int64_t count);
-/* Each to the nearest binary16, which KOLO_MIXED_FP16 computes with (backend/half.c). */
+/* half.c: rounds each value to the nearest binary16, the numbers of KOLO_MIXED_FP16. */
 void kolo_host_round_half(float *values, int64_t count);
 float kolo_nearest_half(float value);
-/* One row of the model's outputs, number `number` of the microbatch: its part in the loss and the metrics, and unless
- * NULL its gradient[outputs of a row], which is yet to be multiplied by what is returned: the sample's weight over the
- * number of rows. room: as many floats, for itself. */
+/* Adds row `number` of the microbatch's outputs to the loss and the metrics, and writes its gradient[outputs of a row]
+ * unless that is NULL. The caller multiplies the gradient by the return value: the sample's weight over the number of
+ * rows. room: as many floats, which are overwritten. */
 float kolo_host_loss_row(const kolo_plan *plan, const kolo_call *call, int64_t number, const float *outputs,
                          float *gradient, float *room);
-/* KOLO_OP_LOSS: adds to totals; writes the gradient, where there is one, zero for padding. Needs that much scratch. */
+/* KOLO_OP_LOSS: adds to the totals and writes the gradient, if there is one, with zeros for padding. The first function
+ * is the scratch memory that the second needs. */
 size_t kolo_host_loss_scratch(const kolo_plan *plan, const kolo_op *op);
 kolo_status kolo_host_loss(const kolo_plan *plan, const kolo_op *op, const kolo_call *call);
 
 /* KOLO_OP_CUSTOM. The operands of both must be canonical. */
 kolo_status kolo_host_custom(const kolo_plan *plan, const kolo_op *op, const kolo_call *call);
-
-/* NULL name: KOLO_BACKEND, else the fastest that loads. Fails with a sentence that lists what there is. */
-kolo_status kolo_backend_find(const char *name, kolo_precision precision, const kolo_backend **backend);
-/* KOLO_BACKEND, where it is set, names a backend that loads, or the same sentence. */
-kolo_status kolo_backend_check_environment(void);
 
 extern const kolo_backend kolo_reference_backend;
 /* The same arithmetic behind kolo_enqueued_streams, each device with arrays of its own: "enqueued". */

@@ -1,11 +1,12 @@
-/* GPUs: whether this process's devices are GPUs, and which. See runtime.h. */
-#include "runtime/runtime.h"
+/* GPUs: whether this process's devices are GPUs, and which. See gpus.h. */
+#include "backend/gpus.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/backend.h"
 #include "core/plugin.h"
 
 #define PLUGIN "cuda"

@@ -6,8 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define KOLO_RULE_NUMBERS 12
-#define KOLO_STEPS_AHEAD  8 /* steps that the host may be ahead of the device */
+#include "optimizers/rules.h"
+
+#define KOLO_STEPS_AHEAD 8 /* steps that the host may be ahead of the device */
 
 /* What a recorded step is told: it lies in the device's memory and changes from step to step. */
 typedef struct kolo_step_parameters {

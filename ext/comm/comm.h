@@ -1,10 +1,10 @@
 /* The seam for moving bytes: who carries them between members of a group?
  *
  * A member is a thread (local.c), a rank (mpi.c), or a thread of a rank (nested.c: local within the rank, another comm
- * between ranks). Every member calls the same operations in the same order with the same counts; each call returns
- * when its own result is there. A member that fails calls abort(), and the others' calls then fail with KOLO_COMM
- * instead of waiting for ever. To write one, fill in a kolo_comm_kind; tests/ext/comm/ holds any comm against self
- * and local.
+ * between ranks). All members call the same operations in the same order with the same counts. A call returns when
+ * the result of its own member is there. A member that fails calls abort(); the calls of the others then fail with
+ * KOLO_COMM instead of waiting for ever. To write one, fill in a kolo_comm_kind; tests/ext/comm/ holds any comm against
+ * self and local.
  */
 #ifndef KOLO_COMM_H
 #define KOLO_COMM_H
@@ -17,24 +17,27 @@ typedef enum kolo_type { KOLO_TYPE_FLOAT, KOLO_TYPE_DOUBLE } kolo_type;
 
 typedef struct kolo_comm_kind {
     const char *name;
-    /* values[count] becomes the sum over all members, the same bits on each. */
+    /* values[count] becomes the sum over all members, with the same bits on each. */
     kolo_status (*allreduce)(kolo_comm *comm, void *values, int64_t count, kolo_type type);
     kolo_status (*broadcast)(kolo_comm *comm, void *data, size_t bytes, int root);
-    /* all[size × bytes] on every member, by member; data may be the member's own part of all, but no other. */
+    /* all[size × bytes] becomes the data of all members, in the order of their ranks. data may be the member's own part
+     * of `all`, and overlaps it nowhere else. */
     kolo_status (*allgather)(kolo_comm *comm, const void *data, size_t bytes, void *all);
     /* The same with a size for each member: bytes[size], offsets[size] in all. */
     kolo_status (*allgatherv)(kolo_comm *comm, const void *data, void *all, const size_t *bytes, const size_t *offsets);
-    /* Part i of send goes to member i: send_bytes[size] at send_offsets[size], likewise received from each. */
+    /* Part i of `send`, send_bytes[i] bytes at send_offsets[i], goes to member i. What member i sent to this one
+     * arrives in `receive`, receive_bytes[i] bytes at receive_offsets[i]. */
     kolo_status (*alltoallv)(kolo_comm *comm, const void *send, const size_t *send_bytes, const size_t *send_offsets,
                              void *receive, const size_t *receive_bytes, const size_t *receive_offsets);
     kolo_status (*barrier)(kolo_comm *comm);
     void (*abort)(kolo_comm *comm);
-    /* Whether a member has called abort(); any thread, and no meeting. NULL: an abort ends the process. */
+    /* Whether a member has called abort(). Any thread may ask, without the other members. NULL: an abort ends the
+     * process. */
     bool (*aborted)(const kolo_comm *comm);
     void (*close)(kolo_comm *comm); /* frees it; each member its own */
 } kolo_comm_kind;
 
-/* What whoever was called off says: the sentence that counts is the other's. */
+/* The sentence of a member whose call ended because another one aborted. The sentence that counts is the other's. */
 #define KOLO_COMM_CALLED_OFF "another replica failed"
 
 struct kolo_comm {
@@ -49,7 +52,7 @@ kolo_comm *kolo_comm_self(void);
 kolo_status kolo_comm_local_open(int size, kolo_comm **members);
 
 /* Threads of several ranks as one group (nested.c): member rank is outer->rank × inner->size + inner->rank, and the
- * inner sizes must be the same everywhere. Only inner member 0 ever calls outer. Takes neither over. */
+ * inner sizes must be the same everywhere. Only inner member 0 calls outer. The caller still closes both. */
 kolo_status kolo_comm_nested_open(kolo_comm *inner, kolo_comm *outer, kolo_comm **comm);
 
 /* The ranks that a launcher started, brought by the plugin libkolo_mpi.so. */

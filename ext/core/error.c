@@ -17,6 +17,9 @@ static _Thread_local int depth;                   /* how many do, one in a hook 
 static _Thread_local char published[TEXT_SIZE];   /* what kolo_last_error() shows */
 static _Thread_local kolo_error last = {.text = "", .file = ""};
 static atomic_bool failed;
+static struct {
+    int rank, size;
+} job = {0, 1};                                   /* what runtime/ says of it: kolo_error_speak_as() */
 
 /* A sentence is one line, whatever the file holds that it quotes. */
 static void keep_in_line(char *text)
@@ -55,6 +58,12 @@ void kolo_failure_give(const kolo_failure *failure)
     if (pending.code == KOLO_OK) pending = *failure;
 }
 
+void kolo_error_speak_as(int rank, int size)
+{
+    job.rank = rank;
+    job.size = size;
+}
+
 kolo_scope kolo_enter(const char *function, kolo_here here)
 {
     kolo_scope outer = current;
@@ -88,7 +97,7 @@ static void print_line(const char *text)
 static void prefix(char *text, size_t size, const kolo_scope *scope)
 {
     char rank[24] = "";
-    if (kolo_size() > 1) snprintf(rank, sizeof rank, "rank %d: ", kolo_rank());
+    if (job.size > 1) snprintf(rank, sizeof rank, "rank %d: ", job.rank);
     if (scope->here.file)
         snprintf(text, size, "%s%s:%d: %s: ", rank, file_name(scope->here.file), scope->here.line, scope->function);
     else snprintf(text, size, "%s%s: ", rank, scope->function);
@@ -103,7 +112,7 @@ static void publish(const kolo_scope *scope, kolo_status status)
     prefix(place, sizeof place, scope);
     snprintf(published, sizeof published, "%s%s", place,
              pending.code != KOLO_OK ? pending.text : kolo_status_name(status));
-    last = (kolo_error){status, published, file_name(scope->here.file), scope->here.line, kolo_rank()};
+    last = (kolo_error){status, published, file_name(scope->here.file), scope->here.line, job.rank};
     print_line(published);
 }
 
@@ -136,7 +145,7 @@ bool kolo_failed(void)
 
 void kolo_warn(const char *format, ...)
 {
-    if (kolo_rank() != 0) return;
+    if (job.rank != 0) return;
     char text[TEXT_SIZE], place[200] = "";
     if (depth > 0) prefix(place, sizeof place, &current);
     int length = snprintf(text, sizeof text, "%s", place);

@@ -62,6 +62,11 @@ typedef struct kolo_failure {
 kolo_failure kolo_failure_take(void); /* this thread's, which then has none */
 void kolo_failure_give(const kolo_failure *failure);
 
+/* From now on sentences name this rank, if the job has several, and advice comes from rank 0 alone. runtime/ calls it
+ * when the process joins a job and when it leaves it; before that there is one rank, 0. No other thread may run then.
+ */
+void kolo_error_speak_as(int rank, int size);
+
 /* What kolo_clear_error() does to errors (runtime/runtime.c adds the stop flag). */
 void kolo_error_clear(void);
 

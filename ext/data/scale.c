@@ -1,7 +1,6 @@
 /* kolo_standardize and kolo_min_max: features moved and stretched, column by column, by what one pass over a data set
  * found in them. Read view.h first. */
 #include "runtime/runtime.h"
-#include "training/scores.h"
 #include "data/view.h"
 
 #include <inttypes.h>

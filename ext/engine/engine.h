@@ -60,7 +60,7 @@ typedef struct kolo_pipeline_stage {
 typedef struct kolo_graph_entry {
     int64_t first_microbatch, end_microbatch, microbatches;
     bool ordered; /* as the dataset cache has them, like the following two */
-    int stage;
+    int staging_buffer;
     int64_t version;
     int64_t memory; /* of the activations and totals that the graph has built in */
     bool given;     /* once without a capture: what a device does for the first time it may load */
@@ -105,7 +105,7 @@ struct kolo_engine {
     int64_t memory; /* another whenever activations or totals lie elsewhere */
 
     kolo_step_parameters *step_parameters;  /* home's */
-    kolo_step_parameters *steps_ahead; /* the host's [KOLO_STEPS_AHEAD], from which it is copied */
+    kolo_step_parameters *parameter_ring; /* the host's [KOLO_STEPS_AHEAD], from which it is copied */
     kolo_event *copied[KOLO_STEPS_AHEAD];
     int64_t given, arrived; /* shares that were enqueued; whose totals were read */
     kolo_arrival arrivals[KOLO_STEPS_AHEAD];

@@ -11,7 +11,7 @@ static bool serves(const kolo_graph_entry *entry, const kolo_engine *engine, con
     return entry->nodes && entry->first_microbatch == shard->first_microbatch &&
            entry->end_microbatch == shard->end_microbatch &&
            entry->microbatches == kolo_batch_microbatches(shard->batch) && entry->ordered == engine->cache.ordered &&
-           entry->stage == engine->cache.stage && entry->version == engine->cache.version &&
+           entry->staging_buffer == engine->cache.staging_buffer && entry->version == engine->cache.version &&
            entry->memory == engine->memory;
 }
 
@@ -47,7 +47,7 @@ static kolo_status new_entry(kolo_engine *engine, const kolo_shard *shard, kolo_
                                  .end_microbatch = shard->end_microbatch,
                                  .microbatches = kolo_batch_microbatches(shard->batch),
                                  .ordered = engine->cache.ordered,
-                                 .stage = engine->cache.stage,
+                                 .staging_buffer = engine->cache.staging_buffer,
                                  .version = engine->cache.version,
                                  .memory = engine->memory,
                                  .nodes = nodes};

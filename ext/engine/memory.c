@@ -150,5 +150,5 @@ void kolo_engine_close_memory(kolo_engine *engine)
         engine->streams->free_event(engine->stream, engine->arrivals[i].event);
     }
     engine->streams->release_host(engine->stream, engine->arrivals_block);
-    engine->streams->release_host(engine->stream, engine->moments);
+    engine->streams->release_host(engine->stream, engine->parameter_ring);
 }

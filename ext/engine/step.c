@@ -9,7 +9,7 @@
 static kolo_status send(kolo_engine *engine, int slot)
 {
     size_t bytes = engine->scaling ? sizeof *engine->step_parameters : offsetof(kolo_step_parameters, updates);
-    return engine->streams->copy(engine->stream, engine->step_parameters, &engine->steps_ahead[slot], bytes);
+    return engine->streams->copy(engine->stream, engine->step_parameters, &engine->parameter_ring[slot], bytes);
 }
 
 static kolo_step_parameters moment_of(const kolo_engine *engine, const kolo_shard *shard,
@@ -30,7 +30,7 @@ static kolo_status tell(kolo_engine *engine, const kolo_shard *shard, const kolo
     kolo_step_parameters step_parameters = moment_of(engine, shard, numbers);
     KOLO_TRY(kolo_dataset_cache_bring(&engine->cache, shard, &step_parameters));
     if (engine->copied[slot]) KOLO_TRY(engine->streams->synchronize_event(engine->stream, engine->copied[slot]));
-    engine->steps_ahead[slot] = step_parameters;
+    engine->parameter_ring[slot] = step_parameters;
     KOLO_TRY(send(engine, slot));
     engine->given++;
     return engine->streams->record_event(engine->stream, &engine->copied[slot]);
@@ -39,7 +39,7 @@ static kolo_status tell(kolo_engine *engine, const kolo_shard *shard, const kolo
 kolo_status kolo_engine_correct(kolo_engine *engine, const kolo_step_parameters *numbers)
 {
     int slot = engine->given > 0 ? (int)((engine->given - 1) % KOLO_STEPS_AHEAD) : 0;
-    kolo_step_parameters *step_parameters = &engine->steps_ahead[slot];
+    kolo_step_parameters *step_parameters = &engine->parameter_ring[slot];
     if (engine->copied[slot]) KOLO_TRY(engine->streams->synchronize_event(engine->stream, engine->copied[slot]));
     step_parameters->scale = numbers->scale;
     step_parameters->share = numbers->share;

@@ -3,6 +3,7 @@
  * PATH.lock is held while one fetches; others wait, and then find the file. PATH.part is what has arrived; it becomes
  * PATH when its checksum is right. A transfer that breaks off goes on from there, in a later call too where a checksum
  * is known to tell whether the parts belong together. Read fetch.h first. */
+#include "core/clock.h"
 #include "core/plugin.h"
 #include "runtime/runtime.h"
 #include "fetch/fetch.h"
@@ -32,7 +33,7 @@ typedef struct download {
     void *sum;
     int64_t done, total;
     bool shown;       /* progress is on the terminal's last line */
-    struct timespec said;
+    double said; /* kolo_now() of the last line; 0: none yet */
 } download;
 
 static kolo_status io_failed(const char *path, const char *what)
@@ -132,9 +133,7 @@ static kolo_status on_begin(kolo_fetch_sink *sink, int64_t from, int64_t total)
 /* On a terminal, a few times a second. */
 static void show_progress(download *d, bool last)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    double since = (double)(now.tv_sec - d->said.tv_sec) + (double)(now.tv_nsec - d->said.tv_nsec) * 1e-9;
+    double now = kolo_now(), since = now - d->said;
     if (d->args->verbose < 1 || !isatty(STDERR_FILENO) || (since < 0.2 && !last) || (last && !d->shown)) return;
     d->said = now;
     d->shown = true;

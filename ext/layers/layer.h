@@ -1,8 +1,9 @@
 /* What a layer is: one file here for each. Read plan/plan.h first.
  *
  * build() checks the options against the input's shape and declares the output's shape and the weights; forward() and
- * backward() write the layer's operations into a plan. The arithmetic itself is the backend's. A layer of one's own is
- * a kolo_layer_kind that writes such operations, or arithmetic of its own: y = x · scale, a learnt scale an element, is
+ * backward() write the layer's operations into a plan; a backend does the arithmetic. A learner's own layer is a
+ * kolo_layer_kind, too. It writes operations that exist, or brings arithmetic of its own. This one computes
+ * y = x · scale, with a learnt scale for each element:
  *
  *     static void scale_forward(const kolo_custom_call *call) // in: x, scale; out: y
  *     {
@@ -52,6 +53,7 @@
 #ifndef KOLO_LAYER_H
 #define KOLO_LAYER_H
 
+#include "core/field.h"
 #include "plan/plan.h"
 
 /* Glorot-uniform (Glorot and Bengio 2010) draws from ±√(6 / (fan_in + fan_out)), UNIFORM from ±0.05 (Keras's for
@@ -71,8 +73,8 @@ typedef struct kolo_parameter {
     int fan_in, fan_out;
     int64_t offset; /* in the model's flat array of weights, in elements */
     double l2;      /* λ Σ w² is added to the loss */
-    /* 0: the optimizer trains it. Else it is a running mean of what a layer saw, which is handed in as its gradient:
-     * w ← momentum · w + (1 − momentum) · mean over the batch's samples. */
+    /* 0: the optimizer trains it. Otherwise it is a running mean of a statistic, which the layer writes as its
+     * gradient: w ← momentum · w + (1 − momentum) · mean over the batch's samples. */
     double momentum;
 } kolo_parameter;
 
@@ -88,7 +90,7 @@ typedef struct kolo_layer_node {
     kolo_shape in, out; /* in: of the first of them */
     kolo_shape ins[KOLO_APPLY_MAX];
     int device; /* -1: the replica's own */
-    int microbatch; /* its statistics are of so many neighbouring samples, which must be a microbatch; 0: any microbatch
+    int microbatch; /* it takes statistics over so many neighbouring samples, which must be one microbatch; 0: any size
                        will do */
     int parameters[KOLO_LAYER_PARAMETERS]; /* numbers in the model, in the order declared; -1: none */
     int parameter_count;
@@ -101,61 +103,38 @@ kolo_status kolo_declare_parameter(kolo_model_builder *builder, kolo_layer_node 
 /* The parameter declared last, to set l2 or momentum. */
 kolo_parameter *kolo_declared(kolo_model_builder *builder);
 
-/* A layer's values in a plan: forward() reads x and sets y and whatever backward() will need in saved[]; backward()
- * reads dy and sets dx, or leaves it -1 when need_dx is false (nothing before it has weights). */
+/* A layer's values in a plan. forward() reads x and sets y; it may keep numbers of values for backward() in saved[].
+ * backward() reads dy and sets dx. dx stays -1 when need_dx is false: no layer before it has weights. */
 typedef struct kolo_layer_flow {
     const kolo_layer_node *node;
     int x, y, dy, dx;
     bool need_dx;
-    /* Of a layer with several inputs: [node->from_count]; the first are x, dx and need_dx again. */
+    /* Of a layer with several inputs: [node->from_count]. Element 0 equals x, dx and need_dx. */
     int xs[KOLO_APPLY_MAX], dxs[KOLO_APPLY_MAX];
     bool need_dxs[KOLO_APPLY_MAX];
-    kolo_activation left_out; /* leave this activation out where it is the last one: the loss takes it over */
+    kolo_activation left_out; /* a last activation that the loss computes: leave it out */
     int saved[8];
 } kolo_layer_flow;
-
-/* One option of a recipe: what messages, summaries and a saved model need to know of it. */
-typedef enum kolo_field_type {
-    KOLO_FIELD_INT,
-    KOLO_FIELD_BOOL,
-    KOLO_FIELD_DOUBLE,
-    KOLO_FIELD_STRING,
-    KOLO_FIELD_ACTIVATION,
-    KOLO_FIELD_PADDING
-} kolo_field_type;
-
-typedef struct kolo_field {
-    const char *name; /* as in C: "kernel" */
-    kolo_field_type type;
-    size_t offset; /* in the recipe's arguments: of a kolo_layer, behind its kind */
-    int count; /* elements of an array; 1 */
-    bool positional;
-} kolo_field;
-/* KOLO_FIELD(KOLO_FIELD_INT, conv2d, filters) */
-#define KOLO_FIELD(type_, kind_, member_)      {#member_, type_, offsetof(kolo_##kind_##_args, member_), 1, false}
-#define KOLO_POSITIONAL(type_, kind_, member_) {#member_, type_, offsetof(kolo_##kind_##_args, member_), 1, true}
-#define KOLO_PAIR(kind_, member_)              {#member_, KOLO_FIELD_INT, offsetof(kolo_##kind_##_args, member_), 2, false}
-#define KOLO_FIELDS_END(kind_)                                                                                         \
-    KOLO_FIELD(KOLO_FIELD_STRING, kind_, name), KOLO_FIELD(KOLO_FIELD_STRING, kind_, device), {0}
 
 /* "KOLO_RELU"; NULL for a number that is none. */
 const char *kolo_activation_name(int activation);
 
 struct kolo_layer_kind {
     const char *name; /* "conv2d": in messages, summaries, and names of weights */
-    const kolo_field *fields; /* its options, ended by one without a name; NULL: none (a layer of one's own has those
-                                 of kolo_own_args) */
-    int inputs; /* how many it takes; 0: one; -1: two or more */
-    bool wants_features; /* x is the features themselves, canonical float32: indices that must not be rounded */
+    const kolo_field *fields; /* its options, ended by one without a name; NULL: those of kolo_own_args, for a learner's
+                                 own layer */
+    int inputs; /* the number of its inputs; 0 means one, -1 two or more */
+    bool wants_features; /* x must be the model's features, canonical float32: they are indices, which rounding would
+                            change */
     kolo_status (*build)(kolo_model_builder *builder, kolo_layer_node *node);
     kolo_status (*forward)(kolo_plan *plan, kolo_layer_flow *flow);
     kolo_status (*backward)(kolo_plan *plan, kolo_layer_flow *flow);
 };
 
-/* For a layer of one's own: an operation that `compute` does, on those inputs; every output is a new value, of that
- * shape, put into outs[]. Inputs and outputs become canonical float32; outputs are zeros before `compute` writes them.
- * Weights among the inputs come from kolo_plan_weights(), gradients are outputs[] that are >= 0 already: from
- * kolo_plan_gradient(). */
+/* For a learner's own layer: adds an operation that `compute` performs. ins[] are its inputs; weights among them come
+ * from kolo_plan_weights(). An element of outs[] that is -1 becomes a new value of that shape; one that is a number
+ * already is a gradient, from kolo_plan_gradient(). Inputs and outputs are canonical float32, and outputs are zeros
+ * before `compute` writes them. */
 kolo_status kolo_plan_custom(kolo_plan *plan, const kolo_layer_flow *flow,
                              void (*compute)(const kolo_custom_call *call), int in_count, const int *ins, int out_count,
                              int *outs, const kolo_shape *shapes);

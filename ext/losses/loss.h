@@ -23,38 +23,39 @@ typedef enum kolo_wants {
 
 struct kolo_loss_kind {
     const char *name; /* as messages print it: "sparse_crossentropy" */
-    kolo_wants wants; /* default KOLO_WANTS_LABEL */
+    kolo_wants wants; /* 0 means KOLO_WANTS_LABEL */
     /* The loss of one row, and d loss / d outputs into gradient[count] unless NULL. */
     double (*row)(const kolo_row *row, float *gradient);
-    kolo_activation left_out; /* a last layer's activation that the loss takes over: it gets what goes into it. Default:
-                                 none */
-    /* Fails with a sentence if it cannot be computed with that many outputs a row, or with that number. NULL: it can.
-     */
+    kolo_activation left_out; /* an activation that the loss computes itself: where the last layer has it, the model
+                                 leaves it out, and row() gets its inputs. Default: none */
+    /* Fails with a sentence if the loss does not work with that many outputs a row, or with that number. NULL: it
+     * always works. */
     kolo_status (*check)(int64_t outputs, double number);
-    bool smooths; /* its number may be KOLO_LABEL_SMOOTHING()'s */
+    bool smooths; /* its number may be that of KOLO_LABEL_SMOOTHING() */
 };
 
 /* The check of Kolo's own losses that take no number. */
 kolo_status kolo_loss_without_number(int64_t outputs, double number);
 
-/* Sums that a metric keeps: over samples of the mean over their rows of what row() adds, so that metrics that are no
- * means (precision, AUC) come of what can be added over microbatches, replicas and ranks. */
+/* The most sums that a metric keeps. row() adds to them; a sample counts with the mean over its rows. Sums can be added
+ * over microbatches, replicas and ranks, so that metrics which are no means (precision, AUC) are computed from them at
+ * the end. */
 #define KOLO_METRIC_SUMS_MAX 512
 
 struct kolo_metric_kind {
     const char *name; /* as the progress bar prints it: "accuracy"; at most KOLO_METRIC_NAME-1 bytes */
-    kolo_wants wants; /* default: what the loss wants */
-    bool probabilities; /* outputs are what the loss's left_out makes of them: KOLO_SOFTMAX, KOLO_SIGMOID */
-    /* How many sums it keeps with that many outputs a row; NULL: one. */
+    kolo_wants wants; /* 0 means what the loss wants */
+    bool probabilities; /* row() gets the outputs after the loss's left_out (KOLO_SOFTMAX, KOLO_SIGMOID) was applied */
+    /* The number of sums that it keeps with that many outputs a row. NULL: one. */
     int (*sums)(int64_t outputs, double number);
-    /* Adds a row's part, times weight, to sums. */
+    /* Adds a row's contribution, times weight, to the sums. */
     void (*row)(const kolo_row *row, double weight, double *sums);
-    /* What is printed. NULL: the first sum over the number of samples. */
+    /* The value that is printed. NULL: the first sum divided by the number of samples. */
     double (*value)(const double *sums, int64_t outputs, double samples, double number);
     kolo_status (*check)(int64_t outputs, double number); /* as of a loss */
-    /* The kind that does the work beside that loss, which keeps this one's name; NULL: itself. */
+    /* The kind that computes this metric for that loss, under this one's name. NULL: itself. */
     const kolo_metric_kind *(*choose)(const kolo_loss_kind *loss, int64_t outputs);
-    /* Writes the name that it has with that number; NULL: `name`. */
+    /* Writes the metric's name with that number. NULL: it is `name`. */
     void (*title)(double number, char name[KOLO_METRIC_NAME]);
 };
 
@@ -67,8 +68,8 @@ typedef struct kolo_metric_list {
     int offset[KOLO_METRICS_MAX]; /* of the first sum of each */
     int sums; /* of all of them */
     int64_t outputs; /* of a row */
-    bool labels, targets; /* what the loss and they are to be given */
-    kolo_activation probabilities; /* that some of them want applied to a row first; 0: none */
+    bool labels, targets; /* which of these the loss and the metrics read */
+    kolo_activation probabilities; /* an activation that some of them want applied to a row first; 0: none */
 } kolo_metric_list;
 
 /* Fails with a sentence if the loss (kind NULL: none) or a metric does not fit that many outputs a row. */

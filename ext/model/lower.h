@@ -14,14 +14,15 @@ typedef enum kolo_purpose {
 /* Fills in an empty plan; on failure what it holds is freed with kolo_plan_free(). */
 kolo_status kolo_lower(const kolo_model *model, kolo_purpose purpose, int microbatch, kolo_plan *plan);
 
-/* Samples that a microbatch may have at most: 32; in training, where the values of 32 take less memory than the
- * weights, up to 512; or as few as keep a microbatch's values within some 200 MB. On an accelerator as many as its
- * memory may hold. By the model alone, so that microbatches are the same for any number of devices. */
+/* The most samples that a microbatch may have. On a CPU it is 32. In training it is up to 512 where the values of 32
+ * samples take less memory than the weights. It is less where the values would take more than some 200 MB. On an
+ * accelerator it is what the device's memory may hold. It depends on the model alone, not on the number of devices, so
+ * that microbatches are the same for any number of them. */
 int kolo_largest_microbatch(const kolo_model *model, kolo_purpose purpose);
-/* Samples that a microbatch should have at least, of 1 to 32, or else adding up its gradient takes longer than
- * computing it: the more, the fewer products with it a weight goes into. By the model alone, too. */
+/* The fewest samples that a microbatch should have, from 1 to 32: with fewer, adding up its gradient takes longer than
+ * computing it. It grows as a sample uses each weight less often. It depends on the model alone, too. */
 int kolo_smallest_microbatch(const kolo_model *model);
-/* Whether microbatches meet before their end: batch norm's do. */
+/* Whether training has a reduction over microbatches before their end: batch normalisation has. */
 bool kolo_microbatches_reduce(const kolo_model *model);
 
 #endif

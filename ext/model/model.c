@@ -9,7 +9,6 @@
 
 #include "core/random.h"
 #include "runtime/runtime.h"
-#include "training/scores.h"
 #include "core/utf8.h"
 #include "layers/kinds.h"
 
@@ -265,8 +264,7 @@ void kolo_model_free(kolo_model **model)
         return;
     }
     *model = NULL;
-    kolo_trainer_close(&freed->trainer);
-    kolo_close_scorers(freed);
+    if (freed->close_engines) freed->close_engines(freed);
     kolo_kept_clear(&freed->kept);
     kolo_host_deallocate(freed->weights);
     for (int i = 0; i < freed->text_count; i++) free(freed->texts[i]);

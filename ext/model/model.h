@@ -22,9 +22,10 @@ typedef struct kolo_scorer {
     int most; /* samples that its microbatches may have; on an accelerator they have as many as were ever asked for */
 } kolo_scorer;
 
-/* Where a strategy trains a model. */
+/* Where a strategy trains a model. It is all zeros before the model is compiled. */
 typedef struct kolo_deployment {
     int replicas; /* in this process */
+    bool several; /* the strategy may run several replicas, however many there are */
     int updater;  /* the replica that sits on the .parameter_device; -1: none does, and the device has */
     int threads;  /* so many of its own */
 } kolo_deployment;
@@ -63,6 +64,7 @@ struct kolo_model {
     bool average_metrics; /* kolo_metric_average() is among the callbacks of the fit that runs */
     kolo_trainer *trainer; /* replicas and the optimizer's state, from the first fit on */
     kolo_scorer scorers[2]; /* for scores; for outputs */
+    void (*close_engines)(kolo_model *model); /* kolo_compile()'s: frees trainer and scorers; NULL before */
     kolo_epoch *epochs; /* of the last fit */
     kolo_history history;
 };
@@ -91,8 +93,6 @@ kolo_status kolo_model_finish(kolo_model *model, int output);
 
 /* The fields of a kind; those of kolo_own_args for a layer of a learner's own. */
 const kolo_field *kolo_layer_fields(const kolo_layer_kind *kind);
-size_t kolo_field_size(kolo_field_type type);                     /* bytes of one element */
-bool kolo_field_given(const kolo_field *field, const void *option); /* not all zero */
 /* The arguments of a recipe, to which a field's offset is added; and one by its field's name, NULL when it has none. */
 const void *kolo_layer_arguments(const kolo_layer *layer);
 const void *kolo_layer_option(const kolo_layer *layer, const char *name);

@@ -4,7 +4,7 @@
 
 #include "runtime/runtime.h"
 #include "core/table.h"
-#include "replica/trainer.h"
+#include "model/model.h"
 
 static double weight_bytes(const kolo_model *model, const kolo_layer_node *node)
 {
@@ -34,8 +34,8 @@ static int device_of(const kolo_model *model, const kolo_layer_node *node)
 static int first_device(const kolo_model *model)
 {
     const kolo_strategy *strategy = &model->settings.strategy;
-    int each = kolo_model_devices(model), mine = kolo_model_replicas(model) * each;
-    bool one = each == 1 && (!strategy->kind || strategy->kind == &kolo_one_device_kind);
+    int each = kolo_model_devices(model), mine = model->place.replicas * each;
+    bool one = each == 1 && !model->place.several;
     bool named = strategy->device_names[0] || strategy->parameter_device;
     return one || named || mine * kolo_local_size() > kolo_device_count() ? 0 : mine * kolo_local_rank();
 }
@@ -87,7 +87,7 @@ static kolo_status add_device(const kolo_model *model, int device, kolo_table *t
 static void print_replicas(const kolo_model *model)
 {
     int replicas = 1, devices = kolo_model_devices(model);
-    if (model->compiled) replicas = kolo_model_replicas(model);
+    if (model->compiled) replicas = model->place.replicas;
     for (int r = 1; r < replicas; r++)
         printf("replica %d: %s %s:%d%s\n", r, devices > 1 ? "the same on" : "on", kolo_device_word(), r * devices,
                devices > 1 ? kolo_phrase(" to %s:%d", kolo_device_word(), (r + 1) * devices - 1) : "");

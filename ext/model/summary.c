@@ -1,9 +1,12 @@
 /* kolo_summary: the table of layers that Keras prints. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "model/model.h"
 #include "core/utf8.h"
+#include "model/model.h"
+#include "show/bundle.h"
+#include "show/display.h"
 
 #define COLUMNS 4
 #define CELL    (KOLO_APPLY_MAX * 50) /* bytes: so many names */
@@ -128,4 +131,20 @@ kolo_status kolo_summary_at(const kolo_model *model, kolo_here here)
 {
     kolo_scope scope = kolo_enter("kolo_summary", here);
     return kolo_leave(scope, kolo_summary_write(model, stdout));
+}
+
+char *kolo_model_bundle(const kolo_model *model)
+{
+    char *text = NULL, *json = NULL;
+    size_t size = 0;
+    FILE *out = model ? open_memstream(&text, &size) : NULL;
+    if (!out) return NULL;
+    kolo_scope scope = kolo_enter("showing a model", (kolo_here){0});
+    kolo_status status = kolo_summary_write(model, out);
+    fclose(out);
+    kolo_mime form = {"text/plain", text, size ? size - 1 : 0, false}; /* the last line has no end */
+    if (status == KOLO_OK) status = kolo_display_json(&form, 1, &json);
+    kolo_leave(scope, status);
+    free(text);
+    return json;
 }

@@ -1,31 +1,33 @@
-/* What an optimizer is: a rule for each element of the weights, over flat arrays; and what a schedule is. One file of
- * ext/optimizers/ for each family. What all of them share (mean, L2, clipping, decay, accumulation) is not theirs:
- * replica/update.c does it before it calls the rule. One of a learner's own is a kolo_optimizer_kind. */
+/* What an optimizer is: a rule that updates each element of the weights, over flat arrays; and what a schedule is. Each
+ * family of optimizers has a file in ext/optimizers/. The rule gets its gradient from replica/update.c, which does what
+ * all optimizers share: the mean, L2, clipping, decay and accumulation. A learner's own optimizer is a
+ * kolo_optimizer_kind. */
 #ifndef KOLO_OPTIMIZERS_OPTIMIZER_H
 #define KOLO_OPTIMIZERS_OPTIMIZER_H
 
-#include "layers/layer.h"
+#include "core/error.h"
+#include "core/field.h"
 #include "optimizers/rules.h"
 
 #define KOLO_OPTIMIZER_SLOTS 3
 
-/* A part of one array of weights, and what is known of the step. */
+/* The arguments of an update: a part of one array of weights, and the step. */
 typedef struct kolo_update {
-    const kolo_optimizer *optimizer; /* defaults filled in: a 0 is a 0 */
+    const kolo_optimizer *optimizer; /* with its defaults filled in, so that a 0 means 0 */
     double learning_rate;
-    int64_t step;      /* 1 at the first update */
-    float *weights;    /* [count] */
-    float *gradient;   /* [count], summed over samples; may be written over */
-    double scale;      /* gradient · scale is the mean gradient */
+    int64_t step; /* 1 at the first update */
+    float *weights; /* [count] */
+    float *gradient; /* [count], summed over samples; the rule may overwrite it */
+    double scale; /* gradient · scale is the mean gradient */
     float *slots[KOLO_OPTIMIZER_SLOTS]; /* [count] each: momenta and the like */
     int64_t count;
-    bool vector;       /* the array has one axis: a bias, the scales of a norm */
+    bool vector; /* the array has one axis: a bias, the scales of a normalisation */
     /* For rules that look at a whole array (kind->measure): */
-    double sums[2];    /* what measure() added, over the whole array */
-    float *number;     /* the array's own number (kind->number), zero at the start */
+    double sums[2]; /* what measure() added, over the whole array */
+    float *number; /* the number that the rule keeps for this array (kind->number); zero at the start */
 } kolo_update;
 
-/* An option: its field, the value that 0 means, and the range [least, most), most itself too where it is `closed`.
+/* An option: its field, the value that 0 means, and the range [least, most), or [least, most] where it is `closed`.
  * Numbers are finite. */
 typedef struct kolo_option {
     kolo_field field;
@@ -42,22 +44,22 @@ typedef struct kolo_option {
 
 struct kolo_optimizer_kind {
     const char *name;
-    const kolo_option *options; /* of its own, beside the common ones; NULL: none */
-    double learning_rate, weight_decay; /* what 0 means */
-    int slots;                  /* arrays of state that it keeps for each weight, at most KOLO_OPTIMIZER_SLOTS; or: */
-    int (*slot_count)(const kolo_optimizer *optimizer); /* as its options say; neither where it has .rule */
+    const kolo_option *options; /* those that not every optimizer has; NULL: none */
+    double learning_rate, weight_decay; /* the values that 0 means */
+    int slots; /* arrays of state that it keeps for each weight, at most KOLO_OPTIMIZER_SLOTS; or: */
+    int (*slot_count)(const kolo_optimizer *optimizer); /* NULL: .slots. Neither is set beside .rule */
     float (*slot_start)(const kolo_optimizer *optimizer, int slot); /* NULL: slots begin with zeros */
-    bool decays; /* it does .weight_decay itself */
-    bool number; /* it keeps one number for each array of weights, too */
-    kolo_status (*check)(const kolo_optimizer *optimizer); /* NULL: ranges say it all */
-    /* For rules that look at whole arrays, else NULL. First measure() over all parts of an array, which may write
-     * slots and gradient, adding to sums; then settle() once for the array, with all the sums; then update(). */
+    bool decays; /* the rule applies .weight_decay itself */
+    bool number; /* it also keeps one number for each array of weights */
+    kolo_status (*check)(const kolo_optimizer *optimizer); /* beyond the ranges; NULL: nothing */
+    /* For rules that look at whole arrays, else NULL. measure() is called for each part of an array: it adds to sums,
+     * and may write slots and gradient. settle() follows once for the array, with all the sums; then update(). */
     void (*measure)(kolo_update *update);
     void (*settle)(const kolo_update *update);
-    void (*update)(const kolo_update *update); /* any part of an array, in any thread */
-    /* Which rule of optimizers/rules.h its options make of it; numbers[KOLO_RULE_NUMBERS], where the learning rate is
-     * already, and zeros are, become what that takes of this update. Devices have these rules, too. NULL: what stands
-     * above is all there is of it, and it runs on the host. */
+    void (*update)(const kolo_update *update); /* for any part of an array, in any thread */
+    /* The rule of optimizers/rules.h that the options choose, which runs on GPUs, too. It fills in the numbers that the
+     * rule takes for this update: numbers[KOLO_RULE_NUMBERS] holds the learning rate, and zeros otherwise. NULL: the
+     * functions above are the optimizer, and it runs on the host. */
     kolo_rule_kind (*rule)(const kolo_optimizer *optimizer, int64_t step, double *numbers);
 };
 
@@ -69,17 +71,17 @@ struct kolo_schedule_kind {
     kolo_status (*check)(const kolo_schedule *schedule); /* NULL: ranges say it all */
 };
 
-/* optimizers/options.c. The recipe with its defaults filled in, or a sentence for an option out of its range; a
- * schedule begins from the optimizer's rate. */
+/* options.c. Fills in the defaults, or fails with a sentence about an option out of its range. A schedule that names no
+ * rate begins from the optimizer's. */
 kolo_status kolo_optimizer_complete(const kolo_optimizer *given, kolo_optimizer *complete);
 kolo_status kolo_schedule_complete(const kolo_schedule *given, double learning_rate, kolo_schedule *complete);
-/* Options that are in every optimizer, but for the schedule. */
+/* The options that every optimizer has, without the schedule. */
 extern const kolo_option kolo_common_options[];
 
-/* optimizers/rules.c. For a kind that has .rule: which it is, and what it takes of an update. */
+/* rules.c. For a kind that has .rule: the rule, and the numbers that it takes for an update. */
 kolo_rule_kind kolo_rule_numbers(const kolo_optimizer *optimizer, double learning_rate, int64_t step,
                                  double rule[KOLO_RULE_NUMBERS]);
-/* The rule over a part of the arrays, with the gradient times `scale`. */
+/* Runs the rule over a part of the arrays, with the gradient multiplied by `scale`. */
 void kolo_rule_run(kolo_rule_kind rule, kolo_rule numbers, const kolo_update *update, double scale);
 /* kind->update of a rule that does not look at whole arrays. */
 void kolo_rule_update(const kolo_update *update);

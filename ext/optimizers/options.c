@@ -5,8 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "model/model.h"
-
 const kolo_option kolo_common_options[] = {
     KOLO_NUMBER(common, learning_rate, 0, 0, INFINITY), /* these two fallbacks are the kind's */
     KOLO_NUMBER(common, weight_decay, 0, 0, INFINITY),  KOLO_NUMBER(common, clip_value, 0, 0, INFINITY),

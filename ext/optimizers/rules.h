@@ -10,8 +10,9 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "backend/step_parameters.h"
 #include "core/philox.h"
+
+#define KOLO_RULE_NUMBERS 12 /* numbers that a rule takes of an update */
 
 /* A loop is compiled for machines that the rest is not, and takes in only what must be taken in. */
 #define KOLO_RULE KOLO_EVERYWHERE __attribute__((always_inline))

@@ -4,8 +4,9 @@
 
 #include "plan/plan.h"
 
-/* Every value lies where it is written, the features on device 0. What an operation reads that lies elsewhere is copied
- * to its device before, once for all that read it there. The operations' devices are numbers from 0 to devices - 1. */
+/* Adds the copies. A value lies on the device of the operation that writes it, the features on device 0. A value that
+ * is read on another device is copied there once, before the first operation that reads it there. The devices of the
+ * operations are numbers from 0 to devices - 1. */
 kolo_status kolo_copies_insert(kolo_plan *plan, int devices);
 
 #endif

@@ -1,13 +1,13 @@
 /* The plan: a model as a list of operations over values, for one microbatch.
  *
- * A microbatch is a few neighbouring samples (kolo_plan.microbatch of them); a plan says how one microbatch goes
- * forward and, when training, backward. Layers write the plan (layers/layer.h), a backend prepares a kernel for each
- * operation and decides how each value is laid out (backend/backend.h), engine/program.c gives the values their places
- * in memory and runs the kernels. A plan is built once for each (microbatch, training, precision) and never changes
- * after.
+ * A microbatch is a few neighbouring samples of a batch: kolo_plan.microbatch of them. A plan says how one microbatch
+ * goes forward and, in training, backward. Layers write the plan (layers/layer.h). A backend prepares a kernel for each
+ * operation and chooses the layout of each value (backend/backend.h). engine/program.c then places the values in memory
+ * and runs the kernels. A plan is built once for each combination of microbatch size, purpose and precision. After the
+ * backend has prepared it, it does not change.
  *
- * A microbatch that is not full is padded with samples of zeros whose loss does not count: their gradients are exactly
- * zero.
+ * A microbatch that is not full is padded with samples of zeros. Their loss does not count, so their gradients are
+ * exactly zero.
  */
 #ifndef KOLO_PLAN_PLAN_H
 #define KOLO_PLAN_PLAN_H
@@ -18,32 +18,33 @@
 
 typedef enum kolo_value_kind {
     KOLO_VALUE_INPUT,      /* the microbatch's features, canonical; filled before the microbatch runs */
-    KOLO_VALUE_ACTIVATION, /* microbatch × shape, alive from the operation that writes it to the last that reads it */
-    KOLO_VALUE_WEIGHTS,    /* a packed copy of a parameter, for the one operation that reads it; filled by pack() */
-    KOLO_VALUE_GRADIENT,   /* a parameter's gradient summed over the microbatch, float32, in the backend's layout */
-    KOLO_VALUE_WORKSPACE,  /* bytes that the backend carries from forward to backward (where a maximum was) */
-    KOLO_VALUE_PARTIAL, /* double[shape], of the microbatch: sums over its samples that are to meet those of the others;
-                           or read as they are, as if the microbatch were all there is */
-    KOLO_VALUE_REDUCED /* double[shape]: the sum of a PARTIAL over all microbatches of the replica's shard (and of its
-                      group's, where the operation says so); written by engine/pipeline.c, read by operations */
+    KOLO_VALUE_ACTIVATION, /* microbatch × shape; lives from the operation that writes it to the last one that reads it
+                            */
+    KOLO_VALUE_WEIGHTS, /* a packed copy of a parameter, for the one operation that reads it; filled by pack() */
+    KOLO_VALUE_GRADIENT, /* a parameter's gradient summed over the microbatch, float32, in the backend's layout */
+    KOLO_VALUE_WORKSPACE, /* bytes that the backend carries from forward to backward (where a maximum was) */
+    KOLO_VALUE_PARTIAL, /* double[shape]: sums over the samples of one microbatch. A KOLO_OP_REDUCE adds those of all
+                           microbatches; without one, operations read the microbatch's own sums */
+    KOLO_VALUE_REDUCED /* double[shape]: the sum of a PARTIAL over all microbatches of the replica's shard, or of its
+                          group's with op.across. The engine writes it, operations read it */
 } kolo_value_kind;
 
-/* Canonical means: float32, microbatch × shape, the last axis fastest, nothing between. */
+/* Canonical means: float32, microbatch × shape, the last axis fastest, no gaps. */
 typedef struct kolo_value {
     kolo_value_kind kind;
     kolo_shape shape; /* of one sample; of the whole parameter for WEIGHTS and GRADIENT */
     int parameter; /* its number for WEIGHTS and GRADIENT, else -1 */
     int view_of; /* the same elements under another shape: shares that value's memory; else -1 */
-    bool canonical; /* somebody outside the backend reads or writes it: must be canonical */
-    /* Set by the backend when it prepares the first operation that touches the value (but PARTIAL and REDUCED are as
-     * they are): */
-    size_t bytes; /* of the whole microbatch (or parameter) in its layout; 0 for a view and for what is not needed */
-    bool in_place; /* WEIGHTS that the backend reads where the canonical ones are: nothing is packed */
+    bool canonical; /* it must be canonical, since code outside the backend reads or writes it */
+    /* The backend sets these when it prepares the first operation that touches the value. PARTIAL and REDUCED always
+     * are double[shape]. */
+    size_t bytes; /* of the whole microbatch, or parameter, in its layout; 0 for a view and for a value not needed */
+    bool in_place; /* WEIGHTS that the backend reads from the canonical weights, without a packed copy */
     void *layout; /* the backend's own description; freed by its forget() */
     /* Set by engine/program.c: */
-    int memory; /* the device whose it lies in, where each has its own; else 0 */
+    int memory; /* the number of the memory that holds it: its device, where each has its own; else 0 */
     size_t offset; /* in the memory of its kind */
-    bool kept; /* lives from one segment to a later one: in the microbatch's memory, else in the thread's */
+    bool kept; /* it lives on in a later segment, so it lies with the microbatch's activations; else in a workspace */
 } kolo_value;
 
 typedef enum kolo_op_kind {
@@ -80,14 +81,14 @@ typedef enum kolo_op_kind {
     KOLO_OP_LAYER_NORM_BACKWARD, /* dy, x, scale or -1                   dx or -1, dscale or -1, doffset or -1 */
     KOLO_OP_ATTENTION, /* queries, keys, values in one: below  y, sums (workspace; -1 in a plan not trained)    */
     KOLO_OP_ATTENTION_BACKWARD, /* dy, queries keys values, y, sums     their gradient, in one */
-    KOLO_OP_REDUCE, /* partial                              reduced: every microbatch gets here before any goes on   */
-    KOLO_OP_COPY, /* x, of another device                   y: x on the operation's; plan/copies.c puts it in     */
+    KOLO_OP_REDUCE, /* partial                              reduced; all microbatches arrive before one goes on      */
+    KOLO_OP_COPY, /* x, of another device                   y: x on the operation's device; plan/copies.c adds it */
     KOLO_OP_BATCH_NORM_MOMENTS, /* x                         partial {2C + 1}: Σx, Σx², and how many x a channel    */
     KOLO_OP_BATCH_NORM, /* x, reduced or -1, gamma or -1, beta or -1, mean or -1, variance or -1
-                                                             y; and as the gradients of the running mean and variance
-                                                             samples · (mean, variance), each or -1. The statistics
-                                                             are reduced's (of the moments), else `mean` and `variance`
-                         */
+                                                             y; samples · mean and samples · variance, each or -1,
+                                                             which are the gradients of the running mean and variance.
+                                                             The statistics come from the reduced moments where there
+                                                             are some, else from `mean` and `variance` */
     KOLO_OP_BATCH_NORM_SUMS, /* dy, x, reduced, gamma or -1, beta or -1
                                                              partial {2C}: Σdy, Σdy·x̂; dgamma or -1, dbeta or -1    */
     KOLO_OP_BATCH_NORM_BACKWARD, /* dy, x, reduced, gamma or -1, beta or -1, reduced of the sums
@@ -96,27 +97,28 @@ typedef enum kolo_op_kind {
     KOLO_OP_DENSE_LOSS, /* x, kernel, bias or -1, kernel or -1  dx, dkernel, dbias, each or -1: below          */
     KOLO_OP_LOSS, /* outputs (canonical)                  d outputs (canonical; -1 when not trained)     */
     KOLO_OP_KINDS
-    /* Of the backward ones y is -1 unless the activation is fused, kernel is -1 when dx is. A backward activation is
-     * given y, or x where y does not suffice (gelu, silu). What attention takes is {length, 3 · heads · key size}: at
-     * each position the queries of all heads, then the keys, then the values; y is {length, heads · key size}; sums, of
-     * which a backend keeps what it likes, {heads, length}.
-     * DENSE_LOSS is the last dense layer, the loss of its outputs (which are nowhere kept) and the way back through it.
-     */
+    /* In the backward operations y is -1 unless the activation is fused, and kernel is -1 when dx is -1. The backward
+     * operation of an activation gets y, or x where y does not suffice (gelu, silu).
+     * The input of ATTENTION is {length, 3 · heads · key size}: each position holds the queries of all heads, then the
+     * keys, then the values. y is {length, heads · key size}. sums is {heads, length}; each backend chooses what it
+     * keeps there.
+     * DENSE_LOSS does three things at once: the last dense layer, the loss of its outputs, and the way back through
+     * both. The outputs are not kept. */
 } kolo_op_kind;
 
 typedef struct kolo_window {
     int kernel[2], stride[2];
-    int gap[2]; /* elements left out between neighbours under the kernel: dilation − 1 */
+    int gap[2]; /* elements skipped between two elements under the kernel: dilation − 1 */
     int before[2], after[2]; /* zeros around: {top, left}, {bottom, right} */
 } kolo_window;
 
 #define KOLO_OP_INS  8
 #define KOLO_OP_OUTS 4
 
-/* What KOLO_OP_CUSTOM computes: a learner's own arithmetic, on one microbatch, in float32 however the rest is computed.
- * Arrays are [microbatch][shape], of weights and gradients [shape]; NULL where the operation has -1. out[] is all zeros
- * before. Of the microbatch's samples the first `samples` count, and no other need be touched: on the way in the others
- * are finite, zeros in gradients, and so must be what is written for them. */
+/* A learner's own arithmetic (KOLO_OP_CUSTOM) on one microbatch, in float32 whatever the precision of the plan.
+ * Arrays are [microbatch][shape]; those of weights and gradients are [shape]. An array is NULL where the operation has
+ * -1. out[] is all zeros before the call. Only the first `samples` samples of the microbatch count; the rest is
+ * padding, which may be left alone. Padding is finite in inputs and zero in gradients; an output's must be so, too. */
 typedef struct kolo_custom_call {
     const kolo_own_args *args; /* of the layer */
     const float *in[KOLO_OP_INS];
@@ -124,26 +126,26 @@ typedef struct kolo_custom_call {
     kolo_shape in_shape[KOLO_OP_INS], out_shape[KOLO_OP_OUTS];
     int samples, microbatch;
     int64_t first_sample; /* the microbatch's first sample's number in the global batch */
-    uint64_t seed, step; /* for chance that does not depend on who computes: core/random.h */
+    uint64_t seed, step; /* names of random numbers that do not depend on the device: core/random.h */
     int layer; /* its number in the model */
-    bool chance; /* in kolo_fit(), where dropout drops, too */
+    bool chance; /* whether random choices are made: in kolo_fit(), as for dropout */
     const float *weights; /* [samples], of the loss; NULL: all 1 */
-    double *loss; /* a layer may add to its samples' losses, and to its gradients accordingly */
+    double *loss; /* a layer may add to its samples' losses; it then adds to its gradients accordingly */
 } kolo_custom_call;
 
 typedef struct kolo_op {
     kolo_op_kind kind;
-    int layer; /* number in the model: for messages, for the streams of dropout */
-    int device; /* where it runs: the layer's, or -1 for the replica's own; in a program 0 … its devices - 1 */
+    int layer; /* number in the model: for messages, and for dropout's random numbers */
+    int device; /* where it runs: the layer's device, or -1 for the replica's. A program numbers them 0 … devices - 1 */
     int in[KOLO_OP_INS], out[KOLO_OP_OUTS];
     kolo_activation activation; /* KOLO_LINEAR, or fused: KOLO_RELU. Its backward needs only y. */
     kolo_window window; /* of images */
     double rate; /* of DROPOUT and ATTENTION and their backwards */
     double epsilon; /* of LAYER_NORM, the BATCH_NORMs and their backwards: added to the variance */
     int heads; /* of ATTENTION and its backward */
-    bool causal; /* likewise: a position sees none after it */
+    bool causal; /* likewise: a position does not see those after it */
     int axis, first; /* of CONCATENATE and SLICE: an axis of the sample, an element of it */
-    bool across; /* of REDUCE: the sum is over the whole group's microbatches, not the replica's alone */
+    bool across; /* of REDUCE: the sum is over the microbatches of the whole group, not of the replica alone */
     void (*custom)(const kolo_custom_call *call);
     const kolo_own_args *custom_args;
     size_t scratch; /* bytes that its kernel needs while it runs; set by the backend */
@@ -152,8 +154,8 @@ typedef struct kolo_op {
 typedef struct kolo_plan {
     int microbatch;
     bool training; /* has backward operations */
-    bool adds_microbatches; /* a batch has several microbatches as a rule, whose gradients are added up */
-    bool dropout; /* dropout layers drop: in kolo_fit, not in kolo_gradients or kolo_evaluate */
+    bool adds_microbatches; /* a batch usually has several microbatches, so their gradients are added up */
+    bool dropout; /* dropout is active: in kolo_fit(), not in kolo_gradients() or kolo_evaluate() */
     kolo_precision precision;
     kolo_value *values;
     int value_count;
@@ -168,28 +170,29 @@ typedef struct kolo_plan {
     int metric_offset[KOLO_METRICS_MAX]; /* among the sums of kolo_totals */
     int metric_sums; /* of all metrics */
     int tokens; /* the features are whole numbers from 0 to tokens - 1; 0: any numbers */
-    kolo_activation probabilities; /* that rows go through for metrics which ask for it; 0: none does */
-    bool labels, targets, weights; /* what the loss and the metrics are to be given */
-    int device; /* of the operations that are added: kolo_op.device */
+    kolo_activation probabilities; /* the activation that turns outputs into probabilities, for metrics that ask for
+                                      them; 0: none does */
+    bool labels, targets, weights; /* which of these the loss and the metrics read */
+    int device; /* kolo_op.device of the operations that are added next */
     const struct kolo_layer_node *layers; /* the model's, for their names; NULL in a plan that was made by hand */
-    struct kolo_stream *stream; /* where the kernels are to run; NULL in a plan that was made by hand. While operations
-                                 are prepared, that of each one's device, else device 0's */
-    int device_number; /* its device's */
+    struct kolo_stream *stream; /* where the kernels run; NULL in a plan that was made by hand. During prepare() it is the
+                                   stream of the operation's device, otherwise device 0's */
+    int device_number; /* of the stream's device */
 } kolo_plan;
 
-/* For layers: add a value or an operation; the number of it, or -1 when memory ran out (reported). */
+/* For layers: each adds a value and returns its number, or -1 and a failure when there is no memory. */
 int kolo_plan_value(kolo_plan *plan, kolo_value_kind kind, kolo_shape shape);
 int kolo_plan_view(kolo_plan *plan, int value, kolo_shape shape);
-int kolo_plan_weights(kolo_plan *plan, int parameter, kolo_shape shape); /* a new one for each operation that reads */
+int kolo_plan_weights(kolo_plan *plan, int parameter, kolo_shape shape); /* one for each operation that reads */
 int kolo_plan_gradient(kolo_plan *plan, int parameter, kolo_shape shape);
-/* in[] and out[] beyond those of the kind become -1. */
+/* Adds an operation. The elements of in[] and out[] that its kind does not have become -1. */
 kolo_status kolo_plan_op(kolo_plan *plan, kolo_op op);
-/* Frees the lists, not what a backend hung on them (its forget() comes first); the plan is then empty. */
+/* Frees the lists and empties the plan. The backend's forget() comes first, which frees the layouts. */
 void kolo_plan_free(kolo_plan *plan);
 
-/* The value that a view is of, through any number of views; itself otherwise. */
+/* The value behind a view, through any number of views; the value itself if it is no view. */
 int kolo_plan_base(const kolo_plan *plan, int value);
-/* Whether a value must be canonical: it, what it is a view of, or another view of that is marked so. */
+/* Whether a value must be canonical: it is marked so, or the value behind it is, or another view of that value is. */
 bool kolo_plan_canonical(const kolo_plan *plan, int value);
 
 #endif

@@ -71,7 +71,7 @@ kolo_step_parameters kolo_replica_numbers(const kolo_replica *replica)
     const kolo_optimizer *optimizer = &model->settings.optimizer;
     double samples = counters->waiting_samples + replica->samples;
     kolo_step_parameters step_parameters = {
-        .shard = 1 / samples, .scale = 1 / samples / counters->sample_scale, .update = counters->updates + 1};
+        .share = 1 / samples, .scale = 1 / samples / counters->sample_scale, .update = counters->updates + 1};
     step_parameters.rule[KOLO_RULE_LEARNING_RATE] = model->learning_rate;
     if (optimizer->kind->rule)
         kolo_rule_numbers(optimizer, model->learning_rate, counters->updates + 1, step_parameters.rule);
@@ -150,7 +150,7 @@ kolo_status kolo_replica_settle(kolo_replica *replica)
  * an epoch sums up must not depend on when it arrives. */
 static bool is_told(const kolo_replica *replica)
 {
-    bool late = kolo_model_strategy(replica->trainer->model)->late_totals && !settings_of(replica)->deterministic;
+    bool late = kolo_model_strategy(replica->trainer->model)->totals_may_lag && !settings_of(replica)->deterministic;
     return kolo_replica_streams(replica)->steps_ahead == 0 || !late;
 }
 

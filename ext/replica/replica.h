@@ -10,6 +10,7 @@
 
 #include "engine/engine.h"
 #include "optimizers/optimizer.h"
+#include "strategy/strategy.h"
 
 typedef struct kolo_trainer kolo_trainer;
 

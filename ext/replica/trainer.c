@@ -55,7 +55,7 @@ static kolo_weight_placement keeping_of(const kolo_model *model)
 bool kolo_replicas_together(const kolo_model *model)
 {
     const kolo_strategy *strategy = &model->settings.strategy;
-    bool many = kolo_model_strategy(model)->mergeable && kolo_model_replicas(model) > kolo_threads();
+    bool many = kolo_model_strategy(model)->shares_compute && kolo_model_replicas(model) > kolo_threads();
     if (!many || keeping_of(model) != KOLO_WEIGHTS_SHARED || kolo_model_devices(model) > 1) return false;
     bool apart = strategy->staging || strategy->slicing == KOLO_SLICE_ON_DEVICE || strategy->last_takes_remainder;
     return !apart && !kolo_microbatches_reduce(model);

@@ -87,8 +87,6 @@ kolo_status kolo_replicas_under(const kolo_model *model, const kolo_strategy *st
  * in the model or the strategy asks which sample is whose. All cores then take microbatches of the process's samples.
  */
 bool kolo_replicas_together(const kolo_model *model);
-/* Fills in who updates the weights on a .parameter_device, for that many replicas. */
-kolo_status kolo_strategy_updater(const kolo_strategy *strategy, kolo_deployment *place);
 bool kolo_model_distributed(const kolo_model *model);
 /* The group that a model's ranks train in: the world if distributed, else this rank alone. */
 kolo_comm *kolo_model_ranks(const kolo_model *model);

@@ -39,6 +39,7 @@ static kolo_status join_world(int *argc, char ***argv)
                          why ? why : "libkolo_mpi.so has no MPI in it");
     KOLO_TRY(plugin->world->open(argc, argv, &runtime.world));
     runtime.world_kind = plugin->world;
+    kolo_error_speak_as(runtime.world.comm->rank, runtime.world.comm->size);
     return KOLO_OK;
 }
 
@@ -73,6 +74,7 @@ int kolo_finish(void)
     kolo_failure_take(); /* of what was closed since the last call, for which nobody waits */
     if (runtime.world_kind) runtime.world_kind->close(&runtime.world, code);
     runtime.world_kind = NULL;
+    kolo_error_speak_as(0, 1);
     kolo_devices_reset();
     return code;
 }
@@ -120,6 +122,14 @@ bool kolo_stop_requested(void)
 void kolo_stop_obeyed(void)
 {
     if (kolo_is_outermost()) atomic_store(&stop_requested, false);
+}
+
+kolo_status kolo_obey_stop(kolo_status status)
+{
+    if (status != KOLO_INTERRUPTED) return status;
+    kolo_stop_obeyed();
+    kolo_failure_take(); /* who obeyed has no sentence of its own */
+    return kolo_fail(KOLO_INTERRUPTED, "stopped before it was done, as kolo_request_stop() asked");
 }
 
 void kolo_clear_error(void)

@@ -2,6 +2,8 @@
 #ifndef KOLO_RUNTIME_RUNTIME_H
 #define KOLO_RUNTIME_RUNTIME_H
 
+#include "backend/backend.h"
+#include "backend/gpus.h"
 #include "comm/comm.h"
 
 /* What a program ends with that failed, and one whose command line or environment asked for what cannot be. */
@@ -11,15 +13,11 @@
 /* All ranks of the job; a group of one when there is no job. */
 kolo_comm *kolo_world_comm(void);
 
-/* GPUs that this process may have, if its devices are GPUs: 0 where KOLO_DEVICES, or a KOLO_BACKEND of the host's,
- * keeps to the CPU, and where there are none. All that the driver has: masks are not looked at. */
-int kolo_gpus(void);
-/* Who computes on them; NULL where kolo_gpus() is 0. */
-const struct kolo_device_information *kolo_gpu_information(void);
-/* The end of a sentence about a process that sees no GPU. */
-const char *kolo_gpus_why_none(void);
-/* KOLO_DEVICES holds what it should, or a sentence. */
-kolo_status kolo_gpus_check_environment(void);
+/* backends.c. The backend of that name; NULL: the one that KOLO_BACKEND names, else the fastest that loads. Fails with
+ * a sentence that lists the backends, or if it cannot serve the precision. */
+kolo_status kolo_backend_find(const char *name, kolo_precision precision, const kolo_backend **backend);
+/* Fails with that sentence if KOLO_BACKEND is set and names no backend that loads. */
+kolo_status kolo_backend_check_environment(void);
 
 /* Devices that are left by CUDA_VISIBLE_DEVICES and kolo_set_visible_devices(), by their numbers among all. */
 typedef struct kolo_visible {
@@ -53,5 +51,8 @@ kolo_status kolo_check_environment(void);
  * leaves that to the other, which is to end too. */
 bool kolo_stop_requested(void);
 void kolo_stop_obeyed(void);
+/* For a call that has no result when it was stopped: takes the request back and fails with a sentence if `status` is
+ * KOLO_INTERRUPTED; returns every other status unchanged. */
+kolo_status kolo_obey_stop(kolo_status status);
 
 #endif

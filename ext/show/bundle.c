@@ -1,26 +1,9 @@
-/* A model's table and scores as a line: see bundle.h. */
+/* Scores as a line: see bundle.h. */
 #include "show/bundle.h"
-#include "model/model.h"
 #include "show/display.h"
 #include "show/show.h"
 
 #include <stdlib.h>
-
-char *kolo_model_bundle(const kolo_model *model)
-{
-    char *text = NULL, *json = NULL;
-    size_t size = 0;
-    FILE *out = model ? open_memstream(&text, &size) : NULL;
-    if (!out) return NULL;
-    kolo_scope scope = kolo_enter("showing a model", (kolo_here){0});
-    kolo_status status = kolo_summary_write(model, out);
-    fclose(out);
-    kolo_mime form = {"text/plain", text, size ? size - 1 : 0, false}; /* the last line has no end */
-    if (status == KOLO_OK) status = kolo_display_json(&form, 1, &json);
-    kolo_leave(scope, status);
-    free(text);
-    return json;
-}
 
 /* "accuracy: 0.9012 - loss: 0.3451 - 10000 samples", as kolo_evaluate() prints it. */
 char *kolo_scores_bundle(const kolo_scores *scores)

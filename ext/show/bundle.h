@@ -7,22 +7,23 @@
 #include <kolo.h>
 #include <stdio.h>
 
-char *kolo_model_bundle(const kolo_model *model);
+char *kolo_model_bundle(const kolo_model *model);       /* model/summary.c */
 char *kolo_history_bundle(const kolo_history *history); /* history.c */
-char *kolo_data_bundle(const kolo_data *data);
+char *kolo_data_bundle(const kolo_data *data);          /* data/samples.c */
 
 /* Of values, not pointers. */
 char *kolo_scores_bundle(const kolo_scores *scores);
 char *kolo_devices_bundle(const kolo_device_list *list); /* devices.c */
 char *kolo_topology_bundle(const kolo_topology_report *report);   /* topology/table.c */
-char *kolo_bandwidth_bundle(const kolo_bandwidth_report *report); /* heat_map.c */
+char *kolo_bandwidth_bundle(const kolo_bandwidth_report *report); /* topology/heat_map.c */
 
 /* devices.c: what that shows, as kolo_devices(.print = true) prints it. */
 void kolo_devices_write(FILE *out, const kolo_device_list *list);
 /* Of text alone. Takes the text. */
 char *kolo_text_bundle(char *text, size_t size);
 
-/* recipes.c: the C that makes it. Options that were left out are shown as what they mean. */
+/* training/recipes.c and training/callback_recipes.c: the C that makes it. Options that were left out are shown as what
+ * they mean. */
 char *kolo_layer_bundle(const kolo_layer *layer);
 char *kolo_optimizer_bundle(const kolo_optimizer *optimizer);
 char *kolo_schedule_bundle(const kolo_schedule *schedule);

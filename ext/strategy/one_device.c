@@ -17,4 +17,5 @@ static kolo_status step(kolo_replica *replica, const kolo_batch *batch)
     return kolo_replica_update(replica);
 }
 
-const kolo_strategy_kind kolo_one_device_kind = {.name = "one_device", .replicas = replicas, .step = step, .late_totals = true};
+const kolo_strategy_kind kolo_one_device_kind = {
+    .name = "one_device", .replicas = replicas, .step = step, .one_device = true, .totals_may_lag = true};

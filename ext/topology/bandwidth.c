@@ -1,5 +1,5 @@
 /* kolo_peer_bandwidth: how fast each pair of devices copies. See meter.h. */
-#include "backend/meter.h"
+#include "topology/topology.h"
 
 #include <math.h>
 

@@ -1,7 +1,8 @@
 /* Copies between CPU devices, which have one memory: a device's threads, on its processors, read what those of another
  * have written first. First touch puts it on the other's NUMA node. See meter.h. */
 #define _GNU_SOURCE
-#include "backend/meter.h"
+#include "topology/topology.h"
+#include "core/clock.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -10,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "backend/team.h"
 
@@ -35,13 +35,6 @@ struct kolo_pair {
     ball *ball;
     double rally; /* seconds of the fastest */
 };
-
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 /* The side that a member works for, and the part of its arrays that is the member's. */
 typedef struct part {
@@ -154,9 +147,9 @@ static kolo_status fetch(void *argument, int member)
 static kolo_status time_copies(kolo_pair *pair, const kolo_copies *copies, double *seconds)
 {
     pair->copies = copies;
-    double began = now();
+    double began = kolo_now();
     KOLO_TRY(kolo_team_run(pair->team, fetch, pair));
-    *seconds = now() - began;
+    *seconds = kolo_now() - began;
     return KOLO_OK;
 }
 
@@ -203,13 +196,13 @@ static int rally(kolo_pair *pair, int turn)
 /* Of many rallies the one in which nobody was put aside. */
 static void play_first(kolo_pair *pair)
 {
-    double first = now(), began, ended = first;
+    double first = kolo_now(), began, ended = first;
     int turn = 0;
     pair->rally = INFINITY;
     while (ended < first + PLAY_SECONDS) {
         began = ended;
         turn = rally(pair, turn);
-        ended = now();
+        ended = kolo_now();
         pair->rally = fmin(pair->rally, ended - began);
     }
     atomic_store(&pair->ball->turn, -1);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/meter.h"
+#include "topology/topology.h"
 
 #define LEAST 0.001
 enum { PANEL = 400, MOST_WITH_FIGURES = 10 };

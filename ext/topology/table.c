@@ -1,5 +1,5 @@
 /* What was found out about devices as tables of text. See topology.h. */
-#include "backend/meter.h"
+#include "topology/topology.h"
 
 #include <math.h>
 #include "core/table.h"

@@ -1,42 +1,44 @@
-/* Where devices are, and what joins them: the seam between kolo_topology() and who knows: hwloc, in libkolo_hwloc.so,
- * about the machine's processors, an accelerator (backend/device_information.h) about its devices. */
+/* Where the devices are, and what connects them.
+ *
+ * kolo_topology() asks two sources: hwloc, in the plugin libkolo_hwloc.so, about the machine's processors, and a
+ * backend (backend/device_information.h) about its devices. */
 #ifndef KOLO_TOPOLOGY_TOPOLOGY_H
 #define KOLO_TOPOLOGY_TOPOLOGY_H
 
 #include <stdio.h>
 
+#include "backend/meter.h"
 #include "core/error.h"
 
-/* Processors by number, a bit each, as sched_setaffinity() has them; and the NUMA node of the nearest memory. */
-#define KOLO_CPU_WORDS 16
-typedef struct kolo_spot {
-    unsigned long cpus[KOLO_CPU_WORDS]; /* none: unknown */
-    int numa_node;                      /* -1: unknown */
-} kolo_spot;
-
-/* What the CPU's devices stand for. */
+/* The processors that each CPU device stands for, and what connects these. */
 typedef struct kolo_machine {
     kolo_spot spot[KOLO_PEERS_MAX];
     kolo_link between[KOLO_PEERS_MAX][KOLO_PEERS_MAX];
     int64_t cache_bytes; /* of the largest cache; 0: unknown */
 } kolo_machine;
 
-/* The first `count` of so many sharers of the processors that this thread may run on. Any thread. */
+/* Divides the processors that this thread may run on among `sharers`, and describes the first `count` shares. Any
+ * thread. */
 typedef kolo_status kolo_read_machine(int sharers, int count, kolo_machine *machine);
 
-/* The same by the plugin; fails where that does not load. */
+/* The same, by the plugin. Fails where the plugin does not load. */
 kolo_read_machine kolo_machine_read;
 
-/* "0-19,40-59"; what does not fit is left out behind "…". */
+/* Writes "0-19,40-59". A text that does not fit ends with "…". */
 void kolo_cpus_text(const unsigned long cpus[KOLO_CPU_WORDS], char *text, size_t size);
 
-/* Of the first `most` devices; 0: of all. */
+/* Describes the first `most` devices; 0 means all. */
 kolo_status kolo_topology_read(int most, kolo_topology_report *report);
 
-/* A connection's .name, by its other members. */
+/* Sets a connection's .name, which follows from its other members. */
 void kolo_connection_name(kolo_connection *connection);
 
-/* table.c: the matrix, and a legend of what stands in it. Fails for want of memory alone. */
+/* copies.c: the meter of the CPU's devices. */
+extern const kolo_meter kolo_cpu_meter;
+/* table.c: the matrix of bandwidths. Fails for want of memory alone. */
+kolo_status kolo_bandwidth_write(FILE *out, const kolo_bandwidth_report *report);
+
+/* table.c: the matrix of connections with its legend. Fails for want of memory alone. */
 kolo_status kolo_topology_write(FILE *out, const kolo_topology_report *report);
 
 #endif

@@ -54,12 +54,45 @@ static kolo_status check(const kolo_compile_args *args, kolo_optimizer *optimize
     return kolo_backend_find(args->backend, args->precision ? args->precision : KOLO_FLOAT32, backend);
 }
 
+/* The device that keeps the weights of a strategy that has one, or NULL. */
+static const char *parameter_device(const kolo_strategy *strategy)
+{
+    bool asks = strategy->kind && strategy->kind->parameter_device;
+    if (asks) return strategy->kind->parameter_device(strategy);
+    return strategy->kind ? strategy->parameter_device : NULL;
+}
+
+/* Who updates the weights on a parameter device, for place->replicas replicas: one of them that sits there, or a team
+ * of threads. */
+static void place_updater(const kolo_strategy *strategy, kolo_deployment *place)
+{
+    const char *name = parameter_device(strategy);
+    int device = name ? kolo_device_number(name) : KOLO_HOST, visible = kolo_device_count();
+    place->updater = -1;
+    place->threads = kolo_threads();
+    if (device < 0) return;
+    int named = 0;
+    for (; named < KOLO_DEVICE_NAMES_MAX && strategy->device_names[named]; named++)
+        if (kolo_device_number(strategy->device_names[named]) == device) place->updater = named;
+    if (named == 0 && device < place->replicas) place->updater = device;
+    place->threads = kolo_threads() / visible > 1 ? kolo_threads() / visible : 1;
+}
+
 /* The devices of a strategy are those that are there now; names of them may be gone when the model is trained. */
 static kolo_status place(const kolo_model *model, const kolo_strategy *strategy, kolo_deployment *place)
 {
     KOLO_TRY(kolo_model_check_devices(model));
     KOLO_TRY(kolo_replicas_under(model, strategy, &place->replicas));
-    return kolo_strategy_updater(strategy, place);
+    place->several = strategy->kind && !strategy->kind->one_device;
+    place_updater(strategy, place);
+    return KOLO_OK;
+}
+
+/* What a compiled model computes with. */
+static void close_engines(kolo_model *model)
+{
+    kolo_trainer_close(&model->trainer);
+    kolo_close_scorers(model);
 }
 
 static kolo_status compile(const kolo_compile_args *args)
@@ -73,8 +106,8 @@ static kolo_status compile(const kolo_compile_args *args)
     kolo_deployment where;
     KOLO_TRY(check(args, &optimizer, &metrics, &backend));
     KOLO_TRY(place(model, &args->strategy, &where));
-    kolo_trainer_close(&model->trainer);
-    kolo_close_scorers(model);
+    close_engines(model);
+    model->close_engines = close_engines;
     model->position = (kolo_position){0};
     model->numbers = (kolo_numbers){0};
     kolo_kept_clear(&model->kept);

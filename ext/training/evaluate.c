@@ -128,14 +128,6 @@ kolo_status kolo_score(kolo_model *model, const kolo_data *data, int64_t first, 
     return status;
 }
 
-kolo_status kolo_obey_stop(kolo_status status)
-{
-    if (status != KOLO_INTERRUPTED) return status;
-    kolo_stop_obeyed();
-    kolo_failure_take(); /* who obeyed has no sentence of its own */
-    return kolo_fail(KOLO_INTERRUPTED, "stopped before it was done, as kolo_request_stop() asked");
-}
-
 kolo_status kolo_check_range(const kolo_data *data, int64_t first, int64_t samples)
 {
     int64_t there = data ? data->samples : 0;

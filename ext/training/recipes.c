@@ -210,7 +210,7 @@ char *kolo_strategy_bundle(const kolo_strategy *strategy)
     recipe r;
     const kolo_strategy_kind *kind = strategy->kind ? strategy->kind : &kolo_one_device_kind;
     if (!begin(&r, kind->name ? kind->name : "strategy")) return NULL;
-    if (kind != &kolo_one_device_kind && strategy->devices) option(&r, ".devices = %d", strategy->devices);
+    if (!kind->one_device && strategy->devices) option(&r, ".devices = %d", strategy->devices);
     write_mirroring(&r, strategy);
     return json_of(&r, ")");
 }

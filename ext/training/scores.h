@@ -15,8 +15,6 @@ kolo_status kolo_check_data(const kolo_model *model, const kolo_data *data, bool
 kolo_status kolo_score(kolo_model *model, const kolo_data *data, int64_t first, int64_t samples, kolo_comm *ranks,
                        kolo_totals *totals);
 
-/* A stop that was requested ends a call without a result, which is a failure with a sentence. */
-kolo_status kolo_obey_stop(kolo_status status);
 /* The engines that a model keeps for scores and outputs; made when they are first wanted. */
 void kolo_close_scorers(kolo_model *model);
 /* Whether samples first … first+samples-1 are the data's. */

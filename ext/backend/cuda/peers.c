@@ -3,6 +3,7 @@
  * As NVIDIA's p2pBandwidthLatencyTest does it: all copies are given while the first stream is held, so that what events
  * time is copying and not giving. */
 #include "backend/cuda/cuda.h"
+#include "core/clock.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -140,20 +141,13 @@ static kolo_status open_pair(const kolo_side sides[2], int64_t bytes, kolo_pair 
 
 /* ---- copies ---- */
 
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 /* On a thread of the driver's. */
 static void hold(void *argument)
 {
     const struct timespec moment = {.tv_nsec = 10000};
     kolo_pair *pair = argument;
-    double end = now() + HOLD_SECONDS;
-    while (!atomic_load(&pair->released) && now() < end) nanosleep(&moment, NULL);
+    double end = kolo_now() + HOLD_SECONDS;
+    while (!atomic_load(&pair->released) && kolo_now() < end) nanosleep(&moment, NULL);
 }
 
 static cudaError_t copy_one(kolo_pair *pair, int from, size_t bytes)

@@ -2,6 +2,7 @@
  * NaN in both backends, and so a run that is broken shows. */
 #include "rig.h"
 #include "tested.h"
+#include "runtime/runtime.h"
 
 static double loss_of_broken(const char *backend, kolo_precision precision, int broken_weight)
 {

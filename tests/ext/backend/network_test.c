@@ -8,6 +8,7 @@
  */
 #include "rig.h"
 #include "tested.h"
+#include "runtime/runtime.h"
 
 #ifndef KOLO_TEST_CASES /* fewer, where a backend is slow */
 #define KOLO_TEST_CASES 60

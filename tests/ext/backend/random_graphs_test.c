@@ -11,6 +11,7 @@
 #include "tested.h"
 
 #include "model/model.h"
+#include "runtime/runtime.h"
 
 #ifndef KOLO_TEST_CASES /* fewer, where a backend is slow */
 #define KOLO_TEST_CASES 120

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "backend/backend.h"
 #include "core/plugin.h"
 
 #ifndef KOLO_TEST_BACKEND

@@ -2,6 +2,7 @@
 #include "ext/backend/rig.h"
 
 #include "core/plugin.h"
+#include "runtime/runtime.h"
 
 static void assert_found(const char *name, const char *variable, const char *wanted)
 {

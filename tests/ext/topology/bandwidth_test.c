@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "backend/meter.h"
+#include "topology/topology.h"
 
 static int environment_is_clean(void **state)
 {
