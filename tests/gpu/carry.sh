@@ -8,8 +8,6 @@ cd "$(dirname "$0")/../.."
 folder=$1 build=$2 plugin=$3
 shift 3
 
-fail() { echo "kolo: $*" >&2; exit 1; }
-
 # Libraries of a program or library that are to travel: not the C library, nor what comes with a compiler or with CUDA.
 needed() {
     ldd "$@" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
@@ -35,6 +33,5 @@ fi
 install -m 755 tests/gpu/with "$new"
 rm -rf "$folder"
 mv "$new" "$folder"
-size=$(du -sm "$folder" | cut -f 1)
-((size <= 60)) || fail "$folder takes $size MiB, more than the 60 that it is meant to: strip it, or leave programs out."
-echo "$folder: $size MiB; there: tests/gpu/session.sh"
+size=$(tests/gpu/weigh.sh "$folder")
+echo "$folder: $size; there: tests/gpu/session.sh"

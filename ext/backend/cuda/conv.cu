@@ -139,12 +139,6 @@ static int parts_of(const Conv &c)
     return parts < 1 ? 1 : (int)parts;
 }
 
-/* Of fewer than these a tile would be all but empty. */
-static bool is_thin(int columns)
-{
-    return columns < 8;
-}
-
 } // namespace kolo
 
 using namespace kolo;
@@ -154,7 +148,7 @@ cudaError_t kolo_cuda_conv(cudaStream_t stream, kolo_element element, const kolo
 {
     Conv c(*conv);
     Finish finish = {bias, relu};
-    if (is_thin(c.group_filters)) return direct(stream, element, c, x, kernel, finish, y);
+    if (is_depthwise(c, false)) return direct(stream, element, c, x, kernel, finish, y);
     return with(element, [&](auto zero) {
         typedef decltype(zero) T;
         Forward<T> o = {c, (const T *)x, (const T *)kernel, (T *)y, finish};
@@ -167,7 +161,7 @@ cudaError_t kolo_cuda_conv_data(cudaStream_t stream, kolo_element element, const
 {
     Conv c(*conv);
     Finish finish = {bias, relu};
-    if (is_thin(c.group_channels)) return direct_data(stream, element, c, y, kernel, finish, x);
+    if (is_depthwise(c, false)) return direct_data(stream, element, c, y, kernel, finish, x);
     return with(element, [&](auto zero) {
         typedef decltype(zero) T;
         Data<T> o = {c, (const T *)y, (const T *)kernel, (T *)x, finish};
@@ -175,11 +169,16 @@ cudaError_t kolo_cuda_conv_data(cudaStream_t stream, kolo_element element, const
     });
 }
 
+bool kolo_cuda_is_depthwise(const kolo_conv *conv, bool by_kernel)
+{
+    return is_depthwise(Conv(*conv), by_kernel);
+}
+
 int kolo_cuda_conv_filter_parts(kolo_element element, const kolo_conv *conv)
 {
     Conv c(*conv);
     if (small_filter_fits(element, c, false)) return small_filter_parts(c, false);
-    return is_thin(c.group_filters) ? direct_parts(c) : parts_of(c);
+    return is_depthwise(c, true) ? direct_parts(c) : parts_of(c);
 }
 
 cudaError_t kolo_cuda_conv_filter(cudaStream_t stream, kolo_element element, const kolo_conv *conv, const void *x,
@@ -187,7 +186,7 @@ cudaError_t kolo_cuda_conv_filter(cudaStream_t stream, kolo_element element, con
 {
     Conv c(*conv);
     if (small_filter_fits(element, c, false)) return small_filter(stream, element, c, x, dy, to);
-    if (is_thin(c.group_filters)) return direct_filter(stream, element, c, x, dy, to);
+    if (is_depthwise(c, true)) return direct_filter(stream, element, c, x, dy, to);
     int parts = parts_of(c);
     int64_t rows = (int64_t)c.taps() * c.group_channels, part = (c.pixels_of_y() + parts - 1) / parts;
     return with(element, [&](auto zero) {

@@ -262,7 +262,8 @@ int small_filter_parts(const Conv &conv, bool pooled);
 cudaError_t small_filter(cudaStream_t stream, kolo_element element, const Conv &conv, const void *x, const void *dy,
                          float *parts);
 
-/* conv_direct.cu: for groups of few channels or filters. */
+/* conv_direct.cu: depthwise ones, with a multiple of four channels; by_kernel: the gradient of rows of such length. */
+bool is_depthwise(const Conv &conv, bool by_kernel);
 cudaError_t direct(cudaStream_t stream, kolo_element element, const Conv &conv, const void *x, const void *kernel,
                    Finish finish, void *y);
 cudaError_t direct_data(cudaStream_t stream, kolo_element element, const Conv &conv, const void *y, const void *kernel,

@@ -3,13 +3,15 @@
  *
  * Depthwise ones are our own, and those of first layers: cuDNN's engines for them are slow. So are small narrow ones
  * with a max pooling behind them, which are one with it (pooled_conv2d.h), and narrow transposed ones with a bias, for
- * which it would compile an engine; and gradients by narrow kernels, which it gives rounded to the element, or else
- * summed by few multiprocessors. */
+ * which it would compile an engine; and gradients by narrow kernels of up to 64 channels and filters, which cuDNN gives
+ * rounded to the element, or else summed by few multiprocessors. Those of more are rounded, as PyTorch's are. */
 #include "backend/cuda/conv_graph.h"
 #include "backend/cuda/first_conv2d.h"
 #include "backend/cuda/pooled_conv2d.h"
 
 #include <string.h>
+
+#define WIDE 64 /* beyond so many channels or filters a narrow gradient by the kernel is cuDNN's */
 
 /* ---- what a maker made ---- */
 
@@ -25,6 +27,7 @@ typedef struct convolution {
     ptrdiff_t dz,
         bias; /* in the scratch memory: dy where it is masked; sums for the bias's gradient, or a copy of it */
     kolo_cuda_parts parts; /* of the kernel's gradient, by our own kernel */
+    ptrdiff_t rounded;     /* in the scratch memory: that gradient as cuDNN gives it, where it is narrow */
     bool apart; /* bias and relu are a pass behind the image's graph */
     bool undone, done; /* a max pooling has undone relu, written the bias's gradient */
 } convolution;
@@ -60,10 +63,11 @@ static kolo_conv_spec spec_of(const kolo_plan *plan, const kolo_op *op, int larg
 static kolo_status find(kolo_cuda_kernel *kernel, const kolo_plan *plan, const kolo_conv_spec *spec, way *found)
 {
     size_t scratch = 0;
-    bool depthwise = spec->conv.groups > 1 && spec->conv.groups == spec->conv.channels;
     bool sums = spec->result == KOLO_CONV_KERNEL, narrow = spec->element != KOLO_ELEMENT_FLOAT;
+    bool few = spec->conv.channels <= WIDE && spec->conv.filters <= WIDE;
+    bool own = kolo_cuda_is_depthwise(&spec->conv, sums) || (narrow && sums && (few || spec->conv.groups > 1));
     found->graph = NULL;
-    if (!depthwise && !(narrow && sums)) KOLO_TRY(kolo_conv_graph_find(plan->stream, spec, &found->graph, &scratch));
+    if (!own) KOLO_TRY(kolo_conv_graph_find(plan->stream, spec, &found->graph, &scratch));
     found->scratch = kolo_cuda_reserve(&kernel->scratch, scratch);
     return KOLO_OK;
 }
@@ -193,8 +197,17 @@ static kolo_status through_bias(const kolo_cuda_job *job, const void **dz)
 static kolo_status compute_kernel(const kolo_cuda_job *job, const void *x, const void *y)
 {
     const convolution *own = job->kernel->own;
-    void *scratch = (char *)job->scratch + own->kernel.scratch;
-    if (own->kernel.graph) return kolo_conv_graph_run(own->kernel.graph, x, job->out[1], y, NULL, scratch);
+    char *scratch = job->scratch;
+    bool narrow = job->element != KOLO_ELEMENT_FLOAT;
+    void *to = narrow ? scratch + own->rounded : job->out[1];
+    if (own->kernel.graph) {
+        KOLO_TRY(kolo_conv_graph_run(own->kernel.graph, x, to, y, NULL, scratch + own->kernel.scratch));
+        if (narrow)
+            KOLO_CUDA(kolo_cuda_cast(job->stream, job->element, to, KOLO_ELEMENT_FLOAT, job->out[1],
+                                     kolo_cuda_count(job->plan, job->op->out[1])),
+                      "a convolution's gradient");
+        return KOLO_OK;
+    }
     KOLO_CUDA(kolo_cuda_conv_filter(job->stream, job->element, &own->spec.conv, x, y,
                                     kolo_cuda_parts_at(job, &own->parts)),
               "a convolution's gradient");
@@ -215,7 +228,11 @@ static kolo_status find_kernel(kolo_cuda_kernel *kernel, kolo_plan *plan, int gr
 {
     made->spec.result = KOLO_CONV_KERNEL;
     KOLO_TRY(find(kernel, plan, &made->spec, &made->kernel));
-    if (made->kernel.graph) return choose_layout(plan, &made->kernel, gradient, KOLO_ELEMENT_FLOAT);
+    if (made->kernel.graph) {
+        size_t bytes = (size_t)kolo_cuda_count(plan, gradient) * kolo_element_bytes(kernel->element);
+        made->rounded = kolo_cuda_reserve(&kernel->scratch, kernel->element == KOLO_ELEMENT_FLOAT ? 0 : bytes);
+        return choose_layout(plan, &made->kernel, gradient, KOLO_ELEMENT_FLOAT);
+    }
     int parts = kolo_cuda_conv_filter_parts(kernel->element, &made->spec.conv);
     return kolo_cuda_expect_parts(kernel, plan, 1, parts, &made->parts);
 }

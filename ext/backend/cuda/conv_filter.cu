@@ -109,6 +109,7 @@ template <typename T, int F, int THREADS> struct Unpooled {
             int e = (int)threadIdx.x + m * THREADS, window = e / (F / EIGHT), f = e % (F / EIGHT) * EIGHT;
             if (window >= s.rows / 2 * across) continue;
             scale(dy, windows[m]);
+#pragma unroll
             for (int k = 0; k < EIGHT; k++)
                 sums[k] += windows[m].where.at[k] == (uint8_t)NOWHERE ? 0.0f : wide(windows[m].dy.at[k]);
             int pixel = window / across * 2 * c.out_width + window % across * 2;

@@ -68,10 +68,13 @@ template <typename T> __device__ static inline float rounded(float value)
     return wide(narrowed);
 }
 
+/* Launch bounds ask for two blocks on a multiprocessor, 128 registers a thread, where that spills nothing: not where
+ * strides are known late or a thread has more than 80 sums. */
+
 /* ---- forward: a thread makes P pixels beside each other ---- */
 
 template <typename T, int KH, int KW, int C, bool unit>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, unit ? 2 : 1)
     first_forward(Conv c, Bands bands, const T *__restrict__ x, const float *__restrict__ kernel, T *__restrict__ y,
                   Finish finish)
 {
@@ -124,7 +127,7 @@ __global__ void __launch_bounds__(THREADS)
 /* ---- back: a thread sums K · N weights' gradients, and N biases', over its pixels ---- */
 
 template <typename T, int KH, int KW, int C, int N>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, (KH * KW * C + 1) * N <= 80 ? 2 : 1)
     first_backward(Conv c, Bands bands, const T *__restrict__ x, const T *__restrict__ dy, const T *__restrict__ y,
                    float *__restrict__ dkernel, float *__restrict__ dbias)
 {

@@ -100,8 +100,11 @@ __device__ static inline void convolve_windows(Forwarding<T, F> &own, const Band
     const int XLD = C + EIGHT, KLD = F + EIGHT;
     int lane = (int)threadIdx.x % 32, window = first + lane % EIGHT;
     window = window < windows ? window : 0;
-    int h = window / p.width * 2, w = window % p.width * 2 + lane / EIGHT % 2;
-    const T *pixel = tile + (h * b.width + w) * XLD + lane / SQUARE * EIGHT;
+    /* The eight rows of a square are every second pixel, which lie beside each other, so that they fall into different
+     * banks. The windows' right pixels begin at an odd column: theirs are places 0 and 2, and 1, of the other half. */
+    int h = window / p.width * 2, w = window % p.width, right_half = (b.width + 1) / 2, odd = lane / EIGHT % 2;
+    const T *corner = tile + (h * b.width + w) * XLD + lane / SQUARE * EIGHT;
+    const T *outer = corner + (odd ? right_half : 0) * XLD, *middle = corner + (odd ? 1 : right_half) * XLD;
 #pragma unroll 1
     for (int i = 0; i < 3; i++) {
 #pragma unroll
@@ -109,10 +112,15 @@ __device__ static inline void convolve_windows(Forwarding<T, F> &own, const Band
 #pragma unroll
             for (int k = 0; k < C; k += SQUARE) {
                 unsigned left[2][4], right[Forwarding<T, F>::wide][2];
-                const T *factors = weights + ((i * 3 + j) * C + k) * KLD;
-                for (int q = 0; q < 2; q++) load_squares<false>(pixel + ((i + q) * b.width + j) * XLD + k, left[q]);
+                const T *factors = weights + ((i * 3 + j) * C + k) * KLD,
+                        *pixel = j == 1 ? middle : outer + j / 2 * XLD;
+#pragma unroll
+                for (int q = 0; q < 2; q++) load_squares<false>(pixel + (i + q) * b.width * XLD + k, left[q]);
+#pragma unroll
                 for (int n = 0; n < Forwarding<T, F>::wide; n += 2) load_b<false>(factors + n * EIGHT, KLD, &right[n]);
+#pragma unroll
                 for (int q = 0; q < 2; q++)
+#pragma unroll
                     for (int n = 0; n < Forwarding<T, F>::wide; n++) multiply(own.sums[q][n], left[q], right[n], T());
             }
         }
@@ -135,6 +143,7 @@ __device__ static inline void any_largest(const float values[4], float bias, T *
 {
     Largest largest;
     largest.begin();
+#pragma unroll
     for (int q = 0; q < 4; q++) {
         T rounded;
         narrow(values[q] + bias, &rounded);
@@ -190,8 +199,10 @@ template <typename T>
 __device__ static inline void drop(const Pool<T> &p, uint64_t key, int sample, int64_t e, Run<T, EIGHT> &values,
                                    Run<uint8_t, EIGHT> &places)
 {
+#pragma unroll
     for (int k = 0; k < EIGHT; k += 4) {
         kolo_random_block bits = kolo_philox(key, (uint64_t)(e + k) / 4, (uint64_t)(p.dropout.first + (int64_t)sample));
+#pragma unroll
         for (int i = 0; i < 4; i++) {
             bool kept = bits.word[i] >= p.threshold;
             narrow(kept ? p.scale * wide(values.at[k + i]) : 0.0f, &values.at[k + i]);
@@ -237,7 +248,7 @@ __global__ void __launch_bounds__(BLOCK, 2)
     auto bring = [&](int item, int stage) {
         int first = item % b.each * b.rows * 2 - c.before[0];
         const T *sample = x + (int64_t)(item / b.each) * c.height * c.width * C;
-        if (item < items) fetch_rows<T, C, BLOCK>(c, sample, first, b.height, b.width, tiles + stage * tile);
+        if (item < items) fetch_rows<T, C, BLOCK, true>(c, sample, first, b.height, b.width, tiles + stage * tile);
         __pipeline_commit(); /* an empty group, too, so that counting them goes on */
     };
     fetch_weights<T, C, F>(kernel, weights);
@@ -309,6 +320,7 @@ __device__ static inline void convolve_pixels(Backing<C> &own, const Conv &c, co
 {
     const int LD = F + EIGHT;
     int lane = (int)threadIdx.x % 32, places[Backing<C>::high];
+#pragma unroll
     for (int m = 0; m < Backing<C>::high; m++) {
         int p = first + m * SQUARE + lane % SQUARE;
         p = p < pixels ? p : 0;
@@ -322,10 +334,13 @@ __device__ static inline void convolve_pixels(Backing<C> &own, const Conv &c, co
 #pragma unroll
             for (int k = 0; k < F; k += SQUARE) {
                 unsigned right[Backing<C>::wide][2];
+#pragma unroll
                 for (int n = 0; n < Backing<C>::wide; n += 2) load_b<true>(factors + n * EIGHT * LD + k, LD, &right[n]);
+#pragma unroll
                 for (int m = 0; m < Backing<C>::high; m++) {
                     unsigned left[4];
                     load_squares<false>(corner + places[m] + k, left);
+#pragma unroll
                     for (int n = 0; n < Backing<C>::wide; n++) multiply(own.sums[m][n], left, right[n], T());
                 }
             }

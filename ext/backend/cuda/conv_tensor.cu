@@ -5,8 +5,6 @@
 
 #include "backend/cuda/tensor.cuh"
 
-#include <cuda_pipeline.h>
-
 namespace kolo {
 
 static const int DEEP = 32, EIGHT = 8, SQUARE = 16, OF_WARP = 32; /* a warp's part of C: two squares by two */
@@ -35,7 +33,7 @@ template <typename O, int M, int N> struct Stages {
 
 template <typename T> __device__ static inline void copy(T *shared, const T *from, const T *somewhere)
 {
-    __pipeline_memcpy_async(shared, from ? from : somewhere, 16, from ? 0 : 16);
+    copy(shared, from ? from : somewhere, from != nullptr);
 }
 
 /* somewhere: what zeros are copied from is not read, but must be an address. */

@@ -32,7 +32,8 @@ struct kolo_stream {
     int capability; /* compute capability: 10 · major + minor */
     int shared;     /* bytes of shared memory that a block may have */
     pid_t process; /* that opened it */
-    cudaStream_t stream;
+    cudaStream_t handle;
+    cudaError_t failed; /* the first failure of a launch that nobody has been told of (kolo_cuda_tell) */
     unsigned *turns; /* KOLO_TURNS zeros on the device, which its kernels count with and leave as zeros */
     kolo_cuda_table *tables; /* a list */
     struct cublasLtContext *blas;   /* NULL before anything wanted it (matmul.c) */
@@ -137,6 +138,8 @@ void kolo_cuda_forget(kolo_plan *plan);
 extern const kolo_accelerator kolo_cuda_accelerator;
 /* The calling thread's device is the stream's from here on. */
 kolo_status kolo_cuda_enter(const kolo_stream *stream);
+/* Fails once with what stream->failed keeps: for what waits for the stream's work, or ends a captured graph of it. */
+kolo_status kolo_cuda_tell(kolo_stream *stream);
 /* False: it is another process's, which this one was forked from. */
 bool kolo_cuda_is_mine(const kolo_stream *stream);
 

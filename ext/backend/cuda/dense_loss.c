@@ -134,8 +134,9 @@ kolo_status kolo_cuda_make_dense_loss(kolo_cuda_kernel *kernel, kolo_plan *plan,
     kernel->free_own = free_dense_loss;
     kernel->run = run_dense_loss;
     kolo_cuda_describe_loss(plan, &own->loss);
-    kolo_element narrow = kolo_cuda_loss_reads_once(&own->loss) ? kernel->element : KOLO_ELEMENT_FLOAT;
-    own->loss.outputs_element = narrow;
+    own->loss.outputs_element = kernel->element;
+    if (!kolo_cuda_loss_reads_once(&own->loss)) own->loss.outputs_element = KOLO_ELEMENT_FLOAT;
+    kolo_element narrow = own->loss.outputs_element;
     own->loss.gradient_element = kernel->element;
     const kolo_matmul_spec spec = {.m = kolo_cuda_count(plan, op->in[0]) / shape.dim[0],
                                    .n = shape.dim[1],

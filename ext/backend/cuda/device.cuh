@@ -37,13 +37,26 @@ static cudaError_t launch(cudaStream_t stream, dim3 blocks, dim3 threads, size_t
 #endif
 }
 
+/* A kernel's limit of dynamic shared memory belongs to the kernel and the device: all threads and recordings share it.
+ * So it is raised once, to the most that the device has, and never lowered. */
+static inline cudaError_t raise_shared_limit(const void *kernel, size_t wanted)
+{
+    int device = 0, most = 0;
+    cudaFuncAttributes now;
+    cudaError_t error = cudaFuncGetAttributes(&now, kernel);
+    if (error != cudaSuccess || (size_t)now.maxDynamicSharedSizeBytes >= wanted) return error;
+    error = cudaGetDevice(&device);
+    if (error == cudaSuccess) error = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    if (error != cudaSuccess) return error;
+    return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most - (int)now.sharedSizeBytes);
+}
+
 /* With more shared memory than a block has unasked. */
 template <typename Kernel, typename... Arguments>
 static cudaError_t launch_large(cudaStream_t stream, dim3 blocks, dim3 threads, size_t shared, Kernel *kernel,
                                 Arguments... arguments)
 {
-    cudaError_t error =
-        cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
+    cudaError_t error = raise_shared_limit((const void *)kernel, shared);
     if (error != cudaSuccess) return error;
     return launch(stream, blocks, threads, shared, kernel, arguments...);
 }

@@ -166,10 +166,13 @@ __global__ void add_table(const T *__restrict__ x, const T *__restrict__ table, 
     }
 }
 
+static const int SUMMING = 512; /* threads: 16 warps */
+
 /* dtable = Σ over the samples: a lane has N columns, a warp of the block every so many samples. */
 template <typename T, int N>
-__global__ void sum_samples(const T *__restrict__ dy, const kolo_step_parameters *step_parameters, int64_t first,
-                            int microbatch, int64_t elements, float *table)
+__global__ void __launch_bounds__(SUMMING)
+    sum_samples(const T *__restrict__ dy, const kolo_step_parameters *step_parameters, int64_t first, int microbatch,
+                int64_t elements, float *table)
 {
     __shared__ float sums[16][32 * N];
     int samples = samples_of(step_parameters, first, microbatch), lane = (int)threadIdx.x, warp = (int)threadIdx.y;
@@ -185,7 +188,7 @@ __global__ void sum_samples(const T *__restrict__ dy, const kolo_step_parameters
     }
     for (int k = 0; k < N; k++) sums[warp][lane * N + k] = sum[k];
     __syncthreads();
-    for (int e = warp * 32 + lane; e < 32 * N; e += 512) {
+    for (int e = warp * 32 + lane; e < 32 * N; e += SUMMING) {
         double all = 0;
         for (int w = 0; w < 16; w++) all += (double)sums[w][e];
         if ((int64_t)blockIdx.x * 32 * N + e < elements) table[(int64_t)blockIdx.x * 32 * N + e] = (float)all;
@@ -293,7 +296,7 @@ cudaError_t kolo_cuda_position_backward(cudaStream_t stream, kolo_element elemen
         const int N = Lanes<T>::count;
         bool wide = elements % N == 0;
         unsigned blocks = (unsigned)((elements + 32 * (wide ? N : 1) - 1) / (32 * (wide ? N : 1)));
-        return launch(stream, dim3(blocks), dim3(32, 16), 0, wide ? sum_samples<T, N> : sum_samples<T, 1>,
+        return launch(stream, dim3(blocks), dim3(32, SUMMING / 32), 0, wide ? sum_samples<T, N> : sum_samples<T, 1>,
                       (const T *)dy, step_parameters, first, microbatch, elements, table);
     });
 }

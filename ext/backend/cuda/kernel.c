@@ -207,7 +207,7 @@ kolo_status kolo_cuda_run(void *prepared, const kolo_call *call)
                          .plan = kernel->plan,
                          .op = op,
                          .call = call,
-                         .stream = call->stream->stream,
+                         .stream = call->stream->handle,
                          .element = kernel->element,
                          .scratch = call->scratch};
     KOLO_CUDA(cudaSetDevice(call->stream->device), "choosing it");

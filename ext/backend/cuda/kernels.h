@@ -249,6 +249,8 @@ cudaError_t kolo_cuda_conv_data(cudaStream_t stream, kolo_element element, const
                                 const void *kernel, const float *bias, void *x, bool relu);
 /* The gradient by the kernel, in so many parts, one behind the other; and their sum. */
 int kolo_cuda_conv_filter_parts(kolo_element element, const kolo_conv *conv);
+/* Whether there is a kernel of our own for depthwise convolutions like it, or for their gradients by the kernel. */
+bool kolo_cuda_is_depthwise(const kolo_conv *conv, bool by_kernel);
 cudaError_t kolo_cuda_conv_filter(cudaStream_t stream, kolo_element element, const kolo_conv *conv, const void *x,
                                   const void *dy, float *parts);
 /* The first layer's: a small window over few channels, of which nobody wants dx. Its kernel is float32, aligned as a
@@ -372,8 +374,8 @@ typedef struct kolo_loss_job {
     unsigned *turns; /* the stream's KOLO_TURNS */
 } kolo_loss_job;
 size_t kolo_cuda_loss_scratch(const kolo_loss_job *job);
-/* Whether it reads each row once, at the start: only then outputs may be narrow, and the gradient may take their place.
- */
+/* Whether it reads each row of such outputs once, at the start: only then they may be narrow, and the gradient may take
+ * their place. */
 bool kolo_cuda_loss_reads_once(const kolo_loss_job *job);
 cudaError_t kolo_cuda_loss(cudaStream_t stream, const kolo_loss_job *job, const kolo_step_parameters *step_parameters,
                            void *scratch);

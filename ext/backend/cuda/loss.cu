@@ -10,8 +10,9 @@ namespace kolo
 {
 
 const int LANES_THREADS = 128, LANES_WIDTH = 512; /* the widest row that a warp takes */
+const int BLOCK_THREADS = 512;
 const int LOSS_BLOCKS = 1024, LAST_SUMS = 16; /* the most sums that the last block adds up by itself */
-const int CACHED_BYTES = 96 << 10; /* of a row and sums: each of two blocks of an A100's multiprocessor has it */
+const int CACHED_BYTES = 110 << 10; /* of a row and sums: each of two blocks of an H100's multiprocessor has it */
 const int MEETING_BYTES = 1 << 10; /* where warps meet: static */
 const int SLOTS = 1 + KOLO_LOSS_METRICS; /* a team's: the loss, a number each metric */
 
@@ -54,7 +55,7 @@ __device__ static Row<Team> row_at(const kolo_loss_job &job, const kolo_step_par
     if (!row.counts && slopes && number < job.microbatch * job.rows)
         for (int i = team.rank; i < row.n; i += team.size) put<1>(job.gradient_element, slopes, i, &none);
     if (!row.counts) number = instead;
-    row.z = (const float *)job.outputs + number * job.width;
+    row.z = (const typename Team::Z *)job.outputs + number * job.width;
     row.t = job.targets ? job.targets + number * job.width : NULL;
     row.dz = row.counts ? slopes : NULL;
     row.slopes = job.gradient_element;
@@ -145,30 +146,19 @@ __global__ void __launch_bounds__(LANES_THREADS)
     add_up(job, step_parameters, parts);
 }
 
-template <typename T, int N> __device__ static void copy_row(const Row<BlockTeam> &row, const void *from, float *kept)
+/* The row's elements go, as they are, where the same thread finds them again. */
+template <int N, typename Z> __device__ static void keep(Row<BlockTeam<Z>> &row, Z *kept)
 {
-    for (int i = row.team.rank * N; i < row.n; i += row.team.size * N) {
-        float values[N];
-        load<T, N>((const T *)from + i, values);
-        store<float, N>(kept + i, values);
-    }
-}
-
-/* The row's elements go where the same thread finds them again. */
-template <int N> __device__ static void keep(Row<BlockTeam> &row, const kolo_loss_job &job, int64_t number, float *kept)
-{
-    const void *from = at(job.outputs, job.outputs_element, number * job.width);
-    switch (job.outputs_element) {
-    case KOLO_ELEMENT_BFLOAT16: copy_row<__nv_bfloat16, N>(row, from, kept); break;
-    case KOLO_ELEMENT_HALF: copy_row<__half, N>(row, from, kept); break;
-    default: copy_row<float, N>(row, from, kept);
-    }
+    for (int i = row.team.rank * N; i < row.n; i += row.team.size * N)
+        *(Run<Z, N> *)checked<Run<Z, N>>(kept + i) = *checked<Run<Z, N>>(row.z + i);
     row.z = kept;
     __syncthreads(); /* the label's is another's */
 }
 
-template <int N, bool PLAIN>
-__global__ void __launch_bounds__(1024)
+/* Z: what the outputs are made of. Of plain losses two blocks are at work on a multiprocessor: one reads its row while
+ * the other computes. */
+template <typename Z, int N, bool PLAIN>
+__global__ void __launch_bounds__(BLOCK_THREADS, PLAIN ? 2 : 1)
     loss_by_blocks(const __grid_constant__ kolo_loss_job job, const kolo_step_parameters *step_parameters, int kept,
                    double *parts)
 {
@@ -177,11 +167,11 @@ __global__ void __launch_bounds__(1024)
     unsigned *counts = (unsigned *)(slots + SLOTS);
     int64_t counted = samples_of(step_parameters, job.first, job.microbatch) * job.rows;
     clear_sums(1, job.sums, slots, counts);
-    BlockTeam team = {(int)threadIdx.x, (int)blockDim.x};
+    BlockTeam<Z> team = {(int)threadIdx.x, (int)blockDim.x};
     for (int64_t number = blockIdx.x; number < job.microbatch * job.rows; number += gridDim.x) {
-        Row<BlockTeam> row = row_at(job, step_parameters, team, number, counted, 0, &weight);
+        Row<BlockTeam<Z>> row = row_at(job, step_parameters, team, number, counted, 0, &weight);
         if (number >= counted) continue;
-        if (kept > 0) keep<N>(row, job, number, (float *)shared);
+        if (kept > 0) keep<N>(row, (Z *)shared);
         one_row<N, PLAIN>(row, job, weight, slots, counts);
         __syncthreads(); /* before what is kept gives way to the next row */
     }
@@ -216,7 +206,7 @@ static int sum_bytes(const kolo_loss_job *job)
 /* Of a row that such a block keeps in shared memory: 0, it reads the row again. */
 static int kept_bytes(const kolo_loss_job *job)
 {
-    int64_t row = (job->width * 4 + 15) / 16 * 16;
+    int64_t row = (job->width * (int64_t)kolo_element_bytes(job->outputs_element) + 15) / 16 * 16;
     int most = job->shared - MEETING_BYTES < CACHED_BYTES ? job->shared - MEETING_BYTES : CACHED_BYTES;
     return job->width > LANES_WIDTH && row <= most - sum_bytes(job) ? (int)row : 0;
 }
@@ -235,14 +225,11 @@ template <int N, bool PLAIN>
 static cudaError_t by_blocks(cudaStream_t stream, const kolo_loss_job *job, const kolo_step_parameters *step_parameters,
                              double *parts)
 {
-    int kept = kept_bytes(job), threads = job->width <= 4096 ? 256 : 1024, shared = kept + sum_bytes(job);
-    cudaError_t error = cudaSuccess;
-    if (kept > 0)
-        error = cudaFuncSetAttribute((const void *)loss_by_blocks<N, PLAIN>,
-                                     cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
-    if (error != cudaSuccess) return error;
-    return launch(stream, dim3((unsigned)blocks_of(job)), dim3((unsigned)threads), (size_t)shared,
-                  loss_by_blocks<N, PLAIN>, *job, step_parameters, kept, parts);
+    int kept = kept_bytes(job), threads = job->width <= 4096 ? 256 : BLOCK_THREADS, shared = kept + sum_bytes(job);
+    return with(job->outputs_element, [&](auto zero) {
+        return launch_large(stream, dim3((unsigned)blocks_of(job)), dim3((unsigned)threads), (size_t)shared,
+                            loss_by_blocks<decltype(zero), N, PLAIN>, *job, step_parameters, kept, parts);
+    });
 }
 
 } // namespace kolo

@@ -29,6 +29,7 @@ __device__ static inline Best shown(Best own, int by)
 
 /* Neighbouring lanes, a power of two of them; teams of a warp go in step. */
 struct WarpTeam {
+    typedef float Z; /* what a row's outputs are made of where it reads them */
     int rank, size;
     __device__ double sum(double value) const
     {
@@ -42,7 +43,8 @@ struct WarpTeam {
     }
 };
 
-struct BlockTeam {
+template <typename Z_> struct BlockTeam {
+    typedef Z_ Z;
     int rank, size;
     __device__ double sum(double value) const
     {
@@ -66,7 +68,8 @@ struct BlockTeam {
 /* At work on one row. Every thread of the team has the same but for its rank. */
 template <typename Team> struct Row {
     Team team;
-    const float *z, *t; /* t: NULL where there are labels */
+    const typename Team::Z *z;
+    const float *t; /* NULL where there are labels */
     void *dz; /* NULL: no gradient is wanted */
     kolo_element slopes; /* what that is made of */
     int n, label;
@@ -83,7 +86,7 @@ template <int N, bool SLOPES, typename Team, typename F> __device__ static void 
 {
     for (int i = row.team.rank * N; i < row.n; i += row.team.size * N) {
         float z[N], t[N] = {0}, slope[N];
-        load<float, N>(row.z + i, z);
+        load<typename Team::Z, N>(row.z + i, z);
         if (row.t) load<float, N>(row.t + i, t);
         for (int k = 0; k < N; k++) slope[k] = f(i + k, z[k], t[k]) * row.factor * row.scale;
         if (SLOPES) put<N>(row.slopes, row.dz, i, slope);
@@ -116,7 +119,7 @@ template <int N, typename Team> __device__ static double sum_exponentials(const 
     double sum = 0;
     for (int i = row.team.rank * N; i < row.n; i += row.team.size * N) {
         float z[N], some = 0;
-        load<float, N>(row.z + i, z);
+        load<typename Team::Z, N>(row.z + i, z);
         for (int k = 0; k < N; k++)
             if (row.n < KOLO_LONG_ROW) sum += exponential(row, z[k]);
             else some += expf(z[k] - row.largest.value); /* conversions to double are slow */
@@ -129,7 +132,7 @@ template <int N, typename Team> __device__ static double sum_exponentials(const 
 
 template <int N, typename Team> __device__ static double sparse_crossentropy(const Row<Team> &row, double alpha)
 {
-    double drawn = 0, own = (double)row.z[row.label], log_sum = (double)row.largest.value + log(row.sum);
+    double drawn = 0, own = (double)wide(row.z[row.label]), log_sum = (double)row.largest.value + log(row.sum);
     if (alpha > 0) {
         each<N, false>(row, [&](int, float z, float) {
             drawn += alpha / (double)row.n * (double)z;
@@ -252,7 +255,7 @@ __device__ static void count_buckets(const Row<Team> &row, const kolo_loss_job &
 template <int N, typename Team> __device__ static double top_k(const Row<Team> &row, double k)
 {
     int larger = 0;
-    float own = row.z[row.truth];
+    float own = wide(row.z[row.truth]);
     each<N, false>(row, [&](int, float z, float) {
         larger += z > own;
         return 0.0f;

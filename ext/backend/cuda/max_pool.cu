@@ -75,7 +75,9 @@ template <typename T, typename P> struct DroppedMaxima : Maxima<T, P> {
  */
 template <typename T, int V> __device__ static Run<T, V> scaled(Run<T, V> dy, float dropped)
 {
-    for (int v = 0; dropped != 1 && v < V; v++) narrow(dropped * element(dy, v), &dy.at[v]);
+    if (dropped == 1) return dy;
+#pragma unroll
+    for (int v = 0; v < V; v++) narrow(dropped * element(dy, v), &dy.at[v]);
     return dy;
 }
 

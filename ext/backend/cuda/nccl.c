@@ -282,7 +282,7 @@ static kolo_status begin(kolo_nccl_group *group, void *values, int64_t count, ko
         pthread_mutex_lock(&group->lock);
         ncclComm_t comm = group->comm;
         if (comm && !given)
-            result = ncclAllReduce(values, values, (size_t)count, numbers, ncclSum, comm, group->stream->stream);
+            result = ncclAllReduce(values, values, (size_t)count, numbers, ncclSum, comm, group->stream->handle);
         else if (comm && ncclCommGetAsyncError(comm, &result) != ncclSuccess) result = ncclInternalError;
         if (comm && result != ncclSuccess && result != ncclInProgress)
             lose(group, kolo_phrase("NCCL: a sum over the group failed: %s", ncclGetErrorString(result)));
@@ -318,7 +318,7 @@ void kolo_nccl_leave(void *together)
         return;
     }
     if (kolo_cuda_enter(group->stream) == KOLO_OK && group->comm && group->watched)
-        cudaStreamSynchronize(group->stream->stream); /* the watcher ends it where somebody is missing */
+        cudaStreamSynchronize(group->stream->handle); /* the watcher ends it where somebody is missing */
     pthread_mutex_lock(&group->lock);
     group->closing = true;
     pthread_mutex_unlock(&group->lock);

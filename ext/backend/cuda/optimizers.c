@@ -81,7 +81,9 @@ static kolo_status fill(kolo_cuda_table *table, const kolo_update_job *job, cuda
     cudaError_t error = kolo_cuda_allocate(&table->memory, table->bytes);
     if (error == cudaSuccess)
         error = cudaMemcpyAsync(table->memory, image, table->bytes, cudaMemcpyHostToDevice, stream);
-    free(image); /* which the call has read: it is no memory that the device reaches */
+    cudaError_t waited = cudaStreamSynchronize(stream); /* a copy may read pageable memory after the call returned */
+    if (error == cudaSuccess) error = waited;
+    free(image);
     KOLO_CUDA(error, "preparing updates");
     return KOLO_OK;
 }

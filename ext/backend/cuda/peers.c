@@ -79,9 +79,9 @@ static void close_pair(kolo_pair **pair)
     *pair = NULL;
     if (!closed) return;
     for (int side = 0; side < 2; side++) {
-        if (!closed->stream[side] || cudaSetDevice(closed->device[side]) != cudaSuccess) continue;
-        cudaStreamSynchronize(closed->stream[side]);
-        cudaStreamDestroy(closed->stream[side]);
+        if (!closed->handle[side] || cudaSetDevice(closed->device[side]) != cudaSuccess) continue;
+        cudaStreamSynchronize(closed->handle[side]);
+        cudaStreamDestroy(closed->handle[side]);
         cudaFree(closed->source[side]);
         cudaFree(closed->target[side]);
     }

@@ -23,8 +23,9 @@ NCCL_FOUND  := $(call with-header,nccl.h,$(or $(NCCL_HOME),$(CUDA_FOUND) $(CUDA_
 CUDA_PLACES := $(filter-out /usr,$(sort $(abspath $(CUDA_FOUND) $(CUDNN_FOUND) $(NCCL_FOUND))))
 CUDA_SEEN   := $(addprefix -isystem ,$(wildcard $(addsuffix /include,$(CUDA_PLACES))))
 CUDA_LIBS   := $(sort $(wildcard $(foreach home,$(CUDA_PLACES),$(home)/lib $(home)/lib64 $(home)/targets/*/lib)))
-# Machine code for Volta, Ampere, Hopper and Blackwell, as far as this nvcc knows them, and PTX for what comes after.
-CUDA_KNOWN   = $(if $(NVCC),$(filter $(patsubst compute_%,%,$(shell $(NVCC) --list-gpu-arch)),70 80 90 100))
+# Machine code for Volta (which CUDA 13 has dropped), Turing, Ampere, Hopper and Blackwell, as far as this nvcc knows them,
+# and PTX for what comes after.
+CUDA_KNOWN   = $(if $(NVCC),$(filter $(patsubst compute_%,%,$(shell $(NVCC) --list-gpu-arch)),70 75 80 90 100))
 CUDA_CODE   ?= $(foreach sm,$(CUDA_KNOWN),-gencode arch=compute_$(sm),code=sm_$(sm)) \
                $(foreach sm,$(lastword $(CUDA_KNOWN)),-gencode arch=compute_$(sm),code=compute_$(sm))
 # What is lacking, $(1), part of $(2), and where it was looked for: in the folder that the variable $(3) names.
@@ -49,6 +50,16 @@ $(BUILD)/obj/cuda/%.c.o: ext/backend/cuda/%.c $(BUILD)/flags $(BUILD)/obj/cuda/f
 $(BUILD)/obj/cuda/%.cu.o: ext/backend/cuda/%.cu $(BUILD)/flags $(BUILD)/obj/cuda/flags
 	$(call say,NVCC)
 	$(Q)$(NVCC) -std=c++17 -O3 -lineinfo -Xfatbin=-compress-all $(CUDA_CODE) --threads 0 -Xcompiler -fPIC -Iext $(CUDA_SEEN) -MMD -MP -c $< -o $@
+# PTX alone, which tests/ext/backend/cuda/test_machine_code.py gives to ptxas: NAME.90.ptx is NAME.cu's for compute_90.
+define ptx-rule
+$$(BUILD)/obj/cuda/%.$(1).ptx: ext/backend/cuda/%.cu $$(BUILD)/flags $$(BUILD)/obj/cuda/flags
+	$$(call say,PTX)
+	$$(Q)$$(NVCC) -std=c++17 -O3 -arch=compute_$(1) -Iext $$(CUDA_SEEN) -MMD -MP -ptx $$< -o $$@
+endef
+$(foreach architecture,70 75 80 90 100,$(eval $(call ptx-rule,$(architecture))))
+cuda-ptx: $(foreach architecture,$(PTX),$(CUDA_CU:ext/backend/cuda/%.cu=$(BUILD)/obj/cuda/%.$(architecture).ptx))
+nvcc-path:
+	@echo $(NVCC)
 $(BUILD)/lib/libkolo_cuda.so: $(call cuda-object,$(CUDA_C) $(CUDA_CU)) $(LIBKOLO)
 	$(call say,LINK)
 	$(Q)$(CC) $(CFLAGS) -shared -o $@ $(filter %.o,$^) -L$(@D) -lkolo -Wl,-rpath,'$$ORIGIN' $(CUDA_LIBS:%=-L%) \
@@ -95,4 +106,4 @@ $(SHIM_TESTS): $(BUILD)/%: %.c $(BUILD)/shim/lib/libkolo_cuda.so
 	$(Q)$(CC) $(KOLO_C) $(CFLAGS) $(EXTRA) -D_GNU_SOURCE= -DKOLO_TEST_BACKEND='"cuda"' -Itests -MMD -MP $< -o $@ \
 	    -L$(BUILD)/shim/lib -lkolo -lcmocka -lm -ljansson -Wl,-rpath,$(abspath $(BUILD)/shim/lib)
 $(BUILD)/tests/ext/backend/cuda/cudnn_plans_test: EXTRA = -I$(SHIM)
-.PHONY: toolkit cuda test-gpu
+.PHONY: toolkit cuda cuda-ptx nvcc-path test-gpu

@@ -8,8 +8,6 @@
 #include "backend/cuda/maxima.cuh"
 #include "backend/cuda/tensor.cuh"
 
-#include <cuda_pipeline.h>
-
 namespace kolo {
 
 static const int TAPS = 9, SQUARE = 16, EIGHT = 8; /* an ldmatrix square, twice as high and as wide: a product's */
@@ -52,15 +50,16 @@ static inline bool is_small_conv(kolo_element element, const kolo_conv &c)
 
 /* ---- to shared memory ---- */
 
-/* Sixteen bytes on their way there, or zeros; from is an address in any case. */
-template <typename T> __device__ static inline void copy(T *shared, const T *from, bool there)
+/* Where column w of a tile's row lies. apart: all even columns come before all odd ones, so that every second pixel is
+ * the neighbour of the one before. */
+template <bool apart> __host__ __device__ static inline int place_of_column(int w, int width)
 {
-    __pipeline_memcpy_async(shared, from, 16, there ? 0 : 16);
+    return apart ? w % 2 * ((width + 1) / 2) + w / 2 : w;
 }
 
 /* Rows of a sample's x from row `top` on, `height` of them and so many zeros around as there are, by all threads of the
  * block; the first column is number -before. */
-template <typename T, int C, int THREADS>
+template <typename T, int C, int THREADS, bool apart = false>
 __device__ static void fetch_rows(const Conv &c, const T *__restrict__ sample, int top, int height, int width, T *tile)
 {
     const int step = THREADS / (C / EIGHT);
@@ -69,7 +68,7 @@ __device__ static void fetch_rows(const Conv &c, const T *__restrict__ sample, i
     while (h < height) {
         int row = top + h, column = w - c.before[1];
         bool there = row >= 0 && row < c.height && column >= 0 && column < c.width;
-        copy(tile + (h * width + w) * (C + EIGHT) + part,
+        copy(tile + (h * width + place_of_column<apart>(w, width)) * (C + EIGHT) + part,
              there ? sample + (row * c.width + column) * C + part : sample, there);
         h += down;
         w += across;
@@ -109,6 +108,7 @@ __device__ static inline Given<T> window_of(const Pooled<T> &p, int sample, int 
 template <typename T> __device__ static inline Given<T> no_window()
 {
     Given<T> none;
+#pragma unroll
     for (int k = 0; k < EIGHT; k++) {
         narrow(0, &none.dy.at[k]);
         none.where.at[k] = (uint8_t)NOWHERE;
@@ -117,7 +117,9 @@ template <typename T> __device__ static inline Given<T> no_window()
 }
 template <typename T> __device__ static inline void scale(const Pooled<T> &p, Given<T> &given)
 {
-    for (int k = 0; p.dropped != 1 && k < EIGHT; k++) narrow(p.dropped * wide(given.dy.at[k]), &given.dy.at[k]);
+    if (p.dropped == 1) return;
+#pragma unroll
+    for (int k = 0; k < EIGHT; k++) narrow(p.dropped * wide(given.dy.at[k]), &given.dy.at[k]);
 }
 /* To the window's pixels in shared memory, of which the first is at corner, its neighbours so many elements to the right
  * and below: zeros, and what there is in its place. there: bit q says whether pixel q is one. */

@@ -30,6 +30,14 @@ kolo_status kolo_cuda_enter(const kolo_stream *stream)
     return KOLO_OK;
 }
 
+kolo_status kolo_cuda_tell(kolo_stream *stream)
+{
+    cudaError_t failed = stream->failed;
+    stream->failed = cudaSuccess;
+    KOLO_CUDA(failed, "adding gradients");
+    return KOLO_OK;
+}
+
 /* For what gives back: it tells nobody. A child of fork() must not touch what is its parent's. */
 static bool can_enter(const kolo_stream *stream)
 {
@@ -172,6 +180,7 @@ static kolo_status synchronize_event(kolo_stream *stream, kolo_event *event)
 {
     KOLO_TRY(kolo_cuda_enter(stream));
     KOLO_CUDA(cudaEventSynchronize(event->event), "the work given");
+    KOLO_TRY(kolo_cuda_tell(stream));
     return kolo_nccl_check(stream->group);
 }
 
@@ -193,6 +202,7 @@ static kolo_status finish(kolo_stream *stream)
 {
     KOLO_TRY(kolo_cuda_enter(stream));
     KOLO_CUDA(cudaStreamSynchronize(stream->handle), "the work given");
+    KOLO_TRY(kolo_cuda_tell(stream));
     return kolo_nccl_check(stream->group);
 }
 
@@ -211,6 +221,8 @@ static kolo_status end_capture(kolo_stream *stream, kolo_captured_graph **captur
     kolo_captured_graph *made = calloc(1, sizeof *made);
     cudaError_t error = cudaStreamEndCapture(stream->handle, &graph); /* also when there is no memory */
     if (!made) error = cudaErrorMemoryAllocation;
+    if (error == cudaSuccess) error = stream->failed; /* the captured graph lacks a launch */
+    stream->failed = cudaSuccess;
     if (error == cudaSuccess) error = cudaGraphInstantiate(&made->graph, graph, 0);
     if (graph) cudaGraphDestroy(graph);
     if (error != cudaSuccess) {

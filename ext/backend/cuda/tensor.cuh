@@ -1,6 +1,6 @@
 /* Tensor cores: squares of narrow elements in shared memory to registers, and their products, sums in float. Before
- * Ampere, which has no such instructions, lanes show one another what they have. What a lane has of a square is what PTX
- * says of ldmatrix and mma.m16n8k16 (PTX ISA, 9.7.15.5):
+ * Ampere (a V100, a T4), which has no such instructions, lanes show one another what they have. What a lane has of a
+ * square is what PTX says of ldmatrix and mma.m16n8k16 (PTX ISA, 9.7.15.5):
  *
  * A is 16 × 16 (m × k), four squares of 8 × 8, top left, bottom left, top right, bottom right; B is 16 × 8 (k × n), two,
  * top and bottom. Lane l has of each square of A row l / 4, elements 2 (l % 4) and the next; of B's column l / 4, those
@@ -9,6 +9,8 @@
 #define KOLO_CUDA_TENSOR_CUH
 
 #include "backend/cuda/device.cuh"
+
+#include <cuda_pipeline.h>
 #ifdef KOLO_SHIM
 #include "tensor.h"
 #endif
@@ -61,6 +63,20 @@ __device__ __noinline__ static void load_by_hand(const void *row, unsigned squar
     }
 }
 #endif
+
+/* Sixteen bytes on their way to shared memory, beside the arithmetic, or zeros; from is an address in any case. The number
+ * of bytes that are read is in a register: of __pipeline_memcpy_async() with such a number nvcc makes two instructions,
+ * of which one is skipped. */
+template <typename T> __device__ static inline void copy(T *shared, const T *from, bool there)
+{
+#if !defined(KOLO_SHIM) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((unsigned)__cvta_generic_to_shared(shared)),
+                 "l"(__cvta_generic_to_global(from)), "r"(there ? 16 : 0)
+                 : "memory");
+#else
+    __pipeline_memcpy_async(shared, from, 16, there ? 0 : 16);
+#endif
+}
 
 /* Four squares: lanes 8 i … 8 i + 7 give the addresses of the rows of square i, sixteen bytes each, in shared memory.
  * turned: of their transposes. */

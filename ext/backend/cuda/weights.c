@@ -109,7 +109,7 @@ kolo_status kolo_cuda_convert(const kolo_plan *plan, const kolo_conversion *list
     kolo_packing *moves = malloc((size_t)count * sizeof *moves);
     if (!moves) return kolo_fail_memory((size_t)count * sizeof *moves, "what is packed");
     for (int i = 0; i < count; i++) moves[i] = move_of(plan, &list[i]);
-    cudaError_t error = kolo_cuda_pack_arrays(plan->stream->stream, moves, count);
+    cudaError_t error = kolo_cuda_pack_arrays(plan->stream->handle, moves, count);
     free(moves);
     return error == cudaSuccess ? KOLO_OK : kolo_cuda_fail(error, "packing weights or unpacking gradients");
 }
@@ -132,9 +132,10 @@ kolo_status kolo_cuda_copy_floats(cudaStream_t stream, const float *from, void *
     return KOLO_OK;
 }
 
-/* What goes wrong here shows at the next call on the stream. */
+/* Its caller cannot be told of a failure here: the stream keeps the first one until somebody waits for its work. */
 void kolo_cuda_add_gradient(const kolo_plan *plan, int value, void *to, const void *from)
 {
     int64_t count = parts_of(kolo_cuda_layout_of(plan, value)) * kolo_cuda_count(plan, value);
-    kolo_cuda_add_floats(plan->stream->stream, to, from, count);
+    cudaError_t error = kolo_cuda_add_floats(plan->stream->handle, to, from, count);
+    if (plan->stream->failed == cudaSuccess) plan->stream->failed = error;
 }

@@ -56,6 +56,7 @@ typedef struct training {
     bool cudnn;
     int batch; /* 0: 4, of 12 samples */
     int every; /* so many-th call fails: of calls that are much alike */
+    int micro; /* 0: a batch is one microbatch; else its microbatches' gradients are added up */
 } training;
 
 static kolo_model *model_of(void)
@@ -81,7 +82,8 @@ static double train(const training *t, char why[1200])
                      .strategy = t->devices > 1 ? kolo_mirrored(.devices = t->devices) : (kolo_strategy){0});
     const kolo_history *history = NULL;
     if (status == KOLO_OK)
-        history = kolo_fit(model, data, .epochs = 1, .batch_size = t->batch ? t->batch : 4, .verbose = KOLO_NONE);
+        history = kolo_fit(model, data, .epochs = 1, .batch_size = t->batch ? t->batch : 4, .micro_batch = t->micro,
+                           .verbose = KOLO_NONE);
     if (history) {
         kolo_scores scores = kolo_evaluate(model, plain);
         if (kolo_last_error().code == KOLO_OK) loss = scores.loss;
@@ -160,6 +162,12 @@ static void any_call_may_fail_of_halves_that_are_staged(void **state)
 {
     (void)state;
     fail_each(&(training){.precision = KOLO_MIXED_FP16, .staged = true, .every = 3}, false);
+}
+
+static void any_call_may_fail_of_several_microbatches(void **state)
+{
+    (void)state;
+    fail_each(&(training){.batch = 8, .micro = 2, .every = 2}, false);
 }
 
 static void any_call_may_fail_of_cudnn(void **state)
@@ -313,6 +321,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_call_may_fail),
         cmocka_unit_test(any_call_may_fail_of_halves_that_are_staged),
+        cmocka_unit_test(any_call_may_fail_of_several_microbatches),
         cmocka_unit_test(any_call_may_fail_of_cudnn),
         cmocka_unit_test(the_device_may_be_lost),
         cmocka_unit_test(any_call_may_fail_of_two_devices),

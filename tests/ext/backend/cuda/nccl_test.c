@@ -212,6 +212,17 @@ static void errors_that_come_later_end_the_waiting(void **state)
     unsetenv("KOLO_SHIM_NCCL_LOST");
 }
 
+/* NCCL may say that a sum is in progress, and give it to the stream later, from a thread of its own. */
+static void sums_may_be_given_late(void **state)
+{
+    (void)state;
+    if (!device_is_simulated()) skip();
+    setenv("KOLO_SHIM_NCCL_LATE", "1", 1);
+    members_sum(state);
+    run_order(&(order){.missing = 1}, 3, waiting_member);
+    unsetenv("KOLO_SHIM_NCCL_LATE");
+}
+
 int main(void)
 {
     setenv("KOLO_SHIM_DEVICES", "4", 1);
@@ -223,6 +234,7 @@ int main(void)
         cmocka_unit_test(ranks_of_threads_sum),
         cmocka_unit_test(nobody_waits_for_one_that_failed),
         cmocka_unit_test(errors_that_come_later_end_the_waiting),
+        cmocka_unit_test(sums_may_be_given_late),
     };
     int result = cmocka_run_group_tests(tests, NULL, NULL);
     accelerator->close(&stream);

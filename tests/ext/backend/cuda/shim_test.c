@@ -35,6 +35,8 @@ static const struct {
     {"many threads", {NULL}},
     {"high grid", {NULL}},
     {"event of another device", {NULL}},
+    {"a lower limit when a graph is made", {NULL}},
+    {"a lower limit when a graph is launched", {NULL}},
 };
 
 /* What a process says that does this: text[room]. Its status. */
@@ -66,6 +68,7 @@ static void all_mistakes_are_found(void **state)
     char text[1024];
     for (size_t o = 0; o < sizeof orders / sizeof *orders; o++) {
         assert_int_equal(try("right", orders[o], text, sizeof text), 0);
+        assert_int_equal(try("a smaller launch between", orders[o], text, sizeof text), 0);
         for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
             int status = try(mistakes[i].name, orders[o], text, sizeof text);
             const char *says = mistakes[i].says[0], *otherwise = mistakes[i].says[1];

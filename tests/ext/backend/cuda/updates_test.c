@@ -4,6 +4,8 @@
 
 #include "optimizers/optimizer.h"
 
+#include <malloc.h>
+
 #define SPANS 6
 #define STEPS 3
 
@@ -268,6 +270,30 @@ static void a_gradient_that_is_not_finite_changes_nothing(void **state)
     }
 }
 
+/* CUDA may read a pageable source after the call returned: the table's must live until then. Memory that is freed is
+ * overwritten here. */
+static void a_table_is_read_late(void **state)
+{
+    (void)state;
+    dice d = {34};
+    if (!device_is_simulated()) skip();
+    arrays a = open_arrays(&d, optimizer_of(0), false);
+    keep_spans(&a);
+    rig_ok(accelerator->finish(stream));
+    mallopt(M_PERTURB, 0x5A);
+    setenv("KOLO_SHIM_LATE_COPIES", "1", 1);
+    rig_ok(accelerator->expect_updates(stream, &a.job));
+    unsetenv("KOLO_SHIM_LATE_COPIES");
+    rig_ok(accelerator->finish(stream));
+    mallopt(M_PERTURB, 0);
+    draw_gradient(&a, &d);
+    tell(&a, 0.01, 1, 1, 1);
+    rig_ok(accelerator->update(stream, &a.job));
+    update_on_host(&a, 0.01, 1, 1, 1);
+    all_same(&a);
+    close_arrays(&a);
+}
+
 /* More chunks than blocks that are at work at once, and more than parts: an array of one element, and one of the rest.
  */
 static void the_largest_is_clipped_right(void **state)
@@ -305,9 +331,9 @@ static void the_largest_is_clipped_right(void **state)
 int main(void)
 {
     if (!device_open()) return 1;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(arrives_where_the_host_does),
-                                       cmocka_unit_test(a_gradient_that_is_not_finite_changes_nothing),
-                                       cmocka_unit_test(the_largest_is_clipped_right)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(arrives_where_the_host_does), cmocka_unit_test(a_gradient_that_is_not_finite_changes_nothing),
+        cmocka_unit_test(a_table_is_read_late), cmocka_unit_test(the_largest_is_clipped_right)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     accelerator->close(&stream);
     return failed;

@@ -8,9 +8,12 @@
  */
 #include "blocks.h"
 #include "cuda_pipeline.h"
+#include "trace.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <setjmp.h>
 #include <sys/mman.h>
@@ -64,6 +67,30 @@ struct Block {
 Block block;
 std::vector<std::vector<Copy>> copies_of[THREADS]; /* a thread's groups on their way, the last not complete */
 std::vector<unsigned char> shared_memory;
+
+/* ---- bank conflicts ---- */
+
+struct Loads {
+    long squares = 0, waits = 0;
+};
+std::map<const void *, Loads> loads_of; /* by kernel */
+
+/* A warp loads four squares of eight rows of sixteen bytes. Shared memory gives rows of one square at once as far as no
+ * two of them are in the same four banks; each further one of those waits for a turn of its own. */
+void count_conflicts(const uint64_t rows[WARP])
+{
+    Loads &loads = loads_of[running.kernel];
+    for (const uint64_t *square = rows; square < rows + WARP; square += 8) {
+        long most = 0, of_banks[8] = {0};
+        for (size_t r = 0; r < 8; r++) {
+            bool known = std::find(square, square + r, square[r]) != square + r;
+            long turns = of_banks[square[r] / 16 % 8] += !known;
+            most = turns > most ? turns : most;
+        }
+        loads.squares++;
+        loads.waits += most - 1;
+    }
+}
 
 /* ---- whose turn it is ---- */
 
@@ -227,6 +254,7 @@ bool meet(size_t warp)
         if (!all) continue;
         shown.there = there;
         block.shown[warp][__builtin_ctz(mask)] = shown;
+        if (threads[first].kind == KOLO_SHIM_MATRIX && shown.values[0]) count_conflicts(shown.values);
         block.syncs[warp] += threads[first].kind == KOLO_SHIM_SYNC;
         for (size_t t = 0; t < lanes; t++)
             if (there >> t & 1) threads[t].state = READY;
@@ -375,4 +403,11 @@ void kolo_shim_run_blocks(const void *kernel, dim3 blocks, dim3 threads, size_t 
                 kolo_shim_end_block();
             }
     running.kernel = nullptr;
+}
+
+void kolo_shim_tell_conflicts(void (*tell)(const char *kernel, long squares, long waits))
+{
+    for (auto &kernel : loads_of)
+        tell(kolo_shim_kernel_name(kernel.first).c_str(), kernel.second.squares, kernel.second.waits);
+    loads_of.clear();
 }

@@ -23,6 +23,10 @@ void kolo_shim_end_block();
 /* The running thread goes on: the block has passed so many barriers, its warp so many __syncwarp(). */
 void kolo_shim_turn(uint32_t barriers, uint32_t syncs);
 
+/* Of each kernel that loaded squares for tensor cores from shared memory: how many since it was asked last, and how
+ * often rows of one had to wait for others in the same banks. Tests find it by dlsym(). */
+extern "C" void kolo_shim_tell_conflicts(void (*tell)(const char *kernel, long squares, long waits));
+
 /* Says what is wrong, and where, and ends. */
 [[noreturn]] void kolo_shim_refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

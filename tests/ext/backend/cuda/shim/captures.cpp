@@ -55,6 +55,15 @@ bool has_joined(const std::shared_ptr<const Branches> &branches)
     return true;
 }
 
+/* Whether all launches are within what their kernels may have of shared memory now. */
+bool is_within_limits(const Branches &branches)
+{
+    for (const std::vector<Node> &branch : branches)
+        for (const Node &node : branch)
+            if (node.kernel && !may_share(node.device, node.kernel, node.shared)) return false;
+    return true;
+}
+
 bool is_live(const kolo_shim_event *event)
 {
     return event->capture && event->capture->capturing && event->capture->times == event->captures;
@@ -214,6 +223,7 @@ cudaError_t kolo_shim_end_capture(cudaStream_t stream, cudaGraph_t *graph)
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *executable, cudaGraph_t graph, unsigned long long)
 {
     Turn turn(whole);
+    if (!is_within_limits(*graph->branches)) return fail(cudaErrorInvalidValue);
     *executable = new kolo_shim_graph{graph->branches};
     graphs.insert(*executable);
     return cudaSuccess;
@@ -222,6 +232,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream)
 {
     Turn turn(whole);
     if (stream->capturing) return fail(cudaErrorStreamCaptureUnsupported); /* it would be a part of the other */
+    if (!is_within_limits(*executable->branches)) return fail(cudaErrorInvalidValue);
     auto run = std::make_shared<Run>(Run{executable->branches, true});
     for (size_t i = 1; i <= executable->branches->front().size(); i++) give(stream, [=] { run->until(0, i); });
     return cudaSuccess;

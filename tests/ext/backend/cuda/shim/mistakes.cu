@@ -123,6 +123,40 @@ cudaError_t record_event_of_another_device(cudaStream_t stream)
     return error == cudaSuccess ? cudaEventRecord(event, stream) : cudaSuccess;
 }
 
+__global__ void use_dynamic(float *x)
+{
+    KOLO_SHARED_BYTES(shared);
+    ((float *)shared)[threadIdx.x] = x[threadIdx.x];
+    x[threadIdx.x] = ((float *)shared)[threadIdx.x];
+}
+
+cudaError_t set_limit(size_t bytes)
+{
+    return cudaFuncSetAttribute((const void *)use_dynamic, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+}
+
+/* A launch with 100 KiB is captured; before the graph is instantiated, and again before it is launched, `between`
+ * happens. */
+template <typename F> cudaError_t replay_large(cudaStream_t stream, float *x, F between)
+{
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t executable = nullptr;
+    cudaError_t error = cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
+    if (error == cudaSuccess) error = kolo::launch_large(stream, dim3(1), dim3(COUNT), 100 << 10, use_dynamic, x);
+    if (error != cudaSuccess) return error;
+    error = cudaStreamEndCapture(stream, &graph);
+    if (error == cudaSuccess) error = between(0);
+    if (error == cudaSuccess) error = cudaGraphInstantiate(&executable, graph, 0);
+    if (error == cudaSuccess) error = between(1);
+    return error == cudaSuccess ? cudaGraphLaunch(executable, stream) : error;
+}
+
+/* Another thread's launch of the kernel, with less. */
+cudaError_t launch_small(cudaStream_t stream, float *x)
+{
+    return kolo::launch_large(stream, dim3(1), dim3(COUNT), 50 << 10, use_dynamic, x);
+}
+
 cudaError_t start(const char *name, cudaStream_t stream, float *x, unsigned *turn, float *of_host)
 {
     auto is = [&](const char *other) { return strcmp(name, other) == 0; };
@@ -135,6 +169,11 @@ cudaError_t start(const char *name, cudaStream_t stream, float *x, unsigned *tur
         return error != cudaSuccess ? error
                                     : kolo::launch(stream, dim3(8), dim3(COUNT), 0, read_other_block<true>, x, turn);
     }
+    if (is("a smaller launch between")) return replay_large(stream, x, [=](int) { return launch_small(stream, x); });
+    if (is("a lower limit when a graph is made"))
+        return replay_large(stream, x, [](int when) { return when == 0 ? set_limit(50 << 10) : cudaSuccess; });
+    if (is("a lower limit when a graph is launched"))
+        return replay_large(stream, x, [](int when) { return when == 1 ? set_limit(50 << 10) : cudaSuccess; });
     if (is("no barrier")) return one(next_of_block<false>, x);
     if (is("no __syncwarp")) return one(next_of_warp<false>, x);
     if (is("written too early")) return one(write_too_early, x);

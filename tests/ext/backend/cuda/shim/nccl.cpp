@@ -4,6 +4,7 @@
  * streams, too, though nobody waits for them here.
  *
  * KOLO_SHIM_NCCL_LOST=r: member r is lost at its first sum, and NCCL finds that out.
+ * KOLO_SHIM_NCCL_LATE=1: a call says ncclInProgress, and another thread gives the sum to the stream some time later.
  * KOLO_SHIM_NCCL_DEAF=1: nobody finds out that a member gave up joining. That one's process has died never is: others
  * wait for it.
  */
@@ -61,6 +62,7 @@ struct ncclComm {
     int rank;
     ncclResult_t state = ncclInProgress;
     std::shared_ptr<bool> aborted = std::make_shared<bool>(false);
+    std::shared_ptr<bool> launching = std::make_shared<bool>(false); /* a sum is not in its stream yet */
     size_t sums = 0;
 };
 
@@ -122,6 +124,21 @@ void attend(const std::shared_ptr<Group> &group)
     }
 }
 
+/* As NCCL does where a communicator does not block: the caller is to wait until it is no longer in progress. */
+ncclResult_t launch_late(ncclComm &comm, const std::function<void()> &launch)
+{
+    std::shared_ptr<bool> launching = comm.launching, aborted = comm.aborted;
+    *launching = true;
+    std::thread([=] {
+        usleep(500);
+        Turn turn(whole);
+        if (!*aborted && !ending.now) launch();
+        *launching = false;
+        changed.notify_all();
+    }).detach();
+    return ncclInProgress;
+}
+
 /* What has become of it. */
 void look(ncclComm *comm)
 {
@@ -173,7 +190,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
     Turn turn(whole);
     if (!comm) return ncclInvalidArgument;
     look(comm);
-    *error = comm->state;
+    *error = *comm->launching && comm->state == ncclSuccess ? ncclInProgress : comm->state;
     return ncclSuccess;
 }
 
@@ -183,7 +200,7 @@ ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataTyp
     Turn turn(whole);
     size_t bytes = count * (type == ncclDouble ? sizeof(double) : sizeof(float));
     if (!comm || (type != ncclFloat && type != ncclDouble) || operation != ncclSum) return ncclInvalidArgument;
-    if (comm->state != ncclSuccess || stream->capturing) return ncclInvalidUsage;
+    if (comm->state != ncclSuccess || *comm->launching || stream->capturing) return ncclInvalidUsage;
     if (!kolo_shim_on_device(from, bytes) || !kolo_shim_on_device(to, bytes)) return ncclInvalidArgument;
     std::shared_ptr<Group> group = comm->group;
     const char *lost = getenv("KOLO_SHIM_NCCL_LOST");
@@ -202,9 +219,13 @@ ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataTyp
     std::shared_ptr<Sum> part = sum;
     std::shared_ptr<bool> aborted = comm->aborted;
     int rank = comm->rank;
-    give(stream, [=] { take_part(group, part, rank, aborted); });
-    part->given[rank] = {stream, stream->given};
-    changed.notify_all();
+    auto launch = [=] {
+        give(stream, [=] { take_part(group, part, rank, aborted); });
+        part->given[rank] = {stream, stream->given};
+        changed.notify_all();
+    };
+    if (getenv("KOLO_SHIM_NCCL_LATE")) return launch_late(*comm, launch);
+    launch();
     return ncclSuccess;
 }
 
@@ -219,6 +240,7 @@ static ncclResult_t end(ncclComm_t comm, bool abort)
     if (!comm) return ncclInvalidArgument;
     std::shared_ptr<Group> group = comm->group;
     *comm->aborted = abort;
+    while (*comm->launching && !abort) changed.wait(whole);
     look(comm);
     bool joining = abort && comm->state == ncclInProgress;
     if (joining && !getenv("KOLO_SHIM_NCCL_DEAF")) group->all->break_up(); /* the others see its connections end */

@@ -112,6 +112,12 @@ bool may_allocate()
     return may;
 }
 
+bool may_share(int device, const void *kernel, size_t bytes)
+{
+    auto asked = shared_most.find({device, kernel});
+    return bytes <= (asked != shared_most.end() ? asked->second : (size_t)48 << 10);
+}
+
 cudaError_t give(cudaStream_t stream, Work work)
 {
     if (stream->capturing) {
@@ -195,22 +201,33 @@ int capability()
     return (int)number("KOLO_SHIM_CAPABILITY", 90);
 }
 
+/* A captured launch keeps what its graph checks again when it is instantiated and launched. */
+cudaError_t give_launch(cudaStream_t stream, const void *kernel, size_t shared, Work work)
+{
+    cudaError_t error = give(stream, std::move(work));
+    if (error != cudaSuccess || !stream->capturing) return error;
+    Node &node = stream->captured.back();
+    node.kernel = kernel;
+    node.device = device;
+    node.shared = shared;
+    return cudaSuccess;
+}
+
 cudaError_t launch(cudaStream_t stream, const void *kernel, dim3 blocks, dim3 threads, size_t shared,
                    kolo_shim_body body)
 {
-    auto asked = shared_most.find({device, kernel});
     if (!kolo_shim_can_run(blocks, threads)) return cudaErrorInvalidConfiguration;
-    if (shared > (asked != shared_most.end() ? asked->second : 48 << 10)) return cudaErrorInvalidValue;
+    if (!may_share(device, kernel, shared)) return cudaErrorInvalidValue;
     if (stream->device != device) return cudaErrorInvalidResourceHandle;
     Work work = fenced(device, [=] { kolo_shim_run_blocks(kernel, blocks, threads, shared, body); });
-    if (!kolo_shim_traces()) return give(stream, work);
+    if (!kolo_shim_traces()) return give_launch(stream, kernel, shared, work);
     kolo_shim_record record;
     record.range = kolo_shim_range();
     record.what = kolo_shim_kernel_name(kernel);
     record.blocks = blocks;
     record.threads = threads;
     record.shared = shared;
-    return give(stream, kolo_shim_written_down(record, KOLO_SHIM_KERNEL, work));
+    return give_launch(stream, kernel, shared, kolo_shim_written_down(record, KOLO_SHIM_KERNEL, work));
 }
 
 } // namespace
@@ -416,7 +433,8 @@ cudaError_t cudaFreeHost(void *memory)
     return cudaSuccess;
 }
 
-/* As with CUDA, pageable memory is read before the call returns, and written before it does. */
+/* Pageable memory is read before the call returns, and written before it does. CUDA promises that of small sources
+ * alone: with KOLO_SHIM_LATE_COPIES=1 pageable memory is read when the stream comes to the copy. */
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind, cudaStream_t stream)
 {
     Turn turn(whole);
@@ -425,7 +443,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
         return fail(cudaErrorInvalidValue);
     bool reads_host = !from_device && !is_pinned(from), writes_host = !to_device && !is_pinned(to);
     if (stream->capturing && (reads_host || writes_host)) return fail(cudaErrorStreamCaptureUnsupported);
-    if (reads_host) {
+    if (reads_host && !number("KOLO_SHIM_LATE_COPIES", 0)) {
         std::vector<char> copy((const char *)from, (const char *)from + bytes);
         give_copy(stream, "copy from the host", 0, bytes, [=] {
             kolo_shim_came(to, copy.data(), bytes);
@@ -508,10 +526,14 @@ cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute, int
     shared_most[{device, kernel}] = (size_t)value;
     return cudaSuccess;
 }
-cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const void *)
+/* Nobody knows a kernel's static shared memory before it runs (checks.cpp). */
+cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const void *kernel)
 {
+    Turn turn(whole);
+    auto asked = shared_most.find({device, kernel});
     *attributes = {};
     attributes->maxThreadsPerBlock = 1024;
+    attributes->maxDynamicSharedSizeBytes = asked != shared_most.end() ? (int)asked->second : 48 << 10;
     return number("KOLO_SHIM_WITHOUT_CODE", 0) ? fail(cudaErrorNoKernelImageForDevice) : cudaSuccess;
 }
 

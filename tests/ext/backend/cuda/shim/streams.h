@@ -17,6 +17,9 @@ typedef std::function<void()> Work;
 struct Node {
     Work work;
     size_t branch, at;
+    const void *kernel = nullptr; /* that is launched, on that device, with so many bytes of dynamic shared memory */
+    int device = 0;
+    size_t shared = 0;
 };
 
 struct kolo_shim_stream {
@@ -43,6 +46,8 @@ typedef std::lock_guard<std::recursive_mutex> Turn;
 /* Keeps the error for cudaGetLastError(). */
 cudaError_t fail(cudaError_t error);
 cudaError_t give(cudaStream_t stream, Work work);
+/* Whether a launch may have so much dynamic shared memory, as the kernel's limit on the device is now. */
+bool may_share(int device, const void *kernel, size_t bytes);
 /* Whether the thread may take or give back memory, or wait: not while it captures, as far as the modes go, and what is
  * captured is then lost. */
 bool may_allocate();
