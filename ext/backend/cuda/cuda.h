@@ -135,7 +135,8 @@ void kolo_cuda_add_gradient(const kolo_plan *plan, int value, void *to, const vo
 void kolo_cuda_forget(kolo_plan *plan);
 
 /* stream.c */
-extern const kolo_accelerator kolo_cuda_accelerator;
+extern const kolo_stream_kind kolo_cuda_streams;
+extern const kolo_update_kind kolo_cuda_updates;
 /* The calling thread's device is the stream's from here on. */
 kolo_status kolo_cuda_enter(const kolo_stream *stream);
 /* Fails once with what stream->failed keeps: for what waits for the stream's work, or ends a captured graph of it. */
@@ -148,26 +149,29 @@ void kolo_cuda_name_range(const kolo_plan *plan, int op, char text[KOLO_RANGE_RO
 void kolo_cuda_begin_range(const char *text);
 void kolo_cuda_end_range(const char *text);
 
-/* devices.c: the accelerator's. */
+/* devices.c: kolo_device_information's, and how large microbatches may be. */
+extern const kolo_device_information kolo_cuda_information;
+int64_t kolo_cuda_microbatch_bytes(int device);
 int kolo_cuda_devices(void);
 kolo_status kolo_cuda_describe(int device, char name[96], int64_t *memory_bytes, int64_t *free_bytes);
 bool kolo_cuda_is_called(int device, const char *entry, size_t length);
 
-/* memory.c. cudaMalloc() on the thread's device and its opposite, which takes NULL; the accelerator's held(). */
+/* memory.c. cudaMalloc() on the thread's device and its opposite, which takes NULL; kolo_device_information's held(). */
 cudaError_t kolo_cuda_allocate(void **memory, size_t bytes);
 void kolo_cuda_free(void *memory);
 int64_t kolo_cuda_held(int device);
 
-/* topology.c: the accelerator's. */
+/* topology.c: kolo_device_information's. */
 void kolo_cuda_locate(int device, kolo_spot *spot);
 void kolo_cuda_connect(int device, int other, kolo_connection *connection);
 
-/* peers.c: the accelerator's. */
+/* peers.c: kolo_device_information's. */
 extern const kolo_meter kolo_cuda_meter;
 
-/* optimizers.c: the accelerator's. */
+/* optimizers.c: kolo_update_kind's. */
 bool kolo_cuda_has_rule(const kolo_optimizer *optimizer);
-kolo_status kolo_cuda_expect_updates(kolo_stream *stream, const kolo_update_job *job);
+kolo_status kolo_cuda_expect_updates(kolo_stream *stream, kolo_update_job *job);
+void kolo_cuda_forget_updates(kolo_stream *stream, kolo_update_job *job);
 kolo_status kolo_cuda_update_weights(kolo_stream *stream, const kolo_update_job *job);
 kolo_status kolo_cuda_fill(kolo_stream *stream, kolo_step_parameters *step_parameters, kolo_scaling *scaling,
                            kolo_scaling *seen);
@@ -180,11 +184,9 @@ void kolo_cuda_find_aliases(const kolo_update_job *job, kolo_alias *aliases);
 kolo_status kolo_cuda_unpack_left(const kolo_update_job *job, bool whole);
 kolo_status kolo_cuda_pack_rest(const kolo_update_job *job);
 
-/* backend/cuda/nccl.c: the accelerator's; and a failure where a member of the group (NULL: none) was lost, so that what
- * the stream has summed is nothing. */
-kolo_status kolo_nccl_join(kolo_stream *stream, kolo_comm *members, void **together);
-kolo_status kolo_nccl_allreduce(kolo_stream *stream, void *together, void *values, int64_t count, kolo_type type);
-void kolo_nccl_leave(void *together);
+/* nccl.c: a comm for memory of the stream, as kolo_stream_kind has it; and a failure where a member of the group (NULL:
+ * none) was lost, so that what was summed is no sum. */
+kolo_status kolo_nccl_open(kolo_stream *stream, kolo_comm *members, kolo_comm **comm);
 kolo_status kolo_nccl_check(kolo_nccl_group *group);
 
 /* fusion.c. Whether both are what one operation wrote, under whatever shape; the operation that wrote a value, and

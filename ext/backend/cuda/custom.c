@@ -108,7 +108,7 @@ static size_t totals_bytes(const own *o)
 
 static kolo_status copy(const own *o, void *to, const void *from, size_t bytes)
 {
-    return from && to ? kolo_cuda_accelerator.copy(o->stream, to, from, bytes) : KOLO_OK;
+    return from && to ? kolo_cuda_streams.copy(o->stream, to, from, bytes) : KOLO_OK;
 }
 
 static int64_t outputs_of(const kolo_plan *plan)
@@ -134,7 +134,7 @@ static kolo_status run_own(const kolo_cuda_job *job)
     KOLO_TRY(copy(o, o->weights, call->weights, (size_t)plan->microbatch * sizeof *o->weights));
     KOLO_TRY(copy(o, o->labels, call->labels, o->labels ? (size_t)labels_of(plan) * sizeof *o->labels : 0));
     KOLO_TRY(copy(o, o->targets, call->targets, o->targets ? (size_t)outputs_of(plan) * sizeof *o->targets : 0));
-    KOLO_TRY(kolo_cuda_accelerator.call(o->stream, compute, v));
+    KOLO_TRY(kolo_cuda_streams.call(o->stream, compute, v));
     for (int i = 0; i < KOLO_OP_OUTS; i++)
         if (job->out[i]) KOLO_TRY(copy(o, job->out[i], o->memory[job->op->out[i]], bytes_of(plan, job->op->out[i])));
     return copy(o, call->totals, o->totals, totals_bytes(o));
@@ -145,7 +145,7 @@ static kolo_status run_own(const kolo_cuda_job *job)
 static void free_own(void *made)
 {
     own *o = made;
-    kolo_cuda_accelerator.release_host(o->stream, o->block); /* waits for what runs */
+    kolo_cuda_streams.release_host(o->stream, o->block); /* waits for what runs */
     for (visit *v = o->visits, *next; v; v = next) {
         next = v->next;
         free(v);
@@ -193,7 +193,7 @@ kolo_status kolo_cuda_make_custom(kolo_cuda_kernel *kernel, kolo_plan *plan, con
     kernel->run = run_own;
     made->memory = calloc((size_t)plan->value_count, sizeof *made->memory);
     if (!made->memory) return kolo_fail_memory((size_t)plan->value_count * sizeof *made->memory, "a call of the host");
-    KOLO_TRY(kolo_cuda_accelerator.allocate_host(plan->stream, place_all(made), &made->block));
+    KOLO_TRY(kolo_cuda_streams.allocate_host(plan->stream, place_all(made), &made->block));
     place_all(made);
     return KOLO_OK;
 }

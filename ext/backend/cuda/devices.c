@@ -1,4 +1,4 @@
-/* Which GPUs there are. See backend/accelerator.h.
+/* Which GPUs there are. See backend/device_information.h.
  *
  * The driver takes CUDA_VISIBLE_DEVICES from the environment when it starts, and never looks at it again. Kolo lets
  * cells change it at any time, and does the masking itself (runtime/devices.c): so the driver is started without it.
@@ -106,4 +106,23 @@ kolo_status kolo_cuda_describe(int device, char name[96], int64_t *memory_bytes,
     KOLO_CUDA(cudaMemGetInfo(&left, &total), "asking for its memory");
     *free_bytes = (int64_t)left;
     return KOLO_OK;
+}
+
+const kolo_device_information kolo_cuda_information = {.devices = kolo_cuda_devices,
+                                                       .describe = kolo_cuda_describe,
+                                                       .held = kolo_cuda_held,
+                                                       .is_called = kolo_cuda_is_called,
+                                                       .locate = kolo_cuda_locate,
+                                                       .connect = kolo_cuda_connect,
+                                                       .meter = &kolo_cuda_meter};
+
+#define MOST_BYTES ((int64_t)32 << 30) /* of the values of one microbatch, or half of the device's memory */
+
+int64_t kolo_cuda_microbatch_bytes(int device)
+{
+    char name[96];
+    int64_t memory = 0, left;
+    if (kolo_cuda_describe(device, name, &memory, &left) != KOLO_OK)
+        kolo_failure_take(); /* who computes there will say so */
+    return memory > 0 && memory / 2 < MOST_BYTES ? memory / 2 : MOST_BYTES;
 }

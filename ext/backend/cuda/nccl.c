@@ -1,4 +1,4 @@
-/* Sums over GPUs by NCCL, for the CUDA plugin, which this file is built into. See backend/accelerator.h.
+/* Sums over GPUs by NCCL, as a comm for memory of a stream. See comm/comm.h and backend/stream.h.
  *
  * Members first speak with one another on the host, over their kolo_comm: whether NCCL can serve them at all (two on
  * one GPU it cannot), which group it is, and whether all of them are in. Communicators are non-blocking, and each has a
@@ -24,6 +24,7 @@
 #define WATCHING_EVERY  20000 /* microseconds */
 
 struct kolo_nccl_group {
+    kolo_comm base;
     kolo_stream *stream;
     kolo_comm *members;
     pthread_mutex_t lock; /* of what follows */
@@ -228,7 +229,7 @@ static bool start_watcher(kolo_nccl_group *group)
     return failed == 0;
 }
 
-/* ---------------------------------------------------------------- the accelerator's */
+/* ---------------------------------------------------------------- the comm */
 
 static kolo_status join(kolo_nccl_group *group)
 {
@@ -242,9 +243,13 @@ static kolo_status join(kolo_nccl_group *group)
     return agree(group->members, status);
 }
 
-kolo_status kolo_nccl_join(kolo_stream *stream, kolo_comm *members, void **together)
+static void close_group(kolo_comm *comm);
+static kolo_status allreduce(kolo_comm *comm, void *values, int64_t count, kolo_type type);
+
+static const kolo_comm_kind nccl_kind = {.name = "nccl", .allreduce = allreduce, .close = close_group};
+
+kolo_status kolo_nccl_open(kolo_stream *stream, kolo_comm *members, kolo_comm **comm)
 {
-    *together = NULL;
     kolo_status entered = kolo_cuda_enter(stream);
     kolo_nccl_group *group = calloc(1, sizeof *group);
     if (!group && entered == KOLO_OK) entered = kolo_fail_memory(sizeof *group, "a group of GPUs");
@@ -253,13 +258,17 @@ kolo_status kolo_nccl_join(kolo_stream *stream, kolo_comm *members, void **toget
         free(group);
         return status;
     }
-    *group = (kolo_nccl_group){.stream = stream, .members = members, .lock = PTHREAD_MUTEX_INITIALIZER};
+    *group = (kolo_nccl_group){.base = {.kind = &nccl_kind, .rank = members->rank, .size = members->size},
+                               .stream = stream,
+                               .members = members,
+                               .lock = PTHREAD_MUTEX_INITIALIZER};
     status = join(group);
     if (status != KOLO_OK) {
-        kolo_nccl_leave(group);
+        close_group(&group->base);
         return status;
     }
-    *together = stream->group = group;
+    stream->group = group;
+    *comm = &group->base;
     return KOLO_OK;
 }
 
@@ -292,11 +301,12 @@ static kolo_status begin(kolo_nccl_group *group, void *values, int64_t count, ko
     return KOLO_OK;
 }
 
-kolo_status kolo_nccl_allreduce(kolo_stream *stream, void *together, void *values, int64_t count, kolo_type type)
+static kolo_status allreduce(kolo_comm *comm, void *values, int64_t count, kolo_type type)
 {
-    KOLO_TRY(kolo_cuda_enter(stream));
-    KOLO_TRY(kolo_nccl_check(together));
-    return count > 0 ? begin(together, values, count, type) : KOLO_OK;
+    kolo_nccl_group *group = (kolo_nccl_group *)comm;
+    KOLO_TRY(kolo_cuda_enter(group->stream));
+    KOLO_TRY(kolo_nccl_check(group));
+    return count > 0 ? begin(group, values, count, type) : KOLO_OK;
 }
 
 /* What was given must still come to the others. */
@@ -309,10 +319,9 @@ static void close_comm(kolo_nccl_group *group)
     if (status != KOLO_OK) kolo_failure_take();
 }
 
-void kolo_nccl_leave(void *together)
+static void close_group(kolo_comm *comm)
 {
-    kolo_nccl_group *group = together;
-    if (!group) return;
+    kolo_nccl_group *group = (kolo_nccl_group *)comm;
     if (!kolo_cuda_is_mine(group->stream)) { /* its watcher stayed with the process that was forked */
         free(group);
         return;

@@ -162,11 +162,17 @@ static kolo_status lay_out(kolo_stream *stream, const kolo_update_job *job, kolo
     return KOLO_OK;
 }
 
-kolo_status kolo_cuda_expect_updates(kolo_stream *stream, const kolo_update_job *job)
+kolo_status kolo_cuda_expect_updates(kolo_stream *stream, kolo_update_job *job)
 {
     kolo_cuda_table *table;
     KOLO_TRY(kolo_cuda_enter(stream));
     return find(stream, job, &table);
+}
+
+/* Tables stay with the stream. */
+void kolo_cuda_forget_updates(kolo_stream *stream, kolo_update_job *job)
+{
+    (void)stream, (void)job;
 }
 
 kolo_status kolo_cuda_update_weights(kolo_stream *stream, const kolo_update_job *job)

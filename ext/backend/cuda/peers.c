@@ -1,4 +1,4 @@
-/* How fast GPUs copy to each other, with peer access and without: the accelerator's meter. See backend/meter.h.
+/* How fast GPUs copy to each other, with peer access and without. See backend/meter.h.
  *
  * As NVIDIA's p2pBandwidthLatencyTest does it: all copies are given while the first stream is held, so that what events
  * time is copying and not giving. */
@@ -79,9 +79,9 @@ static void close_pair(kolo_pair **pair)
     *pair = NULL;
     if (!closed) return;
     for (int side = 0; side < 2; side++) {
-        if (!closed->handle[side] || cudaSetDevice(closed->device[side]) != cudaSuccess) continue;
-        cudaStreamSynchronize(closed->handle[side]);
-        cudaStreamDestroy(closed->handle[side]);
+        if (!closed->stream[side] || cudaSetDevice(closed->device[side]) != cudaSuccess) continue;
+        cudaStreamSynchronize(closed->stream[side]);
+        cudaStreamDestroy(closed->stream[side]);
         cudaFree(closed->source[side]);
         cudaFree(closed->target[side]);
     }

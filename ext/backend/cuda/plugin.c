@@ -5,7 +5,7 @@
 static kolo_status open(kolo_precision precision)
 {
     (void)precision; /* every device that is built for has them all */
-    if (kolo_cuda_accelerator.devices() > 0) return KOLO_OK;
+    if (kolo_cuda_devices() > 0) return KOLO_OK;
     return kolo_fail(KOLO_UNSUPPORTED, "backend cuda: wanted a GPU and its driver, got none");
 }
 
@@ -17,6 +17,18 @@ static int enter_thread(void)
 static void leave_thread(int entered)
 {
     (void)entered;
+}
+
+/* Each device has one. */
+static int memories(int devices)
+{
+    return devices;
+}
+
+static kolo_weight_placement place_weights(kolo_weight_placement wanted)
+{
+    (void)wanted;
+    return KOLO_WEIGHTS_COPIED;
 }
 
 static const kolo_backend cuda_backend = {
@@ -34,7 +46,12 @@ static const kolo_backend cuda_backend = {
     .unpack = kolo_cuda_unpack,
     .convert = kolo_cuda_convert,
     .add = kolo_cuda_add_gradient,
-    .accelerator = &kolo_cuda_accelerator,
+    .streams = &kolo_cuda_streams,
+    .updates = &kolo_cuda_updates,
+    .memories = memories,
+    .place_weights = place_weights,
+    .microbatch_bytes = kolo_cuda_microbatch_bytes,
+    .devices = &kolo_cuda_information,
 };
 
 extern const kolo_plugin kolo_plugin_entry;

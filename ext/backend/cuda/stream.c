@@ -1,4 +1,4 @@
-/* Streams: a stream of a device, its memory, events and captured graphs. See backend/accelerator.h for what each
+/* Streams: a stream of a device, its memory, events and captured graphs. See backend/stream.h for what each
  * promises. */
 #include "backend/cuda/cuda.h"
 
@@ -66,10 +66,11 @@ static void close_stream(kolo_stream **stream)
     free(closed);
 }
 
-static kolo_status open_stream(int device, kolo_stream **stream)
+static kolo_status open_stream(const kolo_stream_place *place, kolo_stream **stream)
 {
+    int device = place->device;
     kolo_stream *made = calloc(1, sizeof *made);
-    if (!made) return kolo_fail_memory(sizeof *made, "a queue");
+    if (!made) return kolo_fail_memory(sizeof *made, "a stream");
     made->device = device;
     made->process = getpid();
     cudaError_t error = cudaSetDevice(device);
@@ -145,6 +146,18 @@ static kolo_status copy(kolo_stream *stream, void *to, const void *from, size_t 
     return KOLO_OK;
 }
 
+static kolo_status import(kolo_stream *stream, const void *host, size_t bytes, const char *what, void **placed)
+{
+    if (!*placed) KOLO_TRY(allocate(stream, bytes, what, placed));
+    return copy(stream, *placed, host, bytes);
+}
+
+static void discard(kolo_stream *stream, const void *host, void *placed)
+{
+    (void)host;
+    release(stream, placed);
+}
+
 static kolo_status clear(kolo_stream *stream, void *memory, size_t bytes)
 {
     KOLO_TRY(kolo_cuda_enter(stream));
@@ -187,7 +200,7 @@ static kolo_status synchronize_event(kolo_stream *stream, kolo_event *event)
 static kolo_status wait_event(kolo_stream *stream, kolo_event *event)
 {
     KOLO_TRY(kolo_cuda_enter(stream));
-    KOLO_CUDA(cudaStreamWaitEvent(stream->handle, event->event, 0), "waiting for another queue");
+    KOLO_CUDA(cudaStreamWaitEvent(stream->handle, event->event, 0), "waiting for another stream");
     return KOLO_OK;
 }
 
@@ -289,20 +302,54 @@ static kolo_status are_finite(kolo_stream *stream, const float *values, int64_t 
     return KOLO_OK;
 }
 
-const kolo_accelerator kolo_cuda_accelerator = {
-    .devices = kolo_cuda_devices,
-    .describe = kolo_cuda_describe,
-    .is_called = kolo_cuda_is_called,
-    .held = kolo_cuda_held,
-    .locate = kolo_cuda_locate,
-    .connect = kolo_cuda_connect,
-    .meter = &kolo_cuda_meter,
+/* ---- kernels ---- */
+
+static int lanes(const kolo_stream *stream)
+{
+    (void)stream;
+    return 1;
+}
+
+static kolo_status for_each(kolo_stream *stream, int64_t first, int64_t end, bool backward,
+                            kolo_status (*body)(void *argument, int lane, int64_t number), void *argument)
+{
+    (void)stream;
+    for (int64_t i = first; i < end; i++) KOLO_TRY(body(argument, 0, backward ? first + end - 1 - i : i));
+    return KOLO_OK;
+}
+
+static kolo_status run(kolo_stream *stream, const kolo_backend *backend, const kolo_plan *plan, int op, void *kernel,
+                       const kolo_call *made)
+{
+    (void)stream, (void)plan, (void)op;
+    return backend->run(kernel, made);
+}
+
+static kolo_status convert(kolo_stream *stream, const kolo_backend *backend, const kolo_plan *plan,
+                           const kolo_conversion *list, int count)
+{
+    (void)stream, (void)backend;
+    return count > 0 ? kolo_cuda_convert(plan, list, count) : KOLO_OK;
+}
+
+static kolo_status add_gradient(kolo_stream *stream, const kolo_backend *backend, const kolo_plan *plan, int value,
+                                void *to, const void *from)
+{
+    (void)stream, (void)backend;
+    kolo_cuda_add_gradient(plan, value, to, from);
+    return KOLO_OK;
+}
+
+const kolo_stream_kind kolo_cuda_streams = {
+    .steps_ahead = KOLO_STEPS_AHEAD,
     .open = open_stream,
     .close = close_stream,
     .allocate = allocate,
     .release = release,
     .allocate_host = allocate_host,
     .release_host = release_host,
+    .import = import,
+    .discard = discard,
     .copy = copy,
     .clear = clear,
     .call = call,
@@ -315,16 +362,22 @@ const kolo_accelerator kolo_cuda_accelerator = {
     .end_capture = end_capture,
     .launch = launch,
     .free_graph = free_graph,
+    .lanes = lanes,
+    .for_each = for_each,
+    .run = run,
+    .convert = convert,
+    .add_gradient = add_gradient,
     .gather = gather,
     .add = add,
     .sum = sum,
     .are_finite = are_finite,
-    .has_rule = kolo_cuda_has_rule,
-    .expect_updates = kolo_cuda_expect_updates,
-    .update = kolo_cuda_update_weights,
-    .join = kolo_nccl_join,
-    .allreduce = kolo_nccl_allreduce,
-    .leave = kolo_nccl_leave,
-    .fill_step_parameters = kolo_cuda_fill,
-    .penalty = kolo_cuda_penalty,
+    .open_comm = kolo_nccl_open,
 };
+
+const kolo_update_kind kolo_cuda_updates = {.has_rule = kolo_cuda_has_rule,
+                                            .expect = kolo_cuda_expect_updates,
+                                            .forget = kolo_cuda_forget_updates,
+                                            .update = kolo_cuda_update_weights,
+                                            .packs = true,
+                                            .fill_step_parameters = kolo_cuda_fill,
+                                            .penalty = kolo_cuda_penalty};

@@ -1,5 +1,5 @@
 /* What is near a GPU, and what connects it with another: from NVML, else what CUDA itself tells. See
- * backend/accelerator.h. */
+ * backend/device_information.h. */
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/nvml.h"
 
