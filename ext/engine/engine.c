@@ -8,6 +8,7 @@
 #include "engine/pipeline.h"
 #include "engine/queued.h"
 #include "runtime/runtime.h"
+#include "core/stack.h"
 
 /* ---------------------------------------------------------------- open and close */
 
@@ -64,6 +65,7 @@ static kolo_status open_queued(kolo_engine *engine, const kolo_model *model, kol
 kolo_status kolo_engine_open(const kolo_model *model, kolo_purpose purpose, int microbatch, kolo_engine_place place,
                              kolo_engine **engine)
 {
+    KOLO_TRY(kolo_stack_grow());
     kolo_engine *made = calloc(1, sizeof *made);
     if (!made) return kolo_fail_memory(sizeof *made, "an engine");
     made->gate = place.gate;
