@@ -17,6 +17,7 @@
 #include "comm/comm.h"
 #include "runtime/runtime.h"
 #include "core/clock.h"
+#include "core/visit.h"
 
 #define AWAKE_SECONDS 100e-6 /* about what sleeping and waking cost on a machine that is not idle */
 #define LOOKS         32     /* between two looks at the clock */
@@ -134,6 +135,7 @@ static void *serve(void *argument)
 {
     member *self = argument;
     kolo_team *team = self->team;
+    kolo_thread_helps();
     for (unsigned long seen = 0;; seen++) {
         wait_for_work(team, seen);
         if (atomic_load(&team->closing)) return NULL;

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "core/stack.h"
+
 /* ---------------------------------------------------------------- contexts */
 
 static kolo_status open_stream(kolo_engine *engine, int number, kolo_engine_place place)
@@ -99,6 +101,8 @@ static kolo_status open_engine(kolo_engine *engine, const kolo_model *model, kol
 kolo_status kolo_engine_open(const kolo_model *model, kolo_purpose purpose, int microbatch, kolo_engine_place place,
                              kolo_engine **engine)
 {
+    KOLO_TRY(kolo_stack_grow());
+    KOLO_TRY(kolo_stack_grow());
     kolo_engine *made = calloc(1, sizeof *made);
     if (!made) return kolo_fail_memory(sizeof *made, "an engine");
     made->streams = model->backend->streams;

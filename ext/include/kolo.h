@@ -19,7 +19,7 @@
  * is printed once on stderr and kept: see kolo_last_error(). Calls on NULL handles do nothing and fail quietly, so a
  * program may check once, at kolo_finish() (a NULL that no failure explains is one itself). No call exits, aborts or
  * blocks on a user's mistake. Unless it says
- * otherwise a call belongs to the thread that called kolo_init(), on every rank.
+ * otherwise (section 7 does of scores and outputs) a call belongs to the thread that called kolo_init(), on every rank.
  */
 #ifndef KOLO_H
 #define KOLO_H

@@ -55,6 +55,10 @@ extern const kolo_metric_kind kolo_accuracy_kind, kolo_binary_accuracy_kind, kol
 /* Metrics are told beside the loss and do not change what is learnt; samples' weights do not count in them, as in
  * Keras's `metrics`. Where the loss takes a softmax or a sigmoid over, those marked p see what that gives. */
 #define KOLO_METRICS_MAX 8
+/* Sums over the samples that a model's metrics may keep together; kolo_compile() refuses more with a sentence.
+ * Precision, recall and F1 keep three for each class each: one of them alone goes to 170 classes, three go to 56.
+ * KOLO_AUC keeps 398, any other metric here one. */
+#define KOLO_METRIC_SUMS_MAX 512
 #define KOLO_METRIC_NAME 32 /* bytes of a metric's name, with its 0 */
 
 /* As Keras's "accuracy": with one output KOLO_BINARY_ACCURACY, with several KOLO_CATEGORICAL_ACCURACY. */

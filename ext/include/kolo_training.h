@@ -56,6 +56,12 @@ typedef struct kolo_strategy {
 
 /* ---------------------------------------------------------------------- 7 compile, fit, evaluate, predict */
 
+/* Threads. kolo_evaluate, kolo_predict, their parts on a batch, kolo_gradients, kolo_save and kolo_checkpoint_save may be
+ * called by any thread of a process. Those of one model wait for one another; each computes with all cores. The calls
+ * that change a model (kolo_compile, kolo_fit, kolo_train_on_batch, kolo_load, kolo_checkpoint_load) and kolo_profile
+ * never run beside a call of another thread: the later of the two fails at once with a sentence that names the earlier
+ * one. A callback's calls are its own fit's thread's, and go through. */
+
 typedef enum kolo_precision {
     KOLO_FLOAT32 = 1, /* the default */
     /* Arithmetic in bfloat16, sums and weights in float32. KOLO_UNSUPPORTED on a CPU without AVX-512, and on a GPU

@@ -37,11 +37,9 @@ struct kolo_loss_kind {
 /* The check of Kolo's own losses that take no number. */
 kolo_status kolo_loss_without_number(int64_t outputs, double number);
 
-/* The most sums that a metric keeps. row() adds to them; a sample counts with the mean over its rows. Sums can be added
- * over microbatches, replicas and ranks, so that metrics which are no means (precision, AUC) are computed from them at
- * the end. */
-#define KOLO_METRIC_SUMS_MAX 512
-
+/* A metric keeps sums, to which row() adds; a sample counts with the mean over its rows. Sums can be added over
+ * microbatches, replicas and ranks, so that metrics which are no means (precision, AUC) are computed from them at the
+ * end. All metrics of a model together keep at most KOLO_METRIC_SUMS_MAX. */
 struct kolo_metric_kind {
     const char *name; /* as the progress bar prints it: "accuracy"; at most KOLO_METRIC_NAME-1 bytes */
     kolo_wants wants; /* 0 means what the loss wants */

@@ -16,11 +16,13 @@ static int64_t classes_of(int64_t outputs)
     return outputs == 1 ? 2 : outputs;
 }
 
+#define MOST_CLASSES (1 << 24) /* that are counted: far too many for kolo_metric_list_make() */
+
 static int class_sums(int64_t outputs, double number)
 {
     (void)number;
     int64_t classes = classes_of(outputs);
-    return classes > KOLO_METRIC_SUMS_MAX ? KOLO_METRIC_SUMS_MAX + 1 : (int)(KOLO_COUNTS * classes);
+    return classes > MOST_CLASSES ? KOLO_COUNTS * MOST_CLASSES : (int)(KOLO_COUNTS * classes);
 }
 
 static void add_class(double *sums, int64_t class, bool claimed, bool true_one, double weight)

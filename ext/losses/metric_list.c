@@ -77,8 +77,11 @@ static kolo_status add_metric(const kolo_loss *loss, const kolo_metric *given, k
     if (kind->probabilities && loss->kind) list->probabilities = loss->kind->left_out;
     list->count++;
     if (list->sums <= KOLO_METRIC_SUMS_MAX) return KOLO_OK;
-    return kolo_fail(KOLO_INVALID, ".metrics: wanted at most %d sums over the samples, got %d with \"%s\"",
-                     KOLO_METRIC_SUMS_MAX, list->sums, list->name[m]);
+    return kolo_fail(KOLO_INVALID,
+                     ".metrics: wanted at most %d sums over the samples in all of them together, got %d with \"%s\", "
+                     "which keeps %d of %lld outputs",
+                     KOLO_METRIC_SUMS_MAX, list->sums, list->name[m], list->sums - list->offset[m],
+                     (long long)list->outputs);
 }
 
 kolo_status kolo_metric_list_make(const kolo_loss *loss, const kolo_metric *metrics, int64_t outputs,

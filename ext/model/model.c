@@ -259,6 +259,10 @@ void kolo_model_free(kolo_model **model)
 {
     if (!model || !*model) return;
     kolo_model *freed = *model;
+    if (kolo_visit_is_taken(&freed->visit)) {
+        kolo_warn("kolo_model_free: this model is in a call of another thread; it stays until that has ended");
+        return;
+    }
     if (freed->fitting) {
         kolo_warn("kolo_model_free: this model is being trained; it stays until kolo_fit() has ended");
         return;
@@ -310,6 +314,16 @@ kolo_status kolo_model_check(const kolo_model *model)
 {
     if (model) return KOLO_OK;
     return kolo_failed() ? KOLO_INVALID : kolo_fail(KOLO_INVALID, "wanted a model, got NULL");
+}
+
+kolo_status kolo_model_begin(kolo_model *model, const char *call, bool changes)
+{
+    return model ? kolo_visit_begin(&model->visit, call, changes) : KOLO_OK;
+}
+
+void kolo_model_end(kolo_model *model)
+{
+    if (model) kolo_visit_end(&model->visit);
 }
 
 kolo_status kolo_model_check_idle(const kolo_model *model)

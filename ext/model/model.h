@@ -11,6 +11,7 @@
 #include "model/kept.h"
 #include "model/numbers.h"
 #include "model/position.h"
+#include "core/visit.h"
 
 typedef struct kolo_trainer kolo_trainer;
 
@@ -57,6 +58,7 @@ struct kolo_model {
     kolo_kept kept;         /* and weights that do */
     char *checkpoint;       /* the file that these were read from; NULL: none */
     bool resumed;           /* the fit that runs goes on from the position */
+    kolo_visit visit; /* the thread that works with the model */
     bool fitting; /* a kolo_fit of this model runs: its callbacks may look, but not fit, compile or free it */
     bool stop_training; /* kolo_stop_training() */
     struct kolo_progress *progress; /* the bar of the fit that runs */
@@ -107,6 +109,10 @@ kolo_status kolo_model_check_devices(const kolo_model *model);
 
 /* "layer 3 (max_pool2d)". */
 const char *kolo_layer_text(const kolo_layer_node *node);
+
+/* A public call's visit to the model (visit.h); of NULL there is none, and the call refuses it. */
+kolo_status kolo_model_begin(kolo_model *model, const char *call, bool changes);
+void kolo_model_end(kolo_model *model);
 
 /* KOLO_OK, or a sentence: a model that is NULL, one that is not compiled for `purpose` ("fit"). A NULL that follows an
  * earlier failure fails without a sentence of its own. */

@@ -265,7 +265,12 @@ kolo_status kolo_checkpoint_save_at(kolo_model *model, const char *path, kolo_he
     if (!model) return KOLO_INVALID;
     if (kolo_model_distributed(model) && kolo_rank() != 0) return KOLO_OK;
     kolo_scope scope = kolo_enter("kolo_checkpoint_save", here);
-    return kolo_leave(scope, kolo_checkpoint_write(model, path));
+    kolo_status status = kolo_model_begin(model, "kolo_checkpoint_save()", false);
+    if (status == KOLO_OK) {
+        status = kolo_checkpoint_write(model, path);
+        kolo_model_end(model);
+    }
+    return kolo_leave(scope, status);
 }
 
 /* ------------------------------------------------------------------------------------------ reading */
@@ -504,5 +509,10 @@ kolo_status kolo_checkpoint_load_at(kolo_model *model, const char *path, kolo_he
 {
     if (!model) return KOLO_INVALID;
     kolo_scope scope = kolo_enter("kolo_checkpoint_load", here);
-    return kolo_leave(scope, kolo_checkpoint_read(model, path));
+    kolo_status status = kolo_model_begin(model, "kolo_checkpoint_load()", true);
+    if (status == KOLO_OK) {
+        status = kolo_checkpoint_read(model, path);
+        kolo_model_end(model);
+    }
+    return kolo_leave(scope, status);
 }

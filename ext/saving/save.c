@@ -60,7 +60,13 @@ kolo_status kolo_save_at(const kolo_save_args *args, kolo_here here)
 {
     if (!args->model) return KOLO_INVALID;
     kolo_scope scope = kolo_enter("kolo_save", here);
-    return kolo_leave(scope, kolo_weights_write(args));
+    kolo_model *model = (kolo_model *)(uintptr_t)args->model; /* whose weights stay as they are */
+    kolo_status status = kolo_model_begin(model, "kolo_save()", false);
+    if (status == KOLO_OK) {
+        status = kolo_weights_write(args);
+        kolo_model_end(model);
+    }
+    return kolo_leave(scope, status);
 }
 
 /* ------------------------------------------------------------------------------------------ reading */
@@ -182,10 +188,14 @@ kolo_status kolo_load_at(const kolo_load_args *args, kolo_here here)
 {
     if (!args->model) return KOLO_INVALID;
     kolo_scope scope = kolo_enter("kolo_load", here);
-    return kolo_leave(scope, args->model->output >= 0
-                                 ? load(args)
-                                 : kolo_fail(KOLO_INVALID, "wanted a model after its kolo_graph_output(), got one "
-                                                           "before it"));
+    kolo_status status = kolo_model_begin(args->model, "kolo_load()", true);
+    if (status == KOLO_OK) {
+        status = args->model->output >= 0 ? load(args)
+                                          : kolo_fail(KOLO_INVALID, "wanted a model after its kolo_graph_output(), got "
+                                                                    "one before it");
+        kolo_model_end(args->model);
+    }
+    return kolo_leave(scope, status);
 }
 
 char *kolo_read_metadata_at(const char *path, const char *key, kolo_here here)

@@ -131,7 +131,12 @@ static kolo_status compile(const kolo_compile_args *args)
 kolo_status kolo_compile_at(const kolo_compile_args *args, kolo_here here)
 {
     kolo_scope scope = kolo_enter("kolo_compile", here);
-    return kolo_leave(scope, compile(args));
+    kolo_status status = kolo_model_begin(args->model, "kolo_compile()", true);
+    if (status == KOLO_OK) {
+        status = compile(args);
+        kolo_model_end(args->model);
+    }
+    return kolo_leave(scope, status);
 }
 
 kolo_status kolo_model_set_rate(kolo_model *model, double learning_rate)

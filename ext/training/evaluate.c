@@ -169,7 +169,12 @@ kolo_scores kolo_evaluate_at(const kolo_evaluate_args *args, kolo_here here)
 {
     kolo_scope scope = kolo_enter("kolo_evaluate", here);
     kolo_scores scores = kolo_scores_of(NULL, NULL);
-    kolo_status status = kolo_leave(scope, evaluate(args, &scores));
+    kolo_status status = kolo_model_begin(args->model, "kolo_evaluate()", false);
+    if (status == KOLO_OK) {
+        status = evaluate(args, &scores);
+        kolo_model_end(args->model);
+    }
+    kolo_leave(scope, status);
     if (status == KOLO_OK && args->verbose > 0) print_scores(args->model, &scores);
     return scores;
 }
@@ -185,7 +190,12 @@ kolo_scores kolo_test_on_batch_at(kolo_model *model, kolo_data *data, int64_t fi
 {
     kolo_scope scope = kolo_enter("kolo_test_on_batch", here);
     kolo_scores scores = kolo_scores_of(NULL, NULL);
-    kolo_leave(scope, test_on_batch(model, data, first, samples, &scores));
+    kolo_status status = kolo_model_begin(model, "kolo_test_on_batch()", false);
+    if (status == KOLO_OK) {
+        status = test_on_batch(model, data, first, samples, &scores);
+        kolo_model_end(model);
+    }
+    kolo_leave(scope, status);
     return scores;
 }
 
@@ -216,7 +226,12 @@ static kolo_status predict(kolo_model *model, kolo_data *data, float *outputs)
 kolo_status kolo_predict_at(kolo_model *model, kolo_data *data, float *outputs, kolo_here here)
 {
     kolo_scope scope = kolo_enter("kolo_predict", here);
-    return kolo_leave(scope, predict(model, data, outputs));
+    kolo_status status = kolo_model_begin(model, "kolo_predict()", false);
+    if (status == KOLO_OK) {
+        status = predict(model, data, outputs);
+        kolo_model_end(model);
+    }
+    return kolo_leave(scope, status);
 }
 
 static kolo_status predict_on_batch(kolo_model *model, kolo_data *data, int64_t first, int64_t samples, float *outputs)
@@ -229,7 +244,12 @@ kolo_status kolo_predict_on_batch_at(kolo_model *model, kolo_data *data, int64_t
                                      kolo_here here)
 {
     kolo_scope scope = kolo_enter("kolo_predict_on_batch", here);
-    return kolo_leave(scope, predict_on_batch(model, data, first, samples, outputs));
+    kolo_status status = kolo_model_begin(model, "kolo_predict_on_batch()", false);
+    if (status == KOLO_OK) {
+        status = predict_on_batch(model, data, first, samples, outputs);
+        kolo_model_end(model);
+    }
+    return kolo_leave(scope, status);
 }
 
 /* ---------------------------------------------------------------- gradients */
@@ -291,6 +311,11 @@ double kolo_gradients_at(kolo_model *model, kolo_data *data, float *gradients, k
 {
     kolo_scope scope = kolo_enter("kolo_gradients", here);
     double loss = NAN;
-    kolo_leave(scope, compute_gradients(model, data, gradients, &loss));
+    kolo_status status = kolo_model_begin(model, "kolo_gradients()", false);
+    if (status == KOLO_OK) {
+        status = compute_gradients(model, data, gradients, &loss);
+        kolo_model_end(model);
+    }
+    kolo_leave(scope, status);
     return loss;
 }

@@ -399,6 +399,11 @@ const kolo_history *kolo_fit_at(const kolo_fit_args *args, kolo_here here)
 {
     kolo_scope scope = kolo_enter("kolo_fit", here);
     kolo_fit_state state = {.args = args};
-    kolo_status status = kolo_leave(scope, fit(&state));
+    kolo_status status = kolo_model_begin(args->model, "kolo_fit()", true);
+    if (status == KOLO_OK) {
+        status = fit(&state);
+        kolo_model_end(args->model);
+    }
+    kolo_leave(scope, status);
     return status == KOLO_OK ? &args->model->history : NULL;
 }

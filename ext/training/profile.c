@@ -176,5 +176,10 @@ done:
 kolo_status kolo_profile_at(const kolo_profile_args *args, kolo_here here)
 {
     kolo_scope scope = kolo_enter("kolo_profile", here);
-    return kolo_leave(scope, run(args));
+    kolo_status status = kolo_model_begin(args->model, "kolo_profile()", true);
+    if (status == KOLO_OK) {
+        status = run(args);
+        kolo_model_end(args->model);
+    }
+    return kolo_leave(scope, status);
 }

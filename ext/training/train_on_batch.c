@@ -95,6 +95,11 @@ kolo_scores kolo_train_on_batch_at(kolo_model *model, kolo_data *data, int64_t f
 {
     kolo_scope scope = kolo_enter("kolo_train_on_batch", here);
     kolo_scores scores = kolo_scores_of(NULL, NULL);
-    kolo_leave(scope, train(model, data, first, samples, &scores));
+    kolo_status status = kolo_model_begin(model, "kolo_train_on_batch()", true);
+    if (status == KOLO_OK) {
+        status = train(model, data, first, samples, &scores);
+        kolo_model_end(model);
+    }
+    kolo_leave(scope, status);
     return scores;
 }

@@ -378,15 +378,18 @@ static void backward(const kolo_kernel *kernel, const kolo_step *step, const kol
 
 /* ---- operations */
 
-/* Where x lies, and how. An image that is a view of something else lies in the canonical order. */
-static kolo_status place_x(kolo_kernel *kernel, kolo_plan *plan, int value, kolo_operand *place, kolo_tiling *t)
+/* x in a layout whose channels batch_norm can tell apart, and that layout's tiling: an image as it lies, anything else
+ * as rows of channels. A view of what lies in another order is brought there by a step. */
+static kolo_status bring_x(kolo_kernel *kernel, kolo_plan *plan, int value, kolo_operand *place, kolo_tiling *t)
 {
     kolo_shape shape = plan->values[value].shape;
     int64_t channels = shape.dim[shape.rank - 1];
-    *place = kolo_operand_of(kernel, value);
-    dnnl_data_type_t type = place->desc.data_type;
-    if (shape.rank == 3) KOLO_TRY(kolo_desc_image(plan, value, &place->desc));
-    place->desc.data_type = type;
+    kolo_operand from = kolo_operand_of(kernel, value);
+    dnnl_memory_desc_t wanted;
+    if (shape.rank == 3) KOLO_TRY(kolo_desc_image(plan, value, &wanted));
+    else KOLO_TRY(kolo_desc_plain(plan, value, from.desc.data_type, &wanted));
+    wanted.data_type = from.desc.data_type;
+    KOLO_TRY(kolo_reorder_in(kernel, from, &wanted, place));
     if (!kolo_tiling_of(&place->desc, t)) return kolo_fail(KOLO_INTERNAL, "a layout without tiles");
     if (shape.rank != 3) *t = (kolo_tiling){channels, 1, kolo_shape_count(shape) / channels, channels, 1};
     return KOLO_OK;
@@ -419,7 +422,7 @@ kolo_status kolo_onednn_batch_norm_moments(kolo_kernel *kernel, kolo_plan *plan,
 {
     kolo_tiling t;
     kolo_operand x;
-    KOLO_TRY(place_x(kernel, plan, op->in[0], &x, &t));
+    KOLO_TRY(bring_x(kernel, plan, op->in[0], &x, &t));
     return add_step(kernel, moments, 1, &x, t);
 }
 
@@ -427,7 +430,7 @@ kolo_status kolo_onednn_batch_norm(kolo_kernel *kernel, kolo_plan *plan, const k
 {
     kolo_tiling t;
     kolo_operand places[3] = {0};
-    KOLO_TRY(place_x(kernel, plan, op->in[0], &places[0], &t));
+    KOLO_TRY(bring_x(kernel, plan, op->in[0], &places[0], &t));
     KOLO_TRY(place_parameters(plan, op->in + 2, 4));
     KOLO_TRY(place_parameters(plan, op->out + 1, 2));
     dnnl_memory_desc_t layout = places[0].desc;
@@ -443,7 +446,7 @@ kolo_status kolo_onednn_batch_norm_sums(kolo_kernel *kernel, kolo_plan *plan, co
 {
     kolo_tiling t;
     kolo_operand places[3] = {0};
-    KOLO_TRY(place_x(kernel, plan, op->in[1], &places[1], &t));
+    KOLO_TRY(bring_x(kernel, plan, op->in[1], &places[1], &t));
     KOLO_TRY(place_parameters(plan, op->in + 3, 2));
     KOLO_TRY(place_parameters(plan, op->out + 1, 2));
     KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &places[1].desc, &places[0]));
@@ -455,7 +458,7 @@ kolo_status kolo_onednn_batch_norm_backward(kolo_kernel *kernel, kolo_plan *plan
 {
     kolo_tiling t;
     kolo_operand places[4] = {0};
-    KOLO_TRY(place_x(kernel, plan, op->in[1], &places[1], &t));
+    KOLO_TRY(bring_x(kernel, plan, op->in[1], &places[1], &t));
     KOLO_TRY(place_parameters(plan, op->in + 3, 2));
     dnnl_memory_desc_t layout = places[1].desc;
     layout.data_type = kolo_onednn_type(plan, op->out[0]);

@@ -16,7 +16,7 @@ kolo_status kolo_conv2d_spec(const kolo_plan *plan, const kolo_op *op, dnnl_memo
     kolo_convolution c;
     dnnl_primitive_desc_t forward;
     KOLO_TRY(describe(plan, op, &c, &forward));
-    *desc = kolo_desc_of_microbatch(plan, dnnl_primitive_desc_query_md(forward, dnnl_query_src_md, 0));
+    *desc = kolo_desc_of_rounds(dnnl_primitive_desc_query_md(forward, dnnl_query_src_md, 0), c.rounds);
     dnnl_primitive_desc_destroy(forward);
     return KOLO_OK;
 }
@@ -59,7 +59,7 @@ static kolo_status add_by_x(kolo_kernel *kernel, kolo_plan *plan, const kolo_op 
     if (!made) KOLO_TRY(kolo_convolution_by_x(&c, &made));
     const kolo_product p = {.kernel = kernel, .plan = plan, .canonical = &c.canonical_kernel, .rounds = c.rounds};
     const dnnl_memory_desc_t written =
-        kolo_desc_of_microbatch(plan, dnnl_primitive_desc_query_md(made, dnnl_query_diff_src_md, 0));
+        kolo_desc_of_rounds(dnnl_primitive_desc_query_md(made, dnnl_query_diff_src_md, 0), c.rounds);
     kolo_status status = kolo_layout_set(plan, op->out[0], &written);
     if (status != KOLO_OK) {
         dnnl_primitive_desc_destroy(made);

@@ -250,6 +250,7 @@ static kolo_status memories_take(kolo_kernel *kernel, kolo_memories **taken)
     pthread_mutex_unlock(&kernel->mutex);
     *taken = memories;
     if (memories) return KOLO_OK;
+    KOLO_TRY(kolo_onednn_check_room(KOLO_KERNEL_ROOM, "a kernel's operands"));
     memories = calloc(1, sizeof *memories);
     if (!memories) return kolo_fail_memory(sizeof *memories, "a kernel's operands");
     kolo_status status = memories_fill(kernel, memories);

@@ -114,10 +114,11 @@ kolo_status kolo_desc_image(const kolo_plan *plan, int value, dnnl_memory_desc_t
     return KOLO_OK;
 }
 
-dnnl_memory_desc_t kolo_desc_of_microbatch(const kolo_plan *plan, const dnnl_memory_desc_t *part)
+dnnl_memory_desc_t kolo_desc_of_rounds(const dnnl_memory_desc_t *part, int rounds)
 {
     dnnl_memory_desc_t whole = *part;
-    whole.dims[0] = whole.padded_dims[0] = plan->microbatch; /* the outermost axis: strides stay */
+    if (rounds > 1)
+        whole.dims[0] = whole.padded_dims[0] = part->dims[0] * rounds; /* the outermost axis: strides stay */
     return whole;
 }
 

@@ -29,7 +29,8 @@ static kolo_status open(kolo_precision precision)
     pthread_once(&once, engine_create);
     KOLO_DNNL(engine_status, "starting");
     bool avx512 = (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core;
-    if (precision != KOLO_MIXED_BF16 || avx512) return KOLO_OK;
+    if (precision != KOLO_MIXED_BF16) return kolo_onednn_warm_up(false);
+    if (avx512) return kolo_onednn_warm_up(true);
     return kolo_fail(KOLO_UNSUPPORTED, "KOLO_MIXED_BF16 needs a CPU with AVX-512; this one can only KOLO_FLOAT32");
 }
 
@@ -163,6 +164,7 @@ static kolo_status make_steps(kolo_kernel *kernel, kolo_plan *plan, const kolo_o
  * would take the slope of kolo_attributes() for zero. */
 static kolo_status prepare(kolo_plan *plan, int op, void **made)
 {
+    KOLO_TRY(kolo_onednn_check_room(KOLO_KERNEL_ROOM, "the kernel of an operation"));
     kolo_kernel *kernel = calloc(1, sizeof *kernel);
     if (!kernel) return kolo_fail_memory(sizeof *kernel, "a kernel");
     kernel->plan = plan;

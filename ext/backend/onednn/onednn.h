@@ -64,8 +64,8 @@ kolo_status kolo_desc_resized(const kolo_plan *plan, const dnnl_memory_desc_t *d
 /* For operations on images that keep the layout they are given: how an image lies in memory (as it would in the
  * canonical order, where it is a view of what is no image), in the precision's type. */
 kolo_status kolo_desc_image(const kolo_plan *plan, int value, dnnl_memory_desc_t *desc);
-/* What describes a part of a microbatch, for all of it. */
-dnnl_memory_desc_t kolo_desc_of_microbatch(const kolo_plan *plan, const dnnl_memory_desc_t *part);
+/* The whole of an operand whose part in each of so many rounds is described; 0 rounds are one. */
+dnnl_memory_desc_t kolo_desc_of_rounds(const dnnl_memory_desc_t *part, int rounds);
 /* Rows of `columns` elements, the last fastest. */
 kolo_status kolo_desc_rows(int64_t rows, int64_t columns, dnnl_data_type_t type, dnnl_memory_desc_t *desc);
 
@@ -133,6 +133,11 @@ struct kolo_kernel {
 };
 
 dnnl_engine_t kolo_onednn_engine(void);
+/* Makes the code that oneDNN's products would make when they first run (warm.c). */
+kolo_status kolo_onednn_warm_up(bool bfloat16);
+/* Fails with a sentence where so many bytes cannot be had; oneDNN itself would end the process. */
+kolo_status kolo_onednn_check_room(size_t bytes, const char *what);
+#define KOLO_KERNEL_ROOM ((size_t)6 << 20) /* more than oneDNN takes to make an operation's primitives */
 /* A failure of oneDNN in words; KOLO_OK for success. */
 kolo_status kolo_onednn_check(dnnl_status_t status, const char *what);
 #define KOLO_DNNL(call, what) KOLO_TRY(kolo_onednn_check((call), (what)))

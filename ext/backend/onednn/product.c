@@ -49,8 +49,8 @@ kolo_status kolo_product_forward(const kolo_product *p, dnnl_primitive_desc_t ma
                                  int bias, int y)
 {
     const int arguments[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_BIAS};
-    const dnnl_memory_desc_t written = kolo_desc_of_microbatch(p->plan, query(made, dnnl_query_dst_md));
-    const dnnl_memory_desc_t read = kolo_desc_of_microbatch(p->plan, query(made, dnnl_query_src_md));
+    const dnnl_memory_desc_t written = kolo_desc_of_rounds(query(made, dnnl_query_dst_md), p->rounds);
+    const dnnl_memory_desc_t read = kolo_desc_of_rounds(query(made, dnnl_query_src_md), p->rounds);
     const dnnl_memory_desc_t of_round = *query(made, dnnl_query_dst_md);
     kolo_operand places[4], y_place;
     kolo_status status;
@@ -79,7 +79,7 @@ kolo_status kolo_product_backward(const kolo_product *p, dnnl_primitive_desc_t m
                                   kolo_operand dx)
 {
     const int arguments[] = {DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC};
-    const dnnl_memory_desc_t read = kolo_desc_of_microbatch(p->plan, query(made, dnnl_query_diff_dst_md));
+    const dnnl_memory_desc_t read = kolo_desc_of_rounds(query(made, dnnl_query_diff_dst_md), p->rounds);
     kolo_operand places[3];
     kolo_status status;
     KOLO_GO(fail, set_parameters(p, query(made, dnnl_query_weights_md), kernel, -1));
