@@ -40,7 +40,7 @@ extern const kolo_metric_kind kolo_accuracy_kind, kolo_binary_accuracy_kind, kol
 #define KOLO_CATEGORICAL_CROSSENTROPY ((kolo_loss){.kind = &kolo_categorical_crossentropy_kind})
 /* Σ t log (t / softmax(z)). */
 #define KOLO_KL_DIVERGENCE ((kolo_loss){.kind = &kolo_kl_divergence_kind})
-/* The mean over the row of −t log σ(z) − (1 − t) log (1 − σ(z)). */
+/* The mean over the row of −t log σ(z) − (1 − t) log (1 − σ(z)). Targets are from 0 to 1, others are a sentence. */
 #define KOLO_BINARY_CROSSENTROPY ((kolo_loss){.kind = &kolo_binary_crossentropy_kind})
 /* One of the cross-entropies with targets drawn towards each other: t ← t (1 − α) + α / n, of the binary one + α / 2.
  * 0 ≤ α < 1. Other losses cannot be smoothed. Szegedy et al. 2016. */
@@ -53,7 +53,8 @@ extern const kolo_metric_kind kolo_accuracy_kind, kolo_binary_accuracy_kind, kol
 #define KOLO_HUBER(delta) ((kolo_loss){.kind = &kolo_huber_kind, .number = delta})
 
 /* Metrics are told beside the loss and do not change what is learnt; samples' weights do not count in them, as in
- * Keras's `metrics`. Where the loss takes a softmax or a sigmoid over, those marked p see what that gives. */
+ * Keras's `metrics`. The metrics of a model keep at most 1024 numbers together: precision, recall and F1 each three for
+ * every class, so one of them serves up to 341 classes; AUC 400; others one. Where the loss takes a softmax or a sigmoid over, those marked p see what that gives. */
 #define KOLO_METRICS_MAX 8
 #define KOLO_METRIC_NAME 32 /* bytes of a metric's name, with its 0 */
 

@@ -39,7 +39,7 @@ kolo_status kolo_loss_without_number(int64_t outputs, double number);
 
 /* Sums that a metric keeps: over samples of the mean over their rows of what row() adds, so that metrics that are no
  * means (precision, AUC) come of what can be added over microbatches, replicas and ranks. */
-#define KOLO_METRIC_SUMS_MAX 512
+#define KOLO_METRIC_SUMS_MAX 1024
 
 struct kolo_metric_kind {
     const char *name; /* as the progress bar prints it: "accuracy"; at most KOLO_METRIC_NAME-1 bytes */

@@ -4,6 +4,7 @@
 #include "optimizers/optimizer.h"
 #include "core/random.h"
 #include "runtime/runtime.h"
+#include "core/written.h"
 #include "training/trainer.h"
 #include "training/scores.h"
 
@@ -82,6 +83,8 @@ static kolo_status compile(const kolo_compile_args *args)
     model->checkpoint = NULL;
     model->settings = *args;
     model->settings.optimizer = optimizer;
+    kolo_keep_zero_int(args->strategy._, "initial_sync", &model->settings.strategy.initial_sync);
+    model->settings.strategy._ = NULL; /* it may not live as long as the model */
     model->place = where;
     model->metrics = metrics;
     if (args->precision == KOLO_TF32 && !backend->accelerator)
