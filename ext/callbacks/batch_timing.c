@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "callbacks/callbacks.h"
+#include "core/written.h"
 #include "core/clock.h"
 
 /* Seconds that grow in number. */
@@ -138,6 +139,7 @@ static void end(kolo_callback *self, const kolo_logs *logs)
 
 kolo_callback kolo_batch_timing_of(kolo_batch_timing_args args)
 {
+    kolo_keep_zero_int(args._, "verbose", &args.verbose);
     return (kolo_callback){.name = "batch_timing",
                            .on_train_begin = begin,
                            .on_epoch_begin = begin_epoch,

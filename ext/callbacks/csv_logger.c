@@ -1,14 +1,18 @@
 /* A row of all logs after each epoch, as Keras's CSVLogger. */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "callbacks/callbacks.h"
 
 typedef struct state {
     FILE *file;
+    bool begun;  /* the file holds what goes before this training's rows, and no more */
     bool header; /* is still to be written */
     int count;   /* columns; 0: not known yet */
     char columns[KOLO_LOGS_MAX][64];
@@ -31,10 +35,38 @@ static kolo_status open_file(kolo_callback *self, state *s)
 {
     const kolo_csv_logger_args *args = &self->csv_logger;
     if (!args->path || !*args->path) return kolo_fail(KOLO_INVALID, "wanted the name of a file, got none");
-    s->file = fopen(args->path, args->append ? "ae" : "we");
-    if (!s->file) return cannot(self);
-    s->header = fseek(s->file, 0, SEEK_END) != 0 || ftell(s->file) == 0;
-    return KOLO_OK;
+    s->file = fopen(args->path, "ae");
+    return s->file ? KOLO_OK : cannot(self);
+}
+
+/* The bytes that the file keeps: of a training that goes on those that it had when its state was kept, since rows may
+ * have come after that and will come again. */
+static off_t bytes_kept(const kolo_callback *self, off_t size)
+{
+    double then = kolo_callback_kept(self, self->csv_logger.path, "bytes", -1);
+    if (then >= 0) return then < (double)size ? (off_t)then : size;
+    return self->csv_logger.append ? size : 0;
+}
+
+static void keep_size(kolo_callback *self, off_t size)
+{
+    kolo_callback_keep(self, self->csv_logger.path, "bytes", (double)size);
+}
+
+/* Not before the first epoch: only then is it known whether a backup goes on. What is no file has no size to cut. */
+static void begin_file(kolo_callback *self, state *s)
+{
+    struct stat info;
+    if (s->begun) return;
+    s->begun = true;
+    if (fstat(fileno(s->file), &info) != 0 || !S_ISREG(info.st_mode)) {
+        s->header = true;
+        return;
+    }
+    off_t kept = bytes_kept(self, info.st_size);
+    if (ftruncate(fileno(s->file), kept) != 0) kolo_callback_check(self, cannot(self));
+    s->header = kept == 0;
+    keep_size(self, kept);
 }
 
 static void begin(kolo_callback *self, const kolo_logs *logs)
@@ -84,7 +116,9 @@ static void end_epoch(kolo_callback *self, int epoch, const kolo_logs *logs)
 {
     state *s = self->state;
     const char *separator = self->csv_logger.separator ? self->csv_logger.separator : ",";
+    struct stat info;
     if (!s || !s->file || !logs) return;
+    begin_file(self, s);
     if (!s->count) choose_columns(s, logs);
     if (s->header) fputs("epoch", s->file);
     for (int i = 0; s->header && i < s->count; i++) fprintf(s->file, "%s%s", separator, s->columns[i]);
@@ -92,11 +126,22 @@ static void end_epoch(kolo_callback *self, int epoch, const kolo_logs *logs)
     s->header = false;
     print_row(s, separator, epoch, logs);
     if (fflush(s->file) != 0) kolo_callback_check(self, cannot(self));
+    else if (fstat(fileno(s->file), &info) == 0) keep_size(self, info.st_size);
+}
+
+static void begin_epoch(kolo_callback *self, int epoch, const kolo_logs *logs)
+{
+    state *s = self->state;
+    (void)epoch;
+    (void)logs;
+    if (s && s->file) begin_file(self, s);
 }
 
 static void end(kolo_callback *self, const kolo_logs *logs)
 {
+    state *s = self->state;
     (void)logs;
+    if (s && s->file) begin_file(self, s);
     release(self);
 }
 
@@ -104,6 +149,7 @@ kolo_callback kolo_csv_logger_of(kolo_csv_logger_args args)
 {
     return (kolo_callback){.name = "csv_logger",
                            .on_train_begin = begin,
+                           .on_epoch_begin = begin_epoch,
                            .on_epoch_end = end_epoch,
                            .on_train_end = end,
                            .csv_logger = args,

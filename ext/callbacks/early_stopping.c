@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "callbacks/callbacks.h"
+#include "core/written.h"
 
 typedef struct state {
     kolo_monitor monitor;
@@ -91,6 +92,7 @@ static void end(kolo_callback *self, const kolo_logs *logs)
 
 kolo_callback kolo_early_stopping_of(kolo_early_stopping_args args)
 {
+    kolo_keep_zero(args._, "baseline", &args.baseline);
     return (kolo_callback){.name = "early_stopping",
                            .on_train_begin = begin,
                            .on_epoch_begin = begin_epoch,

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "callbacks/callbacks.h"
+#include "core/written.h"
 #include "core/random.h"
 #include "runtime/runtime.h"
 #include "saving/save.h"
@@ -181,6 +182,8 @@ static void end(kolo_callback *self, const kolo_logs *logs)
 
 kolo_callback kolo_gradient_noise_scale_of(kolo_gradient_noise_scale_args args)
 {
+    kolo_keep_zero(args._, "smoothing", &args.smoothing);
+    kolo_keep_zero_int(args._, "verbose", &args.verbose);
     return (kolo_callback){.name = "gradient_noise_scale",
                            .on_train_begin = begin,
                            .on_train_batch_end = end_batch,

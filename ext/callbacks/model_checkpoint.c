@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "callbacks/callbacks.h"
+#include "core/written.h"
 #include "saving/save.h"
 
 typedef struct state {
@@ -205,6 +206,7 @@ static void end(kolo_callback *self, const kolo_logs *logs)
 
 kolo_callback kolo_model_checkpoint_of(kolo_model_checkpoint_args args)
 {
+    kolo_keep_zero(args._, "initial_value_threshold", &args.initial_value_threshold);
     return (kolo_callback){.name = "model_checkpoint",
                            .on_train_begin = begin,
                            .on_epoch_begin = begin_epoch,

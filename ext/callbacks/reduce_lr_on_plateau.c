@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "callbacks/callbacks.h"
+#include "core/written.h"
 
 typedef struct state {
     kolo_monitor monitor;
@@ -88,6 +89,9 @@ static void end(kolo_callback *self, const kolo_logs *logs)
 
 kolo_callback kolo_reduce_lr_on_plateau_of(kolo_reduce_lr_on_plateau_args args)
 {
+    kolo_keep_zero(args._, "factor", &args.factor);
+    kolo_keep_zero(args._, "min_delta", &args.min_delta);
+    kolo_keep_zero_int(args._, "patience", &args.patience);
     return (kolo_callback){.name = "reduce_lr_on_plateau",
                            .on_train_begin = begin,
                            .on_epoch_begin = begin_epoch,

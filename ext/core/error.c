@@ -10,12 +10,15 @@
 #include "core/shape.h"
 
 #define TEXT_SIZE 1200
+#define SAID_MOST 64
 
 static _Thread_local kolo_failure pending;        /* met, not yet published */
 static _Thread_local kolo_scope current;          /* the public call that runs */
 static _Thread_local int depth;                   /* how many do, one in a hook of another; 0: none */
 static _Thread_local char published[TEXT_SIZE];   /* what kolo_last_error() shows */
 static _Thread_local kolo_error last = {.text = "", .file = ""};
+static _Thread_local uint64_t said[SAID_MOST];    /* hashes of the sentences that were printed; 0: none */
+static _Thread_local unsigned said_count;
 static atomic_bool failed;
 static struct {
     int rank, size;
@@ -103,17 +106,37 @@ static void prefix(char *text, size_t size, const kolo_scope *scope)
     else snprintf(text, size, "%s%s: ", rank, scope->function);
 }
 
+/* Whether this sentence was printed since the last clear: a loop that fails a thousand times says so once. Of very many
+ * different ones the oldest are forgotten. */
+static bool is_repeated(const char *text)
+{
+    uint64_t hash = 14695981039346656037u; /* FNV-1a */
+    for (const char *p = text; *p; p++) hash = (hash ^ (unsigned char)*p) * 1099511628211u;
+    for (int i = 0; i < SAID_MOST; i++)
+        if (said[i] == hash) return true;
+    said[said_count++ % SAID_MOST] = hash;
+    return false;
+}
+
+/* What fails without a sentence of its own got a NULL from a call that failed before. What another rank's failure or a
+ * stop ends follows from an earlier failure here as well. */
+static bool follows_from_earlier(kolo_status status)
+{
+    return last.code != KOLO_OK && (pending.code == KOLO_OK || status == KOLO_COMM || status == KOLO_INTERRUPTED);
+}
+
 static void publish(const kolo_scope *scope, kolo_status status)
 {
-    bool first = last.code == KOLO_OK;
     atomic_store(&failed, true);
-    if (!first) return;
-    char place[200];
+    if (follows_from_earlier(status)) return;
+    char place[200], text[TEXT_SIZE];
     prefix(place, sizeof place, scope);
-    snprintf(published, sizeof published, "%s%s", place,
-             pending.code != KOLO_OK ? pending.text : kolo_status_name(status));
-    last = (kolo_error){status, published, file_name(scope->here.file), scope->here.line, job.rank};
-    print_line(published);
+    snprintf(text, sizeof text, "%s%s", place, pending.code != KOLO_OK ? pending.text : kolo_status_name(status));
+    if (last.code == KOLO_OK) {
+        memcpy(published, text, sizeof published);
+        last = (kolo_error){status, published, file_name(scope->here.file), scope->here.line, job.rank};
+    }
+    if (!is_repeated(text)) print_line(text);
 }
 
 kolo_status(kolo_leave)(kolo_scope scope, kolo_status status)
@@ -135,6 +158,7 @@ void kolo_error_clear(void)
 {
     pending.code = KOLO_OK;
     last = (kolo_error){.text = "", .file = ""};
+    memset(said, 0, sizeof said);
     atomic_store(&failed, false);
 }
 

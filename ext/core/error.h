@@ -1,9 +1,10 @@
 /* Errors: how a failure becomes one sentence.
  *
  * Inside the library a function that can fail returns kolo_status; it reports with `return kolo_fail(code, "…")` and
- * passes failures on with KOLO_TRY. The first failure of a thread is kept; later ones, its consequences, are not.
+ * passes failures on with KOLO_TRY. The first failure within a call is kept; later ones, its consequences, are not.
  * A public function brackets its work with kolo_enter and kolo_leave, which put the caller's place and the function's
- * name before the sentence, print it once, and make it what kolo_last_error() returns.
+ * name before the sentence, print it once, and make it what kolo_last_error() returns if that has none yet. A function
+ * that fails because an earlier call failed returns a status without kolo_fail(), and prints nothing.
  */
 #ifndef KOLO_CORE_ERROR_H
 #define KOLO_CORE_ERROR_H

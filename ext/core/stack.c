@@ -6,7 +6,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define NEEDED ((size_t)3 << 20)      /* a tree's unfinished sums, some functions deep */
+#define NEEDED ((size_t)5 << 20)      /* a tree's unfinished sums, some functions deep */
 #define LIMIT  ((rlim_t)6 << 20)      /* of a stack that may be smaller nothing is asked */
 
 /* One byte at the far end: the system grows the stack up to it, and gives memory to that page alone. */

@@ -11,6 +11,7 @@ void kolo_arrays_free(kolo_arrays *arrays)
     free(arrays->bytes), free(arrays->floats), free(arrays->tokens);
     free(arrays->labels), free(arrays->targets), free(arrays->weights);
     free(arrays->class_names), free(arrays->feature_names);
+    free(arrays->roles), free(arrays->column_names);
     *arrays = (kolo_arrays){0};
 }
 

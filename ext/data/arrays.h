@@ -31,6 +31,9 @@ typedef struct kolo_arrays {
     char **class_names;   /* [classes], or NULL; one block of memory, the texts behind the pointers */
     char **feature_names; /* likewise, [elements of shape] */
     kolo_column_recipe *columns; /* [elements of shape], of a table; or NULL */
+    int file_columns;            /* of a table's file, be they features or not; */
+    uint8_t *roles;              /* what each of them is: kolo_column_role (csv.h); */
+    char **column_names;         /* and its name, where there is a header; or NULL */
     bool synthetic;
     char source[200]; /* where they came from, in words */
 } kolo_arrays;

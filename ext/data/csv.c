@@ -1,6 +1,8 @@
 /* CSV files, the first pass: is there a header, what is each column, which is the label. Read csv.h first. */
 #define _GNU_SOURCE
+#include "core/written.h"
 #include "data/csv.h"
+#include "data/data.h"
 
 #include <float.h>
 #include <inttypes.h>
@@ -69,23 +71,35 @@ static kolo_status give_role(kolo_csv_table *table, const char *option, const ch
     return KOLO_OK;
 }
 
+/* All columns of that name: a file may have two. */
+static kolo_status drop_columns(kolo_csv_table *table, const char *name)
+{
+    KOLO_TRY(give_role(table, ".drop", name, KOLO_COLUMN_DROPPED));
+    for (int i = 0; i < table->count; i++)
+        if (table->columns[i].name && strcmp(table->columns[i].name, name) == 0)
+            table->columns[i].role = KOLO_COLUMN_DROPPED;
+    return KOLO_OK;
+}
+
 static kolo_status give_roles(kolo_csv_table *table)
 {
     const kolo_csv_args *args = table->args;
-    for (int i = 0; i < KOLO_CSV_NAMES_MAX && args->drop[i]; i++)
-        KOLO_TRY(give_role(table, ".drop", args->drop[i], KOLO_COLUMN_DROPPED));
+    bool follow = args->like && kolo_data_arrays(args->like)->roles;
+    int label = label_by_habit(table);
+    if (follow) KOLO_TRY(kolo_csv_roles_follow(table, args->like, &label));
+    for (int i = 0; i < KOLO_CSV_NAMES_MAX && args->drop[i]; i++) KOLO_TRY(drop_columns(table, args->drop[i]));
     if (args->weight_column) KOLO_TRY(give_role(table, ".weight_column", args->weight_column, KOLO_COLUMN_WEIGHT));
     for (int i = 0; i < KOLO_CSV_NAMES_MAX && args->categorical[i]; i++) {
         int column = find_column(table, args->categorical[i]);
         if (column < 0) return no_column(table, ".categorical", args->categorical[i]);
         table->columns[column].categorical = true;
     }
-    table->label = -1;
-    if (!args->no_label) {
-        table->label = args->label_column ? find_column(table, args->label_column) : label_by_habit(table);
-        if (table->label < 0) return no_column(table, ".label_column", args->label_column);
-        table->columns[table->label].role = KOLO_COLUMN_LABEL;
+    if (args->label_column && !args->no_label) {
+        label = find_column(table, args->label_column);
+        if (label < 0) return no_column(table, ".label_column", args->label_column);
     }
+    table->label = args->no_label ? -1 : label;
+    if (table->label >= 0) table->columns[table->label].role = KOLO_COLUMN_LABEL;
     for (int i = 0; i < table->count; i++) table->features += table->columns[i].role == KOLO_COLUMN_FEATURE;
     if (table->features == 0)
         return kolo_fail(KOLO_FORMAT,
@@ -101,7 +115,9 @@ static kolo_status give_roles(kolo_csv_table *table)
 static bool looks_like_header(const kolo_csv_table *table, const kolo_csv_cell *cells, int count)
 {
     double number;
-    if (table->args->header) return table->args->header != KOLO_NONE;
+    int header = table->args->header;
+    kolo_keep_zero_int(table->args->_, "header", &header);
+    if (header) return header != KOLO_NONE;
     for (int i = 0; i < count; i++)
         if (kolo_csv_number(cells[i], table->c, &number)) return false;
     return true;
@@ -204,6 +220,7 @@ static kolo_status name_classes(kolo_csv_table *table)
 kolo_status kolo_csv_table_read(kolo_csv_table *table, const kolo_csv_args *args)
 {
     *table = (kolo_csv_table){.args = args, .label = -1};
+    table->missing_number = args->missing != 0 || kolo_written(args->_, "missing");
     if (!(table->c = newlocale(LC_ALL_MASK, "C", (locale_t)0))) return kolo_fail_memory(1024, "the C locale");
     KOLO_TRY(kolo_csv_scan(args->path, args->separator, look_at_row, table));
     if (table->rows == 0)

@@ -36,6 +36,7 @@ typedef struct kolo_csv_table {
     float *weights;   /* [rows], or NULL */
     bool past_header; /* while they are read, the second time */
     int64_t filled;   /* rows, likewise */
+    bool missing_number; /* .missing is given */
     bool missing;     /* anywhere in the features */
     locale_t c;       /* the "C" locale */
 } kolo_csv_table;
@@ -45,6 +46,9 @@ typedef struct kolo_csv_table {
 kolo_status kolo_csv_table_read(kolo_csv_table *table, const kolo_csv_args *args);
 void kolo_csv_table_free(kolo_csv_table *table);
 
+/* On the first row: gives columns the roles that they have in .like, but for those that the arguments name. Sets
+ * *label to the label's column, or -1, where .like says which it is (csv_like.c). */
+kolo_status kolo_csv_roles_follow(kolo_csv_table *table, const kolo_data *like, int *label);
 /* Between the passes: columns and classes are those of .like (csv_like.c). */
 kolo_status kolo_csv_table_follow(kolo_csv_table *table, const kolo_data *like);
 /* Gives a column its words beforehand, in the order of their numbers. */

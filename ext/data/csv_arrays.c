@@ -148,6 +148,23 @@ static kolo_status name_features(const kolo_csv_table *table, kolo_arrays *array
     return status;
 }
 
+/* For tables that are read like this one. */
+static kolo_status keep_roles(const kolo_csv_table *table, kolo_arrays *arrays)
+{
+    size_t count = (size_t)table->count;
+    const char **names = malloc(count * sizeof *names);
+    arrays->roles = malloc(count);
+    arrays->file_columns = table->count;
+    kolo_status status = names && arrays->roles ? KOLO_OK : kolo_fail_memory(count, "the columns of a CSV file");
+    for (int i = 0; i < table->count && status == KOLO_OK; i++) {
+        names[i] = table->columns[i].name;
+        arrays->roles[i] = (uint8_t)table->columns[i].role;
+    }
+    if (status == KOLO_OK && table->header) status = kolo_names_copy(names, table->count, &arrays->column_names);
+    free(names);
+    return status;
+}
+
 kolo_status kolo_csv_arrays(kolo_csv_table *table, kolo_arrays *arrays)
 {
     *arrays = (kolo_arrays){.scale = 1, .shape = {1, {table->features}}};
@@ -157,6 +174,7 @@ kolo_status kolo_csv_arrays(kolo_csv_table *table, kolo_arrays *arrays)
     arrays->samples = table->rows;
     KOLO_TRY(take_labels(table, arrays));
     if (table->header) KOLO_TRY(name_features(table, arrays));
+    KOLO_TRY(keep_roles(table, arrays));
     snprintf(arrays->source, sizeof arrays->source, "%s", table->args->path);
     arrays->floats = table->floats, table->floats = NULL;
     arrays->weights = table->weights, table->weights = NULL;
@@ -167,6 +185,9 @@ kolo_status kolo_csv_read(kolo_arrays *arrays, const kolo_csv_args *args)
 {
     kolo_csv_table table;
     *arrays = (kolo_arrays){0};
+    if ((int)args->on_missing < 0 || args->on_missing > KOLO_MISSING_KEEP)
+        return kolo_fail(KOLO_INVALID, "wanted .on_missing one of KOLO_MISSING_FAIL to KOLO_MISSING_KEEP, got %d",
+                         (int)args->on_missing);
     kolo_status status = kolo_csv_table_read(&table, args);
     if (status == KOLO_OK) status = kolo_csv_arrays(&table, arrays);
     kolo_csv_table_free(&table);

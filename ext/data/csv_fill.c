@@ -17,7 +17,7 @@ static bool is_missing(const kolo_csv_table *table, kolo_csv_cell cell)
 {
     double number, missing = table->args->missing == KOLO_NONE ? 0 : table->args->missing;
     if (kolo_csv_missing(cell, table->args->missing_text)) return true;
-    return table->args->missing != 0 && kolo_csv_number(cell, table->c, &number) && number == missing;
+    return table->missing_number && kolo_csv_number(cell, table->c, &number) && number == missing;
 }
 
 /* A cell that is not missing: a number, or its category's. */
@@ -86,7 +86,8 @@ static kolo_status fill_row(void *user, int64_t line, const kolo_csv_cell *cells
 kolo_status kolo_csv_table_fill(kolo_csv_table *table)
 {
     size_t rows = (size_t)table->rows, numbers;
-    bool weights = table->args->weight_column != NULL;
+    bool weights = false;
+    for (int i = 0; i < table->count; i++) weights = weights || table->columns[i].role == KOLO_COLUMN_WEIGHT;
     if (__builtin_mul_overflow(rows, (size_t)table->features, &numbers) || numbers > SIZE_MAX / sizeof(float))
         return kolo_fail_memory(SIZE_MAX, "the rows of a CSV file");
     table->floats = malloc(numbers * sizeof *table->floats);

@@ -5,6 +5,59 @@
 #include <inttypes.h>
 #include <string.h>
 
+/* ------------------------------------------------------------------------------------------ what each column is */
+
+/* The column of .like's file that column number `index` is: of the same name, or else of the same place. -1: none. */
+static int same_column(const kolo_csv_table *table, int index, const kolo_arrays *like)
+{
+    const char *name = table->columns[index].name;
+    if (!name || !like->column_names) return index < like->file_columns ? index : -1;
+    if (index < like->file_columns && strcmp(like->column_names[index], name) == 0) return index;
+    for (int i = 0; i < like->file_columns; i++)
+        if (strcmp(like->column_names[i], name) == 0) return i;
+    return -1;
+}
+
+static bool names_roles(const kolo_csv_args *args)
+{
+    return args->label_column || args->no_label || args->weight_column || args->drop[0];
+}
+
+/* What .like's file has as its label and this one lacks. */
+static kolo_status no_label(const kolo_csv_table *table, const kolo_arrays *like)
+{
+    for (int i = 0; i < like->file_columns; i++)
+        if (like->roles[i] == KOLO_COLUMN_LABEL && like->column_names)
+            return kolo_fail(KOLO_FORMAT,
+                             "%s: wanted a column \"%.80s\", the label as .like has it, got none (.no_label = true"
+                             " reads a table without labels)",
+                             table->args->path, like->column_names[i]);
+    return KOLO_OK;
+}
+
+kolo_status kolo_csv_roles_follow(kolo_csv_table *table, const kolo_data *data, int *label)
+{
+    const kolo_csv_args *args = table->args;
+    const kolo_arrays *like = kolo_data_arrays(data);
+    bool by_name = table->header && like->column_names, labelled = data->has_labels || data->has_targets;
+    bool adds_label = !labelled && table->count > like->file_columns;
+    if (!by_name && !adds_label && table->count != like->file_columns) {
+        if (names_roles(args)) return KOLO_OK;
+        return kolo_fail(KOLO_FORMAT, "%s: wanted %d columns, as .like has, got %d", args->path, like->file_columns,
+                         table->count);
+    }
+    if (!adds_label) *label = -1;
+    for (int i = 0; i < table->count; i++) {
+        int same = same_column(table, i, like);
+        kolo_column_role role = same < 0 ? KOLO_COLUMN_FEATURE : like->roles[same];
+        if (role == KOLO_COLUMN_LABEL) *label = i;
+        else if (role == KOLO_COLUMN_DROPPED || !args->weight_column) table->columns[i].role = role;
+    }
+    return labelled && *label < 0 && !args->no_label && !args->label_column ? no_label(table, like) : KOLO_OK;
+}
+
+/* ------------------------------------------------------------------------------------------ what they hold */
+
 static kolo_status follow_feature(kolo_csv_table *table, int column, int feature, const kolo_data *like)
 {
     const kolo_column_recipe *recipe = &kolo_data_arrays(like)->columns[feature];

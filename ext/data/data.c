@@ -33,6 +33,27 @@ static int classes_of(const kolo_arrays *arrays)
     return arrays->classes ? arrays->classes : largest + 1;
 }
 
+/* A label far above all others is more likely damaged than meant, and makes a model with an output for each between. */
+static kolo_status warn_of_gaps(const kolo_arrays *arrays, int classes)
+{
+    bool plain = arrays->labels && arrays->label_count <= 1 && !arrays->class_names && !arrays->synthetic;
+    if (!plain || classes < 3 || arrays->samples < classes) return KOLO_OK;
+    bool *met = calloc((size_t)classes, sizeof *met);
+    if (!met) return kolo_fail_memory((size_t)classes, "classes");
+    int count = 0;
+    for (int64_t i = 0; i < arrays->samples; i++) {
+        int32_t label = arrays->labels[i];
+        if (label < 0 || label >= classes || met[label]) continue;
+        met[label] = true, count++;
+    }
+    free(met);
+    if (2 * count < classes)
+        kolo_warn("%s: only %d of the %d classes 0 to %d have samples, and a model needs an output for each of %d: is a"
+                  " label damaged?",
+                  arrays->source, count, classes, classes - 1, classes);
+    return KOLO_OK;
+}
+
 kolo_status kolo_arrays_become(kolo_arrays *arrays, kolo_data **out)
 {
     kolo_data *data = calloc(1, sizeof *data);
@@ -41,6 +62,13 @@ kolo_status kolo_arrays_become(kolo_arrays *arrays, kolo_data **out)
         free(data), free(storage);
         kolo_arrays_free(arrays);
         return kolo_fail_memory(sizeof *data + sizeof *storage, "a data set");
+    }
+    int classes = classes_of(arrays);
+    kolo_status status = warn_of_gaps(arrays, classes);
+    if (status != KOLO_OK) {
+        free(data), free(storage);
+        kolo_arrays_free(arrays);
+        return status;
     }
     *storage = (kolo_storage){.users = 1, .arrays = *arrays, .free = storage_free};
     *data = (kolo_data){.storage = storage,
@@ -58,7 +86,7 @@ kolo_status kolo_arrays_become(kolo_arrays *arrays, kolo_data **out)
                         .has_tokens = arrays->tokens != NULL,
                         .samples = arrays->samples,
                         .shape = arrays->shape,
-                        .classes = classes_of(arrays),
+                        .classes = classes,
                         .class_names = (const char *const *)arrays->class_names,
                         .feature_names = (const char *const *)arrays->feature_names,
                         .synthetic = arrays->synthetic};

@@ -26,6 +26,7 @@ struct kolo_data {
     const float *targets;  /* [samples][target_shape], what a regression is to give; or NULL */
     kolo_shape target_shape;
     bool autoencoder; /* its targets are its features */
+    const kolo_data *shares; /* this handle itself once its targets were found to be from 0 to 1 */
     const float *weights; /* [samples], of the samples in the loss; NULL: all 1, or the view's */
     bool has_labels, has_targets, has_tokens; /* arrays or not */
     int views;   /* how many are one behind the other */

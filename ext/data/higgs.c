@@ -13,7 +13,10 @@
 #include "data/folder.h"
 #include "data/reader.h"
 
+#include <dirent.h>
+#include <fnmatch.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,6 +30,30 @@ static bool find_table(char path[PATH_MAX], const char *folder)
     for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
         if (kolo_folder_find(path, folder, patterns[i])) return true;
     return false;
+}
+
+/* Whether it is the table at `path`, perhaps compressed. */
+static bool is_same_table(const char *path, const char *name)
+{
+    const char *slash = strrchr(path, '/'), *own = slash ? slash + 1 : path;
+    const char *end = strstr(own, ".csv"), *other = strstr(name, ".csv");
+    return end && other && end - own == other - name && strncmp(own, name, (size_t)(end - own)) == 0;
+}
+
+/* Another table beside the one at `path`: nothing says which of them is meant, or which is for training. */
+static bool find_other(char name[NAME_MAX + 1], const char *folder, const char *path)
+{
+    bool found = false;
+    DIR *entries = opendir(folder);
+    for (struct dirent *entry; entries && !found && (entry = readdir(entries));) {
+        bool table = false;
+        for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
+            table = table || fnmatch(patterns[i], entry->d_name, FNM_PERIOD) == 0;
+        found = table && !is_same_table(path, entry->d_name);
+        if (found) snprintf(name, NAME_MAX + 1, "%s", entry->d_name);
+    }
+    if (entries) closedir(entries);
+    return found;
 }
 
 bool kolo_higgs_in(const char *folder)
@@ -134,6 +161,12 @@ kolo_status kolo_higgs_read(kolo_arrays *arrays, const char *folder, kolo_split 
                          "%s: wanted a file HIGGS.csv, atlas-higgs-….csv or training.csv (or .gz, .xz)"
                          " in this folder, got none",
                          folder);
+    char other[NAME_MAX + 1];
+    if (find_other(other, folder, path))
+        return kolo_fail(KOLO_FORMAT,
+                         "%s: wanted one HIGGS table in this folder, of which Kolo makes both parts, got %s and %s"
+                         " (kolo_csv() reads each by itself)",
+                         folder, strrchr(path, '/') + 1, other);
     kolo_status status = read_table(arrays, path, split);
     if (status != KOLO_OK) kolo_arrays_free(arrays);
     return status;

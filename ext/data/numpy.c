@@ -119,6 +119,8 @@ kolo_status kolo_numpy_read(kolo_arrays *arrays, const kolo_numpy_args *args)
     kolo_npy_array array = {0};
     const char *archive = args->path, *features = args->features, *labels = args->labels;
     *arrays = (kolo_arrays){.scale = 1};
+    if (args->_ && (!archive || !*archive))
+        return kolo_fail(KOLO_INVALID, "wanted the path of a .npz archive, got none");
     if (!features || !*features)
         return kolo_fail(KOLO_INVALID, "wanted the name of %s, got none", archive ? "an array" : "a .npy file");
     snprintf(arrays->source, sizeof arrays->source, "%s%s%s", archive ? archive : "", archive ? ": " : "", features);
@@ -135,6 +137,6 @@ kolo_status kolo_numpy_read(kolo_arrays *arrays, const kolo_numpy_args *args)
 kolo_data *kolo_numpy_at(const kolo_numpy_args *args, kolo_here here)
 {
     kolo_arrays arrays;
-    kolo_scope scope = kolo_enter(args->path ? "kolo_npz" : "kolo_npy", here);
+    kolo_scope scope = kolo_enter(args->_ || args->path ? "kolo_npz" : "kolo_npy", here);
     return kolo_arrays_leave(scope, kolo_numpy_read(&arrays, args), &arrays);
 }

@@ -1,4 +1,5 @@
 /* kolo_one_hot and kolo_label_index: labels as targets, and back. Read view.h first. */
+#include "core/written.h"
 #include "data/view.h"
 
 #include <inttypes.h>
@@ -218,11 +219,9 @@ static kolo_status make_index(const kolo_label_index_args *args, kolo_data **out
     if (!targets) return index_labels(args, data, x);
     data->classes = width == 1 ? 2 : (int)width;
     if (data->classes != source->classes) data->class_names = NULL;
-    return index_targets(source,
-                         args->threshold == 0           ? 0.5
-                         : args->threshold == KOLO_NONE ? 0
-                                                        : args->threshold,
-                         x, width);
+    double threshold = args->threshold;
+    kolo_keep_zero(args->_, "threshold", &threshold);
+    return index_targets(source, threshold == 0 ? 0.5 : threshold == KOLO_NONE ? 0 : threshold, x, width);
 }
 
 kolo_data *kolo_label_index_at(const kolo_label_index_args *args, kolo_here here)

@@ -1,6 +1,7 @@
 /* kolo_standardize and kolo_min_max: features moved and stretched, column by column, by what one pass over a data set
  * found in them. Read view.h first. */
 #include "runtime/runtime.h"
+#include "core/written.h"
 #include "data/view.h"
 
 #include <inttypes.h>
@@ -177,11 +178,13 @@ static double number_or(double given, double missing)
 
 static kolo_status fit_range(const kolo_min_max_args *args, kolo_data **out)
 {
-    terms t = {&min_max, args->per_element, number_or(args->low, 0), number_or(args->high, 1)};
+    double high = args->high;
+    kolo_keep_zero(args->_, "high", &high);
+    terms t = {&min_max, args->per_element, number_or(args->low, 0), number_or(high, 1)};
     double from_low = number_or(args->from_low, 0), from_high = number_or(args->from_high, 0);
     if (!(isfinite(t.low) && isfinite(t.high) && t.low < t.high))
         return kolo_fail(KOLO_INVALID, "wanted .low below .high, got %g and %g", t.low, t.high);
-    bool given = args->from_low != 0 || args->from_high != 0;
+    bool given = args->from_low != 0 || args->from_high != 0 || kolo_written(args->_, "from_high");
     if (!given) return scale(args->data, args->like, &t, out);
     if (!(isfinite(from_low) && isfinite(from_high) && from_low < from_high))
         return kolo_fail(KOLO_INVALID, "wanted .from_low below .from_high, got %g and %g", from_low, from_high);

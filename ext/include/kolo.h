@@ -6,8 +6,11 @@
  *   12 options of a program
  *
  * How to read a call. Most take designated initializers: `kolo_fit(model, data, .epochs = 8, .batch_size = 512)`.
- * Zero, or an option left out, means its default. KOLO_NONE means "really zero" where that can be meant. A misspelt
- * option does not compile, and neither does a positional argument too many.
+ * An option left out has its default. A number that is written as zero is zero: kolo_adamw(.weight_decay = 0) decays
+ * nothing, kolo_adamw() by 0.004. Where a zero makes no sense it is one sentence, or the default. The call knows what is
+ * written from its own text, so in a struct that is filled in by hand, in the list of an array, and in a macro's
+ * replacement zero means the default; KOLO_NONE is zero there too. A misspelt option does not compile, and neither does
+ * a positional argument too many.
  *
  * Shapes are of one sample, channels last: {height, width, channels}; the batch is never written. Sizes are in
  * elements unless a name says bytes; times are seconds; rates are per second.
@@ -15,11 +18,11 @@
  * Recipes (layers, optimizers, strategies, callbacks) are plain values: nothing to free, and usable again. Handles
  * (models, data) are pointers: kolo_x_free(&x) takes NULL and leaves NULL.
  *
- * On failure a call returns a kolo_status other than KOLO_OK, or NULL, or NaN; the first sentence of what went wrong
- * is printed once on stderr and kept: see kolo_last_error(). Calls on NULL handles do nothing and fail quietly, so a
+ * On failure a call returns a kolo_status other than KOLO_OK, or NULL, or NaN, and prints one sentence on stderr, the
+ * same one only once. The first is kept: see kolo_last_error(). Calls on NULL handles do nothing and fail quietly, so a
  * program may check once, at kolo_finish() (a NULL that no failure explains is one itself). No call exits, aborts or
- * blocks on a user's mistake. Unless it says
- * otherwise (section 7 does of scores and outputs) a call belongs to the thread that called kolo_init(), on every rank.
+ * blocks on a user's mistake. Unless it says otherwise (section 7 does of scores and outputs) a call belongs to the
+ * thread that called kolo_init(), on every rank.
  */
 #ifndef KOLO_H
 #define KOLO_H
@@ -37,8 +40,8 @@ typedef struct kolo_here {
 } kolo_here;
 #define KOLO_HERE ((kolo_here){__FILE__, __LINE__})
 
-/* "Really zero", for a number whose zero means its default: .learning_rate = KOLO_NONE, .verbose = KOLO_NONE. A value
- * that nobody means by chance. */
+/* "Really zero", where the call does not see that a zero was written: .class_weight = {1, KOLO_NONE}, or
+ * args.momentum = KOLO_NONE in a struct. A value that nobody means by chance. */
 #define KOLO_NONE (-2147483647)
 
 /* Stands behind the positional arguments of every call, so that an argument whose name was forgotten is an error of
@@ -68,9 +71,11 @@ typedef struct kolo_error {
     int rank;
 } kolo_error;
 
-/* The first failure since kolo_clear_error(), of the calling thread or one that worked for it. Owned by Kolo, valid
- * until the next failure or clear on this thread. */
+/* The first failure since kolo_clear_error(), of the calling thread or one that worked for it: later ones are printed,
+ * but do not take its place. Owned by Kolo, valid until the next clear on this thread. */
 kolo_error kolo_last_error(void);
+/* The program has handled what failed: nothing is kept, kolo_finish() returns 0 unless something fails after it, and
+ * sentences that were printed may be printed again. */
 void kolo_clear_error(void);
 const char *kolo_status_name(kolo_status status);
 
@@ -83,8 +88,8 @@ const char *kolo_status_name(kolo_status status);
 #define kolo_init(argc, argv) kolo_init_at(argc, argv, KOLO_HERE)
 kolo_status kolo_init_at(int *argc, char ***argv, kolo_here here);
 
-/* Leaves the job. Returns what main should: 0, or 1 if any call failed since the start or kolo_clear_error(), or 2 if
- * it was kolo_init() that found the environment wrong. With several ranks, a rank that failed ends the whole job. */
+/* Leaves the job. Returns what main should: 0, or 1 if any call failed since the start or the last kolo_clear_error(),
+ * or 2 if it was kolo_init() that found the environment wrong. With several ranks, a rank that failed ends the whole job. */
 int kolo_finish(void);
 
 int kolo_rank(void);       /* 0 … size-1 */

@@ -45,7 +45,7 @@ double kolo_get_learning_rate(const kolo_model *model); /* of the last step, or 
 typedef enum kolo_mode { KOLO_MIN = 1, KOLO_MAX } kolo_mode;
 
 typedef struct kolo_model_checkpoint_args {
-    int _;
+    const char *_;
     const char *path; /* may hold {epoch}, {batch} (both from 1) and {NAME} of logs, as {epoch:02d}, {val_loss:.2f} */
     kolo_guard *guard;
     const char *monitor; /* default "val_loss" */
@@ -53,18 +53,18 @@ typedef struct kolo_model_checkpoint_args {
     bool save_best_only; /* only when the monitored number is better than ever before */
     bool save_weights_only; /* kolo_save(); default: kolo_checkpoint_save(), layers and optimizer too */
     int save_freq; /* batches; default: after each epoch */
-    double initial_value_threshold; /* what the first must be better than; default: nothing (KOLO_NONE: 0) */
+    double initial_value_threshold; /* what the first must be better than; default: nothing */
     int verbose; /* 1: says what it does */
 } kolo_model_checkpoint_args;
 
 typedef struct kolo_early_stopping_args {
-    int _;
+    const char *_;
     kolo_guard *guard;
     const char *monitor; /* default "val_loss" */
     double min_delta; /* a change of no more than this is no improvement; default 0 */
     int patience; /* epochs without improvement that are borne; default 0 */
     kolo_mode mode;
-    double baseline; /* that must be passed, too; default: none (KOLO_NONE: 0) */
+    double baseline; /* that must be passed, too; default: none */
     bool restore_best_weights; /* at the end of training those of the best epoch, of all where it was resumed; checkpoints
                                   hold them then. Default: those of the last */
     int start_from_epoch; /* epochs before it, from 0, do not count */
@@ -72,20 +72,20 @@ typedef struct kolo_early_stopping_args {
 } kolo_early_stopping_args;
 
 typedef struct kolo_reduce_lr_on_plateau_args {
-    int _;
+    const char *_;
     kolo_guard *guard;
     const char *monitor; /* default "val_loss" */
     double factor; /* times the learning rate; below 1, default 0.1 */
-    int patience; /* default 10 (KOLO_NONE: 0) */
+    int patience; /* default 10 */
     kolo_mode mode;
-    double min_delta; /* default 1e-4 (KOLO_NONE: 0) */
+    double min_delta; /* default 1e-4 */
     int cooldown; /* epochs after a reduction that do not count; default 0 */
     double min_lr; /* default 0 */
     int verbose;
 } kolo_reduce_lr_on_plateau_args;
 
 typedef struct kolo_learning_rate_scheduler_args {
-    int _;
+    const char *_;
     double (*schedule)(int epoch,
                        double learning_rate); /* the rate of epoch number `epoch`, from 0, from the one before */
     kolo_guard *guard;
@@ -95,7 +95,7 @@ typedef struct kolo_learning_rate_scheduler_args {
 
 /* Horovod's LearningRateWarmupCallback, without its correction of momenta (Goyal et al. 2017). */
 typedef struct kolo_learning_rate_warmup_args {
-    int _;
+    const char *_;
     double initial_lr; /* what it warms up to: the rate for all devices together; required */
     kolo_guard *guard;
     int warmup_epochs; /* default 5 */
@@ -105,22 +105,23 @@ typedef struct kolo_learning_rate_warmup_args {
 } kolo_learning_rate_warmup_args;
 
 typedef struct kolo_csv_logger_args {
-    int _;
+    const char *_;
     const char *path;
     kolo_guard *guard;
     const char *separator; /* default "," */
-    bool append; /* to what the file holds; default: it is written anew */
+    bool append; /* to what the file holds; default: it is written anew, unless the training goes on: then the rows of
+                    the epochs before it stay, and those of epochs that are trained again go */
 } kolo_csv_logger_args;
 
 typedef struct kolo_tensorboard_args {
-    int _;
+    const char *_;
     const char *folder; /* default "logs"; event files go to its train/ and validation/ */
     kolo_guard *guard;
     int update_freq; /* also after every so many batches; default: after each epoch */
 } kolo_tensorboard_args;
 
 typedef struct kolo_backup_and_restore_args {
-    int _;
+    const char *_;
     const char *folder; /* made where it is not there */
     kolo_guard *guard;
     int save_freq; /* batches; default: after each epoch */
@@ -136,10 +137,10 @@ typedef struct kolo_timing {
 } kolo_timing;
 
 typedef struct kolo_batch_timing_args {
-    int _;
+    const char *_;
     kolo_timing *result; /* filled in at the end of training; NULL: printed only */
     kolo_guard *guard;
-    int verbose; /* KOLO_NONE: prints nothing; default: a table at the end */
+    int verbose; /* 0: prints nothing; default: a table at the end */
 } kolo_batch_timing_args;
 
 /* McCandlish et al. 2018, appendix A: tr(Σ) / |G|², in samples, from gradients of small and of big batches: about the
@@ -152,13 +153,13 @@ typedef struct kolo_noise_scale {
 } kolo_noise_scale;
 
 typedef struct kolo_gradient_noise_scale_args {
-    int _;
+    const char *_;
     kolo_noise_scale *result; /* kept up to date; NULL: printed only */
     kolo_guard *guard;
     int small_batch, big_batch; /* samples, default 32 and 8 small ones; big a multiple of small */
     int every; /* batches of the training between measurements; default 10 */
-    double smoothing; /* of both averages, 0 … below 1; default 0.9 (KOLO_NONE: 0) */
-    int verbose; /* KOLO_NONE: prints nothing; default: a line an epoch */
+    double smoothing; /* of both averages, 0 … below 1; default 0.9 */
+    int verbose; /* 0: prints nothing; default: a line an epoch */
 } kolo_gradient_noise_scale_args;
 
 typedef struct kolo_callback kolo_callback;
@@ -194,29 +195,29 @@ struct kolo_callback {
 #define KOLO_CALLBACKS_MAX 16
 
 /* Saves the model as it trains. */
-#define kolo_model_checkpoint(...) kolo_model_checkpoint_of((kolo_model_checkpoint_args){._ = 0, __VA_ARGS__})
+#define kolo_model_checkpoint(...) kolo_model_checkpoint_of((kolo_model_checkpoint_args){._ = #__VA_ARGS__, __VA_ARGS__})
 kolo_callback kolo_model_checkpoint_of(kolo_model_checkpoint_args args);
 /* Ends training when a number has stopped improving. A monitored name that there is not is refused before training,
  * here and below. */
-#define kolo_early_stopping(...) kolo_early_stopping_of((kolo_early_stopping_args){._ = 0, __VA_ARGS__})
+#define kolo_early_stopping(...) kolo_early_stopping_of((kolo_early_stopping_args){._ = #__VA_ARGS__, __VA_ARGS__})
 kolo_callback kolo_early_stopping_of(kolo_early_stopping_args args);
 /* Lowers the learning rate when a number has stopped improving. */
 #define kolo_reduce_lr_on_plateau(...)                                                                                 \
-    kolo_reduce_lr_on_plateau_of((kolo_reduce_lr_on_plateau_args){._ = 0, __VA_ARGS__})
+    kolo_reduce_lr_on_plateau_of((kolo_reduce_lr_on_plateau_args){._ = #__VA_ARGS__, __VA_ARGS__})
 kolo_callback kolo_reduce_lr_on_plateau_of(kolo_reduce_lr_on_plateau_args args);
 /* Sets the learning rate before each epoch. */
 #define kolo_learning_rate_scheduler(...)                                                                              \
-    kolo_learning_rate_scheduler_of((kolo_learning_rate_scheduler_args){._ = 0, __VA_ARGS__})
+    kolo_learning_rate_scheduler_of((kolo_learning_rate_scheduler_args){._ = #__VA_ARGS__, __VA_ARGS__})
 kolo_callback kolo_learning_rate_scheduler_of(kolo_learning_rate_scheduler_args args);
 /* Raises the learning rate batch by batch in the first epochs: η/n · (e·(n − 1)/warmup_epochs + 1) after e epochs. */
 #define kolo_learning_rate_warmup(...)                                                                                 \
-    kolo_learning_rate_warmup_of((kolo_learning_rate_warmup_args){._ = 0, __VA_ARGS__})
+    kolo_learning_rate_warmup_of((kolo_learning_rate_warmup_args){._ = #__VA_ARGS__, __VA_ARGS__})
 kolo_callback kolo_learning_rate_warmup_of(kolo_learning_rate_warmup_args args);
 /* A row of all logs after each epoch, columns in the order of the alphabet. */
-#define kolo_csv_logger(...) kolo_csv_logger_of((kolo_csv_logger_args){._ = 0, __VA_ARGS__})
+#define kolo_csv_logger(...) kolo_csv_logger_of((kolo_csv_logger_args){._ = #__VA_ARGS__, __VA_ARGS__})
 kolo_callback kolo_csv_logger_of(kolo_csv_logger_args args);
 /* Event files for `tensorboard --logdir FOLDER`: epoch_loss, epoch_accuracy, …, and batch_loss, … */
-#define kolo_tensorboard(...) kolo_tensorboard_of((kolo_tensorboard_args){._ = 0, __VA_ARGS__})
+#define kolo_tensorboard(...) kolo_tensorboard_of((kolo_tensorboard_args){._ = #__VA_ARGS__, __VA_ARGS__})
 kolo_callback kolo_tensorboard_of(kolo_tensorboard_args args);
 /* Ends training when the loss is infinite or no number. */
 kolo_callback kolo_terminate_on_nan(void);
@@ -224,13 +225,13 @@ kolo_callback kolo_terminate_on_nan(void);
  * if it had not been, but for times. kolo_fit() prints where it goes on, and what differs: the backup's seed and learning
  * rate are used, the samples and .batch_size are those given. List it last, so that it holds what the others have come
  * to. */
-#define kolo_backup_and_restore(...) kolo_backup_and_restore_of((kolo_backup_and_restore_args){._ = 0, __VA_ARGS__})
+#define kolo_backup_and_restore(...) kolo_backup_and_restore_of((kolo_backup_and_restore_args){._ = #__VA_ARGS__, __VA_ARGS__})
 kolo_callback kolo_backup_and_restore_of(kolo_backup_and_restore_args args);
-#define kolo_batch_timing(...) kolo_batch_timing_of((kolo_batch_timing_args){._ = 0, __VA_ARGS__})
+#define kolo_batch_timing(...) kolo_batch_timing_of((kolo_batch_timing_args){._ = #__VA_ARGS__, __VA_ARGS__})
 kolo_callback kolo_batch_timing_of(kolo_batch_timing_args args);
 /* Measures the gradient noise scale with samples drawn beside the training, which it does not change. */
 #define kolo_gradient_noise_scale(...)                                                                                 \
-    kolo_gradient_noise_scale_of((kolo_gradient_noise_scale_args){._ = 0, __VA_ARGS__})
+    kolo_gradient_noise_scale_of((kolo_gradient_noise_scale_args){._ = #__VA_ARGS__, __VA_ARGS__})
 kolo_callback kolo_gradient_noise_scale_of(kolo_gradient_noise_scale_args args);
 
 /* Horovod's: at the start of training every rank takes the weights and the optimizer's state of rank root. */

@@ -19,7 +19,7 @@ kolo_data *kolo_cifar10_at(kolo_split split, kolo_here here);
 
 /* HIGGS: folder higgs of KOLO_DATA, with ATLAS's CSV file of 2014 (30 features; b is class 0, s class 1) or UCI's (28
  * features; background 0, signal 1), told by its columns. KOLO_TRAIN is 70 % of the rows, KOLO_TEST the others, always
- * the same ones; a missing number (-999) is the mean of the training rows. Without KOLO_DATA: a table that Kolo draws,
+ * the same ones, so the folder holds one table; a missing number (-999) is the mean of the training rows. Without KOLO_DATA: a table that Kolo draws,
  * of 28 features, after saying so. */
 #define kolo_higgs(split) kolo_higgs_at(split, KOLO_HERE)
 kolo_data *kolo_higgs_at(kolo_split split, kolo_here here);
@@ -39,22 +39,22 @@ typedef enum kolo_missing {
 
 /* A column is named by its header or by its number: "0" the first, "-1" the last. */
 typedef struct kolo_csv_args {
-    int _;
+    const char *_;
     const char *path;
     kolo_guard *guard;
     const char *label_column;  /* default: one called "label" in any case, else the last */
     bool no_label;             /* every column is a feature: such data can only be predicted */
     bool regression;           /* the label is a number to be given, not a class */
     const char *weight_column; /* of the samples in the loss */
-    const char *drop[KOLO_CSV_NAMES_MAX];        /* columns to leave out */
+    const char *drop[KOLO_CSV_NAMES_MAX];        /* columns to leave out; of one name, all of them */
     const char *categorical[KOLO_CSV_NAMES_MAX]; /* columns whose numbers are words */
     const char *classes[KOLO_CSV_NAMES_MAX]; /* the label's words, in the order of their numbers; others are refused */
-    double missing; /* this number too says that there is nothing: -999; KOLO_NONE: 0 */
+    double missing; /* this number too says that there is nothing: -999 */
     const char *missing_text; /* and this word: "?" */
     kolo_missing on_missing;
-    kolo_data *like; /* a table from kolo_csv: the same columns, numbers of words, classes and means as there; a word
-                        that it lacks is refused. NULL, which a call that failed gives, is the same as none */
-    int header; /* 1 yes, KOLO_NONE no; default: yes where no cell of the first row is a number */
+    kolo_data *like; /* a table from kolo_csv: the same label, weights, dropped columns, numbers of words, classes and
+                        means as there, but for the columns named above; a word that it lacks is refused. NULL, which a call that failed gives, is the same as none */
+    int header; /* 1 yes, 0 no; default: yes where no cell of the first row is a number */
     char separator; /* default: the one of , ; tab and | that the first line has most of */
 } kolo_csv_args;
 
@@ -63,13 +63,13 @@ typedef struct kolo_csv_args {
  * refused. The label: words are classes, numbered likewise, with names; whole numbers from 0 to 999 are classes as they
  * are; other whole numbers less than 100 apart (-1 and 1) are classes by frequency; anything else is the target of a
  * regression. Features have the header's names. */
-#define kolo_csv(...) kolo_csv_at(&(const kolo_csv_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
+#define kolo_csv(...) kolo_csv_at(&(const kolo_csv_args){._ = #__VA_ARGS__, __VA_ARGS__}, KOLO_HERE)
 kolo_data *kolo_csv_at(const kolo_csv_args *args, kolo_here here);
 
 /* ------------------------------------------------------------------------------------------ NumPy */
 
 typedef struct kolo_numpy_args {
-    int _;
+    int _; /* 1: an archive */
     const char *path; /* of the archive */
     const char *features, *labels; /* files, or names in the archive; labels may be NULL */
     kolo_guard *guard;
@@ -83,7 +83,7 @@ typedef struct kolo_numpy_args {
  * a regression. kolo_npy(features, labels) reads two files; kolo_npz(path, "x_train", "y_train") two arrays of an
  * archive, as Keras's mnist.npz. */
 #define kolo_npy(...) kolo_numpy_at(&(const kolo_numpy_args){._ = 0, .path = NULL, __VA_ARGS__}, KOLO_HERE)
-#define kolo_npz(...) kolo_numpy_at(&(const kolo_numpy_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
+#define kolo_npz(...) kolo_numpy_at(&(const kolo_numpy_args){._ = 1, __VA_ARGS__}, KOLO_HERE)
 kolo_data *kolo_numpy_at(const kolo_numpy_args *args, kolo_here here);
 
 /* The features as a .npy file (8-bit ones stay so, unscaled), and the labels or targets as another; either name may be

@@ -35,7 +35,7 @@ typedef struct kolo_layer_kind kolo_layer_kind;
 
 /* The sizes of one sample, the outermost first: kolo_input(28, 28, 1), kolo_input(30). */
 typedef struct kolo_input_args {
-    int _;
+    const char *_;
     int size_1, size_2, size_3, size_4;
     kolo_guard *guard;
 } kolo_input_args;
@@ -44,7 +44,7 @@ typedef struct kolo_input_args {
  * down, or H / stride rounded up with KOLO_SAME. Weights: kernel {kh, kw, C / groups, filters} (Glorot-uniform), bias
  * {filters} (zero). Dumoulin and Visin 2016, "A guide to convolution arithmetic for deep learning". */
 typedef struct kolo_conv2d_args {
-    int _;
+    const char *_;
     int filters; /* ≥ 1 */
     kolo_guard *guard;
     int kernel[2]; /* height, width; required */
@@ -63,7 +63,7 @@ typedef struct kolo_conv2d_args {
  * outputs c · depth_multiplier … Weights: kernel {kh, kw, C, depth_multiplier} (Glorot-uniform), bias
  * {C · depth_multiplier} (zero). Chollet 2017, "Xception: deep learning with depthwise separable convolutions". */
 typedef struct kolo_depthwise_conv2d_args {
-    int _;
+    const char *_;
     int depth_multiplier; /* outputs a channel; default 1 */
     kolo_guard *guard;
     int kernel[2]; /* height, width; required */
@@ -82,7 +82,7 @@ typedef struct kolo_depthwise_conv2d_args {
  * H' = H stride + max(kh − stride, 0), or H stride with KOLO_SAME; with .output_padding p it is (H − 1) stride + kh +
  * p, with KOLO_SAME less 2 (kh / 2). Sizes and places are Keras's and TensorFlow's. Dumoulin and Visin 2016. */
 typedef struct kolo_conv2d_transpose_args {
-    int _;
+    const char *_;
     int filters; /* ≥ 1 */
     kolo_guard *guard;
     int kernel[2]; /* height, width; required */
@@ -98,7 +98,7 @@ typedef struct kolo_conv2d_transpose_args {
 
 /* The largest of each window. Input {H, W, C}; the window does not leave the input unless padding is KOLO_SAME. */
 typedef struct kolo_max_pool2d_args {
-    int _;
+    const char *_;
     int height, width; /* of the window; width defaults to height */
     kolo_guard *guard;
     int stride[2]; /* default: the window */
@@ -109,7 +109,7 @@ typedef struct kolo_max_pool2d_args {
 
 /* The mean of each window; zeros of padding are not counted. Input {H, W, C}. */
 typedef struct kolo_average_pool2d_args {
-    int _;
+    const char *_;
     int height, width; /* of the window; width defaults to height */
     kolo_guard *guard;
     int stride[2]; /* default: the window */
@@ -120,7 +120,7 @@ typedef struct kolo_average_pool2d_args {
 
 /* The mean, or the largest, of each channel of the whole image. Input {H, W, C}; output {C}. */
 typedef struct kolo_global_pool2d_args {
-    int _;
+    const char *_;
     kolo_guard *guard;
     bool keep_dims; /* output {1, 1, C} */
     const char *name;
@@ -129,17 +129,17 @@ typedef struct kolo_global_pool2d_args {
 
 /* Zeros around an image. Input {H, W, C}. kolo_zero_padding2d(1), kolo_zero_padding2d(.bottom = 1, .right = 1). */
 typedef struct kolo_zero_padding2d_args {
-    int _;
+    const char *_;
     int all; /* rows or columns on every side, where none is given for that side; default 0 */
     kolo_guard *guard;
-    int top, bottom, left, right; /* default: all; KOLO_NONE: 0 */
+    int top, bottom, left, right; /* default: all */
     const char *name;
     const char *device;
 } kolo_zero_padding2d_args;
 
 /* Each pixel height × width times: the nearest neighbour. Input {H, W, C}; output {H · height, W · width, C}. */
 typedef struct kolo_upsampling2d_args {
-    int _;
+    const char *_;
     int height, width; /* default 2; width defaults to height */
     kolo_guard *guard;
     const char *name;
@@ -148,7 +148,7 @@ typedef struct kolo_upsampling2d_args {
 
 /* In training, each element becomes 0 with probability rate, else is divided by 1 - rate. */
 typedef struct kolo_dropout_args {
-    int _;
+    const char *_;
     double rate; /* 0 ≤ rate < 1 */
     kolo_guard *guard;
     const char *name;
@@ -157,7 +157,7 @@ typedef struct kolo_dropout_args {
 
 /* All elements of a sample in one row, in their order: {H, W, C} becomes {H · W · C}. */
 typedef struct kolo_flatten_args {
-    int _;
+    const char *_;
     kolo_guard *guard;
     const char *name;
     const char *device;
@@ -165,7 +165,7 @@ typedef struct kolo_flatten_args {
 
 /* The same elements, in their order, under another shape: kolo_reshape(7, 7, 64), kolo_reshape(-1, 16). */
 typedef struct kolo_reshape_args {
-    int _;
+    const char *_;
     int size_1, size_2, size_3, size_4; /* one may be -1: what the others leave */
     kolo_guard *guard;
     const char *name;
@@ -175,7 +175,7 @@ typedef struct kolo_reshape_args {
 /* y = activation(x·kernel + bias), over the last axis. Weights: kernel {inputs, units} (Glorot-uniform), bias {units}
  * (zero). */
 typedef struct kolo_dense_args {
-    int _;
+    const char *_;
     int units; /* ≥ 1 */
     kolo_guard *guard;
     kolo_activation activation;
@@ -187,7 +187,7 @@ typedef struct kolo_dense_args {
 
 /* An activation by itself, element by element; the shape stays. */
 typedef struct kolo_activate_args {
-    int _;
+    const char *_;
     kolo_activation activation;
     kolo_guard *guard;
     const char *name;
@@ -196,7 +196,7 @@ typedef struct kolo_activate_args {
 
 /* The sum, element by element, of two or more inputs of one shape: kolo_apply(kolo_add(), x, y). */
 typedef struct kolo_add_args {
-    int _;
+    const char *_;
     kolo_guard *guard;
     kolo_activation activation;
     const char *name;
@@ -207,7 +207,7 @@ typedef struct kolo_add_args {
  * output {length, size}. Another number ends the call with a sentence. Weights: embeddings {vocabulary, size} (uniform
  * in ±0.05). */
 typedef struct kolo_embedding_args {
-    int _;
+    const char *_;
     int vocabulary, size; /* ≥ 1; vocabulary at most 2^24, since features are float32 */
     kolo_guard *guard;
     const char *name;
@@ -217,7 +217,7 @@ typedef struct kolo_embedding_args {
 /* Adds a learned vector to each position: y = x + positions. Input {length, size}; weights: positions {length, size}
  * (uniform in ±0.05). */
 typedef struct kolo_position_embedding_args {
-    int _;
+    const char *_;
     kolo_guard *guard;
     const char *name;
     const char *device;
@@ -226,7 +226,7 @@ typedef struct kolo_position_embedding_args {
 /* y = scale · (x − mean) / √(variance + epsilon) + offset, mean and variance over the last axis (Ba et al. 2016).
  * Weights: gamma (one) and beta (zero), of the last axis. */
 typedef struct kolo_layer_norm_args {
-    int _;
+    const char *_;
     kolo_guard *guard;
     double epsilon; /* > 0, default 1e-3 */
     bool no_scale, no_offset;
@@ -239,7 +239,7 @@ typedef struct kolo_layer_norm_args {
  * key_size}, at first the queries of all heads, then the keys, then the values, and output_kernel {heads · key_size,
  * size} (Glorot-uniform, each projection by itself); qkv_bias and output_bias (zero). */
 typedef struct kolo_multi_head_attention_args {
-    int _;
+    const char *_;
     int heads; /* ≥ 1 */
     kolo_guard *guard;
     int key_size;   /* of one head; default: size / heads */
@@ -258,9 +258,9 @@ typedef struct kolo_multi_head_attention_args {
  * several replicas or ranks is the mean over all samples. Deterministic mode on more than one replica or rank needs
  * .synchronized or a .ghost_batch. Ioffe and Szegedy 2015; ghost batches: Hoffer et al. 2017. */
 typedef struct kolo_batch_norm_args {
-    int _;
+    const char *_;
     kolo_guard *guard;
-    double momentum; /* 0 ≤ momentum < 1, default 0.99; KOLO_NONE: 0 */
+    double momentum; /* 0 ≤ momentum < 1, default 0.99 */
     double epsilon;  /* default 1e-3 */
     bool no_scale;   /* without gamma */
     bool no_center;  /* without beta */
@@ -274,7 +274,7 @@ typedef struct kolo_batch_norm_args {
 /* The product, element by element, of two inputs of one shape; or of an image {H, W, C} and {1, 1, C}, which scales its
  * channels (squeeze and excitation, Hu et al. 2018). */
 typedef struct kolo_multiply_args {
-    int _;
+    const char *_;
     kolo_guard *guard;
     const char *name;
     const char *device;
@@ -282,7 +282,7 @@ typedef struct kolo_multiply_args {
 
 /* Two to eight inputs, one behind the other along an axis; their other sizes are the same. */
 typedef struct kolo_concatenate_args {
-    int _;
+    const char *_;
     kolo_guard *guard;
     int axis; /* 1 the first of a sample's, as in Keras, whose 0 is the batch; -1 the last. Default: the last */
     const char *name;
@@ -295,16 +295,16 @@ typedef struct kolo_concatenate_args {
  * the divergence of that distribution from the standard one, −Σ (1 + log variance − mean² − variance) / 2. Kingma and
  * Welling 2014. */
 typedef struct kolo_gaussian_sample_args {
-    int _;
+    const char *_;
     kolo_guard *guard;
-    double kl_weight; /* default 1; KOLO_NONE: 0 */
+    double kl_weight; /* at least 0, default 1 */
     const char *name;
     const char *device;
 } kolo_gaussian_sample_args;
 
 /* A layer of one's own: a kind that the caller fills in (layers/layer.h), and what it may want to know. */
 typedef struct kolo_own_args {
-    int _;
+    const char *_;
     const kolo_layer_kind *kind; /* required */
     kolo_guard *guard;
     double number[4];
@@ -353,40 +353,40 @@ typedef struct kolo_layer {
     };
 } kolo_layer;
 
-#define kolo_input(...)  ((kolo_layer){.kind = &kolo_input_kind, .input = {._ = 0, __VA_ARGS__}})
-#define kolo_conv2d(...) ((kolo_layer){.kind = &kolo_conv2d_kind, .conv2d = {._ = 0, __VA_ARGS__}})
+#define kolo_input(...)  ((kolo_layer){.kind = &kolo_input_kind, .input = {._ = #__VA_ARGS__, __VA_ARGS__}})
+#define kolo_conv2d(...) ((kolo_layer){.kind = &kolo_conv2d_kind, .conv2d = {._ = #__VA_ARGS__, __VA_ARGS__}})
 #define kolo_depthwise_conv2d(...)                                                                                     \
-    ((kolo_layer){.kind = &kolo_depthwise_conv2d_kind, .depthwise_conv2d = {._ = 0, __VA_ARGS__}})
+    ((kolo_layer){.kind = &kolo_depthwise_conv2d_kind, .depthwise_conv2d = {._ = #__VA_ARGS__, __VA_ARGS__}})
 #define kolo_conv2d_transpose(...)                                                                                     \
-    ((kolo_layer){.kind = &kolo_conv2d_transpose_kind, .conv2d_transpose = {._ = 0, __VA_ARGS__}})
-#define kolo_max_pool2d(...) ((kolo_layer){.kind = &kolo_max_pool2d_kind, .max_pool2d = {._ = 0, __VA_ARGS__}})
+    ((kolo_layer){.kind = &kolo_conv2d_transpose_kind, .conv2d_transpose = {._ = #__VA_ARGS__, __VA_ARGS__}})
+#define kolo_max_pool2d(...) ((kolo_layer){.kind = &kolo_max_pool2d_kind, .max_pool2d = {._ = #__VA_ARGS__, __VA_ARGS__}})
 #define kolo_average_pool2d(...)                                                                                       \
-    ((kolo_layer){.kind = &kolo_average_pool2d_kind, .average_pool2d = {._ = 0, __VA_ARGS__}})
+    ((kolo_layer){.kind = &kolo_average_pool2d_kind, .average_pool2d = {._ = #__VA_ARGS__, __VA_ARGS__}})
 #define kolo_global_average_pool2d(...)                                                                                \
-    ((kolo_layer){.kind = &kolo_global_average_pool2d_kind, .global_pool2d = {._ = 0, __VA_ARGS__}})
+    ((kolo_layer){.kind = &kolo_global_average_pool2d_kind, .global_pool2d = {._ = #__VA_ARGS__, __VA_ARGS__}})
 #define kolo_global_max_pool2d(...)                                                                                    \
-    ((kolo_layer){.kind = &kolo_global_max_pool2d_kind, .global_pool2d = {._ = 0, __VA_ARGS__}})
+    ((kolo_layer){.kind = &kolo_global_max_pool2d_kind, .global_pool2d = {._ = #__VA_ARGS__, __VA_ARGS__}})
 #define kolo_zero_padding2d(...)                                                                                       \
-    ((kolo_layer){.kind = &kolo_zero_padding2d_kind, .zero_padding2d = {._ = 0, __VA_ARGS__}})
-#define kolo_upsampling2d(...) ((kolo_layer){.kind = &kolo_upsampling2d_kind, .upsampling2d = {._ = 0, __VA_ARGS__}})
-#define kolo_reshape(...)      ((kolo_layer){.kind = &kolo_reshape_kind, .reshape = {._ = 0, __VA_ARGS__}})
-#define kolo_multiply(...)     ((kolo_layer){.kind = &kolo_multiply_kind, .multiply = {._ = 0, __VA_ARGS__}})
-#define kolo_concatenate(...)  ((kolo_layer){.kind = &kolo_concatenate_kind, .concatenate = {._ = 0, __VA_ARGS__}})
+    ((kolo_layer){.kind = &kolo_zero_padding2d_kind, .zero_padding2d = {._ = #__VA_ARGS__, __VA_ARGS__}})
+#define kolo_upsampling2d(...) ((kolo_layer){.kind = &kolo_upsampling2d_kind, .upsampling2d = {._ = #__VA_ARGS__, __VA_ARGS__}})
+#define kolo_reshape(...)      ((kolo_layer){.kind = &kolo_reshape_kind, .reshape = {._ = #__VA_ARGS__, __VA_ARGS__}})
+#define kolo_multiply(...)     ((kolo_layer){.kind = &kolo_multiply_kind, .multiply = {._ = #__VA_ARGS__, __VA_ARGS__}})
+#define kolo_concatenate(...)  ((kolo_layer){.kind = &kolo_concatenate_kind, .concatenate = {._ = #__VA_ARGS__, __VA_ARGS__}})
 #define kolo_gaussian_sample(...)                                                                                      \
-    ((kolo_layer){.kind = &kolo_gaussian_sample_kind, .gaussian_sample = {._ = 0, __VA_ARGS__}})
-#define kolo_dropout(...)   ((kolo_layer){.kind = &kolo_dropout_kind, .dropout = {._ = 0, __VA_ARGS__}})
-#define kolo_flatten(...)   ((kolo_layer){.kind = &kolo_flatten_kind, .flatten = {._ = 0, __VA_ARGS__}})
-#define kolo_dense(...)     ((kolo_layer){.kind = &kolo_dense_kind, .dense = {._ = 0, __VA_ARGS__}})
-#define kolo_activate(...)  ((kolo_layer){.kind = &kolo_activate_kind, .activate = {._ = 0, __VA_ARGS__}})
-#define kolo_embedding(...) ((kolo_layer){.kind = &kolo_embedding_kind, .embedding = {._ = 0, __VA_ARGS__}})
+    ((kolo_layer){.kind = &kolo_gaussian_sample_kind, .gaussian_sample = {._ = #__VA_ARGS__, __VA_ARGS__}})
+#define kolo_dropout(...)   ((kolo_layer){.kind = &kolo_dropout_kind, .dropout = {._ = #__VA_ARGS__, __VA_ARGS__}})
+#define kolo_flatten(...)   ((kolo_layer){.kind = &kolo_flatten_kind, .flatten = {._ = #__VA_ARGS__, __VA_ARGS__}})
+#define kolo_dense(...)     ((kolo_layer){.kind = &kolo_dense_kind, .dense = {._ = #__VA_ARGS__, __VA_ARGS__}})
+#define kolo_activate(...)  ((kolo_layer){.kind = &kolo_activate_kind, .activate = {._ = #__VA_ARGS__, __VA_ARGS__}})
+#define kolo_embedding(...) ((kolo_layer){.kind = &kolo_embedding_kind, .embedding = {._ = #__VA_ARGS__, __VA_ARGS__}})
 #define kolo_position_embedding(...)                                                                                   \
-    ((kolo_layer){.kind = &kolo_position_embedding_kind, .position_embedding = {._ = 0, __VA_ARGS__}})
-#define kolo_layer_norm(...) ((kolo_layer){.kind = &kolo_layer_norm_kind, .layer_norm = {._ = 0, __VA_ARGS__}})
+    ((kolo_layer){.kind = &kolo_position_embedding_kind, .position_embedding = {._ = #__VA_ARGS__, __VA_ARGS__}})
+#define kolo_layer_norm(...) ((kolo_layer){.kind = &kolo_layer_norm_kind, .layer_norm = {._ = #__VA_ARGS__, __VA_ARGS__}})
 #define kolo_multi_head_attention(...)                                                                                 \
-    ((kolo_layer){.kind = &kolo_multi_head_attention_kind, .multi_head_attention = {._ = 0, __VA_ARGS__}})
-#define kolo_add(...)        ((kolo_layer){.kind = &kolo_add_kind, .add = {._ = 0, __VA_ARGS__}})
-#define kolo_batch_norm(...) ((kolo_layer){.kind = &kolo_batch_norm_kind, .batch_norm = {._ = 0, __VA_ARGS__}})
-#define kolo_layer_of(...)   kolo_layer_own((kolo_own_args){._ = 0, __VA_ARGS__})
+    ((kolo_layer){.kind = &kolo_multi_head_attention_kind, .multi_head_attention = {._ = #__VA_ARGS__, __VA_ARGS__}})
+#define kolo_add(...)        ((kolo_layer){.kind = &kolo_add_kind, .add = {._ = #__VA_ARGS__, __VA_ARGS__}})
+#define kolo_batch_norm(...) ((kolo_layer){.kind = &kolo_batch_norm_kind, .batch_norm = {._ = #__VA_ARGS__, __VA_ARGS__}})
+#define kolo_layer_of(...)   kolo_layer_own((kolo_own_args){._ = #__VA_ARGS__, __VA_ARGS__})
 extern const kolo_layer_kind kolo_no_kind_given; /* of kolo_layer_of() without .kind: fails with a sentence */
 static inline kolo_layer kolo_layer_own(kolo_own_args args)
 {

@@ -16,7 +16,7 @@ extern const kolo_optimizer_kind kolo_sgd_kind, kolo_adagrad_kind, kolo_adadelta
  * devices, and under kolo_distributed() of all ranks), 2λw of layers with .l2 in it; then it is clipped, the weights
  * decay, and the optimizer's rule follows. Of the three clips one at a time. A step is an update. */
 #define KOLO_OPTIMIZER_OPTIONS                                                                                         \
-    int _;                                                                                                             \
+    const char *_;                                                                                                             \
     kolo_guard *guard;                                                                                                 \
     double learning_rate;    /* η, at least 0; each optimizer's default stands with it */                                 \
     kolo_schedule schedule;  /* η of each step, from kolo_schedules.h; default: always the same */                      \
@@ -73,7 +73,7 @@ typedef struct kolo_adam_args {
     bool amsgrad;   /* the largest v so far in v's place (Reddi et al. 2018) */
 } kolo_adam_args;
 
-/* Loshchilov and Hutter 2019: Adam, and .weight_decay is 0.004 unless given. η: 1e-3. */
+/* Loshchilov and Hutter 2019: Adam, and .weight_decay is 0.004 unless it is given; 0 is none. η: 1e-3. */
 typedef kolo_adam_args kolo_adamw_args;
 
 /* Kingma and Ba 2015, section 7.1: u ← max(β₂u, |g|); w ← w − η/(1−β₁ᵗ) · m / (u + ε). η: 1e-3. */
@@ -136,17 +136,17 @@ typedef struct kolo_optimizer {
     };
 } kolo_optimizer;
 
-#define kolo_sgd(...)      ((kolo_optimizer){.kind = &kolo_sgd_kind, .sgd = {._ = 0, __VA_ARGS__}})
-#define kolo_adagrad(...)  ((kolo_optimizer){.kind = &kolo_adagrad_kind, .adagrad = {._ = 0, __VA_ARGS__}})
-#define kolo_adadelta(...) ((kolo_optimizer){.kind = &kolo_adadelta_kind, .adadelta = {._ = 0, __VA_ARGS__}})
-#define kolo_rmsprop(...)  ((kolo_optimizer){.kind = &kolo_rmsprop_kind, .rmsprop = {._ = 0, __VA_ARGS__}})
-#define kolo_adam(...)     ((kolo_optimizer){.kind = &kolo_adam_kind, .adam = {._ = 0, __VA_ARGS__}})
-#define kolo_adamw(...)    ((kolo_optimizer){.kind = &kolo_adamw_kind, .adamw = {._ = 0, __VA_ARGS__}})
-#define kolo_adamax(...)   ((kolo_optimizer){.kind = &kolo_adamax_kind, .adamax = {._ = 0, __VA_ARGS__}})
-#define kolo_nadam(...)    ((kolo_optimizer){.kind = &kolo_nadam_kind, .nadam = {._ = 0, __VA_ARGS__}})
-#define kolo_lars(...)     ((kolo_optimizer){.kind = &kolo_lars_kind, .lars = {._ = 0, __VA_ARGS__}})
-#define kolo_lamb(...)     ((kolo_optimizer){.kind = &kolo_lamb_kind, .lamb = {._ = 0, __VA_ARGS__}})
-#define kolo_novograd(...) ((kolo_optimizer){.kind = &kolo_novograd_kind, .novograd = {._ = 0, __VA_ARGS__}})
+#define kolo_sgd(...)      ((kolo_optimizer){.kind = &kolo_sgd_kind, .sgd = {._ = #__VA_ARGS__, __VA_ARGS__}})
+#define kolo_adagrad(...)  ((kolo_optimizer){.kind = &kolo_adagrad_kind, .adagrad = {._ = #__VA_ARGS__, __VA_ARGS__}})
+#define kolo_adadelta(...) ((kolo_optimizer){.kind = &kolo_adadelta_kind, .adadelta = {._ = #__VA_ARGS__, __VA_ARGS__}})
+#define kolo_rmsprop(...)  ((kolo_optimizer){.kind = &kolo_rmsprop_kind, .rmsprop = {._ = #__VA_ARGS__, __VA_ARGS__}})
+#define kolo_adam(...)     ((kolo_optimizer){.kind = &kolo_adam_kind, .adam = {._ = #__VA_ARGS__, __VA_ARGS__}})
+#define kolo_adamw(...)    ((kolo_optimizer){.kind = &kolo_adamw_kind, .adamw = {._ = #__VA_ARGS__, __VA_ARGS__}})
+#define kolo_adamax(...)   ((kolo_optimizer){.kind = &kolo_adamax_kind, .adamax = {._ = #__VA_ARGS__, __VA_ARGS__}})
+#define kolo_nadam(...)    ((kolo_optimizer){.kind = &kolo_nadam_kind, .nadam = {._ = #__VA_ARGS__, __VA_ARGS__}})
+#define kolo_lars(...)     ((kolo_optimizer){.kind = &kolo_lars_kind, .lars = {._ = #__VA_ARGS__, __VA_ARGS__}})
+#define kolo_lamb(...)     ((kolo_optimizer){.kind = &kolo_lamb_kind, .lamb = {._ = #__VA_ARGS__, __VA_ARGS__}})
+#define kolo_novograd(...) ((kolo_optimizer){.kind = &kolo_novograd_kind, .novograd = {._ = #__VA_ARGS__, __VA_ARGS__}})
 
 /* Horovod's way to distribute: the optimizer sees the gradient averaged over all samples of all ranks. With one rank
  * it changes nothing. The learning rate is used as given. */

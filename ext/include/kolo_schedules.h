@@ -18,7 +18,7 @@ extern const kolo_schedule_kind kolo_constant_kind, kolo_piecewise_constant_kind
 
 /* η₀, always. */
 typedef struct kolo_constant_args {
-    int _;
+    const char *_;
     kolo_guard *guard;
     double initial_learning_rate; /* η₀; default: the optimizer's */
 } kolo_constant_args;
@@ -27,7 +27,7 @@ typedef struct kolo_constant_args {
 
 /* Steps: values[0] up to and with step boundaries[0], then values[1], and so on. */
 typedef struct kolo_piecewise_constant_args {
-    int _;
+    const char *_;
     kolo_guard *guard;
     double initial_learning_rate;       /* not used */
     int boundaries[KOLO_BOUNDARIES_MAX]; /* steps, rising, at least one */
@@ -36,7 +36,7 @@ typedef struct kolo_piecewise_constant_args {
 
 /* η₀ · rate^(t / steps). */
 typedef struct kolo_exponential_decay_args {
-    int _;
+    const char *_;
     kolo_guard *guard;
     double initial_learning_rate;
     int decay_steps;   /* required */
@@ -49,7 +49,7 @@ typedef kolo_exponential_decay_args kolo_inverse_time_decay_args;
 
 /* (η₀ − end) · (1 − t / steps)^power + end; after so many steps end. */
 typedef struct kolo_polynomial_decay_args {
-    int _;
+    const char *_;
     kolo_guard *guard;
     double initial_learning_rate;
     int decay_steps;          /* required */
@@ -61,7 +61,7 @@ typedef struct kolo_polynomial_decay_args {
 /* Loshchilov and Hutter 2017: η₀ · ((1−α)·(1 + cos(π t / steps)) / 2 + α); after so many steps η₀·α. With
  * .warmup_target first in a line from η₀ to that in .warmup_steps, and from there. */
 typedef struct kolo_cosine_decay_args {
-    int _;
+    const char *_;
     kolo_guard *guard;
     double initial_learning_rate;
     int decay_steps;      /* required */
@@ -73,7 +73,7 @@ typedef struct kolo_cosine_decay_args {
 /* The same, begun anew after first_decay_steps steps, then t_mul times as many, and so on, from m_mul times the rate.
  */
 typedef struct kolo_cosine_restarts_args {
-    int _;
+    const char *_;
     kolo_guard *guard;
     double initial_learning_rate;
     int first_decay_steps; /* required */
@@ -85,11 +85,11 @@ typedef struct kolo_cosine_restarts_args {
 /* Smith 2018, with PyTorch's numbers: from max / div_factor up to max, in pct_start of the steps, then down to
  * max / div_factor / final_div_factor. */
 typedef struct kolo_one_cycle_args {
-    int _;
+    const char *_;
     kolo_guard *guard;
     double max_learning_rate; /* default: the optimizer's */
     int total_steps;          /* required, at least 2; after them the last rate stays */
-    double pct_start;         /* a share, in (0, 1), default 0.3 */
+    double pct_start;         /* a share above 0 and below 1, of three phases at most 0.5; default 0.3 */
     double div_factor;        /* default 25 */
     double final_div_factor;  /* default 1e4 */
     bool linear;              /* in lines; default: in half waves of a cosine */
@@ -112,22 +112,22 @@ typedef struct kolo_schedule {
     };
 } kolo_schedule;
 
-#define kolo_constant(...) ((kolo_schedule){.kind = &kolo_constant_kind, .constant = {._ = 0, __VA_ARGS__}})
+#define kolo_constant(...) ((kolo_schedule){.kind = &kolo_constant_kind, .constant = {._ = #__VA_ARGS__, __VA_ARGS__}})
 #define kolo_piecewise_constant(...)                                                                                   \
-    ((kolo_schedule){.kind = &kolo_piecewise_constant_kind, .piecewise_constant = {._ = 0, __VA_ARGS__}})
+    ((kolo_schedule){.kind = &kolo_piecewise_constant_kind, .piecewise_constant = {._ = #__VA_ARGS__, __VA_ARGS__}})
 #define kolo_exponential_decay(...)                                                                                    \
-    ((kolo_schedule){.kind = &kolo_exponential_decay_kind, .exponential_decay = {._ = 0, __VA_ARGS__}})
+    ((kolo_schedule){.kind = &kolo_exponential_decay_kind, .exponential_decay = {._ = #__VA_ARGS__, __VA_ARGS__}})
 #define kolo_inverse_time_decay(...)                                                                                   \
-    ((kolo_schedule){.kind = &kolo_inverse_time_decay_kind, .inverse_time_decay = {._ = 0, __VA_ARGS__}})
+    ((kolo_schedule){.kind = &kolo_inverse_time_decay_kind, .inverse_time_decay = {._ = #__VA_ARGS__, __VA_ARGS__}})
 #define kolo_polynomial_decay(...)                                                                                     \
-    ((kolo_schedule){.kind = &kolo_polynomial_decay_kind, .polynomial_decay = {._ = 0, __VA_ARGS__}})
-#define kolo_cosine_decay(...) ((kolo_schedule){.kind = &kolo_cosine_decay_kind, .cosine_decay = {._ = 0, __VA_ARGS__}})
+    ((kolo_schedule){.kind = &kolo_polynomial_decay_kind, .polynomial_decay = {._ = #__VA_ARGS__, __VA_ARGS__}})
+#define kolo_cosine_decay(...) ((kolo_schedule){.kind = &kolo_cosine_decay_kind, .cosine_decay = {._ = #__VA_ARGS__, __VA_ARGS__}})
 #define kolo_cosine_restarts(...)                                                                                      \
-    ((kolo_schedule){.kind = &kolo_cosine_restarts_kind, .cosine_restarts = {._ = 0, __VA_ARGS__}})
-#define kolo_one_cycle(...) ((kolo_schedule){.kind = &kolo_one_cycle_kind, .one_cycle = {._ = 0, __VA_ARGS__}})
+    ((kolo_schedule){.kind = &kolo_cosine_restarts_kind, .cosine_restarts = {._ = #__VA_ARGS__, __VA_ARGS__}})
+#define kolo_one_cycle(...) ((kolo_schedule){.kind = &kolo_one_cycle_kind, .one_cycle = {._ = #__VA_ARGS__, __VA_ARGS__}})
 
 typedef struct kolo_warmup_args {
-    int _;
+    const char *_;
     kolo_guard *guard;
     int steps;   /* required */
     double from; /* the rate at step 0, default 0 */
@@ -135,7 +135,7 @@ typedef struct kolo_warmup_args {
 
 /* Goyal et al. 2017: in a line from .from to the schedule's first rate in .steps steps; the schedule, any of these,
  * begins then. */
-#define kolo_warmup(schedule, ...) kolo_warmed_up((schedule), (kolo_warmup_args){._ = 0, __VA_ARGS__})
+#define kolo_warmup(schedule, ...) kolo_warmed_up((schedule), (kolo_warmup_args){._ = #__VA_ARGS__, __VA_ARGS__})
 static inline kolo_schedule kolo_warmed_up(kolo_schedule schedule, kolo_warmup_args args)
 {
     schedule.warmup_steps = args.steps > 0 ? args.steps : -1; /* which kolo_compile() refuses */

@@ -17,10 +17,11 @@ typedef enum kolo_slicing {
 #define KOLO_DEVICE_NAMES_MAX 64
 
 typedef struct kolo_strategy {
-    int _;
+    const char *_;
     const kolo_strategy_kind *kind;
     kolo_guard *guard;
-    int devices; /* replicas, one a device; default: every device of this process. Of GPUs ranks of a host take the first
+    int devices; /* in all: a replica on each, or on as many as its layers are placed on (.device of a layer); default:
+                    every device of this process. Of GPUs ranks of a host take the first
                     so many, the next so many, … if there are enough for all */
     const char *device_names[KOLO_DEVICE_NAMES_MAX]; /* these alone: {"cpu:0", "cpu:2"} */
     const char *parameter_device; /* "host" or "cpu:0": the weights and the optimizer's state are kept there, once; all
@@ -30,7 +31,7 @@ typedef struct kolo_strategy {
     kolo_slicing slicing;
     bool last_takes_remainder; /* microbatches of the batch are dealt by integer division, the rest to the last device;
                                   default: as evenly as they go */
-    int initial_sync; /* KOLO_NONE: each device begins with weights of its own seed, with a warning, and the
+    int initial_sync; /* false: each device begins with weights of its own seed, with a warning, and the
                          model becomes device 0's; of no effect with .parameter_device. Default: equal */
     bool synchronized_optimizer; /* gradients are averaged by an all-reduce, and each device makes the whole update of a
                                     copy of its own; with .parameter_device the all-reduce comes before its update */
@@ -49,10 +50,10 @@ typedef struct kolo_strategy {
  *   tf_cnn_benchmarks            --variable_update=parameter_server  kolo_central_storage(.staging = true)
  *                                --variable_update=replicated
  *                                             kolo_mirrored(.synchronized_optimizer = true, .staging = true) */
-#define kolo_mirrored(...) ((kolo_strategy){._ = 0, &kolo_mirrored_kind, __VA_ARGS__})
+#define kolo_mirrored(...) ((kolo_strategy){._ = #__VA_ARGS__, &kolo_mirrored_kind, __VA_ARGS__})
 /* The same with the weights on a parameter device, "host" unless .parameter_device says otherwise. */
-#define kolo_central_storage(...) ((kolo_strategy){._ = 0, &kolo_central_storage_kind, __VA_ARGS__})
-#define kolo_strategy_of(...)     ((kolo_strategy){._ = 0, __VA_ARGS__})
+#define kolo_central_storage(...) ((kolo_strategy){._ = #__VA_ARGS__, &kolo_central_storage_kind, __VA_ARGS__})
+#define kolo_strategy_of(...)     ((kolo_strategy){._ = #__VA_ARGS__, __VA_ARGS__})
 
 /* ---------------------------------------------------------------------- 7 compile, fit, evaluate, predict */
 
@@ -151,7 +152,7 @@ typedef enum kolo_feed_kind {
 } kolo_feed_kind;
 
 typedef struct kolo_fit_args {
-    int _;
+    const char *_;
     kolo_model *model;
     kolo_data *data;
     kolo_guard *guard;
@@ -159,7 +160,7 @@ typedef struct kolo_fit_args {
     int initial_epoch;       /* epochs done before, of .epochs: a training that goes on; default 0 */
     bool resume;             /* go on where the model's last kolo_fit() ended or kolo_checkpoint_load() put it, within an
                                 epoch too, up to .epochs in all: the same weights, bit for bit, as without the pause
-                                (.deterministic). Unless .verbose = KOLO_NONE it is said where that is */
+                                (.deterministic). Unless .verbose = 0 it is said where that is */
     int batch_size;          /* default 32; of all devices under a strategy, of one rank under kolo_distributed() */
     int steps_per_epoch;     /* default: as many as the data has */
     bool drop_remainder;     /* leave out the last, short batch */
@@ -179,13 +180,13 @@ typedef struct kolo_fit_args {
                         placed on several devices works on as many at once: with .micro_batch = .batch_size one
                         device after the other works on the whole batch, and all others wait */
     kolo_callback callbacks[KOLO_CALLBACKS_MAX];
-    int verbose; /* 1 a bar, 2 a line an epoch, KOLO_NONE nothing; default: 1 in a terminal or a notebook, else 2;
+    int verbose; /* 1 a bar, 2 a line an epoch, 0 nothing; default: 1 in a terminal or a notebook, else 2;
                     only rank 0 prints */
 } kolo_fit_args;
 
 /* Trains. The result belongs to the model and stays until its next fit or its end; NULL on failure. A stop that was
  * requested ends it early with the epochs that were completed. Under kolo_distributed() all ranks must call it. */
-#define kolo_fit(...) kolo_fit_at(&(const kolo_fit_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
+#define kolo_fit(...) kolo_fit_at(&(const kolo_fit_args){._ = #__VA_ARGS__, __VA_ARGS__}, KOLO_HERE)
 const kolo_history *kolo_fit_at(const kolo_fit_args *args, kolo_here here);
 
 typedef struct kolo_scores {

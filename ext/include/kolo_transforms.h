@@ -27,7 +27,7 @@ typedef struct kolo_standardize_args {
 kolo_data *kolo_standardize_at(const kolo_standardize_args *args, kolo_here here);
 
 typedef struct kolo_min_max_args {
-    int _;
+    const char *_;
     kolo_data *data;
     kolo_guard *guard;
     kolo_data *like;            /* as kolo_standardize()'s: the least and the largest are this one's */
@@ -38,7 +38,7 @@ typedef struct kolo_min_max_args {
 
 /* (x - least) / (largest - least) · (high - low) + low: scikit-learn's MinMaxScaler. What is always the same becomes
  * low. Reads all of data at once unless .from_high says what to expect; numbers beyond that go beyond the range. */
-#define kolo_min_max(...) kolo_min_max_at(&(const kolo_min_max_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
+#define kolo_min_max(...) kolo_min_max_at(&(const kolo_min_max_args){._ = #__VA_ARGS__, __VA_ARGS__}, KOLO_HERE)
 kolo_data *kolo_min_max_at(const kolo_min_max_args *args, kolo_here here);
 
 /* ------------------------------------------------------------------------------------------ labels */
@@ -56,16 +56,16 @@ typedef struct kolo_one_hot_args {
 kolo_data *kolo_one_hot_at(const kolo_one_hot_args *args, kolo_here here);
 
 typedef struct kolo_label_index_args {
-    int _;
+    const char *_;
     kolo_data *data;
     kolo_guard *guard;
     kolo_data *like;  /* labels are numbered as kolo_label_index() did here; NULL: anew */
-    double threshold; /* above it a single number is class 1; default 0.5, KOLO_NONE: 0 */
+    double threshold; /* above it a single number is class 1; default 0.5 */
 } kolo_label_index_args;
 
 /* Targets become labels: the index of the largest in each row, the last axis. Where there are labels alone they are
  * numbered anew, 0 the most frequent, ties in their order, none left out (Spark's StringIndexer). */
-#define kolo_label_index(...) kolo_label_index_at(&(const kolo_label_index_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
+#define kolo_label_index(...) kolo_label_index_at(&(const kolo_label_index_args){._ = #__VA_ARGS__, __VA_ARGS__}, KOLO_HERE)
 kolo_data *kolo_label_index_at(const kolo_label_index_args *args, kolo_here here);
 
 /* ------------------------------------------------------------------------------------------ which samples, in what order */

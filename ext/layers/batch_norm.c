@@ -43,7 +43,8 @@ static kolo_status check(const kolo_batch_norm_args *args)
     double momentum = momentum_of(args);
     if (!(momentum >= 0 && momentum < 1))
         return kolo_fail(KOLO_INVALID, "momentum: wanted 0 ≤ momentum < 1, got %g", momentum);
-    if (!(args->epsilon >= 0 && args->epsilon <= FLT_MAX))
+    bool none = args->epsilon == 0 && kolo_written(args->_, "epsilon");
+    if (none || !(args->epsilon >= 0 && args->epsilon <= FLT_MAX))
         return kolo_fail(KOLO_INVALID, "epsilon: wanted more than 0, got %g", args->epsilon);
     if (args->ghost_batch < 0 || args->ghost_batch > MOST_GHOST_SAMPLES)
         return kolo_fail(KOLO_INVALID, "ghost_batch: wanted 1 … %d samples, got %d", MOST_GHOST_SAMPLES,
@@ -66,7 +67,8 @@ static kolo_status declare_running(kolo_model_builder *builder, kolo_layer_node 
 
 static kolo_status build(kolo_model_builder *builder, kolo_layer_node *node)
 {
-    const kolo_batch_norm_args *args = &node->recipe.batch_norm;
+    kolo_batch_norm_args *args = &node->recipe.batch_norm;
+    kolo_keep_zero(args->_, "momentum", &args->momentum);
     KOLO_TRY(check(args));
     node->out = node->in;
     node->microbatch = args->ghost_batch;

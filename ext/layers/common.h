@@ -3,6 +3,7 @@
 #ifndef KOLO_LAYER_COMMON_H
 #define KOLO_LAYER_COMMON_H
 
+#include "core/written.h"
 #include "layers/layer.h"
 
 /* The largest size that an option may ask for; a sample or an array of weights has at most INT_MAX elements. */

@@ -52,9 +52,10 @@ static kolo_status window(const kolo_layer_node *node, kolo_window *window, int 
 
 static kolo_status build(kolo_model_builder *builder, kolo_layer_node *node)
 {
-    const kolo_conv2d_transpose_args *args = &node->recipe.conv2d_transpose;
+    kolo_conv2d_transpose_args *args = &node->recipe.conv2d_transpose;
     kolo_window place;
     int out[2];
+    for (int axis = 0; axis < 2; axis++) kolo_keep_zero_int(args->_, "output_padding", &args->output_padding[axis]);
     KOLO_TRY(kolo_check_size("filters", args->filters));
     KOLO_TRY(window(node, &place, out));
     node->out = (kolo_shape){3, {out[0], out[1], args->filters}};

@@ -17,7 +17,9 @@ static double kl_weight(const kolo_gaussian_sample_args *args)
 static kolo_status build(kolo_model_builder *builder, kolo_layer_node *node)
 {
     (void)builder;
-    double weight = kl_weight(&node->recipe.gaussian_sample);
+    kolo_gaussian_sample_args *args = &node->recipe.gaussian_sample;
+    kolo_keep_zero(args->_, "kl_weight", &args->kl_weight);
+    double weight = kl_weight(args);
     node->out = node->in;
     if (!(weight >= 0 && isfinite(weight)))
         return kolo_fail(KOLO_INVALID, "kl_weight: wanted at least 0, got %g", weight);

@@ -19,6 +19,7 @@ static kolo_status build(kolo_model_builder *builder, kolo_layer_node *node)
 {
     const kolo_layer_norm_args *args = &node->recipe.layer_norm;
     double epsilon = epsilon_of(node);
+    if (args->epsilon == 0 && kolo_written(args->_, "epsilon")) epsilon = 0;
     if (!(epsilon > 0 && isfinite(epsilon)))
         return kolo_fail(KOLO_INVALID, "epsilon: wanted a number above 0, got %g", epsilon);
     node->out = node->in;

@@ -17,6 +17,9 @@ static kolo_status build(kolo_model_builder *builder, kolo_layer_node *node)
 {
     (void)builder;
     static const char *const names[] = {"top", "left", "bottom", "right"};
+    kolo_zero_padding2d_args *args = &node->recipe.zero_padding2d;
+    int *const given[] = {&args->top, &args->left, &args->bottom, &args->right};
+    for (int i = 0; i < 4; i++) kolo_keep_zero_int(args->_, names[i], given[i]);
     kolo_window window = window_of(node);
     const int sides[] = {window.before[0], window.before[1], window.after[0], window.after[1]};
     KOLO_TRY(kolo_check_image(node));

@@ -167,6 +167,7 @@ static kolo_status build_layer(kolo_model *model, int number)
     KOLO_TRY(place_layer(node));
     kolo_model_builder builder = {model};
     kolo_status status = node->recipe.kind->build(&builder, node);
+    node->recipe.own._ = NULL; /* build() has read it, and it may not live as long as the model */
     return name_the_layer(status == KOLO_OK ? check_shape(node) : status, node);
 }
 
@@ -228,6 +229,7 @@ kolo_status kolo_model_add(kolo_model *model, const kolo_layer *layer, const int
 static kolo_status build_model(const kolo_layer *layers, kolo_model *model)
 {
     int count = 0;
+    if (!layers) return kolo_fail(KOLO_INVALID, "wanted layers, got NULL");
     while (layers[count].kind) count++;
     if (count < 2)
         return kolo_fail(KOLO_INVALID, "wanted kolo_input() and at least one layer after it, got %s",

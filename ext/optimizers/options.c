@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/written.h"
+
 const kolo_option kolo_common_options[] = {
     KOLO_NUMBER(common, learning_rate, 0, 0, INFINITY), /* these two fallbacks are the kind's */
     KOLO_NUMBER(common, weight_decay, 0, 0, INFINITY),  KOLO_NUMBER(common, clip_value, 0, 0, INFINITY),
@@ -34,12 +36,15 @@ static const char *range_text(const kolo_option *option)
                        option->closed ? "" : "below ", option->most);
 }
 
-static kolo_status complete_option(const char *recipe, const kolo_option *option, double fallback, void *arguments)
+/* Zero is the option's default unless it is written in the text. */
+static kolo_status complete_option(const char *recipe, const char *text, const kolo_option *option, double fallback,
+                                   void *arguments)
 {
     if (option->field.type == KOLO_FIELD_BOOL || option->field.count > 1) return KOLO_OK;
     void *at = (char *)arguments + option->field.offset;
     double value = get(&option->field, at);
-    value = value == 0 ? fallback : value == KOLO_NONE ? 0 : value;
+    if (value == 0 && !kolo_written(text, option->field.name)) value = fallback;
+    if (value == KOLO_NONE) value = 0;
     bool fine =
         isfinite(value) && value >= option->least && (option->closed ? value <= option->most : value < option->most);
     if (!fine) return kolo_fail(KOLO_INVALID, "%s: wanted %s, got %g", recipe, range_text(option), value);
@@ -47,10 +52,10 @@ static kolo_status complete_option(const char *recipe, const kolo_option *option
     return KOLO_OK;
 }
 
-static kolo_status complete_options(const char *recipe, const kolo_option *options, void *arguments)
+static kolo_status complete_options(const char *recipe, const char *text, const kolo_option *options, void *arguments)
 {
     for (; options && options->field.name; options++)
-        KOLO_TRY(complete_option(recipe, options, options->fallback, arguments));
+        KOLO_TRY(complete_option(recipe, text, options, options->fallback, arguments));
     return KOLO_OK;
 }
 
@@ -63,7 +68,7 @@ static kolo_status complete_common(kolo_optimizer *optimizer)
     for (size_t i = 0; kolo_common_options[i].field.name; i++) {
         const kolo_option *option = &kolo_common_options[i];
         double fallback = i < sizeof fallbacks / sizeof *fallbacks ? fallbacks[i] : option->fallback;
-        KOLO_TRY(complete_option(kind->name, option, fallback, &optimizer->common));
+        KOLO_TRY(complete_option(kind->name, optimizer->common._, option, fallback, &optimizer->common));
     }
     const kolo_common_args *common = &optimizer->common;
     int clips = (common->clip_value > 0) + (common->clip_norm > 0) + (common->global_clip_norm > 0);
@@ -77,7 +82,8 @@ kolo_status kolo_optimizer_complete(const kolo_optimizer *given, kolo_optimizer 
     const kolo_optimizer_kind *kind = given->kind;
     *complete = *given;
     KOLO_TRY(complete_common(complete));
-    KOLO_TRY(complete_options(kind->name, kind->options, &complete->common));
+    KOLO_TRY(complete_options(kind->name, given->common._, kind->options, &complete->common));
+    complete->common._ = NULL; /* it may not live as long */
     if (kind->check) KOLO_TRY(kind->check(complete));
     if (!given->common.schedule.kind) return KOLO_OK;
     kolo_schedule *schedule = &complete->common.schedule;
@@ -102,9 +108,10 @@ kolo_status kolo_schedule_complete(const kolo_schedule *given, double learning_r
     kolo_schedule made = *given;
     if (!kind) return kolo_fail(KOLO_INVALID, "wanted a schedule, got none");
     if (made.warmup_steps < 0) return kolo_fail(KOLO_INVALID, "kolo_warmup: wanted .steps of at least 1");
-    if (made.warmup_steps > 0) KOLO_TRY(complete_option("kolo_warmup", &from, 0, &made.warmup_from));
-    KOLO_TRY(complete_option(kind->name, &initial, learning_rate, &made.constant));
-    KOLO_TRY(complete_options(kind->name, kind->options, &made.constant));
+    if (made.warmup_steps > 0) KOLO_TRY(complete_option("kolo_warmup", NULL, &from, 0, &made.warmup_from));
+    KOLO_TRY(complete_option(kind->name, given->constant._, &initial, learning_rate, &made.constant));
+    KOLO_TRY(complete_options(kind->name, given->constant._, kind->options, &made.constant));
+    made.constant._ = NULL;
     if (kind->check) KOLO_TRY(kind->check(&made));
     *complete = made;
     return KOLO_OK;

@@ -223,8 +223,10 @@ static kolo_status check_cycle(const kolo_schedule *s)
         return kolo_fail(KOLO_INVALID,
                          "one_cycle: wanted .div_factor and .final_div_factor of at least 1, got %g and %g",
                          args->div_factor, args->final_div_factor);
-    if (args->pct_start > 0 && args->pct_start < most) return KOLO_OK;
-    return kolo_fail(KOLO_INVALID, "one_cycle: wanted a .pct_start between 0 and %g, got %g", most, args->pct_start);
+    bool below = args->pct_start < most || (args->three_phase && args->pct_start == most);
+    if (args->pct_start > 0 && below) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID, "one_cycle: wanted a .pct_start above 0 and %s %g, got %g",
+                     args->three_phase ? "at most" : "below", most, args->pct_start);
 }
 
 static const kolo_option cycle[] = {

@@ -431,8 +431,17 @@ static void check_targets(char **argv, const kolo_options *options)
     if (kolo_broadcast(&failed, 1, 0) != KOLO_OK || failed != 0) leave(KOLO_EXIT_FAILED);
 }
 
+static bool can_parse(char **argv, const kolo_options *options)
+{
+    kolo_scope scope = kolo_enter("kolo_parse_options", (kolo_here){0});
+    kolo_status status = KOLO_OK;
+    if (!argv || !options) status = kolo_fail(KOLO_INVALID, "wanted main's arguments and options to fill in, got NULL");
+    return kolo_leave(scope, status) == KOLO_OK;
+}
+
 void kolo_parse_options(int argc, char **argv, kolo_options *options, const char *what_the_program_does)
 {
+    if (!can_parse(argv, options)) return;
     option_list list;
     make_list(&list, options);
     const struct argp argp = {.options = list.option, .parser = parse};

@@ -28,7 +28,7 @@ static kolo_status check_options(const kolo_strategy *strategy)
                          strategy->kind->name, (int)strategy->slicing);
     if (strategy->initial_sync == 0 || strategy->initial_sync == 1 || strategy->initial_sync == KOLO_NONE)
         return KOLO_OK;
-    return kolo_fail(KOLO_INVALID, "strategy %s: .initial_sync: wanted true or KOLO_NONE, got %d", strategy->kind->name,
+    return kolo_fail(KOLO_INVALID, "strategy %s: .initial_sync: wanted true or false, got %d", strategy->kind->name,
                      strategy->initial_sync);
 }
 

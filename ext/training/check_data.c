@@ -1,5 +1,8 @@
 /* Whether data fit a model: shapes, labels, targets. See scores.h. */
 #include "training/scores.h"
+
+#include <stdlib.h>
+
 #include "data/data.h"
 
 /* Labels, one for each row of the outputs. Those that count as the target of a single output may be any number, unless
@@ -32,6 +35,41 @@ static kolo_status check_target_shape(const kolo_model *model, const kolo_data *
                      kolo_shape_text(wanted), kolo_shape_text(got));
 }
 
+/* Samples first … first+count-1: the cross-entropy of a target below 0 or above 1 has no least value. */
+static kolo_status check_some_shares(const kolo_data *data, int64_t first, int count, int64_t outputs, float *targets,
+                                     const char *what)
+{
+    KOLO_TRY(kolo_data_gather(data, NULL, NULL, first, count,
+                              &(kolo_gathered){.targets = targets, .outputs = outputs}));
+    for (int64_t i = 0; i < count * outputs; i++)
+        if (!(targets[i] >= 0 && targets[i] <= 1))
+            return kolo_fail(KOLO_INVALID,
+                             "%s: wanted targets from 0 to 1, as binary_crossentropy takes them, got %g"
+                             " in sample %lld",
+                             what, (double)targets[i], (long long)(first + i / outputs));
+    return KOLO_OK;
+}
+
+/* All samples, once for each data set; of one whose samples are worked out when they are needed the first ones. */
+static kolo_status check_shares(const kolo_data *data, int64_t outputs, const char *what)
+{
+    enum { BLOCK = 64, VIEWED = 1024 };
+    if (__atomic_load_n(&data->shares, __ATOMIC_RELAXED) == data) return KOLO_OK;
+    if (data->autoencoder && data->bytes && data->scale > 0 && data->scale * 255 <= 1) return KOLO_OK;
+    int64_t samples = data->view && data->samples > VIEWED ? VIEWED : data->samples;
+    size_t bytes = (size_t)(BLOCK * outputs) * sizeof(float);
+    float *targets = malloc(bytes);
+    if (!targets) return kolo_fail_memory(bytes, "targets");
+    kolo_status status = KOLO_OK;
+    for (int64_t first = 0; first < samples && status == KOLO_OK; first += BLOCK) {
+        int count = samples - first < BLOCK ? (int)(samples - first) : BLOCK;
+        status = check_some_shares(data, first, count, outputs, targets, what);
+    }
+    free(targets);
+    if (status == KOLO_OK) __atomic_store_n(&((kolo_data *)data)->shares, data, __ATOMIC_RELAXED);
+    return status;
+}
+
 static kolo_status check_targets(const kolo_model *model, const kolo_data *data, const char *what)
 {
     const kolo_metric_list *wants = &model->metrics;
@@ -45,6 +83,8 @@ static kolo_status check_targets(const kolo_model *model, const kolo_data *data,
     if (wants->targets && !numbers && !data->has_labels)
         return kolo_fail(KOLO_INVALID, "%s: wanted targets or labels, got data without", what);
     if (wants->targets && numbers) KOLO_TRY(check_target_shape(model, data, what));
+    if (numbers && model->settings.loss.kind == &kolo_binary_crossentropy_kind)
+        KOLO_TRY(check_shares(data, kolo_shape_count(model->layers[model->output].out), what));
     return wants->labels || !numbers ? check_labels(model, data, what) : KOLO_OK;
 }
 

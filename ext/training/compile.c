@@ -4,6 +4,7 @@
 #include "optimizers/optimizer.h"
 #include "core/random.h"
 #include "runtime/runtime.h"
+#include "core/written.h"
 #include "replica/trainer.h"
 #include "training/scores.h"
 
@@ -115,6 +116,8 @@ static kolo_status compile(const kolo_compile_args *args)
     model->checkpoint = NULL;
     model->settings = *args;
     model->settings.optimizer = optimizer;
+    kolo_keep_zero_int(args->strategy._, "initial_sync", &model->settings.strategy.initial_sync);
+    model->settings.strategy._ = NULL; /* it may not live as long as the model */
     model->place = where;
     model->metrics = metrics;
     if (args->precision == KOLO_TF32 && !backend->devices)

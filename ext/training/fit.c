@@ -10,6 +10,7 @@
 #include "losses/loss.h"
 #include "core/random.h"
 #include "runtime/runtime.h"
+#include "core/written.h"
 #include "data/data.h"
 
 /* ---------------------------------------------------------------- what is told */
@@ -338,7 +339,9 @@ static kolo_status run_epochs(kolo_fit_state *state)
     KOLO_TRY(kolo_fit_begin_at(state));
     state->model->history.first_epoch = state->model->position.epoch;
     KOLO_TRY(kolo_fit_compare_weights(state));
-    kolo_progress_begin(&state->progress, state->args->verbose, state->epochs, state->steps);
+    int verbose = state->args->verbose;
+    kolo_keep_zero_int(state->args->_, "verbose", &verbose);
+    kolo_progress_begin(&state->progress, verbose, state->epochs, state->steps);
     state->model->progress = &state->progress;
     if (state->model->position.epoch >= state->epochs)
         kolo_progress_nothing(&state->progress, state->model->position.epoch);

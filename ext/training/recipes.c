@@ -2,6 +2,7 @@
 /* Layers, optimizers, strategies, losses and metrics as the C that makes them: see bundle.h. */
 #include "show/bundle.h"
 #include "model/model.h"
+#include "core/written.h"
 #include "optimizers/optimizer.h"
 #include "layers/layer.h"
 #include "show/display.h"
@@ -101,7 +102,7 @@ char *kolo_layer_bundle(const kolo_layer *layer)
     const kolo_field *field = layer->kind ? kolo_layer_fields(layer->kind) : NULL;
     for (; field && field->name; field++) {
         const char *at = (const char *)kolo_layer_arguments(layer) + field->offset;
-        if (kolo_field_given(field, at)) add_field(&r, field, at);
+        if (kolo_field_given(field, at) || kolo_written(layer->own._, field->name)) add_field(&r, field, at);
     }
     return json_of(&r, ")");
 }
@@ -138,6 +139,8 @@ static void write_schedule(recipe *r, const kolo_schedule *schedule)
 static void write_optimizer(recipe *r, const kolo_optimizer *optimizer)
 {
     const kolo_option *common = kolo_common_options; /* the learning rate first */
+    if (optimizer->kind->weight_decay != 0 && optimizer->common.weight_decay == 0)
+        option(r, ".weight_decay = KOLO_NONE");
     if (optimizer->common.schedule.kind) {
         option(r, ".schedule = ");
         write_schedule(r, &optimizer->common.schedule);
@@ -199,7 +202,9 @@ static void write_mirroring(recipe *r, const kolo_strategy *strategy)
     if (strategy->parameter_device) option(r, ".parameter_device = \"%s\"", strategy->parameter_device);
     if (strategy->slicing == KOLO_SLICE_ON_DEVICE) option(r, ".slicing = KOLO_SLICE_ON_DEVICE");
     if (strategy->last_takes_remainder) option(r, ".last_takes_remainder = true");
-    if (strategy->initial_sync == KOLO_NONE) option(r, ".initial_sync = KOLO_NONE");
+    int initial_sync = strategy->initial_sync;
+    kolo_keep_zero_int(strategy->_, "initial_sync", &initial_sync);
+    if (initial_sync == KOLO_NONE) option(r, ".initial_sync = KOLO_NONE");
     if (strategy->synchronized_optimizer) option(r, ".synchronized_optimizer = true");
     if (strategy->staging) option(r, ".staging = true");
 }

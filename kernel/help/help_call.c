@@ -47,7 +47,7 @@ static void split_options(const char *body, const char *end, text *positional, t
     bool named = false;
     while (body < end) {
         size_t size = strcspn(body, "\n");
-        bool skip = !size || internal_line(body, size, "int _;");
+        bool skip = !size || internal_line(body, size, "int _;") || internal_line(body, size, "const char *_;");
         if (internal_line(body, size, "kolo_guard *guard;")) {
             named = true;
         } else if (!skip) {

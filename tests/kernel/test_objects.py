@@ -83,6 +83,9 @@ RECIPES = {
     "kolo_sgd(.learning_rate = 0.2, .schedule = kolo_warmup(kolo_cosine_decay(.decay_steps = 90), .steps = 9))":
         "kolo_sgd(.schedule = kolo_warmup(kolo_cosine_decay(.initial_learning_rate = 0.2, .decay_steps = 90), "
         ".steps = 9))",
+    "kolo_adamw(.weight_decay = 0, .beta_1 = 0)":
+        "kolo_adamw(.weight_decay = KOLO_NONE, .learning_rate = 0.001, .beta_1 = KOLO_NONE, .beta_2 = 0.999, .epsilon = 1e-07)",
+    "kolo_batch_norm(.momentum = 0)": "kolo_batch_norm(.momentum = 0)",
     "kolo_piecewise_constant(.boundaries = {5, 9}, .values = {1, 0.1, 0.01})":
         "kolo_piecewise_constant(.boundaries = {5, 9}, .values = {1, 0.1, 0.01})",
     "kolo_piecewise_constant(.boundaries = {5}, .values = {1, KOLO_NONE})":

@@ -56,7 +56,7 @@ def test_a_call_shows_its_arguments_and_options(kernel):
     page = page_at_end(kernel, "kolo_fit")
     assert page.splitlines()[0] == "kolo_fit(model, data, .option = …)"
     assert "\n\n\n" not in page and "int epochs; " in page and "/* default 1 */" in page
-    assert "guard" not in page and "int _;" not in page
+    assert "guard" not in page and "int _;" not in page and "*_;" not in page
     assert page_at_end(kernel, "kolo_dense").startswith("kolo_dense(units, .option = …)\n")
     assert page_at_end(kernel, "kolo_predict").startswith("kolo_predict(model, data, outputs)\n")
 

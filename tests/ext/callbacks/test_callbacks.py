@@ -126,3 +126,24 @@ def test_ranks_decide_alike(program):
     lines = sorted(run(program, "plateau", ranks=3))
     assert len({line[3] for line in lines}) == 3
     assert len({line[2] for line in lines}) == 1 and float(lines[0][2]) < 0.01
+
+
+def rows_of_log(folder):
+    lines = (folder / "log.csv").read_text().splitlines()
+    names = lines[0].split(",")
+    rows = [dict(zip(names, line.split(","))) for line in lines[1:]]
+    return [(row["epoch"], row["loss"], row["accuracy"]) for row in rows]
+
+
+@pytest.mark.parametrize("how", ["anew", "append"])
+def test_a_log_is_whole_after_kills(program, tmp_path, how):
+    straight, killed = tmp_path / "straight", tmp_path / "killed"
+    straight.mkdir(), killed.mkdir()
+    run(program, "log", straight, "0", how)
+    wanted = rows_of_log(straight)
+    assert [row[0] for row in wanted] == ["0", "1", "2", "3", "4"]
+    for kills in (5, 3, 9, -2, 7):
+        ended = subprocess.run([program, "log", killed, str(kills), how], capture_output=True, timeout=60)
+        assert ended.returncode == -9, ended
+    run(program, "log", killed, "0", how)
+    assert rows_of_log(killed) == wanted

@@ -236,6 +236,59 @@ static void a_test_table_is_read_as_its_training_table(void **state)
     kolo_data_free(&train);
 }
 
+static void a_test_table_has_its_label_where_its_training_table_has(void **state)
+{
+    (void)state;
+    write_text("train", "1,5,9,0.5\n0,6,8,0.25\n");
+    write_text("test", "1,7,1,0.5\n");
+    kolo_data *train = kolo_csv("train", .label_column = "0", .weight_column = "2", .drop = {"3"});
+    kolo_data *test = kolo_csv("test", .like = train), *bare;
+    assert_int_equal(kolo_data_get_info(test).classes, 2);
+    assert_int_equal(kolo_data_get_info(test).shape[0], 1);
+    assert_row(test, 0, 1, 1, (float[]){7});
+    write_text("bare", "7\n");
+    bare = kolo_csv("bare", .like = test, .no_label = true);
+    assert_row(bare, 0, -1, 1, (float[]){7});
+    kolo_data_free(&bare), kolo_data_free(&test);
+    write_text("short", "1,7\n");
+    assert_null(kolo_csv("short", .like = train));
+    assert_failure(KOLO_FORMAT, "short: wanted 4 columns, as .like has, got 2", NULL);
+    kolo_data_free(&train);
+    write_text("named", "kind,size,id\n1,5,3\n0,6,4\n");
+    write_text("moved", "id,kind,size\n9,1,7\n");
+    train = kolo_csv("named", .label_column = "kind", .drop = {"id"});
+    test = kolo_csv("moved", .like = train);
+    assert_row(test, 0, 1, 1, (float[]){7});
+    kolo_data_free(&test);
+    write_text("unlabelled", "id,size\n9,7\n");
+    assert_null(kolo_csv("unlabelled", .like = train));
+    assert_failure(KOLO_FORMAT, "unlabelled: wanted a column \"kind\", the label as .like has it, got none", NULL);
+    kolo_data_free(&train);
+    write_text("features", "1,2\n3,4\n");
+    train = kolo_csv("features", .no_label = true);
+    test = kolo_csv("features", .like = train);
+    assert_int_equal(kolo_data_get_info(test).shape[0], 2);
+    kolo_data_free(&train), kolo_data_free(&test);
+}
+
+static void all_columns_of_a_name_are_dropped(void **state)
+{
+    (void)state;
+    write_text("twice", "a,b,a,y\n1,2,3,0\n4,5,6,1\n");
+    kolo_data *data = kolo_csv("twice", .drop = {"a"});
+    assert_int_equal(kolo_data_get_info(data).shape[0], 1);
+    assert_row(data, 1, 1, 1, (float[]){5});
+    kolo_data_free(&data);
+}
+
+static void only_what_becomes_of_missing_cells_is_taken(void **state)
+{
+    (void)state;
+    write_text("file", "a,y\n,1\n2,0\n");
+    assert_null(kolo_csv("file", .on_missing = (kolo_missing)99));
+    assert_failure(KOLO_INVALID, "wanted .on_missing one of KOLO_MISSING_FAIL", "got 99", NULL);
+}
+
 static void a_stray_word_is_no_category(void **state)
 {
     (void)state;
@@ -444,6 +497,9 @@ int main(void)
         cmocka_unit_test_setup(real_labels_are_targets, clean),
         cmocka_unit_test_setup(what_is_missing_is_filled_as_asked, clean),
         cmocka_unit_test_setup(a_test_table_is_read_as_its_training_table, clean),
+        cmocka_unit_test_setup(a_test_table_has_its_label_where_its_training_table_has, clean),
+        cmocka_unit_test_setup(all_columns_of_a_name_are_dropped, clean),
+        cmocka_unit_test_setup(only_what_becomes_of_missing_cells_is_taken, clean),
         cmocka_unit_test_setup(a_stray_word_is_no_category, clean),
         cmocka_unit_test_setup(wrong_files_are_one_sentence, clean),
         cmocka_unit_test_setup(numbers_are_rounded_correctly, clean),

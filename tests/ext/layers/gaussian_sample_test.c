@@ -116,7 +116,7 @@ static void test_formulas(void **state)
 static void test_padding(void **state)
 {
     (void)state;
-    kolo_model *model = autoencoder(0);
+    kolo_model *model = autoencoder(1);
     drawn g = draw(&kolo_reference_backend, model, false, 1, 4);
     double *mean = rig_read(g.r, g.mean), *log_variance = rig_read(g.r, g.log_variance), *z = rig_read(g.r, g.z);
     double *dmean = rig_read(g.r, g.dmean), *dlog = rig_read(g.r, g.dlog_variance), kl = 0;

@@ -178,7 +178,7 @@ static void mistakes_are_one_sentence(void **state)
         {kolo_sgd(.schedule = kolo_piecewise_constant(.boundaries = {5}, .values = {1})), "wanted 2 .values"},
         {kolo_sgd(.schedule = kolo_warmup(kolo_constant())), "kolo_warmup: wanted .steps of at least 1"},
         {kolo_sgd(.schedule = kolo_one_cycle(.total_steps = 9, .pct_start = 0.7, .three_phase = true)),
-         "one_cycle: wanted a .pct_start between 0 and 0.5, got 0.7"},
+         "one_cycle: wanted a .pct_start above 0 and at most 0.5, got 0.7"},
     };
     kolo_model *model = small_model();
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
