@@ -207,9 +207,12 @@ $(BUILD)/tests/kernel/cells/split_test: EXTRA = -Ikernel
 $(BUILD)/tests/kernel/cells/split_test: $(call object,$(addprefix kernel/cells/,text.c lexer.c split.c declare.c))
 
 # A test that does not compile is a failed test: -k, and the runner finds its program missing.
-test: setup  ## set up, then every test, or those under SUITE=ext/comm
+test:  ## set up, then the tests, in some minutes; all those under SUITE=ext/comm, long ones too (MINUTES=20 ends it)
+test-long:  ## set up, then the tests that take longer (MINUTES=40 ends it)
+test test-long: setup
 	-$(Q)$(MAKE) -k tests
-	@KOLO_BUILD=$(abspath $(BUILD)) .venv/bin/python tests/run $(SUITE)
+	@KOLO_BUILD=$(abspath $(BUILD)) .venv/bin/python tests/run $(if $(SUITE),,--part $(if $(filter test,$@),short,long)) \
+	    $(if $(MINUTES),--minutes $(MINUTES)) $(SUITE)
 tests: $(TESTS) $(BUILT)
 
 labs: setup  ## execute every notebook in full, and save it with its outputs
@@ -289,5 +292,5 @@ clean:  ## remove what was built (.venv stays)
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## *\(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-9s %s\n", $$1, $$2 }'
 
-.PHONY: build setup lab data install test tests labs bench bench-gpu launches carry fuzzers soak asan tsan format lint clean help FORCE
+.PHONY: build setup lab data install test test-long tests labs bench bench-gpu launches carry fuzzers soak asan tsan format lint clean help FORCE
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

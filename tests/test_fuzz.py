@@ -5,11 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import patience
 import pytest
 
 HERE = Path(__file__).resolve().parent
 BUILD = Path(os.environ.get("KOLO_BUILD", HERE.parent / "build")).resolve()
-SLOWEST = 20  # seconds for one input
+SLOWEST = 60  # seconds for one input, more where others wait for the cores
 
 
 @pytest.mark.parametrize("source", sorted(HERE.rglob("fuzz/*_fuzz.c")), ids=lambda source: source.stem)
@@ -20,6 +21,6 @@ def test_known_inputs(source, tmp_path):
         pytest.skip(f"{name} is not built: it needs Debian's libclang-rt-19-dev (make fuzzers)")
     seeds, found = tmp_path / name, home / "found" / name
     subprocess.run([sys.executable, home / "seeds.py", seeds], check=True)
-    done = subprocess.run([fuzzer, "-runs=0", f"-timeout={SLOWEST}", f"-artifact_prefix={tmp_path}/", seeds,
-                           *([found] if found.exists() else [])], capture_output=True, text=True, errors="replace", timeout=200)  # fmt: skip
+    done = patience.run([fuzzer, "-runs=0", f"-timeout={int(SLOWEST * patience.slowness())}", f"-artifact_prefix={tmp_path}/", seeds,
+                         *([found] if found.exists() else [])], capture_output=True, text=True, errors="replace", timeout=200)  # fmt: skip
     assert done.returncode == 0, done.stderr[-4000:]

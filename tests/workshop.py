@@ -4,14 +4,16 @@ import re
 import subprocess
 from pathlib import Path
 
+import patience
+
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = Path(os.environ.get("KOLO_BUILD", ROOT / "build"))
 
 
 def run(command, limit=120, **options):
     """The finished command: returncode, stdout, stderr."""
-    return subprocess.run([str(word) for word in command], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          timeout=limit, **options)
+    return patience.run([str(word) for word in command], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                        timeout=limit, **options)
 
 
 def make(*arguments):

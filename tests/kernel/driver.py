@@ -4,9 +4,9 @@ import os
 import queue
 import tempfile
 import threading
-import time
 from pathlib import Path
 
+import patience
 from jupyter_client.manager import KernelManager
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,14 +29,6 @@ def use_kernelspec():
     make_kernelspec(folder)
     os.environ["JUPYTER_PATH"] = folder + os.pathsep + os.environ.get("JUPYTER_PATH", "")
     os.environ["XDG_DATA_HOME"] = folder
-
-
-def until(condition, seconds=30):
-    """Waits for an event: what the condition gives as soon as that is true, or at the end. A busy machine takes longer."""
-    limit = time.monotonic() + seconds
-    while not (value := condition()) and time.monotonic() < limit:
-        time.sleep(0.05)
-    return value
 
 
 class Outcome:
@@ -117,7 +109,7 @@ class Kernel:
         self.manager.start_kernel(env={**os.environ, **environment})
         self.client = self.manager.client()
         self.client.start_channels()
-        self.client.wait_for_ready(timeout=30)
+        self.client.wait_for_ready()  # the limit of the test is its end
 
     @property
     def process(self):
@@ -125,19 +117,19 @@ class Kernel:
 
     def run(self, code, answers=(), interrupt_after=None, timeout=60, **options):
         options.setdefault("allow_stdin", bool(answers))
-        outcome, start = Outcome(), time.monotonic()
+        outcome, start = Outcome(), patience.now()
         request = self.client.execute(code, **options)
         if interrupt_after is not None:
-            timer = threading.Timer(interrupt_after, self.manager.interrupt_kernel)
-            timer.start()
+            interrupted = threading.Event()
+            patience.call_after(interrupt_after, lambda: (self.manager.interrupt_kernel(), interrupted.set()))
         answers = list(answers)
         while True:
             if answers:
                 self._answer(answers)
             try:
-                message = self.client.get_iopub_msg(timeout=0.05 if answers else timeout)
+                message = patience.message(self.client.get_iopub_msg, 0.05 if answers else timeout)
             except queue.Empty:
-                if answers and time.monotonic() - start < timeout:
+                if answers and patience.now() - start < timeout:
                     continue
                 raise AssertionError(f"no idle within {timeout} s of {code!r}") from None
             if message["parent_header"].get("msg_id") != request:
@@ -145,23 +137,23 @@ class Kernel:
             if message["msg_type"] == "status" and message["content"]["execution_state"] == "idle":
                 break
             outcome.take(message)
-        outcome.seconds = time.monotonic() - start
+        outcome.seconds = patience.now() - start
         outcome.reply = self._reply(request)
         if interrupt_after is not None:
-            timer.join()
+            assert interrupted.wait(60)
             outcome.seconds -= interrupt_after
         return outcome
 
     def _answer(self, answers):
         try:
-            self.client.get_stdin_msg(timeout=0.05)
+            patience.message(self.client.get_stdin_msg, 0.05)
         except queue.Empty:
             return
         self.client.input(answers.pop(0))
 
     def _reply(self, request):
         while True:
-            reply = self.client.get_shell_msg(timeout=10)
+            reply = patience.message(self.client.get_shell_msg, 10)
             if reply["parent_header"].get("msg_id") == request:
                 return reply["content"]
 

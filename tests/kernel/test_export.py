@@ -2,6 +2,7 @@
 import os
 import subprocess
 
+import patience
 import pytest
 from kernel.driver import BUILD, Kernel
 
@@ -62,7 +63,7 @@ def test_an_exported_session_prints_what_the_notebook_printed(shape, tmp_path):
     for compiler in ("gcc", "clang-19"):
         built = subprocess.run([compiler, *FLAGS, source, "-o", tmp_path / "out", *flags, "-lm"], capture_output=True, text=True)
         assert built.returncode == 0 and not built.stderr, built.stderr + source.read_text()
-        ran = subprocess.run([tmp_path / "out"], capture_output=True, text=True, env={**os.environ, "LD_LIBRARY_PATH": f"{BUILD}/lib"}, timeout=60)
+        ran = patience.run([tmp_path / "out"], capture_output=True, text=True, env={**os.environ, "LD_LIBRARY_PATH": f"{BUILD}/lib"}, timeout=60)
         assert ran.stdout == expected and ran.returncode == 0, source.read_text()
     assert "kolo_cell" not in source.read_text() and "#line" not in source.read_text()
 

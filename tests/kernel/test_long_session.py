@@ -1,10 +1,10 @@
 """A long session, in short: 300 cells, and what grew with them. tests/bench/long_session.py does it with 10,000."""
-import time
-
+import patience
 import pytest
 from bench import long_session
 from kernel.driver import Kernel
 
+pytestmark = pytest.mark.long("it runs 300 cells, and 200 more")
 CELLS, LOOKS = 300, 6
 
 
@@ -65,8 +65,8 @@ def test_a_new_worker_has_hundreds_of_cells_at_once():
         for n in range(200):
             assert kernel.run(f"int f{n}(void) {{ return {n}{f' + f{n - 1}()' if n else ''}; }}").status == "ok"
         kernel.run("#include <signal.h>\nraise(SIGKILL);")
-        begin = time.monotonic()
+        begin = patience.now()
         assert kernel.run("f199()").value == str(sum(range(200)))
-        assert time.monotonic() - begin < 2
+        assert patience.now() - begin < 2
     finally:
         kernel.close()

@@ -9,7 +9,7 @@ from kernel.driver import Kernel
 def kernel():
     k = Kernel()
     k.run("#include <stdio.h>\n#include <math.h>\n#include <unistd.h>\n"
-          "int fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }\ndouble x = 2.5; int q = 1;")
+          "int fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }\ndouble x = 2.5; int q = 1, called = 0;")
     yield k
     k.close()
 
@@ -26,7 +26,8 @@ def timing(outcome):
 
 def test_timeit_measures_a_statement(kernel):
     mean, runs, loops = timing(kernel.run("%timeit -n 20 -r 3 usleep(1000)"))
-    assert 1e-3 < mean < 2e-2 and (runs, loops) == (3, 20)
+    assert mean > 1e-3 and (runs, loops) == (3, 20)
+    assert timing(kernel.run("%timeit -n 2 -r 1 called++"))[0] < mean and kernel.run("called").value == "2"
     assert timing(kernel.run("%timeit -n3 -r1 x += 1;"))[1:] == (1, 3)
     assert kernel.run("x").value == "5.5"
     assert kernel.run("%timeit -n 2 -r 2 -q x += 1;").stdout == ""
@@ -40,8 +41,9 @@ def test_timeit_finds_the_number_of_loops_and_computes_each_time(kernel):
 
 
 def test_timeit_of_a_cell_has_a_setup_that_is_not_measured(kernel):
-    code = "%%timeit -n 10 -r 2 usleep(20000); int local = 3;\nusleep(100 * local);\n// a comment"
-    assert timing(kernel.run(code))[0] < 1.5e-2
+    """It would add a quarter of a second to each loop."""
+    code = "%%timeit -n 2 -r 2 usleep(500000); int local = 3;\ncalled += local;\n// a comment"
+    assert timing(kernel.run(code))[0] < 0.2 and kernel.run("called").value == "14"
     assert "undeclared" in kernel.run("local").error
 
 
@@ -62,7 +64,7 @@ def test_timeit_is_interrupted_and_a_fault_in_it_is_said(kernel):
 def test_time_says_processor_and_wall_time_without_compiling(kernel):
     lines = kernel.run("%time usleep(20000);").stdout.splitlines()
     assert lines[0].startswith("CPU times: user ") and ", total: " in lines[0]
-    assert 20 <= float(re.fullmatch(r"Wall time: ([\d.]+) ms", lines[1])[1]) < 200
+    assert float(re.fullmatch(r"Wall time: ([\d.]+) ms", lines[1])[1]) >= 20
     outcome = kernel.run("%%time\nint timed_value = 3;\n%pwd\n!echo hi\ntimed_value")
     assert outcome.value == "3" and "hi\nCPU times" in outcome.stdout
 

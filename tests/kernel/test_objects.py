@@ -1,4 +1,5 @@
 """A full stack is named and survived; queued cells that are dropped are told of on iopub."""
+import patience
 import pytest
 
 from kernel.driver import Kernel
@@ -55,7 +56,7 @@ def test_queued_cells_that_are_dropped_are_busy_and_idle(kernel):
     sent = [client.execute(code) for code in ("#include <unistd.h>\nusleep(300000);\n*(int *)0 = 1;", "1 + 1", "2 + 2")]
     states = {request: [] for request in sent}
     while not all("idle" in seen for seen in states.values()):
-        message = client.get_iopub_msg(timeout=20)
+        message = patience.message(client.get_iopub_msg, 20)
         if message["msg_type"] == "status" and message["parent_header"].get("msg_id") in states:
             states[message["parent_header"]["msg_id"]].append(message["content"]["execution_state"])
     assert all(seen == ["busy", "idle"] for seen in states.values()), states

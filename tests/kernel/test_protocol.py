@@ -2,9 +2,10 @@
 import unittest
 
 import jupyter_kernel_test
+import patience
 import pytest
 from kernel import driver
-from kernel.driver import ROOT, Kernel, until
+from kernel.driver import ROOT, Kernel
 
 driver.use_kernelspec()
 
@@ -129,7 +130,7 @@ FAILS_WHEN_TOLD = "getchar(); *(volatile int *)0 = 1;"
 def queue_behind_a_failing_cell(kernel, *codes, **options):
     """What was sent, the failing cell first, which runs until the others are there."""
     sent = [kernel.client.execute(FAILS_WHEN_TOLD, allow_stdin=True, **options)]
-    kernel.client.get_stdin_msg(timeout=30)
+    patience.message(kernel.client.get_stdin_msg, 30)
     sent += [kernel.client.execute(code) for code in codes]
     kernel.client.input("now")
     return sent
@@ -137,7 +138,7 @@ def queue_behind_a_failing_cell(kernel, *codes, **options):
 
 def run_when_awake(kernel, code):
     """After a failure what comes at once is aborted, too."""
-    return until(lambda: outcome if (outcome := kernel.run(code)).status != "aborted" else None)
+    return patience.until(lambda: outcome if (outcome := kernel.run(code)).status != "aborted" else None)
 
 
 def test_stop_on_error_aborts_what_is_queued_and_false_does_not(kernel):
@@ -207,7 +208,7 @@ def test_an_aborted_cell_is_busy_and_idle_as_any_other(kernel):
     sent = queue_behind_a_failing_cell(kernel, "1;", "2;")
     states = {request: [] for request in sent}
     while any(said[-1:] != ["idle"] for said in states.values()):
-        message = kernel.client.get_iopub_msg(timeout=10)
+        message = patience.message(kernel.client.get_iopub_msg, 10)
         if message["msg_type"] == "status" and message["parent_header"].get("msg_id") in states:
             states[message["parent_header"]["msg_id"]].append(message["content"]["execution_state"])
     assert list(states.values()) == [["busy", "idle"]] * 3

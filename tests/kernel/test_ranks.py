@@ -9,6 +9,7 @@ import threading
 import time
 from pathlib import Path
 
+import patience
 import pytest
 from kernel.driver import Kernel
 
@@ -205,6 +206,7 @@ def test_a_line_redrawn_is_redrawn_in_its_place(four):
     assert "\r" in outcome.stdout and outcome.stdout.endswith("[2] end\n")
 
 
+@pytest.mark.long("four ranks print until they are interrupted")
 def test_a_cap_on_what_is_printed(four):
     outcome = four.run('%%ranks\nfor (long i = 0; i < 20000000; i++) printf("0123456789 0123456789 0123456789\\n");',
                        interrupt_after=4, timeout=60)
@@ -221,16 +223,19 @@ def test_input_is_asked_for_by_rank(four):
 
 # ---- interrupts ----
 
+MORE = pytest.mark.long("the same once more with another cell")
+
+
 @pytest.mark.parametrize("code", [
     "for (;;) rank = rank;",
-    "sleep(30);",
-    "for (;;) free(malloc(10));",
-    'for (;;) printf("x");',
+    "sleep(300000);",
+    pytest.param("for (;;) free(malloc(10));", marks=MORE),
+    pytest.param('for (;;) printf("x");', marks=MORE),
     'for (long i = 0;; i++) printf("%ld\\n", i);',
-    "if (rank) sleep(30); else for (;;) rank = rank;",
-    "if (rank == 2) sleep(30);",
-    "!sleep 30",
-    "signal(SIGINT, SIG_IGN); for (;;) rank = rank;",
+    pytest.param("if (rank) sleep(300000); else for (;;) rank = rank;", marks=MORE),
+    "if (rank == 2) sleep(300000);",
+    "!sleep 300000",
+    pytest.param("signal(SIGINT, SIG_IGN); for (;;) rank = rank;", marks=MORE),
 ])
 def test_interrupt_keeps_the_variables(four, code):
     four.run("%%ranks\nint kept = 7 + rank;")
@@ -253,6 +258,7 @@ def test_interrupt_of_collective_calls_without_end(four):
         ended(four, outcome, "in MPI_Allreduce at In[", "]:4")
 
 
+@pytest.mark.long("a hang is remarked on after some seconds")
 def test_a_hang_is_remarked_on_once(four):
     outcome = four.run("%%ranks\nif (rank == 3) MPI_Recv(&here, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);",
                        interrupt_after=8)
@@ -295,7 +301,7 @@ def test_a_rank_that_somebody_else_ends_is_noticed(four, program, number):
     victim = workers(four)[1] if program == "kolo-worker" else descendants(four.process, program)[-1]
     timer = threading.Timer(0.5, os.kill, (victim, number))
     timer.start()
-    outcome = four.run("%%ranks\nsleep(20);")
+    outcome = four.run("%%ranks\nsleep(200000);")
     timer.join()
     assert outcome.seconds <= 6.5
     ended(four, outcome, "rank" if program != "mpirun" else "mpirun")
@@ -303,10 +309,10 @@ def test_a_rank_that_somebody_else_ends_is_noticed(four, program, number):
 
 def test_a_death_between_cells_is_said(four):
     os.kill(descendants(four.process, "kolo-rank")[-1], signal.SIGKILL)
-    said, end = "", time.monotonic() + 5
-    while "%ranks 4 starts them again" not in said and time.monotonic() < end:
+    said, end = "", patience.now() + 5
+    while "%ranks 4 starts them again" not in said and patience.now() < end:
         try:
-            message = four.client.get_iopub_msg(timeout=0.5)
+            message = patience.message(four.client.get_iopub_msg, 0.5)
         except Exception:
             continue
         said += message["content"].get("text", "")
@@ -358,7 +364,7 @@ def test_eight_ranks(kernel):
 
 def left_behind(mark, seconds):
     """Processes that carry this mark in their environment and still live after so many seconds."""
-    end = time.monotonic() + seconds
+    end = patience.now() + seconds
     while True:
         found = []
         for folder in Path("/proc").glob("[0-9]*"):
@@ -367,7 +373,7 @@ def left_behind(mark, seconds):
                     found.append((folder / "cmdline").read_bytes())
             except OSError:
                 continue
-        if not found or time.monotonic() > end:
+        if not found or patience.now() > end:
             return found
         time.sleep(0.05)
 
@@ -502,7 +508,7 @@ def test_two_hosts_and_nothing_readable_between(other_host):
     finally:
         os.kill(k.process, signal.SIGKILL)
         k.client.stop_channels()
-    end = time.monotonic() + 3
-    while (left := run_as_root("ip", "netns", "pids", name).stdout.split()) and time.monotonic() < end:
+    end = patience.now() + 3
+    while (left := run_as_root("ip", "netns", "pids", name).stdout.split()) and patience.now() < end:
         time.sleep(0.05)
     assert left == []

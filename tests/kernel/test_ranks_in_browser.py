@@ -2,7 +2,7 @@
 import pytest
 from labs.browser import needs_chromium, notebook_of
 
-pytestmark = needs_chromium
+pytestmark = [needs_chromium, pytest.mark.long("eight ranks, JupyterLab and a browser")]
 
 CELLS = [
     "#include <mpi.h>\n#include <stdio.h>\n#include <unistd.h>\nint rank;\n%ranks 8",

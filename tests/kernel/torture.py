@@ -289,10 +289,10 @@ OUTPUT = [
 INTERRUPTS = [
     ("for (;;) ;", {"interrupt": 0.6, "error": ["nterrupt", "In[k]:1"], "limit": 2.5}),
     ("while (1) kept = 5;", {"interrupt": 0.6, "error": ["nterrupt"], "limit": 2.5}),
-    ("sleep(60);", {"interrupt": 0.6, "error": ["nterrupt"], "limit": 2.5}),
+    ("sleep(600000);", {"interrupt": 0.6, "error": ["nterrupt"], "limit": 2.5}),
     ("int e2[2]; pipe(e2); char b; read(e2[0], &b, 1);", {"interrupt": 0.6, "error": ["nterrupt"], "limit": 2.5}),
-    ("!sleep 60", {"interrupt": 0.6, "error": ["nterrupt"], "limit": 2.5}),
-    ("system(\"sleep 60\");", {"interrupt": 0.6, "error": ["nterrupt"], "limit": 4}),
+    ("!sleep 600000", {"interrupt": 0.6, "error": ["nterrupt"], "limit": 2.5}),
+    ("system(\"sleep 600000\");", {"interrupt": 0.6, "error": ["nterrupt"], "limit": 4}),
     ("%%run\n#include <unistd.h>\nint main(void) { for (;;) sleep(1); }", {"interrupt": 1.0, "error": ["nterrupt"], "limit": 3}),
     ("signal(SIGINT, SIG_IGN); for (;;) ;", {"interrupt": 0.6, "error": ["nterrupt"], "limit": 4}),
     ("sigset_t s2; sigfillset(&s2); sigprocmask(SIG_BLOCK, &s2, NULL); for (;;) ;", {"interrupt": 0.6, "error": ["nterrupt"], "limit": 4, "any_loss": True}),

@@ -204,6 +204,7 @@ def test_start_here_on_drawn_digits(copy, drawn):
     assert "drawn by Kolo" in text and re.search(r"\d+ of \d+ digits read", text)
 
 
+@pytest.mark.long("it runs Start_Here a second time")
 def test_start_here_on_files(copy, monkeypatch, tmp_path):
     write_idx(tmp_path / "files/mnist", "train", 2000)
     write_idx(tmp_path / "files/mnist", "t10k", 300)
@@ -225,6 +226,7 @@ def test_lesson_1(copy, drawn):
     assert text.count("not yet: expected") == 3, "the exercise ships blank"
 
 
+@pytest.mark.long("it runs a lesson's cells once more, with the exercise done")
 def test_solution_1(copy, drawn):
     text = printed(run(copy, INTRODUCTION_SOLUTION))
     assert text.count("right: expected") == 3 and "not yet" not in text
@@ -244,11 +246,13 @@ def test_lesson_3(copy, drawn):
     assert (copy / "labs/run/digits.safetensors").exists()
 
 
+@pytest.mark.long("it runs a lesson's cells once more, with the exercise done")
 def test_solution_3(copy, drawn):
     text = printed(run(copy, SOLUTION))
     assert text.count("right: expected") == 2 and "not yet" not in text
 
 
+@pytest.mark.long("it trains on CIFAR-10 until the gap shows")
 def test_lesson_4(copy, drawn):
     text = printed(run(copy, LESSON_4))
     for name in ["nothing", "linear scaling", "batch norm", "LARS", "LAMB", "NovoGrad"]:
@@ -258,6 +262,7 @@ def test_lesson_4(copy, drawn):
     assert text.count("not yet: epoch") == 10, "the exercise ships blank"
 
 
+@pytest.mark.long("it runs a lesson's cells once more, with the exercise done")
 def test_solution_4(copy, drawn):
     text = printed(run(copy, SOLUTION_4))
     assert text.count("right:   epoch") == 10 and "not yet" not in text

@@ -14,6 +14,8 @@ import time
 import uuid
 from pathlib import Path
 
+import patience
+
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = (ROOT / os.environ.get("KOLO_BUILD", "build")).resolve()
 PROGRAM, KOLORUN = BUILD / "bin/cnn_mnist", BUILD / "bin/kolorun"
@@ -92,18 +94,18 @@ class Job:
         return found
 
     def wait_for(self, wanted, seconds):
-        end = time.monotonic() + seconds
+        end = patience.now() + seconds
         while not (value := wanted()):
-            assert time.monotonic() < end, f"did not come about in {seconds} s; there are: {self.left()}"
+            assert patience.now() < end, f"did not come about in {seconds} s; there are: {self.left()}"
             time.sleep(0.02)
         return value
 
     def wait_for_output(self, text, seconds=LIMIT):
         """Reads stdout, which must be a pipe, up to `text`."""
         got = b""
-        end = time.monotonic() + seconds
+        end = patience.now() + seconds
         while text not in got:
-            assert time.monotonic() < end, f"no {text!r} in {seconds} s: {got!r}"
+            assert patience.now() < end, f"no {text!r} in {seconds} s: {got!r}"
             piece = os.read(self.process.stdout.fileno(), 4096)
             assert piece, f"ended before {text!r}: {got!r}, {self.process.stderr.read()!r}"
             got += piece
@@ -112,7 +114,7 @@ class Job:
     def finish(self, limit=LIMIT):
         """Waits for its end: exit code (as a shell has it), output. What outlives it is ended, and a failure."""
         try:
-            out, err = self.process.communicate(timeout=limit)
+            out, err = patience.communicate(self.process, limit)
         except subprocess.TimeoutExpired:
             self.end_all()
             raise

@@ -18,6 +18,7 @@ SLOW = 1500  # seconds for one training
 pytestmark = [
     pytest.mark.skipif(os.environ.get("KOLO_SLOW") != "1" or not HOME, reason="minutes long: set KOLO_SLOW=1 and KOLO_DATA"),
     pytest.mark.timeout(3 * SLOW),
+    pytest.mark.long("trainings of many minutes"),
 ]
 
 

@@ -5,6 +5,7 @@ import struct
 import subprocess
 from pathlib import Path
 
+import patience
 import pytest
 
 HERE = Path(__file__).resolve().parent
@@ -22,7 +23,7 @@ def program(tmp_path_factory):
 
 def run(program, *words, ranks=1):
     launcher = [BUILD / "bin/kolorun", "-np", str(ranks)] if ranks > 1 else []
-    done = subprocess.run([*launcher, program, *words], timeout=60, capture_output=True, text=True)
+    done = patience.run([*launcher, program, *words], timeout=60, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return [re.findall(r"-?[\d.]+(?:e-?\d+)?", line.split("rank", 1)[1]) for line in done.stdout.splitlines() if "rank" in line]
 

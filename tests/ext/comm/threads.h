@@ -43,12 +43,4 @@ static inline void run_members(int size, kolo_comm **members, member_function fu
     for (int i = 0; i < size; i++) assert_true(threads[i].passed);
 }
 
-/* A test that hangs is a test that fails. */
-static inline int arm_alarm(void **state)
-{
-    (void)state;
-    alarm(120);
-    return 0;
-}
-
 #endif

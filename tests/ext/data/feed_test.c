@@ -57,50 +57,56 @@ static void every_feed_gives_the_same_bits(void **state)
     kolo_data_free(&data);
 }
 
-static kolo_status slow(const kolo_map_sample *sample)
+static atomic_int mapped; /* samples so far */
+
+static kolo_status count_sample(const kolo_map_sample *sample)
 {
-    nap(*(double *)sample->context);
+    memcpy(sample->out, sample->in, (size_t)sample->in_count * sizeof *sample->in);
+    atomic_fetch_add(&mapped, 1);
     return KOLO_OK;
 }
 
-static void slow_batch(kolo_callback *self, int batch, const kolo_logs *logs)
+enum { BATCH = 16, BATCHES = 10 };
+
+/* Ends a step only after the next batch has been begun. Without an end where nothing is made ahead. */
+static void wait_for_the_next_batch(kolo_callback *self, int batch, const kolo_logs *logs)
 {
-    (void)self, (void)batch, (void)logs;
-    nap(0.04);
+    (void)self, (void)logs;
+    while (batch + 1 < BATCHES && atomic_load(&mapped) <= BATCH * (batch + 1)) nap(0.001);
 }
 
-static double seconds_of(kolo_data *data, kolo_feed_kind feed)
+static void expect_no_next_batch(kolo_callback *self, int batch, const kolo_logs *logs)
+{
+    (void)self, (void)logs;
+    nap(0.01); /* in which one could be begun */
+    assert_int_equal(atomic_load(&mapped), BATCH * (batch + 1));
+}
+
+/* How many samples an epoch has mapped. */
+static int mapped_in_epoch(kolo_data *data, kolo_feed_kind feed,
+                           void (*at_end)(kolo_callback *, int, const kolo_logs *))
 {
     kolo_model *model = compiled(kolo_one_device(), false);
-    kolo_callback computes = {.name = "computes", .on_train_batch_end = slow_batch};
-    const kolo_history *history =
-        kolo_fit(model, data, .batch_size = 16, .feed = feed, .verbose = KOLO_NONE, .callbacks = {computes});
-    assert_non_null(history);
-    double seconds = history->epoch[0].seconds;
+    kolo_callback callback = {.name = "observes", .on_train_batch_end = at_end};
+    atomic_store(&mapped, 0);
+    assert_non_null(kolo_fit(model, data, .batch_size = BATCH, .feed = feed, .verbose = KOLO_NONE,
+                             .callbacks = {callback}));
     kolo_model_free(&model);
-    return seconds;
+    return atomic_load(&mapped);
 }
 
-/* A step waits 40 ms for itself, and its batch takes 32 ms of a thread to be made: staged, the second is hidden behind
- * the first. Sleeping takes no core, so a busy machine does not change who waits for whom; but it may sleep longer. */
+/* Staged or prefetched, a batch is made while the step before it computes; synchronous, it is made after that. */
 static void staging_hides_what_is_slow(void **state)
 {
     (void)state;
     setenv("KOLO_THREADS", "1", 1);
-    double each = 0.002;
-    kolo_data *plain = small_data(160), *data = kolo_map(plain, slow, .context = &each);
+    kolo_data *plain = small_data(BATCH * BATCHES), *data = kolo_map(plain, count_sample);
     kolo_data *ahead = kolo_prefetch(data, 2, .threads = 1), *kept = kolo_cache(data);
-    double synchronous, staged, queued;
-    bool hidden = false;
-    for (int attempt = 0; attempt < 4 && !hidden; attempt++) {
-        synchronous = seconds_of(data, KOLO_FEED_SYNCHRONOUS);
-        staged = seconds_of(data, KOLO_FEED_STAGED), queued = seconds_of(ahead, 0);
-        assert_true(synchronous >= 10 * (0.04 + 0.032));
-        hidden = staged < 0.8 * synchronous && queued < 0.8 * synchronous;
-    }
-    if (!hidden) fail_msg("synchronous %g s, staged %g s, prefetched %g s", synchronous, staged, queued);
-    double first = seconds_of(kept, 0), again = seconds_of(kept, 0);
-    if (!(first >= 10 * (0.04 + 0.032) && again < 0.8 * first)) fail_msg("cached %g s, then %g s", first, again);
+    assert_int_equal(mapped_in_epoch(data, KOLO_FEED_SYNCHRONOUS, expect_no_next_batch), BATCH * BATCHES);
+    assert_int_equal(mapped_in_epoch(data, KOLO_FEED_STAGED, wait_for_the_next_batch), BATCH * BATCHES);
+    assert_int_equal(mapped_in_epoch(ahead, 0, wait_for_the_next_batch), BATCH * BATCHES);
+    assert_int_equal(mapped_in_epoch(kept, 0, NULL), BATCH * BATCHES);
+    assert_int_equal(mapped_in_epoch(kept, 0, NULL), 0);
     kolo_data_free(&plain), kolo_data_free(&data), kolo_data_free(&ahead), kolo_data_free(&kept);
     unsetenv("KOLO_THREADS");
 }

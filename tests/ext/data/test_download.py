@@ -11,6 +11,7 @@ import threading
 import time
 from pathlib import Path
 
+import patience
 import pytest
 
 HERE = Path(__file__).resolve().parent
@@ -80,7 +81,7 @@ def server():
 
 
 def fetch(program, *words):
-    return subprocess.run([program, *map(str, words)], capture_output=True, text=True, timeout=120)
+    return patience.run([program, *map(str, words)], capture_output=True, text=True, timeout=120)
 
 
 def assert_alone(path, body=BODY):
@@ -183,10 +184,10 @@ def test_a_server_that_always_breaks_off_is_given_up(program, server, tmp_path):
 def test_a_silent_server_is_left(program, server, tmp_path):
     server.breaks, server.pause = [50_000], 40  # seconds of nothing, the first time
     threading.Timer(1, lambda: setattr(server, "pause", 0)).start()
-    begin = time.monotonic()
+    begin = patience.now()
     result = fetch(program, server.url, tmp_path / "file", SUM, 2)
     assert result.returncode == 0, result.stderr
-    assert time.monotonic() - begin < 30
+    assert patience.now() - begin < 30
     assert_alone(tmp_path / "file")
     assert server.asked == [None, "bytes=50000-"]
 
@@ -221,7 +222,7 @@ def test_six_processes_fetch_it_once(program, server, tmp_path):
     server.pause = 0.05
     running = [subprocess.Popen([program, server.url, tmp_path / "file", SUM], stderr=subprocess.PIPE, text=True)
                for _ in range(6)]  # fmt: skip
-    words = [process.communicate(timeout=60)[1] for process in running]
+    words = [patience.communicate(process, 60)[1] for process in running]
     assert [process.returncode for process in running] == [0] * 6, words
     assert server.asked == [None]
     assert_alone(tmp_path / "file")
@@ -246,9 +247,9 @@ def test_interrupted_it_ends_at_once_and_goes_on_later(program, server, tmp_path
     process = subprocess.Popen([program, server.url, tmp_path / "file", SUM], stderr=subprocess.PIPE, text=True)
     time.sleep(0.8)
     process.send_signal(signal.SIGINT)
-    begin = time.monotonic()
-    words = process.communicate(timeout=30)[1]
-    assert time.monotonic() - begin < 3 and process.returncode == 1 and "stopped" in words
+    begin = patience.now()
+    words = patience.communicate(process, 30)[1]
+    assert patience.now() - begin < 3 and process.returncode == 1 and "stopped" in words
     server.pause = 0
     assert fetch(program, server.url, tmp_path / "file", SUM).returncode == 0
     assert server.asked[1] is not None and server.asked[1] != "bytes=0-"
@@ -257,7 +258,7 @@ def test_interrupted_it_ends_at_once_and_goes_on_later(program, server, tmp_path
 
 def test_a_full_disk_is_one_sentence(program, server, tmp_path):
     command = f"ulimit -f 100; trap '' XFSZ; exec {program} {server.url} {tmp_path}/file {SUM}"
-    result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
+    result = patience.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
     assert result.returncode == 1 and "file.part: writing it failed: File too large" in result.stderr, result.stderr
     assert result.stderr.count("\n") == 1
 
@@ -266,8 +267,8 @@ def test_a_full_disk_is_one_sentence(program, server, tmp_path):
 
 
 def kolo_data(*words, **environment):
-    return subprocess.run([BUILD / "bin/kolo-data", *map(str, words)], capture_output=True, text=True, timeout=60,
-                          env={**os.environ, **environment})  # fmt: skip
+    return patience.run([BUILD / "bin/kolo-data", *map(str, words)], capture_output=True, text=True, timeout=60,
+                        env={**os.environ, **environment})  # fmt: skip
 
 
 def test_kolo_data_says_what_is_wrong(tmp_path):

@@ -1,5 +1,5 @@
 /* Microbatches that meet: the same bits for any number of replicas, threads and microbatches in flight; replicas
- * without a microbatch; a stop in the middle of it all; memory that does not grow. A hang is ended by alarm().
+ * without a microbatch; a stop in the middle of it all; memory that does not grow.
  */
 #include <unistd.h>
 
@@ -9,8 +9,6 @@
 
 #include "engine/engine.h"
 #include "layers/layer.h"
-
-#define MINUTES 3
 
 /* Two layers whose samples meet, one of them of few elements; dropout between. */
 static kolo_model *meeting_model(bool synchronized, int ghost)
@@ -250,7 +248,6 @@ static void places_are_shared(void **state)
 
 int main(void)
 {
-    alarm(60 * MINUTES);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(replicas_agree_to_the_bit),
         cmocka_unit_test(ghost_batches_agree_to_the_bit),

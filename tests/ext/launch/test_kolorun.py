@@ -13,6 +13,7 @@ import time
 import uuid
 from pathlib import Path
 
+import patience
 import pytest
 
 HERE = Path(__file__).resolve().parent
@@ -57,22 +58,18 @@ class Job:
 
     def wait_for(self, wanted, seconds=10):
         """Waits until `wanted(self.left())` is true and returns that."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            value = wanted(self.left())
-            if value:
-                return value
-            time.sleep(0.02)
-        raise AssertionError(f"did not come about in {seconds} s; there are: {self.left()}")
+        value = patience.until(lambda: wanted(self.left()), seconds)
+        assert value, f"did not come about in {seconds} s; there are: {self.left()}"
+        return value
 
     def gone_within(self, seconds):
-        start = time.monotonic()
+        start = patience.now()
         self.wait_for(lambda left: not left, seconds)
-        return time.monotonic() - start
+        return patience.now() - start
 
     def finish(self, timeout=60, **options):
         try:
-            self.out, self.err = self.process.communicate(timeout=timeout, **options)
+            self.out, self.err = patience.communicate(self.process, timeout, **options)
         except subprocess.TimeoutExpired:
             self.process.kill()
             raise
@@ -81,9 +78,9 @@ class Job:
 
     def read_until(self, text, seconds=10):
         """Reads stdout until `text` has come."""
-        seen, end = b"", time.monotonic() + seconds
+        seen, end = b"", patience.now() + seconds
         while text not in seen:
-            assert time.monotonic() < end, f"{text} did not come; got {seen}"
+            assert patience.now() < end, f"{text} did not come; got {seen}"
             if select.select([self.process.stdout], [], [], 0.1)[0]:
                 seen += os.read(self.process.stdout.fileno(), 65536)
         return seen
@@ -126,15 +123,15 @@ def test_eight_ranks(programs):
 
 
 def test_starts_within_two_seconds(programs):
-    """About 0.35 s on two idle cores; two seconds leaves room for a busy machine."""
+    """About 0.35 s on two idle cores; the seconds are those of an idle machine."""
     best = min(timed(lambda: run("-np", 8, programs / "misbehave", "well")) for _ in range(3))
     assert best < 2
 
 
 def timed(call):
-    start = time.monotonic()
+    start = patience.now()
     call()
-    return time.monotonic() - start
+    return patience.now() - start
 
 
 def test_command_sees_its_own_arguments_folder_and_environment(tmp_path):
@@ -191,8 +188,8 @@ def test_nested_launch(programs):
 def test_nested_launch_from_mpi(programs):
     """The same from an Open MPI job that kolorun has not started."""
     env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-    out = subprocess.run(["mpirun", "-np", "1", KOLORUN, "-np", "2", programs / "misbehave", "well"], env=env, timeout=60,
-                         capture_output=True, check=True).stdout
+    out = patience.run(["mpirun", "-np", "1", KOLORUN, "-np", "2", programs / "misbehave", "well"], env=env, timeout=60,
+                       capture_output=True, check=True).stdout
     assert sorted(by_rank(out)) == [0, 1]
 
 
@@ -311,10 +308,10 @@ def test_help_has_no_lines_of_blanks():
 
 
 def test_start_timeout(tmp_path):
-    start = time.monotonic()
-    job = run("-np", 2, "--start-timeout", 1, "true", env=fake_mpirun(tmp_path, "sleep 60"))
+    start = patience.now()
+    job = run("-np", 2, "--start-timeout", 1, "true", env=fake_mpirun(tmp_path, "sleep 600000"))
     assert job.code == 1 and "2 of 2 ranks had not started after 1 s" in job.err.decode()
-    assert time.monotonic() - start < 5
+    assert patience.now() - start < 5
 
 
 # --- what is shown -------------------------------------------------------------------------------------------------
@@ -381,7 +378,7 @@ def run_on_terminal(*arguments):
             break
         raw += piece
     os.close(master)
-    assert job.process.wait(10) == 0 and not job.left()
+    assert patience.wait(job.process, 10) == 0 and not job.left()
     return raw
 
 
@@ -414,13 +411,13 @@ def test_bytes_pass_unchanged(programs):
 
 
 def test_lines_come_live(programs):
-    """Printed without a flush, read here within 100 ms (of the best half: this machine may be busy)."""
-    job = Job("-np", 2, programs / "speak", "live")
-    delays = []
-    for line in job.process.stdout:
-        delays.append(time.time() - float(line.split(b":", 1)[1]))
-    job.finish()
-    assert len(delays) == 20 and sorted(delays)[len(delays) // 2] < 0.1
+    """Printed without a flush; the next one is only printed once this one was read here."""
+    job = Job("-np", 2, programs / "speak", "live", stdin=subprocess.PIPE)
+    for number in range(10):
+        job.read_until(b"[1,0]<stdout>:line %d\n" % number)
+        job.process.stdin.write(b"read\n")
+        job.process.stdin.flush()
+    assert job.finish().code == 0
 
 
 def test_output_files(programs, tmp_path):
@@ -442,7 +439,7 @@ def test_reader_that_goes_away(programs):
     job = Job("-np", 2, programs / "speak", "forever")
     job.read_until(b"again")
     job.process.stdout.close()
-    assert job.process.wait(10) == 128 + signal.SIGPIPE
+    assert patience.wait(job.process, 10) == 128 + signal.SIGPIPE
     assert job.gone_within(1) < 1
 
 
@@ -451,10 +448,10 @@ def test_slow_reader_holds_the_ranks_back(programs):
     time.sleep(1.5)
     size = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096 for pid in job.left() if "speak" in job.left().get(pid, ""))
     assert size < 100e6
-    start = time.monotonic()
+    start = patience.now()
     job.process.send_signal(signal.SIGINT)
-    job.process.wait(10)
-    assert time.monotonic() - start < 3 and job.process.returncode == 130
+    patience.wait(job.process, 10)
+    assert patience.now() - start < 3 and job.process.returncode == 130
     assert job.gone_within(1) < 1
 
 
@@ -497,12 +494,12 @@ def test_stdin_left_open():
 ])
 @pytest.mark.parametrize("wrong", [0, 5])
 def test_failed_rank_is_named(programs, how, code, wanted, wrong):
-    start = time.monotonic()
+    start = patience.now()
     job = run("-np", 8, programs / "misbehave", how, wrong)
     said = sentences(job.err)
     assert job.code == code
     assert len(said) == 1 and re.match(rf"rank {wrong} \(\S+, pid \d+\): {wanted}", said[0])
-    assert time.monotonic() - start < 5
+    assert patience.now() - start < 5
     assert b"mpirun" not in job.err and b"------" not in job.err  # its boilerplate
 
 
@@ -513,21 +510,21 @@ def test_last_words_are_the_last_five_lines(programs):
 
 
 def test_failure_without_mpi():
-    job = run("-np", 4, "sh", "-c", "test $OMPI_COMM_WORLD_RANK != 2 && exec sleep 60; echo oh no >&2; exit 9")
+    job = run("-np", 4, "sh", "-c", "test $OMPI_COMM_WORLD_RANK != 2 && exec sleep 600000; echo oh no >&2; exit 9")
     assert job.code == 9 and re.match(r"rank 2 \(.*\): exited with code 9; its last words: oh no", sentences(job.err)[0])
 
 
 def test_stubborn_ranks_are_ended(programs):
     """They block every signal, and have children in sessions of their own."""
-    start = time.monotonic()
+    start = patience.now()
     job = run("-np", 4, programs / "misbehave", "exit", env={"STUBBORN": "1"})
-    assert job.code == 3 and time.monotonic() - start < 5
+    assert job.code == 3 and patience.now() - start < 5
 
 
 def test_what_a_rank_leaves_behind_is_ended():
-    start = time.monotonic()
-    job = run("-np", 2, "sh", "-c", "setsid sleep 60 & sleep 0.2; echo done")
-    assert job.code == 0 and by_rank(job.out) == {0: [b"done"], 1: [b"done"]} and time.monotonic() - start < 5
+    start = patience.now()
+    job = run("-np", 2, "sh", "-c", "setsid sleep 600000 & sleep 0.2; echo done")
+    assert job.code == 0 and by_rank(job.out) == {0: [b"done"], 1: [b"done"]} and patience.now() - start < 5
 
 
 def test_background_output_is_not_cut_off():
@@ -548,10 +545,10 @@ def started(job, program, count):
 def test_signals_end_the_job(programs, signal_sent, code, seconds, stubborn):
     job = Job("-np", 4, programs / "misbehave", "hang", env={"STUBBORN": "1"} if stubborn else {})
     job.read_until(b"rank 0 is there")
-    start = time.monotonic()
+    start = patience.now()
     os.killpg(job.process.pid, signal_sent)  # as a terminal or Jupyter sends it
     job.finish(timeout=10)
-    took = time.monotonic() - start
+    took = patience.now() - start
     assert job.code == code and not job.left()
     assert took < seconds + 0.5, f"took {took:.2f} s"
     assert len(sentences(job.err)) == 1

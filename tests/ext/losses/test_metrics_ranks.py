@@ -3,6 +3,7 @@ import os
 import subprocess
 from pathlib import Path
 
+import patience
 import pytest
 
 HERE = Path(__file__).resolve().parent
@@ -19,7 +20,7 @@ def program(tmp_path_factory):
 
 
 def run(*command):
-    finished = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+    finished = patience.run([str(word) for word in command], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
     assert finished.returncode == 0, finished.stderr
     return finished.stdout.replace("[1,0]<stdout>:", "")
 

@@ -1,5 +1,5 @@
 /* Models placed on several devices: the same bits as on one, both devices at work at once, one after the other where
- * the micro-batch is the whole batch; what is printed, and what is refused. A hang is ended by alarm().
+ * the micro-batch is the whole batch; what is printed, and what is refused.
  */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -9,8 +9,6 @@
 #include "ext/core/small.h"
 
 #include "layers/layer.h"
-
-#define MINUTES 3
 
 /* ---------------------------------------------------------------- the same bits */
 
@@ -232,7 +230,6 @@ static void misplaced_models_are_refused(void **state)
 
 int main(void)
 {
-    alarm(60 * MINUTES);
     setenv("KOLO_CPU_DEVICES", "8", 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(placement_changes_no_bit),

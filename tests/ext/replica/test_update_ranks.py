@@ -4,6 +4,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import patience
 import pytest
 
 HERE = Path(__file__).resolve().parent
@@ -22,8 +23,8 @@ def program(tmp_path_factory):
 
 
 def lines(program, ranks, *options):
-    result = subprocess.run([BUILD / "bin/kolorun", "-np", str(ranks), program, *map(str, options)],
-                            env=os.environ | {"KOLO_THREADS": "1"}, capture_output=True, text=True, timeout=120)
+    result = patience.run([BUILD / "bin/kolorun", "-np", str(ranks), program, *map(str, options)],
+                          env=os.environ | {"KOLO_THREADS": "1"}, capture_output=True, text=True, timeout=120)
     assert result.returncode == 0, result.stderr
     return sorted(line.split("]", 1)[-1].split(">", 1)[-1].strip() for line in result.stdout.splitlines() if line.strip())
 

@@ -5,6 +5,7 @@ import os
 import subprocess
 from pathlib import Path
 
+import patience
 import pytest
 from safetensors.numpy import load_file
 
@@ -27,8 +28,8 @@ def run(program, ranks=1, **options):
     launcher = [BUILD / "bin/kolorun", "-np", str(ranks)] if ranks > 1 else []
     options |= {"distributed": 1, "batch": 60 // ranks} if ranks > 1 else {}
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("KOLO_", "OMPI_", "PMIX_"))}
-    done = subprocess.run([*launcher, program, *(f"{key}={value}" for key, value in options.items())], timeout=LIMIT,
-                          capture_output=True, text=True, env=environment | {"KOLO_CPU_DEVICES": "4"})  # fmt: skip
+    done = patience.run([*launcher, program, *(f"{key}={value}" for key, value in options.items())], timeout=LIMIT,
+                        capture_output=True, text=True, env=environment | {"KOLO_CPU_DEVICES": "4"})  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done
 

@@ -4,6 +4,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import patience
 import pytest
 
 HERE = Path(__file__).resolve().parent
@@ -22,7 +23,7 @@ def program(tmp_path_factory):
 
 
 def lines(program, *options, ranks):
-    done = subprocess.run([BUILD / "bin/kolorun", "-np", str(ranks), program, *map(str, options)], capture_output=True, text=True, timeout=120)
+    done = patience.run([BUILD / "bin/kolorun", "-np", str(ranks), program, *map(str, options)], capture_output=True, text=True, timeout=120)
     return sorted(line.split(">:", 1)[-1].split(">", 1)[-1].strip() for line in done.stdout.splitlines() if line.strip())
 
 

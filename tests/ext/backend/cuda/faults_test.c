@@ -1,6 +1,7 @@
 /* Trainings in which one call of CUDA's, cuDNN's, cuBLASLt's or NCCL's fails, each in its turn; and such in which from
  * there on all fail, as when the device is lost. What must come of it: a sentence or the same result, nothing left
  * behind, and a training after it that knows nothing of it. */
+/* test: long: it lets every call of CUDA fail in turn. */
 #include "device.h"
 
 #include "ext/core/small.h"
@@ -292,7 +293,6 @@ static void a_forked_child_is_told(void **state)
     double loss = kolo_evaluate(model, data).loss;
     pid_t child = fork();
     if (child == 0) {
-        alarm(20);
         bool told = isnan(kolo_evaluate(model, data).loss) && strstr(kolo_last_error().text, "forked");
         kolo_clear_error();
         told = told && !kolo_fit(model, data, .batch_size = 4) && strstr(kolo_last_error().text, "forked");

@@ -1,4 +1,5 @@
 /* strategy/half_test.c, of the CUDA backend: on eight devices. */
+/* test: long: it trains whole networks on simulated GPUs, in half precision. */
 #include <stdlib.h>
 
 /* Before the devices are counted. */

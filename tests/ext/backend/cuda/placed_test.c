@@ -1,4 +1,5 @@
 /* engine/placed_test.c, of the CUDA backend: each device reaches its own memory alone. */
+/* test: long: it trains models at random placements. */
 #ifndef KOLO_TEST_CASES
 #define KOLO_TEST_CASES 2
 #endif

@@ -3,6 +3,7 @@
  * zeros around and without. That they are one is seen from the plan; and that they are not where somebody else sees
  * what is between them, or where the kernels do not fit. Numbers are exact (pair.h), so that no maximum hangs on
  * rounding; so is dropout by halves, as kept elements are doubled. */
+/* test: long: it compares every way to pool. */
 #include "ext/backend/pair.h"
 
 /* What is there, and what it is to come to. */

@@ -1,5 +1,6 @@
 /* KOLO_MIXED_FP16 where the device keeps the loss's scale: trainings of which updates are left out, beside the
  * reference backend's; and that no step waits for what its update came to. */
+/* test: long: it trains with loss scaling until it settles. */
 #include "device.h"
 #include "ext/core/small.h"
 #include "three_devices.h"

@@ -1,5 +1,6 @@
 /* Tables of rows and of positions, and attention: the device's kernels against the reference's loops, of random shapes,
  * in every precision, with microbatches that are not full. */
+/* test: long: it compares attention of many shapes. */
 #include "../pair.h"
 
 /* Both rigs read as many samples, and what is to be dropped follows from the same numbers. */

@@ -1,5 +1,6 @@
 /* Whole trainings on the CUDA backend beside the reference backend's: the same losses, scores and weights but for
  * rounding, whatever the batch, the update, the precision, the layers; and the same bits where that is promised. */
+/* test: long: it trains whole networks on simulated GPUs. */
 #include "device.h"
 #include "ext/core/small.h"
 #include "three_devices.h"

@@ -1,0 +1,115 @@
+"""Runs units side by side, one more than there are cores since many of them wait, and those that want to be alone one by
+one after the rest.
+
+Each has a session of its own, its output in a file, and a limit that stretches with the load.
+"""
+import json
+import os
+import signal
+import subprocess
+import time
+
+import patience
+from runner.processes import MARK, family, kill, stacks
+from runner.units import ROOT
+from runner.verdicts import Verdicts
+
+
+def heed_signals():
+    """What nohup or a shell's `&` made deaf hears again: tests send these signals to what they start."""
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
+
+
+class Running:
+    def __init__(self, unit, limit, folder, number):
+        self.unit, self.mark = unit, f"{os.environ.get(MARK, '')}/{folder.name}-{number}"
+        self.log, events = folder / f"{number}.log", folder / f"{number}.events"
+        own = [] if unit.in_c else ["--events", str(events), "--timeout", str(limit)]
+        with self.log.open("wb") as output:
+            self.process = subprocess.Popen([*unit.command, *own], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                                            env=unit.environment | {MARK: self.mark}, cwd=ROOT,
+                                            start_new_session=True, preexec_fn=heed_signals)  # fmt: skip
+        self.verdicts = Verdicts(unit, limit, self.log, events)
+        self.begun, self.news, self.remains, self.processor = time.monotonic(), patience.now(), "", 0
+
+    def has_ended(self):
+        """Looks what is new. A test that runs longer than its limit is ended with all of its unit."""
+        if not self.reap(os.WNOHANG):
+            if self.verdicts.look():
+                self.news = patience.now()
+            if patience.now() - self.news > self.verdicts.limit:
+                where = stacks(self.process.pid) if self.unit.in_c else ""
+                self.end(f"ran longer than {self.verdicts.limit:.0f} s of an idle machine", where)
+                return True
+            return False
+        kill(self.process, self.mark)
+        self.verdicts.close(self.process.returncode)
+        return True
+
+    def reap(self, flags):
+        """Whether it has ended; then also the processor's time that it and what it waited for took."""
+        pid, status, usage = os.wait4(self.process.pid, flags)
+        if pid:
+            self.process.returncode = os.waitstatus_to_exitcode(status)
+            self.processor = usage.ru_utime + usage.ru_stime
+        return pid != 0
+
+    def end(self, why, where=""):
+        """Ends it before its time, and notes what it was doing."""
+        self.verdicts.look()
+        self.remains = f"Processes of {self.unit.name} when it was ended (number, state, waits in: command):\n"
+        self.remains += family(self.mark) + "\n" + where
+        kill(self.process, self.mark)
+        self.reap(0)
+        self.verdicts.close(self.process.returncode, why)
+
+    @property
+    def seconds(self):
+        return time.monotonic() - self.begun
+
+    @property
+    def output(self):
+        return self.log.read_text(errors="replace") + self.remains
+
+
+def read_times(file):
+    """Seconds by the name of a unit. Nothing where no run wrote them, or one that was killed while it did."""
+    try:
+        return json.loads(file.read_text())
+    except (OSError, ValueError):
+        return {}
+
+
+class Lanes:
+    def __init__(self, units, jobs, limit, folder):
+        self.waiting, self.running = units, []
+        self.jobs, self.limit, self.folder, self.stopped = jobs, limit, folder, None
+
+    def stop(self, why):
+        """For a handler of signals: the loop below ends what runs, and returns."""
+        self.stopped = self.stopped or why
+
+    def start_what_fits(self):
+        while self.waiting and len(self.running) < (1 if self.waiting[0].alone else self.jobs):
+            if self.running and self.running[0].unit.alone:
+                return
+            unit = self.waiting.pop(0)
+            self.running.append(Running(unit, self.limit, self.folder, len(self.waiting)))
+
+    def run(self, report, times):
+        """Reports each unit as it ends. What was not reached is left in `waiting`. The longest come first, by what they
+        took the last time."""
+        known = read_times(times)
+        self.waiting.sort(key=lambda unit: (unit.alone, -known.get(unit.name, unit.guess)))
+        while not self.stopped and (self.waiting or self.running):
+            self.start_what_fits()
+            time.sleep(0.02)
+            for one in [one for one in self.running if one.has_ended()]:
+                self.running.remove(one)
+                known[one.unit.name] = round(one.seconds, 1)
+                report(one)
+        for one in self.running:
+            one.end(f"{self.stopped} while it ran")
+            report(one)
+        times.write_text(json.dumps(known, indent=0, sort_keys=True))
