@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.long("nvcc compiles each hot kernel"), pytest.mark.timeout(900)]
 
 ROOT = Path(__file__).resolve().parents[4]
 BUILD = Path(os.environ.get("KOLO_BUILD", ROOT / "build")).resolve()
