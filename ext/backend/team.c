@@ -15,7 +15,6 @@
 
 #include "core/cores.h"
 #include "comm/comm.h"
-#include "runtime/runtime.h"
 #include "core/clock.h"
 #include "core/visit.h"
 

@@ -182,7 +182,7 @@ static void test_distance(void **state)
     print_message("y dx dkernel dbias: %.2g %.2g %.2g %.2g; direct %.2g %.2g %.2g %.2g\n", winograd.y, winograd.dx,
                   winograd.dkernel, winograd.dbias, direct.y, direct.dx, direct.dkernel, direct.dbias);
     assert_true(winograd.y <= 1e-5 && winograd.dx <= 1e-5 && winograd.dkernel <= 1e-5 && winograd.dbias <= 1e-5);
-    assert_true(used >= CASES / 2);
+    if (__builtin_cpu_supports("avx512f")) assert_true(used >= CASES / 2); /* oneDNN has it for such CPUs alone */
 }
 
 /* ---- used, and turned off */
@@ -190,6 +190,7 @@ static void test_distance(void **state)
 static void test_switch(void **state)
 {
     (void)state;
+    if (!__builtin_cpu_supports("avx512f")) skip(); /* oneDNN has the algorithm for such CPUs alone */
     dice d = {52};
     numbers_of n = draw_numbers(&d, &usual);
     results on = run(onednn, &usual, &n), again = run(onednn, &usual, &n), off = run_direct(&usual, &n);
