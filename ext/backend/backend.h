@@ -64,6 +64,9 @@ typedef struct kolo_backend {
     /* Prepares operation number op. Operations come in the plan's order. Sets op.scratch and *kernel, and bytes and
      * layout of each value that no operation before it touched. */
     kolo_status (*prepare)(kolo_plan *plan, int op, void **kernel);
+    /* Whether it has kernels for that kind of operation. The reference backend computes the others, on canonical copies
+     * (engine/fallback.h). NULL: it has all. */
+    bool (*has)(kolo_op_kind kind);
     /* Runs it on one microbatch. Several threads may run the same kernel at once, each with its own memory; the weights
      * are shared and only read. Gradients are overwritten, not added to. */
     kolo_status (*run)(void *kernel, const kolo_call *call);

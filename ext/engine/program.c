@@ -6,6 +6,7 @@
 
 #include "plan/copies.h"
 #include "model/lower.h"
+#include "engine/fallback.h"
 #include "engine/memory_plan.h"
 
 /* ---------------------------------------------------------------- programs */
@@ -14,13 +15,10 @@ static kolo_status prepare(kolo_program *program)
 {
     kolo_plan *plan = &program->plan;
     program->kernels = calloc((size_t)plan->op_count, sizeof *program->kernels);
-    program->backends = calloc((size_t)plan->op_count, sizeof *program->backends);
-    if (!program->kernels || !program->backends)
-        return kolo_fail_memory((size_t)plan->op_count * sizeof *program->kernels, "a program");
+    if (!program->kernels) return kolo_fail_memory((size_t)plan->op_count * sizeof *program->kernels, "a program");
     for (int o = 0; o < plan->op_count; o++) {
         if (plan->ops[o].kind == KOLO_OP_REDUCE || plan->ops[o].kind == KOLO_OP_COPY) continue; /* the engine's own */
         plan->stream = program->streams[plan->ops[o].device];
-        program->backends[o] = program->backend;
         kolo_status status = program->backend->prepare(plan, o, &program->kernels[o]);
         if (status == KOLO_OK) continue;
         kolo_failure failure = kolo_failure_take();
@@ -57,7 +55,8 @@ static kolo_status begin(kolo_program *program, kolo_purpose purpose, int microb
     program->activation_bytes = calloc(2, bytes);
     if (!program->activation_bytes) return kolo_fail_memory(2 * bytes, "a program");
     program->workspace_bytes = program->activation_bytes + program->memories;
-    return kolo_copies_insert(&program->plan, program->memories);
+    KOLO_TRY(kolo_copies_insert(&program->plan, program->memories));
+    return kolo_fallback_insert(&program->plan, backend, &program->fallbacks);
 }
 
 kolo_status kolo_program_begin(const kolo_model *model, kolo_purpose purpose, int microbatch, kolo_program **program)
@@ -86,13 +85,13 @@ void kolo_program_close(kolo_program **program)
     *program = NULL;
     if (!closed) return;
     for (int o = 0; closed->kernels && o < closed->plan.op_count; o++)
-        if (closed->kernels[o]) closed->backends[o]->release(closed->kernels[o]);
+        if (closed->kernels[o]) closed->backend->release(closed->kernels[o]);
     closed->backend->forget(&closed->plan);
     free(closed->kernels);
-    free(closed->backends);
     kolo_segments_free(closed);
     free(closed->activation_bytes);
     kolo_plan_free(&closed->plan);
+    kolo_fallback_free(&closed->fallbacks);
     free(closed);
 }
 

@@ -30,7 +30,7 @@ struct kolo_program {
     const kolo_backend *backend;
     const kolo_model *model;
     void **kernels;        /* [plan.op_count] */
-    const kolo_backend **backends; /* [plan.op_count]: whose kernel it is */
+    struct kolo_fallback *fallbacks; /* of operations that the backend lacks */
     kolo_segment *segments;
     int segment_count;
     int devices; /* that the segments name; 1 for a model that is not placed */

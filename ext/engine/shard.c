@@ -138,7 +138,7 @@ static kolo_status run_op(kolo_engine *engine, int op, int slot, const kolo_call
 {
     const kolo_program *program = engine->program;
     if (program->plan.ops[op].kind == KOLO_OP_COPY) return copy_between(engine, op, slot);
-    return engine->streams->run(call->stream, program->backends[op], &program->plan, op, program->kernels[op], call);
+    return engine->streams->run(call->stream, program->backend, &program->plan, op, program->kernels[op], call);
 }
 
 static kolo_status time_op(kolo_engine *engine, int op, int slot, const kolo_call *call, double *seconds)

@@ -97,7 +97,8 @@ static inline ptrdiff_t kolo_cuda_reserve(size_t *scratch, size_t bytes)
 /* For makers: kernel->own is a copy of what they found out, freed with the kernel; what: of a failure. */
 kolo_status kolo_cuda_keep(kolo_cuda_kernel *kernel, const void *made, size_t bytes, const char *what);
 
-/* kernel.c: the backend's prepare, run, release. */
+/* kernel.c: the backend's has, prepare, run, release. */
+bool kolo_cuda_has(kolo_op_kind kind);
 kolo_status kolo_cuda_prepare(kolo_plan *plan, int op, void **made);
 kolo_status kolo_cuda_run(void *prepared, const kolo_call *call);
 void kolo_cuda_release(void *kernel);

@@ -139,6 +139,11 @@ static kolo_status check_precision(const kolo_plan *plan)
                      capability / 10, capability % 10);
 }
 
+bool kolo_cuda_has(kolo_op_kind kind)
+{
+    return makers[kind] != NULL;
+}
+
 kolo_status kolo_cuda_prepare(kolo_plan *plan, int op, void **made)
 {
     kolo_op *o = &plan->ops[op];

@@ -38,6 +38,7 @@ static const kolo_backend cuda_backend = {
     .open = open,
     .enter_thread = enter_thread,
     .leave_thread = leave_thread,
+    .has = kolo_cuda_has,
     .prepare = kolo_cuda_prepare,
     .run = kolo_cuda_run,
     .release = kolo_cuda_release,

@@ -84,7 +84,7 @@ static void leave_thread(int entered)
 
 /* ---- which operation is made where */
 
-static kolo_status (*const makers[])(kolo_kernel *, kolo_plan *, const kolo_op *) = {
+static kolo_status (*const makers[KOLO_OP_KINDS])(kolo_kernel *, kolo_plan *, const kolo_op *) = {
     [KOLO_OP_INPUT] = kolo_onednn_input,
     [KOLO_OP_CONV2D] = kolo_onednn_conv2d,
     [KOLO_OP_CONV2D_BACKWARD] = kolo_onednn_conv2d_backward,
@@ -160,6 +160,11 @@ static kolo_status make_steps(kolo_kernel *kernel, kolo_plan *plan, const kolo_o
     return KOLO_OK;
 }
 
+static bool has(kolo_op_kind kind)
+{
+    return makers[kind] != NULL;
+}
+
 /* Primitives are made for as many threads as OpenMP has when they are made: one. And small numbers count, else oneDNN
  * would take the slope of kolo_attributes() for zero. */
 static kolo_status prepare(kolo_plan *plan, int op, void **made)
@@ -203,6 +208,7 @@ static const kolo_backend onednn_backend = {
     .open = open,
     .enter_thread = enter_thread,
     .leave_thread = leave_thread,
+    .has = has,
     .prepare = prepare,
     .run = kolo_kernel_run,
     .release = kolo_kernel_release,
