@@ -11,6 +11,8 @@ static kolo_status build(kolo_model_builder *builder, kolo_layer_node *node)
         if (sizes[axis] != 0) node->out.rank = axis + 1;
     }
     for (int axis = 0; axis < node->out.rank || axis == 0; axis++) {
+        if (axis == 0 && sizes[axis] == 0 && kolo_last_error().code != KOLO_OK)
+            return KOLO_INVALID; /* the shape of data that could not be read, which was said */
         KOLO_TRY(kolo_check_size(kolo_phrase("size %d", axis + 1), sizes[axis]));
         node->out.dim[axis] = sizes[axis];
     }
