@@ -8,44 +8,17 @@ _Static_assert((int)KOLO_RULE_USED <= KOLO_RULE_NUMBERS, "a kolo_step_parameters
 
 typedef void loop(float *w, const float *g, float *a, float *b, float *c, int64_t count, float scale, kolo_rule n);
 
-#define LOOP(name, rule)                                                                                               \
-    KOLO_VECTORISED static void name(float *restrict w, const float *restrict g, float *restrict a, float *restrict b, \
-                                     float *restrict c, int64_t count, float scale, kolo_rule n)                       \
+#define LOOP(name, slots, step)                                                                                        \
+    KOLO_VECTORISED static void loop_##name(float *restrict w, const float *restrict g, float *restrict a,             \
+                                            float *restrict b, float *restrict c, int64_t count, float scale,          \
+                                            kolo_rule n)                                                               \
     {                                                                                                                  \
-        for (int64_t i = 0; i < count; i++) kolo_rule_step(rule, n, w, g[i] * scale, a, b, c, i);                      \
+        for (int64_t i = 0; i < count; i++) kolo_rule_step(KOLO_RULE_##name, n, w, g[i] * scale, a, b, c, i);          \
     }
-LOOP(sgd, KOLO_RULE_SGD)
-LOOP(momentum, KOLO_RULE_MOMENTUM)
-LOOP(nesterov, KOLO_RULE_NESTEROV)
-LOOP(adagrad, KOLO_RULE_ADAGRAD)
-LOOP(adadelta, KOLO_RULE_ADADELTA)
-LOOP(rmsprop, KOLO_RULE_RMSPROP)
-LOOP(rmsprop_rolling, KOLO_RULE_RMSPROP_ROLLING)
-LOOP(rmsprop_centered, KOLO_RULE_RMSPROP_CENTERED)
-LOOP(rmsprop_both, KOLO_RULE_RMSPROP_BOTH)
-LOOP(adam, KOLO_RULE_ADAM)
-LOOP(amsgrad, KOLO_RULE_AMSGRAD)
-LOOP(adamax, KOLO_RULE_ADAMAX)
-LOOP(nadam, KOLO_RULE_NADAM)
-LOOP(lars, KOLO_RULE_LARS)
-LOOP(novograd, KOLO_RULE_NOVOGRAD)
+KOLO_RULES(LOOP)
 
-static loop *const loops[KOLO_RULE_KINDS] = {[KOLO_RULE_SGD] = sgd,
-                                             [KOLO_RULE_MOMENTUM] = momentum,
-                                             [KOLO_RULE_NESTEROV] = nesterov,
-                                             [KOLO_RULE_ADAGRAD] = adagrad,
-                                             [KOLO_RULE_ADADELTA] = adadelta,
-                                             [KOLO_RULE_RMSPROP] = rmsprop,
-                                             [KOLO_RULE_RMSPROP_ROLLING] = rmsprop_rolling,
-                                             [KOLO_RULE_RMSPROP_CENTERED] = rmsprop_centered,
-                                             [KOLO_RULE_RMSPROP_BOTH] = rmsprop_both,
-                                             [KOLO_RULE_ADAM] = adam,
-                                             [KOLO_RULE_AMSGRAD] = amsgrad,
-                                             [KOLO_RULE_ADAMAX] = adamax,
-                                             [KOLO_RULE_NADAM] = nadam,
-                                             [KOLO_RULE_LARS] = lars,
-                                             [KOLO_RULE_LAMB] = sgd,
-                                             [KOLO_RULE_NOVOGRAD] = novograd};
+#define ENTRY(name, slots, step) [KOLO_RULE_##name] = loop_##name,
+static loop *const loops[KOLO_RULE_KINDS] = {KOLO_RULES(ENTRY)};
 
 kolo_rule_kind kolo_rule_numbers(const kolo_optimizer *optimizer, double learning_rate, int64_t step,
                                  double rule[KOLO_RULE_NUMBERS])

@@ -17,25 +17,32 @@
 /* A loop is compiled for machines that the rest is not, and takes in only what must be taken in. */
 #define KOLO_RULE KOLO_EVERYWHERE __attribute__((always_inline))
 
-/* Each with its arrays beside the weights. */
+/* The rules: a rule is one entry here, from which its constant, its loop on the host and its kernel on a device are made.
+ * X(its name, how many arrays it keeps beside the weights, its step for element i). `w`, `a`, `b`, `c` are the weights and
+ * these arrays, `g` is the element's gradient, `n` are the rule's numbers. */
+#define KOLO_RULES(X)                                                                                                  \
+    X(SGD, 0, kolo_rule_sgd(&w[i], g, n))                                                                              \
+    X(MOMENTUM, 1, kolo_rule_momentum(&w[i], g, &a[i], n))               /* v */                                       \
+    X(NESTEROV, 1, kolo_rule_nesterov(&w[i], g, &a[i], n))               /* v */                                       \
+    X(ADAGRAD, 1, kolo_rule_adagrad(&w[i], g, &a[i], n))                 /* a */                                       \
+    X(ADADELTA, 2, kolo_rule_adadelta(&w[i], g, &a[i], &b[i], n))        /* a, b */                                    \
+    X(RMSPROP, 1, kolo_rule_rms(&w[i], g, &a[i], NULL, NULL, n))         /* v */                                       \
+    X(RMSPROP_ROLLING, 2, kolo_rule_rms(&w[i], g, &a[i], NULL, &b[i], n))     /* v, u */                               \
+    X(RMSPROP_CENTERED, 2, kolo_rule_rms(&w[i], g, &a[i], &b[i], NULL, n))    /* v, m */                               \
+    X(RMSPROP_BOTH, 3, kolo_rule_rms(&w[i], g, &a[i], &b[i], &c[i], n))  /* v, m, u */                                 \
+    X(ADAM, 2, kolo_rule_adam(&w[i], g, &a[i], &b[i], n))                /* m, v */                                    \
+    X(AMSGRAD, 3, kolo_rule_amsgrad(&w[i], g, &a[i], &b[i], &c[i], n))   /* m, v, the largest v */                     \
+    X(ADAMAX, 2, kolo_rule_adamax(&w[i], g, &a[i], &b[i], n))            /* m, u */                                    \
+    X(NADAM, 2, kolo_rule_nadam(&w[i], g, &a[i], &b[i], n))              /* m, v */                                    \
+    X(LARS, 1, kolo_rule_lars(&w[i], g, &a[i], n))                       /* v; sums of w² and g² */                    \
+    X(LAMB, 2, kolo_rule_sgd(&w[i], g, n))       /* m, v; sums of w² and r²; here g is r, which was measured */        \
+    X(NOVOGRAD, 1, kolo_rule_novograd(&w[i], g, &a[i], n)) /* m, and a number for each array; sum of g² */
+
 typedef enum kolo_rule_kind {
-    KOLO_RULE_SGD,
-    KOLO_RULE_MOMENTUM, /* v */
-    KOLO_RULE_NESTEROV, /* v */
-    KOLO_RULE_ADAGRAD,  /* a */
-    KOLO_RULE_ADADELTA, /* a, b */
-    KOLO_RULE_RMSPROP,  /* v */
-    KOLO_RULE_RMSPROP_ROLLING,  /* v, u */
-    KOLO_RULE_RMSPROP_CENTERED, /* v, m */
-    KOLO_RULE_RMSPROP_BOTH,     /* v, m, u */
-    KOLO_RULE_ADAM,     /* m, v */
-    KOLO_RULE_AMSGRAD,  /* m, v, the largest v */
-    KOLO_RULE_ADAMAX,   /* m, u */
-    KOLO_RULE_NADAM,    /* m, v */
-    KOLO_RULE_LARS,     /* v; sums of w² and g² */
-    KOLO_RULE_LAMB,     /* m, v; sums of w² and r² */
-    KOLO_RULE_NOVOGRAD, /* m, and a number for each array; sum of g² */
-    KOLO_RULE_KINDS
+#define KOLO_RULE_CONSTANT(name, slots, step) KOLO_RULE_##name,
+    KOLO_RULES(KOLO_RULE_CONSTANT)
+#undef KOLO_RULE_CONSTANT
+        KOLO_RULE_KINDS
 } kolo_rule_kind;
 
 /* Where they stand in kolo_step_parameters.rule. */
@@ -269,16 +276,11 @@ KOLO_RULE void kolo_rule_novograd(float *w, float g, float *m, kolo_rule n)
 KOLO_EVERYWHERE int kolo_rule_slots(kolo_rule_kind rule)
 {
     switch (rule) {
-    case KOLO_RULE_SGD: return 0;
-    case KOLO_RULE_MOMENTUM:
-    case KOLO_RULE_NESTEROV:
-    case KOLO_RULE_ADAGRAD:
-    case KOLO_RULE_RMSPROP:
-    case KOLO_RULE_LARS:
-    case KOLO_RULE_NOVOGRAD: return 1;
-    case KOLO_RULE_RMSPROP_BOTH:
-    case KOLO_RULE_AMSGRAD: return 3;
-    default: return 2;
+#define KOLO_RULE_SLOTS(name, slots, step)                                                                             \
+    case KOLO_RULE_##name: return slots;
+        KOLO_RULES(KOLO_RULE_SLOTS)
+#undef KOLO_RULE_SLOTS
+    default: return 0;
     }
 }
 
@@ -287,22 +289,10 @@ KOLO_RULE void kolo_rule_step(kolo_rule_kind rule, kolo_rule n, float *w, float 
                               int64_t i)
 {
     switch (rule) {
-    case KOLO_RULE_LAMB: /* g is r */
-    case KOLO_RULE_SGD: kolo_rule_sgd(&w[i], g, n); break;
-    case KOLO_RULE_MOMENTUM: kolo_rule_momentum(&w[i], g, &a[i], n); break;
-    case KOLO_RULE_NESTEROV: kolo_rule_nesterov(&w[i], g, &a[i], n); break;
-    case KOLO_RULE_ADAGRAD: kolo_rule_adagrad(&w[i], g, &a[i], n); break;
-    case KOLO_RULE_ADADELTA: kolo_rule_adadelta(&w[i], g, &a[i], &b[i], n); break;
-    case KOLO_RULE_RMSPROP: kolo_rule_rms(&w[i], g, &a[i], NULL, NULL, n); break;
-    case KOLO_RULE_RMSPROP_ROLLING: kolo_rule_rms(&w[i], g, &a[i], NULL, &b[i], n); break;
-    case KOLO_RULE_RMSPROP_CENTERED: kolo_rule_rms(&w[i], g, &a[i], &b[i], NULL, n); break;
-    case KOLO_RULE_RMSPROP_BOTH: kolo_rule_rms(&w[i], g, &a[i], &b[i], &c[i], n); break;
-    case KOLO_RULE_ADAM: kolo_rule_adam(&w[i], g, &a[i], &b[i], n); break;
-    case KOLO_RULE_AMSGRAD: kolo_rule_amsgrad(&w[i], g, &a[i], &b[i], &c[i], n); break;
-    case KOLO_RULE_ADAMAX: kolo_rule_adamax(&w[i], g, &a[i], &b[i], n); break;
-    case KOLO_RULE_NADAM: kolo_rule_nadam(&w[i], g, &a[i], &b[i], n); break;
-    case KOLO_RULE_LARS: kolo_rule_lars(&w[i], g, &a[i], n); break;
-    case KOLO_RULE_NOVOGRAD: kolo_rule_novograd(&w[i], g, &a[i], n); break;
+#define KOLO_RULE_STEP(name, slots, step)                                                                              \
+    case KOLO_RULE_##name: step; break;
+        KOLO_RULES(KOLO_RULE_STEP)
+#undef KOLO_RULE_STEP
     default: break;
     }
 }

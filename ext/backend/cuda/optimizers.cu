@@ -202,13 +202,12 @@ template <kolo_rule_kind RULE> struct MeasureRule {
     }
 };
 
+#define KOLO_SLOTS_OF(name, slots, step) slots,
+static constexpr int kolo_rule_slots_of[] = {KOLO_RULES(KOLO_SLOTS_OF)};
+#undef KOLO_SLOTS_OF
+
 template <kolo_rule_kind RULE> struct Slots {
-    static const int count = RULE == KOLO_RULE_SGD || RULE == KOLO_RULE_LAMB               ? 0
-                             : RULE == KOLO_RULE_RMSPROP_BOTH || RULE == KOLO_RULE_AMSGRAD ? 3
-                             : RULE == KOLO_RULE_MOMENTUM || RULE == KOLO_RULE_NESTEROV || RULE == KOLO_RULE_ADAGRAD ||
-                                     RULE == KOLO_RULE_RMSPROP || RULE == KOLO_RULE_LARS || RULE == KOLO_RULE_NOVOGRAD
-                                 ? 1
-                                 : 2;
+    static const int count = RULE == KOLO_RULE_LAMB ? 0 : kolo_rule_slots_of[RULE]; /* its step takes none */
 };
 
 /* N neighbours to their places among the packed weights. */
@@ -369,24 +368,9 @@ template <kolo_rule_kind RULE> __global__ void __launch_bounds__(THREADS) update
 
 typedef void update_kernel(kolo_cuda_update u);
 
-static update_kernel *const updates[KOLO_RULE_KINDS] = {
-    update<KOLO_RULE_SGD>,
-    update<KOLO_RULE_MOMENTUM>,
-    update<KOLO_RULE_NESTEROV>,
-    update<KOLO_RULE_ADAGRAD>,
-    update<KOLO_RULE_ADADELTA>,
-    update<KOLO_RULE_RMSPROP>,
-    update<KOLO_RULE_RMSPROP_ROLLING>,
-    update<KOLO_RULE_RMSPROP_CENTERED>,
-    update<KOLO_RULE_RMSPROP_BOTH>,
-    update<KOLO_RULE_ADAM>,
-    update<KOLO_RULE_AMSGRAD>,
-    update<KOLO_RULE_ADAMAX>,
-    update<KOLO_RULE_NADAM>,
-    update<KOLO_RULE_LARS>,
-    update<KOLO_RULE_LAMB>,
-    update<KOLO_RULE_NOVOGRAD>,
-};
+#define KOLO_UPDATE_OF(name, slots, step) update<KOLO_RULE_##name>,
+static update_kernel *const updates[KOLO_RULE_KINDS] = {KOLO_RULES(KOLO_UPDATE_OF)};
+#undef KOLO_UPDATE_OF
 
 static update_kernel *measure_of(int rule)
 {
