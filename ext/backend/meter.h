@@ -1,7 +1,7 @@
 /* How fast bytes get from one device's memory to another's.
  *
- * kolo_peer_bandwidth() measures with a meter. The CPU devices' meter copies with threads (topology/copies.c); an
- * accelerator brings its own. Only one thread at a time may use a pair. */
+ * kolo_peer_bandwidth() measures with a meter. The CPU devices' meter copies with threads (topology/copies.c); a
+ * GPU's backend brings its own. Only one thread at a time may use a pair. */
 #ifndef KOLO_BACKEND_METER_H
 #define KOLO_BACKEND_METER_H
 

@@ -60,8 +60,7 @@ static void *work_through(void *argument)
     kolo_sweeper *sweeper = argument;
     pthread_mutex_lock(&sweeper->lock);
     for (;;) {
-        while (sweeper->done == sweeper->end && !sweeper->closing)
-            pthread_cond_wait(&sweeper->changed, &sweeper->lock);
+        while (sweeper->done == sweeper->end && !sweeper->closing) pthread_cond_wait(&sweeper->changed, &sweeper->lock);
         if (sweeper->done == sweeper->end) break;
         do_next(sweeper);
     }
@@ -106,8 +105,9 @@ void kolo_sweeper_close(kolo_sweeper **sweeper)
 static kolo_status check(const kolo_sweeper *sweeper)
 {
     if (sweeper->process == getpid()) return KOLO_OK;
-    return kolo_fail(KOLO_UNSUPPORTED, "the threads of this model stayed in the process that was forked; wanted a model "
-                                       "of the child's own");
+    return kolo_fail(KOLO_UNSUPPORTED,
+                     "the threads of this model stayed in the process that was forked; wanted a model "
+                     "of the child's own");
 }
 
 static kolo_status put(kolo_sweeper *sweeper, const piece_of_work *added)

@@ -15,8 +15,8 @@ typedef enum kolo_purpose {
 kolo_status kolo_lower(const kolo_model *model, kolo_purpose purpose, int microbatch, kolo_plan *plan);
 
 /* The most samples that a microbatch may have. On a CPU it is 32. In training it is up to 512 where the values of 32
- * samples take less memory than the weights. It is less where the values would take more than some 200 MB. On an
- * accelerator it is what the device's memory may hold. It depends on the model alone, not on the number of devices, so
+ * samples take less memory than the weights. It is less where the values would take more than some 200 MB. On a
+ * GPU it is what the device's memory may hold. It depends on the model alone, not on the number of devices, so
  * that microbatches are the same for any number of them. */
 int kolo_largest_microbatch(const kolo_model *model, kolo_purpose purpose);
 /* The fewest samples that a microbatch should have, from 1 to 32: with fewer, adding up its gradient takes longer than

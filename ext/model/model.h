@@ -20,7 +20,7 @@ typedef struct kolo_scorer {
     struct kolo_engine *engine;
     pid_t process;
     int threads;
-    int most; /* samples that its microbatches may have; on an accelerator they have as many as were ever asked for */
+    int most; /* samples that its microbatches may have; where one keeps a device busy, as many as were ever asked for */
 } kolo_scorer;
 
 /* Where a strategy trains a model. It is all zeros before the model is compiled. */
@@ -99,7 +99,7 @@ const kolo_field *kolo_layer_fields(const kolo_layer_kind *kind);
 const void *kolo_layer_arguments(const kolo_layer *layer);
 const void *kolo_layer_option(const kolo_layer *layer, const char *name);
 
-/* The accelerator's device, as kolo_replica_device() numbers them, that replica's layers on `device` are computed on.
+/* The device, as kolo_replica_device() numbers them, on which that replica's layers on `device` are computed.
  */
 int kolo_model_device(const kolo_model *model, int replica, int device);
 /* Devices that a replica is spread over: one more than the highest that a layer asks for. */

@@ -17,25 +17,25 @@
 /* A loop is compiled for machines that the rest is not, and takes in only what must be taken in. */
 #define KOLO_RULE KOLO_EVERYWHERE __attribute__((always_inline))
 
-/* The rules: a rule is one entry here, from which its constant, its loop on the host and its kernel on a device are made.
- * X(its name, how many arrays it keeps beside the weights, its step for element i). `w`, `a`, `b`, `c` are the weights and
- * these arrays, `g` is the element's gradient, `n` are the rule's numbers. */
+/* The rules: a rule is one entry here, from which its constant, its loop on the host and its kernel on a device are
+ * made. X(its name, how many arrays it keeps beside the weights, its step for element i). `w`, `a`, `b`, `c` are the
+ * weights and these arrays, `g` is the element's gradient, `n` are the rule's numbers. */
 #define KOLO_RULES(X)                                                                                                  \
     X(SGD, 0, kolo_rule_sgd(&w[i], g, n))                                                                              \
-    X(MOMENTUM, 1, kolo_rule_momentum(&w[i], g, &a[i], n))               /* v */                                       \
-    X(NESTEROV, 1, kolo_rule_nesterov(&w[i], g, &a[i], n))               /* v */                                       \
-    X(ADAGRAD, 1, kolo_rule_adagrad(&w[i], g, &a[i], n))                 /* a */                                       \
-    X(ADADELTA, 2, kolo_rule_adadelta(&w[i], g, &a[i], &b[i], n))        /* a, b */                                    \
-    X(RMSPROP, 1, kolo_rule_rms(&w[i], g, &a[i], NULL, NULL, n))         /* v */                                       \
-    X(RMSPROP_ROLLING, 2, kolo_rule_rms(&w[i], g, &a[i], NULL, &b[i], n))     /* v, u */                               \
-    X(RMSPROP_CENTERED, 2, kolo_rule_rms(&w[i], g, &a[i], &b[i], NULL, n))    /* v, m */                               \
-    X(RMSPROP_BOTH, 3, kolo_rule_rms(&w[i], g, &a[i], &b[i], &c[i], n))  /* v, m, u */                                 \
-    X(ADAM, 2, kolo_rule_adam(&w[i], g, &a[i], &b[i], n))                /* m, v */                                    \
-    X(AMSGRAD, 3, kolo_rule_amsgrad(&w[i], g, &a[i], &b[i], &c[i], n))   /* m, v, the largest v */                     \
-    X(ADAMAX, 2, kolo_rule_adamax(&w[i], g, &a[i], &b[i], n))            /* m, u */                                    \
-    X(NADAM, 2, kolo_rule_nadam(&w[i], g, &a[i], &b[i], n))              /* m, v */                                    \
-    X(LARS, 1, kolo_rule_lars(&w[i], g, &a[i], n))                       /* v; sums of w² and g² */                    \
-    X(LAMB, 2, kolo_rule_sgd(&w[i], g, n))       /* m, v; sums of w² and r²; here g is r, which was measured */        \
+    X(MOMENTUM, 1, kolo_rule_momentum(&w[i], g, &a[i], n))               /* v */                                                     \
+    X(NESTEROV, 1, kolo_rule_nesterov(&w[i], g, &a[i], n))               /* v */                                                     \
+    X(ADAGRAD, 1, kolo_rule_adagrad(&w[i], g, &a[i], n))                 /* a */                                                       \
+    X(ADADELTA, 2, kolo_rule_adadelta(&w[i], g, &a[i], &b[i], n))        /* a, b */                                           \
+    X(RMSPROP, 1, kolo_rule_rms(&w[i], g, &a[i], NULL, NULL, n))         /* v */                                               \
+    X(RMSPROP_ROLLING, 2, kolo_rule_rms(&w[i], g, &a[i], NULL, &b[i], n))     /* v, u */                                   \
+    X(RMSPROP_CENTERED, 2, kolo_rule_rms(&w[i], g, &a[i], &b[i], NULL, n))    /* v, m */                                  \
+    X(RMSPROP_BOTH, 3, kolo_rule_rms(&w[i], g, &a[i], &b[i], &c[i], n))  /* v, m, u */                                  \
+    X(ADAM, 2, kolo_rule_adam(&w[i], g, &a[i], &b[i], n))                /* m, v */                                                   \
+    X(AMSGRAD, 3, kolo_rule_amsgrad(&w[i], g, &a[i], &b[i], &c[i], n))   /* m, v, the largest v */                       \
+    X(ADAMAX, 2, kolo_rule_adamax(&w[i], g, &a[i], &b[i], n))            /* m, u */                                               \
+    X(NADAM, 2, kolo_rule_nadam(&w[i], g, &a[i], &b[i], n))              /* m, v */                                                 \
+    X(LARS, 1, kolo_rule_lars(&w[i], g, &a[i], n))                       /* v; sums of w² and g² */                                          \
+    X(LAMB, 2, kolo_rule_sgd(&w[i], g, n))       /* m, v; sums of w² and r²; here g is r, which was measured */              \
     X(NOVOGRAD, 1, kolo_rule_novograd(&w[i], g, &a[i], n)) /* m, and a number for each array; sum of g² */
 
 typedef enum kolo_rule_kind {

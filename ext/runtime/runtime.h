@@ -28,7 +28,7 @@ typedef struct kolo_visible {
 kolo_visible kolo_visible_now(void);
 /* How many a strategy may use: those, or 1 after kolo_pin_device(). 0: the host alone. */
 int kolo_visible_devices(void);
-/* The device that replica `index` of this process computes on, by its number among the CPU's, or for the accelerator:
+/* The device that replica `index` of this process computes on, by its number among the CPU's or the GPUs:
  * the pinned one, or of the visible ones the next. */
 int kolo_replica_device(int index);
 /* The number of "cpu:1" or "gpu:1" among the visible ones; KOLO_HOST for "host"; KOLO_NO_DEVICE for anything else. */

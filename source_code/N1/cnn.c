@@ -97,7 +97,8 @@ int main(int argc, char **argv)
     bool one_device = !strategy.kind || strategy.kind == &kolo_one_device_kind;
     if (one_device && !is_split(&parallel)) kolo_pin_device(kolo_local_rank());
 
-    kolo_data *images = kolo_dataset(options.data, KOLO_TRAIN), *test = images ? kolo_dataset(options.data, KOLO_TEST) : NULL;
+    kolo_data *images = kolo_dataset(options.data, KOLO_TRAIN),
+              *test = images ? kolo_dataset(options.data, KOLO_TEST) : NULL;
     kolo_model *model = test ? make_cnn(kolo_data_get_info(images), is_split(&parallel) ? "cpu:1" : NULL) : NULL;
     const kolo_history *history = train(model, images, test, strategy, &options, &parallel);
     if (kolo_rank() == 0 && history) save(model, history, &options);

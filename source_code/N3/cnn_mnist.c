@@ -40,7 +40,8 @@ int main(int argc, char **argv)
     bool one_device = !strategy.kind || strategy.kind == &kolo_one_device_kind;
     if (one_device) kolo_pin_device(kolo_local_rank()); /* 2 pin: one device a rank */
 
-    kolo_data *images = kolo_dataset(options.data, KOLO_TRAIN), *test = images ? kolo_dataset(options.data, KOLO_TEST) : NULL;
+    kolo_data *images = kolo_dataset(options.data, KOLO_TRAIN),
+              *test = images ? kolo_dataset(options.data, KOLO_TEST) : NULL;
     kolo_model *model = test ? lesson_cnn(kolo_data_get_info(images)) : NULL;
     kolo_optimizer optimizer = kolo_adam(.learning_rate = options.learning_rate);
     optimizer = kolo_distributed(optimizer); /* 3 average gradients over the ranks */

@@ -221,7 +221,8 @@ int main(int argc, char **argv)
     kolo_strategy strategy = kolo_options_strategy(&options);
     if (!strategy.kind || strategy.kind == &kolo_one_device_kind) kolo_pin_device(kolo_local_rank());
 
-    kolo_data *images = training_images(options.data, &with), *test = images ? read_images(options.data, KOLO_TEST) : NULL;
+    kolo_data *images = training_images(options.data, &with),
+              *test = images ? read_images(options.data, KOLO_TEST) : NULL;
     kolo_data_info info = kolo_data_get_info(images);
     kolo_model *model = images && test ? make_model(info, &with) : NULL;
     int replicas = kolo_size() * (options.devices > 0 ? options.devices : 1);

@@ -10,15 +10,12 @@ ORDER = ["core", "show", "losses", "optimizers", "comm", "plan", "layers", "back
          "topology", "engine", "strategy", "replica", "training", "saving", "callbacks"]
 # kolorun is a program of its own: it includes core/, and nothing includes it.
 PROGRAMS = {"launch": {"core"}}
-# Files that stand in another folder than the one that they are part of.
-PART_OF = {"replica/trainer.h": "replica", "training/trainer.c": "replica", "training/trainer_feeds.c": "replica"}
-
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"(\w+)/([^"]+)"', re.MULTILINE)
 
 
 def folder(name):
     """The folder that a file of ext/ is part of, by its path there."""
-    return PART_OF.get(name, name.split("/")[0])
+    return name.split("/")[0]
 
 
 def edges(ext):

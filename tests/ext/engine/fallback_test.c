@@ -1,5 +1,6 @@
-/* Operations that a backend lacks are computed by the reference backend: a training on a backend that lacks some, on the
- * host and behind the enqueued stream, is the reference's within the rounding of float32, in which operands then are. */
+/* Operations that a backend lacks are computed by the reference backend: a training on a backend that lacks some, on
+ * the host and behind the enqueued stream, is the reference's within the rounding of float32, in which operands then
+ * are. */
 #include <string.h>
 
 #include "ext/core/small.h"
@@ -46,7 +47,8 @@ static void is_the_reference_s(const kolo_backend *whole)
     kolo_model *wanted = trained(&kolo_reference_backend, data), *got = trained(&lacking, data);
     for (int64_t i = 0; i < wanted->weight_count; i++)
         if (!(fabsf(wanted->weights[i] - got->weights[i]) <= (float)TOLERANCE))
-            fail_msg("weight %lld: wanted %g, got %g", (long long)i, (double)wanted->weights[i], (double)got->weights[i]);
+            fail_msg("weight %lld: wanted %g, got %g", (long long)i, (double)wanted->weights[i],
+                     (double)got->weights[i]);
     kolo_model_free(&wanted);
     kolo_model_free(&got);
     kolo_data_free(&data);
