@@ -1,5 +1,5 @@
-/* First in a test that is another one, of the stream that enqueues: models take it where the test names a backend of the
- * host's or none. */
+/* First in a test that is another one, of the stream that enqueues: models take it where the test names a backend of
+ * the host's or none. */
 #ifndef KOLO_TESTS_ON_ENQUEUED_H
 #define KOLO_TESTS_ON_ENQUEUED_H
 
@@ -8,7 +8,9 @@
 
 #include <kolo.h>
 
-#define KOLO_TEST_BACKEND "enqueued"
+#define KOLO_TEST_BACKEND      "enqueued"
+#define KOLO_TEST_OWN_MEMORIES true
+#define KOLO_TEST_EPOCHS_LATE  1
 
 __attribute__((constructor)) static void choose_backend(void)
 {
