@@ -279,12 +279,13 @@ static void check_graphs(training t, int wanted, bool updates)
 static void steps_are_captured(void **state)
 {
     (void)state;
-    training t = {.model = plain, .optimizer = *adam(), .batch = 16}, placed_there = t, many = t, waits = t, meets = t;
+    training t = {.model = plain, .optimizer = *adam(), .batch = 16, .micro_batch = 2}, placed_there = t, many = t,
+             waits = t, meets = t;
     check_graphs(t, 2, true);
     placed_there.model = placed;
     check_graphs(placed_there, 2, true);
     many.strategy = kolo_mirrored(.devices = 2);
-    check_graphs(many, 2, true);
+    check_graphs(many, 2, false); /* the sum over both comes before the update */
     waits.optimizer = kolo_sgd(.accumulate_steps = 2);
     check_graphs(waits, 2, false);
     meets.model = synchronized;
@@ -432,10 +433,15 @@ int main(void)
     alarm(60 * MINUTES);
     setenv("KOLO_CPU_DEVICES", "6", 1);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_device_is_the_hosts),      cmocka_unit_test(samples_come_in_any_way),
-        cmocka_unit_test(updates_are_the_hosts),        cmocka_unit_test(replicas_are_the_hosts),
-        cmocka_unit_test(replicas_add_within_rounding), cmocka_unit_test(placed_models_are_the_hosts),
-        cmocka_unit_test(overflows_are_the_hosts),      cmocka_unit_test(interrupted_trainings_go_on_as_the_hosts),
+        cmocka_unit_test(one_device_is_the_hosts),
+        cmocka_unit_test(samples_come_in_any_way),
+        cmocka_unit_test(updates_are_the_hosts),
+        cmocka_unit_test(steps_are_captured),
+        cmocka_unit_test(replicas_are_the_hosts),
+        cmocka_unit_test(replicas_add_within_rounding),
+        cmocka_unit_test(placed_models_are_the_hosts),
+        cmocka_unit_test(overflows_are_the_hosts),
+        cmocka_unit_test(interrupted_trainings_go_on_as_the_hosts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
