@@ -73,7 +73,8 @@ static kolo_status open_totals(kolo_engine *engine, int64_t microbatches)
     close_totals(engine);
     engine->memory++;
     KOLO_TRY(engine->streams->allocate(engine->stream, bytes, "sums of losses", (void **)&engine->totals));
-    for (int c = 0; c < engine->context_count; c++) engine->contexts[c].totals = engine->totals;
+    for (int c = 0; c < engine->context_count; c++)
+        if (c == 0 || !kolo_device_context_owns(&engine->contexts[c])) engine->contexts[c].totals = engine->totals;
     if (engine->part_count > 0) KOLO_TRY(open_parts(engine, bytes));
     engine->totals_room = microbatches;
     return KOLO_OK;

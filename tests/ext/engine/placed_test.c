@@ -16,6 +16,10 @@
 #define KOLO_TEST_CASES 12
 #endif
 
+#ifndef KOLO_TEST_LOSS_ROUNDING /* of losses, where layers on several devices add to them each in its own memory */
+#define KOLO_TEST_LOSS_ROUNDING 0
+#endif
+
 /* ---- models ---- */
 
 static kolo_model *images_model(void)
@@ -138,7 +142,8 @@ static void compare(training t, double tolerance)
     for (int c = 0; c < KOLO_TEST_CASES; c++) {
         t.seed = 77 + (uint64_t)c;
         train(t, KOLO_TEST_BACKEND, &got);
-        if (!(fabs(got.loss - wanted.loss) <= tolerance) || !(fabs(got.score - wanted.score) <= tolerance))
+        double rounding = tolerance + KOLO_TEST_LOSS_ROUNDING;
+        if (!(fabs(got.loss - wanted.loss) <= rounding) || !(fabs(got.score - wanted.score) <= rounding))
             fail_msg("places %llu: losses %.17g and %.17g, scores %.17g and %.17g", (unsigned long long)t.seed,
                      wanted.loss, got.loss, wanted.score, got.score);
         for (int i = 0; i < NUMBERS; i++)

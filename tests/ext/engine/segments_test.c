@@ -170,6 +170,10 @@ static void micro_batches_are_checked(void **state)
 
 /* ---------------------------------------------------------------- a stop */
 
+#ifndef KOLO_TEST_EPOCHS_LATE /* a stream may come to the third step when the epoch has been enqueued */
+#define KOLO_TEST_EPOCHS_LATE 0
+#endif
+
 /* A layer that asks for a stop in the third step, at a sample in the middle of the batch. */
 static void stop_there(const kolo_custom_call *call)
 {
@@ -213,7 +217,7 @@ static void a_stop_ends_all_replicas(void **state)
         const kolo_history *history =
             kolo_fit(model, data, .epochs = 2, .batch_size = 24, .micro_batch = 2, .verbose = KOLO_NONE);
         assert_non_null(history);
-        assert_true(history->stopped && history->epochs == 0);
+        assert_true(history->stopped && history->epochs <= KOLO_TEST_EPOCHS_LATE);
         for (int w = 0; w < kolo_weight_count(model); w++) assert_true(isfinite(kolo_weight_get(model, w).values[0]));
         kolo_model_free(&model);
     }

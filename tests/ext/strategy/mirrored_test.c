@@ -153,10 +153,15 @@ static kolo_timings timings_of(kolo_strategy strategy)
     return timings;
 }
 
+#ifndef KOLO_TEST_OWN_MEMORIES /* devices have weights of their own, and slice samples on the device */
+#define KOLO_TEST_OWN_MEMORIES false
+#endif
+
 /* 90 samples of 8×8 floats, a label and a weight, three epochs of two steps on four devices. */
 static void what_is_copied_tells_them_apart(void **state)
 {
     (void)state;
+    if (KOLO_TEST_OWN_MEMORIES) skip();
     int64_t samples = 3 * 90 * (64 * 4 + 4 + 4);
     kolo_model *model = small_model();
     int64_t weights = kolo_count_params(model) * 4;

@@ -1,0 +1,4 @@
+/* losses/metrics_test.c, of the stream that enqueues. */
+#include "on_enqueued.h"
+
+#include "ext/losses/metrics_test.c"

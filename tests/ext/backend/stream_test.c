@@ -1,0 +1,552 @@
+/* Streams of the host keep the contract of backend/stream.h, whatever their kind: those that do their work at once,
+ * those with a thread of their own, and those that enqueue it. A hang is ended by alarm(). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "backend/backend.h"
+
+#define MINUTES 2
+#define LANES   3
+#define MOST    64
+
+typedef struct kind {
+    const char *name;
+    const kolo_stream_kind *streams;
+    bool concurrent, late;
+} kind;
+
+static const kind kinds[] = {
+    {"host", &kolo_host_streams, false, false},
+    {"host concurrent", &kolo_host_streams, true, false},
+    {"enqueued", &kolo_enqueued_streams, false, true},
+};
+#define KINDS (sizeof kinds / sizeof *kinds)
+
+static kolo_stream *open_stream(const kind *k)
+{
+    kolo_stream *stream = NULL;
+    const kolo_stream_place place = {.backend = &kolo_reference_backend, .threads = LANES, .concurrent = k->concurrent};
+    print_message("a stream: %s\n", k->name);
+    assert_int_equal(k->streams->open(&place, &stream), KOLO_OK);
+    return stream;
+}
+
+static void *memory_of(const kind *k, kolo_stream *stream, size_t bytes)
+{
+    void *memory = NULL;
+    assert_int_equal(k->streams->allocate(stream, bytes, "a test", &memory), KOLO_OK);
+    assert_int_equal((uintptr_t)memory % 64, 0);
+    return memory;
+}
+
+#define DO(call) assert_int_equal((call), KOLO_OK)
+
+static void pause_a_moment(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+}
+
+/* ---------------------------------------------------------------- order */
+
+/* Notes who came in which order. */
+typedef struct notes {
+    int numbers[MOST];
+    atomic_int count;
+} notes;
+
+typedef struct note {
+    notes *to;
+    int number;
+} note;
+
+static void take_note(void *argument)
+{
+    const note *n = argument;
+    n->to->numbers[atomic_fetch_add(&n->to->count, 1)] = n->number;
+}
+
+typedef struct slow_note {
+    const kolo_stream_kind *streams;
+    kolo_stream *stream;
+    note *note;
+} slow_note;
+
+static kolo_status note_slowly(void *argument, int lane, int64_t number)
+{
+    (void)lane, (void)number;
+    slow_note *n = argument;
+    pause_a_moment();
+    return n->streams->call(n->stream, take_note, n->note);
+}
+
+/* Calls and sweeps of one stream, in the order in which they were given. */
+static void work_keeps_its_order(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < KINDS; k++) {
+        const kolo_stream_kind *streams = kinds[k].streams;
+        kolo_stream *stream = open_stream(&kinds[k]);
+        notes seen = {.count = 0};
+        note all[12];
+        slow_note slow[12];
+        for (int i = 0; i < 12; i++) {
+            all[i] = (note){&seen, i};
+            slow[i] = (slow_note){streams, stream, &all[i]};
+            if (i % 3 == 0) DO(streams->call(stream, take_note, &all[i]));
+            else DO(streams->for_each(stream, 0, 1, false, note_slowly, &slow[i]));
+        }
+        DO(streams->synchronize(stream));
+        assert_int_equal(seen.count, 12);
+        for (int i = 0; i < 12; i++) assert_int_equal(seen.numbers[i], i);
+        streams->close(&stream);
+        assert_null(stream);
+        streams->close(&stream);
+    }
+}
+
+/* Arrays: what comes after a change reads what it left. */
+static void arrays_are_changed_in_order(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < KINDS; k++) {
+        const kolo_stream_kind *streams = kinds[k].streams;
+        kolo_stream *stream = open_stream(&kinds[k]);
+        const float given[4] = {1, 2, 3, 4};
+        float got[4];
+        double sums[2] = {0, 0}, parts[4] = {1, 2, 30, 40};
+        bool finite = true;
+        float *a = memory_of(&kinds[k], stream, sizeof given), *b = memory_of(&kinds[k], stream, sizeof given);
+        double *of = memory_of(&kinds[k], stream, sizeof parts), *to = memory_of(&kinds[k], stream, sizeof sums);
+        DO(streams->copy(stream, a, given, sizeof given));
+        DO(streams->clear(stream, b, sizeof given));
+        for (int i = 0; i < 3; i++) DO(streams->add(stream, b, a, 4)); /* 3, 6, 9, 12 */
+        DO(streams->copy(stream, got, b, sizeof got));
+        DO(streams->clear(stream, b, 2 * sizeof *b));
+        DO(streams->copy(stream, of, parts, sizeof parts));
+        DO(streams->sum(stream, to, of, 2 * sizeof *of, 2, 2));
+        DO(streams->copy(stream, sums, to, sizeof sums));
+        DO(streams->are_finite(stream, b, 4, &finite));
+        assert_true(finite);
+        DO(streams->copy(stream, b, &(float){NAN}, sizeof *b)); /* the temporary lives until the block ends */
+        DO(streams->are_finite(stream, b, 4, &finite));
+        assert_false(finite);
+        for (int i = 0; i < 4; i++) assert_true(got[i] == 3 * given[i]);
+        assert_true(sums[0] == 31 && sums[1] == 42);
+        DO(streams->copy(stream, a, NULL, 0));
+        void *const memory[] = {a, b, of, to, NULL};
+        for (int i = 0; i < 5; i++) streams->release(stream, memory[i]);
+        streams->close(&stream);
+    }
+}
+
+/* ---------------------------------------------------------------- copies */
+
+/* After the host has waited a source may change. Before that it may not, and the stream that enqueues shows whoever
+ * does it: that stream copies late. */
+static void sources_may_change_when_the_stream_has_come_so_far(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < KINDS; k++) {
+        const kolo_stream_kind *streams = kinds[k].streams;
+        kolo_stream *stream = open_stream(&kinds[k]);
+        int *there = memory_of(&kinds[k], stream, sizeof *there), source = 1, got = 0;
+        kolo_event *copied = NULL;
+        DO(streams->copy(stream, there, &source, sizeof source));
+        DO(streams->record_event(stream, &copied));
+        DO(streams->synchronize_event(stream, copied));
+        source = 2;
+        DO(streams->copy(stream, &got, there, sizeof got));
+        DO(streams->synchronize(stream));
+        assert_int_equal(got, 1);
+        DO(streams->copy(stream, there, &source, sizeof source));
+        source = 3;
+        DO(streams->copy(stream, &got, there, sizeof got));
+        assert_int_equal(got, kinds[k].late ? 1 : 2);
+        DO(streams->synchronize(stream));
+        assert_int_equal(got, kinds[k].late ? 3 : 2);
+        streams->free_event(stream, copied);
+        streams->release(stream, there);
+        streams->close(&stream);
+    }
+}
+
+static void imported_memory_is_the_hosts_or_a_copy(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < KINDS; k++) {
+        const kolo_stream_kind *streams = kinds[k].streams;
+        kolo_stream *stream = open_stream(&kinds[k]);
+        float host[2] = {1, 2}, got[2];
+        void *placed = NULL, *before;
+        for (int i = 0; i < 3; i++) {
+            host[0] = (float)i;
+            before = placed;
+            DO(streams->import(stream, host, sizeof host, "a test", &placed));
+            assert_true(i == 0 || placed == before);
+            DO(streams->copy(stream, got, placed, sizeof got));
+            DO(streams->synchronize(stream));
+            assert_memory_equal(got, host, sizeof host);
+        }
+        assert_true((placed == host) == !kinds[k].late);
+        streams->discard(stream, host, placed);
+        streams->discard(stream, host, NULL);
+        streams->close(&stream);
+    }
+}
+
+/* Memory that nobody has written is no number on the stream that enqueues. */
+static void memory_begins_as_no_number(void **state)
+{
+    (void)state;
+    const kind *k = &kinds[2];
+    kolo_stream *stream = open_stream(k);
+    float *floats = memory_of(k, stream, 8 * sizeof *floats);
+    double *doubles = memory_of(k, stream, 8 * sizeof *doubles);
+    for (int i = 0; i < 8; i++) assert_true(isnan(floats[i]) && isnan(doubles[i]));
+    k->streams->release(stream, floats);
+    k->streams->release(stream, doubles);
+    k->streams->close(&stream);
+}
+
+/* ---------------------------------------------------------------- events */
+
+static kolo_status increase_slowly(void *argument, int lane, int64_t number)
+{
+    (void)lane, (void)number;
+    atomic_int *value = argument;
+    int before = atomic_load(value);
+    pause_a_moment();
+    atomic_store(value, before + 1); /* an increase that came in between is lost */
+    return KOLO_OK;
+}
+
+/* Two streams take turns at one number; each waits for the other's event, which is recorded again and again. */
+static void streams_wait_for_one_another(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < KINDS; k++) {
+        const kolo_stream_kind *streams = kinds[k].streams;
+        kolo_stream *both[2] = {open_stream(&kinds[k]), open_stream(&kinds[k])};
+        kolo_event *events[2] = {NULL, NULL};
+        atomic_int value = 0;
+        for (int i = 0; i < 20; i++) {
+            int now = i % 2;
+            if (i > 0) DO(streams->wait_event(both[now], events[!now]));
+            DO(streams->for_each(both[now], 0, 1, false, increase_slowly, &value));
+            DO(streams->record_event(both[now], &events[now]));
+            DO(streams->wait_event(both[now], events[now])); /* its own is past for it */
+        }
+        DO(streams->synchronize_event(both[0], events[1]));
+        assert_int_equal(value, 20);
+        DO(streams->wait_event(both[0], events[1])); /* one that is past */
+        for (int i = 0; i < 2; i++) {
+            DO(streams->synchronize(both[i]));
+            streams->free_event(both[i], events[i]);
+            streams->free_event(both[i], NULL);
+        }
+        for (int i = 0; i < 2; i++) streams->close(&both[i]);
+    }
+}
+
+/* An event stands for what was enqueued before it was recorded, and for nothing that came later. */
+static void events_stand_for_what_was_before(void **state)
+{
+    (void)state;
+    const kind *k = &kinds[2];
+    kolo_stream *stream = open_stream(k);
+    atomic_int first = 0, second = 0;
+    kolo_event *event = NULL;
+    DO(k->streams->for_each(stream, 0, 1, false, increase_slowly, &first)); /* a body runs at once, its work late */
+    notes seen = {.count = 0};
+    note one = {&seen, 1}, two = {&seen, 2};
+    DO(k->streams->call(stream, take_note, &one));
+    DO(k->streams->record_event(stream, &event));
+    DO(k->streams->call(stream, take_note, &two));
+    assert_int_equal(seen.count, 0);
+    DO(k->streams->synchronize_event(stream, event));
+    assert_int_equal(seen.count, 1);
+    DO(k->streams->synchronize(stream));
+    assert_int_equal(seen.count, 2);
+    assert_true(first == 1 && second == 0);
+    k->streams->free_event(stream, event);
+    k->streams->close(&stream);
+}
+
+/* ---------------------------------------------------------------- captured graphs */
+
+#define SAMPLES 12
+
+/* A graph gathers and adds; what it is launched with are the samples that its step parameters name. */
+static void graphs_read_the_step_parameters_of_the_moment(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < KINDS; k++) {
+        const kolo_stream_kind *streams = kinds[k].streams;
+        if (!streams->begin_capture) continue;
+        kolo_stream *stream = open_stream(&kinds[k]);
+        float numbers[SAMPLES], got[2];
+        for (int i = 0; i < SAMPLES; i++) numbers[i] = (float)(i + 1);
+        float *features = memory_of(&kinds[k], stream, 2 * sizeof *features),
+              *sum = memory_of(&kinds[k], stream, 2 * sizeof *sum);
+        kolo_step_parameters *there = memory_of(&kinds[k], stream, sizeof *there), told[4];
+        void *placed = NULL;
+        kolo_captured_graph *graph = NULL;
+        DO(streams->import(stream, numbers, sizeof numbers, "a test", &placed));
+        DO(streams->clear(stream, sum, 2 * sizeof *sum));
+        const kolo_sources from = {.floats = placed, .elements = 1, .scale = 1};
+        const kolo_microbatch_arrays to = {.features = features, .outputs = 1};
+        DO(streams->begin_capture(stream));
+        DO(streams->gather(stream, &from, there, 0, 2, &to));
+        DO(streams->add(stream, sum, features, 2));
+        DO(streams->end_capture(stream, &graph));
+        DO(streams->copy(stream, got, sum, sizeof got));
+        DO(streams->synchronize(stream));
+        assert_true(got[0] == 0 && got[1] == 0); /* what was captured has not run */
+        float wanted[2] = {0, 0};
+        for (int i = 0; i < 4; i++) { /* the last batch has but one sample */
+            told[i] = (kolo_step_parameters){.first = 3 * i, .samples = i < 3 ? 2 : 1};
+            DO(streams->copy(stream, there, &told[i], sizeof told[i]));
+            DO(streams->launch(stream, graph));
+            wanted[0] += numbers[3 * i];
+            if (i < 3) wanted[1] += numbers[3 * i + 1];
+        }
+        DO(streams->copy(stream, got, sum, sizeof got));
+        streams->free_graph(stream, graph); /* its launches are done all the same */
+        streams->free_graph(stream, NULL);
+        DO(streams->synchronize(stream));
+        assert_memory_equal(got, wanted, sizeof got);
+        void *const memory[] = {features, sum, there};
+        for (int i = 0; i < 3; i++) streams->release(stream, memory[i]);
+        streams->discard(stream, numbers, placed);
+        streams->close(&stream);
+    }
+}
+
+/* A second stream takes part in the capture from the event that it waits for to the one that it is waited for by. */
+static void graphs_take_in_streams_that_wait(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < KINDS; k++) {
+        const kolo_stream_kind *streams = kinds[k].streams;
+        if (!streams->begin_capture) continue;
+        kolo_stream *both[2] = {open_stream(&kinds[k]), open_stream(&kinds[k])};
+        kolo_event *events[2] = {NULL, NULL};
+        kolo_captured_graph *graph = NULL;
+        float *a = memory_of(&kinds[k], both[0], sizeof *a), *b = memory_of(&kinds[k], both[1], sizeof *b), got = 0;
+        DO(streams->copy(both[0], a, &(float){1}, sizeof *a));
+        DO(streams->synchronize(both[0]));
+        DO(streams->begin_capture(both[0]));
+        DO(streams->add(both[0], a, a, 1));
+        DO(streams->record_event(both[0], &events[0]));
+        DO(streams->wait_event(both[1], events[0]));
+        DO(streams->copy(both[1], b, a, sizeof *a));
+        DO(streams->record_event(both[1], &events[1]));
+        DO(streams->wait_event(both[0], events[1]));
+        DO(streams->add(both[0], a, b, 1));
+        DO(streams->end_capture(both[0], &graph));
+        for (int i = 0; i < 3; i++) DO(streams->launch(both[0], graph)); /* four times as much each time */
+        DO(streams->copy(both[0], &got, a, sizeof got));
+        DO(streams->synchronize(both[0]));
+        assert_true(got == 64);
+        notes seen = {.count = 0};
+        note one = {&seen, 1};
+        DO(streams->call(both[1], take_note, &one)); /* the second stream works for itself again */
+        DO(streams->synchronize(both[1]));
+        assert_int_equal(seen.count, 1);
+        streams->free_graph(both[0], graph);
+        streams->release(both[0], a);
+        streams->release(both[1], b);
+        for (int i = 0; i < 2; i++) streams->free_event(both[i], events[i]);
+        for (int i = 0; i < 2; i++) streams->close(&both[i]);
+    }
+}
+
+/* ---------------------------------------------------------------- lanes */
+
+typedef struct sweep {
+    atomic_int taken[MOST], at_once[LANES], order[MOST], count;
+    int fails_at, most;
+    atomic_bool overlapped;
+} sweep;
+
+static kolo_status take_number(void *argument, int lane, int64_t number)
+{
+    sweep *s = argument;
+    if (lane < 0 || lane >= s->most || atomic_fetch_add(&s->at_once[lane], 1) != 0) s->overlapped = true;
+    atomic_fetch_add(&s->taken[number], 1);
+    s->order[atomic_fetch_add(&s->count, 1)] = (int)number;
+    kolo_status status = number == s->fails_at ? kolo_fail(KOLO_INVALID, "number %d failed", (int)number) : KOLO_OK;
+    atomic_fetch_sub(&s->at_once[lane], 1);
+    return status;
+}
+
+static void every_number_is_taken_once(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < KINDS; k++) {
+        const kolo_stream_kind *streams = kinds[k].streams;
+        kolo_stream *stream = open_stream(&kinds[k]);
+        int lanes = streams->lanes(stream);
+        assert_in_range(lanes, 1, LANES);
+        for (int backward = 0; backward < 2; backward++) {
+            sweep s = {.fails_at = -1, .most = lanes};
+            DO(streams->for_each(stream, 5, MOST, backward, take_number, &s));
+            DO(streams->for_each(stream, 7, 7, backward, take_number, &s)); /* none */
+            DO(streams->synchronize(stream));
+            assert_false(s.overlapped);
+            assert_int_equal(s.count, MOST - 5);
+            for (int i = 0; i < MOST; i++) assert_int_equal(s.taken[i], i >= 5);
+            for (int i = 0; i < s.count && lanes == 1; i++)
+                assert_int_equal(s.order[i], backward ? MOST - 1 - i : 5 + i);
+        }
+        streams->close(&stream);
+    }
+}
+
+/* One lane of the host goes through the numbers in their order, too. */
+static void one_lane_keeps_the_order(void **state)
+{
+    (void)state;
+    for (int concurrent = 0; concurrent < 2; concurrent++) {
+        kolo_stream *stream = NULL;
+        const kolo_stream_place place = {
+            .backend = &kolo_reference_backend, .threads = 1, .concurrent = concurrent == 1};
+        DO(kolo_host_streams.open(&place, &stream));
+        sweep s = {.fails_at = -1, .most = 1};
+        DO(kolo_host_streams.for_each(stream, 0, MOST, true, take_number, &s));
+        DO(kolo_host_streams.synchronize(stream));
+        for (int i = 0; i < MOST; i++) assert_int_equal(s.order[i], MOST - 1 - i);
+        kolo_host_streams.close(&stream);
+    }
+}
+
+/* ---------------------------------------------------------------- failures */
+
+/* The first failure ends the sweep, at once or when the stream comes to it, and is told with its sentence. */
+static void the_first_failure_ends_it(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < KINDS; k++) {
+        const kolo_stream_kind *streams = kinds[k].streams;
+        kolo_stream *stream = open_stream(&kinds[k]);
+        sweep s = {.fails_at = 9, .most = LANES}, next = {.fails_at = -1, .most = LANES};
+        kolo_status status = streams->for_each(stream, 0, MOST, false, take_number, &s);
+        if (kinds[k].concurrent) {
+            assert_int_equal(status, KOLO_OK);
+            DO(streams->for_each(stream, 0, MOST, false, take_number, &next)); /* is left out */
+            status = streams->synchronize(stream);
+        }
+        kolo_failure failure = kolo_failure_take();
+        assert_int_equal(status, KOLO_INVALID);
+        assert_string_equal(failure.text, "number 9 failed");
+        assert_true(s.count >= 10 - (LANES - 1) && s.count < MOST && next.count == 0);
+        streams->close(&stream);
+    }
+}
+
+/* A stream that waits for one that failed goes on: the failure is told by the one whose it is, once. */
+static void a_failure_belongs_to_its_stream(void **state)
+{
+    (void)state;
+    const kind *k = &kinds[1];
+    kolo_stream *both[2] = {open_stream(k), open_stream(k)};
+    kolo_event *event = NULL;
+    atomic_int value = 0;
+    sweep s = {.fails_at = 0, .most = LANES};
+    DO(k->streams->for_each(both[0], 0, 1, false, take_number, &s));
+    DO(k->streams->record_event(both[0], &event));
+    DO(k->streams->wait_event(both[1], event));
+    DO(k->streams->for_each(both[1], 0, 1, false, increase_slowly, &value));
+    DO(k->streams->synchronize(both[1]));
+    assert_int_equal(value, 1);
+    assert_int_equal(k->streams->synchronize(both[0]), KOLO_INVALID);
+    kolo_failure_take();
+    DO(k->streams->synchronize(both[0]));
+    k->streams->free_event(both[0], event);
+    for (int i = 0; i < 2; i++) k->streams->close(&both[i]);
+}
+
+/* Work that is still on its way is done, or dropped after a failure, when a stream is closed. */
+static void close_waits_for_what_runs(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < KINDS; k++) {
+        kolo_stream *stream = open_stream(&kinds[k]);
+        atomic_int value = 0;
+        for (int i = 0; i < 4; i++) DO(kinds[k].streams->for_each(stream, 0, 1, false, increase_slowly, &value));
+        kinds[k].streams->close(&stream);
+        assert_int_equal(value, 4);
+        assert_int_equal(kolo_failure_take().code, KOLO_OK);
+    }
+}
+
+/* ---------------------------------------------------------------- fork */
+
+/* In the child: 0 where everything was as it is to be. */
+static int use_in_child(const kind *k, kolo_stream *stream)
+{
+    sweep s = {.fails_at = -1, .most = LANES};
+    alarm(10);
+    kolo_status status = k->streams->for_each(stream, 0, MOST, false, take_number, &s);
+    if (status == KOLO_OK) status = k->streams->synchronize(stream);
+    if (status != KOLO_UNSUPPORTED || s.count != 0) return 1;
+    kolo_failure failure = kolo_failure_take();
+    if (!strstr(failure.text, "fork")) return 2;
+    k->streams->close(&stream);
+    return stream ? 3 : 0;
+}
+
+static void a_child_cannot_use_it(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < KINDS; k++) {
+        const kolo_stream_kind *streams = kinds[k].streams;
+        kolo_stream *stream = open_stream(&kinds[k]);
+        atomic_int value = 0;
+        DO(streams->for_each(stream, 0, 1, false, increase_slowly, &value));
+        DO(streams->synchronize(stream));
+        pid_t child = fork();
+        if (child == 0) _exit(use_in_child(&kinds[k], stream));
+        int ended;
+        assert_int_equal(waitpid(child, &ended, 0), child);
+        assert_true(WIFEXITED(ended));
+        assert_int_equal(WEXITSTATUS(ended), 0);
+        DO(streams->for_each(stream, 0, 1, false, increase_slowly, &value)); /* the parent's goes on */
+        DO(streams->synchronize(stream));
+        assert_int_equal(value, 2);
+        streams->close(&stream);
+    }
+}
+
+int main(void)
+{
+    alarm(60 * MINUTES);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(work_keeps_its_order),
+        cmocka_unit_test(arrays_are_changed_in_order),
+        cmocka_unit_test(sources_may_change_when_the_stream_has_come_so_far),
+        cmocka_unit_test(imported_memory_is_the_hosts_or_a_copy),
+        cmocka_unit_test(memory_begins_as_no_number),
+        cmocka_unit_test(streams_wait_for_one_another),
+        cmocka_unit_test(events_stand_for_what_was_before),
+        cmocka_unit_test(graphs_read_the_step_parameters_of_the_moment),
+        cmocka_unit_test(graphs_take_in_streams_that_wait),
+        cmocka_unit_test(every_number_is_taken_once),
+        cmocka_unit_test(one_lane_keeps_the_order),
+        cmocka_unit_test(the_first_failure_ends_it),
+        cmocka_unit_test(a_failure_belongs_to_its_stream),
+        cmocka_unit_test(close_waits_for_what_runs),
+        cmocka_unit_test(a_child_cannot_use_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
