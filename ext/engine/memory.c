@@ -60,8 +60,9 @@ static kolo_status open_parts(kolo_engine *engine, size_t bytes)
     home->totals = home->told ? engine->parts : NULL;
     for (int c = 1; c < engine->context_count; c++) {
         kolo_device_context *context = &engine->contexts[c];
-        if (!context->told) continue;
-        KOLO_TRY(engine->streams->allocate(context->stream, bytes, "sums of losses", (void **)&context->totals));
+        context->totals = NULL; /* home's are in another memory */
+        if (context->told)
+            KOLO_TRY(engine->streams->allocate(context->stream, bytes, "sums of losses", (void **)&context->totals));
     }
     return KOLO_OK;
 }

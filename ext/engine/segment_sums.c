@@ -88,37 +88,53 @@ void kolo_segment_sums_return(kolo_segment_sums *sums, int segment, float *gradi
     if (gradient) kolo_reduction_return(sums->reductions[segment], gradient);
 }
 
-/* The segment's part of every node's gradient. */
+/* The segment's part of every node's gradient. The parts are the tree's again, after a failure, too. */
 static kolo_status put_part(kolo_segment_sums *sums, int segment, const kolo_node *nodes, const kolo_node *parts,
                             int count)
 {
     const kolo_program *program = sums->program;
     const kolo_segment *from = &program->segments[segment];
+    kolo_status status = KOLO_OK;
     for (int n = 0; n < count; n++) {
-        if (from->gradient_bytes > 0)
-            KOLO_TRY(streams_of(program)->copy(program->streams[0], (char *)nodes[n].gradient + from->gradient_first,
-                                               parts[n].gradient, from->gradient_bytes));
+        if (from->gradient_bytes > 0 && status == KOLO_OK)
+            status = streams_of(program)->copy(program->streams[0], (char *)nodes[n].gradient + from->gradient_first,
+                                               parts[n].gradient, from->gradient_bytes);
         kolo_reduction_return(sums->reductions[segment], parts[n].gradient);
     }
-    return KOLO_OK;
+    return status;
+}
+
+/* Nodes that are like the parts, with memory for gradients. What could not be taken is NULL. */
+static kolo_status borrow_nodes(kolo_reduction *reduction, kolo_node *nodes, const kolo_node *parts, int count)
+{
+    kolo_status status = KOLO_OK;
+    for (int n = 0; n < count; n++) {
+        nodes[n] = (kolo_node){.level = parts[n].level, .index = parts[n].index};
+        if (status == KOLO_OK) status = kolo_reduction_borrow(reduction, &nodes[n].gradient);
+    }
+    return status;
+}
+
+static void return_parts(kolo_segment_sums *sums, int segment, const kolo_node *parts, int count)
+{
+    for (int n = 0; n < count; n++) kolo_segment_sums_return(sums, segment, parts[n].gradient);
 }
 
 static kolo_status put_parts(kolo_segment_sums *sums, kolo_reduction *reduction, kolo_node *nodes, kolo_node *parts,
                              int *count)
 {
+    kolo_status status = KOLO_OK;
     *count = 0;
-    for (int s = 0; s < sums->program->segment_count; s++) {
+    for (int s = 0; s < sums->program->segment_count && status == KOLO_OK; s++) {
         if (!sums->reductions[s]) continue;
         int taken = kolo_reduction_take(sums->reductions[s], parts);
-        for (int n = 0; n < taken && s == 0; n++, ++*count) {
-            nodes[n] = (kolo_node){.level = parts[n].level, .index = parts[n].index};
-            KOLO_TRY(kolo_reduction_borrow(reduction, &nodes[n].gradient));
-        }
+        if (s == 0) status = borrow_nodes(reduction, nodes, parts, *count = taken);
         if (taken != *count)
-            return kolo_fail(KOLO_INTERNAL, "a segment's sums have %d nodes, wanted %d", taken, *count);
-        KOLO_TRY(put_part(sums, s, nodes, parts, taken));
+            status = kolo_fail(KOLO_INTERNAL, "a segment's sums have %d nodes, wanted %d", taken, *count);
+        if (status == KOLO_OK) status = put_part(sums, s, nodes, parts, taken);
+        else return_parts(sums, s, parts, taken);
     }
-    return KOLO_OK;
+    return status;
 }
 
 kolo_status kolo_segment_sums_finish(kolo_segment_sums *sums, kolo_reduction *reduction)
@@ -127,7 +143,10 @@ kolo_status kolo_segment_sums_finish(kolo_segment_sums *sums, kolo_reduction *re
     kolo_node *nodes = calloc(2 * (size_t)KOLO_REDUCTION_MOST, sizeof *nodes);
     if (!nodes) return kolo_fail_memory(2 * (size_t)KOLO_REDUCTION_MOST * sizeof *nodes, "the tree of sums");
     kolo_status status = put_parts(sums, reduction, nodes, nodes + KOLO_REDUCTION_MOST, &count);
-    for (int n = 0; n < count && status == KOLO_OK; n++) status = kolo_reduction_insert(reduction, nodes[n]);
+    for (int n = 0; n < count; n++) {
+        if (status == KOLO_OK) status = kolo_reduction_insert(reduction, nodes[n]);
+        else kolo_reduction_return(reduction, nodes[n].gradient);
+    }
     free(nodes);
     return status;
 }

@@ -82,6 +82,7 @@ static kolo_status fill(kolo_cuda_table *table, const kolo_update_job *job, cuda
     if (error == cudaSuccess)
         error = cudaMemcpyAsync(table->memory, image, table->bytes, cudaMemcpyHostToDevice, stream);
     cudaError_t waited = cudaStreamSynchronize(stream); /* a copy may read pageable memory after the call returned */
+    if (waited != cudaSuccess) cudaStreamSynchronize(stream); /* the caller frees what the copy may still reach */
     if (error == cudaSuccess) error = waited;
     free(image);
     KOLO_CUDA(error, "preparing updates");

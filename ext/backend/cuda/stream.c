@@ -148,8 +148,13 @@ static kolo_status copy(kolo_stream *stream, void *to, const void *from, size_t 
 
 static kolo_status import(kolo_stream *stream, const void *host, size_t bytes, const char *what, void **placed)
 {
-    if (!*placed) KOLO_TRY(allocate(stream, bytes, what, placed));
-    return copy(stream, *placed, host, bytes);
+    bool is_new = !*placed;
+    if (is_new) KOLO_TRY(allocate(stream, bytes, what, placed));
+    kolo_status status = copy(stream, *placed, host, bytes);
+    if (status == KOLO_OK || !is_new) return status;
+    release(stream, *placed); /* the caller has nothing to discard */
+    *placed = NULL;
+    return status;
 }
 
 static void discard(kolo_stream *stream, const void *host, void *placed)

@@ -189,10 +189,10 @@ static void one_case(dice *d, int number)
     n.job.plan = &n.r->plan;
     n.job.left = (const float *)(const void *)BASE;
     n.job.packed = BASE;
-    const kolo_accelerator *accelerator = tested->accelerator;
-    rig_ok(accelerator->expect_updates(n.r->stream, &n.job));
-    rig_ok(accelerator->update(n.r->stream, &n.job));
-    rig_ok(accelerator->update(straight.r->stream, &straight.job));
+    const kolo_update_kind *updates = tested->updates;
+    rig_ok(updates->expect(n.r->stream, &n.job));
+    rig_ok(updates->update(n.r->stream, &n.job));
+    rig_ok(updates->update(straight.r->stream, &straight.job));
     float *weights = malloc((size_t)n.count * sizeof *weights), *wanted = malloc((size_t)n.count * sizeof *wanted);
     assert_true(weights && wanted);
     rig_copy(n.r, weights, n.weights, (size_t)n.count * sizeof *weights);
@@ -211,7 +211,7 @@ static void one_case(dice *d, int number)
 static void as_of_the_canonical_gradient(void **state)
 {
     (void)state;
-    if (!tested->accelerator) skip();
+    if (!tested->devices) skip();
     dice d = {61};
     for (int number = 0; number < 40; number++) one_case(&d, number);
 }

@@ -18,7 +18,7 @@ static int environment_is_clean(void **state)
     return 0;
 }
 
-/* "3,1" of the descriptions "simulated device 3", by the numbers that the accelerator is given. */
+/* "3,1" of the descriptions "simulated device 3", by the numbers that the backend is given. */
 static const char *seen(void)
 {
     static char text[256];
@@ -27,7 +27,7 @@ static const char *seen(void)
     for (int i = 0; i < kolo_device_count(); i++) {
         char name[96];
         int64_t memory, left;
-        rig_ok(accelerator->describe(kolo_replica_device(i), name, &memory, &left));
+        rig_ok(tested_backend()->devices->describe(kolo_replica_device(i), name, &memory, &left));
         used +=
             (size_t)snprintf(text + used, sizeof text - used, "%s%s", i ? "," : "", name + strlen("simulated device "));
     }
@@ -42,8 +42,8 @@ static void a_mask_is_not_applied_twice(void **state)
     assert_int_equal(kolo_device_count(), 2);
     assert_string_equal(getenv("CUDA_VISIBLE_DEVICES"), "3,2");
     assert_int_equal(kolo_gpus(), 4);
-    assert_true(device_open()); /* accelerator */
-    accelerator->close(&stream);
+    assert_true(device_open());
+    streams->close(&stream);
     assert_string_equal(seen(), "3,2");
     assert_string_equal(kolo_device_get(0).description, "simulated device 3");
     assert_string_equal(kolo_device_get(1).name, "gpu:1");
@@ -103,14 +103,14 @@ static void memory_that_is_taken(void **state)
     assert_int_equal(kolo_device_get(1).taken_bytes, 0);
     kolo_stream *own = NULL;
     void *memory = NULL;
-    assert_int_equal(accelerator->open(1, &own), KOLO_OK);
+    assert_int_equal(device_open_stream(1, &own), KOLO_OK);
     int64_t before = kolo_device_get(1).taken_bytes;
-    assert_int_equal(accelerator->allocate(own, 1000000, "a test", &memory), KOLO_OK);
+    assert_int_equal(streams->allocate(own, 1000000, "a test", &memory), KOLO_OK);
     assert_int_equal(kolo_device_get(1).taken_bytes, before + 1000000);
     assert_int_equal(kolo_device_get(0).taken_bytes, 0);
-    accelerator->release(own, memory);
+    streams->release(own, memory);
     assert_int_equal(kolo_device_get(1).taken_bytes, before);
-    accelerator->close(&own);
+    streams->close(&own);
     assert_int_equal(kolo_device_get(1).taken_bytes, 0);
 }
 

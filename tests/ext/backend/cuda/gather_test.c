@@ -146,7 +146,7 @@ static void one_case(dice *d, int number)
     kolo_step_parameters step_parameters = {.first = from, .samples = samples};
     kolo_step_parameters *there = device_array(&step_parameters, sizeof step_parameters, 0);
     rig_ok(kolo_data_gather(&s.data, NULL, s.order ? s.order + from + first : NULL, from + first, count, &s.host));
-    rig_ok(accelerator->gather(stream, &s.from, there, first, s.microbatch, &s.device));
+    rig_ok(streams->gather(stream, &s.from, there, first, s.microbatch, &s.device));
     compare(s.host.features, s.device.features, s.microbatch * s.elements, "features", number);
     compare(s.host.labels, s.device.labels, (int64_t)s.microbatch * s.data.label_count, "labels", number);
     compare(s.host.targets, s.device.targets, s.microbatch * s.host.outputs, "targets", number);
@@ -162,8 +162,8 @@ static void the_same_samples(void **state)
     for (int number = 0; number < 400; number++) one_case(&d, number);
 }
 
-/* Recorded once: what changes is the moment. */
-static void a_recording_follows_the_moment(void **state)
+/* Captured once: only the step parameters change. */
+static void a_captured_graph_follows_the_step_parameters(void **state)
 {
     (void)state;
     enum { samples = 20, elements = 8, microbatch = 4 };
@@ -173,13 +173,13 @@ static void a_recording_follows_the_moment(void **state)
     kolo_sources from = {.floats = device_array(all, sizeof all, 0), .label_count = 1, .elements = elements};
     kolo_microbatch_arrays to = {.features = device_array(NULL, microbatch * elements * sizeof(float), 0)};
     kolo_captured_graph *captured_graph;
-    rig_ok(accelerator->begin_capture(stream));
-    rig_ok(accelerator->gather(stream, &from, there, 0, microbatch, &to));
-    rig_ok(accelerator->end_capture(stream, &captured_graph));
+    rig_ok(streams->begin_capture(stream));
+    rig_ok(streams->gather(stream, &from, there, 0, microbatch, &to));
+    rig_ok(streams->end_capture(stream, &captured_graph));
     for (int first = 0; first < samples; first += 3) {
         step_parameters = (kolo_step_parameters){.first = first, .samples = samples - first};
-        rig_ok(accelerator->copy(stream, there, &step_parameters, sizeof step_parameters));
-        rig_ok(accelerator->launch(stream, captured_graph));
+        rig_ok(streams->copy(stream, there, &step_parameters, sizeof step_parameters));
+        rig_ok(streams->launch(stream, captured_graph));
         float *got = device_read(to.features, microbatch * elements * sizeof(float));
         for (int i = 0; i < microbatch * elements; i++) {
             int at = first * elements + i;
@@ -187,7 +187,7 @@ static void a_recording_follows_the_moment(void **state)
         }
         free(got);
     }
-    accelerator->free_graph(stream, captured_graph);
+    streams->free_graph(stream, captured_graph);
     device_free(there, 0);
     device_free((void *)from.floats, 0);
     device_free(to.features, 0);
@@ -197,8 +197,8 @@ int main(void)
 {
     if (!device_open()) return 1;
     const struct CMUnitTest tests[] = {cmocka_unit_test(the_same_samples),
-                                       cmocka_unit_test(a_recording_follows_the_moment)};
+                                       cmocka_unit_test(a_captured_graph_follows_the_step_parameters)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    accelerator->close(&stream);
+    streams->close(&stream);
     return failed;
 }

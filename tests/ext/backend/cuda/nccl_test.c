@@ -9,7 +9,7 @@
 typedef struct order {
     int devices[MEMBERS]; /* of the members */
     int missing;          /* a member that does not come to the sum, and calls the others off; -1: none */
-    kolo_status wanted;   /* of join() */
+    kolo_status wanted;   /* of open_comm() */
     const char *sentence; /* in what a failure says */
     kolo_comm *group[MEMBERS]; /* instead of the thread's own */
 } order;
@@ -24,7 +24,7 @@ static void fill(kolo_stream *own, float *there, int member, int64_t count)
     float *values = malloc((size_t)count * sizeof *values + 1);
     assert_non_null(values);
     for (int64_t i = 0; i < count; i++) values[i] = term(member, i);
-    rig_ok(accelerator->copy(own, there, values, (size_t)count * sizeof *values));
+    rig_ok(streams->copy(own, there, values, (size_t)count * sizeof *values));
     free(values);
 }
 
@@ -32,8 +32,8 @@ static bool is_sum(kolo_stream *own, const float *there, int members, int64_t co
 {
     float *values = malloc((size_t)count * sizeof *values + 1);
     bool right = values != NULL;
-    rig_ok(accelerator->copy(own, values, there, (size_t)count * sizeof *values));
-    rig_ok(accelerator->synchronize(own));
+    rig_ok(streams->copy(own, values, there, (size_t)count * sizeof *values));
+    rig_ok(streams->synchronize(own));
     for (int64_t i = 0; i < count && right; i++) {
         float wanted = 0;
         for (int m = 0; m < members; m++) wanted += term(m, i);
@@ -52,20 +52,20 @@ static bool failed(kolo_status status, kolo_status wanted, const char *sentence)
     return right;
 }
 
-static bool sum_some(kolo_comm *comm, kolo_stream *own, void *together)
+static bool sum_some(kolo_comm *comm, kolo_stream *own, kolo_comm *together)
 {
     static const int64_t counts[] = {1, 3, 33, 1000, 70001};
     float *there[5];
     bool right = true;
     /* Two at a time are on their way. */
     for (int c = 0; c < 5; c++) {
-        rig_ok(accelerator->allocate(own, (size_t)counts[c] * sizeof(float), "a test", (void **)&there[c]));
+        rig_ok(streams->allocate(own, (size_t)counts[c] * sizeof(float), "a test", (void **)&there[c]));
         fill(own, there[c], comm->rank, counts[c]);
-        rig_ok(accelerator->allreduce(own, together, there[c], counts[c], KOLO_TYPE_FLOAT));
+        rig_ok(together->kind->allreduce(together, there[c], counts[c], KOLO_TYPE_FLOAT));
         if (c > 0) right = right && is_sum(own, there[c - 1], comm->size, counts[c - 1]);
     }
     right = right && is_sum(own, there[4], comm->size, counts[4]);
-    for (int c = 0; c < 5; c++) accelerator->release(own, there[c]);
+    for (int c = 0; c < 5; c++) streams->release(own, there[c]);
     return right;
 }
 
@@ -73,14 +73,14 @@ static bool member(kolo_comm *comm, void *argument)
 {
     const order *o = argument;
     kolo_stream *own;
-    void *together = NULL;
-    rig_ok(accelerator->open(o->devices[comm->rank], &own));
-    kolo_status status = accelerator->join(own, comm, &together);
+    kolo_comm *together = NULL;
+    rig_ok(device_open_stream(o->devices[comm->rank], &own));
+    kolo_status status = streams->open_comm(own, comm, &together);
     bool right = status == o->wanted;
     if (o->wanted != KOLO_OK) right = failed(status, o->wanted, o->sentence) && !together;
     else right = right && sum_some(comm, own, together);
-    if (together) accelerator->leave(together);
-    accelerator->close(&own);
+    if (together) together->kind->close(together);
+    streams->close(&own);
     return right;
 }
 
@@ -94,13 +94,13 @@ static void run_order(order *o, int size, member_function function)
 
 static void want_devices(int devices)
 {
-    if (accelerator->devices() < devices) skip();
+    if (tested_backend()->devices->devices() < devices) skip();
 }
 
 static void members_sum(void **state)
 {
     (void)state;
-    for (int size = 1; size <= MEMBERS && size <= accelerator->devices(); size++) {
+    for (int size = 1; size <= MEMBERS && size <= tested_backend()->devices->devices(); size++) {
         order o = {.wanted = KOLO_OK};
         for (int m = 0; m < size; m++) o.devices[m] = size - 1 - m;
         run_order(&o, size, member);
@@ -153,25 +153,25 @@ static bool waiting_member(kolo_comm *comm, void *argument)
 {
     const order *o = argument;
     kolo_stream *own;
-    void *together;
+    kolo_comm *together;
     float *there;
-    rig_ok(accelerator->open(comm->rank, &own));
-    rig_ok(accelerator->join(own, comm, &together));
-    rig_ok(accelerator->allocate(own, 100 * sizeof *there, "a test", (void **)&there));
-    rig_ok(accelerator->clear(own, there, 100 * sizeof *there));
+    rig_ok(device_open_stream(comm->rank, &own));
+    rig_ok(streams->open_comm(own, comm, &together));
+    rig_ok(streams->allocate(own, 100 * sizeof *there, "a test", (void **)&there));
+    rig_ok(streams->clear(own, there, 100 * sizeof *there));
     bool right = true;
     if (comm->rank == o->missing) {
         usleep(100000);
         comm->kind->abort(comm);
     } else {
-        rig_ok(accelerator->allreduce(own, together, there, 100, KOLO_TYPE_FLOAT));
-        right = failed(accelerator->synchronize(own), KOLO_COMM, "another replica failed");
-        right = right && failed(accelerator->allreduce(own, together, there, 100, KOLO_TYPE_FLOAT), KOLO_COMM,
+        rig_ok(together->kind->allreduce(together, there, 100, KOLO_TYPE_FLOAT));
+        right = failed(streams->synchronize(own), KOLO_COMM, "another replica failed");
+        right = right && failed(together->kind->allreduce(together, there, 100, KOLO_TYPE_FLOAT), KOLO_COMM,
                                 "another replica failed");
     }
-    accelerator->leave(together);
-    accelerator->release(own, there);
-    accelerator->close(&own);
+    together->kind->close(together);
+    streams->release(own, there);
+    streams->close(&own);
     return right;
 }
 
@@ -187,19 +187,19 @@ static bool lost_member(kolo_comm *comm, void *argument)
 {
     const order *o = argument;
     kolo_stream *own;
-    void *together;
+    kolo_comm *together;
     float *there;
-    rig_ok(accelerator->open(comm->rank, &own));
-    rig_ok(accelerator->join(own, comm, &together));
-    rig_ok(accelerator->allocate(own, 100 * sizeof *there, "a test", (void **)&there));
+    rig_ok(device_open_stream(comm->rank, &own));
+    rig_ok(streams->open_comm(own, comm, &together));
+    rig_ok(streams->allocate(own, 100 * sizeof *there, "a test", (void **)&there));
     if (comm->rank == o->missing) usleep(100000);
-    kolo_status status = accelerator->allreduce(own, together, there, 100, KOLO_TYPE_FLOAT);
+    kolo_status status = together->kind->allreduce(together, there, 100, KOLO_TYPE_FLOAT);
     bool right = comm->rank == o->missing ? failed(status, KOLO_COMM, "NCCL: a sum over the group failed: unhandled")
-                                          : failed(accelerator->synchronize(own), KOLO_COMM,
+                                          : failed(streams->synchronize(own), KOLO_COMM,
                                                    "NCCL lost a member of the group: remote process exited");
-    accelerator->leave(together);
-    accelerator->release(own, there);
-    accelerator->close(&own);
+    together->kind->close(together);
+    streams->release(own, there);
+    streams->close(&own);
     return right;
 }
 
@@ -236,6 +236,6 @@ int main(void)
         cmocka_unit_test(sums_may_be_given_late),
     };
     int result = cmocka_run_group_tests(tests, NULL, NULL);
-    accelerator->close(&stream);
+    streams->close(&stream);
     return result;
 }

@@ -221,27 +221,27 @@ static kolo_status join_once(kolo_comm *ranks, int failing, long number, bool *c
     const char *(*failed)(void);
     *(void **)&failed = shim_function("kolo_shim_failed");
     kolo_stream *own;
-    void *together = NULL;
+    kolo_comm *together = NULL;
     float *there, value = (float)kolo_rank();
-    rig_ok(accelerator->open(kolo_local_rank(), &own));
-    rig_ok(accelerator->allocate(own, sizeof value, "a test", (void **)&there));
-    rig_ok(accelerator->copy(own, there, &value, sizeof value));
+    rig_ok(device_open_stream(kolo_local_rank(), &own));
+    rig_ok(streams->allocate(own, sizeof value, "a test", (void **)&there));
+    rig_ok(streams->copy(own, there, &value, sizeof value));
     fail_from_now_on(ranks->rank == failing ? number : 0, false);
-    kolo_status status = accelerator->join(own, ranks, &together), others = status;
+    kolo_status status = streams->open_comm(own, ranks, &together), others = status;
     *came = *failed();
     fail_from_now_on(0, false);
     kolo_failure failure = kolo_failure_take();
     if (status == KOLO_OK) {
-        rig_ok(accelerator->allreduce(own, together, there, 1, KOLO_TYPE_FLOAT));
-        rig_ok(accelerator->copy(own, &value, there, sizeof value));
-        rig_ok(accelerator->synchronize(own));
+        rig_ok(together->kind->allreduce(together, there, 1, KOLO_TYPE_FLOAT));
+        rig_ok(streams->copy(own, &value, there, sizeof value));
+        rig_ok(streams->synchronize(own));
         assert_true(value == (float)(ranks->size * (ranks->size - 1) / 2));
     } else if (ranks->rank == 0) printf("%s\n", failure.text);
     rig_ok(ranks->kind->broadcast(ranks, &others, sizeof others, 0));
     assert_int_equal(status, others);
-    accelerator->leave(together);
-    accelerator->release(own, there);
-    accelerator->close(&own);
+    if (together) together->kind->close(together);
+    streams->release(own, there);
+    streams->close(&own);
     return status;
 }
 
@@ -250,7 +250,7 @@ static int join(int failing)
 {
     kolo_comm *ranks = kolo_world_comm();
     if (!device_open()) return 1;
-    accelerator->close(&stream);
+    streams->close(&stream);
     int tries = 0, failed = 0;
     for (bool came = true; came; tries++) {
         failed += join_once(ranks, failing, tries + 1, &came) != KOLO_OK;

@@ -254,7 +254,7 @@ static void refuse_heads(int size)
     void *kernel = NULL;
     assert_int_equal(tested->prepare(&r->plan, 0, &kernel), KOLO_UNSUPPORTED);
     assert_non_null(strstr(kolo_failure_take().text, "of a block's shared memory, and this GPU has"));
-    tested->accelerator->close(&r->stream);
+    tested->streams->close(&r->stream);
     kolo_plan_free(&r->plan);
     free(r);
 }

@@ -10,7 +10,7 @@ static void arrays_are_added(void **state)
         size_t count = (size_t)counts[c / 2], bytes = count * sizeof(float), shift = c % 2 ? 4 : 0;
         float *to = numbers(&d, (int64_t)count, 0), *from = numbers(&d, (int64_t)count, 0);
         float *there = device_array(to, bytes, 0), *second = device_array(from, bytes, shift);
-        rig_ok(accelerator->add(stream, there, second, (int64_t)count));
+        rig_ok(streams->add(stream, there, second, (int64_t)count));
         float *got = device_read(there, bytes);
         for (size_t i = 0; i < count; i++) assert_true(got[i] == to[i] + from[i]);
         device_free(there, 0), device_free(second, shift);
@@ -33,7 +33,7 @@ static void parts_are_added_in_their_order(void **state)
             for (int i = 0; i < count; i++) wanted[i] += parts[n][i];
         void *there = device_array(parts, sizeof parts, 0);
         double *sum = device_array(NULL, (size_t)count * sizeof *sum, 0);
-        rig_ok(accelerator->sum(stream, sum, there, sizeof parts[0], number, count));
+        rig_ok(streams->sum(stream, sum, there, sizeof parts[0], number, count));
         double *got = device_read(sum, (size_t)count * sizeof *sum);
         assert_memory_equal(got, wanted, (size_t)count * sizeof *got);
         device_free(there, 0), device_free(sum, 0);
@@ -52,15 +52,15 @@ static void odd_values_are_found(void **state)
         bool finite = c % 2, again = !finite;
         values[at] = odd[which];
         float *there = device_array(values, (size_t)count * sizeof *there, c % 3 ? 4 : 0);
-        rig_ok(accelerator->are_finite(stream, there, count, &finite));
-        rig_ok(accelerator->are_finite(stream, there, count, &again));
+        rig_ok(streams->are_finite(stream, there, count, &finite));
+        rig_ok(streams->are_finite(stream, there, count, &again));
         assert_int_equal(finite, which > 3);
         assert_int_equal(again, finite);
         device_free(there, c % 3 ? 4 : 0);
         free(values);
     }
     bool finite = false;
-    rig_ok(accelerator->are_finite(stream, NULL, 0, &finite));
+    rig_ok(streams->are_finite(stream, NULL, 0, &finite));
     assert_true(finite);
 }
 
@@ -71,6 +71,6 @@ int main(void)
                                        cmocka_unit_test(parts_are_added_in_their_order),
                                        cmocka_unit_test(odd_values_are_found)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    accelerator->close(&stream);
+    streams->close(&stream);
     return failed;
 }

@@ -111,14 +111,14 @@ static float *floats_there(const arrays *a, const float *values)
 
 static void put_gradient(arrays *a)
 {
-    rig_ok(accelerator->copy(stream, a->job.gradient, a->gradient, (size_t)a->count * sizeof(float)));
+    rig_ok(streams->copy(stream, a->job.gradient, a->gradient, (size_t)a->count * sizeof(float)));
 }
 
 static void tell(arrays *a, double rate, int64_t step, double scale, double share)
 {
     kolo_step_parameters step_parameters = {.scale = scale, .share = share};
     kolo_rule_numbers(&a->optimizer, rate, step, step_parameters.rule);
-    rig_ok(accelerator->copy(stream, a->step_parameters, &step_parameters, sizeof step_parameters));
+    rig_ok(streams->copy(stream, a->step_parameters, &step_parameters, sizeof step_parameters));
 }
 
 /* a: what the host has; relative to the largest. */
@@ -189,7 +189,7 @@ static arrays open_arrays(dice *d, kolo_optimizer optimizer, bool scaled)
 
 static void close_arrays(arrays *a)
 {
-    if (a->captured_graph) accelerator->free_graph(stream, a->captured_graph);
+    if (a->captured_graph) streams->free_graph(stream, a->captured_graph);
     free(a->weights), free(a->gradient);
     device_free(a->job.weights, a->shift), device_free(a->job.gradient, a->shift);
     for (int s = 0; s < 3; s++) free(a->slots[s]), device_free(a->job.slots[s], a->shift);
@@ -222,18 +222,18 @@ static void arrives_where_the_host_does(void **state)
     dice d = {31};
     for (int number = 0; optimizer_of(number).kind; number++) {
         arrays a = open_arrays(&d, optimizer_of(number), roll_coin(&d));
-        assert_true(accelerator->has_rule(&a.optimizer));
+        assert_true(tested_backend()->updates->has_rule(&a.optimizer));
         keep_spans(&a);
-        rig_ok(accelerator->expect_updates(stream, &a.job));
-        rig_ok(accelerator->begin_capture(stream));
-        rig_ok(accelerator->update(stream, &a.job));
-        rig_ok(accelerator->end_capture(stream, &a.captured_graph));
+        rig_ok(tested_backend()->updates->expect(stream, &a.job));
+        rig_ok(streams->begin_capture(stream));
+        rig_ok(tested_backend()->updates->update(stream, &a.job));
+        rig_ok(streams->end_capture(stream, &a.captured_graph));
         for (int step = 1; step <= STEPS; step++) {
             double rate = a.optimizer.common.learning_rate / step, share = 1.0 / (7 + step), scale = share / 16;
             draw_gradient(&a, &d);
             tell(&a, rate, step, scale, share);
-            if (step == 2) rig_ok(accelerator->update(stream, &a.job));
-            else rig_ok(accelerator->launch(stream, a.captured_graph));
+            if (step == 2) rig_ok(tested_backend()->updates->update(stream, &a.job));
+            else rig_ok(streams->launch(stream, a.captured_graph));
             update_on_host(&a, rate, step, scale, share);
             all_same(&a);
         }
@@ -258,7 +258,7 @@ static void a_gradient_that_is_not_finite_changes_nothing(void **state)
             if (!fine) a.gradient[at] = roll_coin(&d) ? INFINITY : NAN;
             put_gradient(&a);
             tell(&a, 0.01, fine ? step : 1, 0.1, 0.1);
-            rig_ok(accelerator->update(stream, &a.job));
+            rig_ok(tested_backend()->updates->update(stream, &a.job));
             if (fine) update_on_host(&a, 0.01, step, 0.1, 0.1);
             kolo_scaling *scaling = device_read(a.job.scaling, sizeof *scaling);
             assert_true(scaling->tried == step && scaling->updates == step - (step >= 2));
@@ -279,16 +279,16 @@ static void a_table_is_read_late(void **state)
     if (!device_is_simulated()) skip();
     arrays a = open_arrays(&d, optimizer_of(0), false);
     keep_spans(&a);
-    rig_ok(accelerator->finish(stream));
+    rig_ok(streams->synchronize(stream));
     mallopt(M_PERTURB, 0x5A);
     setenv("KOLO_SHIM_LATE_COPIES", "1", 1);
-    rig_ok(accelerator->expect_updates(stream, &a.job));
+    rig_ok(tested_backend()->updates->expect(stream, &a.job));
     unsetenv("KOLO_SHIM_LATE_COPIES");
-    rig_ok(accelerator->finish(stream));
+    rig_ok(streams->synchronize(stream));
     mallopt(M_PERTURB, 0);
     draw_gradient(&a, &d);
     tell(&a, 0.01, 1, 1, 1);
-    rig_ok(accelerator->update(stream, &a.job));
+    rig_ok(tested_backend()->updates->update(stream, &a.job));
     update_on_host(&a, 0.01, 1, 1, 1);
     all_same(&a);
     close_arrays(&a);
@@ -320,7 +320,7 @@ static void the_largest_is_clipped_right(void **state)
                               .step_parameters = a.step_parameters,
                               .clip_norm = 2};
     tell(&a, 1, 1, 1, 1);
-    rig_ok(accelerator->update(stream, &a.job));
+    rig_ok(tested_backend()->updates->update(stream, &a.job));
     double sum = 0;
     for (int i = 1; i < count; i++) sum += pow((double)a.gradient[i], 2);
     for (int i = 0; i < count; i++) a.weights[i] = -a.gradient[i] * (i == 0 ? 1 : (float)kolo_clip_factor(sum, 2));
@@ -335,6 +335,6 @@ int main(void)
         cmocka_unit_test(arrives_where_the_host_does), cmocka_unit_test(a_gradient_that_is_not_finite_changes_nothing),
         cmocka_unit_test(a_table_is_read_late), cmocka_unit_test(the_largest_is_clipped_right)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    accelerator->close(&stream);
+    streams->close(&stream);
     return failed;
 }
