@@ -13,12 +13,14 @@ kolo_status kolo_engine_bring(kolo_engine *engine, const kolo_shard *shard)
     return kolo_engine_attach(engine, shard->data, shard->batch->order ? samples : 0, samples);
 }
 
+/* Where one microbatch keeps a device busy, samples come one microbatch at a time: memory is one's. */
 static int64_t microbatches_at_once(const kolo_engine *engine, const kolo_shard *shard)
 {
     int64_t microbatches = shard->end_microbatch - shard->first_microbatch,
             some = AT_ONCE / engine->program->plan.microbatch;
-    if (engine->program->reduces || microbatches < some) return microbatches;
-    return some > 0 ? some : 1;
+    if (engine->program->reduces) return microbatches;
+    if (kolo_backend_fills_device(engine->program->backend)) some = 1;
+    return microbatches < some ? microbatches : some > 0 ? some : 1;
 }
 
 static kolo_status compute_part(kolo_engine *engine, const kolo_shard *part)

@@ -226,8 +226,9 @@ static void no_step_waits_for_its_update(void **state)
         long plain = waits_of_steps((training){.precision = KOLO_FLOAT32, .devices = devices});
         long scaled = waits_of_steps((training){.precision = KOLO_MIXED_FP16, .devices = devices});
         long skipping = waits_of_steps((training){.precision = KOLO_MIXED_FP16, .devices = devices, .scale = 0x1p60});
-        assert_int_equal(scaled, plain);
-        assert_int_equal(skipping, plain);
+        /* one wait a step more would be twenty; which of the first few steps wait depends on their graphs */
+        assert_in_range(scaled, plain - 3, plain + 3);
+        assert_in_range(skipping, plain - 3, plain + 3);
     }
     training exact = {.precision = KOLO_MIXED_FP16, .watched = true}; /* the count sees those that there are */
     assert_true(waits_of_steps(exact) >= waits_of_steps((training){.precision = KOLO_MIXED_FP16}) + 20);
