@@ -41,7 +41,7 @@ static values build(rig *r, const sizes *s, bool bias, bool wants_dx)
     if (bias) v.bias = kolo_plan_weights(&r->plan, 1, of_bias);
     if (bias) v.dbias = kolo_plan_gradient(&r->plan, 1, of_bias);
     if (wants_dx) v.dx = rig_value(r, KOLO_VALUE_ACTIVATION, in);
-    if (r->stream) {
+    if (r->backend->devices) {
         r->plan.loss_gradient = -1;
         rig_op(r, (kolo_op){.kind = KOLO_OP_DENSE_LOSS,
                             .in = {v.x, v.kernel, v.bias, wants_dx ? v.again : -1},
