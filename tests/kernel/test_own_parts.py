@@ -48,13 +48,13 @@ kolo_metric_kind closer = {.name = "close", .wants = KOLO_WANTS_TARGETS, .row = 
     """void times(const kolo_custom_call *call)
 {
     int n = call->in_shape[0].dim[0];
-    for (int i = 0; i < call->leaf * n; i++) call->out[0][i] = call->in[0][i] * call->in[1][i % n];
+    for (int i = 0; i < call->microbatch * n; i++) call->out[0][i] = call->in[0][i] * call->in[1][i % n];
 }
 void times_backward(const kolo_custom_call *call)
 {
     int n = call->in_shape[0].dim[0];
     for (int i = 0; i < n; i++) call->out[1][i] = 0;
-    for (int i = 0; i < call->leaf * n; i++) {
+    for (int i = 0; i < call->microbatch * n; i++) {
         if (call->out[0]) call->out[0][i] = call->in[0][i] * call->in[2][i % n];
         if (i < call->samples * n) call->out[1][i % n] += call->in[0][i] * call->in[1][i];
     }

@@ -143,7 +143,8 @@ def test_repeated_runs_and_seeds(tmp_path, data):
 # of the weights. A single weight may differ more: Adam divides a gradient by its own size, so where one is all but zero
 # rounding decides its sign, and each step can part two such weights by twice the learning rate. Convolutions are direct:
 # what Winograd's algorithm rounds is four times as large, and 8e-6 of the loss were measured.
-LOSS_BOUND, WEIGHTS_BOUND, LEARNING_RATE = 1e-6, 1e-6, 1e-3
+# Seen on a CPU with AVX2 alone, four ranks: a loss of 2.3e-6.
+LOSS_BOUND, WEIGHTS_BOUND, LEARNING_RATE = 4e-6, 1e-6, 1e-3
 
 
 def check_close(trained, expected):

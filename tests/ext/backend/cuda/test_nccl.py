@@ -1,6 +1,7 @@
 """nccl.c among ranks with GPUs of their own: tests/ext/backend/cuda/ranks.c under kolorun, over the shim, whose NCCL
 joins processes."""
 import re
+from pathlib import Path
 import signal
 import time
 
@@ -64,7 +65,10 @@ def pair():
 
 
 def test_ranks_learn_what_they_learn_on_the_cpu(pair):
-    close(pair, trained(2, *pair, told=[DIVERGED], KOLO_DEVICES="cpu"), 1e-4)
+    """bfloat16 where the CPU has it."""
+    bf16 = "avx512" in Path("/proc/cpuinfo").read_text()
+    cases = {case: result for case, result in pair.items() if bf16 or case != "bf16"}
+    close(cases, trained(2, *cases, told=[DIVERGED], KOLO_DEVICES="cpu"), 1e-4)
 
 
 def test_ranks_learn_what_one_does(pair):
