@@ -37,8 +37,9 @@ static kolo_status open_scorer(kolo_model *model, kolo_purpose purpose, int micr
 {
     kolo_scorer *scorer = scorer_of(model, purpose);
     kolo_engine_place place = {.threads = scorer->threads};
-    kolo_status status =
-        scorer->engine ? KOLO_OK : kolo_engine_open(model, purpose, microbatch, place, &scorer->engine);
+    bool opens = !scorer->engine;
+    kolo_status status = opens ? kolo_engine_open(model, purpose, microbatch, place, &scorer->engine) : KOLO_OK;
+    if (status == KOLO_OK && opens) status = kolo_engine_load(scorer->engine, model->weights); /* takes their memory */
     if (status == KOLO_OK) status = kolo_engine_bring(scorer->engine, shard);
     if (status != KOLO_OK && scorer->engine) kolo_engine_close(&scorer->engine);
     assert(status != KOLO_OK || scorer->engine);
