@@ -29,7 +29,8 @@ int main(int argc, char **argv)
         printf("\n");
         kolo_topology(options.devices, .print = true);
         printf("\n");
-        if (!topology_alone) kolo_peer_bandwidth(options.devices, .bytes = bytes, .seconds = seconds, .print = true);
+        if (!topology_alone && kolo_last_error().code == KOLO_OK)
+            kolo_peer_bandwidth(options.devices, .bytes = bytes, .seconds = seconds, .print = true);
     }
     return kolo_finish();
 }
