@@ -320,8 +320,7 @@ static kolo_status for_each(kolo_stream *stream, int64_t first, int64_t end, boo
                             kolo_status (*body)(void *argument, int lane, int64_t number), void *argument)
 {
     KOLO_TRY(check(stream));
-    for (int64_t i = first; i < end; i++) KOLO_TRY(body(argument, 0, backward ? first + end - 1 - i : i));
-    return KOLO_OK;
+    return kolo_for_each_in_order(first, end, backward, body, argument);
 }
 
 typedef struct run_arguments {
@@ -413,22 +412,22 @@ static kolo_status update(kolo_stream *stream, const kolo_update_job *job)
     return enqueue(stream, do_update, job, sizeof *job);
 }
 
-typedef struct fill_moment_arguments {
+typedef struct fill_step_parameters_arguments {
     kolo_step_parameters *step_parameters;
     kolo_scaling *scaling, *seen;
-} do_fill_moment_arguments;
+} do_fill_step_parameters_arguments;
 
-static kolo_status do_fill_moment(void *arguments)
+static kolo_status do_fill_step_parameters(void *arguments)
 {
-    const do_fill_moment_arguments *a = arguments;
-    kolo_host_fill_moment(a->step_parameters, a->scaling, a->seen);
+    const do_fill_step_parameters_arguments *a = arguments;
+    kolo_host_fill_step_parameters(a->step_parameters, a->scaling, a->seen);
     return KOLO_OK;
 }
 
 static kolo_status fill_step_parameters(kolo_stream *stream, kolo_step_parameters *step_parameters,
                                         kolo_scaling *scaling, kolo_scaling *seen)
 {
-    return ENQUEUE(stream, do_fill_moment, step_parameters, scaling, seen);
+    return ENQUEUE(stream, do_fill_step_parameters, step_parameters, scaling, seen);
 }
 
 typedef struct penalty_arguments {

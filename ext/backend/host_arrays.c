@@ -94,6 +94,15 @@ bool kolo_host_are_finite(const float *values, int64_t count)
     return sum == 0; /* 0 · ∞ and 0 · NaN are not numbers */
 }
 
+/* ---------------------------------------------------------------- one lane */
+
+kolo_status kolo_for_each_in_order(int64_t first, int64_t end, bool backward,
+                                   kolo_status (*body)(void *argument, int lane, int64_t number), void *argument)
+{
+    for (int64_t i = first; i < end; i++) KOLO_TRY(body(argument, 0, backward ? first + end - 1 - i : i));
+    return KOLO_OK;
+}
+
 /* ---------------------------------------------------------------- kernels */
 
 /* The loss's scale multiplies what goes backward from the loss on. */

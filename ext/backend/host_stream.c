@@ -326,7 +326,7 @@ static kolo_status fill_step_parameters(kolo_stream *stream, kolo_step_parameter
                                         kolo_scaling *scaling, kolo_scaling *seen)
 {
     (void)stream;
-    kolo_host_fill_moment(step_parameters, scaling, seen);
+    kolo_host_fill_step_parameters(step_parameters, scaling, seen);
     return KOLO_OK;
 }
 

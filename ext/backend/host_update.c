@@ -230,7 +230,7 @@ static void check_finite(const update_round *r, const piece *p)
 
 /* ---------------------------------------------------------------- loss scaling */
 
-void kolo_host_fill_moment(kolo_step_parameters *step_parameters, kolo_scaling *scaling, kolo_scaling *seen)
+void kolo_host_fill_step_parameters(kolo_step_parameters *step_parameters, kolo_scaling *scaling, kolo_scaling *seen)
 {
     int64_t later = scaling->updates - step_parameters->updates;
     if (later > 0) memcpy(step_parameters->rule, step_parameters->later[later - 1], sizeof step_parameters->rule);

@@ -119,7 +119,10 @@ extern const kolo_stream_kind kolo_host_streams;
 /* enqueued_stream.c: the host's arithmetic behind a stream that does as late as it may what it was given. */
 extern const kolo_stream_kind kolo_enqueued_streams;
 
-/* host_arrays.c: what both do with arrays. */
+/* host_arrays.c. for_each() of a stream of one lane, which calls body() where it is called. */
+kolo_status kolo_for_each_in_order(int64_t first, int64_t end, bool backward,
+                                   kolo_status (*body)(void *argument, int lane, int64_t number), void *argument);
+/* host_arrays.c: what the host's streams do with arrays. */
 void kolo_host_gather(const kolo_sources *from, const kolo_step_parameters *step_parameters, int64_t first,
                       int microbatch, const kolo_microbatch_arrays *to);
 void kolo_host_sum(double *sum, const void *parts, size_t stride, int number, int64_t count);

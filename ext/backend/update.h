@@ -55,7 +55,7 @@ kolo_status kolo_host_update(const kolo_update_job *job, kolo_team *team);
 bool kolo_host_has_rule(const kolo_optimizer *optimizer);
 kolo_status kolo_host_expect_update(kolo_stream *stream, kolo_update_job *job);
 void kolo_host_forget_update(kolo_stream *stream, kolo_update_job *job);
-void kolo_host_fill_moment(kolo_step_parameters *step_parameters, kolo_scaling *scaling, kolo_scaling *seen);
+void kolo_host_fill_step_parameters(kolo_step_parameters *step_parameters, kolo_scaling *scaling, kolo_scaling *seen);
 double kolo_host_penalty(const kolo_span *spans, int count, const float *weights);
 
 #endif

@@ -53,7 +53,7 @@ typedef struct kolo_pipeline_stage {
     int context;
     int segment;        /* -1: none, where it only gathers or ends */
     bool gathers, ends; /* the microbatch's samples come first; its gradient and outputs are handed over last */
-    kolo_event *event;  /* how far it has come, for the next staging buffer on another device */
+    kolo_event *event;  /* how far it has come, for the next stage on another device */
 } kolo_pipeline_stage;
 
 /* A captured step, and the sums that it microbatches. */
@@ -89,7 +89,7 @@ struct kolo_engine {
     const float *imported; /* the host's weights that home has imported; NULL: they are a replica's */
     kolo_pipeline_stage *stages;  /* [stage_count], as microbatches go through them */
     int stage_count;
-    int group;           /* microbatches that go from staging buffer to staging buffer together */
+    int group;           /* microbatches that go from stage to stage together */
     int slots;           /* activations of each context */
     float **gradients;   /* [slots] of microbatches that are on their way */
     const kolo_shard *shard; /* that is being enqueued, */

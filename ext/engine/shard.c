@@ -1,23 +1,16 @@
 /* The microbatches of a shard, through the stages of the program: see engine.h.
  *
- * Between two reductions over microbatches a program is a row of stages, a device each. A single staging buffer takes
- * all microbatches in one sweep of its stream's lanes. Of several, groups of microbatches go from staging buffer to
- * staging buffer in a wavefront: while device 1 works on group 0, device 0 works on group 1. Each staging buffer of a
- * group waits for the staging buffer before. Where microbatches meet, none goes on before the last has come. */
+ * Between two reductions over microbatches a program is a row of stages, each on one device. Where there is a single
+ * stage, it takes all microbatches in one sweep of its stream's lanes. Where there are several, groups of microbatches
+ * go from stage to stage in a wavefront: while device 1 works on group 0, device 0 works on group 1. A group enters a
+ * stage when it has left the stage before. No microbatch passes a reduction before the last one has arrived there. */
 #include <string.h>
-#include <time.h>
 
+#include "core/clock.h"
 #include "runtime/runtime.h"
 #include "data/tokens.h"
 #include "data/data.h"
 #include "engine/engine.h"
-
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 static int slot_of(const kolo_engine *engine, int lane, int64_t microbatch)
 {
@@ -49,14 +42,14 @@ static kolo_status gather_here(kolo_engine *engine, int64_t microbatch, const ko
                              .step = batch->step,
                              .first_sample = first,
                              .stoppable = shard->stoppable};
-    double began = now();
+    double began = kolo_now();
     if (shard->staged) kolo_staged_copy(shard->staged, shard->data, first, count, &to);
     else KOLO_TRY(kolo_data_gather(shard->data, &call, order, batch->first + first, count, &to));
     size_t elements = (size_t)kolo_shape_count(shard->data->shape);
     memset(to.features + (size_t)count * elements, 0,
            (size_t)(batch->microbatch - count) * elements * sizeof *to.features);
     atomic_fetch_add(&engine->sliced_bytes, count * (int64_t)kolo_gathered_bytes(shard->data, &to));
-    atomic_fetch_add(&engine->slicing_nanoseconds, (int64_t)(1e9 * (now() - began)));
+    atomic_fetch_add(&engine->slicing_nanoseconds, (int64_t)(1e9 * (kolo_now() - began)));
     return kolo_tokens_check(plan, batch, first, count, to.features);
 }
 
@@ -144,10 +137,10 @@ static kolo_status run_op(kolo_engine *engine, int op, int slot, const kolo_call
 static kolo_status time_op(kolo_engine *engine, int op, int slot, const kolo_call *call, double *seconds)
 {
     KOLO_TRY(engine->streams->synchronize(call->stream));
-    double started = now();
+    double started = kolo_now();
     KOLO_TRY(run_op(engine, op, slot, call));
     KOLO_TRY(engine->streams->synchronize(call->stream));
-    seconds[op] += now() - started;
+    seconds[op] += kolo_now() - started;
     return KOLO_OK;
 }
 
@@ -217,7 +210,7 @@ static kolo_status run_segment(kolo_engine *engine, int segment, int64_t microba
     return send_gradient(engine, &engine->program->segments[segment], engine->gradients[slot], 0);
 }
 
-/* ---------------------------------------------------------------- one staging buffer of one microbatch */
+/* ---------------------------------------------------------------- one stage of one microbatch */
 
 /* The features are bound where the first segment takes them, or in home's activations. */
 static kolo_status begin_microbatch(kolo_engine *engine, int64_t microbatch, int lane, int slot, int segment)
@@ -264,7 +257,7 @@ static kolo_status run_stage(void *argument, int lane, int64_t microbatch)
 
 /* ---------------------------------------------------------------- a shard */
 
-/* What microbatches first … end-1 do in a staging buffer; `before`: the staging buffer that they come from, or NULL. */
+/* What microbatches first … end-1 do in a stage; `before`: the stage that they come from, or NULL. */
 static kolo_status enqueue_stage(kolo_engine *engine, kolo_pipeline_stage *stage, const kolo_pipeline_stage *before,
                                  int64_t first, int64_t end)
 {
@@ -276,7 +269,7 @@ static kolo_status enqueue_stage(kolo_engine *engine, kolo_pipeline_stage *stage
     return engine->context_count > 1 ? engine->streams->record_event(context->stream, &stage->event) : KOLO_OK;
 }
 
-/* Stages first … last, in a wavefront. The first of them waits for the staging buffer before it, if there is one. */
+/* Stages first … last, in a wavefront. The first of them waits for the stage before it, if there is one. */
 static kolo_status enqueue_stages(kolo_engine *engine, int first, int last)
 {
     const kolo_shard *shard = engine->shard;
@@ -299,7 +292,7 @@ static int meet_of(const kolo_engine *engine, int stage)
     return segment < 0 ? -1 : engine->program->segments[segment].reduce;
 }
 
-/* A reduction belongs to the staging buffer that it ends: whoever follows waits for both. */
+/* A reduction belongs to the stage that it ends: whoever follows waits for both. */
 static kolo_status enqueue_reduction(kolo_engine *engine, kolo_pipeline_stage *stage, int op)
 {
     kolo_device_context *context = &engine->contexts[engine->program->plan.ops[op].device];

@@ -7,6 +7,7 @@
  */
 #include "backend/cuda/cuda.h"
 #include "comm/comm.h"
+#include "core/clock.h"
 #include "core/signals.h"
 
 #include <inttypes.h>
@@ -15,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define MEETING_SECONDS 120   /* within which all members are in */
@@ -34,13 +34,6 @@ struct kolo_nccl_group {
     pthread_t watcher;
     bool watched;
 };
-
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 static kolo_status fail(const char *doing, ncclResult_t result, ncclComm_t comm)
 {
@@ -145,7 +138,7 @@ static kolo_status share_id(kolo_comm *members, ncclUniqueId *id)
 static kolo_status settle(const kolo_comm *members, ncclComm_t comm, ncclResult_t *result, const char *doing,
                           double seconds)
 {
-    for (double until = now() + seconds; *result == ncclInProgress && now() < until;) {
+    for (double until = kolo_now() + seconds; *result == ncclInProgress && kolo_now() < until;) {
         ncclResult_t state = ncclInProgress;
         *result = ncclCommGetAsyncError(comm, &state);
         if (*result == ncclSuccess) *result = state;
@@ -161,12 +154,12 @@ static const char joining[] = "joining a group";
 /* A member that fails NCCL may not tell the others of: members tell one another now and then. */
 static kolo_status meet(kolo_comm *members, ncclComm_t comm, ncclResult_t result)
 {
-    double until = now() + MEETING_SECONDS;
+    double until = kolo_now() + MEETING_SECONDS;
     kolo_status status = KOLO_OK;
     for (bool waits = true; status == KOLO_OK && waits;) {
         status = settle(members, comm, &result, joining, MEETING_EVERY);
         waits = result == ncclInProgress;
-        if (status == KOLO_OK && waits && now() > until)
+        if (status == KOLO_OK && waits && kolo_now() > until)
             status = kolo_fail(KOLO_COMM, "NCCL: %s took more than %d seconds", joining, MEETING_SECONDS);
         status = agree_waiting(members, status, &waits);
     }

@@ -319,8 +319,7 @@ static kolo_status for_each(kolo_stream *stream, int64_t first, int64_t end, boo
                             kolo_status (*body)(void *argument, int lane, int64_t number), void *argument)
 {
     (void)stream;
-    for (int64_t i = first; i < end; i++) KOLO_TRY(body(argument, 0, backward ? first + end - 1 - i : i));
-    return KOLO_OK;
+    return kolo_for_each_in_order(first, end, backward, body, argument);
 }
 
 static kolo_status run(kolo_stream *stream, const kolo_backend *backend, const kolo_plan *plan, int op, void *kernel,
