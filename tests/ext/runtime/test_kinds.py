@@ -21,7 +21,7 @@ def declared():
 
 def defined():
     listing = subprocess.run(["nm", "-D", "--defined-only", LIBRARY], capture_output=True, text=True, check=True).stdout
-    return {name for kind, name in re.findall(r"^\S+ ([A-Z]) (kolo_\w+_kind)$", listing, re.M) if kind in "RD"}
+    return {name for kind, name in re.findall(r"^\S+ ([A-Z]) (kolo_\w+_kind)(?:@@\w+)?$", listing, re.M) if kind in "RD"}
 
 
 def test_every_kind_is_declared():
