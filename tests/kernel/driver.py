@@ -1,9 +1,11 @@
 """Drives the built kernel through jupyter_client, with a kernelspec of its own that nothing installed can shadow."""
+import atexit
 import json
 import os
 import queue
 import tempfile
 import threading
+import weakref
 from pathlib import Path
 
 import patience
@@ -102,12 +104,24 @@ def check(outcome, expected):
     return shown
 
 
+kernels = weakref.WeakSet()
+
+
+@atexit.register
+def close_sockets():
+    """ZeroMQ waits at the end of the process for every open socket, and for messages to kernels that were killed."""
+    for kernel in kernels:
+        kernel.client.stop_channels()
+        kernel.client.context.destroy(linger=0)
+
+
 class Kernel:
     def __init__(self, **environment):
         use_kernelspec()
         self.manager = KernelManager(kernel_name="kolo")
         self.manager.start_kernel(env={**os.environ, **environment})
         self.client = self.manager.client()
+        kernels.add(self)
         self.client.start_channels()
         self.client.wait_for_ready()  # the limit of the test is its end
 
