@@ -290,9 +290,22 @@ def test_a_kernel_ends_when_its_jupyter_is_killed():
     assert alive() == []
 
 
-def vanish(*paths):
-    """Are all of them gone soon?"""
-    return patience.until(lambda: not any(path.exists() for path in paths))
+def state_of(process):
+    """The letter of its state; None if there is no such process. A zombie's end is its parent's to see."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return None
+    return None if state in "ZX" else state
+
+
+def what_stays(folder, *processes):
+    """Nothing soon, or what is still there after the limit."""
+    def there():
+        return [folder] * folder.exists() + [(Path(f"/proc/{p}/cmdline").read_bytes(), state_of(p)) for p in processes if state_of(p)]
+
+    patience.until(lambda: not there())
+    return there()
 
 
 def test_the_folder_goes_with_a_killed_kernel():
@@ -300,7 +313,7 @@ def test_the_folder_goes_with_a_killed_kernel():
     folder = keeper_of(k)[1]
     assert folder.exists()
     os.kill(k.process, signal.SIGKILL)
-    assert vanish(folder)
+    assert what_stays(folder) == []
     k.close(now=True)
 
 
@@ -326,7 +339,7 @@ def test_kernel_and_guard_killed_together():
     assert patience.until(lambda: len([p for p in children(guard) if int(p) != child]) == 2)
     orphans = [int(p) for p in children(guard) if int(p) != child]  # the worker, and the child's child
     kill_all(k.process, guard)
-    assert vanish(folder, *(Path(f"/proc/{p}") for p in [keeper, *orphans]))
+    assert what_stays(folder, keeper, *orphans) == []
     k.close(now=True)
 
 
@@ -391,7 +404,7 @@ def test_a_killed_process_leaves_nothing_of_mpi():
     assert not list(folder.iterdir())
     k.run("MPI_Init(NULL, NULL);")
     os.kill(k.process, signal.SIGKILL)
-    assert vanish(folder)
+    assert what_stays(folder) == []
     k.close(now=True)
 
 
