@@ -43,8 +43,7 @@ static kolo_status complete_option(const char *recipe, const char *text, const k
     if (option->field.type == KOLO_FIELD_BOOL || option->field.count > 1) return KOLO_OK;
     void *at = (char *)arguments + option->field.offset;
     double value = get(&option->field, at);
-    bool means_zero = option->least <= 0 && kolo_written(text, option->field.name); /* where zero is a value at all */
-    if (value == 0 && !means_zero) value = fallback;
+    if (value == 0 && !kolo_written(text, option->field.name)) value = fallback;
     if (value == KOLO_NONE) value = 0;
     bool fine =
         isfinite(value) && value >= option->least && (option->closed ? value <= option->most : value < option->most);

@@ -129,7 +129,13 @@ class Kernel:
     def process(self):
         return self.manager.provisioner.pid
 
-    def run(self, code, answers=(), interrupt_after=None, timeout=60, **options):
+    def run(self, code, *arguments, **options):
+        """The cell's outcome. After a failure xeus aborts what comes within 50 ms of the request before it, so that a
+        cell that was aborted is sent again later."""
+        return patience.until(lambda: outcome if (outcome := self._run(code, *arguments, **options)).status != "aborted"
+                              else None, pause=0.25)
+
+    def _run(self, code, answers=(), interrupt_after=None, timeout=60, **options):
         options.setdefault("allow_stdin", bool(answers))
         outcome, start = Outcome(), patience.now()
         request = self.client.execute(code, **options)

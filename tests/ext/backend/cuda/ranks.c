@@ -115,7 +115,7 @@ static kolo_strategy strategy_of(const ranks_case *c)
 static kolo_optimizer optimizer_of(const ranks_case *c)
 {
     if (c->own_optimizer) return (kolo_optimizer){.kind = &plain_kind};
-    return kolo_sgd(.learning_rate = 0.05, .momentum = 0.9, .accumulate_steps = c->accumulate);
+    return kolo_sgd(.learning_rate = 0.05, .momentum = 0.9, .accumulate_steps = c->accumulate ? c->accumulate : 1);
 }
 
 /* The last loss. */
