@@ -31,6 +31,8 @@ typedef struct kolo_comm_kind {
                              void *receive, const size_t *receive_bytes, const size_t *receive_offsets);
     kolo_status (*barrier)(kolo_comm *comm);
     void (*abort)(kolo_comm *comm);
+    /* The same for the members that are threads of this process alone. Any thread may call it. NULL: there are none. */
+    void (*abort_threads)(kolo_comm *comm);
     /* Whether a member has called abort(). Any thread may ask, without the other members. NULL: an abort ends the
      * process. */
     bool (*aborted)(const kolo_comm *comm);

@@ -213,6 +213,7 @@ static const kolo_comm_kind local_kind = {
     .alltoallv = local_alltoallv,
     .barrier = local_barrier,
     .abort = local_abort,
+    .abort_threads = local_abort,
     .aborted = local_aborted,
     .close = local_close,
 };

@@ -281,12 +281,18 @@ done:
 
 /* --- the group --- */
 
+static void nested_abort_threads(kolo_comm *comm)
+{
+    kolo_comm *inner = ((nested *)comm)->inner;
+    inner->kind->abort(inner);
+}
+
 /* Only the thread that speaks may call outer. When another fails it wakes that one, whose own failure then reaches
  * the other ranks. */
 static void nested_abort(kolo_comm *comm)
 {
     nested *group = (nested *)comm;
-    group->inner->kind->abort(group->inner);
+    nested_abort_threads(comm);
     if (speaks(group)) group->outer->kind->abort(group->outer);
 }
 
@@ -315,6 +321,7 @@ static const kolo_comm_kind nested_kind = {
     .alltoallv = nested_alltoallv,
     .barrier = nested_barrier,
     .abort = nested_abort,
+    .abort_threads = nested_abort_threads,
     .aborted = nested_aborted,
     .close = nested_close,
 };

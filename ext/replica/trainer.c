@@ -288,22 +288,42 @@ void kolo_trainer_close(kolo_trainer **trainer)
     free(closed);
 }
 
+static kolo_status synchronize_replica(void *argument, int member)
+{
+    const kolo_trainer *trainer = argument;
+    const kolo_replica *replica = &trainer->replicas[member];
+    return kolo_replica_streams(replica)->synchronize(replica->stream);
+}
+
+/* A replica that was ended since another one failed cannot say why: that one can. */
+static kolo_status with_the_reason(kolo_trainer *trainer, kolo_status status)
+{
+    if (status == KOLO_OK) return KOLO_OK;
+    kolo_failure failure = kolo_failure_take();
+    if (strcmp(failure.text, KOLO_COMM_CALLED_OFF) == 0) {
+        kolo_status reason = kolo_team_run(trainer->team, synchronize_replica, trainer);
+        if (reason != KOLO_OK) return reason;
+    }
+    kolo_failure_give(&failure);
+    return status;
+}
+
 kolo_status kolo_trainer_fetch(kolo_trainer *trainer)
 {
     size_t bytes = (size_t)trainer->model->weight_count * sizeof(float);
-    KOLO_TRY(kolo_replica_fetch(&trainer->replicas[0], false));
+    KOLO_TRY(with_the_reason(trainer, kolo_replica_fetch(&trainer->replicas[0], false)));
     memcpy(trainer->model->weights, trainer->replicas[0].weights, bytes);
     return KOLO_OK;
 }
 
 kolo_status kolo_trainer_fetch_state(kolo_trainer *trainer)
 {
-    return kolo_replica_fetch(&trainer->replicas[0], true);
+    return with_the_reason(trainer, kolo_replica_fetch(&trainer->replicas[0], true));
 }
 
 kolo_status kolo_trainer_is_finite(kolo_trainer *trainer, bool *finite)
 {
-    return kolo_replica_is_finite(&trainer->replicas[0], finite);
+    return with_the_reason(trainer, kolo_replica_is_finite(&trainer->replicas[0], finite));
 }
 
 static kolo_status store_replica(void *argument, int member)
@@ -433,7 +453,9 @@ static kolo_status reserve(kolo_replica *replica, int64_t samples)
 /* Replicas that share a device all have what they compute in before one of them takes memory for the data. */
 kolo_status kolo_trainer_attach(kolo_trainer *trainer, const kolo_data *data, int64_t samples, int64_t wanted)
 {
+    const kolo_comm *local = trainer->replicas[0].local;
     trainer->data = data;
+    if (local && local->kind->aborted && local->kind->aborted(local)) close_groups(trainer); /* a device lost it since */
     if (!trainer->replicas[0].group) KOLO_TRY(open_groups(trainer));
     for (int i = 0; i < trainer->running; i++) KOLO_TRY(reserve(&trainer->replicas[i], samples));
     for (int i = 0; i < trainer->running; i++)

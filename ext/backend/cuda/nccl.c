@@ -183,9 +183,12 @@ static kolo_status open_comm(kolo_comm *members, const ncclUniqueId *id, ncclCom
     return status;
 }
 
-/* With the lock. Kernels of the group's that wait for others end, whatever they have summed. */
+/* With the lock. Kernels of the group's that wait for others end, whatever they have summed. NCCL does not tell the
+ * other members, whose kernels would wait for this one's. */
 static void lose(kolo_nccl_group *group, const char *why)
 {
+    const kolo_comm_kind *members = group->members->kind;
+    if (members->abort_threads) members->abort_threads(group->members);
     snprintf(group->why, sizeof group->why, "%s", why);
     ncclCommAbort(group->comm);
     group->comm = NULL;

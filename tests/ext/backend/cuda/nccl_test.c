@@ -4,6 +4,8 @@
 
 #include "ext/comm/threads.h"
 
+#include <stdatomic.h>
+
 #define MEMBERS 4
 
 typedef struct order {
@@ -182,6 +184,16 @@ static void nobody_waits_for_one_that_failed(void **state)
     for (int missing = 0; missing < 3; missing++) run_order(&(order){.missing = missing}, 3, waiting_member);
 }
 
+/* A sum that waited has failed: with what NCCL says, or because another member's watcher was told first. */
+static bool was_lost(kolo_stream *own, const char *sentence)
+{
+    kolo_status status = streams->synchronize(own);
+    kolo_failure failure = kolo_failure_take();
+    bool right = status == KOLO_COMM && (strstr(failure.text, sentence) || strstr(failure.text, KOLO_COMM_CALLED_OFF));
+    if (!right) print_error("wanted a failure, got %d: %s\n", (int)status, failure.text);
+    return right;
+}
+
 /* NCCL itself finds out, at some time, that one is lost. */
 static bool lost_member(kolo_comm *comm, void *argument)
 {
@@ -195,8 +207,7 @@ static bool lost_member(kolo_comm *comm, void *argument)
     if (comm->rank == o->missing) usleep(100000);
     kolo_status status = together->kind->allreduce(together, there, 100, KOLO_TYPE_FLOAT);
     bool right = comm->rank == o->missing ? failed(status, KOLO_COMM, "NCCL: a sum over the group failed: unhandled")
-                                          : failed(streams->synchronize(own), KOLO_COMM,
-                                                   "NCCL lost a member of the group: remote process exited");
+                                          : was_lost(own, "NCCL lost a member of the group: remote process exited");
     together->kind->close(together);
     streams->release(own, there);
     streams->close(&own);
@@ -210,6 +221,46 @@ static void errors_that_come_later_end_the_waiting(void **state)
     setenv("KOLO_SHIM_NCCL_LOST", "1", 1);
     run_order(&(order){.missing = 1}, 3, lost_member);
     unsetenv("KOLO_SHIM_NCCL_LOST");
+}
+
+/* One member's communicator is lost while that member is idle: nobody calls the others off but its watcher. */
+static atomic_int ended;
+
+static bool idle_member(kolo_comm *comm, void *argument)
+{
+    const order *o = argument;
+    void (*fail_at)(long number, bool for_good);
+    *(void **)&fail_at = device_symbol("kolo_shim_fail");
+    kolo_stream *own;
+    kolo_comm *together;
+    float *there;
+    rig_ok(device_open_stream(comm->rank, &own));
+    rig_ok(streams->open_comm(own, comm, &together));
+    rig_ok(streams->allocate(own, 100 * sizeof *there, "a test", (void **)&there));
+    bool right = true;
+    if (comm->rank == o->missing) {
+        usleep(100000); /* all but the watchers are waiting now */
+        fail_at(1, false);
+        while (atomic_load(&ended) < comm->size - 1) usleep(1000);
+    } else {
+        rig_ok(together->kind->allreduce(together, there, 100, KOLO_TYPE_FLOAT));
+        right = was_lost(own, "NCCL lost a member of the group: unhandled cuda error");
+        atomic_fetch_add(&ended, 1);
+    }
+    together->kind->close(together);
+    streams->release(own, there);
+    streams->close(&own);
+    return right;
+}
+
+static void a_member_lost_while_idle_ends_the_waiting(void **state)
+{
+    (void)state;
+    if (!device_is_simulated()) skip();
+    for (int again = 0; again < 6; again++) { /* any of the three watchers may be the one */
+        atomic_store(&ended, 0);
+        run_order(&(order){.missing = again % 3}, 3, idle_member);
+    }
 }
 
 /* NCCL may say that a sum is in progress, and give it to the stream later, from a thread of its own. */
@@ -233,6 +284,7 @@ int main(void)
         cmocka_unit_test(ranks_of_threads_sum),
         cmocka_unit_test(nobody_waits_for_one_that_failed),
         cmocka_unit_test(errors_that_come_later_end_the_waiting),
+        cmocka_unit_test(a_member_lost_while_idle_ends_the_waiting),
         cmocka_unit_test(sums_may_be_given_late),
     };
     int result = cmocka_run_group_tests(tests, NULL, NULL);
