@@ -16,10 +16,11 @@
 #include "backend/stream.h"
 #include "backend/update.h"
 #include "backend/weight_placement.h"
+#include "plan/fusion.h"
 #include "plan/plan.h"
 #include "losses/totals.h"
 
-#define KOLO_BACKEND_VERSION 6
+#define KOLO_BACKEND_VERSION 7
 
 /* The arguments of a kernel: one microbatch. */
 typedef struct kolo_call {
@@ -50,9 +51,8 @@ typedef struct kolo_conversion {
 typedef struct kolo_backend {
     unsigned version; /* KOLO_BACKEND_VERSION */
     const char *name;
-    /* Whether dense layer and loss are fused into a KOLO_OP_DENSE_LOSS for a plan of this precision, loss and metrics.
-     * NULL: never. */
-    bool (*dense_loss)(const kolo_plan *plan);
+    /* Which fusions it has kernels for. NULL: none. */
+    kolo_fuses *fuses;
     /* Called once, before all others. Fails with a sentence if this machine cannot compute in this precision. */
     kolo_status (*open)(kolo_precision precision);
     /* A thread calls enter_thread() before a run of kernels and leave_thread() after it. In between, each kernel runs

@@ -36,7 +36,7 @@ KOLO_INLINE kolo_floats kolo_floats_power_of_two(kolo_ints n)
  * that the difference is exact: Cody and Waite 1980), exp(r) by a polynomial; 2^n in two factors, each a float. */
 KOLO_INLINE kolo_floats kolo_floats_exp(kolo_floats x)
 {
-    const float magic = 0x1.8p23f; /* added to a small float, it microbatches the nearest integer in the last bits */
+    const float magic = 0x1.8p23f; /* added to a small float, it leaves the nearest integer in the last bits */
     x = kolo_floats_clamp(x, -104, 89);
     kolo_floats shifted = x * 1.44269504f + magic, n = shifted - magic;
     kolo_ints power = (kolo_ints)shifted - (kolo_ints)kolo_floats_of(magic);

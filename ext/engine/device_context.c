@@ -29,7 +29,7 @@ static void stretch(extent *whole, size_t first, size_t count)
 
 static bool is_carried(const kolo_device_context *context, const kolo_value *value)
 {
-    return value->kind == KOLO_VALUE_WEIGHTS && value->view_of < 0 && value->memory == context->number;
+    return value->kind == KOLO_VALUE_WEIGHTS && kolo_value_has_memory(value) && value->memory == context->number;
 }
 
 static size_t place_of(const kolo_device_context *context, const kolo_value *value)

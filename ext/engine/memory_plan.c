@@ -19,7 +19,7 @@ bool kolo_lives_in_a_microbatch(const kolo_value *value)
 {
     bool kind = value->kind == KOLO_VALUE_INPUT || value->kind == KOLO_VALUE_ACTIVATION ||
                 value->kind == KOLO_VALUE_WORKSPACE || value->kind == KOLO_VALUE_PARTIAL;
-    return kind && value->view_of < 0 && value->bytes > 0;
+    return kind && kolo_value_has_memory(value) && value->bytes > 0;
 }
 
 /* A MEET is of the segment behind it: what it reads must last until all microbatches are there. */
@@ -143,7 +143,8 @@ static void place_gradients(kolo_program *program, kolo_segment *segment)
     for (int o = segment->first; o < segment->end; o++) {
         for (int i = 0; i < KOLO_OP_OUTS; i++) {
             int v = plan->ops[o].out[i];
-            if (v < 0 || plan->values[v].kind != KOLO_VALUE_GRADIENT || plan->values[v].view_of >= 0) continue;
+            if (v < 0 || plan->values[v].kind != KOLO_VALUE_GRADIENT || !kolo_value_has_memory(&plan->values[v]))
+                continue;
             plan->values[v].offset = program->gradient_bytes;
             program->gradient_bytes += aligned(plan->values[v].bytes);
         }
@@ -156,7 +157,7 @@ static void place_in_a_row(kolo_plan *plan, kolo_value_kind kind, size_t *bytes)
 {
     for (int v = 0; v < plan->value_count; v++) {
         kolo_value *value = &plan->values[v];
-        if (value->kind != kind || value->view_of >= 0 || value->in_place) continue;
+        if (value->kind != kind || !kolo_value_has_memory(value) || value->in_place) continue;
         value->offset = *bytes;
         *bytes += aligned(value->bytes);
     }
@@ -170,6 +171,7 @@ static void list_value(const kolo_plan *plan, kolo_segment *segment, bool *liste
     listed[value] = true;
     segment->values[segment->value_count++] = value;
     list_value(plan, segment, listed, plan->values[value].view_of);
+    list_value(plan, segment, listed, plan->values[value].packed_as);
 }
 
 /* The output is listed last where it lies, since a view of it may be written by no operation. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "plan/copies.h"
+#include "plan/fusion.h"
 #include "model/lower.h"
 #include "engine/fallback.h"
 #include "engine/memory_plan.h"
@@ -17,7 +18,9 @@ static kolo_status prepare(kolo_program *program)
     program->kernels = calloc((size_t)plan->op_count, sizeof *program->kernels);
     if (!program->kernels) return kolo_fail_memory((size_t)plan->op_count * sizeof *program->kernels, "a program");
     for (int o = 0; o < plan->op_count; o++) {
-        if (plan->ops[o].kind == KOLO_OP_REDUCE || plan->ops[o].kind == KOLO_OP_COPY) continue; /* the engine's own */
+        const kolo_op *op = &plan->ops[o];
+        bool engines = op->kind == KOLO_OP_REDUCE || op->kind == KOLO_OP_COPY;
+        if (engines || op->into >= 0) continue;
         plan->stream = program->streams[plan->ops[o].device];
         kolo_status status = program->backend->prepare(plan, o, &program->kernels[o]);
         if (status == KOLO_OK) continue;
@@ -73,6 +76,8 @@ kolo_status kolo_program_begin(const kolo_model *model, kolo_purpose purpose, in
 
 kolo_status kolo_program_complete(kolo_program *program)
 {
+    program->plan.stream = program->streams[0];
+    kolo_fuse(&program->plan, program->backend->fuses);
     KOLO_TRY(prepare(program));
     KOLO_TRY(check_copies(&program->plan));
     KOLO_TRY(kolo_segments_cut(program));
@@ -109,7 +114,7 @@ static kolo_conversion *list_conversions(const kolo_program *program, kolo_value
     *count = 0;
     for (int v = 0; list && v < program->plan.value_count; v++) {
         const kolo_value *value = &program->plan.values[v];
-        if (value->kind == kind && value->view_of < 0 && !value->in_place) list[(*count)++].value = v;
+        if (value->kind == kind && kolo_value_has_memory(value) && !value->in_place) list[(*count)++].value = v;
     }
     if (!list) kolo_fail_memory((size_t)program->plan.value_count * sizeof *list, "a list of values");
     return list;
@@ -187,7 +192,7 @@ static kolo_status add_block(const void *whose, float *to, const float *from)
     const kolo_plan *plan = &program->plan;
     for (int v = 0; v < plan->value_count; v++) {
         const kolo_value *value = &plan->values[v];
-        if (value->kind != KOLO_VALUE_GRADIENT || value->view_of >= 0) continue;
+        if (value->kind != KOLO_VALUE_GRADIENT || !kolo_value_has_memory(value)) continue;
         KOLO_TRY(streams_of(program)->add_gradient(program->streams[0], program->backend, plan, v,
                                                    (char *)to + value->offset, (const char *)from + value->offset));
     }

@@ -32,7 +32,7 @@ static kolo_status add_block(const void *whose, float *to, const float *from)
     for (int i = 0; i < segment->value_count; i++) {
         int number = segment->values[i];
         const kolo_value *value = &program->plan.values[number];
-        if (value->kind != KOLO_VALUE_GRADIENT || value->view_of >= 0) continue;
+        if (value->kind != KOLO_VALUE_GRADIENT || !kolo_value_has_memory(value)) continue;
         size_t at = value->offset - segment->gradient_first;
         KOLO_TRY(streams_of(program)->add_gradient(program->streams[0], program->backend, &program->plan, number,
                                                    (char *)to + at, (const char *)from + at));

@@ -130,7 +130,9 @@ static kolo_status copy_between(kolo_engine *engine, int op, int slot)
 static kolo_status run_op(kolo_engine *engine, int op, int slot, const kolo_call *call)
 {
     const kolo_program *program = engine->program;
-    if (program->plan.ops[op].kind == KOLO_OP_COPY) return copy_between(engine, op, slot);
+    const kolo_op *run = &program->plan.ops[op];
+    if (run->into >= 0) return KOLO_OK; /* another one's kernel does its work */
+    if (run->kind == KOLO_OP_COPY) return copy_between(engine, op, slot);
     return engine->streams->run(call->stream, program->backend, &program->plan, op, program->kernels[op], call);
 }
 

@@ -65,9 +65,4 @@ kolo_status kolo_weighted_forward(kolo_plan *plan, kolo_layer_flow *flow, kolo_o
 kolo_status kolo_weighted_backward(kolo_plan *plan, kolo_layer_flow *flow, kolo_op op, kolo_shape kernel,
                                    kolo_activation activation);
 
-/* Whether a layer, the model's last, is a dense one whose outputs are better not kept: that it and the loss be one
- * operation. And that operation: y has a shape, but no memory; dx is there at once. */
-bool kolo_dense_takes_loss(const kolo_plan *plan, const kolo_layer_flow *flow);
-kolo_status kolo_dense_with_loss(kolo_plan *plan, kolo_layer_flow *flow);
-
 #endif

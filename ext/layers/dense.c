@@ -31,40 +31,6 @@ static kolo_status backward(kolo_plan *plan, kolo_layer_flow *flow)
                                   node->recipe.dense.activation);
 }
 
-#define LARGE_OUTPUTS (4 << 20) /* bytes of a microbatch's outputs that leave the nearer caches */
-
-bool kolo_dense_takes_loss(const kolo_plan *plan, const kolo_layer_flow *flow)
-{
-    const kolo_layer_node *node = flow->node;
-    if (node->recipe.kind != &kolo_dense_kind) return false;
-    kolo_activation activation = node->recipe.dense.activation;
-    bool plain = activation <= KOLO_LINEAR || activation == flow->left_out;
-    return plain && plan->microbatch * kolo_shape_count(node->out) * (int64_t)sizeof(float) >= LARGE_OUTPUTS;
-}
-
-kolo_status kolo_dense_with_loss(kolo_plan *plan, kolo_layer_flow *flow)
-{
-    const kolo_layer_node *node = flow->node;
-    kolo_shape kernel = kernel_shape(node), bias = {1, {node->recipe.dense.units}};
-    bool biased = node->parameter_count > 1;
-    kolo_op op = {.kind = KOLO_OP_DENSE_LOSS,
-                  .layer = node->number,
-                  .in = {flow->x, -1, -1, -1},
-                  .out = {-1, -1, -1},
-                  .activation = KOLO_LINEAR};
-    KOLO_TRY(kolo_added(&flow->y, kolo_plan_value(plan, KOLO_VALUE_ACTIVATION, node->out)));
-    KOLO_TRY(kolo_added(&op.in[1], kolo_plan_weights(plan, node->parameters[0], kernel)));
-    if (biased) KOLO_TRY(kolo_added(&op.in[2], kolo_plan_weights(plan, node->parameters[1], bias)));
-    if (plan->training) KOLO_TRY(kolo_added(&op.out[1], kolo_plan_gradient(plan, node->parameters[0], kernel)));
-    if (plan->training && biased) KOLO_TRY(kolo_added(&op.out[2], kolo_plan_gradient(plan, node->parameters[1], bias)));
-    if (plan->training && flow->need_dx) {
-        KOLO_TRY(kolo_added(&op.in[3], kolo_plan_weights(plan, node->parameters[0], kernel)));
-        KOLO_TRY(kolo_added(&op.out[0], kolo_plan_value(plan, KOLO_VALUE_ACTIVATION, node->in)));
-    }
-    flow->dx = flow->dxs[0] = op.out[0];
-    return kolo_plan_op(plan, op);
-}
-
 static const kolo_field fields[] = {
     KOLO_POSITIONAL(KOLO_FIELD_INT, dense, units),
     KOLO_FIELD(KOLO_FIELD_ACTIVATION, dense, activation),

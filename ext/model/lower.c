@@ -70,9 +70,6 @@ static kolo_status lower_layer(const kolo_model *model, kolo_purpose purpose, ko
     join(plan, flows, weights_before, &flows[i]);
     weights_before[i] = node->parameter_count > 0;
     for (int k = 0; k < node->from_count; k++) weights_before[i] = weights_before[i] || flows[i].need_dxs[k];
-    if (last && model->backend->dense_loss && model->backend->dense_loss(plan) &&
-        kolo_dense_takes_loss(plan, &flows[i]))
-        return describe(kolo_dense_with_loss(plan, &flows[i]), node);
     KOLO_TRY(describe(node->recipe.kind->forward(plan, &flows[i]), node));
     if (flows[i].y >= 0 && flows[i].y < plan->value_count) return KOLO_OK;
     return describe(kolo_fail(KOLO_INVALID, "wanted a value in the flow's .y after forward(), got none"), node);
@@ -91,16 +88,9 @@ static kolo_status lower_forward(const kolo_model *model, kolo_purpose purpose, 
     return KOLO_OK;
 }
 
-/* The last layer has done it: kolo_dense_with_loss(). */
-static bool loss_is_done(const kolo_plan *plan)
-{
-    return plan->op_count > 0 && plan->ops[plan->op_count - 1].kind == KOLO_OP_DENSE_LOSS;
-}
-
 static kolo_status lower_loss(kolo_plan *plan, bool training)
 {
     plan->loss_gradient = -1;
-    if (loss_is_done(plan)) return KOLO_OK;
     if (training) {
         plan->loss_gradient = kolo_plan_value(plan, KOLO_VALUE_ACTIVATION, plan->values[plan->output].shape);
         if (plan->loss_gradient < 0) return KOLO_MEMORY;
@@ -135,10 +125,9 @@ static kolo_status lower_backward(const kolo_model *model, kolo_plan *plan, kolo
                                   const bool *weights_before)
 {
     flows[model->output].dy = plan->loss_gradient;
-    bool done = plan->loss_gradient < 0;
     for (int i = model->output; i > 0; i--) {
         plan->device = model->layers[i].device;
-        if (!weights_before[i] || (i == model->output && done)) continue;
+        if (!weights_before[i]) continue;
         if (i != model->output) KOLO_TRY(gather_gradient(model, plan, flows, i));
         if (flows[i].dy < 0) continue;
         const kolo_layer_node *node = flows[i].node;

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "plan/fusion.h"
 #include "runtime/runtime.h"
 
 #define USUAL_MICROBATCH    32          /* samples: past this oneDNN's kernels gain nothing, and caches overflow */
@@ -14,16 +15,19 @@
 #define LARGEST_SCORED 4096 /* samples that are only scored, so that outputs do not pile up */
 #define MOST_SCORED    ((int64_t)1 << 29) /* elements of these outputs */
 
+/* Whether it is kept for each sample: fusion leaves values behind that no operation writes. */
+static bool is_kept(const kolo_plan *plan, int v)
+{
+    const kolo_value *value = &plan->values[v];
+    if (!kolo_value_has_memory(value)) return false;
+    return value->kind == KOLO_VALUE_INPUT || (value->kind == KOLO_VALUE_ACTIVATION && kolo_plan_writer(plan, v));
+}
+
 static int64_t bytes_of(const kolo_plan *plan)
 {
     int64_t bytes = 0;
-    for (int v = 0; v < plan->value_count; v++) {
-        const kolo_value *value = &plan->values[v];
-        bool of_samples = value->kind == KOLO_VALUE_ACTIVATION || value->kind == KOLO_VALUE_INPUT;
-        if (of_samples && value->view_of < 0) bytes += kolo_shape_count(value->shape) * (int64_t)sizeof(float);
-    }
-    if (plan->forward_count > 0 && plan->ops[plan->forward_count - 1].kind == KOLO_OP_DENSE_LOSS)
-        bytes -= kolo_shape_count(plan->values[plan->output].shape) * (int64_t)sizeof(float); /* nowhere kept */
+    for (int v = 0; v < plan->value_count; v++)
+        if (is_kept(plan, v)) bytes += kolo_shape_count(plan->values[v].shape) * (int64_t)sizeof(float);
     return bytes;
 }
 
@@ -43,6 +47,7 @@ int kolo_largest_microbatch(const kolo_model *model, kolo_purpose purpose)
 {
     kolo_plan plan = {0};
     kolo_status status = kolo_lower(model, purpose, USUAL_MICROBATCH, &plan);
+    if (status == KOLO_OK) kolo_fuse_loss(&plan, model->backend->fuses);
     int64_t bytes = status == KOLO_OK ? bytes_of(&plan) : 0, microbatch = USUAL_MICROBATCH;
     int64_t outputs = status == KOLO_OK ? kolo_shape_count(plan.values[plan.output].shape) : 1;
     kolo_plan_free(&plan);

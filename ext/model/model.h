@@ -20,7 +20,8 @@ typedef struct kolo_scorer {
     struct kolo_engine *engine;
     pid_t process;
     int threads;
-    int most; /* samples that its microbatches may have; where one keeps a device busy, as many as were ever asked for */
+    int most; /* samples that its microbatches may have; where one keeps a device busy, as many as were ever asked for
+               */
 } kolo_scorer;
 
 /* Where a strategy trains a model. It is all zeros before the model is compiled. */

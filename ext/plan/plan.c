@@ -78,6 +78,7 @@ int kolo_plan_value(kolo_plan *plan, kolo_value_kind kind, kolo_shape shape)
                                         .shape = shape,
                                         .parameter = -1,
                                         .view_of = -1,
+                                        .packed_as = -1,
                                         .canonical = kind == KOLO_VALUE_INPUT,
                                         .bytes = sums ? (size_t)kolo_shape_count(shape) * sizeof(double) : 0});
 }
@@ -85,19 +86,24 @@ int kolo_plan_value(kolo_plan *plan, kolo_value_kind kind, kolo_shape shape)
 int kolo_plan_view(kolo_plan *plan, int value, kolo_shape shape)
 {
     kolo_value_kind kind = plan->values[value].kind;
-    return add_value(plan, (kolo_value){.kind = kind, .shape = shape, .parameter = -1, .view_of = value});
+    return add_value(plan,
+                     (kolo_value){.kind = kind, .shape = shape, .parameter = -1, .view_of = value, .packed_as = -1});
+}
+
+static int add_of_parameter(kolo_plan *plan, kolo_value_kind kind, int parameter, kolo_shape shape)
+{
+    return add_value(plan, (kolo_value){
+                               .kind = kind, .shape = shape, .parameter = parameter, .view_of = -1, .packed_as = -1});
 }
 
 int kolo_plan_weights(kolo_plan *plan, int parameter, kolo_shape shape)
 {
-    return add_value(plan,
-                     (kolo_value){.kind = KOLO_VALUE_WEIGHTS, .shape = shape, .parameter = parameter, .view_of = -1});
+    return add_of_parameter(plan, KOLO_VALUE_WEIGHTS, parameter, shape);
 }
 
 int kolo_plan_gradient(kolo_plan *plan, int parameter, kolo_shape shape)
 {
-    return add_value(plan,
-                     (kolo_value){.kind = KOLO_VALUE_GRADIENT, .shape = shape, .parameter = parameter, .view_of = -1});
+    return add_of_parameter(plan, KOLO_VALUE_GRADIENT, parameter, shape);
 }
 
 kolo_status kolo_plan_op(kolo_plan *plan, kolo_op op)
@@ -108,6 +114,7 @@ kolo_status kolo_plan_op(kolo_plan *plan, kolo_op op)
     for (int i = operands[op.kind].in; i < KOLO_OP_INS; i++) op.in[i] = -1;
     for (int i = operands[op.kind].out; i < KOLO_OP_OUTS; i++) op.out[i] = -1;
     op.device = plan->device;
+    op.with = op.into = -1;
     plan->ops[plan->op_count++] = op;
     return KOLO_OK;
 }
@@ -122,7 +129,49 @@ void kolo_plan_free(kolo_plan *plan)
 int kolo_plan_base(const kolo_plan *plan, int value)
 {
     while (plan->values[value].view_of >= 0) value = plan->values[value].view_of;
+    return plan->values[value].packed_as < 0 ? value : plan->values[value].packed_as;
+}
+
+static bool is_written(const kolo_plan *plan, int value)
+{
+    for (const kolo_op *op = plan->ops; op < plan->ops + plan->op_count; op++)
+        for (int i = 0; i < KOLO_OP_OUTS; i++)
+            if (op->out[i] == value) return true;
+    return false;
+}
+
+/* The value that an operation wrote, of which this is a view. */
+static int origin(const kolo_plan *plan, int value)
+{
+    while (plan->values[value].view_of >= 0 && !is_written(plan, value)) value = plan->values[value].view_of;
     return value;
+}
+
+bool kolo_plan_same(const kolo_plan *plan, int a, int b)
+{
+    if (a < 0 || b < 0 || kolo_plan_base(plan, a) != kolo_plan_base(plan, b)) return false;
+    return origin(plan, a) == origin(plan, b);
+}
+
+const kolo_op *kolo_plan_writer(const kolo_plan *plan, int value)
+{
+    for (const kolo_op *op = plan->ops; op < plan->ops + plan->op_count; op++)
+        for (int i = 0; i < KOLO_OP_OUTS; i++)
+            if (kolo_plan_same(plan, op->out[i], value)) return op;
+    return NULL;
+}
+
+const kolo_op *kolo_plan_only_reader(const kolo_plan *plan, int value)
+{
+    const kolo_op *found = NULL;
+    for (const kolo_op *op = plan->ops; op < plan->ops + plan->op_count; op++) {
+        for (int i = 0; i < KOLO_OP_INS; i++) {
+            if (!kolo_plan_same(plan, op->in[i], value)) continue;
+            if (found) return NULL;
+            found = op;
+        }
+    }
+    return found;
 }
 
 bool kolo_plan_canonical(const kolo_plan *plan, int value)

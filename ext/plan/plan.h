@@ -3,8 +3,10 @@
  * A microbatch is a few neighbouring samples of a batch: kolo_plan.microbatch of them. A plan says how one microbatch
  * goes forward and, in training, backward. Layers write the plan (layers/layer.h). A backend prepares a kernel for each
  * operation and chooses the layout of each value (backend/backend.h). engine/program.c then places the values in memory
- * and runs the kernels. A plan is built once for each combination of microbatch size, purpose and precision. After the
- * backend has prepared it, it does not change.
+ * and runs the kernels. A plan is built once for each combination of microbatch size, purpose and precision: it is
+ * lowered (model/lower.h), gets copies between devices (plan/copies.h) and operations for what a backend lacks
+ * (engine/fallback.h), and is fused (plan/fusion.h). From then on its operations and views do not change. A backend
+ * that prepares kernels only fills in how values lie in memory.
  *
  * A microbatch that is not full is padded with samples of zeros. Their loss does not count, so their gradients are
  * exactly zero.
@@ -39,6 +41,7 @@ typedef struct kolo_value {
     /* The backend sets these when it prepares the first operation that touches the value. PARTIAL and REDUCED always
      * are double[shape]. */
     size_t bytes; /* of the whole microbatch, or parameter, in its layout; 0 for a view and for a value not needed */
+    int packed_as; /* WEIGHTS that are packed as that other value is, and share its memory; else -1 */
     bool in_place; /* WEIGHTS that the backend reads from the canonical weights, without a packed copy */
     void *layout; /* the backend's own description; freed by its forget() */
     /* Set by engine/program.c: */
@@ -56,7 +59,9 @@ typedef enum kolo_op_kind {
     KOLO_OP_CONV2D_TRANSPOSE_BACKWARD, /* as CONV2D_BACKWARD  dx or -1, dkernel, dbias or -1                       */
     KOLO_OP_DENSE, /* x, kernel, bias or -1                y; x may be a view, its elements in order      */
     KOLO_OP_DENSE_BACKWARD, /* dy, y, x, kernel: see below          dx or -1, dkernel, dbias or -1                 */
-    KOLO_OP_MAX_POOL2D, /* x                                    y, where (workspace; -1 in a plan not trained) */
+    KOLO_OP_MAX_POOL2D, /* x                                    y, where (workspace; -1 in a plan not trained). With
+                                                             .activation, y is that of the maximum, and `where` tells
+                                                             which maxima a ReLU makes zero */
     KOLO_OP_MAX_POOL2D_BACKWARD, /* dy, where                        dx                                             */
     KOLO_OP_AVERAGE_POOL2D, /* x                              y: zeros of padding take no part               */
     KOLO_OP_AVERAGE_POOL2D_BACKWARD, /* dy                    dx                                             */
@@ -148,6 +153,8 @@ typedef struct kolo_op {
     bool across; /* of REDUCE: the sum is over the microbatches of the whole group, not of the replica alone */
     void (*custom)(const kolo_custom_call *call);
     const kolo_own_args *custom_args;
+    int with; /* the operation whose work this one's kernel does, too, or -1: plan/fusion.h */
+    int into; /* the operation whose kernel does this one's work, or -1 */
     size_t scratch; /* bytes that its kernel needs while it runs; set by the backend */
 } kolo_op;
 
@@ -175,8 +182,8 @@ typedef struct kolo_plan {
     bool labels, targets, weights; /* which of these the loss and the metrics read */
     int device; /* kolo_op.device of the operations that are added next */
     const struct kolo_layer_node *layers; /* the model's, for their names; NULL in a plan that was made by hand */
-    struct kolo_stream *stream; /* where the kernels run; NULL in a plan that was made by hand. During prepare() it is the
-                                   stream of the operation's device, otherwise device 0's */
+    struct kolo_stream *stream; /* where the kernels run; NULL in a plan that was made by hand. During prepare() it is
+                                   the stream of the operation's device, otherwise device 0's */
     int device_number; /* of the stream's device */
 } kolo_plan;
 
@@ -190,8 +197,18 @@ kolo_status kolo_plan_op(kolo_plan *plan, kolo_op op);
 /* Frees the lists and empties the plan. The backend's forget() comes first, which frees the layouts. */
 void kolo_plan_free(kolo_plan *plan);
 
-/* The value behind a view, through any number of views; the value itself if it is no view. */
+/* The value whose memory a value has: that behind all views; the value itself if it has memory of its own. */
 int kolo_plan_base(const kolo_plan *plan, int value);
+static inline bool kolo_value_has_memory(const kolo_value *value)
+{
+    return value->view_of < 0 && value->packed_as < 0;
+}
+/* Whether both are what one operation wrote, under whatever shape; false if one is -1. Fusion makes views of values
+ * that are written, too: those are not the same. */
+bool kolo_plan_same(const kolo_plan *plan, int a, int b);
+/* The operation that writes a value, and the one operand that reads it; NULL: there is none, or there are several. */
+const kolo_op *kolo_plan_writer(const kolo_plan *plan, int value);
+const kolo_op *kolo_plan_only_reader(const kolo_plan *plan, int value);
 /* Whether a value must be canonical: it is marked so, or the value behind it is, or another view of that value is. */
 bool kolo_plan_canonical(const kolo_plan *plan, int value);
 

@@ -385,7 +385,7 @@ static kolo_status step_replica(void *argument, int member)
     return status;
 }
 
-/* A failed step microbatches its groups unusable: some members called what others never will. */
+/* After a failed step the groups cannot be used: some members called what others never will. */
 static kolo_status renew_groups(kolo_trainer *trainer, kolo_status status)
 {
     kolo_failure failure = kolo_failure_take();
@@ -455,7 +455,8 @@ kolo_status kolo_trainer_attach(kolo_trainer *trainer, const kolo_data *data, in
 {
     const kolo_comm *local = trainer->replicas[0].local;
     trainer->data = data;
-    if (local && local->kind->aborted && local->kind->aborted(local)) close_groups(trainer); /* a device lost it since */
+    if (local && local->kind->aborted && local->kind->aborted(local))
+        close_groups(trainer); /* a device lost it since */
     if (!trainer->replicas[0].group) KOLO_TRY(open_groups(trainer));
     for (int i = 0; i < trainer->running; i++) KOLO_TRY(reserve(&trainer->replicas[i], samples));
     for (int i = 0; i < trainer->running; i++)

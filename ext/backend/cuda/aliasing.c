@@ -7,12 +7,12 @@
 
 static bool is_copy(const kolo_value *value)
 {
-    return value->kind == KOLO_VALUE_WEIGHTS && value->view_of < 0 && !value->in_place;
+    return value->kind == KOLO_VALUE_WEIGHTS && kolo_value_has_memory(value) && !value->in_place;
 }
 
 static bool is_gradient(const kolo_value *value)
 {
-    return value->kind == KOLO_VALUE_GRADIENT && value->view_of < 0;
+    return value->kind == KOLO_VALUE_GRADIENT && kolo_value_has_memory(value);
 }
 
 /* In the canonical order, and whole. */

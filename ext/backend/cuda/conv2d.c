@@ -29,7 +29,6 @@ typedef struct convolution {
     kolo_cuda_parts parts; /* of the kernel's gradient, by our own kernel */
     ptrdiff_t rounded;     /* in the scratch memory: that gradient as cuDNN gives it, where it is narrow */
     bool apart; /* bias and relu are a pass behind the image's graph */
-    bool undone, done; /* a max pooling has undone relu, written the bias's gradient */
 } convolution;
 
 /* Kernels are {…, …, channels of a group, filters}. */
@@ -57,6 +56,21 @@ static kolo_conv_spec spec_of(const kolo_plan *plan, const kolo_op *op, int larg
     spec.conv.tensor_cores = plan->stream->capability >= 80;
     spec.conv.shared = plan->stream->shared;
     return spec;
+}
+
+bool kolo_cuda_fuses_pooled_conv2d(const kolo_plan *plan, const kolo_fusion *fusion)
+{
+    const kolo_op *op = fusion->op[0], *pool = fusion->op[1], *pool_back = fusion->op[3];
+    kolo_element element = kolo_cuda_element_of(plan->precision);
+    kolo_conv conv = spec_of(plan, op, op->in[0], op->out[0], op->in[1]).conv;
+    const int values[] = {op->out[0], pool->out[0], pool_back ? pool_back->in[0] : -1,
+                          pool_back ? pool_back->out[0] : -1};
+    bool inside = true;
+    for (int i = 0; i < 4; i++)
+        inside = inside && (values[i] < 0 ||
+                            (plan->values[values[i]].kind == KOLO_VALUE_ACTIVATION &&
+                             !kolo_plan_canonical(plan, values[i]) && kolo_cuda_element(plan, values[i]) == element));
+    return inside && !kolo_cuda_conv_first_fits(&conv) && kolo_cuda_conv_pooled_fits(element, &conv);
 }
 
 /* cuDNN's way, if it has one that is worth it. */
@@ -143,8 +157,7 @@ static kolo_status make_forward(kolo_cuda_kernel *kernel, kolo_plan *plan, const
     convolution made = {.spec = spec_of(plan, op, x, y, op->in[1])};
     if (!transposed && kolo_cuda_conv_first_fits(&made.spec.conv))
         return kolo_cuda_make_first_conv2d(kernel, plan, op, &made.spec.conv);
-    if (!transposed && kolo_cuda_is_pooled_conv2d(kernel, plan, op, &made.spec.conv))
-        return kolo_cuda_make_pooled_conv2d(kernel, plan, op, &made.spec.conv);
+    if (kolo_cuda_fused(plan, op)) return kolo_cuda_make_pooled_conv2d(kernel, plan, op, &made.spec.conv);
     made.spec.result = transposed ? KOLO_CONV_X : KOLO_CONV_Y;
     made.spec.element = kernel->element;
     made.spec.bias = bias >= 0;
@@ -183,9 +196,9 @@ static kolo_status through_bias(const kolo_cuda_job *job, const void **dz)
                           .element = job->element,
                           .dy_element = job->element,
                           .dy = job->in[0],
-                          .y = own->undone ? NULL : job->in[1],
-                          .dz = job->in[1] && !own->undone ? scratch + own->dz : NULL,
-                          .dbias = own->done ? NULL : job->out[2],
+                          .y = job->in[1],
+                          .dz = job->in[1] ? scratch + own->dz : NULL,
+                          .dbias = job->out[2],
                           .scratch = scratch + own->bias,
                           .turns = job->call->stream->turns};
     *dz = bias.dz ? bias.dz : bias.dy;
@@ -245,18 +258,15 @@ static kolo_status make_backward(kolo_cuda_kernel *kernel, kolo_plan *plan, cons
     convolution made = {.spec = spec_of(plan, op, x, y, op->out[1])};
     if (!transposed && op->out[0] < 0 && kolo_cuda_conv_first_fits(&made.spec.conv))
         return kolo_cuda_make_first_conv2d_backward(kernel, plan, op, &made.spec.conv);
-    if (!transposed && kolo_cuda_is_pooled_conv2d_backward(op))
-        return kolo_cuda_make_pooled_conv2d_backward(kernel, plan, op, &made.spec.conv);
+    if (kolo_cuda_fused(plan, op)) return kolo_cuda_make_pooled_conv2d_backward(kernel, plan, op, &made.spec.conv);
     made.spec.element = kernel->element;
     KOLO_TRY(find_kernel(kernel, plan, op->out[1], &made));
     made.spec.result = transposed ? KOLO_CONV_Y : KOLO_CONV_X;
     if (op->out[0] >= 0) KOLO_TRY(find(kernel, plan, &made.spec, &made.image));
     KOLO_TRY(choose_layout(plan, &made.image, op->in[3], kernel->element));
-    made.undone = kolo_cuda_relu_undone(plan, op);
-    made.done = kolo_cuda_bias_done(plan, op);
-    bool masks = op->in[1] >= 0 && !made.undone, sums = op->out[2] >= 0 && !made.done;
-    made.dz = kolo_cuda_reserve(&kernel->scratch, masks ? (size_t)count * kolo_element_bytes(kernel->element) : 0);
-    made.bias = kolo_cuda_reserve(&kernel->scratch, sums ? kolo_cuda_bias_scratch(count / width, width) : 0);
+    size_t dz = op->in[1] < 0 ? 0 : (size_t)count * kolo_element_bytes(kernel->element);
+    made.dz = kolo_cuda_reserve(&kernel->scratch, dz);
+    made.bias = kolo_cuda_reserve(&kernel->scratch, op->out[2] < 0 ? 0 : kolo_cuda_bias_scratch(count / width, width));
     kernel->run = run_backward;
     return kolo_cuda_keep(kernel, &made, sizeof made, "a convolution");
 }

@@ -84,8 +84,9 @@ static inline int kolo_cuda_width(kolo_shape shape)
     return shape.dim[shape.rank - 1];
 }
 int64_t kolo_cuda_count(const kolo_plan *plan, int value);
-/* What a value is made of in memory. */
+/* What a value is made of in memory; what a precision computes with. */
 kolo_element kolo_cuda_element(const kolo_plan *plan, int value);
+kolo_element kolo_cuda_element_of(kolo_precision precision);
 /* For makers: so many bytes more of scratch memory; where they begin in it. */
 static inline ptrdiff_t kolo_cuda_reserve(size_t *scratch, size_t bytes)
 {
@@ -157,7 +158,8 @@ int kolo_cuda_devices(void);
 kolo_status kolo_cuda_describe(int device, char name[96], int64_t *memory_bytes, int64_t *free_bytes);
 bool kolo_cuda_is_called(int device, const char *entry, size_t length);
 
-/* memory.c. cudaMalloc() on the thread's device and its opposite, which takes NULL; kolo_device_information's held(). */
+/* memory.c. cudaMalloc() on the thread's device and its opposite, which takes NULL; kolo_device_information's held().
+ */
 cudaError_t kolo_cuda_allocate(void **memory, size_t bytes);
 void kolo_cuda_free(void *memory);
 int64_t kolo_cuda_held(int device);
@@ -190,26 +192,13 @@ kolo_status kolo_cuda_pack_rest(const kolo_update_job *job);
 kolo_status kolo_nccl_open(kolo_stream *stream, kolo_comm *members, kolo_comm **comm);
 kolo_status kolo_nccl_check(kolo_nccl_group *group);
 
-/* fusion.c. Whether both are what one operation wrote, under whatever shape; the operation that wrote a value, and
- * the only one that reads it, or NULL. */
-bool kolo_cuda_same(const kolo_plan *plan, int a, int b);
-const kolo_op *kolo_cuda_writer(const kolo_plan *plan, int value);
-const kolo_op *kolo_cuda_only_reader(const kolo_plan *plan, int value);
-/* The operation of that kind which this one could take (or NULL): the only one that reads its first output, which reads
- * else what is there by then, all activations being of that element; and taking it: this one's kernel writes its first
- * output, where it would have written its own. */
-const kolo_op *kolo_cuda_next(const kolo_plan *plan, const kolo_op *op, kolo_element element, kolo_op_kind kind);
-void kolo_cuda_take(kolo_plan *plan, const kolo_op *op, const kolo_op *next);
-const kolo_op *kolo_cuda_took(const kolo_plan *plan, const kolo_op *op); /* the one that op has taken, or NULL */
-bool kolo_cuda_taken(const kolo_plan *plan, const kolo_op *op);
+/* fusion.c: kolo_backend's. And for an operation that shares op's kernel, or NULL: plan/fusion.h. */
+kolo_fuses kolo_cuda_fuses;
+const kolo_op *kolo_cuda_fused(const kolo_plan *plan, const kolo_op *op);
 int kolo_cuda_other(const kolo_plan *plan, const kolo_op *add, int value); /* what is added to the value */
 
-/* pool.c: what a max pooling has done for its neighbours when they run. Of a backward operation with relu: dy is zero
- * already where y is. Of a convolution's: its bias's gradient is written. */
-bool kolo_cuda_relu_undone(const kolo_plan *plan, const kolo_op *op);
-bool kolo_cuda_bias_done(const kolo_plan *plan, const kolo_op *op);
-/* Of a max pooling: the dropout that it takes over, or NULL; its way back then does that of the dropout, too. */
-const kolo_op *kolo_cuda_take_dropout(kolo_plan *plan, const kolo_op *pool, kolo_element element);
+/* pool.c: of a pooling with a larger image x and a smaller one y, which are values. */
+kolo_pooling kolo_cuda_pooling_of(const kolo_plan *plan, const kolo_op *op, int x, int y);
 
 /* pointwise.c: a dropout, for a kernel that does it. */
 kolo_dropout_job kolo_cuda_dropout_of(const kolo_cuda_job *job, const kolo_op *drop);

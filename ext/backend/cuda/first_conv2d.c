@@ -5,7 +5,6 @@
 typedef struct first_layer {
     kolo_conv conv;
     kolo_cuda_parts kernel, bias; /* the gradients */
-    bool undone, done; /* a max pooling has undone relu, written the bias's gradient */
 } first_layer;
 
 static kolo_status run_forward(const kolo_cuda_job *job)
@@ -29,23 +28,21 @@ kolo_status kolo_cuda_make_first_conv2d(kolo_cuda_kernel *kernel, kolo_plan *pla
 static kolo_status run_backward(const kolo_cuda_job *job)
 {
     const first_layer *own = job->kernel->own;
-    float *bias = own->done ? NULL : kolo_cuda_parts_at(job, &own->bias);
-    KOLO_CUDA(kolo_cuda_conv_first_backward(job->stream, job->element, &own->conv, job->in[2], job->in[0],
-                                            own->undone ? NULL : job->in[1], kolo_cuda_parts_at(job, &own->kernel),
-                                            bias),
+    KOLO_CUDA(kolo_cuda_conv_first_backward(job->stream, job->element, &own->conv, job->in[2], job->in[0], job->in[1],
+                                            kolo_cuda_parts_at(job, &own->kernel), kolo_cuda_parts_at(job, &own->bias)),
               "a convolution's gradient");
     KOLO_TRY(kolo_cuda_sum_parts(job, &own->kernel));
-    return own->done ? KOLO_OK : kolo_cuda_sum_parts(job, &own->bias);
+    return kolo_cuda_sum_parts(job, &own->bias);
 }
 
 kolo_status kolo_cuda_make_first_conv2d_backward(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op,
                                                  const kolo_conv *conv)
 {
     int parts = kolo_cuda_conv_first_parts(conv);
-    first_layer made = {
-        .conv = *conv, .undone = kolo_cuda_relu_undone(plan, op), .done = kolo_cuda_bias_done(plan, op)};
+    (void)op;
+    first_layer made = {.conv = *conv};
     KOLO_TRY(kolo_cuda_expect_parts(kernel, plan, 1, parts, &made.kernel));
-    if (!made.done) KOLO_TRY(kolo_cuda_expect_parts(kernel, plan, 2, parts, &made.bias));
+    KOLO_TRY(kolo_cuda_expect_parts(kernel, plan, 2, parts, &made.bias));
     kernel->run = run_backward;
     return kolo_cuda_keep(kernel, &made, sizeof made, "a convolution");
 }

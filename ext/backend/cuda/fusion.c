@@ -1,97 +1,66 @@
-/* Which operation is next to which, and one that does another's work along with its own: a pass over memory less.
- *
- * An operation that takes the next one writes that one's output, and the next has nothing to do; the two outputs are
- * then one value, which lives as long as either, and the next one's maker is not asked. What is rounded at the border
- * between the two stays rounded there. */
-#include "backend/cuda/cuda.h"
-
-static bool written(const kolo_plan *plan, int value)
-{
-    for (const kolo_op *op = plan->ops; op < plan->ops + plan->op_count; op++)
-        for (int i = 0; i < KOLO_OP_OUTS; i++)
-            if (op->out[i] == value) return true;
-    return false;
-}
-
-/* The value that an operation wrote, of which this is a view; one that was taken counts as written all the same. */
-static int origin(const kolo_plan *plan, int value)
-{
-    while (plan->values[value].view_of >= 0 && !written(plan, value)) value = plan->values[value].view_of;
-    return value;
-}
-
-bool kolo_cuda_same(const kolo_plan *plan, int a, int b)
-{
-    if (a < 0 || b < 0 || kolo_plan_base(plan, a) != kolo_plan_base(plan, b)) return false;
-    return origin(plan, a) == origin(plan, b);
-}
-
-const kolo_op *kolo_cuda_writer(const kolo_plan *plan, int value)
-{
-    for (const kolo_op *op = plan->ops; op < plan->ops + plan->op_count; op++)
-        for (int i = 0; i < KOLO_OP_OUTS; i++)
-            if (kolo_cuda_same(plan, op->out[i], value)) return op;
-    return NULL;
-}
-
-const kolo_op *kolo_cuda_only_reader(const kolo_plan *plan, int value)
-{
-    const kolo_op *found = NULL;
-    for (const kolo_op *op = plan->ops; op < plan->ops + plan->op_count; op++) {
-        for (int i = 0; i < KOLO_OP_INS; i++) {
-            if (!kolo_cuda_same(plan, op->in[i], value)) continue;
-            if (found) return NULL;
-            found = op;
-        }
-    }
-    return found;
-}
+/* Which fusions there are kernels for (plan/fusion.h). Each wants all activations in the element that is computed with.
+ */
+#include "backend/cuda/pooled_conv2d.h"
 
 /* Whether a value is no activation, or one of that element. */
-static bool fits(const kolo_plan *plan, kolo_element element, int value)
+static bool is_element(const kolo_plan *plan, int value)
 {
-    return value < 0 || plan->values[value].kind != KOLO_VALUE_ACTIVATION || kolo_cuda_element(plan, value) == element;
+    return value < 0 || plan->values[value].kind != KOLO_VALUE_ACTIVATION ||
+           kolo_cuda_element(plan, value) == kolo_cuda_element_of(plan->precision);
 }
 
-const kolo_op *kolo_cuda_next(const kolo_plan *plan, const kolo_op *op, kolo_element element, kolo_op_kind kind)
+/* The value between two operations, and all that the second one reads and writes. */
+static bool are_element(const kolo_plan *plan, const kolo_op *op, const kolo_op *next)
 {
-    const kolo_op *next = NULL;
-    if (op->out[0] >= 0 && !kolo_cuda_same(plan, op->out[0], plan->output))
-        next = kolo_cuda_only_reader(plan, op->out[0]);
-    if (!next || next->kind != kind || next->device != op->device || !fits(plan, element, op->out[0])) return NULL;
-    for (int i = 0; i < KOLO_OP_OUTS; i++)
-        if (!fits(plan, element, next->out[i])) return NULL;
-    for (int i = 0; i < KOLO_OP_INS; i++) {
-        if (!fits(plan, element, next->in[i])) return NULL;
-        if (next->in[i] < 0 || kolo_cuda_same(plan, next->in[i], op->out[0])) continue;
-        const kolo_op *writer = kolo_cuda_writer(plan, next->in[i]);
-        if (writer && writer >= op) return NULL;
+    bool all = is_element(plan, op->out[0]);
+    for (int i = 0; i < KOLO_OP_INS; i++) all = all && is_element(plan, next->in[i]);
+    for (int i = 0; i < KOLO_OP_OUTS; i++) all = all && is_element(plan, next->out[i]);
+    return all;
+}
+
+static bool fuses_dropout(const kolo_plan *plan, const kolo_fusion *fusion)
+{
+    const kolo_op *pool = fusion->op[0], *drop_back = fusion->op[3];
+    kolo_pooling p = kolo_cuda_pooling_of(plan, pool, pool->in[0], pool->out[0]);
+    bool back = is_element(plan, drop_back->in[0]) && is_element(plan, drop_back->out[0]);
+    return back && are_element(plan, pool, fusion->op[1]) &&
+           kolo_pooling_whole(kolo_cuda_element_of(plan->precision), &p);
+}
+
+static bool fuses_bias_gradient(const kolo_plan *plan, const kolo_op *pool_back)
+{
+    kolo_pooling p = kolo_cuda_pooling_of(plan, pool_back, pool_back->out[0], pool_back->in[0]);
+    return kolo_pooling_exact(kolo_cuda_element(plan, pool_back->out[0]), &p);
+}
+
+static bool fuses_add(const kolo_plan *plan, const kolo_op *norm, const kolo_op *add)
+{
+    bool adds = norm->kind == KOLO_OP_BATCH_NORM || add->activation <= KOLO_LINEAR;
+    return adds && are_element(plan, norm, add);
+}
+
+bool kolo_cuda_fuses(const kolo_plan *plan, const kolo_fusion *fusion)
+{
+    const kolo_op *op = fusion->op[0];
+    switch (fusion->kind) {
+    case KOLO_FUSE_DENSE_LOSS: return kolo_cuda_has_loss(plan);
+    case KOLO_FUSE_RELU_MASK: return true;
+    case KOLO_FUSE_RELU: return false; /* the convolution's is a pass less in any case */
+    case KOLO_FUSE_BIAS_GRADIENT: return fuses_bias_gradient(plan, op);
+    case KOLO_FUSE_POOL: return kolo_cuda_fuses_pooled_conv2d(plan, fusion);
+    case KOLO_FUSE_DROPOUT: return fuses_dropout(plan, fusion);
+    case KOLO_FUSE_ADD: return fuses_add(plan, op, fusion->op[1]);
+    case KOLO_FUSE_RELU_BACKWARD: return are_element(plan, op, fusion->op[1]);
     }
-    return next;
-}
-
-void kolo_cuda_take(kolo_plan *plan, const kolo_op *op, const kolo_op *next)
-{
-    plan->values[next->out[0]].view_of = op->out[0];
-}
-
-const kolo_op *kolo_cuda_took(const kolo_plan *plan, const kolo_op *op)
-{
-    const kolo_op *next = op->out[0] < 0 ? NULL : kolo_cuda_only_reader(plan, op->out[0]);
-    bool took = next && next->out[0] >= 0 && kolo_plan_base(plan, next->out[0]) == kolo_plan_base(plan, op->out[0]);
-    return took ? next : NULL;
-}
-
-bool kolo_cuda_taken(const kolo_plan *plan, const kolo_op *op)
-{
-    if (op->out[0] < 0) return false;
-    int out = kolo_plan_base(plan, op->out[0]);
-    for (int i = 0; i < KOLO_OP_INS; i++)
-        if (op->in[i] >= 0 && kolo_plan_base(plan, op->in[i]) == out) return true;
     return false;
+}
+
+const kolo_op *kolo_cuda_fused(const kolo_plan *plan, const kolo_op *op)
+{
+    return op->with < 0 ? NULL : &plan->ops[op->with];
 }
 
 int kolo_cuda_other(const kolo_plan *plan, const kolo_op *add, int value)
 {
-    return kolo_cuda_same(plan, add->in[0], value) ? add->in[1] : add->in[0];
+    return kolo_plan_same(plan, add->in[0], value) ? add->in[1] : add->in[0];
 }

@@ -60,7 +60,7 @@ int64_t kolo_cuda_count(const kolo_plan *plan, int value)
     return (of_samples ? plan->microbatch : 1) * kolo_shape_count(v->shape);
 }
 
-static kolo_element element_of(kolo_precision precision)
+kolo_element kolo_cuda_element_of(kolo_precision precision)
 {
     if (precision == KOLO_MIXED_BF16) return KOLO_ELEMENT_BFLOAT16;
     return precision == KOLO_MIXED_FP16 ? KOLO_ELEMENT_HALF : KOLO_ELEMENT_FLOAT;
@@ -87,7 +87,7 @@ kolo_element kolo_cuda_element(const kolo_plan *plan, int value)
     const kolo_value *v = &plan->values[value];
     bool narrow = v->kind == KOLO_VALUE_WEIGHTS ? v->shape.rank > 1 : v->kind == KOLO_VALUE_ACTIVATION;
     if (narrow && kolo_plan_canonical(plan, value)) narrow = stays_inside(plan, value);
-    return narrow ? element_of(plan->precision) : KOLO_ELEMENT_FLOAT;
+    return narrow ? kolo_cuda_element_of(plan->precision) : KOLO_ELEMENT_FLOAT;
 }
 
 static bool holds_sums(const kolo_value *value)
@@ -122,13 +122,6 @@ static ptrdiff_t reserve_copy(kolo_plan *plan, const kolo_cuda_kernel *kernel, i
     return at;
 }
 
-/* Of an operation that another has taken. */
-static kolo_status run_nothing(const kolo_cuda_job *job)
-{
-    (void)job;
-    return KOLO_OK;
-}
-
 /* Neither its products nor cuDNN's and cuBLAS's are to be had in bfloat16 before Ampere. */
 static kolo_status check_precision(const kolo_plan *plan)
 {
@@ -154,11 +147,9 @@ kolo_status kolo_cuda_prepare(kolo_plan *plan, int op, void **made)
     for (int i = 0; i < KOLO_OP_OUTS; i++) place(plan, o->out[i]);
     kolo_cuda_kernel *kernel = calloc(1, sizeof *kernel);
     if (!kernel) return kolo_fail_memory(sizeof *kernel, "a kernel");
-    *kernel = (kolo_cuda_kernel){.plan = plan, .op = op, .element = element_of(plan->precision)};
+    *kernel = (kolo_cuda_kernel){.plan = plan, .op = op, .element = kolo_cuda_element_of(plan->precision)};
     kolo_cuda_name_range(plan, op, kernel->range);
-    bool taken = kolo_cuda_taken(plan, o);
-    kernel->run = run_nothing;
-    kolo_status status = taken ? KOLO_OK : makers[o->kind](kernel, plan, o);
+    kolo_status status = makers[o->kind](kernel, plan, o);
     if (status != KOLO_OK) {
         kolo_cuda_release(kernel);
         return status;

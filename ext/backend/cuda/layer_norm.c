@@ -17,10 +17,10 @@ static kolo_status run_layer_norm(const kolo_cuda_job *job)
     return KOLO_OK;
 }
 
-/* With the sum of gradients behind it, where it has taken that. */
+/* With the sum of gradients behind it, where that is fused. */
 static kolo_status run_layer_norm_backward(const kolo_cuda_job *job)
 {
-    const kolo_op *add = kolo_cuda_took(job->plan, job->op);
+    const kolo_op *add = kolo_cuda_fused(job->plan, job->op);
     const void *other = add ? job->call->memory[kolo_cuda_other(job->plan, add, job->op->out[0])] : NULL;
     kolo_layer_norm_job norm = norm_of(job->plan, job->op, kolo_cuda_in(job, 1));
     norm.step_parameters = job->call->step_parameters;
@@ -41,8 +41,6 @@ kolo_status kolo_cuda_make_layer_norm(kolo_cuda_kernel *kernel, kolo_plan *plan,
 kolo_status kolo_cuda_make_layer_norm_backward(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     kolo_layer_norm_job norm = norm_of(plan, op, plan->values[op->in[1]].shape);
-    const kolo_op *add = kolo_cuda_next(plan, op, kernel->element, KOLO_OP_ADD);
-    if (add && add->activation == KOLO_LINEAR) kolo_cuda_take(plan, op, add);
     kernel->scratch = kolo_cuda_layer_norm_scratch(kernel->element, &norm);
     kernel->run = run_layer_norm_backward;
     return KOLO_OK;

@@ -34,7 +34,7 @@ static kolo_weight_placement place_weights(kolo_weight_placement wanted)
 static const kolo_backend cuda_backend = {
     .version = KOLO_BACKEND_VERSION,
     .name = "cuda",
-    .dense_loss = kolo_cuda_has_loss,
+    .fuses = kolo_cuda_fuses,
     .open = open,
     .enter_thread = enter_thread,
     .leave_thread = leave_thread,

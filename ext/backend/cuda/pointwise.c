@@ -72,7 +72,7 @@ static kolo_status run_add(const kolo_cuda_job *job)
 /* The sum of gradients, and relu's way back through it. */
 static kolo_status run_add_masked(const kolo_cuda_job *job)
 {
-    const kolo_op *mask = kolo_cuda_took(job->plan, job->op);
+    const kolo_op *mask = kolo_cuda_fused(job->plan, job->op);
     KOLO_CUDA(kolo_cuda_add_masked(job->stream, job->element, job->in[0], job->in[1], job->call->memory[mask->in[1]],
                                    job->out[0], kolo_cuda_count(job->plan, job->op->out[0])),
               "a sum of gradients");
@@ -81,11 +81,7 @@ static kolo_status run_add_masked(const kolo_cuda_job *job)
 
 kolo_status kolo_cuda_make_add(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
-    const kolo_op *next = kolo_cuda_next(plan, op, kernel->element, KOLO_OP_ACTIVATION_BACKWARD);
-    bool masks = next && next->activation == KOLO_RELU && next->in[1] >= 0 && op->activation == KOLO_LINEAR &&
-                 kolo_cuda_same(plan, next->in[0], op->out[0]);
-    if (masks) kolo_cuda_take(plan, op, next);
-    kernel->run = masks ? run_add_masked : run_add;
+    kernel->run = kolo_cuda_fused(plan, op) ? run_add_masked : run_add;
     return KOLO_OK;
 }
 

@@ -5,11 +5,10 @@
 
 #include "backend/cuda/cuda.h"
 
-bool kolo_cuda_is_pooled_conv2d(const kolo_cuda_kernel *kernel, const kolo_plan *plan, const kolo_op *op,
-                                const kolo_conv *conv);
+/* KOLO_FUSE_POOL. */
+bool kolo_cuda_fuses_pooled_conv2d(const kolo_plan *plan, const kolo_fusion *fusion);
 kolo_status kolo_cuda_make_pooled_conv2d(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op,
                                          const kolo_conv *conv);
-bool kolo_cuda_is_pooled_conv2d_backward(const kolo_op *op);
 kolo_status kolo_cuda_make_pooled_conv2d_backward(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op,
                                                   const kolo_conv *conv);
 

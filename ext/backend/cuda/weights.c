@@ -31,7 +31,8 @@ kolo_status kolo_cuda_choose_layout(kolo_plan *plan, int value, kolo_cuda_layout
 static bool packs_alike(const kolo_plan *plan, int a, int b)
 {
     const kolo_value *x = &plan->values[a], *y = &plan->values[b];
-    if (x->kind != y->kind || x->parameter != y->parameter || x->view_of >= 0 || x->in_place || x->bytes != y->bytes)
+    if (x->kind != y->kind || x->parameter != y->parameter || !kolo_value_has_memory(x) || x->in_place ||
+        x->bytes != y->bytes)
         return false;
     kolo_cuda_layout left = kolo_cuda_layout_of(plan, a), right = kolo_cuda_layout_of(plan, b);
     return left.element == right.element && left.transposed == right.transposed;
@@ -42,10 +43,10 @@ void kolo_cuda_share_copies(kolo_plan *plan, const kolo_op *op)
     for (int i = 0; i < KOLO_OP_INS; i++) {
         int own = op->in[i];
         kolo_value *value = own < 0 ? NULL : &plan->values[own];
-        if (!value || value->kind != KOLO_VALUE_WEIGHTS || value->view_of >= 0 || value->in_place) continue;
-        for (int v = 0; v < own && value->view_of < 0; v++)
-            if (packs_alike(plan, v, own)) value->view_of = v;
-        if (value->view_of >= 0) value->bytes = 0;
+        if (!value || value->kind != KOLO_VALUE_WEIGHTS || !kolo_value_has_memory(value) || value->in_place) continue;
+        for (int v = 0; v < own && value->packed_as < 0; v++)
+            if (packs_alike(plan, v, own)) value->packed_as = v;
+        if (value->packed_as >= 0) value->bytes = 0;
     }
 }
 

@@ -26,23 +26,15 @@ static void undo_relu(const kolo_kernel *kernel, const kolo_step *step, const ko
     if (!step->bfloat16) undo_float(dy, y, dz, step->elements);
 }
 
-bool kolo_relu_undone_by_pool(const kolo_plan *plan, const kolo_op *op)
-{
-    const kolo_op *writer = op->kind == KOLO_OP_CONV2D_BACKWARD ? kolo_writer(plan, op->in[0]) : NULL;
-    if (!writer || writer->kind != KOLO_OP_MAX_POOL2D_BACKWARD) return false;
-    const kolo_op *pool = kolo_writer(plan, writer->in[1]);
-    return kolo_plan_base(plan, pool->in[0]) == kolo_plan_base(plan, op->in[1]) && kolo_max_pool2d_masks(plan, pool);
-}
-
 /* In the place of dy where nobody else reads it: memory that is in the cache already. */
 kolo_status kolo_relu_undone(kolo_kernel *kernel, const kolo_op *op, kolo_operand *dz)
 {
     const kolo_plan *plan = kernel->plan;
     *dz = kolo_operand_of(kernel, op->in[0]);
-    if (op->activation != KOLO_RELU || kolo_relu_undone_by_pool(plan, op)) return KOLO_OK;
+    if (op->activation != KOLO_RELU) return KOLO_OK;
     kolo_operand y = kolo_operand_of(kernel, op->in[1]), dy;
     KOLO_TRY(kolo_reorder_in(kernel, *dz, &y.desc, &dy));
-    bool ours = dy.value < 0 || (kolo_reader_count(plan, op->in[0]) == 1 && !kolo_plan_canonical(plan, op->in[0]));
+    bool ours = dy.value < 0 || (kolo_plan_only_reader(plan, op->in[0]) && !kolo_plan_canonical(plan, op->in[0]));
     *dz = ours ? dy : kolo_operand_scratch(kernel, &y.desc);
     const kolo_operand places[] = {dy, y, *dz};
     return kolo_step_own(kernel, undo_relu, 3, places) ? KOLO_OK : KOLO_INTERNAL;

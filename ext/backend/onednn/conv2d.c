@@ -28,8 +28,7 @@ kolo_status kolo_onednn_conv2d(kolo_kernel *kernel, kolo_plan *plan, const kolo_
     KOLO_TRY(describe(plan, op, &c, &forward));
     kolo_product p = {
         .kernel = kernel, .plan = plan, .canonical = &c.canonical_kernel, .bias = &c.bias, .rounds = c.rounds};
-    bool relu_apart = op->activation == KOLO_RELU && c.algorithm == dnnl_convolution_winograd;
-    p.relu_behind = relu_apart && !kolo_max_pool2d_finishes(plan, op->out[0]);
+    p.relu_behind = op->activation == KOLO_RELU && c.algorithm == dnnl_convolution_winograd;
     return kolo_product_forward(&p, forward, kolo_operand_of(kernel, op->in[0]), op->in[1], op->in[2], op->out[0]);
 }
 

@@ -1,9 +1,8 @@
 /* Max pooling, by loops of our own in whatever tiling the input has.
  *
  * Beside each maximum its place in the window is kept, in the tiling of y: a byte, or four where the window has 255
- * places or more. A pooling right behind a relu marks the maxima that the relu has cut off to zero as nowhere; their
- * gradient is then zero, which is what relu's own pass over the four times larger gradient of x would have made it.
- * It does the relu, too, for a convolution that has left it out since nobody else reads its output.
+ * places or more. A pooling with a fused ReLU (KOLO_FUSE_RELU_MASK) marks the maxima that the ReLU makes zero as
+ * nowhere; their gradient is then zero, as the ReLU's own pass over the four times larger gradient of x would make it.
  */
 #include "backend/onednn/onednn.h"
 #include "core/lanes.h"
@@ -14,7 +13,7 @@
 typedef struct pool {
     kolo_tiling x, y;
     kolo_window window;
-    bool masks;       /* relu's zeros are nowhere */
+    bool relu;        /* fused; its zeros are nowhere */
     bool wide;        /* places are int32_t, not bytes */
     bool exact;       /* windows cover each pixel once */
     bool overlapping; /* windows may share pixels */
@@ -83,9 +82,9 @@ KOLO_INLINE void window_maxima(const pool *p, int64_t x, int64_t h, int64_t w, i
             best = kolo_select_floats(nan, value, kolo_select_floats(larger, value, best));
         }
     }
-    if (p->masks) best = kolo_select_floats(best < 0, (kolo_floats){0}, best);
+    if (p->relu) best = kolo_select_floats(best < 0, (kolo_floats){0}, best);
     kolo_put(p->out, y, best, lanes, narrow);
-    if (p->where && p->masks) place |= best <= 0; /* all ones: nowhere */
+    if (p->where && p->relu) place |= best <= 0; /* all ones: nowhere */
     if (p->where) put_places(p->where, y, place, lanes, p->wide);
 }
 
@@ -203,7 +202,7 @@ KOLO_VECTORISED static void backward_bfloat16(const pool *p, int64_t n)
 
 static pool pool_of(const kolo_kernel *kernel, const kolo_step *step)
 {
-    pool p = {.x = step->x, .y = step->y, .window = kernel->plan->ops[kernel->op].window, .masks = step->flag};
+    pool p = {.x = step->x, .y = step->y, .window = kernel->plan->ops[kernel->op].window, .relu = step->flag};
     p.wide = is_wide(&p.window);
     p.exact = true;
     for (int axis = 0; axis < 2; axis++) {
@@ -244,29 +243,6 @@ static void pool_backward(const kolo_kernel *kernel, const kolo_step *step, cons
 
 /* ---- operations */
 
-bool kolo_max_pool2d_masks(const kolo_plan *plan, const kolo_op *op)
-{
-    const kolo_op *writer = kolo_writer(plan, op->in[0]);
-    return writer && writer->kind == KOLO_OP_CONV2D && writer->activation == KOLO_RELU;
-}
-
-bool kolo_max_pool2d_finishes(const kolo_plan *plan, int value)
-{
-    int base = kolo_plan_base(plan, value);
-    bool pooled = false;
-    if (kolo_plan_canonical(plan, base)) return false;
-    for (int i = 0; i < plan->op_count; i++) {
-        const kolo_op *op = &plan->ops[i];
-        for (int in = 0; in < KOLO_OP_INS; in++) {
-            if (op->in[in] < 0 || kolo_plan_base(plan, op->in[in]) != base) continue;
-            bool pools = op->kind == KOLO_OP_MAX_POOL2D && kolo_max_pool2d_masks(plan, op);
-            if (!pools && !kolo_relu_undone_by_pool(plan, op)) return false;
-            pooled = pooled || pools;
-        }
-    }
-    return pooled;
-}
-
 /* The layouts in which a pooling computes: x's as it is, and y's with the same blocks. */
 static kolo_status tilings(const kolo_plan *plan, const kolo_op *forward, dnnl_memory_desc_t *x, dnnl_memory_desc_t *y)
 {
@@ -293,7 +269,7 @@ kolo_status kolo_onednn_max_pool2d(kolo_kernel *kernel, kolo_plan *plan, const k
     places[1] = kolo_output_buffer(kernel, op->out[0], &y);
     kolo_step *step = kolo_step_own(kernel, pool_forward, op->out[1] < 0 ? 2 : 3, places);
     if (!step) return KOLO_INTERNAL;
-    step->flag = kolo_max_pool2d_masks(plan, op);
+    step->flag = op->activation == KOLO_RELU;
     set_tilings(step, &x, &y);
     if (op->out[1] >= 0) {
         size_t size = is_wide(&op->window) ? sizeof(int32_t) : sizeof(uint8_t);
@@ -306,7 +282,7 @@ kolo_status kolo_onednn_max_pool2d_backward(kolo_kernel *kernel, kolo_plan *plan
 {
     dnnl_memory_desc_t x, y, plane;
     kolo_operand places[4] = {[2] = {.value = op->in[1]}};
-    KOLO_TRY(tilings(plan, kolo_writer(plan, op->in[1]), &x, &y));
+    KOLO_TRY(tilings(plan, kolo_plan_writer(plan, op->in[1]), &x, &y));
     KOLO_TRY(kolo_layout_set(plan, op->out[0], &x));
     KOLO_TRY(kolo_desc_rows(x.dims[2] * x.dims[3], KOLO_LANES, dnnl_f32, &plane));
     KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &y, &places[0]));

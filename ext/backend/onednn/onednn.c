@@ -126,30 +126,6 @@ static kolo_status (*const makers[KOLO_OP_KINDS])(kolo_kernel *, kolo_plan *, co
     [KOLO_OP_LOSS] = kolo_onednn_loss,
 };
 
-const kolo_op *kolo_writer(const kolo_plan *plan, int value)
-{
-    int base = kolo_plan_base(plan, value);
-    for (int op = 0; op < plan->op_count; op++) {
-        for (int i = 0; i < KOLO_OP_OUTS; i++) {
-            int out = plan->ops[op].out[i];
-            if (out >= 0 && kolo_plan_base(plan, out) == base) return &plan->ops[op];
-        }
-    }
-    return NULL;
-}
-
-int kolo_reader_count(const kolo_plan *plan, int value)
-{
-    int base = kolo_plan_base(plan, value), count = 0;
-    for (int op = 0; op < plan->op_count; op++) {
-        for (int i = 0; i < KOLO_OP_INS; i++) {
-            int in = plan->ops[op].in[i];
-            if (in >= 0 && kolo_plan_base(plan, in) == base) count++;
-        }
-    }
-    return count;
-}
-
 static kolo_status make_steps(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     for (int i = 0; i < KOLO_OP_INS; i++) KOLO_TRY(kolo_onednn_round(kernel, op->in[i], true));
@@ -195,16 +171,21 @@ static void forget(kolo_plan *plan)
     for (int i = 0; i < plan->value_count; i++) kolo_layout_free(&plan->values[i]);
 }
 
-/* A loss's scale is not among its steps. */
-static bool has_dense_loss(const kolo_plan *plan)
+/* A loss's scale is not among the steps of a DENSE_LOSS. */
+static bool fuses(const kolo_plan *plan, const kolo_fusion *fusion)
 {
-    return plan->precision != KOLO_MIXED_FP16;
+    switch (fusion->kind) {
+    case KOLO_FUSE_DENSE_LOSS: return plan->precision != KOLO_MIXED_FP16;
+    case KOLO_FUSE_RELU_MASK: return fusion->op[2]->kind == KOLO_OP_CONV2D_BACKWARD;
+    case KOLO_FUSE_RELU: return true;
+    default: return false;
+    }
 }
 
 static const kolo_backend onednn_backend = {
     .version = KOLO_BACKEND_VERSION,
     .name = "onednn",
-    .dense_loss = has_dense_loss,
+    .fuses = fuses,
     .open = open,
     .enter_thread = enter_thread,
     .leave_thread = leave_thread,

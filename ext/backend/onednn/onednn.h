@@ -256,19 +256,7 @@ kolo_status kolo_bias_add(kolo_kernel *kernel, kolo_operand z, int bias, bool re
 kolo_status kolo_bias_sum(kolo_kernel *kernel, kolo_operand dz, int dbias);
 /* The layout in which a convolution would like its input (conv2d.c). */
 kolo_status kolo_conv2d_spec(const kolo_plan *plan, const kolo_op *op, dnnl_memory_desc_t *desc);
-/* dz = dy·[y > 0], for an operation with relu fused; dy itself where that has been done already (activation.c). */
+/* dz = dy·[y > 0], for an operation with a fused ReLU; dy itself for another (activation.c). */
 kolo_status kolo_relu_undone(kolo_kernel *kernel, const kolo_op *op, kolo_operand *dz);
-/* Whether a pooling's marks of where its maxima were leave out those that a relu before it has cut off
- * (max_pool2d.c): then its backward operation has done that relu's too. */
-bool kolo_max_pool2d_masks(const kolo_plan *plan, const kolo_op *pool);
-/* Whether such poolings are all that reads a convolution's output: then it may leave its relu to them. */
-bool kolo_max_pool2d_finishes(const kolo_plan *plan, int value);
-/* For a convolution's backward operation: whether dy comes from a pooling of its output that left out what relu cut
- * off (activation.c). It then does not read that output. */
-bool kolo_relu_undone_by_pool(const kolo_plan *plan, const kolo_op *op);
-
-/* The operation that writes a value, and how many read it; through views. */
-const kolo_op *kolo_writer(const kolo_plan *plan, int value);
-int kolo_reader_count(const kolo_plan *plan, int value);
 
 #endif

@@ -1,5 +1,5 @@
 /* Memory that oneDNN 2.6 takes without a look whether it got it: then it calls a null pointer, or an exception
- * microbatches its C interface, and the process ends. So we look whether there is enough before it asks. Its products
+ * leaves its C interface, and the process ends. So we look whether there is enough before it asks. Its products
  * make their code when they first run, in the midst of training: the first ones run here, when the backend is opened.
  */
 #include "backend/onednn/onednn.h"

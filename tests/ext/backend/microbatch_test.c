@@ -257,7 +257,7 @@ static void *work(void *argument)
     pthread_barrier_wait(w->barrier);
     for (int turn = 0; turn < 50; turn++) {
         for (int op = 0; op < r->plan.op_count; op++) {
-            if (r->backend->run(r->kernels[op], &call) != KOLO_OK) w->failed = true;
+            if (r->kernels[op] && r->backend->run(r->kernels[op], &call) != KOLO_OK) w->failed = true;
         }
         for (int which = 0; which < 3; which++) {
             int v = w->c->dkernel[which];
@@ -290,7 +290,7 @@ static void **own_memory(const rig *r)
 static void free_own_memory(const rig *r, void **memory)
 {
     for (int v = 0; v < r->plan.value_count; v++) {
-        if (r->plan.values[v].kind != KOLO_VALUE_WEIGHTS && r->plan.values[v].view_of < 0)
+        if (r->plan.values[v].kind != KOLO_VALUE_WEIGHTS && kolo_value_has_memory(&r->plan.values[v]))
             kolo_host_deallocate(memory[v]);
     }
     free(memory);

@@ -12,6 +12,7 @@
  * KOLO_NETWORKS=5000 in the environment draws as many, KOLO_NETWORKS_FIRST=123 begins with that one.
  */
 #include "random_networks.h"
+#include "runtime/runtime.h"
 #include "tested.h"
 
 #include <dlfcn.h>

@@ -181,20 +181,44 @@ static inline size_t rig_target_bytes(const rig *r)
     return (size_t)(r->plan.microbatch * kolo_shape_count(r->plan.values[r->plan.output].shape)) * sizeof(float);
 }
 
+/* A fused plan does not change: a backend says how values lie in memory, and what scratch it needs, no more. */
+static inline void rig_same_plan(const rig *r, const kolo_op *ops, const kolo_value *values)
+{
+    for (int op = 0; op < r->plan.op_count; op++) {
+        kolo_op prepared = r->plan.ops[op];
+        prepared.scratch = ops[op].scratch;
+        if (memcmp(&prepared, &ops[op], sizeof prepared) != 0) fail_msg("prepare() changed operation %d", op);
+    }
+    for (int v = 0; v < r->plan.value_count; v++)
+        if (r->plan.values[v].view_of != values[v].view_of) fail_msg("prepare() made value %d a view", v);
+}
+
 /* Kernels and memory; from here on nothing can be added. */
 static inline void rig_prepare(rig *r)
 {
-    size_t scratch = 64;
+    size_t scratch = 64, op_bytes = (size_t)r->plan.op_count * sizeof(kolo_op);
+    size_t value_bytes = (size_t)r->plan.value_count * sizeof(kolo_value);
+    r->plan.stream = r->stream;
+    kolo_fuse(&r->plan, r->backend->fuses);
+    kolo_op *ops = malloc(op_bytes);
+    kolo_value *values = malloc(value_bytes);
+    assert_true(ops && values);
+    memcpy(ops, r->plan.ops, op_bytes);
+    memcpy(values, r->plan.values, value_bytes);
     r->kernels = calloc((size_t)r->plan.op_count, sizeof *r->kernels);
     r->memory = calloc((size_t)r->plan.value_count, sizeof *r->memory);
     assert_true(r->kernels && r->memory);
     r->backend->enter_thread();
     for (int op = 0; op < r->plan.op_count; op++) {
+        if (r->plan.ops[op].into >= 0) continue;
         rig_ok(r->backend->prepare(&r->plan, op, &r->kernels[op]));
         if (r->plan.ops[op].scratch > scratch) scratch = r->plan.ops[op].scratch;
     }
+    rig_same_plan(r, ops, values);
+    free(ops);
+    free(values);
     for (int v = 0; v < r->plan.value_count; v++) {
-        if (r->plan.values[v].view_of >= 0) continue;
+        if (!kolo_value_has_memory(&r->plan.values[v])) continue;
         r->memory[v] = rig_allocate_poisoned(r, r->plan.values[v].bytes + (r->backend->devices ? 0 : 64));
     }
     for (int v = 0; v < r->plan.value_count; v++) r->memory[v] = r->memory[kolo_plan_base(&r->plan, v)];
@@ -251,7 +275,8 @@ static inline void rig_run(rig *r)
 {
     rig_tell(r);
     for (int op = 0; op < r->plan.op_count; op++)
-        rig_ok(r->backend->streams->run(r->stream, r->backend, &r->plan, op, r->kernels[op], &r->call));
+        if (r->kernels[op])
+            rig_ok(r->backend->streams->run(r->stream, r->backend, &r->plan, op, r->kernels[op], &r->call));
     rig_copy(r, &r->totals, r->device_totals, sizeof r->totals);
 }
 
@@ -299,9 +324,10 @@ static inline double *rig_read(rig *r, int value)
 
 static inline void rig_free(rig *r)
 {
-    for (int op = 0; op < r->plan.op_count; op++) r->backend->release(r->kernels[op]);
+    for (int op = 0; op < r->plan.op_count; op++)
+        if (r->kernels[op]) r->backend->release(r->kernels[op]);
     for (int v = 0; v < r->plan.value_count; v++) {
-        if (r->plan.values[v].view_of < 0) rig_deallocate(r, r->memory[v]);
+        if (kolo_value_has_memory(&r->plan.values[v])) rig_deallocate(r, r->memory[v]);
     }
     rig_deallocate(r, r->scratch);
     rig_deallocate(r, r->step_parameters);

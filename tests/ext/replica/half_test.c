@@ -18,7 +18,8 @@ static kolo_model *compiled(training t)
 {
     kolo_model *model = small_model();
     assert_int_equal(kolo_compile(model,
-                                  .optimizer = kolo_adam(.learning_rate = 3e-3, .accumulate_steps = t.accumulate ? t.accumulate : 1),
+                                  .optimizer = kolo_adam(.learning_rate = 3e-3,
+                                                         .accumulate_steps = t.accumulate ? t.accumulate : 1),
                                   .loss = KOLO_SPARSE_CROSSENTROPY, .metrics = {KOLO_ACCURACY},
                                   .precision = t.precision, .strategy = t.strategy, .backend = t.backend,
                                   .deterministic = true, .seed = 11),

@@ -165,7 +165,7 @@ static void packed_as_they_should(net *n, int number)
     int copies = 0;
     for (int v = 0; v < plan->value_count; v++) {
         const kolo_value *value = &plan->values[v];
-        if (value->kind != KOLO_VALUE_WEIGHTS || value->in_place || value->view_of >= 0) continue;
+        if (value->kind != KOLO_VALUE_WEIGHTS || value->in_place || !kolo_value_has_memory(value)) continue;
         void *wanted = rig_allocate_poisoned(n->r, value->bytes);
         rig_ok(tested->pack(plan, v, n->weights + n->spans[value->parameter].offset, wanted));
         same_bytes(n, wanted, n->r->memory[v], value->bytes, "packed weights", number);
