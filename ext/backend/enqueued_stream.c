@@ -1,4 +1,4 @@
-/* The host's arithmetic behind a stream that behaves as a GPU's does: see stream.h.
+/* A stream that behaves like a GPU's and computes with the host's arithmetic: see stream.h.
  *
  * Work that is enqueued becomes a list of commands. The commands run as late as they may: when the host synchronizes,
  * when another stream waits for them, or when memory is given back. Memory begins as bytes of ones, which are no
@@ -24,7 +24,7 @@ typedef struct command_list {
 
 struct kolo_captured_graph {
     command_list list;
-    kolo_stream *joined[KOLO_DEVICES_MAX]; /* streams that are captured because they waited for one that is */
+    kolo_stream *joined[KOLO_DEVICES_MAX]; /* streams that joined the capture by waiting for a captured event */
     int joined_count;
 };
 
@@ -32,17 +32,17 @@ struct kolo_stream {
     const kolo_backend *backend;
     pid_t process;
     command_list list;
-    int64_t done;    /* commands of all that were enqueued, those that have left the list included */
-    int64_t removed; /* commands that have left the list */
-    kolo_captured_graph *capture; /* where commands go while they are captured; NULL: into the list */
-    kolo_status failed;           /* of a command that ran; the stream is lost then */
+    int64_t done;    /* commands that have run, removed ones included */
+    int64_t removed; /* commands that were removed from the list */
+    kolo_captured_graph *capture; /* takes commands while they are captured; NULL: the list takes them */
+    kolo_status failed;           /* the first failure of a command; afterwards every call fails */
 };
 
-/* Commands of `stream` up to `position` have run. */
+/* Complete when the commands of `stream` up to `position` have run. */
 struct kolo_event {
     kolo_stream *stream;
     int64_t position;
-    kolo_captured_graph *capture; /* it was captured in: whoever waits for it is captured, too */
+    kolo_captured_graph *capture; /* the capture it was recorded in, which a waiting stream joins; or NULL */
 };
 
 /* ---------------------------------------------------------------- commands */
@@ -116,7 +116,7 @@ static kolo_status open_stream(const kolo_stream_place *place, kolo_stream **str
     return KOLO_OK;
 }
 
-/* A failure that nobody asked for any more is dropped. */
+/* A failure of commands that only close() runs is dropped. */
 static void settle(kolo_stream *stream)
 {
     if (stream->process != getpid() || stream->failed != KOLO_OK) return;
@@ -329,7 +329,7 @@ typedef struct run_arguments {
     void *kernel;
     int op;
     kolo_call call;
-    void *in[KOLO_OP_INS], *out[KOLO_OP_OUTS]; /* where the operands are; call.memory is another microbatch's by then */
+    void *in[KOLO_OP_INS], *out[KOLO_OP_OUTS]; /* call.memory may belong to another microbatch when it runs */
 } do_run_arguments;
 
 static kolo_status do_run(void *arguments)

@@ -19,7 +19,7 @@ static struct {
     const char *why; /* there is none */
 } gpus = {.once = PTHREAD_ONCE_INIT};
 
-/* A plugin that is there is meant to be used: that it cannot be is told. */
+/* Warns if the plugin is installed but cannot be used. */
 static const kolo_device_information *load(void)
 {
     const kolo_plugin *plugin = kolo_plugin_load(PLUGIN, &gpus.why);
@@ -31,7 +31,7 @@ static const kolo_device_information *load(void)
     return NULL;
 }
 
-/* The plugin's libraries are large: none is loaded where there is no driver. */
+/* Loads the plugin only where there is a driver, since its libraries are large. */
 static void find(void)
 {
     gpus.why = "there is no driver";

@@ -1,4 +1,4 @@
-/* What streams of the host do with arrays: see stream.h. */
+/* Operations on arrays that the host's streams share: see stream.h. */
 #include <string.h>
 
 #include "backend/backend.h"
@@ -15,7 +15,7 @@ static void gather_features(const kolo_sources *from, int64_t number, float *to)
     }
 }
 
-/* One label's targets: one-hot, or the label itself where it makes one number. */
+/* Writes the targets of one label: one-hot, or the label itself for one output. */
 static void spread_label(int32_t label, int64_t width, float *to)
 {
     for (int64_t i = 0; i < width; i++) to[i] = width == 1 ? (float)label : (float)(i == label);
@@ -91,7 +91,7 @@ bool kolo_host_are_finite(const float *values, int64_t count)
 {
     float sum = 0;
     for (int64_t i = 0; i < count; i++) sum += values[i] * 0;
-    return sum == 0; /* 0 · ∞ and 0 · NaN are not numbers */
+    return sum == 0; /* 0 · ∞ and 0 · NaN are NaN */
 }
 
 /* ---------------------------------------------------------------- one lane */
@@ -105,7 +105,7 @@ kolo_status kolo_for_each_in_order(int64_t first, int64_t end, bool backward,
 
 /* ---------------------------------------------------------------- kernels */
 
-/* The loss's scale multiplies what goes backward from the loss on. */
+/* The loss scale multiplies the gradient of the outputs. */
 static void scale_loss(const kolo_plan *plan, const kolo_call *call)
 {
     if (call->loss_scale == 0 || call->loss_scale == 1 || plan->loss_gradient < 0) return;

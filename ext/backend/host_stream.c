@@ -1,6 +1,5 @@
-/* The host's stream: lanes are threads, and every call returns when its work is done. Of a stream that works side by
- * side with others, for_each() and wait_event() return at once, and a thread does them in their order (sweeper.h). See
- * stream.h. */
+/* The host's stream: see stream.h. Its lanes are threads, and every call returns when its work is done. On a concurrent
+ * stream for_each() and wait_event() return at once, and a sweeper's thread runs them in their order (sweeper.h). */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -13,18 +12,18 @@ typedef struct sweep sweep;
 
 struct kolo_stream {
     const kolo_backend *backend;
-    kolo_team *team; /* a member a lane */
-    sem_t *gate;     /* as many microbatches at once as the process has cores; NULL: no limit */
-    kolo_sweeper *sweeper; /* of a stream that works side by side with others; NULL: sweeps are done at once */
+    kolo_team *team; /* one member per lane */
+    sem_t *gate; /* limits the microbatches at once to the process's cores; NULL: no limit */
+    kolo_sweeper *sweeper; /* of a concurrent stream; NULL: for_each() runs at once */
 };
 
-/* All that was enqueued before it, sweeps excepted, is done when it is recorded. */
+/* When it is recorded, all earlier work but the sweeper's is done. */
 struct kolo_event {
     kolo_stream *stream;
     int64_t position; /* of its sweeper */
 };
 
-/* Whether this thread is a lane: what a lane calls is done at once. */
+/* Whether this thread is a lane, whose calls run at once. */
 static _Thread_local bool in_lane;
 
 /* ---------------------------------------------------------------- open and close */
@@ -52,7 +51,7 @@ static kolo_status open_stream(const kolo_stream_place *place, kolo_stream **str
     return status;
 }
 
-/* Work that is done at once comes behind the sweeps before it. */
+/* Work that runs at once waits for the sweeper first. */
 static kolo_status settle(kolo_stream *stream)
 {
     return stream->sweeper && !in_lane ? kolo_sweeper_wait(stream->sweeper, kolo_sweeper_end(stream->sweeper))
@@ -132,7 +131,7 @@ static kolo_status wait_event(kolo_stream *stream, kolo_event *event)
 {
     if (!event->stream->sweeper || event->stream == stream) return KOLO_OK;
     if (!stream->sweeper) return synchronize_event(stream, event);
-    return kolo_sweeper_follow(stream->sweeper, event->stream->sweeper, event->position);
+    return kolo_sweeper_wait_for(stream->sweeper, event->stream->sweeper, event->position);
 }
 
 static void free_event(kolo_stream *stream, kolo_event *event)
@@ -159,7 +158,7 @@ struct sweep {
     bool backward;
     kolo_status (*body)(void *argument, int lane, int64_t number);
     void *argument;
-    atomic_llong next; /* of end - first, whichever way they go */
+    atomic_llong next; /* counts up to end - first in either direction */
 };
 
 static void enter_gate(sem_t *gate)
@@ -188,7 +187,7 @@ static kolo_status sweep_lane(void *argument, int member)
 {
     sweep *s = argument;
     const kolo_backend *backend = s->stream->backend;
-    bool outer = in_lane; /* a lane's own work may ask for scores, which are swept by another stream */
+    bool outer = in_lane; /* a lane's work may run another stream's for_each(), for scores */
     int entered = backend->enter_thread();
     in_lane = true;
     kolo_status status = take_numbers(s, member);

@@ -1,4 +1,4 @@
-/* An update on the host: what stands between the sum of gradients and the optimizer's rule. See update.h.
+/* An update on the host: from the sum of gradients to the updated weights. See update.h.
  *
  * The mean is formed, L2 added, the gradient clipped, the weights decayed; then comes the rule. All of it goes through
  * the arrays in chunks that fit in a core's cache, and each worker takes a run of chunks: the threads of one stream, or
@@ -26,12 +26,12 @@ typedef struct piece {
 typedef struct update_round {
     const kolo_update_job *job;
     kolo_team *team; /* NULL: one worker */
-    double scale;    /* the sum times this is the mean */
-    double share;    /* of a sample: the same for what is no gradient, which a loss's scale does not reach */
+    double scale;    /* the sum of gradients · scale is the mean */
+    double per_sample; /* kolo_step_parameters.per_sample, for running means */
     bool prepares;   /* the gradient is changed before the rule sees it */
-    bool decays;     /* and the weights */
+    bool decays;     /* the weights decay before the rule */
     double clip;     /* factor of global_clip_norm */
-    bool whole;      /* pieces may be of many chunks */
+    bool whole;      /* a piece may have many chunks */
     void (*work)(const struct update_round *round, const piece *piece);
 } update_round;
 
@@ -47,7 +47,7 @@ static int64_t chunks_before(const kolo_update_job *job, int number)
     return chunks;
 }
 
-/* A worker's run of chunks, cut where a span ends, and at every chunk unless round->whole. */
+/* Calls work() for each piece of a worker's run of chunks: one chunk, or with round->whole up to the end of a span. */
 static kolo_status do_part(void *argument, int member)
 {
     const update_round *r = argument;
@@ -69,9 +69,9 @@ static kolo_status do_part(void *argument, int member)
     return KOLO_OK;
 }
 
-static kolo_status meet(const update_round *r)
+static kolo_status wait_for_parts(const update_round *r)
 {
-    return r->job->parts > 1 ? r->job->meet(r->job->meet_argument) : KOLO_OK;
+    return r->job->parts > 1 ? r->job->barrier(r->job->barrier_argument) : KOLO_OK;
 }
 
 static kolo_status run_round(update_round *r, void (*work)(const update_round *, const piece *), bool whole)
@@ -81,11 +81,11 @@ static kolo_status run_round(update_round *r, void (*work)(const update_round *,
     return r->team ? kolo_team_run(r->team, do_part, r) : do_part(r, 0);
 }
 
-/* Ends when all parts are through with it. */
+/* Runs a round and waits until all parts have run it. */
 static kolo_status run(update_round *r, void (*work)(const update_round *, const piece *))
 {
     KOLO_TRY(run_round(r, work, false));
-    return meet(r);
+    return wait_for_parts(r);
 }
 
 /* Sums of a span's chunks, in their order. */
@@ -134,7 +134,7 @@ KOLO_VECTORISED static void move(float *restrict mean, const float *restrict sum
     for (int64_t i = 0; i < count; i++) mean[i] = kolo_moved(mean[i], sum[i], momentum, scale);
 }
 
-/* Not 0 where one element is infinite or no number. */
+/* Not 0 if an element is infinite or NaN. */
 KOLO_VECTORISED static float sum_of_zeros(const float *g, int64_t count)
 {
     float lanes[16] = {0}, sum = 0;
@@ -214,7 +214,7 @@ static void update_part(const update_round *r, const piece *p)
     kolo_update update = update_of(r, p);
     const kolo_optimizer_kind *kind = update.optimizer->kind;
     if (!trained(p)) {
-        move(update.weights, update.gradient, p->count, p->span->momentum, r->share);
+        move(update.weights, update.gradient, p->count, p->span->momentum, r->per_sample);
         return;
     }
     if (kind->measure) sum_chunks(r, p->number, update.sums);
@@ -238,18 +238,18 @@ void kolo_host_fill_step_parameters(kolo_step_parameters *step_parameters, kolo_
     scaling->before = scaling->updates;
     step_parameters->update = scaling->updates + 1;
     step_parameters->loss_scale = scaling->sample_scale;
-    step_parameters->scale = step_parameters->share / scaling->sample_scale;
+    step_parameters->scale = step_parameters->per_sample / scaling->sample_scale;
     *seen = *scaling;
 }
 
-/* All parts find the same, and each counts in its own scaling. */
+/* All parts get the same result, and each counts in its own scaling. */
 static kolo_status adapt_scale(update_round *r, bool *finite)
 {
     kolo_scaling *scaling = r->job->scaling;
     double sum = 0;
     KOLO_TRY(run(r, check_finite));
     for (int64_t chunk = 0; chunk < chunks_before(r->job, r->job->span_count); chunk++) sum += r->job->sums[2 * chunk];
-    KOLO_TRY(meet(r)); /* before the sums are others */
+    KOLO_TRY(wait_for_parts(r)); /* before a part overwrites the sums */
     *finite = sum == 0;
     scaling->tried++;
     scaling->updates += *finite;
@@ -270,7 +270,7 @@ static double clip_all(const update_round *r)
     return kolo_clip_factor(total, r->job->global_clip_norm);
 }
 
-/* Once for all parts, which share the numbers. */
+/* Runs once for all parts, which share job->numbers. */
 static kolo_status settle(const update_round *r)
 {
     const kolo_optimizer_kind *kind = r->job->optimizer->kind;
@@ -281,7 +281,7 @@ static kolo_status settle(const update_round *r)
         sum_chunks(r, s, update.sums);
         if (trained(&whole)) kind->settle(&update);
     }
-    return meet(r);
+    return wait_for_parts(r);
 }
 
 static bool has_penalty(const kolo_update_job *job)
@@ -296,7 +296,7 @@ static kolo_status apply(update_round *r)
     const kolo_update_job *job = r->job;
     const kolo_optimizer_kind *kind = job->optimizer->kind;
     bool normed = job->clip_norm > 0 || job->global_clip_norm > 0;
-    r->share = job->step_parameters->share;
+    r->per_sample = job->step_parameters->per_sample;
     r->scale = job->step_parameters->scale;
     r->prepares = normed || job->clip_value > 0 || has_penalty(job);
     r->decays = job->decay > 0;

@@ -1,4 +1,4 @@
-/* Sums by way of the host: see staged_comm.h. */
+/* Sums through the host: see staged_comm.h. */
 #include "backend/staged_comm.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@ typedef struct staged_comm {
     const kolo_stream_kind *streams;
     kolo_stream *stream;
     kolo_comm *group;
-    void *host; /* pinned, `room` bytes */
+    void *host; /* [room] bytes, pinned */
     size_t room;
 } staged_comm;
 
@@ -23,7 +23,7 @@ static kolo_status make_room(staged_comm *comm, size_t bytes)
     return KOLO_OK;
 }
 
-/* The copy back is enqueued: the next call waits for it before it writes to the host's memory. */
+/* The copy back is only enqueued. The next call waits for it before it writes to `host`. */
 static kolo_status allreduce(kolo_comm *base, void *values, int64_t count, kolo_type type)
 {
     staged_comm *comm = (staged_comm *)base;

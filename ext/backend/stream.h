@@ -1,16 +1,16 @@
-/* The part of the seam for arithmetic that says where and when work runs: a device is reached through a stream.
+/* The stream: the part of the backend's seam that says where and when work runs. Every device is reached through one.
  *
- * Work that is enqueued on a stream runs in that order. A stream may be asynchronous: then a call returns before its
- * work is done, and a failure may show at any later call on the stream, which must then only be closed. What changes
- * from step to step is read from a kolo_step_parameters in the stream's memory, so that a captured step can be launched
- * again.
+ * Work that is enqueued on a stream runs in that order. A stream may be asynchronous. A call then returns before its
+ * work is done, and any later call on the stream may report its failure; after a failure the stream may only be closed.
+ * Numbers that change from step to step are read from a kolo_step_parameters in the stream's memory, so that a captured
+ * step can be launched again.
  *
  * A stream has lanes. for_each() spreads microbatches over them, and each lane runs the work of its microbatch in
- * order. The host's stream has a lane a thread (host_stream.c); a GPU's has one (cuda/stream.c), and so has the stream
- * that enqueues the reference backend's work as a GPU's does (enqueued_stream.c), with which the engine is tested.
+ * order. The host's stream has one lane per thread (host_stream.c). A GPU's stream has one lane (cuda/stream.c). So has
+ * the stream of enqueued_stream.c, which defers the reference backend's work as a GPU would; the engine's tests use it.
  *
- * A stream belongs to one thread at a time. In a child of fork() every call fails, and close() leaves all to the
- * parent.
+ * A stream belongs to one thread at a time. In a child of fork() every call fails, and close() frees nothing that the
+ * parent still uses.
  */
 #ifndef KOLO_BACKEND_STREAM_H
 #define KOLO_BACKEND_STREAM_H
@@ -29,105 +29,108 @@ struct kolo_plan;
 struct kolo_call;
 struct kolo_conversion;
 
-/* What a stream is opened for. */
+/* The options of open(). */
 typedef struct kolo_stream_place {
     const struct kolo_backend *backend; /* whose kernels it runs */
-    int device;                         /* a GPU's number */
-    int threads;                        /* of the host: how many lanes; at least 1 */
-    sem_t *gate;                        /* of the host: cores that several streams share; NULL: no limit */
-    bool concurrent;                    /* other streams of the same thread are to work side by side with it */
+    int device;                         /* a GPU's number; the host ignores it */
+    int threads;                        /* the host's number of lanes, at least 1 */
+    sem_t *gate;                        /* counts the cores that several host streams share; NULL: no limit */
+    bool concurrent;                    /* the host's calls return early, so that streams of one thread overlap */
 } kolo_stream_place;
 
 typedef struct kolo_stream_kind {
-    /* Steps whose results may still be on their way when the next is enqueued, at most KOLO_STEPS_AHEAD; 0: every call
-     * returns when its work is done. */
+    /* The number of steps that may be unfinished when the next one is enqueued, at most KOLO_STEPS_AHEAD. 0: every
+     * call returns when its work is done. */
     int steps_ahead;
 
     kolo_status (*open)(const kolo_stream_place *place, kolo_stream **stream);
     void (*close)(kolo_stream **stream); /* takes NULL; waits for what runs */
 
-    /* Memory that kernels of this stream reach, aligned to 64 bytes or more; what: for the sentence when there is none.
-     * release() takes NULL; the memory is given back when the stream has come so far. */
+    /* Memory that kernels of this stream can use, aligned to 64 bytes or more. `what` names it in the sentence of a
+     * failure. release() takes NULL, and frees the memory after the work that was enqueued before the call. */
     kolo_status (*allocate)(kolo_stream *stream, size_t bytes, const char *what, void **memory);
     void (*release)(kolo_stream *stream, void *memory);
-    /* Memory of the host that copies reach without a detour. */
+    /* Memory of the host that copies use directly; pinned, for a GPU. */
     kolo_status (*allocate_host)(kolo_stream *stream, size_t bytes, void **memory);
     void (*release_host)(kolo_stream *stream, void *memory);
 
-    /* Makes memory of the host reachable for kernels that only read it: *placed becomes `host` itself, or a copy in the
-     * stream's memory. Called again with the same *placed when the host has changed it. discard() ends it. */
+    /* Makes the host's memory readable for kernels: *placed becomes `host` itself, or a copy in the stream's memory.
+     * The caller passes NULL in *placed the first time, and the same *placed again when the host has changed the
+     * contents. discard() frees the copy. */
     kolo_status (*import)(kolo_stream *stream, const void *host, size_t bytes, const char *what, void **placed);
     void (*discard)(kolo_stream *stream, const void *host, void *placed); /* takes NULL */
 
-    /* Between any two memories. `from` must stay as it is until the stream has come so far. */
+    /* Copies between any two memories. The caller keeps `from` unchanged until the stream has made the copy. */
     kolo_status (*copy)(kolo_stream *stream, void *to, const void *from, size_t bytes);
-    kolo_status (*clear)(kolo_stream *stream, void *memory, size_t bytes); /* to zeros */
-    /* Calls work(argument) on the host in the stream's order; it must not use a stream. */
+    kolo_status (*clear)(kolo_stream *stream, void *memory, size_t bytes); /* sets all bytes to zero */
+    /* Calls work(argument) on the host, in the stream's order. work() must not use a stream. */
     kolo_status (*call)(kolo_stream *stream, void (*work)(void *argument), void *argument);
 
-    /* An event is recorded where the stream is now. *event: NULL, or one that is recorded again. */
+    /* Records an event behind all work enqueued so far. *event: NULL for a new event, or one to record again. */
     kolo_status (*record_event)(kolo_stream *stream, kolo_event **event);
-    kolo_status (*synchronize_event)(kolo_stream *stream, kolo_event *event); /* the host waits for it */
-    kolo_status (*wait_event)(kolo_stream *stream, kolo_event *event); /* the stream does; it may be another's event */
+    kolo_status (*synchronize_event)(kolo_stream *stream, kolo_event *event); /* the host waits for the event */
+    kolo_status (*wait_event)(kolo_stream *stream, kolo_event *event); /* later work waits for it; of any stream */
     void (*free_event)(kolo_stream *stream, kolo_event *event); /* takes NULL */
     kolo_status (*synchronize)(kolo_stream *stream); /* the host waits for all work */
 
-    /* What is enqueued between the two does not run; it becomes a graph, which is launched any number of times. All
-     * three NULL: the stream's work cannot be captured. */
+    /* Work that is enqueued between begin_capture() and end_capture() does not run. It becomes a graph, which can be
+     * launched any number of times. All three are NULL where the stream's work cannot be captured. */
     kolo_status (*begin_capture)(kolo_stream *stream);
     kolo_status (*end_capture)(kolo_stream *stream, kolo_captured_graph **graph);
     kolo_status (*launch)(kolo_stream *stream, kolo_captured_graph *graph);
     void (*free_graph)(kolo_stream *stream, kolo_captured_graph *graph); /* takes NULL */
 
-    /* How many lanes it has, and the calls of body(argument, lane, number) for first … end-1; `backward`: the last
-     * first. A lane makes one call at a time; work that a call enqueues runs in that call's order. The first failure
-     * ends it. */
     int (*lanes)(const kolo_stream *stream);
+    /* Calls body(argument, lane, number) for the numbers first … end-1, or from the last to the first if `backward`. A
+     * lane makes one call at a time, and runs the work that the call enqueues in that order. The first failure ends
+     * the loop. */
     kolo_status (*for_each)(kolo_stream *stream, int64_t first, int64_t end, bool backward,
                             kolo_status (*body)(void *argument, int lane, int64_t number), void *argument);
-    /* Runs an operation's kernel, whose backend may be another than the stream's. From within for_each(): in the order
-     * of its lane. The call's samples, seed, step and loss scale are those of call->step_parameters when it runs. */
+    /* Runs the kernel of operation `op`, which may be of another backend than the stream. Within for_each() it runs in
+     * the order of its lane. It reads samples, seed, step and loss scale from call->step_parameters when it runs. */
     kolo_status (*run)(kolo_stream *stream, const struct kolo_backend *backend, const struct kolo_plan *plan, int op,
                        void *kernel, const struct kolo_call *call);
 
-    /* Packs WEIGHTS or unpacks GRADIENT values of the plan (backend.h); the list itself may go when it returns. */
+    /* Packs WEIGHTS values or unpacks GRADIENT values of the plan (backend.h). The caller may free the list at once. */
     kolo_status (*convert)(kolo_stream *stream, const struct kolo_backend *backend, const struct kolo_plan *plan,
                            const struct kolo_conversion *list, int count);
-    /* Adds one GRADIENT value, in the backend's layout, to another. From within for_each(): as run(). */
+    /* Adds one GRADIENT value, in the backend's layout, to another. Within for_each() it runs as run() does. */
     kolo_status (*add_gradient)(kolo_stream *stream, const struct kolo_backend *backend, const struct kolo_plan *plan,
                                 int value, void *to, const void *from);
 
-    /* Samples first … first+microbatch-1 of the moment's batch into `to`; zeros behind the last. NULL: the engine
-     * gathers them itself, within for_each(), straight from the data set. */
+    /* Writes samples first … first+microbatch-1 of the batch that *step_parameters names to `to`, and zeros behind the
+     * batch's last sample. NULL: the engine gathers samples itself, from the data set, within for_each(). */
     kolo_status (*gather)(kolo_stream *stream, const kolo_sources *from, const kolo_step_parameters *step_parameters,
                           int64_t first, int microbatch, const kolo_microbatch_arrays *to);
-    /* to[i] += from[i]; of floats. */
+    /* to[i] += from[i] */
     kolo_status (*add)(kolo_stream *stream, float *to, const float *from, int64_t count);
-    /* sum[count] of doubles becomes the sum of parts 0 … number-1, which lie `stride` bytes apart, in that order. */
+    /* sum[count] becomes the sum of `number` arrays of doubles, which begin `stride` bytes apart at `parts`. They are
+     * added in that order. */
     kolo_status (*sum)(kolo_stream *stream, double *sum, const void *parts, size_t stride, int number, int64_t count);
-    /* Whether all of so many floats are finite numbers; the host waits. */
+    /* Whether all values are finite. The host waits for the answer. */
     kolo_status (*are_finite)(kolo_stream *stream, const float *values, int64_t count, bool *finite);
 
-    /* A comm over the members of `group` whose all-reduce takes memory of this stream and is enqueued on it. Every
-     * member calls it and gets the same answer. *comm is `group` itself where that reaches the memory; else the caller
-     * closes it before the group. Fails with one sentence on all members where it cannot be had. NULL: it never can. */
+    /* Opens a comm over the members of `group` whose all-reduce takes memory of this stream and is enqueued on it. All
+     * members call it and get the same answer. *comm is `group` itself where that can use the memory; otherwise it is a
+     * new comm, which the caller closes before the group. If it cannot be opened, the call fails on all members with
+     * one sentence. NULL: the kind never has such a comm. */
     kolo_status (*open_comm)(kolo_stream *stream, kolo_comm *group, kolo_comm **comm);
 } kolo_stream_kind;
 
-/* host_stream.c: every call returns when its work is done; lanes are threads. */
+/* host_stream.c: lanes are threads, and a call returns when its work is done, unless the stream is concurrent. */
 extern const kolo_stream_kind kolo_host_streams;
-/* enqueued_stream.c: the host's arithmetic behind a stream that does as late as it may what it was given. */
+/* enqueued_stream.c: the host's arithmetic, deferred until the latest moment that the contract allows. */
 extern const kolo_stream_kind kolo_enqueued_streams;
 
-/* host_arrays.c. for_each() of a stream of one lane, which calls body() where it is called. */
+/* host_arrays.c: for_each() of a stream with one lane, which runs on the calling thread. */
 kolo_status kolo_for_each_in_order(int64_t first, int64_t end, bool backward,
                                    kolo_status (*body)(void *argument, int lane, int64_t number), void *argument);
-/* host_arrays.c: what the host's streams do with arrays. */
+/* host_arrays.c: gather(), sum() and are_finite() on the host's arrays. */
 void kolo_host_gather(const kolo_sources *from, const kolo_step_parameters *step_parameters, int64_t first,
                       int microbatch, const kolo_microbatch_arrays *to);
 void kolo_host_sum(double *sum, const void *parts, size_t stride, int number, int64_t count);
 bool kolo_host_are_finite(const float *values, int64_t count);
-/* Runs the kernel now. The call is completed by its moment. */
+/* Runs the kernel now, with samples, seed, step and loss scale from call->step_parameters. */
 kolo_status kolo_host_run(const struct kolo_backend *backend, const struct kolo_plan *plan, int op, void *kernel,
                           const struct kolo_call *call);
 kolo_status kolo_host_convert(const struct kolo_backend *backend, const struct kolo_plan *plan,

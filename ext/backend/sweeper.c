@@ -1,4 +1,4 @@
-/* A thread that works through a queue: see sweeper.h. */
+/* A thread with a queue: see sweeper.h. */
 #include "backend/sweeper.h"
 
 #include <pthread.h>
@@ -8,11 +8,11 @@
 
 #include "core/signals.h"
 
-#define ROOM 256 /* pieces of work that wait at the most: whoever enqueues more waits, too */
+#define ROOM 256 /* the capacity of the queue; enqueuing to a full queue waits */
 
 typedef struct piece_of_work {
     kolo_status (*work)(void *argument);
-    kolo_sweeper *other; /* to wait for, or NULL */
+    kolo_sweeper *other; /* the piece waits for it; NULL: the piece is work */
     int64_t position;
     _Alignas(16) char argument[96];
 } piece_of_work;
@@ -25,10 +25,10 @@ struct kolo_sweeper {
     pthread_cond_t changed;
     piece_of_work pieces[ROOM]; /* a ring */
     int64_t end, done;
-    kolo_failure failure; /* the first since somebody waited */
+    kolo_failure failure; /* the first since the last wait */
 };
 
-/* A failure there is no failure of whoever follows. */
+/* A failure of the other sweeper does not become one of this. */
 static void wait_for(kolo_sweeper *sweeper, int64_t position)
 {
     pthread_mutex_lock(&sweeper->lock);
@@ -36,7 +36,7 @@ static void wait_for(kolo_sweeper *sweeper, int64_t position)
     pthread_mutex_unlock(&sweeper->lock);
 }
 
-/* With the lock, which is given back while the work is done. */
+/* The caller holds the lock, which is released while the work runs. */
 static void do_next(kolo_sweeper *sweeper)
 {
     piece_of_work next = sweeper->pieces[sweeper->done % ROOM];
@@ -130,7 +130,7 @@ kolo_status kolo_sweeper_enqueue(kolo_sweeper *sweeper, kolo_status (*work)(void
     return put(sweeper, &added);
 }
 
-kolo_status kolo_sweeper_follow(kolo_sweeper *sweeper, kolo_sweeper *other, int64_t position)
+kolo_status kolo_sweeper_wait_for(kolo_sweeper *sweeper, kolo_sweeper *other, int64_t position)
 {
     return put(sweeper, &(piece_of_work){.other = other, .position = position});
 }

@@ -31,17 +31,17 @@ struct kolo_team {
     int size;
     pid_t process; /* that the threads live in: a forked child has none of them */
     int started; /* threads that run, for closing after a failed start */
-    bool looks;  /* there are cores enough to wait awake */
+    bool looks;  /* there is a core for each thread, so they spin before they sleep */
     pthread_mutex_t lock;
     pthread_cond_t work_is_there, work_is_done;
-    atomic_ulong run; /* counts kolo_team_run; a member works when it changes */
+    atomic_ulong run; /* counts calls of kolo_team_run(); a member works when it changes */
     atomic_int working;
     atomic_bool closing;
-    atomic_int asleep;        /* members, */
-    atomic_bool caller_asleep; /* member 0 */
-    kolo_status (*work)(void *argument, int member); /* of the run, like argument: written before `run` */
+    atomic_int asleep;         /* the number of sleeping members but 0 */
+    atomic_bool caller_asleep; /* member 0 sleeps */
+    kolo_status (*work)(void *argument, int member); /* of the current run; it and argument are set before `run` */
     void *argument;
-    kolo_failure failure; /* with the lock */
+    kolo_failure failure; /* under the lock */
     member members[];
 };
 
@@ -79,7 +79,7 @@ static bool work_is_done(kolo_team *team, unsigned long seen)
     return atomic_load(&team->working) == 0;
 }
 
-/* True when the wait was over within the time that it pays to stay awake. */
+/* Spins for AWAKE_SECONDS; true if the wait was over by then. */
 static bool look(kolo_team *team, bool (*is_over)(kolo_team *team, unsigned long seen), unsigned long seen)
 {
     if (is_over(team, seen)) return true;

@@ -6,9 +6,8 @@
 
 typedef struct kolo_team kolo_team;
 
-/* size ≥ 1 members; member 0 is whoever calls kolo_team_run. Between runs members
- * stay awake for a tenth of a millisecond, where they and those of other ranks have a core each, and then sleep; they
- * take no signals. */
+/* Opens a team of size ≥ 1 members. Member 0 is the thread that calls kolo_team_run(). Between runs the others spin for
+ * a tenth of a millisecond, if all members of all ranks have a core each, and then sleep. They block all signals. */
 kolo_status kolo_team_open(int size, kolo_team **team);
 /* Runs work(argument, member) on every member and waits for all. Fails with the failure that came first by time,
  * except that KOLO_COMM, which only says that somebody else failed, gives way to any other. */

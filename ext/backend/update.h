@@ -1,4 +1,4 @@
-/* The part of the seam for arithmetic that changes weights: one update of all of a model's arrays, as a job that is
+/* The update: the part of the backend's seam that applies the optimizer to all of a model's weights, as one job that is
  * enqueued on a stream. */
 #ifndef KOLO_BACKEND_UPDATE_H
 #define KOLO_BACKEND_UPDATE_H
@@ -6,41 +6,42 @@
 #include "backend/stream.h"
 #include "backend/team.h"
 
-/* Flat arrays of `count` elements, cut into `spans`; all in the stream's memory unless it says host. */
+/* Flat arrays of `count` elements, cut into `spans`. They are in the stream's memory unless a comment says host. */
 typedef struct kolo_update_job {
     const kolo_optimizer *optimizer; /* defaults filled in */
-    const kolo_span *spans;          /* the host's [span_count]; they outlive the stream */
+    const kolo_span *spans; /* [span_count] on the host; they outlive the stream */
     int span_count;
     int64_t count;
     float *weights, *gradient, *slots[3], *numbers;
     const kolo_step_parameters *step_parameters;
     double clip_value, clip_norm, global_clip_norm; /* 0: none */
-    double decay; /* .weight_decay of a rule that does not decay by itself; times the rate it is rule[0] · decay */
-    kolo_scaling *scaling; /* learns whether the gradient is finite; where it is not, nothing is updated. NULL: the loss
-                              is not scaled */
-    /* A program's plan whose parameters the spans are, or NULL. Then its packed weights (NULL: there are none) become
-     * those of the updated ones; and the gradient may be as the microbatches left it (`left`; NULL: it is in
-     * `gradient`, which is scratch memory otherwise). */
+    double decay; /* .weight_decay for a rule that has none of its own: w -= rule[0] · decay · w, rule[0] is the rate */
+    kolo_scaling *scaling; /* records whether the gradient is finite; if it is not, the update is skipped. NULL: the
+                              loss is not scaled */
+    /* The plan of the program whose parameters the spans are, or NULL. With a plan, the updated weights are also packed
+     * into `packed` (NULL: there are no packed weights), and the gradient may come in the backend's layout, in
+     * `packed_gradient`; then `gradient` is scratch memory. NULL: it is in `gradient`. */
     const struct kolo_plan *plan;
     void *packed;
-    const float *left;
-    /* On the host several streams may update arrays that they share, each a part: part of parts, 0 of 1 where it is
-     * alone. meet(meet_argument) returns when all of them have come there. */
+    const float *packed_gradient;
+    /* On the host several streams may share the arrays. Each then updates one part of them: number `part` of `parts`,
+     * or 0 of 1. barrier(barrier_argument) returns when all of them have called it. */
     int part, parts;
-    kolo_status (*meet)(void *argument);
-    void *meet_argument;
-    double *sums; /* of parts of the arrays; expect() allocates it where it is wanted and NULL */
+    kolo_status (*barrier)(void *argument);
+    void *barrier_argument;
+    double *sums; /* partial sums over pieces of the arrays; expect() allocates them where needed, unless it is set */
 } kolo_update_job;
 
 typedef struct kolo_update_kind {
-    /* Whether it has the optimizer's rule. The host computes one that it lacks. */
+    /* Whether it has the optimizer's rule. The host computes a rule that the device lacks. */
     bool (*has_rule)(const kolo_optimizer *optimizer);
-    /* Takes the memory that updates and penalties of the job's spans need; before the first of them. */
+    /* Allocates what update() and penalty() of this job need. The caller calls it before the first of them. */
     kolo_status (*expect)(kolo_stream *stream, kolo_update_job *job);
-    void (*forget)(kolo_stream *stream, kolo_update_job *job); /* gives back what expect() took for this job alone */
+    void (*forget)(kolo_stream *stream, kolo_update_job *job); /* frees what expect() allocated for this job */
     kolo_status (*update)(kolo_stream *stream, const kolo_update_job *job);
-    bool packs; /* update() takes job->left, and packs the updated weights; otherwise the engine does either */
-    /* Completes a moment that comes with a kolo_scaling; *seen, in the stream's memory, becomes a copy of that. */
+    bool packs; /* update() takes the gradient from job->packed_gradient and packs the weights; else the engine does */
+    /* Fills in step parameters that were sent incomplete because of `scaling` (step_parameters.h). *seen, in the
+     * stream's memory, becomes a copy of *scaling as the step begins. */
     kolo_status (*fill_step_parameters)(kolo_stream *stream, kolo_step_parameters *step_parameters,
                                         kolo_scaling *scaling, kolo_scaling *seen);
     /* *to, in the stream's memory, becomes the penalty of the job's weights: Σ over its spans of l2 / 2 · Σ w². */
@@ -50,7 +51,7 @@ typedef struct kolo_update_kind {
 /* host_stream.c, enqueued_stream.c. */
 extern const kolo_update_kind kolo_host_updates, kolo_enqueued_updates;
 
-/* host_update.c: what both do. The threads of `team` share the work; NULL: the caller does it alone. */
+/* host_update.c: used by both. The threads of `team` share the work; NULL: the caller does it alone. */
 kolo_status kolo_host_update(const kolo_update_job *job, kolo_team *team);
 bool kolo_host_has_rule(const kolo_optimizer *optimizer);
 kolo_status kolo_host_expect_update(kolo_stream *stream, kolo_update_job *job);

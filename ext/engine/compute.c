@@ -1,19 +1,19 @@
-/* Shares that are computed and waited for: scores, outputs, gradients. See engine.h. */
+/* Computes shards and waits for them: scores, outputs, gradients. See engine.h. */
 #include <stdlib.h>
 
 #include "engine/engine.h"
 
-#define AT_ONCE 8192 /* samples: so many are enqueued before their totals are sent, unless microbatches meet */
+#define AT_ONCE 8192 /* samples that are enqueued between two readbacks, unless the program reduces */
 
-/* Who asks in this way may have changed the data since. */
-kolo_status kolo_engine_bring(kolo_engine *engine, const kolo_shard *shard)
+/* Attaches the data for every call, since the caller may have changed it. */
+kolo_status kolo_engine_stage_samples(kolo_engine *engine, const kolo_shard *shard)
 {
     int64_t samples = shard->batch->samples, microbatches = shard->end_microbatch - shard->first_microbatch;
     KOLO_TRY(kolo_engine_reserve(engine, engine->program->reduces ? microbatches : 1));
     return kolo_engine_attach(engine, shard->data, shard->batch->order ? samples : 0, samples);
 }
 
-/* Where one microbatch keeps a device busy, samples come one microbatch at a time: memory is one's. */
+/* Where one microbatch keeps a device busy, they are staged one at a time, which takes the least memory. */
 static int64_t microbatches_at_once(const kolo_engine *engine, const kolo_shard *shard)
 {
     int64_t microbatches = shard->end_microbatch - shard->first_microbatch,
@@ -29,25 +29,25 @@ static kolo_status compute_part(kolo_engine *engine, const kolo_shard *part)
     KOLO_TRY(kolo_engine_enqueue(engine, part));
     KOLO_TRY(kolo_dataset_cache_done(&engine->cache));
     KOLO_TRY(kolo_engine_send_totals(engine, part));
-    return kolo_engine_insert_arrived(engine, false, engine->totals_tree);
+    return kolo_engine_read_back_into(engine, false, engine->totals_tree);
 }
 
 static kolo_status compute_parts(kolo_engine *engine, const kolo_shard *shard)
 {
     int64_t some = microbatches_at_once(engine, shard), microbatch = shard->first_microbatch;
     kolo_reduction_begin(engine->totals_tree, kolo_batch_microbatches(shard->batch));
-    do { /* once without microbatches, too: others may wait for this one where theirs meet */
+    do { /* at least once, also for an empty shard: other members may wait for this one in a reduction */
         kolo_shard part = *shard;
         part.first_microbatch = microbatch;
         part.end_microbatch = microbatch + some < shard->end_microbatch ? microbatch + some : shard->end_microbatch;
         KOLO_TRY(compute_part(engine, &part));
         microbatch += some;
     } while (microbatch < shard->end_microbatch && some > 0);
-    KOLO_TRY(kolo_engine_insert_arrived(engine, true, engine->totals_tree));
+    KOLO_TRY(kolo_engine_read_back_into(engine, true, engine->totals_tree));
     return engine->streams->synchronize(engine->stream);
 }
 
-/* Nodes of the gradients' tree get the totals of the other's, which has the same nodes. */
+/* Copies the totals of one tree's nodes to the gradients' nodes, which are the same ones. */
 static kolo_status join_nodes(kolo_node *gradients, int count, const kolo_node *totals, int total_count)
 {
     if (count != total_count)
@@ -84,6 +84,6 @@ kolo_status kolo_engine_compute(kolo_engine *engine, const kolo_shard *shard, ko
 
 kolo_status kolo_engine_run(kolo_engine *engine, const kolo_shard *shard, kolo_reduction *reduction)
 {
-    KOLO_TRY(kolo_engine_bring(engine, shard));
+    KOLO_TRY(kolo_engine_stage_samples(engine, shard));
     return kolo_engine_compute(engine, shard, reduction);
 }

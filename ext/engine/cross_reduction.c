@@ -1,9 +1,10 @@
-/* Where microbatches meet: what they brought is added up, and over the members of a group where the layer says so. See
- * engine.h.
+/* The cross-microbatch reduction: sums the microbatches' partials, and if the layer is .synchronized also over the
+ * members of a group. See engine.h.
  *
- * A sum of sums would depend on who had which microbatches. In deterministic mode every member therefore gets what each
- * microbatch of the batch brought: all members add up arrays in which each has filled in its own microbatches, the
- * others' being zeros, which is exact in any order; then all add in the order of the microbatches. */
+ * A sum of the members' sums would depend on who computed which microbatch. In deterministic mode every member
+ * therefore gets the partials of all microbatches of the batch: each fills in its own rows of an array of zeros, and an
+ * all-reduce adds the arrays, which is exact in any order. Then each member adds the rows in the order of the
+ * microbatches. */
 #include <stdlib.h>
 
 #include "engine/engine.h"
@@ -29,7 +30,8 @@ bool kolo_program_reduces_over_group(const kolo_program *program)
     return reduces;
 }
 
-/* The longest sum that a context's microbatches bring to others; home has those of contexts that share its memory. */
+/* The bytes of the longest partial that a context reduces over the group. Home counts those of contexts that share its
+ * memory. */
 static size_t longest(const kolo_device_context *context)
 {
     const kolo_plan *plan = &context->program->plan;
@@ -48,29 +50,28 @@ kolo_status kolo_engine_reserve_reductions(kolo_engine *engine, int64_t samples)
 {
     const kolo_program *program = engine->program;
     int64_t microbatches = (samples + program->plan.microbatch - 1) / program->plan.microbatch;
-    if (!program->model->settings.deterministic || microbatches <= engine->meeting_room) return KOLO_OK;
+    if (!program->model->settings.deterministic || microbatches <= engine->reduction_room) return KOLO_OK;
     for (int c = 0; c < program->memories; c++) {
         kolo_device_context *context = &engine->contexts[c];
-        context->streams->release(context->stream, context->brought);
-        context->brought = NULL;
+        context->streams->release(context->stream, context->partials);
+        context->partials = NULL;
         size_t bytes = (size_t)microbatches * longest(context);
         if (bytes == 0) continue;
         KOLO_TRY(context->streams->allocate(context->stream, bytes, "sums over the microbatches",
-                                            (void **)&context->brought));
+                                            (void **)&context->partials));
     }
-    engine->meeting_room = microbatches;
+    engine->reduction_room = microbatches;
     return KOLO_OK;
 }
 
-/* ---------------------------------------------------------------- a reduction */
+/* ---------------------------------------------------------------- one reduction */
 
-/* Every microbatch's part is in activations of its own, at the same place; that of a single one is where the sum
- * belongs. */
-static const char *part_of(const kolo_engine *engine, const kolo_device_context *context, int op, int64_t microbatch)
+/* The address of a microbatch's partial: in its activations, or the sum's address for a single microbatch. */
+static const char *partial_of(const kolo_engine *engine, const kolo_device_context *context, int op, int64_t microbatch)
 {
     const kolo_plan *plan = &context->program->plan;
     const kolo_value *partial = &plan->values[plan->ops[op].in[0]];
-    if (kolo_share_is_single(engine->shard)) return kolo_engine_reduced(context, op);
+    if (kolo_shard_is_single(engine->shard)) return kolo_engine_reduced(context, op);
     return context->activation_blocks + partial->offset +
            (size_t)(microbatch - engine->shard->first_microbatch) * context->activation_stride;
 }
@@ -78,13 +79,13 @@ static const char *part_of(const kolo_engine *engine, const kolo_device_context 
 static kolo_status sum_shard(const kolo_engine *engine, const kolo_device_context *context, int op, int64_t count)
 {
     const kolo_shard *shard = engine->shard;
-    if (kolo_share_is_single(shard)) return KOLO_OK;
+    if (kolo_shard_is_single(shard)) return KOLO_OK;
     return context->streams->sum(context->stream, kolo_engine_reduced(context, op),
-                                 part_of(engine, context, op, shard->first_microbatch), context->activation_stride,
+                                 partial_of(engine, context, op, shard->first_microbatch), context->activation_stride,
                                  (int)(shard->end_microbatch - shard->first_microbatch), count);
 }
 
-/* By way of the host, from a memory that the engine's comm does not reach. */
+/* Sums over the group through the host, for a memory that the engine's comm does not take. */
 static kolo_status sum_on_host(const kolo_engine *engine, const kolo_device_context *context, double *values,
                                int64_t count)
 {
@@ -97,12 +98,12 @@ static kolo_status sum_on_host(const kolo_engine *engine, const kolo_device_cont
     if (status == KOLO_OK) status = streams->synchronize(context->stream);
     if (status == KOLO_OK) status = group->kind->allreduce(group, sums, count, KOLO_TYPE_DOUBLE);
     if (status == KOLO_OK) status = streams->copy(context->stream, values, sums, bytes);
-    if (status == KOLO_OK) status = streams->synchronize(context->stream); /* before the source goes */
+    if (status == KOLO_OK) status = streams->synchronize(context->stream); /* `sums` is freed next */
     free(sums);
     return status;
 }
 
-/* The engine's comm takes memory of home's stream. */
+/* The engine's comm only takes memory of home's stream. */
 static kolo_status sum_over_group(const kolo_engine *engine, const kolo_device_context *context, double *values,
                                   int64_t count)
 {
@@ -114,15 +115,15 @@ static kolo_status sum_batch(const kolo_engine *engine, const kolo_device_contex
 {
     const kolo_shard *shard = engine->shard;
     const kolo_stream_kind *streams = context->streams;
-    char *brought = engine->contexts[engine->program->memories > 1 ? context->number : 0].brought;
+    char *partials = engine->contexts[engine->program->memories > 1 ? context->number : 0].partials;
     int64_t microbatches = kolo_batch_microbatches(shard->batch);
     size_t row = (size_t)count * sizeof(double);
-    KOLO_TRY(streams->clear(context->stream, brought, (size_t)microbatches * row));
+    KOLO_TRY(streams->clear(context->stream, partials, (size_t)microbatches * row));
     for (int64_t microbatch = shard->first_microbatch; microbatch < shard->end_microbatch; microbatch++)
-        KOLO_TRY(streams->copy(context->stream, brought + (size_t)microbatch * row,
-                               part_of(engine, context, op, microbatch), row));
-    KOLO_TRY(sum_over_group(engine, context, (double *)(void *)brought, microbatches * count));
-    return streams->sum(context->stream, kolo_engine_reduced(context, op), brought, row, (int)microbatches, count);
+        KOLO_TRY(streams->copy(context->stream, partials + (size_t)microbatch * row,
+                               partial_of(engine, context, op, microbatch), row));
+    KOLO_TRY(sum_over_group(engine, context, (double *)(void *)partials, microbatches * count));
+    return streams->sum(context->stream, kolo_engine_reduced(context, op), partials, row, (int)microbatches, count);
 }
 
 kolo_status kolo_engine_reduce(kolo_engine *engine, int op)

@@ -1,4 +1,4 @@
-/* Samples where a stream's kernels reach them: see dataset_cache.h. */
+/* Keeps samples in the stream's memory: see dataset_cache.h. */
 #include "engine/dataset_cache.h"
 
 #include <string.h>
@@ -6,8 +6,8 @@
 #include "data/tokens.h"
 #include "engine/engine.h"
 
-#define RESIDENT_PART 2 /* a data set stays on the device if it takes at most 1 / this of its free memory */
-#define WANTED_PART   4 /* and goes there if more than 1 / this of its samples are wanted */
+#define RESIDENT_PART 2 /* a data set becomes resident if it takes at most 1 / this of the free memory */
+#define WANTED_PART   4 /* and if more than 1 / this of its samples are wanted */
 
 static const kolo_stream_kind *streams_of(const kolo_dataset_cache *cache)
 {
@@ -84,7 +84,7 @@ static bool fits(const kolo_dataset_cache *cache, const kolo_data *data)
     const kolo_device_information *devices = cache->program->backend->devices;
     if (!devices) return true;
     if (devices->describe(device, name, &memory, &left) != KOLO_OK) {
-        kolo_failure_take(); /* it does without */
+        kolo_failure_take(); /* unknown memory: the data set is staged */
         return false;
     }
     return (int64_t)resident_extent(data, &cache->program->plan).all <= left / RESIDENT_PART;
@@ -92,7 +92,7 @@ static bool fits(const kolo_dataset_cache *cache, const kolo_data *data)
 
 /* ---------------------------------------------------------------- resident */
 
-/* Tokens are looked at once, since the device does not. */
+/* Checks all tokens once, because the device's gather does not. */
 static kolo_status check_tokens(const kolo_dataset_cache *cache, const kolo_data *data)
 {
     const kolo_plan *plan = &cache->program->plan;
@@ -198,7 +198,7 @@ static kolo_status make_room(kolo_dataset_cache *cache, const kolo_data *data, i
     return KOLO_OK;
 }
 
-/* What a staging buffer's arrays are to the device. */
+/* The arrays of a staging buffer in the device's memory. */
 static kolo_sources sources_of(const kolo_dataset_cache *cache, const kolo_data *data,
                                const kolo_staging_buffer *buffer)
 {
@@ -231,7 +231,7 @@ static kolo_status gather_shard(kolo_dataset_cache *cache, const kolo_shard *sha
     return kolo_tokens_check(plan, batch, first, count, to->features);
 }
 
-/* The copier waits until the device's side is free, the stream until the copy is there. */
+/* The copy waits until the device's side of the buffer is free, and the stream waits for the copy. */
 static kolo_status copy_buffer(kolo_dataset_cache *cache, kolo_staging_buffer *buffer, size_t bytes)
 {
     const kolo_stream_kind *streams = streams_of(cache);
@@ -241,8 +241,8 @@ static kolo_status copy_buffer(kolo_dataset_cache *cache, kolo_staging_buffer *b
     return streams->wait_event(stream_of(cache), buffer->copied);
 }
 
-static kolo_status bring_staged(kolo_dataset_cache *cache, const kolo_shard *shard,
-                                kolo_step_parameters *step_parameters)
+static kolo_status stage_shard(kolo_dataset_cache *cache, const kolo_shard *shard,
+                               kolo_step_parameters *step_parameters)
 {
     const kolo_batch *batch = shard->batch;
     int64_t first = shard->first_microbatch * batch->microbatch, end = shard->end_microbatch * batch->microbatch;
@@ -271,16 +271,16 @@ kolo_status kolo_dataset_cache_attach(kolo_dataset_cache *cache, const kolo_prog
                                       int64_t wanted)
 {
     bool stays = !data->view && wanted > data->samples / WANTED_PART;
-    if (!program->backend->streams->gather) return KOLO_OK; /* the engine gathers straight from the data set */
+    if (!program->backend->streams->gather) return KOLO_OK; /* the engine gathers from the data set */
     cache->program = program;
-    if (stays || !cache->staged) release(cache); /* stages serve any data set */
+    if (stays || !cache->staged) release(cache); /* staging buffers serve any data set */
     cache->host_order = NULL;
     cache->data = data;
     cache->staged = !stays || !fits(cache, data);
     if (cache->staged) return KOLO_OK;
     kolo_status status = make_resident(cache, data);
     if (status != KOLO_MEMORY) return status;
-    kolo_failure_take(); /* another process was faster */
+    kolo_failure_take(); /* another process has taken the memory meanwhile */
     kolo_dataset_cache_yield(cache);
     return KOLO_OK;
 }
@@ -330,7 +330,7 @@ static bool is_of_the_epoch(const kolo_dataset_cache *cache, const kolo_batch *b
     return order && batch->order >= order && batch->order + batch->samples <= order + cache->order_count;
 }
 
-kolo_status kolo_dataset_cache_bring(kolo_dataset_cache *cache, const kolo_shard *shard,
+kolo_status kolo_dataset_cache_stage(kolo_dataset_cache *cache, const kolo_shard *shard,
                                      kolo_step_parameters *step_parameters)
 {
     const kolo_batch *batch = shard->batch;
@@ -339,7 +339,7 @@ kolo_status kolo_dataset_cache_bring(kolo_dataset_cache *cache, const kolo_shard
         cache->ordered = false;
         int64_t microbatches = shard->end_microbatch - shard->first_microbatch;
         KOLO_TRY(make_room(cache, shard->data, (microbatches > 0 ? microbatches : 1) * batch->microbatch));
-        return bring_staged(cache, shard, step_parameters);
+        return stage_shard(cache, shard, step_parameters);
     }
     cache->ordered = batch->order != NULL;
     step_parameters->first = batch->first;
@@ -347,7 +347,7 @@ kolo_status kolo_dataset_cache_bring(kolo_dataset_cache *cache, const kolo_shard
         step_parameters->first = batch->order - cache->host_order;
     } else if (batch->order) {
         KOLO_TRY(kolo_dataset_cache_order(cache, batch->order, batch->samples));
-        cache->host_order = NULL; /* who made it may write others there */
+        cache->host_order = NULL; /* the caller may reuse its memory */
         step_parameters->first = 0;
     }
     cache->sources.order = batch->order ? cache->order : NULL;

@@ -1,4 +1,4 @@
-/* One context's memory. See device_context.h. */
+/* Allocates the memory of a device context: see device_context.h. */
 #include "engine/device_context.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static kolo_status allocate(kolo_device_context *context, size_t bytes, const ch
 
 /* ---------------------------------------------------------------- weights */
 
-/* Elements or bytes: from the first that is needed to behind the last. */
+/* A range of offsets that covers all weights of a context. */
 typedef struct extent {
     size_t first, end;
 } extent;
@@ -27,7 +27,7 @@ static void stretch(extent *whole, size_t first, size_t count)
     if (first + count > whole->end) whole->end = first + count;
 }
 
-static bool is_carried(const kolo_device_context *context, const kolo_value *value)
+static bool is_transferred(const kolo_device_context *context, const kolo_value *value)
 {
     return value->kind == KOLO_VALUE_WEIGHTS && kolo_value_has_memory(value) && value->memory == context->number;
 }
@@ -43,25 +43,25 @@ static size_t bytes_of(const kolo_value *value)
     return value->in_place ? (size_t)kolo_shape_count(value->shape) * sizeof(float) : value->bytes;
 }
 
-/* What is copied together with the value before: at most the gap that alignment microbatches lies between. */
-static void carry(kolo_device_context *context, bool in_place, size_t from, size_t bytes)
+/* Extends the last transfer if only padding lies between it and the value; else adds one. */
+static void add_transfer(kolo_device_context *context, bool in_place, size_t from, size_t bytes)
 {
-    kolo_carried *last = context->carried_count > 0 ? &context->carried[context->carried_count - 1] : NULL;
+    kolo_weight_transfer *last = context->transfer_count > 0 ? &context->transfers[context->transfer_count - 1] : NULL;
     bool follows = last && last->in_place == in_place && from > last->from && from - last->from - last->bytes < 64;
     if (follows) last->bytes = from + bytes - last->from;
-    else context->carried[context->carried_count++] = (kolo_carried){in_place, from, bytes};
+    else context->transfers[context->transfer_count++] = (kolo_weight_transfer){in_place, from, bytes};
 }
 
-static void carry_all(kolo_device_context *context, bool in_place)
+static void add_transfers(kolo_device_context *context, bool in_place)
 {
     for (int v = 0; v < context->program->plan.value_count; v++) {
         const kolo_value *value = &context->program->plan.values[v];
-        if (is_carried(context, value) && value->in_place == in_place)
-            carry(context, in_place, place_of(context, value), bytes_of(value));
+        if (is_transferred(context, value) && value->in_place == in_place)
+            add_transfer(context, in_place, place_of(context, value), bytes_of(value));
     }
 }
 
-/* Weights are found where they would be if the context had all of them. */
+/* Allocates one range, and sets *base so that the offsets of all weights hold. */
 static kolo_status open_part(kolo_device_context *context, extent part, char **block, void **base)
 {
     size_t bytes = part.end - part.first;
@@ -78,18 +78,18 @@ static kolo_status open_some_weights(kolo_device_context *context)
     extent parts[2] = {{0, 0}, {0, 0}}; /* packed, in place */
     void *canonical;
     for (int v = 0; v < plan->value_count; v++)
-        if (is_carried(context, &plan->values[v]))
+        if (is_transferred(context, &plan->values[v]))
             stretch(&parts[plan->values[v].in_place], place_of(context, &plan->values[v]), bytes_of(&plan->values[v]));
-    parts[0].first = parts[0].first / 256 * 256; /* as aligned there as at home */
+    parts[0].first = parts[0].first / 256 * 256; /* the same alignment as at home */
     parts[1].first = parts[1].first / 256 * 256;
     KOLO_TRY(open_part(context, parts[0], &context->packed_block, &context->weights.packed));
     KOLO_TRY(open_part(context, parts[1], &context->weights_block, &canonical));
     context->weights.canonical = canonical;
-    context->carried = calloc((size_t)plan->value_count + 1, sizeof *context->carried);
-    if (!context->carried)
-        return kolo_fail_memory((size_t)plan->value_count * sizeof *context->carried, "a device's context");
-    carry_all(context, false);
-    carry_all(context, true);
+    context->transfers = calloc((size_t)plan->value_count + 1, sizeof *context->transfers);
+    if (!context->transfers)
+        return kolo_fail_memory((size_t)plan->value_count * sizeof *context->transfers, "a device's context");
+    add_transfers(context, false);
+    add_transfers(context, true);
     return KOLO_OK;
 }
 
@@ -101,16 +101,16 @@ static kolo_status open_packed(kolo_device_context *context, void *borrowed)
     return KOLO_OK;
 }
 
-kolo_status kolo_device_context_follow(kolo_device_context *context, kolo_device_context *other)
+kolo_status kolo_device_context_wait_for(kolo_device_context *context, kolo_device_context *other)
 {
     KOLO_TRY(other->streams->record_event(other->stream, &other->event));
     return context->streams->wait_event(context->stream, other->event);
 }
 
-kolo_status kolo_device_context_carry(kolo_device_context *context, const kolo_device_context *home)
+kolo_status kolo_device_context_copy_weights(kolo_device_context *context, const kolo_device_context *home)
 {
-    for (int i = 0; i < context->carried_count; i++) {
-        const kolo_carried *run = &context->carried[i];
+    for (int i = 0; i < context->transfer_count; i++) {
+        const kolo_weight_transfer *run = &context->transfers[i];
         const char *from = run->in_place ? (const char *)home->weights.canonical : home->weights.packed;
         char *to = run->in_place ? (char *)(uintptr_t)context->weights.canonical : context->weights.packed;
         to = (char *)((uintptr_t)to + run->from);
@@ -121,17 +121,17 @@ kolo_status kolo_device_context_carry(kolo_device_context *context, const kolo_d
 
 /* ---------------------------------------------------------------- open and close */
 
-/* What the loss is told, a layer of a learner's own is, too. */
-static bool is_told(const kolo_device_context *context)
+/* Custom layers may read the labels, as the loss does. */
+static bool wants_labels(const kolo_device_context *context)
 {
     const kolo_plan *plan = &context->program->plan;
-    bool told = false;
+    bool receives_labels = false;
     for (int o = 0; o < plan->op_count; o++) {
         kolo_op_kind kind = plan->ops[o].kind;
         bool asks = kind == KOLO_OP_LOSS || kind == KOLO_OP_DENSE_LOSS || kind == KOLO_OP_CUSTOM;
-        told = told || (asks && plan->ops[o].device == context->number);
+        receives_labels = receives_labels || (asks && plan->ops[o].device == context->number);
     }
-    return told;
+    return receives_labels;
 }
 
 static size_t largest_gradient(const kolo_device_context *context)
@@ -163,7 +163,7 @@ static kolo_status open_lanes(kolo_device_context *context)
 static kolo_status open_arrays(kolo_device_context *context, const kolo_device_context *home, void *borrowed)
 {
     const kolo_program *program = context->program;
-    context->told = program->memories == 1 || is_told(context);
+    context->receives_labels = program->memories == 1 || wants_labels(context);
     KOLO_TRY(home ? open_some_weights(context) : open_packed(context, borrowed));
     if (home) KOLO_TRY(allocate(context, largest_gradient(context) + 1, "a gradient", &context->gradient));
     KOLO_TRY(allocate(context, program->reduced_bytes + 1, "sums over the microbatches", &context->reduced));
@@ -177,7 +177,7 @@ kolo_status kolo_device_context_open(kolo_device_context *context, const kolo_de
     context->weights = home->weights;
     context->reduced = home->reduced;
     context->step_parameters = home->step_parameters;
-    context->told = true;
+    context->receives_labels = true;
     return KOLO_OK;
 }
 
@@ -197,25 +197,25 @@ void kolo_device_context_close(kolo_device_context *context)
     const kolo_stream_kind *streams = context->streams;
     if (!context->stream) return;
     void *const memory[] = {context->weights_block, context->packed_block, context->gradient,
-                            context->reduced,       context->brought,      context->step_parameters};
-    kolo_device_context_close_frames(context);
+                            context->reduced,       context->partials,     context->step_parameters};
+    kolo_device_context_close_activations(context);
     bool owns = kolo_device_context_owns(context);
     for (size_t i = 0; owns && i < sizeof memory / sizeof *memory; i++) streams->release(context->stream, memory[i]);
     close_lanes(context);
     streams->free_event(context->stream, context->event);
-    free(context->carried);
+    free(context->transfers);
 }
 
 /* ---------------------------------------------------------------- activations */
 
-/* Home has what all samples are to give. */
+/* Allocates labels, targets and weights: at home, and where operations read them. */
 static kolo_status open_samples(kolo_device_context *context, kolo_activations *activations)
 {
     const kolo_plan *plan = &context->program->plan;
     kolo_shape outputs = plan->values[plan->output].shape;
     size_t numbers = (size_t)(plan->microbatch * kolo_shape_count(outputs));
     size_t rows = numbers / (size_t)outputs.dim[outputs.rank - 1];
-    if (context->number > 0 && !context->told) return KOLO_OK;
+    if (context->number > 0 && !context->receives_labels) return KOLO_OK;
     if (plan->labels) KOLO_TRY(allocate(context, rows * sizeof(int32_t), "labels", &activations->labels));
     if (plan->targets) KOLO_TRY(allocate(context, numbers * sizeof(float), "targets", &activations->targets));
     if (!plan->weights) return KOLO_OK;
@@ -231,7 +231,8 @@ static kolo_status open_activations(kolo_device_context *context, int number)
     made->block = context->activation_blocks + (size_t)number * context->activation_stride;
     made->memory = calloc((size_t)plan->value_count, sizeof *made->memory);
     if (!made->memory) return kolo_fail_memory((size_t)plan->value_count * sizeof *made->memory, "activations");
-    if (context->program->devices > 1 && context->number == 0) /* whoever reads them */
+    if (context->program->devices > 1 &&
+        context->number == 0) /* home gathers the features, whichever device reads them */
         made->memory[plan->input] = (char *)made->block + plan->values[plan->input].offset;
     return open_samples(context, made);
 }
@@ -246,7 +247,7 @@ static void close_activations(kolo_device_context *context, kolo_activations *ac
     free(activations);
 }
 
-void kolo_device_context_close_frames(kolo_device_context *context)
+void kolo_device_context_close_activations(kolo_device_context *context)
 {
     if (!kolo_device_context_owns(context)) return;
     for (int i = 0; i < context->activation_set_count; i++) close_activations(context, context->activation_sets[i]);
@@ -257,9 +258,10 @@ void kolo_device_context_close_frames(kolo_device_context *context)
     context->activation_set_count = 0;
 }
 
-kolo_status kolo_device_context_open_frames(kolo_device_context *context, const kolo_device_context *home, int count)
+kolo_status kolo_device_context_open_activations(kolo_device_context *context, const kolo_device_context *home,
+                                                 int count)
 {
-    kolo_device_context_close_frames(context);
+    kolo_device_context_close_activations(context);
     if (!kolo_device_context_owns(context)) {
         context->activation_sets = home->activation_sets;
         context->activation_blocks = home->activation_blocks;

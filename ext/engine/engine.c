@@ -1,4 +1,4 @@
-/* Opening an engine, and its weights: see engine.h. */
+/* Opens and closes an engine, and loads its weights: see engine.h. */
 #include "engine/engine.h"
 
 #include <stdlib.h>
@@ -49,7 +49,7 @@ static kolo_status open_contexts(kolo_engine *engine, kolo_engine_place place)
     for (int c = 0; c < engine->context_count; c++) {
         kolo_device_context *context = &engine->contexts[c];
         KOLO_TRY(kolo_device_context_open(context, c > 0 ? &engine->contexts[0] : NULL, packed));
-        if (engine->program->memories > 1) engine->part_count += context->told;
+        if (engine->program->memories > 1) engine->part_count += context->receives_labels;
         if (context->lanes > engine->group) engine->group = context->lanes;
     }
     engine->step_parameters = engine->contexts[0].step_parameters;
@@ -64,7 +64,7 @@ static void add_stage(kolo_engine *engine, int context, int segment)
         (kolo_pipeline_stage){.engine = engine, .context = context, .segment = segment};
 }
 
-/* Samples come, and gradients and outputs go, at home. */
+/* Home gathers the samples and gets gradients and outputs, so it is the first and the last stage. */
 static kolo_status list_stages(kolo_engine *engine)
 {
     const kolo_program *program = engine->program;
@@ -195,15 +195,15 @@ kolo_status kolo_engine_fetch_gradient(const kolo_engine *engine, const float *g
 
 /* ---------------------------------------------------------------- weights */
 
-kolo_status kolo_engine_carry(kolo_engine *engine)
+kolo_status kolo_engine_copy_weights(kolo_engine *engine)
 {
     kolo_device_context *home = &engine->contexts[0];
     if (engine->program->memories == 1) return KOLO_OK;
     for (int c = 1; c < engine->context_count; c++) {
-        KOLO_TRY(kolo_device_context_follow(&engine->contexts[c], home));
-        KOLO_TRY(kolo_device_context_carry(&engine->contexts[c], home));
+        KOLO_TRY(kolo_device_context_wait_for(&engine->contexts[c], home));
+        KOLO_TRY(kolo_device_context_copy_weights(&engine->contexts[c], home));
     }
-    for (int c = 1; c < engine->context_count; c++) KOLO_TRY(kolo_device_context_follow(home, &engine->contexts[c]));
+    for (int c = 1; c < engine->context_count; c++) KOLO_TRY(kolo_device_context_wait_for(home, &engine->contexts[c]));
     return KOLO_OK;
 }
 
@@ -211,7 +211,7 @@ kolo_status kolo_engine_pack(kolo_engine *engine, int part, int parts)
 {
     const kolo_program_weights *weights = &engine->contexts[0].weights;
     KOLO_TRY(kolo_program_pack(engine->program, weights->canonical, weights->packed, part, parts));
-    return kolo_engine_carry(engine);
+    return kolo_engine_copy_weights(engine);
 }
 
 void kolo_engine_set_weights(kolo_engine *engine, const float *weights)

@@ -1,4 +1,4 @@
-/* Operations that a backend lacks: see fallback.h. */
+/* Replaces operations that a backend lacks: see fallback.h. */
 #include "engine/fallback.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 
 /* One operation and its operands as a plan of the reference backend. */
 struct kolo_fallback {
-    kolo_own_args args; /* the first member: what the operation is given as its arguments */
+    kolo_custom_args args; /* the first member, so that the operation finds the fallback through its arguments */
     kolo_plan plan;
     void *kernel;
     kolo_fallback *next;
@@ -23,7 +23,9 @@ static void mark_outputs(const kolo_custom_call *call)
         if (call->out[i]) call->out[i][0] = NAN;
 }
 
-/* Values of the small plan are numbered as they come: first in[], then out[]. There is no way to fail but NaN. */
+/* The small plan's values are first in[], then out[]. A custom operation cannot report a failure, so outputs become
+ * NaN.
+ */
 static void compute(const kolo_custom_call *call)
 {
     const kolo_fallback *fallback = (const kolo_fallback *)(const void *)call->args;

@@ -1,4 +1,4 @@
-/* Shares that are captured as graphs and launched again: see engine.h. */
+/* The graph cache: steps that were captured and are launched again. See engine.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,7 +34,7 @@ void kolo_engine_forget_graphs(kolo_engine *engine)
     for (int i = 0; i < KOLO_GRAPHS; i++) free_entry(engine, &engine->graphs[i]);
 }
 
-/* The entry that was used longest ago makes way. */
+/* A free entry, or else the one that was used longest ago. */
 static kolo_status new_entry(kolo_engine *engine, const kolo_shard *shard, kolo_graph_entry **entry)
 {
     kolo_graph_entry *oldest = &engine->graphs[0];
@@ -67,7 +67,7 @@ static kolo_status find_entry(kolo_engine *engine, const kolo_shard *shard, kolo
 
 /* ---------------------------------------------------------------- what is captured */
 
-/* What comes before the microbatches, and behind their totals. */
+/* Enqueues the scaling before the shard and the penalty behind it. */
 static kolo_status enqueue(kolo_engine *engine, const kolo_shard *shard)
 {
     kolo_totals_extras *behind =
@@ -80,8 +80,8 @@ static kolo_status enqueue(kolo_engine *engine, const kolo_shard *shard)
     return engine->penalised ? updates->penalty(engine->stream, engine->penalised, &behind->penalty) : KOLO_OK;
 }
 
-/* What is in the tree goes into the entry. Its memory is the tree's again, but nothing takes it before it was read: the
- * next shard does, which comes behind on the stream. */
+/* Takes the nodes out of the tree and returns their memory to it. The memory is still valid: the next shard is the
+ * first to borrow it, and the stream runs that later. */
 static kolo_status take_nodes(kolo_engine *engine, kolo_gradient_node *taken, int *count)
 {
     kolo_node *nodes = calloc(KOLO_REDUCTION_MOST, sizeof *nodes);
@@ -95,8 +95,8 @@ static kolo_status take_nodes(kolo_engine *engine, kolo_gradient_node *taken, in
     return KOLO_OK;
 }
 
-/* A captured graph would show a profiler its layers once, and not at every step; and a sum over other members is waited
- * for by the host. */
+/* A step is not captured while it is profiled, because a profiler would see its layers only once; nor if it reduces
+ * over other members, because the host waits for such a sum. */
 static bool can_be_captured(const kolo_engine *engine, const kolo_shard *shard)
 {
     const kolo_program *program = engine->program;
@@ -126,14 +126,13 @@ static kolo_status capture(kolo_engine *engine, const kolo_shard *shard, kolo_gr
     return engine->streams->launch(engine->stream, entry->graph);
 }
 
-/* The device is idle before what it does for the first time, and before a capture: the driver may wait for that as it
- * loads kernels, and hold up the thread for whose device this one's would wait. Where a capture fails nothing of it was
- * done. */
+/* Synchronizes before the first run and before the capture: the driver may wait for an idle device to load kernels, and
+ * so hold up a thread that other devices wait for. A failed capture has run nothing. */
 static kolo_status enqueue_anew(kolo_engine *engine, const kolo_shard *shard, kolo_graph_entry *entry)
 {
-    bool captures = entry->given && can_be_captured(engine, shard);
-    if (captures || !entry->given) KOLO_TRY(engine->streams->synchronize(engine->stream));
-    entry->given = true;
+    bool captures = entry->run_before && can_be_captured(engine, shard);
+    if (captures || !entry->run_before) KOLO_TRY(engine->streams->synchronize(engine->stream));
+    entry->run_before = true;
     if (!captures) return enqueue(engine, shard);
     if (capture(engine, shard, entry) == KOLO_OK) return KOLO_OK;
     kolo_engine_turn_eager(engine);
@@ -148,7 +147,7 @@ kolo_status kolo_engine_enqueue_or_launch(kolo_engine *engine, const kolo_shard 
     if (!engine->streams->begin_capture) return enqueue(engine, shard);
     kolo_graph_entry *entry = NULL;
     KOLO_TRY(find_entry(engine, shard, &entry));
-    entry->used = engine->given;
+    entry->used = engine->enqueued;
     engine->entry = entry;
     if (entry->graph) return engine->streams->launch(engine->stream, entry->graph);
     kolo_status status = enqueue_anew(engine, shard, entry);

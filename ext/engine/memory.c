@@ -1,4 +1,4 @@
-/* The engine's memory for a shard: activations, totals and what brings them to the host. See engine.h. */
+/* The engine's memory for a shard: activations, totals and their readbacks. See engine.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,8 +6,8 @@
 
 /* ---------------------------------------------------------------- activations */
 
-/* How many microbatches are on their way at once: all of them where they meet; one a lane in a program of one staging
- * buffer; else those that the stages have at hand. */
+/* The number of microbatches in flight: all of them if the program reduces; one per lane if it has one stage; else one
+ * group per stage. */
 static int slots_for(const kolo_engine *engine, int64_t microbatches)
 {
     int64_t most = (int64_t)engine->stage_count * engine->group;
@@ -16,24 +16,24 @@ static int slots_for(const kolo_engine *engine, int64_t microbatches)
     return (int)(microbatches < most ? microbatches : most);
 }
 
-static void close_frames(kolo_engine *engine)
+static void close_activations(kolo_engine *engine)
 {
-    for (int c = 0; c < engine->context_count; c++) kolo_device_context_close_frames(&engine->contexts[c]);
+    for (int c = 0; c < engine->context_count; c++) kolo_device_context_close_activations(&engine->contexts[c]);
     free(engine->gradients);
     engine->gradients = NULL;
     engine->slots = 0;
     engine->memory++;
 }
 
-static kolo_status open_frames(kolo_engine *engine, int64_t microbatches)
+static kolo_status open_activations(kolo_engine *engine, int64_t microbatches)
 {
     int wanted = slots_for(engine, microbatches);
     if (wanted <= engine->slots) return KOLO_OK;
-    close_frames(engine);
+    close_activations(engine);
     engine->gradients = calloc((size_t)wanted, sizeof *engine->gradients);
     if (!engine->gradients) return kolo_fail_memory((size_t)wanted * sizeof *engine->gradients, "activations");
     for (int c = 0; c < engine->context_count; c++)
-        KOLO_TRY(kolo_device_context_open_frames(&engine->contexts[c], &engine->contexts[0], wanted));
+        KOLO_TRY(kolo_device_context_open_activations(&engine->contexts[c], &engine->contexts[0], wanted));
     engine->slots = wanted;
     return KOLO_OK;
 }
@@ -51,17 +51,17 @@ static void close_totals(kolo_engine *engine)
     engine->totals_room = 0;
 }
 
-/* What each context adds in its own memory is its own until a step ends. */
+/* Contexts with memory of their own add to totals of their own. end_contexts() in shard.c sums them. */
 static kolo_status open_parts(kolo_engine *engine, size_t bytes)
 {
     kolo_device_context *home = &engine->contexts[0];
     KOLO_TRY(engine->streams->allocate(engine->stream, (size_t)engine->part_count * bytes, "sums of losses",
                                        (void **)&engine->parts));
-    home->totals = home->told ? engine->parts : NULL;
+    home->totals = home->receives_labels ? engine->parts : NULL;
     for (int c = 1; c < engine->context_count; c++) {
         kolo_device_context *context = &engine->contexts[c];
-        context->totals = NULL; /* home's are in another memory */
-        if (context->told)
+        context->totals = NULL; /* home's totals are in another memory */
+        if (context->receives_labels)
             KOLO_TRY(engine->streams->allocate(context->stream, bytes, "sums of losses", (void **)&context->totals));
     }
     return KOLO_OK;
@@ -81,28 +81,28 @@ static kolo_status open_totals(kolo_engine *engine, int64_t microbatches)
     return KOLO_OK;
 }
 
-/* Where totals arrive; what is on its way moves along. */
-static kolo_status open_arrivals(kolo_engine *engine, int64_t microbatches)
+/* Allocates the readbacks. Pending ones keep their contents. */
+static kolo_status open_readbacks(kolo_engine *engine, int64_t microbatches)
 {
     size_t bytes = (size_t)microbatches * engine->totals_stride,
-           before = (size_t)engine->arrivals_room * engine->totals_stride;
+           before = (size_t)engine->readback_room * engine->totals_stride;
     char *block = NULL;
-    if (microbatches <= engine->arrivals_room) return KOLO_OK;
+    if (microbatches <= engine->readback_room) return KOLO_OK;
     KOLO_TRY(engine->streams->synchronize(engine->stream));
     KOLO_TRY(engine->streams->allocate_host(engine->stream, KOLO_STEPS_AHEAD * bytes, (void **)&block));
     for (size_t i = 0; i < KOLO_STEPS_AHEAD; i++) {
-        if (before > 0) memcpy(block + i * bytes, engine->arrivals_block + i * before, before);
-        engine->arrivals[i].totals = block + i * bytes;
+        if (before > 0) memcpy(block + i * bytes, engine->readback_block + i * before, before);
+        engine->readbacks[i].totals = block + i * bytes;
     }
-    engine->streams->release_host(engine->stream, engine->arrivals_block);
-    engine->arrivals_block = block;
-    engine->arrivals_room = microbatches;
+    engine->streams->release_host(engine->stream, engine->readback_block);
+    engine->readback_block = block;
+    engine->readback_room = microbatches;
     return KOLO_OK;
 }
 
 /* ---------------------------------------------------------------- all of it */
 
-/* A device takes the memory of gradients now, which the tree keeps once it was given back. */
+/* Lets the tree allocate the memory of gradients now; it keeps returned memory for the next borrower. */
 static kolo_status open_gradients(kolo_engine *engine)
 {
     float *gradients[2] = {NULL, NULL};
@@ -115,13 +115,13 @@ static kolo_status open_gradients(kolo_engine *engine)
 
 static kolo_status open_all(kolo_engine *engine, int64_t microbatches)
 {
-    KOLO_TRY(open_frames(engine, microbatches));
+    KOLO_TRY(open_activations(engine, microbatches));
     KOLO_TRY(open_totals(engine, microbatches + 1));
-    KOLO_TRY(open_arrivals(engine, microbatches + 1));
+    KOLO_TRY(open_readbacks(engine, microbatches + 1));
     return open_gradients(engine);
 }
 
-/* Samples that lie on the device make way, and come shard by shard from then on. */
+/* If memory is short, the data set leaves the device, and samples are staged shard by shard from then on. */
 kolo_status kolo_engine_reserve(kolo_engine *engine, int64_t microbatches)
 {
     if (microbatches < 1) microbatches = 1;
@@ -135,8 +135,8 @@ kolo_status kolo_engine_attach(kolo_engine *engine, const kolo_data *data, int64
 {
     KOLO_TRY(engine->streams->synchronize(engine->stream));
     for (int i = 0; i < KOLO_STEPS_AHEAD; i++)
-        engine->arrivals[i].comes = false; /* of a training that was interrupted */
-    engine->arrived = engine->given;
+        engine->readbacks[i].pending = false; /* left by an interrupted training */
+    engine->read_back = engine->enqueued;
     KOLO_TRY(kolo_engine_reserve_reductions(engine, samples));
     KOLO_TRY(kolo_dataset_cache_attach(&engine->cache, engine->program, data, wanted));
     return kolo_dataset_cache_expect(&engine->cache, (engine->totals_room - 1) * engine->program->plan.microbatch,
@@ -145,12 +145,12 @@ kolo_status kolo_engine_attach(kolo_engine *engine, const kolo_data *data, int64
 
 void kolo_engine_close_memory(kolo_engine *engine)
 {
-    close_frames(engine);
+    close_activations(engine);
     close_totals(engine);
     for (int i = 0; i < KOLO_STEPS_AHEAD; i++) {
         engine->streams->free_event(engine->stream, engine->copied[i]);
-        engine->streams->free_event(engine->stream, engine->arrivals[i].event);
+        engine->streams->free_event(engine->stream, engine->readbacks[i].event);
     }
-    engine->streams->release_host(engine->stream, engine->arrivals_block);
+    engine->streams->release_host(engine->stream, engine->readback_block);
     engine->streams->release_host(engine->stream, engine->parameter_ring);
 }

@@ -1,4 +1,4 @@
-/* Where every value lives, and when: see memory_plan.h. */
+/* Plans where and how long every value lives: see memory_plan.h. */
 #include "engine/memory_plan.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@ static size_t aligned(size_t bytes)
 
 typedef struct life {
     int value;
-    int first, last; /* operations: the one that writes it, the last that touches it */
+    int first, last; /* the operation that writes it, and the last that reads or writes it */
     size_t bytes;
 } life;
 
@@ -22,7 +22,8 @@ bool kolo_lives_in_a_microbatch(const kolo_value *value)
     return kind && kolo_value_has_memory(value) && value->bytes > 0;
 }
 
-/* A MEET is of the segment behind it: what it reads must last until all microbatches are there. */
+/* A KOLO_OP_REDUCE counts as part of the segment behind it: the partials that it reads must live until all microbatches
+ * have written theirs. */
 static int segment_of(const kolo_program *program, int op)
 {
     int segment = 0;
@@ -38,8 +39,8 @@ static void touch(const kolo_plan *plan, life *lives, int value, int op)
     touched->last = op;
 }
 
-/* The input is there before the first operation; the output is read after the last, and so may be what a copy takes:
- * devices are not as far as one another. */
+/* The input is written before the first operation, and the output is read after the last. The source of a copy also
+ * lives to the end, because the device that copies may lag behind. */
 static void find_lives(const kolo_plan *plan, life *lives)
 {
     for (int v = 0; v < plan->value_count; v++) lives[v] = (life){v, -1, -1, aligned(plan->values[v].bytes)};
@@ -54,12 +55,12 @@ static void find_lives(const kolo_plan *plan, life *lives)
     touch(plan, lives, plan->output, plan->op_count);
 }
 
-static bool meet(life a, life b)
+static bool overlap(life a, life b)
 {
     return a.first <= b.last && b.first <= a.last;
 }
 
-/* The lowest place that is free for the whole life of the value, among those placed already. */
+/* The lowest offset that is free during the whole life of the value. */
 static size_t lowest_place(const kolo_plan *plan, const life *placed, int count, life wanted)
 {
     size_t place = 0;
@@ -67,7 +68,7 @@ static size_t lowest_place(const kolo_plan *plan, const life *placed, int count,
         moved = false;
         for (int i = 0; i < count; i++) {
             size_t start = plan->values[placed[i].value].offset, end = start + placed[i].bytes;
-            if (meet(placed[i], wanted) && place < end && start < place + wanted.bytes) {
+            if (overlap(placed[i], wanted) && place < end && start < place + wanted.bytes) {
                 place = end;
                 moved = true;
             }
@@ -83,7 +84,7 @@ static int larger_first(const void *a, const void *b)
     return left->value - right->value;
 }
 
-/* Greedy by size, as TensorFlow Lite's planner does: the largest first, each at its lowest free place. */
+/* Greedy by size, as TensorFlow Lite's planner does: the largest first, each at its lowest free offset. */
 static size_t place_lives(kolo_plan *plan, life *lives, int count)
 {
     size_t bytes = 0;
@@ -97,7 +98,7 @@ static size_t place_lives(kolo_plan *plan, life *lives, int count)
     return bytes;
 }
 
-/* Those of a memory that are kept, or the others; some: room for them. */
+/* Places the values of one memory that are kept, or those that are not. some: scratch memory for their lives. */
 static size_t place_some(kolo_program *program, const life *lives, int memory, bool kept, life *some)
 {
     int count = 0;
@@ -109,8 +110,8 @@ static size_t place_some(kolo_program *program, const life *lives, int memory, b
     return place_lives(&program->plan, some, count);
 }
 
-/* Kept is what lives from segment to segment; and of several devices the features and the outputs, which home brings
- * and takes. */
+/* A value is kept if a later segment uses it. With several devices features and outputs are kept, too, because home
+ * writes and reads them outside any segment. */
 static bool is_kept(const kolo_program *program, const life *lives, int v)
 {
     const kolo_plan *plan = &program->plan;
@@ -135,7 +136,7 @@ static kolo_status place_microbatch(kolo_program *program)
     return KOLO_OK;
 }
 
-/* Those that a segment gives, side by side. */
+/* Places the gradients of a segment side by side. */
 static void place_gradients(kolo_program *program, kolo_segment *segment)
 {
     kolo_plan *plan = &program->plan;
@@ -152,7 +153,7 @@ static void place_gradients(kolo_program *program, kolo_segment *segment)
     segment->gradient_bytes = program->gradient_bytes - segment->gradient_first;
 }
 
-/* Packed weights live side by side, and so do sums over microbatches. */
+/* Places packed weights, or reduced sums, side by side. */
 static void place_in_a_row(kolo_plan *plan, kolo_value_kind kind, size_t *bytes)
 {
     for (int v = 0; v < plan->value_count; v++) {
@@ -163,7 +164,7 @@ static void place_in_a_row(kolo_plan *plan, kolo_value_kind kind, size_t *bytes)
     }
 }
 
-/* ---------------------------------------------------------------- what a segment touches */
+/* ---------------------------------------------------------------- the values of a segment */
 
 static void list_value(const kolo_plan *plan, kolo_segment *segment, bool *listed, int value)
 {
@@ -174,7 +175,7 @@ static void list_value(const kolo_plan *plan, kolo_segment *segment, bool *liste
     list_value(plan, segment, listed, plan->values[value].packed_as);
 }
 
-/* The output is listed last where it lies, since a view of it may be written by no operation. */
+/* The last segment in the output's memory. It lists the output, because no operation may write a view of it. */
 static int last_of_output(const kolo_program *program)
 {
     int memory = program->plan.values[kolo_plan_base(&program->plan, program->plan.output)].memory;
@@ -183,7 +184,7 @@ static int last_of_output(const kolo_program *program)
     return last;
 }
 
-/* What a copy takes is of another memory. */
+/* The source of a copy is not listed, because it is in another memory. */
 static kolo_status list_values(kolo_program *program, int number)
 {
     const kolo_plan *plan = &program->plan;
@@ -203,7 +204,7 @@ static kolo_status list_values(kolo_program *program, int number)
     return KOLO_OK;
 }
 
-kolo_status kolo_places_assign(kolo_program *program)
+kolo_status kolo_memory_plan_assign(kolo_program *program)
 {
     kolo_plan *plan = &program->plan;
     KOLO_TRY(place_microbatch(program));

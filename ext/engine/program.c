@@ -1,4 +1,4 @@
-/* Programs and the memory they run in: see program.h. */
+/* Opens programs, packs weights and binds values to memory: see program.h. */
 #include "engine/program.h"
 
 #include <stdlib.h>
@@ -31,8 +31,8 @@ static kolo_status prepare(kolo_program *program)
     return KOLO_OK;
 }
 
-/* A value and its copies take the same bytes. Features that nobody takes where they come in are touched by no operation
- * of the backend's. */
+/* A value and its copies must have the same size. If no operation of home reads the features, no backend has set their
+ * size: it is that of the copy. */
 static kolo_status check_copies(kolo_plan *plan)
 {
     for (int o = 0; o < plan->op_count; o++) {
@@ -81,7 +81,7 @@ kolo_status kolo_program_complete(kolo_program *program)
     KOLO_TRY(prepare(program));
     KOLO_TRY(check_copies(&program->plan));
     KOLO_TRY(kolo_segments_cut(program));
-    return kolo_places_assign(program);
+    return kolo_memory_plan_assign(program);
 }
 
 void kolo_program_close(kolo_program **program)
@@ -107,7 +107,7 @@ static const kolo_stream_kind *streams_of(const kolo_program *program)
     return program->backend->streams;
 }
 
-/* All values of that kind which are converted, and their number; NULL when there is no memory. The caller frees it. */
+/* Lists all values of a kind that have to be converted. NULL: no memory. The caller frees the list. */
 static kolo_conversion *list_conversions(const kolo_program *program, kolo_value_kind kind, int *count)
 {
     kolo_conversion *list = calloc((size_t)program->plan.value_count + 1, sizeof *list);
@@ -120,7 +120,7 @@ static kolo_conversion *list_conversions(const kolo_program *program, kolo_value
     return list;
 }
 
-/* Keeps the values of one part: each goes to the part that has the fewest bytes so far. */
+/* Keeps the values of one part. Each value goes to the part that has the fewest bytes so far. */
 static int keep_part(const kolo_program *program, kolo_conversion *list, int count, int part, int parts)
 {
     size_t bytes[KOLO_DEVICES_MAX] = {0};
@@ -205,7 +205,7 @@ kolo_reduction_memory kolo_program_reduction_memory(const kolo_program *program)
         .allocate = allocate_block, .deallocate = release_block, .add = add_block, .whose = program};
 }
 
-/* ---------------------------------------------------------------- where values lie */
+/* ---------------------------------------------------------------- addresses of values */
 
 float *kolo_activations_input(const kolo_activations *activations)
 {

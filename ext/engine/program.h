@@ -1,10 +1,11 @@
-/* A program: a plan with its kernels and its memory, ready to run microbatch by microbatch.
+/* A program: a plan with its kernels and its memory plan, ready to run microbatch by microbatch.
  *
- * A plan is cut into segments where all microbatches must meet (KOLO_OP_REDUCE) and where the device changes: a
- * microbatch goes through one segment without stopping. Most plans are a single one. One program serves every replica
- * and thread of a process. What differs is memory: packed weights and what microbatches met with belong to a replica;
- * what one segment leaves to another is in activations, of a microbatch; what a segment needs while it runs is in a
- * workspace, of a thread; gradients are a block of one node of the tree of sums (engine/reduction_tree.h).
+ * A plan is cut into segments at every reduction over microbatches (KOLO_OP_REDUCE) and wherever the device changes. A
+ * microbatch goes through one segment without waiting for the others. Most plans have a single segment.
+ *
+ * Packed weights and reduced statistics exist once per replica, activations that live on into another segment once per
+ * microbatch, and workspaces once per lane. Gradients of one microbatch are one block, which becomes a node of the
+ * reduction tree (engine/reduction_tree.h).
  */
 #ifndef KOLO_ENGINE_PROGRAM_H
 #define KOLO_ENGINE_PROGRAM_H
@@ -16,13 +17,13 @@ typedef struct kolo_program kolo_program;
 
 typedef struct kolo_segment {
     const kolo_program *program;
-    int first, end; /* operations */
+    int first, end; /* its operations are first … end-1 */
     int device;     /* where they run: 0 … program->devices - 1 */
-    int reduce;       /* the KOLO_OP_REDUCE that ends it, operation `end`; else -1 */
-    bool backwards; /* the last microbatch goes first: every other time that all have met */
-    int *values;    /* [value_count] that they touch */
+    int reduce;       /* operation `end` if that is a KOLO_OP_REDUCE; else -1 */
+    bool backwards; /* the last microbatch goes first; this alternates at every reduction */
+    int *values;    /* [value_count], the values that its operations read and write */
     int value_count;
-    size_t gradient_first, gradient_bytes; /* where its gradients are among those of a microbatch */
+    size_t gradient_first, gradient_bytes; /* its part of a microbatch's block of gradients */
 } kolo_segment;
 
 struct kolo_program {
@@ -33,56 +34,58 @@ struct kolo_program {
     struct kolo_fallback *fallbacks; /* of operations that the backend lacks */
     kolo_segment *segments;
     int segment_count;
-    int devices; /* that the segments name; 1 for a model that is not placed */
-    int device[KOLO_DEVICES_MAX]; /* [devices], by their numbers among the replica's */
-    kolo_stream *streams[KOLO_DEVICES_MAX]; /* likewise; the engine's */
-    int memories; /* as many as devices where each has its own, else 1 */
+    int devices; /* the number of devices that the segments use; 1 for a model that is not placed */
+    int device[KOLO_DEVICES_MAX]; /* [devices], their numbers among the replica's devices */
+    kolo_stream *streams[KOLO_DEVICES_MAX]; /* [devices]; they belong to the engine */
+    int memories; /* `devices` where each device has its own memory, else 1 */
     bool reduces;  /* some segment ends with a KOLO_OP_REDUCE */
-    /* Inputs, activations, workspaces and partial sums, [memories]; places are shared by values that never meet: */
-    size_t *activation_bytes; /* of a microbatch: what lives from segment to segment */
-    size_t *workspace_bytes; /* of a thread: the others */
+    /* [memories], for inputs, activations, workspaces and partial sums. Values whose lives do not overlap share an
+     * offset. */
+    size_t *activation_bytes; /* per microbatch, for values that live on into a later segment */
+    size_t *workspace_bytes; /* per lane, for the others */
     size_t scratch_bytes;
     size_t reduced_bytes; /* all sums over microbatches */
     size_t weights_bytes; /* all packed weights */
     size_t gradient_bytes; /* all gradients of one microbatch, float32 in the backend's layout */
 };
 
-/* A program's operations are known, and its devices, whose streams are to be filled in before it is completed. */
+/* Lowers the model and finds the devices. The caller then fills in program->streams. */
 kolo_status kolo_program_begin(const kolo_model *model, kolo_purpose purpose, int microbatch, kolo_program **program);
+/* Prepares the kernels and plans the memory. */
 kolo_status kolo_program_complete(kolo_program *program);
 void kolo_program_close(kolo_program **program); /* takes NULL */
 
-/* Where the values of one microbatch lie while it goes through the program, in one memory. */
+/* The addresses of one microbatch's values while it goes through the program, in one memory. */
 typedef struct kolo_activations {
     const kolo_program *program;
-    void *block; /* what lives from segment to segment */
+    void *block; /* values that live on into a later segment */
     void **memory; /* [plan.value_count] */
-    /* What the samples are to give, each NULL where the plan wants none: */
+    /* The samples' labels, targets and weights; NULL where the plan does not read them: */
     int32_t *labels; /* [microbatch][rows of the outputs] */
     float *targets; /* [microbatch][outputs] */
     float *weights; /* [microbatch] */
 } kolo_activations;
 
-/* What a lane needs while a segment runs. */
+/* A lane's memory while a segment runs. */
 typedef struct kolo_workspace {
     void *block, *scratch;
 } kolo_workspace;
 
-/* A replica's weights: packed as the backend wants them, and the canonical ones for values that are read in place. */
+/* A replica's weights: packed in the backend's layout, and canonical for values that are read in place. */
 typedef struct kolo_program_weights {
     void *packed;
     const float *canonical;
 } kolo_program_weights;
 
-/* What the values of a microbatch are bound to besides its activations. */
+/* Memory, besides activations and workspace, that the values of a microbatch are bound to. */
 typedef struct kolo_blocks {
     const kolo_program_weights *weights;
     float *gradient; /* of the microbatch; NULL when not trained */
-    size_t gradient_first; /* of all its gradients that block begins here */
+    size_t gradient_first; /* the offset in the microbatch's block at which `gradient` begins */
     void *reduced;
 } kolo_blocks;
 
-/* Before a segment is run: its values are where this workspace and these blocks are. */
+/* Sets the addresses of the values of segment `number`; called before the segment runs. */
 void kolo_activations_bind(kolo_activations *activations, int number, const kolo_workspace *workspace,
                            const kolo_blocks *blocks);
 float *kolo_activations_input(const kolo_activations
@@ -90,12 +93,12 @@ float *kolo_activations_input(const kolo_activations
 const float *kolo_activations_output(const kolo_activations
                                          *activations); /* [microbatch][elements of the output]; the last segment is */
 
-/* Canonical weights into the packed block, both in the memory of the program's first stream: the values that fall to
- * part `part` of `parts`, dealt out by their sizes. Nothing is packed of weights that are read in place. */
+/* Packs canonical weights, both in the memory of the program's first stream: the values of part number `part` of
+ * `parts`, which are about equal in bytes. Weights that are read in place are not packed. */
 kolo_status kolo_program_pack(const kolo_program *program, const float *weights, void *packed, int part, int parts);
-/* A block of gradients into canonical[weight_count], likewise. */
+/* Unpacks a block of gradients into canonical[weight_count], likewise. */
 kolo_status kolo_program_unpack(const kolo_program *program, const float *gradients, float *canonical);
-/* How blocks of its gradients are allocated and added, for kolo_reduction_open(). */
+/* The functions that allocate and add blocks of its gradients, for kolo_reduction_open(). */
 kolo_reduction_memory kolo_program_reduction_memory(const kolo_program *program);
 
 #endif

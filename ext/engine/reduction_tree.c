@@ -1,4 +1,4 @@
-/* The tree of sums: see reduction_tree.h. */
+/* The reduction tree: see reduction_tree.h. */
 #include "engine/reduction_tree.h"
 
 #include <pthread.h>
@@ -11,8 +11,7 @@ struct kolo_reduction {
     int64_t microbatches;
     kolo_node nodes[KOLO_REDUCTION_MOST]; /* unfinished, in no order */
     int node_count;
-    kolo_reduction *lender; /* whose spare ones it uses; NULL: its own */
-    float **spare; /* gradients nobody uses */
+    float **spare; /* gradients that were returned, for the next borrower */
     int spare_count, spare_room;
 };
 
@@ -39,11 +38,6 @@ void kolo_reduction_close(kolo_reduction **reduction)
     free(closed);
 }
 
-void kolo_reduction_borrow_from(kolo_reduction *reduction, kolo_reduction *lender)
-{
-    reduction->lender = lender;
-}
-
 void kolo_reduction_begin(kolo_reduction *reduction, int64_t microbatches)
 {
     kolo_node nodes[KOLO_REDUCTION_MOST];
@@ -55,7 +49,6 @@ void kolo_reduction_begin(kolo_reduction *reduction, int64_t microbatches)
 kolo_status kolo_reduction_borrow(kolo_reduction *reduction, float **gradient)
 {
     *gradient = NULL;
-    if (reduction->lender) reduction = reduction->lender;
     if (reduction->count == 0) return KOLO_OK;
     pthread_mutex_lock(&reduction->lock);
     if (reduction->spare_count > 0) *gradient = reduction->spare[--reduction->spare_count];
@@ -66,11 +59,10 @@ kolo_status kolo_reduction_borrow(kolo_reduction *reduction, float **gradient)
     return *gradient ? KOLO_OK : kolo_fail_memory(bytes, "the gradient of one microbatch");
 }
 
-/* Where the list of spares cannot grow, the memory goes back to the system instead. */
+/* If the list of spares cannot grow, the memory is freed instead. */
 void kolo_reduction_return(kolo_reduction *reduction, float *gradient)
 {
     if (!gradient) return;
-    if (reduction->lender) reduction = reduction->lender;
     pthread_mutex_lock(&reduction->lock);
     if (reduction->spare_count == reduction->spare_room) {
         int room = 2 * reduction->spare_room + 8;
@@ -100,7 +92,7 @@ bool kolo_node_siblings(const kolo_node *a, const kolo_node *b)
     return a->level == b->level && (a->index ^ b->index) == 1;
 }
 
-/* Takes the node's sibling out of the list, or puts the node in. */
+/* Takes the node's sibling out of the list; if there is none, puts the node in. */
 static bool take_sibling(kolo_reduction *reduction, const kolo_node *node, kolo_node *sibling, kolo_status *status)
 {
     bool found = false;
@@ -164,7 +156,8 @@ kolo_totals kolo_reduction_totals(kolo_reduction *reduction)
     int count = kolo_reduction_take(reduction, nodes);
     for (int i = 0; i < count; i++) {
         kolo_totals_add(&totals, &nodes[i].totals);
-        kolo_reduction_insert(reduction, nodes[i]); /* has no sibling here: the reduction had its chance */
+        kolo_reduction_insert(reduction,
+                              nodes[i]); /* it has no sibling here, or insert() would have added them before */
     }
     return totals;
 }

@@ -1,4 +1,4 @@
-/* A tree of sums for each segment: see segment_sums.h. */
+/* A reduction tree for each segment: see segment_sums.h. */
 #include "engine/segment_sums.h"
 
 #include <stdlib.h>
@@ -42,7 +42,7 @@ static kolo_status add_block(const void *whose, float *to, const float *from)
 
 /* ---------------------------------------------------------------- the trees */
 
-/* The first segment always has a tree: its nodes say which sums there are. */
+/* The first segment always has a tree, because its nodes are the pattern for the others. */
 kolo_status kolo_segment_sums_open(const kolo_program *program, kolo_segment_sums *sums)
 {
     *sums = (kolo_segment_sums){.program = program};
@@ -88,7 +88,7 @@ void kolo_segment_sums_return(kolo_segment_sums *sums, int segment, float *gradi
     if (gradient) kolo_reduction_return(sums->reductions[segment], gradient);
 }
 
-/* The segment's part of every node's gradient. The parts are the tree's again, after a failure, too. */
+/* Copies the segment's part of every node's gradient. The parts are returned to their tree, also after a failure. */
 static kolo_status put_part(kolo_segment_sums *sums, int segment, const kolo_node *nodes, const kolo_node *parts,
                             int count)
 {
@@ -104,7 +104,7 @@ static kolo_status put_part(kolo_segment_sums *sums, int segment, const kolo_nod
     return status;
 }
 
-/* Nodes that are like the parts, with memory for gradients. What could not be taken is NULL. */
+/* Makes nodes like the parts, with memory for whole gradients. After a failure the rest is NULL. */
 static kolo_status borrow_nodes(kolo_reduction *reduction, kolo_node *nodes, const kolo_node *parts, int count)
 {
     kolo_status status = KOLO_OK;

@@ -1,9 +1,9 @@
-/* Gradients of microbatches that meet, summed segment by segment.
+/* Sums gradients segment by segment, for programs that reduce over microbatches.
  *
- * Where microbatches meet all of them are on their way at once; if each kept the gradients of the whole model until its
- * end, a batch of a hundred microbatches would hold a hundred models. So what a segment gives goes into a tree of sums
- * of its own as soon as a microbatch has been through it. At the end the trees, which all have the same nodes, are put
- * together.
+ * In such a program all microbatches are in flight at once. If each kept the gradients of the whole model until its
+ * end, a batch of a hundred microbatches would hold a hundred models. Each segment therefore has a reduction tree of
+ * its own, which takes a microbatch's gradients as soon as it has passed the segment. At the end the trees, which all
+ * have the same nodes, are joined.
  */
 #ifndef KOLO_ENGINE_SEGMENT_SUMS_H
 #define KOLO_ENGINE_SEGMENT_SUMS_H
@@ -13,19 +13,20 @@
 
 typedef struct kolo_segment_sums {
     const kolo_program *program;
-    kolo_reduction **reductions; /* [segments]; NULL for one that gives no gradient, but for the first */
+    kolo_reduction **reductions; /* [segments]; NULL for a segment without gradients, except the first */
 } kolo_segment_sums;
 
 kolo_status kolo_segment_sums_open(const kolo_program *program, kolo_segment_sums *sums);
 void kolo_segment_sums_close(kolo_segment_sums *sums); /* takes one of all zeros */
 
-/* A batch of `microbatches` microbatches begins. */
+/* Begins a batch of `microbatches` microbatches. */
 void kolo_segment_sums_begin(kolo_segment_sums *sums, int64_t microbatches);
-/* Memory for what the segment gives of a microbatch (NULL if nothing), and taking it over. Any thread. */
+/* Lends memory for the segment's gradients of a microbatch (NULL if it has none); takes them over; returns the memory.
+ * Any thread may call them. */
 kolo_status kolo_segment_sums_borrow(kolo_segment_sums *sums, int segment, float **gradient);
 kolo_status kolo_segment_sums_insert(kolo_segment_sums *sums, int segment, int64_t microbatch, float *gradient);
 void kolo_segment_sums_return(kolo_segment_sums *sums, int segment, float *gradient);
-/* All microbatches have ended: their sums, as nodes of whole gradients, go into reduction. */
+/* After all microbatches: joins the sums to nodes of whole gradients and inserts them into `reduction`. */
 kolo_status kolo_segment_sums_finish(kolo_segment_sums *sums, kolo_reduction *reduction);
 
 #endif

@@ -1,9 +1,9 @@
-/* Cutting a plan into segments: where all microbatches must meet, and where the device changes. See program.h. */
+/* Cuts a plan into segments, at reductions over microbatches and where the device changes. See program.h. */
 #include <stdlib.h>
 
 #include "engine/memory_plan.h"
 
-/* A replica's own device is its first. */
+/* An operation without a device runs on the replica's first. */
 static int device_of(const kolo_plan *plan, int o)
 {
     return plan->ops[o].device > 0 ? plan->ops[o].device : 0;
@@ -45,8 +45,8 @@ void kolo_segments_number_devices(kolo_program *program)
     for (int o = 0; o < plan->op_count; o++) plan->ops[o].device = numbers[device_of(plan, o)];
 }
 
-/* Once all have met the microbatches go on the other way round: what was computed last is in the caches still. */
-static void turn_at_meetings(kolo_program *program)
+/* After every reduction the microbatches go in the other direction, since the last ones are still in the caches. */
+static void alternate_directions(kolo_program *program)
 {
     bool backwards = false;
     for (int s = 0; s < program->segment_count; s++) {
@@ -55,7 +55,7 @@ static void turn_at_meetings(kolo_program *program)
     }
 }
 
-/* What the microbatches met with is computed by the engine itself, between two segments. */
+/* Reductions belong to no segment: the engine runs them between two segments. */
 kolo_status kolo_segments_cut(kolo_program *program)
 {
     const kolo_plan *plan = &program->plan;
@@ -67,7 +67,7 @@ kolo_status kolo_segments_cut(kolo_program *program)
         KOLO_TRY(add_segment(program, first, o));
         first = reduce ? o + 1 : o;
     }
-    turn_at_meetings(program);
+    alternate_directions(program);
     return KOLO_OK;
 }
 

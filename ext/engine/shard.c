@@ -1,9 +1,9 @@
-/* The microbatches of a shard, through the stages of the program: see engine.h.
+/* Takes the microbatches of a shard through the stages of the program: see engine.h.
  *
- * Between two reductions over microbatches a program is a row of stages, each on one device. Where there is a single
- * stage, it takes all microbatches in one sweep of its stream's lanes. Where there are several, groups of microbatches
- * go from stage to stage in a wavefront: while device 1 works on group 0, device 0 works on group 1. A group enters a
- * stage when it has left the stage before. No microbatch passes a reduction before the last one has arrived there. */
+ * Between two reductions over microbatches a program is a pipeline of stages, each on one device. A single stage takes
+ * all microbatches in one for_each() of its stream. With several stages, groups of microbatches go from stage to stage:
+ * while device 1 works on group 0, device 0 works on group 1. A group enters a stage after it has left the stage
+ * before. A reduction begins after all microbatches have passed the stage before it. */
 #include <string.h>
 
 #include "core/clock.h"
@@ -18,8 +18,8 @@ static int slot_of(const kolo_engine *engine, int lane, int64_t microbatch)
     return engine->stage_count == 1 ? lane : (int)((microbatch - engine->shard->first_microbatch) % engine->slots);
 }
 
-/* Whether gradients are added up segment by segment: otherwise all microbatches, which are on their way at once, would
- * each hold the gradients of the whole model. */
+/* Whether gradients are summed segment by segment. In a program that reduces, all microbatches are in flight at once,
+ * and each would otherwise hold the gradients of the whole model. */
 static bool sums_by_segment(const kolo_engine *engine)
 {
     return engine->program->reduces && engine->tree;
@@ -27,7 +27,7 @@ static bool sums_by_segment(const kolo_engine *engine)
 
 /* ---------------------------------------------------------------- samples */
 
-/* Straight from the data set, or from where its samples were gathered, by a lane of the host. */
+/* A lane of the host gathers from the data set, or copies samples that a feed has gathered. */
 static kolo_status gather_here(kolo_engine *engine, int64_t microbatch, const kolo_microbatch_arrays *arrays)
 {
     const kolo_shard *shard = engine->shard;
@@ -78,18 +78,18 @@ static bool is_first_of_context(const kolo_program *program, int segment)
     return true;
 }
 
-/* What operations of another memory are to be told of the samples, which home has. */
+/* Copies labels, targets and weights from home to a context whose operations read them. */
 static kolo_status take_samples(kolo_engine *engine, int segment, int slot)
 {
     const kolo_plan *plan = &engine->program->plan;
     kolo_device_context *context = &engine->contexts[engine->program->segments[segment].device];
     bool away = context->number > 0 && engine->program->memories > 1;
-    if (!away || !context->told || !is_first_of_context(engine->program, segment)) return KOLO_OK;
+    if (!away || !context->receives_labels || !is_first_of_context(engine->program, segment)) return KOLO_OK;
     kolo_shape outputs = plan->values[plan->output].shape;
     size_t numbers = (size_t)(plan->microbatch * kolo_shape_count(outputs));
     size_t rows = numbers / (size_t)outputs.dim[outputs.rank - 1];
-    const kolo_activations *from = kolo_engine_frame(engine, 0, slot);
-    const kolo_activations *to = kolo_engine_frame(engine, context->number, slot);
+    const kolo_activations *from = kolo_engine_activations(engine, 0, slot);
+    const kolo_activations *to = kolo_engine_activations(engine, context->number, slot);
     KOLO_TRY(copy_array(context, to->labels, from->labels, rows * sizeof *to->labels));
     KOLO_TRY(copy_array(context, to->targets, from->targets, numbers * sizeof *to->targets));
     return copy_array(context, to->weights, from->weights, (size_t)plan->microbatch * sizeof *to->weights);
@@ -97,7 +97,7 @@ static kolo_status take_samples(kolo_engine *engine, int segment, int slot)
 
 /* ---------------------------------------------------------------- one segment of one microbatch */
 
-/* The sum over a shard of one microbatch is what that brings, which is written where the sum belongs. */
+/* A single microbatch writes its partials directly to the addresses of the reduced sums. */
 static void bind_sums(const kolo_device_context *context, const kolo_segment *segment, kolo_activations *activations)
 {
     const kolo_program *program = context->program;
@@ -109,12 +109,12 @@ static void bind(kolo_engine *engine, int segment, int lane, int slot, float *gr
 {
     const kolo_segment *which = &engine->program->segments[segment];
     kolo_device_context *context = &engine->contexts[which->device];
-    kolo_activations *activations = kolo_engine_frame(engine, context->number, slot);
+    kolo_activations *activations = kolo_engine_activations(engine, context->number, slot);
     kolo_blocks blocks = {.weights = &context->weights, .gradient = gradient, .reduced = context->reduced};
     if (gradient && context->gradient) blocks.gradient = context->gradient;
     if (context->gradient || sums_by_segment(engine)) blocks.gradient_first = which->gradient_first;
     kolo_activations_bind(activations, segment, &context->workspaces[lane], &blocks);
-    if (kolo_share_is_single(engine->shard)) bind_sums(context, which, activations);
+    if (kolo_shard_is_single(engine->shard)) bind_sums(context, which, activations);
 }
 
 static kolo_status copy_between(kolo_engine *engine, int op, int slot)
@@ -122,8 +122,8 @@ static kolo_status copy_between(kolo_engine *engine, int op, int slot)
     const kolo_plan *plan = &engine->program->plan;
     int from = kolo_plan_base(plan, plan->ops[op].in[0]), to = kolo_plan_base(plan, plan->ops[op].out[0]);
     kolo_device_context *context = &engine->contexts[plan->ops[op].device];
-    return engine->streams->copy(context->stream, kolo_engine_frame(engine, context->number, slot)->memory[to],
-                                 kolo_engine_frame(engine, plan->values[from].memory, slot)->memory[from],
+    return engine->streams->copy(context->stream, kolo_engine_activations(engine, context->number, slot)->memory[to],
+                                 kolo_engine_activations(engine, plan->values[from].memory, slot)->memory[from],
                                  plan->values[to].bytes);
 }
 
@@ -131,7 +131,7 @@ static kolo_status run_op(kolo_engine *engine, int op, int slot, const kolo_call
 {
     const kolo_program *program = engine->program;
     const kolo_op *run = &program->plan.ops[op];
-    if (run->into >= 0) return KOLO_OK; /* another one's kernel does its work */
+    if (run->into >= 0) return KOLO_OK; /* the kernel of operation `into` does its work */
     if (run->kind == KOLO_OP_COPY) return copy_between(engine, op, slot);
     return engine->streams->run(call->stream, program->backend, &program->plan, op, program->kernels[op], call);
 }
@@ -149,7 +149,7 @@ static kolo_status time_op(kolo_engine *engine, int op, int slot, const kolo_cal
 static kolo_call call_of(const kolo_engine *engine, const kolo_device_context *context, int64_t microbatch, int lane,
                          int slot)
 {
-    const kolo_activations *activations = kolo_engine_frame(engine, context->number, slot);
+    const kolo_activations *activations = kolo_engine_activations(engine, context->number, slot);
     size_t at = (size_t)(microbatch - engine->shard->first_microbatch) * engine->totals_stride;
     return (kolo_call){.memory = activations->memory,
                        .scratch = context->workspaces[lane].scratch,
@@ -173,7 +173,7 @@ static kolo_status run_ops(kolo_engine *engine, int segment, int64_t microbatch,
     return KOLO_OK;
 }
 
-/* A segment's gradient goes home from where the device has it. */
+/* Copies a segment's gradient home. */
 static kolo_status send_gradient(kolo_engine *engine, const kolo_segment *segment, float *gradient, size_t first)
 {
     kolo_device_context *context = &engine->contexts[segment->device];
@@ -182,13 +182,13 @@ static kolo_status send_gradient(kolo_engine *engine, const kolo_segment *segmen
                                  context->gradient, segment->gradient_bytes);
 }
 
-/* Into the segment's own tree. Home adds, so it waits for a copy from another memory. */
+/* Inserts into the segment's tree. Home adds the nodes, so home waits for a copy from another memory. */
 static kolo_status insert_part(kolo_engine *engine, int segment, int64_t microbatch, float *gradient)
 {
     const kolo_segment *which = &engine->program->segments[segment];
     kolo_device_context *context = &engine->contexts[which->device];
     KOLO_TRY(send_gradient(engine, which, gradient, which->gradient_first));
-    if (context->gradient) KOLO_TRY(kolo_device_context_follow(&engine->contexts[0], context));
+    if (context->gradient) KOLO_TRY(kolo_device_context_wait_for(&engine->contexts[0], context));
     return kolo_segment_sums_insert(&engine->segment_sums, segment, microbatch, gradient);
 }
 
@@ -214,13 +214,13 @@ static kolo_status run_segment(kolo_engine *engine, int segment, int64_t microba
 
 /* ---------------------------------------------------------------- one stage of one microbatch */
 
-/* The features are bound where the first segment takes them, or in home's activations. */
+/* Gathers the features to the address at which the first segment reads them, or into home's activations. */
 static kolo_status begin_microbatch(kolo_engine *engine, int64_t microbatch, int lane, int slot, int segment)
 {
     bool apart = sums_by_segment(engine);
     if (engine->tree && !apart) KOLO_TRY(kolo_reduction_borrow(engine->tree, &engine->gradients[slot]));
     if (segment >= 0) bind(engine, segment, lane, slot, apart ? NULL : engine->gradients[slot]);
-    return gather(engine, microbatch, kolo_engine_frame(engine, 0, slot));
+    return gather(engine, microbatch, kolo_engine_activations(engine, 0, slot));
 }
 
 static kolo_status keep_outputs(const kolo_engine *engine, int64_t microbatch, int slot)
@@ -233,7 +233,7 @@ static kolo_status keep_outputs(const kolo_engine *engine, int64_t microbatch, i
     int memory = plan->values[kolo_plan_base(plan, plan->output)].memory;
     float *target = shard->outputs + (size_t)(microbatch * plan->microbatch) * elements;
     return engine->streams->copy(engine->stream, target,
-                                 kolo_activations_output(kolo_engine_frame(engine, memory, slot)),
+                                 kolo_activations_output(kolo_engine_activations(engine, memory, slot)),
                                  (size_t)count * elements * sizeof *target);
 }
 
@@ -242,7 +242,7 @@ static kolo_status end_microbatch(kolo_engine *engine, int64_t microbatch, int s
     if (engine->shard->outputs) KOLO_TRY(keep_outputs(engine, microbatch, slot));
     if (!engine->tree || sums_by_segment(engine)) return KOLO_OK;
     kolo_node node = {.index = microbatch, .gradient = engine->gradients[slot]};
-    engine->gradients[slot] = NULL; /* the tree's */
+    engine->gradients[slot] = NULL; /* it belongs to the tree now */
     return kolo_reduction_insert(engine->tree, node);
 }
 
@@ -259,7 +259,7 @@ static kolo_status run_stage(void *argument, int lane, int64_t microbatch)
 
 /* ---------------------------------------------------------------- a shard */
 
-/* What microbatches first … end-1 do in a stage; `before`: the stage that they come from, or NULL. */
+/* Enqueues a stage for microbatches first … end-1. `before`: the previous stage, or NULL. */
 static kolo_status enqueue_stage(kolo_engine *engine, kolo_pipeline_stage *stage, const kolo_pipeline_stage *before,
                                  int64_t first, int64_t end)
 {
@@ -271,7 +271,7 @@ static kolo_status enqueue_stage(kolo_engine *engine, kolo_pipeline_stage *stage
     return engine->context_count > 1 ? engine->streams->record_event(context->stream, &stage->event) : KOLO_OK;
 }
 
-/* Stages first … last, in a wavefront. The first of them waits for the stage before it, if there is one. */
+/* Enqueues stages first … last as a pipeline. The first of them waits for the stage before it, if there is one. */
 static kolo_status enqueue_stages(kolo_engine *engine, int first, int last)
 {
     const kolo_shard *shard = engine->shard;
@@ -288,22 +288,22 @@ static kolo_status enqueue_stages(kolo_engine *engine, int first, int last)
     return KOLO_OK;
 }
 
-static int meet_of(const kolo_engine *engine, int stage)
+static int reduction_of(const kolo_engine *engine, int stage)
 {
     int segment = engine->stages[stage].segment;
     return segment < 0 ? -1 : engine->program->segments[segment].reduce;
 }
 
-/* A reduction belongs to the stage that it ends: whoever follows waits for both. */
+/* Runs a reduction behind its stage, and records the stage's event again, so that the next stage waits for both. */
 static kolo_status enqueue_reduction(kolo_engine *engine, kolo_pipeline_stage *stage, int op)
 {
     kolo_device_context *context = &engine->contexts[engine->program->plan.ops[op].device];
     if (context->number != stage->context)
-        KOLO_TRY(kolo_device_context_follow(context, &engine->contexts[stage->context]));
+        KOLO_TRY(kolo_device_context_wait_for(context, &engine->contexts[stage->context]));
     KOLO_TRY(kolo_engine_reduce(engine, op));
     if (engine->context_count == 1) return KOLO_OK;
     if (context->number != stage->context)
-        KOLO_TRY(kolo_device_context_follow(&engine->contexts[stage->context], context));
+        KOLO_TRY(kolo_device_context_wait_for(&engine->contexts[stage->context], context));
     return engine->streams->record_event(engine->contexts[stage->context].stream, &stage->event);
 }
 
@@ -311,9 +311,9 @@ static kolo_status enqueue_all_stages(kolo_engine *engine)
 {
     for (int first = 0; first < engine->stage_count;) {
         int last = first;
-        while (last < engine->stage_count - 1 && meet_of(engine, last) < 0) last++;
+        while (last < engine->stage_count - 1 && reduction_of(engine, last) < 0) last++;
         KOLO_TRY(enqueue_stages(engine, first, last));
-        int op = meet_of(engine, last);
+        int op = reduction_of(engine, last);
         if (op >= 0) KOLO_TRY(enqueue_reduction(engine, &engine->stages[last], op));
         first = last + 1;
     }
@@ -333,7 +333,7 @@ static kolo_status begin_contexts(kolo_engine *engine)
     if (home->totals) KOLO_TRY(engine->streams->clear(engine->stream, home->totals, totals_bytes(engine)));
     for (int c = 1; c < engine->context_count; c++) {
         kolo_device_context *context = &engine->contexts[c];
-        KOLO_TRY(kolo_device_context_follow(context, home));
+        KOLO_TRY(kolo_device_context_wait_for(context, home));
         if (!kolo_device_context_owns(context)) continue;
         KOLO_TRY(engine->streams->copy(context->stream, context->step_parameters, home->step_parameters,
                                        sizeof *home->step_parameters));
@@ -342,7 +342,7 @@ static kolo_status begin_contexts(kolo_engine *engine)
     return KOLO_OK;
 }
 
-/* What each context added lies side by side in home's memory, in the order of the contexts; then it is summed. */
+/* Copies the contexts' totals home, side by side in the order of the contexts, and sums them. */
 static kolo_status end_contexts(kolo_engine *engine)
 {
     size_t stride = (size_t)engine->totals_room * engine->totals_stride, bytes = totals_bytes(engine);
@@ -354,7 +354,7 @@ static kolo_status end_contexts(kolo_engine *engine)
         if (context->totals)
             KOLO_TRY(engine->streams->copy(context->stream, engine->parts + (size_t)part++ * stride, context->totals,
                                            bytes));
-        KOLO_TRY(kolo_device_context_follow(&engine->contexts[0], context));
+        KOLO_TRY(kolo_device_context_wait_for(&engine->contexts[0], context));
     }
     return engine->streams->sum(engine->stream, totals, engine->parts, stride, engine->part_count,
                                 (int64_t)(bytes / sizeof(double)));
@@ -368,7 +368,7 @@ static void return_gradients(kolo_engine *engine)
     }
 }
 
-/* Lanes of several devices may still be at work, after a failure, too. The first failure is what counts. */
+/* Waits for the lanes of all devices, also after a failure. The first failure is reported. */
 static kolo_status wait_for_contexts(kolo_engine *engine, kolo_status status)
 {
     kolo_failure failure = kolo_failure_take();

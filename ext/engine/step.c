@@ -1,10 +1,10 @@
-/* A step of training is enqueued: its numbers, its samples, its shard. See engine.h. */
+/* Enqueues a training step: its step parameters, its samples, its shard. See engine.h. */
 #include <string.h>
 
 #include "runtime/runtime.h"
 #include "engine/engine.h"
 
-/* ---------------------------------------------------------------- its numbers */
+/* ---------------------------------------------------------------- step parameters */
 
 static kolo_status send(kolo_engine *engine, int slot)
 {
@@ -12,8 +12,8 @@ static kolo_status send(kolo_engine *engine, int slot)
     return engine->streams->copy(engine->stream, engine->step_parameters, &engine->parameter_ring[slot], bytes);
 }
 
-static kolo_step_parameters moment_of(const kolo_engine *engine, const kolo_shard *shard,
-                                      const kolo_step_parameters *numbers)
+static kolo_step_parameters parameters_of(const kolo_engine *engine, const kolo_shard *shard,
+                                          const kolo_step_parameters *numbers)
 {
     kolo_step_parameters step_parameters = numbers ? *numbers : (kolo_step_parameters){0};
     step_parameters.samples = shard->batch->samples;
@@ -23,26 +23,27 @@ static kolo_step_parameters moment_of(const kolo_engine *engine, const kolo_shar
     return step_parameters;
 }
 
-/* A slot is filled again when its copy of KOLO_STEPS_AHEAD steps ago has been made. */
-static kolo_status tell(kolo_engine *engine, const kolo_shard *shard, const kolo_step_parameters *numbers)
+/* Waits for the copy from this slot of KOLO_STEPS_AHEAD steps ago before it fills the slot again. */
+static kolo_status send_step_parameters(kolo_engine *engine, const kolo_shard *shard,
+                                        const kolo_step_parameters *numbers)
 {
-    int slot = (int)(engine->given % KOLO_STEPS_AHEAD);
-    kolo_step_parameters step_parameters = moment_of(engine, shard, numbers);
-    KOLO_TRY(kolo_dataset_cache_bring(&engine->cache, shard, &step_parameters));
+    int slot = (int)(engine->enqueued % KOLO_STEPS_AHEAD);
+    kolo_step_parameters step_parameters = parameters_of(engine, shard, numbers);
+    KOLO_TRY(kolo_dataset_cache_stage(&engine->cache, shard, &step_parameters));
     if (engine->copied[slot]) KOLO_TRY(engine->streams->synchronize_event(engine->stream, engine->copied[slot]));
     engine->parameter_ring[slot] = step_parameters;
     KOLO_TRY(send(engine, slot));
-    engine->given++;
+    engine->enqueued++;
     return engine->streams->record_event(engine->stream, &engine->copied[slot]);
 }
 
 kolo_status kolo_engine_correct(kolo_engine *engine, const kolo_step_parameters *numbers)
 {
-    int slot = engine->given > 0 ? (int)((engine->given - 1) % KOLO_STEPS_AHEAD) : 0;
+    int slot = engine->enqueued > 0 ? (int)((engine->enqueued - 1) % KOLO_STEPS_AHEAD) : 0;
     kolo_step_parameters *step_parameters = &engine->parameter_ring[slot];
     if (engine->copied[slot]) KOLO_TRY(engine->streams->synchronize_event(engine->stream, engine->copied[slot]));
     step_parameters->scale = numbers->scale;
-    step_parameters->share = numbers->share;
+    step_parameters->per_sample = numbers->per_sample;
     step_parameters->update = numbers->update;
     memcpy(step_parameters->rule, numbers->rule, sizeof step_parameters->rule);
     KOLO_TRY(send(engine, slot));
@@ -53,12 +54,12 @@ kolo_status kolo_engine_prepare(kolo_engine *engine, const kolo_shard *shard, co
 {
     if (shard->stoppable && kolo_stop_requested()) return KOLO_INTERRUPTED;
     KOLO_TRY(kolo_engine_reserve(engine, shard->end_microbatch - shard->first_microbatch));
-    return tell(engine, shard, numbers);
+    return send_step_parameters(engine, shard, numbers);
 }
 
-/* ---------------------------------------------------------------- its shard */
+/* ---------------------------------------------------------------- the shard */
 
-kolo_status kolo_engine_give(kolo_engine *engine, const kolo_shard *shard, const kolo_step_parameters *numbers)
+kolo_status kolo_engine_enqueue_step(kolo_engine *engine, const kolo_shard *shard, const kolo_step_parameters *numbers)
 {
     KOLO_TRY(kolo_engine_prepare(engine, shard, numbers));
     KOLO_TRY(kolo_engine_enqueue_or_launch(engine, shard));

@@ -303,7 +303,7 @@ typedef struct kolo_gaussian_sample_args {
 } kolo_gaussian_sample_args;
 
 /* A layer of one's own: a kind that the caller fills in (layers/layer.h), and what it may want to know. */
-typedef struct kolo_own_args {
+typedef struct kolo_custom_args {
     const char *_;
     const kolo_layer_kind *kind; /* required */
     kolo_guard *guard;
@@ -311,7 +311,7 @@ typedef struct kolo_own_args {
     const void *user; /* the layer's own; outlives the model */
     const char *name;
     const char *device;
-} kolo_own_args;
+} kolo_custom_args;
 
 /* Each has its row in layers/kinds.c, too. */
 extern const kolo_layer_kind kolo_input_kind, kolo_conv2d_kind, kolo_depthwise_conv2d_kind, kolo_conv2d_transpose_kind,
@@ -349,7 +349,7 @@ typedef struct kolo_layer {
         kolo_layer_norm_args layer_norm;
         kolo_multi_head_attention_args multi_head_attention;
         kolo_batch_norm_args batch_norm;
-        kolo_own_args own;
+        kolo_custom_args custom;
     };
 } kolo_layer;
 
@@ -386,11 +386,11 @@ typedef struct kolo_layer {
     ((kolo_layer){.kind = &kolo_multi_head_attention_kind, .multi_head_attention = {._ = #__VA_ARGS__, __VA_ARGS__}})
 #define kolo_add(...)        ((kolo_layer){.kind = &kolo_add_kind, .add = {._ = #__VA_ARGS__, __VA_ARGS__}})
 #define kolo_batch_norm(...) ((kolo_layer){.kind = &kolo_batch_norm_kind, .batch_norm = {._ = #__VA_ARGS__, __VA_ARGS__}})
-#define kolo_layer_of(...)   kolo_layer_own((kolo_own_args){._ = #__VA_ARGS__, __VA_ARGS__})
+#define kolo_layer_of(...)   kolo_layer_custom((kolo_custom_args){._ = #__VA_ARGS__, __VA_ARGS__})
 extern const kolo_layer_kind kolo_no_kind_given; /* of kolo_layer_of() without .kind: fails with a sentence */
-static inline kolo_layer kolo_layer_own(kolo_own_args args)
+static inline kolo_layer kolo_layer_custom(kolo_custom_args args)
 {
-    return (kolo_layer){.kind = args.kind ? args.kind : &kolo_no_kind_given, .own = args};
+    return (kolo_layer){.kind = args.kind ? args.kind : &kolo_no_kind_given, .custom = args};
 }
 
 typedef struct kolo_model kolo_model;

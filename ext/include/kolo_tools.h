@@ -169,7 +169,7 @@ kolo_status kolo_plot_samples_at(const kolo_plot_samples_args *args, kolo_here h
 /* --------------------------------------------------------------------------------- 12 options of a program */
 
 /* An option of one program's own: its name, what stands behind it, and where that goes, which is one of these. */
-typedef struct kolo_own_option {
+typedef struct kolo_program_option {
     const char *name;    /* "warmup-epochs" */
     const char *value;   /* in the words of --help: "N"; of a choice its words: "adam|sgd|lamb" */
     const char *help;    /* what it does; the default, which is what stands there before, is added */
@@ -182,7 +182,7 @@ typedef struct kolo_own_option {
     bool written;        /* the text names a file to write: one that cannot be is answered as --save's is */
     const char *ending;  /* ".png": the text must end so */
     bool device;         /* the text must name a device: "host", "cpu:0" */
-} kolo_own_option;
+} kolo_program_option;
 #define KOLO_OWN_OPTIONS_MAX 32
 
 /* What every program of the lessons understands. Fill in the program's defaults, then let the command line change
@@ -204,7 +204,7 @@ typedef struct kolo_options {
     int steps_per_epoch;
     bool no_validation;
     bool trains_nothing; /* then of all these --devices alone is understood, beside --help and the program's own */
-    const kolo_own_option *own; /* the program's own, ended by one of all zeros; NULL: none. None has the name of another */
+    const kolo_program_option *own; /* the program's own, ended by one of all zeros; NULL: none. None has the name of another */
 } kolo_options;
 
 /* Reads the command line. --help is answered with exit 0. An unknown option, an impossible value, more --devices than

@@ -1,8 +1,9 @@
 /* Batch normalisation, over the last axis: y = gamma · (x − mean) / √(variance + epsilon) + beta.
  *
- * Ioffe and Szegedy 2015, "Batch Normalization". In training mean and variance are those of the batch's samples, for
- * which all microbatches must meet; scores and outputs use the running ones instead. Ghost batches (Hoffer et al. 2017,
- * "Train longer, generalize better") have statistics of their own: a microbatch is one, and nobody meets. */
+ * Ioffe and Szegedy 2015, "Batch Normalization". In training mean and variance are those of the batch's samples,
+ * which takes a reduction over microbatches; scores and outputs use the running ones instead. Ghost batches (Hoffer et
+ * al. 2017, "Train longer, generalize better") have statistics of their own: each microbatch is a ghost batch, and
+ * nothing is reduced. */
 #include <float.h>
 
 #include "layers/common.h"
@@ -55,7 +56,8 @@ static kolo_status check(const kolo_batch_norm_args *args)
     return kolo_check_activation(args->activation);
 }
 
-/* What it saw goes into a running mean, which the optimizer leaves alone: a momentum of 0 must show that, too. */
+/* Declares a running mean. Its momentum must not be 0, because a momentum above 0 marks arrays that the optimizer does
+ * not update. */
 static kolo_status declare_running(kolo_model_builder *builder, kolo_layer_node *node, const char *name,
                                    kolo_initializer initializer)
 {

@@ -145,7 +145,7 @@ kolo_status kolo_plan_custom(kolo_plan *plan, const kolo_layer_flow *flow,
                              int *outs, const kolo_shape *shapes)
 {
     kolo_op op = {.kind = KOLO_OP_CUSTOM, .layer = flow->node->number, .activation = KOLO_LINEAR, .custom = compute};
-    op.custom_args = &flow->node->recipe.own;
+    op.custom_args = &flow->node->recipe.custom;
     if (in_count > KOLO_OP_INS || out_count > KOLO_OP_OUTS)
         return kolo_fail(KOLO_INVALID, "wanted at most %d inputs and %d outputs of an operation, got %d and %d",
                          KOLO_OP_INS, KOLO_OP_OUTS, in_count, out_count);

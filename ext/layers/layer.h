@@ -121,8 +121,8 @@ const char *kolo_activation_name(int activation);
 
 struct kolo_layer_kind {
     const char *name; /* "conv2d": in messages, summaries, and names of weights */
-    const kolo_field *fields; /* its options, ended by one without a name; NULL: those of kolo_own_args, for a learner's
-                                 own layer */
+    const kolo_field *fields; /* its options, ended by one without a name; NULL: those of kolo_custom_args, for a
+                                 learner's own layer */
     int inputs; /* the number of its inputs; 0 means one, -1 two or more */
     bool wants_features; /* x must be the model's features, canonical float32: they are indices, which rounding would
                             change */

@@ -11,11 +11,11 @@
 #define WORTHWHILE          32 /* products a weight of a microbatch: fewer cost less than its gradient's way through memory */
 #define LARGEST_ACTIVATIONS (192 << 20) /* bytes of a microbatch's values, if none shared memory with another */
 
-/* Where backend->microbatch_bytes says how large microbatches may be, they take as many samples as there are, but: */
+/* Where backend->microbatch_bytes limits microbatches, a batch is one microbatch up to that limit and these: */
 #define LARGEST_SCORED 4096 /* samples that are only scored, so that outputs do not pile up */
 #define MOST_SCORED    ((int64_t)1 << 29) /* elements of these outputs */
 
-/* Whether it is kept for each sample: fusion leaves values behind that no operation writes. */
+/* Whether a value takes memory for each sample. After fusion some activations are written by no operation. */
 static bool is_kept(const kolo_plan *plan, int v)
 {
     const kolo_value *value = &plan->values[v];

@@ -167,7 +167,7 @@ static kolo_status build_layer(kolo_model *model, int number)
     KOLO_TRY(place_layer(node));
     kolo_model_builder builder = {model};
     kolo_status status = node->recipe.kind->build(&builder, node);
-    node->recipe.own._ = NULL; /* build() has read it, and it may not live as long as the model */
+    node->recipe.custom._ = NULL; /* build() has read it, and it may not live as long as the model */
     return name_the_layer(status == KOLO_OK ? check_shape(node) : status, node);
 }
 
@@ -187,7 +187,7 @@ static kolo_status own_text(kolo_model *model, const char **text)
 static kolo_status own_texts(kolo_model *model, kolo_layer *layer)
 {
     for (const kolo_field *field = kolo_layer_fields(layer->kind); field->name; field++) {
-        const char **text = (const char **)((char *)&layer->own + field->offset);
+        const char **text = (const char **)((char *)&layer->custom + field->offset);
         if (field->type == KOLO_FIELD_STRING && *text) KOLO_TRY(own_text(model, text));
     }
     return KOLO_OK;
@@ -213,7 +213,7 @@ static kolo_status append_layer(kolo_model *model, const kolo_layer *layer, cons
     return build_layer(model, number);
 }
 
-/* Texts that a refused layer brought are kept with the others. */
+/* The texts of a refused layer stay with the model's and are freed with it. */
 kolo_status kolo_model_add(kolo_model *model, const kolo_layer *layer, const int *from, int from_count)
 {
     int layers = model->layer_count, parameters = model->parameter_count;

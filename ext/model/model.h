@@ -94,7 +94,7 @@ kolo_status kolo_model_add(kolo_model *model, const kolo_layer *layer, const int
 /* Nothing can be added any more: every layer leads to the output, and there is memory for the weights. */
 kolo_status kolo_model_finish(kolo_model *model, int output);
 
-/* The fields of a kind; those of kolo_own_args for a layer of a learner's own. */
+/* The fields of a kind; those of kolo_custom_args for a layer of a learner's own. */
 const kolo_field *kolo_layer_fields(const kolo_layer_kind *kind);
 /* The arguments of a recipe, to which a field's offset is added; and one by its field's name, NULL when it has none. */
 const void *kolo_layer_arguments(const kolo_layer *layer);

@@ -4,8 +4,8 @@
 #include <string.h>
 
 static const kolo_field own_fields[] = {
-    {"number", KOLO_FIELD_DOUBLE, offsetof(kolo_own_args, number), 4, false},
-    KOLO_FIELDS_END(own),
+    {"number", KOLO_FIELD_DOUBLE, offsetof(kolo_custom_args, number), 4, false},
+    KOLO_FIELDS_END(custom),
 };
 
 const kolo_field *kolo_layer_fields(const kolo_layer_kind *kind)
@@ -15,7 +15,7 @@ const kolo_field *kolo_layer_fields(const kolo_layer_kind *kind)
 
 const void *kolo_layer_arguments(const kolo_layer *layer)
 {
-    return &layer->own; /* one of the union's members: they all begin there */
+    return &layer->custom; /* one of the union's members: they all begin there */
 }
 
 const void *kolo_layer_option(const kolo_layer *layer, const char *name)

@@ -7,11 +7,11 @@
 typedef struct work {
     kolo_plan *plan;
     int devices;
-    int layer; /* of the operation at hand */
-    int *there; /* [values before any was added][devices]: the value as that device has it; -1: it has not */
+    int layer; /* of the current operation */
+    int *there; /* [value_count before copies were added][devices]: the value's copy on that device; -1: none */
 } work;
 
-/* The copy on the device at hand (plan->device) of a value that is no view. */
+/* The copy of a value, which is no view, on the current device (plan->device). */
 static kolo_status copy_value(work *w, int value, int *copy)
 {
     kolo_plan *plan = w->plan;
@@ -26,7 +26,7 @@ static kolo_status copy_value(work *w, int value, int *copy)
     return kolo_plan_op(plan, (kolo_op){.kind = KOLO_OP_COPY, .layer = w->layer, .in = {value}, .out = {y}});
 }
 
-/* The same for any value. */
+/* The same for any value, views included. */
 static kolo_status bring(work *w, int value, int *there)
 {
     kolo_plan *plan = w->plan;
@@ -61,7 +61,7 @@ static kolo_status add_op(work *w, kolo_op op)
     }
     for (int i = 0; i < KOLO_OP_OUTS; i++)
         if (op.out[i] >= 0) plan->values[op.out[i]].memory = op.device;
-    if (op.kind == KOLO_OP_LOSS) plan->output = op.in[0]; /* where the loss reads it */
+    if (op.kind == KOLO_OP_LOSS) plan->output = op.in[0]; /* the copy that the loss reads */
     return kolo_plan_op(plan, op);
 }
 

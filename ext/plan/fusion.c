@@ -25,7 +25,7 @@ static kolo_op *to_change(const pass *p, const kolo_op *op)
     return &p->plan->ops[number_of(p, op)];
 }
 
-/* op's kernel does the work of `with`. */
+/* Fuses operation `with` into op's kernel. */
 static void share_kernel(const pass *p, const kolo_op *op, const kolo_op *with)
 {
     to_change(p, op)->with = number_of(p, with);
@@ -86,10 +86,10 @@ void kolo_fuse_loss(kolo_plan *plan, kolo_fuses *fuses)
     plan->loss_gradient = -1;
 }
 
-/* ---------------------------------------------------------------- two neighbours, one kernel */
+/* ---------------------------------------------------------------- an operation and its consumer */
 
-/* The operation of that kind that can share op's kernel: the only one that reads its first output, on the same device,
- * whose other operands are there before op runs. NULL: there is none. */
+/* The sole consumer of op's first output, if it is of that kind, on the same device, and its other operands are written
+ * before op runs. NULL: there is none. */
 static const kolo_op *next_of(const pass *p, const kolo_op *op, kolo_op_kind kind)
 {
     const kolo_plan *plan = p->plan;
@@ -104,7 +104,7 @@ static const kolo_op *next_of(const pass *p, const kolo_op *op, kolo_op_kind kin
     return next;
 }
 
-/* Their outputs become one value, which lives as long as either. */
+/* Makes their outputs one value, which lives as long as either. */
 static void fuse_next(const pass *p, const kolo_op *op, const kolo_op *next)
 {
     p->plan->values[next->out[0]].view_of = op->out[0];
@@ -144,10 +144,10 @@ static void fuse_dropout(const pass *p, const kolo_op *pool)
 
 typedef struct chain {
     const kolo_op *conv, *pool;
-    const kolo_op *conv_back, *pool_back; /* NULL: there is no way back */
+    const kolo_op *conv_back, *pool_back; /* NULL: the plan is not trained */
 } chain;
 
-/* Nobody but the pooling and the convolution's backward, which takes only the ReLU's mask from it, reads the image. */
+/* Whether only the pooling reads the image, and the convolution's backward for the ReLU's mask. */
 static bool is_hidden(const kolo_plan *plan, const chain *c)
 {
     for (const kolo_op *op = plan->ops; op < plan->ops + plan->op_count; op++)
@@ -157,7 +157,7 @@ static bool is_hidden(const kolo_plan *plan, const chain *c)
     return !kolo_plan_canonical(plan, c->conv->out[0]);
 }
 
-/* Windows of 2 × 2 that cover each pixel once. */
+/* Whether windows of 2 × 2 cover each pixel once. */
 static bool halves(const kolo_plan *plan, const kolo_op *pool)
 {
     kolo_shape x = plan->values[pool->in[0]].shape, y = plan->values[pool->out[0]].shape;
@@ -200,7 +200,7 @@ static bool find_chain(const kolo_plan *plan, const kolo_op *conv, chain *c)
     return is_hidden(plan, c);
 }
 
-/* The image between is the pooling's y from here on, and its gradient the pooling's dy. */
+/* The image between becomes a view of the pooling's y, and its gradient a view of the pooling's dy. */
 static void fuse_pool(const pass *p, const kolo_op *conv)
 {
     kolo_plan *plan = p->plan;
@@ -219,7 +219,7 @@ static void fuse_pool(const pass *p, const kolo_op *conv)
 /* ---------------------------------------------------------------- what a max pooling does for the convolution before
  */
 
-/* Its backward, and the convolution's that reads what that writes. */
+/* Finds the pooling's backward, and the convolution's backward that reads its output. */
 static const kolo_op *convolution_backward(const pass *p, const kolo_op *pool, const kolo_op **pool_back)
 {
     const kolo_plan *plan = p->plan;

@@ -1,4 +1,4 @@
-/* Fusion: which operations are computed by one kernel, so that a value between them is not written and read again.
+/* Fusion: one kernel computes several operations, so that a value between them is not written and read again.
  *
  * This is one pass over a plan, for every backend, and the last one that changes operations and views. It runs before
  * the backend prepares kernels (engine/program.c). It knows which patterns are right; a backend says which of them it
@@ -46,12 +46,13 @@ typedef struct kolo_fusion {
     const kolo_op *op[KOLO_FUSED_OPS]; /* NULL behind the last */
 } kolo_fusion;
 
-/* Whether a backend has the kernel. */
+/* Whether a backend has a kernel for the candidate. */
 typedef bool kolo_fuses(const kolo_plan *plan, const kolo_fusion *fusion);
 
-/* The pass. fuses: NULL: it has none. */
+/* Runs the pass. fuses: NULL: the backend has no fused kernels. */
 void kolo_fuse(kolo_plan *plan, kolo_fuses *fuses);
-/* KOLO_FUSE_DENSE_LOSS alone: it decides how large a microbatch may be, before there is a device (model/lower.h). */
+/* Runs KOLO_FUSE_DENSE_LOSS alone, which decides how large a microbatch may be before a device is open
+ * (model/lower.h). */
 void kolo_fuse_loss(kolo_plan *plan, kolo_fuses *fuses);
 
 #endif

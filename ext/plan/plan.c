@@ -1,4 +1,4 @@
-/* Building a plan: the growing lists of values and operations. Read plan/plan.h first. */
+/* Builds a plan: the growing lists of values and operations. Read plan/plan.h first. */
 #include "plan/plan.h"
 
 #include <stdlib.h>
@@ -51,7 +51,7 @@ static const struct {
     [KOLO_OP_LOSS] = {1, 1},
 };
 
-/* Makes room for one more in a list that doubles whenever its length is a power of two. */
+/* Grows a list by one element. It doubles the memory whenever the length is a power of two. */
 static kolo_status grow(void **list, int count, size_t size)
 {
     if (count != 0 && (count & (count - 1)) != 0) return KOLO_OK;
@@ -140,7 +140,7 @@ static bool is_written(const kolo_plan *plan, int value)
     return false;
 }
 
-/* The value that an operation wrote, of which this is a view. */
+/* The value that an operation wrote and that this is a view of. */
 static int origin(const kolo_plan *plan, int value)
 {
     while (plan->values[value].view_of >= 0 && !is_written(plan, value)) value = plan->values[value].view_of;

@@ -86,7 +86,7 @@ typedef enum kolo_op_kind {
     KOLO_OP_LAYER_NORM_BACKWARD, /* dy, x, scale or -1                   dx or -1, dscale or -1, doffset or -1 */
     KOLO_OP_ATTENTION, /* queries, keys, values in one: below  y, sums (workspace; -1 in a plan not trained)    */
     KOLO_OP_ATTENTION_BACKWARD, /* dy, queries keys values, y, sums     their gradient, in one */
-    KOLO_OP_REDUCE, /* partial                              reduced; all microbatches arrive before one goes on      */
+    KOLO_OP_REDUCE, /* partial                              reduced; it waits for all microbatches                   */
     KOLO_OP_COPY, /* x, of another device                   y: x on the operation's device; plan/copies.c adds it */
     KOLO_OP_BATCH_NORM_MOMENTS, /* x                         partial {2C + 1}: Σx, Σx², and how many x a channel    */
     KOLO_OP_BATCH_NORM, /* x, reduced or -1, gamma or -1, beta or -1, mean or -1, variance or -1
@@ -125,7 +125,7 @@ typedef struct kolo_window {
  * -1. out[] is all zeros before the call. Only the first `samples` samples of the microbatch count; the rest is
  * padding, which may be left alone. Padding is finite in inputs and zero in gradients; an output's must be so, too. */
 typedef struct kolo_custom_call {
-    const kolo_own_args *args; /* of the layer */
+    const kolo_custom_args *args; /* of the layer */
     const float *in[KOLO_OP_INS];
     float *out[KOLO_OP_OUTS];
     kolo_shape in_shape[KOLO_OP_INS], out_shape[KOLO_OP_OUTS];
@@ -152,7 +152,7 @@ typedef struct kolo_op {
     int axis, first; /* of CONCATENATE and SLICE: an axis of the sample, an element of it */
     bool across; /* of REDUCE: the sum is over the microbatches of the whole group, not of the replica alone */
     void (*custom)(const kolo_custom_call *call);
-    const kolo_own_args *custom_args;
+    const kolo_custom_args *custom_args;
     int with; /* the operation whose work this one's kernel does, too, or -1: plan/fusion.h */
     int into; /* the operation whose kernel does this one's work, or -1 */
     size_t scratch; /* bytes that its kernel needs while it runs; set by the backend */

@@ -89,53 +89,53 @@ kolo_status kolo_replica_open(kolo_trainer *trainer, int index)
 
 /* ---------------------------------------------------------------- the stream's */
 
-static kolo_status import(kolo_replica *replica, const float *host, size_t bytes, const char *what, float **there)
+static kolo_status import(kolo_replica *replica, const float *host, size_t bytes, const char *what, float **arrays)
 {
-    if (!host || *there) return KOLO_OK;
-    return kolo_replica_streams(replica)->import(replica->stream, host, bytes, what, (void **)there);
+    if (!host || *arrays) return KOLO_OK;
+    return kolo_replica_streams(replica)->import(replica->stream, host, bytes, what, (void **)arrays);
 }
 
 static kolo_status open_arrays(kolo_replica *replica)
 {
-    kolo_replica_arrays *there = &replica->there;
+    kolo_replica_arrays *arrays = &replica->arrays;
     size_t bytes = weight_bytes(replica);
-    KOLO_TRY(import(replica, replica->weights, bytes, "a replica's weights", &there->weights));
-    KOLO_TRY(import(replica, replica->gradient, bytes, "a replica's gradient", &there->gradient));
+    KOLO_TRY(import(replica, replica->weights, bytes, "a replica's weights", &arrays->weights));
+    KOLO_TRY(import(replica, replica->gradient, bytes, "a replica's gradient", &arrays->gradient));
     if (!replica->by_host)
-        KOLO_TRY(import(replica, replica->waiting, bytes, "gradients of several batches", &there->waiting));
+        KOLO_TRY(import(replica, replica->waiting, bytes, "gradients of several batches", &arrays->waiting));
     for (int i = 0; i < KOLO_OPTIMIZER_SLOTS && !replica->by_host; i++)
-        KOLO_TRY(import(replica, replica->slots[i], bytes, "the optimizer's state", &there->slots[i]));
+        KOLO_TRY(import(replica, replica->slots[i], bytes, "the optimizer's state", &arrays->slots[i]));
     return import(replica, replica->by_host ? NULL : replica->numbers, number_bytes(replica), "the optimizer's state",
-                  &there->numbers);
+                  &arrays->numbers);
 }
 
 static void discard_arrays(kolo_replica *replica)
 {
     const kolo_stream_kind *streams = replica->trainer->model->backend->streams;
-    kolo_replica_arrays *there = &replica->there;
-    streams->discard(replica->stream, replica->weights, there->weights);
-    streams->discard(replica->stream, replica->gradient, there->gradient);
-    streams->discard(replica->stream, replica->waiting, there->waiting);
+    kolo_replica_arrays *arrays = &replica->arrays;
+    streams->discard(replica->stream, replica->weights, arrays->weights);
+    streams->discard(replica->stream, replica->gradient, arrays->gradient);
+    streams->discard(replica->stream, replica->waiting, arrays->waiting);
     for (int i = 0; i < KOLO_OPTIMIZER_SLOTS; i++)
-        streams->discard(replica->stream, replica->slots[i], there->slots[i]);
-    streams->discard(replica->stream, replica->numbers, there->numbers);
+        streams->discard(replica->stream, replica->slots[i], arrays->slots[i]);
+    streams->discard(replica->stream, replica->numbers, arrays->numbers);
     streams->release(replica->stream, replica->scaling);
 }
 
-/* The moment and the packed weights are the engine's. */
+/* The step parameters and the packed weights belong to the engine. */
 static kolo_update_job job_of(const kolo_replica *replica)
 {
     const kolo_model *model = replica->trainer->model;
     const kolo_optimizer *optimizer = &model->settings.optimizer;
-    const kolo_replica_arrays *there = &replica->there;
+    const kolo_replica_arrays *arrays = &replica->arrays;
     return (kolo_update_job){.optimizer = optimizer,
                              .spans = replica->spans,
                              .span_count = model->parameter_count,
                              .count = model->weight_count,
-                             .weights = there->weights,
-                             .gradient = there->gradient,
-                             .slots = {there->slots[0], there->slots[1], there->slots[2]},
-                             .numbers = there->numbers,
+                             .weights = arrays->weights,
+                             .gradient = arrays->gradient,
+                             .slots = {arrays->slots[0], arrays->slots[1], arrays->slots[2]},
+                             .numbers = arrays->numbers,
                              .step_parameters = replica->engine->step_parameters,
                              .clip_value = optimizer->common.clip_value,
                              .clip_norm = optimizer->common.clip_norm,
@@ -147,23 +147,24 @@ static kolo_update_job job_of(const kolo_replica *replica)
                              .parts = 1};
 }
 
-static kolo_status meet(void *argument)
+static kolo_status wait_for_sharers(void *argument)
 {
-    return kolo_replica_meet(argument);
+    return kolo_replica_wait_for_sharers(argument);
 }
 
-/* Where there is one set of weights the owner's arrays are updated: by one replica, or a part by each. */
+/* Where replicas share one set of weights, the job updates the owner's arrays: one replica all of them, or each replica
+ * a part. */
 static void share_job(kolo_replica *replica)
 {
     const kolo_trainer *trainer = replica->trainer;
     const kolo_replica *owner = kolo_replica_owner(replica);
-    replica->job.gradient = owner->there.gradient;
+    replica->job.gradient = owner->arrays.gradient;
     replica->job.sums = owner->job.sums;
     if (trainer->weight_placement != KOLO_WEIGHTS_SHARED || trainer->running == 1) return;
     replica->job.part = replica->index;
     replica->job.parts = trainer->running;
-    replica->job.meet = meet;
-    replica->job.meet_argument = replica;
+    replica->job.barrier = wait_for_sharers;
+    replica->job.barrier_argument = replica;
 }
 
 static kolo_status open_job(kolo_replica *replica)
@@ -206,7 +207,7 @@ kolo_status kolo_replica_open_engine(kolo_replica *replica, int microbatch, int 
     KOLO_TRY(kolo_replica_open_scaling(replica));
     replica->engine->scaling = replica->scaling;
     KOLO_TRY(open_arrays(replica));
-    kolo_engine_set_weights(replica->engine, replica->there.weights);
+    kolo_engine_set_weights(replica->engine, replica->arrays.weights);
     return open_job(replica);
 }
 
@@ -214,7 +215,7 @@ void kolo_replica_close_engine(kolo_replica *replica)
 {
     if (!replica->trainer) return; /* it was never opened */
     if (replica->stream && replica->engine) kolo_replica_streams(replica)->synchronize(replica->stream);
-    kolo_replica_part(replica);
+    kolo_replica_leave(replica);
     if (replica->tree != replica->trainer->tree) kolo_reduction_close(&replica->tree);
     replica->tree = NULL;
 }
@@ -237,23 +238,23 @@ void kolo_replica_close(kolo_replica *replica)
 
 /* ---------------------------------------------------------------- from one to the other */
 
-static kolo_status move(kolo_replica *replica, float *host, float *there, size_t bytes, bool store)
+static kolo_status move(kolo_replica *replica, float *host, float *arrays, size_t bytes, bool store)
 {
-    if (!host || !there) return KOLO_OK;
-    return kolo_replica_streams(replica)->copy(replica->stream, store ? there : host, store ? host : there, bytes);
+    if (!host || !arrays) return KOLO_OK;
+    return kolo_replica_streams(replica)->copy(replica->stream, store ? arrays : host, store ? host : arrays, bytes);
 }
 
 static kolo_status move_state(kolo_replica *replica, bool store)
 {
-    kolo_replica_arrays *there = &replica->there;
+    kolo_replica_arrays *arrays = &replica->arrays;
     size_t bytes = weight_bytes(replica);
     for (int i = 0; i < KOLO_OPTIMIZER_SLOTS; i++)
-        KOLO_TRY(move(replica, replica->slots[i], there->slots[i], bytes, store));
-    KOLO_TRY(move(replica, replica->waiting, there->waiting, bytes, store));
-    return move(replica, replica->numbers, there->numbers, number_bytes(replica), store);
+        KOLO_TRY(move(replica, replica->slots[i], arrays->slots[i], bytes, store));
+    KOLO_TRY(move(replica, replica->waiting, arrays->waiting, bytes, store));
+    return move(replica, replica->numbers, arrays->numbers, number_bytes(replica), store);
 }
 
-/* Replicas that share the weights pack a part each. */
+/* Replicas that share the weights each pack a part. */
 kolo_status kolo_replica_pack_weights(kolo_replica *replica)
 {
     const kolo_trainer *trainer = replica->trainer;
@@ -263,8 +264,8 @@ kolo_status kolo_replica_pack_weights(kolo_replica *replica)
 
 kolo_status kolo_replica_store(kolo_replica *replica, bool state)
 {
-    if (!replica->engine) return KOLO_OK; /* it takes the host's when it is opened */
-    KOLO_TRY(move(replica, replica->weights, replica->there.weights, weight_bytes(replica), true));
+    if (!replica->engine) return KOLO_OK; /* opening the engine stores them */
+    KOLO_TRY(move(replica, replica->weights, replica->arrays.weights, weight_bytes(replica), true));
     KOLO_TRY(kolo_replica_pack_weights(replica));
     if (!state) return KOLO_OK;
     replica->placed = false;
@@ -273,34 +274,34 @@ kolo_status kolo_replica_store(kolo_replica *replica, bool state)
 
 kolo_status kolo_replica_fetch(kolo_replica *replica, bool state)
 {
-    if (!replica->engine || replica->by_host) return KOLO_OK; /* the host's are what counts */
-    KOLO_TRY(move(replica, replica->weights, replica->there.weights, weight_bytes(replica), false));
+    if (!replica->engine || replica->by_host) return KOLO_OK; /* the host's arrays are up to date */
+    KOLO_TRY(move(replica, replica->weights, replica->arrays.weights, weight_bytes(replica), false));
     if (state) KOLO_TRY(move_state(replica, false));
-    if (state) KOLO_TRY(kolo_replica_learn_scaling(replica));
+    if (state) KOLO_TRY(kolo_replica_synchronize_scaling(replica));
     return kolo_replica_streams(replica)->synchronize(replica->stream);
 }
 
 kolo_status kolo_replica_is_finite(kolo_replica *replica, bool *finite)
 {
-    return kolo_replica_streams(replica)->are_finite(replica->stream, replica->there.weights,
+    return kolo_replica_streams(replica)->are_finite(replica->stream, replica->arrays.weights,
                                                      replica->trainer->model->weight_count, finite);
 }
 
 kolo_status kolo_replica_store_gradient(kolo_replica *replica)
 {
-    KOLO_TRY(move(replica, replica->gradient, replica->there.gradient, weight_bytes(replica), true));
+    KOLO_TRY(move(replica, replica->gradient, replica->arrays.gradient, weight_bytes(replica), true));
     return kolo_replica_streams(replica)->synchronize(replica->stream);
 }
 
 kolo_status kolo_replica_fetch_gradient(kolo_replica *replica)
 {
-    KOLO_TRY(move(replica, replica->gradient, replica->there.gradient, weight_bytes(replica), false));
+    KOLO_TRY(move(replica, replica->gradient, replica->arrays.gradient, weight_bytes(replica), false));
     return kolo_replica_streams(replica)->synchronize(replica->stream);
 }
 
 /* ---------------------------------------------------------------- what a strategy sees */
 
-/* Who computes with weights that could not be fetched will find it, too. */
+/* A failed fetch stays the stream's failure, so the next step reports it. */
 float *kolo_replica_weights(kolo_replica *replica)
 {
     kolo_replica_fetch(replica, false);

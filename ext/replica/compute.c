@@ -1,4 +1,4 @@
-/* Forward and backward over a replica's share of a batch, and what it tells of that: see strategy.h. */
+/* Computes a replica's shard of a batch, forward and backward, and reads back its totals. See strategy/strategy.h. */
 #include "runtime/runtime.h"
 #include "replica/trainer.h"
 #include "core/clock.h"
@@ -26,19 +26,19 @@ kolo_totals *kolo_replica_totals(kolo_replica *replica)
 
 kolo_status kolo_replica_attach(kolo_replica *replica, const kolo_data *data, int64_t samples, int64_t wanted)
 {
-    KOLO_TRY(kolo_replica_learn_scaling(replica)); /* of a training that was interrupted */
+    KOLO_TRY(kolo_replica_synchronize_scaling(replica)); /* an interrupted training may have enqueued updates */
     replica->placed = false;
     return kolo_engine_attach(replica->engine, data, samples, wanted);
 }
 
-/* ---------------------------------------------------------------- its share */
+/* ---------------------------------------------------------------- its shard */
 
 static kolo_shard shard_of(const kolo_replica *replica, const kolo_batch *batch)
 {
     const kolo_comm *group = replica->group;
     const kolo_model *model = replica->trainer->model;
     int64_t microbatches = kolo_batch_microbatches(batch);
-    int end = group->rank + replica->trainer->count / replica->trainer->running; /* whose samples are not its own */
+    int end = group->rank + replica->trainer->count / replica->trainer->running; /* the first rank of the next shard */
     bool rest_last = model->settings.strategy.last_takes_remainder;
     return (kolo_shard){.data = replica->trainer->data,
                         .batch = batch,
@@ -52,7 +52,7 @@ static kolo_shard shard_of(const kolo_replica *replica, const kolo_batch *batch)
                         .deterministic = model->settings.deterministic};
 }
 
-/* The feeds that the replica's samples go through, the process's and its device's; either may be missing. */
+/* Takes the batch from the process's feed and from the replica's, as far as they exist. */
 static kolo_status take_samples(kolo_replica *replica, const kolo_batch *batch, const kolo_staged *staged[2])
 {
     const kolo_trainer *trainer = replica->trainer;
@@ -63,7 +63,7 @@ static kolo_status take_samples(kolo_replica *replica, const kolo_batch *batch, 
     return KOLO_OK;
 }
 
-/* An update by the host takes the scale that the host's counters have. */
+/* .scale is exact for an update by the host. With a kolo_scaling the stream replaces it. */
 kolo_step_parameters kolo_replica_numbers(const kolo_replica *replica)
 {
     const kolo_counters *counters = &replica->counters;
@@ -71,7 +71,7 @@ kolo_step_parameters kolo_replica_numbers(const kolo_replica *replica)
     const kolo_optimizer *optimizer = &model->settings.optimizer;
     double samples = counters->waiting_samples + replica->samples;
     kolo_step_parameters step_parameters = {
-        .share = 1 / samples, .scale = 1 / samples / counters->sample_scale, .update = counters->updates + 1};
+        .per_sample = 1 / samples, .scale = 1 / samples / counters->sample_scale, .update = counters->updates + 1};
     step_parameters.rule[KOLO_RULE_LEARNING_RATE] = model->learning_rate;
     if (optimizer->kind->rule)
         kolo_rule_numbers(optimizer, model->learning_rate, counters->updates + 1, step_parameters.rule);
@@ -85,10 +85,10 @@ static kolo_status enqueue(kolo_replica *replica, const kolo_shard *shard)
         KOLO_TRY(kolo_replica_join(replica));
     kolo_step_parameters numbers = kolo_replica_numbers(replica);
     numbers.loss_scale = shard->loss_scale;
-    kolo_replica_tell_scaling(replica, shard->batch->samples, &numbers);
+    kolo_replica_set_scaling(replica, shard->batch->samples, &numbers);
     replica->engine->tree = replica->tree;
     replica->engine->comm = replica->comm;
-    return kolo_engine_give(replica->engine, shard, &numbers);
+    return kolo_engine_enqueue_step(replica->engine, shard, &numbers);
 }
 
 static kolo_status run_shard(kolo_replica *replica, const kolo_batch *batch)
@@ -105,21 +105,23 @@ static kolo_status run_shard(kolo_replica *replica, const kolo_batch *batch)
 
 /* ---------------------------------------------------------------- totals */
 
-/* Where replicas share one tree, the totals of all are in it, and become the first one's when all are through. */
-static kolo_status take_arrived(kolo_replica *replica, bool wait)
+/* Where replicas share the weights, the totals of all go into one tree, from which kolo_replica_set_totals() takes
+ * them.
+ */
+static kolo_status read_finished(kolo_replica *replica, bool wait)
 {
     double stops = replica->own.stops;
-    replica->own = (kolo_totals){.used = replica->engine->program->plan.metric_sums}; /* also where it had no samples */
+    replica->own = (kolo_totals){.used = replica->engine->program->plan.metric_sums}; /* for an empty shard, too */
     if (replica->trainer->weight_placement == KOLO_WEIGHTS_SHARED)
-        KOLO_TRY(kolo_engine_insert_arrived(replica->engine, true, replica->trainer->totals_tree));
-    else KOLO_TRY(kolo_engine_arrive(replica->engine, wait, &replica->own));
+        KOLO_TRY(kolo_engine_read_back_into(replica->engine, true, replica->trainer->totals_tree));
+    else KOLO_TRY(kolo_engine_read_back(replica->engine, wait, &replica->own));
     replica->own.stops = stops;
     replica->totals = replica->own;
-    kolo_replica_scaling_arrived(replica);
+    kolo_replica_read_scaling(replica);
     return KOLO_OK;
 }
 
-/* They become those of all members. */
+/* Sums the totals over all members. */
 static kolo_status sum_totals(kolo_replica *replica)
 {
     kolo_comm *group = replica->group;
@@ -129,26 +131,26 @@ static kolo_status sum_totals(kolo_replica *replica)
     return KOLO_OK;
 }
 
-kolo_status kolo_replica_tell_totals(kolo_replica *replica, bool wait)
+kolo_status kolo_replica_read_totals(kolo_replica *replica, bool wait)
 {
-    if (replica->told) return KOLO_OK;
-    KOLO_TRY(take_arrived(replica, wait));
+    if (replica->has_totals) return KOLO_OK;
+    KOLO_TRY(read_finished(replica, wait));
     return sum_totals(replica);
 }
 
 kolo_status kolo_replica_settle(kolo_replica *replica)
 {
     replica->own.stops = 0;
-    replica->told = false;
-    KOLO_TRY(kolo_replica_learn_scaling(replica));
-    return kolo_replica_tell_totals(replica, true);
+    replica->has_totals = false;
+    KOLO_TRY(kolo_replica_synchronize_scaling(replica));
+    return kolo_replica_read_totals(replica, true);
 }
 
 /* ---------------------------------------------------------------- the whole */
 
-/* A strategy may look at all that a step has come to, unless it says that it does not; and in deterministic mode what
- * an epoch sums up must not depend on when it arrives. */
-static bool is_told(const kolo_replica *replica)
+/* A strategy may read the totals after each step, unless it sets .totals_may_lag. In deterministic mode an epoch's
+ * totals must not depend on the timing of the readback. */
+static bool needs_totals_now(const kolo_replica *replica)
 {
     bool late = kolo_model_strategy(replica->trainer->model)->totals_may_lag && !settings_of(replica)->deterministic;
     return kolo_replica_streams(replica)->steps_ahead == 0 || !late;
@@ -169,8 +171,8 @@ kolo_status kolo_replica_compute(kolo_replica *replica, const kolo_batch *batch)
     KOLO_TRY(run_shard(replica, batch));
     replica->timings.compute += kolo_now() - started;
     bool stop = replica->index == 0 && (kolo_stop_requested() || trainer->model->stop_training);
-    replica->told = is_told(replica);
-    replica->own = (kolo_totals){.stops = stop ? 1 : 0}; /* the rest comes later, unless it is told */
+    replica->has_totals = needs_totals_now(replica);
+    replica->own = (kolo_totals){.stops = stop ? 1 : 0}; /* the rest is read back now or some steps later */
     replica->totals = replica->own;
-    return replica->told ? take_arrived(replica, true) : KOLO_OK;
+    return replica->has_totals ? read_finished(replica, true) : KOLO_OK;
 }

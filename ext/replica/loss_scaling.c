@@ -1,8 +1,8 @@
-/* The loss's scale of a replica, which its stream keeps (kolo_scaling): how the host's counters and the stream's become
- * the same, and what a step's numbers have to bring. See replica.h.
+/* Loss scaling on an asynchronous stream: keeps the host's counters and the stream's kolo_scaling the same. See
+ * replica.h and backend/step_parameters.h.
  *
- * The stream counts. The host learns what came of an update with totals that may arrive steps later; until then it
- * gives the numbers of all updates that the next one may turn out to be. */
+ * The stream decides whether an update is skipped. The host reads the outcome back with totals, some steps later. Until
+ * then it sends the optimizer's numbers for every update that the next one may turn out to be. */
 #include "optimizers/optimizer.h"
 #include "replica/trainer.h"
 
@@ -14,7 +14,7 @@ kolo_status kolo_replica_open_scaling(kolo_replica *replica)
                                                    (void **)&replica->scaling);
 }
 
-/* What is older than the host's knowledge is nothing new. */
+/* Sets the counters, unless they are newer than *seen. */
 static void take(kolo_replica *replica, const kolo_scaling *seen)
 {
     kolo_counters *counters = &replica->counters;
@@ -26,7 +26,7 @@ static void take(kolo_replica *replica, const kolo_scaling *seen)
     counters->updates = seen->updates;
 }
 
-void kolo_replica_scaling_arrived(kolo_replica *replica)
+void kolo_replica_read_scaling(kolo_replica *replica)
 {
     if (replica->scaling) take(replica, &replica->engine->seen);
 }
@@ -36,7 +36,7 @@ static int64_t unknown_of(const kolo_replica *replica)
     return replica->scaling ? replica->tries - replica->known.tried : 0;
 }
 
-kolo_status kolo_replica_learn_scaling(kolo_replica *replica)
+kolo_status kolo_replica_synchronize_scaling(kolo_replica *replica)
 {
     kolo_scaling seen;
     if (unknown_of(replica) <= 0) return KOLO_OK;
@@ -46,7 +46,7 @@ kolo_status kolo_replica_learn_scaling(kolo_replica *replica)
     return KOLO_OK;
 }
 
-/* What was tried before is of no more interest, even where it is still to come. */
+/* Copies the counters to the stream. Outcomes of earlier updates that are read back later are then ignored. */
 static kolo_status place(kolo_replica *replica)
 {
     const kolo_counters *counters = &replica->counters;
@@ -66,11 +66,10 @@ kolo_status kolo_replica_prepare_scaling(kolo_replica *replica)
 {
     if (!replica->scaling) return KOLO_OK;
     if (!replica->placed) return place(replica);
-    return unknown_of(replica) > KOLO_STEPS_AHEAD ? kolo_replica_learn_scaling(replica) : KOLO_OK;
+    return unknown_of(replica) > KOLO_STEPS_AHEAD ? kolo_replica_synchronize_scaling(replica) : KOLO_OK;
 }
 
-void kolo_replica_tell_scaling(const kolo_replica *replica, int64_t batch_samples,
-                               kolo_step_parameters *step_parameters)
+void kolo_replica_set_scaling(const kolo_replica *replica, int64_t batch_samples, kolo_step_parameters *step_parameters)
 {
     const kolo_model *model = replica->trainer->model;
     const kolo_optimizer *optimizer = &model->settings.optimizer;
@@ -79,7 +78,7 @@ void kolo_replica_tell_scaling(const kolo_replica *replica, int64_t batch_sample
     if (!replica->scaling) return;
     step_parameters->loss_scale = counters->waiting == 0 ? 1 / (double)batch_samples : 0;
     step_parameters->updates = counters->updates;
-    for (int64_t i = 0; i <= unknown && unknown > 0; i++) { /* the first, too: another replica may know more */
+    for (int64_t i = 0; i <= unknown && unknown > 0; i++) { /* from 0, since another replica may know of more updates */
         int64_t updates = counters->updates + i;
         bool scheduled = optimizer->common.schedule.kind;
         double rate = scheduled ? kolo_optimizer_rate(optimizer, updates) : model->learning_rate;

@@ -1,4 +1,4 @@
-/* Members agree on the sum of their gradients: see strategy.h. */
+/* Sums the gradients over the members of a group. See strategy/strategy.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,19 +16,19 @@ kolo_status kolo_replica_wait(kolo_replica *replica)
     return replica->trainer->running > 1 ? local->kind->barrier(local) : KOLO_OK;
 }
 
-kolo_status kolo_replica_meet(kolo_replica *replica)
+kolo_status kolo_replica_wait_for_sharers(kolo_replica *replica)
 {
     return replica->trainer->weight_placement == KOLO_WEIGHTS_COPIED ? KOLO_OK : kolo_replica_wait(replica);
 }
 
-void kolo_replica_part(kolo_replica *replica)
+void kolo_replica_leave(kolo_replica *replica)
 {
     if (replica->comm && replica->comm != replica->group) replica->comm->kind->close(replica->comm);
     replica->comm = NULL;
     if (replica->engine) replica->engine->comm = NULL;
 }
 
-/* It is asked for once; all members get the same answer. */
+/* Tries the stream's own comm once. All members get the same answer, so all fall back to the staged comm together. */
 kolo_status kolo_replica_join(kolo_replica *replica)
 {
     const kolo_stream_kind *streams = kolo_replica_streams(replica);
@@ -49,7 +49,7 @@ static int64_t weights_of(const kolo_replica *replica)
     return replica->trainer->model->weight_count;
 }
 
-/* The sums that the share left are added to the first of them. */
+/* Adds all nodes of the shard to the first of them. */
 static kolo_status add_nodes(kolo_replica *replica, const kolo_gradient_node *nodes, int count)
 {
     kolo_reduction_memory memory = kolo_program_reduction_memory(replica->engine->program);
@@ -69,7 +69,7 @@ kolo_status kolo_replica_nodes_sum(kolo_replica *replica, const float **sum)
 kolo_status kolo_replica_collect(kolo_replica *replica)
 {
     const float *sum;
-    float *gradient = replica->there.gradient;
+    float *gradient = replica->arrays.gradient;
     if (replica->collected) return KOLO_OK;
     replica->collected = true;
     KOLO_TRY(kolo_replica_nodes_sum(replica, &sum));
@@ -86,12 +86,12 @@ kolo_status kolo_replica_gradient(kolo_replica *replica, float **gradient)
     return kolo_replica_fetch_gradient(replica);
 }
 
-/* Where the sum of all is with one owner, the others have nothing to gather. */
+/* Where one owner has the sum of all members, the other replicas have nothing to accumulate. */
 kolo_status kolo_replica_accumulate(kolo_replica *replica)
 {
     const kolo_trainer *trainer = replica->trainer;
     const kolo_stream_kind *streams = kolo_replica_streams(replica);
-    float *waiting = replica->there.waiting, *gradient = replica->there.gradient;
+    float *waiting = replica->arrays.waiting, *gradient = replica->arrays.gradient;
     size_t bytes = (size_t)weights_of(replica) * sizeof *gradient;
     bool one_sum = trainer->model->settings.deterministic || trainer->weight_placement == KOLO_WEIGHTS_SHARED;
     if (!waiting || (one_sum && kolo_replica_owner(replica) != replica)) return KOLO_OK;
@@ -103,17 +103,17 @@ kolo_status kolo_replica_accumulate(kolo_replica *replica)
 
 /* ---------------------------------------------------------------- between members */
 
-/* In one tree over all members, whose nodes are canonical and the host's. */
+/* Sums in one reduction tree over all members, whose nodes are canonical and on the host. */
 static kolo_status agree_in_order(kolo_replica *replica)
 {
     KOLO_TRY(kolo_tree_sum(replica));
     replica->totals.loss += replica->totals.samples * replica->engine->penalty;
     KOLO_TRY(kolo_replica_store_gradient(replica));
     KOLO_TRY(kolo_replica_accumulate(replica));
-    return replica->waiting ? kolo_replica_meet(replica) : KOLO_OK;
+    return replica->waiting ? kolo_replica_wait_for_sharers(replica) : KOLO_OK;
 }
 
-/* The process's sum, and when the group of batches is complete that of all ranks. */
+/* Takes the process's sum. If the group of batches is complete, sums it over all ranks. */
 static kolo_status sum_over_ranks(kolo_replica *replica)
 {
     kolo_trainer *trainer = replica->trainer;
@@ -123,28 +123,28 @@ static kolo_status sum_over_ranks(kolo_replica *replica)
     KOLO_TRY(kolo_replica_accumulate(replica));
     *totals = replica->own;
     if (replica->complete)
-        KOLO_TRY(ranks->kind->allreduce(ranks, replica->there.gradient, weights_of(replica), KOLO_TYPE_FLOAT));
+        KOLO_TRY(ranks->kind->allreduce(ranks, replica->arrays.gradient, weights_of(replica), KOLO_TYPE_FLOAT));
     KOLO_TRY(ranks->kind->allreduce(ranks, totals, kolo_totals_size(totals), KOLO_TYPE_DOUBLE));
     totals->used = replica->own.used;
     return KOLO_OK;
 }
 
-/* Replicas that share the weights have put their gradients into one tree. What is left is one sum, as on one device. */
+/* Replicas that share the weights insert their gradients into one tree, which leaves one sum per process. */
 static kolo_status agree_in_one_tree(kolo_replica *replica)
 {
     const kolo_trainer *trainer = replica->trainer;
     if (trainer->model->settings.deterministic || replica->group == replica->local) return agree_in_order(replica);
     double started = kolo_now();
-    KOLO_TRY(kolo_replica_meet(replica));
+    KOLO_TRY(kolo_replica_wait_for_sharers(replica));
     replica->timings.waiting += kolo_now() - started;
-    if (replica->index == 0) kolo_replica_own_totals(replica);
+    if (replica->index == 0) kolo_replica_set_totals(replica);
     if (replica->index == 0) KOLO_TRY(sum_over_ranks(replica));
-    KOLO_TRY(kolo_replica_meet(replica));
+    KOLO_TRY(kolo_replica_wait_for_sharers(replica));
     replica->totals = trainer->sum_totals;
     return KOLO_OK;
 }
 
-void kolo_replica_own_totals(kolo_replica *replica)
+void kolo_replica_set_totals(kolo_replica *replica)
 {
     double stops = replica->own.stops, used = replica->own.used;
     replica->own = kolo_reduction_totals(replica->trainer->totals_tree);
@@ -153,13 +153,13 @@ void kolo_replica_own_totals(kolo_replica *replica)
     replica->own.used = used;
 }
 
-/* The first thing that members do together: here those who are done wait for the others. Totals that are not told yet
- * are summed when they have arrived. */
+/* This is the first collective of a step, so the time in it counts as waiting. Totals that have not been read back are
+ * summed later, in kolo_replica_read_totals(). */
 static kolo_status sum_totals_of_all(kolo_replica *replica)
 {
     kolo_totals *totals = &replica->totals;
     double started = kolo_now();
-    if (!replica->told) return KOLO_OK;
+    if (!replica->has_totals) return KOLO_OK;
     KOLO_TRY(replica->group->kind->allreduce(replica->group, totals, kolo_totals_size(totals), KOLO_TYPE_DOUBLE));
     totals->used = replica->own.used; /* a number of sums, not a sum */
     replica->timings.waiting += kolo_now() - started;
@@ -173,7 +173,8 @@ static kolo_status agree_by_allreduce(kolo_replica *replica)
     KOLO_TRY(kolo_replica_accumulate(replica));
     if (!replica->complete) return KOLO_OK;
     KOLO_TRY(kolo_replica_join(replica));
-    return replica->comm->kind->allreduce(replica->comm, replica->there.gradient, weights_of(replica), KOLO_TYPE_FLOAT);
+    return replica->comm->kind->allreduce(replica->comm, replica->arrays.gradient, weights_of(replica),
+                                          KOLO_TYPE_FLOAT);
 }
 
 /* ---------------------------------------------------------------- how much was sent */
@@ -183,13 +184,13 @@ static int64_t gradient_bytes(const kolo_replica *replica)
     return weights_of(replica) * (int64_t)sizeof(float);
 }
 
-/* A member of a group of N sends so much in a reduce-scatter, and receives so much in an all-gather, of all weights. */
+/* The bytes that one of N members sends in a reduce-scatter of all weights, and receives in an all-gather. */
 static int64_t slice_bytes(const kolo_replica *replica)
 {
     return gradient_bytes(replica) * (replica->group->size - 1) / replica->group->size;
 }
 
-/* What it hands over to whoever sums: nothing, where that is itself. */
+/* The bytes that the replica hands to the updater: none if it is the updater and updates on its own stream. */
 static int64_t bytes_to_others(const kolo_replica *replica)
 {
     const kolo_trainer *trainer = replica->trainer;
@@ -199,9 +200,9 @@ static int64_t bytes_to_others(const kolo_replica *replica)
 
 /* ---------------------------------------------------------------- the calls */
 
-/* A group of batches is summed over all members when it is complete, as Horovod's backward_passes_per_step has it; in
- * deterministic mode after every batch, since the order of a sum must not depend on who computed what. One that is
- * alone begins its update with the sum. */
+/* Accumulated batches are summed over all members when their group is complete, as with Horovod's
+ * backward_passes_per_step. In deterministic mode each batch is summed over all members at once, because the order of
+ * additions must not depend on who computed which microbatch. A single member sums its nodes in its update. */
 kolo_status kolo_replica_allreduce(kolo_replica *replica)
 {
     const kolo_trainer *trainer = replica->trainer;
@@ -221,19 +222,19 @@ kolo_status kolo_replica_allreduce(kolo_replica *replica)
 
 #define PIECE 8192 /* elements that a lane sums at a time */
 
-/* Over all replicas in their order: the same bits as an all-reduce's. */
+/* Adds one piece of all replicas' gradients in the order of the replicas, which gives an all-reduce's bits. */
 static kolo_status add_piece(void *argument, int lane, int64_t number)
 {
     (void)lane;
     kolo_trainer *trainer = argument;
     int64_t first = number * PIECE, end = first + PIECE, count = trainer->model->weight_count;
     void *from[KOLO_DEVICES_MAX];
-    for (int i = 0; i < trainer->count; i++) from[i] = trainer->replicas[i].there.gradient;
+    for (int i = 0; i < trainer->count; i++) from[i] = trainer->replicas[i].arrays.gradient;
     kolo_sum_slice(KOLO_TYPE_FLOAT, from, trainer->count, from, 1, first, end < count ? end : count);
     return KOLO_OK;
 }
 
-/* On the parameter device. */
+/* Adds all replicas' gradients with the threads of the parameter device. */
 static kolo_status add_all(kolo_replica *replica)
 {
     kolo_trainer *trainer = replica->trainer;
@@ -255,7 +256,7 @@ kolo_status kolo_replica_reduce(kolo_replica *replica)
     replica->summed = false;
     KOLO_TRY(kolo_replica_collect(replica));
     KOLO_TRY(kolo_replica_accumulate(replica));
-    KOLO_TRY(sum_totals_of_all(replica)); /* now all gradients are there */
+    KOLO_TRY(sum_totals_of_all(replica)); /* afterwards all replicas have collected their gradients */
     if (replica->complete) KOLO_TRY(add_all(replica));
     replica->timings.reduce += kolo_now() - started - (replica->timings.waiting - waited);
     if (replica->complete) replica->timings.reduced_bytes += bytes_to_others(replica);

@@ -1,4 +1,4 @@
-/* Replicas and what they share: see trainer.h. */
+/* Opens, steps and closes a trainer: see trainer.h. */
 #include "replica/trainer.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "model/lower.h"
 #include "replica/trainer.h"
 
-/* ---------------------------------------------------------------- who takes part */
+/* ---------------------------------------------------------------- strategy, replicas, ranks */
 
 const kolo_strategy_kind *kolo_model_strategy(const kolo_model *model)
 {
@@ -73,29 +73,29 @@ kolo_comm *kolo_model_ranks(const kolo_model *model)
 
 /* ---------------------------------------------------------------- groups */
 
-static kolo_status part_replica(void *argument, int member)
+static kolo_status leave_group(void *argument, int member)
 {
     kolo_trainer *trainer = argument;
-    kolo_replica_part(&trainer->replicas[member]);
+    kolo_replica_leave(&trainer->replicas[member]);
     return KOLO_OK;
 }
 
-/* Together, since members of a device's group may wait for one another. */
-static void part_replicas(kolo_trainer *trainer)
+/* All replicas leave at the same time, since closing a GPU's comm may wait for the other members. */
+static void leave_groups(kolo_trainer *trainer)
 {
     if (!trainer->team || trainer->running == 1 || !trainer->replicas[0].comm) return;
-    kolo_failure failure = kolo_failure_take(); /* for which they part, perhaps */
-    kolo_team_run(trainer->team, part_replica, trainer);
+    kolo_failure failure = kolo_failure_take(); /* may be the reason for leaving */
+    kolo_team_run(trainer->team, leave_group, trainer);
     kolo_failure_take();
     if (failure.code != KOLO_OK) kolo_failure_give(&failure);
 }
 
 static void close_groups(kolo_trainer *trainer)
 {
-    part_replicas(trainer);
+    leave_groups(trainer);
     for (int i = 0; i < trainer->count; i++) {
         kolo_replica *replica = &trainer->replicas[i];
-        kolo_replica_part(replica);
+        kolo_replica_leave(replica);
         if (replica->group && replica->group != replica->local) replica->group->kind->close(replica->group);
         if (replica->local) replica->local->kind->close(replica->local);
         replica->group = replica->local = NULL;
@@ -128,8 +128,8 @@ kolo_status kolo_allocate_zeros(int64_t count, const char *what, float **array)
     return KOLO_OK;
 }
 
-/* Sums over one replica's samples are others when there are more replicas. */
-static kolo_status check_meetings(const kolo_trainer *trainer)
+/* Statistics over one replica's samples depend on the number of replicas, which deterministic mode does not allow. */
+static kolo_status check_reductions(const kolo_trainer *trainer)
 {
     const kolo_model *model = trainer->model;
     const kolo_plan *plan = &trainer->replicas[0].engine->program->plan;
@@ -170,7 +170,7 @@ static kolo_status open_canonical_tree(const kolo_model *model, kolo_reduction *
     return kolo_reduction_open(model->weight_count, memory, tree);
 }
 
-/* Replicas that share the weights put their gradients into one tree, too. */
+/* Replicas that share the weights also share the reduction tree. */
 static kolo_status open_engine(kolo_replica *replica, int microbatch, int threads, sem_t *gate)
 {
     kolo_trainer *trainer = replica->trainer;
@@ -187,11 +187,11 @@ static kolo_status open_engine(kolo_replica *replica, int microbatch, int thread
 static void close_engines(kolo_trainer *trainer)
 {
     for (int i = 0; i < trainer->count; i++) kolo_replica_close_engine(&trainer->replicas[i]);
-    kolo_reduction_close(&trainer->tree); /* whose memory is the first engine's */
+    kolo_reduction_close(&trainer->tree); /* the first engine owns its memory */
     for (int i = 0; i < trainer->count; i++) kolo_engine_close(&trainer->replicas[i].engine);
 }
 
-/* Engines are made anew for another microbatch size; weights and the optimizer's state stay. */
+/* Opens engines for another microbatch size. Weights and the optimizer's state stay. */
 static kolo_status open_engines(kolo_trainer *trainer, int microbatch)
 {
     int threads = kolo_threads() / trainer->running, devices = kolo_model_devices(trainer->model);
@@ -199,15 +199,15 @@ static kolo_status open_engines(kolo_trainer *trainer, int microbatch)
     sem_t *gate = trainer->running * threads > kolo_threads() ? &trainer->gate : NULL;
     close_engines(trainer);
     for (int i = 0; i < trainer->running; i++) KOLO_TRY(open_engine(&trainer->replicas[i], microbatch, threads, gate));
-    KOLO_TRY(check_meetings(trainer));
+    KOLO_TRY(check_reductions(trainer));
     trainer->microbatch = microbatch;
     return KOLO_OK;
 }
 
 /* ---------------------------------------------------------------- trainers */
 
-/* Who updates the one set of weights, if it is one: the device's replica with its own threads, else replica 0 with as
- * many as the device has. */
+/* Under KOLO_WEIGHTS_CENTRAL: the replica on the parameter device updates with its own threads; if there is none,
+ * replica 0 updates with as many threads as that device has. */
 static kolo_status open_updater(kolo_trainer *trainer)
 {
     const kolo_model *model = trainer->model;
@@ -219,8 +219,8 @@ static kolo_status open_updater(kolo_trainer *trainer)
     return model->backend->streams->open(&place, &trainer->parameter_stream);
 }
 
-/* .initial_sync is off: the others begin where their own seeds put them, as in TensorFlow's towers with variables of
- * their own. */
+/* Without .initial_sync every replica draws its weights with a seed of its own, like TensorFlow's towers with separate
+ * variables. */
 static void draw_apart(kolo_trainer *trainer)
 {
     for (int i = 1; i < trainer->count; i++)
@@ -234,7 +234,7 @@ static kolo_status open_trainer(kolo_model *model, kolo_trainer **trainer)
     int count = kolo_model_replicas(model);
     kolo_trainer *made = calloc(1, sizeof *made);
     if (!made) return kolo_fail_memory(sizeof *made, "a trainer");
-    *trainer = made; /* closed with the model, however far this comes */
+    *trainer = made; /* the model closes it, also after a failure here */
     made->model = model;
     made->gated = sem_init(&made->gate, 0, (unsigned)kolo_threads()) == 0;
     made->replicas = calloc((size_t)count, sizeof *made->replicas);
@@ -295,7 +295,7 @@ static kolo_status synchronize_replica(void *argument, int member)
     return kolo_replica_streams(replica)->synchronize(replica->stream);
 }
 
-/* A replica that was ended since another one failed cannot say why: that one can. */
+/* A replica that was called off because another one failed does not know the reason: takes it from the other one. */
 static kolo_status with_the_reason(kolo_trainer *trainer, kolo_status status)
 {
     if (status == KOLO_OK) return KOLO_OK;
@@ -330,7 +330,7 @@ static kolo_status store_replica(void *argument, int member)
 {
     kolo_trainer *trainer = argument;
     kolo_replica *replica = &trainer->replicas[member];
-    if (member > 0 && trainer->apart) return kolo_replica_pack_weights(replica); /* its own are there */
+    if (member > 0 && trainer->apart) return kolo_replica_pack_weights(replica); /* it has drawn its own weights */
     bool copies = member > 0 && kolo_replica_owner(replica) == replica;
     if (copies) memcpy(replica->weights, trainer->model->weights, (size_t)trainer->model->weight_count * sizeof(float));
     return kolo_replica_pack(replica);
@@ -385,7 +385,7 @@ static kolo_status step_replica(void *argument, int member)
     return status;
 }
 
-/* After a failed step the groups cannot be used: some members called what others never will. */
+/* Opens the groups anew after a failed step: some members are in collectives that the others will never call. */
 static kolo_status renew_groups(kolo_trainer *trainer, kolo_status status)
 {
     kolo_failure failure = kolo_failure_take();
@@ -396,7 +396,7 @@ static kolo_status renew_groups(kolo_trainer *trainer, kolo_status status)
     return status;
 }
 
-/* What the replicas told. */
+/* Sums the replicas' totals. */
 static void gather_totals(kolo_trainer *trainer)
 {
     trainer->own = (kolo_totals){0};
@@ -412,7 +412,7 @@ static kolo_status settle_replica(void *argument, int member)
     return status;
 }
 
-/* That of the last step, which did not know yet how many updates there had been. */
+/* Sets model->learning_rate to that of the last step, whose number of updates is known only now. */
 static void note_rate(kolo_trainer *trainer)
 {
     kolo_model *model = trainer->model;
@@ -450,13 +450,13 @@ static kolo_status reserve(kolo_replica *replica, int64_t samples)
     return kolo_engine_reserve(replica->engine, microbatches_of(replica, samples));
 }
 
-/* Replicas that share a device all have what they compute in before one of them takes memory for the data. */
+/* All replicas reserve their memory before one of them takes memory for the data: they may share a device. */
 kolo_status kolo_trainer_attach(kolo_trainer *trainer, const kolo_data *data, int64_t samples, int64_t wanted)
 {
     const kolo_comm *local = trainer->replicas[0].local;
     trainer->data = data;
     if (local && local->kind->aborted && local->kind->aborted(local))
-        close_groups(trainer); /* a device lost it since */
+        close_groups(trainer); /* a device has lost its group since */
     if (!trainer->replicas[0].group) KOLO_TRY(open_groups(trainer));
     for (int i = 0; i < trainer->running; i++) KOLO_TRY(reserve(&trainer->replicas[i], samples));
     for (int i = 0; i < trainer->running; i++)

@@ -1,15 +1,15 @@
-/* How samples come to a trainer's replicas: see trainer.h, and data/feed.h for feeds.
+/* Opens the feeds that bring samples to a trainer's replicas: see trainer.h and data/feed.h.
  *
- * A synchronous feed on the host needs no memory: each microbatch takes its samples from the data set. A device that is
- * given the whole batch (KOLO_SLICE_ON_DEVICE), or batches ahead of the step (.staging), has memory of its own; a queue
- * or a stage on the host is one for the process. */
+ * A synchronous feed on the host needs no memory: each microbatch gathers its samples from the data set. A replica that
+ * gets the whole batch (KOLO_SLICE_ON_DEVICE), or batches ahead of the step (.staging), has a feed of its own. A queue
+ * or a staging buffer on the host is one feed for the process. */
 #include "engine/engine.h"
 #include "replica/trainer.h"
 
-#define STAGED_BATCHES 2 /* one that computes, one that comes */
+#define STAGED_BATCHES 2 /* one is computed while the next is staged */
 
-/* Of replicas first … last of this process; by their numbers among all, since a step that fails makes its groups anew
- * while the feeds' threads are still at work. */
+/* The samples of replicas first … last of this process. It does not use the groups, because a failed step opens them
+ * anew while the feeds' threads still run. */
 static void part_of(const kolo_trainer *trainer, int first, int last, const kolo_batch *batch, kolo_staged *part)
 {
     const kolo_comm *ranks = kolo_model_ranks(trainer->model);
@@ -20,7 +20,7 @@ static void part_of(const kolo_trainer *trainer, int first, int last, const kolo
     int64_t end = kolo_shard_begin(microbatches, before + last + 1, all, rest_last) * batch->microbatch;
     part->first = begin;
     part->samples = (end < batch->samples ? end : batch->samples) - begin;
-    if (part->samples < 0) part->samples = 0; /* no microbatch: it would begin behind the last sample */
+    if (part->samples < 0) part->samples = 0; /* an empty shard begins behind the last sample */
 }
 
 static void part_of_process(const void *whose, const kolo_batch *batch, kolo_staged *part)
@@ -49,7 +49,7 @@ static kolo_status open_feed(const kolo_trainer *trainer, kolo_feed_args args, k
     return kolo_feed_open(&args, feed);
 }
 
-/* What it copied is told after it is gone. */
+/* Adds the bytes that the feed has copied to the timings before it goes. */
 static void close_feed(kolo_feed **feed, kolo_timings *timings)
 {
     if (*feed) timings->sliced_bytes += kolo_feed_bytes(*feed);
@@ -62,7 +62,7 @@ void kolo_trainer_close_feeds(kolo_trainer *trainer)
     for (int i = 0; i < trainer->count; i++) close_feed(&trainer->replicas[i].feed, &trainer->replicas[i].timings);
 }
 
-/* How many batches, and threads that fill them. */
+/* The number of staged batches, and of threads that fill them. */
 static kolo_feed_args plan_feed(kolo_feeding feeding, int64_t room)
 {
     bool queue = feeding.kind == KOLO_FEED_QUEUE;
@@ -83,7 +83,7 @@ static kolo_status open_device_feed(kolo_replica *replica, kolo_feeding feeding,
 kolo_status kolo_trainer_open_feeds(kolo_trainer *trainer, kolo_feeding feeding, int64_t samples)
 {
     const kolo_strategy *strategy = &trainer->model->settings.strategy;
-    bool many = trainer->count > 1; /* on one device all is where it computes */
+    bool many = trainer->count > 1; /* with one replica the samples already are where it computes */
     kolo_trainer_close_feeds(trainer);
     if (many && (strategy->staging || strategy->slicing == KOLO_SLICE_ON_DEVICE))
         for (int i = 0; i < trainer->count; i++) KOLO_TRY(open_device_feed(&trainer->replicas[i], feeding, samples));
@@ -113,7 +113,7 @@ void kolo_trainer_end_feeds(kolo_trainer *trainer)
 
 /* ---------------------------------------------------------------- timings */
 
-/* The threads of a device copy side by side. */
+/* The threads of a device copy at the same time, so their seconds are divided by their number. */
 static double slicing_seconds(const kolo_replica *replica)
 {
     double threads = 1e-9 * (double)atomic_load(&replica->engine->slicing_nanoseconds);

@@ -14,13 +14,13 @@
 #include "core/clock.h"
 
 typedef struct offer {
-    int nodes; /* that the rank is left with */
-    int stops; /* whether it wishes to stop */
+    int nodes; /* the number of the rank's unfinished nodes */
+    int stops; /* whether a stop is requested */
 } offer;
 
 typedef struct exchange {
     kolo_trainer *trainer;
-    float *sum;                  /* the host's [weights] where the result goes */
+    float *sum;                  /* [count] on the host, the result */
     kolo_comm *ranks;
     int64_t microbatches;
     int64_t count;               /* weights */
@@ -33,7 +33,7 @@ typedef struct exchange {
     size_t *sizes;               /* six lists of [ranks]: bytes and offsets to send, to receive, to gather */
 } exchange;
 
-/* Slice of member r: elements first … end-1. */
+/* The slice of a member: elements first … end-1. */
 static int64_t slice_first(const exchange *x, int member)
 {
     return x->count * member / x->ranks->size;
@@ -77,7 +77,7 @@ static void close_exchange(exchange *x)
     kolo_host_deallocate(x->receive);
 }
 
-/* Everybody learns which nodes there are, and their totals: a few hundred bytes. */
+/* All ranks get the list of all nodes with their totals, a few hundred bytes. */
 static kolo_status gather_nodes(exchange *x)
 {
     size_t *bytes = x->sizes, *offsets = x->sizes + x->ranks->size, offset = 0;
@@ -89,7 +89,7 @@ static kolo_status gather_nodes(exchange *x)
     return x->ranks->kind->allgatherv(x->ranks, x->mine, x->all, bytes, offsets);
 }
 
-/* A node's gradient, which is canonical unless it is of a tree that replicas share. */
+/* A node's gradient is canonical already, unless it is from the tree of replicas that share the weights. */
 static kolo_status unpack(const kolo_trainer *trainer, const float *gradient, float *canonical)
 {
     if (trainer->weight_placement == KOLO_WEIGHTS_SHARED)
@@ -144,8 +144,8 @@ static int add_top_siblings(kolo_node *stack, int depth, int64_t slice, int64_t 
     return depth;
 }
 
-/* The nodes come in the order of their microbatches, so siblings meet at the top of a stack. slice: elements of each
- * node's gradient. */
+/* The nodes are in the order of their microbatches, so two siblings are always the top two of a stack. slice: elements
+ * of each node's gradient. */
 static kolo_status add_nodes(const kolo_node *nodes, int count, int64_t slice, int64_t microbatches, kolo_node *root)
 {
     kolo_node stack[2 * KOLO_REDUCTION_MOST];
@@ -225,7 +225,7 @@ kolo_status kolo_tree_totals(kolo_comm *ranks, kolo_reduction *reduction, int64_
 
 /* ---------------------------------------------------------------- within the process */
 
-/* The process's nodes with their totals, which replicas that share a tree of gradients have in another. */
+/* Takes the process's nodes with their totals, which are in a tree of their own where replicas share the weights. */
 static int take_nodes(kolo_trainer *trainer, kolo_node *nodes)
 {
     int count = kolo_reduction_take(trainer->tree, nodes);
@@ -262,11 +262,11 @@ static kolo_status sum_for_all(kolo_replica *replica, int64_t microbatches, floa
     return sum_over_ranks(&x);
 }
 
-/* One node: its gradient becomes canonical and the host's, and goes into the trainer's tree. */
+/* Unpacks a node's gradient to the host and inserts it into the trainer's tree. */
 static kolo_status hand_over_node(kolo_replica *replica, const kolo_gradient_node *from, kolo_node node)
 {
     kolo_trainer *trainer = replica->trainer;
-    KOLO_TRY(kolo_program_unpack(replica->engine->program, from->gradient, replica->there.gradient));
+    KOLO_TRY(kolo_program_unpack(replica->engine->program, from->gradient, replica->arrays.gradient));
     KOLO_TRY(kolo_replica_fetch_gradient(replica));
     KOLO_TRY(kolo_reduction_borrow(trainer->tree, &node.gradient));
     memcpy(node.gradient, replica->gradient, (size_t)trainer->model->weight_count * sizeof *node.gradient);
@@ -278,7 +278,7 @@ static kolo_status hand_over(kolo_replica *replica)
     kolo_gradient_node gradients[KOLO_REDUCTION_MOST];
     kolo_node totals[KOLO_REDUCTION_MOST];
     int count;
-    if (replica->tree == replica->trainer->tree) return KOLO_OK; /* they are there */
+    if (replica->tree == replica->trainer->tree) return KOLO_OK; /* the engine has inserted them */
     KOLO_TRY(kolo_engine_nodes(replica->engine, gradients, &count));
     int taken = kolo_reduction_take(replica->engine->totals_tree, totals);
     if (taken != count)
@@ -297,7 +297,7 @@ kolo_status kolo_tree_sum(kolo_replica *replica)
     replica->timings.waiting += kolo_now() - started;
     bool copies = trainer->weight_placement == KOLO_WEIGHTS_COPIED;
     float *sum = copies ? trainer->sum : replica->gradient;
-    if (replica->index == 0 && replica->tree == trainer->tree) kolo_replica_own_totals(replica);
+    if (replica->index == 0 && replica->tree == trainer->tree) kolo_replica_set_totals(replica);
     if (replica->index == 0) KOLO_TRY(sum_for_all(replica, trainer->batch_microbatches, sum));
     KOLO_TRY(kolo_replica_wait(replica));
     if (copies) memcpy(replica->gradient, trainer->sum, (size_t)trainer->model->weight_count * sizeof(float));

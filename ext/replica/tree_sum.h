@@ -4,11 +4,11 @@
 
 #include "replica/trainer.h"
 
-/* Replica's gradient and totals become those of the whole batch; called by every replica of every rank that trains
- * together, after kolo_replica_compute. */
+/* The replica's gradient and totals become those of the whole batch. Every replica of every rank of the training calls
+ * it after kolo_replica_compute(). */
 kolo_status kolo_tree_sum(kolo_replica *replica);
 
-/* The same for totals alone: what is left in each rank's reduction, summed for all of them. */
+/* The same for totals alone: sums what is in each rank's reduction tree. */
 kolo_status kolo_tree_totals(kolo_comm *ranks, kolo_reduction *reduction, int64_t microbatches, kolo_totals *totals);
 
 #endif

@@ -1,5 +1,5 @@
-/* A replica's update: the optimizer's rule with the mean gradient. See strategy.h. The arithmetic is the stream's:
- * backend/update.h. */
+/* A replica's update: applies the optimizer's rule to the mean gradient. See strategy/strategy.h; the arithmetic is
+ * behind backend/update.h. */
 #include "replica/trainer.h"
 #include "core/clock.h"
 
@@ -10,7 +10,7 @@ static const kolo_update_kind *updates_of(const kolo_replica *replica)
 
 /* ---------------------------------------------------------------- one update */
 
-/* Where one replica updates the weights of all, it does so with the threads of the parameter device. */
+/* Under KOLO_WEIGHTS_CENTRAL one replica updates the weights of all, with the threads of the parameter device. */
 static kolo_status enqueue_job(kolo_replica *replica, const kolo_update_job *job)
 {
     const kolo_trainer *trainer = replica->trainer;
@@ -19,33 +19,34 @@ static kolo_status enqueue_job(kolo_replica *replica, const kolo_update_job *job
     return replica->index == trainer->updater ? updates_of(replica)->update(stream, job) : KOLO_OK;
 }
 
-/* left: the gradient as the microbatches left it, or NULL: it is canonical in there.gradient. Packed weights are made
- * when all that share the weights have updated their part of them. */
-static kolo_status update_there(kolo_replica *replica, const float *left)
+/* packed: the gradient in the backend's layout; NULL: it is canonical in arrays.gradient. Where replicas share the
+ * weights, packing begins when all of them have updated their part. */
+static kolo_status update_weights(kolo_replica *replica, const float *packed)
 {
     kolo_update_job job = replica->job;
-    job.left = left;
+    job.packed_gradient = packed;
     KOLO_TRY(enqueue_job(replica, &job));
-    if (updates_of(replica)->packs) return kolo_engine_carry(replica->engine);
-    KOLO_TRY(kolo_replica_meet(replica)); /* gradients may be made anew, too */
+    if (updates_of(replica)->packs) return kolo_engine_copy_weights(replica->engine);
+    KOLO_TRY(kolo_replica_wait_for_sharers(replica)); /* from here on gradients may be overwritten, too */
     KOLO_TRY(kolo_replica_pack_weights(replica));
-    return replica->trainer->weight_placement == KOLO_WEIGHTS_SHARED ? kolo_replica_meet(replica) : KOLO_OK;
+    return replica->trainer->weight_placement == KOLO_WEIGHTS_SHARED ? kolo_replica_wait_for_sharers(replica) : KOLO_OK;
 }
 
-/* What follows the shard: of a replica alone its sum, too, which the update takes as it is where it can. */
+/* Enqueues the update. A single member sums its nodes here. Where the backend's update takes the gradient in its own
+ * layout, the sum is not unpacked first. */
 static kolo_status enqueue_update(kolo_replica *replica)
 {
     bool alone = replica->group->size == 1 && replica->trainer->weight_placement == KOLO_WEIGHTS_COPIED;
-    const float *left = NULL;
+    const float *packed = NULL;
     if (alone && !replica->waiting && !replica->collected && updates_of(replica)->packs) {
-        KOLO_TRY(kolo_replica_nodes_sum(replica, &left));
-        if (left) return update_there(replica, left);
+        KOLO_TRY(kolo_replica_nodes_sum(replica, &packed));
+        if (packed) return update_weights(replica, packed);
     }
     if (alone) {
         KOLO_TRY(kolo_replica_collect(replica));
         KOLO_TRY(kolo_replica_accumulate(replica));
     }
-    return replica->complete ? update_there(replica, NULL) : KOLO_OK;
+    return replica->complete ? update_weights(replica, NULL) : KOLO_OK;
 }
 
 /* ---------------------------------------------------------------- captured */
@@ -60,7 +61,7 @@ static kolo_status capture_update(kolo_replica *replica, kolo_graph_entry *entry
     return streams->launch(replica->stream, entry->after);
 }
 
-/* While the device is idle, as shares are (graph_cache.c). */
+/* Launches the captured update, or captures it first, while the device is idle (see graph_cache.c). */
 static kolo_status launch_update(kolo_replica *replica, kolo_graph_entry *entry)
 {
     const kolo_stream_kind *streams = kolo_replica_streams(replica);
@@ -74,7 +75,7 @@ static kolo_status launch_update(kolo_replica *replica, kolo_graph_entry *entry)
     return enqueue_update(replica);
 }
 
-/* Where every step enqueues the same: sums of several batches do not. */
+/* Whether the update can be captured: accumulated batches do not enqueue the same work in every step. */
 static bool is_captured(const kolo_replica *replica)
 {
     const kolo_graph_entry *entry = replica->engine->entry;
@@ -83,8 +84,8 @@ static bool is_captured(const kolo_replica *replica)
 
 /* ---------------------------------------------------------------- counting */
 
-/* any: samples, so that there was a mean to follow. What a loss scale came to is asked at once only where somebody may
- * look after every step. */
+/* any: the update had samples, so there was a mean gradient. The host waits for the outcome of loss scaling only if
+ * a strategy or a callback may look at the counters after every step. */
 static kolo_status count_update(kolo_replica *replica, bool any)
 {
     kolo_counters *counters = &replica->counters;
@@ -97,10 +98,10 @@ static kolo_status count_update(kolo_replica *replica, bool any)
     if (!any) return KOLO_OK;
     if (replica->scaling) replica->tries++;
     else counters->updates++;
-    return replica->trainer->exact || replica->told ? kolo_replica_learn_scaling(replica) : KOLO_OK;
+    return replica->trainer->exact || replica->has_totals ? kolo_replica_synchronize_scaling(replica) : KOLO_OK;
 }
 
-/* Weights that a replica takes from where others have updated them. */
+/* The bytes of weights that a replica reads from the updater. */
 static int64_t bytes_from_others(const kolo_replica *replica)
 {
     const kolo_trainer *trainer = replica->trainer;
@@ -111,7 +112,7 @@ static int64_t bytes_from_others(const kolo_replica *replica)
 
 /* ---------------------------------------------------------------- by the host */
 
-/* The update after this one counts its own, which is none where the gradient was not finite. */
+/* kolo_host_update() counts an update that it does not skip, and count_update() counts every update: one less here. */
 static void take_scaling(kolo_counters *counters, const kolo_scaling *scaling)
 {
     counters->loss_scale = scaling->loss_scale;
@@ -119,7 +120,7 @@ static void take_scaling(kolo_counters *counters, const kolo_scaling *scaling)
     counters->updates = scaling->updates - 1;
 }
 
-/* An optimizer whose rule the device lacks works on the host's arrays. */
+/* Updates the host's arrays, for an optimizer whose rule the device lacks. */
 static kolo_status update_by_host(kolo_replica *replica, const kolo_step_parameters *numbers)
 {
     kolo_update_job job = replica->job;
@@ -140,23 +141,23 @@ static kolo_status update_by_host(kolo_replica *replica, const kolo_step_paramet
 
 /* ---------------------------------------------------------------- the call */
 
-/* As the numbers that its share was given say. */
-static kolo_status update_as_told(kolo_replica *replica)
+/* Updates with the step parameters that were sent with the shard. */
+static kolo_status update_as_enqueued(kolo_replica *replica)
 {
     if (!replica->began) KOLO_TRY(kolo_replica_streams(replica)->synchronize(replica->stream));
     replica->began = true;
     return is_captured(replica) ? launch_update(replica, replica->engine->entry) : enqueue_update(replica);
 }
 
-/* By a gradient of its own, or one that the strategy made on the host; its samples are those of its totals, which the
- * strategy may have changed, too. */
+/* Updates with the replica's own gradient, or with one that the strategy has changed on the host. The strategy may also
+ * have changed totals.samples, so the step parameters are corrected. */
 static kolo_status update_apart(kolo_replica *replica, bool any)
 {
     kolo_step_parameters numbers = kolo_replica_numbers(replica);
     KOLO_TRY(replica->summed ? kolo_replica_store_gradient(replica) : kolo_replica_collect(replica));
     if (any) KOLO_TRY(kolo_engine_correct(replica->engine, &numbers));
     KOLO_TRY(kolo_replica_accumulate(replica));
-    return any && replica->complete ? update_there(replica, NULL) : KOLO_OK;
+    return any && replica->complete ? update_weights(replica, NULL) : KOLO_OK;
 }
 
 static kolo_status update_on_the_host(kolo_replica *replica, bool any)
@@ -178,16 +179,16 @@ static kolo_status update(kolo_replica *replica)
     bool any = replica->counters.waiting_samples + replica->samples > 0;
     if (replica->by_host) KOLO_TRY(update_on_the_host(replica, any));
     else if (apart) KOLO_TRY(update_apart(replica, any));
-    else if (any) KOLO_TRY(update_as_told(replica));
+    else if (any) KOLO_TRY(update_as_enqueued(replica));
     if (any && replica->complete) replica->timings.updated_bytes += bytes_from_others(replica);
     return count_update(replica, any);
 }
 
-/* Totals that are late come now. */
+/* Reads back the totals of earlier steps at the end, while the stream computes. */
 kolo_status kolo_replica_update(kolo_replica *replica)
 {
     double started = kolo_now();
     KOLO_TRY(update(replica));
     replica->timings.update += kolo_now() - started;
-    return kolo_replica_tell_totals(replica, replica->trainer->exact);
+    return kolo_replica_read_totals(replica, replica->trainer->exact);
 }

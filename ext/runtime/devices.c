@@ -116,7 +116,7 @@ static int devices_there(int gpus)
     return environment_count(&gpus_variable, gpus < KOLO_DEVICES_MAX ? gpus : KOLO_DEVICES_MAX);
 }
 
-/* Those that the environment leaves; the entry that ended its list, if any. */
+/* Reads which devices the environment makes visible. Returns the entry that ended the list, if any. */
 static const char *read_environment(kolo_visible *visible)
 {
     const char *text = getenv(MASK);

@@ -153,7 +153,7 @@ static const char *read_text(const reading *r, const char *wanted)
     return r->value;
 }
 
-static const char *read_own_text(const reading *r, const kolo_own_option *own)
+static const char *read_own_text(const reading *r, const kolo_program_option *own)
 {
     const char *text = read_text(r, own->value);
     size_t length = strlen(text), end = own->ending ? strlen(own->ending) : 0;
@@ -197,7 +197,7 @@ static double read_number(const reading *r, bool or_zero)
     return number;
 }
 
-static void read_own(const reading *r, const kolo_own_option *own)
+static void read_own(const reading *r, const kolo_program_option *own)
 {
     if (own->flag) *own->flag = true;
     if (own->count) *own->count = read_count(r, own->or_zero);
@@ -296,7 +296,7 @@ static _Noreturn void refuse_first_fault(const struct argp_option *table, int ar
 /* ------------------------------------------------------------------------------------------ help */
 
 /* What the program put where the option's value goes. */
-static const char *default_of(const kolo_own_option *own)
+static const char *default_of(const kolo_program_option *own)
 {
     if (own->count) return *own->count > 0 ? kolo_phrase("%d", *own->count) : NULL;
     if (own->number) return *own->number > 0 ? kolo_phrase("%g", *own->number) : NULL;
@@ -348,7 +348,7 @@ static void make_list(option_list *list, const kolo_options *options)
     for (size_t i = 0; i < OPTIONS; i++)
         if (!options->trains_nothing || is_of_any_program(&option_table[i])) *next++ = option_table[i];
     for (int i = 0; options->own && options->own[i].name && i < KOLO_OWN_OPTIONS_MAX; i++) {
-        const kolo_own_option *own = &options->own[i];
+        const kolo_program_option *own = &options->own[i];
         *next++ = (struct argp_option){own->name, OPTION_OWN + i, own->flag ? NULL : own->value, 0, own->help, 5};
     }
     for (size_t i = 0; list->option[i].name; i++) {
@@ -389,7 +389,7 @@ static refusal missing_device(const kolo_options *options)
     if (options->devices > most)
         return (refusal){"--devices", kolo_phrase("1 to %d (%s sets how many there are)", most, kolo_device_variable()),
                          kolo_phrase("%d", options->devices)};
-    for (const kolo_own_option *own = options->own; own && own->name; own++)
+    for (const kolo_program_option *own = options->own; own && own->name; own++)
         if (own->device && *own->text && kolo_device_number(*own->text) == KOLO_NO_DEVICE)
             return (refusal){
                 kolo_phrase("--%s", own->name),
@@ -419,7 +419,7 @@ static bool target_fails(char **argv, const char *option, const char *path)
 static bool any_target_fails(char **argv, const kolo_options *options)
 {
     bool failed = target_fails(argv, "--save", options->save) || target_fails(argv, "--history", options->history);
-    for (const kolo_own_option *own = options->own; own && own->name && !failed; own++)
+    for (const kolo_program_option *own = options->own; own && own->name && !failed; own++)
         failed = own->written && target_fails(argv, kolo_phrase("--%s", own->name), *own->text);
     return failed;
 }

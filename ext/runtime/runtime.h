@@ -1,4 +1,4 @@
-/* The process: its ranks, its devices, its cores, and the wish to stop. */
+/* The process: its ranks, its devices, its cores, and requests to stop. */
 #ifndef KOLO_RUNTIME_RUNTIME_H
 #define KOLO_RUNTIME_RUNTIME_H
 

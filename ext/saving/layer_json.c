@@ -77,7 +77,7 @@ static kolo_status check_can_be_written(const kolo_layer *layer)
         return kolo_fail(KOLO_INVALID,
                          "wanted a kind that is Kolo's or that kolo_register_layer() was given, got \"%s\"",
                          layer->kind->name);
-    if (!kolo_layer_kind_is_ours(layer->kind) && layer->own.user)
+    if (!kolo_layer_kind_is_ours(layer->kind) && layer->custom.user)
         return kolo_fail(KOLO_INVALID,
                          "its .user points into this program's memory, which no file can hold: wanted NULL");
     return KOLO_OK;
@@ -187,13 +187,13 @@ kolo_status kolo_layer_from_json(const json_t *object, kolo_layer *layer)
     if (!json_is_string(kind)) return wrong("kind", "the name of a kind of layer", kind);
     layer->kind = kolo_layer_kind_find(json_string_value(kind));
     if (!layer->kind) return wrong("kind", "one of Kolo's layers, or one that kolo_register_layer() was given", kind);
-    if (!kolo_layer_kind_is_ours(layer->kind)) layer->own.kind = layer->kind;
+    if (!kolo_layer_kind_is_ours(layer->kind)) layer->custom.kind = layer->kind;
     json_object_foreach((json_t *)object, name, value)
     {
         if (strcmp(name, "kind") == 0 || strcmp(name, KOLO_JSON_FROM) == 0) continue;
         const kolo_field *field = find_field(layer->kind, name);
         if (!field) return kolo_fail(KOLO_FORMAT, "wanted options of %s, got \"%.40s\"", layer->kind->name, name);
-        KOLO_TRY(option_from_json(field, value, (char *)&layer->own + field->offset));
+        KOLO_TRY(option_from_json(field, value, (char *)&layer->custom + field->offset));
     }
     return KOLO_OK;
 }

@@ -1,4 +1,4 @@
-/* What callbacks are told: see section 8 of kolo.h. */
+/* Calls the hooks of callbacks: see section 8 of kolo.h. */
 #ifndef KOLO_TRAINING_CALLBACK_H
 #define KOLO_TRAINING_CALLBACK_H
 

@@ -1,4 +1,4 @@
-/* Our own callbacks, and what callbacks are told: see section 8 of kolo.h. */
+/* Kolo's own callbacks, and the calls of hooks: see section 8 of kolo.h. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -40,7 +40,7 @@ static kolo_status open_scorer(kolo_model *model, kolo_purpose purpose, int micr
     bool opens = !scorer->engine;
     kolo_status status = opens ? kolo_engine_open(model, purpose, microbatch, place, &scorer->engine) : KOLO_OK;
     if (status == KOLO_OK && opens) status = kolo_engine_load(scorer->engine, model->weights); /* takes their memory */
-    if (status == KOLO_OK) status = kolo_engine_bring(scorer->engine, shard);
+    if (status == KOLO_OK) status = kolo_engine_stage_samples(scorer->engine, shard);
     if (status != KOLO_OK && scorer->engine) kolo_engine_close(&scorer->engine);
     assert(status != KOLO_OK || scorer->engine);
     return status;

@@ -13,7 +13,7 @@
 #include "core/written.h"
 #include "data/data.h"
 
-/* ---------------------------------------------------------------- what is told */
+/* ---------------------------------------------------------------- what is reported */
 
 /* Training's totals as this rank reports them: its own samples' unless kolo_metric_average() is there. */
 static const kolo_totals *reported(const kolo_fit_state *state)
@@ -277,7 +277,7 @@ static kolo_status run_epoch(kolo_fit_state *state, int number)
 
 /* ---------------------------------------------------------------- the fit */
 
-/* Whether somebody is to be told of every batch when it is done; or of the loss's scale that the next begins with. */
+/* Whether a callback sees every batch's totals, or the loss scale at the beginning of every batch. */
 static bool watches_batches(const kolo_fit_state *state)
 {
     bool watches = false, scaled = state->model->settings.precision == KOLO_MIXED_FP16;
@@ -293,7 +293,7 @@ static kolo_status open_fit(kolo_fit_state *state)
     kolo_model *model = state->model;
     size_t bytes = (size_t)state->data->samples * sizeof *state->order;
     state->order = malloc(bytes);
-    if (model->backend->streams->steps_ahead > 0) state->ahead = malloc(bytes); /* without is slower, no more */
+    if (model->backend->streams->steps_ahead > 0) state->ahead = malloc(bytes); /* optional: only speed depends on it */
     if (!state->order) return kolo_fail_memory(bytes, "the order of the samples");
     bytes = (size_t)(state->epochs + 1) * sizeof *model->epochs;
     kolo_epoch *epochs = realloc(model->epochs, bytes);
@@ -301,8 +301,8 @@ static kolo_status open_fit(kolo_fit_state *state)
     model->epochs = epochs;
     KOLO_TRY(kolo_trainer_prepare(model, state->microbatch));
     state->trainer = model->trainer;
-    state->trainer->seed =
-        state->seed;    /* in deterministic mode what an epoch sums up must not hang on when it arrives */
+    state->trainer->seed = state->seed;
+    /* In deterministic mode an epoch's totals must not depend on the timing of readbacks. */
     state->trainer->exact = watches_batches(state) || model->settings.deterministic;
     int64_t samples = state->data->samples, most = state->batch < samples ? state->batch : samples;
     KOLO_TRY(kolo_trainer_attach(state->trainer, state->data, most, samples));

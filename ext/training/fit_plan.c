@@ -133,7 +133,7 @@ int kolo_choose_microbatch(const kolo_model *model, int64_t samples, int replica
     return (int)(microbatch < largest ? microbatch : largest);
 }
 
-/* kolo_prefetch()'s wish, unless the fit has one of its own. A queue never holds more than an epoch. */
+/* The feed of kolo_prefetch(), unless kolo_fit() names one. A queue never holds more than an epoch. */
 static kolo_feeding feeding_of(const kolo_fit_args *args, const kolo_data *data, int steps)
 {
     bool prefetch = args->feed == 0 && data->prefetch;

@@ -5,6 +5,7 @@
 #include "core/written.h"
 #include "optimizers/optimizer.h"
 #include "layers/layer.h"
+#include "losses/formulas.h"
 #include "show/display.h"
 #include "strategy/strategy.h"
 
@@ -102,7 +103,7 @@ char *kolo_layer_bundle(const kolo_layer *layer)
     const kolo_field *field = layer->kind ? kolo_layer_fields(layer->kind) : NULL;
     for (; field && field->name; field++) {
         const char *at = (const char *)kolo_layer_arguments(layer) + field->offset;
-        if (kolo_field_given(field, at) || kolo_written(layer->own._, field->name)) add_field(&r, field, at);
+        if (kolo_field_given(field, at) || kolo_written(layer->custom._, field->name)) add_field(&r, field, at);
     }
     return json_of(&r, ")");
 }
@@ -222,17 +223,6 @@ char *kolo_strategy_bundle(const kolo_strategy *strategy)
 
 /* ------------------------------------------------------------------------------------------ losses, metrics */
 
-typedef struct constant {
-    const void *kind;
-    const char *name;
-} constant;
-
-static const char *constant_of(const constant *list, const void *kind)
-{
-    while (list->kind && list->kind != kind) list++;
-    return list->name;
-}
-
 static char *name_bundle(const char *format, const char *name, double number)
 {
     recipe r = {0};
@@ -244,17 +234,8 @@ static char *name_bundle(const char *format, const char *name, double number)
 
 char *kolo_loss_bundle(const kolo_loss *loss)
 {
-    static const constant constants[] = {{&kolo_sparse_crossentropy_kind, "KOLO_SPARSE_CROSSENTROPY"},
-                                         {&kolo_categorical_crossentropy_kind, "KOLO_CATEGORICAL_CROSSENTROPY"},
-                                         {&kolo_binary_crossentropy_kind, "KOLO_BINARY_CROSSENTROPY"},
-                                         {&kolo_kl_divergence_kind, "KOLO_KL_DIVERGENCE"},
-                                         {&kolo_mse_kind, "KOLO_MSE"},
-                                         {&kolo_mae_kind, "KOLO_MAE"},
-                                         {&kolo_huber_kind, "KOLO_HUBER"},
-                                         {&kolo_log_cosh_kind, "KOLO_LOG_COSH"},
-                                         {0}};
     if (!loss->kind) return NULL;
-    const char *name = constant_of(constants, loss->kind);
+    const char *name = kolo_loss_constant(loss->kind);
     if (!name) return name_bundle("the loss '%s'", loss->kind->name, 0);
     if (loss->kind == &kolo_huber_kind) return name_bundle("%s(%g)", name, loss->number ? loss->number : 1);
     return name_bundle(loss->smoothed ? "KOLO_LABEL_SMOOTHING(%s, %g)" : "%s", name, loss->number);
@@ -262,21 +243,9 @@ char *kolo_loss_bundle(const kolo_loss *loss)
 
 char *kolo_metric_bundle(const kolo_metric *metric)
 {
-    static const constant constants[] = {{&kolo_accuracy_kind, "KOLO_ACCURACY"},
-                                         {&kolo_binary_accuracy_kind, "KOLO_BINARY_ACCURACY"},
-                                         {&kolo_categorical_accuracy_kind, "KOLO_CATEGORICAL_ACCURACY"},
-                                         {&kolo_top_k_kind, "KOLO_TOP_K"},
-                                         {&kolo_precision_kind, "KOLO_PRECISION"},
-                                         {&kolo_recall_kind, "KOLO_RECALL"},
-                                         {&kolo_f1_kind, "KOLO_F1"},
-                                         {&kolo_auc_kind, "KOLO_AUC"},
-                                         {&kolo_metric_mse_kind, "KOLO_METRIC_MSE"},
-                                         {&kolo_metric_mae_kind, "KOLO_METRIC_MAE"},
-                                         {&kolo_mean_kind, "KOLO_MEAN"},
-                                         {0}};
     static const char *const averages[] = {"0", "KOLO_BINARY", "KOLO_MACRO", "KOLO_MICRO", "KOLO_WEIGHTED"};
     if (!metric->kind) return NULL;
-    const char *name = constant_of(constants, metric->kind);
+    const char *name = kolo_metric_constant(metric->kind);
     bool averaged = metric->number >= 0 && metric->number <= KOLO_WEIGHTED;
     if (!name) return name_bundle("the metric '%s'", metric->kind->name, 0);
     if (metric->kind == &kolo_top_k_kind) return name_bundle("%s(%g)", name, metric->number);

@@ -83,7 +83,7 @@ static const kolo_history *train(kolo_model *model, kolo_data *images, kolo_data
 int main(int argc, char **argv)
 {
     parallelism parallel = {0};
-    const kolo_own_option own[] = {
+    const kolo_program_option own[] = {
         {"parallel", "data|model|hybrid", "how devices share the work: two, or --devices; hybrid: four",
          .choice = &parallel.name},
         {"micro-batch", "N", "samples in the network together; the whole batch: no pipeline",

@@ -14,7 +14,7 @@ int main(int argc, char **argv)
     int bytes = 0;
     double seconds = 0;
     bool topology_alone = false;
-    const kolo_own_option own[] = {
+    const kolo_program_option own[] = {
         {"bytes", "N", "of one copy (default: of GPUs 64 MB, on the CPU as its largest cache, at least 32 MB)",
          .count = &bytes},
         {"seconds", "X", "that one figure takes (default: 0.03)", .number = &seconds},

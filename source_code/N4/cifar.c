@@ -158,7 +158,7 @@ static kolo_data *training_images(const char *name, const techniques *with)
 /* Goes through the command line once to know the network, whose defaults hold, then again for all else. */
 static void parse(int argc, char **argv, kolo_options *options, techniques *with)
 {
-    const kolo_own_option own[] = {
+    const kolo_program_option own[] = {
         {"network", "bootcamp|resnet20", "the course's, or He et al.'s; each with its defaults",
          .choice = &with->network},
         {"optimizer", "adam|sgd|lars|lamb|novograd", "which rule", .choice = &with->optimizer},

@@ -103,7 +103,7 @@ static kolo_strategy spread(const kolo_options *options, const own_options *own)
 
 static kolo_options read_options(int argc, char **argv, own_options *own)
 {
-    const kolo_own_option table[] = {
+    const kolo_program_option table[] = {
         {"checkpoint", "FILE", "save the training there after each epoch, and go on from it if it is there",
          .text = &own->checkpoint, .written = true},
         {"augment", NULL, "flip and shift images by chance", .flag = &own->augment},

@@ -165,7 +165,7 @@ static kolo_feed_kind feed_of(const feeding *f)
 static kolo_options read_options(int argc, char **argv, records *r, feeding *f)
 {
     bool per_device = false;
-    const kolo_own_option own[] = {
+    const kolo_program_option own[] = {
         {"records", "FOLDER",
          "of TFRecord files: those that it lacks are written from --data, the others used as they are "
          "(default: a temporary one)",

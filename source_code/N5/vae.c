@@ -173,7 +173,7 @@ int main(int argc, char **argv)
 {
     const char *samples = NULL;
     double kl_weight = 1;
-    const kolo_own_option own[] = {
+    const kolo_program_option own[] = {
         {"samples", "FILE.png", "show digits for codes all over the plane, and write them there", .text = &samples,
          .written = true, .ending = ".png"},
         {"kl-weight", "X",

@@ -55,7 +55,7 @@ kolo_status kolo_cuda_unpack_left(const kolo_update_job *job, bool whole)
         const kolo_value *value = &plan->values[v];
         if (!is_gradient(value) || (!whole && lies_straight(plan, v))) continue;
         list[count++] = (kolo_conversion){.value = v,
-                                          .from = (const char *)job->left + value->offset,
+                                          .from = (const char *)job->packed_gradient + value->offset,
                                           .to = job->gradient + job->spans[value->parameter].offset};
     }
     return convert(plan, list, count);

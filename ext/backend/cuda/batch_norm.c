@@ -28,7 +28,7 @@ static kolo_status run_moments(const kolo_cuda_job *job)
 {
     kolo_batch_norm_job norm = norm_at_work(job, 0, -1, -1);
     KOLO_CUDA(kolo_cuda_batch_norm_moments(job->stream, job->element, &norm, job->in[0], job->out[0], job->scratch,
-                                           job->call->stream->turns),
+                                           job->call->stream->tickets),
               "batch normalisation's moments");
     return KOLO_OK;
 }
@@ -51,7 +51,7 @@ static kolo_status run_sums(const kolo_cuda_job *job)
 {
     kolo_batch_norm_job norm = norm_at_work(job, 1, 2, 3);
     KOLO_CUDA(kolo_cuda_batch_norm_sums(job->stream, job->element, &norm, job->in[0], job->in[1], job->out[0],
-                                        job->out[1], job->out[2], job->scratch, job->call->stream->turns),
+                                        job->out[1], job->out[2], job->scratch, job->call->stream->tickets),
               "batch normalisation's sums");
     return KOLO_OK;
 }

@@ -168,7 +168,7 @@ __device__ static void thread_sums(const kolo_batch_norm_job &job, const S &s, c
 
 template <typename T, int V, typename S>
 __global__ void __launch_bounds__(THREADS, 2)
-    sum_rows(kolo_batch_norm_job job, Tiles tiles, S s, Columns<2> *of_blocks, unsigned *turns)
+    sum_rows(kolo_batch_norm_job job, Tiles tiles, S s, Columns<2> *of_blocks, unsigned *tickets)
 {
     int thread = (int)threadIdx.x, lanes = tiles.lanes, channels = lanes * V, first = (int)blockIdx.y * channels;
     int c = first + thread % lanes * V;
@@ -184,7 +184,7 @@ __global__ void __launch_bounds__(THREADS, 2)
     Columns<2> columns = block_columns<2, V>(sums, lanes);
     bool counts = thread < channels && first + thread < job.channels;
     if (counts) s.of_block(job, columns.sum, row, first + thread, n);
-    if (!all_columns(&columns, channels, of_blocks, turns)) return;
+    if (!all_columns(&columns, channels, of_blocks, tickets)) return;
     if (counts) s.finish(job, columns.sum, first + thread, rows);
 }
 
@@ -313,14 +313,14 @@ static Tiles tiles_of_rows(const kolo_batch_norm_job *job, int V)
 }
 
 template <template <typename, int> class S, typename T, typename... A>
-static cudaError_t sum(cudaStream_t stream, const kolo_batch_norm_job *job, void *scratch, unsigned *turns,
+static cudaError_t sum(cudaStream_t stream, const kolo_batch_norm_job *job, void *scratch, unsigned *tickets,
                        A... arguments)
 {
     return with_lanes<T>(job->channels, [&](auto lanes) {
         constexpr int V = decltype(lanes)::value;
         Tiles tiles = tiles_of_sums(job->microbatch * job->rows, job->channels, V, S<T, V>::ROWS);
         return launch(stream, tiles.blocks, THREADS, 0, sum_rows<T, V, S<T, V>>, *job, tiles, S<T, V>{arguments...},
-                      (Columns<2> *)scratch, turns);
+                      (Columns<2> *)scratch, tickets);
     });
 }
 
@@ -352,11 +352,11 @@ size_t kolo_cuda_batch_norm_scratch(kolo_element element, const kolo_batch_norm_
 }
 
 cudaError_t kolo_cuda_batch_norm_moments(cudaStream_t stream, kolo_element element, const kolo_batch_norm_job *job,
-                                         const void *x, double *sums, void *scratch, unsigned *turns)
+                                         const void *x, double *sums, void *scratch, unsigned *tickets)
 {
     return with(element, [&](auto zero) {
         typedef decltype(zero) T;
-        return sum<Moments, T>(stream, job, scratch, turns, (const T *)x, sums);
+        return sum<Moments, T>(stream, job, scratch, tickets, (const T *)x, sums);
     });
 }
 
@@ -373,11 +373,11 @@ cudaError_t kolo_cuda_batch_norm(cudaStream_t stream, kolo_element element, cons
 
 cudaError_t kolo_cuda_batch_norm_sums(cudaStream_t stream, kolo_element element, const kolo_batch_norm_job *job,
                                       const void *dy, const void *x, double *sums, float *dgamma, float *dbeta,
-                                      void *scratch, unsigned *turns)
+                                      void *scratch, unsigned *tickets)
 {
     return with(element, [&](auto zero) {
         typedef decltype(zero) T;
-        return sum<Gradients, T>(stream, job, scratch, turns, (const T *)dy, (const T *)x, sums, dgamma, dbeta);
+        return sum<Gradients, T>(stream, job, scratch, tickets, (const T *)dy, (const T *)x, sums, dgamma, dbeta);
     });
 }
 

@@ -48,7 +48,7 @@ __device__ static void sum_parts(const float *parts, int number, int64_t stride,
 
 template <typename D, typename T, int N>
 __global__ void bias_backward(Matrix m, const D *__restrict__ dy, const T *__restrict__ y, T *__restrict__ dz,
-                              float *dbias, float *parts, unsigned *turns)
+                              float *dbias, float *parts, unsigned *tickets)
 {
     int across = m.columns < ACROSS ? m.columns : ACROSS, down = THREADS / across;
     int x = (int)threadIdx.x % across, below = (int)threadIdx.x / across;
@@ -84,7 +84,7 @@ __global__ void bias_backward(Matrix m, const D *__restrict__ dy, const T *__res
     __syncthreads();
     float *to = gridDim.x == 1 ? dbias : parts + blockIdx.x * width;
     if ((int)threadIdx.x < here) to[first + threadIdx.x] = own[threadIdx.x];
-    if (gridDim.x > 1 && last_block(&turns[blockIdx.y], gridDim.x))
+    if (gridDim.x > 1 && last_block(&tickets[blockIdx.y], gridDim.x))
         sum_parts(parts + first, (int)gridDim.x, width, here, dbias + first);
 }
 
@@ -111,16 +111,16 @@ __global__ void bias_forward(Matrix m, const float *__restrict__ bias, bool relu
 static dim3 blocks_of(int64_t rows, int columns)
 {
     int across = columns < ACROSS ? columns : ACROSS, side = (columns + across - 1) / across;
-    int64_t turns = (rows + THREADS / across * AHEAD - 1) / (THREADS / across * AHEAD), most = MANY / side;
-    most = most < 1 || side > KOLO_TURNS ? 1 : most > TALL ? TALL : most;
-    return dim3((unsigned)(turns < most ? turns : most), (unsigned)side);
+    int64_t rounds = (rows + THREADS / across * AHEAD - 1) / (THREADS / across * AHEAD), most = MANY / side;
+    most = most < 1 || side > KOLO_TICKETS ? 1 : most > TALL ? TALL : most;
+    return dim3((unsigned)(rounds < most ? rounds : most), (unsigned)side);
 }
 
 template <typename D, typename T, int N> static cudaError_t backward(cudaStream_t stream, const kolo_bias_job *job)
 {
     Matrix m = {job->rows, job->width / N};
     return launch(stream, blocks_of(m.rows, m.columns), THREADS, 0, bias_backward<D, T, N>, m, (const D *)job->dy,
-                  (const T *)job->y, (T *)job->dz, job->dbias, (float *)job->scratch, job->turns);
+                  (const T *)job->y, (T *)job->dz, job->dbias, (float *)job->scratch, job->tickets);
 }
 
 template <typename T, int N>

@@ -33,7 +33,7 @@ static inline Tiles tiles_of_sums(int64_t rows, int columns, int V, int rows_at_
     while (lanes < units && lanes < most) lanes *= 2;
     int groups = THREADS / lanes;
     int64_t chunks = parts_of(units, lanes), blocks = parts_of(rows, (int64_t)groups * rows_at_once);
-    int64_t limit = chunks < SUM_BLOCKS ? SUM_BLOCKS / chunks : 1; /* so that turns[] suffice */
+    int64_t limit = chunks < SUM_BLOCKS ? SUM_BLOCKS / chunks : 1; /* so that tickets[] suffice */
     return Tiles{lanes, groups, dim3((unsigned)(blocks < limit ? blocks : limit), (unsigned)chunks)};
 }
 
@@ -73,16 +73,16 @@ template <int S, int V> __device__ static Columns<S> block_columns(const float s
 }
 
 /* Given a block's sums, the whole's: true in the one block of those along x that has them, again in thread c < columns.
- * of_blocks, turns: the scratch memory, and the stream's. */
+ * of_blocks, tickets: the scratch memory, and the stream's. */
 template <int S>
-__device__ static bool all_columns(Columns<S> *own, int columns, Columns<S> *of_blocks, unsigned *turns)
+__device__ static bool all_columns(Columns<S> *own, int columns, Columns<S> *of_blocks, unsigned *tickets)
 {
     __shared__ double parts[S * THREADS];
     int thread = (int)threadIdx.x, slices = THREADS / columns, slice = thread / columns, blocks = (int)gridDim.x;
     if (blocks == 1) return true;
     of_blocks += (int64_t)blockIdx.y * blocks * columns;
     if (thread < columns) of_blocks[blockIdx.x * columns + thread] = *own;
-    if (!last_block(&turns[blockIdx.y], gridDim.x)) return false;
+    if (!last_block(&tickets[blockIdx.y], gridDim.x)) return false;
     for (int s = 0; s < S; s++) own->sum[s] = 0;
 #pragma unroll 8
     for (int block = slice; block < blocks; block += slices)

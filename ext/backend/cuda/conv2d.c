@@ -200,7 +200,7 @@ static kolo_status through_bias(const kolo_cuda_job *job, const void **dz)
                           .dz = job->in[1] ? scratch + own->dz : NULL,
                           .dbias = job->out[2],
                           .scratch = scratch + own->bias,
-                          .turns = job->call->stream->turns};
+                          .tickets = job->call->stream->tickets};
     *dz = bias.dz ? bias.dz : bias.dy;
     if (!bias.dz && !bias.dbias) return KOLO_OK;
     KOLO_CUDA(kolo_cuda_bias_backward(job->stream, &bias), "a bias's gradient");

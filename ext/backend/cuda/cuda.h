@@ -34,7 +34,7 @@ struct kolo_stream {
     pid_t process; /* that opened it */
     cudaStream_t handle;
     cudaError_t failed; /* the first failure of a launch that nobody has been told of (kolo_cuda_tell) */
-    unsigned *turns; /* KOLO_TURNS zeros on the device, which its kernels count with and leave as zeros */
+    unsigned *tickets; /* KOLO_TICKETS zeros on the device, which its kernels count with and leave as zeros */
     kolo_cuda_table *tables; /* a list */
     struct cublasLtContext *blas;   /* NULL before anything wanted it (matmul.c) */
     struct cudnnContext *dnn;       /* likewise (conv_graph.c) */

@@ -104,7 +104,7 @@ static kolo_status run_backward(const kolo_cuda_job *job)
                               .dz = own->dz >= 0 ? scratch + own->dz : NULL,
                               .dbias = job->out[2],
                               .scratch = scratch + own->bias,
-                              .turns = job->call->stream->turns};
+                              .tickets = job->call->stream->tickets};
         KOLO_CUDA(kolo_cuda_bias_backward(job->stream, &bias), "a bias's gradient");
         if (bias.dz) dz = bias.dz;
     }

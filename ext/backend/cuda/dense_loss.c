@@ -36,7 +36,7 @@ static kolo_status add_bias_gradient(const kolo_cuda_job *job, const void *slope
                           .dy = slopes,
                           .dbias = job->out[2],
                           .scratch = (char *)job->scratch + own->bias,
-                          .turns = job->call->stream->turns};
+                          .tickets = job->call->stream->tickets};
     KOLO_CUDA(kolo_cuda_bias_backward(job->stream, &bias), "a bias's gradient");
     return KOLO_OK;
 }

@@ -188,17 +188,17 @@ template <typename T> __device__ static inline T block_sum(T value)
 
 /* ---- blocks that meet ---- */
 
-/* For kernels whose last block adds up what all have written: called by every thread of every block, once each turn,
- * behind its writes; true in that block alone, which then reads them by __ldcg(). turn: one of the stream's KOLO_TURNS.
+/* For kernels whose last block adds up what all have written: called by every thread of every block, once for each use,
+ * behind its writes; true in that block alone, which then reads them by __ldcg(). ticket: one of the stream's KOLO_TICKETS.
  */
-__device__ static inline bool last_block(unsigned *turn, unsigned blocks)
+__device__ static inline bool last_block(unsigned *ticket, unsigned blocks)
 {
     __shared__ bool last;
     __threadfence();
     __syncthreads();
     if (threadIdx.x == 0) {
-        last = atomicAdd(turn, 1u) == blocks - 1;
-        if (last) *turn = 0; /* for the next kernel */
+        last = atomicAdd(ticket, 1u) == blocks - 1;
+        if (last) *ticket = 0; /* for the next kernel */
     }
     __syncthreads();
     __threadfence();

@@ -111,7 +111,7 @@ cudaError_t kolo_cuda_max_pool_dropout(cudaStream_t stream, kolo_element element
 typedef struct kolo_pooled_bias {
     float *dbias;
     void *scratch;
-    unsigned *turns; /* the stream's */
+    unsigned *tickets; /* the stream's */
 } kolo_pooled_bias;
 bool kolo_pooling_exact(kolo_element element, const kolo_pooling *pooling);
 size_t kolo_cuda_pooled_bias_scratch(kolo_element element, const kolo_pooling *pooling);
@@ -156,11 +156,11 @@ typedef struct kolo_batch_norm_job {
     const float *mean, *variance; /* then these */
     const float *gamma, *beta; /* each or NULL */
 } kolo_batch_norm_job;
-/* What the sums need beside; turns: the stream's. */
+/* What the sums need beside; tickets: the stream's. */
 size_t kolo_cuda_batch_norm_scratch(kolo_element element, const kolo_batch_norm_job *job);
 /* sums: Σx, Σx² [channels] and one n */
 cudaError_t kolo_cuda_batch_norm_moments(cudaStream_t stream, kolo_element element, const kolo_batch_norm_job *job,
-                                         const void *x, double *sums, void *scratch, unsigned *turns);
+                                         const void *x, double *sums, void *scratch, unsigned *tickets);
 /* dmean, dvariance: each or NULL; the same for other, which is added to y when that has been rounded, cut: and then
  * goes through a relu. */
 cudaError_t kolo_cuda_batch_norm(cudaStream_t stream, kolo_element element, const kolo_batch_norm_job *job,
@@ -168,7 +168,7 @@ cudaError_t kolo_cuda_batch_norm(cudaStream_t stream, kolo_element element, cons
 /* sums: Σdy, Σdy·x̂ [channels]; dgamma, dbeta: each or NULL. */
 cudaError_t kolo_cuda_batch_norm_sums(cudaStream_t stream, kolo_element element, const kolo_batch_norm_job *job,
                                       const void *dy, const void *x, double *sums, float *dgamma, float *dbeta,
-                                      void *scratch, unsigned *turns);
+                                      void *scratch, unsigned *tickets);
 cudaError_t kolo_cuda_batch_norm_backward(cudaStream_t stream, kolo_element element, const kolo_batch_norm_job *job,
                                           const double *sums, const void *dy, const void *x, void *dx);
 
@@ -208,7 +208,7 @@ cudaError_t kolo_cuda_pack_arrays(cudaStream_t stream, const kolo_packing *moves
 /* ---- bias.cu ---- */
 
 /* Where blocks of one launch meet (device.cuh): zeros between launches, so one array does for a whole stream. */
-#define KOLO_TURNS 1024
+#define KOLO_TICKETS 1024
 
 /* Back through relu and a bias: dz = dy · [y > 0], dbias = Σ dz over the rows, each wanted or NULL. Matrices of rows ×
  * width; dz and y of `element`, dy too or of floats, which are rounded to it first. y NULL: no relu. dbias is aligned
@@ -221,7 +221,7 @@ typedef struct kolo_bias_job {
     void *dz;
     float *dbias;
     void *scratch;
-    unsigned *turns;
+    unsigned *tickets;
 } kolo_bias_job;
 size_t kolo_cuda_bias_scratch(int64_t rows, int width);
 cudaError_t kolo_cuda_bias_backward(cudaStream_t stream, const kolo_bias_job *job);
@@ -371,7 +371,7 @@ typedef struct kolo_loss_job {
     void *gradient; /* NULL: none is wanted; where the outputs are: takes their place */
     kolo_element outputs_element, gradient_element;
     double *total_samples, *total_loss, *total_sums; /* are added to */
-    unsigned *turns; /* the stream's KOLO_TURNS */
+    unsigned *tickets; /* the stream's KOLO_TICKETS */
 } kolo_loss_job;
 size_t kolo_cuda_loss_scratch(const kolo_loss_job *job);
 /* Whether it reads each row of such outputs once, at the start: only then they may be narrow, and the gradient may take

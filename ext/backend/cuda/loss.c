@@ -57,7 +57,7 @@ void kolo_cuda_aim_loss(const kolo_call *call, kolo_loss_job *loss)
     loss->total_samples = &call->totals->samples;
     loss->total_loss = &call->totals->loss;
     loss->total_sums = call->totals->sums;
-    loss->turns = call->stream->turns;
+    loss->tickets = call->stream->tickets;
 }
 
 static kolo_status run_loss(const kolo_cuda_job *job)

@@ -102,7 +102,7 @@ __device__ static void add_part(const kolo_loss_job &job, const kolo_step_parame
 __device__ static void add_up(const kolo_loss_job &job, const kolo_step_parameters *step_parameters,
                               const double *parts)
 {
-    if (1 + job.sums > LAST_SUMS || !last_block(job.turns, gridDim.x)) return;
+    if (1 + job.sums > LAST_SUMS || !last_block(job.tickets, gridDim.x)) return;
     for (int k = (int)(threadIdx.x / 32); k < 1 + job.sums; k += (int)(blockDim.x / 32))
         add_part(job, step_parameters, parts, (int)gridDim.x, k);
 }

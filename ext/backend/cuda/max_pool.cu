@@ -116,7 +116,7 @@ __global__ void maxima_to_windows(Windows g, const T *__restrict__ dy, const P *
 template <typename T, int V, typename P>
 __global__ void __launch_bounds__(THREADS, 2)
     maxima_to_windows_and_bias(Windows g, Tiles tiles, const T *__restrict__ dy, const P *__restrict__ where,
-                               T *__restrict__ dx, float dropped, float *dbias, Columns<1> *of_blocks, unsigned *turns)
+                               T *__restrict__ dx, float dropped, float *dbias, Columns<1> *of_blocks, unsigned *tickets)
 {
     const int ROWS = 4;
     int thread = (int)threadIdx.x, lane = (int)blockIdx.y * tiles.lanes + thread % tiles.lanes;
@@ -146,7 +146,7 @@ __global__ void __launch_bounds__(THREADS, 2)
     }
     int columns = tiles.lanes * V, first = (int)blockIdx.y * columns;
     Columns<1> all = block_columns<1, V>(sums, tiles.lanes);
-    if (!all_columns(&all, columns, of_blocks, turns)) return;
+    if (!all_columns(&all, columns, of_blocks, tickets)) return;
     if (thread < columns && first + thread < g.lanes * V) dbias[first + thread] = (float)all.sum[0];
 }
 
@@ -250,7 +250,7 @@ static cudaError_t maxima_back_to_bias(cudaStream_t stream, const kolo_pooling *
     Tiles tiles = tiles_of_bias<T>(p);
     return launch(stream, tiles.blocks, THREADS, 0, maxima_to_windows_and_bias<T, V, uint8_t>,
                   windows_of(p, p->samples, p->channels / V, false), tiles, dy, where, dx, dropped, bias->dbias,
-                  (Columns<1> *)bias->scratch, bias->turns);
+                  (Columns<1> *)bias->scratch, bias->tickets);
 }
 
 } // namespace kolo

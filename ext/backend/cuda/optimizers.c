@@ -183,8 +183,8 @@ kolo_status kolo_cuda_update_weights(kolo_stream *stream, const kolo_update_job 
     KOLO_TRY(lay_out(stream, job, &update));
     update.rule = kolo_rule_numbers(job->optimizer, 0, 1, numbers);
     bool measures = kolo_cuda_update_measures(&update);
-    if (job->left) KOLO_TRY(kolo_cuda_unpack_left(job, measures));
-    update.left = measures ? NULL : (const char *)job->left;
+    if (job->packed_gradient) KOLO_TRY(kolo_cuda_unpack_left(job, measures));
+    update.left = measures ? NULL : (const char *)job->packed_gradient;
     KOLO_CUDA(kolo_cuda_update_all(stream->handle, &update), "updating the weights");
     return job->packed ? kolo_cuda_pack_rest(job) : KOLO_OK;
 }

@@ -337,7 +337,7 @@ __global__ void fill_step_parameters(kolo_step_parameters *step_parameters, kolo
     if (step_parameters->loss_scale > 0) scaling->sample_scale = scaling->loss_scale * step_parameters->loss_scale;
     scaling->before = scaling->updates;
     step_parameters->loss_scale = scaling->sample_scale;
-    step_parameters->scale = step_parameters->share / scaling->sample_scale;
+    step_parameters->scale = step_parameters->per_sample / scaling->sample_scale;
     *seen = *scaling;
 }
 
@@ -358,7 +358,7 @@ template <kolo_rule_kind RULE> __global__ void __launch_bounds__(THREADS) update
         bool first = chunk.first == u.spans[chunk.span].offset;
         if (chunk.span != now && measured && !mean) finish_numbers<RULE>(u, chunk.span, first, &work.s);
         now = chunk.span;
-        Move move = {u, work.s.left, work.s.is.momentum, u.step_parameters->share};
+        Move move = {u, work.s.left, work.s.is.momentum, u.step_parameters->per_sample};
         if (mean) go_through(chunk, work.s.wide, move);
         else go_through(chunk, work.s.wide, work);
     }

@@ -43,7 +43,7 @@ static kolo_status run_max_pool_backward(const kolo_cuda_job *job)
 {
     const kolo_op *drop_back = kolo_cuda_fused(job->plan, job->op);
     kolo_pooling p = kolo_cuda_pooling_of(job->plan, job->op, job->op->out[0], job->op->in[0]);
-    kolo_pooled_bias bias = {.dbias = job->out[1], .scratch = job->scratch, .turns = job->call->stream->turns};
+    kolo_pooled_bias bias = {.dbias = job->out[1], .scratch = job->scratch, .tickets = job->call->stream->tickets};
     KOLO_CUDA(kolo_cuda_max_pool_backward(job->stream, job->element, &p, job->in[0], job->in[1], job->out[0],
                                           drop_back ? drop_back->rate : 0, bias.dbias ? &bias : NULL),
               "a max pooling's gradient");

@@ -60,7 +60,7 @@ static void close_stream(kolo_stream **stream)
     kolo_cuda_free_tables(closed->tables);
     kolo_cuda_close_blas(closed);
     kolo_cuda_close_dnn(closed);
-    kolo_cuda_free(closed->turns);
+    kolo_cuda_free(closed->tickets);
     if (closed->handle) cudaStreamDestroy(closed->handle);
     cudaGetLastError(); /* of a device that is lost */
     free(closed);
@@ -82,9 +82,9 @@ static kolo_status open_stream(const kolo_stream_place *place, kolo_stream **str
         error = cudaDeviceGetAttribute(&made->shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
     if (error == cudaSuccess) error = kolo_cuda_find_code();
     if (error == cudaSuccess) error = cudaStreamCreateWithFlags(&made->handle, cudaStreamNonBlocking);
-    size_t turns = KOLO_TURNS * sizeof *made->turns;
-    if (error == cudaSuccess) error = kolo_cuda_allocate((void **)&made->turns, turns);
-    if (error == cudaSuccess) error = cudaMemsetAsync(made->turns, 0, turns, made->handle);
+    size_t tickets = KOLO_TICKETS * sizeof *made->tickets;
+    if (error == cudaSuccess) error = kolo_cuda_allocate((void **)&made->tickets, tickets);
+    if (error == cudaSuccess) error = cudaMemsetAsync(made->tickets, 0, tickets, made->handle);
     if (error != cudaSuccess) {
         close_stream(&made);
         return kolo_cuda_fail(error, "beginning");
@@ -293,15 +293,15 @@ static kolo_status sum(kolo_stream *stream, double *to, const void *parts, size_
     return KOLO_OK;
 }
 
-/* By one of the stream's turns, which is a zero again when it is done. */
+/* Counts in one of the stream's tickets, which is zero again afterwards. */
 static kolo_status are_finite(kolo_stream *stream, const float *values, int64_t count, bool *finite)
 {
     static const char doing[] = "looking for what is not finite";
     unsigned odd = 0;
     KOLO_TRY(kolo_cuda_enter(stream));
-    KOLO_CUDA(kolo_cuda_count_odd(stream->handle, values, count, stream->turns), doing);
-    KOLO_CUDA(cudaMemcpyAsync(&odd, stream->turns, sizeof odd, cudaMemcpyDefault, stream->handle), doing);
-    KOLO_CUDA(cudaMemsetAsync(stream->turns, 0, sizeof odd, stream->handle), doing);
+    KOLO_CUDA(kolo_cuda_count_odd(stream->handle, values, count, stream->tickets), doing);
+    KOLO_CUDA(cudaMemcpyAsync(&odd, stream->tickets, sizeof odd, cudaMemcpyDefault, stream->handle), doing);
+    KOLO_CUDA(cudaMemsetAsync(stream->tickets, 0, sizeof odd, stream->handle), doing);
     KOLO_TRY(finish(stream));
     *finite = odd == 0;
     return KOLO_OK;

@@ -107,7 +107,7 @@ static kolo_status build(kolo_model_builder *builder, kolo_layer_node *node)
 
 static void (*work_of(const kolo_layer_flow *flow))(const kolo_custom_call *)
 {
-    return flow->node->recipe.own.number[0] > 0 ? work_on_1 : work_on_0;
+    return flow->node->recipe.custom.number[0] > 0 ? work_on_1 : work_on_0;
 }
 
 static kolo_status forward(kolo_plan *plan, kolo_layer_flow *flow)

@@ -23,7 +23,7 @@ typedef struct own_targets {
     const char *const *rule, *const *note;
 } own_targets;
 static own_targets own_values;
-static const kolo_own_option *own_options;
+static const kolo_program_option *own_options;
 static const char *data_default;
 
 static void print_own(void)
@@ -96,7 +96,7 @@ static int parse_own(const char *command_line)
     int epochs = 5, size = 0;
     double rho = 0.5;
     const char *rule = "adam", *note = NULL, *picture = NULL, *home = NULL;
-    own_options = (const kolo_own_option[]){
+    own_options = (const kolo_program_option[]){
         {"batch-norm", .flag = &ghost, .help = "with batch norm"},
         {"warmup-epochs", "N", "of warm-up", .count = &epochs, .or_zero = true},
         {"ghost-batch", "N", "samples", .count = &size},

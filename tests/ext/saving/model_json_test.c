@@ -32,17 +32,17 @@ static void check_kind(const kolo_layer_kind *kind, const char *only)
     for (const kolo_field *field = kolo_layer_fields(kind); field->name; field++)
         for (int i = 0; i < field->count; i++, number++)
             if (!only || strcmp(only, field->name) == 0)
-                fill_element(field->type, (char *)&layer.own + field->offset + (size_t)i * kolo_field_size(field->type),
-                             number);
+                fill_element(field->type,
+                             (char *)&layer.custom + field->offset + (size_t)i * kolo_field_size(field->type), number);
     assert_int_equal(kolo_layer_to_json(&layer, &object), KOLO_OK);
     char *text = json_dumps(object, 0);
     json_t *parsed = json_loads(text, 0, NULL);
     assert_int_equal(kolo_layer_from_json(parsed, &again), KOLO_OK);
     assert_ptr_equal(again.kind, kind);
     for (const kolo_field *field = kolo_layer_fields(kind); field->name; field++)
-        for (int i = 0; i < field->count && kolo_field_given(field, (char *)&layer.own + field->offset); i++) {
+        for (int i = 0; i < field->count && kolo_field_given(field, (char *)&layer.custom + field->offset); i++) {
             size_t at = field->offset + (size_t)i * kolo_field_size(field->type);
-            if (!same_element(field->type, (char *)&layer.own + at, (char *)&again.own + at))
+            if (!same_element(field->type, (char *)&layer.custom + at, (char *)&again.custom + at))
                 fail_msg("%s.%s[%d] is not what it was: %s", kind->name, field->name, i, text);
         }
     json_decref(parsed);
@@ -224,8 +224,8 @@ static void a_layer_of_ones_own_is_registered(void **state)
     char *text = kolo_model_to_json(model);
     kolo_model *again = kolo_model_from_json(text);
     assert_non_null(again);
-    assert_float_equal(again->layers[1].recipe.own.number[1], 2.5, 0);
-    assert_ptr_equal(again->layers[1].recipe.own.kind, &scale);
+    assert_float_equal(again->layers[1].recipe.custom.number[1], 2.5, 0);
+    assert_ptr_equal(again->layers[1].recipe.custom.kind, &scale);
     free(text);
     kolo_model_free(&model);
     kolo_model_free(&again);

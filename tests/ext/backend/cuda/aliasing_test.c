@@ -84,7 +84,7 @@ static void open_arrays(net *n, dice *d, const kolo_optimizer *optimizer, int be
     n->weights = floats(n, drawn);
     n->gradient = floats(n, zeros);
     for (int s = 0; s < 2; s++) n->slots[s] = floats(n, zeros);
-    kolo_step_parameters step_parameters = {.scale = 0.25, .share = 0.25};
+    kolo_step_parameters step_parameters = {.scale = 0.25, .per_sample = 0.25};
     kolo_rule_numbers(optimizer, 0.125, 1, step_parameters.rule);
     n->step_parameters = rig_allocate(n->r, sizeof step_parameters);
     rig_copy(n->r, n->step_parameters, &step_parameters, sizeof step_parameters);
@@ -187,7 +187,7 @@ static void one_case(dice *d, int number)
         n = open_net(d, precisions[number % 4], &optimizer, number);
     unpack_all(&straight);
     n.job.plan = &n.r->plan;
-    n.job.left = (const float *)(const void *)BASE;
+    n.job.packed_gradient = (const float *)(const void *)BASE;
     n.job.packed = BASE;
     const kolo_update_kind *updates = tested->updates;
     rig_ok(updates->expect(n.r->stream, &n.job));

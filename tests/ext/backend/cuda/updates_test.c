@@ -116,7 +116,7 @@ static void put_gradient(arrays *a)
 
 static void tell(arrays *a, double rate, int64_t step, double scale, double share)
 {
-    kolo_step_parameters step_parameters = {.scale = scale, .share = share};
+    kolo_step_parameters step_parameters = {.scale = scale, .per_sample = share};
     kolo_rule_numbers(&a->optimizer, rate, step, step_parameters.rule);
     rig_ok(streams->copy(stream, a->step_parameters, &step_parameters, sizeof step_parameters));
 }

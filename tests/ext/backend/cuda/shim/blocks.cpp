@@ -42,7 +42,7 @@ struct Thread {
     struct Stack *stack = nullptr;
     kolo_shim_meeting kind = KOLO_SHIM_SYNC; /* what it waits for, with whom, and what it brings */
     unsigned mask = 0;
-    uint64_t brought = 0;
+    uint64_t partials = 0;
 };
 
 struct Stack {
@@ -235,7 +235,7 @@ bool run_lanes(size_t warp)
 }
 
 /* Lanes that wait for one another get what each has brought, if all are there that are named and have not ended. */
-bool meet(size_t warp)
+bool overlap(size_t warp)
 {
     size_t lanes = lanes_of(warp);
     Thread *threads = &block.threads[warp * WARP];
@@ -249,7 +249,7 @@ bool meet(size_t warp)
             if (!(mask >> t & 1) || threads[t].state == ENDED) continue;
             all = threads[t].state == AT_EXCHANGE && threads[t].mask == mask && threads[t].kind == threads[first].kind;
             there |= 1u << t;
-            shown.values[t] = threads[t].brought;
+            shown.values[t] = threads[t].partials;
         }
         if (!all) continue;
         shown.there = there;
@@ -291,7 +291,7 @@ void run_block()
             bool goes = true;
             for (size_t steps = order == BY_CHANCE ? 1 + roll(4) : 1; goes && steps > 0; steps--) {
                 goes = run_lanes(turns[i]);
-                goes = meet(turns[i]) || goes;
+                goes = overlap(turns[i]) || goes;
                 moved = moved || goes;
             }
         }
@@ -321,7 +321,7 @@ const kolo_shim_shown *kolo_shim_meet(kolo_shim_meeting kind, unsigned mask, uin
     if (!(mask >> lane & 1)) kolo_shim_refuse("a lane that its mask %08x does not name", mask);
     thread.kind = kind;
     thread.mask = mask;
-    thread.brought = own;
+    thread.partials = own;
     wait_as(AT_EXCHANGE);
     return &block.shown[number / WARP][__builtin_ctz(mask)];
 }
