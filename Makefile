@@ -206,12 +206,13 @@ $(filter $(BUILD)/tests/ext/launch/%,$(TESTS)): $(call object,$(filter-out %/mai
 $(BUILD)/tests/kernel/cells/split_test: EXTRA = -Ikernel
 $(BUILD)/tests/kernel/cells/split_test: $(call object,$(addprefix kernel/cells/,text.c lexer.c split.c declare.c))
 
-# A test that does not compile is a failed test: -k, and the runner finds its program missing.
+# A test that does not compile is a failed test: -k, and the runner finds its program missing. exec, so that a signal to
+# make reaches the runner, which then lists what it did not reach.
 test:  ## set up, then the tests, in some minutes; all those under SUITE=ext/comm, long ones too (MINUTES=20 ends it)
 test-long:  ## set up, then the tests that take longer (MINUTES=40 ends it)
 test test-long: setup
 	-$(Q)$(MAKE) -k tests
-	@KOLO_BUILD=$(abspath $(BUILD)) .venv/bin/python tests/run $(if $(SUITE),,--part $(if $(filter test,$@),short,long)) \
+	@exec env KOLO_BUILD=$(abspath $(BUILD)) .venv/bin/python tests/run $(if $(SUITE),,--part $(if $(filter test,$@),short,long)) \
 	    $(if $(MINUTES),--minutes $(MINUTES)) $(SUITE)
 tests: $(TESTS) $(BUILT)
 
