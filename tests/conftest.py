@@ -1,10 +1,7 @@
 """Limits of tests stretch with the load, and tests/run is told what begins, ends and is missing."""
-import atexit
 import faulthandler
 import json
-import os
 import signal
-import sys
 import threading
 
 import patience
@@ -13,24 +10,6 @@ import pytest_timeout
 from runner.processes import family
 
 events = None
-status = 1  # unless a session ends
-
-
-@atexit.register  # before those of the tests' modules, so that it runs behind them
-def end():
-    """Without the interpreter's own teardown, in which ZeroMQ may wait for ever for sockets that nobody can reach."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(status)
-
-
-def pytest_sessionfinish(exitstatus):
-    global status
-    status = int(exitstatus)
-
-
-def pytest_unconfigure():
-    faulthandler.dump_traceback_later(60)  # shows where the process waits if it does not end
 
 
 def pytest_addoption(parser):
@@ -46,6 +25,10 @@ def pytest_configure(config):
 def tell(**event):
     if events:
         events.write(json.dumps(event) + "\n")
+
+
+def pytest_sessionfinish():
+    faulthandler.dump_traceback_later(60)  # shows where the process waits if it does not end
 
 
 def pytest_deselected(items):

@@ -191,12 +191,6 @@ def test_a_hanging_python_test_is_named_and_the_rest_runs(tree):
     named(lines, "> ", "time.sleep(1000)")
 
 
-def test_the_interpreters_teardown_is_not_waited_for(tree):
-    write_python(tree, "one", "class Late:\n    def __del__(self, wait=time.sleep): wait(1000)\n"
-                              "late = Late()\ndef test_a(): pass\n")
-    assert runner(tree, "--limit", "1") == (0, "1 passed, 0 failed, 0 skipped")
-
-
 def alive(word):
     return [f for f in Path("/proc").glob("[0-9]*") if word in (f / "cmdline").read_text().split("\0")]
 

@@ -5,7 +5,6 @@ import os
 import queue
 import tempfile
 import threading
-import weakref
 from pathlib import Path
 
 import patience
@@ -104,15 +103,15 @@ def check(outcome, expected):
     return shown
 
 
-kernels = weakref.WeakSet()
+kernels = []  # kept, since collecting a ZeroMQ context together with its open sockets may wait for them for ever
 
 
 @atexit.register
 def close_sockets():
-    """ZeroMQ waits at the end of the process for every open socket, and for messages to kernels that were killed."""
     for kernel in kernels:
         kernel.client.stop_channels()
         kernel.client.context.destroy(linger=0)
+        kernel.manager.context.destroy(linger=0)
 
 
 class Kernel:
@@ -121,7 +120,7 @@ class Kernel:
         self.manager = KernelManager(kernel_name="kolo")
         self.manager.start_kernel(env={**os.environ, **environment})
         self.client = self.manager.client()
-        kernels.add(self)
+        kernels.append(self)
         self.client.start_channels()
         self.client.wait_for_ready()  # the limit of the test is its end
 
