@@ -1,4 +1,4 @@
-/* What a driver tells about the devices of this machine that have a driver. Nothing here takes memory on a device. */
+/* Information from the driver of this machine's devices. Only the meter allocates memory on a device. */
 #ifndef KOLO_BACKEND_DEVICE_INFORMATION_H
 #define KOLO_BACKEND_DEVICE_INFORMATION_H
 
@@ -6,16 +6,18 @@
 #include "backend/meter.h"
 
 typedef struct kolo_device_information {
-    /* Devices that the driver shows; 0 where there is no driver. Masks such as CUDA_VISIBLE_DEVICES are ignored. */
+    /* The number of devices that the driver reports; 0: there is no driver. Masks such as CUDA_VISIBLE_DEVICES are
+     * ignored. */
     int (*devices)(void);
-    /* Name and memory of one device. Fails with a sentence. */
+    /* Gets the name and the memory of one device. Fails with a sentence. */
     kolo_status (*describe)(int device, char name[96], int64_t *memory_bytes, int64_t *free_bytes);
-    /* Bytes of its memory that streams of this process hold. */
+    /* The bytes of its memory that streams of this process have allocated. */
     int64_t (*held)(int device);
-    /* Whether `entry`, an entry of CUDA_VISIBLE_DEVICES of that length which is no number, names the device:
-     * "GPU-8932f937", "MIG-…". */
+    /* Whether an entry of CUDA_VISIBLE_DEVICES that is not a number names the device: "GPU-8932f937", "MIG-…". `entry`
+     * has `length` characters and need not end there. */
     bool (*is_called)(int device, const char *entry, size_t length);
-    /* Where a device is, and what connects two different ones: all members but .name, as far as the driver knows. */
+    /* Gets the place of a device; gets the connection of two different ones, without .name. Members that the driver
+     * does not report are unknown. */
     void (*locate)(int device, kolo_spot *spot);
     void (*connect)(int device, int other, kolo_connection *connection);
     /* Measures how fast devices copy to each other. */

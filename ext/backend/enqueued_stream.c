@@ -1,9 +1,9 @@
-/* A stream that behaves like a GPU's and computes with the host's arithmetic: see stream.h.
+/* A stream that is asynchronous like a GPU's but computes on the host, for the engine's tests: see stream.h.
  *
- * Work that is enqueued becomes a list of commands. The commands run as late as they may: when the host synchronizes,
- * when another stream waits for them, or when memory is given back. Memory begins as bytes of ones, which are no
- * numbers. So whoever reads a result too early, changes a source before it was copied, or relies on memory that nobody
- * has written, is found out on any machine. The engine's tests run on it; it is nothing to compute with. */
+ * Work that is enqueued becomes a list of commands. The commands run as late as the contract allows: when the host
+ * synchronizes, when another stream waits for them, or when memory is released. New memory is filled with bytes of
+ * 0xff, which are NaN as floats. So the tests detect on any machine that a result was read too early, that the source
+ * of a copy was changed before the copy, or that memory was read before it was written. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -33,8 +33,8 @@ struct kolo_stream {
     pid_t process;
     command_list list;
     int64_t done;    /* commands that have run, removed ones included */
-    int64_t removed; /* commands that were removed from the list */
-    kolo_captured_graph *capture; /* takes commands while they are captured; NULL: the list takes them */
+    int64_t removed; /* commands that were removed from the beginning of the list */
+    kolo_captured_graph *capture; /* commands are added to this graph; NULL: to the list */
     kolo_status failed;           /* the first failure of a command; afterwards every call fails */
 };
 
@@ -42,7 +42,7 @@ struct kolo_stream {
 struct kolo_event {
     kolo_stream *stream;
     int64_t position;
-    kolo_captured_graph *capture; /* the capture it was recorded in, which a waiting stream joins; or NULL */
+    kolo_captured_graph *capture; /* the capture in which it was recorded, which a waiting stream joins; or NULL */
 };
 
 /* ---------------------------------------------------------------- commands */
@@ -78,7 +78,8 @@ static kolo_status enqueue(kolo_stream *stream, kolo_status (*run)(void *), cons
 }
 #define ENQUEUE(stream_, run_, ...) enqueue(stream_, run_, &(run_##_arguments){__VA_ARGS__}, sizeof(run_##_arguments))
 
-/* Runs commands until `position` have run. One of them may flush another stream, never this one. */
+/* Runs commands until `position` of them have run. A command may flush another stream, which at most waits for commands
+ * of this stream that have already run. */
 static kolo_status flush(kolo_stream *stream, int64_t position)
 {
     KOLO_TRY(check(stream));
@@ -116,7 +117,7 @@ static kolo_status open_stream(const kolo_stream_place *place, kolo_stream **str
     return KOLO_OK;
 }
 
-/* A failure of commands that only close() runs is dropped. */
+/* Runs all commands. A failure is dropped, because the caller cannot report it. */
 static void settle(kolo_stream *stream)
 {
     if (stream->process != getpid() || stream->failed != KOLO_OK) return;
@@ -261,7 +262,7 @@ static kolo_status join_capture(kolo_stream *stream, kolo_captured_graph *graph)
     return KOLO_OK;
 }
 
-/* A graph holds its commands in the order in which all of its streams enqueued them, which keeps every wait. */
+/* A graph has the commands of all its streams in the order in which they were enqueued, so it needs no waits. */
 static kolo_status wait_event(kolo_stream *stream, kolo_event *event)
 {
     KOLO_TRY(check(stream));
@@ -329,7 +330,7 @@ typedef struct run_arguments {
     void *kernel;
     int op;
     kolo_call call;
-    void *in[KOLO_OP_INS], *out[KOLO_OP_OUTS]; /* call.memory may belong to another microbatch when it runs */
+    void *in[KOLO_OP_INS], *out[KOLO_OP_OUTS]; /* call.memory may be bound to another microbatch when it runs */
 } do_run_arguments;
 
 static kolo_status do_run(void *arguments)

@@ -16,7 +16,7 @@ static struct {
     pthread_once_t once;
     const kolo_device_information *information;
     int count;
-    const char *why; /* there is none */
+    const char *why; /* why there is none: the end of a sentence */
 } gpus = {.once = PTHREAD_ONCE_INIT};
 
 /* Warns if the plugin is installed but cannot be used. */
@@ -31,7 +31,7 @@ static const kolo_device_information *load(void)
     return NULL;
 }
 
-/* Loads the plugin only where there is a driver, since its libraries are large. */
+/* Loads the plugin only if there is a driver, since the plugin's libraries are large. */
 static void find(void)
 {
     gpus.why = "there is no driver";
@@ -42,7 +42,7 @@ static void find(void)
     gpus.why = "the driver gives none";
 }
 
-/* What KOLO_DEVICES says, or else the backend that KOLO_BACKEND chooses. */
+/* Whether the environment allows GPUs. KOLO_DEVICES decides, or KOLO_BACKEND if that is not set. */
 static bool wanted(void)
 {
     const char *choice = getenv(CHOICE), *backend = getenv("KOLO_BACKEND");

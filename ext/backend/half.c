@@ -1,15 +1,15 @@
-/* IEEE 754 binary16 ("half", KOLO_MIXED_FP16) for machines that cannot compute with it: float32 values rounded to what
- * a half can hold. By integers, so that the same loop serves every CPU, sixteen elements at a time on AVX-512; one that
- * converts in hardware (F16C) has no rounding without the conversion there and back. */
+/* IEEE 754 binary16 ("half", KOLO_MIXED_FP16) for machines that cannot compute with it: rounds float32 values to
+ * values that a half can represent. It computes with the bits as integers, so that the same loop serves every
+ * CPU: sixteen elements at a time on AVX-512. The hardware (F16C) can only round by converting to half and back. */
 #include "backend/backend.h"
 #include "core/vector.h"
 
 #include <string.h>
 
-/* To the nearest half, of two as near the even one; past 65504 + 16 to infinity; NaN stays NaN.
+/* Rounds to the nearest half, ties to even. Magnitudes of 65520 and more become infinity; NaN stays NaN.
  *
- * From 2^-14 on a half has 10 bits behind the point: 13 of a float32's 23 go. Below it halves are multiples of 2^-24,
- * which is what a sum with 0.5 leaves of a number. */
+ * From 2^-14 on a half has 10 bits of fraction, so 13 of a float32's 23 are rounded off. Below 2^-14 halves are
+ * multiples of 2^-24. A float32 sum with 0.5 is rounded to such a multiple, so 0.5 is added and subtracted again. */
 static inline __attribute__((always_inline)) float nearest_half(float value)
 {
     uint32_t bits, size, sign, small_bits;

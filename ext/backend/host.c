@@ -1,4 +1,4 @@
-/* Functions that all backends share which compute in the host's memory. Read backend/backend.h first. */
+/* Functions that the backends of the host share. Read backend/backend.h first. */
 #include "backend/backend.h"
 #include "losses/loss.h"
 #include "losses/rows.h"
@@ -39,7 +39,7 @@ static void sigmoid(const float *z, int64_t count, float *p)
     for (int64_t i = 0; i < count; i++) p[i] = kolo_sigmoid_of(z[i]);
 }
 
-/* A row for metrics that take probabilities. */
+/* The row with probabilities in place of outputs, for metrics that take probabilities. */
 static kolo_row activated(const kolo_plan *plan, kolo_row row, float *probabilities)
 {
     if (plan->probabilities == KOLO_SOFTMAX) softmax(row.outputs, row.count, probabilities);
@@ -99,9 +99,9 @@ kolo_status kolo_host_loss(const kolo_plan *plan, const kolo_op *op, const kolo_
     return KOLO_OK;
 }
 
-/* ------------------------------------------------------------------------------------------ a learner's own */
+/* ------------------------------------------------------------------------------------------ custom operations */
 
-/* Outputs are zero before the call, so that a custom sum can begin and padding stays zero. */
+/* Clears an output, so that a custom operation may add to it, and its padding is zero unless it is written. */
 static float *cleared(const kolo_plan *plan, int value, const kolo_call *call)
 {
     const kolo_value *out = &plan->values[value];

@@ -105,7 +105,7 @@ kolo_status kolo_for_each_in_order(int64_t first, int64_t end, bool backward,
 
 /* ---------------------------------------------------------------- kernels */
 
-/* The loss scale multiplies the gradient of the outputs. */
+/* Multiplies the gradient of the outputs by the loss scale. */
 static void scale_loss(const kolo_plan *plan, const kolo_call *call)
 {
     if (call->loss_scale == 0 || call->loss_scale == 1 || plan->loss_gradient < 0) return;

@@ -1,5 +1,5 @@
 /* The host's stream: see stream.h. Its lanes are threads, and every call returns when its work is done. On a concurrent
- * stream for_each() and wait_event() return at once, and a sweeper's thread runs them in their order (sweeper.h). */
+ * stream for_each() and wait_event() return at once, and the thread of a sweeper runs them in order (sweeper.h). */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -13,17 +13,17 @@ typedef struct sweep sweep;
 struct kolo_stream {
     const kolo_backend *backend;
     kolo_team *team; /* one member per lane */
-    sem_t *gate; /* limits the microbatches at once to the process's cores; NULL: no limit */
-    kolo_sweeper *sweeper; /* of a concurrent stream; NULL: for_each() runs at once */
+    sem_t *gate; /* limits the microbatches that run at a time to the process's cores; NULL: no limit */
+    kolo_sweeper *sweeper; /* of a concurrent stream; NULL: for_each() returns when it is done */
 };
 
-/* When it is recorded, all earlier work but the sweeper's is done. */
+/* Only the sweeper may have unfinished work when an event is recorded. */
 struct kolo_event {
     kolo_stream *stream;
-    int64_t position; /* of its sweeper */
+    int64_t position; /* the end of the sweeper's queue when it was recorded; 0 without a sweeper */
 };
 
-/* Whether this thread is a lane, whose calls run at once. */
+/* Whether this thread is a lane. Calls of a lane do not wait for the sweeper, which waits for the lane. */
 static _Thread_local bool in_lane;
 
 /* ---------------------------------------------------------------- open and close */
@@ -51,7 +51,7 @@ static kolo_status open_stream(const kolo_stream_place *place, kolo_stream **str
     return status;
 }
 
-/* Work that runs at once waits for the sweeper first. */
+/* Waits for the sweeper; called before work that does not go through it. */
 static kolo_status settle(kolo_stream *stream)
 {
     return stream->sweeper && !in_lane ? kolo_sweeper_wait(stream->sweeper, kolo_sweeper_end(stream->sweeper))
@@ -187,7 +187,7 @@ static kolo_status sweep_lane(void *argument, int member)
 {
     sweep *s = argument;
     const kolo_backend *backend = s->stream->backend;
-    bool outer = in_lane; /* a lane's work may run another stream's for_each(), for scores */
+    bool outer = in_lane; /* body() may call for_each() of another stream, to compute scores */
     int entered = backend->enter_thread();
     in_lane = true;
     kolo_status status = take_numbers(s, member);

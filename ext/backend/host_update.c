@@ -1,9 +1,10 @@
 /* An update on the host: from the sum of gradients to the updated weights. See update.h.
  *
- * The mean is formed, L2 added, the gradient clipped, the weights decayed; then comes the rule. All of it goes through
- * the arrays in chunks that fit in a core's cache, and each worker takes a run of chunks: the threads of one stream, or
- * of all streams that share the arrays. Where a whole array's norm comes first there are two or three such rounds; a
- * norm is the sum of the chunks' sums in their order, so it does not depend on the workers. */
+ * The steps are: form the mean gradient, add L2, clip the gradient, decay the weights, apply the rule. They go through
+ * the arrays in chunks that fit in a core's cache, and each worker takes a run of chunks. The workers are the threads
+ * of one stream, or of all streams that share the arrays. If the norm of a whole array is needed first, there are
+ * several such rounds. A norm is the sum of the chunks' sums in their order, so it does not depend on the number of
+ * workers. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,7 @@
 
 /* ---------------------------------------------------------------- rounds */
 
-/* Elements first … first+count-1 of a span, which begin with that chunk. */
+/* Elements first … first+count-1 of span `number`. `chunk` is their first chunk, counted over all spans. */
 typedef struct piece {
     const kolo_span *span;
     int number;
@@ -28,9 +29,9 @@ typedef struct update_round {
     kolo_team *team; /* NULL: one worker */
     double scale;    /* the sum of gradients · scale is the mean */
     double per_sample; /* kolo_step_parameters.per_sample, for running means */
-    bool prepares;   /* the gradient is changed before the rule sees it */
-    bool decays;     /* the weights decay before the rule */
-    double clip;     /* factor of global_clip_norm */
+    bool prepares;   /* the gradient is scaled, clipped or penalised in place before the rule reads it */
+    bool decays;     /* the weights are decayed before the rule is applied */
+    double clip;     /* the factor of all gradients because of global_clip_norm */
     bool whole;      /* a piece may have many chunks */
     void (*work)(const struct update_round *round, const piece *piece);
 } update_round;
@@ -47,7 +48,8 @@ static int64_t chunks_before(const kolo_update_job *job, int number)
     return chunks;
 }
 
-/* Calls work() for each piece of a worker's run of chunks: one chunk, or with round->whole up to the end of a span. */
+/* Calls work() for each piece of a worker's run of chunks. A piece is one chunk, or with round->whole all of the run's
+ * chunks of a span. */
 static kolo_status do_part(void *argument, int member)
 {
     const update_round *r = argument;
@@ -88,7 +90,7 @@ static kolo_status run(update_round *r, void (*work)(const update_round *, const
     return wait_for_parts(r);
 }
 
-/* Sums of a span's chunks, in their order. */
+/* Adds up the sums of a span's chunks, in the order of the chunks. */
 static void sum_chunks(const update_round *r, int number, double *sums)
 {
     int64_t chunk = chunks_before(r->job, number);
@@ -134,7 +136,7 @@ KOLO_VECTORISED static void move(float *restrict mean, const float *restrict sum
     for (int64_t i = 0; i < count; i++) mean[i] = kolo_moved(mean[i], sum[i], momentum, scale);
 }
 
-/* Not 0 if an element is infinite or NaN. */
+/* NaN if an element is infinite or NaN, else 0. */
 KOLO_VECTORISED static float sum_of_zeros(const float *g, int64_t count)
 {
     float lanes[16] = {0}, sum = 0;
@@ -242,7 +244,7 @@ void kolo_host_fill_step_parameters(kolo_step_parameters *step_parameters, kolo_
     *seen = *scaling;
 }
 
-/* All parts get the same result, and each counts in its own scaling. */
+/* All parts get the same result, and each updates its own kolo_scaling. */
 static kolo_status adapt_scale(update_round *r, bool *finite)
 {
     kolo_scaling *scaling = r->job->scaling;
@@ -270,7 +272,7 @@ static double clip_all(const update_round *r)
     return kolo_clip_factor(total, r->job->global_clip_norm);
 }
 
-/* Runs once for all parts, which share job->numbers. */
+/* Part 0 settles for all parts, because they share job->numbers. */
 static kolo_status settle(const update_round *r)
 {
     const kolo_optimizer_kind *kind = r->job->optimizer->kind;

@@ -23,7 +23,7 @@ static kolo_status make_room(staged_comm *comm, size_t bytes)
     return KOLO_OK;
 }
 
-/* The copy back is only enqueued. The next call waits for it before it writes to `host`. */
+/* The copy back is only enqueued. The next call's copy to `host` is behind it on the same stream. */
 static kolo_status allreduce(kolo_comm *base, void *values, int64_t count, kolo_type type)
 {
     staged_comm *comm = (staged_comm *)base;

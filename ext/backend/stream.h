@@ -1,4 +1,5 @@
-/* The stream: the part of the backend's seam that says where and when work runs. Every device is reached through one.
+/* The stream: the part of the backend's seam that says where and when work runs. The engine uses each device through a
+ * stream.
  *
  * Work that is enqueued on a stream runs in that order. A stream may be asynchronous. A call then returns before its
  * work is done, and any later call on the stream may report its failure; after a failure the stream may only be closed.
@@ -6,8 +7,9 @@
  * step can be launched again.
  *
  * A stream has lanes. for_each() spreads microbatches over them, and each lane runs the work of its microbatch in
- * order. The host's stream has one lane per thread (host_stream.c). A GPU's stream has one lane (cuda/stream.c). So has
- * the stream of enqueued_stream.c, which defers the reference backend's work as a GPU would; the engine's tests use it.
+ * order. The host's stream has one lane per thread (host_stream.c). A GPU's stream has one lane (cuda/stream.c). The
+ * stream of enqueued_stream.c has one lane, too. It defers the reference backend's work as a GPU would, for the
+ * engine's tests.
  *
  * A stream belongs to one thread at a time. In a child of fork() every call fails, and close() frees nothing that the
  * parent still uses.
@@ -35,22 +37,22 @@ typedef struct kolo_stream_place {
     int device;                         /* a GPU's number; the host ignores it */
     int threads;                        /* the host's number of lanes, at least 1 */
     sem_t *gate;                        /* counts the cores that several host streams share; NULL: no limit */
-    bool concurrent;                    /* the host's calls return early, so that streams of one thread overlap */
+    bool concurrent;                    /* the host's for_each() returns early, so that streams of a thread overlap */
 } kolo_stream_place;
 
 typedef struct kolo_stream_kind {
-    /* The number of steps that may be unfinished when the next one is enqueued, at most KOLO_STEPS_AHEAD. 0: every
-     * call returns when its work is done. */
+    /* The number of enqueued steps that may be unfinished at a time, at most KOLO_STEPS_AHEAD. 0: every call returns
+     * when its work is done, except on a concurrent stream. */
     int steps_ahead;
 
     kolo_status (*open)(const kolo_stream_place *place, kolo_stream **stream);
-    void (*close)(kolo_stream **stream); /* takes NULL; waits for what runs */
+    void (*close)(kolo_stream **stream); /* takes NULL; waits for work that runs */
 
     /* Memory that kernels of this stream can use, aligned to 64 bytes or more. `what` names it in the sentence of a
      * failure. release() takes NULL, and frees the memory after the work that was enqueued before the call. */
     kolo_status (*allocate)(kolo_stream *stream, size_t bytes, const char *what, void **memory);
     void (*release)(kolo_stream *stream, void *memory);
-    /* Memory of the host that copies use directly; pinned, for a GPU. */
+    /* Memory of the host for fast copies; pinned if the device is a GPU. */
     kolo_status (*allocate_host)(kolo_stream *stream, size_t bytes, void **memory);
     void (*release_host)(kolo_stream *stream, void *memory);
 
@@ -69,7 +71,7 @@ typedef struct kolo_stream_kind {
     /* Records an event behind all work enqueued so far. *event: NULL for a new event, or one to record again. */
     kolo_status (*record_event)(kolo_stream *stream, kolo_event **event);
     kolo_status (*synchronize_event)(kolo_stream *stream, kolo_event *event); /* the host waits for the event */
-    kolo_status (*wait_event)(kolo_stream *stream, kolo_event *event); /* later work waits for it; of any stream */
+    kolo_status (*wait_event)(kolo_stream *stream, kolo_event *event); /* later work waits for any stream's event */
     void (*free_event)(kolo_stream *stream, kolo_event *event); /* takes NULL */
     kolo_status (*synchronize)(kolo_stream *stream); /* the host waits for all work */
 
@@ -82,8 +84,8 @@ typedef struct kolo_stream_kind {
 
     int (*lanes)(const kolo_stream *stream);
     /* Calls body(argument, lane, number) for the numbers first … end-1, or from the last to the first if `backward`. A
-     * lane makes one call at a time, and runs the work that the call enqueues in that order. The first failure ends
-     * the loop. */
+     * lane makes one call at a time, and runs the work in the order in which the call enqueues it. The first failure
+     * ends the loop. */
     kolo_status (*for_each)(kolo_stream *stream, int64_t first, int64_t end, bool backward,
                             kolo_status (*body)(void *argument, int lane, int64_t number), void *argument);
     /* Runs the kernel of operation `op`, which may be of another backend than the stream. Within for_each() it runs in
@@ -113,7 +115,7 @@ typedef struct kolo_stream_kind {
     /* Opens a comm over the members of `group` whose all-reduce takes memory of this stream and is enqueued on it. All
      * members call it and get the same answer. *comm is `group` itself where that can use the memory; otherwise it is a
      * new comm, which the caller closes before the group. If it cannot be opened, the call fails on all members with
-     * one sentence. NULL: the kind never has such a comm. */
+     * the same sentence. NULL: the kind never has such a comm. */
     kolo_status (*open_comm)(kolo_stream *stream, kolo_comm *group, kolo_comm **comm);
 } kolo_stream_kind;
 

@@ -12,7 +12,7 @@
 
 typedef struct piece_of_work {
     kolo_status (*work)(void *argument);
-    kolo_sweeper *other; /* the piece waits for it; NULL: the piece is work */
+    kolo_sweeper *other; /* the piece waits until `other` has reached `position`; NULL: the piece calls work() */
     int64_t position;
     _Alignas(16) char argument[96];
 } piece_of_work;
@@ -24,11 +24,11 @@ struct kolo_sweeper {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     piece_of_work pieces[ROOM]; /* a ring */
-    int64_t end, done;
+    int64_t end, done; /* the number of pieces that were ever enqueued; that are finished */
     kolo_failure failure; /* the first since the last wait */
 };
 
-/* A failure of the other sweeper does not become one of this. */
+/* Does not take over a failure of the sweeper. */
 static void wait_for(kolo_sweeper *sweeper, int64_t position)
 {
     pthread_mutex_lock(&sweeper->lock);
@@ -36,7 +36,7 @@ static void wait_for(kolo_sweeper *sweeper, int64_t position)
     pthread_mutex_unlock(&sweeper->lock);
 }
 
-/* The caller holds the lock, which is released while the work runs. */
+/* The caller holds the lock. It is released while the work runs. */
 static void do_next(kolo_sweeper *sweeper)
 {
     piece_of_work next = sweeper->pieces[sweeper->done % ROOM];

@@ -1,9 +1,9 @@
 /* Threads that do the same work side by side: see team.h.
  *
- * A step of a small network is a few runs of some hundred microseconds each, and to put a thread to sleep and wake it
- * takes a good part of that. So whoever waits first looks for a moment whether the wait is over, where there is a core
- * for each that does, and sleeps only then. A sleeper says so before it looks a last time, and whoever ends a wait
- * looks for sleepers afterwards: one of the two sees the other. */
+ * A step of a small network has a few runs of some hundred microseconds each. Putting a thread to sleep and waking it
+ * takes a good part of that time. A thread that waits therefore spins for a moment before it sleeps, if there is a core
+ * for each thread. A thread that goes to sleep sets a flag before it checks the wait for the last time, and a thread
+ * that ends a wait reads the flags afterwards. So at least one of the two sees what the other has written. */
 #include "backend/team.h"
 #include "core/signals.h"
 
@@ -19,7 +19,7 @@
 #include "core/visit.h"
 
 #define AWAKE_SECONDS 100e-6 /* about what sleeping and waking cost on a machine that is not idle */
-#define LOOKS         32     /* between two looks at the clock */
+#define LOOKS         32     /* checks of the wait between two readings of the clock */
 
 typedef struct member {
     kolo_team *team;
@@ -29,17 +29,17 @@ typedef struct member {
 
 struct kolo_team {
     int size;
-    pid_t process; /* that the threads live in: a forked child has none of them */
-    int started; /* threads that run, for closing after a failed start */
+    pid_t process; /* the process of the threads: a forked child has none of them */
+    int started; /* the number of threads that were started: not all of them if one cannot be */
     bool looks;  /* there is a core for each thread, so they spin before they sleep */
     pthread_mutex_t lock;
     pthread_cond_t work_is_there, work_is_done;
     atomic_ulong run; /* counts calls of kolo_team_run(); a member works when it changes */
     atomic_int working;
     atomic_bool closing;
-    atomic_int asleep;         /* the number of sleeping members but 0 */
+    atomic_int asleep;         /* the number of sleeping members, without member 0 */
     atomic_bool caller_asleep; /* member 0 sleeps */
-    kolo_status (*work)(void *argument, int member); /* of the current run; it and argument are set before `run` */
+    kolo_status (*work)(void *argument, int member); /* of the current run; set before `run` changes, as is argument */
     void *argument;
     kolo_failure failure; /* under the lock */
     member members[];
@@ -79,7 +79,7 @@ static bool work_is_done(kolo_team *team, unsigned long seen)
     return atomic_load(&team->working) == 0;
 }
 
-/* Spins for AWAKE_SECONDS; true if the wait was over by then. */
+/* Returns whether the wait is over. With team->looks it spins for up to AWAKE_SECONDS. */
 static bool look(kolo_team *team, bool (*is_over)(kolo_team *team, unsigned long seen), unsigned long seen)
 {
     if (is_over(team, seen)) return true;
@@ -196,7 +196,7 @@ void kolo_team_close(kolo_team **team)
     kolo_team *closing = *team;
     *team = NULL;
     if (!closing) return;
-    if (closing->process != getpid()) { /* nobody to wake or to wait for */
+    if (closing->process != getpid()) { /* a forked child has no threads to wake or to wait for */
         free(closing);
         return;
     }

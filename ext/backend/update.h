@@ -12,36 +12,36 @@ typedef struct kolo_update_job {
     const kolo_span *spans; /* [span_count] on the host; they outlive the stream */
     int span_count;
     int64_t count;
-    float *weights, *gradient, *slots[3], *numbers;
+    float *weights, *gradient, *slots[3], *numbers; /* numbers: [span_count]. NULL: the rule has no such array */
     const kolo_step_parameters *step_parameters;
     double clip_value, clip_norm, global_clip_norm; /* 0: none */
-    double decay; /* .weight_decay for a rule that has none of its own: w -= rule[0] · decay · w, rule[0] is the rate */
+    double decay; /* .weight_decay for a rule that does not apply it itself: w -= learning rate · decay · w */
     kolo_scaling *scaling; /* records whether the gradient is finite; if it is not, the update is skipped. NULL: the
                               loss is not scaled */
-    /* The plan of the program whose parameters the spans are, or NULL. With a plan, the updated weights are also packed
-     * into `packed` (NULL: there are no packed weights), and the gradient may come in the backend's layout, in
-     * `packed_gradient`; then `gradient` is scratch memory. NULL: it is in `gradient`. */
+    /* The plan whose parameters the spans are, or NULL. With a plan, a kind that `packs` also packs the updated weights
+     * into `packed` (NULL: there are no packed weights). If packed_gradient is not NULL, it is the gradient in the
+     * backend's layout, and `gradient` is scratch memory. */
     const struct kolo_plan *plan;
     void *packed;
     const float *packed_gradient;
-    /* On the host several streams may share the arrays. Each then updates one part of them: number `part` of `parts`,
-     * or 0 of 1. barrier(barrier_argument) returns when all of them have called it. */
+    /* On the host several streams may share the arrays. Each then updates one part of them: number `part` of `parts`.
+     * Otherwise it is number 0 of 1. barrier(barrier_argument) returns when all streams have called it. */
     int part, parts;
     kolo_status (*barrier)(void *argument);
     void *barrier_argument;
-    double *sums; /* partial sums over pieces of the arrays; expect() allocates them where needed, unless it is set */
+    double *sums; /* the host's: two partial sums for each chunk of the arrays. NULL: expect() allocates them */
 } kolo_update_job;
 
 typedef struct kolo_update_kind {
     /* Whether it has the optimizer's rule. The host computes a rule that the device lacks. */
     bool (*has_rule)(const kolo_optimizer *optimizer);
-    /* Allocates what update() and penalty() of this job need. The caller calls it before the first of them. */
+    /* Allocates the memory that update() and penalty() of this job need. The caller calls it before either of them. */
     kolo_status (*expect)(kolo_stream *stream, kolo_update_job *job);
     void (*forget)(kolo_stream *stream, kolo_update_job *job); /* frees what expect() allocated for this job */
     kolo_status (*update)(kolo_stream *stream, const kolo_update_job *job);
-    bool packs; /* update() takes the gradient from job->packed_gradient and packs the weights; else the engine does */
+    bool packs; /* update() unpacks job->packed_gradient and packs the weights; false: the caller does both */
     /* Fills in step parameters that were sent incomplete because of `scaling` (step_parameters.h). *seen, in the
-     * stream's memory, becomes a copy of *scaling as the step begins. */
+     * stream's memory, becomes a copy of *scaling at the beginning of the step. */
     kolo_status (*fill_step_parameters)(kolo_stream *stream, kolo_step_parameters *step_parameters,
                                         kolo_scaling *scaling, kolo_scaling *seen);
     /* *to, in the stream's memory, becomes the penalty of the job's weights: Σ over its spans of l2 / 2 · Σ w². */
@@ -51,7 +51,7 @@ typedef struct kolo_update_kind {
 /* host_stream.c, enqueued_stream.c. */
 extern const kolo_update_kind kolo_host_updates, kolo_enqueued_updates;
 
-/* host_update.c: used by both. The threads of `team` share the work; NULL: the caller does it alone. */
+/* host_update.c: used by both kinds. The threads of `team` share the work; NULL: the calling thread does it alone. */
 kolo_status kolo_host_update(const kolo_update_job *job, kolo_team *team);
 bool kolo_host_has_rule(const kolo_optimizer *optimizer);
 kolo_status kolo_host_expect_update(kolo_stream *stream, kolo_update_job *job);

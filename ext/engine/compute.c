@@ -13,7 +13,8 @@ kolo_status kolo_engine_stage_samples(kolo_engine *engine, const kolo_shard *sha
     return kolo_engine_attach(engine, shard->data, shard->batch->order ? samples : 0, samples);
 }
 
-/* Where one microbatch keeps a device busy, they are staged one at a time, which takes the least memory. */
+/* The number of microbatches between two readbacks: all if the program reduces. It is 1 if one microbatch keeps the
+ * device busy, which takes the least memory. */
 static int64_t microbatches_at_once(const kolo_engine *engine, const kolo_shard *shard)
 {
     int64_t microbatches = shard->end_microbatch - shard->first_microbatch,
@@ -47,7 +48,7 @@ static kolo_status compute_parts(kolo_engine *engine, const kolo_shard *shard)
     return engine->streams->synchronize(engine->stream);
 }
 
-/* Copies the totals of one tree's nodes to the gradients' nodes, which are the same ones. */
+/* Copies the totals to the nodes of gradients. Both trees have the same nodes. */
 static kolo_status join_nodes(kolo_node *gradients, int count, const kolo_node *totals, int total_count)
 {
     if (count != total_count)

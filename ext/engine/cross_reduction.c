@@ -1,10 +1,10 @@
-/* The cross-microbatch reduction: sums the microbatches' partials, and if the layer is .synchronized also over the
- * members of a group. See engine.h.
+/* The cross-microbatch reduction: adds up the partial sums of all microbatches, and if the layer is .synchronized,
+ * those of all members of a group. See engine.h.
  *
- * A sum of the members' sums would depend on who computed which microbatch. In deterministic mode every member
- * therefore gets the partials of all microbatches of the batch: each fills in its own rows of an array of zeros, and an
- * all-reduce adds the arrays, which is exact in any order. Then each member adds the rows in the order of the
- * microbatches. */
+ * The bits of a sum of the members' sums would depend on who computed which microbatch. In deterministic mode every
+ * member therefore gets the partials of all microbatches of the batch: each fills in its own rows of an array of zeros,
+ * and an all-reduce adds the arrays. That is exact in any order, because all summands of an element but one are zero.
+ * Then each member adds the rows in the order of the microbatches. */
 #include <stdlib.h>
 
 #include "engine/engine.h"
@@ -30,8 +30,8 @@ bool kolo_program_reduces_over_group(const kolo_program *program)
     return reduces;
 }
 
-/* The bytes of the longest partial that a context reduces over the group. Home counts those of contexts that share its
- * memory. */
+/* The bytes of the longest partial that a context reduces over the group. If the contexts share one memory, home counts
+ * those of all. */
 static size_t longest(const kolo_device_context *context)
 {
     const kolo_plan *plan = &context->program->plan;
@@ -66,7 +66,7 @@ kolo_status kolo_engine_reserve_reductions(kolo_engine *engine, int64_t samples)
 
 /* ---------------------------------------------------------------- one reduction */
 
-/* The address of a microbatch's partial: in its activations, or the sum's address for a single microbatch. */
+/* The address of a microbatch's partial: in its activations, or the reduced sum's if there is only one microbatch. */
 static const char *partial_of(const kolo_engine *engine, const kolo_device_context *context, int op, int64_t microbatch)
 {
     const kolo_plan *plan = &context->program->plan;
@@ -85,7 +85,7 @@ static kolo_status sum_shard(const kolo_engine *engine, const kolo_device_contex
                                  (int)(shard->end_microbatch - shard->first_microbatch), count);
 }
 
-/* Sums over the group through the host, for a memory that the engine's comm does not take. */
+/* Sums over the group through the host's memory, for contexts whose memory the engine's comm cannot use. */
 static kolo_status sum_on_host(const kolo_engine *engine, const kolo_device_context *context, double *values,
                                int64_t count)
 {
@@ -103,7 +103,7 @@ static kolo_status sum_on_host(const kolo_engine *engine, const kolo_device_cont
     return status;
 }
 
-/* The engine's comm only takes memory of home's stream. */
+/* The engine's comm can only use memory of home's stream. */
 static kolo_status sum_over_group(const kolo_engine *engine, const kolo_device_context *context, double *values,
                                   int64_t count)
 {

@@ -7,7 +7,7 @@
 #include "engine/engine.h"
 
 #define RESIDENT_PART 2 /* a data set becomes resident if it takes at most 1 / this of the free memory */
-#define WANTED_PART   4 /* and if more than 1 / this of its samples are wanted */
+#define WANTED_PART   4 /* and if more than 1 / this of its samples are wanted, and it is not a view */
 
 static const kolo_stream_kind *streams_of(const kolo_dataset_cache *cache)
 {
@@ -58,7 +58,7 @@ void kolo_dataset_cache_close(kolo_dataset_cache *cache)
     *cache = (kolo_dataset_cache){0};
 }
 
-/* Bytes of the arrays of so many samples, one behind the other, each aligned. */
+/* Bytes of the arrays of a resident data set, which are stored one behind the other, each aligned. */
 typedef struct extent {
     size_t features, labels, targets, weights, all;
 } extent;
@@ -148,9 +148,9 @@ static kolo_status make_resident(kolo_dataset_cache *cache, const kolo_data *dat
     return KOLO_OK;
 }
 
-/* ---------------------------------------------------------------- shard by shard */
+/* ---------------------------------------------------------------- staged shard by shard */
 
-/* The arrays that the plan wants, of `room` samples, in a block; *bytes: of all. */
+/* The addresses in `block` of the arrays that the plan reads, for `room` samples. *bytes is set to their total size. */
 static kolo_gathered arrays_in(const kolo_plan *plan, const kolo_data *data, char *block, int64_t room, size_t *bytes)
 {
     kolo_shape outputs = plan->values[plan->output].shape;
@@ -180,7 +180,7 @@ static kolo_status open_buffer(kolo_dataset_cache *cache, kolo_staging_buffer *b
     return streams->allocate_host(stream_of(cache), bytes, (void **)&buffer->host);
 }
 
-/* Memory for shards of so many samples. */
+/* Allocates staging buffers for shards of so many samples. */
 static kolo_status make_room(kolo_dataset_cache *cache, const kolo_data *data, int64_t samples)
 {
     size_t bytes;
@@ -198,7 +198,7 @@ static kolo_status make_room(kolo_dataset_cache *cache, const kolo_data *data, i
     return KOLO_OK;
 }
 
-/* The arrays of a staging buffer in the device's memory. */
+/* The arrays of a staging buffer on the device. */
 static kolo_sources sources_of(const kolo_dataset_cache *cache, const kolo_data *data,
                                const kolo_staging_buffer *buffer)
 {
@@ -231,7 +231,7 @@ static kolo_status gather_shard(kolo_dataset_cache *cache, const kolo_shard *sha
     return kolo_tokens_check(plan, batch, first, count, to->features);
 }
 
-/* The copy waits until the device's side of the buffer is free, and the stream waits for the copy. */
+/* The copy waits until the shard that last used the buffer is computed, and the stream waits for the copy. */
 static kolo_status copy_buffer(kolo_dataset_cache *cache, kolo_staging_buffer *buffer, size_t bytes)
 {
     const kolo_stream_kind *streams = streams_of(cache);
@@ -265,7 +265,7 @@ kolo_status kolo_dataset_cache_done(kolo_dataset_cache *cache)
     return streams_of(cache)->record_event(stream_of(cache), &cache->staging_buffers[cache->staging_buffer].computed);
 }
 
-/* ---------------------------------------------------------------- the calls */
+/* ---------------------------------------------------------------- interface */
 
 kolo_status kolo_dataset_cache_attach(kolo_dataset_cache *cache, const kolo_program *program, const kolo_data *data,
                                       int64_t wanted)
@@ -280,7 +280,7 @@ kolo_status kolo_dataset_cache_attach(kolo_dataset_cache *cache, const kolo_prog
     if (cache->staged) return KOLO_OK;
     kolo_status status = make_resident(cache, data);
     if (status != KOLO_MEMORY) return status;
-    kolo_failure_take(); /* another process has taken the memory meanwhile */
+    kolo_failure_take(); /* another process has allocated the memory meanwhile */
     kolo_dataset_cache_yield(cache);
     return KOLO_OK;
 }

@@ -16,7 +16,7 @@ static kolo_status allocate(kolo_device_context *context, size_t bytes, const ch
 
 /* ---------------------------------------------------------------- weights */
 
-/* A range of offsets that covers all weights of a context. */
+/* A range of offsets in bytes that covers all weights of a context. */
 typedef struct extent {
     size_t first, end;
 } extent;
@@ -43,7 +43,7 @@ static size_t bytes_of(const kolo_value *value)
     return value->in_place ? (size_t)kolo_shape_count(value->shape) * sizeof(float) : value->bytes;
 }
 
-/* Extends the last transfer if only padding lies between it and the value; else adds one. */
+/* Extends the last transfer if at most padding separates it from the value; else adds a transfer. */
 static void add_transfer(kolo_device_context *context, bool in_place, size_t from, size_t bytes)
 {
     kolo_weight_transfer *last = context->transfer_count > 0 ? &context->transfers[context->transfer_count - 1] : NULL;
@@ -61,7 +61,7 @@ static void add_transfers(kolo_device_context *context, bool in_place)
     }
 }
 
-/* Allocates one range, and sets *base so that the offsets of all weights hold. */
+/* Allocates memory for the range. Sets *base to the address of offset 0, which may be outside that memory. */
 static kolo_status open_part(kolo_device_context *context, extent part, char **block, void **base)
 {
     size_t bytes = part.end - part.first;
@@ -121,7 +121,7 @@ kolo_status kolo_device_context_copy_weights(kolo_device_context *context, const
 
 /* ---------------------------------------------------------------- open and close */
 
-/* Custom layers may read the labels, as the loss does. */
+/* Custom operations read the samples' weights and may add to the losses, as the loss does. */
 static bool wants_labels(const kolo_device_context *context)
 {
     const kolo_plan *plan = &context->program->plan;
@@ -208,7 +208,7 @@ void kolo_device_context_close(kolo_device_context *context)
 
 /* ---------------------------------------------------------------- activations */
 
-/* Allocates labels, targets and weights: at home, and where operations read them. */
+/* Allocates labels, targets and weights of samples: on home, and on contexts whose operations read them. */
 static kolo_status open_samples(kolo_device_context *context, kolo_activations *activations)
 {
     const kolo_plan *plan = &context->program->plan;
@@ -231,8 +231,8 @@ static kolo_status open_activations(kolo_device_context *context, int number)
     made->block = context->activation_blocks + (size_t)number * context->activation_stride;
     made->memory = calloc((size_t)plan->value_count, sizeof *made->memory);
     if (!made->memory) return kolo_fail_memory((size_t)plan->value_count * sizeof *made->memory, "activations");
-    if (context->program->devices > 1 &&
-        context->number == 0) /* home gathers the features, whichever device reads them */
+    /* home gathers the features, whichever device reads them */
+    if (context->program->devices > 1 && context->number == 0)
         made->memory[plan->input] = (char *)made->block + plan->values[plan->input].offset;
     return open_samples(context, made);
 }

@@ -64,7 +64,7 @@ static void add_stage(kolo_engine *engine, int context, int segment)
         (kolo_pipeline_stage){.engine = engine, .context = context, .segment = segment};
 }
 
-/* Home gathers the samples and gets gradients and outputs, so it is the first and the last stage. */
+/* Home gathers the samples and gets the gradients and outputs, so the first and the last stage are home's. */
 static kolo_status list_stages(kolo_engine *engine)
 {
     const kolo_program *program = engine->program;

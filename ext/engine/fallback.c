@@ -7,9 +7,9 @@
 
 #include "layers/layer.h"
 
-/* One operation and its operands as a plan of the reference backend. */
+/* A plan for the reference backend that has one operation and its operands. */
 struct kolo_fallback {
-    kolo_custom_args args; /* the first member, so that the operation finds the fallback through its arguments */
+    kolo_custom_args args; /* the first member: its address is that of the fallback, too */
     kolo_plan plan;
     void *kernel;
     kolo_fallback *next;
@@ -23,9 +23,7 @@ static void mark_outputs(const kolo_custom_call *call)
         if (call->out[i]) call->out[i][0] = NAN;
 }
 
-/* The small plan's values are first in[], then out[]. A custom operation cannot report a failure, so outputs become
- * NaN.
- */
+/* Runs the kernel. A custom operation cannot report a failure, so after one the first element of each output is NaN. */
 static void compute(const kolo_custom_call *call)
 {
     const kolo_fallback *fallback = (const kolo_fallback *)(const void *)call->args;
@@ -66,7 +64,7 @@ static bool can_be_replaced(const kolo_plan *plan, const kolo_op *op)
     return fits;
 }
 
-/* A canonical operand of the same shape in the small plan; the original becomes canonical, too. */
+/* Adds an operand of the same shape to the fallback's plan. Both it and the original become canonical. */
 static kolo_status add_operand(kolo_fallback *fallback, kolo_plan *plan, int *value)
 {
     if (*value < 0) return KOLO_OK;

@@ -65,9 +65,9 @@ static kolo_status find_entry(kolo_engine *engine, const kolo_shard *shard, kolo
     return new_entry(engine, shard, entry);
 }
 
-/* ---------------------------------------------------------------- what is captured */
+/* ---------------------------------------------------------------- captures */
 
-/* Enqueues the scaling before the shard and the penalty behind it. */
+/* Enqueues the work of a step that can be captured: fills in step parameters, computes the shard and the penalty. */
 static kolo_status enqueue(kolo_engine *engine, const kolo_shard *shard)
 {
     kolo_totals_extras *behind =
@@ -80,8 +80,8 @@ static kolo_status enqueue(kolo_engine *engine, const kolo_shard *shard)
     return engine->penalised ? updates->penalty(engine->stream, engine->penalised, &behind->penalty) : KOLO_OK;
 }
 
-/* Takes the nodes out of the tree and returns their memory to it. The memory is still valid: the next shard is the
- * first to borrow it, and the stream runs that later. */
+/* Takes the nodes out of the tree and returns their memory to it. The memory stays valid until the update: only
+ * the next shard borrows it again, and the stream runs that shard later. */
 static kolo_status take_nodes(kolo_engine *engine, kolo_gradient_node *taken, int *count)
 {
     kolo_node *nodes = calloc(KOLO_REDUCTION_MOST, sizeof *nodes);
@@ -95,8 +95,8 @@ static kolo_status take_nodes(kolo_engine *engine, kolo_gradient_node *taken, in
     return KOLO_OK;
 }
 
-/* A step is not captured while it is profiled, because a profiler would see its layers only once; nor if it reduces
- * over other members, because the host waits for such a sum. */
+/* A step is not captured while it is profiled, because a profiler would see its layers only once. It is not captured
+ * either if it reduces over other members, because the host waits for such a sum. */
 static bool can_be_captured(const kolo_engine *engine, const kolo_shard *shard)
 {
     const kolo_program *program = engine->program;
@@ -126,8 +126,8 @@ static kolo_status capture(kolo_engine *engine, const kolo_shard *shard, kolo_gr
     return engine->streams->launch(engine->stream, entry->graph);
 }
 
-/* Synchronizes before the first run and before the capture: the driver may wait for an idle device to load kernels, and
- * so hold up a thread that other devices wait for. A failed capture has run nothing. */
+/* Synchronizes before the first run and before the capture. Otherwise the driver may wait until the device is idle
+ * before it loads kernels, while other devices wait for this thread. A capture that fails has run nothing. */
 static kolo_status enqueue_anew(kolo_engine *engine, const kolo_shard *shard, kolo_graph_entry *entry)
 {
     bool captures = entry->run_before && can_be_captured(engine, shard);

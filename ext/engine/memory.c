@@ -6,8 +6,8 @@
 
 /* ---------------------------------------------------------------- activations */
 
-/* The number of microbatches in flight: all of them if the program reduces; one per lane if it has one stage; else one
- * group per stage. */
+/* The largest number of unfinished microbatches: all of them if the program reduces; one per lane if it has one stage;
+ * else one group per stage. */
 static int slots_for(const kolo_engine *engine, int64_t microbatches)
 {
     int64_t most = (int64_t)engine->stage_count * engine->group;
@@ -51,7 +51,7 @@ static void close_totals(kolo_engine *engine)
     engine->totals_room = 0;
 }
 
-/* Contexts with memory of their own add to totals of their own. end_contexts() in shard.c sums them. */
+/* If memories are separate, each context adds to its own totals. end_contexts() in shard.c sums them. */
 static kolo_status open_parts(kolo_engine *engine, size_t bytes)
 {
     kolo_device_context *home = &engine->contexts[0];
@@ -60,7 +60,7 @@ static kolo_status open_parts(kolo_engine *engine, size_t bytes)
     home->totals = home->receives_labels ? engine->parts : NULL;
     for (int c = 1; c < engine->context_count; c++) {
         kolo_device_context *context = &engine->contexts[c];
-        context->totals = NULL; /* home's totals are in another memory */
+        context->totals = NULL; /* it may not use home's totals, which are in another memory */
         if (context->receives_labels)
             KOLO_TRY(engine->streams->allocate(context->stream, bytes, "sums of losses", (void **)&context->totals));
     }
@@ -100,9 +100,9 @@ static kolo_status open_readbacks(kolo_engine *engine, int64_t microbatches)
     return KOLO_OK;
 }
 
-/* ---------------------------------------------------------------- all of it */
+/* ---------------------------------------------------------------- interface */
 
-/* Lets the tree allocate the memory of gradients now; it keeps returned memory for the next borrower. */
+/* Makes the tree allocate memory for two gradients now. It keeps returned memory for the next borrower. */
 static kolo_status open_gradients(kolo_engine *engine)
 {
     float *gradients[2] = {NULL, NULL};
@@ -121,7 +121,7 @@ static kolo_status open_all(kolo_engine *engine, int64_t microbatches)
     return open_gradients(engine);
 }
 
-/* If memory is short, the data set leaves the device, and samples are staged shard by shard from then on. */
+/* If there is not enough memory, frees the resident data set. Samples are staged shard by shard from then on. */
 kolo_status kolo_engine_reserve(kolo_engine *engine, int64_t microbatches)
 {
     if (microbatches < 1) microbatches = 1;

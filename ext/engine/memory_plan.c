@@ -1,4 +1,4 @@
-/* Plans where and how long every value lives: see memory_plan.h. */
+/* Plans the lifetime and the offset of every value: see memory_plan.h. */
 #include "engine/memory_plan.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@ static size_t aligned(size_t bytes)
 
 typedef struct life {
     int value;
-    int first, last; /* the operation that writes it, and the last that reads or writes it */
+    int first, last; /* the operation that writes it; the last one that reads or writes it. -1: no operation does */
     size_t bytes;
 } life;
 
@@ -22,8 +22,8 @@ bool kolo_lives_in_a_microbatch(const kolo_value *value)
     return kind && kolo_value_has_memory(value) && value->bytes > 0;
 }
 
-/* A KOLO_OP_REDUCE counts as part of the segment behind it: the partials that it reads must live until all microbatches
- * have written theirs. */
+/* A KOLO_OP_REDUCE counts as part of the segment behind it, because the partials that it reads are needed until all
+ * microbatches have written theirs. */
 static int segment_of(const kolo_program *program, int op)
 {
     int segment = 0;
@@ -39,8 +39,8 @@ static void touch(const kolo_plan *plan, life *lives, int value, int op)
     touched->last = op;
 }
 
-/* The input is written before the first operation, and the output is read after the last. The source of a copy also
- * lives to the end, because the device that copies may lag behind. */
+/* The input is written before the first operation, and the output is read after the last. The source of a copy is
+ * needed to the end, because the device that copies it may be late. */
 static void find_lives(const kolo_plan *plan, life *lives)
 {
     for (int v = 0; v < plan->value_count; v++) lives[v] = (life){v, -1, -1, aligned(plan->values[v].bytes)};
@@ -60,7 +60,7 @@ static bool overlap(life a, life b)
     return a.first <= b.last && b.first <= a.last;
 }
 
-/* The lowest offset that is free during the whole life of the value. */
+/* The lowest offset that is free during the whole lifetime of the value. */
 static size_t lowest_place(const kolo_plan *plan, const life *placed, int count, life wanted)
 {
     size_t place = 0;
@@ -98,7 +98,8 @@ static size_t place_lives(kolo_plan *plan, life *lives, int count)
     return bytes;
 }
 
-/* Places the values of one memory that are kept, or those that are not. some: scratch memory for their lives. */
+/* Places the values of one memory that are kept, or those that are not. Returns their size in bytes. some: scratch
+ * memory for their lifetimes. */
 static size_t place_some(kolo_program *program, const life *lives, int memory, bool kept, life *some)
 {
     int count = 0;
@@ -111,7 +112,7 @@ static size_t place_some(kolo_program *program, const life *lives, int memory, b
 }
 
 /* A value is kept if a later segment uses it. With several devices features and outputs are kept, too, because home
- * writes and reads them outside any segment. */
+ * writes the features and reads the outputs outside any segment. */
 static bool is_kept(const kolo_program *program, const life *lives, int v)
 {
     const kolo_plan *plan = &program->plan;
@@ -175,7 +176,8 @@ static void list_value(const kolo_plan *plan, kolo_segment *segment, bool *liste
     list_value(plan, segment, listed, plan->values[value].packed_as);
 }
 
-/* The last segment in the output's memory. It lists the output, because no operation may write a view of it. */
+/* The last segment in the output's memory. It lists the output explicitly, because the output can be a view that is an
+ * operand of no operation. */
 static int last_of_output(const kolo_program *program)
 {
     int memory = program->plan.values[kolo_plan_base(&program->plan, program->plan.output)].memory;

@@ -1,4 +1,4 @@
-/* The memory plan: the cut into segments and the offsets of all values. See program.h. */
+/* The memory plan: the segments of a program, and the offsets of all values. See program.h. */
 #ifndef KOLO_ENGINE_MEMORY_PLAN_H
 #define KOLO_ENGINE_MEMORY_PLAN_H
 
@@ -6,16 +6,16 @@
 
 #define KOLO_ALIGNMENT ((size_t)64) /* a cache line, and an AVX-512 register */
 
-/* Numbers the devices that are used, without gaps: cpu:0 and cpu:3 become 0 and 1. */
+/* Numbers the devices that the plan uses, without gaps: cpu:0 and cpu:3 become 0 and 1. */
 void kolo_segments_number_devices(kolo_program *program);
 /* Fills in program->segments. */
 kolo_status kolo_segments_cut(kolo_program *program);
 void kolo_segments_free(kolo_program *program);
 
-/* After every operation is prepared: sets the offset of every value, and the sizes of the program's memory. */
+/* Called after every operation is prepared. Sets the offset of every value, and the sizes of the program's memory. */
 kolo_status kolo_memory_plan_assign(kolo_program *program);
 
-/* Whether a value is in activations or in a workspace. */
+/* Whether a value is stored in activations or in a workspace. */
 bool kolo_lives_in_a_microbatch(const kolo_value *value);
 
 #endif

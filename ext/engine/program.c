@@ -31,8 +31,8 @@ static kolo_status prepare(kolo_program *program)
     return KOLO_OK;
 }
 
-/* A value and its copies must have the same size. If no operation of home reads the features, no backend has set their
- * size: it is that of the copy. */
+/* A value and its copies must have the same size. The features take the size of their copy, because the backend has not
+ * set it if no operation of home reads them. */
 static kolo_status check_copies(kolo_plan *plan)
 {
     for (int o = 0; o < plan->op_count; o++) {
@@ -107,7 +107,7 @@ static const kolo_stream_kind *streams_of(const kolo_program *program)
     return program->backend->streams;
 }
 
-/* Lists all values of a kind that have to be converted. NULL: no memory. The caller frees the list. */
+/* Lists all values of a kind that have to be converted; NULL: there is no memory. The caller frees the list. */
 static kolo_conversion *list_conversions(const kolo_program *program, kolo_value_kind kind, int *count)
 {
     kolo_conversion *list = calloc((size_t)program->plan.value_count + 1, sizeof *list);
@@ -120,7 +120,7 @@ static kolo_conversion *list_conversions(const kolo_program *program, kolo_value
     return list;
 }
 
-/* Keeps the values of one part. Each value goes to the part that has the fewest bytes so far. */
+/* Keeps the values of one part, and returns their number. Each value goes to the part with the fewest bytes so far. */
 static int keep_part(const kolo_program *program, kolo_conversion *list, int count, int part, int parts)
 {
     size_t bytes[KOLO_DEVICES_MAX] = {0};

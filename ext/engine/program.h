@@ -1,9 +1,9 @@
-/* A program: a plan with its kernels and its memory plan, ready to run microbatch by microbatch.
+/* A program: a plan with its kernels and its memory plan, which can be run microbatch by microbatch.
  *
  * A plan is cut into segments at every reduction over microbatches (KOLO_OP_REDUCE) and wherever the device changes. A
  * microbatch goes through one segment without waiting for the others. Most plans have a single segment.
  *
- * Packed weights and reduced statistics exist once per replica, activations that live on into another segment once per
+ * Packed weights and reduced statistics exist once per replica, activations that a later segment reads once per
  * microbatch, and workspaces once per lane. Gradients of one microbatch are one block, which becomes a node of the
  * reduction tree (engine/reduction_tree.h).
  */
@@ -19,31 +19,31 @@ typedef struct kolo_segment {
     const kolo_program *program;
     int first, end; /* its operations are first … end-1 */
     int device;     /* where they run: 0 … program->devices - 1 */
-    int reduce;       /* operation `end` if that is a KOLO_OP_REDUCE; else -1 */
-    bool backwards; /* the last microbatch goes first; this alternates at every reduction */
+    int reduce;       /* the number of operation `end` if that is a KOLO_OP_REDUCE; else -1 */
+    bool backwards; /* microbatches run from the last to the first; this alternates at every reduction */
     int *values;    /* [value_count], the values that its operations read and write */
     int value_count;
-    size_t gradient_first, gradient_bytes; /* its part of a microbatch's block of gradients */
+    size_t gradient_first, gradient_bytes; /* its part of a microbatch's block of gradients: offset and size in bytes */
 } kolo_segment;
 
 struct kolo_program {
     kolo_plan plan;
     const kolo_backend *backend;
     const kolo_model *model;
-    void **kernels;        /* [plan.op_count] */
-    struct kolo_fallback *fallbacks; /* of operations that the backend lacks */
+    void **kernels; /* [plan.op_count] */
+    struct kolo_fallback *fallbacks; /* for operations that the backend lacks */
     kolo_segment *segments;
     int segment_count;
     int devices; /* the number of devices that the segments use; 1 for a model that is not placed */
     int device[KOLO_DEVICES_MAX]; /* [devices], their numbers among the replica's devices */
     kolo_stream *streams[KOLO_DEVICES_MAX]; /* [devices]; they belong to the engine */
-    int memories; /* `devices` where each device has its own memory, else 1 */
-    bool reduces;  /* some segment ends with a KOLO_OP_REDUCE */
-    /* [memories], for inputs, activations, workspaces and partial sums. Values whose lives do not overlap share an
-     * offset. */
-    size_t *activation_bytes; /* per microbatch, for values that live on into a later segment */
+    int memories; /* `devices` if each device has its own memory, else 1 */
+    bool reduces; /* some segment ends with a KOLO_OP_REDUCE */
+    /* [memories], for the values of kinds INPUT, ACTIVATION, WORKSPACE and PARTIAL. Values whose lifetimes do not
+     * overlap may share an offset. */
+    size_t *activation_bytes; /* per microbatch, for values that are kept (kolo_value.kept) */
     size_t *workspace_bytes; /* per lane, for the others */
-    size_t scratch_bytes;
+    size_t scratch_bytes; /* per lane: the most that a kernel needs */
     size_t reduced_bytes; /* all sums over microbatches */
     size_t weights_bytes; /* all packed weights */
     size_t gradient_bytes; /* all gradients of one microbatch, float32 in the backend's layout */
@@ -55,50 +55,50 @@ kolo_status kolo_program_begin(const kolo_model *model, kolo_purpose purpose, in
 kolo_status kolo_program_complete(kolo_program *program);
 void kolo_program_close(kolo_program **program); /* takes NULL */
 
-/* The addresses of one microbatch's values while it goes through the program, in one memory. */
+/* The addresses of one microbatch's values in one memory, from its first segment to its last. */
 typedef struct kolo_activations {
     const kolo_program *program;
-    void *block; /* values that live on into a later segment */
-    void **memory; /* [plan.value_count] */
-    /* The samples' labels, targets and weights; NULL where the plan does not read them: */
+    void *block; /* the values that are kept (kolo_value.kept) */
+    void **memory; /* [plan.value_count], the addresses */
+    /* The samples' labels, targets and weights. NULL: no operation in this memory reads them. */
     int32_t *labels; /* [microbatch][rows of the outputs] */
     float *targets; /* [microbatch][outputs] */
     float *weights; /* [microbatch] */
 } kolo_activations;
 
-/* A lane's memory while a segment runs. */
+/* A lane's memory for the segment that it runs: values that are not kept, and scratch memory. */
 typedef struct kolo_workspace {
     void *block, *scratch;
 } kolo_workspace;
 
-/* A replica's weights: packed in the backend's layout, and canonical for values that are read in place. */
+/* A replica's weights: packed in the backend's layout; canonical, for values that are read in place. */
 typedef struct kolo_program_weights {
     void *packed;
     const float *canonical;
 } kolo_program_weights;
 
-/* Memory, besides activations and workspace, that the values of a microbatch are bound to. */
+/* The memory of a microbatch's values besides activations and workspace. */
 typedef struct kolo_blocks {
     const kolo_program_weights *weights;
-    float *gradient; /* of the microbatch; NULL when not trained */
+    float *gradient; /* of the microbatch; NULL: gradients are not wanted */
     size_t gradient_first; /* the offset in the microbatch's block at which `gradient` begins */
     void *reduced;
 } kolo_blocks;
 
-/* Sets the addresses of the values of segment `number`; called before the segment runs. */
+/* Sets the addresses of the values of segment `number`. Called before the segment runs. */
 void kolo_activations_bind(kolo_activations *activations, int number, const kolo_workspace *workspace,
                            const kolo_blocks *blocks);
-float *kolo_activations_input(const kolo_activations
-                                  *activations); /* [microbatch][elements of the input]; the first segment is bound */
-const float *kolo_activations_output(const kolo_activations
-                                         *activations); /* [microbatch][elements of the output]; the last segment is */
+/* [microbatch][elements of the input]. The first segment is bound. */
+float *kolo_activations_input(const kolo_activations *activations);
+/* [microbatch][elements of the output]. The last segment is bound. */
+const float *kolo_activations_output(const kolo_activations *activations);
 
-/* Packs canonical weights, both in the memory of the program's first stream: the values of part number `part` of
- * `parts`, which are about equal in bytes. Weights that are read in place are not packed. */
+/* Packs the canonical weights of part number `part` of `parts`, which are about equal in bytes. `weights` and `packed`
+ * are in the memory of the program's first stream. Weights that are read in place are not packed. */
 kolo_status kolo_program_pack(const kolo_program *program, const float *weights, void *packed, int part, int parts);
-/* Unpacks a block of gradients into canonical[weight_count], likewise. */
+/* Unpacks a block of gradients into canonical[weight_count], both in the memory of the program's first stream. */
 kolo_status kolo_program_unpack(const kolo_program *program, const float *gradients, float *canonical);
-/* The functions that allocate and add blocks of its gradients, for kolo_reduction_open(). */
+/* The functions that allocate, free and add blocks of gradients, for kolo_reduction_open(). */
 kolo_reduction_memory kolo_program_reduction_memory(const kolo_program *program);
 
 #endif

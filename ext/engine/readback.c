@@ -50,7 +50,7 @@ static kolo_status insert(kolo_engine *engine, kolo_readback *readback, kolo_red
     return KOLO_OK;
 }
 
-/* The number of shards whose totals have to be read by now: all, or those whose readback the next step needs. */
+/* The number of shards whose totals have to be read by now: all, or all but the newest steps_ahead - 1. */
 static int64_t due(const kolo_engine *engine, bool wait)
 {
     int ahead = engine->streams->steps_ahead;

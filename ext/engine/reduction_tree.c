@@ -9,7 +9,7 @@ struct kolo_reduction {
     kolo_reduction_memory memory;
     pthread_mutex_t lock;
     int64_t microbatches;
-    kolo_node nodes[KOLO_REDUCTION_MOST]; /* unfinished, in no order */
+    kolo_node nodes[KOLO_REDUCTION_MOST]; /* the unfinished nodes, in any order */
     int node_count;
     float **spare; /* gradients that were returned, for the next borrower */
     int spare_count, spare_room;
@@ -59,7 +59,7 @@ kolo_status kolo_reduction_borrow(kolo_reduction *reduction, float **gradient)
     return *gradient ? KOLO_OK : kolo_fail_memory(bytes, "the gradient of one microbatch");
 }
 
-/* If the list of spares cannot grow, the memory is freed instead. */
+/* If the list of spare gradients cannot grow, the memory is freed. */
 void kolo_reduction_return(kolo_reduction *reduction, float *gradient)
 {
     if (!gradient) return;
@@ -92,7 +92,7 @@ bool kolo_node_siblings(const kolo_node *a, const kolo_node *b)
     return a->level == b->level && (a->index ^ b->index) == 1;
 }
 
-/* Takes the node's sibling out of the list; if there is none, puts the node in. */
+/* Takes the node's sibling out of the list. If there is none, puts the node into the list. */
 static bool take_sibling(kolo_reduction *reduction, const kolo_node *node, kolo_node *sibling, kolo_status *status)
 {
     bool found = false;
@@ -109,7 +109,7 @@ static bool take_sibling(kolo_reduction *reduction, const kolo_node *node, kolo_
     return found;
 }
 
-/* left + right, always in this order, so that a NaN's bits are the same too. */
+/* Computes left + right, always in this order, so that the bits of a NaN are the same, too. */
 static kolo_node add_siblings(kolo_reduction *reduction, kolo_node a, kolo_node b, kolo_status *status)
 {
     kolo_node left = a.index < b.index ? a : b, right = a.index < b.index ? b : a;

@@ -3,8 +3,8 @@
  * Floating-point addition is not associative, so the sum of a batch over one device and over eight would differ in the
  * last bits if each added in its own order. Here the order is a binary tree over microbatch numbers: node (level,
  * index) is the sum of the existing microbatches among index·2^level … (index+1)·2^level − 1. Any device or rank that
- * holds both children may add them, at any time. A device that works through n consecutive microbatches holds about
- * log2(n) unfinished nodes at a time, like the ones of a binary counter.
+ * has both children may add them, at any time. A device that computes n consecutive microbatches has about log2(n)
+ * unfinished nodes at a time: one for each one bit of n, if it begins with microbatch 0.
  */
 #ifndef KOLO_ENGINE_REDUCTION_TREE_H
 #define KOLO_ENGINE_REDUCTION_TREE_H
@@ -24,34 +24,36 @@ typedef struct kolo_node {
 
 typedef struct kolo_reduction kolo_reduction;
 
-/* Gradients have `count` floats, which these functions allocate, free and add (to += from); count 0: totals only. */
+/* The functions that allocate, free and add (to += from) gradients. */
 typedef struct kolo_reduction_memory {
     void *(*allocate)(const void *whose, size_t bytes);
     void (*deallocate)(const void *whose, void *memory);
     kolo_status (*add)(const void *whose, float *to, const float *from);
     const void *whose;
 } kolo_reduction_memory;
+/* Opens a tree of gradients of `count` floats. count 0: of totals only. */
 kolo_status kolo_reduction_open(int64_t count, kolo_reduction_memory memory, kolo_reduction **reduction);
 void kolo_reduction_close(kolo_reduction **reduction); /* takes NULL */
 
 /* Drops all nodes and begins a batch of `microbatches` microbatches. */
 void kolo_reduction_begin(kolo_reduction *reduction, int64_t microbatches);
-/* Lends memory for the gradient of one microbatch. Any thread may call it. */
+/* Lends memory for the gradient of one microbatch; NULL if there are only totals. Any thread may call it. */
 kolo_status kolo_reduction_borrow(kolo_reduction *reduction, float **gradient);
-/* Takes over a node whose gradient was borrowed from a reduction of the same kind, and adds siblings. Any thread may
- * call it. */
+/* Takes over a node, whose gradient was borrowed from a tree with the same memory, and adds siblings as far as
+ * possible. Any thread may call it. */
 kolo_status kolo_reduction_insert(kolo_reduction *reduction, kolo_node node);
-/* Takes all nodes out, in the order of their microbatches; nodes has room for KOLO_REDUCTION_MOST. */
+/* Takes all nodes out, in the order of their microbatches, and returns their number. `nodes` has room for
+ * KOLO_REDUCTION_MOST. */
 int kolo_reduction_take(kolo_reduction *reduction, kolo_node *nodes);
 /* The sum of the totals of all nodes, in the order of their microbatches. The nodes stay. */
 kolo_totals kolo_reduction_totals(kolo_reduction *reduction);
-/* Returns borrowed memory, for the next borrower. Takes NULL. */
+/* Gives borrowed memory back, for the next borrower. Takes NULL. */
 void kolo_reduction_return(kolo_reduction *reduction, float *gradient);
 
 /* A node without a sibling in a tree of `microbatches` microbatches is its own parent: returns it at the highest level
  * that it reaches in this way. */
 kolo_node kolo_node_promote(kolo_node node, int64_t microbatches);
-/* Whether two nodes are the children of one. */
+/* Whether two nodes are the children of one node. */
 bool kolo_node_siblings(const kolo_node *a, const kolo_node *b);
 
 #endif

@@ -42,7 +42,7 @@ static kolo_status add_block(const void *whose, float *to, const float *from)
 
 /* ---------------------------------------------------------------- the trees */
 
-/* The first segment always has a tree, because its nodes are the pattern for the others. */
+/* The first segment always has a tree, because put_parts() makes the joined nodes like its nodes. */
 kolo_status kolo_segment_sums_open(const kolo_program *program, kolo_segment_sums *sums)
 {
     *sums = (kolo_segment_sums){.program = program};
@@ -88,7 +88,7 @@ void kolo_segment_sums_return(kolo_segment_sums *sums, int segment, float *gradi
     if (gradient) kolo_reduction_return(sums->reductions[segment], gradient);
 }
 
-/* Copies the segment's part of every node's gradient. The parts are returned to their tree, also after a failure. */
+/* Copies the segment's part of every node's gradient. The parts are given back to their tree, also after a failure. */
 static kolo_status put_part(kolo_segment_sums *sums, int segment, const kolo_node *nodes, const kolo_node *parts,
                             int count)
 {
@@ -104,7 +104,7 @@ static kolo_status put_part(kolo_segment_sums *sums, int segment, const kolo_nod
     return status;
 }
 
-/* Makes nodes like the parts, with memory for whole gradients. After a failure the rest is NULL. */
+/* Makes nodes like the parts, with memory for whole gradients. After a failure the gradients of the rest are NULL. */
 static kolo_status borrow_nodes(kolo_reduction *reduction, kolo_node *nodes, const kolo_node *parts, int count)
 {
     kolo_status status = KOLO_OK;

@@ -3,7 +3,7 @@
 
 #include "engine/memory_plan.h"
 
-/* An operation without a device runs on the replica's first. */
+/* An operation without a device runs on the replica's first device. */
 static int device_of(const kolo_plan *plan, int o)
 {
     return plan->ops[o].device > 0 ? plan->ops[o].device : 0;
@@ -45,7 +45,7 @@ void kolo_segments_number_devices(kolo_program *program)
     for (int o = 0; o < plan->op_count; o++) plan->ops[o].device = numbers[device_of(plan, o)];
 }
 
-/* After every reduction the microbatches go in the other direction, since the last ones are still in the caches. */
+/* After every reduction the microbatches run in the opposite order, since the last ones are still in the caches. */
 static void alternate_directions(kolo_program *program)
 {
     bool backwards = false;
@@ -55,7 +55,7 @@ static void alternate_directions(kolo_program *program)
     }
 }
 
-/* Reductions belong to no segment: the engine runs them between two segments. */
+/* A reduction belongs to no segment: the engine runs it between two segments. */
 kolo_status kolo_segments_cut(kolo_program *program)
 {
     const kolo_plan *plan = &program->plan;

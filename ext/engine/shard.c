@@ -1,6 +1,6 @@
-/* Takes the microbatches of a shard through the stages of the program: see engine.h.
+/* Runs the microbatches of a shard through the stages of the program: see engine.h.
  *
- * Between two reductions over microbatches a program is a pipeline of stages, each on one device. A single stage takes
+ * Between two reductions over microbatches a program is a pipeline of stages, each on one device. A single stage runs
  * all microbatches in one for_each() of its stream. With several stages, groups of microbatches go from stage to stage:
  * while device 1 works on group 0, device 0 works on group 1. A group enters a stage after it has left the stage
  * before. A reduction begins after all microbatches have passed the stage before it. */
@@ -18,8 +18,7 @@ static int slot_of(const kolo_engine *engine, int lane, int64_t microbatch)
     return engine->stage_count == 1 ? lane : (int)((microbatch - engine->shard->first_microbatch) % engine->slots);
 }
 
-/* Whether gradients are summed segment by segment. In a program that reduces, all microbatches are in flight at once,
- * and each would otherwise hold the gradients of the whole model. */
+/* Whether gradients are summed segment by segment (segment_sums.h). */
 static bool sums_by_segment(const kolo_engine *engine)
 {
     return engine->program->reduces && engine->tree;
@@ -27,7 +26,7 @@ static bool sums_by_segment(const kolo_engine *engine)
 
 /* ---------------------------------------------------------------- samples */
 
-/* A lane of the host gathers from the data set, or copies samples that a feed has gathered. */
+/* Gathers from the data set in this lane, or copies samples that a feed has gathered. */
 static kolo_status gather_here(kolo_engine *engine, int64_t microbatch, const kolo_microbatch_arrays *arrays)
 {
     const kolo_shard *shard = engine->shard;
@@ -97,7 +96,7 @@ static kolo_status take_samples(kolo_engine *engine, int segment, int slot)
 
 /* ---------------------------------------------------------------- one segment of one microbatch */
 
-/* A single microbatch writes its partials directly to the addresses of the reduced sums. */
+/* Makes a single microbatch write its partials directly to the addresses of the reduced sums. */
 static void bind_sums(const kolo_device_context *context, const kolo_segment *segment, kolo_activations *activations)
 {
     const kolo_program *program = context->program;
@@ -173,7 +172,7 @@ static kolo_status run_ops(kolo_engine *engine, int segment, int64_t microbatch,
     return KOLO_OK;
 }
 
-/* Copies a segment's gradient home. */
+/* Copies a segment's gradient to home. */
 static kolo_status send_gradient(kolo_engine *engine, const kolo_segment *segment, float *gradient, size_t first)
 {
     kolo_device_context *context = &engine->contexts[segment->device];
@@ -182,7 +181,7 @@ static kolo_status send_gradient(kolo_engine *engine, const kolo_segment *segmen
                                  context->gradient, segment->gradient_bytes);
 }
 
-/* Inserts into the segment's tree. Home adds the nodes, so home waits for a copy from another memory. */
+/* Inserts the gradient into the segment's tree. Home adds nodes, so home waits if it is copied from another memory. */
 static kolo_status insert_part(kolo_engine *engine, int segment, int64_t microbatch, float *gradient)
 {
     const kolo_segment *which = &engine->program->segments[segment];
@@ -214,7 +213,7 @@ static kolo_status run_segment(kolo_engine *engine, int segment, int64_t microba
 
 /* ---------------------------------------------------------------- one stage of one microbatch */
 
-/* Gathers the features to the address at which the first segment reads them, or into home's activations. */
+/* Gathers the samples. The features go to the address that the first segment reads, or into home's activations. */
 static kolo_status begin_microbatch(kolo_engine *engine, int64_t microbatch, int lane, int slot, int segment)
 {
     bool apart = sums_by_segment(engine);
@@ -242,7 +241,7 @@ static kolo_status end_microbatch(kolo_engine *engine, int64_t microbatch, int s
     if (engine->shard->outputs) KOLO_TRY(keep_outputs(engine, microbatch, slot));
     if (!engine->tree || sums_by_segment(engine)) return KOLO_OK;
     kolo_node node = {.index = microbatch, .gradient = engine->gradients[slot]};
-    engine->gradients[slot] = NULL; /* it belongs to the tree now */
+    engine->gradients[slot] = NULL; /* the tree has taken it over */
     return kolo_reduction_insert(engine->tree, node);
 }
 
@@ -294,7 +293,7 @@ static int reduction_of(const kolo_engine *engine, int stage)
     return segment < 0 ? -1 : engine->program->segments[segment].reduce;
 }
 
-/* Runs a reduction behind its stage, and records the stage's event again, so that the next stage waits for both. */
+/* Enqueues a reduction behind its stage. Records the stage's event again, so that the next stage waits for both. */
 static kolo_status enqueue_reduction(kolo_engine *engine, kolo_pipeline_stage *stage, int op)
 {
     kolo_device_context *context = &engine->contexts[engine->program->plan.ops[op].device];
@@ -320,7 +319,7 @@ static kolo_status enqueue_all_stages(kolo_engine *engine)
     return KOLO_OK;
 }
 
-/* ---------------------------------------------------------------- its beginning and its end */
+/* ---------------------------------------------------------------- the beginning and the end of a shard */
 
 static size_t totals_bytes(const kolo_engine *engine)
 {
@@ -342,7 +341,7 @@ static kolo_status begin_contexts(kolo_engine *engine)
     return KOLO_OK;
 }
 
-/* Copies the contexts' totals home, side by side in the order of the contexts, and sums them. */
+/* Copies the totals of the contexts to home, one behind the other in the order of the contexts, and sums them. */
 static kolo_status end_contexts(kolo_engine *engine)
 {
     size_t stride = (size_t)engine->totals_room * engine->totals_stride, bytes = totals_bytes(engine);
@@ -368,7 +367,7 @@ static void return_gradients(kolo_engine *engine)
     }
 }
 
-/* Waits for the lanes of all devices, also after a failure. The first failure is reported. */
+/* Waits for the streams of all devices, also after a failure. Returns the first failure. */
 static kolo_status wait_for_contexts(kolo_engine *engine, kolo_status status)
 {
     kolo_failure failure = kolo_failure_take();

@@ -23,7 +23,7 @@ static kolo_step_parameters parameters_of(const kolo_engine *engine, const kolo_
     return step_parameters;
 }
 
-/* Waits for the copy from this slot of KOLO_STEPS_AHEAD steps ago before it fills the slot again. */
+/* Before it fills a slot of parameter_ring, waits for the copy from it that was enqueued KOLO_STEPS_AHEAD steps ago. */
 static kolo_status send_step_parameters(kolo_engine *engine, const kolo_shard *shard,
                                         const kolo_step_parameters *numbers)
 {

@@ -7,11 +7,11 @@
 typedef struct work {
     kolo_plan *plan;
     int devices;
-    int layer; /* of the current operation */
-    int *there; /* [value_count before copies were added][devices]: the value's copy on that device; -1: none */
+    int layer; /* the current operation's */
+    int *there; /* [value_count before copies were added][devices]: each value's copy on each device; -1: none yet */
 } work;
 
-/* The copy of a value, which is no view, on the current device (plan->device). */
+/* Adds a copy of a value that is not a view to the current device (plan->device). */
 static kolo_status copy_value(work *w, int value, int *copy)
 {
     kolo_plan *plan = w->plan;
@@ -26,7 +26,7 @@ static kolo_status copy_value(work *w, int value, int *copy)
     return kolo_plan_op(plan, (kolo_op){.kind = KOLO_OP_COPY, .layer = w->layer, .in = {value}, .out = {y}});
 }
 
-/* The same for any value, views included. */
+/* Finds the value, or a view, on the current device. Adds the copy if there is none yet. */
 static kolo_status bring(work *w, int value, int *there)
 {
     kolo_plan *plan = w->plan;

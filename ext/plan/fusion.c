@@ -39,7 +39,7 @@ static bool is_convolution_backward(const kolo_op *op)
 
 /* ---------------------------------------------------------------- dense layer and loss */
 
-#define LARGE_OUTPUTS (4 << 20) /* bytes of a microbatch's outputs in float32 that leave the nearer caches */
+#define LARGE_OUTPUTS (4 << 20) /* bytes of a microbatch's float32 outputs that do not fit in a core's caches */
 
 static void remove_op(kolo_plan *plan, int number)
 {
@@ -88,8 +88,8 @@ void kolo_fuse_loss(kolo_plan *plan, kolo_fuses *fuses)
 
 /* ---------------------------------------------------------------- an operation and its consumer */
 
-/* The sole consumer of op's first output, if it is of that kind, on the same device, and its other operands are written
- * before op runs. NULL: there is none. */
+/* The only operation that reads op's first output, if it is of that kind and on the same device, and its other operands
+ * are written before op runs. NULL: there is none. */
 static const kolo_op *next_of(const pass *p, const kolo_op *op, kolo_op_kind kind)
 {
     const kolo_plan *plan = p->plan;
@@ -104,7 +104,7 @@ static const kolo_op *next_of(const pass *p, const kolo_op *op, kolo_op_kind kin
     return next;
 }
 
-/* Makes their outputs one value, which lives as long as either. */
+/* Makes their outputs one value, whose lifetime covers both. */
 static void fuse_next(const pass *p, const kolo_op *op, const kolo_op *next)
 {
     p->plan->values[next->out[0]].view_of = op->out[0];
@@ -144,10 +144,10 @@ static void fuse_dropout(const pass *p, const kolo_op *pool)
 
 typedef struct chain {
     const kolo_op *conv, *pool;
-    const kolo_op *conv_back, *pool_back; /* NULL: the plan is not trained */
+    const kolo_op *conv_back, *pool_back; /* NULL in a plan without training */
 } chain;
 
-/* Whether only the pooling reads the image, and the convolution's backward for the ReLU's mask. */
+/* Whether only the pooling reads the convolution's output, and the convolution's backward for the ReLU's mask. */
 static bool is_hidden(const kolo_plan *plan, const chain *c)
 {
     for (const kolo_op *op = plan->ops; op < plan->ops + plan->op_count; op++)
@@ -200,7 +200,7 @@ static bool find_chain(const kolo_plan *plan, const kolo_op *conv, chain *c)
     return is_hidden(plan, c);
 }
 
-/* The image between becomes a view of the pooling's y, and its gradient a view of the pooling's dy. */
+/* The convolution's output becomes a view of the pooling's y, and its gradient a view of the pooling's dy. */
 static void fuse_pool(const pass *p, const kolo_op *conv)
 {
     kolo_plan *plan = p->plan;
@@ -216,8 +216,7 @@ static void fuse_pool(const pass *p, const kolo_op *conv)
     to_change(p, c.conv_back)->in[4] = c.pool->out[1];
 }
 
-/* ---------------------------------------------------------------- what a max pooling does for the convolution before
- */
+/* ---------------------------------------------------------------- max pooling and the convolution before it */
 
 /* Finds the pooling's backward, and the convolution's backward that reads its output. */
 static const kolo_op *convolution_backward(const pass *p, const kolo_op *pool, const kolo_op **pool_back)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How many of in[] and out[] each kind of operation has: the table of plan.h. */
+/* How many elements of in[] and out[] each kind of operation has: see kolo_op_kind in plan.h. */
 static const struct {
     int in, out;
 } operands[] = {
@@ -140,7 +140,7 @@ static bool is_written(const kolo_plan *plan, int value)
     return false;
 }
 
-/* The value that an operation wrote and that this is a view of. */
+/* Follows views until a value that an operation writes. */
 static int origin(const kolo_plan *plan, int value)
 {
     while (plan->values[value].view_of >= 0 && !is_written(plan, value)) value = plan->values[value].view_of;

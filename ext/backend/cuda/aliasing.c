@@ -1,6 +1,7 @@
-/* Where the arrays of an update are besides: a parameter's gradient as a microbatch left it, its packed copies. What
- * lies there as it does among all weights is read and written by the update itself (optimizers.cu), in the one pass
- * over them. */
+/* Aliases of an update's arrays: a parameter's gradient where the microbatch's backward wrote it, and the parameter's
+ * packed copies. The update reads a gradient in the canonical order from there, and writes up to KOLO_COPIES packed
+ * copies, in its one pass over all weights (optimizers.cu). Other gradients are unpacked before it, and further copies
+ * are packed after it. */
 #include "backend/cuda/cuda.h"
 
 #include <stdlib.h>
@@ -15,7 +16,7 @@ static bool is_gradient(const kolo_value *value)
     return value->kind == KOLO_VALUE_GRADIENT && kolo_value_has_memory(value);
 }
 
-/* In the canonical order, and whole. */
+/* Whether a value is one array in the canonical order. */
 static bool lies_straight(const kolo_plan *plan, int value)
 {
     kolo_cuda_layout layout = kolo_cuda_layout_of(plan, value);
@@ -61,7 +62,7 @@ kolo_status kolo_cuda_unpack_left(const kolo_update_job *job, bool whole)
     return convert(plan, list, count);
 }
 
-/* A parameter's copy number that. */
+/* The index of value `copy` among the packed copies of its parameter. */
 static int number_of(const kolo_plan *plan, int copy)
 {
     int number = 0;

@@ -1,8 +1,9 @@
-/* Attention without its matrix of weights (Dao 2023, "FlashAttention-2"): a block has some queries of one head, and
- * goes through the keys and values tile by tile. Of each row it keeps the largest score m so far, Σ exp(s − m), and Σ
- * exp(s − m)·v, which are scaled down when a tile brings a larger one. Products are the tensor cores', of the
- * activations' element, to which weights are rounded; all else is float. For the way back m and the sum are kept, and y
- * unrounded: what it is needed for there is a difference of nearly equal numbers. */
+/* Attention without a stored matrix of weights (Dao 2023, "FlashAttention-2"). A block has some queries of one head and
+ * goes through the keys and values tile by tile. For each query it keeps the largest score m so far and two sums, Σ
+ * exp(s − m) and Σ exp(s − m)·v, which are scaled down when a tile has a larger score. Tensor cores compute the
+ * products in the activations' element, to which the weights are rounded; all else is float. For the backward pass m
+ * (as an exponent of 2), 1 / Σ exp(s − m) and y before rounding are kept: the gradient needs y in a difference of
+ * nearly equal numbers. */
 #include <type_traits>
 
 #include "backend/cuda/attention.cuh"
@@ -10,18 +11,18 @@
 namespace kolo
 {
 
-/* Keys taken at once. */
+/* Keys of one tile. */
 template <typename T> constexpr int keys_at_once(int size)
 {
     return (sizeof(T) == 4 ? 32 : 64) / (size == 256 ? 2 : 1);
 }
 
-/* What a lane knows of its two rows. */
+/* A lane's state of its two rows. */
 struct Rows {
-    float largest[2], sum[2]; /* the sum: of this lane's columns */
+    float largest[2], sum[2]; /* sum: over this lane's columns only */
 };
 
-/* Scores become exp(s − m), and the sums so far, of WIDTH columns, are brought down to the same m. */
+/* Replaces the scores by exp(s − m), and rescales the sums so far, of WIDTH columns, to the same m. */
 template <typename Shape, int WIDTH>
 __device__ static void soften(const kolo_attention_job &job, float scores[Shape::SOME / 8][4], Rows &rows,
                               float sums[WIDTH / 8][4], int query, int key)

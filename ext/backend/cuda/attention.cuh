@@ -1,5 +1,5 @@
-/* What attention and its gradient have in common: tiles of one head in shared memory, their products, what is seen and
- * what is dropped. The formulas are in backend/reference/attention.c; attention.cu says how they are computed here. */
+/* The common part of attention and its gradient: tiles of one head in shared memory, their products, the causal mask
+ * and the dropout. The formulas are in backend/reference/attention.c; attention.cu says how they are computed here. */
 #ifndef KOLO_CUDA_ATTENTION_CUH
 #define KOLO_CUDA_ATTENTION_CUH
 
@@ -9,19 +9,20 @@
 namespace kolo
 {
 
-/* A block has OWN rows of a head, 16 a warp, and takes SOME of the other side's at a time. SIZE: of a head, rounded up;
- * STRIDE: between rows in shared memory. */
+/* The shape of a block's tiles. A block has OWN rows of a head, 16 per warp: queries, or in the gradient also keys. It
+ * goes through the rows of the other kind SOME at a time. SIZE: the head's size, rounded up. STRIDE: elements from row
+ * to row in shared memory. */
 template <typename Math_, int SIZE_, int SOME_> struct Tiles {
     typedef Math_ Math;
     typedef typename Math_::T T;
     static const int SIZE = SIZE_, SOME = SOME_, STRIDE = SIZE + 16 / (int)sizeof(T);
     static const int WARPS = sizeof(T) == 4 && SIZE == 256 ? 2 : 4, OWN = 16 * WARPS, THREADS = 32 * WARPS;
-    static const int MASK = OWN * SOME; /* bytes */
+    static const int MASK = OWN * SOME; /* bytes of a tile's dropout mask */
 };
 
 /* One head of one sample. */
 struct Head {
-    int64_t at; /* its number among all of the microbatch */
+    int64_t at; /* its number among all heads of the microbatch */
     int sample, number;
 };
 __device__ static inline Head head_of(const kolo_attention_job &job, int64_t number)
@@ -31,8 +32,8 @@ __device__ static inline Head head_of(const kolo_attention_job &job, int64_t num
 
 /* ---- tiles ---- */
 
-/* `rows` rows of one head, from `first` on, those of a sample `wide` apart; zeros behind the last one and behind the
- * head's size. */
+/* Copies rows first … first+rows-1 of a head to shared memory. In `from`, a sample's rows are `wide` elements apart.
+ * Rows behind job.length and columns behind job.size become zeros. */
 template <typename Shape, typename T>
 __device__ static void bring(const kolo_attention_job &job, T *to, const T *from, int64_t wide, int first, int rows)
 {
@@ -53,7 +54,7 @@ __device__ static void bring(const kolo_attention_job &job, T *to, const T *from
     }
 }
 
-/* sums = own · someᵀ, of the warp's rows. Of floats, step by step: all at once would want twice the registers. */
+/* sums = own · someᵀ for the warp's rows. For floats the loop is not unrolled, which would need twice the registers. */
 template <typename Shape, typename T>
 __device__ static void multiply_rows(float sums[Shape::SOME / 8][4], const T *own, const T *some)
 {
@@ -75,7 +76,7 @@ __device__ static void multiply_rows(float sums[Shape::SOME / 8][4], const T *ow
     }
 }
 
-/* sums += weights · some, of WIDTH columns. */
+/* sums += weights · some, for WIDTH columns of `some`. */
 template <typename Shape, int WIDTH, typename T>
 __device__ static void multiply_columns(float sums[WIDTH / 8][4], const float weights[Shape::SOME / 8][4],
                                         const T *some)
@@ -94,7 +95,8 @@ __device__ static void multiply_columns(float sums[WIDTH / 8][4], const float we
     }
 }
 
-/* The warp's rows of sums, times `factor` of each of a lane's two, to rows from `first` on that are `wide` apart. */
+/* Writes the warp's rows of sums, times the factor of each of a lane's two rows, to rows `first` and on, columns
+ * `from_column` and on. The rows of `to` are `wide` elements apart. */
 template <int WIDTH, typename T>
 __device__ static void put_rows(const kolo_attention_job &job, T *to, int64_t wide, int first, int from_column,
                                 const float sums[WIDTH / 8][4], const float factor[2])
@@ -123,8 +125,8 @@ __device__ static inline bool sees(const kolo_attention_job &job, int query, int
     return query < job.length && key < job.length && (!job.causal || key <= query);
 }
 
-/* Which weights stay, a byte each, [queries][keys]: element (head · length + query) · length + key of the sample, four
- * of which are one Philox block. */
+/* Which weights the dropout keeps, as bytes kept[queries][keys]. A weight is element (head · length + query) · length +
+ * key of the sample; four elements share a Philox block. */
 template <typename Shape>
 __device__ static void draw(const kolo_attention_job &job, const kolo_step_parameters *step_parameters,
                             const Head &head, uint8_t *kept, int query, int queries, int key, int keys)
@@ -152,7 +154,7 @@ static cudaError_t launch_tiles(cudaStream_t stream, int64_t blocks, int threads
     return launch_large(stream, dim3((unsigned)blocks), dim3((unsigned)threads), shared, kernel, arguments...);
 }
 
-/* Calls f with the way of computing and the size of a head, as types: f(math, std::integral_constant<int, size>). */
+/* Calls f(math, std::integral_constant<int, size>): the precision and the head's size, rounded up, as types. */
 template <typename Math, typename F> static cudaError_t with_size(int size, F f)
 {
     if (size <= 32) return f(Math(), std::integral_constant<int, 32>());

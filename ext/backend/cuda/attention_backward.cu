@@ -1,6 +1,6 @@
-/* Attention's gradient: the weights p are had again from the scores and what attention.cu kept of each row, once by
- * blocks that have queries, for theirs, and once by blocks that have keys, for theirs and the values', so that no sum
- * waits for another block. With m = 0 or 1 / (1 − rate) and δ = Σ p·m·(dy·v) = dy·y:
+/* The gradient of attention. The weights p are recomputed from the scores and from the numbers that attention.cu kept
+ * for each query. Blocks that have queries sum dq, and blocks that have keys sum dk and dv; each recomputes the weights
+ * that it needs, so that no sum waits for another block. With m = 0 or 1 / (1 − rate) and δ = Σ p·m·(dy·v) = dy·y:
  *   dv = Σ p·m·dy,  ds = p·(m·(dy·v) − δ),  dq = Σ ds·k / √size,  dk = Σ ds·q / √size. */
 #include <type_traits>
 
@@ -9,17 +9,17 @@
 namespace kolo
 {
 
-/* Rows of the other side taken at once. */
+/* Rows of the other kind in one tile. */
 template <typename T> constexpr int rows_at_once(int size)
 {
     return size > (sizeof(T) == 4 ? 64 : 128) ? 16 : 32;
 }
-/* Columns that one block sums up of the gradients of keys and values; blocks that share its keys. */
+/* A block that has keys sums WIDTH columns of dk and dv; PARTS blocks share its keys. */
 template <typename Shape> struct Columns {
     static const int WIDTH = Shape::SIZE < 128 ? Shape::SIZE : 128, PARTS = Shape::SIZE / WIDTH;
 };
 
-/* Of each query: what attention.cu kept, and δ. */
+/* For each query, the two numbers that attention.cu kept, and δ. */
 struct Known {
     float zero, inverse, delta;
 };
@@ -40,7 +40,7 @@ __device__ static inline Known known_of(const kolo_attention_job &job, const flo
     return {two[0], two[1], deltas[at]};
 }
 
-/* Score and slope of one weight: its p·m, and ds. */
+/* Replaces the score of a weight by p·m, and dy·v by ds. */
 __device__ static inline void go_back(const kolo_attention_job &job, const Known &known, bool seen, bool stays,
                                       float *score, float *slope)
 {
@@ -50,7 +50,7 @@ __device__ static inline void go_back(const kolo_attention_job &job, const Known
     *slope = p * (m * *slope - known.delta);
 }
 
-/* ---- δ: a warp a query of a head ---- */
+/* ---- δ: a warp takes one query of one head ---- */
 
 template <typename T>
 __global__ void dot_rows(kolo_attention_job job, const T *__restrict__ dy, const float *__restrict__ y, float *deltas)
@@ -114,7 +114,7 @@ __device__ static void of_queries(const kolo_attention_job &job, const kolo_step
 
 /* ---- keys and values ---- */
 
-/* Scores and weights lie turned: rows are keys. */
+/* Scores and weights are transposed: their rows are keys, their columns queries. */
 template <typename Shape>
 __device__ static void of_keys(const kolo_attention_job &job, const kolo_step_parameters *step_parameters,
                                const Gradients<typename Shape::T> &g, int64_t block, unsigned char *shared)
@@ -162,7 +162,7 @@ __device__ static void of_keys(const kolo_attention_job &job, const kolo_step_pa
     put_rows<WIDTH>(job, g.to + from + 2 * all, wide, key + 16 * warp, part, of_values, one);
 }
 
-/* The first blocks have keys, which take longer. */
+/* The blocks that have keys come first, as they take longer. */
 template <typename Shape>
 __global__ void __launch_bounds__(Shape::THREADS)
     go_back_all(const __grid_constant__ kolo_attention_job job, const kolo_step_parameters *step_parameters,

@@ -1,7 +1,7 @@
 /* Batch normalisation. Kernels: batch_norm.cu. */
 #include "backend/cuda/cuda.h"
 
-/* x: the shape of what is normalised. */
+/* x: the shape of the normalised value. */
 static kolo_batch_norm_job norm_of(const kolo_plan *plan, const kolo_op *op, kolo_shape x)
 {
     int channels = kolo_cuda_width(x);
@@ -33,7 +33,7 @@ static kolo_status run_moments(const kolo_cuda_job *job)
     return KOLO_OK;
 }
 
-/* With the sum behind it, where it has taken that. */
+/* Does the ADD behind it, too, if that is fused (KOLO_FUSE_ADD). */
 static kolo_status run_batch_norm(const kolo_cuda_job *job)
 {
     kolo_batch_norm_job norm = norm_at_work(job, 0, 1, 2);
@@ -65,7 +65,7 @@ static kolo_status run_backward(const kolo_cuda_job *job)
     return KOLO_OK;
 }
 
-/* Of the sums of x's channels. */
+/* Reserves scratch memory for the sums over x's channels. x: the operand's index in op->in. */
 static void reserve_sums(kolo_cuda_kernel *kernel, const kolo_plan *plan, const kolo_op *op, int x)
 {
     kolo_batch_norm_job norm = norm_of(plan, op, plan->values[op->in[x]].shape);

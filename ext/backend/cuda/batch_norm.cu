@@ -1,15 +1,15 @@
 /* Batch normalisation over the last axis, by the formulas of backend/reference/batch_norm.c.
  *
- * A microbatch is rows of channels, whose sums go as columns.cuh has it. Before anything is squared, a block takes its
- * first row off: what is left is no larger than the channel's spread, so that floats lose 2^-24 of that, not of the
- * mean. From a block's sums on all is double, as the reference has it.
- */
+ * A microbatch is a matrix of rows × channels, whose columns are summed as columns.cuh describes. Before it squares
+ * anything, a block subtracts its first row from all its rows. The differences are no larger than the channel's spread,
+ * so floats lose 2^-24 of the spread and not of the mean. The sums of a block, and everything computed from them, are
+ * doubles, as in the reference backend. */
 #include "backend/cuda/columns.cuh"
 
 namespace kolo
 {
 
-/* What goes element by element: its blocks, how many channels one has, and rows that a thread loads at once. */
+/* The elementwise pass: the most blocks, the most channels of a block, and the rows that a thread loads at once. */
 static const int APPLY_BLOCKS = 528, APPLY_CHANNELS = 256, APPLY_ROWS = 4;
 
 /* Rows of the samples that count. */
@@ -18,7 +18,7 @@ __device__ static int64_t rows_of(const kolo_batch_norm_job &job)
     return samples_of(job.step_parameters, job.first, job.microbatch) * job.rows;
 }
 
-/* ---- what a channel has in common ---- */
+/* ---- what the elements of a channel have in common ---- */
 
 struct Channel {
     double mean, variance, slope; /* x̂ = (x − mean) · slope */
@@ -31,7 +31,7 @@ __device__ static Channel channel_of(const kolo_batch_norm_job &job, int c)
         double n = job.reduced[2 * job.channels], found;
         mean = job.reduced[c] / n;
         found = job.reduced[job.channels + c] / n - mean * mean;
-        variance = found < 0 ? 0 : found; /* by rounding; NaN stays NaN */
+        variance = found < 0 ? 0 : found; /* rounding can make it negative; NaN stays NaN */
     } else {
         mean = job.mean[c];
         variance = job.variance[c];
@@ -39,7 +39,7 @@ __device__ static Channel channel_of(const kolo_batch_norm_job &job, int c)
     return Channel{mean, variance, rsqrt(variance + job.epsilon)};
 }
 
-/* y = (x − mean) · scale + shift, where mean is a float and shift makes up for that. */
+/* y = (x − mean) · scale + shift. mean is rounded to float, and shift corrects for that. */
 struct Line {
     float mean, scale, shift;
     __device__ float at(float x) const
@@ -56,8 +56,8 @@ __device__ static Line line_of(const kolo_batch_norm_job &job, const Channel &of
 
 /* ---- sums ---- */
 
-/* What differs between the two kinds of sums: what is added, what a block makes of that, and what becomes of the whole.
- * Moments are Σ(x − origin) and Σ(x − origin)² of a block, origin being the first row that it has. */
+/* The two kinds of sums. They differ in what add() adds, what of_block() makes of a block's sums, and what finish()
+ * writes. Moments adds Σd and Σd² in a block, with d = x − o, where o is the first of the block's rows. */
 template <typename T, int V> struct Moments {
     static const int TENSORS = 1, ROWS = 8;
     const T *x;
@@ -80,7 +80,7 @@ template <typename T, int V> struct Moments {
         sums[0] += d;
         sums[1] = fmaf(d, d, sums[1]);
     }
-    /* Σx = Σd + n·o, Σx² = Σd² + 2o·Σd + n·o²; n: the block's rows, from `row` on. */
+    /* Σx = Σd + n·o, Σx² = Σd² + 2o·Σd + n·o². n: the number of the block's rows, of which `row` is the first. */
     __device__ void of_block(const kolo_batch_norm_job &job, double sums[2], int64_t row, int c, int64_t n) const
     {
         if (n == 0) return;
@@ -96,7 +96,7 @@ template <typename T, int V> struct Moments {
     }
 };
 
-/* Σdz and Σdz·(x − mean), dz being dy where relu lets it through. */
+/* Σdz and Σdz·(x − mean), where dz is dy, or 0 where the ReLU's output is 0. */
 template <typename T, int V> struct Gradients {
     static const int TENSORS = 2, ROWS = 4;
     const T *dy, *x;
@@ -133,7 +133,7 @@ template <typename T, int V> struct Gradients {
     {
         Channel of = channel_of(job, c);
         double rounding = (double)(float)of.mean - of.mean;
-        double by_hat = rows == 0 ? 0 : (sums[1] + rounding * sums[0]) * of.slope; /* no rows, no mean */
+        double by_hat = rows == 0 ? 0 : (sums[1] + rounding * sums[0]) * of.slope; /* without rows the mean is NaN */
         out[c] = sums[0];
         out[job.channels + c] = by_hat;
         if (dgamma) dgamma[c] = (float)by_hat;
@@ -141,7 +141,7 @@ template <typename T, int V> struct Gradients {
     }
 };
 
-/* A thread's part of the rows, so many at once that the memory is kept busy. */
+/* Sums a thread's rows. It loads S::ROWS of them at once, to keep the memory busy. */
 template <typename T, int V, typename S>
 __device__ static void thread_sums(const kolo_batch_norm_job &job, const S &s, const typename S::Own &own, int64_t row,
                                    int64_t step, int64_t rows, int c, float sums[2][V])
@@ -190,12 +190,13 @@ __global__ void __launch_bounds__(THREADS, 2)
 
 /* ---- element by element ---- */
 
-/* Rows come in the other order than in the sums: what those read last is still near. ADDS: y is added to another. */
+/* apply() goes through the rows from the last to the first: the rows that the sums read last are still in the cache.
+ * ADDS: y is added to another tensor. */
 template <bool ADDS> struct Forward {
     static const int TENSORS = ADDS ? 2 : 1;
     typedef Line Factors;
     float *dmean, *dvariance;
-    bool cut; /* relu of the sum */
+    bool cut; /* a ReLU is applied to that sum */
     __device__ Factors factors(const kolo_batch_norm_job &job, int c) const
     {
         Channel of = channel_of(job, c);
@@ -212,7 +213,8 @@ template <bool ADDS> struct Forward {
         y = wide(rounded) + other;
         return cut && y < 0 ? 0 : y;
     }
-    /* What the running mean and variance are to take in, once for each sample. */
+    /* Writes the moments times the microbatch's samples: running means take them in as the "gradient"
+     * (kolo_span.momentum). */
     __device__ void hand_over(const kolo_batch_norm_job &job, int c) const
     {
         if (!job.reduced) return;
@@ -249,7 +251,7 @@ struct Backward {
     }
 };
 
-/* The rows from `row` down, `step` apart. */
+/* Loads APPLY_ROWS rows, from `row` downwards, `step` apart. */
 template <typename T, int V, typename F>
 __device__ static void load_rows(Run<T, V> to[F::TENSORS][APPLY_ROWS], const T *x, const T *second, int64_t row,
                                  int64_t step, int64_t channels, int c)
@@ -263,7 +265,7 @@ __device__ static void load_rows(Run<T, V> to[F::TENSORS][APPLY_ROWS], const T *
     }
 }
 
-/* The first rows are on their way while the channels' factors are worked out. */
+/* Loads the first rows while it computes the channels' factors. */
 template <typename T, int V, typename F>
 __global__ void __launch_bounds__(THREADS, 2) apply(kolo_batch_norm_job job, Tiles tiles, F f, const T *__restrict__ x,
                                                     const T *__restrict__ second, T *__restrict__ y)

@@ -1,22 +1,23 @@
-/* A bias and relu in a pass of their own; and back through them in one pass, which reads dy and y, writes dz and the
- * sums over its rows.
+/* A bias and a ReLU in a pass of their own. The backward pass reads dy and y once, and writes dz and the sums over its
+ * rows.
  *
- * On the way back a block takes so many neighbouring columns and every so many rows; a thread, N columns. Sums of
- * blocks that share columns meet in scratch memory, where the last of them adds them up in double. */
+ * In the backward pass a block takes up to ACROSS · N neighbouring columns of every so many rows, and a thread N
+ * columns. Blocks that share columns write their sums to scratch memory, and the last of them adds these up in
+ * double. */
 #include "backend/cuda/device.cuh"
 
 namespace kolo
 {
 
-static const int ACROSS = 32, AHEAD = 4; /* threads side by side; rows that a thread reads before it uses them */
-static const int TALL = 132, MANY = 264; /* most blocks on one another; in all, where columns are few */
+static const int ACROSS = 32, AHEAD = 4; /* threads of a block along a row; rows that a thread loads at once */
+static const int TALL = 132, MANY = 264; /* the most blocks along the rows; the most in all, if the columns allow it */
 
 struct Matrix {
     int64_t rows;
     int columns; /* of N elements each */
 };
 
-/* The N sums of each thread, over threads that have the same columns: on those of the first row. */
+/* to[e] = the sum of column e over the block's `down` rows of threads. A row has `across` threads of N columns each. */
 template <int N> __device__ static void sum_rows(const float sums[N], int across, int down, float *to)
 {
     __shared__ float all[THREADS * N];
@@ -29,7 +30,7 @@ template <int N> __device__ static void sum_rows(const float sums[N], int across
     }
 }
 
-/* to[e] = Σ parts[p · stride + e]: groups of threads take parts in turn, then the groups are added. */
+/* to[e] = Σ parts[p · stride + e]. Groups of `count` threads take the parts in turn; then the groups are added. */
 __device__ static void sum_parts(const float *parts, int number, int64_t stride, int count, float *to)
 {
     __shared__ double all[THREADS];
@@ -88,7 +89,7 @@ __global__ void bias_backward(Matrix m, const D *__restrict__ dy, const T *__res
         sum_parts(parts + first, (int)gridDim.x, width, here, dbias + first);
 }
 
-/* A matrix's runs of N elements lie one behind the other. */
+/* A thread takes runs of N elements. `column` is the run's number in its row. */
 template <typename T, int N>
 __global__ void bias_forward(Matrix m, const float *__restrict__ bias, bool relu, T *__restrict__ y)
 {
@@ -107,7 +108,8 @@ __global__ void bias_forward(Matrix m, const float *__restrict__ bias, bool relu
     }
 }
 
-/* Columns of N elements; blocks side by side and on one another. The same whatever the device, and so are the sums. */
+/* The grid for `columns` columns of N elements: x along the rows, y along the columns. It does not depend on the
+ * device, so neither do the sums. */
 static dim3 blocks_of(int64_t rows, int columns)
 {
     int across = columns < ACROSS ? columns : ACROSS, side = (columns + across - 1) / across;
@@ -144,7 +146,7 @@ cudaError_t kolo_cuda_bias_forward(cudaStream_t stream, kolo_element element, in
     });
 }
 
-/* For any element. */
+/* Enough for any element. */
 size_t kolo_cuda_bias_scratch(int64_t rows, int width)
 {
     unsigned parts = 0;

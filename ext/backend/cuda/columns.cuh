@@ -1,10 +1,9 @@
-/* Sums over the rows of a matrix, S for each column, in an order that hangs on the matrix's shape alone.
+/* Sums over the rows of a matrix, S per column, in an order that depends on the matrix's shape alone.
  *
- * A thread takes V neighbouring columns of some rows and adds them up in floats: no more than a few hundred, or partial
- * sums of several. What a block's threads have is then added in doubles, and at last what the blocks have, by whichever
- * of them comes last. The error is a thread's: of n terms below n·2^-24 of the sum of their magnitudes (Higham 2002,
- * 4.2), and as the errors of thousands of threads are independent, some hundredth of that is left in the end.
- */
+ * A thread takes V neighbouring columns of some rows and adds these up in floats: at most a few hundred numbers, or
+ * partial sums of several. A block adds the sums of its threads in doubles, and the last block to finish adds the sums
+ * of all blocks. The error is a thread's: for n terms it is below n·2^-24 of the sum of their magnitudes (Higham 2002,
+ * 4.2). As the errors of thousands of threads are independent, about a hundredth of that is left in the end. */
 #ifndef KOLO_CUDA_COLUMNS_CUH
 #define KOLO_CUDA_COLUMNS_CUH
 
@@ -12,32 +11,34 @@
 
 namespace kolo {
 
-/* Blocks: two on each of the 132 multiprocessors of the largest chip that this was planned for. They are the same on
- * any chip, so that the bits are. */
+/* Blocks: two on each of the 132 multiprocessors of the largest GPU that this was planned for. The number is the same
+ * on every GPU, so that the bits of the sums are, too. */
 static const int SUM_BLOCKS = 264;
 static const int SUM_COLUMNS = 32; /* of a block, at most */
 
-/* How blocks lie over a matrix: along x over its rows, along y over its columns, of which each takes `lanes` times V. */
+/* How a grid covers a matrix: blockIdx.x along its rows, blockIdx.y along its columns, of which a block takes `lanes`
+ * times V. */
 struct Tiles {
-    int lanes, groups; /* of threads: groups of so many side by side, a row each */
+    int lanes, groups; /* a block's threads: groups of `lanes`, one row per group */
     dim3 blocks;
 };
 
 static inline int64_t parts_of(int64_t count, int64_t size) { return (count + size - 1) / size; }
 
-/* lanes is a power of two. rows_at_once: that a thread takes before it looks for more. */
+/* lanes is a power of two. rows_at_once: the rows that a thread loads before it goes on. */
 static inline Tiles tiles_of_sums(int64_t rows, int columns, int V, int rows_at_once)
 {
     int units = columns / V, lanes = 1;
-    int most = V > 2 ? 4 : SUM_COLUMNS / V; /* 64 bytes side by side: narrow, so that the last block has little to do */
+    int most = V > 2 ? 4 : SUM_COLUMNS / V; /* 64 or 128 bytes of a row: few, so that the last block has little to do */
     while (lanes < units && lanes < most) lanes *= 2;
     int groups = THREADS / lanes;
     int64_t chunks = parts_of(units, lanes), blocks = parts_of(rows, (int64_t)groups * rows_at_once);
-    int64_t limit = chunks < SUM_BLOCKS ? SUM_BLOCKS / chunks : 1; /* so that tickets[] suffice */
+    /* SUM_BLOCKS chunks or more have one block each, which takes no ticket. So tickets[] suffice. */
+    int64_t limit = chunks < SUM_BLOCKS ? SUM_BLOCKS / chunks : 1;
     return Tiles{lanes, groups, dim3((unsigned)(blocks < limit ? blocks : limit), (unsigned)chunks)};
 }
 
-/* The scratch memory that they need. */
+/* Bytes of scratch memory for such sums. */
 template <int S> static size_t bytes_of_sums(const Tiles &tiles, int V)
 {
     return S * sizeof(double) * tiles.blocks.x * tiles.blocks.y * (size_t)(tiles.lanes * V);
@@ -47,7 +48,7 @@ template <int S> struct Columns {
     double sum[S];
 };
 
-/* The block's sums of its threads': thread c < lanes · V has those of column c. */
+/* Adds up the sums of a block's threads. Thread c < lanes · V gets those of column c. */
 template <int S, int V> __device__ static Columns<S> block_columns(const float sums[S][V], int lanes)
 {
     __shared__ float of_threads[S * V * (THREADS + SUM_COLUMNS / V)];
@@ -72,8 +73,8 @@ template <int S, int V> __device__ static Columns<S> block_columns(const float s
     return own;
 }
 
-/* Given a block's sums, the whole's: true in the one block of those along x that has them, again in thread c < columns.
- * of_blocks, tickets: the scratch memory, and the stream's. */
+/* Replaces a block's sums by those of the whole matrix. It returns true in one block for each blockIdx.y; there, thread
+ * c < columns then has the sums of column c. of_blocks is the scratch memory; tickets are the stream's. */
 template <int S>
 __device__ static bool all_columns(Columns<S> *own, int columns, Columns<S> *of_blocks, unsigned *tickets)
 {

@@ -1,5 +1,6 @@
-/* Convolutions as products of matrices (conv.cuh says of which), in float32: a block of 128 threads makes M × N of C,
- * 8 × 4 a thread, going through k sixteen at a time in shared memory; the next sixteen are on their way meanwhile. */
+/* Convolutions as products of matrices (conv.cuh lists them), in float32. A block of 128 threads computes M × N
+ * elements of C, 8 × 4 per thread. It goes through k sixteen at a time in shared memory, and loads the next sixteen
+ * meanwhile. */
 #include "backend/cuda/conv.cuh"
 
 namespace kolo {
@@ -8,12 +9,12 @@ static const int DEEP = 16, HIGH = 8, BROAD = 4;
 
 /* ---- the product ---- */
 
-/* What a thread fetches of R rows (or columns) × DEEP: R / 8 elements, V neighbours at a time, all of one k where
- * neighbours are rows, or of V where they are ks. */
+/* A thread's part of a tile of R rows (or columns) × DEEP: R / 8 elements, loaded V neighbours at a time. Neighbours
+ * are V values of k if along_k, else V rows with the same k. */
 template <int R, int V, bool along_k> struct Fetch {
     static const int lanes = along_k ? DEEP / V : THREADS_OF_TILE / DEEP, passes = R / (HIGH * V);
     static const int step = along_k ? THREADS_OF_TILE / lanes : lanes * V;
-    int k, r; /* of the first */
+    int k, r; /* of the thread's first element */
     __device__ Fetch()
         : k(along_k ? (int)threadIdx.x % lanes * V : (int)threadIdx.x / lanes),
           r(along_k ? (int)threadIdx.x / lanes : (int)threadIdx.x % lanes * V)
@@ -39,7 +40,7 @@ template <int V, typename T> __device__ static inline void fetch(const T *from, 
     for (int v = 0; v < V; v++) values[v] = 0;
 }
 
-/* VA, VB: neighbours that are fetched at once; all of them are there, or none. */
+/* VA, VB: neighbours of A and B that are loaded at once. Either all of them exist or none. */
 template <typename O, int M, int N, int VA, int VB>
 __global__ void __launch_bounds__(THREADS_OF_TILE) product(O o, int64_t part)
 {
@@ -101,7 +102,7 @@ __global__ void __launch_bounds__(THREADS_OF_TILE) product(O o, int64_t part)
                 o.template put<1>(m0 + top + i, n0 + left + j, group, &sums[i][j]);
 }
 
-/* Tiles are as narrow as the columns allow. */
+/* Up to 32 columns get narrower and higher tiles. */
 template <int VA, int VB, typename O>
 static cudaError_t product_by(cudaStream_t stream, const O &o, int64_t rows, int columns, int parts, int64_t part)
 {
@@ -112,7 +113,7 @@ static cudaError_t product_by(cudaStream_t stream, const O &o, int64_t rows, int
     return launch(stream, blocks, THREADS_OF_TILE, 0, product<O, 64, 64, VA, VB>, o, part);
 }
 
-/* By what the device has, and as many neighbours at once as there are. */
+/* Uses tensor cores where it can, and loads as many neighbours at once as the channels allow. */
 template <typename T, typename O>
 static cudaError_t product_of(cudaStream_t stream, const O &o, int64_t rows, int columns, int parts = 1,
                               int64_t part = INT32_MAX)
@@ -125,11 +126,11 @@ static cudaError_t product_of(cudaStream_t stream, const O &o, int64_t rows, int
     return product_by<1, 1>(stream, o, rows, columns, parts, part);
 }
 
-/* ---- parts of the kernel's gradient ---- */
+/* ---- parts of the weight gradient ---- */
 
 static const int PARTS_MOST = 128;
 
-/* Blocks enough for a large device, none of less than some hundred pixels: the same whatever the device. */
+/* Enough parts for a large device, each of at least 256 pixels. The number does not depend on the device. */
 static int parts_of(const Conv &c)
 {
     int64_t rows = (int64_t)c.taps() * c.group_channels;

@@ -1,4 +1,4 @@
-/* What the convolutions' .cu files share: where elements meet under a kernel. */
+/* The common part of the convolutions' .cu files: which elements of x, y and the kernel are multiplied. */
 #ifndef KOLO_CUDA_CONV_CUH
 #define KOLO_CUDA_CONV_CUH
 
@@ -7,7 +7,7 @@
 namespace kolo
 {
 
-/* Of one group: channels and filters. */
+/* A convolution, with the numbers of channels and filters of one group. */
 struct Conv : kolo_conv {
     int group_channels, group_filters;
     Conv(const kolo_conv &conv)
@@ -32,12 +32,14 @@ struct Conv : kolo_conv {
     }
 };
 
-/* A pixel of the microbatch's images: its sample's first pixel, and from where taps are counted. */
+/* A pixel of x or y, as seen from the other image. sample: the number of its sample's first pixel in the other image.
+ * h, w: the position there from which taps are counted. */
 struct Place {
     int64_t sample;
     int h, w;
 };
-/* An element of the kernel: how far below and beside the first one, the channel or filter, its row of the kernel. */
+/* An element of the kernel. h, w: the distance of its tap from the first tap, in pixels of x. c: its channel or filter.
+ * row: the number of its tap. */
 struct Tap {
     int h, w, c, row;
 };
@@ -53,7 +55,7 @@ __device__ static inline void divide(int64_t number, int by, int64_t *quotient, 
     }
 }
 
-/* Pixel number `pixel` of y, over x: its first tap is at {h, w} there. */
+/* Pixel number `pixel` of y: its first tap is at {h, w} in x. */
 __device__ static inline Place place_of_y(const Conv &c, int64_t pixel)
 {
     int64_t rows, samples;
@@ -62,7 +64,7 @@ __device__ static inline Place place_of_y(const Conv &c, int64_t pixel)
     divide(rows, c.out_height, &samples, &h);
     return {samples * c.height * c.width, h * c.stride[0] - c.before[0], w * c.stride[1] - c.before[1]};
 }
-/* Pixel number `pixel` of x, over y's strides: a tap that it was under begins so far above. */
+/* Pixel number `pixel` of x: the pixel of y that has it under a tap is at ({h, w} − the tap's {h, w}) / stride. */
 __device__ static inline Place place_of_x(const Conv &c, int64_t pixel)
 {
     int64_t rows, samples;
@@ -71,19 +73,19 @@ __device__ static inline Place place_of_x(const Conv &c, int64_t pixel)
     divide(rows, c.height, &samples, &h);
     return {samples * c.out_height * c.out_width, h + c.before[0], w + c.before[1]};
 }
-/* Element k of a kernel's {kernel[0], kernel[1], depth}. */
+/* Element k of a kernel {kernel[0], kernel[1], depth}. */
 __device__ static inline Tap tap_of(const Conv &c, int k, int depth)
 {
     int row = k / depth;
     return {row / c.kernel[1] * c.dilation[0], row % c.kernel[1] * c.dilation[1], k % depth, row};
 }
-/* The pixel of x under a tap, or -1 where there are only zeros. */
+/* The pixel of x under a tap, or -1 in the padding. */
 __device__ static inline int64_t pixel_of_x(const Conv &c, Place place, Tap tap)
 {
     int h = place.h + tap.h, w = place.w + tap.w;
     return h >= 0 && h < c.height && w >= 0 && w < c.width ? place.sample + (int64_t)h * c.width + w : -1;
 }
-/* The pixel of y that has a pixel of x under that tap, or -1. */
+/* The pixel of y that has a pixel of x under that tap, or -1 if there is none. */
 __device__ static inline int64_t pixel_of_y(const Conv &c, Place place, Tap tap)
 {
     int h = place.h - tap.h, w = place.w - tap.w;
@@ -96,7 +98,7 @@ __device__ static inline int64_t pixel_of_y(const Conv &c, Place place, Tap tap)
     return h < c.out_height && w < c.out_width ? place.sample + (int64_t)h * c.out_width + w : -1;
 }
 
-/* y = z + bias, and relu of that. */
+/* y = z + bias, or relu of that. */
 struct Finish {
     const float *bias;
     bool relu;
@@ -107,14 +109,14 @@ struct Finish {
     }
 };
 
-/* ---- convolutions as products of matrices which are nowhere laid out: C[m][n] = Σ_k A[m][k] · B[k][n] ----
+/* ---- convolutions as products of matrices that are not stored: C[m][n] = Σ_k A[m][k] · B[k][n] ----
  *
  *            m                    k                           n
  * Forward    pixels of y          taps × channels of a group  filters of a group
  * Data       pixels of x          taps × filters of a group   channels of a group
  * Filter     taps × channels      pixels of y, in parts       filters of a group
  *
- * along_k: whether neighbours in memory are neighbours in k; put<N>() takes N neighbours in n. Chetlur et al. 2014,
+ * along_k: whether neighbours in memory are neighbours in k. put<N>() writes N neighbours in n. Chetlur et al. 2014,
  * "cuDNN: Efficient primitives for deep learning". */
 
 static const int THREADS_OF_TILE = 128;
@@ -251,18 +253,20 @@ template <typename T> struct Filter {
     }
 };
 
-/* conv_tensor.cu: the same by tensor cores, of narrow elements, sums in float32; groups of multiples of eight channels
- * and filters. */
+/* conv_tensor.cu: the same product by tensor cores, for narrow elements, with sums in float32. A group's channels and
+ * filters must be multiples of eight. */
 template <typename O>
 cudaError_t tensor_product(cudaStream_t stream, const O &o, int64_t rows, int columns, int parts, int64_t part);
 
-/* conv_filter.cu: the gradient by small kernels over few channels, of narrow elements. */
+/* conv_filter.cu: the weight gradient of 3 × 3 kernels over few channels, for narrow elements. pooled: a max pooling
+ * follows the convolution. */
 bool small_filter_fits(kolo_element element, const Conv &conv, bool pooled);
 int small_filter_parts(const Conv &conv, bool pooled);
 cudaError_t small_filter(cudaStream_t stream, kolo_element element, const Conv &conv, const void *x, const void *dy,
                          float *parts);
 
-/* conv_direct.cu: depthwise ones, with a multiple of four channels; by_kernel: the gradient of rows of such length. */
+/* conv_direct.cu: depthwise convolutions of a multiple of four channels. by_kernel: whether it has the weight gradient,
+ * too, for which the kernel's rows must be short. */
 bool is_depthwise(const Conv &conv, bool by_kernel);
 cudaError_t direct(cudaStream_t stream, kolo_element element, const Conv &conv, const void *x, const void *kernel,
                    Finish finish, void *y);

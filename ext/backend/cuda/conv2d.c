@@ -1,37 +1,40 @@
-/* Convolutions, transposed ones and their gradients: by cuDNN where it has an engine (conv_graph.h), else by our own
- * kernels (conv.cu). A convolution goes from the larger image, x, to the smaller, y; a transposed one the other way.
+/* Convolutions, transposed convolutions and their gradients: by cuDNN where it has an engine (conv_graph.h), else by
+ * our own kernels (conv.cu). A convolution computes the smaller image, y, from the larger one, x. A transposed
+ * convolution computes x from y. An element is narrow if it has 2 bytes.
  *
- * Depthwise ones are our own, and those of first layers: cuDNN's engines for them are slow. So are small narrow ones
- * with a max pooling behind them, which are one with it (pooled_conv2d.h), and narrow transposed ones with a bias, for
- * which it would compile an engine; and gradients by narrow kernels of up to 64 channels and filters, which cuDNN gives
- * rounded to the element, or else summed by few multiprocessors. Those of more are rounded, as PyTorch's are. */
+ * Our own kernels always compute:
+ * - depthwise convolutions and those of first layers, for which cuDNN's engines are slow;
+ * - small narrow convolutions that are fused with the max pooling behind them (pooled_conv2d.h);
+ * - narrow transposed convolutions with a bias, for which cuDNN would compile an engine;
+ * - narrow weight gradients that are grouped, or have at most WIDE channels and filters.
+ * cuDNN either rounds narrow weight gradients or sums them on few multiprocessors. It still computes the larger ones,
+ * and rounds them, as PyTorch does. */
 #include "backend/cuda/conv_graph.h"
 #include "backend/cuda/first_conv2d.h"
 #include "backend/cuda/pooled_conv2d.h"
 
 #include <string.h>
 
-#define WIDE 64 /* beyond so many channels or filters a narrow gradient by the kernel is cuDNN's */
+#define WIDE 64 /* with more channels or filters, cuDNN computes a narrow weight gradient */
 
-/* ---- what a maker made ---- */
+/* ---- the makers' data ---- */
 
-/* How x, y or the kernel's gradient is had: by cuDNN, or where graph is NULL by our own kernel. */
+/* How x, y or the weight gradient is computed: by a graph of cuDNN, or by our own kernel if graph is NULL. */
 typedef struct way {
     const kolo_conv_graph *graph;
-    ptrdiff_t scratch; /* in the operation's */
+    ptrdiff_t scratch; /* the graph's workspace: an offset in the operation's scratch memory */
 } way;
 
 typedef struct convolution {
-    kolo_conv_spec spec; /* of the image that is written: on the way back, too */
+    kolo_conv_spec spec; /* of the image that is computed: forward the output, backward the input gradient */
     way image, kernel;
-    ptrdiff_t dz,
-        bias; /* in the scratch memory: dy where it is masked; sums for the bias's gradient, or a copy of it */
-    kolo_cuda_parts parts; /* of the kernel's gradient, by our own kernel */
-    ptrdiff_t rounded;     /* in the scratch memory: that gradient as cuDNN gives it, where it is narrow */
-    bool apart; /* bias and relu are a pass behind the image's graph */
+    ptrdiff_t dz, bias; /* scratch offsets: the masked dy; partial sums of dbias, or an aligned copy of the bias */
+    kolo_cuda_parts parts; /* of the weight gradient, if our own kernel computes it */
+    ptrdiff_t rounded;     /* in the scratch memory: cuDNN's narrow weight gradient */
+    bool apart; /* a pass after the image's graph applies bias and ReLU */
 } convolution;
 
-/* Kernels are {…, …, channels of a group, filters}. */
+/* A kernel's shape is {height, width, channels of a group, filters}. */
 static kolo_conv_spec spec_of(const kolo_plan *plan, const kolo_op *op, int larger, int smaller, int kernel)
 {
     kolo_shape x = plan->values[larger].shape, y = plan->values[smaller].shape;
@@ -73,7 +76,7 @@ bool kolo_cuda_fuses_pooled_conv2d(const kolo_plan *plan, const kolo_fusion *fus
     return inside && !kolo_cuda_conv_first_fits(&conv) && kolo_cuda_conv_pooled_fits(element, &conv);
 }
 
-/* cuDNN's way, if it has one that is worth it. */
+/* Finds cuDNN's graph. found->graph becomes NULL if there is none, or if our own kernel is the better choice. */
 static kolo_status find(kolo_cuda_kernel *kernel, const kolo_plan *plan, const kolo_conv_spec *spec, way *found)
 {
     size_t scratch = 0;
@@ -86,8 +89,8 @@ static kolo_status find(kolo_cuda_kernel *kernel, const kolo_plan *plan, const k
     return KOLO_OK;
 }
 
-/* As cuDNN wants them: the filter is the kernel's last axis, and its first. Our own kernels read sixteen bytes at a
- * time. */
+/* The filters are the last axis of our kernel and the first of cuDNN's, so the kernel is transposed for cuDNN. It is
+ * aligned since our own kernels read sixteen bytes at a time. */
 static kolo_status choose_layout(kolo_plan *plan, const way *by, int value, kolo_element element)
 {
     if (value < 0) return KOLO_OK;
@@ -106,7 +109,7 @@ static kolo_status finish(const kolo_cuda_job *job, const float *bias, void *to)
     return KOLO_OK;
 }
 
-/* The image that is written, of the other. */
+/* Computes the image of spec.result from the other image. */
 static kolo_status compute(const kolo_cuda_job *job, const void *from, const void *weights, const void *bias, void *to)
 {
     const convolution *own = job->kernel->own;
@@ -130,16 +133,16 @@ static kolo_status run_forward(const kolo_cuda_job *job)
     const convolution *own = job->kernel->own;
     void *bias = job->in[2], *copy = (char *)job->scratch + own->bias;
     bool in_graph = own->image.graph && !own->apart;
-    if (bias && in_graph && (uintptr_t)bias % 16 != 0) { /* read in its place among all weights */
+    if (bias && in_graph && (uintptr_t)bias % 16 != 0) { /* it is read in place from the canonical weights */
         KOLO_TRY(kolo_cuda_copy_floats(job->stream, bias, copy, kolo_cuda_count(job->plan, job->op->in[2])));
         bias = copy;
     }
     return compute(job, job->in[0], job->in[1], bias, job->out[0]);
 }
 
-/* With bias and relu in one graph: cuDNN has engines ready for a convolution and a bias, with relu or without; for relu
- * alone, and for transposed convolutions, it would compile them. Those are a pass behind it, but for a bias that would
- * be added to what is rounded already. */
+/* cuDNN has precompiled engines for a convolution with a bias, with or without ReLU. It would compile one for a ReLU
+ * without a bias, or for a transposed convolution with either. In these cases a pass after the graph applies them. Our
+ * own kernel does all of it where that pass would add the bias to a sum that is rounded already. */
 static kolo_status find_forward(kolo_cuda_kernel *kernel, const kolo_plan *plan, convolution *made)
 {
     const kolo_conv_spec *spec = &made->spec;
@@ -185,7 +188,7 @@ kolo_status kolo_cuda_make_conv2d_transpose(kolo_cuda_kernel *kernel, kolo_plan 
 
 /* ---- backward ---- */
 
-/* dz, which is dy where nothing is masked; and dbias. */
+/* Computes dbias, and dz: dy masked by the ReLU, or dy itself if there is no mask. */
 static kolo_status through_bias(const kolo_cuda_job *job, const void **dz)
 {
     const convolution *own = job->kernel->own;
@@ -230,7 +233,7 @@ static kolo_status compute_kernel(const kolo_cuda_job *job, const void *x, const
 static kolo_status run_backward(const kolo_cuda_job *job)
 {
     const convolution *own = job->kernel->own;
-    bool transposed = own->spec.result == KOLO_CONV_Y; /* the image is dx */
+    bool transposed = own->spec.result == KOLO_CONV_Y; /* dx is the smaller image */
     const void *dz;
     KOLO_TRY(through_bias(job, &dz));
     KOLO_TRY(transposed ? compute_kernel(job, dz, job->in[2]) : compute_kernel(job, job->in[2], dz));

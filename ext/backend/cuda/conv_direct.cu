@@ -1,13 +1,13 @@
-/* Depthwise convolutions, in which each channel has one filter of its own: four neighbouring channels a thread.
- * Neighbouring threads have neighbouring channels. */
+/* Depthwise convolutions: each channel has one filter of its own. A thread has four neighbouring channels, and
+ * neighbouring threads have neighbouring channels. */
 #include "backend/cuda/conv.cuh"
 
 namespace kolo
 {
 
-/* ---- y, and x ---- */
+/* ---- y and x ---- */
 
-/* Both, of a filter a channel, four channels a thread. */
+/* Computes y from x, or with `back` x from y: the gradient, or a transposed convolution. */
 template <typename T, bool back>
 __global__ void depthwise(Conv c, const T *__restrict__ from, const T *__restrict__ kernel, T *__restrict__ to,
                           int64_t count, Finish finish)
@@ -34,7 +34,7 @@ __global__ void depthwise(Conv c, const T *__restrict__ from, const T *__restric
     }
 }
 
-static const int TAPS = 7; /* beside each other, that a thread sums at once */
+static const int TAPS = 7; /* the most taps in a row of a kernel whose gradient a thread can sum */
 
 bool is_depthwise(const Conv &c, bool by_kernel)
 {
@@ -66,12 +66,13 @@ cudaError_t direct_data(cudaStream_t stream, kolo_element element, const Conv &c
     return start<true>(stream, element, c, y, kernel, finish, x);
 }
 
-/* ---- the kernel's gradient ----
+/* ---- the weight gradient ----
  *
- * dkernel[tap][c][f] = Σ_pixels x[…][c] · dy[pixel][f], summed in parts: blockIdx.y takes every so many rows of y. */
+ * dkernel[tap][c] = Σ_pixels x[…][c] · dy[pixel][c], in gridDim.y parts, each of which sums every so many pixels of
+ * y. */
 
-/* Of a filter a channel: four channels a thread, and a row of the kernel (blockIdx.z). Threads below one another take
- * different pixels and meet in shared memory. */
+/* A thread has four channels and one row of the kernel, blockIdx.z. DOWN threads with the same channels take different
+ * pixels, and their sums are added in shared memory. */
 template <typename T>
 __global__ void depthwise_gradient(Conv c, const T *__restrict__ x, const T *__restrict__ dy, float *__restrict__ parts)
 {
@@ -110,7 +111,7 @@ __global__ void depthwise_gradient(Conv c, const T *__restrict__ x, const T *__r
     }
 }
 
-/* As many as fill a large device; the same whatever the device. */
+/* As many parts as fill a large device. The number does not depend on the device. */
 int direct_parts(const Conv &c)
 {
     int64_t blocks = (c.channels + 31) / 32 * c.kernel[0], rows = c.pixels_of_y() / 256, parts = 528 / blocks;

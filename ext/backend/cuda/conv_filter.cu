@@ -1,19 +1,19 @@
-/* The gradient by the kernel of 3 × 3 windows over few channels, by tensor cores: dK[tap][c][f] = Σ x[pixel + tap][c] ·
- * dy[pixel][f]. A block takes strips of a sample's rows, one after another: x, with what is around it, and dy lie in
- * shared memory once for all nine taps, while the next strip's are copied. Sums stay in registers to the end, when each
- * block leaves its part.
+/* The weight gradient of 3 × 3 kernels over few channels, by tensor cores: dK[tap][c][f] = Σ x[pixel + tap][c] ·
+ * dy[pixel][f]. A block takes strips of a sample's rows, one after another. A strip's dy, and its x with the pixels
+ * around it, are in shared memory once for all nine taps, while the next strip is copied. A block's sums stay in
+ * registers until the end, when it writes them as its part.
  *
- * Pixels are k of the products. A tap is another place to begin in x; ldmatrix takes an address for each row of eight
- * elements, so x need not be laid out anew for any of them. */
+ * Pixels are k of the products. A tap is an offset in x: ldmatrix takes an address for each row of eight elements, so x
+ * need not be rearranged for any tap. */
 #include "backend/cuda/small_conv.cuh"
 
 namespace kolo
 {
 
-static const int PIXELS = 256, POOLED = 192, STAGE = 48 << 10; /* of a strip: at most; bytes that it has */
+static const int PIXELS = 256, POOLED = 192, STAGE = 48 << 10; /* the most pixels of a strip; bytes of its tiles */
 
-/* How the twelve warps of a block share the gradient, whose squares are 16 channels by 8 filters: a role has some taps,
- * channels and filters, some 24 squares, and warps that have the same role take steps of sixteen pixels in turn. */
+/* How the twelve warps of a block share the gradient, which consists of squares of 16 channels by 8 filters. A role has
+ * some taps, channels and filters: 12 to 24 squares. Warps with the same role take steps of sixteen pixels in turn. */
 template <int C, int F> struct Roles {
     static const int threads = 384;
     static const int taps = C == 16 && F == 16 ? TAPS : 3;
@@ -23,15 +23,15 @@ template <int C, int F> struct Roles {
     static const int count = groups * channels * filters, turns = threads / 32 / count;
 };
 
-/* Strips of a sample, and how x and dy of one lie: pixels are a little apart, so that rows of a square fall into
- * different banks. In elements. */
+/* Strips of a sample, and the layout of the tiles of x and dy in shared memory, in elements. Gaps between pixels put
+ * the rows of a square into different banks. */
 struct Strips {
-    int rows, each; /* of y, in a strip; strips of a sample */
-    int width, height, steps; /* of x's tile; of sixteen pixels of y */
-    int of_x, of_y; /* the tiles' sizes */
+    int rows, each; /* rows of y in a strip; strips of a sample */
+    int width, height, steps; /* of x's tile, in pixels; steps: of sixteen pixels of y */
+    int of_x, of_y; /* elements of the tiles of x and dy */
 };
 
-/* pooled: of whole windows. */
+/* pooled: a strip consists of whole 2 × 2 windows. */
 static Strips strips_of(const kolo_conv &c, bool pooled)
 {
     Strips s = {};
@@ -50,8 +50,8 @@ static Strips strips_of(const kolo_conv &c, bool pooled)
 
 /* ---- dy, strip by strip ---- */
 
-/* As it lies: begin() sends a strip on its way to shared memory, zeros where there is nothing; it is there when all
- * that was sent is. */
+/* dy as it is stored. begin() starts an asynchronous copy of a strip to shared memory, with zeros behind its last
+ * pixel. */
 template <typename T, int F, int THREADS> struct Plain {
     typedef const T *Source;
     __device__ void open(T *, int)
@@ -74,15 +74,15 @@ template <typename T, int F, int THREADS> struct Plain {
     }
 };
 
-/* Behind a max pooling: begin() reads the strip's windows, end() puts them where they belong. And the gradient of the
- * bias between, which is the sum of what there is. */
+/* dy behind a max pooling. begin() loads a strip's windows, and end() writes each one's dy to its pixel. The sum of
+ * what it writes is the gradient of the bias between convolution and pooling. */
 template <typename T, int F, int THREADS> struct Unpooled {
     typedef Pooled<T> Source;
     static const int most = (POOLED / 4 * (F / EIGHT) + THREADS - 1) / THREADS;
     Given<T> windows[most];
     float sums[EIGHT];
 
-    /* Zeros, which stay behind the last pixel. */
+    /* Clears the tiles. The elements behind the last pixel stay zero. */
     __device__ void open(T *tiles, int elements)
     {
         for (int k = 0; k < EIGHT; k++) sums[k] = 0;
@@ -116,7 +116,7 @@ template <typename T, int F, int THREADS> struct Unpooled {
             put_window(windows[m], tile + pixel * (F + EIGHT) + f, F + EIGHT, c.out_width * (F + EIGHT), 15);
         }
     }
-    /* A thread's sums are all of the same channels. */
+    /* Writes the block's part of dbias. All sums of a thread are of the same eight channels. */
     __device__ void leave(float *room, float *dbias)
     {
         const int rows = THREADS / (F / EIGHT);
@@ -131,13 +131,13 @@ template <typename T, int F, int THREADS> struct Unpooled {
     }
 };
 
-/* Sums of a warp's squares. */
+/* The sums of a warp's squares. */
 template <int C, int F> struct Sums {
     typedef Roles<C, F> R;
     float at[R::taps][R::high][R::wide][4];
 };
 
-/* What a warp sums: from that tap, channel and filter on, in its turn. */
+/* A warp's role and turn, and the first tap, channel and filter that it sums. */
 struct Part {
     int role, turn, tap, channel, filter;
 };
@@ -178,7 +178,7 @@ __device__ static inline void multiply_strip(Sums<C, F> &sums, const Strips &s, 
     }
 }
 
-/* Warps with one role add up, in their order; the first of them has the sum. */
+/* Adds up the sums of warps with the same role, in the order of their turns. The warp of turn 0 has the result. */
 template <int C, int F> __device__ static void meet(Sums<C, F> &sums, const Part &part, float *room)
 {
     typedef Roles<C, F> R;
@@ -220,7 +220,7 @@ __global__ void __launch_bounds__(Roles<C, F>::threads, 1)
 {
     typedef Roles<C, F> R;
     KOLO_SHARED_BYTES(shared);
-    T *tiles = (T *)shared; /* two of x, two of dy */
+    T *tiles = (T *)shared; /* two of x, then two of dy */
     int *places = (int *)(tiles + 2 * (s.of_x + s.of_y));
     int items = c.microbatch * s.each;
     Part own = part_of<C, F>();
@@ -239,9 +239,9 @@ __global__ void __launch_bounds__(Roles<C, F>::threads, 1)
                                          first * c.stride[0] - c.before[0], s.height, s.width, tiles + stage * s.of_x);
             given.begin(c, s, dy, sample, first, rows, tiles + 2 * s.of_x + stage * s.of_y);
         }
-        __pipeline_commit(); /* an empty group, too, so that counting them goes on */
+        __pipeline_commit(); /* an empty group, too: __pipeline_wait_prior() counts them */
     };
-    __syncthreads(); /* zeros are there before what is not */
+    __syncthreads(); /* the tiles are cleared before begin() and end() write them */
     begin((int)blockIdx.x, 0);
     if ((int)blockIdx.x < items) given.end(c, s, dy, tiles + 2 * s.of_x);
     for (int item = (int)blockIdx.x, stage = 0; item < items; item += (int)gridDim.x, stage ^= 1) {
@@ -251,7 +251,7 @@ __global__ void __launch_bounds__(Roles<C, F>::threads, 1)
         __syncthreads();
         multiply_strip<T, C, F>(sums, s, own, tiles + stage * s.of_x, tiles + 2 * s.of_x + stage * s.of_y, places);
         if (more) given.end(c, s, dy, tiles + 2 * s.of_x + (stage ^ 1) * s.of_y);
-        __syncthreads(); /* before it gives way to the strip after the next */
+        __syncthreads(); /* all warps have read this strip before the strip after the next overwrites it */
     }
     __pipeline_wait_prior(0);
     given.leave((float *)shared, dbias);
@@ -268,8 +268,9 @@ bool small_filter_fits(kolo_element element, const Conv &c, bool pooled)
     return (s.of_x + s.of_y) * 2 <= STAGE && s.steps * SQUARE <= (pooled ? POOLED : PIXELS);
 }
 
-/* A part more is written and read again, one less is work that waits: as many as make both together least, when a
- * multiprocessor multiplies some 4 per picosecond and memory moves some 3 bytes. The same whatever the device. */
+/* One part more costs memory traffic, as it is written and read again. One part less makes the other blocks compute
+ * longer. This number makes the sum of both times least, if a multiprocessor does about 4 operations per picosecond and
+ * memory moves about 3 bytes. It does not depend on the device. */
 int small_filter_parts(const Conv &c, bool pooled)
 {
     Strips s = strips_of(c, pooled);

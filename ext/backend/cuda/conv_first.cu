@@ -1,21 +1,22 @@
-/* The first layer's convolution: a small window over few channels (a digit has one, a photograph three), many filters.
- * Arithmetic is little and y is large, so these read and write y once: forward with bias and relu; back, where nobody
- * wants dx, the mask of relu, the kernel's gradient and the bias's in one pass over dy.
+/* The convolution of a first layer: a small window over few channels (a digit has one, a photograph three), with many
+ * filters. It computes little, and y is large, so these kernels read or write y only once. Forward, they apply bias and
+ * ReLU. Backward, where dx is not needed, one pass over dy applies the ReLU's mask and sums the gradients of kernel and
+ * bias.
  *
- * A block takes a band of one sample's rows; the part of x under it lies in shared memory, as floats, with its zeros
- * around. A thread has N neighbouring filters, and the threads of one pixel are neighbours. */
+ * A block takes a band of one sample's rows. The part of x under it is in shared memory, as floats, with zeros for the
+ * padding. A thread has N neighbouring filters, and the threads of one pixel are neighbours. */
 #include "backend/cuda/conv.cuh"
 
 namespace kolo
 {
 
 static const int TILE = 6144; /* floats of x in shared memory, at most */
-static const int BLOCKS = 264; /* of the gradient: they go round, and each leaves a part of the sum */
-static const int HALF = THREADS / 64; /* of a block's warps */
+static const int BLOCKS = 264; /* of the gradient, at most: each loops over bands and writes one part */
+static const int HALF = THREADS / 64; /* half of a block's warps */
 
-/* How x is cut. */
+/* How x is cut into bands. */
 struct Bands {
-    int width, rows, each; /* of the tile, in columns; of y, in a band; bands of a sample */
+    int width, rows, each; /* columns of a tile of x; rows of y in a band; bands of a sample */
 };
 
 static Bands bands_of(const kolo_conv &c)
@@ -31,13 +32,13 @@ static int tile_floats(const kolo_conv &c, Bands bands)
     return ((bands.rows - 1) * c.stride[0] + c.kernel[0]) * bands.width * c.channels;
 }
 
-/* Floats behind the tile: the last strip of pixels may be wider than the row is. */
+/* Floats behind the tile. They are read where the last strip of pixels is wider than the rest of the row. */
 __host__ __device__ static inline int room_behind(const kolo_conv &c)
 {
     return 4 * c.stride[1] * c.channels;
 }
 
-/* Sample and first row of y of band number `item`; rows there are. */
+/* A band: its sample, its first row of y, and its number of rows. */
 struct Band {
     int sample, first, rows;
 };
@@ -60,7 +61,7 @@ __device__ static void load_tile(const Conv &c, Bands bands, Band band, const T 
     }
 }
 
-/* As the element is. */
+/* Rounded to the element. */
 template <typename T> __device__ static inline float rounded(float value)
 {
     T narrowed;
@@ -68,10 +69,10 @@ template <typename T> __device__ static inline float rounded(float value)
     return wide(narrowed);
 }
 
-/* Launch bounds ask for two blocks on a multiprocessor, 128 registers a thread, where that spills nothing: not where
- * strides are known late or a thread has more than 80 sums. */
+/* Launch bounds ask for two blocks per multiprocessor, 128 registers per thread, where that spills no registers: not
+ * where the strides are unknown at compile time, nor where a thread has more than 80 sums. */
 
-/* ---- forward: a thread makes P pixels beside each other ---- */
+/* ---- forward: a thread computes P neighbouring pixels ---- */
 
 template <typename T, int KH, int KW, int C, bool unit>
 __global__ void __launch_bounds__(THREADS, unit ? 2 : 1)
@@ -106,7 +107,8 @@ __global__ void __launch_bounds__(THREADS, unit ? 2 : 1)
                 if (!at_hand) load<float, N>(weights + (i * KW * C + j) * c.filters + filter, factors);
 #pragma unroll
                 for (int p = 0; p < P; p++) {
-                    /* behind the row's end there is some other number of the tile, or a zero of the room behind it */
+                    /* behind the row's end this is another number of the tile, or a zero behind it; the sum is not
+                     * used */
                     float value = corner[i * row + j + p * step];
 #pragma unroll
                     for (int n = 0; n < N; n++) sums[p][n] += value * (at_hand ? own[i * KW * C + j][n] : factors[n]);
@@ -124,7 +126,7 @@ __global__ void __launch_bounds__(THREADS, unit ? 2 : 1)
     }
 }
 
-/* ---- back: a thread sums K · N weights' gradients, and N biases', over its pixels ---- */
+/* ---- backward: a thread sums the gradients of K · N weights and N biases over its pixels ---- */
 
 template <typename T, int KH, int KW, int C, int N>
 __global__ void __launch_bounds__(THREADS, (KH * KW * C + 1) * N <= 80 ? 2 : 1)
@@ -139,7 +141,7 @@ __global__ void __launch_bounds__(THREADS, (KH * KW * C + 1) * N <= 80 ? 2 : 1)
     float sums[K + 1][N] = {{0}};
     for (int item = (int)blockIdx.x; item < c.microbatch * bands.each; item += (int)gridDim.x) {
         Band band = band_of(c, bands, item);
-        __syncthreads(); /* the tile before is done with */
+        __syncthreads(); /* all threads have read the previous tile */
         load_tile(c, bands, band, x, tile);
         __syncthreads();
         int64_t first = ((int64_t)band.sample * c.out_height + band.first) * c.out_width;
@@ -169,8 +171,8 @@ __global__ void __launch_bounds__(THREADS, (KH * KW * C + 1) * N <= 80 ? 2 : 1)
             for (int n = 0; n < N; n++) sums[K][n] += given[n];
         }
     }
-    /* Threads of the same filters are `side` apart: those of a warp meet by shuffles; of the warps the second half
-     * leaves its sums in shared memory, and the first adds its own. */
+    /* Threads of the same filters are `side` apart. Within a warp, shuffles add their sums. Then the second half of the
+     * warps writes its sums to shared memory, and the first half adds its own. */
     int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, count = (K + 1) * c.filters;
     float *place = tile + warp % HALF * count + filter;
 #pragma unroll
@@ -203,7 +205,7 @@ static bool is_window(const kolo_conv &c, int height, int width, int channels)
     return c.kernel[0] == height && c.kernel[1] == width && c.channels == channels;
 }
 
-/* Calls f with the window of c as numbers known when this is compiled. */
+/* Calls f with the window's size and channels as compile-time constants. */
 template <int H, int W, int C> struct Window {
     static const int height = H, width = W, channels = C;
 };
@@ -224,7 +226,7 @@ static int blocks_back(const kolo_conv &c)
 
 using namespace kolo;
 
-/* Filters are a power of two, so that shuffles find the threads that share them. */
+/* The number of filters is a power of two, so that shuffles find the threads that share filters. */
 bool kolo_cuda_conv_first_fits(const kolo_conv *conv)
 {
     const kolo_conv &c = *conv;

@@ -1,4 +1,4 @@
-/* Convolutions by cuDNN: see conv_graph.h; graph.c talks to it. */
+/* Convolutions by cuDNN: see conv_graph.h. graph.c calls cuDNN. */
 #include "backend/cuda/conv_graph.h"
 
 #include <stdlib.h>
@@ -59,14 +59,14 @@ static cudnnDataType_t type_of(kolo_element element)
     return element == KOLO_ELEMENT_HALF ? CUDNN_DATA_HALF : CUDNN_DATA_FLOAT;
 }
 
-/* Channels run fastest. */
+/* A tensor in NHWC order: channels are the fastest axis. */
 static kolo_graph_tensor tensor(int64_t id, cudnnDataType_t type, int n, int c, int h, int w)
 {
     int64_t pixel = c, row = pixel * w;
     return (kolo_graph_tensor){id, type, {n, c, h, w}, {row * h, 1, row, pixel}};
 }
 
-/* The result of the convolution alone stays inside, in float32, where something is done to it. */
+/* The same tensor as an intermediate result: virtual, and in float32. */
 static kolo_graph_tensor inside(kolo_graph_tensor result)
 {
     result.id = 0;
@@ -131,7 +131,7 @@ void kolo_conv_graph_describe(kolo_graph *graph, const kolo_conv_spec *spec)
     if (spec->relu) kolo_graph_add_pointwise(graph, last, NULL, kolo_graph_add_tensor(graph, &result));
 }
 
-/* Some engines lay x and y out anew: as much as that, and a little for the rest. */
+/* Some engines reorder x and y. Allows twice the bytes of both, and 64 MiB for the rest. */
 static int64_t most_scratch(const kolo_conv_spec *spec)
 {
     const kolo_conv *c = &spec->conv;
@@ -141,7 +141,7 @@ static int64_t most_scratch(const kolo_conv_spec *spec)
 
 kolo_graph_rules kolo_conv_graph_rules(const kolo_conv_spec *spec)
 {
-    bool wide = spec->element == KOLO_ELEMENT_FLOAT, rounds = !wide || spec->tf32; /* what Winograd's sums make worse */
+    bool wide = spec->element == KOLO_ELEMENT_FLOAT, rounds = !wide || spec->tf32; /* Winograd amplifies the error */
     return (kolo_graph_rules){
         .tensor_cores = rounds, .winograd = !rounds && !is_zero("KOLO_WINOGRAD"), .most_scratch = most_scratch(spec)};
 }
@@ -156,7 +156,7 @@ static kolo_status make(kolo_stream *stream, const kolo_conv_spec *spec, kolo_co
     kolo_conv_graph_describe(&graph, spec);
     made->plan = kolo_graph_plan(&graph, &rules, &made->scratch);
     kolo_graph_free(&graph);
-    return KOLO_OK; /* a graph that cuDNN does not take is one that it has no plan for */
+    return KOLO_OK; /* if cuDNN rejects the graph, made->plan is NULL */
 }
 
 kolo_status kolo_conv_graph_find(kolo_stream *stream, const kolo_conv_spec *spec, const kolo_conv_graph **found,

@@ -1,11 +1,11 @@
-/* Convolutions of 3 × 3 windows over few channels with a max pooling of 2 × 2 behind them, by tensor cores: their own
- * output, four times as large as what is left of it, is nowhere. Forward a block takes strips of a sample: relu(x ∘
- * kernel + bias), rounded, the largest of each window and its place, dropout of that. Back, for dx, dy is put where it
- * belongs as it goes to shared memory. (The kernel's gradient: conv_filter.cu.) The weights lie in shared memory all
- * the while.
+/* Convolutions of 3 × 3 windows over few channels with a 2 × 2 max pooling behind them, by tensor cores. The
+ * convolution's output, four times as large as the pooling's, is never stored. Forward, a block takes strips of a
+ * sample. It computes relu(x ∘ kernel + bias), rounded, the maximum of each window with its place, and a dropout of the
+ * maximum. Backward, for dx, it writes dy to the maxima's pixels when it loads dy into shared memory. (conv_filter.cu
+ * has the weight gradient.) The weights stay in shared memory all the time.
  *
- * A row of a product is a pixel, and which one is free: eight windows are 32 rows, so that a thread's sums are all four
- * pixels of its window. */
+ * A row of a product is a pixel, and the order of the pixels is free. Here 32 rows are eight windows, arranged such
+ * that a thread's sums are the four pixels of its window. */
 #include "backend/cuda/products.cuh"
 #include "backend/cuda/small_conv.cuh"
 #include "core/philox.h"
@@ -13,16 +13,17 @@
 namespace kolo
 {
 
-static const int WARPS = 6, BLOCK = 32 * WARPS, ACROSS = 8; /* of a block; windows that a warp takes at once */
-static const int RESIDENT = 2 * MULTIPROCESSORS;            /* blocks that are at work at once */
-static const size_t SHARED_HALF = 112 << 10, SHARED_MOST = 160 << 10; /* bytes: two blocks fit; that A100 has, too */
+static const int WARPS = 6, BLOCK = 32 * WARPS, ACROSS = 8; /* of a block; windows that a warp computes at once */
+static const int RESIDENT = 2 * MULTIPROCESSORS;            /* blocks that run at once */
+static const size_t SHARED_HALF = 112 << 10, SHARED_MOST = 160 << 10; /* bytes: two blocks fit; one fits on an A100 */
 
 /* ---- strips ---- */
 
-/* rows: of pooled windows forward, of x's pixels back. The tile is what lies around them, of the other image. */
+/* Strips of a sample. Forward, rows are those of pooled windows, and the tile is x around them. Backward, rows are
+ * those of x, and the tile is dy around them. */
 struct Bands {
-    int rows, each;    /* in a strip; strips of a sample */
-    int height, width; /* of the tile */
+    int rows, each;    /* rows of a strip; strips of a sample */
+    int height, width; /* of the tile, in pixels */
 };
 
 static Bands bands_of(int rows, int all, int height, int width)
@@ -30,8 +31,8 @@ static Bands bands_of(int rows, int all, int height, int width)
     return {rows, (all + rows - 1) / rows, height, width};
 }
 
-/* Of what fits those that leave the fewest warps idle, and read the least twice: of at most so many rows of so many
- * units, of which a block takes `each` at once. None: rows 0. */
+/* Among the strips of up to `most` rows whose tiles fit into `limit` bytes, those that leave the fewest warps idle and
+ * load the fewest rows twice; rows is 0 if none fit. A row has `units` units, of which a block takes `each` at once. */
 template <typename Of, typename Bytes>
 static Bands best_within(size_t limit, int most, int units, int each, Of of, Bytes bytes)
 {
@@ -48,7 +49,7 @@ static Bands best_within(size_t limit, int most, int units, int each, Of of, Byt
     return best;
 }
 
-/* The same, better so that two blocks fit; within what the device has. */
+/* The same within the device's shared memory, and preferably such that two blocks fit on a multiprocessor. */
 template <typename Of, typename Bytes>
 static Bands best_bands(const kolo_conv &c, int most, int units, int each, Of of, Bytes bytes)
 {
@@ -68,9 +69,9 @@ static size_t tile_bytes(const Bands &b, int channels)
 
 /* ---- forward ---- */
 
-/* Where the windows' maxima go. */
+/* Where the windows' maxima are written, and the dropout. */
 template <typename T> struct Pool {
-    int height, width; /* windows */
+    int height, width; /* of the pooled images */
     T *y;
     uint8_t *where; /* or NULL */
     bool drops;
@@ -80,7 +81,7 @@ template <typename T> struct Pool {
     float scale;
 };
 
-/* A warp's windows on their way out, so that sixteen bytes leave at a time. */
+/* A staging buffer for a warp's windows, so that they are written sixteen bytes at a time. */
 template <typename T, int F> struct alignas(16) Outgoing {
     static const int ld = F + EIGHT, places_ld = F + SQUARE;
     T values[ACROSS * ld];
@@ -89,10 +90,10 @@ template <typename T, int F> struct alignas(16) Outgoing {
 
 template <typename T, int F> struct Forwarding {
     static const int wide = F / EIGHT;
-    float sums[2][wide][4]; /* the windows' upper pixels, and the lower ones */
+    float sums[2][wide][4]; /* of the windows' upper pixels, and of the lower ones */
 };
 
-/* Windows from number `first` of the strip on: x from the corner of the tile, all taps and channels. */
+/* Sums over all taps and channels for the warp's windows, from number `first` of the strip on. tile: x of the strip. */
 template <typename T, int C, int F>
 __device__ static inline void convolve_windows(Forwarding<T, F> &own, const Bands &b, const Pool<T> &p, int first,
                                                int windows, const T *tile, const T *weights)
@@ -100,8 +101,9 @@ __device__ static inline void convolve_windows(Forwarding<T, F> &own, const Band
     const int XLD = C + EIGHT, KLD = F + EIGHT;
     int lane = (int)threadIdx.x % 32, window = first + lane % EIGHT;
     window = window < windows ? window : 0;
-    /* The eight rows of a square are every second pixel, which lie beside each other, so that they fall into different
-     * banks. The windows' right pixels begin at an odd column: theirs are places 0 and 2, and 1, of the other half. */
+    /* The eight rows of a square are every second pixel of x. These are neighbours in the tile (place_of_column()), so
+     * they fall into different banks. For left pixels, taps 0 and 2 are in the even half of a row and tap 1 in the odd
+     * half; for right pixels it is the other way round. */
     int h = window / p.width * 2, w = window % p.width, right_half = (b.width + 1) / 2, odd = lane / EIGHT % 2;
     const T *corner = tile + (h * b.width + w) * XLD + lane / SQUARE * EIGHT;
     const T *outer = corner + (odd ? right_half : 0) * XLD, *middle = corner + (odd ? 1 : right_half) * XLD;
@@ -127,8 +129,9 @@ __device__ static inline void convolve_windows(Forwarding<T, F> &own, const Band
     }
 }
 
-/* A rounded number and a place as one number: of two that are positive it is the larger for the larger one, and for the
- * first of equals; of a NaN, which has no sign once it is rounded, larger than of any number. */
+/* A rounded number and its place as one integer. Of two positive numbers the larger one has the larger key, and of
+ * equals the first. A negative number has a negative key. A NaN, which has no sign after rounding, has a larger key
+ * than any number. */
 template <typename T> __device__ static inline int key_of(float value, int place)
 {
     T rounded;
@@ -153,8 +156,8 @@ __device__ static inline void any_largest(const float values[4], float bias, T *
     *place = (uint8_t)largest.place;
 }
 
-/* The largest of four numbers and its place, by the rules of Largest: what a relu leaves of it; nowhere where that is
- * zero. */
+/* The maximum of four numbers and its place, by the rules of Largest, after a ReLU. The place is NOWHERE where the ReLU
+ * gives zero. */
 template <typename T>
 __device__ static inline void cut_largest(const float values[4], float bias, T *value, uint8_t *place)
 {
@@ -167,7 +170,7 @@ __device__ static inline void cut_largest(const float values[4], float bias, T *
     uint16_t bits = best > 0xFFFF ? (uint16_t)((uint32_t)best >> 16) : 0;
     memcpy(value, &bits, sizeof bits);
     *place = (uint8_t)(best > 0xFFFF ? 3 - (best & 3) : NOWHERE);
-    if (wide(*value) != wide(*value)) any_largest(values, bias, value, place); /* NaN: the last one's place */
+    if (wide(*value) != wide(*value)) any_largest(values, bias, value, place); /* of NaNs the place of the last */
 }
 
 template <typename T, int F>
@@ -193,8 +196,8 @@ __device__ static inline void pool_windows(const Forwarding<T, F> &own, const Fi
     }
 }
 
-/* As in pointwise.cu, where four channels are one Philox block: what is dropped is nowhere. e: the first channel's
- * element of the sample. */
+/* Dropout as in pointwise.cu; four channels share a Philox block. A dropped maximum gets the place NOWHERE. e: the
+ * number of the first channel's element in the sample. */
 template <typename T>
 __device__ static inline void drop(const Pool<T> &p, uint64_t key, int sample, int64_t e, Run<T, EIGHT> &values,
                                    Run<uint8_t, EIGHT> &places)
@@ -211,7 +214,7 @@ __device__ static inline void drop(const Pool<T> &p, uint64_t key, int sample, i
     }
 }
 
-/* Windows from number `at` of the sample on, `count` of them. */
+/* Writes `count` windows, from number `at` of the sample on. */
 template <typename T, int F>
 __device__ static inline void send_windows(const Pool<T> &p, uint64_t key, int sample, int at, int count,
                                            const Outgoing<T, F> *out)
@@ -228,7 +231,7 @@ __device__ static inline void send_windows(const Pool<T> &p, uint64_t key, int s
     }
 }
 
-/* {tap, channel, filter}, rows a little apart. */
+/* Starts copying the weights {tap, channel, filter} to shared memory, with gaps between rows. */
 template <typename T, int C, int F>
 __device__ static inline void fetch_weights(const T *__restrict__ kernel, T *weights)
 {
@@ -249,7 +252,7 @@ __global__ void __launch_bounds__(BLOCK, 2)
         int first = item % b.each * b.rows * 2 - c.before[0];
         const T *sample = x + (int64_t)(item / b.each) * c.height * c.width * C;
         if (item < items) fetch_rows<T, C, BLOCK, true>(c, sample, first, b.height, b.width, tiles + stage * tile);
-        __pipeline_commit(); /* an empty group, too, so that counting them goes on */
+        __pipeline_commit(); /* an empty group, too: __pipeline_wait_prior() counts them */
     };
     fetch_weights<T, C, F>(kernel, weights);
     bring((int)blockIdx.x, 0);
@@ -268,7 +271,7 @@ __global__ void __launch_bounds__(BLOCK, 2)
             send_windows<T, F>(p, key, sample, top * p.width + first, count, out);
             __syncwarp();
         }
-        __syncthreads(); /* before it gives way to the strip after the next */
+        __syncthreads(); /* all warps have read this strip before the strip after the next overwrites it */
     }
     __pipeline_wait_prior(0);
 }
@@ -286,14 +289,15 @@ template <typename T, int C, int F> static Bands forward_bands(const kolo_conv &
         forward_bytes<T, C, F>);
 }
 
-/* ---- back: dx[pixel][c] = Σ dy[pixel + before − tap][f] · K[tap][c][f] ---- */
+/* ---- backward: dx[pixel][c] = Σ dy[pixel + before − tap][f] · K[tap][c][f] ---- */
 
 template <int C> struct Backing {
     static const int high = C == 64 ? 2 : 4, wide = C / EIGHT, pixels = high * SQUARE;
     float sums[high][wide][4];
 };
 
-/* The strip's windows and those around it, each pixel's part of dy in its place; zeros beside the image. */
+/* Writes dy of the strip's windows and of those around it to the tile, each value at its pixel, with zeros outside the
+ * image. */
 template <typename T, int F>
 __device__ static void put_windows(const Conv &c, const Bands &b, const Pooled<T> &dy, int sample, int first, T *tile)
 {
@@ -348,8 +352,8 @@ __device__ static inline void convolve_pixels(Backing<C> &own, const Conv &c, co
     }
 }
 
-/* Pixels from number `first` of the strip on, which begins at dx. Lanes of a row change halves of two squares, so that
- * each has four neighbours, and all four of them 32 bytes. */
+/* Writes pixels from number `first` of the strip on. dx is the strip's first pixel. Neighbouring lanes exchange halves
+ * of two squares, so that a lane has four neighbouring channels, and the four lanes of a row 32 bytes. */
 template <typename T, int C>
 __device__ static inline void send_pixels(const Backing<C> &own, int first, int pixels, T *dx)
 {

@@ -1,6 +1,7 @@
-/* Convolutions as products of matrices (conv.cuh says of which) by tensor cores: a block of four warps makes M × N of C,
- * a warp 32 × 32 of it, going through k thirty-two at a time. Tiles of A and B lie in shared memory as they do in the
- * device's, a little apart so that rows fall into different banks; while one pair is multiplied, the next are copied. */
+/* Convolutions as products of matrices (conv.cuh lists them) by tensor cores. A block of four warps computes M × N
+ * elements of C, a warp 32 × 32 of them, going through k thirty-two at a time. Tiles of A and B have the same order in
+ * shared memory as in global memory, with gaps that put rows into different banks. While one pair of tiles is
+ * multiplied, the next ones are copied. */
 #include "backend/cuda/conv.cuh"
 
 #include "backend/cuda/tensor.cuh"
@@ -9,12 +10,12 @@ namespace kolo {
 
 static const int DEEP = 32, EIGHT = 8, SQUARE = 16, OF_WARP = 32; /* a warp's part of C: two squares by two */
 
-/* A tile of R rows (or columns) by DEEP, and what a thread copies of it: sixteen bytes each time. */
+/* A tile of R rows (or columns) × DEEP, and the part of it that a thread copies, sixteen bytes at a time. */
 template <int R, bool along_k> struct Tile {
     static const int ld = (along_k ? DEEP : R) + EIGHT, elements = (along_k ? R : DEEP) * ld;
-    static const int side = (along_k ? DEEP : R) / EIGHT, step = THREADS_OF_TILE / side; /* of what is not beside */
+    static const int side = (along_k ? DEEP : R) / EIGHT, step = THREADS_OF_TILE / side; /* units a row; rows a pass */
     static const int passes = (along_k ? R : DEEP) / step;
-    static const int deeps = along_k ? side : DEEP; /* ks of which something must be known */
+    static const int deeps = along_k ? side : DEEP; /* values of k whose O::Deep is needed */
     int beside, below;
     __device__ Tile() : beside((int)threadIdx.x % side * EIGHT), below((int)threadIdx.x / side) {}
     __device__ int k(int pass) const { return along_k ? beside : below + pass * step; }
@@ -23,7 +24,8 @@ template <int R, bool along_k> struct Tile {
     __device__ int deep(int pass) const { return along_k ? k(pass) / EIGHT : k(pass); }
 };
 
-/* How many pairs of tiles are there at a time: what any device has of shared memory, with a little for the rest. */
+/* The number of pairs of tiles in shared memory at a time. Any device has 48 KB per block, of which a little is needed
+ * for the rest. */
 template <typename O, int M, int N> struct Stages {
     typedef Tile<M, O::a_along_k> TileA;
     typedef Tile<N, O::b_along_k> TileB;
@@ -36,7 +38,7 @@ template <typename T> __device__ static inline void copy(T *shared, const T *fro
     copy(shared, from ? from : somewhere, from != nullptr);
 }
 
-/* somewhere: what zeros are copied from is not read, but must be an address. */
+/* somewhere: a valid address for copies of zeros. Nothing is read from it. */
 template <typename O, typename T, int M, int N>
 __global__ void __launch_bounds__(THREADS_OF_TILE) product_on_tensor_cores(O o, const T *somewhere, int64_t part)
 {
@@ -45,7 +47,7 @@ __global__ void __launch_bounds__(THREADS_OF_TILE) product_on_tensor_cores(O o, 
     typedef typename S::TileB TileB;
     KOLO_SHARED_BYTES(shared);
     __shared__ typename O::Row found[M];
-    __shared__ typename O::Deep deeps[2][TileA::deeps]; /* of this stage and the next */
+    __shared__ typename O::Deep deeps[2][TileA::deeps]; /* of this stage and of the next */
     int group = (int)blockIdx.z, sides = (o.columns() + N - 1) / N, thread = (int)threadIdx.x;
     int64_t m0 = (int64_t)(blockIdx.x / sides) * M, first = blockIdx.y * part;
     int n0 = (int)(blockIdx.x % sides) * N;
@@ -75,7 +77,7 @@ __global__ void __launch_bounds__(THREADS_OF_TILE) product_on_tensor_cores(O o, 
                      somewhere);
             }
         }
-        __pipeline_commit(); /* an empty group, too, so that counting them goes on */
+        __pipeline_commit(); /* an empty group, too: __pipeline_wait_prior() counts them */
         find(stage + 1);
     };
 
@@ -90,7 +92,7 @@ __global__ void __launch_bounds__(THREADS_OF_TILE) product_on_tensor_cores(O o, 
     float sums[2][4][4] = {{{0}}};
     for (int64_t stage = 0; first + stage * DEEP < end; stage++) {
         __pipeline_wait_prior(S::count - 2);
-        __syncthreads(); /* all copies of this stage are there, and nobody reads what is copied to next */
+        __syncthreads(); /* this stage's copies are complete, and no thread reads the tiles that are copied to next */
         fetch(stage + S::count - 1);
         const T *a = (const T *)(shared + stage % S::count * S::bytes), *b = a + TileA::elements;
 #pragma unroll
@@ -110,7 +112,7 @@ __global__ void __launch_bounds__(THREADS_OF_TILE) product_on_tensor_cores(O o, 
         }
     }
     __pipeline_wait_prior(0);
-    __syncthreads(); /* the tiles' memory is free: a warp's rows go through it, to leave sixteen bytes at a time */
+    __syncthreads(); /* the tiles' memory is free: it buffers a warp's rows, which are then written in units of eight */
 
     const int ld = OF_WARP + 4;
     float *rows = (float *)shared + warp * SQUARE * ld;

@@ -1,6 +1,6 @@
-/* A learner's own arithmetic, which is functions of the host's: layers (KOLO_OP_CUSTOM), and losses with a kind or a
- * metric of one's own. What they read is copied to the host, they run there in the stream's order, and what they wrote
- * is copied back: all of it can be recorded. */
+/* Custom arithmetic, which consists of functions of the host: layers (KOLO_OP_CUSTOM), and losses with a custom kind
+ * or metric. Operands are copied to the host, the functions run there in the stream's order, and results are copied
+ * back. All of this work can be captured. */
 #include "backend/cuda/cuda.h"
 
 #include <stdlib.h>
@@ -8,21 +8,21 @@
 
 typedef struct own own;
 
-/* What the host's function is told of one microbatch of the batch. Captured graphs hold it, so it lives as long as the
- * kernel. */
+/* The argument of compute() for one microbatch of the batch. Captured graphs contain its address, so it is freed
+ * together with the kernel. */
 typedef struct visit {
     struct visit *next;
     const own *own;
     int64_t first_sample;
-    bool labels, targets, weights; /* which there are */
+    bool labels, targets, weights; /* whether the call has them */
 } visit;
 
 struct own {
     const kolo_plan *plan;
     const kolo_op *op;
     kolo_stream *stream;
-    void *block;   /* of the host, within reach of copies; the following lie in it: */
-    void **memory; /* [plan->value_count]: the operands */
+    void *block;   /* the host's pinned memory, which the following point into */
+    void **memory; /* [plan->value_count]: the addresses of the operands' copies, else NULL */
     void *scratch;
     kolo_step_parameters *step_parameters;
     kolo_totals *totals;
@@ -42,7 +42,7 @@ static void scale_gradient(const own *o, int samples, double scale)
     for (int64_t i = 0; i < count; i++) values[i] *= (float)scale;
 }
 
-/* The functions of the host's backends never fail. */
+/* kolo_host_custom() and kolo_host_loss() never fail. */
 static void compute(void *argument)
 {
     const visit *v = argument;
@@ -70,7 +70,7 @@ static void compute(void *argument)
 
 /* ---- there and back ---- */
 
-/* The one for this microbatch, made when it is first come to; NULL: no memory (reported). */
+/* Finds the visit of the call's microbatch, or makes it. NULL: there is no memory (reported). */
 static visit *visit_of(own *o, const kolo_call *call)
 {
     visit wanted = {.own = o,
@@ -145,7 +145,7 @@ static kolo_status run_own(const kolo_cuda_job *job)
 static void free_own(void *made)
 {
     own *o = made;
-    kolo_cuda_streams.release_host(o->stream, o->block); /* waits for what runs */
+    kolo_cuda_streams.release_host(o->stream, o->block); /* waits for the stream's work */
     for (visit *v = o->visits, *next; v; v = next) {
         next = v->next;
         free(v);
@@ -154,7 +154,7 @@ static void free_own(void *made)
     free(o);
 }
 
-/* A part of the block, once there is one; before that only its length is counted. */
+/* The next part of the block. Before the block is allocated, it is NULL, and only its bytes are counted. */
 static void *part_of(const own *o, size_t *at, size_t bytes)
 {
     size_t here = *at;

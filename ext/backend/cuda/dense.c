@@ -1,9 +1,9 @@
 /* The dense layer and its gradients, over the last axis: y = relu(x · K + b); with dz = dy · [y > 0]: dx = dz · Kᵀ,
- * dK = xᵀ · dz, db = Σ dz. Bias and relu go with the product (matmul.h); so does the bias's gradient where nothing is
- * masked, else the mask and that sum are one pass over dy (bias.cu).
+ * dK = xᵀ · dz, db = Σ dz. Bias and ReLU are epilogues of x · K (matmul.h). If dy needs neither a mask nor a
+ * conversion, db is an epilogue of dK, if cuBLASLt has that. Otherwise one pass over dy gives dz and db (bias.cu).
  *
- * cuBLASLt adds a bias of y's element, so that of a narrow y is packed as one: it is rounded before it is added, as the
- * sum is after it. */
+ * cuBLASLt adds a bias of y's element. If y is narrow, the bias is therefore packed in y's element: it is rounded
+ * before it is added, and the sum is rounded again. */
 #include "backend/cuda/matmul.h"
 
 #include <stdlib.h>
@@ -11,7 +11,8 @@
 typedef struct dense {
     kolo_matmul *y, *dx, *dkernel;
     bool sums; /* dkernel's product gives the bias's gradient, too */
-    ptrdiff_t dz, bias, product; /* in the kernel's scratch memory: a copy of dy or the bias; the products' */
+    ptrdiff_t dz, bias, product; /* in the scratch memory: dz, or -1: dy serves; a copy of the bias, or partial sums of
+                                    db; the products' workspace */
 } dense;
 
 static void free_dense(void *made)
@@ -53,7 +54,7 @@ static kolo_status run_forward(const kolo_cuda_job *job)
     const dense *own = job->kernel->own;
     char *scratch = job->scratch;
     void *bias = job->in[2];
-    if (bias && !is_aligned(bias)) { /* read in its place among all weights */
+    if (bias && !is_aligned(bias)) { /* it is read in place from the canonical weights */
         KOLO_TRY(kolo_cuda_copy_floats(job->stream, bias, scratch + own->bias,
                                        kolo_cuda_count(job->plan, job->op->in[2])));
         bias = scratch + own->bias;
@@ -114,7 +115,7 @@ static kolo_status run_backward(const kolo_cuda_job *job)
     return kolo_matmul_run(own->dx, dz, job->in[3], job->out[0], NULL, scratch + own->product);
 }
 
-/* With the sums of dz, where nothing else makes them and cuBLASLt can. */
+/* sums: the product is to compute db, too. own->sums: whether cuBLASLt can do that. */
 static kolo_status make_dkernel(dense *own, kolo_stream *stream, kolo_matmul_spec spec, bool sums, size_t *scratch)
 {
     spec.extra = sums ? KOLO_MATMUL_SUMS : KOLO_MATMUL_ALONE;
@@ -125,7 +126,7 @@ static kolo_status make_dkernel(dense *own, kolo_stream *stream, kolo_matmul_spe
     return must_be(own->dkernel, &spec);
 }
 
-/* dy is taken as it is: the pass that masks it, or sums it, converts it, too. */
+/* dy may have any element: the pass that masks it also converts it. */
 kolo_status kolo_cuda_make_dense_backward(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     kolo_shape shape = plan->values[op->out[1]].shape;

@@ -1,9 +1,9 @@
-/* The last dense layer and the loss as one operation, for models of many outputs: logits = x · K + b, the loss and the
- * metrics of them, their gradient in their place, dK = xᵀ · dz, db = Σ dz, dx = dz · Kᵀ.
+/* The last dense layer and the loss as one operation, for models with many outputs: logits = x · K + b, their loss and
+ * metrics, their gradient dz, which overwrites them, dK = xᵀ · dz, db = Σ dz, dx = dz · Kᵀ.
  *
- * A row of logits is read once, by a block that keeps it (loss.cu), so they may be of the element that is computed
- * with, as they are to mixed precision's other frameworks: half the bytes to write, and to read. Rows that are too long
- * or too short for that are float32, and their gradient lies beside them. */
+ * A block reads a row of logits once, and keeps it in shared memory (loss.cu). So logits may have the precision's
+ * element, as in other frameworks' mixed precision: a narrow one halves the bytes that are written and read. Rows that
+ * are too long or too short for that are float32, and their gradient has memory of its own. */
 #include "backend/cuda/matmul.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@ typedef struct dense_loss {
     kolo_matmul *logits, *dkernel, *dx;
     kolo_loss_job loss;
     bool sums; /* dkernel's product gives the bias's gradient, too */
-    ptrdiff_t bias, product, parts, at_logits, at_slopes; /* in the kernel's scratch memory */
+    ptrdiff_t bias, product, parts, at_logits, at_slopes; /* offsets in the scratch memory */
 } dense_loss;
 
 static void free_dense_loss(void *made)
@@ -55,7 +55,7 @@ static kolo_status run_dense_loss(const kolo_cuda_job *job)
     const dense_loss *own = job->kernel->own;
     char *scratch = job->scratch;
     void *bias = job->in[2];
-    if (bias && (uintptr_t)bias % 16 != 0) { /* read in its place among all weights */
+    if (bias && (uintptr_t)bias % 16 != 0) { /* it is read in place from the canonical weights */
         KOLO_TRY(kolo_cuda_copy_floats(job->stream, bias, scratch + own->bias, own->loss.width));
         bias = scratch + own->bias;
     }
@@ -85,7 +85,7 @@ static kolo_status must_be(const kolo_matmul *made)
     return kolo_fail(KOLO_UNSUPPORTED, "backend cuda: wanted the products of a dense layer, got none of cuBLASLt");
 }
 
-/* spec: of the logits. */
+/* spec: the product for the logits. */
 static kolo_status make_backward(dense_loss *own, kolo_stream *stream, kolo_matmul_spec spec, const kolo_op *op,
                                  size_t *scratch)
 {
@@ -111,7 +111,7 @@ static kolo_status make_backward(dense_loss *own, kolo_stream *stream, kolo_matm
     return must_be(own->dx);
 }
 
-/* spec: of the logits; scratch: of the products. */
+/* spec: the product for the logits. scratch: bytes of the products' workspace. */
 static void place(kolo_cuda_kernel *kernel, dense_loss *own, const kolo_matmul_spec *spec, size_t scratch)
 {
     size_t *all = &kernel->scratch, count = (size_t)(spec->m * spec->n), floats = (size_t)spec->n * sizeof(float);

@@ -1,8 +1,7 @@
-/* What every .cu file begins with: launching, elements as floats, sixteen bytes at a time, sums over a block.
+/* The common part of all .cu files: launches, elements as floats, sixteen bytes at a time, sums over a block.
  *
- * Kernels take only what CUDA and the tests' shim have in common: barriers, shuffles, shared memory by
- * KOLO_SHARED_BYTES. All of them give the same bits whenever they are run: no sum depends on the order of atomics.
- */
+ * Kernels use only what CUDA and the tests' shim have in common: barriers, shuffles, and shared memory through
+ * KOLO_SHARED_BYTES. A kernel gives the same bits whenever it runs: no sum depends on the order of atomics. */
 #ifndef KOLO_CUDA_DEVICE_CUH
 #define KOLO_CUDA_DEVICE_CUH
 
@@ -27,7 +26,7 @@ template <typename... Parameters, typename... Arguments>
 static cudaError_t launch(cudaStream_t stream, dim3 blocks, dim3 threads, size_t shared, void (*kernel)(Parameters...),
                           Arguments... arguments)
 {
-    cudaGetLastError(); /* what others have left there is not this launch's */
+    cudaGetLastError(); /* clears an error that another call left */
 #ifdef KOLO_SHIM
     return kolo_shim_launch(stream, (const void *)kernel, blocks, threads, shared,
                             kolo_shim_body_of([=]() KOLO_SHIM_UNSEEN { kernel(arguments...); }));
@@ -37,8 +36,8 @@ static cudaError_t launch(cudaStream_t stream, dim3 blocks, dim3 threads, size_t
 #endif
 }
 
-/* A kernel's limit of dynamic shared memory belongs to the kernel and the device: all threads and recordings share it.
- * So it is raised once, to the most that the device has, and never lowered. */
+/* A kernel's limit of dynamic shared memory belongs to the kernel and the device; all threads and captured graphs share
+ * it. So it is raised once, to the most that the device has, and never lowered. */
 static inline cudaError_t raise_shared_limit(const void *kernel, size_t wanted)
 {
     int device = 0, most = 0;
@@ -51,7 +50,7 @@ static inline cudaError_t raise_shared_limit(const void *kernel, size_t wanted)
     return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most - (int)now.sharedSizeBytes);
 }
 
-/* With more shared memory than a block has unasked. */
+/* Launches with more shared memory than a block has by default. */
 template <typename Kernel, typename... Arguments>
 static cudaError_t launch_large(cudaStream_t stream, dim3 blocks, dim3 threads, size_t shared, Kernel *kernel,
                                 Arguments... arguments)
@@ -62,7 +61,7 @@ static cudaError_t launch_large(cudaStream_t stream, dim3 blocks, dim3 threads, 
 }
 
 static const int THREADS = 256;
-static const int64_t BLOCKS_MAX = 4096; /* some 30 a multiprocessor: the rest is done by going round */
+static const int64_t BLOCKS_MAX = 4096; /* about 30 per multiprocessor; their threads loop over the rest */
 
 static inline dim3 blocks_for(int64_t threads)
 {
@@ -116,16 +115,16 @@ __device__ static inline void narrow(float value, __half *to)
     *to = __float2half_rn(value);
 }
 
-/* N neighbours, read and written at once; their address is a multiple of their size. */
+/* N neighbouring elements, which are read and written at once. Their address is a multiple of their size. */
 template <typename T, int N> struct alignas(sizeof(T) * N) Run {
     T at[N];
 };
-/* So many fill sixteen bytes. */
+/* The number of elements in sixteen bytes. */
 template <typename T> struct Lanes {
     static const int count = 16 / (int)sizeof(T);
 };
 
-/* The shim ends the program where a device would: at an address that is no multiple. */
+/* The address as a pointer to an R. The shim ends the program where a device would: if the address is misaligned. */
 template <typename R> __device__ static inline const R *checked(const void *address)
 {
 #ifdef KOLO_SHIM
@@ -147,7 +146,7 @@ template <typename T, int N> __device__ static inline void store(T *to, const fl
     *(Run<T, N> *)to = run;
 }
 
-/* N neighbours, at element i of an array whose element is known when it runs. */
+/* Writes N neighbours from element i on, to an array whose element is known only at run time. */
 template <int N> __device__ static inline void put(kolo_element element, void *to, int64_t i, const float values[N])
 {
     switch (element) {
@@ -159,7 +158,7 @@ template <int N> __device__ static inline void put(kolo_element element, void *t
 
 /* ---- sums ---- */
 
-/* Of 32 lanes, the same on each. */
+/* The sum over a warp's 32 lanes, on each of them. */
 template <typename T> __device__ static inline T warp_sum(T value)
 {
     for (int by = 16; by > 0; by /= 2) value += __shfl_xor_sync(0xFFFFFFFFu, value, by);
@@ -174,23 +173,23 @@ template <typename T> __device__ static inline T warp_largest(T value)
     return value;
 }
 
-/* Of a block of whole warps, the same on each thread. All threads call it. */
+/* The sum over a block of whole warps, on each thread. All threads must call it. */
 template <typename T> __device__ static inline T block_sum(T value)
 {
     __shared__ T of_warps[32];
     int warps = (int)(blockDim.x / 32), warp = (int)(threadIdx.x / 32), lane = (int)(threadIdx.x % 32);
     value = warp_sum(value);
-    __syncthreads(); /* the sum before this may still be read */
+    __syncthreads(); /* threads may still read the previous sums */
     if (lane == 0) of_warps[warp] = value;
     __syncthreads();
     return warp_sum(lane < warps ? of_warps[lane] : T(0));
 }
 
-/* ---- blocks that meet ---- */
+/* ---- the last block ---- */
 
-/* For kernels whose last block adds up what all have written: called by every thread of every block, once for each use,
- * behind its writes; true in that block alone, which then reads them by __ldcg(). ticket: one of the stream's KOLO_TICKETS.
- */
+/* For kernels whose last block adds up what all blocks have written. Every thread of every block calls it behind its
+ * writes, once for each use. It returns true in the last block only, which then reads the writes by __ldcg(). ticket:
+ * one of the stream's KOLO_TICKETS. */
 __device__ static inline bool last_block(unsigned *ticket, unsigned blocks)
 {
     __shared__ bool last;
@@ -198,7 +197,7 @@ __device__ static inline bool last_block(unsigned *ticket, unsigned blocks)
     __syncthreads();
     if (threadIdx.x == 0) {
         last = atomicAdd(ticket, 1u) == blocks - 1;
-        if (last) *ticket = 0; /* for the next kernel */
+        if (last) *ticket = 0; /* for the next launch */
     }
     __syncthreads();
     __threadfence();
@@ -207,7 +206,7 @@ __device__ static inline bool last_block(unsigned *ticket, unsigned blocks)
 
 /* ---- samples ---- */
 
-/* Of the microbatch's samples, which begin with number `first` of the batch, so many count. */
+/* How many of the microbatch's samples count. Its first sample is number `first` of the batch. */
 __device__ static inline int samples_of(const kolo_step_parameters *step_parameters, int64_t first, int microbatch)
 {
     int64_t left = step_parameters->samples - first;

@@ -1,9 +1,8 @@
-/* Which GPUs there are. See backend/device_information.h.
+/* The GPUs of this machine. See backend/device_information.h.
  *
- * The driver takes CUDA_VISIBLE_DEVICES from the environment when it starts, and never looks at it again. Kolo lets
- * cells change it at any time, and does the masking itself (runtime/devices.c): so the driver is started without it.
- * Only parts of GPUs (MIG) are to be had by the driver's masking alone; they go by names, and to mask twice is the
- * same.
+ * The driver reads CUDA_VISIBLE_DEVICES when it starts, and never again. In Kolo, notebook cells may change it at any
+ * time, and Kolo applies the mask itself (runtime/devices.c). So the driver is started without the variable. Only parts
+ * of GPUs (MIG) need the driver's own mask. They are masked by name, so that both masks together do no harm.
  */
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/nvml.h"
@@ -19,7 +18,7 @@
 
 static int count;
 
-/* No driver, and none that has a device, is no failure; one that is too old, or broken, is told. */
+/* It is no failure if there is no driver or no device. A driver that is too old or broken causes a warning. */
 static void count_devices(void)
 {
     cudaError_t error = cudaGetDeviceCount(&count);
@@ -89,7 +88,8 @@ static bool ask_nvml(const struct cudaDeviceProp *properties, nvml_memory *memor
     return handle && nvml->memory(handle, memory) == 0;
 }
 
-/* The runtime would have to make a context there, which takes half a gigabyte of every GPU that is looked at. */
+/* Asks NVML for the free memory, if possible. The CUDA runtime would create a context for that, which takes half a
+ * gigabyte of each GPU that is described. */
 kolo_status kolo_cuda_describe(int device, char name[96], int64_t *memory_bytes, int64_t *free_bytes)
 {
     struct cudaDeviceProp properties;
@@ -116,13 +116,13 @@ const kolo_device_information kolo_cuda_information = {.devices = kolo_cuda_devi
                                                        .connect = kolo_cuda_connect,
                                                        .meter = &kolo_cuda_meter};
 
-#define MOST_BYTES ((int64_t)32 << 30) /* of the values of one microbatch, or half of the device's memory */
+#define MOST_BYTES ((int64_t)32 << 30) /* for one microbatch's values, unless half of the memory is less */
 
 int64_t kolo_cuda_microbatch_bytes(int device)
 {
     char name[96];
     int64_t memory = 0, left;
     if (kolo_cuda_describe(device, name, &memory, &left) != KOLO_OK)
-        kolo_failure_take(); /* who computes there will say so */
+        kolo_failure_take(); /* opening a stream on the device reports it */
     return memory > 0 && memory / 2 < MOST_BYTES ? memory / 2 : MOST_BYTES;
 }

@@ -1,20 +1,20 @@
-/* Rows of a table, and the table that is added to every sample; their gradients.
+/* An embedding (rows of a table) and a table that is added to every sample; their gradients.
  *
- * The gradient of a row is the sum over the positions that took it, in their order. The positions are sorted by row
- * first, each block finding those of a slice of the table: no sum waits for an atomic, and a row that half of a text
- * takes keeps no single block busy, since what is summed up is segments of the sorted positions. */
+ * The gradient of a row is the sum over the positions that took the row, in their order. First the positions are sorted
+ * by row; each block sorts those of a slice of the table. Then segments of the sorted positions are summed. So no sum
+ * waits for an atomic, and a row that half of a text takes does not keep a single block busy. */
 #include "backend/cuda/device.cuh"
 
 namespace kolo
 {
 
 static const int SLICE = 128, SORTING = 1024;    /* rows of the table and threads of a block that sorts */
-static const int SEGMENT = 32, SEGMENTS = 1024;  /* positions of one, unless there would be more of them than this */
-static const int AHEAD = 8;                      /* rows that are read before they are used */
+static const int SEGMENT = 32, SEGMENTS = 1024;  /* positions of a segment; more if there were over SEGMENTS */
+static const int AHEAD = 8;                      /* rows that a thread loads at once */
 
 /* ---- y = table[x] ---- */
 
-/* A warp a position. */
+/* A warp copies the row of one position. */
 template <typename T, int N>
 __global__ void take_rows(const float *__restrict__ tokens, const T *__restrict__ table, T *__restrict__ y,
                           int64_t positions, int size)
@@ -29,9 +29,9 @@ __global__ void take_rows(const float *__restrict__ tokens, const T *__restrict_
 
 /* ---- the positions, sorted by row ---- */
 
-/* starts[v] … starts[v + 1] − 1 of sorted[] are the positions of row v, in their order. Each warp looks through a part
- * of the positions twice: how many there are of each row of the slice, and, when it is known where they begin, where
- * each of them goes. */
+/* Positions starts[v] … starts[v + 1] − 1 of sorted[] are those of row v, in their order. Each warp goes through its
+ * part of the positions twice. First it counts those of each row of the slice. When it is known where each row begins,
+ * it writes the positions there. */
 __global__ void __launch_bounds__(SORTING)
     sort_positions(const float *__restrict__ tokens, const kolo_step_parameters *step_parameters,
                    kolo_embedding_job job, int *sorted, int *starts)
@@ -81,7 +81,8 @@ __global__ void __launch_bounds__(SORTING)
 
 /* ---- sums of the rows ---- */
 
-/* What segment s keeps for others: [2 s] of a row that began before it, [2 s + 1] of one that goes on behind it. */
+/* Writes a segment's sum of a row: to the table if all of the row's positions are in the segment; else to parts, at [2
+ * · segment] if the row began before the segment, or at [2 · segment + 1] if it begins in it and ends behind it. */
 template <int N> struct Flush {
     const int *starts;
     float *table, *parts;
@@ -94,7 +95,7 @@ template <int N> struct Flush {
     }
 };
 
-/* A block a segment; a thread, N columns. */
+/* A block takes one segment, a thread N columns of it. */
 template <typename T, int N>
 __global__ void sum_segments(const float *__restrict__ tokens, const T *__restrict__ dy, const int *__restrict__ sorted,
                              const int *__restrict__ starts, kolo_embedding_job job, int length, float *table,
@@ -127,7 +128,8 @@ __global__ void sum_segments(const float *__restrict__ tokens, const T *__restri
     flush(row, sum);
 }
 
-/* Rows that no position took are zeros, those of several segments the sums of their parts. A warp a row. */
+/* Completes the table: rows that no position took become zeros, and rows with parts the sum of these. A warp takes one
+ * row. */
 template <int N>
 __global__ void finish_rows(const int *__restrict__ starts, const float *__restrict__ parts, kolo_embedding_job job,
                             int length, float *table)
@@ -168,7 +170,7 @@ __global__ void add_table(const T *__restrict__ x, const T *__restrict__ table, 
 
 static const int SUMMING = 512; /* threads: 16 warps */
 
-/* dtable = Σ over the samples: a lane has N columns, a warp of the block every so many samples. */
+/* dtable = Σ over the samples. A lane has N columns, and a warp every 16th sample. */
 template <typename T, int N>
 __global__ void __launch_bounds__(SUMMING)
     sum_samples(const T *__restrict__ dy, const kolo_step_parameters *step_parameters, int64_t first, int microbatch,
@@ -202,7 +204,7 @@ static bool is_aligned(const void *pointer)
     return (uintptr_t)pointer % 16 == 0;
 }
 
-/* Positions that one block sums up. */
+/* Positions of a segment. */
 static int segment_of(const kolo_embedding_job *job)
 {
     int positions = job->microbatch * job->positions, least = (positions + SEGMENTS - 1) / SEGMENTS;

@@ -1,7 +1,7 @@
-/* A failure of CUDA's as a sentence. */
+/* Turns an error of CUDA into a failure with a sentence. */
 #include "backend/cuda/cuda.h"
 
-/* Those after which every call of the process fails, and which are of work that was given before. */
+/* Errors of work that was enqueued earlier, after which every CUDA call of the process fails. */
 static bool is_lost(cudaError_t error)
 {
     switch (error) {
@@ -34,7 +34,7 @@ static const char *advice(cudaError_t error)
     }
 }
 
-/* The error is taken away: else the next launch, which asks whether there is one, would fail with it. */
+/* Clears the runtime's last error, so that no later check reports it again. */
 kolo_status kolo_cuda_fail(cudaError_t error, const char *doing)
 {
     cudaGetLastError();

@@ -1,5 +1,5 @@
-/* The convolution of a first layer, by our own kernels (conv_first.cu), which read its weights where all of them lie.
- */
+/* The convolution of a first layer, by our own kernels (conv_first.cu). They read its weights in place, from the
+ * canonical ones. */
 #include "backend/cuda/first_conv2d.h"
 
 typedef struct first_layer {

@@ -1,5 +1,4 @@
-/* For conv2d.c: convolutions that fit kolo_cuda_conv_first_fits(), and the way back through one whose dx nobody wants.
- */
+/* For conv2d.c: convolutions that kolo_cuda_conv_first_fits() accepts, and their backward where dx is not wanted. */
 #ifndef KOLO_CUDA_FIRST_CONV2D_H
 #define KOLO_CUDA_FIRST_CONV2D_H
 

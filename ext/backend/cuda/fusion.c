@@ -1,15 +1,15 @@
-/* Which fusions there are kernels for (plan/fusion.h). Each wants all activations in the element that is computed with.
- */
+/* The fusions that have kernels (plan/fusion.h). Those of operations that share one kernel need all activations in the
+ * precision's element. */
 #include "backend/cuda/pooled_conv2d.h"
 
-/* Whether a value is no activation, or one of that element. */
+/* Whether a value is not an activation, or is one in the precision's element. */
 static bool is_element(const kolo_plan *plan, int value)
 {
     return value < 0 || plan->values[value].kind != KOLO_VALUE_ACTIVATION ||
            kolo_cuda_element(plan, value) == kolo_cuda_element_of(plan->precision);
 }
 
-/* The value between two operations, and all that the second one reads and writes. */
+/* The same for the value between two operations, and for all operands of the second. */
 static bool are_element(const kolo_plan *plan, const kolo_op *op, const kolo_op *next)
 {
     bool all = is_element(plan, op->out[0]);
@@ -45,7 +45,7 @@ bool kolo_cuda_fuses(const kolo_plan *plan, const kolo_fusion *fusion)
     switch (fusion->kind) {
     case KOLO_FUSE_DENSE_LOSS: return kolo_cuda_has_loss(plan);
     case KOLO_FUSE_RELU_MASK: return true;
-    case KOLO_FUSE_RELU: return false; /* the convolution's is a pass less in any case */
+    case KOLO_FUSE_RELU: return false; /* with a bias, the convolution applies it without another pass */
     case KOLO_FUSE_BIAS_GRADIENT: return fuses_bias_gradient(plan, op);
     case KOLO_FUSE_POOL: return kolo_cuda_fuses_pooled_conv2d(plan, fusion);
     case KOLO_FUSE_DROPOUT: return fuses_dropout(plan, fusion);

@@ -1,17 +1,18 @@
-/* A microbatch's samples from a data set that lies on the device: data/data.c's kolo_data_gather(). */
+/* Gathers a microbatch's samples from a data set in the device's memory, as data/data.c's kolo_data_gather() does on
+ * the host. */
 #include "backend/cuda/device.cuh"
 
 namespace kolo
 {
 
-/* Rows are cut into pieces, a warp each: of the features (which may be the targets, too), of other targets, and one for
- * the labels and the weight. */
-static const int PIECE = 32 * 4 * 4; /* elements: each lane four times four neighbours */
+/* A sample is cut into pieces, one per warp: of its features (which may be the targets, too), of other targets, and one
+ * for the labels and the weight. */
+static const int PIECE = 32 * 4 * 4; /* elements: a lane copies four times four neighbours */
 
 struct Pieces {
-    int features, targets; /* of a row */
+    int features, targets; /* pieces of a sample */
     int all;
-    bool wide; /* every row begins where four neighbours can be moved at once */
+    bool wide; /* every row is aligned such that four neighbours can be copied at once */
 };
 
 struct Gather {
@@ -23,7 +24,7 @@ struct Gather {
     Pieces pieces;
 };
 
-/* Four neighbours as features. */
+/* Loads four neighbours and converts them to features. */
 template <typename T> __device__ static inline void load_four(const T *from, float scale, float values[4])
 {
     Run<T, 4> run = *checked<Run<T, 4>>(from);
@@ -48,7 +49,7 @@ __device__ static void copy_four(const T *from, float scale, float *to, float *t
     }
 }
 
-/* Elements begin … end-1 of a row, into one place or two. from NULL: zeros. */
+/* Copies elements begin … end-1 of a row to one or two arrays. from NULL: writes zeros. */
 template <typename T>
 __device__ static void copy_piece(const T *from, float scale, float *to, float *too, int64_t begin, int64_t end,
                                   bool wide)
@@ -64,7 +65,7 @@ __device__ static void copy_piece(const T *from, float scale, float *to, float *
     }
 }
 
-/* number: of the sample in the data set; -1: none. */
+/* number: the sample's number in the data set; -1: padding. */
 __device__ static void gather_features(const Gather &g, int sample, int64_t number, int piece)
 {
     int64_t elements = g.from.elements, begin = (int64_t)piece * PIECE, end = begin + PIECE;
@@ -78,7 +79,7 @@ __device__ static void gather_features(const Gather &g, int sample, int64_t numb
     else copy_piece(g.from.tokens + number * elements, 1, to, too, begin, end, g.pieces.wide);
 }
 
-/* Labels one-hot, or as they are where each makes one number. */
+/* A target made from the labels: one-hot, or the label itself where each label has one output. */
 __device__ static float target_of_labels(const Gather &g, int64_t number, int at)
 {
     int width = (int)(g.to.outputs / g.from.label_count), label = at / width;

@@ -101,7 +101,7 @@ void kolo_graph_add_pointwise(kolo_graph *graph, cudnnBackendDescriptor_t x, cud
                               cudnnBackendDescriptor_t y)
 {
     static const cudnnDataType_t type = CUDNN_DATA_FLOAT;
-    static const cudnnNanPropagation_t keeps = CUDNN_PROPAGATE_NAN; /* the older engines hide it otherwise */
+    static const cudnnNanPropagation_t keeps = CUDNN_PROPAGATE_NAN; /* otherwise older engines lose NaN */
     cudnnPointwiseMode_t mode = b ? CUDNN_POINTWISE_ADD : CUDNN_POINTWISE_RELU_FWD;
     cudnnBackendDescriptor_t what = create(graph, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
     set(graph, what, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
@@ -128,7 +128,7 @@ static cudnnBackendDescriptor_t whole_graph(kolo_graph *graph)
     return made;
 }
 
-/* Engines, the fastest first; each of them and what it is made for must be destroyed. Their number. */
+/* Asks cuDNN's heuristics for engine configurations, fastest first. Returns their number; the caller destroys them. */
 static int ask(kolo_graph *graph, cudnnBackendDescriptor_t whole, cudnnBackendHeurMode_t mode,
                cudnnBackendDescriptor_t results[RESULTS])
 {
@@ -160,8 +160,8 @@ static bool is_allowed(cudnnBackendNumericalNote_t note, const kolo_graph_rules 
     case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION:
     case CUDNN_NUMERICAL_NOTE_FFT:
     case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6:
-    case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13: /* so far these are too far from the sums themselves */
-    case CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP: return false; /* the direct kernels', which serve all, slowly */
+    case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13: /* these, up to here, are not deterministic or not accurate enough */
+    case CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP: return false; /* the direct engines: complete, but slow */
     case CUDNN_NUMERICAL_NOTE_WINOGRAD:
     case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4: return rules->winograd;
     case CUDNN_NUMERICAL_NOTE_TENSOR_CORE:
@@ -170,7 +170,7 @@ static bool is_allowed(cudnnBackendNumericalNote_t note, const kolo_graph_rules 
     }
 }
 
-/* What an engine does to numbers, and that it is there already: one that is compiled first takes seconds. */
+/* Whether the engine's notes on numerics are allowed, and it is precompiled: compiling one takes seconds. */
 static bool obeys(cudnnBackendDescriptor_t configuration, const kolo_graph_rules *rules)
 {
     cudnnBackendDescriptor_t engine = NULL;
@@ -192,7 +192,7 @@ static bool obeys(cudnnBackendDescriptor_t configuration, const kolo_graph_rules
     return allowed;
 }
 
-/* NULL where the engine turns out not to serve, or needs too much. */
+/* Makes a plan. NULL: cuDNN cannot make one with this engine, or it needs too much scratch memory. */
 static cudnnBackendDescriptor_t plan_of(const kolo_graph *graph, cudnnBackendDescriptor_t configuration,
                                         const kolo_graph_rules *rules, size_t *scratch)
 {

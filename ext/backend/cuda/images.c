@@ -1,12 +1,12 @@
-/* Operations on images but convolutions and pooling: zeros around them, parts and wholes, products. Kernels: images.cu,
- * sum_pool.cu. */
+/* Operations on images other than convolution and pooling: padding, cropping, concatenation, slices, products. Kernels:
+ * images.cu, sum_pool.cu. */
 #include "backend/cuda/cuda.h"
 
 _Static_assert(KOLO_PARTS_MAX == KOLO_OP_INS, "a concatenation may have as many inputs as an operation");
 
 /* ---- moving ---- */
 
-/* The part of x from {rows, columns} on, which may begin before x and end behind it. */
+/* y is the part of x that begins at {rows, columns}. Where that reaches beyond x, y is zero. */
 static kolo_status run_frame(const kolo_cuda_job *job, int rows, int columns)
 {
     kolo_shape in = kolo_cuda_in(job, 0), out = kolo_cuda_out(job, 0);
@@ -46,7 +46,7 @@ kolo_status kolo_cuda_make_crop2d(kolo_cuda_kernel *kernel, kolo_plan *plan, con
     return KOLO_OK;
 }
 
-/* Bytes of a run: the axis and what lies behind it. */
+/* Bytes of a run: the contiguous elements of op->axis and the axes after it. */
 static int64_t run_of(const kolo_cuda_job *job, kolo_shape shape)
 {
     int64_t run = (int64_t)kolo_element_bytes(job->element);
@@ -54,7 +54,7 @@ static int64_t run_of(const kolo_cuda_job *job, kolo_shape shape)
     return run;
 }
 
-/* How many of them a microbatch has. */
+/* The number of runs in a microbatch. */
 static int64_t runs_of(const kolo_cuda_job *job, kolo_shape shape)
 {
     return job->plan->microbatch * kolo_shape_count(shape) * (int64_t)kolo_element_bytes(job->element) /

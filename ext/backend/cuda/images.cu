@@ -1,11 +1,11 @@
-/* What moves pixels, or multiplies them: a frame around images and their parts, one behind the other along an axis,
- * factors of channels. What is only moved is moved as bytes, sixteen at a time where all rows begin at such, else
- * eight, four or two; a thread writes one such unit, so that neighbours write what lies side by side. */
+/* Kernels that move pixels, or multiply them by factors of channels: padding and cropping, concatenation along an axis.
+ * What is only moved is copied as bytes, in units of sixteen if all rows begin at a multiple of sixteen, else of eight,
+ * four or two. A thread writes one unit at a time, so neighbouring threads write neighbouring units. */
 #include "backend/cuda/images.cuh"
 
 namespace kolo {
 
-/* Calls f with a zero of the largest unit that divides all of `bytes`, two numbers of them or more or'ed. */
+/* Calls f with a zero of the largest unit that divides all numbers of bytes; `bytes` is their bitwise or. */
 template <typename F> static cudaError_t with_unit(int64_t bytes, F f)
 {
     if (bytes % 16 == 0) return f(Run<uint32_t, 4>());
@@ -14,7 +14,7 @@ template <typename F> static cudaError_t with_unit(int64_t bytes, F f)
     return f(uint16_t());
 }
 
-/* y[sample][h][at] = x[sample][h + down][at + along], or zero where x ends; in units. */
+/* y[sample][h][at] = x[sample][h + down][at + along], or zero outside x. Lengths are in units. */
 struct Move {
     uint32_t units;
     int x_height, down;
@@ -35,12 +35,12 @@ template <typename U> __global__ void move(Move m, const U *__restrict__ x, U *_
     }
 }
 
-/* A row of y is a row of each of the parts, one behind the other; in units. */
+/* A row of y is one row of each part, one after the other. Lengths are in units. */
 struct Parts {
     uint32_t units;
     int count;
     const void *x[KOLO_PARTS_MAX];
-    uint32_t first[KOLO_PARTS_MAX], row[KOLO_PARTS_MAX]; /* in y's row: where it begins, and how long it is */
+    uint32_t first[KOLO_PARTS_MAX], row[KOLO_PARTS_MAX]; /* of part i in y's row: where it begins, and its length */
     Divisor by_row;
 };
 

@@ -1,4 +1,5 @@
-/* What kernels over images and norms share: runs of V neighbouring channels, and where in a microbatch they are. */
+/* The common part of kernels over images and of norms: runs of V neighbouring channels, and divisions that find their
+ * place in the microbatch. */
 #ifndef KOLO_CUDA_IMAGES_CUH
 #define KOLO_CUDA_IMAGES_CUH
 
@@ -9,8 +10,8 @@
 namespace kolo
 {
 
-/* One of the run's elements as a float. Of bfloat16 the word that it lies in is taken apart, for a run of single ones
- * would fill twice the registers. */
+/* Element v of a run as a float. A bfloat16 is cut out of its 32-bit word: a run of separate elements would fill twice
+ * the registers. */
 template <typename T, int N> __device__ static inline float element(const Run<T, N> &run, int v)
 {
     return wide(run.at[v]);
@@ -26,8 +27,8 @@ template <int N> __device__ static inline float element(const Run<__nv_bfloat16,
     return value;
 }
 
-/* n / d by a product, for n below 2^31 (Granlund and Montgomery 1994): with s = ⌈log2 d⌉ and m = ⌊2^32 (2^s − d) / d⌋
- * + 1 it is (⌊m n / 2^32⌋ + n) >> s. */
+/* n / d by a multiplication, for n below 2^31 (Granlund and Montgomery 1994): (⌊m n / 2^32⌋ + n) >> s, with
+ * s = ⌈log2 d⌉ and m = ⌊2^32 (2^s − d) / d⌋ + 1. */
 struct Divisor {
     uint32_t d, factor, shift;
     Divisor() = default;
@@ -42,7 +43,8 @@ struct Divisor {
     }
 };
 
-/* A microbatch's images go through kernels in parts whose units, of `units` a sample, are counted by 31 bits. */
+/* Calls f(first, samples) for parts of a microbatch, such that a kernel can count a part's units, `units` per sample,
+ * with 31 bits. */
 template <typename F> static cudaError_t by_parts(int64_t samples, int64_t units, F f)
 {
     int64_t most = units > 0 && units < INT32_MAX ? INT32_MAX / units : 1;
@@ -53,7 +55,8 @@ template <typename F> static cudaError_t by_parts(int64_t samples, int64_t units
     return cudaSuccess;
 }
 
-/* Calls f with how many channels a thread takes, a std::integral_constant: sixteen bytes of them, four, or one. */
+/* Calls f with the number of channels that a thread takes, a std::integral_constant: sixteen bytes of them, two narrow
+ * ones, or one. */
 template <typename T, typename F> static cudaError_t with_lanes(int channels, F f)
 {
     if (channels % Lanes<T>::count == 0) return f(std::integral_constant<int, Lanes<T>::count>());

@@ -1,4 +1,4 @@
-/* An operation's kernel: which it is, where its operands lie, and running it. Read backend/cuda/cuda.h first. */
+/* Makes an operation's kernel, places its operands, and runs it. Read backend/cuda/cuda.h first. */
 #include "backend/cuda/cuda.h"
 
 #include <stdlib.h>
@@ -66,8 +66,8 @@ kolo_element kolo_cuda_element_of(kolo_precision precision)
     return precision == KOLO_MIXED_FP16 ? KOLO_ELEMENT_HALF : KOLO_ELEMENT_FLOAT;
 }
 
-/* Whether it is the gradient of the outputs, and all who touch that are kernels, which would convert it: then it is
- * what they compute with from the start. */
+/* Whether the value is the gradient with respect to the outputs, and only this backend's kernels write and read it.
+ * They would convert it, so it has the precision's element from the start, although the plan marks it as canonical. */
 static bool stays_inside(const kolo_plan *plan, int value)
 {
     int gradient = plan->loss_gradient < 0 ? -1 : kolo_plan_base(plan, plan->loss_gradient), readers = 0;
@@ -95,7 +95,7 @@ static bool holds_sums(const kolo_value *value)
     return value->kind == KOLO_VALUE_PARTIAL || value->kind == KOLO_VALUE_REDUCED;
 }
 
-/* A workspace's bytes are its maker's to say. Weights that are float32 are read where the canonical ones are. */
+/* The maker sets the bytes of a workspace. Weights that are float32 are read in place, from the canonical ones. */
 static void place(kolo_plan *plan, int value)
 {
     if (value < 0) return;
@@ -112,7 +112,8 @@ static size_t aligned(size_t bytes)
     return (bytes + 255) / 256 * 256;
 }
 
-/* Room for a converted copy of an activation that is another element than the operation computes with. */
+/* Reserves scratch memory for a converted copy of an activation that has another element than the kernel. Returns its
+ * offset, or -1 if no copy is needed. any: run() takes any element. */
 static ptrdiff_t reserve_copy(kolo_plan *plan, const kolo_cuda_kernel *kernel, int value, bool any, size_t *scratch)
 {
     if (any || value < 0 || plan->values[value].kind != KOLO_VALUE_ACTIVATION) return -1;
@@ -122,7 +123,7 @@ static ptrdiff_t reserve_copy(kolo_plan *plan, const kolo_cuda_kernel *kernel, i
     return at;
 }
 
-/* Neither its products nor cuDNN's and cuBLAS's are to be had in bfloat16 before Ampere. */
+/* Before Ampere neither our kernels nor cuDNN and cuBLAS have products in bfloat16. */
 static kolo_status check_precision(const kolo_plan *plan)
 {
     int capability = plan->stream->capability;

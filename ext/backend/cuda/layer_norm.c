@@ -1,7 +1,7 @@
 /* Layer normalisation. Kernels: layer_norm.cu. */
 #include "backend/cuda/cuda.h"
 
-/* x: the shape of what is normalised. */
+/* x: the shape of the normalised value. */
 static kolo_layer_norm_job norm_of(const kolo_plan *plan, const kolo_op *op, kolo_shape x)
 {
     int width = kolo_cuda_width(x);
@@ -17,7 +17,7 @@ static kolo_status run_layer_norm(const kolo_cuda_job *job)
     return KOLO_OK;
 }
 
-/* With the sum of gradients behind it, where that is fused. */
+/* Does the ADD of gradients behind it, too, if that is fused (KOLO_FUSE_ADD). */
 static kolo_status run_layer_norm_backward(const kolo_cuda_job *job)
 {
     const kolo_op *add = kolo_cuda_fused(job->plan, job->op);

@@ -1,23 +1,22 @@
 /* Layer normalisation over the last axis, by the formulas of backend/reference/layer_norm.c.
  *
- * A row that fits the registers of a warp, or else of a block, is read once; a longer one is a block's, which reads it
- * again for each sum. Sums are floats, as a lane adds no more than a few tens of numbers before they meet in pairs. The
- * mean comes out rounded, and so its own deviations are added up again: their mean is what rounding took. Gradients of
- * scale and offset are sums over rows: of a few hundred in a warp's floats at most, whose error is below 2^-15 of the
- * sum of magnitudes, then of all warps in doubles.
- */
+ * A row that fits into the registers of a warp, or else of a block, is read once. A block reads a longer row again for
+ * each sum. Sums are floats: a lane adds a few tens of numbers, and these sums are then added in pairs. The mean is
+ * rounded, so the deviations from it are summed, too: their mean is the rounding error. The gradients of scale and
+ * offset are sums over rows. A thread adds up to 256 rows in floats, or 1024 where a block shares each row, with an
+ * error below 2^-14 of the sum of magnitudes; the sums of all threads are then added in doubles. */
 #include "backend/cuda/images.cuh"
 
 namespace kolo
 {
 
 static const int WARPS = 4; /* of a block */
-static const int64_t NORMALISE_BLOCKS = 1056; /* each of which takes in scale and offset first */
+static const int64_t NORMALISE_BLOCKS = 1056; /* each loads scale and offset first */
 
 /* ---- a row ---- */
 
-/* Who has a row: W warps, 1 or all of the block. K: how often each lane has V elements of it, which it holds; 0: any
- * number, read anew whenever they are wanted. */
+/* How a row is shared: by W warps, 1 or all of the block. A lane has V neighbouring elements of it K times, and holds
+ * them in registers. K = 0: any number of times; it loads them again whenever they are used. */
 template <int W_, int V_, int K_> struct Way {
     static const int W = W_, V = V_, K = K_;
     __device__ static int column_of(int k)
@@ -36,7 +35,7 @@ template <int W_, int V_, int K_> struct Way {
     {
         return W == 1 ? warp_sum(value) : block_sum(value);
     }
-    /* f(k, column) for each of the lane's V elements. */
+    /* Calls f(k, column) for each of the lane's runs of V elements. */
     template <typename F> __device__ static void each(int width, F f)
     {
         if constexpr (K > 0) {
@@ -67,7 +66,7 @@ template <typename T, typename Y> struct Row {
     }
 };
 
-/* z = (x − mean − rest) · inverse; rest: by which the mean is rounded. */
+/* z = (x − mean − rest) · inverse. rest: the true mean less the rounded one. */
 struct Moments {
     float mean, rest, inverse;
     __device__ float z(float x) const
@@ -99,7 +98,7 @@ template <typename T, typename Y> __device__ static Moments moments_of(const Row
 
 /* ---- scale and offset ---- */
 
-/* Where rows are held, they lie in shared memory, as 4-byte places are all that weights are sure to begin at. */
+/* Weights are aligned to 4 bytes only. Where rows are held in registers, these factors are copied to shared memory. */
 template <int K> struct Factors {
     const float *global, *shared;
     float otherwise;
@@ -142,7 +141,7 @@ __global__ void normalise(kolo_layer_norm_job job, const T *__restrict__ x, cons
 
 /* ---- backward ---- */
 
-/* dx of a row, whose lanes hold dy and x; other: a row that is added, or NULL. */
+/* dx of a row, from the lanes' dy and x. other: a row that is added, or NULL. */
 template <typename T, typename Y>
 __device__ static void row_backward(const Row<T, Y> &dy, const Row<T, Y> &x, const Moments &m, const Factors<Y::K> &by,
                                     const T *other, T *dx)
@@ -173,7 +172,7 @@ __device__ static void row_backward(const Row<T, Y> &dy, const Row<T, Y> &x, con
     });
 }
 
-/* dx of a row that does not count. */
+/* dx of a row that does not count: zeros, or `other`. */
 template <typename T, typename Y> __device__ static void clear_row(const T *other, T *dx, int n)
 {
     Y::each(n, [&](int, int column) {
@@ -183,7 +182,8 @@ template <typename T, typename Y> __device__ static void clear_row(const T *othe
     });
 }
 
-/* What a block's warps have found, as of_block[2][n]: where each has rows of its own, one warp after the other. */
+/* Adds up the sums of a block's warps, as of_block[2][n]. Where each warp has rows of its own, they add theirs one
+ * after the other. */
 template <typename Y>
 __device__ static void block_sums(const float dscale[Y::K][Y::V], const float doffset[Y::K][Y::V], int n, float *shared,
                                   float *of_block)
@@ -203,8 +203,8 @@ __device__ static void block_sums(const float dscale[Y::K][Y::V], const float do
     for (int i = (int)threadIdx.x; Y::W == 1 && i < 2 * n; i += (int)blockDim.x) of_block[i] = shared[i];
 }
 
-/* dx, unless it is NULL; and unless of_blocks is NULL what the block's rows add to the gradients of scale and offset.
- */
+/* Writes dx, unless it is NULL; and the block's sums for the gradients of scale and offset, unless of_blocks is
+ * NULL. */
 template <typename T, typename Y>
 __global__ void __launch_bounds__(WARPS * 32)
     differentiate(kolo_layer_norm_job job, const T *__restrict__ dy, const T *__restrict__ x,
@@ -240,7 +240,7 @@ __global__ void __launch_bounds__(WARPS * 32)
     if (of_blocks) block_sums<Y>(dscale, doffset, n, (float *)bytes + n, of_blocks + (int64_t)blockIdx.x * 2 * n);
 }
 
-/* The same of rows that are not held, with their moments for sum_long. */
+/* Writes dx of rows that are not held in registers, unless it is NULL, and the rows' moments for sum_long(). */
 template <typename T, typename Y>
 __global__ void differentiate_long(kolo_layer_norm_job job, const T *__restrict__ dy, const T *__restrict__ x,
                                    const float *__restrict__ scale, const T *__restrict__ other, T *__restrict__ dx,
@@ -261,7 +261,8 @@ __global__ void differentiate_long(kolo_layer_norm_job job, const T *__restrict_
     }
 }
 
-/* Of rows blockIdx.y, blockIdx.y + gridDim.y, …: what they add, a thread V columns. */
+/* The block's sums for the gradients of scale and offset, over rows blockIdx.y, blockIdx.y + gridDim.y, …. A thread has
+ * V columns. */
 template <typename T, int V>
 __global__ void sum_long(kolo_layer_norm_job job, const T *__restrict__ dy, const T *__restrict__ x,
                          const Moments *__restrict__ of_rows, float *__restrict__ of_blocks)
@@ -286,7 +287,7 @@ __global__ void sum_long(kolo_layer_norm_job job, const T *__restrict__ dy, cons
     for (int v = 0; v < V; v++) own[n + v] = doffset[v];
 }
 
-/* The gradients of all blocks' sums: 32 columns a block, eight threads each. */
+/* The gradients of scale and offset, from all blocks' sums. A block has 32 columns, eight threads for each. */
 __global__ void finish_sums(const float *__restrict__ of_blocks, int blocks, int n, float *__restrict__ dscale,
                             float *__restrict__ doffset)
 {
@@ -311,8 +312,8 @@ static int64_t rows_of(const kolo_layer_norm_job *job)
     return job->microbatch * job->rows;
 }
 
-/* Calls f with the Way in which rows of such a width go. A lane holds no more than 32 elements, of 16 bytes no more
- * than eight times: with as many sums a warp's registers are full. */
+/* Calls f with the Way for rows of this width. A lane holds at most 32 elements, and at most eight runs of them: with
+ * as many sums beside them its registers are full. */
 template <int V, typename F> static cudaError_t with_way(int width, F f)
 {
     const int MOST = V == 8 ? 4 : 8;
@@ -325,8 +326,8 @@ template <int V, typename F> static cudaError_t with_way(int width, F f)
     return f(Way<WARPS, V, 0>());
 }
 
-/* Blocks whose warps go over the rows for sums: enough for 132 multiprocessors twice, and more only where a warp would
- * get above 256 rows. */
+/* The number of blocks that sum over the rows: up to two on each of 132 multiprocessors, and more only where a warp
+ * would get more than 256 rows. */
 static int blocks_of_sums(const kolo_layer_norm_job *job)
 {
     int64_t few = (rows_of(job) + 8 * WARPS - 1) / (8 * WARPS), many = rows_of(job) / (256 * WARPS) + 1;

@@ -1,12 +1,12 @@
-/* The loss and the metrics of a microbatch. Kernels: loss.cu. One that has a loss or a metric of a learner's own, which
- * is a function of the host's, is computed there: own.c. */
+/* The loss and the metrics of a microbatch. Kernels: loss.cu. A custom loss or metric is a function of the host; then
+ * the loss and all metrics are computed there (custom.c). */
 #include "backend/cuda/cuda.h"
 
 #include "losses/formulas.h"
 
 _Static_assert(KOLO_LOSS_METRICS == KOLO_METRICS_MAX, "a kernel takes all metrics of a model");
 
-/* False: one of them is a learner's own. */
+/* False: one of the metrics is custom. */
 static bool describe_metrics(const kolo_plan *plan, kolo_loss_job *job)
 {
     for (int m = 0; m < KOLO_METRICS_MAX && plan->metrics[m].kind; m++) {

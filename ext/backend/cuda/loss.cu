@@ -1,9 +1,9 @@
-/* The losses and metrics, a row at a time (loss_rows.cuh): rows of some hundred outputs by the lanes of a warp, longer
- * ones by a block, which keeps the row in its shared memory, so that it is read once.
+/* The losses and metrics, a row at a time (loss_rows.cuh). Rows of up to LANES_WIDTH outputs are computed by lanes of a
+ * warp, longer ones by a block, which keeps the row in shared memory if it fits, so that it is read once.
  *
- * Each block adds up its rows: doubles in a slot a team, one team after the other; counts (of classes, of predictions)
- * as whole numbers, whose sum no order changes. What the blocks found is added in their order: by the last of them to
- * end, or where there are many sums by a second kernel. */
+ * Each block adds up its rows: doubles in one slot per team, which are then added in order; counts (of classes, of
+ * predictions) as integers, whose sum does not depend on the order. The sums of the blocks are added in a fixed order:
+ * by the last block to end, or by a second kernel where there are many sums. */
 #include "backend/cuda/loss_rows.cuh"
 
 namespace kolo
@@ -12,9 +12,9 @@ namespace kolo
 const int LANES_THREADS = 128, LANES_WIDTH = 512; /* the widest row that a warp takes */
 const int BLOCK_THREADS = 512;
 const int LOSS_BLOCKS = 1024, LAST_SUMS = 16; /* the most sums that the last block adds up by itself */
-const int CACHED_BYTES = 110 << 10; /* of a row and sums: each of two blocks of an H100's multiprocessor has it */
-const int MEETING_BYTES = 1 << 10; /* where warps meet: static */
-const int SLOTS = 1 + KOLO_LOSS_METRICS; /* a team's: the loss, a number each metric */
+const int CACHED_BYTES = 110 << 10; /* of a row and sums, at most: two blocks fit on an H100's multiprocessor */
+const int MEETING_BYTES = 1 << 10; /* static shared memory, for sums over warps */
+const int SLOTS = 1 + KOLO_LOSS_METRICS; /* of a team: the loss, and a number for each metric */
 
 /* ---- rows ---- */
 
@@ -40,8 +40,8 @@ __device__ static inline void *at(const void *array, kolo_element element, int64
     return array ? (char *)array + i * (element == KOLO_ELEMENT_FLOAT ? 4 : 2) : NULL;
 }
 
-/* Row `number` of the microbatch, of `counted` that count. Of the others the gradient is zero, and instead of them
- * another is looked at, so that teams stay in step. */
+/* Row `number` of the microbatch, of which `counted` rows count. For any other row it writes a zero gradient and
+ * returns row `instead`, so that the teams of a warp stay in step. */
 template <typename Team>
 __device__ static Row<Team> row_at(const kolo_loss_job &job, const kolo_step_parameters *step_parameters, Team team,
                                    int64_t number, int64_t counted, int64_t instead, double *weight)
@@ -68,7 +68,8 @@ __device__ static Row<Team> row_at(const kolo_loss_job &job, const kolo_step_par
 
 /* ---- sums ---- */
 
-/* What a block found: its sum of the losses, then the metrics' sums as they lie in the totals. parts[k][blocks]. */
+/* Writes a block's sums to parts[k][blocks]: the sum of its losses, then the metrics' sums in the order of the
+ * totals. */
 __device__ static void write_parts(const kolo_loss_job &job, int teams, const double *slots, const unsigned *counts,
                                    double *parts)
 {
@@ -76,7 +77,7 @@ __device__ static void write_parts(const kolo_loss_job &job, int teams, const do
     for (int k = (int)threadIdx.x; k < 1 + job.sums; k += (int)blockDim.x) {
         int slot = 0;
         for (int m = 0; m < job.metric_count; m++)
-            if (job.metrics[m].offset < k) slot = 1 + m; /* they lie in their order */
+            if (job.metrics[m].offset < k) slot = 1 + m; /* offsets grow */
         double sum = 0;
         if (slot > 0 && has_counts(job.metrics[slot - 1].formula)) sum = (double)counts[k - 1] / (double)job.rows;
         else
@@ -85,7 +86,7 @@ __device__ static void write_parts(const kolo_loss_job &job, int teams, const do
     }
 }
 
-/* One warp: sum k of all blocks goes to the totals. */
+/* One warp adds sum k of all blocks to the totals. */
 __device__ static void add_part(const kolo_loss_job &job, const kolo_step_parameters *step_parameters,
                                 const double *parts, int blocks, int k)
 {
@@ -123,7 +124,7 @@ __device__ static void clear_sums(int teams, int sums, double *slots, unsigned *
     __syncthreads();
 }
 
-/* Teams of `lanes` lanes. */
+/* Teams of `lanes` lanes compute a row each. */
 template <bool PLAIN>
 __global__ void __launch_bounds__(LANES_THREADS)
     loss_by_lanes(const __grid_constant__ kolo_loss_job job, const kolo_step_parameters *step_parameters, int lanes,
@@ -146,17 +147,17 @@ __global__ void __launch_bounds__(LANES_THREADS)
     add_up(job, step_parameters, parts);
 }
 
-/* The row's elements go, as they are, where the same thread finds them again. */
+/* Copies the row to shared memory, unconverted. */
 template <int N, typename Z> __device__ static void keep(Row<BlockTeam<Z>> &row, Z *kept)
 {
     for (int i = row.team.rank * N; i < row.n; i += row.team.size * N)
         *(Run<Z, N> *)checked<Run<Z, N>>(kept + i) = *checked<Run<Z, N>>(row.z + i);
     row.z = kept;
-    __syncthreads(); /* the label's is another's */
+    __syncthreads(); /* threads also read elements that others copied, such as the label's */
 }
 
-/* Z: what the outputs are made of. Of plain losses two blocks are at work on a multiprocessor: one reads its row while
- * the other computes. */
+/* Z: the type of the outputs. For plain losses two blocks run on a multiprocessor: one loads its row while the other
+ * computes. */
 template <typename Z, int N, bool PLAIN>
 __global__ void __launch_bounds__(BLOCK_THREADS, PLAIN ? 2 : 1)
     loss_by_blocks(const __grid_constant__ kolo_loss_job job, const kolo_step_parameters *step_parameters, int kept,
@@ -173,7 +174,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS, PLAIN ? 2 : 1)
         if (number >= counted) continue;
         if (kept > 0) keep<N>(row, (Z *)shared);
         one_row<N, PLAIN>(row, job, weight, slots, counts);
-        __syncthreads(); /* before what is kept gives way to the next row */
+        __syncthreads(); /* all threads have read the row before the next one overwrites it */
     }
     write_parts(job, 1, slots, counts, parts);
     add_up(job, step_parameters, parts);
@@ -197,13 +198,13 @@ static int64_t blocks_of(const kolo_loss_job *job)
     return blocks < LOSS_BLOCKS ? blocks : LOSS_BLOCKS;
 }
 
-/* Of the sums of a block that takes a row at a time. */
+/* Bytes of the sums of a block that takes a row at a time. */
 static int sum_bytes(const kolo_loss_job *job)
 {
     return SLOTS * (int)sizeof(double) + job->sums * (int)sizeof(unsigned);
 }
 
-/* Of a row that such a block keeps in shared memory: 0, it reads the row again. */
+/* Bytes of a row that such a block keeps in shared memory. 0: it reads the row again for each pass. */
 static int kept_bytes(const kolo_loss_job *job)
 {
     int64_t row = (job->width * (int64_t)kolo_element_bytes(job->outputs_element) + 15) / 16 * 16;

@@ -1,6 +1,6 @@
-/* What one row's loss and metrics are on a device (losses/rows.h has the formulas), for a team of threads: neighbouring
- * lanes of a warp, as many as a short row needs, or a block. Exponentials of a softmax are float where the host's are
- * (KOLO_LONG_ROW), all else is double. Included by loss.cu. */
+/* The loss and the metrics of one row on a device (losses/rows.h has the formulas), computed by a team of threads: by
+ * neighbouring lanes of a warp, as many as a short row needs, or by a block. Exponentials of a softmax are float where
+ * the host's are (KOLO_LONG_ROW), and sums over a row are double. Included by loss.cu. */
 #ifndef KOLO_CUDA_LOSS_ROWS_CUH
 #define KOLO_CUDA_LOSS_ROWS_CUH
 
@@ -13,7 +13,7 @@ namespace kolo {
 
 /* ---- teams ---- */
 
-/* The largest of a row, and the first place where it is; no place: there are only NaNs. */
+/* The largest number of a row, and the first place where it is. at is INT_MAX if there are only NaNs. */
 struct Best {
     float value;
     int at;
@@ -27,9 +27,9 @@ __device__ static inline Best shown(Best own, int by)
     return {__shfl_xor_sync(0xFFFFFFFFu, own.value, by), __shfl_xor_sync(0xFFFFFFFFu, own.at, by)};
 }
 
-/* Neighbouring lanes, a power of two of them; teams of a warp go in step. */
+/* Neighbouring lanes, a power of two of them. The teams of a warp run in step. */
 struct WarpTeam {
-    typedef float Z; /* what a row's outputs are made of where it reads them */
+    typedef float Z; /* the type of a row's outputs where the team reads them */
     int rank, size;
     __device__ double sum(double value) const
     {
@@ -54,7 +54,7 @@ template <typename Z_> struct BlockTeam {
     {
         __shared__ Best of_warps[32];
         for (int by = 16; by > 0; by /= 2) own = better(own, shown(own, by));
-        __syncthreads(); /* what is there may still be read */
+        __syncthreads(); /* threads may still read the previous values */
         if (rank % 32 == 0) of_warps[rank / 32] = own;
         __syncthreads();
         own = of_warps[rank % 32 < size / 32 ? rank % 32 : 0];
@@ -65,23 +65,24 @@ template <typename Z_> struct BlockTeam {
 
 /* ---- a row ---- */
 
-/* At work on one row. Every thread of the team has the same but for its rank. */
+/* A row that a team computes. Every thread of the team has the same values, except for team.rank. */
 template <typename Team> struct Row {
     Team team;
     const typename Team::Z *z;
     const float *t; /* NULL where there are labels */
     void *dz; /* NULL: no gradient is wanted */
-    kolo_element slopes; /* what that is made of */
+    kolo_element slopes; /* the type of its elements */
     int n, label;
-    float factor, scale; /* of the gradient */
-    bool counts; /* a row of padding is computed, too, but leaves nothing */
+    float factor, scale; /* the gradient is multiplied by both */
+    bool counts; /* false: padding, which is computed, too, but adds nothing to the results */
     Best largest;
-    int first; /* place of the largest output */
-    int truth; /* of the largest target, or the label */
+    int first; /* the place of the largest output */
+    int truth; /* the place of the largest target, or the label */
     double sum; /* Σ exp(z − largest) */
 };
 
-/* f(i, z, t) for the team's elements, N neighbours at once; with SLOPES what it returns becomes the gradient. */
+/* Calls f(i, z, t) for the team's elements, N neighbours at once. With SLOPES the results of f, scaled, become the
+ * gradient. */
 template <int N, bool SLOPES, typename Team, typename F> __device__ static void each(const Row<Team> &row, F f)
 {
     for (int i = row.team.rank * N; i < row.n; i += row.team.size * N) {
@@ -93,7 +94,8 @@ template <int N, bool SLOPES, typename Team, typename F> __device__ static void 
     }
 }
 
-/* The place of the largest z, or t: the first of equal ones; of NaNs the last, as the host has it. */
+/* The largest z, or t, and its place: of equals the first. NaNs are skipped; where there are only NaNs, place_of() is
+ * the last place. */
 template <int N, typename Team> __device__ static Best find_largest(const Row<Team> &row, bool of_targets)
 {
     Best own = {-INFINITY, INT_MAX};
@@ -128,7 +130,7 @@ template <int N, typename Team> __device__ static double sum_exponentials(const 
     return row.team.sum(sum);
 }
 
-/* ---- losses: that of a row, the same on each thread; and its gradient ---- */
+/* ---- losses: each returns the row's loss on each thread, and writes the gradient if it is wanted ---- */
 
 template <int N, typename Team> __device__ static double sparse_crossentropy(const Row<Team> &row, double alpha)
 {
@@ -151,7 +153,7 @@ template <int N, typename Team> __device__ static double sparse_crossentropy(con
     return loss;
 }
 
-/* The divergence, too: it has no smoothing, and the targets' own entropy less. */
+/* Also the KL divergence, which has no smoothing and is smaller by the targets' own entropy. */
 template <int N, typename Team>
 __device__ static double categorical_crossentropy(const Row<Team> &row, double alpha, bool divergence)
 {
@@ -185,7 +187,7 @@ template <int N, typename Team> __device__ static double mean_loss(const Row<Tea
     return row.team.sum(loss) / n;
 }
 
-/* PLAIN: a sparse cross-entropy with no metrics but accuracy and top k, which most models have, by a kernel that needs
+/* PLAIN: a sparse cross-entropy with no metrics but accuracy and top k. Most models have these, and their kernel needs
  * half of the registers. */
 template <int N, bool PLAIN, typename Team>
 __device__ static double loss_of(const Row<Team> &row, const kolo_loss_job &job)
@@ -201,7 +203,7 @@ __device__ static double loss_of(const Row<Team> &row, const kolo_loss_job &job)
 
 /* ---- metrics ---- */
 
-/* An output as the metrics see it that want probabilities. */
+/* An output as metrics of probabilities take it: behind the model's softmax or sigmoid. */
 template <typename Team>
 __device__ static inline float likely(const Row<Team> &row, const kolo_loss_job &job, float z, float inverse)
 {
@@ -222,7 +224,7 @@ __device__ static inline void count_class(unsigned *counts, int number, bool cla
     if (claimed && true_one) atomicAdd(&of_class[KOLO_RIGHT], 1u);
 }
 
-/* One class is claimed, and one is true. */
+/* The class of the largest output is claimed; the class of the label or largest target is true. */
 template <typename Team> __device__ static void count_largest(const Row<Team> &row, unsigned *counts)
 {
     if (row.team.rank > 0) return;
@@ -230,7 +232,8 @@ template <typename Team> __device__ static void count_largest(const Row<Team> &r
     if (row.first != row.truth) count_class(counts, row.truth, false, true);
 }
 
-/* Each output is a class of its own; a single one is class 1, and class 0 where it is not there. */
+/* Each output is a class of its own. A single output stands for two: it claims class 1 if it is above 0.5, else class
+ * 0. */
 template <typename Team>
 __device__ static void count_each(const Row<Team> &row, const kolo_loss_job &job, float inverse, unsigned *counts)
 {
@@ -279,7 +282,7 @@ __device__ static double mean_of(const Row<Team> &row, const kolo_loss_job &job,
     return row.team.sum(sum) / (double)row.n;
 }
 
-/* Of metrics with one sum: what the row adds to it, the same on each thread. */
+/* A row's value of a metric with one sum, on each thread. */
 template <int N, bool PLAIN, typename Team>
 __device__ static double metric_of(const Row<Team> &row, const kolo_loss_job &job, const kolo_loss_metric &metric,
                                    float inverse)

@@ -1,14 +1,14 @@
-/* Products of matrices by cuBLASLt, whose matrices have columns one behind the other: what lies by rows is the
- * transpose to it, so D = A · B is asked for as Dᵀ = Bᵀ · Aᵀ, and its A is our B.
+/* Products of matrices by cuBLASLt. Its matrices are column-major, so it takes a row-major matrix for its transpose.
+ * D = A · B is therefore computed as Dᵀ = Bᵀ · Aᵀ, and cuBLASLt's A is our B.
  *
  * The algorithm is cuBLASLt's first choice when the product is made, so a product gives the same bits at each run.
- * https://docs.nvidia.com/cuda/cublas/index.html#cublasltmatmul has what goes together. */
+ * https://docs.nvidia.com/cuda/cublas/index.html#cublasltmatmul lists the supported combinations. */
 #include "backend/cuda/matmul.h"
 
 #include <cublasLt.h>
 #include <stdlib.h>
 
-#define LARGEST_SCRATCH ((uint64_t)32 << 20) /* what NVIDIA advises for Hopper */
+#define LARGEST_SCRATCH ((uint64_t)32 << 20) /* bytes; NVIDIA's advice for Hopper */
 
 enum { ALIGNED, ANY, ALIGNMENTS };
 static const uint32_t alignments[ALIGNMENTS] = {16, sizeof(float)};
@@ -20,11 +20,11 @@ struct kolo_matmul {
     cublasLtMatrixLayout_t a, b, d; /* cuBLASLt's A and B */
     cublasLtMatmulAlgo_t algorithms[ALIGNMENTS];
     bool found[ALIGNMENTS];
-    size_t scratch; /* of the larger */
+    size_t scratch; /* bytes of workspace that suffice for each algorithm */
     bool vector;
-    kolo_matmul *product; /* where cuBLASLt has none with the extra: alone, in float32; else NULL */
-    kolo_matmul_spec spec; /* of which, then, the rest is done behind it, in scratch memory: */
-    size_t sums, wide; /* D as float32, the vector as float32 */
+    kolo_matmul *product; /* D in float32 without the epilogue, if cuBLASLt cannot fuse it; else NULL */
+    kolo_matmul_spec spec; /* with .product: passes after it do the rest of this spec */
+    size_t sums, wide; /* with .product: offsets in the scratch memory of D and the vector as float32 */
 };
 
 static kolo_status failed(cublasStatus_t error, const char *doing)
@@ -76,7 +76,7 @@ static kolo_status set_epilogue(kolo_matmul *made, const kolo_matmul_spec *spec)
          making);
     made->vector = spec->extra >= KOLO_MATMUL_BIAS;
     if (!made->vector) return KOLO_OK;
-    /* Nobody reads there: the address tells the heuristics how vectors will be aligned. */
+    /* This address is never read. It tells the heuristics how vectors will be aligned. */
     const void *somewhere = (const void *)(uintptr_t)4096;
     int32_t type = type_of(spec->d_element);
     BLAS(cublasLtMatmulDescSetAttribute(made->what, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &somewhere, sizeof somewhere),
@@ -102,7 +102,7 @@ static kolo_status describe(kolo_matmul *made, const kolo_matmul_spec *spec)
     return set_epilogue(made, spec);
 }
 
-/* Sums of parts of k meet in float32, never in a narrower D. */
+/* Partial sums over pieces of k are added in float32, never in a narrower D. */
 static kolo_status prefer(cublasLtMatmulPreference_t preference, uint32_t alignment)
 {
     static const cublasLtMatmulPreferenceAttributes_t of[] = {
@@ -139,7 +139,7 @@ static kolo_status choose(kolo_matmul *made, int alignment)
     return status;
 }
 
-/* In one kernel. */
+/* The product and its epilogue in one kernel. *made: NULL if cuBLASLt has no algorithm. */
 static kolo_status make_fused(kolo_stream *stream, const kolo_matmul_spec *spec, kolo_matmul **made, size_t *scratch)
 {
     kolo_matmul *matmul = calloc(1, sizeof *matmul);
@@ -158,7 +158,8 @@ static kolo_status make_fused(kolo_stream *stream, const kolo_matmul_spec *spec,
     return status;
 }
 
-/* Epilogues are not there for every size: the product alone, and passes behind it. Nothing is rounded before D is. */
+/* cuBLASLt does not have every epilogue for every size. This makes the product alone, and passes that follow it.
+ * Nothing is rounded before D is. */
 static kolo_status make_apart(kolo_stream *stream, const kolo_matmul_spec *spec, kolo_matmul **made, size_t *scratch)
 {
     kolo_matmul_spec alone = *spec;

@@ -1,5 +1,5 @@
-/* Products of matrices by cuBLASLt: D = A · B, rows one behind the other (row-major), with what goes with them in one
- * kernel where cuBLASLt has that. Made once, for matrices of one size; then run as often as wanted. */
+/* Products of row-major matrices by cuBLASLt: D = A · B with an epilogue, in one kernel where cuBLASLt has that. A
+ * product is made once, for matrices of one size, and may then run any number of times. */
 #ifndef KOLO_CUDA_MATMUL_H
 #define KOLO_CUDA_MATMUL_H
 
@@ -15,16 +15,16 @@ typedef enum kolo_matmul_extra {
 
 typedef struct kolo_matmul_spec {
     int64_t m, n, k;                 /* D is m × n, A m × k, B k × n */
-    bool a_transposed, b_transposed; /* it lies as its transpose: k × m, n × k */
-    kolo_element element, d_element; /* of A and B; of D: the same, or float32 */
-    bool tf32;                       /* factors of float32 may be rounded to TF32 */
+    bool a_transposed, b_transposed; /* the matrix is stored as its transpose: k × m, n × k */
+    kolo_element element, d_element; /* of A and B; of D, which is the same or float32 */
+    bool tf32;                       /* operands of float32 may be rounded to TF32 */
     kolo_matmul_extra extra;
 } kolo_matmul_spec;
 
 typedef struct kolo_matmul kolo_matmul;
 
-/* For A, B and D that are 16-byte aligned, and for others where they are float32. *made: NULL where cuBLASLt has
- * nothing for it, or not the sums. *scratch: bytes of 256-byte aligned memory that it needs while it runs. */
+/* A, B and D must be 16-byte aligned, unless A and B are float32. *made: NULL if cuBLASLt has no algorithm for the
+ * product, or none that gives KOLO_MATMUL_SUMS. *scratch: bytes of 256-byte aligned memory that a run needs. */
 kolo_status kolo_matmul_make(kolo_stream *stream, const kolo_matmul_spec *spec, kolo_matmul **made, size_t *scratch);
 kolo_status kolo_matmul_run(const kolo_matmul *matmul, const void *a, const void *b, void *d, void *vector,
                             void *scratch);

@@ -1,5 +1,5 @@
-/* The largest of each window, its gradient, and what may go with them: a relu before and a dropout behind the pooling,
- * the gradient of a bias. The rules are the reference backend's (backend/reference/max_pool2d.c). */
+/* Max pooling, its gradient, and what may be fused with them: a ReLU before the pooling, a dropout behind it, the
+ * gradient of a bias. The rules are the reference backend's (backend/reference/max_pool2d.c). */
 #include "backend/cuda/columns.cuh"
 #include "backend/cuda/maxima.cuh"
 #include "backend/cuda/windows.cuh"
@@ -10,10 +10,10 @@ namespace kolo
 
 /* ---- forward ---- */
 
-/* cut: x is a relu's output, whose zeros have no gradient: their maximum is nowhere. */
+/* cut: x is a ReLU's output, whose zeros get no gradient. A maximum of zero then has the place NOWHERE. */
 template <typename T, typename P> struct Maxima {
     typedef Largest Found;
-    static const bool SMALL = sizeof(P) == 1; /* windows of 2 x 2 or 3 x 3 are among them */
+    static const bool SMALL = sizeof(P) == 1; /* places of 2 × 2 and 3 × 3 windows are bytes */
     const T *x;
     T *y;
     P *where; /* or NULL */
@@ -40,13 +40,14 @@ template <typename T, typename P> struct Maxima {
     }
 };
 
-/* And dropout of them, as in pointwise.cu, where four channels are one Philox block: what is dropped is nowhere. */
+/* The same with a dropout, as in pointwise.cu; four channels share a Philox block. A dropped maximum has the place
+ * NOWHERE. */
 template <typename T, typename P> struct DroppedMaxima : Maxima<T, P> {
-    kolo_dropout_job job; /* first: of this part of the microbatch */
+    kolo_dropout_job job; /* first: the first sample of this part of the microbatch */
     const kolo_step_parameters *step_parameters;
     uint32_t threshold;
     float scale;
-    uint64_t key; /* by begin() */
+    uint64_t key; /* set by begin() */
     __device__ void begin()
     {
         key = kolo_dropout_key(step_parameters->seed, job.layer, step_parameters->step);
@@ -71,8 +72,8 @@ template <typename T, typename P> struct DroppedMaxima : Maxima<T, P> {
 
 /* ---- backward ---- */
 
-/* dropped: y went through a dropout, of which dy is the gradient: kept elements' was multiplied by this, and rounded.
- */
+/* dy before a dropout, from dy behind it: multiplied by `dropped` = 1 / (1 − rate), and rounded. 1: there is no
+ * dropout. */
 template <typename T, int V> __device__ static Run<T, V> scaled(Run<T, V> dy, float dropped)
 {
     if (dropped == 1) return dy;
@@ -81,7 +82,7 @@ template <typename T, int V> __device__ static Run<T, V> scaled(Run<T, V> dy, fl
     return dy;
 }
 
-/* A window's dy, to the pixel that was the largest; and zeros to its others. */
+/* Writes a window's pixels of dx: dy at the maximum's place, zeros elsewhere. */
 template <typename T, int V, typename P>
 __device__ static void to_window(const Windows &g, const Spot &at, const Run<T, V> &dy, const Run<P, V> &places, T *dx)
 {
@@ -100,7 +101,7 @@ __device__ static void to_window(const Windows &g, const Spot &at, const Run<T, 
     }
 }
 
-/* Where windows cover each pixel of x just once: a thread writes all pixels of its window. */
+/* For windows that cover each pixel of x just once: a thread writes all pixels of its window. */
 template <typename T, int V, typename P>
 __global__ void maxima_to_windows(Windows g, const T *__restrict__ dy, const P *__restrict__ where, T *__restrict__ dx,
                                   float dropped)
@@ -112,7 +113,7 @@ __global__ void maxima_to_windows(Windows g, const T *__restrict__ dy, const P *
     }
 }
 
-/* The same, and the sums of dx's channels: the gradient of a bias that was added before the maxima were taken. */
+/* The same, and the sums of dx's channels: the gradient of a bias that was added before the pooling. */
 template <typename T, int V, typename P>
 __global__ void __launch_bounds__(THREADS, 2)
     maxima_to_windows_and_bias(Windows g, Tiles tiles, const T *__restrict__ dy, const P *__restrict__ where,
@@ -150,7 +151,7 @@ __global__ void __launch_bounds__(THREADS, 2)
     if (thread < columns && first + thread < g.lanes * V) dbias[first + thread] = (float)all.sum[0];
 }
 
-/* And where not: a thread is a pixel of x, and looks at the windows over it. */
+/* For all other windows: a thread takes a pixel of x and looks at the windows over it. */
 template <typename T, int V, typename P>
 __global__ void maxima_to_pixels(Windows g, const T *__restrict__ dy, const P *__restrict__ where, T *__restrict__ dx,
                                  float dropped)
@@ -208,7 +209,7 @@ static cudaError_t dropped_maxima(cudaStream_t stream, const kolo_pooling *p, co
     });
 }
 
-/* Whether windows, small ones, cover each pixel once. */
+/* Whether the windows are small and cover each pixel just once. */
 static bool exact(const kolo_pooling *p)
 {
     bool all = area_of(p) <= 16;

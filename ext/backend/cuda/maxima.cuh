@@ -1,4 +1,4 @@
-/* Maxima and where they are, as max_pool.cu and conv_pooled.cu find them. */
+/* Maxima and their places, for max_pool.cu and conv_pooled.cu. */
 #ifndef KOLO_CUDA_MAXIMA_CUH
 #define KOLO_CUDA_MAXIMA_CUH
 
@@ -6,7 +6,7 @@
 
 namespace kolo {
 
-/* A maximum and its place; of equals the first, of NaNs, which are larger than any number, the last. */
+/* A maximum and its place, of equals the first. A NaN is larger than any number; of several, the last counts. */
 struct Largest {
     float value;
     int place; /* < 0: none yet */
@@ -25,7 +25,7 @@ struct Largest {
     }
 };
 
-static const int NOWHERE = -1; /* as a byte 255, which is no place of a window that has bytes */
+static const int NOWHERE = -1; /* stored as the byte 255, which is no place in a window whose places are bytes */
 
 } // namespace kolo
 

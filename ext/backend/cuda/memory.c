@@ -1,5 +1,5 @@
-/* The devices' memory that this process holds, so that it can be told how much it is. What CUDA and its libraries take
- * for themselves is not in it. */
+/* Counts the memory of each device that this process has allocated through kolo_cuda_allocate(). Memory that CUDA and
+ * its libraries take for themselves is not counted. */
 #include "backend/cuda/cuda.h"
 
 #include <pthread.h>
@@ -14,7 +14,7 @@ typedef struct held {
 
 static struct {
     pthread_mutex_t lock;
-    void *tree; /* of held, by their memory */
+    void *tree; /* of `held`, ordered by their address */
     int64_t bytes[KOLO_DEVICES_MAX];
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -24,7 +24,7 @@ static int compare(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* What there is no memory to remember is not counted. */
+/* If the host has no memory for the record, the allocation is not counted. */
 static void remember(const void *memory, size_t bytes)
 {
     held *made = calloc(1, sizeof *made);

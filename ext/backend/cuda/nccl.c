@@ -1,9 +1,9 @@
 /* Sums over GPUs by NCCL, as a comm for memory of a stream. See comm/comm.h and backend/stream.h.
  *
- * Members first speak with one another on the host, over their kolo_comm: whether NCCL can serve them at all (two on
- * one GPU it cannot), which group it is, and whether all of them are in. Communicators are non-blocking, and each has a
- * thread that watches it: where NCCL finds an error, or a member has called the host's group off, the communicator is
- * aborted, which ends the kernels that would wait for ever. Whoever waits for the stream then gets a failure.
+ * The members first agree on the host, over their kolo_comm: whether NCCL can be used at all (it cannot for two members
+ * on one GPU), the id of the group, and whether all members have joined. Communicators are non-blocking, and each has a
+ * thread that watches it. If NCCL finds an error, or a member has aborted the host's comm, the thread aborts the
+ * communicator, which ends kernels that would otherwise wait for ever. Calls that wait for the stream then fail.
  */
 #include "backend/cuda/cuda.h"
 #include "comm/comm.h"
@@ -18,18 +18,18 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MEETING_SECONDS 120   /* within which all members are in */
-#define MEETING_EVERY   0.05  /* seconds, in which they hear of one another */
-#define LEAVING_SECONDS 10    /* within which what is on its way has arrived */
-#define WATCHING_EVERY  20000 /* microseconds */
+#define MEETING_SECONDS 120   /* the most time for all members to join */
+#define MEETING_EVERY   0.05  /* seconds between two exchanges of the joining members' states */
+#define LEAVING_SECONDS 10    /* the most time for enqueued sums to finish when a communicator is closed */
+#define WATCHING_EVERY  20000 /* microseconds between two checks by the watcher */
 
 struct kolo_nccl_group {
     kolo_comm base;
     kolo_stream *stream;
     kolo_comm *members;
-    pthread_mutex_t lock; /* of what follows */
-    ncclComm_t comm;      /* NULL once it is lost */
-    char why[200];        /* it was */
+    pthread_mutex_t lock; /* guards the members from comm to closing */
+    ncclComm_t comm;      /* NULL after it was aborted */
+    char why[200];        /* the reason for it */
     bool closing;
     pthread_t watcher;
     bool watched;
@@ -54,8 +54,8 @@ typedef struct standing {
     bool waits;
 } standing;
 
-/* Every member says how it fared; all fail alike, with the first one's sentence, where any has failed. *waits: whether
- * this one has still to wait, and then whether any has. */
+/* Exchanges the status of all members. If any has failed, all fail, with the sentence of the first in rank order.
+ * *waits: whether this member still waits; on return, whether any member does. */
 static kolo_status agree_waiting(kolo_comm *members, kolo_status mine, bool *waits)
 {
     standing own = {.waits = *waits};
@@ -78,7 +78,7 @@ static kolo_status agree(kolo_comm *members, kolo_status mine)
     return agree_waiting(members, mine, &(bool){false});
 }
 
-/* What NCCL tells devices apart by. */
+/* What identifies a device for NCCL: the machine and the PCI address. */
 typedef struct place {
     char machine[48];
     int domain, bus, device;
@@ -134,7 +134,8 @@ static kolo_status share_id(kolo_comm *members, ncclUniqueId *id)
 
 /* ---------------------------------------------------------------- the communicator */
 
-/* Till what was asked of it is done, but no longer than that: then *result is ncclInProgress. */
+/* Waits until the communicator has finished the call that returned *result, at most `seconds`. After that time *result
+ * is still ncclInProgress. */
 static kolo_status settle(const kolo_comm *members, ncclComm_t comm, ncclResult_t *result, const char *doing,
                           double seconds)
 {
@@ -151,7 +152,7 @@ static kolo_status settle(const kolo_comm *members, ncclComm_t comm, ncclResult_
 
 static const char joining[] = "joining a group";
 
-/* A member that fails NCCL may not tell the others of: members tell one another now and then. */
+/* NCCL may not report a failed member to the others, so members exchange their states every MEETING_EVERY seconds. */
 static kolo_status meet(kolo_comm *members, ncclComm_t comm, ncclResult_t result)
 {
     double until = kolo_now() + MEETING_SECONDS;
@@ -171,11 +172,11 @@ static kolo_status open_comm(kolo_comm *members, const ncclUniqueId *id, ncclCom
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     sigset_t before;
-    kolo_hold_signals(&before); /* from NCCL's threads */
+    kolo_hold_signals(&before); /* so that NCCL's threads do not receive them */
     ncclResult_t result = ncclCommInitRankConfig(comm, members->size, *id, members->rank, &config);
     kolo_release_signals(&before);
     bool begun = result == ncclSuccess || result == ncclInProgress;
-    /* Who could not even begin would be waited for by those who have. */
+    /* Without this exchange, members that have begun would wait for one that could not. */
     kolo_status status = agree(members, begun ? KOLO_OK : fail(joining, result, *comm));
     if (status == KOLO_OK) status = meet(members, *comm, result);
     if (status != KOLO_OK && *comm) ncclCommAbort(*comm);
@@ -183,8 +184,9 @@ static kolo_status open_comm(kolo_comm *members, const ncclUniqueId *id, ncclCom
     return status;
 }
 
-/* With the lock. Kernels of the group's that wait for others end, whatever they have summed. NCCL does not tell the
- * other members, whose kernels would wait for this one's. */
+/* The caller holds the lock. Aborting the communicator ends those of its kernels that wait for other members; their
+ * sums are invalid. NCCL does not report it to the other members, whose kernels would wait for this one's, so
+ * abort_threads() does. */
 static void lose(kolo_nccl_group *group, const char *why)
 {
     const kolo_comm_kind *members = group->members->kind;
@@ -277,7 +279,8 @@ kolo_status kolo_nccl_check(kolo_nccl_group *group)
     return lost ? kolo_fail(KOLO_COMM, "%s", group->why) : KOLO_OK;
 }
 
-/* The first of a group waits for all members, but the watcher must come between. */
+/* The first all-reduce of a group waits for all members. It is polled, with the lock released between the polls, so
+ * that the watcher can abort it. */
 static kolo_status begin(kolo_nccl_group *group, void *values, int64_t count, kolo_type type)
 {
     ncclDataType_t numbers = type == KOLO_TYPE_DOUBLE ? ncclDouble : ncclFloat;
@@ -305,7 +308,7 @@ static kolo_status allreduce(kolo_comm *comm, void *values, int64_t count, kolo_
     return count > 0 ? begin(group, values, count, type) : KOLO_OK;
 }
 
-/* What was given must still come to the others. */
+/* Finalizes the communicator if possible, since sums that are enqueued must still reach the other members. */
 static void close_comm(kolo_nccl_group *group)
 {
     ncclResult_t result = ncclCommFinalize(group->comm);
@@ -318,12 +321,12 @@ static void close_comm(kolo_nccl_group *group)
 static void close_group(kolo_comm *comm)
 {
     kolo_nccl_group *group = (kolo_nccl_group *)comm;
-    if (!kolo_cuda_is_mine(group->stream)) { /* its watcher stayed with the process that was forked */
+    if (!kolo_cuda_is_mine(group->stream)) { /* a child of fork() has no watcher thread */
         free(group);
         return;
     }
     if (kolo_cuda_enter(group->stream) == KOLO_OK && group->comm && group->watched)
-        cudaStreamSynchronize(group->stream->handle); /* the watcher ends it where somebody is missing */
+        cudaStreamSynchronize(group->stream->handle); /* if a member is missing, the watcher ends this wait */
     pthread_mutex_lock(&group->lock);
     group->closing = true;
     pthread_mutex_unlock(&group->lock);

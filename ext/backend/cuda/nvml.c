@@ -1,4 +1,4 @@
-/* NVML, loaded when it is first asked: see nvml.h. */
+/* Loads NVML at its first use: see nvml.h. */
 #include "backend/cuda/nvml.h"
 
 #include <dlfcn.h>

@@ -1,6 +1,6 @@
-/* NVML, NVIDIA's management library, as far as Kolo asks it. It comes with the driver, and its header with neither that
- * nor every toolkit: so it is loaded when it is first asked, and what nvml.h has of these calls stands here. They
- * return 0 where they succeed. https://docs.nvidia.com/deploy/nvml-api */
+/* The part of NVML, NVIDIA's management library, that Kolo uses. The library comes with the driver, but its header does
+ * not, and some toolkits lack it, too. So the library is loaded at its first use, and its declarations are repeated
+ * here. All calls return 0 on success. https://docs.nvidia.com/deploy/nvml-api */
 #ifndef KOLO_CUDA_NVML_H
 #define KOLO_CUDA_NVML_H
 
@@ -17,7 +17,7 @@ typedef struct nvml_pci {
     char name[32];
 } nvml_pci;
 
-/* nvmlGpuTopologyLevel_t: what two devices have to go through. */
+/* nvmlGpuTopologyLevel_t: the nearest common ancestor of two devices. */
 enum {
     NVML_INTERNAL = 0,
     NVML_SINGLE = 10,
@@ -28,7 +28,7 @@ enum {
 };
 enum { NVML_LINKS_MAX = 36, NVML_LINK_TO_SWITCH = 2, NVML_SCOPE_NODE = 0 };
 
-/* Any call may be NULL, in a driver that has it not. */
+/* A call that the driver lacks is NULL; start and by_uuid never are. */
 typedef struct kolo_nvml {
     int (*start)(void);
     int (*by_uuid)(const char *uuid, void **device);
@@ -42,12 +42,12 @@ typedef struct kolo_nvml {
     int (*memory_nodes)(void *device, unsigned words, unsigned long *nodes, unsigned scope);
 } kolo_nvml;
 
-/* NULL where there is none. Any thread. */
+/* Loads and starts NVML at the first call. NULL: there is none. Any thread may call it. */
 const kolo_nvml *kolo_nvml_open(void);
-/* NVML's handle of a device of these properties; NULL where it knows none. */
+/* NVML's handle of the device with these properties; NULL if NVML has no such device. */
 void *kolo_nvml_device(const struct cudaDeviceProp *properties);
 
-/* devices.c: "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6". */
+/* devices.c: the device's name for NVML, "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6". word: "GPU" or "MIG". */
 void kolo_cuda_uuid_text(const struct cudaDeviceProp *properties, const char *word, char text[48]);
 
 #endif

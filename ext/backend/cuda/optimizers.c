@@ -1,25 +1,25 @@
-/* Updates on the device: how a model's arrays are cut, and where that is kept. Kernels: optimizers.cu. */
+/* Updates on the device: cuts a model's arrays into chunks and parts, which a table keeps. Kernels: optimizers.cu. */
 #include "backend/cuda/cuda.h"
 #include "optimizers/optimizer.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define PARTS 1024 /* that a block each is given for, and how many more than that there may be is one an array */
+#define PARTS 1024 /* of an update, one block each; there are at most this many, plus one for each array */
 
-/* Of one list of spans: made before its first update is given, and kept with the stream. */
+/* Made for a list of spans and a plan, before their first update is enqueued. The stream keeps it. */
 struct kolo_cuda_table {
-    const kolo_span *spans; /* whose it is, */
-    const kolo_plan *plan;  /* and whose parameters they are */
+    const kolo_span *spans; /* the list that it belongs to */
+    const kolo_plan *plan;  /* the plan whose parameters they are, or NULL */
     int span_count, chunk_count, part_count;
-    void *memory; /* the device's: spans, chunks, parts, first parts, sums, numbers, flows, one behind the other */
+    void *memory; /* on the device: spans, chunks, parts, first parts, sums, numbers, aliases, at the offsets .at */
     size_t at[7], bytes;
     kolo_cuda_table *next;
 };
 
 /* ---- cutting ---- */
 
-/* At whole multiples of a chunk, so that all but the first of an array begin on sixteen bytes. */
+/* Spans are cut at multiples of KOLO_CHUNK, so that each chunk but a span's first begins at a multiple of 16 bytes. */
 static int64_t chunks_of(const kolo_span *span)
 {
     if (span->count == 0) return 0;
@@ -34,7 +34,7 @@ static kolo_chunk chunk_of(const kolo_span *span, int number, int64_t chunk)
     return (kolo_chunk){.first = first, .count = (int32_t)(last - first), .span = number};
 }
 
-/* Fills in what is not NULL; returns how many parts there are. */
+/* Fills in the arrays that are not NULL. Returns the number of parts. */
 static int cut(const kolo_cuda_table *table, kolo_chunk *chunks, kolo_part *parts, int32_t *first_part)
 {
     int most = (table->chunk_count + PARTS - 1) / PARTS, chunk = 0, part = 0;
@@ -82,7 +82,7 @@ static kolo_status fill(kolo_cuda_table *table, const kolo_update_job *job, cuda
     if (error == cudaSuccess)
         error = cudaMemcpyAsync(table->memory, image, table->bytes, cudaMemcpyHostToDevice, stream);
     cudaError_t waited = cudaStreamSynchronize(stream); /* a copy may read pageable memory after the call returned */
-    if (waited != cudaSuccess) cudaStreamSynchronize(stream); /* the caller frees what the copy may still reach */
+    if (waited != cudaSuccess) cudaStreamSynchronize(stream); /* the copy's arrays are freed after this */
     if (error == cudaSuccess) error = waited;
     free(image);
     KOLO_CUDA(error, "preparing updates");
@@ -131,7 +131,7 @@ bool kolo_cuda_has_rule(const kolo_optimizer *optimizer)
     return optimizer->kind->rule != NULL;
 }
 
-/* The job, with what its list of spans has on the device. */
+/* Fills in *update from the job and its table. */
 static kolo_status lay_out(kolo_stream *stream, const kolo_update_job *job, kolo_cuda_update *update)
 {
     kolo_cuda_table *table;
@@ -170,7 +170,7 @@ kolo_status kolo_cuda_expect_updates(kolo_stream *stream, kolo_update_job *job)
     return find(stream, job, &table);
 }
 
-/* Tables stay with the stream. */
+/* The stream keeps its tables until it is closed. */
 void kolo_cuda_forget_updates(kolo_stream *stream, kolo_update_job *job)
 {
     (void)stream, (void)job;

@@ -1,27 +1,27 @@
-/* Updates of all arrays of weights at once: what replica/update.c does on the host, with the rules of
+/* Updates of all arrays of weights at once, as backend/host_update.c does them on the host, with the rules of
  * optimizers/rules.h.
  *
- * Arrays are cut into chunks, a block's work at a time; runs of chunks of one array are parts, whose sums a block
- * forms, and a norm is the sum of its parts' in their order. The gradient becomes the clipped mean in registers,
- * wherever it is read, so that an update without norms is one kernel, and each kind of norm one more. */
+ * Arrays are cut into chunks, which a block processes one at a time. Runs of chunks of one array are parts: a block
+ * forms a part's sums, and a norm is the sum over its parts, in a fixed order. The gradient becomes the clipped mean in
+ * registers, wherever it is read. So an update without norms is one kernel, and each kind of norm is one more. */
 #include "backend/cuda/device.cuh"
 #include "optimizers/rules.h"
 
 namespace kolo
 {
 
-static const int FOURS = KOLO_CHUNK / 4 / THREADS; /* of a chunk, a thread's */
-static const int RESIDENT = 8 * 132;               /* blocks that a large device has at work at once */
+static const int FOURS = KOLO_CHUNK / 4 / THREADS; /* groups of four elements that a thread has in a chunk */
+static const int RESIDENT = 8 * 132;               /* blocks that run at once on a large device */
 
-/* What is the same for all elements of an array. */
+/* The values that all elements of an array share. */
 struct Span {
     kolo_span is;
     kolo_rule numbers;
-    float scale, factor, most; /* of the gradient */
-    float shrink, lamb_shrink; /* of the weights */
-    const float *left; /* where element i of all has its gradient */
+    float scale, factor, most; /* for kolo_clipped_gradient() */
+    float shrink, lamb_shrink; /* for kolo_shrunk(): decay of the weights */
+    const float *left; /* left[i]: the gradient of element i of the flat arrays */
     const kolo_alias *alias;
-    bool even, wide; /* it begins at a multiple of four elements; four neighbours are read at once */
+    bool even, wide; /* it begins at a multiple of four elements; four neighbours are loaded at once */
 
     __device__ float gradient(float g, float w) const
     {
@@ -31,7 +31,7 @@ struct Span {
 
 /* ---- sums ---- */
 
-/* Of parts first … first+count-1; the same on each thread. */
+/* The sum over parts first … first+count-1, on each thread. */
 __device__ static double sum_of_parts(const double *sums, int first, int count)
 {
     double sum = 0;
@@ -45,7 +45,7 @@ __device__ static double sum_of_span(const kolo_cuda_update &u, const double *su
     return sum_of_parts(sums, first, u.first_part[span + 1] - first);
 }
 
-/* Whether no element of the gradient is infinite or no number. */
+/* Whether all elements of the gradient are finite. Without loss scaling they are not checked. */
 __device__ static bool is_finite(const kolo_cuda_update &u)
 {
     return !u.scaling || sum_of_parts(u.of_gradient + 1, 0, u.part_count) == 0;
@@ -85,7 +85,8 @@ __device__ static Span begin_span(const kolo_cuda_update &u, int span)
     return s;
 }
 
-/* The numbers of a rule that looks at whole arrays. first: of all blocks that come to it, this has the first chunk. */
+/* Completes the numbers of a rule that looks at whole arrays. first: this block has the array's first chunk, and stores
+ * the array's own number. */
 template <kolo_rule_kind RULE>
 __device__ static void finish_numbers(const kolo_cuda_update &u, int span, bool first, Span *s)
 {
@@ -104,7 +105,7 @@ __device__ static void finish_numbers(const kolo_cuda_update &u, int span, bool 
 
 /* ---- going through a chunk ---- */
 
-/* N neighbours of the arrays. */
+/* N neighbouring elements of the flat arrays. */
 template <int SLOTS, int N> struct Elements {
     float w[N], g[N], slot[SLOTS > 0 ? SLOTS : 1][N];
 
@@ -118,8 +119,9 @@ template <int SLOTS, int N> struct Elements {
     }
 };
 
-/* work.read(elements, at) and then work.do_it(elements, at), for four neighbours at a time, where all arrays lie so,
- * and one at a time at the ends. All fours of a thread are on their way before it works on the first. */
+/* Calls work.read(elements, at) and then work.do_it(elements, at): for four neighbours at a time where the arrays are
+ * aligned, and for single elements at the chunk's ends. A thread starts to load all its fours before it works on the
+ * first. */
 template <typename Work> __device__ static void go_through(const kolo_chunk &chunk, bool wide, Work &work)
 {
     int64_t end = chunk.first + chunk.count, first = (chunk.first + 3) / 4 * 4, last = end / 4 * 4;
@@ -144,7 +146,7 @@ template <typename Work> __device__ static void go_through(const kolo_chunk &chu
     }
 }
 
-/* Σ x² of the mean gradient, and 0, or NaN where one of what it is the mean of is infinite or no number. */
+/* sums[0]: Σ x² of the mean gradient. sums[1]: 0, or NaN if an element of the summed gradient is infinite or NaN. */
 struct MeasureGradient {
     typedef Elements<0, 4> Four;
     typedef Elements<0, 1> One;
@@ -168,7 +170,7 @@ struct MeasureGradient {
     }
 };
 
-/* The sums that a rule begins with; LAMB's step is made here, in the gradient's place. */
+/* The sums that a rule needs first. LAMB's step is computed here, too, and overwrites the gradient. */
 template <kolo_rule_kind RULE> struct MeasureRule {
     static const int SLOTS = RULE == KOLO_RULE_LAMB ? 2 : 0;
     typedef Elements<SLOTS, 4> Four;
@@ -207,10 +209,10 @@ static constexpr int kolo_rule_slots_of[] = {KOLO_RULES(KOLO_SLOTS_OF)};
 #undef KOLO_SLOTS_OF
 
 template <kolo_rule_kind RULE> struct Slots {
-    static const int count = RULE == KOLO_RULE_LAMB ? 0 : kolo_rule_slots_of[RULE]; /* its step takes none */
+    static const int count = RULE == KOLO_RULE_LAMB ? 0 : kolo_rule_slots_of[RULE]; /* MeasureRule has updated them */
 };
 
-/* N neighbours to their places among the packed weights. */
+/* Writes N neighbours to the packed copies of the weights. */
 template <int N> __device__ static void pack(const kolo_cuda_update &u, const Span &s, const float w[N], int64_t at)
 {
     for (int c = 0; u.packed && s.alias && c < s.alias->copy_count; c++) {
@@ -243,7 +245,7 @@ template <kolo_rule_kind RULE> struct Update {
     }
     template <int N> __device__ void do_it(Elements<SLOTS, N> &e, int64_t at) const
     {
-        bool ready = RULE == KOLO_RULE_LAMB; /* its step is, and the weights have decayed */
+        bool ready = RULE == KOLO_RULE_LAMB; /* MeasureRule has computed the step and decayed the weights */
         for (int k = 0; k < N; k++) {
             float g = ready ? e.g[k] : s.gradient(e.g[k], e.w[k]);
             if (!ready && s.shrink > 0) e.w[k] = kolo_shrunk(e.w[k], s.shrink);
@@ -255,7 +257,7 @@ template <kolo_rule_kind RULE> struct Update {
     }
 };
 
-/* Of running means. */
+/* Updates running means. */
 struct Move {
     typedef Elements<0, 4> Four;
     typedef Elements<0, 1> One;
@@ -277,7 +279,7 @@ struct Move {
 
 /* ---- kernels ---- */
 
-/* A block a part. */
+/* A block measures one part. */
 __global__ void __launch_bounds__(THREADS) measure_gradient(kolo_cuda_update u)
 {
     kolo_part part = u.parts[blockIdx.x];
@@ -318,7 +320,8 @@ template <kolo_rule_kind RULE> __global__ void __launch_bounds__(THREADS) measur
     if (RULE == KOLO_RULE_NOVOGRAD && first) u.numbers_before[part.span] = u.numbers[part.span];
 }
 
-/* No block of an update reads what is changed here: it has the moment's. */
+/* Counts the update and adapts the loss scale. No block of the update reads these numbers: it reads the step
+ * parameters, which were filled in before. */
 __device__ static void count_try(kolo_scaling *scaling, bool finite)
 {
     scaling->tried++;
@@ -326,7 +329,8 @@ __device__ static void count_try(kolo_scaling *scaling, bool finite)
     kolo_adapt_scale(finite, &scaling->loss_scale, &scaling->good);
 }
 
-/* A warp. The same arithmetic as the host's (replica/update.c), so the same bits. */
+/* Launched with one warp. The arithmetic is that of kolo_host_fill_step_parameters(), so the bits are the same.
+ * step_parameters->update is not set, as no kernel reads it. */
 __global__ void fill_step_parameters(kolo_step_parameters *step_parameters, kolo_scaling *scaling, kolo_scaling *seen)
 {
     int number = (int)threadIdx.x;
@@ -341,7 +345,7 @@ __global__ void fill_step_parameters(kolo_step_parameters *step_parameters, kolo
     *seen = *scaling;
 }
 
-/* A block takes a run of chunks, and looks at an array's sums when it comes to it. */
+/* A block takes a run of chunks. At each new array it adds up the sums of the array's parts. */
 template <kolo_rule_kind RULE> __global__ void __launch_bounds__(THREADS) update(kolo_cuda_update u)
 {
     bool measured = RULE == KOLO_RULE_LARS || RULE == KOLO_RULE_LAMB || RULE == KOLO_RULE_NOVOGRAD;

@@ -1,7 +1,7 @@
-/* How fast GPUs copy to each other, with peer access and without. See backend/meter.h.
+/* Measures how fast GPUs copy to each other, with and without peer access. See backend/meter.h.
  *
- * As NVIDIA's p2pBandwidthLatencyTest does it: all copies are given while the first stream is held, so that what events
- * time is copying and not giving. */
+ * It does so like NVIDIA's p2pBandwidthLatencyTest: all copies are enqueued while the first stream is held, so that the
+ * events time the copies and not their enqueuing. */
 #include "backend/cuda/cuda.h"
 #include "core/clock.h"
 
@@ -11,18 +11,18 @@
 #include <string.h>
 #include <time.h>
 
-#define SMALL        16  /* bytes of a latency's copies, */
-#define SMALL_COPIES 100 /* and how many there are */
-#define HOLD_SECONDS 0.2 /* at most: a driver whose queue is full waits for the stream */
+#define SMALL        16  /* bytes of a copy that measures the latency */
+#define SMALL_COPIES 100 /* the number of those copies */
+#define HOLD_SECONDS 0.2 /* the longest hold: if its queue is full, the driver blocks until the stream goes on */
 
 struct kolo_pair {
     int device[2];
     size_t bytes;
-    bool same, direct; /* direct: peer access is on, */
-    bool ours[2];      /* by us, and a way of it at a time; */
-    bool foreign;      /* one way or both by somebody else, who needs it */
+    bool same, direct; /* both devices are the same one; peer access is turned on */
+    bool ours[2];      /* this pair has turned on the access of device [side] to the other */
+    bool foreign;      /* other code has turned on access in at least one direction, so it stays on */
     cudaStream_t stream[2];
-    cudaEvent_t begin, end, joined; /* of the first stream, the first, the second */
+    cudaEvent_t begin, end, joined; /* recorded on the first stream, the first, the second */
     void *source[2], *target[2];
     atomic_bool released;
 };
@@ -60,7 +60,7 @@ static kolo_status set_direct(kolo_pair *pair, bool direct)
     return KOLO_OK;
 }
 
-/* Whether it is on already shows when it is turned on. */
+/* Turns peer access on and off again: only that shows whether other code has it on (pair->foreign). */
 static kolo_status look_for_others(kolo_pair *pair)
 {
     int reaches = 0;
@@ -98,7 +98,7 @@ static kolo_status take_memory(const kolo_pair *pair, void **memory)
     cudaError_t error = cudaMalloc(memory, pair->bytes);
     if (error == cudaSuccess) return KOLO_OK;
     if (error != cudaErrorMemoryAllocation) return kolo_cuda_fail(error, "taking memory");
-    cudaGetLastError(); /* it is no failure of the device */
+    cudaGetLastError(); /* the device still works */
     cudaMemGetInfo(&left, &total);
     return kolo_fail(KOLO_MEMORY, "wanted four times %.3g GB of a device's memory, got %.3g GB free: lower .bytes",
                      (double)pair->bytes / 1e9, (double)left / 1e9);
@@ -141,7 +141,7 @@ static kolo_status open_pair(const kolo_side sides[2], int64_t bytes, kolo_pair 
 
 /* ---- copies ---- */
 
-/* On a thread of the driver's. */
+/* Runs on a thread of the driver. */
 static void hold(void *argument)
 {
     const struct timespec moment = {.tv_nsec = 10000};
@@ -156,7 +156,7 @@ static cudaError_t copy_one(kolo_pair *pair, int from, size_t bytes)
                                pair->stream[from]);
 }
 
-/* The second stream begins when the first does, and the first ends with the second. */
+/* The second stream starts when the first does, and the first ends after the second. */
 static cudaError_t give_copies(kolo_pair *pair, const kolo_copies *copies, size_t bytes)
 {
     cudaError_t error = cudaLaunchHostFunc(pair->stream[0], hold, pair);
@@ -176,7 +176,7 @@ static kolo_status run(kolo_pair *pair, const kolo_copies *copies, size_t bytes,
     float milliseconds = 0;
     *seconds = NAN;
     KOLO_TRY(set_direct(pair, copies->direct));
-    if (pair->foreign && !copies->direct) return KOLO_OK; /* the driver would not go through the host */
+    if (pair->foreign && !copies->direct) return KOLO_OK; /* the driver would use the access that is on */
     KOLO_CUDA(cudaSetDevice(pair->device[0]), "choosing it");
     atomic_store(&pair->released, false);
     cudaError_t error = give_copies(pair, copies, bytes);

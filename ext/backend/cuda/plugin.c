@@ -4,7 +4,7 @@
 
 static kolo_status open(kolo_precision precision)
 {
-    (void)precision; /* every device that is built for has them all */
+    (void)precision; /* prepare() rejects a precision that the device lacks */
     if (kolo_cuda_devices() > 0) return KOLO_OK;
     return kolo_fail(KOLO_UNSUPPORTED, "backend cuda: wanted a GPU and its driver, got none");
 }
@@ -19,7 +19,7 @@ static void leave_thread(int entered)
     (void)entered;
 }
 
-/* Each device has one. */
+/* Each device has a memory of its own. */
 static int memories(int devices)
 {
     return devices;

@@ -69,7 +69,7 @@ static kolo_status run_add(const kolo_cuda_job *job)
     return KOLO_OK;
 }
 
-/* The sum of gradients, and relu's way back through it. */
+/* The sum of two gradients, masked by the y of the ReLU behind it (KOLO_FUSE_RELU_BACKWARD). */
 static kolo_status run_add_masked(const kolo_cuda_job *job)
 {
     const kolo_op *mask = kolo_cuda_fused(job->plan, job->op);
@@ -115,7 +115,7 @@ static kolo_status run_dropout_backward(const kolo_cuda_job *job)
 
 kolo_status kolo_cuda_make_dropout(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
-    plan->values[op->out[1]].bytes = (size_t)kolo_cuda_count(plan, op->in[0]); /* a byte an element */
+    plan->values[op->out[1]].bytes = (size_t)kolo_cuda_count(plan, op->in[0]); /* one byte per element */
     kernel->run = run_dropout;
     return KOLO_OK;
 }

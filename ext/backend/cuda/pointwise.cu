@@ -6,7 +6,7 @@
 namespace kolo
 {
 
-/* ---- y = f(x), y = f(x1, x2): sixteen bytes of the narrower element at a time ---- */
+/* ---- y = f(x), y = f(x1, x2): sixteen bytes of the wider element at a time ---- */
 
 template <typename A, typename B, typename F>
 __global__ void map_one(const A *__restrict__ x, B *__restrict__ y, int64_t count, F f)
@@ -41,7 +41,7 @@ __global__ void map_two(const T *__restrict__ a, const T *__restrict__ b, T *__r
     }
 }
 
-/* y = (a + b) · [mask > 0], where the sum is rounded, as what goes from one operation to another. */
+/* y = (a + b) · [mask > 0]. The sum is rounded, as it would be between two operations. */
 template <typename T>
 __global__ void add_masked(const T *__restrict__ a, const T *__restrict__ b, const T *__restrict__ mask,
                            T *__restrict__ y, int64_t count)
@@ -92,7 +92,7 @@ __device__ static inline float sigmoid(float x)
 {
     return 1 / (1 + expf(-x));
 }
-/* (1 + tanh(u)) / 2 = σ(2u): the factor of x in gelu's approximation is σ(twice(x)). */
+/* The tanh approximation of GELU is x · (1 + tanh(u)) / 2 = x · σ(2u), and twice(x) is 2u. */
 __device__ static inline float twice(float x)
 {
     return 1.5957691216f * (x + 0.044715f * x * x * x);
@@ -121,7 +121,7 @@ __device__ static float value_at(kolo_function f, float x)
     }
 }
 
-/* dy/dx from y where it can be had from it. */
+/* dy/dx from y, where it is a function of y. */
 __device__ static float slope_from_y(kolo_function f, float y)
 {
     switch (f) {
@@ -134,7 +134,7 @@ __device__ static float slope_from_y(kolo_function f, float y)
     }
 }
 
-/* And from x where it cannot: (x s(x))' = s + x s', and σ' = σ (1 − σ). */
+/* dy/dx from x, where it is not: (x s(x))' = s + x s', and σ' = σ (1 − σ). */
 __device__ static float slope_from_x(kolo_function f, float x)
 {
     if (f == KOLO_FUNCTION_GELU) return normcdff(x) + x * density(x);
@@ -184,7 +184,7 @@ struct Product {
     }
 };
 
-/* ---- softmax: a warp a row ---- */
+/* ---- softmax: a warp computes a row ---- */
 
 /* y_i = exp(x_i − m) / Σ_k exp(x_k − m) with m = max x, so that nothing overflows. */
 template <typename T> __global__ void softmax(const T *__restrict__ x, T *__restrict__ y, int64_t rows, int width)
@@ -216,7 +216,7 @@ __global__ void softmax_backward(const T *__restrict__ dy, const T *__restrict__
     }
 }
 
-/* ---- dropout: four elements are one Philox block ---- */
+/* ---- dropout: four elements share a Philox block ---- */
 
 template <typename T>
 __global__ void dropout(kolo_dropout_job job, const kolo_step_parameters *step_parameters, const T *__restrict__ x,
@@ -275,7 +275,7 @@ cudaError_t kolo_cuda_activate_backward(cudaStream_t stream, kolo_element elemen
             return launch(stream, blocks_for(count / width * 32), THREADS, 0, softmax_backward<T>, (const T *)dy,
                           (const T *)y, (T *)dx, count / width, width);
         if (x) return two<T>(stream, dy, x, dx, count, FromX{f});
-        return two<T>(stream, dy, y ? y : dy, dx, count, FromY{f}); /* a linear one is given neither */
+        return two<T>(stream, dy, y ? y : dy, dx, count, FromY{f}); /* a linear function gets neither x nor y */
     });
 }
 

@@ -1,8 +1,8 @@
-/* Pooling, and larger images, which are a sum's gradient. Kernels: max_pool.cu, sum_pool.cu.
+/* Pooling and upsampling, which is computed as the gradient of a sum pooling. Kernels: max_pool.cu, sum_pool.cu.
  *
- * A max pooling may be fused with what is around it (plan/fusion.h). Its workspace then also encodes the mask of the
- * ReLU before it and of the dropout behind it, and its backward sums the gradient of a convolution's bias. Behind a
- * small convolution all of this is that one's work (pooled_conv2d.c).
+ * A max pooling may be fused with the operations around it (plan/fusion.h). Its workspace then also encodes the masks
+ * of the ReLU before it and of the dropout behind it, and its backward sums the gradient of a convolution's bias.
+ * Behind a small convolution, the convolution's kernel does all of this (pooled_conv2d.c).
  */
 #include "backend/cuda/cuda.h"
 
@@ -20,7 +20,7 @@ kolo_pooling kolo_cuda_pooling_of(const kolo_plan *plan, const kolo_op *op, int 
     return p;
 }
 
-/* ---- the largest ---- */
+/* ---- maxima ---- */
 
 static kolo_status run_max_pool(const kolo_cuda_job *job)
 {
@@ -99,7 +99,7 @@ kolo_status kolo_cuda_make_average_pool2d_backward(kolo_cuda_kernel *kernel, kol
     return KOLO_OK;
 }
 
-/* ---- each pixel several times: a sum's gradient, and the sum ---- */
+/* ---- upsampling: the gradient of a sum, and the sum ---- */
 
 static kolo_pooling sampling_of(const kolo_cuda_job *job, int small, int large)
 {

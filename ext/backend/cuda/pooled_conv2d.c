@@ -1,11 +1,11 @@
 /* A convolution, the max pooling behind it, and perhaps a dropout behind that, by one kernel (KOLO_FUSE_POOL in
- * plan/fusion.h). The image between them, the largest of all, is not kept, nor is its gradient. Forward, the kernel
- * writes what the last of them would, in the place of the pooling's y, and where the maxima were. Backward, it reads
- * the pooling's dy. Kernels: conv_pooled.cu, conv_filter.cu. */
+ * plan/fusion.h). The convolution's own output, the largest image, is not kept, nor is its gradient. Forward, the
+ * kernel writes the result of the last of these operations to the pooling's y, and the positions of the maxima to
+ * `where`. Backward, it reads the gradient of that result. Kernels: conv_pooled.cu, conv_filter.cu. */
 #include "backend/cuda/pooled_conv2d.h"
 
-enum { Y = 0, WHERE = 1 };           /* what it writes */
-enum { DY = 0, X = 2, GIVEN_WHERE = 4 }; /* what it reads on its way back */
+enum { Y = 0, WHERE = 1 };           /* outputs of the convolution */
+enum { DY = 0, X = 2, GIVEN_WHERE = 4 }; /* inputs of its backward */
 
 /* ---- forward ---- */
 
@@ -14,7 +14,7 @@ typedef struct pooled {
     kolo_cuda_parts kernel, bias; /* the gradients */
 } pooled;
 
-/* The dropout, or its backward, that shares the kernel; or NULL. */
+/* The dropout (in the backward its backward) that the kernel also computes, or NULL. */
 static const kolo_op *behind_pooling(const kolo_cuda_job *job)
 {
     return kolo_cuda_fused(job->plan, kolo_cuda_fused(job->plan, job->op));
@@ -41,7 +41,7 @@ kolo_status kolo_cuda_make_pooled_conv2d(kolo_cuda_kernel *kernel, kolo_plan *pl
 {
     const pooled made = {.conv = *conv};
     int where = op->out[WHERE];
-    if (where >= 0) plan->values[where].bytes = (size_t)kolo_cuda_count(plan, where); /* a byte a window */
+    if (where >= 0) plan->values[where].bytes = (size_t)kolo_cuda_count(plan, where); /* one byte per window */
     kernel->run = run_forward;
     return kolo_cuda_keep(kernel, &made, sizeof made, "a convolution");
 }

@@ -1,5 +1,5 @@
-/* Products of tiles in shared memory on tensor cores, in each precision: a warp multiplies 16 rows by columns, 8 at a
- * time, K elements in a step, and adds to sums of floats. See tensor.cuh for what a lane has. */
+/* Products of tiles in shared memory on tensor cores, in each precision. A warp multiplies 16 rows by 8 columns at a
+ * time, K elements in a step, and adds to sums of floats. tensor.cuh says which elements a lane has. */
 #ifndef KOLO_CUDA_PRODUCTS_CUH
 #define KOLO_CUDA_PRODUCTS_CUH
 
@@ -7,8 +7,9 @@
 
 namespace kolo {
 
-/* How products are computed: of bfloat16s or halves; of floats rounded to TF32 (10 bits behind the point); of floats,
- * each as the sum of two TF32s, of whose four products the three large ones are taken: some 22 bits. */
+/* How products are computed. OfNarrow: of bfloat16s or halves. OfTf32: of floats rounded to TF32 (10 bits behind the
+ * point). OfFloat: of floats, each as the sum of two TF32s; the three large ones of the four products are taken, which
+ * gives about 22 bits. */
 template <typename T_> struct OfNarrow {
     typedef T_ T;
     static const int K = 16;
@@ -70,9 +71,9 @@ __device__ static inline void multiply(OfTf32, float sums[4], const Left &a, con
 {
     multiply_tf32(sums, rounded(a).at, rounded(b).at);
 }
-/* The small products first, as they are lost behind large ones. Tensor cores cut what a sum has no bits for, so that a
- * long one would come out too small: what they found is added here, to the nearest (Ootomo and Yokota 2022, "Recovering
- * single precision accuracy from Tensor Cores"). */
+/* The small products come first, as they would be lost in a large sum. Tensor cores truncate what a sum has no bits
+ * for, so that a long sum would come out too small. Therefore each result is added here, rounded to the nearest (Ootomo
+ * and Yokota 2022, "Recovering single precision accuracy from Tensor Cores"). */
 __device__ static inline void multiply(OfFloat, float sums[4], const Left &a, const Right &b)
 {
     Left large_a = rounded(a), small_a = rest_of(a, large_a);
@@ -84,17 +85,17 @@ __device__ static inline void multiply(OfFloat, float sums[4], const Left &a, co
     for (int i = 0; i < 4; i++) sums[i] += found[i];
 }
 
-/* ---- parts of matrices in shared memory, whose rows are `stride` apart: an odd number of 16 bytes (of floats, 16
+/* ---- parts of matrices in shared memory. Rows are `stride` apart: an odd number of 16 bytes (for floats, 16 bytes
  * more than a multiple of 128), so that no two lanes want the same bank ---- */
 
-/* 16 rows of K: a left one. */
+/* 16 rows of K elements, as a left matrix. */
 template <typename T> __device__ static inline Left load_left(OfNarrow<T>, const T *x, int stride)
 {
     Left a;
     load_a<true>(x, stride, a.at);
     return a;
 }
-/* 16 rows of K, each a column of two right ones. */
+/* 16 rows of K elements, each as a column of one of two right matrices. */
 template <typename T> __device__ static inline void load_rows(OfNarrow<T>, Right b[2], const T *x, int stride)
 {
     unsigned words[2][2];
@@ -102,7 +103,8 @@ template <typename T> __device__ static inline void load_rows(OfNarrow<T>, Right
     b[0] = {words[0][0], words[0][1]};
     b[1] = {words[1][0], words[1][1]};
 }
-/* K rows of 16: two right ones side by side, whose rows go with what left_of_sums() gives. */
+/* K rows of 16 elements, as two right matrices side by side. Their rows are in the order of left_of_sums()'s
+ * columns. */
 template <typename T> __device__ static inline void load_columns(OfNarrow<T>, Right b[2], const T *x, int stride)
 {
     unsigned words[2][2];
@@ -110,7 +112,7 @@ template <typename T> __device__ static inline void load_columns(OfNarrow<T>, Ri
     b[0] = {words[0][0], words[0][1]};
     b[1] = {words[1][0], words[1][1]};
 }
-/* Columns K k … of sums of a product, as a left one. */
+/* Columns K k … K k + K − 1 of a product's sums, as a left matrix. */
 template <typename T> __device__ static inline Left left_of_sums(OfNarrow<T>, const float sums[][4], int k)
 {
     const float *x = sums[2 * k], *y = sums[2 * k + 1];
@@ -131,8 +133,8 @@ template <typename Math> __device__ static inline void load_rows(Math, Right b[2
     b[0] = {same_bits<unsigned>(x[0]), same_bits<unsigned>(x[4])};
     b[1] = {same_bits<unsigned>(x[8 * stride]), same_bits<unsigned>(x[8 * stride + 4])};
 }
-/* Of floats a lane has columns 2 i and 2 i + 1 of the sums where a left matrix has i and i + 4: rows are exchanged
- * likewise. */
+/* Of floats, a lane has columns 2 i and 2 i + 1 of the sums, where a left matrix has columns i and i + 4. The rows of
+ * the right matrices are permuted in the same way. */
 template <typename Math> __device__ static inline void load_columns(Math, Right b[2], const float *x, int stride)
 {
     int lane = (int)(threadIdx.x % 32);

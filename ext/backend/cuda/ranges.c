@@ -1,5 +1,5 @@
-/* Layers by their names on a profiler's time line, with KOLO_NVTX=1: NVTX is all headers, and does nothing where no
- * profiler listens. */
+/* Shows the layers' names on a profiler's time line if KOLO_NVTX=1. NVTX consists of headers alone, and does nothing
+ * without a profiler. */
 #include "backend/cuda/cuda.h"
 #include "layers/layer.h"
 

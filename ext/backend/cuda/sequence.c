@@ -1,4 +1,4 @@
-/* Operations of sequences: tables of rows and of positions, attention. Kernels: embedding.cu, attention.cu,
+/* Operations on sequences: embeddings, positions, attention. Kernels: embedding.cu, attention.cu,
  * attention_backward.cu. */
 #include "backend/cuda/cuda.h"
 
@@ -85,7 +85,7 @@ kolo_status kolo_cuda_make_position_backward(kolo_cuda_kernel *kernel, kolo_plan
 
 /* ---- attention ---- */
 
-/* Of queries, keys and values in one. */
+/* value: the array that holds queries, keys and values. */
 static kolo_attention_job attention_of(const kolo_plan *plan, const kolo_op *op, int value)
 {
     kolo_shape shape = plan->values[value].shape;
@@ -125,7 +125,7 @@ static kolo_status run_attention_backward(const kolo_cuda_job *job)
     return KOLO_OK;
 }
 
-/* shared: the function that says how much of it a block wants. */
+/* shared(): the bytes of shared memory that a block needs. */
 static kolo_status check_size(const kolo_plan *plan, kolo_element element, const kolo_attention_job *job,
                               size_t (*shared)(kolo_element element, const kolo_attention_job *job))
 {

@@ -1,6 +1,6 @@
-/* What the kernels of 3 × 3 windows over 16, 32 or 64 channels share (conv_filter.cu, conv_pooled.cu): strips of images in
- * shared memory, once for all nine taps, with pixels a little apart so that the rows of a square of ldmatrix fall into
- * different banks; a tap is another place to begin in them. And dy where it lies behind a max pooling. */
+/* The common part of the kernels of 3 × 3 windows over 16, 32 or 64 channels (conv_filter.cu, conv_pooled.cu). Strips
+ * of images are in shared memory once for all nine taps: a tap is an offset in them. Gaps between pixels put the rows
+ * of an ldmatrix square into different banks. There is also the gradient through a max pooling. */
 #ifndef KOLO_CUDA_SMALL_CONV_CUH
 #define KOLO_CUDA_SMALL_CONV_CUH
 
@@ -10,7 +10,7 @@
 
 namespace kolo {
 
-static const int TAPS = 9, SQUARE = 16, EIGHT = 8; /* an ldmatrix square, twice as high and as wide: a product's */
+static const int TAPS = 9, SQUARE = 16, EIGHT = 8; /* EIGHT: side of an ldmatrix square; SQUARE: of a product's tile */
 static const int MULTIPROCESSORS = 132;
 
 /* ---- which ---- */
@@ -18,7 +18,7 @@ static const int MULTIPROCESSORS = 132;
 template <int C_, int F_> struct Sizes {
     static const int C = C_, F = F_;
 };
-/* Calls f with the numbers of channels and filters as they are known when this is compiled. */
+/* Calls f with the numbers of channels and filters as compile-time constants. */
 template <int C, typename Function> static cudaError_t with_filters(int filters, Function f)
 {
     if (filters == 16) return f(Sizes<C, 16>());
@@ -29,7 +29,7 @@ template <typename Function> static cudaError_t with_sizes(const kolo_conv &c, F
     if (c.channels == 16) return with_filters<16>(c.filters, f);
     return c.channels == 32 ? with_filters<32>(c.filters, f) : with_filters<64>(c.filters, f);
 }
-/* The same with the element, which is narrow. */
+/* The same with a zero of the element, which must be narrow. */
 template <typename Function> static cudaError_t with_narrow(kolo_element element, const kolo_conv &c, Function f)
 {
     return with_sizes(c, [&](auto sizes) {
@@ -50,15 +50,15 @@ static inline bool is_small_conv(kolo_element element, const kolo_conv &c)
 
 /* ---- to shared memory ---- */
 
-/* Where column w of a tile's row lies. apart: all even columns come before all odd ones, so that every second pixel is
- * the neighbour of the one before. */
+/* The place of column w in a row of a tile. apart: all even columns come before all odd ones, so that columns two apart
+ * are neighbours. */
 template <bool apart> __host__ __device__ static inline int place_of_column(int w, int width)
 {
     return apart ? w % 2 * ((width + 1) / 2) + w / 2 : w;
 }
 
-/* Rows of a sample's x from row `top` on, `height` of them and so many zeros around as there are, by all threads of the
- * block; the first column is number -before. */
+/* Starts copying rows top … top+height-1 of a sample's x to shared memory, with zeros for the padding, by all threads
+ * of the block. The first column is number -before[1]. */
 template <typename T, int C, int THREADS, bool apart = false>
 __device__ static void fetch_rows(const Conv &c, const T *__restrict__ sample, int top, int height, int width, T *tile)
 {
@@ -79,13 +79,13 @@ __device__ static void fetch_rows(const Conv &c, const T *__restrict__ sample, i
     }
 }
 
-/* ---- dy behind a max pooling of 2 × 2, and perhaps a dropout: a window gives it to one pixel, or to none ---- */
+/* ---- the gradient through a 2 × 2 max pooling and perhaps a dropout: a window's dy goes to one pixel or none ---- */
 
 template <typename T> struct Pooled {
     const T *dy;
     const uint8_t *where;
-    int height, width; /* of its images */
-    float dropped;     /* what dy is yet to be multiplied by, and rounded */
+    int height, width; /* of the pooled images */
+    float dropped;     /* dy must be multiplied by this and rounded */
 };
 
 template <typename T> static Pooled<T> pooled(const kolo_conv &c, const kolo_pooled_dy *dy)
@@ -121,8 +121,9 @@ template <typename T> __device__ static inline void scale(const Pooled<T> &p, Gi
 #pragma unroll
     for (int k = 0; k < EIGHT; k++) narrow(p.dropped * wide(given.dy.at[k]), &given.dy.at[k]);
 }
-/* To the window's pixels in shared memory, of which the first is at corner, its neighbours so many elements to the right
- * and below: zeros, and what there is in its place. there: bit q says whether pixel q is one. */
+/* Writes a window's pixels to shared memory: dy at the maximum's place, zeros elsewhere. The first pixel is at
+ * `corner`; its neighbours are `right` and `below` elements further. there: bit q says whether pixel q is in the
+ * tile. */
 template <typename T>
 __device__ static inline void put_window(const Given<T> &given, T *corner, int right, int below, unsigned there)
 {

@@ -1,5 +1,4 @@
-/* Streams: a stream of a device, its memory, events and captured graphs. See backend/stream.h for what each
- * promises. */
+/* Streams of CUDA: their memory, work, events and captured graphs. backend/stream.h specifies each function. */
 #include "backend/cuda/cuda.h"
 
 #include <stdlib.h>
@@ -38,7 +37,8 @@ kolo_status kolo_cuda_tell(kolo_stream *stream)
     return KOLO_OK;
 }
 
-/* For what gives back: it tells nobody. A child of fork() must not touch what is its parent's. */
+/* For functions that free something: a failure is not reported. False in a child of fork(), which must not touch its
+ * parent's objects. */
 static bool can_enter(const kolo_stream *stream)
 {
     bool can = kolo_cuda_is_mine(stream) && cudaSetDevice(stream->device) == cudaSuccess;
@@ -62,7 +62,7 @@ static void close_stream(kolo_stream **stream)
     kolo_cuda_close_dnn(closed);
     kolo_cuda_free(closed->tickets);
     if (closed->handle) cudaStreamDestroy(closed->handle);
-    cudaGetLastError(); /* of a device that is lost */
+    cudaGetLastError(); /* clears the errors of a lost device */
     free(closed);
 }
 
@@ -101,7 +101,7 @@ static kolo_status allocate(kolo_stream *stream, size_t bytes, const char *what,
     cudaError_t error = kolo_cuda_allocate(memory, bytes);
     if (error == cudaSuccess) return KOLO_OK;
     if (error != cudaErrorMemoryAllocation) return kolo_cuda_fail(error, "taking memory");
-    cudaGetLastError(); /* it is no failure of the device */
+    cudaGetLastError(); /* the device still works */
     size_t left = 0, total = 0;
     cudaMemGetInfo(&left, &total);
     return kolo_fail(KOLO_MEMORY, "%s: wanted %s of the device's memory, got %s free of %s" KOLO_CUDA_ADVICE, what,
@@ -111,7 +111,7 @@ static kolo_status allocate(kolo_stream *stream, size_t bytes, const char *what,
 static void release(kolo_stream *stream, void *memory)
 {
     if (!memory || !can_enter(stream)) return;
-    cudaStreamSynchronize(stream->handle); /* what runs may still read it */
+    cudaStreamSynchronize(stream->handle); /* running work may still read it */
     kolo_cuda_free(memory);
     cudaGetLastError();
 }
@@ -152,7 +152,7 @@ static kolo_status import(kolo_stream *stream, const void *host, size_t bytes, c
     if (is_new) KOLO_TRY(allocate(stream, bytes, what, placed));
     kolo_status status = copy(stream, *placed, host, bytes);
     if (status == KOLO_OK || !is_new) return status;
-    release(stream, *placed); /* the caller has nothing to discard */
+    release(stream, *placed); /* so that the caller need not discard it */
     *placed = NULL;
     return status;
 }
@@ -237,9 +237,9 @@ static kolo_status end_capture(kolo_stream *stream, kolo_captured_graph **captur
 {
     cudaGraph_t graph = NULL;
     kolo_captured_graph *made = calloc(1, sizeof *made);
-    cudaError_t error = cudaStreamEndCapture(stream->handle, &graph); /* also when there is no memory */
+    cudaError_t error = cudaStreamEndCapture(stream->handle, &graph); /* also if `made` is NULL: the capture must end */
     if (!made) error = cudaErrorMemoryAllocation;
-    if (error == cudaSuccess) error = stream->failed; /* the captured graph lacks a launch */
+    if (error == cudaSuccess) error = stream->failed; /* a launch failed, so the graph lacks it */
     stream->failed = cudaSuccess;
     if (error == cudaSuccess) error = cudaGraphInstantiate(&made->graph, graph, 0);
     if (graph) cudaGraphDestroy(graph);

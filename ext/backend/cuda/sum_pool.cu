@@ -34,7 +34,8 @@ template <typename T> struct Sums {
     }
 };
 
-/* Each pixel of x is given dy of the windows over it, or of a mean its part. */
+/* A pixel of dx is the sum of dy over the windows that cover it; of a mean, each dy is divided by the window's number
+ * of elements. */
 template <typename T, int V>
 __global__ void sums_to_pixels(Windows g, const T *__restrict__ dy, T *__restrict__ dx, bool mean)
 {

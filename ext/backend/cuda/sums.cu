@@ -3,7 +3,7 @@
 
 namespace kolo {
 
-/* Sixteen bytes at a time, where both begin so. */
+/* wide: both arrays are 16-byte aligned, and are added sixteen bytes at a time. */
 __global__ void add_floats(float *to, const float *from, int64_t count, bool wide)
 {
     int64_t fours = wide ? count / 4 : 0;
@@ -17,7 +17,7 @@ __global__ void add_floats(float *to, const float *from, int64_t count, bool wid
     for (int64_t i = 4 * fours + thread_number(); i < count; i += thread_count()) to[i] += from[i];
 }
 
-/* Each element by one thread, from the first part to the last; loads of eight parts are on their way at once. */
+/* A thread sums an element, from the first part to the last, and loads eight parts at once. */
 __global__ void sum_doubles(double *sum, const char *parts, size_t stride, int number, int64_t count)
 {
     for (int64_t i = thread_number(); i < count; i += thread_count()) {

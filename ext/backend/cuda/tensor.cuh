@@ -1,10 +1,11 @@
-/* Tensor cores: squares of narrow elements in shared memory to registers, and their products, sums in float. Before
- * Ampere (a V100, a T4), which has no such instructions, lanes show one another what they have. What a lane has of a
- * square is what PTX says of ldmatrix and mma.m16n8k16 (PTX ISA, 9.7.15.5):
+/* Tensor cores: they load squares of narrow elements from shared memory into registers, and multiply these with sums in
+ * float. Before Ampere (a V100, a T4) the instruction for products is missing, and lanes exchange elements by shuffles
+ * instead. The elements that a lane has are those of ldmatrix and mma.m16n8k16 (PTX ISA, 9.7.15.5):
  *
- * A is 16 × 16 (m × k), four squares of 8 × 8, top left, bottom left, top right, bottom right; B is 16 × 8 (k × n), two,
- * top and bottom. Lane l has of each square of A row l / 4, elements 2 (l % 4) and the next; of B's column l / 4, those
- * rows. Of a sum, 16 × 8, it has row l / 4, columns 2 (l % 4) and the next, then the same of row l / 4 + 8. */
+ * A is 16 × 16 (m × k): four squares of 8 × 8, top left, bottom left, top right, bottom right. B is 16 × 8 (k × n): two
+ * squares, top and bottom. Of each square of A, lane l has row l / 4, elements 2 (l % 4) and the next. Of each square
+ * of B it has column l / 4, rows 2 (l % 4) and the next. Of the sums, 16 × 8, it has row l / 4, columns 2 (l % 4) and
+ * the next, then the same columns of row l / 4 + 8. */
 #ifndef KOLO_CUDA_TENSOR_CUH
 #define KOLO_CUDA_TENSOR_CUH
 
@@ -23,7 +24,7 @@ __device__ static inline unsigned long long both(unsigned low, unsigned high)
     return (unsigned long long)high << 32 | low;
 }
 
-/* Σ of the products of what two words hold. */
+/* The sum of the products of the elements in two words. */
 template <typename T> __device__ static inline float dot_words(unsigned a, unsigned b)
 {
     Run<T, 2> x, y;
@@ -64,9 +65,9 @@ __device__ __noinline__ static void load_by_hand(const void *row, unsigned squar
 }
 #endif
 
-/* Sixteen bytes on their way to shared memory, beside the arithmetic, or zeros; from is an address in any case. The number
- * of bytes that are read is in a register: of __pipeline_memcpy_async() with such a number nvcc makes two instructions,
- * of which one is skipped. */
+/* Starts copying sixteen bytes to shared memory, or zeros if not `there`; `from` must be a valid address in any case.
+ * The number of bytes to read is in a register: for __pipeline_memcpy_async() with such a number nvcc makes two
+ * instructions, of which one is skipped. */
 template <typename T> __device__ static inline void copy(T *shared, const T *from, bool there)
 {
 #if !defined(KOLO_SHIM) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
@@ -78,8 +79,8 @@ template <typename T> __device__ static inline void copy(T *shared, const T *fro
 #endif
 }
 
-/* Four squares: lanes 8 i … 8 i + 7 give the addresses of the rows of square i, sixteen bytes each, in shared memory.
- * turned: of their transposes. */
+/* Loads four squares. Lanes 8 i … 8 i + 7 pass the addresses of the rows of square i, sixteen bytes each, in shared
+ * memory. turned: loads their transposes. */
 template <bool turned, typename T> __device__ static inline void load_squares(const T *row, unsigned squares[4])
 {
 #ifdef KOLO_SHIM
@@ -99,7 +100,8 @@ template <bool turned, typename T> __device__ static inline void load_squares(co
 #endif
 }
 
-/* sums += a · b. Volatile, as all lanes of a warp must come to it together: it may not be moved to where some do not. */
+/* sums += a · b. It is volatile, as all lanes of a warp must execute it together: the compiler must not move it into a
+ * branch that some lanes do not take. */
 __device__ static inline void multiply(float sums[4], const unsigned a[4], const unsigned b[2], __nv_bfloat16)
 {
 #ifdef KOLO_SHIM
@@ -127,8 +129,9 @@ __device__ static inline void multiply(float sums[4], const unsigned a[4], const
 #endif
 }
 
-/* The same of floats, of which these units see 10 bits behind the point (TF32), and 8 of k: lane l has of A, 16 × 8, rows
- * l / 4 and that + 8 of column l % 4, then of that + 4; of B, 8 × 8, of column l / 4 rows l % 4 and that + 4. */
+/* The same for floats, of which the tensor cores read 10 bits behind the point (TF32), and for 8 elements of k. Of A,
+ * 16 × 8, lane l has rows l / 4 and l / 4 + 8 of column l % 4, then of column l % 4 + 4. Of B, 8 × 8, it has rows l % 4
+ * and l % 4 + 4 of column l / 4. */
 __device__ static inline void multiply_tf32(float sums[4], const unsigned a[4], const unsigned b[2])
 {
 #ifdef KOLO_SHIM
@@ -143,7 +146,7 @@ __device__ static inline void multiply_tf32(float sums[4], const unsigned a[4], 
 #endif
 }
 
-/* The nearest TF32, of two as near the larger one. */
+/* The nearest TF32; of two as near, that of larger magnitude. */
 __device__ static inline unsigned to_tf32(float value)
 {
     unsigned bits;
@@ -156,8 +159,8 @@ __device__ static inline unsigned to_tf32(float value)
     return bits;
 }
 
-/* 16 × 16 of A (m × k), and of B (k × n), which is two of 16 × 8: from the element in the corner of a tile whose rows
- * are `ld` apart, in which neighbours are neighbours in k, or else in m or n. */
+/* Loads 16 × 16 elements of A (m × k), or of B (k × n), which is two matrices of 16 × 8. corner: the first element, in
+ * a tile whose rows are `ld` apart. along_k: neighbours in a row of the tile are neighbours in k; else in m or n. */
 template <bool along_k, typename T> __device__ static inline void load_a(const T *corner, int ld, unsigned a[4])
 {
     int lane = (int)threadIdx.x % 32, square = lane / 8, row = lane % 8;

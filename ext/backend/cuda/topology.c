@@ -1,5 +1,5 @@
-/* What is near a GPU, and what connects it with another: from NVML, else what CUDA itself tells. See
- * backend/device_information.h. */
+/* Finds the processors and the NUMA node next to a GPU, and what connects two GPUs. NVML tells both. Without it, CUDA
+ * tells of a connection only whether peer access is possible. See backend/device_information.h. */
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/nvml.h"
 
@@ -28,7 +28,7 @@ static bool same_place(const nvml_pci *a, const nvml_pci *b)
     return a->domain == b->domain && a->bus == b->bus && a->device == b->device;
 }
 
-/* Links that are up: to that place, and to switches. */
+/* Counts the links that are up: *straight to the device `other`, *switched to switches. */
 static void count_links(const kolo_nvml *nvml, void *handle, const nvml_pci *other, int *straight, int *switched)
 {
     *straight = *switched = 0;
@@ -43,7 +43,7 @@ static void count_links(const kolo_nvml *nvml, void *handle, const nvml_pci *oth
     }
 }
 
-/* Over switches the pair has as many as the one with fewer. */
+/* The links of a pair. If they go through switches, the device with fewer links limits the pair. */
 static int links_between(const kolo_nvml *nvml, void *a, void *b)
 {
     nvml_pci place_a, place_b;

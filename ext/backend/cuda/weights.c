@@ -1,4 +1,4 @@
-/* How weights and gradients lie, and to and from the canonical order. Kernels: weights.cu. */
+/* Layouts of weights and gradients, and conversions from and to the canonical order. Kernels: weights.cu. */
 #include "backend/cuda/cuda.h"
 
 #include <stdlib.h>
@@ -89,7 +89,7 @@ void kolo_cuda_forget(kolo_plan *plan)
     }
 }
 
-/* To a WEIGHTS value, or from a GRADIENT, whose transpose is the canonical one again. */
+/* Packs a WEIGHTS value or unpacks a GRADIENT. A transposed GRADIENT is transposed again. */
 static kolo_packing move_of(const kolo_plan *plan, const kolo_conversion *conversion)
 {
     int value = conversion->value;
@@ -133,7 +133,7 @@ kolo_status kolo_cuda_copy_floats(cudaStream_t stream, const float *from, void *
     return KOLO_OK;
 }
 
-/* Its caller cannot be told of a failure here: the stream keeps the first one until somebody waits for its work. */
+/* It cannot return a failure: the stream keeps the first one, and reports it when the host waits for its work. */
 void kolo_cuda_add_gradient(const kolo_plan *plan, int value, void *to, const void *from)
 {
     int64_t count = parts_of(kolo_cuda_layout_of(plan, value)) * kolo_cuda_count(plan, value);

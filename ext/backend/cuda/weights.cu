@@ -1,16 +1,16 @@
-/* Weights and gradients, to and from the canonical order: many arrays in one launch, and of gradients sums of parts. Arrays of the whole model begin
- * anywhere, so nothing here asks for more than an element's own alignment. */
+/* Weights and gradients, to and from the canonical order: many arrays in one launch, and sums of a gradient's parts.
+ * Arrays of the whole model begin anywhere, so nothing here needs more than an element's own alignment. */
 #include "backend/cuda/device.cuh"
 
 namespace kolo {
 
 static const int MOST = 48;         /* arrays of a launch: they are its argument, of 4 KB at most */
-static const int SIDE = 32;         /* of a square that is turned in shared memory */
-static const int CHUNK = 8 * THREADS; /* elements that a block moves where nothing is turned */
+static const int SIDE = 32;         /* of a square that is transposed in shared memory */
+static const int CHUNK = 8 * THREADS; /* elements that a block copies where nothing is transposed */
 
 struct Moves {
     kolo_packing at[MOST];
-    int64_t first[MOST + 1]; /* blocks before each */
+    int64_t first[MOST + 1]; /* the number of blocks before each array's */
     int count;
 };
 
@@ -42,7 +42,7 @@ __device__ static void turn_square(const kolo_packing &move, int64_t number)
             put<1>(move.element, move.to, (column + y) * move.rows + row + x, &square[x][y]);
 }
 
-/* Threads below one another take every so many parts. */
+/* DOWN threads share an element: each sums every DOWN-th part of it. */
 __device__ static void sum_chunk(const kolo_packing &move, int64_t chunk)
 {
     const int DOWN = THREADS / SIDE;

@@ -1,11 +1,11 @@
-/* Windows over images: where they lie, and what goes over each of them on the way forward. A thread takes V neighbouring
- * channels of a window, or of a pixel on the way back; a window of many elements is a whole block's. Each pixel of dx
- * collects what is its own, so that nothing is added by two.
+/* Windows over images: their positions, and the kernels that go over each of them in the forward pass. A thread takes V
+ * neighbouring channels of a window, or in the backward pass of a pixel; a whole block takes a window of many elements.
+ * Backward, a thread collects all that belongs to its pixel of dx, so no two threads add to the same element.
  *
- * What is found in a window is an IO's: Found begins, takes an element and its place, and meets another thread's; get()
- * and put() read and write V channels, `at` elements behind the first, which are `e` and on of sample number `sample`;
- * begin() comes once a thread; SMALL: windows of 2 x 2 or 3 x 3 are among its own, and x is all that it reads.
- */
+ * An IO says what is computed over a window. IO::Found is the result so far: begin() starts it, take() adds an element
+ * and its place, and meet() adds another thread's result. get() reads V channels of x, from element `at` on. put()
+ * writes V channels of y, from element `at` on, which is element e of sample number `sample`. begin() is called once
+ * per thread. SMALL: 2 × 2 and 3 × 3 windows have kernels of their own, which read IO::x without get(). */
 #ifndef KOLO_CUDA_WINDOWS_CUH
 #define KOLO_CUDA_WINDOWS_CUH
 
@@ -13,12 +13,13 @@
 
 namespace kolo {
 
-/* Of the larger image (in) and the windows' (out), for threads that go over the pixels of one of them. */
+/* The larger image (in), the image of the windows (out), and the windows, for threads that go over the pixels of one of
+ * the two images. */
 struct Windows {
     int in[2], out[2], size[2], stride[2], before[2];
-    int lanes;          /* threads a pixel */
-    int64_t in_image, out_image; /* elements of a sample */
-    uint32_t units;     /* threads */
+    int lanes;          /* threads per pixel */
+    int64_t in_image, out_image; /* elements per sample */
+    uint32_t units;     /* threads in all */
     Divisor by_lanes, by_width, by_height, by_stride[2];
 };
 
@@ -34,7 +35,7 @@ __device__ static inline Spot spot_of(const Windows &g, uint32_t unit)
                 (int)(unit - pixel * g.by_lanes.d)};
 }
 
-/* The rows (axis 0) or columns (axis 1) of x under the window at `at`: first, and behind the last. */
+/* The rows (axis 0) or columns (axis 1) of x under the window at `at`: *first … *end - 1. */
 __device__ static inline void clip(const Windows &g, int axis, int at, int *first, int *end)
 {
     int origin = at * g.stride[axis] - g.before[axis];
@@ -42,7 +43,7 @@ __device__ static inline void clip(const Windows &g, int axis, int at, int *firs
     *end = origin + g.size[axis] > g.in[axis] ? g.in[axis] : origin + g.size[axis];
 }
 
-/* The windows that a row (axis 0) or column (axis 1) of x lies under: first, and the last. */
+/* The windows over a row (axis 0) or column (axis 1) of x: *first … *last. */
 __device__ static inline void windows_over(const Windows &g, int axis, int at, int *first, int *last)
 {
     int from = at + g.before[axis], newest = (int)g.by_stride[axis].of((uint32_t)from);
@@ -55,7 +56,8 @@ __device__ static inline uint32_t unit_count() { return gridDim.x * blockDim.x; 
 
 /* ---- forward ---- */
 
-/* A thread a window. K: its height and width, all of it loaded before any of it is used; 0: any. */
+/* A thread computes a window. K: the window's height and width, if all of it is loaded before any of it is used; 0: any
+ * size. */
 template <typename T, int V, int K, typename IO> __global__ void small_windows(Windows g, IO io)
 {
     io.begin();
@@ -100,8 +102,8 @@ template <typename T, int V, int K, typename IO> __global__ void small_windows(W
     }
 }
 
-/* A block a window: blockIdx.x, in `lanes` neighbouring units of its channels, a power of two, from blockIdx.y on. The
- * window's elements are dealt out to the groups of so many threads. */
+/* A block computes window number blockIdx.x, for `lanes` neighbouring units of its channels from unit blockIdx.y ·
+ * lanes on. lanes is a power of two. Groups of `lanes` threads take the window's elements in turn. */
 template <typename T, int V, typename IO> __global__ void large_windows(Windows g, IO io, int lanes)
 {
     typedef typename IO::Found Found;
@@ -163,7 +165,8 @@ static inline Windows windows_of(const kolo_pooling *p, int64_t samples, int lan
 
 static inline int64_t area_of(const kolo_pooling *p) { return (int64_t)p->size[0] * p->size[1]; }
 
-/* Whether a window is a block's: it is long, and there are too few to fill a device by a thread each. */
+/* Whether a block computes a window: it has at least 256 elements, or at least 16 and the windows are too few to fill a
+ * device with a thread each. */
 static inline bool large(const kolo_pooling *p, int lanes)
 {
     int64_t threads = (int64_t)p->samples * p->out[0] * p->out[1] * lanes;

@@ -1,10 +1,10 @@
-/* What relu cut off, undone where it is fused; softmax, by oneDNN. The other activations: pointwise.c. */
+/* The gradient of a fused ReLU, by custom loops; softmax, by oneDNN. The other activations are in pointwise.c. */
 #include "backend/onednn/onednn.h"
 #include "core/vector.h"
 
-/* ---- relu, fused behind a convolution or a dense layer */
+/* ---- the gradient of a ReLU that is fused into a convolution or a dense layer */
 
-/* dz may be dy itself: each element is read before it is written. */
+/* dz = dy·[y > 0]. dz may be dy itself: each element is read before it is written. */
 KOLO_VECTORISED static void undo_float(const float *dy, const float *restrict y, float *dz, int64_t count)
 {
 #pragma GCC ivdep
@@ -26,7 +26,7 @@ static void undo_relu(const kolo_kernel *kernel, const kolo_step *step, const ko
     if (!step->bfloat16) undo_float(dy, y, dz, step->elements);
 }
 
-/* In the place of dy where nobody else reads it: memory that is in the cache already. */
+/* dz overwrites dy, which is in the cache already, if no other operation reads dy and dy need not be canonical. */
 kolo_status kolo_relu_undone(kolo_kernel *kernel, const kolo_op *op, kolo_operand *dz)
 {
     const kolo_plan *plan = kernel->plan;
@@ -49,7 +49,7 @@ static kolo_status softmax_rows(const kolo_plan *plan, int value, dnnl_data_type
     return kolo_desc_rows(plan->microbatch * (kolo_shape_count(shape) / last), last, type, rows);
 }
 
-/* A value's place as canonical elements of that type, described as rows. */
+/* *place becomes the value in the canonical order and in that type, with a descriptor of rows. */
 static kolo_status bring_rows(kolo_kernel *kernel, int value, dnnl_data_type_t type, kolo_operand *place)
 {
     dnnl_memory_desc_t plain;

@@ -1,4 +1,4 @@
-/* y = activation(x1 + x2), in the layout of x1, by a loop of our own over the order of memory. */
+/* y = activation(x1 + x2), in the layout of x1, by a custom loop in the order of memory. */
 #include "backend/onednn/onednn.h"
 #include "core/vector.h"
 
@@ -20,7 +20,7 @@ static float widened(uint16_t narrow)
     return value;
 }
 
-/* Rounded to the nearest, of two as near the even one. */
+/* Rounds to the nearest bfloat16, ties to even; NaN stays NaN. */
 static uint16_t narrowed(float value)
 {
     uint32_t bits;

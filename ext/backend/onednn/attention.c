@@ -1,6 +1,7 @@
-/* Attention, a head of a sample at a time: its operands are gathered as float32, products of matrices are oneDNN's,
- * and of the weights there are only those of a few rows, which stay in cache: no step keeps them for a later one. The
- * formulas are in backend/reference/attention.c; a row's maximum, sum and exponentials are float32. */
+/* Attention, one head of one sample at a time. The head's operands are gathered as float32, and oneDNN computes the
+ * products of matrices. Only BLOCK_ROWS rows of the matrix of weights exist at a time, so that they stay in the cache;
+ * backward computes them again. The formulas are in backend/reference/attention.c. A row's maximum, sum and
+ * exponentials are float32. */
 #include "backend/onednn/onednn.h"
 #include "core/lanes_math.h"
 #include "core/random.h"
@@ -9,13 +10,14 @@
 #include <math.h>
 #include <string.h>
 
-#define BLOCK_ROWS 64 /* of the matrix of weights at once */
+#define BLOCK_ROWS 64 /* rows of the matrix of weights that are computed at once */
 
-/* A head at work. Arrays are float32 [length][size]; weights and slopes are [BLOCK_ROWS][length]. */
+/* One head of one sample. Arrays are float32 [length][size]; weights, slopes (their gradient, later that of the scores)
+ * and mask are [BLOCK_ROWS][length]. */
 typedef struct head {
     const kolo_op *op;
     const kolo_call *call;
-    int64_t length, size, wide; /* wide: of queries, keys, values of all heads, at one position */
+    int64_t length, size, wide; /* wide: elements of one position: the queries, keys and values of all heads */
     int sample, number;
     float scale;
     float *q, *k, *v, *y; /* backward, y is dy */
@@ -23,7 +25,7 @@ typedef struct head {
     float *weights, *slopes, *mask;
 } head;
 
-/* ---- between the microbatch and a head's own arrays */
+/* ---- copies between the microbatch and the arrays of a head */
 
 KOLO_INLINE void copy_rows(const void *from, int64_t from_at, int64_t from_stride, int from_narrow, void *to,
                            int64_t to_at, int64_t to_stride, int to_narrow, int64_t rows, int64_t count)
@@ -37,7 +39,7 @@ KOLO_INLINE void copy_rows(const void *from, int64_t from_at, int64_t from_strid
     }
 }
 
-/* Columns from `at` on, of rows that are `stride` apart. */
+/* Copies `count` columns, beginning at element `at`, of `rows` rows that are `stride` elements apart. */
 KOLO_VECTORISED static void gather(const void *from, int64_t at, int64_t stride, bool bfloat16, float *to, int64_t rows,
                                    int64_t count)
 {
@@ -54,7 +56,7 @@ KOLO_VECTORISED static void scatter(const float *from, void *to, int64_t at, int
 
 /* ---- a row of weights */
 
-/* s becomes the softmax of its first `seen` elements, and zero behind them. */
+/* The first `seen` elements of s become their softmax; the others, up to `count`, become zero. */
 KOLO_VECTORISED static void softmax_row(float *s, int64_t seen, int64_t count)
 {
     float most = kolo_largest(s, seen);
@@ -70,7 +72,7 @@ KOLO_VECTORISED static void softmax_row(float *s, int64_t seen, int64_t count)
     for (int64_t i = seen; i < count; i++) s[i] = 0;
 }
 
-/* ds = scale · p · (g − Σ p·g), into g. */
+/* ds = scale · p · (g − Σ p·g), written to g. */
 KOLO_VECTORISED static void softmax_row_backward(const float *p, float *g, int64_t count, float scale)
 {
     kolo_floats sum = {0};
@@ -87,7 +89,7 @@ KOLO_VECTORISED static void multiply(float *x, const float *by, int64_t count)
     for (int64_t i = 0; i < count; i++) x[i] *= by[i];
 }
 
-/* 0 or 1 / (1 − rate), for the weights of rows first … first+rows-1: core/random.h has the rule. */
+/* mask = 0 or 1 / (1 − rate) for the weights of rows first … first+rows-1; core/random.h has the rule. */
 static void make_mask(const head *h, int64_t first, int64_t rows, int64_t seen)
 {
     const kolo_call *call = h->call;
@@ -107,7 +109,8 @@ static void make_mask(const head *h, int64_t first, int64_t rows, int64_t seen)
 
 /* ---- a block of rows */
 
-/* Operands of products are row-major; `seen` columns of weights are not zero. */
+/* The rows first … first+rows-1 of the weights, of which only the first `seen` columns can be other than zero. Operands
+ * of products are row-major. */
 typedef struct block {
     int64_t first, rows, seen;
 } block;
@@ -191,7 +194,8 @@ static int64_t y_place(const head *h)
     return h->sample * h->length * (h->wide / 3) + h->number * h->size;
 }
 
-/* Elements of a head's arrays, one behind the other: q k v y, dq dk dv, weights, slopes, mask. */
+/* The number of elements of all arrays of a head, which are stored in this order: q k v y, dq dk dv, weights, slopes,
+ * mask. */
 static int64_t room(const kolo_shape *qkv, int heads)
 {
     int64_t length = qkv->dim[0], size = qkv->dim[1] / 3 / heads;
@@ -211,7 +215,7 @@ static head head_of(const kolo_kernel *kernel, const kolo_call *call, int qkv, f
     return h;
 }
 
-/* Places: qkv, y, memory of a head. */
+/* Places: qkv, y, the arrays of a head. */
 static kolo_status forward(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     const void *qkv = kolo_operand_pointer(&step->place[0], call);
@@ -228,7 +232,7 @@ static kolo_status forward(const kolo_kernel *kernel, const kolo_step *step, con
     return KOLO_OK;
 }
 
-/* Places: qkv, dy, dqkv, memory of a head. */
+/* Places: qkv, dy, dqkv, the arrays of a head. */
 static kolo_status backward(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     const void *qkv = kolo_operand_pointer(&step->place[0], call), *dy = kolo_operand_pointer(&step->place[1], call);
@@ -239,7 +243,7 @@ static kolo_status backward(const kolo_kernel *kernel, const kolo_step *step, co
         h.number = n % h.op->heads;
         gather_head(&h, qkv, step->bfloat16);
         gather(dy, y_place(&h), h.wide / 3, step->bfloat16, h.y, h.length, h.size);
-        memset(h.dk, 0, (size_t)(2 * h.length * h.size) * sizeof *h.dk); /* dv is behind it */
+        memset(h.dk, 0, (size_t)(2 * h.length * h.size) * sizeof *h.dk); /* and dv, which follows it */
         for (int64_t first = 0; first < h.length; first += BLOCK_ROWS)
             KOLO_DNNL(attend_backward(&h, block_of(&h, first)), "attention");
         scatter_gradients(&h, dqkv, step->bfloat16);
@@ -257,7 +261,7 @@ static kolo_status memory_of_head(kolo_kernel *kernel, const kolo_op *op, int qk
     return KOLO_OK;
 }
 
-/* A value as rows in the type that activations have. */
+/* *place becomes the value in the plain layout, in the type of activations. */
 static kolo_status bring_rows(kolo_kernel *kernel, int value, kolo_operand *place)
 {
     dnnl_memory_desc_t plain;

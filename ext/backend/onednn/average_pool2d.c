@@ -1,4 +1,4 @@
-/* Average pooling by oneDNN, in whatever tiling the input has. */
+/* Average pooling by oneDNN, in the tiling that the input has. */
 #include "backend/onednn/onednn.h"
 
 static kolo_status describe_forward(const kolo_plan *plan, const kolo_op *op, const dnnl_memory_desc_t *x,
@@ -48,7 +48,7 @@ kolo_status kolo_onednn_average_pool2d(kolo_kernel *kernel, kolo_plan *plan, con
     return kolo_reorder_out(kernel, places[1], op->out[0]);
 }
 
-/* The forward operation of the same layer: dx shall lie as x does. */
+/* The forward operation of the same layer: dx gets the layout of its x. */
 static const kolo_op *forward_of(const kolo_plan *plan, const kolo_op *op)
 {
     const kolo_op *forward = plan->ops;
@@ -56,7 +56,7 @@ static const kolo_op *forward_of(const kolo_plan *plan, const kolo_op *op)
     return forward;
 }
 
-/* Where windows overlap, in float32: in bfloat16 oneDNN rounds after each window that it adds. */
+/* float32 where windows overlap, since oneDNN would round a bfloat16 sum after each window that it adds. */
 static dnnl_data_type_t sum_type(const kolo_window *window, dnnl_data_type_t type)
 {
     bool overlap = window->stride[0] < window->kernel[0] || window->stride[1] < window->kernel[1];

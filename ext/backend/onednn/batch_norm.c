@@ -1,10 +1,10 @@
-/* Batch normalisation, by loops of our own over whatever layout x has: one pass over memory for each operation. The
- * formulas are those of reference/batch_norm.c.
+/* Batch normalisation, by custom loops in the layout of x: one pass over memory for each operation. The formulas are
+ * those of reference/batch_norm.c.
  *
- * Sixteen lanes are sixteen channels, with one pixel after the other, or where channels come first sixteen pixels of
- * one channel. Sums are kept in doubles. Everything that is the same for a channel is worked out beforehand into rows
- * of floats: then y = (x − mean) · scale + shift, where mean is rounded to a float and shift makes up for it. What pads
- * the last block of channels has rows of zeros, so that it stays zero. */
+ * The sixteen lanes are sixteen channels of one pixel, or, where channels come first, sixteen pixels of one channel.
+ * Sums are doubles. What depends on the channel alone is computed first, into rows of floats. Then y = (x − mean) ·
+ * scale + shift, where mean is rounded to a float and shift corrects the rounding. The rows are zero for the channels
+ * that pad the last block, so that the padding stays zero. */
 #include <math.h>
 
 #include "core/lanes.h"
@@ -14,10 +14,10 @@
 typedef double doubles __attribute__((vector_size(64)));
 typedef float eight_floats __attribute__((vector_size(32)));
 
-/* Rows of floats, a number for each channel. */
+/* The rows of floats: each has one number for each channel. */
 enum { MEAN, SCALE, SHIFT, BY_X, CONSTANT, ROWS };
 
-/* ---- what a channel has in common */
+/* ---- numbers of a channel */
 
 typedef struct rows {
     float *row[ROWS];
@@ -41,13 +41,13 @@ static double variance_of(const double *reduced, int64_t channels, int64_t c)
     return found < 0 ? 0 : found;
 }
 
-/* An operand, or NULL. */
+/* NULL if the operation has no such operand. */
 static const void *operand(const kolo_call *call, int value)
 {
     return value < 0 ? NULL : call->memory[value];
 }
 
-/* By what met, or else by the running mean and variance. */
+/* The statistics come from the reduced moments; where `reduced` is NULL, they are the running mean and variance. */
 typedef struct statistics {
     const double *reduced;
     const float *mean, *variance, *gamma, *beta;
@@ -77,7 +77,7 @@ static void fill_rows(const statistics *s, int64_t padded_channels, rows r)
     }
 }
 
-/* dx = dz · SCALE + (x − MEAN) · BY_X + CONSTANT; sum: Σdz, Σdz·x̂. */
+/* BY_X and CONSTANT of dx = dz · SCALE + (x − MEAN) · BY_X + CONSTANT. sum: Σdz of each channel, then Σdz·x̂. */
 static void fill_backward_rows(const statistics *s, const double *sum, int64_t padded_channels, rows r)
 {
     double n = s->reduced[2 * s->channels];
@@ -91,14 +91,14 @@ static void fill_backward_rows(const statistics *s, const double *sum, int64_t p
     }
 }
 
-/* ---- runs: `steps` times `lanes` neighbours, `stride` elements apart */
+/* ---- runs: `steps` groups of `lanes` neighbours, the groups `stride` elements apart, the first at element `at` */
 
 typedef struct run {
     int64_t at, steps, stride, lanes;
 } run;
 
 typedef struct lanes_of_sums {
-    doubles first[2], second[2]; /* of the lower and the upper eight lanes */
+    doubles first[2], second[2]; /* each: of the lower and of the upper eight lanes */
 } lanes_of_sums;
 
 KOLO_INLINE doubles lower(kolo_floats v)
@@ -121,7 +121,7 @@ KOLO_INLINE void add_products(lanes_of_sums *sums, kolo_floats value, kolo_float
     sums->second[1] += high * upper(by);
 }
 
-/* A channel's rows, in lanes. */
+/* The rows of the channels that the lanes belong to. */
 typedef struct lanes_of_rows {
     kolo_floats row[ROWS];
 } lanes_of_rows;
@@ -137,7 +137,7 @@ KOLO_INLINE kolo_floats normalised(const lanes_of_rows *r, kolo_floats x)
     return (x - r->row[MEAN]) * r->row[SCALE] + r->row[SHIFT];
 }
 
-/* dy, but 0 where relu cut y off. */
+/* dy, but 0 where the ReLU made y zero. */
 KOLO_INLINE kolo_floats dz_of(const arrays *a, const lanes_of_rows *r, kolo_floats x, int64_t at, int64_t lanes,
                               int narrow)
 {
@@ -166,7 +166,7 @@ KOLO_INLINE void run_lanes(task what, const arrays *a, run n, int64_t lanes, int
     }
 }
 
-/* The two that nearly all layouts have are constants to the compiler. */
+/* The two numbers of lanes that nearly all layouts have are constants to the compiler. */
 KOLO_INLINE void run_once(task what, const arrays *a, run n, int narrow, const lanes_of_rows *r, lanes_of_sums *sums)
 {
     if (n.lanes == KOLO_LANES) run_lanes(what, a, n, KOLO_LANES, narrow, r, sums);
@@ -176,7 +176,7 @@ KOLO_INLINE void run_once(task what, const arrays *a, run n, int narrow, const l
 
 /* ---- a microbatch */
 
-/* Adds up the lanes that are of one channel, or keeps them apart as channels of their own. */
+/* Adds the sums of the lanes to sum[]: lane i belongs to channel c + i if `apart`, else to channel c. */
 static void keep_sums(const lanes_of_sums *sums, double *sum, int64_t channels, int64_t c, int64_t lanes, bool apart)
 {
     for (int64_t i = 0; i < lanes; i++) {
@@ -194,7 +194,7 @@ KOLO_INLINE void load_rows(task what, const rows *r, int64_t c, bool apart, lane
         lanes->row[i] = apart ? kolo_get(r->row[i], c, KOLO_LANES, 0) : r->row[i][c] + (kolo_floats){0};
 }
 
-/* Channels are neighbours: up to sixteen at a time, over all pixels of all samples. */
+/* For layouts in which channels are neighbours: up to sixteen channels at a time, over all pixels of all samples. */
 KOLO_INLINE void over_channels(task what, const kolo_tiling *t, int64_t samples, const arrays *a, const rows *r,
                                double *sum, int narrow)
 {
@@ -214,7 +214,7 @@ KOLO_INLINE void over_channels(task what, const kolo_tiling *t, int64_t samples,
     }
 }
 
-/* Pixels are neighbours. */
+/* For layouts in which pixels are neighbours: sixteen pixels of a channel at a time. */
 KOLO_INLINE void over_pixels(task what, const kolo_tiling *t, int64_t samples, const arrays *a, const rows *r,
                              double *sum, int narrow)
 {
@@ -256,8 +256,8 @@ OVER_MICROBATCH(backward_bfloat16, BACKWARD, 1)
 
 /* ---- steps */
 
-/* x's layout as it matters here: what is no image is rows of channels, and where channels come last all samples' pixels
- * are one row of them. samples: how many then. */
+/* The tiling of x. If it has only one block of channels, the pixels of all samples follow one another: they are treated
+ * as those of a single sample, and *samples becomes 1. */
 static kolo_tiling flat(const kolo_step *step, int64_t *samples)
 {
     kolo_tiling t = step->x;
@@ -280,7 +280,7 @@ static statistics statistics_of(const kolo_kernel *kernel, const kolo_step *step
                         .channels = step->x.channels};
 }
 
-/* Samples that pad the microbatch. */
+/* Zeros the samples that pad the microbatch. */
 static void clear_padding(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call, void *values)
 {
     size_t sample = (size_t)kolo_tiling_count(step->x) * (step->bfloat16 ? 2 : 4);
@@ -301,7 +301,7 @@ static void moments(const kolo_kernel *kernel, const kolo_step *step, const kolo
     sum[2 * t.channels] = (double)(samples * t.height * t.width);
 }
 
-/* What the running mean and variance are to take in, once for each sample. */
+/* Writes what the running mean and variance take as their gradients: samples · mean and samples · variance. */
 static void hand_over(const kolo_op *op, const statistics *s, const kolo_call *call)
 {
     float *mean = op->out[1] < 0 ? NULL : call->memory[op->out[1]];
@@ -328,7 +328,7 @@ static void normalise(const kolo_kernel *kernel, const kolo_step *step, const ko
     if (s.reduced) hand_over(op, &s, call);
 }
 
-/* Σdz·x̂ of Σdz·x, and the gradients of gamma and beta. */
+/* Turns Σdz·x into Σdz·x̂, and writes the gradients of gamma and beta. */
 static void finish_sums(const kolo_op *op, const statistics *s, const kolo_call *call, double *sum)
 {
     float *dgamma = op->out[1] < 0 ? NULL : call->memory[op->out[1]];
@@ -378,8 +378,8 @@ static void backward(const kolo_kernel *kernel, const kolo_step *step, const kol
 
 /* ---- operations */
 
-/* x in a layout whose channels batch_norm can tell apart, and that layout's tiling: an image as it lies, anything else
- * as rows of channels. A view of what lies in another order is brought there by a step. */
+/* *place becomes x in a layout whose tiling, *t, has the channels of x: an image keeps its layout, anything else
+ * becomes rows of channels. A step reorders x where it is a view of a value in another layout. */
 static kolo_status bring_x(kolo_kernel *kernel, kolo_plan *plan, int value, kolo_operand *place, kolo_tiling *t)
 {
     kolo_shape shape = plan->values[value].shape;

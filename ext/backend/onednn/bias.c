@@ -1,10 +1,10 @@
-/* Biases where no primitive of oneDNN's adds them, over images in any tiling, sixteen channels at a time. */
+/* Biases that no primitive of oneDNN adds, for images in any tiling, sixteen channels at a time. */
 #include "backend/onednn/onednn.h"
 #include "core/lanes.h"
 #include "core/vector.h"
 
-/* Channels c … c + lanes of every pixel of one block, whose first element is at `at`. Lanes beyond the last channel are
- * zeros and stay so. */
+/* Adds the bias to `lanes` neighbouring channels of every pixel of one block; `at` is the first element. Lanes from
+ * number `real` on are padding, whose zeros stay zero. */
 KOLO_INLINE void add_block(const kolo_tiling *t, const void *z, const float *bias, int64_t real, void *y, int64_t at,
                            int64_t lanes, bool relu, int z_narrow, int y_narrow)
 {
@@ -45,13 +45,13 @@ KOLO_VECTORISED static void add_narrowing(const kolo_tiling *t, int64_t samples,
     add_samples(&copy, samples, z, bias, y, relu, 0, 1);
 }
 
-/* Places: z (float32), bias or none, y. flag: relu. */
+/* Places: z (float32), bias (value -1: none), y. flag: ReLU. */
 static void add(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     const void *z = kolo_operand_pointer(&step->place[0], call);
     const float *bias = step->place[1].value < 0 ? NULL : kolo_operand_pointer(&step->place[1], call);
     void *y = kolo_operand_pointer(&step->place[2], call);
-    const dnnl_memory_desc_t *written = &step->place[2].desc; /* of the microbatch, or of a round's part of it */
+    const dnnl_memory_desc_t *written = &step->place[2].desc; /* the microbatch, or the part for a round */
     bool narrowing = written->data_type == dnnl_bf16;
     (void)kernel;
     (narrowing ? add_narrowing : add_float)(&step->x, written->dims[0], z, bias, y, step->flag);

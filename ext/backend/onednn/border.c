@@ -1,7 +1,7 @@
-/* The borders of a plan: features come in, the loss goes out; and arithmetic of a learner's own. */
+/* The input and the loss of a plan, and custom operations. */
 #include "backend/onednn/onednn.h"
 
-/* The layout of the network's input is what its reader would like, so that no other step reorders it. */
+/* The network's input gets the layout that a convolution which reads it prefers, so that no other step reorders it. */
 kolo_status kolo_onednn_input(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     dnnl_memory_desc_t features, spec;

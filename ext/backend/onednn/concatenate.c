@@ -1,6 +1,7 @@
-/* Concatenation and its slices, by copying runs: what lies before the axis is repeated (`outer` times a sample), and
- * what lies behind it, with the axis itself, is a run in memory. In the canonical order that holds for any axis. Images
- * in blocks of channels stay so where blocks are not cut: the axes in memory are then {blocks, height, width}. */
+/* Concatenation along an axis, and slices of it, by copying runs. A run is contiguous in memory: it spans the axis and
+ * the axes behind it. The axes before it give the number of runs of a sample, `outer`. In the canonical order this
+ * holds for any axis. Images in blocks of channels stay so where no block is cut; the axes in memory are then {blocks,
+ * height, width}. */
 #include "backend/onednn/onednn.h"
 
 #include <string.h>
@@ -10,13 +11,13 @@ static size_t element_size(const dnnl_memory_desc_t *desc)
     return desc->data_type == dnnl_bf16 ? sizeof(uint16_t) : sizeof(float);
 }
 
-/* Bytes of one run of an operand, of which there are `runs`. */
+/* Bytes of one run of an operand that has `runs` runs. */
 static size_t run_of(const kolo_step *step, int place, int64_t runs)
 {
     return dnnl_memory_desc_get_size(&step->place[place].desc) / (size_t)runs;
 }
 
-/* Places: inputs, y last. number[0]: outer. */
+/* Places: the inputs, then y. number[0]: outer. */
 static void join(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     int64_t runs = kernel->plan->microbatch * step->number[0];
@@ -32,7 +33,7 @@ static void join(const kolo_kernel *kernel, const kolo_step *step, const kolo_ca
         for (int i = 0; i < inputs; y += run[i], x[i] += run[i], i++) memcpy(y, x[i], run[i]);
 }
 
-/* Places: x, y. number: outer, and elements of x's run before y's. */
+/* Places: x, y. number[0]: outer; number[1]: the elements of each run of x before the slice. */
 static void cut(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     int64_t runs = kernel->plan->microbatch * step->number[0];
@@ -51,7 +52,7 @@ static bool fits(const kolo_tiling *t, int axis, int first, int count, int whole
     return axis != 2 || (first % t->block == 0 && (count % t->block == 0 || first + count == whole));
 }
 
-/* Runs before the axis, for an image in that tiling or else (t NULL) in the canonical order. */
+/* The number of runs of a sample: for an image in that tiling, or (t NULL) in the canonical order. */
 static int64_t outer_of(const kolo_tiling *t, kolo_shape shape, int axis)
 {
     int64_t outer = 1;
@@ -60,7 +61,7 @@ static int64_t outer_of(const kolo_tiling *t, kolo_shape shape, int axis)
     return outer;
 }
 
-/* Elements of the run before element `first` of the axis. */
+/* The elements of a run that lie before element `first` of the axis. */
 static int64_t offset_of(const kolo_tiling *t, kolo_shape shape, int axis, int first)
 {
     int64_t inner = 1;
@@ -71,7 +72,7 @@ static int64_t offset_of(const kolo_tiling *t, kolo_shape shape, int axis, int f
     return first * inner;
 }
 
-/* Whether all inputs lie in one tiling that can be kept. */
+/* *shared: whether all inputs are images in one tiling, *t, that y can have, too. */
 static kolo_status shared_tiling(const kolo_plan *plan, const kolo_op *op, int inputs, kolo_tiling *t, bool *shared)
 {
     dnnl_memory_desc_t desc;

@@ -1,7 +1,7 @@
-/* Convolutions, in whatever layout oneDNN likes best. Read convolution.h and product.c first. */
+/* Convolutions, in the layouts that oneDNN prefers. Read convolution.h and product.c first. */
 #include "backend/onednn/convolution.h"
 
-/* The forward one, and its primitive. */
+/* Describes the forward convolution, *c, and makes the descriptor of its primitive. */
 static kolo_status describe(const kolo_plan *plan, const kolo_op *op, kolo_convolution *c, dnnl_primitive_desc_t *made)
 {
     kolo_shape x = plan->values[op->in[0]].shape, y = plan->values[op->out[0]].shape;

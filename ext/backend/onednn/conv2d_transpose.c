@@ -1,5 +1,5 @@
-/* Transposed convolution: the convolution from y to x, run backward for y, forward for dx. Its kernel {kh, kw, filters,
- * channels} is that convolution's. Biases are added and summed by loops of our own (bias.c). */
+/* Transposed convolution, by the convolution from y to x with the same kernel {kh, kw, filters, channels}: the input
+ * gradient of that convolution gives y, and its forward pass gives dx. Custom loops add and sum biases (bias.c). */
 #include "backend/onednn/convolution.h"
 
 static const dnnl_memory_desc_t *query(dnnl_primitive_desc_t descriptor, dnnl_query_t what)
@@ -15,8 +15,9 @@ static kolo_status set_bias(kolo_plan *plan, int value)
     return kolo_layout_set_parameter(plan, value, &bias, &bias, NULL);
 }
 
-/* z = Σ x · kernel into the layout that the primitive likes, in float32, then bias and relu on its way to y. In mixed
- * precision z is scratch memory, so that y is rounded once. */
+/* The primitive computes z = Σ x · kernel in the layout that it prefers; then, if `finish`, a loop adds the bias and
+ * applies the ReLU on the way from z to y. z is float32 then, and lies in scratch memory if y is bfloat16, so that y is
+ * rounded once. */
 static kolo_status add_y(const kolo_product *p, const kolo_op *op, dnnl_primitive_desc_t made, bool finish)
 {
     const dnnl_memory_desc_t z_desc = *query(made, dnnl_query_diff_src_md);
@@ -77,7 +78,7 @@ static kolo_status add_by_x(kolo_kernel *kernel, kolo_plan *plan, const kolo_op 
     return kolo_product_forward(&p, made, dz, op->in[3], -1, op->out[0]);
 }
 
-/* dz in a tiling, for the loop over it. */
+/* Reorders dz first if it is not an image in a tiling, which the loop needs. */
 static kolo_status add_by_bias(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op, kolo_operand dz)
 {
     kolo_tiling tiling;

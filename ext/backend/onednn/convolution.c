@@ -1,4 +1,4 @@
-/* Convolutions as oneDNN is asked for them: see convolution.h. */
+/* Descriptions of convolutions for oneDNN: see convolution.h. */
 #include "backend/onednn/convolution.h"
 
 dnnl_data_type_t kolo_convolution_type(const kolo_plan *plan)
@@ -11,7 +11,7 @@ dnnl_data_type_t kolo_convolution_gradient_type(const kolo_plan *plan, int width
     return width == 1 ? dnnl_f32 : kolo_convolution_type(plan);
 }
 
-/* Groups are an axis of the kernel; filter f belongs to group f / (filters / groups). */
+/* More than one group adds an axis to the kernel; filter f belongs to group f / (filters / groups). */
 static kolo_status set_kernels(kolo_shape shape, int groups, dnnl_data_type_t type, kolo_convolution *c)
 {
     dnnl_dims_t plain = {shape.dim[3], shape.dim[2], shape.dim[0], shape.dim[1]};
@@ -60,7 +60,7 @@ kolo_status kolo_convolution_by_x(const kolo_convolution *c, dnnl_primitive_desc
     dnnl_convolution_desc_t operation;
     dnnl_primitive_desc_t forward;
     kolo_convolution hint = *c;
-    hint.x.data_type = c->y.data_type; /* a gradient may be float32 of bfloat16, a forward one's x may not */
+    hint.x.data_type = c->y.data_type; /* a float32 dx of bfloat16 operands is allowed, a float32 x forward is not */
     KOLO_DNNL(dnnl_dilated_convolution_backward_data_desc_init(&operation, c->algorithm, &c->x, &c->kernel, &c->y,
                                                                c->stride, c->gap, c->before, c->after),
               "an input's gradient");

@@ -1,15 +1,15 @@
 /* The fully connected layer as a product of matrices.
  *
- * An image that was flattened stays in its tiling: the matrix's columns are then the elements in the order of memory,
- * and the kernel's rows are packed in that order. So nothing is reordered but weights, once an update.
+ * A flattened image keeps its tiling: the columns of the matrix x are then its elements in the order of memory, and the
+ * kernel's rows are packed in that order. So only the weights are reordered, once for each update.
  */
 #include "backend/onednn/onednn.h"
 
 typedef struct product {
-    bool flat;         /* x is one row a sample, in whatever order; else plain rows, several a sample */
-    kolo_tiling order; /* of the columns, when flat */
+    bool flat;         /* x: one row a sample, in the order of its tiling; else several, canonical */
+    kolo_tiling order; /* of the columns of x, if flat */
     int64_t rows, inputs, units;
-    dnnl_memory_desc_t x, kernel, bias, y, dkernel; /* as oneDNN is asked for them */
+    dnnl_memory_desc_t x, kernel, bias, y, dkernel; /* as oneDNN gets them */
     dnnl_memory_desc_t plain_kernel;                /* [inputs][units], float32 */
 } product;
 
@@ -44,7 +44,7 @@ static kolo_status describe_forward(const kolo_plan *plan, const product *p, boo
     return kolo_describe(&operation, relu, NULL, "a dense layer", made);
 }
 
-/* x as the product's matrix: a tiled sample is a row as it lies. */
+/* *place becomes x as the matrix of the product. If flat, a sample's elements form its row in the order of memory. */
 static kolo_status rows_of(kolo_kernel *kernel, int x, const product *p, kolo_operand *place)
 {
     dnnl_memory_desc_t plain;

@@ -1,8 +1,9 @@
-/* The last dense layer and the loss as one operation, for models of many outputs: the logits of a microbatch (80
- * positions of 32 samples, 20,000 words: 200 MB) are never there at once. A chunk of rows goes all the way while it is
- * in the cache: logits, loss and metrics, their gradient, dx, and its part of dK and db; then comes the next.
+/* The last dense layer and the loss as one operation, for models of many outputs. The logits of a microbatch (32
+ * samples of 80 positions, 20,000 words: 200 MB) never exist all at once. For one chunk of rows after the other, while
+ * it is in the cache, the kernel computes the logits, loss and metrics, the gradient of the logits, dx, and the chunk's
+ * part of dK and db.
  *
- * Steps run in rounds, one for each chunk (kernel.c); a last round has steps of its own when rows are left over.
+ * Steps run in rounds, one for each chunk (kernel.c). If rows are left over, a last round has separate steps for them.
  */
 #include "backend/onednn/onednn.h"
 #include "core/lanes.h"
@@ -10,15 +11,15 @@
 
 #include <string.h>
 
-/* Of logits, float32: about what the last cache holds. Fewer rows make dK dearer: with 8 MB a step of the GPT block is
- * 5 % slower. */
+/* At most, for the float32 logits of a chunk: about the size of the last-level cache. Smaller chunks make dK slower:
+ * with 8 MB a training step of the GPT block takes 5 % longer. */
 #define CHUNK_BYTES (26 << 20)
-#define CHUNK_ROWS  320 /* at most: more rows make no product faster */
+#define CHUNK_ROWS  320 /* at most; more rows make no product faster */
 
 typedef struct chunks {
-    int64_t rows, inputs, outputs; /* of a chunk; its x, its logits */
-    int64_t count, left; /* whole chunks, and rows behind them */
-    dnnl_data_type_t type; /* of x, the kernel and the gradient of the logits */
+    int64_t rows, inputs, outputs; /* rows of a chunk; columns of x and of the logits */
+    int64_t count, left; /* the number of whole chunks, and of the rows left over */
+    dnnl_data_type_t type; /* of x, the kernel and slopes, the gradient of the logits */
     kolo_operand x, dx, logits, slopes, row;
 } chunks;
 
@@ -28,7 +29,7 @@ static int64_t chunk_rows(int64_t rows, int64_t outputs)
     if (fitting < 16) fitting = 16;
     if (fitting > CHUNK_ROWS) fitting = CHUNK_ROWS;
     if (rows <= fitting) return rows;
-    int64_t pieces = (rows + fitting - 1) / fitting; /* evenly, in sixteens */
+    int64_t pieces = (rows + fitting - 1) / fitting; /* of about the same size, a multiple of 16 */
     return ((rows + pieces - 1) / pieces + 15) / 16 * 16;
 }
 
@@ -60,7 +61,7 @@ static kolo_status describe(const dnnl_memory_desc_t *a, const dnnl_memory_desc_
     return kolo_onednn_check(status, "a product");
 }
 
-/* A WEIGHTS value in the layout that this product wants, unless it has one: canonical memory is `plain`. */
+/* Gives a WEIGHTS value the layout that this product prefers, unless it has one. plain: the canonical weights. */
 static kolo_status weights_like(kolo_plan *plan, int value, dnnl_primitive_desc_t made, const dnnl_memory_desc_t *plain)
 {
     if (kolo_layout_of(plan, value)) return KOLO_OK;
@@ -68,7 +69,7 @@ static kolo_status weights_like(kolo_plan *plan, int value, dnnl_primitive_desc_
                                      NULL);
 }
 
-/* Of the steps that were just added. */
+/* Makes the step that was added last run in rounds from … to-1. */
 static void in_rounds(kolo_kernel *kernel, int from, int to)
 {
     kernel->step[kernel->step_count - 1].from = from;
@@ -131,7 +132,7 @@ static kolo_status add_dx(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *o
     return kolo_step_primitive(kernel, made, 3, arguments, places);
 }
 
-/* dK = xᵀ·slopes, or with `more` dK += xᵀ·slopes; in float32 sgemm is the faster of oneDNN's products. */
+/* dK = xᵀ·slopes in the first round, then dK += xᵀ·slopes. In float32, sgemm is faster than a matmul primitive. */
 static kolo_status multiply_float(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     (void)kernel;
@@ -162,7 +163,7 @@ static kolo_status add_dkernel(kolo_kernel *kernel, const kolo_op *op, const chu
 
 /* ---- the loss of a chunk */
 
-/* The gradient of a row as the products want it, and its part of db. */
+/* Writes the gradient of a row of logits, row · factor, in the type of the products, and adds it to db. */
 KOLO_INLINE void put_slopes(const float *row, float factor, void *slopes, int64_t at, int64_t count, float *dbias,
                             int narrow)
 {
@@ -186,7 +187,7 @@ KOLO_VECTORISED static void put_bfloat16(const float *row, float factor, void *s
     put_slopes(row, factor, slopes, at, count, dbias, 1);
 }
 
-/* Places: logits, slopes, two rows. In float32 slopes are where the logits were. */
+/* Places: logits, slopes, two rows of scratch memory. In float32 the slopes overwrite the logits. */
 static void compute_loss(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     const kolo_plan *plan = kernel->plan;
@@ -224,7 +225,7 @@ static kolo_status add_loss(kolo_kernel *kernel, const chunks *c, int64_t rows)
 
 /* ---- the operation */
 
-/* The steps of one chunk, for rounds from … to-1. */
+/* The steps for chunks of `rows` rows, in rounds from … to-1. */
 static kolo_status add_chunk(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op, const chunks *c, int64_t rows,
                              int from, int to)
 {
@@ -237,7 +238,7 @@ static kolo_status add_chunk(kolo_kernel *kernel, kolo_plan *plan, const kolo_op
         in_rounds(kernel, from, to);
     }
     if (op->out[1] < 0) return KOLO_OK;
-    bool apart = from == 0 && c->type == dnnl_bf16; /* the first one sets dK */
+    bool apart = from == 0 && c->type == dnnl_bf16; /* dK is set in round 0, added to later */
     if (apart) {
         KOLO_TRY(add_dkernel(kernel, op, c, rows, false));
         in_rounds(kernel, 0, 1);
@@ -284,7 +285,7 @@ static kolo_status place_gradients(kolo_kernel *kernel, kolo_plan *plan, const k
     return op->out[2] >= 0 ? kolo_layout_set_parameter(plan, op->out[2], &desc, &desc, NULL) : KOLO_OK;
 }
 
-/* Where dx is wanted in another type or layout: when all of it is there. */
+/* Reorders dx, if its value has another type or layout, in the last round, when it is complete. */
 static kolo_status deliver_dx(kolo_kernel *kernel, const kolo_op *op, const chunks *c)
 {
     int before = kernel->step_count;

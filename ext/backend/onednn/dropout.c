@@ -1,17 +1,17 @@
-/* Dropout, by loops of our own: the same elements are dropped whatever the layout, the thread or the microbatch, since
- * a mask is made in the canonical order, a byte an element, and applied in the order of memory. core/random.h has the
- * rule. */
+/* Dropout, by custom loops. The same elements are dropped whatever the layout, the thread or the microbatch: the mask,
+ * one byte for each element, is in the canonical order and is applied in the order of memory. The rule is in
+ * core/random.h. */
 #include "backend/onednn/onednn.h"
 #include "core/lanes.h"
 #include "core/random.h"
 #include "core/vector.h"
 
-#define COUNTERS 8 /* at once: each of the four words of a Philox block in a 64-bit lane, so that products fit */
+#define COUNTERS 8 /* computed at once; each word of a Philox block has a 64-bit lane, so that products fit */
 
 typedef uint64_t wide_words __attribute__((vector_size(8 * COUNTERS)));
 typedef uint32_t narrow_words __attribute__((vector_size(4 * COUNTERS)));
 
-/* kolo_philox() of neighbouring counters. */
+/* kolo_philox() of COUNTERS neighbouring counters. */
 KOLO_INLINE void philox(uint64_t key, uint64_t counter, uint64_t high, wide_words word[4])
 {
     const uint64_t low_half = 0xFFFFFFFF;
@@ -33,8 +33,8 @@ KOLO_INLINE void philox(uint64_t key, uint64_t counter, uint64_t high, wide_word
     word[3] = w3;
 }
 
-/* mask[count] of one sample: 0xFF where an element is kept, 0 where it is dropped. Element 4·i + w is word w of
- * counter i, and byte w of its lane. */
+/* mask[count] of one sample: 0xFF where an element is kept, 0 where it is dropped. Word w of counter i decides about
+ * element 4·i + w, whose mask is byte w of the counter's lane. */
 KOLO_VECTORISED static void make_mask(uint64_t key, uint64_t sample, uint32_t threshold, uint8_t *mask, int64_t count)
 {
     for (int64_t first = 0; first < count; first += 4 * COUNTERS) {
@@ -60,7 +60,7 @@ KOLO_INLINE void scale_lanes(const void *x, const uint8_t *mask, void *y, int64_
     kolo_put(y, at, (kolo_floats)((kolo_ints)scaled & kept), lanes, narrow);
 }
 
-/* Neighbours in memory and in the canonical order. */
+/* `count` elements that are neighbours both in memory and in the canonical order. */
 KOLO_INLINE void scale_run(const void *x, const uint8_t *mask, void *y, int64_t at, int64_t count, float scale,
                            int narrow)
 {
@@ -69,7 +69,7 @@ KOLO_INLINE void scale_run(const void *x, const uint8_t *mask, void *y, int64_t 
     if (i < count) scale_lanes(x, mask + i, y, at + i, count - i, scale, narrow);
 }
 
-/* One sample, in the order of memory; what pads the last block stays zero. */
+/* One sample, in the order of memory; the padding of the last block becomes zero. */
 KOLO_INLINE void scale_sample(const kolo_tiling *t, const void *x, const uint8_t *mask, void *y, int64_t at,
                               float scale, int narrow)
 {
@@ -103,7 +103,7 @@ KOLO_VECTORISED static void scale_bfloat16(const kolo_tiling *t, const void *x, 
     scale_sample(&copy, x, mask, y, at, scale, 1);
 }
 
-/* Places: x, y, mask. flag: forward, where the mask is made first. */
+/* Places: x, y, mask. flag: forward, which makes the mask first. */
 static void drop(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     const kolo_op *op = &kernel->plan->ops[kernel->op];
@@ -121,7 +121,7 @@ static void drop(const kolo_kernel *kernel, const kolo_step *step, const kolo_ca
     }
 }
 
-/* From one value to another in the same layout. */
+/* Adds the step from the value `from` to the value `to`, both in the layout of `from`. */
 static kolo_status add_drop(kolo_kernel *kernel, kolo_plan *plan, int from, int to, int mask, bool forward)
 {
     kolo_operand places[3] = {[2] = {.value = mask}};

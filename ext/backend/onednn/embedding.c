@@ -1,8 +1,8 @@
-/* Rows of a table, and their gradient.
+/* Rows of a table, and the table's gradient.
  *
- * The table is read where the weights are: no copy of it is packed. Of its gradient only the rows that occur are
- * written; a mark for each row behind them says which. Adding two gradients and unpacking one look at the marks, and
- * leave the other rows alone (layout.c).
+ * The table is not packed: the kernel reads the canonical weights. Only those rows of the gradient are written whose
+ * numbers occur in the microbatch; behind the rows, one mark for each row says whether it was written. The functions
+ * that add two gradients or unpack one read the marked rows only (layout.c).
  */
 #include "backend/onednn/onednn.h"
 #include "core/lanes.h"

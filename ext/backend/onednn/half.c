@@ -1,6 +1,7 @@
-/* KOLO_MIXED_FP16: oneDNN 2.6 has no half on a CPU, so every operation computes in float32 on values that are rounded
- * to halves at its borders: its inputs before it where somebody else wrote them, its outputs after it, weights when
- * they are packed. Slower than float32 by these passes, and right. */
+/* KOLO_MIXED_FP16. oneDNN 2.6 does not support halves on a CPU, so every operation computes in float32 on values that
+ * are rounded to halves: canonical inputs before the operation, since code outside the backend may have written them;
+ * outputs after the operation; weights when they are packed. The results are right, but these passes make it slower
+ * than float32. */
 #include "backend/onednn/onednn.h"
 
 static void round_place(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
@@ -9,8 +10,8 @@ static void round_place(const kolo_kernel *kernel, const kolo_step *step, const 
     kolo_host_round_half(kolo_operand_pointer(&step->place[0], call), step->elements);
 }
 
-/* What others see (features, outputs, gradients, a learner's own arithmetic) is float32 and stays so until an operation
- * reads it. */
+/* Canonical values, which code outside the backend sees (features, outputs, gradients, the operands of custom
+ * operations), stay float32 until an operation other than a loss or a custom one reads them. */
 kolo_status kolo_onednn_round(kolo_kernel *kernel, int value, bool canonical)
 {
     const kolo_plan *plan = kernel->plan;

@@ -1,4 +1,4 @@
-/* A kernel: its steps, where their operands lie, and how it runs. */
+/* Kernels: their steps, the places of the operands, and how a kernel runs. */
 #include "backend/onednn/onednn.h"
 #include "core/signals.h"
 
@@ -26,7 +26,7 @@ void *kolo_operand_pointer(const kolo_operand *place, const kolo_call *call)
     return base + advanced;
 }
 
-/* ---- from one layout to another */
+/* ---- reorders between layouts */
 
 static bool canonical(const dnnl_memory_desc_t *desc)
 {
@@ -34,7 +34,7 @@ static bool canonical(const dnnl_memory_desc_t *desc)
     return kolo_tiling_of(desc, &tiling) && kolo_tiling_canonical(tiling);
 }
 
-/* The plain layout of the dimensions of `like`, in the type of `desc`. */
+/* The plain layout of the dimensions of `like`, in that type. */
 static kolo_status plain_like(const dnnl_memory_desc_t *like, dnnl_data_type_t type, dnnl_memory_desc_t *plain)
 {
     dnnl_format_tag_t tag = like->ndims == 4 ? dnnl_nhwc : dnnl_ab;
@@ -46,8 +46,8 @@ static bool same_dims(const dnnl_memory_desc_t *a, const dnnl_memory_desc_t *b)
     return a->ndims == b->ndims && memcmp(a->dims, b->dims, (size_t)a->ndims * sizeof a->dims[0]) == 0;
 }
 
-/* The same elements under the dimensions of `like` (an image as rows, rows as an image): a canonical place needs only
- * another description, another one is made canonical first. */
+/* Gives an operand the dimensions of `like` (an image becomes rows, or rows become an image). A canonical operand only
+ * gets another descriptor; any other is first copied to scratch memory in the canonical order. */
 static kolo_status redimension(kolo_kernel *kernel, kolo_operand *place, const dnnl_memory_desc_t *like)
 {
     dnnl_memory_desc_t plain;
@@ -103,8 +103,9 @@ kolo_status kolo_onednn_check(dnnl_status_t status, const char *what)
     return kolo_fail(code, "oneDNN failed at %s: %s", what, known ? words[status] : "unknown status");
 }
 
-/* Where its slope is 0, oneDNN's relu makes 0 of NaN, and a network that is broken shows a finite loss. With another
- * slope s it computes x > 0 ? x : s·x; the least number there is counts as zero where threads compute (onednn.c). */
+/* With slope 0, oneDNN's ReLU turns NaN into 0, and a broken network would show a finite loss. With another slope s it
+ * computes x > 0 ? x : s·x. Here s is the smallest subnormal number, which threads count as zero when they run kernels
+ * (onednn.c). */
 kolo_status kolo_attributes(bool relu, dnnl_primitive_attr_t *attributes)
 {
     const float slope = 0x1p-149f;
@@ -210,7 +211,7 @@ void kolo_steps_last(kolo_kernel *kernel, int first)
     }
 }
 
-/* ---- running: oneDNN's memory objects hold a pointer, so that each thread needs a set of its own */
+/* ---- running: a memory object of oneDNN holds a pointer, so that each thread needs a private set of them */
 
 typedef struct kolo_memories {
     struct kolo_memories *next;
@@ -280,9 +281,9 @@ static dnnl_status_t execute(const kolo_kernel *kernel, const kolo_step *step, d
     return status;
 }
 
-/* Products of float32 in oneDNN 2.6 keep pointers further below the stack pointer than a signal's handler leaves alone:
- * one that ran meanwhile would lay its frame over them. So signals wait until a step is through, some milliseconds;
- * only faults cannot. */
+/* The float32 products of oneDNN 2.6 keep pointers below the stack pointer's red zone, where the frame of a signal
+ * handler would overwrite them. So signals are held until the step ends, after some milliseconds; faults cannot be
+ * held. */
 static kolo_status run_held(const kolo_kernel *kernel, int number, kolo_memories *memories, const kolo_call *call)
 {
     const kolo_step *step = &kernel->step[number];

@@ -1,5 +1,5 @@
-/* Layer normalisation by loops of our own, a row at a time: a row stays in the nearest cache while it is read twice.
- * The formulas are in backend/reference/layer_norm.c; sums are float32, sixteen side by side. */
+/* Layer normalisation by custom loops, a row at a time, so that a row stays in the first-level cache while it is read
+ * several times. The formulas are in backend/reference/layer_norm.c; a sum is made of sixteen float32 partial sums. */
 #include "backend/onednn/onednn.h"
 #include "core/lanes.h"
 #include "core/vector.h"
@@ -10,7 +10,7 @@ typedef struct moments {
     float mean, inverse; /* 1 / √(variance + ε) */
 } moments;
 
-/* Of a row, or ones or zeros where there is none. */
+/* Lanes of `values`; where there are no values (NULL), `otherwise` in every lane. */
 KOLO_INLINE kolo_floats get_or(const float *values, int64_t at, int64_t lanes, float otherwise)
 {
     return values ? kolo_get_some(values, at, lanes, 0) : otherwise - (kolo_floats){0};
@@ -52,7 +52,7 @@ KOLO_INLINE void normalise(const operands *o, int narrow)
     }
 }
 
-/* Adds a row to dscale and doffset, and finds Σ dz and Σ dz·z. */
+/* Adds a row's part to dscale and doffset, and computes *sum = Σ dz and *dot = Σ dz·z. */
 KOLO_INLINE void add_row(const operands *o, moments m, int64_t at, int64_t count, int narrow, float *sum, float *dot)
 {
     kolo_floats sums = {0}, dots = {0};
@@ -109,7 +109,7 @@ static void *pointer(const kolo_call *call, int value)
     return value < 0 ? NULL : call->memory[value];
 }
 
-/* How many rows a microbatch has, of how many elements. */
+/* Sets the number of rows in a microbatch, the number of elements of a row, and epsilon. */
 static void measure(const kolo_plan *plan, const kolo_op *op, int x, operands *o)
 {
     kolo_shape shape = plan->values[x].shape;
@@ -131,7 +131,7 @@ static void forward(const kolo_kernel *kernel, const kolo_step *step, const kolo
     if (!step->bfloat16) normalise_float(&o);
 }
 
-/* Places: dy, x, dx or again x. */
+/* Places: dy, x, dx (x again if there is no dx). */
 static void backward(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     const kolo_op *op = &kernel->plan->ops[kernel->op];

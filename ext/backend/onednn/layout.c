@@ -1,4 +1,4 @@
-/* Where elements lie: tilings, descriptors, and canonical weights to and from oneDNN's layouts. */
+/* Layouts: tilings, descriptors, and the conversion of weights and gradients from and to the canonical layout. */
 #include "backend/onednn/onednn.h"
 
 #include <stdlib.h>
@@ -6,13 +6,13 @@
 
 /* ---- tilings */
 
-/* Whether axis has that stride; an axis of one element has any. */
+/* Whether the axis has that stride; an axis of one element may have any. */
 static bool strided(const dnnl_memory_desc_t *d, int axis, int64_t length, int64_t stride)
 {
     return length == 1 || d->format_desc.blocking.strides[axis] == stride;
 }
 
-/* Tries blocks of that many channels. */
+/* Sets *t to the tiling with blocks of `block` channels; returns whether it is that of the descriptor. */
 static bool image_tiling(const dnnl_memory_desc_t *d, int64_t block, kolo_tiling *t)
 {
     int64_t padded = d->padded_dims[1], height = d->dims[2], width = d->dims[3];
@@ -118,7 +118,7 @@ dnnl_memory_desc_t kolo_desc_of_rounds(const dnnl_memory_desc_t *part, int round
 {
     dnnl_memory_desc_t whole = *part;
     if (rounds > 1)
-        whole.dims[0] = whole.padded_dims[0] = part->dims[0] * rounds; /* the outermost axis: strides stay */
+        whole.dims[0] = whole.padded_dims[0] = part->dims[0] * rounds; /* the outermost axis, so the strides stay */
     return whole;
 }
 
@@ -230,7 +230,8 @@ static kolo_status convert(const kolo_layout *layout, bool packs, const void *fr
     return kolo_onednn_check(status, "reordered weights");
 }
 
-/* Visits a dense kernel's rows in the order of memory: copies each from or to its canonical place. */
+/* Copies the rows of a dense kernel, of `row` bytes each, between the canonical order and that of the tiling. In
+ * memory, the rows that pad the last block become zero. */
 static void permute(kolo_tiling t, size_t row, char *in_memory, char *canonical, bool to_memory)
 {
     for (int64_t b = 0; b < t.blocks; b++) {
@@ -265,7 +266,7 @@ kolo_status kolo_onednn_pack(const kolo_plan *plan, int value, const float *cano
     return status;
 }
 
-/* The rows that are touched; the others are not read. */
+/* Copies the rows that are marked as touched; the others become zero without being read. */
 static void unpack_rows(const kolo_plan *plan, int value, const void *packed, float *canonical)
 {
     kolo_shape shape = plan->values[value].shape;

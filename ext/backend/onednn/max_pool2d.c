@@ -1,8 +1,8 @@
-/* Max pooling, by loops of our own in whatever tiling the input has.
+/* Max pooling, by custom loops in the tiling that the input has.
  *
- * Beside each maximum its place in the window is kept, in the tiling of y: a byte, or four where the window has 255
- * places or more. A pooling with a fused ReLU (KOLO_FUSE_RELU_MASK) marks the maxima that the ReLU makes zero as
- * nowhere; their gradient is then zero, as the ReLU's own pass over the four times larger gradient of x would make it.
+ * `where` holds each maximum's place in its window, in the tiling of y: one byte, or four where the window has 255
+ * places or more. With a fused ReLU (KOLO_FUSE_RELU_MASK) the place is "nowhere" if the ReLU makes the maximum zero.
+ * Its gradient is then zero, without the ReLU's separate pass over the gradient of x, which is four times larger.
  */
 #include "backend/onednn/onednn.h"
 #include "core/lanes.h"
@@ -13,14 +13,14 @@
 typedef struct pool {
     kolo_tiling x, y;
     kolo_window window;
-    bool relu;        /* fused; its zeros are nowhere */
+    bool relu;        /* fused; the place of its zeros is "nowhere" */
     bool wide;        /* places are int32_t, not bytes */
     bool exact;       /* windows cover each pixel once */
     bool overlapping; /* windows may share pixels */
     const void *in;
     void *out;
-    void *where;  /* may be NULL */
-    void *plane; /* float [height · width][KOLO_LANES] of x, for sums */
+    void *where;  /* the places; may be NULL */
+    void *plane; /* float[height · width of x][KOLO_LANES], for sums */
 } pool;
 
 static bool is_wide(const kolo_window *window)
@@ -38,7 +38,7 @@ KOLO_INLINE kolo_ints get_places(const void *where, int64_t at, int64_t lanes, b
     return __builtin_convertvector(bytes, kolo_ints);
 }
 
-/* As a byte, nowhere is 255: no place of a window that is not wide. */
+/* "Nowhere" is all ones. As a byte it is 255, which is no place of a window that is not wide. */
 KOLO_INLINE void put_places(void *where, int64_t at, kolo_ints places, int64_t lanes, bool wide)
 {
     kolo_bytes bytes = __builtin_convertvector(places, kolo_bytes);
@@ -46,8 +46,8 @@ KOLO_INLINE void put_places(void *where, int64_t at, kolo_ints places, int64_t l
     if (!wide) memcpy((uint8_t *)where + at, &bytes, (size_t)lanes);
 }
 
-/* The rows (axis 0) or columns (axis 1) of the window at output position `at` that lie on the input: first, and one
- * behind the last. */
+/* The rows (axis 0) or columns (axis 1) of the window at output position `at` that lie on the input: from *first to
+ * *end - 1. */
 KOLO_INLINE void clip(const kolo_window *window, int axis, int64_t at, int64_t length, int64_t *first, int64_t *end)
 {
     int64_t origin = at * window->stride[axis] - window->before[axis], size = window->kernel[axis];
@@ -57,15 +57,15 @@ KOLO_INLINE void clip(const kolo_window *window, int axis, int64_t at, int64_t l
 
 /* ---- forward */
 
-/* All ones in the lanes that are NaN. By arithmetic on their bits: gcc 12 takes a second comparison beside one of the
- * same vector apart, lane by lane. */
+/* All ones in the lanes that are NaN. It computes with the bits, since gcc 12 would split a second comparison of the
+ * same vector into scalar ones. */
 KOLO_INLINE kolo_ints nan_lanes(kolo_floats value)
 {
     const int32_t infinity = 0x7F800000;
     return (infinity - ((kolo_ints)value & INT32_MAX)) >> 31;
 }
 
-/* The maxima of one window in neighbouring channels; x points at the first of them in the window's pixel {0, 0}. */
+/* The maxima of one window in neighbouring channels. x: the first channel's element in the window's pixel {0, 0}. */
 KOLO_INLINE void window_maxima(const pool *p, int64_t x, int64_t h, int64_t w, int64_t y, int64_t lanes, int narrow)
 {
     int64_t i0, i1, j0, j1;
@@ -100,9 +100,9 @@ KOLO_INLINE void forward_block(const pool *p, int64_t x, int64_t y, int64_t lane
     }
 }
 
-/* ---- backward: x is dx, written; y is dy, read */
+/* ---- backward: x stands for dx, which is written; y for dy, which is read */
 
-/* Each pixel of the window becomes dy if its maximum was there, else 0. */
+/* Each pixel of the window becomes dy if the maximum was there, else 0. */
 KOLO_INLINE void window_gradient(const pool *p, int64_t x, int64_t h, int64_t w, int64_t y, int64_t lanes, int narrow)
 {
     int64_t i0, i1, j0, j1;
@@ -119,7 +119,7 @@ KOLO_INLINE void window_gradient(const pool *p, int64_t x, int64_t h, int64_t w,
     }
 }
 
-/* The same where windows overlap: adds to the plane, whose pixel {0, 0} of the window is at `pixel`. */
+/* The same where windows overlap: adds dy to the plane. pixel: the window's pixel {0, 0} in it. */
 KOLO_INLINE void window_sum(const pool *p, int64_t pixel, int64_t h, int64_t w, int64_t y, int64_t lanes, int narrow)
 {
     int64_t i0, i1, j0, j1;
@@ -162,7 +162,7 @@ KOLO_INLINE void backward_block(const pool *p, int64_t x, int64_t y, int64_t lan
 
 /* ---- over a microbatch */
 
-/* Blocks of one sample, a vector of channels at a time. */
+/* The blocks of one sample, at most KOLO_LANES channels at a time. */
 KOLO_INLINE void each_block(const pool *p, int64_t n, bool forward, int narrow)
 {
     for (int64_t b = 0; b < p->x.blocks; b++) {
@@ -178,7 +178,7 @@ KOLO_INLINE void each_block(const pool *p, int64_t n, bool forward, int narrow)
     }
 }
 
-/* The copies are for the compiler: nothing else can point to them, so that a store to `where` cannot change them. */
+/* The copies are for the compiler: no other pointer can point to them, so a store to `where` cannot change them. */
 KOLO_VECTORISED static void forward_float(const pool *p, int64_t n)
 {
     const pool copy = *p;
@@ -243,14 +243,14 @@ static void pool_backward(const kolo_kernel *kernel, const kolo_step *step, cons
 
 /* ---- operations */
 
-/* The layouts in which a pooling computes: x's as it is, and y's with the same blocks. */
+/* The layouts in which a pooling computes: that of x, and one for y with the same blocks. */
 static kolo_status tilings(const kolo_plan *plan, const kolo_op *forward, dnnl_memory_desc_t *x, dnnl_memory_desc_t *y)
 {
     KOLO_TRY(kolo_desc_image(plan, forward->in[0], x));
     return kolo_desc_resized(plan, x, plan->values[forward->out[0]].shape, y);
 }
 
-/* y's blocks are x's, even where y is one pixel, whose layout could be read as other blocks. */
+/* The blocks of y are those of x. kolo_tiling_of() could find others if y has one pixel. */
 static void set_tilings(kolo_step *step, const dnnl_memory_desc_t *x, const dnnl_memory_desc_t *y)
 {
     kolo_tiling_of(x, &step->x);

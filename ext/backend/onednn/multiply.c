@@ -1,13 +1,13 @@
-/* Products element by element, in the layout of x1; x2 may have one pixel, whose channels scale those of every pixel.
- */
+/* Products element by element, in the layout of x1, and their sums over the pixels. x2 may have one pixel, whose
+ * channels scale those of every pixel of x1. */
 #include "backend/onednn/onednn.h"
 #include "core/lanes.h"
 #include "core/vector.h"
 
-/* Images, as blocks of channels: the operands' tilings differ in height and width alone. */
+/* The operands as blocks of channels. Their tilings differ in height and width alone. */
 typedef struct images {
-    int64_t count, pixels, block; /* samples · blocks; of x1; elements of a pixel in a block */
-    bool one;                     /* x2, or the sum, has one pixel */
+    int64_t count, pixels, block; /* samples · blocks; pixels of x1; elements of a pixel in a block */
+    bool one;                     /* x2 has one pixel */
     const void *x1, *x2;
     void *y;
 } images;
@@ -92,7 +92,7 @@ static void multiply_sum(const kolo_kernel *kernel, const kolo_step *step, const
 
 /* ---- operations */
 
-/* x1's layout, in which all operands of its shape are brought. */
+/* The layout of x1, which all operands of its shape get. */
 static kolo_status layout_of_x1(const kolo_plan *plan, const kolo_op *op, dnnl_memory_desc_t *desc)
 {
     if (plan->values[op->in[0]].shape.rank == 3) return kolo_desc_image(plan, op->in[0], desc);

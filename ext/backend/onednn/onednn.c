@@ -1,4 +1,4 @@
-/* The backend's frame: engine, threads, and which operation is made where. Read backend/onednn/onednn.h first. */
+/* The backend's functions: the engine, threads, and the operations. Read backend/onednn/onednn.h first. */
 #include "backend/onednn/onednn.h"
 #include "core/plugin.h"
 
@@ -35,8 +35,8 @@ static kolo_status open(kolo_precision precision)
 }
 
 #if defined(__x86_64__)
-/* Numbers below 2^-126, as inputs and as results, count as zero (bits 6 and 15 of MXCSR). They mean nothing to
- * training, and cost a hundred cycles each. kolo_attributes() rests on it, too. */
+/* Makes numbers below 2^-126 count as zero, as inputs and as results (bits 6 and 15 of MXCSR). They do not matter to
+ * training, and cost a hundred cycles each. kolo_attributes() depends on it, too. Returns the previous MXCSR. */
 static unsigned flush_small_numbers(void)
 {
     unsigned own = _mm_getcsr();
@@ -68,7 +68,8 @@ static void flush_as_before(unsigned own)
 }
 #endif
 
-/* oneDNN takes its threads from OpenMP, whose count is each calling thread's own. */
+/* oneDNN takes its threads from OpenMP, which keeps their number for each calling thread. Returns the previous number
+ * of threads in the lower 15 bits, and the previous MXCSR above them. */
 static int enter_thread(void)
 {
     int own = omp_get_max_threads();
@@ -82,7 +83,7 @@ static void leave_thread(int entered)
     omp_set_num_threads(entered & 0x7FFF);
 }
 
-/* ---- which operation is made where */
+/* ---- operations */
 
 static kolo_status (*const makers[KOLO_OP_KINDS])(kolo_kernel *, kolo_plan *, const kolo_op *) = {
     [KOLO_OP_INPUT] = kolo_onednn_input,
@@ -141,7 +142,7 @@ static bool has(kolo_op_kind kind)
     return makers[kind] != NULL;
 }
 
-/* Primitives are made for as many threads as OpenMP has when they are made: one. And small numbers count, else oneDNN
+/* oneDNN makes a primitive for as many threads as OpenMP has at that time: one. Small numbers are kept, else oneDNN
  * would take the slope of kolo_attributes() for zero. */
 static kolo_status prepare(kolo_plan *plan, int op, void **made)
 {
@@ -171,7 +172,7 @@ static void forget(kolo_plan *plan)
     for (int i = 0; i < plan->value_count; i++) kolo_layout_free(&plan->values[i]);
 }
 
-/* A loss's scale is not among the steps of a DENSE_LOSS. */
+/* No DENSE_LOSS with KOLO_MIXED_FP16, since its steps do not apply the loss scale. */
 static bool fuses(const kolo_plan *plan, const kolo_fusion *fusion)
 {
     switch (fusion->kind) {

@@ -1,15 +1,14 @@
-/* Operations that move whole pixels: padding and cropping, upsampling and its sums; in whatever tiling the input has.
- * A pixel is a block of neighbouring channels: each block of a sample is an image of its own. */
+/* Operations that move whole pixels, in the tiling that the input has: padding and cropping, upsampling and its
+ * gradient. Each block of channels of a sample counts as a separate image here, whose pixels have `block` elements. */
 #include "backend/onednn/onednn.h"
 #include "core/lanes.h"
 #include "core/vector.h"
 
-/* One image of blocks; sizes in bytes. */
 typedef struct images {
-    int64_t count;       /* samples · blocks */
+    int64_t count;       /* of images: samples · blocks */
     int64_t height[2], width[2]; /* of the input, of the output */
-    int64_t block;       /* elements */
-    size_t size;         /* of an element */
+    int64_t block;       /* elements of a pixel */
+    size_t size;         /* bytes of an element */
     const char *in;
     char *out;
 } images;
@@ -30,7 +29,7 @@ static const kolo_window *window_of(const kolo_kernel *kernel)
     return &kernel->plan->ops[kernel->op].window;
 }
 
-/* ---- padding, cropping: rows of the smaller image lie in rows of the larger one */
+/* ---- padding, cropping: each row of the smaller image is part of a row of the larger one */
 
 static void pad(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
@@ -61,7 +60,7 @@ static void crop(const kolo_kernel *kernel, const kolo_step *step, const kolo_ca
     }
 }
 
-/* ---- upsampling: a pixel of x is window.kernel pixels of y */
+/* ---- upsampling: each pixel of x becomes window.kernel pixels of y */
 
 static void upsample(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
@@ -76,7 +75,7 @@ static void upsample(const kolo_kernel *kernel, const kolo_step *step, const kol
     }
 }
 
-/* Channels c … c + lanes of the pixel of dx at {h, w} of image i. */
+/* The `lanes` channels from c on, of the pixel {h, x} of dx in image i. */
 KOLO_INLINE void sum_pixel(const images *m, const kolo_window *w, int64_t i, int64_t h, int64_t x, int64_t c,
                            int64_t lanes, int narrow)
 {

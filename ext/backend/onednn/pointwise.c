@@ -1,11 +1,11 @@
-/* Activations but softmax, element by element in the order of memory, sixteen at a time (core/lanes_math.h). The
+/* All activations but softmax, element by element in the order of memory, sixteen at a time (core/lanes_math.h). The
  * formulas are in backend/reference/activation.c. */
 #include "backend/onednn/onednn.h"
 #include "core/lanes_math.h"
 #include "core/vector.h"
 
 typedef kolo_floats (*curve)(kolo_floats x);
-typedef kolo_floats (*slope)(kolo_floats known); /* y, or x for those whose y does not tell */
+typedef kolo_floats (*slope)(kolo_floats known); /* y, or x where the derivative is no function of y */
 
 /* ---- values */
 
@@ -19,7 +19,7 @@ KOLO_INLINE kolo_floats leaky_relu(kolo_floats x)
     return kolo_select_floats(x < 0, x * 0.2f, x);
 }
 
-/* exp(x) − 1 = 2t / (1 − t) with t = tanh(x/2), which has all its digits near 0. */
+/* exp(x) − 1 = 2t / (1 − t) with t = tanh(x/2), which keeps all digits near 0. */
 KOLO_INLINE kolo_floats elu(kolo_floats x)
 {
     kolo_floats t = kolo_floats_tanh(x * 0.5f);
@@ -162,7 +162,7 @@ static kolo_activation activation_of(const kolo_kernel *kernel)
     return kernel->plan->ops[kernel->op].activation;
 }
 
-/* Places: x, y. What pads the last block of channels must stay zero, and σ(0) is not. */
+/* Places: x, y. The padding of the last block of channels must stay zero, but σ(0) is not zero. */
 static void forward(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     void *y = kolo_operand_pointer(&step->place[1], call);
@@ -180,7 +180,7 @@ static void backward(const kolo_kernel *kernel, const kolo_step *step, const kol
     loops[activation_of(kernel)].backward[step->bfloat16](dy, known, dx, step->elements);
 }
 
-/* The result lies as the first of these does: x, or what the derivative is a function of. */
+/* All operands get the layout of the value `like`: x, or the y or x that the derivative is a function of. */
 static kolo_status add_step(kolo_kernel *kernel, kolo_plan *plan, int count, const int *in, int like, int out)
 {
     kolo_operand places[3];

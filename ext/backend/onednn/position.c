@@ -1,4 +1,4 @@
-/* Learned positions: one table added to every sample, and its gradient, the sum over the samples. */
+/* Learned positions: one table is added to every sample. Its gradient is the sum of dy over the samples. */
 #include "backend/onednn/onednn.h"
 #include "core/lanes.h"
 #include "core/vector.h"

@@ -1,6 +1,6 @@
-/* The steps of an operation y = x ∘ kernel + bias, whatever ∘ is (convolution, transposed convolution, product of
- * matrices): forward, by x, and by the kernel. Who calls has asked oneDNN for the primitive; here its operands get
- * their layouts and places. */
+/* The steps of an operation y = x ∘ kernel + bias, where ∘ is a convolution, a transposed convolution or a product of
+ * matrices: forward, for the input gradient, and for the weight gradient. The caller has the descriptor of the
+ * primitive; these functions set the layouts and places of its operands. */
 #include "backend/onednn/onednn.h"
 
 static const dnnl_memory_desc_t *query(dnnl_primitive_desc_t descriptor, dnnl_query_t what)
@@ -18,16 +18,16 @@ kolo_status kolo_describe(const void *operation, bool relu, const_dnnl_primitive
     return kolo_onednn_check(status, what);
 }
 
-/* Kernel and bias, or their gradients, as the primitive has them; bias may be -1. */
+/* Sets the layouts of kernel and bias, or of their gradients. desc: of the kernel in the primitive; bias may be -1. */
 static kolo_status set_parameters(const kolo_product *p, const dnnl_memory_desc_t *desc, int kernel, int bias)
 {
     KOLO_TRY(kolo_layout_set_parameter(p->plan, kernel, desc, p->canonical, p->rows));
     return bias < 0 ? KOLO_OK : kolo_layout_set_parameter(p->plan, bias, p->bias, p->bias, NULL);
 }
 
-/* ---- in rounds */
+/* ---- rounds */
 
-/* The part of a whole place that a round is at. */
+/* The part of a whole operand that a round computes. */
 static kolo_operand part_of(const kolo_product *p, kolo_operand whole, const dnnl_memory_desc_t *desc)
 {
     whole.desc = *desc;
@@ -35,7 +35,7 @@ static kolo_operand part_of(const kolo_product *p, kolo_operand whole, const dnn
     return whole;
 }
 
-/* The steps from that one on run in all rounds. */
+/* Makes the steps from number `from` on run in all rounds. */
 static void in_rounds(const kolo_product *p, int from)
 {
     if (p->rounds <= 1) return;

@@ -1,6 +1,7 @@
-/* Memory that oneDNN 2.6 takes without a look whether it got it: then it calls a null pointer, or an exception
- * leaves its C interface, and the process ends. So we look whether there is enough before it asks. Its products
- * make their code when they first run, in the midst of training: the first ones run here, when the backend is opened.
+/* oneDNN 2.6 does not check some of its allocations: if one fails, it calls a null pointer, or an exception leaves its
+ * C interface, and the process ends. So the backend checks that there is enough memory before oneDNN allocates. Its
+ * matrix products generate their code in their first run, in the middle of training; so the first ones run here, when
+ * the backend is opened.
  */
 #include "backend/onednn/onednn.h"
 
@@ -9,7 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* More than that code and the first products' own memory take: 6 MB were measured of oneDNN 2.6. */
+/* More than that code and the memory of the first products take: oneDNN 2.6 was measured to take 6 MB. */
 #define ROOM_BYTES ((size_t)16 << 20)
 
 #define SIDE 96 /* large enough for a product that copies its operands first */
@@ -22,7 +23,7 @@ kolo_status kolo_onednn_check_room(size_t bytes, const char *what)
     return KOLO_OK;
 }
 
-/* One makes the code of all forms. */
+/* One product makes oneDNN generate the code of all its forms. */
 static kolo_status multiply_floats(float *memory)
 {
     const float *a = memory, *b = a + SIDE * SIDE;
@@ -91,7 +92,7 @@ kolo_status kolo_onednn_warm_up(bool bfloat16)
     pthread_mutex_lock(&lock);
     if (!warm[bfloat16]) status = kolo_onednn_check_room(ROOM_BYTES, "the code of oneDNN's products");
     if (!warm[bfloat16] && status == KOLO_OK) {
-        backtrace(frames, 1); /* loads what exceptions need, which oneDNN itself catches */
+        backtrace(frames, 1); /* loads what the exceptions need that oneDNN throws and catches */
         status = multiply(bfloat16);
         warm[bfloat16] = status == KOLO_OK;
     }

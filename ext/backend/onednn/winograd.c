@@ -1,37 +1,37 @@
 /* Winograd's algorithm for convolutions, and where it is used. Read convolution.h first.
  *
  * F(4×4, 3×3) of Lavin & Gray, "Fast Algorithms for Convolutional Neural Networks" (2016, arXiv 1509.09308): 16 outputs
- * of a channel take 36 multiplications instead of 144, and transforms of x, of the kernel and of y around them. oneDNN
- * has it for AVX-512, in float32, 3×3 windows and steps of one. Its terms are larger than its sums, so that its error
- * is larger than the direct algorithm's: about four times as large where we measured (2e-6 of the largest output),
- * within the bound of float32 for both, 1e-5, which tests/ext/backend/winograd_test.c checks. KOLO_WINOGRAD=0 in the
- * environment turns it off. NaN and infinity spread over the tile that they are in, never to another sample.
+ * of a channel take 36 multiplications instead of 144, besides transforms of x, of the kernel and of y. oneDNN has it
+ * for AVX-512, in float32, for 3×3 windows and strides of one. Its terms are larger than its sums, so its error is
+ * larger than the direct algorithm's: about four times as large where it was measured (2e-6 of the largest output).
+ * Both errors are within the bound for float32, 1e-5, which tests/ext/backend/winograd_test.c checks. KOLO_WINOGRAD=0
+ * in the environment turns it off. NaN and infinity spread over the tile that they are in, never to another sample.
  *
- * Whether it is used hangs on shapes and the microbatch's size alone, never on a measurement: all devices and ranks
+ * Whether it is used depends on shapes and the microbatch's size alone, never on a measurement: all devices and ranks
  * must agree to the last bit. The times that the rule compares, in multiplications for each pair of channels, were
- * fitted to oneDNN 2.6 on one thread of a Zen 4, channels 16 to 512, images 4 to 56, 2 to 32 samples.
+ * fitted to oneDNN 2.6 on one thread of a Zen 4, for 16 to 512 channels, image sides of 4 to 56, and 2 to 32 samples.
  */
 #include "backend/onednn/convolution.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define TILE          4                         /* outputs of a tile, each way */
+#define TILE          4                         /* outputs of a tile, along each axis */
 #define PRODUCTS      36                        /* of a tile and a pair of channels; elements of a transform */
-#define TRANSFORM     700.0                     /* what transforming a tile of one channel takes */
-#define KERNEL        1900.0                    /* a pair of channels' kernel, */
-#define KERNEL_BACK   3000.0                    /* and its gradient: once for all samples */
-#define LOPSIDED      4                         /* sides that differ more: slower than the rule knows */
-#define GAIN          1.1                       /* by which it must be faster */
-#define ROUND_BYTES   ((int64_t)4 << 20)        /* of what is transformed at once: more leaves the caches */
-#define SCRATCH_BYTES ((size_t)20 << 20)        /* oneDNN's, for each thread */
+#define TRANSFORM     700.0                     /* time to transform a tile of one channel */
+#define KERNEL        1900.0                    /* time to transform the kernel of a pair of channels, */
+#define KERNEL_BACK   3000.0                    /* or its gradient: once for all samples of a round */
+#define LOPSIDED      4                         /* ratio of x's and y's channels above which the rule fails */
+#define GAIN          1.1                       /* the factor by which it must be faster */
+#define ROUND_BYTES   ((int64_t)4 << 20)        /* transformed at once; more would not stay in the caches */
+#define SCRATCH_BYTES ((size_t)20 << 20)        /* at most, of oneDNN, for each thread */
 
 static int64_t rounded_up(int64_t number, int64_t to)
 {
     return (number + to - 1) / to * to;
 }
 
-/* Tiles of one sample's outputs, whichever way: x of the gradient by x. */
+/* Tiles of one sample's outputs: image is y, or x for the input gradient. */
 static int64_t tiles_of(const dnnl_memory_desc_t *image)
 {
     return rounded_up(image->dims[2], TILE) / TILE * (rounded_up(image->dims[3], TILE) / TILE);
@@ -43,7 +43,8 @@ static bool turned_off(void)
     return given && strcmp(given, "0") == 0;
 }
 
-/* Whether oneDNN may have it, and both sides fill blocks of channels. */
+/* Whether oneDNN can have it for these operands, both x and y have at least a block of channels, and it is not turned
+ * off. */
 static bool fits(const kolo_convolution *c)
 {
     bool plain = c->kernel.ndims == 4 && c->kernel.dims[2] == 3 && c->kernel.dims[3] == 3;
@@ -62,7 +63,7 @@ static bool gains(const kolo_convolution *c, int64_t tiles, double kernel, int64
     return direct > GAIN * here;
 }
 
-/* The largest part of a microbatch, in samples, whose transforms stay in the caches. */
+/* The samples of a round: the largest divisor of the microbatch whose transforms take ROUND_BYTES at most, or 1. */
 static int64_t samples_of(const kolo_convolution *c, int64_t tiles)
 {
     int64_t channels = rounded_up(c->x.dims[1], 16) + rounded_up(c->y.dims[1], 16);
@@ -81,7 +82,8 @@ static kolo_convolution in_rounds_of(const kolo_convolution *c, int64_t samples)
     return part;
 }
 
-/* What came of asking oneDNN for `part`: it is taken, unless there is none or it wants too much memory. */
+/* Handles the result of the request for `part`, which becomes *c. If oneDNN has no such primitive, or it needs too much
+ * scratch memory, *made becomes NULL and *c stays as it was. */
 static kolo_status settle(kolo_status status, const kolo_convolution *part, kolo_convolution *c,
                           dnnl_primitive_desc_t *made)
 {

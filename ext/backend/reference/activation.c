@@ -1,4 +1,4 @@
-/* Activations as operations of their own: their formulas and derivatives. Names and sources: include/kolo_layers.h. */
+/* Activations that are separate operations: formulas and derivatives. Names and sources: include/kolo_layers.h. */
 #include "backend/reference/reference.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@ static double sigmoid(double x)
     return 1 / (1 + exp(-x));
 }
 
-/* Φ, by erfc so that the left tail keeps its digits, and Φ'. */
+/* Φ, and Φ' below. By erfc, so that the left tail keeps its digits. */
 static double normal(double x)
 {
     return erfc(-x / sqrt(2)) / 2;
@@ -43,7 +43,7 @@ static double value(kolo_activation activation, double x)
     }
 }
 
-/* dy/dx from y where it can be had from it. */
+/* dy/dx of the activations whose derivative is a function of y. */
 static double slope_at_y(kolo_activation activation, double y)
 {
     switch (activation) {
@@ -56,7 +56,7 @@ static double slope_at_y(kolo_activation activation, double y)
     }
 }
 
-/* And from x where it cannot: (x s(x))' = s + x s', and σ' = σ (1 − σ). */
+/* dy/dx of the others, the gelus and silu, from x: (x s(x))' = s + x s', and σ' = σ (1 − σ). */
 static double slope_at_x(kolo_activation activation, double x)
 {
     double s = activation == KOLO_SILU ? sigmoid(x) : sigmoid(twice(x));
@@ -73,7 +73,7 @@ static void softmax(const double *x, double *y, int count)
     for (int i = 0; i < count; i++) y[i] /= sum;
 }
 
-/* dx_i = y_i · (dy_i − Σ_k dy_k·y_k): the Jacobian ∂y_k/∂x_i = y_k·([i = k] − y_i). */
+/* dx_i = y_i · (dy_i − Σ_k dy_k·y_k), from the Jacobian ∂y_k/∂x_i = y_k·([i = k] − y_i). */
 static void softmax_backward(const double *dy, const double *y, double *dx, int count)
 {
     double dot = 0;

@@ -1,4 +1,4 @@
-/* y = x1 + x2, and then relu where it is fused. */
+/* y = x1 + x2, then ReLU where it is fused. */
 #include "backend/reference/reference.h"
 
 void kolo_reference_add(const kolo_reference_job *job)

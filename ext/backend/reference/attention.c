@@ -1,5 +1,5 @@
 /* Scaled dot-product attention of each head (Vaswani et al. 2017, "Attention is all you need", section 3.2.1), one row
- * at a time: position i looks at every position j, or at those up to itself when it is causal,
+ * at a time. Position i attends to every position j, or with .causal to those up to itself:
  *   p_j = exp(s_j − max s) / Σ exp(s − max s)  with s_j = q_i·k_j / √size,  y_i = Σ_j p_j·m_j·v_j,
  * where m_j is 1, or in training with dropout 0 or 1 / (1 − rate). Backward, with g_j = m_j·(dy_i·v_j):
  *   dv_j += p_j·m_j·dy_i,  ds_j = p_j·(g_j − Σ_k p_k·g_k),  dq_i = Σ_j ds_j·k_j / √size,  dk_j += ds_j·q_i / √size. */
@@ -29,7 +29,7 @@ static double dot(const double *a, const double *b, int64_t count)
     return sum;
 }
 
-/* m_j: which weights are dropped is a function of (seed, step, layer, sample, element) alone: core/random.h. */
+/* m_j. Which weights are dropped is a function of (seed, step, layer, sample, element) alone: core/random.h. */
 static double kept(const head *h, int64_t i, int64_t j)
 {
     const kolo_op *op = h->job->op;
@@ -42,7 +42,7 @@ static double kept(const head *h, int64_t i, int64_t j)
     return bits >= kolo_dropout_threshold(op->rate) ? 1 / (1 - op->rate) : 0;
 }
 
-/* p[length]; zero for what is not seen. */
+/* Computes p[length] of position i; zero for the positions that it does not attend to. */
 static void weigh(const head *h, int64_t i, double *p)
 {
     int64_t count = seen(h, i);
@@ -82,7 +82,7 @@ void kolo_reference_attention(const kolo_reference_job *job)
     }
 }
 
-/* Position i's part in the gradients of its head; dq lies in dqkv as q does in what was given. */
+/* Adds position i's part to the gradients of its head. dq points to the place in dqkv that q has in qkv. */
 static void row_backward(const head *h, int64_t i, const double *dy, double *dq, double *p, double *g)
 {
     double *dk = dq + (h->k - h->q), *dv = dq + (h->v - h->q), scale = 1 / sqrt((double)h->size), sum = 0;

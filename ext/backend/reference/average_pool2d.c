@@ -1,10 +1,10 @@
-/* The mean of each window, of the elements that are there: zeros of padding are not counted. A gradient dy gives dy/n
- * to each of the window's n elements. */
+/* The mean of each window's n elements; zeros of padding are not counted. Each of the n elements gets the gradient
+ * dy / n. */
 #include "backend/reference/reference.h"
 
 #include <string.h>
 
-/* The rows (axis 0) or columns (axis 1) of x under the window at output position `at`: first, and behind the last. */
+/* The rows (axis 0) or columns (axis 1) of x under the window at output position `at`: from *first to *end - 1. */
 static void clip(const kolo_window *window, int axis, int at, int length, int *first, int *end)
 {
     int origin = at * window->stride[axis] - window->before[axis];
@@ -12,7 +12,7 @@ static void clip(const kolo_window *window, int axis, int at, int length, int *f
     *end = origin + window->kernel[axis] > length ? length : origin + window->kernel[axis];
 }
 
-/* One window of channel c of one sample: the mean of x, or (dx not NULL) its gradient added to dx. */
+/* One window of channel c of one sample: returns the mean of x, or (dx not NULL) adds its gradient to dx. */
 static double mean(const kolo_window *window, kolo_shape in, int h, int w, int c, const double *x, double dy,
                    double *dx)
 {

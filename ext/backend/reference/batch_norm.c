@@ -1,15 +1,16 @@
 /* Batch normalisation (Ioffe and Szegedy 2015), for each channel c, the last axis:
  *
- *     x̂ = (x − μ) / √(σ² + ε),  y = γ · x̂ + β,  μ and σ² of the n elements that met: Σx / n and Σx² / n − μ².
+ *     x̂ = (x − μ) / √(σ² + ε),  y = γ · x̂ + β,  μ = Σx / n,  σ² = Σx² / n − μ².
  *     dγ = Σ dy · x̂,  dβ = Σ dy,  dx = γ / √(σ² + ε) · (dy − dβ / n − x̂ · dγ / n).
  *
- * The sums are doubles: Σx² / n − μ² then loses less than float32 x have lost already, as long as μ / σ is below 10^7.
- * With relu fused dy counts only where y > 0. Samples beyond call->samples are padding, which takes no part. */
+ * The sums are over the channel's n elements in all microbatches that are reduced together. They are doubles: then
+ * Σx² / n − μ² loses less than the rounding of x to float32, as long as μ / σ is below 10^7. With a fused ReLU, dy
+ * counts only where y > 0. Samples beyond call->samples are padding and do not count. */
 #include <math.h>
 
 #include "backend/reference/reference.h"
 
-/* Of one channel. */
+/* The numbers of one channel. */
 typedef struct norm {
     double mean, slope, gamma, beta; /* y = (x − mean) · slope · gamma + beta */
     double count;                    /* n */
@@ -21,7 +22,7 @@ static int channels(const kolo_reference_job *job, int in)
     return shape.dim[shape.rank - 1];
 }
 
-/* Elements of a channel among the samples that count. */
+/* The number of elements of a channel in the samples that are not padding. */
 static int64_t rows(const kolo_reference_job *job, int in)
 {
     return job->call->samples * (kolo_shape_count(kolo_reference_in(job, in)) / channels(job, in));
@@ -30,10 +31,10 @@ static int64_t rows(const kolo_reference_job *job, int in)
 static double variance(const double *reduced, int count, int c)
 {
     double n = reduced[2 * count], mean = reduced[c] / n, found = reduced[count + c] / n - mean * mean;
-    return found < 0 ? 0 : found; /* by rounding; NaN stays NaN */
+    return found < 0 ? 0 : found; /* rounding can make it negative; NaN stays NaN */
 }
 
-/* gamma and beta: the numbers of those operands. */
+/* gamma and beta: the indices of those operands in job->in. */
 static norm norm_of(const kolo_reference_job *job, const double *reduced, int gamma, int beta, int c)
 {
     int count = channels(job, job->op->kind == KOLO_OP_BATCH_NORM ? 0 : 1);
@@ -70,7 +71,7 @@ void kolo_reference_batch_norm_moments(const kolo_reference_job *job)
     sum[2 * count] = (double)n;
 }
 
-/* What the running mean and variance are to take in, once for each sample. */
+/* Writes what the running mean and variance take as their gradients: samples · mean and samples · variance. */
 static void hand_over(const kolo_reference_job *job, const double *reduced, int count)
 {
     double *mean = job->out[1], *spread = job->out[2], samples = job->call->samples;

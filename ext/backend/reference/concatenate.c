@@ -1,9 +1,9 @@
-/* One behind the other along an axis, and parts of it. */
+/* Concatenation along an axis, and slices of it. */
 #include "backend/reference/reference.h"
 
 #include <string.h>
 
-/* Elements of a run: the axis and what lies behind it. */
+/* Elements of a run, which spans the axis and the axes behind it. */
 static int64_t run_of(kolo_shape shape, int axis)
 {
     int64_t run = 1;

@@ -18,11 +18,11 @@ static geometry geometry_of(const kolo_reference_job *job, kolo_shape x, kolo_sh
     return g;
 }
 
-/* The row of x under row i of the kernel at output row h, or -1 where there are only zeros; likewise for columns. */
+/* The row of x under row i of the kernel at output row h; negative in the padding. input_column() likewise. */
 static int input_row(const geometry *g, int h, int i)
 {
     int row = h * g->window.stride[0] + i * (g->window.gap[0] + 1) - g->window.before[0];
-    return row < g->height ? row : -1; /* rows above are negative by themselves */
+    return row < g->height ? row : -1; /* rows of the padding above are negative anyway */
 }
 static int input_column(const geometry *g, int w, int j)
 {
@@ -30,8 +30,8 @@ static int input_column(const geometry *g, int w, int j)
     return column < g->width ? column : -1;
 }
 
-/* Σ_{i,j,c} x[…][…][first + c] · kernel[i][j][c][f]: one element of y, from one sample of x; first is the first channel
- * of the filter's group. */
+/* One element of y, without the bias: Σ_{i,j,c} x[…][…][first + c] · kernel[i][j][c][f] for one sample x. `first` is
+ * the first channel of the filter's group. */
 static double sum_of_products(const geometry *g, const double *x, const double *kernel, int h, int w, int f)
 {
     double sum = 0;
@@ -66,7 +66,7 @@ void kolo_reference_conv2d(const kolo_reference_job *job)
     }
 }
 
-/* What one element of y's gradient, dz, gives to x and to the kernel: each product of the sum, by either factor. */
+/* Adds what one element dz contributes to dx and dkernel: the derivative of each product of the sum by both factors. */
 static void spread(const geometry *g, double dz, const double *x, const double *kernel, double *dx, double *dkernel,
                    int h, int w, int f)
 {

@@ -9,8 +9,8 @@ typedef struct geometry {
     kolo_window window;
 } geometry;
 
-/* The first element of the pixel of y under element {i, j} of the kernel that x's pixel {h, w} lays over it; -1 where y
- * has none. */
+/* The first element of the pixel of y to which pixel {h, w} of x contributes through element {i, j} of the kernel; -1
+ * if that pixel is outside y. */
 static int64_t pixel_of_y(const geometry *g, int h, int w, int i, int j)
 {
     int row = h * g->window.stride[0] + i - g->window.before[0];
@@ -19,7 +19,7 @@ static int64_t pixel_of_y(const geometry *g, int h, int w, int i, int j)
     return inside ? ((int64_t)row * g->y.dim[1] + column) * g->y.dim[2] : -1;
 }
 
-/* What meets in one product: elements of x, of the kernel {kh, kw, filters, channels}, of y. */
+/* Called for each product with the indices of its elements of x, of the kernel {kh, kw, filters, channels}, of y. */
 typedef void product(void *with, int64_t x, int64_t kernel, int64_t y);
 
 static void each_product(const geometry *g, int microbatch, product *visit, void *with)

@@ -1,4 +1,4 @@
-/* Dropout: which elements are dropped is a function of (seed, step, layer, sample, element) alone: core/random.h. */
+/* Dropout. Which elements are dropped is a function of (seed, step, layer, sample, element) alone: core/random.h. */
 #include "backend/reference/reference.h"
 #include "core/random.h"
 

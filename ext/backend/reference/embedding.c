@@ -1,5 +1,5 @@
-/* y = table[x], for each position; its gradient is, for each row, the sum over the positions that took it:
- * dtable[v] = Σ_{x = v} dy. Samples that pad the microbatch take no part in it. */
+/* y = table[x] for each position. The gradient of a row is the sum over the positions that read it:
+ * dtable[v] = Σ_{x = v} dy, without the samples that pad the microbatch. */
 #include "backend/reference/reference.h"
 
 #include <string.h>

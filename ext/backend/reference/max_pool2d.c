@@ -1,12 +1,12 @@
-/* The largest of each window: y = max x over the window, and its gradient goes to where it was (of equals, the first
- * in reading order). Zeros of padding take no part. A NaN is larger than any number, as PyTorch has it; of several the
- * last. */
+/* y = max x over each window, without zeros of padding. The element that is the maximum gets the gradient: of equal
+ * ones the first in reading order. A NaN counts as larger than any number, as in PyTorch; of several NaNs the last one
+ * is the maximum. */
 #include "backend/reference/reference.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Which pixel of the channel holds the window's maximum: row · width + column. */
+/* The pixel of the window's maximum in the channel that x points to: row · width + column. */
 static int32_t find_maximum(const double *x, kolo_shape in, const kolo_window *window, int h, int w)
 {
     int32_t best = -1;

@@ -1,5 +1,5 @@
-/* y = x1 · x2, where x2 may be {1, 1, C}: the same for every pixel; and Σ x1 · x2 over the pixels, the gradient of such
- * an x2. */
+/* y = x1 · x2, where x2 may be {1, 1, C}, the same for every pixel; and Σ x1 · x2 over the pixels, which is the
+ * gradient of such an x2. */
 #include "backend/reference/reference.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Operations that move pixels: zeros around an image and its inverse, each pixel several times and its gradient. */
+/* Operations that move pixels: padding with zeros and cropping, upsampling and its gradient. */
 #include "backend/reference/reference.h"
 
 #include <string.h>

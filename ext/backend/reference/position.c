@@ -1,4 +1,4 @@
-/* y = x + table, the same table for every sample; dtable = Σ over the samples of dy. */
+/* y = x + table, with the same table for every sample; dtable = Σ dy over the samples. */
 #include "backend/reference/reference.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* The reference backend's frame: places for the values, and float32 or bfloat16 at the borders of an operation.
- * Read backend/reference/reference.h first. */
+/* The functions of the reference backend: the memory of the values, and the conversion and rounding of an operation's
+ * inputs and outputs. Read backend/reference/reference.h first. */
 #include "backend/reference/reference.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@ typedef struct kernel {
     void (*compute)(const kolo_reference_job *job);
 } kernel;
 
-/* The features are what the first operation's output is, widened. */
+/* KOLO_OP_INPUT: copies the features, which widen() has made doubles. */
 static void copy_input(const kolo_reference_job *job)
 {
     size_t elements = (size_t)(job->plan->microbatch * kolo_shape_count(kolo_reference_in(job, 0)));
@@ -55,8 +55,8 @@ static void (*const compute_functions[])(const kolo_reference_job *) = {
     [KOLO_OP_BATCH_NORM] = kolo_reference_batch_norm,
     [KOLO_OP_BATCH_NORM_SUMS] = kolo_reference_batch_norm_sums,
     [KOLO_OP_BATCH_NORM_BACKWARD] = kolo_reference_batch_norm_backward,
-    [KOLO_OP_DENSE_LOSS] = NULL, /* it does the one after the other */
-    [KOLO_OP_CUSTOM] = NULL, /* these two on the canonical values themselves */
+    [KOLO_OP_DENSE_LOSS] = NULL, /* never in a plan of this backend, which fuses nothing */
+    [KOLO_OP_CUSTOM] = NULL, /* run() computes these two on the canonical values */
     [KOLO_OP_LOSS] = NULL,
 };
 
@@ -76,7 +76,7 @@ static void leave_thread(int entered)
     (void)entered;
 }
 
-/* ---- where values lie */
+/* ---- the memory of values */
 
 static int64_t element_count(const kolo_plan *plan, int value)
 {
@@ -100,7 +100,7 @@ static size_t bytes_of(const kolo_plan *plan, int value)
     return count * (is_float(plan, value) ? sizeof(float) : sizeof(double));
 }
 
-/* Gives an operand its bytes; returns those of the double copy that the operation needs of it. */
+/* Sets the bytes of an operand; returns those of the copy as doubles that the operation needs, or 0. */
 static size_t place(kolo_plan *plan, int value)
 {
     if (value < 0) return 0;
@@ -128,9 +128,9 @@ static void forget(kolo_plan *plan)
     (void)plan; /* no layouts: everything is canonical */
 }
 
-/* ---- float32 and bfloat16 */
+/* ---- conversion and rounding */
 
-/* The nearest bfloat16, of two as near the even one: the upper half of a float32. */
+/* The nearest bfloat16, ties to even: a float32 whose lower half is zero. */
 static double round_bfloat16(double value)
 {
     float narrow = (float)value;
@@ -157,7 +157,7 @@ static bool is_mixed(const kolo_plan *plan, int value)
     return is_narrow(plan) && plan->values[value].kind == KOLO_VALUE_ACTIVATION;
 }
 
-/* An operand as doubles: where it lies, or a copy in the scratch memory, which then moves on. */
+/* An operand as doubles: its memory, or a copy in scratch memory; *scratch is then moved behind the copy. */
 static void *widen(const kernel *k, const kolo_call *call, int value, double **scratch, bool read)
 {
     if (value < 0 || !is_float(k->plan, value)) return value < 0 ? NULL : call->memory[value];
@@ -228,7 +228,7 @@ static void add(const kolo_plan *plan, int value, void *to, const void *from)
 const kolo_backend kolo_reference_backend = {REFERENCE_ARITHMETIC, .name = "reference", .streams = &kolo_host_streams,
                                              .updates = &kolo_host_updates};
 
-/* ---------------------------------------------------------------- as if each device had a memory of its own */
+/* ---------------------------------------------------------------- "enqueued": each device has a separate memory */
 
 static int memories(int devices)
 {

@@ -1,26 +1,28 @@
 /* The reference backend: every operation as the loops of its formula, in double precision, never optimised.
  *
- * It is the oracle of the other backends and the one to read. Activations and packed weights are doubles in the
- * canonical order (microbatch × shape, the last axis fastest). What others see (features, outputs, gradients) is
- * float32: reference.c widens it before an operation and narrows it after, so that an operation's own file knows only
- * doubles. With KOLO_MIXED_BF16 and KOLO_MIXED_FP16 what goes into an operation and what comes out of it is rounded to
- * that type, sums are not: what hardware that has it does. Biases, outputs and gradients of weights stay float32.
+ * The other backends are tested against it, and it is the one to read. Activations and packed weights are doubles in
+ * the canonical order (microbatch × shape, the last axis fastest). Values that code outside the backend reads or
+ * writes (features, outputs, gradients) are float32: reference.c widens them before an operation and narrows them after
+ * it, so that the file of an operation has doubles only. With KOLO_MIXED_BF16 and KOLO_MIXED_FP16, the operands and
+ * results of an operation are rounded to that type, but sums are not, as in hardware that has the type. Biases, the
+ * model's outputs and the gradients of parameters stay float32.
  */
 #ifndef KOLO_REFERENCE_H
 #define KOLO_REFERENCE_H
 
 #include "backend/backend.h"
 
-/* An operation at work on one microbatch. */
+/* The arguments of an operation on one microbatch. */
 typedef struct kolo_reference_job {
     const kolo_plan *plan;
     const kolo_op *op;
     const kolo_call *call;
-    void *in[KOLO_OP_INS], *out[KOLO_OP_OUTS]; /* as in the table of plan/plan.h: double[microbatch][shape], NULL for
-                                                  -1; workspaces as bytes */
+    /* As in the table of plan/plan.h, NULL for -1: double[microbatch][shape], or double[shape] for weights, gradients
+     * and sums. The types of workspaces are below. */
+    void *in[KOLO_OP_INS], *out[KOLO_OP_OUTS];
 } kolo_reference_job;
 
-/* Shapes of the operands, of one sample. */
+/* The shape of one sample of an operand, or of a parameter. */
 static inline kolo_shape kolo_reference_in(const kolo_reference_job *job, int i)
 {
     return job->plan->values[job->op->in[i]].shape;
@@ -55,7 +57,7 @@ void kolo_reference_multiply_sum(const kolo_reference_job *job);
 void kolo_reference_activation(const kolo_reference_job *job);
 void kolo_reference_activation_backward(const kolo_reference_job *job);
 void kolo_reference_add(const kolo_reference_job *job);
-void kolo_reference_batch_norm_moments(const kolo_reference_job *job); /* sums: double[shape] as they are */
+void kolo_reference_batch_norm_moments(const kolo_reference_job *job);
 void kolo_reference_batch_norm(const kolo_reference_job *job);
 void kolo_reference_batch_norm_sums(const kolo_reference_job *job);
 void kolo_reference_batch_norm_backward(const kolo_reference_job *job);
