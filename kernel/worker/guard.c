@@ -229,13 +229,6 @@ static bool serve(guard *g)
     return true;
 }
 
-static void delete_folder(const char *path)
-{
-    if (!path) return;
-    folder_empty(path);
-    rmdir(path);
-}
-
 /* A rank's are where its launcher says. */
 static void open_segments(guard *g)
 {
@@ -287,7 +280,7 @@ int main(int argc, char **argv)
         if (ready[0].revents) open = serve(&g);
     }
     sweep(&g, false);
-    delete_folder(g.segments);
-    delete_folder(g.trash);
+    folder_delete(g.segments);
+    folder_delete(g.trash);
     return 0;
 }

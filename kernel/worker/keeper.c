@@ -30,16 +30,11 @@ static void end_what_is_left(void)
     }
 }
 
-/* The next kernel's sweep is for what resists. */
 static void delete_folders(const char *folder)
 {
     char *segments = segments_folder(folder);
-    const char *const both[] = {segments, folder};
-    for (int i = 0; i < 2; i++) {
-        if (!both[i]) continue;
-        folder_empty(both[i]);
-        rmdir(both[i]);
-    }
+    folder_delete(segments);
+    folder_delete(folder);
     free(segments);
 }
 

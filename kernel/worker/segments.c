@@ -1,10 +1,12 @@
 #define _GNU_SOURCE
 #include "worker/segments.h"
 
+#include <errno.h>
 #include <ftw.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 char *segments_folder(const char *session)
@@ -32,4 +34,13 @@ static int remove_inner(const char *path, const struct stat *facts, int kind, st
 void folder_empty(const char *path)
 {
     nftw(path, remove_inner, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+void folder_delete(const char *path)
+{
+    for (int i = 0; path && i < 200; i++) {
+        folder_empty(path);
+        if (rmdir(path) == 0 || errno == ENOENT) return;
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
 }

@@ -343,6 +343,18 @@ def test_kernel_and_guard_killed_together():
     k.close(now=True)
 
 
+def test_the_folder_goes_though_a_compiler_still_writes_there():
+    """A clang that waits for a cell compiles nothing into the folder when its kernel is killed."""
+    k = Kernel()
+    keeper, folder = keeper_of(k)
+    late = subprocess.Popen(["timeout", "0.5", "sh", "-c", f"while : > {folder}/late; do :; done 2>&-"])
+    assert patience.until(lambda: (folder / "late").exists())
+    kill_all(k.process, int(children(keeper)[0]))
+    assert what_stays(folder, keeper) == []
+    late.wait()
+    k.close(now=True)
+
+
 def test_the_next_kernel_sweeps_up_what_a_killed_kernel_and_its_guards_left():
     k = Kernel()
     keeper, folder = keeper_of(k)
