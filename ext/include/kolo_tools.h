@@ -198,7 +198,7 @@ typedef struct kolo_options {
     uint64_t seed;
     bool deterministic;
     int devices; /* --devices N: mirrored replicas; 0: not asked for */
-    const char *strategy; /* --strategy NAME: one_device, mirrored, central_storage */
+    const char *strategy; /* --strategy NAME, one of KOLO_STRATEGIES; NULL: not asked for */
     const char *save; /* --save FILE.safetensors */
     const char *history; /* --history FILE, JSON */
     int steps_per_epoch;

@@ -8,7 +8,13 @@
 /* ------------------------------------------------------------------------------------------- 6 strategies */
 
 typedef struct kolo_strategy_kind kolo_strategy_kind; /* strategy/strategy.h; one of your own is the exercise */
-extern const kolo_strategy_kind kolo_one_device_kind, kolo_mirrored_kind, kolo_central_storage_kind;
+
+/* Kolo's own strategies. An entry X(name) declares kolo_name_kind, which ext/strategy/name.c defines, and makes `name` a
+ * choice of --strategy. */
+#define KOLO_STRATEGIES(X) X(one_device) X(mirrored) X(central_storage)
+#define KOLO_DECLARE_STRATEGY_(name) extern const kolo_strategy_kind kolo_##name##_kind;
+KOLO_STRATEGIES(KOLO_DECLARE_STRATEGY_)
+#undef KOLO_DECLARE_STRATEGY_
 
 typedef enum kolo_slicing {
     KOLO_SLICE_ON_HOST = 1, /* each device is given its slice of the batch: the default */

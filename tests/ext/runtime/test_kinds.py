@@ -11,12 +11,11 @@ LIBRARY = BUILD / "lib/libkolo.so"
 
 
 def declared():
-    """{symbol: type} of `extern const kolo_layer_kind kolo_input_kind, …;` in the public headers."""
-    found = {}
-    for header in (ROOT / "ext/include").glob("*.h"):
-        for kind, names in re.findall(r"extern const (kolo_\w+_kind)\s+([^;]+);", header.read_text()):
-            found |= {name.strip(): kind for name in names.split(",")}
-    return found
+    """{symbol: type} of `extern const kolo_layer_kind kolo_input_kind, …;` in kolo.h after the preprocessor."""
+    source = subprocess.run(["cc", "-std=gnu17", "-E", "-P", "-x", "c", f"-I{ROOT}/ext/include", "-"], text=True,
+                            input="#include <kolo.h>", capture_output=True, check=True).stdout
+    return {name.strip(): kind for kind, names in re.findall(r"extern const (kolo_\w+_kind)\s+([^;]+);", source)
+            for name in names.split(",")}
 
 
 def defined():

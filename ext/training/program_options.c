@@ -3,6 +3,7 @@
 #include "core/file.h"
 #include "core/help.h"
 #include "runtime/runtime.h"
+#include "strategy/strategy.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -31,6 +32,15 @@ enum option_key {
     OPTION_OWN /* the first of the program's own */
 };
 
+static const kolo_strategy_kind *const strategies[] = {
+#define KIND(name) &kolo_##name##_kind,
+    KOLO_STRATEGIES(KIND)
+#undef KIND
+};
+#define STRATEGIES     (sizeof strategies / sizeof *strategies)
+#define QUOTED(name)   " " #name
+#define STRATEGY_NAMES "one of:" KOLO_STRATEGIES(QUOTED)
+
 static const struct argp_option option_table[] = {
     {"data", OPTION_DATA, "NAME|FOLDER", 0,
      "mnist, fashion-mnist or another folder of KOLO_DATA; a folder that holds IDX files; synthetic", 1},
@@ -45,7 +55,7 @@ static const struct argp_option option_table[] = {
     {"seed", OPTION_SEED, "N", 0, "of weights, order and dropout", 2},
     {"deterministic", OPTION_DETERMINISTIC, NULL, 0, "the same bits for any number of devices and ranks", 2},
     {"devices", OPTION_DEVICES, "N", 0, "mirrored replicas, one a device", 3},
-    {"strategy", OPTION_STRATEGY, "NAME", 0, "one_device, mirrored or central_storage", 3},
+    {"strategy", OPTION_STRATEGY, "NAME", 0, "how the devices share the work: " STRATEGY_NAMES, 3},
     {"save", OPTION_SAVE, "FILE", 0, "write the weights there, as safetensors", 4},
     {"history", OPTION_HISTORY, "FILE", 0, "write what each epoch gave there, as JSON", 4},
     {"help", OPTION_HELP, NULL, 0, "show this and end", 6},
@@ -138,13 +148,17 @@ static kolo_precision read_precision(const reading *r)
     return KOLO_TF32;
 }
 
+static const kolo_strategy_kind *find_strategy(const char *name)
+{
+    for (size_t i = 0; i < STRATEGIES; i++)
+        if (strcmp(name, strategies[i]->name) == 0) return strategies[i];
+    return NULL;
+}
+
 static const char *read_strategy(const reading *r)
 {
-    static const char *const names[] = {"one_device", "mirrored", "central_storage"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(r->value, names[i]) == 0) return r->value;
-    wrong(r, "one_device, mirrored or central_storage");
-    return NULL;
+    if (!find_strategy(r->value)) wrong(r, STRATEGY_NAMES);
+    return r->value;
 }
 
 static const char *read_text(const reading *r, const char *wanted)
@@ -372,8 +386,9 @@ static void show_help(char **argv, const option_list *list, const char *what)
 
 static void check_together(char **argv, const kolo_options *options)
 {
-    if (options->strategy && strcmp(options->strategy, "one_device") == 0 && options->devices > 1)
-        refuse(argv, "--devices", "1 with --strategy one_device", kolo_phrase("%d", options->devices));
+    if (options->strategy && find_strategy(options->strategy)->one_device && options->devices > 1)
+        refuse(argv, "--devices", kolo_phrase("1 with --strategy %s", options->strategy),
+               kolo_phrase("%d", options->devices));
     if (options->save && options->history && strcmp(options->save, options->history) == 0)
         refuse(argv, "--history", "another file than --save", options->history);
 }
@@ -460,8 +475,6 @@ void kolo_parse_options(int argc, char **argv, kolo_options *options, const char
 
 kolo_strategy kolo_options_strategy(const kolo_options *options)
 {
-    const char *name = options->strategy ? options->strategy : options->devices > 0 ? "mirrored" : "one_device";
-    if (strcmp(name, "mirrored") == 0) return kolo_mirrored(.devices = options->devices);
-    if (strcmp(name, "central_storage") == 0) return kolo_central_storage(.devices = options->devices);
-    return options->strategy ? kolo_one_device() : (kolo_strategy){0};
+    if (!options->strategy) return options->devices > 0 ? kolo_mirrored(.devices = options->devices) : (kolo_strategy){0};
+    return (kolo_strategy){._ = "", .kind = find_strategy(options->strategy), .devices = options->devices};
 }
