@@ -1,4 +1,4 @@
-/* A training that was interrupted goes on where it was, as with Keras's BackupAndRestore: but exactly there. */
+/* Resumes an interrupted training, like Keras's BackupAndRestore, but at the exact step. */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -56,13 +56,13 @@ static void end_epoch(kolo_callback *self, int epoch, const kolo_logs *logs)
     if (self->state && self->backup_and_restore.save_freq == 0) back_up(self);
 }
 
-/* What was interrupted is kept as it was then; what came to its end needs no backup. */
+/* Backs up an interrupted training as it is. The backup of a completed one is removed unless .keep. */
 static void end(kolo_callback *self, const kolo_logs *logs)
 {
     state *s = self->state;
     (void)logs;
     if (!s) return;
-    /* a stop that no callback wished for, on whichever rank */
+    /* interrupted: stopped, on any rank, but not by kolo_stop_training() */
     bool interrupted = self->model->history.stopped && !self->model->stop_training;
     if (interrupted) back_up(self);
     else if (!self->backup_and_restore.keep && kolo_callback_speaks()) unlink(s->path);

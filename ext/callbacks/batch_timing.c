@@ -1,4 +1,4 @@
-/* How long batches and epochs take, and what passes between them: the medians that facts about throughput rest on. */
+/* Measures the median times of batches and epochs, and the share of an epoch that passes between batches. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -6,17 +6,17 @@
 #include "core/written.h"
 #include "core/clock.h"
 
-/* Seconds that grow in number. */
+/* A growing list of times. */
 typedef struct times {
     double *seconds;
     int count, room;
 } times;
 
 typedef struct state {
-    times batches, epochs, shares; /* shares: of each epoch, what its batches took */
-    double batch_began, epoch_began, train_began;
-    double in_batches; /* of the epoch that runs */
-    int first_batches; /* in the first epoch */
+    times batches, epochs, shares; /* shares: for each epoch, the fraction of its time that its batches took */
+    double batch_began, epoch_began, train_began; /* kolo_now() */
+    double in_batches; /* seconds of the current epoch's batches */
+    int first_batches; /* number of batches in the first epoch */
 } state;
 
 static void release(kolo_callback *self)
@@ -49,7 +49,8 @@ static int ascending(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
-/* Of all but the first `skipped`, or of all where there are no others; sorts them. */
+/* The median of all times but the first `skipped`, or of all if there are no others; NaN if there are none. Sorts the
+ * times. */
 static double median(const times *list, int skipped)
 {
     int from = list->count > skipped ? skipped : 0, count = list->count - from;
@@ -84,7 +85,7 @@ static void begin_batch(kolo_callback *self, int batch, const kolo_logs *logs)
     if (s) s->batch_began = kolo_now();
 }
 
-/* Batches of the first epoch prepare, too: they are not counted once there are others. */
+/* The times of the first epoch's batches include preparation: they do not count if there are more epochs. */
 static void end_batch(kolo_callback *self, int batch, const kolo_logs *logs)
 {
     state *s = self->state;

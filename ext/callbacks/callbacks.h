@@ -1,57 +1,61 @@
-/* What our own callbacks share: their state, failures, monitored numbers. One file of ext/callbacks/ for each. */
+/* Functions that Kolo's callbacks share: for their state, failures and monitored numbers. Each callback is a file of
+ * ext/callbacks/. */
 #ifndef KOLO_CALLBACKS_SHARED_H
 #define KOLO_CALLBACKS_SHARED_H
 
 #include "training/callback.h"
 #include "model/model.h"
 
-/* Zeroed memory for self->state, from on_train_begin on; NULL, reported, where there is none. */
+/* Allocates and zeroes self->state, in on_train_begin, after releasing an older one. NULL: there is no memory, which
+ * has been reported. */
 void *kolo_callback_open(kolo_callback *self, size_t bytes);
-/* Frees self->state: the release() of those that hold nothing else. */
+/* Frees self->state: the release() of callbacks whose state owns nothing. */
 void kolo_callback_close(kolo_callback *self);
 
-/* A hook's failure: ends the fit with it, or, in a loop of the caller's, is told as a call's. */
+/* Reports the status of a hook: its first failure ends the fit; in a training loop of the caller's it is published
+ * like that of a public call. */
 void kolo_callback_check(kolo_callback *self, kolo_status status);
 
-/* Whether this process prints and writes. */
+/* Whether this process prints and writes files: only rank 0 does. */
 bool kolo_callback_speaks(void);
-/* A line on stdout, where .verbose asks for it, from rank 0; a progress bar that stands there is broken off. */
+/* Prints to stdout, on rank 0 and if verbose ≥ 1; ends the line of an unfinished progress bar first. */
 void kolo_callback_say(const kolo_callback *self, int verbose, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Numbers that a checkpoint keeps: state->wait and its like. The name is the callback's, the monitor's and `what`.
- * kept: the fallback unless the fit goes on from a checkpoint that has it. */
+/* Sets and gets a number that checkpoints hold, such as state->wait. Its name consists of the callback's name, the
+ * monitor's and `what`. kept() returns the fallback unless the fit resumes from a checkpoint that has the number. */
 void kolo_callback_keep(kolo_callback *self, const char *monitor, const char *what, double value);
 double kolo_callback_kept(const kolo_callback *self, const char *monitor, const char *what, double fallback);
-/* Likewise the model's weights as they are now; whether a checkpoint had some; and makes them the model's again. */
+/* Likewise for weights: keeps a copy of the model's current weights; whether the fit resumes with such a copy; sets
+ * the model's weights to the copy. */
 kolo_status kolo_callback_keep_weights(kolo_callback *self, const char *monitor);
 bool kolo_callback_has_weights(const kolo_callback *self, const char *monitor);
 kolo_status kolo_callback_take_weights(kolo_callback *self, const char *monitor);
 
-/* A number of the logs whose best is sought. */
+/* A monitored number of the logs, and its best value. */
 typedef struct kolo_monitor {
     const char *name;
-    bool larger; /* is better */
-    double min_delta;
+    bool larger; /* larger values are better */
+    double min_delta; /* ≥ 0: a smaller change is no improvement */
     double best; /* NaN: none yet */
 } kolo_monitor;
 
-/* Fills it in from a recipe (name NULL: "val_loss"). logs: of on_train_begin; a name that they have not is refused,
- * with those that they have. Empty logs say nothing of what will be there. */
+/* Fills in a monitor. name NULL: "val_loss". logs: those of on_train_begin. Fails if they do not have the name, with
+ * a list of the names that they have; accepts any name if they are empty or NULL. */
 kolo_status kolo_monitor_open(kolo_monitor *monitor, const char *name, kolo_mode mode, double min_delta,
                               const kolo_logs *logs);
-/* The number as all ranks know it; false where it is not there now. */
+/* Gets the value on which all ranks agree; false: the logs do not have it now. */
 bool kolo_monitor_read(const kolo_monitor *monitor, const kolo_logs *logs, double *value);
-/* Whether the value is better than the reference (NaN: than nothing) by more than min_delta. What is no number never
- * is. */
+/* Whether the value is better than the reference by more than min_delta. A reference of NaN is worse than any number;
+ * a value of NaN never improves. */
 bool kolo_monitor_improves(const kolo_monitor *monitor, double value, double reference);
 
-/* Makes the folders that a path stands in. */
+/* Makes the folders of a file's path. */
 kolo_status kolo_make_folders(const char *path);
 
 bool kolo_logs_has(const kolo_logs *logs, const char *name);
 
-/* A value that 0 leaves at its default, and KOLO_NONE sets to zero. */
+/* The value of an option: the fallback for 0, which means that it was not given; 0 for KOLO_NONE. */
 static inline double kolo_given(double value, double fallback)
 {
     return value == 0 ? fallback : value == KOLO_NONE ? 0 : value;

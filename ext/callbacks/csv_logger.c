@@ -1,4 +1,4 @@
-/* A row of all logs after each epoch, as Keras's CSVLogger. */
+/* Writes a row of all logs after each epoch, like Keras's CSVLogger. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <math.h>
@@ -12,9 +12,9 @@
 
 typedef struct state {
     FILE *file;
-    bool begun;  /* the file holds what goes before this training's rows, and no more */
-    bool header; /* is still to be written */
-    int count;   /* columns; 0: not known yet */
+    bool begun;  /* the file was cut to what precedes this training's rows */
+    bool header; /* the header is still to be written */
+    int count;   /* number of columns; 0: not known yet */
     char columns[KOLO_LOGS_MAX][64];
 } state;
 
@@ -39,8 +39,8 @@ static kolo_status open_file(kolo_callback *self, state *s)
     return s->file ? KOLO_OK : cannot(self);
 }
 
-/* The bytes that the file keeps: of a training that goes on those that it had when its state was kept, since rows may
- * have come after that and will come again. */
+/* The bytes of the file that are kept. For a resumed training these are the ones that the file had at the checkpoint,
+ * since rows that were written later will be written again. */
 static off_t bytes_kept(const kolo_callback *self, off_t size)
 {
     double then = kolo_callback_kept(self, self->csv_logger.path, "bytes", -1);
@@ -53,7 +53,8 @@ static void keep_size(kolo_callback *self, off_t size)
     kolo_callback_keep(self, self->csv_logger.path, "bytes", (double)size);
 }
 
-/* Not before the first epoch: only then is it known whether a backup goes on. What is no file has no size to cut. */
+/* Cuts the file when the first epoch begins: only then is it known whether the training resumes from a backup. Only a
+ * regular file can be cut. */
 static void begin_file(kolo_callback *self, state *s)
 {
     struct stat info;
@@ -82,7 +83,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-/* Columns are fixed by the first row: what comes later has no place. */
+/* The first row fixes the columns; names that appear later are left out. */
 static void choose_columns(state *s, const kolo_logs *logs)
 {
     for (int i = 0; i < logs->count; i++) snprintf(s->columns[i], sizeof s->columns[i], "%s", logs->names[i]);
@@ -90,7 +91,7 @@ static void choose_columns(state *s, const kolo_logs *logs)
     qsort(s->columns, (size_t)s->count, sizeof *s->columns, by_name);
 }
 
-/* With as few digits as bring it back exactly. */
+/* Prints a number with the fewest digits, 15 to 17, that restore it exactly. */
 static void print_number(FILE *file, double value)
 {
     char text[40];

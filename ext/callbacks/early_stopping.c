@@ -1,4 +1,4 @@
-/* Ends training when a number has stopped improving, as Keras's EarlyStopping. */
+/* Ends training when a number has stopped improving, like Keras's EarlyStopping. */
 #include <math.h>
 
 #include "callbacks/callbacks.h"
@@ -6,8 +6,8 @@
 
 typedef struct state {
     kolo_monitor monitor;
-    bool restored; /* what a checkpoint kept */
-    bool has_best; /* weights, kept by the model */
+    bool restored; /* the numbers of a checkpoint, if any, were taken */
+    bool has_best; /* the model keeps the best weights */
     int wait, best_epoch, stopped_epoch;
 } state;
 
@@ -21,7 +21,7 @@ static void begin(kolo_callback *self, const kolo_logs *logs)
         kolo_callback_check(self, kolo_fail(KOLO_INVALID, ".patience: wanted at least 0, got %d", args->patience));
 }
 
-/* By now every callback has begun, and one of them may have loaded a checkpoint. */
+/* Takes a checkpoint's numbers here, because in on_train_begin the callback that loads it may not have run yet. */
 static void begin_epoch(kolo_callback *self, int epoch, const kolo_logs *logs)
 {
     state *s = self->state;

@@ -1,9 +1,10 @@
 /* The gradient noise scale (McCandlish et al. 2018, "An empirical model of large-batch training", appendix A.1).
  *
- * The mean gradient g_B of B samples has E|g_B|² = |G|² + tr(Σ)/B: with small batches b and big ones B,
+ * The mean gradient g_B of B samples has E|g_B|² = |G|² + tr(Σ)/B. Small batches of b samples and big ones of B give
  *     |G|²  ≈ (B|g_B|² − b|g_b|²) / (B − b)        tr(Σ) ≈ (|g_b|² − |g_B|²) / (1/b − 1/B)
- * without bias. Their quotient is taken of running means, since each alone is very noisy. A big batch is made of small
- * ones, so that one pass gives both; its samples are drawn from the training's data, dropout is off. */
+ * without bias. The scale is the quotient of the running means of these two, since single estimates are very noisy. A
+ * big batch consists of small ones, so that one pass gives both. Samples are drawn from the training data; dropout is
+ * off. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,10 +20,10 @@
 typedef struct state {
     kolo_engine *engine;
     kolo_reduction *reduction;
-    float *gradient;  /* of a small batch: [weight_count] */
-    double *sum;      /* of the small batches' */
-    int32_t *samples; /* [small] */
-    int small, parts, every, batches;
+    float *gradient;  /* [weight_count], sum of the gradients of a small batch's samples */
+    double *sum;      /* [weight_count], mean gradient of the big batch */
+    int32_t *samples; /* [small], numbers in the data set */
+    int small, parts, every, batches; /* parts: small batches in a big one; batches: of the training so far */
     double smoothing, weight; /* weight: 1 − smoothing^measurements */
     double noise, signal;     /* running means, times weight */
     kolo_noise_scale found;
@@ -84,7 +85,7 @@ static void begin(kolo_callback *self, const kolo_logs *logs)
 
 /* ---------------------------------------------------------------- a measurement */
 
-/* A stream of its own beside those of the training. */
+/* Draws the samples of a small batch from a random stream that the training does not use. */
 static void draw_samples(const kolo_callback *self, state *s, int part, int64_t of)
 {
     uint64_t number = (uint64_t)s->found.measurements * (uint64_t)s->parts + (uint64_t)part;
@@ -95,7 +96,7 @@ static void draw_samples(const kolo_callback *self, state *s, int part, int64_t 
     }
 }
 
-/* The mean gradient of a small batch, one microbatch. */
+/* Computes the sum of the gradients of a small batch's samples, as one microbatch. */
 static kolo_status compute_part(state *s, const kolo_data *data)
 {
     kolo_batch batch = {.order = s->samples, .samples = s->small, .microbatch = s->small};
@@ -110,7 +111,8 @@ static kolo_status compute_part(state *s, const kolo_data *data)
     return status;
 }
 
-/* |g|² of both sizes; of running means, which no gradient has, nothing counts. */
+/* Measures |g|² for a small batch (the mean over the small ones) and for the big batch. Running means, which have a
+ * momentum and no gradient, are left out. */
 static kolo_status measure(kolo_callback *self, double *of_small, double *of_big)
 {
     state *s = self->state;

@@ -1,11 +1,11 @@
-/* Sets the learning rate before each epoch, as Keras's LearningRateScheduler. */
+/* Sets the learning rate before each epoch, like Keras's LearningRateScheduler. */
 #include <math.h>
 
 #include "callbacks/callbacks.h"
 #include "optimizers/optimizer.h"
 
 typedef struct state {
-    double initial; /* the rate that .by_epoch begins from, where it has none of its own */
+    double initial; /* the rate from which .by_epoch begins if it does not set one */
 } state;
 
 static kolo_status check(kolo_callback *self, state *s)

@@ -1,6 +1,6 @@
-/* Raises the learning rate batch by batch in the first epochs, as Horovod's LearningRateWarmupCallback
- * (horovod/_keras/callbacks.py): after e epochs, batches counted as parts of one, η/n · (e·(n − 1)/warmup_epochs + 1).
- */
+/* Raises the learning rate batch by batch in the first epochs, like Horovod's LearningRateWarmupCallback
+ * (horovod/_keras/callbacks.py): to η/n · (e·(n − 1)/warmup_epochs + 1) after e epochs, where e counts batches as
+ * fractions of an epoch. */
 #include "callbacks/callbacks.h"
 #include "replica/trainer.h"
 
@@ -40,7 +40,7 @@ static void begin_epoch(kolo_callback *self, int epoch, const kolo_logs *logs)
     if (s) s->epoch = epoch;
 }
 
-/* A step is added so that the end of each epoch has a round number. */
+/* batch + 1: the current batch counts, so that the last batch of an epoch has a whole number of epochs. */
 static void begin_batch(kolo_callback *self, int batch, const kolo_logs *logs)
 {
     const state *s = self->state;

@@ -1,4 +1,4 @@
-/* Saves the model as it trains, as Keras's ModelCheckpoint. */
+/* Saves the model while it trains, like Keras's ModelCheckpoint. */
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
@@ -16,17 +16,18 @@ typedef struct state {
     kolo_monitor monitor;
     bool restored;
     int epoch;
-    int seen, last_batch; /* batches since the last save; the last one's number, -1 before the first */
+    int seen, last_batch; /* batches since the last save; number of the last batch, -1: none yet */
 } state;
 
 /* ---------------------------------------------------------------- the path */
 
-/* What stands between braces: "epoch:02d", "val_loss:.2f", "accuracy". */
+/* The text between braces: "epoch:02d", "val_loss:.2f", "accuracy". */
 typedef struct field {
     char name[64], flags[16], type; /* type: 'd', 'f', 'e', 'g', or 0 */
 } field;
 
-/* The character behind the closing brace; NULL where it is none that can be filled in. */
+/* Parses a field, whose text begins after the brace. Returns the character after its closing brace; NULL: the field
+ * is not valid. */
 static const char *read_field(const char *text, field *found)
 {
     const char *end = strchr(text, '}'), *colon = memchr(text, ':', end ? (size_t)(end - text) : 0);
@@ -70,7 +71,8 @@ static double field_value(const field *one, int epoch, int batch, const kolo_log
     return kolo_logs_get(logs, one->name);
 }
 
-/* Python's format of the path; batch -1: at an epoch's end. Without a target it is only checked. */
+/* Fills in the fields of a path, like Python's str.format(). batch -1: at an epoch's end. target[PATH_MAX]; NULL:
+ * only checks the path. */
 static kolo_status fill_in(const char *path, int epoch, int batch, const kolo_logs *logs, char *target)
 {
     size_t used = 0;
@@ -143,7 +145,7 @@ static void begin_epoch(kolo_callback *self, int epoch, const kolo_logs *logs)
     s->restored = true;
 }
 
-/* Whether it is to be saved now; says why. */
+/* Whether the model is to be saved now; prints the reason if .verbose. */
 static bool is_wanted(kolo_callback *self, int epoch, const char *path, const kolo_logs *logs)
 {
     const kolo_model_checkpoint_args *args = &self->model_checkpoint;
@@ -176,7 +178,7 @@ static kolo_status save(kolo_callback *self, int epoch, int batch, const kolo_lo
     return kolo_weights_write(&(const kolo_save_args){.model = self->model, .path = path});
 }
 
-/* Keras's count of batches, which goes on over the epochs. */
+/* Counts batches across epochs, like Keras; true after every save_freq batches. */
 static bool is_time(state *s, int batch, int save_freq)
 {
     s->seen += batch <= s->last_batch || s->last_batch < 0 ? batch + 1 : batch - s->last_batch;

@@ -1,4 +1,4 @@
-/* Lowers the learning rate when a number has stopped improving, as Keras's ReduceLROnPlateau. */
+/* Lowers the learning rate when a number has stopped improving, like Keras's ReduceLROnPlateau. */
 #include <math.h>
 
 #include "callbacks/callbacks.h"

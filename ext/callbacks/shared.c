@@ -1,4 +1,4 @@
-/* What our own callbacks share: see callbacks.h. */
+/* Functions that Kolo's callbacks share: see callbacks.h. */
 #include "callbacks/callbacks.h"
 
 #include <math.h>
@@ -27,7 +27,7 @@ void kolo_callback_close(kolo_callback *self)
 void kolo_callback_check(kolo_callback *self, kolo_status status)
 {
     bool in_fit = self->model && self->model->fitting;
-    if (status == KOLO_OK || (in_fit && self->model->callback_status != KOLO_OK)) return; /* the first is told */
+    if (status == KOLO_OK || (in_fit && self->model->callback_status != KOLO_OK)) return; /* the first counts */
     kolo_failure failure = kolo_failure_take();
     kolo_scope scope = {0};
     if (!in_fit) scope = kolo_enter(kolo_phrase("kolo_%s", self->name), (kolo_here){0});
@@ -93,7 +93,8 @@ bool kolo_callback_has_weights(const kolo_callback *self, const char *monitor)
 kolo_status kolo_callback_take_weights(kolo_callback *self, const char *monitor)
 {
     const float *weights = kolo_kept_find(&self->model->kept, key(self, monitor, "weights"));
-    return weights ? kolo_weights_take(self->model, weights) : KOLO_OK; /* a hook may have loaded a checkpoint */
+    /* NULL: another hook may have loaded a checkpoint without them. */
+    return weights ? kolo_weights_take(self->model, weights) : KOLO_OK;
 }
 
 /* ---------------------------------------------------------------- monitored numbers */
@@ -110,7 +111,7 @@ bool kolo_logs_has(const kolo_logs *logs, const char *name)
     return find(logs, name) >= 0;
 }
 
-/* By its name, behind "val_". */
+/* The default of .mode, by the number's name, with or without "val_". */
 static bool larger_is_better(const char *name)
 {
     static const char *const parts[] = {"acc",   "auc",   "precision",  "recall", "f1",

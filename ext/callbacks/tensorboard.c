@@ -1,10 +1,10 @@
-/* Event files that TensorBoard opens: records framed as TFRecord's (core/crc32c.h), each a tensorflow.Event
+/* Writes event files for TensorBoard: records in the format of TFRecord (data/record.h), each a tensorflow.Event
  * (tensorflow/core/util/event.proto):
  *
  *     message Event { double wall_time = 1; int64 step = 2; string file_version = 3; Summary summary = 5; }
  *     message Summary { message Value { string tag = 1; float simple_value = 2; } repeated Value value = 1; }
  *
- * Tags as Keras's TensorBoard has them: epoch_loss in train/ and validation/, batch_loss in train/. */
+ * The tags are those of Keras's TensorBoard: epoch_loss in train/ and validation/, batch_loss in train/. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -16,8 +16,8 @@
 #include "core/crc32c.h"
 
 typedef struct state {
-    FILE *train, *validation; /* the second is opened when there is something for it */
-    int64_t batches;          /* trained so far: the step of batch_loss */
+    FILE *train, *validation; /* `validation` is opened with its first number */
+    int64_t batches;          /* batches trained so far: the step of batch_loss */
 } state;
 
 static void release(kolo_callback *self)
@@ -30,7 +30,7 @@ static void release(kolo_callback *self)
 
 /* ---------------------------------------------------------------- messages */
 
-/* Bytes of a protocol buffer's message. Tags are short: it never fills. */
+/* A protocol buffer message. Tags are short, so it does not get full. */
 typedef struct message {
     uint8_t bytes[1024];
     size_t size;

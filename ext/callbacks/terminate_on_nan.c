@@ -1,4 +1,4 @@
-/* Ends training when the loss is infinite or no number, as Keras's TerminateOnNaN. */
+/* Ends training when the loss is infinite or NaN, like Keras's TerminateOnNaN. */
 #include <math.h>
 
 #include "callbacks/callbacks.h"

@@ -1,4 +1,4 @@
-/* Arrays on their way from a reader to a data set: see arrays.h. */
+/* The arrays that a reader hands over to a data set: see arrays.h. */
 #include "data/arrays.h"
 
 #include <stdlib.h>
@@ -29,7 +29,7 @@ kolo_status kolo_names_copy(const char *const *list, int count, char ***names)
     return KOLO_OK;
 }
 
-/* block[i] becomes block[index[i]], for elements of `each` bytes. */
+/* Replaces *block by the elements block[index[i]], i < count, of `each` bytes each. *block NULL: does nothing. */
 static kolo_status choose(void **block, size_t each, const int32_t *index, int64_t count)
 {
     if (!*block) return KOLO_OK;

@@ -1,7 +1,7 @@
-/* kolo_augment: images turned over, cut out and moved at random while they are trained with. Read view.h first.
+/* kolo_augment: images that are flipped, cropped and shifted at random in training. Read view.h first.
  *
- * What is drawn depends on the seed, the step and the sample's number in the batch alone (core/random.h): the same for
- * any number of devices, ranks and threads, whoever gathers it when. */
+ * The random numbers depend only on the seed, the step and the sample's number in the batch (core/random.h), so they
+ * are the same for any number of devices, ranks and threads. */
 #include "core/random.h"
 #include "data/view.h"
 
@@ -13,23 +13,24 @@ typedef struct augmentation {
     bool flip, flip_vertical;
     int padding, shift[2];
     kolo_fill fill;
-    uint64_t seed; /* 0: the training's */
-    int number;    /* of the view */
+    uint64_t seed; /* 0: the training's seed */
+    int number;    /* kolo_data.views of this view: two augmentations of one data set draw different numbers */
 } augmentation;
 
-/* Where a pixel of the result comes from: row + top, column + left, counted from the other end if turned over. */
+/* Where a pixel of the result comes from: row + top and column + left of the source, where row and column count from
+ * the other end if the image is flipped. */
 typedef struct placing {
     int top, left;
-    bool down, right; /* turned over upside down, left to right */
+    bool down, right; /* flipped upside down; left to right */
 } placing;
 
-/* 0 … below-1, even to within below/2³². */
+/* Maps a random word to 0 … below-1, uniformly up to a relative error of below/2³². */
 static int below(uint32_t word, int below)
 {
     return (int)((uint64_t)word * (uint64_t)below >> 32);
 }
 
-/* Every number by a word of its own. */
+/* Draws each number from a separate random word. */
 static placing draw(const augmentation *a, const kolo_gather_call *call, int64_t sample, const int room[2])
 {
     uint64_t key = kolo_random_key(a->seed ? a->seed : call->seed, KOLO_RANDOM_AUGMENT, (uint64_t)a->number);
@@ -42,7 +43,8 @@ static placing draw(const augmentation *a, const kolo_gather_call *call, int64_t
         .right = a->flip && turn.word[1] >> 31};
 }
 
-/* The pixel that stands for one outside 0 … size-1; -1: none does. Reflected: d c b | a b c d | c b a. */
+/* The pixel to take for position `at`, which may lie outside 0 … size-1; -1: none, the pixel is 0. KOLO_FILL_REFLECT:
+ * d c b | a b c d | c b a. */
 static int inside(int at, int size, kolo_fill fill)
 {
     if (at >= 0 && at < size) return at;
@@ -62,7 +64,7 @@ static void place_row(const float *from, int from_columns, kolo_fill fill, placi
     }
 }
 
-/* Most rows are straight copies: those that lie wholly inside and are not turned over. */
+/* Most rows are copied as they are: those that lie inside the source and are not flipped left to right. */
 static void place_image(const float *from, kolo_shape in, kolo_fill fill, placing where, kolo_shape out, float *to)
 {
     int rows = out.dim[0], columns = out.dim[1], channels = out.rank == 3 ? out.dim[2] : 1;
@@ -77,7 +79,7 @@ static void place_image(const float *from, kolo_shape in, kolo_fill fill, placin
     }
 }
 
-/* Scored: what is cut out is the middle, as Keras's CenterCrop has it. */
+/* Outside training the middle is cut out, as by Keras's CenterCrop. */
 static kolo_status gather_image(const kolo_data *data, const kolo_gather_call *call, int32_t row, float *scratch,
                                 float *to)
 {

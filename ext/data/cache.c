@@ -1,5 +1,5 @@
-/* kolo_cache: features worked out once; kolo_prefetch: batches worked out before they are asked for. Read view.h first.
- */
+/* kolo_cache computes features once and keeps them; kolo_prefetch has batches gathered ahead of the step. Read view.h
+ * first. */
 #include "data/feed.h"
 #include "data/view.h"
 
@@ -8,11 +8,11 @@
 
 typedef enum cached { MISSING, BEING_STORED, STORED } cached;
 
-/* Whoever needs a sample first works it out; if two do at once, one of them stores it. */
+/* The first thread that needs a sample computes it; if two threads compute it at once, one of them stores it. */
 typedef struct cache {
     kolo_view view;
     float *features; /* [samples][elements] */
-    uint8_t *states; /* [samples]; STORED is written last */
+    uint8_t *states; /* [samples] of enum cached; STORED is written after the features */
 } cache;
 
 static kolo_status gather_sample(const kolo_data *data, const kolo_gather_call *call, int32_t row, float *to)
@@ -34,7 +34,7 @@ static kolo_status gather_sample(const kolo_data *data, const kolo_gather_call *
     return KOLO_OK;
 }
 
-/* What is kept is for everyone: nothing is left to chance below. */
+/* Samples are gathered as for scoring, without random numbers, since the features that are kept serve every call. */
 static kolo_status gather_cached(const kolo_data *data, const kolo_gather_call *call, const int32_t *rows, int count,
                                  const kolo_gathered *to)
 {

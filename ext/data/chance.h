@@ -1,4 +1,5 @@
-/* The random numbers of one drawn sample, in order: a stream of its own, so that samples can be drawn in any order. */
+/* The random numbers of one synthetic sample, in order. Each sample has a separate stream, so samples can be drawn in
+ * any order. */
 #ifndef KOLO_DATA_CHANCE_H
 #define KOLO_DATA_CHANCE_H
 
@@ -21,7 +22,7 @@ static inline uint32_t kolo_chance_word(kolo_chance *chance)
     return chance->words.word[--chance->left];
 }
 
-/* 0 … below-1, even to within below/2³². */
+/* Draws from 0 … below-1, uniformly up to a relative error of below/2³². */
 static inline uint32_t kolo_chance_below(kolo_chance *chance, uint32_t below)
 {
     return (uint32_t)((uint64_t)kolo_chance_word(chance) * below >> 32);
@@ -32,7 +33,7 @@ static inline float kolo_chance_between(kolo_chance *chance, float low, float hi
     return low + (high - low) * kolo_random_unit(kolo_chance_word(chance));
 }
 
-/* Of mean 0 and variance 1 (Box and Muller 1958, one of its two). */
+/* Draws from the normal distribution of mean 0 and variance 1: one of the two numbers of Box and Muller 1958. */
 static inline float kolo_chance_normal(kolo_chance *chance)
 {
     float radius = sqrtf(-2 * logf(1 - kolo_random_unit(kolo_chance_word(chance))));

@@ -1,6 +1,6 @@
 /* CIFAR-10 and CIFAR-100 in their binary form: records of one label byte (CIFAR-100: a coarse and a fine one), then
  * 3072 bytes of a 32×32 image, all red, then all green, then all blue (A. Krizhevsky, "Learning multiple layers of
- * features from tiny images", 2009). They become channels last. Read reader.h and sources.h first. */
+ * features from tiny images", 2009). The images are converted to channels last. Read reader.h and sources.h first. */
 #include "data/cifar.h"
 #include "data/dictionary.h"
 #include "data/folder.h"
@@ -18,11 +18,12 @@
 #define BATCHES_MAX 5
 
 typedef struct cifar_kind {
-    int classes, label_bytes; /* the last of them counts */
+    int classes, label_bytes; /* the last one is used */
     const char *train[BATCHES_MAX + 1], *test[2], *names;
 } cifar_kind;
 
-/* The names are patterns: ".bin", ".bin.gz", ".bin.xz"; the test batch may be a part of it. */
+/* File names are patterns, which match .bin, .bin.gz and .bin.xz. The test batch may be a part of CIFAR's, such as
+ * test_batch_first1000.bin. */
 static const cifar_kind kinds[] = {
     {10,
      1,
@@ -32,11 +33,11 @@ static const cifar_kind kinds[] = {
     {100, 2, {"train.bin*"}, {"test.bin*"}, "fine_label_names.txt"},
 };
 
-/* One file, read by a thread of its own: decompressing five of them takes seconds. */
+/* One file. Each is read by a separate thread, since decompressing five of them takes seconds. */
 typedef struct batch {
     char path[PATH_MAX];
     const cifar_kind *kind;
-    uint8_t *bytes; /* the file's */
+    uint8_t *bytes; /* contents of the file, decompressed */
     int64_t records;
     kolo_status status;
     kolo_failure failure;
@@ -140,7 +141,7 @@ static kolo_status join(kolo_arrays *arrays, const batch *batches, int count)
     return KOLO_OK;
 }
 
-/* A name a line. A file that has another number of them names nothing. */
+/* Reads one name per line. Warns and sets no names if the file has another number of them than there are classes. */
 static kolo_status read_names(kolo_arrays *arrays, const char *folder, const cifar_kind *kind)
 {
     char path[PATH_MAX];

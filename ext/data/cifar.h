@@ -4,10 +4,10 @@
 
 #include "data/arrays.h"
 
-/* Whether a folder holds any of their files. */
+/* Whether a folder holds any file of CIFAR-10 or CIFAR-100. */
 bool kolo_cifar_in(const char *folder);
-/* The batches of a split in a folder: data_batch_1.bin … 5, test_batch.bin, or CIFAR-100's train.bin and test.bin;
- * plain, .gz or .xz. On failure arrays are empty. */
+/* Reads the batches of a split in a folder: CIFAR-10's data_batch_1.bin … 5 or test_batch.bin, else CIFAR-100's
+ * train.bin or test.bin; plain, .gz or .xz. On failure the arrays are empty. */
 kolo_status kolo_cifar_read(kolo_arrays *arrays, const char *folder, kolo_split split);
 
 #endif

@@ -1,4 +1,5 @@
-/* CSV files, the first pass: is there a header, what is each column, which is the label. Read csv.h first. */
+/* CSV files, the first pass: it finds out whether there is a header, what each column holds and which is the label.
+ * Read csv.h first. */
 #define _GNU_SOURCE
 #include "core/written.h"
 #include "data/csv.h"
@@ -11,7 +12,7 @@
 #include <string.h>
 #include <strings.h>
 
-#define CLASSES_NEAR 100 /* whole numbers within such a range are classes, even where they do not begin at 0 */
+#define CLASSES_NEAR 100 /* whole labels that span less are classes, even below 0 or above 999 */
 
 void kolo_csv_table_free(kolo_csv_table *table)
 {
@@ -32,7 +33,7 @@ const char *kolo_csv_column_text(const kolo_csv_table *table, int column)
 
 /* ------------------------------------------------------------------------------------------ columns by name */
 
-/* A column by its name, or else its number: from 0, or from the end below 0. -1 where there is none. */
+/* Finds a column by its name, or else by its number: 0 is the first, -1 the last. Returns -1 if there is none. */
 static int find_column(const kolo_csv_table *table, const char *name)
 {
     char *end;
@@ -43,7 +44,8 @@ static int find_column(const kolo_csv_table *table, const char *name)
     return (int)(number < 0 ? number + table->count : number);
 }
 
-/* "Label" is likely meant by "label": names differ in case in every other copy of a data set. */
+/* The default label: the first column called "label" in any case, since copies of a data set differ in case; else the
+ * last column. */
 static int label_by_habit(const kolo_csv_table *table)
 {
     for (int i = 0; i < table->count; i++)
@@ -71,7 +73,7 @@ static kolo_status give_role(kolo_csv_table *table, const char *option, const ch
     return KOLO_OK;
 }
 
-/* All columns of that name: a file may have two. */
+/* Drops all columns of that name, since a file may have two. */
 static kolo_status drop_columns(kolo_csv_table *table, const char *name)
 {
     KOLO_TRY(give_role(table, ".drop", name, KOLO_COLUMN_DROPPED));
@@ -111,7 +113,7 @@ static kolo_status give_roles(kolo_csv_table *table)
 
 /* ------------------------------------------------------------------------------------------ the first row */
 
-/* A header is what has no number in it, or what was said to be one. */
+/* The first row is a header if .header says so; by default, if none of its cells is a number. */
 static bool looks_like_header(const kolo_csv_table *table, const kolo_csv_cell *cells, int count)
 {
     double number;
@@ -178,7 +180,9 @@ bool kolo_csv_plain_classes(const kolo_csv_column *column)
     return !column->categorical && column->whole && column->least >= 0 && column->most < KOLO_CSV_CLASSES_MAX;
 }
 
-/* A column is of words or of numbers. One of numbers with a stray word in it is more likely damaged than meant. */
+/* Decides whether a column holds words or numbers. A column of mostly numbers with a word in it is refused: it is
+ * more likely damaged than intended. So is a word where numbers are required: .like, weights, the target of a
+ * regression. */
 static kolo_status choose_kind(kolo_csv_table *table, int index)
 {
     kolo_csv_column *column = &table->columns[index];
@@ -195,7 +199,7 @@ static kolo_status choose_kind(kolo_csv_table *table, int index)
     if (column->words > 0) column->categorical = true;
     bool classes = label && !regression && !table->args->like && column->whole && column->numbers > 0 &&
                    !kolo_csv_plain_classes(column);
-    if (classes && column->most - column->least < CLASSES_NEAR) column->categorical = true; /* -1 and 1 */
+    if (classes && column->most - column->least < CLASSES_NEAR) column->categorical = true; /* such as -1 and 1 */
     return KOLO_OK;
 }
 

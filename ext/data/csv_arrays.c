@@ -1,5 +1,5 @@
-/* CSV tables as arrays: categories in order, labels or targets, and what becomes of missing values. Read csv.h first.
- */
+/* Conversion of CSV tables to arrays: orders categories, makes labels or targets, and treats missing values. Read
+ * csv.h first. */
 #include "data/csv.h"
 #include "data/data.h"
 
@@ -10,8 +10,9 @@
 
 /* ------------------------------------------------------------------------------------------ categories */
 
-/* rank[number]: a category's place by descending frequency, words in their order where they are equally frequent, as
- * Spark's StringIndexer has it; where classes were named, in the order of their names. From malloc. */
+/* rank[number] becomes a category's place, and order[] the inverse; both from malloc. Categories are ordered by
+ * descending frequency, equally frequent ones by their words, as by Spark's StringIndexer; or, if `named`, as they
+ * are numbered. */
 static kolo_status rank_categories(const kolo_dictionary *categories, bool named, int32_t **rank, int32_t **order)
 {
     KOLO_TRY(kolo_dictionary_order(categories, KOLO_TIES_ASCENDING, order));
@@ -82,7 +83,8 @@ static void fill_missing(kolo_csv_table *table, int feature, float value)
         if (isnan(floats[row * table->features])) floats[row * table->features] = value;
 }
 
-/* Of words the most frequent is number 0. The mean is .like's, where that was read from a table. */
+/* Treats missing values by .on_missing. In a column of words KOLO_MISSING_MEAN and _ZERO both fill in 0, which is the
+ * most frequent word. The means are those of .like, if given. */
 static kolo_status settle_features(kolo_csv_table *table, kolo_column_recipe *recipes)
 {
     kolo_missing rule = table->args->on_missing;
@@ -148,7 +150,7 @@ static kolo_status name_features(const kolo_csv_table *table, kolo_arrays *array
     return status;
 }
 
-/* For tables that are read like this one. */
+/* Keeps the columns' roles and names for tables that are read with this one as .like. */
 static kolo_status keep_roles(const kolo_csv_table *table, kolo_arrays *arrays)
 {
     size_t count = (size_t)table->count;

@@ -1,4 +1,4 @@
-/* CSV files, the second pass: the cells as numbers. Read csv.h first. */
+/* CSV files, the second pass: converts the cells to numbers. Read csv.h first. */
 #include "data/csv.h"
 
 #include <float.h>
@@ -20,7 +20,7 @@ static bool is_missing(const kolo_csv_table *table, kolo_csv_cell cell)
     return table->missing_number && kolo_csv_number(cell, table->c, &number) && number == missing;
 }
 
-/* A cell that is not missing: a number, or its category's. */
+/* Reads a cell that is not missing: *value is its number, or the number of its category. */
 static kolo_status read_cell(kolo_csv_table *table, int64_t line, int index, kolo_csv_cell cell, double *value)
 {
     kolo_csv_column *column = &table->columns[index];
@@ -48,7 +48,7 @@ static kolo_status read_feature(kolo_csv_table *table, int64_t line, int index, 
     return KOLO_OK;
 }
 
-/* A row without a label or a weight is of no use: it is dropped where rows may be, else refused. */
+/* Reads a label or a weight. A row without one cannot be used: KOLO_MISSING_DROP drops it, other rules refuse it. */
 static kolo_status read_other(kolo_csv_table *table, int64_t line, int index, kolo_csv_cell cell, double *value)
 {
     *value = NAN;

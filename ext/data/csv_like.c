@@ -1,4 +1,4 @@
-/* CSV files read as another table was: a test's table by its training table. Read csv.h first. */
+/* CSV files that are read like another table (.like): a test set like its training set. Read csv.h first. */
 #include "data/csv.h"
 #include "data/data.h"
 
@@ -7,7 +7,8 @@
 
 /* ------------------------------------------------------------------------------------------ what each column is */
 
-/* The column of .like's file that column number `index` is: of the same name, or else of the same place. -1: none. */
+/* The column of .like's file that corresponds to column `index`: the one of the same name, or, if either file lacks a
+ * header, of the same number. -1: none. */
 static int same_column(const kolo_csv_table *table, int index, const kolo_arrays *like)
 {
     const char *name = table->columns[index].name;
@@ -23,7 +24,8 @@ static bool names_roles(const kolo_csv_args *args)
     return args->label_column || args->no_label || args->weight_column || args->drop[0];
 }
 
-/* What .like's file has as its label and this one lacks. */
+/* Fails with the name of .like's label column, which this file lacks. Returns KOLO_OK if .like's file has no header
+ * or no label. */
 static kolo_status no_label(const kolo_csv_table *table, const kolo_arrays *like)
 {
     for (int i = 0; i < like->file_columns; i++)
@@ -71,7 +73,8 @@ static kolo_status follow_feature(kolo_csv_table *table, int column, int feature
     return kolo_csv_column_name(own, (const char *const *)recipe->words, recipe->count);
 }
 
-/* Classes with names are found by them; those without are numbers, of which none may be beyond. */
+/* Classes with names are found by their names. Classes without names are numbers, which must be below .like's number
+ * of classes. */
 static kolo_status follow_label(kolo_csv_table *table, const kolo_data *like)
 {
     kolo_csv_column *label = &table->columns[table->label];

@@ -18,15 +18,15 @@ typedef struct scan {
     kolo_csv_row row;
     void *user;
     struct csv_parser parser;
-    int64_t line, begins; /* the line that is read, and where its row began; from 1 */
-    char *text;           /* the row's cells, one behind the other, each followed by a 0 */
+    int64_t line, begins; /* number of the current line, and of the first line of its row; from 1 */
+    char *text;           /* the row's cells, one after the other, each followed by a 0 */
     size_t size, room;
     kolo_csv_cell *cells;
     size_t count, cell_room;
     kolo_status status;
 } scan;
 
-/* ------------------------------------------------------------------------------------------ what libcsv tells */
+/* ------------------------------------------------------------------------------------------ what libcsv calls */
 
 static kolo_status grow(void **block, size_t *room, size_t wanted, size_t element)
 {
@@ -86,7 +86,8 @@ static kolo_status parse(scan *s, const char *text, size_t size)
                      s->path, s->line);
 }
 
-/* Line by line: libcsv does not count them. A row goes on where a line ended within quotes. */
+/* Parses line by line, because libcsv does not count lines. A row takes several lines if a quoted cell holds a line
+ * end. */
 static kolo_status parse_lines(scan *s, const char *text, size_t size)
 {
     while (size > 0) {
@@ -115,7 +116,7 @@ static char likeliest_separator(const char *text, size_t size)
     return candidates[best];
 }
 
-/* The file's first chunk: its byte order mark, and what separates its cells. */
+/* Looks at the file's first chunk: skips a byte order mark, and sets the separator. */
 static kolo_status begin(scan *s, char separator, const char **text, size_t *size)
 {
     if (*size >= 2 && (memcmp(*text, "\xff\xfe", 2) == 0 || memcmp(*text, "\xfe\xff", 2) == 0))
@@ -172,11 +173,11 @@ static bool infinity(const char *text, double *number)
     return true;
 }
 
-/* A decimal number's parts: mantissa · 10^exponent, if that is all of it. */
+/* A decimal number: ±mantissa · 10^exponent, if `exact`. */
 typedef struct decimal {
     uint64_t mantissa;
     int exponent;
-    bool negative, exact; /* all digits are in the mantissa */
+    bool negative, exact; /* digits that the mantissa does not hold are all 0 */
 } decimal;
 
 static const char *read_digits(const char *at, decimal *d, int shift, int *digits)

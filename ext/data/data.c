@@ -1,4 +1,4 @@
-/* Data sets in memory: owned, sliced, looked at, gathered into batches. Read data.h first. */
+/* Data sets in memory: their ownership, slices, single samples, and the gathering of batches. Read data.h first. */
 #include "data/sources.h"
 #include "data/view.h"
 
@@ -13,7 +13,7 @@ static void storage_free(kolo_storage *storage)
     free(storage);
 }
 
-/* Slices may be freed by whoever worked with them, so the count is atomic. */
+/* Slices may be used and freed by different threads, so the count is atomic. */
 void kolo_data_retain(const kolo_data *data)
 {
     __atomic_add_fetch(&data->storage->users, 1, __ATOMIC_RELAXED);
@@ -33,7 +33,8 @@ static int classes_of(const kolo_arrays *arrays)
     return arrays->classes ? arrays->classes : largest + 1;
 }
 
-/* A label far above all others is more likely damaged than meant, and makes a model with an output for each between. */
+/* Warns if most class numbers are unused: a label far above all others is more likely damaged than intended, and the
+ * model would need an output for each number below it. */
 static kolo_status warn_of_gaps(const kolo_arrays *arrays, int classes)
 {
     bool plain = arrays->labels && arrays->label_count <= 1 && !arrays->class_names && !arrays->synthetic;
@@ -190,7 +191,7 @@ static kolo_status check_specs(const kolo_data_sample_args *args)
     return KOLO_OK;
 }
 
-/* The number in a batch is the sample's own, so that those of a data set are not all augmented alike. */
+/* The sample's index serves as its number in the batch, so that not all samples are augmented alike. */
 static kolo_status look_at(const kolo_data_sample_args *args)
 {
     const kolo_data *data = args->data;
@@ -214,7 +215,7 @@ kolo_status kolo_data_sample_at(const kolo_data_sample_args *args, kolo_here her
     return kolo_leave(scope, look_at(args));
 }
 
-/* Blocks of a constant size: the compiler turns those into vector instructions at -O2 already. */
+/* Works in blocks of a constant size, because compilers vectorise those already at -O2. */
 static void scale_bytes(const uint8_t *restrict bytes, float scale, int64_t count, float *restrict features)
 {
     enum { block = 32 };

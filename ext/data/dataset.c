@@ -1,7 +1,8 @@
-/* Data sets by name: where the files of "mnist" are looked for, and what there is when they are not found.
+/* Data sets by name: where the files of "mnist" are looked for, and what replaces them if there are none.
  *
- * KOLO_DATA is a folder that holds a folder for each data set, or the files themselves. Where it is not set the
- * library draws digits of its own, so that every lesson runs; where it is set, nothing is ever drawn in silence. */
+ * KOLO_DATA is a folder that holds a folder for each data set, or the files themselves. If it is not set, and `make
+ * data` has fetched no files, a published set is replaced by a synthetic one, with a warning, so that every lesson
+ * runs. If it is set, missing files are an error. */
 #include "data/cifar.h"
 #include "data/higgs.h"
 #include "data/sources.h"
@@ -28,7 +29,7 @@ static bool is_there(const char *path)
     return lstat(path, &info) == 0;
 }
 
-/* "train-images-idx3-ubyte", and the spellings that other copies of MNIST have. */
+/* Finds "train-images-idx3-ubyte", or one of the spellings in other copies of MNIST. */
 static bool find_file(char path[PATH_MAX], const char *folder, kolo_split split, const char *what)
 {
     static const char *const prefixes[][2] = {{"train", "training"}, {"t10k", "test"}};
@@ -67,14 +68,14 @@ static kolo_status read_idx(kolo_arrays *arrays, const char *folder, kolo_split 
 typedef struct folder_kind {
     bool (*in)(const char *folder);
     kolo_status (*read)(kolo_arrays *arrays, const char *folder, kolo_split split);
-    const char *files; /* for sentences */
+    const char *files; /* for errors */
 } folder_kind;
 
 static const folder_kind idx_folder = {holds_idx, read_idx, "IDX files"},
                          cifar_folder = {kolo_cifar_in, kolo_cifar_read, "CIFAR's binary batches"},
                          higgs_folder = {kolo_higgs_in, kolo_higgs_read, "a HIGGS table"};
 
-/* What a folder holds, or NULL. */
+/* The kind of data set whose files a folder holds, or NULL. */
 static const folder_kind *kind_of(const char *folder)
 {
     static const folder_kind *const kinds[] = {&idx_folder, &cifar_folder, &higgs_folder};
@@ -83,12 +84,12 @@ static const folder_kind *kind_of(const char *folder)
     return NULL;
 }
 
-/* The published sets: what their folders hold, and what is drawn where there is none. */
+/* A published set: the kind of its folder, and the synthetic set that replaces it. */
 typedef struct published_set {
     const char *name;
     const folder_kind *kind;
     kolo_status (*draw)(kolo_arrays *arrays, kolo_split split);
-    const char *drawn, *title; /* for a sentence */
+    const char *drawn, *title; /* names of the synthetic and of the published set, for the warning */
 } published_set;
 
 static kolo_status draw_digits(kolo_arrays *arrays, kolo_split split)
@@ -128,14 +129,14 @@ static const published_set *find_published(const char *name)
 
 /* ------------------------------------------------------------------------------------------ KOLO_DATA */
 
-/* What it names, or NULL. */
+/* The folder that KOLO_DATA names; NULL if it is unset or empty. */
 static const char *data_home(void)
 {
     const char *home = getenv("KOLO_DATA");
     return home && *home ? home : NULL;
 }
 
-/* "mnist, fashion-mnist": the folders in KOLO_DATA, for a sentence. */
+/* Writes "mnist, fashion-mnist", the data sets in KOLO_DATA, for an error. */
 static void list_sets(char *list, size_t room, const char *home)
 {
     size_t used = 0;
@@ -154,7 +155,8 @@ static void list_sets(char *list, size_t room, const char *home)
     if (!used) snprintf(list, room, "no data set");
 }
 
-/* Files that lie in KOLO_DATA itself are "mnist", or what the folder is called. */
+/* Whether files directly in KOLO_DATA are the set `name`: they are the set that the folder is called after, and
+ * "mnist" unless the folder is called "fashion-mnist". */
 static bool files_are(const char *home, const char *name)
 {
     char path[PATH_MAX];
@@ -181,7 +183,7 @@ static kolo_status no_such_set(const char *name, const char *home)
                      home, list, name);
 }
 
-/* HOME/name, if it is a folder. */
+/* Writes the path HOME/name; false if that is not a folder. */
 static bool folder_in(char path[PATH_MAX], const char *home, const char *name)
 {
     return *name != '/' && snprintf(path, PATH_MAX, "%s/%s", home, name) < PATH_MAX && is_folder(path);
@@ -190,11 +192,10 @@ static bool folder_in(char path[PATH_MAX], const char *home, const char *name)
 static kolo_status read_folder(kolo_arrays *arrays, const char *folder, const published_set *set, kolo_split split)
 {
     const folder_kind *kind = kind_of(folder);
-    if (!kind) kind = set ? set->kind : &idx_folder; /* which then says what it misses */
+    if (!kind) kind = set ? set->kind : &idx_folder; /* its read() then reports the missing files */
     return kind->read(arrays, folder, split);
 }
 
-/* Where `make data` puts what it fetched when KOLO_DATA does not say otherwise. */
 bool kolo_data_cache(char path[PATH_MAX])
 {
     const char *cache = getenv("XDG_CACHE_HOME"), *user = getenv("HOME");
@@ -202,7 +203,7 @@ bool kolo_data_cache(char path[PATH_MAX])
     return user && *user == '/' && snprintf(path, PATH_MAX, "%s/.cache/kolo", user) < PATH_MAX;
 }
 
-/* Without KOLO_DATA: what was fetched, or else what can be drawn, which is said once for each set. */
+/* Without KOLO_DATA: reads the set that `make data` fetched, or else draws one, with a warning once for each set. */
 static kolo_status read_homeless(kolo_arrays *arrays, const published_set *set, kolo_split split)
 {
     static bool said[PUBLISHED];
@@ -228,7 +229,8 @@ static kolo_status read_named(kolo_arrays *arrays, const char *name, kolo_split 
     return no_such_set(name, home);
 }
 
-/* A published set by a call of its own, which takes KOLO_DATA's own files for that set whatever the folder's name. */
+/* Reads a published set for its own call, such as kolo_mnist(): files directly in KOLO_DATA are taken for that set,
+ * whatever the folder is called. */
 static kolo_status read_published(kolo_arrays *arrays, const published_set *set, kolo_split split)
 {
     char path[PATH_MAX];

@@ -1,4 +1,4 @@
-/* Words with numbers: see dictionary.h. */
+/* Dictionaries: see dictionary.h. */
 #include "data/dictionary.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@ void kolo_dictionary_free(kolo_dictionary *dictionary)
     *dictionary = (kolo_dictionary){0};
 }
 
-/* FNV-1a (Fowler, Noll, Vo), its high bits folded down for tables of a power of two. */
+/* FNV-1a (Fowler, Noll, Vo). The high bits are folded into the low ones, which index tables of a power of two. */
 static uint64_t hash_of(const char *text, size_t length)
 {
     uint64_t hash = 0xcbf29ce484222325u;
@@ -18,7 +18,7 @@ static uint64_t hash_of(const char *text, size_t length)
     return hash ^ hash >> 29;
 }
 
-/* Where the word stands in the table, or the empty place where it would. */
+/* The table's slot that holds the word, or the empty slot where it belongs. */
 static size_t place_of(const kolo_dictionary *d, const char *text, size_t length, uint64_t hash)
 {
     size_t at = (size_t)hash & (d->table_size - 1);
@@ -35,7 +35,7 @@ int32_t kolo_dictionary_find(const kolo_dictionary *dictionary, const char *text
     return dictionary->table[place_of(dictionary, text, length, hash_of(text, length))] - 1;
 }
 
-/* At most half full. */
+/* Doubles the table, which is kept at most half full. */
 static kolo_status grow_table(kolo_dictionary *d)
 {
     size_t size = d->table_size ? d->table_size * 2 : 64;
@@ -97,7 +97,7 @@ typedef struct ranked {
     size_t length;
     int64_t count;
     int32_t number;
-    int sign; /* of ties */
+    int sign; /* order of ties: 1 ascending, -1 descending */
 } ranked;
 
 static int compare(const void *left, const void *right)

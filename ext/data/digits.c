@@ -1,8 +1,8 @@
-/* Digits drawn from strokes: what the lessons train on where there is no MNIST.
+/* Synthetic digits, drawn from strokes: the lessons train on them if there is no MNIST.
  *
- * A digit is a glyph (a few ways of writing each class), bent by a smooth random field, turned, sheared, scaled and
- * moved, drawn with a pen of random width and softness, and then spoilt: specks, a stray stroke, a patch rubbed out.
- * Everything about sample i is a function of (seed, split, i), so samples can be drawn in any order. */
+ * A digit is a glyph (a few ways of writing each class), bent by a smooth random field, rotated, sheared, scaled and
+ * moved, drawn with a pen of random width and softness, and then damaged: noise, a stray stroke, a patch rubbed out.
+ * Sample i depends only on (seed, split, i), so samples can be drawn in any order. */
 #include "data/sources.h"
 #include "core/random.h"
 
@@ -20,8 +20,8 @@
 
 /* ------------------------------------------------------------------------------------------ glyphs */
 
-/* Points in hundredths of the digit's box, x to the right and y down; a smooth curve goes through those of a stroke.
- * UP lifts the pen, END ends the glyph. */
+/* Points in hundredths of the digit's box, x to the right and y down. A stroke is a smooth curve through its points.
+ * UP ends a stroke, END ends the glyph. */
 #define UP  {-1, 0}
 #define END {-2, 0}
 typedef struct point {
@@ -85,7 +85,7 @@ static float between(chance *c, float low, float high)
     return low + (high - low) * kolo_random_unit(draw(c));
 }
 
-/* Around 0, most of it within ±1: the sum of three uniform numbers, of variance 1/4. */
+/* Draws the sum of three uniform numbers: mean 0, variance 1/4, mostly within ±1. */
 static float spread(chance *c)
 {
     return between(c, -0.5f, 0.5f) + between(c, -0.5f, 0.5f) + between(c, -0.5f, 0.5f);
@@ -94,8 +94,8 @@ static float spread(chance *c)
 /* ------------------------------------------------------------------------------------------ the hand */
 
 typedef struct hand {
-    float across[3], down[3]; /* the affine map from the box to pixels: x·[0] + y·[1] + [2] */
-    float bend[2][4];         /* of x and of y: amplitude, wave numbers, phase */
+    float across[3], down[3]; /* affine map from the box to pixels: x·[0] + y·[1] + [2] */
+    float bend[2][4];         /* for x and for y: amplitude, wave numbers along x and y, phase */
 } hand;
 
 static hand pick_hand(chance *c)
@@ -116,7 +116,7 @@ static hand pick_hand(chance *c)
     return h;
 }
 
-/* From hundredths of the box to pixels. */
+/* Converts a point from hundredths of the box to pixels, bent and with a little noise. */
 static void place(const hand *h, point p, chance *c, float target[2])
 {
     float x = (float)p.x / 100 - 0.5f, y = (float)p.y / 100 - 0.5f, bent[2];
@@ -134,7 +134,7 @@ typedef struct pen {
     float radius, edge, ink; /* pixels; pixels; 0 … 1 */
 } pen;
 
-/* A straight piece: each pixel near it takes the ink its distance gives, if that is more than it has. */
+/* Draws a straight piece: each pixel near it gets the ink that its distance gives, unless it has more already. */
 static void draw_piece(float *image, const float a[2], const float b[2], pen p)
 {
     float reach = p.radius + p.edge, along[2] = {b[0] - a[0], b[1] - a[1]};
@@ -160,7 +160,7 @@ static void draw_piece(float *image, const float a[2], const float b[2], pen p)
         }
 }
 
-/* A Catmull-Rom spline through the points; two points give a straight line. */
+/* Draws a Catmull-Rom spline through the points; two points give a straight line. */
 static void draw_stroke(float *image, float (*points)[2], int count, pen p)
 {
     for (int i = 0; i + 1 < count; i++) {
@@ -214,7 +214,8 @@ static void rub_out(float *image, chance *c)
         for (int x = left; x < left + width; x++) image[y * SIDE + x] *= 0.15f;
 }
 
-/* To bytes, with noise of the sample's own strength: two random bytes a pixel, whose difference is a triangle. */
+/* Converts an image to bytes and adds noise, whose strength is drawn for each sample: the difference of two random
+ * bytes for each pixel, which has a triangular distribution. */
 static void develop(const float *image, uint8_t *bytes, chance *c)
 {
     float grain = between(c, 0, 0.16f);
@@ -225,7 +226,7 @@ static void develop(const float *image, uint8_t *bytes, chance *c)
         noise[0][i] = (uint8_t)word, noise[1][i] = (uint8_t)(word >> 8);
         noise[0][i + 1] = (uint8_t)(word >> 16), noise[1][i + 1] = (uint8_t)(word >> 24);
     }
-    for (int i = 0; i < PIXELS; i++) { /* a loop of its own: it becomes vector instructions */
+    for (int i = 0; i < PIXELS; i++) { /* a separate loop, which compilers vectorise */
         float value = 255 * image[i] + grain * (float)(noise[0][i] - noise[1][i]);
         value = value > 0 ? value : 0;
         bytes[i] = (uint8_t)(int)(value < 255 ? value : 255);
@@ -255,7 +256,7 @@ kolo_status kolo_digits_draw(kolo_arrays *arrays, kolo_split split, int64_t samp
     if (samples < 1 || samples > KOLO_SAMPLES_MAX)
         return kolo_fail(KOLO_INVALID, "wanted .samples of 1 to %d, got %" PRId64, KOLO_SAMPLES_MAX, samples);
     if (seed == 0) seed = 1;
-    uint64_t key = kolo_random_key(seed, KOLO_RANDOM_DIGITS, (uint64_t)split); /* the two splits share no stream */
+    uint64_t key = kolo_random_key(seed, KOLO_RANDOM_DIGITS, (uint64_t)split); /* the splits use different streams */
     uint8_t *bytes = malloc((size_t)samples * PIXELS);
     int32_t *labels = malloc((size_t)samples * sizeof *labels);
     if (!bytes || !labels) {

@@ -10,28 +10,28 @@
 #include "core/signals.h"
 #include "data/batch.h"
 
-#define STRETCH     64       /* samples between two looks at whether to leave off */
-#define LOOK_AROUND 50000000 /* nanoseconds of waiting between two looks at whether a stop was requested */
+#define STRETCH     64       /* samples that are gathered between two checks for the end of the feed */
+#define LOOK_AROUND 50000000 /* nanoseconds of waiting between two checks for a requested stop */
 
 typedef struct slot {
     kolo_staged staged;
-    int number; /* of the batch that is in it, or -1 */
-    bool ready;
-    int left; /* takers that have not released it yet */
+    int number; /* of the batch in the slot, or -1 */
+    bool ready; /* the batch is complete */
+    int left;   /* takers that have not released the batch yet */
 } slot;
 
 struct kolo_feed {
     kolo_feed_args args;
     slot *slots; /* [capacity]; batch n is in slot n mod capacity */
     pthread_t *threads;
-    int running; /* threads that were started */
+    int running; /* number of threads that were started */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    const kolo_epoch_plan *plan; /* NULL: nothing is produced */
-    int next;                    /* batch to be gathered */
+    const kolo_epoch_plan *plan; /* NULL: no threads run, each batch is gathered when it is taken */
+    int next;                    /* number of the next batch to gather */
     bool closing;
     kolo_failure failure;
-    int64_t bytes;
+    int64_t bytes; /* kolo_feed_bytes() */
 };
 
 /* ---------------------------------------------------------------- plans */
@@ -73,7 +73,7 @@ size_t kolo_gathered_bytes(const kolo_data *data, const kolo_gathered *wanted)
     return bytes + (wanted->weights ? sizeof(float) : 0);
 }
 
-/* The arrays from row `at` on. */
+/* The feed's arrays, advanced by `at` rows. */
 static kolo_gathered rows_from(const kolo_feed *feed, const kolo_staged *staged, int64_t at)
 {
     const kolo_gathered *all = &staged->arrays;
@@ -109,7 +109,8 @@ static kolo_status fill(const kolo_feed *feed, const kolo_batch *batch, const ko
 
 /* ---------------------------------------------------------------- producing */
 
-/* With the lock. The slot of the next batch, when it is free; NULL: there is nothing more to do. */
+/* Waits until the slot of the next batch is free, and returns it. NULL: no batch is left, or the feed is closing. The
+ * caller holds the lock. */
 static slot *wait_for_room(kolo_feed *feed)
 {
     while (!feed->closing && feed->next < feed->plan->steps) {
@@ -129,7 +130,7 @@ static void finish(kolo_feed *feed, slot *filled, kolo_status status)
     if (status != KOLO_OK && feed->failure.code == KOLO_OK) {
         feed->failure = failure;
         feed->failure.code = status;
-        feed->next = feed->plan->steps; /* nothing more */
+        feed->next = feed->plan->steps; /* no thread gathers another batch */
     }
     pthread_cond_broadcast(&feed->changed);
 }
@@ -201,7 +202,7 @@ static kolo_status fill_now(kolo_feed *feed, const kolo_batch *batch, const kolo
     return status;
 }
 
-/* With the lock: until something changed, or for a moment. */
+/* Waits until something changed, but not longer than LOOK_AROUND. The caller holds the lock. */
 static void wait_a_moment(kolo_feed *feed)
 {
     struct timespec until;

@@ -5,8 +5,8 @@
 #include <limits.h>
 #include <stdbool.h>
 
-/* The first, by name, of a folder's files that match a pattern as a shell's ("data_batch_1.bin*"); false where there is
- * none or its path is too long. The folder's name is no pattern. */
+/* Finds the first file by name in a folder that matches a shell pattern ("data_batch_1.bin*"). The folder's name is
+ * not a pattern. False: no file matches, or its path is too long. */
 bool kolo_folder_find(char path[PATH_MAX], const char *folder, const char *pattern);
 
 #endif

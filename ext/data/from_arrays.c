@@ -1,4 +1,4 @@
-/* Data sets from arrays of the program, which are checked and copied. Read arrays.h first. */
+/* Data sets from the caller's arrays, which are checked and copied. Read arrays.h first. */
 #include "data/sources.h"
 
 #include <inttypes.h>
@@ -43,7 +43,7 @@ static kolo_status check_tokens(const int32_t *tokens, int64_t count)
     return KOLO_OK;
 }
 
-/* Anything else would make the loss no number, and that of all samples with it. */
+/* Checks targets and weights: one that is not finite would make the loss of the whole batch NaN or infinite. */
 static kolo_status check_numbers(const char *what, const float *values, int64_t count, float least)
 {
     for (int64_t i = 0; values && i < count; i++)
@@ -76,7 +76,7 @@ static kolo_status check(const kolo_data_from_arrays_args *args, kolo_arrays *ar
     return check_labels(args->labels, args->samples * arrays->label_count, args->classes);
 }
 
-/* Samples and elements are below 2³¹ and what they are made of is 4 bytes: no product overflows. */
+/* The product cannot overflow: samples and `each` are below 2³¹, and an element has 4 bytes. */
 static kolo_status copy_of(void **copy, const void *from, int64_t samples, int64_t each, const char *what)
 {
     size_t bytes = (size_t)samples * (size_t)each * 4;

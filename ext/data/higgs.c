@@ -1,12 +1,12 @@
-/* HIGGS tables, and what belongs to each:
+/* The two HIGGS tables:
  *
- * ATLAS (Kaggle 2014; CERN Open Data record 328): a header; EventId and weights are no features; 30 features, of which
- * -999 means "not to be computed"; labels b and s, of which b, the more frequent, is 0.
- * UCI (Baldi, Sadowski, Whiteson 2014): 28 features; the label 0 or 1 first without a header, or wherever a header
- * says.
+ * ATLAS (Kaggle 2014; CERN Open Data record 328) has a header; 30 features, in which -999 means "could not be
+ * computed"; EventId and weights, which are not features; and labels b, the more frequent, which becomes 0, and s.
+ * UCI (Baldi, Sadowski, Whiteson 2014) has 28 features, and the label 0 or 1: in the column "label" if there is a
+ * header with one, else in the first column.
  *
- * Neither is published in the two parts that a lesson needs: 70 % of the rows, drawn once and for all, are for
- * training. What is missing becomes the mean of the training rows. Read csv.h first. */
+ * Neither is published as training and test set, so 70 % of the rows, a fixed random choice, are for training. A
+ * missing number is replaced by the mean of the training rows. Read csv.h first. */
 #include "data/higgs.h"
 #include "core/random.h"
 #include "data/csv.h"
@@ -32,7 +32,7 @@ static bool find_table(char path[PATH_MAX], const char *folder)
     return false;
 }
 
-/* Whether it is the table at `path`, perhaps compressed. */
+/* Whether the file `name` is the table at `path`, perhaps with another compression. */
 static bool is_same_table(const char *path, const char *name)
 {
     const char *slash = strrchr(path, '/'), *own = slash ? slash + 1 : path;
@@ -40,7 +40,8 @@ static bool is_same_table(const char *path, const char *name)
     return end && other && end - own == other - name && strncmp(own, name, (size_t)(end - own)) == 0;
 }
 
-/* Another table beside the one at `path`: nothing says which of them is meant, or which is for training. */
+/* Finds another table beside the one at `path`. The folder is then ambiguous: the files do not say which one is
+ * meant, or which one is for training. */
 static bool find_other(char name[NAME_MAX + 1], const char *folder, const char *path)
 {
     bool found = false;
@@ -69,7 +70,7 @@ typedef struct first_row {
     int columns;
 } first_row;
 
-/* Stops the scan as soon as it has begun: a status of its own that is no failure. */
+/* Looks at the first row only: ends the scan with KOLO_INTERRUPTED, which is no failure for look_at_file(). */
 static kolo_status look(void *user, int64_t line, const kolo_csv_cell *cells, int count)
 {
     first_row *row = user;
@@ -108,7 +109,7 @@ static void choose_arguments(kolo_csv_args *args, const char *path, const first_
 
 /* ------------------------------------------------------------------------------------------ the split */
 
-/* Where a number is missing, the mean of the column over the training rows. */
+/* Replaces missing numbers by the mean of the column over the training rows. */
 static void fill_means(kolo_arrays *arrays, const int32_t *order, int64_t training)
 {
     int64_t features = kolo_shape_count(arrays->shape);

@@ -1,8 +1,8 @@
-/* IDX files, plain or compressed by gzip or xz, as MNIST and Fashion-MNIST come: two zero bytes, the element type, the
- * number of dimensions, each dimension as a big-endian 32-bit number, then the elements, the last dimension fastest
- * (Y. LeCun, C. Cortes, C. Burges, "The MNIST database").
+/* IDX files, the format of MNIST and Fashion-MNIST, plain or compressed by gzip or xz: two zero bytes, the element
+ * type, the number of dimensions, each dimension as a big-endian 32-bit number, then the elements, the last dimension
+ * fastest (Y. LeCun, C. Cortes, C. Burges, "The MNIST database").
  *
- * Nothing in a file is believed before it is checked: no more is allocated than the file can hold. */
+ * A header is checked before memory is allocated: never more than the file can hold. */
 #include "data/reader.h"
 #include "data/sources.h"
 
@@ -73,7 +73,7 @@ static kolo_status read_dimensions(kolo_reader *file, header *head)
     return KOLO_OK;
 }
 
-/* What the header claims against what the file can hold. */
+/* Compares the size that the header states with what the file can hold. */
 static kolo_status check_size(const kolo_reader *file, const header *head)
 {
     const char *path = kolo_reader_path(file);
@@ -118,7 +118,7 @@ static kolo_status read_elements(kolo_reader *file, const header *head, uint8_t 
     return KOLO_OK;
 }
 
-/* The whole file; *bytes is from malloc. */
+/* Reads a whole file; *bytes is from malloc. ranks: the two numbers of dimensions that are accepted. */
 static kolo_status read_file(const char *path, int ranks[2], const char *what, header *head, uint8_t **bytes)
 {
     kolo_reader *file = NULL;

@@ -1,6 +1,6 @@
-/* Pictures that are drawn: what stands in for CIFAR-10 and the like. A class is the shape of a figure, the waves in it
- * and behind it, and their colours; where it lies, how it is turned, shaded and grained is the sample's own. Colours
- * and phases wander so far that the mean picture of a class says little. Read chance.h first. */
+/* Synthetic pictures, which replace CIFAR-10 and the like. A class is the shape of a figure, the waves inside it and
+ * behind it, and their colours. A sample adds a random position, rotation, size, shading and noise. Colours and
+ * phases vary so much that the mean picture of a class says little. Read chance.h first. */
 #include "data/chance.h"
 #include "data/sources.h"
 
@@ -9,13 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WAVE         1024 /* steps of a period */
+#define WAVE         1024 /* entries of the sine table: one period */
 #define FIGURES      6
 #define CHANNELS_MAX 4
 #define CLASSES_MAX  1000
 
-typedef struct ground { /* what is painted inside a figure, or behind it */
-    float across, down; /* waves over the picture's width and height */
+typedef struct ground { /* the pattern inside a figure, or behind it */
+    float across, down; /* number of waves over the picture's width and height */
     float low[CHANNELS_MAX], high[CHANNELS_MAX];
 } ground;
 
@@ -56,7 +56,8 @@ static void pick_classes(painter *p, uint64_t seed)
 
 /* ------------------------------------------------------------------------------------------ one picture */
 
-/* x and y are of the figure's own frame, in which it reaches to about 1. */
+/* Whether a point lies inside the figure. x and y are relative to its centre, rotation and size: it reaches to about
+ * 1. */
 static bool inside(int figure, float x, float y)
 {
     float far = x * x + y * y, ax = fabsf(x), ay = fabsf(y);
@@ -70,8 +71,8 @@ static bool inside(int figure, float x, float y)
     }
 }
 
-typedef struct view { /* how a sample shows its class */
-    float x, y, cosine, sine; /* the frame: centre, and turn by size */
+typedef struct view { /* the random properties of a sample */
+    float x, y, cosine, sine; /* of the figure: centre, and its rotation's cosine and sine, divided by its size */
     float phase[2], tint[2][CHANNELS_MAX], light, grain;
 } view;
 
@@ -105,7 +106,7 @@ static void paint(const painter *p, int class, kolo_chance *c, uint8_t *bytes)
             float dx = x - v.x, dy = y - v.y;
             int k = inside(of->figure, dx * v.cosine + dy * v.sine, dy * v.cosine - dx * v.sine);
             const ground *g = &of->grounds[k];
-            float turns = g->across * dx + g->down * dy + v.phase[k] + 16; /* positive */
+            float turns = g->across * dx + g->down * dy + v.phase[k] + 16; /* + 16: keeps it positive */
             float wave = p->wave[(int)(turns * WAVE) % WAVE];
             uint32_t noise = kolo_chance_word(c);
             for (int i = 0; i < p->channels; i++, noise >>= 8) {
@@ -160,7 +161,7 @@ kolo_status kolo_images_draw(kolo_arrays *arrays, const kolo_synthetic_images_ar
     if (!(p.list = calloc((size_t)p.classes + 1, sizeof *p.list)))
         return kolo_fail_memory((size_t)p.classes * sizeof *p.list, "the classes of pictures");
     pick_classes(&p, seed);
-    p.key = kolo_random_key(seed, KOLO_RANDOM_SYNTHETIC, (uint64_t)args->split); /* the splits share no stream */
+    p.key = kolo_random_key(seed, KOLO_RANDOM_SYNTHETIC, (uint64_t)args->split); /* the splits use different streams */
     *arrays = (kolo_arrays){.samples = samples,
                             .shape = {3, {p.height, p.width, p.channels}},
                             .scale = 1.0f / 255.0f,

@@ -1,4 +1,4 @@
-/* kolo_map: samples that a function of the learner's changes on their way. Read view.h first. */
+/* kolo_map: samples whose features a function of the caller computes. Read view.h first. */
 #include "core/random.h"
 #include "runtime/runtime.h"
 #include "data/view.h"
@@ -10,16 +10,17 @@ typedef struct mapping {
     kolo_view view;
     kolo_map_function function;
     void *context;
-    int number; /* of the view */
+    int number; /* kolo_data.views of this view: two maps of one data set draw different numbers */
 } mapping;
 
-/* A function may take its time: between two samples it is seen whether anybody still waits. */
+/* Called before each sample, since the function may be slow: fails if a stop was requested or the feed is closing. */
 static kolo_status check_going_on(const kolo_gather_call *call)
 {
     if (call->stoppable && kolo_stop_requested()) return KOLO_INTERRUPTED;
     return call->closing && __atomic_load_n(call->closing, __ATOMIC_RELAXED) ? KOLO_INTERRUPTED : KOLO_OK;
 }
 
+/* kolo_map_sample.random of sample `number` of the batch. */
 static uint64_t draw(const mapping *m, const kolo_gather_call *call, int64_t number)
 {
     if (!call->training) return 0;

@@ -1,4 +1,4 @@
-/* NumPy's .npy files: a magic, a version, a header in the words of a Python dict, then the elements
+/* NumPy's .npy files: a magic number, a version, a header written as a Python dict, then the elements
  * (numpy/lib/format.py, versions 1 to 3). Read npy.h first. */
 #include "data/npy.h"
 #include "data/reader.h"
@@ -17,7 +17,7 @@ typedef struct header {
 
 /* ------------------------------------------------------------------------------------------ the dict */
 
-/* What is still to be read of the header's text. */
+/* The part of the header's text that is still to be read. */
 typedef struct cursor {
     const char *at, *end;
 } cursor;
@@ -36,7 +36,7 @@ static bool take(cursor *c, const char *word)
     return true;
 }
 
-/* 'text' or "text", of fewer than `room` characters. */
+/* Takes 'text' or "text", of fewer than `room` characters. */
 static bool take_string(cursor *c, char *text, size_t room)
 {
     skip_spaces(c);
@@ -50,7 +50,7 @@ static bool take_string(cursor *c, char *text, size_t room)
     return true;
 }
 
-/* A dimension; false where there is none, or it is beyond what int64_t holds. */
+/* Takes a dimension; false if there is none, or it exceeds int64_t. */
 static bool take_number(cursor *c, int64_t *number)
 {
     skip_spaces(c);
@@ -86,7 +86,7 @@ static bool take_type(cursor *c, header *head, kolo_npy_array *array)
     return known || (array->kind == 'b' && array->size == 1);
 }
 
-/* A sentence about the first thing that is not as it should be. */
+/* Parses the dict; fails with a sentence about its first fault. */
 static kolo_status parse_dict(const char *name, cursor c, header *head, kolo_npy_array *array)
 {
     char key[32];
@@ -137,7 +137,8 @@ static void swap_bytes(uint8_t *values, int64_t count, int size)
         }
 }
 
-/* Fortran's order has the first axis fastest: C's element number i is found by counting the axes from the last. */
+/* Converts from Fortran order, in which the first axis is the fastest. Runs through the elements in C order; `from`
+ * is the position of the current one in Fortran order. */
 static kolo_status to_c_order(kolo_npy_array *array)
 {
     size_t size = (size_t)array->size;
@@ -177,7 +178,7 @@ static kolo_status check_size(const char *name, int64_t size, kolo_npy_array *ar
     return KOLO_OK;
 }
 
-/* Magic and version; *text is the dict, *start where the elements begin. */
+/* Checks magic number and version. Sets *text to the dict, and *start to the offset of the elements. */
 static kolo_status find_header(const char *name, const uint8_t *bytes, int64_t size, cursor *text, int64_t *start)
 {
     if (size < 10 || memcmp(bytes, MAGIC, 6) != 0)
@@ -234,7 +235,7 @@ kolo_status kolo_npy_read(const char *path, kolo_npy_array *array)
 
 /* ------------------------------------------------------------------------------------------ numbers */
 
-/* IEEE 754's binary16, of which the compilers' own type is not everywhere. */
+/* Converts IEEE 754's binary16, since not all compilers have a type for it. */
 static double half(uint16_t bits)
 {
     int exponent = bits >> 10 & 31, fraction = bits & 1023;

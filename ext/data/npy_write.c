@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ALIGNMENT 64 /* of the elements in the file: the header is padded with spaces */
+#define ALIGNMENT 64 /* of the elements in the file, in bytes: the header is padded with spaces */
 
 static char byte_order(void)
 {
@@ -15,7 +15,7 @@ static char byte_order(void)
     return *(const uint8_t *)&one == 1 ? '<' : '>';
 }
 
-/* Magic, version, and the dict. Returns its size. */
+/* Writes magic number, version and dict to `header`, and returns their size. */
 static size_t make_header(char header[4 * ALIGNMENT], const char *type, int64_t samples, kolo_shape shape)
 {
     char dict[200], sizes[80] = "";
@@ -50,7 +50,7 @@ static kolo_status write_array(const char *path, const char *kind, int element, 
     return status;
 }
 
-/* What a view gives, worked out: `to` says which part of it, `count` numbers a sample. */
+/* Writes the features, labels or targets of a view, whichever member of `to` is not NULL. shape: of one sample. */
 static kolo_status write_view(const kolo_data *data, const char *path, const char *kind, kolo_gathered to,
                               kolo_shape shape)
 {

@@ -8,9 +8,9 @@
 
 #include <zip.h>
 
-#define DEFLATE_RATIO 1032 /* deflate never shrinks further (zlib's technical notes) */
+#define DEFLATE_RATIO 1032 /* deflate's largest compression ratio (zlib's technical notes) */
 
-/* "x_train, y_train, …": what the archive holds, for a sentence. */
+/* "x_train, y_train, …": the arrays of the archive, for an error. */
 static const char *list_of(zip_t *archive)
 {
     const char *list = "";
@@ -29,7 +29,7 @@ static kolo_status damaged(const char *path, const char *name, const char *why)
     return kolo_fail(KOLO_FORMAT, "%s: %s: damaged: %s", path, name, why);
 }
 
-/* Sizes are what the archive says: believed as far as its compressed bytes can hold them. */
+/* Checks the sizes that the archive states: the compressed bytes must be able to hold so much. */
 static kolo_status check_entry(const char *path, const char *name, const zip_stat_t *entry)
 {
     const zip_uint64_t needed = ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_INDEX;

@@ -1,4 +1,4 @@
-/* NumPy's arrays as data sets: what becomes features, what labels, what targets. Read npy.h and arrays.h first. */
+/* Data sets from NumPy's arrays, which become features, labels or targets. Read npy.h and arrays.h first. */
 #include "data/npy.h"
 #include "data/sources.h"
 
@@ -14,8 +14,8 @@ static bool whole_numbers(const kolo_npy_array *array)
 
 /* ------------------------------------------------------------------------------------------ features */
 
-/* The shape of a sample: what the array has behind its first axis, or what was asked for. Images of bytes without
- * channels (Keras's mnist.npz) get one. */
+/* The shape of a sample: .shape, or the array's axes after the first. Images of bytes without a channel axis (Keras's
+ * mnist.npz) get one. */
 static kolo_status sample_shape(const char *name, const kolo_npy_array *array, const kolo_numpy_args *args,
                                 kolo_shape *shape)
 {
@@ -86,7 +86,7 @@ static kolo_status take_features(const char *name, kolo_npy_array *array, const 
 
 /* ------------------------------------------------------------------------------------------ labels */
 
-/* Real numbers are what a regression is to give; whole ones are classes, one a sample or one a position. */
+/* Real numbers are the targets of a regression; whole numbers are classes, one per sample or per position. */
 static kolo_status take_labels(const char *name, kolo_npy_array *array, kolo_arrays *arrays)
 {
     if (array->rank == 0 || array->dim[0] != arrays->samples)
@@ -108,7 +108,7 @@ static kolo_status take_labels(const char *name, kolo_npy_array *array, kolo_arr
 
 /* ------------------------------------------------------------------------------------------ the calls */
 
-/* Where archive is NULL features and labels are files, else names in it. */
+/* Reads one array. `name`: a file if archive is NULL, else an array of the archive. */
 static kolo_status read_one(const char *archive, const char *name, kolo_npy_array *array)
 {
     return archive ? kolo_npz_read(archive, name, array) : kolo_npy_read(name, array);

@@ -1,4 +1,4 @@
-/* kolo_one_hot and kolo_label_index: labels as targets, and back. Read view.h first. */
+/* kolo_one_hot makes targets of labels, kolo_label_index labels of targets. Read view.h first. */
 #include "core/written.h"
 #include "data/view.h"
 
@@ -64,10 +64,10 @@ kolo_data *kolo_one_hot_at(const kolo_one_hot_args *args, kolo_here here)
 
 typedef struct indexed {
     kolo_view view;
-    int32_t *labels;    /* [samples][label_count], as they are now */
-    int32_t *numbers; /* [known] the new number of each label, -1: it was not met; NULL: they were made of targets */
+    int32_t *labels;  /* [samples][label_count], the view's labels */
+    int32_t *numbers; /* [known], new number of each label, -1: no sample has it; NULL: labels are made from targets */
     int known;
-    const char **names; /* [classes], the source's in their new order, or NULL */
+    const char **names; /* [classes], the source's class names in the new order, or NULL */
 } indexed;
 
 static kolo_status gather_indexed(const kolo_data *data, const kolo_gather_call *call, const int32_t *rows, int count,
@@ -95,8 +95,8 @@ static void free_indexed(kolo_view *view)
 static const kolo_view_kind label_index = {
     .name = "labels indexed", .keeps_features = true, .gather = gather_indexed, .free = free_indexed};
 
-/* The largest of `width` numbers, the first of them if there are several; of one, whether it is beyond the threshold.
- */
+/* The index of the largest of `width` numbers, the first one on a tie. width 1: whether the number is above the
+ * threshold. */
 static int32_t index_of(const float *row, int64_t width, double threshold)
 {
     int32_t best = 0;
@@ -120,7 +120,8 @@ static kolo_status index_targets(const kolo_data *source, double threshold, inde
     return status;
 }
 
-/* numbers[label]: how many labels are more frequent, or as frequent and smaller. Returns how many were met. */
+/* Sets numbers[label] to the number of labels that are more frequent, or equally frequent and smaller; -1 if
+ * met[label], the label's count, is 0. Returns the number of labels that occur. */
 static int number_by_frequency(const int64_t *met, int known, int32_t *numbers)
 {
     int classes = 0;
@@ -182,7 +183,7 @@ static kolo_status renumber(kolo_data *data, indexed *x)
     return KOLO_OK;
 }
 
-/* The numbering that a data set's labels have, or NULL. */
+/* The view by which kolo_label_index() numbered a data set's labels, or NULL. */
 static const indexed *numbering_of(const kolo_data *data)
 {
     while (data->view && data->view->kind != &label_index) data = kolo_view_source(data);

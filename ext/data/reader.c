@@ -1,4 +1,4 @@
-/* Files from front to back, plain, gzip or xz: see reader.h. */
+/* Sequential reading of plain, gzip and xz files: see reader.h. */
 #include "data/reader.h"
 
 #include <errno.h>
@@ -12,16 +12,16 @@
 #include <lzma.h>
 #include <zlib.h>
 
-#define DEFLATE_RATIO 1032           /* deflate never shrinks further (zlib's technical notes) */
-#define XZ_MEMORY     (256u << 20)   /* bytes for a dictionary; `xz -9` asks for 65 MiB */
-#define FIRST_PIECE   (int64_t)65536 /* bytes allocated before anything has arrived */
+#define DEFLATE_RATIO 1032           /* deflate's largest compression ratio (zlib's technical notes) */
+#define XZ_MEMORY     (256u << 20)   /* most bytes for a dictionary; `xz -9` needs 65 MiB */
+#define FIRST_PIECE   (int64_t)65536 /* bytes that are allocated before anything was read */
 
 struct kolo_reader {
     const char *path;
     int fd;
     int64_t size;
     bool ended, gzip, xz;
-    unsigned char *next; /* the unread part of input */
+    unsigned char *next; /* the unread part of input, `left` bytes */
     size_t left;
     z_stream deflated;
     lzma_stream lzma;
@@ -50,6 +50,7 @@ int64_t kolo_reader_most(const kolo_reader *file)
     return most;
 }
 
+/* Reads the next bytes of the file if input is empty; it stays empty at the end of the file. */
 static kolo_status fill(kolo_reader *file)
 {
     if (file->left > 0) return KOLO_OK;
@@ -64,7 +65,7 @@ static kolo_status fill(kolo_reader *file)
 
 /* ------------------------------------------------------------------------------------------ decompressing */
 
-/* A member of a gzip file has ended: the file ends too, or another member begins, or it is damaged. */
+/* Called at the end of a gzip member: the file ends too, or another member begins, or the file is damaged. */
 static kolo_status next_member(kolo_reader *file)
 {
     KOLO_TRY(fill(file));
@@ -77,7 +78,8 @@ static kolo_status next_member(kolo_reader *file)
     return inflateReset(&file->deflated) == Z_OK ? KOLO_OK : kolo_fail(KOLO_INTERNAL, "%s: zlib failed", file->path);
 }
 
-/* The three ways to fill target: each moves at least one byte, or ends, or fails. *room shrinks by what was got. */
+/* The next three functions read up to *room bytes into target, and decrease *room by what they read. One call may
+ * read none, but repeated calls read a byte, reach the end or fail. */
 static kolo_status inflate_some(kolo_reader *file, unsigned char *target, size_t *room)
 {
     z_stream *stream = &file->deflated;
@@ -149,7 +151,7 @@ static kolo_status start_decoder(kolo_reader *file)
     } else if (file->left >= 6 && memcmp(file->input,
                                          "\xfd"
                                          "7zXZ",
-                                         6) == 0) { /* six with the final 0 */
+                                         6) == 0) { /* the final 0 is the sixth byte */
         if (lzma_stream_decoder(&file->lzma, XZ_MEMORY, LZMA_CONCATENATED) != LZMA_OK)
             return kolo_fail_memory(1 << 16, "decompressing");
         file->xz = true;
@@ -168,7 +170,7 @@ static kolo_status start(kolo_reader *file, const char *what)
     return start_decoder(file);
 }
 
-/* O_NONBLOCK: opening a pipe that nobody writes must not hang. */
+/* O_NONBLOCK: open() must not block on a pipe without a writer. */
 kolo_status kolo_reader_open(kolo_reader **out, const char *path, const char *what)
 {
     if (!path || !*path)
@@ -257,7 +259,8 @@ kolo_status kolo_reader_finish(kolo_reader *file, const char *after)
     return more ? kolo_fail(KOLO_FORMAT, "%s: wanted nothing after %s, got more bytes", file->path, after) : KOLO_OK;
 }
 
-/* To the end of a file of unknown length: gzip's limit is too far to be allocated at once. */
+/* Reads to the end of a file. Doubles the memory as it goes if the file is compressed: the most that it can hold is
+ * too much to be allocated at once. */
 static kolo_status drain(kolo_reader *file, uint8_t **bytes, int64_t *size)
 {
     int64_t room = file->gzip || file->xz ? FIRST_PIECE : file->size + 1;

@@ -8,8 +8,8 @@
 
 #define HEADER      12
 #define FOOTER      4
-#define LARGEST     (int64_t)INT32_MAX /* bytes of a record: what protobuf's messages may have */
-#define FIRST_PIECE (int64_t)65536     /* bytes allocated before any of a record has arrived */
+#define LARGEST     (int64_t)INT32_MAX /* bytes of a record: the limit of protobuf's messages */
+#define FIRST_PIECE (int64_t)65536     /* bytes that are allocated before any of a record was read */
 
 static void put_32(uint8_t *target, uint32_t value)
 {
@@ -28,8 +28,7 @@ static kolo_status damaged(const kolo_reader *file, const kolo_record *record, c
     return kolo_fail(KOLO_FORMAT, "%s: record %" PRId64 ": %s", kolo_reader_path(file), record->number, what);
 }
 
-/* The length, as far as it can be believed: with its checksum, which random bytes have once in four thousand million
- * times. */
+/* Reads a record's length and compares its checksum, which random bytes match once in 2³² times. */
 static kolo_status read_length(kolo_reader *file, kolo_record *record, bool *ended)
 {
     uint8_t header[HEADER];
@@ -50,7 +49,7 @@ static kolo_status read_length(kolo_reader *file, kolo_record *record, bool *end
     return KOLO_OK;
 }
 
-/* The record and its checksum, in memory that grows as bytes arrive. */
+/* Reads the record and its checksum, into memory that grows as bytes are read, since the length may be wrong. */
 static kolo_status read_body(kolo_reader *file, kolo_record *record)
 {
     int64_t wanted = record->size + FOOTER, got = 0, more;

@@ -1,5 +1,4 @@
-/* TFRecord files: records of any bytes, each behind its length and both behind their checksums
- * (tensorflow/core/lib/io/record_writer.h):
+/* TFRecord files: a sequence of records of any bytes (tensorflow/core/lib/io/record_writer.h), each stored as
  *
  *     8 bytes length   4 bytes masked CRC-32C of the length   the record   4 bytes masked CRC-32C of it
  *
@@ -15,12 +14,12 @@
 /* ------------------------------------------------------------------------------------------ reading */
 
 typedef struct kolo_record {
-    uint8_t *bytes; /* from malloc, used again for the next; the caller frees the last one */
+    uint8_t *bytes; /* from malloc, reused for the next record; freed by the caller */
     int64_t size, room;
-    int64_t number; /* of this record in its file, from 0; begin with -1 */
+    int64_t number; /* of this record in its file, from 0; the caller sets it to -1 before the first */
 } kolo_record;
 
-/* The next record, its checksums compared; *ended where the file ends before one. */
+/* Reads the next record and compares its checksums. *ended: the file ended instead. */
 kolo_status kolo_record_next(kolo_reader *file, kolo_record *record, bool *ended);
 
 /* ------------------------------------------------------------------------------------------ writing */
@@ -33,7 +32,7 @@ typedef struct kolo_record_file {
     uint8_t buffer[1 << 16];
 } kolo_record_file;
 
-/* As kolo_file's: whole or not at all. */
+/* Like kolo_file: the file appears whole or not at all. */
 kolo_status kolo_record_begin(kolo_record_file *file, const char *path, bool gzip);
 kolo_status kolo_record_add(kolo_record_file *file, const void *bytes, size_t size);
 kolo_status kolo_record_commit(kolo_record_file *file);

@@ -1,5 +1,5 @@
-/* The same samples in another order, again, or one set behind another: kolo_shuffle, kolo_data_split, kolo_take,
- * kolo_skip, kolo_repeat, kolo_data_concatenate. Nothing is copied. Read view.h first. */
+/* Reordering, slicing, repeating and concatenating data sets: kolo_shuffle, kolo_data_split, kolo_take, kolo_skip,
+ * kolo_repeat, kolo_data_concatenate. No samples are copied. Read view.h first. */
 #include "core/random.h"
 #include "data/view.h"
 
@@ -12,7 +12,7 @@
 
 typedef struct reordered {
     kolo_view view;
-    int32_t *order; /* [samples]: what of the source stands where */
+    int32_t *order; /* [samples], number of the source's sample at each position */
 } reordered;
 
 static kolo_status gather_reordered(const kolo_data *data, const kolo_gather_call *call, const int32_t *rows, int count,
@@ -139,7 +139,7 @@ kolo_data *kolo_repeat_at(kolo_data *data, int count, kolo_here here)
 
 /* ------------------------------------------------------------------------------------------ concatenate */
 
-/* Samples come in runs of one of the two. */
+/* Gathers run by run: a run is a sequence of rows from the same source. */
 static kolo_status gather_either(const kolo_data *data, const kolo_gather_call *call, const int32_t *rows, int count,
                                  const kolo_gathered *to)
 {

@@ -1,4 +1,4 @@
-/* Data as its first samples: pictures with their labels where a sample is a picture, rows of numbers where it is not.
+/* Shows some samples of a data set: as pictures with their labels, or as rows of numbers if they are not pictures.
  * See bundle.h. */
 #include "core/file.h"
 #include "core/utf8.h"
@@ -26,15 +26,15 @@ enum {
     WORDS = 12
 };
 
-/* How samples are laid out as pictures, in the picture's own pixels: small samples are magnified, those above LARGEST
- * pixels a side thinned out. */
+/* The layout of samples in one picture, in its pixels. Small samples are magnified; of samples with a side above
+ * LARGEST pixels only every `step`-th pixel is shown. */
 typedef struct sheet {
     int height, width, channels; /* of a sample */
-    int step, zoom;              /* every step-th pixel, zoom × zoom large */
-    int tall, wide;              /* of a sample's picture */
-    int across, down;            /* samples */
-    int label;                   /* the height that a label takes; 0: there are none */
-    float low, high;             /* of the features shown */
+    int step, zoom;              /* every step-th pixel is shown, zoom × zoom large */
+    int tall, wide;              /* height and width of a sample in the picture */
+    int across, down;            /* samples per row, rows */
+    int label;                   /* height of a label; 0: there are no labels */
+    float low, high;             /* the features that are black and white: at most 0, at least 1 */
 } sheet;
 
 static bool is_picture(kolo_shape shape)
@@ -49,7 +49,7 @@ typedef struct shown {
     int64_t first;
     int count, columns;
     float *features; /* [count][elements] */
-    int32_t *labels; /* [count]; -1 where there are none, or many a sample */
+    int32_t *labels; /* [count]; -1: the data has no labels, or several per sample */
 } shown;
 
 static sheet sheet_of(const shown *of)
@@ -75,7 +75,7 @@ static sheet sheet_of(const shown *of)
     return s;
 }
 
-/* One pixel of a sample's picture as three bytes. */
+/* Writes one pixel of a sample's picture as three bytes. */
 static void put_pixel(FILE *script, const sheet *s, const float *sample, int y, int x)
 {
     ptrdiff_t row = (ptrdiff_t)y / s->zoom * s->step, column = (ptrdiff_t)x / s->zoom * s->step;
@@ -86,7 +86,7 @@ static void put_pixel(FILE *script, const sheet *s, const float *sample, int y, 
     }
 }
 
-/* One row of samples. */
+/* Writes the pixels of one row of samples. */
 static void put_strip(FILE *script, const sheet *s, const float *features, int first, int count)
 {
     ptrdiff_t elements = (ptrdiff_t)s->height * s->width * s->channels;
@@ -100,7 +100,7 @@ static void put_strip(FILE *script, const sheet *s, const float *features, int f
     }
 }
 
-/* A class by its name, where it has one that is short and needs no quoting, or its number; in kolo_phrase's ring. */
+/* A class's name if it is short and needs no quoting, else its number; in a buffer of kolo_phrase(). */
 static const char *class_text(const kolo_data *data, int32_t label)
 {
     const char *name = data->class_names && label < data->classes ? data->class_names[label] : NULL;
@@ -109,7 +109,7 @@ static const char *class_text(const kolo_data *data, int32_t label)
     return plain ? kolo_phrase("%s", name) : kolo_phrase("%d", (int)label);
 }
 
-/* A label stands above each sample. */
+/* Writes a gnuplot script that draws the samples, each below its label. */
 static void write_sheet(FILE *script, const sheet *s, const shown *of)
 {
     const int32_t *labels = of->labels;
@@ -166,7 +166,7 @@ static void write_counts(FILE *out, const kolo_data *data)
         fprintf(out, "%s%s: %" PRId64, k ? ", " : ", samples of each: ", class_text(data, k), counts[k]);
 }
 
-/* The first words of a text, to the padding; [ ] around a number that has no name. */
+/* Writes the first words of a text, up to the padding; a word without a name as its number in [ ]. */
 static void write_words(FILE *out, const kolo_data *data, const float *features)
 {
     int64_t elements = kolo_shape_count(data->shape);
@@ -196,7 +196,8 @@ static void write_numbers(FILE *out, const shown *of)
     }
 }
 
-/* Names of classes are a file's own bytes, which may be no text; what is shown must be. Frees text. */
+/* Replaces bytes that are not UTF-8, which the names of classes may contain. Frees text; the result is from malloc,
+ * or NULL. */
 static char *repaired(char *text, size_t *size)
 {
     char *whole = NULL;
@@ -247,7 +248,7 @@ static kolo_status gather(shown *of)
     if (!of->features || !of->labels) return kolo_fail_memory((size_t)(elements * of->count) * 4, "samples to show");
     for (int i = 0; i < of->count; i++) of->labels[i] = -1;
     int32_t *labels = of->data->label_count == 1 ? of->labels : NULL;
-    kolo_gather_call call = {.training = true, .stoppable = true}; /* augmented as a first step would be */
+    kolo_gather_call call = {.training = true, .stoppable = true}; /* augmented as in step 0 */
     kolo_gathered to = {.features = of->features, .labels = labels};
     return kolo_data_gather(of->data, &call, NULL, of->first, of->count, &to);
 }

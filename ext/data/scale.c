@@ -1,5 +1,5 @@
-/* kolo_standardize and kolo_min_max: features moved and stretched, column by column, by what one pass over a data set
- * found in them. Read view.h first. */
+/* kolo_standardize and kolo_min_max: features that are shifted and scaled, column by column, by statistics from one
+ * pass over a data set. Read view.h first. */
 #include "runtime/runtime.h"
 #include "core/written.h"
 #include "data/view.h"
@@ -15,9 +15,10 @@ typedef struct scaling {
     float *subtract, *multiply, add;
 } scaling;
 
-/* What a column has. Sums are of x - base, its first number, so that they lose nothing to a mean far from zero. */
+/* Statistics of a column. `sum` and `squares` are of x - base, where base is the column's first number, so that a
+ * mean far from zero costs no precision. */
 typedef struct column {
-    int64_t count; /* of numbers: NaN is none */
+    int64_t count; /* numbers other than NaN */
     double base, sum, squares, least, most;
 } column;
 
@@ -95,14 +96,15 @@ static kolo_status measure(const kolo_data *data, int64_t period, column *column
 
 /* ------------------------------------------------------------------------------------------ making one */
 
-/* What a column becomes. */
+/* What columns are scaled to. */
 typedef struct terms {
     const kolo_view_kind *kind;
     bool per_element;
     double low, high;
 } terms;
 
-/* Of one value: nothing is divided by its deviation or range, which is 0. */
+/* Sets the scaling of one element. A column of equal values has a deviation or range of 0, by which it is not
+ * divided. */
 static void fill_element(scaling *s, int64_t element, const terms *t, const column *c)
 {
     double mean = 0, divisor = c->most - c->least, range = t->high - t->low;
@@ -124,7 +126,8 @@ static kolo_status fill_by(scaling *s, const kolo_data *by, const terms *t)
     return status;
 }
 
-/* The scaling of this kind that a data set's features went through last, or NULL. */
+/* The scaling of this kind that made a data set's features; NULL if there is none, or another view changed them after
+ * it. */
 static const scaling *scaling_of(const kolo_data *data, const kolo_view_kind *kind)
 {
     while (data->view && data->view->kind != kind && data->view->kind->keeps_features) data = kolo_view_source(data);

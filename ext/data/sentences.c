@@ -1,6 +1,6 @@
-/* Text that is drawn: what stands in where there is none. Words belong to categories, which follow each other as in a
- * simple grammar, and to topics; a sample keeps to one topic. What comes next so depends on the last word, which any
- * model can learn, and on words long before, which takes attention. Read chance.h first. */
+/* Synthetic text, for use without a real one. Words belong to categories, which follow each other as in a simple
+ * grammar, and to topics; most words of a sample are of one topic. The next word therefore depends on the last word,
+ * which any model can learn, and on much earlier words, which takes attention. Read chance.h first. */
 #include "data/chance.h"
 #include "data/dictionary.h"
 #include "data/sources.h"
@@ -12,9 +12,9 @@
 
 #define SPECIAL        2 /* padding and unknown words come first, as in kolo_text */
 #define CATEGORIES     12
-#define FOLLOWERS      3 /* categories that may follow one */
+#define FOLLOWERS      3 /* categories that may follow a category; drawn, so they may repeat */
 #define TOPICS         8
-#define FAITH          0.85f /* the share of words that keep to the topic */
+#define FAITH          0.85f /* probability of the sample's topic; otherwise a word's topic is drawn */
 #define VOCABULARY_MIN 200
 #define VOCABULARY_MAX 100000
 #define LENGTH_MAX     100000
@@ -27,7 +27,8 @@ typedef struct language {
 
 /* ------------------------------------------------------------------------------------------ words */
 
-/* Pronounceable, and each another: its number in a system of 60 syllables. */
+/* Spells a word as its number in base 60, each digit a syllable, so that words are pronounceable and distinct.
+ * Returns the length; no 0 follows. */
 static size_t spell(uint32_t number, char word[32])
 {
     static const char consonants[] = "bdfgklmnprst", vowels[] = "aeiou";
@@ -121,7 +122,7 @@ kolo_status kolo_sentences_draw(kolo_arrays *arrays, const kolo_synthetic_text_a
     kolo_chance c = {.key = kolo_random_key(seed, KOLO_RANDOM_SYNTHETIC, 0)};
     for (int i = 0; i < CATEGORIES; i++)
         for (int k = 0; k < FOLLOWERS; k++) l.followers[i][k] = (int)kolo_chance_below(&c, CATEGORIES);
-    l.key = kolo_random_key(seed, KOLO_RANDOM_SYNTHETIC, (uint64_t)args->split); /* the splits share no stream */
+    l.key = kolo_random_key(seed, KOLO_RANDOM_SYNTHETIC, (uint64_t)args->split); /* the splits use different streams */
     *arrays = (kolo_arrays){
         .samples = samples, .shape = {1, {l.length}}, .scale = 1, .label_count = l.length, .synthetic = true};
     snprintf(arrays->source, sizeof arrays->source, "a text drawn by Kolo (seed %" PRIu64 ")", seed);

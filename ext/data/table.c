@@ -1,6 +1,7 @@
-/* Tables that are drawn: what stands in for HIGGS and the like. A sample is a point in a space of LATENT dimensions,
- * near one of its class's centres, which lie in pairs opposite each other: the classes have the same mean, and no
- * single layer tells them apart. Its features are that point seen through a matrix, with noise. Read chance.h first. */
+/* Synthetic tables, which replace HIGGS and the like. A sample is a point in a space of LATENT dimensions, near one
+ * of its class's centres. These lie in pairs opposite each other, so all classes have the same mean, and a single
+ * layer cannot separate them. The features are the product of a random matrix with that point, plus noise. Read
+ * chance.h first. */
 #include "data/chance.h"
 #include "data/sources.h"
 
@@ -9,9 +10,9 @@
 #include <stdlib.h>
 
 #define LATENT       6
-#define CENTRES      4    /* of a class */
-#define RADIUS       2.3f /* of the centres, around which a point has variance 1 */
-#define NOISE        0.6f /* of a feature */
+#define CENTRES      4    /* per class */
+#define RADIUS       2.3f /* distance of the centres from the origin; points have variance 1 around their centre */
+#define NOISE        0.6f /* standard deviation of a feature's noise */
 #define FEATURES_MAX 10000
 #define CLASSES_MAX  1000
 #define TARGET_NOISE 0.1f
@@ -48,7 +49,7 @@ static void pick_world(world *w, uint64_t seed)
         for (int i = 0; i < LATENT; i++) w->waves[k][i] = 0.5f * kolo_chance_normal(&c);
 }
 
-/* A sum of waves in as many directions. */
+/* The target of a regression: a sum of LATENT sine waves in different directions, plus noise. */
 static float target_of(const world *w, const float *point, kolo_chance *c)
 {
     float sum = TARGET_NOISE * kolo_chance_normal(c);
@@ -121,7 +122,7 @@ kolo_status kolo_table_draw(kolo_arrays *arrays, const kolo_synthetic_table_args
     snprintf(arrays->source, sizeof arrays->source, "a table drawn by Kolo (seed %" PRIu64 ")", seed);
     if (w.centres && w.matrix) {
         pick_world(&w, seed);
-        w.key = kolo_random_key(seed, KOLO_RANDOM_SYNTHETIC, (uint64_t)args->split); /* the splits share no stream */
+        w.key = kolo_random_key(seed, KOLO_RANDOM_SYNTHETIC, (uint64_t)args->split); /* streams differ by split */
         status = draw(arrays, &w);
     }
     free(w.centres), free(w.matrix);

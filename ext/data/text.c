@@ -1,7 +1,7 @@
-/* Text as numbers of words, by the rules of Keras's TextVectorization: small letters (of ASCII alone, as TensorFlow
- * has it), punctuation away, words between spaces; 0 is padding, 1 a word that is not in the vocabulary, then words by
- * descending frequency, those equally frequent in descending order of their bytes. A sample is `length` words, its
- * labels are the same words one position on. Read dictionary.h first. */
+/* Text as numbers of words, by the rules of Keras's TextVectorization: letters become lower case (only ASCII's, as in
+ * TensorFlow), punctuation is removed, words are separated by spaces. 0 is padding, 1 a word that is not in the
+ * vocabulary; the others are numbered by descending frequency, equally frequent words in descending order of their
+ * bytes. A sample is `length` words; its labels are the words that follow each of them. Read dictionary.h first. */
 #include "core/utf8.h"
 #include "data/data.h"
 #include "data/dictionary.h"
@@ -19,19 +19,19 @@
 #define UNKNOWN     1
 #define SPECIAL     2
 #define LENGTH_MAX  1000000
-#define END_OF_LINE (-1) /* among the numbers of words */
-#define NO_WORD     (-2) /* "[UNK]" itself, which is no word of the vocabulary */
+#define END_OF_LINE (-1) /* marks the end of a line among the numbers of words */
+#define NO_WORD     (-2) /* the word "[UNK]" in the text, which does not enter the vocabulary */
 
 static const char *const special_names[SPECIAL] = {"", "[UNK]"};
 
 typedef struct corpus {
     const kolo_text_args *args;
     int length, vocabulary;
-    kolo_dictionary words; /* as they are met, or those of .like */
-    bool fixed;            /* no word is added */
-    int32_t *numbers;      /* of the words of the text; END_OF_LINE behind a line */
+    kolo_dictionary words; /* in the order of their first occurrence, or the vocabulary of .like */
+    bool fixed;            /* no words are added: the vocabulary is that of .like */
+    int32_t *numbers;      /* of the text's words in `words`, with END_OF_LINE after each line that has words */
     size_t count, room;
-    char *word; /* the one that is read */
+    char *word; /* the word that is being read */
     size_t word_room;
 } corpus;
 
@@ -49,7 +49,7 @@ static kolo_status add_number(corpus *c, int32_t number)
     return KOLO_OK;
 }
 
-/* Where the vocabulary is given, a word's number is its place in it; else the order in which it was met. */
+/* Adds a word of the text. Its number is its place in a given vocabulary, else in the order of first occurrences. */
 static kolo_status add_word(corpus *c, const char *word, size_t length)
 {
     int32_t number;
@@ -132,8 +132,8 @@ static kolo_status add_text(corpus *c, const char *text, size_t size)
     return KOLO_OK;
 }
 
-/* Only characters, and no NUL among them: texts in another encoding and what is no text at all are told apart from
- * words here, or they would be learnt as such. */
+/* Fails unless a file is UTF-8 without a NUL: otherwise a text in another encoding, or a file that is not text, would
+ * be read as words. */
 static kolo_status check_utf8(const char *path, const char *text, size_t size)
 {
     long long line = 1;
@@ -167,7 +167,7 @@ static int is_named(const struct dirent *entry)
     return entry->d_name[0] != '.';
 }
 
-/* Every file of a folder, in the order of their names; folders in it are left alone, and so are empty files. */
+/* Reads the files of a folder in the order of their names. Folders in it, empty files and hidden files are skipped. */
 static kolo_status read_folder(corpus *c, const char *folder)
 {
     struct dirent **entries;
@@ -203,7 +203,7 @@ static kolo_status take_vocabulary(corpus *c, const kolo_data *like)
     return KOLO_OK;
 }
 
-/* From the order in which words were met to their places in the vocabulary. */
+/* Chooses the vocabulary, sets the class names, and renumbers the text's words to their places in the vocabulary. */
 static kolo_status rank_words(corpus *c, kolo_arrays *arrays)
 {
     int32_t *order, *rank, kept = c->words.size;

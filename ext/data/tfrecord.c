@@ -1,4 +1,4 @@
-/* TFRecord files of tf.train.Example as data sets. The first example decides what the features are; every other one
+/* Data sets from TFRecord files of tf.train.Example. The first example decides what the features are; every other one
  * must be like it. Read record.h and example.proto first. */
 #include "data/example.pb-c.h"
 #include "data/record.h"
@@ -12,21 +12,21 @@
 
 #define ELEMENTS_MAX INT32_MAX
 
-/* A feature that is read, and how many values of which kind the first example has of it. */
+/* A feature that is read, with the kind and the number of values that the first example has. */
 typedef struct column {
     char *name;
     Kolo__Feature__KindCase kind;
-    size_t count; /* values; of bytes how many */
+    size_t count; /* number of values; of bytes the length of the string */
 } column;
 
 typedef struct set {
     const kolo_tfrecord_args *args;
     kolo_arrays *arrays;
-    const char *path; /* the file and the record that are read, for sentences */
-    int64_t number;
+    const char *path; /* the current file, for errors */
+    int64_t number;   /* of the current record in it, from 0 */
     column columns[KOLO_TFRECORD_NAMES_MAX], label;
     int count;       /* columns; 0 before the first example */
-    int64_t elements, room;
+    int64_t elements, room; /* elements of a sample; samples that memory is allocated for */
 } set;
 
 static kolo_status wrong(const set *s, const char *feature, const char *wanted, const char *got)
@@ -56,7 +56,7 @@ static const char *kind_name(Kolo__Feature__KindCase kind)
     }
 }
 
-/* Values of a feature: of bytes those of its one string. */
+/* Number of values of a feature. Bytes must be a single string, whose length it is; 0 otherwise. */
 static size_t values_in(const Kolo__Feature *feature)
 {
     switch (feature ? feature->kind_case : KOLO__FEATURE__KIND__NOT_SET) {
@@ -68,7 +68,7 @@ static size_t values_in(const Kolo__Feature *feature)
     }
 }
 
-/* "image/height" is a height. */
+/* Whether a feature's name, without a prefix such as "image/", is `what`. */
 static bool is_called(const char *name, const char *what)
 {
     const char *slash = strrchr(name, '/');
@@ -77,7 +77,7 @@ static bool is_called(const char *name, const char *what)
 
 static const char *const sizes[] = {"height", "width", "depth", "channels"};
 
-/* The single whole number of a feature that is called so; -1 where there is none. */
+/* The value of a feature called `what` that is a single whole number; -1 if there is none. */
 static int64_t size_in(const Kolo__Example *example, const char *what)
 {
     for (size_t i = 0; example->features && i < example->features->n_feature; i++) {
@@ -124,7 +124,7 @@ static int by_key(const void *left, const void *right)
     return strcmp(a ? a : "", b ? b : "");
 }
 
-/* {height, width, depth} where so many elements make such a picture; rank 0: they make none. */
+/* {height, width, depth} by the features of these names, if their product is `elements`; else rank 0. */
 static kolo_shape picture_of(const Kolo__Example *example, int64_t elements)
 {
     int64_t height = size_in(example, "height"), width = size_in(example, "width"), depth = size_in(example, "depth");
@@ -135,7 +135,7 @@ static kolo_shape picture_of(const Kolo__Example *example, int64_t elements)
     return (kolo_shape){3, {(int)height, (int)width, (int)depth}};
 }
 
-/* Whether some feature is a picture of the sizes that others say; elsewhere a "height" is a number like any other. */
+/* Whether some feature is a picture of the sizes that other features give. If not, "height" is an ordinary feature. */
 static bool has_picture(const Kolo__Example *example)
 {
     for (size_t i = 0; example->features && i < example->features->n_feature; i++) {
@@ -145,8 +145,8 @@ static bool has_picture(const Kolo__Example *example)
     return false;
 }
 
-/* Without names: the one feature of bytes, or else all of numbers, in the order of their names; not the label, nor the
- * sizes of a picture. */
+/* Chooses the features if .features names none: the only feature of bytes, or else all features of numbers, in the
+ * order of their names; without the label and the sizes of a picture. */
 static kolo_status choose_columns(set *s, Kolo__Example *example)
 {
     Kolo__Features *features = example->features;
@@ -205,7 +205,8 @@ static int depth_of(const Kolo__Example *example)
     return depth > 0 && depth < ELEMENTS_MAX ? (int)depth : 1;
 }
 
-/* What height, width and depth say, if there is one feature, and of numbers as many as that; else one axis. */
+/* Sets the shape of a sample: .shape; or {height, width, depth}, if there is a single feature of so many values; else
+ * one axis. Fails if a feature of bytes does not have the size that its height and width give. */
 static kolo_status choose_shape(set *s, const Kolo__Example *example)
 {
     kolo_shape *shape = &s->arrays->shape, picture = picture_of(example, s->elements);
@@ -268,7 +269,7 @@ static kolo_status make_room(set *s, int64_t room)
     return KOLO_OK;
 }
 
-/* The feature, if it is as the first example's was. */
+/* Finds a feature; fails unless it has the kind and the number of values that the first example has. */
 static kolo_status alike(const set *s, const Kolo__Example *example, const column *c, const Kolo__Feature **feature)
 {
     *feature = find(example, c->name);
@@ -379,7 +380,8 @@ static kolo_status read_file(set *s, const char *path)
     return status;
 }
 
-/* One file, or those that match a pattern, in the order of their names. A file whose name has a '*' is itself. */
+/* Reads one file, or those that match a pattern, in the order of their names. A path that exists is not a pattern,
+ * even with a '*' in it. */
 static kolo_status read_files(set *s, const char *path)
 {
     glob_t found;
@@ -395,7 +397,7 @@ static kolo_status read_files(set *s, const char *path)
     return status;
 }
 
-/* What was allocated twice over for examples that never came is given back. */
+/* Gives back the memory beyond `samples` samples, since memory is doubled as it fills. */
 static void trim(void *block_pointer, int64_t samples, int64_t each)
 {
     void **block = block_pointer;

@@ -10,7 +10,7 @@
 
 #define ENTRIES_MAX 5 /* features, label, height, width, depth */
 
-/* An example's parts in one piece of memory: protobuf-c's messages point at each other. */
+/* The messages of an example, which point at each other, and the buffers for one sample. */
 typedef struct example {
     Kolo__Example message;
     Kolo__Features features;
@@ -41,7 +41,7 @@ static Kolo__Feature *add_entry(example *e, const char *name)
     size_t i = e->features.n_feature++;
     kolo__feature_entry__init(&e->entries[i]);
     kolo__feature__init(&e->values[i]);
-    e->entries[i].key = (char *)name; /* only read */
+    e->entries[i].key = (char *)name; /* protobuf-c only reads it */
     e->entries[i].value = &e->values[i];
     e->pointers[i] = &e->entries[i];
     return &e->values[i];
@@ -88,7 +88,7 @@ static void widen(const int32_t *from, int64_t *to, size_t count)
     for (size_t i = 0; i < count; i++) to[i] = from[i];
 }
 
-/* Bytes stay as they are; anything else as a network would see it. */
+/* Fills in the messages with a sample. Bytes are written unscaled; other features as a network would get them. */
 static kolo_status fill(writer *w, int64_t sample)
 {
     const kolo_data *data = w->data;
@@ -150,7 +150,7 @@ static bool ends_in(const char *text, const char *end)
     return length >= tail && strcmp(text + length - tail, end) == 0;
 }
 
-/* TensorFlow's names of parts: "train.tfrecord-00000-of-00004". */
+/* Writes one file, or shards with TensorFlow's names: "train.tfrecord-00000-of-00004". */
 static kolo_status write_shards(writer *w)
 {
     const char *path = w->args->path;

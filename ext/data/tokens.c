@@ -1,9 +1,9 @@
-/* Checking tokens before they are looked up: see tokens.h. */
+/* Checks tokens before an embedding looks them up: see tokens.h. */
 #include "data/tokens.h"
 
 #include "core/vector.h"
 
-/* Without branches, so that it is vectorised; NaN compares as false. */
+/* Counts numbers that are no tokens; NaN fails the comparisons. Has no branches, so that compilers vectorise it. */
 KOLO_VECTORISED static int64_t count_bad(const float *features, int64_t count, float tokens)
 {
     int64_t bad = 0;

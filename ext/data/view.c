@@ -15,7 +15,7 @@ static void free_view(kolo_storage *storage)
     free(view);
 }
 
-/* "train.csv, standardized" */
+/* Adds to the description: "train.csv, standardized". */
 static void name_source(kolo_data *data, const char *done)
 {
     size_t length = strlen(data->source);
@@ -42,7 +42,7 @@ kolo_status kolo_view_open(const kolo_view_kind *kind, size_t size, const kolo_d
     data->views++;
     data->bytes = NULL, data->floats = NULL, data->tokens = NULL;
     data->labels = NULL, data->targets = NULL, data->weights = NULL;
-    data->has_targets |= data->autoencoder; /* they are the source's features from here on, not the view's */
+    data->has_targets |= data->autoencoder; /* its targets stay the source's features, which the view may change */
     data->autoencoder = false;
     name_source(data, kind->name);
     *out = data;

@@ -1,22 +1,23 @@
-/* Views: data sets made of other data sets, whose samples are worked out when they are gathered. What a transform is.
+/* Views: data sets made of other data sets, whose samples are computed when they are gathered. Transforms such as
+ * kolo_shuffle() are views.
  *
- * A view holds the data sets it is made of, so these may be freed before it. Views of views pass a sample on to each
- * other; several threads gather at once, so a view changes nothing of its own without care. Read data.h first. */
+ * A view keeps the storage of its sources, so their handles may be freed before it. A view of a view gathers through
+ * it. Several threads gather at once, so gather() must synchronise what it changes in the view. Read data.h first. */
 #ifndef KOLO_DATA_VIEW_H
 #define KOLO_DATA_VIEW_H
 
 #include "data/data.h"
 
-#define KOLO_VIEW_ROWS 64 /* gathered at a time at most */
+#define KOLO_VIEW_ROWS 64 /* most rows of one gather() */
 
 typedef struct kolo_view_kind {
-    const char *name; /* what it does, for kolo_data_info.source: "shuffled"; NULL: says nothing */
-    bool keeps_features; /* those of a sample are the source's, of this sample or another */
-    /* Samples rows[count] of the view, at most KOLO_VIEW_ROWS of them, into `to`. Whatever of `to` is NULL is not
-     * wanted, and must cost nothing. */
+    const char *name; /* added to kolo_data_info.source: "shuffled"; NULL: nothing is added */
+    bool keeps_features; /* features are unchanged: each sample has those of some sample of the source */
+    /* Gathers the samples rows[count] of the view, count ≤ KOLO_VIEW_ROWS, into `to`. Must not spend time on members
+     * of `to` that are NULL. */
     kolo_status (*gather)(const kolo_data *data, const kolo_gather_call *call, const int32_t *rows, int count,
                           const kolo_gathered *to);
-    void (*free)(kolo_view *view); /* what it has beside its sources; NULL: nothing */
+    void (*free)(kolo_view *view); /* frees what the view owns beside its sources; NULL: it owns nothing */
 } kolo_view_kind;
 
 struct kolo_view {
@@ -26,34 +27,36 @@ struct kolo_view {
     int sources;
 };
 
-/* A view of `size` bytes (a struct that begins with kolo_view; the rest is zero) of one data set, and the data set it
- * makes, which describes itself as its source does until the caller says otherwise. The data set owns the view. */
+/* Makes a view of one data set, and the data set *out, which owns the view and copies the source's description for
+ * the caller to change. `size`: bytes of the view, a struct that begins with kolo_view; the rest of it is zeroed. */
 kolo_status kolo_view_open(const kolo_view_kind *kind, size_t size, const kolo_data *source, kolo_data **out);
-/* Its view, to be filled in before anybody gathers. */
+/* The data set's view, to be filled in before samples are gathered. */
 void *kolo_view_of(const kolo_data *data);
-/* The source's samples, those of `rows` (NULL: first, first+1, …). */
+/* The view's first source. */
 static inline const kolo_data *kolo_view_source(const kolo_data *data)
 {
     return &data->view->from[0];
 }
 
+/* kolo_data_gather() for a view: calls gather() for at most KOLO_VIEW_ROWS samples at a time. */
 kolo_status kolo_view_gather(const kolo_data *data, const kolo_gather_call *call, const int32_t *index, int64_t first,
                              int count, const kolo_gathered *to);
 
-/* What gather() is where features are worked out sample by sample: make() turns those of sample `row` of the source,
- * for which there is room in `scratch`, into `to`, the call being that of this sample alone. The rest is the source's.
- */
+/* A gather() for views that compute features sample by sample: make() gathers the features of the source's sample
+ * `row` into `scratch`, which has room for one sample, and writes the view's features to `to`; call->first_sample is
+ * this sample's. Labels, targets and weights are the source's. */
 typedef kolo_status kolo_view_sample(const kolo_data *data, const kolo_gather_call *call, int32_t row, float *scratch,
                                      float *to);
 kolo_status kolo_view_gather_each(const kolo_data *data, const kolo_gather_call *call, const int32_t *rows, int count,
                                   const kolo_gathered *to, kolo_view_sample *make);
 
-/* `to` from sample `at` of this data set on. */
+/* `to` with its arrays advanced by `at` samples of this data set. */
 kolo_gathered kolo_gathered_from(const kolo_data *data, const kolo_gathered *to, int64_t at);
-/* Labels of one sample as targets: of each one outputs / label_count numbers, which are 0 before. */
+/* Writes one sample's labels as targets: outputs / label_count numbers for each label, one-hot, or the label itself
+ * if that is a single number. targets[outputs] must be 0 before. */
 void kolo_labels_expand(const kolo_data *data, const int32_t *labels, int64_t outputs, float *targets);
 
-/* What is behind every public call that makes a view: `data` if all went well, else NULL, and it is freed. */
+/* Ends a public call that makes a view: returns `data` if `status` is KOLO_OK, else frees it and returns NULL. */
 kolo_data *kolo_view_leave(kolo_scope scope, kolo_status status, kolo_data *data);
 
 #endif

@@ -1,4 +1,4 @@
-/* Fetching by libcurl, and SHA-256 by libcrypto: the plugin libkolo_curl.so. Read fetch.h first. */
+/* The plugin libkolo_curl.so: fetching with libcurl, SHA-256 with libcrypto. Read fetch.h first. */
 #include "fetch/fetch.h"
 #include "core/plugin.h"
 
@@ -21,7 +21,8 @@ typedef struct transfer {
 
 /* ------------------------------------------------------------------------------------------ what curl calls */
 
-/* An answer of 206 begins where it was asked to; one of 200 at 0. Files have neither. */
+/* A response of status 206 begins at the requested byte, one of status 200 at byte 0. file:// has no status and
+ * begins at the requested byte. */
 static kolo_status begin(transfer *t)
 {
     long code = 0;
@@ -62,7 +63,7 @@ static void set_options(transfer *t, const char *url, int patience, char why[CUR
     curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 1L);
     curl_easy_setopt(curl, CURLOPT_MAXREDIRS, REDIRECTS);
     curl_easy_setopt(curl, CURLOPT_FAILONERROR, 1L);
-    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L); /* threads */
+    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L); /* signals are not safe with threads */
     curl_easy_setopt(curl, CURLOPT_USERAGENT, "kolo/" KOLO_VERSION);
     curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, CONNECT_SECONDS);
     curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
@@ -75,7 +76,8 @@ static void set_options(transfer *t, const char *url, int patience, char why[CUR
     curl_easy_setopt(curl, CURLOPT_XFERINFODATA, t);
 }
 
-/* A range is asked for by its header alone: curl's own way to resume fails where a server answers with the whole. */
+/* Requests the bytes from t->from on. Sets the Range header itself, because curl's option fails if the server answers
+ * with the whole file. The caller frees the list. */
 static struct curl_slist *ask_range(transfer *t, const char *url)
 {
     char header[64];
@@ -110,7 +112,7 @@ static kolo_fetch_result result_of(transfer *t, CURLcode code, const char *why)
     kolo_fetch_result result = {.status = t->status};
     curl_easy_getinfo(t->curl, CURLINFO_RESPONSE_CODE, &answer);
     if (t->status == KOLO_OK && code == CURLE_OK && !t->begun) t->status = result.status = begin(t);
-    if (t->status != KOLO_OK || code == CURLE_OK || answer == 416) return result; /* 416: nothing behind `from` */
+    if (t->status != KOLO_OK || code == CURLE_OK || answer == 416) return result; /* 416: no bytes from `from` on */
     bool missing = answer == 404 || answer == 410 || code == CURLE_FILE_COULDNT_READ_FILE;
     result.status = code == CURLE_ABORTED_BY_CALLBACK ? KOLO_INTERRUPTED : missing ? KOLO_NOT_FOUND : KOLO_IO;
     result.again = worth_another_try(code, answer);

@@ -1,8 +1,9 @@
-/* Downloads: a file appears whole and checked, or not at all, whoever else wants it at the same time.
+/* Downloads: a file appears complete and checked, or not at all, even if several processes fetch it at the same time.
  *
- * PATH.lock is held while one fetches; others wait, and then find the file. PATH.part is what has arrived; it becomes
- * PATH when its checksum is right. A transfer that breaks off goes on from there, in a later call too where a checksum
- * is known to tell whether the parts belong together. Read fetch.h first. */
+ * The process that fetches holds a lock on PATH.lock; others wait, and then find the file. The received bytes are in
+ * PATH.part, which is renamed to PATH when the checksum is right. An interrupted transfer is resumed from PATH.part.
+ * A later call resumes it, too, but only with a checksum, which tells whether the parts belong together. Read fetch.h
+ * first. */
 #include "core/clock.h"
 #include "core/plugin.h"
 #include "runtime/runtime.h"
@@ -21,19 +22,19 @@
 #include <time.h>
 #include <unistd.h>
 
-#define TRIES    6  /* without a byte between them */
-#define PATIENCE 60 /* seconds */
+#define TRIES    6  /* in a row in which no byte is received */
+#define PATIENCE 60 /* seconds: the default of .patience */
 
 typedef struct download {
-    kolo_fetch_sink sink; /* first: what the fetcher is given */
+    kolo_fetch_sink sink; /* the first member: the callbacks cast its address to the download's */
     const kolo_download_args *args;
     const kolo_fetcher *fetcher;
     char part[PATH_MAX], lock[PATH_MAX];
     int lock_fd, part_fd;
-    void *sum;
-    int64_t done, total;
-    bool shown;       /* progress is on the terminal's last line */
-    double said; /* kolo_now() of the last line; 0: none yet */
+    void *sum;           /* the checksum so far, of `done` bytes */
+    int64_t done, total; /* bytes in the part; bytes of the file, -1: unknown */
+    bool shown;          /* progress is shown on the terminal's last line */
+    double said;         /* kolo_now() when progress was shown last; 0: not yet */
 } download;
 
 static kolo_status io_failed(const char *path, const char *what)
@@ -50,7 +51,7 @@ static void pause_for(long milliseconds)
 
 /* ------------------------------------------------------------------------------------------ the lock */
 
-/* Whether the locked file is still the one of that name: who held it before may have removed it. */
+/* Whether the locked file still has that name: the previous holder of the lock may have removed it. */
 static bool is_current(int fd, const char *path)
 {
     struct stat held, named;
@@ -93,7 +94,7 @@ static kolo_status begin_sum(download *d)
     return d->sum ? KOLO_OK : kolo_fail_memory(1024, "a checksum");
 }
 
-/* Adds what the file holds from its beginning; *size is how much that is. */
+/* Starts a checksum with the contents of a file; *size becomes their length. */
 static kolo_status sum_file(download *d, int fd, const char *path, int64_t *size)
 {
     char *bytes = malloc(1 << 16);
@@ -130,7 +131,7 @@ static kolo_status on_begin(kolo_fetch_sink *sink, int64_t from, int64_t total)
     return from == d->done ? KOLO_OK : restart(d);
 }
 
-/* On a terminal, a few times a second. */
+/* Shows the progress on a terminal, at most five times a second. `last`: ends the line. */
 static void show_progress(download *d, bool last)
 {
     double now = kolo_now(), since = now - d->said;
@@ -171,7 +172,7 @@ static bool on_stopped(kolo_fetch_sink *sink)
 
 static kolo_status not_fetched(const download *d, const kolo_fetch_result *result)
 {
-    if (!*result->why) return result->status; /* of a function above, with its own sentence */
+    if (!*result->why) return result->status; /* a function of the sink failed, and has reported it */
     if (result->status == KOLO_INTERRUPTED) return kolo_fail(KOLO_INTERRUPTED, "%s: stopped", d->args->url);
     if (result->again)
         return kolo_fail(result->status, "%s: wanted the whole file, got %" PRId64 " bytes in %d tries (%s)",
@@ -179,7 +180,7 @@ static kolo_status not_fetched(const download *d, const kolo_fetch_result *resul
     return kolo_fail(result->status, "%s: wanted a file to fetch, got: %s", d->args->url, result->why);
 }
 
-/* From where the part stops to the end. A try that brought bytes counts as none. */
+/* Fetches the rest of the file, from the end of the part on. A try that receives bytes resets the count of tries. */
 static kolo_status fetch_rest(download *d)
 {
     int patience = d->args->patience > 0 ? d->args->patience : PATIENCE;
@@ -193,7 +194,8 @@ static kolo_status fetch_rest(download *d)
     }
 }
 
-/* The part as it lies there, from an earlier call: only a checksum can tell whether it belongs to the same file. */
+/* Opens the part. One that an earlier call left is used only with a checksum, which tells whether it belongs to the
+ * same file; otherwise it is emptied. */
 static kolo_status open_part(download *d)
 {
     d->part_fd = open(d->part, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
@@ -208,7 +210,8 @@ static kolo_status wrong_sum(const download *d, const char *text)
                      d->args->sha256, text);
 }
 
-/* A part of an earlier call that does not fit what came now is fetched again, whole, once. */
+/* Fetches the file. If the checksum is wrong and a part of an earlier call was used, fetches the whole file once
+ * more. */
 static kolo_status fetch(download *d)
 {
     char text[KOLO_SHA256_TEXT];
@@ -226,7 +229,7 @@ static kolo_status fetch(download *d)
     return KOLO_OK;
 }
 
-/* What is there already is believed without a checksum; with one, it must be right. */
+/* Accepts a file that exists already. If .sha256 is given, its checksum must be right. */
 static kolo_status check_there(download *d)
 {
     char text[KOLO_SHA256_TEXT];
@@ -282,7 +285,7 @@ kolo_status kolo_download_at(const kolo_download_args *args, kolo_here here)
     d->lock_fd = d->part_fd = -1;
     kolo_status status = run(d);
     if (d->sum) d->fetcher->sum_end(d->sum, NULL);
-    bool useless = d->done == 0 || !args->sha256; /* nobody could go on from it */
+    bool useless = d->done == 0 || !args->sha256; /* a later call could not resume from it */
     if (status != KOLO_OK && d->part_fd >= 0 && useless) unlink(d->part);
     if (d->part_fd >= 0) close(d->part_fd);
     give_lock(d);

@@ -1,4 +1,5 @@
-/* Who fetches bytes and who sums them up: libkolo_curl.so, loaded when the first file is fetched. */
+/* The interface of the plugin libkolo_curl.so, which fetches bytes and computes checksums. It is loaded when the
+ * first file is fetched. */
 #ifndef KOLO_FETCH_H
 #define KOLO_FETCH_H
 
@@ -6,29 +7,29 @@
 
 #define KOLO_SHA256_TEXT 65 /* 64 hexadecimal digits and a 0 */
 
-/* Where fetched bytes go. Functions that fail end the transfer with their status. */
+/* The receiver of fetched bytes. A failure of begin() or add() ends the transfer with its status. */
 typedef struct kolo_fetch_sink {
-    /* Before the first byte: the answer begins at `from`, which is what was asked for, or 0 where the server gives the
-     * whole; its end is at `total` (-1: unknown). */
+    /* Called before the first byte. `from`: where the response begins, at the requested byte, or at 0 if the server
+     * sends the whole file; `total`: where it ends, -1: unknown. */
     kolo_status (*begin)(struct kolo_fetch_sink *sink, int64_t from, int64_t total);
     kolo_status (*add)(struct kolo_fetch_sink *sink, const void *bytes, size_t size);
-    bool (*stopped)(struct kolo_fetch_sink *sink); /* asked several times a second: whether to give up */
+    bool (*stopped)(struct kolo_fetch_sink *sink); /* called several times a second; true ends the transfer */
 } kolo_fetch_sink;
 
-/* What became of a transfer. */
+/* The result of a transfer. */
 typedef struct kolo_fetch_result {
-    kolo_status status; /* of the sink's functions, or KOLO_IO, KOLO_NOT_FOUND, … with a sentence's end in `why` */
-    bool again; /* it broke off: going on from where it stopped may succeed */
-    char why[300];
+    kolo_status status; /* of the sink's functions; or KOLO_IO, KOLO_NOT_FOUND, … */
+    bool again; /* the transfer was interrupted: resuming it may succeed */
+    char why[300]; /* the reason, as the end of a sentence; "": the sink has reported the failure */
 } kolo_fetch_result;
 
 typedef struct kolo_fetcher {
-    /* Fetches url from byte `from` on; `patience` seconds without a byte end it. Any thread. */
+    /* Fetches url from byte `from` on. Fails after `patience` seconds without a byte. Any thread. */
     kolo_fetch_result (*get)(const char *url, int64_t from, int patience, kolo_fetch_sink *sink);
-    /* SHA-256 (FIPS 180-4), a piece after the other; NULL where there is no memory. */
+    /* SHA-256 (FIPS 180-4), added up piece by piece. sum_begin() returns NULL if there is no memory. */
     void *(*sum_begin)(void);
     void (*sum_add)(void *sum, const void *bytes, size_t size);
-    void (*sum_end)(void *sum, char text[KOLO_SHA256_TEXT]); /* frees it; text may be NULL */
+    void (*sum_end)(void *sum, char text[KOLO_SHA256_TEXT]); /* frees the sum; text may be NULL */
 } kolo_fetcher;
 
 #endif

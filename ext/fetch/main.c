@@ -17,15 +17,15 @@
 #define FILES_MAX 4
 
 typedef struct published_file {
-    const char *name, *sha256; /* NULL: its publisher names none */
+    const char *name, *sha256; /* sha256 NULL: the publisher states none */
     double megabytes;
 } published_file;
 
 typedef struct published_set {
     const char *name, *folder, *from, *says;
     published_file files[FILES_MAX];
-    const char *archive; /* the folder in it whose files are wanted; NULL: the files are wanted as they are */
-    bool by_name_only;   /* fetched only when it is asked for */
+    const char *archive; /* the wanted folder in the archive, which is the set's only file; NULL: no archive */
+    bool by_name_only;   /* fetched only if it is named */
 } published_set;
 
 static const published_set sets[] = {
@@ -86,7 +86,7 @@ static int fail(const char *what, const char *why)
     return 1;
 }
 
-/* A folder and those above it. */
+/* Makes a folder and those above it. */
 static int make_folders(const char *path)
 {
     char part[PATH_MAX];
@@ -99,7 +99,7 @@ static int make_folders(const char *path)
     return 0;
 }
 
-/* Where the library looks: KOLO_DATA, or else what kolo_mnist() finds without it. */
+/* The folder in which the library looks: KOLO_DATA, or else the one that kolo_data_cache() finds. */
 static int default_folder(char folder[PATH_MAX])
 {
     const char *data = getenv("KOLO_DATA"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -126,7 +126,7 @@ static int run_tar(const char *archive, const char *folder)
     return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : fail(archive, "tar could not unpack it");
 }
 
-/* Unpacked beside the target, then renamed: a folder that is there is whole. */
+/* Unpacks an archive beside the target and then renames it, so that an existing folder is complete. */
 static int unpack(const published_set *set, const char *archive, const char *home)
 {
     char beside[PATH_MAX], inner[2 * PATH_MAX], target[PATH_MAX];
@@ -158,7 +158,7 @@ static int fetch_file(const published_set *set, const published_file *file, cons
     if (!is_there(path)) printf("%s (%.*f MB)\n", url, file->megabytes < 1 ? 2 : 0, file->megabytes);
     fflush(stdout);
     kolo_download_args args = {.url = url, .path = path, .sha256 = file->sha256, .verbose = 1};
-    if (kolo_download_at(&args, (kolo_here){0}) != KOLO_OK) return 1; /* a sentence without a place in this source */
+    if (kolo_download_at(&args, (kolo_here){0}) != KOLO_OK) return 1; /* {0}: errors name no place in this file */
     if (!file->sha256) printf("  its publisher names no checksum: what came is taken as it is\n");
     return 0;
 }
@@ -175,7 +175,7 @@ static int fetch_files(const published_set *set, const options *o)
     for (const published_file *file = set->files; file < set->files + FILES_MAX && file->name; file++) {
         snprintf(path, sizeof path, "%s/%s", set->archive ? o->folder : folder, file->name);
         if (fetch_file(set, file, o, path)) {
-            rmdir(folder); /* if nothing came at all */
+            rmdir(folder); /* removes it only if it is empty */
             return 1;
         }
     }
@@ -184,7 +184,7 @@ static int fetch_files(const published_set *set, const options *o)
     return 0;
 }
 
-/* One process at a time fills a folder: another finds it filled, archives unpacked. */
+/* Only one process at a time fills a folder; the next one finds the files there, with archives unpacked. */
 static int fetch_set(const published_set *set, const options *o)
 {
     if (make_folders(o->folder)) return 1;

@@ -1,4 +1,5 @@
-/* The sum of inputs of one shape, pair by pair; its gradient is every input's. */
+/* The sum of inputs of one shape, by operations on two operands each. The gradient of every input is that of the sum.
+ */
 #include "layers/common.h"
 
 static kolo_status build(kolo_model_builder *builder, kolo_layer_node *node)
@@ -12,7 +13,7 @@ static kolo_status build(kolo_model_builder *builder, kolo_layer_node *node)
     return kolo_check_activation(node->recipe.add.activation);
 }
 
-/* relu is part of the last sum, another activation an operation of its own. saved[0]: the last sum. */
+/* The last sum includes a relu; any other activation is a separate operation. saved[0]: the last sum. */
 static kolo_status forward(kolo_plan *plan, kolo_layer_flow *flow)
 {
     const kolo_layer_node *node = flow->node;

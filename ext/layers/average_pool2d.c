@@ -1,5 +1,4 @@
-/* The mean of each window, channel by channel, of the elements that are there: Keras does not count zeros of padding.
- */
+/* Average pooling: the mean of each window, for each channel. As in Keras, zeros of padding are not counted. */
 #include "layers/common.h"
 
 static kolo_status window(const kolo_layer_node *node, kolo_window *window, int out[2])

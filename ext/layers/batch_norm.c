@@ -1,19 +1,19 @@
 /* Batch normalisation, over the last axis: y = gamma · (x − mean) / √(variance + epsilon) + beta.
  *
- * Ioffe and Szegedy 2015, "Batch Normalization". In training mean and variance are those of the batch's samples,
- * which takes a reduction over microbatches; scores and outputs use the running ones instead. Ghost batches (Hoffer et
- * al. 2017, "Train longer, generalize better") have statistics of their own: each microbatch is a ghost batch, and
- * nothing is reduced. */
+ * Ioffe and Szegedy 2015, "Batch Normalization". In training mean and variance are those of the batch's samples, which
+ * needs a cross-microbatch reduction. Scoring and predicting use the running mean and variance instead. Ghost batches
+ * (Hoffer et al. 2017, "Train longer, generalize better") have separate statistics: each microbatch is a ghost batch,
+ * and nothing is reduced. */
 #include <float.h>
 
 #include "layers/common.h"
 
 enum { MOST_GHOST_SAMPLES = 1024 };
 
-/* saved[] */
+/* Indices into saved[]: the sums of the moments, and the output before a separate activation. */
 enum { MET = 0, NORMALISED = 1 };
 
-/* Numbers of gamma and beta among the weights (-1: none) and of the running mean; the running variance follows. */
+/* Indices into node->parameters; -1: there is none. The running variance is number mean + 1. */
 typedef struct arrays {
     int gamma, beta, mean;
 } arrays;
@@ -30,7 +30,7 @@ static kolo_shape channels_of(const kolo_layer_node *node)
     return (kolo_shape){1, {node->in.dim[node->in.rank - 1]}};
 }
 
-/* KOLO_NONE is 0. */
+/* The option's value: 0 means the default, and KOLO_NONE means 0. */
 static double momentum_of(const kolo_batch_norm_args *args)
 {
     if (args->momentum == 0) return 0.99;
@@ -83,7 +83,7 @@ static kolo_status build(kolo_model_builder *builder, kolo_layer_node *node)
 
 /* ---------------------------------------------------------------- operations */
 
-/* relu is part of the operations, another activation an operation of its own. */
+/* An operation of this layer, without operands. It includes a relu; any other activation is a separate operation. */
 static kolo_op start(const kolo_layer_flow *flow, kolo_op_kind kind)
 {
     const kolo_batch_norm_args *args = &flow->node->recipe.batch_norm;
@@ -116,8 +116,8 @@ static kolo_status add_gradient(kolo_plan *plan, const kolo_layer_flow *flow, in
     return kolo_added(value, kolo_plan_gradient(plan, node->parameters[number], channels_of(node)));
 }
 
-/* Sums of `count` numbers of all that take part: the microbatch's own in a ghost batch. The operation that writes them
- * gets them as its first output. */
+/* Adds `op`, whose first output becomes `count` partial sums over a microbatch, and then the reduction of these over
+ * microbatches. *sums becomes the reduced value; for a ghost batch, which has no reduction, the partial sums. */
 static kolo_status add_sums(kolo_plan *plan, const kolo_layer_flow *flow, kolo_op op, int count, int *sums)
 {
     const kolo_batch_norm_args *args = &flow->node->recipe.batch_norm;
@@ -134,7 +134,8 @@ static kolo_status add_sums(kolo_plan *plan, const kolo_layer_flow *flow, kolo_o
     return kolo_plan_op(plan, reduce);
 }
 
-/* In training by the samples at hand, whose moments also become the running ones' gradients; else by the running ones.
+/* Adds the operands of `op` that hold its statistics. In training these are the moments of the batch's samples; `op`
+ * also writes mean and variance as the gradients of the running ones. Otherwise they are the running mean and variance.
  */
 static kolo_status add_statistics(kolo_plan *plan, kolo_layer_flow *flow, kolo_op *op)
 {

@@ -1,4 +1,4 @@
-/* What several layers share: checks of options and shapes, windows, activations. */
+/* Functions that several layers share: see common.h. */
 #include "layers/common.h"
 
 #include <limits.h>
@@ -58,8 +58,8 @@ int64_t kolo_window_reach(const kolo_window *window, int axis)
     return (int64_t)(window->kernel[axis] - 1) * (window->gap[axis] + 1) + 1;
 }
 
-/* KOLO_SAME as TensorFlow places it: output = ceil(input / stride), the odd zero behind.
- * https://www.tensorflow.org/api_docs/python/tf/nn#notes_on_padding_2 */
+/* Sets the padding and the output's size along an axis. KOLO_SAME is TensorFlow's: output = ceil(input / stride), and
+ * an odd zero is added at the end. https://www.tensorflow.org/api_docs/python/tf/nn#notes_on_padding_2 */
 static void place(kolo_window *window, int axis, int input, kolo_padding padding, int *out)
 {
     int stride = window->stride[axis], covered = (int)kolo_window_reach(window, axis);
@@ -176,7 +176,7 @@ kolo_status kolo_declare_weighted(kolo_model_builder *builder, kolo_layer_node *
     return kolo_declare_parameter(builder, node, "bias", bias, KOLO_INIT_ZEROS, 0, 0);
 }
 
-/* relu is computed within the operation itself, the others are operations of their own. */
+/* The activation that the operation itself computes: relu. Others are separate operations. */
 static kolo_activation fused(kolo_activation activation, const kolo_layer_flow *flow)
 {
     return activation == KOLO_RELU && flow->left_out != KOLO_RELU ? KOLO_RELU : KOLO_LINEAR;

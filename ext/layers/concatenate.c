@@ -1,7 +1,7 @@
-/* Inputs one behind the other along an axis; each one's gradient is its part of the whole's. */
+/* Concatenates inputs along an axis. The gradient of each input is its part of the output's gradient. */
 #include "layers/common.h"
 
-/* Among the sample's, from 0; out of range where it was not checked yet. */
+/* The axis, from 0 for a sample's first. It may be out of range until build() has checked it. */
 static int axis_of(const kolo_layer_node *node)
 {
     int axis = node->recipe.concatenate.axis;

@@ -1,6 +1,6 @@
-/* Convolution in two dimensions, channels last, of groups of channels (one unless asked for):
+/* Convolution in two dimensions, channels last, in .groups groups of channels (default 1):
  * y[h][w][f] = activation(Σ_{i,j,c} x[h·stride + i·dilation − before][w·stride + j·dilation − before][first(f) + c] ·
- *                         kernel[i][j][c][f] + bias[f]), first(f) the first channel of the group of filter f.
+ *                         kernel[i][j][c][f] + bias[f]), where first(f) is the first channel of filter f's group.
  * Dumoulin and Visin 2016, "A guide to convolution arithmetic for deep learning". */
 #include "layers/common.h"
 

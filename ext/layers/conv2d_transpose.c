@@ -1,8 +1,8 @@
-/* Transposed convolution: every element of x lays its multiple of the kernel over y, and y is the sum:
+/* Transposed convolution: every element of x adds a multiple of the kernel to y:
  * y[h·stride + i − before][w·stride + j − before][f] += x[h][w][c] · kernel[i][j][f][c], then bias and activation.
- * It is the gradient by its input of the convolution from y to x whose window the operation has. Dumoulin and Visin
- * 2016; sizes are those of Keras (compute_conv_transpose_output_length) and places those of TensorFlow, which pads y so
- * that the convolution from y gives x. */
+ * This is the input gradient of a convolution from y to x; the operation has that convolution's window. Dumoulin and
+ * Visin 2016. Sizes are those of Keras (compute_conv_transpose_output_length). The padding is that of TensorFlow: y is
+ * padded so that the convolution from y gives x's size. */
 #include "layers/common.h"
 
 static kolo_shape kernel_shape(const kolo_layer_node *node)
@@ -19,7 +19,7 @@ static int64_t length_of(const kolo_conv2d_transpose_args *args, const kolo_wind
     return (input - 1) * stride + kernel - (same ? kernel / 2 * 2 : 0) + (extra == KOLO_NONE ? 0 : extra);
 }
 
-/* y's size, and its zeros: as many as the convolution from y needs to give an image of x's size. */
+/* Sets y's size along an axis, and as many zeros around y as the convolution from y needs to give x's size. */
 static kolo_status place(const kolo_layer_node *node, int axis, kolo_window *window, int *out)
 {
     const kolo_conv2d_transpose_args *args = &node->recipe.conv2d_transpose;

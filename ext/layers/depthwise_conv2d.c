@@ -1,5 +1,5 @@
-/* Depthwise convolution: a convolution in as many groups as there are channels. Its kernel {kh, kw, C, multiplier} lies
- * in memory as that convolution's, {kh, kw, 1, C · multiplier}. Read conv2d.c first. */
+/* Depthwise convolution: a convolution with as many groups as channels. Its kernel {kh, kw, C, multiplier} has the same
+ * elements in memory as the kernel {kh, kw, 1, C · multiplier} of that convolution. Read conv2d.c first. */
 #include "layers/common.h"
 
 static int multiplier_of(const kolo_layer_node *node)
@@ -25,7 +25,7 @@ static kolo_status window(const kolo_layer_node *node, kolo_window *window, int 
     return kolo_window_make(node, &spec, window, out);
 }
 
-/* Fans as Keras counts them for a kernel of this shape: C inputs, multiplier outputs. */
+/* fan_in and fan_out are Keras's for a kernel of this shape: C inputs and multiplier outputs for each position. */
 static kolo_status build(kolo_model_builder *builder, kolo_layer_node *node)
 {
     const kolo_depthwise_conv2d_args *args = &node->recipe.depthwise_conv2d;

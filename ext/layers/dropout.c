@@ -1,5 +1,5 @@
-/* Dropout: in training each element is dropped with probability rate, the others are divided by 1 − rate, so that the
- * expectation stays (Srivastava et al. 2014, in the inverted form). Which ones: core/random.h. */
+/* Dropout: in training each element becomes 0 with probability rate, and the others are divided by 1 − rate, so that
+ * the expectation stays the same (Srivastava et al. 2014, in the inverted form). core/random.h chooses the elements. */
 #include "layers/common.h"
 
 static kolo_status build(kolo_model_builder *builder, kolo_layer_node *node)

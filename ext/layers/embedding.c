@@ -1,7 +1,7 @@
-/* Embedding: row number x of a table for each token x. Its gradient is that of the rows alone that occur. */
+/* Embedding: row number x of a table for each token x. Only rows whose tokens occur get a gradient. */
 #include "layers/common.h"
 
-/* float32 holds every whole number up to there. */
+/* float32 represents every whole number up to this one. */
 #define MOST_TOKENS (1 << 24)
 
 static kolo_shape table_shape(const kolo_layer_node *node)

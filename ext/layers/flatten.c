@@ -1,4 +1,4 @@
-/* A sample's elements as one row: the same memory under another shape. */
+/* Flatten: a view of the input's memory as one row. */
 #include "layers/common.h"
 
 static kolo_status build(kolo_model_builder *builder, kolo_layer_node *node)

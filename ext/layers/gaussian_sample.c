@@ -1,8 +1,8 @@
-/* A draw from a normal distribution whose mean and log variance are inputs, written so that it has gradients:
- * z = μ + σ ε with σ = exp(λ/2); and k times the divergence from N(0, 1), Σ (μ² + σ² − 1 − λ) / 2, in the loss. So
+/* Draws from a normal distribution whose mean μ and log variance λ are the inputs, in a form that has gradients:
+ * z = μ + σ ε with σ = exp(λ/2). It adds k times the divergence from N(0, 1), Σ (μ² + σ² − 1 − λ) / 2, to the loss. So
  *     dμ = dz + k μ,   dλ = dz · (z − μ) / 2 + k (σ² − 1) / 2.
- * Kingma and Welling 2014, "Auto-encoding variational Bayes", sections 2.4 and 3. It is arithmetic of a layer's own
- * (KOLO_OP_CUSTOM): the few numbers of a code need no backend. */
+ * Kingma and Welling 2014, "Auto-encoding variational Bayes", sections 2.4 and 3. It is a custom operation
+ * (KOLO_OP_CUSTOM): its arrays are so small that backends have no kernel for it. */
 #include "layers/common.h"
 
 #include <math.h>
@@ -28,7 +28,8 @@ static kolo_status build(kolo_model_builder *builder, kolo_layer_node *node)
                      kolo_shape_text(node->ins[0]), kolo_shape_text(node->ins[1]));
 }
 
-/* The recipe's arguments lie where those of a layer of one's own do. */
+/* k, times the sample's weight in the loss. call->args points to this layer's arguments: all arguments of a recipe
+ * share one union. */
 static double weight_of(const kolo_custom_call *call, int sample)
 {
     double weight = kl_weight((const kolo_gaussian_sample_args *)call->args);

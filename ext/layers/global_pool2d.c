@@ -1,4 +1,6 @@
-/* Global pooling: a pooling whose window is the image; the one pixel that it leaves is a row of channels. */
+/* Global pooling: a pooling whose window is the image. Its output, one pixel, is by default viewed as a row of
+ * channels.
+ */
 #include "layers/common.h"
 
 static kolo_status build(kolo_model_builder *builder, kolo_layer_node *node)
@@ -21,7 +23,8 @@ static kolo_op op_of(const kolo_layer_node *node, kolo_op_kind kind)
     return (kolo_op){.kind = kind, .window = {.kernel = {height, width}, .stride = {height, width}}};
 }
 
-/* The pixel as the layer's output, or the gradient of the output as the pixel's. */
+/* Views the pixel in the shape of the layer's output, or the output's gradient in the shape of the pixel. With
+ * .keep_dims these shapes are the same, and *to is `from`. */
 static kolo_status view(kolo_plan *plan, const kolo_layer_node *node, int from, kolo_shape shape, int *to)
 {
     *to = from;
@@ -46,7 +49,7 @@ static kolo_status backward_average(kolo_plan *plan, kolo_layer_flow *flow)
     return kolo_simple_op(plan, flow->node, op, flow->node->in, &flow->dx);
 }
 
-/* saved[0]: where each maximum was. */
+/* saved[0]: the positions of the maxima. */
 static kolo_status forward_max(kolo_plan *plan, kolo_layer_flow *flow)
 {
     kolo_op op = op_of(flow->node, KOLO_OP_MAX_POOL2D);

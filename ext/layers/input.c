@@ -1,4 +1,4 @@
-/* The input layer: the shape of a sample, and the way of the features into the backend's layout. */
+/* The input layer: sets the shape of a sample, and converts the features to the backend's layout. */
 #include "layers/common.h"
 
 static kolo_status build(kolo_model_builder *builder, kolo_layer_node *node)
@@ -12,14 +12,14 @@ static kolo_status build(kolo_model_builder *builder, kolo_layer_node *node)
     }
     for (int axis = 0; axis < node->out.rank || axis == 0; axis++) {
         if (axis == 0 && sizes[axis] == 0 && kolo_last_error().code != KOLO_OK)
-            return KOLO_INVALID; /* the shape of data that could not be read, which was said */
+            return KOLO_INVALID; /* the shape of data that could not be read: that failure was reported already */
         KOLO_TRY(kolo_check_size(kolo_phrase("size %d", axis + 1), sizes[axis]));
         node->out.dim[axis] = sizes[axis];
     }
     return kolo_check_elements("shape", node->out);
 }
 
-/* x is the plan's input. */
+/* x is plan->input. */
 static kolo_status forward(kolo_plan *plan, kolo_layer_flow *flow)
 {
     KOLO_TRY(kolo_added(&flow->y, kolo_plan_value(plan, KOLO_VALUE_ACTIVATION, flow->node->out)));

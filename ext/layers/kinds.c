@@ -1,4 +1,4 @@
-/* The kinds of layers by name: a saved model names them. A new kind is a row here. */
+/* The kinds of layers by name, since a saved model names them. A new kind must be added to this list. */
 #include "layers/kinds.h"
 
 #include <pthread.h>
@@ -32,7 +32,7 @@ static const kolo_layer_kind *const ours[] = {
 };
 #define OURS (sizeof ours / sizeof *ours)
 
-/* Learners' own, of this process. */
+/* Custom kinds that this process has registered. */
 #define REGISTERED_MAX 64
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static const kolo_layer_kind *registered[REGISTERED_MAX];
@@ -50,7 +50,7 @@ static const kolo_layer_kind *find_ours(const char *name)
     return NULL;
 }
 
-/* The row of a learner's kind, or of the first that is free. */
+/* The index of the registered kind of that name, or else the first free index. The caller holds the lock. */
 static int row_of(const char *name)
 {
     int row = 0;

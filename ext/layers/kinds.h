@@ -4,12 +4,12 @@
 
 #include "layers/layer.h"
 
-/* One of ours, or one that kolo_register_layer() was given; NULL: there is none of that name. Any thread. */
+/* The built-in or registered (kolo_register_layer()) kind of that name, or NULL. Any thread may call it. */
 const kolo_layer_kind *kolo_layer_kind_find(const char *name);
-/* Whether it has what a layer needs, or a sentence. */
+/* Fails if the kind is NULL or lacks a name or one of its functions. */
 kolo_status kolo_layer_kind_check(const kolo_layer_kind *kind);
 bool kolo_layer_kind_is_ours(const kolo_layer_kind *kind);
-/* Ours, by number; NULL after the last. */
+/* Built-in kind number `index`; NULL after the last. */
 const kolo_layer_kind *kolo_layer_kind_at(int index);
 
 #endif

@@ -1,9 +1,9 @@
-/* What a layer is: one file here for each. Read plan/plan.h first.
+/* The interface of a layer. Each layer has a file in this folder. Read plan/plan.h first.
  *
  * build() checks the options against the input's shape and declares the output's shape and the weights; forward() and
- * backward() write the layer's operations into a plan; a backend does the arithmetic. A learner's own layer is a
- * kolo_layer_kind, too. It writes operations that exist, or brings arithmetic of its own. This one computes
- * y = x · scale, with a learnt scale for each element:
+ * backward() add the layer's operations to a plan; a backend does the arithmetic. A custom layer is a kolo_layer_kind,
+ * too. It adds existing operations, or custom operations with kolo_plan_custom(). This one computes y = x · scale, with
+ * a trained scale for each element:
  *
  *     static void scale_forward(const kolo_custom_call *call) // in: x, scale; out: y
  *     {
@@ -56,8 +56,8 @@
 #include "core/field.h"
 #include "plan/plan.h"
 
-/* Glorot-uniform (Glorot and Bengio 2010) draws from ±√(6 / (fan_in + fan_out)), UNIFORM from ±0.05 (Keras's for
- * embeddings). */
+/* GLOROT_UNIFORM (Glorot and Bengio 2010) draws from ±√(6 / (fan_in + fan_out)), UNIFORM from ±0.05, as Keras does for
+ * embeddings. */
 typedef enum kolo_initializer {
     KOLO_INIT_ZEROS,
     KOLO_INIT_ONES,
@@ -73,8 +73,8 @@ typedef struct kolo_parameter {
     int fan_in, fan_out;
     int64_t offset; /* in the model's flat array of weights, in elements */
     double l2;      /* λ Σ w² is added to the loss */
-    /* 0: the optimizer trains it. Otherwise it is a running mean of a statistic, which the layer writes as its
-     * gradient: w ← momentum · w + (1 − momentum) · mean over the batch's samples. */
+    /* 0: the optimizer trains it. Otherwise it is a running mean of a statistic, which the layer writes as the
+     * parameter's gradient: w ← momentum · w + (1 − momentum) · mean of the statistic over the batch's samples. */
     double momentum;
 } kolo_parameter;
 
@@ -83,58 +83,61 @@ typedef struct kolo_parameter {
 /* A layer in its model. */
 typedef struct kolo_layer_node {
     kolo_layer recipe;
-    char name[48]; /* "conv2d_1": the option's, or the kind's with a number */
-    int number; /* place in the model, the input is 0 */
-    int from[KOLO_APPLY_MAX]; /* the layers whose outputs it takes */
+    char name[48]; /* the option .name, or the kind's name with a number: "conv2d_1" */
+    int number; /* its index in the model; the input's is 0 */
+    int from[KOLO_APPLY_MAX]; /* the numbers of the layers whose outputs are its inputs */
     int from_count; /* 0 for the input */
-    kolo_shape in, out; /* in: of the first of them */
+    kolo_shape in, out; /* in: the shape of the first input */
     kolo_shape ins[KOLO_APPLY_MAX];
-    int device; /* -1: the replica's own */
-    int microbatch; /* it takes statistics over so many neighbouring samples, which must be one microbatch; 0: any size
-                       will do */
-    int parameters[KOLO_LAYER_PARAMETERS]; /* numbers in the model, in the order declared; -1: none */
+    int device; /* the number of the replica's device that computes it; -1: the option is left out */
+    int microbatch; /* samples that a microbatch must have, since the layer computes statistics over each; 0: any
+                       number */
+    int parameters[KOLO_LAYER_PARAMETERS]; /* the parameters' numbers in the model, as declared; -1: none */
     int parameter_count;
 } kolo_layer_node;
 
-/* What build() may do: set node->out, and declare weights. */
+/* build() sets node->out, and declares weights by these functions. */
 typedef struct kolo_model_builder kolo_model_builder;
 kolo_status kolo_declare_parameter(kolo_model_builder *builder, kolo_layer_node *node, const char *suffix,
                                    kolo_shape shape, kolo_initializer initializer, int fan_in, int fan_out);
-/* The parameter declared last, to set l2 or momentum. */
+/* The parameter that was declared last, to set its l2 or momentum. */
 kolo_parameter *kolo_declared(kolo_model_builder *builder);
 
-/* A layer's values in a plan. forward() reads x and sets y; it may keep numbers of values for backward() in saved[].
- * backward() reads dy and sets dx. dx stays -1 when need_dx is false: no layer before it has weights. */
+/* The numbers of a layer's values in a plan. forward() reads x and sets y; it may keep numbers of values for backward()
+ * in saved[], which begins with all -1. backward() reads dy and sets dx. need_dx is false if no layer before it has
+ * weights; dx then stays -1. */
 typedef struct kolo_layer_flow {
     const kolo_layer_node *node;
     int x, y, dy, dx;
     bool need_dx;
-    /* Of a layer with several inputs: [node->from_count]. Element 0 equals x, dx and need_dx. */
+    /* For a layer with several inputs, [node->from_count] each. xs[0] and need_dxs[0] equal x and need_dx. backward()
+     * of a kind with .inputs sets dxs instead of dx. */
     int xs[KOLO_APPLY_MAX], dxs[KOLO_APPLY_MAX];
     bool need_dxs[KOLO_APPLY_MAX];
-    kolo_activation left_out; /* a last activation that the loss computes: leave it out */
+    kolo_activation left_out; /* the activation that the loss computes: a last layer that has it leaves it out; 0: none
+                               */
     int saved[8];
 } kolo_layer_flow;
 
-/* "KOLO_RELU"; NULL for a number that is none. */
+/* "KOLO_RELU"; NULL if no activation has this number. */
 const char *kolo_activation_name(int activation);
 
 struct kolo_layer_kind {
     const char *name; /* "conv2d": in messages, summaries, and names of weights */
-    const kolo_field *fields; /* its options, ended by one without a name; NULL: those of kolo_custom_args, for a
-                                 learner's own layer */
-    int inputs; /* the number of its inputs; 0 means one, -1 two or more */
-    bool wants_features; /* x must be the model's features, canonical float32: they are indices, which rounding would
-                            change */
+    const kolo_field *fields; /* its options, ended by one without a name; NULL: those of kolo_custom_args, for a custom
+                                 layer */
+    int inputs; /* the number of its inputs; 0 means one; -1 means two or more */
+    bool wants_features; /* x must be the model's features in canonical float32: the layer uses them as indices, which
+                            rounding would change */
     kolo_status (*build)(kolo_model_builder *builder, kolo_layer_node *node);
     kolo_status (*forward)(kolo_plan *plan, kolo_layer_flow *flow);
     kolo_status (*backward)(kolo_plan *plan, kolo_layer_flow *flow);
 };
 
-/* For a learner's own layer: adds an operation that `compute` performs. ins[] are its inputs; weights among them come
- * from kolo_plan_weights(). An element of outs[] that is -1 becomes a new value of that shape; one that is a number
- * already is a gradient, from kolo_plan_gradient(). Inputs and outputs are canonical float32, and outputs are zeros
- * before `compute` writes them. */
+/* For a custom layer: adds an operation that `compute` performs. ins[] are the numbers of its inputs; weights among
+ * them come from kolo_plan_weights(). Where outs[i] is -1, it becomes the number of a new value of shapes[i]; other
+ * elements are gradients from kolo_plan_gradient(). Inputs and outputs are canonical float32. Outputs are zeros before
+ * `compute` writes them. */
 kolo_status kolo_plan_custom(kolo_plan *plan, const kolo_layer_flow *flow,
                              void (*compute)(const kolo_custom_call *call), int in_count, const int *ins, int out_count,
                              int *outs, const kolo_shape *shapes);

@@ -1,4 +1,5 @@
-/* The largest of each window, channel by channel; the gradient goes to where it was (of equals, the first). */
+/* Max pooling: the largest element of each window, for each channel. That element gets the gradient; of equal ones the
+ * first. */
 #include "layers/common.h"
 
 static kolo_status window(const kolo_layer_node *node, kolo_window *window, int out[2])
@@ -23,7 +24,7 @@ static kolo_status build(kolo_model_builder *builder, kolo_layer_node *node)
     return kolo_check_elements("output", node->out);
 }
 
-/* saved[0]: where each maximum was. */
+/* saved[0]: the positions of the maxima. */
 static kolo_status forward(kolo_plan *plan, kolo_layer_flow *flow)
 {
     kolo_shape out = flow->node->out;

@@ -1,9 +1,9 @@
-/* Multi-head self-attention: x is projected to queries, keys and values, each head attends, and what the heads give is
- * projected back. Vaswani et al. 2017, "Attention is all you need", section 3.2. The projections are dense operations,
- * the first three as one. */
+/* Multi-head self-attention: x is projected to queries, keys and values, each head attends, and the heads' outputs are
+ * projected back. Vaswani et al. 2017, "Attention is all you need", section 3.2. The projections are dense operations;
+ * one operation computes queries, keys and values. */
 #include "layers/common.h"
 
-/* Of node->parameters, when there are biases; else the kernels are 0 and 1. */
+/* Indices into node->parameters if there are biases. Without biases the kernels are 0 and 1. */
 enum { QKV_KERNEL, QKV_BIAS, OUTPUT_KERNEL, OUTPUT_BIAS };
 
 static int key_size(const kolo_layer_node *node)
@@ -12,7 +12,7 @@ static int key_size(const kolo_layer_node *node)
     return args->key_size ? args->key_size : node->in.dim[1] / args->heads;
 }
 
-/* Of all heads together. */
+/* The size of the queries of all heads together. */
 static int width(const kolo_layer_node *node)
 {
     return node->recipe.multi_head_attention.heads * key_size(node);
@@ -62,10 +62,10 @@ static kolo_status build(kolo_model_builder *builder, kolo_layer_node *node)
     return kolo_declare_parameter(builder, node, "output_bias", (kolo_shape){1, {size}}, KOLO_INIT_ZEROS, 0, 0);
 }
 
-/* The projection whose kernel is `which`: its parameters and shape. */
+/* The projection whose kernel is `which`. */
 typedef struct projection {
-    int kernel, bias; /* parameters; bias -1: none */
-    kolo_shape shape;
+    int kernel, bias; /* the parameters' numbers in the model; bias -1: none */
+    kolo_shape shape; /* of the kernel */
 } projection;
 
 static projection projection_of(const kolo_layer_node *node, int which)
@@ -90,7 +90,7 @@ static kolo_status project(kolo_plan *plan, const kolo_layer_node *node, int whi
     return kolo_plan_op(plan, op);
 }
 
-/* *dx is left -1 where it is not needed. */
+/* *dx becomes -1 if it is not needed. */
 static kolo_status project_back(kolo_plan *plan, const kolo_layer_node *node, int which, int dy, int x, bool need_dx,
                                 int *dx)
 {
@@ -122,7 +122,8 @@ static kolo_op attend(const kolo_plan *plan, const kolo_layer_node *node, kolo_o
                      .rate = plan->dropout ? args->dropout : 0};
 }
 
-/* saved[0]: queries, keys and values; saved[1]: what the heads give; saved[2]: what the backend keeps of their sums. */
+/* saved[0]: queries, keys and values; saved[1]: the heads' outputs; saved[2]: sums that the backend keeps for backward.
+ */
 static kolo_status forward(kolo_plan *plan, kolo_layer_flow *flow)
 {
     const kolo_layer_node *node = flow->node;

@@ -1,5 +1,5 @@
 /* The product of two inputs, element by element, or of an image and one pixel, which scales the image's channels. The
- * gradient of one factor is dy times the other, summed over the pixels where it was used for all of them. */
+ * gradient of a factor is dy times the other factor; for a pixel it is summed over the image's pixels. */
 #include "layers/common.h"
 
 static bool is_pixel_of(kolo_shape pixel, kolo_shape image)
@@ -7,7 +7,7 @@ static bool is_pixel_of(kolo_shape pixel, kolo_shape image)
     return kolo_shape_equal(pixel, (kolo_shape){3, {1, 1, image.dim[2]}}) && image.rank == 3;
 }
 
-/* Which input is the image: the other may be a pixel. */
+/* The index of the input that is the image; the other may be a pixel. */
 static int image_of(const kolo_layer_node *node)
 {
     return is_pixel_of(node->ins[0], node->ins[1]) ? 1 : 0;

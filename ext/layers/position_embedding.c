@@ -1,4 +1,4 @@
-/* Learned positions, the same for every sample: y = x + positions. */
+/* Position embedding: y = x + positions, a trained array that is the same for every sample. */
 #include "layers/common.h"
 
 static kolo_status build(kolo_model_builder *builder, kolo_layer_node *node)

@@ -1,7 +1,7 @@
-/* The same elements under another shape: the same memory. */
+/* Reshape: a view of the input's memory under another shape. */
 #include "layers/common.h"
 
-/* The shape asked for, its -1 left as it is. */
+/* The shape in the options, which may contain a -1. */
 static kolo_shape asked_for(const kolo_layer_node *node)
 {
     const kolo_reshape_args *args = &node->recipe.reshape;

@@ -1,4 +1,4 @@
-/* Each pixel several times; its gradient is the sum of theirs. */
+/* Upsampling: repeats each pixel. A pixel's gradient is the sum of the gradients of its copies. */
 #include "layers/common.h"
 
 static kolo_window window_of(const kolo_layer_node *node)
@@ -15,7 +15,7 @@ static kolo_status build(kolo_model_builder *builder, kolo_layer_node *node)
     KOLO_TRY(kolo_check_image(node));
     KOLO_TRY(kolo_check_size("height", window.kernel[0]));
     KOLO_TRY(kolo_check_size("width", window.kernel[1]));
-    /* one axis at a time, so that no product is too large for an int */
+    /* one axis at a time, so that each product below fits an int */
     for (int axis = 0; axis < 2; axis++)
         KOLO_TRY(kolo_check_elements("output", (kolo_shape){2, {node->in.dim[axis], window.kernel[axis]}}));
     node->out =

@@ -1,4 +1,4 @@
-/* Zeros around an image; their gradient is dropped. */
+/* Adds zeros around an image. Backward drops the zeros' gradient. */
 #include "layers/common.h"
 
 static int side(const kolo_zero_padding2d_args *args, int given)

@@ -1,4 +1,4 @@
-/* Kolo's own losses and metrics, one row each: see formulas.h. */
+/* The table of built-in losses and metrics: see formulas.h. */
 #include "losses/formulas.h"
 
 static const struct known_loss {
@@ -37,7 +37,7 @@ static const struct known_metric {
 };
 #define METRICS (sizeof metrics / sizeof *metrics)
 
-/* ---------------------------------------------------------------- formulas, by row() */
+/* ---------------------------------------------------------------- formulas, found by row() */
 
 kolo_formula kolo_loss_formula(const kolo_loss_kind *kind)
 {
@@ -46,7 +46,7 @@ kolo_formula kolo_loss_formula(const kolo_loss_kind *kind)
     return KOLO_FORMULA_NONE;
 }
 
-/* Precision, recall and F1 of a single output are computed by a kind that only their choose() returns. */
+/* The kinds that count each output (precision, recall and F1) are not in the table: only choose() returns them. */
 kolo_formula kolo_metric_formula(const kolo_metric_kind *kind)
 {
     if (kind->row == kolo_precision_kind.choose(NULL, 1)->row) return KOLO_FORMULA_COUNT_EACH;
@@ -55,7 +55,7 @@ kolo_formula kolo_metric_formula(const kolo_metric_kind *kind)
     return KOLO_FORMULA_NONE;
 }
 
-/* ---------------------------------------------------------------- constants, by kind */
+/* ---------------------------------------------------------------- constants, found by kind */
 
 const char *kolo_loss_constant(const kolo_loss_kind *kind)
 {

@@ -1,5 +1,5 @@
-/* Losses of classes: the cross-entropies and what is like them, each from what goes into a softmax or a sigmoid. Read
- * losses/loss.h first; the formulas stand in losses/rows.h. */
+/* Losses of classes: the cross-entropies and the Kullback-Leibler divergence, computed from the inputs of a softmax or
+ * a sigmoid. Read losses/loss.h first; losses/rows.h has the formulas. */
 #include "core/error.h"
 #include "losses/loss.h"
 #include "losses/rows.h"
@@ -40,7 +40,7 @@ static double probability(const softmax *s, int64_t i)
     return exp((double)s->z[i] - s->largest) / s->sum;
 }
 
-/* What smoothing takes of a row: Σ α / n · z. */
+/* The term of label smoothing, Σ α / n · z. */
 static double drawn_from(const kolo_row *row)
 {
     double each = row->number / (double)row->count, drawn = 0;
@@ -48,7 +48,7 @@ static double drawn_from(const kolo_row *row)
     return drawn;
 }
 
-/* What follows, in float32, for rows of many classes. */
+/* The same as sparse_crossentropy() below, in float32, for rows of many classes. */
 static double long_crossentropy(const kolo_row *row, float *gradient)
 {
     double smooth = row->number, each = smooth / (double)row->count;
@@ -87,7 +87,7 @@ static double categorical_crossentropy(const kolo_row *row, float *gradient)
     return loss;
 }
 
-/* The cross-entropy less the targets' own entropy, which z does not change. */
+/* The cross-entropy minus the targets' entropy, which does not depend on z. */
 static double kl_divergence(const kolo_row *row, float *gradient)
 {
     kolo_row plain = *row;

@@ -1,5 +1,5 @@
-/* Losses of regressions: means over the row of a function of the error e = z − t. Read losses/loss.h first; the
- * formulas stand in losses/rows.h. */
+/* Losses of regressions: the mean over the row of a function of the error e = z − t. Read losses/loss.h first;
+ * losses/rows.h has the formulas. */
 #include "core/error.h"
 #include "core/lanes.h"
 #include "losses/loss.h"

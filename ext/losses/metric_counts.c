@@ -1,5 +1,5 @@
-/* Metrics of counts of right and wrong: precision, recall, F1, AUC. What they keep can be added up; the quotients come
- * at the end. Read losses/loss.h first. */
+/* Metrics that count right and wrong outputs: precision, recall, F1, AUC. They keep counts, which can be added up; the
+ * quotients are computed at the end. Read losses/loss.h first. */
 #include "core/error.h"
 #include "losses/loss.h"
 #include "losses/rows.h"
@@ -10,13 +10,13 @@
 
 /* ------------------------------------------------------------------------------------------ counts of classes */
 
-/* A single output tells two classes apart. */
+/* The number of classes: a single output stands for two. */
 static int64_t classes_of(int64_t outputs)
 {
     return outputs == 1 ? 2 : outputs;
 }
 
-#define MOST_CLASSES (1 << 24) /* that are counted: far too many for kolo_metric_list_make() */
+#define MOST_CLASSES (1 << 24) /* keeps class_sums() within an int; kolo_metric_list_make() refuses far fewer */
 
 static int class_sums(int64_t outputs, double number)
 {
@@ -33,7 +33,7 @@ static void add_class(double *sums, int64_t class, bool claimed, bool true_one, 
     if (claimed && true_one) counts[KOLO_RIGHT] += weight;
 }
 
-/* Rows of several outputs: one class is claimed, and one is true. */
+/* Rows of several outputs that exclude each other: one class is predicted, and one is true. */
 static void count_largest(const kolo_row *row, double weight, double *sums)
 {
     int64_t claimed = kolo_first_largest(row->outputs, row->count);
@@ -42,7 +42,7 @@ static void count_largest(const kolo_row *row, double weight, double *sums)
     if (claimed != true_one) add_class(sums, true_one, false, true, weight);
 }
 
-/* Each output a class of its own; a single one is of class 1, and not being there of class 0. */
+/* Each output is a class that may be there or not. A single output stands for class 1, and its absence for class 0. */
 static void count_each(const kolo_row *row, double weight, double *sums)
 {
     int64_t first = row->count == 1 ? 1 : 0;
@@ -181,7 +181,8 @@ static void auc_row(const kolo_row *row, double weight, double *sums)
     }
 }
 
-/* From the highest threshold down, the curve goes from (0, 0) to (1, 1): false positives to the right, true ones up. */
+/* The area under the ROC curve. From the highest threshold to the lowest the curve goes from (0, 0) to (1, 1): to the
+ * right by the false positives, up by the true positives. */
 static double auc(const double *sums, int64_t outputs, double samples, double number)
 {
     (void)outputs, (void)samples, (void)number;

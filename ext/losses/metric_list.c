@@ -1,4 +1,5 @@
-/* The metrics of a model: chosen for its loss, checked, named, placed among the sums. See losses/loss.h. */
+/* Makes the list of a model's metrics: checks them and the loss, and chooses kinds, names and places for their sums.
+ * See losses/loss.h. */
 #include "core/error.h"
 #include "losses/loss.h"
 
@@ -28,7 +29,7 @@ static kolo_status check_loss(const kolo_loss *loss, int64_t outputs)
     return kind->check ? put_before(kind->check(outputs, loss->number), kolo_phrase(".loss %s", kind->name)) : KOLO_OK;
 }
 
-/* What callbacks and a history's file call something else. */
+/* Whether callbacks and a history's file use the name for something else. */
 static bool is_taken(const char *name)
 {
     static const char *const taken[] = {"loss",          "seconds", "images", "images_per_second",

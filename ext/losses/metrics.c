@@ -1,4 +1,4 @@
-/* Metrics that are shares of rows: accuracies and top-k. Read losses/loss.h first. */
+/* Metrics that are the fraction of right rows: accuracies and top-k. Read losses/loss.h first. */
 #include "core/error.h"
 #include "losses/loss.h"
 #include "losses/rows.h"

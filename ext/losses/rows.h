@@ -1,6 +1,6 @@
-/* The formulas of Kolo's own losses and metrics, for one element of a row or for what sums over a row gave: what C and
- * CUDA C have in common, so that the host's loops (the other files here) and a device's kernels compute the same. z are
- * the outputs, n of them in a row, t the targets, α the number of a label smoothing.
+/* The formulas of the built-in losses and metrics, for one element of a row or for the sums over a row. The host's
+ * loops (the other files of this folder) and the devices' kernels share them, so this file uses only what C and CUDA C
+ * have in common. z are the outputs, n of them in a row, t the targets, α the number of a label smoothing.
  */
 #ifndef KOLO_LOSSES_ROWS_H
 #define KOLO_LOSSES_ROWS_H
@@ -11,13 +11,13 @@
 
 #include "core/philox.h"
 
-/* From this many outputs on, exponentials of a row are computed in float32, and only their sum in double. */
+/* Rows of at least this many outputs compute exponentials in float32, and only their sum in double. */
 #define KOLO_LONG_ROW 64
 
-/* Which a loss or a metric is (losses/formulas.h). */
+/* The formula of a loss or a metric (losses/formulas.h). */
 typedef enum kolo_formula {
-    KOLO_FORMULA_NONE, /* a learner's own */
-    /* Losses; the first three of them of a softmax. The means of squares and errors are metrics, too. */
+    KOLO_FORMULA_NONE, /* a custom loss or metric */
+    /* Losses; the first three include a softmax. MSE and MAE are metrics, too. */
     KOLO_FORMULA_SPARSE_CROSSENTROPY,
     KOLO_FORMULA_CATEGORICAL_CROSSENTROPY,
     KOLO_FORMULA_KL_DIVERGENCE,
@@ -40,12 +40,12 @@ typedef enum kolo_formula {
 
 /* −log softmax(z)[label] = log Σ exp(z) − z[label], with log Σ exp(z) = m + log Σ exp(z − m) and m = max z, so that
  * nothing overflows: Goodfellow et al. 2016, "Deep Learning", sections 4.1 and 6.2.2.3. Smoothed by α the target is
- * (1 − α) onehot + α / n; drawn: Σ α / n · z. */
+ * (1 − α) onehot + α / n. own: z[label]; drawn: Σ α / n · z. */
 KOLO_EVERYWHERE double kolo_sparse_loss(double log_sum, double own, double alpha, double drawn)
 {
     return log_sum - (1 - alpha) * own - drawn;
 }
-/* Its gradient by z: softmax(z) less the target. */
+/* One element of its gradient with respect to z, softmax(z) − target. own: the element is that of the label. */
 KOLO_EVERYWHERE double kolo_sparse_slope(double probability, bool own, double alpha, int64_t n)
 {
     return probability - alpha / (double)n - (own ? 1 - alpha : 0);
@@ -55,12 +55,13 @@ KOLO_EVERYWHERE double kolo_smoothed(double t, double alpha, int64_t n)
 {
     return (1 - alpha) * t + alpha / (double)n;
 }
-/* −Σ t log softmax(z) = Σ t (log Σ exp(z) − z); its gradient by z is (Σ t) softmax(z) − t. 0 · ∞ counts as 0. */
+/* One term of −Σ t log softmax(z) = Σ t (log Σ exp(z) − z), whose gradient with respect to z is (Σ t) softmax(z) − t.
+ * 0 · ∞ counts as 0. */
 KOLO_EVERYWHERE double kolo_categorical_part(double t, double z, double log_sum)
 {
     return t != 0 ? t * (log_sum - z) : 0;
 }
-/* Of the targets' own entropy, which a divergence has less: −Σ t log t. */
+/* One term of Σ t log t, the targets' negative entropy. The divergence is the cross-entropy plus this sum. */
 KOLO_EVERYWHERE double kolo_certainty(double t)
 {
     return t > 0 ? t * log(t) : 0;
@@ -82,7 +83,7 @@ KOLO_EVERYWHERE double kolo_square(double e, double *slope)
     *slope = 2 * e;
     return e * e;
 }
-/* At 0, where there is no slope, 0: the one between both sides'. */
+/* At e = 0, where |e| has no derivative, the slope is 0, the mean of both sides'. */
 KOLO_EVERYWHERE double kolo_absolute(double e, double *slope)
 {
     *slope = e != e ? e : (double)((e > 0) - (e < 0));
@@ -101,7 +102,7 @@ KOLO_EVERYWHERE double kolo_log_cosh_part(double e, double *slope)
     *slope = tanh(e);
     return fabs(e) + log1p(exp(-2 * fabs(e))) - 0.693147180559945309417;
 }
-/* An element's part of the losses that are means over the row, and its slope. */
+/* The term of one element in a loss that is a mean over the row, and its slope: the term's derivative by z. */
 KOLO_EVERYWHERE double kolo_mean_part(kolo_formula loss, double z, double t, double number, double *slope)
 {
     switch (loss) {
@@ -119,7 +120,7 @@ KOLO_EVERYWHERE float kolo_sigmoid_of(float z)
 {
     return (float)(1 / (1 + exp(-(double)z)));
 }
-/* Whether an output or a target says that something is there. */
+/* Whether an output or a target predicts that its class is there. */
 KOLO_EVERYWHERE bool kolo_is_there(float p)
 {
     return p > 0.5f;
@@ -130,12 +131,12 @@ KOLO_EVERYWHERE bool kolo_is_right(float p, float t)
     return (p > 0.5f) == (t > 0.5f);
 }
 
-/* What precision and its like count of each class: TP, TP + FP, TP + FN. */
+/* The counts of each class for precision, recall and F1: TP, TP + FP, TP + FN. */
 enum { KOLO_RIGHT, KOLO_CLAIMED, KOLO_TRUE, KOLO_COUNTS };
 
 /* Keras's thresholds: one below 0, i / 199 for i = 1 … 198, one above 1. A prediction p is above the first b + 1 of
- * them, with b = ⌈199 p⌉ − 1 (at least 0): keras/src/metrics/metrics_utils.py. The sums are how many of each b there
- * were among the false and among the true. */
+ * them, with the bucket b = ⌈199 p⌉ − 1 (at least 0): keras/src/metrics/metrics_utils.py. The metric's sums are the
+ * number of false targets in each bucket, then the number of true targets in each bucket. */
 #define KOLO_AUC_BUCKETS 199
 KOLO_EVERYWHERE int kolo_auc_bucket(float p)
 {

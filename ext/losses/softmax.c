@@ -4,7 +4,7 @@
 #include "core/lanes_math.h"
 #include "core/vector.h"
 
-#define BLOCK 1024 /* elements whose sum is float32, in sixteen parts; the blocks' is double */
+#define BLOCK 1024 /* elements that are summed in float32, in sixteen lanes; the sum over blocks is double */
 
 KOLO_INLINE double block_exponentials(const float *z, int64_t count, float *parts, float largest)
 {

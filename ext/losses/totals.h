@@ -1,4 +1,4 @@
-/* Sums over samples: what becomes an epoch's loss and metrics. */
+/* Sums over samples, from which an epoch's loss and metrics are computed. */
 #ifndef KOLO_LOSSES_TOTALS_H
 #define KOLO_LOSSES_TOTALS_H
 
@@ -6,13 +6,13 @@
 
 typedef struct kolo_totals {
     double samples;
-    double stops; /* members that wish to stop: summed with the rest, so that all stop at the same step */
+    double stops; /* members that want to stop; summed with the rest, so that all stop at the same step */
     double loss;
-    double used; /* of sums: the same in all totals of a model, so it is not added */
-    double sums[KOLO_METRIC_SUMS_MAX]; /* the metrics', one behind the other: kolo_metric_list */
+    double used; /* elements of sums[] in use; the same in all totals of a model, so it is not added */
+    double sums[KOLO_METRIC_SUMS_MAX]; /* the sums of all metrics, in the order of kolo_metric_list */
 } kolo_totals;
 
-/* Doubles of a totals that matter, from its beginning. */
+/* The number of doubles in use, from the beginning of the struct. */
 static inline int64_t kolo_totals_size(const kolo_totals *totals)
 {
     return (int64_t)(offsetof(kolo_totals, sums) / sizeof(double)) + (int64_t)totals->used;

@@ -1,4 +1,4 @@
-/* Models with branches: kolo_graph, kolo_apply, kolo_graph_output. What a layer is checked for is model.c's. */
+/* Models with branches: kolo_graph, kolo_apply, kolo_graph_output. model.c checks each layer. */
 #include "model/model.h"
 
 #include <stdlib.h>
@@ -12,8 +12,8 @@ kolo_model *kolo_graph_at(kolo_here here)
     return model;
 }
 
-/* A model that layers can be added to. What follows from a misfit is not said again; once that is cleared, by the next
- * cell, the model goes on as it was before that layer. */
+/* Fails if no layer can be added to the model. After a layer failed, it fails without a message until the failure is
+ * cleared, as a notebook's next cell does. Then layers can be added as if there had been no such layer. */
 static kolo_status check_open(const kolo_model *model)
 {
     KOLO_TRY(kolo_model_check(model));
@@ -47,7 +47,8 @@ kolo_tensor kolo_graph_input_at(kolo_model *model, kolo_layer input, kolo_here h
     return tensor;
 }
 
-/* Numbers of the inputs; all of one model. *count is 0 and nothing is said when an input failed before. */
+/* Sets from[*count] to the numbers of the inputs, which must be of one model. If the first input is empty because of an
+ * earlier failure, it fails without a message. */
 static kolo_status check_inputs(const kolo_tensor *inputs, int *from, int *count)
 {
     for (*count = 0; *count < KOLO_APPLY_MAX && inputs[*count].model; ++*count) {
@@ -72,7 +73,7 @@ kolo_tensor kolo_apply_at(kolo_layer layer, const kolo_tensor *inputs, kolo_here
     return tensor;
 }
 
-/* Every layer must lead to the output: one that does not was forgotten. */
+/* Fails if a layer does not lead to the output: it was probably forgotten. */
 static kolo_status check_used(const kolo_model *model, int output)
 {
     bool *used = calloc((size_t)model->layer_count, sizeof *used);
@@ -88,7 +89,7 @@ static kolo_status check_used(const kolo_model *model, int output)
                      kolo_layer_text(&model->layers[unused]));
 }
 
-/* A microbatch has one size: layers that depend on it must agree. */
+/* Sets the size of microbatches that layers require. All of these layers must require the same size. */
 static kolo_status agree_on_microbatch(kolo_model *model)
 {
     const kolo_layer_node *first = NULL;

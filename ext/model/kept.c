@@ -1,4 +1,4 @@
-/* Weights of an earlier moment: see kept.h. */
+/* Named copies of weights: see kept.h. */
 #include "model/kept.h"
 
 #include <stdio.h>

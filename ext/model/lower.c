@@ -1,4 +1,4 @@
-/* Layers to operations: forward in order, the loss, backward in reverse. See lower.h. */
+/* Lowers layers to operations: forward in order, the loss, backward in reverse order. See lower.h. */
 #include "model/lower.h"
 
 #include <stdlib.h>
@@ -19,7 +19,8 @@ static kolo_status describe(kolo_status status, const kolo_layer_node *node)
     return kolo_fail(status, "%s: %s", kolo_layer_text(node), failure.text);
 }
 
-/* x of the first layer: the features, taken in by the backend. */
+/* The input layer, whose x is the features. Its operation, which converts them to the backend's layout, is added only
+ * if a layer reads them in this layout. */
 static kolo_status lower_input(const kolo_model *model, kolo_plan *plan, kolo_layer_flow *flow)
 {
     flow->x = plan->input = kolo_plan_value(plan, KOLO_VALUE_INPUT, model->layers[0].out);
@@ -31,11 +32,11 @@ static kolo_status lower_input(const kolo_model *model, kolo_plan *plan, kolo_la
         for (int k = 0; k < node->from_count; k++)
             taken = taken || (node->from[k] == 0 && !node->recipe.kind->wants_features);
     }
-    flow->y = flow->x; /* nobody wants them as the backend would lay them out */
+    flow->y = flow->x; /* used if no layer reads them in the backend's layout */
     return taken ? kolo_input_kind.forward(plan, flow) : KOLO_OK;
 }
 
-/* Inputs of a layer: the outputs of those before it, and whether these lead back to weights. */
+/* Sets the inputs of a layer, and whether each needs a gradient: whether weights come before it. */
 static void join(const kolo_plan *plan, const kolo_layer_flow *flows, const bool *weights_before, kolo_layer_flow *flow)
 {
     const kolo_layer_node *node = flow->node;
@@ -48,7 +49,7 @@ static void join(const kolo_plan *plan, const kolo_layer_flow *flows, const bool
     flow->need_dx = flow->need_dxs[0];
 }
 
-/* The features come in where they are first wanted. */
+/* The device of the first layer that reads the features; the input's operation runs there. */
 static int first_device(const kolo_model *model)
 {
     for (int i = 1; i < model->layer_count; i++)
@@ -100,7 +101,7 @@ static kolo_status lower_loss(kolo_plan *plan, bool training)
     return kolo_plan_op(plan, op);
 }
 
-/* The gradient of a layer's output: the sum of what those give that took it. */
+/* Sets dy of layer i: the sum of the input gradients of all layers that read its output. */
 static kolo_status gather_gradient(const kolo_model *model, kolo_plan *plan, kolo_layer_flow *flows, int i)
 {
     int *sum = &flows[i].dy;
@@ -120,7 +121,8 @@ static kolo_status gather_gradient(const kolo_model *model, kolo_plan *plan, kol
     return KOLO_OK;
 }
 
-/* In reverse; layers that no weights lead to, or that lead to no gradient, are left out. */
+/* Adds backward operations in reverse order. Leaves out layers that have no weights in or before them, and layers whose
+ * output gets no gradient. */
 static kolo_status lower_backward(const kolo_model *model, kolo_plan *plan, kolo_layer_flow *flows,
                                   const bool *weights_before)
 {
@@ -137,14 +139,14 @@ static kolo_status lower_backward(const kolo_model *model, kolo_plan *plan, kolo
     return KOLO_OK;
 }
 
-/* What the loss and the metrics want of each sample, and where the metrics' sums lie. */
+/* Sets what the loss and the metrics want of each sample, and the places of the metrics' sums. */
 static void lower_targets(const kolo_model *model, kolo_plan *plan)
 {
     const kolo_metric_list *list = &model->metrics;
     plan->loss = model->settings.loss;
     plan->labels = list->labels;
     plan->targets = list->targets;
-    plan->weights = true; /* data without have ones: a plan serves whatever data come */
+    plan->weights = true; /* samples without weights get 1, so that one plan serves all data */
     plan->probabilities = list->probabilities;
     memcpy(plan->metrics, list->metric, sizeof plan->metrics);
     memcpy(plan->metric_offset, list->offset, sizeof plan->metric_offset);

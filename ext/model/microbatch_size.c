@@ -6,16 +6,16 @@
 #include "plan/fusion.h"
 #include "runtime/runtime.h"
 
-#define USUAL_MICROBATCH    32          /* samples: past this oneDNN's kernels gain nothing, and caches overflow */
-#define LARGEST_MICROBATCH  512         /* samples: where the weights' gradients weigh more */
-#define WORTHWHILE          32 /* products a weight of a microbatch: fewer cost less than its gradient's way through memory */
-#define LARGEST_ACTIVATIONS (192 << 20) /* bytes of a microbatch's values, if none shared memory with another */
+#define USUAL_MICROBATCH    32          /* samples: with more, oneDNN's kernels are no faster, and caches overflow */
+#define LARGEST_MICROBATCH  512 /* samples, where the gradients of the weights need more memory than the values */
+#define WORTHWHILE          32 /* multiplications per weight: see kolo_smallest_microbatch() */
+#define LARGEST_ACTIVATIONS (192 << 20) /* bytes of a microbatch's values, if no two shared memory */
 
-/* Where backend->microbatch_bytes limits microbatches, a batch is one microbatch up to that limit and these: */
-#define LARGEST_SCORED 4096 /* samples that are only scored, so that outputs do not pile up */
-#define MOST_SCORED    ((int64_t)1 << 29) /* elements of these outputs */
+/* Where backend->microbatch_bytes limits microbatches, scoring and predicting have these limits, too: */
+#define LARGEST_SCORED 4096 /* samples of a microbatch, which limits the memory of its outputs */
+#define MOST_SCORED    ((int64_t)1 << 29) /* elements of its outputs */
 
-/* Whether a value takes memory for each sample. After fusion some activations are written by no operation. */
+/* Whether a value needs memory for each sample. After fusion no operation writes some of the activations. */
 static bool is_kept(const kolo_plan *plan, int v)
 {
     const kolo_value *value = &plan->values[v];
@@ -31,7 +31,8 @@ static int64_t bytes_of(const kolo_plan *plan)
     return bytes;
 }
 
-/* Of a backend whose microbatches are as large as its device's memory lets them be. */
+/* The largest microbatch whose values need at most `room` bytes. A sample's values need `bytes` bytes; it has `outputs`
+ * outputs. */
 static int microbatch_in(int64_t room, kolo_purpose purpose, int64_t bytes, int64_t outputs)
 {
     bool trains = purpose == KOLO_FOR_TRAINING || purpose == KOLO_FOR_GRADIENTS;
@@ -41,8 +42,8 @@ static int microbatch_in(int64_t room, kolo_purpose purpose, int64_t bytes, int6
     return microbatch < 1 ? 1 : (int)microbatch;
 }
 
-/* Every microbatch writes a gradient of all the weights, which is then added to the others: a microbatch whose values
- * take less memory than the weights spends more on that than its caches save. */
+/* Every microbatch writes a gradient of all the weights, which is then added to the others. A microbatch whose values
+ * need less memory than the weights spends more time on this than its use of the caches saves. */
 int kolo_largest_microbatch(const kolo_model *model, kolo_purpose purpose)
 {
     kolo_plan plan = {0};
@@ -51,7 +52,7 @@ int kolo_largest_microbatch(const kolo_model *model, kolo_purpose purpose)
     int64_t bytes = status == KOLO_OK ? bytes_of(&plan) : 0, microbatch = USUAL_MICROBATCH;
     int64_t outputs = status == KOLO_OK ? kolo_shape_count(plan.values[plan.output].shape) : 1;
     kolo_plan_free(&plan);
-    if (status != KOLO_OK) kolo_failure_take(); /* who lowers it next will say so */
+    if (status != KOLO_OK) kolo_failure_take(); /* the next kolo_lower() will report it */
     if (bytes == 0) return USUAL_MICROBATCH;
     const kolo_backend *backend = model->backend;
     if (backend->microbatch_bytes)
@@ -64,7 +65,8 @@ int kolo_largest_microbatch(const kolo_model *model, kolo_purpose purpose)
     return bytes < LARGEST_ACTIVATIONS ? (int)(LARGEST_ACTIVATIONS / bytes) : 1;
 }
 
-/* An operation's kernel, and how often a sample goes through it: positions of an image or a text. */
+/* Adds the size of an operation's kernel to *weights, and the number of a sample's multiplications by it to *products:
+ * the size times the number of positions in the image or text. */
 static void add_kernel(const kolo_plan *plan, const kolo_op *op, double *weights, double *products)
 {
     bool convolves = op->kind == KOLO_OP_CONV2D || op->kind == KOLO_OP_CONV2D_TRANSPOSE;
@@ -83,7 +85,7 @@ int kolo_smallest_microbatch(const kolo_model *model)
     kolo_plan plan = {0};
     double weights = 0, products = 0;
     kolo_status status = kolo_lower(model, KOLO_FOR_TRAINING, 1, &plan);
-    if (status != KOLO_OK) kolo_failure_take(); /* who lowers it next will say so */
+    if (status != KOLO_OK) kolo_failure_take(); /* the next kolo_lower() will report it */
     for (int o = 0; status == KOLO_OK && o < plan.op_count; o++) add_kernel(&plan, &plan.ops[o], &weights, &products);
     kolo_plan_free(&plan);
     return products > 0 ? (int)fmax(1, WORTHWHILE * weights / products) : 1;

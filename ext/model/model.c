@@ -1,4 +1,4 @@
-/* Building a model, and its weights: see model.h. */
+/* Builds a model and draws its weights: see model.h. */
 #include "model/model.h"
 
 #include <ctype.h>
@@ -62,7 +62,7 @@ static const char *text_option(const kolo_layer *layer, const char *name)
 
 /* ---------------------------------------------------------------- layers */
 
-/* Weights are named after it, in files too. */
+/* Checks the name of a layer. Its weights are named after it, in files too. */
 static kolo_status check_name(const kolo_layer_node *node, const char *name)
 {
     size_t length = strlen(name), size;
@@ -96,7 +96,7 @@ static kolo_status name_layer(kolo_model *model, kolo_layer_node *node)
     return KOLO_OK;
 }
 
-/* Puts "layer 3 (max_pool2d): " before what a layer says of itself. */
+/* Puts "layer 3 (max_pool2d): " before the message of a layer's failure. */
 static kolo_status name_the_layer(kolo_status status, const kolo_layer_node *node)
 {
     if (status == KOLO_OK) return KOLO_OK;
@@ -127,7 +127,7 @@ kolo_status kolo_model_check_devices(const kolo_model *model)
     return KOLO_OK;
 }
 
-/* "cpu:1", or "host" for the device of the caller: number 0. */
+/* Sets node->device by the option, such as "cpu:1". "host" is the replica's first device, number 0. */
 static kolo_status place_layer(kolo_layer_node *node)
 {
     const char *device = text_option(&node->recipe, "device");
@@ -167,7 +167,7 @@ static kolo_status build_layer(kolo_model *model, int number)
     KOLO_TRY(place_layer(node));
     kolo_model_builder builder = {model};
     kolo_status status = node->recipe.kind->build(&builder, node);
-    node->recipe.custom._ = NULL; /* build() has read it, and it may not live as long as the model */
+    node->recipe.custom._ = NULL; /* build() has read it, and the caller may free it before the model */
     return name_the_layer(status == KOLO_OK ? check_shape(node) : status, node);
 }
 
@@ -183,7 +183,7 @@ static kolo_status own_text(kolo_model *model, const char **text)
     return KOLO_OK;
 }
 
-/* The caller's may not live as long as the model: a notebook's cell is unloaded. */
+/* Copies the recipe's strings. The caller's may be freed before the model, as when a notebook unloads a cell. */
 static kolo_status own_texts(kolo_model *model, kolo_layer *layer)
 {
     for (const kolo_field *field = kolo_layer_fields(layer->kind); field->name; field++) {
@@ -213,7 +213,7 @@ static kolo_status append_layer(kolo_model *model, const kolo_layer *layer, cons
     return build_layer(model, number);
 }
 
-/* The texts of a refused layer stay with the model's and are freed with it. */
+/* If it fails, the copied strings of the refused layer stay in model->texts and are freed with the model. */
 kolo_status kolo_model_add(kolo_model *model, const kolo_layer *layer, const int *from, int from_count)
 {
     int layers = model->layer_count, parameters = model->parameter_count;

@@ -1,4 +1,4 @@
-/* Numbers by name: see numbers.h. */
+/* Named numbers: see numbers.h. */
 #include "model/numbers.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Numbers by name that belong to a training beside weights and slots: a loss's scale, how long a callback has waited.
- * A checkpoint holds them all, so whoever keeps such a number here goes on with it after a resume. */
+/* Named numbers that belong to a training besides weights and slots, such as the epochs that a callback has waited. A
+ * checkpoint holds them, so a resumed training has them again. */
 #ifndef KOLO_MODEL_NUMBERS_H
 #define KOLO_MODEL_NUMBERS_H
 
@@ -13,9 +13,9 @@ typedef struct kolo_numbers {
     double values[KOLO_NUMBERS_MAX];
 } kolo_numbers;
 
-/* The number of that name; the fallback where there is none. */
+/* The number of that name, or `fallback` if there is none. */
 double kolo_numbers_get(const kolo_numbers *numbers, const char *name, double fallback);
-/* Keeps it; false where there is no room for another. */
+/* Sets the number of that name. Returns false if there is no room for another name. */
 bool kolo_numbers_set(kolo_numbers *numbers, const char *name, double value);
 
 #endif

@@ -1,4 +1,4 @@
-/* kolo_placement: which layer is on which device, and what that takes. */
+/* kolo_placement: which layer is on which device, and how much memory it needs there. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ static double weight_bytes(const kolo_model *model, const kolo_layer_node *node)
     return (double)count * sizeof(float);
 }
 
-/* Of a sample's output; another shape of the same elements takes nothing. */
+/* Bytes of a sample's output. flatten and reshape need none, since their outputs are views. */
 static double activation_bytes(const kolo_model *model, const kolo_layer_node *node)
 {
     bool narrow = model->compiled && model->settings.precision == KOLO_MIXED_BF16;
@@ -22,15 +22,15 @@ static double activation_bytes(const kolo_model *model, const kolo_layer_node *n
     return same ? 0 : (double)kolo_shape_count(node->out) * (narrow ? 2 : 4);
 }
 
-/* The input comes in where it is first wanted. */
+/* The number of the layer's device. The input layer is on the device of the first layer that reads it. */
 static int device_of(const kolo_model *model, const kolo_layer_node *node)
 {
     int device = node->number == 0 && model->layer_count > 1 ? model->layers[1].device : node->device;
     return device > 0 ? device : 0;
 }
 
-/* Where this rank's devices begin, which nobody has named: ranks of a host take them in turn, if there are enough. Not
- * for a model on one device, which a rank is to pin. */
+/* The number of this rank's first device. Unless the strategy names devices, the ranks of a host use consecutive runs
+ * of devices, if there are enough. It is 0 for a model on one device: there each rank pins its device. */
 static int first_device(const kolo_model *model)
 {
     const kolo_strategy *strategy = &model->settings.strategy;
@@ -49,7 +49,7 @@ int kolo_model_device(const kolo_model *model, int replica, int device)
     return kolo_replica_device(named >= 0 ? named : first_device(model) + index);
 }
 
-/* "conv2d: {26, 26, 32}" */
+/* "conv2d → {26, 26, 32}" */
 static const char *computed(const kolo_layer_node *node)
 {
     return kolo_phrase("%s → %s", node->recipe.kind->name, kolo_shape_text(node->out));
@@ -83,7 +83,7 @@ static kolo_status add_device(const kolo_model *model, int device, kolo_table *t
     return layers > 0 ? kolo_table_add(table, cells) : KOLO_OK;
 }
 
-/* Under a strategy of several replicas the numbers count from each one's first device. */
+/* Prints the devices of replicas 1 …: the table's numbers count from the first device of each replica. */
 static void print_replicas(const kolo_model *model)
 {
     int replicas = 1, devices = kolo_model_devices(model);

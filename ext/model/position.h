@@ -1,4 +1,4 @@
-/* Where a training stands: what kolo_fit(.resume) goes on from, and a checkpoint holds. */
+/* The progress of a training. Checkpoints hold it, and kolo_fit(.resume) continues from it. */
 #ifndef KOLO_MODEL_POSITION_H
 #define KOLO_MODEL_POSITION_H
 
@@ -6,12 +6,12 @@
 
 typedef struct kolo_position {
     int epoch; /* epochs completed */
-    int step;  /* steps of the next one that are done */
-    int64_t samples, batch; /* in the data; in a step, over all ranks; 0 before the first epoch */
-    /* Of that epoch, where step > 0: */
-    uint64_t order;       /* the name of its samples' order */
-    double seconds;       /* that its steps took */
-    kolo_totals all, own; /* sums over those steps: of all ranks, of this one */
+    int step;  /* steps completed of the epoch after these */
+    int64_t samples, batch; /* samples of the data; of a step, over all ranks; 0 before the first epoch */
+    /* That unfinished epoch, if it has begun: */
+    uint64_t order;       /* its samples' order is drawn by this number (kolo_random_order()) */
+    double seconds;       /* the time that the completed steps took */
+    kolo_totals all, own; /* sums over the completed steps: of all ranks, of this rank */
 } kolo_position;
 
 #endif

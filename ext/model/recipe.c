@@ -1,4 +1,4 @@
-/* Recipes of layers by the table of their options (layers/layer.h): see model.h. */
+/* Finds options in a layer's recipe by the kind's table of fields (layers/layer.h): see model.h. */
 #include "model/model.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ const kolo_field *kolo_layer_fields(const kolo_layer_kind *kind)
 
 const void *kolo_layer_arguments(const kolo_layer *layer)
 {
-    return &layer->custom; /* one of the union's members: they all begin there */
+    return &layer->custom; /* all members of the union begin at this address */
 }
 
 const void *kolo_layer_option(const kolo_layer *layer, const char *name)

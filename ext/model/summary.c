@@ -9,9 +9,10 @@
 #include "show/display.h"
 
 #define COLUMNS 4
-#define CELL    (KOLO_APPLY_MAX * 50) /* bytes: so many names */
+#define CELL    (KOLO_APPLY_MAX * 50) /* bytes of a cell: room for the names of all inputs of a layer */
 
-/* Characters of each column between its bars, a blank on either side included; the last is of models with branches. */
+/* The width of each column in characters, with a blank on either side. Only models with branches have the last column.
+ */
 typedef struct layout {
     int columns, width[COLUMNS];
 } layout;
@@ -27,7 +28,7 @@ static void rule(FILE *out, const layout *at, const char *left, const char *midd
     fprintf(out, "%s\n", right);
 }
 
-/* The third column, of numbers, is set to the right. */
+/* Aligns the third column, the numbers, to the right. */
 static void row(FILE *out, const layout *at, const char *bar, char cells[COLUMNS][CELL])
 {
     for (int column = 0; column < at->columns; column++) {
@@ -45,7 +46,7 @@ static const char *with_commas(int64_t value)
     return kolo_phrase("%s,%03d", with_commas(value / 1000), (int)(value % 1000));
 }
 
-/* The shape with the batch in front, as Keras shows it. */
+/* The shape as Keras shows it, with the batch's axis: "(None, 26, 26, 32)". */
 static const char *batch_shape(kolo_shape shape)
 {
     const char *text = "(None";
@@ -61,7 +62,7 @@ static int64_t weights_of(const kolo_model *model, const kolo_layer_node *node)
     return count;
 }
 
-/* Running means, which no gradient changes. */
+/* The number of weights in running means, which the optimizer does not train. */
 static int64_t untrained_of(const kolo_model *model)
 {
     int64_t count = 0;
@@ -70,7 +71,7 @@ static int64_t untrained_of(const kolo_model *model)
     return count;
 }
 
-/* The last are the layers that it takes: "add, dense_1". */
+/* The last cell lists the layer's inputs: "add, dense_1". */
 static void cells_of(const kolo_model *model, const kolo_layer_node *node, char cells[COLUMNS][CELL])
 {
     snprintf(cells[0], CELL, "%s (%s)", node->name, node->recipe.kind->name);
@@ -142,7 +143,7 @@ char *kolo_model_bundle(const kolo_model *model)
     kolo_scope scope = kolo_enter("showing a model", (kolo_here){0});
     kolo_status status = kolo_summary_write(model, out);
     fclose(out);
-    kolo_mime form = {"text/plain", text, size ? size - 1 : 0, false}; /* the last line has no end */
+    kolo_mime form = {"text/plain", text, size ? size - 1 : 0, false}; /* without the newline at the end */
     if (status == KOLO_OK) status = kolo_display_json(&form, 1, &json);
     kolo_leave(scope, status);
     free(text);

@@ -1,12 +1,12 @@
-/* Adam and its kin: AdamW, Adamax, Nadam. Read optimizers/optimizer.h first. */
+/* Adam and its variants AdamW, Adamax and Nadam. Read optimizers/optimizer.h first. */
 #include "optimizers/optimizer.h"
 
 #include <math.h>
 
 /* ---------------------------------------------------------------- Adam, AdamW */
 
-/* Kingma and Ba 2015, algorithm 1 in the order of its section 2's remark, as Keras has it: both corrections go into
- * the rate, η·√(1−β₂ᵗ)/(1−β₁ᵗ). */
+/* Kingma and Ba 2015, algorithm 1 with the order of computation that section 2 suggests, as in Keras: both bias
+ * corrections are part of the rate, η·√(1−β₂ᵗ)/(1−β₁ᵗ). */
 static kolo_rule_kind adam(const kolo_optimizer *optimizer, int64_t step, double *rule)
 {
     const kolo_adam_args *args = &optimizer->adam;
@@ -57,7 +57,8 @@ const kolo_optimizer_kind kolo_adamax_kind = {
 
 /* ---------------------------------------------------------------- Nadam */
 
-/* µₜ and the product of all µ up to it, which soon is too small to matter. */
+/* Sets *now to µ of step t, *next to µ of step t + 1, and *product to the product of µ of the steps 1 … t. The loop
+ * ends early once the product is too small to matter. */
 static void schedule_of_momentum(double beta_1, int64_t step, double *now, double *next, double *product)
 {
     double decay = 1;

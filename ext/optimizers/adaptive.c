@@ -1,5 +1,5 @@
-/* Adagrad, Adadelta and RMSProp: each weight's gradient by the root of the mean square of those before. In Keras's
- * form, the ε under the root. Read optimizers/optimizer.h first. */
+/* Adagrad, Adadelta and RMSProp: they divide each weight's gradient by the root of a sum (Adagrad) or running mean of
+ * its squared gradients. As in Keras, ε is under the root. Read optimizers/optimizer.h first. */
 #include "optimizers/optimizer.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
-/* LARS, LAMB and NovoGrad: rules that look at a whole array of weights, whose norm comes before its update. Read
- * optimizers/optimizer.h first; replica/update.c adds the sums of measure() up in an order that no number of threads
- * changes. */
+/* LARS, LAMB and NovoGrad: rules that need norms over a whole array of weights before its update. Read
+ * optimizers/optimizer.h first. backend/host_update.c adds up the sums of measure() in an order that does not depend on
+ * the number of threads. */
 #include "optimizers/optimizer.h"
 
 #include <math.h>
@@ -78,7 +78,7 @@ static kolo_rule_kind lamb(const kolo_optimizer *optimizer, int64_t step, double
     return KOLO_RULE_LAMB;
 }
 
-/* r in the gradient's place. */
+/* Overwrites the gradient with r. */
 KOLO_VECTORISED static void lamb_step(float *restrict g, float *restrict m, float *restrict v, int64_t count,
                                       float scale, kolo_rule n)
 {

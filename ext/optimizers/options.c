@@ -1,5 +1,5 @@
-/* Options of optimizers and schedules by their tables: defaults, and what is out of range. See optimizers/optimizer.h.
- */
+/* Completes the options of optimizers and schedules by their tables: fills in defaults and checks ranges. See
+ * optimizers/optimizer.h. */
 #include "optimizers/optimizer.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 #include "core/written.h"
 
 const kolo_option kolo_common_options[] = {
-    KOLO_NUMBER(common, learning_rate, 0, 0, INFINITY), /* these two fallbacks are the kind's */
+    KOLO_NUMBER(common, learning_rate, 0, 0, INFINITY), /* complete_common() has the fallbacks of the first two */
     KOLO_NUMBER(common, weight_decay, 0, 0, INFINITY),  KOLO_NUMBER(common, clip_value, 0, 0, INFINITY),
     KOLO_NUMBER(common, clip_norm, 0, 0, INFINITY),     KOLO_NUMBER(common, global_clip_norm, 0, 0, INFINITY),
     KOLO_COUNT(common, accumulate_steps, 1, 1),         KOLO_OPTIONS_END,
@@ -36,7 +36,8 @@ static const char *range_text(const kolo_option *option)
                        option->closed ? "" : "below ", option->most);
 }
 
-/* Zero is the option's default unless it is written in the text. */
+/* Fills in the option's default where its value is 0 and `text`, the arguments as they were written, does not name it.
+ */
 static kolo_status complete_option(const char *recipe, const char *text, const kolo_option *option, double fallback,
                                    void *arguments)
 {
@@ -83,7 +84,7 @@ kolo_status kolo_optimizer_complete(const kolo_optimizer *given, kolo_optimizer 
     *complete = *given;
     KOLO_TRY(complete_common(complete));
     KOLO_TRY(complete_options(kind->name, given->common._, kind->options, &complete->common));
-    complete->common._ = NULL; /* it may not live as long */
+    complete->common._ = NULL; /* the caller may free the text */
     if (kind->check) KOLO_TRY(kind->check(complete));
     if (!given->common.schedule.kind) return KOLO_OK;
     kolo_schedule *schedule = &complete->common.schedule;

@@ -1,5 +1,5 @@
-/* The rules of rules.h over flat arrays. Loops run over any part of them, so that threads can share them; every
- * element's result depends on that element alone. */
+/* The rules of rules.h as loops over flat arrays. Each element's result depends on that element alone, so threads can
+ * divide the arrays in any way. */
 #include "optimizers/optimizer.h"
 
 #include "core/vector.h"

@@ -1,9 +1,10 @@
-/* The optimizers' rules, element by element: what the host's loops (optimizers/rules.c) and a device's kernels share,
- * so no more than C and CUDA C have in common. Read optimizers/optimizer.h first; include/kolo_optimizers.h has the
- * formulas' sources.
+/* The optimizers' rules for one element. The host's loops (optimizers/rules.c) and the devices' kernels share them, so
+ * this file uses only what C and CUDA C have in common. Read optimizers/optimizer.h first; include/kolo_optimizers.h
+ * has the formulas' sources.
  *
- * A rule takes numbers of an update, which the host works out anew for each (kolo_rule_numbers() in optimizer.h); the
- * same for every element, but those of rules that look at a whole array, which are then finished for each array. */
+ * A rule has numbers, which the host computes for each update (kolo_rule_numbers() in optimizer.h). They are the same
+ * for every element. A rule that needs sums over a whole array changes some of them for each array (kolo_rule_…_array()
+ * below). */
 #ifndef KOLO_OPTIMIZERS_RULES_H
 #define KOLO_OPTIMIZERS_RULES_H
 
@@ -12,14 +13,15 @@
 
 #include "core/philox.h"
 
-#define KOLO_RULE_NUMBERS 12 /* numbers that a rule takes of an update */
+#define KOLO_RULE_NUMBERS 12 /* room for the numbers of a rule */
 
-/* A loop is compiled for machines that the rest is not, and takes in only what must be taken in. */
+/* The host's loops are compiled for several instruction sets (core/vector.h). The compiler inlines a function without
+ * these sets into them only if it is always_inline. */
 #define KOLO_RULE KOLO_EVERYWHERE __attribute__((always_inline))
 
-/* The rules: a rule is one entry here, from which its constant, its loop on the host and its kernel on a device are
- * made. X(its name, how many arrays it keeps beside the weights, its step for element i). `w`, `a`, `b`, `c` are the
- * weights and these arrays, `g` is the element's gradient, `n` are the rule's numbers. */
+/* The list of rules. From each entry, X(name, number of slots, step for element i), come the rule's constant, its loop
+ * on the host and its kernel on a device. `w` are the weights, `a`, `b`, `c` the slots, `g` is the element's gradient,
+ * and `n` are the rule's numbers. The comments name the slots. */
 #define KOLO_RULES(X)                                                                                                  \
     X(SGD, 0, kolo_rule_sgd(&w[i], g, n))                                                                              \
     X(MOMENTUM, 1, kolo_rule_momentum(&w[i], g, &a[i], n))               /* v */                                                     \
@@ -34,9 +36,9 @@
     X(AMSGRAD, 3, kolo_rule_amsgrad(&w[i], g, &a[i], &b[i], &c[i], n))   /* m, v, the largest v */                       \
     X(ADAMAX, 2, kolo_rule_adamax(&w[i], g, &a[i], &b[i], n))            /* m, u */                                               \
     X(NADAM, 2, kolo_rule_nadam(&w[i], g, &a[i], &b[i], n))              /* m, v */                                                 \
-    X(LARS, 1, kolo_rule_lars(&w[i], g, &a[i], n))                       /* v; sums of w² and g² */                                          \
-    X(LAMB, 2, kolo_rule_sgd(&w[i], g, n))       /* m, v; sums of w² and r²; here g is r, which was measured */              \
-    X(NOVOGRAD, 1, kolo_rule_novograd(&w[i], g, &a[i], n)) /* m, and a number for each array; sum of g² */
+    X(LARS, 1, kolo_rule_lars(&w[i], g, &a[i], n)) /* v; needs Σw² and Σg² */                                          \
+    X(LAMB, 2, kolo_rule_sgd(&w[i], g, n)) /* m, v; needs Σw² and Σr²; g is the r of kolo_rule_lamb_step() */          \
+    X(NOVOGRAD, 1, kolo_rule_novograd(&w[i], g, &a[i], n)) /* m, and a number for each array; needs Σg² */
 
 typedef enum kolo_rule_kind {
 #define KOLO_RULE_CONSTANT(name, slots, step) KOLO_RULE_##name,
@@ -45,7 +47,7 @@ typedef enum kolo_rule_kind {
         KOLO_RULE_KINDS
 } kolo_rule_kind;
 
-/* Where they stand in kolo_step_parameters.rule. */
+/* Indices of a rule's numbers in kolo_step_parameters.rule. */
 enum {
     KOLO_RULE_LEARNING_RATE, /* η: in every rule */
     KOLO_RULE_RATE, /* η with the rule's corrections for the first steps */
@@ -55,13 +57,13 @@ enum {
     KOLO_RULE_OF_M, /* m̂ = of_m·m + of_g·g */
     KOLO_RULE_OF_G,
     KOLO_RULE_OF_V, /* v̂ = of_v·v */
-    KOLO_RULE_DECAY, /* λ of a rule that decays by itself */
-    KOLO_RULE_TRUST, /* LARS's c */
-    KOLO_RULE_PLAIN_VECTORS, /* 1: arrays of one axis take η alone */
+    KOLO_RULE_DECAY, /* λ of a rule that applies weight decay itself */
+    KOLO_RULE_TRUST, /* LARS's trust coefficient */
+    KOLO_RULE_PLAIN_VECTORS, /* 1: arrays of one axis are neither scaled nor decayed, their rate is η */
     KOLO_RULE_USED
 };
 
-/* The same as an element's formula takes them. */
+/* The numbers that an element's formula uses, in float32. */
 typedef struct kolo_rule {
     float rate, beta_1, beta_2, epsilon, of_m, of_g, of_v, decay;
 } kolo_rule;
@@ -76,13 +78,13 @@ KOLO_RULE kolo_rule kolo_rule_floats(const double *rule)
 
 /* ---------------------------------------------------------------- before the rule */
 
-/* The mean gradient and the penalty's, l2 = 2λ. */
+/* The mean gradient plus the gradient l2·w of the L2 penalty λw²; l2 = 2λ. */
 KOLO_RULE float kolo_mean_gradient(float g, float w, float scale, float l2)
 {
     return g * scale + l2 * w;
 }
 
-/* That, clipped: by a norm's factor, and to ± most. */
+/* The same, multiplied by the factor of clipping by norm, and then clipped to ± most. */
 KOLO_RULE float kolo_clipped_gradient(float g, float w, float scale, float l2, float factor, float most)
 {
     float x = kolo_mean_gradient(g, w, scale, l2) * factor;
@@ -90,7 +92,8 @@ KOLO_RULE float kolo_clipped_gradient(float g, float w, float scale, float l2, f
     return x < -most ? -most : x;
 }
 
-/* No division by a norm that is 0: Keras's way to say it. */
+/* The factor that clips a gradient of this squared norm to the norm `most`; at most 1. As in Keras, there is no
+ * division by a norm of 0. */
 KOLO_RULE double kolo_clip_factor(double sum_of_squares, double most)
 {
     return most / fmax(sqrt(sum_of_squares), most);
@@ -101,14 +104,15 @@ KOLO_RULE float kolo_shrunk(float w, float rate)
     return w - rate * w;
 }
 
-/* A running mean takes in what was handed over as its gradient. */
+/* The new value of a running mean. `sum` is from the gradient's array: the layer's statistic, summed over samples;
+ * sum · scale is the batch's mean. */
 KOLO_RULE float kolo_moved(float mean, float sum, double momentum, double scale)
 {
     return (float)(momentum * (double)mean + (1 - momentum) * scale * (double)sum);
 }
 
-/* Micikevicius et al. 2018, section 3.2, with Keras's numbers: a gradient that is not finite halves the loss's scale,
- * and so many that are double it. */
+/* Micikevicius et al. 2018, section 3.2, with Keras's numbers: a gradient that is not finite halves the loss scale, and
+ * KOLO_GOOD_UPDATES finite ones in a row double it. */
 #define KOLO_GOOD_UPDATES 2000
 KOLO_RULE void kolo_adapt_scale(bool finite, double *loss_scale, int64_t *good)
 {
@@ -153,7 +157,7 @@ KOLO_RULE void kolo_rule_adadelta(float *w, float g, float *a, float *b, kolo_ru
     *w += n.rate * d;
 }
 
-/* m and u: NULL where not wanted. */
+/* m: NULL unless .centered; u: NULL without .momentum. */
 KOLO_RULE void kolo_rule_rms(float *w, float g, float *v, float *m, float *u, kolo_rule n)
 {
     float square = 0;
@@ -165,7 +169,7 @@ KOLO_RULE void kolo_rule_rms(float *w, float g, float *v, float *m, float *u, ko
     *w -= d;
 }
 
-/* ---------------------------------------------------------------- Adam and its kin */
+/* ---------------------------------------------------------------- Adam and its variants */
 
 KOLO_RULE void kolo_rule_moments(float g, float *m, float *v, kolo_rule n)
 {
@@ -200,15 +204,15 @@ KOLO_RULE void kolo_rule_nadam(float *w, float g, float *m, float *v, kolo_rule 
     *w -= n.rate * (n.of_m * *m + n.of_g * g) / (sqrtf(n.of_v * *v) + n.epsilon);
 }
 
-/* ---------------------------------------------------------------- rules that look at a whole array */
+/* ---------------------------------------------------------------- rules that need sums over a whole array */
 
-/* Whether an array is one of those that are not scaled. */
+/* Whether the rule neither scales nor decays this array. */
 KOLO_RULE bool kolo_rule_plain(const double *rule, bool vector)
 {
     return vector && rule[KOLO_RULE_PLAIN_VECTORS] != 0;
 }
 
-/* sums: of w² and g², g the clipped gradient. */
+/* The numbers of LARS for one array. sums: Σw² and Σg², where g is the clipped gradient. */
 KOLO_RULE kolo_rule kolo_rule_lars_array(const double *rule, bool vector, const double *sums)
 {
     double weight = sqrt(sums[0]), gradient = sqrt(sums[1]), rate = rule[KOLO_RULE_LEARNING_RATE];
@@ -228,7 +232,7 @@ KOLO_RULE void kolo_rule_lars(float *w, float g, float *v, kolo_rule n)
     *w -= *v;
 }
 
-/* What is taken off the weights at first, times themselves. */
+/* The fraction of each weight that is subtracted before the step: η·λ, or 0. */
 KOLO_RULE float kolo_rule_lamb_decay(const double *rule, bool vector)
 {
     return kolo_rule_plain(rule, vector) ? 0 : (float)(rule[KOLO_RULE_LEARNING_RATE] * rule[KOLO_RULE_DECAY]);
@@ -241,7 +245,7 @@ KOLO_RULE float kolo_rule_lamb_step(float g, float *m, float *v, kolo_rule n)
     return n.of_m * *m / (sqrtf(n.of_v * *v) + n.epsilon);
 }
 
-/* sums: of w² and r². The rule is then SGD's, of r. */
+/* The numbers of LAMB for one array. sums: Σw² and Σr². The update is then SGD's with r as its gradient. */
 KOLO_RULE kolo_rule kolo_rule_lamb_array(const double *rule, bool vector, const double *sums)
 {
     bool scaled = !kolo_rule_plain(rule, vector) && sums[0] > 0 && sums[1] > 0;
@@ -250,14 +254,14 @@ KOLO_RULE kolo_rule kolo_rule_lamb_array(const double *rule, bool vector, const 
     return n;
 }
 
-/* The array's number, its second moment. */
+/* The new value of the array's number, its second moment. */
 KOLO_RULE float kolo_rule_novograd_number(const double *rule, float number, double sum_of_squares)
 {
     double beta_2 = rule[KOLO_RULE_BETA_2];
     return (float)(beta_2 * (double)number + (1 - beta_2) * sum_of_squares);
 }
 
-/* number: as it is now; scale: of the gradient. */
+/* The numbers of NovoGrad for one array. number: its new value; scale: gradient · scale is the mean gradient. */
 KOLO_RULE kolo_rule kolo_rule_novograd_array(const double *rule, float number, double scale)
 {
     kolo_rule n = kolo_rule_floats(rule);
@@ -271,7 +275,7 @@ KOLO_RULE void kolo_rule_novograd(float *w, float g, float *m, kolo_rule n)
     *w -= n.rate * *m;
 }
 
-/* ---------------------------------------------------------------- any of them */
+/* ---------------------------------------------------------------- rules by their constants */
 
 KOLO_EVERYWHERE int kolo_rule_slots(kolo_rule_kind rule)
 {
@@ -284,7 +288,8 @@ KOLO_EVERYWHERE int kolo_rule_slots(kolo_rule_kind rule)
     }
 }
 
-/* Element i of the weights and of the rule's arrays, and its gradient. `rule` is a constant where this is called. */
+/* Runs the rule's step for element i of the weights and slots, with its gradient g. Callers pass a constant `rule`, so
+ * the compiler removes the switch. */
 KOLO_RULE void kolo_rule_step(kolo_rule_kind rule, kolo_rule n, float *w, float g, float *a, float *b, float *c,
                               int64_t i)
 {

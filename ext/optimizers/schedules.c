@@ -1,5 +1,5 @@
-/* The schedules of kolo_schedules.h. Each file of Keras that a formula is from: optimizers/schedules/
- * learning_rate_schedule.py; the one-cycle's is PyTorch's optim/lr_scheduler.py. Read optimizers/optimizer.h first. */
+/* The schedules of kolo_schedules.h. The formulas are from Keras, optimizers/schedules/learning_rate_schedule.py; that
+ * of the one-cycle schedule is from PyTorch, optim/lr_scheduler.py. Read optimizers/optimizer.h first. */
 #include "optimizers/optimizer.h"
 
 #include <math.h>
@@ -135,7 +135,7 @@ const kolo_schedule_kind kolo_polynomial_decay_kind = {
 
 /* ---------------------------------------------------------------- cosine */
 
-/* From 1 down to alpha; share: of the way, 0 to 1. */
+/* Falls from (1 − alpha) · height + alpha to alpha as share goes from 0 to 1. */
 static double half_wave(double share, double height, double alpha)
 {
     return (1 - alpha) * height * (1 + cos(PI * share)) / 2 + alpha;

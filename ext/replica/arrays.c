@@ -1,4 +1,4 @@
-/* A replica's arrays, the host's and those of its stream: see replica.h. */
+/* A replica's arrays, on the host and in its stream's memory: see replica.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +25,7 @@ kolo_replica *kolo_replica_owner(kolo_replica *replica)
     return trainer->weight_placement == KOLO_WEIGHTS_COPIED ? replica : &trainer->replicas[0];
 }
 
-/* ---------------------------------------------------------------- the host's */
+/* ---------------------------------------------------------------- arrays of the host */
 
 static kolo_status open_slot(const kolo_optimizer *optimizer, int slot, int64_t count, float **values)
 {
@@ -87,7 +87,7 @@ kolo_status kolo_replica_open(kolo_trainer *trainer, int index)
     return KOLO_OK;
 }
 
-/* ---------------------------------------------------------------- the stream's */
+/* ---------------------------------------------------------------- arrays of the stream */
 
 static kolo_status import(kolo_replica *replica, const float *host, size_t bytes, const char *what, float **arrays)
 {
@@ -152,8 +152,8 @@ static kolo_status wait_for_sharers(void *argument)
     return kolo_replica_wait_for_sharers(argument);
 }
 
-/* Where replicas share one set of weights, the job updates the owner's arrays: one replica all of them, or each replica
- * a part. */
+/* Where replicas share one set of weights, the job updates the owner's arrays. Either one replica updates all of them,
+ * or each replica updates a part. */
 static void share_job(kolo_replica *replica)
 {
     const kolo_trainer *trainer = replica->trainer;
@@ -236,7 +236,7 @@ void kolo_replica_close(kolo_replica *replica)
     kolo_host_deallocate(replica->numbers);
 }
 
-/* ---------------------------------------------------------------- from one to the other */
+/* ---------------------------------------------------------------- copies between host and stream */
 
 static kolo_status move(kolo_replica *replica, float *host, float *arrays, size_t bytes, bool store)
 {
@@ -254,7 +254,7 @@ static kolo_status move_state(kolo_replica *replica, bool store)
     return move(replica, replica->numbers, arrays->numbers, number_bytes(replica), store);
 }
 
-/* Replicas that share the weights each pack a part. */
+/* Each of the replicas that share the weights packs a part of them. */
 kolo_status kolo_replica_pack_weights(kolo_replica *replica)
 {
     const kolo_trainer *trainer = replica->trainer;
@@ -264,7 +264,7 @@ kolo_status kolo_replica_pack_weights(kolo_replica *replica)
 
 kolo_status kolo_replica_store(kolo_replica *replica, bool state)
 {
-    if (!replica->engine) return KOLO_OK; /* opening the engine stores them */
+    if (!replica->engine) return KOLO_OK; /* kolo_replica_open_engine() will import the host's arrays */
     KOLO_TRY(move(replica, replica->weights, replica->arrays.weights, weight_bytes(replica), true));
     KOLO_TRY(kolo_replica_pack_weights(replica));
     if (!state) return KOLO_OK;
@@ -299,7 +299,7 @@ kolo_status kolo_replica_fetch_gradient(kolo_replica *replica)
     return kolo_replica_streams(replica)->synchronize(replica->stream);
 }
 
-/* ---------------------------------------------------------------- what a strategy sees */
+/* ---------------------------------------------------------------- functions of strategy.h */
 
 /* A failed fetch stays the stream's failure, so the next step reports it. */
 float *kolo_replica_weights(kolo_replica *replica)

@@ -31,14 +31,14 @@ kolo_status kolo_replica_attach(kolo_replica *replica, const kolo_data *data, in
     return kolo_engine_attach(replica->engine, data, samples, wanted);
 }
 
-/* ---------------------------------------------------------------- its shard */
+/* ---------------------------------------------------------------- the replica's shard */
 
 static kolo_shard shard_of(const kolo_replica *replica, const kolo_batch *batch)
 {
     const kolo_comm *group = replica->group;
     const kolo_model *model = replica->trainer->model;
     int64_t microbatches = kolo_batch_microbatches(batch);
-    int end = group->rank + replica->trainer->count / replica->trainer->running; /* the first rank of the next shard */
+    int end = group->rank + replica->trainer->count / replica->trainer->running; /* it may compute for all replicas */
     bool rest_last = model->settings.strategy.last_takes_remainder;
     return (kolo_shard){.data = replica->trainer->data,
                         .batch = batch,
@@ -52,7 +52,7 @@ static kolo_shard shard_of(const kolo_replica *replica, const kolo_batch *batch)
                         .deterministic = model->settings.deterministic};
 }
 
-/* Takes the batch from the process's feed and from the replica's, as far as they exist. */
+/* Takes the batch's samples from the process's feed (staged[0]) and the replica's (staged[1]), if they exist. */
 static kolo_status take_samples(kolo_replica *replica, const kolo_batch *batch, const kolo_staged *staged[2])
 {
     const kolo_trainer *trainer = replica->trainer;
@@ -63,7 +63,8 @@ static kolo_status take_samples(kolo_replica *replica, const kolo_batch *batch, 
     return KOLO_OK;
 }
 
-/* .scale is exact for an update by the host. With a kolo_scaling the stream replaces it. */
+/* An update by the host uses .scale as it is. With a kolo_scaling the stream replaces it, since the counters may lag.
+ */
 kolo_step_parameters kolo_replica_numbers(const kolo_replica *replica)
 {
     const kolo_counters *counters = &replica->counters;
@@ -105,9 +106,8 @@ static kolo_status run_shard(kolo_replica *replica, const kolo_batch *batch)
 
 /* ---------------------------------------------------------------- totals */
 
-/* Where replicas share the weights, the totals of all go into one tree, from which kolo_replica_set_totals() takes
- * them.
- */
+/* Reads totals back into replica->own and replica->totals. Where replicas share the weights, the totals of all replicas
+ * go into one tree instead, from which kolo_replica_set_totals() takes them. */
 static kolo_status read_finished(kolo_replica *replica, bool wait)
 {
     double stops = replica->own.stops;
@@ -146,7 +146,7 @@ kolo_status kolo_replica_settle(kolo_replica *replica)
     return kolo_replica_read_totals(replica, true);
 }
 
-/* ---------------------------------------------------------------- the whole */
+/* ---------------------------------------------------------------- the step's first part */
 
 /* A strategy may read the totals after each step, unless it sets .totals_may_lag. In deterministic mode an epoch's
  * totals must not depend on the timing of the readback. */

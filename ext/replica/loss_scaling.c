@@ -1,8 +1,9 @@
-/* Loss scaling on an asynchronous stream: keeps the host's counters and the stream's kolo_scaling the same. See
- * replica.h and backend/step_parameters.h.
+/* Loss scaling: keeps the host's counters and the stream's kolo_scaling the same. See replica.h and
+ * backend/step_parameters.h.
  *
- * The stream decides whether an update is skipped. The host reads the outcome back with totals, some steps later. Until
- * then it sends the optimizer's numbers for every update that the next one may turn out to be. */
+ * The stream decides whether an update is skipped. The host reads the outcome back with the totals, which on an
+ * asynchronous stream is some steps later. Until then it sends the optimizer's numbers for each number that the next
+ * update may have. */
 #include "optimizers/optimizer.h"
 #include "replica/trainer.h"
 
@@ -78,7 +79,8 @@ void kolo_replica_set_scaling(const kolo_replica *replica, int64_t batch_samples
     if (!replica->scaling) return;
     step_parameters->loss_scale = counters->waiting == 0 ? 1 / (double)batch_samples : 0;
     step_parameters->updates = counters->updates;
-    for (int64_t i = 0; i <= unknown && unknown > 0; i++) { /* from 0, since another replica may know of more updates */
+    /* From i = 0, since .rule was computed with replica 0's learning rate: it may have read back more updates. */
+    for (int64_t i = 0; i <= unknown && unknown > 0; i++) {
         int64_t updates = counters->updates + i;
         bool scheduled = optimizer->common.schedule.kind;
         double rate = scheduled ? kolo_optimizer_rate(optimizer, updates) : model->learning_rate;

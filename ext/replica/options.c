@@ -1,4 +1,4 @@
-/* What a strategy's step may ask about the options that it was given: see strategy/strategy.h. */
+/* The options of a strategy, for its step(): see strategy/strategy.h. */
 #include "replica/trainer.h"
 
 const kolo_strategy *kolo_replica_strategy(const kolo_replica *replica)

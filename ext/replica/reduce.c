@@ -28,7 +28,7 @@ void kolo_replica_leave(kolo_replica *replica)
     if (replica->engine) replica->engine->comm = NULL;
 }
 
-/* Tries the stream's own comm once. All members get the same answer, so all fall back to the staged comm together. */
+/* Tries to open the stream's comm. All members get the same answer, so all fall back to the staged comm together. */
 kolo_status kolo_replica_join(kolo_replica *replica)
 {
     const kolo_stream_kind *streams = kolo_replica_streams(replica);
@@ -42,14 +42,14 @@ kolo_status kolo_replica_join(kolo_replica *replica)
     return kolo_staged_comm_open(streams, replica->stream, replica->group, &replica->comm);
 }
 
-/* ---------------------------------------------------------------- a replica's own sum */
+/* ---------------------------------------------------------------- the sum of one replica */
 
 static int64_t weights_of(const kolo_replica *replica)
 {
     return replica->trainer->model->weight_count;
 }
 
-/* Adds all nodes of the shard to the first of them. */
+/* Adds all nodes of the shard to the first one. */
 static kolo_status add_nodes(kolo_replica *replica, const kolo_gradient_node *nodes, int count)
 {
     kolo_reduction_memory memory = kolo_program_reduction_memory(replica->engine->program);
@@ -86,7 +86,7 @@ kolo_status kolo_replica_gradient(kolo_replica *replica, float **gradient)
     return kolo_replica_fetch_gradient(replica);
 }
 
-/* Where one owner has the sum of all members, the other replicas have nothing to accumulate. */
+/* Where the owner of the shared weights has the sum of all replicas, the others have nothing to accumulate. */
 kolo_status kolo_replica_accumulate(kolo_replica *replica)
 {
     const kolo_trainer *trainer = replica->trainer;
@@ -103,7 +103,7 @@ kolo_status kolo_replica_accumulate(kolo_replica *replica)
 
 /* ---------------------------------------------------------------- between members */
 
-/* Sums in one reduction tree over all members, whose nodes are canonical and on the host. */
+/* Sums over all members in one reduction tree. The result is canonical, on the host. */
 static kolo_status agree_in_order(kolo_replica *replica)
 {
     KOLO_TRY(kolo_tree_sum(replica));
@@ -177,7 +177,7 @@ static kolo_status agree_by_allreduce(kolo_replica *replica)
                                           KOLO_TYPE_FLOAT);
 }
 
-/* ---------------------------------------------------------------- how much was sent */
+/* ---------------------------------------------------------------- the number of bytes sent */
 
 static int64_t gradient_bytes(const kolo_replica *replica)
 {
@@ -190,7 +190,7 @@ static int64_t slice_bytes(const kolo_replica *replica)
     return gradient_bytes(replica) * (replica->group->size - 1) / replica->group->size;
 }
 
-/* The bytes that the replica hands to the updater: none if it is the updater and updates on its own stream. */
+/* The bytes that the updater reads from this replica: 0 if this is the updater and updates on its own stream. */
 static int64_t bytes_to_others(const kolo_replica *replica)
 {
     const kolo_trainer *trainer = replica->trainer;
@@ -198,11 +198,12 @@ static int64_t bytes_to_others(const kolo_replica *replica)
     return away ? gradient_bytes(replica) : 0;
 }
 
-/* ---------------------------------------------------------------- the calls */
+/* ---------------------------------------------------------------- kolo_replica_allreduce, kolo_replica_reduce */
 
 /* Accumulated batches are summed over all members when their group is complete, as with Horovod's
  * backward_passes_per_step. In deterministic mode each batch is summed over all members at once, because the order of
- * additions must not depend on who computed which microbatch. A single member sums its nodes in its update. */
+ * additions must not depend on who computed which microbatch. A replica that is alone in its group sums its nodes in
+ * its update. */
 kolo_status kolo_replica_allreduce(kolo_replica *replica)
 {
     const kolo_trainer *trainer = replica->trainer;
@@ -220,9 +221,9 @@ kolo_status kolo_replica_allreduce(kolo_replica *replica)
     return KOLO_OK;
 }
 
-#define PIECE 8192 /* elements that a lane sums at a time */
+#define PIECE 8192 /* elements that a lane adds at a time */
 
-/* Adds one piece of all replicas' gradients in the order of the replicas, which gives an all-reduce's bits. */
+/* Adds one piece of all replicas' gradients in the order of the replicas, as an all-reduce does: the bits are equal. */
 static kolo_status add_piece(void *argument, int lane, int64_t number)
 {
     (void)lane;

@@ -84,7 +84,7 @@ static kolo_status leave_group(void *argument, int member)
 static void leave_groups(kolo_trainer *trainer)
 {
     if (!trainer->team || trainer->running == 1 || !trainer->replicas[0].comm) return;
-    kolo_failure failure = kolo_failure_take(); /* may be the reason for leaving */
+    kolo_failure failure = kolo_failure_take(); /* may be the reason for leaving, so it is restored below */
     kolo_team_run(trainer->team, leave_group, trainer);
     kolo_failure_take();
     if (failure.code != KOLO_OK) kolo_failure_give(&failure);
@@ -219,8 +219,8 @@ static kolo_status open_updater(kolo_trainer *trainer)
     return model->backend->streams->open(&place, &trainer->parameter_stream);
 }
 
-/* Without .initial_sync every replica draws its weights with a seed of its own, like TensorFlow's towers with separate
- * variables. */
+/* Without .initial_sync replicas 1 … draw weights by other seeds than the model's, like TensorFlow's towers with
+ * separate variables. */
 static void draw_apart(kolo_trainer *trainer)
 {
     for (int i = 1; i < trainer->count; i++)
@@ -234,7 +234,7 @@ static kolo_status open_trainer(kolo_model *model, kolo_trainer **trainer)
     int count = kolo_model_replicas(model);
     kolo_trainer *made = calloc(1, sizeof *made);
     if (!made) return kolo_fail_memory(sizeof *made, "a trainer");
-    *trainer = made; /* the model closes it, also after a failure here */
+    *trainer = made; /* kolo_trainer_open() closes it after a failure */
     made->model = model;
     made->gated = sem_init(&made->gate, 0, (unsigned)kolo_threads()) == 0;
     made->replicas = calloc((size_t)count, sizeof *made->replicas);
@@ -295,7 +295,8 @@ static kolo_status synchronize_replica(void *argument, int member)
     return kolo_replica_streams(replica)->synchronize(replica->stream);
 }
 
-/* A replica that was called off because another one failed does not know the reason: takes it from the other one. */
+/* A replica whose work was called off because another one failed has no reason of its own: returns the failure of that
+ * other replica. */
 static kolo_status with_the_reason(kolo_trainer *trainer, kolo_status status)
 {
     if (status == KOLO_OK) return KOLO_OK;
@@ -456,7 +457,7 @@ kolo_status kolo_trainer_attach(kolo_trainer *trainer, const kolo_data *data, in
     const kolo_comm *local = trainer->replicas[0].local;
     trainer->data = data;
     if (local && local->kind->aborted && local->kind->aborted(local))
-        close_groups(trainer); /* a device has lost its group since */
+        close_groups(trainer); /* a device has lost its group since the last step; opened again below */
     if (!trainer->replicas[0].group) KOLO_TRY(open_groups(trainer));
     for (int i = 0; i < trainer->running; i++) KOLO_TRY(reserve(&trainer->replicas[i], samples));
     for (int i = 0; i < trainer->running; i++)

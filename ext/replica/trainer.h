@@ -1,4 +1,4 @@
-/* A trainer: the replicas of a model and what they share, from one kolo_fit to the next. */
+/* A trainer: the replicas of a model and what they share. It stays open from one kolo_fit() to the next. */
 #ifndef KOLO_REPLICA_TRAINER_H
 #define KOLO_REPLICA_TRAINER_H
 
@@ -11,35 +11,38 @@ struct kolo_trainer {
     int microbatch;
     kolo_weight_placement weight_placement;
     int updater; /* KOLO_WEIGHTS_CENTRAL: the replica that updates the weights */
-    kolo_stream *parameter_stream; /* KOLO_WEIGHTS_CENTRAL: the stream of the update; NULL: the updater's own */
-    int64_t steps; /* of this fit */
-    bool apart; /* replicas began with other weights than the model's */
+    kolo_stream *parameter_stream; /* KOLO_WEIGHTS_CENTRAL: the stream of the update; NULL: the updater's stream */
+    int64_t steps; /* steps of this fit */
+    bool apart; /* replicas 1 … drew weights of their own (.initial_sync = false), which kolo_trainer_store() keeps */
     kolo_feed *feed; /* gathers the process's samples ahead of the step; NULL: none */
     kolo_replica *replicas;
-    kolo_team *team; /* one member per running replica; member 0, the caller, communicates with other ranks */
+    kolo_team *team; /* one member per running replica; member 0 is the calling thread, the one that communicates with
+                        other ranks */
     sem_t gate; /* counts the cores of the process */
     bool gated;
     kolo_reduction *tree; /* sums the gradients of this process's replicas: in the backend's layout where replicas
-                             share the weights, else canonical on the host, in deterministic mode */
+                             share the weights; else canonical on the host, used in deterministic mode only */
     kolo_reduction *totals_tree; /* KOLO_WEIGHTS_SHARED: sums their totals */
-    float *sum; /* [weight_count], KOLO_WEIGHTS_SHARED: the canonical sum that replica 0 made for all */
-    kolo_totals sum_totals;
-    int64_t batch_microbatches; /* of the current step */
-    bool exact; /* a step returns its own totals; otherwise those that were read back: kolo_trainer_settle() */
-    const kolo_data *data; /* of the current fit */
+    float *sum; /* [weight_count], KOLO_WEIGHTS_COPIED in deterministic mode: the canonical sum that replica 0 made for
+                   all replicas */
+    kolo_totals sum_totals; /* the totals that replica 0 summed for all replicas */
+    int64_t batch_microbatches; /* microbatches of the current step's batch */
+    bool exact; /* each step returns its own totals; false: those that were read back (kolo_trainer_settle()) */
+    const kolo_data *data; /* the data of the current fit */
     uint64_t seed; /* the same on all ranks */
-    kolo_totals own; /* this process's samples of the last step */
+    kolo_totals own; /* totals of this process's samples in the last step */
 };
 
-/* Opens the model's trainer if there is none. The optimizer's state is zero, and no engine is open. */
+/* Opens the model's trainer if there is none. A new trainer has the start values of the optimizer's state, and no open
+ * engine. */
 kolo_status kolo_trainer_open(kolo_model *model);
 /* Opens the model's trainer if there is none, and engines for this microbatch size. The optimizer's state stays.
- * Replicas take the model's weights. */
+ * Copies the model's weights to the replicas. */
 kolo_status kolo_trainer_prepare(kolo_model *model, int microbatch);
 void kolo_trainer_close(kolo_trainer **trainer); /* takes NULL */
 
-/* trainer_feeds.c: opens the feeds that bring samples to the replicas, as the strategy and `feeding` say, for batches
- * of at most `samples` over all ranks; begins and ends an epoch. */
+/* trainer_feeds.c. The strategy and `feeding` decide which feeds bring samples to the replicas. Opens them for batches
+ * of at most `samples` samples over all ranks; begins and ends an epoch; closes them. */
 typedef struct kolo_feeding {
     kolo_feed_kind kind;
     int capacity, threads;
@@ -59,35 +62,36 @@ kolo_status kolo_trainer_settle(kolo_trainer *trainer);
  * caller calls it again whenever the data may have changed. */
 kolo_status kolo_trainer_attach(kolo_trainer *trainer, const kolo_data *data, int64_t samples, int64_t wanted);
 
-/* Replica 0's weights become the model's; the model's weights become every replica's; the optimizer's state is copied
- * to the host's arrays. */
+/* The first copies replica 0's weights to the model, the second the model's weights to every replica. The third copies
+ * replica 0's weights and optimizer state to the host's arrays. */
 kolo_status kolo_trainer_fetch(kolo_trainer *trainer);
 kolo_status kolo_trainer_store(kolo_trainer *trainer);
 kolo_status kolo_trainer_fetch_state(kolo_trainer *trainer);
 /* Whether all of replica 0's weights are finite. They are not copied to the host. */
 kolo_status kolo_trainer_is_finite(kolo_trainer *trainer, bool *finite);
-/* Replica 0's optimizer state becomes every replica's, as a checkpoint holds it. Gradients that wait for an update
- * become every replica's in deterministic mode, where they are the group's sum. Otherwise only replica 0 keeps them,
- * since each replica's waiting gradients are a part of the sum. */
+/* Copies replica 0's optimizer state and counters, which a checkpoint holds, to every replica. In deterministic mode it
+ * copies the accumulated gradients, too, since they are the group's sum. Otherwise each replica's accumulated gradients
+ * are a part of the sum: only replica 0 keeps them, and those of the other replicas become zero. */
 kolo_status kolo_trainer_share_state(kolo_trainer *trainer);
 
-/* Allocates zeros on the host; `what` names them in the sentence of a failure. */
+/* Allocates zeros on the host; `what` names them in the failure's message. */
 kolo_status kolo_allocate_zeros(int64_t count, const char *what, float **array);
-/* Takes this replica's totals from the tree that all replicas of the process share. */
+/* Sets replica->own to the totals in the tree that all replicas of the process share. */
 void kolo_replica_set_totals(kolo_replica *replica);
 /* The sum of the gradients of the replica's shard, in the backend's layout; NULL: the shard was empty. */
 kolo_status kolo_replica_nodes_sum(kolo_replica *replica, const float **sum);
 
-/* The model's strategy; the number of its replicas in this process; whether all ranks train together. */
+/* The model's strategy; the number of its replicas in this process. */
 const kolo_strategy_kind *kolo_model_strategy(const kolo_model *model);
 int kolo_model_replicas(const kolo_model *model);
 /* The number of replicas under a strategy that the model is not compiled with yet. Each replica of a placed model takes
  * all devices that the model names. */
 kolo_status kolo_replicas_under(const kolo_model *model, const kolo_strategy *strategy, int *count);
-/* Whether these replicas are computed as one: they share one memory, there are fewer cores than replicas, and nothing
- * in the model or the strategy asks which sample is whose. All cores then take microbatches of the process's samples.
- */
+/* Whether one replica computes for all replicas of the process: they share their weights, there are fewer threads than
+ * replicas, and nothing in the model or the strategy depends on which replica a sample belongs to. All threads then
+ * take microbatches of the process's samples. */
 bool kolo_replicas_together(const kolo_model *model);
+/* Whether all ranks train together. */
 bool kolo_model_distributed(const kolo_model *model);
 /* The group that a model's ranks train in: the world if distributed, else this rank alone. */
 kolo_comm *kolo_model_ranks(const kolo_model *model);

@@ -6,10 +6,10 @@
 #include "engine/engine.h"
 #include "replica/trainer.h"
 
-#define STAGED_BATCHES 2 /* one is computed while the next is staged */
+#define STAGED_BATCHES 2 /* staging buffers: one batch is computed while the next is staged */
 
-/* The samples of replicas first … last of this process. It does not use the groups, because a failed step opens them
- * anew while the feeds' threads still run. */
+/* Sets *part to the samples of replicas first … last of this process. It does not use the groups, because a failed step
+ * opens them anew while the feeds' threads still run. */
 static void part_of(const kolo_trainer *trainer, int first, int last, const kolo_batch *batch, kolo_staged *part)
 {
     const kolo_comm *ranks = kolo_model_ranks(trainer->model);
@@ -49,7 +49,7 @@ static kolo_status open_feed(const kolo_trainer *trainer, kolo_feed_args args, k
     return kolo_feed_open(&args, feed);
 }
 
-/* Adds the bytes that the feed has copied to the timings before it goes. */
+/* Adds the number of bytes that the feed has copied to the timings, then closes it. */
 static void close_feed(kolo_feed **feed, kolo_timings *timings)
 {
     if (*feed) timings->sliced_bytes += kolo_feed_bytes(*feed);

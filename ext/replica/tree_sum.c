@@ -1,10 +1,10 @@
 /* Deterministic summation over devices and ranks: see tree_sum.h, and engine/reduction_tree.h for the tree itself.
  *
- * Within a process the replicas put their unfinished nodes into one tree, which adds what belongs together. Between
- * ranks, each rank is left with the few nodes that cover its run of microbatches: every rank gets one slice of all of
- * them (all-to-all), adds its slice up the same tree, and the slices are collected (all-gather). That moves as many
- * bytes as a ring all-reduce does, times the nodes a rank is left with: one, when microbatches and ranks are powers of
- * two.
+ * Within a process the replicas insert their unfinished nodes into one tree, which adds siblings. That leaves each rank
+ * with the few nodes that cover its run of microbatches. Every rank gets one slice of the nodes of all ranks
+ * (all-to-all) and adds these slices in the same tree. At last all ranks collect the slices of the sum (all-gather).
+ * This sends as many bytes as a ring all-reduce, times the number of nodes that a rank is left with. That number is one
+ * when microbatches and ranks are powers of two.
  */
 #include "replica/tree_sum.h"
 
@@ -23,17 +23,17 @@ typedef struct exchange {
     float *sum;                  /* [count] on the host, the result */
     kolo_comm *ranks;
     int64_t microbatches;
-    int64_t count;               /* weights */
+    int64_t count;               /* the number of weights */
     kolo_node mine[KOLO_REDUCTION_MOST];
     offer mine_offer;
     offer *offers;               /* [ranks] */
     int all_count, all_stops;
     kolo_node *all;              /* [all_count] nodes of all ranks, in the order of their microbatches */
-    float *send, *receive;       /* [nodes][slice] for each rank */
+    float *send, *receive;       /* [ranks][nodes][slice]: what goes to each rank; what each rank has sent */
     size_t *sizes;               /* six lists of [ranks]: bytes and offsets to send, to receive, to gather */
 } exchange;
 
-/* The slice of a member: elements first … end-1. */
+/* The slice that a rank sums: its first element, and the number of its elements. */
 static int64_t slice_first(const exchange *x, int member)
 {
     return x->count * member / x->ranks->size;
@@ -98,7 +98,7 @@ static kolo_status unpack(const kolo_trainer *trainer, const float *gradient, fl
     return KOLO_OK;
 }
 
-/* Canonical nodes cut into slices, rank by rank: send[rank][node][slice]. */
+/* Unpacks this rank's nodes and cuts them into slices: send[rank][node][slice]. */
 static kolo_status cut_slices(exchange *x)
 {
     float *canonical = x->sum;
@@ -225,7 +225,7 @@ kolo_status kolo_tree_totals(kolo_comm *ranks, kolo_reduction *reduction, int64_
 
 /* ---------------------------------------------------------------- within the process */
 
-/* Takes the process's nodes with their totals, which are in a tree of their own where replicas share the weights. */
+/* Takes the process's nodes with their totals, which are in totals_tree where replicas share the weights. */
 static int take_nodes(kolo_trainer *trainer, kolo_node *nodes)
 {
     int count = kolo_reduction_take(trainer->tree, nodes);

@@ -8,7 +8,7 @@
  * it after kolo_replica_compute(). */
 kolo_status kolo_tree_sum(kolo_replica *replica);
 
-/* The same for totals alone: sums what is in each rank's reduction tree. */
+/* Sums totals alone: *totals becomes the sum of those in all ranks' reduction trees. */
 kolo_status kolo_tree_totals(kolo_comm *ranks, kolo_reduction *reduction, int64_t microbatches, kolo_totals *totals);
 
 #endif

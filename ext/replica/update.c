@@ -1,5 +1,5 @@
-/* A replica's update: applies the optimizer's rule to the mean gradient. See strategy/strategy.h; the arithmetic is
- * behind backend/update.h. */
+/* A replica's update: applies the optimizer's rule to the mean gradient. See strategy/strategy.h; backend/update.h
+ * declares the arithmetic. */
 #include "replica/trainer.h"
 #include "core/clock.h"
 
@@ -32,8 +32,8 @@ static kolo_status update_weights(kolo_replica *replica, const float *packed)
     return replica->trainer->weight_placement == KOLO_WEIGHTS_SHARED ? kolo_replica_wait_for_sharers(replica) : KOLO_OK;
 }
 
-/* Enqueues the update. A single member sums its nodes here. Where the backend's update takes the gradient in its own
- * layout, the sum is not unpacked first. */
+/* Enqueues the update. A replica that is alone in its group sums its gradient nodes here. Where the backend's update
+ * takes the gradient in the backend's layout, the sum is not unpacked first. */
 static kolo_status enqueue_update(kolo_replica *replica)
 {
     bool alone = replica->group->size == 1 && replica->trainer->weight_placement == KOLO_WEIGHTS_COPIED;
@@ -61,7 +61,7 @@ static kolo_status capture_update(kolo_replica *replica, kolo_graph_entry *entry
     return streams->launch(replica->stream, entry->after);
 }
 
-/* Launches the captured update, or captures it first, while the device is idle (see graph_cache.c). */
+/* Launches the captured update. The first call captures it, while the device is idle (see engine/graph_cache.c). */
 static kolo_status launch_update(kolo_replica *replica, kolo_graph_entry *entry)
 {
     const kolo_stream_kind *streams = kolo_replica_streams(replica);
@@ -112,7 +112,8 @@ static int64_t bytes_from_others(const kolo_replica *replica)
 
 /* ---------------------------------------------------------------- by the host */
 
-/* kolo_host_update() counts an update that it does not skip, and count_update() counts every update: one less here. */
+/* kolo_host_update() counts an update that it does not skip, and count_update() then counts every update: this
+ * subtracts one. */
 static void take_scaling(kolo_counters *counters, const kolo_scaling *scaling)
 {
     counters->loss_scale = scaling->loss_scale;
@@ -149,8 +150,8 @@ static kolo_status update_as_enqueued(kolo_replica *replica)
     return is_captured(replica) ? launch_update(replica, replica->engine->entry) : enqueue_update(replica);
 }
 
-/* Updates with the replica's own gradient, or with one that the strategy has changed on the host. The strategy may also
- * have changed totals.samples, so the step parameters are corrected. */
+/* Updates with the replica's local gradient, or with one that the strategy has changed on the host. The strategy may
+ * also have changed totals.samples, so the step parameters are corrected. */
 static kolo_status update_apart(kolo_replica *replica, bool any)
 {
     kolo_step_parameters numbers = kolo_replica_numbers(replica);

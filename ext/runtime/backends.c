@@ -1,4 +1,4 @@
-/* Which backend computes: by name, by KOLO_BACKEND, or the fastest that is there. */
+/* The choice of the backend: by name, by KOLO_BACKEND, or the fastest one that loads. */
 #include "backend/backend.h"
 #include "core/plugin.h"
 #include "runtime/runtime.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The backends that are plugins, the fastest first; the reference backend is always there. */
+/* The backends that are plugins, the fastest first. The reference backend is built in. */
 static const struct {
     const char *name;
     bool on_gpus; /* only for a process whose devices are GPUs */
@@ -60,8 +60,8 @@ static kolo_status find_by_name(const char *name, const char *origin, const kolo
     return kolo_fail(KOLO_NOT_FOUND, "%s: there is no backend \"%s\"; there are: %s", origin, name, list_of_names());
 }
 
-/* A plugin that loads but cannot serve the precision is the user's to know: its refusal is not hidden by falling back
- * to loops a hundred times slower. */
+/* The fastest backend that loads. The precision does not matter here: if the backend does not support it, the user
+ * gets its error rather than a silent fallback to loops that are a hundred times slower. */
 static const kolo_backend *find_fastest(void)
 {
     static atomic_flag warned = ATOMIC_FLAG_INIT;

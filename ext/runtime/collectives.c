@@ -1,7 +1,7 @@
-/* The collectives of kolo.h: checked here, carried by the comm of all ranks. */
+/* The collectives of kolo.h: checks their arguments and calls the communicator of all ranks. */
 #include "runtime/runtime.h"
 
-/* What all of them want: an array where there is something to move. */
+/* Checks what all collectives require: a count of at least 0, and an array unless it is 0. */
 static kolo_status check_array(const void *array, int64_t count, const char *name)
 {
     if (count < 0) return kolo_fail(KOLO_INVALID, "wanted a count of at least 0, got %lld", (long long)count);

@@ -1,7 +1,7 @@
-/* Devices: which there are, which may be used, on which of them this process computes. See runtime.h.
+/* Devices: the ones that exist, the visible ones, and those on which this process computes. See runtime.h.
  *
- * Everything is asked of the environment when it is needed, so that a notebook's cell may set a variable at any time: a
- * model that is compiled afterwards goes by it. */
+ * Environment variables are read each time they are needed, so that a notebook cell may set one at any time: it
+ * applies to models that are compiled afterwards. */
 #include "runtime/runtime.h"
 
 #include <ctype.h>
@@ -21,15 +21,15 @@
 #define MASK                "CUDA_VISIBLE_DEVICES"
 
 static struct {
-    int pinned;       /* device + 1; 0: not pinned */
-    bool masked;      /* by kolo_set_visible_devices(), to these: */
-    kolo_visible mask;
-    char warned[256]; /* of this value of CUDA_VISIBLE_DEVICES */
+    int pinned;        /* number of the pinned device + 1; 0: none is pinned */
+    bool masked;       /* kolo_set_visible_devices() was called with a list */
+    kolo_visible mask; /* that list, as numbers among the devices that CUDA_VISIBLE_DEVICES leaves */
+    char warned[256];  /* the value of CUDA_VISIBLE_DEVICES in the last warning */
 } devices;
 
 /* ---------------------------------------------------------------- counts */
 
-/* Counts that the environment may set. */
+/* An environment variable that holds a count. */
 typedef struct count_variable {
     const char *name;
     int most;
@@ -38,7 +38,7 @@ static const count_variable threads_variable = {"KOLO_THREADS", 1024};
 static const count_variable devices_variable = {"KOLO_CPU_DEVICES", KOLO_DEVICES_MAX};
 static const count_variable gpus_variable = {"KOLO_GPU_DEVICES", KOLO_DEVICES_MAX};
 
-/* Whether text is a whole number from 1 to the most. */
+/* Reads a whole number from 1 to variable->most; false if the text is not one. */
 static bool read_count(const count_variable *variable, const char *text, int *count)
 {
     char *end;
@@ -49,7 +49,7 @@ static bool read_count(const count_variable *variable, const char *text, int *co
     return fine;
 }
 
-/* Questions that cannot fail go on with the fallback; kolo_check_environment() is where a wrong value is said. */
+/* An invalid value gives the fallback, since the callers cannot fail; kolo_check_environment() reports it. */
 static int environment_count(const count_variable *variable, int fallback)
 {
     const char *text = getenv(variable->name);
@@ -81,8 +81,8 @@ static bool holds(const kolo_visible *visible, int device)
     return found;
 }
 
-/* The device that an entry names, and where the entry ends; -1: none. A GPU also has the names that its driver knows.
- */
+/* The device that an entry names, by its number or, for a GPU, a name of the driver's; -1: none. *end: the end of the
+ * entry. */
 static int named_device(const char *entry, const kolo_visible *visible, const char **end)
 {
     char *rest;
@@ -95,8 +95,8 @@ static int named_device(const char *entry, const kolo_visible *visible, const ch
     return -1;
 }
 
-/* "2,0" as CUDA reads it: from the left, up to the first entry that names no device, or one that is there already.
- * Returns that entry, or NULL when all were good. */
+/* Reads a list such as "2,0" like CUDA: from the left, up to the first entry that names no device, or one that is in
+ * the list already. Returns that entry; NULL: all were valid. */
 static const char *read_mask(const char *text, kolo_visible *visible)
 {
     visible->count = 0;
@@ -116,7 +116,7 @@ static int devices_there(int gpus)
     return environment_count(&gpus_variable, gpus < KOLO_DEVICES_MAX ? gpus : KOLO_DEVICES_MAX);
 }
 
-/* Reads which devices the environment makes visible. Returns the entry that ended the list, if any. */
+/* Reads which devices the environment makes visible. Returns the invalid entry that ended the list, or NULL. */
 static const char *read_environment(kolo_visible *visible)
 {
     const char *text = getenv(MASK);
@@ -140,7 +140,7 @@ kolo_visible kolo_visible_now(void)
     return visible;
 }
 
-/* The usual ways to say "none": an empty list, and -1. */
+/* Warns about an invalid entry of CUDA_VISIBLE_DEVICES. An empty list and "-1" are the usual ways to say "none". */
 static void warn_of_mask(void)
 {
     kolo_visible visible;
@@ -231,7 +231,7 @@ kolo_status kolo_pin_device_at(int index, kolo_here here)
     int count = kolo_device_count();
     if (index < 0)
         return kolo_leave(scope, kolo_fail(KOLO_INVALID, "wanted a device number of at least 0, got %d", index));
-    devices.pinned = count ? index % count + 1 : 1; /* none: the host itself, which is one */
+    devices.pinned = count ? index % count + 1 : 1; /* 0 devices: the host counts as one */
     return kolo_leave(scope, KOLO_OK);
 }
 
@@ -245,7 +245,7 @@ const char *kolo_device_variable(void)
     return (kolo_gpus() > 0 ? gpus_variable : devices_variable).name;
 }
 
-/* What was written for the CPU's devices names those that there are. */
+/* "cpu:N" is also accepted for GPUs, so that programs that were written for CPU devices run on them. */
 int kolo_device_parse(const char *name)
 {
     bool known = strncmp(name, "cpu:", 4) == 0 || (strncmp(name, "gpu:", 4) == 0 && kolo_gpus() > 0);
@@ -287,7 +287,7 @@ static int64_t memory_bytes(void)
     return limit && limit < there ? limit : there;
 }
 
-/* What new programs may take without others being put aside, as far as this process may have it. */
+/* The memory that is available without swapping, but not more than this process may use. */
 static int64_t free_bytes(void)
 {
     FILE *file = fopen("/proc/meminfo", "r");
@@ -300,7 +300,8 @@ static int64_t free_bytes(void)
     return available < most ? available : most;
 }
 
-/* Of what it shares, of that many, "virtual, number 5 of 8 on NAME". */
+/* Describes a device that shares its hardware with sharers - 1 others: "virtual, 1 of 8 on NAME", or "virtual, number
+ * 5 of 8 on NAME" if some devices are masked; just NAME if it does not share. */
 static void describe_sharing(const kolo_visible *visible, int sharers, const char *hardware, kolo_device *device)
 {
     char *text = device->description;
@@ -322,7 +323,7 @@ static void describe_cpu(const kolo_visible *visible, kolo_device *device)
     describe_sharing(visible, visible->there, processor, device);
 }
 
-/* A driver that does not answer leaves the device without a name. */
+/* If the driver does not answer, the device gets no name. */
 static void describe_gpu(const kolo_visible *visible, kolo_device *device)
 {
     int number = visible->device[device->index], gpu = number % visible->gpus;

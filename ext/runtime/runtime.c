@@ -1,4 +1,4 @@
-/* The process: see runtime.h. The only mutable globals of the library live here, in devices.c and in error.c. */
+/* The process: its job, and requests to stop it. See runtime.h. */
 #include "runtime/runtime.h"
 
 #include <errno.h>
@@ -11,13 +11,14 @@
 #include "core/plugin.h"
 
 static struct {
-    const kolo_world_kind *world_kind; /* NULL: alone */
+    const kolo_world_kind *world_kind; /* NULL: the process is not part of a job */
     kolo_world world;
-    bool wrong_use; /* a variable of the environment was found to be wrong */
+    bool wrong_use; /* kolo_init() found an invalid environment variable */
 } runtime;
 static atomic_bool stop_requested;
 
-/* Variables that launchers set in the ranks they start: Open MPI's and PRRTE's, PMIx (SLURM too), PMI-1 and PMI-2. */
+/* Whether a launcher started this process as a rank: those of Open MPI and PRRTE, PMIx (SLURM too), and PMI-1 and
+ * PMI-2 set these variables. */
 static bool launched(void)
 {
     static const char *const signs[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
@@ -56,7 +57,8 @@ kolo_status kolo_init_at(int *argc, char ***argv, kolo_here here)
     return kolo_leave(scope, status);
 }
 
-/* What was printed and could not be written (a full disk) is a failure, too; a reader that left is none. */
+/* Whether output could not be written (a full disk), which is a failure, too. A reader that closed the pipe is none.
+ */
 static bool output_lost(void)
 {
     errno = 0;
@@ -71,7 +73,7 @@ int kolo_finish(void)
 {
     bool failed = output_lost() || kolo_failed();
     int code = !failed ? 0 : runtime.wrong_use ? KOLO_EXIT_USE : KOLO_EXIT_FAILED;
-    kolo_failure_take(); /* of what was closed since the last call, for which nobody waits */
+    kolo_failure_take(); /* drops a failure of closing something after the last call, which no call will report */
     if (runtime.world_kind) runtime.world_kind->close(&runtime.world, code);
     runtime.world_kind = NULL;
     kolo_error_speak_as(0, 1);
@@ -128,7 +130,7 @@ kolo_status kolo_obey_stop(kolo_status status)
 {
     if (status != KOLO_INTERRUPTED) return status;
     kolo_stop_obeyed();
-    kolo_failure_take(); /* who obeyed has no sentence of its own */
+    kolo_failure_take(); /* the sentence below replaces any other */
     return kolo_fail(KOLO_INTERRUPTED, "stopped before it was done, as kolo_request_stop() asked");
 }
 

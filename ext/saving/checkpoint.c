@@ -1,12 +1,13 @@
-/* Checkpoints: a training as it stands in one safetensors file, so that it goes on exactly.
+/* Checkpoints: the state of a training in one safetensors file, from which it resumes exactly.
  *
- * Weights and optimizer state are arrays; what else there is stands in the metadata as JSON:
- * {"optimizer": "adam", "learning_rate": "0.001", "compiled_rate": "0.002", "seed": "7", "epoch": "3", "step": "0",
- * "samples": "320", "batch": "40", "numbers": {…}, "steps": "24", "updates": "24", "waiting": "0", "waiting_samples":
- * "0"}; with KOLO_MIXED_FP16 "loss_scale", "sample_scale" and "good" too; and within an epoch the name of its order,
- * its seconds and the sums so far. Numbers are texts there, which hold all 64 bits and what is no number. Rank and
- * device are not in it, nor is time between epochs: N devices and one write the same bytes there in deterministic mode.
- * Read first: saving/safetensors.h, model/position.h, training/trainer.h. */
+ * Weights and optimizer state are arrays. The rest of the state is in the metadata as JSON: {"optimizer": "adam",
+ * "learning_rate": "0.001", "compiled_rate": "0.002", "seed": "7", "epoch": "3", "step": "0", "samples": "320",
+ * "batch": "40", "numbers": {…}, "steps": "24", "updates": "24", "waiting": "0", "waiting_samples": "0"}; with
+ * KOLO_MIXED_FP16 also "loss_scale", "sample_scale" and "good"; within an epoch also "order", "seconds" and the sums
+ * so far, "all" and "own"; and "kept", the names of kept weights, if there are any. Numbers are strings, which hold
+ * all 64 bits, NaN and infinity. Ranks, devices and, between epochs, times are left out: between epochs N devices
+ * write the same bytes as one in deterministic mode. Read first: saving/safetensors.h, model/position.h,
+ * replica/trainer.h. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -21,15 +22,15 @@
 
 #define SLOT_NAME_MAX 96
 
-/* State of the optimizer for every weight: [weight_count]. */
+/* An array of the training's state with an element for each weight: values[weight_count]. */
 typedef struct plane {
-    char name[16]; /* "0", "1": its slots; "waiting": gradients of batches that wait for an update; "kept0": kept.h's */
+    char name[16]; /* "0", "1": optimizer slots; "waiting": gradients that wait for an update; "kept0": of kept.h */
     float *values;
 } plane;
 #define PLANES_MAX (KOLO_OPTIMIZER_SLOTS + 1)
 
-/* The sum of gradients that wait is whole where every replica has all of it, or there is but one. Elsewhere no rank
- * could write it, and a checkpoint gives it up. */
+/* Whether replica 0 holds the whole sum of the gradients that wait for an update: in deterministic mode every replica
+ * does, else only a single one. Otherwise no rank can write the sum, and the checkpoint leaves it out. */
 static bool waiting_is_whole(const kolo_model *model)
 {
     bool alone = model->trainer->count == 1 && kolo_model_ranks(model)->size == 1;
@@ -63,14 +64,14 @@ static const char *plane_name(char name[SLOT_NAME_MAX], const plane *one, const 
     return name;
 }
 
-/* A number for each array of weights, where the optimizer keeps one. */
+/* The array of one number for each array of weights, for optimizers that keep one. */
 #define NUMBERS KOLO_ARRAYS_OF_OPTIMIZER "numbers"
 static kolo_shape numbers_shape(const kolo_model *model)
 {
     return (kolo_shape){1, {model->parameter_count}};
 }
 
-/* Weights, then the optimizer's arrays, under names of their own. */
+/* The arrays of a file: weights, then the optimizer's, whose names are in `names`. */
 typedef struct arrays {
     kolo_array *list;
     char (*names)[SLOT_NAME_MAX];
@@ -138,7 +139,7 @@ static kolo_status read_real(const json_t *value, const char *name, double *numb
 
 /* ------------------------------------------------------------------------------------------ sums */
 
-/* kolo_totals is doubles one behind the other; those that matter stand first. */
+/* kolo_totals consists of doubles only; the first kolo_totals_size() of them are in use. */
 static json_t *totals_to_json(const kolo_totals *totals)
 {
     const double *numbers = (const double *)totals;
@@ -209,8 +210,8 @@ static json_t *state_to_json(const kolo_model *model, bool waiting)
     return state;
 }
 
-/* The layers too, so that kolo_load_model() reads the file; not where one of them is nobody's that a file could name.
- */
+/* Adds the layers, so that kolo_load_model() can read the file. Leaves them out if one is a custom layer that a file
+ * cannot name. */
 static void add_layers(const kolo_model *model, json_t *metadata)
 {
     char *text = NULL;
@@ -232,7 +233,7 @@ static kolo_status make_metadata(const kolo_model *model, bool waiting, json_t *
     return KOLO_OK;
 }
 
-/* What both calls want. */
+/* Checks what writing and reading both require, and opens the trainer. */
 static kolo_status check(kolo_model *model, const char *path)
 {
     KOLO_TRY(kolo_model_check_compiled(model, "a checkpoint"));
@@ -275,7 +276,7 @@ kolo_status kolo_checkpoint_save_at(kolo_model *model, const char *path, kolo_he
 
 /* ------------------------------------------------------------------------------------------ reading */
 
-/* All of a file, before any of it becomes the model's. */
+/* The contents of a file, which are read completely before the model is changed. */
 typedef struct loaded {
     float *weights, *planes, *array_numbers; /* [weight_count], [planes][weight_count], [parameter_count] */
     uint64_t seed;
@@ -287,7 +288,8 @@ typedef struct loaded {
     char *path;
 } loaded;
 
-/* What a resume is compared with: between epochs nothing rests on it, and it may be missing. */
+/* Reads samples and batch size, with which a resume is compared. Between epochs they may be missing, since nothing
+ * depends on them. */
 static kolo_status read_terms(const json_t *state, kolo_position *at)
 {
     uint64_t samples, batch;
@@ -310,7 +312,7 @@ static kolo_status read_position(const kolo_model *model, const json_t *state, k
     if (step == 0) return KOLO_OK;
     KOLO_TRY(totals_from_json(model, json_object_get(state, "all"), "all", &at->all));
     KOLO_TRY(totals_from_json(model, json_object_get(state, "own"), "own", &at->own));
-    if (kolo_rank() != 0) at->own = at->all; /* rank 0 wrote its own; the others' are not known */
+    if (kolo_rank() != 0) at->own = at->all; /* the file has rank 0's sums; those of other ranks are unknown */
     KOLO_TRY(read_real(json_object_get(state, "seconds"), "seconds", &at->seconds));
     if (at->seconds >= 0 && isfinite(at->seconds)) return KOLO_OK;
     return kolo_fail(KOLO_FORMAT, "seconds: wanted at least 0, got %g", at->seconds);
@@ -331,7 +333,7 @@ static kolo_status read_numbers(const json_t *object, kolo_numbers *numbers)
     return KOLO_OK;
 }
 
-/* Room for them; read_planes() reads them. */
+/* Reads the names of the kept weights and allocates their arrays, which read_planes() reads. */
 static kolo_status read_kept_names(const kolo_model *model, const json_t *list, kolo_kept *kept)
 {
     size_t i;
@@ -348,7 +350,7 @@ static kolo_status read_kept_names(const kolo_model *model, const json_t *list, 
     return KOLO_OK;
 }
 
-/* A training that was no KOLO_MIXED_FP16 goes on as one with the scale that one begins with, and the other way. */
+/* Reads the loss scales. They keep their initial values unless both model and checkpoint are KOLO_MIXED_FP16. */
 static kolo_status read_scales(const kolo_model *model, const json_t *state, kolo_counters *counters)
 {
     uint64_t good;
@@ -452,7 +454,8 @@ static kolo_status read_all(kolo_model *model, const kolo_safetensors *from, loa
     return read_planes(model, from, all);
 }
 
-/* Gradients that wait are everyone's in deterministic mode; else one replica of one rank adds them. */
+/* The gradients that wait are restored on every rank in deterministic mode; else only on rank 0, since ranks add
+ * theirs up. The others begin with zeros. */
 static void take_waiting(kolo_model *model, const loaded *all)
 {
     kolo_replica *first = &model->trainer->replicas[0];

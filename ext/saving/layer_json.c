@@ -1,4 +1,4 @@
-/* One layer's recipe as JSON, by the table of its options: see model_json.h. */
+/* Converts one layer's recipe to and from JSON, by the table of its options: see model_json.h. */
 #include "saving/model_json.h"
 
 #include <ctype.h>
@@ -12,7 +12,7 @@
 
 /* ------------------------------------------------------------------------------------------ choices */
 
-/* "KOLO_LEAKY_RELU" is "leaky_relu" in a file; "" for a number that is none. */
+/* Writes a choice's name in a file: "leaky_relu" for KOLO_LEAKY_RELU; "" for a number that is not a choice. */
 static void choice_text(kolo_field_type type, int value, char text[40])
 {
     static const char *const paddings[] = {[KOLO_VALID] = "KOLO_VALID", [KOLO_SAME] = "KOLO_SAME"};
@@ -22,7 +22,7 @@ static void choice_text(kolo_field_type type, int value, char text[40])
     for (char *c = text; *c; c++) *c = (char)tolower((unsigned char)*c);
 }
 
-/* 0: it is none. */
+/* The choice of that name; 0: there is none. */
 static int find_choice(kolo_field_type type, const char *wanted)
 {
     char text[40];
@@ -129,7 +129,7 @@ static kolo_status int_from_json(const char *name, const json_t *value, int *num
     return KOLO_OK;
 }
 
-/* Texts are borrowed from the JSON. */
+/* Strings are not copied: they stay in the JSON. */
 static kolo_status element_from_json(const kolo_field *field, const json_t *value, void *at)
 {
     int choice;

@@ -1,4 +1,4 @@
-/* Models as JSON, and files that hold a model with its weights: see model_json.h. */
+/* Models as JSON, and files with a model and its weights: see model_json.h. */
 #include "saving/model_json.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #define FORMAT  "kolo.model"
 #define VERSION 1
 
-/* Puts "layer 3 (max_pool2d): " before what was said of a layer. */
+/* Puts "layer 3 (max_pool2d): " before this thread's failure. */
 static kolo_status about_layer(kolo_status status, int number, const char *name)
 {
     if (status == KOLO_OK) return KOLO_OK;
@@ -29,7 +29,7 @@ static json_t *names_of_inputs(const kolo_model *model, const kolo_layer_node *n
     return names;
 }
 
-/* A layer has its name in a file also where it was not given: weights are found by it. */
+/* Writes a layer's name even if it was not given, since weights are found by it. */
 static kolo_status add_layer(const kolo_model *model, const kolo_layer_node *node, json_t *layers)
 {
     json_t *object;
@@ -42,7 +42,7 @@ static kolo_status add_layer(const kolo_model *model, const kolo_layer_node *nod
     return json_array_append_new(layers, object) == 0 ? KOLO_OK : kolo_fail_memory(1 << 12, "a model as JSON");
 }
 
-/* Numbers with as few digits as bring them back exactly: 0.1, not 0.10000000000000001. */
+/* Writes numbers with 15 digits if these restore all of them exactly, else with 17: 0.1, not 0.10000000000000001. */
 static char *dump(const json_t *whole, size_t layout)
 {
     char *text = json_dumps(whole, layout | JSON_REAL_PRECISION(15));
@@ -210,10 +210,10 @@ kolo_status kolo_model_save_at(const kolo_model *model, const char *path, kolo_h
 {
     if (!model) return KOLO_INVALID;
     kolo_scope scope = kolo_enter("kolo_model_save", here);
-    return kolo_leave(scope, save_model((kolo_model *)model, path)); /* its weights are read only */
+    return kolo_leave(scope, save_model((kolo_model *)model, path)); /* the weights are only read */
 }
 
-/* Before memory is asked for: a header can promise what no file holds. */
+/* Checked before memory is allocated: the JSON may describe larger weights than the file has. */
 static kolo_status check_weights(const kolo_safetensors *from, const kolo_model *model)
 {
     for (int p = 0; p < model->parameter_count; p++) {

@@ -5,9 +5,9 @@
  *                 {"kind": "conv2d", "filters": 3, "kernel": [1, 1], "name": "conv2d"},
  *                 {"kind": "add", "name": "add", "from": ["input", "conv2d"]}]}
  *
- * Options have the names that they have in C, and are left out where they were not given; choices are in small letters.
- * "from" names the layers whose outputs a layer takes, which stand before it; without it that is the one just before.
- * "output" names the layer whose outputs are the model's; without it that is the last. */
+ * Options have the same names as in C, and are left out if they were not given; choices are in lower case. "from"
+ * names the layers whose outputs a layer takes, which must be listed before it; default: the previous layer. "output"
+ * names the layer whose outputs are the model's; default: the last. */
 #ifndef KOLO_SAVING_MODEL_JSON_H
 #define KOLO_SAVING_MODEL_JSON_H
 
@@ -17,17 +17,18 @@
 
 #define KOLO_JSON_FROM "from"
 
-/* One layer, without what it takes. Fails with a sentence that does not name the layer. */
+/* Converts one layer, without "from". The error does not name the layer. */
 kolo_status kolo_layer_to_json(const kolo_layer *layer, json_t **object);
-/* Texts of the recipe are borrowed from the object. */
+/* The recipe's strings stay in the object, which must outlive them. */
 kolo_status kolo_layer_from_json(const json_t *object, kolo_layer *layer);
 
-/* The whole model, as one line or as a person reads it; from malloc. */
+/* Writes the whole model, as one line or indented; *text is from malloc. */
 kolo_status kolo_model_write_json(const kolo_model *model, bool one_line, char **text);
-/* The layers of a text, and the number of the output; no memory for weights yet (kolo_model_finish). */
+/* Reads the layers, and the number of the output layer. Does not allocate weights: kolo_model_finish() does. The
+ * caller frees *model, on failure too if it is set. */
 kolo_status kolo_model_read_json(const char *text, kolo_model **model, int *output);
 
-/* A value as a sentence shows it, cut where it is long. */
+/* A value as text for an error, at most 60 bytes, in a buffer of kolo_phrase(). */
 const char *kolo_json_text(const json_t *value);
 
 #endif

@@ -149,7 +149,7 @@ static const char *type_of(const json_t *entry)
     return json_string_value(json_object_get(entry, "dtype"));
 }
 
-/* Bytes of an element of the types that can become float32; 0 for the others. */
+/* Bytes of an element of a type that can be converted to float32; 0 for other types. */
 static int element_bytes(const char *type)
 {
     if (strcmp(type, "F32") == 0) return 4;
@@ -157,7 +157,7 @@ static int element_bytes(const char *type)
     return strcmp(type, "F16") == 0 || strcmp(type, "BF16") == 0 ? 2 : 0;
 }
 
-/* Elements; -1 where the sizes are none, or are more than any file has. */
+/* The number of elements; -1 if a size is not a whole number of at least 0, or the product is too large for a file. */
 static int64_t count_elements(const json_t *sizes)
 {
     int64_t count = 1;
@@ -199,7 +199,7 @@ static int earlier_first(const void *a, const void *b)
     return left->end < right->end ? -1 : left->end > right->end;
 }
 
-/* The arrays fill the file, as the format asks: no gap, nothing twice, nothing behind them. */
+/* Checks that the arrays fill the file, as the format requires: without gaps, overlaps or bytes after them. */
 static kolo_status check_cover(const kolo_safetensors *from, extent *extents, size_t count)
 {
     int64_t end = 0;

@@ -23,7 +23,7 @@ void kolo_weights_describe(kolo_model *model, kolo_array *arrays)
     }
 }
 
-/* The caller's own remarks, beside Kolo's. */
+/* Adds the caller's metadata to Kolo's. */
 static kolo_status add_remarks(json_t *metadata, const kolo_save_args *args)
 {
     for (int i = 0; i < KOLO_METADATA_MAX && args->metadata[i].key; i++) {
@@ -40,7 +40,7 @@ static kolo_status add_remarks(json_t *metadata, const kolo_save_args *args)
 
 kolo_status kolo_weights_write(const kolo_save_args *args)
 {
-    kolo_model *model = (kolo_model *)args->model; /* its weights are read only */
+    kolo_model *model = (kolo_model *)args->model; /* the weights are only read */
     size_t bytes = (size_t)(model->parameter_count + 1) * sizeof(kolo_array);
     kolo_status status;
     json_t *metadata = json_pack("{s:s}", KOLO_METADATA_FORMAT, "kolo");
@@ -60,7 +60,7 @@ kolo_status kolo_save_at(const kolo_save_args *args, kolo_here here)
 {
     if (!args->model) return KOLO_INVALID;
     kolo_scope scope = kolo_enter("kolo_save", here);
-    kolo_model *model = (kolo_model *)(uintptr_t)args->model; /* whose weights stay as they are */
+    kolo_model *model = (kolo_model *)(uintptr_t)args->model; /* the weights are only read */
     kolo_status status = kolo_model_begin(model, "kolo_save()", false);
     if (status == KOLO_OK) {
         status = kolo_weights_write(args);
@@ -84,7 +84,7 @@ static bool is_of_checkpoint(const kolo_safetensors *from, const char *name)
            strncmp(name, KOLO_ARRAYS_OF_OPTIMIZER, strlen(KOLO_ARRAYS_OF_OPTIMIZER)) == 0;
 }
 
-/* Arrays that the model does not have, the first of them; NULL: none. */
+/* The first array of the file that the model does not have; NULL: none. */
 static const char *foreign_array(const kolo_safetensors *from, const kolo_model *model)
 {
     const char *name;
@@ -112,11 +112,11 @@ kolo_status kolo_weights_read(const kolo_safetensors *from, kolo_model *model, f
 kolo_status kolo_weights_take(kolo_model *model, const float *values)
 {
     memcpy(model->weights, values, sizeof(float) * (size_t)model->weight_count);
-    model->drawn = true; /* a first kolo_compile() must not draw others */
+    model->drawn = true; /* kolo_compile() must not draw new weights */
     return model->fitting && model->trainer ? kolo_trainer_store(model->trainer) : KOLO_OK;
 }
 
-/* What a partial load left out, as one sentence. */
+/* The arrays that a partial load left out, as text, and the numbers of arrays taken and left out. */
 typedef struct skipped {
     char text[600];
     int taken, count;
@@ -146,7 +146,7 @@ static kolo_status read_if_it_fits(const kolo_safetensors *from, const kolo_load
     return KOLO_OK;
 }
 
-/* As much of the file as the options allow; what is skipped keeps the model's values. */
+/* Reads the arrays that .by_name and .skip_mismatch allow; the others keep the model's values. */
 static kolo_status read_part(const kolo_safetensors *from, const kolo_load_args *args, float *values, skipped *left_out)
 {
     kolo_model *model = args->model;

@@ -1,30 +1,30 @@
-/* What saving weights, models and checkpoints share. Read saving/safetensors.h first. */
+/* Functions for saving and loading weights, models and checkpoints. Read saving/safetensors.h first. */
 #ifndef KOLO_SAVING_SAVE_H
 #define KOLO_SAVING_SAVE_H
 
 #include "model/model.h"
 #include "saving/safetensors.h"
 
-/* What a file's metadata say: written by Kolo; the model as JSON; where a training stood. */
+/* Keys of a file's metadata. Their values: "kolo"; the model as JSON; the state of a training as JSON. */
 #define KOLO_METADATA_FORMAT     "format"
 #define KOLO_METADATA_MODEL      "kolo.model"
 #define KOLO_METADATA_CHECKPOINT "kolo.checkpoint"
-/* Arrays whose names begin so belong to a checkpoint and are no weights: "optimizer/0/dense.kernel". */
+/* The prefix of arrays that belong to a checkpoint and are not weights: "optimizer/0/dense.kernel". */
 #define KOLO_ARRAYS_OF_OPTIMIZER "optimizer/"
 
-/* The model's weights are those of the training that runs, if one does. Fails where there are none yet. */
+/* Copies the weights of the running training, if there is one, to the model. Fails if the model has no weights yet. */
 kolo_status kolo_weights_ready(kolo_model *model);
-/* Its weights as arrays[parameter_count], which point into the model. */
+/* Describes the model's weights as arrays[parameter_count], which point into the model. */
 void kolo_weights_describe(kolo_model *model, kolo_array *arrays);
-/* Every weight of the file into values[weight_count], the model untouched; an array that is missing, has another shape,
- * or is not the model's (beside those of a checkpoint) fails. */
+/* Reads all weights into values[weight_count]; does not change the model. Fails if an array is missing or has another
+ * shape, or if the file has an array that is neither the model's nor a checkpoint's. */
 kolo_status kolo_weights_read(const kolo_safetensors *from, kolo_model *model, float *values);
-/* They become the model's, and those of the training that runs. */
+/* Sets the weights of the model, and of the running training if there is one. */
 kolo_status kolo_weights_take(kolo_model *model, const float *values);
 
-/* kolo_save(), within a call that runs. */
+/* kolo_save() for use within another call. */
 kolo_status kolo_weights_write(const kolo_save_args *args);
-/* kolo_checkpoint_save() and kolo_checkpoint_load(), on any rank and within a call that runs. */
+/* kolo_checkpoint_save() and kolo_checkpoint_load() for use within another call, on any rank. */
 kolo_status kolo_checkpoint_write(kolo_model *model, const char *path);
 kolo_status kolo_checkpoint_read(kolo_model *model, const char *path);
 

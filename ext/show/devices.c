@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is free of a CPU's memory is everyone's. */
+/* Free memory is shown for GPUs only, because CPU devices share the memory of the machine. */
 void kolo_devices_write(FILE *out, const kolo_device_list *list)
 {
     bool gpus = list->count > 0 && strncmp(list->device[0].name, "gpu:", 4) == 0;

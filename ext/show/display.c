@@ -1,4 +1,4 @@
-/* kolo_display and its kin: what is shown, as a frame for the notebook or as text for a terminal. Read display.h. */
+/* kolo_display() and related calls: send frames to the notebook, or print text in a terminal. Read display.h. */
 #include "show/display.h"
 
 #include <jansson.h>
@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SHOWN_MAX ((size_t)256 << 20) /* bytes: more would only choke a browser */
-#define FRAME_MAX 2800000 /* bytes of JSON: below what the kernel, and a Jupyter server, let through */
+#define SHOWN_MAX ((size_t)256 << 20) /* bytes: a browser cannot show more */
+#define FRAME_MAX 2800000 /* bytes of JSON: below the limits of the kernel and of a Jupyter server */
 
 static bool ends_with(const char *text, const char *end)
 {
@@ -101,7 +101,7 @@ kolo_status kolo_display_json(const kolo_mime *forms, int count, char **json)
 
 /* ------------------------------------------------------------------------------------------ frames */
 
-/* Takes over data. */
+/* Sends a frame; *shown: the notebook accepted it. Frees data. */
 static kolo_status deliver(const char *kind, const char *id, bool wait, json_t *data, bool *shown)
 {
     json_t *frame = json_pack("{s:s, s:s, s:s, s:b, s:o, s:{}}", "token", kolo_display_token(), "kind", kind, "id",
@@ -115,7 +115,7 @@ static kolo_status deliver(const char *kind, const char *id, bool wait, json_t *
         return kolo_fail(KOLO_INVALID, "%.1f MB are too many to show at once: a Jupyter server passes on 3 MB in 3 s",
                          (double)size * 1e-6);
     }
-    fflush(stdout); /* what was printed before stands before */
+    fflush(stdout); /* earlier output must appear first */
     *shown = kolo_display_send(json, strlen(json));
     free(json);
     return KOLO_OK;
@@ -161,7 +161,7 @@ kolo_status kolo_display_bundle(const char *id, const kolo_mime *forms, int coun
 
 /* ------------------------------------------------------------------------------------------ the calls */
 
-/* Text that is called "image/png" is base64 already. */
+/* `encoded`: text of a binary type such as "image/png" is base64 already. */
 static kolo_mime text_form(const char *mime, const char *text)
 {
     return (kolo_mime){mime, text, text ? strlen(text) : 1, true};

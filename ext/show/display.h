@@ -1,17 +1,18 @@
-/* Showing things under a notebook's cell, inside the library: kolo.h's calls and bundles of several MIME types.
+/* Output under a notebook's cell, inside the library: for the calls of kolo_tools.h, and bundles of several MIME
+ * types.
  *
- * The kernel listens on a Unix stream socket, KOLO_DISPLAY, and lends a token, KOLO_DISPLAY_TOKEN; both reach launched
- * programs by the environment. A frame is a 32-bit little-endian length and that many bytes of JSON:
+ * The kernel listens on a Unix stream socket, KOLO_DISPLAY, and sets a token, KOLO_DISPLAY_TOKEN; launched programs
+ * get both from the environment. A frame is a 32-bit little-endian length and that many bytes of JSON:
  *   {"token": "…", "kind": "display" | "update" | "clear", "id": "…", "wait": false,
  *    "data": {"image/png": "<base64>", "text/plain": "…"}, "metadata": {}}
- * and is answered by one byte, 0x06 accepted or 0x15 refused. An update whose id the cell has not shown yet shows it.
- * Without KOLO_DISPLAY, or when nobody answers in time, the text/plain part is printed. */
+ * and is answered by one byte, 0x06 accepted or 0x15 refused. An update whose id the cell has not shown yet is shown
+ * like a display. Without KOLO_DISPLAY, or if no answer comes in time, the text/plain part is printed. */
 #ifndef KOLO_SHOW_DISPLAY_H
 #define KOLO_SHOW_DISPLAY_H
 
 #include "core/error.h"
 
-/* One form of what is shown: text for text/…, …+xml, …+json; bytes otherwise, unless they are base64 already. */
+/* The content in one MIME type: text for text/…, …+xml and …+json; for other types bytes, or, if `encoded`, base64. */
 typedef struct kolo_mime {
     const char *type;
     const void *data;
@@ -19,15 +20,16 @@ typedef struct kolo_mime {
     bool encoded;
 } kolo_mime;
 
-/* The same thing in several forms; the notebook shows the richest it can. id NULL: nothing to update later. */
+/* Shows content in several forms, of which the notebook chooses the richest. id: replaces what was shown with this
+ * id; NULL: adds new output. */
 kolo_status kolo_display_bundle(const char *id, const kolo_mime *forms, int count);
 
-/* The forms as one JSON object by MIME type, from malloc. */
+/* Writes the forms as one JSON object with a member for each MIME type; *json is from malloc. */
 kolo_status kolo_display_json(const kolo_mime *forms, int count, char **json);
 
-/* display_socket.c: whether a notebook is listening, as far as the environment says. */
+/* display_socket.c: whether KOLO_DISPLAY is set, so that a notebook should be listening. */
 bool kolo_display_expected(void);
-/* Sends one frame's JSON and waits for the answer, five seconds at most. False: it was not shown. Any thread. */
+/* Sends one frame's JSON and waits for the answer, five seconds at most. False: it was not accepted. Any thread. */
 bool kolo_display_send(const char *json, size_t size);
 const char *kolo_display_token(void);
 

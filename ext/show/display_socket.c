@@ -1,5 +1,5 @@
-/* The connection to the notebook's display socket: see display.h. One a process, made again after a fork or a break.
- * Nothing here can hang, or end the process by SIGPIPE. */
+/* The connection to the notebook's display socket: see display.h. Each process has one; it is opened again after a
+ * fork or a failure. No call here can block for ever, or end the process by SIGPIPE. */
 #include "show/display.h"
 #include "core/clock.h"
 
@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #define PATIENCE 5.0  /* seconds for one frame */
-#define SULK     30.0 /* after nobody answered, so that a training that shows much does not wait each time */
+#define SULK     30.0 /* seconds without sending if no answer came in time: a training must not wait each time */
 #define ACCEPTED 0x06
 
 typedef enum outcome { SHOWN, REFUSED, BROKEN, LATE } outcome;
@@ -21,7 +21,7 @@ typedef enum outcome { SHOWN, REFUSED, BROKEN, LATE } outcome;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int connection = -1;
 static pid_t owner;        /* the process that connected: a forked child must not share it */
-static double quiet_until; /* kolo_now() */
+static double quiet_until; /* kolo_now() before which nothing is sent */
 
 bool kolo_display_expected(void)
 {
@@ -50,7 +50,7 @@ static bool wait_for(short events, double deadline)
         if (left <= 0) return false;
         int result = poll(&ready, 1, (int)(left * 1000) + 1);
         if (result > 0) return true;
-        if (result < 0 && errno != EINTR) return true; /* what is wrong shows when it is used */
+        if (result < 0 && errno != EINTR) return true; /* the next call on the socket reports the error */
     }
 }
 
@@ -66,7 +66,7 @@ static outcome connect_to(double deadline)
     while (connect(connection, (struct sockaddr *)&address, sizeof address) != 0) {
         if (errno == EISCONN) break;
         if (errno != EAGAIN && errno != EINTR) return BROKEN;
-        if (kolo_now() > deadline) return LATE; /* EAGAIN: more are waiting than the kernel's queue holds */
+        if (kolo_now() > deadline) return LATE; /* EAGAIN: the listener's queue is full */
         poll(NULL, 0, 10);
     }
     return SHOWN;
@@ -118,7 +118,7 @@ bool kolo_display_send(const char *json, size_t size)
         bool kept = connection >= 0;
         result = exchange(json, size, now + PATIENCE);
         if (result == BROKEN && kept)
-            result = exchange(json, size, now + PATIENCE); /* an old connection, a new kernel */
+            result = exchange(json, size, now + PATIENCE); /* the old connection may be to an earlier kernel */
         if (result == LATE) quiet_until = kolo_now() + SULK;
     }
     pthread_mutex_unlock(&lock);

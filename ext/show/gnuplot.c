@@ -1,5 +1,5 @@
-/* Running gnuplot without a shell. Its input, output and complaints are files in memory, so that no pipe can fill,
- * break or hang: see gnuplot.h. */
+/* Runs gnuplot without a shell. Its standard input, output and error are files in memory, because pipes can fill up,
+ * break or block: see gnuplot.h. */
 #define _GNU_SOURCE /* memfd_create, addclosefrom */
 #include "show/gnuplot.h"
 #include "core/clock.h"
@@ -47,7 +47,7 @@ static void close_streams(const streams *s)
     if (s->complaints >= 0) close(s->complaints);
 }
 
-/* A process group of its own, no signal blocked or ignored, none of our descriptors but the three. */
+/* Starts gnuplot in a separate process group, with no signal blocked or ignored, and no descriptors but the three. */
 static int spawn(const streams *s, pid_t *child)
 {
     posix_spawn_file_actions_t actions;
@@ -64,14 +64,15 @@ static int spawn(const streams *s, pid_t *child)
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawnattr_setsigdefault(&attributes, &usual);
-    char *const arguments[] = {"gnuplot", "-d", NULL}; /* -d: nobody's ~/.gnuplot */
+    char *const arguments[] = {"gnuplot", "-d", NULL}; /* -d: does not read ~/.gnuplot */
     int error = posix_spawnp(child, arguments[0], &actions, &attributes, arguments, environ);
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     return error;
 }
 
-/* Whether it ended, in time, with 0. Where somebody else reaps this process's children, its output must tell. */
+/* Whether gnuplot exited in time with 0. True also if other code of this process has reaped it: then the caller can
+ * only check its output. */
 static bool ended_well(pid_t child)
 {
     int status = 0;
@@ -98,7 +99,7 @@ static kolo_status collect(int fd, char **text, size_t *size)
     return KOLO_OK;
 }
 
-/* gnuplot shows the line and a caret first; the sentence is in the last line. */
+/* Fails with gnuplot's message, which is its last line, after the faulty line and a caret. */
 static kolo_status complain(int fd)
 {
     char *text = NULL;

@@ -1,4 +1,4 @@
-/* A history as curves and as a table: see bundle.h and kolo_plot_history(). Read plot.h first. */
+/* Histories as charts and as tables: see bundle.h and kolo_plot_history(). Read plot.h first. */
 #include "show/bundle.h"
 #include "show/display.h"
 #include "show/plot.h"
@@ -9,12 +9,12 @@
 
 #define PANELS (KOLO_METRICS_MAX + 1)
 
-/* A chart a measure, over the epochs. */
+/* One chart for each measure, over the epochs. */
 typedef struct charts {
     int count;
     kolo_plot_args args[PANELS];
     kolo_plot_plan plans[PANELS];
-    double *points; /* of each measure and its validation: two numbers an epoch */
+    double *points; /* for each measure and its validation's measure: two numbers per epoch */
 } charts;
 
 static bool known(const kolo_history *history, const char *name)
@@ -24,7 +24,8 @@ static bool known(const kolo_history *history, const char *name)
     return false;
 }
 
-/* One measure in the epochs that know it (not all are validated), or none. The name must stay; points: two an epoch. */
+/* A series of one measure, over the epochs that have it (not all are validated); count 0: none has. The series points
+ * to `name` and to `points`, which has room for two numbers per epoch. */
 static kolo_series series_of(const kolo_history *history, const char *name, double *points)
 {
     double *epochs = points, *values = points + history->epochs;
@@ -37,7 +38,7 @@ static kolo_series series_of(const kolo_history *history, const char *name, doub
     return count > 0 ? (kolo_series){name, epochs, values, count} : (kolo_series){0};
 }
 
-/* "val_accuracy" of "accuracy". */
+/* Writes "val_accuracy" for "accuracy". */
 static const char *validated(const char *name, char text[KOLO_METRIC_NAME + 4])
 {
     snprintf(text, KOLO_METRIC_NAME + 4, "val_%.*s", KOLO_METRIC_NAME - 1, name);
@@ -73,7 +74,7 @@ static kolo_status open_charts(charts *c, const kolo_history *history, const cha
     return KOLO_OK;
 }
 
-/* The loss and every metric. */
+/* Lists the loss and every metric; returns their number. */
 static int all_names(const kolo_history *history, const char *names[PANELS])
 {
     names[0] = "loss";
@@ -121,7 +122,7 @@ kolo_status kolo_plot_history_at(const kolo_plot_history_args *args, kolo_here h
 
 /* ------------------------------------------------------------------------------------------ what a cell shows */
 
-/* Of the heading for epoch −1. */
+/* Writes a measure of an epoch, or its heading if epoch is -1; nothing if no epoch has it. */
 static void write_column(FILE *out, const kolo_history *history, int epoch, const char *name)
 {
     bool rate = strcmp(name, "images_per_second") == 0, time = strcmp(name, "seconds") == 0;

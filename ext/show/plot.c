@@ -1,4 +1,4 @@
-/* kolo_plot: checks what is to be drawn, has gnuplot draw it, and shows it where the reader is. Read plot.h. */
+/* kolo_plot: checks a plot, runs gnuplot, and shows the picture in the notebook or the terminal. Read plot.h. */
 #include "show/plot.h"
 #include "core/file.h"
 #include "show/display.h"
@@ -102,7 +102,8 @@ static kolo_status check_file(const char *file)
 
 /* ------------------------------------------------------------------------------------------ pictures */
 
-/* gnuplot calls every SVG "Gnuplot" and what has no name "gnuplot_plot_1"; browsers show that as tips. */
+/* gnuplot gives every SVG the title "Gnuplot", and curves without a name "gnuplot_plot_1"; browsers show these as
+ * tooltips. */
 void kolo_plot_blank_titles(char *svg)
 {
     static const char open_tag[] = "<title>", close_tag[] = "</title>";
@@ -113,7 +114,7 @@ void kolo_plot_blank_titles(char *svg)
     }
 }
 
-/* gnuplot pads its text with blanks to the corner; lines end where they end, and blank ones at both ends go. */
+/* Removes the blanks with which gnuplot pads lines, form feeds, and blank lines at both ends. Returns the new size. */
 static size_t trim(char *text, size_t size)
 {
     size_t kept = 0;
@@ -149,7 +150,7 @@ static kolo_status draw(const kolo_plot_plan *plans, int count, kolo_picture pic
     return status;
 }
 
-/* As text one below the other. */
+/* Draws panels as text, one below the other. */
 static kolo_status draw_texts(const kolo_plot_plan *plans, int count, char **bytes, size_t *size)
 {
     kolo_status status = KOLO_OK;
@@ -184,7 +185,7 @@ static kolo_status write_picture(const kolo_plot_plan *plans, int count, const c
     return status;
 }
 
-/* The values as a table: what can be shown where there is no gnuplot. */
+/* Writes the values as a table, for use without gnuplot. */
 static void write_table(FILE *table, const kolo_plot_plan *plan)
 {
     const kolo_plot_args *args = plan->args;
@@ -246,7 +247,7 @@ kolo_status kolo_plot_show(const kolo_plot_plan *plans, int count, const char *f
     KOLO_TRY(check_file(file));
     kolo_status status = write_picture(plans, count, file);
     if (status == KOLO_OK) status = show_pictures(plans, count);
-    if (status == KOLO_UNSUPPORTED) show_tables(plans, count); /* and the sentence about gnuplot stands */
+    if (status == KOLO_UNSUPPORTED) show_tables(plans, count); /* the failure is still reported */
     return status;
 }
 

@@ -1,18 +1,19 @@
-/* The gnuplot script of a plot. What came from the user is quoted by quote(), and shown with `noenhanced`, where no
- * character means anything but itself. */
+/* The gnuplot script of a plot. Text from the user is quoted by quote(), and shown with `noenhanced`, so that no
+ * character has a special meaning. */
 #include "show/plot.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Okabe and Ito's colours, to be told apart by everybody, without their yellow, too light on white. */
+/* Okabe and Ito's colours, which colour-blind people can distinguish, without their yellow, too light on white. */
 static const char *const colours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555"};
 #define COLOURS ((int)(sizeof colours / sizeof *colours))
 
-#define BAR_GROUP 0.8 /* of the room between two labels */
+#define BAR_GROUP 0.8 /* width of a group of bars, as a fraction of the distance between two labels */
 
-/* A letter, digit or anything else that means nothing to gnuplot. The rest is written as "\\047": inside double quotes
- * its `commands` and escapes work, and single quotes lose a text that begins with one. */
+/* Whether a character has no meaning to gnuplot. Others are written as octal escapes ("\\047") in double quotes,
+ * where gnuplot would execute `commands` and interpret escapes. Single quotes are no alternative: they lose a text
+ * that begins with one. */
 static bool harmless(unsigned char c)
 {
     return c > ' ' && !strchr("\"\\'`@$", c);
@@ -30,7 +31,7 @@ static void quote(FILE *script, const char *text)
     fputc('"', script);
 }
 
-/* Labels of ticks are formats too. */
+/* Quotes the label of a tick, which is a format: a % is doubled. */
 static void quote_label(FILE *script, const char *label)
 {
     char text[256];
@@ -87,10 +88,10 @@ static void set_look(FILE *script, const kolo_plot_plan *plan, kolo_picture pict
 
 /* ------------------------------------------------------------------------------------------ values over bars */
 
-/* Pixels, about. */
+/* Approximately, in pixels. */
 #define CHARACTER_WIDTH  7.5
 #define CHARACTER_HEIGHT 12
-#define MARGIN_WIDTH     90 /* what axis and borders take of a picture */
+#define MARGIN_WIDTH     90 /* of axis and borders */
 #define MARGIN_HEIGHT    120
 #define VALUE_MAX        32
 
@@ -102,7 +103,7 @@ static const char *value_text(double value, char text[VALUE_MAX])
     return text;
 }
 
-/* Of the longest value. */
+/* The width of the longest value, in pixels. */
 static double label_pixels(const kolo_plot_plan *plan)
 {
     size_t longest = 0;
@@ -116,7 +117,7 @@ static double label_pixels(const kolo_plot_plan *plan)
     return CHARACTER_WIDTH * (double)(longest + 1);
 }
 
-/* Side by side where they fit over their bars, else upright, else not at all: never over one another. */
+/* How values are written over their bars: across if they fit, else upright, else not at all; they never overlap. */
 static values values_of(const kolo_plot_plan *plan, kolo_picture picture)
 {
     if (picture == KOLO_PICTURE_TEXT) return VALUES_NONE;
@@ -126,7 +127,7 @@ static values values_of(const kolo_plot_plan *plan, kolo_picture picture)
     return bar >= CHARACTER_HEIGHT && plan->height - MARGIN_HEIGHT >= 3 * label ? VALUES_UPRIGHT : VALUES_NONE;
 }
 
-/* Above bars that rise, below those that hang. */
+/* Writes values above positive bars and below negative ones. */
 static void plot_values(FILE *script, const kolo_plot_plan *plan, kolo_picture picture)
 {
     static const char *const above[] = {
@@ -147,7 +148,7 @@ static void plot_values(FILE *script, const kolo_plot_plan *plan, kolo_picture p
 typedef struct axis {
     char name; /* x or y */
     double low, high;
-    double length, character; /* of the axis; along it, of a letter */
+    double length, character; /* of the axis; of a character, along the axis */
 } axis;
 
 static axis axis_of(const kolo_plot_plan *plan, kolo_picture picture, char name, double low, double high)
@@ -158,8 +159,8 @@ static axis axis_of(const kolo_plot_plan *plan, kolo_picture picture, char name,
                   across ? CHARACTER_WIDTH : CHARACTER_HEIGHT};
 }
 
-/* How many of a decade's numbers `in` the axis has; written as "1, 2, 5, 10" unless script is NULL. Fewer than 0: their
- * labels would touch. */
+/* Counts the ticks in[i] · 10^n that lie on the axis, and writes them as "1, 2, 5, 10" unless script is NULL. in[]
+ * ends with 0. A negative count: the labels would touch. */
 static int decade_ticks(FILE *script, const axis *a, const double *in)
 {
     int count = 0;
@@ -181,7 +182,7 @@ static int decade_ticks(FILE *script, const axis *a, const double *in)
     return touch ? -count : count;
 }
 
-/* 1, 2 or 5 times a power of ten, so that four or more steps lie between low and high. */
+/* Writes evenly spaced ticks. Their step is 1, 2 or 5 times a power of ten, at most a quarter of the axis. */
 static void even_ticks(FILE *script, double low, double high)
 {
     double about = (high - low) / 4, power = pow(10, floor(log10(about))), steps = about / power;
@@ -189,14 +190,14 @@ static void even_ticks(FILE *script, double low, double high)
     for (int i = 0; (first + i) * step <= high; i++) fprintf(script, "%s%.10g", i ? ", " : "", (first + i) * step);
 }
 
-/* Of few decades gnuplot would label one number, or none. Where a decade's steps are too coarse, the axis is nearly an
- * even one, and has even steps. */
+/* Chooses the ticks of an axis of few decades, on which gnuplot would label one number or none. If even the numbers
+ * of `more` are too coarse, the axis is nearly linear and gets evenly spaced ticks. */
 static void set_log_ticks(FILE *script, axis a)
 {
     static const double some[] = {1, 2, 5, 0}, more[] = {1, 1.5, 2, 3, 4, 5, 7, 0};
     const int enough = 4;
     int few = decade_ticks(NULL, &a, some), many = decade_ticks(NULL, &a, more);
-    if (few <= -enough) return; /* gnuplot's own: one a decade, or fewer */
+    if (few <= -enough) return; /* leaves gnuplot's ticks: one per decade, or fewer */
     const double *in = few >= enough ? some : many >= enough ? more : many <= -enough && few > 1 ? some : NULL;
     fprintf(script, "set %ctics (", a.name);
     if (in) decade_ticks(script, &a, in);
@@ -204,7 +205,7 @@ static void set_log_ticks(FILE *script, axis a)
     fputs(")\n", script);
 }
 
-/* A little room around the points; whole numbers get whole ticks. */
+/* Sets the x axis, with a little room around the points; whole numbers get whole ticks. */
 static void set_x(FILE *script, const kolo_plot_plan *plan, kolo_picture picture)
 {
     double low = plan->x_low, high = plan->x_high, span = high - low;
@@ -221,7 +222,7 @@ static void set_x(FILE *script, const kolo_plot_plan *plan, kolo_picture picture
     if (plan->whole_x && span <= 16) fputs("set xtics 1\n", script);
 }
 
-/* What is left free above and below the values, of the room between the lowest and the highest. */
+/* The room above and below the values, as a fraction of the range from the lowest to the highest. */
 static double room_of(const kolo_plot_plan *plan, kolo_picture picture)
 {
     if (!plan->args->labels) return plan->args->log_y ? 0.08 : 0.05;
@@ -248,7 +249,7 @@ static void set_y(FILE *script, const kolo_plot_plan *plan, kolo_picture picture
 
 /* ------------------------------------------------------------------------------------------ data */
 
-/* A point that cannot be drawn is a gap in its line, which gnuplot makes of an empty one. */
+/* Writes a point. One that cannot be drawn becomes an empty line, at which gnuplot interrupts the curve. */
 static void write_point(FILE *script, double x, double y)
 {
     char value[VALUE_MAX];
@@ -286,7 +287,7 @@ static bool is_gap(const kolo_plot_plan *plan, int s, int i)
     return !there || isnan(kolo_plot_x(plan, s, i)) || isnan(kolo_plot_y(plan, s, i));
 }
 
-/* Whether a point lies between gaps, where a line alone would not show it. */
+/* Whether a point lies between two gaps, so that a curve without points would not show it. */
 static bool any_alone(const kolo_plot_plan *plan)
 {
     for (int s = 0; s < plan->series; s++)

@@ -1,5 +1,5 @@
 /* The progress of a training, in the format of Keras 3 (keras/src/utils/progbar.py): a bar that is redrawn in a
- * terminal or a notebook, a line an epoch in a log. */
+ * terminal or a notebook, a line per epoch in a log. */
 #include "show/show.h"
 #include "core/clock.h"
 #include "core/error.h"
@@ -27,7 +27,7 @@ bool kolo_in_notebook(void)
 
 /* ------------------------------------------------------------------------------------------ a line */
 
-/* A line under construction: text to write, and the columns it takes, at most `limit` of them. */
+/* A line that is being composed: its text, and the columns that it takes, at most `limit`. */
 typedef struct line {
     char text[2048];
     size_t length;
@@ -37,12 +37,12 @@ typedef struct line {
 
 static void add_raw(line *l, const char *bytes, size_t count)
 {
-    if (count >= sizeof l->text - 64 - l->length) return; /* 64: kept for what ends the line */
+    if (count >= sizeof l->text - 64 - l->length) return; /* 64: reserved for the end of the line */
     memcpy(l->text + l->length, bytes, count);
     l->length += count;
 }
 
-/* Characters as they are, until the columns are full; a character of several bytes is never cut. */
+/* Adds UTF-8 characters until the columns are full; never cuts a character of several bytes. */
 static void add_text(line *l, const char *text)
 {
     while (*text && l->columns < l->limit) {
@@ -93,7 +93,7 @@ static void add_bar(line *l, int done, int steps)
     colour(l, "\033[32m");
     for (int cell = 0; cell < CELLS; cell++) {
         if (cell == full) colour(l, "\033[37m");
-        add_text(l, l->colours || cell < full ? "━" : "─"); /* without colours the rest must look different */
+        add_text(l, l->colours || cell < full ? "━" : "─"); /* colours, or another character for the rest */
     }
     colour(l, "\033[0m");
 }
@@ -136,7 +136,8 @@ static void print(const char *text, size_t length)
     fflush(stdout);
 }
 
-/* A rank's stdout is a pseudo-terminal of kolorun's, which says where that leads. */
+/* Whether output goes to a terminal. A rank's stdout is a pseudo-terminal of kolorun, and KOLORUN_OUTPUT says where
+ * kolorun's output goes. */
 static bool on_terminal(void)
 {
     const char *leads_to = getenv("KOLORUN_OUTPUT");
@@ -149,7 +150,7 @@ static bool terminal_colours(void)
     return on_terminal() && terminal && strcmp(terminal, "dumb") != 0 && !(none && *none);
 }
 
-/* Columns of the terminal but one: a full last column would wrap, and "\r" would then redraw half of the line. */
+/* The terminal's columns less one: a full last column would wrap, and "\r" would then redraw only half of the line. */
 static int room(void)
 {
     struct winsize size;
@@ -165,7 +166,7 @@ static line new_line(const kolo_progress *progress, int limit)
     return l;
 }
 
-/* Blanks what a longer line before it left behind, and writes it. */
+/* Writes the line, with blanks over the rest of a longer previous one. `last`: ends the line. */
 static void finish(kolo_progress *progress, line *l, bool last)
 {
     int columns = l->columns;
@@ -220,7 +221,8 @@ void kolo_progress_nothing(kolo_progress *progress, int done)
           (size_t)snprintf(text, sizeof text, "Nothing to train: epochs wanted %d, done %d\n", progress->epochs, done));
 }
 
-/* Seconds a step, the first left out as soon as there is a second, as Keras counts: the first one also prepares. */
+/* Seconds per step. As in Keras, the first step, which includes preparation, is left out as soon as there is a
+ * second. */
 static double step_time(kolo_progress *progress, int done, double now)
 {
     done -= progress->before;
@@ -236,7 +238,7 @@ void kolo_progress_step(kolo_progress *progress, int done, const kolo_measure *m
     if (progress->verbose != 1 || !progress->redraws) return;
     double now = kolo_now(), step = step_time(progress, done, now);
     if (now - progress->drawn < progress->interval && done < progress->steps)
-        return; /* the last stays for the validation */
+        return; /* the last step is always drawn: it stays during validation */
     progress->drawn = now;
     line l = new_line(progress, room());
     add_counts(&l, done, progress->steps);

@@ -1,7 +1,7 @@
 /* Central storage: synchronous data parallelism in one process, with the weights on one device.
  *
- * All gradients go to the .parameter_device, the host unless the options name another. It makes one update, and all
- * devices read the weights there. */
+ * All gradients are sent to the .parameter_device (default: the host). It makes one update, and all devices read the
+ * weights there. */
 #include "strategy/strategy.h"
 
 static const char *parameter_device(const kolo_strategy *strategy)
@@ -11,7 +11,7 @@ static const char *parameter_device(const kolo_strategy *strategy)
 
 static kolo_weight_placement weight_placement(const kolo_strategy *strategy)
 {
-    (void)strategy; /* whatever the options */
+    (void)strategy;
     return KOLO_WEIGHTS_CENTRAL;
 }
 

@@ -1,4 +1,4 @@
-/* What strategies of several devices share: which devices their options choose. */
+/* For strategies of several devices: counts the devices that their options choose. */
 #include "runtime/runtime.h"
 #include "strategy/strategy.h"
 
@@ -40,7 +40,7 @@ kolo_status kolo_strategy_devices(const kolo_strategy *strategy, int *count)
     if (named && strategy->devices && strategy->devices != named)
         return kolo_fail(KOLO_INVALID, "strategy %s: wanted .devices or .device_names, got %d and %d names",
                          strategy->kind->name, strategy->devices, named);
-    int wanted = named ? named : strategy->devices, most = visible ? visible : 1; /* none: the host computes */
+    int wanted = named ? named : strategy->devices, most = visible ? visible : 1; /* 0 devices: the host computes */
     if (wanted < 0 || wanted > most)
         return kolo_fail(KOLO_INVALID, "strategy %s: wanted 1 to %d devices (%s sets how many there are), got %d",
                          strategy->kind->name, most, kolo_device_variable(), wanted);

@@ -1,14 +1,16 @@
 /* Mirrored: synchronous data parallelism in one process.
  *
- * A step deals the batch out, sums the gradients of all devices, updates, and gives every device the new weights. The
- * options say where the sum is made and who updates:
+ * Each device computes a shard of the batch. The step then sums the gradients of all devices and updates the weights.
+ * The options decide where the sum is made and who updates:
  *
- *   none of the following: the devices share a memory. The gradients of their microbatches are added up in one tree as
- *     they are ready, each device updates a shard of the weights, and all devices read them in place. Where there are
- *     fewer cores than devices, each core takes microbatches of all devices, so that no device waits for its turn.
- *   .synchronized_optimizer: the gradients are summed by an all-reduce. Then every device makes the same update of its
- *     own copy of the weights, so the copies stay equal without a comparison.
- *   .parameter_device: all gradients go to that device. It makes one update, and all devices read the weights there.
+ *   none of the following: the devices share one set of weights in the host's memory. One reduction tree adds the
+ *     gradients of their microbatches as soon as they are ready. Each device updates a part of the weights, and all
+ *     devices read them in place. Where there are fewer threads than devices, each thread takes microbatches of all
+ *     devices, so that no device waits for another. GPUs train as with .synchronized_optimizer.
+ *   .synchronized_optimizer: an all-reduce sums the gradients. Then every device makes the same update of its own copy
+ *     of the weights, so the copies stay equal. With .initial_sync = false there are copies, too, which differ.
+ *   .parameter_device: all gradients are sent to that device. It makes one update, and all devices read the weights
+ *     there. On GPUs each device keeps a copy.
  */
 #include "strategy/strategy.h"
 

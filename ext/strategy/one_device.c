@@ -1,4 +1,4 @@
-/* One device: compute, update. The default, and the line that every other strategy is measured against. */
+/* One device: the default strategy, and the baseline that other strategies are compared with. */
 #include "strategy/strategy.h"
 
 static kolo_status replicas(const kolo_strategy *strategy, int *count)
@@ -9,7 +9,8 @@ static kolo_status replicas(const kolo_strategy *strategy, int *count)
     return KOLO_OK;
 }
 
-/* With kolo_distributed() the group has other ranks in it; alone, the sum over one changes nothing. */
+/* With kolo_distributed() the group contains the other ranks. Otherwise it has one member, and the all-reduce does
+ * nothing. */
 static kolo_status step(kolo_replica *replica, const kolo_batch *batch)
 {
     KOLO_TRY(kolo_replica_compute(replica, batch));

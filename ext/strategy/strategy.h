@@ -1,9 +1,9 @@
-/* The seam for distribution: who computes what, and when do the replicas agree?
+/* The interface of a distribution strategy, which decides how many replicas of a model train and when they exchange
+ * gradients.
  *
- * A strategy runs as many replicas of the model as it asks for. Each replica has a thread of its own, and each thread
- * calls step() for every step, with the same batch. A strategy is what its step() does: mirrored.c writes the whole of
- * synchronous training in three lines. A learner's own strategy is the same struct, which .strategy =
- * kolo_strategy_of(&mine) hands to kolo_compile().
+ * Each replica has a thread, which calls the strategy's step() for every batch. All replicas get the same batch.
+ * (Exception: with .shares_compute one replica may compute for all.) mirrored.c shows synchronous training as a step()
+ * of a few lines. A custom strategy is the same struct: kolo_compile(.strategy = kolo_strategy_of(&mine)) uses it.
  */
 #ifndef KOLO_STRATEGY_H
 #define KOLO_STRATEGY_H
@@ -17,43 +17,43 @@ typedef struct kolo_replica kolo_replica;
 
 struct kolo_strategy_kind {
     const char *name; /* "mirrored" */
-    /* The number of replicas that this process runs. Fails with a sentence if the options do not fit. */
+    /* The number of replicas that this process runs. For a model that is placed on several devices,
+     * kolo_replicas_under() divides it by their number. Fails with a message if the options are invalid. */
     kolo_status (*replicas)(const kolo_strategy *strategy, int *count);
     /* One training step of one replica. A failure ends the fit on all replicas. */
     kolo_status (*step)(kolo_replica *replica, const kolo_batch *batch);
-    /* NULL: KOLO_WEIGHTS_COPIED. */
+    /* Where the strategy wants the weights of several replicas to be kept. NULL: KOLO_WEIGHTS_COPIED. */
     kolo_weight_placement (*weight_placement)(const kolo_strategy *strategy);
-    /* The device that keeps the weights under KOLO_WEIGHTS_CENTRAL: "host", "cpu:0". NULL: what the option
-     * .parameter_device says. */
+    /* The device that keeps the weights under KOLO_WEIGHTS_CENTRAL: "host", "cpu:0". NULL: the option .parameter_device
+     * names it. */
     const char *(*parameter_device)(const kolo_strategy *strategy);
-    /* It always has one replica, however many devices there are. */
+    /* The strategy always has one replica, however many devices there are. */
     bool one_device;
-    /* Any core of the process may compute any replica's microbatches, as far as the weights are shared: a step asks
-     * nothing about one replica's samples alone. */
+    /* Any thread of the process may compute microbatches of any replica, provided that the replicas share the weights:
+     * step() uses no result of one replica's samples alone. */
     bool shares_compute;
-    /* A step does not read kolo_replica_totals(), so a GPU may deliver the totals some steps later. */
+    /* step() does not use kolo_replica_totals(), so a GPU may deliver the totals some steps later. */
     bool totals_may_lag;
 };
 
 /* For strategies of several devices (devices.c): checks .devices, .device_names, .slicing and .initial_sync, and counts
- * the devices that they choose. Fails with a sentence. It serves as a kind's .replicas. */
+ * the devices that they choose. Fails with a message if they are invalid. It can be a kind's .replicas. */
 kolo_status kolo_strategy_devices(const kolo_strategy *strategy, int *count);
 
-/* ---- What a step is made of. ---- */
+/* ---- The parts of a step ---- */
 
 /* Forward and backward over this replica's shard of the batch. */
 kolo_status kolo_replica_compute(kolo_replica *replica, const kolo_batch *batch);
-/* The replica's gradient and totals become the sums over its group: all replicas of the process, and with
- * kolo_distributed() those of all ranks. In deterministic mode the sums have the same bits for any number of members.
- */
+/* Sums the gradient and the totals over the replica's group: all replicas of the process, with kolo_distributed() those
+ * of all ranks. In deterministic mode the sums have the same bits for any number of members. */
 kolo_status kolo_replica_allreduce(kolo_replica *replica);
-/* The same, but only the replica that keeps the weights gets the sum of the gradients. With KOLO_WEIGHTS_COPIED it is
- * the all-reduce. */
+/* With KOLO_WEIGHTS_CENTRAL the same, but only the replica that updates the weights gets the sum of the gradients.
+ * Otherwise, in deterministic mode, and over several ranks it is kolo_replica_allreduce(). */
 kolo_status kolo_replica_reduce(kolo_replica *replica);
 /* One step of the optimizer with the replica's gradient, divided by the number of samples in its totals. */
 kolo_status kolo_replica_update(kolo_replica *replica);
 
-/* ---- Its parts, for strategies that keep copies and agree in another way. ---- */
+/* ---- Access to gradient, weights and totals, for strategies that keep copies and synchronize them differently ---- */
 
 /* The options that the strategy was given. */
 const kolo_strategy *kolo_replica_strategy(const kolo_replica *replica);
@@ -61,8 +61,8 @@ const kolo_strategy *kolo_replica_strategy(const kolo_replica *replica);
 kolo_comm *kolo_replica_comm(kolo_replica *replica);
 /* The gradient, [weights], summed over the replica's samples. */
 kolo_status kolo_replica_gradient(kolo_replica *replica, float **gradient);
-/* The weights, [weights]. Of a GPU's replica they are a copy made by this call: call again after an update. After a
- * change of the weights call kolo_replica_pack(). */
+/* The weights, [weights] on the host. For a replica on a GPU they are a copy that this call makes: call it again after
+ * an update. After changing the weights call kolo_replica_pack(). */
 float *kolo_replica_weights(kolo_replica *replica);
 kolo_status kolo_replica_pack(kolo_replica *replica);
 /* The number of weights. */

@@ -1,4 +1,4 @@
-/* kolo_peer_bandwidth: how fast each pair of devices copies. See meter.h. */
+/* kolo_peer_bandwidth: the bandwidth and latency of copies between each pair of devices. See meter.h. */
 #include "topology/topology.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@
 #define SECONDS     0.03
 #define SECONDS_MAX 60.0
 #define RUNS        3
-#define COPIES_MAX  64 /* what a GPU's queue has room for */
+#define COPIES_MAX  64 /* per run: a GPU's queue has room for so many */
 
 typedef struct measuring {
     const kolo_meter *meter;
@@ -24,14 +24,14 @@ typedef struct measuring {
 
 /* ---------------------------------------------------------------- one pair */
 
-/* The fastest of some runs, since what else the machine does only slows them down. A first copy shows how many there is
- * time for, and warms up. */
+/* Measures the fastest of several runs, since other activity only slows them down. A first copy warms up, and shows
+ * how many copies there is time for. */
 static kolo_status measure(const measuring *m, kolo_pair *pair, kolo_copies copies, double *speed)
 {
     double seconds, fastest, bytes = (double)m->report->bytes * (copies.there + copies.back);
     copies.count = 1;
     KOLO_TRY(m->meter->time(pair, &copies, &fastest));
-    double most = fmin(m->seconds / RUNS / fastest, COPIES_MAX); /* NaN: as many */
+    double most = fmin(m->seconds / RUNS / fastest, COPIES_MAX); /* fmin: NaN gives COPIES_MAX */
     copies.count = most > 1 ? (int)most : 1;
     for (int run = 0; run < RUNS; run++) {
         KOLO_TRY(m->meter->time(pair, &copies, &seconds));
@@ -66,7 +66,7 @@ static kolo_status measure_ways(const measuring *m, kolo_pair *pair, int a, int 
     return measure_latency(m, pair, true, direct, &speeds->latency[b][a]);
 }
 
-/* Of one GPU's memory, which is read and written. */
+/* A copy within one GPU's memory reads and writes it, so its bytes count twice. */
 static void count_twice(kolo_peer_speeds *speeds, int a, int b)
 {
     speeds->one_way[a][b] *= 2;
@@ -83,7 +83,7 @@ static void copy_figures(const kolo_peer_speeds *from, int a, int b, kolo_peer_s
     to->latency[a][b] = from->latency[a][b];
 }
 
-/* What has no peer access of its own is as it is without. */
+/* Measures one pair. A pair without peer access has the same figures in report->direct as in report->staged. */
 static kolo_status measure_pair(const measuring *m, int a, int b)
 {
     const kolo_side sides[2] = {m->sides[a], m->sides[b]};
@@ -118,7 +118,8 @@ static int64_t default_bytes(const kolo_machine *machine, bool gpus)
     return machine->cache_bytes > CPU_BYTES ? machine->cache_bytes : CPU_BYTES;
 }
 
-/* Of the host's memory: a system that gives more than it has would end the process when it is written. */
+/* Checks that the host has memory for the copies. A system that overcommits memory would otherwise kill the process
+ * when it writes to it. */
 static kolo_status check_memory(const kolo_visible *visible, int64_t bytes)
 {
     double left = (double)kolo_device_get(0).free_bytes * visible->count;

@@ -1,5 +1,6 @@
-/* Copies between CPU devices, which have one memory: a device's threads, on its processors, read what those of another
- * have written first. First touch puts it on the other's NUMA node. See meter.h. */
+/* Copies between CPU devices, which share one memory: the threads of one device, bound to its processors, read what
+ * the threads of the other have written. These also touch that memory first, which places it on their NUMA node. See
+ * meter.h. */
 #define _GNU_SOURCE
 #include "topology/topology.h"
 #include "core/clock.h"
@@ -14,29 +15,29 @@
 
 #include "backend/team.h"
 
-#define PAGE         ((size_t)2 << 20) /* a large one: to touch small ones takes longer than to copy them */
-#define ROUNDS       16   /* of a rally, */
-#define PLAY_SECONDS 2e-3 /* and how long rallies are played */
-#define SPINS        2000 /* before a waiting thread lets others run, where it has a processor of its own */
+#define PAGE         ((size_t)2 << 20) /* a huge page: to touch small ones takes longer than to copy them */
+#define ROUNDS       16   /* round trips that are timed together: a rally */
+#define PLAY_SECONDS 2e-3 /* time of the rallies of one measurement */
+#define SPINS        2000 /* before a waiting thread yields, if the two threads have different processors */
 
-/* What goes to and fro between two threads: whose turn it is, and something to read. Each on a line of its own. */
+/* What two threads pass back and forth: a turn number and a payload, each on a separate cache line. */
 typedef struct ball {
-    _Alignas(128) atomic_int turn; /* odd: the second thread's; -1: no more */
+    _Alignas(128) atomic_int turn; /* even: the first thread's turn; odd: the second's; -1: the end */
     _Alignas(128) char payload[16];
 } ball;
 
 struct kolo_pair {
     kolo_side sides[2];
     size_t bytes;
-    bool same_device, take_turns; /* take_turns: on the same processor */
-    kolo_team *team; /* member 0 is who measures; then the second side's threads, then the first's */
-    char *source[2], *target[2];
-    const kolo_copies *copies; /* of the run */
+    bool same_device, take_turns; /* take_turns: both sides may run on the same processor */
+    kolo_team *team; /* member 0 measures; the next are the second side's threads, then the first's */
+    char *source[2], *target[2]; /* [bytes], of each side */
+    const kolo_copies *copies; /* of the current run */
     ball *ball;
-    double rally; /* seconds of the fastest */
+    double rally; /* seconds of the fastest rally */
 };
 
-/* The side that a member works for, and the part of its arrays that is the member's. */
+/* The side to which a member of the team belongs, and its part of that side's arrays. */
 typedef struct part {
     int side;
     size_t begin, size;
@@ -54,7 +55,8 @@ static part part_of(const kolo_pair *pair, int member)
 
 /* ---------------------------------------------------------------- a pair */
 
-/* Where the system forbids it, or the processors are another machine's, it runs where it may. */
+/* Binds this thread to processors. If that fails (the system forbids it, or they are another machine's, by
+ * HWLOC_XMLFILE), it stays unbound. */
 static void bind_thread(const kolo_spot *spot)
 {
     cpu_set_t cpus;
@@ -77,7 +79,7 @@ static kolo_status settle(void *argument, int member)
 static char *take_pages(size_t bytes)
 {
     char *memory = aligned_alloc(PAGE, bytes);
-    if (memory) madvise(memory, bytes, MADV_HUGEPAGE); /* where the system has them */
+    if (memory) madvise(memory, bytes, MADV_HUGEPAGE); /* ignored if the system has none */
     return memory;
 }
 
@@ -132,7 +134,7 @@ fail:
 
 /* ---------------------------------------------------------------- bandwidth */
 
-/* Whoever is to have the bytes fetches them. */
+/* The threads of the side that receives the bytes copy them. */
 static kolo_status fetch(void *argument, int member)
 {
     const kolo_pair *pair = argument;
@@ -164,7 +166,7 @@ static void pause_core(void)
 #endif
 }
 
-/* Till it is that turn, or there are no more. */
+/* Waits until it is that turn, or the end; returns the turn. */
 static int wait_for(kolo_pair *pair, int wanted)
 {
     int turn, spins = 0;
@@ -181,7 +183,7 @@ static void pass(kolo_pair *pair, char payload[16], int turn)
     atomic_store_explicit(&pair->ball->turn, turn, memory_order_release);
 }
 
-/* To and fro so many times, from that turn on; where to go on. */
+/* Makes ROUNDS round trips from that turn on; returns the next turn. */
 static int rally(kolo_pair *pair, int turn)
 {
     char payload[16] = "there and back";
@@ -193,7 +195,7 @@ static int rally(kolo_pair *pair, int turn)
     return turn;
 }
 
-/* Of many rallies the one in which nobody was put aside. */
+/* Times many rallies and keeps the fastest: in that one neither thread was preempted. */
 static void play_first(kolo_pair *pair)
 {
     double first = kolo_now(), began, ended = first;
@@ -217,7 +219,8 @@ static void play_second(kolo_pair *pair)
     }
 }
 
-/* The first threads of both; of one and the same device one, which reads what it has written. */
+/* Run by the first thread of each side. If both sides are the same device, only one thread takes part, which reads
+ * what it has written. */
 static kolo_status play(void *argument, int member)
 {
     kolo_pair *pair = argument;
@@ -226,7 +229,7 @@ static kolo_status play(void *argument, int member)
     return KOLO_OK;
 }
 
-/* Half of there and back, so the same both ways. */
+/* The latency is half a round trip, and so the same in both directions. */
 static kolo_status latency(kolo_pair *pair, bool back, bool direct, double *seconds)
 {
     (void)back, (void)direct;

@@ -1,4 +1,4 @@
-/* Bandwidths as heat maps: see bundle.h and kolo_peer_bandwidth(). */
+/* Bandwidth reports as heat maps: see bundle.h and kolo_peer_bandwidth(). */
 #include "show/bundle.h"
 #include "show/display.h"
 #include "show/gnuplot.h"
@@ -15,13 +15,13 @@ enum { PANEL = 400, MOST_WITH_FIGURES = 10 };
 
 typedef const double matrix[KOLO_PEERS_MAX];
 
-/* Colours go by the logarithm, so nothing may be 0; what was not measured has none. */
+/* A figure for the logarithmic scale of colours, on which nothing may be 0; NaN, not measured, has no colour. */
 static double figure_of(matrix *figures, int a, int b)
 {
     return isnan(figures[a][b]) ? NAN : fmax(figures[a][b], LEAST);
 }
 
-/* One figure alone is no range. */
+/* Widens the range a little, since it would be empty if all figures were equal. */
 static void write_range(FILE *script, const kolo_bandwidth_report *report, matrix *figures)
 {
     double low = INFINITY, high = LEAST;
@@ -91,7 +91,7 @@ static kolo_status draw(const kolo_bandwidth_report *report, char **svg, size_t 
     return status;
 }
 
-/* Without gnuplot as text alone. */
+/* Without gnuplot the bundle has only the text. */
 char *kolo_bandwidth_bundle(const kolo_bandwidth_report *report)
 {
     char *text = NULL, *svg = NULL, *json = NULL;

@@ -1,6 +1,6 @@
-/* The plugin libkolo_hwloc.so: this machine's processors, by hwloc. See topology.h.
+/* The plugin libkolo_hwloc.so: describes this machine's processors with hwloc. See topology.h.
  *
- * HWLOC_SYNTHETIC and HWLOC_XMLFILE, hwloc's own variables, put another machine in the place of this one. */
+ * hwloc's environment variables HWLOC_SYNTHETIC and HWLOC_XMLFILE replace this machine by another one. */
 #include "core/plugin.h"
 #include "topology/topology.h"
 
@@ -8,14 +8,15 @@
 #include <hwloc.h>
 #include <string.h>
 
-/* The n-th of the processors that this thread may run on. */
+/* Adds the n-th processor, from 0, that this thread may run on. */
 static void add_processor(hwloc_topology_t topology, hwloc_const_cpuset_t allowed, int n, hwloc_cpuset_t share)
 {
     hwloc_obj_t processor = hwloc_get_obj_inside_cpuset_by_type(topology, allowed, HWLOC_OBJ_PU, (unsigned)n);
     if (processor) hwloc_bitmap_or(share, share, processor->cpuset);
 }
 
-/* Of more sharers than processors, several have the same one. */
+/* Sets `share` to a sharer's part of the allowed processors, a run of neighbours. If there are more sharers than
+ * processors, several get the same one. */
 static void deal(hwloc_topology_t topology, hwloc_const_cpuset_t allowed, int sharers, int sharer, hwloc_cpuset_t share)
 {
     int there = hwloc_get_nbobjs_inside_cpuset_by_type(topology, allowed, HWLOC_OBJ_PU);
@@ -24,7 +25,7 @@ static void deal(hwloc_topology_t topology, hwloc_const_cpuset_t allowed, int sh
     for (int n = first; n == first || n < end; n++) add_processor(topology, allowed, n, share);
 }
 
-/* The NUMA node of all of these processors, as the system numbers it; -1: there is none, or several. */
+/* The system's number of the NUMA node to which all of these processors belong; -1: none. */
 static int node_of(hwloc_topology_t topology, hwloc_const_cpuset_t cpus)
 {
     int found = -1;
@@ -34,7 +35,7 @@ static int node_of(hwloc_topology_t topology, hwloc_const_cpuset_t cpus)
     return found;
 }
 
-/* The closest that has the processors of both. */
+/* The link of two devices: the smallest part of the machine that holds the processors of both. */
 static kolo_link link_of(hwloc_topology_t topology, hwloc_const_cpuset_t both)
 {
     hwloc_obj_t around = hwloc_get_obj_covering_cpuset(topology, both);

@@ -1,4 +1,4 @@
-/* What was found out about devices as tables of text. See topology.h. */
+/* The reports on topology and bandwidth as text tables. See topology.h. */
 #include "topology/topology.h"
 
 #include <math.h>
@@ -113,7 +113,7 @@ done:
     return status;
 }
 
-/* How each of the three is to be understood. */
+/* Remarks that are added to the titles of the three matrices. */
 typedef struct notes {
     const char *one_way, *both_ways, *latency;
 } notes;

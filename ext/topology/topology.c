@@ -1,4 +1,4 @@
-/* kolo_topology: where the devices are, and what connects each pair. See topology.h. */
+/* kolo_topology: the places of the devices, and the connection of each pair. See topology.h. */
 #include "topology/topology.h"
 
 #include <string.h>
@@ -73,7 +73,7 @@ static kolo_status report_cpus(const kolo_visible *visible, kolo_topology_report
     return KOLO_OK;
 }
 
-/* Virtual ones of the same GPU have each other's memory for their own. */
+/* The connection of two GPU devices. Virtual devices on the same GPU share its memory, so they reach it directly. */
 static kolo_connection connect_gpus(const kolo_visible *visible, int a, int b)
 {
     int gpu = visible->device[a] % visible->gpus, other = visible->device[b] % visible->gpus;

@@ -1,4 +1,4 @@
-/* Callbacks as the C that makes them: see bundle.h. */
+/* Shows a callback as the C expression that makes it: see show/bundle.h. */
 #define _GNU_SOURCE
 #include "model/model.h"
 #include "show/bundle.h"
@@ -94,7 +94,7 @@ static void write_options(FILE *out, const kolo_field *fields, const void *argum
     }
 }
 
-/* One of the learner's: the hooks that it has. */
+/* A custom callback: lists the hooks that it has. */
 static void write_hooks(FILE *out, const kolo_callback *callback)
 {
     const struct {

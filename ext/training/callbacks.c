@@ -1,4 +1,4 @@
-/* Kolo's own callbacks, and the calls of hooks: see section 8 of kolo.h. */
+/* Logs, and some of the built-in callbacks: see kolo_callbacks.h. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -41,8 +41,8 @@ void kolo_callback_failed(kolo_model *model, kolo_status status)
 
 /* ---------------------------------------------------------------- broadcast_variables */
 
-/* The optimizer's state on this process's first replica, then on the others. A group of batches that waits for its
- * update is given up: each rank holds its own part of it. */
+/* Broadcasts the optimizer's state to the first replica of each process, then copies it to the others. Gradients that
+ * were accumulated for the next update are dropped, since each rank has a part of their sum. */
 static kolo_status broadcast_state(kolo_trainer *trainer, kolo_comm *ranks, int root)
 {
     const kolo_model *model = trainer->model;

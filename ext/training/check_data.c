@@ -1,12 +1,12 @@
-/* Whether data fit a model: shapes, labels, targets. See scores.h. */
+/* Checks that data matches a model: shapes, labels, targets. See scores.h. */
 #include "training/scores.h"
 
 #include <stdlib.h>
 
 #include "data/data.h"
 
-/* Labels, one for each row of the outputs. Those that count as the target of a single output may be any number, unless
- * the loss knows two classes only. */
+/* Checks that there is one label for each row of the outputs. A label that is used as the target of a single output may
+ * be any number, unless the loss is for two classes only. */
 static kolo_status check_labels(const kolo_model *model, const kolo_data *data, const char *what)
 {
     kolo_shape shape = model->layers[model->output].out;
@@ -25,7 +25,7 @@ static kolo_status check_labels(const kolo_model *model, const kolo_data *data, 
                      (long long)width - 1, data->classes);
 }
 
-/* Of the outputs' shape; or in a row where the outputs are not, or the other way round. */
+/* The targets must have the outputs' shape, or the same number of elements where either of the two is a row. */
 static kolo_status check_target_shape(const kolo_model *model, const kolo_data *data, const char *what)
 {
     kolo_shape wanted = model->layers[model->output].out, got = data->target_shape;
@@ -35,7 +35,8 @@ static kolo_status check_target_shape(const kolo_model *model, const kolo_data *
                      kolo_shape_text(wanted), kolo_shape_text(got));
 }
 
-/* Samples first … first+count-1: the cross-entropy of a target below 0 or above 1 has no least value. */
+/* Checks the targets of samples first … first+count-1: with a target below 0 or above 1 the cross-entropy has no
+ * minimum. */
 static kolo_status check_some_shares(const kolo_data *data, int64_t first, int count, int64_t outputs, float *targets,
                                      const char *what)
 {
@@ -50,7 +51,8 @@ static kolo_status check_some_shares(const kolo_data *data, int64_t first, int c
     return KOLO_OK;
 }
 
-/* All samples, once for each data set; of one whose samples are worked out when they are needed the first ones. */
+/* Checks all samples, once for each data set. Of a view, whose samples are computed when they are gathered, it checks
+ * the first VIEWED. */
 static kolo_status check_shares(const kolo_data *data, int64_t outputs, const char *what)
 {
     enum { BLOCK = 64, VIEWED = 1024 };

@@ -1,4 +1,4 @@
-/* kolo_compile: how a model will be trained, checked and written down. */
+/* kolo_compile: checks how a model will be trained, and stores the settings in the model. */
 #include "losses/loss.h"
 #include "model/model.h"
 #include "optimizers/optimizer.h"
@@ -11,8 +11,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* An activation that the loss takes over must stand where it can be left out: in the last layer. Behind it a flatten
- * would hide it, and the loss would apply it again. */
+/* The activation that the loss computes itself must be in the last layer, where it is left out. In an earlier layer,
+ * for example before a flatten, it would be applied twice. */
 static kolo_status check_last_activation(const kolo_model *model, const kolo_loss *loss)
 {
     const kolo_layer_node *last = &model->layers[model->output];
@@ -37,7 +37,7 @@ static kolo_status check_precision(kolo_precision precision)
                      (int)precision);
 }
 
-/* Everything that can be wrong is found before anything is changed. */
+/* Makes all checks before kolo_compile() changes the model. */
 static kolo_status check(const kolo_compile_args *args, kolo_optimizer *optimizer, kolo_metric_list *metrics,
                          const kolo_backend **backend)
 {
@@ -55,7 +55,7 @@ static kolo_status check(const kolo_compile_args *args, kolo_optimizer *optimize
     return kolo_backend_find(args->backend, args->precision ? args->precision : KOLO_FLOAT32, backend);
 }
 
-/* The device that keeps the weights of a strategy that has one, or NULL. */
+/* The name of the device that keeps the strategy's weights, or NULL if there is none. */
 static const char *parameter_device(const kolo_strategy *strategy)
 {
     bool asks = strategy->kind && strategy->kind->parameter_device;
@@ -63,8 +63,8 @@ static const char *parameter_device(const kolo_strategy *strategy)
     return strategy->kind ? strategy->parameter_device : NULL;
 }
 
-/* Who updates the weights on a parameter device, for place->replicas replicas: one of them that sits there, or a team
- * of threads. */
+/* Chooses who updates weights on a parameter device: the one of place->replicas replicas that is on this device, or
+ * else place->threads threads. */
 static void place_updater(const kolo_strategy *strategy, kolo_deployment *place)
 {
     const char *name = parameter_device(strategy);
@@ -79,7 +79,8 @@ static void place_updater(const kolo_strategy *strategy, kolo_deployment *place)
     place->threads = kolo_threads() / visible > 1 ? kolo_threads() / visible : 1;
 }
 
-/* The devices of a strategy are those that are there now; names of them may be gone when the model is trained. */
+/* Counts the strategy's replicas, and chooses the updater, by the devices that are visible now: other devices may be
+ * visible when the model is trained. */
 static kolo_status place(const kolo_model *model, const kolo_strategy *strategy, kolo_deployment *place)
 {
     KOLO_TRY(kolo_model_check_devices(model));
@@ -89,7 +90,7 @@ static kolo_status place(const kolo_model *model, const kolo_strategy *strategy,
     return KOLO_OK;
 }
 
-/* What a compiled model computes with. */
+/* Closes everything that a compiled model computes with. */
 static void close_engines(kolo_model *model)
 {
     kolo_trainer_close(&model->trainer);
@@ -117,7 +118,7 @@ static kolo_status compile(const kolo_compile_args *args)
     model->settings = *args;
     model->settings.optimizer = optimizer;
     kolo_keep_zero_int(args->strategy._, "initial_sync", &model->settings.strategy.initial_sync);
-    model->settings.strategy._ = NULL; /* it may not live as long as the model */
+    model->settings.strategy._ = NULL; /* the caller may free it before the model */
     model->place = where;
     model->metrics = metrics;
     if (args->precision == KOLO_TF32 && !backend->devices)

@@ -1,5 +1,5 @@
-/* kolo_evaluate, kolo_predict, kolo_gradients and their parts on a batch: forward, and once backward, without learning.
- */
+/* kolo_evaluate, kolo_predict, kolo_gradients, kolo_test_on_batch and kolo_predict_on_batch: they do not change the
+ * weights. */
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
@@ -19,7 +19,8 @@
 
 /* ---------------------------------------------------------------- engines */
 
-/* A device computes a whole microbatch at once, also where a few samples are all that there are: a power of two. */
+/* The samples of a microbatch. Where one fills a device, a microbatch takes its whole time even if most of it is
+ * padding: there it is the smallest power of two that holds `samples`, at most `most`. Otherwise it is `most`. */
 static int microbatch_for(const kolo_model *model, int64_t samples, int most)
 {
     int microbatch = 1;
@@ -32,22 +33,23 @@ static kolo_scorer *scorer_of(kolo_model *model, kolo_purpose purpose)
     return &model->scorers[purpose == KOLO_FOR_OUTPUTS];
 }
 
-/* An engine of that microbatch, and the samples where it reaches them. */
+/* Opens the scorer's engine with that microbatch unless it is open, and stages the shard's samples. After a failure the
+ * engine is closed. */
 static kolo_status open_scorer(kolo_model *model, kolo_purpose purpose, int microbatch, const kolo_shard *shard)
 {
     kolo_scorer *scorer = scorer_of(model, purpose);
     kolo_engine_place place = {.threads = scorer->threads};
     bool opens = !scorer->engine;
     kolo_status status = opens ? kolo_engine_open(model, purpose, microbatch, place, &scorer->engine) : KOLO_OK;
-    if (status == KOLO_OK && opens) status = kolo_engine_load(scorer->engine, model->weights); /* takes their memory */
+    if (status == KOLO_OK && opens) status = kolo_engine_load(scorer->engine, model->weights); /* allocates memory */
     if (status == KOLO_OK) status = kolo_engine_stage_samples(scorer->engine, shard);
     if (status != KOLO_OK && scorer->engine) kolo_engine_close(&scorer->engine);
     assert(status != KOLO_OK || scorer->engine);
     return status;
 }
 
-/* Nobody chose the microbatch's size, so where others have taken a device's memory it is a smaller one; what the
- * model's other scorer has is given back first. */
+/* Where a device's memory does not suffice, it closes the model's other scorer, and then halves the microbatch until it
+ * fits: no user has chosen this microbatch. */
 static kolo_status open_what_fits(kolo_model *model, kolo_purpose purpose, const kolo_shard *shard)
 {
     kolo_scorer *scorer = scorer_of(model, purpose);
@@ -64,7 +66,8 @@ static kolo_status open_what_fits(kolo_model *model, kolo_purpose purpose, const
     }
 }
 
-/* Ranks deal microbatches among them: they are alike, also where their devices have not the same memory. */
+/* Ranks divide microbatches among them, so all ranks use the smallest microbatch of any: their devices may have
+ * different memory. */
 static kolo_status open_alike(kolo_model *model, kolo_purpose purpose, const kolo_shard *shard, kolo_comm *ranks)
 {
     kolo_scorer *scorer = scorer_of(model, purpose);
@@ -77,9 +80,9 @@ static kolo_status open_alike(kolo_model *model, kolo_purpose purpose, const kol
     return open_scorer(model, purpose, microbatch, shard);
 }
 
-/* Kept from one call to the next, since loops of one's own ask for a few samples at a time. Another process (a forked
- * child has no threads) or another number of threads needs a new one, and so may more samples. The batch gets its
- * microbatch. */
+/* The engine for a call, with the model's weights loaded; sets batch->microbatch. It is kept from one call to the next,
+ * since custom loops score a few samples at a time. A new one is opened for another number of threads, in another
+ * process (a forked child has no threads), and where more samples need a larger microbatch. */
 static kolo_status engine_for(kolo_model *model, kolo_purpose purpose, const kolo_data *data, kolo_batch *batch,
                               kolo_comm *ranks, kolo_engine **engine)
 {
@@ -255,7 +258,8 @@ kolo_status kolo_predict_on_batch_at(kolo_model *model, kolo_data *data, int64_t
 
 /* ---------------------------------------------------------------- gradients */
 
-/* What a layer saw is handed over as their gradient; the loss does not depend on them. */
+/* Sets the gradients of running means to zero. Layers write statistics there, but the loss does not depend on running
+ * means. */
 static void clear_running_means(const kolo_model *model, float *gradients)
 {
     for (int p = 0; p < model->parameter_count; p++) {

@@ -1,4 +1,4 @@
-/* kolo_fit: epochs, steps, validation, callbacks, history. The step itself is the strategy's. */
+/* kolo_fit: epochs, steps, validation, callbacks, history. The strategy runs the step itself. */
 #include "training/fit.h"
 #include "core/clock.h"
 
@@ -13,9 +13,9 @@
 #include "core/written.h"
 #include "data/data.h"
 
-/* ---------------------------------------------------------------- what is reported */
+/* ---------------------------------------------------------------- reported values */
 
-/* Training's totals as this rank reports them: its own samples' unless kolo_metric_average() is there. */
+/* The training totals that this rank reports: those of its own samples, or with kolo_metric_average() of all ranks'. */
 static const kolo_totals *reported(const kolo_fit_state *state)
 {
     return state->model->average_metrics || state->ranks->size == 1 ? &state->epoch_all : &state->epoch_own;
@@ -140,7 +140,7 @@ static kolo_status run_step(kolo_fit_state *state, int step)
     KOLO_TRY(call_hooks(state, BATCH_END, step, false));
     state->stopped = all->stops > 0 || (state->ranks->size == 1 && state->model->stop_training);
     kolo_measure measures[KOLO_METRICS_MAX + 1];
-    bool known = reported(state)->samples > 0; /* devices tell of a step some steps later */
+    bool known = reported(state)->samples > 0; /* false until the first totals are read back, some steps later */
     int count = known ? measure_training(state, measures) : 0;
     kolo_progress_step(&state->progress, step + 1, measures, count);
     return KOLO_OK;
@@ -151,7 +151,8 @@ static void draw_order(const kolo_fit_state *state, uint64_t number, int32_t *or
     kolo_random_order(state->seed, number, state->data->samples, state->args->shuffle_buffer, order);
 }
 
-/* An order is numbered by the training's steps when it begins. */
+/* Draws the next epoch's order if there is one. An order's number is the training's number of steps when the epoch
+ * begins. */
 static void draw_ahead(kolo_fit_state *state)
 {
     bool goes_on = !state->stopped && state->model->position.epoch + 1 < state->epochs;
@@ -172,14 +173,14 @@ static void take_order(kolo_fit_state *state, uint64_t number)
 
 static kolo_status run_steps(kolo_fit_state *state)
 {
-    state->epoch_began = kolo_now() - state->model->position.seconds; /* as if it had not been interrupted */
+    state->epoch_began = kolo_now() - state->model->position.seconds; /* a resumed epoch began earlier */
     kolo_status status = kolo_trainer_begin_feeds(state->trainer, &state->plan, state->current.steps);
     for (int step = state->current.steps; step < state->steps && !state->stopped && status == KOLO_OK; step++)
         status = run_step(state, step);
     kolo_trainer_end_feeds(state->trainer);
     if (status != KOLO_OK && status != KOLO_INTERRUPTED) return status;
     if (status == KOLO_OK) draw_ahead(state);
-    KOLO_TRY(kolo_trainer_settle(state->trainer)); /* of the steps that were done before it was interrupted, too */
+    KOLO_TRY(kolo_trainer_settle(state->trainer)); /* after an interruption, too: earlier steps have totals to read */
     take_totals(state);
     note_time(state);
     note_position(state, state->current.steps);
@@ -198,7 +199,7 @@ static kolo_status validate(kolo_fit_state *state, int number)
     return call_hooks(state, TEST_END, 0, true);
 }
 
-/* Fills in what the history keeps of the epoch. */
+/* Fills in the values that the history keeps for the epoch. */
 static void record(kolo_fit_state *state)
 {
     kolo_epoch *epoch = &state->current;
@@ -213,14 +214,15 @@ static void record(kolo_fit_state *state)
     epoch->learning_rate = state->model->learning_rate;
 }
 
-/* A loss can look healthy over broken weights: relu turns what is not a number into 0. */
+/* The loss may be finite although weights are not: relu makes 0 of a NaN. */
 static bool weights_are_finite(const kolo_fit_state *state)
 {
     bool finite = true;
-    return kolo_trainer_is_finite(state->trainer, &finite) != KOLO_OK || finite; /* who comes next will fail, too */
+    /* true after a failure: the next call on the stream will report it */
+    return kolo_trainer_is_finite(state->trainer, &finite) != KOLO_OK || finite;
 }
 
-/* Said once: nothing will be learnt any more. */
+/* Warns once that the training has diverged. */
 static void warn_of_divergence(kolo_fit_state *state, int number)
 {
     if (state->diverged || (isfinite(state->current.loss) && weights_are_finite(state))) return;
@@ -231,12 +233,12 @@ static void warn_of_divergence(kolo_fit_state *state, int number)
               number + 1, state->model->learning_rate);
 }
 
-/* From the model's position: an epoch that was begun goes on, in its own order. */
+/* Begins an epoch at the model's position. An epoch that was interrupted continues in the order that it began with. */
 static void begin_epoch(kolo_fit_state *state)
 {
     kolo_position *at = &state->model->position;
     int64_t samples = state->data->samples;
-    /* the training's own step numbers the epoch, so that a second fit goes on with new orders */
+    /* The order's number is the training's step, so a second fit continues with new orders. */
     if (at->step == 0)
         *at = (kolo_position){.epoch = at->epoch,
                               .order = (uint64_t)state->trainer->replicas[0].counters.steps,
@@ -277,7 +279,7 @@ static kolo_status run_epoch(kolo_fit_state *state, int number)
 
 /* ---------------------------------------------------------------- the fit */
 
-/* Whether a callback sees every batch's totals, or the loss scale at the beginning of every batch. */
+/* Whether a callback reads the totals after every batch, or the loss scale before every batch. */
 static bool watches_batches(const kolo_fit_state *state)
 {
     bool watches = false, scaled = state->model->settings.precision == KOLO_MIXED_FP16;
@@ -293,7 +295,7 @@ static kolo_status open_fit(kolo_fit_state *state)
     kolo_model *model = state->model;
     size_t bytes = (size_t)state->data->samples * sizeof *state->order;
     state->order = malloc(bytes);
-    if (model->backend->streams->steps_ahead > 0) state->ahead = malloc(bytes); /* optional: only speed depends on it */
+    if (model->backend->streams->steps_ahead > 0) state->ahead = malloc(bytes); /* may be NULL: it only saves time */
     if (!state->order) return kolo_fail_memory(bytes, "the order of the samples");
     bytes = (size_t)(state->epochs + 1) * sizeof *model->epochs;
     kolo_epoch *epochs = realloc(model->epochs, bytes);
@@ -322,7 +324,8 @@ static kolo_status open_fit(kolo_fit_state *state)
     return KOLO_OK;
 }
 
-/* A callback that ends training on one rank ends it on all: none may wait for another in a next epoch. */
+/* If a callback stops training on one rank, training stops on all: otherwise they would wait for it in the next epoch.
+ */
 static kolo_status agree_to_stop(kolo_fit_state *state)
 {
     double specs = state->model->stop_training;
@@ -334,7 +337,7 @@ static kolo_status agree_to_stop(kolo_fit_state *state)
 
 static kolo_status run_epochs(kolo_fit_state *state)
 {
-    /* the names of all logs that there will be; a hook may load a checkpoint */
+    /* With validation logs, too, so that hooks see all names. A hook may load a checkpoint. */
     KOLO_TRY(call_hooks(state, TRAIN_BEGIN, 0, state->validation != NULL));
     KOLO_TRY(kolo_fit_begin_at(state));
     state->model->history.first_epoch = state->model->position.epoch;
@@ -353,7 +356,7 @@ static kolo_status run_epochs(kolo_fit_state *state)
     return KOLO_OK;
 }
 
-/* A stop that was obeyed is no failure: the history so far is the result. */
+/* Ends the fit. A requested stop is no failure: the result is the history so far. */
 static kolo_status end_fit(kolo_fit_state *state, kolo_status status)
 {
     kolo_status fetched = KOLO_OK;

@@ -1,4 +1,4 @@
-/* A fit that runs: what kolo_fit's parts share. */
+/* The state of a running kolo_fit(), and the functions of its parts. */
 #ifndef KOLO_TRAINING_FIT_H
 #define KOLO_TRAINING_FIT_H
 
@@ -11,55 +11,56 @@ typedef struct kolo_fit_state {
     const kolo_fit_args *args;
     kolo_model *model;
     kolo_trainer *trainer;
-    kolo_comm *ranks; /* that train together */
-    const kolo_data *data, *validation; /* what is trained; what is validated, or NULL */
-    kolo_data *parts[2];                /* these two, held while the fit runs */
-    kolo_data weighted;                 /* the data under .class_weight, with these: */
-    float *weights;
-    int epochs, steps; /* steps an epoch */
+    kolo_comm *ranks; /* the ranks that train together */
+    const kolo_data *data, *validation; /* the data to train with; the data to validate with, or NULL */
+    kolo_data *parts[2];                /* slices of these two, which keep their memory alive while the fit runs */
+    kolo_data weighted;                 /* with .class_weight: a copy of the training data with `weights` */
+    float *weights;                     /* [samples] */
+    int epochs, steps; /* steps of one epoch */
     int64_t batch;     /* samples of a full step, over all ranks */
     int microbatch;
     uint64_t seed;     /* rank 0's */
-    double epoch_began; /* of the epoch that runs; pauses left out */
-    int32_t *order;    /* [samples] of the epoch, the same on all ranks */
-    int32_t *ahead;    /* of the next one, drawn while a device is still at work on this one; NULL: there is none */
-    uint64_t ahead_of; /* which one is drawn; 0: none */
+    double epoch_began; /* kolo_now() at the start of the current epoch, plus the time that it was interrupted */
+    int32_t *order;    /* [samples], the order of the current epoch's samples, the same on all ranks */
+    int32_t *ahead;    /* that of the next epoch, drawn while a device still computes this one; NULL: not used */
+    uint64_t ahead_of; /* the number by which `ahead` was drawn; 0: it was not drawn */
     kolo_feeding feeding;
-    kolo_epoch_plan plan; /* of the epoch that runs */
+    kolo_epoch_plan plan; /* the batches of the current epoch */
     kolo_callback callbacks[KOLO_CALLBACKS_MAX];
     int callback_count;
     kolo_progress progress;
-    kolo_totals epoch_all, epoch_own; /* sums over the epoch's steps: of all ranks, of this one */
+    kolo_totals epoch_all, epoch_own; /* sums over the epoch's steps: of all ranks, of this rank */
     kolo_totals validation_totals;
-    bool validated; /* after this epoch */
+    bool validated; /* the current epoch was validated */
     kolo_epoch current;
     bool stopped;
-    bool diverged; /* and said so */
+    bool diverged; /* the training has diverged, and a warning was printed */
 } kolo_fit_state;
 
-/* fit_data.c: the data to train and to validate with. To be closed also when opening failed. */
+/* fit_data.c: opens the data to train and to validate with. The caller closes it, also after a failure. */
 kolo_status kolo_fit_open_data(kolo_fit_state *state);
 void kolo_fit_close_data(kolo_fit_state *state);
 
 /* Samples of a microbatch, for batches of `samples` over all ranks. */
 int kolo_choose_microbatch(const kolo_model *model, int64_t samples, int replicas, int ranks);
-/* Whether it can be trained, with those data. */
+/* Fails if the model cannot be trained with this data. `call` names the public call in the message. */
 kolo_status kolo_check_training(const kolo_model *model, const kolo_data *data, const char *call);
 
-/* Checks the arguments and works out epochs, steps, batch and microbatch. */
+/* fit_plan.c. Checks the arguments, and computes epochs, steps, batch and microbatch. */
 kolo_status kolo_fit_plan(kolo_fit_state *state);
-/* The smallest of all ranks': a device may have less memory than another's. */
+/* *microbatch becomes the smallest of all ranks: a device may have less memory than another. */
 kolo_status kolo_agree_on_microbatch(kolo_comm *ranks, int *microbatch);
-/* Ranks that train together must mean the same: takes rank 0's seed and the smallest microbatch, and names whoever
- * differs in what must be equal. */
+/* Makes ranks that train together agree: takes rank 0's seed and the smallest microbatch. Fails if settings that must
+ * be equal differ; the message names the setting and the rank. */
 kolo_status kolo_fit_agree(kolo_fit_state *state);
-/* Whether all are ready; `status` is this one's. Where one is not, all fail: else they would wait for it. */
+/* Fails on all ranks if one of them has failed, since the others would wait for it. `status` is this rank's. */
 kolo_status kolo_fit_agree_to_begin(const kolo_fit_state *state, kolo_status status);
-/* Where training begins, which is the same on all ranks, and fits the data: the model's position, and its seed. */
+/* With .resume: takes the model's seed. Fails if ranks differ in position or seed, or if the position is within an
+ * epoch of other data. */
 kolo_status kolo_fit_begin_at(kolo_fit_state *state);
-/* Says so where training goes on from a position, and in what it is now another than it was there. */
+/* fit_resume.c. With .resume: prints where training continues, and which settings differ from the checkpoint's. */
 void kolo_fit_tell_resume(kolo_fit_state *state);
-/* Warns if ranks start from different weights. */
+/* Warns if ranks start with different weights. */
 kolo_status kolo_fit_compare_weights(kolo_fit_state *state);
 
 #endif

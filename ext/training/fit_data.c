@@ -1,4 +1,4 @@
-/* The data of a fit: split into what is trained and what is validated, weighted by class. See fit.h. */
+/* The data of a fit: splits it into training and validation data, and weights samples by class. See fit.h. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -6,7 +6,7 @@
 
 /* ---------------------------------------------------------------- .validation_split */
 
-/* Keras's rule: the last samples, before any shuffling. */
+/* Sets the number of samples to train with. As in Keras, the last samples, before any shuffling, are for validation. */
 static kolo_status count_trained(const kolo_fit_args *args, int64_t *trained)
 {
     double share = args->validation_split;
@@ -22,7 +22,7 @@ static kolo_status count_trained(const kolo_fit_args *args, int64_t *trained)
                      (long long)*trained, (long long)samples);
 }
 
-/* Slices even of what is taken whole: they keep the data alive, should a callback free it. */
+/* Makes slices even where all samples are used: a slice keeps the memory alive if a callback frees the data. */
 static kolo_status split(kolo_fit_state *state)
 {
     const kolo_fit_args *args = state->args;
@@ -45,8 +45,8 @@ static int64_t classes_of(const kolo_data *data)
     return data->has_targets ? kolo_shape_count(data->target_shape) : 0;
 }
 
-/* A sample's class, and the weight that the data give it. targets: room for those of a sample, whose largest it is
- * where there are no labels. */
+/* Gets a sample's class, and its weight in the data. Without labels the class is the index of the largest target.
+ * targets: room for a sample's targets. */
 static kolo_status class_of(const kolo_data *data, int64_t sample, float *targets, int64_t *class, float *weight)
 {
     int32_t label = 0;

@@ -1,4 +1,5 @@
-/* Before the first step: arguments, sizes, and whether all ranks mean the same. See fit.h. */
+/* The part of kolo_fit() before the first step: checks arguments, computes sizes, and makes all ranks agree. See fit.h.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,14 +11,15 @@
 
 #define QUEUED_BATCHES 4
 #define FEED_THREADS   2
-#define DETERMINISTIC_MICROBATCHES                                                                                     \
-    16 /* that a batch is cut into, so that as many devices have work, but for small ones; */
-#define MICROBATCHES_OF_LARGE 8 /* fewer where gradients fit in no core's cache, and adding them up takes its time: */
-#define LARGE_MODEL           (1 << 20) /* weights, from here on */
+/* Deterministic mode divides a batch into this many microbatches, so that as many devices have work, or into fewer if
+ * it is small. A large model gets fewer, since its gradients do not fit a core's cache, and adding them takes long. */
+#define DETERMINISTIC_MICROBATCHES 16
+#define MICROBATCHES_OF_LARGE      8
+#define LARGE_MODEL                (1 << 20) /* weights of a large model, at least */
 
 /* ---------------------------------------------------------------- arguments */
 
-/* Zero is the default. */
+/* Zero means the default. */
 static kolo_status check_count(const char *option, int value)
 {
     return value >= 0 ? KOLO_OK : kolo_fail(KOLO_INVALID, "%s: wanted at least 1, got %d", option, value);
@@ -110,7 +112,7 @@ static int64_t divided_up(int64_t value, int64_t by)
     return (value + by - 1) / by;
 }
 
-/* Two microbatches there are always. */
+/* The microbatch in deterministic mode. A batch of two or more samples has at least two microbatches. */
 static int64_t deterministic_microbatch(const kolo_model *model, int64_t samples)
 {
     int64_t least = kolo_smallest_microbatch(model), half = divided_up(samples, 2);
@@ -120,8 +122,8 @@ static int64_t deterministic_microbatch(const kolo_model *model, int64_t samples
     return microbatch < half ? microbatch : half;
 }
 
-/* Deterministic: by the model and the batch alone, so that the tree of sums is the same for any number of devices.
- * Otherwise small enough that every thread of every device has a microbatch. */
+/* In deterministic mode it depends on the model and the batch only, so that the reduction tree is the same for any
+ * number of devices. Otherwise it is small enough for every thread of every device to have a microbatch. */
 int kolo_choose_microbatch(const kolo_model *model, int64_t samples, int replicas, int ranks)
 {
     if (model->microbatch) return (int)(model->microbatch < samples ? model->microbatch : samples);
@@ -133,7 +135,7 @@ int kolo_choose_microbatch(const kolo_model *model, int64_t samples, int replica
     return (int)(microbatch < largest ? microbatch : largest);
 }
 
-/* The feed of kolo_prefetch(), unless kolo_fit() names one. A queue never holds more than an epoch. */
+/* The feed that kolo_fit() names, else that of kolo_prefetch(). A queue never holds more than an epoch. */
 static kolo_feeding feeding_of(const kolo_fit_args *args, const kolo_data *data, int steps)
 {
     bool prefetch = args->feed == 0 && data->prefetch;
@@ -145,7 +147,7 @@ static kolo_feeding feeding_of(const kolo_fit_args *args, const kolo_data *data,
                           .threads = threads ? threads : FEED_THREADS};
 }
 
-/* Without any a callback does nothing: an empty place of the list. */
+/* Whether a callback has hooks. One without hooks does nothing: it is an empty element of the list. */
 static bool has_hooks(const kolo_callback *c)
 {
     return c->on_train_begin || c->on_train_end || c->on_epoch_begin || c->on_epoch_end || c->on_train_batch_begin ||
@@ -179,9 +181,9 @@ kolo_status kolo_fit_plan(kolo_fit_state *state)
     return KOLO_OK;
 }
 
-/* ---------------------------------------------------------------- all ranks alike */
+/* ---------------------------------------------------------------- agreement of all ranks */
 
-/* What must be the same on every rank, or they would wait for each other in different places. */
+/* Settings that must be the same on every rank: otherwise ranks would wait for each other in different collectives. */
 typedef struct terms {
     int64_t samples, batch, epochs, first, steps, weights, replicas, validation, every, metrics, deterministic,
         accumulate, in_order, shuffle_buffer;
@@ -212,7 +214,7 @@ static kolo_status compare_terms(const int64_t *all, int size, const char *const
     return KOLO_OK;
 }
 
-/* mine[count] is what every rank has, or a sentence that names the first that differs. */
+/* Fails unless mine[count] is the same on all ranks. The message names the first difference. */
 static kolo_status agree_on(kolo_comm *ranks, const int64_t *mine, const char *const *names, int count)
 {
     size_t bytes = (size_t)count * sizeof *mine;
@@ -244,7 +246,7 @@ static kolo_status agree_on_terms(kolo_fit_state *state, int replicas)
     return agree_on(state->ranks, (const int64_t *)&mine, term_names, sizeof mine / sizeof(int64_t));
 }
 
-/* The same in words: of another optimizer there would be other arrays to wait for, and GPUs sum among themselves. */
+/* Further such settings, as text. Optimizers differ in the arrays that ranks exchange, and GPUs sum only with GPUs. */
 enum { OPTIMIZER, LOSS, PRECISION, DEVICE, WORDS };
 typedef char words[WORDS][32];
 static const char *const word_names[WORDS] = {"optimizer", "loss", "precision", "kind of device"};
@@ -297,7 +299,7 @@ kolo_status kolo_fit_agree(kolo_fit_state *state)
     KOLO_TRY(agree_on_terms(state, kolo_model_replicas(state->model)));
     KOLO_TRY(agree_on_words(state));
     KOLO_TRY(ranks->kind->broadcast(ranks, &state->seed, sizeof state->seed, 0));
-    state->model->seed = state->seed; /* of a checkpoint, too */
+    state->model->seed = state->seed; /* so that it is in checkpoints, too */
     return kolo_agree_on_microbatch(ranks, &state->microbatch);
 }
 
@@ -344,7 +346,7 @@ kolo_status kolo_fit_begin_at(kolo_fit_state *state)
                      (long long)state->batch);
 }
 
-/* FNV-1a over the bits. */
+/* FNV-1a over the weights' bits, 32 at a time. */
 static uint64_t hash_weights(const kolo_model *model)
 {
     uint64_t hash = 0xCBF29CE484222325u;

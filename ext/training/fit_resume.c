@@ -1,4 +1,4 @@
-/* What a fit that goes on says of itself: where it goes on, and in what it is now another training. See fit.h. */
+/* The line that a resumed fit prints: where it continues, and which settings have changed. See fit.h. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 #include "training/fit.h"
 
-/* A line under construction: what differs comes behind ": ", then ", ". */
+/* A line under construction. ": " comes before the first difference, ", " before the others. */
 typedef struct line {
     char text[PATH_MAX + 1024];
     int differences;
@@ -24,7 +24,7 @@ static void add_difference(line *l, const char *text)
     add(l, text);
 }
 
-/* A schedule computes the rate anew. */
+/* Adds the learning rate if it differs from the compiled one. A schedule computes the rate itself. */
 static void add_rate(line *l, const kolo_model *model)
 {
     const kolo_optimizer *optimizer = &model->settings.optimizer;
@@ -49,7 +49,7 @@ static void add_differences(line *l, const kolo_fit_state *state)
         add_difference(l, kolo_phrase("%lld samples in the data instead of %lld", samples, (long long)at->samples));
 }
 
-/* "Goes on with epoch 2/6, 5/10 steps done, from backup/backup.safetensors: seed 5 instead of 7": what is there now
+/* "Goes on with epoch 2/6, 5/10 steps done, from backup/backup.safetensors: seed 5 instead of 7": the value in use
  * comes first. */
 void kolo_fit_tell_resume(kolo_fit_state *state)
 {

@@ -1,5 +1,5 @@
-/* Histories of trainings: looked at by name, copied, and kept as JSON for plots and tables outside Kolo. What is not a
- * number is null there. */
+/* Histories of trainings: finds values by name, copies histories, and keeps them as JSON files for plots and tables
+ * outside Kolo. Values that are not finite are null in the file. */
 #include "core/file.h"
 #include "training/scores.h"
 
@@ -14,7 +14,7 @@
 
 /* ------------------------------------------------------------------------------------------ by name */
 
-/* What every epoch has. In the order of the file. */
+/* The numbers that every epoch has, in the order of the file. */
 static const struct {
     const char *name;
     size_t offset;
@@ -53,9 +53,9 @@ double kolo_history_get(const kolo_history *history, int epoch, const char *name
     return strcmp(name, "steps") == 0 ? (double)e->steps : NAN;
 }
 
-/* ------------------------------------------------------------------------------------------ owned ones */
+/* ------------------------------------------------------------------------------------------ copies */
 
-/* A history and its epochs in one block. */
+/* Allocates a history like `like` and room for its epochs in one block. */
 static kolo_status make(const kolo_history *like, kolo_history **out)
 {
     size_t bytes = sizeof **out + (size_t)like->epochs * sizeof(kolo_epoch);
@@ -99,7 +99,7 @@ static json_t *describe(const kolo_history *history, const kolo_epoch *epoch)
     json_object_set_new(object, "steps", json_integer(epoch->steps));
     for (int m = 0; m < history->metrics; m++) {
         const char *name = history->metric_name[m];
-        if (number_of(name) >= 0) continue; /* accuracy */
+        if (number_of(name) >= 0) continue; /* accuracy is among numbers[] */
         put(object, name, epoch->metric[m]);
         put(object, kolo_phrase("val_%s", name), epoch->val_metric[m]);
     }
@@ -123,7 +123,7 @@ static kolo_status save(const kolo_history *history, const char *path)
     json_decref(whole);
     if (!text) return kolo_fail_memory(1 << 12, "the history");
     size_t length = strlen(text);
-    text[length] = '\n'; /* in the place of its 0: a text file ends with a line's end */
+    text[length] = '\n'; /* replaces the terminating 0: a text file ends with a newline */
     kolo_status status = kolo_file_write(path, text, length + 1);
     free(text);
     return status;
@@ -150,7 +150,7 @@ static int whole(const json_t *object, const char *name, int fallback)
     return value >= 0 && value <= INT32_MAX ? (int)value : fallback;
 }
 
-/* A file without their list is one of before: it knows of accuracy alone. */
+/* Reads the metrics' names. A file without "metrics" is from an earlier version, which had accuracy only. */
 static void read_names(const json_t *file, kolo_history *history)
 {
     size_t i;
@@ -160,7 +160,7 @@ static void read_names(const json_t *file, kolo_history *history)
     {
         const char *text = json_string_value(name);
         if (!text || strlen(text) >= KOLO_METRIC_NAME || history->metrics == KOLO_METRICS_MAX) continue;
-        strcpy(history->metric_name[history->metrics++], text); /* it fits: seen above */
+        strcpy(history->metric_name[history->metrics++], text); /* its length was checked above */
     }
 }
 
@@ -176,7 +176,7 @@ static void read_epoch(const json_t *object, const kolo_history *history, kolo_e
     }
 }
 
-/* Not blocking, so that a pipe without a writer is refused like any other that is no file. */
+/* Opens without blocking, so that a pipe without a writer is refused like everything else that is not a file. */
 static kolo_status open_file(const char *path, int *fd)
 {
     struct stat info;

@@ -1,5 +1,5 @@
-/* L2 regularisation: layers with .l2 pull their weights towards zero (Krogh and Hertz 1991). As in Keras: λ Σ w² is
- * added to the loss, in training and in evaluation, and 2λw to its gradient. Read model/model.h first. */
+/* L2 regularisation of layers with .l2 (Krogh and Hertz 1991). As in Keras, λ Σ w² is added to the loss in training and
+ * evaluation, and 2λw to the gradient. Read model/model.h first. */
 #include "model/model.h"
 
 double kolo_model_penalty(const kolo_model *model, const float *weights)

@@ -30,7 +30,7 @@ static kolo_status open_profile(profile *p)
     return kolo_engine_reduction(p->engine, &p->reduction);
 }
 
-/* The batches go through the data again and again. */
+/* After the last full batch of the data, the next step takes the first one again. */
 static kolo_status run_step(const profile *p, int step)
 {
     int64_t batches = p->data->samples / p->batch;
@@ -59,8 +59,8 @@ static kolo_status run_steps(profile *p)
 
 /* ---------------------------------------------------------------- the table */
 
-/* Milliseconds a step of the operations first … end-1 that are a layer's, on all threads together; layer -1: those of
- * the loss. */
+/* The time of a layer's operations among number first … end-1, in milliseconds per step, summed over all threads. layer
+ * -1: the time of the loss. */
 static double spent(const profile *p, int layer, int first, int end)
 {
     double seconds = 0;

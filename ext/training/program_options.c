@@ -1,5 +1,5 @@
-/* The options that every program of the lessons understands, read by glibc's argp. What argp and getopt would say
- * about a mistake takes two lines and no "wanted", so their voices are off and the sentence is made here. */
+/* The options that every program of the lessons understands, parsed by glibc's argp. The error messages of argp and
+ * getopt take two lines and do not say what was wanted, so they are switched off, and this file writes its own. */
 #include "core/file.h"
 #include "core/help.h"
 #include "runtime/runtime.h"
@@ -29,7 +29,7 @@ enum option_key {
     OPTION_STRATEGY,
     OPTION_SAVE,
     OPTION_HISTORY,
-    OPTION_OWN /* the first of the program's own */
+    OPTION_OWN /* the first option of the program's own */
 };
 
 static const kolo_strategy_kind *const strategies[] = {
@@ -64,9 +64,9 @@ static const struct argp_option option_table[] = {
 #define OPTIONS     (sizeof option_table / sizeof *option_table - 1)
 #define OPTIONS_MAX (OPTIONS + KOLO_OWN_OPTIONS_MAX)
 
-/* Every program's options and this one's, as argp takes them. */
+/* The common options and the program's own, for argp. */
 typedef struct option_list {
-    struct argp_option option[OPTIONS_MAX + 1]; /* ended by one of all zeros */
+    struct argp_option option[OPTIONS_MAX + 1]; /* the last one is all zeros */
     char help[OPTIONS_MAX][240];
 } option_list;
 
@@ -84,7 +84,7 @@ static _Noreturn void leave(int code)
     exit(code);
 }
 
-/* Every rank reads the same command line and finds the same mistake; one of them says it. */
+/* Every rank reads the same command line and finds the same mistake, so only rank 0 reports it. */
 static _Noreturn void refuse(char **argv, const char *what, const char *wanted, const char *got)
 {
     if (kolo_rank() == 0) {
@@ -99,10 +99,10 @@ static _Noreturn void refuse(char **argv, const char *what, const char *wanted, 
 typedef struct reading {
     char **argv;
     kolo_options *options;
-    const struct argp_option *table; /* all that the program understands */
+    const struct argp_option *table; /* all options that the program understands */
     bool help;
-    const char *option; /* "--epochs", and */
-    const char *value;  /* what stands behind it */
+    const char *option; /* the current option: "--epochs" */
+    const char *value;  /* its value */
 } reading;
 
 static void wrong(const reading *r, const char *wanted)
@@ -110,7 +110,7 @@ static void wrong(const reading *r, const char *wanted)
     refuse(r->argv, r->option, wanted, r->value);
 }
 
-/* Digits and nothing else. */
+/* Reads a whole number; false if the text is not digits only, or exceeds 64 bits. */
 static bool read_digits(const char *text, uint64_t *number)
 {
     char *end;
@@ -131,7 +131,7 @@ static int read_count(const reading *r, bool or_zero)
     return 0;
 }
 
-/* 0 means "choose one" to kolo_compile; on the command line it is a seed like any other. */
+/* kolo_compile() takes 0 for "choose a seed"; on the command line 0 is a seed like any other. */
 static uint64_t read_seed(const reading *r)
 {
     uint64_t number;
@@ -176,7 +176,7 @@ static const char *read_own_text(const reading *r, const kolo_program_option *ow
     return text;
 }
 
-/* Whether a word is one of those of "adam|sgd|lamb". */
+/* Whether a word is one of `choices`: "adam|sgd|lamb". */
 static bool is_choice(const char *choices, const char *word)
 {
     size_t length = strcspn(word, "|");
@@ -265,7 +265,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
     return 0;
 }
 
-/* The option that "--name" or "--name=value" means: the whole name, or its beginning where only one begins so. */
+/* The option that "--name" or "--name=value" names: by its whole name, or by a beginning that no other option has. */
 static const struct argp_option *find_option(const struct argp_option *table, const char *argument, bool *ambiguous)
 {
     size_t length = strcspn(argument + 2, "=");
@@ -291,8 +291,8 @@ static _Noreturn void refuse_name(char **argv, const char *argument, bool ambigu
     leave(KOLO_EXIT_USE);
 }
 
-/* argp says only that something was wrong. Values have been judged by then: what is left is a name that nobody knows,
- * a value missing or one too many. */
+/* Finds the mistake, since argp reports only that there was one. Values have been checked by then, so it is an
+ * unknown name, a missing value, or a value for an option that takes none. */
 static _Noreturn void refuse_first_fault(const struct argp_option *table, int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
@@ -309,7 +309,7 @@ static _Noreturn void refuse_first_fault(const struct argp_option *table, int ar
 
 /* ------------------------------------------------------------------------------------------ help */
 
-/* What the program put where the option's value goes. */
+/* The default of a program's own option: the value that the program stored where the option's value goes; or NULL. */
 static const char *default_of(const kolo_program_option *own)
 {
     if (own->count) return *own->count > 0 ? kolo_phrase("%d", *own->count) : NULL;
@@ -339,7 +339,7 @@ static const char *default_text(const kolo_options *options, int key)
     }
 }
 
-/* What --data takes: a program whose data set is not MNIST names its own. */
+/* The description of --data: a program whose data set is not MNIST names its own. */
 static const char *data_doc(const kolo_options *options, const char *of_mnist)
 {
     if (options->data_help) return options->data_help;
@@ -348,13 +348,13 @@ static const char *data_doc(const kolo_options *options, const char *of_mnist)
                        options->data);
 }
 
-/* What a program that trains nothing understands of them. */
+/* Whether a program that trains nothing understands the option. */
 static bool is_of_any_program(const struct argp_option *option)
 {
     return option->key == OPTION_DEVICES || option->key == OPTION_HELP;
 }
 
-/* With each option's default, which parsing may change. */
+/* Lists the options, with their defaults in the descriptions. Called before parsing, which may change the defaults. */
 static void make_list(option_list *list, const kolo_options *options)
 {
     struct argp_option *next = list->option;
@@ -393,14 +393,14 @@ static void check_together(char **argv, const kolo_options *options)
         refuse(argv, "--history", "another file than --save", options->history);
 }
 
-/* What this machine lacks of what was asked for. */
+/* An option that asks for a device that this machine does not have. */
 typedef struct refusal {
-    const char *option, *wanted, *got; /* option: NULL where it lacks nothing */
+    const char *option, *wanted, *got; /* option NULL: all devices exist */
 } refusal;
 
 static refusal missing_device(const kolo_options *options)
 {
-    int there = kolo_visible_devices(), most = there > 0 ? there : 1; /* none: the host computes */
+    int there = kolo_visible_devices(), most = there > 0 ? there : 1; /* 0 devices: the host counts as one */
     if (options->devices > most)
         return (refusal){"--devices", kolo_phrase("1 to %d (%s sets how many there are)", most, kolo_device_variable()),
                          kolo_phrase("%d", options->devices)};
@@ -413,11 +413,12 @@ static refusal missing_device(const kolo_options *options)
     return (refusal){0};
 }
 
-/* Ranks may be on machines that differ: all end, and rank 0 says why, or those that lack something. */
+/* Ranks may run on different machines. If one of them lacks a device, all end. Rank 0 reports what it lacks; if it
+ * lacks nothing, the ranks that do report it. */
 static void check_devices(char **argv, const kolo_options *options)
 {
     refusal mine = missing_device(options);
-    float lacks[2] = {mine.option != NULL, mine.option && kolo_rank() == 0}; /* any rank; rank 0 */
+    float lacks[2] = {mine.option != NULL, mine.option && kolo_rank() == 0}; /* some rank lacks a device; rank 0 does */
     if (kolo_allreduce(lacks, 2) == KOLO_OK && lacks[0] == 0) return;
     if (mine.option && (kolo_rank() == 0 || lacks[1] == 0))
         fprintf(stderr, "%s: %s: wanted %s, got \"%s\"\n", program_name(argv), mine.option, mine.wanted, mine.got);
@@ -439,7 +440,7 @@ static bool any_target_fails(char **argv, const kolo_options *options)
     return failed;
 }
 
-/* Rank 0 writes, so rank 0 looks; all of them hear what it found. */
+/* Rank 0 writes the files, so it checks them, and broadcasts the result. */
 static void check_targets(char **argv, const kolo_options *options)
 {
     float failed = kolo_rank() == 0 && any_target_fails(argv, options);

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
-/* Layers, optimizers, strategies, losses and metrics as the C that makes them: see bundle.h. */
+/* Shows layers, optimizers, schedules, strategies, losses and metrics as the C expressions that make them: see
+ * show/bundle.h. */
 #include "show/bundle.h"
 #include "model/model.h"
 #include "core/written.h"
@@ -55,7 +56,7 @@ static const char *activation_name(int activation)
     return name ? name : "KOLO_LINEAR";
 }
 
-/* One element of an option. */
+/* Prints one element of an option's array. */
 static void print_element(FILE *out, const kolo_field *field, const void *at)
 {
     switch (field->type) {
@@ -74,7 +75,7 @@ static void print_element(FILE *out, const kolo_field *field, const void *at)
     }
 }
 
-/* Elements of an array before those that are zeros to its end, which need not be written. */
+/* The number of elements to write: zeros at the end of the array are left out. */
 static int written(const kolo_field *field, const char *at)
 {
     const kolo_field one = {.type = field->type, .count = 1};
@@ -108,7 +109,8 @@ char *kolo_layer_bundle(const kolo_layer *layer)
     return json_of(&r, ")");
 }
 
-/* Those of a completed recipe, whose zeros are zeros: numbers, unless they are left out and 0; what is switched on. */
+/* Adds the options of a recipe whose defaults are filled in, so that a 0 means 0. It writes options that are not 0, and
+ * KOLO_NONE for a 0 that is not the default. */
 static void add_options(recipe *r, const kolo_option *options, const void *arguments)
 {
     for (; options && options->field.name; options++) {
@@ -139,7 +141,7 @@ static void write_schedule(recipe *r, const kolo_schedule *schedule)
 
 static void write_optimizer(recipe *r, const kolo_optimizer *optimizer)
 {
-    const kolo_option *common = kolo_common_options; /* the learning rate first */
+    const kolo_option *common = kolo_common_options; /* the first is the learning rate */
     if (optimizer->kind->weight_decay != 0 && optimizer->common.weight_decay == 0)
         option(r, ".weight_decay = KOLO_NONE");
     if (optimizer->common.schedule.kind) {
@@ -166,7 +168,7 @@ char *kolo_optimizer_bundle(const kolo_optimizer *optimizer)
     free(wrapped);
     if (!begun) return NULL;
     if (kind && kolo_optimizer_complete(optimizer, &complete) != KOLO_OK) {
-        kolo_failure_take(); /* kolo_compile() will say it; here it is shown as it was written */
+        kolo_failure_take(); /* kolo_compile() will report it; here the options are shown as they were written */
         complete = *optimizer;
     }
     if (kind) write_optimizer(&r, &complete);
@@ -210,7 +212,7 @@ static void write_mirroring(recipe *r, const kolo_strategy *strategy)
     if (strategy->staging) option(r, ".staging = true");
 }
 
-/* How many devices a strategy that names no number takes is known when a model is compiled. */
+/* Without .devices it shows no number of devices, since that is chosen when a model is compiled. */
 char *kolo_strategy_bundle(const kolo_strategy *strategy)
 {
     recipe r;

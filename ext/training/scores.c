@@ -1,4 +1,4 @@
-/* What totals come to: the loss and every metric, by name. See scores.h. */
+/* Computes the loss and the metrics of totals. See scores.h. */
 #include "training/scores.h"
 
 #include <math.h>

@@ -5,29 +5,30 @@
 #include "replica/trainer.h"
 #include "show/show.h"
 
-/* Whether the data can go through the model: its shape, and with targets also what the loss and the metrics want.
- * `what` names it in the
- * sentence: "data", "validation_data". A NULL that follows an earlier failure fails without a sentence. */
+/* Fails if the data does not match the model: its shape, and with `targets` also the labels or targets that the loss
+ * and the metrics need. `what` names the data in the message: "data", ".validation_data". NULL after an earlier failure
+ * fails without a message. */
 kolo_status kolo_check_data(const kolo_model *model, const kolo_data *data, bool targets, const char *what);
 
-/* Totals over `samples` samples from number `first` on with the model's weights, dropout off, dealt out among `ranks`,
- * on which the result is the same. */
+/* Scores samples first … first+samples-1 with the model's weights and without dropout. `ranks` divide the samples among
+ * them, and all of them get the same totals. */
 kolo_status kolo_score(kolo_model *model, const kolo_data *data, int64_t first, int64_t samples, kolo_comm *ranks,
                        kolo_totals *totals);
 
-/* The engines that a model keeps for scores and outputs; made when they are first wanted. */
+/* Closes the engines that the model keeps for scores and outputs. The next score or prediction opens one again. */
 void kolo_close_scorers(kolo_model *model);
-/* Whether samples first … first+samples-1 are the data's. */
+/* Fails unless the data has samples first … first+samples-1. */
 kolo_status kolo_check_range(const kolo_data *data, int64_t first, int64_t samples);
 
-/* Loss and metrics of those totals (NULL or of no sample: NaN). A NULL model has no metrics. */
+/* The loss and the metrics of these totals. Totals that are NULL or of no sample give NaN; a NULL model has no metrics.
+ */
 kolo_scores kolo_scores_of(const kolo_model *model, const kolo_totals *totals);
 
-/* The metrics of scores and then their loss, as Keras orders them, into measures[KOLO_METRICS_MAX + 1]; how many. Names
- * are the model's. */
+/* Writes the metrics and then the loss, which is Keras's order, to measures[KOLO_METRICS_MAX + 1], and returns their
+ * number. With `validation` their names begin with "val_". The names belong to the model. */
 int kolo_measures_of(const kolo_model *model, const kolo_scores *scores, bool validation, kolo_measure *measures);
 
-/* The number of a name among `count`; -1: none. */
+/* The index of `name` in names[count]; -1: it is not there. */
 int kolo_metric_find(const char names[KOLO_METRICS_MAX][KOLO_METRIC_NAME], int count, const char *name);
 
 #endif

@@ -1,11 +1,11 @@
-/* kolo_train_on_batch: one step outside kolo_fit, for loops of one's own. */
+/* kolo_train_on_batch: one step outside kolo_fit, for custom training loops. */
 #include <stdlib.h>
 
 #include "training/fit.h"
 #include "core/clock.h"
 #include "runtime/runtime.h"
 
-/* What all ranks must mean alike; rank 0's seed and the smallest microbatch are taken by all. */
+/* The settings of a rank: all must be equal, except that all ranks take rank 0's seed and the smallest microbatch. */
 typedef struct step_terms {
     int64_t first, samples, data, weights, replicas, sums, on_gpu;
     int64_t microbatch;
@@ -40,7 +40,7 @@ static kolo_status agree(kolo_comm *ranks, step_terms *mine)
     return status;
 }
 
-/* The microbatch of the step before serves smaller batches too, so that a short last one needs no new plan. */
+/* A smaller batch keeps the microbatch of the step before, so that a short last batch needs no new plan. */
 static int64_t microbatch_for(const kolo_model *model, int64_t samples, int replicas, int ranks)
 {
     int microbatch = kolo_choose_microbatch(model, samples, replicas, ranks);
