@@ -90,14 +90,20 @@ static kolo_status run(update_round *r, void (*work)(const update_round *, const
     return wait_for_parts(r);
 }
 
+/* Two for each chunk of the arrays. */
+static double *chunk_sums(const update_round *r)
+{
+    return r->job->prepared;
+}
+
 /* Adds up the sums of a span's chunks, in the order of the chunks. */
 static void sum_chunks(const update_round *r, int number, double *sums)
 {
     int64_t chunk = chunks_before(r->job, number);
     sums[0] = sums[1] = 0;
     for (int64_t end = chunk + chunks_of(&r->job->spans[number]); chunk < end; chunk++) {
-        sums[0] += r->job->sums[2 * chunk];
-        sums[1] += r->job->sums[2 * chunk + 1];
+        sums[0] += chunk_sums(r)[2 * chunk];
+        sums[1] += chunk_sums(r)[2 * chunk + 1];
     }
 }
 
@@ -175,10 +181,10 @@ static bool trained(const piece *p)
 static void measure_gradient(const update_round *r, const piece *p)
 {
     int64_t at = p->span->offset + p->first;
-    r->job->sums[2 * p->chunk] =
+    chunk_sums(r)[2 * p->chunk] =
         trained(p) ? sum_squares(r->job->gradient + at, r->job->weights + at, p->count, (float)r->scale, p->span->l2)
                    : 0;
-    r->job->sums[2 * p->chunk + 1] = 0;
+    chunk_sums(r)[2 * p->chunk + 1] = 0;
 }
 
 static double clip_factor(const update_round *r, int span)
@@ -208,7 +214,7 @@ static void measure_part(const update_round *r, const piece *p)
 {
     kolo_update update = update_of(r, p);
     if (trained(p)) update.optimizer->kind->measure(&update);
-    memcpy(r->job->sums + 2 * p->chunk, update.sums, sizeof update.sums);
+    memcpy(chunk_sums(r) + 2 * p->chunk, update.sums, sizeof update.sums);
 }
 
 static void update_part(const update_round *r, const piece *p)
@@ -227,7 +233,7 @@ static void update_part(const update_round *r, const piece *p)
 static void check_finite(const update_round *r, const piece *p)
 {
     const float *gradient = r->job->gradient + p->span->offset + p->first;
-    r->job->sums[2 * p->chunk] = trained(p) ? (double)sum_of_zeros(gradient, p->count) : 0;
+    chunk_sums(r)[2 * p->chunk] = trained(p) ? (double)sum_of_zeros(gradient, p->count) : 0;
 }
 
 /* ---------------------------------------------------------------- loss scaling */
@@ -250,7 +256,7 @@ static kolo_status adapt_scale(update_round *r, bool *finite)
     kolo_scaling *scaling = r->job->scaling;
     double sum = 0;
     KOLO_TRY(run(r, check_finite));
-    for (int64_t chunk = 0; chunk < chunks_before(r->job, r->job->span_count); chunk++) sum += r->job->sums[2 * chunk];
+    for (int64_t chunk = 0; chunk < chunks_before(r->job, r->job->span_count); chunk++) sum += chunk_sums(r)[2 * chunk];
     KOLO_TRY(wait_for_parts(r)); /* before a part overwrites the sums */
     *finite = sum == 0;
     scaling->tried++;
@@ -327,16 +333,16 @@ bool kolo_host_has_rule(const kolo_optimizer *optimizer)
 kolo_status kolo_host_expect_update(kolo_stream *stream, kolo_update_job *job)
 {
     (void)stream;
-    size_t bytes = (size_t)(chunks_before(job, job->span_count) + 1) * 2 * sizeof *job->sums;
-    if (!job->sums) job->sums = kolo_host_allocate(bytes);
-    return job->sums ? KOLO_OK : kolo_fail_memory(bytes, "norms of the weights");
+    size_t bytes = (size_t)(chunks_before(job, job->span_count) + 1) * 2 * sizeof(double);
+    if (!job->prepared) job->prepared = kolo_host_allocate(bytes);
+    return job->prepared ? KOLO_OK : kolo_fail_memory(bytes, "norms of the weights");
 }
 
 void kolo_host_forget_update(kolo_stream *stream, kolo_update_job *job)
 {
     (void)stream;
-    kolo_host_deallocate(job->sums);
-    job->sums = NULL;
+    kolo_host_deallocate(job->prepared);
+    job->prepared = NULL;
 }
 
 double kolo_host_penalty(const kolo_span *spans, int count, const float *weights)

@@ -9,7 +9,7 @@
 /* Flat arrays of `count` elements, cut into `spans`. They are in the stream's memory unless a comment says host. */
 typedef struct kolo_update_job {
     const kolo_optimizer *optimizer; /* defaults filled in */
-    const kolo_span *spans; /* [span_count] on the host; they outlive the stream */
+    const kolo_span *spans; /* [span_count] on the host; they outlive the job */
     int span_count;
     int64_t count;
     float *weights, *gradient, *slots[3], *numbers; /* numbers: [span_count]. NULL: the rule has no such array */
@@ -29,15 +29,17 @@ typedef struct kolo_update_job {
     int part, parts;
     kolo_status (*barrier)(void *argument);
     void *barrier_argument;
-    double *sums; /* the host's: two partial sums for each chunk of the arrays. NULL: expect() allocates them */
+    void *prepared; /* what expect() made: on the host two partial sums for each chunk of the arrays (double), on a GPU
+                       its table of chunks. NULL: expect() makes it */
 } kolo_update_job;
 
 typedef struct kolo_update_kind {
     /* Whether it has the optimizer's rule. The host computes a rule that the device lacks. */
     bool (*has_rule)(const kolo_optimizer *optimizer);
-    /* Allocates the memory that update() and penalty() of this job need. The caller calls it before either of them. */
+    /* Makes what update() and penalty() of this job need, job->prepared. The caller calls it before either of them, and
+     * again after a change of the job's spans or plan. */
     kolo_status (*expect)(kolo_stream *stream, kolo_update_job *job);
-    void (*forget)(kolo_stream *stream, kolo_update_job *job); /* frees what expect() allocated for this job */
+    void (*forget)(kolo_stream *stream, kolo_update_job *job); /* frees job->prepared */
     kolo_status (*update)(kolo_stream *stream, const kolo_update_job *job);
     bool packs; /* update() unpacks job->packed_gradient and packs the weights; false: the caller does both */
     /* Fills in step parameters that were sent incomplete because of `scaling` (step_parameters.h). *seen, in the

@@ -159,7 +159,7 @@ static void share_job(kolo_replica *replica)
     const kolo_trainer *trainer = replica->trainer;
     const kolo_replica *owner = kolo_replica_owner(replica);
     replica->job.gradient = owner->arrays.gradient;
-    replica->job.sums = owner->job.sums;
+    replica->job.prepared = owner->job.prepared;
     if (trainer->weight_placement != KOLO_WEIGHTS_SHARED || trainer->running == 1) return;
     replica->job.part = replica->index;
     replica->job.parts = trainer->running;
@@ -170,9 +170,7 @@ static void share_job(kolo_replica *replica)
 static kolo_status open_job(kolo_replica *replica)
 {
     const kolo_backend *backend = replica->trainer->model->backend;
-    double *sums = replica->job.sums;
     replica->job = job_of(replica);
-    replica->job.sums = sums;
     for (int p = 0; p < replica->trainer->model->parameter_count; p++)
         if (replica->spans[p].penalty > 0) replica->engine->penalised = &replica->job;
     if (replica->by_host) return kolo_host_expect_update(NULL, &replica->job);
@@ -215,6 +213,7 @@ void kolo_replica_close_engine(kolo_replica *replica)
 {
     if (!replica->trainer) return; /* it was never opened */
     if (replica->stream && replica->engine) kolo_replica_streams(replica)->synchronize(replica->stream);
+    close_job(replica); /* it is of the engine's plan */
     kolo_replica_leave(replica);
     if (replica->tree != replica->trainer->tree) kolo_reduction_close(&replica->tree);
     replica->tree = NULL;
@@ -223,7 +222,6 @@ void kolo_replica_close_engine(kolo_replica *replica)
 void kolo_replica_close(kolo_replica *replica)
 {
     if (!replica->trainer) return; /* it was never opened */
-    close_job(replica);
     if (replica->stream) discard_arrays(replica);
     if (replica->stream) replica->trainer->model->backend->streams->close(&replica->stream);
     kolo_feed_close(&replica->feed);

@@ -25,7 +25,6 @@ kolo_status kolo_cuda_fail(cudaError_t error, const char *doing);
 #define KOLO_CUDA_ADVICE                                                                                               \
     ": lower the .batch_size or the .micro_batch, free models that are done, or end what else uses the device"
 
-typedef struct kolo_cuda_table kolo_cuda_table; /* optimizers.c: the chunks and parts of an update's arrays */
 typedef struct kolo_nccl_group kolo_nccl_group; /* nccl.c: a group with streams of other replicas */
 
 struct kolo_stream {
@@ -36,7 +35,6 @@ struct kolo_stream {
     cudaStream_t handle;
     cudaError_t failed; /* kolo_cuda_add_gradient()'s first failure that is not reported yet: kolo_cuda_tell() */
     unsigned *tickets; /* [KOLO_TICKETS] on the device: counters of its kernels, which are zero between kernels */
-    kolo_cuda_table *tables; /* a linked list */
     struct cublasLtContext *blas;   /* NULL before its first use (matmul.c) */
     struct cudnnContext *dnn;       /* likewise (conv_graph.c) */
     struct kolo_conv_graph *graphs; /* a linked list */
@@ -185,7 +183,6 @@ kolo_status kolo_cuda_update_weights(kolo_stream *stream, const kolo_update_job 
 kolo_status kolo_cuda_fill(kolo_stream *stream, kolo_step_parameters *step_parameters, kolo_scaling *scaling,
                            kolo_scaling *seen);
 kolo_status kolo_cuda_penalty(kolo_stream *stream, const kolo_update_job *job, double *to);
-void kolo_cuda_free_tables(kolo_cuda_table *tables); /* takes NULL */
 
 /* aliasing.c. The first fills in aliases[span_count], which the caller has zeroed. The others run before and after an
  * update: they unpack the gradients that it does not read through an alias (whole: all gradients), and pack the copies

@@ -7,15 +7,14 @@
 
 #define PARTS 1024 /* of an update, one block each; there are at most this many, plus one for each array */
 
-/* Made for a list of spans and a plan, before their first update is enqueued. The stream keeps it. */
-struct kolo_cuda_table {
-    const kolo_span *spans; /* the list that it belongs to */
+/* What a job has prepared before its first update is enqueued. */
+typedef struct update_table {
+    const kolo_span *spans; /* the job's */
     const kolo_plan *plan;  /* the plan whose parameters they are, or NULL */
     int span_count, chunk_count, part_count;
     void *memory; /* on the device: spans, chunks, parts, first parts, sums, numbers, aliases, at the offsets .at */
     size_t at[7], bytes;
-    kolo_cuda_table *next;
-};
+} update_table;
 
 /* ---- cutting ---- */
 
@@ -35,7 +34,7 @@ static kolo_chunk chunk_of(const kolo_span *span, int number, int64_t chunk)
 }
 
 /* Fills in the arrays that are not NULL. Returns the number of parts. */
-static int cut(const kolo_cuda_table *table, kolo_chunk *chunks, kolo_part *parts, int32_t *first_part)
+static int cut(const update_table *table, kolo_chunk *chunks, kolo_part *parts, int32_t *first_part)
 {
     int most = (table->chunk_count + PARTS - 1) / PARTS, chunk = 0, part = 0;
     for (int s = 0; s < table->span_count; s++) {
@@ -52,9 +51,9 @@ static int cut(const kolo_cuda_table *table, kolo_chunk *chunks, kolo_part *part
 
 /* ---- the table ---- */
 
-enum { SPANS, CHUNKS, PARTS_AT, FIRST_PARTS, SUMS, NUMBERS, FLOWS };
+enum { SPANS, CHUNKS, PARTS_AT, FIRST_PARTS, SUMS, NUMBERS, ALIASES };
 
-static void place(kolo_cuda_table *table)
+static void place(update_table *table)
 {
     size_t spans = (size_t)table->span_count, parts = (size_t)table->part_count;
     const size_t bytes[] = {spans * sizeof(kolo_span),
@@ -70,14 +69,14 @@ static void place(kolo_cuda_table *table)
     }
 }
 
-static kolo_status fill(kolo_cuda_table *table, const kolo_update_job *job, cudaStream_t stream)
+static kolo_status fill(update_table *table, const kolo_update_job *job, cudaStream_t stream)
 {
     char *image = calloc(1, table->bytes);
     if (!image) return kolo_fail_memory(table->bytes, "an update's table");
     memcpy(image, table->spans, (size_t)table->span_count * sizeof *table->spans);
     cut(table, (kolo_chunk *)(image + table->at[CHUNKS]), (kolo_part *)(image + table->at[PARTS_AT]),
         (int32_t *)(image + table->at[FIRST_PARTS]));
-    if (table->plan) kolo_cuda_find_aliases(job, (kolo_alias *)(image + table->at[FLOWS]));
+    if (table->plan) kolo_cuda_find_aliases(job, (kolo_alias *)(image + table->at[ALIASES]));
     cudaError_t error = kolo_cuda_allocate(&table->memory, table->bytes);
     if (error == cudaSuccess)
         error = cudaMemcpyAsync(table->memory, image, table->bytes, cudaMemcpyHostToDevice, stream);
@@ -89,39 +88,32 @@ static kolo_status fill(kolo_cuda_table *table, const kolo_update_job *job, cuda
     return KOLO_OK;
 }
 
-static kolo_status make(kolo_stream *stream, const kolo_update_job *job, kolo_cuda_table **table)
+static void free_table(update_table *table)
 {
-    kolo_cuda_table *made = calloc(1, sizeof *made);
-    if (!made) return kolo_fail_memory(sizeof *made, "an update's table");
-    *made = (kolo_cuda_table){.spans = job->spans, .plan = job->plan, .span_count = job->span_count};
-    for (int s = 0; s < job->span_count; s++) made->chunk_count += (int)chunks_of(&job->spans[s]);
-    made->part_count = cut(made, NULL, NULL, NULL);
-    place(made);
-    kolo_status status = fill(made, job, stream->handle);
-    if (status == KOLO_OK) *table = made;
-    else kolo_cuda_free_tables(made);
+    if (table) kolo_cuda_free(table->memory);
+    free(table);
+}
+
+kolo_status kolo_cuda_expect_updates(kolo_stream *stream, kolo_update_job *job)
+{
+    if (job->prepared) return KOLO_OK;
+    KOLO_TRY(kolo_cuda_enter(stream));
+    update_table *table = calloc(1, sizeof *table);
+    if (!table) return kolo_fail_memory(sizeof *table, "an update's table");
+    *table = (update_table){.spans = job->spans, .plan = job->plan, .span_count = job->span_count};
+    for (int s = 0; s < job->span_count; s++) table->chunk_count += (int)chunks_of(&job->spans[s]);
+    table->part_count = cut(table, NULL, NULL, NULL);
+    place(table);
+    kolo_status status = fill(table, job, stream->handle);
+    if (status == KOLO_OK) job->prepared = table;
+    else free_table(table);
     return status;
 }
 
-void kolo_cuda_free_tables(kolo_cuda_table *table)
+void kolo_cuda_forget_updates(kolo_stream *stream, kolo_update_job *job)
 {
-    while (table) {
-        kolo_cuda_table *next = table->next;
-        kolo_cuda_free(table->memory);
-        free(table);
-        table = next;
-    }
-}
-
-static kolo_status find(kolo_stream *stream, const kolo_update_job *job, kolo_cuda_table **table)
-{
-    for (*table = stream->tables; *table; *table = (*table)->next)
-        if ((*table)->spans == job->spans && (*table)->span_count == job->span_count && (*table)->plan == job->plan)
-            return KOLO_OK;
-    KOLO_TRY(make(stream, job, table));
-    (*table)->next = stream->tables;
-    stream->tables = *table;
-    return KOLO_OK;
+    if (kolo_cuda_is_mine(stream) && job->prepared && kolo_cuda_enter(stream) == KOLO_OK) free_table(job->prepared);
+    job->prepared = NULL;
 }
 
 /* ---- updates ---- */
@@ -134,9 +126,8 @@ bool kolo_cuda_has_rule(const kolo_optimizer *optimizer)
 /* Fills in *update from the job and its table. */
 static kolo_status lay_out(kolo_stream *stream, const kolo_update_job *job, kolo_cuda_update *update)
 {
-    kolo_cuda_table *table;
+    const update_table *table = job->prepared;
     KOLO_TRY(kolo_cuda_enter(stream));
-    KOLO_TRY(find(stream, job, &table));
     char *memory = table->memory;
     double *sums = (double *)(memory + table->at[SUMS]);
     *update = (kolo_cuda_update){.chunk_count = table->chunk_count,
@@ -158,22 +149,9 @@ static kolo_status lay_out(kolo_stream *stream, const kolo_update_job *job, kolo
                                  .global_clip_norm = job->global_clip_norm,
                                  .decay = job->decay,
                                  .scaling = job->scaling,
-                                 .aliases = table->plan ? (const kolo_alias *)(memory + table->at[FLOWS]) : NULL,
+                                 .aliases = table->plan ? (const kolo_alias *)(memory + table->at[ALIASES]) : NULL,
                                  .packed = job->packed};
     return KOLO_OK;
-}
-
-kolo_status kolo_cuda_expect_updates(kolo_stream *stream, kolo_update_job *job)
-{
-    kolo_cuda_table *table;
-    KOLO_TRY(kolo_cuda_enter(stream));
-    return find(stream, job, &table);
-}
-
-/* The stream keeps its tables until it is closed. */
-void kolo_cuda_forget_updates(kolo_stream *stream, kolo_update_job *job)
-{
-    (void)stream, (void)job;
 }
 
 kolo_status kolo_cuda_update_weights(kolo_stream *stream, const kolo_update_job *job)

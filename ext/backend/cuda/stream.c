@@ -57,7 +57,6 @@ static void close_stream(kolo_stream **stream)
     }
     cudaSetDevice(closed->device);
     if (closed->handle) cudaStreamSynchronize(closed->handle);
-    kolo_cuda_free_tables(closed->tables);
     kolo_cuda_close_blas(closed);
     kolo_cuda_close_dnn(closed);
     kolo_cuda_free(closed->tickets);

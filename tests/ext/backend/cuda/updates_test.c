@@ -190,6 +190,7 @@ static arrays open_arrays(dice *d, kolo_optimizer optimizer, bool scaled)
 static void close_arrays(arrays *a)
 {
     if (a->captured_graph) streams->free_graph(stream, a->captured_graph);
+    tested_backend()->updates->forget(stream, &a->job);
     free(a->weights), free(a->gradient);
     device_free(a->job.weights, a->shift), device_free(a->job.gradient, a->shift);
     for (int s = 0; s < 3; s++) free(a->slots[s]), device_free(a->job.slots[s], a->shift);
@@ -205,15 +206,11 @@ static void draw_gradient(arrays *a, dice *d)
     put_gradient(a);
 }
 
-/* A list of spans is the key of what a stream keeps of it: each case has its own. */
-static kolo_span lists[64][SPANS];
-static int list_count;
-
-static void keep_spans(arrays *a)
+static void prepare(arrays *a)
 {
-    memcpy(lists[list_count], a->spans, sizeof a->spans);
-    a->job.spans = lists[list_count++];
+    a->job.spans = a->spans;
     a->job.optimizer = &a->optimizer;
+    rig_ok(tested_backend()->updates->expect(stream, &a->job));
 }
 
 static void arrives_where_the_host_does(void **state)
@@ -223,8 +220,7 @@ static void arrives_where_the_host_does(void **state)
     for (int number = 0; optimizer_of(number).kind; number++) {
         arrays a = open_arrays(&d, optimizer_of(number), roll_coin(&d));
         assert_true(tested_backend()->updates->has_rule(&a.optimizer));
-        keep_spans(&a);
-        rig_ok(tested_backend()->updates->expect(stream, &a.job));
+        prepare(&a);
         rig_ok(streams->begin_capture(stream));
         rig_ok(tested_backend()->updates->update(stream, &a.job));
         rig_ok(streams->end_capture(stream, &a.captured_graph));
@@ -248,7 +244,7 @@ static void a_gradient_that_is_not_finite_changes_nothing(void **state)
     const int some[] = {1, 9, 14, 17, 18};
     for (size_t c = 0; c < sizeof some / sizeof *some; c++) {
         arrays a = open_arrays(&d, optimizer_of(some[c]), true);
-        keep_spans(&a);
+        prepare(&a);
         for (int step = 1; step <= 3; step++) {
             bool fine = step != 2;
             draw_gradient(&a, &d);
@@ -278,11 +274,10 @@ static void a_table_is_read_late(void **state)
     dice d = {34};
     if (!device_is_simulated()) skip();
     arrays a = open_arrays(&d, optimizer_of(0), false);
-    keep_spans(&a);
     rig_ok(streams->synchronize(stream));
     mallopt(M_PERTURB, 0x5A);
     setenv("KOLO_SHIM_LATE_COPIES", "1", 1);
-    rig_ok(tested_backend()->updates->expect(stream, &a.job));
+    prepare(&a);
     unsetenv("KOLO_SHIM_LATE_COPIES");
     rig_ok(streams->synchronize(stream));
     mallopt(M_PERTURB, 0);
@@ -307,18 +302,16 @@ static void the_largest_is_clipped_right(void **state)
     a.weights = calloc(count, sizeof *a.weights);
     a.gradient = numbers(&d, count, 0);
     assert_non_null(a.weights);
-    kolo_span *spans = lists[list_count++];
-    spans[0] = (kolo_span){.count = 1, .vector = true};
-    spans[1] = (kolo_span){.offset = 1, .count = count - 1};
+    a.spans[0] = (kolo_span){.count = 1, .vector = true};
+    a.spans[1] = (kolo_span){.offset = 1, .count = count - 1};
     a.step_parameters = device_array(NULL, sizeof *a.step_parameters, 0);
-    a.job = (kolo_update_job){.optimizer = &optimizer,
-                              .spans = spans,
-                              .span_count = 2,
+    a.job = (kolo_update_job){.span_count = 2,
                               .count = count,
                               .weights = floats_there(&a, a.weights),
                               .gradient = floats_there(&a, a.gradient),
                               .step_parameters = a.step_parameters,
                               .clip_norm = 2};
+    prepare(&a);
     tell(&a, 1, 1, 1, 1);
     rig_ok(tested_backend()->updates->update(stream, &a.job));
     double sum = 0;
