@@ -1,8 +1,9 @@
-/* A barrier for threads that outnumber the cores: whoever waits sleeps, and anybody can call the meeting off.
+/* A barrier for threads that outnumber the cores: waiting threads sleep, and any thread can abort the group.
  *
- * All of it is one 32-bit word that a futex (futex(2)) can sleep on, and a count of arrivals. The word counts the
- * meetings that took place, in steps of two; its lowest bit says that the group was aborted. Because both live in one
- * word, one compare-and-swap decides whether a meeting took place or was called off, and everybody sees the same.
+ * The barrier is one 32-bit word, on which threads sleep with futex(2), and a count of the members that have arrived.
+ * The word counts the completed waits, in steps of two; its lowest bit is set when the group was aborted. Because both
+ * are in one word, one compare-and-swap decides whether a wait was completed or aborted, and all members see the same
+ * result.
  */
 #ifndef KOLO_COMM_BARRIER_H
 #define KOLO_COMM_BARRIER_H
@@ -18,11 +19,12 @@
 #define KOLO_CACHE_LINE      64
 #define KOLO_BARRIER_ABORTED 1u
 
-/* Zeros are a barrier at its start. Two cache lines: arrivals would otherwise disturb those who look at the word. */
+/* Zeros are a new barrier. `word` and `arrived` are in different cache lines, so that an arriving member does not slow
+ * down those that read the word. */
 typedef struct kolo_futex_barrier {
     _Alignas(KOLO_CACHE_LINE) _Atomic uint32_t word;
     _Alignas(KOLO_CACHE_LINE) _Atomic uint32_t arrived;
-    _Atomic uint32_t between_processes; /* 1 in shared memory; the kernel finds a process's own words faster */
+    _Atomic uint32_t between_processes; /* 1 in shared memory; futex() is faster with words of a single process */
 } kolo_futex_barrier;
 
 static inline int kolo_barrier_futex(kolo_futex_barrier *barrier, int operation, uint32_t value)
@@ -33,7 +35,7 @@ static inline int kolo_barrier_futex(kolo_futex_barrier *barrier, int operation,
 
 static inline void kolo_barrier_sleep(kolo_futex_barrier *barrier, uint32_t seen)
 {
-    /* Returns at once if the word is no longer what we saw; signals and spurious wakes are the caller's loop's. */
+    /* Returns at once if the word is not `seen` any more. The caller's loop handles signals and spurious wakes. */
     kolo_barrier_futex(barrier, FUTEX_WAIT, seen);
 }
 
@@ -53,18 +55,19 @@ static inline void kolo_barrier_abort(kolo_futex_barrier *barrier)
     kolo_barrier_wake(barrier);
 }
 
-/* The last to arrive opens the barrier, unless it was aborted before that. */
+/* Called by the last member: opens the barrier, unless the group was aborted before. Returns whether it was opened. */
 static inline bool kolo_barrier_open(kolo_futex_barrier *barrier, uint32_t word, bool stubborn)
 {
-    atomic_store(&barrier->arrived, 0); /* before the word: those who leave may come back at once */
+    atomic_store(&barrier->arrived, 0); /* before the word, because members that leave may wait again at once */
     if (stubborn) atomic_fetch_add(&barrier->word, 2);
     else if (!atomic_compare_exchange_strong(&barrier->word, &word, word + 2)) return false;
     kolo_barrier_wake(barrier);
     return true;
 }
 
-/* Waits for all `size` members. True when all came; false, for every one of them, when the group was aborted first. A
- * stubborn wait ignores an abort: for members that are bound to come, since no caller's code runs before they do. */
+/* Waits until all `size` members wait. True if all arrived; false, for every member, if the group was aborted before. A
+ * stubborn wait ignores an abort: it is for members that arrive in any case, because no code of a caller runs
+ * before. */
 static inline bool kolo_barrier_wait(kolo_futex_barrier *barrier, int size, bool stubborn)
 {
     uint32_t word = atomic_load(&barrier->word);

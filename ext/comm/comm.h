@@ -1,9 +1,9 @@
-/* The seam for moving bytes: who carries them between members of a group?
+/* The interface for communication between the members of a group.
  *
  * A member is a thread (local.c), a rank (mpi.c), or a thread of a rank (nested.c: local within the rank, another comm
  * between ranks). All members call the same operations in the same order with the same counts. A call returns when
- * the result of its own member is there. A member that fails calls abort(); the calls of the others then fail with
- * KOLO_COMM instead of waiting for ever. To write one, fill in a kolo_comm_kind; tests/ext/comm/ holds any comm against
+ * its member has the result. A member that fails calls abort(); the calls of the other members then fail with KOLO_COMM
+ * instead of waiting for ever. To write a new comm, fill in a kolo_comm_kind; tests/ext/comm/ compares any comm with
  * self and local.
  */
 #ifndef KOLO_COMM_H
@@ -17,29 +17,28 @@ typedef enum kolo_type { KOLO_TYPE_FLOAT, KOLO_TYPE_DOUBLE } kolo_type;
 
 typedef struct kolo_comm_kind {
     const char *name;
-    /* values[count] becomes the sum over all members, with the same bits on each. */
+    /* values[count] becomes the sum over all members, with the same bits on each member. */
     kolo_status (*allreduce)(kolo_comm *comm, void *values, int64_t count, kolo_type type);
     kolo_status (*broadcast)(kolo_comm *comm, void *data, size_t bytes, int root);
-    /* all[size × bytes] becomes the data of all members, in the order of their ranks. data may be the member's own part
-     * of `all`, and overlaps it nowhere else. */
+    /* all[size × bytes] becomes the data of all members, in the order of their ranks. data may be this member's part of
+     * `all`, but must not overlap `all` in any other way. */
     kolo_status (*allgather)(kolo_comm *comm, const void *data, size_t bytes, void *all);
-    /* The same with a size for each member: bytes[size], offsets[size] in all. */
+    /* The same with a different size for each member: bytes[size]; offsets[size] are the places in `all`. */
     kolo_status (*allgatherv)(kolo_comm *comm, const void *data, void *all, const size_t *bytes, const size_t *offsets);
-    /* Part i of `send`, send_bytes[i] bytes at send_offsets[i], goes to member i. What member i sent to this one
-     * arrives in `receive`, receive_bytes[i] bytes at receive_offsets[i]. */
+    /* Sends send_bytes[i] bytes at send_offsets[i] of `send` to member i, and receives receive_bytes[i] bytes from
+     * member i at receive_offsets[i] of `receive`. */
     kolo_status (*alltoallv)(kolo_comm *comm, const void *send, const size_t *send_bytes, const size_t *send_offsets,
                              void *receive, const size_t *receive_bytes, const size_t *receive_offsets);
     kolo_status (*barrier)(kolo_comm *comm);
     void (*abort)(kolo_comm *comm);
-    /* The same for the members that are threads of this process alone. Any thread may call it. NULL: there are none. */
+    /* abort() only for the members that are threads of this process. Any thread may call it. NULL: there are none. */
     void (*abort_threads)(kolo_comm *comm);
-    /* Whether a member has called abort(). Any thread may ask, without the other members. NULL: an abort ends the
-     * process. */
+    /* Whether a member has called abort(). Any thread may call it, at any time. NULL: an abort ends the process. */
     bool (*aborted)(const kolo_comm *comm);
-    void (*close)(kolo_comm *comm); /* frees it; each member its own */
+    void (*close)(kolo_comm *comm); /* each member closes its comm; the last one frees what they share */
 } kolo_comm_kind;
 
-/* The sentence of a member whose call ended because another one aborted. The sentence that counts is the other's. */
+/* The sentence of a member whose call failed because another member aborted. The other member reports the reason. */
 #define KOLO_COMM_CALLED_OFF "another replica failed"
 
 struct kolo_comm {
@@ -50,14 +49,15 @@ struct kolo_comm {
 /* A group of one (self.c); never closed. */
 kolo_comm *kolo_comm_self(void);
 
-/* A group of `size` threads of this process (local.c): members[size], one for each thread to use and close. */
+/* A group of `size` threads of this process (local.c): members[size], one for each thread, which closes it. */
 kolo_status kolo_comm_local_open(int size, kolo_comm **members);
 
-/* Threads of several ranks as one group (nested.c): member rank is outer->rank × inner->size + inner->rank, and the
- * inner sizes must be the same everywhere. Only inner member 0 calls outer. The caller still closes both. */
+/* Threads of several ranks as one group (nested.c). A member's rank is outer->rank × inner->size + inner->rank; the
+ * inner size must be the same on all ranks. Only inner member 0 calls outer. The caller closes inner and outer
+ * itself. */
 kolo_status kolo_comm_nested_open(kolo_comm *inner, kolo_comm *outer, kolo_comm **comm);
 
-/* The ranks that a launcher started, brought by the plugin libkolo_mpi.so. */
+/* The group of the ranks that a launcher started, made by the plugin libkolo_mpi.so. */
 typedef struct kolo_world {
     kolo_comm *comm;
     int local_rank, local_size, cross_rank, cross_size;
@@ -66,7 +66,7 @@ typedef struct kolo_world_kind {
     unsigned version;
     const char *name;
     kolo_status (*open)(int *argc, char ***argv, kolo_world *world);
-    /* code: this rank's; one that is not 0 ends the whole job at once with it instead of waiting for the others. */
+    /* code: this rank's exit code. A code other than 0 ends the whole job with it at once. */
     void (*close)(kolo_world *world, int code);
 } kolo_world_kind;
 

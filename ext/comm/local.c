@@ -1,8 +1,9 @@
-/* Threads of one process as a group: they see each other's memory, so that moving bytes is only agreeing when.
+/* Threads of one process as a group. They share their memory, so a collective copies bytes directly and only needs to
+ * synchronise.
  *
- * Every collective has the same three parts. gather_calls(): each member writes down what it was called with and waits
- * until all have; the members then work, on each other's buffers but never two on the same bytes; and release_calls()
- * waits until all are done, since a member that returned would give its buffers to its caller again.
+ * Every collective has the same three parts. gather_calls(): each member publishes the arguments of its call and waits
+ * until all members have. Then the members work on each other's buffers, but never two on the same bytes.
+ * release_calls() waits until all members are done, because a member that returns gives its buffers back to its caller.
  *
  * Read comm.h and barrier.h first.
  */
@@ -19,20 +20,20 @@ static const char *const operation_names[] = {"allreduce",  "broadcast", "allgat
                                               "allgatherv", "alltoallv", "barrier"};
 static const char *const type_names[] = {[KOLO_TYPE_FLOAT] = "floats", [KOLO_TYPE_DOUBLE] = "doubles"};
 
-/* What a member was called with. All but the pointers must be the same on every member. */
+/* The arguments of a member's call. All except the pointers must be the same on every member. */
 typedef struct call {
     operation operation;
     kolo_type type;
     int root;
-    int64_t count; /* elements, or bytes where an operation moves bytes */
-    void *values;  /* of allreduce and broadcast: written to */
-    const void *data;
-    const size_t *bytes, *offsets;
+    int64_t count; /* elements of an allreduce, bytes of other operations */
+    void *values;  /* not used */
+    const void *data;              /* the bytes that the other members read */
+    const size_t *bytes, *offsets; /* sizes and places of the parts of `data` */
 } call;
 
 typedef struct local_group local_group;
 
-/* A cache line (or more) of its own for each: members write their calls down at the same time. */
+/* Each member has separate cache lines, because the members write their calls at the same time. */
 typedef struct member {
     _Alignas(KOLO_CACHE_LINE) kolo_comm comm;
     local_group *group;
@@ -42,8 +43,8 @@ typedef struct member {
 struct local_group {
     kolo_futex_barrier barrier;
     int size;
-    _Atomic int open; /* members not closed yet; the last one frees the group */
-    void **buffers;   /* [size] what allreduce was called with */
+    _Atomic int open; /* members that are not closed; the last one frees the group */
+    void **buffers;   /* [size] the members' values of an allreduce */
     member members[];
 };
 
@@ -52,7 +53,7 @@ static void copy(void *to, const void *from, size_t bytes)
     if (bytes > 0 && to != from) memcpy(to, from, bytes);
 }
 
-/* --- meeting --- */
+/* --- synchronisation --- */
 
 /* "allreduce of 12 floats", "broadcast of 96 bytes from member 2" */
 static const char *call_text(const call *of)
@@ -66,8 +67,8 @@ static const char *call_text(const call *of)
     }
 }
 
-/* Whether all members were called with the same. Everybody compares the same calls in the same order, so everybody
- * fails alike and nobody is left waiting. */
+/* Checks that all members made the same call. Every member compares the same calls in the same order, so all fail or
+ * none does, and no member is left waiting. */
 static kolo_status compare_calls(const local_group *group)
 {
     const call *first = &group->members[0].call;
@@ -83,8 +84,8 @@ static kolo_status compare_calls(const local_group *group)
     return KOLO_OK;
 }
 
-/* No caller's code runs between the two meetings of a collective, so everybody reaches the second one, aborted or
- * not; leaving it early would free buffers that others still read. */
+/* No code of a caller runs between the two barriers of a collective, so every member reaches the second one, also in an
+ * aborted group. Leaving it early would free buffers that other members still read. */
 static void release_calls(member *me)
 {
     kolo_barrier_wait(&me->group->barrier, me->group->size, true);
@@ -102,9 +103,9 @@ static kolo_status gather_calls(member *me, call mine)
 
 /* --- allreduce --- */
 
-/* Reduce-scatter, then all-gather, in one pass: member r alone reads slice r of every buffer and alone writes its sum
- * back to all of them. Each of N members reads and writes `count` elements in all, however many members there are, and
- * each element is added up once, in one place: the same bits everywhere. */
+/* Reduce-scatter and all-gather in one pass: only member r reads slice r of all buffers, and it writes the sum to all
+ * of them. Each member reads and writes `count` elements in all, for any number of members. Each element is summed by
+ * only one member, so all members have the same bits. */
 static kolo_status local_allreduce(kolo_comm *comm, void *values, int64_t count, kolo_type type)
 {
     member *me = (member *)comm;
@@ -118,7 +119,7 @@ static kolo_status local_allreduce(kolo_comm *comm, void *values, int64_t count,
     return KOLO_OK;
 }
 
-/* --- moving --- */
+/* --- copies --- */
 
 static kolo_status local_broadcast(kolo_comm *comm, void *data, size_t bytes, int root)
 {
@@ -138,7 +139,7 @@ static kolo_status local_allgather(kolo_comm *comm, const void *data, size_t byt
     return KOLO_OK;
 }
 
-/* Every member copies every other's part, if the two agree about its size. */
+/* Every member copies the parts of all members, and fails if a part has another size than it expects. */
 static kolo_status local_allgatherv(kolo_comm *comm, const void *data, void *all, const size_t *bytes,
                                     const size_t *offsets)
 {
@@ -177,7 +178,7 @@ static kolo_status local_alltoallv(kolo_comm *comm, const void *send, const size
     return status;
 }
 
-/* Two meetings here too: all that the second protects is what compare_calls() reads. */
+/* The second barrier only protects the calls that compare_calls() reads. */
 static kolo_status local_barrier(kolo_comm *comm)
 {
     member *me = (member *)comm;

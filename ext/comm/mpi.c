@@ -1,12 +1,12 @@
-/* The ranks that a launcher started, over MPI: the plugin libkolo_mpi.so, the only part of Kolo that includes mpi.h.
+/* Communication between ranks by MPI: the plugin libkolo_mpi.so, the only part of Kolo that includes mpi.h.
  *
- * Three things need care and take most of this file:
- *   - MPI counts in int, Kolo in 64 bits: what is larger goes in pieces.
- *   - MPI spins while it waits. Where ranks and their threads outnumber the cores of a host ("crowded": eight ranks on
- *     a laptop), that takes the core from the very rank that everybody waits for. There whoever waits sleeps: ranks of
- *     one host meet in shared memory (shared.h); over several hosts the nonblocking operations are used, with sleeps
- *     between two looks.
- *   - MPI can be started once in a process, Kolo again and again (a notebook), so MPI ends when the process does.
+ * Most of this file handles three problems:
+ *   - MPI counts in int, Kolo in 64 bits: larger data are sent in pieces.
+ *   - MPI spins while it waits. If ranks and their threads outnumber the cores of a host ("crowded": eight ranks on a
+ *     laptop), a spinning rank takes the core from the rank that it waits for. Crowded ranks sleep while they wait:
+ *     ranks of one host use shared memory (shared.h), ranks of several hosts use nonblocking operations and sleep
+ *     between two tests.
+ *   - MPI can be started only once in a process, Kolo again and again (in a notebook), so MPI ends with the process.
  *
  * Read comm.h and shared.h first.
  */
@@ -26,7 +26,7 @@
 #include "comm/sum.h"
 #include "core/plugin.h"
 
-/* The most bytes that one MPI call moves, and whether crowded ranks share memory: tests build it otherwise. */
+/* The largest number of bytes of one MPI call, and whether crowded ranks share memory. Tests define other values. */
 #ifndef KOLO_MPI_PIECE
 #define KOLO_MPI_PIECE  (1 << 30)
 #define KOLO_MPI_SHARED true
@@ -36,17 +36,17 @@ typedef struct mpi_comm {
     kolo_comm comm;
     MPI_Comm handle;
     bool crowded;
-    bool shares; /* memory: process.shared */
+    bool shares; /* uses process.shared */
 } mpi_comm;
 
-/* MPI belongs to the process, whatever Kolo does with it. */
+/* The state of MPI, of which a process has only one. */
 static struct {
-    bool ours;          /* Kolo started MPI, so Kolo ends it */
-    pid_t process;      /* that did; a forked child has no MPI */
-    int rank;           /* in every world */
-    int open;           /* worlds opened and not closed */
-    bool crowded;       /* so its end is waited for asleep */
-    kolo_shared shared; /* memory of all ranks, when they are crowded on one host: once for all worlds */
+    bool ours;          /* Kolo started MPI */
+    pid_t process;      /* the process that started MPI; a forked child cannot use it */
+    int rank;           /* in MPI_COMM_WORLD */
+    int open;           /* worlds that are opened and not closed */
+    bool crowded;       /* the last world was crowded */
+    kolo_shared shared; /* memory of all ranks, if they are crowded on one host; used by all worlds */
 } process;
 
 /* --- results and waiting --- */
@@ -60,8 +60,8 @@ static kolo_status check(const mpi_comm *me, int result, const char *name)
     return kolo_fail(KOLO_COMM, "%s failed on rank %d: %s", name, me->comm.rank, text);
 }
 
-/* Gives the core to somebody else for longer and longer: the other ranks usually arrive within a few turns, and then a
- * sleep would only add to the latency; if they compute, they need the core. */
+/* Gives the core to other threads for longer and longer times. Usually the other ranks are ready after a few turns, and
+ * a sleep would only add latency; but if they are still computing, they need the core. */
 static void stand_back(int turn)
 {
     enum { YIELDS = 200, SHORTEST = 20000, DOUBLINGS = 4 }; /* turns; nanoseconds; up to 320 µs */
@@ -73,7 +73,7 @@ static void stand_back(int turn)
     nanosleep(&(struct timespec){.tv_nsec = (long)SHORTEST << doublings}, NULL);
 }
 
-/* The error of the first request that met one: MPI_Waitall itself only says that there is one. */
+/* The error of the first request that failed; MPI_Waitall only returns that there is one. */
 static int first_error(int result, const MPI_Status *statuses, int count)
 {
     for (int i = 0; result == MPI_ERR_IN_STATUS && i < count; i++) {
@@ -100,7 +100,7 @@ static kolo_status wait_all(const mpi_comm *me, MPI_Request *requests, MPI_Statu
     return check(me, first_error(result, statuses, count), name);
 }
 
-/* The end of a nonblocking operation whose start gave `result`. */
+/* Waits for a nonblocking operation whose start returned `result`. */
 static kolo_status wait_one(const mpi_comm *me, int result, MPI_Request *request, const char *name)
 {
     MPI_Status status;
@@ -108,9 +108,9 @@ static kolo_status wait_one(const mpi_comm *me, int result, MPI_Request *request
     return wait_all(me, request, &status, 1, name);
 }
 
-/* One collective, MPI_Xxx where there is a core for each rank, else MPI_Ixxx. All ranks must take the same. Both give
- * each rank the same bits, as comm.h wants: each of Open MPI's all-reduces either computes an element on one rank
- * and copies it (linear, binomial, ring, Rabenseifner), or adds the same pairs on both sides (recursive doubling). */
+/* Calls a collective: MPI_Xxx, or MPI_Ixxx in a crowded group. All ranks must make the same choice. Both give every
+ * rank the same bits, as comm.h demands: each of Open MPI's all-reduces either computes an element on one rank and
+ * copies it (linear, binomial, ring, Rabenseifner), or adds the same pairs on both sides (recursive doubling). */
 #define COLLECTIVE(me, blocking, nonblocking, ...)                                                                     \
     ((me)->crowded ? wait_one(me, nonblocking(__VA_ARGS__, &request), &request, #blocking)                             \
                    : check(me, blocking(__VA_ARGS__), #blocking))
@@ -153,7 +153,7 @@ static kolo_status mpi_barrier(kolo_comm *comm)
     return KOLO_OK;
 }
 
-/* --- exchanges: messages between pairs, since MPI_Allgatherv and MPI_Alltoallv count offsets in int, too --- */
+/* --- exchanges: messages between pairs of ranks, because MPI_Allgatherv and MPI_Alltoallv have offsets in int --- */
 
 typedef struct exchange {
     mpi_comm *me;
@@ -184,7 +184,7 @@ static void exchange_close(exchange *x)
     free(x->statuses);
 }
 
-/* Pieces between two ranks arrive in the order in which they were sent, so they need no numbers. */
+/* MPI keeps the order of messages between two ranks, so all pieces have the tag 0. */
 static kolo_status send_part(exchange *x, const char *data, size_t bytes, int to)
 {
     for (size_t at = 0; at < bytes; at += KOLO_MPI_PIECE) {
@@ -220,7 +220,7 @@ static kolo_status mpi_alltoallv(kolo_comm *comm, const void *send, const size_t
     kolo_status status;
     KOLO_GO(done, exchange_open(&x, me, pieces_of(send_bytes, size) + pieces_of(receive_bytes, size)));
     copy((char *)receive + receive_offsets[rank], (const char *)send + send_offsets[rank], send_bytes[rank]);
-    for (int i = 1; i < size; i++) { /* each begins with its neighbour, so that nobody is everybody's first */
+    for (int i = 1; i < size; i++) { /* each begins with its neighbour, so that not all begin with the same rank */
         int to = (rank + i) % size, from = (rank - i + size) % size;
         KOLO_GO(done, receive_part(&x, (char *)receive + receive_offsets[from], receive_bytes[from], from));
         KOLO_GO(done, send_part(&x, (const char *)send + send_offsets[to], send_bytes[to], to));
@@ -251,7 +251,8 @@ done:
     return status;
 }
 
-/* MPI_Allgather is the better one for many ranks with little each; what does not fit an int goes from pair to pair. */
+/* Uses MPI_Allgather, which is faster for many ranks with few bytes, unless the bytes of all ranks exceed
+ * KOLO_MPI_PIECE. */
 static kolo_status mpi_allgather(kolo_comm *comm, const void *data, size_t bytes, void *all)
 {
     mpi_comm *me = (mpi_comm *)comm;
@@ -275,7 +276,8 @@ static kolo_status mpi_allgather(kolo_comm *comm, const void *data, size_t bytes
 
 /* --- the ranks --- */
 
-/* Does not come back, here or on any other rank. A failure that nobody published yet would be lost with the process. */
+/* Ends the processes of all ranks and does not return. Prints this thread's failure first, which would be lost
+ * otherwise. */
 static void end_job(kolo_comm *comm, int code)
 {
     kolo_failure failure = kolo_failure_take();
@@ -312,8 +314,8 @@ static const kolo_comm_kind mpi_kind = {
 
 /* --- starting and ending MPI --- */
 
-/* MPI_Finalize waits for the other ranks, and it spins: where that would disturb those that still work, wait for them
- * before. */
+/* MPI_Finalize spins until all ranks call it. A crowded rank sleeps in a barrier before, so that it does not disturb
+ * ranks that are still working. */
 static void finalize(void)
 {
     MPI_Request request;
@@ -323,8 +325,8 @@ static void finalize(void)
     MPI_Finalize();
 }
 
-/* MPI_Finalize waits for all ranks, so it is only right when this one left the job in order. A rank that exits in the
- * middle of it ends without: the launcher then sees that it failed, and ends the others. */
+/* Called when the process exits. MPI_Finalize waits for all ranks, so it is only called if this rank has left the job
+ * in order. Without MPI_Finalize the launcher takes the rank as failed and ends the other ranks. */
 static void end_with_process(int exit_code, void *unused)
 {
     (void)unused;
@@ -343,7 +345,8 @@ static int allowed_cores(cpu_set_t *set)
     return sched_getaffinity(0, sizeof *set, set) == 0 ? CPU_COUNT(set) : 1;
 }
 
-/* Open MPI reads it when it starts, before it can be asked how many ranks a host has; what the user set stays. */
+/* Open MPI reads this variable when it starts, so the number of ranks on this host is taken from the launcher's
+ * variable. A value that the user set is kept. */
 static void yield_when_crowded(void)
 {
     cpu_set_t set;
@@ -351,7 +354,7 @@ static void yield_when_crowded(void)
     if (ranks && strtol(ranks, NULL, 10) > allowed_cores(&set)) setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
 }
 
-/* Any thread may be the one that communicates (a replica's), but only one at a time. */
+/* Starts MPI if nobody has. Any thread may communicate (for instance a replica's), but only one at a time. */
 static kolo_status start(int *argc, char ***argv)
 {
     int running = 0, finalized = 0, provided;
@@ -370,11 +373,11 @@ static kolo_status start(int *argc, char ***argv)
     return on_exit(end_with_process, NULL) == 0 ? KOLO_OK : kolo_fail_memory(0, "the end of MPI");
 }
 
-/* Who shares this host, and which of the hosts it is. */
+/* Finds this rank's number on its host, and the number of the host. */
 static kolo_status find_hosts(mpi_comm *me, MPI_Comm host, kolo_world *world)
 {
     MPI_Comm leaders = MPI_COMM_NULL;
-    int numbers[2] = {0, 1}; /* this host's, and how many there are */
+    int numbers[2] = {0, 1}; /* the number of this host, and the number of hosts */
     KOLO_TRY(check(me, MPI_Comm_rank(host, &world->local_rank), "MPI_Comm_rank"));
     KOLO_TRY(check(me, MPI_Comm_size(host, &world->local_size), "MPI_Comm_size"));
     int leads = world->local_rank == 0 ? 0 : MPI_UNDEFINED;
@@ -390,7 +393,8 @@ static kolo_status find_hosts(mpi_comm *me, MPI_Comm host, kolo_world *world)
     return KOLO_OK;
 }
 
-/* Whether any host has fewer cores than its ranks have threads. All ranks must agree: see COLLECTIVE. */
+/* Finds out whether any host has fewer cores than its ranks have threads. All ranks get the same answer, which
+ * COLLECTIVE needs. */
 static kolo_status find_crowded(mpi_comm *me, MPI_Comm host)
 {
     cpu_set_t cores;
@@ -404,10 +408,11 @@ static kolo_status find_crowded(mpi_comm *me, MPI_Comm host)
     return KOLO_OK;
 }
 
-/* Where rank 0's memory is: a file without a name, reached through the process that has it open. */
+/* Identifies rank 0's shared memory: a file without a name, which other processes open through rank 0's
+ * /proc/PID/fd. */
 typedef struct memory_file {
     pid_t process;
-    int number;
+    int number; /* the file descriptor in that process */
     ino_t inode;
 } memory_file;
 
@@ -423,7 +428,7 @@ static int make_memory(size_t bytes, memory_file *file)
     return -1;
 }
 
-/* In another container that number may be another process, hence the look at the inode. */
+/* Checks the inode, because in another container this PID may be another process. */
 static int find_memory(const memory_file *file)
 {
     char path[64];
@@ -435,9 +440,9 @@ static int find_memory(const memory_file *file)
     return -1;
 }
 
-/* Memory that all ranks of this host see; kept until the process ends, since Kolo may come back. If one of them cannot,
- * they all do without. It does not lie in /dev/shm, which Docker makes small: there MPI_Win_allocate_shared hangs, or
- * gives memory that is not there when it is touched. */
+/* Makes memory that all ranks of this host share. It is kept until the process ends, because kolo_init() may be called
+ * again. If one rank cannot map the memory, no rank uses it. The memory is not in /dev/shm, which Docker makes small:
+ * there MPI_Win_allocate_shared hangs, or returns memory that cannot be used. */
 static kolo_status share_memory(mpi_comm *me, MPI_Comm host)
 {
     size_t bytes = kolo_shared_bytes(me->comm.size);
@@ -454,8 +459,8 @@ static kolo_status share_memory(mpi_comm *me, MPI_Comm host)
     return KOLO_OK;
 }
 
-/* A rank that was started by another MPI's launcher finds nobody: each of eight would be rank 0 of 1, and save the same
- * file. */
+/* Fails if another MPI's launcher started the ranks: they do not find each other, so each would be rank 0 of 1, and all
+ * would save the same file. */
 static kolo_status check_size(int size)
 {
     static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
@@ -489,7 +494,7 @@ static kolo_status look_around(mpi_comm *me, kolo_world *world)
     return status;
 }
 
-/* A communicator of its own, so that what Kolo sends never meets what the program sends by MPI itself. */
+/* Duplicates MPI_COMM_WORLD, so that messages of Kolo and of the program cannot be mixed up. */
 static kolo_status mpi_world_open(int *argc, char ***argv, kolo_world *world)
 {
     KOLO_TRY(start(argc, argv));

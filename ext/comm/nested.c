@@ -1,8 +1,8 @@
-/* Threads of several ranks as one group: the threads of a rank do each collective among themselves (inner), and one of
- * them, inner member 0, does it for all of them with the other ranks (outer). This is the hierarchical all-reduce of
- * Horovod and NCCL: the slow link between ranks carries each value once, however many threads a rank has.
+/* Threads of several ranks as one group. The threads of a rank do each collective among themselves (inner), and inner
+ * member 0 does it for all of them with the other ranks (outer). This is the hierarchical all-reduce of Horovod and
+ * NCCL: each value passes the slow link between ranks only once, for any number of threads a rank.
  *
- * Members are numbered rank by rank, so what a rank's threads have is contiguous in the results of allgather. Read
+ * Members are numbered rank by rank, so the data of a rank's threads are contiguous in the result of allgather. Read
  * comm.h first.
  */
 #include "comm/comm.h"
@@ -15,7 +15,7 @@ typedef struct nested {
     kolo_comm *inner, *outer;
 } nested;
 
-/* Whether this thread is the one that speaks for its rank. */
+/* Whether this thread is inner member 0, which calls outer for all threads of its rank. */
 static bool speaks(const nested *group)
 {
     return group->inner->rank == 0;
@@ -35,7 +35,7 @@ static kolo_status nested_allreduce(kolo_comm *comm, void *values, int64_t count
     return group->inner->kind->broadcast(group->inner, values, bytes, 0);
 }
 
-/* First to the member that speaks for the root's rank, then to the other ranks, then within those. */
+/* Copies from the root to inner member 0 of its rank, then to the other ranks, then to their threads. */
 static kolo_status nested_broadcast(kolo_comm *comm, void *data, size_t bytes, int root)
 {
     nested *group = (nested *)comm;
@@ -49,7 +49,7 @@ static kolo_status nested_broadcast(kolo_comm *comm, void *data, size_t bytes, i
 static kolo_status nested_allgather(kolo_comm *comm, const void *data, size_t bytes, void *all)
 {
     nested *group = (nested *)comm;
-    size_t block = bytes * (size_t)group->inner->size; /* what one rank's threads have */
+    size_t block = bytes * (size_t)group->inner->size; /* bytes of a rank's threads */
     char *mine = (char *)all + block * (size_t)group->outer->rank;
     KOLO_TRY(group->inner->kind->allgather(group->inner, data, bytes, mine));
     if (speaks(group)) KOLO_TRY(group->outer->kind->allgather(group->outer, mine, block, all));
@@ -64,7 +64,7 @@ static kolo_status nested_barrier(kolo_comm *comm)
     return group->inner->kind->barrier(group->inner);
 }
 
-/* --- parts of different sizes: packed by member, so that a rank's parts lie together --- */
+/* --- parts of different sizes: packed in the order of the members, so that a rank's parts are contiguous --- */
 
 static size_t sum(const size_t *bytes, int count)
 {
@@ -89,7 +89,8 @@ static void copy_parts(char *to, const size_t *to_offsets, const char *from, con
     for (int i = 0; i < count; i++) copy(to + to_offsets[i], from + from_offsets[i], bytes[i]);
 }
 
-/* Memory for `count` things of `bytes` each; never NULL for a count of zero. */
+/* Allocates zeroed memory for `count` elements of `bytes` each; not NULL for a count of zero. `pointer` is the address
+ * of the pointer to set. */
 static kolo_status allocate(void *pointer, size_t count, size_t bytes)
 {
     void *memory = calloc(count + 1, bytes);
@@ -97,7 +98,7 @@ static kolo_status allocate(void *pointer, size_t count, size_t bytes)
     return memory ? KOLO_OK : kolo_fail_memory(count * bytes, "an exchange between replicas");
 }
 
-/* allgatherv into packed[…]: inner, outer, and back to the threads. */
+/* allgatherv into packed[…]: first inner, then outer, then a broadcast to the threads. */
 static kolo_status gather_packed(nested *group, const void *data, char *packed, const size_t *bytes,
                                  const size_t *offsets, size_t *rank_bytes, size_t *rank_offsets)
 {
@@ -134,25 +135,27 @@ done:
     return status;
 }
 
-/* --- alltoallv: the threads' parts go to the thread that speaks, from rank to rank, and back to the threads --- */
+/* --- alltoallv: the threads' parts are collected by inner member 0, exchanged between ranks, and given back --- */
 
-/* Everything that the thread that speaks knows. T threads a rank, N members; a part's size is known to both ends. */
+/* The data of inner member 0. T is the number of threads a rank, N of members. Sender and receiver of a part both have
+ * its size. */
 typedef struct exchange {
     nested *group;
-    size_t *sent, *wanted; /* [T][N] what each thread here sends to, and wants from, each member */
+    size_t *sent, *wanted; /* [T][N] bytes that each thread of this rank sends to, and receives from, each member */
     size_t *send_bytes, *send_offsets, *receive_bytes, *receive_offsets; /* [N] scratch for one call of a comm */
-    char *outgoing, *incoming; /* by thread and destination, or by thread and source */
-    char *out, *in;            /* by rank: what the outer alltoallv sends and receives */
+    char *outgoing, *incoming; /* parts in the order [thread][destination], [thread][source] */
+    char *out, *in;            /* parts in the order of the ranks, for the outer alltoallv */
 } exchange;
 
-/* Parts of one thread's row are in member order, so those for one rank lie together: this many bytes of them. */
+/* The number of bytes of one thread's row for or from one rank. They are contiguous, because the parts in a row are in
+ * the order of the members. */
 static size_t to_rank(const exchange *x, const size_t *rows, int thread, int rank)
 {
     int threads = x->group->inner->size;
     return sum(rows + (size_t)thread * (size_t)x->group->comm.size + (size_t)(rank * threads), threads);
 }
 
-/* [thread][rank] → [rank][thread], in blocks of the size of what the thread sends to that rank's threads. */
+/* Copies `outgoing` [thread][rank] to `out` [rank][thread], in blocks of the bytes that a thread sends to a rank. */
 static void order_by_rank(exchange *x)
 {
     int threads = x->group->inner->size, ranks = x->group->outer->size;
@@ -171,7 +174,7 @@ static void order_by_rank(exchange *x)
     }
 }
 
-/* What came is [source member][thread here]; the threads want [thread here][source member]. */
+/* Copies `in` [source member][thread] to `incoming` [thread][source member]. */
 static void order_by_thread(exchange *x)
 {
     int threads = x->group->inner->size, members = x->group->comm.size;
@@ -206,8 +209,8 @@ static kolo_status exchange_between_ranks(exchange *x)
     return KOLO_OK;
 }
 
-/* Between the threads of a rank: each gives to member 0 (outwards), or member 0 gives to each. rows[T][N] are the
- * sizes of the parts, and `mine` is this thread's own end. */
+/* Exchanges parts between the threads of a rank: outwards, each thread sends `mine` to inner member 0, which receives
+ * `speakers`; otherwise inner member 0 sends `speakers`, and each thread receives `mine`. rows[T][N] are the sizes. */
 static kolo_status exchange_with_speaker(exchange *x, const size_t *rows, bool outwards, char *mine, char *speakers)
 {
     int threads = x->group->inner->size, me = x->group->inner->rank, members = x->group->comm.size;
@@ -287,8 +290,8 @@ static void nested_abort_threads(kolo_comm *comm)
     inner->kind->abort(inner);
 }
 
-/* Only the thread that speaks may call outer. When another fails it wakes that one, whose own failure then reaches
- * the other ranks. */
+/* Only inner member 0 may call outer. If another thread fails, it makes inner member 0 fail, which then aborts
+ * outer. */
 static void nested_abort(kolo_comm *comm)
 {
     nested *group = (nested *)comm;

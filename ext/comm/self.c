@@ -1,5 +1,5 @@
-/* A group of one: every operation is done when it is called. The oracle of the other comms, and what a program that
- * was not launched as several ranks has. Read comm.h first. */
+/* A group of one member, for programs that were not launched as several ranks. Tests compare the other comms with it.
+ * Read comm.h first. */
 #include "comm/comm.h"
 
 #include <string.h>
@@ -54,7 +54,7 @@ static kolo_status self_barrier(kolo_comm *comm)
     return KOLO_OK;
 }
 
-/* Nobody waits, and the group is never freed. */
+/* Nothing to do: no other member waits. */
 static void self_abort(kolo_comm *comm)
 {
     (void)comm;

@@ -1,8 +1,8 @@
-/* See shared.h. The memory is a barrier and two slots of a chunk for each member. Members may lie at different
- * addresses in different processes, so nothing in the memory is a pointer.
+/* See shared.h. The memory contains a barrier, and two slots for each member, each for one chunk. It contains no
+ * pointers, because processes may map it at different addresses.
  *
- * Two slots, used in turn, save a meeting: whoever writes chunk k + 2 into a slot has met the others after chunk k + 1
- * was written, and they came there only when they were done with chunk k. */
+ * The two slots are used in turn, which saves a barrier: a member that writes chunk k + 2 into a slot has passed the
+ * barrier of chunk k + 1, where all members arrive only after they have read chunk k. */
 #include "comm/shared.h"
 
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 
 #include "comm/sum.h"
 
-/* Small enough that the chunks of eight members stay in the caches; large enough that meeting costs less than moving.
- */
+/* Bytes. Small enough that the chunks of eight members stay in the caches; large enough that a barrier costs less time
+ * than copying. */
 enum { CHUNK = 1 << 18 };
 
 size_t kolo_shared_bytes(int size)
@@ -28,7 +28,7 @@ kolo_status kolo_shared_open(kolo_shared *shared, void *memory, int rank, int si
     for (int i = 0; i < 2 * size; i++) slots[i] = begin + sizeof(kolo_futex_barrier) + (size_t)i * CHUNK;
     *shared = (kolo_shared){
         .barrier = (kolo_futex_barrier *)begin, .slots = {slots, slots + size}, .rank = rank, .size = size};
-    shared->barrier->between_processes = 1; /* every member writes the same, before it first waits */
+    shared->barrier->between_processes = 1; /* every member writes the same value before its first wait */
     return KOLO_OK;
 }
 
@@ -38,13 +38,13 @@ void kolo_shared_close(kolo_shared *shared)
     *shared = (kolo_shared){0};
 }
 
-/* Never called off: there is no abort, whoever fails ends the whole job. */
+/* There is no abort: a rank that fails ends the whole job. */
 void kolo_shared_barrier(kolo_shared *shared)
 {
     kolo_barrier_wait(shared->barrier, shared->size, true);
 }
 
-/* Each member puts its chunk into its slot; each sums its own slice of all slots into slot 0; each takes the result. */
+/* Each member copies its chunk to its slot, sums one slice of all slots into slot 0, and copies the result. */
 static void allreduce_chunk(kolo_shared *shared, void *values, int64_t count, kolo_type type)
 {
     void **slots = shared->slots[shared->turn++ % 2];

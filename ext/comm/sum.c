@@ -5,10 +5,11 @@
 
 #include "comm/barrier.h"
 
-/* A block of sums that stays in the first-level cache while one source after the other is added to it. */
+/* Elements of a block of sums, which stays in the first-level cache while the sources are added one after the other. */
 enum { BLOCK = 1024 };
 
-/* Plain loops that gcc turns into vector code. Nothing is reassociated: the sums have the same bits at any width. */
+/* Plain loops that gcc vectorises. The order of additions does not change, so the bits do not depend on the vector
+ * width. */
 #define DEFINE_SUM_SLICE(real)                                                                                         \
     __attribute__((optimize("O3"))) static void sum_##real(void *const *from, int sources, void *const *to,            \
                                                            int targets, int64_t begin, int64_t end)                    \

@@ -1,5 +1,5 @@
-/* Usable cores: the affinity mask (taskset, SLURM, cpusets) and the control group's quota (docker --cpus); its memory.
- */
+/* The usable cores, from the affinity mask (taskset, SLURM, cpusets) and the control group's CPU quota (docker --cpus),
+ * and the control group's memory limit. */
 #define _GNU_SOURCE 1 /* sched_getaffinity */
 #include "core/cores.h"
 
@@ -37,7 +37,7 @@ static int64_t read_limit(const char *path, int64_t (*limit_of)(const char *text
     return limit_of(text);
 }
 
-/* The tightest limit of this process's control group and of those around it; 0: none. */
+/* The smallest limit of this process's control group and its parent groups; 0: no limit. */
 static int64_t smallest_limit(const char *name, int64_t (*limit_of)(const char *text))
 {
     char line[4096] = "", path[4200];

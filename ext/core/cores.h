@@ -1,16 +1,17 @@
-/* How many cores, and how much memory, this process may use: for libkolo and for kolorun, which is linked without it.
- */
+/* How many cores, and how much memory, this process may use. For libkolo, and for kolorun, which is not linked with
+ * libkolo. */
 #ifndef KOLO_CORE_CORES_H
 #define KOLO_CORE_CORES_H
 
 #include <stdint.h>
 
-/* The cores of its affinity mask, or fewer where the control group allows less time (docker run --cpus); at least 1. */
+/* The cores in this process's affinity mask, or fewer if the control group limits CPU time (docker run --cpus); at
+ * least 1. */
 int kolo_cores_usable(void);
-/* Cores that a control group's quota leaves, from the text of cpu.max ("200000 100000", "max 100000"), rounded up;
- * 0 when there is no limit. */
+/* The number of cores that a control group's quota allows, rounded up, from the text of cpu.max ("200000 100000",
+ * "max 100000"); 0: no limit. */
 int kolo_cores_of_quota(const char *cpu_max);
-/* Bytes that the control group allows; 0 when there is no limit. */
+/* Bytes of memory that the control group allows; 0: no limit. */
 int64_t kolo_memory_limit(void);
 
 #endif

@@ -1,9 +1,9 @@
-/* CRC-32C: by the processor's instruction where it has one, else four bits at a time. */
+/* CRC-32C, with the processor's instruction if it has one, else with a table for four bits at a time. */
 #include "core/crc32c.h"
 
 #include <string.h>
 
-/* The remainders of 0 … 15 by the reversed polynomial 0x82f63b78. */
+/* table[i] is the remainder of i by the reversed polynomial 0x82f63b78. */
 static uint32_t by_table(uint32_t crc, const unsigned char *bytes, size_t size)
 {
     static const uint32_t table[16] = {0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3,

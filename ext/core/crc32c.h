@@ -1,4 +1,4 @@
-/* CRC-32C (Castagnoli; RFC 3720), and TFRecord's framing of it. */
+/* CRC-32C (Castagnoli; RFC 3720), and its masked form in TFRecord files. */
 #ifndef KOLO_CORE_CRC32C_H
 #define KOLO_CORE_CRC32C_H
 
@@ -7,8 +7,8 @@
 
 uint32_t kolo_crc32c(const void *bytes, size_t size);
 
-/* Masked, as TFRecord and TensorBoard's event files keep it: a checksum of bytes that hold checksums is a poor one
- * (tensorflow/core/lib/hash/crc32c.h). */
+/* The masked form in TFRecord and TensorBoard's event files. CRCs of data that contain CRCs are weak, which the mask
+ * avoids (tensorflow/core/lib/hash/crc32c.h). */
 static inline uint32_t kolo_crc32c_masked(const void *bytes, size_t size)
 {
     uint32_t crc = kolo_crc32c(bytes, size);

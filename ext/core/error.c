@@ -1,4 +1,4 @@
-/* How a failure becomes one sentence: see error.h. */
+/* Reporting a failure in one sentence: see error.h. */
 #include "core/error.h"
 
 #include <stdarg.h>
@@ -12,19 +12,19 @@
 #define TEXT_SIZE 1200
 #define SAID_MOST 64
 
-static _Thread_local kolo_failure pending;        /* met, not yet published */
-static _Thread_local kolo_scope current;          /* the public call that runs */
-static _Thread_local int depth;                   /* how many do, one in a hook of another; 0: none */
-static _Thread_local char published[TEXT_SIZE];   /* what kolo_last_error() shows */
+static _Thread_local kolo_failure pending;        /* kept by kolo_fail(), not yet published */
+static _Thread_local kolo_scope current;          /* the public call that is running */
+static _Thread_local int depth;                   /* nested public calls that are running; 0: none */
+static _Thread_local char published[TEXT_SIZE];   /* the text of kolo_last_error() */
 static _Thread_local kolo_error last = {.text = "", .file = ""};
-static _Thread_local uint64_t said[SAID_MOST];    /* hashes of the sentences that were printed; 0: none */
+static _Thread_local uint64_t said[SAID_MOST];    /* hashes of the sentences that were printed; 0: unused */
 static _Thread_local unsigned said_count;
 static atomic_bool failed;
 static struct {
     int rank, size;
-} job = {0, 1};                                   /* what runtime/ says of it: kolo_error_speak_as() */
+} job = {0, 1};                                   /* set by kolo_error_speak_as() */
 
-/* A sentence is one line, whatever the file holds that it quotes. */
+/* Replaces control characters, so that a sentence that quotes a file's content is one line. */
 static void keep_in_line(char *text)
 {
     for (; *text; text++)
@@ -86,7 +86,7 @@ static const char *file_name(const char *path)
     return slash ? slash + 1 : path ? path : "";
 }
 
-/* One write, so that ranks and threads do not cut into each other's lines. */
+/* Writes the line with one call, so that lines of several ranks and threads do not mix. */
 static void print_line(const char *text)
 {
     char line[TEXT_SIZE + 2];
@@ -106,8 +106,8 @@ static void prefix(char *text, size_t size, const kolo_scope *scope)
     else snprintf(text, size, "%s%s: ", rank, scope->function);
 }
 
-/* Whether this sentence was printed since the last clear: a loop that fails a thousand times says so once. Of very many
- * different ones the oldest are forgotten. */
+/* Whether this sentence was printed since the last clear, so that a loop that fails a thousand times prints it once.
+ * Only the last SAID_MOST different sentences are remembered. */
 static bool is_repeated(const char *text)
 {
     uint64_t hash = 14695981039346656037u; /* FNV-1a */
@@ -118,8 +118,9 @@ static bool is_repeated(const char *text)
     return false;
 }
 
-/* What fails without a sentence of its own got a NULL from a call that failed before. What another rank's failure or a
- * stop ends follows from an earlier failure here as well. */
+/* Whether a failure is a consequence of an earlier one on this thread. A call that fails without a sentence received a
+ * NULL from a call that had failed. A failure because of another rank or of a stop is not reported after another
+ * failure, either. */
 static bool follows_from_earlier(kolo_status status)
 {
     return last.code != KOLO_OK && (pending.code == KOLO_OK || status == KOLO_COMM || status == KOLO_INTERRUPTED);
@@ -153,7 +154,7 @@ kolo_error kolo_last_error(void)
     return last;
 }
 
-/* Clears this thread's error and the process's memory of having failed; kolo_request_stop's flag is runtime.c's. */
+/* Clears this thread's error and the process's `failed`. The flag of kolo_request_stop() is in runtime.c. */
 void kolo_error_clear(void)
 {
     pending.code = KOLO_OK;

@@ -1,7 +1,7 @@
-/* Tables of options: what messages, summaries and saved models need to know of an option of a recipe.
+/* Tables that describe the options of a recipe, for messages, summaries and saved models.
  *
- * A recipe (a layer, an optimizer, a schedule) has a struct of arguments; its table has a kolo_field for each of them,
- * ended by one without a name. */
+ * A recipe (a layer, an optimizer, a schedule) has a struct of arguments. Its table has a kolo_field for each of them,
+ * and ends with a kolo_field without a name. */
 #ifndef KOLO_CORE_FIELD_H
 #define KOLO_CORE_FIELD_H
 
@@ -19,13 +19,13 @@ typedef enum kolo_field_type {
 } kolo_field_type;
 
 typedef struct kolo_field {
-    const char *name; /* as in C: "kernel" */
+    const char *name; /* the member's name: "kernel" */
     kolo_field_type type;
-    size_t offset; /* in the recipe's arguments: of a kolo_layer, behind its kind */
-    int count; /* elements of an array; 1 */
-    bool positional;
+    size_t offset; /* in the struct of arguments, which follows .kind in a kolo_layer */
+    int count; /* elements of an array; 1 for a single value */
+    bool positional; /* is written without its name */
 } kolo_field;
-/* KOLO_FIELD(KOLO_FIELD_INT, conv2d, filters) */
+/* Example: KOLO_FIELD(KOLO_FIELD_INT, conv2d, filters) */
 #define KOLO_FIELD(type_, kind_, member_)      {#member_, type_, offsetof(kolo_##kind_##_args, member_), 1, false}
 #define KOLO_POSITIONAL(type_, kind_, member_) {#member_, type_, offsetof(kolo_##kind_##_args, member_), 1, true}
 #define KOLO_PAIR(kind_, member_)              {#member_, KOLO_FIELD_INT, offsetof(kolo_##kind_##_args, member_), 2, false}
@@ -34,7 +34,7 @@ typedef struct kolo_field {
 
 /* Bytes of one element. */
 size_t kolo_field_size(kolo_field_type type);
-/* Whether any byte of the option is not zero: an option that is left out is all zeros. */
+/* Whether the option was given, that is, whether any of its bytes is not zero. */
 bool kolo_field_given(const kolo_field *field, const void *option);
 
 #endif

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE /* O_TMPFILE */
-/* Writing files whole or not at all: see file.h. */
+/* Writing files completely or not at all: see file.h. */
 #include "core/file.h"
 
 #include <dirent.h>
@@ -14,8 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LINKS_MAX     40  /* as the kernel follows */
-#define TEMPORARY_MAX 100 /* files that threads of this process write at once */
+#define LINKS_MAX     40  /* the kernel's limit */
+#define TEMPORARY_MAX 100 /* files that this process can write to one folder at the same time */
 
 static kolo_status cannot_write(const char *path, int error)
 {
@@ -23,20 +23,20 @@ static kolo_status cannot_write(const char *path, int error)
     return kolo_fail(code, "%s: wanted a file that can be written, got: %s", path, strerror(error));
 }
 
-/* The folder of a path, with its "/", or "" for the working folder. */
+/* The length of the folder's part of a path, including the last "/"; 0: the path has no folder. */
 static int folder_length(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? (int)(slash - path) + 1 : 0;
 }
 
-/* Follows the links of the last component, also those that lead to nothing yet. */
+/* Follows symbolic links of the target, also to a file that does not exist yet. */
 static kolo_status follow_links(kolo_file *file)
 {
     for (int i = 0; i < LINKS_MAX; i++) {
         char link[PATH_MAX], next[2 * PATH_MAX];
         ssize_t length = readlink(file->target, link, sizeof link - 1);
-        if (length < 0 && (errno == EINVAL || errno == ENOENT)) return KOLO_OK; /* no link, or nothing there */
+        if (length < 0 && (errno == EINVAL || errno == ENOENT)) return KOLO_OK; /* not a link, or not there */
         if (length < 0) return cannot_write(file->path, errno);
         link[length] = 0;
         snprintf(next, sizeof next, "%.*s%s", link[0] == '/' ? 0 : folder_length(file->target), file->target, link);
@@ -46,7 +46,7 @@ static kolo_status follow_links(kolo_file *file)
     return cannot_write(file->path, ELOOP);
 }
 
-/* mode: of what is there already, or -1. */
+/* Checks that the target can be written. *mode becomes the permissions of the existing file, or -1. */
 static kolo_status check_target(kolo_file *file, int *mode)
 {
     struct stat info;
@@ -60,8 +60,8 @@ static kolo_status check_target(kolo_file *file, int *mode)
     return KOLO_OK;
 }
 
-/* Names of files that are being written: ".kolo-PID-NUMBER.tmp". Whoever writes one holds its lock (flock), so one that
- * nobody locks belongs to a process that was killed. */
+/* Names of files that are being written: ".kolo-PID-NUMBER.tmp". The process that writes such a file holds its lock
+ * (flock), so a file without a lock was left by a process that was killed. */
 #define TEMPORARY_PREFIX ".kolo-"
 #define TEMPORARY_SUFFIX ".tmp"
 
@@ -85,7 +85,7 @@ static bool is_temporary(const char *name)
            strcmp(name + length - suffix, TEMPORARY_SUFFIX) == 0;
 }
 
-/* What dead processes left in the target's folder. Where it cannot be told or removed, it stays. */
+/* Removes the files that killed processes left in the target's folder. Errors are ignored. */
 static void remove_leftovers(const char *target)
 {
     char folder[PATH_MAX];
@@ -102,15 +102,15 @@ static void remove_leftovers(const char *target)
     if (listing) closedir(listing);
 }
 
-/* Whether the name still leads to the file that is open: another process may have taken it for a leftover between its
- * making and its locking. */
+/* Whether the name still refers to the open file. Another process may have removed the file as a leftover before it was
+ * locked. */
 static bool is_at(int fd, const char *name)
 {
     struct stat open_file, named;
     return fstat(fd, &open_file) == 0 && stat(name, &named) == 0 && open_file.st_ino == named.st_ino;
 }
 
-/* A new file in the target's folder, for file systems that have none without a name. */
+/* Opens a new file with a temporary name in the target's folder, for file systems without O_TMPFILE. */
 static kolo_status open_named(kolo_file *file)
 {
     for (int i = 0; i < TEMPORARY_MAX; i++) {
@@ -126,7 +126,8 @@ static kolo_status open_named(kolo_file *file)
     return cannot_write(file->path, EEXIST);
 }
 
-/* A file without a name: the kernel removes it with a process that is killed. It gets a name when it is complete. */
+/* Opens a file without a name if possible: the kernel removes it if the process is killed. put_in_place() gives the
+ * complete file a name. */
 static kolo_status open_temporary(kolo_file *file)
 {
     char folder[PATH_MAX];
@@ -140,7 +141,7 @@ static kolo_status open_temporary(kolo_file *file)
     return KOLO_OK;
 }
 
-/* 0, or errno. */
+/* Gives the open file a name. Returns 0 or errno. */
 static int link_as(const kolo_file *file, const char *name)
 {
     char open_file[64];
@@ -148,9 +149,9 @@ static int link_as(const kolo_file *file, const char *name)
     return linkat(AT_FDCWD, open_file, AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0 ? 0 : errno;
 }
 
-/* Gives the complete file its place; 0, or errno. A link can make a name but not replace one: then it gets a name of
- * its own first, and a process that is killed between these two calls leaves it behind, complete, for the next writer
- * to remove. */
+/* Gives the complete file the target's name. Returns 0 or errno. A link cannot replace an existing file, so the file
+ * then gets a temporary name first, and rename() replaces the target. If the process is killed between the two calls,
+ * the next writer removes the temporary file. */
 static int put_in_place(kolo_file *file)
 {
     if (!file->temporary[0]) {
@@ -160,7 +161,7 @@ static int put_in_place(kolo_file *file)
             error = link_as(file, file->temporary);
             if (error == 0) break;
         }
-        if (error != 0) file->temporary[0] = 0; /* it has no name to remove */
+        if (error != 0) file->temporary[0] = 0; /* there is no temporary name to remove */
         if (error != 0 || !file->temporary[0]) return error;
     }
     return rename(file->temporary, file->target) == 0 ? 0 : errno;
@@ -188,7 +189,7 @@ kolo_status kolo_file_begin(kolo_file *file, const char *path)
     return KOLO_OK;
 }
 
-/* write(), where a limit on file sizes answers with an error as a full disk does, and not with a deadly signal. */
+/* write() that returns an error if a file exceeds the size limit, instead of ending the process with SIGXFSZ. */
 static ssize_t write_without_signal(int fd, const void *bytes, size_t size)
 {
     sigset_t limit, before, waiting;
@@ -224,7 +225,8 @@ void kolo_file_abandon(kolo_file *file)
     file->fd = -1;
 }
 
-/* The new name too survives a power cut. Some file systems cannot do that to a folder; they do it by themselves. */
+/* Makes the new name survive a power failure. Errors are ignored: some file systems cannot sync a folder, but write its
+ * names by themselves. */
 static void sync_folder(const char *target)
 {
     char folder[PATH_MAX];

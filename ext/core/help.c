@@ -1,4 +1,4 @@
-/* argp's help, tidied: see help.h. */
+/* argp's help without its blank lines: see help.h. */
 #include "core/help.h"
 
 #include <stdio.h>

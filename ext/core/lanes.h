@@ -1,7 +1,8 @@
-/* Sixteen elements at once, for loops of our own: a cache line of floats, one register of AVX-512, two of AVX2.
+/* Vectors of sixteen elements, for loops in C: one cache line of floats, one AVX-512 register or two AVX2 registers.
  *
- * In memory elements are float32 or bfloat16 (the upper half of a float32). `narrow`, which of them, is a constant
- * wherever these are inlined; so is `lanes`, how many of the sixteen there are, where it is sixteen.
+ * In memory elements are float32, or with `narrow` bfloat16 (the upper half of a float32). `lanes` is the number of
+ * elements in use, at most sixteen. Wherever these functions are inlined, `narrow` is a constant, and `lanes` is a
+ * constant if it is sixteen.
  */
 #ifndef KOLO_CORE_LANES_H
 #define KOLO_CORE_LANES_H
@@ -30,7 +31,7 @@ KOLO_INLINE kolo_floats kolo_get(const void *from, int64_t at, int64_t lanes, in
     return floats;
 }
 
-/* To the nearest bfloat16, of two as near the even one; NaN stays NaN. */
+/* Rounds to the nearest bfloat16, ties to even; NaN stays NaN. */
 KOLO_INLINE void kolo_put(void *to, int64_t at, kolo_floats value, int64_t lanes, int narrow)
 {
     if (!narrow) {
@@ -43,7 +44,8 @@ KOLO_INLINE void kolo_put(void *to, int64_t at, kolo_floats value, int64_t lanes
     memcpy((uint16_t *)to + at, &halves, (size_t)lanes * sizeof(uint16_t));
 }
 
-/* The same for loops to the end of a row, whose last lanes may be fewer: sixteen take the short way. */
+/* The same for loops to the end of a row, where fewer than sixteen elements may be left. A count of sixteen is passed
+ * on as a constant. */
 KOLO_INLINE kolo_floats kolo_get_some(const void *from, int64_t at, int64_t lanes, int narrow)
 {
     return lanes == KOLO_LANES ? kolo_get(from, at, KOLO_LANES, narrow) : kolo_get(from, at, lanes, narrow);
@@ -53,18 +55,18 @@ KOLO_INLINE void kolo_put_some(void *to, int64_t at, kolo_floats value, int64_t 
     if (lanes == KOLO_LANES) kolo_put(to, at, value, KOLO_LANES, narrow);
     else kolo_put(to, at, value, lanes, narrow);
 }
-/* How many lanes there are at element `at` of `count`. */
+/* The number of lanes in use from element `at` of `count` on. */
 KOLO_INLINE int64_t kolo_lanes_at(int64_t at, int64_t count)
 {
     return count - at < KOLO_LANES ? count - at : KOLO_LANES;
 }
-/* Zero beyond the first `lanes`. */
+/* Sets the elements beyond the first `lanes` to zero. */
 KOLO_INLINE kolo_floats kolo_only(kolo_floats x, int64_t lanes)
 {
     const kolo_ints number = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     return lanes == KOLO_LANES ? x : (kolo_floats)((kolo_ints)x & (number < (int32_t)lanes));
 }
-/* Always in the same order. */
+/* The sum of all lanes, always added in the same order. */
 KOLO_INLINE float kolo_sum_lanes(kolo_floats x)
 {
     float sum[KOLO_LANES];
@@ -77,7 +79,7 @@ KOLO_INLINE float kolo_sum_lanes(kolo_floats x)
 /* The largest of x[count], count at least 1, where no element is NaN. */
 KOLO_INLINE float kolo_largest(const float *x, int64_t count)
 {
-    enum { at_once = 4 * KOLO_LANES }; /* none waits for the one before */
+    enum { at_once = 4 * KOLO_LANES }; /* separate maxima, which do not wait for each other */
     float most = x[0], lane[at_once];
     int64_t i = 0;
     for (int l = 0; l < at_once; l++) lane[l] = most;
@@ -92,7 +94,7 @@ KOLO_INLINE float kolo_largest(const float *x, int64_t count)
     return most;
 }
 
-/* Where the mask (all ones or all zeros in each lane) is set, yes; else no. */
+/* `yes` in the lanes where the mask is all ones, `no` where it is all zeros. */
 KOLO_INLINE kolo_floats kolo_select_floats(kolo_ints mask, kolo_floats yes, kolo_floats no)
 {
     return (kolo_floats)((mask & (kolo_ints)yes) | (~mask & (kolo_ints)no));

@@ -1,8 +1,8 @@
 /* exp and its relatives for sixteen floats at once (core/lanes.h), without branches or tables.
  *
  * Errors in units of the last place, over floats of every size (tests/ext/core/lanes_test.c): exp 1.25, sigmoid 2.5,
- * tanh 1.5; the normal distribution and its density 6 up to |x| = 2, and about x²/2 in the tails. NaN gives NaN. What
- * is smaller than 2^-126 may be zero: threads that compute flush such numbers.
+ * tanh 1.5; the normal distribution and its density 6 up to |x| = 2, and about x²/2 in the tails. NaN gives NaN.
+ * Results below 2^-126 may be zero, because threads that compute flush subnormal numbers.
  */
 #ifndef KOLO_CORE_LANES_MATH_H
 #define KOLO_CORE_LANES_MATH_H
@@ -14,7 +14,7 @@ KOLO_INLINE kolo_floats kolo_floats_of(float value)
     return value - (kolo_floats){0};
 }
 
-/* NaN stays: it is neither less nor greater. */
+/* NaN stays NaN, because it is neither less nor greater than the limits. */
 KOLO_INLINE kolo_floats kolo_floats_clamp(kolo_floats x, float low, float high)
 {
     x = kolo_select_floats(x < low, kolo_floats_of(low), x);
@@ -26,14 +26,15 @@ KOLO_INLINE kolo_floats kolo_floats_abs(kolo_floats x)
     return (kolo_floats)((kolo_ints)x & 0x7FFFFFFF);
 }
 
-/* 2^n for n in -126 … 127: the exponent's bits. */
+/* 2^n for n in -126 … 127, by setting the exponent's bits. */
 KOLO_INLINE kolo_floats kolo_floats_power_of_two(kolo_ints n)
 {
     return (kolo_floats)((n + 127) << 23);
 }
 
-/* exp(x) = 2^n · exp(r) with n = round(x / ln 2) and r = x − n·ln 2 (ln 2 in two parts, the first with few bits, so
- * that the difference is exact: Cody and Waite 1980), exp(r) by a polynomial; 2^n in two factors, each a float. */
+/* exp(x) = 2^n · exp(r) with n = round(x / ln 2) and r = x − n·ln 2. ln 2 is the sum of two parts, the first with few
+ * bits, so that the difference is exact (Cody and Waite 1980). exp(r) is a polynomial. 2^n is the product of two
+ * powers, because it may be too large or too small for a float. */
 KOLO_INLINE kolo_floats kolo_floats_exp(kolo_floats x)
 {
     const float magic = 0x1.8p23f; /* added to a small float, it leaves the nearest integer in the last bits */
@@ -52,7 +53,7 @@ KOLO_INLINE kolo_floats kolo_floats_sigmoid(kolo_floats x)
     return 1 / (1 + kolo_floats_exp(-x));
 }
 
-/* Near 0 an odd polynomial (Moshier's Cephes), else 1 − 2 / (exp(2|x|) + 1) with the sign of x. */
+/* An odd polynomial near 0 (Moshier's Cephes), elsewhere 1 − 2 / (exp(2|x|) + 1) with the sign of x. */
 KOLO_INLINE kolo_floats kolo_floats_tanh(kolo_floats x)
 {
     kolo_floats z = kolo_floats_abs(x), s = x * x;
@@ -64,8 +65,8 @@ KOLO_INLINE kolo_floats kolo_floats_tanh(kolo_floats x)
 }
 
 /* The normal distribution Φ(x) = (1 + erf(x / √2)) / 2, and its density exp(−x²/2) / √(2π) (density may be NULL).
- * Φ(−z) = exp(−z²/2) · f(q) / (z + 5/2) for z ≥ 0 with q = (z − 5/2) / (z + 5/2) in [−1, 1) and f a polynomial, so that
- * both tails have all their digits (the form is Schonfelder's, 1978, "Chebyshev expansions for the error function"). */
+ * Φ(−z) = exp(−z²/2) · f(q) / (z + 5/2) for z ≥ 0 with q = (z − 5/2) / (z + 5/2) in [−1, 1) and f a polynomial. This
+ * form (Schonfelder 1978, "Chebyshev expansions for the error function") is accurate in both tails. */
 KOLO_INLINE kolo_floats kolo_floats_normal(kolo_floats x, kolo_floats *density)
 {
     static const float f[] = {3.936181091e-5f, 2.794290154e-5f, -2.392800941e-4f, -3.618795972e-4f,

@@ -1,4 +1,4 @@
-/* The part of core/random.h that devices' own kernels share: no more than C and CUDA C have in common. */
+/* The part of core/random.h that kernels on devices use, too; written in the common subset of C and CUDA C. */
 #ifndef KOLO_CORE_PHILOX_H
 #define KOLO_CORE_PHILOX_H
 
@@ -33,7 +33,7 @@ KOLO_EVERYWHERE kolo_random_block kolo_philox(uint64_t key, uint64_t counter_low
     return block;
 }
 
-/* What a stream is for; each purpose has streams of its own under one seed. */
+/* The purpose of a random stream; each purpose has separate streams under one seed. */
 typedef enum kolo_random_purpose {
     KOLO_RANDOM_WEIGHTS = 1,
     KOLO_RANDOM_ORDER,
@@ -45,7 +45,7 @@ typedef enum kolo_random_purpose {
     KOLO_RANDOM_MAP
 } kolo_random_purpose;
 
-/* The finalizer of SplitMix64 (Steele, Lea, Flood 2014): every bit of the input moves every bit of the output. */
+/* The finalizer of SplitMix64 (Steele, Lea, Flood 2014): every bit of the input affects every bit of the output. */
 KOLO_EVERYWHERE uint64_t kolo_mix(uint64_t value)
 {
     value += 0x9E3779B97F4A7C15u;
@@ -60,7 +60,7 @@ KOLO_EVERYWHERE uint64_t kolo_random_key(uint64_t seed, kolo_random_purpose purp
     return kolo_mix(kolo_mix(kolo_mix(seed) + (uint64_t)purpose) + number);
 }
 
-/* [0, 1), 24 bits. */
+/* A number in [0, 1) with 24 bits. */
 KOLO_EVERYWHERE float kolo_random_unit(uint32_t word)
 {
     return (float)(word >> 8) * 5.9604644775390625e-8f;

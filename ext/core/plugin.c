@@ -1,4 +1,4 @@
-/* Loading libkolo_NAME.so from the folder where libkolo.so lies. */
+/* Loading libkolo_NAME.so from the folder of libkolo.so. */
 #define _GNU_SOURCE
 #include "core/plugin.h"
 
@@ -10,7 +10,8 @@
 
 #define PLUGINS_MAX 16
 
-/* What was loaded, or why it was not; never unloaded, since kernels and threads of it may live on. */
+/* A loaded plugin, or the reason why it could not be loaded. Plugins are never unloaded, because their kernels and
+ * threads may still be running. */
 typedef struct loaded {
     char name[32];
     const kolo_plugin *plugin;
@@ -23,7 +24,7 @@ static struct {
     int count;
 } plugins = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-/* The path of libkolo_NAME.so beside the library that this function is in. */
+/* The path of libkolo_NAME.so in the folder of the library that contains this function. */
 static void plugin_path(const char *name, char *path, size_t size)
 {
     Dl_info self;

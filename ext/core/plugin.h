@@ -1,7 +1,7 @@
-/* Plugins: the parts that need an outside library, loaded when asked for.
+/* Plugins: the parts that need an external library, loaded when they are first needed.
  *
- * This header names the types of the parts without including their headers, which stand above it: a file that uses a
- * part includes the header named beside it. */
+ * This header names the types of these parts without including their headers, because core/ includes no other folder. A
+ * file that uses a part includes the header that is named beside it. */
 #ifndef KOLO_CORE_PLUGIN_H
 #define KOLO_CORE_PLUGIN_H
 
@@ -11,7 +11,7 @@
 
 struct kolo_machine;
 
-/* What libkolo_NAME.so exports as `kolo_plugin_entry`; a part it does not have is NULL. */
+/* libkolo_NAME.so exports one of these as `kolo_plugin_entry`; a part that it does not have is NULL. */
 typedef struct kolo_plugin {
     unsigned version;                    /* KOLO_PLUGIN_VERSION */
     const struct kolo_backend *backend;  /* backend/backend.h */
@@ -21,8 +21,8 @@ typedef struct kolo_plugin {
     kolo_status (*read_machine)(int sharers, int count, struct kolo_machine *machine);
 } kolo_plugin;
 
-/* Loads libkolo_NAME.so from libkolo.so's own folder. The first call for a name loads; later ones return the same.
- * Returns NULL, with *why a clause of a sentence, when it cannot. Any thread. */
+/* Loads libkolo_NAME.so from the folder of libkolo.so. Later calls with the same name return the same result. Returns
+ * NULL on failure, with the reason in *why (part of a sentence); why may be NULL. Any thread. */
 const kolo_plugin *kolo_plugin_load(const char *name, const char **why);
 
 #endif

@@ -1,4 +1,4 @@
-/* Random numbers by name: see random.h. */
+/* Counter-based random numbers: see random.h. */
 #include "core/random.h"
 
 #include <math.h>
@@ -24,7 +24,7 @@ uint64_t kolo_random_seed(void)
     return seed ? seed : 1;
 }
 
-/* 0 … below-1: a 64-bit draw modulo at most 2³¹ is even to within 2⁻³³. */
+/* A number in 0 … below-1. A 64-bit number modulo at most 2³¹ is uniform to within 2⁻³³. */
 static int64_t draw_below(uint64_t key, int64_t number, int64_t below)
 {
     kolo_random_block block = kolo_philox(key, (uint64_t)number, 0);
@@ -39,7 +39,7 @@ static void swap(int32_t *order, int64_t a, int64_t b)
     order[b] = held;
 }
 
-/* Fisher and Yates, from the end. */
+/* The shuffle of Fisher and Yates, from the end. */
 void kolo_random_permutation(uint64_t seed, uint64_t epoch, int64_t count, int32_t *order)
 {
     uint64_t key = kolo_random_key(seed, KOLO_RANDOM_ORDER, epoch);
@@ -47,8 +47,8 @@ void kolo_random_permutation(uint64_t seed, uint64_t epoch, int64_t count, int32
     for (int64_t i = count - 1; i > 0; i--) swap(order, i, draw_below(key, i, i + 1));
 }
 
-/* The next `buffer` places from i on are tf.data's buffer: what was swapped out of place i has the place of what was
- * drawn, and the next one comes in at the end. */
+/* The places i … i + buffer − 1 of `order` are tf.data's buffer: one of their elements is drawn and swapped to place i.
+ * The next step has one new element at the end. */
 void kolo_random_order(uint64_t seed, uint64_t epoch, int64_t count, int64_t buffer, int32_t *order)
 {
     if (buffer == 0) {

@@ -1,4 +1,4 @@
-/* Shapes of one sample or one array of weights, the last axis fastest. */
+/* Shapes of a sample or of an array of weights; the last axis varies fastest. */
 #ifndef KOLO_CORE_SHAPE_H
 #define KOLO_CORE_SHAPE_H
 
@@ -9,7 +9,7 @@ typedef struct kolo_shape {
     int dim[4];
 } kolo_shape;
 
-/* Elements. Shapes are checked on the way in so that this never overflows. */
+/* The number of elements. Shapes are checked when they are made, so this cannot overflow. */
 static inline int64_t kolo_shape_count(kolo_shape shape)
 {
     int64_t count = 1;
@@ -24,7 +24,7 @@ static inline bool kolo_shape_equal(kolo_shape a, kolo_shape b)
     return equal;
 }
 
-/* "{28, 28, 1}", in kolo_phrase's ring. */
+/* "{28, 28, 1}", in a buffer of kolo_phrase(). */
 const char *kolo_shape_text(kolo_shape shape);
 
 #endif

@@ -4,9 +4,9 @@
 
 #include <signal.h>
 
-/* Holds the signals of this thread, and of those that it starts meanwhile, since they belong to the program's own
- * threads; *before is for kolo_release_signals(). Faults are let through: one that is held ends the process without the
- * handler that would have said where. */
+/* Blocks signals in this thread, and in the threads that it starts before kolo_release_signals(before), so that only
+ * the program's own threads handle them. Faults (SIGSEGV and so on) are not blocked: a blocked fault ends the process
+ * without running its handler, which may report where it occurred. */
 void kolo_hold_signals(sigset_t *before);
 void kolo_release_signals(const sigset_t *before);
 

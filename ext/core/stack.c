@@ -1,4 +1,4 @@
-/* Room on the stack: see stack.h. */
+/* Growing the stack: see stack.h. */
 #define _GNU_SOURCE
 #include "core/stack.h"
 
@@ -6,10 +6,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define NEEDED ((size_t)5 << 20)      /* a tree's unfinished sums, some functions deep */
-#define LIMIT  ((rlim_t)6 << 20)      /* of a stack that may be smaller nothing is asked */
+#define NEEDED ((size_t)5 << 20)      /* the partial sums of a reduction tree, and some nested calls */
+#define LIMIT  ((rlim_t)6 << 20)      /* a stack with a smaller limit is not grown */
 
-/* One byte at the far end: the system grows the stack up to it, and gives memory to that page alone. */
+/* Writes one byte at the far end: the system grows the stack up to it, but allocates only that page. */
 __attribute__((noinline)) static void touch(void)
 {
     volatile char room[NEEDED];
@@ -20,7 +20,7 @@ __attribute__((noinline)) static void touch(void)
 kolo_status kolo_stack_grow(void)
 {
     struct rlimit limit;
-    if (gettid() != getpid()) return KOLO_OK; /* another thread's stack is there whole */
+    if (gettid() != getpid()) return KOLO_OK; /* the stacks of other threads do not grow */
     if (getrlimit(RLIMIT_STACK, &limit) != 0 || (limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < LIMIT))
         return KOLO_OK;
     void *room = mmap(NULL, NEEDED, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -8,7 +8,7 @@
 
 struct kolo_table {
     int columns, numbers, rows;
-    char *(*cells)[KOLO_TABLE_COLUMNS]; /* [rows]; the headings first */
+    char *(*cells)[KOLO_TABLE_COLUMNS]; /* [rows]; row 0 has the headings */
 };
 
 kolo_status kolo_table_open(int columns, int numbers, const char *const *headings, kolo_table **table)

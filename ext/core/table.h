@@ -1,4 +1,4 @@
-/* A table of texts in columns as wide as their widest, for calls that print one. */
+/* Tables of texts for printing; each column is as wide as its widest cell. */
 #ifndef KOLO_CORE_TABLE_H
 #define KOLO_CORE_TABLE_H
 
@@ -10,15 +10,16 @@
 
 typedef struct kolo_table kolo_table;
 
-/* The headings; columns from `numbers` on are set to the right. */
+/* Makes a table with headings[columns]. Columns from number `numbers` on are right-aligned. The table must be closed on
+ * failure, too. */
 kolo_status kolo_table_open(int columns, int numbers, const char *const *headings, kolo_table **table);
-/* cells[columns], each copied. */
+/* Adds a row with copies of cells[columns]. */
 kolo_status kolo_table_add(kolo_table *table, const char *const *cells);
 void kolo_table_write(FILE *out, const kolo_table *table);
 void kolo_table_print(const kolo_table *table); /* on stdout */
-void kolo_table_close(kolo_table **table);      /* takes NULL */
+void kolo_table_close(kolo_table **table); /* *table may be NULL */
 
-/* 1234567 as "1.2 MB". In the thread's ring of texts, like kolo_phrase(). */
+/* Formats 1234567 as "1.2 MB", in a buffer of kolo_phrase(). */
 const char *kolo_bytes_text(double bytes);
 
 #endif

@@ -1,9 +1,9 @@
-/* Characters in UTF-8: which bytes may follow which (Unicode 15, table 3-7). */
+/* Characters in UTF-8, checked by Unicode 15, table 3-7. */
 #include "core/utf8.h"
 
 #include <stdbool.h>
 
-/* By the first byte; 0 for one that begins none. */
+/* The size of a character with this first byte; 0: no character begins with it. */
 static size_t announced(unsigned char first)
 {
     if (first < 0x80) return 1;

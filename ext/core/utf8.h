@@ -4,12 +4,12 @@
 
 #include <stddef.h>
 
-/* What stands for bytes that are no character: U+FFFD. */
+/* The replacement for bytes that are not a character: U+FFFD. */
 #define KOLO_UTF8_UNKNOWN "\xef\xbf\xbd"
 
-/* Bytes of the character that begins here, of which `left` are there: 0 where none does. */
+/* The number of bytes of the first character in text[left]; 0: the text does not begin with a complete character. */
 size_t kolo_utf8_size(const char *text, size_t left);
-/* Characters of a text. */
+/* The number of characters in a text. */
 int kolo_utf8_count(const char *text);
 
 #endif

@@ -1,4 +1,4 @@
-/* Loops that the compiler makes in several versions, of which the machine's best is taken when the library loads. */
+/* Functions that are compiled in several versions; the loader chooses the best one for the machine. */
 #ifndef KOLO_CORE_VECTOR_H
 #define KOLO_CORE_VECTOR_H
 

@@ -1,4 +1,4 @@
-/* Which thread works with a model: see visit.h. */
+/* Which thread is using a model: see visit.h. */
 #include "core/visit.h"
 
 #include <unistd.h>
@@ -8,7 +8,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t somebody_left = PTHREAD_COND_INITIALIZER;
 static _Thread_local bool helper;
 
-/* ---- fork: the child finds the lock open, and nobody waiting */
+/* ---- fork: in the child the lock is free, and no thread waits */
 
 static void hold(void)
 {
@@ -48,7 +48,7 @@ static kolo_status refuse(const kolo_visit *visit, const char *call)
     return kolo_fail(KOLO_INVALID, "this model is in %s of another thread: wanted %s after it", visit->call, call);
 }
 
-/* With the lock held. */
+/* Called with the lock held. */
 static kolo_status wait_for_others(kolo_visit *visit, const char *call, bool changes)
 {
     while (is_anothers(visit)) {
@@ -70,7 +70,7 @@ kolo_status kolo_visit_begin(kolo_visit *visit, const char *call, bool changes)
     return status;
 }
 
-/* A forked child may return from a call that its parent began. */
+/* Does nothing in a forked child that returns from a call that its parent began. */
 void kolo_visit_end(kolo_visit *visit)
 {
     pthread_mutex_lock(&lock);

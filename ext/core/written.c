@@ -4,7 +4,7 @@
 #include <ctype.h>
 #include <string.h>
 
-/* Behind a string or a character's closing quote. */
+/* Returns the place after the closing quote of a string or character. */
 static const char *skip_quoted(const char *p)
 {
     char quote = *p++;
@@ -12,7 +12,7 @@ static const char *skip_quoted(const char *p)
     return *p ? p + 1 : p;
 }
 
-/* Whether the text begins with the name of a member that is given a value. */
+/* Whether the text begins with this member's name and then `=` or `[`. */
 static bool names(const char *p, const char *name)
 {
     size_t length = strlen(name);
@@ -23,7 +23,7 @@ static bool names(const char *p, const char *name)
     return *p == '[' || (*p == '=' && p[1] != '=');
 }
 
-/* A designator stands at the beginning or behind a comma. */
+/* A designator is at the beginning of the text or follows a comma. */
 bool kolo_written(const char *text, const char *name)
 {
     int depth = 0;

@@ -1,28 +1,29 @@
 /* Kolo: training neural networks on one device, on many, and on many ranks.
  *
- * The whole public interface, in C17 (not C++), in the order in which the lessons meet it:
+ * The whole public interface, in C17 (not C++), in the order of the lessons:
  *   1 errors   2 the runtime: ranks and devices   3 data   4 layers and models   5 optimizers, losses, metrics
- *   6 strategies   7 compile, fit, evaluate, predict   8 callbacks   9 saving   10 collectives   11 showing
+ *   6 strategies   7 compile, fit, evaluate, predict   8 callbacks   9 saving   10 collectives   11 display
  *   12 options of a program
  *
- * How to read a call. Most take designated initializers: `kolo_fit(model, data, .epochs = 8, .batch_size = 512)`.
- * An option left out has its default. A number that is written as zero is zero: kolo_adamw(.weight_decay = 0) decays
- * nothing, kolo_adamw() by 0.004. Where a zero makes no sense it is one sentence, or the default. The call knows what is
- * written from its own text, so in a struct that is filled in by hand, in the list of an array, and in a macro's
- * replacement zero means the default; KOLO_NONE is zero there too. A misspelt option does not compile, and neither does
- * a positional argument too many.
+ * How to read a call. Most calls take designated initializers: `kolo_fit(model, data, .epochs = 8, .batch_size = 512)`.
+ * An option that is left out has its default. A number that is written as zero is zero: kolo_adamw(.weight_decay = 0)
+ * decays nothing, while kolo_adamw() decays by 0.004. If zero makes no sense for an option, it is an error or means the
+ * default. A call reads its own source text to see which options were written. Therefore zero means the default in a
+ * struct that is filled in by hand, inside an array's initializer, and in a macro's replacement; KOLO_NONE means zero
+ * there. A misspelt option does not compile, and neither does a positional argument too many.
  *
  * Shapes are of one sample, channels last: {height, width, channels}; the batch is never written. Sizes are in
  * elements unless a name says bytes; times are seconds; rates are per second.
  *
- * Recipes (layers, optimizers, strategies, callbacks) are plain values: nothing to free, and usable again. Handles
- * (models, data) are pointers: kolo_x_free(&x) takes NULL and leaves NULL.
+ * Recipes (layers, optimizers, strategies, callbacks) are plain values: they need not be freed and can be used again.
+ * Handles (models, data) are pointers: kolo_x_free(&x) accepts NULL and sets x to NULL.
  *
- * On failure a call returns a kolo_status other than KOLO_OK, or NULL, or NaN, and prints one sentence on stderr, the
- * same one only once. The first is kept: see kolo_last_error(). Calls on NULL handles do nothing and fail quietly, so a
- * program may check once, at kolo_finish() (a NULL that no failure explains is one itself). No call exits, aborts or
- * blocks on a user's mistake. Unless it says otherwise (section 7 does of scores and outputs) a call belongs to the
- * thread that called kolo_init(), on every rank.
+ * On failure a call returns a kolo_status other than KOLO_OK, or NULL, or NaN, and prints one sentence on stderr. The
+ * same sentence is printed only once. The first failure is kept: see kolo_last_error(). A call with a NULL handle does
+ * nothing and fails without a message, so a program may check once, at kolo_finish(); a NULL that no earlier failure
+ * explains is a failure of its own. No call exits, aborts or blocks because of a user's mistake. Unless its comment
+ * says otherwise (section 7 does for scores and outputs), a call must be made by the thread that called kolo_init(), on
+ * every rank.
  */
 #ifndef KOLO_H
 #define KOLO_H
@@ -33,34 +34,35 @@
 
 #define KOLO_VERSION "0.1.0"
 
-/* Where in the caller's source a call stands: the `cnn.c:14` of a message. */
+/* The place of a call in the caller's source: the `cnn.c:14` of a message. */
 typedef struct kolo_here {
     const char *file;
     int line;
 } kolo_here;
 #define KOLO_HERE ((kolo_here){__FILE__, __LINE__})
 
-/* "Really zero", where the call does not see that a zero was written: .class_weight = {1, KOLO_NONE}, or
- * args.momentum = KOLO_NONE in a struct. A value that nobody means by chance. */
+/* "Really zero", for places where a call cannot see that a zero was written: .class_weight = {1, KOLO_NONE}, or
+ * args.momentum = KOLO_NONE in a struct. Nobody chooses this value by accident. */
 #define KOLO_NONE (-2147483647)
 
-/* Stands behind the positional arguments of every call, so that an argument whose name was forgotten is an error of
- * the compiler (with -Werror=int-conversion -Werror=incompatible-pointer-types, as kolo.pc has it). Never defined. */
+/* The type of the member that follows the positional arguments of every call. It makes an argument whose name was
+ * forgotten a compiler error (with -Werror=int-conversion -Werror=incompatible-pointer-types, which kolo.pc sets). The
+ * type is never defined. */
 typedef struct kolo_name_of_this_option_was_forgotten kolo_guard;
 
 /* ------------------------------------------------------------------------------------------------ 1 errors */
 
 typedef enum kolo_status {
     KOLO_OK = 0,
-    KOLO_INVALID,     /* an argument out of its range, shapes that do not fit */
-    KOLO_NOT_FOUND,   /* a file, a folder, a backend, a device that is not there */
+    KOLO_INVALID,     /* an argument is out of its range, or shapes do not fit */
+    KOLO_NOT_FOUND,   /* a file, a folder, a backend or a device does not exist */
     KOLO_IO,          /* reading or writing failed: permission, a full disk */
-    KOLO_FORMAT,      /* a file that is not what it should be */
+    KOLO_FORMAT,      /* a file does not have the expected format */
     KOLO_MEMORY,      /* out of memory */
-    KOLO_UNSUPPORTED, /* this machine or this build cannot */
+    KOLO_UNSUPPORTED, /* this machine or this build cannot do it */
     KOLO_COMM,        /* another rank or replica failed */
     KOLO_INTERRUPTED, /* a stop was requested */
-    KOLO_INTERNAL     /* a fault of Kolo's own */
+    KOLO_INTERNAL     /* a bug in Kolo */
 } kolo_status;
 
 typedef struct kolo_error {
@@ -71,55 +73,58 @@ typedef struct kolo_error {
     int rank;
 } kolo_error;
 
-/* The first failure since kolo_clear_error(), of the calling thread or one that worked for it: later ones are printed,
- * but do not take its place. Owned by Kolo, valid until the next clear on this thread. */
+/* The first failure of the calling thread, or of a thread that worked for it, since kolo_clear_error(). Later failures
+ * are printed, but do not replace it. The texts belong to Kolo and are valid until this thread's next
+ * kolo_clear_error(). */
 kolo_error kolo_last_error(void);
-/* The program has handled what failed: nothing is kept, kolo_finish() returns 0 unless something fails after it, and
- * sentences that were printed may be printed again. */
+/* Says that the program has handled the failure: the kept failure is dropped, kolo_finish() returns 0 unless something
+ * fails later, and sentences that were printed may be printed again. Also takes back kolo_request_stop(). */
 void kolo_clear_error(void);
 const char *kolo_status_name(kolo_status status);
 
 /* --------------------------------------------------------------------------- 2 the runtime: ranks and devices */
 
-/* Starts Kolo: joins the other ranks if a launcher started this process as one of several, else rank 0 of 1. May be
- * called again. Both arguments may be NULL. A program that never calls it is rank 0 of 1. Fails where one of Kolo's
- * variables in the environment (KOLO_BACKEND, KOLO_DEVICES, KOLO_CPU_DEVICES, KOLO_GPU_DEVICES, KOLO_THREADS) holds what
- * cannot be. */
+/* Starts Kolo: joins the other ranks if a launcher started this process as one of several; otherwise the process is
+ * rank 0 of 1, as is a program that never calls it. May be called again. Both arguments may be NULL. Fails if one of
+ * Kolo's environment variables (KOLO_BACKEND, KOLO_DEVICES, KOLO_CPU_DEVICES, KOLO_GPU_DEVICES, KOLO_THREADS) has an
+ * impossible value. */
 #define kolo_init(argc, argv) kolo_init_at(argc, argv, KOLO_HERE)
 kolo_status kolo_init_at(int *argc, char ***argv, kolo_here here);
 
-/* Leaves the job. Returns what main should: 0, or 1 if any call failed since the start or the last kolo_clear_error(),
- * or 2 if it was kolo_init() that found the environment wrong. With several ranks, a rank that failed ends the whole job. */
+/* Leaves the job. Returns the exit code for main(): 0; 1 if any call failed since the start or the last
+ * kolo_clear_error(), or if stdout could not be written; 2 if kolo_init() found a wrong environment variable. With
+ * several ranks, a rank that failed ends the whole job. */
 int kolo_finish(void);
 
 int kolo_rank(void);       /* 0 … size-1 */
 int kolo_size(void);       /* ranks in the job */
-int kolo_local_rank(void); /* among the ranks of this host */
-int kolo_local_size(void);
-int kolo_cross_rank(void); /* the host's number */
+int kolo_local_rank(void); /* number among the ranks of this host */
+int kolo_local_size(void); /* ranks on this host */
+int kolo_cross_rank(void); /* number of this host */
 int kolo_cross_size(void); /* hosts */
 
 typedef struct kolo_device {
     int index;
     char name[32];       /* "cpu:0", "gpu:0" */
-    char description[96]; /* of the hardware behind it; says "virtual" where devices share it */
-    double cores;        /* CPU cores that are this device's share */
-    int64_t memory_bytes; /* and its share of the memory that this process may use, or of its GPU's */
-    int64_t free_bytes;   /* what nobody has taken: of a CPU's its share, of a GPU's memory all, also where it is shared */
-    int64_t taken_bytes;  /* of its GPU's memory, what this process's models and data have; 0 of a CPU's */
-    bool is_virtual;      /* shares its hardware with others */
+    char description[96]; /* of the hardware; begins with "virtual" if devices share it */
+    double cores;         /* CPU cores of this device */
+    int64_t memory_bytes; /* this device's part of its GPU's memory, or of the memory that this process may use */
+    int64_t free_bytes;   /* CPU: this device's part of the free memory; GPU: all free memory, even if it is shared */
+    int64_t taken_bytes;  /* bytes of its GPU's memory that this process's models and data take; 0 for a CPU */
+    bool is_virtual;      /* shares its hardware with other devices */
 } kolo_device;
 #define KOLO_DEVICES_MAX 256
 
-/* How many devices this process may use. They are GPUs where there are any, "gpu:0" and so on; KOLO_GPU_DEVICES: so
- * many virtual ones, number n on GPU n modulo their number, to teach with. Where there is none, or KOLO_DEVICES is
- * "cpu", or KOLO_BACKEND computes on the host, they are virtual CPU devices, KOLO_CPU_DEVICES of them (default 8), in
- * threads. Those alone that CUDA_VISIBLE_DEVICES lists, where that is set, numbered anew in its order. As in CUDA its
- * list ends at the first entry that names no device, and an empty one leaves none: then the host computes. All of these
- * are read whenever they are needed, so a cell may set them; a model that is compiled already keeps its devices.
- * KOLO_DEVICES=gpu makes it an error that there is no GPU. A name "cpu:1" stands for "gpu:1" where devices are GPUs. */
+/* The number of devices that this process may use. They are GPUs ("gpu:0", …) if the machine has any. KOLO_GPU_DEVICES
+ * replaces them, for teaching, by that many virtual ones; virtual GPU n uses GPU n modulo the number of GPUs. If there
+ * is no GPU, or KOLO_DEVICES is "cpu", or KOLO_BACKEND computes on the host, the devices are KOLO_CPU_DEVICES virtual
+ * CPU devices (default 8), which run in threads. If CUDA_VISIBLE_DEVICES is set, only the devices in its list count,
+ * renumbered in its order. As in CUDA, the list ends at the first entry that names no device, and an empty list leaves
+ * no device: the host computes then. All these variables are read whenever they are needed, so a notebook cell may set
+ * them; a model that is already compiled keeps its devices. With KOLO_DEVICES=gpu a missing GPU is an error. If the
+ * devices are GPUs, the name "cpu:1" means "gpu:1". */
 int kolo_device_count(void);
-kolo_device kolo_device_get(int index); /* .index is -1 where there is none */
+kolo_device kolo_device_get(int index); /* .index is -1 if there is no such device */
 
 typedef struct kolo_device_list {
     int count;
@@ -127,38 +132,40 @@ typedef struct kolo_device_list {
 } kolo_device_list;
 typedef struct kolo_devices_args {
     int _;
-    int most; /* the first so many; default: all */
+    int most; /* at most this many devices, from the first; default: all */
     kolo_guard *guard;
-    bool print; /* a table on stdout too, from rank 0 */
+    bool print; /* also prints a table on stdout, on rank 0 */
 } kolo_devices_args;
-/* The devices this process may use: their .name is what options want, their .index what kolo_pin_device() does. Where the
- * environment asks for what is not there (KOLO_DEVICES=gpu, KOLO_BACKEND=cuda), that is a failure, with the reason why,
- * and the list is of what there is. */
+/* The devices that this process may use. Options take their .name, kolo_pin_device() takes their .index. If the
+ * environment asks for a device or backend that is missing (KOLO_DEVICES=gpu, KOLO_BACKEND=cuda), the call fails with
+ * the reason, and the list holds the devices that exist. */
 #define kolo_devices(...) kolo_devices_at(&(const kolo_devices_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
 kolo_device_list kolo_devices_at(const kolo_devices_args *args, kolo_here here);
 
-/* From now on this process sees only those of its devices, "0,2" for instance, numbered anew in that order; "" is none,
- * NULL all that the environment leaves. Takes back kolo_pin_device(). On failure nothing has changed. */
+/* Restricts this process to the listed devices, for instance "0,2", and renumbers them in that order. "" leaves no
+ * device; NULL restores all devices that the environment allows. Cancels kolo_pin_device(). On failure nothing has
+ * changed. */
 #define kolo_set_visible_devices(list) kolo_set_visible_devices_at(list, KOLO_HERE)
 kolo_status kolo_set_visible_devices_at(const char *list, kolo_here here);
 
-/* This process computes on that device alone; index is taken modulo the count, so a local rank can be given as it
- * is. A virtual one then has all the cores of the process, which kolorun has dealt to its ranks (KOLO_THREADS), as the one
- * device has of a model with no strategy in a process that pins none. */
+/* Makes this process compute on that device only. The index is taken modulo the number of devices, so a local rank can
+ * be passed as it is. A pinned virtual CPU device uses all cores of the process (kolo_threads(); kolorun divides a
+ * host's cores among its ranks). So does a model without a strategy, pinned or not. */
 #define kolo_pin_device(index) kolo_pin_device_at(index, KOLO_HERE)
 kolo_status kolo_pin_device_at(int index, kolo_here here);
 
-/* Cores this process may compute with: KOLO_THREADS, or else all that it is allowed. */
+/* Cores that this process may compute with: KOLO_THREADS, or else all that the system allows it. */
 int kolo_threads(void);
 
-/* How much hardware is behind the devices: GPUs, or of the CPU's kolo_threads(). So many devices, or ranks of this host,
- * compute at once, which is as much as more of them can bring; others take turns. At least 1. */
+/* How many devices, or ranks of this host, can compute at the same time: the number of GPUs, or kolo_threads() if the
+ * devices are CPU devices. More devices take turns and gain nothing. At least 1. */
 int kolo_hardware_count(void);
 
-/* Asks whatever runs (a fit, an evaluation) to end cleanly at the next microbatch. Async-signal-safe; any thread. Stays
- * requested until kolo_clear_error() or the end of the call that obeyed it; one that a callback makes leaves it to the
- * fit, which ends too. The library handles no signal: Ctrl-C ends a program at once, unless its own handler asks. Then
- * kolo_fit() returns the epochs that were completed, on_train_end is called, kolo_backup_and_restore() keeps the state:
+/* Asks the running call (a fit, an evaluation) to end cleanly at the next microbatch. Async-signal-safe; any thread.
+ * The request holds until kolo_clear_error() or until the call that obeyed it ends; a call made by a callback leaves
+ * the request to the fit, which ends too. The library handles no signals: Ctrl-C ends a program at once unless the
+ * program has a handler that makes this request. Then kolo_fit() returns the completed epochs, on_train_end is called,
+ * and kolo_backup_and_restore() keeps the state:
  *
  *     static void stop(int number)
  *     {
@@ -170,9 +177,9 @@ int kolo_hardware_count(void);
  */
 void kolo_request_stop(void);
 
-#include "kolo_topology.h" /* the rest of section 2: what joins the devices */
+#include "kolo_topology.h" /* the rest of section 2: connections between devices */
 
-/* ------------------------------------------------------------------------------ 3 to 12, in headers of their own */
+/* ------------------------------------------------------------------------------ 3 to 12, in separate headers */
 
 #include "kolo_data.h"
 #include "kolo_files.h"

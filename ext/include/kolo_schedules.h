@@ -2,21 +2,22 @@
  *
  *     .optimizer = kolo_adam(.schedule = kolo_warmup(kolo_cosine_decay(.decay_steps = 4000), .steps = 200))
  *
- * A schedule gives the learning rate of step t = 0, 1, 2, …: updates done since kolo_compile(). Where it leaves its own
- * rate out it begins from the optimizer's .learning_rate. With Keras's names, defaults and formulas, but for one_cycle,
- * which is PyTorch's. While a schedule is there kolo_set_learning_rate() fails, as in Keras.
+ * A schedule gives the learning rate of step t = 0, 1, 2, …, where t is the number of updates since kolo_compile(). A
+ * schedule without an initial rate of its own begins at the optimizer's .learning_rate. Names, defaults and formulas
+ * are Keras's, except for one_cycle, which is PyTorch's. kolo_set_learning_rate() fails on a model whose optimizer has
+ * a schedule, as in Keras.
  */
 #ifndef KOLO_SCHEDULES_H
 #define KOLO_SCHEDULES_H
 
 #include "kolo.h"
 
-typedef struct kolo_schedule_kind kolo_schedule_kind; /* optimizers/optimizer.h; one of your own is the same struct */
+typedef struct kolo_schedule_kind kolo_schedule_kind; /* defined in optimizers/optimizer.h; yours is one, too */
 extern const kolo_schedule_kind kolo_constant_kind, kolo_piecewise_constant_kind, kolo_exponential_decay_kind,
     kolo_inverse_time_decay_kind, kolo_polynomial_decay_kind, kolo_cosine_decay_kind, kolo_cosine_restarts_kind,
     kolo_one_cycle_kind;
 
-/* η₀, always. */
+/* η₀ at every step. */
 typedef struct kolo_constant_args {
     const char *_;
     kolo_guard *guard;
@@ -25,29 +26,30 @@ typedef struct kolo_constant_args {
 
 #define KOLO_BOUNDARIES_MAX 15
 
-/* Steps: values[0] up to and with step boundaries[0], then values[1], and so on. */
+/* values[0] up to and including step boundaries[0], then values[1] up to and including step boundaries[1], and so
+ * on. */
 typedef struct kolo_piecewise_constant_args {
     const char *_;
     kolo_guard *guard;
     double initial_learning_rate;       /* not used */
-    int boundaries[KOLO_BOUNDARIES_MAX]; /* steps, rising, at least one */
-    double values[KOLO_BOUNDARIES_MAX + 1]; /* one more than boundaries; 0 is KOLO_NONE */
+    int boundaries[KOLO_BOUNDARIES_MAX]; /* steps ≥ 1 in rising order, at least one */
+    double values[KOLO_BOUNDARIES_MAX + 1]; /* learning rates, one more than boundaries; write KOLO_NONE for 0 */
 } kolo_piecewise_constant_args;
 
-/* η₀ · rate^(t / steps). */
+/* η₀ · decay_rate^(t / decay_steps). */
 typedef struct kolo_exponential_decay_args {
     const char *_;
     kolo_guard *guard;
-    double initial_learning_rate;
-    int decay_steps;   /* required */
-    double decay_rate; /* required */
-    bool staircase;    /* t / steps without its fraction: every so many steps at once */
+    double initial_learning_rate; /* η₀; default: the optimizer's */
+    int decay_steps;              /* required */
+    double decay_rate;            /* required, above 0 */
+    bool staircase;               /* rounds t / decay_steps down: the rate changes only every decay_steps steps */
 } kolo_exponential_decay_args;
 
-/* η₀ / (1 + rate · t / steps). */
+/* η₀ / (1 + decay_rate · t / decay_steps). */
 typedef kolo_exponential_decay_args kolo_inverse_time_decay_args;
 
-/* (η₀ − end) · (1 − t / steps)^power + end; after so many steps end. */
+/* (η₀ − end) · (1 − t / decay_steps)^power + end; `end` is end_learning_rate, and the rate from step decay_steps on. */
 typedef struct kolo_polynomial_decay_args {
     const char *_;
     kolo_guard *guard;
@@ -55,23 +57,25 @@ typedef struct kolo_polynomial_decay_args {
     int decay_steps;          /* required */
     double end_learning_rate; /* default 1e-4 */
     double power;             /* default 1: linear */
-    bool cycle;               /* instead of staying at the end: up again, over as many steps more each time */
+    bool cycle;               /* after decay_steps the formula goes on with the next multiple of decay_steps, again and
+                                 again: the rate jumps up and decays more slowly */
 } kolo_polynomial_decay_args;
 
-/* Loshchilov and Hutter 2017: η₀ · ((1−α)·(1 + cos(π t / steps)) / 2 + α); after so many steps η₀·α. With
- * .warmup_target first in a line from η₀ to that in .warmup_steps, and from there. */
+/* Loshchilov and Hutter 2017: η₀ · ((1−α)·(1 + cos(π t / decay_steps)) / 2 + α), and η₀·α after decay_steps. With
+ * .warmup_target, the rate first rises linearly from η₀ to .warmup_target in .warmup_steps; then the formula begins at
+ * t = 0, with .warmup_target for η₀. */
 typedef struct kolo_cosine_decay_args {
     const char *_;
     kolo_guard *guard;
     double initial_learning_rate;
     int decay_steps;      /* required */
-    double alpha;         /* in [0, 1], default 0 */
+    double alpha;         /* α in [0, 1], default 0 */
     double warmup_target; /* default: no warm-up */
     int warmup_steps;
 } kolo_cosine_decay_args;
 
-/* The same, begun anew after first_decay_steps steps, then t_mul times as many, and so on, from m_mul times the rate.
- */
+/* The same curve with restarts (Loshchilov and Hutter 2017). The first period has first_decay_steps steps. Each later
+ * period has t_mul times as many steps as the one before, and begins at m_mul times its rate. */
 typedef struct kolo_cosine_restarts_args {
     const char *_;
     kolo_guard *guard;
@@ -79,27 +83,27 @@ typedef struct kolo_cosine_restarts_args {
     int first_decay_steps; /* required */
     double t_mul;          /* at least 1, default 2 */
     double m_mul;          /* default 1 */
-    double alpha;          /* in [0, 1], default 0 */
+    double alpha;          /* α in [0, 1], default 0 */
 } kolo_cosine_restarts_args;
 
-/* Smith 2018, with PyTorch's numbers: from max / div_factor up to max, in pct_start of the steps, then down to
- * max / div_factor / final_div_factor. */
+/* Smith 2018, with PyTorch's defaults: the rate rises from max / div_factor to max in the first pct_start of the steps,
+ * then falls to max / div_factor / final_div_factor; max is max_learning_rate. */
 typedef struct kolo_one_cycle_args {
     const char *_;
     kolo_guard *guard;
     double max_learning_rate; /* default: the optimizer's */
-    int total_steps;          /* required, at least 2; after them the last rate stays */
-    double pct_start;         /* a share above 0 and below 1, of three phases at most 0.5; default 0.3 */
-    double div_factor;        /* default 25 */
-    double final_div_factor;  /* default 1e4 */
-    bool linear;              /* in lines; default: in half waves of a cosine */
-    bool three_phase;         /* down to max / div_factor as fast as up, then to the end */
+    int total_steps;          /* required, at least 2; the last rate stays after them */
+    double pct_start;         /* above 0 and below 1, with .three_phase at most 0.5; default 0.3 */
+    double div_factor;        /* at least 1, default 25 */
+    double final_div_factor;  /* at least 1, default 1e4 */
+    bool linear;              /* linear phases; default: half waves of a cosine */
+    bool three_phase;         /* falls to max / div_factor in as many steps as it rose, then to the last rate */
 } kolo_one_cycle_args;
 
 typedef struct kolo_schedule {
-    const kolo_schedule_kind *kind; /* NULL: none */
-    int warmup_steps;               /* these two set by kolo_warmup() */
-    double warmup_from;
+    const kolo_schedule_kind *kind; /* NULL: no schedule */
+    int warmup_steps;               /* set by kolo_warmup(); 0: no warm-up */
+    double warmup_from;             /* set by kolo_warmup() */
     union {
         kolo_constant_args constant;
         kolo_piecewise_constant_args piecewise_constant;
@@ -133,18 +137,18 @@ typedef struct kolo_warmup_args {
     double from; /* the rate at step 0, default 0 */
 } kolo_warmup_args;
 
-/* Goyal et al. 2017: in a line from .from to the schedule's first rate in .steps steps; the schedule, any of these,
- * begins then. */
+/* Goyal et al. 2017: the rate changes linearly from .from to the schedule's first rate in .steps steps; then the
+ * schedule begins at its step 0. */
 #define kolo_warmup(schedule, ...) kolo_warmed_up((schedule), (kolo_warmup_args){._ = #__VA_ARGS__, __VA_ARGS__})
 static inline kolo_schedule kolo_warmed_up(kolo_schedule schedule, kolo_warmup_args args)
 {
-    schedule.warmup_steps = args.steps > 0 ? args.steps : -1; /* which kolo_compile() refuses */
+    schedule.warmup_steps = args.steps > 0 ? args.steps : -1; /* kolo_compile() fails for -1 */
     schedule.warmup_from = args.from;
     return schedule;
 }
 
-/* The learning rate of a step, as kolo_compile() would follow it with that .learning_rate of the optimizer; NaN, with a
- * sentence, where an option is out of its range. */
+/* The learning rate of a step (from 0) under this schedule with this .learning_rate of the optimizer. NaN, with a
+ * message, if an option is out of its range. */
 #define kolo_schedule_rate(schedule, learning_rate, step)                                                              \
     kolo_schedule_rate_at((schedule), (learning_rate), (step), KOLO_HERE)
 double kolo_schedule_rate_at(kolo_schedule schedule, double learning_rate, int64_t step, kolo_here here);

@@ -1,4 +1,4 @@
-/* Sections 9 to 12 of kolo.h: saving, collectives, showing, options of a program. Included by kolo.h: read that first.
+/* Sections 9 to 12 of kolo.h: saving, collectives, display, options of a program. Included by kolo.h: read that first.
  */
 #ifndef KOLO_TOOLS_H
 #define KOLO_TOOLS_H
@@ -7,7 +7,7 @@
 
 /* ----------------------------------------------------------------------------------------------- 9 saving */
 
-/* A remark in a file: UTF-8. */
+/* An entry of a file's metadata, in UTF-8. */
 typedef struct kolo_metadata {
     const char *key, *value;
 } kolo_metadata;
@@ -18,11 +18,12 @@ typedef struct kolo_save_args {
     const kolo_model *model;
     const char *path;
     kolo_guard *guard;
-    kolo_metadata metadata[KOLO_METADATA_MAX]; /* of the caller's: .metadata = {{"author", "Ada"}} */
+    kolo_metadata metadata[KOLO_METADATA_MAX]; /* the caller's entries: .metadata = {{"author", "Ada"}} */
 } kolo_save_args;
 
-/* The weights as a safetensors file, which PyTorch's and Hugging Face's tools open too: the old file or the new,
- * whenever the process is killed. Holds no time, rank or device. In a callback, the weights of that moment. */
+/* Writes the weights to a safetensors file, which PyTorch's and Hugging Face's tools can open, too. If the process is
+ * killed, the old file or the complete new one remains. The file contains no time, rank or device. In a callback the
+ * current weights are saved. */
 #define kolo_save(...) kolo_save_at(&(const kolo_save_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
 kolo_status kolo_save_at(const kolo_save_args *args, kolo_here here);
 
@@ -31,93 +32,95 @@ typedef struct kolo_load_args {
     kolo_model *model;
     const char *path;
     kolo_guard *guard;
-    bool by_name;       /* take the arrays that file and model both have; the others stay as they are */
-    bool skip_mismatch; /* leave out arrays of another shape; they stay as they are */
+    bool by_name;       /* load only the arrays that both file and model have; the others do not change */
+    bool skip_mismatch; /* leave out arrays with another shape; they do not change */
 } kolo_load_args;
 
-/* Takes the weights from a safetensors file (of float32, or float16, bfloat16, float64, converted) with the same names
- * and shapes: one that kolo_save(), kolo_model_save() or kolo_checkpoint_save() wrote, or another's. What .by_name and
- * .skip_mismatch leave out is told in one sentence on stderr; nothing taken at all is a failure. On failure nothing has
- * changed. */
+/* Loads the weights from a safetensors file with the same names and shapes: one that kolo_save(), kolo_model_save() or
+ * kolo_checkpoint_save() wrote, or another program's. Arrays are float32, or float16, bfloat16 or float64, which are
+ * converted. One sentence on stderr lists the arrays that .by_name and .skip_mismatch leave out; if they leave out all,
+ * the call fails. On failure nothing has changed. */
 #define kolo_load(...) kolo_load_at(&(const kolo_load_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
 kolo_status kolo_load_at(const kolo_load_args *args, kolo_here here);
 
-/* The model's layers as JSON: kinds, options that were given, and what each layer takes; no weights. From malloc: the
- * caller frees it. NULL on failure. A layer of one's own is written by the name of its kind and its .number; one with a
- * .user cannot be. */
+/* The model's layers as JSON: kinds, given options, and each layer's inputs, but no weights. The text is allocated with
+ * malloc() and the caller frees it. NULL on failure. A custom layer is written with its kind's name and its .number; a
+ * custom layer with .user is an error. */
 #define kolo_model_to_json(model) kolo_model_to_json_at(model, KOLO_HERE)
 char *kolo_model_to_json_at(const kolo_model *model, kolo_here here);
-/* The model of such a text, checked as kolo_apply() checks it; its weights are drawn by kolo_compile(). NULL on
- * failure: an unknown kind or option, a value of another type, a layer that takes one that does not stand before it. */
+/* Makes the model from such a text, with the checks of kolo_apply(); kolo_compile() draws its weights. NULL on failure:
+ * an unknown kind or option, a value of another type, a layer whose input is not an earlier layer. */
 #define kolo_model_from_json(text) kolo_model_from_json_at(text, KOLO_HERE)
 kolo_model *kolo_model_from_json_at(const char *text, kolo_here here);
-/* Makes a layer of one's own known by its kind's .name, which must be none of Kolo's; one of the same name is replaced.
- * The kind must stay where it is. For the whole process; any thread. */
+/* Registers the kind of a custom layer, for loading models, under its .name, which must not be the name of one of
+ * Kolo's kinds. A kind that was registered under the same name is replaced. Kolo keeps the pointer, so the kind must
+ * remain valid. For the whole process; any thread. */
 #define kolo_register_layer(kind) kolo_register_layer_at(kind, KOLO_HERE)
 kolo_status kolo_register_layer_at(const kolo_layer_kind *kind, kolo_here here);
 
-/* Layers and weights in one safetensors file: kolo_save() with the JSON among its metadata. */
+/* Writes layers and weights to one safetensors file: kolo_save() with the model's JSON in the metadata. */
 #define kolo_model_save(model, path) kolo_model_save_at(model, path, KOLO_HERE)
 kolo_status kolo_model_save_at(const kolo_model *model, const char *path, kolo_here here);
-/* The model of such a file, with its weights; to be compiled. NULL on failure. */
+/* Reads a model with its weights from such a file. It is not compiled yet. NULL on failure. */
 #define kolo_load_model(path) kolo_load_model_at(path, KOLO_HERE)
 kolo_model *kolo_load_model_at(const char *path, kolo_here here);
 
-/* A training as it stands: weights, layers, the optimizer's state, learning rate, seed, epochs and steps done. Between
- * fits, or in a callback: then of that moment. kolo_load() and kolo_load_model() read it too. Of ranks that train
- * together rank 0 writes, and the others' calls do nothing. Holds no rank or device; of time, within an epoch, the
- * seconds that its steps took. Gradients that wait for their update (.accumulate_steps) are in it in deterministic mode,
- * and where one device of one rank trains; elsewhere the group that was begun is given up, and a resumed training begins
- * a new one. */
+/* Writes the state of a training to a file: weights, layers, the optimizer's state, learning rate, seed, and the number
+ * of completed epochs and steps. It may be called between fits, or in a callback for the current state. kolo_load() and
+ * kolo_load_model() can read the file, too. If several ranks train together, rank 0 writes, and the other ranks' calls
+ * do nothing. The file contains no rank or device, and no time except, within an epoch, the seconds that its steps
+ * took. With .accumulate_steps, it contains the gradients of an incomplete group in deterministic mode, or if one
+ * device of one rank trains; otherwise the incomplete group is lost, and a resumed training begins a new one. */
 #define kolo_checkpoint_save(model, path) kolo_checkpoint_save_at(model, path, KOLO_HERE)
 kolo_status kolo_checkpoint_save_at(kolo_model *model, const char *path, kolo_here here);
-/* Takes all of that, into a model of the same layers that was compiled with the same optimizer, on any number of
- * devices; kolo_fit(.resume = true) then goes on from there. Every rank must call it and be able to read the file. On
- * failure nothing has changed. */
+/* Loads this state into a model with the same layers that was compiled with the same optimizer, on any number of
+ * devices; kolo_fit(.resume = true) then continues the training. Every rank must call it and be able to read the file.
+ * On failure nothing has changed. */
 #define kolo_checkpoint_load(model, path) kolo_checkpoint_load_at(model, path, KOLO_HERE)
 kolo_status kolo_checkpoint_load_at(kolo_model *model, const char *path, kolo_here here);
 
-/* A remark of a safetensors file; NULL: it has none of that key, or a failure. From malloc: the caller frees it. */
+/* The value of a key in a safetensors file's metadata, allocated with malloc(); the caller frees it. NULL if there is
+ * no such key, or on failure. */
 #define kolo_read_metadata(path, key) kolo_read_metadata_at(path, key, KOLO_HERE)
 char *kolo_read_metadata_at(const char *path, const char *key, kolo_here here);
 
-/* The history as JSON, as the programs' --history writes it. */
+/* Writes the history as JSON, in the format of the programs' --history. */
 #define kolo_history_save(history, path) kolo_history_save_at(history, path, KOLO_HERE)
 kolo_status kolo_history_save_at(const kolo_history *history, const char *path, kolo_here here);
-/* One from such a file, the caller's until kolo_history_free(); NULL on failure. */
+/* Reads a history from such a file. The caller frees it with kolo_history_free(). NULL on failure. */
 #define kolo_history_load(path) kolo_history_load_at(path, KOLO_HERE)
 kolo_history *kolo_history_load_at(const char *path, kolo_here here);
 
 /* ------------------------------------------------------------------------------------------ 10 collectives */
 
-/* Between the ranks, in place, called by all of them with the same count. With one rank they do nothing. */
-#define kolo_allreduce(values, count) kolo_allreduce_at(values, count, KOLO_HERE) /* becomes the sum */
+/* Collectives between the ranks. Every rank must make the same call with the same count. */
+#define kolo_allreduce(values, count) kolo_allreduce_at(values, count, KOLO_HERE) /* values becomes the sum */
 kolo_status kolo_allreduce_at(float *values, int64_t count, kolo_here here);
 #define kolo_broadcast(values, count, root) kolo_broadcast_at(values, count, root, KOLO_HERE)
 kolo_status kolo_broadcast_at(float *values, int64_t count, int root, kolo_here here);
-/* all[size][count] */
+/* all[size][count] becomes the values of all ranks, in the order of the ranks. */
 #define kolo_allgather(values, count, all) kolo_allgather_at(values, count, all, KOLO_HERE)
 kolo_status kolo_allgather_at(const float *values, int64_t count, float *all, kolo_here here);
 #define kolo_barrier() kolo_barrier_at(KOLO_HERE)
 kolo_status kolo_barrier_at(kolo_here here);
 
-/* --------------------------------------------------------------------------------------------- 11 showing */
+/* --------------------------------------------------------------------------------------------- 11 display */
 
 /* Shows text of a MIME type ("text/plain", "text/html", "image/svg+xml", …) under the notebook cell, also from a
- * launched program; in a terminal prints it if it is text/plain, and nothing otherwise. */
+ * launched program. In a terminal it prints text/plain and ignores other types. */
 kolo_status kolo_display(const char *mime, const char *text);
 /* The same for bytes: "image/png". */
 kolo_status kolo_display_bytes(const char *mime, const void *data, size_t size);
-/* Shows, and from the second time on replaces, what carries this id. */
+/* Shows an output with this id; a later call with the same id replaces it. */
 kolo_status kolo_update_display(const char *id, const char *mime, const char *text);
-/* Clears the cell's output, or with wait as soon as there is something new to show. */
+/* Clears the cell's output: at once, or if `wait` when the next output is shown. */
 kolo_status kolo_clear_output(bool wait);
 
 typedef struct kolo_series {
     const char *name;
     const double *x; /* NULL: 1, 2, 3, … */
-    const double *y; /* what is not finite, or not above 0 on a logarithmic axis, is a gap */
-    int count;
+    const double *y; /* a value that is not finite, or not above 0 on a logarithmic axis, is a gap */
+    int count;       /* of points */
 } kolo_series;
 #define KOLO_SERIES_MAX 12
 
@@ -127,14 +130,14 @@ typedef struct kolo_plot_args {
     kolo_guard *guard;
     const char *x_label, *y_label;
     kolo_series series[KOLO_SERIES_MAX];
-    const char *const *labels; /* of bars: one for each value of the series; NULL: lines */
+    const char *const *labels; /* draws bars, with one label for each value of the series; NULL: draws lines */
     bool log_x, log_y;
     bool y_from_zero;
     int width, height; /* pixels, default 640 × 360 */
-    const char *file; /* also written there: .svg or .png */
+    const char *file; /* the chart is also written to this file: .svg or .png */
 } kolo_plot_args;
 
-/* A chart of lines with points, or of bars: a picture in a notebook, drawn in characters in a terminal. */
+/* Draws a chart of lines with points, or of bars: a picture in a notebook, characters in a terminal. */
 #define kolo_plot(...) kolo_plot_at(&(const kolo_plot_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
 kolo_status kolo_plot_at(const kolo_plot_args *args, kolo_here here);
 
@@ -144,10 +147,10 @@ typedef struct kolo_plot_history_args {
     kolo_guard *guard;
     const char *metrics[KOLO_METRICS_MAX]; /* names; default: the loss and every metric */
     int width, height; /* pixels of one chart, default 420 × 300 */
-    const char *file; /* also written there: .svg or .png */
+    const char *file; /* the charts are also written to this file: .svg or .png */
 } kolo_plot_history_args;
 
-/* A chart for the loss and each metric over the epochs, with its validation's curve beside it. */
+/* Draws a chart over the epochs for the loss and for each metric, with the curves of training and validation. */
 #define kolo_plot_history(...) kolo_plot_history_at(&(const kolo_plot_history_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
 kolo_status kolo_plot_history_at(const kolo_plot_history_args *args, kolo_here here);
 
@@ -155,41 +158,43 @@ typedef struct kolo_plot_samples_args {
     int _;
     const kolo_data *data;
     kolo_guard *guard;
-    int64_t first;    /* sample, from 0 */
+    int64_t first;    /* number of the first sample shown, from 0 */
     int count;        /* samples, at most 1000; default 20 */
     int columns;      /* at most 100; default 10 */
-    const char *file; /* the picture is also written there: .png */
+    const char *file; /* the picture is also written to this file: .png */
 } kolo_plot_samples_args;
 
-/* Samples of a data set: pictures, each under its label, of samples that are pictures ({height, width} or with 1 or 3
- * channels; the brightest value shown, at least 1, is white), else their first numbers; in a terminal in words. */
+/* Shows samples of a data set, augmented as in training. Samples that are images ({height, width}, or with 1 or 3
+ * channels) are shown as pictures, each under its label; white is the largest value shown, at least 1, and black the
+ * smallest, at most 0. Of other samples the first numbers are shown. A terminal shows text only. */
 #define kolo_plot_samples(...) kolo_plot_samples_at(&(const kolo_plot_samples_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
 kolo_status kolo_plot_samples_at(const kolo_plot_samples_args *args, kolo_here here);
 
 /* --------------------------------------------------------------------------------- 12 options of a program */
 
-/* An option of one program's own: its name, what stands behind it, and where that goes, which is one of these. */
+/* An additional option of one program. Exactly one of flag, count, number, choice and text is set: the value is stored
+ * there. */
 typedef struct kolo_program_option {
     const char *name;    /* "warmup-epochs" */
-    const char *value;   /* in the words of --help: "N"; of a choice its words: "adam|sgd|lamb" */
-    const char *help;    /* what it does; the default, which is what stands there before, is added */
-    bool *flag;          /* --name alone sets it */
-    int *count;          /* at least 1 */
-    double *number;      /* above 0 */
-    const char **choice; /* one of the words of .value, from the command line */
-    const char **text;   /* any that is not empty, from the command line */
-    bool or_zero;        /* a count or a number may be 0, too */
-    bool written;        /* the text names a file to write: one that cannot be is answered as --save's is */
-    const char *ending;  /* ".png": the text must end so */
+    const char *value;   /* the value in the text of --help: "N"; for a choice its words: "adam|sgd|lamb" */
+    const char *help;    /* the meaning; --help adds the default, which is the stored value before parsing */
+    bool *flag;          /* becomes true; the option has no value */
+    int *count;          /* a whole number of at least 1 */
+    double *number;      /* a number above 0 */
+    const char **choice; /* one of the words of .value; points into the command line */
+    const char **text;   /* any text that is not empty; points into the command line */
+    bool or_zero;        /* the count or number may also be 0 */
+    bool written;        /* the text is a file to write; if it cannot be written, parsing ends as for --save */
+    const char *ending;  /* ".png": the text must end with it */
     bool device;         /* the text must name a device: "host", "cpu:0" */
 } kolo_program_option;
 #define KOLO_OWN_OPTIONS_MAX 32
 
-/* What every program of the lessons understands. Fill in the program's defaults, then let the command line change
+/* The options that every program of the lessons has. Fill in the program's defaults, then let the command line change
  * them. */
 typedef struct kolo_options {
     const char *data; /* --data NAME|FOLDER|synthetic */
-    const char *data_help; /* what a program takes there, in the words of --help; default: .data and what else there may be */
+    const char *data_help; /* the explanation of --data in --help; default: made from .data */
     int batch_size;
     int epochs;
     bool drop_remainder;
@@ -197,22 +202,22 @@ typedef struct kolo_options {
     kolo_precision precision; /* --precision fp32|bf16|fp16|tf32 */
     uint64_t seed;
     bool deterministic;
-    int devices; /* --devices N: mirrored replicas; 0: not asked for */
-    const char *strategy; /* --strategy NAME, one of KOLO_STRATEGIES; NULL: not asked for */
+    int devices; /* --devices N, the number of mirrored replicas; 0: not given */
+    const char *strategy; /* --strategy NAME, one of KOLO_STRATEGIES; NULL: not given */
     const char *save; /* --save FILE.safetensors */
     const char *history; /* --history FILE, JSON */
     int steps_per_epoch;
     bool no_validation;
-    bool trains_nothing; /* then of all these --devices alone is understood, beside --help and the program's own */
-    const kolo_program_option *own; /* the program's own, ended by one of all zeros; NULL: none. None has the name of another */
+    bool trains_nothing; /* the program has only --devices, --help and its additional options */
+    const kolo_program_option *own; /* additional options with unique names, ended by one of all zeros; NULL: none */
 } kolo_options;
 
-/* Reads the command line. --help is answered with exit 0. An unknown option, an impossible value, more --devices than
- * there are, or a --save or --history target that cannot be written is answered by rank 0 with one sentence on stderr,
- * and every rank exits with 2 (1 for the target). Call it after kolo_init(): where that failed, the program ends here
- * with kolo_finish()'s code. */
+/* Reads the command line. Call it after kolo_init(); if kolo_init() failed, the program ends here with the exit code of
+ * kolo_finish(). --help ends the program with exit code 0. On an unknown option, an impossible value, or more --devices
+ * than exist, rank 0 prints one sentence on stderr and every rank exits with code 2; on a --save or --history file that
+ * cannot be written, with code 1. */
 void kolo_parse_options(int argc, char **argv, kolo_options *options, const char *what_the_program_does);
-/* The strategy that the options ask for. */
+/* The strategy that the options select. */
 kolo_strategy kolo_options_strategy(const kolo_options *options);
 
 #endif

@@ -63,25 +63,27 @@ typedef struct kolo_strategy {
 
 /* ---------------------------------------------------------------------- 7 compile, fit, evaluate, predict */
 
-/* Threads. kolo_evaluate, kolo_predict, their parts on a batch, kolo_gradients, kolo_save and kolo_checkpoint_save may be
- * called by any thread of a process. Those of one model wait for one another; each computes with all cores. The calls
- * that change a model (kolo_compile, kolo_fit, kolo_train_on_batch, kolo_load, kolo_checkpoint_load) and kolo_profile
- * never run beside a call of another thread: the later of the two fails at once with a sentence that names the earlier
- * one. A callback's calls are its own fit's thread's, and go through. */
+/* Threads. Any thread of a process may call kolo_evaluate, kolo_predict, kolo_test_on_batch, kolo_predict_on_batch,
+ * kolo_gradients, kolo_save and kolo_checkpoint_save. Such calls on the same model wait for one another; each computes
+ * with all cores. The calls that change a model (kolo_compile, kolo_fit, kolo_train_on_batch, kolo_load,
+ * kolo_checkpoint_load) and kolo_profile cannot run at the same time as another thread's call on the model: the later
+ * of the two fails at once with a sentence that names the earlier one. Calls that a callback makes belong to the thread
+ * of its fit and are allowed. */
 
 typedef enum kolo_precision {
     KOLO_FLOAT32 = 1, /* the default */
-    /* Arithmetic in bfloat16, sums and weights in float32. KOLO_UNSUPPORTED on a CPU without AVX-512, and on a GPU
-     * of a compute capability below 8.0: a V100 takes KOLO_MIXED_FP16. */
+    /* Arithmetic in bfloat16, sums and weights in float32. KOLO_UNSUPPORTED on a CPU without AVX-512, and on a GPU with
+     * a compute capability below 8.0 (use KOLO_MIXED_FP16 on a V100). */
     KOLO_MIXED_BF16,
     /* Arithmetic in IEEE binary16, sums and weights in float32, with dynamic loss scaling (Micikevicius et al. 2018, as
-     * Keras's LossScaleOptimizer): the loss is multiplied by 2^15 on the way back, so that small gradients do not
-     * vanish; twice that after 2,000 updates; where a gradient overflows, half of it, and that update is left out, on
-     * all devices and ranks alike. Runs on every GPU, and on every CPU, where it is slower than KOLO_FLOAT32. */
+     * in Keras's LossScaleOptimizer): the gradient of the loss is multiplied by a factor, 2^15 at first, so that small
+     * gradients do not vanish. The factor is doubled after 2,000 updates without an overflow. If a gradient overflows,
+     * all devices and ranks skip that update, and the factor is halved. Runs on every GPU and every CPU, on a CPU more
+     * slowly than KOLO_FLOAT32. */
     KOLO_MIXED_FP16,
-    /* Float32, but GPUs round the factors of products of matrices and of convolutions to 10 bits of fraction, which
-     * their tensor cores multiply several times as fast, from compute capability 8.0 on; others have no such cores, and
-     * compute as in KOLO_FLOAT32. On a CPU it is KOLO_FLOAT32, bit for bit, and kolo_compile() says so. */
+    /* Float32, but GPUs of compute capability 8.0 or higher round the operands of matrix products and convolutions to
+     * 10 bits of fraction, because their tensor cores multiply such numbers several times as fast. Other GPUs compute
+     * as with KOLO_FLOAT32. On a CPU it is KOLO_FLOAT32, bit for bit, and kolo_compile() prints this. */
     KOLO_TF32
 } kolo_precision;
 
@@ -93,68 +95,69 @@ typedef struct kolo_compile_args {
     kolo_loss loss;           /* required for fit and evaluate */
     kolo_metric metrics[KOLO_METRICS_MAX];
     kolo_strategy strategy;
-    kolo_precision precision; /* KOLO_FLOAT32, KOLO_MIXED_BF16, KOLO_MIXED_FP16, or KOLO_TF32: on the CPU KOLO_FLOAT32 */
+    kolo_precision precision; /* default KOLO_FLOAT32 */
     const char *backend;  /* "cuda", "onednn", "reference"; default: KOLO_BACKEND, else the fastest that loads */
-    uint64_t seed;        /* weights, order and dropout; default: a new one each time */
-    bool deterministic;   /* the same bits for any number of devices and ranks of one kind. The model and the batch alone
-                             say into how many parts a batch is cut, in small batches two: more cores gain nothing there */
+    uint64_t seed;        /* of weights, order and dropout; default: a new one each time */
+    bool deterministic;   /* the same bits for any number of devices and ranks of the same kind. Only the model and the
+                             batch determine the number of microbatches. Small batches have only two of them and gain
+                             nothing from more cores */
 } kolo_compile_args;
 
-/* Fixes how the model will be trained; draws its weights if they were never set. Compiling again keeps the weights
- * and forgets the optimizer's state. Devices that layers name must be there still. On failure nothing has changed. */
+/* Sets how the model will be trained, and draws its weights if they were never set. Compiling again keeps the weights
+ * and resets the optimizer's state. The devices that layers name must still exist. On failure nothing has changed. */
 #define kolo_compile(...) kolo_compile_at(&(const kolo_compile_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
 kolo_status kolo_compile_at(const kolo_compile_args *args, kolo_here here);
 
-/* What the steps of the last kolo_fit() (or kolo_train_on_batch()) of a model spent on being many: seconds of a device,
- * the mean over the devices; bytes over all devices of this process. All zero before. */
+/* The cost of data parallelism in the steps of a model's last kolo_fit() (or kolo_train_on_batch()): seconds a device,
+ * as the mean over the devices, and bytes, summed over all devices of this process. All zeros before the first step. */
 typedef struct kolo_timings {
     int64_t steps;
-    double slicing; /* until its samples are where it computes; what is copied ahead of the step costs bytes alone */
-    double compute; /* forward and backward, the slicing in it too */
-    double waiting; /* for the others, when its own gradient is there */
-    double reduce;  /* of gradients to their sum */
-    double update; /* until it has the new weights */
-    int64_t sliced_bytes, reduced_bytes, updated_bytes; /* copied by each of these */
+    double slicing; /* until the device has its samples; copying samples ahead of their step does not count */
+    double compute; /* forward and backward pass, including `slicing` */
+    double waiting; /* for the other devices, after the device's own gradient is ready */
+    double reduce;  /* summing the gradients, without `waiting` */
+    double update;  /* until the device has the new weights */
+    int64_t sliced_bytes, reduced_bytes, updated_bytes; /* copied for slicing, reduce and update */
 } kolo_timings;
 kolo_timings kolo_get_timings(const kolo_model *model);
 
-/* What an epoch gave. loss and the metrics are those of all the epoch's samples so far as they were trained, dropout
- * on, as Keras prints them; the val_ ones are NaN where nothing was validated, accuracy NaN without that metric. */
+/* What an epoch gave. loss and the metrics are means over the epoch's samples, measured while training with dropout, as
+ * in Keras. The val_ values are NaN if the epoch was not validated; accuracy is NaN without that metric. */
 typedef struct kolo_epoch {
     double loss, accuracy, val_loss, val_accuracy;
-    double seconds;           /* of training, validation excluded */
+    double seconds;           /* of training, without validation */
     double images_per_second; /* samples trained / seconds, over all ranks */
     int64_t images;           /* samples trained, over all ranks */
     int steps;                /* updates */
     double learning_rate;     /* at the epoch's end */
-    double metric[KOLO_METRICS_MAX], val_metric[KOLO_METRICS_MAX]; /* each of .metrics, accuracy too, in its order */
+    double metric[KOLO_METRICS_MAX], val_metric[KOLO_METRICS_MAX]; /* of .metrics in their order, with accuracy */
 } kolo_epoch;
 
 typedef struct kolo_history {
     int epochs;
     const kolo_epoch *epoch; /* [epochs] */
-    int ranks, devices;      /* devices: replicas a rank */
+    int ranks, devices;      /* devices: replicas on each rank */
     bool stopped;            /* ended by kolo_request_stop() or by a callback, before its last epoch */
-    int first_epoch;         /* of kolo_fit's .initial_epoch */
+    int first_epoch;         /* number of epoch[0], from 0: completed epochs before this fit */
     int metrics;
     char metric_name[KOLO_METRICS_MAX][KOLO_METRIC_NAME]; /* [metrics], "f1_score_weighted" */
 } kolo_history;
 
-/* What epoch number `epoch` (from 0) of a history gave under that name: "loss", "f1_score_weighted", "val_accuracy",
- * "seconds", "images_per_second", "images", "steps", "learning_rate". NaN where there is none. */
+/* The value with that name of epoch[epoch]: "loss", "f1_score_weighted", "val_accuracy", "seconds",
+ * "images_per_second", "images", "steps", "learning_rate". NaN if there is no such epoch or name. */
 double kolo_history_get(const kolo_history *history, int epoch, const char *name);
-/* A history that stays when the model trains again or is freed; NULL on failure. */
+/* A copy that remains valid when the model trains again or is freed; NULL on failure. */
 #define kolo_history_copy(history) kolo_history_copy_at(history, KOLO_HERE)
 kolo_history *kolo_history_copy_at(const kolo_history *history, kolo_here here);
-/* One that kolo_history_copy() or kolo_history_load() gave. */
+/* Frees a history from kolo_history_copy() or kolo_history_load(). */
 void kolo_history_free(kolo_history **history);
 
 #define KOLO_CLASS_WEIGHTS_MAX 128
 
 typedef enum kolo_feed_kind {
-    KOLO_FEED_SYNCHRONOUS = 1, /* whoever computes gathers its samples first */
-    KOLO_FEED_QUEUE, /* threads of their own gather batches into a queue */
-    KOLO_FEED_STAGED /* one thread gathers the next batch while this one is computed */
+    KOLO_FEED_SYNCHRONOUS = 1, /* the threads that compute gather their samples first */
+    KOLO_FEED_QUEUE, /* separate threads gather batches into a queue */
+    KOLO_FEED_STAGED /* one separate thread gathers the next batch during a step */
 } kolo_feed_kind;
 
 typedef struct kolo_fit_args {
@@ -163,47 +166,49 @@ typedef struct kolo_fit_args {
     kolo_data *data;
     kolo_guard *guard;
     int epochs;              /* default 1 */
-    int initial_epoch;       /* epochs done before, of .epochs: a training that goes on; default 0 */
-    bool resume;             /* go on where the model's last kolo_fit() ended or kolo_checkpoint_load() put it, within an
-                                epoch too, up to .epochs in all: the same weights, bit for bit, as without the pause
-                                (.deterministic). Unless .verbose = 0 it is said where that is */
+    int initial_epoch;       /* epochs of .epochs that were trained before; default 0 */
+    bool resume;             /* continue where the model's last kolo_fit() ended or where kolo_checkpoint_load() set it.
+                                That may be within an epoch. Training ends after .epochs epochs in all. With
+                                .deterministic the weights are bit for bit those without the pause. Unless .verbose = 0
+                                the call prints where it continues */
     int batch_size;          /* default 32; of all devices under a strategy, of one rank under kolo_distributed() */
-    int steps_per_epoch;     /* default: as many as the data has */
+    int steps_per_epoch;     /* default: all batches of the data */
     bool drop_remainder;     /* leave out the last, short batch */
-    bool no_shuffle;         /* samples in the data's own order */
-    int shuffle_buffer;      /* each sample is drawn from so many, the next ones that are left; default: all */
-    kolo_feed_kind feed;     /* how samples come to the step; default: synchronous. The numbers are the same */
+    bool no_shuffle;         /* keep the samples in the order of the data */
+    int shuffle_buffer;      /* draw each sample from the next this many remaining samples; default: from all */
+    kolo_feed_kind feed;     /* how samples are gathered; default: synchronous. The numbers do not depend on it */
     int queue_capacity;      /* batches in a KOLO_FEED_QUEUE, at most an epoch's; default 4 */
-    int feed_threads;        /* that fill it; default 2 */
+    int feed_threads;        /* threads that fill the KOLO_FEED_QUEUE; default 2 */
     kolo_data *validation_data;
-    double validation_split;   /* 0 … below 1: this share of the data, its last samples, is validated, not trained */
-    int validation_freq;       /* validate after every that many epochs; default 1 */
-    int validation_batch_size; /* of no effect: what is not learnt needs no batches */
-    /* By class: how much a sample's loss counts, times its own weight. Default 1; KOLO_NONE: not at all. The class is
-     * the label, or the largest of its targets. */
+    double validation_split;   /* 0 … below 1: this share of the data, the last samples, is used for validation only */
+    int validation_freq;       /* epochs between two validations; default 1 */
+    int validation_batch_size; /* has no effect: scores do not depend on the size of batches */
+    /* The weight of each class: a sample's loss is multiplied by it, besides its own weight. Default 1; KOLO_NONE
+     * means 0. The class is the label, or the index of the largest target. */
     double class_weight[KOLO_CLASS_WEIGHTS_MAX];
-    int micro_batch; /* samples that go through the model together; default: a few for every thread. A model that is
-                        placed on several devices works on as many at once: with .micro_batch = .batch_size one
-                        device after the other works on the whole batch, and all others wait */
+    int micro_batch; /* samples that pass through the model together; default: small enough that every thread has a
+                        microbatch. A model that is placed on several devices computes several microbatches at once.
+                        With .micro_batch = .batch_size only one of its devices computes at a time */
     kolo_callback callbacks[KOLO_CALLBACKS_MAX];
-    int verbose; /* 1 a bar, 2 a line an epoch, 0 nothing; default: 1 in a terminal or a notebook, else 2;
-                    only rank 0 prints */
+    int verbose; /* 1: a progress bar, 2: a line an epoch, 0: nothing; default: 1 in a terminal or a notebook, else 2.
+                    Only rank 0 prints */
 } kolo_fit_args;
 
-/* Trains. The result belongs to the model and stays until its next fit or its end; NULL on failure. A stop that was
- * requested ends it early with the epochs that were completed. Under kolo_distributed() all ranks must call it. */
+/* Trains the model. The result belongs to the model and is valid until its next fit or until the model is freed; NULL
+ * on failure. kolo_request_stop() ends the call early with the completed epochs. Under kolo_distributed() all ranks
+ * must call it. */
 #define kolo_fit(...) kolo_fit_at(&(const kolo_fit_args){._ = #__VA_ARGS__, __VA_ARGS__}, KOLO_HERE)
 const kolo_history *kolo_fit_at(const kolo_fit_args *args, kolo_here here);
 
 typedef struct kolo_scores {
-    double loss, accuracy; /* NaN on failure, or where not asked for */
+    double loss, accuracy; /* NaN on failure; accuracy also without that metric */
     int64_t samples;
     double seconds;
     int metrics;
-    double metric[KOLO_METRICS_MAX]; /* [metrics], each of .metrics, accuracy too, in its order */
+    double metric[KOLO_METRICS_MAX]; /* [metrics], of .metrics in their order, with accuracy */
     char metric_name[KOLO_METRICS_MAX][KOLO_METRIC_NAME];
 } kolo_scores;
-/* "loss" or a metric's name; NaN where there is none. */
+/* The score with that name ("loss" or a metric's), or NaN. */
 double kolo_scores_get(const kolo_scores *scores, const char *name);
 
 typedef struct kolo_evaluate_args {
@@ -211,15 +216,16 @@ typedef struct kolo_evaluate_args {
     kolo_model *model;
     kolo_data *data;
     kolo_guard *guard;
-    int batch_size; /* of no effect: what is not learnt needs no batches */
+    int batch_size; /* has no effect: scores do not depend on the size of batches */
     int verbose; /* 1 or 2 prints a line; default: nothing */
 } kolo_evaluate_args;
 
-/* Loss and metrics over all the data, dropout off. Local: the calling rank alone does it, on the whole data. */
+/* Loss and metrics over all the data, without dropout. Local: each calling rank computes on all the data by itself. */
 #define kolo_evaluate(...) kolo_evaluate_at(&(const kolo_evaluate_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
 kolo_scores kolo_evaluate_at(const kolo_evaluate_args *args, kolo_here here);
 
-/* The model's outputs: outputs[samples][elements of the last shape], the caller's. Local, like kolo_evaluate. */
+/* Writes the model's outputs to the caller's outputs[samples][elements of the last layer]. Local, like
+ * kolo_evaluate. */
 #define kolo_predict(model, data, outputs) kolo_predict_at(model, data, outputs, KOLO_HERE)
 kolo_status kolo_predict_at(kolo_model *model, kolo_data *data, float *outputs, kolo_here here);
 
@@ -229,24 +235,24 @@ typedef struct kolo_profile_args {
     kolo_data *data;
     kolo_guard *guard;
     int batch_size; /* default 32 */
-    int steps; /* that are timed, after one that is not; default 10 */
-    const char *file; /* the numbers as JSON go there, too: {"threads", "batch", "seconds", "layers": [{"name", "forward",
-                         "backward"}]}, seconds of a step, those of layers on all threads together; default: nowhere */
+    int steps; /* timed steps, after one that is not timed; default 10 */
+    const char *file; /* write JSON, too: {"threads", "batch", "seconds", "layers": [{"name", "forward", "backward"}]}.
+                         Values are seconds a step. Those of layers are summed over all threads. Default: no file */
 } kolo_profile_args;
 
-/* Runs training steps on one replica, learning nothing, and prints how long each layer takes in a step, forward and
- * backward, on all threads together, and what share of it all that is. Without what the optimizer's update takes: that
- * is kolo_get_timings()'s, after a kolo_fit(). */
+/* Runs training steps on one replica without changing the weights, and prints for each layer the time of its forward
+ * and backward pass in a step, summed over all threads, and its share of the total. The optimizer's update is not
+ * included: see kolo_get_timings() after a kolo_fit(). */
 #define kolo_profile(...) kolo_profile_at(&(const kolo_profile_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
 kolo_status kolo_profile_at(const kolo_profile_args *args, kolo_here here);
 
-/* For a training loop of one's own: one step with the samples first … first+samples-1, which are dealt to the devices
- * of the strategy and, under kolo_distributed(), to the ranks, all of which must call it alike. Returns the loss and
- * the metrics of these samples, over all ranks, dropout on, from before the update; the weights of the model are new
- * then. On failure the scores are NaN. */
+/* One training step for your own training loop, with the samples first … first+samples-1. They are divided among the
+ * devices of the strategy and, under kolo_distributed(), among the ranks, which must all make the same call. Updates
+ * the weights, and returns the loss and the metrics of these samples over all ranks, with dropout, from before the
+ * update. On failure the scores are NaN. */
 #define kolo_train_on_batch(model, data, first, samples) kolo_train_on_batch_at(model, data, first, samples, KOLO_HERE)
 kolo_scores kolo_train_on_batch_at(kolo_model *model, kolo_data *data, int64_t first, int64_t samples, kolo_here here);
-/* kolo_evaluate() and kolo_predict() of those samples alone; outputs[samples][elements of the last shape]. Local. */
+/* kolo_evaluate() and kolo_predict() for only these samples; outputs[samples][elements of the last layer]. Local. */
 #define kolo_test_on_batch(model, data, first, samples) kolo_test_on_batch_at(model, data, first, samples, KOLO_HERE)
 kolo_scores kolo_test_on_batch_at(kolo_model *model, kolo_data *data, int64_t first, int64_t samples, kolo_here here);
 #define kolo_predict_on_batch(model, data, first, samples, outputs)                                                    \
@@ -254,9 +260,10 @@ kolo_scores kolo_test_on_batch_at(kolo_model *model, kolo_data *data, int64_t fi
 kolo_status kolo_predict_on_batch_at(kolo_model *model, kolo_data *data, int64_t first, int64_t samples, float *outputs,
                                      kolo_here here);
 
-/* Loss (mean over the samples) and its gradient by every weight, dropout off, batch norm with the mean and variance of
- * these samples, as in training; nothing updated, and what is not trained has a gradient of 0. gradients has
- * kolo_count_params() elements in the order of kolo_weight_get(), and may be NULL. NaN on failure. */
+/* Returns the loss (the mean over the samples) and writes its gradient with respect to every weight, without dropout,
+ * to gradients[kolo_count_params()], in the order of kolo_weight_get(); gradients may be NULL. Batch norm uses the mean
+ * and variance of these samples, as in training. Nothing is updated. Weights that are not trained have a gradient of 0.
+ * NaN on failure. */
 #define kolo_gradients(model, data, gradients) kolo_gradients_at(model, data, gradients, KOLO_HERE)
 double kolo_gradients_at(kolo_model *model, kolo_data *data, float *gradients, kolo_here here);
 

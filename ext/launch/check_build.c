@@ -1,4 +1,5 @@
-/* What is built, and what of it can serve here. A plugin serves when it loads: its libraries are then there, too. */
+/* Reports what was built and what is usable on this machine. A plugin is usable if it loads, since its libraries are
+ * then there, too. */
 #include "launch/check_build.h"
 
 #include "kolo.h"
@@ -16,7 +17,7 @@ void own_path(char *path, unsigned long size)
     path[length > 0 ? length : 0] = '\0';
 }
 
-/* Kolo's libraries stand in ../lib beside this program's folder, built or installed. */
+/* Kolo's libraries are in the folder ../lib, relative to this program's folder, both in the build and installed. */
 static void library_path(const char *name, char *path, size_t size)
 {
     char self[4000];

@@ -2,10 +2,10 @@
 #ifndef KOLO_LAUNCH_CHECK_BUILD_H
 #define KOLO_LAUNCH_CHECK_BUILD_H
 
-/* Prints what this Kolo was built with and what can serve here, each as [X] or [ ], with the reason why not. */
+/* Prints which parts were built and are usable, as [X] or as [ ] with the reason. Returns an exit code. */
 int check_build_print(void);
 int version_print(void);
-/* The path of this program. `size` bytes at `path`; an empty text when it cannot be told. */
+/* Writes the path of this program to path[size]; an empty text if it is unknown. */
 void own_path(char *path, unsigned long size);
 
 #endif

@@ -1,4 +1,4 @@
-/* Time in milliseconds. */
+/* Clocks. */
 #ifndef KOLO_LAUNCH_CLOCK_H
 #define KOLO_LAUNCH_CLOCK_H
 
@@ -6,7 +6,7 @@
 
 enum { CLOCK_NEVER = 0 }; /* a deadline that is not set */
 
-/* Since some moment, never backwards: for deadlines. */
+/* Milliseconds of the monotonic clock, for deadlines. */
 static inline long clock_now(void)
 {
     struct timespec now;
@@ -14,7 +14,7 @@ static inline long clock_now(void)
     return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Microseconds of the calendar: for telling which of several ranks was first, also across hosts. */
+/* Microseconds of the wall clock, for comparing times of ranks, also on different hosts. */
 static inline long clock_date(void)
 {
     struct timespec now;
@@ -28,7 +28,7 @@ static inline int clock_passed(long deadline)
     return deadline != CLOCK_NEVER && clock_now() >= deadline;
 }
 
-/* The milliseconds poll() may wait for `deadline`, at most `longest`. */
+/* The milliseconds that poll() may wait until `deadline`, at most `longest`. */
 static inline int clock_wait(long deadline, int longest)
 {
     if (deadline == CLOCK_NEVER) return longest;

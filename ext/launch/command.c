@@ -1,4 +1,4 @@
-/* Building the one mpirun line. Everything that differs from mpirun's defaults has its reason here. */
+/* Building the mpirun command line. The comments give the reason for each setting that is not mpirun's default. */
 #include "launch/command.h"
 
 #include "launch/network.h"
@@ -18,21 +18,21 @@ struct setting {
     const char *name, *value;
 };
 
-/* On one host: */
+/* Settings if all ranks are on this host. */
 static const struct setting here[] = {
-    {"plm", "isolated"},           /* no daemons to start elsewhere, so no ssh to look for */
-    {"oob_tcp_if_include", "lo"},  /* no waiting on docker0 or a VPN */
-    {"btl", "self,vader"},         /* shared memory; no network to probe */
+    {"plm", "isolated"},           /* starts no daemons on other hosts, so ssh is not needed */
+    {"oob_tcp_if_include", "lo"},  /* does not wait for docker0 or a VPN */
+    {"btl", "self,vader"},         /* shared memory; probes no network */
 };
-/* Everywhere: */
+/* Settings for all jobs. */
 static const struct setting everywhere[] = {
-    {"pml", "ob1"},                     /* halves the start: no libfabric, UCX or PSM to open */
-    {"opal_signal", ""},                /* no pages of backtrace: kolorun says in one line which rank died, and how */
-    {"odls_base_sigkill_timeout", "0"}, /* mpirun kills stand-ins only (rank.h): waiting would just delay the end */
+    {"pml", "ob1"},                     /* halves the time to start: does not open libfabric, UCX or PSM */
+    {"opal_signal", ""}, /* prints no backtrace: kolorun prints which rank died, and how, in one line */
+    {"odls_base_sigkill_timeout", "0"}, /* mpirun only kills stand-ins (rank.h), so waiting would only delay the end */
 };
-/* Across hosts ob1 over TCP, as horovodrun does: the old openib transport crashed with threads. */
+/* Settings for several hosts: ob1 over TCP, as in horovodrun, because the old openib transport crashed with threads. */
 static const struct setting across[] = {{"btl", "^openib"}};
-/* Networks that exist on many hosts and join none, for when the right one is not known. */
+/* Networks that many hosts have but that do not connect hosts. They are excluded if the right network is unknown. */
 #define NO_NETWORKS "lo,docker0,virbr0"
 
 char *command_find(const char *name)
@@ -82,7 +82,7 @@ int command_check(const struct launch_options *options)
     return launch_say(KOLORUN_WRONG_USE, "%s: command not found", name);
 }
 
-/* Has the user decided this one? */
+/* Whether the user has set this parameter, in the environment or in --mpi-args. */
 static bool is_set(const char *name, const struct words *users)
 {
     char variable[128];
@@ -110,7 +110,7 @@ static void add_networks(struct words *command, const struct launch_options *opt
     const char *joining = options->interfaces ? options->interfaces : subnet;
     const struct setting include[] = {{"btl_tcp_if_include", joining}, {"oob_tcp_if_include", joining}};
     const struct setting exclude[] = {{"btl_tcp_if_exclude", NO_NETWORKS}, {"oob_tcp_if_exclude", NO_NETWORKS}};
-    for (size_t i = 0; i < 2; i++) { /* Open MPI takes one of the two, never both */
+    for (size_t i = 0; i < 2; i++) { /* Open MPI accepts either an include or an exclude list, not both */
         if (is_set(include[i].name, users) || is_set(exclude[i].name, users)) continue;
         add_settings(command, *joining ? &include[i] : &exclude[i], 1, users);
     }
@@ -123,7 +123,8 @@ static bool has_option(const struct words *users, const char *name)
     return false;
 }
 
-/* Ranks on other hosts see only what is passed by name: everything but what belongs to this host or shell. */
+/* Passes environment variables to the ranks on other hosts by name: all except those that concern this host or
+ * shell. */
 static void add_variables(struct words *command)
 {
     static const char *const left_out[] = {
@@ -151,7 +152,8 @@ static int fill(const struct launch_options *options, const struct launch_hosts 
         words_add_all(command, "-H", list, NULL);
         free(list);
     }
-    /* Unbound: a rank bound to a core starves its own threads, and ranks that outnumber the cores cannot be bound. */
+    /* No binding: the threads of a rank that is bound to a core share it, and ranks cannot be bound if they outnumber
+     * the cores. */
     if (!has_option(users, "bind-to")) words_add_all(command, "--bind-to", "none", NULL);
     if (!has_option(users, "map-by")) words_add_all(command, "--map-by", "slot", NULL);
     if (hosts->all_local) {

@@ -6,17 +6,17 @@
 #include "launch/options.h"
 #include "launch/words.h"
 
-/* The program `name` as exec would find it: by PATH unless it has a slash. The caller frees it; NULL with errno
- * (ENOENT, EACCES). */
+/* Finds the program `name` as exec does: in PATH unless it contains a slash. The caller frees the path. NULL on
+ * failure, with errno (ENOENT, EACCES, EISDIR). */
 char *command_find(const char *name);
-/* Refuses, with one sentence, a command that is what stood behind a space in -H's list. KOLORUN_GO_ON or the exit code.
- */
+/* Refuses a command that looks like the rest of a -H list that was split by a space. Returns KOLORUN_GO_ON, or an exit
+ * code after one sentence. */
 int command_is_host(const struct launch_options *options);
-/* Refuses a command that cannot be started here. The same returns. */
+/* Refuses a command that cannot be started on this host. Returns as command_is_host(). */
 int command_check(const struct launch_options *options);
-/* Builds mpirun's argv: `mpirun` its path, `self` kolorun's own. Settings that the user has made in --mpi-args or by an
- * OMPI_MCA_ variable are left out. Returns KOLORUN_GO_ON, or an exit code after one sentence. words_free() either way.
- */
+/* Builds mpirun's argv. `mpirun` is the path of mpirun, `self` that of kolorun. Settings that the user has made in
+ * --mpi-args or by an OMPI_MCA_ variable are left out. Returns KOLORUN_GO_ON, or an exit code after one sentence. The
+ * caller calls words_free() in both cases. */
 int command_build(const struct launch_options *options, const struct launch_hosts *hosts, const char *mpirun,
                   const char *self, struct words *command);
 

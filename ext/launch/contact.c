@@ -1,4 +1,4 @@
-/* The meeting point of kolorun and its ranks: see contact.h. */
+/* The socket between kolorun and its ranks: see contact.h. */
 #include "launch/contact.h"
 
 #include "launch/environment.h"
@@ -26,7 +26,7 @@ static bool random_digits(char *digits, size_t size)
     return true;
 }
 
-/* The abstract address: a zero byte, then the name. */
+/* Makes an abstract address: a zero byte, then the name. Returns its length. */
 static socklen_t unix_address(const char *name, struct sockaddr_un *address)
 {
     *address = (struct sockaddr_un){.sun_family = AF_UNIX};
@@ -49,7 +49,7 @@ static int listen_here(char *text, size_t size)
     return -1;
 }
 
-/* Adds this host's name and its addresses, loopback excepted: a remote rank tries them in turn. */
+/* Writes this host's name and its addresses except loopback; a rank on another host tries them in turn. */
 static void print_addresses(FILE *out)
 {
     char name[256] = "";

@@ -1,23 +1,26 @@
-/* How a rank's watcher finds kolorun.
+/* How a rank's watcher connects to kolorun.
  *
- * KOLORUN_CONTACT is "unix:NAME" (an abstract Unix socket: nothing to leave behind) when all ranks are on this host,
- * and "tcp:PORT:ADDRESS,ADDRESS,..." otherwise. KOLORUN_TOKEN is the secret that makes a connection one of this job's.
+ * KOLORUN_CONTACT is "unix:NAME" (an abstract Unix socket, which leaves no file) if all ranks are on this host, and
+ * "tcp:PORT:ADDRESS,ADDRESS,..." otherwise. KOLORUN_TOKEN is the secret by which kolorun recognises connections of this
+ * job.
  */
 #ifndef KOLO_LAUNCH_CONTACT_H
 #define KOLO_LAUNCH_CONTACT_H
 
 #include <stdbool.h>
 
-enum { CONTACT_TOKEN = 33 }; /* 32 hexadecimal digits and the end */
+enum { CONTACT_TOKEN = 33 }; /* 32 hexadecimal digits and a 0 */
 
 struct contact {
     int fd; /* listening, non-blocking, close-on-exec */
     char token[CONTACT_TOKEN];
 };
 
-/* Opens the listening socket and sets KOLORUN_CONTACT and KOLORUN_TOKEN. False after one sentence. */
+/* Opens the listening socket and sets KOLORUN_CONTACT and KOLORUN_TOKEN. Returns false after one sentence on
+ * failure. */
 bool contact_listen(bool all_local, struct contact *contact);
-/* Connects to kolorun as those variables say; the descriptor, or -1 with errno. Waits two seconds for each address. */
+/* Connects to kolorun by KOLORUN_CONTACT. Returns the descriptor, or -1 with errno. Waits at most two seconds for each
+ * address. */
 int contact_reach(void);
 
 #endif

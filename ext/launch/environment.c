@@ -1,4 +1,4 @@
-/* Which variables a rank sees: all of the user's, none of a surrounding job's, and a few that kolorun adds. */
+/* The environment variables of a rank: all of the user's, none of a surrounding job's, and a few that kolorun adds. */
 #define _GNU_SOURCE 1 /* process_vm_readv */
 #include "launch/environment.h"
 
@@ -15,10 +15,11 @@
 
 extern char **environ;
 
-/* Names that environment_for_rank() has set: a kolorun inside a rank must not take them for the user's. */
+/* The names of the variables that choose() has set, so that a kolorun inside a rank does not take them for the
+ * user's. */
 #define CHOSEN "KOLORUN_CHOSEN"
 
-/* Where mpirun on this host keeps its files. */
+/* Open MPI's variable for the folder of mpirun's files on this host. */
 #define OWN_FOLDER "OMPI_MCA_orte_local_tmpdir_base"
 
 static bool starts(const char *text, const char *with)
@@ -28,7 +29,7 @@ static bool starts(const char *text, const char *with)
 
 bool environment_is_of_job(const char *name, bool in_job)
 {
-    /* What orterun and its daemons put into a rank's environment as if the user had (seen in 4.1.4). */
+    /* Variables that orterun and its daemons set for a rank and that look like a user's (seen in 4.1.4). */
     static const char *const of_launcher[] = {"OMPI_MCA_orte_",
                                               "OMPI_MCA_ess",
                                               "OMPI_MCA_pmix",
@@ -53,12 +54,12 @@ static void forget_job(void)
         size_t length = strcspn(*at, "=");
         snprintf(name, sizeof name, "%.*s", (int)length, *at);
         if (length < sizeof name && environment_is_of_job(name, in_job) && !unsetenv(name))
-            continue; /* the rest moved up */
+            continue; /* the next variable is at the same place now */
         at++;
     }
 }
 
-/* Forgets what a surrounding kolorun had chosen: its shares of the cores are not this job's. */
+/* Removes the variables that a surrounding kolorun has chosen for its ranks, for instance their number of threads. */
 static void forget_chosen(void)
 {
     char names[512], *rest = NULL;
@@ -75,7 +76,7 @@ bool environment_prepare(void)
            (!setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1) && !setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1));
 }
 
-/* Sets `name` unless the user has, and notes that it was chosen here. */
+/* Sets `name` unless the user has set it, and adds it to the list of chosen variables. */
 static bool choose(const char *name, const char *value)
 {
     if (getenv(name)) return true;
@@ -85,7 +86,7 @@ static bool choose(const char *name, const char *value)
     return !setenv(name, value, 1) && !setenv(CHOSEN, names, 1);
 }
 
-/* Whether one process may read another's memory: containers often forbid it, and Open MPI then fails or warns. */
+/* Whether a process may read another process's memory. Containers often forbid it, and Open MPI then fails or warns. */
 static bool can_copy_between_processes(void)
 {
     char from = 'x', to = 0;
@@ -96,7 +97,7 @@ static bool can_copy_between_processes(void)
     if (!file) return true;
     if (fread(&scope, 1, 1, file) != 1) scope = '0';
     fclose(file);
-    return scope == '0' || scope == '1'; /* Open MPI asks for what 1 requires by itself */
+    return scope == '0' || scope == '1'; /* for 1, Open MPI requests the permission itself */
 }
 
 static const char *segments_base(const char *otherwise)
@@ -115,7 +116,7 @@ char *environment_own_folder(void)
     return folder;
 }
 
-/* Open MPI keeps some 5 MB a rank in /dev/shm; docker gives 64 MB unless told otherwise. */
+/* Open MPI needs about 5 MB a rank in /dev/shm; Docker's default size is 64 MB. */
 static bool shared_memory_suffices(const char *folder, int ranks)
 {
     struct statvfs shm;
@@ -153,9 +154,9 @@ bool environment_for_rank(void)
     int ranks = ranks_here();
     int cores = kolo_cores_usable();
     int share =
-        getenv("OMPI_MCA_orte_bound_at_launch") ? cores : cores / ranks; /* when bound, the mask is this rank's own */
+        getenv("OMPI_MCA_orte_bound_at_launch") ? cores : cores / ranks; /* if bound, the mask is only for this rank */
     char threads[16];
-    unsetenv(OWN_FOLDER); /* mpirun has told its ranks the folder by another name, and both are too many */
+    unsetenv(OWN_FOLDER); /* mpirun passes the folder to its ranks in another variable, and only one may be set */
     snprintf(threads, sizeof threads, "%d", share > 1 ? share : 1);
     bool done = choose("KOLO_THREADS", threads) && choose("OMP_NUM_THREADS", threads);
     if (ranks > cores || (share < 1)) done = done && choose("OMPI_MCA_mpi_yield_when_idle", "1");

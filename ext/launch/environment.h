@@ -1,37 +1,37 @@
-/* The environment on its way from kolorun to a rank's program. */
+/* The environment variables that kolorun passes to a rank's program. */
 #ifndef KOLO_LAUNCH_ENVIRONMENT_H
 #define KOLO_LAUNCH_ENVIRONMENT_H
 
 #include <stdbool.h>
 
-#define KOLORUN_CONTACT "KOLORUN_CONTACT"     /* where a rank's watcher reaches kolorun; contact.h has the form */
-#define KOLORUN_TOKEN   "KOLORUN_TOKEN"         /* what it shows there */
-#define KOLORUN_COLUMNS "KOLORUN_COLUMNS"     /* how wide a rank's line may be once its tag stands before it */
+#define KOLORUN_CONTACT "KOLORUN_CONTACT"     /* kolorun's address for a rank's watcher; format: see contact.h */
+#define KOLORUN_TOKEN   "KOLORUN_TOKEN"         /* the secret that the watcher sends to kolorun */
+#define KOLORUN_COLUMNS "KOLORUN_COLUMNS"     /* columns of a rank's terminal: kolorun's, without the rank's tag */
 #define KOLORUN_OUTPUT                                                                                                 \
-    "KOLORUN_OUTPUT" /* where the ranks' output ends: terminal, notebook or file; for the program                      \
+    "KOLORUN_OUTPUT" /* destination of the ranks' output: terminal, notebook or file; for the program                  \
                       */
 
-/* True for a variable by which a surrounding MPI job would draw a new one into itself. `in_job`: this process is a rank
- * of such a job, so that OMPI_MCA_ variables which its launcher sets are the job's; otherwise all OMPI_MCA_ are the
- * user's. */
+/* Whether a variable belongs to a surrounding MPI job, so that a new job that inherited it would join that one. If
+ * `in_job`, this process is a rank of such a job, and the OMPI_MCA_ variables that a launcher sets belong to the job;
+ * otherwise all OMPI_MCA_ variables are the user's. */
 bool environment_is_of_job(const char *name, bool in_job);
 
-/* In kolorun, before mpirun starts: forgets a surrounding job and what its kolorun had chosen for its ranks, and lets
- * mpirun run as root. False without memory. */
+/* Called in kolorun before mpirun starts: removes the variables of a surrounding job and those that its kolorun has
+ * chosen for its ranks, and allows mpirun to run as root. False if memory is out. */
 bool environment_prepare(void);
 
-/* In kolorun, before mpirun starts: mpirun keeps its files in a folder of this job's own, unless the user has set
- * where. The folder, to be removed when mpirun is gone; NULL: none. */
+/* Called in kolorun before mpirun starts: makes a folder for mpirun's files, unless the user has set one. Returns the
+ * folder, which the caller removes when mpirun has ended; NULL: none. */
 char *environment_own_folder(void);
 
-/* In the rank, first: Open MPI's shared memory goes to a folder of the rank's own, in /dev/shm where there is room
- * enough and in /tmp otherwise, unless the user has set it. The folder, to be removed when the rank is gone; NULL:
- * none. */
+/* Called first in the rank: makes a folder for the shared memory of this rank's Open MPI, in /dev/shm if there is
+ * enough room, else in /tmp, unless the user has set one. Returns the folder, which the caller removes when the rank
+ * has ended; NULL: none. */
 char *environment_own_segments(void);
 
-/* In the rank, before its program starts: sets KOLO_THREADS and OMP_NUM_THREADS to the rank's share of the cores, and
- * Open MPI's settings for this host (yield when ranks outnumber cores; copies that the system allows), unless the user
- * has set them. False without memory. */
+/* Called in the rank before its program starts. Unless the user has set them, sets KOLO_THREADS and OMP_NUM_THREADS to
+ * the rank's number of cores, and Open MPI's settings for this host (yield if ranks outnumber cores; no copies between
+ * processes if the system forbids them). False if memory is out. */
 bool environment_for_rank(void);
 
 #endif

@@ -1,5 +1,5 @@
-/* Hosts and slots: -H, a hostfile, or the allocation. What mpirun would refuse with a page of text is refused here with
- * a sentence. */
+/* Hosts and slots, from -H, a hostfile, or the SLURM allocation. Mistakes for which mpirun prints a page of text are
+ * reported here in one sentence. */
 #include "launch/hosts.h"
 
 #include "launch/say.h"
@@ -35,7 +35,7 @@ static int add_host(struct launch_hosts *hosts, const char *name, size_t length,
     return KOLORUN_GO_ON;
 }
 
-/* Digits only, 1 to INT_MAX, all of `length` characters; 0 otherwise. */
+/* Reads text[length], which must contain only digits, as a number from 1 to INT_MAX; 0 on failure. */
 static int read_slots(const char *text, size_t length)
 {
     char digits[16];
@@ -46,7 +46,7 @@ static int read_slots(const char *text, size_t length)
     return value > INT_MAX ? 0 : (int)value;
 }
 
-/* One "name" or "name:slots". */
+/* Reads "name" or "name:slots". */
 static int read_host(const char *text, size_t length, const char *where, struct launch_hosts *hosts)
 {
     size_t name = strspn(text, NAME_CHARACTERS);
@@ -70,7 +70,7 @@ int hosts_from_list(const char *list, struct launch_hosts *hosts)
     }
 }
 
-/* One line of a hostfile, already without its comment; an empty one adds nothing. */
+/* Reads a line of a hostfile without its comment; an empty line adds nothing. "max…=N" is accepted and ignored. */
 static int read_hostfile_line(char *line, const char *where, struct launch_hosts *hosts)
 {
     char *rest = NULL, *name = strtok_r(line, " \t\r\n", &rest);
@@ -142,7 +142,7 @@ bool host_is_local(const char *name)
     char here[256] = "";
     if (gethostname(here, sizeof here - 1)) here[0] = '\0';
     if (!strcasecmp(name, "localhost") || !strncmp(name, "127.", 4) || !strcasecmp(name, here)) return true;
-    size_t host = strcspn(here, "."); /* node7 and node7.cluster.org are the same machine */
+    size_t host = strcspn(here, "."); /* "node7" and "node7.cluster.org" are the same host */
     return host && !here[host] && !strncasecmp(name, here, host) && name[host] == '.';
 }
 

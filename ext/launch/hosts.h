@@ -1,4 +1,4 @@
-/* Where the ranks go: hosts and how many ranks each may hold. */
+/* The hosts of the ranks, and how many ranks each host may have. */
 #ifndef KOLO_LAUNCH_HOSTS_H
 #define KOLO_LAUNCH_HOSTS_H
 
@@ -15,27 +15,28 @@ struct launch_host {
 struct launch_hosts {
     struct launch_host *host;
     size_t count;
-    int ranks;           /* how many ranks to start */
-    bool all_local;      /* every host is this one */
+    int ranks;           /* number of ranks to start */
+    bool all_local;      /* all ranks run on this host */
     bool from_scheduler; /* a SLURM allocation: mpirun reads the hosts from it, and `host` is empty */
 };
 
-/* Decides ranks and hosts from the options, the hostfile, or the SLURM allocation found in the environment.
- * Returns KOLORUN_GO_ON, or an exit code after one sentence. hosts_free() either way. */
+/* Chooses the ranks and hosts, from the options, the hostfile, or the SLURM allocation in the environment. Returns
+ * KOLORUN_GO_ON, or an exit code after one sentence. The caller calls hosts_free() in both cases. */
 int hosts_choose(const struct launch_options *options, struct launch_hosts *hosts);
 
-/* Parses "h1:4,h2" (no number means one slot); a host named twice has its slots added. Same returns. */
+/* Parses "h1:4,h2" (without a number: one slot). The slots of a host that is named twice are added. Returns as
+ * hosts_choose(). */
 int hosts_from_list(const char *list, struct launch_hosts *hosts);
-/* Parses a hostfile: "name", "name slots=4", "name:4", comments after '#'. Same returns. */
+/* Parses a hostfile: "name", "name slots=4", "name:4", comments after '#'. Returns as hosts_choose(). */
 int hosts_from_file(const char *path, struct launch_hosts *hosts);
-/* Tasks of a SLURM allocation: `ntasks` (SLURM_NTASKS), else the sum of `per_node` (SLURM_TASKS_PER_NODE, "4(x2),3").
- * 0 when neither says. Either may be NULL. */
+/* The number of tasks of a SLURM allocation: `ntasks` (SLURM_NTASKS), or else the sum of `per_node`
+ * (SLURM_TASKS_PER_NODE, "4(x2),3"); 0: unknown. Both may be NULL. */
 int hosts_slurm_tasks(const char *ntasks, const char *per_node);
-/* True for "name:4", with a number after the colon: what remains of a -H list that was split by a space. */
+/* True for "name:4", with a number after the colon: the rest of a -H list that was split by a space. */
 bool hosts_looks_like_host(const char *word);
-/* True for this host's own names. */
+/* True for the names of this host. */
 bool host_is_local(const char *name);
-/* "h1:4,h2:4" for mpirun's -H. The caller frees it; NULL without memory. */
+/* "h1:4,h2:4" for mpirun's -H. The caller frees it; NULL if memory is out. */
 char *hosts_argument(const struct launch_hosts *hosts);
 void hosts_free(struct launch_hosts *hosts);
 

@@ -1,5 +1,5 @@
-/* One running job, from kolorun's side: mpirun, the connections to its ranks' watchers, and what is known of each rank.
- * links.c takes what ranks report; watch.c runs the loop and ends the job; report.c says how it ended. */
+/* The state of a running job in kolorun: mpirun, the connections to the ranks' watchers, and the state of each rank.
+ * links.c handles reports of the ranks; watch.c has the main loop and ends the job; report.c reports how it ended. */
 #ifndef KOLO_LAUNCH_JOB_H
 #define KOLO_LAUNCH_JOB_H
 
@@ -15,20 +15,20 @@
 struct job_rank {
     char host[256];
     long pid; /* of the program */
-    bool started; /* its watcher has reported */
-    bool ended; /* and so has its end */
-    bool asked; /* it had been told to end before it did */
-    bool lost; /* its watcher went without a word */
-    int exec_error; /* errno, when the program could not be started */
-    int code; /* its exit code, or */
-    int signal; /* the signal that ended it */
+    bool started; /* its watcher has connected */
+    bool ended; /* its watcher has reported its end, or is gone */
+    bool asked; /* it was asked to end before it ended */
+    bool lost; /* its watcher disconnected without reporting its end */
+    int exec_error; /* errno if the program could not be started, else 0 */
+    int code; /* the program's exit code; 0 if a signal ended it */
+    int signal; /* the signal that ended the program, or 0 */
     long ended_at; /* clock_date() of its host */
-    struct wire *wire; /* of its link; NULL when that is closed */
+    struct wire *wire; /* of its link; NULL: the link is closed */
 };
 
 struct job_link {
     struct wire wire;
-    int rank; /* -1 until it has said hello */
+    int rank; /* -1 before its FRAME_HELLO */
 };
 
 struct job {
@@ -38,44 +38,44 @@ struct job {
     struct output output;
     struct job_rank *rank;
     int ranks, started, ended;
-    struct job_link **link; /* open ones */
+    struct job_link **link; /* [links], the open links */
     size_t links;
 
-    sigset_t mask; /* as kolorun found it, for mpirun */
-    int signals;
+    sigset_t mask; /* kolorun's original signal mask, for mpirun */
+    int signals;   /* signalfd */
     pid_t mpirun;
     bool mpirun_ended, mpirun_told; /* told: kolorun has sent it a signal */
-    int mpirun_status;
-    int mpirun_says; /* pipe from its stdout and stderr */
-    char mpirun_text[8192];
+    int mpirun_status;              /* of waitpid() */
+    int mpirun_says;                /* pipe from its stdout and stderr; -1: closed */
+    char mpirun_text[8192];         /* the end of its output */
     size_t mpirun_text_length;
 
-    bool stdin_open, stdin_untaken; /* rank 0 has not taken the last piece yet */
+    bool stdin_open, stdin_untaken; /* untaken: rank 0 has not taken the last piece yet */
     int interrupted; /* the signal that ended the job, or 0 */
     bool ending;
     bool start_timed_out;
     long first_failed_at; /* clock_now(), or CLOCK_NEVER */
-    long term_mpirun_at, kill_all_at, start_by;
-    long leftovers_at; /* when whoever still reports after mpirun's end is ended */
-    long remark_at; /* when to remark that a rank has ended while others go on */
+    long term_mpirun_at, kill_all_at, start_by; /* when to send SIGTERM to mpirun, to kill all, to give up starting */
+    long leftovers_at; /* when to end the watchers that are still connected after mpirun's end */
+    long remark_at; /* when to print that a rank has ended while others are running */
 };
 
 /* links.c */
-/* Accepts what waits on the listening socket. */
+/* Accepts waiting connections. */
 void job_accept(struct job *job);
-/* Serves a link that poll() marked; closes and removes it when the other side is gone. */
+/* Reads and writes a link after poll(); closes and removes it if the other side is gone. */
 void job_serve(struct job *job, struct job_link *link, short events);
 /* Closes all links. */
 void job_close_links(struct job *job);
 
 /* watch.c */
-/* Starts mpirun and runs the job to its end, with all its output. False when mpirun could not be started. */
+/* Starts mpirun and runs the job until it has ended. False if mpirun could not be started. */
 bool job_run(struct job *job, char **mpirun);
-/* Ends the job: every rank gets `signal`, and is killed `grace` ms later. */
+/* Ends the job: sends `signal` to every rank, and kills it `grace` milliseconds later. */
 void job_end(struct job *job, int signal, long grace);
 
 /* report.c */
-/* Queues what there is to say of the end of the job and returns kolorun's exit code. */
+/* Queues the sentences about the end of the job and returns kolorun's exit code. */
 int job_report(struct job *job);
 
 #endif

@@ -1,11 +1,11 @@
-/* Cutting what a rank prints into units, and keeping its last words: see output.h for what a unit is. */
+/* Cutting a rank's output into units (see output.h), and keeping the last lines of its stderr. */
 #include "launch/output.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* Open MPI's own lines ("[host:pid] ...", a backtrace) are not what the program said. */
+/* Whether a line is Open MPI's ("[host:pid] ...", a backtrace), not the program's. */
 static bool is_of_open_mpi(const char *text, size_t length)
 {
     const char *end = memchr(text, ']', length), *colon = memchr(text, ':', length);
@@ -58,7 +58,7 @@ static void end_redraw(struct output *output, int rank, enum output_stream strea
     if (has_text(text, length)) output_show_redraw(output, rank, stream, text, length);
 }
 
-/* Gives out the units that end within text[from..length); returns where the unfinished one starts. */
+/* Shows the units that end within text[from..length). Returns the place where the unfinished unit starts. */
 static size_t cut(struct output *output, int rank, enum output_stream stream, const char *text, size_t from,
                   size_t length)
 {
@@ -72,7 +72,7 @@ static size_t cut(struct output *output, int rank, enum output_stream stream, co
     return start;
 }
 
-/* Keeps what is unfinished for later; a line without end is cut. */
+/* Keeps the unfinished unit. A line longer than OUTPUT_LONGEST_LINE is shown in parts. */
 static void keep(struct output *output, int rank, enum output_stream stream, const char *text, size_t length)
 {
     struct output_source *source = &output->rank[rank].source[stream];
@@ -85,7 +85,7 @@ static void keep(struct output *output, int rank, enum output_stream stream, con
     if (source->length + length > source->capacity) {
         size_t capacity = 2 * (source->length + length);
         char *grown = realloc(source->text, capacity);
-        if (!grown) return; /* without memory output is lost, the job is not */
+        if (!grown) return; /* if memory is out, only output is lost */
         source->text = grown;
         source->capacity = capacity;
     }
@@ -97,7 +97,7 @@ static void write_file(struct output_source *source, const char *bytes, size_t l
 {
     while (source->file >= 0 && length) {
         ssize_t written = write(source->file, bytes, length);
-        if (written <= 0) { /* a full disk: the console still has it */
+        if (written <= 0) { /* a full disk: the output is still shown */
             close(source->file);
             source->file = -2;
             return;
@@ -111,7 +111,7 @@ void output_take(struct output *output, int rank, enum output_stream stream, con
 {
     struct output_source *source = &output->rank[rank].source[stream];
     write_file(source, bytes, length);
-    if (!source->length) { /* the usual case: whole lines, cut where they lie */
+    if (!source->length) { /* the usual case: complete lines, which are cut without copying */
         size_t start = cut(output, rank, stream, bytes, 0, length);
         keep(output, rank, stream, bytes + start, length - start);
         return;
@@ -122,7 +122,7 @@ void output_take(struct output *output, int rank, enum output_stream stream, con
         keep(output, rank, stream, bytes, length);
         return;
     }
-    keep(output, rank, stream, bytes, first + 1); /* the rest of the unfinished unit, with its end */
+    keep(output, rank, stream, bytes, first + 1); /* completes the unfinished unit */
     cut(output, rank, stream, source->text, source->length - 1, source->length);
     source->length = 0;
     source->undrawn = false;

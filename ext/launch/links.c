@@ -1,4 +1,4 @@
-/* The ranks' watchers report here: see wire.h for what they say. */
+/* The connections to the ranks' watchers: see wire.h for their messages. */
 #define _GNU_SOURCE 1 /* accept4 */
 #include "launch/job.h"
 
@@ -49,7 +49,7 @@ void job_close_links(struct job *job)
     job->link = NULL;
 }
 
-/* The first frame: whoever does not know the token is not of this job. */
+/* Handles the first frame of a connection, which must be a FRAME_HELLO with this job's token. */
 static void greet(struct job *job, struct job_link *link, const struct frame *frame)
 {
     char text[512], *rest = NULL, *end = NULL;
@@ -124,7 +124,7 @@ static void take(struct job *job, struct job_link *link, const struct frame *fra
     }
 }
 
-/* The watcher is gone; without a word of its rank's end, that rank has failed. */
+/* Handles a watcher that is gone. If it did not report its rank's end, the rank has failed. */
 static void lose(struct job *job, struct job_link *link)
 {
     if (link->rank >= 0 && !job->rank[link->rank].ended) {

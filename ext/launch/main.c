@@ -1,7 +1,8 @@
-/* kolorun: starts a program as N ranks over Open MPI and watches over it, in the manner of horovodrun.
+/* kolorun: starts a program as N ranks over Open MPI and watches them, like horovodrun.
  *
- * Reading order: options.h and hosts.h (what is asked), command.h (the mpirun line), rank.h (what mpirun starts once a
- * rank), wire.h (how ranks report), job.h (the running job), output.h (what is shown). */
+ * Reading order: options.h and hosts.h (the command line), command.h (the mpirun command line), rank.h (the process
+ * that mpirun starts for each rank), wire.h (messages of ranks), job.h (the running job), output.h (the ranks'
+ * output). */
 #include "launch/check_build.h"
 #include "launch/command.h"
 #include "launch/environment.h"
@@ -21,7 +22,8 @@
 
 enum { LAST_OUTPUT = 300 /* ms that an interrupted kolorun waits for a reader that has stopped reading */ };
 
-/* 0, 1 and 2 must be something: a socket of ours that landed there would be taken for stdout. */
+/* Opens /dev/null for the descriptors 0, 1 and 2 if they are closed: a socket with one of these numbers would be used
+ * as stdin, stdout or stderr. */
 static void open_standard(void)
 {
     int fd;
@@ -29,7 +31,8 @@ static void open_standard(void)
     if (fd >= 3) close(fd);
 }
 
-/* The ranks' output ends where kolorun's does; a program cannot see that from its own stdout. */
+/* Sets variables that describe kolorun's stdout, where the ranks' output is shown. A program cannot find this out from
+ * its own stdout. */
 static bool tell_where_output_goes(const struct output *output)
 {
     static const char *const names[] = {
@@ -67,7 +70,7 @@ static int run(struct job *job, const struct words *command)
     return code;
 }
 
-/* All that can be refused is refused before anything starts. */
+/* Reports all mistakes before anything is started. */
 static int prepare_and_run(const struct launch_options *options, struct launch_hosts *hosts, struct job *job,
                            struct words *command, char **folder)
 {

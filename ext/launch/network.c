@@ -1,5 +1,6 @@
-/* Finding the network that joins the hosts. Left to itself, Open MPI tries every interface that is up, and waits for
- * ever on one that exists on each host and joins none of them, as docker0 does (horovod issues 310, 2281, 2568). */
+/* Finding the network that connects the hosts. By default Open MPI tries every interface that is up, and waits for ever
+ * on an interface that every host has but that does not connect them, such as docker0 (horovod issues 310, 2281, 2568).
+ */
 #include "launch/network.h"
 
 #include <arpa/inet.h>
@@ -12,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Addresses are in network order, as in_addr has them. */
+/* In network byte order, as in in_addr. */
 struct subnet {
     in_addr_t address, mask;
 };
@@ -27,7 +28,8 @@ static bool resolve(const char *name, struct sockaddr_in *address)
     return true;
 }
 
-/* The address of this host from which packets to `to` leave: what a datagram socket that is connected there has. */
+/* Finds the address of this host that packets to `to` are sent from: the address of a datagram socket that is connected
+ * to `to`. */
 static bool source_towards(const struct sockaddr_in *to, struct sockaddr_in *from)
 {
     socklen_t size = sizeof *from;
@@ -55,7 +57,7 @@ static bool subnet_of(const struct sockaddr_in *address, struct subnet *subnet)
     return found;
 }
 
-/* The subnet in which this host and `name` are neighbours. */
+/* Finds the subnet that contains both this host and `name`. */
 static bool subnet_towards(const char *name, struct subnet *subnet)
 {
     struct sockaddr_in there, here;

@@ -46,7 +46,7 @@ static const struct argp_option known_options[] = {
 
 struct reading {
     struct launch_options *options;
-    int code; /* KOLORUN_GO_ON until a sentence was said */
+    int code; /* KOLORUN_GO_ON until a sentence was printed */
 };
 
 static int read_number(struct reading *reading, const char *option, const char *text, int *number)
@@ -91,7 +91,7 @@ static error_t read_option(int key, char *text, struct argp_state *state)
     case KEY_CHECK: options->check_build = true; break;
     case 'v': options->version = true; break;
     case KEY_HELP: options->help = true; break;
-    case ARGP_KEY_ARG: /* the command: what follows is its own */
+    case ARGP_KEY_ARG: /* the command, with all words that follow */
         options->command = &state->argv[state->next - 1];
         state->next = state->argc;
         break;

@@ -1,4 +1,4 @@
-/* What the command line asked for. Everything points into argv: nothing to free. */
+/* The options of the command line. All texts point into argv and are not freed. */
 #ifndef KOLO_LAUNCH_OPTIONS_H
 #define KOLO_LAUNCH_OPTIONS_H
 
@@ -11,18 +11,18 @@ struct launch_options {
     const char *mpi_args;      /* --mpi-args, NULL when not given */
     const char *interfaces;    /* --network-interfaces, NULL when not given */
     const char *output_folder; /* --output-filename, NULL when not given */
-    int start_timeout;         /* seconds until all ranks must have started; 30 by default, or KOLO_START_TIMEOUT */
+    int start_timeout;         /* seconds until all ranks must have started; default KOLO_START_TIMEOUT, else 30 */
     bool verbose;
     bool check_build;
     bool version;
     bool help;
-    char **command; /* the program and its own arguments, ends in NULL; NULL when none was given */
+    char **command; /* the program and its arguments, ended by NULL; NULL: not given */
 };
 
-/* Reads argv. Returns KOLORUN_GO_ON, or the exit code after saying one sentence on stderr.
- * Options that follow the command are the command's. */
+/* Reads argv. Returns KOLORUN_GO_ON, or an exit code after one sentence on stderr. Options after the command belong to
+ * the command. */
 int options_parse(int argc, char **argv, struct launch_options *options);
-/* Prints what --help prints; returns an exit code. */
+/* Prints the text of --help. Returns an exit code. */
 int options_help(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* Showing lines and redraws, in place or as a log; the files of --output-filename: see output.h. */
+/* Showing lines and redraws, in place or as a log, and writing the files of --output-filename: see output.h. */
 #define _GNU_SOURCE 1 /* asprintf */
 #include "launch/output.h"
 
@@ -34,7 +34,7 @@ static int open_file(const char *folder, int rank, int digits, const char *name)
     return open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 }
 
-/* mkdir -p; 0 or an errno. */
+/* mkdir -p. Returns 0 or an errno. */
 static int make_folders(const char *folder)
 {
     char path[4096];
@@ -51,7 +51,7 @@ static int make_folders(const char *folder)
 
 static int open_files(struct output *output, const char *folder)
 {
-    int digits = snprintf(NULL, 0, "%d", output->ranks - 1); /* rank.07 of ten or more, so that they sort */
+    int digits = snprintf(NULL, 0, "%d", output->ranks - 1); /* leading zeros (rank.07), so that names sort */
     int error = make_folders(folder);
     for (int rank = 0; rank < output->ranks && !error; rank++)
         for (int stream = 0; stream < 2 && !error; stream++) {
@@ -79,7 +79,7 @@ static const char *stream_name(enum output_stream stream)
     return stream == OUTPUT_STDOUT ? "stdout" : "stderr";
 }
 
-/* Columns that `text` takes: the bytes that start a character, colour sequences left out. */
+/* The columns of `text` on the screen: its characters, without colour sequences. */
 static int width_of(const char *text)
 {
     int width = 0;
@@ -115,7 +115,7 @@ void output_finish_bar(struct output *output)
     forget_bar(output);
 }
 
-/* Passes above another's bar, or takes the place of the source's own. */
+/* Shows a line above the bar of another source, or in place of the bar of the same source. */
 void output_show_line(struct output *output, int rank, enum output_stream stream, const char *text, size_t length)
 {
     int fd = output->fd[stream];
@@ -127,7 +127,7 @@ void output_show_line(struct output *output, int rank, enum output_stream stream
     if (output->bar_rank >= 0) queue_print(&output->queue, output->fd[output->bar_stream], "%s", output->bar);
 }
 
-/* Two bars cannot share the bottom line: the lowest rank's is shown. */
+/* Shows a bar. There is one bottom line for bars, so only the bar of the lowest rank is shown. */
 void output_show_redraw(struct output *output, int rank, enum output_stream stream, const char *text, size_t length)
 {
     char *bar = NULL;

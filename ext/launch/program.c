@@ -1,6 +1,5 @@
-/* fork and exec of a rank's program. Its stdout is a pseudo-terminal, as under mpirun: the C library then hands over
- * each line as it is printed; through a pipe it would keep 4096 bytes back. stderr is never held back, so a pipe does.
- */
+/* fork and exec of a rank's program. Its stdout is a pseudo-terminal, as under mpirun, so that the C library writes
+ * each line at once; for a pipe it would buffer 4096 bytes. stderr is not buffered, so a pipe is sufficient. */
 #define _GNU_SOURCE 1 /* pipe2 */
 #include "launch/program.h"
 
@@ -16,7 +15,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-struct ends { /* of one stream: ours and the program's */
+struct ends { /* the two ends of one stream, the watcher's and the program's */
     int ours, theirs;
 };
 
@@ -40,7 +39,7 @@ static bool open_pipe(struct ends *ends, bool ours_writes)
     return keep_ours(ends);
 }
 
-/* Raw: what the program writes comes out byte for byte. */
+/* Opens a pseudo-terminal in raw mode, so that the program's bytes are not changed. */
 static bool open_terminal(struct ends *ends)
 {
     const char *text = getenv(KOLORUN_COLUMNS);
@@ -58,7 +57,8 @@ static bool open_terminal(struct ends *ends)
     return keep_ours(ends);
 }
 
-/* In the child: never returns. `watcher` must still live once its death would be noticed. */
+/* Runs the program in the child and never returns. The parent is checked after PR_SET_PDEATHSIG, because it may have
+ * died before. */
 static void become(char **command, const int theirs[3], const sigset_t *mask, pid_t watcher, int report)
 {
     static const int usual[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2, SIGCHLD, SIGTSTP};

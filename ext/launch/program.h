@@ -8,14 +8,14 @@
 
 struct program {
     pid_t pid;
-    int in;    /* to its stdin; -1 when that is /dev/null */
-    int out;   /* from its stdout: a pseudo-terminal where there is one, so that its lines are not held back */
+    int in;    /* to its stdin; -1: its stdin is /dev/null */
+    int out;   /* from its stdout: a pseudo-terminal if possible, so that its lines are not buffered, else a pipe */
     int err;   /* from its stderr */
-    int error; /* errno when it could not be started */
+    int error; /* errno if it could not be started */
 };
 
-/* Starts `command` in a process group of its own, with the signal mask `mask`, killed when this process dies. All
- * descriptors are non-blocking and close-on-exec. False with `error` when it cannot be started. */
+/* Starts `command` in a new process group, with the signal mask `mask`. The program is killed when this process dies.
+ * All descriptors are non-blocking and close-on-exec. False, with `error`, if it cannot be started. */
 bool program_start(char **command, bool with_stdin, const sigset_t *mask, struct program *program);
 
 #endif

@@ -37,7 +37,7 @@ void queue_bytes(struct queue *queue, int fd, const char *bytes, size_t length)
 {
     if (queue->closed || !length) return;
     struct queue_run *run = room_for(queue, fd, length);
-    if (!run) return; /* without memory output is lost, the job is not */
+    if (!run) return; /* if memory is out, only output is lost */
     memcpy(run->bytes + run->end, bytes, length);
     run->end += length;
     queue->waiting += length;

@@ -1,4 +1,4 @@
-/* One rank: the stand-in that mpirun knows, and the watcher that looks after the program: see rank.h. */
+/* The two processes of a rank, the stand-in that mpirun starts and the watcher of the program: see rank.h. */
 #define _GNU_SOURCE 1 /* pipe2 */
 #include "launch/rank.h"
 
@@ -21,28 +21,27 @@
 #include <unistd.h>
 
 enum {
-    HELD_BACK = 256 * 1024, /* bytes waiting for kolorun beyond which the program's output is left in its pipe */
-    GRACE = 1000,           /* ms from SIGTERM to SIGKILL when nobody says otherwise */
-    SELF_FIRST =
-        100,       /* ms left to a program to end by itself once mpirun ends the job: it may be the one that aborts */
-    LINGER = 2000,          /* ms that what the program left behind may go on printing after it has ended well */
-    LINGER_FAILED = 200,    /* the same after it has failed */
+    HELD_BACK = 256 * 1024, /* bytes queued for kolorun above which no more of the program's output is read */
+    GRACE = 1000,           /* ms from SIGTERM to SIGKILL if kolorun does not set another time */
+    SELF_FIRST = 100, /* ms before SIGTERM when mpirun ends the job: the program may be ending by itself (MPI_Abort) */
+    LINGER = 2000, /* ms that processes left by a program may go on printing after it has ended with code 0 */
+    LINGER_FAILED = 200, /* the same after it has failed */
 };
 
 struct watcher {
     struct wire link;
     struct program program;
-    int lifeline; /* closes when the stand-in is gone; -1 once it did */
-    int signals;
-    bool ended;
-    int status;     /* of waitpid(), once ended */
-    long ended_at;  /* clock_date() */
-    bool asked;     /* the program was told to end */
-    long term_at;   /* when to send it SIGTERM */
-    long kill_at;   /* when to kill what is left */
-    long linger_at; /* when to stop waiting for output of an ended program */
-    char pending[WIRE_LARGEST];
-    size_t pending_start, pending_end; /* stdin that the program has not taken yet */
+    int lifeline; /* pipe that closes when the stand-in ends; -1 after that */
+    int signals; /* signalfd */
+    bool ended; /* the program has ended */
+    int status; /* of waitpid(), once ended */
+    long ended_at; /* clock_date() */
+    bool asked; /* the program was asked to end */
+    long term_at; /* when to send SIGTERM to the program */
+    long kill_at; /* when to kill the program and its descendants */
+    long linger_at; /* when to stop waiting for output after the program's end */
+    char pending[WIRE_LARGEST]; /* stdin: */
+    size_t pending_start, pending_end; /* the part that the program has not taken yet */
 };
 
 static const int forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
@@ -61,7 +60,7 @@ static int exit_code_of(int status)
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/* What mpirun sees: lives as long as the watcher, and passes signals on to it. */
+/* Runs the process that mpirun sees: it forwards signals to the watcher, and ends with the watcher's exit code. */
 static int stand_in(pid_t watcher, const sigset_t *set)
 {
     for (;;) {
@@ -86,17 +85,19 @@ static void note_asked(struct watcher *watcher)
     wire_send(&watcher->link, FRAME_ASKED, NULL, 0);
 }
 
-/* Tells the program to end; what has not by `grace` ms from now is killed. A later, shorter grace counts. */
+/* Sends `signal` to the program; after `grace` ms the program and its descendants are killed. A later call can only
+ * shorten this time. */
 static void end_program(struct watcher *watcher, int signal, long grace)
 {
     long kill_at = clock_now() + grace;
     note_asked(watcher);
     if (watcher->kill_at == CLOCK_NEVER || kill_at < watcher->kill_at) watcher->kill_at = kill_at;
     to_program(watcher, signal);
-    to_program(watcher, SIGCONT); /* a stopped program would not notice */
+    to_program(watcher, SIGCONT); /* a stopped program would not handle the signal */
 }
 
-/* mpirun ends the job, all ranks at once. The one that called MPI_Abort should still end with its own exit code. */
+/* Called when mpirun ends the job, on all ranks at once. The delay lets the rank that called MPI_Abort end with its own
+ * exit code. */
 static void end_program_soon(struct watcher *watcher)
 {
     note_asked(watcher);
@@ -132,7 +133,7 @@ static void take_signals(struct watcher *watcher)
     reap(watcher);
 }
 
-/* Sends up to 64 KiB of what the program printed; true when there may be more. */
+/* Sends up to 64 KiB of the program's output to kolorun. True if there may be more. */
 static bool pass_on(struct watcher *watcher, int *fd, enum frame_kind kind)
 {
     char bytes[WIRE_LARGEST];
@@ -152,7 +153,8 @@ static void close_stdin(struct watcher *watcher)
     watcher->program.in = -1;
 }
 
-/* Writes pending stdin. A program that has closed its stdin is never said to have taken it, so no more is sent. */
+/* Writes pending stdin to the program. If the program has closed its stdin, FRAME_TAKEN is not sent, so kolorun sends
+ * no more. */
 static void feed(struct watcher *watcher)
 {
     size_t length = watcher->pending_end - watcher->pending_start;
@@ -186,11 +188,11 @@ static void take_orders(struct watcher *watcher)
     bool there = wire_fill(&watcher->link);
     while (wire_next(&watcher->link, &frame)) obey(watcher, &frame);
     if (there && !watcher->link.broken) return;
-    wire_close(&watcher->link); /* kolorun is gone: nobody is left to run for */
+    wire_close(&watcher->link); /* kolorun is gone, so the program must end */
     end_program(watcher, SIGTERM, GRACE);
 }
 
-/* Everything there is to wait for; descriptors that are -1 are passed over by poll(). */
+/* Waits for all events of the watcher and handles them. poll() ignores descriptors that are -1. */
 static void wait_and_serve(struct watcher *watcher)
 {
     bool hold = wire_queued(&watcher->link) > HELD_BACK, feeding = watcher->pending_start < watcher->pending_end;
@@ -227,14 +229,14 @@ static void watch_program(struct watcher *watcher)
         }
         if (clock_passed(watcher->kill_at)) {
             tree_signal(getpid(), SIGKILL);
-            watcher->kill_at = clock_now() + 20; /* again, for what was being born */
+            watcher->kill_at = clock_now() + 20; /* again, for processes that were just being started */
             if (watcher->ended) return;
         }
         if (clock_passed(watcher->linger_at)) return;
     }
 }
 
-/* The program is gone: so goes what it left behind; then its last output, and how it ended. */
+/* Called after the program's end: kills its descendants, then sends its last output and how it ended. */
 static void bury(struct watcher *watcher)
 {
     if (waitpid(-1, NULL, WNOHANG) >= 0 || errno != ECHILD) tree_end();
@@ -250,7 +252,8 @@ static void bury(struct watcher *watcher)
     }
 }
 
-/* mpirun's pipes are the stand-in's alone from here on: mpirun waits for them to close. */
+/* Closes the watcher's ends of mpirun's pipes, since mpirun waits until they are closed; the stand-in keeps them
+ * open. */
 static void leave_mpirun(void)
 {
     int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);

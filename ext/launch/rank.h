@@ -4,12 +4,12 @@
 
 #define RANK_OPTION "--as-rank"
 
-/* Runs `command` as this rank and returns its exit code, 128 + signal when a signal ended it.
+/* Runs `command` as this rank and returns its exit code, or 128 + signal if a signal ended it.
  *
- * Two processes: mpirun's child only stands in for the rank. The watcher, in a session of its own, starts the program,
- * sends what it prints and how it ends to kolorun, and outlives the stand-in: when mpirun kills that (it does so
- * without warning once any rank fails), when kolorun is gone, or when kolorun asks, the watcher ends the program and
- * all that the program started, and still delivers its last output. */
+ * There are two processes. mpirun's child, the stand-in, only represents the rank. The watcher (after setsid()) starts
+ * the program and sends its output and its end to kolorun. mpirun kills the stand-in without warning when any rank
+ * fails, but not the watcher. If the stand-in or kolorun is gone, or if kolorun asks, the watcher ends the program and
+ * all its descendants, and sends its last output. */
 int rank_main(char **command);
 
 #endif

@@ -1,4 +1,4 @@
-/* How the job ended, in a sentence: who failed first, by what, and what it said last. */
+/* Reporting the end of the job: which rank failed first, why, and the last lines of its stderr. */
 #include "launch/job.h"
 
 #include "launch/clock.h"
@@ -21,13 +21,13 @@ static bool left_early(const struct job_rank *rank)
     return rank->ended && !rank->asked && !rank->code && !rank->signal;
 }
 
-/* Ended by a code of its own although the job was being ended: it called MPI_Abort, and mpirun was faster. */
+/* Whether a rank ended with an exit code, even if it was asked to end: it called MPI_Abort, and mpirun was faster. */
 static bool aborted(const struct job_rank *rank)
 {
     return rank->ended && rank->code;
 }
 
-/* The earliest of those that `is` so; -1 when none is. */
+/* The rank that ended first among those for which `is` is true; -1: none. */
 static int first_that(const struct job *job, bool (*is)(const struct job_rank *))
 {
     int first = -1;
@@ -76,8 +76,8 @@ static int mpirun_code(const struct job *job)
     return WEXITSTATUS(status);
 }
 
-/* The lines of mpirun's that explain something: no rules of dashes, and of the pages in which its runtime guesses why a
- * host did not answer nothing where ssh or the host has said why, else the first line. */
+/* Selects the useful lines of mpirun's output: no lines of dashes, and no pages that begin with "ORTE ", in which the
+ * runtime guesses why a host did not answer. If there are no other lines, the first line of such a page is used. */
 static int useful_lines(char *text, const char *line[], int most)
 {
     bool guessing = false;
@@ -95,21 +95,21 @@ static int useful_lines(char *text, const char *line[], int most)
     return count;
 }
 
-/* mpirun's own words are all there is to explain what no rank has reported. */
+/* Prints a sentence with mpirun's output, for failures that no rank has reported. */
 static void quote_mpirun(struct job *job, const char *sentence)
 {
     const char *line[100];
     size_t last =
         job->mpirun_text_length < sizeof job->mpirun_text ? job->mpirun_text_length : sizeof job->mpirun_text - 1;
     job->mpirun_text[last] = '\0';
-    bool above = job->options->verbose; /* they stand there already */
+    bool above = job->options->verbose; /* its output was printed already */
     int count = above ? 0 : useful_lines(job->mpirun_text, line, 100);
     if (count == 1) output_say(&job->output, "%s: %s", sentence, line[0]);
     else output_say(&job->output, "%s%s", sentence, count > 0 ? "; it says:" : "");
     for (int i = 0; count > 1 && i < count; i++) output_say(&job->output, "  %s", line[i]);
 }
 
-/* Somebody else did that: ranks that lose their mpirun end themselves, with codes that mean nothing. */
+/* Whether a signal that kolorun did not send ended mpirun. The ranks then end by themselves, with meaningless codes. */
 static bool mpirun_was_killed(const struct job *job)
 {
     return WIFSIGNALED(job->mpirun_status) && !job->mpirun_told;
@@ -125,7 +125,7 @@ static int report_mpirun_killed(struct job *job)
 static int report_interrupt(struct job *job)
 {
     const struct queue *queue = &job->output.queue;
-    if (job->interrupted == SIGPIPE && queue->error != EPIPE) { /* not a reader that left: the queue can say nothing */
+    if (job->interrupted == SIGPIPE && queue->error != EPIPE) { /* the output cannot be written, but has a reader */
         dprintf(STDERR_FILENO, "kolorun: the ranks' output cannot be written: %s\n", strerror(queue->error));
         return KOLORUN_FAILED;
     }
@@ -143,7 +143,7 @@ static int report_mpirun(struct job *job)
         snprintf(sentence, sizeof sentence, "mpirun could not start the job (%d of %d ranks started)", job->started,
                  job->ranks);
         quote_mpirun(job, sentence);
-        return KOLORUN_FAILED; /* mpirun's code is no rank's */
+        return KOLORUN_FAILED; /* mpirun's exit code is not a rank's */
     }
     if (early >= 0) {
         const struct job_rank *rank = &job->rank[early];

@@ -1,4 +1,4 @@
-/* kolorun's sentences. One write each: two processes that fail at once must not mix their words. */
+/* Printing kolorun's sentences, each with one write(), so that sentences of several processes do not mix. */
 #include "launch/say.h"
 
 #include <stdarg.h>
@@ -18,6 +18,6 @@ int launch_say(int code, const char *format, ...)
     size_t end = start + (size_t)length;
     if (end > sizeof text - 2) end = sizeof text - 2;
     text[end] = '\n';
-    if (write(STDERR_FILENO, text, end + 1) < 0) return code; /* nowhere left to say so */
+    if (write(STDERR_FILENO, text, end + 1) < 0) return code; /* cannot be reported */
     return code;
 }

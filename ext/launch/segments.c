@@ -24,7 +24,8 @@ void segments_remove(const char *folder)
     if (folder) nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-/* The descriptor stays open as long as the process lives; -1 where another has the folder, or it is gone. */
+/* Locks a folder. Returns the descriptor, which must stay open for the lock; -1: another process has locked the folder,
+ * or it does not exist any more. */
 static int lock_folder(const char *folder)
 {
     struct stat facts;
@@ -38,7 +39,7 @@ static int lock_folder(const char *folder)
 
 char *segments_make(const char *base)
 {
-    for (int attempt = 0; attempt < 3; attempt++) { /* a sweep may take a new folder for one that was left */
+    for (int attempt = 0; attempt < 3; attempt++) { /* another sweep may remove a new folder before it is locked */
         char *folder = NULL;
         if (asprintf(&folder, "%s/kolorun-XXXXXX", base) < 0) return NULL;
         if (mkdtemp(folder) && lock_folder(folder) >= 0) return folder;

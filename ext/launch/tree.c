@@ -1,5 +1,4 @@
-/* Finding descendants through /proc: the kernel keeps no list of them, and a program may have left its process group.
- */
+/* Finding descendants in /proc: the kernel has no list of them, and a program may have left its process group. */
 #include "launch/tree.h"
 
 #include <dirent.h>
@@ -28,7 +27,8 @@ void tree_adopt_orphans(void)
     prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
-/* Reads /proc/<pid>/stat: "pid (name) state parent ...", where the name may hold anything. */
+/* Reads /proc/PID/stat: "pid (name) state parent ...", where the name may contain any characters. False for zombies and
+ * dead processes. */
 static bool read_process(const char *pid, struct process *process)
 {
     char path[64], text[512];
@@ -77,7 +77,7 @@ int tree_signal(pid_t root, int signal)
 {
     struct table table = read_table();
     int found = 0;
-    for (bool more = true; more;) { /* a child may stand before its parent: go round until nothing new turns up */
+    for (bool more = true; more;) { /* a child may precede its parent in the table: repeat until no more are found */
         more = false;
         for (size_t i = 0; i < table.count; i++) {
             struct process *process = &table.process[i];

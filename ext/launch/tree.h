@@ -1,16 +1,16 @@
-/* A process and all that it started, however deep, in whatever session or process group. */
+/* The descendants of a process, also those that have left its process group. */
 #ifndef KOLO_LAUNCH_TREE_H
 #define KOLO_LAUNCH_TREE_H
 
 #include <sys/types.h>
 
-/* From here on, orphans below this process become its children (and are found by the calls below). */
+/* Makes orphaned descendants of this process its children, so that the calls below find them. */
 void tree_adopt_orphans(void);
-/* Sends `signal` (0: none) to every living descendant of `root`, not to `root`; zombies do not count. Returns how many
- * there were. */
+/* Sends `signal` (0: none) to every descendant of `root` that is not a zombie, but not to `root`. Returns their number.
+ */
 int tree_signal(pid_t root, int signal);
-/* Kills every descendant of this process and reaps it, until none is left; gives up after about two seconds (a process
- * stuck in the kernel). Returns how many are left. */
+/* Kills and reaps the descendants of this process until none is left. Gives up after about two seconds, because a
+ * process may be stuck in the kernel. Returns the number that is left. */
 int tree_end(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* The loop that runs a job: signals, mpirun, the ranks, stdin and the output, none of which may block the others. */
+/* The main loop of a job: signals, mpirun, the ranks, stdin and the output. None of them may block the others. */
 #include "launch/job.h"
 
 #include "launch/clock.h"
@@ -15,11 +15,11 @@
 #include <unistd.h>
 
 enum {
-    INTERRUPT_GRACE = 500, /* ms that Ctrl-C leaves the programs for a clean end: all is over within a second */
-    TERMINATE_GRACE = 1000,
-    UNDER_WAY = 500, /* ms in which watchers deliver what is on its way when mpirun has ended */
-    IDLE = 40,  /* ms after which an unfinished line is shown in place */
-    FIXED = 5,  /* descriptors in the poll set besides the links */
+    INTERRUPT_GRACE = 500, /* ms for a clean end of the programs after Ctrl-C, so that the job ends within a second */
+    TERMINATE_GRACE = 1000, /* ms for a clean end of the programs in other cases */
+    UNDER_WAY = 500, /* ms that watchers have after mpirun's end to send their last output */
+    IDLE = 40,  /* ms without output after which an unfinished line is shown in place */
+    FIXED = 5,  /* descriptors in the poll set before those of the links */
 };
 
 static const int handled[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGCHLD};
@@ -39,7 +39,7 @@ static void block_signals(struct job *job)
 static void become_mpirun(const struct job *job, char **mpirun, int says, pid_t kolorun)
 {
     int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    setpgid(0, 0); /* Ctrl-C is kolorun's alone to deal with */
+    setpgid(0, 0); /* so that only kolorun receives Ctrl-C */
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != kolorun) _exit(127);
     for (size_t i = 0; i < sizeof handled / sizeof *handled; i++) signal(handled[i], SIG_DFL);
@@ -67,7 +67,8 @@ void job_end(struct job *job, int signal, long grace)
 {
     for (int rank = 0; rank < job->ranks; rank++)
         if (job->rank[rank].wire) wire_print(job->rank[rank].wire, FRAME_END, "%d %ld", signal, grace);
-    /* Before all ranks are there mpirun must stop starting them; later it ends by itself once they have. */
+    /* If not all ranks have started, mpirun must stop starting them at once; otherwise it ends by itself after the
+     * ranks have ended. */
     long now = clock_now();
     bool complete = job->started == job->ranks;
     long term_at = complete ? now + grace + 300 : now;
@@ -90,7 +91,7 @@ static void tell_ranks(struct job *job, int signal)
         if (job->rank[rank].wire) wire_print(job->rank[rank].wire, FRAME_SIGNAL, "%d", signal);
 }
 
-/* Ctrl-Z: the ranks stop, then kolorun; `fg` wakes both. */
+/* Handles Ctrl-Z: stops the ranks, then kolorun; `fg` continues both. */
 static void suspend(struct job *job)
 {
     tell_ranks(job, SIGTSTP);
@@ -116,7 +117,7 @@ static void take_signals(struct job *job)
     }
 }
 
-/* Keeps the end of what mpirun says, for the case that nothing better explains a failure; shows it under --verbose. */
+/* Keeps the end of mpirun's output, for failures without a better explanation, and shows it under --verbose. */
 static void hear_mpirun(struct job *job)
 {
     char bytes[4096];
@@ -138,8 +139,8 @@ static void hear_mpirun(struct job *job)
     job->mpirun_text_length += length;
 }
 
-/* stdin goes to rank 0, a piece at a time. A terminal is read only from the foreground, as it would stop us otherwise.
- */
+/* Whether to read stdin, which is sent to rank 0 piece by piece. A terminal is read only in the foreground, because the
+ * system stops a background process that reads from it. */
 static bool wants_stdin(const struct job *job)
 {
     if (!job->stdin_open || job->stdin_untaken || !job->rank[0].wire || job->ending) return false;
@@ -168,7 +169,7 @@ static int next_wait(const struct job *job)
 static void fill_poll(const struct job *job, struct pollfd *fd)
 {
     bool full =
-        job->output.queue.waiting > OUTPUT_FULL && !job->ending; /* the end must be heard whoever reads slowly */
+        job->output.queue.waiting > OUTPUT_FULL && !job->ending; /* a slow reader must not delay the end of the job */
     fd[0] = (struct pollfd){.fd = job->signals, .events = POLLIN};
     fd[1] = (struct pollfd){.fd = job->contact.fd, .events = POLLIN};
     fd[2] = (struct pollfd){.fd = job->mpirun_says, .events = POLLIN};
@@ -213,7 +214,7 @@ static void keep_time(struct job *job)
         job->start_timed_out = true;
         job_end(job, SIGTERM, TERMINATE_GRACE);
     }
-    if (job->output.queue.closed && !job->ending) interrupt(job, SIGPIPE); /* nobody reads: as for any writer */
+    if (job->output.queue.closed && !job->ending) interrupt(job, SIGPIPE); /* the output cannot be written */
     if (clock_passed(job->leftovers_at)) {
         job->leftovers_at = CLOCK_NEVER;
         if (job->links && !job->ending) job_end(job, SIGTERM, TERMINATE_GRACE);
@@ -232,8 +233,8 @@ static void keep_time(struct job *job)
     }
 }
 
-/* A quick rank can have connected, said all it had to say and ended, and mpirun with it, between two looks: what it
- * said still waits to be accepted. */
+/* Whether the job is still running. A rank and mpirun may have ended before the rank's connection was accepted, so
+ * waiting connections count, too. */
 static bool goes_on(const struct job *job)
 {
     struct pollfd knocking = {.fd = job->contact.fd, .events = POLLIN};

@@ -13,7 +13,7 @@
 
 enum { HEADER = 5 };
 
-/* Makes room for `more` bytes behind `end`, moving what waits to the front first. */
+/* Makes room for `more` bytes after `end`; moves the waiting bytes to the front first. */
 static bool make_room(struct bytes *bytes, size_t more)
 {
     if (bytes->start) {

@@ -1,5 +1,6 @@
-/* A growing list of words: an argv that is put together piece by piece.
- * Running out of memory is remembered in `failed` and checked once, when the list is used. */
+/* A growing list of words, for building an argv. If memory is out, `failed` is set; the user of the list checks it
+ * once.
+ */
 #ifndef KOLO_LAUNCH_WORDS_H
 #define KOLO_LAUNCH_WORDS_H
 
@@ -7,19 +8,19 @@
 #include <stddef.h>
 
 struct words {
-    char **word; /* ends in NULL once something was added; owned */
+    char **word; /* owned, ended by NULL; NULL: no word was added */
     size_t count;
     bool failed;
 };
 
 /* Adds a copy of `word`. */
 void words_add(struct words *words, const char *word);
-/* Adds each argument up to NULL. */
+/* Adds the arguments, which end with NULL. */
 void words_add_all(struct words *words, ...) __attribute__((sentinel));
-/* Splits `text` as a shell would (quotes, variables), runs nothing, and adds the words. False when `text` is not plain
- * words. */
+/* Splits `text` like a shell (with quotes and variables, but without running commands) and adds the words. False if
+ * that fails. */
 bool words_add_split(struct words *words, const char *text);
-/* The list as one line that a shell would read back as the same words. The caller frees it; NULL without memory. */
+/* The list as one line that a shell splits into the same words. The caller frees it; NULL if memory is out. */
 char *words_line(const struct words *words);
 void words_free(struct words *words);
 
