@@ -120,7 +120,8 @@ kolo_status kolo_host_custom(const kolo_plan *plan, const kolo_op *op, const kol
                                .layer = op->layer,
                                .chance = plan->dropout,
                                .weights = call->weights,
-                               .loss = &call->totals->loss};
+                               .loss = &call->totals->loss,
+                               .loss_scale = call->loss_scale == 0 ? 1 : call->loss_scale};
     for (int i = 0; i < KOLO_OP_INS; i++) {
         if (op->in[i] < 0) continue;
         custom.in[i] = call->memory[op->in[i]];

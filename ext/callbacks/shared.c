@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/crc32c.h"
 #include "saving/save.h"
 #include "show/show.h"
 
@@ -54,9 +55,12 @@ void kolo_callback_say(const kolo_callback *self, int verbose, const char *forma
 
 /* ---------------------------------------------------------------- across a resume */
 
+/* A long monitor, such as the path of a file, is cut and told apart by its checksum. */
 static const char *key(const kolo_callback *self, const char *monitor, const char *what)
 {
-    return kolo_phrase("%.20s.%.28s.%.12s", self->name, monitor, what);
+    size_t length = strlen(monitor);
+    if (length > 28) monitor = kolo_phrase("%.19s-%08x", monitor, kolo_crc32c(monitor, length));
+    return kolo_phrase("%.20s.%s.%.12s", self->name, monitor, what);
 }
 
 void kolo_callback_keep(kolo_callback *self, const char *monitor, const char *what, double value)

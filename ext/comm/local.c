@@ -26,7 +26,6 @@ typedef struct call {
     kolo_type type;
     int root;
     int64_t count; /* elements of an allreduce, bytes of other operations */
-    void *values;  /* not used */
     const void *data;              /* the bytes that the other members read */
     const size_t *bytes, *offsets; /* sizes and places of the parts of `data` */
 } call;

@@ -41,7 +41,6 @@ typedef struct mpi_comm {
 
 /* The state of MPI, of which a process has only one. */
 static struct {
-    bool ours;          /* Kolo started MPI */
     pid_t process;      /* the process that started MPI; a forked child cannot use it */
     int rank;           /* in MPI_COMM_WORLD */
     int open;           /* worlds that are opened and not closed */
@@ -367,7 +366,6 @@ static kolo_status start(int *argc, char ***argv)
     yield_when_crowded();
     if (MPI_Init_thread(argc, argv, MPI_THREAD_SERIALIZED, &provided) != MPI_SUCCESS)
         return kolo_fail(KOLO_COMM, "MPI_Init_thread failed: see the launcher's messages above");
-    process.ours = true;
     process.process = getpid();
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     return on_exit(end_with_process, NULL) == 0 ? KOLO_OK : kolo_fail_memory(0, "the end of MPI");

@@ -34,10 +34,11 @@ static bool find_file(char path[PATH_MAX], const char *folder, kolo_split split,
 {
     static const char *const prefixes[][2] = {{"train", "training"}, {"t10k", "test"}};
     static const char *const marks[] = {"-idx3", ".idx3", "-idx4", ".idx4", "-idx1", ".idx1"};
-    for (int i = 0; i < 2 * 6 * 2; i++) {
-        const char *prefix = prefixes[split == KOLO_TEST][i / 12], *mark = marks[i / 2 % 6];
+    static const char *const endings[] = {"", ".gz", ".xz"};
+    for (int i = 0; i < 2 * 6 * 3; i++) {
+        const char *prefix = prefixes[split == KOLO_TEST][i / 18], *mark = marks[i / 3 % 6];
         if ((mark[4] == '1') != (what[0] == 'l')) continue; /* labels have one dimension, images have more */
-        int length = snprintf(path, PATH_MAX, "%s/%s-%s%s-ubyte%s", folder, prefix, what, mark, i % 2 ? ".gz" : "");
+        int length = snprintf(path, PATH_MAX, "%s/%s-%s%s-ubyte%s", folder, prefix, what, mark, endings[i % 3]);
         if (length < PATH_MAX && is_there(path)) return true;
     }
     return false;

@@ -135,7 +135,7 @@ done:
 
 static kolo_status read_labels(const char *path, int64_t samples, const char *images, int32_t **out)
 {
-    header head;
+    header head = {0};
     uint8_t *bytes;
     KOLO_TRY(read_file(path, (int[]){1, 1}, "labels (1 dimension)", &head, &bytes));
     kolo_status status = KOLO_OK;
@@ -153,7 +153,7 @@ static kolo_status read_labels(const char *path, int64_t samples, const char *im
 
 static kolo_status read_pair(kolo_arrays *arrays, const char *images, const char *labels)
 {
-    header head;
+    header head = {0};
     if (!images || !labels) return kolo_fail(KOLO_INVALID, "wanted a file of images and one of labels, got NULL");
     KOLO_TRY(read_file(images, (int[]){3, 4}, "images (3 or 4 dimensions)", &head, &arrays->bytes));
     if (head.bytes / head.dim[0] > INT32_MAX)

@@ -61,7 +61,7 @@ static kolo_status write_view(const kolo_data *data, const char *path, const cha
     if (to.labels) to.labels = (int32_t *)values;
     if (to.targets) to.targets = values;
     kolo_status status = kolo_data_gather(data, NULL, NULL, 0, (int)data->samples, &to);
-    for (int64_t i = 0; to.features && *kind == 'i' && i < all; i++) {
+    for (int64_t i = 0; status == KOLO_OK && to.features && *kind == 'i' && i < all; i++) {
         int32_t word = (int32_t)values[i];
         memcpy(&values[i], &word, sizeof word);
     }

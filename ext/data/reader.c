@@ -220,9 +220,10 @@ kolo_status kolo_reader_read(kolo_reader *file, void *target, int64_t wanted, in
 static kolo_status take(kolo_reader *file, int64_t wanted, uint8_t **bytes, int64_t *got)
 {
     int64_t most = kolo_reader_most(file), room = 0;
+    bool known = !file->gzip && !file->xz; /* else the memory grows with what is unpacked */
     if (wanted > most) wanted = most;
     for (*got = 0; *got == room && room < wanted;) {
-        int64_t larger = most < INT64_MAX ? wanted : room ? room * 2 : FIRST_PIECE, more;
+        int64_t larger = known ? wanted : room ? room * 2 : FIRST_PIECE, more;
         if (larger > wanted) larger = wanted;
         uint8_t *moved = realloc(*bytes, (size_t)larger);
         if (!moved) return kolo_fail_memory((size_t)larger, file->path);

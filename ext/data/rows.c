@@ -82,9 +82,10 @@ static kolo_status cut(const kolo_data *whole, int64_t first, const kolo_data_sp
 
 static kolo_status split(const kolo_data_split_args *args)
 {
+    if (args->first) *args->first = NULL;
+    if (args->second) *args->second = NULL;
     if (!args->first || !args->second)
         return kolo_fail(KOLO_INVALID, "wanted the addresses of two data sets, got NULL");
-    *args->first = *args->second = NULL;
     if (!args->data) return kolo_failed() ? KOLO_INVALID : kolo_fail(KOLO_INVALID, "wanted data, got NULL");
     int64_t samples = args->data->samples, first = 0;
     if (args->share > 0 && args->share < 1) first = (int64_t)floor((double)samples * args->share + 0.5);

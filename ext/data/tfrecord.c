@@ -283,10 +283,11 @@ static kolo_status alike(const set *s, const Kolo__Example *example, const colum
 
 static kolo_status whole(const set *s, const column *c, const Kolo__Feature *feature, int32_t *target)
 {
+    int64_t most = c == &s->label && s->args->classes ? s->args->classes - 1 : INT32_MAX - 1;
     for (size_t i = 0; i < c->count; i++) {
         int64_t value = feature->int64_list->value[i];
-        if (value < 0 || value >= INT32_MAX)
-            return wrong(s, c->name, kolo_phrase("0 to %d", INT32_MAX - 1), kolo_phrase("%" PRId64, value));
+        if (value < 0 || value > most)
+            return wrong(s, c->name, kolo_phrase("0 to %" PRId64, most), kolo_phrase("%" PRId64, value));
         target[i] = (int32_t)value;
     }
     return KOLO_OK;
@@ -412,6 +413,7 @@ kolo_status kolo_tfrecord_read(kolo_arrays *arrays, const kolo_tfrecord_args *ar
     if (!args->path || !*args->path)
         return kolo_fail(KOLO_INVALID, "wanted the name of a TFRecord file, got %s",
                          args->path ? "an empty one" : "NULL");
+    if (args->classes < 0) return kolo_fail(KOLO_INVALID, "wanted .classes of at least 1, got %d", args->classes);
     set *s = calloc(1, sizeof *s);
     if (!s) return kolo_fail_memory(sizeof *s, "reading examples");
     s->args = args, s->arrays = arrays;

@@ -31,7 +31,6 @@ typedef struct kolo_shard {
     const kolo_batch *batch;
     const kolo_staged *staged; /* its samples, if a feed has gathered them already; else NULL */
     int64_t first_microbatch, end_microbatch;
-    bool rest_last;     /* how microbatches are divided: kolo_shard_begin() */
     uint64_t seed;      /* for dropout */
     double loss_scale;  /* multiplies d loss / d outputs; 0 means 1 */
     bool stoppable;     /* a requested stop ends it between microbatches, with KOLO_INTERRUPTED */

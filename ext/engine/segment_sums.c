@@ -47,7 +47,8 @@ kolo_status kolo_segment_sums_open(const kolo_program *program, kolo_segment_sum
 {
     *sums = (kolo_segment_sums){.program = program};
     sums->reductions = calloc((size_t)program->segment_count, sizeof(kolo_reduction *));
-    if (!sums->reductions) return kolo_fail_memory((size_t)program->segment_count, "the tree of sums");
+    if (!sums->reductions)
+        return kolo_fail_memory((size_t)program->segment_count * sizeof(kolo_reduction *), "the tree of sums");
     for (int s = 0; s < program->segment_count; s++) {
         const kolo_segment *segment = &program->segments[s];
         if (segment->gradient_bytes == 0 && s > 0) continue;

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #define CONNECT_SECONDS 30L
 #define REDIRECTS       10L
@@ -31,7 +32,7 @@ static kolo_status begin(transfer *t)
     curl_easy_getinfo(t->curl, CURLINFO_RESPONSE_CODE, &code);
     curl_easy_getinfo(t->curl, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
     curl_easy_getinfo(t->curl, CURLINFO_SCHEME, &scheme);
-    bool partial = code == 206 || (scheme && strncmp(scheme, "FILE", 4) == 0);
+    bool partial = code == 206 || (scheme && strcasecmp(scheme, "file") == 0);
     int64_t from = partial ? t->from : 0;
     t->begun = true;
     return t->sink->begin(t->sink, from, length < 0 ? -1 : from + length);

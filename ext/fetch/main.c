@@ -66,7 +66,7 @@ static const published_set sets[] = {
     {"higgs-uci",
      "higgs",
      "https://archive.ics.uci.edu/ml/machine-learning-databases/00280/",
-     "UCI's 11 million events, into the same folder as higgs, before which it counts",
+     "UCI's 11 million events, in place of higgs: the folder holds one of the two",
      {{"HIGGS.csv.gz", "ea302c18164d4e3d916a1e2e83a9a8d07069fa6ebc7771e4c0540d54e593b698", 2816.4}},
      NULL,
      true},

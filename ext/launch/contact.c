@@ -85,7 +85,11 @@ static int listen_everywhere(char *text, size_t size)
         }
     }
     FILE *out = fmemopen(text, size, "w");
-    if (fd < 0 || !out || getsockname(fd, any, &length)) return fd;
+    if (fd < 0 || !out || getsockname(fd, any, &length)) {
+        if (out) fclose(out);
+        if (fd >= 0) close(fd);
+        return -1;
+    }
     fprintf(out, "tcp:%d:",
             ntohs(any->sa_family == AF_INET6 ? ((struct sockaddr_in6 *)any)->sin6_port
                                              : ((struct sockaddr_in *)any)->sin_port));

@@ -60,7 +60,7 @@ static void spread(const kolo_custom_call *call)
     int64_t count = kolo_shape_count(call->in_shape[0]);
     for (int s = 0; s < call->microbatch; s++) {
         bool counts = s < call->samples;
-        double weight = counts ? weight_of(call, s) : 0;
+        double weight = counts ? weight_of(call, s) * call->loss_scale : 0;
         for (int64_t i = s * count; i < (s + 1) * count; i++) {
             double dz = (double)call->in[0][i], mean = (double)call->in[1][i], z = (double)call->in[3][i];
             double of_variance = weight * (exp((double)call->in[2][i]) - 1) / 2;

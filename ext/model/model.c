@@ -171,24 +171,24 @@ static kolo_status build_layer(kolo_model *model, int number)
     return name_the_layer(status == KOLO_OK ? check_shape(node) : status, node);
 }
 
-static kolo_status own_text(kolo_model *model, const char **text)
+kolo_status kolo_model_keep_text(kolo_model *model, const char **text)
 {
+    if (!*text) return KOLO_OK;
     size_t bytes = (size_t)(model->text_count + 1) * sizeof *model->texts;
     char **grown = realloc(model->texts, bytes);
-    if (!grown) return kolo_fail_memory(bytes, "the layers");
+    if (!grown) return kolo_fail_memory(bytes, "the model's texts");
     model->texts = grown;
     char *copy = strdup(*text);
-    if (!copy) return kolo_fail_memory(strlen(*text), "the layers");
+    if (!copy) return kolo_fail_memory(strlen(*text), "the model's texts");
     *text = model->texts[model->text_count++] = copy;
     return KOLO_OK;
 }
 
-/* Copies the recipe's strings. The caller's may be freed before the model, as when a notebook unloads a cell. */
-static kolo_status own_texts(kolo_model *model, kolo_layer *layer)
+static kolo_status keep_texts(kolo_model *model, kolo_layer *layer)
 {
     for (const kolo_field *field = kolo_layer_fields(layer->kind); field->name; field++) {
         const char **text = (const char **)((char *)&layer->custom + field->offset);
-        if (field->type == KOLO_FIELD_STRING && *text) KOLO_TRY(own_text(model, text));
+        if (field->type == KOLO_FIELD_STRING) KOLO_TRY(kolo_model_keep_text(model, text));
     }
     return KOLO_OK;
 }
@@ -209,7 +209,7 @@ static kolo_status append_layer(kolo_model *model, const kolo_layer *layer, cons
     }
     if (from_count > 0) node->in = node->ins[0];
     model->layer_count++;
-    KOLO_TRY(own_texts(model, &node->recipe));
+    KOLO_TRY(keep_texts(model, &node->recipe));
     return build_layer(model, number);
 }
 

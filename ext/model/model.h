@@ -121,6 +121,9 @@ void kolo_model_end(kolo_model *model);
 
 /* Fails if the model is NULL. After an earlier failure, from which the NULL may follow, it fails without a message. */
 kolo_status kolo_model_check(const kolo_model *model);
+/* Replaces a text, unless it is NULL, by a copy that the model owns: the caller may free its text before the model, as
+ * when a notebook unloads a cell. */
+kolo_status kolo_model_keep_text(kolo_model *model, const char **text);
 /* Fails while a kolo_fit() or kolo_train_on_batch() of this model runs. */
 kolo_status kolo_model_check_idle(const kolo_model *model);
 /* Fails if the model is NULL or not compiled; the message names `purpose`, such as "kolo_fit()". After an earlier

@@ -17,7 +17,8 @@ static double weight_bytes(const kolo_model *model, const kolo_layer_node *node)
 /* Bytes of a sample's output. flatten and reshape need none, since their outputs are views. */
 static double activation_bytes(const kolo_model *model, const kolo_layer_node *node)
 {
-    bool narrow = model->compiled && model->settings.precision == KOLO_MIXED_BF16;
+    kolo_precision precision = model->compiled ? model->settings.precision : KOLO_FLOAT32;
+    bool narrow = precision == KOLO_MIXED_BF16 || precision == KOLO_MIXED_FP16;
     bool same = node->recipe.kind == &kolo_flatten_kind || node->recipe.kind == &kolo_reshape_kind;
     return same ? 0 : (double)kolo_shape_count(node->out) * (narrow ? 2 : 4);
 }
@@ -88,9 +89,12 @@ static void print_replicas(const kolo_model *model)
 {
     int replicas = 1, devices = kolo_model_devices(model);
     if (model->compiled) replicas = model->place.replicas;
-    for (int r = 1; r < replicas; r++)
-        printf("replica %d: %s %s:%d%s\n", r, devices > 1 ? "the same on" : "on", kolo_device_word(), r * devices,
-               devices > 1 ? kolo_phrase(" to %s:%d", kolo_device_word(), (r + 1) * devices - 1) : "");
+    for (int r = 1; r < replicas; r++) {
+        printf("replica %d: %son", r, devices > 1 ? "the same " : "");
+        for (int d = 0; d < devices; d++)
+            printf("%s %s:%d", d ? "," : "", kolo_device_word(), kolo_model_device(model, r, d));
+        printf("\n");
+    }
 }
 
 static kolo_status print_placement(const kolo_model *model)

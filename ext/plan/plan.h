@@ -137,7 +137,9 @@ typedef struct kolo_custom_call {
     int layer; /* the layer's number in the model */
     bool chance; /* whether random choices are made: in kolo_fit(), as for dropout */
     const float *weights; /* [samples], each sample's weight in the loss; NULL: all 1 */
-    double *loss; /* the sum of the samples' losses. A layer may add a term to it and the term's gradient to its own */
+    double *loss; /* the sum of the samples' losses. A layer may add a term to it. The layer then adds the term's
+                     gradient, times loss_scale, to the gradients that it writes */
+    double loss_scale; /* all gradients are multiplied by it: 1, or with KOLO_MIXED_FP16 the scale of the loss */
 } kolo_custom_call;
 
 typedef struct kolo_op {

@@ -45,7 +45,6 @@ static kolo_shard shard_of(const kolo_replica *replica, const kolo_batch *batch)
                         .seed = replica->trainer->seed,
                         .first_microbatch = kolo_shard_begin(microbatches, group->rank, group->size, rest_last),
                         .end_microbatch = kolo_shard_begin(microbatches, end, group->size, rest_last),
-                        .rest_last = rest_last,
                         .loss_scale = replica->counters.sample_scale,
                         .stoppable = replica->group == replica->local,
                         .group = replica->group,

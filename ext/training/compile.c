@@ -97,6 +97,12 @@ static void close_engines(kolo_model *model)
     kolo_close_scorers(model);
 }
 
+static kolo_status keep_texts(kolo_model *model, kolo_strategy *strategy)
+{
+    for (int i = 0; i < KOLO_DEVICE_NAMES_MAX; i++) KOLO_TRY(kolo_model_keep_text(model, &strategy->device_names[i]));
+    return kolo_model_keep_text(model, &strategy->parameter_device);
+}
+
 static kolo_status compile(const kolo_compile_args *args)
 {
     kolo_model *model = args->model;
@@ -119,6 +125,7 @@ static kolo_status compile(const kolo_compile_args *args)
     model->settings.optimizer = optimizer;
     kolo_keep_zero_int(args->strategy._, "initial_sync", &model->settings.strategy.initial_sync);
     model->settings.strategy._ = NULL; /* the caller may free it before the model */
+    KOLO_TRY(keep_texts(model, &model->settings.strategy));
     model->place = where;
     model->metrics = metrics;
     if (args->precision == KOLO_TF32 && !backend->devices)

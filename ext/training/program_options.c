@@ -476,6 +476,7 @@ void kolo_parse_options(int argc, char **argv, kolo_options *options, const char
 
 kolo_strategy kolo_options_strategy(const kolo_options *options)
 {
-    if (!options->strategy) return options->devices > 0 ? kolo_mirrored(.devices = options->devices) : (kolo_strategy){0};
+    if (!options->strategy)
+        return options->devices > 0 ? kolo_mirrored(.devices = options->devices) : (kolo_strategy){0};
     return (kolo_strategy){._ = "", .kind = find_strategy(options->strategy), .devices = options->devices};
 }

@@ -14,8 +14,8 @@ bool segments_make(const char *folder);
 
 /* All that is in a folder goes. */
 void folder_empty(const char *path);
-/* The folder goes, too; takes NULL. It is tried for two seconds: a compiler that outlives a killed kernel may still write
- * its output there. The next kernel removes what stays after that. */
+/* The folder goes, too; takes NULL. It is tried for two seconds: a compiler that outlives a killed kernel may still
+ * write its output there. The next kernel removes what stays after that. */
 void folder_delete(const char *path);
 
 #endif

@@ -170,9 +170,13 @@ kolo_status kolo_conv_graph_find(kolo_stream *stream, const kolo_conv_spec *spec
     if (!graph) {
         graph = calloc(1, sizeof *graph);
         if (!graph) return kolo_fail_memory(sizeof *graph, "a convolution");
+        kolo_status status = make(stream, spec, graph);
+        if (status != KOLO_OK) {
+            free(graph);
+            return status;
+        }
         graph->next = stream->graphs;
         stream->graphs = graph;
-        KOLO_TRY(make(stream, spec, graph));
     }
     if (!graph->plan) return KOLO_OK;
     *found = graph;

@@ -59,6 +59,7 @@ static void compute(void *argument)
                       .labels = v->labels ? o->labels : NULL,
                       .targets = v->targets ? o->targets : NULL,
                       .weights = v->weights ? o->weights : NULL,
+                      .loss_scale = o->step_parameters->loss_scale,
                       .totals = o->totals};
     if (o->op->kind == KOLO_OP_CUSTOM) {
         kolo_host_custom(o->plan, o->op, &call);

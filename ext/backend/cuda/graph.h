@@ -12,8 +12,6 @@
 #error "Kolo wants cuDNN 9: CUDNN_HOME names its folder, where another stands in the usual places"
 #endif
 
-#define KOLO_GRAPH_TENSORS 4 /* the most tensors of a graph that are in memory */
-
 typedef struct kolo_graph {
     cudnnHandle_t handle; /* of the device that the graph is for; or NULL, with .device */
     cudnnBackendDescriptor_t device; /* or the properties of a device, which need not be present; else NULL */

@@ -8,8 +8,6 @@
 #include "core/lanes.h"
 #include "core/vector.h"
 
-#define NOWHERE (-1)
-
 typedef struct pool {
     kolo_tiling x, y;
     kolo_window window;

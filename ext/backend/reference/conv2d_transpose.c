@@ -41,9 +41,15 @@ static void each_product(const geometry *g, int microbatch, product *visit, void
 }
 
 typedef struct operands {
-    const double *x, *kernel, *dz;
+    const double *x, *kernel, *dy, *relu; /* relu: the y behind a ReLU, or NULL */
     double *y, *dx, *dkernel;
 } operands;
+
+/* dy is only read: other operations may read it, too. */
+static double dz_of(const operands *o, int64_t y)
+{
+    return o->relu && o->relu[y] <= 0 ? 0 : o->dy[y];
+}
 
 static void add_to_y(void *with, int64_t x, int64_t kernel, int64_t y)
 {
@@ -54,8 +60,9 @@ static void add_to_y(void *with, int64_t x, int64_t kernel, int64_t y)
 static void add_to_gradients(void *with, int64_t x, int64_t kernel, int64_t y)
 {
     operands *o = with;
-    o->dkernel[kernel] += o->x[x] * o->dz[y];
-    if (o->dx) o->dx[x] += o->kernel[kernel] * o->dz[y];
+    double dz = dz_of(o, y);
+    o->dkernel[kernel] += o->x[x] * dz;
+    if (o->dx) o->dx[x] += o->kernel[kernel] * dz;
 }
 
 void kolo_reference_conv2d_transpose(const kolo_reference_job *job)
@@ -72,17 +79,18 @@ void kolo_reference_conv2d_transpose(const kolo_reference_job *job)
 void kolo_reference_conv2d_transpose_backward(const kolo_reference_job *job)
 {
     geometry g = {kolo_reference_in(job, 2), kolo_reference_in(job, 0), job->op->window};
-    double *dz = job->in[0], *dbias = job->out[2];
-    const double *y = job->in[1];
-    operands o = {job->in[2], job->in[3], dz, NULL, job->out[0], job->out[1]};
+    double *dbias = job->out[2];
+    operands o = {.dy = job->in[0],
+                  .relu = job->in[1],
+                  .x = job->in[2],
+                  .kernel = job->in[3],
+                  .dx = job->out[0],
+                  .dkernel = job->out[1]};
     int filters = g.y.dim[2];
     int64_t count = job->plan->microbatch * kolo_shape_count(g.y);
     if (o.dx) memset(o.dx, 0, (size_t)(job->plan->microbatch * kolo_shape_count(g.x)) * sizeof *o.dx);
     memset(o.dkernel, 0, (size_t)kolo_shape_count(kolo_reference_out(job, 1)) * sizeof *o.dkernel);
     if (dbias) memset(dbias, 0, (size_t)filters * sizeof *dbias);
-    for (int64_t e = 0; e < count; e++) {
-        if (y && y[e] <= 0) dz[e] = 0;
-        if (dbias) dbias[e % filters] += dz[e];
-    }
+    for (int64_t e = 0; dbias && e < count; e++) dbias[e % filters] += dz_of(&o, e);
     each_product(&g, job->plan->microbatch, add_to_gradients, &o);
 }

@@ -2,8 +2,6 @@
 #include "ext/data/files.h"
 #include "data/cifar.h"
 
-#include <lzma.h>
-
 #define RECORD 3073
 
 /* Record i: label i modulo `classes`, and byte k of the image is (i + k / 1024 · 50 + k) modulo 251. */
@@ -15,15 +13,6 @@ static size_t make_batch(unsigned char *bytes, int records, int labels, int clas
         for (int k = 0; k < 3072; k++) bytes[size++] = (unsigned char)((i + k / 1024 * 50 + k) % 251);
     }
     return size;
-}
-
-static void write_xz(const char *path, const void *bytes, size_t size)
-{
-    static unsigned char packed[1 << 20];
-    size_t out = 0;
-    assert_int_equal(lzma_easy_buffer_encode(6, LZMA_CHECK_CRC64, NULL, bytes, size, packed, &out, sizeof packed),
-                     LZMA_OK);
-    write_file(path, packed, out);
 }
 
 static unsigned char batch[8 * RECORD + 8];

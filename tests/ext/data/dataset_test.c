@@ -1,6 +1,14 @@
 /* Data sets by name: where KOLO_DATA is searched, and what is said when nothing is there. */
 #include "ext/data/files.h"
 
+/* As the name's ending says. */
+static void write_packed(const char *path, const void *bytes, size_t size)
+{
+    if (strstr(path, ".gz")) write_gzip(path, bytes, size);
+    else if (strstr(path, ".xz")) write_xz(path, bytes, size);
+    else write_file(path, bytes, size);
+}
+
 /* Files of a data set of `samples` samples in a folder, named by a pattern such as "%s-images.idx3-ubyte". */
 static void write_set(const char *folder, const char *images, const char *labels, uint32_t samples)
 {
@@ -12,11 +20,11 @@ static void write_set(const char *folder, const char *images, const char *labels
         snprintf(name, sizeof name, images, split[i]);
         snprintf(path, sizeof path, "%s/%s", folder, name);
         size_t size = make_idx(bytes, 3, (uint32_t[]){samples + (uint32_t)i, 2, 2}, 200);
-        (strstr(images, ".gz") ? write_gzip : write_file)(path, bytes, size);
+        write_packed(path, bytes, size);
         snprintf(name, sizeof name, labels, split[i]);
         snprintf(path, sizeof path, "%s/%s", folder, name);
         size = make_idx(bytes, 1, (uint32_t[]){samples + (uint32_t)i}, 10);
-        (strstr(labels, ".gz") ? write_gzip : write_file)(path, bytes, size);
+        write_packed(path, bytes, size);
     }
 }
 
@@ -52,6 +60,9 @@ static void names_are_folders_of_kolo_data(void **state)
     assert_samples("dotted", KOLO_TEST, 41);
     assert_samples("elsewhere", KOLO_TEST, 51);
     assert_samples("./elsewhere/", KOLO_TRAIN, 50);
+    write_set("packed", "%s-images-idx3-ubyte.xz", "%s-labels-idx1-ubyte.xz", 60);
+    assert_samples("packed", KOLO_TRAIN, 60);
+    assert_samples("packed", KOLO_TEST, 61);
     kolo_data *data = kolo_mnist(KOLO_TEST);
     assert_string_equal(kolo_data_get_info(data).source, "home/mnist/t10k-images-idx3-ubyte");
     kolo_data_free(&data);

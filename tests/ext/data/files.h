@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <lzma.h>
 #include <zlib.h>
 
 #include <kolo.h>
@@ -54,6 +55,15 @@ static inline size_t read_whole(const char *path, unsigned char *bytes, size_t r
     size_t size = fread(bytes, 1, room, file);
     fclose(file);
     return size;
+}
+
+static inline void write_xz(const char *path, const void *bytes, size_t size)
+{
+    static unsigned char packed[1 << 20];
+    size_t out = 0;
+    assert_int_equal(lzma_easy_buffer_encode(6, LZMA_CHECK_CRC64, NULL, bytes, size, packed, &out, sizeof packed),
+                     LZMA_OK);
+    write_file(path, packed, out);
 }
 
 static inline void write_gzip(const char *path, const void *bytes, size_t size)

@@ -41,6 +41,11 @@ static void tensorflows_pictures(void **state)
     assert_int_equal(kolo_data_sample(data, 2, features, NULL), KOLO_OK);
     assert_float_equal(features[5], 17, 0);
     kolo_data_free(&data);
+    assert_null(kolo_tfrecord("pictures", .classes = 1));
+    assert_failure(KOLO_FORMAT, "record 1: feature \"label\": wanted 0 to 0, got 1", NULL);
+    assert_null(kolo_tfrecord("pictures", .classes = -1));
+    assert_failure(KOLO_INVALID, "kolo_tfrecord: wanted .classes of at least 1, got -1", NULL);
+    kolo_clear_error();
 }
 
 static void columns_follow_each_other_by_name(void **state)

@@ -55,6 +55,37 @@ static void test_gradients(void **state)
     kolo_data_free(&data);
 }
 
+/* The weights after a step of plain descent: with loss scaling the divergence's gradient is scaled, too. */
+static float *weights_after_a_step(kolo_precision precision, const kolo_data *data)
+{
+    kolo_model *model = autoencoder(2);
+    rig_ok(kolo_compile(model, .loss = KOLO_SPARSE_CROSSENTROPY, .optimizer = kolo_sgd(.learning_rate = 0.5),
+                        .precision = precision, .backend = "reference", .seed = 2));
+    assert_non_null(kolo_fit(model, data, .batch_size = 7, .epochs = 1, .verbose = KOLO_NONE));
+    float *weights = malloc((size_t)kolo_count_params(model) * sizeof *weights), *to = weights;
+    assert_non_null(weights);
+    for (int w = 0; w < kolo_weight_count(model); w++) {
+        kolo_weight weight = kolo_weight_get(model, w);
+        memcpy(to, weight.values, (size_t)weight.count * sizeof *to);
+        to += weight.count;
+    }
+    kolo_model_free(&model);
+    return weights;
+}
+
+static void test_half_precision(void **state)
+{
+    (void)state;
+    kolo_data *data = some_data(7);
+    float *wanted = weights_after_a_step(KOLO_FLOAT32, data), *got = weights_after_a_step(KOLO_MIXED_FP16, data);
+    for (int i = 0; i < 2 * (8 * code + code) + code * classes + classes; i++)
+        if (!(fabs((double)wanted[i] - (double)got[i]) <= 0.01))
+            fail_msg("weight %d: %g in float32, %g in float16", i, (double)wanted[i], (double)got[i]);
+    free(wanted);
+    free(got);
+    kolo_data_free(&data);
+}
+
 /* The layer's operations on inputs that are written; forward and backward. */
 typedef struct drawn {
     rig *r;
@@ -190,8 +221,9 @@ int main(void)
 {
     setenv("KOLO_CPU_DEVICES", "4", 1);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gradients),    cmocka_unit_test(test_formulas), cmocka_unit_test(test_padding),
-        cmocka_unit_test(test_distribution), cmocka_unit_test(test_training), cmocka_unit_test(test_sentences),
+        cmocka_unit_test(test_gradients), cmocka_unit_test(test_half_precision), cmocka_unit_test(test_formulas),
+        cmocka_unit_test(test_padding),   cmocka_unit_test(test_distribution),   cmocka_unit_test(test_training),
+        cmocka_unit_test(test_sentences),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

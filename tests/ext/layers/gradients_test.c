@@ -190,9 +190,23 @@ static kolo_model *branches(int axis)
     return model;
 }
 
+/* A sum gives each of its terms the same gradient: the ReLU of one term must not cut the other's. */
+static kolo_model *sum_of_relu(kolo_layer with_relu)
+{
+    kolo_model *model = kolo_graph();
+    kolo_tensor x = kolo_apply(kolo_conv2d(3, .kernel = {2, 2}), kolo_graph_input(model, side, side, channels));
+    kolo_tensor y = kolo_apply(with_relu, x);
+    kolo_graph_output(model, kolo_apply(kolo_dense(classes), kolo_apply(kolo_flatten(), kolo_apply(kolo_add(), y, x))));
+    return model;
+}
+
 static void test_branches(void **state)
 {
     (void)state;
+    check(sum_of_relu(kolo_conv2d_transpose(3, .kernel = {1, 1}, .activation = KOLO_RELU)));
+    check(sum_of_relu(kolo_conv2d(3, .kernel = {1, 1}, .activation = KOLO_RELU)));
+    check(sum_of_relu(kolo_dense(3, .activation = KOLO_RELU)));
+    check(sum_of_relu(kolo_activate(KOLO_RELU)));
     for (int axis = -3; axis <= 3; axis++) check(branches(axis));
 }
 

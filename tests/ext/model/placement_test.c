@@ -191,7 +191,7 @@ static void tables_name_every_layer(void **state)
                                   .strategy = kolo_mirrored(.devices = 4)),
                      KOLO_OK);
     printed(placement, model, text, sizeof text);
-    assert_non_null(strstr(text, "replica 1: the same on cpu:2 to cpu:3"));
+    assert_non_null(strstr(text, "replica 1: the same on cpu:2, cpu:3"));
     printed(profile, model, text, sizeof text);
     for (int w = 0; w < kolo_weight_count(model); w++) {
         char name[64];
