@@ -214,7 +214,7 @@ static kolo_status for_each(kolo_stream *stream, int64_t first, int64_t end, boo
 static kolo_status run(kolo_stream *stream, const kolo_backend *backend, const kolo_plan *plan, int op, void *kernel,
                        const kolo_call *made)
 {
-    (void)stream;
+    KOLO_TRY(settle(stream));
     return kolo_host_run(backend, plan, op, kernel, made);
 }
 
@@ -251,7 +251,7 @@ static kolo_status convert(kolo_stream *stream, const kolo_backend *backend, con
 static kolo_status add_gradient(kolo_stream *stream, const kolo_backend *backend, const kolo_plan *plan, int value,
                                 void *to, const void *from)
 {
-    (void)stream;
+    KOLO_TRY(settle(stream));
     backend->add(plan, value, to, from);
     return KOLO_OK;
 }
@@ -324,14 +324,14 @@ static kolo_status update(kolo_stream *stream, const kolo_update_job *job)
 static kolo_status fill_step_parameters(kolo_stream *stream, kolo_step_parameters *step_parameters,
                                         kolo_scaling *scaling, kolo_scaling *seen)
 {
-    (void)stream;
+    KOLO_TRY(settle(stream));
     kolo_host_fill_step_parameters(step_parameters, scaling, seen);
     return KOLO_OK;
 }
 
 static kolo_status penalty(kolo_stream *stream, const kolo_update_job *job, double *to)
 {
-    (void)stream;
+    KOLO_TRY(settle(stream));
     *to = kolo_host_penalty(job->spans, job->span_count, job->weights);
     return KOLO_OK;
 }

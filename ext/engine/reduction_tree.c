@@ -128,6 +128,7 @@ kolo_status kolo_reduction_insert(kolo_reduction *reduction, kolo_node node)
     node = kolo_node_promote(node, reduction->microbatches);
     while (status == KOLO_OK && take_sibling(reduction, &node, &sibling, &status))
         node = kolo_node_promote(add_siblings(reduction, node, sibling, &status), reduction->microbatches);
+    if (status != KOLO_OK) kolo_reduction_return(reduction, node.gradient);
     return status;
 }
 

@@ -208,7 +208,8 @@ static void look_after(kolo_nccl_group *group)
 static void *watch(void *argument)
 {
     kolo_nccl_group *group = argument;
-    for (bool closing = cudaSetDevice(group->stream->device) != cudaSuccess; !closing;) {
+    cudaSetDevice(group->stream->device); /* NCCL's calls below report a device that is lost */
+    for (bool closing = false; !closing;) {
         usleep(WATCHING_EVERY);
         pthread_mutex_lock(&group->lock);
         closing = group->closing;

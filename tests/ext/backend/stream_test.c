@@ -149,6 +149,53 @@ static void arrays_are_changed_in_order(void **state)
     }
 }
 
+typedef struct slow_write {
+    const kolo_stream_kind *streams;
+    kolo_stream *stream;
+    float *to;
+} slow_write;
+
+static void write_two(void *argument)
+{
+    const slow_write *w = argument;
+    *w->to = 2;
+}
+
+static kolo_status write_slowly(void *argument, int lane, int64_t number)
+{
+    (void)lane, (void)number;
+    slow_write *w = argument;
+    pause_a_moment();
+    return w->streams->call(w->stream, write_two, w);
+}
+
+/* The update's calls wait for the sweeps before them, too. */
+static void penalties_are_of_what_was_written_before(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < KINDS; k++) {
+        const kolo_stream_kind *streams = kinds[k].streams;
+        const kolo_update_kind *updates = streams == &kolo_host_streams ? &kolo_host_updates : &kolo_enqueued_updates;
+        kolo_stream *stream = open_stream(&kinds[k]);
+        float *weight = memory_of(&kinds[k], stream, sizeof *weight);
+        double *penalty = memory_of(&kinds[k], stream, sizeof *penalty), got = 0;
+        const kolo_span span = {.count = 1, .l2 = 1, .penalty = 0.5};
+        slow_write w = {streams, stream, weight};
+        kolo_update_job job = {.spans = &span, .span_count = 1, .count = 1, .weights = weight, .parts = 1};
+        DO(streams->clear(stream, weight, sizeof *weight));
+        DO(updates->expect(stream, &job));
+        DO(streams->for_each(stream, 0, 1, false, write_slowly, &w));
+        DO(updates->penalty(stream, &job, penalty));
+        DO(streams->copy(stream, &got, penalty, sizeof got));
+        DO(streams->synchronize(stream));
+        assert_true(got == 2);
+        updates->forget(stream, &job);
+        streams->release(stream, weight);
+        streams->release(stream, penalty);
+        streams->close(&stream);
+    }
+}
+
 /* ---------------------------------------------------------------- copies */
 
 /* After the host has waited a source may change. Before that it may not, and the stream that enqueues shows whoever
@@ -544,6 +591,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(work_keeps_its_order),
         cmocka_unit_test(arrays_are_changed_in_order),
+        cmocka_unit_test(penalties_are_of_what_was_written_before),
         cmocka_unit_test(sources_may_change_when_the_stream_has_come_so_far),
         cmocka_unit_test(imported_memory_is_the_hosts_or_a_copy),
         cmocka_unit_test(memory_begins_as_no_number),
