@@ -243,7 +243,7 @@ void kolo_host_fill_step_parameters(kolo_step_parameters *step_parameters, kolo_
     int64_t later = scaling->updates - step_parameters->updates;
     if (later > 0) memcpy(step_parameters->rule, step_parameters->later[later - 1], sizeof step_parameters->rule);
     if (step_parameters->loss_scale > 0) scaling->sample_scale = scaling->loss_scale * step_parameters->loss_scale;
-    scaling->before = scaling->updates;
+    scaling->updates_before = scaling->updates;
     step_parameters->update = scaling->updates + 1;
     step_parameters->loss_scale = scaling->sample_scale;
     step_parameters->scale = step_parameters->per_sample / scaling->sample_scale;

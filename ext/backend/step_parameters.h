@@ -34,7 +34,7 @@ typedef struct kolo_step_parameters {
 typedef struct kolo_scaling {
     double loss_scale, sample_scale; /* these two and the next two as in kolo_counters */
     int64_t good, updates;
-    int64_t before; /* the number of updates when the current batch began */
+    int64_t updates_before; /* the number of updates when the current batch began */
     int64_t tried; /* updates, skipped ones included */
 } kolo_scaling;
 

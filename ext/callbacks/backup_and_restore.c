@@ -30,7 +30,7 @@ static void begin(kolo_callback *self, const kolo_logs *logs)
     (void)logs;
     state *s = kolo_callback_open(self, sizeof *s);
     kolo_status status = s ? open_state(self, s) : KOLO_OK;
-    kolo_callback_check(self, status);
+    kolo_callback_report(self, status);
     if (status != KOLO_OK) kolo_callback_close(self);
 }
 
@@ -38,7 +38,7 @@ static void back_up(kolo_callback *self)
 {
     state *s = self->state;
     s->seen = 0;
-    if (kolo_callback_speaks()) kolo_callback_check(self, kolo_checkpoint_write(self->model, s->path));
+    if (kolo_callback_is_writer()) kolo_callback_report(self, kolo_checkpoint_write(self->model, s->path));
 }
 
 static void end_batch(kolo_callback *self, int batch, const kolo_logs *logs)
@@ -65,7 +65,7 @@ static void end(kolo_callback *self, const kolo_logs *logs)
     /* interrupted: stopped, on any rank, but not by kolo_stop_training() */
     bool interrupted = self->model->history.stopped && !self->model->stop_training;
     if (interrupted) back_up(self);
-    else if (!self->backup_and_restore.keep && kolo_callback_speaks()) unlink(s->path);
+    else if (!self->backup_and_restore.keep && kolo_callback_is_writer()) unlink(s->path);
     kolo_callback_close(self);
 }
 

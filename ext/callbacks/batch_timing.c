@@ -94,7 +94,7 @@ static void end_batch(kolo_callback *self, int batch, const kolo_logs *logs)
     if (!s) return;
     double seconds = kolo_now() - s->batch_began;
     s->in_batches += seconds;
-    kolo_callback_check(self, add(&s->batches, seconds));
+    kolo_callback_report(self, add(&s->batches, seconds));
 }
 
 static void end_epoch(kolo_callback *self, int epoch, const kolo_logs *logs)
@@ -105,8 +105,8 @@ static void end_epoch(kolo_callback *self, int epoch, const kolo_logs *logs)
     if (!s) return;
     double seconds = kolo_now() - s->epoch_began;
     bool first = s->epochs.count == 0;
-    kolo_callback_check(self, add(&s->epochs, seconds));
-    kolo_callback_check(self, add(&s->shares, s->in_batches / seconds));
+    kolo_callback_report(self, add(&s->epochs, seconds));
+    kolo_callback_report(self, add(&s->shares, s->in_batches / seconds));
     if (first) s->first_batches = s->batches.count;
 }
 

@@ -14,10 +14,10 @@ void kolo_callback_close(kolo_callback *self);
 
 /* Reports the status of a hook: its first failure ends the fit; in a training loop of the caller's it is published
  * like that of a public call. */
-void kolo_callback_check(kolo_callback *self, kolo_status status);
+void kolo_callback_report(kolo_callback *self, kolo_status status);
 
 /* Whether this process prints and writes files: only rank 0 does. */
-bool kolo_callback_speaks(void);
+bool kolo_callback_is_writer(void);
 /* Prints to stdout, on rank 0 and if verbose ≥ 1; ends the line of an unfinished progress bar first. */
 void kolo_callback_say(const kolo_callback *self, int verbose, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -65,7 +65,7 @@ static void begin_file(kolo_callback *self, state *s)
         return;
     }
     off_t kept = bytes_kept(self, info.st_size);
-    if (ftruncate(fileno(s->file), kept) != 0) kolo_callback_check(self, cannot(self));
+    if (ftruncate(fileno(s->file), kept) != 0) kolo_callback_report(self, cannot(self));
     s->header = kept == 0;
     keep_size(self, kept);
 }
@@ -73,9 +73,9 @@ static void begin_file(kolo_callback *self, state *s)
 static void begin(kolo_callback *self, const kolo_logs *logs)
 {
     (void)logs;
-    if (!kolo_callback_speaks()) return;
+    if (!kolo_callback_is_writer()) return;
     state *s = kolo_callback_open(self, sizeof *s);
-    if (s) kolo_callback_check(self, open_file(self, s));
+    if (s) kolo_callback_report(self, open_file(self, s));
 }
 
 static int by_name(const void *a, const void *b)
@@ -126,7 +126,7 @@ static void end_epoch(kolo_callback *self, int epoch, const kolo_logs *logs)
     if (s->header) fputc('\n', s->file);
     s->header = false;
     print_row(s, separator, epoch, logs);
-    if (fflush(s->file) != 0) kolo_callback_check(self, cannot(self));
+    if (fflush(s->file) != 0) kolo_callback_report(self, cannot(self));
     else if (fstat(fileno(s->file), &info) == 0) keep_size(self, info.st_size);
 }
 

@@ -16,9 +16,9 @@ static void begin(kolo_callback *self, const kolo_logs *logs)
     const kolo_early_stopping_args *args = &self->early_stopping;
     state *s = kolo_callback_open(self, sizeof *s);
     if (!s) return;
-    kolo_callback_check(self, kolo_monitor_open(&s->monitor, args->monitor, args->mode, args->min_delta, logs));
+    kolo_callback_report(self, kolo_monitor_open(&s->monitor, args->monitor, args->mode, args->min_delta, logs));
     if (args->patience < 0 && args->patience != KOLO_NONE)
-        kolo_callback_check(self, kolo_fail(KOLO_INVALID, ".patience: wanted at least 0, got %d", args->patience));
+        kolo_callback_report(self, kolo_fail(KOLO_INVALID, ".patience: wanted at least 0, got %d", args->patience));
 }
 
 /* Takes a checkpoint's numbers here, because in on_train_begin the callback that loads it may not have run yet. */
@@ -69,7 +69,7 @@ static void end_epoch(kolo_callback *self, int epoch, const kolo_logs *logs)
     state *s = self->state;
     double value;
     if (!s || epoch < self->early_stopping.start_from_epoch || !kolo_monitor_read(&s->monitor, logs, &value)) return;
-    kolo_callback_check(self, judge(self, epoch, value));
+    kolo_callback_report(self, judge(self, epoch, value));
     kolo_callback_keep(self, s->monitor.name, "wait", s->wait);
     kolo_callback_keep(self, s->monitor.name, "best", s->monitor.best);
     kolo_callback_keep(self, s->monitor.name, "best_epoch", s->best_epoch);
@@ -85,7 +85,7 @@ static void end(kolo_callback *self, const kolo_logs *logs)
     if (s->has_best) {
         kolo_callback_say(self, verbose, "Restoring model weights from the end of the best epoch: %d.\n",
                           s->best_epoch + 1);
-        kolo_callback_check(self, kolo_callback_take_weights(self, s->monitor.name));
+        kolo_callback_report(self, kolo_callback_take_weights(self, s->monitor.name));
     }
     kolo_callback_close(self);
 }

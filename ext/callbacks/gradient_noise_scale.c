@@ -21,7 +21,7 @@ typedef struct state {
     kolo_engine *engine;
     kolo_reduction *reduction;
     float *gradient;  /* [weight_count], sum of the gradients of a small batch's samples */
-    double *sum;      /* [weight_count], mean gradient of the big batch */
+    double *mean_gradient;      /* [weight_count], mean gradient of the big batch */
     int32_t *samples; /* [small], numbers in the data set */
     int small, parts, every, batches; /* parts: small batches in a big one; batches: of the training so far */
     double smoothing, weight; /* weight: 1 − smoothing^measurements */
@@ -36,7 +36,7 @@ static void release(kolo_callback *self)
         kolo_reduction_close(&s->reduction);
         kolo_engine_close(&s->engine);
         free(s->gradient);
-        free(s->sum);
+        free(s->mean_gradient);
         free(s->samples);
     }
     kolo_callback_close(self);
@@ -65,12 +65,12 @@ static kolo_status open_state(kolo_callback *self, state *s)
     KOLO_TRY(kolo_model_check_compiled(model, "kolo_gradient_noise_scale()"));
     s->found.scale = s->found.noise = s->found.signal = NAN;
     if (self->gradient_noise_scale.result) *self->gradient_noise_scale.result = s->found;
-    if (!kolo_callback_speaks()) return KOLO_OK;
+    if (!kolo_callback_is_writer()) return KOLO_OK;
     size_t count = (size_t)model->weight_count + 1;
     s->gradient = malloc(count * sizeof *s->gradient);
-    s->sum = malloc(count * sizeof *s->sum);
+    s->mean_gradient = malloc(count * sizeof *s->mean_gradient);
     s->samples = malloc((size_t)s->small * sizeof *s->samples);
-    if (!s->gradient || !s->sum || !s->samples) return kolo_fail_memory(count * 12, "gradients");
+    if (!s->gradient || !s->mean_gradient || !s->samples) return kolo_fail_memory(count * 12, "gradients");
     const kolo_engine_place place = {.threads = kolo_threads()};
     KOLO_TRY(kolo_engine_open(model, KOLO_FOR_GRADIENTS, s->small, place, &s->engine));
     return kolo_engine_reduction(s->engine, &s->reduction);
@@ -80,7 +80,7 @@ static void begin(kolo_callback *self, const kolo_logs *logs)
 {
     (void)logs;
     state *s = kolo_callback_open(self, sizeof *s);
-    if (s) kolo_callback_check(self, open_state(self, s));
+    if (s) kolo_callback_report(self, open_state(self, s));
 }
 
 /* ---------------------------------------------------------------- a measurement */
@@ -101,7 +101,7 @@ static kolo_status compute_part(state *s, const kolo_data *data)
 {
     kolo_batch batch = {.order = s->samples, .samples = s->small, .microbatch = s->small};
     kolo_shard shard = {.data = data, .batch = &batch, .end_microbatch = 1};
-    kolo_node nodes[KOLO_REDUCTION_MOST];
+    kolo_node nodes[KOLO_REDUCTION_NODES_MAX];
     kolo_reduction_begin(s->reduction, 1);
     KOLO_TRY(kolo_engine_run(s->engine, &shard, s->reduction));
     if (kolo_reduction_take(s->reduction, nodes) != 1)
@@ -119,7 +119,7 @@ static kolo_status measure(kolo_callback *self, double *of_small, double *of_big
     kolo_model *model = self->model;
     const kolo_data *data = model->trainer->data;
     *of_small = *of_big = 0;
-    memset(s->sum, 0, (size_t)model->weight_count * sizeof *s->sum);
+    memset(s->mean_gradient, 0, (size_t)model->weight_count * sizeof *s->mean_gradient);
     for (int part = 0; part < s->parts; part++) {
         draw_samples(self, s, part, data->samples);
         KOLO_TRY(compute_part(s, data));
@@ -129,11 +129,11 @@ static kolo_status measure(kolo_callback *self, double *of_small, double *of_big
             for (int64_t i = parameter->offset; parameter->momentum == 0 && i < end; i++) {
                 double slope = (double)s->gradient[i] / s->small;
                 *of_small += slope * slope / s->parts;
-                s->sum[i] += slope / s->parts;
+                s->mean_gradient[i] += slope / s->parts;
             }
         }
     }
-    for (int64_t i = 0; i < model->weight_count; i++) *of_big += s->sum[i] * s->sum[i];
+    for (int64_t i = 0; i < model->weight_count; i++) *of_big += s->mean_gradient[i] * s->mean_gradient[i];
     return KOLO_OK;
 }
 
@@ -162,7 +162,7 @@ static void end_batch(kolo_callback *self, int batch, const kolo_logs *logs)
     (void)batch;
     (void)logs;
     if (!s || !s->reduction || !self->model->trainer || !self->model->trainer->data) return;
-    if (++s->batches % s->every == 0) kolo_callback_check(self, take_measurement(self));
+    if (++s->batches % s->every == 0) kolo_callback_report(self, take_measurement(self));
 }
 
 static void end_epoch(kolo_callback *self, int epoch, const kolo_logs *logs)

@@ -24,7 +24,7 @@ static void begin(kolo_callback *self, const kolo_logs *logs)
     (void)logs;
     state *s = kolo_callback_open(self, sizeof *s);
     kolo_status status = s ? check(self, s) : KOLO_OK;
-    kolo_callback_check(self, status);
+    kolo_callback_report(self, status);
     if (status != KOLO_OK) kolo_callback_close(self);
 }
 
@@ -36,10 +36,10 @@ static void begin_epoch(kolo_callback *self, int epoch, const kolo_logs *logs)
     if (!s) return;
     double rate = args->schedule ? args->schedule(epoch, kolo_get_learning_rate(self->model))
                                  : kolo_schedule_rate_at(args->by_epoch, s->initial, epoch, (kolo_here){0});
-    if (isfinite(rate) && rate >= 0) kolo_callback_check(self, kolo_model_set_rate(self->model, rate));
+    if (isfinite(rate) && rate >= 0) kolo_callback_report(self, kolo_model_set_rate(self->model, rate));
     else
-        kolo_callback_check(self, kolo_fail(KOLO_INVALID, "wanted a learning rate of at least 0 for epoch %d, got %g",
-                                            epoch, rate));
+        kolo_callback_report(self, kolo_fail(KOLO_INVALID, "wanted a learning rate of at least 0 for epoch %d, got %g",
+                                             epoch, rate));
     kolo_callback_say(self, args->verbose, "Epoch %d: LearningRateScheduler setting learning rate to %g.\n", epoch + 1,
                       rate);
 }

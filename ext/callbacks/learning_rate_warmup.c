@@ -29,7 +29,7 @@ static void begin(kolo_callback *self, const kolo_logs *logs)
     (void)logs;
     state *s = kolo_callback_open(self, sizeof *s);
     kolo_status status = s ? open_state(self, s) : KOLO_OK;
-    kolo_callback_check(self, status);
+    kolo_callback_report(self, status);
     if (status != KOLO_OK) kolo_callback_close(self);
 }
 
@@ -49,7 +49,7 @@ static void begin_batch(kolo_callback *self, int batch, const kolo_logs *logs)
     double epochs = s->epoch + (double)(batch + 1) / s->steps;
     double part = (epochs * (s->size - 1) / s->epochs + 1) / s->size;
     double rate = self->learning_rate_warmup.initial_lr * part;
-    kolo_callback_check(self, kolo_model_set_rate(self->model, rate));
+    kolo_callback_report(self, kolo_model_set_rate(self->model, rate));
 }
 
 static void end_epoch(kolo_callback *self, int epoch, const kolo_logs *logs)

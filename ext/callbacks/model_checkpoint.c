@@ -132,7 +132,7 @@ static kolo_status open_state(kolo_callback *self, state *s, const kolo_logs *lo
 static void begin(kolo_callback *self, const kolo_logs *logs)
 {
     state *s = kolo_callback_open(self, sizeof *s);
-    if (s) kolo_callback_check(self, open_state(self, s, logs));
+    if (s) kolo_callback_report(self, open_state(self, s, logs));
 }
 
 static void begin_epoch(kolo_callback *self, int epoch, const kolo_logs *logs)
@@ -171,7 +171,7 @@ static kolo_status save(kolo_callback *self, int epoch, int batch, const kolo_lo
 {
     char path[PATH_MAX];
     KOLO_TRY(fill_in(self->model_checkpoint.path, epoch, batch, logs, path));
-    if (!is_wanted(self, epoch, path, logs) || !kolo_callback_speaks()) return KOLO_OK;
+    if (!is_wanted(self, epoch, path, logs) || !kolo_callback_is_writer()) return KOLO_OK;
     KOLO_TRY(kolo_model_check(self->model));
     KOLO_TRY(kolo_make_folders(path));
     if (!self->model_checkpoint.save_weights_only) return kolo_checkpoint_write(self->model, path);
@@ -192,12 +192,12 @@ static void end_batch(kolo_callback *self, int batch, const kolo_logs *logs)
 {
     state *s = self->state;
     if (s && by_batch(self) && is_time(s, batch, self->model_checkpoint.save_freq))
-        kolo_callback_check(self, save(self, s->epoch, batch, logs));
+        kolo_callback_report(self, save(self, s->epoch, batch, logs));
 }
 
 static void end_epoch(kolo_callback *self, int epoch, const kolo_logs *logs)
 {
-    if (self->state && !by_batch(self)) kolo_callback_check(self, save(self, epoch, -1, logs));
+    if (self->state && !by_batch(self)) kolo_callback_report(self, save(self, epoch, -1, logs));
 }
 
 static void end(kolo_callback *self, const kolo_logs *logs)

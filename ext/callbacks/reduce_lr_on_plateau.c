@@ -24,9 +24,9 @@ static void begin(kolo_callback *self, const kolo_logs *logs)
     const kolo_reduce_lr_on_plateau_args *args = &self->reduce_lr_on_plateau;
     state *s = kolo_callback_open(self, sizeof *s);
     if (!s) return;
-    kolo_callback_check(self, check(args));
+    kolo_callback_report(self, check(args));
     double delta = kolo_given(args->min_delta, 1e-4);
-    kolo_callback_check(self, kolo_monitor_open(&s->monitor, args->monitor, args->mode, delta, logs));
+    kolo_callback_report(self, kolo_monitor_open(&s->monitor, args->monitor, args->mode, delta, logs));
 }
 
 static void begin_epoch(kolo_callback *self, int epoch, const kolo_logs *logs)
@@ -47,7 +47,7 @@ static void reduce(kolo_callback *self, int epoch)
     state *s = self->state;
     double old = kolo_get_learning_rate(self->model), rate = fmax(old * kolo_given(args->factor, 0.1), args->min_lr);
     if (!(old > args->min_lr)) return;
-    kolo_callback_check(self, kolo_model_set_rate(self->model, rate));
+    kolo_callback_report(self, kolo_model_set_rate(self->model, rate));
     kolo_callback_say(self, args->verbose, "Epoch %d: ReduceLROnPlateau reducing learning rate to %g.\n", epoch + 1,
                       rate);
     s->cooldown = args->cooldown;

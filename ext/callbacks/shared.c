@@ -15,7 +15,7 @@ void *kolo_callback_open(kolo_callback *self, size_t bytes)
 {
     if (self->release) self->release(self);
     self->state = calloc(1, bytes);
-    if (!self->state) kolo_callback_check(self, kolo_fail_memory(bytes, "a callback"));
+    if (!self->state) kolo_callback_report(self, kolo_fail_memory(bytes, "a callback"));
     return self->state;
 }
 
@@ -25,7 +25,7 @@ void kolo_callback_close(kolo_callback *self)
     self->state = NULL;
 }
 
-void kolo_callback_check(kolo_callback *self, kolo_status status)
+void kolo_callback_report(kolo_callback *self, kolo_status status)
 {
     bool in_fit = self->model && self->model->fitting;
     if (status == KOLO_OK || (in_fit && self->model->callback_status != KOLO_OK)) return; /* the first counts */
@@ -37,14 +37,14 @@ void kolo_callback_check(kolo_callback *self, kolo_status status)
     else kolo_leave(scope, status);
 }
 
-bool kolo_callback_speaks(void)
+bool kolo_callback_is_writer(void)
 {
     return kolo_rank() == 0;
 }
 
 void kolo_callback_say(const kolo_callback *self, int verbose, const char *format, ...)
 {
-    if (verbose < 1 || !kolo_callback_speaks()) return;
+    if (verbose < 1 || !kolo_callback_is_writer()) return;
     if (self->model && self->model->progress) kolo_progress_break(self->model->progress);
     va_list arguments;
     va_start(arguments, format);

@@ -129,12 +129,12 @@ static kolo_status flush(FILE *file)
 static void begin(kolo_callback *self, const kolo_logs *logs)
 {
     (void)logs;
-    if (!kolo_callback_speaks()) return;
+    if (!kolo_callback_is_writer()) return;
     state *s = kolo_callback_open(self, sizeof *s);
     if (s && self->tensorboard.update_freq < 0)
-        kolo_callback_check(self, kolo_fail(KOLO_INVALID, ".update_freq: wanted at least 1, got %d",
-                                            self->tensorboard.update_freq));
-    else if (s) kolo_callback_check(self, open_file(self, "train", &s->train));
+        kolo_callback_report(self, kolo_fail(KOLO_INVALID, ".update_freq: wanted at least 1, got %d",
+                                             self->tensorboard.update_freq));
+    else if (s) kolo_callback_report(self, open_file(self, "train", &s->train));
 }
 
 static void end_batch(kolo_callback *self, int batch, const kolo_logs *logs)
@@ -147,7 +147,7 @@ static void end_batch(kolo_callback *self, int batch, const kolo_logs *logs)
     if (s->batches % every != 0) return;
     for (int i = 0; i < logs->count; i++)
         write_scalar(s->train, s->batches, kolo_phrase("batch_%s", logs->names[i]), logs->values[i]);
-    kolo_callback_check(self, flush(s->train));
+    kolo_callback_report(self, flush(s->train));
 }
 
 static kolo_status write_epoch(kolo_callback *self, int epoch, const kolo_logs *logs)
@@ -166,7 +166,7 @@ static kolo_status write_epoch(kolo_callback *self, int epoch, const kolo_logs *
 static void end_epoch(kolo_callback *self, int epoch, const kolo_logs *logs)
 {
     state *s = self->state;
-    if (s && s->train && logs) kolo_callback_check(self, write_epoch(self, epoch, logs));
+    if (s && s->train && logs) kolo_callback_report(self, write_epoch(self, epoch, logs));
 }
 
 static void end(kolo_callback *self, const kolo_logs *logs)

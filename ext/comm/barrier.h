@@ -56,27 +56,28 @@ static inline void kolo_barrier_abort(kolo_futex_barrier *barrier)
 }
 
 /* Called by the last member: opens the barrier, unless the group was aborted before. Returns whether it was opened. */
-static inline bool kolo_barrier_open(kolo_futex_barrier *barrier, uint32_t word, bool stubborn)
+static inline bool kolo_barrier_open(kolo_futex_barrier *barrier, uint32_t word, bool ignore_abort)
 {
     atomic_store(&barrier->arrived, 0); /* before the word, because members that leave may wait again at once */
-    if (stubborn) atomic_fetch_add(&barrier->word, 2);
+    if (ignore_abort) atomic_fetch_add(&barrier->word, 2);
     else if (!atomic_compare_exchange_strong(&barrier->word, &word, word + 2)) return false;
     kolo_barrier_wake(barrier);
     return true;
 }
 
 /* Waits until all `size` members wait. True if all arrived; false, for every member, if the group was aborted before. A
- * stubborn wait ignores an abort: it is for members that arrive in any case, because no code of a caller runs
+ * wait with ignore_abort ignores an abort: it is for members that arrive in any case, because no code of a caller runs
  * before. */
-static inline bool kolo_barrier_wait(kolo_futex_barrier *barrier, int size, bool stubborn)
+static inline bool kolo_barrier_wait(kolo_futex_barrier *barrier, int size, bool ignore_abort)
 {
     uint32_t word = atomic_load(&barrier->word);
-    if (!stubborn && (word & KOLO_BARRIER_ABORTED)) return false;
-    if (atomic_fetch_add(&barrier->arrived, 1) + 1 == (uint32_t)size) return kolo_barrier_open(barrier, word, stubborn);
+    if (!ignore_abort && (word & KOLO_BARRIER_ABORTED)) return false;
+    if (atomic_fetch_add(&barrier->arrived, 1) + 1 == (uint32_t)size)
+        return kolo_barrier_open(barrier, word, ignore_abort);
     for (;;) {
         uint32_t now = atomic_load(&barrier->word);
         if (((now ^ word) & ~KOLO_BARRIER_ABORTED) != 0) return true;
-        if (!stubborn && (now & KOLO_BARRIER_ABORTED)) return false;
+        if (!ignore_abort && (now & KOLO_BARRIER_ABORTED)) return false;
         kolo_barrier_sleep(barrier, now);
     }
 }

@@ -61,7 +61,7 @@ static kolo_status check(const mpi_comm *me, int result, const char *name)
 
 /* Gives the core to other threads for longer and longer times. Usually the other ranks are ready after a few turns, and
  * a sleep would only add latency; but if they are still computing, they need the core. */
-static void stand_back(int turn)
+static void yield_or_sleep(int turn)
 {
     enum { YIELDS = 200, SHORTEST = 20000, DOUBLINGS = 4 }; /* turns; nanoseconds; up to 320 µs */
     if (turn < YIELDS) {
@@ -86,7 +86,7 @@ static int wait_asleep(MPI_Request *requests, MPI_Status *statuses, int count)
 {
     int result = MPI_SUCCESS, done = 0;
     for (int turn = 0; result == MPI_SUCCESS && !done; turn++) {
-        if (turn > 0) stand_back(turn);
+        if (turn > 0) yield_or_sleep(turn);
         result = MPI_Testall(count, requests, &done, statuses);
     }
     return result;
@@ -473,7 +473,7 @@ static kolo_status check_size(int size)
     return KOLO_OK;
 }
 
-static kolo_status look_around(mpi_comm *me, kolo_world *world)
+static kolo_status find_layout(mpi_comm *me, kolo_world *world)
 {
     MPI_Comm host;
     KOLO_TRY(check(me, MPI_Comm_set_errhandler(me->handle, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler"));
@@ -505,7 +505,7 @@ static kolo_status mpi_world_open(int *argc, char ***argv, kolo_world *world)
         return status;
     }
     process.open++;
-    KOLO_GO(failed, look_around(me, world));
+    KOLO_GO(failed, find_layout(me, world));
     world->comm = &me->comm;
     return KOLO_OK;
 failed:

@@ -16,7 +16,7 @@ typedef struct nested {
 } nested;
 
 /* Whether this thread is inner member 0, which calls outer for all threads of its rank. */
-static bool speaks(const nested *group)
+static bool is_leader(const nested *group)
 {
     return group->inner->rank == 0;
 }
@@ -31,7 +31,7 @@ static kolo_status nested_allreduce(kolo_comm *comm, void *values, int64_t count
     nested *group = (nested *)comm;
     size_t bytes = (size_t)count * (type == KOLO_TYPE_DOUBLE ? sizeof(double) : sizeof(float));
     KOLO_TRY(group->inner->kind->allreduce(group->inner, values, count, type));
-    if (speaks(group)) KOLO_TRY(group->outer->kind->allreduce(group->outer, values, count, type));
+    if (is_leader(group)) KOLO_TRY(group->outer->kind->allreduce(group->outer, values, count, type));
     return group->inner->kind->broadcast(group->inner, values, bytes, 0);
 }
 
@@ -42,7 +42,7 @@ static kolo_status nested_broadcast(kolo_comm *comm, void *data, size_t bytes, i
     int root_rank = root / group->inner->size, root_thread = root % group->inner->size;
     bool here = group->outer->rank == root_rank;
     if (here) KOLO_TRY(group->inner->kind->broadcast(group->inner, data, bytes, root_thread));
-    if (speaks(group)) KOLO_TRY(group->outer->kind->broadcast(group->outer, data, bytes, root_rank));
+    if (is_leader(group)) KOLO_TRY(group->outer->kind->broadcast(group->outer, data, bytes, root_rank));
     return here ? KOLO_OK : group->inner->kind->broadcast(group->inner, data, bytes, 0);
 }
 
@@ -52,7 +52,7 @@ static kolo_status nested_allgather(kolo_comm *comm, const void *data, size_t by
     size_t block = bytes * (size_t)group->inner->size; /* bytes of a rank's threads */
     char *mine = (char *)all + block * (size_t)group->outer->rank;
     KOLO_TRY(group->inner->kind->allgather(group->inner, data, bytes, mine));
-    if (speaks(group)) KOLO_TRY(group->outer->kind->allgather(group->outer, mine, block, all));
+    if (is_leader(group)) KOLO_TRY(group->outer->kind->allgather(group->outer, mine, block, all));
     return group->inner->kind->broadcast(group->inner, all, block * (size_t)group->outer->size, 0);
 }
 
@@ -60,7 +60,7 @@ static kolo_status nested_barrier(kolo_comm *comm)
 {
     nested *group = (nested *)comm;
     KOLO_TRY(group->inner->kind->barrier(group->inner));
-    if (speaks(group)) KOLO_TRY(group->outer->kind->barrier(group->outer));
+    if (is_leader(group)) KOLO_TRY(group->outer->kind->barrier(group->outer));
     return group->inner->kind->barrier(group->inner);
 }
 
@@ -106,7 +106,7 @@ static kolo_status gather_packed(nested *group, const void *data, char *packed, 
     for (int r = 0; r < ranks; r++) rank_bytes[r] = sum(bytes + r * threads, threads);
     pack_offsets(rank_bytes, ranks, rank_offsets);
     KOLO_TRY(group->inner->kind->allgatherv(group->inner, data, packed, bytes + first, offsets + first));
-    if (speaks(group))
+    if (is_leader(group))
         KOLO_TRY(group->outer->kind->allgatherv(group->outer, packed + rank_offsets[group->outer->rank], packed,
                                                 rank_bytes, rank_offsets));
     return group->inner->kind->broadcast(group->inner, packed, sum(rank_bytes, ranks), 0);
@@ -210,8 +210,8 @@ static kolo_status exchange_between_ranks(exchange *x)
 }
 
 /* Exchanges parts between the threads of a rank: outwards, each thread sends `mine` to inner member 0, which receives
- * `speakers`; otherwise inner member 0 sends `speakers`, and each thread receives `mine`. rows[T][N] are the sizes. */
-static kolo_status exchange_with_speaker(exchange *x, const size_t *rows, bool outwards, char *mine, char *speakers)
+ * `leaders`; otherwise inner member 0 sends `leaders`, and each thread receives `mine`. rows[T][N] are the sizes. */
+static kolo_status exchange_with_leader(exchange *x, const size_t *rows, bool outwards, char *mine, char *leaders)
 {
     int threads = x->group->inner->size, me = x->group->inner->rank, members = x->group->comm.size;
     size_t *one_bytes = outwards ? x->send_bytes : x->receive_bytes;
@@ -222,8 +222,8 @@ static kolo_status exchange_with_speaker(exchange *x, const size_t *rows, bool o
     }
     pack_offsets(x->send_bytes, threads, x->send_offsets);
     pack_offsets(x->receive_bytes, threads, x->receive_offsets);
-    return x->group->inner->kind->alltoallv(x->group->inner, outwards ? mine : speakers, x->send_bytes, x->send_offsets,
-                                            outwards ? speakers : mine, x->receive_bytes, x->receive_offsets);
+    return x->group->inner->kind->alltoallv(x->group->inner, outwards ? mine : leaders, x->send_bytes, x->send_offsets,
+                                            outwards ? leaders : mine, x->receive_bytes, x->receive_offsets);
 }
 
 static kolo_status exchange_open(exchange *x, const size_t *send_bytes, const size_t *receive_bytes)
@@ -238,7 +238,7 @@ static kolo_status exchange_open(exchange *x, const size_t *send_bytes, const si
     x->receive_offsets = x->receive_bytes + members;
     KOLO_TRY(inner->kind->allgather(inner, send_bytes, row, x->sent));
     KOLO_TRY(inner->kind->allgather(inner, receive_bytes, row, x->wanted));
-    if (!speaks(x->group)) return KOLO_OK;
+    if (!is_leader(x->group)) return KOLO_OK;
     size_t sent = sum(x->sent, (int)(threads * members)), wanted = sum(x->wanted, (int)(threads * members));
     KOLO_TRY(allocate(&x->outgoing, sent, 1));
     KOLO_TRY(allocate(&x->out, sent, 1));
@@ -269,9 +269,9 @@ static kolo_status nested_alltoallv(kolo_comm *comm, const void *send, const siz
     KOLO_GO(done, exchange_open(&x, send_bytes, receive_bytes));
     pack_offsets(send_bytes, comm->size, packed);
     copy_parts(out, packed, send, send_offsets, send_bytes, comm->size);
-    KOLO_GO(done, exchange_with_speaker(&x, x.sent, true, out, x.outgoing));
-    if (speaks(x.group)) KOLO_GO(done, exchange_between_ranks(&x));
-    KOLO_GO(done, exchange_with_speaker(&x, x.wanted, false, in, x.incoming));
+    KOLO_GO(done, exchange_with_leader(&x, x.sent, true, out, x.outgoing));
+    if (is_leader(x.group)) KOLO_GO(done, exchange_between_ranks(&x));
+    KOLO_GO(done, exchange_with_leader(&x, x.wanted, false, in, x.incoming));
     pack_offsets(receive_bytes, comm->size, packed);
     copy_parts(receive, receive_offsets, in, packed, receive_bytes, comm->size);
 done:
@@ -296,7 +296,7 @@ static void nested_abort(kolo_comm *comm)
 {
     nested *group = (nested *)comm;
     nested_abort_threads(comm);
-    if (speaks(group)) group->outer->kind->abort(group->outer);
+    if (is_leader(group)) group->outer->kind->abort(group->outer);
 }
 
 static bool aborted(const kolo_comm *comm)

@@ -27,10 +27,10 @@ struct kolo_data {
     const float *targets;  /* [samples][target_shape], or NULL */
     kolo_shape target_shape;
     bool autoencoder; /* the features serve as targets */
-    const kolo_data *shares; /* points to this struct itself once its targets were checked to lie in [0, 1] */
+    const kolo_data *targets_checked; /* points to this struct itself once its targets were checked to lie in [0, 1] */
     const float *weights; /* [samples], of the samples in the loss; NULL: all 1, or those that the view gives */
     bool has_labels, has_targets, has_tokens; /* also true where a view gives them without an array */
-    int views;   /* length of the chain of views from the arrays to this data set */
+    int views; /* length of the chain of views from the arrays to this data set */
     bool chance; /* a view of the chain uses random numbers in training */
     int prefetch, prefetch_threads; /* default feed of kolo_fit(): batches ahead, 0: none; its threads, 0: default */
     int64_t samples;

@@ -205,7 +205,7 @@ bool kolo_data_cache(char path[PATH_MAX])
 }
 
 /* Without KOLO_DATA: reads the set that `make data` fetched, or else draws one, with a warning once for each set. */
-static kolo_status read_homeless(kolo_arrays *arrays, const published_set *set, kolo_split split)
+static kolo_status read_without_kolo_data(kolo_arrays *arrays, const published_set *set, kolo_split split)
 {
     static bool said[PUBLISHED];
     char cache[PATH_MAX], path[PATH_MAX];
@@ -224,7 +224,7 @@ static kolo_status read_named(kolo_arrays *arrays, const char *name, kolo_split 
     if (home && folder_in(path, home, name)) return read_folder(arrays, path, set, split);
     if (home && files_are(home, name) && kind_of(home)) return read_folder(arrays, home, set, split);
     if (is_folder(name)) return read_folder(arrays, name, set, split);
-    if (set && !home) return read_homeless(arrays, set, split);
+    if (set && !home) return read_without_kolo_data(arrays, set, split);
     if (is_there(name))
         return kolo_fail(KOLO_FORMAT, "%s: wanted a folder that holds a data set's files, got a file", name);
     return no_such_set(name, home);
@@ -236,7 +236,7 @@ static kolo_status read_published(kolo_arrays *arrays, const published_set *set,
 {
     char path[PATH_MAX];
     const char *home = data_home();
-    if (!home) return read_homeless(arrays, set, split);
+    if (!home) return read_without_kolo_data(arrays, set, split);
     if (!is_folder(home)) return kolo_fail(KOLO_NOT_FOUND, "KOLO_DATA: wanted a folder, got \"%s\"", home);
     if (folder_in(path, home, set->name)) return read_folder(arrays, path, set, split);
     if (set->kind->in(home)) return set->kind->read(arrays, home, split);

@@ -3,8 +3,8 @@
  * A digit is a glyph (a few ways of writing each class), bent by a smooth random field, rotated, sheared, scaled and
  * moved, drawn with a pen of random width and softness, and then damaged: noise, a stray stroke, a patch rubbed out.
  * Sample i depends only on (seed, split, i), so samples can be drawn in any order. */
+#include "data/chance.h"
 #include "data/sources.h"
-#include "core/random.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -64,31 +64,11 @@ static const point glyphs[10][WAYS][24] = {
 
 /* ------------------------------------------------------------------------------------------ chance */
 
-/* The random words of one sample, in order. */
-typedef struct chance {
-    uint64_t key, sample, block;
-    kolo_random_block words;
-    int left;
-} chance;
-
-static uint32_t draw(chance *c)
-{
-    if (c->left == 0) {
-        c->words = kolo_philox(c->key, c->block++, c->sample);
-        c->left = 4;
-    }
-    return c->words.word[--c->left];
-}
-
-static float between(chance *c, float low, float high)
-{
-    return low + (high - low) * kolo_random_unit(draw(c));
-}
-
 /* Draws the sum of three uniform numbers: mean 0, variance 1/4, mostly within ±1. */
-static float spread(chance *c)
+static float spread(kolo_chance *c)
 {
-    return between(c, -0.5f, 0.5f) + between(c, -0.5f, 0.5f) + between(c, -0.5f, 0.5f);
+    return kolo_chance_between(c, -0.5f, 0.5f) + kolo_chance_between(c, -0.5f, 0.5f) +
+           kolo_chance_between(c, -0.5f, 0.5f);
 }
 
 /* ------------------------------------------------------------------------------------------ the hand */
@@ -98,7 +78,7 @@ typedef struct hand {
     float bend[2][4];         /* for x and for y: amplitude, wave numbers along x and y, phase */
 } hand;
 
-static hand pick_hand(chance *c)
+static hand pick_hand(kolo_chance *c)
 {
     float turn = 0.28f * spread(c), shear = 0.30f * spread(c);
     float width = 15.5f * (1.0f + 0.28f * spread(c)), height = 19.5f * (1.0f + 0.18f * spread(c));
@@ -109,15 +89,15 @@ static hand pick_hand(chance *c)
     h.down[2] = 13.5f + 2.2f * spread(c);
     for (int axis = 0; axis < 2; axis++) {
         h.bend[axis][0] = 0.10f * spread(c);
-        h.bend[axis][1] = between(c, -1.2f, 1.2f);
-        h.bend[axis][2] = between(c, -1.2f, 1.2f);
-        h.bend[axis][3] = between(c, 0, 2);
+        h.bend[axis][1] = kolo_chance_between(c, -1.2f, 1.2f);
+        h.bend[axis][2] = kolo_chance_between(c, -1.2f, 1.2f);
+        h.bend[axis][3] = kolo_chance_between(c, 0, 2);
     }
     return h;
 }
 
 /* Converts a point from hundredths of the box to pixels, bent and with a little noise. */
-static void place(const hand *h, point p, chance *c, float target[2])
+static void place(const hand *h, point p, kolo_chance *c, float target[2])
 {
     float x = (float)p.x / 100 - 0.5f, y = (float)p.y / 100 - 0.5f, bent[2];
     for (int axis = 0; axis < 2; axis++) {
@@ -179,13 +159,13 @@ static void draw_stroke(float *image, float (*points)[2], int count, pen p)
     }
 }
 
-static void draw_glyph(float *image, int digit, chance *c)
+static void draw_glyph(float *image, int digit, kolo_chance *c)
 {
     hand h = pick_hand(c);
-    pen p = {between(c, 0.6f, 1.5f), between(c, 0.45f, 0.9f), between(c, 0.65f, 1)};
+    pen p = {kolo_chance_between(c, 0.6f, 1.5f), kolo_chance_between(c, 0.45f, 0.9f), kolo_chance_between(c, 0.65f, 1)};
     float points[POINTS_MAX][2];
     int count = 0;
-    for (const point *at = glyphs[digit][draw(c) % WAYS];; at++) {
+    for (const point *at = glyphs[digit][kolo_chance_word(c) % WAYS];; at++) {
         if (at->x >= 0) {
             place(&h, *at, c, points[count++]);
             continue;
@@ -198,31 +178,32 @@ static void draw_glyph(float *image, int digit, chance *c)
 
 /* ------------------------------------------------------------------------------------------ what spoils it */
 
-static void stray_stroke(float *image, chance *c)
+static void stray_stroke(float *image, kolo_chance *c)
 {
-    float x = between(c, 0, SIDE), y = between(c, 0, SIDE), angle = between(c, 0, 2 * PI), length = between(c, 3, 11);
+    float x = kolo_chance_between(c, 0, SIDE), y = kolo_chance_between(c, 0, SIDE),
+          angle = kolo_chance_between(c, 0, 2 * PI), length = kolo_chance_between(c, 3, 11);
     float a[2] = {x, y}, b[2] = {x + length * cosf(angle), y + length * sinf(angle)};
-    draw_piece(image, a, b, (pen){between(c, 0.4f, 1.1f), 0.6f, between(c, 0.4f, 1)});
+    draw_piece(image, a, b, (pen){kolo_chance_between(c, 0.4f, 1.1f), 0.6f, kolo_chance_between(c, 0.4f, 1)});
 }
 
-static void rub_out(float *image, chance *c)
+static void rub_out(float *image, kolo_chance *c)
 {
-    int height = 2 + (int)(draw(c) % 6), width = 2 + (int)(draw(c) % 6);
-    int top = 4 + (int)(draw(c) % (uint32_t)(SIDE - 8 - height)),
-        left = 4 + (int)(draw(c) % (uint32_t)(SIDE - 8 - width));
+    int height = 2 + (int)(kolo_chance_word(c) % 6), width = 2 + (int)(kolo_chance_word(c) % 6);
+    int top = 4 + (int)(kolo_chance_word(c) % (uint32_t)(SIDE - 8 - height)),
+        left = 4 + (int)(kolo_chance_word(c) % (uint32_t)(SIDE - 8 - width));
     for (int y = top; y < top + height; y++)
         for (int x = left; x < left + width; x++) image[y * SIDE + x] *= 0.15f;
 }
 
 /* Converts an image to bytes and adds noise, whose strength is drawn for each sample: the difference of two random
  * bytes for each pixel, which has a triangular distribution. */
-static void develop(const float *image, uint8_t *bytes, chance *c)
+static void develop(const float *image, uint8_t *bytes, kolo_chance *c)
 {
-    float grain = between(c, 0, 0.16f);
+    float grain = kolo_chance_between(c, 0, 0.16f);
     uint8_t noise[2][PIXELS];
     grain = grain * grain * 6;
     for (int i = 0; i < PIXELS; i += 2) {
-        uint32_t word = draw(c);
+        uint32_t word = kolo_chance_word(c);
         noise[0][i] = (uint8_t)word, noise[1][i] = (uint8_t)(word >> 8);
         noise[0][i + 1] = (uint8_t)(word >> 16), noise[1][i + 1] = (uint8_t)(word >> 24);
     }
@@ -236,11 +217,11 @@ static void develop(const float *image, uint8_t *bytes, chance *c)
 static int32_t draw_digit(uint8_t *bytes, uint64_t key, int64_t sample)
 {
     float image[PIXELS] = {0};
-    chance c = {.key = key, .sample = (uint64_t)sample};
-    int32_t digit = (int32_t)(draw(&c) % 10);
+    kolo_chance c = {.key = key, .sample = (uint64_t)sample};
+    int32_t digit = (int32_t)(kolo_chance_word(&c) % 10);
     draw_glyph(image, digit, &c);
-    if (draw(&c) % 100 < 35) rub_out(image, &c);
-    if (draw(&c) % 100 < 35) stray_stroke(image, &c);
+    if (kolo_chance_word(&c) % 100 < 35) rub_out(image, &c);
+    if (kolo_chance_word(&c) % 100 < 35) stray_stroke(image, &c);
     develop(image, bytes, &c);
     return digit;
 }

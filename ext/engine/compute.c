@@ -59,8 +59,9 @@ static kolo_status join_nodes(kolo_node *gradients, int count, const kolo_node *
 
 static kolo_status hand_over(kolo_engine *engine, kolo_reduction *reduction)
 {
-    kolo_node *totals = calloc(2 * (size_t)KOLO_REDUCTION_MOST, sizeof *totals), *nodes = totals + KOLO_REDUCTION_MOST;
-    if (!totals) return kolo_fail_memory(2 * (size_t)KOLO_REDUCTION_MOST * sizeof *totals, "the tree of sums");
+    kolo_node *totals = calloc(2 * (size_t)KOLO_REDUCTION_NODES_MAX, sizeof *totals),
+              *nodes = totals + KOLO_REDUCTION_NODES_MAX;
+    if (!totals) return kolo_fail_memory(2 * (size_t)KOLO_REDUCTION_NODES_MAX * sizeof *totals, "the tree of sums");
     int count = kolo_reduction_take(engine->totals_tree, totals);
     kolo_status status = KOLO_OK;
     if (engine->tree) {

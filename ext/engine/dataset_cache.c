@@ -46,7 +46,7 @@ static void release(kolo_dataset_cache *cache)
     cache->room = 0;
     cache->staging_buffer = 0;
     cache->sources = (kolo_sources){0};
-    cache->version++;
+    cache->address_version++;
 }
 
 void kolo_dataset_cache_close(kolo_dataset_cache *cache)
@@ -300,7 +300,7 @@ static kolo_status open_order(kolo_dataset_cache *cache, int64_t count)
     if (count <= cache->order_room) return KOLO_OK;
     streams->release(stream_of(cache), cache->order);
     cache->order = NULL;
-    cache->version++;
+    cache->address_version++;
     cache->order_room = 0;
     size_t bytes = (size_t)count * sizeof *cache->order;
     KOLO_TRY(streams->allocate(stream_of(cache), bytes, "the order of the samples", (void **)&cache->order));

@@ -36,7 +36,7 @@ typedef struct kolo_dataset_cache {
     int staging_buffer; /* the number of the current shard's staging buffer; 0 if the data set is resident */
     int64_t shards; /* the number of shards that were staged so far */
     kolo_stream *copier; /* the stream that copies staging buffers; NULL: not open yet */
-    int64_t version; /* changes whenever the addresses of arrays change, which captured graphs contain */
+    int64_t address_version; /* changes whenever the addresses of arrays change, which captured graphs contain */
 } kolo_dataset_cache;
 
 void kolo_dataset_cache_close(kolo_dataset_cache *cache); /* takes a cache of all zeros */

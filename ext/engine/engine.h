@@ -60,12 +60,13 @@ typedef struct kolo_graph_entry {
     int64_t first_microbatch, end_microbatch, microbatches;
     bool ordered; /* this and the next two members are those of the dataset cache when the step was captured */
     int staging_buffer;
-    int64_t version;
-    int64_t memory; /* engine->memory when the step was captured: the graph holds addresses */
+    int64_t address_version;
+    int64_t memory_version; /* engine->memory_version when the step was captured: the graph holds addresses */
     bool run_before; /* the step has run without a capture: a first run may load code, which a capture forbids */
     kolo_captured_graph *graph; /* NULL: not yet captured */
-    kolo_captured_graph *after; /* the update behind the step, which the replica captures and launches; or NULL */
-    kolo_gradient_node *nodes;  /* [KOLO_REDUCTION_MOST]; NULL: the entry is free */
+    kolo_captured_graph
+        *update_graph; /* the update behind the step, which the replica captures and launches; or NULL */
+    kolo_gradient_node *nodes;  /* [KOLO_REDUCTION_NODES_MAX]; NULL: the entry is free */
     int node_count;
     int64_t used; /* engine->enqueued at its last use: the entry with the lowest number is replaced */
 } kolo_graph_entry;
@@ -101,7 +102,7 @@ struct kolo_engine {
     int part_count;
     int64_t totals_room, reduction_room; /* in microbatches */
     size_t totals_stride; /* bytes */
-    int64_t memory; /* changes whenever the addresses of activations or totals change */
+    int64_t memory_version; /* changes whenever the addresses of activations or totals change */
 
     kolo_step_parameters *step_parameters;  /* home's */
     kolo_step_parameters *parameter_ring; /* [KOLO_STEPS_AHEAD] on the host; the sources of the copies to home */
@@ -182,8 +183,8 @@ kolo_status kolo_engine_compute(kolo_engine *engine, const kolo_shard *shard, ko
 /* step.c. A training step: enqueues the shard, whose gradients go into engine->tree. `numbers` are the step parameters
  * of the update that follows. */
 kolo_status kolo_engine_enqueue_step(kolo_engine *engine, const kolo_shard *shard, const kolo_step_parameters *numbers);
-/* The gradient nodes of the shard that was enqueued last, nodes[*count] of at most KOLO_REDUCTION_MOST, in the order of
- * their microbatches. Their memory is reused by the next shard. */
+/* The gradient nodes of the shard that was enqueued last, nodes[*count] of at most KOLO_REDUCTION_NODES_MAX, in the
+ * order of their microbatches. Their memory is reused by the next shard. */
 kolo_status kolo_engine_nodes(kolo_engine *engine, kolo_gradient_node *nodes, int *count);
 /* Replaces the numbers of the update that follows the shard that was enqueued last. */
 kolo_status kolo_engine_correct(kolo_engine *engine, const kolo_step_parameters *numbers);

@@ -11,15 +11,15 @@ static bool serves(const kolo_graph_entry *entry, const kolo_engine *engine, con
     return entry->nodes && entry->first_microbatch == shard->first_microbatch &&
            entry->end_microbatch == shard->end_microbatch &&
            entry->microbatches == kolo_batch_microbatches(shard->batch) && entry->ordered == engine->cache.ordered &&
-           entry->staging_buffer == engine->cache.staging_buffer && entry->version == engine->cache.version &&
-           entry->memory == engine->memory;
+           entry->staging_buffer == engine->cache.staging_buffer &&
+           entry->address_version == engine->cache.address_version && entry->memory_version == engine->memory_version;
 }
 
 static void free_graphs(kolo_engine *engine, kolo_graph_entry *entry)
 {
     if (entry->graph) engine->streams->free_graph(engine->stream, entry->graph);
-    if (entry->after) engine->streams->free_graph(engine->stream, entry->after);
-    entry->graph = entry->after = NULL;
+    if (entry->update_graph) engine->streams->free_graph(engine->stream, entry->update_graph);
+    entry->graph = entry->update_graph = NULL;
 }
 
 static void free_entry(kolo_engine *engine, kolo_graph_entry *entry)
@@ -41,15 +41,15 @@ static kolo_status new_entry(kolo_engine *engine, const kolo_shard *shard, kolo_
     for (int i = 1; i < KOLO_GRAPHS; i++)
         if (engine->graphs[i].used < oldest->used) oldest = &engine->graphs[i];
     free_graphs(engine, oldest);
-    kolo_gradient_node *nodes = oldest->nodes ? oldest->nodes : calloc(KOLO_REDUCTION_MOST, sizeof *nodes);
-    if (!nodes) return kolo_fail_memory(KOLO_REDUCTION_MOST * sizeof *nodes, "a captured graph");
+    kolo_gradient_node *nodes = oldest->nodes ? oldest->nodes : calloc(KOLO_REDUCTION_NODES_MAX, sizeof *nodes);
+    if (!nodes) return kolo_fail_memory(KOLO_REDUCTION_NODES_MAX * sizeof *nodes, "a captured graph");
     *oldest = (kolo_graph_entry){.first_microbatch = shard->first_microbatch,
                                  .end_microbatch = shard->end_microbatch,
                                  .microbatches = kolo_batch_microbatches(shard->batch),
                                  .ordered = engine->cache.ordered,
                                  .staging_buffer = engine->cache.staging_buffer,
-                                 .version = engine->cache.version,
-                                 .memory = engine->memory,
+                                 .address_version = engine->cache.address_version,
+                                 .memory_version = engine->memory_version,
                                  .nodes = nodes};
     *entry = oldest;
     return KOLO_OK;
@@ -84,8 +84,8 @@ static kolo_status enqueue(kolo_engine *engine, const kolo_shard *shard)
  * the next shard borrows it again, and the stream runs that shard later. */
 static kolo_status take_nodes(kolo_engine *engine, kolo_gradient_node *taken, int *count)
 {
-    kolo_node *nodes = calloc(KOLO_REDUCTION_MOST, sizeof *nodes);
-    if (!nodes) return kolo_fail_memory(KOLO_REDUCTION_MOST * sizeof *nodes, "the tree of sums");
+    kolo_node *nodes = calloc(KOLO_REDUCTION_NODES_MAX, sizeof *nodes);
+    if (!nodes) return kolo_fail_memory(KOLO_REDUCTION_NODES_MAX * sizeof *nodes, "the tree of sums");
     *count = kolo_reduction_take(engine->tree, nodes);
     for (int i = 0; i < *count; i++) {
         taken[i] = (kolo_gradient_node){nodes[i].level, nodes[i].index, nodes[i].gradient};
@@ -112,7 +112,7 @@ static bool can_be_captured(const kolo_engine *engine, const kolo_shard *shard)
 void kolo_engine_turn_eager(kolo_engine *engine)
 {
     kolo_failure failure = kolo_failure_take();
-    kolo_warn("steps are given to the device one operation at a time, since they cannot be captured: %s", failure.text);
+    kolo_warn("operations are enqueued one by one in each step, since a step cannot be captured: %s", failure.text);
     engine->eager = true;
 }
 

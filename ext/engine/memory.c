@@ -22,7 +22,7 @@ static void close_activations(kolo_engine *engine)
     free(engine->gradients);
     engine->gradients = NULL;
     engine->slots = 0;
-    engine->memory++;
+    engine->memory_version++;
 }
 
 static kolo_status open_activations(kolo_engine *engine, int64_t microbatches)
@@ -72,7 +72,7 @@ static kolo_status open_totals(kolo_engine *engine, int64_t microbatches)
     size_t bytes = (size_t)microbatches * engine->totals_stride;
     if (microbatches <= engine->totals_room) return KOLO_OK;
     close_totals(engine);
-    engine->memory++;
+    engine->memory_version++;
     KOLO_TRY(engine->streams->allocate(engine->stream, bytes, "sums of losses", (void **)&engine->totals));
     for (int c = 0; c < engine->context_count; c++)
         if (c == 0 || !kolo_device_context_owns(&engine->contexts[c])) engine->contexts[c].totals = engine->totals;

@@ -20,7 +20,7 @@ static kolo_status prepare(kolo_program *program)
     for (int o = 0; o < plan->op_count; o++) {
         const kolo_op *op = &plan->ops[o];
         bool engines = op->kind == KOLO_OP_REDUCE || op->kind == KOLO_OP_COPY;
-        if (engines || op->into >= 0) continue;
+        if (engines || op->computed_by >= 0) continue;
         plan->stream = program->streams[plan->ops[o].device];
         kolo_status status = program->backend->prepare(plan, o, &program->kernels[o]);
         if (status == KOLO_OK) continue;
@@ -171,24 +171,24 @@ kolo_status kolo_program_unpack(const kolo_program *program, const float *gradie
     return status;
 }
 
-static void *allocate_block(const void *whose, size_t bytes)
+static void *allocate_block(const void *owner, size_t bytes)
 {
-    const kolo_program *program = whose;
+    const kolo_program *program = owner;
     void *memory = NULL;
     kolo_status status =
         streams_of(program)->allocate(program->streams[0], bytes, "the gradient of a microbatch", &memory);
     return status == KOLO_OK ? memory : NULL;
 }
 
-static void release_block(const void *whose, void *memory)
+static void release_block(const void *owner, void *memory)
 {
-    const kolo_program *program = whose;
+    const kolo_program *program = owner;
     streams_of(program)->release(program->streams[0], memory);
 }
 
-static kolo_status add_block(const void *whose, float *to, const float *from)
+static kolo_status add_block(const void *owner, float *to, const float *from)
 {
-    const kolo_program *program = whose;
+    const kolo_program *program = owner;
     const kolo_plan *plan = &program->plan;
     for (int v = 0; v < plan->value_count; v++) {
         const kolo_value *value = &plan->values[v];
@@ -202,7 +202,7 @@ static kolo_status add_block(const void *whose, float *to, const float *from)
 kolo_reduction_memory kolo_program_reduction_memory(const kolo_program *program)
 {
     return (kolo_reduction_memory){
-        .allocate = allocate_block, .deallocate = release_block, .add = add_block, .whose = program};
+        .allocate = allocate_block, .deallocate = release_block, .add = add_block, .owner = program};
 }
 
 /* ---------------------------------------------------------------- addresses of values */

@@ -9,7 +9,7 @@ struct kolo_reduction {
     kolo_reduction_memory memory;
     pthread_mutex_t lock;
     int64_t microbatches;
-    kolo_node nodes[KOLO_REDUCTION_MOST]; /* the unfinished nodes, in any order */
+    kolo_node nodes[KOLO_REDUCTION_NODES_MAX]; /* the unfinished nodes, in any order */
     int node_count;
     float **spare; /* gradients that were returned, for the next borrower */
     int spare_count, spare_room;
@@ -32,7 +32,7 @@ void kolo_reduction_close(kolo_reduction **reduction)
     *reduction = NULL;
     if (!closed) return;
     kolo_reduction_begin(closed, 0);
-    for (int i = 0; i < closed->spare_count; i++) closed->memory.deallocate(closed->memory.whose, closed->spare[i]);
+    for (int i = 0; i < closed->spare_count; i++) closed->memory.deallocate(closed->memory.owner, closed->spare[i]);
     free(closed->spare);
     pthread_mutex_destroy(&closed->lock);
     free(closed);
@@ -40,7 +40,7 @@ void kolo_reduction_close(kolo_reduction **reduction)
 
 void kolo_reduction_begin(kolo_reduction *reduction, int64_t microbatches)
 {
-    kolo_node nodes[KOLO_REDUCTION_MOST];
+    kolo_node nodes[KOLO_REDUCTION_NODES_MAX];
     int count = kolo_reduction_take(reduction, nodes);
     for (int i = 0; i < count; i++) kolo_reduction_return(reduction, nodes[i].gradient);
     reduction->microbatches = microbatches;
@@ -55,7 +55,7 @@ kolo_status kolo_reduction_borrow(kolo_reduction *reduction, float **gradient)
     pthread_mutex_unlock(&reduction->lock);
     if (*gradient) return KOLO_OK;
     size_t bytes = (size_t)reduction->count * sizeof(float);
-    *gradient = reduction->memory.allocate(reduction->memory.whose, bytes);
+    *gradient = reduction->memory.allocate(reduction->memory.owner, bytes);
     return *gradient ? KOLO_OK : kolo_fail_memory(bytes, "the gradient of one microbatch");
 }
 
@@ -75,7 +75,7 @@ void kolo_reduction_return(kolo_reduction *reduction, float *gradient)
     bool kept = reduction->spare_count < reduction->spare_room;
     if (kept) reduction->spare[reduction->spare_count++] = gradient;
     pthread_mutex_unlock(&reduction->lock);
-    if (!kept) reduction->memory.deallocate(reduction->memory.whose, gradient);
+    if (!kept) reduction->memory.deallocate(reduction->memory.owner, gradient);
 }
 
 kolo_node kolo_node_promote(kolo_node node, int64_t microbatches)
@@ -103,8 +103,8 @@ static bool take_sibling(kolo_reduction *reduction, const kolo_node *node, kolo_
         reduction->nodes[i] = reduction->nodes[--reduction->node_count];
         found = true;
     }
-    if (!found && reduction->node_count < KOLO_REDUCTION_MOST) reduction->nodes[reduction->node_count++] = *node;
-    else if (!found) *status = kolo_fail(KOLO_INTERNAL, "more than %d unfinished sums", KOLO_REDUCTION_MOST);
+    if (!found && reduction->node_count < KOLO_REDUCTION_NODES_MAX) reduction->nodes[reduction->node_count++] = *node;
+    else if (!found) *status = kolo_fail(KOLO_INTERNAL, "more than %d unfinished sums", KOLO_REDUCTION_NODES_MAX);
     pthread_mutex_unlock(&reduction->lock);
     return found;
 }
@@ -113,7 +113,7 @@ static bool take_sibling(kolo_reduction *reduction, const kolo_node *node, kolo_
 static kolo_node add_siblings(kolo_reduction *reduction, kolo_node a, kolo_node b, kolo_status *status)
 {
     kolo_node left = a.index < b.index ? a : b, right = a.index < b.index ? b : a;
-    if (left.gradient) *status = reduction->memory.add(reduction->memory.whose, left.gradient, right.gradient);
+    if (left.gradient) *status = reduction->memory.add(reduction->memory.owner, left.gradient, right.gradient);
     kolo_reduction_return(reduction, right.gradient);
     kolo_totals_add(&left.totals, &right.totals);
     left.level++;
@@ -152,7 +152,7 @@ int kolo_reduction_take(kolo_reduction *reduction, kolo_node *nodes)
 
 kolo_totals kolo_reduction_totals(kolo_reduction *reduction)
 {
-    kolo_node nodes[KOLO_REDUCTION_MOST];
+    kolo_node nodes[KOLO_REDUCTION_NODES_MAX];
     kolo_totals totals = {0};
     int count = kolo_reduction_take(reduction, nodes);
     for (int i = 0; i < count; i++) {

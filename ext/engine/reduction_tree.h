@@ -19,17 +19,17 @@ typedef struct kolo_node {
     kolo_totals totals;
 } kolo_node;
 
-#define KOLO_REDUCTION_MOST                                                                                            \
+#define KOLO_REDUCTION_NODES_MAX                                                                                       \
     160 /* unfinished nodes: two for each level of a tree of 2^63 microbatches, and one for each thread */
 
 typedef struct kolo_reduction kolo_reduction;
 
 /* The functions that allocate, free and add (to += from) gradients. */
 typedef struct kolo_reduction_memory {
-    void *(*allocate)(const void *whose, size_t bytes);
-    void (*deallocate)(const void *whose, void *memory);
-    kolo_status (*add)(const void *whose, float *to, const float *from);
-    const void *whose;
+    void *(*allocate)(const void *owner, size_t bytes);
+    void (*deallocate)(const void *owner, void *memory);
+    kolo_status (*add)(const void *owner, float *to, const float *from);
+    const void *owner;
 } kolo_reduction_memory;
 /* Opens a tree of gradients of `count` floats. count 0: of totals only. */
 kolo_status kolo_reduction_open(int64_t count, kolo_reduction_memory memory, kolo_reduction **reduction);
@@ -43,7 +43,7 @@ kolo_status kolo_reduction_borrow(kolo_reduction *reduction, float **gradient);
  * possible. Any thread may call it. */
 kolo_status kolo_reduction_insert(kolo_reduction *reduction, kolo_node node);
 /* Takes all nodes out, in the order of their microbatches, and returns their number. `nodes` has room for
- * KOLO_REDUCTION_MOST. */
+ * KOLO_REDUCTION_NODES_MAX. */
 int kolo_reduction_take(kolo_reduction *reduction, kolo_node *nodes);
 /* The sum of the totals of all nodes, in the order of their microbatches. The nodes stay. */
 kolo_totals kolo_reduction_totals(kolo_reduction *reduction);

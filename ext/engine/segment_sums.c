@@ -10,24 +10,24 @@ static const kolo_stream_kind *streams_of(const kolo_program *program)
     return program->backend->streams;
 }
 
-static void *allocate_block(const void *whose, size_t bytes)
+static void *allocate_block(const void *owner, size_t bytes)
 {
-    const kolo_program *program = ((const kolo_segment *)whose)->program;
+    const kolo_program *program = ((const kolo_segment *)owner)->program;
     void *memory = NULL;
     kolo_status status =
         streams_of(program)->allocate(program->streams[0], bytes, "the gradient of a segment", &memory);
     return status == KOLO_OK ? memory : NULL;
 }
 
-static void release_block(const void *whose, void *memory)
+static void release_block(const void *owner, void *memory)
 {
-    const kolo_program *program = ((const kolo_segment *)whose)->program;
+    const kolo_program *program = ((const kolo_segment *)owner)->program;
     streams_of(program)->release(program->streams[0], memory);
 }
 
-static kolo_status add_block(const void *whose, float *to, const float *from)
+static kolo_status add_block(const void *owner, float *to, const float *from)
 {
-    const kolo_segment *segment = whose;
+    const kolo_segment *segment = owner;
     const kolo_program *program = segment->program;
     for (int i = 0; i < segment->value_count; i++) {
         int number = segment->values[i];
@@ -141,9 +141,9 @@ static kolo_status put_parts(kolo_segment_sums *sums, kolo_reduction *reduction,
 kolo_status kolo_segment_sums_finish(kolo_segment_sums *sums, kolo_reduction *reduction)
 {
     int count = 0;
-    kolo_node *nodes = calloc(2 * (size_t)KOLO_REDUCTION_MOST, sizeof *nodes);
-    if (!nodes) return kolo_fail_memory(2 * (size_t)KOLO_REDUCTION_MOST * sizeof *nodes, "the tree of sums");
-    kolo_status status = put_parts(sums, reduction, nodes, nodes + KOLO_REDUCTION_MOST, &count);
+    kolo_node *nodes = calloc(2 * (size_t)KOLO_REDUCTION_NODES_MAX, sizeof *nodes);
+    if (!nodes) return kolo_fail_memory(2 * (size_t)KOLO_REDUCTION_NODES_MAX * sizeof *nodes, "the tree of sums");
+    kolo_status status = put_parts(sums, reduction, nodes, nodes + KOLO_REDUCTION_NODES_MAX, &count);
     for (int n = 0; n < count; n++) {
         if (status == KOLO_OK) status = kolo_reduction_insert(reduction, nodes[n]);
         else kolo_reduction_return(reduction, nodes[n].gradient);

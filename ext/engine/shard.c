@@ -130,7 +130,7 @@ static kolo_status run_op(kolo_engine *engine, int op, int slot, const kolo_call
 {
     const kolo_program *program = engine->program;
     const kolo_op *run = &program->plan.ops[op];
-    if (run->into >= 0) return KOLO_OK; /* the kernel of operation `into` does its work */
+    if (run->computed_by >= 0) return KOLO_OK; /* the kernel of operation `computed_by` does its work */
     if (run->kind == KOLO_OP_COPY) return copy_between(engine, op, slot);
     return engine->streams->run(call->stream, program->backend, &program->plan, op, program->kernels[op], call);
 }

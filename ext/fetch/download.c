@@ -34,7 +34,7 @@ typedef struct download {
     void *sum;           /* the checksum so far, of `done` bytes */
     int64_t done, total; /* bytes in the part; bytes of the file, -1: unknown */
     bool shown;          /* progress is shown on the terminal's last line */
-    double said;         /* kolo_now() when progress was shown last; 0: not yet */
+    double shown_at;     /* kolo_now() when progress was shown last; 0: not yet */
 } download;
 
 static kolo_status io_failed(const char *path, const char *what)
@@ -134,9 +134,9 @@ static kolo_status on_begin(kolo_fetch_sink *sink, int64_t from, int64_t total)
 /* Shows the progress on a terminal, at most five times a second. `last`: ends the line. */
 static void show_progress(download *d, bool last)
 {
-    double now = kolo_now(), since = now - d->said;
+    double now = kolo_now(), since = now - d->shown_at;
     if (d->args->verbose < 1 || !isatty(STDERR_FILENO) || (since < 0.2 && !last) || (last && !d->shown)) return;
-    d->said = now;
+    d->shown_at = now;
     d->shown = true;
     double megabytes = (double)d->done / 1e6;
     if (d->total > 0)

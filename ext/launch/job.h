@@ -44,9 +44,9 @@ struct job {
     sigset_t mask; /* kolorun's original signal mask, for mpirun */
     int signals;   /* signalfd */
     pid_t mpirun;
-    bool mpirun_ended, mpirun_told; /* told: kolorun has sent it a signal */
+    bool mpirun_ended, mpirun_signalled; /* signalled: kolorun has sent it a signal */
     int mpirun_status;              /* of waitpid() */
-    int mpirun_says;                /* pipe from its stdout and stderr; -1: closed */
+    int mpirun_output;              /* pipe from its stdout and stderr; -1: closed */
     char mpirun_text[8192];         /* the end of its output */
     size_t mpirun_text_length;
 

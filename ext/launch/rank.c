@@ -104,7 +104,7 @@ static void end_program_soon(struct watcher *watcher)
     if (watcher->term_at == CLOCK_NEVER) watcher->term_at = clock_now() + SELF_FIRST;
 }
 
-static void say_ended(struct watcher *watcher, int status)
+static void note_ended(struct watcher *watcher, int status)
 {
     watcher->ended = true;
     watcher->status = status;
@@ -119,7 +119,7 @@ static void reap(struct watcher *watcher)
         if (pid != watcher->program.pid) continue;
         if (WIFSTOPPED(status)) wire_print(&watcher->link, FRAME_STATE, "%d", WSTOPSIG(status));
         else if (WIFCONTINUED(status)) wire_print(&watcher->link, FRAME_STATE, "0");
-        else say_ended(watcher, status);
+        else note_ended(watcher, status);
     }
 }
 
@@ -237,7 +237,7 @@ static void watch_program(struct watcher *watcher)
 }
 
 /* Called after the program's end: kills its descendants, then sends its last output and how it ended. */
-static void bury(struct watcher *watcher)
+static void report_end(struct watcher *watcher)
 {
     if (waitpid(-1, NULL, WNOHANG) >= 0 || errno != ECHILD) tree_end();
     while (pass_on(watcher, &watcher->program.out, FRAME_OUT)) {}
@@ -286,10 +286,10 @@ static int watch(char **command, int lifeline, const sigset_t *set, const sigset
     wire_print(&watcher.link, FRAME_HELLO, "%s %s %s %d", token, host, rank, started ? (int)watcher.program.pid : 0);
     if (!started) {
         wire_print(&watcher.link, FRAME_NO_EXEC, "%d", watcher.program.error);
-        say_ended(&watcher, 127 << 8);
+        note_ended(&watcher, 127 << 8);
     }
     watch_program(&watcher);
-    bury(&watcher);
+    report_end(&watcher);
     return exit_code_of(watcher.status);
 }
 

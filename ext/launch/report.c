@@ -112,7 +112,7 @@ static void quote_mpirun(struct job *job, const char *sentence)
 /* Whether a signal that kolorun did not send ended mpirun. The ranks then end by themselves, with meaningless codes. */
 static bool mpirun_was_killed(const struct job *job)
 {
-    return WIFSIGNALED(job->mpirun_status) && !job->mpirun_told;
+    return WIFSIGNALED(job->mpirun_status) && !job->mpirun_signalled;
 }
 
 static int report_mpirun_killed(struct job *job)

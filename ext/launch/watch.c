@@ -59,7 +59,7 @@ static bool start_mpirun(struct job *job, char **mpirun)
     job->mpirun = fork();
     if (job->mpirun == 0) become_mpirun(job, mpirun, says[1], kolorun);
     close(says[1]);
-    job->mpirun_says = says[0];
+    job->mpirun_output = says[0];
     return job->mpirun > 0;
 }
 
@@ -121,11 +121,11 @@ static void take_signals(struct job *job)
 static void hear_mpirun(struct job *job)
 {
     char bytes[4096];
-    ssize_t got = read(job->mpirun_says, bytes, sizeof bytes);
+    ssize_t got = read(job->mpirun_output, bytes, sizeof bytes);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (got <= 0) {
-        close(job->mpirun_says);
-        job->mpirun_says = -1;
+        close(job->mpirun_output);
+        job->mpirun_output = -1;
         return;
     }
     size_t length = (size_t)got, room = sizeof job->mpirun_text - job->mpirun_text_length;
@@ -172,7 +172,7 @@ static void fill_poll(const struct job *job, struct pollfd *fd)
         job->output.queue.waiting > OUTPUT_FULL && !job->ending; /* a slow reader must not delay the end of the job */
     fd[0] = (struct pollfd){.fd = job->signals, .events = POLLIN};
     fd[1] = (struct pollfd){.fd = job->contact.fd, .events = POLLIN};
-    fd[2] = (struct pollfd){.fd = job->mpirun_says, .events = POLLIN};
+    fd[2] = (struct pollfd){.fd = job->mpirun_output, .events = POLLIN};
     fd[3] = (struct pollfd){.fd = wants_stdin(job) ? STDIN_FILENO : -1, .events = POLLIN};
     fd[4] = (struct pollfd){.fd = queue_wants(&job->output.queue), .events = POLLOUT};
     for (size_t i = 0; i < job->links; i++) {
@@ -222,12 +222,12 @@ static void keep_time(struct job *job)
     if (clock_passed(job->remark_at)) remark(job);
     if (job->ending && clock_passed(job->term_mpirun_at) && !job->mpirun_ended) {
         kill(job->mpirun, SIGTERM);
-        job->mpirun_told = true;
+        job->mpirun_signalled = true;
         job->term_mpirun_at = clock_now() + 1000;
     }
     if (job->ending && clock_passed(job->kill_all_at)) {
         tree_signal(getpid(), SIGKILL);
-        job->mpirun_told = job->mpirun_told || !job->mpirun_ended;
+        job->mpirun_signalled = job->mpirun_signalled || !job->mpirun_ended;
         job->kill_all_at = clock_now() + 500;
         if (job->mpirun_ended) job_close_links(job);
     }
@@ -265,7 +265,7 @@ bool job_run(struct job *job, char **mpirun)
     if (!start_mpirun(job, mpirun)) return false;
     loop(job);
     tree_end();
-    while (job->mpirun_says >= 0 && poll(&(struct pollfd){.fd = job->mpirun_says, .events = POLLIN}, 1, 0) > 0)
+    while (job->mpirun_output >= 0 && poll(&(struct pollfd){.fd = job->mpirun_output, .events = POLLIN}, 1, 0) > 0)
         hear_mpirun(job);
     job_close_links(job);
     return true;

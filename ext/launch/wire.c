@@ -38,7 +38,7 @@ static void append(struct bytes *bytes, const void *more, size_t length)
 
 void wire_send(struct wire *wire, enum frame_kind kind, const void *bytes, size_t length)
 {
-    if (wire->broken || wire->unheard || wire->fd < 0) return;
+    if (wire->broken || wire->peer_closed || wire->fd < 0) return;
     uint32_t size = htonl((uint32_t)length);
     if (length > WIRE_LARGEST || !make_room(&wire->out, HEADER + length)) {
         wire->broken = true;
@@ -68,7 +68,7 @@ void wire_flush(struct wire *wire)
         if (sent >= 0) wire->out.start += (size_t)sent;
         else if (errno == EAGAIN) return;
         else if (errno != EINTR) {
-            wire->unheard = true;
+            wire->peer_closed = true;
             wire->out.start = wire->out.end = 0;
         }
     }

@@ -42,7 +42,7 @@ struct bytes {
 struct wire {
     int fd; /* non-blocking; -1 when closed */
     bool broken; /* a frame was malformed, too large or without memory: nothing is sent or read any more */
-    bool unheard; /* the other side receives no more; its frames can still be read */
+    bool peer_closed; /* the other side receives no more; its frames can still be read */
     struct bytes in, out;
 };
 

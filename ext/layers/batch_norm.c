@@ -11,7 +11,7 @@
 enum { MOST_GHOST_SAMPLES = 1024 };
 
 /* Indices into saved[]: the sums of the moments, and the output before a separate activation. */
-enum { MET = 0, NORMALISED = 1 };
+enum { MOMENTS = 0, NORMALISED = 1 };
 
 /* Indices into node->parameters; -1: there is none. The running variance is number mean + 1. */
 typedef struct arrays {
@@ -147,7 +147,7 @@ static kolo_status add_statistics(kolo_plan *plan, kolo_layer_flow *flow, kolo_o
     kolo_op moments = start(flow, KOLO_OP_BATCH_NORM_MOMENTS);
     moments.in[0] = flow->x;
     KOLO_TRY(add_sums(plan, flow, moments, 2 * channels_of(flow->node).dim[0] + 1, &op->in[1]));
-    flow->saved[MET] = op->in[1];
+    flow->saved[MOMENTS] = op->in[1];
     KOLO_TRY(add_gradient(plan, flow, a.mean, &op->out[1]));
     return add_gradient(plan, flow, a.mean + 1, &op->out[2]);
 }
@@ -178,7 +178,7 @@ static kolo_status backward(kolo_plan *plan, kolo_layer_flow *flow)
     kolo_op sums = start(flow, KOLO_OP_BATCH_NORM_SUMS), op = start(flow, KOLO_OP_BATCH_NORM_BACKWARD);
     sums.in[0] = op.in[0] = dy;
     sums.in[1] = op.in[1] = flow->x;
-    sums.in[2] = op.in[2] = flow->saved[MET];
+    sums.in[2] = op.in[2] = flow->saved[MOMENTS];
     KOLO_TRY(add_weights(plan, flow, a.gamma, &sums.in[3]));
     KOLO_TRY(add_weights(plan, flow, a.beta, &sums.in[4]));
     KOLO_TRY(add_gradient(plan, flow, a.gamma, &sums.out[1]));

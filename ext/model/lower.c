@@ -157,7 +157,7 @@ kolo_status kolo_lower(const kolo_model *model, kolo_purpose purpose, int microb
 {
     *plan = (kolo_plan){.microbatch = microbatch,
                         .training = trains(purpose),
-                        .adds_microbatches = model->settings.deterministic,
+                        .deterministic = model->settings.deterministic,
                         .dropout = purpose == KOLO_FOR_TRAINING,
                         .precision = model->settings.precision,
                         .loss_gradient = -1,

@@ -8,7 +8,7 @@
 
 #define USUAL_MICROBATCH    32          /* samples: with more, oneDNN's kernels are no faster, and caches overflow */
 #define LARGEST_MICROBATCH  512 /* samples, where the gradients of the weights need more memory than the values */
-#define WORTHWHILE          32 /* multiplications per weight: see kolo_smallest_microbatch() */
+#define PRODUCTS_PER_WEIGHT 32 /* multiplications per weight: see kolo_smallest_microbatch() */
 #define LARGEST_ACTIVATIONS (192 << 20) /* bytes of a microbatch's values, if no two shared memory */
 
 /* Where backend->microbatch_bytes limits microbatches, scoring and predicting have these limits, too: */
@@ -88,7 +88,7 @@ int kolo_smallest_microbatch(const kolo_model *model)
     if (status != KOLO_OK) kolo_failure_take(); /* the next kolo_lower() will report it */
     for (int o = 0; status == KOLO_OK && o < plan.op_count; o++) add_kernel(&plan, &plan.ops[o], &weights, &products);
     kolo_plan_free(&plan);
-    return products > 0 ? (int)fmax(1, WORTHWHILE * weights / products) : 1;
+    return products > 0 ? (int)fmax(1, PRODUCTS_PER_WEIGHT * weights / products) : 1;
 }
 
 bool kolo_microbatches_reduce(const kolo_model *model)

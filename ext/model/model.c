@@ -309,7 +309,7 @@ void kolo_model_draw(const kolo_model *model, uint64_t seed, float *weights)
 void kolo_model_draw_weights(kolo_model *model)
 {
     kolo_model_draw(model, model->seed, model->weights);
-    model->drawn = true;
+    model->has_weights = true;
 }
 
 kolo_status kolo_model_check(const kolo_model *model)

@@ -43,7 +43,7 @@ struct kolo_model {
     int64_t weight_count;
     int microbatch; /* samples that a microbatch must have, since a layer requires it; 0: any number */
     float *weights; /* [weight_count], canonical */
-    bool drawn;     /* the weights were set, by kolo_compile() or from a file */
+    bool has_weights; /* the weights were set, by kolo_compile() or from a file */
 
     bool compiled;
     kolo_compile_args settings; /* defaults filled in */

@@ -28,8 +28,8 @@ static kolo_op *to_change(const pass *p, const kolo_op *op)
 /* Fuses operation `with` into op's kernel. */
 static void share_kernel(const pass *p, const kolo_op *op, const kolo_op *with)
 {
-    to_change(p, op)->with = number_of(p, with);
-    to_change(p, with)->into = number_of(p, op);
+    to_change(p, op)->also_computes = number_of(p, with);
+    to_change(p, with)->computed_by = number_of(p, op);
 }
 
 static bool is_convolution_backward(const kolo_op *op)
@@ -257,7 +257,7 @@ static void fuse_relu(const pass *p, const kolo_op *pool)
 {
     kolo_plan *plan = p->plan;
     const kolo_op *conv = kolo_plan_writer(plan, pool->in[0]);
-    if (!conv || conv->kind != KOLO_OP_CONV2D || conv->activation != KOLO_RELU || conv->with >= 0) return;
+    if (!conv || conv->kind != KOLO_OP_CONV2D || conv->activation != KOLO_RELU || conv->also_computes >= 0) return;
     if (!only_poolings_read(plan, conv->out[0]) || !has(p, KOLO_FUSE_RELU, conv, pool, NULL, NULL)) return;
     to_change(p, conv)->activation = KOLO_LINEAR;
     for (kolo_op *op = plan->ops; op < plan->ops + plan->op_count; op++)
@@ -302,5 +302,5 @@ void kolo_fuse(kolo_plan *plan, kolo_fuses *fuses)
     if (!fuses) return;
     kolo_fuse_loss(plan, fuses);
     for (const kolo_op *op = plan->ops; op < plan->ops + plan->op_count; op++)
-        if (op->into < 0 && patterns[op->kind]) patterns[op->kind](&p, op);
+        if (op->computed_by < 0 && patterns[op->kind]) patterns[op->kind](&p, op);
 }

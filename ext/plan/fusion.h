@@ -7,9 +7,9 @@
  * There are two ways to fuse:
  * - Rewritten: an operation takes over work of another one (kolo_fusion_kind).
  * - One kernel: both operations stay as they are. The kernel of the first also computes the second, whose number is
- *   first.with; second.into is the number of the first. No kernel is prepared for an operation that has an .into, and
- *   the engine does not run it. The value between the two shares the memory of the result, or in a backward pass of
- *   the gradient that the pair reads.
+ *   first.also_computes; second.computed_by is the number of the first. No kernel is prepared for an operation that has
+ *   a .computed_by, and the engine does not run it. The value between the two shares the memory of the result, or in a
+ *   backward pass of the gradient that the pair reads.
  *
  * A value that is rounded between two operations is rounded in a fused kernel, too. */
 #ifndef KOLO_PLAN_FUSION_H

@@ -114,7 +114,7 @@ kolo_status kolo_plan_op(kolo_plan *plan, kolo_op op)
     for (int i = operands[op.kind].in; i < KOLO_OP_INS; i++) op.in[i] = -1;
     for (int i = operands[op.kind].out; i < KOLO_OP_OUTS; i++) op.out[i] = -1;
     op.device = plan->device;
-    op.with = op.into = -1;
+    op.also_computes = op.computed_by = -1;
     plan->ops[plan->op_count++] = op;
     return KOLO_OK;
 }

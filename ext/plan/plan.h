@@ -158,15 +158,15 @@ typedef struct kolo_op {
     bool across; /* of REDUCE: the sum is over the microbatches of the whole group, not of the replica alone */
     void (*custom)(const kolo_custom_call *call);
     const kolo_custom_args *custom_args;
-    int with; /* the operation that this one's kernel also computes, or -1: plan/fusion.h */
-    int into; /* the operation whose kernel also computes this one, or -1 */
+    int also_computes; /* the operation that this one's kernel also computes, or -1: plan/fusion.h */
+    int computed_by; /* the operation whose kernel also computes this one, or -1 */
     size_t scratch; /* bytes of scratch memory that its kernel needs while it runs; set by the backend */
 } kolo_op;
 
 typedef struct kolo_plan {
     int microbatch;
     bool training; /* has backward operations */
-    bool adds_microbatches; /* deterministic mode: a batch has several microbatches, whose gradients are added up */
+    bool deterministic; /* deterministic mode: a batch has several microbatches, whose gradients are added up */
     bool dropout; /* dropout is active: in kolo_fit(), not in kolo_gradients() or kolo_evaluate() */
     kolo_precision precision;
     kolo_value *values;

@@ -75,7 +75,7 @@ kolo_status kolo_replica_open(kolo_trainer *trainer, int index)
     KOLO_TRY(open_spans(replica));
     KOLO_TRY(kolo_allocate_zeros(count, "a replica's gradient", &replica->gradient));
     if (settings_of(replica)->optimizer.common.accumulate_steps > 1)
-        KOLO_TRY(kolo_allocate_zeros(count, "gradients of several batches", &replica->waiting));
+        KOLO_TRY(kolo_allocate_zeros(count, "gradients of several batches", &replica->accumulated));
     const kolo_replica *owner = kolo_replica_owner(replica);
     if (owner == replica) {
         KOLO_TRY(kolo_allocate_zeros(count, "a replica's weights", &replica->weights));
@@ -102,7 +102,7 @@ static kolo_status open_arrays(kolo_replica *replica)
     KOLO_TRY(import(replica, replica->weights, bytes, "a replica's weights", &arrays->weights));
     KOLO_TRY(import(replica, replica->gradient, bytes, "a replica's gradient", &arrays->gradient));
     if (!replica->by_host)
-        KOLO_TRY(import(replica, replica->waiting, bytes, "gradients of several batches", &arrays->waiting));
+        KOLO_TRY(import(replica, replica->accumulated, bytes, "gradients of several batches", &arrays->accumulated));
     for (int i = 0; i < KOLO_OPTIMIZER_SLOTS && !replica->by_host; i++)
         KOLO_TRY(import(replica, replica->slots[i], bytes, "the optimizer's state", &arrays->slots[i]));
     return import(replica, replica->by_host ? NULL : replica->numbers, number_bytes(replica), "the optimizer's state",
@@ -115,7 +115,7 @@ static void discard_arrays(kolo_replica *replica)
     kolo_replica_arrays *arrays = &replica->arrays;
     streams->discard(replica->stream, replica->weights, arrays->weights);
     streams->discard(replica->stream, replica->gradient, arrays->gradient);
-    streams->discard(replica->stream, replica->waiting, arrays->waiting);
+    streams->discard(replica->stream, replica->accumulated, arrays->accumulated);
     for (int i = 0; i < KOLO_OPTIMIZER_SLOTS; i++)
         streams->discard(replica->stream, replica->slots[i], arrays->slots[i]);
     streams->discard(replica->stream, replica->numbers, arrays->numbers);
@@ -209,7 +209,7 @@ kolo_status kolo_replica_open_engine(kolo_replica *replica, int microbatch, int 
     return open_job(replica);
 }
 
-void kolo_replica_close_engine(kolo_replica *replica)
+void kolo_replica_detach_engine(kolo_replica *replica)
 {
     if (!replica->trainer) return; /* it was never opened */
     if (replica->stream && replica->engine) kolo_replica_streams(replica)->synchronize(replica->stream);
@@ -227,7 +227,7 @@ void kolo_replica_close(kolo_replica *replica)
     kolo_feed_close(&replica->feed);
     free(replica->spans);
     kolo_host_deallocate(replica->gradient);
-    kolo_host_deallocate(replica->waiting);
+    kolo_host_deallocate(replica->accumulated);
     if (kolo_replica_owner(replica) != replica) return;
     kolo_host_deallocate(replica->weights);
     for (int i = 0; i < KOLO_OPTIMIZER_SLOTS; i++) kolo_host_deallocate(replica->slots[i]);
@@ -248,7 +248,7 @@ static kolo_status move_state(kolo_replica *replica, bool store)
     size_t bytes = weight_bytes(replica);
     for (int i = 0; i < KOLO_OPTIMIZER_SLOTS; i++)
         KOLO_TRY(move(replica, replica->slots[i], arrays->slots[i], bytes, store));
-    KOLO_TRY(move(replica, replica->waiting, arrays->waiting, bytes, store));
+    KOLO_TRY(move(replica, replica->accumulated, arrays->accumulated, bytes, store));
     return move(replica, replica->numbers, arrays->numbers, number_bytes(replica), store);
 }
 
@@ -266,7 +266,7 @@ kolo_status kolo_replica_store(kolo_replica *replica, bool state)
     KOLO_TRY(move(replica, replica->weights, replica->arrays.weights, weight_bytes(replica), true));
     KOLO_TRY(kolo_replica_pack_weights(replica));
     if (!state) return KOLO_OK;
-    replica->placed = false;
+    replica->scaling_is_current = false;
     return move_state(replica, true);
 }
 

@@ -11,7 +11,7 @@ static const kolo_compile_args *settings_of(const kolo_replica *replica)
 bool kolo_replica_completes(const kolo_replica *replica)
 {
     int steps = settings_of(replica)->optimizer.common.accumulate_steps;
-    return steps <= 1 || replica->counters.waiting + 1 == steps;
+    return steps <= 1 || replica->counters.accumulated_batches + 1 == steps;
 }
 
 kolo_comm *kolo_replica_comm(kolo_replica *replica)
@@ -27,7 +27,7 @@ kolo_totals *kolo_replica_totals(kolo_replica *replica)
 kolo_status kolo_replica_attach(kolo_replica *replica, const kolo_data *data, int64_t samples, int64_t wanted)
 {
     KOLO_TRY(kolo_replica_synchronize_scaling(replica)); /* an interrupted training may have enqueued updates */
-    replica->placed = false;
+    replica->scaling_is_current = false;
     return kolo_engine_attach(replica->engine, data, samples, wanted);
 }
 
@@ -64,12 +64,12 @@ static kolo_status take_samples(kolo_replica *replica, const kolo_batch *batch, 
 
 /* An update by the host uses .scale as it is. With a kolo_scaling the stream replaces it, since the counters may lag.
  */
-kolo_step_parameters kolo_replica_numbers(const kolo_replica *replica)
+kolo_step_parameters kolo_replica_step_parameters(const kolo_replica *replica)
 {
     const kolo_counters *counters = &replica->counters;
     const kolo_model *model = replica->trainer->model;
     const kolo_optimizer *optimizer = &model->settings.optimizer;
-    double samples = counters->waiting_samples + replica->samples;
+    double samples = counters->accumulated_samples + replica->samples;
     kolo_step_parameters step_parameters = {
         .per_sample = 1 / samples, .scale = 1 / samples / counters->sample_scale, .update = counters->updates + 1};
     step_parameters.rule[KOLO_RULE_LEARNING_RATE] = model->learning_rate;
@@ -83,7 +83,7 @@ static kolo_status enqueue(kolo_replica *replica, const kolo_shard *shard)
     KOLO_TRY(kolo_replica_prepare_scaling(replica));
     if (replica->group->size > 1 && kolo_program_reduces_over_group(replica->engine->program))
         KOLO_TRY(kolo_replica_join(replica));
-    kolo_step_parameters numbers = kolo_replica_numbers(replica);
+    kolo_step_parameters numbers = kolo_replica_step_parameters(replica);
     numbers.loss_scale = shard->loss_scale;
     kolo_replica_set_scaling(replica, shard->batch->samples, &numbers);
     replica->engine->tree = replica->tree;
@@ -160,12 +160,12 @@ kolo_status kolo_replica_compute(kolo_replica *replica, const kolo_batch *batch)
     kolo_trainer *trainer = replica->trainer;
     kolo_counters *counters = &replica->counters;
     double per_sample = settings_of(replica)->precision == KOLO_MIXED_FP16 ? 1 / (double)batch->samples : 1;
-    if (counters->waiting == 0) counters->sample_scale = counters->loss_scale * per_sample;
+    if (counters->accumulated_batches == 0) counters->sample_scale = counters->loss_scale * per_sample;
     double started = kolo_now();
     replica->samples = (double)batch->samples;
-    replica->agreed = replica->group->size == 1;
+    replica->has_group_sum = replica->group->size == 1;
     replica->complete = kolo_replica_completes(replica);
-    replica->summed = replica->collected = false;
+    replica->gradient_on_host = replica->collected = false;
     if (replica->tree != trainer->tree) kolo_reduction_begin(replica->tree, kolo_batch_microbatches(batch));
     KOLO_TRY(run_shard(replica, batch));
     replica->timings.compute += kolo_now() - started;

@@ -19,8 +19,8 @@ kolo_status kolo_replica_open_scaling(kolo_replica *replica)
 static void take(kolo_replica *replica, const kolo_scaling *seen)
 {
     kolo_counters *counters = &replica->counters;
-    if (seen->tried <= replica->known.tried) return;
-    replica->known = *seen;
+    if (seen->tried <= replica->read_scaling.tried) return;
+    replica->read_scaling = *seen;
     counters->loss_scale = seen->loss_scale;
     counters->sample_scale = seen->sample_scale;
     counters->good = seen->good;
@@ -34,7 +34,7 @@ void kolo_replica_read_scaling(kolo_replica *replica)
 
 static int64_t unknown_of(const kolo_replica *replica)
 {
-    return replica->scaling ? replica->tries - replica->known.tried : 0;
+    return replica->scaling ? replica->enqueued_updates - replica->read_scaling.tried : 0;
 }
 
 kolo_status kolo_replica_synchronize_scaling(kolo_replica *replica)
@@ -51,22 +51,22 @@ kolo_status kolo_replica_synchronize_scaling(kolo_replica *replica)
 static kolo_status place(kolo_replica *replica)
 {
     const kolo_counters *counters = &replica->counters;
-    replica->known = (kolo_scaling){.loss_scale = counters->loss_scale,
-                                    .sample_scale = counters->sample_scale,
-                                    .good = counters->good,
-                                    .updates = counters->updates,
-                                    .before = counters->updates,
-                                    .tried = replica->tries};
-    KOLO_TRY(kolo_replica_streams(replica)->copy(replica->stream, replica->scaling, &replica->known,
-                                                 sizeof replica->known));
-    replica->placed = true;
+    replica->read_scaling = (kolo_scaling){.loss_scale = counters->loss_scale,
+                                           .sample_scale = counters->sample_scale,
+                                           .good = counters->good,
+                                           .updates = counters->updates,
+                                           .updates_before = counters->updates,
+                                           .tried = replica->enqueued_updates};
+    KOLO_TRY(kolo_replica_streams(replica)->copy(replica->stream, replica->scaling, &replica->read_scaling,
+                                                 sizeof replica->read_scaling));
+    replica->scaling_is_current = true;
     return KOLO_OK;
 }
 
 kolo_status kolo_replica_prepare_scaling(kolo_replica *replica)
 {
     if (!replica->scaling) return KOLO_OK;
-    if (!replica->placed) return place(replica);
+    if (!replica->scaling_is_current) return place(replica);
     return unknown_of(replica) > KOLO_STEPS_AHEAD ? kolo_replica_synchronize_scaling(replica) : KOLO_OK;
 }
 
@@ -77,7 +77,7 @@ void kolo_replica_set_scaling(const kolo_replica *replica, int64_t batch_samples
     const kolo_counters *counters = &replica->counters;
     int64_t unknown = unknown_of(replica);
     if (!replica->scaling) return;
-    step_parameters->loss_scale = counters->waiting == 0 ? 1 / (double)batch_samples : 0;
+    step_parameters->loss_scale = counters->accumulated_batches == 0 ? 1 / (double)batch_samples : 0;
     step_parameters->updates = counters->updates;
     /* From i = 0, since .rule was computed with replica 0's learning rate: it may have read back more updates. */
     for (int64_t i = 0; i <= unknown && unknown > 0; i++) {

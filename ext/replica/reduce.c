@@ -53,13 +53,13 @@ static int64_t weights_of(const kolo_replica *replica)
 static kolo_status add_nodes(kolo_replica *replica, const kolo_gradient_node *nodes, int count)
 {
     kolo_reduction_memory memory = kolo_program_reduction_memory(replica->engine->program);
-    for (int i = 1; i < count; i++) KOLO_TRY(memory.add(memory.whose, nodes[0].gradient, nodes[i].gradient));
+    for (int i = 1; i < count; i++) KOLO_TRY(memory.add(memory.owner, nodes[0].gradient, nodes[i].gradient));
     return KOLO_OK;
 }
 
 kolo_status kolo_replica_nodes_sum(kolo_replica *replica, const float **sum)
 {
-    kolo_gradient_node nodes[KOLO_REDUCTION_MOST];
+    kolo_gradient_node nodes[KOLO_REDUCTION_NODES_MAX];
     int count;
     KOLO_TRY(kolo_engine_nodes(replica->engine, nodes, &count));
     *sum = count > 0 ? nodes[0].gradient : NULL;
@@ -81,7 +81,7 @@ kolo_status kolo_replica_collect(kolo_replica *replica)
 kolo_status kolo_replica_gradient(kolo_replica *replica, float **gradient)
 {
     *gradient = replica->gradient;
-    replica->summed = true;
+    replica->gradient_on_host = true;
     KOLO_TRY(kolo_replica_collect(replica));
     return kolo_replica_fetch_gradient(replica);
 }
@@ -91,14 +91,14 @@ kolo_status kolo_replica_accumulate(kolo_replica *replica)
 {
     const kolo_trainer *trainer = replica->trainer;
     const kolo_stream_kind *streams = kolo_replica_streams(replica);
-    float *waiting = replica->arrays.waiting, *gradient = replica->arrays.gradient;
+    float *accumulated = replica->arrays.accumulated, *gradient = replica->arrays.gradient;
     size_t bytes = (size_t)weights_of(replica) * sizeof *gradient;
     bool one_sum = trainer->model->settings.deterministic || trainer->weight_placement == KOLO_WEIGHTS_SHARED;
-    if (!waiting || (one_sum && kolo_replica_owner(replica) != replica)) return KOLO_OK;
-    KOLO_TRY(streams->add(replica->stream, waiting, gradient, weights_of(replica)));
+    if (!accumulated || (one_sum && kolo_replica_owner(replica) != replica)) return KOLO_OK;
+    KOLO_TRY(streams->add(replica->stream, accumulated, gradient, weights_of(replica)));
     if (!replica->complete) return KOLO_OK;
-    KOLO_TRY(streams->copy(replica->stream, gradient, waiting, bytes));
-    return streams->clear(replica->stream, waiting, bytes);
+    KOLO_TRY(streams->copy(replica->stream, gradient, accumulated, bytes));
+    return streams->clear(replica->stream, accumulated, bytes);
 }
 
 /* ---------------------------------------------------------------- between members */
@@ -110,7 +110,7 @@ static kolo_status agree_in_order(kolo_replica *replica)
     replica->totals.loss += replica->totals.samples * replica->engine->penalty;
     KOLO_TRY(kolo_replica_store_gradient(replica));
     KOLO_TRY(kolo_replica_accumulate(replica));
-    return replica->waiting ? kolo_replica_wait_for_sharers(replica) : KOLO_OK;
+    return replica->accumulated ? kolo_replica_wait_for_sharers(replica) : KOLO_OK;
 }
 
 /* Takes the process's sum. If the group of batches is complete, sums it over all ranks. */
@@ -209,8 +209,8 @@ kolo_status kolo_replica_allreduce(kolo_replica *replica)
     const kolo_trainer *trainer = replica->trainer;
     double started = kolo_now(), waited = replica->timings.waiting;
     bool shares = trainer->weight_placement == KOLO_WEIGHTS_SHARED;
-    replica->agreed = true;
-    replica->summed = false;
+    replica->has_group_sum = true;
+    replica->gradient_on_host = false;
     if (shares) KOLO_TRY(agree_in_one_tree(replica));
     else if (replica->group->size == 1) return KOLO_OK;
     else if (trainer->model->settings.deterministic) KOLO_TRY(agree_in_order(replica));
@@ -253,8 +253,8 @@ kolo_status kolo_replica_reduce(kolo_replica *replica)
     if (trainer->weight_placement != KOLO_WEIGHTS_CENTRAL || between_ranks || deterministic)
         return kolo_replica_allreduce(replica);
     double started = kolo_now(), waited = replica->timings.waiting;
-    replica->agreed = true;
-    replica->summed = false;
+    replica->has_group_sum = true;
+    replica->gradient_on_host = false;
     KOLO_TRY(kolo_replica_collect(replica));
     KOLO_TRY(kolo_replica_accumulate(replica));
     KOLO_TRY(sum_totals_of_all(replica)); /* afterwards all replicas have collected their gradients */

@@ -18,8 +18,8 @@ typedef struct kolo_trainer kolo_trainer;
 typedef struct kolo_counters {
     int64_t steps; /* batches since kolo_compile(); seeds the order of samples and dropout's masks */
     int64_t updates; /* updates of the weights so far; schedules and Adam's bias correction use it */
-    int64_t waiting; /* batches accumulated for the next update, fewer than .accumulate_steps */
-    double waiting_samples; /* samples in those batches */
+    int64_t accumulated_batches; /* batches accumulated for the next update, fewer than .accumulate_steps */
+    double accumulated_samples; /* samples in those batches */
     /* The loss scaling of KOLO_MIXED_FP16; with other precisions these are 1, 1 and 0: */
     double loss_scale; /* multiplies the mean loss in the backward pass */
     double sample_scale; /* multiplies each sample's loss; all batches of an update use the same */
@@ -35,7 +35,7 @@ static inline kolo_counters kolo_counters_start(const kolo_model *model)
 
 /* Arrays in the stream's memory: numbers[parameter_count], the others [weight_count]. */
 typedef struct kolo_replica_arrays {
-    float *weights, *gradient, *waiting, *slots[KOLO_OPTIMIZER_SLOTS], *numbers;
+    float *weights, *gradient, *accumulated, *slots[KOLO_OPTIMIZER_SLOTS], *numbers;
 } kolo_replica_arrays;
 
 struct kolo_replica {
@@ -50,9 +50,9 @@ struct kolo_replica {
     /* Host arrays, canonical, [weight_count] each. Where replicas share them, all but the gradient are replica 0's: */
     float *weights, *gradient, *slots[KOLO_OPTIMIZER_SLOTS];
     float *numbers; /* [parameter_count], the numbers of a kolo_optimizer_kind with .number */
-    float *waiting; /* the sum of the gradients of counters.waiting batches, over this replica's samples. In
-                       deterministic mode over the group's, with KOLO_WEIGHTS_SHARED over the process's: then the
-                       replica that owns the weights has it. NULL: every batch updates */
+    float *accumulated; /* the sum of the gradients of counters.accumulated_batches batches, over this replica's
+                           samples. In deterministic mode over the group's, with KOLO_WEIGHTS_SHARED over the
+                           process's: then the replica that owns the weights has it. NULL: every batch updates */
     kolo_replica_arrays arrays;
     kolo_span *spans; /* [parameter_count] */
     kolo_update_job job;
@@ -61,16 +61,17 @@ struct kolo_replica {
     double samples; /* samples of the batch over all members, for the mean. For a gradient that was not summed over the
                        group it becomes totals.samples, which a strategy may change */
     bool complete; /* the batch ends a group of .accumulate_steps */
-    bool agreed; /* the gradient is the sum over all members, or there is only one member */
-    bool summed; /* the gradient is in `gradient`, where a strategy may have changed it */
+    bool has_group_sum; /* the gradient is the sum over all members, or there is only one member */
+    bool gradient_on_host; /* the gradient is in `gradient`, where a strategy may have changed it */
     bool collected; /* the gradient is in arrays.gradient */
     bool has_totals; /* the step's totals have been read back, so a strategy may look at them */
     bool began; /* an update has been enqueued before, so code that it needs is loaded */
     /* Loss scaling by the stream (loss_scaling.c): */
     kolo_scaling *scaling; /* in the stream's memory; NULL: the loss is not scaled, or the host updates */
-    kolo_scaling known; /* the scaling state that the counters reflect */
-    bool placed; /* *scaling is up to date; false: the counters are newer and have to be copied to it */
-    int64_t tries; /* updates that were enqueued; the outcome of the last tries - known.tried was not read back yet */
+    kolo_scaling read_scaling; /* the scaling state that the counters reflect */
+    bool scaling_is_current; /* *scaling is up to date; false: the counters are newer and have to be copied to it */
+    int64_t enqueued_updates; /* updates that were enqueued; the outcomes of the last
+                                 enqueued_updates - read_scaling.tried were not read back yet */
     kolo_totals own; /* totals of this replica's samples in the last step */
     kolo_totals totals; /* the same; after an all-reduce the group's totals */
     kolo_counters counters;
@@ -84,7 +85,7 @@ kolo_status kolo_replica_open(kolo_trainer *trainer, int index);
 void kolo_replica_close(kolo_replica *replica);
 /* Opens an engine for microbatches of `microbatch` samples. Arrays and counters stay. */
 kolo_status kolo_replica_open_engine(kolo_replica *replica, int microbatch, int threads, sem_t *gate);
-void kolo_replica_close_engine(kolo_replica *replica);
+void kolo_replica_detach_engine(kolo_replica *replica);
 /* The first copies the host's arrays to the stream and packs the weights, the second copies the stream's arrays to the
  * host. Both copy the weights, and with `state` also the optimizer's state. */
 kolo_status kolo_replica_store(kolo_replica *replica, bool state);
@@ -110,7 +111,7 @@ kolo_status kolo_replica_read_totals(kolo_replica *replica, bool wait);
 /* Whether the current batch ends a group of .accumulate_steps. */
 bool kolo_replica_completes(const kolo_replica *replica);
 /* The step parameters of the update after this batch, if there is one. */
-kolo_step_parameters kolo_replica_numbers(const kolo_replica *replica);
+kolo_step_parameters kolo_replica_step_parameters(const kolo_replica *replica);
 
 /* reduce.c. Sums the gradients of the replica's microbatches into arrays.gradient. */
 kolo_status kolo_replica_collect(kolo_replica *replica);

@@ -44,7 +44,7 @@ kolo_status kolo_replicas_under(const kolo_model *model, const kolo_strategy *st
     return KOLO_OK;
 }
 
-static kolo_weight_placement keeping_of(const kolo_model *model)
+static kolo_weight_placement weight_placement_of(const kolo_model *model)
 {
     const kolo_strategy_kind *kind = kolo_model_strategy(model);
     kolo_weight_placement wanted =
@@ -56,7 +56,7 @@ bool kolo_replicas_together(const kolo_model *model)
 {
     const kolo_strategy *strategy = &model->settings.strategy;
     bool many = kolo_model_strategy(model)->shares_compute && kolo_model_replicas(model) > kolo_threads();
-    if (!many || keeping_of(model) != KOLO_WEIGHTS_SHARED || kolo_model_devices(model) > 1) return false;
+    if (!many || weight_placement_of(model) != KOLO_WEIGHTS_SHARED || kolo_model_devices(model) > 1) return false;
     bool apart = strategy->staging || strategy->slicing == KOLO_SLICE_ON_DEVICE || strategy->last_takes_remainder;
     return !apart && !kolo_microbatches_reduce(model);
 }
@@ -145,21 +145,21 @@ static kolo_status check_reductions(const kolo_trainer *trainer)
     return KOLO_OK;
 }
 
-static void *allocate_on_host(const void *whose, size_t bytes)
+static void *allocate_on_host(const void *owner, size_t bytes)
 {
-    (void)whose;
+    (void)owner;
     return kolo_host_allocate(bytes);
 }
 
-static void deallocate_on_host(const void *whose, void *memory)
+static void deallocate_on_host(const void *owner, void *memory)
 {
-    (void)whose;
+    (void)owner;
     kolo_host_deallocate(memory);
 }
 
-static kolo_status add_on_host(const void *whose, float *to, const float *from)
+static kolo_status add_on_host(const void *owner, float *to, const float *from)
 {
-    const kolo_model *model = whose;
+    const kolo_model *model = owner;
     kolo_host_add(to, from, model->weight_count);
     return KOLO_OK;
 }
@@ -186,7 +186,7 @@ static kolo_status open_engine(kolo_replica *replica, int microbatch, int thread
 
 static void close_engines(kolo_trainer *trainer)
 {
-    for (int i = 0; i < trainer->count; i++) kolo_replica_close_engine(&trainer->replicas[i]);
+    for (int i = 0; i < trainer->count; i++) kolo_replica_detach_engine(&trainer->replicas[i]);
     kolo_reduction_close(&trainer->tree); /* the first engine owns its memory */
     for (int i = 0; i < trainer->count; i++) kolo_engine_close(&trainer->replicas[i].engine);
 }
@@ -211,7 +211,7 @@ static kolo_status open_engines(kolo_trainer *trainer, int microbatch)
 static kolo_status open_updater(kolo_trainer *trainer)
 {
     const kolo_model *model = trainer->model;
-    if (trainer->count > 1) trainer->weight_placement = keeping_of(model);
+    if (trainer->count > 1) trainer->weight_placement = weight_placement_of(model);
     if (trainer->weight_placement != KOLO_WEIGHTS_CENTRAL) return KOLO_OK;
     trainer->updater = model->place.updater < 0 ? 0 : model->place.updater;
     if (model->place.updater >= 0) return KOLO_OK;
@@ -364,8 +364,8 @@ kolo_status kolo_trainer_share_state(kolo_trainer *trainer)
         if (copies && first->numbers)
             memcpy(other->numbers, first->numbers, (size_t)model->parameter_count * sizeof *first->numbers);
         if (i >= trainer->running) continue;
-        if (first->waiting && model->settings.deterministic) memcpy(other->waiting, first->waiting, bytes);
-        else if (first->waiting) memset(other->waiting, 0, bytes);
+        if (first->accumulated && model->settings.deterministic) memcpy(other->accumulated, first->accumulated, bytes);
+        else if (first->accumulated) memset(other->accumulated, 0, bytes);
     }
     return store_states(trainer);
 }
@@ -420,7 +420,7 @@ static void note_rate(kolo_trainer *trainer)
     const kolo_optimizer *optimizer = &model->settings.optimizer;
     const kolo_replica *first = &trainer->replicas[0];
     if (!optimizer->common.schedule.kind || !first->scaling || trainer->steps == 0) return;
-    model->learning_rate = kolo_optimizer_rate(optimizer, first->known.before);
+    model->learning_rate = kolo_optimizer_rate(optimizer, first->read_scaling.updates_before);
 }
 
 kolo_status kolo_trainer_settle(kolo_trainer *trainer)

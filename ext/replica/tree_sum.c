@@ -24,7 +24,7 @@ typedef struct exchange {
     kolo_comm *ranks;
     int64_t microbatches;
     int64_t count;               /* the number of weights */
-    kolo_node mine[KOLO_REDUCTION_MOST];
+    kolo_node mine[KOLO_REDUCTION_NODES_MAX];
     offer mine_offer;
     offer *offers;               /* [ranks] */
     int all_count, all_stops;
@@ -148,10 +148,11 @@ static int add_top_siblings(kolo_node *stack, int depth, int64_t slice, int64_t 
  * of each node's gradient. */
 static kolo_status add_nodes(const kolo_node *nodes, int count, int64_t slice, int64_t microbatches, kolo_node *root)
 {
-    kolo_node stack[2 * KOLO_REDUCTION_MOST];
+    kolo_node stack[2 * KOLO_REDUCTION_NODES_MAX];
     int depth = 0;
     for (int n = 0; n < count; n++) {
-        if (depth == 2 * KOLO_REDUCTION_MOST) return kolo_fail(KOLO_INTERNAL, "more than %d unfinished sums", depth);
+        if (depth == 2 * KOLO_REDUCTION_NODES_MAX)
+            return kolo_fail(KOLO_INTERNAL, "more than %d unfinished sums", depth);
         stack[depth++] = kolo_node_promote(nodes[n], microbatches);
         depth = add_top_siblings(stack, depth, slice, microbatches);
     }
@@ -215,7 +216,7 @@ done:
 
 kolo_status kolo_tree_totals(kolo_comm *ranks, kolo_reduction *reduction, int64_t microbatches, kolo_totals *totals)
 {
-    kolo_node nodes[KOLO_REDUCTION_MOST], root;
+    kolo_node nodes[KOLO_REDUCTION_NODES_MAX], root;
     int count = kolo_reduction_take(reduction, nodes);
     if (ranks->size == 1) KOLO_TRY(add_nodes(nodes, count, 0, microbatches, &root));
     else KOLO_TRY(total_over_ranks(ranks, nodes, count, microbatches, &root));
@@ -230,7 +231,7 @@ static int take_nodes(kolo_trainer *trainer, kolo_node *nodes)
 {
     int count = kolo_reduction_take(trainer->tree, nodes);
     if (trainer->weight_placement != KOLO_WEIGHTS_SHARED) return count;
-    kolo_node totals[KOLO_REDUCTION_MOST];
+    kolo_node totals[KOLO_REDUCTION_NODES_MAX];
     int taken = kolo_reduction_take(trainer->totals_tree, totals);
     for (int i = 0; i < count && i < taken; i++) nodes[i].totals = totals[i].totals;
     return count;
@@ -238,7 +239,7 @@ static int take_nodes(kolo_trainer *trainer, kolo_node *nodes)
 
 static kolo_status sum_alone(kolo_trainer *trainer, double stops, float *sum)
 {
-    kolo_node nodes[KOLO_REDUCTION_MOST];
+    kolo_node nodes[KOLO_REDUCTION_NODES_MAX];
     int count = take_nodes(trainer, nodes);
     if (count != 1) return kolo_fail(KOLO_INTERNAL, "a batch's sum left %d nodes, wanted 1", count);
     trainer->sum_totals = nodes[0].totals;
@@ -275,8 +276,8 @@ static kolo_status hand_over_node(kolo_replica *replica, const kolo_gradient_nod
 
 static kolo_status hand_over(kolo_replica *replica)
 {
-    kolo_gradient_node gradients[KOLO_REDUCTION_MOST];
-    kolo_node totals[KOLO_REDUCTION_MOST];
+    kolo_gradient_node gradients[KOLO_REDUCTION_NODES_MAX];
+    kolo_node totals[KOLO_REDUCTION_NODES_MAX];
     int count;
     if (replica->tree == replica->trainer->tree) return KOLO_OK; /* the engine has inserted them */
     KOLO_TRY(kolo_engine_nodes(replica->engine, gradients, &count));

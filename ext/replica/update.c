@@ -38,7 +38,7 @@ static kolo_status enqueue_update(kolo_replica *replica)
 {
     bool alone = replica->group->size == 1 && replica->trainer->weight_placement == KOLO_WEIGHTS_COPIED;
     const float *packed = NULL;
-    if (alone && !replica->waiting && !replica->collected && updates_of(replica)->packs) {
+    if (alone && !replica->accumulated && !replica->collected && updates_of(replica)->packs) {
         KOLO_TRY(kolo_replica_nodes_sum(replica, &packed));
         if (packed) return update_weights(replica, packed);
     }
@@ -55,22 +55,22 @@ static kolo_status capture_update(kolo_replica *replica, kolo_graph_entry *entry
 {
     const kolo_stream_kind *streams = kolo_replica_streams(replica);
     KOLO_TRY(streams->begin_capture(replica->stream));
-    kolo_status status = enqueue_update(replica), ended = streams->end_capture(replica->stream, &entry->after);
+    kolo_status status = enqueue_update(replica), ended = streams->end_capture(replica->stream, &entry->update_graph);
     KOLO_TRY(status);
     KOLO_TRY(ended);
-    return streams->launch(replica->stream, entry->after);
+    return streams->launch(replica->stream, entry->update_graph);
 }
 
 /* Launches the captured update. The first call captures it, while the device is idle (see engine/graph_cache.c). */
 static kolo_status launch_update(kolo_replica *replica, kolo_graph_entry *entry)
 {
     const kolo_stream_kind *streams = kolo_replica_streams(replica);
-    if (entry->after) return streams->launch(replica->stream, entry->after);
+    if (entry->update_graph) return streams->launch(replica->stream, entry->update_graph);
     KOLO_TRY(streams->synchronize(replica->stream));
     if (capture_update(replica, entry) == KOLO_OK) return KOLO_OK;
     kolo_engine_turn_eager(replica->engine);
-    streams->free_graph(replica->stream, entry->after);
-    entry->after = NULL;
+    streams->free_graph(replica->stream, entry->update_graph);
+    entry->update_graph = NULL;
     replica->collected = false;
     return enqueue_update(replica);
 }
@@ -79,7 +79,7 @@ static kolo_status launch_update(kolo_replica *replica, kolo_graph_entry *entry)
 static bool is_captured(const kolo_replica *replica)
 {
     const kolo_graph_entry *entry = replica->engine->entry;
-    return entry && entry->graph && !replica->waiting && !replica->collected && !replica->engine->eager;
+    return entry && entry->graph && !replica->accumulated && !replica->collected && !replica->engine->eager;
 }
 
 /* ---------------------------------------------------------------- counting */
@@ -90,13 +90,13 @@ static kolo_status count_update(kolo_replica *replica, bool any)
 {
     kolo_counters *counters = &replica->counters;
     counters->steps++;
-    counters->waiting++;
-    counters->waiting_samples += replica->samples;
+    counters->accumulated_batches++;
+    counters->accumulated_samples += replica->samples;
     if (!replica->complete) return KOLO_OK;
-    counters->waiting = 0;
-    counters->waiting_samples = 0;
+    counters->accumulated_batches = 0;
+    counters->accumulated_samples = 0;
     if (!any) return KOLO_OK;
-    if (replica->scaling) replica->tries++;
+    if (replica->scaling) replica->enqueued_updates++;
     else counters->updates++;
     return replica->trainer->exact || replica->has_totals ? kolo_replica_synchronize_scaling(replica) : KOLO_OK;
 }
@@ -154,8 +154,8 @@ static kolo_status update_as_enqueued(kolo_replica *replica)
  * also have changed totals.samples, so the step parameters are corrected. */
 static kolo_status update_apart(kolo_replica *replica, bool any)
 {
-    kolo_step_parameters numbers = kolo_replica_numbers(replica);
-    KOLO_TRY(replica->summed ? kolo_replica_store_gradient(replica) : kolo_replica_collect(replica));
+    kolo_step_parameters numbers = kolo_replica_step_parameters(replica);
+    KOLO_TRY(replica->gradient_on_host ? kolo_replica_store_gradient(replica) : kolo_replica_collect(replica));
     if (any) KOLO_TRY(kolo_engine_correct(replica->engine, &numbers));
     KOLO_TRY(kolo_replica_accumulate(replica));
     return any && replica->complete ? update_weights(replica, NULL) : KOLO_OK;
@@ -163,9 +163,9 @@ static kolo_status update_apart(kolo_replica *replica, bool any)
 
 static kolo_status update_on_the_host(kolo_replica *replica, bool any)
 {
-    kolo_step_parameters numbers = kolo_replica_numbers(replica);
-    if (!replica->agreed && replica->summed) KOLO_TRY(kolo_replica_store_gradient(replica));
-    if (replica->group->size == 1 || !replica->agreed) {
+    kolo_step_parameters numbers = kolo_replica_step_parameters(replica);
+    if (!replica->has_group_sum && replica->gradient_on_host) KOLO_TRY(kolo_replica_store_gradient(replica));
+    if (replica->group->size == 1 || !replica->has_group_sum) {
         KOLO_TRY(kolo_replica_collect(replica));
         KOLO_TRY(kolo_replica_accumulate(replica));
     }
@@ -174,10 +174,10 @@ static kolo_status update_on_the_host(kolo_replica *replica, bool any)
 
 static kolo_status update(kolo_replica *replica)
 {
-    bool apart = !replica->agreed || replica->summed;
+    bool apart = !replica->has_group_sum || replica->gradient_on_host;
     if (apart) replica->samples = replica->totals.samples;
     if (apart) replica->complete = kolo_replica_completes(replica);
-    bool any = replica->counters.waiting_samples + replica->samples > 0;
+    bool any = replica->counters.accumulated_samples + replica->samples > 0;
     if (replica->by_host) KOLO_TRY(update_on_the_host(replica, any));
     else if (apart) KOLO_TRY(update_apart(replica, any));
     else if (any) KOLO_TRY(update_as_enqueued(replica));

@@ -34,7 +34,7 @@ typedef struct plane {
 static bool waiting_is_whole(const kolo_model *model)
 {
     bool alone = model->trainer->count == 1 && kolo_model_ranks(model)->size == 1;
-    return model->trainer->replicas[0].waiting && (model->settings.deterministic || alone);
+    return model->trainer->replicas[0].accumulated && (model->settings.deterministic || alone);
 }
 
 static int list_kept(const kolo_kept *kept, plane *planes)
@@ -54,7 +54,7 @@ static int list_planes(const kolo_model *model, bool waiting, plane planes[PLANE
         planes[s].values = first->slots[s];
         snprintf(planes[s].name, sizeof planes[s].name, "%d", s);
     }
-    if (waiting) planes[count++] = (plane){"waiting", first->waiting};
+    if (waiting) planes[count++] = (plane){"waiting", first->accumulated};
     return count;
 }
 
@@ -183,8 +183,8 @@ static void add_counters(json_t *state, const kolo_model *model, bool waiting)
     const kolo_counters *counters = &model->trainer->replicas[0].counters;
     json_object_set_new(state, "steps", integer_text((uint64_t)counters->steps));
     json_object_set_new(state, "updates", integer_text((uint64_t)counters->updates));
-    json_object_set_new(state, "waiting", integer_text(waiting ? (uint64_t)counters->waiting : 0));
-    json_object_set_new(state, "waiting_samples", real_text(waiting ? counters->waiting_samples : 0));
+    json_object_set_new(state, "waiting", integer_text(waiting ? (uint64_t)counters->accumulated_batches : 0));
+    json_object_set_new(state, "waiting_samples", real_text(waiting ? counters->accumulated_samples : 0));
     if (model->settings.precision != KOLO_MIXED_FP16) return;
     json_object_set_new(state, "loss_scale", real_text(counters->loss_scale));
     json_object_set_new(state, "sample_scale", real_text(counters->sample_scale));
@@ -251,7 +251,7 @@ kolo_status kolo_checkpoint_write(kolo_model *model, const char *path)
     KOLO_GO(done, check(model, path));
     KOLO_GO(done, kolo_weights_ready(model));
     KOLO_GO(done, kolo_trainer_fetch_state(model->trainer));
-    bool waiting = waiting_is_whole(model) && model->trainer->replicas[0].counters.waiting > 0;
+    bool waiting = waiting_is_whole(model) && model->trainer->replicas[0].counters.accumulated_batches > 0;
     KOLO_GO(done, list_arrays(model, waiting, &all));
     KOLO_GO(done, make_metadata(model, waiting, &metadata));
     status = kolo_safetensors_write(path, all.list, all.count, metadata);
@@ -374,12 +374,12 @@ static kolo_status read_counters(const kolo_model *model, const json_t *state, k
     KOLO_TRY(read_integer(state, "waiting", INT32_MAX, &waiting));
     *counters = kolo_counters_start(model);
     KOLO_TRY(read_scales(model, state, counters));
-    KOLO_TRY(read_real(json_object_get(state, "waiting_samples"), "waiting_samples", &counters->waiting_samples));
+    KOLO_TRY(read_real(json_object_get(state, "waiting_samples"), "waiting_samples", &counters->accumulated_samples));
     counters->steps = (int64_t)steps;
     counters->updates = (int64_t)updates;
-    counters->waiting = (int64_t)waiting;
+    counters->accumulated_batches = (int64_t)waiting;
     int group = model->settings.optimizer.common.accumulate_steps;
-    if (waiting == 0 || counters->waiting < group) return KOLO_OK;
+    if (waiting == 0 || counters->accumulated_batches < group) return KOLO_OK;
     return kolo_fail(KOLO_FORMAT, "waiting: wanted fewer batches than .accumulate_steps, which is %d, got %lld", group,
                      (long long)waiting);
 }
@@ -427,7 +427,7 @@ static kolo_status read_planes(const kolo_model *model, const kolo_safetensors *
 {
     char name[SLOT_NAME_MAX];
     plane planes[PLANES_MAX + KOLO_KEPT_MAX];
-    int count = list_planes(model, all->counters.waiting > 0, planes);
+    int count = list_planes(model, all->counters.accumulated_batches > 0, planes);
     for (int i = 0; i < count; i++) planes[i].values = all->planes + i * model->weight_count;
     count += list_kept(&all->kept, planes + count);
     for (int i = 0; i < count; i++)
@@ -460,15 +460,16 @@ static void take_waiting(kolo_model *model, const loaded *all)
 {
     kolo_replica *first = &model->trainer->replicas[0];
     size_t bytes = (size_t)model->weight_count * sizeof(float);
-    bool takes = all->counters.waiting > 0 && (model->settings.deterministic || kolo_model_ranks(model)->rank == 0);
-    if (first->waiting && !takes) memset(first->waiting, 0, bytes);
+    bool takes =
+        all->counters.accumulated_batches > 0 && (model->settings.deterministic || kolo_model_ranks(model)->rank == 0);
+    if (first->accumulated && !takes) memset(first->accumulated, 0, bytes);
 }
 
 static kolo_status take_all(kolo_model *model, loaded *all)
 {
     kolo_replica *first = &model->trainer->replicas[0];
     plane planes[PLANES_MAX];
-    int count = list_planes(model, all->counters.waiting > 0, planes);
+    int count = list_planes(model, all->counters.accumulated_batches > 0, planes);
     size_t bytes = (size_t)model->weight_count * sizeof(float);
     for (int i = 0; i < count; i++) memcpy(planes[i].values, all->planes + i * model->weight_count, bytes);
     if (first->numbers)

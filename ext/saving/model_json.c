@@ -240,7 +240,7 @@ static kolo_status load_model(const char *path, const kolo_safetensors *from, ko
     KOLO_TRY(check_weights(from, *model));
     KOLO_TRY(kolo_model_finish(*model, output));
     KOLO_TRY(kolo_weights_read(from, *model, (*model)->weights));
-    (*model)->drawn = true;
+    (*model)->has_weights = true;
     return KOLO_OK;
 }
 

@@ -11,7 +11,7 @@
 
 kolo_status kolo_weights_ready(kolo_model *model)
 {
-    if (!model->drawn) return kolo_fail(KOLO_INVALID, "wanted a compiled model, got one that has no weights yet");
+    if (!model->has_weights) return kolo_fail(KOLO_INVALID, "wanted a compiled model, got one that has no weights yet");
     return model->fitting && model->trainer ? kolo_trainer_fetch(model->trainer) : KOLO_OK;
 }
 
@@ -112,7 +112,7 @@ kolo_status kolo_weights_read(const kolo_safetensors *from, kolo_model *model, f
 kolo_status kolo_weights_take(kolo_model *model, const float *values)
 {
     memcpy(model->weights, values, sizeof(float) * (size_t)model->weight_count);
-    model->drawn = true; /* kolo_compile() must not draw new weights */
+    model->has_weights = true; /* kolo_compile() must not draw new weights */
     return model->fitting && model->trainer ? kolo_trainer_store(model->trainer) : KOLO_OK;
 }
 

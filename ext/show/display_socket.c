@@ -12,9 +12,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define PATIENCE 5.0  /* seconds for one frame */
-#define SULK     30.0 /* seconds without sending if no answer came in time: a training must not wait each time */
-#define ACCEPTED 0x06
+#define PATIENCE    5.0  /* seconds for one frame */
+#define RETRY_AFTER 30.0 /* seconds without sending if no answer came in time: a training must not wait each time */
+#define ACCEPTED    0x06
 
 typedef enum outcome { SHOWN, REFUSED, BROKEN, LATE } outcome;
 
@@ -119,7 +119,7 @@ bool kolo_display_send(const char *json, size_t size)
         result = exchange(json, size, now + PATIENCE);
         if (result == BROKEN && kept)
             result = exchange(json, size, now + PATIENCE); /* the old connection may be to an earlier kernel */
-        if (result == LATE) quiet_until = kolo_now() + SULK;
+        if (result == LATE) quiet_until = kolo_now() + RETRY_AFTER;
     }
     pthread_mutex_unlock(&lock);
     return result == SHOWN;

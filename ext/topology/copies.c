@@ -15,16 +15,16 @@
 
 #include "backend/team.h"
 
-#define PAGE         ((size_t)2 << 20) /* a huge page: to touch small ones takes longer than to copy them */
-#define ROUNDS       16   /* round trips that are timed together: a rally */
-#define PLAY_SECONDS 2e-3 /* time of the rallies of one measurement */
-#define SPINS        2000 /* before a waiting thread yields, if the two threads have different processors */
+#define PAGE          ((size_t)2 << 20) /* a huge page: to touch small ones takes longer than to copy them */
+#define ROUNDS        16   /* round trips that are timed together */
+#define TIMED_SECONDS 2e-3 /* of one measurement */
+#define SPINS         2000 /* before a waiting thread yields, if the two threads have different processors */
 
 /* What two threads pass back and forth: a turn number and a payload, each on a separate cache line. */
-typedef struct ball {
+typedef struct mailbox {
     _Alignas(128) atomic_int turn; /* even: the first thread's turn; odd: the second's; -1: the end */
     _Alignas(128) char payload[16];
-} ball;
+} mailbox;
 
 struct kolo_pair {
     kolo_side sides[2];
@@ -33,8 +33,8 @@ struct kolo_pair {
     kolo_team *team; /* member 0 measures; the next are the second side's threads, then the first's */
     char *source[2], *target[2]; /* [bytes], of each side */
     const kolo_copies *copies; /* of the current run */
-    ball *ball;
-    double rally; /* seconds of the fastest rally */
+    mailbox *mailbox;
+    double round_trips; /* the fewest seconds that ROUNDS round trips took */
 };
 
 /* The side to which a member of the team belongs, and its part of that side's arrays. */
@@ -86,7 +86,7 @@ static char *take_pages(size_t bytes)
 static kolo_status take_memory(kolo_pair *pair)
 {
     size_t rounded = (pair->bytes + PAGE - 1) / PAGE * PAGE;
-    bool whole = (pair->ball = aligned_alloc(_Alignof(ball), sizeof *pair->ball)) != NULL;
+    bool whole = (pair->mailbox = aligned_alloc(_Alignof(mailbox), sizeof *pair->mailbox)) != NULL;
     for (int side = 0; side < 2 && whole; side++) {
         pair->source[side] = take_pages(rounded);
         pair->target[side] = take_pages(rounded);
@@ -102,7 +102,7 @@ static void close_pair(kolo_pair **pair)
     if (!closed) return;
     kolo_team_close(&closed->team);
     for (int side = 0; side < 2; side++) free(closed->source[side]), free(closed->target[side]);
-    free(closed->ball);
+    free(closed->mailbox);
     free(closed);
 }
 
@@ -170,7 +170,7 @@ static void pause_core(void)
 static int wait_for(kolo_pair *pair, int wanted)
 {
     int turn, spins = 0;
-    while ((turn = atomic_load_explicit(&pair->ball->turn, memory_order_acquire)) != wanted && turn >= 0) {
+    while ((turn = atomic_load_explicit(&pair->mailbox->turn, memory_order_acquire)) != wanted && turn >= 0) {
         if (pair->take_turns || ++spins > SPINS) sched_yield();
         else pause_core();
     }
@@ -179,53 +179,53 @@ static int wait_for(kolo_pair *pair, int wanted)
 
 static void pass(kolo_pair *pair, char payload[16], int turn)
 {
-    memcpy(pair->ball->payload, payload, 16);
-    atomic_store_explicit(&pair->ball->turn, turn, memory_order_release);
+    memcpy(pair->mailbox->payload, payload, 16);
+    atomic_store_explicit(&pair->mailbox->turn, turn, memory_order_release);
 }
 
 /* Makes ROUNDS round trips from that turn on; returns the next turn. */
-static int rally(kolo_pair *pair, int turn)
+static int round_trips(kolo_pair *pair, int turn)
 {
     char payload[16] = "there and back";
     for (int end = turn + 2 * ROUNDS; turn < end; turn += 2) {
         pass(pair, payload, turn + 1);
         if (!pair->same_device) wait_for(pair, turn + 2);
-        memcpy(payload, pair->ball->payload, sizeof payload);
+        memcpy(payload, pair->mailbox->payload, sizeof payload);
     }
     return turn;
 }
 
-/* Times many rallies and keeps the fastest: in that one neither thread was preempted. */
-static void play_first(kolo_pair *pair)
+/* Times ROUNDS round trips many times and keeps the fastest time: then neither thread was preempted. */
+static void first_side(kolo_pair *pair)
 {
     double first = kolo_now(), began, ended = first;
     int turn = 0;
-    pair->rally = INFINITY;
-    while (ended < first + PLAY_SECONDS) {
+    pair->round_trips = INFINITY;
+    while (ended < first + TIMED_SECONDS) {
         began = ended;
-        turn = rally(pair, turn);
+        turn = round_trips(pair, turn);
         ended = kolo_now();
-        pair->rally = fmin(pair->rally, ended - began);
+        pair->round_trips = fmin(pair->round_trips, ended - began);
     }
-    atomic_store(&pair->ball->turn, -1);
+    atomic_store(&pair->mailbox->turn, -1);
 }
 
-static void play_second(kolo_pair *pair)
+static void second_side(kolo_pair *pair)
 {
     char payload[16];
     for (int turn = 1; wait_for(pair, turn) == turn; turn += 2) {
-        memcpy(payload, pair->ball->payload, sizeof payload);
+        memcpy(payload, pair->mailbox->payload, sizeof payload);
         pass(pair, payload, turn + 1);
     }
 }
 
 /* Run by the first thread of each side. If both sides are the same device, only one thread takes part, which reads
  * what it has written. */
-static kolo_status play(void *argument, int member)
+static kolo_status pass_back_and_forth(void *argument, int member)
 {
     kolo_pair *pair = argument;
-    if (member == 1 + pair->sides[1].threads) play_first(pair);
-    if (member == 1 && !pair->same_device) play_second(pair);
+    if (member == 1 + pair->sides[1].threads) first_side(pair);
+    if (member == 1 && !pair->same_device) second_side(pair);
     return KOLO_OK;
 }
 
@@ -233,9 +233,9 @@ static kolo_status play(void *argument, int member)
 static kolo_status latency(kolo_pair *pair, bool back, bool direct, double *seconds)
 {
     (void)back, (void)direct;
-    memset(pair->ball, 0, sizeof *pair->ball);
-    KOLO_TRY(kolo_team_run(pair->team, play, pair));
-    *seconds = pair->rally / ROUNDS / 2;
+    memset(pair->mailbox, 0, sizeof *pair->mailbox);
+    KOLO_TRY(kolo_team_run(pair->team, pass_back_and_forth, pair));
+    *seconds = pair->round_trips / ROUNDS / 2;
     return KOLO_OK;
 }
 

@@ -54,9 +54,9 @@ static kolo_status broadcast_state(kolo_trainer *trainer, kolo_comm *ranks, int 
     KOLO_TRY(ranks->kind->broadcast(ranks, &first->counters, sizeof first->counters, root));
     for (int s = 0; s < slots; s++) KOLO_TRY(ranks->kind->broadcast(ranks, first->slots[s], bytes, root));
     if (first->numbers) KOLO_TRY(ranks->kind->broadcast(ranks, first->numbers, number_bytes, root));
-    first->counters.waiting = 0;
-    first->counters.waiting_samples = 0;
-    if (first->waiting) memset(first->waiting, 0, bytes);
+    first->counters.accumulated_batches = 0;
+    first->counters.accumulated_samples = 0;
+    if (first->accumulated) memset(first->accumulated, 0, bytes);
     return kolo_trainer_share_state(trainer);
 }
 

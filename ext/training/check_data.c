@@ -53,10 +53,10 @@ static kolo_status check_some_shares(const kolo_data *data, int64_t first, int c
 
 /* Checks all samples, once for each data set. Of a view, whose samples are computed when they are gathered, it checks
  * the first VIEWED. */
-static kolo_status check_shares(const kolo_data *data, int64_t outputs, const char *what)
+static kolo_status check_target_range(const kolo_data *data, int64_t outputs, const char *what)
 {
     enum { BLOCK = 64, VIEWED = 1024 };
-    if (__atomic_load_n(&data->shares, __ATOMIC_RELAXED) == data) return KOLO_OK;
+    if (__atomic_load_n(&data->targets_checked, __ATOMIC_RELAXED) == data) return KOLO_OK;
     if (data->autoencoder && data->bytes && data->scale > 0 && data->scale * 255 <= 1) return KOLO_OK;
     int64_t samples = data->view && data->samples > VIEWED ? VIEWED : data->samples;
     size_t bytes = (size_t)(BLOCK * outputs) * sizeof(float);
@@ -68,7 +68,7 @@ static kolo_status check_shares(const kolo_data *data, int64_t outputs, const ch
         status = check_some_shares(data, first, count, outputs, targets, what);
     }
     free(targets);
-    if (status == KOLO_OK) __atomic_store_n(&((kolo_data *)data)->shares, data, __ATOMIC_RELAXED);
+    if (status == KOLO_OK) __atomic_store_n(&((kolo_data *)data)->targets_checked, data, __ATOMIC_RELAXED);
     return status;
 }
 
@@ -86,7 +86,7 @@ static kolo_status check_targets(const kolo_model *model, const kolo_data *data,
         return kolo_fail(KOLO_INVALID, "%s: wanted targets or labels, got data without", what);
     if (wants->targets && numbers) KOLO_TRY(check_target_shape(model, data, what));
     if (numbers && model->settings.loss.kind == &kolo_binary_crossentropy_kind)
-        KOLO_TRY(check_shares(data, kolo_shape_count(model->layers[model->output].out), what));
+        KOLO_TRY(check_target_range(data, kolo_shape_count(model->layers[model->output].out), what));
     return wants->labels || !numbers ? check_labels(model, data, what) : KOLO_OK;
 }
 

@@ -134,7 +134,7 @@ static kolo_status compile(const kolo_compile_args *args)
     model->backend = backend;
     model->seed = args->seed ? args->seed : kolo_random_seed();
     if (optimizer.kind) model->learning_rate = model->compiled_rate = kolo_optimizer_rate(&optimizer, 0);
-    if (!model->drawn) kolo_model_draw_weights(model);
+    if (!model->has_weights) kolo_model_draw_weights(model);
     model->compiled = true;
     return KOLO_OK;
 }

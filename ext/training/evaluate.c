@@ -277,7 +277,7 @@ static kolo_status sum_gradients(kolo_model *model, const kolo_data *data, kolo_
         .data = data, .batch = &batch, .end_microbatch = kolo_batch_microbatches(&batch), .stoppable = true};
     kolo_reduction_begin(reduction, shard.end_microbatch);
     KOLO_TRY(kolo_engine_run(engine, &shard, reduction));
-    kolo_node nodes[KOLO_REDUCTION_MOST];
+    kolo_node nodes[KOLO_REDUCTION_NODES_MAX];
     int count = kolo_reduction_take(reduction, nodes);
     if (count != 1) return kolo_fail(KOLO_INTERNAL, "a batch's sum left %d nodes, wanted 1", count);
     *totals = nodes[0].totals;

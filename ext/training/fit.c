@@ -328,10 +328,10 @@ static kolo_status open_fit(kolo_fit_state *state)
  */
 static kolo_status agree_to_stop(kolo_fit_state *state)
 {
-    double specs = state->model->stop_training;
+    double stops = state->model->stop_training;
     if (state->ranks->size > 1 && !state->stopped)
-        KOLO_TRY(state->ranks->kind->allreduce(state->ranks, &specs, 1, KOLO_TYPE_DOUBLE));
-    state->stopped = state->stopped || specs > 0;
+        KOLO_TRY(state->ranks->kind->allreduce(state->ranks, &stops, 1, KOLO_TYPE_DOUBLE));
+    state->stopped = state->stopped || stops > 0;
     return KOLO_OK;
 }
 

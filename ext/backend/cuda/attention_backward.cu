@@ -210,7 +210,7 @@ size_t kolo_cuda_attention_scratch(const kolo_attention_job *job)
 
 cudaError_t kolo_cuda_attention_backward(cudaStream_t stream, kolo_element element, const kolo_attention_job *job,
                                          const kolo_step_parameters *step_parameters,
-                                         const kolo_attention_slopes *slopes, void *scratch)
+                                         const kolo_attention_gradients *arrays, void *scratch)
 {
     float *deltas = (float *)scratch;
     return with_tiles(element, job, [&](auto tiles) {
@@ -220,10 +220,10 @@ cudaError_t kolo_cuda_attention_backward(cudaStream_t stream, kolo_element eleme
                 blocks = (job->length + Shape::OWN - 1) / Shape::OWN * heads;
         int64_t key_blocks = blocks * Columns<Shape>::PARTS;
         cudaError_t error = launch(stream, blocks_for(heads * job->length * 32), THREADS, 0, dot_rows<T>, *job,
-                                   (const T *)slopes->dy, slopes->y, deltas);
+                                   (const T *)arrays->dy, arrays->y, deltas);
         if (error != cudaSuccess) return error;
-        Gradients<T> gradients = {(const T *)slopes->dy, (const T *)slopes->qkv, slopes->kept, deltas,
-                                  (T *)slopes->dqkv};
+        Gradients<T> gradients = {(const T *)arrays->dy, (const T *)arrays->qkv, arrays->kept, deltas,
+                                  (T *)arrays->dqkv};
         return launch_tiles(stream, key_blocks + blocks, Shape::THREADS, shared_of<Shape>(job), go_back_all<Shape>,
                             *job, step_parameters, gradients, key_blocks);
     });

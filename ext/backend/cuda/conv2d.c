@@ -20,18 +20,18 @@
 /* ---- the makers' data ---- */
 
 /* How x, y or the weight gradient is computed: by a graph of cuDNN, or by our own kernel if graph is NULL. */
-typedef struct way {
+typedef struct route {
     const kolo_conv_graph *graph;
     ptrdiff_t scratch; /* the graph's workspace: an offset in the operation's scratch memory */
-} way;
+} route;
 
 typedef struct convolution {
     kolo_conv_spec spec; /* of the image that is computed: forward the output, backward the input gradient */
-    way image, kernel;
+    route image, weight_gradient;
     ptrdiff_t dz, bias; /* scratch offsets: the masked dy; partial sums of dbias, or an aligned copy of the bias */
     kolo_cuda_parts parts; /* of the weight gradient, if our own kernel computes it */
     ptrdiff_t rounded;     /* in the scratch memory: cuDNN's narrow weight gradient */
-    bool apart; /* a pass after the image's graph applies bias and ReLU */
+    bool separate_bias_pass; /* a pass after the image's graph applies bias and ReLU */
 } convolution;
 
 /* A kernel's shape is {height, width, channels of a group, filters}. */
@@ -77,7 +77,7 @@ bool kolo_cuda_fuses_pooled_conv2d(const kolo_plan *plan, const kolo_fusion *fus
 }
 
 /* Finds cuDNN's graph. found->graph becomes NULL if there is none, or if our own kernel is the better choice. */
-static kolo_status find(kolo_cuda_kernel *kernel, const kolo_plan *plan, const kolo_conv_spec *spec, way *found)
+static kolo_status find(kolo_cuda_kernel *kernel, const kolo_plan *plan, const kolo_conv_spec *spec, route *found)
 {
     size_t scratch = 0;
     bool sums = spec->result == KOLO_CONV_KERNEL, narrow = spec->element != KOLO_ELEMENT_FLOAT;
@@ -91,7 +91,7 @@ static kolo_status find(kolo_cuda_kernel *kernel, const kolo_plan *plan, const k
 
 /* The filters are the last axis of our kernel and the first of cuDNN's, so the kernel is transposed for cuDNN. It is
  * aligned since our own kernels read sixteen bytes at a time. */
-static kolo_status choose_layout(kolo_plan *plan, const way *by, int value, kolo_element element)
+static kolo_status choose_layout(kolo_plan *plan, const route *by, int value, kolo_element element)
 {
     if (value < 0) return KOLO_OK;
     return kolo_cuda_choose_layout(plan, value,
@@ -103,7 +103,7 @@ static kolo_status finish(const kolo_cuda_job *job, const float *bias, void *to)
 {
     int64_t count = kolo_cuda_count(job->plan, job->op->out[0]);
     int width = kolo_cuda_width(kolo_cuda_out(job, 0));
-    const convolution *own = job->kernel->own;
+    const convolution *own = job->kernel->state;
     KOLO_CUDA(kolo_cuda_bias_forward(job->stream, job->element, count / width, width, bias, own->spec.relu, to),
               "a convolution's bias");
     return KOLO_OK;
@@ -112,13 +112,13 @@ static kolo_status finish(const kolo_cuda_job *job, const float *bias, void *to)
 /* Computes the image of spec.result from the other image. */
 static kolo_status compute(const kolo_cuda_job *job, const void *from, const void *weights, const void *bias, void *to)
 {
-    const convolution *own = job->kernel->own;
+    const convolution *own = job->kernel->state;
     const kolo_conv_spec *spec = &own->spec;
     bool of_y = spec->result == KOLO_CONV_Y;
     if (own->image.graph) {
         KOLO_TRY(kolo_conv_graph_run(own->image.graph, of_y ? from : to, weights, of_y ? to : from, bias,
                                      (char *)job->scratch + own->image.scratch));
-        return own->apart ? finish(job, bias, to) : KOLO_OK;
+        return own->separate_bias_pass ? finish(job, bias, to) : KOLO_OK;
     }
     KOLO_CUDA((of_y ? kolo_cuda_conv : kolo_cuda_conv_data)(job->stream, job->element, &spec->conv, from, weights, bias,
                                                             to, spec->relu),
@@ -130,9 +130,9 @@ static kolo_status compute(const kolo_cuda_job *job, const void *from, const voi
 
 static kolo_status run_forward(const kolo_cuda_job *job)
 {
-    const convolution *own = job->kernel->own;
+    const convolution *own = job->kernel->state;
     void *bias = job->in[2], *copy = (char *)job->scratch + own->bias;
-    bool in_graph = own->image.graph && !own->apart;
+    bool in_graph = own->image.graph && !own->separate_bias_pass;
     if (bias && in_graph && (uintptr_t)bias % 16 != 0) { /* it is read in place from the canonical weights */
         KOLO_TRY(kolo_cuda_copy_floats(job->stream, bias, copy, kolo_cuda_count(job->plan, job->op->in[2])));
         bias = copy;
@@ -150,7 +150,7 @@ static kolo_status find_forward(kolo_cuda_kernel *kernel, const kolo_plan *plan,
     alone.bias = alone.relu = 0;
     if (spec->result == KOLO_CONV_Y && spec->bias) KOLO_TRY(find(kernel, plan, spec, &made->image));
     if (made->image.graph || (spec->bias && spec->element != KOLO_ELEMENT_FLOAT)) return KOLO_OK;
-    made->apart = spec->bias || spec->relu;
+    made->separate_bias_pass = spec->bias || spec->relu;
     return find(kernel, plan, &alone, &made->image);
 }
 
@@ -167,7 +167,7 @@ static kolo_status make_forward(kolo_cuda_kernel *kernel, kolo_plan *plan, const
     made.spec.relu = op->activation == KOLO_RELU;
     KOLO_TRY(find_forward(kernel, plan, &made));
     KOLO_TRY(choose_layout(plan, &made.image, op->in[1], kernel->element));
-    if (made.image.graph && !made.apart && bias >= 0) {
+    if (made.image.graph && !made.separate_bias_pass && bias >= 0) {
         made.bias = kolo_cuda_reserve(&kernel->scratch, (size_t)kolo_cuda_count(plan, bias) * sizeof(float));
         if (kernel->element != KOLO_ELEMENT_FLOAT)
             KOLO_TRY(kolo_cuda_choose_layout(plan, bias, (kolo_cuda_layout){.element = kernel->element}));
@@ -191,7 +191,7 @@ kolo_status kolo_cuda_make_conv2d_transpose(kolo_cuda_kernel *kernel, kolo_plan 
 /* Computes dbias, and dz: dy masked by the ReLU, or dy itself if there is no mask. */
 static kolo_status through_bias(const kolo_cuda_job *job, const void **dz)
 {
-    const convolution *own = job->kernel->own;
+    const convolution *own = job->kernel->state;
     char *scratch = job->scratch;
     int width = kolo_cuda_width(kolo_cuda_in(job, 0));
     kolo_bias_job bias = {.rows = kolo_cuda_count(job->plan, job->op->in[0]) / width,
@@ -212,12 +212,13 @@ static kolo_status through_bias(const kolo_cuda_job *job, const void **dz)
 
 static kolo_status compute_kernel(const kolo_cuda_job *job, const void *x, const void *y)
 {
-    const convolution *own = job->kernel->own;
+    const convolution *own = job->kernel->state;
     char *scratch = job->scratch;
     bool narrow = job->element != KOLO_ELEMENT_FLOAT;
     void *to = narrow ? scratch + own->rounded : job->out[1];
-    if (own->kernel.graph) {
-        KOLO_TRY(kolo_conv_graph_run(own->kernel.graph, x, to, y, NULL, scratch + own->kernel.scratch));
+    if (own->weight_gradient.graph) {
+        KOLO_TRY(kolo_conv_graph_run(own->weight_gradient.graph, x, to, y, NULL,
+                                     scratch + own->weight_gradient.scratch));
         if (narrow)
             KOLO_CUDA(kolo_cuda_cast(job->stream, job->element, to, KOLO_ELEMENT_FLOAT, job->out[1],
                                      kolo_cuda_count(job->plan, job->op->out[1])),
@@ -232,7 +233,7 @@ static kolo_status compute_kernel(const kolo_cuda_job *job, const void *x, const
 
 static kolo_status run_backward(const kolo_cuda_job *job)
 {
-    const convolution *own = job->kernel->own;
+    const convolution *own = job->kernel->state;
     bool transposed = own->spec.result == KOLO_CONV_Y; /* dx is the smaller image */
     const void *dz;
     KOLO_TRY(through_bias(job, &dz));
@@ -243,11 +244,11 @@ static kolo_status run_backward(const kolo_cuda_job *job)
 static kolo_status find_kernel(kolo_cuda_kernel *kernel, kolo_plan *plan, int gradient, convolution *made)
 {
     made->spec.result = KOLO_CONV_KERNEL;
-    KOLO_TRY(find(kernel, plan, &made->spec, &made->kernel));
-    if (made->kernel.graph) {
+    KOLO_TRY(find(kernel, plan, &made->spec, &made->weight_gradient));
+    if (made->weight_gradient.graph) {
         size_t bytes = (size_t)kolo_cuda_count(plan, gradient) * kolo_element_bytes(kernel->element);
         made->rounded = kolo_cuda_reserve(&kernel->scratch, kernel->element == KOLO_ELEMENT_FLOAT ? 0 : bytes);
-        return choose_layout(plan, &made->kernel, gradient, KOLO_ELEMENT_FLOAT);
+        return choose_layout(plan, &made->weight_gradient, gradient, KOLO_ELEMENT_FLOAT);
     }
     int parts = kolo_cuda_conv_filter_parts(kernel->element, &made->spec.conv);
     return kolo_cuda_expect_parts(kernel, plan, 1, parts, &made->parts);

@@ -33,7 +33,8 @@ struct kolo_stream {
     int shared;     /* the most bytes of shared memory of a block */
     pid_t process; /* the process that opened the stream */
     cudaStream_t handle;
-    cudaError_t failed; /* kolo_cuda_add_gradient()'s first failure that is not reported yet: kolo_cuda_tell() */
+    cudaError_t failed; /* kolo_cuda_add_gradient()'s first failure that is not reported yet, which
+                           kolo_cuda_take_failure() reports */
     unsigned *tickets; /* [KOLO_TICKETS] on the device: counters of its kernels, which are zero between kernels */
     struct cublasLtContext *blas;   /* NULL before its first use (matmul.c) */
     struct cudnnContext *dnn;       /* likewise (conv_graph.c) */
@@ -62,8 +63,8 @@ struct kolo_cuda_kernel {
     kolo_element element;
     kolo_status (*run)(const kolo_cuda_job *job);
     size_t scratch; /* bytes that run() needs; its maker sets it */
-    void *own;      /* the maker's private data, and the function that frees it */
-    void (*free_own)(void *own);
+    void *state;    /* the maker's private data, and the function that frees it */
+    void (*free_state)(void *state);
     bool any_in[KOLO_OP_INS], any_out[KOLO_OP_OUTS]; /* operands that run() takes in any element */
     char range[KOLO_RANGE_ROOM]; /* its name for a profiler */
     ptrdiff_t copy_in[KOLO_OP_INS], copy_out[KOLO_OP_OUTS]; /* scratch offsets of converted copies; -1: no copy */
@@ -95,8 +96,8 @@ static inline ptrdiff_t kolo_cuda_reserve(size_t *scratch, size_t bytes)
     return (ptrdiff_t)at;
 }
 
-/* For makers: kernel->own becomes a copy of `made`, which is freed with the kernel. `what` names it in the sentence of
- * a failure. */
+/* For makers: kernel->state becomes a copy of `made`, which is freed with the kernel. `what` names it in the sentence
+ * of a failure. */
 kolo_status kolo_cuda_keep(kolo_cuda_kernel *kernel, const void *made, size_t bytes, const char *what);
 
 /* kernel.c: the backend's has, prepare, run, release. */
@@ -145,9 +146,9 @@ extern const kolo_update_kind kolo_cuda_updates;
 /* Makes the stream's device the calling thread's current one. Fails in a child of fork(). */
 kolo_status kolo_cuda_enter(const kolo_stream *stream);
 /* Reports stream->failed once. Called by functions that wait for the stream's work. */
-kolo_status kolo_cuda_tell(kolo_stream *stream);
+kolo_status kolo_cuda_take_failure(kolo_stream *stream);
 /* False: the process that opened the stream is one that this process was forked from. */
-bool kolo_cuda_is_mine(const kolo_stream *stream);
+bool kolo_cuda_opened_here(const kolo_stream *stream);
 
 /* ranges.c: an operation's name on a profiler's time line; "" unless KOLO_NVTX=1. In a captured graph an operation
  * shows only once, when it is captured. */

@@ -6,18 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct own own;
+typedef struct custom_kernel custom_kernel;
 
 /* The argument of compute() for one microbatch of the batch. Captured graphs contain its address, so it is freed
  * together with the kernel. */
-typedef struct visit {
-    struct visit *next;
-    const own *own;
+typedef struct host_call {
+    struct host_call *next;
+    const custom_kernel *kernel;
     int64_t first_sample;
     bool labels, targets, weights; /* whether the call has them */
-} visit;
+} host_call;
 
-struct own {
+struct custom_kernel {
     const kolo_plan *plan;
     const kolo_op *op;
     kolo_stream *stream;
@@ -28,12 +28,12 @@ struct own {
     kolo_totals *totals;
     int32_t *labels;
     float *targets, *weights;
-    visit *visits;
+    host_call *host_calls;
 };
 
 /* ---- on the host ---- */
 
-static void scale_gradient(const own *o, int samples, double scale)
+static void scale_gradient(const custom_kernel *o, int samples, double scale)
 {
     int gradient = o->op->out[0];
     if (gradient < 0 || scale == 1) return;
@@ -45,8 +45,8 @@ static void scale_gradient(const own *o, int samples, double scale)
 /* kolo_host_custom() and kolo_host_loss() never fail. */
 static void compute(void *argument)
 {
-    const visit *v = argument;
-    const own *o = v->own;
+    const host_call *v = argument;
+    const custom_kernel *o = v->kernel;
     int64_t left = o->step_parameters->samples - v->first_sample;
     kolo_call call = {.memory = o->memory,
                       .scratch = o->scratch,
@@ -71,27 +71,27 @@ static void compute(void *argument)
 
 /* ---- there and back ---- */
 
-/* Finds the visit of the call's microbatch, or makes it. NULL: there is no memory (reported). */
-static visit *visit_of(own *o, const kolo_call *call)
+/* Finds the host call of the call's microbatch, or makes it. NULL: there is no memory (reported). */
+static host_call *host_call_of(custom_kernel *o, const kolo_call *call)
 {
-    visit wanted = {.own = o,
-                    .first_sample = call->first_sample,
-                    .labels = call->labels,
-                    .targets = call->targets,
-                    .weights = call->weights};
-    for (visit *v = o->visits; v; v = v->next) {
+    host_call wanted = {.kernel = o,
+                        .first_sample = call->first_sample,
+                        .labels = call->labels,
+                        .targets = call->targets,
+                        .weights = call->weights};
+    for (host_call *v = o->host_calls; v; v = v->next) {
         bool same = v->first_sample == wanted.first_sample && v->labels == wanted.labels &&
                     v->targets == wanted.targets && v->weights == wanted.weights;
         if (same) return v;
     }
-    visit *made = malloc(sizeof *made);
+    host_call *made = malloc(sizeof *made);
     if (!made) {
         kolo_fail_memory(sizeof *made, "a call of the host");
         return NULL;
     }
-    wanted.next = o->visits;
+    wanted.next = o->host_calls;
     *made = wanted;
-    o->visits = made;
+    o->host_calls = made;
     return made;
 }
 
@@ -101,13 +101,13 @@ static size_t bytes_of(const kolo_plan *plan, int value)
 }
 
 /* A layer may add to the loss, and to nothing else of the totals. */
-static size_t totals_bytes(const own *o)
+static size_t totals_bytes(const custom_kernel *o)
 {
     if (o->op->kind == KOLO_OP_CUSTOM) return offsetof(kolo_totals, loss) + sizeof(double);
     return offsetof(kolo_totals, sums) + (size_t)o->plan->metric_sums * sizeof(double);
 }
 
-static kolo_status copy(const own *o, void *to, const void *from, size_t bytes)
+static kolo_status copy(const custom_kernel *o, void *to, const void *from, size_t bytes)
 {
     return from && to ? kolo_cuda_streams.copy(o->stream, to, from, bytes) : KOLO_OK;
 }
@@ -121,12 +121,12 @@ static int64_t labels_of(const kolo_plan *plan)
     return outputs_of(plan) / kolo_cuda_width(plan->values[plan->output].shape);
 }
 
-static kolo_status run_own(const kolo_cuda_job *job)
+static kolo_status run_custom(const kolo_cuda_job *job)
 {
-    own *o = job->kernel->own;
+    custom_kernel *o = job->kernel->state;
     const kolo_call *call = job->call;
     const kolo_plan *plan = job->plan;
-    visit *v = visit_of(o, call);
+    host_call *v = host_call_of(o, call);
     if (!v) return KOLO_MEMORY;
     for (int i = 0; i < KOLO_OP_INS; i++)
         if (job->in[i]) KOLO_TRY(copy(o, o->memory[job->op->in[i]], job->in[i], bytes_of(plan, job->op->in[i])));
@@ -143,11 +143,11 @@ static kolo_status run_own(const kolo_cuda_job *job)
 
 /* ---- making ---- */
 
-static void free_own(void *made)
+static void free_custom(void *made)
 {
-    own *o = made;
+    custom_kernel *o = made;
     kolo_cuda_streams.release_host(o->stream, o->block); /* waits for the stream's work */
-    for (visit *v = o->visits, *next; v; v = next) {
+    for (host_call *v = o->host_calls, *next; v; v = next) {
         next = v->next;
         free(v);
     }
@@ -156,14 +156,14 @@ static void free_own(void *made)
 }
 
 /* The next part of the block. Before the block is allocated, it is NULL, and only its bytes are counted. */
-static void *part_of(const own *o, size_t *at, size_t bytes)
+static void *part_of(const custom_kernel *o, size_t *at, size_t bytes)
 {
     size_t here = *at;
     *at += (bytes + 63) / 64 * 64;
     return o->block ? (char *)o->block + here : NULL;
 }
 
-static size_t place_all(own *o)
+static size_t place_all(custom_kernel *o)
 {
     const kolo_plan *plan = o->plan;
     const kolo_op *op = o->op;
@@ -185,13 +185,13 @@ static size_t place_all(own *o)
 
 kolo_status kolo_cuda_make_custom(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
-    own *made = calloc(1, sizeof *made);
+    custom_kernel *made = calloc(1, sizeof *made);
     if (!made) return kolo_fail_memory(sizeof *made, "a call of the host");
-    *made = (own){.plan = plan, .op = op, .stream = plan->stream};
-    kernel->own = made;
-    kernel->free_own = free_own;
+    *made = (custom_kernel){.plan = plan, .op = op, .stream = plan->stream};
+    kernel->state = made;
+    kernel->free_state = free_custom;
     kernel->element = KOLO_ELEMENT_FLOAT; /* its operands are canonical */
-    kernel->run = run_own;
+    kernel->run = run_custom;
     made->memory = calloc((size_t)plan->value_count, sizeof *made->memory);
     if (!made->memory) return kolo_fail_memory((size_t)plan->value_count * sizeof *made->memory, "a call of the host");
     KOLO_TRY(kolo_cuda_streams.allocate_host(plan->stream, place_all(made), &made->block));

@@ -28,8 +28,8 @@ static kolo_status new_dense(kolo_cuda_kernel *kernel, kolo_status (*run)(const 
 {
     dense *own = calloc(1, sizeof *own);
     if (!own) return kolo_fail_memory(sizeof *own, "a dense layer");
-    kernel->own = *made = own;
-    kernel->free_own = free_dense;
+    kernel->state = *made = own;
+    kernel->free_state = free_dense;
     kernel->run = run;
     return KOLO_OK;
 }
@@ -51,7 +51,7 @@ static bool is_aligned(const void *address)
 
 static kolo_status run_forward(const kolo_cuda_job *job)
 {
-    const dense *own = job->kernel->own;
+    const dense *own = job->kernel->state;
     char *scratch = job->scratch;
     void *bias = job->in[2];
     if (bias && !is_aligned(bias)) { /* it is read in place from the canonical weights */
@@ -77,8 +77,8 @@ kolo_status kolo_cuda_make_dense(kolo_cuda_kernel *kernel, kolo_plan *plan, cons
                                    .element = kernel->element,
                                    .d_element = element,
                                    .tf32 = plan->precision == KOLO_TF32,
-                                   .extra = bias ? (relu ? KOLO_MATMUL_BIAS_RELU : KOLO_MATMUL_BIAS)
-                                                 : (relu ? KOLO_MATMUL_RELU : KOLO_MATMUL_ALONE)};
+                                   .epilogue = bias ? (relu ? KOLO_MATMUL_BIAS_RELU : KOLO_MATMUL_BIAS)
+                                                    : (relu ? KOLO_MATMUL_RELU : KOLO_MATMUL_NONE)};
     if (bias && element != KOLO_ELEMENT_FLOAT)
         KOLO_TRY(kolo_cuda_choose_layout(plan, op->in[2], (kolo_cuda_layout){.element = element}));
     KOLO_TRY(kolo_matmul_make(plan->stream, &spec, &own->y, &scratch));
@@ -91,7 +91,7 @@ kolo_status kolo_cuda_make_dense(kolo_cuda_kernel *kernel, kolo_plan *plan, cons
 
 static kolo_status run_backward(const kolo_cuda_job *job)
 {
-    const dense *own = job->kernel->own;
+    const dense *own = job->kernel->state;
     char *scratch = job->scratch;
     const void *dz = job->in[0];
     int width = kolo_cuda_width(kolo_cuda_in(job, 0));
@@ -118,10 +118,10 @@ static kolo_status run_backward(const kolo_cuda_job *job)
 /* sums: the product is to compute db, too. own->sums: whether cuBLASLt can do that. */
 static kolo_status make_dkernel(dense *own, kolo_stream *stream, kolo_matmul_spec spec, bool sums, size_t *scratch)
 {
-    spec.extra = sums ? KOLO_MATMUL_SUMS : KOLO_MATMUL_ALONE;
+    spec.epilogue = sums ? KOLO_MATMUL_SUMS : KOLO_MATMUL_NONE;
     KOLO_TRY(kolo_matmul_make(stream, &spec, &own->dkernel, scratch));
     own->sums = sums && own->dkernel;
-    spec.extra = KOLO_MATMUL_ALONE;
+    spec.epilogue = KOLO_MATMUL_NONE;
     if (!own->dkernel) KOLO_TRY(kolo_matmul_make(stream, &spec, &own->dkernel, scratch));
     return must_be(own->dkernel, &spec);
 }
@@ -140,7 +140,7 @@ kolo_status kolo_cuda_make_dense_backward(kolo_cuda_kernel *kernel, kolo_plan *p
                                       .element = kernel->element,
                                       .d_element = KOLO_ELEMENT_FLOAT,
                                       .tf32 = tf32,
-                                      .extra = KOLO_MATMUL_ALONE};
+                                      .epilogue = KOLO_MATMUL_NONE};
     dense *own = NULL;
     size_t scratch, more = 0;
     KOLO_TRY(new_dense(kernel, run_backward, &own));
@@ -154,7 +154,7 @@ kolo_status kolo_cuda_make_dense_backward(kolo_cuda_kernel *kernel, kolo_plan *p
                                      .element = kernel->element,
                                      .d_element = kolo_cuda_element(plan, op->out[0]),
                                      .tf32 = tf32,
-                                     .extra = KOLO_MATMUL_ALONE};
+                                     .epilogue = KOLO_MATMUL_NONE};
         KOLO_TRY(kolo_matmul_make(plan->stream, &dx, &own->dx, &more));
         KOLO_TRY(must_be(own->dx, &dx));
     }

@@ -28,7 +28,7 @@ static void free_dense_loss(void *made)
 
 static kolo_status add_bias_gradient(const kolo_cuda_job *job, const void *slopes)
 {
-    const dense_loss *own = job->kernel->own;
+    const dense_loss *own = job->kernel->state;
     kolo_bias_job bias = {.rows = own->loss.microbatch * own->loss.rows,
                           .width = (int)own->loss.width,
                           .element = job->element,
@@ -43,7 +43,7 @@ static kolo_status add_bias_gradient(const kolo_cuda_job *job, const void *slope
 
 static kolo_status run_backward(const kolo_cuda_job *job, const void *slopes)
 {
-    const dense_loss *own = job->kernel->own;
+    const dense_loss *own = job->kernel->state;
     void *product = (char *)job->scratch + own->product;
     if (job->out[2] && !own->sums) KOLO_TRY(add_bias_gradient(job, slopes));
     KOLO_TRY(kolo_matmul_run(own->dkernel, job->in[0], slopes, job->out[1], own->sums ? job->out[2] : NULL, product));
@@ -52,7 +52,7 @@ static kolo_status run_backward(const kolo_cuda_job *job, const void *slopes)
 
 static kolo_status run_dense_loss(const kolo_cuda_job *job)
 {
-    const dense_loss *own = job->kernel->own;
+    const dense_loss *own = job->kernel->state;
     char *scratch = job->scratch;
     void *bias = job->in[2];
     if (bias && (uintptr_t)bias % 16 != 0) { /* it is read in place from the canonical weights */
@@ -94,10 +94,10 @@ static kolo_status make_backward(dense_loss *own, kolo_stream *stream, kolo_matm
     spec.k = logits.m;
     spec.a_transposed = true;
     spec.d_element = KOLO_ELEMENT_FLOAT;
-    spec.extra = op->out[2] >= 0 ? KOLO_MATMUL_SUMS : KOLO_MATMUL_ALONE;
+    spec.epilogue = op->out[2] >= 0 ? KOLO_MATMUL_SUMS : KOLO_MATMUL_NONE;
     KOLO_TRY(make(stream, &spec, &own->dkernel, scratch));
     own->sums = op->out[2] >= 0 && own->dkernel;
-    spec.extra = KOLO_MATMUL_ALONE;
+    spec.epilogue = KOLO_MATMUL_NONE;
     if (!own->dkernel) KOLO_TRY(make(stream, &spec, &own->dkernel, scratch));
     KOLO_TRY(must_be(own->dkernel));
     if (op->out[0] < 0) return KOLO_OK;
@@ -106,7 +106,7 @@ static kolo_status make_backward(dense_loss *own, kolo_stream *stream, kolo_matm
     spec.k = logits.n;
     spec.b_transposed = true;
     spec.d_element = logits.element;
-    spec.extra = KOLO_MATMUL_ALONE;
+    spec.epilogue = KOLO_MATMUL_NONE;
     KOLO_TRY(make(stream, &spec, &own->dx, scratch));
     return must_be(own->dx);
 }
@@ -130,8 +130,8 @@ kolo_status kolo_cuda_make_dense_loss(kolo_cuda_kernel *kernel, kolo_plan *plan,
     bool bias = op->in[2] >= 0;
     dense_loss *own = calloc(1, sizeof *own);
     if (!own) return kolo_fail_memory(sizeof *own, "a dense layer");
-    kernel->own = own;
-    kernel->free_own = free_dense_loss;
+    kernel->state = own;
+    kernel->free_state = free_dense_loss;
     kernel->run = run_dense_loss;
     kolo_cuda_describe_loss(plan, &own->loss);
     own->loss.outputs_element = kernel->element;
@@ -144,7 +144,7 @@ kolo_status kolo_cuda_make_dense_loss(kolo_cuda_kernel *kernel, kolo_plan *plan,
                                    .element = kernel->element,
                                    .d_element = narrow,
                                    .tf32 = plan->precision == KOLO_TF32,
-                                   .extra = bias ? KOLO_MATMUL_BIAS : KOLO_MATMUL_ALONE};
+                                   .epilogue = bias ? KOLO_MATMUL_BIAS : KOLO_MATMUL_NONE};
     size_t scratch = 0;
     if (bias && narrow != KOLO_ELEMENT_FLOAT)
         KOLO_TRY(kolo_cuda_choose_layout(plan, op->in[2], (kolo_cuda_layout){.element = narrow}));

@@ -9,7 +9,7 @@ typedef struct first_layer {
 
 static kolo_status run_forward(const kolo_cuda_job *job)
 {
-    const first_layer *own = job->kernel->own;
+    const first_layer *own = job->kernel->state;
     KOLO_CUDA(kolo_cuda_conv_first(job->stream, job->element, &own->conv, job->in[0], job->in[1], job->in[2],
                                    job->out[0], job->op->activation == KOLO_RELU),
               "a convolution");
@@ -27,7 +27,7 @@ kolo_status kolo_cuda_make_first_conv2d(kolo_cuda_kernel *kernel, kolo_plan *pla
 
 static kolo_status run_backward(const kolo_cuda_job *job)
 {
-    const first_layer *own = job->kernel->own;
+    const first_layer *own = job->kernel->state;
     KOLO_CUDA(kolo_cuda_conv_first_backward(job->stream, job->element, &own->conv, job->in[2], job->in[0], job->in[1],
                                             kolo_cuda_parts_at(job, &own->kernel), kolo_cuda_parts_at(job, &own->bias)),
               "a convolution's gradient");

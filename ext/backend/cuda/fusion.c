@@ -57,7 +57,7 @@ bool kolo_cuda_fuses(const kolo_plan *plan, const kolo_fusion *fusion)
 
 const kolo_op *kolo_cuda_fused(const kolo_plan *plan, const kolo_op *op)
 {
-    return op->with < 0 ? NULL : &plan->ops[op->with];
+    return op->also_computes < 0 ? NULL : &plan->ops[op->also_computes];
 }
 
 int kolo_cuda_other(const kolo_plan *plan, const kolo_op *add, int value)

@@ -167,17 +167,17 @@ kolo_status kolo_cuda_prepare(kolo_plan *plan, int op, void **made)
 
 kolo_status kolo_cuda_keep(kolo_cuda_kernel *kernel, const void *made, size_t bytes, const char *what)
 {
-    kernel->own = malloc(bytes);
-    if (!kernel->own) return kolo_fail_memory(bytes, what);
-    memcpy(kernel->own, made, bytes);
-    kernel->free_own = free;
+    kernel->state = malloc(bytes);
+    if (!kernel->state) return kolo_fail_memory(bytes, what);
+    memcpy(kernel->state, made, bytes);
+    kernel->free_state = free;
     return KOLO_OK;
 }
 
 void kolo_cuda_release(void *kernel)
 {
     kolo_cuda_kernel *released = kernel;
-    if (released->own) released->free_own(released->own);
+    if (released->state) released->free_state(released->state);
     free(released);
 }
 

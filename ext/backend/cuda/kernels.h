@@ -447,15 +447,15 @@ cudaError_t kolo_cuda_attention(cudaStream_t stream, kolo_element element, const
 /* y before it was rounded: y itself if its elements are float, else an array in `kept`. */
 const float *kolo_cuda_attention_exact(kolo_element element, const kolo_attention_job *job, const void *y,
                                        const float *kept);
-typedef struct kolo_attention_slopes {
+typedef struct kolo_attention_gradients {
     const void *dy, *qkv;
     const float *y, *kept; /* y: kolo_cuda_attention_exact() */
     void *dqkv;
-} kolo_attention_slopes;
+} kolo_attention_gradients;
 size_t kolo_cuda_attention_scratch(const kolo_attention_job *job);
 cudaError_t kolo_cuda_attention_backward(cudaStream_t stream, kolo_element element, const kolo_attention_job *job,
                                          const kolo_step_parameters *step_parameters,
-                                         const kolo_attention_slopes *slopes, void *scratch);
+                                         const kolo_attention_gradients *arrays, void *scratch);
 
 #ifdef __cplusplus
 }

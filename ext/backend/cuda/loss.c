@@ -63,7 +63,7 @@ void kolo_cuda_aim_loss(const kolo_call *call, kolo_loss_job *loss)
 static kolo_status run_loss(const kolo_cuda_job *job)
 {
     const kolo_call *call = job->call;
-    kolo_loss_job loss = *(const kolo_loss_job *)job->kernel->own;
+    kolo_loss_job loss = *(const kolo_loss_job *)job->kernel->state;
     kolo_cuda_aim_loss(call, &loss);
     loss.outputs = job->in[0];
     loss.gradient = job->out[0];

@@ -66,15 +66,15 @@ void kolo_cuda_close_blas(kolo_stream *stream)
 
 static kolo_status set_epilogue(kolo_matmul *made, const kolo_matmul_spec *spec)
 {
-    static const uint32_t epilogues[] = {[KOLO_MATMUL_ALONE] = CUBLASLT_EPILOGUE_DEFAULT,
+    static const uint32_t epilogues[] = {[KOLO_MATMUL_NONE] = CUBLASLT_EPILOGUE_DEFAULT,
                                          [KOLO_MATMUL_RELU] = CUBLASLT_EPILOGUE_RELU,
                                          [KOLO_MATMUL_BIAS] = CUBLASLT_EPILOGUE_BIAS,
                                          [KOLO_MATMUL_BIAS_RELU] = CUBLASLT_EPILOGUE_RELU_BIAS,
                                          [KOLO_MATMUL_SUMS] = CUBLASLT_EPILOGUE_BGRADA};
-    BLAS(cublasLtMatmulDescSetAttribute(made->what, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogues[spec->extra],
+    BLAS(cublasLtMatmulDescSetAttribute(made->what, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogues[spec->epilogue],
                                         sizeof epilogues[0]),
          making);
-    made->vector = spec->extra >= KOLO_MATMUL_BIAS;
+    made->vector = spec->epilogue >= KOLO_MATMUL_BIAS;
     if (!made->vector) return KOLO_OK;
     /* This address is never read. It tells the heuristics how vectors will be aligned. */
     const void *somewhere = (const void *)(uintptr_t)4096;
@@ -165,7 +165,7 @@ static kolo_status make_apart(kolo_stream *stream, const kolo_matmul_spec *spec,
     kolo_matmul_spec alone = *spec;
     kolo_matmul *matmul = calloc(1, sizeof *matmul);
     if (!matmul) return kolo_fail_memory(sizeof *matmul, "a product of matrices");
-    alone.extra = KOLO_MATMUL_ALONE;
+    alone.epilogue = KOLO_MATMUL_NONE;
     alone.d_element = KOLO_ELEMENT_FLOAT;
     kolo_status status = make_fused(stream, &alone, &matmul->product, scratch);
     if (status != KOLO_OK || !matmul->product) {
@@ -184,7 +184,7 @@ static kolo_status make_apart(kolo_stream *stream, const kolo_matmul_spec *spec,
 
 kolo_status kolo_matmul_make(kolo_stream *stream, const kolo_matmul_spec *spec, kolo_matmul **made, size_t *scratch)
 {
-    bool behind = spec->extra != KOLO_MATMUL_ALONE && spec->extra != KOLO_MATMUL_SUMS;
+    bool behind = spec->epilogue != KOLO_MATMUL_NONE && spec->epilogue != KOLO_MATMUL_SUMS;
     KOLO_TRY(make_fused(stream, spec, made, scratch));
     return *made || !behind ? KOLO_OK : make_apart(stream, spec, made, scratch);
 }
@@ -208,7 +208,7 @@ static kolo_status run_apart(const kolo_matmul *matmul, const void *a, const voi
     static const char doing[] = "what goes with a product";
     const kolo_matmul_spec *spec = &matmul->spec;
     bool narrow = spec->d_element != KOLO_ELEMENT_FLOAT;
-    bool relu = spec->extra == KOLO_MATMUL_RELU || spec->extra == KOLO_MATMUL_BIAS_RELU;
+    bool relu = spec->epilogue == KOLO_MATMUL_RELU || spec->epilogue == KOLO_MATMUL_BIAS_RELU;
     void *sums = narrow ? scratch + matmul->sums : d, *wide = scratch + matmul->wide;
     KOLO_TRY(kolo_matmul_run(matmul->product, a, b, sums, NULL, scratch));
     if (vector && narrow)

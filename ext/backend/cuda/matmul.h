@@ -5,20 +5,20 @@
 
 #include "backend/cuda/cuda.h"
 
-typedef enum kolo_matmul_extra {
-    KOLO_MATMUL_ALONE,
+typedef enum kolo_matmul_epilogue {
+    KOLO_MATMUL_NONE,
     KOLO_MATMUL_RELU,
     KOLO_MATMUL_BIAS, /* D = A · B + vector [n], which is of D's element and 16-byte aligned */
     KOLO_MATMUL_BIAS_RELU,
     KOLO_MATMUL_SUMS /* vector [n] is written: the sums over B's k rows, of D's element */
-} kolo_matmul_extra;
+} kolo_matmul_epilogue;
 
 typedef struct kolo_matmul_spec {
     int64_t m, n, k;                 /* D is m × n, A m × k, B k × n */
     bool a_transposed, b_transposed; /* the matrix is stored as its transpose: k × m, n × k */
     kolo_element element, d_element; /* of A and B; of D, which is the same or float32 */
     bool tf32;                       /* operands of float32 may be rounded to TF32 */
-    kolo_matmul_extra extra;
+    kolo_matmul_epilogue epilogue;
 } kolo_matmul_spec;
 
 typedef struct kolo_matmul kolo_matmul;

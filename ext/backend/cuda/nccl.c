@@ -322,7 +322,7 @@ static void close_comm(kolo_nccl_group *group)
 static void close_group(kolo_comm *comm)
 {
     kolo_nccl_group *group = (kolo_nccl_group *)comm;
-    if (!kolo_cuda_is_mine(group->stream)) { /* a child of fork() has no watcher thread */
+    if (!kolo_cuda_opened_here(group->stream)) { /* a child of fork() has no watcher thread */
         free(group);
         return;
     }

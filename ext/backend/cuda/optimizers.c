@@ -112,7 +112,7 @@ kolo_status kolo_cuda_expect_updates(kolo_stream *stream, kolo_update_job *job)
 
 void kolo_cuda_forget_updates(kolo_stream *stream, kolo_update_job *job)
 {
-    if (kolo_cuda_is_mine(stream) && job->prepared && kolo_cuda_enter(stream) == KOLO_OK) free_table(job->prepared);
+    if (kolo_cuda_opened_here(stream) && job->prepared && kolo_cuda_enter(stream) == KOLO_OK) free_table(job->prepared);
     job->prepared = NULL;
 }
 

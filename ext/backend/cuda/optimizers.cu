@@ -339,7 +339,7 @@ __global__ void fill_step_parameters(kolo_step_parameters *step_parameters, kolo
         step_parameters->rule[number] = step_parameters->later[later - 1][number];
     if (number > 0) return;
     if (step_parameters->loss_scale > 0) scaling->sample_scale = scaling->loss_scale * step_parameters->loss_scale;
-    scaling->before = scaling->updates;
+    scaling->updates_before = scaling->updates;
     step_parameters->loss_scale = scaling->sample_scale;
     step_parameters->scale = step_parameters->per_sample / scaling->sample_scale;
     *seen = *scaling;

@@ -119,10 +119,10 @@ static kolo_status take_side(kolo_pair *pair, int side)
 static kolo_status take_all(kolo_pair *pair)
 {
     KOLO_TRY(take_side(pair, 0));
-    KOLO_CUDA(cudaEventCreateWithFlags(&pair->begin, cudaEventDefault), "making a mark");
-    KOLO_CUDA(cudaEventCreateWithFlags(&pair->end, cudaEventDefault), "making a mark");
+    KOLO_CUDA(cudaEventCreateWithFlags(&pair->begin, cudaEventDefault), "making an event");
+    KOLO_CUDA(cudaEventCreateWithFlags(&pair->end, cudaEventDefault), "making an event");
     KOLO_TRY(take_side(pair, 1));
-    KOLO_CUDA(cudaEventCreateWithFlags(&pair->joined, cudaEventDisableTiming), "making a mark");
+    KOLO_CUDA(cudaEventCreateWithFlags(&pair->joined, cudaEventDisableTiming), "making an event");
     return look_for_others(pair);
 }
 

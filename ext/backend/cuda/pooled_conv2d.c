@@ -22,7 +22,7 @@ static const kolo_op *behind_pooling(const kolo_cuda_job *job)
 
 static kolo_status run_forward(const kolo_cuda_job *job)
 {
-    const pooled *own = job->kernel->own;
+    const pooled *own = job->kernel->state;
     const kolo_op *drop = behind_pooling(job);
     kolo_dropout_job dropout;
     if (drop) dropout = kolo_cuda_dropout_of(job, drop);
@@ -50,7 +50,7 @@ kolo_status kolo_cuda_make_pooled_conv2d(kolo_cuda_kernel *kernel, kolo_plan *pl
 
 static kolo_status run_backward(const kolo_cuda_job *job)
 {
-    const pooled *own = job->kernel->own;
+    const pooled *own = job->kernel->state;
     const kolo_op *drop_back = behind_pooling(job);
     const kolo_pooled_dy dy = {
         .dy = job->in[DY], .where = job->in[GIVEN_WHERE], .rate = drop_back ? drop_back->rate : 0};

@@ -118,9 +118,9 @@ static kolo_status run_attention_backward(const kolo_cuda_job *job)
     kolo_attention_job attention = attention_of(job->plan, job->op, job->op->in[1]);
     attention.first = job->call->first_sample;
     const float *y = kolo_cuda_attention_exact(job->element, &attention, job->in[2], job->in[3]);
-    kolo_attention_slopes slopes = {job->in[0], job->in[1], y, job->in[3], job->out[0]};
-    KOLO_CUDA(kolo_cuda_attention_backward(job->stream, job->element, &attention, job->call->step_parameters, &slopes,
-                                           job->scratch),
+    kolo_attention_gradients gradients = {job->in[0], job->in[1], y, job->in[3], job->out[0]};
+    KOLO_CUDA(kolo_cuda_attention_backward(job->stream, job->element, &attention, job->call->step_parameters,
+                                           &gradients, job->scratch),
               "attention's gradient");
     return KOLO_OK;
 }

@@ -15,21 +15,21 @@ struct kolo_captured_graph {
 
 /* ---- streams ---- */
 
-bool kolo_cuda_is_mine(const kolo_stream *stream)
+bool kolo_cuda_opened_here(const kolo_stream *stream)
 {
     return stream->process == getpid();
 }
 
 kolo_status kolo_cuda_enter(const kolo_stream *stream)
 {
-    if (!kolo_cuda_is_mine(stream))
+    if (!kolo_cuda_opened_here(stream))
         return kolo_fail(KOLO_UNSUPPORTED, "the device stayed with the process that was forked, and CUDA cannot be "
                                            "started in the child; wanted a program of its own");
     KOLO_CUDA(cudaSetDevice(stream->device), "choosing it");
     return KOLO_OK;
 }
 
-kolo_status kolo_cuda_tell(kolo_stream *stream)
+kolo_status kolo_cuda_take_failure(kolo_stream *stream)
 {
     cudaError_t failed = stream->failed;
     stream->failed = cudaSuccess;
@@ -41,7 +41,7 @@ kolo_status kolo_cuda_tell(kolo_stream *stream)
  * parent's objects. */
 static bool can_enter(const kolo_stream *stream)
 {
-    bool can = kolo_cuda_is_mine(stream) && cudaSetDevice(stream->device) == cudaSuccess;
+    bool can = kolo_cuda_opened_here(stream) && cudaSetDevice(stream->device) == cudaSuccess;
     if (!can) cudaGetLastError();
     return can;
 }
@@ -51,7 +51,7 @@ static void close_stream(kolo_stream **stream)
     kolo_stream *closed = *stream;
     *stream = NULL;
     if (!closed) return;
-    if (!kolo_cuda_is_mine(closed)) {
+    if (!kolo_cuda_opened_here(closed)) {
         free(closed);
         return;
     }
@@ -181,23 +181,23 @@ static kolo_status record_event(kolo_stream *stream, kolo_event **event)
     KOLO_TRY(kolo_cuda_enter(stream));
     if (!*event) {
         kolo_event *made = calloc(1, sizeof *made);
-        if (!made) return kolo_fail_memory(sizeof *made, "a mark");
+        if (!made) return kolo_fail_memory(sizeof *made, "an event");
         cudaError_t error = cudaEventCreateWithFlags(&made->event, cudaEventDisableTiming);
         if (error != cudaSuccess) {
             free(made);
-            return kolo_cuda_fail(error, "making a mark");
+            return kolo_cuda_fail(error, "making an event");
         }
         *event = made;
     }
-    KOLO_CUDA(cudaEventRecord((*event)->event, stream->handle), "setting a mark");
+    KOLO_CUDA(cudaEventRecord((*event)->event, stream->handle), "recording an event");
     return KOLO_OK;
 }
 
 static kolo_status synchronize_event(kolo_stream *stream, kolo_event *event)
 {
     KOLO_TRY(kolo_cuda_enter(stream));
-    KOLO_CUDA(cudaEventSynchronize(event->event), "the work given");
-    KOLO_TRY(kolo_cuda_tell(stream));
+    KOLO_CUDA(cudaEventSynchronize(event->event), "the enqueued work");
+    KOLO_TRY(kolo_cuda_take_failure(stream));
     return kolo_nccl_check(stream->group);
 }
 
@@ -218,8 +218,8 @@ static void free_event(kolo_stream *stream, kolo_event *event)
 static kolo_status finish(kolo_stream *stream)
 {
     KOLO_TRY(kolo_cuda_enter(stream));
-    KOLO_CUDA(cudaStreamSynchronize(stream->handle), "the work given");
-    KOLO_TRY(kolo_cuda_tell(stream));
+    KOLO_CUDA(cudaStreamSynchronize(stream->handle), "the enqueued work");
+    KOLO_TRY(kolo_cuda_take_failure(stream));
     return kolo_nccl_check(stream->group);
 }
 
@@ -244,7 +244,7 @@ static kolo_status end_capture(kolo_stream *stream, kolo_captured_graph **captur
     if (graph) cudaGraphDestroy(graph);
     if (error != cudaSuccess) {
         free(made);
-        return kolo_cuda_fail(error, "recording a step");
+        return kolo_cuda_fail(error, "capturing a step");
     }
     *captured_graph = made;
     return KOLO_OK;

@@ -53,7 +53,7 @@ void kolo_cuda_share_copies(kolo_plan *plan, const kolo_op *op)
 kolo_status kolo_cuda_expect_parts(kolo_cuda_kernel *kernel, kolo_plan *plan, int out, int count, kolo_cuda_parts *made)
 {
     int value = plan->ops[kernel->op].out[out];
-    *made = (kolo_cuda_parts){.out = out, .count = count, .left = count == 1 || !plan->adds_microbatches};
+    *made = (kolo_cuda_parts){.out = out, .count = count, .left = count == 1 || !plan->deterministic};
     if (value < 0 || count == 1) return KOLO_OK;
     if (made->left)
         return kolo_cuda_choose_layout(plan, value, (kolo_cuda_layout){.element = KOLO_ELEMENT_FLOAT, .parts = count});

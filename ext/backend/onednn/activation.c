@@ -5,29 +5,29 @@
 /* ---- the gradient of a ReLU that is fused into a convolution or a dense layer */
 
 /* dz = dy·[y > 0]. dz may be dy itself: each element is read before it is written. */
-KOLO_VECTORISED static void undo_float(const float *dy, const float *restrict y, float *dz, int64_t count)
+KOLO_VECTORISED static void mask_float(const float *dy, const float *restrict y, float *dz, int64_t count)
 {
 #pragma GCC ivdep
     for (int64_t i = 0; i < count; i++) dz[i] = y[i] <= 0 ? 0 : dy[i];
 }
 
-KOLO_VECTORISED static void undo_bfloat16(const int16_t *dy, const int16_t *restrict y, int16_t *dz, int64_t count)
+KOLO_VECTORISED static void mask_bfloat16(const int16_t *dy, const int16_t *restrict y, int16_t *dz, int64_t count)
 {
 #pragma GCC ivdep
     for (int64_t i = 0; i < count; i++) dz[i] = y[i] <= 0 ? 0 : dy[i];
 }
 
-static void undo_relu(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
+static void relu_backward(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     (void)kernel;
     const void *dy = kolo_operand_pointer(&step->place[0], call), *y = kolo_operand_pointer(&step->place[1], call);
     void *dz = kolo_operand_pointer(&step->place[2], call);
-    if (step->bfloat16) undo_bfloat16(dy, y, dz, step->elements);
-    if (!step->bfloat16) undo_float(dy, y, dz, step->elements);
+    if (step->bfloat16) mask_bfloat16(dy, y, dz, step->elements);
+    if (!step->bfloat16) mask_float(dy, y, dz, step->elements);
 }
 
 /* dz overwrites dy, which is in the cache already, if no other operation reads dy and dy need not be canonical. */
-kolo_status kolo_relu_undone(kolo_kernel *kernel, const kolo_op *op, kolo_operand *dz)
+kolo_status kolo_relu_backward(kolo_kernel *kernel, const kolo_op *op, kolo_operand *dz)
 {
     const kolo_plan *plan = kernel->plan;
     *dz = kolo_operand_of(kernel, op->in[0]);
@@ -37,7 +37,7 @@ kolo_status kolo_relu_undone(kolo_kernel *kernel, const kolo_op *op, kolo_operan
     bool ours = dy.value < 0 || (kolo_plan_only_reader(plan, op->in[0]) && !kolo_plan_canonical(plan, op->in[0]));
     *dz = ours ? dy : kolo_operand_scratch(kernel, &y.desc);
     const kolo_operand places[] = {dy, y, *dz};
-    return kolo_step_own(kernel, undo_relu, 3, places) ? KOLO_OK : KOLO_INTERNAL;
+    return kolo_step_loop(kernel, relu_backward, 3, places) ? KOLO_OK : KOLO_INTERNAL;
 }
 
 /* ---- softmax, over the last axis: rows in the canonical order */

@@ -57,7 +57,7 @@ kolo_status kolo_onednn_add(kolo_kernel *kernel, kolo_plan *plan, const kolo_op 
     for (int i = 0; i < 2; i++)
         KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[i]), &layout, &places[i]));
     places[2] = kolo_output_buffer(kernel, op->out[0], &layout);
-    kolo_step *step = kolo_step_own(kernel, add, 3, places);
+    kolo_step *step = kolo_step_loop(kernel, add, 3, places);
     if (!step) return KOLO_INTERNAL;
     step->flag = op->activation == KOLO_RELU;
     return kolo_reorder_out(kernel, places[2], op->out[0]);

@@ -12,8 +12,8 @@
 
 #define BLOCK_ROWS 64 /* rows of the matrix of weights that are computed at once */
 
-/* One head of one sample. Arrays are float32 [length][size]; weights, slopes (their gradient, later that of the scores)
- * and mask are [BLOCK_ROWS][length]. */
+/* One head of one sample. Arrays are float32 [length][size]; weights, dweights (their gradient, later that of the
+ * scores) and mask are [BLOCK_ROWS][length]. */
 typedef struct head {
     const kolo_op *op;
     const kolo_call *call;
@@ -22,7 +22,7 @@ typedef struct head {
     float scale;
     float *q, *k, *v, *y; /* backward, y is dy */
     float *dq, *dk, *dv;
-    float *weights, *slopes, *mask;
+    float *weights, *dweights, *mask;
 } head;
 
 /* ---- copies between the microbatch and the arrays of a head */
@@ -158,16 +158,17 @@ static dnnl_status_t attend_backward(const head *h, block b)
     const float *dy = h->y + b.first * h->size;
     dnnl_status_t status = weigh(h, b);
     if (status == dnnl_success)
-        status = dnnl_sgemm('N', 'T', b.rows, b.seen, h->size, 1, dy, h->size, h->v, h->size, 0, h->slopes, h->length);
+        status =
+            dnnl_sgemm('N', 'T', b.rows, b.seen, h->size, 1, dy, h->size, h->v, h->size, 0, h->dweights, h->length);
     if (status != dnnl_success) return status;
-    apply_mask(h, b, h->slopes);
+    apply_mask(h, b, h->dweights);
     for (int64_t r = 0; r < b.rows; r++)
-        softmax_row_backward(h->weights + r * h->length, h->slopes + r * h->length, b.seen, h->scale);
+        softmax_row_backward(h->weights + r * h->length, h->dweights + r * h->length, b.seen, h->scale);
     apply_mask(h, b, h->weights);
     status = add_product(h, b, h->weights, h->y, h->dv);
-    if (status == dnnl_success) status = add_product(h, b, h->slopes, h->q, h->dk);
+    if (status == dnnl_success) status = add_product(h, b, h->dweights, h->q, h->dk);
     if (status != dnnl_success) return status;
-    return dnnl_sgemm('N', 'N', b.rows, h->size, b.seen, 1, h->slopes, h->length, h->k, h->size, 0,
+    return dnnl_sgemm('N', 'N', b.rows, h->size, b.seen, 1, h->dweights, h->length, h->k, h->size, 0,
                       h->dq + b.first * h->size, h->size);
 }
 
@@ -194,7 +195,7 @@ static int64_t y_place(const head *h)
     return h->sample * h->length * (h->wide / 3) + h->number * h->size;
 }
 
-/* The number of elements of all arrays of a head, which are stored in this order: q k v y, dq dk dv, weights, slopes,
+/* The number of elements of all arrays of a head, which are stored in this order: q k v y, dq dk dv, weights, dweights,
  * mask. */
 static int64_t room(const kolo_shape *qkv, int heads)
 {
@@ -211,7 +212,7 @@ static head head_of(const kolo_kernel *kernel, const kolo_call *call, int qkv, f
     h.scale = 1 / sqrtf((float)size);
     h.q = memory, h.k = h.q + one, h.v = h.k + one, h.y = h.v + one;
     h.dq = h.y + one, h.dk = h.dq + one, h.dv = h.dk + one;
-    h.weights = h.dv + one, h.slopes = h.weights + BLOCK_ROWS * length, h.mask = h.slopes + BLOCK_ROWS * length;
+    h.weights = h.dv + one, h.dweights = h.weights + BLOCK_ROWS * length, h.mask = h.dweights + BLOCK_ROWS * length;
     return h;
 }
 
@@ -286,7 +287,7 @@ kolo_status kolo_onednn_attention(kolo_kernel *kernel, kolo_plan *plan, const ko
     KOLO_TRY(bring_rows(kernel, op->in[0], &places[0]));
     KOLO_TRY(make_rows(kernel, plan, op->out[0], &places[1]));
     KOLO_TRY(memory_of_head(kernel, op, op->in[0], &places[2]));
-    if (!kolo_step_own_or_fail(kernel, forward, 3, places)) return KOLO_INTERNAL;
+    if (!kolo_step_loop_or_fail(kernel, forward, 3, places)) return KOLO_INTERNAL;
     return kolo_reorder_out(kernel, places[1], op->out[0]);
 }
 
@@ -297,6 +298,6 @@ kolo_status kolo_onednn_attention_backward(kolo_kernel *kernel, kolo_plan *plan,
     KOLO_TRY(bring_rows(kernel, op->in[0], &places[1]));
     KOLO_TRY(make_rows(kernel, plan, op->out[0], &places[2]));
     KOLO_TRY(memory_of_head(kernel, op, op->in[1], &places[3]));
-    if (!kolo_step_own_or_fail(kernel, backward, 4, places)) return KOLO_INTERNAL;
+    if (!kolo_step_loop_or_fail(kernel, backward, 4, places)) return KOLO_INTERNAL;
     return kolo_reorder_out(kernel, places[2], op->out[0]);
 }

@@ -302,7 +302,7 @@ static void moments(const kolo_kernel *kernel, const kolo_step *step, const kolo
 }
 
 /* Writes what the running mean and variance take as their gradients: samples · mean and samples · variance. */
-static void hand_over(const kolo_op *op, const statistics *s, const kolo_call *call)
+static void write_running_gradients(const kolo_op *op, const statistics *s, const kolo_call *call)
 {
     float *mean = op->out[1] < 0 ? NULL : call->memory[op->out[1]];
     float *variance = op->out[2] < 0 ? NULL : call->memory[op->out[2]];
@@ -325,7 +325,7 @@ static void normalise(const kolo_kernel *kernel, const kolo_step *step, const ko
     fill_rows(&s, padded(&t), r);
     (step->bfloat16 ? normalise_bfloat16 : normalise_float)(&t, samples, &a, &r, NULL);
     clear_padding(kernel, step, call, a.to);
-    if (s.reduced) hand_over(op, &s, call);
+    if (s.reduced) write_running_gradients(op, &s, call);
 }
 
 /* Turns Σdz·x into Σdz·x̂, and writes the gradients of gamma and beta. */
@@ -409,10 +409,11 @@ static kolo_status place_parameters(kolo_plan *plan, const int *values, int coun
     return KOLO_OK;
 }
 
-static kolo_status add_step(kolo_kernel *kernel, void (*own)(const kolo_kernel *, const kolo_step *, const kolo_call *),
-                            int count, const kolo_operand *places, kolo_tiling t)
+static kolo_status add_step(kolo_kernel *kernel,
+                            void (*loop)(const kolo_kernel *, const kolo_step *, const kolo_call *), int count,
+                            const kolo_operand *places, kolo_tiling t)
 {
-    kolo_step *step = kolo_step_own(kernel, own, count, places);
+    kolo_step *step = kolo_step_loop(kernel, loop, count, places);
     if (!step) return KOLO_INTERNAL;
     step->x = t;
     return KOLO_OK;

@@ -60,7 +60,7 @@ static void add(const kolo_kernel *kernel, const kolo_step *step, const kolo_cal
 kolo_status kolo_bias_add(kolo_kernel *kernel, kolo_operand z, int bias, bool relu, kolo_operand y)
 {
     const kolo_operand places[] = {z, bias < 0 ? (kolo_operand){.value = -1} : kolo_operand_of(kernel, bias), y};
-    kolo_step *step = kolo_step_own(kernel, add, 3, places);
+    kolo_step *step = kolo_step_loop(kernel, add, 3, places);
     if (!step || !kolo_tiling_of(&z.desc, &step->x)) return KOLO_INTERNAL;
     step->flag = relu;
     return KOLO_OK;
@@ -116,6 +116,6 @@ static void sum(const kolo_kernel *kernel, const kolo_step *step, const kolo_cal
 kolo_status kolo_bias_sum(kolo_kernel *kernel, kolo_operand dz, int dbias)
 {
     const kolo_operand places[] = {dz, kolo_operand_of(kernel, dbias)};
-    kolo_step *step = kolo_step_own(kernel, sum, 2, places);
+    kolo_step *step = kolo_step_loop(kernel, sum, 2, places);
     return step && kolo_tiling_of(&dz.desc, &step->x) ? KOLO_OK : KOLO_INTERNAL;
 }

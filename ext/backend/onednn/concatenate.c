@@ -111,7 +111,7 @@ kolo_status kolo_onednn_concatenate(kolo_kernel *kernel, kolo_plan *plan, const 
     }
     KOLO_TRY(kolo_layout_set(plan, op->out[0], &y));
     places[inputs] = kolo_output_buffer(kernel, op->out[0], &y);
-    kolo_step *step = kolo_step_own(kernel, join, inputs + 1, places);
+    kolo_step *step = kolo_step_loop(kernel, join, inputs + 1, places);
     if (!step) return KOLO_INTERNAL;
     step->number[0] = outer_of(tiled ? &t : NULL, shape, op->axis);
     return kolo_reorder_out(kernel, places[inputs], op->out[0]);

@@ -75,7 +75,7 @@ static kolo_status add_by_x(kolo_kernel *kernel, kolo_plan *plan, const kolo_op 
 kolo_status kolo_onednn_conv2d_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     kolo_operand dz;
-    KOLO_TRY(kolo_relu_undone(kernel, op, &dz));
+    KOLO_TRY(kolo_relu_backward(kernel, op, &dz));
     KOLO_TRY(add_by_kernel(kernel, plan, op, dz));
     return op->out[0] < 0 ? KOLO_OK : add_by_x(kernel, plan, op, dz);
 }

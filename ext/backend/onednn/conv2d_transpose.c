@@ -94,7 +94,7 @@ static kolo_status add_by_bias(kolo_kernel *kernel, kolo_plan *plan, const kolo_
 kolo_status kolo_onednn_conv2d_transpose_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     kolo_operand dz;
-    KOLO_TRY(kolo_relu_undone(kernel, op, &dz));
+    KOLO_TRY(kolo_relu_backward(kernel, op, &dz));
     KOLO_TRY(add_by_kernel(kernel, plan, op, dz));
     if (op->out[2] >= 0) KOLO_TRY(add_by_bias(kernel, plan, op, dz));
     return op->out[0] < 0 ? KOLO_OK : add_by_x(kernel, plan, op, dz);

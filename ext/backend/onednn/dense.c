@@ -125,7 +125,7 @@ kolo_status kolo_onednn_dense_backward(kolo_kernel *kernel, kolo_plan *plan, con
     kolo_operand dz;
     dnnl_data_type_t type = plan->precision == KOLO_MIXED_BF16 ? dnnl_bf16 : dnnl_f32;
     KOLO_TRY(product_of(plan, op->in[2], plan->values[op->out[1]].shape, type, &p));
-    KOLO_TRY(kolo_relu_undone(kernel, op, &dz));
+    KOLO_TRY(kolo_relu_backward(kernel, op, &dz));
     KOLO_TRY(kolo_reorder_in(kernel, dz, &p.y, &dz));
     KOLO_TRY(describe_forward(plan, &p, op->out[2] >= 0, false, &forward));
     kolo_status status = add_by_kernel(kernel, plan, op, &p, forward, dz);

@@ -19,8 +19,8 @@
 typedef struct chunks {
     int64_t rows, inputs, outputs; /* rows of a chunk; columns of x and of the logits */
     int64_t count, left; /* the number of whole chunks, and of the rows left over */
-    dnnl_data_type_t type; /* of x, the kernel and slopes, the gradient of the logits */
-    kolo_operand x, dx, logits, slopes, row;
+    dnnl_data_type_t type; /* of x, the kernel and dlogits, the gradient of the logits */
+    kolo_operand x, dx, logits, dlogits, row;
 } chunks;
 
 static int64_t chunk_rows(int64_t rows, int64_t outputs)
@@ -110,84 +110,84 @@ static kolo_status add_logits(kolo_kernel *kernel, kolo_plan *plan, const kolo_o
     return kolo_step_primitive(kernel, made, biased ? 4 : 3, arguments, places);
 }
 
-/* dx = slopes·Kᵀ. */
+/* dx = dlogits·Kᵀ. */
 static kolo_status add_dx(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op, const chunks *c, int64_t rows)
 {
     const int arguments[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
-    dnnl_memory_desc_t slopes, any, plain, dx;
+    dnnl_memory_desc_t dlogits, any, plain, dx;
     dnnl_primitive_desc_t made;
-    KOLO_TRY(matrix(rows, c->outputs, c->type, dnnl_ab, &slopes));
+    KOLO_TRY(matrix(rows, c->outputs, c->type, dnnl_ab, &dlogits));
     KOLO_TRY(matrix(c->outputs, c->inputs, c->type, dnnl_format_tag_any, &any));
     KOLO_TRY(matrix(c->outputs, c->inputs, dnnl_f32, dnnl_ba, &plain));
     KOLO_TRY(matrix(rows, c->inputs, c->type, dnnl_ab, &dx));
     const kolo_layout *packed = kolo_layout_of(plan, op->in[3]);
-    KOLO_TRY(describe(&slopes, packed ? &packed->desc : &any, NULL, &dx, false, &made));
+    KOLO_TRY(describe(&dlogits, packed ? &packed->desc : &any, NULL, &dx, false, &made));
     kolo_status status = weights_like(plan, op->in[3], made, &plain);
     if (status != KOLO_OK) {
         dnnl_primitive_desc_destroy(made);
         return status;
     }
-    kolo_operand places[] = {c->slopes, kolo_operand_of(kernel, op->in[3]), chunk_of(c, c->dx, &dx)};
-    places[0].desc = slopes;
+    kolo_operand places[] = {c->dlogits, kolo_operand_of(kernel, op->in[3]), chunk_of(c, c->dx, &dx)};
+    places[0].desc = dlogits;
     return kolo_step_primitive(kernel, made, 3, arguments, places);
 }
 
-/* dK = xᵀ·slopes in the first round, then dK += xᵀ·slopes. In float32, sgemm is faster than a matmul primitive. */
+/* dK = xᵀ·dlogits in the first round, then dK += xᵀ·dlogits. In float32, sgemm is faster than a matmul primitive. */
 static kolo_status multiply_float(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     (void)kernel;
-    const dnnl_memory_desc_t *x = &step->place[0].desc, *slopes = &step->place[1].desc;
+    const dnnl_memory_desc_t *x = &step->place[0].desc, *dlogits = &step->place[1].desc;
     dnnl_status_t status =
-        dnnl_sgemm('T', 'N', x->dims[0], slopes->dims[1], x->dims[1], 1, kolo_operand_pointer(&step->place[0], call),
-                   x->dims[0], kolo_operand_pointer(&step->place[1], call), slopes->dims[1], call->round > 0,
-                   kolo_operand_pointer(&step->place[2], call), slopes->dims[1]);
+        dnnl_sgemm('T', 'N', x->dims[0], dlogits->dims[1], x->dims[1], 1, kolo_operand_pointer(&step->place[0], call),
+                   x->dims[0], kolo_operand_pointer(&step->place[1], call), dlogits->dims[1], call->round > 0,
+                   kolo_operand_pointer(&step->place[2], call), dlogits->dims[1]);
     return kolo_onednn_check(status, "a product");
 }
 
 static kolo_status add_dkernel(kolo_kernel *kernel, const kolo_op *op, const chunks *c, int64_t rows, bool more)
 {
     const int arguments[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
-    dnnl_memory_desc_t x, turned, slopes, dkernel;
+    dnnl_memory_desc_t x, turned, dlogits, dkernel;
     dnnl_primitive_desc_t made;
     KOLO_TRY(matrix(rows, c->inputs, c->type, dnnl_ab, &x));
     KOLO_TRY(matrix(c->inputs, rows, c->type, dnnl_ba, &turned));
-    KOLO_TRY(matrix(rows, c->outputs, c->type, dnnl_ab, &slopes));
+    KOLO_TRY(matrix(rows, c->outputs, c->type, dnnl_ab, &dlogits));
     KOLO_TRY(matrix(c->inputs, c->outputs, dnnl_f32, dnnl_ab, &dkernel));
-    kolo_operand places[] = {chunk_of(c, c->x, &x), c->slopes, kolo_operand_of(kernel, op->out[1])};
+    kolo_operand places[] = {chunk_of(c, c->x, &x), c->dlogits, kolo_operand_of(kernel, op->out[1])};
     places[0].desc = turned;
-    places[1].desc = slopes;
-    if (c->type == dnnl_f32) return kolo_step_own_or_fail(kernel, multiply_float, 3, places) ? KOLO_OK : KOLO_INTERNAL;
-    KOLO_TRY(describe(&turned, &slopes, NULL, &dkernel, more, &made));
+    places[1].desc = dlogits;
+    if (c->type == dnnl_f32) return kolo_step_loop_or_fail(kernel, multiply_float, 3, places) ? KOLO_OK : KOLO_INTERNAL;
+    KOLO_TRY(describe(&turned, &dlogits, NULL, &dkernel, more, &made));
     return kolo_step_primitive(kernel, made, 3, arguments, places);
 }
 
 /* ---- the loss of a chunk */
 
 /* Writes the gradient of a row of logits, row · factor, in the type of the products, and adds it to db. */
-KOLO_INLINE void put_slopes(const float *row, float factor, void *slopes, int64_t at, int64_t count, float *dbias,
-                            int narrow)
+KOLO_INLINE void put_dlogits(const float *row, float factor, void *dlogits, int64_t at, int64_t count, float *dbias,
+                             int narrow)
 {
     for (int64_t i = 0; i < count; i += KOLO_LANES) {
         int64_t lanes = kolo_lanes_at(i, count);
         kolo_floats slope = kolo_get_some(row, i, lanes, 0) * factor;
-        kolo_put_some(slopes, at + i, slope, lanes, narrow);
+        kolo_put_some(dlogits, at + i, slope, lanes, narrow);
         if (dbias) kolo_put_some(dbias, i, kolo_get_some(dbias, i, lanes, 0) + slope, lanes, 0);
     }
 }
 
-KOLO_VECTORISED static void put_float(const float *row, float factor, void *slopes, int64_t at, int64_t count,
+KOLO_VECTORISED static void put_float(const float *row, float factor, void *dlogits, int64_t at, int64_t count,
                                       float *dbias)
 {
-    put_slopes(row, factor, slopes, at, count, dbias, 0);
+    put_dlogits(row, factor, dlogits, at, count, dbias, 0);
 }
 
-KOLO_VECTORISED static void put_bfloat16(const float *row, float factor, void *slopes, int64_t at, int64_t count,
+KOLO_VECTORISED static void put_bfloat16(const float *row, float factor, void *dlogits, int64_t at, int64_t count,
                                          float *dbias)
 {
-    put_slopes(row, factor, slopes, at, count, dbias, 1);
+    put_dlogits(row, factor, dlogits, at, count, dbias, 1);
 }
 
-/* Places: logits, slopes, two rows of scratch memory. In float32 the slopes overwrite the logits. */
+/* Places: logits, dlogits, two rows of scratch memory. In float32 dlogits overwrite the logits. */
 static void compute_loss(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     const kolo_plan *plan = kernel->plan;
@@ -195,7 +195,7 @@ static void compute_loss(const kolo_kernel *kernel, const kolo_step *step, const
     int64_t rows = step->place[0].desc.dims[0], count = step->place[0].desc.dims[1];
     int64_t first = call->round * step->rows, each = kolo_shape_count(plan->values[plan->output].shape) / count;
     const float *logits = kolo_operand_pointer(&step->place[0], call);
-    void *slopes = kolo_operand_pointer(&step->place[1], call);
+    void *dlogits = kolo_operand_pointer(&step->place[1], call);
     float *row = kolo_operand_pointer(&step->place[2], call), *room = row + count;
     float *dbias = op->out[2] < 0 ? NULL : call->memory[op->out[2]];
     bool narrow = step->place[1].desc.data_type == dnnl_bf16;
@@ -207,17 +207,17 @@ static void compute_loss(const kolo_kernel *kernel, const kolo_step *step, const
             factor = kolo_host_loss_row(plan, call, first + r, logits + r * count, plan->training ? row : NULL, room);
         if (!plan->training) continue;
         if (!counts) memset(row, 0, (size_t)count * sizeof *row);
-        if (narrow) put_bfloat16(row, factor, slopes, r * count, count, dbias);
-        else put_float(row, factor, slopes, r * count, count, dbias);
+        if (narrow) put_bfloat16(row, factor, dlogits, r * count, count, dbias);
+        else put_float(row, factor, dlogits, r * count, count, dbias);
     }
     if (first == 0) call->totals->samples += call->samples;
 }
 
 static kolo_status add_loss(kolo_kernel *kernel, const chunks *c, int64_t rows)
 {
-    kolo_operand places[] = {c->logits, c->slopes, c->row};
+    kolo_operand places[] = {c->logits, c->dlogits, c->row};
     places[0].desc.dims[0] = rows;
-    kolo_step *step = kolo_step_own(kernel, compute_loss, 3, places);
+    kolo_step *step = kolo_step_loop(kernel, compute_loss, 3, places);
     if (!step) return KOLO_INTERNAL;
     step->rows = c->rows;
     return KOLO_OK;
@@ -263,9 +263,9 @@ static kolo_status find_chunks(kolo_kernel *kernel, kolo_plan *plan, const kolo_
     KOLO_TRY(kolo_desc_plain(plan, op->in[0], c->type, &desc));
     KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &desc, &c->x));
     KOLO_TRY(matrix(c->rows, c->outputs, dnnl_f32, dnnl_ab, &desc));
-    c->slopes = c->logits = kolo_operand_scratch(kernel, &desc);
+    c->dlogits = c->logits = kolo_operand_scratch(kernel, &desc);
     KOLO_TRY(matrix(c->rows, c->outputs, c->type, dnnl_ab, &desc));
-    if (plan->training && c->type == dnnl_bf16) c->slopes = kolo_operand_scratch(kernel, &desc);
+    if (plan->training && c->type == dnnl_bf16) c->dlogits = kolo_operand_scratch(kernel, &desc);
     KOLO_TRY(matrix(2, c->outputs, dnnl_f32, dnnl_ab, &desc));
     c->row = kolo_operand_scratch(kernel, &desc);
     return KOLO_OK;
@@ -286,7 +286,7 @@ static kolo_status place_gradients(kolo_kernel *kernel, kolo_plan *plan, const k
 }
 
 /* Reorders dx, if its value has another type or layout, in the last round, when it is complete. */
-static kolo_status deliver_dx(kolo_kernel *kernel, const kolo_op *op, const chunks *c)
+static kolo_status reorder_dx(kolo_kernel *kernel, const kolo_op *op, const chunks *c)
 {
     int before = kernel->step_count;
     KOLO_TRY(kolo_reorder_out(kernel, c->dx, op->out[0]));
@@ -301,5 +301,5 @@ kolo_status kolo_onednn_dense_loss(kolo_kernel *kernel, kolo_plan *plan, const k
     KOLO_TRY(place_gradients(kernel, plan, op, &c));
     KOLO_TRY(add_chunk(kernel, plan, op, &c, c.rows, 0, (int)c.count));
     if (c.left > 0) KOLO_TRY(add_chunk(kernel, plan, op, &c, c.left, (int)c.count, kernel->rounds));
-    return op->out[0] >= 0 ? deliver_dx(kernel, op, &c) : KOLO_OK;
+    return op->out[0] >= 0 ? reorder_dx(kernel, op, &c) : KOLO_OK;
 }

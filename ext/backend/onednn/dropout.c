@@ -130,7 +130,7 @@ static kolo_status add_drop(kolo_kernel *kernel, kolo_plan *plan, int from, int 
     KOLO_TRY(kolo_layout_set(plan, to, &layout));
     KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, from), &layout, &places[0]));
     places[1] = kolo_output_buffer(kernel, to, &layout);
-    kolo_step *step = kolo_step_own(kernel, drop, 3, places);
+    kolo_step *step = kolo_step_loop(kernel, drop, 3, places);
     if (!step) return KOLO_INTERNAL;
     step->flag = forward;
     kolo_tiling_of(&layout, &step->x);

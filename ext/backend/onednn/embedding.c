@@ -62,7 +62,7 @@ kolo_status kolo_onednn_embedding(kolo_kernel *kernel, kolo_plan *plan, const ko
     KOLO_TRY(kolo_layout_set(plan, op->out[0], &y));
     const kolo_operand places[] = {kolo_output_buffer(kernel, op->out[0], &y), kolo_operand_of(kernel, op->in[0]),
                                    kolo_operand_of(kernel, op->in[1])};
-    if (!kolo_step_own(kernel, look_up, 3, places)) return KOLO_INTERNAL;
+    if (!kolo_step_loop(kernel, look_up, 3, places)) return KOLO_INTERNAL;
     return kolo_reorder_out(kernel, places[0], op->out[0]);
 }
 
@@ -117,10 +117,10 @@ kolo_status kolo_onednn_embedding_backward(kolo_kernel *kernel, kolo_plan *plan,
     dnnl_memory_desc_t dy;
     kolo_operand places[3];
     KOLO_TRY(features_layout(plan, op->in[1]));
-    KOLO_TRY(kolo_layout_set_rows(plan, op->out[0]));
+    KOLO_TRY(kolo_layout_set_sparse(plan, op->out[0]));
     KOLO_TRY(kolo_desc_plain(plan, op->in[0], kolo_layout_of(plan, op->in[0])->desc.data_type, &dy));
     KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &dy, &places[0]));
     places[1] = kolo_operand_of(kernel, op->in[1]);
     places[2] = kolo_operand_of(kernel, op->out[0]);
-    return kolo_step_own(kernel, sum_rows, 3, places) ? KOLO_OK : KOLO_INTERNAL;
+    return kolo_step_loop(kernel, sum_rows, 3, places) ? KOLO_OK : KOLO_INTERNAL;
 }

@@ -19,7 +19,7 @@ kolo_status kolo_onednn_round(kolo_kernel *kernel, int value, bool canonical)
     if (plan->precision != KOLO_MIXED_FP16 || value < 0 || op == KOLO_OP_LOSS || op == KOLO_OP_CUSTOM) return KOLO_OK;
     bool wanted = plan->values[value].kind == KOLO_VALUE_ACTIVATION && kolo_plan_canonical(plan, value) == canonical;
     kolo_operand place = wanted ? kolo_operand_of(kernel, value) : (kolo_operand){0};
-    return !wanted || kolo_step_own(kernel, round_place, 1, &place) ? KOLO_OK : KOLO_INTERNAL;
+    return !wanted || kolo_step_loop(kernel, round_place, 1, &place) ? KOLO_OK : KOLO_INTERNAL;
 }
 
 kolo_status kolo_onednn_pack_any(const kolo_plan *plan, int value, const float *canonical, void *packed)

@@ -152,38 +152,38 @@ kolo_status kolo_step_primitive(kolo_kernel *kernel, dnnl_primitive_desc_t descr
     return kolo_onednn_check(status, "making a primitive");
 }
 
-kolo_step *kolo_step_own(kolo_kernel *kernel, void (*own)(const kolo_kernel *, const kolo_step *, const kolo_call *),
-                         int count, const kolo_operand *places)
+kolo_step *kolo_step_loop(kolo_kernel *kernel, void (*loop)(const kolo_kernel *, const kolo_step *, const kolo_call *),
+                          int count, const kolo_operand *places)
 {
     kolo_step *step = step_new(kernel, count, places);
     if (!step) {
         kolo_fail(KOLO_INTERNAL, "an operation needs more than %d steps", KOLO_KERNEL_STEPS);
         return NULL;
     }
-    step->own = own;
+    step->loop = loop;
     if (count == 0) return step;
     step->bfloat16 = places[0].desc.data_type == dnnl_bf16;
     step->elements = (int64_t)(dnnl_memory_desc_get_size(&places[0].desc) / (step->bfloat16 ? 2 : 4));
     return step;
 }
 
-kolo_step *kolo_step_own_or_fail(kolo_kernel *kernel,
-                                 kolo_status (*own)(const kolo_kernel *, const kolo_step *, const kolo_call *),
-                                 int count, const kolo_operand *places)
+kolo_step *kolo_step_loop_or_fail(kolo_kernel *kernel,
+                                  kolo_status (*loop)(const kolo_kernel *, const kolo_step *, const kolo_call *),
+                                  int count, const kolo_operand *places)
 {
-    kolo_step *step = kolo_step_own(kernel, NULL, count, places);
-    if (step) step->own_or_fail = own;
+    kolo_step *step = kolo_step_loop(kernel, NULL, count, places);
+    if (step) step->loop_or_fail = loop;
     return step;
 }
 
 kolo_step *kolo_step_images(kolo_kernel *kernel, int x, const dnnl_memory_desc_t *from, int y,
                             const dnnl_memory_desc_t *to,
-                            void (*own)(const kolo_kernel *, const kolo_step *, const kolo_call *))
+                            void (*loop)(const kolo_kernel *, const kolo_step *, const kolo_call *))
 {
     kolo_operand places[2];
     if (kolo_reorder_in(kernel, kolo_operand_of(kernel, x), from, &places[0]) != KOLO_OK) return NULL;
     places[1] = kolo_output_buffer(kernel, y, to);
-    kolo_step *step = kolo_step_own(kernel, own, 2, places);
+    kolo_step *step = kolo_step_loop(kernel, loop, 2, places);
     if (!step || !kolo_tiling_of(from, &step->x) || !kolo_tiling_of(to, &step->y)) return NULL;
     return kolo_reorder_out(kernel, places[1], y) == KOLO_OK ? step : NULL;
 }
@@ -290,7 +290,7 @@ static kolo_status run_held(const kolo_kernel *kernel, int number, kolo_memories
     sigset_t before;
     kolo_hold_signals(&before);
     kolo_status status = KOLO_OK;
-    if (step->own_or_fail) status = step->own_or_fail(kernel, step, call);
+    if (step->loop_or_fail) status = step->loop_or_fail(kernel, step, call);
     else
         status = kolo_onednn_check(execute(kernel, step, memories->stream, memories->argument[number], call),
                                    "running a primitive");
@@ -302,8 +302,8 @@ static kolo_status run_step(const kolo_kernel *kernel, int number, kolo_memories
 {
     const kolo_step *step = &kernel->step[number];
     if (call->round < step->from || call->round >= step->to) return KOLO_OK;
-    if (!step->own) return run_held(kernel, number, memories, call);
-    step->own(kernel, step, call);
+    if (!step->loop) return run_held(kernel, number, memories, call);
+    step->loop(kernel, step, call);
     return KOLO_OK;
 }
 

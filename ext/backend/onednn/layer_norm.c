@@ -158,7 +158,7 @@ kolo_status kolo_onednn_layer_norm(kolo_kernel *kernel, kolo_plan *plan, const k
     KOLO_TRY(kolo_layout_set(plan, op->out[0], &plain));
     KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &plain, &places[0]));
     places[1] = kolo_output_buffer(kernel, op->out[0], &plain);
-    if (!kolo_step_own(kernel, forward, 2, places)) return KOLO_INTERNAL;
+    if (!kolo_step_loop(kernel, forward, 2, places)) return KOLO_INTERNAL;
     return kolo_reorder_out(kernel, places[1], op->out[0]);
 }
 
@@ -180,6 +180,6 @@ kolo_status kolo_onednn_layer_norm_backward(kolo_kernel *kernel, kolo_plan *plan
         KOLO_TRY(kolo_layout_set(plan, op->out[0], &plain));
         places[2] = kolo_output_buffer(kernel, op->out[0], &plain);
     }
-    if (!kolo_step_own(kernel, backward, 3, places)) return KOLO_INTERNAL;
+    if (!kolo_step_loop(kernel, backward, 3, places)) return KOLO_INTERNAL;
     return op->out[0] >= 0 ? kolo_reorder_out(kernel, places[2], op->out[0]) : KOLO_OK;
 }

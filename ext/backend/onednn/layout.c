@@ -194,7 +194,7 @@ kolo_status kolo_layout_set_in_place(kolo_plan *plan, int value)
     return kolo_layout_set_parameter(plan, value, &plain, &plain, NULL);
 }
 
-kolo_status kolo_layout_set_rows(kolo_plan *plan, int value)
+kolo_status kolo_layout_set_sparse(kolo_plan *plan, int value)
 {
     kolo_value *v = &plan->values[value];
     dnnl_memory_desc_t plain;

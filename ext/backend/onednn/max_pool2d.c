@@ -265,7 +265,7 @@ kolo_status kolo_onednn_max_pool2d(kolo_kernel *kernel, kolo_plan *plan, const k
     KOLO_TRY(kolo_layout_set(plan, op->out[0], &y));
     KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &x, &places[0]));
     places[1] = kolo_output_buffer(kernel, op->out[0], &y);
-    kolo_step *step = kolo_step_own(kernel, pool_forward, op->out[1] < 0 ? 2 : 3, places);
+    kolo_step *step = kolo_step_loop(kernel, pool_forward, op->out[1] < 0 ? 2 : 3, places);
     if (!step) return KOLO_INTERNAL;
     step->flag = op->activation == KOLO_RELU;
     set_tilings(step, &x, &y);
@@ -286,7 +286,7 @@ kolo_status kolo_onednn_max_pool2d_backward(kolo_kernel *kernel, kolo_plan *plan
     KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &y, &places[0]));
     places[1] = kolo_output_buffer(kernel, op->out[0], &x);
     places[3] = kolo_operand_scratch(kernel, &plane);
-    kolo_step *step = kolo_step_own(kernel, pool_backward, 4, places);
+    kolo_step *step = kolo_step_loop(kernel, pool_backward, 4, places);
     if (!step) return KOLO_INTERNAL;
     set_tilings(step, &x, &y);
     return kolo_reorder_out(kernel, places[1], op->out[0]);

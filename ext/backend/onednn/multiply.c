@@ -112,7 +112,7 @@ static kolo_status add(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op, 
     KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &x1, &places[0]));
     KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[1]), &x2, &places[1]));
     places[2] = kolo_output_buffer(kernel, op->out[0], &y);
-    kolo_step *step = kolo_step_own(kernel, sum ? multiply_sum : multiply, 3, places);
+    kolo_step *step = kolo_step_loop(kernel, sum ? multiply_sum : multiply, 3, places);
     if (!step || !kolo_tiling_of(&x1, &step->x)) return KOLO_INTERNAL;
     step->flag = one;
     return kolo_reorder_out(kernel, places[2], op->out[0]);

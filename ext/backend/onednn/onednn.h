@@ -83,7 +83,7 @@ kolo_status kolo_layout_set_parameter(kolo_plan *plan, int value, const dnnl_mem
 kolo_status kolo_layout_set_in_place(kolo_plan *plan, int value);
 /* For a GRADIENT of shape {count, size} whose unmarked rows count as zero. kolo_rows_touched() returns the marks, one
  * byte for each row, which lie behind the rows. */
-kolo_status kolo_layout_set_rows(kolo_plan *plan, int value);
+kolo_status kolo_layout_set_sparse(kolo_plan *plan, int value);
 uint8_t *kolo_rows_touched(const kolo_plan *plan, int value, void *memory);
 /* Gives a value of any kind the canonical float32 layout, unless it has a layout or is -1. */
 kolo_status kolo_layout_set_plain(kolo_plan *plan, int value);
@@ -111,8 +111,8 @@ typedef struct kolo_step kolo_step;
 
 struct kolo_step {
     dnnl_primitive_t primitive; /* NULL: one of these two functions runs instead */
-    void (*own)(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call);
-    kolo_status (*own_or_fail)(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call);
+    void (*loop)(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call);
+    kolo_status (*loop_or_fail)(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call);
     int count;
     int argument[KOLO_STEP_OPERANDS]; /* of the primitive: DNNL_ARG_SRC and so on */
     kolo_operand place[KOLO_STEP_OPERANDS];
@@ -163,16 +163,16 @@ kolo_status kolo_reorder_out(kolo_kernel *kernel, kolo_operand written, int valu
  * if it fails. */
 kolo_status kolo_step_primitive(kolo_kernel *kernel, dnnl_primitive_desc_t descriptor, int count, const int *arguments,
                                 const kolo_operand *places);
-kolo_step *kolo_step_own(kolo_kernel *kernel, void (*own)(const kolo_kernel *, const kolo_step *, const kolo_call *),
-                         int count, const kolo_operand *places); /* bfloat16 and elements are of place 0 */
-kolo_step *kolo_step_own_or_fail(kolo_kernel *kernel,
-                                 kolo_status (*own)(const kolo_kernel *, const kolo_step *, const kolo_call *),
-                                 int count, const kolo_operand *places);
+kolo_step *kolo_step_loop(kolo_kernel *kernel, void (*loop)(const kolo_kernel *, const kolo_step *, const kolo_call *),
+                          int count, const kolo_operand *places); /* bfloat16 and elements are of place 0 */
+kolo_step *kolo_step_loop_or_fail(kolo_kernel *kernel,
+                                  kolo_status (*loop)(const kolo_kernel *, const kolo_step *, const kolo_call *),
+                                  int count, const kolo_operand *places);
 kolo_status kolo_step_reorder(kolo_kernel *kernel, const kolo_operand *from, const kolo_operand *to);
 /* Appends a custom step that reads the value x in the layout `from` and computes the value y in the layout `to`. */
 kolo_step *kolo_step_images(kolo_kernel *kernel, int x, const dnnl_memory_desc_t *from, int y,
                             const dnnl_memory_desc_t *to,
-                            void (*own)(const kolo_kernel *, const kolo_step *, const kolo_call *));
+                            void (*loop)(const kolo_kernel *, const kolo_step *, const kolo_call *));
 
 /* If the kernel has several rounds, the steps from number `first` on will run in the last one only. */
 void kolo_steps_last(kolo_kernel *kernel, int first);
@@ -265,6 +265,6 @@ kolo_status kolo_bias_sum(kolo_kernel *kernel, kolo_operand dz, int dbias);
 /* The layout that a convolution prefers for its input (conv2d.c). */
 kolo_status kolo_conv2d_spec(const kolo_plan *plan, const kolo_op *op, dnnl_memory_desc_t *desc);
 /* dz = dy·[y > 0] for an operation with a fused ReLU, else dy itself (activation.c). */
-kolo_status kolo_relu_undone(kolo_kernel *kernel, const kolo_op *op, kolo_operand *dz);
+kolo_status kolo_relu_backward(kolo_kernel *kernel, const kolo_op *op, kolo_operand *dz);
 
 #endif

@@ -118,13 +118,13 @@ static void sum_up(const kolo_kernel *kernel, const kolo_step *step, const kolo_
 /* ---- operations */
 
 static kolo_status add(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op,
-                       void (*own)(const kolo_kernel *, const kolo_step *, const kolo_call *))
+                       void (*loop)(const kolo_kernel *, const kolo_step *, const kolo_call *))
 {
     dnnl_memory_desc_t from, to;
     KOLO_TRY(kolo_desc_image(plan, op->in[0], &from));
     KOLO_TRY(kolo_desc_resized(plan, &from, plan->values[op->out[0]].shape, &to));
     KOLO_TRY(kolo_layout_set(plan, op->out[0], &to));
-    return kolo_step_images(kernel, op->in[0], &from, op->out[0], &to, own) ? KOLO_OK : KOLO_INTERNAL;
+    return kolo_step_images(kernel, op->in[0], &from, op->out[0], &to, loop) ? KOLO_OK : KOLO_INTERNAL;
 }
 
 kolo_status kolo_onednn_pad2d(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)

@@ -190,7 +190,7 @@ static kolo_status add_step(kolo_kernel *kernel, kolo_plan *plan, int count, con
     for (int i = 0; i < count; i++)
         KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, in[i]), &layout, &places[i]));
     places[count] = kolo_output_buffer(kernel, out, &layout);
-    kolo_step *step = kolo_step_own(kernel, count == 1 ? forward : backward, count + 1, places);
+    kolo_step *step = kolo_step_loop(kernel, count == 1 ? forward : backward, count + 1, places);
     if (!step) return KOLO_INTERNAL;
     kolo_tiling_of(&layout, &step->x);
     return kolo_reorder_out(kernel, places[count], out);

@@ -48,7 +48,7 @@ kolo_status kolo_onednn_position(kolo_kernel *kernel, kolo_plan *plan, const kol
     KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &plain, &places[0]));
     places[1] = kolo_operand_of(kernel, op->in[1]);
     places[2] = kolo_output_buffer(kernel, op->out[0], &plain);
-    if (!kolo_step_own(kernel, add_positions, 3, places)) return KOLO_INTERNAL;
+    if (!kolo_step_loop(kernel, add_positions, 3, places)) return KOLO_INTERNAL;
     return kolo_reorder_out(kernel, places[2], op->out[0]);
 }
 
@@ -95,5 +95,5 @@ kolo_status kolo_onednn_position_backward(kolo_kernel *kernel, kolo_plan *plan, 
     KOLO_TRY(kolo_desc_plain(plan, op->in[0], kolo_layout_of(plan, op->in[0])->desc.data_type, &plain));
     KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &plain, &places[0]));
     places[1] = kolo_operand_of(kernel, op->out[0]);
-    return kolo_step_own(kernel, sum_samples, 2, places) ? KOLO_OK : KOLO_INTERNAL;
+    return kolo_step_loop(kernel, sum_samples, 2, places) ? KOLO_OK : KOLO_INTERNAL;
 }

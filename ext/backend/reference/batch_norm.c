@@ -72,7 +72,7 @@ void kolo_reference_batch_norm_moments(const kolo_reference_job *job)
 }
 
 /* Writes what the running mean and variance take as their gradients: samples · mean and samples · variance. */
-static void hand_over(const kolo_reference_job *job, const double *reduced, int count)
+static void write_running_gradients(const kolo_reference_job *job, const double *reduced, int count)
 {
     double *mean = job->out[1], *spread = job->out[2], samples = job->call->samples;
     for (int c = 0; mean && c < count; c++) mean[c] = samples * reduced[c] / reduced[2 * count];
@@ -90,7 +90,7 @@ void kolo_reference_batch_norm(const kolo_reference_job *job)
         for (int64_t i = c; i < n * count; i += count) y[i] = normalised(job, at, x[i]);
     }
     for (int64_t i = n * count; i < all; i++) y[i] = 0;
-    if (reduced) hand_over(job, reduced, count);
+    if (reduced) write_running_gradients(job, reduced, count);
 }
 
 void kolo_reference_batch_norm_sums(const kolo_reference_job *job)

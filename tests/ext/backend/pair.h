@@ -45,7 +45,7 @@ static inline pair pair_new(dice *d, const char *what, int number)
     int microbatch = roll_between(d, 0, 2) == 0 ? 1 : roll_between(d, 2, 9);
     p.r[0] = rig_new(&kolo_reference_backend, p.precision, microbatch);
     p.r[1] = rig_new(tested, p.precision, microbatch);
-    p.r[0]->plan.adds_microbatches = p.r[1]->plan.adds_microbatches = number % 2 == 1;
+    p.r[0]->plan.deterministic = p.r[1]->plan.deterministic = number % 2 == 1;
     return p;
 }
 

@@ -210,7 +210,7 @@ static inline void rig_prepare(rig *r)
     assert_true(r->kernels && r->memory);
     r->backend->enter_thread();
     for (int op = 0; op < r->plan.op_count; op++) {
-        if (r->plan.ops[op].into >= 0) continue;
+        if (r->plan.ops[op].computed_by >= 0) continue;
         rig_ok(r->backend->prepare(&r->plan, op, &r->kernels[op]));
         if (r->plan.ops[op].scratch > scratch) scratch = r->plan.ops[op].scratch;
     }

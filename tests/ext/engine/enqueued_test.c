@@ -251,7 +251,8 @@ static int count_graphs(const kolo_model *model, bool after)
 {
     const kolo_engine *engine = model->trainer->replicas[0].engine;
     int count = 0;
-    for (int g = 0; g < KOLO_GRAPHS; g++) count += (after ? engine->graphs[g].after : engine->graphs[g].graph) != NULL;
+    for (int g = 0; g < KOLO_GRAPHS; g++)
+        count += (after ? engine->graphs[g].update_graph : engine->graphs[g].graph) != NULL;
     return count;
 }
 

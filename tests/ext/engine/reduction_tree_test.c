@@ -38,22 +38,22 @@ static int depth_of(int64_t microbatches)
     return depth;
 }
 
-static kolo_status add(const void *whose, float *to, const float *from)
+static kolo_status add(const void *owner, float *to, const float *from)
 {
-    (void)whose;
+    (void)owner;
     kolo_host_add(to, from, WIDTH);
     return KOLO_OK;
 }
 
-static void *allocate(const void *whose, size_t bytes)
+static void *allocate(const void *owner, size_t bytes)
 {
-    (void)whose;
+    (void)owner;
     return kolo_host_allocate(bytes);
 }
 
-static void deallocate(const void *whose, void *memory)
+static void deallocate(const void *owner, void *memory)
 {
-    (void)whose;
+    (void)owner;
     kolo_host_deallocate(memory);
 }
 
@@ -77,7 +77,7 @@ static void insert_microbatch(kolo_reduction *reduction, int64_t microbatch)
 
 static void check_root(kolo_reduction *reduction, int64_t microbatches)
 {
-    kolo_node nodes[KOLO_REDUCTION_MOST];
+    kolo_node nodes[KOLO_REDUCTION_NODES_MAX];
     assert_int_equal(kolo_reduction_take(reduction, nodes), 1);
     assert_float_equal(nodes[0].totals.samples, microbatches, 0);
     for (int e = 0; e < WIDTH; e++) {
@@ -112,7 +112,7 @@ static void any_deal_gives_the_tree(void **state)
             for (int d = 0; d < devices; d++) {
                 for (int64_t l = microbatches * d / devices; l < microbatches * (d + 1) / devices; l++)
                     insert_microbatch(own, l);
-                kolo_node nodes[KOLO_REDUCTION_MOST];
+                kolo_node nodes[KOLO_REDUCTION_NODES_MAX];
                 int count = kolo_reduction_take(own, nodes);
                 for (int i = 0; i < count; i++) assert_int_equal(kolo_reduction_insert(meeting, nodes[i]), KOLO_OK);
             }
@@ -152,9 +152,9 @@ static void threads_give_the_tree(void **state)
 
 static int allocated;
 
-static void *count_and_allocate(const void *whose, size_t bytes)
+static void *count_and_allocate(const void *owner, size_t bytes)
 {
-    (void)whose;
+    (void)owner;
     allocated++;
     return kolo_host_allocate(bytes);
 }

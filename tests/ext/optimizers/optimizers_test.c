@@ -28,7 +28,7 @@ static void take_step(kolo_replica *replica, const float *gradient)
 {
     int64_t count = kolo_replica_count(replica);
     for (int64_t i = 0; i < count; i++) replica->gradient[i] = 4 * gradient[i];
-    replica->summed = true;
+    replica->gradient_on_host = true;
     replica->totals.samples = 4;
     assert_int_equal(kolo_replica_update(replica), KOLO_OK);
 }
@@ -45,7 +45,7 @@ static void arrives_where_keras_does(void **state)
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         kolo_model *model = kolo_sequential(kolo_input(3), kolo_dense(4));
         for (int i = 0; i < WEIGHTS; i++) model->weights[i] = (float)cos(i);
-        model->drawn = true;
+        model->has_weights = true;
         kolo_replica *replica = &open_trainer(model, cases[c].optimizer)->replicas[0];
         for (int step = 0; step < STEPS; step++) {
             float gradient[WEIGHTS];

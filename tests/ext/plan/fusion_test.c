@@ -52,7 +52,7 @@ static const kolo_op *op_of(const kolo_plan *plan, kolo_op_kind kind)
 
 static bool share_a_kernel(const kolo_plan *plan, const kolo_op *op, const kolo_op *with)
 {
-    bool says = op->with == with - plan->ops, said = with->into == op - plan->ops;
+    bool says = op->also_computes == with - plan->ops, said = with->computed_by == op - plan->ops;
     assert_int_equal(says, said);
     return says;
 }
@@ -134,7 +134,7 @@ static void a_convolution_pools(void **state)
     kolo_plan_free(&plan);
     plan = fused(cnn(9), KOLO_FOR_TRAINING, 4, 1u << KOLO_FUSE_POOL); /* the last row is in no window */
     assert_int_equal(asked[KOLO_FUSE_POOL], 0);
-    assert_int_equal(op_of(&plan, KOLO_OP_CONV2D)->with, -1);
+    assert_int_equal(op_of(&plan, KOLO_OP_CONV2D)->also_computes, -1);
     kolo_plan_free(&plan);
 }
 
@@ -156,8 +156,8 @@ static void sums_take_their_neighbours(void **state)
     kolo_plan plan = fused(residual(), KOLO_FOR_TRAINING, 4, 1u << KOLO_FUSE_ADD | 1u << KOLO_FUSE_RELU_BACKWARD);
     const kolo_op *norm = op_of(&plan, KOLO_OP_BATCH_NORM), *relu = op_of(&plan, KOLO_OP_ACTIVATION_BACKWARD);
     assert_true(share_a_kernel(&plan, norm, op_of(&plan, KOLO_OP_ADD)));
-    assert_true(relu->into >= plan.forward_count && plan.ops[relu->into].kind == KOLO_OP_ADD);
-    assert_true(share_a_kernel(&plan, &plan.ops[relu->into], relu));
+    assert_true(relu->computed_by >= plan.forward_count && plan.ops[relu->computed_by].kind == KOLO_OP_ADD);
+    assert_true(share_a_kernel(&plan, &plan.ops[relu->computed_by], relu));
     kolo_plan_free(&plan);
 }
 
@@ -235,7 +235,7 @@ static void a_value_that_others_read_stays(void **state)
     kolo_plan plan = fused(model, KOLO_FOR_TRAINING, 4, ~0u);
     const kolo_op *conv = op_of(&plan, KOLO_OP_CONV2D), *back = op_of(&plan, KOLO_OP_CONV2D_BACKWARD);
     assert_int_equal(conv->activation, KOLO_RELU);
-    assert_int_equal(conv->with, -1);
+    assert_int_equal(conv->also_computes, -1);
     assert_int_equal(back->activation, KOLO_RELU);
     assert_true(kolo_plan_same(&plan, back->in[1], conv->out[0]));
     kolo_plan_free(&plan);
@@ -253,7 +253,8 @@ static void devices_share_no_kernel(void **state)
     has = ~0u;
     kolo_fuse(&plan, fuses);
     for (int op = 0; op < plan.op_count; op++)
-        if (plan.ops[op].with >= 0) assert_int_equal(plan.ops[op].device, plan.ops[plan.ops[op].with].device);
+        if (plan.ops[op].also_computes >= 0)
+            assert_int_equal(plan.ops[op].device, plan.ops[plan.ops[op].also_computes].device);
     kolo_plan_free(&plan);
 }
 
@@ -262,7 +263,7 @@ static void devices_share_no_kernel(void **state)
 /* When an operation's work is done: the number of the operation whose kernel does it. */
 static int time_of(const kolo_plan *plan, int op)
 {
-    while (plan->ops[op].into >= 0) op = plan->ops[op].into;
+    while (plan->ops[op].computed_by >= 0) op = plan->ops[op].computed_by;
     return op;
 }
 
@@ -303,9 +304,9 @@ static void assert_sound(const kolo_plan *plain, const kolo_plan *plan)
 {
     for (int op = 0; op < plan->op_count; op++) {
         const kolo_op *o = &plan->ops[op];
-        if (o->with >= 0) assert_true(share_a_kernel(plan, o, &plan->ops[o->with]));
-        if (o->into >= 0) assert_true(share_a_kernel(plan, &plan->ops[o->into], o));
-        assert_int_equal(o->into < plan->forward_count, op < plan->forward_count || o->into < 0);
+        if (o->also_computes >= 0) assert_true(share_a_kernel(plan, o, &plan->ops[o->also_computes]));
+        if (o->computed_by >= 0) assert_true(share_a_kernel(plan, &plan->ops[o->computed_by], o));
+        assert_int_equal(o->computed_by < plan->forward_count, op < plan->forward_count || o->computed_by < 0);
         for (int i = 0; i < KOLO_OP_INS; i++)
             if (o->in[i] >= 0) assert_it_is_there(plan, op, o->in[i]);
     }

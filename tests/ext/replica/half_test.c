@@ -159,7 +159,7 @@ static void a_checkpoint_keeps_the_scale(void **state)
     }
     assert_int_equal(kolo_checkpoint_load(resumed, path), KOLO_OK);
     assert_true(resumed->trainer->replicas[0].counters.loss_scale == 0x1p12);
-    assert_true(resumed->trainer->replicas[0].counters.waiting == 2);
+    assert_true(resumed->trainer->replicas[0].counters.accumulated_batches == 2);
     assert_non_null(kolo_fit(resumed, data, .batch_size = 32, .verbose = KOLO_NONE));
     assert_memory_equal(straight->weights, resumed->weights, (size_t)straight->weight_count * sizeof(float));
     assert_true(resumed->trainer->replicas[0].counters.loss_scale == 0x1p13); /* 1,996 + 2 + 3 ≥ 2,000 */

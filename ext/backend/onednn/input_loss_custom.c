@@ -31,7 +31,7 @@ kolo_status kolo_onednn_loss(kolo_kernel *kernel, kolo_plan *plan, const kolo_op
 {
     if (op->out[0] >= 0) KOLO_TRY(kolo_layout_set(plan, op->out[0], &kolo_layout_of(plan, op->in[0])->desc));
     kernel->scratch = (kolo_host_loss_scratch(plan, op) + 63) / 64 * 64;
-    return kolo_step_own(kernel, compute_loss, 0, NULL) ? KOLO_OK : KOLO_INTERNAL;
+    return kolo_step_loop(kernel, compute_loss, 0, NULL) ? KOLO_OK : KOLO_INTERNAL;
 }
 
 static void compute_own(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
@@ -57,5 +57,5 @@ kolo_status kolo_onednn_custom(kolo_kernel *kernel, kolo_plan *plan, const kolo_
 {
     for (int i = 0; i < KOLO_OP_INS; i++) KOLO_TRY(kolo_layout_set_plain(plan, op->in[i]));
     for (int i = 0; i < KOLO_OP_OUTS; i++) KOLO_TRY(kolo_layout_set_plain(plan, op->out[i]));
-    return kolo_step_own(kernel, compute_own, 0, NULL) ? KOLO_OK : KOLO_INTERNAL;
+    return kolo_step_loop(kernel, compute_own, 0, NULL) ? KOLO_OK : KOLO_INTERNAL;
 }
