@@ -12,6 +12,7 @@
 #ifndef KOLO_BACKEND_H
 #define KOLO_BACKEND_H
 
+#include "core/align.h"
 #include "backend/device_information.h"
 #include "backend/stream.h"
 #include "backend/update.h"

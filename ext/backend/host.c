@@ -11,7 +11,7 @@
 
 void *kolo_host_allocate(size_t bytes)
 {
-    size_t rounded = (bytes + 63) / 64 * 64;
+    size_t rounded = kolo_align(bytes, KOLO_ALIGNMENT);
     return rounded >= bytes ? aligned_alloc(64, rounded ? rounded : 64) : NULL;
 }
 

@@ -18,11 +18,6 @@ static kolo_stream *stream_of(const kolo_dataset_cache *cache)
     return cache->program->plan.stream;
 }
 
-static size_t aligned(size_t bytes)
-{
-    return (bytes + 255) / 256 * 256;
-}
-
 /* ---------------------------------------------------------------- memory */
 
 static void release_buffer(kolo_dataset_cache *cache, kolo_staging_buffer *buffer)
@@ -66,12 +61,14 @@ typedef struct extent {
 static extent resident_extent(const kolo_data *data, const kolo_plan *plan)
 {
     size_t count = (size_t)data->samples, elements = (size_t)kolo_shape_count(data->shape);
-    extent e = {.features = aligned(count * elements * (data->bytes ? 1 : sizeof(float)))};
+    extent e = {.features = kolo_align(count * elements * (data->bytes ? 1 : sizeof(float)), KOLO_GPU_ALIGNMENT)};
     bool labels = plan->labels || (plan->targets && !data->targets && !data->autoencoder);
-    if (labels && data->labels) e.labels = aligned(count * (size_t)data->label_count * sizeof(int32_t));
+    if (labels && data->labels)
+        e.labels = kolo_align(count * (size_t)data->label_count * sizeof(int32_t), KOLO_GPU_ALIGNMENT);
     if (plan->targets && data->targets)
-        e.targets = aligned(count * (size_t)kolo_shape_count(data->target_shape) * sizeof(float));
-    if (plan->weights && data->weights) e.weights = aligned(count * sizeof(float));
+        e.targets =
+            kolo_align(count * (size_t)kolo_shape_count(data->target_shape) * sizeof(float), KOLO_GPU_ALIGNMENT);
+    if (plan->weights && data->weights) e.weights = kolo_align(count * sizeof(float), KOLO_GPU_ALIGNMENT);
     e.all = e.features + e.labels + e.targets + e.weights;
     return e;
 }
@@ -155,19 +152,19 @@ static kolo_gathered arrays_in(const kolo_plan *plan, const kolo_data *data, cha
 {
     kolo_shape outputs = plan->values[plan->output].shape;
     int64_t numbers = kolo_shape_count(outputs), rows = numbers / outputs.dim[outputs.rank - 1];
-    size_t at = aligned((size_t)(room * kolo_shape_count(data->shape)) * sizeof(float));
+    size_t at = kolo_align((size_t)(room * kolo_shape_count(data->shape)) * sizeof(float), KOLO_GPU_ALIGNMENT);
     kolo_gathered to = {.features = (float *)block, .outputs = numbers};
     if (plan->labels) {
         to.labels = (int32_t *)(block + at);
-        at += aligned((size_t)(room * rows) * sizeof(int32_t));
+        at += kolo_align((size_t)(room * rows) * sizeof(int32_t), KOLO_GPU_ALIGNMENT);
     }
     if (plan->targets) {
         to.targets = (float *)(block + at);
-        at += aligned((size_t)(room * numbers) * sizeof(float));
+        at += kolo_align((size_t)(room * numbers) * sizeof(float), KOLO_GPU_ALIGNMENT);
     }
     if (plan->weights) {
         to.weights = (float *)(block + at);
-        at += aligned((size_t)room * sizeof(float));
+        at += kolo_align((size_t)room * sizeof(float), KOLO_GPU_ALIGNMENT);
     }
     *bytes = at;
     return to;

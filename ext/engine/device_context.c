@@ -4,11 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static size_t aligned(size_t bytes)
-{
-    return (bytes + 63) / 64 * 64;
-}
-
 static kolo_status allocate(kolo_device_context *context, size_t bytes, const char *what, void *memory)
 {
     return context->streams->allocate(context->stream, bytes, what, memory);
@@ -268,7 +263,7 @@ kolo_status kolo_device_context_open_activations(kolo_device_context *context, c
         context->activation_stride = home->activation_stride;
         return KOLO_OK;
     }
-    context->activation_stride = aligned(context->program->activation_bytes[context->number] + 1);
+    context->activation_stride = kolo_align(context->program->activation_bytes[context->number] + 1, KOLO_ALIGNMENT);
     size_t bytes = (size_t)count * context->activation_stride;
     KOLO_TRY(allocate(context, bytes, "the activations of a batch", &context->activation_blocks));
     context->activation_sets = calloc((size_t)count, sizeof *context->activation_sets);

@@ -90,7 +90,7 @@ static kolo_status open_engine(kolo_engine *engine, const kolo_model *model, kol
     KOLO_TRY(open_contexts(engine, place));
     KOLO_TRY(list_stages(engine));
     const kolo_plan *plan = &engine->program->plan;
-    engine->totals_stride = ((size_t)(plan->metric_sums + 4) * sizeof(double) + 63) / 64 * 64;
+    engine->totals_stride = kolo_align((size_t)(plan->metric_sums + 4) * sizeof(double), KOLO_ALIGNMENT);
     KOLO_TRY(kolo_reduction_open(0, (kolo_reduction_memory){0}, &engine->totals_tree));
     if (engine->program->reduces && plan->training)
         KOLO_TRY(kolo_segment_sums_open(engine->program, &engine->segment_sums));

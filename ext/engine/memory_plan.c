@@ -4,11 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static size_t aligned(size_t bytes)
-{
-    return (bytes + KOLO_ALIGNMENT - 1) / KOLO_ALIGNMENT * KOLO_ALIGNMENT;
-}
-
 typedef struct life {
     int value;
     int first, last; /* the operation that writes it; the last one that reads or writes it. -1: no operation does */
@@ -43,7 +38,8 @@ static void touch(const kolo_plan *plan, life *lives, int value, int op)
  * needed to the end, because the device that copies it may be late. */
 static void find_lives(const kolo_plan *plan, life *lives)
 {
-    for (int v = 0; v < plan->value_count; v++) lives[v] = (life){v, -1, -1, aligned(plan->values[v].bytes)};
+    for (int v = 0; v < plan->value_count; v++)
+        lives[v] = (life){v, -1, -1, kolo_align(plan->values[v].bytes, KOLO_ALIGNMENT)};
     touch(plan, lives, plan->input, 0);
     for (int o = 0; o < plan->op_count; o++) {
         const kolo_op *op = &plan->ops[o];
@@ -148,7 +144,7 @@ static void place_gradients(kolo_program *program, kolo_segment *segment)
             if (v < 0 || plan->values[v].kind != KOLO_VALUE_GRADIENT || !kolo_value_has_memory(&plan->values[v]))
                 continue;
             plan->values[v].offset = program->gradient_bytes;
-            program->gradient_bytes += aligned(plan->values[v].bytes);
+            program->gradient_bytes += kolo_align(plan->values[v].bytes, KOLO_ALIGNMENT);
         }
     }
     segment->gradient_bytes = program->gradient_bytes - segment->gradient_first;
@@ -161,7 +157,7 @@ static void place_in_a_row(kolo_plan *plan, kolo_value_kind kind, size_t *bytes)
         kolo_value *value = &plan->values[v];
         if (value->kind != kind || !kolo_value_has_memory(value) || value->in_place) continue;
         value->offset = *bytes;
-        *bytes += aligned(value->bytes);
+        *bytes += kolo_align(value->bytes, KOLO_ALIGNMENT);
     }
 }
 

@@ -4,8 +4,6 @@
 
 #include "engine/program.h"
 
-#define KOLO_ALIGNMENT ((size_t)64) /* a cache line, and an AVX-512 register */
-
 /* Numbers the devices that the plan uses, without gaps: cpu:0 and cpu:3 become 0 and 1. */
 void kolo_segments_number_devices(kolo_program *program);
 /* Fills in program->segments. */

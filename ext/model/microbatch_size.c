@@ -42,29 +42,6 @@ static int microbatch_in(int64_t room, kolo_purpose purpose, int64_t bytes, int6
     return microbatch < 1 ? 1 : (int)microbatch;
 }
 
-/* Every microbatch writes a gradient of all the weights, which is then added to the others. A microbatch whose values
- * need less memory than the weights spends more time on this than its use of the caches saves. */
-int kolo_largest_microbatch(const kolo_model *model, kolo_purpose purpose)
-{
-    kolo_plan plan = {0};
-    kolo_status status = kolo_lower(model, purpose, USUAL_MICROBATCH, &plan);
-    if (status == KOLO_OK) kolo_fuse_loss(&plan, model->backend->fuses);
-    int64_t bytes = status == KOLO_OK ? bytes_of(&plan) : 0, microbatch = USUAL_MICROBATCH;
-    int64_t outputs = status == KOLO_OK ? kolo_shape_count(plan.values[plan.output].shape) : 1;
-    kolo_plan_free(&plan);
-    if (status != KOLO_OK) kolo_failure_take(); /* the next kolo_lower() will report it */
-    if (bytes == 0) return USUAL_MICROBATCH;
-    const kolo_backend *backend = model->backend;
-    if (backend->microbatch_bytes)
-        return microbatch_in(backend->microbatch_bytes(kolo_model_device(model, 0, 0)), purpose, bytes, outputs);
-    if (purpose == KOLO_FOR_TRAINING) microbatch = model->weight_count * (int64_t)sizeof(float) / bytes;
-    microbatch = microbatch < USUAL_MICROBATCH     ? USUAL_MICROBATCH
-                 : microbatch > LARGEST_MICROBATCH ? LARGEST_MICROBATCH
-                                                   : microbatch;
-    if (bytes <= LARGEST_ACTIVATIONS / microbatch) return (int)microbatch;
-    return bytes < LARGEST_ACTIVATIONS ? (int)(LARGEST_ACTIVATIONS / bytes) : 1;
-}
-
 /* Adds the size of an operation's kernel to *weights, and the number of a sample's multiplications by it to *products:
  * the size times the number of positions in the image or text. */
 static void add_kernel(const kolo_plan *plan, const kolo_op *op, double *weights, double *products)
@@ -80,23 +57,59 @@ static void add_kernel(const kolo_plan *plan, const kolo_op *op, double *weights
     *products += size * (double)kolo_shape_count(positions) / width;
 }
 
-int kolo_smallest_microbatch(const kolo_model *model)
+typedef struct lowered {
+    bool fails; /* the model cannot be lowered; the next kolo_lower() reports why */
+    bool reduces; /* an operation needs all microbatches of a batch */
+    int64_t bytes; /* of a sample's values */
+    int64_t outputs; /* elements of a sample's outputs */
+    double weights, products; /* of all kernels: see add_kernel() */
+} lowered;
+
+static lowered lower(const kolo_model *model, kolo_purpose purpose)
 {
     kolo_plan plan = {0};
-    double weights = 0, products = 0;
-    kolo_status status = kolo_lower(model, KOLO_FOR_TRAINING, 1, &plan);
-    if (status != KOLO_OK) kolo_failure_take(); /* the next kolo_lower() will report it */
-    for (int o = 0; status == KOLO_OK && o < plan.op_count; o++) add_kernel(&plan, &plan.ops[o], &weights, &products);
+    lowered result = {.fails = kolo_lower(model, purpose, USUAL_MICROBATCH, &plan) != KOLO_OK, .outputs = 1};
+    if (result.fails) {
+        kolo_failure_take();
+    } else {
+        kolo_fuse_loss(&plan, model->backend->fuses);
+        result.bytes = bytes_of(&plan);
+        result.outputs = kolo_shape_count(plan.values[plan.output].shape);
+        for (int o = 0; o < plan.op_count; o++) {
+            add_kernel(&plan, &plan.ops[o], &result.weights, &result.products);
+            result.reduces = result.reduces || plan.ops[o].kind == KOLO_OP_REDUCE;
+        }
+    }
     kolo_plan_free(&plan);
-    return products > 0 ? (int)fmax(1, PRODUCTS_PER_WEIGHT * weights / products) : 1;
+    return result;
+}
+
+/* Every microbatch writes a gradient of all the weights, which is then added to the others. A microbatch whose values
+ * need less memory than the weights spends more time on this than its use of the caches saves. */
+int kolo_largest_microbatch(const kolo_model *model, kolo_purpose purpose)
+{
+    const kolo_backend *backend = model->backend;
+    lowered l = lower(model, purpose);
+    int64_t microbatch = USUAL_MICROBATCH;
+    if (l.bytes == 0) return USUAL_MICROBATCH;
+    if (backend->microbatch_bytes)
+        return microbatch_in(backend->microbatch_bytes(kolo_model_device(model, 0, 0)), purpose, l.bytes, l.outputs);
+    if (purpose == KOLO_FOR_TRAINING) microbatch = model->weight_count * (int64_t)sizeof(float) / l.bytes;
+    microbatch = microbatch < USUAL_MICROBATCH     ? USUAL_MICROBATCH
+                 : microbatch > LARGEST_MICROBATCH ? LARGEST_MICROBATCH
+                                                   : microbatch;
+    if (l.bytes <= LARGEST_ACTIVATIONS / microbatch) return (int)microbatch;
+    return l.bytes < LARGEST_ACTIVATIONS ? (int)(LARGEST_ACTIVATIONS / l.bytes) : 1;
+}
+
+int kolo_smallest_microbatch(const kolo_model *model)
+{
+    lowered l = lower(model, KOLO_FOR_TRAINING);
+    return l.products > 0 ? (int)fmax(1, PRODUCTS_PER_WEIGHT * l.weights / l.products) : 1;
 }
 
 bool kolo_microbatches_reduce(const kolo_model *model)
 {
-    kolo_plan plan = {0};
-    bool reduce = kolo_lower(model, KOLO_FOR_TRAINING, 1, &plan) != KOLO_OK;
-    if (reduce) kolo_failure_take();
-    for (int o = 0; o < plan.op_count; o++) reduce = reduce || plan.ops[o].kind == KOLO_OP_REDUCE;
-    kolo_plan_free(&plan);
-    return reduce;
+    lowered l = lower(model, KOLO_FOR_TRAINING);
+    return l.fails || l.reduces;
 }

@@ -92,7 +92,7 @@ kolo_element kolo_cuda_element_of(kolo_precision precision);
 static inline ptrdiff_t kolo_cuda_reserve(size_t *scratch, size_t bytes)
 {
     size_t at = *scratch;
-    *scratch += (bytes + 255) / 256 * 256;
+    *scratch += kolo_align(bytes, KOLO_GPU_ALIGNMENT);
     return (ptrdiff_t)at;
 }
 

@@ -159,7 +159,7 @@ static void free_custom(void *made)
 static void *part_of(const custom_kernel *o, size_t *at, size_t bytes)
 {
     size_t here = *at;
-    *at += (bytes + 63) / 64 * 64;
+    *at += kolo_align(bytes, KOLO_ALIGNMENT);
     return o->block ? (char *)o->block + here : NULL;
 }
 

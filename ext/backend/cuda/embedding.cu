@@ -244,16 +244,12 @@ cudaError_t kolo_cuda_embedding(cudaStream_t stream, kolo_element element, const
     });
 }
 
-static size_t aligned(size_t bytes)
-{
-    return (bytes + 255) / 256 * 256;
-}
-
 size_t kolo_cuda_embedding_scratch(const kolo_embedding_job *job)
 {
     size_t sorted = (size_t)(job->microbatch * job->positions) * sizeof(int),
            starts = (size_t)(job->rows + 1) * sizeof(int);
-    return aligned(sorted) + aligned(starts) + (size_t)(2 * segments_of(job)) * (size_t)job->size * sizeof(float);
+    return kolo_align(sorted, KOLO_GPU_ALIGNMENT) + kolo_align(starts, KOLO_GPU_ALIGNMENT) +
+           (size_t)(2 * segments_of(job)) * (size_t)job->size * sizeof(float);
 }
 
 cudaError_t kolo_cuda_embedding_backward(cudaStream_t stream, kolo_element element, const kolo_embedding_job *job,
@@ -262,8 +258,9 @@ cudaError_t kolo_cuda_embedding_backward(cudaStream_t stream, kolo_element eleme
 {
     char *room = (char *)scratch;
     int *sorted = (int *)room,
-        *starts = (int *)(room + aligned((size_t)(job->microbatch * job->positions) * sizeof(int)));
-    float *parts = (float *)((char *)starts + aligned((size_t)(job->rows + 1) * sizeof(int)));
+        *starts =
+            (int *)(room + kolo_align((size_t)(job->microbatch * job->positions) * sizeof(int), KOLO_GPU_ALIGNMENT));
+    float *parts = (float *)((char *)starts + kolo_align((size_t)(job->rows + 1) * sizeof(int), KOLO_GPU_ALIGNMENT));
     cudaError_t error = launch(stream, dim3((unsigned)((job->rows + SLICE - 1) / SLICE)), SORTING, 0, sort_positions,
                                tokens, step_parameters, *job, sorted, starts);
     if (error != cudaSuccess) return error;

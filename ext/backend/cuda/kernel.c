@@ -107,11 +107,6 @@ static void place(kolo_plan *plan, int value)
     v->in_place = v->kind == KOLO_VALUE_WEIGHTS && kolo_cuda_element(plan, base) == KOLO_ELEMENT_FLOAT;
 }
 
-static size_t aligned(size_t bytes)
-{
-    return (bytes + 255) / 256 * 256;
-}
-
 /* Reserves scratch memory for a converted copy of an activation that has another element than the kernel. Returns its
  * offset, or -1 if no copy is needed. any: run() takes any element. */
 static ptrdiff_t reserve_copy(kolo_plan *plan, const kolo_cuda_kernel *kernel, int value, bool any, size_t *scratch)
@@ -119,7 +114,8 @@ static ptrdiff_t reserve_copy(kolo_plan *plan, const kolo_cuda_kernel *kernel, i
     if (any || value < 0 || plan->values[value].kind != KOLO_VALUE_ACTIVATION) return -1;
     if (kolo_cuda_element(plan, value) == kernel->element) return -1;
     ptrdiff_t at = (ptrdiff_t)*scratch;
-    *scratch += aligned((size_t)kolo_cuda_count(plan, value) * kolo_element_bytes(kernel->element));
+    *scratch +=
+        kolo_align((size_t)kolo_cuda_count(plan, value) * kolo_element_bytes(kernel->element), KOLO_GPU_ALIGNMENT);
     return at;
 }
 
@@ -156,7 +152,7 @@ kolo_status kolo_cuda_prepare(kolo_plan *plan, int op, void **made)
         return status;
     }
     kolo_cuda_share_copies(plan, o);
-    o->scratch = aligned(kernel->scratch);
+    o->scratch = kolo_align(kernel->scratch, KOLO_GPU_ALIGNMENT);
     for (int i = 0; i < KOLO_OP_INS; i++)
         kernel->copy_in[i] = reserve_copy(plan, kernel, o->in[i], kernel->any_in[i], &o->scratch);
     for (int i = 0; i < KOLO_OP_OUTS; i++)

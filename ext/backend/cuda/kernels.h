@@ -9,6 +9,7 @@
 #include <stddef.h>
 
 #include "backend/step_parameters.h"
+#include "core/align.h"
 #include "losses/rows.h"
 
 #ifdef __cplusplus

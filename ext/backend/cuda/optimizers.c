@@ -65,7 +65,7 @@ static void place(update_table *table)
                             table->plan ? spans * sizeof(kolo_alias) : 0};
     for (int i = 0; i < 7; i++) {
         table->at[i] = table->bytes;
-        table->bytes += (bytes[i] + 255) / 256 * 256;
+        table->bytes += kolo_align(bytes[i], KOLO_GPU_ALIGNMENT);
     }
 }
 

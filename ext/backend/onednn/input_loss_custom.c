@@ -30,7 +30,7 @@ static void compute_loss(const kolo_kernel *kernel, const kolo_step *step, const
 kolo_status kolo_onednn_loss(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     if (op->out[0] >= 0) KOLO_TRY(kolo_layout_set(plan, op->out[0], &kolo_layout_of(plan, op->in[0])->desc));
-    kernel->scratch = (kolo_host_loss_scratch(plan, op) + 63) / 64 * 64;
+    kernel->scratch = kolo_align(kolo_host_loss_scratch(plan, op), KOLO_ALIGNMENT);
     return kolo_step_loop(kernel, compute_loss, 0, NULL) ? KOLO_OK : KOLO_INTERNAL;
 }
 

@@ -15,7 +15,7 @@ kolo_operand kolo_operand_of(const kolo_kernel *kernel, int value)
 kolo_operand kolo_operand_scratch(kolo_kernel *kernel, const dnnl_memory_desc_t *desc)
 {
     kolo_operand place = {.desc = *desc, .value = -1, .offset = kernel->scratch};
-    kernel->scratch += (dnnl_memory_desc_get_size(desc) + 63) / 64 * 64;
+    kernel->scratch += kolo_align(dnnl_memory_desc_get_size(desc), KOLO_ALIGNMENT);
     return place;
 }
 
