@@ -56,7 +56,7 @@ static void test_gradients(void **state)
 }
 
 /* The weights after a step of plain descent: with loss scaling the divergence's gradient is scaled, too. */
-static float *weights_after_a_step(kolo_precision precision, const kolo_data *data)
+static float *weights_after_a_step(kolo_precision precision, kolo_data *data)
 {
     kolo_model *model = autoencoder(2);
     rig_ok(kolo_compile(model, .loss = KOLO_SPARSE_CROSSENTROPY, .optimizer = kolo_sgd(.learning_rate = 0.5),
