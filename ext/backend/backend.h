@@ -21,7 +21,8 @@
 #include "plan/plan.h"
 #include "losses/totals.h"
 
-#define KOLO_BACKEND_VERSION 7
+/* Raise the first number with each change of what a plugin is compiled from: this header and those that it includes. */
+#define KOLO_BACKEND_VERSION (8u << 8 | KOLO_OP_KINDS)
 
 /* The arguments of a kernel: one microbatch. */
 typedef struct kolo_call {

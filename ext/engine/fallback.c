@@ -96,8 +96,8 @@ static void say_once(const kolo_plan *plan, const kolo_op *op, const kolo_backen
     static atomic_flag said[KOLO_OP_KINDS];
     if (atomic_flag_test_and_set(&said[op->kind])) return;
     const char *layer = plan->layers ? plan->layers[op->layer].name : "an operation";
-    kolo_warn("%s: backend %s lacks an operation of it: the reference backend computes it, which is slow", layer,
-              backend->name);
+    kolo_warn("%s: backend %s lacks its operation %s: the reference backend computes it, which is slow", layer,
+              backend->name, kolo_op_name(op->kind));
 }
 
 static kolo_status replace(kolo_plan *plan, kolo_op *op, kolo_fallback **list)

@@ -114,8 +114,10 @@ typedef struct kolo_layer_flow {
      * of a kind with .inputs sets dxs instead of dx. */
     int xs[KOLO_APPLY_MAX], dxs[KOLO_APPLY_MAX];
     bool need_dxs[KOLO_APPLY_MAX];
-    kolo_activation left_out; /* the activation that the loss computes: a last layer that has it leaves it out; 0: none
-                               */
+    /* The activation that the loss computes, for the model's last layer whatever its options; 0: none. A layer whose
+     * last step is this activation leaves it out, as kolo_weighted_forward() does. A layer that computes anything after
+     * it calls kolo_weighted_forward() and _backward() with a copy of the flow in which left_out is 0. */
+    kolo_activation left_out;
     int saved[8];
 } kolo_layer_flow;
 

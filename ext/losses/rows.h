@@ -110,7 +110,8 @@ KOLO_EVERYWHERE double kolo_mean_part(kolo_formula loss, double z, double t, dou
     case KOLO_FORMULA_MAE: return kolo_absolute(z - t, slope);
     case KOLO_FORMULA_HUBER: return kolo_huber_part(z - t, number, slope);
     case KOLO_FORMULA_LOG_COSH: return kolo_log_cosh_part(z - t, slope);
-    default: return kolo_square(z - t, slope);
+    case KOLO_FORMULA_MSE: return kolo_square(z - t, slope);
+    default: return *slope = NAN; /* a formula that is missing here */
     }
 }
 

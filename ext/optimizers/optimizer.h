@@ -47,8 +47,8 @@ struct kolo_optimizer_kind {
     const kolo_option *options; /* its options besides kolo_common_options; NULL: none */
     double learning_rate, weight_decay; /* the values that 0 means */
     int slots; /* the number of its arrays of state, [weights] each, at most KOLO_OPTIMIZER_SLOTS */
-    int (*slot_count)(const kolo_optimizer *optimizer); /* the same by its options; NULL: .slots. With .rule neither is
-                                                           set, since the rule has a number of slots */
+    int (*slot_count)(const kolo_optimizer *optimizer); /* the same by its options; NULL: .slots. With .rule leave
+                                                           both 0: KOLO_RULES has the number */
     float (*slot_start)(const kolo_optimizer *optimizer, int slot); /* NULL: slots begin with zeros */
     bool decays; /* the rule applies .weight_decay itself */
     bool number; /* the rule also keeps one number for each array of weights */

@@ -82,6 +82,9 @@ kolo_status kolo_optimizer_complete(const kolo_optimizer *given, kolo_optimizer 
 {
     const kolo_optimizer_kind *kind = given->kind;
     *complete = *given;
+    if (!kind->update || !(kind->learning_rate > 0))
+        return kolo_fail(KOLO_INVALID, "%s: wanted a kolo_optimizer_kind with .update and .learning_rate, got none",
+                         kind->name ? kind->name : "an optimizer of your own");
     KOLO_TRY(complete_common(complete));
     KOLO_TRY(complete_options(kind->name, given->common._, kind->options, &complete->common));
     complete->common._ = NULL; /* the caller may free the text */

@@ -8,7 +8,7 @@ _Static_assert((int)KOLO_RULE_USED <= KOLO_RULE_NUMBERS, "a kolo_step_parameters
 
 typedef void loop(float *w, const float *g, float *a, float *b, float *c, int64_t count, float scale, kolo_rule n);
 
-#define LOOP(name, slots, step)                                                                                        \
+#define LOOP(name, slots, function)                                                                                    \
     KOLO_VECTORISED static void loop_##name(float *restrict w, const float *restrict g, float *restrict a,             \
                                             float *restrict b, float *restrict c, int64_t count, float scale,          \
                                             kolo_rule n)                                                               \
@@ -17,7 +17,7 @@ typedef void loop(float *w, const float *g, float *a, float *b, float *c, int64_
     }
 KOLO_RULES(LOOP)
 
-#define ENTRY(name, slots, step) [KOLO_RULE_##name] = loop_##name,
+#define ENTRY(name, slots, function) [KOLO_RULE_##name] = loop_##name,
 static loop *const loops[KOLO_RULE_KINDS] = {KOLO_RULES(ENTRY)};
 
 kolo_rule_kind kolo_rule_numbers(const kolo_optimizer *optimizer, double learning_rate, int64_t step,

@@ -19,29 +19,29 @@
  * these sets into them only if it is always_inline. */
 #define KOLO_RULE KOLO_EVERYWHERE __attribute__((always_inline))
 
-/* The list of rules. From each entry, X(name, number of slots, step for element i), come the rule's constant, its loop
- * on the host and its kernel on a device. `w` are the weights, `a`, `b`, `c` the slots, `g` is the element's gradient,
- * and `n` are the rule's numbers. The comments name the slots. */
+/* The list of rules. From each entry, X(name, number of slots, function), come the rule's constant, its loop on the
+ * host and its kernel on a device. The function gets as many slots as the entry says. LARS needs Σw² and Σg² of the
+ * array first, LAMB Σw² and Σr², NOVOGRAD Σg². */
 #define KOLO_RULES(X)                                                                                                  \
-    X(SGD, 0, kolo_rule_sgd(&w[i], g, n))                                                                              \
-    X(MOMENTUM, 1, kolo_rule_momentum(&w[i], g, &a[i], n))               /* v */                                                     \
-    X(NESTEROV, 1, kolo_rule_nesterov(&w[i], g, &a[i], n))               /* v */                                                     \
-    X(ADAGRAD, 1, kolo_rule_adagrad(&w[i], g, &a[i], n))                 /* a */                                                       \
-    X(ADADELTA, 2, kolo_rule_adadelta(&w[i], g, &a[i], &b[i], n))        /* a, b */                                           \
-    X(RMSPROP, 1, kolo_rule_rms(&w[i], g, &a[i], NULL, NULL, n))         /* v */                                               \
-    X(RMSPROP_ROLLING, 2, kolo_rule_rms(&w[i], g, &a[i], NULL, &b[i], n))     /* v, u */                                   \
-    X(RMSPROP_CENTERED, 2, kolo_rule_rms(&w[i], g, &a[i], &b[i], NULL, n))    /* v, m */                                  \
-    X(RMSPROP_BOTH, 3, kolo_rule_rms(&w[i], g, &a[i], &b[i], &c[i], n))  /* v, m, u */                                  \
-    X(ADAM, 2, kolo_rule_adam(&w[i], g, &a[i], &b[i], n))                /* m, v */                                                   \
-    X(AMSGRAD, 3, kolo_rule_amsgrad(&w[i], g, &a[i], &b[i], &c[i], n))   /* m, v, the largest v */                       \
-    X(ADAMAX, 2, kolo_rule_adamax(&w[i], g, &a[i], &b[i], n))            /* m, u */                                               \
-    X(NADAM, 2, kolo_rule_nadam(&w[i], g, &a[i], &b[i], n))              /* m, v */                                                 \
-    X(LARS, 1, kolo_rule_lars(&w[i], g, &a[i], n)) /* v; needs Σw² and Σg² */                                          \
-    X(LAMB, 2, kolo_rule_sgd(&w[i], g, n)) /* m, v; needs Σw² and Σr²; g is the r of kolo_rule_lamb_step() */          \
-    X(NOVOGRAD, 1, kolo_rule_novograd(&w[i], g, &a[i], n)) /* m, and a number for each array; needs Σg² */
+    X(SGD, 0, kolo_rule_sgd)                                                                                           \
+    X(MOMENTUM, 1, kolo_rule_momentum)                                                                                 \
+    X(NESTEROV, 1, kolo_rule_nesterov)                                                                                 \
+    X(ADAGRAD, 1, kolo_rule_adagrad)                                                                                   \
+    X(ADADELTA, 2, kolo_rule_adadelta)                                                                                 \
+    X(RMSPROP, 1, kolo_rule_rms)                                                                                       \
+    X(RMSPROP_ROLLING, 2, kolo_rule_rms_rolling)                                                                       \
+    X(RMSPROP_CENTERED, 2, kolo_rule_rms_centered)                                                                     \
+    X(RMSPROP_BOTH, 3, kolo_rule_rms_both)                                                                             \
+    X(ADAM, 2, kolo_rule_adam)                                                                                         \
+    X(AMSGRAD, 3, kolo_rule_amsgrad)                                                                                   \
+    X(ADAMAX, 2, kolo_rule_adamax)                                                                                     \
+    X(NADAM, 2, kolo_rule_nadam)                                                                                       \
+    X(LARS, 1, kolo_rule_lars)                                                                                         \
+    X(LAMB, 2, kolo_rule_lamb)                                                                                         \
+    X(NOVOGRAD, 1, kolo_rule_novograd)
 
 typedef enum kolo_rule_kind {
-#define KOLO_RULE_CONSTANT(name, slots, step) KOLO_RULE_##name,
+#define KOLO_RULE_CONSTANT(name, slots, function) KOLO_RULE_##name,
     KOLO_RULES(KOLO_RULE_CONSTANT)
 #undef KOLO_RULE_CONSTANT
         KOLO_RULE_KINDS
@@ -158,7 +158,7 @@ KOLO_RULE void kolo_rule_adadelta(float *w, float g, float *a, float *b, kolo_ru
 }
 
 /* m: NULL unless .centered; u: NULL without .momentum. */
-KOLO_RULE void kolo_rule_rms(float *w, float g, float *v, float *m, float *u, kolo_rule n)
+KOLO_RULE void kolo_rule_rms_any(float *w, float g, float *v, float *m, float *u, kolo_rule n)
 {
     float square = 0;
     *v = n.beta_1 * *v + (1 - n.beta_1) * g * g;
@@ -167,6 +167,22 @@ KOLO_RULE void kolo_rule_rms(float *w, float g, float *v, float *m, float *u, ko
     float d = n.rate * g / sqrtf(*v - square + n.epsilon);
     if (u) d = *u = n.beta_2 * *u + d;
     *w -= d;
+}
+KOLO_RULE void kolo_rule_rms(float *w, float g, float *v, kolo_rule n)
+{
+    kolo_rule_rms_any(w, g, v, NULL, NULL, n);
+}
+KOLO_RULE void kolo_rule_rms_rolling(float *w, float g, float *v, float *u, kolo_rule n)
+{
+    kolo_rule_rms_any(w, g, v, NULL, u, n);
+}
+KOLO_RULE void kolo_rule_rms_centered(float *w, float g, float *v, float *m, kolo_rule n)
+{
+    kolo_rule_rms_any(w, g, v, m, NULL, n);
+}
+KOLO_RULE void kolo_rule_rms_both(float *w, float g, float *v, float *m, float *u, kolo_rule n)
+{
+    kolo_rule_rms_any(w, g, v, m, u, n);
 }
 
 /* ---------------------------------------------------------------- Adam and its variants */
@@ -245,6 +261,13 @@ KOLO_RULE float kolo_rule_lamb_step(float g, float *m, float *v, kolo_rule n)
     return n.of_m * *m / (sqrtf(n.of_v * *v) + n.epsilon);
 }
 
+/* r: the result of kolo_rule_lamb_step(), which has updated the slots. */
+KOLO_RULE void kolo_rule_lamb(float *w, float r, float *m, float *v, kolo_rule n)
+{
+    (void)m, (void)v;
+    kolo_rule_sgd(w, r, n);
+}
+
 /* The numbers of LAMB for one array. sums: Σw² and Σr². The update is then SGD's with r as its gradient. */
 KOLO_RULE kolo_rule kolo_rule_lamb_array(const double *rule, bool vector, const double *sums)
 {
@@ -280,7 +303,7 @@ KOLO_RULE void kolo_rule_novograd(float *w, float g, float *m, kolo_rule n)
 KOLO_EVERYWHERE int kolo_rule_slots(kolo_rule_kind rule)
 {
     switch (rule) {
-#define KOLO_RULE_SLOTS(name, slots, step)                                                                             \
+#define KOLO_RULE_SLOTS(name, slots, function)                                                                         \
     case KOLO_RULE_##name: return slots;
         KOLO_RULES(KOLO_RULE_SLOTS)
 #undef KOLO_RULE_SLOTS
@@ -288,14 +311,21 @@ KOLO_EVERYWHERE int kolo_rule_slots(kolo_rule_kind rule)
     }
 }
 
+/* The call of a rule's function for element i, by its number of slots. A number that does not fit the function does not
+ * compile. */
+#define KOLO_RULE_CALL_0(function) function(&w[i], g, n)
+#define KOLO_RULE_CALL_1(function) function(&w[i], g, &a[i], n)
+#define KOLO_RULE_CALL_2(function) function(&w[i], g, &a[i], &b[i], n)
+#define KOLO_RULE_CALL_3(function) function(&w[i], g, &a[i], &b[i], &c[i], n)
+
 /* Runs the rule's step for element i of the weights and slots, with its gradient g. Callers pass a constant `rule`, so
  * the compiler removes the switch. */
 KOLO_RULE void kolo_rule_step(kolo_rule_kind rule, kolo_rule n, float *w, float g, float *a, float *b, float *c,
                               int64_t i)
 {
     switch (rule) {
-#define KOLO_RULE_STEP(name, slots, step)                                                                              \
-    case KOLO_RULE_##name: step; break;
+#define KOLO_RULE_STEP(name, slots, function)                                                                          \
+    case KOLO_RULE_##name: KOLO_RULE_CALL_##slots(function); break;
         KOLO_RULES(KOLO_RULE_STEP)
 #undef KOLO_RULE_STEP
     default: break;

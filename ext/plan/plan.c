@@ -4,52 +4,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How many elements of in[] and out[] each kind of operation has: see kolo_op_kind in plan.h. */
 static const struct {
-    int in, out;
-} operands[] = {
-    [KOLO_OP_INPUT] = {1, 1},
-    [KOLO_OP_CONV2D] = {3, 1},
-    [KOLO_OP_CONV2D_BACKWARD] = {4, 3},
-    [KOLO_OP_CONV2D_TRANSPOSE] = {3, 1},
-    [KOLO_OP_CONV2D_TRANSPOSE_BACKWARD] = {4, 3},
-    [KOLO_OP_DENSE] = {3, 1},
-    [KOLO_OP_DENSE_BACKWARD] = {4, 3},
-    [KOLO_OP_MAX_POOL2D] = {1, 2},
-    [KOLO_OP_MAX_POOL2D_BACKWARD] = {2, 1},
-    [KOLO_OP_AVERAGE_POOL2D] = {1, 1},
-    [KOLO_OP_AVERAGE_POOL2D_BACKWARD] = {1, 1},
-    [KOLO_OP_PAD2D] = {1, 1},
-    [KOLO_OP_CROP2D] = {1, 1},
-    [KOLO_OP_UPSAMPLE2D] = {1, 1},
-    [KOLO_OP_UPSAMPLE2D_BACKWARD] = {1, 1},
-    [KOLO_OP_CONCATENATE] = {KOLO_OP_INS, 1},
-    [KOLO_OP_SLICE] = {1, 1},
-    [KOLO_OP_MULTIPLY] = {2, 1},
-    [KOLO_OP_MULTIPLY_SUM] = {2, 1},
-    [KOLO_OP_ACTIVATION] = {1, 1},
-    [KOLO_OP_ACTIVATION_BACKWARD] = {3, 1},
-    [KOLO_OP_DROPOUT] = {1, 2},
-    [KOLO_OP_DROPOUT_BACKWARD] = {2, 1},
-    [KOLO_OP_ADD] = {2, 1},
-    [KOLO_OP_EMBEDDING] = {2, 1},
-    [KOLO_OP_EMBEDDING_BACKWARD] = {2, 1},
-    [KOLO_OP_POSITION] = {2, 1},
-    [KOLO_OP_POSITION_BACKWARD] = {1, 1},
-    [KOLO_OP_LAYER_NORM] = {3, 1},
-    [KOLO_OP_LAYER_NORM_BACKWARD] = {3, 3},
-    [KOLO_OP_ATTENTION] = {1, 2},
-    [KOLO_OP_ATTENTION_BACKWARD] = {4, 1},
-    [KOLO_OP_REDUCE] = {1, 1},
-    [KOLO_OP_COPY] = {1, 1},
-    [KOLO_OP_BATCH_NORM_MOMENTS] = {1, 1},
-    [KOLO_OP_BATCH_NORM] = {6, 3},
-    [KOLO_OP_BATCH_NORM_SUMS] = {5, 3},
-    [KOLO_OP_BATCH_NORM_BACKWARD] = {6, 1},
-    [KOLO_OP_CUSTOM] = {KOLO_OP_INS, KOLO_OP_OUTS},
-    [KOLO_OP_DENSE_LOSS] = {4, 3},
-    [KOLO_OP_LOSS] = {1, 1},
+    int in, out; /* the number of elements that its in[] and out[] have */
+    const char *name;
+} operations[] = {
+#define OPERATION(name, ins, outs) {ins, outs, #name},
+    KOLO_OPS(OPERATION)
+#undef OPERATION
 };
+
+const char *kolo_op_name(kolo_op_kind kind)
+{
+    return operations[kind].name;
+}
 
 /* Grows a list by one element. It doubles the memory whenever the length is a power of two. */
 static kolo_status grow(void **list, int count, size_t size)
@@ -111,8 +78,8 @@ kolo_status kolo_plan_op(kolo_plan *plan, kolo_op op)
     void *list = plan->ops;
     KOLO_TRY(grow(&list, plan->op_count, sizeof op));
     plan->ops = list;
-    for (int i = operands[op.kind].in; i < KOLO_OP_INS; i++) op.in[i] = -1;
-    for (int i = operands[op.kind].out; i < KOLO_OP_OUTS; i++) op.out[i] = -1;
+    for (int i = operations[op.kind].in; i < KOLO_OP_INS; i++) op.in[i] = -1;
+    for (int i = operations[op.kind].out; i < KOLO_OP_OUTS; i++) op.out[i] = -1;
     op.device = plan->device;
     op.also_computes = op.computed_by = -1;
     plan->ops[plan->op_count++] = op;

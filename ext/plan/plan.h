@@ -50,67 +50,76 @@ typedef struct kolo_value {
     bool kept; /* needed after its segment, so stored in the microbatch's activations; else in the lane's workspace */
 } kolo_value;
 
-/* The kinds of operations. Each comment lists in[] -> out[]. dy is the gradient with respect to y. "or -1": the
- * operation may lack this operand. */
+/* The operations. From each entry, X(name, ins, outs), come its constant and the number of its operands, which its
+ * comment lists: in[] -> out[]. dy is the gradient with respect to y. "or -1": the operation may lack this operand,
+ * which must be set to -1 then, since 0 is a value.
+ *
+ * In the backward operations y is -1 unless the activation is fused, and kernel is -1 when dx is -1. The backward
+ * operation of an activation gets y, or x where y does not suffice (gelu, silu).
+ *
+ * `where` of MAX_POOL2D has the places of the maxima. With .activation KOLO_RELU, y is the ReLU of the maxima, and
+ * `where` also marks the maxima that the ReLU makes zero.
+ *
+ * BATCH_NORM takes the statistics from the reduced moments, or from `mean` and `variance` if there are none. dmean and
+ * dvariance, each or -1, are the gradients of the running mean and variance: samples · mean, samples · variance.
+ *
+ * The x of ATTENTION is {length, 3 · heads · key size}: each position holds the queries of all heads, then the
+ * keys, then the values. y is {length, heads · key size}. sums is {heads, length}; each backend chooses what it
+ * stores there.
+ *
+ * DENSE_LOSS is three operations in one: the last dense layer, the loss of its outputs, and the backward pass
+ * through both. The outputs are not kept. Its second kernel is the operand of the backward pass. */
+#define KOLO_OPS(X)                                                                                                    \
+    X(INPUT, 1, 1) /* features -> x */                                                                                 \
+    X(CONV2D, 3, 1) /* x, kernel, bias or -1 -> y = activation(x * kernel + bias) */                                   \
+    X(CONV2D_BACKWARD, 4, 3) /* dy, y or -1, x, kernel or -1 -> dx or -1, dkernel, dbias or -1 */                      \
+    X(CONV2D_TRANSPOSE, 3, 1) /* x, kernel, bias or -1 -> y; the window is of the convolution from y to x */           \
+    X(CONV2D_TRANSPOSE_BACKWARD, 4, 3) /* as CONV2D_BACKWARD */                                                        \
+    X(DENSE, 3, 1) /* x, kernel, bias or -1 -> y; x may be a view, its elements in order */                            \
+    X(DENSE_BACKWARD, 4, 3) /* as CONV2D_BACKWARD */                                                                   \
+    X(MAX_POOL2D, 1, 2) /* x -> y, where (workspace; -1 in a plan without training) */                                 \
+    X(MAX_POOL2D_BACKWARD, 2, 1) /* dy, where -> dx */                                                                 \
+    X(AVERAGE_POOL2D, 1, 1) /* x -> y: zeros of padding do not count */                                                \
+    X(AVERAGE_POOL2D_BACKWARD, 1, 1) /* dy -> dx */                                                                    \
+    X(PAD2D, 1, 1) /* x -> y: x with window.before and .after zeros around it */                                       \
+    X(CROP2D, 1, 1) /* dy -> dx: dy without those borders */                                                           \
+    X(UPSAMPLE2D, 1, 1) /* x -> y: each pixel repeated window.kernel[0] × window.kernel[1] times */                    \
+    X(UPSAMPLE2D_BACKWARD, 1, 1) /* dy -> dx: the sums over the repetitions */                                         \
+    X(CONCATENATE, KOLO_OP_INS, 1) /* x1 … x8, or fewer -> y: one behind the other along .axis */                      \
+    X(SLICE, 1, 1) /* x -> y: from element .first of .axis on */                                                       \
+    X(MULTIPLY, 2, 1) /* x1, x2 -> y = x1 · x2; an x2 of {1, 1, C} multiplies every pixel */                           \
+    X(MULTIPLY_SUM, 2, 1) /* x1, x2 -> y {1, 1, C}: Σ x1 · x2 over the pixels */                                       \
+    X(ACTIVATION, 1, 1) /* x -> y */                                                                                   \
+    X(ACTIVATION_BACKWARD, 3, 1) /* dy, y or -1, x or -1 -> dx */                                                      \
+    X(DROPOUT, 1, 2) /* x -> y, mask (workspace) */                                                                    \
+    X(DROPOUT_BACKWARD, 2, 1) /* dy, mask -> dx */                                                                     \
+    X(ADD, 2, 1) /* x1, x2 -> y = activation(x1 + x2) */                                                               \
+    X(EMBEDDING, 2, 1) /* features, table -> y: the rows of the table whose numbers the features are */                \
+    X(EMBEDDING_BACKWARD, 2, 1) /* dy, features -> dtable */                                                           \
+    X(POSITION, 2, 1) /* x, table -> y = x + table, the same table for every sample */                                 \
+    X(POSITION_BACKWARD, 1, 1) /* dy -> dtable */                                                                      \
+    X(LAYER_NORM, 3, 1) /* x, scale or -1, offset or -1 -> y */                                                        \
+    X(LAYER_NORM_BACKWARD, 3, 3) /* dy, x, scale or -1 -> dx or -1, dscale or -1, doffset or -1 */                     \
+    X(ATTENTION, 1, 2) /* x: queries, keys and values -> y, sums (workspace; -1 in a plan without training) */         \
+    X(ATTENTION_BACKWARD, 4, 1) /* dy, x, y, sums -> dx */                                                             \
+    X(REDUCE, 1, 1) /* partial -> reduced; it waits for all microbatches */                                            \
+    X(COPY, 1, 1) /* x, of another device -> y: x on the operation's device; plan/copies.c adds it */                  \
+    X(BATCH_NORM_MOMENTS, 1, 1) /* x -> partial {2C + 1}: Σx, Σx² of each channel; the number of x a channel */        \
+    X(BATCH_NORM, 6, 3) /* x, reduced, gamma, beta, mean, variance, all but x or -1 -> y, dmean, dvariance */          \
+    X(BATCH_NORM_SUMS, 5, 3) /* dy, x, reduced, gamma or -1, beta or -1 -> partial {2C}: Σdy, Σdy·x̂; dgamma, dbeta */  \
+    X(BATCH_NORM_BACKWARD, 6, 1) /* dy, x, reduced, gamma or -1, beta or -1, reduced of the sums -> dx */              \
+    X(CUSTOM, KOLO_OP_INS, KOLO_OP_OUTS) /* as the layer defines, all canonical; op.custom computes */                 \
+    X(DENSE_LOSS, 4, 3) /* x, kernel, bias or -1, kernel or -1 -> dx, dkernel, dbias, each or -1 */                    \
+    X(LOSS, 1, 1) /* outputs (canonical) -> d loss / d outputs (canonical; -1 in a plan without training) */
+
 typedef enum kolo_op_kind {
-    KOLO_OP_INPUT, /* features -> x */
-    KOLO_OP_CONV2D, /* x, kernel, bias or -1 -> y = activation(x * kernel + bias) */
-    KOLO_OP_CONV2D_BACKWARD, /* dy, y or -1, x, kernel or -1 -> dx or -1, dkernel, dbias or -1 */
-    KOLO_OP_CONV2D_TRANSPOSE, /* x, kernel, bias or -1 -> y; the window is of the convolution from y to x */
-    KOLO_OP_CONV2D_TRANSPOSE_BACKWARD, /* as CONV2D_BACKWARD */
-    KOLO_OP_DENSE, /* x, kernel, bias or -1 -> y; x may be a view, its elements in order */
-    KOLO_OP_DENSE_BACKWARD, /* as CONV2D_BACKWARD */
-    KOLO_OP_MAX_POOL2D, /* x -> y, where (workspace: the places of the maxima; -1 in a plan without
-                           training). With .activation KOLO_RELU, y is the ReLU of the maxima, and `where`
-                           also marks the maxima that the ReLU makes zero */
-    KOLO_OP_MAX_POOL2D_BACKWARD, /* dy, where -> dx */
-    KOLO_OP_AVERAGE_POOL2D, /* x -> y: zeros of padding do not count */
-    KOLO_OP_AVERAGE_POOL2D_BACKWARD, /* dy -> dx */
-    KOLO_OP_PAD2D, /* x -> y: x with window.before and .after zeros around it */
-    KOLO_OP_CROP2D, /* dy -> dx: dy without those borders */
-    KOLO_OP_UPSAMPLE2D, /* x -> y: each pixel repeated window.kernel[0] × window.kernel[1] times */
-    KOLO_OP_UPSAMPLE2D_BACKWARD, /* dy -> dx: the sums over the repetitions */
-    KOLO_OP_CONCATENATE, /* x1 … x8, or fewer -> y: one behind the other along .axis */
-    KOLO_OP_SLICE, /* x -> y: from element .first of .axis on */
-    KOLO_OP_MULTIPLY, /* x1, x2 -> y = x1 · x2; an x2 of {1, 1, C} multiplies every pixel */
-    KOLO_OP_MULTIPLY_SUM, /* x1, x2 -> y {1, 1, C}: Σ x1 · x2 over the pixels */
-    KOLO_OP_ACTIVATION, /* x -> y */
-    KOLO_OP_ACTIVATION_BACKWARD, /* dy, y or -1, x or -1 -> dx */
-    KOLO_OP_DROPOUT, /* x -> y, mask (workspace) */
-    KOLO_OP_DROPOUT_BACKWARD, /* dy, mask -> dx */
-    KOLO_OP_ADD, /* x1, x2 -> y = activation(x1 + x2) */
-    KOLO_OP_EMBEDDING, /* features, table -> y: the rows of the table whose numbers the features are */
-    KOLO_OP_EMBEDDING_BACKWARD, /* dy, features -> dtable */
-    KOLO_OP_POSITION, /* x, table -> y = x + table, the same table for every sample */
-    KOLO_OP_POSITION_BACKWARD, /* dy -> dtable */
-    KOLO_OP_LAYER_NORM, /* x, scale or -1, offset or -1 -> y */
-    KOLO_OP_LAYER_NORM_BACKWARD, /* dy, x, scale or -1 -> dx or -1, dscale or -1, doffset or -1 */
-    KOLO_OP_ATTENTION, /* x: queries, keys and values -> y, sums (workspace; -1 in a plan without training) */
-    KOLO_OP_ATTENTION_BACKWARD, /* dy, x, y, sums -> dx */
-    KOLO_OP_REDUCE, /* partial -> reduced; it waits for all microbatches */
-    KOLO_OP_COPY, /* x, of another device -> y: x on the operation's device; plan/copies.c adds it */
-    KOLO_OP_BATCH_NORM_MOMENTS, /* x -> partial {2C + 1}: Σx and Σx² of each channel, and the number of x a channel */
-    KOLO_OP_BATCH_NORM, /* x, reduced or -1, gamma or -1, beta or -1, mean or -1, variance or -1
-                           -> y; samples · mean and samples · variance, each or -1, which are the gradients of the
-                           running mean and variance. The statistics come from the reduced moments, or from `mean`
-                           and `variance` if there are none */
-    KOLO_OP_BATCH_NORM_SUMS, /* dy, x, reduced, gamma or -1, beta or -1
-                                -> partial {2C}: Σdy, Σdy·x̂; dgamma or -1, dbeta or -1 */
-    KOLO_OP_BATCH_NORM_BACKWARD, /* dy, x, reduced, gamma or -1, beta or -1, reduced of the sums -> dx */
-    KOLO_OP_CUSTOM, /* in[] and out[] as the layer defines them, all canonical; op.custom computes */
-    KOLO_OP_DENSE_LOSS, /* x, kernel, bias or -1, kernel or -1 -> dx, dkernel, dbias, each or -1: below */
-    KOLO_OP_LOSS, /* outputs (canonical) -> d loss / d outputs (canonical; -1 in a plan without training) */
-    KOLO_OP_KINDS
-    /* In the backward operations y is -1 unless the activation is fused, and kernel is -1 when dx is -1. The backward
-     * operation of an activation gets y, or x where y does not suffice (gelu, silu).
-     *
-     * The x of ATTENTION is {length, 3 · heads · key size}: each position holds the queries of all heads, then the
-     * keys, then the values. y is {length, heads · key size}. sums is {heads, length}; each backend chooses what it
-     * stores there.
-     *
-     * DENSE_LOSS is three operations in one: the last dense layer, the loss of its outputs, and the backward pass
-     * through both. The outputs are not kept. Its second kernel is the operand of the backward pass. */
+#define KOLO_OP_CONSTANT(name, ins, outs) KOLO_OP_##name,
+    KOLO_OPS(KOLO_OP_CONSTANT)
+#undef KOLO_OP_CONSTANT
+        KOLO_OP_KINDS
 } kolo_op_kind;
+
+const char *kolo_op_name(kolo_op_kind kind); /* "CONV2D" */
 
 typedef struct kolo_window {
     int kernel[2], stride[2];

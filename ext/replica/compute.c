@@ -51,6 +51,14 @@ static kolo_shard shard_of(const kolo_replica *replica, const kolo_batch *batch)
                         .deterministic = model->settings.deterministic};
 }
 
+static double samples_of(const kolo_shard *shard)
+{
+    const kolo_batch *batch = shard->batch;
+    int64_t first = shard->first_microbatch * batch->microbatch, end = shard->end_microbatch * batch->microbatch;
+    if (end > batch->samples) end = batch->samples;
+    return end > first ? (double)(end - first) : 0;
+}
+
 /* Takes the batch's samples from the process's feed (staged[0]) and the replica's (staged[1]), if they exist. */
 static kolo_status take_samples(kolo_replica *replica, const kolo_batch *batch, const kolo_staged *staged[2])
 {
@@ -94,6 +102,7 @@ static kolo_status enqueue(kolo_replica *replica, const kolo_shard *shard)
 static kolo_status run_shard(kolo_replica *replica, const kolo_batch *batch)
 {
     kolo_shard shard = shard_of(replica, batch);
+    replica->shard_samples = samples_of(&shard);
     const kolo_staged *staged[2] = {NULL, NULL};
     kolo_status status = take_samples(replica, batch, staged);
     shard.staged = staged[1] ? staged[1] : staged[0];
@@ -134,6 +143,14 @@ kolo_status kolo_replica_read_totals(kolo_replica *replica, bool wait)
 {
     if (replica->has_totals) return KOLO_OK;
     KOLO_TRY(read_finished(replica, wait));
+    return sum_totals(replica);
+}
+
+kolo_status kolo_replica_share_totals(kolo_replica *replica)
+{
+    bool apart = !replica->has_group_sum && replica->trainer->weight_placement != KOLO_WEIGHTS_SHARED;
+    if (!apart || !replica->has_totals) return KOLO_OK; /* kolo_replica_read_totals() sums those that lag */
+    replica->totals = replica->own;
     return sum_totals(replica);
 }
 

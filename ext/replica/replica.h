@@ -58,8 +58,10 @@ struct kolo_replica {
     kolo_update_job job;
     bool by_host; /* the host makes the updates, since the device lacks the optimizer's rule */
     /* The current step: */
+    double shard_samples; /* samples of the batch in this replica's shard */
     double samples; /* samples of the batch over all members, for the mean. For a gradient that was not summed over the
-                       group it becomes totals.samples, which a strategy may change */
+                       group it becomes totals.samples, which a strategy may change, or shard_samples if the totals
+                       have not been read back */
     bool complete; /* the batch ends a group of .accumulate_steps */
     bool has_group_sum; /* the gradient is the sum over all members, or there is only one member */
     bool gradient_on_host; /* the gradient is in `gradient`, where a strategy may have changed it */
@@ -102,6 +104,8 @@ kolo_replica *kolo_replica_owner(kolo_replica *replica);
 /* compute.c. Calls kolo_engine_attach(). The next step takes its loss scaling from the counters, which the caller may
  * have changed. */
 kolo_status kolo_replica_attach(kolo_replica *replica, const kolo_data *data, int64_t samples, int64_t wanted);
+/* Sums the totals over the group after a step whose strategy did not call kolo_replica_allreduce() or _reduce(). */
+kolo_status kolo_replica_share_totals(kolo_replica *replica);
 /* Waits for the totals of all steps that have not been read back, and sums them over all members. The counters are
  * exact afterwards; with loss scaling they lag behind the steps until then, unless trainer->exact. */
 kolo_status kolo_replica_settle(kolo_replica *replica);

@@ -20,6 +20,14 @@ int kolo_model_replicas(const kolo_model *model)
     return model->place.replicas;
 }
 
+static kolo_status check_kind(const kolo_strategy_kind *kind)
+{
+    const char *missing = !kind->name ? "name" : !kind->replicas ? "replicas" : !kind->step ? "step" : NULL;
+    if (!missing) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID, "strategy %s: wanted a kolo_strategy_kind with a .%s, got NULL",
+                     kind->name ? kind->name : "of your own", missing);
+}
+
 static kolo_status check_parameter_device(const kolo_strategy_kind *kind, const char *name)
 {
     if (!name || kolo_device_number(name) != KOLO_NO_DEVICE) return KOLO_OK;
@@ -32,6 +40,7 @@ kolo_status kolo_replicas_under(const kolo_model *model, const kolo_strategy *st
 {
     const kolo_strategy_kind *kind = strategy->kind ? strategy->kind : &kolo_one_device_kind;
     int each = kolo_model_devices(model);
+    KOLO_TRY(check_kind(kind));
     KOLO_TRY(check_parameter_device(kind, strategy->parameter_device));
     KOLO_TRY(kind->replicas(strategy, count));
     if (each == 1 || *count == 1) return KOLO_OK;
@@ -382,6 +391,7 @@ static kolo_status step_replica(void *argument, int member)
     step_job *job = argument;
     kolo_replica *replica = &job->trainer->replicas[member];
     kolo_status status = kolo_model_strategy(job->trainer->model)->step(replica, job->batch);
+    if (status == KOLO_OK) status = kolo_replica_share_totals(replica);
     if (status != KOLO_OK) replica->local->kind->abort(replica->local);
     return status;
 }

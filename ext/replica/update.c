@@ -175,7 +175,9 @@ static kolo_status update_on_the_host(kolo_replica *replica, bool any)
 static kolo_status update(kolo_replica *replica)
 {
     bool apart = !replica->has_group_sum || replica->gradient_on_host;
-    if (apart) replica->samples = replica->totals.samples;
+    if (apart)
+        replica->samples =
+            replica->has_totals || replica->totals.samples > 0 ? replica->totals.samples : replica->shard_samples;
     if (apart) replica->complete = kolo_replica_completes(replica);
     bool any = replica->counters.accumulated_samples + replica->samples > 0;
     if (replica->by_host) KOLO_TRY(update_on_the_host(replica, any));

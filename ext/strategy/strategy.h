@@ -16,11 +16,13 @@
 typedef struct kolo_replica kolo_replica;
 
 struct kolo_strategy_kind {
-    const char *name; /* "mirrored" */
+    /* Required: name, replicas and step. The others may be left out. */
+    const char *name; /* "mirrored"; of Kolo's own kinds the name in KOLO_STRATEGIES, by which --strategy finds it */
     /* The number of replicas that this process runs. For a model that is placed on several devices,
      * kolo_replicas_under() divides it by their number. Fails with a message if the options are invalid. */
     kolo_status (*replicas)(const kolo_strategy *strategy, int *count);
-    /* One training step of one replica. A failure ends the fit on all replicas. */
+    /* One training step of one replica. batch->step counts the steps since kolo_compile(). A failure ends the fit on
+     * all replicas. */
     kolo_status (*step)(kolo_replica *replica, const kolo_batch *batch);
     /* Where the strategy wants the weights of several replicas to be kept. NULL: KOLO_WEIGHTS_COPIED. */
     kolo_weight_placement (*weight_placement)(const kolo_strategy *strategy);
@@ -32,7 +34,7 @@ struct kolo_strategy_kind {
     /* Any thread of the process may compute microbatches of any replica, provided that the replicas share the weights:
      * step() uses no result of one replica's samples alone. */
     bool shares_compute;
-    /* step() does not use kolo_replica_totals(), so a GPU may deliver the totals some steps later. */
+    /* step() does not call kolo_replica_totals(), so a GPU may deliver the totals some steps later. */
     bool totals_may_lag;
 };
 
@@ -50,7 +52,9 @@ kolo_status kolo_replica_allreduce(kolo_replica *replica);
 /* With KOLO_WEIGHTS_CENTRAL the same, but only the replica that updates the weights gets the sum of the gradients.
  * Otherwise, in deterministic mode, and over several ranks it is kolo_replica_allreduce(). */
 kolo_status kolo_replica_reduce(kolo_replica *replica);
-/* One step of the optimizer with the replica's gradient, divided by the number of samples in its totals. */
+/* One step of the optimizer with the mean gradient: the replica's gradient, divided by the number of samples that it is
+ * a sum over. These are the group's after an all-reduce, otherwise the replica's own, unless step() has changed
+ * kolo_replica_totals()->samples. A replica without samples does not update. */
 kolo_status kolo_replica_update(kolo_replica *replica);
 
 /* ---- Access to gradient, weights and totals, for strategies that keep copies and synchronize them differently ---- */
@@ -67,7 +71,9 @@ float *kolo_replica_weights(kolo_replica *replica);
 kolo_status kolo_replica_pack(kolo_replica *replica);
 /* The number of weights. */
 int64_t kolo_replica_count(const kolo_replica *replica);
-/* Loss and metrics of the last compute. */
+/* Loss, metrics and number of samples of the last compute: of this replica's shard, after kolo_replica_allreduce() or
+ * _reduce() of the group. If step() calls neither, the library sums them over the group when step() returns: fit
+ * reports these sums, and stops by them. */
 kolo_totals *kolo_replica_totals(kolo_replica *replica);
 
 #endif

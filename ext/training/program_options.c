@@ -54,7 +54,7 @@ static const struct argp_option option_table[] = {
      "of the arithmetic; tf32 is of GPUs, on the CPU it is fp32", 2},
     {"seed", OPTION_SEED, "N", 0, "of weights, order and dropout", 2},
     {"deterministic", OPTION_DETERMINISTIC, NULL, 0, "the same bits for any number of devices and ranks", 2},
-    {"devices", OPTION_DEVICES, "N", 0, "mirrored replicas, one a device", 3},
+    {"devices", OPTION_DEVICES, "N", 0, "so many devices, a replica on each", 3},
     {"strategy", OPTION_STRATEGY, "NAME", 0, "how the devices share the work: " STRATEGY_NAMES, 3},
     {"save", OPTION_SAVE, "FILE", 0, "write the weights there, as safetensors", 4},
     {"history", OPTION_HISTORY, "FILE", 0, "write what each epoch gave there, as JSON", 4},

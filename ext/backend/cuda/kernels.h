@@ -360,6 +360,8 @@ typedef struct kolo_cuda_update {
 /* Whether the update reads the gradient more than once, or overwrites it. All of it must then be in
  * update->gradient. */
 bool kolo_cuda_update_measures(const kolo_cuda_update *update);
+/* Whether there is a kernel for the sums that a kolo_rule_kind needs. */
+bool kolo_cuda_measures_for(int rule);
 cudaError_t kolo_cuda_update_all(cudaStream_t stream, const kolo_cuda_update *update);
 cudaError_t kolo_cuda_fill_step_parameters(cudaStream_t stream, kolo_step_parameters *step_parameters,
                                            kolo_scaling *scaling, kolo_scaling *seen);

@@ -276,7 +276,8 @@ __device__ static double mean_of(const Row<Team> &row, const kolo_loss_job &job,
         if (metric == KOLO_FORMULA_MEAN) sum += (double)p;
         else if (metric == KOLO_FORMULA_BINARY_ACCURACY) sum += kolo_is_right(p, t);
         else if (metric == KOLO_FORMULA_MAE) sum += kolo_absolute((double)p - (double)t, &unused);
-        else sum += kolo_square((double)p - (double)t, &unused);
+        else if (metric == KOLO_FORMULA_MSE) sum += kolo_square((double)p - (double)t, &unused);
+        else sum = NAN; /* a formula that is missing here */
         return 0.0f;
     });
     return row.team.sum(sum) / (double)row.n;

@@ -120,7 +120,9 @@ void kolo_cuda_forget_updates(kolo_stream *stream, kolo_update_job *job)
 
 bool kolo_cuda_has_rule(const kolo_optimizer *optimizer)
 {
-    return optimizer->kind->rule != NULL;
+    double numbers[KOLO_RULE_NUMBERS];
+    const kolo_optimizer_kind *kind = optimizer->kind;
+    return kind->rule && (!kind->measure || kolo_cuda_measures_for(kolo_rule_numbers(optimizer, 0, 1, numbers)));
 }
 
 /* Fills in *update from the job and its table. */

@@ -204,7 +204,7 @@ template <kolo_rule_kind RULE> struct MeasureRule {
     }
 };
 
-#define KOLO_SLOTS_OF(name, slots, step) slots,
+#define KOLO_SLOTS_OF(name, slots, function) slots,
 static constexpr int kolo_rule_slots_of[] = {KOLO_RULES(KOLO_SLOTS_OF)};
 #undef KOLO_SLOTS_OF
 
@@ -372,7 +372,7 @@ template <kolo_rule_kind RULE> __global__ void __launch_bounds__(THREADS) update
 
 typedef void update_kernel(kolo_cuda_update u);
 
-#define KOLO_UPDATE_OF(name, slots, step) update<KOLO_RULE_##name>,
+#define KOLO_UPDATE_OF(name, slots, function) update<KOLO_RULE_##name>,
 static update_kernel *const updates[KOLO_RULE_KINDS] = {KOLO_RULES(KOLO_UPDATE_OF)};
 #undef KOLO_UPDATE_OF
 
@@ -393,6 +393,11 @@ static bool are_wide(const kolo_cuda_update *u)
 } // namespace kolo
 
 using namespace kolo;
+
+bool kolo_cuda_measures_for(int rule)
+{
+    return measure_of(rule) != nullptr;
+}
 
 bool kolo_cuda_update_measures(const kolo_cuda_update *u)
 {

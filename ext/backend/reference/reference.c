@@ -18,7 +18,7 @@ static void copy_input(const kolo_reference_job *job)
     memcpy(job->out[0], job->in[0], elements * sizeof(double));
 }
 
-static void (*const compute_functions[])(const kolo_reference_job *) = {
+static void (*const compute_functions[KOLO_OP_KINDS])(const kolo_reference_job *) = {
     [KOLO_OP_INPUT] = copy_input,
     [KOLO_OP_CONV2D] = kolo_reference_conv2d,
     [KOLO_OP_CONV2D_BACKWARD] = kolo_reference_conv2d_backward,
@@ -112,6 +112,9 @@ static size_t place(kolo_plan *plan, int value)
 static kolo_status prepare(kolo_plan *plan, int op, void **made)
 {
     kolo_op *o = &plan->ops[op];
+    bool by_host = o->kind == KOLO_OP_CUSTOM || o->kind == KOLO_OP_LOSS; /* see run() */
+    if (!compute_functions[o->kind] && !by_host)
+        return kolo_fail(KOLO_INTERNAL, "operation %s: reference.c has no row for it", kolo_op_name(o->kind));
     o->scratch = 0;
     for (int i = 0; i < KOLO_OP_INS; i++) o->scratch += place(plan, o->in[i]);
     for (int i = 0; i < KOLO_OP_OUTS; i++) o->scratch += place(plan, o->out[i]);

@@ -5,6 +5,8 @@
 #include "ext/backend/tested.h"
 #include "strategy/strategy.h"
 
+#include <string.h>
+
 #define WEIGHTS 1024
 #define DEVICES 3
 #define EPOCHS  3
@@ -62,12 +64,13 @@ typedef struct training {
     step_function *step;
     kolo_optimizer optimizer;
     kolo_precision precision;
-    bool deterministic;
+    bool deterministic, totals_may_lag;
 } training;
 
 static double train(training t, const char *backend, float *weights)
 {
-    const kolo_strategy_kind own = {.name = "own", .replicas = three, .step = t.step};
+    const kolo_strategy_kind own = {
+        .name = "own", .replicas = three, .step = t.step, .totals_may_lag = t.totals_may_lag};
     kolo_data *data = small_data(90);
     kolo_model *model = small_model();
     assert_int_equal(kolo_compile(model, .optimizer = t.optimizer, .loss = KOLO_SPARSE_CROSSENTROPY, .seed = 11,
@@ -76,6 +79,7 @@ static double train(training t, const char *backend, float *weights)
                      KOLO_OK);
     const kolo_history *history = kolo_fit(model, data, .epochs = EPOCHS, .batch_size = 37, .verbose = KOLO_NONE);
     assert_non_null(history);
+    for (int e = 0; e < EPOCHS; e++) assert_int_equal(history->epoch[e].images, 90);
     double loss = history->epoch[EPOCHS - 1].loss;
     for (int64_t i = 0; i < kolo_count_params(model); i++) weights[i] = kolo_weight_get(model, 0).values[i];
     kolo_model_free(&model);
@@ -103,6 +107,7 @@ static void weights_are_averaged(void **state)
 {
     (void)state;
     learn(average_weights);
+    compare((training){.step = average_weights, .optimizer = kolo_adam(), .totals_may_lag = true}, 1e-4);
 }
 
 static void gradients_are_changed(void **state)
@@ -118,12 +123,29 @@ static void losses_are_looked_at(void **state)
     compare((training){.step = skip_good_batches, .optimizer = kolo_adam(), .deterministic = true}, 1e-4);
 }
 
+static void what_a_kind_lacks_is_a_sentence(void **state)
+{
+    (void)state;
+    kolo_model *model = small_model();
+    const kolo_strategy_kind no_step = {.name = "own", .replicas = three};
+    assert_int_not_equal(kolo_compile(model, .strategy = kolo_strategy_of(&no_step)), KOLO_OK);
+    assert_non_null(strstr(kolo_last_error().text, "strategy own: wanted a kolo_strategy_kind with a .step, got NULL"));
+    kolo_clear_error();
+    const kolo_strategy_kind no_replicas = {.name = "own", .step = average_weights};
+    assert_int_not_equal(kolo_compile(model, .strategy = kolo_strategy_of(&no_replicas)), KOLO_OK);
+    assert_non_null(strstr(kolo_last_error().text,
+                           "strategy own: wanted a kolo_strategy_kind with a .replicas, got NULL"));
+    kolo_clear_error();
+    kolo_model_free(&model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(weights_are_averaged),
         cmocka_unit_test(gradients_are_changed),
         cmocka_unit_test(losses_are_looked_at),
+        cmocka_unit_test(what_a_kind_lacks_is_a_sentence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
