@@ -21,7 +21,7 @@
 #include "plan/plan.h"
 #include "losses/totals.h"
 
-/* Raise the first number with each change of what a plugin is compiled from: this header and those that it includes. */
+/* Raise the first number when a plugin must be compiled again: with each change of a struct of the seam. */
 #define KOLO_BACKEND_VERSION (8u << 8 | KOLO_OP_KINDS)
 
 /* The arguments of a kernel: one microbatch. */
