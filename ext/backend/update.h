@@ -37,7 +37,7 @@ typedef struct kolo_update_kind {
     /* Whether it has the optimizer's rule. The host computes a rule that the device lacks. */
     bool (*has_rule)(const kolo_optimizer *optimizer);
     /* Makes what update() and penalty() of this job need, job->prepared. The caller calls it before either of them, and
-     * again after a change of the job's spans or plan. */
+     * after a change of the job's spans or plan forget() and expect() again. */
     kolo_status (*expect)(kolo_stream *stream, kolo_update_job *job);
     void (*forget)(kolo_stream *stream, kolo_update_job *job); /* frees job->prepared */
     kolo_status (*update)(kolo_stream *stream, const kolo_update_job *job);

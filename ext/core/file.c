@@ -102,6 +102,13 @@ static void remove_leftovers(const char *target)
     if (listing) closedir(listing);
 }
 
+/* Locks the open file. False: another process has it locked, to remove it as a leftover. File systems without locks
+ * have no such process. */
+static bool lock(int fd)
+{
+    return flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+}
+
 /* Whether the name still refers to the open file. Another process may have removed the file as a leftover before it was
  * locked. */
 static bool is_at(int fd, const char *name)
@@ -118,8 +125,7 @@ static kolo_status open_named(kolo_file *file)
         file->fd = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (file->fd < 0 && errno != EEXIST) return cannot_write(file->path, errno);
         if (file->fd < 0) continue;
-        flock(file->fd, LOCK_EX | LOCK_NB);
-        if (is_at(file->fd, file->temporary)) return KOLO_OK;
+        if (lock(file->fd) && is_at(file->fd, file->temporary)) return KOLO_OK;
         close(file->fd);
     }
     file->fd = -1;
@@ -137,7 +143,7 @@ static kolo_status open_temporary(kolo_file *file)
     bool can_be_named = access("/proc/self/fd", X_OK) == 0;
     file->fd = can_be_named ? open(folder, O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666) : -1;
     if (file->fd < 0) return open_named(file);
-    flock(file->fd, LOCK_EX | LOCK_NB);
+    lock(file->fd);
     return KOLO_OK;
 }
 

@@ -21,8 +21,8 @@ int64_t kolo_reader_most(const kolo_reader *file);
 
 /* Reads up to `wanted` bytes into target; fewer only at the end of the file. */
 kolo_status kolo_reader_read(kolo_reader *file, void *target, int64_t wanted, int64_t *got);
-/* The same into memory from malloc. Allocates what is wanted at once, but not more than kolo_reader_most(); where
- * that is unknown, at most twice what was read, or 64 KiB. *bytes is NULL on failure, and may be NULL if nothing was
+/* The same into memory from malloc. Allocates what is wanted at once, but not more than a plain file has; of a
+ * compressed file at most twice what was read, or 64 KiB. *bytes is NULL on failure, and may be NULL if nothing was
  * read. */
 kolo_status kolo_reader_take(kolo_reader *file, int64_t wanted, uint8_t **bytes, int64_t *got);
 /* Reads exactly `wanted` bytes, or fails: the file is truncated in `part` ("the labels"). */

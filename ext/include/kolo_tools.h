@@ -202,7 +202,7 @@ typedef struct kolo_options {
     kolo_precision precision; /* --precision fp32|bf16|fp16|tf32 */
     uint64_t seed;
     bool deterministic;
-    int devices; /* --devices N, the number of mirrored replicas; 0: not given */
+    int devices; /* --devices N, the number of devices, with a replica on each; 0: not given */
     const char *strategy; /* --strategy NAME, one of KOLO_STRATEGIES; NULL: not given */
     const char *save; /* --save FILE.safetensors */
     const char *history; /* --history FILE, JSON */

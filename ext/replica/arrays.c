@@ -170,20 +170,23 @@ static void share_job(kolo_replica *replica)
 static kolo_status open_job(kolo_replica *replica)
 {
     const kolo_backend *backend = replica->trainer->model->backend;
-    replica->job = job_of(replica);
+    bool penalised = false;
+    replica->job = replica->host_job = job_of(replica);
     for (int p = 0; p < replica->trainer->model->parameter_count; p++)
-        if (replica->spans[p].penalty > 0) replica->engine->penalised = &replica->job;
-    if (replica->by_host) return kolo_host_expect_update(NULL, &replica->job);
-    if (kolo_replica_owner(replica) == replica) KOLO_TRY(backend->updates->expect(replica->stream, &replica->job));
+        penalised = penalised || replica->spans[p].penalty > 0;
+    if (penalised) replica->engine->penalised = &replica->job;
+    if (replica->by_host) KOLO_TRY(kolo_host_expect_update(NULL, &replica->host_job));
+    if (kolo_replica_owner(replica) == replica && (penalised || !replica->by_host))
+        KOLO_TRY(backend->updates->expect(replica->stream, &replica->job));
     share_job(replica);
     return KOLO_OK;
 }
 
 static void close_job(kolo_replica *replica)
 {
-    if (kolo_replica_owner(replica) != replica) return;
-    if (replica->by_host) kolo_host_forget_update(NULL, &replica->job);
-    else if (replica->stream) replica->trainer->model->backend->updates->forget(replica->stream, &replica->job);
+    kolo_host_forget_update(NULL, &replica->host_job);
+    if (kolo_replica_owner(replica) == replica && replica->stream)
+        replica->trainer->model->backend->updates->forget(replica->stream, &replica->job);
 }
 
 /* ---------------------------------------------------------------- engines */

@@ -142,14 +142,18 @@ static kolo_status sum_totals(kolo_replica *replica)
 kolo_status kolo_replica_read_totals(kolo_replica *replica, bool wait)
 {
     if (replica->has_totals) return KOLO_OK;
+    replica->read_in_step = true;
     KOLO_TRY(read_finished(replica, wait));
     return sum_totals(replica);
 }
 
 kolo_status kolo_replica_share_totals(kolo_replica *replica)
 {
-    bool apart = !replica->has_group_sum && replica->trainer->weight_placement != KOLO_WEIGHTS_SHARED;
-    if (!apart || !replica->has_totals) return KOLO_OK; /* kolo_replica_read_totals() sums those that lag */
+    kolo_trainer *trainer = replica->trainer;
+    if (trainer->weight_placement == KOLO_WEIGHTS_SHARED) return KOLO_OK; /* these are summed by an all-reduce only */
+    if (!replica->has_totals)
+        return replica->read_in_step ? KOLO_OK : kolo_replica_read_totals(replica, trainer->exact);
+    if (replica->has_group_sum) return KOLO_OK;
     replica->totals = replica->own;
     return sum_totals(replica);
 }
@@ -182,7 +186,7 @@ kolo_status kolo_replica_compute(kolo_replica *replica, const kolo_batch *batch)
     replica->samples = (double)batch->samples;
     replica->has_group_sum = replica->group->size == 1;
     replica->complete = kolo_replica_completes(replica);
-    replica->gradient_on_host = replica->collected = false;
+    replica->gradient_on_host = replica->collected = replica->read_in_step = false;
     if (replica->tree != trainer->tree) kolo_reduction_begin(replica->tree, kolo_batch_microbatches(batch));
     KOLO_TRY(run_shard(replica, batch));
     replica->timings.compute += kolo_now() - started;

@@ -56,16 +56,17 @@ struct kolo_replica {
     kolo_replica_arrays arrays;
     kolo_span *spans; /* [parameter_count] */
     kolo_update_job job;
+    kolo_update_job host_job; /* the same for kolo_host_update(); used if by_host */
     bool by_host; /* the host makes the updates, since the device lacks the optimizer's rule */
     /* The current step: */
     double shard_samples; /* samples of the batch in this replica's shard */
-    double samples; /* samples of the batch over all members, for the mean. For a gradient that was not summed over the
-                       group it becomes totals.samples, which a strategy may change, or shard_samples if the totals
-                       have not been read back */
+    double samples; /* samples of the batch over all members, for the mean. For a gradient that is the replica's own,
+                       or that the strategy changed, see set_samples() in update.c */
     bool complete; /* the batch ends a group of .accumulate_steps */
     bool has_group_sum; /* the gradient is the sum over all members, or there is only one member */
     bool gradient_on_host; /* the gradient is in `gradient`, where a strategy may have changed it */
     bool collected; /* the gradient is in arrays.gradient */
+    bool read_in_step; /* kolo_replica_read_totals() was called since the last compute */
     bool has_totals; /* the step's totals have been read back, so a strategy may look at them */
     bool began; /* an update has been enqueued before, so code that it needs is loaded */
     /* Loss scaling by the stream (loss_scaling.c): */

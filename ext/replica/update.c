@@ -124,7 +124,7 @@ static void take_scaling(kolo_counters *counters, const kolo_scaling *scaling)
 /* Updates the host's arrays, for an optimizer whose rule the device lacks. */
 static kolo_status update_by_host(kolo_replica *replica, const kolo_step_parameters *numbers)
 {
-    kolo_update_job job = replica->job;
+    kolo_update_job job = replica->host_job;
     kolo_counters *counters = &replica->counters;
     bool scaled = replica->trainer->model->settings.precision == KOLO_MIXED_FP16;
     kolo_scaling scaling = {.loss_scale = counters->loss_scale, .good = counters->good, .updates = counters->updates};
@@ -164,7 +164,7 @@ static kolo_status update_apart(kolo_replica *replica, bool any)
 static kolo_status update_on_the_host(kolo_replica *replica, bool any)
 {
     kolo_step_parameters numbers = kolo_replica_step_parameters(replica);
-    if (!replica->has_group_sum && replica->gradient_on_host) KOLO_TRY(kolo_replica_store_gradient(replica));
+    if (replica->gradient_on_host) KOLO_TRY(kolo_replica_store_gradient(replica));
     if (replica->group->size == 1 || !replica->has_group_sum) {
         KOLO_TRY(kolo_replica_collect(replica));
         KOLO_TRY(kolo_replica_accumulate(replica));
@@ -172,12 +172,19 @@ static kolo_status update_on_the_host(kolo_replica *replica, bool any)
     return any && replica->complete ? update_by_host(replica, &numbers) : KOLO_OK;
 }
 
+/* The samples that the gradient is a sum over. If the totals have not been read back, and the strategy has not set
+ * them, they are the group's, as kolo_replica_compute() has set them, or the shard's. */
+static void set_samples(kolo_replica *replica)
+{
+    if (replica->has_totals || replica->totals.samples > 0) replica->samples = replica->totals.samples;
+    else if (!replica->has_group_sum) replica->samples = replica->shard_samples;
+}
+
 static kolo_status update(kolo_replica *replica)
 {
     bool apart = !replica->has_group_sum || replica->gradient_on_host;
-    if (apart)
-        replica->samples =
-            replica->has_totals || replica->totals.samples > 0 ? replica->totals.samples : replica->shard_samples;
+    if (apart) KOLO_TRY(kolo_replica_synchronize_scaling(replica)); /* the step parameters are computed here */
+    if (apart) set_samples(replica);
     if (apart) replica->complete = kolo_replica_completes(replica);
     bool any = replica->counters.accumulated_samples + replica->samples > 0;
     if (replica->by_host) KOLO_TRY(update_on_the_host(replica, any));

@@ -112,7 +112,11 @@ kolo_status kolo_cuda_expect_updates(kolo_stream *stream, kolo_update_job *job)
 
 void kolo_cuda_forget_updates(kolo_stream *stream, kolo_update_job *job)
 {
-    if (kolo_cuda_opened_here(stream) && job->prepared && kolo_cuda_enter(stream) == KOLO_OK) free_table(job->prepared);
+    update_table *table = job->prepared;
+    bool can = table && kolo_cuda_opened_here(stream) && cudaSetDevice(stream->device) == cudaSuccess;
+    if (can) kolo_cuda_free(table->memory);
+    cudaGetLastError(); /* clears the error of a lost device */
+    free(table);
     job->prepared = NULL;
 }
 

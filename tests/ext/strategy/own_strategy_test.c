@@ -47,6 +47,17 @@ static kolo_status clip_and_sum(kolo_replica *replica, const kolo_batch *batch)
     return kolo_replica_update(replica);
 }
 
+/* The sum of all, cut off by each of them alike. */
+static kolo_status sum_and_clip(kolo_replica *replica, const kolo_batch *batch)
+{
+    float *gradient;
+    KOLO_TRY(kolo_replica_compute(replica, batch));
+    KOLO_TRY(kolo_replica_allreduce(replica));
+    KOLO_TRY(kolo_replica_gradient(replica, &gradient));
+    for (int64_t i = 0; i < kolo_replica_count(replica); i++) gradient[i] = fmaxf(-0.5f, fminf(0.5f, gradient[i]));
+    return kolo_replica_update(replica);
+}
+
 /* What it is told of the batch's losses decides whether it is learnt from. */
 static kolo_status skip_good_batches(kolo_replica *replica, const kolo_batch *batch)
 {
@@ -108,12 +119,19 @@ static void weights_are_averaged(void **state)
     (void)state;
     learn(average_weights);
     compare((training){.step = average_weights, .optimizer = kolo_adam(), .totals_may_lag = true}, 1e-4);
+    compare((training){.step = average_weights,
+                       .optimizer = kolo_sgd(.learning_rate = 0.1),
+                       .precision = KOLO_MIXED_FP16,
+                       .totals_may_lag = true},
+            2e-2);
 }
 
 static void gradients_are_changed(void **state)
 {
     (void)state;
     learn(clip_and_sum);
+    learn(sum_and_clip);
+    compare((training){.step = sum_and_clip, .optimizer = kolo_adam(), .totals_may_lag = true}, 1e-4);
 }
 
 static void losses_are_looked_at(void **state)

@@ -69,7 +69,7 @@ static float *floats(net *n, const float *from)
     return there;
 }
 
-/* The arrays of all weights, and where in them each is. A list of spans is a key: it must outlive the stream. */
+/* The arrays of all weights, and where in them each is. */
 static void open_arrays(net *n, dice *d, const kolo_optimizer *optimizer, int before)
 {
     n->spans = calloc(SPANS, sizeof *n->spans);
@@ -134,6 +134,7 @@ static void close_net(net *n)
     float *const all[] = {n->weights, n->gradient, n->slots[0], n->slots[1]};
     for (int i = 0; i < 4; i++) rig_deallocate(n->r, all[i]);
     rig_deallocate(n->r, n->step_parameters);
+    tested->updates->forget(n->r->stream, &n->job);
     rig_free(n->r);
     free(n->spans);
 }
@@ -191,6 +192,7 @@ static void one_case(dice *d, int number)
     n.job.packed = BASE;
     const kolo_update_kind *updates = tested->updates;
     rig_ok(updates->expect(n.r->stream, &n.job));
+    rig_ok(updates->expect(straight.r->stream, &straight.job));
     rig_ok(updates->update(n.r->stream, &n.job));
     rig_ok(updates->update(straight.r->stream, &straight.job));
     float *weights = malloc((size_t)n.count * sizeof *weights), *wanted = malloc((size_t)n.count * sizeof *wanted);
