@@ -231,9 +231,9 @@ MORE = pytest.mark.long("the same once more with another cell")
     "sleep(300000);",
     pytest.param("for (;;) free(malloc(10));", marks=MORE),
     pytest.param('for (;;) printf("x");', marks=MORE),
-    'for (long i = 0;; i++) printf("%ld\\n", i);',
+    pytest.param('for (long i = 0;; i++) printf("%ld\\n", i);', marks=MORE),
     pytest.param("if (rank) sleep(300000); else for (;;) rank = rank;", marks=MORE),
-    "if (rank == 2) sleep(300000);",
+    pytest.param("if (rank == 2) sleep(300000);", marks=MORE),
     "!sleep 300000",
     pytest.param("signal(SIGINT, SIG_IGN); for (;;) rank = rank;", marks=MORE),
 ])

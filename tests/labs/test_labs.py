@@ -214,6 +214,7 @@ def test_start_here_on_files(copy, monkeypatch, tmp_path):
     assert re.search(r"\d+ of 300 digits read", text)
 
 
+@pytest.mark.long("it runs a lesson's cells; the short part has those of Start_Here and lesson 3")
 def test_lesson_1(copy, drawn):
     text = printed(run(copy, INTRODUCTION))
     for table in "weak", "strong", "devices":

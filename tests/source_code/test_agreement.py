@@ -80,20 +80,20 @@ def test_deterministic_runs_are_equal(tmp_path, data, one_device, ranks, devices
     check_same(spread(tmp_path, data, GLOBAL_BATCH, ranks, devices, *options), expected)
 
 
-@pytest.mark.parametrize("ranks, devices", [(7, None), (None, 7), (7, 2)])
+@pytest.mark.parametrize("ranks, devices", [(7, None), *in_the_long_part((None, 7), (7, 2))])
 def test_global_batch_of_a_prime_a_rank(tmp_path, data, one_device, ranks, devices):
     """7 × 13 = 91 samples: leaves and shares are all uneven, and the last step has 38."""
     expected = one_device(data, "--batch-size", 91, "--deterministic")
     check_same(spread(tmp_path, data, 91, ranks, devices, "--deterministic"), expected)
 
 
-@pytest.mark.parametrize("ranks, devices", [(None, 2), (None, 8), (3, 2)])
+@pytest.mark.parametrize("ranks, devices", [(None, 2), *in_the_long_part((None, 8), (3, 2))])
 def test_weights_in_one_place(tmp_path, data, one_device, ranks, devices):
     expected = one_device(data, "--batch-size", GLOBAL_BATCH, "--deterministic")
     check_same(spread(tmp_path, data, GLOBAL_BATCH, ranks, devices, "--strategy", "central_storage", "--deterministic"), expected)
 
 
-@pytest.mark.parametrize("ranks, devices", [(8, None), (None, 8), (3, 3)])
+@pytest.mark.parametrize("ranks, devices", [(3, 3), *in_the_long_part((8, None), (None, 8))])
 def test_batch_larger_than_the_data(tmp_path, data, one_device, ranks, devices):
     expected = one_device(data, "--batch-size", 480, "--deterministic")
     assert [e["steps"] for e in expected.epochs] == [1, 1]
@@ -101,7 +101,7 @@ def test_batch_larger_than_the_data(tmp_path, data, one_device, ranks, devices):
 
 
 @pytest.mark.parametrize("options", [("--deterministic",), ()], ids=["deterministic", "rounding"])
-@pytest.mark.parametrize("ranks, devices", [(8, None), (None, 8), (3, 4)])
+@pytest.mark.parametrize("ranks, devices", [(None, 8), *in_the_long_part((8, None), (3, 4))])
 def test_fewer_samples_than_devices(tmp_path, one_device, ranks, devices, options):
     """Five samples: ranks and devices without any must weigh nothing, and make no NaN."""
     data = write_data(tmp_path / "data", train=5, test=3)
@@ -113,7 +113,7 @@ def test_fewer_samples_than_devices(tmp_path, one_device, ranks, devices, option
 
 
 @pytest.mark.skipif(not HAS_BF16, reason="this CPU has no AVX-512: no bf16 in oneDNN 2.6")
-@pytest.mark.parametrize("ranks, devices", [(3, None), (8, None), (None, 3), (2, 2)])
+@pytest.mark.parametrize("ranks, devices", [(2, 2), *in_the_long_part((3, None), (8, None), (None, 3))])
 def test_deterministic_bf16(tmp_path, data, one_device, ranks, devices):
     options = ("--deterministic", "--precision", "bf16")
     expected = one_device(data, "--batch-size", GLOBAL_BATCH, *options)
@@ -127,6 +127,7 @@ def test_deterministic_reference(tmp_path, small_pictures, one_device, ranks, de
     check_same(spread(tmp_path, small_pictures, 30, ranks, devices, "--deterministic", **reference), expected)
 
 
+@pytest.mark.long("five trainings")
 def test_repeated_runs_and_seeds(tmp_path, data):
     """The same seed gives the same file, another seed another; threads and virtual devices change nothing."""
     options = ("--batch-size", 64, "--deterministic")
@@ -160,7 +161,7 @@ def check_close(trained, expected):
 
 @remainder
 @pytest.mark.parametrize("ranks, devices", [
-    (None, 2), (4, None), (2, 2), *in_the_long_part((None, 1), (None, 4), (None, 8), (1, None), (2, None), (8, None), (2, 4)),
+    (2, 2), *in_the_long_part((None, 2), (4, None), (None, 1), (None, 4), (None, 8), (1, None), (2, None), (8, None), (2, 4)),
 ])
 def test_agreement_within_rounding(tmp_path, data, one_device, ranks, devices, options):
     direct = {"env": {"KOLO_WINOGRAD": "0"}}
@@ -168,7 +169,7 @@ def test_agreement_within_rounding(tmp_path, data, one_device, ranks, devices, o
     check_close(spread(tmp_path, data, GLOBAL_BATCH, ranks, devices, *options, **direct), expected)
 
 
-@pytest.mark.parametrize("ranks, devices", [(2, None), (None, 4)])
+@pytest.mark.parametrize("ranks, devices", [(2, None), *in_the_long_part((None, 4))])
 def test_agreement_of_the_reference(tmp_path, small_pictures, ranks, devices):
     """And the two backends agree with each other, dropout and order included."""
     reference = {"env": {"KOLO_BACKEND": "reference"}}
@@ -199,6 +200,7 @@ def test_ranks_read_every_sample_once(tmp_path, data):
     assert abs(changed.epochs[0]["loss"] - alone.epochs[0]["loss"]) > 10 * bound
 
 
+@pytest.mark.long("eight ranks, eight epochs of 60,000 samples")
 def test_steps_that_drop_the_remainder(tmp_path):
     """The lesson's arithmetic, on pictures small enough for a test: 8 ranks × 2048 of 60,000 samples are 3 steps an epoch,
     24 in 8 epochs, and 49,152 samples trained in each; images a second count those."""

@@ -49,6 +49,7 @@ def test_ranks_and_mirrored_gpus_equal_one(tmp_path, pictures):
     same(deterministic(2, 2), one)
 
 
+@pytest.mark.long("three trainings of ranks on simulated GPUs")
 def test_a_checkpoint_goes_on_with_ranks(tmp_path, pictures):
     def cifar10(*options, epochs, ranks=None):
         options = ["--batch-size", 12 // (ranks or 1), "--deterministic", *options]

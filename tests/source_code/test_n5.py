@@ -240,6 +240,7 @@ def test_placement_is_printed(data):
 # ---- vae ----
 
 
+@pytest.mark.long("it trains the autoencoder until it has learnt")
 def test_vae_learns(tmp_path, stripes):
     """A pixel of which nothing is known costs log 2, and the loss is their sum; of one that is white a quarter of the
     time, 0.562: less can come of the code alone."""
