@@ -87,22 +87,8 @@ KOLO_INLINE void differentiate(const operands *o, int narrow)
     }
 }
 
-KOLO_VECTORISED static void normalise_float(const operands *o)
-{
-    normalise(o, 0);
-}
-KOLO_VECTORISED static void normalise_bfloat16(const operands *o)
-{
-    normalise(o, 1);
-}
-KOLO_VECTORISED static void differentiate_float(const operands *o)
-{
-    differentiate(o, 0);
-}
-KOLO_VECTORISED static void differentiate_bfloat16(const operands *o)
-{
-    differentiate(o, 1);
-}
+KOLO_BOTH_TYPES(normalise, (const operands *o), normalise(o, narrow))
+KOLO_BOTH_TYPES(differentiate, (const operands *o), differentiate(o, narrow))
 
 static void *pointer(const kolo_call *call, int value)
 {
@@ -127,8 +113,7 @@ static void forward(const kolo_kernel *kernel, const kolo_step *step, const kolo
                   .scale = pointer(call, op->in[1]),
                   .offset = pointer(call, op->in[2])};
     measure(kernel->plan, op, op->in[0], &o);
-    if (step->bfloat16) normalise_bfloat16(&o);
-    if (!step->bfloat16) normalise_float(&o);
+    (step->bfloat16 ? normalise_bfloat16 : normalise_float)(&o);
 }
 
 /* Places: dy, x, dx (x again if there is no dx). */
@@ -144,8 +129,7 @@ static void backward(const kolo_kernel *kernel, const kolo_step *step, const kol
     measure(kernel->plan, op, op->in[1], &o);
     if (o.dscale) memset(o.dscale, 0, (size_t)o.count * sizeof *o.dscale);
     if (o.doffset) memset(o.doffset, 0, (size_t)o.count * sizeof *o.doffset);
-    if (step->bfloat16) differentiate_bfloat16(&o);
-    if (!step->bfloat16) differentiate_float(&o);
+    (step->bfloat16 ? differentiate_bfloat16 : differentiate_float)(&o);
 }
 
 kolo_status kolo_onednn_layer_norm(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)

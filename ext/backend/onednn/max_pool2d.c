@@ -177,26 +177,8 @@ KOLO_INLINE void each_block(const pool *p, int64_t n, bool forward, int narrow)
 }
 
 /* The copies are for the compiler: no other pointer can point to them, so a store to `where` cannot change them. */
-KOLO_VECTORISED static void forward_float(const pool *p, int64_t n)
-{
-    const pool copy = *p;
-    each_block(&copy, n, true, 0);
-}
-KOLO_VECTORISED static void forward_bfloat16(const pool *p, int64_t n)
-{
-    const pool copy = *p;
-    each_block(&copy, n, true, 1);
-}
-KOLO_VECTORISED static void backward_float(const pool *p, int64_t n)
-{
-    const pool copy = *p;
-    each_block(&copy, n, false, 0);
-}
-KOLO_VECTORISED static void backward_bfloat16(const pool *p, int64_t n)
-{
-    const pool copy = *p;
-    each_block(&copy, n, false, 1);
-}
+KOLO_BOTH_TYPES(forward, (const pool *p, int64_t n), const pool copy = *p; each_block(&copy, n, true, narrow))
+KOLO_BOTH_TYPES(backward, (const pool *p, int64_t n), const pool copy = *p; each_block(&copy, n, false, narrow))
 
 static pool pool_of(const kolo_kernel *kernel, const kolo_step *step)
 {
@@ -219,10 +201,7 @@ static void pool_forward(const kolo_kernel *kernel, const kolo_step *step, const
     p.in = kolo_operand_pointer(&step->place[0], call);
     p.out = kolo_operand_pointer(&step->place[1], call);
     if (step->count > 2) p.where = kolo_operand_pointer(&step->place[2], call);
-    for (int64_t n = 0; n < kernel->plan->microbatch; n++) {
-        if (step->bfloat16) forward_bfloat16(&p, n);
-        if (!step->bfloat16) forward_float(&p, n);
-    }
+    for (int64_t n = 0; n < kernel->plan->microbatch; n++) (step->bfloat16 ? forward_bfloat16 : forward_float)(&p, n);
 }
 
 /* Places: dy, dx, where, plane. */
@@ -233,10 +212,7 @@ static void pool_backward(const kolo_kernel *kernel, const kolo_step *step, cons
     p.out = kolo_operand_pointer(&step->place[1], call);
     p.where = kolo_operand_pointer(&step->place[2], call);
     p.plane = kolo_operand_pointer(&step->place[3], call);
-    for (int64_t n = 0; n < kernel->plan->microbatch; n++) {
-        if (step->bfloat16) backward_bfloat16(&p, n);
-        if (!step->bfloat16) backward_float(&p, n);
-    }
+    for (int64_t n = 0; n < kernel->plan->microbatch; n++) (step->bfloat16 ? backward_bfloat16 : backward_float)(&p, n);
 }
 
 /* ---- operations */

@@ -100,14 +100,7 @@ KOLO_INLINE void sum_pixels(const images *m, const kolo_window *w, int narrow)
                 }
 }
 
-KOLO_VECTORISED static void sum_float(const images *m, const kolo_window *w)
-{
-    sum_pixels(m, w, 0);
-}
-KOLO_VECTORISED static void sum_bfloat16(const images *m, const kolo_window *w)
-{
-    sum_pixels(m, w, 1);
-}
+KOLO_BOTH_TYPES(sum, (const images *m, const kolo_window *w), sum_pixels(m, w, narrow))
 
 static void sum_up(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
