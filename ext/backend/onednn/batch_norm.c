@@ -402,9 +402,7 @@ static kolo_status place_parameters(kolo_plan *plan, const int *values, int coun
     return KOLO_OK;
 }
 
-static kolo_status add_step(kolo_kernel *kernel,
-                            void (*loop)(const kolo_kernel *, const kolo_step *, const kolo_call *), int count,
-                            const kolo_operand *places, kolo_tiling t)
+static kolo_status add_step(kolo_kernel *kernel, kolo_loop *loop, int count, const kolo_operand *places, kolo_tiling t)
 {
     kolo_step *step = kolo_step_loop(kernel, loop, count, places);
     if (!step) return KOLO_INTERNAL;

@@ -44,8 +44,7 @@ kolo_status kolo_onednn_conv2d_transpose(kolo_kernel *kernel, kolo_plan *plan, c
     dnnl_primitive_desc_t made;
     kolo_shape x = plan->values[op->in[0]].shape, y = plan->values[op->out[0]].shape;
     bool finish = op->in[2] >= 0 || op->activation == KOLO_RELU;
-    dnnl_data_type_t type = kolo_convolution_type(plan),
-                     z_type = finish ? dnnl_f32 : kolo_onednn_type(plan, op->out[0]);
+    dnnl_data_type_t type = kolo_activation_type(plan), z_type = finish ? dnnl_f32 : kolo_onednn_type(plan, op->out[0]);
     KOLO_TRY(kolo_convolution_of(plan, &op->window, y, plan->values[op->in[1]].shape, x, z_type, type, &c));
     KOLO_TRY(kolo_convolution_by_x(&c, &made));
     const kolo_product p = {.kernel = kernel, .plan = plan, .canonical = &c.canonical_kernel};
@@ -71,7 +70,7 @@ static kolo_status add_by_x(kolo_kernel *kernel, kolo_plan *plan, const kolo_op 
     kolo_convolution c;
     dnnl_primitive_desc_t made;
     kolo_shape x = plan->values[op->in[2]].shape, y = plan->values[op->in[0]].shape;
-    KOLO_TRY(kolo_convolution_of(plan, &op->window, y, plan->values[op->in[3]].shape, x, kolo_convolution_type(plan),
+    KOLO_TRY(kolo_convolution_of(plan, &op->window, y, plan->values[op->in[3]].shape, x, kolo_activation_type(plan),
                                  kolo_onednn_type(plan, op->out[0]), &c));
     KOLO_TRY(kolo_convolution_forward(&c, false, false, &made));
     const kolo_product p = {.kernel = kernel, .plan = plan, .canonical = &c.canonical_kernel};

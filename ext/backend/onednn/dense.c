@@ -15,7 +15,7 @@ typedef struct product {
 
 static kolo_status product_of(const kolo_plan *plan, int x, kolo_shape kernel, dnnl_data_type_t y_type, product *p)
 {
-    dnnl_data_type_t type = plan->precision == KOLO_MIXED_BF16 ? dnnl_bf16 : dnnl_f32;
+    dnnl_data_type_t type = kolo_activation_type(plan);
     kolo_shape shape = plan->values[x].shape;
     p->flat = shape.rank == 1;
     p->rows = plan->microbatch * (kolo_shape_count(shape) / kernel.dim[0]);
@@ -47,12 +47,8 @@ static kolo_status describe_forward(const kolo_plan *plan, const product *p, boo
 /* *place becomes x as the matrix of the product. If flat, a sample's elements form its row in the order of memory. */
 static kolo_status rows_of(kolo_kernel *kernel, int x, const product *p, kolo_operand *place)
 {
-    dnnl_memory_desc_t plain;
     *place = kolo_operand_of(kernel, x);
-    if (!p->flat) {
-        KOLO_TRY(kolo_desc_plain(kernel->plan, x, place->desc.data_type, &plain));
-        KOLO_TRY(kolo_reorder_in(kernel, *place, &plain, place));
-    }
+    if (!p->flat) KOLO_TRY(kolo_plain_in(kernel, x, place->desc.data_type, place));
     return kolo_desc_rows(p->rows, p->inputs, place->desc.data_type, &place->desc);
 }
 
@@ -123,7 +119,7 @@ kolo_status kolo_onednn_dense_backward(kolo_kernel *kernel, kolo_plan *plan, con
     product p;
     dnnl_primitive_desc_t forward;
     kolo_operand dz;
-    dnnl_data_type_t type = plan->precision == KOLO_MIXED_BF16 ? dnnl_bf16 : dnnl_f32;
+    dnnl_data_type_t type = kolo_activation_type(plan);
     KOLO_TRY(product_of(plan, op->in[2], plan->values[op->out[1]].shape, type, &p));
     KOLO_TRY(kolo_relu_backward(kernel, op, &dz));
     KOLO_TRY(kolo_reorder_in(kernel, dz, &p.y, &dz));

@@ -245,13 +245,12 @@ static kolo_status find_chunks(kolo_kernel *kernel, kolo_plan *plan, const kolo_
     int64_t rows = plan->microbatch * (kolo_shape_count(plan->values[op->in[0]].shape) / kernel_shape.dim[0]);
     dnnl_memory_desc_t desc;
     *c = (chunks){.inputs = kernel_shape.dim[0], .outputs = kernel_shape.dim[1]};
-    c->type = plan->precision == KOLO_MIXED_BF16 ? dnnl_bf16 : dnnl_f32;
+    c->type = kolo_activation_type(plan);
     c->rows = chunk_rows(rows, c->outputs);
     c->count = rows / c->rows;
     c->left = rows % c->rows;
     kernel->rounds = (int)(c->count + (c->left > 0));
-    KOLO_TRY(kolo_desc_plain(plan, op->in[0], c->type, &desc));
-    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &desc, &c->x));
+    KOLO_TRY(kolo_plain_in(kernel, op->in[0], c->type, &c->x));
     KOLO_TRY(matrix(c->rows, c->outputs, dnnl_f32, dnnl_ab, &desc));
     c->dlogits = c->logits = kolo_operand_scratch(kernel, &desc);
     KOLO_TRY(matrix(c->rows, c->outputs, c->type, dnnl_ab, &desc));
@@ -264,11 +263,7 @@ static kolo_status find_chunks(kolo_kernel *kernel, kolo_plan *plan, const kolo_
 static kolo_status place_gradients(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op, chunks *c)
 {
     dnnl_memory_desc_t desc;
-    if (op->out[0] >= 0) {
-        KOLO_TRY(kolo_desc_plain(plan, op->out[0], c->type, &desc));
-        KOLO_TRY(kolo_layout_set(plan, op->out[0], &desc));
-        c->dx = kolo_output_buffer(kernel, op->out[0], &desc);
-    }
+    if (op->out[0] >= 0) KOLO_TRY(kolo_plain_buffer(kernel, plan, op->out[0], c->type, &c->dx));
     KOLO_TRY(matrix(c->inputs, c->outputs, dnnl_f32, dnnl_ab, &desc));
     if (op->out[1] >= 0) KOLO_TRY(kolo_layout_set_parameter(plan, op->out[1], &desc, &desc, NULL));
     KOLO_TRY(matrix(1, c->outputs, dnnl_f32, dnnl_ab, &desc));

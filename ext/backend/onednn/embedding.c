@@ -45,13 +45,11 @@ static kolo_status features_layout(kolo_plan *plan, int features)
 
 kolo_status kolo_onednn_embedding(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
-    dnnl_memory_desc_t y;
+    kolo_operand places[3];
     KOLO_TRY(features_layout(plan, op->in[0]));
     KOLO_TRY(kolo_layout_set_in_place(plan, op->in[1]));
-    KOLO_TRY(kolo_desc_plain(plan, op->out[0], kolo_onednn_type(plan, op->out[0]), &y));
-    KOLO_TRY(kolo_layout_set(plan, op->out[0], &y));
-    const kolo_operand places[] = {kolo_output_buffer(kernel, op->out[0], &y), kolo_operand_of(kernel, op->in[0]),
-                                   kolo_operand_of(kernel, op->in[1])};
+    KOLO_TRY(kolo_plain_buffer(kernel, plan, op->out[0], kolo_onednn_type(plan, op->out[0]), &places[0]));
+    for (int i = 0; i < 2; i++) places[i + 1] = kolo_operand_of(kernel, op->in[i]);
     if (!kolo_step_loop(kernel, look_up, 3, places)) return KOLO_INTERNAL;
     return kolo_reorder_out(kernel, places[0], op->out[0]);
 }
@@ -95,12 +93,10 @@ static void sum_rows(const kolo_kernel *kernel, const kolo_step *step, const kol
 
 kolo_status kolo_onednn_embedding_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
-    dnnl_memory_desc_t dy;
     kolo_operand places[3];
     KOLO_TRY(features_layout(plan, op->in[1]));
     KOLO_TRY(kolo_layout_set_sparse(plan, op->out[0]));
-    KOLO_TRY(kolo_desc_plain(plan, op->in[0], kolo_layout_of(plan, op->in[0])->desc.data_type, &dy));
-    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &dy, &places[0]));
+    KOLO_TRY(kolo_plain_in(kernel, op->in[0], kolo_layout_of(plan, op->in[0])->desc.data_type, &places[0]));
     places[1] = kolo_operand_of(kernel, op->in[1]);
     places[2] = kolo_operand_of(kernel, op->out[0]);
     return kolo_step_loop(kernel, sum_rows, 3, places) ? KOLO_OK : KOLO_INTERNAL;

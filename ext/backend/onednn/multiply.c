@@ -78,7 +78,7 @@ static void multiply_sum(const kolo_kernel *kernel, const kolo_step *step, const
 static kolo_status layout_of_x1(const kolo_plan *plan, const kolo_op *op, dnnl_memory_desc_t *desc)
 {
     if (plan->values[op->in[0]].shape.rank == 3) return kolo_desc_image(plan, op->in[0], desc);
-    return kolo_desc_plain(plan, op->in[0], plan->precision == KOLO_MIXED_BF16 ? dnnl_bf16 : dnnl_f32, desc);
+    return kolo_desc_plain(plan, op->in[0], kolo_activation_type(plan), desc);
 }
 
 static kolo_status add(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op, bool sum)

@@ -110,8 +110,7 @@ static void sum_up(const kolo_kernel *kernel, const kolo_step *step, const kolo_
 
 /* ---- operations */
 
-static kolo_status add(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op,
-                       void (*loop)(const kolo_kernel *, const kolo_step *, const kolo_call *))
+static kolo_status add(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op, kolo_loop *loop)
 {
     dnnl_memory_desc_t from, to;
     KOLO_TRY(kolo_desc_image(plan, op->in[0], &from));

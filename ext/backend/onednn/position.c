@@ -31,14 +31,12 @@ static void add_positions(const kolo_kernel *kernel, const kolo_step *step, cons
 
 kolo_status kolo_onednn_position(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
-    dnnl_memory_desc_t plain;
     kolo_operand places[3];
+    dnnl_data_type_t type = kolo_onednn_type(plan, op->out[0]);
     KOLO_TRY(kolo_layout_set_in_place(plan, op->in[1]));
-    KOLO_TRY(kolo_desc_plain(plan, op->out[0], kolo_onednn_type(plan, op->out[0]), &plain));
-    KOLO_TRY(kolo_layout_set(plan, op->out[0], &plain));
-    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &plain, &places[0]));
+    KOLO_TRY(kolo_plain_in(kernel, op->in[0], type, &places[0]));
     places[1] = kolo_operand_of(kernel, op->in[1]);
-    places[2] = kolo_output_buffer(kernel, op->out[0], &plain);
+    KOLO_TRY(kolo_plain_buffer(kernel, plan, op->out[0], type, &places[2]));
     if (!kolo_step_loop(kernel, add_positions, 3, places)) return KOLO_INTERNAL;
     return kolo_reorder_out(kernel, places[2], op->out[0]);
 }
@@ -68,12 +66,11 @@ static void sum_samples(const kolo_kernel *kernel, const kolo_step *step, const 
 
 kolo_status kolo_onednn_position_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
-    dnnl_memory_desc_t plain, dtable;
+    dnnl_memory_desc_t dtable;
     kolo_operand places[2];
     KOLO_TRY(kolo_desc_rows(1, kolo_shape_count(plan->values[op->out[0]].shape), dnnl_f32, &dtable));
     KOLO_TRY(kolo_layout_set_parameter(plan, op->out[0], &dtable, &dtable, NULL));
-    KOLO_TRY(kolo_desc_plain(plan, op->in[0], kolo_layout_of(plan, op->in[0])->desc.data_type, &plain));
-    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &plain, &places[0]));
+    KOLO_TRY(kolo_plain_in(kernel, op->in[0], kolo_layout_of(plan, op->in[0])->desc.data_type, &places[0]));
     places[1] = kolo_operand_of(kernel, op->out[0]);
     return kolo_step_loop(kernel, sum_samples, 2, places) ? KOLO_OK : KOLO_INTERNAL;
 }
