@@ -5,7 +5,6 @@
 #include "core/random.h"
 #include "data/view.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct augmentation {

@@ -5,7 +5,6 @@
 #include "data/csv.h"
 #include "data/data.h"
 
-#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>

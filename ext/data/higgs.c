@@ -11,7 +11,6 @@
 #include "core/random.h"
 #include "data/csv.h"
 #include "data/folder.h"
-#include "data/reader.h"
 
 #include <dirent.h>
 #include <fnmatch.h>

@@ -7,7 +7,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define WAVE         1024 /* entries of the sine table: one period */
 #define FIGURES      6

@@ -3,7 +3,6 @@
 #include "runtime/runtime.h"
 #include "data/view.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct mapping {

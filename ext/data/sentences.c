@@ -8,7 +8,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define SPECIAL        2 /* padding and unknown words come first, as in kolo_text */
 #define CATEGORIES     12

@@ -3,7 +3,6 @@
 #include "data/example.pb-c.h"
 #include "data/record.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

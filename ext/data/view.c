@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/runtime.h"
-
 static void free_view(kolo_storage *storage)
 {
     kolo_view *view = (kolo_view *)storage;
