@@ -50,8 +50,8 @@ kolo_status kolo_arrays_choose(kolo_arrays *arrays, const int32_t *index, int64_
 
 /* Makes a data set of the arrays and owns them from then on; on failure they are freed. */
 kolo_status kolo_arrays_become(kolo_arrays *arrays, kolo_data **out);
-/* Ends a public call that reads data: makes a data set of the arrays if `status` is KOLO_OK, else frees them and
- * returns NULL. */
+/* Ends a public call that reads data: makes a data set of the arrays if `status` is KOLO_OK, else frees what there is
+ * of them and returns NULL. */
 kolo_data *kolo_arrays_leave(kolo_scope scope, kolo_status status, kolo_arrays *arrays);
 
 /* Sets *shape to one to four sizes of at least 1 (the rest of size[] is 0), of at most 2³¹-1 elements in all.

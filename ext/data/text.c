@@ -286,7 +286,6 @@ static kolo_status read_corpus(corpus *c, kolo_arrays *arrays)
 kolo_status kolo_text_read(kolo_arrays *arrays, const kolo_text_args *args)
 {
     corpus c = {.args = args, .length = args->length ? args->length : 80};
-    *arrays = (kolo_arrays){0};
     c.vocabulary = args->vocabulary ? args->vocabulary : 20000;
     if (c.length < 1 || c.length > LENGTH_MAX)
         return kolo_fail(KOLO_INVALID, "wanted .length of 1 to %d, got %d", LENGTH_MAX, c.length);
@@ -295,13 +294,12 @@ kolo_status kolo_text_read(kolo_arrays *arrays, const kolo_text_args *args)
     kolo_status status = read_corpus(&c, arrays);
     kolo_dictionary_free(&c.words);
     free(c.numbers), free(c.word);
-    if (status != KOLO_OK) kolo_arrays_free(arrays);
     return status;
 }
 
 kolo_data *kolo_text_at(const kolo_text_args *args, kolo_here here)
 {
-    kolo_arrays arrays;
+    kolo_arrays arrays = {0};
     kolo_scope scope = kolo_enter("kolo_text", here);
     return kolo_arrays_leave(scope, kolo_text_read(&arrays, args), &arrays);
 }

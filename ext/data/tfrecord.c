@@ -409,7 +409,7 @@ static void trim(void *block_pointer, int64_t samples, int64_t each)
 
 kolo_status kolo_tfrecord_read(kolo_arrays *arrays, const kolo_tfrecord_args *args)
 {
-    *arrays = (kolo_arrays){.classes = args->classes};
+    arrays->classes = args->classes;
     if (!args->path || !*args->path)
         return kolo_fail(KOLO_INVALID, "wanted the name of a TFRecord file, got %s",
                          args->path ? "an empty one" : "NULL");
@@ -424,7 +424,7 @@ kolo_status kolo_tfrecord_read(kolo_arrays *arrays, const kolo_tfrecord_args *ar
         trim(&arrays->bytes, arrays->samples, s->elements);
         trim(&arrays->floats, arrays->samples, s->elements * (int64_t)sizeof(float));
         snprintf(arrays->source, sizeof arrays->source, "%s", args->path);
-    } else kolo_arrays_free(arrays);
+    }
     for (int i = 0; i < s->count; i++) free(s->columns[i].name);
     free(s->label.name);
     free(s);
@@ -433,7 +433,7 @@ kolo_status kolo_tfrecord_read(kolo_arrays *arrays, const kolo_tfrecord_args *ar
 
 kolo_data *kolo_tfrecord_at(const kolo_tfrecord_args *args, kolo_here here)
 {
-    kolo_arrays arrays;
+    kolo_arrays arrays = {0};
     kolo_scope scope = kolo_enter("kolo_tfrecord", here);
     return kolo_arrays_leave(scope, kolo_tfrecord_read(&arrays, args), &arrays);
 }
