@@ -1,4 +1,4 @@
-/* Data sets in memory: their ownership, slices, single samples, and the gathering of batches. Read data.h first. */
+/* Data sets in memory: their ownership, parts, single samples, and the gathering of batches. Read data.h first. */
 #include "data/sources.h"
 #include "data/view.h"
 
@@ -126,27 +126,6 @@ kolo_status kolo_data_part(kolo_data **out, const kolo_data *data, int64_t first
     kolo_data_retain(part);
     *out = part;
     return KOLO_OK;
-}
-
-kolo_data *kolo_data_slice_at(kolo_data *data, int64_t first, int64_t samples, kolo_here here)
-{
-    kolo_data *part = NULL;
-    if (!data) return NULL;
-    kolo_scope scope = kolo_enter("kolo_data_slice", here);
-    return kolo_leave(scope, kolo_data_part(&part, data, first, samples)) == KOLO_OK ? part : NULL;
-}
-
-kolo_data *kolo_data_autoencoder_at(kolo_data *data, kolo_here here)
-{
-    kolo_data *same = NULL;
-    if (!data) return NULL;
-    kolo_scope scope = kolo_enter("kolo_data_autoencoder", here);
-    if (kolo_leave(scope, kolo_data_part(&same, data, 0, data->samples)) != KOLO_OK) return NULL;
-    same->autoencoder = true;
-    same->targets = NULL;
-    same->has_targets = false;
-    same->target_shape = same->shape;
-    return same;
 }
 
 void kolo_data_free(kolo_data **data)

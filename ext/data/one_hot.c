@@ -121,18 +121,15 @@ static kolo_status index_targets(const kolo_data *source, double threshold, inde
 }
 
 /* Sets numbers[label] to the number of labels that are more frequent, or equally frequent and smaller; -1 if
- * met[label], the label's count, is 0. Returns the number of labels that occur. */
-static int number_by_frequency(const int64_t *met, int known, int32_t *numbers)
+ * met[label], the label's count, is 0. */
+static void number_by_frequency(const int64_t *met, int known, int32_t *numbers)
 {
-    int classes = 0;
     for (int label = 0; label < known; label++) {
         int32_t before = 0;
         for (int other = 0; other < known; other++)
             before += met[other] > met[label] || (met[other] == met[label] && other < label);
         numbers[label] = met[label] > 0 ? before : -1;
-        classes += met[label] > 0;
     }
-    return classes;
 }
 
 static kolo_status count_labels(const kolo_data *data, indexed *x)

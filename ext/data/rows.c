@@ -1,5 +1,6 @@
-/* Reordering, slicing, repeating and concatenating data sets: kolo_shuffle, kolo_data_split, kolo_take, kolo_skip,
- * kolo_repeat, kolo_data_concatenate. No samples are copied. Read view.h first. */
+/* Reordering, slicing, repeating and concatenating data sets: kolo_shuffle, kolo_data_split, kolo_data_slice,
+ * kolo_take, kolo_skip, kolo_repeat, kolo_data_concatenate, kolo_data_autoencoder. No samples are copied. Read view.h
+ * first. */
 #include "core/random.h"
 #include "data/view.h"
 
@@ -61,6 +62,22 @@ static kolo_data *leave_with_part(const char *call, const kolo_data *data, int64
     kolo_data *part = NULL;
     kolo_scope scope = kolo_enter(call, here);
     return kolo_leave(scope, kolo_data_part(&part, data, first, samples)) == KOLO_OK ? part : NULL;
+}
+
+kolo_data *kolo_data_slice_at(kolo_data *data, int64_t first, int64_t samples, kolo_here here)
+{
+    return data ? leave_with_part("kolo_data_slice", data, first, samples, here) : NULL;
+}
+
+kolo_data *kolo_data_autoencoder_at(kolo_data *data, kolo_here here)
+{
+    kolo_data *same = data ? leave_with_part("kolo_data_autoencoder", data, 0, data->samples, here) : NULL;
+    if (!same) return NULL;
+    same->autoencoder = true;
+    same->targets = NULL;
+    same->has_targets = false;
+    same->target_shape = same->shape;
+    return same;
 }
 
 kolo_data *kolo_take_at(kolo_data *data, int64_t samples, kolo_here here)

@@ -38,12 +38,7 @@ typedef struct corpus {
 
 static kolo_status add_number(corpus *c, int32_t number)
 {
-    if (c->count == c->room) {
-        size_t room = c->room ? c->room * 2 : 65536;
-        int32_t *moved = realloc(c->numbers, room * sizeof *moved);
-        if (!moved) return kolo_fail_memory(room * sizeof *moved, "the words of a text");
-        c->numbers = moved, c->room = room;
-    }
+    KOLO_TRY(kolo_make_room(&c->numbers, &c->room, c->count + 1, sizeof *c->numbers, "the words of a text"));
     c->numbers[c->count++] = number;
     return KOLO_OK;
 }
@@ -106,18 +101,9 @@ static kolo_status add_characters(corpus *c, const char *line, size_t size)
 
 /* ------------------------------------------------------------------------------------------ files */
 
-static kolo_status make_word_room(corpus *c, size_t room)
-{
-    if (c->word && room <= c->word_room) return KOLO_OK;
-    char *moved = realloc(c->word, room);
-    if (!moved) return kolo_fail_memory(room, "a line of a text");
-    c->word = moved, c->word_room = room;
-    return KOLO_OK;
-}
-
 static kolo_status add_text(corpus *c, const char *text, size_t size)
 {
-    KOLO_TRY(make_word_room(c, size + 1));
+    KOLO_TRY(kolo_make_room(&c->word, &c->word_room, size + 1, 1, "a line of a text"));
     if (size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) text += 3, size -= 3;
     while (size > 0) {
         const char *end = c->args->continuous ? NULL : memchr(text, '\n', size);
