@@ -42,18 +42,13 @@ kolo_status kolo_relu_backward(kolo_kernel *kernel, const kolo_op *op, kolo_oper
 
 /* ---- softmax, over the last axis: rows in the canonical order */
 
-static kolo_status softmax_rows(const kolo_plan *plan, int value, dnnl_data_type_t type, dnnl_memory_desc_t *rows)
-{
-    kolo_shape shape = plan->values[value].shape;
-    int64_t last = shape.dim[shape.rank - 1];
-    return kolo_desc_rows(plan->microbatch * (kolo_shape_count(shape) / last), last, type, rows);
-}
-
 /* *place becomes the value in the canonical order and in that type, with a descriptor of rows. */
 static kolo_status bring_rows(kolo_kernel *kernel, int value, dnnl_data_type_t type, kolo_operand *place)
 {
+    kolo_shape shape = kernel->plan->values[value].shape;
+    int64_t last = shape.dim[shape.rank - 1];
     KOLO_TRY(kolo_plain_in(kernel, value, type, place));
-    return softmax_rows(kernel->plan, value, type, &place->desc);
+    return kolo_desc_rows(kernel->plan->microbatch * (kolo_shape_count(shape) / last), last, type, &place->desc);
 }
 
 static kolo_status softmax_forward(const kolo_plan *plan, const dnnl_memory_desc_t *rows, dnnl_primitive_desc_t *made)

@@ -9,8 +9,8 @@ typedef struct product {
     bool flat;         /* x: one row a sample, in the order of its tiling; else several, canonical */
     kolo_tiling order; /* of the columns of x, if flat */
     int64_t rows, inputs, units;
-    dnnl_memory_desc_t x, kernel, bias, y, dkernel; /* as oneDNN gets them */
-    dnnl_memory_desc_t plain_kernel;                /* [inputs][units], float32 */
+    dnnl_memory_desc_t x, kernel, bias, y; /* as oneDNN gets them */
+    dnnl_memory_desc_t plain_kernel;       /* [inputs][units], float32; its gradient has it, too */
 } product;
 
 static kolo_status product_of(const kolo_plan *plan, int x, kolo_shape kernel, dnnl_data_type_t y_type, product *p)
@@ -29,7 +29,6 @@ static kolo_status product_of(const kolo_plan *plan, int x, kolo_shape kernel, d
     KOLO_TRY(kolo_desc_rows(p->rows, p->inputs, type, &p->x));
     KOLO_TRY(kolo_desc_rows(p->rows, p->units, y_type, &p->y));
     KOLO_DNNL(dnnl_memory_desc_init_by_tag(&p->kernel, 2, weights, type, dnnl_format_tag_any), "a kernel");
-    KOLO_DNNL(dnnl_memory_desc_init_by_tag(&p->dkernel, 2, weights, dnnl_f32, dnnl_ba), "a kernel");
     KOLO_DNNL(dnnl_memory_desc_init_by_tag(&p->plain_kernel, 2, weights, dnnl_f32, dnnl_ba), "a kernel");
     return kolo_onednn_check(dnnl_memory_desc_init_by_tag(&p->bias, 1, bias, dnnl_f32, dnnl_a), "a bias");
 }
@@ -87,7 +86,7 @@ static kolo_status add_by_kernel(kolo_kernel *kernel, kolo_plan *plan, const kol
     dnnl_primitive_desc_t made;
     kolo_operand x;
     KOLO_TRY(rows_of(kernel, op->in[2], p, &x));
-    KOLO_DNNL(dnnl_inner_product_backward_weights_desc_init(&operation, &p->x, &p->dkernel,
+    KOLO_DNNL(dnnl_inner_product_backward_weights_desc_init(&operation, &p->x, &p->plain_kernel,
                                                             op->out[2] >= 0 ? &p->bias : NULL, &p->y),
               "a dense kernel's gradient");
     KOLO_TRY(kolo_describe(&operation, false, forward, "a dense kernel's gradient", &made));

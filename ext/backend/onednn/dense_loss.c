@@ -98,8 +98,7 @@ static kolo_status add_logits(kolo_kernel *kernel, kolo_plan *plan, const kolo_o
     const kolo_layout *packed = kolo_layout_of(plan, op->in[1]);
     KOLO_TRY(describe(&x, packed ? &packed->desc : &any, biased ? &bias : NULL, &logits, false, &made));
     kolo_status status = weights_like(plan, op->in[1], made, &plain);
-    if (status == KOLO_OK && biased && !kolo_layout_of(plan, op->in[2]))
-        status = kolo_layout_set_parameter(plan, op->in[2], &bias, &bias, NULL);
+    if (status == KOLO_OK) status = kolo_layout_set_plain(plan, op->in[2]);
     if (status != KOLO_OK) {
         dnnl_primitive_desc_destroy(made);
         return status;
@@ -266,8 +265,7 @@ static kolo_status place_gradients(kolo_kernel *kernel, kolo_plan *plan, const k
     if (op->out[0] >= 0) KOLO_TRY(kolo_plain_buffer(kernel, plan, op->out[0], c->type, &c->dx));
     KOLO_TRY(matrix(c->inputs, c->outputs, dnnl_f32, dnnl_ab, &desc));
     if (op->out[1] >= 0) KOLO_TRY(kolo_layout_set_parameter(plan, op->out[1], &desc, &desc, NULL));
-    KOLO_TRY(matrix(1, c->outputs, dnnl_f32, dnnl_ab, &desc));
-    return op->out[2] >= 0 ? kolo_layout_set_parameter(plan, op->out[2], &desc, &desc, NULL) : KOLO_OK;
+    return kolo_layout_set_plain(plan, op->out[2]);
 }
 
 /* Reorders dx, if its value has another type or layout, in the last round, when it is complete. */

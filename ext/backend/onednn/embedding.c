@@ -36,17 +36,10 @@ static void look_up(const kolo_kernel *kernel, const kolo_step *step, const kolo
     (step->bfloat16 ? take_bfloat16 : take_float)(tokens, table, y, positions, size);
 }
 
-static kolo_status features_layout(kolo_plan *plan, int features)
-{
-    dnnl_memory_desc_t plain;
-    KOLO_TRY(kolo_desc_plain(plan, features, dnnl_f32, &plain));
-    return kolo_layout_set(plan, features, &plain);
-}
-
 kolo_status kolo_onednn_embedding(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     kolo_operand places[3];
-    KOLO_TRY(features_layout(plan, op->in[0]));
+    KOLO_TRY(kolo_layout_set_plain(plan, op->in[0]));
     KOLO_TRY(kolo_layout_set_in_place(plan, op->in[1]));
     KOLO_TRY(kolo_plain_buffer(kernel, plan, op->out[0], kolo_onednn_type(plan, op->out[0]), &places[0]));
     for (int i = 0; i < 2; i++) places[i + 1] = kolo_operand_of(kernel, op->in[i]);
@@ -94,7 +87,7 @@ static void sum_rows(const kolo_kernel *kernel, const kolo_step *step, const kol
 kolo_status kolo_onednn_embedding_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     kolo_operand places[3];
-    KOLO_TRY(features_layout(plan, op->in[1]));
+    KOLO_TRY(kolo_layout_set_plain(plan, op->in[1]));
     KOLO_TRY(kolo_layout_set_sparse(plan, op->out[0]));
     KOLO_TRY(kolo_plain_in(kernel, op->in[0], kolo_layout_of(plan, op->in[0])->desc.data_type, &places[0]));
     places[1] = kolo_operand_of(kernel, op->in[1]);

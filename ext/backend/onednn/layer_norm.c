@@ -146,13 +146,9 @@ kolo_status kolo_onednn_layer_norm(kolo_kernel *kernel, kolo_plan *plan, const k
 
 kolo_status kolo_onednn_layer_norm_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
-    dnnl_memory_desc_t last;
     kolo_operand places[3];
-    kolo_shape shape = plan->values[op->in[1]].shape;
     dnnl_data_type_t type = kolo_activation_type(plan);
-    KOLO_TRY(kolo_desc_rows(1, shape.dim[shape.rank - 1], dnnl_f32, &last));
-    for (int i = 1; i < 3; i++)
-        if (op->out[i] >= 0) KOLO_TRY(kolo_layout_set_parameter(plan, op->out[i], &last, &last, NULL));
+    for (int i = 1; i < 3; i++) KOLO_TRY(kolo_layout_set_plain(plan, op->out[i]));
     if (op->in[2] >= 0) KOLO_TRY(kolo_layout_set_in_place(plan, op->in[2]));
     for (int i = 0; i < 2; i++) KOLO_TRY(kolo_plain_in(kernel, op->in[i], type, &places[i]));
     places[2] = places[1];

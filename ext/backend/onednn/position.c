@@ -66,10 +66,8 @@ static void sum_samples(const kolo_kernel *kernel, const kolo_step *step, const 
 
 kolo_status kolo_onednn_position_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
-    dnnl_memory_desc_t dtable;
     kolo_operand places[2];
-    KOLO_TRY(kolo_desc_rows(1, kolo_shape_count(plan->values[op->out[0]].shape), dnnl_f32, &dtable));
-    KOLO_TRY(kolo_layout_set_parameter(plan, op->out[0], &dtable, &dtable, NULL));
+    KOLO_TRY(kolo_layout_set_plain(plan, op->out[0]));
     KOLO_TRY(kolo_plain_in(kernel, op->in[0], kolo_layout_of(plan, op->in[0])->desc.data_type, &places[0]));
     places[1] = kolo_operand_of(kernel, op->out[0]);
     return kolo_step_loop(kernel, sum_samples, 2, places) ? KOLO_OK : KOLO_INTERNAL;
