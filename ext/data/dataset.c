@@ -252,23 +252,25 @@ static kolo_status read_dataset(kolo_arrays *arrays, const char *name, const cha
     return read_named(arrays, name, split);
 }
 
-kolo_data *kolo_dataset_at(const char *name, kolo_split split, kolo_here here)
+/* The public call `call`: reads the data set `name`, or, if that is NULL, the published set `set`. */
+static kolo_data *dataset(const char *call, const char *name, const char *set, kolo_split split, kolo_here here)
 {
     kolo_arrays arrays = {0};
-    kolo_scope scope = kolo_enter(name ? "kolo_dataset" : "kolo_mnist", here);
-    return kolo_arrays_leave(scope, read_dataset(&arrays, name, DEFAULT_NAME, split), &arrays);
+    kolo_scope scope = kolo_enter(call, here);
+    return kolo_arrays_leave(scope, read_dataset(&arrays, name, set, split), &arrays);
+}
+
+kolo_data *kolo_dataset_at(const char *name, kolo_split split, kolo_here here)
+{
+    return dataset(name ? "kolo_dataset" : "kolo_mnist", name, DEFAULT_NAME, split, here);
 }
 
 kolo_data *kolo_cifar10_at(kolo_split split, kolo_here here)
 {
-    kolo_arrays arrays = {0};
-    kolo_scope scope = kolo_enter("kolo_cifar10", here);
-    return kolo_arrays_leave(scope, read_dataset(&arrays, NULL, "cifar-10", split), &arrays);
+    return dataset("kolo_cifar10", NULL, "cifar-10", split, here);
 }
 
 kolo_data *kolo_higgs_at(kolo_split split, kolo_here here)
 {
-    kolo_arrays arrays = {0};
-    kolo_scope scope = kolo_enter("kolo_higgs", here);
-    return kolo_arrays_leave(scope, read_dataset(&arrays, NULL, "higgs", split), &arrays);
+    return dataset("kolo_higgs", NULL, "higgs", split, here);
 }
