@@ -58,13 +58,9 @@ kolo_status kolo_arrays_become(kolo_arrays *arrays, kolo_data **out)
 {
     kolo_data *data = calloc(1, sizeof *data);
     kolo_storage *storage = calloc(1, sizeof *storage);
-    if (!data || !storage) {
-        free(data), free(storage);
-        kolo_arrays_free(arrays);
-        return kolo_fail_memory(sizeof *data + sizeof *storage, "a data set");
-    }
     int classes = classes_of(arrays);
-    kolo_status status = warn_of_gaps(arrays, classes);
+    kolo_status status = data && storage ? warn_of_gaps(arrays, classes)
+                                         : kolo_fail_memory(sizeof *data + sizeof *storage, "a data set");
     if (status != KOLO_OK) {
         free(data), free(storage);
         kolo_arrays_free(arrays);
