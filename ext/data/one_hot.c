@@ -56,8 +56,7 @@ kolo_data *kolo_one_hot_at(const kolo_one_hot_args *args, kolo_here here)
     kolo_data *data = NULL;
     if (!args->data) return NULL;
     kolo_scope scope = kolo_enter("kolo_one_hot", here);
-    kolo_status status = make_one_hot(args, &data);
-    return kolo_view_leave(scope, status, data);
+    return kolo_view_leave(scope, make_one_hot(args, &data), &data);
 }
 
 /* ------------------------------------------------------------------------------------------ label index */
@@ -217,6 +216,5 @@ kolo_data *kolo_label_index_at(const kolo_label_index_args *args, kolo_here here
     kolo_data *data = NULL;
     if (!args->data) return NULL;
     kolo_scope scope = kolo_enter("kolo_label_index", here);
-    kolo_status status = make_index(args, &data);
-    return kolo_view_leave(scope, status, data);
+    return kolo_view_leave(scope, make_index(args, &data), &data);
 }

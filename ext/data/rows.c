@@ -50,8 +50,7 @@ kolo_data *kolo_shuffle_at(const kolo_shuffle_args *args, kolo_here here)
     kolo_data *data = NULL;
     if (!args->data) return NULL;
     kolo_scope scope = kolo_enter("kolo_shuffle", here);
-    kolo_status status = shuffle(args->data, args->buffer_size, args->seed, &data);
-    return kolo_view_leave(scope, status, data);
+    return kolo_view_leave(scope, shuffle(args->data, args->buffer_size, args->seed, &data), &data);
 }
 
 /* ------------------------------------------------------------------------------------------ parts */
@@ -152,7 +151,7 @@ kolo_data *kolo_repeat_at(kolo_data *data, int count, kolo_here here)
                       KOLO_SAMPLES_MAX / data->samples, KOLO_SAMPLES_MAX, count);
     else status = kolo_view_open(&repeated, sizeof(kolo_view), data, &out);
     if (out) out->samples = data->samples * count;
-    return kolo_view_leave(scope, status, out);
+    return kolo_view_leave(scope, status, &out);
 }
 
 /* ------------------------------------------------------------------------------------------ concatenate */
@@ -228,6 +227,5 @@ kolo_data *kolo_data_concatenate_at(kolo_data *first, kolo_data *second, kolo_he
     kolo_data *data = NULL;
     if (!first || !second) return NULL;
     kolo_scope scope = kolo_enter("kolo_data_concatenate", here);
-    kolo_status status = concatenate(first, second, &data);
-    return kolo_view_leave(scope, status, data);
+    return kolo_view_leave(scope, concatenate(first, second, &data), &data);
 }
