@@ -8,17 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-int kolo_cores_of_quota(const char *cpu_max)
+int64_t kolo_cores_of_quota(const char *cpu_max)
 {
     char *end;
     long quota = strtol(cpu_max, &end, 10), period = strtol(end, NULL, 10); /* "max" reads as 0 */
     if (quota <= 0 || period <= 0) return 0;
-    return (int)((quota + period - 1) / period);
-}
-
-static int64_t cores_of(const char *text)
-{
-    return kolo_cores_of_quota(text);
+    return (quota + period - 1) / period;
 }
 
 static int64_t bytes_of(const char *text)
@@ -67,6 +62,6 @@ int kolo_cores_usable(void)
 {
     cpu_set_t set;
     int cores = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
-    int quota = (int)smallest_limit("cpu.max", cores_of);
+    int quota = (int)smallest_limit("cpu.max", kolo_cores_of_quota);
     return quota && quota < cores ? quota : cores;
 }

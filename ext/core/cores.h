@@ -10,7 +10,7 @@
 int kolo_cores_usable(void);
 /* The number of cores that a control group's quota allows, rounded up, from the text of cpu.max ("200000 100000",
  * "max 100000"); 0: no limit. */
-int kolo_cores_of_quota(const char *cpu_max);
+int64_t kolo_cores_of_quota(const char *cpu_max);
 /* Bytes of memory that the control group allows; 0: no limit. */
 int64_t kolo_memory_limit(void);
 

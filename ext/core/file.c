@@ -1,13 +1,13 @@
 #define _GNU_SOURCE /* O_TMPFILE */
 /* Writing files completely or not at all: see file.h. */
 #include "core/file.h"
+#include "core/utf8.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -80,9 +80,7 @@ static void folder_of(const char *target, char folder[PATH_MAX])
 
 static bool is_temporary(const char *name)
 {
-    size_t length = strlen(name), suffix = strlen(TEMPORARY_SUFFIX);
-    return strncmp(name, TEMPORARY_PREFIX, strlen(TEMPORARY_PREFIX)) == 0 && length > suffix &&
-           strcmp(name + length - suffix, TEMPORARY_SUFFIX) == 0;
+    return strncmp(name, TEMPORARY_PREFIX, strlen(TEMPORARY_PREFIX)) == 0 && kolo_ends_with(name, TEMPORARY_SUFFIX);
 }
 
 /* Removes the files that killed processes left in the target's folder. Errors are ignored. */

@@ -1,7 +1,7 @@
-/* Characters in UTF-8, checked by Unicode 15, table 3-7. */
+/* Texts, and characters in UTF-8, checked by Unicode 15, table 3-7. */
 #include "core/utf8.h"
 
-#include <stdbool.h>
+#include <string.h>
 
 /* The size of a character with this first byte; 0: no character begins with it. */
 static size_t announced(unsigned char first)
@@ -29,4 +29,10 @@ int kolo_utf8_count(const char *text)
     int count = 0;
     for (; *text; text++) count += ((unsigned char)*text & 0xc0) != 0x80;
     return count;
+}
+
+bool kolo_ends_with(const char *text, const char *end)
+{
+    size_t length = strlen(text), tail = strlen(end);
+    return length >= tail && strcmp(text + length - tail, end) == 0;
 }

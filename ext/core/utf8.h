@@ -1,7 +1,8 @@
-/* Characters in UTF-8. */
+/* Texts, and characters in UTF-8. */
 #ifndef KOLO_CORE_UTF8_H
 #define KOLO_CORE_UTF8_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* The replacement for bytes that are not a character: U+FFFD. */
@@ -11,5 +12,7 @@
 size_t kolo_utf8_size(const char *text, size_t left);
 /* The number of characters in a text. */
 int kolo_utf8_count(const char *text);
+
+bool kolo_ends_with(const char *text, const char *end);
 
 #endif

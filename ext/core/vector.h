@@ -9,4 +9,18 @@
 #define KOLO_VECTORISED __attribute__((optimize("O3")))
 #endif
 
+/* Defines name_float() and name_bfloat16(), functions with these parameters, in parentheses, and statements, in which
+ * `narrow` is the constant 0 or 1 (core/lanes.h). */
+#define KOLO_BOTH_TYPES(name, parameters, ...)                                                                         \
+    KOLO_VECTORISED static void name##_float parameters                                                                \
+    {                                                                                                                  \
+        enum { narrow = 0 };                                                                                           \
+        __VA_ARGS__;                                                                                                   \
+    }                                                                                                                  \
+    KOLO_VECTORISED static void name##_bfloat16 parameters                                                             \
+    {                                                                                                                  \
+        enum { narrow = 1 };                                                                                           \
+        __VA_ARGS__;                                                                                                   \
+    }
+
 #endif

@@ -42,6 +42,14 @@ typedef struct kolo_arrays {
 /* Frees all arrays and sets the struct to zero. */
 void kolo_arrays_free(kolo_arrays *arrays);
 
+/* Makes room for `wanted` elements of `element` bytes in *block, a pointer to memory from malloc that has room for
+ * *room of them, and at least doubles it if it is too small. `what`: for an error. */
+kolo_status kolo_grow(void *block, size_t *room, size_t wanted, size_t element, const char *what);
+static inline kolo_status kolo_make_room(void *block, size_t *room, size_t wanted, size_t element, const char *what)
+{
+    return wanted <= *room ? KOLO_OK : kolo_grow(block, room, wanted, element, what);
+}
+
 /* Copies a list of strings into one block from malloc. */
 kolo_status kolo_names_copy(const char *const *list, int count, char ***names);
 
@@ -50,8 +58,8 @@ kolo_status kolo_arrays_choose(kolo_arrays *arrays, const int32_t *index, int64_
 
 /* Makes a data set of the arrays and owns them from then on; on failure they are freed. */
 kolo_status kolo_arrays_become(kolo_arrays *arrays, kolo_data **out);
-/* Ends a public call that reads data: makes a data set of the arrays if `status` is KOLO_OK, else frees them and
- * returns NULL. */
+/* Ends a public call that reads data: makes a data set of the arrays if `status` is KOLO_OK, else frees what there is
+ * of them and returns NULL. */
 kolo_data *kolo_arrays_leave(kolo_scope scope, kolo_status status, kolo_arrays *arrays);
 
 /* Sets *shape to one to four sizes of at least 1 (the rest of size[] is 0), of at most 2³¹-1 elements in all.

@@ -5,7 +5,6 @@
 #include "core/random.h"
 #include "data/view.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct augmentation {
@@ -161,6 +160,5 @@ kolo_data *kolo_augment_at(const kolo_augment_args *args, kolo_here here)
     kolo_data *data = NULL;
     if (!args->data) return NULL;
     kolo_scope scope = kolo_enter("kolo_augment", here);
-    kolo_status status = augment(args, &data);
-    return kolo_view_leave(scope, status, data);
+    return kolo_view_leave(scope, augment(args, &data), &data);
 }

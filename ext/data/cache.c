@@ -74,8 +74,7 @@ kolo_data *kolo_cache_at(kolo_data *data, kolo_here here)
     kolo_data *out = NULL;
     if (!data) return NULL;
     kolo_scope scope = kolo_enter("kolo_cache", here);
-    kolo_status status = open_cache(data, &out);
-    return kolo_view_leave(scope, status, out);
+    return kolo_view_leave(scope, open_cache(data, &out), &out);
 }
 
 /* ------------------------------------------------------------------------------------------ prefetch */

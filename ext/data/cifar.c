@@ -213,6 +213,5 @@ kolo_status kolo_cifar_read(kolo_arrays *arrays, const char *folder, kolo_split 
         kolo_warn("%s holds %d of CIFAR-10's %d training batches: training on those", folder, count, wanted);
     for (int i = 0; i < count; i++) free(batches[i].bytes);
     free(batches);
-    if (status != KOLO_OK) kolo_arrays_free(arrays);
     return status;
 }

@@ -5,7 +5,6 @@
 #include "data/csv.h"
 #include "data/data.h"
 
-#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -150,7 +149,7 @@ static void look_at(kolo_csv_table *table, kolo_csv_column *column, kolo_csv_cel
         if (column->words++ == 0) column->first_word = line;
         return;
     }
-    if (column->numbers++ == 0) column->first_number = line;
+    column->numbers++;
     if (number != floor(number) || fabs(number) > 1e15) column->whole = false;
     if (number < column->least) column->least = number;
     if (number > column->most) column->most = number;

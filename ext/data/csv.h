@@ -18,7 +18,7 @@ typedef struct kolo_csv_column {
     kolo_column_role role;
     bool categorical;                  /* words, not numbers */
     int64_t numbers, words;            /* numbers of such cells; the other cells are missing */
-    int64_t first_number, first_word;  /* the line of the first of each */
+    int64_t first_word;                /* the line of the first word */
     bool whole;                        /* all its numbers are whole */
     double least, most;                /* of its numbers */
     int named;                         /* number of words that were set in advance, others are refused; 0: any */
@@ -61,9 +61,7 @@ bool kolo_csv_plain_classes(const kolo_csv_column *column);
 /* A column as an error names it: "column 3 (\"age\")". */
 const char *kolo_csv_column_text(const kolo_csv_table *table, int column);
 
-/* Makes arrays of the table: numbers categories by descending frequency, and treats missing values by .on_missing. */
-kolo_status kolo_csv_arrays(kolo_csv_table *table, kolo_arrays *arrays);
-/* Reads a CSV file into arrays. On failure they are empty. */
+/* Reads a CSV file into arrays, which the caller frees, also on failure. */
 kolo_status kolo_csv_read(kolo_arrays *arrays, const kolo_csv_args *args);
 
 #endif

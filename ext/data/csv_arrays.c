@@ -167,7 +167,8 @@ static kolo_status keep_roles(const kolo_csv_table *table, kolo_arrays *arrays)
     return status;
 }
 
-kolo_status kolo_csv_arrays(kolo_csv_table *table, kolo_arrays *arrays)
+/* Numbers categories by descending frequency, and treats missing values by .on_missing. */
+static kolo_status make_arrays(kolo_csv_table *table, kolo_arrays *arrays)
 {
     *arrays = (kolo_arrays){.scale = 1, .shape = {1, {table->features}}};
     if (!(arrays->columns = calloc((size_t)table->features, sizeof *arrays->columns)))
@@ -186,20 +187,18 @@ kolo_status kolo_csv_arrays(kolo_csv_table *table, kolo_arrays *arrays)
 kolo_status kolo_csv_read(kolo_arrays *arrays, const kolo_csv_args *args)
 {
     kolo_csv_table table;
-    *arrays = (kolo_arrays){0};
     if ((int)args->on_missing < 0 || args->on_missing > KOLO_MISSING_KEEP)
         return kolo_fail(KOLO_INVALID, "wanted .on_missing one of KOLO_MISSING_FAIL to KOLO_MISSING_KEEP, got %d",
                          (int)args->on_missing);
     kolo_status status = kolo_csv_table_read(&table, args);
-    if (status == KOLO_OK) status = kolo_csv_arrays(&table, arrays);
+    if (status == KOLO_OK) status = make_arrays(&table, arrays);
     kolo_csv_table_free(&table);
-    if (status != KOLO_OK) kolo_arrays_free(arrays);
     return status;
 }
 
 kolo_data *kolo_csv_at(const kolo_csv_args *args, kolo_here here)
 {
-    kolo_arrays arrays;
+    kolo_arrays arrays = {0};
     kolo_scope scope = kolo_enter("kolo_csv", here);
     return kolo_arrays_leave(scope, kolo_csv_read(&arrays, args), &arrays);
 }

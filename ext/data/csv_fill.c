@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 static kolo_status wanted(const kolo_csv_table *table, int64_t line, int column, const char *what, kolo_csv_cell cell)
 {

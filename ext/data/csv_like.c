@@ -2,7 +2,6 @@
 #include "data/csv.h"
 #include "data/data.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 /* ------------------------------------------------------------------------------------------ what each column is */

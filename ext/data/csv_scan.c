@@ -1,6 +1,7 @@
 /* The rows and cells of a CSV file: see csv_scan.h. */
 #define _GNU_SOURCE
 #include "data/csv_scan.h"
+#include "data/arrays.h"
 #include "data/reader.h"
 
 #include <csv.h>
@@ -28,16 +29,6 @@ typedef struct scan {
 
 /* ------------------------------------------------------------------------------------------ what libcsv calls */
 
-static kolo_status grow(void **block, size_t *room, size_t wanted, size_t element)
-{
-    if (wanted <= *room) return KOLO_OK;
-    void *moved = realloc(*block, wanted * 2 * element);
-    if (!moved) return kolo_fail_memory(wanted * 2 * element, "a row of a CSV file");
-    *block = moved;
-    *room = wanted * 2;
-    return KOLO_OK;
-}
-
 static kolo_status add_cell(scan *s, const void *text, size_t length)
 {
     if (s->count == COLUMNS_MAX)
@@ -45,8 +36,8 @@ static kolo_status add_cell(scan *s, const void *text, size_t length)
                          COLUMNS_MAX);
     if (length && memchr(text, 0, length))
         return kolo_fail(KOLO_FORMAT, "%s: line %" PRId64 ": wanted text, got a byte of 0", s->path, s->begins);
-    KOLO_TRY(grow((void **)&s->text, &s->room, s->size + length + 1, 1));
-    KOLO_TRY(grow((void **)&s->cells, &s->cell_room, s->count + 1, sizeof *s->cells));
+    KOLO_TRY(kolo_make_room(&s->text, &s->room, s->size + length + 1, 1, "a row of a CSV file"));
+    KOLO_TRY(kolo_make_room(&s->cells, &s->cell_room, s->count + 1, sizeof *s->cells, "a row of a CSV file"));
     if (length) memcpy(s->text + s->size, text, length);
     s->text[s->size + length] = 0;
     s->cells[s->count++].length = length;

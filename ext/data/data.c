@@ -1,9 +1,8 @@
-/* Data sets in memory: their ownership, slices, single samples, and the gathering of batches. Read data.h first. */
+/* Data sets in memory: their ownership, parts, single samples, and the gathering of batches. Read data.h first. */
 #include "data/sources.h"
 #include "data/view.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,13 +58,9 @@ kolo_status kolo_arrays_become(kolo_arrays *arrays, kolo_data **out)
 {
     kolo_data *data = calloc(1, sizeof *data);
     kolo_storage *storage = calloc(1, sizeof *storage);
-    if (!data || !storage) {
-        free(data), free(storage);
-        kolo_arrays_free(arrays);
-        return kolo_fail_memory(sizeof *data + sizeof *storage, "a data set");
-    }
     int classes = classes_of(arrays);
-    kolo_status status = warn_of_gaps(arrays, classes);
+    kolo_status status = data && storage ? warn_of_gaps(arrays, classes)
+                                         : kolo_fail_memory(sizeof *data + sizeof *storage, "a data set");
     if (status != KOLO_OK) {
         free(data), free(storage);
         kolo_arrays_free(arrays);
@@ -127,27 +122,6 @@ kolo_status kolo_data_part(kolo_data **out, const kolo_data *data, int64_t first
     kolo_data_retain(part);
     *out = part;
     return KOLO_OK;
-}
-
-kolo_data *kolo_data_slice_at(kolo_data *data, int64_t first, int64_t samples, kolo_here here)
-{
-    kolo_data *part = NULL;
-    if (!data) return NULL;
-    kolo_scope scope = kolo_enter("kolo_data_slice", here);
-    return kolo_leave(scope, kolo_data_part(&part, data, first, samples)) == KOLO_OK ? part : NULL;
-}
-
-kolo_data *kolo_data_autoencoder_at(kolo_data *data, kolo_here here)
-{
-    kolo_data *same = NULL;
-    if (!data) return NULL;
-    kolo_scope scope = kolo_enter("kolo_data_autoencoder", here);
-    if (kolo_leave(scope, kolo_data_part(&same, data, 0, data->samples)) != KOLO_OK) return NULL;
-    same->autoencoder = true;
-    same->targets = NULL;
-    same->has_targets = false;
-    same->target_shape = same->shape;
-    return same;
 }
 
 void kolo_data_free(kolo_data **data)

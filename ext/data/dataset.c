@@ -8,7 +8,6 @@
 #include "data/sources.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,7 +53,6 @@ static kolo_status read_idx(kolo_arrays *arrays, const char *folder, kolo_split 
 {
     char images[PATH_MAX], labels[PATH_MAX];
     const char *prefix = split == KOLO_TEST ? "t10k" : "train";
-    *arrays = (kolo_arrays){0};
     if (!find_file(images, folder, split, "images"))
         return kolo_fail(KOLO_NOT_FOUND, "%s: wanted a file %s-images-idx3-ubyte or .gz in this folder, got none",
                          folder, prefix);
@@ -246,7 +244,6 @@ static kolo_status read_published(kolo_arrays *arrays, const published_set *set,
 
 static kolo_status read_dataset(kolo_arrays *arrays, const char *name, const char *set, kolo_split split)
 {
-    *arrays = (kolo_arrays){0};
     if (split != KOLO_TRAIN && split != KOLO_TEST)
         return kolo_fail(KOLO_INVALID, "split: wanted KOLO_TRAIN or KOLO_TEST, got %d", (int)split);
     if (!name) return read_published(arrays, find_published(set), split);
@@ -255,23 +252,25 @@ static kolo_status read_dataset(kolo_arrays *arrays, const char *name, const cha
     return read_named(arrays, name, split);
 }
 
+/* The public call `call`: reads the data set `name`, or, if that is NULL, the published set `set`. */
+static kolo_data *dataset(const char *call, const char *name, const char *set, kolo_split split, kolo_here here)
+{
+    kolo_arrays arrays = {0};
+    kolo_scope scope = kolo_enter(call, here);
+    return kolo_arrays_leave(scope, read_dataset(&arrays, name, set, split), &arrays);
+}
+
 kolo_data *kolo_dataset_at(const char *name, kolo_split split, kolo_here here)
 {
-    kolo_arrays arrays;
-    kolo_scope scope = kolo_enter(name ? "kolo_dataset" : "kolo_mnist", here);
-    return kolo_arrays_leave(scope, read_dataset(&arrays, name, DEFAULT_NAME, split), &arrays);
+    return dataset(name ? "kolo_dataset" : "kolo_mnist", name, DEFAULT_NAME, split, here);
 }
 
 kolo_data *kolo_cifar10_at(kolo_split split, kolo_here here)
 {
-    kolo_arrays arrays;
-    kolo_scope scope = kolo_enter("kolo_cifar10", here);
-    return kolo_arrays_leave(scope, read_dataset(&arrays, NULL, "cifar-10", split), &arrays);
+    return dataset("kolo_cifar10", NULL, "cifar-10", split, here);
 }
 
 kolo_data *kolo_higgs_at(kolo_split split, kolo_here here)
 {
-    kolo_arrays arrays;
-    kolo_scope scope = kolo_enter("kolo_higgs", here);
-    return kolo_arrays_leave(scope, read_dataset(&arrays, NULL, "higgs", split), &arrays);
+    return dataset("kolo_higgs", NULL, "higgs", split, here);
 }

@@ -1,5 +1,6 @@
 /* Dictionaries: see dictionary.h. */
 #include "data/dictionary.h"
+#include "data/arrays.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -52,23 +53,11 @@ static kolo_status grow_table(kolo_dictionary *d)
     return KOLO_OK;
 }
 
-static kolo_status make_room(void **block, size_t *room, size_t wanted, size_t element)
-{
-    if (wanted <= *room) return KOLO_OK;
-    size_t larger = *room ? *room * 2 : 256;
-    if (larger < wanted) larger = wanted;
-    void *moved = realloc(*block, larger * element);
-    if (!moved) return kolo_fail_memory(larger * element, "a dictionary");
-    *block = moved;
-    *room = larger;
-    return KOLO_OK;
-}
-
 static kolo_status put_in(kolo_dictionary *d, const char *text, size_t length, uint64_t hash)
 {
     if (d->size == INT32_MAX - 1) return kolo_fail(KOLO_UNSUPPORTED, "wanted fewer than %d words", INT32_MAX);
-    KOLO_TRY(make_room((void **)&d->words, &d->room, (size_t)d->size + 1, sizeof *d->words));
-    KOLO_TRY(make_room((void **)&d->text, &d->text_room, d->text_size + length + 1, 1));
+    KOLO_TRY(kolo_make_room(&d->words, &d->room, (size_t)d->size + 1, sizeof *d->words, "a dictionary"));
+    KOLO_TRY(kolo_make_room(&d->text, &d->text_room, d->text_size + length + 1, 1, "a dictionary"));
     memcpy(d->text + d->text_size, text, length);
     d->words[d->size++] = (kolo_word){d->text_size, length, hash, 0};
     d->text_size += length;

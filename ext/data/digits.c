@@ -230,7 +230,6 @@ static int32_t draw_digit(uint8_t *bytes, uint64_t key, int64_t sample)
 
 kolo_status kolo_digits_draw(kolo_arrays *arrays, kolo_split split, int64_t samples, uint64_t seed)
 {
-    *arrays = (kolo_arrays){0};
     if (split != KOLO_TRAIN && split != KOLO_TEST)
         return kolo_fail(KOLO_INVALID, ".split: wanted KOLO_TRAIN or KOLO_TEST, got %d", (int)split);
     if (samples == 0) samples = split == KOLO_TRAIN ? 60000 : 10000;
@@ -238,28 +237,24 @@ kolo_status kolo_digits_draw(kolo_arrays *arrays, kolo_split split, int64_t samp
         return kolo_fail(KOLO_INVALID, "wanted .samples of 1 to %d, got %" PRId64, KOLO_SAMPLES_MAX, samples);
     if (seed == 0) seed = 1;
     uint64_t key = kolo_random_key(seed, KOLO_RANDOM_DIGITS, (uint64_t)split); /* the splits use different streams */
-    uint8_t *bytes = malloc((size_t)samples * PIXELS);
-    int32_t *labels = malloc((size_t)samples * sizeof *labels);
-    if (!bytes || !labels) {
-        free(bytes), free(labels);
-        return kolo_fail_memory((size_t)samples * (PIXELS + sizeof *labels), "the digits");
-    }
-    for (int64_t i = 0; i < samples; i++) labels[i] = draw_digit(bytes + i * PIXELS, key, i);
     *arrays = (kolo_arrays){.samples = samples,
                             .shape = {3, {SIDE, SIDE, 1}},
-                            .bytes = bytes,
+                            .bytes = malloc((size_t)samples * PIXELS),
                             .scale = 1.0f / 255.0f,
-                            .labels = labels,
+                            .labels = malloc((size_t)samples * sizeof *arrays->labels),
                             .label_count = 1,
                             .classes = 10,
                             .synthetic = true};
+    if (!arrays->bytes || !arrays->labels)
+        return kolo_fail_memory((size_t)samples * (PIXELS + sizeof *arrays->labels), "the digits");
+    for (int64_t i = 0; i < samples; i++) arrays->labels[i] = draw_digit(arrays->bytes + i * PIXELS, key, i);
     snprintf(arrays->source, sizeof arrays->source, "digits drawn by Kolo (seed %" PRIu64 ")", seed);
     return KOLO_OK;
 }
 
 kolo_data *kolo_synthetic_digits_at(const kolo_synthetic_digits_args *args, kolo_here here)
 {
-    kolo_arrays arrays;
+    kolo_arrays arrays = {0};
     kolo_scope scope = kolo_enter("kolo_synthetic_digits", here);
     return kolo_arrays_leave(scope, kolo_digits_draw(&arrays, args->split, args->samples, args->seed), &arrays);
 }

@@ -9,6 +9,7 @@
 #include "runtime/runtime.h"
 #include "core/signals.h"
 #include "data/batch.h"
+#include "data/view.h"
 
 #define STRETCH     64       /* samples that are gathered between two checks for the end of the feed */
 #define LOOK_AROUND 50000000 /* nanoseconds of waiting between two checks for a requested stop */
@@ -73,18 +74,6 @@ size_t kolo_gathered_bytes(const kolo_data *data, const kolo_gathered *wanted)
     return bytes + (wanted->weights ? sizeof(float) : 0);
 }
 
-/* The feed's arrays, advanced by `at` rows. */
-static kolo_gathered rows_from(const kolo_feed *feed, const kolo_staged *staged, int64_t at)
-{
-    const kolo_gathered *all = &staged->arrays;
-    kolo_gathered rows = *all;
-    rows.features += at * kolo_shape_count(feed->args.data->shape);
-    if (rows.labels) rows.labels += at * feed->args.data->label_count;
-    if (rows.targets) rows.targets += at * rows.outputs;
-    if (rows.weights) rows.weights += at;
-    return rows;
-}
-
 static kolo_status fill(const kolo_feed *feed, const kolo_batch *batch, const kolo_staged *source, kolo_staged *staged)
 {
     feed->args.part(feed->args.whose, batch, staged);
@@ -96,7 +85,7 @@ static kolo_status fill(const kolo_feed *feed, const kolo_batch *batch, const ko
     for (int64_t at = 0; at < staged->samples && !__atomic_load_n(&feed->closing, __ATOMIC_RELAXED); at += STRETCH) {
         int count = staged->samples - at < STRETCH ? (int)(staged->samples - at) : STRETCH;
         int64_t first = staged->first + at;
-        kolo_gathered rows = rows_from(feed, staged, at);
+        kolo_gathered rows = kolo_gathered_from(feed->args.data, &staged->arrays, at);
         if (source) kolo_staged_copy(source, feed->args.data, first, count, &rows);
         else {
             call.first_sample = first;

@@ -11,7 +11,6 @@
 #include "core/random.h"
 #include "data/csv.h"
 #include "data/folder.h"
-#include "data/reader.h"
 
 #include <dirent.h>
 #include <fnmatch.h>
@@ -156,7 +155,6 @@ static kolo_status read_table(kolo_arrays *arrays, const char *path, kolo_split 
 kolo_status kolo_higgs_read(kolo_arrays *arrays, const char *folder, kolo_split split)
 {
     char path[PATH_MAX];
-    *arrays = (kolo_arrays){0};
     if (!find_table(path, folder))
         return kolo_fail(KOLO_NOT_FOUND,
                          "%s: wanted a file HIGGS.csv, atlas-higgs-….csv or training.csv (or .gz, .xz)"
@@ -168,7 +166,5 @@ kolo_status kolo_higgs_read(kolo_arrays *arrays, const char *folder, kolo_split 
                          "%s: wanted one HIGGS table in this folder, of which Kolo makes both parts, got %s and %s"
                          " (kolo_csv() reads each by itself)",
                          folder, strrchr(path, '/') + 1, other);
-    kolo_status status = read_table(arrays, path, split);
-    if (status != KOLO_OK) kolo_arrays_free(arrays);
-    return status;
+    return read_table(arrays, path, split);
 }

@@ -9,7 +9,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define IDX_UNSIGNED_BYTE 0x08
 
@@ -151,7 +150,7 @@ static kolo_status read_labels(const char *path, int64_t samples, const char *im
     return status;
 }
 
-static kolo_status read_pair(kolo_arrays *arrays, const char *images, const char *labels)
+kolo_status kolo_idx_read(kolo_arrays *arrays, const char *images, const char *labels)
 {
     header head = {0};
     if (!images || !labels) return kolo_fail(KOLO_INVALID, "wanted a file of images and one of labels, got NULL");
@@ -168,17 +167,9 @@ static kolo_status read_pair(kolo_arrays *arrays, const char *images, const char
     return KOLO_OK;
 }
 
-kolo_status kolo_idx_read(kolo_arrays *arrays, const char *images, const char *labels)
-{
-    *arrays = (kolo_arrays){0};
-    kolo_status status = read_pair(arrays, images, labels);
-    if (status != KOLO_OK) kolo_arrays_free(arrays);
-    return status;
-}
-
 kolo_data *kolo_idx_at(const char *images, const char *labels, kolo_here here)
 {
-    kolo_arrays arrays;
+    kolo_arrays arrays = {0};
     kolo_scope scope = kolo_enter("kolo_idx", here);
     return kolo_arrays_leave(scope, kolo_idx_read(&arrays, images, labels), &arrays);
 }

@@ -7,7 +7,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define WAVE         1024 /* entries of the sine table: one period */
 #define FIGURES      6
@@ -156,7 +155,6 @@ kolo_status kolo_images_draw(kolo_arrays *arrays, const kolo_synthetic_images_ar
     int64_t samples = 0;
     painter p = {0};
     uint64_t seed = args->seed ? args->seed : 1;
-    *arrays = (kolo_arrays){0};
     KOLO_TRY(check(args, &p, &samples));
     if (!(p.list = calloc((size_t)p.classes + 1, sizeof *p.list)))
         return kolo_fail_memory((size_t)p.classes * sizeof *p.list, "the classes of pictures");
@@ -171,13 +169,12 @@ kolo_status kolo_images_draw(kolo_arrays *arrays, const kolo_synthetic_images_ar
     snprintf(arrays->source, sizeof arrays->source, "pictures drawn by Kolo (seed %" PRIu64 ")", seed);
     kolo_status status = draw(arrays, &p);
     free(p.list);
-    if (status != KOLO_OK) kolo_arrays_free(arrays);
     return status;
 }
 
 kolo_data *kolo_synthetic_images_at(const kolo_synthetic_images_args *args, kolo_here here)
 {
-    kolo_arrays arrays;
+    kolo_arrays arrays = {0};
     kolo_scope scope = kolo_enter("kolo_synthetic_images", here);
     return kolo_arrays_leave(scope, kolo_images_draw(&arrays, args), &arrays);
 }

@@ -3,7 +3,6 @@
 #include "runtime/runtime.h"
 #include "data/view.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct mapping {
@@ -77,6 +76,5 @@ kolo_data *kolo_map_at(const kolo_map_args *args, kolo_here here)
     kolo_data *data = NULL;
     if (!args->data) return NULL;
     kolo_scope scope = kolo_enter("kolo_map", here);
-    kolo_status status = open_mapping(args, &data);
-    return kolo_view_leave(scope, status, data);
+    return kolo_view_leave(scope, open_mapping(args, &data), &data);
 }

@@ -121,13 +121,6 @@ static kolo_status parse_dict(const char *name, cursor c, header *head, kolo_npy
 
 /* ------------------------------------------------------------------------------------------ the elements */
 
-static bool foreign_order(char order)
-{
-    const uint16_t one = 1;
-    bool little = *(const uint8_t *)&one == 1;
-    return (order == '<' && !little) || (order == '>' && little);
-}
-
 static void swap_bytes(uint8_t *values, int64_t count, int size)
 {
     for (int64_t i = 0; i < count; i++, values += size)
@@ -218,7 +211,7 @@ kolo_status kolo_npy_parse(const char *name, uint8_t *bytes, int64_t size, kolo_
     array->values = bytes;
     if (array->kind == 'b')
         for (int64_t i = 0; i < array->count; i++) bytes[i] = bytes[i] != 0;
-    if (foreign_order(head.order)) swap_bytes(bytes, array->count, array->size);
+    if (strchr("<>", head.order) && head.order != KOLO_NPY_ORDER) swap_bytes(bytes, array->count, array->size);
     if (head.fortran && array->rank > 1) status = to_c_order(array);
     if (status != KOLO_OK) free(array->values), array->values = NULL;
     return status;

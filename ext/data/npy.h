@@ -5,6 +5,7 @@
 #include "data/arrays.h"
 
 #define KOLO_NPY_RANK_MAX 8
+#define KOLO_NPY_ORDER    (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? '<' : '>') /* this machine's */
 
 typedef struct kolo_npy_array {
     char kind; /* 'u', 'i', 'f'; 'b': bool, as bytes of 0 and 1 */

@@ -1,6 +1,7 @@
 /* Writing data sets as NumPy's .npy files, version 1. Read npy.h first. */
 #include "core/file.h"
 #include "data/data.h"
+#include "data/npy.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,12 +9,6 @@
 #include <string.h>
 
 #define ALIGNMENT 64 /* of the elements in the file, in bytes: the header is padded with spaces */
-
-static char byte_order(void)
-{
-    const uint16_t one = 1;
-    return *(const uint8_t *)&one == 1 ? '<' : '>';
-}
 
 /* Writes magic number, version and dict to `header`, and returns their size. */
 static size_t make_header(char header[4 * ALIGNMENT], const char *type, int64_t samples, kolo_shape shape)
@@ -39,7 +34,7 @@ static kolo_status write_array(const char *path, const char *kind, int element, 
 {
     char header[4 * ALIGNMENT], type[8];
     kolo_file file;
-    snprintf(type, sizeof type, "%c%s", element == 1 ? '|' : byte_order(), kind);
+    snprintf(type, sizeof type, "%c%s", element == 1 ? '|' : KOLO_NPY_ORDER, kind);
     size_t size = make_header(header, type, samples, shape);
     KOLO_TRY(kolo_file_begin(&file, path));
     kolo_status status = kolo_file_add(&file, header, size);

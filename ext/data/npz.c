@@ -1,7 +1,6 @@
 /* NumPy's .npz archives: a zip of .npy files, stored or deflated. Read npy.h first. */
 #include "data/npy.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

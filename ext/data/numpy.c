@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 static bool whole_numbers(const kolo_npy_array *array)
 {
@@ -118,7 +117,7 @@ kolo_status kolo_numpy_read(kolo_arrays *arrays, const kolo_numpy_args *args)
 {
     kolo_npy_array array = {0};
     const char *archive = args->path, *features = args->features, *labels = args->labels;
-    *arrays = (kolo_arrays){.scale = 1};
+    arrays->scale = 1;
     if (args->_ && (!archive || !*archive))
         return kolo_fail(KOLO_INVALID, "wanted the path of a .npz archive, got none");
     if (!features || !*features)
@@ -130,13 +129,12 @@ kolo_status kolo_numpy_read(kolo_arrays *arrays, const kolo_numpy_args *args)
     if (status == KOLO_OK && labels) status = read_one(archive, labels, &array);
     if (status == KOLO_OK && labels) status = take_labels(labels, &array, arrays);
     free(array.values);
-    if (status != KOLO_OK) kolo_arrays_free(arrays);
     return status;
 }
 
 kolo_data *kolo_numpy_at(const kolo_numpy_args *args, kolo_here here)
 {
-    kolo_arrays arrays;
+    kolo_arrays arrays = {0};
     kolo_scope scope = kolo_enter(args->_ || args->path ? "kolo_npz" : "kolo_npy", here);
     return kolo_arrays_leave(scope, kolo_numpy_read(&arrays, args), &arrays);
 }

@@ -56,8 +56,7 @@ kolo_data *kolo_one_hot_at(const kolo_one_hot_args *args, kolo_here here)
     kolo_data *data = NULL;
     if (!args->data) return NULL;
     kolo_scope scope = kolo_enter("kolo_one_hot", here);
-    kolo_status status = make_one_hot(args, &data);
-    return kolo_view_leave(scope, status, data);
+    return kolo_view_leave(scope, make_one_hot(args, &data), &data);
 }
 
 /* ------------------------------------------------------------------------------------------ label index */
@@ -121,42 +120,25 @@ static kolo_status index_targets(const kolo_data *source, double threshold, inde
 }
 
 /* Sets numbers[label] to the number of labels that are more frequent, or equally frequent and smaller; -1 if
- * met[label], the label's count, is 0. Returns the number of labels that occur. */
-static int number_by_frequency(const int64_t *met, int known, int32_t *numbers)
+ * met[label], the label's count, is 0. */
+static void number_by_frequency(const int64_t *met, int known, int32_t *numbers)
 {
-    int classes = 0;
     for (int label = 0; label < known; label++) {
         int32_t before = 0;
         for (int other = 0; other < known; other++)
             before += met[other] > met[label] || (met[other] == met[label] && other < label);
         numbers[label] = met[label] > 0 ? before : -1;
-        classes += met[label] > 0;
     }
-    return classes;
 }
 
 static kolo_status count_labels(const kolo_data *data, indexed *x)
 {
     int64_t count = data->samples * data->label_count;
-    int64_t *met = calloc((size_t)data->classes + 1, sizeof *met);
-    x->known = data->classes;
-    x->numbers = malloc(((size_t)x->known + 1) * sizeof *x->numbers);
-    if (!met || !x->numbers) {
-        free(met);
-        return kolo_fail_memory((size_t)x->known * (sizeof *met + sizeof *x->numbers), "labels");
-    }
+    int64_t *met = calloc((size_t)x->known + 1, sizeof *met);
+    if (!met) return kolo_fail_memory((size_t)x->known * sizeof *met, "labels");
     for (int64_t i = 0; i < count; i++) met[x->labels[i]]++;
     number_by_frequency(met, x->known, x->numbers);
     free(met);
-    return KOLO_OK;
-}
-
-static kolo_status follow(const indexed *like, indexed *x)
-{
-    x->known = like->known;
-    x->numbers = malloc(((size_t)x->known + 1) * sizeof *x->numbers);
-    if (!x->numbers) return kolo_fail_memory((size_t)x->known * sizeof *x->numbers, "labels");
-    memcpy(x->numbers, like->numbers, (size_t)x->known * sizeof *x->numbers);
     return KOLO_OK;
 }
 
@@ -198,7 +180,11 @@ static kolo_status index_labels(const kolo_label_index_args *args, kolo_data *da
     if (args->like && !like)
         return kolo_fail(KOLO_INVALID, ".like: wanted data whose labels kolo_label_index() numbered, got others");
     KOLO_TRY(kolo_data_gather(source, NULL, NULL, 0, (int)source->samples, &(kolo_gathered){.labels = x->labels}));
-    KOLO_TRY(like ? follow(like, x) : count_labels(source, x));
+    x->known = like ? like->known : source->classes;
+    x->numbers = malloc(((size_t)x->known + 1) * sizeof *x->numbers);
+    if (!x->numbers) return kolo_fail_memory((size_t)x->known * sizeof *x->numbers, "labels");
+    if (like) memcpy(x->numbers, like->numbers, (size_t)x->known * sizeof *x->numbers);
+    else KOLO_TRY(count_labels(source, x));
     return renumber(data, x);
 }
 
@@ -230,6 +216,5 @@ kolo_data *kolo_label_index_at(const kolo_label_index_args *args, kolo_here here
     kolo_data *data = NULL;
     if (!args->data) return NULL;
     kolo_scope scope = kolo_enter("kolo_label_index", here);
-    kolo_status status = make_index(args, &data);
-    return kolo_view_leave(scope, status, data);
+    return kolo_view_leave(scope, make_index(args, &data), &data);
 }

@@ -217,15 +217,16 @@ kolo_status kolo_reader_read(kolo_reader *file, void *target, int64_t wanted, in
     return KOLO_OK;
 }
 
+/* Allocates one byte more than it reads, for kolo_reader_whole(). The memory for a compressed file doubles as it goes:
+ * the most that the file can hold is too much to be allocated at once. */
 static kolo_status take(kolo_reader *file, int64_t wanted, uint8_t **bytes, int64_t *got)
 {
     int64_t most = kolo_reader_most(file), room = 0;
-    bool known = !file->gzip && !file->xz; /* else the memory grows with what is unpacked */
     if (wanted > most) wanted = most;
     for (*got = 0; *got == room && room < wanted;) {
-        int64_t larger = known ? wanted : room ? room * 2 : FIRST_PIECE, more;
+        int64_t larger = !kolo_reader_compressed(file) ? wanted : room ? room * 2 : FIRST_PIECE, more;
         if (larger > wanted) larger = wanted;
-        uint8_t *moved = realloc(*bytes, (size_t)larger);
+        uint8_t *moved = realloc(*bytes, (size_t)larger + 1);
         if (!moved) return kolo_fail_memory((size_t)larger, file->path);
         *bytes = moved;
         room = larger;
@@ -243,15 +244,6 @@ kolo_status kolo_reader_take(kolo_reader *file, int64_t wanted, uint8_t **bytes,
     return status;
 }
 
-kolo_status kolo_reader_exactly(kolo_reader *file, void *target, int64_t wanted, const char *part)
-{
-    int64_t got;
-    KOLO_TRY(kolo_reader_read(file, target, wanted, &got));
-    if (got == wanted) return KOLO_OK;
-    return kolo_fail(KOLO_FORMAT, "%s: truncated: wanted %" PRId64 " bytes of %s, got %" PRId64, file->path, wanted,
-                     part, got);
-}
-
 kolo_status kolo_reader_finish(kolo_reader *file, const char *after)
 {
     unsigned char beyond;
@@ -260,31 +252,13 @@ kolo_status kolo_reader_finish(kolo_reader *file, const char *after)
     return more ? kolo_fail(KOLO_FORMAT, "%s: wanted nothing after %s, got more bytes", file->path, after) : KOLO_OK;
 }
 
-/* Reads to the end of a file. Doubles the memory as it goes if the file is compressed: the most that it can hold is
- * too much to be allocated at once. */
-static kolo_status drain(kolo_reader *file, uint8_t **bytes, int64_t *size)
-{
-    int64_t room = file->gzip || file->xz ? FIRST_PIECE : file->size + 1;
-    for (*size = 0;;) {
-        uint8_t *moved = realloc(*bytes, (size_t)room);
-        int64_t more;
-        if (!moved) return kolo_fail_memory((size_t)room, file->path);
-        *bytes = moved;
-        KOLO_TRY(kolo_reader_read(file, *bytes + *size, room - 1 - *size, &more));
-        *size += more;
-        (*bytes)[*size] = 0;
-        if (file->ended || *size < room - 1) return KOLO_OK;
-        room *= 2;
-    }
-}
-
 kolo_status kolo_reader_whole(const char *path, const char *what, uint8_t **bytes, int64_t *size)
 {
     kolo_reader *file = NULL;
     *bytes = NULL;
-    kolo_status status = kolo_reader_open(&file, path, what);
-    if (status == KOLO_OK && file) status = drain(file, bytes, size);
-    if (status != KOLO_OK) free(*bytes), *bytes = NULL;
+    KOLO_TRY(kolo_reader_open(&file, path, what));
+    kolo_status status = kolo_reader_take(file, INT64_MAX, bytes, size);
+    if (status == KOLO_OK) (*bytes)[*size] = 0;
     kolo_reader_close(file);
     return status;
 }

@@ -1,5 +1,6 @@
-/* Reordering, slicing, repeating and concatenating data sets: kolo_shuffle, kolo_data_split, kolo_take, kolo_skip,
- * kolo_repeat, kolo_data_concatenate. No samples are copied. Read view.h first. */
+/* Reordering, slicing, repeating and concatenating data sets: kolo_shuffle, kolo_data_split, kolo_data_slice,
+ * kolo_take, kolo_skip, kolo_repeat, kolo_data_concatenate, kolo_data_autoencoder. No samples are copied. Read view.h
+ * first. */
 #include "core/random.h"
 #include "data/view.h"
 
@@ -49,8 +50,7 @@ kolo_data *kolo_shuffle_at(const kolo_shuffle_args *args, kolo_here here)
     kolo_data *data = NULL;
     if (!args->data) return NULL;
     kolo_scope scope = kolo_enter("kolo_shuffle", here);
-    kolo_status status = shuffle(args->data, args->buffer_size, args->seed, &data);
-    return kolo_view_leave(scope, status, data);
+    return kolo_view_leave(scope, shuffle(args->data, args->buffer_size, args->seed, &data), &data);
 }
 
 /* ------------------------------------------------------------------------------------------ parts */
@@ -61,6 +61,22 @@ static kolo_data *leave_with_part(const char *call, const kolo_data *data, int64
     kolo_data *part = NULL;
     kolo_scope scope = kolo_enter(call, here);
     return kolo_leave(scope, kolo_data_part(&part, data, first, samples)) == KOLO_OK ? part : NULL;
+}
+
+kolo_data *kolo_data_slice_at(kolo_data *data, int64_t first, int64_t samples, kolo_here here)
+{
+    return data ? leave_with_part("kolo_data_slice", data, first, samples, here) : NULL;
+}
+
+kolo_data *kolo_data_autoencoder_at(kolo_data *data, kolo_here here)
+{
+    kolo_data *same = data ? leave_with_part("kolo_data_autoencoder", data, 0, data->samples, here) : NULL;
+    if (!same) return NULL;
+    same->autoencoder = true;
+    same->targets = NULL;
+    same->has_targets = false;
+    same->target_shape = same->shape;
+    return same;
 }
 
 kolo_data *kolo_take_at(kolo_data *data, int64_t samples, kolo_here here)
@@ -135,7 +151,7 @@ kolo_data *kolo_repeat_at(kolo_data *data, int count, kolo_here here)
                       KOLO_SAMPLES_MAX / data->samples, KOLO_SAMPLES_MAX, count);
     else status = kolo_view_open(&repeated, sizeof(kolo_view), data, &out);
     if (out) out->samples = data->samples * count;
-    return kolo_view_leave(scope, status, out);
+    return kolo_view_leave(scope, status, &out);
 }
 
 /* ------------------------------------------------------------------------------------------ concatenate */
@@ -211,6 +227,5 @@ kolo_data *kolo_data_concatenate_at(kolo_data *first, kolo_data *second, kolo_he
     kolo_data *data = NULL;
     if (!first || !second) return NULL;
     kolo_scope scope = kolo_enter("kolo_data_concatenate", here);
-    kolo_status status = concatenate(first, second, &data);
-    return kolo_view_leave(scope, status, data);
+    return kolo_view_leave(scope, concatenate(first, second, &data), &data);
 }

@@ -278,7 +278,6 @@ char *kolo_data_bundle(const kolo_data *data)
 static kolo_status check(const kolo_plot_samples_args *args)
 {
     kolo_data_info info = kolo_data_get_info(args->data);
-    size_t length = args->file ? strlen(args->file) : 4;
     if (!args->data) return kolo_fail(KOLO_INVALID, "wanted data, got NULL");
     if (args->first < 0 || args->first >= info.samples)
         return kolo_fail(KOLO_INVALID, "first: wanted one of %" PRId64 " samples, got %" PRId64, info.samples,
@@ -287,7 +286,7 @@ static kolo_status check(const kolo_plot_samples_args *args)
         return kolo_fail(KOLO_INVALID, "count: wanted 1 to %d samples, got %d", SHOWN_MAX, args->count);
     if (args->columns < 0 || args->columns > COLUMNS_MAX)
         return kolo_fail(KOLO_INVALID, "columns: wanted 1 to %d, got %d", COLUMNS_MAX, args->columns);
-    if (args->file && (length < 5 || strcmp(args->file + length - 4, ".png") != 0))
+    if (args->file && !(strlen(args->file) > 4 && kolo_ends_with(args->file, ".png")))
         return kolo_fail(KOLO_INVALID, "wanted a .file that ends in .png, got \"%s\"", args->file);
     if (args->file && !is_picture(args->data->shape))
         return kolo_fail(KOLO_INVALID,

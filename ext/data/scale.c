@@ -168,8 +168,7 @@ kolo_data *kolo_standardize_at(const kolo_standardize_args *args, kolo_here here
     if (!args->data) return NULL;
     kolo_scope scope = kolo_enter("kolo_standardize", here);
     const terms t = {.kind = &standardized, .per_element = args->per_element, .high = 1};
-    kolo_status status = scale(args->data, args->like, &t, &data);
-    return kolo_view_leave(scope, status, data);
+    return kolo_view_leave(scope, scale(args->data, args->like, &t, &data), &data);
 }
 
 /* ------------------------------------------------------------------------------------------ kolo_min_max */
@@ -203,6 +202,5 @@ kolo_data *kolo_min_max_at(const kolo_min_max_args *args, kolo_here here)
     kolo_data *data = NULL;
     if (!args->data) return NULL;
     kolo_scope scope = kolo_enter("kolo_min_max", here);
-    kolo_status status = fit_range(args, &data);
-    return kolo_view_leave(scope, status, data);
+    return kolo_view_leave(scope, fit_range(args, &data), &data);
 }

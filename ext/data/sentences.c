@@ -8,7 +8,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define SPECIAL        2 /* padding and unknown words come first, as in kolo_text */
 #define CATEGORIES     12
@@ -112,12 +111,11 @@ static kolo_status draw(kolo_arrays *arrays, const language *l)
     return name_words(l, arrays);
 }
 
-kolo_status kolo_sentences_draw(kolo_arrays *arrays, const kolo_synthetic_text_args *args)
+static kolo_status draw_text(kolo_arrays *arrays, const kolo_synthetic_text_args *args)
 {
     int64_t samples = 0;
     language l = {0};
     uint64_t seed = args->seed ? args->seed : 1;
-    *arrays = (kolo_arrays){0};
     KOLO_TRY(check(args, &l, &samples));
     kolo_chance c = {.key = kolo_random_key(seed, KOLO_RANDOM_SYNTHETIC, 0)};
     for (int i = 0; i < CATEGORIES; i++)
@@ -126,14 +124,12 @@ kolo_status kolo_sentences_draw(kolo_arrays *arrays, const kolo_synthetic_text_a
     *arrays = (kolo_arrays){
         .samples = samples, .shape = {1, {l.length}}, .scale = 1, .label_count = l.length, .synthetic = true};
     snprintf(arrays->source, sizeof arrays->source, "a text drawn by Kolo (seed %" PRIu64 ")", seed);
-    kolo_status status = draw(arrays, &l);
-    if (status != KOLO_OK) kolo_arrays_free(arrays);
-    return status;
+    return draw(arrays, &l);
 }
 
 kolo_data *kolo_synthetic_text_at(const kolo_synthetic_text_args *args, kolo_here here)
 {
-    kolo_arrays arrays;
+    kolo_arrays arrays = {0};
     kolo_scope scope = kolo_enter("kolo_synthetic_text", here);
-    return kolo_arrays_leave(scope, kolo_sentences_draw(&arrays, args), &arrays);
+    return kolo_arrays_leave(scope, draw_text(&arrays, args), &arrays);
 }

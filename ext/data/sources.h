@@ -6,7 +6,7 @@
 
 #include <limits.h>
 
-/* Each function fills the arrays, which are empty on failure. */
+/* Each function fills the arrays, which are empty before; the caller frees them, also on failure. */
 /* Reads two IDX files. */
 kolo_status kolo_idx_read(kolo_arrays *arrays, const char *images, const char *labels);
 /* Reads arrays of a NumPy archive, or, if args->path is NULL, of two files. */
@@ -19,7 +19,6 @@ kolo_status kolo_text_read(kolo_arrays *arrays, const kolo_text_args *args);
 kolo_status kolo_digits_draw(kolo_arrays *arrays, kolo_split split, int64_t samples, uint64_t seed);
 kolo_status kolo_images_draw(kolo_arrays *arrays, const kolo_synthetic_images_args *args);
 kolo_status kolo_table_draw(kolo_arrays *arrays, const kolo_synthetic_table_args *args);
-kolo_status kolo_sentences_draw(kolo_arrays *arrays, const kolo_synthetic_text_args *args);
 
 /* The folder that `make data` fetches data sets into if KOLO_DATA is not set: $XDG_CACHE_HOME/kolo, or ~/.cache/kolo.
  * False: neither variable names a folder. */

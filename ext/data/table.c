@@ -110,7 +110,6 @@ kolo_status kolo_table_draw(kolo_arrays *arrays, const kolo_synthetic_table_args
     int64_t samples = 0;
     world w = {0};
     uint64_t seed = args->seed ? args->seed : 1;
-    *arrays = (kolo_arrays){0};
     KOLO_TRY(check(args, &w, &samples));
     w.centres = calloc((size_t)w.classes + 1, CENTRES * sizeof *w.centres);
     w.matrix = calloc((size_t)w.features + 1, sizeof *w.matrix);
@@ -126,13 +125,12 @@ kolo_status kolo_table_draw(kolo_arrays *arrays, const kolo_synthetic_table_args
         status = draw(arrays, &w);
     }
     free(w.centres), free(w.matrix);
-    if (status != KOLO_OK) kolo_arrays_free(arrays);
     return status;
 }
 
 kolo_data *kolo_synthetic_table_at(const kolo_synthetic_table_args *args, kolo_here here)
 {
-    kolo_arrays arrays;
+    kolo_arrays arrays = {0};
     kolo_scope scope = kolo_enter("kolo_synthetic_table", here);
     return kolo_arrays_leave(scope, kolo_table_draw(&arrays, args), &arrays);
 }

@@ -9,7 +9,6 @@
 #include "data/sources.h"
 
 #include <dirent.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,12 +38,7 @@ typedef struct corpus {
 
 static kolo_status add_number(corpus *c, int32_t number)
 {
-    if (c->count == c->room) {
-        size_t room = c->room ? c->room * 2 : 65536;
-        int32_t *moved = realloc(c->numbers, room * sizeof *moved);
-        if (!moved) return kolo_fail_memory(room * sizeof *moved, "the words of a text");
-        c->numbers = moved, c->room = room;
-    }
+    KOLO_TRY(kolo_make_room(&c->numbers, &c->room, c->count + 1, sizeof *c->numbers, "the words of a text"));
     c->numbers[c->count++] = number;
     return KOLO_OK;
 }
@@ -107,18 +101,9 @@ static kolo_status add_characters(corpus *c, const char *line, size_t size)
 
 /* ------------------------------------------------------------------------------------------ files */
 
-static kolo_status make_word_room(corpus *c, size_t room)
-{
-    if (c->word && room <= c->word_room) return KOLO_OK;
-    char *moved = realloc(c->word, room);
-    if (!moved) return kolo_fail_memory(room, "a line of a text");
-    c->word = moved, c->word_room = room;
-    return KOLO_OK;
-}
-
 static kolo_status add_text(corpus *c, const char *text, size_t size)
 {
-    KOLO_TRY(make_word_room(c, size + 1));
+    KOLO_TRY(kolo_make_room(&c->word, &c->word_room, size + 1, 1, "a line of a text"));
     if (size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) text += 3, size -= 3;
     while (size > 0) {
         const char *end = c->args->continuous ? NULL : memchr(text, '\n', size);
@@ -287,7 +272,6 @@ static kolo_status read_corpus(corpus *c, kolo_arrays *arrays)
 kolo_status kolo_text_read(kolo_arrays *arrays, const kolo_text_args *args)
 {
     corpus c = {.args = args, .length = args->length ? args->length : 80};
-    *arrays = (kolo_arrays){0};
     c.vocabulary = args->vocabulary ? args->vocabulary : 20000;
     if (c.length < 1 || c.length > LENGTH_MAX)
         return kolo_fail(KOLO_INVALID, "wanted .length of 1 to %d, got %d", LENGTH_MAX, c.length);
@@ -296,13 +280,12 @@ kolo_status kolo_text_read(kolo_arrays *arrays, const kolo_text_args *args)
     kolo_status status = read_corpus(&c, arrays);
     kolo_dictionary_free(&c.words);
     free(c.numbers), free(c.word);
-    if (status != KOLO_OK) kolo_arrays_free(arrays);
     return status;
 }
 
 kolo_data *kolo_text_at(const kolo_text_args *args, kolo_here here)
 {
-    kolo_arrays arrays;
+    kolo_arrays arrays = {0};
     kolo_scope scope = kolo_enter("kolo_text", here);
     return kolo_arrays_leave(scope, kolo_text_read(&arrays, args), &arrays);
 }

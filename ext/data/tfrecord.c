@@ -124,11 +124,17 @@ static int by_key(const void *left, const void *right)
     return strcmp(a ? a : "", b ? b : "");
 }
 
+/* The value of "depth" or "channels"; -1 if there is neither. */
+static int64_t depth_in(const Kolo__Example *example)
+{
+    int64_t depth = size_in(example, "depth");
+    return depth < 0 ? size_in(example, "channels") : depth;
+}
+
 /* {height, width, depth} by the features of these names, if their product is `elements`; else rank 0. */
 static kolo_shape picture_of(const Kolo__Example *example, int64_t elements)
 {
-    int64_t height = size_in(example, "height"), width = size_in(example, "width"), depth = size_in(example, "depth");
-    if (depth < 0) depth = size_in(example, "channels");
+    int64_t height = size_in(example, "height"), width = size_in(example, "width"), depth = depth_in(example);
     if (height < 1 || width < 1 || height > elements || width > elements / height) return (kolo_shape){0};
     if (depth < 0) depth = elements / (height * width);
     if (depth < 1 || depth > elements || height * width * depth != elements) return (kolo_shape){0};
@@ -198,26 +204,19 @@ static const char *picture_format(const Kolo__Feature *feature)
     return bytes->len > 4 && memcmp(bytes->data, "\x89PNG", 4) == 0 ? "a PNG picture" : NULL;
 }
 
-static int depth_of(const Kolo__Example *example)
-{
-    int64_t depth = size_in(example, "depth");
-    if (depth < 0) depth = size_in(example, "channels");
-    return depth > 0 && depth < ELEMENTS_MAX ? (int)depth : 1;
-}
-
 /* Sets the shape of a sample: .shape; or {height, width, depth}, if there is a single feature of so many values; else
  * one axis. Fails if a feature of bytes does not have the size that its height and width give. */
 static kolo_status choose_shape(set *s, const Kolo__Example *example)
 {
     kolo_shape *shape = &s->arrays->shape, picture = picture_of(example, s->elements);
-    int64_t height = size_in(example, "height"), width = size_in(example, "width");
+    int64_t height = size_in(example, "height"), width = size_in(example, "width"), depth = depth_in(example);
     bool bytes = s->columns[0].kind == KOLO__FEATURE__KIND_BYTES_LIST;
     const char *format = bytes ? picture_format(find(example, s->columns[0].name)) : NULL;
     *shape = (kolo_shape){1, {(int)s->elements}};
     if (s->args->shape[0]) KOLO_TRY(kolo_check_shape(".shape", s->args->shape, shape));
     else if (picture.rank && s->count == 1 && s->elements > 1) *shape = picture;
     else if (bytes && height > 0 && width > 0 && height < ELEMENTS_MAX && width < ELEMENTS_MAX)
-        *shape = (kolo_shape){3, {(int)height, (int)width, depth_of(example)}};
+        *shape = (kolo_shape){3, {(int)height, (int)width, depth > 0 && depth < ELEMENTS_MAX ? (int)depth : 1}};
     int64_t wanted = 1;
     for (int axis = 0; axis < shape->rank; axis++)
         if (__builtin_mul_overflow(wanted, shape->dim[axis], &wanted)) wanted = INT64_MAX;
@@ -409,7 +408,7 @@ static void trim(void *block_pointer, int64_t samples, int64_t each)
 
 kolo_status kolo_tfrecord_read(kolo_arrays *arrays, const kolo_tfrecord_args *args)
 {
-    *arrays = (kolo_arrays){.classes = args->classes};
+    arrays->classes = args->classes;
     if (!args->path || !*args->path)
         return kolo_fail(KOLO_INVALID, "wanted the name of a TFRecord file, got %s",
                          args->path ? "an empty one" : "NULL");
@@ -424,7 +423,7 @@ kolo_status kolo_tfrecord_read(kolo_arrays *arrays, const kolo_tfrecord_args *ar
         trim(&arrays->bytes, arrays->samples, s->elements);
         trim(&arrays->floats, arrays->samples, s->elements * (int64_t)sizeof(float));
         snprintf(arrays->source, sizeof arrays->source, "%s", args->path);
-    } else kolo_arrays_free(arrays);
+    }
     for (int i = 0; i < s->count; i++) free(s->columns[i].name);
     free(s->label.name);
     free(s);
@@ -433,7 +432,7 @@ kolo_status kolo_tfrecord_read(kolo_arrays *arrays, const kolo_tfrecord_args *ar
 
 kolo_data *kolo_tfrecord_at(const kolo_tfrecord_args *args, kolo_here here)
 {
-    kolo_arrays arrays;
+    kolo_arrays arrays = {0};
     kolo_scope scope = kolo_enter("kolo_tfrecord", here);
     return kolo_arrays_leave(scope, kolo_tfrecord_read(&arrays, args), &arrays);
 }

@@ -1,12 +1,11 @@
 /* Writing data sets as TFRecord files of tf.train.Example. Read record.h and example.proto first. */
+#include "core/utf8.h"
 #include "data/data.h"
 #include "data/example.pb-c.h"
 #include "data/record.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define ENTRIES_MAX 5 /* features, label, height, width, depth */
 
@@ -144,18 +143,12 @@ static kolo_status write_samples(writer *w, const char *path, bool gzip, int64_t
     return status;
 }
 
-static bool ends_in(const char *text, const char *end)
-{
-    size_t length = strlen(text), tail = strlen(end);
-    return length >= tail && strcmp(text + length - tail, end) == 0;
-}
-
 /* Writes one file, or shards with TensorFlow's names: "train.tfrecord-00000-of-00004". */
 static kolo_status write_shards(writer *w)
 {
     const char *path = w->args->path;
     int64_t samples = w->data->samples, shards = w->args->shards ? w->args->shards : 1;
-    bool gzip = w->args->gzip || ends_in(path, ".gz");
+    bool gzip = w->args->gzip || kolo_ends_with(path, ".gz");
     for (int64_t i = 0; i < shards; i++) {
         char name[PATH_MAX];
         int length = shards == 1 ? snprintf(name, sizeof name, "%s", path)

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/runtime.h"
-
 static void free_view(kolo_storage *storage)
 {
     kolo_view *view = (kolo_view *)storage;
@@ -54,10 +52,10 @@ void *kolo_view_of(const kolo_data *data)
     return data->storage;
 }
 
-kolo_data *kolo_view_leave(kolo_scope scope, kolo_status status, kolo_data *data)
+kolo_data *kolo_view_leave(kolo_scope scope, kolo_status status, kolo_data **data)
 {
-    if (status != KOLO_OK) kolo_data_free(&data);
-    return kolo_leave(scope, status) == KOLO_OK ? data : NULL;
+    if (status != KOLO_OK) kolo_data_free(data);
+    return kolo_leave(scope, status) == KOLO_OK ? *data : NULL;
 }
 
 /* ------------------------------------------------------------------------------------------ gathering */

@@ -5,7 +5,6 @@
 #include "core/cores.h"
 #include "launch/segments.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

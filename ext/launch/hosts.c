@@ -4,7 +4,6 @@
 
 #include "launch/say.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>

@@ -4,8 +4,6 @@
 
 #include "launch/hosts.h"
 
-#include <stddef.h>
-
 enum { NETWORK_TEXT = 64 };
 
 /* Writes the subnet that contains this host and all other hosts, as "10.0.7.0/24". Writes "" if there is no such subnet

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <termios.h>
 #include <unistd.h>
 

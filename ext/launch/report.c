@@ -1,7 +1,6 @@
 /* Reporting the end of the job: which rank failed first, why, and the last lines of its stderr. */
 #include "launch/job.h"
 
-#include "launch/clock.h"
 #include "launch/say.h"
 
 #include <errno.h>

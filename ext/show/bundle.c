@@ -1,14 +1,11 @@
 /* Scores as a line of text: see bundle.h. */
 #include "show/bundle.h"
-#include "show/display.h"
 #include "show/show.h"
-
-#include <stdlib.h>
 
 /* "accuracy: 0.9012 - loss: 0.3451 - 10000 samples in 1.2 s", as kolo_evaluate() prints it. */
 char *kolo_scores_bundle(const kolo_scores *scores)
 {
-    char *text = NULL, *json = NULL;
+    char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
     if (!out) return NULL;
@@ -17,8 +14,5 @@ char *kolo_scores_bundle(const kolo_scores *scores)
     fprintf(out, "%s - %lld samples in %.1f s", kolo_measure_text(&(kolo_measure){"loss", scores->loss}),
             (long long)scores->samples, scores->seconds);
     fclose(out);
-    kolo_mime form = {"text/plain", text, size, false};
-    if (kolo_display_json(&form, 1, &json) != KOLO_OK) json = NULL;
-    free(text);
-    return json;
+    return kolo_text_bundle(text, size);
 }

@@ -1,5 +1,6 @@
 /* kolo_display() and related calls: send frames to the notebook, or print text in a terminal. Read display.h. */
 #include "show/display.h"
+#include "core/utf8.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -9,20 +10,15 @@
 #define SHOWN_MAX ((size_t)256 << 20) /* bytes: a browser cannot show more */
 #define FRAME_MAX 2800000 /* bytes of JSON: below the limits of the kernel and of a Jupyter server */
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t length = strlen(text), tail = strlen(end);
-    return length >= tail && strcmp(text + length - tail, end) == 0;
-}
-
 static bool is_json(const char *type)
 {
-    return ends_with(type, "+json") || strcmp(type, "application/json") == 0;
+    return kolo_ends_with(type, "+json") || strcmp(type, "application/json") == 0;
 }
 
 static bool is_text(const char *type)
 {
-    return strncmp(type, "text/", 5) == 0 || ends_with(type, "+xml") || strcmp(type, "application/javascript") == 0;
+    return strncmp(type, "text/", 5) == 0 || kolo_ends_with(type, "+xml") ||
+           strcmp(type, "application/javascript") == 0;
 }
 
 /* ------------------------------------------------------------------------------------------ values */

@@ -1,6 +1,7 @@
 /* kolo_plot: checks a plot, runs gnuplot, and shows the picture in the notebook or the terminal. Read plot.h. */
 #include "show/plot.h"
 #include "core/file.h"
+#include "core/utf8.h"
 #include "show/display.h"
 #include "show/gnuplot.h"
 
@@ -94,9 +95,7 @@ static kolo_status find_ranges(kolo_plot_plan *plan)
 
 static kolo_status check_file(const char *file)
 {
-    size_t length = file ? strlen(file) : 0;
-    if (!file || (length > 4 && (strcmp(file + length - 4, ".svg") == 0 || strcmp(file + length - 4, ".png") == 0)))
-        return KOLO_OK;
+    if (!file || (strlen(file) > 4 && (kolo_ends_with(file, ".svg") || kolo_ends_with(file, ".png")))) return KOLO_OK;
     return kolo_fail(KOLO_INVALID, "wanted a .file that ends in .svg or .png, got \"%s\"", file);
 }
 
@@ -178,7 +177,7 @@ static kolo_status write_picture(const kolo_plot_plan *plans, int count, const c
     char *bytes;
     size_t size;
     if (!file) return KOLO_OK;
-    bool svg = strcmp(file + strlen(file) - 4, ".svg") == 0;
+    bool svg = kolo_ends_with(file, ".svg");
     KOLO_TRY(kolo_plot_draw(plans, count, svg ? KOLO_PICTURE_SVG : KOLO_PICTURE_PNG, &bytes, &size));
     kolo_status status = kolo_file_write(file, bytes, size);
     free(bytes);

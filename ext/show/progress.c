@@ -2,7 +2,7 @@
  * terminal or a notebook, a line per epoch in a log. */
 #include "show/show.h"
 #include "core/clock.h"
-#include "core/error.h"
+#include "show/display.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -11,18 +11,17 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #define CELLS            20
 #define TERMINAL_SECONDS 0.05
 #define NOTEBOOK_SECONDS 0.2 /* each redraw is a message */
 
-bool kolo_in_notebook(void)
+/* Whether this process's output is shown in a notebook: KOLO_DISPLAY is set, and stdout is not a regular file. */
+static bool in_notebook(void)
 {
     struct stat info;
-    const char *display = getenv("KOLO_DISPLAY");
-    return display && *display && !(fstat(STDOUT_FILENO, &info) == 0 && S_ISREG(info.st_mode));
+    return kolo_display_expected() && !(fstat(STDOUT_FILENO, &info) == 0 && S_ISREG(info.st_mode));
 }
 
 /* ------------------------------------------------------------------------------------------ a line */
@@ -183,7 +182,7 @@ static void finish(kolo_progress *progress, line *l, bool last)
 
 void kolo_progress_begin(kolo_progress *progress, int verbose, int epochs, int steps)
 {
-    bool notebook = kolo_in_notebook(), terminal = on_terminal();
+    bool notebook = in_notebook(), terminal = on_terminal();
     if (verbose == 0) verbose = notebook || terminal ? 1 : 2;
     if (verbose < 0 || kolo_rank() != 0) verbose = 0;
     *progress = (kolo_progress){.verbose = verbose > 2 ? 2 : verbose,

@@ -4,9 +4,6 @@
 
 #include <kolo.h>
 
-/* Whether this process's output is shown in a notebook: KOLO_DISPLAY is set, and stdout is not a regular file. */
-bool kolo_in_notebook(void);
-
 typedef struct kolo_progress {
     int verbose; /* 0: nothing; 1: a bar; 2: a line per epoch */
     int epochs, steps; /* of the training; of an epoch */

@@ -1,8 +1,6 @@
 /* kolo_topology: the places of the devices, and the connection of each pair. See topology.h. */
 #include "topology/topology.h"
 
-#include <string.h>
-
 #include "backend/device_information.h"
 #include "core/plugin.h"
 #include "runtime/runtime.h"

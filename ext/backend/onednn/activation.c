@@ -42,20 +42,13 @@ kolo_status kolo_relu_backward(kolo_kernel *kernel, const kolo_op *op, kolo_oper
 
 /* ---- softmax, over the last axis: rows in the canonical order */
 
-static kolo_status softmax_rows(const kolo_plan *plan, int value, dnnl_data_type_t type, dnnl_memory_desc_t *rows)
-{
-    kolo_shape shape = plan->values[value].shape;
-    int64_t last = shape.dim[shape.rank - 1];
-    return kolo_desc_rows(plan->microbatch * (kolo_shape_count(shape) / last), last, type, rows);
-}
-
 /* *place becomes the value in the canonical order and in that type, with a descriptor of rows. */
 static kolo_status bring_rows(kolo_kernel *kernel, int value, dnnl_data_type_t type, kolo_operand *place)
 {
-    dnnl_memory_desc_t plain;
-    KOLO_TRY(kolo_desc_plain(kernel->plan, value, type, &plain));
-    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, value), &plain, place));
-    return softmax_rows(kernel->plan, value, type, &place->desc);
+    kolo_shape shape = kernel->plan->values[value].shape;
+    int64_t last = shape.dim[shape.rank - 1];
+    KOLO_TRY(kolo_plain_in(kernel, value, type, place));
+    return kolo_desc_rows(kernel->plan->microbatch * (kolo_shape_count(shape) / last), last, type, &place->desc);
 }
 
 static kolo_status softmax_forward(const kolo_plan *plan, const dnnl_memory_desc_t *rows, dnnl_primitive_desc_t *made)
@@ -70,14 +63,12 @@ static kolo_status add_softmax(kolo_kernel *kernel, kolo_plan *plan, const kolo_
 {
     const int arguments[] = {DNNL_ARG_SRC, DNNL_ARG_DST};
     dnnl_primitive_desc_t forward;
-    dnnl_memory_desc_t plain;
-    kolo_operand places[2];
+    kolo_operand places[2], y;
     dnnl_data_type_t type = kolo_onednn_type(plan, op->out[0]);
-    KOLO_TRY(kolo_desc_plain(plan, op->out[0], type, &plain));
-    KOLO_TRY(kolo_layout_set(plan, op->out[0], &plain));
     KOLO_TRY(bring_rows(kernel, op->in[0], type, &places[0]));
+    KOLO_TRY(kolo_plain_buffer(kernel, plan, op->out[0], type, &y));
     KOLO_TRY(softmax_forward(plan, &places[0].desc, &forward));
-    kolo_operand y = places[1] = kolo_output_buffer(kernel, op->out[0], &plain);
+    places[1] = y;
     places[1].desc = places[0].desc;
     KOLO_TRY(kolo_step_primitive(kernel, forward, 2, arguments, places));
     return kolo_reorder_out(kernel, y, op->out[0]);
@@ -88,20 +79,16 @@ static kolo_status add_softmax_backward(kolo_kernel *kernel, kolo_plan *plan, co
     const int arguments[] = {DNNL_ARG_DIFF_DST, DNNL_ARG_DST, DNNL_ARG_DIFF_SRC};
     dnnl_primitive_desc_t forward, made;
     dnnl_softmax_desc_t operation;
-    dnnl_memory_desc_t plain;
-    kolo_operand places[3];
+    kolo_operand places[3], dx;
     dnnl_data_type_t type = kolo_onednn_type(plan, op->out[0]);
-    KOLO_TRY(kolo_desc_plain(plan, op->out[0], type, &plain));
-    KOLO_TRY(kolo_layout_set(plan, op->out[0], &plain));
     KOLO_TRY(bring_rows(kernel, op->in[0], type, &places[0]));
     KOLO_TRY(bring_rows(kernel, op->in[1], type, &places[1]));
-    kolo_operand dx = places[2] = kolo_output_buffer(kernel, op->out[0], &plain);
+    KOLO_TRY(kolo_plain_buffer(kernel, plan, op->out[0], type, &dx));
+    places[2] = dx;
     places[2].desc = places[0].desc;
     KOLO_DNNL(dnnl_softmax_backward_desc_init(&operation, &places[0].desc, &places[0].desc, 1), "a softmax");
     KOLO_TRY(softmax_forward(plan, &places[0].desc, &forward));
-    kolo_status status = kolo_describe(&operation, false, forward, "a softmax", &made);
-    dnnl_primitive_desc_destroy(forward);
-    KOLO_TRY(status);
+    KOLO_TRY(kolo_describe_backward(&operation, forward, "a softmax", &made));
     KOLO_TRY(kolo_step_primitive(kernel, made, 3, arguments, places));
     return kolo_reorder_out(kernel, dx, op->out[0]);
 }

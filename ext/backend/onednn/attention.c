@@ -262,30 +262,12 @@ static kolo_status memory_of_head(kolo_kernel *kernel, const kolo_op *op, int qk
     return KOLO_OK;
 }
 
-/* *place becomes the value in the plain layout, in the type of activations. */
-static kolo_status bring_rows(kolo_kernel *kernel, int value, kolo_operand *place)
-{
-    dnnl_memory_desc_t plain;
-    dnnl_data_type_t type = kernel->plan->precision == KOLO_MIXED_BF16 ? dnnl_bf16 : dnnl_f32;
-    KOLO_TRY(kolo_desc_plain(kernel->plan, value, type, &plain));
-    return kolo_reorder_in(kernel, kolo_operand_of(kernel, value), &plain, place);
-}
-
-static kolo_status make_rows(kolo_kernel *kernel, kolo_plan *plan, int value, kolo_operand *place)
-{
-    dnnl_memory_desc_t plain;
-    dnnl_data_type_t type = plan->precision == KOLO_MIXED_BF16 ? dnnl_bf16 : dnnl_f32;
-    KOLO_TRY(kolo_desc_plain(plan, value, type, &plain));
-    KOLO_TRY(kolo_layout_set(plan, value, &plain));
-    *place = kolo_output_buffer(kernel, value, &plain);
-    return KOLO_OK;
-}
-
 kolo_status kolo_onednn_attention(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     kolo_operand places[3];
-    KOLO_TRY(bring_rows(kernel, op->in[0], &places[0]));
-    KOLO_TRY(make_rows(kernel, plan, op->out[0], &places[1]));
+    dnnl_data_type_t type = kolo_activation_type(plan);
+    KOLO_TRY(kolo_plain_in(kernel, op->in[0], type, &places[0]));
+    KOLO_TRY(kolo_plain_buffer(kernel, plan, op->out[0], type, &places[1]));
     KOLO_TRY(memory_of_head(kernel, op, op->in[0], &places[2]));
     if (!kolo_step_loop_or_fail(kernel, forward, 3, places)) return KOLO_INTERNAL;
     return kolo_reorder_out(kernel, places[1], op->out[0]);
@@ -294,9 +276,10 @@ kolo_status kolo_onednn_attention(kolo_kernel *kernel, kolo_plan *plan, const ko
 kolo_status kolo_onednn_attention_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     kolo_operand places[4];
-    KOLO_TRY(bring_rows(kernel, op->in[1], &places[0]));
-    KOLO_TRY(bring_rows(kernel, op->in[0], &places[1]));
-    KOLO_TRY(make_rows(kernel, plan, op->out[0], &places[2]));
+    dnnl_data_type_t type = kolo_activation_type(plan);
+    KOLO_TRY(kolo_plain_in(kernel, op->in[1], type, &places[0]));
+    KOLO_TRY(kolo_plain_in(kernel, op->in[0], type, &places[1]));
+    KOLO_TRY(kolo_plain_buffer(kernel, plan, op->out[0], type, &places[2]));
     KOLO_TRY(memory_of_head(kernel, op, op->in[1], &places[3]));
     if (!kolo_step_loop_or_fail(kernel, backward, 4, places)) return KOLO_INTERNAL;
     return kolo_reorder_out(kernel, places[2], op->out[0]);

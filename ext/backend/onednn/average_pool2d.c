@@ -1,35 +1,23 @@
 /* Average pooling by oneDNN, in the tiling that the input has. */
 #include "backend/onednn/onednn.h"
 
-static kolo_status describe_forward(const kolo_plan *plan, const kolo_op *op, const dnnl_memory_desc_t *x,
-                                    const dnnl_memory_desc_t *y, dnnl_primitive_desc_t *made)
+/* x and y: the descriptors of dx and dy, if `backward`. */
+static kolo_status describe(const kolo_plan *plan, const kolo_op *op, bool backward, const dnnl_memory_desc_t *x,
+                            const dnnl_memory_desc_t *y, dnnl_primitive_desc_t *made)
 {
-    dnnl_pooling_desc_t operation;
+    const char *what = "an average pooling";
+    dnnl_pooling_desc_t operation, reverse;
+    dnnl_primitive_desc_t forward;
+    const dnnl_alg_kind_t mean = dnnl_pooling_avg_exclude_padding;
     const kolo_window *w = &op->window;
     const dnnl_dims_t kernel = {w->kernel[0], w->kernel[1]}, stride = {w->stride[0], w->stride[1]};
     const dnnl_dims_t before = {w->before[0], w->before[1]}, after = {w->after[0], w->after[1]};
     dnnl_prop_kind_t kind = plan->training ? dnnl_forward_training : dnnl_forward_inference;
-    KOLO_DNNL(dnnl_pooling_forward_desc_init(&operation, kind, dnnl_pooling_avg_exclude_padding, x, y, stride, kernel,
-                                             before, after),
-              "an average pooling");
-    return kolo_describe(&operation, false, NULL, "an average pooling", made);
-}
-
-static kolo_status describe_backward(const kolo_plan *plan, const kolo_op *op, const dnnl_memory_desc_t *x,
-                                     const dnnl_memory_desc_t *y, dnnl_primitive_desc_t *made)
-{
-    dnnl_pooling_desc_t operation;
-    dnnl_primitive_desc_t forward;
-    const kolo_window *w = &op->window;
-    const dnnl_dims_t kernel = {w->kernel[0], w->kernel[1]}, stride = {w->stride[0], w->stride[1]};
-    const dnnl_dims_t before = {w->before[0], w->before[1]}, after = {w->after[0], w->after[1]};
-    KOLO_DNNL(dnnl_pooling_backward_desc_init(&operation, dnnl_pooling_avg_exclude_padding, x, y, stride, kernel,
-                                              before, after),
-              "an average pooling");
-    KOLO_TRY(describe_forward(plan, op, x, y, &forward));
-    kolo_status status = kolo_describe(&operation, false, forward, "an average pooling", made);
-    dnnl_primitive_desc_destroy(forward);
-    return status;
+    KOLO_DNNL(dnnl_pooling_forward_desc_init(&operation, kind, mean, x, y, stride, kernel, before, after), what);
+    if (!backward) return kolo_describe(&operation, false, NULL, what, made);
+    KOLO_DNNL(dnnl_pooling_backward_desc_init(&reverse, mean, x, y, stride, kernel, before, after), what);
+    KOLO_TRY(kolo_describe(&operation, false, NULL, what, &forward));
+    return kolo_describe_backward(&reverse, forward, what, made);
 }
 
 kolo_status kolo_onednn_average_pool2d(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
@@ -43,7 +31,7 @@ kolo_status kolo_onednn_average_pool2d(kolo_kernel *kernel, kolo_plan *plan, con
     KOLO_TRY(kolo_layout_set(plan, op->out[0], &y));
     KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &x, &places[0]));
     places[1] = kolo_output_buffer(kernel, op->out[0], &y);
-    KOLO_TRY(describe_forward(plan, op, &x, &y, &made));
+    KOLO_TRY(describe(plan, op, false, &x, &y, &made));
     KOLO_TRY(kolo_step_primitive(kernel, made, 2, arguments, places));
     return kolo_reorder_out(kernel, places[1], op->out[0]);
 }
@@ -75,7 +63,7 @@ kolo_status kolo_onednn_average_pool2d_backward(kolo_kernel *kernel, kolo_plan *
     KOLO_TRY(kolo_desc_resized(plan, &dx, plan->values[op->in[0]].shape, &dy));
     KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &dy, &places[0]));
     places[1] = kolo_output_buffer(kernel, op->out[0], &dx);
-    KOLO_TRY(describe_backward(plan, op, &dx, &dy, &made));
+    KOLO_TRY(describe(plan, op, true, &dx, &dy, &made));
     KOLO_TRY(kolo_step_primitive(kernel, made, 2, arguments, places));
     return kolo_reorder_out(kernel, places[1], op->out[0]);
 }

@@ -239,20 +239,13 @@ KOLO_INLINE void over_microbatch(task what, const kolo_tiling *t, int64_t sample
     else over_channels(what, t, samples, a, r, sum, narrow);
 }
 
-#define OVER_MICROBATCH(name, what, narrow)                                                                            \
-    KOLO_VECTORISED static void name(const kolo_tiling *t, int64_t samples, const arrays *a, const rows *r,            \
-                                     double *sum)                                                                      \
-    {                                                                                                                  \
-        over_microbatch(what, t, samples, a, r, sum, narrow);                                                          \
-    }
-OVER_MICROBATCH(moments_float, MOMENTS, 0)
-OVER_MICROBATCH(moments_bfloat16, MOMENTS, 1)
-OVER_MICROBATCH(normalise_float, NORMALISE, 0)
-OVER_MICROBATCH(normalise_bfloat16, NORMALISE, 1)
-OVER_MICROBATCH(sums_float, SUMS, 0)
-OVER_MICROBATCH(sums_bfloat16, SUMS, 1)
-OVER_MICROBATCH(backward_float, BACKWARD, 0)
-OVER_MICROBATCH(backward_bfloat16, BACKWARD, 1)
+#define OVER_MICROBATCH(name, what)                                                                                    \
+    KOLO_BOTH_TYPES(name, (const kolo_tiling *t, int64_t samples, const arrays *a, const rows *r, double *sum),        \
+                    over_microbatch(what, t, samples, a, r, sum, narrow))
+OVER_MICROBATCH(moments, MOMENTS)
+OVER_MICROBATCH(normalise, NORMALISE)
+OVER_MICROBATCH(sums, SUMS)
+OVER_MICROBATCH(backward, BACKWARD)
 
 /* ---- steps */
 
@@ -409,9 +402,7 @@ static kolo_status place_parameters(kolo_plan *plan, const int *values, int coun
     return KOLO_OK;
 }
 
-static kolo_status add_step(kolo_kernel *kernel,
-                            void (*loop)(const kolo_kernel *, const kolo_step *, const kolo_call *), int count,
-                            const kolo_operand *places, kolo_tiling t)
+static kolo_status add_step(kolo_kernel *kernel, kolo_loop *loop, int count, const kolo_operand *places, kolo_tiling t)
 {
     kolo_step *step = kolo_step_loop(kernel, loop, count, places);
     if (!step) return KOLO_INTERNAL;

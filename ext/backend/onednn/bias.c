@@ -6,19 +6,19 @@
 /* Adds the bias to `lanes` neighbouring channels of every pixel of one block; `at` is the first element. Lanes from
  * number `real` on are padding, whose zeros stay zero. */
 KOLO_INLINE void add_block(const kolo_tiling *t, const void *z, const float *bias, int64_t real, void *y, int64_t at,
-                           int64_t lanes, bool relu, int z_narrow, int y_narrow)
+                           int64_t lanes, bool relu, int narrow)
 {
     kolo_floats b = {0};
     if (bias) memcpy(&b, bias, (size_t)(real < lanes ? real : lanes) * sizeof *bias);
     for (int64_t p = 0; p < t->height * t->width; p++, at += t->block) {
-        kolo_floats sum = kolo_get(z, at, lanes, z_narrow) + b;
+        kolo_floats sum = kolo_get(z, at, lanes, 0) + b;
         if (relu) sum = kolo_select_floats(sum < 0, (kolo_floats){0}, sum);
-        kolo_put(y, at, sum, lanes, y_narrow);
+        kolo_put(y, at, sum, lanes, narrow);
     }
 }
 
 KOLO_INLINE void add_samples(const kolo_tiling *t, int64_t samples, const void *z, const float *bias, void *y,
-                             bool relu, int z_narrow, int y_narrow)
+                             bool relu, int narrow)
 {
     for (int64_t i = 0; i < samples * t->blocks; i++) {
         int64_t first = i % t->blocks * t->block, at = i * t->block * t->height * t->width;
@@ -26,24 +26,16 @@ KOLO_INLINE void add_samples(const kolo_tiling *t, int64_t samples, const void *
             int64_t left = t->block - c, real = t->channels - first - c;
             if (real <= 0) continue;
             const float *from = bias ? bias + first + c : NULL;
-            if (left >= KOLO_LANES) add_block(t, z, from, real, y, at + c, KOLO_LANES, relu, z_narrow, y_narrow);
-            else add_block(t, z, from, real, y, at + c, left, relu, z_narrow, y_narrow);
+            if (left >= KOLO_LANES) add_block(t, z, from, real, y, at + c, KOLO_LANES, relu, narrow);
+            else add_block(t, z, from, real, y, at + c, left, relu, narrow);
         }
     }
 }
 
-KOLO_VECTORISED static void add_float(const kolo_tiling *t, int64_t samples, const void *z, const float *bias, void *y,
-                                      bool relu)
-{
-    const kolo_tiling copy = *t;
-    add_samples(&copy, samples, z, bias, y, relu, 0, 0);
-}
-KOLO_VECTORISED static void add_narrowing(const kolo_tiling *t, int64_t samples, const void *z, const float *bias,
-                                          void *y, bool relu)
-{
-    const kolo_tiling copy = *t;
-    add_samples(&copy, samples, z, bias, y, relu, 0, 1);
-}
+/* By the type of y. */
+KOLO_BOTH_TYPES(add, (const kolo_tiling *t, int64_t samples, const void *z, const float *bias, void *y, bool relu),
+                const kolo_tiling copy = *t;
+                add_samples(&copy, samples, z, bias, y, relu, narrow))
 
 /* Places: z (float32), bias (value -1: none), y. flag: ReLU. */
 static void add(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
@@ -54,7 +46,7 @@ static void add(const kolo_kernel *kernel, const kolo_step *step, const kolo_cal
     const dnnl_memory_desc_t *written = &step->place[2].desc; /* the microbatch, or the part for a round */
     bool narrowing = written->data_type == dnnl_bf16;
     (void)kernel;
-    (narrowing ? add_narrowing : add_float)(&step->x, written->dims[0], z, bias, y, step->flag);
+    (narrowing ? add_bfloat16 : add_float)(&step->x, written->dims[0], z, bias, y, step->flag);
 }
 
 kolo_status kolo_bias_add(kolo_kernel *kernel, kolo_operand z, int bias, bool relu, kolo_operand y)
@@ -94,16 +86,8 @@ KOLO_INLINE void sum_blocks(const kolo_tiling *t, int64_t samples, const void *d
     }
 }
 
-KOLO_VECTORISED static void sum_float(const kolo_tiling *t, int64_t samples, const void *dz, float *dbias)
-{
-    const kolo_tiling copy = *t;
-    sum_blocks(&copy, samples, dz, dbias, 0);
-}
-KOLO_VECTORISED static void sum_bfloat16(const kolo_tiling *t, int64_t samples, const void *dz, float *dbias)
-{
-    const kolo_tiling copy = *t;
-    sum_blocks(&copy, samples, dz, dbias, 1);
-}
+KOLO_BOTH_TYPES(sum, (const kolo_tiling *t, int64_t samples, const void *dz, float *dbias), const kolo_tiling copy = *t;
+                sum_blocks(&copy, samples, dz, dbias, narrow))
 
 /* Places: dz, dbias. */
 static void sum(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)

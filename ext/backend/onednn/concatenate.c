@@ -98,7 +98,7 @@ kolo_status kolo_onednn_concatenate(kolo_kernel *kernel, kolo_plan *plan, const 
     bool tiled;
     int inputs = 0;
     kolo_shape shape = plan->values[op->out[0]].shape;
-    dnnl_data_type_t type = plan->precision == KOLO_MIXED_BF16 ? dnnl_bf16 : dnnl_f32;
+    dnnl_data_type_t type = kolo_activation_type(plan);
     while (inputs < KOLO_OP_INS && op->in[inputs] >= 0) inputs++;
     KOLO_TRY(shared_tiling(plan, op, inputs, &t, &tiled));
     KOLO_TRY(kolo_desc_plain(plan, op->out[0], type, &y));
@@ -122,7 +122,7 @@ kolo_status kolo_onednn_slice(kolo_kernel *kernel, kolo_plan *plan, const kolo_o
     dnnl_memory_desc_t x, y;
     kolo_tiling t;
     kolo_shape in = plan->values[op->in[0]].shape, out = plan->values[op->out[0]].shape;
-    dnnl_data_type_t type = plan->precision == KOLO_MIXED_BF16 ? dnnl_bf16 : dnnl_f32;
+    dnnl_data_type_t type = kolo_activation_type(plan);
     bool tiled = in.rank == 3;
     if (tiled) KOLO_TRY(kolo_desc_image(plan, op->in[0], &x));
     tiled = tiled && kolo_tiling_of(&x, &t) && (op->axis != 2 || t.block != t.channels) &&

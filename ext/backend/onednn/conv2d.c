@@ -5,7 +5,7 @@
 static kolo_status describe(const kolo_plan *plan, const kolo_op *op, kolo_convolution *c, dnnl_primitive_desc_t *made)
 {
     kolo_shape x = plan->values[op->in[0]].shape, y = plan->values[op->out[0]].shape;
-    KOLO_TRY(kolo_convolution_of(plan, &op->window, x, plan->values[op->in[1]].shape, y, kolo_convolution_type(plan),
+    KOLO_TRY(kolo_convolution_of(plan, &op->window, x, plan->values[op->in[1]].shape, y, kolo_activation_type(plan),
                                  kolo_onednn_type(plan, op->out[0]), c));
     KOLO_TRY(kolo_winograd_forward(c, op->in[2] >= 0, made));
     return *made ? KOLO_OK : kolo_convolution_forward(c, op->in[2] >= 0, op->activation == KOLO_RELU, made);
@@ -52,7 +52,7 @@ static kolo_status add_by_x(kolo_kernel *kernel, kolo_plan *plan, const kolo_op 
     kolo_convolution c;
     dnnl_primitive_desc_t made;
     kolo_shape x = plan->values[op->in[2]].shape, y = plan->values[op->in[0]].shape;
-    dnnl_data_type_t type = kolo_convolution_type(plan);
+    dnnl_data_type_t type = kolo_activation_type(plan);
     KOLO_TRY(kolo_convolution_of(plan, &op->window, x, plan->values[op->in[3]].shape, y, type, type, &c));
     KOLO_TRY(kolo_winograd_by_x(&c, &made));
     if (!made) KOLO_TRY(kolo_convolution_by_x(&c, &made));

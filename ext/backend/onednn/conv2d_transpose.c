@@ -7,14 +7,6 @@ static const dnnl_memory_desc_t *query(dnnl_primitive_desc_t descriptor, dnnl_qu
     return dnnl_primitive_desc_query_md(descriptor, what, 0);
 }
 
-static kolo_status set_bias(kolo_plan *plan, int value)
-{
-    dnnl_memory_desc_t bias;
-    dnnl_dims_t dims = {plan->values[value].shape.dim[0]};
-    KOLO_DNNL(dnnl_memory_desc_init_by_tag(&bias, 1, dims, dnnl_f32, dnnl_a), "a bias");
-    return kolo_layout_set_parameter(plan, value, &bias, &bias, NULL);
-}
-
 /* The primitive computes z = Σ x · kernel in the layout that it prefers; then, if `finish`, a loop adds the bias and
  * applies the ReLU on the way from z to y. z is float32 then, and lies in scratch memory if y is bfloat16, so that y is
  * rounded once. */
@@ -26,7 +18,7 @@ static kolo_status add_y(const kolo_product *p, const kolo_op *op, dnnl_primitiv
     kolo_status status;
     y_desc.data_type = kolo_onednn_type(p->plan, op->out[0]);
     KOLO_GO(fail, kolo_layout_set(p->plan, op->out[0], &y_desc));
-    if (op->in[2] >= 0) KOLO_GO(fail, set_bias(p->plan, op->in[2]));
+    KOLO_GO(fail, kolo_layout_set_plain(p->plan, op->in[2]));
     kolo_operand y = kolo_output_buffer(kernel, op->out[0], &y_desc);
     bool apart = z_desc.data_type != y_desc.data_type;
     kolo_operand z = apart ? kolo_operand_scratch(kernel, &z_desc) : y;
@@ -44,8 +36,7 @@ kolo_status kolo_onednn_conv2d_transpose(kolo_kernel *kernel, kolo_plan *plan, c
     dnnl_primitive_desc_t made;
     kolo_shape x = plan->values[op->in[0]].shape, y = plan->values[op->out[0]].shape;
     bool finish = op->in[2] >= 0 || op->activation == KOLO_RELU;
-    dnnl_data_type_t type = kolo_convolution_type(plan),
-                     z_type = finish ? dnnl_f32 : kolo_onednn_type(plan, op->out[0]);
+    dnnl_data_type_t type = kolo_activation_type(plan), z_type = finish ? dnnl_f32 : kolo_onednn_type(plan, op->out[0]);
     KOLO_TRY(kolo_convolution_of(plan, &op->window, y, plan->values[op->in[1]].shape, x, z_type, type, &c));
     KOLO_TRY(kolo_convolution_by_x(&c, &made));
     const kolo_product p = {.kernel = kernel, .plan = plan, .canonical = &c.canonical_kernel};
@@ -71,7 +62,7 @@ static kolo_status add_by_x(kolo_kernel *kernel, kolo_plan *plan, const kolo_op 
     kolo_convolution c;
     dnnl_primitive_desc_t made;
     kolo_shape x = plan->values[op->in[2]].shape, y = plan->values[op->in[0]].shape;
-    KOLO_TRY(kolo_convolution_of(plan, &op->window, y, plan->values[op->in[3]].shape, x, kolo_convolution_type(plan),
+    KOLO_TRY(kolo_convolution_of(plan, &op->window, y, plan->values[op->in[3]].shape, x, kolo_activation_type(plan),
                                  kolo_onednn_type(plan, op->out[0]), &c));
     KOLO_TRY(kolo_convolution_forward(&c, false, false, &made));
     const kolo_product p = {.kernel = kernel, .plan = plan, .canonical = &c.canonical_kernel};
@@ -82,7 +73,7 @@ static kolo_status add_by_x(kolo_kernel *kernel, kolo_plan *plan, const kolo_op 
 static kolo_status add_by_bias(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op, kolo_operand dz)
 {
     kolo_tiling tiling;
-    KOLO_TRY(set_bias(plan, op->out[2]));
+    KOLO_TRY(kolo_layout_set_plain(plan, op->out[2]));
     int channels = plan->values[op->in[0]].shape.dim[2];
     bool image = dz.desc.ndims == 4 && dz.desc.dims[1] == channels && kolo_tiling_of(&dz.desc, &tiling);
     dnnl_memory_desc_t plain;

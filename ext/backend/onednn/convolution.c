@@ -1,14 +1,9 @@
 /* Descriptions of convolutions for oneDNN: see convolution.h. */
 #include "backend/onednn/convolution.h"
 
-dnnl_data_type_t kolo_convolution_type(const kolo_plan *plan)
-{
-    return plan->precision == KOLO_MIXED_BF16 ? dnnl_bf16 : dnnl_f32;
-}
-
 dnnl_data_type_t kolo_convolution_gradient_type(const kolo_plan *plan, int width)
 {
-    return width == 1 ? dnnl_f32 : kolo_convolution_type(plan);
+    return width == 1 ? dnnl_f32 : kolo_activation_type(plan);
 }
 
 /* More than one group adds an axis to the kernel; filter f belongs to group f / (filters / groups). */
@@ -39,7 +34,7 @@ kolo_status kolo_convolution_of(const kolo_plan *plan, const kolo_window *window
     }
     KOLO_TRY(kolo_desc_any(plan, x, x_type, &c->x));
     KOLO_TRY(kolo_desc_any(plan, y, y_type, &c->y));
-    dnnl_data_type_t type = x_type == y_type ? x_type : kolo_convolution_type(plan);
+    dnnl_data_type_t type = x_type == y_type ? x_type : kolo_activation_type(plan);
     KOLO_TRY(set_kernels(kernel, x.dim[2] / kernel.dim[2], type, c));
     return kolo_onednn_check(dnnl_memory_desc_init_by_tag(&c->bias, 1, bias, dnnl_f32, dnnl_a), "a bias");
 }
@@ -65,9 +60,7 @@ kolo_status kolo_convolution_by_x(const kolo_convolution *c, dnnl_primitive_desc
                                                                c->stride, c->gap, c->before, c->after),
               "an input's gradient");
     KOLO_TRY(kolo_convolution_forward(&hint, false, false, &forward));
-    kolo_status status = kolo_describe(&operation, false, forward, "an input's gradient", made);
-    dnnl_primitive_desc_destroy(forward);
-    return status;
+    return kolo_describe_backward(&operation, forward, "an input's gradient", made);
 }
 
 kolo_status kolo_convolution_by_kernel(const kolo_convolution *c, bool bias, dnnl_primitive_desc_t *made)
@@ -79,7 +72,5 @@ kolo_status kolo_convolution_by_kernel(const kolo_convolution *c, bool bias, dnn
                                                                   c->before, c->after),
               "a kernel's gradient");
     KOLO_TRY(kolo_convolution_forward(c, bias, false, &forward));
-    kolo_status status = kolo_describe(&operation, false, forward, "a kernel's gradient", made);
-    dnnl_primitive_desc_destroy(forward);
-    return status;
+    return kolo_describe_backward(&operation, forward, "a kernel's gradient", made);
 }

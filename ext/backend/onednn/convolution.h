@@ -30,8 +30,6 @@ kolo_status kolo_winograd_forward(kolo_convolution *c, bool bias, dnnl_primitive
 kolo_status kolo_winograd_by_x(kolo_convolution *c, dnnl_primitive_desc_t *made);
 kolo_status kolo_winograd_by_kernel(kolo_convolution *c, bool bias, dnnl_primitive_desc_t *made);
 
-/* bfloat16 in mixed precision, else float32. */
-dnnl_data_type_t kolo_convolution_type(const kolo_plan *plan);
 /* The type in which a weight gradient is computed, given the width of y. Where y is one pixel wide and the type is
  * bfloat16, oneDNN 2.6 lets memory that it never wrote into the gradient; there it is computed in float32, from the
  * same numbers. */

@@ -9,13 +9,13 @@ typedef struct product {
     bool flat;         /* x: one row a sample, in the order of its tiling; else several, canonical */
     kolo_tiling order; /* of the columns of x, if flat */
     int64_t rows, inputs, units;
-    dnnl_memory_desc_t x, kernel, bias, y, dkernel; /* as oneDNN gets them */
-    dnnl_memory_desc_t plain_kernel;                /* [inputs][units], float32 */
+    dnnl_memory_desc_t x, kernel, bias, y; /* as oneDNN gets them */
+    dnnl_memory_desc_t plain_kernel;       /* [inputs][units], float32; its gradient has it, too */
 } product;
 
 static kolo_status product_of(const kolo_plan *plan, int x, kolo_shape kernel, dnnl_data_type_t y_type, product *p)
 {
-    dnnl_data_type_t type = plan->precision == KOLO_MIXED_BF16 ? dnnl_bf16 : dnnl_f32;
+    dnnl_data_type_t type = kolo_activation_type(plan);
     kolo_shape shape = plan->values[x].shape;
     p->flat = shape.rank == 1;
     p->rows = plan->microbatch * (kolo_shape_count(shape) / kernel.dim[0]);
@@ -29,7 +29,6 @@ static kolo_status product_of(const kolo_plan *plan, int x, kolo_shape kernel, d
     KOLO_TRY(kolo_desc_rows(p->rows, p->inputs, type, &p->x));
     KOLO_TRY(kolo_desc_rows(p->rows, p->units, y_type, &p->y));
     KOLO_DNNL(dnnl_memory_desc_init_by_tag(&p->kernel, 2, weights, type, dnnl_format_tag_any), "a kernel");
-    KOLO_DNNL(dnnl_memory_desc_init_by_tag(&p->dkernel, 2, weights, dnnl_f32, dnnl_ba), "a kernel");
     KOLO_DNNL(dnnl_memory_desc_init_by_tag(&p->plain_kernel, 2, weights, dnnl_f32, dnnl_ba), "a kernel");
     return kolo_onednn_check(dnnl_memory_desc_init_by_tag(&p->bias, 1, bias, dnnl_f32, dnnl_a), "a bias");
 }
@@ -47,12 +46,8 @@ static kolo_status describe_forward(const kolo_plan *plan, const product *p, boo
 /* *place becomes x as the matrix of the product. If flat, a sample's elements form its row in the order of memory. */
 static kolo_status rows_of(kolo_kernel *kernel, int x, const product *p, kolo_operand *place)
 {
-    dnnl_memory_desc_t plain;
     *place = kolo_operand_of(kernel, x);
-    if (!p->flat) {
-        KOLO_TRY(kolo_desc_plain(kernel->plan, x, place->desc.data_type, &plain));
-        KOLO_TRY(kolo_reorder_in(kernel, *place, &plain, place));
-    }
+    if (!p->flat) KOLO_TRY(kolo_plain_in(kernel, x, place->desc.data_type, place));
     return kolo_desc_rows(p->rows, p->inputs, place->desc.data_type, &place->desc);
 }
 
@@ -91,7 +86,7 @@ static kolo_status add_by_kernel(kolo_kernel *kernel, kolo_plan *plan, const kol
     dnnl_primitive_desc_t made;
     kolo_operand x;
     KOLO_TRY(rows_of(kernel, op->in[2], p, &x));
-    KOLO_DNNL(dnnl_inner_product_backward_weights_desc_init(&operation, &p->x, &p->dkernel,
+    KOLO_DNNL(dnnl_inner_product_backward_weights_desc_init(&operation, &p->x, &p->plain_kernel,
                                                             op->out[2] >= 0 ? &p->bias : NULL, &p->y),
               "a dense kernel's gradient");
     KOLO_TRY(kolo_describe(&operation, false, forward, "a dense kernel's gradient", &made));
@@ -123,7 +118,7 @@ kolo_status kolo_onednn_dense_backward(kolo_kernel *kernel, kolo_plan *plan, con
     product p;
     dnnl_primitive_desc_t forward;
     kolo_operand dz;
-    dnnl_data_type_t type = plan->precision == KOLO_MIXED_BF16 ? dnnl_bf16 : dnnl_f32;
+    dnnl_data_type_t type = kolo_activation_type(plan);
     KOLO_TRY(product_of(plan, op->in[2], plan->values[op->out[1]].shape, type, &p));
     KOLO_TRY(kolo_relu_backward(kernel, op, &dz));
     KOLO_TRY(kolo_reorder_in(kernel, dz, &p.y, &dz));

@@ -98,8 +98,7 @@ static kolo_status add_logits(kolo_kernel *kernel, kolo_plan *plan, const kolo_o
     const kolo_layout *packed = kolo_layout_of(plan, op->in[1]);
     KOLO_TRY(describe(&x, packed ? &packed->desc : &any, biased ? &bias : NULL, &logits, false, &made));
     kolo_status status = weights_like(plan, op->in[1], made, &plain);
-    if (status == KOLO_OK && biased && !kolo_layout_of(plan, op->in[2]))
-        status = kolo_layout_set_parameter(plan, op->in[2], &bias, &bias, NULL);
+    if (status == KOLO_OK) status = kolo_layout_set_plain(plan, op->in[2]);
     if (status != KOLO_OK) {
         dnnl_primitive_desc_destroy(made);
         return status;
@@ -175,17 +174,8 @@ KOLO_INLINE void put_dlogits(const float *row, float factor, void *dlogits, int6
     }
 }
 
-KOLO_VECTORISED static void put_float(const float *row, float factor, void *dlogits, int64_t at, int64_t count,
-                                      float *dbias)
-{
-    put_dlogits(row, factor, dlogits, at, count, dbias, 0);
-}
-
-KOLO_VECTORISED static void put_bfloat16(const float *row, float factor, void *dlogits, int64_t at, int64_t count,
-                                         float *dbias)
-{
-    put_dlogits(row, factor, dlogits, at, count, dbias, 1);
-}
+KOLO_BOTH_TYPES(put, (const float *row, float factor, void *dlogits, int64_t at, int64_t count, float *dbias),
+                put_dlogits(row, factor, dlogits, at, count, dbias, narrow))
 
 /* Places: logits, dlogits, two rows of scratch memory. In float32 dlogits overwrite the logits. */
 static void compute_loss(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
@@ -207,8 +197,7 @@ static void compute_loss(const kolo_kernel *kernel, const kolo_step *step, const
             factor = kolo_host_loss_row(plan, call, first + r, logits + r * count, plan->training ? row : NULL, room);
         if (!plan->training) continue;
         if (!counts) memset(row, 0, (size_t)count * sizeof *row);
-        if (narrow) put_bfloat16(row, factor, dlogits, r * count, count, dbias);
-        else put_float(row, factor, dlogits, r * count, count, dbias);
+        (narrow ? put_bfloat16 : put_float)(row, factor, dlogits, r * count, count, dbias);
     }
     if (first == 0) call->totals->samples += call->samples;
 }
@@ -255,13 +244,12 @@ static kolo_status find_chunks(kolo_kernel *kernel, kolo_plan *plan, const kolo_
     int64_t rows = plan->microbatch * (kolo_shape_count(plan->values[op->in[0]].shape) / kernel_shape.dim[0]);
     dnnl_memory_desc_t desc;
     *c = (chunks){.inputs = kernel_shape.dim[0], .outputs = kernel_shape.dim[1]};
-    c->type = plan->precision == KOLO_MIXED_BF16 ? dnnl_bf16 : dnnl_f32;
+    c->type = kolo_activation_type(plan);
     c->rows = chunk_rows(rows, c->outputs);
     c->count = rows / c->rows;
     c->left = rows % c->rows;
     kernel->rounds = (int)(c->count + (c->left > 0));
-    KOLO_TRY(kolo_desc_plain(plan, op->in[0], c->type, &desc));
-    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &desc, &c->x));
+    KOLO_TRY(kolo_plain_in(kernel, op->in[0], c->type, &c->x));
     KOLO_TRY(matrix(c->rows, c->outputs, dnnl_f32, dnnl_ab, &desc));
     c->dlogits = c->logits = kolo_operand_scratch(kernel, &desc);
     KOLO_TRY(matrix(c->rows, c->outputs, c->type, dnnl_ab, &desc));
@@ -274,15 +262,10 @@ static kolo_status find_chunks(kolo_kernel *kernel, kolo_plan *plan, const kolo_
 static kolo_status place_gradients(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op, chunks *c)
 {
     dnnl_memory_desc_t desc;
-    if (op->out[0] >= 0) {
-        KOLO_TRY(kolo_desc_plain(plan, op->out[0], c->type, &desc));
-        KOLO_TRY(kolo_layout_set(plan, op->out[0], &desc));
-        c->dx = kolo_output_buffer(kernel, op->out[0], &desc);
-    }
+    if (op->out[0] >= 0) KOLO_TRY(kolo_plain_buffer(kernel, plan, op->out[0], c->type, &c->dx));
     KOLO_TRY(matrix(c->inputs, c->outputs, dnnl_f32, dnnl_ab, &desc));
     if (op->out[1] >= 0) KOLO_TRY(kolo_layout_set_parameter(plan, op->out[1], &desc, &desc, NULL));
-    KOLO_TRY(matrix(1, c->outputs, dnnl_f32, dnnl_ab, &desc));
-    return op->out[2] >= 0 ? kolo_layout_set_parameter(plan, op->out[2], &desc, &desc, NULL) : KOLO_OK;
+    return kolo_layout_set_plain(plan, op->out[2]);
 }
 
 /* Reorders dx, if its value has another type or layout, in the last round, when it is complete. */

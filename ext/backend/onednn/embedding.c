@@ -20,17 +20,8 @@ KOLO_INLINE void take_rows(const float *tokens, const float *table, void *y, int
     }
 }
 
-KOLO_VECTORISED static void take_float(const float *tokens, const float *table, void *y, int64_t positions,
-                                       int64_t size)
-{
-    take_rows(tokens, table, y, positions, size, 0);
-}
-
-KOLO_VECTORISED static void take_bfloat16(const float *tokens, const float *table, void *y, int64_t positions,
-                                          int64_t size)
-{
-    take_rows(tokens, table, y, positions, size, 1);
-}
+KOLO_BOTH_TYPES(take, (const float *tokens, const float *table, void *y, int64_t positions, int64_t size),
+                take_rows(tokens, table, y, positions, size, narrow))
 
 /* Places: y, features, table. */
 static void look_up(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
@@ -42,26 +33,16 @@ static void look_up(const kolo_kernel *kernel, const kolo_step *step, const kolo
                 *table = kolo_operand_pointer(&step->place[2], call);
     int64_t positions = plan->microbatch * kolo_shape_count(plan->values[op->in[0]].shape);
     int64_t size = plan->values[op->in[1]].shape.dim[1];
-    if (step->bfloat16) take_bfloat16(tokens, table, y, positions, size);
-    if (!step->bfloat16) take_float(tokens, table, y, positions, size);
-}
-
-static kolo_status features_layout(kolo_plan *plan, int features)
-{
-    dnnl_memory_desc_t plain;
-    KOLO_TRY(kolo_desc_plain(plan, features, dnnl_f32, &plain));
-    return kolo_layout_set(plan, features, &plain);
+    (step->bfloat16 ? take_bfloat16 : take_float)(tokens, table, y, positions, size);
 }
 
 kolo_status kolo_onednn_embedding(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
-    dnnl_memory_desc_t y;
-    KOLO_TRY(features_layout(plan, op->in[0]));
+    kolo_operand places[3];
+    KOLO_TRY(kolo_layout_set_plain(plan, op->in[0]));
     KOLO_TRY(kolo_layout_set_in_place(plan, op->in[1]));
-    KOLO_TRY(kolo_desc_plain(plan, op->out[0], kolo_onednn_type(plan, op->out[0]), &y));
-    KOLO_TRY(kolo_layout_set(plan, op->out[0], &y));
-    const kolo_operand places[] = {kolo_output_buffer(kernel, op->out[0], &y), kolo_operand_of(kernel, op->in[0]),
-                                   kolo_operand_of(kernel, op->in[1])};
+    KOLO_TRY(kolo_plain_buffer(kernel, plan, op->out[0], kolo_onednn_type(plan, op->out[0]), &places[0]));
+    for (int i = 0; i < 2; i++) places[i + 1] = kolo_operand_of(kernel, op->in[i]);
     if (!kolo_step_loop(kernel, look_up, 3, places)) return KOLO_INTERNAL;
     return kolo_reorder_out(kernel, places[0], op->out[0]);
 }
@@ -84,17 +65,9 @@ KOLO_INLINE void add_rows(const float *tokens, const void *dy, float *table, uin
     }
 }
 
-KOLO_VECTORISED static void add_float(const float *tokens, const void *dy, float *table, uint8_t *touched,
-                                      int64_t positions, int64_t size)
-{
-    add_rows(tokens, dy, table, touched, positions, size, 0);
-}
-
-KOLO_VECTORISED static void add_bfloat16(const float *tokens, const void *dy, float *table, uint8_t *touched,
-                                         int64_t positions, int64_t size)
-{
-    add_rows(tokens, dy, table, touched, positions, size, 1);
-}
+KOLO_BOTH_TYPES(add,
+                (const float *tokens, const void *dy, float *table, uint8_t *touched, int64_t positions, int64_t size),
+                add_rows(tokens, dy, table, touched, positions, size, narrow))
 
 /* Places: dy, features, dtable. */
 static void sum_rows(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
@@ -108,18 +81,15 @@ static void sum_rows(const kolo_kernel *kernel, const kolo_step *step, const kol
     kolo_shape shape = plan->values[op->out[0]].shape;
     int64_t positions = call->samples * kolo_shape_count(plan->values[op->in[1]].shape);
     memset(touched, 0, (size_t)shape.dim[0]);
-    if (step->bfloat16) add_bfloat16(tokens, dy, table, touched, positions, shape.dim[1]);
-    if (!step->bfloat16) add_float(tokens, dy, table, touched, positions, shape.dim[1]);
+    (step->bfloat16 ? add_bfloat16 : add_float)(tokens, dy, table, touched, positions, shape.dim[1]);
 }
 
 kolo_status kolo_onednn_embedding_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
-    dnnl_memory_desc_t dy;
     kolo_operand places[3];
-    KOLO_TRY(features_layout(plan, op->in[1]));
+    KOLO_TRY(kolo_layout_set_plain(plan, op->in[1]));
     KOLO_TRY(kolo_layout_set_sparse(plan, op->out[0]));
-    KOLO_TRY(kolo_desc_plain(plan, op->in[0], kolo_layout_of(plan, op->in[0])->desc.data_type, &dy));
-    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &dy, &places[0]));
+    KOLO_TRY(kolo_plain_in(kernel, op->in[0], kolo_layout_of(plan, op->in[0])->desc.data_type, &places[0]));
     places[1] = kolo_operand_of(kernel, op->in[1]);
     places[2] = kolo_operand_of(kernel, op->out[0]);
     return kolo_step_loop(kernel, sum_rows, 3, places) ? KOLO_OK : KOLO_INTERNAL;

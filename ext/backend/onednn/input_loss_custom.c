@@ -4,10 +4,9 @@
 /* The network's input gets the layout that a convolution which reads it prefers, so that no other step reorders it. */
 kolo_status kolo_onednn_input(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
-    dnnl_memory_desc_t features, spec;
+    dnnl_memory_desc_t spec;
     kolo_operand x, from;
-    KOLO_TRY(kolo_desc_plain(plan, op->in[0], dnnl_f32, &features));
-    KOLO_TRY(kolo_layout_set(plan, op->in[0], &features));
+    KOLO_TRY(kolo_layout_set_plain(plan, op->in[0]));
     KOLO_TRY(kolo_desc_plain(plan, op->out[0], kolo_onednn_type(plan, op->out[0]), &spec));
     for (int i = 0; i < plan->op_count; i++) {
         const kolo_op *reader = &plan->ops[i];

@@ -88,6 +88,23 @@ kolo_status kolo_reorder_out(kolo_kernel *kernel, kolo_operand written, int valu
     return kolo_step_reorder(kernel, &written, &target);
 }
 
+kolo_status kolo_plain_in(kolo_kernel *kernel, int value, dnnl_data_type_t type, kolo_operand *place)
+{
+    dnnl_memory_desc_t plain;
+    KOLO_TRY(kolo_desc_plain(kernel->plan, value, type, &plain));
+    return kolo_reorder_in(kernel, kolo_operand_of(kernel, value), &plain, place);
+}
+
+kolo_status kolo_plain_buffer(kolo_kernel *kernel, kolo_plan *plan, int value, dnnl_data_type_t type,
+                              kolo_operand *place)
+{
+    dnnl_memory_desc_t plain;
+    KOLO_TRY(kolo_desc_plain(plan, value, type, &plain));
+    KOLO_TRY(kolo_layout_set(plan, value, &plain));
+    *place = kolo_output_buffer(kernel, value, &plain);
+    return KOLO_OK;
+}
+
 /* ---- steps */
 
 kolo_status kolo_onednn_check(dnnl_status_t status, const char *what)
@@ -152,8 +169,7 @@ kolo_status kolo_step_primitive(kolo_kernel *kernel, dnnl_primitive_desc_t descr
     return kolo_onednn_check(status, "making a primitive");
 }
 
-kolo_step *kolo_step_loop(kolo_kernel *kernel, void (*loop)(const kolo_kernel *, const kolo_step *, const kolo_call *),
-                          int count, const kolo_operand *places)
+kolo_step *kolo_step_loop(kolo_kernel *kernel, kolo_loop *loop, int count, const kolo_operand *places)
 {
     kolo_step *step = step_new(kernel, count, places);
     if (!step) {
@@ -167,9 +183,7 @@ kolo_step *kolo_step_loop(kolo_kernel *kernel, void (*loop)(const kolo_kernel *,
     return step;
 }
 
-kolo_step *kolo_step_loop_or_fail(kolo_kernel *kernel,
-                                  kolo_status (*loop)(const kolo_kernel *, const kolo_step *, const kolo_call *),
-                                  int count, const kolo_operand *places)
+kolo_step *kolo_step_loop_or_fail(kolo_kernel *kernel, kolo_loop_or_fail *loop, int count, const kolo_operand *places)
 {
     kolo_step *step = kolo_step_loop(kernel, NULL, count, places);
     if (step) step->loop_or_fail = loop;
@@ -177,8 +191,7 @@ kolo_step *kolo_step_loop_or_fail(kolo_kernel *kernel,
 }
 
 kolo_step *kolo_step_images(kolo_kernel *kernel, int x, const dnnl_memory_desc_t *from, int y,
-                            const dnnl_memory_desc_t *to,
-                            void (*loop)(const kolo_kernel *, const kolo_step *, const kolo_call *))
+                            const dnnl_memory_desc_t *to, kolo_loop *loop)
 {
     kolo_operand places[2];
     if (kolo_reorder_in(kernel, kolo_operand_of(kernel, x), from, &places[0]) != KOLO_OK) return NULL;

@@ -87,22 +87,8 @@ KOLO_INLINE void differentiate(const operands *o, int narrow)
     }
 }
 
-KOLO_VECTORISED static void normalise_float(const operands *o)
-{
-    normalise(o, 0);
-}
-KOLO_VECTORISED static void normalise_bfloat16(const operands *o)
-{
-    normalise(o, 1);
-}
-KOLO_VECTORISED static void differentiate_float(const operands *o)
-{
-    differentiate(o, 0);
-}
-KOLO_VECTORISED static void differentiate_bfloat16(const operands *o)
-{
-    differentiate(o, 1);
-}
+KOLO_BOTH_TYPES(normalise, (const operands *o), normalise(o, narrow))
+KOLO_BOTH_TYPES(differentiate, (const operands *o), differentiate(o, narrow))
 
 static void *pointer(const kolo_call *call, int value)
 {
@@ -127,8 +113,7 @@ static void forward(const kolo_kernel *kernel, const kolo_step *step, const kolo
                   .scale = pointer(call, op->in[1]),
                   .offset = pointer(call, op->in[2])};
     measure(kernel->plan, op, op->in[0], &o);
-    if (step->bfloat16) normalise_bfloat16(&o);
-    if (!step->bfloat16) normalise_float(&o);
+    (step->bfloat16 ? normalise_bfloat16 : normalise_float)(&o);
 }
 
 /* Places: dy, x, dx (x again if there is no dx). */
@@ -144,42 +129,30 @@ static void backward(const kolo_kernel *kernel, const kolo_step *step, const kol
     measure(kernel->plan, op, op->in[1], &o);
     if (o.dscale) memset(o.dscale, 0, (size_t)o.count * sizeof *o.dscale);
     if (o.doffset) memset(o.doffset, 0, (size_t)o.count * sizeof *o.doffset);
-    if (step->bfloat16) differentiate_bfloat16(&o);
-    if (!step->bfloat16) differentiate_float(&o);
+    (step->bfloat16 ? differentiate_bfloat16 : differentiate_float)(&o);
 }
 
 kolo_status kolo_onednn_layer_norm(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
-    dnnl_memory_desc_t plain;
     kolo_operand places[2];
+    dnnl_data_type_t type = kolo_onednn_type(plan, op->out[0]);
     for (int i = 1; i < 3; i++)
         if (op->in[i] >= 0) KOLO_TRY(kolo_layout_set_in_place(plan, op->in[i]));
-    KOLO_TRY(kolo_desc_plain(plan, op->out[0], kolo_onednn_type(plan, op->out[0]), &plain));
-    KOLO_TRY(kolo_layout_set(plan, op->out[0], &plain));
-    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &plain, &places[0]));
-    places[1] = kolo_output_buffer(kernel, op->out[0], &plain);
+    KOLO_TRY(kolo_plain_in(kernel, op->in[0], type, &places[0]));
+    KOLO_TRY(kolo_plain_buffer(kernel, plan, op->out[0], type, &places[1]));
     if (!kolo_step_loop(kernel, forward, 2, places)) return KOLO_INTERNAL;
     return kolo_reorder_out(kernel, places[1], op->out[0]);
 }
 
 kolo_status kolo_onednn_layer_norm_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
-    dnnl_memory_desc_t plain, last;
     kolo_operand places[3];
-    kolo_shape shape = plan->values[op->in[1]].shape;
-    dnnl_data_type_t type = plan->precision == KOLO_MIXED_BF16 ? dnnl_bf16 : dnnl_f32;
-    KOLO_TRY(kolo_desc_rows(1, shape.dim[shape.rank - 1], dnnl_f32, &last));
-    for (int i = 1; i < 3; i++)
-        if (op->out[i] >= 0) KOLO_TRY(kolo_layout_set_parameter(plan, op->out[i], &last, &last, NULL));
+    dnnl_data_type_t type = kolo_activation_type(plan);
+    for (int i = 1; i < 3; i++) KOLO_TRY(kolo_layout_set_plain(plan, op->out[i]));
     if (op->in[2] >= 0) KOLO_TRY(kolo_layout_set_in_place(plan, op->in[2]));
-    KOLO_TRY(kolo_desc_plain(plan, op->in[1], type, &plain));
-    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &plain, &places[0]));
-    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[1]), &plain, &places[1]));
+    for (int i = 0; i < 2; i++) KOLO_TRY(kolo_plain_in(kernel, op->in[i], type, &places[i]));
     places[2] = places[1];
-    if (op->out[0] >= 0) {
-        KOLO_TRY(kolo_layout_set(plan, op->out[0], &plain));
-        places[2] = kolo_output_buffer(kernel, op->out[0], &plain);
-    }
+    if (op->out[0] >= 0) KOLO_TRY(kolo_plain_buffer(kernel, plan, op->out[0], type, &places[2]));
     if (!kolo_step_loop(kernel, backward, 3, places)) return KOLO_INTERNAL;
     return op->out[0] >= 0 ? kolo_reorder_out(kernel, places[2], op->out[0]) : KOLO_OK;
 }

@@ -105,7 +105,7 @@ kolo_status kolo_desc_resized(const kolo_plan *plan, const dnnl_memory_desc_t *d
 kolo_status kolo_desc_image(const kolo_plan *plan, int value, dnnl_memory_desc_t *desc)
 {
     kolo_shape shape = plan->values[value].shape;
-    dnnl_data_type_t type = plan->precision == KOLO_MIXED_BF16 ? dnnl_bf16 : dnnl_f32;
+    dnnl_data_type_t type = kolo_activation_type(plan);
     *desc = kolo_layout_of(plan, value)->desc;
     bool image = desc->ndims == 4 && desc->dims[1] == shape.dim[2] && desc->dims[2] == shape.dim[0] &&
                  desc->dims[3] == shape.dim[1];

@@ -100,8 +100,10 @@ KOLO_INLINE void forward_block(const pool *p, int64_t x, int64_t y, int64_t lane
 
 /* ---- backward: x stands for dx, which is written; y for dy, which is read */
 
-/* Each pixel of the window becomes dy if the maximum was there, else 0. */
-KOLO_INLINE void window_gradient(const pool *p, int64_t x, int64_t h, int64_t w, int64_t y, int64_t lanes, int narrow)
+/* Each pixel of the window becomes dy if the maximum was there, else 0. Where windows overlap (`sum`, a constant), that
+ * is added to the plane instead. x: the first channel's element in dx; pixel: the window's pixel {0, 0}. */
+KOLO_INLINE void window_gradient(const pool *p, int64_t x, int64_t pixel, int64_t h, int64_t w, int64_t y,
+                                 int64_t lanes, int narrow, bool sum)
 {
     int64_t i0, i1, j0, j1;
     clip(&p->window, 0, h, p->x.height, &i0, &i1);
@@ -111,27 +113,11 @@ KOLO_INLINE void window_gradient(const pool *p, int64_t x, int64_t h, int64_t w,
     for (int64_t i = i0; i < i1; i++) {
         for (int64_t j = j0; j < j1; j++) {
             int32_t here = (int32_t)(i * p->window.kernel[1] + j);
+            int64_t at = pixel + i * p->x.width + j;
             kolo_floats dx = (kolo_floats)((kolo_ints)dy & (place == here));
-            kolo_put(p->out, x + (i * p->x.width + j) * p->x.block, dx, lanes, narrow);
-        }
-    }
-}
-
-/* The same where windows overlap: adds dy to the plane. pixel: the window's pixel {0, 0} in it. */
-KOLO_INLINE void window_sum(const pool *p, int64_t pixel, int64_t h, int64_t w, int64_t y, int64_t lanes, int narrow)
-{
-    int64_t i0, i1, j0, j1;
-    clip(&p->window, 0, h, p->x.height, &i0, &i1);
-    clip(&p->window, 1, w, p->x.width, &j0, &j1);
-    kolo_floats dy = kolo_get(p->in, y, lanes, narrow);
-    kolo_ints place = get_places(p->where, y, lanes, p->wide);
-    for (int64_t i = i0; i < i1; i++) {
-        for (int64_t j = j0; j < j1; j++) {
-            int32_t here = (int32_t)(i * p->window.kernel[1] + j);
-            int64_t at = (pixel + i * p->x.width + j) * KOLO_LANES;
-            kolo_floats sum = kolo_get(p->plane, at, KOLO_LANES, 0);
-            sum += (kolo_floats)((kolo_ints)dy & (place == here));
-            kolo_put(p->plane, at, sum, KOLO_LANES, 0);
+            if (sum) dx = kolo_get(p->plane, at * KOLO_LANES, KOLO_LANES, 0) + dx;
+            if (sum) kolo_put(p->plane, at * KOLO_LANES, dx, KOLO_LANES, 0);
+            else kolo_put(p->out, x + at * p->x.block, dx, lanes, narrow);
         }
     }
 }
@@ -148,8 +134,8 @@ KOLO_INLINE void backward_block(const pool *p, int64_t x, int64_t y, int64_t lan
             int64_t row = h * p->window.stride[0] - p->window.before[0];
             int64_t column = w * p->window.stride[1] - p->window.before[1];
             int64_t pixel = row * p->x.width + column, dy = y + (h * p->y.width + w) * p->y.block;
-            if (p->overlapping) window_sum(p, pixel, h, w, dy, lanes, narrow);
-            if (!p->overlapping) window_gradient(p, x + pixel * p->x.block, h, w, dy, lanes, narrow);
+            if (p->overlapping) window_gradient(p, x, pixel, h, w, dy, lanes, narrow, true);
+            else window_gradient(p, x, pixel, h, w, dy, lanes, narrow, false);
         }
     }
     for (int64_t pixel = 0; p->overlapping && pixel < pixels; pixel++) {
@@ -177,26 +163,8 @@ KOLO_INLINE void each_block(const pool *p, int64_t n, bool forward, int narrow)
 }
 
 /* The copies are for the compiler: no other pointer can point to them, so a store to `where` cannot change them. */
-KOLO_VECTORISED static void forward_float(const pool *p, int64_t n)
-{
-    const pool copy = *p;
-    each_block(&copy, n, true, 0);
-}
-KOLO_VECTORISED static void forward_bfloat16(const pool *p, int64_t n)
-{
-    const pool copy = *p;
-    each_block(&copy, n, true, 1);
-}
-KOLO_VECTORISED static void backward_float(const pool *p, int64_t n)
-{
-    const pool copy = *p;
-    each_block(&copy, n, false, 0);
-}
-KOLO_VECTORISED static void backward_bfloat16(const pool *p, int64_t n)
-{
-    const pool copy = *p;
-    each_block(&copy, n, false, 1);
-}
+KOLO_BOTH_TYPES(forward, (const pool *p, int64_t n), const pool copy = *p; each_block(&copy, n, true, narrow))
+KOLO_BOTH_TYPES(backward, (const pool *p, int64_t n), const pool copy = *p; each_block(&copy, n, false, narrow))
 
 static pool pool_of(const kolo_kernel *kernel, const kolo_step *step)
 {
@@ -219,10 +187,7 @@ static void pool_forward(const kolo_kernel *kernel, const kolo_step *step, const
     p.in = kolo_operand_pointer(&step->place[0], call);
     p.out = kolo_operand_pointer(&step->place[1], call);
     if (step->count > 2) p.where = kolo_operand_pointer(&step->place[2], call);
-    for (int64_t n = 0; n < kernel->plan->microbatch; n++) {
-        if (step->bfloat16) forward_bfloat16(&p, n);
-        if (!step->bfloat16) forward_float(&p, n);
-    }
+    for (int64_t n = 0; n < kernel->plan->microbatch; n++) (step->bfloat16 ? forward_bfloat16 : forward_float)(&p, n);
 }
 
 /* Places: dy, dx, where, plane. */
@@ -233,10 +198,7 @@ static void pool_backward(const kolo_kernel *kernel, const kolo_step *step, cons
     p.out = kolo_operand_pointer(&step->place[1], call);
     p.where = kolo_operand_pointer(&step->place[2], call);
     p.plane = kolo_operand_pointer(&step->place[3], call);
-    for (int64_t n = 0; n < kernel->plan->microbatch; n++) {
-        if (step->bfloat16) backward_bfloat16(&p, n);
-        if (!step->bfloat16) backward_float(&p, n);
-    }
+    for (int64_t n = 0; n < kernel->plan->microbatch; n++) (step->bfloat16 ? backward_bfloat16 : backward_float)(&p, n);
 }
 
 /* ---- operations */

@@ -45,26 +45,8 @@ KOLO_INLINE void each_block(const images *m, bool sum, int narrow)
     }
 }
 
-KOLO_VECTORISED static void multiply_float(const images *m)
-{
-    const images copy = *m;
-    each_block(&copy, false, 0);
-}
-KOLO_VECTORISED static void multiply_bfloat16(const images *m)
-{
-    const images copy = *m;
-    each_block(&copy, false, 1);
-}
-KOLO_VECTORISED static void sum_float(const images *m)
-{
-    const images copy = *m;
-    each_block(&copy, true, 0);
-}
-KOLO_VECTORISED static void sum_bfloat16(const images *m)
-{
-    const images copy = *m;
-    each_block(&copy, true, 1);
-}
+KOLO_BOTH_TYPES(multiply, (const images *m), const images copy = *m; each_block(&copy, false, narrow))
+KOLO_BOTH_TYPES(sum, (const images *m), const images copy = *m; each_block(&copy, true, narrow))
 
 /* Places: x1, x2, y. flag: x2 has one pixel. */
 static images images_of(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
@@ -96,7 +78,7 @@ static void multiply_sum(const kolo_kernel *kernel, const kolo_step *step, const
 static kolo_status layout_of_x1(const kolo_plan *plan, const kolo_op *op, dnnl_memory_desc_t *desc)
 {
     if (plan->values[op->in[0]].shape.rank == 3) return kolo_desc_image(plan, op->in[0], desc);
-    return kolo_desc_plain(plan, op->in[0], plan->precision == KOLO_MIXED_BF16 ? dnnl_bf16 : dnnl_f32, desc);
+    return kolo_desc_plain(plan, op->in[0], kolo_activation_type(plan), desc);
 }
 
 static kolo_status add(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op, bool sum)

@@ -34,39 +34,22 @@ static kolo_status open(kolo_precision precision)
     return kolo_fail(KOLO_UNSUPPORTED, "KOLO_MIXED_BF16 needs a CPU with AVX-512; this one can only KOLO_FLOAT32");
 }
 
+/* MXCSR with these bits set and those cleared; returns it as it was. Other processors have no such register. */
+static unsigned change_mxcsr(unsigned set, unsigned clear)
+{
 #if defined(__x86_64__)
-/* Makes numbers below 2^-126 count as zero, as inputs and as results (bits 6 and 15 of MXCSR). They do not matter to
- * training, and cost a hundred cycles each. kolo_attributes() depends on it, too. Returns the previous MXCSR. */
-static unsigned flush_small_numbers(void)
-{
     unsigned own = _mm_getcsr();
-    _mm_setcsr(own | 0x8040);
+    _mm_setcsr((own | set) & ~clear);
     return own;
-}
-static unsigned keep_small_numbers(void)
-{
-    unsigned own = _mm_getcsr();
-    _mm_setcsr(own & ~0x8040u);
-    return own;
-}
-static void flush_as_before(unsigned own)
-{
-    _mm_setcsr(own);
-}
 #else
-static unsigned flush_small_numbers(void)
-{
+    (void)set, (void)clear;
     return 0;
-}
-static unsigned keep_small_numbers(void)
-{
-    return 0;
-}
-static void flush_as_before(unsigned own)
-{
-    (void)own;
-}
 #endif
+}
+
+/* Bits 6 and 15 of MXCSR: numbers below 2^-126 count as zero, as inputs and as results. They do not matter to training,
+ * and cost a hundred cycles each. kolo_attributes() depends on it, too. */
+#define FLUSH 0x8040u
 
 /* oneDNN takes its threads from OpenMP, which keeps their number for each calling thread. Returns the previous number
  * of threads in the lower 15 bits, and the previous MXCSR above them. */
@@ -74,18 +57,18 @@ static int enter_thread(void)
 {
     int own = omp_get_max_threads();
     omp_set_num_threads(1);
-    return (int)(flush_small_numbers() << 15 | (unsigned)own);
+    return (int)(change_mxcsr(FLUSH, 0) << 15 | (unsigned)own);
 }
 
 static void leave_thread(int entered)
 {
-    flush_as_before((unsigned)entered >> 15);
+    change_mxcsr((unsigned)entered >> 15, ~((unsigned)entered >> 15));
     omp_set_num_threads(entered & 0x7FFF);
 }
 
 /* ---- operations */
 
-static kolo_status (*const makers[KOLO_OP_KINDS])(kolo_kernel *, kolo_plan *, const kolo_op *) = {
+static kolo_make_steps *const makers[KOLO_OP_KINDS] = {
     [KOLO_OP_INPUT] = kolo_onednn_input,
     [KOLO_OP_CONV2D] = kolo_onednn_conv2d,
     [KOLO_OP_CONV2D_BACKWARD] = kolo_onednn_conv2d_backward,
@@ -154,9 +137,9 @@ static kolo_status prepare(kolo_plan *plan, int op, void **made)
     pthread_mutex_init(&kernel->mutex, NULL);
     int threads = omp_get_max_threads();
     omp_set_num_threads(1);
-    unsigned own = keep_small_numbers();
+    unsigned own = change_mxcsr(0, FLUSH);
     kolo_status status = make_steps(kernel, plan, &plan->ops[op]);
-    flush_as_before(own);
+    change_mxcsr(own, ~own);
     omp_set_num_threads(threads);
     if (status != KOLO_OK) {
         kolo_kernel_release(kernel);

@@ -55,6 +55,11 @@ typedef struct kolo_layout {
 
 /* The type of a value's elements: bf16 with KOLO_MIXED_BF16, but f32 for the features and for canonical values. */
 dnnl_data_type_t kolo_onednn_type(const kolo_plan *plan, int value);
+/* The type of the activations: bf16 with KOLO_MIXED_BF16, else f32. */
+static inline dnnl_data_type_t kolo_activation_type(const kolo_plan *plan)
+{
+    return plan->precision == KOLO_MIXED_BF16 ? dnnl_bf16 : dnnl_f32;
+}
 kolo_status kolo_desc_plain(const kolo_plan *plan, int value, dnnl_data_type_t type, dnnl_memory_desc_t *desc);
 kolo_status kolo_desc_any(const kolo_plan *plan, kolo_shape shape, dnnl_data_type_t type, dnnl_memory_desc_t *desc);
 /* An image in blocks of `block` channels: 1 (channels first), 4, 8 or 16; 0: channels last. */
@@ -106,13 +111,16 @@ typedef struct kolo_operand {
 typedef struct kolo_kernel kolo_kernel;
 typedef struct kolo_step kolo_step;
 
+typedef void kolo_loop(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call);
+typedef kolo_status kolo_loop_or_fail(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call);
+
 #define KOLO_STEP_OPERANDS (KOLO_OP_INS + 2)
 #define KOLO_KERNEL_STEPS  20
 
 struct kolo_step {
     dnnl_primitive_t primitive; /* NULL: one of these two functions runs instead */
-    void (*loop)(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call);
-    kolo_status (*loop_or_fail)(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call);
+    kolo_loop *loop;
+    kolo_loop_or_fail *loop_or_fail;
     int count;
     int argument[KOLO_STEP_OPERANDS]; /* of the primitive: DNNL_ARG_SRC and so on */
     kolo_operand place[KOLO_STEP_OPERANDS];
@@ -158,21 +166,22 @@ kolo_status kolo_reorder_in(kolo_kernel *kernel, kolo_operand from, const dnnl_m
  */
 kolo_operand kolo_output_buffer(kolo_kernel *kernel, int value, const dnnl_memory_desc_t *written);
 kolo_status kolo_reorder_out(kolo_kernel *kernel, kolo_operand written, int value);
+/* The same in the plain layout, in that type; the second function gives the value that layout unless it has one. */
+kolo_status kolo_plain_in(kolo_kernel *kernel, int value, dnnl_data_type_t type, kolo_operand *place);
+kolo_status kolo_plain_buffer(kolo_kernel *kernel, kolo_plan *plan, int value, dnnl_data_type_t type,
+                              kolo_operand *place);
 
 /* Appends a step that runs a primitive on `count` operands, arguments[i] at places[i]. Destroys the descriptor, even
  * if it fails. */
 kolo_status kolo_step_primitive(kolo_kernel *kernel, dnnl_primitive_desc_t descriptor, int count, const int *arguments,
                                 const kolo_operand *places);
-kolo_step *kolo_step_loop(kolo_kernel *kernel, void (*loop)(const kolo_kernel *, const kolo_step *, const kolo_call *),
-                          int count, const kolo_operand *places); /* bfloat16 and elements are of place 0 */
-kolo_step *kolo_step_loop_or_fail(kolo_kernel *kernel,
-                                  kolo_status (*loop)(const kolo_kernel *, const kolo_step *, const kolo_call *),
-                                  int count, const kolo_operand *places);
+/* Append a custom step; bfloat16 and elements are of place 0. */
+kolo_step *kolo_step_loop(kolo_kernel *kernel, kolo_loop *loop, int count, const kolo_operand *places);
+kolo_step *kolo_step_loop_or_fail(kolo_kernel *kernel, kolo_loop_or_fail *loop, int count, const kolo_operand *places);
 kolo_status kolo_step_reorder(kolo_kernel *kernel, const kolo_operand *from, const kolo_operand *to);
 /* Appends a custom step that reads the value x in the layout `from` and computes the value y in the layout `to`. */
 kolo_step *kolo_step_images(kolo_kernel *kernel, int x, const dnnl_memory_desc_t *from, int y,
-                            const dnnl_memory_desc_t *to,
-                            void (*loop)(const kolo_kernel *, const kolo_step *, const kolo_call *));
+                            const dnnl_memory_desc_t *to, kolo_loop *loop);
 
 /* If the kernel has several rounds, the steps from number `first` on will run in the last one only. */
 void kolo_steps_last(kolo_kernel *kernel, int first);
@@ -202,6 +211,9 @@ typedef struct kolo_product {
  * operation, or NULL; what: names the operation in a failure's message. */
 kolo_status kolo_describe(const void *operation, bool relu, const_dnnl_primitive_desc_t forward, const char *what,
                           dnnl_primitive_desc_t *made);
+/* The same for a backward operation; destroys the hint, even if it fails. */
+kolo_status kolo_describe_backward(const void *operation, dnnl_primitive_desc_t forward, const char *what,
+                                   dnnl_primitive_desc_t *made);
 /* Each function appends the primitive's step and destroys the descriptor, even if it fails. The first gives y the
  * primitive's layout unless y has one, and appends the reorder to it if one is needed. bias and dbias: -1 for none. */
 kolo_status kolo_product_forward(const kolo_product *p, dnnl_primitive_desc_t made, kolo_operand x, int kernel,
@@ -212,51 +224,22 @@ kolo_status kolo_product_backward(const kolo_product *p, dnnl_primitive_desc_t m
 kolo_status kolo_product_gradient(const kolo_product *p, dnnl_primitive_desc_t made, kolo_operand x, kolo_operand dz,
                                   int dkernel, int dbias);
 
-/* ---- operations: each function appends the steps of its kernel */
+/* ---- operations: kolo_onednn_conv2d() appends the steps of the kernel of KOLO_OP_CONV2D, and so on */
 
-kolo_status kolo_onednn_input(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
-kolo_status kolo_onednn_conv2d(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
-kolo_status kolo_onednn_conv2d_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
-kolo_status kolo_onednn_conv2d_transpose(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
-kolo_status kolo_onednn_conv2d_transpose_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
-kolo_status kolo_onednn_dense(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
-kolo_status kolo_onednn_dense_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
-kolo_status kolo_onednn_max_pool2d(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
-kolo_status kolo_onednn_max_pool2d_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
-kolo_status kolo_onednn_average_pool2d(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
-kolo_status kolo_onednn_average_pool2d_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
-kolo_status kolo_onednn_pad2d(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
-kolo_status kolo_onednn_crop2d(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
-kolo_status kolo_onednn_upsample2d(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
-kolo_status kolo_onednn_upsample2d_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
-kolo_status kolo_onednn_concatenate(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
-kolo_status kolo_onednn_slice(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
-kolo_status kolo_onednn_multiply(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
-kolo_status kolo_onednn_multiply_sum(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
-kolo_status kolo_onednn_activation(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
-kolo_status kolo_onednn_activation_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
-kolo_status kolo_onednn_dropout(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
-kolo_status kolo_onednn_dropout_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
-kolo_status kolo_onednn_add(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
-kolo_status kolo_onednn_embedding(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
-kolo_status kolo_onednn_embedding_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
-kolo_status kolo_onednn_position(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
-kolo_status kolo_onednn_position_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
-kolo_status kolo_onednn_layer_norm(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
-kolo_status kolo_onednn_layer_norm_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
-kolo_status kolo_onednn_attention(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
-kolo_status kolo_onednn_attention_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
-kolo_status kolo_onednn_batch_norm_moments(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
-kolo_status kolo_onednn_batch_norm(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
-kolo_status kolo_onednn_batch_norm_sums(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
-kolo_status kolo_onednn_batch_norm_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
-kolo_status kolo_onednn_dense_loss(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
-kolo_status kolo_onednn_custom(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
-kolo_status kolo_onednn_loss(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
+typedef kolo_status kolo_make_steps(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
+kolo_make_steps kolo_onednn_input, kolo_onednn_conv2d, kolo_onednn_conv2d_backward, kolo_onednn_conv2d_transpose,
+    kolo_onednn_conv2d_transpose_backward, kolo_onednn_dense, kolo_onednn_dense_backward, kolo_onednn_max_pool2d,
+    kolo_onednn_max_pool2d_backward, kolo_onednn_average_pool2d, kolo_onednn_average_pool2d_backward, kolo_onednn_pad2d,
+    kolo_onednn_crop2d, kolo_onednn_upsample2d, kolo_onednn_upsample2d_backward, kolo_onednn_concatenate,
+    kolo_onednn_slice, kolo_onednn_multiply, kolo_onednn_multiply_sum, kolo_onednn_activation,
+    kolo_onednn_activation_backward, kolo_onednn_dropout, kolo_onednn_dropout_backward, kolo_onednn_add,
+    kolo_onednn_embedding, kolo_onednn_embedding_backward, kolo_onednn_position, kolo_onednn_position_backward,
+    kolo_onednn_layer_norm, kolo_onednn_layer_norm_backward, kolo_onednn_attention, kolo_onednn_attention_backward,
+    kolo_onednn_batch_norm_moments, kolo_onednn_batch_norm, kolo_onednn_batch_norm_sums,
+    kolo_onednn_batch_norm_backward, kolo_onednn_dense_loss, kolo_onednn_custom, kolo_onednn_loss;
 
 /* Activations that are functions of one element (pointwise.c). */
-kolo_status kolo_onednn_pointwise(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
-kolo_status kolo_onednn_pointwise_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
+kolo_make_steps kolo_onednn_pointwise, kolo_onednn_pointwise_backward;
 /* Biases that no primitive adds (bias.c): y = z + bias, then ReLU if `relu`; dbias = Σ dz over the pixels of a
  * microbatch. y has the layout of z; it may be z itself, or be bfloat16 where z is float32. bias and dbias are values;
  * bias may be -1: none. */

@@ -100,14 +100,7 @@ KOLO_INLINE void sum_pixels(const images *m, const kolo_window *w, int narrow)
                 }
 }
 
-KOLO_VECTORISED static void sum_float(const images *m, const kolo_window *w)
-{
-    sum_pixels(m, w, 0);
-}
-KOLO_VECTORISED static void sum_bfloat16(const images *m, const kolo_window *w)
-{
-    sum_pixels(m, w, 1);
-}
+KOLO_BOTH_TYPES(sum, (const images *m, const kolo_window *w), sum_pixels(m, w, narrow))
 
 static void sum_up(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
@@ -117,8 +110,7 @@ static void sum_up(const kolo_kernel *kernel, const kolo_step *step, const kolo_
 
 /* ---- operations */
 
-static kolo_status add(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op,
-                       void (*loop)(const kolo_kernel *, const kolo_step *, const kolo_call *))
+static kolo_status add(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op, kolo_loop *loop)
 {
     dnnl_memory_desc_t from, to;
     KOLO_TRY(kolo_desc_image(plan, op->in[0], &from));

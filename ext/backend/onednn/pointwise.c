@@ -113,22 +113,9 @@ KOLO_INLINE void slopes(slope f, const void *dy, const void *known, void *dx, in
 
 /* One function for each activation and type, in the versions of KOLO_VECTORISED. */
 #define LOOPS(name, value, derivative)                                                                                 \
-    KOLO_VECTORISED static void name##_float(const void *x, void *y, int64_t count)                                    \
-    {                                                                                                                  \
-        values(value, x, y, count, 0);                                                                                 \
-    }                                                                                                                  \
-    KOLO_VECTORISED static void name##_bfloat16(const void *x, void *y, int64_t count)                                 \
-    {                                                                                                                  \
-        values(value, x, y, count, 1);                                                                                 \
-    }                                                                                                                  \
-    KOLO_VECTORISED static void name##_back_float(const void *dy, const void *known, void *dx, int64_t count)          \
-    {                                                                                                                  \
-        slopes(derivative, dy, known, dx, count, 0);                                                                   \
-    }                                                                                                                  \
-    KOLO_VECTORISED static void name##_back_bfloat16(const void *dy, const void *known, void *dx, int64_t count)       \
-    {                                                                                                                  \
-        slopes(derivative, dy, known, dx, count, 1);                                                                   \
-    }
+    KOLO_BOTH_TYPES(name, (const void *x, void *y, int64_t count), values(value, x, y, count, narrow))                 \
+    KOLO_BOTH_TYPES(name##_back, (const void *dy, const void *known, void *dx, int64_t count),                         \
+                    slopes(derivative, dy, known, dx, count, narrow))
 
 LOOPS(relu, relu, relu_slope)
 LOOPS(sigmoid, kolo_floats_sigmoid, sigmoid_slope)

@@ -18,6 +18,14 @@ kolo_status kolo_describe(const void *operation, bool relu, const_dnnl_primitive
     return kolo_onednn_check(status, what);
 }
 
+kolo_status kolo_describe_backward(const void *operation, dnnl_primitive_desc_t forward, const char *what,
+                                   dnnl_primitive_desc_t *made)
+{
+    kolo_status status = kolo_describe(operation, false, forward, what, made);
+    dnnl_primitive_desc_destroy(forward);
+    return status;
+}
+
 /* Sets the layouts of kernel and bias, or of their gradients. desc: of the kernel in the primitive; bias may be -1. */
 static kolo_status set_parameters(const kolo_product *p, const dnnl_memory_desc_t *desc, int kernel, int bias)
 {

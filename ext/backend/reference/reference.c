@@ -8,7 +8,7 @@
 typedef struct kernel {
     const kolo_plan *plan;
     int op;
-    void (*compute)(const kolo_reference_job *job);
+    kolo_compute *compute;
 } kernel;
 
 /* KOLO_OP_INPUT: copies the features, which widen() has made doubles. */
@@ -18,7 +18,7 @@ static void copy_input(const kolo_reference_job *job)
     memcpy(job->out[0], job->in[0], elements * sizeof(double));
 }
 
-static void (*const compute_functions[KOLO_OP_KINDS])(const kolo_reference_job *) = {
+static kolo_compute *const compute_functions[KOLO_OP_KINDS] = {
     [KOLO_OP_INPUT] = copy_input,
     [KOLO_OP_CONV2D] = kolo_reference_conv2d,
     [KOLO_OP_CONV2D_BACKWARD] = kolo_reference_conv2d_backward,

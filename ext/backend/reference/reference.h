@@ -36,40 +36,19 @@ static inline double kolo_reference_relu(double z)
     return z < 0 ? 0 : z; /* NaN stays NaN */
 }
 
-void kolo_reference_conv2d(const kolo_reference_job *job);
-void kolo_reference_conv2d_backward(const kolo_reference_job *job);
-void kolo_reference_conv2d_transpose(const kolo_reference_job *job);
-void kolo_reference_conv2d_transpose_backward(const kolo_reference_job *job);
-void kolo_reference_dense(const kolo_reference_job *job);
-void kolo_reference_dense_backward(const kolo_reference_job *job);
-void kolo_reference_max_pool2d(const kolo_reference_job *job); /* where: int32_t[microbatch][shape] */
-void kolo_reference_max_pool2d_backward(const kolo_reference_job *job);
-void kolo_reference_average_pool2d(const kolo_reference_job *job);
-void kolo_reference_average_pool2d_backward(const kolo_reference_job *job);
-void kolo_reference_pad2d(const kolo_reference_job *job);
-void kolo_reference_crop2d(const kolo_reference_job *job);
-void kolo_reference_upsample2d(const kolo_reference_job *job);
-void kolo_reference_upsample2d_backward(const kolo_reference_job *job);
-void kolo_reference_concatenate(const kolo_reference_job *job);
-void kolo_reference_slice(const kolo_reference_job *job);
-void kolo_reference_multiply(const kolo_reference_job *job);
-void kolo_reference_multiply_sum(const kolo_reference_job *job);
-void kolo_reference_activation(const kolo_reference_job *job);
-void kolo_reference_activation_backward(const kolo_reference_job *job);
-void kolo_reference_add(const kolo_reference_job *job);
-void kolo_reference_batch_norm_moments(const kolo_reference_job *job);
-void kolo_reference_batch_norm(const kolo_reference_job *job);
-void kolo_reference_batch_norm_sums(const kolo_reference_job *job);
-void kolo_reference_batch_norm_backward(const kolo_reference_job *job);
-void kolo_reference_dropout(const kolo_reference_job *job); /* mask: uint8_t[microbatch][shape], 1 where kept */
-void kolo_reference_dropout_backward(const kolo_reference_job *job);
-void kolo_reference_embedding(const kolo_reference_job *job);
-void kolo_reference_embedding_backward(const kolo_reference_job *job);
-void kolo_reference_position(const kolo_reference_job *job);
-void kolo_reference_position_backward(const kolo_reference_job *job);
-void kolo_reference_layer_norm(const kolo_reference_job *job);
-void kolo_reference_layer_norm_backward(const kolo_reference_job *job);
-void kolo_reference_attention(const kolo_reference_job *job);
-void kolo_reference_attention_backward(const kolo_reference_job *job);
+/* The operations. Workspaces: where of MAX_POOL2D is int32_t[microbatch][shape]; mask of DROPOUT is
+ * uint8_t[microbatch][shape], 1 where kept. */
+typedef void kolo_compute(const kolo_reference_job *job);
+kolo_compute kolo_reference_conv2d, kolo_reference_conv2d_backward, kolo_reference_conv2d_transpose,
+    kolo_reference_conv2d_transpose_backward, kolo_reference_dense, kolo_reference_dense_backward,
+    kolo_reference_max_pool2d, kolo_reference_max_pool2d_backward, kolo_reference_average_pool2d,
+    kolo_reference_average_pool2d_backward, kolo_reference_pad2d, kolo_reference_crop2d, kolo_reference_upsample2d,
+    kolo_reference_upsample2d_backward, kolo_reference_concatenate, kolo_reference_slice, kolo_reference_multiply,
+    kolo_reference_multiply_sum, kolo_reference_activation, kolo_reference_activation_backward, kolo_reference_dropout,
+    kolo_reference_dropout_backward, kolo_reference_add, kolo_reference_embedding, kolo_reference_embedding_backward,
+    kolo_reference_position, kolo_reference_position_backward, kolo_reference_layer_norm,
+    kolo_reference_layer_norm_backward, kolo_reference_attention, kolo_reference_attention_backward,
+    kolo_reference_batch_norm_moments, kolo_reference_batch_norm, kolo_reference_batch_norm_sums,
+    kolo_reference_batch_norm_backward;
 
 #endif

@@ -8,7 +8,7 @@
 /* Frees both. A 0 among the bytes ends a name, which is then not found again. */
 static void check_again(kolo_csv_args args, kolo_arrays *arrays, bool zeros)
 {
-    kolo_arrays again;
+    kolo_arrays again = {0};
     kolo_data *like;
     expect(kolo_arrays_become(arrays, &like) == KOLO_OK, "there is memory");
     args.like = like;
@@ -43,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     if (more & 32) args.categorical[0] = "-1";
     if (more & 64) args.classes[0] = "b", args.classes[1] = "s";
     if (more & 128) args.weight_column = "2";
-    kolo_arrays arrays;
+    kolo_arrays arrays = {0};
     kolo_status status = kolo_csv_read(&arrays, &args);
     if (status == KOLO_OK) check_again(args, &arrays, memchr(bytes + 2, 0, size - 2) != NULL);
     else check_read(status, &arrays);

@@ -51,16 +51,15 @@ static inline void look_at_names(char *const *names, int64_t count)
     for (int64_t i = 0; names && i < count; i++) look_at(names[i], strlen(names[i]) + 1);
 }
 
-/* Either arrays that are what they say, or one sentence and nothing. Frees them. */
+/* Either arrays that are what they say, or one sentence. Frees them. */
 static inline void check_read(kolo_status status, kolo_arrays *a)
 {
-    static const kolo_arrays nothing;
     kolo_failure failure = kolo_failure_take();
     expect((status == KOLO_OK) == (failure.code == KOLO_OK), "a failure has a sentence");
     if (status != KOLO_OK) {
         expect(strlen(failure.text) > 10 && !strchr(failure.text, '\n'), "it is one line");
         expect(status != KOLO_INTERNAL, "no input is our own fault");
-        expect(!a->bytes && !a->floats && !a->tokens && a->samples == nothing.samples, "and leaves nothing");
+        kolo_arrays_free(a);
         return;
     }
     size_t samples = (size_t)a->samples, elements = (size_t)kolo_shape_count(a->shape);

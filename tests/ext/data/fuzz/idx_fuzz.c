@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     bytes += 2, size -= 2;
     if (first > size) first = size;
     const char *images = as_file(0, bytes, first), *labels = as_file(1, bytes + first, size - first);
-    kolo_arrays arrays;
+    kolo_arrays arrays = {0};
     kolo_status status = kolo_idx_read(&arrays, images, labels);
     check_read(status, &arrays);
     return 0;

@@ -30,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     if ((how & 3) == 1) args.path = path, args.features = "x_train", args.labels = how & 8 ? "y_train" : NULL;
     if ((how & 3) == 2) args.labels = as_file(1, bytes + first, size - first);
     if (how & 16) args.shape[0] = 2, args.shape[1] = 2;
-    kolo_arrays arrays;
+    kolo_arrays arrays = {0};
     kolo_status status = kolo_numpy_read(&arrays, &args);
     check_read(status, &arrays);
     return 0;

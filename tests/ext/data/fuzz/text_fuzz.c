@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
                            .continuous = how & 2,
                            .characters = how & 4,
                            .punctuation = (kolo_punctuation)(how >> 3 & 3)};
-    kolo_arrays arrays;
+    kolo_arrays arrays = {0};
     kolo_status status = kolo_text_read(&arrays, &args);
     check_read(status, &arrays);
     return 0;

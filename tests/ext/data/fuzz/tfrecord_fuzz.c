@@ -36,7 +36,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     kolo_tfrecord_args args = {.path = as_file(0, file, used), .tokens = how & 2, .no_label = how & 4};
     if (how & 8) args.features[0] = "a", args.features[1] = "b";
     if (how & 16) args.shape[0] = 2, args.shape[1] = 3;
-    kolo_arrays arrays;
+    kolo_arrays arrays = {0};
     kolo_status status = kolo_tfrecord_read(&arrays, &args);
     check_read(status, &arrays);
     free(file);
