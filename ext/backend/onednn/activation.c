@@ -20,8 +20,8 @@ KOLO_VECTORISED static void mask_bfloat16(const int16_t *dy, const int16_t *rest
 static void relu_backward(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     (void)kernel;
-    const void *dy = kolo_operand_pointer(&step->place[0], call), *y = kolo_operand_pointer(&step->place[1], call);
-    void *dz = kolo_operand_pointer(&step->place[2], call);
+    const void *dy = kolo_operand_pointer(&step->operand[0], call), *y = kolo_operand_pointer(&step->operand[1], call);
+    void *dz = kolo_operand_pointer(&step->operand[2], call);
     if (step->bfloat16) mask_bfloat16(dy, y, dz, step->elements);
     if (!step->bfloat16) mask_float(dy, y, dz, step->elements);
 }
@@ -36,8 +36,8 @@ kolo_status kolo_relu_backward(kolo_kernel *kernel, const kolo_op *op, kolo_oper
     KOLO_TRY(kolo_reorder_in(kernel, *dz, &y.desc, &dy));
     bool ours = dy.value < 0 || (kolo_plan_only_reader(plan, op->in[0]) && !kolo_plan_canonical(plan, op->in[0]));
     *dz = ours ? dy : kolo_operand_scratch(kernel, &y.desc);
-    const kolo_operand places[] = {dy, y, *dz};
-    return kolo_step_loop(kernel, relu_backward, 3, places) ? KOLO_OK : KOLO_INTERNAL;
+    const kolo_operand operands[] = {dy, y, *dz};
+    return kolo_step_loop(kernel, relu_backward, 3, operands) ? KOLO_OK : KOLO_INTERNAL;
 }
 
 /* ---- softmax, over the last axis: rows in the canonical order */
@@ -49,13 +49,13 @@ static kolo_status softmax_rows(const kolo_plan *plan, int value, dnnl_data_type
     return kolo_desc_rows(plan->microbatch * (kolo_shape_count(shape) / last), last, type, rows);
 }
 
-/* *place becomes the value in the canonical order and in that type, with a descriptor of rows. */
-static kolo_status bring_rows(kolo_kernel *kernel, int value, dnnl_data_type_t type, kolo_operand *place)
+/* *operand becomes the value in the canonical order and in that type, with a descriptor of rows. */
+static kolo_status reorder_rows_in(kolo_kernel *kernel, int value, dnnl_data_type_t type, kolo_operand *operand)
 {
     dnnl_memory_desc_t plain;
     KOLO_TRY(kolo_desc_plain(kernel->plan, value, type, &plain));
-    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, value), &plain, place));
-    return softmax_rows(kernel->plan, value, type, &place->desc);
+    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, value), &plain, operand));
+    return softmax_rows(kernel->plan, value, type, &operand->desc);
 }
 
 static kolo_status softmax_forward(const kolo_plan *plan, const dnnl_memory_desc_t *rows, dnnl_primitive_desc_t *made)
@@ -71,15 +71,15 @@ static kolo_status add_softmax(kolo_kernel *kernel, kolo_plan *plan, const kolo_
     const int arguments[] = {DNNL_ARG_SRC, DNNL_ARG_DST};
     dnnl_primitive_desc_t forward;
     dnnl_memory_desc_t plain;
-    kolo_operand places[2];
+    kolo_operand operands[2];
     dnnl_data_type_t type = kolo_onednn_type(plan, op->out[0]);
     KOLO_TRY(kolo_desc_plain(plan, op->out[0], type, &plain));
     KOLO_TRY(kolo_layout_set(plan, op->out[0], &plain));
-    KOLO_TRY(bring_rows(kernel, op->in[0], type, &places[0]));
-    KOLO_TRY(softmax_forward(plan, &places[0].desc, &forward));
-    kolo_operand y = places[1] = kolo_output_buffer(kernel, op->out[0], &plain);
-    places[1].desc = places[0].desc;
-    KOLO_TRY(kolo_step_primitive(kernel, forward, 2, arguments, places));
+    KOLO_TRY(reorder_rows_in(kernel, op->in[0], type, &operands[0]));
+    KOLO_TRY(softmax_forward(plan, &operands[0].desc, &forward));
+    kolo_operand y = operands[1] = kolo_output_buffer(kernel, op->out[0], &plain);
+    operands[1].desc = operands[0].desc;
+    KOLO_TRY(kolo_step_primitive(kernel, forward, 2, arguments, operands));
     return kolo_reorder_out(kernel, y, op->out[0]);
 }
 
@@ -89,20 +89,20 @@ static kolo_status add_softmax_backward(kolo_kernel *kernel, kolo_plan *plan, co
     dnnl_primitive_desc_t forward, made;
     dnnl_softmax_desc_t operation;
     dnnl_memory_desc_t plain;
-    kolo_operand places[3];
+    kolo_operand operands[3];
     dnnl_data_type_t type = kolo_onednn_type(plan, op->out[0]);
     KOLO_TRY(kolo_desc_plain(plan, op->out[0], type, &plain));
     KOLO_TRY(kolo_layout_set(plan, op->out[0], &plain));
-    KOLO_TRY(bring_rows(kernel, op->in[0], type, &places[0]));
-    KOLO_TRY(bring_rows(kernel, op->in[1], type, &places[1]));
-    kolo_operand dx = places[2] = kolo_output_buffer(kernel, op->out[0], &plain);
-    places[2].desc = places[0].desc;
-    KOLO_DNNL(dnnl_softmax_backward_desc_init(&operation, &places[0].desc, &places[0].desc, 1), "a softmax");
-    KOLO_TRY(softmax_forward(plan, &places[0].desc, &forward));
+    KOLO_TRY(reorder_rows_in(kernel, op->in[0], type, &operands[0]));
+    KOLO_TRY(reorder_rows_in(kernel, op->in[1], type, &operands[1]));
+    kolo_operand dx = operands[2] = kolo_output_buffer(kernel, op->out[0], &plain);
+    operands[2].desc = operands[0].desc;
+    KOLO_DNNL(dnnl_softmax_backward_desc_init(&operation, &operands[0].desc, &operands[0].desc, 1), "a softmax");
+    KOLO_TRY(softmax_forward(plan, &operands[0].desc, &forward));
     kolo_status status = kolo_describe(&operation, false, forward, "a softmax", &made);
     dnnl_primitive_desc_destroy(forward);
     KOLO_TRY(status);
-    KOLO_TRY(kolo_step_primitive(kernel, made, 3, arguments, places));
+    KOLO_TRY(kolo_step_primitive(kernel, made, 3, arguments, operands));
     return kolo_reorder_out(kernel, dx, op->out[0]);
 }
 

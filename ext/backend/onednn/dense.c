@@ -44,16 +44,16 @@ static kolo_status describe_forward(const kolo_plan *plan, const product *p, boo
     return kolo_describe(&operation, relu, NULL, "a dense layer", made);
 }
 
-/* *place becomes x as the matrix of the product. If flat, a sample's elements form its row in the order of memory. */
-static kolo_status rows_of(kolo_kernel *kernel, int x, const product *p, kolo_operand *place)
+/* *operand becomes x as the matrix of the product. If flat, a sample's elements form its row in the order of memory. */
+static kolo_status rows_of(kolo_kernel *kernel, int x, const product *p, kolo_operand *operand)
 {
     dnnl_memory_desc_t plain;
-    *place = kolo_operand_of(kernel, x);
+    *operand = kolo_operand_of(kernel, x);
     if (!p->flat) {
-        KOLO_TRY(kolo_desc_plain(kernel->plan, x, place->desc.data_type, &plain));
-        KOLO_TRY(kolo_reorder_in(kernel, *place, &plain, place));
+        KOLO_TRY(kolo_desc_plain(kernel->plan, x, operand->desc.data_type, &plain));
+        KOLO_TRY(kolo_reorder_in(kernel, *operand, &plain, operand));
     }
-    return kolo_desc_rows(p->rows, p->inputs, place->desc.data_type, &place->desc);
+    return kolo_desc_rows(p->rows, p->inputs, operand->desc.data_type, &operand->desc);
 }
 
 static kolo_product steps_of(kolo_kernel *kernel, kolo_plan *plan, const product *p)

@@ -32,14 +32,14 @@ KOLO_VECTORISED static void take_bfloat16(const float *tokens, const float *tabl
     take_rows(tokens, table, y, positions, size, 1);
 }
 
-/* Places: y, features, table. */
+/* Operands: y, features, table. */
 static void look_up(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     const kolo_plan *plan = kernel->plan;
     const kolo_op *op = &plan->ops[kernel->op];
-    void *y = kolo_operand_pointer(&step->place[0], call);
-    const float *tokens = kolo_operand_pointer(&step->place[1], call),
-                *table = kolo_operand_pointer(&step->place[2], call);
+    void *y = kolo_operand_pointer(&step->operand[0], call);
+    const float *tokens = kolo_operand_pointer(&step->operand[1], call),
+                *table = kolo_operand_pointer(&step->operand[2], call);
     int64_t positions = plan->microbatch * kolo_shape_count(plan->values[op->in[0]].shape);
     int64_t size = plan->values[op->in[1]].shape.dim[1];
     if (step->bfloat16) take_bfloat16(tokens, table, y, positions, size);
@@ -60,10 +60,10 @@ kolo_status kolo_onednn_embedding(kolo_kernel *kernel, kolo_plan *plan, const ko
     KOLO_TRY(kolo_layout_set_in_place(plan, op->in[1]));
     KOLO_TRY(kolo_desc_plain(plan, op->out[0], kolo_onednn_type(plan, op->out[0]), &y));
     KOLO_TRY(kolo_layout_set(plan, op->out[0], &y));
-    const kolo_operand places[] = {kolo_output_buffer(kernel, op->out[0], &y), kolo_operand_of(kernel, op->in[0]),
-                                   kolo_operand_of(kernel, op->in[1])};
-    if (!kolo_step_loop(kernel, look_up, 3, places)) return KOLO_INTERNAL;
-    return kolo_reorder_out(kernel, places[0], op->out[0]);
+    const kolo_operand operands[] = {kolo_output_buffer(kernel, op->out[0], &y), kolo_operand_of(kernel, op->in[0]),
+                                     kolo_operand_of(kernel, op->in[1])};
+    if (!kolo_step_loop(kernel, look_up, 3, operands)) return KOLO_INTERNAL;
+    return kolo_reorder_out(kernel, operands[0], op->out[0]);
 }
 
 /* ---- backward */
@@ -96,14 +96,14 @@ KOLO_VECTORISED static void add_bfloat16(const float *tokens, const void *dy, fl
     add_rows(tokens, dy, table, touched, positions, size, 1);
 }
 
-/* Places: dy, features, dtable. */
+/* Operands: dy, features, dtable. */
 static void sum_rows(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     const kolo_plan *plan = kernel->plan;
     const kolo_op *op = &plan->ops[kernel->op];
-    const void *dy = kolo_operand_pointer(&step->place[0], call);
-    const float *tokens = kolo_operand_pointer(&step->place[1], call);
-    float *table = kolo_operand_pointer(&step->place[2], call);
+    const void *dy = kolo_operand_pointer(&step->operand[0], call);
+    const float *tokens = kolo_operand_pointer(&step->operand[1], call);
+    float *table = kolo_operand_pointer(&step->operand[2], call);
     uint8_t *touched = kolo_rows_touched(plan, op->out[0], table);
     kolo_shape shape = plan->values[op->out[0]].shape;
     int64_t positions = call->samples * kolo_shape_count(plan->values[op->in[1]].shape);
@@ -115,12 +115,12 @@ static void sum_rows(const kolo_kernel *kernel, const kolo_step *step, const kol
 kolo_status kolo_onednn_embedding_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     dnnl_memory_desc_t dy;
-    kolo_operand places[3];
+    kolo_operand operands[3];
     KOLO_TRY(features_layout(plan, op->in[1]));
     KOLO_TRY(kolo_layout_set_sparse(plan, op->out[0]));
     KOLO_TRY(kolo_desc_plain(plan, op->in[0], kolo_layout_of(plan, op->in[0])->desc.data_type, &dy));
-    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &dy, &places[0]));
-    places[1] = kolo_operand_of(kernel, op->in[1]);
-    places[2] = kolo_operand_of(kernel, op->out[0]);
-    return kolo_step_loop(kernel, sum_rows, 3, places) ? KOLO_OK : KOLO_INTERNAL;
+    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &dy, &operands[0]));
+    operands[1] = kolo_operand_of(kernel, op->in[1]);
+    operands[2] = kolo_operand_of(kernel, op->out[0]);
+    return kolo_step_loop(kernel, sum_rows, 3, operands) ? KOLO_OK : KOLO_INTERNAL;
 }

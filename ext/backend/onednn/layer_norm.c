@@ -29,16 +29,16 @@ KOLO_INLINE moments moments_of(const void *x, int64_t at, int64_t count, float e
     return (moments){mean, 1 / __builtin_sqrtf(kolo_sum_lanes(squares) / (float)count + epsilon)};
 }
 
-typedef struct operands {
+typedef struct normalisation {
     const void *x, *dy;
     const float *scale, *offset;
     void *y, *dx;
     float *dscale, *doffset;
     int64_t rows, count;
     float epsilon;
-} operands;
+} normalisation;
 
-KOLO_INLINE void normalise(const operands *o, int narrow)
+KOLO_INLINE void normalise(const normalisation *o, int narrow)
 {
     const int64_t count = o->count;
     for (int64_t r = 0, at = 0; r < o->rows; r++, at += count) {
@@ -53,7 +53,8 @@ KOLO_INLINE void normalise(const operands *o, int narrow)
 }
 
 /* Adds a row's part to dscale and doffset, and computes *sum = Σ dz and *dot = Σ dz·z. */
-KOLO_INLINE void add_row(const operands *o, moments m, int64_t at, int64_t count, int narrow, float *sum, float *dot)
+KOLO_INLINE void add_row(const normalisation *o, moments m, int64_t at, int64_t count, int narrow, float *sum,
+                         float *dot)
 {
     kolo_floats sums = {0}, dots = {0};
     for (int64_t i = 0; i < count; i += KOLO_LANES) {
@@ -70,7 +71,7 @@ KOLO_INLINE void add_row(const operands *o, moments m, int64_t at, int64_t count
     *dot = kolo_sum_lanes(dots);
 }
 
-KOLO_INLINE void differentiate(const operands *o, int narrow)
+KOLO_INLINE void differentiate(const normalisation *o, int narrow)
 {
     const int64_t count = o->count;
     for (int64_t r = 0, at = 0; r < o->rows; r++, at += count) {
@@ -87,19 +88,19 @@ KOLO_INLINE void differentiate(const operands *o, int narrow)
     }
 }
 
-KOLO_VECTORISED static void normalise_float(const operands *o)
+KOLO_VECTORISED static void normalise_float(const normalisation *o)
 {
     normalise(o, 0);
 }
-KOLO_VECTORISED static void normalise_bfloat16(const operands *o)
+KOLO_VECTORISED static void normalise_bfloat16(const normalisation *o)
 {
     normalise(o, 1);
 }
-KOLO_VECTORISED static void differentiate_float(const operands *o)
+KOLO_VECTORISED static void differentiate_float(const normalisation *o)
 {
     differentiate(o, 0);
 }
-KOLO_VECTORISED static void differentiate_bfloat16(const operands *o)
+KOLO_VECTORISED static void differentiate_bfloat16(const normalisation *o)
 {
     differentiate(o, 1);
 }
@@ -110,7 +111,7 @@ static void *pointer(const kolo_call *call, int value)
 }
 
 /* Sets the number of rows in a microbatch, the number of elements of a row, and epsilon. */
-static void measure(const kolo_plan *plan, const kolo_op *op, int x, operands *o)
+static void measure(const kolo_plan *plan, const kolo_op *op, int x, normalisation *o)
 {
     kolo_shape shape = plan->values[x].shape;
     o->count = shape.dim[shape.rank - 1];
@@ -118,29 +119,29 @@ static void measure(const kolo_plan *plan, const kolo_op *op, int x, operands *o
     o->epsilon = (float)op->epsilon;
 }
 
-/* Places: x, y. */
+/* Operands: x, y. */
 static void forward(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     const kolo_op *op = &kernel->plan->ops[kernel->op];
-    operands o = {.x = kolo_operand_pointer(&step->place[0], call),
-                  .y = kolo_operand_pointer(&step->place[1], call),
-                  .scale = pointer(call, op->in[1]),
-                  .offset = pointer(call, op->in[2])};
+    normalisation o = {.x = kolo_operand_pointer(&step->operand[0], call),
+                       .y = kolo_operand_pointer(&step->operand[1], call),
+                       .scale = pointer(call, op->in[1]),
+                       .offset = pointer(call, op->in[2])};
     measure(kernel->plan, op, op->in[0], &o);
     if (step->bfloat16) normalise_bfloat16(&o);
     if (!step->bfloat16) normalise_float(&o);
 }
 
-/* Places: dy, x, dx (x again if there is no dx). */
+/* Operands: dy, x, dx (x again if there is no dx). */
 static void backward(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     const kolo_op *op = &kernel->plan->ops[kernel->op];
-    operands o = {.dy = kolo_operand_pointer(&step->place[0], call),
-                  .x = kolo_operand_pointer(&step->place[1], call),
-                  .dx = op->out[0] < 0 ? NULL : kolo_operand_pointer(&step->place[2], call),
-                  .scale = pointer(call, op->in[2]),
-                  .dscale = pointer(call, op->out[1]),
-                  .doffset = pointer(call, op->out[2])};
+    normalisation o = {.dy = kolo_operand_pointer(&step->operand[0], call),
+                       .x = kolo_operand_pointer(&step->operand[1], call),
+                       .dx = op->out[0] < 0 ? NULL : kolo_operand_pointer(&step->operand[2], call),
+                       .scale = pointer(call, op->in[2]),
+                       .dscale = pointer(call, op->out[1]),
+                       .doffset = pointer(call, op->out[2])};
     measure(kernel->plan, op, op->in[1], &o);
     if (o.dscale) memset(o.dscale, 0, (size_t)o.count * sizeof *o.dscale);
     if (o.doffset) memset(o.doffset, 0, (size_t)o.count * sizeof *o.doffset);
@@ -151,21 +152,21 @@ static void backward(const kolo_kernel *kernel, const kolo_step *step, const kol
 kolo_status kolo_onednn_layer_norm(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     dnnl_memory_desc_t plain;
-    kolo_operand places[2];
+    kolo_operand operands[2];
     for (int i = 1; i < 3; i++)
         if (op->in[i] >= 0) KOLO_TRY(kolo_layout_set_in_place(plan, op->in[i]));
     KOLO_TRY(kolo_desc_plain(plan, op->out[0], kolo_onednn_type(plan, op->out[0]), &plain));
     KOLO_TRY(kolo_layout_set(plan, op->out[0], &plain));
-    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &plain, &places[0]));
-    places[1] = kolo_output_buffer(kernel, op->out[0], &plain);
-    if (!kolo_step_loop(kernel, forward, 2, places)) return KOLO_INTERNAL;
-    return kolo_reorder_out(kernel, places[1], op->out[0]);
+    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &plain, &operands[0]));
+    operands[1] = kolo_output_buffer(kernel, op->out[0], &plain);
+    if (!kolo_step_loop(kernel, forward, 2, operands)) return KOLO_INTERNAL;
+    return kolo_reorder_out(kernel, operands[1], op->out[0]);
 }
 
 kolo_status kolo_onednn_layer_norm_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     dnnl_memory_desc_t plain, last;
-    kolo_operand places[3];
+    kolo_operand operands[3];
     kolo_shape shape = plan->values[op->in[1]].shape;
     dnnl_data_type_t type = plan->precision == KOLO_MIXED_BF16 ? dnnl_bf16 : dnnl_f32;
     KOLO_TRY(kolo_desc_rows(1, shape.dim[shape.rank - 1], dnnl_f32, &last));
@@ -173,13 +174,13 @@ kolo_status kolo_onednn_layer_norm_backward(kolo_kernel *kernel, kolo_plan *plan
         if (op->out[i] >= 0) KOLO_TRY(kolo_layout_set_parameter(plan, op->out[i], &last, &last, NULL));
     if (op->in[2] >= 0) KOLO_TRY(kolo_layout_set_in_place(plan, op->in[2]));
     KOLO_TRY(kolo_desc_plain(plan, op->in[1], type, &plain));
-    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &plain, &places[0]));
-    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[1]), &plain, &places[1]));
-    places[2] = places[1];
+    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &plain, &operands[0]));
+    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[1]), &plain, &operands[1]));
+    operands[2] = operands[1];
     if (op->out[0] >= 0) {
         KOLO_TRY(kolo_layout_set(plan, op->out[0], &plain));
-        places[2] = kolo_output_buffer(kernel, op->out[0], &plain);
+        operands[2] = kolo_output_buffer(kernel, op->out[0], &plain);
     }
-    if (!kolo_step_loop(kernel, backward, 3, places)) return KOLO_INTERNAL;
-    return op->out[0] >= 0 ? kolo_reorder_out(kernel, places[2], op->out[0]) : KOLO_OK;
+    if (!kolo_step_loop(kernel, backward, 3, operands)) return KOLO_INTERNAL;
+    return op->out[0] >= 0 ? kolo_reorder_out(kernel, operands[2], op->out[0]) : KOLO_OK;
 }

@@ -25,13 +25,13 @@ KOLO_VECTORISED static void add_bfloat16(const void *x, const float *table, void
     add_table(x, table, y, at, count, 1);
 }
 
-/* Places: x, table, y. */
+/* Operands: x, table, y. */
 static void add_positions(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     int64_t count = kolo_shape_count(kernel->plan->values[kernel->plan->ops[kernel->op].in[1]].shape);
-    const void *x = kolo_operand_pointer(&step->place[0], call);
-    const float *table = kolo_operand_pointer(&step->place[1], call);
-    void *y = kolo_operand_pointer(&step->place[2], call);
+    const void *x = kolo_operand_pointer(&step->operand[0], call);
+    const float *table = kolo_operand_pointer(&step->operand[1], call);
+    void *y = kolo_operand_pointer(&step->operand[2], call);
     for (int n = 0; n < kernel->plan->microbatch; n++) {
         if (step->bfloat16) add_bfloat16(x, table, y, n * count, count);
         if (!step->bfloat16) add_float(x, table, y, n * count, count);
@@ -41,15 +41,15 @@ static void add_positions(const kolo_kernel *kernel, const kolo_step *step, cons
 kolo_status kolo_onednn_position(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     dnnl_memory_desc_t plain;
-    kolo_operand places[3];
+    kolo_operand operands[3];
     KOLO_TRY(kolo_layout_set_in_place(plan, op->in[1]));
     KOLO_TRY(kolo_desc_plain(plan, op->out[0], kolo_onednn_type(plan, op->out[0]), &plain));
     KOLO_TRY(kolo_layout_set(plan, op->out[0], &plain));
-    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &plain, &places[0]));
-    places[1] = kolo_operand_of(kernel, op->in[1]);
-    places[2] = kolo_output_buffer(kernel, op->out[0], &plain);
-    if (!kolo_step_loop(kernel, add_positions, 3, places)) return KOLO_INTERNAL;
-    return kolo_reorder_out(kernel, places[2], op->out[0]);
+    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &plain, &operands[0]));
+    operands[1] = kolo_operand_of(kernel, op->in[1]);
+    operands[2] = kolo_output_buffer(kernel, op->out[0], &plain);
+    if (!kolo_step_loop(kernel, add_positions, 3, operands)) return KOLO_INTERNAL;
+    return kolo_reorder_out(kernel, operands[2], op->out[0]);
 }
 
 /* ---- backward */
@@ -73,12 +73,12 @@ KOLO_VECTORISED static void sum_bfloat16(float *sum, const void *dy, int64_t at,
     add_sample(sum, dy, at, count, 1);
 }
 
-/* Places: dy, dtable. */
+/* Operands: dy, dtable. */
 static void sum_samples(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     int64_t count = kolo_shape_count(kernel->plan->values[kernel->plan->ops[kernel->op].out[0]].shape);
-    const void *dy = kolo_operand_pointer(&step->place[0], call);
-    float *sum = kolo_operand_pointer(&step->place[1], call);
+    const void *dy = kolo_operand_pointer(&step->operand[0], call);
+    float *sum = kolo_operand_pointer(&step->operand[1], call);
     memset(sum, 0, (size_t)count * sizeof *sum);
     for (int n = 0; n < call->samples; n++) {
         if (step->bfloat16) sum_bfloat16(sum, dy, n * count, count);
@@ -89,11 +89,11 @@ static void sum_samples(const kolo_kernel *kernel, const kolo_step *step, const 
 kolo_status kolo_onednn_position_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     dnnl_memory_desc_t plain, dtable;
-    kolo_operand places[2];
+    kolo_operand operands[2];
     KOLO_TRY(kolo_desc_rows(1, kolo_shape_count(plan->values[op->out[0]].shape), dnnl_f32, &dtable));
     KOLO_TRY(kolo_layout_set_parameter(plan, op->out[0], &dtable, &dtable, NULL));
     KOLO_TRY(kolo_desc_plain(plan, op->in[0], kolo_layout_of(plan, op->in[0])->desc.data_type, &plain));
-    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &plain, &places[0]));
-    places[1] = kolo_operand_of(kernel, op->out[0]);
-    return kolo_step_loop(kernel, sum_samples, 2, places) ? KOLO_OK : KOLO_INTERNAL;
+    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &plain, &operands[0]));
+    operands[1] = kolo_operand_of(kernel, op->out[0]);
+    return kolo_step_loop(kernel, sum_samples, 2, operands) ? KOLO_OK : KOLO_INTERNAL;
 }
