@@ -243,15 +243,6 @@ kolo_status kolo_reader_take(kolo_reader *file, int64_t wanted, uint8_t **bytes,
     return status;
 }
 
-kolo_status kolo_reader_exactly(kolo_reader *file, void *target, int64_t wanted, const char *part)
-{
-    int64_t got;
-    KOLO_TRY(kolo_reader_read(file, target, wanted, &got));
-    if (got == wanted) return KOLO_OK;
-    return kolo_fail(KOLO_FORMAT, "%s: truncated: wanted %" PRId64 " bytes of %s, got %" PRId64, file->path, wanted,
-                     part, got);
-}
-
 kolo_status kolo_reader_finish(kolo_reader *file, const char *after)
 {
     unsigned char beyond;

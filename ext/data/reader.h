@@ -25,8 +25,6 @@ kolo_status kolo_reader_read(kolo_reader *file, void *target, int64_t wanted, in
  * compressed file at most twice what was read, or 64 KiB. *bytes is NULL on failure, and may be NULL if nothing was
  * read. */
 kolo_status kolo_reader_take(kolo_reader *file, int64_t wanted, uint8_t **bytes, int64_t *got);
-/* Reads exactly `wanted` bytes, or fails: the file is truncated in `part` ("the labels"). */
-kolo_status kolo_reader_exactly(kolo_reader *file, void *target, int64_t wanted, const char *part);
 /* Fails if more bytes follow. `after`: what they follow, for the error. */
 kolo_status kolo_reader_finish(kolo_reader *file, const char *after);
 

@@ -123,7 +123,7 @@ static void note_time(kolo_fit_state *state)
 static void take_totals(kolo_fit_state *state)
 {
     kolo_totals_add(&state->epoch_all, &state->trainer->replicas[0].totals);
-    kolo_totals_add(&state->epoch_own, &state->trainer->own);
+    kolo_totals_add(&state->epoch_own, &state->trainer->local_totals);
     state->current.images = (int64_t)state->epoch_all.samples;
 }
 
