@@ -150,8 +150,7 @@ static kolo_status make_resident(kolo_dataset_cache *cache, const kolo_data *dat
 /* The addresses in `block` of the arrays that the plan reads, for `room` samples. *bytes is set to their total size. */
 static kolo_gathered arrays_in(const kolo_plan *plan, const kolo_data *data, char *block, int64_t room, size_t *bytes)
 {
-    kolo_shape outputs = plan->values[plan->output].shape;
-    int64_t numbers = kolo_shape_count(outputs), rows = numbers / outputs.dim[outputs.rank - 1];
+    int64_t numbers = kolo_plan_outputs(plan), rows = kolo_plan_rows(plan);
     size_t at = kolo_align((size_t)(room * kolo_shape_count(data->shape)) * sizeof(float), KOLO_GPU_ALIGNMENT);
     kolo_gathered to = {.features = (float *)block, .outputs = numbers};
     if (plan->labels) {
@@ -202,11 +201,10 @@ static kolo_sources sources_of(const kolo_dataset_cache *cache, const kolo_data 
     size_t bytes;
     const kolo_plan *plan = &cache->program->plan;
     kolo_gathered arrays = arrays_in(plan, data, buffer->block, cache->room, &bytes);
-    kolo_shape outputs = plan->values[plan->output].shape;
     return (kolo_sources){.floats = arrays.features,
                           .scale = 1,
                           .labels = arrays.labels,
-                          .label_count = (int)(arrays.outputs / outputs.dim[outputs.rank - 1]),
+                          .label_count = (int)kolo_plan_rows(plan),
                           .targets = arrays.targets,
                           .weights = arrays.weights,
                           .elements = kolo_shape_count(data->shape)};

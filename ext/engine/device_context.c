@@ -207,9 +207,8 @@ void kolo_device_context_close(kolo_device_context *context)
 static kolo_status open_samples(kolo_device_context *context, kolo_activations *activations)
 {
     const kolo_plan *plan = &context->program->plan;
-    kolo_shape outputs = plan->values[plan->output].shape;
-    size_t numbers = (size_t)(plan->microbatch * kolo_shape_count(outputs));
-    size_t rows = numbers / (size_t)outputs.dim[outputs.rank - 1];
+    size_t numbers = (size_t)(plan->microbatch * kolo_plan_outputs(plan));
+    size_t rows = (size_t)(plan->microbatch * kolo_plan_rows(plan));
     if (context->number > 0 && !context->receives_labels) return KOLO_OK;
     if (plan->labels) KOLO_TRY(allocate(context, rows * sizeof(int32_t), "labels", &activations->labels));
     if (plan->targets) KOLO_TRY(allocate(context, numbers * sizeof(float), "targets", &activations->targets));

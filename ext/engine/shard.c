@@ -65,7 +65,7 @@ static kolo_status gather(kolo_engine *engine, int64_t microbatch, kolo_activati
                         .labels = activations->labels,
                         .targets = activations->targets,
                         .weights = activations->weights,
-                        .outputs = kolo_shape_count(plan->values[plan->output].shape)};
+                        .outputs = kolo_plan_outputs(plan)};
     if (!engine->streams->gather) return gather_here(engine, microbatch, &to);
     return engine->streams->gather(engine->stream, &engine->cache.sources, engine->step_parameters,
                                    microbatch * plan->microbatch, plan->microbatch, &to);
@@ -90,9 +90,8 @@ static kolo_status take_samples(kolo_engine *engine, int segment, int slot)
     kolo_device_context *context = &engine->contexts[engine->program->segments[segment].device];
     if (context->memory == 0 || !context->receives_labels || !is_first_of_context(engine->program, segment))
         return KOLO_OK;
-    kolo_shape outputs = plan->values[plan->output].shape;
-    size_t numbers = (size_t)(plan->microbatch * kolo_shape_count(outputs));
-    size_t rows = numbers / (size_t)outputs.dim[outputs.rank - 1];
+    size_t numbers = (size_t)(plan->microbatch * kolo_plan_outputs(plan));
+    size_t rows = (size_t)(plan->microbatch * kolo_plan_rows(plan));
     const kolo_activations *from = kolo_engine_activations(engine, 0, slot);
     const kolo_activations *to = kolo_engine_activations(engine, context->number, slot);
     KOLO_TRY(copy_array(context, to->labels, from->labels, rows * sizeof *to->labels));
@@ -232,7 +231,7 @@ static kolo_status keep_outputs(const kolo_engine *engine, int64_t microbatch, i
 {
     const kolo_shard *shard = engine->shard;
     const kolo_plan *plan = &engine->program->plan;
-    size_t elements = (size_t)kolo_shape_count(plan->values[plan->output].shape);
+    size_t elements = (size_t)kolo_plan_outputs(plan);
     int64_t left = shard->batch->samples - microbatch * plan->microbatch,
             count = left < plan->microbatch ? left : plan->microbatch;
     int memory = plan->values[kolo_plan_base(plan, plan->output)].memory;

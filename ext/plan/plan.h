@@ -228,4 +228,15 @@ const kolo_op *kolo_plan_only_reader(const kolo_plan *plan, int value);
 /* Whether a value must be canonical: any value with the same memory is marked so. */
 bool kolo_plan_canonical(const kolo_plan *plan, int value);
 
+/* Elements of one sample's outputs; its rows, of which each may have a label. */
+static inline int64_t kolo_plan_outputs(const kolo_plan *plan)
+{
+    return kolo_shape_count(plan->values[plan->output].shape);
+}
+static inline int64_t kolo_plan_rows(const kolo_plan *plan)
+{
+    kolo_shape outputs = plan->values[plan->output].shape;
+    return kolo_shape_count(outputs) / outputs.dim[outputs.rank - 1];
+}
+
 #endif

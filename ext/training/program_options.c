@@ -333,7 +333,7 @@ static const char *default_text(const kolo_options *options, int key)
     case OPTION_SEED: return options->seed ? kolo_phrase("%" PRIu64, options->seed) : "a new one each time";
     case OPTION_DEVICES:
         if (options->devices > 0) return kolo_phrase("%d", options->devices);
-        return options->trains_nothing ? "all" : "one device, not mirrored";
+        return options->trains_nothing ? "all" : "one device";
     case OPTION_STRATEGY:
         if (options->strategy) return options->strategy;
         return kolo_phrase("%s with --devices, else %s", kolo_strategy_for_devices(1).kind->name,
