@@ -109,6 +109,8 @@ static inline bool kolo_backend_fills_device(const kolo_backend *backend)
 }
 
 /* Shared by backends that compute in the host's memory (backend/host.c). */
+/* An open() for any precision. Warns that KOLO_TF32 is KOLO_FLOAT32. */
+kolo_status kolo_host_open(kolo_precision precision);
 void *kolo_host_allocate(size_t bytes);
 void kolo_host_deallocate(void *memory);
 /* to[i] += from[i] */

@@ -463,7 +463,7 @@ typedef struct gather_arguments {
     kolo_sources from;
     const kolo_step_parameters *step_parameters;
     int64_t first;
-    kolo_microbatch_arrays to;
+    kolo_gathered to;
     int microbatch;
 } do_gather_arguments;
 
@@ -475,7 +475,7 @@ static kolo_status do_gather(void *arguments)
 }
 
 static kolo_status gather(kolo_stream *stream, const kolo_sources *from, const kolo_step_parameters *step_parameters,
-                          int64_t first, int microbatch, const kolo_microbatch_arrays *to)
+                          int64_t first, int microbatch, const kolo_gathered *to)
 {
     return ENQUEUE(stream, do_gather, *from, step_parameters, first, *to, microbatch);
 }

@@ -25,8 +25,8 @@ static const kolo_device_information *load(void)
     const kolo_plugin *plugin = kolo_plugin_load(PLUGIN, &gpus.why);
     if (plugin && plugin->backend && plugin->backend->version == KOLO_BACKEND_VERSION) return plugin->backend->devices;
     if (plugin) gpus.why = "libkolo_" PLUGIN ".so is of another version of Kolo";
-    bool there = plugin || !strstr(gpus.why, "libkolo_" PLUGIN ".so: cannot open");
-    if (there) kolo_warn("computing without the GPUs: %s", gpus.why);
+    bool installed = plugin || !strstr(gpus.why, "libkolo_" PLUGIN ".so: cannot open");
+    if (installed) kolo_warn("computing without the GPUs: %s", gpus.why);
     else gpus.why = "libkolo_" PLUGIN ".so, the plugin for them, is not built: 'make cuda' does that";
     return NULL;
 }

@@ -9,6 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+kolo_status kolo_host_open(kolo_precision precision)
+{
+    if (precision == KOLO_TF32)
+        kolo_warn("precision: KOLO_TF32 is what GPUs' tensor cores have: on the CPU it is KOLO_FLOAT32");
+    return KOLO_OK;
+}
+
 void *kolo_host_allocate(size_t bytes)
 {
     size_t rounded = kolo_align(bytes, KOLO_ALIGNMENT);

@@ -5,32 +5,41 @@
 
 /* ---------------------------------------------------------------- samples */
 
-static void gather_features(const kolo_sources *from, int64_t number, float *to)
+/* Works in blocks of a constant size, because compilers vectorise those already at -O2. */
+static void scale_bytes(const uint8_t *restrict bytes, float scale, int64_t count, float *restrict features)
 {
-    int64_t first = number * from->elements;
-    for (int64_t i = 0; i < from->elements; i++) {
-        if (from->bytes) to[i] = (float)from->bytes[first + i] * from->scale;
-        else if (from->floats) to[i] = from->floats[first + i];
-        else to[i] = (float)from->tokens[first + i];
-    }
+    enum { block = 32 };
+    int64_t done = 0;
+    for (; done + block <= count; done += block)
+        for (int i = 0; i < block; i++) features[done + i] = (float)bytes[done + i] * scale;
+    for (; done < count; done++) features[done] = (float)bytes[done] * scale;
 }
 
-/* Writes the targets of one label: one-hot, or the label itself for one output. */
-static void spread_label(int32_t label, int64_t width, float *to)
+static void gather_features(const kolo_sources *from, int64_t number, float *to)
 {
-    for (int64_t i = 0; i < width; i++) to[i] = width == 1 ? (float)label : (float)(i == label);
+    int64_t count = from->elements, first = number * count;
+    if (from->bytes) scale_bytes(from->bytes + first, from->scale, count, to);
+    if (from->floats) memcpy(to, from->floats + first, (size_t)count * sizeof *to);
+    for (int64_t i = 0; from->tokens && i < count; i++) to[i] = (float)from->tokens[first + i];
+}
+
+void kolo_labels_expand(const int32_t *labels, int count, int64_t outputs, float *targets)
+{
+    int64_t width = outputs / count;
+    for (int i = 0; i < count; i++) {
+        if (width == 1) targets[i] = (float)labels[i];
+        else if (labels[i] >= 0 && labels[i] < width) targets[i * width + labels[i]] = 1;
+    }
 }
 
 static void gather_targets(const kolo_sources *from, int64_t number, int64_t outputs, float *to)
 {
+    size_t bytes = (size_t)outputs * sizeof *to;
     if (from->autoencoder) gather_features(from, number, to);
-    else if (from->targets) memcpy(to, from->targets + number * outputs, (size_t)outputs * sizeof *to);
-    else if (from->labels) {
-        int64_t width = outputs / from->label_count;
-        memset(to, 0, (size_t)outputs * sizeof *to);
-        for (int k = 0; k < from->label_count; k++)
-            spread_label(from->labels[number * from->label_count + k], width, to + k * width);
-    }
+    else if (from->targets) memcpy(to, from->targets + number * outputs, bytes);
+    else memset(to, 0, bytes);
+    if (from->labels && !from->autoencoder && !from->targets)
+        kolo_labels_expand(from->labels + number * from->label_count, from->label_count, outputs, to);
 }
 
 static void gather_labels(const kolo_sources *from, int64_t number, int32_t *to)
@@ -39,15 +48,18 @@ static void gather_labels(const kolo_sources *from, int64_t number, int32_t *to)
         to[k] = from->labels ? from->labels[number * from->label_count + k] : -1;
 }
 
-static void gather_sample(const kolo_sources *from, int64_t number, int64_t at, const kolo_microbatch_arrays *to)
+void kolo_gather_samples(const kolo_sources *from, int64_t first, int count, const kolo_gathered *to)
 {
-    if (to->features) gather_features(from, number, to->features + at * from->elements);
-    if (to->labels) gather_labels(from, number, to->labels + at * from->label_count);
-    if (to->targets) gather_targets(from, number, to->outputs, to->targets + at * to->outputs);
-    if (to->weights) to->weights[at] = from->weights ? from->weights[number] : 1;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t number = from->order ? from->order[first + i] : first + i;
+        if (to->features) gather_features(from, number, to->features + i * from->elements);
+        if (to->labels) gather_labels(from, number, to->labels + i * from->label_count);
+        if (to->targets) gather_targets(from, number, to->outputs, to->targets + i * to->outputs);
+        if (to->weights) to->weights[i] = from->weights ? from->weights[number] : 1;
+    }
 }
 
-static void clear_samples(const kolo_sources *from, int64_t at, int64_t count, const kolo_microbatch_arrays *to)
+static void clear_samples(const kolo_sources *from, int64_t at, int64_t count, const kolo_gathered *to)
 {
     size_t samples = (size_t)count;
     if (to->features)
@@ -65,13 +77,10 @@ static int samples_of(const kolo_step_parameters *step_parameters, int64_t first
 }
 
 void kolo_host_gather(const kolo_sources *from, const kolo_step_parameters *step_parameters, int64_t first,
-                      int microbatch, const kolo_microbatch_arrays *to)
+                      int microbatch, const kolo_gathered *to)
 {
     int samples = samples_of(step_parameters, first, microbatch);
-    for (int s = 0; s < samples; s++) {
-        int64_t at = step_parameters->first + first + s;
-        gather_sample(from, from->order ? from->order[at] : at, s, to);
-    }
+    kolo_gather_samples(from, step_parameters->first + first, samples, to);
     clear_samples(from, samples, microbatch - samples, to);
 }
 

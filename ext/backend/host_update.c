@@ -131,11 +131,6 @@ KOLO_VECTORISED static void prepare(float *restrict g, const float *restrict w, 
     for (int64_t i = 0; i < count; i++) g[i] = kolo_clipped_gradient(g[i], w[i], scale, l2, factor, most);
 }
 
-KOLO_VECTORISED static void shrink(float *w, int64_t count, float rate)
-{
-    for (int64_t i = 0; i < count; i++) w[i] = kolo_shrunk(w[i], rate);
-}
-
 KOLO_VECTORISED static void move(float *restrict mean, const float *restrict sum, int64_t count, double momentum,
                                  double scale)
 {
@@ -201,7 +196,7 @@ static void prepare_part(const update_round *r, const kolo_update *u, const piec
     if (r->prepares)
         prepare(u->gradient, u->weights, u->count, (float)r->scale, p->span->l2, (float)clip_factor(r, p->number),
                 (float)most);
-    if (r->decays) shrink(u->weights, u->count, (float)(r->job->decay * u->learning_rate));
+    if (r->decays) kolo_rule_shrink(u->weights, u->count, (float)(r->job->decay * u->learning_rate));
 }
 
 static void prepare_alone(const update_round *r, const piece *p)

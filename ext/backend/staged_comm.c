@@ -27,7 +27,7 @@ static kolo_status make_room(staged_comm *comm, size_t bytes)
 static kolo_status allreduce(kolo_comm *base, void *values, int64_t count, kolo_type type)
 {
     staged_comm *comm = (staged_comm *)base;
-    size_t bytes = (size_t)count * (type == KOLO_TYPE_DOUBLE ? sizeof(double) : sizeof(float));
+    size_t bytes = (size_t)count * kolo_type_bytes(type);
     KOLO_TRY(make_room(comm, bytes));
     KOLO_TRY(comm->streams->copy(comm->stream, comm->host, values, bytes));
     KOLO_TRY(comm->streams->synchronize(comm->stream));

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "backend/samples.h"
 #include "optimizers/rules.h"
 
 #define KOLO_STEPS_AHEAD 8 /* steps that the host may be ahead of the device */
@@ -37,30 +38,6 @@ typedef struct kolo_scaling {
     int64_t updates_before; /* the number of updates when the current batch began */
     int64_t tried; /* updates, skipped ones included */
 } kolo_scaling;
-
-/* The arrays of samples in the device's memory. One of bytes, floats and tokens is set, the others are NULL. */
-typedef struct kolo_sources {
-    const uint8_t *bytes; /* feature = byte · scale */
-    const float *floats;
-    const int32_t *tokens; /* feature = (float)token */
-    float scale;
-    const int32_t *labels; /* [samples][label_count] */
-    int label_count;
-    const float *targets; /* [samples][outputs]; NULL: the labels, one-hot, or as they are if each has one output */
-    bool autoencoder; /* the targets are the features */
-    const float *weights; /* [samples]; NULL: all 1 */
-    int64_t elements; /* of one sample's features */
-    const int32_t *order; /* the samples' numbers, of an epoch or a batch; NULL: in the order of the arrays */
-} kolo_sources;
-
-/* The destination of a gathered microbatch. An array that is not wanted is NULL. */
-typedef struct kolo_microbatch_arrays {
-    float *features;
-    int32_t *labels;
-    float *targets;
-    float *weights;
-    int64_t outputs; /* elements of one sample's targets */
-} kolo_microbatch_arrays;
 
 /* One parameter in the flat arrays of all weights: elements offset … offset+count-1. */
 typedef struct kolo_span {

@@ -103,7 +103,7 @@ typedef struct kolo_stream_kind {
     /* Writes samples first … first+microbatch-1 of the batch that *step_parameters names to `to`, and zeros behind the
      * batch's last sample. NULL: the engine gathers samples itself, from the data set, within for_each(). */
     kolo_status (*gather)(kolo_stream *stream, const kolo_sources *from, const kolo_step_parameters *step_parameters,
-                          int64_t first, int microbatch, const kolo_microbatch_arrays *to);
+                          int64_t first, int microbatch, const kolo_gathered *to);
     /* to[i] += from[i] */
     kolo_status (*add)(kolo_stream *stream, float *to, const float *from, int64_t count);
     /* sum[count] becomes the sum of `number` arrays of doubles, which begin `stride` bytes apart at `parts`. They are
@@ -129,7 +129,7 @@ kolo_status kolo_for_each_in_order(int64_t first, int64_t end, bool backward,
                                    kolo_status (*body)(void *argument, int lane, int64_t number), void *argument);
 /* host_arrays.c: gather(), sum() and are_finite() on the host's arrays. */
 void kolo_host_gather(const kolo_sources *from, const kolo_step_parameters *step_parameters, int64_t first,
-                      int microbatch, const kolo_microbatch_arrays *to);
+                      int microbatch, const kolo_gathered *to);
 void kolo_host_sum(double *sum, const void *parts, size_t stride, int number, int64_t count);
 bool kolo_host_are_finite(const float *values, int64_t count);
 /* Runs the kernel now, with samples, seed, step and loss scale from call->step_parameters. */

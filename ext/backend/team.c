@@ -59,15 +59,6 @@ static void keep_failure(kolo_team *team, kolo_status status)
 
 /* ---------------------------------------------------------------- waiting */
 
-static void pause_core(void)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
 static bool work_is_there(kolo_team *team, unsigned long seen)
 {
     return atomic_load(&team->run) != seen || atomic_load(&team->closing);
@@ -86,7 +77,7 @@ static bool look(kolo_team *team, bool (*is_over)(kolo_team *team, unsigned long
     for (double until = team->looks ? kolo_now() + AWAKE_SECONDS : 0; until > 0 && kolo_now() < until;) {
         for (int i = 0; i < LOOKS; i++) {
             if (is_over(team, seen)) return true;
-            pause_core();
+            kolo_pause_core();
         }
     }
     return false;

@@ -11,6 +11,8 @@
 void *kolo_callback_open(kolo_callback *self, size_t bytes);
 /* Frees self->state: the release() of callbacks whose state owns nothing. */
 void kolo_callback_close(kolo_callback *self);
+/* The on_train_end of callbacks that only close their state then. */
+void kolo_callback_end(kolo_callback *self, const kolo_logs *logs);
 
 /* Reports the status of a hook: its first failure ends the fit; in a training loop of the caller's it is published
  * like that of a public call. */

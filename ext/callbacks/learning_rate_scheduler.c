@@ -44,18 +44,12 @@ static void begin_epoch(kolo_callback *self, int epoch, const kolo_logs *logs)
                       rate);
 }
 
-static void end(kolo_callback *self, const kolo_logs *logs)
-{
-    (void)logs;
-    kolo_callback_close(self);
-}
-
 kolo_callback kolo_learning_rate_scheduler_of(kolo_learning_rate_scheduler_args args)
 {
     return (kolo_callback){.name = "learning_rate_scheduler",
                            .on_train_begin = begin,
                            .on_epoch_begin = begin_epoch,
-                           .on_train_end = end,
+                           .on_train_end = kolo_callback_end,
                            .learning_rate_scheduler = args,
                            .release = kolo_callback_close};
 }

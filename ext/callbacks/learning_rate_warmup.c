@@ -62,12 +62,6 @@ static void end_epoch(kolo_callback *self, int epoch, const kolo_logs *logs)
                           self->learning_rate_warmup.initial_lr);
 }
 
-static void end(kolo_callback *self, const kolo_logs *logs)
-{
-    (void)logs;
-    kolo_callback_close(self);
-}
-
 kolo_callback kolo_learning_rate_warmup_of(kolo_learning_rate_warmup_args args)
 {
     return (kolo_callback){.name = "learning_rate_warmup",
@@ -75,7 +69,7 @@ kolo_callback kolo_learning_rate_warmup_of(kolo_learning_rate_warmup_args args)
                            .on_epoch_begin = begin_epoch,
                            .on_epoch_end = end_epoch,
                            .on_train_batch_begin = begin_batch,
-                           .on_train_end = end,
+                           .on_train_end = kolo_callback_end,
                            .learning_rate_warmup = args,
                            .release = kolo_callback_close};
 }

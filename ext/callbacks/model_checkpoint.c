@@ -200,12 +200,6 @@ static void end_epoch(kolo_callback *self, int epoch, const kolo_logs *logs)
     if (self->state && !by_batch(self)) kolo_callback_report(self, save(self, epoch, -1, logs));
 }
 
-static void end(kolo_callback *self, const kolo_logs *logs)
-{
-    (void)logs;
-    kolo_callback_close(self);
-}
-
 kolo_callback kolo_model_checkpoint_of(kolo_model_checkpoint_args args)
 {
     kolo_keep_zero(args._, "initial_value_threshold", &args.initial_value_threshold);
@@ -214,7 +208,7 @@ kolo_callback kolo_model_checkpoint_of(kolo_model_checkpoint_args args)
                            .on_epoch_begin = begin_epoch,
                            .on_train_batch_end = end_batch,
                            .on_epoch_end = end_epoch,
-                           .on_train_end = end,
+                           .on_train_end = kolo_callback_end,
                            .model_checkpoint = args,
                            .release = kolo_callback_close};
 }

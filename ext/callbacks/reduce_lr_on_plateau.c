@@ -81,12 +81,6 @@ static void end_epoch(kolo_callback *self, int epoch, const kolo_logs *logs)
     kolo_callback_keep(self, s->monitor.name, "best", s->monitor.best);
 }
 
-static void end(kolo_callback *self, const kolo_logs *logs)
-{
-    (void)logs;
-    kolo_callback_close(self);
-}
-
 kolo_callback kolo_reduce_lr_on_plateau_of(kolo_reduce_lr_on_plateau_args args)
 {
     kolo_keep_zero(args._, "factor", &args.factor);
@@ -96,7 +90,7 @@ kolo_callback kolo_reduce_lr_on_plateau_of(kolo_reduce_lr_on_plateau_args args)
                            .on_train_begin = begin,
                            .on_epoch_begin = begin_epoch,
                            .on_epoch_end = end_epoch,
-                           .on_train_end = end,
+                           .on_train_end = kolo_callback_end,
                            .reduce_lr_on_plateau = args,
                            .release = kolo_callback_close};
 }

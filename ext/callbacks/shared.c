@@ -25,6 +25,12 @@ void kolo_callback_close(kolo_callback *self)
     self->state = NULL;
 }
 
+void kolo_callback_end(kolo_callback *self, const kolo_logs *logs)
+{
+    (void)logs;
+    kolo_callback_close(self);
+}
+
 void kolo_callback_report(kolo_callback *self, kolo_status status)
 {
     bool in_fit = self->model && self->model->fitting;

@@ -9,11 +9,25 @@
 #ifndef KOLO_COMM_H
 #define KOLO_COMM_H
 
+#include <string.h>
+
 #include "core/error.h"
 
 typedef struct kolo_comm kolo_comm;
 
 typedef enum kolo_type { KOLO_TYPE_FLOAT, KOLO_TYPE_DOUBLE } kolo_type;
+
+/* Bytes of one element. */
+static inline size_t kolo_type_bytes(kolo_type type)
+{
+    return type == KOLO_TYPE_DOUBLE ? sizeof(double) : sizeof(float);
+}
+
+/* Copies data that may be empty, or in its place already. */
+static inline void kolo_copy_bytes(void *to, const void *from, size_t bytes)
+{
+    if (bytes > 0 && to != from) memcpy(to, from, bytes);
+}
 
 typedef struct kolo_comm_kind {
     const char *name;

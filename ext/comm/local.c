@@ -47,11 +47,6 @@ struct local_group {
     member members[];
 };
 
-static void copy(void *to, const void *from, size_t bytes)
-{
-    if (bytes > 0 && to != from) memcpy(to, from, bytes);
-}
-
 /* --- synchronisation --- */
 
 /* "allreduce of 12 floats", "broadcast of 96 bytes from member 2" */
@@ -124,7 +119,7 @@ static kolo_status local_broadcast(kolo_comm *comm, void *data, size_t bytes, in
 {
     member *me = (member *)comm;
     KOLO_TRY(gather_calls(me, (call){.operation = BROADCAST, .count = (int64_t)bytes, .root = root, .data = data}));
-    copy(data, me->group->members[root].call.data, bytes);
+    kolo_copy_bytes(data, me->group->members[root].call.data, bytes);
     release_calls(me);
     return KOLO_OK;
 }
@@ -133,7 +128,8 @@ static kolo_status local_allgather(kolo_comm *comm, const void *data, size_t byt
 {
     member *me = (member *)comm;
     KOLO_TRY(gather_calls(me, (call){.operation = ALLGATHER, .count = (int64_t)bytes, .data = data}));
-    for (int m = 0; m < comm->size; m++) copy((char *)all + (size_t)m * bytes, me->group->members[m].call.data, bytes);
+    for (int m = 0; m < comm->size; m++)
+        kolo_copy_bytes((char *)all + (size_t)m * bytes, me->group->members[m].call.data, bytes);
     release_calls(me);
     return KOLO_OK;
 }
@@ -147,7 +143,7 @@ static kolo_status local_allgatherv(kolo_comm *comm, const void *data, void *all
     kolo_status status = KOLO_OK;
     for (int m = 0; m < comm->size && status == KOLO_OK; m++) {
         const call *from = &me->group->members[m].call;
-        if (from->bytes[m] == bytes[m]) copy((char *)all + offsets[m], from->data, bytes[m]);
+        if (from->bytes[m] == bytes[m]) kolo_copy_bytes((char *)all + offsets[m], from->data, bytes[m]);
         else
             status = kolo_fail(KOLO_COMM, "allgatherv: replica %d has %zu bytes where replica %d expects %zu", m,
                                from->bytes[m], comm->rank, bytes[m]);
@@ -167,8 +163,8 @@ static kolo_status local_alltoallv(kolo_comm *comm, const void *send, const size
     for (int m = 0; m < comm->size && status == KOLO_OK; m++) {
         const call *from = &me->group->members[m].call;
         if (from->bytes[comm->rank] == receive_bytes[m])
-            copy((char *)receive + receive_offsets[m], (const char *)from->data + from->offsets[comm->rank],
-                 receive_bytes[m]);
+            kolo_copy_bytes((char *)receive + receive_offsets[m], (const char *)from->data + from->offsets[comm->rank],
+                            receive_bytes[m]);
         else
             status = kolo_fail(KOLO_COMM, "alltoallv: replica %d sends %zu bytes where replica %d expects %zu", m,
                                from->bytes[comm->rank], comm->rank, receive_bytes[m]);

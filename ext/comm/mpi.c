@@ -23,7 +23,6 @@
 #include <unistd.h>
 
 #include "comm/shared.h"
-#include "comm/sum.h"
 #include "core/plugin.h"
 
 /* The largest number of bytes of one MPI call, and whether crowded ranks share memory. Tests define other values. */
@@ -204,11 +203,6 @@ static kolo_status receive_part(exchange *x, char *data, size_t bytes, int from)
     return KOLO_OK;
 }
 
-static void copy(void *to, const void *from, size_t bytes)
-{
-    if (bytes > 0 && to != from) memcpy(to, from, bytes);
-}
-
 static kolo_status mpi_alltoallv(kolo_comm *comm, const void *send, const size_t *send_bytes,
                                  const size_t *send_offsets, void *receive, const size_t *receive_bytes,
                                  const size_t *receive_offsets)
@@ -218,7 +212,7 @@ static kolo_status mpi_alltoallv(kolo_comm *comm, const void *send, const size_t
     exchange x;
     kolo_status status;
     KOLO_GO(done, exchange_open(&x, me, pieces_of(send_bytes, size) + pieces_of(receive_bytes, size)));
-    copy((char *)receive + receive_offsets[rank], (const char *)send + send_offsets[rank], send_bytes[rank]);
+    kolo_copy_bytes((char *)receive + receive_offsets[rank], (const char *)send + send_offsets[rank], send_bytes[rank]);
     for (int i = 1; i < size; i++) { /* each begins with its neighbour, so that not all begin with the same rank */
         int to = (rank + i) % size, from = (rank - i + size) % size;
         KOLO_GO(done, receive_part(&x, (char *)receive + receive_offsets[from], receive_bytes[from], from));
@@ -230,23 +224,15 @@ done:
     return status;
 }
 
+/* Sends the same part to all. */
 static kolo_status mpi_allgatherv(kolo_comm *comm, const void *data, void *all, const size_t *bytes,
                                   const size_t *offsets)
 {
-    mpi_comm *me = (mpi_comm *)comm;
-    int size = comm->size, rank = comm->rank;
-    exchange x;
-    kolo_status status;
-    KOLO_GO(done, exchange_open(&x, me, pieces_of(bytes, size) + size * pieces_of(bytes + rank, 1)));
-    copy((char *)all + offsets[rank], data, bytes[rank]);
-    for (int i = 1; i < size; i++) {
-        int to = (rank + i) % size, from = (rank - i + size) % size;
-        KOLO_GO(done, receive_part(&x, (char *)all + offsets[from], bytes[from], from));
-        KOLO_GO(done, send_part(&x, data, bytes[rank], to));
-    }
-    status = wait_all(me, x.requests, x.statuses, x.count, "MPI_Waitall");
-done:
-    exchange_close(&x);
+    size_t size = (size_t)comm->size, *send_bytes = calloc(2 * size, sizeof *send_bytes);
+    if (!send_bytes) return kolo_fail_memory(2 * size * sizeof *send_bytes, "messages between ranks");
+    for (size_t i = 0; i < size; i++) send_bytes[i] = bytes[comm->rank];
+    kolo_status status = mpi_alltoallv(comm, data, send_bytes, send_bytes + size, all, bytes, offsets);
+    free(send_bytes);
     return status;
 }
 
@@ -258,7 +244,7 @@ static kolo_status mpi_allgather(kolo_comm *comm, const void *data, size_t bytes
     size_t size = (size_t)comm->size;
     MPI_Request request;
     if (bytes <= KOLO_MPI_PIECE / size) {
-        copy((char *)all + (size_t)comm->rank * bytes, data, bytes);
+        kolo_copy_bytes((char *)all + (size_t)comm->rank * bytes, data, bytes);
         return COLLECTIVE(me, MPI_Allgather, MPI_Iallgather, MPI_IN_PLACE, 0, MPI_BYTE, all, (int)bytes, MPI_BYTE,
                           me->handle);
     }

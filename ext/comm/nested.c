@@ -21,15 +21,10 @@ static bool is_leader(const nested *group)
     return group->inner->rank == 0;
 }
 
-static void copy(void *to, const void *from, size_t bytes)
-{
-    if (bytes > 0 && to != from) memcpy(to, from, bytes);
-}
-
 static kolo_status nested_allreduce(kolo_comm *comm, void *values, int64_t count, kolo_type type)
 {
     nested *group = (nested *)comm;
-    size_t bytes = (size_t)count * (type == KOLO_TYPE_DOUBLE ? sizeof(double) : sizeof(float));
+    size_t bytes = (size_t)count * kolo_type_bytes(type);
     KOLO_TRY(group->inner->kind->allreduce(group->inner, values, count, type));
     if (is_leader(group)) KOLO_TRY(group->outer->kind->allreduce(group->outer, values, count, type));
     return group->inner->kind->broadcast(group->inner, values, bytes, 0);
@@ -86,7 +81,7 @@ static void pack_offsets(const size_t *bytes, int count, size_t *offsets)
 static void copy_parts(char *to, const size_t *to_offsets, const char *from, const size_t *from_offsets,
                        const size_t *bytes, int count)
 {
-    for (int i = 0; i < count; i++) copy(to + to_offsets[i], from + from_offsets[i], bytes[i]);
+    for (int i = 0; i < count; i++) kolo_copy_bytes(to + to_offsets[i], from + from_offsets[i], bytes[i]);
 }
 
 /* Allocates zeroed memory for `count` elements of `bytes` each; not NULL for a count of zero. `pointer` is the address
@@ -166,7 +161,7 @@ static void order_by_rank(exchange *x)
         for (int t = 0; t < threads; t++) {
             size_t skip = sum(x->sent + (size_t)t * (size_t)x->group->comm.size, r * threads);
             size_t bytes = to_rank(x, x->sent, t, r);
-            copy(to, from + skip, bytes);
+            kolo_copy_bytes(to, from + skip, bytes);
             to += bytes;
             from += sum(x->sent + (size_t)t * (size_t)x->group->comm.size, x->group->comm.size);
         }
@@ -184,7 +179,7 @@ static void order_by_thread(exchange *x)
         for (int source = 0; source < members; source++) {
             for (int other = 0; other < threads; other++) {
                 size_t bytes = x->wanted[(size_t)other * (size_t)members + (size_t)source];
-                if (other == t) copy(to, from, bytes);
+                if (other == t) kolo_copy_bytes(to, from, bytes);
                 if (other == t) to += bytes;
                 from += bytes;
             }

@@ -2,13 +2,6 @@
  * Read comm.h first. */
 #include "comm/comm.h"
 
-#include <string.h>
-
-static void copy(void *to, const void *from, size_t bytes)
-{
-    if (bytes > 0 && to != from) memcpy(to, from, bytes);
-}
-
 static kolo_status self_allreduce(kolo_comm *comm, void *values, int64_t count, kolo_type type)
 {
     (void)comm, (void)values, (void)count, (void)type;
@@ -24,7 +17,7 @@ static kolo_status self_broadcast(kolo_comm *comm, void *data, size_t bytes, int
 static kolo_status self_allgather(kolo_comm *comm, const void *data, size_t bytes, void *all)
 {
     (void)comm;
-    copy(all, data, bytes);
+    kolo_copy_bytes(all, data, bytes);
     return KOLO_OK;
 }
 
@@ -32,7 +25,7 @@ static kolo_status self_allgatherv(kolo_comm *comm, const void *data, void *all,
                                    const size_t *offsets)
 {
     (void)comm;
-    copy((char *)all + offsets[0], data, bytes[0]);
+    kolo_copy_bytes((char *)all + offsets[0], data, bytes[0]);
     return KOLO_OK;
 }
 
@@ -44,7 +37,7 @@ static kolo_status self_alltoallv(kolo_comm *comm, const void *send, const size_
     if (send_bytes[0] != receive_bytes[0])
         return kolo_fail(KOLO_INTERNAL, "alltoallv: member 0 sends itself %zu bytes but expects %zu", send_bytes[0],
                          receive_bytes[0]);
-    copy((char *)receive + receive_offsets[0], (const char *)send + send_offsets[0], send_bytes[0]);
+    kolo_copy_bytes((char *)receive + receive_offsets[0], (const char *)send + send_offsets[0], send_bytes[0]);
     return KOLO_OK;
 }
 

@@ -4,12 +4,6 @@
 
 #include "comm/comm.h"
 
-/* Bytes of one element. */
-static inline size_t kolo_type_bytes(kolo_type type)
-{
-    return type == KOLO_TYPE_DOUBLE ? sizeof(double) : sizeof(float);
-}
-
 /* The first element of the slice of member `rank`, of `count` elements; the slice ends where the next one begins.
  * Slices are whole cache lines (of an aligned array), so that no two members write to the same cache line. */
 int64_t kolo_slice_begin(int64_t count, kolo_type type, int rank, int size);

@@ -14,4 +14,14 @@ int64_t kolo_cores_of_quota(const char *cpu_max);
 /* Bytes of memory that the control group allows; 0: no limit. */
 int64_t kolo_memory_limit(void);
 
+/* Tells the core that this thread spins. */
+static inline void kolo_pause_core(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
 #endif

@@ -45,7 +45,7 @@ static bool is_anothers(const kolo_visit *visit)
 
 static kolo_status refuse(const kolo_visit *visit, const char *call)
 {
-    return kolo_fail(KOLO_INVALID, "this model is in %s of another thread: wanted %s after it", visit->call, call);
+    return kolo_fail(KOLO_INVALID, "this model is in %s() of another thread: wanted %s() after it", visit->call, call);
 }
 
 /* Called with the lock held. */

@@ -8,7 +8,7 @@
 #include <sys/types.h>
 
 typedef struct kolo_visit {
-    const char *call; /* "kolo_fit()"; all members but depth are undefined while depth is 0 */
+    const char *call; /* "kolo_fit"; all members but depth are undefined while depth is 0 */
     bool changes;     /* the call changes the model */
     pthread_t thread; /* the thread that is using the model */
     pid_t process;    /* its process; a forked child does not have its parent's other threads */

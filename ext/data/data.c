@@ -189,83 +189,43 @@ kolo_status kolo_data_sample_at(const kolo_data_sample_args *args, kolo_here her
     return kolo_leave(scope, look_at(args));
 }
 
-/* Works in blocks of a constant size, because compilers vectorise those already at -O2. */
-static void scale_bytes(const uint8_t *restrict bytes, float scale, int64_t count, float *restrict features)
-{
-    enum { block = 32 };
-    int64_t done = 0;
-    for (; done + block <= count; done += block)
-        for (int i = 0; i < block; i++) features[done + i] = (float)bytes[done + i] * scale;
-    for (; done < count; done++) features[done] = (float)bytes[done] * scale;
-}
-
-static void gather_features(const kolo_data *data, int64_t sample, float *features)
-{
-    int64_t elements = kolo_shape_count(data->shape);
-    if (data->bytes) scale_bytes(data->bytes + sample * elements, data->scale, elements, features);
-    if (data->floats) memcpy(features, data->floats + sample * elements, sizeof(float) * (size_t)elements);
-    for (int64_t k = 0; data->tokens && k < elements; k++) features[k] = (float)data->tokens[sample * elements + k];
-}
-
-void kolo_labels_expand(const kolo_data *data, const int32_t *labels, int64_t outputs, float *targets)
-{
-    int64_t width = outputs / data->label_count;
-    for (int i = 0; i < data->label_count; i++) {
-        if (width == 1) targets[i] = (float)labels[i];
-        else targets[i * width + labels[i]] = 1;
-    }
-}
-
-static void gather_targets(const kolo_data *data, int64_t sample, int64_t outputs, float *targets)
-{
-    size_t bytes = sizeof(float) * (size_t)outputs;
-    if (data->targets) memcpy(targets, data->targets + sample * outputs, bytes);
-    else memset(targets, 0, bytes);
-    if (!data->targets && data->labels)
-        kolo_labels_expand(data, data->labels + sample * data->label_count, outputs, targets);
-}
-
 static void gather_arrays(const kolo_data *data, const int32_t *index, int64_t first, int count,
                           const kolo_gathered *to)
 {
-    int64_t elements = kolo_shape_count(data->shape), labels = data->label_count;
-    for (int64_t i = 0; i < count; i++) {
-        int64_t sample = index ? index[i] : first + i;
-        if (to->features) gather_features(data, sample, to->features + i * elements);
-        for (int64_t k = 0; to->labels && k < labels; k++)
-            to->labels[i * labels + k] = data->labels ? data->labels[sample * labels + k] : -1;
-        if (to->targets) gather_targets(data, sample, to->outputs, to->targets + i * to->outputs);
-    }
+    const kolo_sources from = {.bytes = data->bytes,
+                               .floats = data->floats,
+                               .tokens = data->tokens,
+                               .scale = data->scale,
+                               .labels = data->labels,
+                               .label_count = data->label_count,
+                               .targets = data->targets,
+                               .autoencoder = data->autoencoder,
+                               .weights = data->weights,
+                               .elements = kolo_shape_count(data->shape),
+                               .order = index};
+    kolo_gather_samples(&from, index ? 0 : first, count, to);
 }
 
-static void gather_weights(const kolo_data *data, const int32_t *index, int64_t first, int count, float *weights)
-{
-    for (int64_t i = 0; i < count; i++) weights[i] = data->weights ? data->weights[index ? index[i] : first + i] : 1;
-}
-
-static kolo_status gather_some(const kolo_data *data, const kolo_gather_call *call, const int32_t *index, int64_t first,
-                               int count, const kolo_gathered *to)
-{
-    if (data->view) return kolo_view_gather(data, call, index, first, count, to);
-    gather_arrays(data, index, first, count, to);
-    return KOLO_OK;
-}
-
+/* A view's own weights, and the features as targets, replace what it would compute. */
 kolo_status kolo_data_gather(const kolo_data *data, const kolo_gather_call *call, const int32_t *index, int64_t first,
                              int count, const kolo_gathered *to)
 {
     static const kolo_gather_call scored;
     kolo_gathered rest = *to;
     if (!call) call = &scored;
-    if (to->weights && (data->weights || !data->view)) {
-        gather_weights(data, index, first, count, to->weights);
+    if (!data->view) {
+        gather_arrays(data, index, first, count, to);
+        return KOLO_OK;
+    }
+    if (to->weights && data->weights) {
+        gather_arrays(data, index, first, count, &(kolo_gathered){.weights = to->weights});
         rest.weights = NULL;
     }
     if (to->targets && data->autoencoder) {
-        KOLO_TRY(gather_some(data, call, index, first, count, &(kolo_gathered){.features = to->targets}));
+        KOLO_TRY(kolo_view_gather(data, call, index, first, count, &(kolo_gathered){.features = to->targets}));
         rest.targets = NULL;
     }
-    return gather_some(data, call, index, first, count, &rest);
+    return kolo_view_gather(data, call, index, first, count, &rest);
 }
 
 const kolo_arrays *kolo_data_arrays(const kolo_data *data)

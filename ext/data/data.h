@@ -3,6 +3,7 @@
 #ifndef KOLO_DATA_H
 #define KOLO_DATA_H
 
+#include "backend/samples.h"
 #include "data/arrays.h"
 
 typedef struct kolo_storage { /* shared by slices and views; counts its users */
@@ -41,17 +42,6 @@ struct kolo_data {
     bool synthetic;
     char source[200];
 };
-
-/* Where samples are gathered: arrays of `count` samples, each NULL if it is not wanted. Data without labels gives
- * labels of -1, data without weights gives weights of 1. Data without targets gives its labels as targets: one-hot,
- * or the label itself if outputs == label_count. */
-typedef struct kolo_gathered {
-    float *features;
-    int32_t *labels;
-    float *targets;
-    float *weights;
-    int64_t outputs; /* numbers in one sample's targets */
-} kolo_gathered;
 
 /* The purpose of a gathering. Random numbers depend on the seed, the step and a sample's number in the batch, like
  * dropout's. */

@@ -18,7 +18,7 @@ static kolo_status expand(const kolo_data *data, const kolo_gather_call *call, c
         kolo_data_gather(kolo_view_source(data), call, rows, 0, count, &(kolo_gathered){.labels = numbers});
     if (status == KOLO_OK) memset(to->targets, 0, (size_t)count * (size_t)to->outputs * sizeof *to->targets);
     for (int i = 0; status == KOLO_OK && i < count; i++)
-        kolo_labels_expand(data, numbers + (size_t)i * labels, to->outputs, to->targets + i * to->outputs);
+        kolo_labels_expand(numbers + (size_t)i * labels, data->label_count, to->outputs, to->targets + i * to->outputs);
     free(numbers);
     return status;
 }
@@ -80,7 +80,7 @@ static kolo_status gather_indexed(const kolo_data *data, const kolo_gather_call 
     for (int i = 0; i < count; i++) {
         const int32_t *own = x->labels + rows[i] * labels;
         if (to->labels) memcpy(to->labels + i * labels, own, (size_t)labels * sizeof *own);
-        if (to->targets) kolo_labels_expand(data, own, to->outputs, to->targets + i * to->outputs);
+        if (to->targets) kolo_labels_expand(own, data->label_count, to->outputs, to->targets + i * to->outputs);
     }
     return kolo_data_gather(kolo_view_source(data), call, rows, 0, count, &rest);
 }

@@ -52,9 +52,6 @@ kolo_status kolo_view_gather_each(const kolo_data *data, const kolo_gather_call 
 
 /* `to` with its arrays advanced by `at` samples of this data set. */
 kolo_gathered kolo_gathered_from(const kolo_data *data, const kolo_gathered *to, int64_t at);
-/* Writes one sample's labels as targets: outputs / label_count numbers for each label, one-hot, or the label itself
- * if that is a single number. targets[outputs] must be 0 before. */
-void kolo_labels_expand(const kolo_data *data, const int32_t *labels, int64_t outputs, float *targets);
 
 /* Ends a public call that makes a view: returns *data if `status` is KOLO_OK, else frees it and returns NULL. */
 kolo_data *kolo_view_leave(kolo_scope scope, kolo_status status, kolo_data **data);

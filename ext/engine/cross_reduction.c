@@ -38,7 +38,7 @@ static size_t longest(const kolo_device_context *context)
     size_t bytes = 0;
     for (int o = 0; o < plan->op_count; o++) {
         const kolo_op *op = &plan->ops[o];
-        bool here = context->program->memories == 1 || op->device == context->number;
+        bool here = context->program->memory[op->device] == context->memory;
         if (op->kind != KOLO_OP_REDUCE || !op->across || !here) continue;
         size_t sum = (size_t)kolo_shape_count(plan->values[op->out[0]].shape) * sizeof(double);
         if (sum > bytes) bytes = sum;
@@ -115,7 +115,7 @@ static kolo_status sum_batch(const kolo_engine *engine, const kolo_device_contex
 {
     const kolo_shard *shard = engine->shard;
     const kolo_stream_kind *streams = context->streams;
-    char *partials = engine->contexts[engine->program->memories > 1 ? context->number : 0].partials;
+    char *partials = engine->contexts[context->memory].partials;
     int64_t microbatches = kolo_batch_microbatches(shard->batch);
     size_t row = (size_t)count * sizeof(double);
     KOLO_TRY(streams->clear(context->stream, partials, (size_t)microbatches * row));

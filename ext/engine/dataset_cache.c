@@ -150,8 +150,7 @@ static kolo_status make_resident(kolo_dataset_cache *cache, const kolo_data *dat
 /* The addresses in `block` of the arrays that the plan reads, for `room` samples. *bytes is set to their total size. */
 static kolo_gathered arrays_in(const kolo_plan *plan, const kolo_data *data, char *block, int64_t room, size_t *bytes)
 {
-    kolo_shape outputs = plan->values[plan->output].shape;
-    int64_t numbers = kolo_shape_count(outputs), rows = numbers / outputs.dim[outputs.rank - 1];
+    int64_t numbers = kolo_plan_outputs(plan), rows = kolo_plan_rows(plan);
     size_t at = kolo_align((size_t)(room * kolo_shape_count(data->shape)) * sizeof(float), KOLO_GPU_ALIGNMENT);
     kolo_gathered to = {.features = (float *)block, .outputs = numbers};
     if (plan->labels) {
@@ -201,31 +200,14 @@ static kolo_sources sources_of(const kolo_dataset_cache *cache, const kolo_data 
 {
     size_t bytes;
     const kolo_plan *plan = &cache->program->plan;
-    kolo_gathered there = arrays_in(plan, data, buffer->block, cache->room, &bytes);
-    kolo_shape outputs = plan->values[plan->output].shape;
-    return (kolo_sources){.floats = there.features,
+    kolo_gathered arrays = arrays_in(plan, data, buffer->block, cache->room, &bytes);
+    return (kolo_sources){.floats = arrays.features,
                           .scale = 1,
-                          .labels = there.labels,
-                          .label_count = (int)(there.outputs / outputs.dim[outputs.rank - 1]),
-                          .targets = there.targets,
-                          .weights = there.weights,
+                          .labels = arrays.labels,
+                          .label_count = (int)kolo_plan_rows(plan),
+                          .targets = arrays.targets,
+                          .weights = arrays.weights,
                           .elements = kolo_shape_count(data->shape)};
-}
-
-static kolo_status gather_shard(kolo_dataset_cache *cache, const kolo_shard *shard, int64_t first, int count,
-                                const kolo_gathered *to)
-{
-    const kolo_plan *plan = &cache->program->plan;
-    const kolo_batch *batch = shard->batch;
-    kolo_gather_call call = {.training = plan->dropout,
-                             .seed = shard->seed,
-                             .step = batch->step,
-                             .first_sample = first,
-                             .stoppable = shard->stoppable};
-    const int32_t *order = batch->order ? batch->order + first : NULL;
-    if (shard->staged) kolo_staged_copy(shard->staged, shard->data, first, count, to);
-    else KOLO_TRY(kolo_data_gather(shard->data, &call, order, batch->first + first, count, to));
-    return kolo_tokens_check(plan, batch, first, count, to->features);
 }
 
 /* The copy waits until the shard that last used the buffer is computed, and the stream waits for the copy. */
@@ -252,7 +234,7 @@ static kolo_status stage_shard(kolo_dataset_cache *cache, const kolo_shard *shar
     if (first >= end) return KOLO_OK;
     if (buffer->copied) KOLO_TRY(streams_of(cache)->synchronize_event(cache->copier, buffer->copied));
     kolo_gathered to = arrays_in(&cache->program->plan, shard->data, buffer->host, cache->room, &bytes);
-    KOLO_TRY(gather_shard(cache, shard, first, (int)(end - first), &to));
+    KOLO_TRY(kolo_shard_gather(shard, &cache->program->plan, first, (int)(end - first), &to));
     return copy_buffer(cache, buffer, bytes);
 }
 

@@ -124,7 +124,7 @@ static bool wants_labels(const kolo_device_context *context)
     for (int o = 0; o < plan->op_count; o++) {
         kolo_op_kind kind = plan->ops[o].kind;
         bool asks = kind == KOLO_OP_LOSS || kind == KOLO_OP_DENSE_LOSS || kind == KOLO_OP_CUSTOM;
-        receives_labels = receives_labels || (asks && plan->ops[o].device == context->number);
+        receives_labels = receives_labels || (asks && context->program->memory[plan->ops[o].device] == context->memory);
     }
     return receives_labels;
 }
@@ -134,7 +134,7 @@ static size_t largest_gradient(const kolo_device_context *context)
     size_t bytes = 0;
     for (int s = 0; s < context->program->segment_count; s++) {
         const kolo_segment *segment = &context->program->segments[s];
-        if (segment->device == context->number && segment->gradient_bytes > bytes) bytes = segment->gradient_bytes;
+        if (segment->device == context->number && segment->gradients.bytes > bytes) bytes = segment->gradients.bytes;
     }
     return bytes;
 }
@@ -142,7 +142,7 @@ static size_t largest_gradient(const kolo_device_context *context)
 static kolo_status open_lanes(kolo_device_context *context)
 {
     const kolo_program *program = context->program;
-    size_t values = program->workspace_bytes[program->memories > 1 ? context->number : 0];
+    size_t values = program->workspace_bytes[context->memory];
     context->lanes = context->streams->lanes(context->stream);
     context->workspaces = calloc((size_t)context->lanes, sizeof *context->workspaces);
     if (!context->workspaces)
@@ -158,7 +158,7 @@ static kolo_status open_lanes(kolo_device_context *context)
 static kolo_status open_arrays(kolo_device_context *context, const kolo_device_context *home, void *borrowed)
 {
     const kolo_program *program = context->program;
-    context->receives_labels = program->memories == 1 || wants_labels(context);
+    context->receives_labels = wants_labels(context);
     KOLO_TRY(home ? open_some_weights(context) : open_packed(context, borrowed));
     if (home) KOLO_TRY(allocate(context, largest_gradient(context) + 1, "a gradient", &context->gradient));
     KOLO_TRY(allocate(context, program->reduced_bytes + 1, "sums over the microbatches", &context->reduced));
@@ -207,9 +207,8 @@ void kolo_device_context_close(kolo_device_context *context)
 static kolo_status open_samples(kolo_device_context *context, kolo_activations *activations)
 {
     const kolo_plan *plan = &context->program->plan;
-    kolo_shape outputs = plan->values[plan->output].shape;
-    size_t numbers = (size_t)(plan->microbatch * kolo_shape_count(outputs));
-    size_t rows = numbers / (size_t)outputs.dim[outputs.rank - 1];
+    size_t numbers = (size_t)(plan->microbatch * kolo_plan_outputs(plan));
+    size_t rows = (size_t)(plan->microbatch * kolo_plan_rows(plan));
     if (context->number > 0 && !context->receives_labels) return KOLO_OK;
     if (plan->labels) KOLO_TRY(allocate(context, rows * sizeof(int32_t), "labels", &activations->labels));
     if (plan->targets) KOLO_TRY(allocate(context, numbers * sizeof(float), "targets", &activations->targets));
@@ -263,7 +262,7 @@ kolo_status kolo_device_context_open_activations(kolo_device_context *context, c
         context->activation_stride = home->activation_stride;
         return KOLO_OK;
     }
-    context->activation_stride = kolo_align(context->program->activation_bytes[context->number] + 1, KOLO_ALIGNMENT);
+    context->activation_stride = kolo_align(context->program->activation_bytes[context->memory] + 1, KOLO_ALIGNMENT);
     size_t bytes = (size_t)count * context->activation_stride;
     KOLO_TRY(allocate(context, bytes, "the activations of a batch", &context->activation_blocks));
     context->activation_sets = calloc((size_t)count, sizeof *context->activation_sets);

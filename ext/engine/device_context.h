@@ -2,7 +2,7 @@
  *
  * A model that is placed on several devices has a context for each. Context 0 is called home. Only home has all
  * weights, the samples, the reduction trees of gradients and of losses, and the update. If each device has its own
- * memory (program->memories), every other context has the weights of its operations, activations, and a gradient that
+ * memory (program->memory), every other context has the weights of its operations, activations, and a gradient that
  * is copied to home. If the devices share one memory, the other contexts use home's arrays, and only
  * their workspaces are separate.
  *
@@ -23,6 +23,7 @@ typedef struct kolo_device_context {
     const kolo_program *program;
     const kolo_stream_kind *streams;
     int number; /* its number among the program's devices */
+    int memory; /* the number of its memory: its own number, or 0 if it uses home's */
     kolo_stream *stream;
     int lanes;
     kolo_workspace *workspaces;          /* [lanes] */
@@ -64,7 +65,7 @@ kolo_status kolo_device_context_copy_weights(kolo_device_context *context, const
 /* Whether the context has its own arrays. */
 static inline bool kolo_device_context_owns(const kolo_device_context *context)
 {
-    return context->number == 0 || context->program->memories > 1;
+    return context->memory == context->number;
 }
 
 #endif

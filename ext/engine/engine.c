@@ -13,7 +13,8 @@ static kolo_status open_stream(kolo_engine *engine, int number, kolo_engine_plac
     kolo_device_context *context = &engine->contexts[number];
     int threads = place.threads / engine->context_count;
     int device = kolo_model_device(program->model, place.replica, program->device[number]);
-    *context = (kolo_device_context){.program = program, .streams = engine->streams, .number = number};
+    *context = (kolo_device_context){
+        .program = program, .streams = engine->streams, .number = number, .memory = program->memory[number]};
     if (number == 0) program->plan.device_number = device;
     if (number == 0 && place.stream) {
         context->stream = place.stream;
@@ -49,9 +50,10 @@ static kolo_status open_contexts(kolo_engine *engine, kolo_engine_place place)
     for (int c = 0; c < engine->context_count; c++) {
         kolo_device_context *context = &engine->contexts[c];
         KOLO_TRY(kolo_device_context_open(context, c > 0 ? &engine->contexts[0] : NULL, packed));
-        if (engine->program->memories > 1) engine->part_count += context->receives_labels;
+        if (context->memory > 0) engine->part_count += context->receives_labels;
         if (context->lanes > engine->group) engine->group = context->lanes;
     }
+    if (engine->part_count > 0) engine->part_count += engine->contexts[0].receives_labels;
     engine->step_parameters = engine->contexts[0].step_parameters;
     return KOLO_OK;
 }
@@ -170,8 +172,7 @@ double kolo_engine_seconds(const kolo_engine *engine, int op)
 
 kolo_status kolo_engine_reduction(const kolo_engine *engine, kolo_reduction **reduction)
 {
-    int64_t count = (int64_t)(engine->program->gradient_bytes / sizeof(float));
-    return kolo_reduction_open(count, kolo_program_reduction_memory(engine->program), reduction);
+    return kolo_gradients_reduction(&engine->program->gradients, reduction);
 }
 
 int kolo_engine_lanes(const kolo_engine *engine)
@@ -183,13 +184,13 @@ kolo_status kolo_engine_fetch_gradient(const kolo_engine *engine, const float *g
 {
     const kolo_stream_kind *streams = engine->streams;
     size_t bytes = (size_t)engine->program->model->weight_count * sizeof *canonical;
-    void *there = NULL;
-    KOLO_TRY(streams->import(engine->stream, canonical, bytes, "a gradient", &there));
-    kolo_status status = streams->clear(engine->stream, there, bytes);
-    if (status == KOLO_OK) status = kolo_program_unpack(engine->program, gradient, there);
-    if (status == KOLO_OK) status = streams->copy(engine->stream, canonical, there, bytes);
+    void *unpacked = NULL;
+    KOLO_TRY(streams->import(engine->stream, canonical, bytes, "a gradient", &unpacked));
+    kolo_status status = streams->clear(engine->stream, unpacked, bytes);
+    if (status == KOLO_OK) status = kolo_program_unpack(engine->program, gradient, unpacked);
+    if (status == KOLO_OK) status = streams->copy(engine->stream, canonical, unpacked, bytes);
     if (status == KOLO_OK) status = streams->synchronize(engine->stream);
-    streams->discard(engine->stream, canonical, there);
+    streams->discard(engine->stream, canonical, unpacked);
     return status;
 }
 
@@ -198,12 +199,12 @@ kolo_status kolo_engine_fetch_gradient(const kolo_engine *engine, const float *g
 kolo_status kolo_engine_copy_weights(kolo_engine *engine)
 {
     kolo_device_context *home = &engine->contexts[0];
-    if (engine->program->memories == 1) return KOLO_OK;
-    for (int c = 1; c < engine->context_count; c++) {
-        KOLO_TRY(kolo_device_context_wait_for(&engine->contexts[c], home));
-        KOLO_TRY(kolo_device_context_copy_weights(&engine->contexts[c], home));
+    for (int m = 1; m < engine->program->memories; m++) {
+        KOLO_TRY(kolo_device_context_wait_for(&engine->contexts[m], home));
+        KOLO_TRY(kolo_device_context_copy_weights(&engine->contexts[m], home));
     }
-    for (int c = 1; c < engine->context_count; c++) KOLO_TRY(kolo_device_context_wait_for(home, &engine->contexts[c]));
+    for (int m = 1; m < engine->program->memories; m++)
+        KOLO_TRY(kolo_device_context_wait_for(home, &engine->contexts[m]));
     return KOLO_OK;
 }
 

@@ -55,13 +55,16 @@ typedef struct kolo_pipeline_stage {
     kolo_event *event;  /* recorded behind its work, for the next stage on another device */
 } kolo_pipeline_stage;
 
+/* A captured step can be launched again where all of this is the same. Keys are compared as bytes. */
+typedef struct kolo_graph_key {
+    int64_t first_microbatch, end_microbatch, microbatches;
+    int64_t ordered, staging_buffer, address_version; /* of the dataset cache */
+    int64_t memory_version; /* of the engine: the graph holds addresses */
+} kolo_graph_key;
+
 /* An entry of the graph cache: a captured step, and the nodes in which it leaves its gradients. */
 typedef struct kolo_graph_entry {
-    int64_t first_microbatch, end_microbatch, microbatches;
-    bool ordered; /* this and the next two members are those of the dataset cache when the step was captured */
-    int staging_buffer;
-    int64_t address_version;
-    int64_t memory_version; /* engine->memory_version when the step was captured: the graph holds addresses */
+    kolo_graph_key key;
     bool run_before; /* the step has run without a capture: a first run may load code, which a capture forbids */
     kolo_captured_graph *graph; /* NULL: not yet captured */
     kolo_captured_graph
@@ -98,8 +101,8 @@ struct kolo_engine {
     kolo_comm *comm; /* over the shard's group, for memory of home's stream; it belongs to the replica */
 
     char *totals; /* [totals_room][totals_stride] on home; a kolo_totals_extras follows the totals of a shard */
-    char *parts;  /* [part_count][totals_room][totals_stride] on home: of each context, if memories are separate */
-    int part_count;
+    char *parts;  /* [part_count][totals_room][totals_stride] on home: of each context that adds to the losses */
+    int part_count; /* 0: all of them add to home's totals */
     int64_t totals_room, reduction_room; /* in microbatches */
     size_t totals_stride; /* bytes */
     int64_t memory_version; /* changes whenever the addresses of activations or totals change */
@@ -195,6 +198,9 @@ kolo_status kolo_engine_read_back(kolo_engine *engine, bool wait, kolo_totals *t
 
 /* ---- shared by the files of the engine ---- */
 
+/* shard.c: gathers samples first … first+count-1 of the batch, from the data set or from what a feed has gathered. */
+kolo_status kolo_shard_gather(const kolo_shard *shard, const kolo_plan *plan, int64_t first, int count,
+                              const kolo_gathered *to);
 /* shard.c: enqueues all microbatches of the shard, through all stages. */
 kolo_status kolo_engine_enqueue(kolo_engine *engine, const kolo_shard *shard);
 /* cross_reduction.c: runs operation number op, which is a KOLO_OP_REDUCE. */
@@ -230,7 +236,7 @@ void kolo_engine_forget_graphs(kolo_engine *engine);
 /* The activations of the microbatch in a slot, in the memory of a context. */
 static inline kolo_activations *kolo_engine_activations(const kolo_engine *engine, int context, int slot)
 {
-    return engine->contexts[engine->program->memories > 1 ? context : 0].activation_sets[slot];
+    return engine->contexts[engine->contexts[context].memory].activation_sets[slot];
 }
 
 /* Whether the shard has exactly one microbatch: then the microbatch's partials are the sums over the shard. */

@@ -6,13 +6,15 @@
 
 /* ---------------------------------------------------------------- entries */
 
-static bool serves(const kolo_graph_entry *entry, const kolo_engine *engine, const kolo_shard *shard)
+static kolo_graph_key key_of(const kolo_engine *engine, const kolo_shard *shard)
 {
-    return entry->nodes && entry->first_microbatch == shard->first_microbatch &&
-           entry->end_microbatch == shard->end_microbatch &&
-           entry->microbatches == kolo_batch_microbatches(shard->batch) && entry->ordered == engine->cache.ordered &&
-           entry->staging_buffer == engine->cache.staging_buffer &&
-           entry->address_version == engine->cache.address_version && entry->memory_version == engine->memory_version;
+    return (kolo_graph_key){.first_microbatch = shard->first_microbatch,
+                            .end_microbatch = shard->end_microbatch,
+                            .microbatches = kolo_batch_microbatches(shard->batch),
+                            .ordered = engine->cache.ordered,
+                            .staging_buffer = engine->cache.staging_buffer,
+                            .address_version = engine->cache.address_version,
+                            .memory_version = engine->memory_version};
 }
 
 static void free_graphs(kolo_engine *engine, kolo_graph_entry *entry)
@@ -35,7 +37,7 @@ void kolo_engine_forget_graphs(kolo_engine *engine)
 }
 
 /* A free entry, or else the one that was used longest ago. */
-static kolo_status new_entry(kolo_engine *engine, const kolo_shard *shard, kolo_graph_entry **entry)
+static kolo_status new_entry(kolo_engine *engine, const kolo_graph_key *key, kolo_graph_entry **entry)
 {
     kolo_graph_entry *oldest = &engine->graphs[0];
     for (int i = 1; i < KOLO_GRAPHS; i++)
@@ -43,26 +45,19 @@ static kolo_status new_entry(kolo_engine *engine, const kolo_shard *shard, kolo_
     free_graphs(engine, oldest);
     kolo_gradient_node *nodes = oldest->nodes ? oldest->nodes : calloc(KOLO_REDUCTION_NODES_MAX, sizeof *nodes);
     if (!nodes) return kolo_fail_memory(KOLO_REDUCTION_NODES_MAX * sizeof *nodes, "a captured graph");
-    *oldest = (kolo_graph_entry){.first_microbatch = shard->first_microbatch,
-                                 .end_microbatch = shard->end_microbatch,
-                                 .microbatches = kolo_batch_microbatches(shard->batch),
-                                 .ordered = engine->cache.ordered,
-                                 .staging_buffer = engine->cache.staging_buffer,
-                                 .address_version = engine->cache.address_version,
-                                 .memory_version = engine->memory_version,
-                                 .nodes = nodes};
+    *oldest = (kolo_graph_entry){.key = *key, .nodes = nodes};
     *entry = oldest;
     return KOLO_OK;
 }
 
 static kolo_status find_entry(kolo_engine *engine, const kolo_shard *shard, kolo_graph_entry **entry)
 {
+    const kolo_graph_key key = key_of(engine, shard);
     for (int i = 0; i < KOLO_GRAPHS; i++) {
-        if (!serves(&engine->graphs[i], engine, shard)) continue;
         *entry = &engine->graphs[i];
-        return KOLO_OK;
+        if ((*entry)->nodes && memcmp(&(*entry)->key, &key, sizeof key) == 0) return KOLO_OK;
     }
-    return new_entry(engine, shard, entry);
+    return new_entry(engine, &key, entry);
 }
 
 /* ---------------------------------------------------------------- captures */

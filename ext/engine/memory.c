@@ -44,14 +44,14 @@ static void close_totals(kolo_engine *engine)
 {
     engine->streams->release(engine->stream, engine->totals);
     engine->streams->release(engine->stream, engine->parts);
-    for (int c = 1; c < engine->context_count && engine->program->memories > 1; c++)
-        engine->streams->release(engine->contexts[c].stream, engine->contexts[c].totals);
+    for (int m = 1; m < engine->program->memories; m++)
+        engine->streams->release(engine->contexts[m].stream, engine->contexts[m].totals);
     for (int c = 0; c < engine->context_count; c++) engine->contexts[c].totals = NULL;
     engine->totals = engine->parts = NULL;
     engine->totals_room = 0;
 }
 
-/* If memories are separate, each context adds to its own totals. end_contexts() in shard.c sums them. */
+/* The contexts with a memory of their own add to totals there. end_contexts() in shard.c sums them. */
 static kolo_status open_parts(kolo_engine *engine, size_t bytes)
 {
     kolo_device_context *home = &engine->contexts[0];

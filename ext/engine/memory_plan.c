@@ -10,7 +10,8 @@ typedef struct life {
     size_t bytes;
 } life;
 
-bool kolo_lives_in_a_microbatch(const kolo_value *value)
+/* Whether a value is stored in activations or in a workspace. */
+static bool lives_in_a_microbatch(const kolo_value *value)
 {
     bool kind = value->kind == KOLO_VALUE_INPUT || value->kind == KOLO_VALUE_ACTIVATION ||
                 value->kind == KOLO_VALUE_WORKSPACE || value->kind == KOLO_VALUE_PARTIAL;
@@ -101,7 +102,7 @@ static size_t place_some(kolo_program *program, const life *lives, int memory, b
     int count = 0;
     for (int v = 0; v < program->plan.value_count; v++) {
         const kolo_value *value = &program->plan.values[v];
-        bool placed = kolo_lives_in_a_microbatch(value) && lives[v].first >= 0;
+        bool placed = lives_in_a_microbatch(value) && lives[v].first >= 0;
         if (placed && value->memory == memory && value->kept == kept) some[count++] = lives[v];
     }
     return place_lives(&program->plan, some, count);
@@ -133,21 +134,43 @@ static kolo_status place_microbatch(kolo_program *program)
     return KOLO_OK;
 }
 
-/* Places the gradients of a segment side by side. */
+static bool is_placed(const kolo_gradients *gradients, int value)
+{
+    for (int i = 0; i < gradients->count; i++)
+        if (gradients->values[i] == value) return true;
+    return false;
+}
+
+/* Places the gradients of a segment side by side, behind those of the segments before it. */
 static void place_gradients(kolo_program *program, kolo_segment *segment)
 {
     kolo_plan *plan = &program->plan;
-    segment->gradient_first = program->gradient_bytes;
+    kolo_gradients *all = &program->gradients;
+    int before = all->count;
+    size_t first = all->bytes;
     for (int o = segment->first; o < segment->end; o++) {
         for (int i = 0; i < KOLO_OP_OUTS; i++) {
             int v = plan->ops[o].out[i];
             if (v < 0 || plan->values[v].kind != KOLO_VALUE_GRADIENT || !kolo_value_has_memory(&plan->values[v]))
                 continue;
-            plan->values[v].offset = program->gradient_bytes;
-            program->gradient_bytes += kolo_align(plan->values[v].bytes, KOLO_ALIGNMENT);
+            if (is_placed(all, v)) continue; /* a custom layer may write it in two operations */
+            plan->values[v].offset = all->bytes;
+            all->bytes += kolo_align(plan->values[v].bytes, KOLO_ALIGNMENT);
+            program->gradient_values[all->count++] = v;
         }
     }
-    segment->gradient_bytes = program->gradient_bytes - segment->gradient_first;
+    segment->gradients =
+        (kolo_gradients){program, first, all->bytes - first, all->values + before, all->count - before};
+}
+
+static kolo_status place_all_gradients(kolo_program *program)
+{
+    size_t bytes = (size_t)program->plan.value_count * sizeof(int);
+    program->gradient_values = malloc(bytes);
+    if (!program->gradient_values) return kolo_fail_memory(bytes, "a plan");
+    program->gradients = (kolo_gradients){.program = program, .values = program->gradient_values};
+    for (int s = 0; s < program->segment_count; s++) place_gradients(program, &program->segments[s]);
+    return KOLO_OK;
 }
 
 /* Places packed weights, or reduced sums, side by side. */
@@ -178,7 +201,7 @@ static int last_of_output(const kolo_program *program)
 {
     int memory = program->plan.values[kolo_plan_base(&program->plan, program->plan.output)].memory;
     int last = program->segment_count - 1;
-    while (program->memories > 1 && last > 0 && program->segments[last].device != memory) last--;
+    while (last > 0 && program->memory[program->segments[last].device] != memory) last--;
     return last;
 }
 
@@ -192,7 +215,7 @@ static kolo_status list_values(kolo_program *program, int number)
     if (!segment->values) return kolo_fail_memory(bytes, "a plan");
     bool *listed = (bool *)(segment->values + plan->value_count);
     memset(listed, 0, (size_t)plan->value_count * sizeof(bool));
-    if (number == 0 && program->memories == 1) list_value(plan, segment, listed, plan->input);
+    if (number == 0 && program->memory[segment->device] == 0) list_value(plan, segment, listed, plan->input);
     if (number == last_of_output(program)) list_value(plan, segment, listed, plan->output);
     for (int o = segment->first; o < segment->end; o++) {
         bool copies = plan->ops[o].kind == KOLO_OP_COPY;
@@ -207,7 +230,7 @@ kolo_status kolo_memory_plan_assign(kolo_program *program)
     kolo_plan *plan = &program->plan;
     KOLO_TRY(place_microbatch(program));
     place_in_a_row(plan, KOLO_VALUE_WEIGHTS, &program->weights_bytes);
-    for (int s = 0; s < program->segment_count; s++) place_gradients(program, &program->segments[s]);
+    KOLO_TRY(place_all_gradients(program));
     place_in_a_row(plan, KOLO_VALUE_REDUCED, &program->reduced_bytes);
     for (int o = 0; o < plan->op_count; o++)
         if (plan->ops[o].scratch > program->scratch_bytes) program->scratch_bytes = plan->ops[o].scratch;

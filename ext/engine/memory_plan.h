@@ -13,7 +13,4 @@ void kolo_segments_free(kolo_program *program);
 /* Called after every operation is prepared. Sets the offset of every value, and the sizes of the program's memory. */
 kolo_status kolo_memory_plan_assign(kolo_program *program);
 
-/* Whether a value is stored in activations or in a workspace. */
-bool kolo_lives_in_a_microbatch(const kolo_value *value);
-
 #endif

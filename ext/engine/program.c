@@ -54,6 +54,7 @@ static kolo_status begin(kolo_program *program, kolo_purpose purpose, int microb
     kolo_segments_number_devices(program);
     const kolo_backend *backend = program->backend;
     program->memories = backend->memories && program->devices > 0 ? backend->memories(program->devices) : 1;
+    for (int d = 0; d < program->devices; d++) program->memory[d] = d % program->memories;
     size_t bytes = (size_t)program->memories * sizeof *program->activation_bytes;
     program->activation_bytes = calloc(2, bytes);
     if (!program->activation_bytes) return kolo_fail_memory(2 * bytes, "a program");
@@ -95,6 +96,7 @@ void kolo_program_close(kolo_program **program)
     free(closed->kernels);
     kolo_segments_free(closed);
     free(closed->activation_bytes);
+    free(closed->gradient_values);
     kolo_plan_free(&closed->plan);
     kolo_fallback_free(&closed->fallbacks);
     free(closed);
@@ -173,7 +175,7 @@ kolo_status kolo_program_unpack(const kolo_program *program, const float *gradie
 
 static void *allocate_block(const void *owner, size_t bytes)
 {
-    const kolo_program *program = owner;
+    const kolo_program *program = ((const kolo_gradients *)owner)->program;
     void *memory = NULL;
     kolo_status status =
         streams_of(program)->allocate(program->streams[0], bytes, "the gradient of a microbatch", &memory);
@@ -182,27 +184,30 @@ static void *allocate_block(const void *owner, size_t bytes)
 
 static void release_block(const void *owner, void *memory)
 {
-    const kolo_program *program = owner;
+    const kolo_program *program = ((const kolo_gradients *)owner)->program;
     streams_of(program)->release(program->streams[0], memory);
 }
 
-static kolo_status add_block(const void *owner, float *to, const float *from)
+kolo_status kolo_gradients_add(const kolo_gradients *gradients, float *to, const float *from)
 {
-    const kolo_program *program = owner;
-    const kolo_plan *plan = &program->plan;
-    for (int v = 0; v < plan->value_count; v++) {
-        const kolo_value *value = &plan->values[v];
-        if (value->kind != KOLO_VALUE_GRADIENT || !kolo_value_has_memory(value)) continue;
-        KOLO_TRY(streams_of(program)->add_gradient(program->streams[0], program->backend, plan, v,
-                                                   (char *)to + value->offset, (const char *)from + value->offset));
+    const kolo_program *program = gradients->program;
+    for (int i = 0; i < gradients->count; i++) {
+        size_t at = program->plan.values[gradients->values[i]].offset - gradients->first;
+        KOLO_TRY(streams_of(program)->add_gradient(program->streams[0], program->backend, &program->plan,
+                                                   gradients->values[i], (char *)to + at, (const char *)from + at));
     }
     return KOLO_OK;
 }
 
-kolo_reduction_memory kolo_program_reduction_memory(const kolo_program *program)
+static kolo_status add_block(const void *owner, float *to, const float *from)
 {
-    return (kolo_reduction_memory){
-        .allocate = allocate_block, .deallocate = release_block, .add = add_block, .owner = program};
+    return kolo_gradients_add(owner, to, from);
+}
+
+kolo_status kolo_gradients_reduction(const kolo_gradients *gradients, kolo_reduction **reduction)
+{
+    kolo_reduction_memory memory = {allocate_block, release_block, add_block, gradients};
+    return kolo_reduction_open((int64_t)(gradients->bytes / sizeof(float)), memory, reduction);
 }
 
 /* ---------------------------------------------------------------- addresses of values */

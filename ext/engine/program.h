@@ -15,6 +15,14 @@
 
 typedef struct kolo_program kolo_program;
 
+/* Gradients that are one block of memory: those of one microbatch, or of one segment of it. */
+typedef struct kolo_gradients {
+    const kolo_program *program;
+    size_t first, bytes; /* the offset in the microbatch's block, and the size, in bytes */
+    const int *values;   /* [count], the GRADIENT values, in the order of their offsets */
+    int count;
+} kolo_gradients;
+
 typedef struct kolo_segment {
     const kolo_program *program;
     int first, end; /* its operations are first … end-1 */
@@ -23,7 +31,7 @@ typedef struct kolo_segment {
     bool backwards; /* microbatches run from the last to the first; this alternates at every reduction */
     int *values;    /* [value_count], the values that its operations read and write */
     int value_count;
-    size_t gradient_first, gradient_bytes; /* its part of a microbatch's block of gradients: offset and size in bytes */
+    kolo_gradients gradients;
 } kolo_segment;
 
 struct kolo_program {
@@ -37,7 +45,8 @@ struct kolo_program {
     int devices; /* the number of devices that the segments use; 1 for a model that is not placed */
     int device[KOLO_DEVICES_MAX]; /* [devices], their numbers among the replica's devices */
     kolo_stream *streams[KOLO_DEVICES_MAX]; /* [devices]; they belong to the engine */
-    int memories; /* `devices` if each device has its own memory, else 1 */
+    int memories; /* the number of separate memories: `devices`, or 1 that all devices share */
+    int memory[KOLO_DEVICES_MAX]; /* [devices], the number of the memory that each device uses; home's is 0 */
     bool reduces; /* some segment ends with a KOLO_OP_REDUCE */
     /* [memories], for the values of kinds INPUT, ACTIVATION, WORKSPACE and PARTIAL. Values whose lifetimes do not
      * overlap may share an offset. */
@@ -46,7 +55,8 @@ struct kolo_program {
     size_t scratch_bytes; /* per lane: the most that a kernel needs */
     size_t reduced_bytes; /* all sums over microbatches */
     size_t weights_bytes; /* all packed weights */
-    size_t gradient_bytes; /* all gradients of one microbatch, float32 in the backend's layout */
+    kolo_gradients gradients; /* all of one microbatch, float32 in the backend's layout */
+    int *gradient_values; /* gradients.values, of which those of the segments are parts */
 };
 
 /* Lowers the model and finds the devices. The caller then fills in program->streams. */
@@ -98,7 +108,9 @@ const float *kolo_activations_output(const kolo_activations *activations);
 kolo_status kolo_program_pack(const kolo_program *program, const float *weights, void *packed, int part, int parts);
 /* Unpacks a block of gradients into canonical[weight_count], both in the memory of the program's first stream. */
 kolo_status kolo_program_unpack(const kolo_program *program, const float *gradients, float *canonical);
-/* The functions that allocate, free and add blocks of gradients, for kolo_reduction_open(). */
-kolo_reduction_memory kolo_program_reduction_memory(const kolo_program *program);
+/* Opens a reduction tree for blocks of these gradients, in the memory of the program's first stream. */
+kolo_status kolo_gradients_reduction(const kolo_gradients *gradients, kolo_reduction **reduction);
+/* Adds one such block to another. */
+kolo_status kolo_gradients_add(const kolo_gradients *gradients, float *to, const float *from);
 
 #endif

@@ -3,45 +3,6 @@
 
 #include <stdlib.h>
 
-/* ---------------------------------------------------------------- blocks of one segment's gradients */
-
-static const kolo_stream_kind *streams_of(const kolo_program *program)
-{
-    return program->backend->streams;
-}
-
-static void *allocate_block(const void *owner, size_t bytes)
-{
-    const kolo_program *program = ((const kolo_segment *)owner)->program;
-    void *memory = NULL;
-    kolo_status status =
-        streams_of(program)->allocate(program->streams[0], bytes, "the gradient of a segment", &memory);
-    return status == KOLO_OK ? memory : NULL;
-}
-
-static void release_block(const void *owner, void *memory)
-{
-    const kolo_program *program = ((const kolo_segment *)owner)->program;
-    streams_of(program)->release(program->streams[0], memory);
-}
-
-static kolo_status add_block(const void *owner, float *to, const float *from)
-{
-    const kolo_segment *segment = owner;
-    const kolo_program *program = segment->program;
-    for (int i = 0; i < segment->value_count; i++) {
-        int number = segment->values[i];
-        const kolo_value *value = &program->plan.values[number];
-        if (value->kind != KOLO_VALUE_GRADIENT || !kolo_value_has_memory(value)) continue;
-        size_t at = value->offset - segment->gradient_first;
-        KOLO_TRY(streams_of(program)->add_gradient(program->streams[0], program->backend, &program->plan, number,
-                                                   (char *)to + at, (const char *)from + at));
-    }
-    return KOLO_OK;
-}
-
-/* ---------------------------------------------------------------- the trees */
-
 /* The first segment always has a tree, because put_parts() makes the joined nodes like its nodes. */
 kolo_status kolo_segment_sums_open(const kolo_program *program, kolo_segment_sums *sums)
 {
@@ -50,10 +11,8 @@ kolo_status kolo_segment_sums_open(const kolo_program *program, kolo_segment_sum
     if (!sums->reductions)
         return kolo_fail_memory((size_t)program->segment_count * sizeof(kolo_reduction *), "the tree of sums");
     for (int s = 0; s < program->segment_count; s++) {
-        const kolo_segment *segment = &program->segments[s];
-        if (segment->gradient_bytes == 0 && s > 0) continue;
-        kolo_reduction_memory memory = {allocate_block, release_block, add_block, segment};
-        KOLO_TRY(kolo_reduction_open((int64_t)(segment->gradient_bytes / sizeof(float)), memory, &sums->reductions[s]));
+        const kolo_gradients *gradients = &program->segments[s].gradients;
+        if (gradients->bytes > 0 || s == 0) KOLO_TRY(kolo_gradients_reduction(gradients, &sums->reductions[s]));
     }
     return KOLO_OK;
 }
@@ -94,12 +53,13 @@ static kolo_status put_part(kolo_segment_sums *sums, int segment, const kolo_nod
                             int count)
 {
     const kolo_program *program = sums->program;
-    const kolo_segment *from = &program->segments[segment];
+    const kolo_gradients *from = &program->segments[segment].gradients;
+    const kolo_stream_kind *streams = program->backend->streams;
     kolo_status status = KOLO_OK;
     for (int n = 0; n < count; n++) {
-        if (from->gradient_bytes > 0 && status == KOLO_OK)
-            status = streams_of(program)->copy(program->streams[0], (char *)nodes[n].gradient + from->gradient_first,
-                                               parts[n].gradient, from->gradient_bytes);
+        if (from->bytes > 0 && status == KOLO_OK)
+            status = streams->copy(program->streams[0], (char *)nodes[n].gradient + from->first, parts[n].gradient,
+                                   from->bytes);
         kolo_reduction_return(sums->reductions[segment], parts[n].gradient);
     }
     return status;

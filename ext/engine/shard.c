@@ -26,40 +26,46 @@ static bool sums_by_segment(const kolo_engine *engine)
 
 /* ---------------------------------------------------------------- samples */
 
-/* Gathers from the data set in this lane, or copies samples that a feed has gathered. */
-static kolo_status gather_here(kolo_engine *engine, int64_t microbatch, const kolo_microbatch_arrays *arrays)
+kolo_status kolo_shard_gather(const kolo_shard *shard, const kolo_plan *plan, int64_t first, int count,
+                              const kolo_gathered *to)
 {
-    const kolo_shard *shard = engine->shard;
     const kolo_batch *batch = shard->batch;
-    const kolo_plan *plan = &engine->program->plan;
-    int64_t first = microbatch * batch->microbatch, left = batch->samples - first;
-    int count = left < batch->microbatch ? (int)left : batch->microbatch;
     const int32_t *order = batch->order ? batch->order + first : NULL;
-    kolo_gathered to = {arrays->features, arrays->labels, arrays->targets, arrays->weights, arrays->outputs};
     kolo_gather_call call = {.training = plan->dropout,
                              .seed = shard->seed,
                              .step = batch->step,
                              .first_sample = first,
                              .stoppable = shard->stoppable};
+    if (shard->staged) kolo_staged_copy(shard->staged, shard->data, first, count, to);
+    else KOLO_TRY(kolo_data_gather(shard->data, &call, order, batch->first + first, count, to));
+    return kolo_tokens_check(plan, batch, first, count, to->features);
+}
+
+/* Gathers in this lane. */
+static kolo_status gather_here(kolo_engine *engine, int64_t microbatch, const kolo_gathered *to)
+{
+    const kolo_shard *shard = engine->shard;
+    const kolo_batch *batch = shard->batch;
+    int64_t first = microbatch * batch->microbatch, left = batch->samples - first;
+    int count = left < batch->microbatch ? (int)left : batch->microbatch;
     double began = kolo_now();
-    if (shard->staged) kolo_staged_copy(shard->staged, shard->data, first, count, &to);
-    else KOLO_TRY(kolo_data_gather(shard->data, &call, order, batch->first + first, count, &to));
+    KOLO_TRY(kolo_shard_gather(shard, &engine->program->plan, first, count, to));
     size_t elements = (size_t)kolo_shape_count(shard->data->shape);
-    memset(to.features + (size_t)count * elements, 0,
-           (size_t)(batch->microbatch - count) * elements * sizeof *to.features);
-    atomic_fetch_add(&engine->sliced_bytes, count * (int64_t)kolo_gathered_bytes(shard->data, &to));
+    memset(to->features + (size_t)count * elements, 0,
+           (size_t)(batch->microbatch - count) * elements * sizeof *to->features);
+    atomic_fetch_add(&engine->sliced_bytes, count * (int64_t)kolo_gathered_bytes(shard->data, to));
     atomic_fetch_add(&engine->slicing_nanoseconds, (int64_t)(1e9 * (kolo_now() - began)));
-    return kolo_tokens_check(plan, batch, first, count, to.features);
+    return KOLO_OK;
 }
 
 static kolo_status gather(kolo_engine *engine, int64_t microbatch, kolo_activations *activations)
 {
     const kolo_plan *plan = &engine->program->plan;
-    kolo_microbatch_arrays to = {.features = kolo_activations_input(activations),
-                                 .labels = activations->labels,
-                                 .targets = activations->targets,
-                                 .weights = activations->weights,
-                                 .outputs = kolo_shape_count(plan->values[plan->output].shape)};
+    kolo_gathered to = {.features = kolo_activations_input(activations),
+                        .labels = activations->labels,
+                        .targets = activations->targets,
+                        .weights = activations->weights,
+                        .outputs = kolo_plan_outputs(plan)};
     if (!engine->streams->gather) return gather_here(engine, microbatch, &to);
     return engine->streams->gather(engine->stream, &engine->cache.sources, engine->step_parameters,
                                    microbatch * plan->microbatch, plan->microbatch, &to);
@@ -82,11 +88,10 @@ static kolo_status take_samples(kolo_engine *engine, int segment, int slot)
 {
     const kolo_plan *plan = &engine->program->plan;
     kolo_device_context *context = &engine->contexts[engine->program->segments[segment].device];
-    bool away = context->number > 0 && engine->program->memories > 1;
-    if (!away || !context->receives_labels || !is_first_of_context(engine->program, segment)) return KOLO_OK;
-    kolo_shape outputs = plan->values[plan->output].shape;
-    size_t numbers = (size_t)(plan->microbatch * kolo_shape_count(outputs));
-    size_t rows = numbers / (size_t)outputs.dim[outputs.rank - 1];
+    if (context->memory == 0 || !context->receives_labels || !is_first_of_context(engine->program, segment))
+        return KOLO_OK;
+    size_t numbers = (size_t)(plan->microbatch * kolo_plan_outputs(plan));
+    size_t rows = (size_t)(plan->microbatch * kolo_plan_rows(plan));
     const kolo_activations *from = kolo_engine_activations(engine, 0, slot);
     const kolo_activations *to = kolo_engine_activations(engine, context->number, slot);
     KOLO_TRY(copy_array(context, to->labels, from->labels, rows * sizeof *to->labels));
@@ -111,7 +116,7 @@ static void bind(kolo_engine *engine, int segment, int lane, int slot, float *gr
     kolo_activations *activations = kolo_engine_activations(engine, context->number, slot);
     kolo_blocks blocks = {.weights = &context->weights, .gradient = gradient, .reduced = context->reduced};
     if (gradient && context->gradient) blocks.gradient = context->gradient;
-    if (context->gradient || sums_by_segment(engine)) blocks.gradient_first = which->gradient_first;
+    if (context->gradient || sums_by_segment(engine)) blocks.gradient_first = which->gradients.first;
     kolo_activations_bind(activations, segment, &context->workspaces[lane], &blocks);
     if (kolo_shard_is_single(engine->shard)) bind_sums(context, which, activations);
 }
@@ -176,9 +181,9 @@ static kolo_status run_ops(kolo_engine *engine, int segment, int64_t microbatch,
 static kolo_status send_gradient(kolo_engine *engine, const kolo_segment *segment, float *gradient, size_t first)
 {
     kolo_device_context *context = &engine->contexts[segment->device];
-    if (!context->gradient || !gradient || segment->gradient_bytes == 0) return KOLO_OK;
-    return engine->streams->copy(context->stream, (char *)gradient + (segment->gradient_first - first),
-                                 context->gradient, segment->gradient_bytes);
+    if (!context->gradient || !gradient || segment->gradients.bytes == 0) return KOLO_OK;
+    return engine->streams->copy(context->stream, (char *)gradient + (segment->gradients.first - first),
+                                 context->gradient, segment->gradients.bytes);
 }
 
 /* Inserts the gradient into the segment's tree. Home adds nodes, so home waits if it is copied from another memory. */
@@ -186,7 +191,7 @@ static kolo_status insert_part(kolo_engine *engine, int segment, int64_t microba
 {
     const kolo_segment *which = &engine->program->segments[segment];
     kolo_device_context *context = &engine->contexts[which->device];
-    KOLO_TRY(send_gradient(engine, which, gradient, which->gradient_first));
+    KOLO_TRY(send_gradient(engine, which, gradient, which->gradients.first));
     if (context->gradient) KOLO_TRY(kolo_device_context_wait_for(&engine->contexts[0], context));
     return kolo_segment_sums_insert(&engine->segment_sums, segment, microbatch, gradient);
 }
@@ -226,7 +231,7 @@ static kolo_status keep_outputs(const kolo_engine *engine, int64_t microbatch, i
 {
     const kolo_shard *shard = engine->shard;
     const kolo_plan *plan = &engine->program->plan;
-    size_t elements = (size_t)kolo_shape_count(plan->values[plan->output].shape);
+    size_t elements = (size_t)kolo_plan_outputs(plan);
     int64_t left = shard->batch->samples - microbatch * plan->microbatch,
             count = left < plan->microbatch ? left : plan->microbatch;
     int memory = plan->values[kolo_plan_base(plan, plan->output)].memory;
@@ -347,14 +352,14 @@ static kolo_status end_contexts(kolo_engine *engine)
     size_t stride = (size_t)engine->totals_room * engine->totals_stride, bytes = totals_bytes(engine);
     int part = engine->contexts[0].totals != NULL;
     void *totals = engine->totals;
-    if (engine->part_count == 0) return KOLO_OK;
-    for (int c = 1; c < engine->context_count; c++) {
-        kolo_device_context *context = &engine->contexts[c];
+    for (int m = 1; m < engine->program->memories; m++) {
+        kolo_device_context *context = &engine->contexts[m];
         if (context->totals)
             KOLO_TRY(engine->streams->copy(context->stream, engine->parts + (size_t)part++ * stride, context->totals,
                                            bytes));
         KOLO_TRY(kolo_device_context_wait_for(&engine->contexts[0], context));
     }
+    if (engine->part_count == 0) return KOLO_OK;
     return engine->streams->sum(engine->stream, totals, engine->parts, stride, engine->part_count,
                                 (int64_t)(bytes / sizeof(double)));
 }

@@ -317,14 +317,16 @@ typedef struct kolo_custom_args {
     const char *device;
 } kolo_custom_args;
 
-/* A new kind also needs a row in layers/kinds.c. */
-extern const kolo_layer_kind kolo_input_kind, kolo_conv2d_kind, kolo_depthwise_conv2d_kind, kolo_conv2d_transpose_kind,
-    kolo_max_pool2d_kind, kolo_dropout_kind, kolo_flatten_kind, kolo_dense_kind, kolo_activate_kind, kolo_add_kind;
-extern const kolo_layer_kind kolo_average_pool2d_kind, kolo_global_average_pool2d_kind, kolo_global_max_pool2d_kind,
-    kolo_zero_padding2d_kind, kolo_upsampling2d_kind, kolo_reshape_kind, kolo_multiply_kind, kolo_concatenate_kind;
-extern const kolo_layer_kind kolo_embedding_kind, kolo_position_embedding_kind, kolo_layer_norm_kind,
-    kolo_multi_head_attention_kind;
-extern const kolo_layer_kind kolo_batch_norm_kind, kolo_gaussian_sample_kind;
+/* Kolo's own layers. An entry X(name) declares kolo_name_kind, which ext/layers/ defines, and lets saved models find it
+ * by that name. */
+#define KOLO_LAYERS(X)                                                                                                 \
+    X(input) X(conv2d) X(depthwise_conv2d) X(conv2d_transpose) X(max_pool2d) X(dropout) X(flatten) X(dense)            \
+    X(activate) X(add) X(average_pool2d) X(global_average_pool2d) X(global_max_pool2d) X(zero_padding2d)               \
+    X(upsampling2d) X(reshape) X(multiply) X(concatenate) X(embedding) X(position_embedding) X(layer_norm)             \
+    X(multi_head_attention) X(batch_norm) X(gaussian_sample)
+#define KOLO_DECLARE_LAYER_(name) extern const kolo_layer_kind kolo_##name##_kind;
+KOLO_LAYERS(KOLO_DECLARE_LAYER_)
+#undef KOLO_DECLARE_LAYER_
 
 /* A recipe for a layer, made by the macros below. */
 typedef struct kolo_layer {

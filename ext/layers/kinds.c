@@ -1,34 +1,13 @@
-/* The kinds of layers by name, since a saved model names them. A new kind must be added to this list. */
+/* The kinds of layers by name, since a saved model names them. */
 #include "layers/kinds.h"
 
 #include <pthread.h>
 #include <string.h>
 
 static const kolo_layer_kind *const ours[] = {
-    &kolo_input_kind,
-    &kolo_conv2d_kind,
-    &kolo_depthwise_conv2d_kind,
-    &kolo_conv2d_transpose_kind,
-    &kolo_max_pool2d_kind,
-    &kolo_dropout_kind,
-    &kolo_flatten_kind,
-    &kolo_dense_kind,
-    &kolo_activate_kind,
-    &kolo_add_kind,
-    &kolo_average_pool2d_kind,
-    &kolo_global_average_pool2d_kind,
-    &kolo_global_max_pool2d_kind,
-    &kolo_zero_padding2d_kind,
-    &kolo_upsampling2d_kind,
-    &kolo_reshape_kind,
-    &kolo_multiply_kind,
-    &kolo_concatenate_kind,
-    &kolo_embedding_kind,
-    &kolo_position_embedding_kind,
-    &kolo_layer_norm_kind,
-    &kolo_multi_head_attention_kind,
-    &kolo_batch_norm_kind,
-    &kolo_gaussian_sample_kind,
+#define KIND(name) &kolo_##name##_kind,
+    KOLO_LAYERS(KIND)
+#undef KIND
 };
 #define OURS (sizeof ours / sizeof *ours)
 

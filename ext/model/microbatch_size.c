@@ -74,7 +74,7 @@ static lowered lower(const kolo_model *model, kolo_purpose purpose)
     } else {
         kolo_fuse_loss(&plan, model->backend->fuses);
         result.bytes = bytes_of(&plan);
-        result.outputs = kolo_shape_count(plan.values[plan.output].shape);
+        result.outputs = kolo_plan_outputs(&plan);
         for (int o = 0; o < plan.op_count; o++) {
             add_kernel(&plan, &plan.ops[o], &result.weights, &result.products);
             result.reduces = result.reduces || plan.ops[o].kind == KOLO_OP_REDUCE;

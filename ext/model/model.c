@@ -318,14 +318,19 @@ kolo_status kolo_model_check(const kolo_model *model)
     return kolo_failed() ? KOLO_INVALID : kolo_fail(KOLO_INVALID, "wanted a model, got NULL");
 }
 
-kolo_status kolo_model_begin(kolo_model *model, const char *call, bool changes)
+kolo_model_call kolo_model_enter(kolo_model *model, const char *name, bool changes, kolo_here here)
 {
-    return model ? kolo_visit_begin(&model->visit, call, changes) : KOLO_OK;
+    kolo_model_call call = {.scope = kolo_enter(name, here), .status = KOLO_OK};
+    if (!model) return call;
+    call.status = kolo_visit_begin(&model->visit, name, changes);
+    if (call.status == KOLO_OK) call.model = model;
+    return call;
 }
 
-void kolo_model_end(kolo_model *model)
+kolo_status kolo_model_leave(const kolo_model_call *call)
 {
-    if (model) kolo_visit_end(&model->visit);
+    if (call->model) kolo_visit_end(&call->model->visit);
+    return kolo_leave(call->scope, call->status);
 }
 
 kolo_status kolo_model_check_idle(const kolo_model *model)

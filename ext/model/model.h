@@ -84,7 +84,8 @@ void kolo_model_draw(const kolo_model *model, uint64_t seed, float *weights); /*
 double kolo_model_penalty(const kolo_model *model, const float *weights);
 void kolo_model_add_penalty_gradient(const kolo_model *model, const float *weights, float *gradient);
 
-/* summary.c: the table of kolo_summary(). */
+/* summary.c: the number of a layer's weights; the table of kolo_summary(). */
+int64_t kolo_layer_weights(const kolo_model *model, const kolo_layer_node *node);
 kolo_status kolo_summary_write(const kolo_model *model, FILE *out);
 
 /* An empty model, for kolo_model_add(). */
@@ -115,9 +116,16 @@ kolo_status kolo_model_check_devices(const kolo_model *model);
 /* "layer 3 (max_pool2d)". */
 const char *kolo_layer_text(const kolo_layer_node *node);
 
-/* Begin and end a public call's visit to the model (core/visit.h). They do nothing for NULL, which the call refuses. */
-kolo_status kolo_model_begin(kolo_model *model, const char *call, bool changes);
-void kolo_model_end(kolo_model *model);
+/* A public call that works with a model: kolo_enter(), and a visit to the model (core/visit.h). The call does its work
+ * if the visit has begun (status is KOLO_OK), and sets `status`. Nothing is visited for NULL, which the call refuses.
+ */
+typedef struct kolo_model_call {
+    kolo_scope scope;
+    kolo_model *model; /* that is visited, or NULL */
+    kolo_status status;
+} kolo_model_call;
+kolo_model_call kolo_model_enter(kolo_model *model, const char *name, bool changes, kolo_here here);
+kolo_status kolo_model_leave(const kolo_model_call *call); /* returns call->status */
 
 /* Fails if the model is NULL. After an earlier failure, from which the NULL may follow, it fails without a message. */
 kolo_status kolo_model_check(const kolo_model *model);

@@ -8,10 +8,7 @@
 
 static double weight_bytes(const kolo_model *model, const kolo_layer_node *node)
 {
-    int64_t count = 0;
-    for (int i = 0; i < node->parameter_count; i++)
-        count += kolo_shape_count(model->parameters[node->parameters[i]].shape);
-    return (double)count * sizeof(float);
+    return (double)kolo_layer_weights(model, node) * sizeof(float);
 }
 
 /* Bytes of a sample's output. flatten and reshape need none, since their outputs are views. */

@@ -54,7 +54,7 @@ static const char *batch_shape(kolo_shape shape)
     return kolo_phrase("%s)", text);
 }
 
-static int64_t weights_of(const kolo_model *model, const kolo_layer_node *node)
+int64_t kolo_layer_weights(const kolo_model *model, const kolo_layer_node *node)
 {
     int64_t count = 0;
     for (int i = 0; i < node->parameter_count; i++)
@@ -76,7 +76,7 @@ static void cells_of(const kolo_model *model, const kolo_layer_node *node, char 
 {
     snprintf(cells[0], CELL, "%s (%s)", node->name, node->recipe.kind->name);
     snprintf(cells[1], CELL, "%s", batch_shape(node->out));
-    snprintf(cells[2], CELL, "%s", with_commas(weights_of(model, node)));
+    snprintf(cells[2], CELL, "%s", with_commas(kolo_layer_weights(model, node)));
     size_t length = 0;
     cells[3][0] = 0;
     for (int i = 0; i < node->from_count && length < CELL; i++)

@@ -85,17 +85,12 @@ KOLO_VECTORISED static void lamb_step(float *restrict g, float *restrict m, floa
     for (int64_t i = 0; i < count; i++) g[i] = kolo_rule_lamb_step(g[i] * scale, &m[i], &v[i], n);
 }
 
-KOLO_VECTORISED static void shrink(float *w, int64_t count, float rate)
-{
-    for (int64_t i = 0; i < count; i++) w[i] = kolo_shrunk(w[i], rate);
-}
-
 static void lamb_measure(kolo_update *u)
 {
     double rule[KOLO_RULE_NUMBERS];
     kolo_rule_numbers(u->optimizer, u->learning_rate, u->step, rule);
     float decay = kolo_rule_lamb_decay(rule, u->vector);
-    if (decay > 0) shrink(u->weights, u->count, decay);
+    if (decay > 0) kolo_rule_shrink(u->weights, u->count, decay);
     lamb_step(u->gradient, u->slots[0], u->slots[1], u->count, (float)u->scale, kolo_rule_floats(rule));
     u->sums[0] += sum_squares(u->weights, u->count);
     u->sums[1] += sum_squares(u->gradient, u->count);

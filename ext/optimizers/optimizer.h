@@ -85,6 +85,8 @@ kolo_rule_kind kolo_rule_numbers(const kolo_optimizer *optimizer, double learnin
                                  double rule[KOLO_RULE_NUMBERS]);
 /* Runs the rule over a part of the arrays, with the gradient multiplied by `scale`. */
 void kolo_rule_run(kolo_rule_kind rule, kolo_rule numbers, const kolo_update *update, double scale);
+/* Decays weights: w -= rate · w. */
+void kolo_rule_shrink(float *weights, int64_t count, float rate);
 /* kind->update of a rule that does not look at whole arrays. */
 void kolo_rule_update(const kolo_update *update);
 

@@ -28,6 +28,11 @@ kolo_rule_kind kolo_rule_numbers(const kolo_optimizer *optimizer, double learnin
     return optimizer->kind->rule(optimizer, step, rule);
 }
 
+KOLO_VECTORISED void kolo_rule_shrink(float *w, int64_t count, float rate)
+{
+    for (int64_t i = 0; i < count; i++) w[i] = kolo_shrunk(w[i], rate);
+}
+
 void kolo_rule_run(kolo_rule_kind rule, kolo_rule n, const kolo_update *u, double scale)
 {
     loops[rule](u->weights, u->gradient, u->slots[0], u->slots[1], u->slots[2], u->count, (float)scale, n);

@@ -8,7 +8,7 @@ typedef struct work {
     kolo_plan *plan;
     int devices;
     int layer; /* the current operation's */
-    int *there; /* [value_count before copies were added][devices]: each value's copy on each device; -1: none yet */
+    int *copies; /* [value_count before copies were added][devices]: each value's copy on each device; -1: none yet */
 } work;
 
 /* Adds a copy of a value that is not a view to the current device (plan->device). */
@@ -27,20 +27,20 @@ static kolo_status copy_value(work *w, int value, int *copy)
 }
 
 /* Finds the value, or a view, on the current device. Adds the copy if there is none yet. */
-static kolo_status bring(work *w, int value, int *there)
+static kolo_status find_or_copy(work *w, int value, int *found)
 {
     kolo_plan *plan = w->plan;
-    int *known = &w->there[value * w->devices + plan->device];
+    int *known = &w->copies[value * w->devices + plan->device];
     int base = kolo_plan_base(plan, value), copy = base;
     if (plan->values[base].memory == plan->device) *known = value;
     if (*known < 0 && value == base) KOLO_TRY(copy_value(w, value, known));
     if (*known < 0) {
-        KOLO_TRY(bring(w, base, &copy));
+        KOLO_TRY(find_or_copy(w, base, &copy));
         *known = kolo_plan_view(plan, copy, plan->values[value].shape);
         if (*known < 0) return KOLO_MEMORY;
         plan->values[*known].memory = plan->device;
     }
-    *there = *known;
+    *found = *known;
     return KOLO_OK;
 }
 
@@ -57,7 +57,7 @@ static kolo_status add_op(work *w, kolo_op op)
     for (int i = 0; i < KOLO_OP_INS; i++) {
         if (op.in[i] < 0) continue;
         if (!is_of_samples(plan->values[op.in[i]].kind)) plan->values[op.in[i]].memory = op.device;
-        else KOLO_TRY(bring(w, op.in[i], &op.in[i]));
+        else KOLO_TRY(find_or_copy(w, op.in[i], &op.in[i]));
     }
     for (int i = 0; i < KOLO_OP_OUTS; i++)
         if (op.out[i] >= 0) plan->values[op.out[i]].memory = op.device;
@@ -79,15 +79,15 @@ kolo_status kolo_copies_insert(kolo_plan *plan, int devices)
 {
     if (devices == 1) return KOLO_OK;
     size_t bytes = (size_t)(plan->value_count * devices) * sizeof(int);
-    work w = {.plan = plan, .devices = devices, .there = malloc(bytes)};
-    if (!w.there) return kolo_fail_memory(bytes, "a plan");
-    memset(w.there, -1, bytes);
+    work w = {.plan = plan, .devices = devices, .copies = malloc(bytes)};
+    if (!w.copies) return kolo_fail_memory(bytes, "a plan");
+    memset(w.copies, -1, bytes);
     kolo_op *ops = plan->ops;
     int count = plan->op_count;
     plan->ops = NULL;
     plan->op_count = 0;
     kolo_status status = add_ops(&w, ops, count, plan->forward_count);
     free(ops);
-    free(w.there);
+    free(w.copies);
     return status;
 }

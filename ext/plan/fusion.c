@@ -58,7 +58,7 @@ static const kolo_op *find_loss(const kolo_plan *plan)
 static bool is_plain_dense(const kolo_plan *plan, const kolo_op *op)
 {
     if (!op || op->kind != KOLO_OP_DENSE || op->activation > KOLO_LINEAR || op->out[0] != plan->output) return false;
-    int64_t outputs = kolo_shape_count(plan->values[plan->output].shape);
+    int64_t outputs = kolo_plan_outputs(plan);
     return plan->microbatch * outputs * (int64_t)sizeof(float) >= LARGE_OUTPUTS;
 }
 

@@ -6,8 +6,9 @@
  * then places the values in memory (engine/memory_plan.h) and runs the kernels. A plan is built once for each
  * combination of microbatch size, purpose and precision: the model is lowered to it (model/lower.h), copies between
  * devices are added (plan/copies.h), operations that the backend lacks are replaced (engine/fallback.h), and operations
- * are fused (plan/fusion.h). From then on its operations and views do not change. A backend that prepares kernels only
- * fills in the layouts of the values.
+ * are fused (plan/fusion.h). From then on operations and views do not change. A backend that prepares kernels fills in
+ * what is left: the bytes and the layout of each value, WEIGHTS that share memory or are read in place, and the scratch
+ * memory of each operation.
  *
  * A microbatch that is not full is padded with samples of zeros. Their loss does not count, so their gradients are
  * exactly zero.
@@ -226,5 +227,16 @@ const kolo_op *kolo_plan_writer(const kolo_plan *plan, int value);
 const kolo_op *kolo_plan_only_reader(const kolo_plan *plan, int value);
 /* Whether a value must be canonical: any value with the same memory is marked so. */
 bool kolo_plan_canonical(const kolo_plan *plan, int value);
+
+/* Elements of one sample's outputs; its rows, of which each may have a label. */
+static inline int64_t kolo_plan_outputs(const kolo_plan *plan)
+{
+    return kolo_shape_count(plan->values[plan->output].shape);
+}
+static inline int64_t kolo_plan_rows(const kolo_plan *plan)
+{
+    kolo_shape outputs = plan->values[plan->output].shape;
+    return kolo_shape_count(outputs) / outputs.dim[outputs.rank - 1];
+}
 
 #endif

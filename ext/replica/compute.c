@@ -14,6 +14,11 @@ bool kolo_replica_completes(const kolo_replica *replica)
     return steps <= 1 || replica->counters.accumulated_batches + 1 == steps;
 }
 
+const kolo_strategy *kolo_replica_strategy(const kolo_replica *replica)
+{
+    return &settings_of(replica)->strategy;
+}
+
 kolo_comm *kolo_replica_comm(kolo_replica *replica)
 {
     return replica->group;
@@ -114,17 +119,18 @@ static kolo_status run_shard(kolo_replica *replica, const kolo_batch *batch)
 
 /* ---------------------------------------------------------------- totals */
 
-/* Reads totals back into replica->own and replica->totals. Where replicas share the weights, the totals of all replicas
- * go into one tree instead, from which kolo_replica_set_totals() takes them. */
+/* Reads totals back into replica->local_totals and replica->totals. Where replicas share the weights, the totals of all
+ * replicas go into one tree instead, from which kolo_replica_set_totals() takes them. */
 static kolo_status read_finished(kolo_replica *replica, bool wait)
 {
-    double stops = replica->own.stops;
-    replica->own = (kolo_totals){.used = replica->engine->program->plan.metric_sums}; /* for an empty shard, too */
+    double stops = replica->local_totals.stops;
+    replica->local_totals =
+        (kolo_totals){.used = replica->engine->program->plan.metric_sums}; /* for an empty shard, too */
     if (replica->trainer->weight_placement == KOLO_WEIGHTS_SHARED)
         KOLO_TRY(kolo_engine_read_back_into(replica->engine, true, replica->trainer->totals_tree));
-    else KOLO_TRY(kolo_engine_read_back(replica->engine, wait, &replica->own));
-    replica->own.stops = stops;
-    replica->totals = replica->own;
+    else KOLO_TRY(kolo_engine_read_back(replica->engine, wait, &replica->local_totals));
+    replica->local_totals.stops = stops;
+    replica->totals = replica->local_totals;
     kolo_replica_read_scaling(replica);
     return KOLO_OK;
 }
@@ -134,8 +140,9 @@ static kolo_status sum_totals(kolo_replica *replica)
 {
     kolo_comm *group = replica->group;
     if (group->size == 1) return KOLO_OK;
-    KOLO_TRY(group->kind->allreduce(group, &replica->totals, kolo_totals_size(&replica->own), KOLO_TYPE_DOUBLE));
-    replica->totals.used = replica->own.used;
+    KOLO_TRY(group->kind->allreduce(group, &replica->totals, kolo_totals_size(&replica->local_totals),
+                                    KOLO_TYPE_DOUBLE));
+    replica->totals.used = replica->local_totals.used;
     return KOLO_OK;
 }
 
@@ -154,13 +161,13 @@ kolo_status kolo_replica_share_totals(kolo_replica *replica)
     if (!replica->has_totals)
         return replica->read_in_step ? KOLO_OK : kolo_replica_read_totals(replica, trainer->exact);
     if (replica->has_group_sum) return KOLO_OK;
-    replica->totals = replica->own;
+    replica->totals = replica->local_totals;
     return sum_totals(replica);
 }
 
 kolo_status kolo_replica_settle(kolo_replica *replica)
 {
-    replica->own.stops = 0;
+    replica->local_totals.stops = 0;
     replica->has_totals = false;
     KOLO_TRY(kolo_replica_synchronize_scaling(replica));
     return kolo_replica_read_totals(replica, true);
@@ -192,7 +199,7 @@ kolo_status kolo_replica_compute(kolo_replica *replica, const kolo_batch *batch)
     replica->timings.compute += kolo_now() - started;
     bool stop = replica->index == 0 && (kolo_stop_requested() || trainer->model->stop_training);
     replica->has_totals = needs_totals_now(replica);
-    replica->own = (kolo_totals){.stops = stop ? 1 : 0}; /* the rest is read back now or some steps later */
-    replica->totals = replica->own;
+    replica->local_totals = (kolo_totals){.stops = stop ? 1 : 0}; /* the rest is read back now or some steps later */
+    replica->totals = replica->local_totals;
     return replica->has_totals ? read_finished(replica, true) : KOLO_OK;
 }

@@ -16,7 +16,7 @@ kolo_status kolo_replica_open_scaling(kolo_replica *replica)
 }
 
 /* Sets the counters, unless they are newer than *seen. */
-static void take(kolo_replica *replica, const kolo_scaling *seen)
+static void set_counters(kolo_replica *replica, const kolo_scaling *seen)
 {
     kolo_counters *counters = &replica->counters;
     if (seen->tried <= replica->read_scaling.tried) return;
@@ -29,7 +29,7 @@ static void take(kolo_replica *replica, const kolo_scaling *seen)
 
 void kolo_replica_read_scaling(kolo_replica *replica)
 {
-    if (replica->scaling) take(replica, &replica->engine->seen);
+    if (replica->scaling) set_counters(replica, &replica->engine->seen);
 }
 
 static int64_t unknown_of(const kolo_replica *replica)
@@ -43,12 +43,12 @@ kolo_status kolo_replica_synchronize_scaling(kolo_replica *replica)
     if (unknown_of(replica) <= 0) return KOLO_OK;
     KOLO_TRY(kolo_replica_streams(replica)->copy(replica->stream, &seen, replica->scaling, sizeof seen));
     KOLO_TRY(kolo_replica_streams(replica)->synchronize(replica->stream));
-    take(replica, &seen);
+    set_counters(replica, &seen);
     return KOLO_OK;
 }
 
 /* Copies the counters to the stream. Outcomes of earlier updates that are read back later are then ignored. */
-static kolo_status place(kolo_replica *replica)
+static kolo_status send_counters(kolo_replica *replica)
 {
     const kolo_counters *counters = &replica->counters;
     replica->read_scaling = (kolo_scaling){.loss_scale = counters->loss_scale,
@@ -66,7 +66,7 @@ static kolo_status place(kolo_replica *replica)
 kolo_status kolo_replica_prepare_scaling(kolo_replica *replica)
 {
     if (!replica->scaling) return KOLO_OK;
-    if (!replica->scaling_is_current) return place(replica);
+    if (!replica->scaling_is_current) return send_counters(replica);
     return unknown_of(replica) > KOLO_STEPS_AHEAD ? kolo_replica_synchronize_scaling(replica) : KOLO_OK;
 }
 

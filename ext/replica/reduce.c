@@ -52,8 +52,8 @@ static int64_t weights_of(const kolo_replica *replica)
 /* Adds all nodes of the shard to the first one. */
 static kolo_status add_nodes(kolo_replica *replica, const kolo_gradient_node *nodes, int count)
 {
-    kolo_reduction_memory memory = kolo_program_reduction_memory(replica->engine->program);
-    for (int i = 1; i < count; i++) KOLO_TRY(memory.add(memory.owner, nodes[0].gradient, nodes[i].gradient));
+    const kolo_gradients *gradients = &replica->engine->program->gradients;
+    for (int i = 1; i < count; i++) KOLO_TRY(kolo_gradients_add(gradients, nodes[0].gradient, nodes[i].gradient));
     return KOLO_OK;
 }
 
@@ -121,11 +121,11 @@ static kolo_status sum_over_ranks(kolo_replica *replica)
     kolo_totals *totals = &trainer->sum_totals;
     KOLO_TRY(kolo_replica_collect(replica));
     KOLO_TRY(kolo_replica_accumulate(replica));
-    *totals = replica->own;
+    *totals = replica->local_totals;
     if (replica->complete)
         KOLO_TRY(ranks->kind->allreduce(ranks, replica->arrays.gradient, weights_of(replica), KOLO_TYPE_FLOAT));
     KOLO_TRY(ranks->kind->allreduce(ranks, totals, kolo_totals_size(totals), KOLO_TYPE_DOUBLE));
-    totals->used = replica->own.used;
+    totals->used = replica->local_totals.used;
     return KOLO_OK;
 }
 
@@ -146,11 +146,11 @@ static kolo_status agree_in_one_tree(kolo_replica *replica)
 
 void kolo_replica_set_totals(kolo_replica *replica)
 {
-    double stops = replica->own.stops, used = replica->own.used;
-    replica->own = kolo_reduction_totals(replica->trainer->totals_tree);
-    replica->own.loss += replica->own.samples * replica->engine->penalty;
-    replica->own.stops = stops;
-    replica->own.used = used;
+    double stops = replica->local_totals.stops, used = replica->local_totals.used;
+    replica->local_totals = kolo_reduction_totals(replica->trainer->totals_tree);
+    replica->local_totals.loss += replica->local_totals.samples * replica->engine->penalty;
+    replica->local_totals.stops = stops;
+    replica->local_totals.used = used;
 }
 
 /* This is the first collective of a step, so the time in it counts as waiting. Totals that have not been read back are
@@ -161,7 +161,7 @@ static kolo_status sum_totals_of_all(kolo_replica *replica)
     double started = kolo_now();
     if (!replica->has_totals) return KOLO_OK;
     KOLO_TRY(replica->group->kind->allreduce(replica->group, totals, kolo_totals_size(totals), KOLO_TYPE_DOUBLE));
-    totals->used = replica->own.used; /* a number of sums, not a sum */
+    totals->used = replica->local_totals.used; /* a number of sums, not a sum */
     replica->timings.waiting += kolo_now() - started;
     return KOLO_OK;
 }
@@ -190,10 +190,10 @@ static int64_t slice_bytes(const kolo_replica *replica)
     return gradient_bytes(replica) * (replica->group->size - 1) / replica->group->size;
 }
 
-/* The bytes that the updater reads from this replica: 0 if this is the updater and updates on its own stream. */
-static int64_t bytes_to_others(const kolo_replica *replica)
+int64_t kolo_replica_central_bytes(const kolo_replica *replica)
 {
     const kolo_trainer *trainer = replica->trainer;
+    if (trainer->weight_placement != KOLO_WEIGHTS_CENTRAL) return 0;
     bool away = trainer->parameter_stream || replica->index != trainer->updater;
     return away ? gradient_bytes(replica) : 0;
 }
@@ -260,6 +260,6 @@ kolo_status kolo_replica_reduce(kolo_replica *replica)
     KOLO_TRY(sum_totals_of_all(replica)); /* afterwards all replicas have collected their gradients */
     if (replica->complete) KOLO_TRY(add_all(replica));
     replica->timings.reduce += kolo_now() - started - (replica->timings.waiting - waited);
-    if (replica->complete) replica->timings.reduced_bytes += bytes_to_others(replica);
+    if (replica->complete) replica->timings.reduced_bytes += kolo_replica_central_bytes(replica);
     return KOLO_OK;
 }

@@ -75,7 +75,7 @@ struct kolo_replica {
     bool scaling_is_current; /* *scaling is up to date; false: the counters are newer and have to be copied to it */
     int64_t enqueued_updates; /* updates that were enqueued; the outcomes of the last
                                  enqueued_updates - read_scaling.tried were not read back yet */
-    kolo_totals own; /* totals of this replica's samples in the last step */
+    kolo_totals local_totals; /* totals of this replica's samples in the last step */
     kolo_totals totals; /* the same; after an all-reduce the group's totals */
     kolo_counters counters;
     kolo_timings timings; /* of this fit; the engine and the feeds hold further seconds and bytes of slicing */
@@ -123,6 +123,9 @@ kolo_status kolo_replica_collect(kolo_replica *replica);
 /* Adds arrays.gradient to the accumulated gradients of earlier batches. If the group of batches is complete,
  * arrays.gradient becomes the sum. */
 kolo_status kolo_replica_accumulate(kolo_replica *replica);
+/* The bytes of gradients that go from this replica to the updater, and of weights that come back: under
+ * KOLO_WEIGHTS_CENTRAL all, unless this is the updater and updates on its own stream. */
+int64_t kolo_replica_central_bytes(const kolo_replica *replica);
 /* Closes the stream's comm, which has to happen before the group closes. The next sum opens it again. */
 void kolo_replica_leave(kolo_replica *replica);
 /* Opens the stream's comm if it is not open. */

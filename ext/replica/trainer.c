@@ -4,15 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/runtime.h"
 #include "model/lower.h"
-#include "replica/trainer.h"
+#include "runtime/runtime.h"
 
 /* ---------------------------------------------------------------- strategy, replicas, ranks */
 
 const kolo_strategy_kind *kolo_model_strategy(const kolo_model *model)
 {
-    return model->settings.strategy.kind ? model->settings.strategy.kind : &kolo_one_device_kind;
+    return kolo_strategy_kind_of(&model->settings.strategy);
 }
 
 int kolo_model_replicas(const kolo_model *model)
@@ -38,7 +37,7 @@ static kolo_status check_parameter_device(const kolo_strategy_kind *kind, const 
 
 kolo_status kolo_replicas_under(const kolo_model *model, const kolo_strategy *strategy, int *count)
 {
-    const kolo_strategy_kind *kind = strategy->kind ? strategy->kind : &kolo_one_device_kind;
+    const kolo_strategy_kind *kind = kolo_strategy_kind_of(strategy);
     int each = kolo_model_devices(model);
     KOLO_TRY(check_kind(kind));
     KOLO_TRY(check_parameter_device(kind, strategy->parameter_device));
@@ -410,8 +409,9 @@ static kolo_status renew_groups(kolo_trainer *trainer, kolo_status status)
 /* Sums the replicas' totals. */
 static void gather_totals(kolo_trainer *trainer)
 {
-    trainer->own = (kolo_totals){0};
-    for (int i = 0; i < trainer->count; i++) kolo_totals_add(&trainer->own, &trainer->replicas[i].own);
+    trainer->local_totals = (kolo_totals){0};
+    for (int i = 0; i < trainer->count; i++)
+        kolo_totals_add(&trainer->local_totals, &trainer->replicas[i].local_totals);
 }
 
 static kolo_status settle_replica(void *argument, int member)
@@ -435,8 +435,9 @@ static void note_rate(kolo_trainer *trainer)
 
 kolo_status kolo_trainer_settle(kolo_trainer *trainer)
 {
-    for (int i = 0; i < trainer->count; i++) trainer->replicas[i].own = trainer->replicas[i].totals = (kolo_totals){0};
-    trainer->own = (kolo_totals){0};
+    for (int i = 0; i < trainer->count; i++)
+        trainer->replicas[i].local_totals = trainer->replicas[i].totals = (kolo_totals){0};
+    trainer->local_totals = (kolo_totals){0};
     bool late = trainer->model->backend->streams->steps_ahead > 0;
     if (!late || !trainer->replicas[0].group || trainer->exact) return KOLO_OK;
     kolo_status status = kolo_team_run(trainer->team, settle_replica, trainer);

@@ -30,7 +30,7 @@ struct kolo_trainer {
     bool exact; /* each step returns its own totals; false: those that were read back (kolo_trainer_settle()) */
     const kolo_data *data; /* the data of the current fit */
     uint64_t seed; /* the same on all ranks */
-    kolo_totals own; /* totals of this process's samples in the last step */
+    kolo_totals local_totals; /* totals of this process's samples in the last step */
 };
 
 /* Opens the model's trainer if there is none. A new trainer has the start values of the optimizer's state, and no open
@@ -54,8 +54,8 @@ void kolo_trainer_close_feeds(kolo_trainer *trainer);
 void kolo_trainer_reset_timings(kolo_trainer *trainer);
 
 /* Runs one step of the model's strategy on every replica. After KOLO_INTERRUPTED or a failure the groups are opened
- * anew. On an asynchronous stream, unless trainer->exact, totals appear in replicas[0].totals and trainer->own some
- * steps later. kolo_trainer_settle() waits for the rest of them. */
+ * anew. On an asynchronous stream, unless trainer->exact, totals appear in replicas[0].totals and trainer->local_totals
+ * some steps later. kolo_trainer_settle() waits for the rest of them. */
 kolo_status kolo_trainer_step(kolo_trainer *trainer, const kolo_batch *batch);
 kolo_status kolo_trainer_settle(kolo_trainer *trainer);
 /* From now on steps use this data set, in batches of at most `samples` samples; `wanted` samples are used in all. The
@@ -76,7 +76,7 @@ kolo_status kolo_trainer_share_state(kolo_trainer *trainer);
 
 /* Allocates zeros on the host; `what` names them in the failure's message. */
 kolo_status kolo_allocate_zeros(int64_t count, const char *what, float **array);
-/* Sets replica->own to the totals in the tree that all replicas of the process share. */
+/* Sets replica->local_totals to the totals in the tree that all replicas of the process share. */
 void kolo_replica_set_totals(kolo_replica *replica);
 /* The sum of the gradients of the replica's shard, in the backend's layout; NULL: the shard was empty. */
 kolo_status kolo_replica_nodes_sum(kolo_replica *replica, const float **sum);

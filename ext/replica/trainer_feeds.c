@@ -45,7 +45,7 @@ static kolo_status open_feed(const kolo_trainer *trainer, kolo_feed_args args, k
     args.labels = plan->labels;
     args.targets = plan->targets;
     args.weights = plan->weights;
-    args.outputs = kolo_shape_count(plan->values[plan->output].shape);
+    args.outputs = kolo_plan_outputs(plan);
     return kolo_feed_open(&args, feed);
 }
 

@@ -253,13 +253,13 @@ static kolo_status sum_for_all(kolo_replica *replica, int64_t microbatches, floa
 {
     kolo_trainer *trainer = replica->trainer;
     kolo_comm *ranks = kolo_model_ranks(trainer->model);
-    if (ranks->size == 1) return sum_alone(trainer, replica->own.stops, sum);
+    if (ranks->size == 1) return sum_alone(trainer, replica->local_totals.stops, sum);
     exchange x = {.trainer = trainer,
                   .sum = sum,
                   .ranks = ranks,
                   .microbatches = microbatches,
                   .count = trainer->model->weight_count};
-    x.mine_offer = (offer){take_nodes(trainer, x.mine), replica->own.stops > 0};
+    x.mine_offer = (offer){take_nodes(trainer, x.mine), replica->local_totals.stops > 0};
     return sum_over_ranks(&x);
 }
 

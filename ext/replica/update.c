@@ -101,15 +101,6 @@ static kolo_status count_update(kolo_replica *replica, bool any)
     return replica->trainer->exact || replica->has_totals ? kolo_replica_synchronize_scaling(replica) : KOLO_OK;
 }
 
-/* The bytes of weights that a replica reads from the updater. */
-static int64_t bytes_from_others(const kolo_replica *replica)
-{
-    const kolo_trainer *trainer = replica->trainer;
-    int64_t all = kolo_replica_count(replica) * (int64_t)sizeof(float);
-    bool away = trainer->parameter_stream || replica->index != trainer->updater;
-    return trainer->weight_placement == KOLO_WEIGHTS_CENTRAL && away ? all : 0;
-}
-
 /* ---------------------------------------------------------------- by the host */
 
 /* kolo_host_update() counts an update that it does not skip, and count_update() then counts every update: this
@@ -190,7 +181,7 @@ static kolo_status update(kolo_replica *replica)
     if (replica->by_host) KOLO_TRY(update_on_the_host(replica, any));
     else if (apart) KOLO_TRY(update_apart(replica, any));
     else if (any) KOLO_TRY(update_as_enqueued(replica));
-    if (any && replica->complete) replica->timings.updated_bytes += bytes_from_others(replica);
+    if (any && replica->complete) replica->timings.updated_bytes += kolo_replica_central_bytes(replica);
     return count_update(replica, any);
 }
 

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The backends that are plugins, the fastest first. The reference backend is built in. */
+static const kolo_backend *const built_in[] = {&kolo_reference_backend, &kolo_enqueued_backend};
+/* The backends that are plugins, the fastest first. */
 static const struct {
     const char *name;
     bool on_gpus; /* only for a process whose devices are GPUs */
@@ -41,13 +42,9 @@ static const char *list_of_names(void)
 
 static kolo_status find_by_name(const char *name, const char *origin, const kolo_backend **backend)
 {
-    if (strcmp(name, kolo_reference_backend.name) == 0) {
-        *backend = &kolo_reference_backend;
-        return KOLO_OK;
-    }
-    if (strcmp(name, kolo_enqueued_backend.name) == 0) {
-        *backend = &kolo_enqueued_backend;
-        return KOLO_OK;
+    for (size_t i = 0; i < sizeof built_in / sizeof *built_in; i++) {
+        *backend = built_in[i];
+        if (strcmp(name, built_in[i]->name) == 0) return KOLO_OK;
     }
     for (size_t i = 0; i < PLUGIN_COUNT; i++) {
         const char *why;

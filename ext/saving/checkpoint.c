@@ -265,13 +265,9 @@ kolo_status kolo_checkpoint_save_at(kolo_model *model, const char *path, kolo_he
 {
     if (!model) return KOLO_INVALID;
     if (kolo_model_distributed(model) && kolo_rank() != 0) return KOLO_OK;
-    kolo_scope scope = kolo_enter("kolo_checkpoint_save", here);
-    kolo_status status = kolo_model_begin(model, "kolo_checkpoint_save()", false);
-    if (status == KOLO_OK) {
-        status = kolo_checkpoint_write(model, path);
-        kolo_model_end(model);
-    }
-    return kolo_leave(scope, status);
+    kolo_model_call call = kolo_model_enter(model, "kolo_checkpoint_save", false, here);
+    if (call.status == KOLO_OK) call.status = kolo_checkpoint_write(model, path);
+    return kolo_model_leave(&call);
 }
 
 /* ------------------------------------------------------------------------------------------ reading */
@@ -512,11 +508,7 @@ kolo_status kolo_checkpoint_read(kolo_model *model, const char *path)
 kolo_status kolo_checkpoint_load_at(kolo_model *model, const char *path, kolo_here here)
 {
     if (!model) return KOLO_INVALID;
-    kolo_scope scope = kolo_enter("kolo_checkpoint_load", here);
-    kolo_status status = kolo_model_begin(model, "kolo_checkpoint_load()", true);
-    if (status == KOLO_OK) {
-        status = kolo_checkpoint_read(model, path);
-        kolo_model_end(model);
-    }
-    return kolo_leave(scope, status);
+    kolo_model_call call = kolo_model_enter(model, "kolo_checkpoint_load", true, here);
+    if (call.status == KOLO_OK) call.status = kolo_checkpoint_read(model, path);
+    return kolo_model_leave(&call);
 }

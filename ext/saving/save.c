@@ -59,14 +59,10 @@ done:
 kolo_status kolo_save_at(const kolo_save_args *args, kolo_here here)
 {
     if (!args->model) return KOLO_INVALID;
-    kolo_scope scope = kolo_enter("kolo_save", here);
     kolo_model *model = (kolo_model *)(uintptr_t)args->model; /* the weights are only read */
-    kolo_status status = kolo_model_begin(model, "kolo_save()", false);
-    if (status == KOLO_OK) {
-        status = kolo_weights_write(args);
-        kolo_model_end(model);
-    }
-    return kolo_leave(scope, status);
+    kolo_model_call call = kolo_model_enter(model, "kolo_save", false, here);
+    if (call.status == KOLO_OK) call.status = kolo_weights_write(args);
+    return kolo_model_leave(&call);
 }
 
 /* ------------------------------------------------------------------------------------------ reading */
@@ -187,15 +183,13 @@ static kolo_status load(const kolo_load_args *args)
 kolo_status kolo_load_at(const kolo_load_args *args, kolo_here here)
 {
     if (!args->model) return KOLO_INVALID;
-    kolo_scope scope = kolo_enter("kolo_load", here);
-    kolo_status status = kolo_model_begin(args->model, "kolo_load()", true);
-    if (status == KOLO_OK) {
-        status = args->model->output >= 0 ? load(args)
-                                          : kolo_fail(KOLO_INVALID, "wanted a model after its kolo_graph_output(), got "
-                                                                    "one before it");
-        kolo_model_end(args->model);
-    }
-    return kolo_leave(scope, status);
+    kolo_model_call call = kolo_model_enter(args->model, "kolo_load", true, here);
+    if (call.status == KOLO_OK)
+        call.status = args->model->output >= 0
+                          ? load(args)
+                          : kolo_fail(KOLO_INVALID, "wanted a model after its kolo_graph_output(), got "
+                                                    "one before it");
+    return kolo_model_leave(&call);
 }
 
 char *kolo_read_metadata_at(const char *path, const char *key, kolo_here here)

@@ -35,3 +35,8 @@ const kolo_strategy_kind kolo_mirrored_kind = {.name = "mirrored",
                                                .weight_placement = weight_placement,
                                                .shares_compute = true,
                                                .totals_may_lag = true};
+
+kolo_strategy kolo_strategy_for_devices(int devices)
+{
+    return devices > 0 ? kolo_mirrored(.devices = devices) : (kolo_strategy){0};
+}

@@ -19,4 +19,9 @@ static kolo_status step(kolo_replica *replica, const kolo_batch *batch)
 }
 
 const kolo_strategy_kind kolo_one_device_kind = {
-    .name = "one_device", .replicas = replicas, .step = step, .one_device = true, .totals_may_lag = true};
+    .name = "one_device", .replicas = replicas, .step = step, .one_replica = true, .totals_may_lag = true};
+
+const kolo_strategy_kind *kolo_strategy_kind_of(const kolo_strategy *strategy)
+{
+    return strategy->kind ? strategy->kind : &kolo_one_device_kind;
+}

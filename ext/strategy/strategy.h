@@ -30,7 +30,7 @@ struct kolo_strategy_kind {
      * names it. */
     const char *(*parameter_device)(const kolo_strategy *strategy);
     /* The strategy always has one replica, however many devices there are. */
-    bool one_device;
+    bool one_replica;
     /* Any thread of the process may compute microbatches of any replica, provided that the replicas share the weights:
      * step() uses no result of one replica's samples alone. */
     bool shares_compute;
@@ -41,6 +41,11 @@ struct kolo_strategy_kind {
 /* For strategies of several devices (devices.c): checks .devices, .device_names, .slicing and .initial_sync, and counts
  * the devices that they choose. Fails with a message if they are invalid. It can be a kind's .replicas. */
 kolo_status kolo_strategy_devices(const kolo_strategy *strategy, int *count);
+
+/* The strategy's kind, or that of the default strategy if it has none. */
+const kolo_strategy_kind *kolo_strategy_kind_of(const kolo_strategy *strategy);
+/* The strategy of the option --devices: for 0 devices the default. */
+kolo_strategy kolo_strategy_for_devices(int devices);
 
 /* ---- The parts of a step ---- */
 

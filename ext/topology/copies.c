@@ -3,6 +3,7 @@
  * meter.h. */
 #define _GNU_SOURCE
 #include "topology/topology.h"
+#include "core/cores.h"
 #include "core/clock.h"
 
 #include <math.h>
@@ -157,22 +158,13 @@ static kolo_status time_copies(kolo_pair *pair, const kolo_copies *copies, doubl
 
 /* ---------------------------------------------------------------- latency */
 
-static void pause_core(void)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
 /* Waits until it is that turn, or the end; returns the turn. */
 static int wait_for(kolo_pair *pair, int wanted)
 {
     int turn, spins = 0;
     while ((turn = atomic_load_explicit(&pair->mailbox->turn, memory_order_acquire)) != wanted && turn >= 0) {
         if (pair->take_turns || ++spins > SPINS) sched_yield();
-        else pause_core();
+        else kolo_pause_core();
     }
     return turn;
 }

@@ -8,7 +8,4 @@
  * full. */
 void kolo_logs_put(kolo_logs *logs, const char *name, double value, double agreed);
 
-/* Built-in callbacks call it when a hook fails: the fit ends with this status and the thread's failure. */
-void kolo_callback_failed(kolo_model *model, kolo_status status);
-
 #endif

@@ -34,11 +34,6 @@ double kolo_logs_get(const kolo_logs *logs, const char *name)
     return NAN;
 }
 
-void kolo_callback_failed(kolo_model *model, kolo_status status)
-{
-    model->callback_status = status;
-}
-
 /* ---------------------------------------------------------------- broadcast_variables */
 
 /* Broadcasts the optimizer's state to the first replica of each process, then copies it to the others. Gradients that
@@ -78,7 +73,7 @@ static void broadcast_at_begin(kolo_callback *self, const kolo_logs *logs)
 {
     (void)logs;
     kolo_status status = broadcast_all(self->model, (int)self->number[0]);
-    if (status != KOLO_OK) kolo_callback_failed(self->model, status);
+    if (status != KOLO_OK) self->model->callback_status = status;
 }
 
 kolo_callback kolo_broadcast_variables(int root)

@@ -85,7 +85,7 @@ static kolo_status place(const kolo_model *model, const kolo_strategy *strategy,
 {
     KOLO_TRY(kolo_model_check_devices(model));
     KOLO_TRY(kolo_replicas_under(model, strategy, &place->replicas));
-    place->several = strategy->kind && !strategy->kind->one_device;
+    place->several = !kolo_strategy_kind_of(strategy)->one_replica;
     place_updater(strategy, place);
     return KOLO_OK;
 }
@@ -128,8 +128,6 @@ static kolo_status compile(const kolo_compile_args *args)
     KOLO_TRY(keep_texts(model, &model->settings.strategy));
     model->place = where;
     model->metrics = metrics;
-    if (args->precision == KOLO_TF32 && !backend->devices)
-        kolo_warn("precision: KOLO_TF32 is what GPUs' tensor cores have: on the CPU it is KOLO_FLOAT32");
     if (!args->precision) model->settings.precision = KOLO_FLOAT32;
     model->backend = backend;
     model->seed = args->seed ? args->seed : kolo_random_seed();
@@ -141,13 +139,9 @@ static kolo_status compile(const kolo_compile_args *args)
 
 kolo_status kolo_compile_at(const kolo_compile_args *args, kolo_here here)
 {
-    kolo_scope scope = kolo_enter("kolo_compile", here);
-    kolo_status status = kolo_model_begin(args->model, "kolo_compile()", true);
-    if (status == KOLO_OK) {
-        status = compile(args);
-        kolo_model_end(args->model);
-    }
-    return kolo_leave(scope, status);
+    kolo_model_call call = kolo_model_enter(args->model, "kolo_compile", true, here);
+    if (call.status == KOLO_OK) call.status = compile(args);
+    return kolo_model_leave(&call);
 }
 
 kolo_status kolo_model_set_rate(kolo_model *model, double learning_rate)

@@ -140,10 +140,12 @@ kolo_status kolo_check_range(const kolo_data *data, int64_t first, int64_t sampl
                      (long long)samples, (long long)first);
 }
 
-static kolo_status score_range(kolo_model *model, kolo_data *data, int64_t first, int64_t samples, kolo_scores *scores)
+static kolo_status score_range(kolo_model *model, const char *call, kolo_data *data, int64_t first, int64_t samples,
+                               kolo_scores *scores)
 {
     double started = kolo_now();
     kolo_totals totals = {0};
+    KOLO_TRY(kolo_model_check_compiled(model, call));
     KOLO_TRY(kolo_check_data(model, data, true, "data"));
     KOLO_TRY(kolo_check_range(data, first, samples));
     KOLO_TRY(kolo_obey_stop(kolo_score(model, data, first, samples, kolo_comm_self(), &totals)));
@@ -157,7 +159,7 @@ static kolo_status evaluate(const kolo_evaluate_args *args, kolo_scores *scores)
     KOLO_TRY(kolo_model_check_compiled(args->model, "kolo_evaluate()"));
     if (args->batch_size < 0)
         return kolo_fail(KOLO_INVALID, ".batch_size: wanted at least 1, got %d", args->batch_size);
-    return score_range(args->model, args->data, 0, args->data ? args->data->samples : 0, scores);
+    return score_range(args->model, "kolo_evaluate()", args->data, 0, args->data ? args->data->samples : 0, scores);
 }
 
 static void print_scores(const kolo_model *model, const kolo_scores *scores)
@@ -171,43 +173,29 @@ static void print_scores(const kolo_model *model, const kolo_scores *scores)
 
 kolo_scores kolo_evaluate_at(const kolo_evaluate_args *args, kolo_here here)
 {
-    kolo_scope scope = kolo_enter("kolo_evaluate", here);
     kolo_scores scores = kolo_scores_of(NULL, NULL);
-    kolo_status status = kolo_model_begin(args->model, "kolo_evaluate()", false);
-    if (status == KOLO_OK) {
-        status = evaluate(args, &scores);
-        kolo_model_end(args->model);
-    }
-    kolo_leave(scope, status);
-    if (status == KOLO_OK && args->verbose > 0) print_scores(args->model, &scores);
+    kolo_model_call call = kolo_model_enter(args->model, "kolo_evaluate", false, here);
+    if (call.status == KOLO_OK) call.status = evaluate(args, &scores);
+    if (kolo_model_leave(&call) == KOLO_OK && args->verbose > 0) print_scores(args->model, &scores);
     return scores;
-}
-
-static kolo_status test_on_batch(kolo_model *model, kolo_data *data, int64_t first, int64_t samples,
-                                 kolo_scores *scores)
-{
-    KOLO_TRY(kolo_model_check_compiled(model, "kolo_test_on_batch()"));
-    return score_range(model, data, first, samples, scores);
 }
 
 kolo_scores kolo_test_on_batch_at(kolo_model *model, kolo_data *data, int64_t first, int64_t samples, kolo_here here)
 {
-    kolo_scope scope = kolo_enter("kolo_test_on_batch", here);
     kolo_scores scores = kolo_scores_of(NULL, NULL);
-    kolo_status status = kolo_model_begin(model, "kolo_test_on_batch()", false);
-    if (status == KOLO_OK) {
-        status = test_on_batch(model, data, first, samples, &scores);
-        kolo_model_end(model);
-    }
-    kolo_leave(scope, status);
+    kolo_model_call call = kolo_model_enter(model, "kolo_test_on_batch", false, here);
+    if (call.status == KOLO_OK) call.status = score_range(model, "kolo_test_on_batch()", data, first, samples, &scores);
+    kolo_model_leave(&call);
     return scores;
 }
 
 /* ---------------------------------------------------------------- outputs */
 
-static kolo_status predict_range(kolo_model *model, kolo_data *data, int64_t first, int64_t samples, float *outputs)
+static kolo_status predict_range(kolo_model *model, const char *call, kolo_data *data, int64_t first, int64_t samples,
+                                 float *outputs)
 {
     kolo_engine *engine;
+    KOLO_TRY(kolo_model_check_compiled(model, call));
     KOLO_TRY(kolo_check_data(model, data, false, "data"));
     KOLO_TRY(kolo_check_range(data, first, samples));
     if (!outputs) return kolo_fail(KOLO_INVALID, "outputs: wanted room for the model's outputs, got NULL");
@@ -221,39 +209,21 @@ static kolo_status predict_range(kolo_model *model, kolo_data *data, int64_t fir
     return kolo_obey_stop(kolo_engine_compute(engine, &shard, NULL));
 }
 
-static kolo_status predict(kolo_model *model, kolo_data *data, float *outputs)
-{
-    KOLO_TRY(kolo_model_check_compiled(model, "kolo_predict()"));
-    return predict_range(model, data, 0, data ? data->samples : 0, outputs);
-}
-
 kolo_status kolo_predict_at(kolo_model *model, kolo_data *data, float *outputs, kolo_here here)
 {
-    kolo_scope scope = kolo_enter("kolo_predict", here);
-    kolo_status status = kolo_model_begin(model, "kolo_predict()", false);
-    if (status == KOLO_OK) {
-        status = predict(model, data, outputs);
-        kolo_model_end(model);
-    }
-    return kolo_leave(scope, status);
-}
-
-static kolo_status predict_on_batch(kolo_model *model, kolo_data *data, int64_t first, int64_t samples, float *outputs)
-{
-    KOLO_TRY(kolo_model_check_compiled(model, "kolo_predict_on_batch()"));
-    return predict_range(model, data, first, samples, outputs);
+    kolo_model_call call = kolo_model_enter(model, "kolo_predict", false, here);
+    if (call.status == KOLO_OK)
+        call.status = predict_range(model, "kolo_predict()", data, 0, data ? data->samples : 0, outputs);
+    return kolo_model_leave(&call);
 }
 
 kolo_status kolo_predict_on_batch_at(kolo_model *model, kolo_data *data, int64_t first, int64_t samples, float *outputs,
                                      kolo_here here)
 {
-    kolo_scope scope = kolo_enter("kolo_predict_on_batch", here);
-    kolo_status status = kolo_model_begin(model, "kolo_predict_on_batch()", false);
-    if (status == KOLO_OK) {
-        status = predict_on_batch(model, data, first, samples, outputs);
-        kolo_model_end(model);
-    }
-    return kolo_leave(scope, status);
+    kolo_model_call call = kolo_model_enter(model, "kolo_predict_on_batch", false, here);
+    if (call.status == KOLO_OK)
+        call.status = predict_range(model, "kolo_predict_on_batch()", data, first, samples, outputs);
+    return kolo_model_leave(&call);
 }
 
 /* ---------------------------------------------------------------- gradients */
@@ -314,13 +284,9 @@ done:
 
 double kolo_gradients_at(kolo_model *model, kolo_data *data, float *gradients, kolo_here here)
 {
-    kolo_scope scope = kolo_enter("kolo_gradients", here);
     double loss = NAN;
-    kolo_status status = kolo_model_begin(model, "kolo_gradients()", false);
-    if (status == KOLO_OK) {
-        status = compute_gradients(model, data, gradients, &loss);
-        kolo_model_end(model);
-    }
-    kolo_leave(scope, status);
+    kolo_model_call call = kolo_model_enter(model, "kolo_gradients", false, here);
+    if (call.status == KOLO_OK) call.status = compute_gradients(model, data, gradients, &loss);
+    kolo_model_leave(&call);
     return loss;
 }

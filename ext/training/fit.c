@@ -123,7 +123,7 @@ static void note_time(kolo_fit_state *state)
 static void take_totals(kolo_fit_state *state)
 {
     kolo_totals_add(&state->epoch_all, &state->trainer->replicas[0].totals);
-    kolo_totals_add(&state->epoch_own, &state->trainer->own);
+    kolo_totals_add(&state->epoch_own, &state->trainer->local_totals);
     state->current.images = (int64_t)state->epoch_all.samples;
 }
 
@@ -403,13 +403,8 @@ static kolo_status fit(kolo_fit_state *state)
 
 const kolo_history *kolo_fit_at(const kolo_fit_args *args, kolo_here here)
 {
-    kolo_scope scope = kolo_enter("kolo_fit", here);
     kolo_fit_state state = {.args = args};
-    kolo_status status = kolo_model_begin(args->model, "kolo_fit()", true);
-    if (status == KOLO_OK) {
-        status = fit(&state);
-        kolo_model_end(args->model);
-    }
-    kolo_leave(scope, status);
-    return status == KOLO_OK ? &args->model->history : NULL;
+    kolo_model_call call = kolo_model_enter(args->model, "kolo_fit", true, here);
+    if (call.status == KOLO_OK) call.status = fit(&state);
+    return kolo_model_leave(&call) == KOLO_OK ? &args->model->history : NULL;
 }

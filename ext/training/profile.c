@@ -175,11 +175,7 @@ done:
 
 kolo_status kolo_profile_at(const kolo_profile_args *args, kolo_here here)
 {
-    kolo_scope scope = kolo_enter("kolo_profile", here);
-    kolo_status status = kolo_model_begin(args->model, "kolo_profile()", true);
-    if (status == KOLO_OK) {
-        status = run(args);
-        kolo_model_end(args->model);
-    }
-    return kolo_leave(scope, status);
+    kolo_model_call call = kolo_model_enter(args->model, "kolo_profile", true, here);
+    if (call.status == KOLO_OK) call.status = run(args);
+    return kolo_model_leave(&call);
 }

@@ -333,8 +333,11 @@ static const char *default_text(const kolo_options *options, int key)
     case OPTION_SEED: return options->seed ? kolo_phrase("%" PRIu64, options->seed) : "a new one each time";
     case OPTION_DEVICES:
         if (options->devices > 0) return kolo_phrase("%d", options->devices);
-        return options->trains_nothing ? "all" : "one device, not mirrored";
-    case OPTION_STRATEGY: return options->strategy ? options->strategy : "mirrored with --devices, else one_device";
+        return options->trains_nothing ? "all" : "one device";
+    case OPTION_STRATEGY:
+        if (options->strategy) return options->strategy;
+        return kolo_phrase("%s with --devices, else %s", kolo_strategy_for_devices(1).kind->name,
+                           kolo_strategy_kind_of(&(kolo_strategy){0})->name);
     default: return key < OPTION_OWN || !options->own ? NULL : default_of(&options->own[key - OPTION_OWN]);
     }
 }
@@ -386,7 +389,7 @@ static void show_help(char **argv, const option_list *list, const char *what)
 
 static void check_together(char **argv, const kolo_options *options)
 {
-    if (options->strategy && find_strategy(options->strategy)->one_device && options->devices > 1)
+    if (options->strategy && find_strategy(options->strategy)->one_replica && options->devices > 1)
         refuse(argv, "--devices", kolo_phrase("1 with --strategy %s", options->strategy),
                kolo_phrase("%d", options->devices));
     if (options->save && options->history && strcmp(options->save, options->history) == 0)
@@ -476,7 +479,6 @@ void kolo_parse_options(int argc, char **argv, kolo_options *options, const char
 
 kolo_strategy kolo_options_strategy(const kolo_options *options)
 {
-    if (!options->strategy)
-        return options->devices > 0 ? kolo_mirrored(.devices = options->devices) : (kolo_strategy){0};
+    if (!options->strategy) return kolo_strategy_for_devices(options->devices);
     return (kolo_strategy){._ = "", .kind = find_strategy(options->strategy), .devices = options->devices};
 }

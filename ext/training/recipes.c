@@ -1,6 +1,6 @@
 #define _GNU_SOURCE
-/* Shows layers, optimizers, schedules, strategies, losses and metrics as the C expressions that make them: see
- * show/bundle.h. */
+/* Shows layers, optimizers, schedules, strategies, losses, metrics and callbacks as the C expressions that make them:
+ * see show/bundle.h. */
 #include "show/bundle.h"
 #include "model/model.h"
 #include "core/written.h"
@@ -22,12 +22,18 @@ typedef struct recipe {
     int options; /* written so far */
 } recipe;
 
-static bool begin(recipe *r, const char *name)
+static bool open_recipe(recipe *r)
 {
     *r = (recipe){0};
     r->out = open_memstream(&r->text, &r->size);
-    if (r->out) fprintf(r->out, "kolo_%s(", name);
     return r->out != NULL;
+}
+
+static bool begin(recipe *r, const char *name)
+{
+    bool open = open_recipe(r);
+    if (open) fprintf(r->out, "kolo_%s(", name);
+    return open;
 }
 
 static char *json_of(recipe *r, const char *end)
@@ -61,7 +67,8 @@ static void print_element(FILE *out, const kolo_field *field, const void *at)
 {
     switch (field->type) {
     case KOLO_FIELD_INT:
-        if (*(const int *)at == KOLO_NONE) fputs("KOLO_NONE", out);
+        if (strcmp(field->name, "mode") == 0) fputs(*(const int *)at == KOLO_MAX ? "KOLO_MAX" : "KOLO_MIN", out);
+        else if (*(const int *)at == KOLO_NONE) fputs("KOLO_NONE", out);
         else fprintf(out, "%d", *(const int *)at);
         break;
     case KOLO_FIELD_BOOL: fputs(*(const bool *)at ? "true" : "false", out); break;
@@ -107,6 +114,14 @@ char *kolo_layer_bundle(const kolo_layer *layer)
         if (kolo_field_given(field, at) || kolo_written(layer->custom._, field->name)) add_field(&r, field, at);
     }
     return json_of(&r, ")");
+}
+
+static void add_given(recipe *r, const kolo_field *field, const void *arguments)
+{
+    for (; field && field->name; field++) {
+        const char *at = (const char *)arguments + field->offset;
+        if (kolo_field_given(field, at)) add_field(r, field, at);
+    }
 }
 
 /* Adds the options of a recipe whose defaults are filled in, so that a 0 means 0. It writes options that are not 0, and
@@ -177,11 +192,9 @@ char *kolo_optimizer_bundle(const kolo_optimizer *optimizer)
 
 char *kolo_schedule_bundle(const kolo_schedule *schedule)
 {
-    recipe r = {0};
+    recipe r;
     kolo_schedule complete;
-    if (!schedule->kind) return NULL;
-    r.out = open_memstream(&r.text, &r.size);
-    if (!r.out) return NULL;
+    if (!schedule->kind || !open_recipe(&r)) return NULL;
     if (kolo_schedule_complete(schedule, 0, &complete) != KOLO_OK) {
         kolo_failure_take();
         complete = *schedule;
@@ -216,9 +229,9 @@ static void write_mirroring(recipe *r, const kolo_strategy *strategy)
 char *kolo_strategy_bundle(const kolo_strategy *strategy)
 {
     recipe r;
-    const kolo_strategy_kind *kind = strategy->kind ? strategy->kind : &kolo_one_device_kind;
+    const kolo_strategy_kind *kind = kolo_strategy_kind_of(strategy);
     if (!begin(&r, kind->name ? kind->name : "strategy")) return NULL;
-    if (!kind->one_device && strategy->devices) option(&r, ".devices = %d", strategy->devices);
+    if (!kind->one_replica && strategy->devices) option(&r, ".devices = %d", strategy->devices);
     write_mirroring(&r, strategy);
     return json_of(&r, ")");
 }
@@ -227,9 +240,8 @@ char *kolo_strategy_bundle(const kolo_strategy *strategy)
 
 static char *name_bundle(const char *format, const char *name, double number)
 {
-    recipe r = {0};
-    r.out = open_memstream(&r.text, &r.size);
-    if (!r.out) return NULL;
+    recipe r;
+    if (!open_recipe(&r)) return NULL;
     fprintf(r.out, format, name ? name : "", number);
     return json_of(&r, "");
 }
@@ -254,4 +266,116 @@ char *kolo_metric_bundle(const kolo_metric *metric)
     if (metric->kind != &kolo_precision_kind && metric->kind != &kolo_recall_kind && metric->kind != &kolo_f1_kind)
         return name_bundle("%s", name, 0);
     return name_bundle("%s", kolo_phrase("%s(%s)", name, averages[averaged ? (int)metric->number : 0]), 0);
+}
+
+/* ------------------------------------------------------------------------------------------ callbacks */
+
+#define MODE(kind_)  {"mode", KOLO_FIELD_INT, offsetof(kolo_##kind_##_args, mode), 1, false}
+#define INT(k_, m_)  KOLO_FIELD(KOLO_FIELD_INT, k_, m_)
+#define REAL(k_, m_) KOLO_FIELD(KOLO_FIELD_DOUBLE, k_, m_)
+#define TEXT(k_, m_) KOLO_FIELD(KOLO_FIELD_STRING, k_, m_)
+#define FLAG(k_, m_) KOLO_FIELD(KOLO_FIELD_BOOL, k_, m_)
+
+static const kolo_field model_checkpoint[] = {KOLO_POSITIONAL(KOLO_FIELD_STRING, model_checkpoint, path),
+                                              TEXT(model_checkpoint, monitor),
+                                              MODE(model_checkpoint),
+                                              FLAG(model_checkpoint, save_best_only),
+                                              FLAG(model_checkpoint, save_weights_only),
+                                              INT(model_checkpoint, save_freq),
+                                              REAL(model_checkpoint, initial_value_threshold),
+                                              {0}};
+static const kolo_field early_stopping[] = {
+    TEXT(early_stopping, monitor),         REAL(early_stopping, min_delta),
+    INT(early_stopping, patience),         MODE(early_stopping),
+    REAL(early_stopping, baseline),        FLAG(early_stopping, restore_best_weights),
+    INT(early_stopping, start_from_epoch), {0}};
+static const kolo_field reduce_lr_on_plateau[] = {
+    TEXT(reduce_lr_on_plateau, monitor),   REAL(reduce_lr_on_plateau, factor),
+    INT(reduce_lr_on_plateau, patience),   MODE(reduce_lr_on_plateau),
+    REAL(reduce_lr_on_plateau, min_delta), INT(reduce_lr_on_plateau, cooldown),
+    REAL(reduce_lr_on_plateau, min_lr),    {0}};
+static const kolo_field learning_rate_scheduler[] = {{0}};
+static const kolo_field learning_rate_warmup[] = {KOLO_POSITIONAL(KOLO_FIELD_DOUBLE, learning_rate_warmup, initial_lr),
+                                                  INT(learning_rate_warmup, warmup_epochs),
+                                                  INT(learning_rate_warmup, steps_per_epoch),
+                                                  INT(learning_rate_warmup, size),
+                                                  {0}};
+static const kolo_field csv_logger[] = {
+    KOLO_POSITIONAL(KOLO_FIELD_STRING, csv_logger, path), TEXT(csv_logger, separator), FLAG(csv_logger, append), {0}};
+static const kolo_field tensorboard[] = {
+    KOLO_POSITIONAL(KOLO_FIELD_STRING, tensorboard, folder), INT(tensorboard, update_freq), {0}};
+static const kolo_field backup_and_restore[] = {KOLO_POSITIONAL(KOLO_FIELD_STRING, backup_and_restore, folder),
+                                                INT(backup_and_restore, save_freq),
+                                                FLAG(backup_and_restore, keep),
+                                                {0}};
+static const kolo_field gradient_noise_scale[] = {INT(gradient_noise_scale, small_batch),
+                                                  INT(gradient_noise_scale, big_batch),
+                                                  INT(gradient_noise_scale, every),
+                                                  REAL(gradient_noise_scale, smoothing),
+                                                  {0}};
+static const kolo_field none[] = {{0}};
+
+static const struct known {
+    const char *name;
+    const kolo_field *fields;
+} known[] = {{"model_checkpoint", model_checkpoint},
+             {"early_stopping", early_stopping},
+             {"reduce_lr_on_plateau", reduce_lr_on_plateau},
+             {"learning_rate_scheduler", learning_rate_scheduler},
+             {"learning_rate_warmup", learning_rate_warmup},
+             {"csv_logger", csv_logger},
+             {"tensorboard", tensorboard},
+             {"backup_and_restore", backup_and_restore},
+             {"gradient_noise_scale", gradient_noise_scale},
+             {"batch_timing", none},
+             {"terminate_on_nan", none},
+             {"metric_average", none},
+             {"throughput", none}};
+
+/* A custom callback: lists the hooks that it has. */
+static void write_hooks(FILE *out, const kolo_callback *callback)
+{
+    const struct {
+        const char *name;
+        bool set;
+    } hooks[] = {{"on_train_begin", callback->on_train_begin},
+                 {"on_train_end", callback->on_train_end},
+                 {"on_epoch_begin", callback->on_epoch_begin},
+                 {"on_epoch_end", callback->on_epoch_end},
+                 {"on_train_batch_begin", callback->on_train_batch_begin},
+                 {"on_train_batch_end", callback->on_train_batch_end},
+                 {"on_test_begin", callback->on_test_begin},
+                 {"on_test_end", callback->on_test_end}};
+    fprintf(out, "a callback%s%s%s with", callback->name ? " '" : "", callback->name ? callback->name : "",
+            callback->name ? "'" : "");
+    int written = 0;
+    for (size_t i = 0; i < sizeof hooks / sizeof *hooks; i++)
+        if (hooks[i].set) fprintf(out, "%s .%s", written++ ? "," : "", hooks[i].name);
+    if (!written) fputs(" no hooks", out);
+}
+
+static void write_callback(recipe *r, const kolo_callback *callback)
+{
+    const char *name = callback->name ? callback->name : "";
+    size_t i = 0;
+    while (i < sizeof known / sizeof *known && strcmp(known[i].name, name) != 0) i++;
+    bool found = i < sizeof known / sizeof *known, ours = found || strcmp(name, "broadcast_variables") == 0;
+    if (!ours) {
+        write_hooks(r->out, callback);
+        return;
+    }
+    fprintf(r->out, "kolo_%s(", name);
+    if (!found) fprintf(r->out, "%d", (int)callback->number[0]);
+    else if (known[i].fields == learning_rate_scheduler)
+        fputs(callback->learning_rate_scheduler.schedule ? "…" : ".by_epoch = …", r->out);
+    else add_given(r, known[i].fields, &callback->model_checkpoint);
+    fputs(")", r->out);
+}
+
+char *kolo_callback_bundle(const kolo_callback *callback)
+{
+    recipe r;
+    if (!open_recipe(&r)) return NULL;
+    write_callback(&r, callback);
+    return json_of(&r, "");
 }

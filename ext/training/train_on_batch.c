@@ -93,13 +93,9 @@ static kolo_status train(kolo_model *model, const kolo_data *data, int64_t first
 
 kolo_scores kolo_train_on_batch_at(kolo_model *model, kolo_data *data, int64_t first, int64_t samples, kolo_here here)
 {
-    kolo_scope scope = kolo_enter("kolo_train_on_batch", here);
     kolo_scores scores = kolo_scores_of(NULL, NULL);
-    kolo_status status = kolo_model_begin(model, "kolo_train_on_batch()", true);
-    if (status == KOLO_OK) {
-        status = train(model, data, first, samples, &scores);
-        kolo_model_end(model);
-    }
-    kolo_leave(scope, status);
+    kolo_model_call call = kolo_model_enter(model, "kolo_train_on_batch", true, here);
+    if (call.status == KOLO_OK) call.status = train(model, data, first, samples, &scores);
+    kolo_model_leave(&call);
     return scores;
 }

@@ -82,7 +82,7 @@ def test_deterministic_runs_are_equal(tmp_path, data, one_device, ranks, devices
 
 @pytest.mark.parametrize("ranks, devices", [(7, None), *in_the_long_part((None, 7), (7, 2))])
 def test_global_batch_of_a_prime_a_rank(tmp_path, data, one_device, ranks, devices):
-    """7 × 13 = 91 samples: leaves and shares are all uneven, and the last step has 38."""
+    """7 × 13 = 91 samples: microbatches and shards are all uneven, and the last step has 38."""
     expected = one_device(data, "--batch-size", 91, "--deterministic")
     check_same(spread(tmp_path, data, 91, ranks, devices, "--deterministic"), expected)
 

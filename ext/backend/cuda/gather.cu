@@ -17,7 +17,7 @@ struct Pieces {
 
 struct Gather {
     kolo_sources from;
-    kolo_microbatch_arrays to;
+    kolo_gathered to;
     const kolo_step_parameters *step_parameters;
     int64_t first;
     int microbatch;
@@ -132,7 +132,7 @@ static bool fits(const void *array, size_t bytes)
     return (uintptr_t)array % bytes == 0;
 }
 
-static Pieces cut(const kolo_sources *from, const kolo_microbatch_arrays *to)
+static Pieces cut(const kolo_sources *from, const kolo_gathered *to)
 {
     Pieces pieces = {};
     bool twice = from->autoencoder && to->targets;
@@ -149,7 +149,7 @@ static Pieces cut(const kolo_sources *from, const kolo_microbatch_arrays *to)
 using namespace kolo;
 
 cudaError_t kolo_cuda_gather(cudaStream_t stream, const kolo_sources *from, const kolo_step_parameters *step_parameters,
-                             int64_t first, int microbatch, const kolo_microbatch_arrays *to)
+                             int64_t first, int microbatch, const kolo_gathered *to)
 {
     Gather g = {*from, *to, step_parameters, first, microbatch, cut(from, to)};
     if (g.pieces.all == 0 || microbatch == 0) return cudaSuccess;

@@ -78,7 +78,7 @@ cudaError_t kolo_cuda_dropout_backward(cudaStream_t stream, kolo_element element
  * kolo_gathered, with zeros behind the batch's last sample. Arrays may have any alignment; rows that allow it are
  * copied four elements at a time. The structs may be freed when the call returns. */
 cudaError_t kolo_cuda_gather(cudaStream_t stream, const kolo_sources *from, const kolo_step_parameters *step_parameters,
-                             int64_t first, int microbatch, const kolo_microbatch_arrays *to);
+                             int64_t first, int microbatch, const kolo_gathered *to);
 
 /* ---- sums.cu ---- */
 

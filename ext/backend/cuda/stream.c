@@ -271,7 +271,7 @@ static void free_graph(kolo_stream *stream, kolo_captured_graph *captured_graph)
 /* ---- arrays ---- */
 
 static kolo_status gather(kolo_stream *stream, const kolo_sources *from, const kolo_step_parameters *step_parameters,
-                          int64_t first, int microbatch, const kolo_microbatch_arrays *to)
+                          int64_t first, int microbatch, const kolo_gathered *to)
 {
     KOLO_TRY(kolo_cuda_enter(stream));
     KOLO_CUDA(kolo_cuda_gather(stream->handle, from, step_parameters, first, microbatch, to), "gathering samples");

@@ -20,8 +20,8 @@ KOLO_VECTORISED static void mask_bfloat16(const int16_t *dy, const int16_t *rest
 static void relu_backward(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     (void)kernel;
-    const void *dy = kolo_operand_pointer(&step->place[0], call), *y = kolo_operand_pointer(&step->place[1], call);
-    void *dz = kolo_operand_pointer(&step->place[2], call);
+    const void *dy = kolo_operand_pointer(&step->operand[0], call), *y = kolo_operand_pointer(&step->operand[1], call);
+    void *dz = kolo_operand_pointer(&step->operand[2], call);
     if (step->bfloat16) mask_bfloat16(dy, y, dz, step->elements);
     if (!step->bfloat16) mask_float(dy, y, dz, step->elements);
 }
@@ -36,19 +36,19 @@ kolo_status kolo_relu_backward(kolo_kernel *kernel, const kolo_op *op, kolo_oper
     KOLO_TRY(kolo_reorder_in(kernel, *dz, &y.desc, &dy));
     bool ours = dy.value < 0 || (kolo_plan_only_reader(plan, op->in[0]) && !kolo_plan_canonical(plan, op->in[0]));
     *dz = ours ? dy : kolo_operand_scratch(kernel, &y.desc);
-    const kolo_operand places[] = {dy, y, *dz};
-    return kolo_step_loop(kernel, relu_backward, 3, places) ? KOLO_OK : KOLO_INTERNAL;
+    const kolo_operand operands[] = {dy, y, *dz};
+    return kolo_step_loop(kernel, relu_backward, 3, operands) ? KOLO_OK : KOLO_INTERNAL;
 }
 
 /* ---- softmax, over the last axis: rows in the canonical order */
 
-/* *place becomes the value in the canonical order and in that type, with a descriptor of rows. */
-static kolo_status bring_rows(kolo_kernel *kernel, int value, dnnl_data_type_t type, kolo_operand *place)
+/* *operand becomes the value in the canonical order and in that type, with a descriptor of rows. */
+static kolo_status reorder_rows_in(kolo_kernel *kernel, int value, dnnl_data_type_t type, kolo_operand *operand)
 {
     kolo_shape shape = kernel->plan->values[value].shape;
     int64_t last = shape.dim[shape.rank - 1];
-    KOLO_TRY(kolo_plain_in(kernel, value, type, place));
-    return kolo_desc_rows(kernel->plan->microbatch * (kolo_shape_count(shape) / last), last, type, &place->desc);
+    KOLO_TRY(kolo_plain_in(kernel, value, type, operand));
+    return kolo_desc_rows(kernel->plan->microbatch * (kolo_shape_count(shape) / last), last, type, &operand->desc);
 }
 
 static kolo_status softmax_forward(const kolo_plan *plan, const dnnl_memory_desc_t *rows, dnnl_primitive_desc_t *made)
@@ -63,14 +63,14 @@ static kolo_status add_softmax(kolo_kernel *kernel, kolo_plan *plan, const kolo_
 {
     const int arguments[] = {DNNL_ARG_SRC, DNNL_ARG_DST};
     dnnl_primitive_desc_t forward;
-    kolo_operand places[2], y;
+    kolo_operand operands[2], y;
     dnnl_data_type_t type = kolo_onednn_type(plan, op->out[0]);
-    KOLO_TRY(bring_rows(kernel, op->in[0], type, &places[0]));
+    KOLO_TRY(reorder_rows_in(kernel, op->in[0], type, &operands[0]));
     KOLO_TRY(kolo_plain_buffer(kernel, plan, op->out[0], type, &y));
-    KOLO_TRY(softmax_forward(plan, &places[0].desc, &forward));
-    places[1] = y;
-    places[1].desc = places[0].desc;
-    KOLO_TRY(kolo_step_primitive(kernel, forward, 2, arguments, places));
+    KOLO_TRY(softmax_forward(plan, &operands[0].desc, &forward));
+    operands[1] = y;
+    operands[1].desc = operands[0].desc;
+    KOLO_TRY(kolo_step_primitive(kernel, forward, 2, arguments, operands));
     return kolo_reorder_out(kernel, y, op->out[0]);
 }
 
@@ -79,17 +79,17 @@ static kolo_status add_softmax_backward(kolo_kernel *kernel, kolo_plan *plan, co
     const int arguments[] = {DNNL_ARG_DIFF_DST, DNNL_ARG_DST, DNNL_ARG_DIFF_SRC};
     dnnl_primitive_desc_t forward, made;
     dnnl_softmax_desc_t operation;
-    kolo_operand places[3], dx;
+    kolo_operand operands[3], dx;
     dnnl_data_type_t type = kolo_onednn_type(plan, op->out[0]);
-    KOLO_TRY(bring_rows(kernel, op->in[0], type, &places[0]));
-    KOLO_TRY(bring_rows(kernel, op->in[1], type, &places[1]));
+    KOLO_TRY(reorder_rows_in(kernel, op->in[0], type, &operands[0]));
+    KOLO_TRY(reorder_rows_in(kernel, op->in[1], type, &operands[1]));
     KOLO_TRY(kolo_plain_buffer(kernel, plan, op->out[0], type, &dx));
-    places[2] = dx;
-    places[2].desc = places[0].desc;
-    KOLO_DNNL(dnnl_softmax_backward_desc_init(&operation, &places[0].desc, &places[0].desc, 1), "a softmax");
-    KOLO_TRY(softmax_forward(plan, &places[0].desc, &forward));
+    operands[2] = dx;
+    operands[2].desc = operands[0].desc;
+    KOLO_DNNL(dnnl_softmax_backward_desc_init(&operation, &operands[0].desc, &operands[0].desc, 1), "a softmax");
+    KOLO_TRY(softmax_forward(plan, &operands[0].desc, &forward));
     KOLO_TRY(kolo_describe_backward(&operation, forward, "a softmax", &made));
-    KOLO_TRY(kolo_step_primitive(kernel, made, 3, arguments, places));
+    KOLO_TRY(kolo_step_primitive(kernel, made, 3, arguments, operands));
     return kolo_reorder_out(kernel, dx, op->out[0]);
 }
 

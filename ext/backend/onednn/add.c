@@ -38,27 +38,27 @@ KOLO_VECTORISED static void add_bfloat16(const uint16_t *x1, const uint16_t *x2,
     }
 }
 
-/* Places: x1, x2, y. flag: relu. */
+/* Operands: x1, x2, y. flag: relu. */
 static void add(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     (void)kernel;
-    const void *x1 = kolo_operand_pointer(&step->place[0], call), *x2 = kolo_operand_pointer(&step->place[1], call);
-    void *y = kolo_operand_pointer(&step->place[2], call);
+    const void *x1 = kolo_operand_pointer(&step->operand[0], call), *x2 = kolo_operand_pointer(&step->operand[1], call);
+    void *y = kolo_operand_pointer(&step->operand[2], call);
     if (step->bfloat16) add_bfloat16(x1, x2, y, step->elements, step->flag);
     if (!step->bfloat16) add_float(x1, x2, y, step->elements, step->flag);
 }
 
 kolo_status kolo_onednn_add(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
-    kolo_operand places[3];
+    kolo_operand operands[3];
     dnnl_memory_desc_t layout = kolo_layout_of(plan, op->in[0])->desc;
     layout.data_type = kolo_onednn_type(plan, op->out[0]);
     KOLO_TRY(kolo_layout_set(plan, op->out[0], &layout));
     for (int i = 0; i < 2; i++)
-        KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[i]), &layout, &places[i]));
-    places[2] = kolo_output_buffer(kernel, op->out[0], &layout);
-    kolo_step *step = kolo_step_loop(kernel, add, 3, places);
+        KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[i]), &layout, &operands[i]));
+    operands[2] = kolo_output_buffer(kernel, op->out[0], &layout);
+    kolo_step *step = kolo_step_loop(kernel, add, 3, operands);
     if (!step) return KOLO_INTERNAL;
     step->flag = op->activation == KOLO_RELU;
-    return kolo_reorder_out(kernel, places[2], op->out[0]);
+    return kolo_reorder_out(kernel, operands[2], op->out[0]);
 }

@@ -216,12 +216,12 @@ static head head_of(const kolo_kernel *kernel, const kolo_call *call, int qkv, f
     return h;
 }
 
-/* Places: qkv, y, the arrays of a head. */
+/* Operands: qkv, y, the arrays of a head. */
 static kolo_status forward(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
-    const void *qkv = kolo_operand_pointer(&step->place[0], call);
-    void *y = kolo_operand_pointer(&step->place[1], call);
-    head h = head_of(kernel, call, kernel->plan->ops[kernel->op].in[0], kolo_operand_pointer(&step->place[2], call));
+    const void *qkv = kolo_operand_pointer(&step->operand[0], call);
+    void *y = kolo_operand_pointer(&step->operand[1], call);
+    head h = head_of(kernel, call, kernel->plan->ops[kernel->op].in[0], kolo_operand_pointer(&step->operand[2], call));
     for (int n = 0; n < kernel->plan->microbatch * h.op->heads; n++) {
         h.sample = n / h.op->heads;
         h.number = n % h.op->heads;
@@ -233,12 +233,13 @@ static kolo_status forward(const kolo_kernel *kernel, const kolo_step *step, con
     return KOLO_OK;
 }
 
-/* Places: qkv, dy, dqkv, the arrays of a head. */
+/* Operands: qkv, dy, dqkv, the arrays of a head. */
 static kolo_status backward(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
-    const void *qkv = kolo_operand_pointer(&step->place[0], call), *dy = kolo_operand_pointer(&step->place[1], call);
-    void *dqkv = kolo_operand_pointer(&step->place[2], call);
-    head h = head_of(kernel, call, kernel->plan->ops[kernel->op].in[1], kolo_operand_pointer(&step->place[3], call));
+    const void *qkv = kolo_operand_pointer(&step->operand[0], call),
+               *dy = kolo_operand_pointer(&step->operand[1], call);
+    void *dqkv = kolo_operand_pointer(&step->operand[2], call);
+    head h = head_of(kernel, call, kernel->plan->ops[kernel->op].in[1], kolo_operand_pointer(&step->operand[3], call));
     for (int n = 0; n < kernel->plan->microbatch * h.op->heads; n++) {
         h.sample = n / h.op->heads;
         h.number = n % h.op->heads;
@@ -254,33 +255,33 @@ static kolo_status backward(const kolo_kernel *kernel, const kolo_step *step, co
 
 /* ---- operations */
 
-static kolo_status memory_of_head(kolo_kernel *kernel, const kolo_op *op, int qkv, kolo_operand *place)
+static kolo_status memory_of_head(kolo_kernel *kernel, const kolo_op *op, int qkv, kolo_operand *operand)
 {
     dnnl_memory_desc_t rows;
     KOLO_TRY(kolo_desc_rows(1, room(&kernel->plan->values[qkv].shape, op->heads), dnnl_f32, &rows));
-    *place = kolo_operand_scratch(kernel, &rows);
+    *operand = kolo_operand_scratch(kernel, &rows);
     return KOLO_OK;
 }
 
 kolo_status kolo_onednn_attention(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
-    kolo_operand places[3];
+    kolo_operand operands[3];
     dnnl_data_type_t type = kolo_activation_type(plan);
-    KOLO_TRY(kolo_plain_in(kernel, op->in[0], type, &places[0]));
-    KOLO_TRY(kolo_plain_buffer(kernel, plan, op->out[0], type, &places[1]));
-    KOLO_TRY(memory_of_head(kernel, op, op->in[0], &places[2]));
-    if (!kolo_step_loop_or_fail(kernel, forward, 3, places)) return KOLO_INTERNAL;
-    return kolo_reorder_out(kernel, places[1], op->out[0]);
+    KOLO_TRY(kolo_plain_in(kernel, op->in[0], type, &operands[0]));
+    KOLO_TRY(kolo_plain_buffer(kernel, plan, op->out[0], type, &operands[1]));
+    KOLO_TRY(memory_of_head(kernel, op, op->in[0], &operands[2]));
+    if (!kolo_step_loop_or_fail(kernel, forward, 3, operands)) return KOLO_INTERNAL;
+    return kolo_reorder_out(kernel, operands[1], op->out[0]);
 }
 
 kolo_status kolo_onednn_attention_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
-    kolo_operand places[4];
+    kolo_operand operands[4];
     dnnl_data_type_t type = kolo_activation_type(plan);
-    KOLO_TRY(kolo_plain_in(kernel, op->in[1], type, &places[0]));
-    KOLO_TRY(kolo_plain_in(kernel, op->in[0], type, &places[1]));
-    KOLO_TRY(kolo_plain_buffer(kernel, plan, op->out[0], type, &places[2]));
-    KOLO_TRY(memory_of_head(kernel, op, op->in[1], &places[3]));
-    if (!kolo_step_loop_or_fail(kernel, backward, 4, places)) return KOLO_INTERNAL;
-    return kolo_reorder_out(kernel, places[2], op->out[0]);
+    KOLO_TRY(kolo_plain_in(kernel, op->in[1], type, &operands[0]));
+    KOLO_TRY(kolo_plain_in(kernel, op->in[0], type, &operands[1]));
+    KOLO_TRY(kolo_plain_buffer(kernel, plan, op->out[0], type, &operands[2]));
+    KOLO_TRY(memory_of_head(kernel, op, op->in[1], &operands[3]));
+    if (!kolo_step_loop_or_fail(kernel, backward, 4, operands)) return KOLO_INTERNAL;
+    return kolo_reorder_out(kernel, operands[2], op->out[0]);
 }

@@ -25,15 +25,15 @@ kolo_status kolo_onednn_average_pool2d(kolo_kernel *kernel, kolo_plan *plan, con
     const int arguments[] = {DNNL_ARG_SRC, DNNL_ARG_DST};
     dnnl_memory_desc_t x, y;
     dnnl_primitive_desc_t made;
-    kolo_operand places[2];
+    kolo_operand operands[2];
     KOLO_TRY(kolo_desc_image(plan, op->in[0], &x));
     KOLO_TRY(kolo_desc_resized(plan, &x, plan->values[op->out[0]].shape, &y));
     KOLO_TRY(kolo_layout_set(plan, op->out[0], &y));
-    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &x, &places[0]));
-    places[1] = kolo_output_buffer(kernel, op->out[0], &y);
+    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &x, &operands[0]));
+    operands[1] = kolo_output_buffer(kernel, op->out[0], &y);
     KOLO_TRY(describe(plan, op, false, &x, &y, &made));
-    KOLO_TRY(kolo_step_primitive(kernel, made, 2, arguments, places));
-    return kolo_reorder_out(kernel, places[1], op->out[0]);
+    KOLO_TRY(kolo_step_primitive(kernel, made, 2, arguments, operands));
+    return kolo_reorder_out(kernel, operands[1], op->out[0]);
 }
 
 /* The forward operation of the same layer: dx gets the layout of its x. */
@@ -56,14 +56,14 @@ kolo_status kolo_onednn_average_pool2d_backward(kolo_kernel *kernel, kolo_plan *
     const int arguments[] = {DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_SRC};
     dnnl_memory_desc_t dx, dy;
     dnnl_primitive_desc_t made;
-    kolo_operand places[2];
+    kolo_operand operands[2];
     KOLO_TRY(kolo_desc_image(plan, forward_of(plan, op)->in[0], &dx));
     KOLO_TRY(kolo_layout_set(plan, op->out[0], &dx));
     dx.data_type = sum_type(&op->window, dx.data_type);
     KOLO_TRY(kolo_desc_resized(plan, &dx, plan->values[op->in[0]].shape, &dy));
-    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &dy, &places[0]));
-    places[1] = kolo_output_buffer(kernel, op->out[0], &dx);
+    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &dy, &operands[0]));
+    operands[1] = kolo_output_buffer(kernel, op->out[0], &dx);
     KOLO_TRY(describe(plan, op, true, &dx, &dy, &made));
-    KOLO_TRY(kolo_step_primitive(kernel, made, 2, arguments, places));
-    return kolo_reorder_out(kernel, places[1], op->out[0]);
+    KOLO_TRY(kolo_step_primitive(kernel, made, 2, arguments, operands));
+    return kolo_reorder_out(kernel, operands[1], op->out[0]);
 }

@@ -42,7 +42,7 @@ static double variance_of(const double *reduced, int64_t channels, int64_t c)
 }
 
 /* NULL if the operation has no such operand. */
-static const void *operand(const kolo_call *call, int value)
+static const void *memory_of(const kolo_call *call, int value)
 {
     return value < 0 ? NULL : call->memory[value];
 }
@@ -264,11 +264,11 @@ static statistics statistics_of(const kolo_kernel *kernel, const kolo_step *step
 {
     const kolo_op *op = &kernel->plan->ops[kernel->op];
     bool forward = op->kind == KOLO_OP_BATCH_NORM;
-    return (statistics){.reduced = operand(call, op->in[forward ? 1 : 2]),
-                        .mean = forward ? operand(call, op->in[4]) : NULL,
-                        .variance = forward ? operand(call, op->in[5]) : NULL,
-                        .gamma = operand(call, op->in[gamma]),
-                        .beta = operand(call, op->in[gamma + 1]),
+    return (statistics){.reduced = memory_of(call, op->in[forward ? 1 : 2]),
+                        .mean = forward ? memory_of(call, op->in[4]) : NULL,
+                        .variance = forward ? memory_of(call, op->in[5]) : NULL,
+                        .gamma = memory_of(call, op->in[gamma]),
+                        .beta = memory_of(call, op->in[gamma + 1]),
                         .epsilon = op->epsilon,
                         .channels = step->x.channels};
 }
@@ -281,13 +281,13 @@ static void clear_padding(const kolo_kernel *kernel, const kolo_step *step, cons
            sample * (size_t)(kernel->plan->microbatch - call->samples));
 }
 
-/* Places: x. */
+/* Operands: x. */
 static void moments(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     double *sum = call->memory[kernel->plan->ops[kernel->op].out[0]];
     int64_t samples = call->samples;
     kolo_tiling t = flat(step, &samples);
-    arrays a = {.x = kolo_operand_pointer(&step->place[0], call)};
+    arrays a = {.x = kolo_operand_pointer(&step->operand[0], call)};
     rows none = {0};
     for (int64_t i = 0; i < 2 * t.channels; i++) sum[i] = 0;
     (step->bfloat16 ? moments_bfloat16 : moments_float)(&t, samples, &a, &none, sum);
@@ -304,16 +304,16 @@ static void write_running_gradients(const kolo_op *op, const statistics *s, cons
         variance[c] = (float)(call->samples * variance_of(s->reduced, s->channels, c));
 }
 
-/* Places: x, y, rows. */
+/* Operands: x, y, rows. */
 static void normalise(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     const kolo_op *op = &kernel->plan->ops[kernel->op];
     int64_t samples = call->samples;
     kolo_tiling t = flat(step, &samples);
     statistics s = statistics_of(kernel, step, call, 2);
-    rows r = rows_at(kolo_operand_pointer(&step->place[2], call), &t);
-    arrays a = {.x = kolo_operand_pointer(&step->place[0], call),
-                .to = kolo_operand_pointer(&step->place[1], call),
+    rows r = rows_at(kolo_operand_pointer(&step->operand[2], call), &t);
+    arrays a = {.x = kolo_operand_pointer(&step->operand[0], call),
+                .to = kolo_operand_pointer(&step->operand[1], call),
                 .relu = op->activation == KOLO_RELU};
     fill_rows(&s, padded(&t), r);
     (step->bfloat16 ? normalise_bfloat16 : normalise_float)(&t, samples, &a, &r, NULL);
@@ -333,7 +333,7 @@ static void finish_sums(const kolo_op *op, const statistics *s, const kolo_call 
     }
 }
 
-/* Places: dy, x, rows. */
+/* Operands: dy, x, rows. */
 static void sum_up(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     const kolo_op *op = &kernel->plan->ops[kernel->op];
@@ -341,9 +341,9 @@ static void sum_up(const kolo_kernel *kernel, const kolo_step *step, const kolo_
     int64_t samples = call->samples;
     kolo_tiling t = flat(step, &samples);
     statistics s = statistics_of(kernel, step, call, 3);
-    rows r = rows_at(kolo_operand_pointer(&step->place[2], call), &t);
-    arrays a = {.dy = kolo_operand_pointer(&step->place[0], call),
-                .x = kolo_operand_pointer(&step->place[1], call),
+    rows r = rows_at(kolo_operand_pointer(&step->operand[2], call), &t);
+    arrays a = {.dy = kolo_operand_pointer(&step->operand[0], call),
+                .x = kolo_operand_pointer(&step->operand[1], call),
                 .relu = op->activation == KOLO_RELU};
     fill_rows(&s, padded(&t), r);
     for (int64_t i = 0; i < 2 * t.channels; i++) sum[i] = 0;
@@ -351,17 +351,17 @@ static void sum_up(const kolo_kernel *kernel, const kolo_step *step, const kolo_
     finish_sums(op, &s, call, sum);
 }
 
-/* Places: dy, x, dx, rows. */
+/* Operands: dy, x, dx, rows. */
 static void backward(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     const kolo_op *op = &kernel->plan->ops[kernel->op];
     int64_t samples = call->samples;
     kolo_tiling t = flat(step, &samples);
     statistics s = statistics_of(kernel, step, call, 3);
-    rows r = rows_at(kolo_operand_pointer(&step->place[3], call), &t);
-    arrays a = {.dy = kolo_operand_pointer(&step->place[0], call),
-                .x = kolo_operand_pointer(&step->place[1], call),
-                .to = kolo_operand_pointer(&step->place[2], call),
+    rows r = rows_at(kolo_operand_pointer(&step->operand[3], call), &t);
+    arrays a = {.dy = kolo_operand_pointer(&step->operand[0], call),
+                .x = kolo_operand_pointer(&step->operand[1], call),
+                .to = kolo_operand_pointer(&step->operand[2], call),
                 .relu = op->activation == KOLO_RELU};
     fill_rows(&s, padded(&t), r);
     fill_backward_rows(&s, call->memory[op->in[5]], padded(&t), r);
@@ -371,9 +371,9 @@ static void backward(const kolo_kernel *kernel, const kolo_step *step, const kol
 
 /* ---- operations */
 
-/* *place becomes x in a layout whose tiling, *t, has the channels of x: an image keeps its layout, anything else
+/* *operand becomes x in a layout whose tiling, *t, has the channels of x: an image keeps its layout, anything else
  * becomes rows of channels. A step reorders x where it is a view of a value in another layout. */
-static kolo_status bring_x(kolo_kernel *kernel, kolo_plan *plan, int value, kolo_operand *place, kolo_tiling *t)
+static kolo_status reorder_x_in(kolo_kernel *kernel, kolo_plan *plan, int value, kolo_operand *operand, kolo_tiling *t)
 {
     kolo_shape shape = plan->values[value].shape;
     int64_t channels = shape.dim[shape.rank - 1];
@@ -382,17 +382,17 @@ static kolo_status bring_x(kolo_kernel *kernel, kolo_plan *plan, int value, kolo
     if (shape.rank == 3) KOLO_TRY(kolo_desc_image(plan, value, &wanted));
     else KOLO_TRY(kolo_desc_plain(plan, value, from.desc.data_type, &wanted));
     wanted.data_type = from.desc.data_type;
-    KOLO_TRY(kolo_reorder_in(kernel, from, &wanted, place));
-    if (!kolo_tiling_of(&place->desc, t)) return kolo_fail(KOLO_INTERNAL, "a layout without tiles");
+    KOLO_TRY(kolo_reorder_in(kernel, from, &wanted, operand));
+    if (!kolo_tiling_of(&operand->desc, t)) return kolo_fail(KOLO_INTERNAL, "a layout without tiles");
     if (shape.rank != 3) *t = (kolo_tiling){channels, 1, kolo_shape_count(shape) / channels, channels, 1};
     return KOLO_OK;
 }
 
-static kolo_status add_rows(kolo_kernel *kernel, kolo_tiling t, kolo_operand *place)
+static kolo_status add_rows(kolo_kernel *kernel, kolo_tiling t, kolo_operand *operand)
 {
     dnnl_memory_desc_t desc;
     KOLO_TRY(kolo_desc_rows(ROWS, padded(&t) + KOLO_LANES, dnnl_f32, &desc));
-    *place = kolo_operand_scratch(kernel, &desc);
+    *operand = kolo_operand_scratch(kernel, &desc);
     return KOLO_OK;
 }
 
@@ -402,9 +402,10 @@ static kolo_status place_parameters(kolo_plan *plan, const int *values, int coun
     return KOLO_OK;
 }
 
-static kolo_status add_step(kolo_kernel *kernel, kolo_loop *loop, int count, const kolo_operand *places, kolo_tiling t)
+static kolo_status add_step(kolo_kernel *kernel, kolo_loop *loop, int count, const kolo_operand *operands,
+                            kolo_tiling t)
 {
-    kolo_step *step = kolo_step_loop(kernel, loop, count, places);
+    kolo_step *step = kolo_step_loop(kernel, loop, count, operands);
     if (!step) return KOLO_INTERNAL;
     step->x = t;
     return KOLO_OK;
@@ -414,50 +415,50 @@ kolo_status kolo_onednn_batch_norm_moments(kolo_kernel *kernel, kolo_plan *plan,
 {
     kolo_tiling t;
     kolo_operand x;
-    KOLO_TRY(bring_x(kernel, plan, op->in[0], &x, &t));
+    KOLO_TRY(reorder_x_in(kernel, plan, op->in[0], &x, &t));
     return add_step(kernel, moments, 1, &x, t);
 }
 
 kolo_status kolo_onednn_batch_norm(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     kolo_tiling t;
-    kolo_operand places[3] = {0};
-    KOLO_TRY(bring_x(kernel, plan, op->in[0], &places[0], &t));
+    kolo_operand operands[3] = {0};
+    KOLO_TRY(reorder_x_in(kernel, plan, op->in[0], &operands[0], &t));
     KOLO_TRY(place_parameters(plan, op->in + 2, 4));
     KOLO_TRY(place_parameters(plan, op->out + 1, 2));
-    dnnl_memory_desc_t layout = places[0].desc;
+    dnnl_memory_desc_t layout = operands[0].desc;
     layout.data_type = kolo_onednn_type(plan, op->out[0]);
     KOLO_TRY(kolo_layout_set(plan, op->out[0], &layout));
-    places[1] = kolo_output_buffer(kernel, op->out[0], &places[0].desc);
-    KOLO_TRY(add_rows(kernel, t, &places[2]));
-    KOLO_TRY(add_step(kernel, normalise, 3, places, t));
-    return kolo_reorder_out(kernel, places[1], op->out[0]);
+    operands[1] = kolo_output_buffer(kernel, op->out[0], &operands[0].desc);
+    KOLO_TRY(add_rows(kernel, t, &operands[2]));
+    KOLO_TRY(add_step(kernel, normalise, 3, operands, t));
+    return kolo_reorder_out(kernel, operands[1], op->out[0]);
 }
 
 kolo_status kolo_onednn_batch_norm_sums(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     kolo_tiling t;
-    kolo_operand places[3] = {0};
-    KOLO_TRY(bring_x(kernel, plan, op->in[1], &places[1], &t));
+    kolo_operand operands[3] = {0};
+    KOLO_TRY(reorder_x_in(kernel, plan, op->in[1], &operands[1], &t));
     KOLO_TRY(place_parameters(plan, op->in + 3, 2));
     KOLO_TRY(place_parameters(plan, op->out + 1, 2));
-    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &places[1].desc, &places[0]));
-    KOLO_TRY(add_rows(kernel, t, &places[2]));
-    return add_step(kernel, sum_up, 3, places, t);
+    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &operands[1].desc, &operands[0]));
+    KOLO_TRY(add_rows(kernel, t, &operands[2]));
+    return add_step(kernel, sum_up, 3, operands, t);
 }
 
 kolo_status kolo_onednn_batch_norm_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     kolo_tiling t;
-    kolo_operand places[4] = {0};
-    KOLO_TRY(bring_x(kernel, plan, op->in[1], &places[1], &t));
+    kolo_operand operands[4] = {0};
+    KOLO_TRY(reorder_x_in(kernel, plan, op->in[1], &operands[1], &t));
     KOLO_TRY(place_parameters(plan, op->in + 3, 2));
-    dnnl_memory_desc_t layout = places[1].desc;
+    dnnl_memory_desc_t layout = operands[1].desc;
     layout.data_type = kolo_onednn_type(plan, op->out[0]);
     KOLO_TRY(kolo_layout_set(plan, op->out[0], &layout));
-    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &places[1].desc, &places[0]));
-    places[2] = kolo_output_buffer(kernel, op->out[0], &places[1].desc);
-    KOLO_TRY(add_rows(kernel, t, &places[3]));
-    KOLO_TRY(add_step(kernel, backward, 4, places, t));
-    return kolo_reorder_out(kernel, places[2], op->out[0]);
+    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &operands[1].desc, &operands[0]));
+    operands[2] = kolo_output_buffer(kernel, op->out[0], &operands[1].desc);
+    KOLO_TRY(add_rows(kernel, t, &operands[3]));
+    KOLO_TRY(add_step(kernel, backward, 4, operands, t));
+    return kolo_reorder_out(kernel, operands[2], op->out[0]);
 }

@@ -37,13 +37,13 @@ KOLO_BOTH_TYPES(add, (const kolo_tiling *t, int64_t samples, const void *z, cons
                 const kolo_tiling copy = *t;
                 add_samples(&copy, samples, z, bias, y, relu, narrow))
 
-/* Places: z (float32), bias (value -1: none), y. flag: ReLU. */
+/* Operands: z (float32), bias (value -1: none), y. flag: ReLU. */
 static void add(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
-    const void *z = kolo_operand_pointer(&step->place[0], call);
-    const float *bias = step->place[1].value < 0 ? NULL : kolo_operand_pointer(&step->place[1], call);
-    void *y = kolo_operand_pointer(&step->place[2], call);
-    const dnnl_memory_desc_t *written = &step->place[2].desc; /* the microbatch, or the part for a round */
+    const void *z = kolo_operand_pointer(&step->operand[0], call);
+    const float *bias = step->operand[1].value < 0 ? NULL : kolo_operand_pointer(&step->operand[1], call);
+    void *y = kolo_operand_pointer(&step->operand[2], call);
+    const dnnl_memory_desc_t *written = &step->operand[2].desc; /* the microbatch, or the part for a round */
     bool narrowing = written->data_type == dnnl_bf16;
     (void)kernel;
     (narrowing ? add_bfloat16 : add_float)(&step->x, written->dims[0], z, bias, y, step->flag);
@@ -51,8 +51,8 @@ static void add(const kolo_kernel *kernel, const kolo_step *step, const kolo_cal
 
 kolo_status kolo_bias_add(kolo_kernel *kernel, kolo_operand z, int bias, bool relu, kolo_operand y)
 {
-    const kolo_operand places[] = {z, bias < 0 ? (kolo_operand){.value = -1} : kolo_operand_of(kernel, bias), y};
-    kolo_step *step = kolo_step_loop(kernel, add, 3, places);
+    const kolo_operand operands[] = {z, bias < 0 ? (kolo_operand){.value = -1} : kolo_operand_of(kernel, bias), y};
+    kolo_step *step = kolo_step_loop(kernel, add, 3, operands);
     if (!step || !kolo_tiling_of(&z.desc, &step->x)) return KOLO_INTERNAL;
     step->flag = relu;
     return KOLO_OK;
@@ -89,17 +89,17 @@ KOLO_INLINE void sum_blocks(const kolo_tiling *t, int64_t samples, const void *d
 KOLO_BOTH_TYPES(sum, (const kolo_tiling *t, int64_t samples, const void *dz, float *dbias), const kolo_tiling copy = *t;
                 sum_blocks(&copy, samples, dz, dbias, narrow))
 
-/* Places: dz, dbias. */
+/* Operands: dz, dbias. */
 static void sum(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
-    const void *dz = kolo_operand_pointer(&step->place[0], call);
-    float *dbias = kolo_operand_pointer(&step->place[1], call);
+    const void *dz = kolo_operand_pointer(&step->operand[0], call);
+    float *dbias = kolo_operand_pointer(&step->operand[1], call);
     (step->bfloat16 ? sum_bfloat16 : sum_float)(&step->x, kernel->plan->microbatch, dz, dbias);
 }
 
 kolo_status kolo_bias_sum(kolo_kernel *kernel, kolo_operand dz, int dbias)
 {
-    const kolo_operand places[] = {dz, kolo_operand_of(kernel, dbias)};
-    kolo_step *step = kolo_step_loop(kernel, sum, 2, places);
+    const kolo_operand operands[] = {dz, kolo_operand_of(kernel, dbias)};
+    kolo_step *step = kolo_step_loop(kernel, sum, 2, operands);
     return step && kolo_tiling_of(&dz.desc, &step->x) ? KOLO_OK : KOLO_INTERNAL;
 }

@@ -12,35 +12,35 @@ static size_t element_size(const dnnl_memory_desc_t *desc)
 }
 
 /* Bytes of one run of an operand that has `runs` runs. */
-static size_t run_of(const kolo_step *step, int place, int64_t runs)
+static size_t run_of(const kolo_step *step, int operand, int64_t runs)
 {
-    return dnnl_memory_desc_get_size(&step->place[place].desc) / (size_t)runs;
+    return dnnl_memory_desc_get_size(&step->operand[operand].desc) / (size_t)runs;
 }
 
-/* Places: the inputs, then y. number[0]: outer. */
+/* Operands: the inputs, then y. number[0]: outer. */
 static void join(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     int64_t runs = kernel->plan->microbatch * step->number[0];
     int inputs = step->count - 1;
-    char *y = kolo_operand_pointer(&step->place[inputs], call);
+    char *y = kolo_operand_pointer(&step->operand[inputs], call);
     const char *x[KOLO_OP_INS];
     size_t run[KOLO_OP_INS];
     for (int i = 0; i < inputs; i++) {
-        x[i] = kolo_operand_pointer(&step->place[i], call);
+        x[i] = kolo_operand_pointer(&step->operand[i], call);
         run[i] = run_of(step, i, runs);
     }
     for (int64_t r = 0; r < runs; r++)
         for (int i = 0; i < inputs; y += run[i], x[i] += run[i], i++) memcpy(y, x[i], run[i]);
 }
 
-/* Places: x, y. number[0]: outer; number[1]: the elements of each run of x before the slice. */
+/* Operands: x, y. number[0]: outer; number[1]: the elements of each run of x before the slice. */
 static void cut(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     int64_t runs = kernel->plan->microbatch * step->number[0];
     size_t from = run_of(step, 0, runs), to = run_of(step, 1, runs);
-    const char *x = kolo_operand_pointer(&step->place[0], call);
-    char *y = kolo_operand_pointer(&step->place[1], call);
-    x += (size_t)step->number[1] * element_size(&step->place[0].desc);
+    const char *x = kolo_operand_pointer(&step->operand[0], call);
+    char *y = kolo_operand_pointer(&step->operand[1], call);
+    x += (size_t)step->number[1] * element_size(&step->operand[0].desc);
     for (int64_t r = 0; r < runs; r++, x += from, y += to) memcpy(y, x, to);
 }
 
@@ -92,7 +92,7 @@ static kolo_status shared_tiling(const kolo_plan *plan, const kolo_op *op, int i
 
 kolo_status kolo_onednn_concatenate(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
-    kolo_operand places[KOLO_STEP_OPERANDS];
+    kolo_operand operands[KOLO_STEP_OPERANDS];
     dnnl_memory_desc_t x, y;
     kolo_tiling t;
     bool tiled;
@@ -107,14 +107,14 @@ kolo_status kolo_onednn_concatenate(kolo_kernel *kernel, kolo_plan *plan, const 
         if (tiled) KOLO_TRY(kolo_desc_image(plan, op->in[i], &x));
         if (tiled && i == 0)
             KOLO_TRY(kolo_desc_blocked(plan, shape, op->axis < 2 && t.block == t.channels ? 0 : t.block, type, &y));
-        KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[i]), &x, &places[i]));
+        KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[i]), &x, &operands[i]));
     }
     KOLO_TRY(kolo_layout_set(plan, op->out[0], &y));
-    places[inputs] = kolo_output_buffer(kernel, op->out[0], &y);
-    kolo_step *step = kolo_step_loop(kernel, join, inputs + 1, places);
+    operands[inputs] = kolo_output_buffer(kernel, op->out[0], &y);
+    kolo_step *step = kolo_step_loop(kernel, join, inputs + 1, operands);
     if (!step) return KOLO_INTERNAL;
     step->number[0] = outer_of(tiled ? &t : NULL, shape, op->axis);
-    return kolo_reorder_out(kernel, places[inputs], op->out[0]);
+    return kolo_reorder_out(kernel, operands[inputs], op->out[0]);
 }
 
 kolo_status kolo_onednn_slice(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)

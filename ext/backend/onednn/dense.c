@@ -43,12 +43,12 @@ static kolo_status describe_forward(const kolo_plan *plan, const product *p, boo
     return kolo_describe(&operation, relu, NULL, "a dense layer", made);
 }
 
-/* *place becomes x as the matrix of the product. If flat, a sample's elements form its row in the order of memory. */
-static kolo_status rows_of(kolo_kernel *kernel, int x, const product *p, kolo_operand *place)
+/* *operand becomes x as the matrix of the product. If flat, a sample's elements form its row in the order of memory. */
+static kolo_status rows_of(kolo_kernel *kernel, int x, const product *p, kolo_operand *operand)
 {
-    *place = kolo_operand_of(kernel, x);
-    if (!p->flat) KOLO_TRY(kolo_plain_in(kernel, x, place->desc.data_type, place));
-    return kolo_desc_rows(p->rows, p->inputs, place->desc.data_type, &place->desc);
+    *operand = kolo_operand_of(kernel, x);
+    if (!p->flat) KOLO_TRY(kolo_plain_in(kernel, x, operand->desc.data_type, operand));
+    return kolo_desc_rows(p->rows, p->inputs, operand->desc.data_type, &operand->desc);
 }
 
 static kolo_product steps_of(kolo_kernel *kernel, kolo_plan *plan, const product *p)

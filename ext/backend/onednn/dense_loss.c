@@ -103,10 +103,10 @@ static kolo_status add_logits(kolo_kernel *kernel, kolo_plan *plan, const kolo_o
         dnnl_primitive_desc_destroy(made);
         return status;
     }
-    kolo_operand places[] = {chunk_of(c, c->x, &x), kolo_operand_of(kernel, op->in[1]), c->logits, {.value = -1}};
-    places[2].desc = logits;
-    if (biased) places[3] = kolo_operand_of(kernel, op->in[2]);
-    return kolo_step_primitive(kernel, made, biased ? 4 : 3, arguments, places);
+    kolo_operand operands[] = {chunk_of(c, c->x, &x), kolo_operand_of(kernel, op->in[1]), c->logits, {.value = -1}};
+    operands[2].desc = logits;
+    if (biased) operands[3] = kolo_operand_of(kernel, op->in[2]);
+    return kolo_step_primitive(kernel, made, biased ? 4 : 3, arguments, operands);
 }
 
 /* dx = dlogits·Kᵀ. */
@@ -126,38 +126,39 @@ static kolo_status add_dx(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *o
         dnnl_primitive_desc_destroy(made);
         return status;
     }
-    kolo_operand places[] = {c->dlogits, kolo_operand_of(kernel, op->in[3]), chunk_of(c, c->dx, &dx)};
-    places[0].desc = dlogits;
-    return kolo_step_primitive(kernel, made, 3, arguments, places);
+    kolo_operand operands[] = {c->dlogits, kolo_operand_of(kernel, op->in[3]), chunk_of(c, c->dx, &dx)};
+    operands[0].desc = dlogits;
+    return kolo_step_primitive(kernel, made, 3, arguments, operands);
 }
 
 /* dK = xᵀ·dlogits in the first round, then dK += xᵀ·dlogits. In float32, sgemm is faster than a matmul primitive. */
 static kolo_status multiply_float(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     (void)kernel;
-    const dnnl_memory_desc_t *x = &step->place[0].desc, *dlogits = &step->place[1].desc;
+    const dnnl_memory_desc_t *x = &step->operand[0].desc, *dlogits = &step->operand[1].desc;
     dnnl_status_t status =
-        dnnl_sgemm('T', 'N', x->dims[0], dlogits->dims[1], x->dims[1], 1, kolo_operand_pointer(&step->place[0], call),
-                   x->dims[0], kolo_operand_pointer(&step->place[1], call), dlogits->dims[1], call->round > 0,
-                   kolo_operand_pointer(&step->place[2], call), dlogits->dims[1]);
+        dnnl_sgemm('T', 'N', x->dims[0], dlogits->dims[1], x->dims[1], 1, kolo_operand_pointer(&step->operand[0], call),
+                   x->dims[0], kolo_operand_pointer(&step->operand[1], call), dlogits->dims[1], call->round > 0,
+                   kolo_operand_pointer(&step->operand[2], call), dlogits->dims[1]);
     return kolo_onednn_check(status, "a product");
 }
 
 static kolo_status add_dkernel(kolo_kernel *kernel, const kolo_op *op, const chunks *c, int64_t rows, bool more)
 {
     const int arguments[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
-    dnnl_memory_desc_t x, turned, dlogits, dkernel;
+    dnnl_memory_desc_t x, transposed, dlogits, dkernel;
     dnnl_primitive_desc_t made;
     KOLO_TRY(matrix(rows, c->inputs, c->type, dnnl_ab, &x));
-    KOLO_TRY(matrix(c->inputs, rows, c->type, dnnl_ba, &turned));
+    KOLO_TRY(matrix(c->inputs, rows, c->type, dnnl_ba, &transposed));
     KOLO_TRY(matrix(rows, c->outputs, c->type, dnnl_ab, &dlogits));
     KOLO_TRY(matrix(c->inputs, c->outputs, dnnl_f32, dnnl_ab, &dkernel));
-    kolo_operand places[] = {chunk_of(c, c->x, &x), c->dlogits, kolo_operand_of(kernel, op->out[1])};
-    places[0].desc = turned;
-    places[1].desc = dlogits;
-    if (c->type == dnnl_f32) return kolo_step_loop_or_fail(kernel, multiply_float, 3, places) ? KOLO_OK : KOLO_INTERNAL;
-    KOLO_TRY(describe(&turned, &dlogits, NULL, &dkernel, more, &made));
-    return kolo_step_primitive(kernel, made, 3, arguments, places);
+    kolo_operand operands[] = {chunk_of(c, c->x, &x), c->dlogits, kolo_operand_of(kernel, op->out[1])};
+    operands[0].desc = transposed;
+    operands[1].desc = dlogits;
+    if (c->type == dnnl_f32)
+        return kolo_step_loop_or_fail(kernel, multiply_float, 3, operands) ? KOLO_OK : KOLO_INTERNAL;
+    KOLO_TRY(describe(&transposed, &dlogits, NULL, &dkernel, more, &made));
+    return kolo_step_primitive(kernel, made, 3, arguments, operands);
 }
 
 /* ---- the loss of a chunk */
@@ -177,18 +178,18 @@ KOLO_INLINE void put_dlogits(const float *row, float factor, void *dlogits, int6
 KOLO_BOTH_TYPES(put, (const float *row, float factor, void *dlogits, int64_t at, int64_t count, float *dbias),
                 put_dlogits(row, factor, dlogits, at, count, dbias, narrow))
 
-/* Places: logits, dlogits, two rows of scratch memory. In float32 dlogits overwrite the logits. */
+/* Operands: logits, dlogits, two rows of scratch memory. In float32 dlogits overwrite the logits. */
 static void compute_loss(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     const kolo_plan *plan = kernel->plan;
     const kolo_op *op = &plan->ops[kernel->op];
-    int64_t rows = step->place[0].desc.dims[0], count = step->place[0].desc.dims[1];
+    int64_t rows = step->operand[0].desc.dims[0], count = step->operand[0].desc.dims[1];
     int64_t first = call->round * step->rows, each = kolo_shape_count(plan->values[plan->output].shape) / count;
-    const float *logits = kolo_operand_pointer(&step->place[0], call);
-    void *dlogits = kolo_operand_pointer(&step->place[1], call);
-    float *row = kolo_operand_pointer(&step->place[2], call), *room = row + count;
+    const float *logits = kolo_operand_pointer(&step->operand[0], call);
+    void *dlogits = kolo_operand_pointer(&step->operand[1], call);
+    float *row = kolo_operand_pointer(&step->operand[2], call), *room = row + count;
     float *dbias = op->out[2] < 0 ? NULL : call->memory[op->out[2]];
-    bool narrow = step->place[1].desc.data_type == dnnl_bf16;
+    bool narrow = step->operand[1].desc.data_type == dnnl_bf16;
     if (dbias && call->round == 0) memset(dbias, 0, (size_t)count * sizeof *dbias);
     for (int64_t r = 0; r < rows; r++) {
         bool counts = first + r < call->samples * each;
@@ -204,9 +205,9 @@ static void compute_loss(const kolo_kernel *kernel, const kolo_step *step, const
 
 static kolo_status add_loss(kolo_kernel *kernel, const chunks *c, int64_t rows)
 {
-    kolo_operand places[] = {c->logits, c->dlogits, c->row};
-    places[0].desc.dims[0] = rows;
-    kolo_step *step = kolo_step_loop(kernel, compute_loss, 3, places);
+    kolo_operand operands[] = {c->logits, c->dlogits, c->row};
+    operands[0].desc.dims[0] = rows;
+    kolo_step *step = kolo_step_loop(kernel, compute_loss, 3, operands);
     if (!step) return KOLO_INTERNAL;
     step->rows = c->rows;
     return KOLO_OK;

@@ -93,16 +93,16 @@ KOLO_BOTH_TYPES(scale, (const kolo_tiling *t, const void *x, const uint8_t *mask
                 const kolo_tiling copy = *t;
                 scale_sample(&copy, x, mask, y, at, scale, narrow))
 
-/* Places: x, y, mask. flag: forward, which makes the mask first. */
+/* Operands: x, y, mask. flag: forward, which makes the mask first. */
 static void drop(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     const kolo_op *op = &kernel->plan->ops[kernel->op];
     uint64_t key = kolo_dropout_key(call->seed, op->layer, call->step);
     uint32_t threshold = kolo_dropout_threshold(op->rate);
     float scale = (float)(1 / (1 - op->rate));
-    const void *x = kolo_operand_pointer(&step->place[0], call);
-    void *y = kolo_operand_pointer(&step->place[1], call);
-    uint8_t *mask = kolo_operand_pointer(&step->place[2], call);
+    const void *x = kolo_operand_pointer(&step->operand[0], call);
+    void *y = kolo_operand_pointer(&step->operand[1], call);
+    uint8_t *mask = kolo_operand_pointer(&step->operand[2], call);
     int64_t elements = step->x.channels * step->x.height * step->x.width, in_memory = kolo_tiling_count(step->x);
     for (int64_t n = 0; n < kernel->plan->microbatch; n++, mask += elements) {
         if (step->flag) make_mask(key, (uint64_t)(call->first_sample + n), threshold, mask, elements);
@@ -113,17 +113,17 @@ static void drop(const kolo_kernel *kernel, const kolo_step *step, const kolo_ca
 /* Adds the step from the value `from` to the value `to`, both in the layout of `from`. */
 static kolo_status add_drop(kolo_kernel *kernel, kolo_plan *plan, int from, int to, int mask, bool forward)
 {
-    kolo_operand places[3] = {[2] = {.value = mask}};
+    kolo_operand operands[3] = {[2] = {.value = mask}};
     dnnl_memory_desc_t layout = kolo_layout_of(plan, from)->desc;
     layout.data_type = kolo_onednn_type(plan, to);
     KOLO_TRY(kolo_layout_set(plan, to, &layout));
-    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, from), &layout, &places[0]));
-    places[1] = kolo_output_buffer(kernel, to, &layout);
-    kolo_step *step = kolo_step_loop(kernel, drop, 3, places);
+    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, from), &layout, &operands[0]));
+    operands[1] = kolo_output_buffer(kernel, to, &layout);
+    kolo_step *step = kolo_step_loop(kernel, drop, 3, operands);
     if (!step) return KOLO_INTERNAL;
     step->flag = forward;
     kolo_tiling_of(&layout, &step->x);
-    return kolo_reorder_out(kernel, places[1], to);
+    return kolo_reorder_out(kernel, operands[1], to);
 }
 
 kolo_status kolo_onednn_dropout(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)

@@ -23,14 +23,14 @@ KOLO_INLINE void take_rows(const float *tokens, const float *table, void *y, int
 KOLO_BOTH_TYPES(take, (const float *tokens, const float *table, void *y, int64_t positions, int64_t size),
                 take_rows(tokens, table, y, positions, size, narrow))
 
-/* Places: y, features, table. */
+/* Operands: y, features, table. */
 static void look_up(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     const kolo_plan *plan = kernel->plan;
     const kolo_op *op = &plan->ops[kernel->op];
-    void *y = kolo_operand_pointer(&step->place[0], call);
-    const float *tokens = kolo_operand_pointer(&step->place[1], call),
-                *table = kolo_operand_pointer(&step->place[2], call);
+    void *y = kolo_operand_pointer(&step->operand[0], call);
+    const float *tokens = kolo_operand_pointer(&step->operand[1], call),
+                *table = kolo_operand_pointer(&step->operand[2], call);
     int64_t positions = plan->microbatch * kolo_shape_count(plan->values[op->in[0]].shape);
     int64_t size = plan->values[op->in[1]].shape.dim[1];
     (step->bfloat16 ? take_bfloat16 : take_float)(tokens, table, y, positions, size);
@@ -38,13 +38,13 @@ static void look_up(const kolo_kernel *kernel, const kolo_step *step, const kolo
 
 kolo_status kolo_onednn_embedding(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
-    kolo_operand places[3];
+    kolo_operand operands[3];
     KOLO_TRY(kolo_layout_set_plain(plan, op->in[0]));
     KOLO_TRY(kolo_layout_set_in_place(plan, op->in[1]));
-    KOLO_TRY(kolo_plain_buffer(kernel, plan, op->out[0], kolo_onednn_type(plan, op->out[0]), &places[0]));
-    for (int i = 0; i < 2; i++) places[i + 1] = kolo_operand_of(kernel, op->in[i]);
-    if (!kolo_step_loop(kernel, look_up, 3, places)) return KOLO_INTERNAL;
-    return kolo_reorder_out(kernel, places[0], op->out[0]);
+    KOLO_TRY(kolo_plain_buffer(kernel, plan, op->out[0], kolo_onednn_type(plan, op->out[0]), &operands[0]));
+    for (int i = 0; i < 2; i++) operands[i + 1] = kolo_operand_of(kernel, op->in[i]);
+    if (!kolo_step_loop(kernel, look_up, 3, operands)) return KOLO_INTERNAL;
+    return kolo_reorder_out(kernel, operands[0], op->out[0]);
 }
 
 /* ---- backward */
@@ -69,14 +69,14 @@ KOLO_BOTH_TYPES(add,
                 (const float *tokens, const void *dy, float *table, uint8_t *touched, int64_t positions, int64_t size),
                 add_rows(tokens, dy, table, touched, positions, size, narrow))
 
-/* Places: dy, features, dtable. */
+/* Operands: dy, features, dtable. */
 static void sum_rows(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     const kolo_plan *plan = kernel->plan;
     const kolo_op *op = &plan->ops[kernel->op];
-    const void *dy = kolo_operand_pointer(&step->place[0], call);
-    const float *tokens = kolo_operand_pointer(&step->place[1], call);
-    float *table = kolo_operand_pointer(&step->place[2], call);
+    const void *dy = kolo_operand_pointer(&step->operand[0], call);
+    const float *tokens = kolo_operand_pointer(&step->operand[1], call);
+    float *table = kolo_operand_pointer(&step->operand[2], call);
     uint8_t *touched = kolo_rows_touched(plan, op->out[0], table);
     kolo_shape shape = plan->values[op->out[0]].shape;
     int64_t positions = call->samples * kolo_shape_count(plan->values[op->in[1]].shape);
@@ -86,11 +86,11 @@ static void sum_rows(const kolo_kernel *kernel, const kolo_step *step, const kol
 
 kolo_status kolo_onednn_embedding_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
-    kolo_operand places[3];
+    kolo_operand operands[3];
     KOLO_TRY(kolo_layout_set_plain(plan, op->in[1]));
     KOLO_TRY(kolo_layout_set_sparse(plan, op->out[0]));
-    KOLO_TRY(kolo_plain_in(kernel, op->in[0], kolo_layout_of(plan, op->in[0])->desc.data_type, &places[0]));
-    places[1] = kolo_operand_of(kernel, op->in[1]);
-    places[2] = kolo_operand_of(kernel, op->out[0]);
-    return kolo_step_loop(kernel, sum_rows, 3, places) ? KOLO_OK : KOLO_INTERNAL;
+    KOLO_TRY(kolo_plain_in(kernel, op->in[0], kolo_layout_of(plan, op->in[0])->desc.data_type, &operands[0]));
+    operands[1] = kolo_operand_of(kernel, op->in[1]);
+    operands[2] = kolo_operand_of(kernel, op->out[0]);
+    return kolo_step_loop(kernel, sum_rows, 3, operands) ? KOLO_OK : KOLO_INTERNAL;
 }

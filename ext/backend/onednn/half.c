@@ -4,10 +4,10 @@
  * than float32. */
 #include "backend/onednn/onednn.h"
 
-static void round_place(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
+static void round_operand(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     (void)kernel;
-    kolo_host_round_half(kolo_operand_pointer(&step->place[0], call), step->elements);
+    kolo_host_round_half(kolo_operand_pointer(&step->operand[0], call), step->elements);
 }
 
 /* Canonical values, which code outside the backend sees (features, outputs, gradients, the operands of custom
@@ -18,8 +18,8 @@ kolo_status kolo_onednn_round(kolo_kernel *kernel, int value, bool canonical)
     kolo_op_kind op = plan->ops[kernel->op].kind;
     if (plan->precision != KOLO_MIXED_FP16 || value < 0 || op == KOLO_OP_LOSS || op == KOLO_OP_CUSTOM) return KOLO_OK;
     bool wanted = plan->values[value].kind == KOLO_VALUE_ACTIVATION && kolo_plan_canonical(plan, value) == canonical;
-    kolo_operand place = wanted ? kolo_operand_of(kernel, value) : (kolo_operand){0};
-    return !wanted || kolo_step_loop(kernel, round_place, 1, &place) ? KOLO_OK : KOLO_INTERNAL;
+    kolo_operand operand = wanted ? kolo_operand_of(kernel, value) : (kolo_operand){0};
+    return !wanted || kolo_step_loop(kernel, round_operand, 1, &operand) ? KOLO_OK : KOLO_INTERNAL;
 }
 
 kolo_status kolo_onednn_pack_any(const kolo_plan *plan, int value, const float *canonical, void *packed)

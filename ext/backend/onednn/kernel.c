@@ -1,11 +1,11 @@
-/* Kernels: their steps, the places of the operands, and how a kernel runs. */
+/* Kernels: their steps, their operands, and how a kernel runs. */
 #include "backend/onednn/onednn.h"
 #include "core/signals.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- places */
+/* ---- operands */
 
 kolo_operand kolo_operand_of(const kolo_kernel *kernel, int value)
 {
@@ -14,15 +14,15 @@ kolo_operand kolo_operand_of(const kolo_kernel *kernel, int value)
 
 kolo_operand kolo_operand_scratch(kolo_kernel *kernel, const dnnl_memory_desc_t *desc)
 {
-    kolo_operand place = {.desc = *desc, .value = -1, .offset = kernel->scratch};
+    kolo_operand operand = {.desc = *desc, .value = -1, .offset = kernel->scratch};
     kernel->scratch += kolo_align(dnnl_memory_desc_get_size(desc), KOLO_ALIGNMENT);
-    return place;
+    return operand;
 }
 
-void *kolo_operand_pointer(const kolo_operand *place, const kolo_call *call)
+void *kolo_operand_pointer(const kolo_operand *operand, const kolo_call *call)
 {
-    size_t advanced = place->advance * (size_t)call->round;
-    char *base = place->value >= 0 ? call->memory[place->value] : (char *)call->scratch + place->offset;
+    size_t advanced = operand->advance * (size_t)call->round;
+    char *base = operand->value >= 0 ? call->memory[operand->value] : (char *)call->scratch + operand->offset;
     return base + advanced;
 }
 
@@ -48,17 +48,17 @@ static bool same_dims(const dnnl_memory_desc_t *a, const dnnl_memory_desc_t *b)
 
 /* Gives an operand the dimensions of `like` (an image becomes rows, or rows become an image). A canonical operand only
  * gets another descriptor; any other is first copied to scratch memory in the canonical order. */
-static kolo_status redimension(kolo_kernel *kernel, kolo_operand *place, const dnnl_memory_desc_t *like)
+static kolo_status redimension(kolo_kernel *kernel, kolo_operand *operand, const dnnl_memory_desc_t *like)
 {
     dnnl_memory_desc_t plain;
-    if (same_dims(&place->desc, like)) return KOLO_OK;
-    if (!canonical(&place->desc)) {
-        KOLO_TRY(plain_like(&place->desc, like->data_type, &plain));
+    if (same_dims(&operand->desc, like)) return KOLO_OK;
+    if (!canonical(&operand->desc)) {
+        KOLO_TRY(plain_like(&operand->desc, like->data_type, &plain));
         kolo_operand copy = kolo_operand_scratch(kernel, &plain);
-        KOLO_TRY(kolo_step_reorder(kernel, place, &copy));
-        *place = copy;
+        KOLO_TRY(kolo_step_reorder(kernel, operand, &copy));
+        *operand = copy;
     }
-    return plain_like(like, place->desc.data_type, &place->desc);
+    return plain_like(like, operand->desc.data_type, &operand->desc);
 }
 
 kolo_status kolo_reorder_in(kolo_kernel *kernel, kolo_operand from, const dnnl_memory_desc_t *wanted, kolo_operand *to)
@@ -72,12 +72,12 @@ kolo_status kolo_reorder_in(kolo_kernel *kernel, kolo_operand from, const dnnl_m
 
 kolo_operand kolo_output_buffer(kolo_kernel *kernel, int value, const dnnl_memory_desc_t *written)
 {
-    kolo_operand place = kolo_operand_of(kernel, value);
-    bool equal = dnnl_memory_desc_equal(&place.desc, written);
-    bool relabelled = place.desc.data_type == written->data_type && canonical(&place.desc) && canonical(written);
+    kolo_operand operand = kolo_operand_of(kernel, value);
+    bool equal = dnnl_memory_desc_equal(&operand.desc, written);
+    bool relabelled = operand.desc.data_type == written->data_type && canonical(&operand.desc) && canonical(written);
     if (!equal && !relabelled) return kolo_operand_scratch(kernel, written);
-    place.desc = *written;
-    return place;
+    operand.desc = *written;
+    return operand;
 }
 
 kolo_status kolo_reorder_out(kolo_kernel *kernel, kolo_operand written, int value)
@@ -88,20 +88,20 @@ kolo_status kolo_reorder_out(kolo_kernel *kernel, kolo_operand written, int valu
     return kolo_step_reorder(kernel, &written, &target);
 }
 
-kolo_status kolo_plain_in(kolo_kernel *kernel, int value, dnnl_data_type_t type, kolo_operand *place)
+kolo_status kolo_plain_in(kolo_kernel *kernel, int value, dnnl_data_type_t type, kolo_operand *operand)
 {
     dnnl_memory_desc_t plain;
     KOLO_TRY(kolo_desc_plain(kernel->plan, value, type, &plain));
-    return kolo_reorder_in(kernel, kolo_operand_of(kernel, value), &plain, place);
+    return kolo_reorder_in(kernel, kolo_operand_of(kernel, value), &plain, operand);
 }
 
 kolo_status kolo_plain_buffer(kolo_kernel *kernel, kolo_plan *plan, int value, dnnl_data_type_t type,
-                              kolo_operand *place)
+                              kolo_operand *operand)
 {
     dnnl_memory_desc_t plain;
     KOLO_TRY(kolo_desc_plain(plan, value, type, &plain));
     KOLO_TRY(kolo_layout_set(plan, value, &plain));
-    *place = kolo_output_buffer(kernel, value, &plain);
+    *operand = kolo_output_buffer(kernel, value, &plain);
     return KOLO_OK;
 }
 
@@ -139,19 +139,19 @@ kolo_status kolo_attributes(bool relu, dnnl_primitive_attr_t *attributes)
     return kolo_onednn_check(status, "attributes");
 }
 
-static kolo_step *step_new(kolo_kernel *kernel, int count, const kolo_operand *places)
+static kolo_step *step_new(kolo_kernel *kernel, int count, const kolo_operand *operands)
 {
     if (kernel->step_count == KOLO_KERNEL_STEPS) return NULL;
     kolo_step *step = &kernel->step[kernel->step_count++];
     *step = (kolo_step){.count = count, .to = 1};
-    for (int i = 0; i < count; i++) step->place[i] = places[i];
+    for (int i = 0; i < count; i++) step->operand[i] = operands[i];
     return step;
 }
 
 kolo_status kolo_step_primitive(kolo_kernel *kernel, dnnl_primitive_desc_t descriptor, int count, const int *arguments,
-                                const kolo_operand *places)
+                                const kolo_operand *operands)
 {
-    kolo_step *step = step_new(kernel, count, places);
+    kolo_step *step = step_new(kernel, count, operands);
     if (!step) {
         dnnl_primitive_desc_destroy(descriptor);
         return kolo_fail(KOLO_INTERNAL, "an operation needs more than %d steps", KOLO_KERNEL_STEPS);
@@ -162,30 +162,30 @@ kolo_status kolo_step_primitive(kolo_kernel *kernel, dnnl_primitive_desc_t descr
     if (bytes > kernel->scratchpad) kernel->scratchpad = bytes;
     if (bytes > 0) {
         step->argument[step->count] = DNNL_ARG_SCRATCHPAD;
-        step->place[step->count++] = (kolo_operand){.desc = *pad, .value = -1, .offset = SIZE_MAX};
+        step->operand[step->count++] = (kolo_operand){.desc = *pad, .value = -1, .offset = SIZE_MAX};
     }
     dnnl_status_t status = dnnl_primitive_create(&step->primitive, descriptor);
     dnnl_primitive_desc_destroy(descriptor);
     return kolo_onednn_check(status, "making a primitive");
 }
 
-kolo_step *kolo_step_loop(kolo_kernel *kernel, kolo_loop *loop, int count, const kolo_operand *places)
+kolo_step *kolo_step_loop(kolo_kernel *kernel, kolo_loop *loop, int count, const kolo_operand *operands)
 {
-    kolo_step *step = step_new(kernel, count, places);
+    kolo_step *step = step_new(kernel, count, operands);
     if (!step) {
         kolo_fail(KOLO_INTERNAL, "an operation needs more than %d steps", KOLO_KERNEL_STEPS);
         return NULL;
     }
     step->loop = loop;
     if (count == 0) return step;
-    step->bfloat16 = places[0].desc.data_type == dnnl_bf16;
-    step->elements = (int64_t)(dnnl_memory_desc_get_size(&places[0].desc) / (step->bfloat16 ? 2 : 4));
+    step->bfloat16 = operands[0].desc.data_type == dnnl_bf16;
+    step->elements = (int64_t)(dnnl_memory_desc_get_size(&operands[0].desc) / (step->bfloat16 ? 2 : 4));
     return step;
 }
 
-kolo_step *kolo_step_loop_or_fail(kolo_kernel *kernel, kolo_loop_or_fail *loop, int count, const kolo_operand *places)
+kolo_step *kolo_step_loop_or_fail(kolo_kernel *kernel, kolo_loop_or_fail *loop, int count, const kolo_operand *operands)
 {
-    kolo_step *step = kolo_step_loop(kernel, NULL, count, places);
+    kolo_step *step = kolo_step_loop(kernel, NULL, count, operands);
     if (step) step->loop_or_fail = loop;
     return step;
 }
@@ -193,12 +193,12 @@ kolo_step *kolo_step_loop_or_fail(kolo_kernel *kernel, kolo_loop_or_fail *loop, 
 kolo_step *kolo_step_images(kolo_kernel *kernel, int x, const dnnl_memory_desc_t *from, int y,
                             const dnnl_memory_desc_t *to, kolo_loop *loop)
 {
-    kolo_operand places[2];
-    if (kolo_reorder_in(kernel, kolo_operand_of(kernel, x), from, &places[0]) != KOLO_OK) return NULL;
-    places[1] = kolo_output_buffer(kernel, y, to);
-    kolo_step *step = kolo_step_loop(kernel, loop, 2, places);
+    kolo_operand operands[2];
+    if (kolo_reorder_in(kernel, kolo_operand_of(kernel, x), from, &operands[0]) != KOLO_OK) return NULL;
+    operands[1] = kolo_output_buffer(kernel, y, to);
+    kolo_step *step = kolo_step_loop(kernel, loop, 2, operands);
     if (!step || !kolo_tiling_of(from, &step->x) || !kolo_tiling_of(to, &step->y)) return NULL;
-    return kolo_reorder_out(kernel, places[1], y) == KOLO_OK ? step : NULL;
+    return kolo_reorder_out(kernel, operands[1], y) == KOLO_OK ? step : NULL;
 }
 
 kolo_status kolo_step_reorder(kolo_kernel *kernel, const kolo_operand *from, const kolo_operand *to)
@@ -212,8 +212,8 @@ kolo_status kolo_step_reorder(kolo_kernel *kernel, const kolo_operand *from, con
     dnnl_primitive_attr_destroy(attributes);
     KOLO_DNNL(status, "a reorder");
     const int arguments[] = {DNNL_ARG_FROM, DNNL_ARG_TO};
-    const kolo_operand places[] = {*from, *to};
-    return kolo_step_primitive(kernel, descriptor, 2, arguments, places);
+    const kolo_operand operands[] = {*from, *to};
+    return kolo_step_primitive(kernel, descriptor, 2, arguments, operands);
 }
 
 void kolo_steps_last(kolo_kernel *kernel, int first)
@@ -250,7 +250,8 @@ static kolo_status memories_fill(const kolo_kernel *kernel, kolo_memories *memor
         for (int i = 0; step->primitive && i < step->count; i++) {
             dnnl_exec_arg_t *argument = &memories->argument[s][i];
             argument->arg = step->argument[i];
-            KOLO_DNNL(dnnl_memory_create(&argument->memory, &step->place[i].desc, engine, DNNL_MEMORY_NONE), "memory");
+            KOLO_DNNL(dnnl_memory_create(&argument->memory, &step->operand[i].desc, engine, DNNL_MEMORY_NONE),
+                      "memory");
         }
     }
     return KOLO_OK;
@@ -287,7 +288,7 @@ static dnnl_status_t execute(const kolo_kernel *kernel, const kolo_step *step, d
     dnnl_status_t status = dnnl_success;
     for (int i = 0; i < step->count && status == dnnl_success; i++) {
         bool pad = step->argument[i] == DNNL_ARG_SCRATCHPAD;
-        void *pointer = pad ? (char *)call->scratch + kernel->scratch : kolo_operand_pointer(&step->place[i], call);
+        void *pointer = pad ? (char *)call->scratch + kernel->scratch : kolo_operand_pointer(&step->operand[i], call);
         status = dnnl_memory_set_data_handle(arguments[i].memory, pointer);
     }
     if (status == dnnl_success) status = dnnl_primitive_execute(step->primitive, stream, step->count, arguments);

@@ -29,16 +29,16 @@ KOLO_INLINE moments moments_of(const void *x, int64_t at, int64_t count, float e
     return (moments){mean, 1 / __builtin_sqrtf(kolo_sum_lanes(squares) / (float)count + epsilon)};
 }
 
-typedef struct operands {
+typedef struct normalisation {
     const void *x, *dy;
     const float *scale, *offset;
     void *y, *dx;
     float *dscale, *doffset;
     int64_t rows, count;
     float epsilon;
-} operands;
+} normalisation;
 
-KOLO_INLINE void normalise(const operands *o, int narrow)
+KOLO_INLINE void normalise(const normalisation *o, int narrow)
 {
     const int64_t count = o->count;
     for (int64_t r = 0, at = 0; r < o->rows; r++, at += count) {
@@ -53,7 +53,8 @@ KOLO_INLINE void normalise(const operands *o, int narrow)
 }
 
 /* Adds a row's part to dscale and doffset, and computes *sum = Σ dz and *dot = Σ dz·z. */
-KOLO_INLINE void add_row(const operands *o, moments m, int64_t at, int64_t count, int narrow, float *sum, float *dot)
+KOLO_INLINE void add_row(const normalisation *o, moments m, int64_t at, int64_t count, int narrow, float *sum,
+                         float *dot)
 {
     kolo_floats sums = {0}, dots = {0};
     for (int64_t i = 0; i < count; i += KOLO_LANES) {
@@ -70,7 +71,7 @@ KOLO_INLINE void add_row(const operands *o, moments m, int64_t at, int64_t count
     *dot = kolo_sum_lanes(dots);
 }
 
-KOLO_INLINE void differentiate(const operands *o, int narrow)
+KOLO_INLINE void differentiate(const normalisation *o, int narrow)
 {
     const int64_t count = o->count;
     for (int64_t r = 0, at = 0; r < o->rows; r++, at += count) {
@@ -87,8 +88,8 @@ KOLO_INLINE void differentiate(const operands *o, int narrow)
     }
 }
 
-KOLO_BOTH_TYPES(normalise, (const operands *o), normalise(o, narrow))
-KOLO_BOTH_TYPES(differentiate, (const operands *o), differentiate(o, narrow))
+KOLO_BOTH_TYPES(normalise, (const normalisation *o), normalise(o, narrow))
+KOLO_BOTH_TYPES(differentiate, (const normalisation *o), differentiate(o, narrow))
 
 static void *pointer(const kolo_call *call, int value)
 {
@@ -96,7 +97,7 @@ static void *pointer(const kolo_call *call, int value)
 }
 
 /* Sets the number of rows in a microbatch, the number of elements of a row, and epsilon. */
-static void measure(const kolo_plan *plan, const kolo_op *op, int x, operands *o)
+static void measure(const kolo_plan *plan, const kolo_op *op, int x, normalisation *o)
 {
     kolo_shape shape = plan->values[x].shape;
     o->count = shape.dim[shape.rank - 1];
@@ -104,28 +105,28 @@ static void measure(const kolo_plan *plan, const kolo_op *op, int x, operands *o
     o->epsilon = (float)op->epsilon;
 }
 
-/* Places: x, y. */
+/* Operands: x, y. */
 static void forward(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     const kolo_op *op = &kernel->plan->ops[kernel->op];
-    operands o = {.x = kolo_operand_pointer(&step->place[0], call),
-                  .y = kolo_operand_pointer(&step->place[1], call),
-                  .scale = pointer(call, op->in[1]),
-                  .offset = pointer(call, op->in[2])};
+    normalisation o = {.x = kolo_operand_pointer(&step->operand[0], call),
+                       .y = kolo_operand_pointer(&step->operand[1], call),
+                       .scale = pointer(call, op->in[1]),
+                       .offset = pointer(call, op->in[2])};
     measure(kernel->plan, op, op->in[0], &o);
     (step->bfloat16 ? normalise_bfloat16 : normalise_float)(&o);
 }
 
-/* Places: dy, x, dx (x again if there is no dx). */
+/* Operands: dy, x, dx (x again if there is no dx). */
 static void backward(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     const kolo_op *op = &kernel->plan->ops[kernel->op];
-    operands o = {.dy = kolo_operand_pointer(&step->place[0], call),
-                  .x = kolo_operand_pointer(&step->place[1], call),
-                  .dx = op->out[0] < 0 ? NULL : kolo_operand_pointer(&step->place[2], call),
-                  .scale = pointer(call, op->in[2]),
-                  .dscale = pointer(call, op->out[1]),
-                  .doffset = pointer(call, op->out[2])};
+    normalisation o = {.dy = kolo_operand_pointer(&step->operand[0], call),
+                       .x = kolo_operand_pointer(&step->operand[1], call),
+                       .dx = op->out[0] < 0 ? NULL : kolo_operand_pointer(&step->operand[2], call),
+                       .scale = pointer(call, op->in[2]),
+                       .dscale = pointer(call, op->out[1]),
+                       .doffset = pointer(call, op->out[2])};
     measure(kernel->plan, op, op->in[1], &o);
     if (o.dscale) memset(o.dscale, 0, (size_t)o.count * sizeof *o.dscale);
     if (o.doffset) memset(o.doffset, 0, (size_t)o.count * sizeof *o.doffset);
@@ -134,25 +135,25 @@ static void backward(const kolo_kernel *kernel, const kolo_step *step, const kol
 
 kolo_status kolo_onednn_layer_norm(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
-    kolo_operand places[2];
+    kolo_operand operands[2];
     dnnl_data_type_t type = kolo_onednn_type(plan, op->out[0]);
     for (int i = 1; i < 3; i++)
         if (op->in[i] >= 0) KOLO_TRY(kolo_layout_set_in_place(plan, op->in[i]));
-    KOLO_TRY(kolo_plain_in(kernel, op->in[0], type, &places[0]));
-    KOLO_TRY(kolo_plain_buffer(kernel, plan, op->out[0], type, &places[1]));
-    if (!kolo_step_loop(kernel, forward, 2, places)) return KOLO_INTERNAL;
-    return kolo_reorder_out(kernel, places[1], op->out[0]);
+    KOLO_TRY(kolo_plain_in(kernel, op->in[0], type, &operands[0]));
+    KOLO_TRY(kolo_plain_buffer(kernel, plan, op->out[0], type, &operands[1]));
+    if (!kolo_step_loop(kernel, forward, 2, operands)) return KOLO_INTERNAL;
+    return kolo_reorder_out(kernel, operands[1], op->out[0]);
 }
 
 kolo_status kolo_onednn_layer_norm_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
-    kolo_operand places[3];
+    kolo_operand operands[3];
     dnnl_data_type_t type = kolo_activation_type(plan);
     for (int i = 1; i < 3; i++) KOLO_TRY(kolo_layout_set_plain(plan, op->out[i]));
     if (op->in[2] >= 0) KOLO_TRY(kolo_layout_set_in_place(plan, op->in[2]));
-    for (int i = 0; i < 2; i++) KOLO_TRY(kolo_plain_in(kernel, op->in[i], type, &places[i]));
-    places[2] = places[1];
-    if (op->out[0] >= 0) KOLO_TRY(kolo_plain_buffer(kernel, plan, op->out[0], type, &places[2]));
-    if (!kolo_step_loop(kernel, backward, 3, places)) return KOLO_INTERNAL;
-    return op->out[0] >= 0 ? kolo_reorder_out(kernel, places[2], op->out[0]) : KOLO_OK;
+    for (int i = 0; i < 2; i++) KOLO_TRY(kolo_plain_in(kernel, op->in[i], type, &operands[i]));
+    operands[2] = operands[1];
+    if (op->out[0] >= 0) KOLO_TRY(kolo_plain_buffer(kernel, plan, op->out[0], type, &operands[2]));
+    if (!kolo_step_loop(kernel, backward, 3, operands)) return KOLO_INTERNAL;
+    return op->out[0] >= 0 ? kolo_reorder_out(kernel, operands[2], op->out[0]) : KOLO_OK;
 }

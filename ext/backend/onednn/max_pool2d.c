@@ -180,24 +180,24 @@ static pool pool_of(const kolo_kernel *kernel, const kolo_step *step)
     return p;
 }
 
-/* Places: x, y, where. */
+/* Operands: x, y, where. */
 static void pool_forward(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     pool p = pool_of(kernel, step);
-    p.in = kolo_operand_pointer(&step->place[0], call);
-    p.out = kolo_operand_pointer(&step->place[1], call);
-    if (step->count > 2) p.where = kolo_operand_pointer(&step->place[2], call);
+    p.in = kolo_operand_pointer(&step->operand[0], call);
+    p.out = kolo_operand_pointer(&step->operand[1], call);
+    if (step->count > 2) p.where = kolo_operand_pointer(&step->operand[2], call);
     for (int64_t n = 0; n < kernel->plan->microbatch; n++) (step->bfloat16 ? forward_bfloat16 : forward_float)(&p, n);
 }
 
-/* Places: dy, dx, where, plane. */
+/* Operands: dy, dx, where, plane. */
 static void pool_backward(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     pool p = pool_of(kernel, step);
-    p.in = kolo_operand_pointer(&step->place[0], call);
-    p.out = kolo_operand_pointer(&step->place[1], call);
-    p.where = kolo_operand_pointer(&step->place[2], call);
-    p.plane = kolo_operand_pointer(&step->place[3], call);
+    p.in = kolo_operand_pointer(&step->operand[0], call);
+    p.out = kolo_operand_pointer(&step->operand[1], call);
+    p.where = kolo_operand_pointer(&step->operand[2], call);
+    p.plane = kolo_operand_pointer(&step->operand[3], call);
     for (int64_t n = 0; n < kernel->plan->microbatch; n++) (step->bfloat16 ? backward_bfloat16 : backward_float)(&p, n);
 }
 
@@ -222,12 +222,12 @@ static void set_tilings(kolo_step *step, const dnnl_memory_desc_t *x, const dnnl
 kolo_status kolo_onednn_max_pool2d(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     dnnl_memory_desc_t x, y;
-    kolo_operand places[3] = {[2] = {.value = op->out[1]}};
+    kolo_operand operands[3] = {[2] = {.value = op->out[1]}};
     KOLO_TRY(tilings(plan, op, &x, &y));
     KOLO_TRY(kolo_layout_set(plan, op->out[0], &y));
-    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &x, &places[0]));
-    places[1] = kolo_output_buffer(kernel, op->out[0], &y);
-    kolo_step *step = kolo_step_loop(kernel, pool_forward, op->out[1] < 0 ? 2 : 3, places);
+    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &x, &operands[0]));
+    operands[1] = kolo_output_buffer(kernel, op->out[0], &y);
+    kolo_step *step = kolo_step_loop(kernel, pool_forward, op->out[1] < 0 ? 2 : 3, operands);
     if (!step) return KOLO_INTERNAL;
     step->flag = op->activation == KOLO_RELU;
     set_tilings(step, &x, &y);
@@ -235,21 +235,21 @@ kolo_status kolo_onednn_max_pool2d(kolo_kernel *kernel, kolo_plan *plan, const k
         size_t size = is_wide(&op->window) ? sizeof(int32_t) : sizeof(uint8_t);
         plan->values[op->out[1]].bytes = (size_t)(plan->microbatch * kolo_tiling_count(step->y)) * size;
     }
-    return kolo_reorder_out(kernel, places[1], op->out[0]);
+    return kolo_reorder_out(kernel, operands[1], op->out[0]);
 }
 
 kolo_status kolo_onednn_max_pool2d_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     dnnl_memory_desc_t x, y, plane;
-    kolo_operand places[4] = {[2] = {.value = op->in[1]}};
+    kolo_operand operands[4] = {[2] = {.value = op->in[1]}};
     KOLO_TRY(tilings(plan, kolo_plan_writer(plan, op->in[1]), &x, &y));
     KOLO_TRY(kolo_layout_set(plan, op->out[0], &x));
     KOLO_TRY(kolo_desc_rows(x.dims[2] * x.dims[3], KOLO_LANES, dnnl_f32, &plane));
-    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &y, &places[0]));
-    places[1] = kolo_output_buffer(kernel, op->out[0], &x);
-    places[3] = kolo_operand_scratch(kernel, &plane);
-    kolo_step *step = kolo_step_loop(kernel, pool_backward, 4, places);
+    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &y, &operands[0]));
+    operands[1] = kolo_output_buffer(kernel, op->out[0], &x);
+    operands[3] = kolo_operand_scratch(kernel, &plane);
+    kolo_step *step = kolo_step_loop(kernel, pool_backward, 4, operands);
     if (!step) return KOLO_INTERNAL;
     set_tilings(step, &x, &y);
-    return kolo_reorder_out(kernel, places[1], op->out[0]);
+    return kolo_reorder_out(kernel, operands[1], op->out[0]);
 }

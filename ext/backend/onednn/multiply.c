@@ -48,16 +48,16 @@ KOLO_INLINE void each_block(const images *m, bool sum, int narrow)
 KOLO_BOTH_TYPES(multiply, (const images *m), const images copy = *m; each_block(&copy, false, narrow))
 KOLO_BOTH_TYPES(sum, (const images *m), const images copy = *m; each_block(&copy, true, narrow))
 
-/* Places: x1, x2, y. flag: x2 has one pixel. */
+/* Operands: x1, x2, y. flag: x2 has one pixel. */
 static images images_of(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     return (images){.count = kernel->plan->microbatch * step->x.blocks,
                     .pixels = step->x.height * step->x.width,
                     .block = step->x.block,
                     .one = step->flag,
-                    .x1 = kolo_operand_pointer(&step->place[0], call),
-                    .x2 = kolo_operand_pointer(&step->place[1], call),
-                    .y = kolo_operand_pointer(&step->place[2], call)};
+                    .x1 = kolo_operand_pointer(&step->operand[0], call),
+                    .x2 = kolo_operand_pointer(&step->operand[1], call),
+                    .y = kolo_operand_pointer(&step->operand[2], call)};
 }
 
 static void multiply(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
@@ -84,20 +84,20 @@ static kolo_status layout_of_x1(const kolo_plan *plan, const kolo_op *op, dnnl_m
 static kolo_status add(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op, bool sum)
 {
     dnnl_memory_desc_t x1, x2, y;
-    kolo_operand places[3];
+    kolo_operand operands[3];
     bool one = !kolo_shape_equal(plan->values[op->in[0]].shape, plan->values[op->in[1]].shape);
     KOLO_TRY(layout_of_x1(plan, op, &x1));
     x2 = y = x1;
     if (one) KOLO_TRY(kolo_desc_resized(plan, &x1, plan->values[op->in[1]].shape, &x2));
     if (sum) KOLO_TRY(kolo_desc_resized(plan, &x1, plan->values[op->out[0]].shape, &y));
     KOLO_TRY(kolo_layout_set(plan, op->out[0], &y));
-    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &x1, &places[0]));
-    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[1]), &x2, &places[1]));
-    places[2] = kolo_output_buffer(kernel, op->out[0], &y);
-    kolo_step *step = kolo_step_loop(kernel, sum ? multiply_sum : multiply, 3, places);
+    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &x1, &operands[0]));
+    KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[1]), &x2, &operands[1]));
+    operands[2] = kolo_output_buffer(kernel, op->out[0], &y);
+    kolo_step *step = kolo_step_loop(kernel, sum ? multiply_sum : multiply, 3, operands);
     if (!step || !kolo_tiling_of(&x1, &step->x)) return KOLO_INTERNAL;
     step->flag = one;
-    return kolo_reorder_out(kernel, places[2], op->out[0]);
+    return kolo_reorder_out(kernel, operands[2], op->out[0]);
 }
 
 kolo_status kolo_onednn_multiply(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)

@@ -26,6 +26,7 @@ dnnl_engine_t kolo_onednn_engine(void)
 static kolo_status open(kolo_precision precision)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
+    KOLO_TRY(kolo_host_open(precision));
     pthread_once(&once, engine_create);
     KOLO_DNNL(engine_status, "starting");
     bool avx512 = (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core;

@@ -123,12 +123,12 @@ struct kolo_step {
     kolo_loop_or_fail *loop_or_fail;
     int count;
     int argument[KOLO_STEP_OPERANDS]; /* of the primitive: DNNL_ARG_SRC and so on */
-    kolo_operand place[KOLO_STEP_OPERANDS];
+    kolo_operand operand[KOLO_STEP_OPERANDS];
     int from, to;     /* runs in rounds from … to-1; 0 and 1 if there is one round */
     int64_t rows;     /* rows of a round, if there are several rounds */
-    int64_t elements; /* of place[0] in memory, with padding */
-    bool bfloat16;    /* place[0] is bfloat16, not float32 */
-    kolo_tiling x, y; /* for loops over images; kolo_step_images(): of places 0, 1 */
+    int64_t elements; /* of operand[0] in memory, with padding */
+    bool bfloat16;    /* operand[0] is bfloat16, not float32 */
+    kolo_tiling x, y; /* for loops over images; kolo_step_images(): of operands 0, 1 */
     bool flag;        /* a parameter of the custom loop */
     int64_t number[2]; /* parameters of the custom loop */
 };
@@ -157,7 +157,7 @@ kolo_status kolo_onednn_check(dnnl_status_t status, const char *what);
 
 kolo_operand kolo_operand_of(const kolo_kernel *kernel, int value);
 kolo_operand kolo_operand_scratch(kolo_kernel *kernel, const dnnl_memory_desc_t *desc);
-void *kolo_operand_pointer(const kolo_operand *place, const kolo_call *call);
+void *kolo_operand_pointer(const kolo_operand *operand, const kolo_call *call);
 
 /* *to becomes `from` in the layout `wanted`: `from` itself, or a copy that a new step makes in scratch memory. */
 kolo_status kolo_reorder_in(kolo_kernel *kernel, kolo_operand from, const dnnl_memory_desc_t *wanted, kolo_operand *to);
@@ -167,17 +167,18 @@ kolo_status kolo_reorder_in(kolo_kernel *kernel, kolo_operand from, const dnnl_m
 kolo_operand kolo_output_buffer(kolo_kernel *kernel, int value, const dnnl_memory_desc_t *written);
 kolo_status kolo_reorder_out(kolo_kernel *kernel, kolo_operand written, int value);
 /* The same in the plain layout, in that type; the second function gives the value that layout unless it has one. */
-kolo_status kolo_plain_in(kolo_kernel *kernel, int value, dnnl_data_type_t type, kolo_operand *place);
+kolo_status kolo_plain_in(kolo_kernel *kernel, int value, dnnl_data_type_t type, kolo_operand *operand);
 kolo_status kolo_plain_buffer(kolo_kernel *kernel, kolo_plan *plan, int value, dnnl_data_type_t type,
-                              kolo_operand *place);
+                              kolo_operand *operand);
 
-/* Appends a step that runs a primitive on `count` operands, arguments[i] at places[i]. Destroys the descriptor, even
+/* Appends a step that runs a primitive on `count` operands, arguments[i] at operands[i]. Destroys the descriptor, even
  * if it fails. */
 kolo_status kolo_step_primitive(kolo_kernel *kernel, dnnl_primitive_desc_t descriptor, int count, const int *arguments,
-                                const kolo_operand *places);
-/* Append a custom step; bfloat16 and elements are of place 0. */
-kolo_step *kolo_step_loop(kolo_kernel *kernel, kolo_loop *loop, int count, const kolo_operand *places);
-kolo_step *kolo_step_loop_or_fail(kolo_kernel *kernel, kolo_loop_or_fail *loop, int count, const kolo_operand *places);
+                                const kolo_operand *operands);
+/* Append a custom step; bfloat16 and elements are of operand 0. */
+kolo_step *kolo_step_loop(kolo_kernel *kernel, kolo_loop *loop, int count, const kolo_operand *operands);
+kolo_step *kolo_step_loop_or_fail(kolo_kernel *kernel, kolo_loop_or_fail *loop, int count,
+                                  const kolo_operand *operands);
 kolo_status kolo_step_reorder(kolo_kernel *kernel, const kolo_operand *from, const kolo_operand *to);
 /* Appends a custom step that reads the value x in the layout `from` and computes the value y in the layout `to`. */
 kolo_step *kolo_step_images(kolo_kernel *kernel, int x, const dnnl_memory_desc_t *from, int y,

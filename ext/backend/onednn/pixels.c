@@ -20,8 +20,8 @@ static images images_of(const kolo_kernel *kernel, const kolo_step *step, const 
                     .width = {step->x.width, step->y.width},
                     .block = step->x.block,
                     .size = step->bfloat16 ? sizeof(uint16_t) : sizeof(float),
-                    .in = kolo_operand_pointer(&step->place[0], call),
-                    .out = kolo_operand_pointer(&step->place[1], call)};
+                    .in = kolo_operand_pointer(&step->operand[0], call),
+                    .out = kolo_operand_pointer(&step->operand[1], call)};
 }
 
 static const kolo_window *window_of(const kolo_kernel *kernel)

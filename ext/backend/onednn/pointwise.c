@@ -149,38 +149,39 @@ static kolo_activation activation_of(const kolo_kernel *kernel)
     return kernel->plan->ops[kernel->op].activation;
 }
 
-/* Places: x, y. The padding of the last block of channels must stay zero, but σ(0) is not zero. */
+/* Operands: x, y. The padding of the last block of channels must stay zero, but σ(0) is not zero. */
 static void forward(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
-    void *y = kolo_operand_pointer(&step->place[1], call);
-    loops[activation_of(kernel)].forward[step->bfloat16](kolo_operand_pointer(&step->place[0], call), y,
+    void *y = kolo_operand_pointer(&step->operand[1], call);
+    loops[activation_of(kernel)].forward[step->bfloat16](kolo_operand_pointer(&step->operand[0], call), y,
                                                          step->elements);
     if (activation_of(kernel) == KOLO_SIGMOID)
         kolo_tiling_clear(step->x, y, kernel->plan->microbatch, step->bfloat16 ? sizeof(uint16_t) : sizeof(float));
 }
 
-/* Places: dy, y or x, dx. */
+/* Operands: dy, y or x, dx. */
 static void backward(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
-    const void *dy = kolo_operand_pointer(&step->place[0], call), *known = kolo_operand_pointer(&step->place[1], call);
-    void *dx = kolo_operand_pointer(&step->place[2], call);
+    const void *dy = kolo_operand_pointer(&step->operand[0], call),
+               *known = kolo_operand_pointer(&step->operand[1], call);
+    void *dx = kolo_operand_pointer(&step->operand[2], call);
     loops[activation_of(kernel)].backward[step->bfloat16](dy, known, dx, step->elements);
 }
 
 /* All operands get the layout of the value `like`: x, or the y or x that the derivative is a function of. */
 static kolo_status add_step(kolo_kernel *kernel, kolo_plan *plan, int count, const int *in, int like, int out)
 {
-    kolo_operand places[3];
+    kolo_operand operands[3];
     dnnl_memory_desc_t layout = kolo_layout_of(plan, like)->desc;
     layout.data_type = kolo_onednn_type(plan, out);
     KOLO_TRY(kolo_layout_set(plan, out, &layout));
     for (int i = 0; i < count; i++)
-        KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, in[i]), &layout, &places[i]));
-    places[count] = kolo_output_buffer(kernel, out, &layout);
-    kolo_step *step = kolo_step_loop(kernel, count == 1 ? forward : backward, count + 1, places);
+        KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, in[i]), &layout, &operands[i]));
+    operands[count] = kolo_output_buffer(kernel, out, &layout);
+    kolo_step *step = kolo_step_loop(kernel, count == 1 ? forward : backward, count + 1, operands);
     if (!step) return KOLO_INTERNAL;
     kolo_tiling_of(&layout, &step->x);
-    return kolo_reorder_out(kernel, places[count], out);
+    return kolo_reorder_out(kernel, operands[count], out);
 }
 
 kolo_status kolo_onednn_pointwise(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)

@@ -18,27 +18,27 @@ KOLO_INLINE void add_table(const void *x, const float *table, void *y, int64_t a
 KOLO_BOTH_TYPES(add, (const void *x, const float *table, void *y, int64_t at, int64_t count),
                 add_table(x, table, y, at, count, narrow))
 
-/* Places: x, table, y. */
+/* Operands: x, table, y. */
 static void add_positions(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     int64_t count = kolo_shape_count(kernel->plan->values[kernel->plan->ops[kernel->op].in[1]].shape);
-    const void *x = kolo_operand_pointer(&step->place[0], call);
-    const float *table = kolo_operand_pointer(&step->place[1], call);
-    void *y = kolo_operand_pointer(&step->place[2], call);
+    const void *x = kolo_operand_pointer(&step->operand[0], call);
+    const float *table = kolo_operand_pointer(&step->operand[1], call);
+    void *y = kolo_operand_pointer(&step->operand[2], call);
     for (int n = 0; n < kernel->plan->microbatch; n++)
         (step->bfloat16 ? add_bfloat16 : add_float)(x, table, y, n * count, count);
 }
 
 kolo_status kolo_onednn_position(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
-    kolo_operand places[3];
+    kolo_operand operands[3];
     dnnl_data_type_t type = kolo_onednn_type(plan, op->out[0]);
     KOLO_TRY(kolo_layout_set_in_place(plan, op->in[1]));
-    KOLO_TRY(kolo_plain_in(kernel, op->in[0], type, &places[0]));
-    places[1] = kolo_operand_of(kernel, op->in[1]);
-    KOLO_TRY(kolo_plain_buffer(kernel, plan, op->out[0], type, &places[2]));
-    if (!kolo_step_loop(kernel, add_positions, 3, places)) return KOLO_INTERNAL;
-    return kolo_reorder_out(kernel, places[2], op->out[0]);
+    KOLO_TRY(kolo_plain_in(kernel, op->in[0], type, &operands[0]));
+    operands[1] = kolo_operand_of(kernel, op->in[1]);
+    KOLO_TRY(kolo_plain_buffer(kernel, plan, op->out[0], type, &operands[2]));
+    if (!kolo_step_loop(kernel, add_positions, 3, operands)) return KOLO_INTERNAL;
+    return kolo_reorder_out(kernel, operands[2], op->out[0]);
 }
 
 /* ---- backward */
@@ -54,21 +54,21 @@ KOLO_INLINE void add_sample(float *sum, const void *dy, int64_t at, int64_t coun
 
 KOLO_BOTH_TYPES(sum, (float *sum, const void *dy, int64_t at, int64_t count), add_sample(sum, dy, at, count, narrow))
 
-/* Places: dy, dtable. */
+/* Operands: dy, dtable. */
 static void sum_samples(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     int64_t count = kolo_shape_count(kernel->plan->values[kernel->plan->ops[kernel->op].out[0]].shape);
-    const void *dy = kolo_operand_pointer(&step->place[0], call);
-    float *sum = kolo_operand_pointer(&step->place[1], call);
+    const void *dy = kolo_operand_pointer(&step->operand[0], call);
+    float *sum = kolo_operand_pointer(&step->operand[1], call);
     memset(sum, 0, (size_t)count * sizeof *sum);
     for (int n = 0; n < call->samples; n++) (step->bfloat16 ? sum_bfloat16 : sum_float)(sum, dy, n * count, count);
 }
 
 kolo_status kolo_onednn_position_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
-    kolo_operand places[2];
+    kolo_operand operands[2];
     KOLO_TRY(kolo_layout_set_plain(plan, op->out[0]));
-    KOLO_TRY(kolo_plain_in(kernel, op->in[0], kolo_layout_of(plan, op->in[0])->desc.data_type, &places[0]));
-    places[1] = kolo_operand_of(kernel, op->out[0]);
-    return kolo_step_loop(kernel, sum_samples, 2, places) ? KOLO_OK : KOLO_INTERNAL;
+    KOLO_TRY(kolo_plain_in(kernel, op->in[0], kolo_layout_of(plan, op->in[0])->desc.data_type, &operands[0]));
+    operands[1] = kolo_operand_of(kernel, op->out[0]);
+    return kolo_step_loop(kernel, sum_samples, 2, operands) ? KOLO_OK : KOLO_INTERNAL;
 }

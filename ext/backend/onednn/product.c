@@ -1,6 +1,6 @@
 /* The steps of an operation y = x ∘ kernel + bias, where ∘ is a convolution, a transposed convolution or a product of
  * matrices: forward, for the input gradient, and for the weight gradient. The caller has the descriptor of the
- * primitive; these functions set the layouts and places of its operands. */
+ * primitive; these functions set its operands and their layouts. */
 #include "backend/onednn/onednn.h"
 
 static const dnnl_memory_desc_t *query(dnnl_primitive_desc_t descriptor, dnnl_query_t what)
@@ -60,22 +60,22 @@ kolo_status kolo_product_forward(const kolo_product *p, dnnl_primitive_desc_t ma
     const dnnl_memory_desc_t written = kolo_desc_of_rounds(query(made, dnnl_query_dst_md), p->rounds);
     const dnnl_memory_desc_t read = kolo_desc_of_rounds(query(made, dnnl_query_src_md), p->rounds);
     const dnnl_memory_desc_t of_round = *query(made, dnnl_query_dst_md);
-    kolo_operand places[4], y_place;
+    kolo_operand operands[4], whole_y;
     kolo_status status;
     KOLO_GO(fail, kolo_layout_set(p->plan, y, &written));
     KOLO_GO(fail, set_parameters(p, query(made, dnnl_query_weights_md), kernel, bias));
-    KOLO_GO(fail, kolo_reorder_in(p->kernel, x, &read, &places[0]));
-    places[0] = part_of(p, places[0], query(made, dnnl_query_src_md));
-    places[1] = kolo_operand_of(p->kernel, kernel);
-    y_place = kolo_output_buffer(p->kernel, y, &written);
-    places[2] = part_of(p, y_place, &of_round);
-    if (bias >= 0) places[3] = kolo_operand_of(p->kernel, bias);
+    KOLO_GO(fail, kolo_reorder_in(p->kernel, x, &read, &operands[0]));
+    operands[0] = part_of(p, operands[0], query(made, dnnl_query_src_md));
+    operands[1] = kolo_operand_of(p->kernel, kernel);
+    whole_y = kolo_output_buffer(p->kernel, y, &written);
+    operands[2] = part_of(p, whole_y, &of_round);
+    if (bias >= 0) operands[3] = kolo_operand_of(p->kernel, bias);
     int first = p->kernel->step_count;
-    KOLO_TRY(kolo_step_primitive(p->kernel, made, bias >= 0 ? 4 : 3, arguments, places));
-    if (p->relu_behind) KOLO_TRY(kolo_bias_add(p->kernel, places[2], -1, true, places[2]));
+    KOLO_TRY(kolo_step_primitive(p->kernel, made, bias >= 0 ? 4 : 3, arguments, operands));
+    if (p->relu_behind) KOLO_TRY(kolo_bias_add(p->kernel, operands[2], -1, true, operands[2]));
     in_rounds(p, first);
     first = p->kernel->step_count;
-    KOLO_TRY(kolo_reorder_out(p->kernel, y_place, y));
+    KOLO_TRY(kolo_reorder_out(p->kernel, whole_y, y));
     kolo_steps_last(p->kernel, first);
     return KOLO_OK;
 fail:
@@ -88,15 +88,15 @@ kolo_status kolo_product_backward(const kolo_product *p, dnnl_primitive_desc_t m
 {
     const int arguments[] = {DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC};
     const dnnl_memory_desc_t read = kolo_desc_of_rounds(query(made, dnnl_query_diff_dst_md), p->rounds);
-    kolo_operand places[3];
+    kolo_operand operands[3];
     kolo_status status;
     KOLO_GO(fail, set_parameters(p, query(made, dnnl_query_weights_md), kernel, -1));
-    KOLO_GO(fail, kolo_reorder_in(p->kernel, dz, &read, &places[0]));
-    places[1] = kolo_operand_of(p->kernel, kernel);
-    places[0] = part_of(p, places[0], query(made, dnnl_query_diff_dst_md));
-    places[2] = part_of(p, dx, query(made, dnnl_query_diff_src_md));
+    KOLO_GO(fail, kolo_reorder_in(p->kernel, dz, &read, &operands[0]));
+    operands[1] = kolo_operand_of(p->kernel, kernel);
+    operands[0] = part_of(p, operands[0], query(made, dnnl_query_diff_dst_md));
+    operands[2] = part_of(p, dx, query(made, dnnl_query_diff_src_md));
     int first = p->kernel->step_count;
-    KOLO_TRY(kolo_step_primitive(p->kernel, made, 3, arguments, places));
+    KOLO_TRY(kolo_step_primitive(p->kernel, made, 3, arguments, operands));
     in_rounds(p, first);
     return KOLO_OK;
 fail:
@@ -108,14 +108,14 @@ kolo_status kolo_product_gradient(const kolo_product *p, dnnl_primitive_desc_t m
                                   int dkernel, int dbias)
 {
     const int arguments[] = {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_BIAS};
-    kolo_operand places[4];
+    kolo_operand operands[4];
     kolo_status status;
     KOLO_GO(fail, set_parameters(p, query(made, dnnl_query_diff_weights_md), dkernel, dbias));
-    KOLO_GO(fail, kolo_reorder_in(p->kernel, x, query(made, dnnl_query_src_md), &places[0]));
-    KOLO_GO(fail, kolo_reorder_in(p->kernel, dz, query(made, dnnl_query_diff_dst_md), &places[1]));
-    places[2] = kolo_operand_of(p->kernel, dkernel);
-    if (dbias >= 0) places[3] = kolo_operand_of(p->kernel, dbias);
-    return kolo_step_primitive(p->kernel, made, dbias >= 0 ? 4 : 3, arguments, places);
+    KOLO_GO(fail, kolo_reorder_in(p->kernel, x, query(made, dnnl_query_src_md), &operands[0]));
+    KOLO_GO(fail, kolo_reorder_in(p->kernel, dz, query(made, dnnl_query_diff_dst_md), &operands[1]));
+    operands[2] = kolo_operand_of(p->kernel, dkernel);
+    if (dbias >= 0) operands[3] = kolo_operand_of(p->kernel, dbias);
+    return kolo_step_primitive(p->kernel, made, dbias >= 0 ? 4 : 3, arguments, operands);
 fail:
     dnnl_primitive_desc_destroy(made);
     return status;

@@ -60,12 +60,6 @@ static kolo_compute *const compute_functions[KOLO_OP_KINDS] = {
     [KOLO_OP_LOSS] = NULL,
 };
 
-static kolo_status open(kolo_precision precision)
-{
-    (void)precision;
-    return KOLO_OK;
-}
-
 static int enter_thread(void)
 {
     return 0;
@@ -225,8 +219,9 @@ static void add(const kolo_plan *plan, int value, void *to, const void *from)
 }
 
 #define REFERENCE_ARITHMETIC                                                                                           \
-    .version = KOLO_BACKEND_VERSION, .open = open, .enter_thread = enter_thread, .leave_thread = leave_thread,         \
-    .prepare = prepare, .run = run, .release = free, .forget = forget, .pack = pack, .unpack = unpack, .add = add
+    .version = KOLO_BACKEND_VERSION, .open = kolo_host_open, .enter_thread = enter_thread,                             \
+    .leave_thread = leave_thread, .prepare = prepare, .run = run, .release = free, .forget = forget, .pack = pack,     \
+    .unpack = unpack, .add = add
 
 const kolo_backend kolo_reference_backend = {REFERENCE_ARITHMETIC, .name = "reference", .streams = &kolo_host_streams,
                                              .updates = &kolo_host_updates};

@@ -351,7 +351,7 @@ static void graphs_read_the_step_parameters_of_the_moment(void **state)
         DO(streams->import(stream, numbers, sizeof numbers, "a test", &placed));
         DO(streams->clear(stream, sum, 2 * sizeof *sum));
         const kolo_sources from = {.floats = placed, .elements = 1, .scale = 1};
-        const kolo_microbatch_arrays to = {.features = features, .outputs = 1};
+        const kolo_gathered to = {.features = features, .outputs = 1};
         DO(streams->begin_capture(stream));
         DO(streams->gather(stream, &from, there, 0, 2, &to));
         DO(streams->add(stream, sum, features, 2));

@@ -118,7 +118,7 @@ def test_tensorboard_opens_them(program, tmp_path):
 
 
 def test_what_one_rank_stops_all_stop(program):
-    """The last rank's wish, between epochs: the others must not wait for it in the next one."""
+    """The last rank's request, between epochs: the others must not wait for it in the next one."""
     assert [line[1] for line in sorted(run(program, "stops", ranks=3))] == ["3", "3", "3"]
 
 

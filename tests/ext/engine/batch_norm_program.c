@@ -24,7 +24,7 @@ static kolo_data *some_data(void)
     return kolo_data_from_arrays(features, labels, .samples = samples, .shape = {side, side, 1}, .classes = classes);
 }
 
-/* A layer that leaves the process in the third step: a rank that dies between two meetings. */
+/* A layer that leaves the process in the third step: a rank that dies between two reductions. */
 static void leave(const kolo_custom_call *call)
 {
     memcpy(call->out[0], call->in[0], (size_t)(call->microbatch * kolo_shape_count(call->in_shape[0])) * sizeof(float));

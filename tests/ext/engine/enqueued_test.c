@@ -275,13 +275,13 @@ static void check_graphs(training t, int wanted, bool updates)
     if (data != raw && t.changed) kolo_data_free(&raw);
 }
 
-/* A full batch and the short one; of staged samples either may be in either buffer. Where microbatches meet over
- * several replicas, the host waits in the middle of a step, and nothing is captured. */
+/* A full batch and the short one; of staged samples either may be in either buffer. Where statistics are
+ * reduced over several replicas, the host waits in the middle of a step, and nothing is captured. */
 static void steps_are_captured(void **state)
 {
     (void)state;
     training t = {.model = plain, .optimizer = *adam(), .batch = 16, .micro_batch = 2}, placed_there = t, many = t,
-             waits = t, meets = t;
+             waits = t, reduces = t;
     check_graphs(t, 2, true);
     placed_there.model = placed;
     check_graphs(placed_there, 2, true);
@@ -289,10 +289,10 @@ static void steps_are_captured(void **state)
     check_graphs(many, 2, false); /* the sum over both comes before the update */
     waits.optimizer = kolo_sgd(.accumulate_steps = 2);
     check_graphs(waits, 2, false);
-    meets.model = synchronized;
-    check_graphs(meets, 2, true);
-    meets.strategy = many.strategy;
-    check_graphs(meets, 0, false);
+    reduces.model = synchronized;
+    check_graphs(reduces, 2, true);
+    reduces.strategy = many.strategy;
+    check_graphs(reduces, 0, false);
     t.changed = true;
     check_graphs(t, 3, true); /* three full batches and a short one: the short one is in the second buffer always */
 }

@@ -102,22 +102,22 @@ static void any_order_gives_the_tree(void **state)
     }
 }
 
-/* Devices reduction their own runs, then hand the rest on. */
+/* Devices add up their own runs, then hand on the rest. */
 static void any_deal_gives_the_tree(void **state)
 {
     (void)state;
     for (int64_t microbatches = 1; microbatches <= 40; microbatches++) {
         for (int devices = 1; devices <= 9; devices++) {
-            kolo_reduction *meeting = open_reduction(microbatches), *own = open_reduction(microbatches);
+            kolo_reduction *merged = open_reduction(microbatches), *own = open_reduction(microbatches);
             for (int d = 0; d < devices; d++) {
                 for (int64_t l = microbatches * d / devices; l < microbatches * (d + 1) / devices; l++)
                     insert_microbatch(own, l);
                 kolo_node nodes[KOLO_REDUCTION_NODES_MAX];
                 int count = kolo_reduction_take(own, nodes);
-                for (int i = 0; i < count; i++) assert_int_equal(kolo_reduction_insert(meeting, nodes[i]), KOLO_OK);
+                for (int i = 0; i < count; i++) assert_int_equal(kolo_reduction_insert(merged, nodes[i]), KOLO_OK);
             }
-            check_root(meeting, microbatches);
-            kolo_reduction_close(&meeting);
+            check_root(merged, microbatches);
+            kolo_reduction_close(&merged);
             kolo_reduction_close(&own);
         }
     }

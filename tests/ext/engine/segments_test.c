@@ -1,4 +1,4 @@
-/* Microbatches that meet: the same bits for any number of replicas, threads and microbatches in flight; replicas
+/* Cross-microbatch reductions: the same bits for any number of replicas, threads and microbatches in flight; replicas
  * without a microbatch; a stop in the middle of it all; memory that does not grow.
  */
 #include <unistd.h>
@@ -10,8 +10,8 @@
 #include "engine/engine.h"
 #include "layers/layer.h"
 
-/* Two layers whose samples meet, one of them of few elements; dropout between. */
-static kolo_model *meeting_model(bool synchronized, int ghost)
+/* Two layers that reduce over microbatches, one of them of few elements; dropout between. */
+static kolo_model *reducing_model(bool synchronized, int ghost)
 {
     kolo_model *model =
         kolo_sequential(kolo_input(SMALL_SIDE, SMALL_SIDE, 1), kolo_conv2d(5, .kernel = {3, 3}),
@@ -32,7 +32,7 @@ typedef struct run {
 static uint64_t weights_after(run r)
 {
     kolo_data *data = small_data(203);
-    kolo_model *model = meeting_model(!r.ghost, r.ghost);
+    kolo_model *model = reducing_model(!r.ghost, r.ghost);
     assert_int_equal(kolo_compile(model, .optimizer = kolo_adam(), .loss = KOLO_SPARSE_CROSSENTROPY, .seed = 6,
                                   .deterministic = true, .backend = r.backend, .precision = r.precision,
                                   .strategy = kolo_mirrored(.devices = r.devices)),
@@ -90,8 +90,9 @@ static void ghost_batches_agree_to_the_bit(void **state)
     assert_true(weights_after(one) == weights_after(many));
 }
 
-/* Five samples in microbatches of one for eight replicas: three have none, and still must come to every meeting. */
-static void replicas_without_samples_come_too(void **state)
+/* Five samples in microbatches of one for eight replicas: three have none, and still must take part in every reduction.
+ */
+static void replicas_without_samples_take_part(void **state)
 {
     (void)state;
     run one = {.devices = 1, .batch = 5}, eight = {.devices = 8, .batch = 5};
@@ -114,7 +115,7 @@ static void threads_do_not_matter(void **state)
 
 /* Thousands of microbatches on their way at once, on more threads than there are cores: the tree of sums must not be
  * left with more ends than it has room for, and no microbatch may keep a gradient of the whole model. */
-static void many_microbatches_meet(void **state)
+static void many_microbatches_reduce(void **state)
 {
     (void)state;
     setenv("KOLO_THREADS", "16", 1);
@@ -140,7 +141,7 @@ static void statistics_of_their_own_are_not_deterministic(void **state)
     (void)state;
     kolo_clear_error();
     kolo_data *data = small_data(16);
-    kolo_model *model = meeting_model(false, 0);
+    kolo_model *model = reducing_model(false, 0);
     kolo_compile(model, .optimizer = kolo_sgd(), .loss = KOLO_SPARSE_CROSSENTROPY, .deterministic = true,
                  .strategy = kolo_mirrored(.devices = 2));
     assert_null(kolo_fit(model, data, .verbose = KOLO_NONE));
@@ -156,7 +157,7 @@ static void micro_batches_are_checked(void **state)
     (void)state;
     kolo_clear_error();
     kolo_data *data = small_data(16);
-    kolo_model *model = meeting_model(false, 4);
+    kolo_model *model = reducing_model(false, 4);
     kolo_compile(model, .optimizer = kolo_sgd(), .loss = KOLO_SPARSE_CROSSENTROPY);
     assert_null(kolo_fit(model, data, .batch_size = 8, .micro_batch = 9, .verbose = KOLO_NONE));
     assert_non_null(strstr(kolo_last_error().text, ".micro_batch: wanted at most the batch's 8 samples, got 9"));
@@ -226,12 +227,11 @@ static void a_stop_ends_all_replicas(void **state)
 
 /* ---------------------------------------------------------------- memory */
 
-/* Frames are kept from step to step, and a microbatch's holds what later segments read, not all that a segment needs.
- */
-static void places_are_shared(void **state)
+/* Activations hold what later segments read, not all that a segment needs: that is in the workspace. */
+static void memory_is_shared(void **state)
 {
     (void)state;
-    kolo_model *model = meeting_model(false, 0);
+    kolo_model *model = reducing_model(false, 0);
     kolo_compile(model, .optimizer = kolo_sgd(), .loss = KOLO_SPARSE_CROSSENTROPY, .backend = "reference");
     kolo_engine *engine;
     const kolo_engine_place place = {.threads = 1};
@@ -243,7 +243,7 @@ static void places_are_shared(void **state)
         if (value->kind == KOLO_VALUE_ACTIVATION && value->view_of < 0) all += value->bytes;
     }
     assert_int_equal(program->segment_count,
-                     5); /* forward to the first and second meeting, backward to both, the rest */
+                     5); /* forward to the first and second reduction, backward to both, the rest */
     assert_true(program->reduces && program->devices == 1);
     assert_true(program->activation_bytes[0] < all && program->workspace_bytes[0] < all);
     kolo_engine_close(&engine);
@@ -255,13 +255,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(replicas_agree_to_the_bit),
         cmocka_unit_test(ghost_batches_agree_to_the_bit),
-        cmocka_unit_test(replicas_without_samples_come_too),
+        cmocka_unit_test(replicas_without_samples_take_part),
         cmocka_unit_test(threads_do_not_matter),
-        cmocka_unit_test(many_microbatches_meet),
+        cmocka_unit_test(many_microbatches_reduce),
         cmocka_unit_test(statistics_of_their_own_are_not_deterministic),
         cmocka_unit_test(micro_batches_are_checked),
         cmocka_unit_test(a_stop_ends_all_replicas),
-        cmocka_unit_test(places_are_shared),
+        cmocka_unit_test(memory_is_shared),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-"""Every kind of layer that libkolo has is in the list by which saved models find it (ext/layers/kinds.c)."""
+"""Every kind of layer that libkolo has is in the list by which saved models find it (KOLO_LAYERS)."""
 import ctypes
 import os
 import re
@@ -35,4 +35,4 @@ def test_every_layer_is_found_by_its_name():
     for symbol in layers:
         kind = ctypes.c_void_p.in_dll(library, symbol)  # its first member is its name
         name = ctypes.cast(kind, ctypes.c_char_p).value
-        assert library.kolo_layer_kind_find(name) == ctypes.addressof(kind), f"{symbol} is missing in ext/layers/kinds.c"
+        assert library.kolo_layer_kind_find(name) == ctypes.addressof(kind), f"{symbol} is missing in KOLO_LAYERS"

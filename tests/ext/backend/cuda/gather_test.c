@@ -8,7 +8,7 @@ typedef struct set {
     kolo_data data;
     kolo_sources from;
     kolo_gathered host;
-    kolo_microbatch_arrays device;
+    kolo_gathered device;
     size_t shift; /* of every array of the device's */
     int32_t *order;
     int64_t elements;
@@ -171,7 +171,7 @@ static void a_captured_graph_follows_the_step_parameters(void **state)
     for (int i = 0; i < samples * elements; i++) all[i] = (float)i;
     kolo_step_parameters step_parameters = {0}, *there = device_array(NULL, sizeof step_parameters, 0);
     kolo_sources from = {.floats = device_array(all, sizeof all, 0), .label_count = 1, .elements = elements};
-    kolo_microbatch_arrays to = {.features = device_array(NULL, microbatch * elements * sizeof(float), 0)};
+    kolo_gathered to = {.features = device_array(NULL, microbatch * elements * sizeof(float), 0)};
     kolo_captured_graph *captured_graph;
     rig_ok(streams->begin_capture(stream));
     rig_ok(streams->gather(stream, &from, there, 0, microbatch, &to));
