@@ -41,6 +41,16 @@ static void back_up(kolo_callback *self)
     if (kolo_callback_is_writer()) kolo_callback_report(self, kolo_checkpoint_write(self->model, s->path));
 }
 
+/* Backs up the beginning, too: a training that is killed before its next backup begins with the same seed and weights,
+ * and the other callbacks know what they had written before it. */
+static void begin_epoch(kolo_callback *self, int epoch, const kolo_logs *logs)
+{
+    state *s = self->state;
+    (void)epoch;
+    (void)logs;
+    if (s && access(s->path, F_OK) != 0) back_up(self);
+}
+
 static void end_batch(kolo_callback *self, int batch, const kolo_logs *logs)
 {
     state *s = self->state;
@@ -73,6 +83,7 @@ kolo_callback kolo_backup_and_restore_of(kolo_backup_and_restore_args args)
 {
     return (kolo_callback){.name = "backup_and_restore",
                            .on_train_begin = begin,
+                           .on_epoch_begin = begin_epoch,
                            .on_train_batch_end = end_batch,
                            .on_epoch_end = end_epoch,
                            .on_train_end = end,

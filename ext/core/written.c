@@ -2,6 +2,7 @@
 #include "core/written.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Returns the place after the closing quote of a string or character. */
@@ -12,22 +13,22 @@ static const char *skip_quoted(const char *p)
     return *p ? p + 1 : p;
 }
 
-/* Whether the text begins with this member's name and then `=` or `[`. */
-static bool names(const char *p, const char *name)
+/* Returns the place after the member's name if the text begins with it and goes on with `=` or `[`; else NULL. */
+static const char *after_name(const char *p, const char *name)
 {
     size_t length = strlen(name);
     while (isspace((unsigned char)*p)) p++;
-    if (strncmp(p, name, length) != 0) return false;
+    if (strncmp(p, name, length) != 0) return NULL;
     p += length;
     while (isspace((unsigned char)*p)) p++;
-    return *p == '[' || (*p == '=' && p[1] != '=');
+    return *p == '[' || (*p == '=' && p[1] != '=') ? p : NULL;
 }
 
-/* A designator is at the beginning of the text or follows a comma. */
-bool kolo_written(const char *text, const char *name)
+/* Returns the place after the first designator of this member in the text, or NULL. A designator is at the beginning of
+ * an argument: `begins` says whether the text begins with an argument; others follow a comma. */
+static const char *find(const char *text, bool begins, const char *name)
 {
     int depth = 0;
-    bool begins = true;
     for (const char *p = text; p && *p;) {
         if (*p == '"' || *p == '\'') {
             p = skip_quoted(p);
@@ -36,9 +37,67 @@ bool kolo_written(const char *text, const char *name)
         }
         if (strchr("({[", *p)) depth++;
         if (strchr(")}]", *p)) depth--;
-        if (depth == 0 && begins && *p == '.' && names(p + 1, name)) return true;
+        const char *found = depth == 0 && begins && *p == '.' ? after_name(p + 1, name) : NULL;
+        if (found) return found;
         if (!isspace((unsigned char)*p)) begins = *p == ',' && depth == 0;
         p++;
+    }
+    return NULL;
+}
+
+bool kolo_written(const char *text, const char *name)
+{
+    return find(text, true, name) != NULL;
+}
+
+/* ---- elements of a list */
+
+/* Returns the end of an element of a list: the next comma or closing brace that is not inside it. */
+static const char *skip_element(const char *p)
+{
+    for (int depth = 0; *p; p++) {
+        if (depth == 0 && (*p == ',' || *p == '}')) return p;
+        if (strchr("({[", *p)) depth++;
+        if (strchr(")}]", *p)) depth--;
+        if (*p == '"' || *p == '\'') p = skip_quoted(p) - 1;
+    }
+    return p;
+}
+
+/* Reads `[3]` or `[3 ... 5]`. false if the text has no numbers there: a constant's value is not in the text. */
+static bool read_designator(const char *p, int *first, int *last)
+{
+    int read = 0;
+    if (sscanf(p, "[ %d ... %d ]%n", first, last, &read) == 2 && read > 0) return true;
+    if (sscanf(p, "[ %d ]%n", first, &read) != 1 || read == 0) return false;
+    *last = *first;
+    return true;
+}
+
+/* Whether the list, whose text begins with its brace, contains that element. */
+static bool lists(const char *p, int index)
+{
+    if (*p != '{') return false;
+    for (int first = 0, last; *p && *p != '}'; first = last + 1, p = skip_element(p)) {
+        p++;
+        while (isspace((unsigned char)*p)) p++;
+        last = first;
+        if (!*p || *p == '}' || (*p == '[' && !read_designator(p, &first, &last))) return false;
+        if (index >= first && index <= last) return true;
+    }
+    return false;
+}
+
+bool kolo_written_element(const char *text, const char *name, int index)
+{
+    for (const char *p = find(text, true, name); p; p = find(p, false, name)) {
+        int first, last;
+        if (*p == '[') {
+            if (read_designator(p, &first, &last) && index >= first && index <= last) return true;
+            continue;
+        }
+        for (p++; isspace((unsigned char)*p);) p++;
+        if (lists(p, index)) return true;
     }
     return false;
 }

@@ -7,6 +7,9 @@
 
 /* Whether the options' text contains `.name =` or `.name[` outside of nested calls and lists. NULL is an empty text. */
 bool kolo_written(const char *text, const char *name);
+/* Whether the text contains this element of the option `name`, an array: the elements 0, 1 and 5 of `.name = {1, 0, [5]
+ * = 2}`, the element 3 of `.name[3] = 0`. An index that is not a plain number is not recognised. */
+bool kolo_written_element(const char *text, const char *name, int index);
 
 /* Replaces a zero that was written by KOLO_NONE, for options where zero means the default. */
 void kolo_keep_zero(const char *text, const char *name, double *value);

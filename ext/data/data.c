@@ -111,6 +111,7 @@ kolo_status kolo_data_part(kolo_data **out, const kolo_data *data, int64_t first
     if (!part) return kolo_fail_memory(sizeof *part, "a slice");
     int64_t skipped = first * kolo_shape_count(data->shape);
     *part = *data;
+    part->targets_checked = NULL;
     part->samples = samples;
     part->first += first;
     if (data->bytes) part->bytes += skipped;

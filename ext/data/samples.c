@@ -278,7 +278,7 @@ char *kolo_data_bundle(const kolo_data *data)
 static kolo_status check(const kolo_plot_samples_args *args)
 {
     kolo_data_info info = kolo_data_get_info(args->data);
-    if (!args->data) return kolo_fail(KOLO_INVALID, "wanted data, got NULL");
+    if (!args->data) return kolo_failed() ? KOLO_INVALID : kolo_fail(KOLO_INVALID, "wanted data, got NULL");
     if (args->first < 0 || args->first >= info.samples)
         return kolo_fail(KOLO_INVALID, "first: wanted one of %" PRId64 " samples, got %" PRId64, info.samples,
                          args->first);

@@ -38,6 +38,7 @@ kolo_status kolo_view_open(const kolo_view_kind *kind, size_t size, const kolo_d
     data->view = view;
     data->first = 0;
     data->views++;
+    data->targets_checked = NULL;
     data->bytes = NULL, data->floats = NULL, data->tokens = NULL;
     data->labels = NULL, data->targets = NULL, data->weights = NULL;
     data->has_targets |= data->autoencoder; /* its targets stay the source's features, which the view may change */

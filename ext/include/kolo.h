@@ -9,8 +9,8 @@
  * An option that is left out has its default. A number that is written as zero is zero: kolo_adamw(.weight_decay = 0)
  * decays nothing, while kolo_adamw() decays by 0.004. If zero makes no sense for an option, it is an error or means the
  * default. A call reads its own source text to see which options were written. Therefore zero means the default in a
- * struct that is filled in by hand, inside an array's initializer, and in a macro's replacement; KOLO_NONE means zero
- * there. A misspelt option does not compile, and neither does a positional argument too many.
+ * struct that is filled in by hand and in a macro's replacement; KOLO_NONE means zero there. A misspelt option does not
+ * compile, and neither does a positional argument too many.
  *
  * Shapes are of one sample, channels last: {height, width, channels}; the batch is never written. Sizes are in
  * elements unless a name says bytes; times are seconds; rates are per second.
@@ -41,8 +41,8 @@ typedef struct kolo_here {
 } kolo_here;
 #define KOLO_HERE ((kolo_here){__FILE__, __LINE__})
 
-/* "Really zero", for places where a call cannot see that a zero was written: .class_weight = {1, KOLO_NONE}, or
- * args.momentum = KOLO_NONE in a struct. Nobody chooses this value by accident. */
+/* "Really zero", for places where a call cannot see that a zero was written: args.momentum = KOLO_NONE in a struct.
+ * Nobody chooses this value by accident. */
 #define KOLO_NONE (-2147483647)
 
 /* The type of the member that follows the positional arguments of every call. It makes an argument whose name was

@@ -126,7 +126,7 @@ typedef struct kolo_backup_and_restore_args {
     const char *_;
     const char *folder; /* created if it does not exist */
     kolo_guard *guard;
-    int save_freq; /* batches between two backups; default: back up after each epoch */
+    int save_freq; /* batches between two backups; default: back up after each epoch. The first is made before training */
     bool keep; /* keep the backup after training has been completed; default: remove it */
 } kolo_backup_and_restore_args;
 

@@ -33,7 +33,7 @@ typedef struct kolo_piecewise_constant_args {
     kolo_guard *guard;
     double initial_learning_rate;       /* not used */
     int boundaries[KOLO_BOUNDARIES_MAX]; /* steps ≥ 1 in rising order, at least one */
-    double values[KOLO_BOUNDARIES_MAX + 1]; /* learning rates, one more than boundaries; write KOLO_NONE for 0 */
+    double values[KOLO_BOUNDARIES_MAX + 1]; /* learning rates, one more than boundaries */
 } kolo_piecewise_constant_args;
 
 /* η₀ · decay_rate^(t / decay_steps). */

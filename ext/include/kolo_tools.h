@@ -200,7 +200,7 @@ typedef struct kolo_options {
     bool drop_remainder;
     double learning_rate;
     kolo_precision precision; /* --precision fp32|bf16|fp16|tf32 */
-    uint64_t seed;
+    uint64_t seed; /* for .seed of kolo_compile(); kolo_parse_options() makes KOLO_NEW_SEED of 0 before it reads --seed */
     bool deterministic;
     int devices; /* --devices N, the number of devices, with a replica on each; 0: not given */
     const char *strategy; /* --strategy NAME, one of KOLO_STRATEGIES; NULL: not given */

@@ -87,8 +87,10 @@ typedef enum kolo_precision {
     KOLO_TF32
 } kolo_precision;
 
+#define KOLO_NEW_SEED UINT64_MAX /* .seed: a new one each time */
+
 typedef struct kolo_compile_args {
-    int _;
+    const char *_;
     kolo_model *model;
     kolo_guard *guard;
     kolo_optimizer optimizer; /* required for fit */
@@ -97,7 +99,7 @@ typedef struct kolo_compile_args {
     kolo_strategy strategy;
     kolo_precision precision; /* default KOLO_FLOAT32 */
     const char *backend;  /* "cuda", "onednn", "reference"; default: KOLO_BACKEND, else the fastest that loads */
-    uint64_t seed;        /* of weights, order and dropout; default: a new one each time */
+    uint64_t seed;        /* of weights, order and dropout; default: KOLO_NEW_SEED */
     bool deterministic;   /* the same bits for any number of devices and ranks of the same kind. Only the model and the
                              batch determine the number of microbatches. Small batches have only two of them and gain
                              nothing from more cores */
@@ -105,7 +107,7 @@ typedef struct kolo_compile_args {
 
 /* Sets how the model will be trained, and draws its weights if they were never set. Compiling again keeps the weights
  * and resets the optimizer's state. The devices that layers name must still exist. On failure nothing has changed. */
-#define kolo_compile(...) kolo_compile_at(&(const kolo_compile_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
+#define kolo_compile(...) kolo_compile_at(&(const kolo_compile_args){._ = #__VA_ARGS__, __VA_ARGS__}, KOLO_HERE)
 kolo_status kolo_compile_at(const kolo_compile_args *args, kolo_here here);
 
 /* The cost of data parallelism in the steps of a model's last kolo_fit() (or kolo_train_on_batch()): seconds a device,
@@ -183,8 +185,8 @@ typedef struct kolo_fit_args {
     double validation_split;   /* 0 … below 1: this share of the data, the last samples, is used for validation only */
     int validation_freq;       /* epochs between two validations; default 1 */
     int validation_batch_size; /* has no effect: scores do not depend on the size of batches */
-    /* The weight of each class: a sample's loss is multiplied by it, besides its own weight. Default 1; KOLO_NONE
-     * means 0. The class is the label, or the index of the largest target. */
+    /* The weight of each class: a sample's loss is multiplied by it, besides its own weight. Default 1:
+     * .class_weight = {[2] = 0} leaves out class 2 alone. The class is the label, or the index of the largest target. */
     double class_weight[KOLO_CLASS_WEIGHTS_MAX];
     int micro_batch; /* samples that pass through the model together; default: small enough that every thread has a
                         microbatch. A model that is placed on several devices computes several microbatches at once.

@@ -51,7 +51,7 @@ kolo_tensor kolo_graph_input_at(kolo_model *model, kolo_layer input, kolo_here h
  * earlier failure, it fails without a message. */
 static kolo_status check_inputs(const kolo_tensor *inputs, int *from, int *count)
 {
-    for (*count = 0; *count < KOLO_APPLY_MAX && inputs[*count].model; ++*count) {
+    for (*count = 0; inputs && *count < KOLO_APPLY_MAX && inputs[*count].model; ++*count) {
         from[*count] = inputs[*count].node;
         if (inputs[*count].model != inputs[0].model)
             return kolo_fail(KOLO_INVALID, "wanted inputs of one model, got input %d of another", *count + 1);

@@ -36,11 +36,21 @@ static const char *range_text(const kolo_option *option)
                        option->closed ? "" : "below ", option->most);
 }
 
+/* Replaces zeros that were written in a list of numbers by KOLO_NONE. */
+static void keep_zeros(const char *text, const kolo_option *option, void *arguments)
+{
+    if (option->field.type != KOLO_FIELD_DOUBLE) return;
+    double *values = (double *)((char *)arguments + option->field.offset);
+    for (int i = 0; i < option->field.count; i++)
+        if (values[i] == 0 && kolo_written_element(text, option->field.name, i)) values[i] = KOLO_NONE;
+}
+
 /* Fills in the option's default where its value is 0 and `text`, the arguments as they were written, does not name it.
  */
 static kolo_status complete_option(const char *recipe, const char *text, const kolo_option *option, double fallback,
                                    void *arguments)
 {
+    if (option->field.count > 1) keep_zeros(text, option, arguments);
     if (option->field.type == KOLO_FIELD_BOOL || option->field.count > 1) return KOLO_OK;
     void *at = (char *)arguments + option->field.offset;
     double value = get(&option->field, at);
@@ -106,14 +116,16 @@ int kolo_optimizer_slots(const kolo_optimizer *optimizer)
 
 kolo_status kolo_schedule_complete(const kolo_schedule *given, double learning_rate, kolo_schedule *complete)
 {
-    static const kolo_option initial = KOLO_NUMBER(constant, initial_learning_rate, 0, 0, INFINITY);
+    static const kolo_option initial = KOLO_NUMBER(constant, initial_learning_rate, 0, 0, INFINITY),
+                             highest = KOLO_NUMBER(one_cycle, max_learning_rate, 0, 0, INFINITY);
     static const kolo_option from = {{"from", KOLO_FIELD_DOUBLE, 0, 1, false}, 0, 0, INFINITY, false};
     const kolo_schedule_kind *kind = given->kind;
     kolo_schedule made = *given;
     if (!kind) return kolo_fail(KOLO_INVALID, "wanted a schedule, got none");
     if (made.warmup_steps < 0) return kolo_fail(KOLO_INVALID, "kolo_warmup: wanted .steps of at least 1");
     if (made.warmup_steps > 0) KOLO_TRY(complete_option("kolo_warmup", NULL, &from, 0, &made.warmup_from));
-    KOLO_TRY(complete_option(kind->name, given->constant._, &initial, learning_rate, &made.constant));
+    const kolo_option *first = kind == &kolo_one_cycle_kind ? &highest : &initial;
+    KOLO_TRY(complete_option(kind->name, given->constant._, first, learning_rate, &made.constant));
     KOLO_TRY(complete_options(kind->name, given->constant._, kind->options, &made.constant));
     made.constant._ = NULL;
     if (kind->check) KOLO_TRY(kind->check(&made));

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "data/data.h"
+#include "data/view.h"
 
 /* Checks that there is one label for each row of the outputs. A label that is used as the target of a single output may
  * be any number, unless the loss is for two classes only. */
@@ -51,14 +51,23 @@ static kolo_status check_some_shares(const kolo_data *data, int64_t first, int c
     return KOLO_OK;
 }
 
-/* Checks all samples, once for each data set. Of a view, whose samples are computed when they are gathered, it checks
- * the first VIEWED. */
+/* Whether reading targets computes features, because an autoencoder's targets are the features of a view. */
+static bool targets_are_computed(const kolo_data *data)
+{
+    if (data->autoencoder) return data->view != NULL;
+    bool computed = false;
+    for (int i = 0; data->view && i < data->view->sources; i++)
+        computed = computed || targets_are_computed(&data->view->from[i]);
+    return computed;
+}
+
+/* Checks all samples, once for each data set. Where targets are computed, it checks the first COMPUTED. */
 static kolo_status check_target_range(const kolo_data *data, int64_t outputs, const char *what)
 {
-    enum { BLOCK = 64, VIEWED = 1024 };
+    enum { BLOCK = 64, COMPUTED = 1024 };
     if (__atomic_load_n(&data->targets_checked, __ATOMIC_RELAXED) == data) return KOLO_OK;
     if (data->autoencoder && data->bytes && data->scale > 0 && data->scale * 255 <= 1) return KOLO_OK;
-    int64_t samples = data->view && data->samples > VIEWED ? VIEWED : data->samples;
+    int64_t samples = targets_are_computed(data) && data->samples > COMPUTED ? COMPUTED : data->samples;
     size_t bytes = (size_t)(BLOCK * outputs) * sizeof(float);
     float *targets = malloc(bytes);
     if (!targets) return kolo_fail_memory(bytes, "targets");

@@ -124,13 +124,15 @@ static kolo_status compile(const kolo_compile_args *args)
     model->settings = *args;
     model->settings.optimizer = optimizer;
     kolo_keep_zero_int(args->strategy._, "initial_sync", &model->settings.strategy.initial_sync);
-    model->settings.strategy._ = NULL; /* the caller may free it before the model */
+    model->settings._ = model->settings.strategy._ = NULL; /* the caller may free them before the model */
     KOLO_TRY(keep_texts(model, &model->settings.strategy));
     model->place = where;
     model->metrics = metrics;
     if (!args->precision) model->settings.precision = KOLO_FLOAT32;
     model->backend = backend;
-    model->seed = args->seed ? args->seed : kolo_random_seed();
+    bool seeded = args->seed != KOLO_NEW_SEED && (args->seed != 0 || kolo_written(args->_, "seed"));
+    model->settings.seed = seeded ? args->seed : KOLO_NEW_SEED;
+    model->seed = seeded ? args->seed : kolo_random_seed();
     if (optimizer.kind) model->learning_rate = model->compiled_rate = kolo_optimizer_rate(&optimizer, 0);
     if (!model->has_weights) kolo_model_draw_weights(model);
     model->compiled = true;

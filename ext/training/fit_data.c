@@ -1,7 +1,9 @@
 /* The data of a fit: splits it into training and validation data, and weights samples by class. See fit.h. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "core/written.h"
 #include "training/fit.h"
 
 /* ---------------------------------------------------------------- .validation_split */
@@ -68,8 +70,7 @@ static kolo_status check_class_weights(const kolo_data *data, const double *give
         if (given[c] == 0) continue;
         *any = true;
         if (given[c] != KOLO_NONE && !(given[c] > 0 && isfinite(given[c])))
-            return kolo_fail(KOLO_INVALID, ".class_weight[%d]: wanted a number above 0, or KOLO_NONE, got %g", c,
-                             given[c]);
+            return kolo_fail(KOLO_INVALID, ".class_weight[%d]: wanted a number of at least 0, got %g", c, given[c]);
         if (c >= classes)
             return kolo_fail(KOLO_INVALID, ".class_weight[%d]: wanted a class of the data, which has %lld", c,
                              (long long)classes);
@@ -80,11 +81,20 @@ static kolo_status check_class_weights(const kolo_data *data, const double *give
     return KOLO_OK;
 }
 
+/* Copies .class_weight, with KOLO_NONE where a zero was written. */
+static void copy_class_weights(const kolo_fit_args *args, double given[KOLO_CLASS_WEIGHTS_MAX])
+{
+    memcpy(given, args->class_weight, sizeof args->class_weight);
+    for (int c = 0; c < KOLO_CLASS_WEIGHTS_MAX; c++)
+        if (given[c] == 0 && kolo_written_element(args->_, "class_weight", c)) given[c] = KOLO_NONE;
+}
+
 static kolo_status weigh_classes(kolo_fit_state *state)
 {
-    const double *given = state->args->class_weight;
+    double given[KOLO_CLASS_WEIGHTS_MAX];
     const kolo_data *data = state->data;
     bool any = false;
+    copy_class_weights(state->args, given);
     KOLO_TRY(check_class_weights(data, given, &any));
     if (!any) return KOLO_OK;
     size_t bytes = (size_t)data->samples * sizeof *state->weights;

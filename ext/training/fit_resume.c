@@ -39,7 +39,7 @@ static void add_differences(line *l, const kolo_fit_state *state)
     const kolo_position *at = &model->position;
     uint64_t seed = model->settings.seed;
     long long batch = state->batch, samples = state->data->samples;
-    if (seed && seed != model->seed)
+    if (seed != KOLO_NEW_SEED && seed != model->seed)
         add_difference(l, kolo_phrase("seed %llu instead of %llu", (unsigned long long)model->seed,
                                       (unsigned long long)seed));
     add_rate(l, model);

@@ -131,12 +131,12 @@ static int read_count(const reading *r, bool or_zero)
     return 0;
 }
 
-/* kolo_compile() takes 0 for "choose a seed"; on the command line 0 is a seed like any other. */
 static uint64_t read_seed(const reading *r)
 {
     uint64_t number;
-    if (!read_digits(r->value, &number)) wrong(r, "a whole number from 0 to 18446744073709551615");
-    return number ? number : (uint64_t)KOLO_NONE;
+    if (!read_digits(r->value, &number) || number == KOLO_NEW_SEED)
+        wrong(r, "a whole number from 0 to 18446744073709551614");
+    return number;
 }
 
 static kolo_precision read_precision(const reading *r)
@@ -330,7 +330,9 @@ static const char *default_text(const kolo_options *options, int key)
     case OPTION_LEARNING_RATE:
         return options->learning_rate > 0 ? kolo_phrase("%g", options->learning_rate) : "the optimizer's";
     case OPTION_PRECISION: return precisions[options->precision];
-    case OPTION_SEED: return options->seed ? kolo_phrase("%" PRIu64, options->seed) : "a new one each time";
+    case OPTION_SEED:
+        if (options->seed == KOLO_NEW_SEED) return "a new one each time";
+        return kolo_phrase("%" PRIu64, options->seed);
     case OPTION_DEVICES:
         if (options->devices > 0) return kolo_phrase("%d", options->devices);
         return options->trains_nothing ? "all" : "one device";
@@ -461,6 +463,7 @@ static bool can_parse(char **argv, const kolo_options *options)
 void kolo_parse_options(int argc, char **argv, kolo_options *options, const char *what_the_program_does)
 {
     if (!can_parse(argv, options)) return;
+    if (options->seed == 0) options->seed = KOLO_NEW_SEED;
     option_list list;
     make_list(&list, options);
     const struct argp argp = {.options = list.option, .parser = parse};

@@ -20,7 +20,7 @@ static void kill_at_batch(kolo_callback *self, int batch, const kolo_logs *logs)
 {
     (void)batch;
     (void)logs;
-    if (--self->number[0] == 0) raise(SIGKILL);
+    if (self->number[0] > 0 && --self->number[0] == 0) raise(SIGKILL);
 }
 
 static void kill_after_epoch(kolo_callback *self, int epoch, const kolo_logs *logs)
@@ -35,7 +35,7 @@ static const kolo_history *fit_with_log(kolo_model *model, kolo_data *data, char
     double kills = atoi(words[1]);
     snprintf(path, sizeof path, "%s/log.csv", words[0]);
     kolo_callback log = kolo_csv_logger(path, .append = strcmp(words[2], "append") == 0);
-    kolo_callback backup = kolo_backup_and_restore(words[0], .save_freq = 4);
+    kolo_callback backup = kolo_backup_and_restore(words[0], .save_freq = words[3] ? atoi(words[3]) : 4);
     kolo_callback killer = {.on_train_batch_end = kill_at_batch, .on_epoch_end = kill_after_epoch, .number = {kills}};
     return kolo_fit(model, data, .epochs = 5, .batch_size = 40, .verbose = 0, .callbacks = {log, killer, backup});
 }

@@ -143,8 +143,20 @@ def test_a_log_is_whole_after_kills(program, tmp_path, how):
     run(program, "log", straight, "0", how)
     wanted = rows_of_log(straight)
     assert [row[0] for row in wanted] == ["0", "1", "2", "3", "4"]
-    for kills in (5, 3, 9, -2, 7):
+    for kills in (5, 3, 9, -3, 7):
         ended = subprocess.run([program, "log", killed, str(kills), how], capture_output=True, timeout=60)
         assert ended.returncode == -9, ended
     run(program, "log", killed, "0", how)
     assert rows_of_log(killed) == wanted
+
+
+@pytest.mark.parametrize("how", ["anew", "append"])
+def test_a_log_is_whole_after_a_kill_before_the_first_epochs_backup(program, tmp_path, how):
+    straight, killed = tmp_path / "straight", tmp_path / "killed"
+    straight.mkdir(), killed.mkdir()
+    run(program, "log", straight, "0", how, "0")
+    for kills in (-1, 3):
+        ended = subprocess.run([program, "log", killed, str(kills), how, "0"], capture_output=True, timeout=60)
+        assert ended.returncode == -9, ended
+    run(program, "log", killed, "0", how, "0")
+    assert rows_of_log(killed) == rows_of_log(straight)

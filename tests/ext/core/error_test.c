@@ -58,6 +58,7 @@ static void one_and_what_follows(void)
     kolo_compile(model, .optimizer = kolo_sgd(), .loss = KOLO_MSE);
     const kolo_history *history = kolo_fit(model, scaled);
     kolo_plot_history(history);
+    kolo_plot_samples(data);
     kolo_evaluate(model, scaled);
     kolo_save(model, "nowhere");
     kolo_model_free(&model);

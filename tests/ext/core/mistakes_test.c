@@ -8,6 +8,8 @@ static void null_layers_are_a_sentence(void **state)
     (void)state;
     assert_null(kolo_sequential_at(NULL, KOLO_HERE));
     assert_failure(KOLO_INVALID, "kolo_sequential: wanted layers, got NULL", NULL);
+    assert_null(kolo_apply_at(kolo_dense(2), NULL, KOLO_HERE).model);
+    assert_failure(KOLO_INVALID, "kolo_apply: wanted at least one input, got none", NULL);
 }
 
 static void null_options_are_a_sentence(void **state)
@@ -70,6 +72,27 @@ static void binary_crossentropy_takes_shares_alone(void **state)
     kolo_data *scaled = kolo_standardize(good), *same = kolo_data_autoencoder(scaled);
     assert_true(!isnan(kolo_evaluate(model, scaled).loss));
     kolo_data_free(&same), kolo_data_free(&scaled), kolo_data_free(&good), kolo_data_free(&bad);
+    kolo_model_free(&model);
+}
+
+/* Targets are checked behind any view, however many samples there are. */
+static void late_targets_are_checked_behind_views(void **state)
+{
+    (void)state;
+    enum { samples = 3000 };
+    static float x[2 * samples], y[samples];
+    for (int i = 0; i < 2 * samples; i++) x[i] = (float)(i % 7);
+    y[samples - 1] = -2;
+    kolo_model *model = binary_model();
+    kolo_data *bad = kolo_data_from_arrays(x, .samples = samples, .shape = {2}, .targets = y);
+    kolo_data *scaled = kolo_standardize(bad), *cached = kolo_cache(scaled);
+    assert_null(kolo_fit(model, cached, .verbose = 0));
+    assert_failure(KOLO_INVALID, "wanted targets from 0 to 1, as binary_crossentropy takes them, got -2 in sample 2999",
+                   NULL);
+    kolo_data *part = kolo_take(scaled, samples - 1);
+    assert_non_null(kolo_fit(model, part, .verbose = 0));
+    kolo_data *others[] = {part, cached, scaled, bad};
+    for (int i = 0; i < 4; i++) kolo_data_free(&others[i]);
     kolo_model_free(&model);
 }
 
@@ -136,6 +159,7 @@ int main(void)
         cmocka_unit_test(an_archive_without_a_path_is_a_sentence_of_its_own),
         cmocka_unit_test(half_a_cycle_may_go_up),
         cmocka_unit_test(binary_crossentropy_takes_shares_alone),
+        cmocka_unit_test(late_targets_are_checked_behind_views),
         cmocka_unit_test(a_label_far_above_the_others_is_told),
         cmocka_unit_test(two_tables_in_a_folder_are_a_sentence),
     };

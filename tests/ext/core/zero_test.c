@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -78,6 +79,11 @@ static void zeros_of_schedules_are_zeros(void **state)
     assert_true(kolo_schedule_rate(kolo_polynomial_decay(.decay_steps = 10), 0.1, 10) == 1e-4);
     assert_true(kolo_schedule_rate(kolo_constant(.initial_learning_rate = 0), 0.1, 10) == 0);
     assert_true(kolo_schedule_rate(kolo_constant(), 0.1, 10) == 0.1);
+    assert_true(kolo_schedule_rate(kolo_one_cycle(.total_steps = 10, .max_learning_rate = 0), 0.1, 3) == 0);
+    kolo_schedule pieces = kolo_piecewise_constant(.boundaries = {2, 4}, .values = {0, 0.1, 0});
+    assert_true(kolo_schedule_rate(pieces, 0.5, 1) == 0);
+    assert_true(kolo_schedule_rate(pieces, 0.5, 3) == 0.1);
+    assert_true(kolo_schedule_rate(pieces, 0.5, 9) == 0);
 }
 
 /* What a model of this layer says for the sample {1, 2, 3, 4}, normalised by running statistics after one epoch. */
@@ -147,6 +153,57 @@ static void a_fit_of_verbose_zero_prints_nothing(void **state)
     kolo_model_free(&silent_model);
 }
 
+static bool draws_the_same(uint64_t one, uint64_t other)
+{
+    kolo_model *a = kolo_sequential(kolo_input(4), kolo_dense(2)), *b = kolo_sequential(kolo_input(4), kolo_dense(2));
+    kolo_compile(a, .seed = one), kolo_compile(b, .seed = other);
+    bool same = memcmp(kolo_weight_get(a, 0).values, kolo_weight_get(b, 0).values, 8 * sizeof(float)) == 0;
+    kolo_model_free(&a), kolo_model_free(&b);
+    return same;
+}
+
+static void a_seed_of_zero_is_a_seed(void **state)
+{
+    (void)state;
+    assert_true(draws_the_same(0, 0));
+    assert_false(draws_the_same(0, 1));
+    assert_false(draws_the_same(KOLO_NEW_SEED, KOLO_NEW_SEED));
+    kolo_model *a = kolo_sequential(kolo_input(4), kolo_dense(2)), *b = kolo_sequential(kolo_input(4), kolo_dense(2));
+    kolo_compile(a), kolo_compile(b);
+    assert_true(memcmp(kolo_weight_get(a, 0).values, kolo_weight_get(b, 0).values, 8 * sizeof(float)) != 0);
+    kolo_model_free(&a), kolo_model_free(&b);
+}
+
+static float *weighted(const kolo_fit_args *args)
+{
+    kolo_model *model = kolo_sequential(kolo_input(4), kolo_dense(3));
+    kolo_fit_args fit = *args;
+    float *weights = malloc(12 * sizeof *weights);
+    kolo_compile(model, .optimizer = kolo_sgd(), .loss = KOLO_SPARSE_CROSSENTROPY, .seed = 3);
+    fit.model = model, fit.data = data, fit.no_shuffle = true;
+    assert_non_null(weights);
+    assert_non_null(kolo_fit_at(&fit, KOLO_HERE));
+    memcpy(weights, kolo_weight_get(model, 0).values, 12 * sizeof *weights);
+    kolo_model_free(&model);
+    return weights;
+}
+#define WEIGHTED(...) weighted(&(const kolo_fit_args){._ = #__VA_ARGS__, .verbose = KOLO_NONE, __VA_ARGS__})
+
+static void a_class_weight_of_zero_is_none(void **state)
+{
+    (void)state;
+    double none = 0;
+    float *same[] = {WEIGHTED(.class_weight = {2, KOLO_NONE}), WEIGHTED(.class_weight = {2, 0}),
+                     WEIGHTED(.class_weight = {2, none}), WEIGHTED(.class_weight[1] = 0, .class_weight[0] = 2),
+                     WEIGHTED(.epochs = 1, .class_weight = {[1] = 0, [0] = 2})};
+    float *other[] = {WEIGHTED(.class_weight = {2}), WEIGHTED(.class_weight = {2, 1})};
+    for (int i = 1; i < 5; i++) assert_memory_equal(same[i], same[0], 12 * sizeof(float));
+    assert_memory_equal(other[0], other[1], 12 * sizeof(float));
+    assert_memory_not_equal(other[0], same[0], 12 * sizeof(float));
+    for (int i = 0; i < 5; i++) free(same[i]);
+    free(other[0]), free(other[1]);
+}
+
 static void zeros_of_callbacks_are_zeros(void **state)
 {
     (void)state;
@@ -167,6 +224,8 @@ int main(void)
         cmocka_unit_test(zeros_of_schedules_are_zeros),
         cmocka_unit_test(zeros_of_layers_are_zeros_or_a_sentence),
         cmocka_unit_test(a_fit_of_verbose_zero_prints_nothing),
+        cmocka_unit_test(a_seed_of_zero_is_a_seed),
+        cmocka_unit_test(a_class_weight_of_zero_is_none),
         cmocka_unit_test(zeros_of_callbacks_are_zeros),
     };
     return cmocka_run_group_tests(tests, open_data, close_data);

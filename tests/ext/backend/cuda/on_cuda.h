@@ -21,6 +21,6 @@ static inline kolo_status compile_on_cuda(kolo_compile_args args, kolo_here here
     return kolo_compile_at(&args, here);
 }
 #undef kolo_compile
-#define kolo_compile(...) compile_on_cuda((kolo_compile_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
+#define kolo_compile(...) compile_on_cuda((kolo_compile_args){._ = #__VA_ARGS__, __VA_ARGS__}, KOLO_HERE)
 
 #endif

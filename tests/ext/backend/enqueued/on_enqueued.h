@@ -24,6 +24,6 @@ static inline kolo_status compile_enqueued(kolo_compile_args args, kolo_here her
     return kolo_compile_at(&args, here);
 }
 #undef kolo_compile
-#define kolo_compile(...) compile_enqueued((kolo_compile_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
+#define kolo_compile(...) compile_enqueued((kolo_compile_args){._ = #__VA_ARGS__, __VA_ARGS__}, KOLO_HERE)
 
 #endif
