@@ -32,6 +32,7 @@ struct kolo_stream {
     int capability; /* compute capability: 10 · major + minor */
     int shared;     /* the most bytes of shared memory of a block */
     pid_t process; /* the process that opened the stream */
+    uint64_t reached; /* bit d: peer access to device d was asked for */
     cudaStream_t handle;
     cudaError_t failed; /* kolo_cuda_add_gradient()'s first failure that is not reported yet, which
                            kolo_cuda_take_failure() reports */
