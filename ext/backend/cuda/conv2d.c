@@ -131,12 +131,9 @@ static kolo_status compute(const kolo_cuda_job *job, const void *from, const voi
 static kolo_status run_forward(const kolo_cuda_job *job)
 {
     const convolution *own = job->kernel->state;
-    void *bias = job->in[2], *copy = (char *)job->scratch + own->bias;
-    bool in_graph = own->image.graph && !own->separate_bias_pass;
-    if (bias && in_graph && (uintptr_t)bias % 16 != 0) { /* it is read in place from the canonical weights */
-        KOLO_TRY(kolo_cuda_copy_floats(job->stream, bias, copy, kolo_cuda_count(job->plan, job->op->in[2])));
-        bias = copy;
-    }
+    void *bias = (char *)job->scratch + own->bias;
+    if (own->image.graph && !own->separate_bias_pass) KOLO_TRY(kolo_cuda_align_bias(job, &bias));
+    else bias = job->in[2];
     return compute(job, job->in[0], job->in[1], bias, job->out[0]);
 }
 

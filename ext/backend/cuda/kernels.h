@@ -196,7 +196,7 @@ typedef struct kolo_layer_norm_job {
 /* scale, offset, their gradients, dx and other may each be NULL. other is added to dx after dx has been rounded. */
 cudaError_t kolo_cuda_layer_norm(cudaStream_t stream, kolo_element element, const kolo_layer_norm_job *job,
                                  const void *x, const float *scale, const float *offset, void *y);
-size_t kolo_cuda_layer_norm_scratch(kolo_element element, const kolo_layer_norm_job *job);
+size_t kolo_cuda_layer_norm_scratch(const kolo_layer_norm_job *job);
 cudaError_t kolo_cuda_layer_norm_backward(cudaStream_t stream, kolo_element element, const kolo_layer_norm_job *job,
                                           const void *dy, const void *x, const float *scale, void *dx,
                                           const void *other, float *dscale, float *doffset, void *scratch);
