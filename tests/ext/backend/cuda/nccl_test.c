@@ -94,7 +94,9 @@ static void run_order(order *o, int size, member_function function)
     kolo_comm_kind processes = *members[0]->kind;
     processes.wait_for_threads = NULL;
     for (int i = 0; i < size && o->apart; i++) members[i]->kind = &processes;
+    if (o->apart) setenv("KOLO_SHIM_RANKS", "1", 1);
     run_members(size, members, function, o);
+    unsetenv("KOLO_SHIM_RANKS");
     for (int i = 0; i < size; i++) members[i]->kind->close(members[i]);
 }
 
