@@ -47,7 +47,9 @@ static values plan_of(rig *r, const drawn *w, bool fed)
 static void compare(pair *p, dice *d, const drawn *w)
 {
     values v = {0};
-    bool fed = w->relu && !p->exact;
+    const char *library = getenv("KOLO_CUDNN");
+    bool fed = w->relu && !p->exact, narrow = p->precision == KOLO_MIXED_BF16 || p->precision == KOLO_MIXED_FP16;
+    p->rounds = tested->devices && narrow && !(library && strcmp(library, "0") == 0);
     int y_p[2], dx_p[2] = {0};
     for (int i = 0; i < 2; i++) {
         v = plan_of(p->r[i], w, fed);
@@ -63,7 +65,9 @@ static void compare(pair *p, dice *d, const drawn *w)
     if (w->bias) pair_write(p, d, v.b);
     pair_run(p);
     double pixels = p->r[0]->plan.microbatch * fmax(w->out.dim[0] * w->out.dim[1], w->in.dim[0] * w->in.dim[1]);
+    p->twice = p->rounds && w->bias && w->kind == KOLO_OP_CONV2D_TRANSPOSE;
     pair_compare(p, "y", BOTH(y_p), w->terms_y);
+    p->twice = false;
     if (w->wants_dx) pair_compare(p, "dx", BOTH(dx_p), w->terms_dx);
     pair_compare(p, "dkernel", v.dk, v.dk, pixels);
     if (w->bias) pair_compare(p, "dbias", v.db, v.db, pixels);
