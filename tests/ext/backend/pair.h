@@ -50,6 +50,14 @@ static inline pair pair_new(dice *d, const char *what, int number)
     return p;
 }
 
+/* Whether a library computes the gradients of convolutions' kernels. */
+static inline bool is_rounded(const pair *p)
+{
+    const char *library = getenv("KOLO_CUDNN");
+    bool narrow = p->precision == KOLO_MIXED_BF16 || p->precision == KOLO_MIXED_FP16;
+    return tested->devices && narrow && !(library && strcmp(library, "0") == 0);
+}
+
 static inline int steps(const pair *p)
 {
     return p->exact ? 8 : 0;
