@@ -44,6 +44,8 @@ typedef struct kolo_comm_kind {
     kolo_status (*alltoallv)(kolo_comm *comm, const void *send, const size_t *send_bytes, const size_t *send_offsets,
                              void *receive, const size_t *receive_bytes, const size_t *receive_offsets);
     kolo_status (*barrier)(kolo_comm *comm);
+    /* barrier() only for the members that are threads of this process. NULL: there are none. */
+    kolo_status (*wait_for_threads)(kolo_comm *comm);
     void (*abort)(kolo_comm *comm);
     /* abort() only for the members that are threads of this process. Any thread may call it. NULL: there are none. */
     void (*abort_threads)(kolo_comm *comm);

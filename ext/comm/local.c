@@ -208,6 +208,7 @@ static const kolo_comm_kind local_kind = {
     .allgatherv = local_allgatherv,
     .alltoallv = local_alltoallv,
     .barrier = local_barrier,
+    .wait_for_threads = local_barrier,
     .abort = local_abort,
     .abort_threads = local_abort,
     .aborted = local_aborted,

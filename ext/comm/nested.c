@@ -279,6 +279,12 @@ done:
 
 /* --- the group --- */
 
+static kolo_status nested_wait_for_threads(kolo_comm *comm)
+{
+    kolo_comm *inner = ((nested *)comm)->inner;
+    return inner->kind->barrier(inner);
+}
+
 static void nested_abort_threads(kolo_comm *comm)
 {
     kolo_comm *inner = ((nested *)comm)->inner;
@@ -318,6 +324,7 @@ static const kolo_comm_kind nested_kind = {
     .allgatherv = nested_allgatherv,
     .alltoallv = nested_alltoallv,
     .barrier = nested_barrier,
+    .wait_for_threads = nested_wait_for_threads,
     .abort = nested_abort,
     .abort_threads = nested_abort_threads,
     .aborted = nested_aborted,

@@ -34,7 +34,7 @@ static kolo_status run_moments(const kolo_cuda_job *job)
 }
 
 /* Does the ADD behind it, too, if that is fused (KOLO_FUSE_ADD). */
-static kolo_status run_batch_norm(const kolo_cuda_job *job)
+kolo_status kolo_cuda_run_batch_norm(const kolo_cuda_job *job)
 {
     kolo_batch_norm_job norm = norm_at_work(job, 0, 1, 2);
     const kolo_op *add = kolo_cuda_fused(job->plan, job->op);
@@ -56,7 +56,7 @@ static kolo_status run_sums(const kolo_cuda_job *job)
     return KOLO_OK;
 }
 
-static kolo_status run_backward(const kolo_cuda_job *job)
+kolo_status kolo_cuda_run_batch_norm_backward(const kolo_cuda_job *job)
 {
     kolo_batch_norm_job norm = norm_at_work(job, 1, 2, 3);
     KOLO_CUDA(kolo_cuda_batch_norm_backward(job->stream, job->element, &norm, job->in[5], job->in[0], job->in[1],
@@ -79,23 +79,9 @@ kolo_status kolo_cuda_make_batch_norm_moments(kolo_cuda_kernel *kernel, kolo_pla
     return KOLO_OK;
 }
 
-kolo_status kolo_cuda_make_batch_norm(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
-{
-    (void)plan, (void)op;
-    kernel->run = run_batch_norm;
-    return KOLO_OK;
-}
-
 kolo_status kolo_cuda_make_batch_norm_sums(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     kernel->run = run_sums;
     reserve_sums(kernel, plan, op, 1);
-    return KOLO_OK;
-}
-
-kolo_status kolo_cuda_make_batch_norm_backward(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
-{
-    (void)plan, (void)op;
-    kernel->run = run_backward;
     return KOLO_OK;
 }

@@ -3,7 +3,8 @@
  * meanwhile. */
 #include "backend/cuda/conv.cuh"
 
-namespace kolo {
+namespace kolo
+{
 
 static const int DEEP = 16, HIGH = 8, BROAD = 4;
 
@@ -25,8 +26,7 @@ template <int R, int V, bool along_k> struct Fetch {
 #pragma unroll
         for (int p = 0; p < passes; p++)
 #pragma unroll
-            for (int v = 0; v < V; v++)
-                shared[along_k ? k + v : k][r + p * step + (along_k ? 0 : v)] = values[p][v];
+            for (int v = 0; v < V; v++) shared[along_k ? k + v : k][r + p * step + (along_k ? 0 : v)] = values[p][v];
     }
 };
 
@@ -40,9 +40,8 @@ template <int V, typename T> __device__ static inline void fetch(const T *from, 
     for (int v = 0; v < V; v++) values[v] = 0;
 }
 
-/* VA, VB: neighbours of A and B that are loaded at once. Either all of them exist or none. */
-template <typename O, int M, int N, int VA, int VB>
-__global__ void __launch_bounds__(THREADS_OF_TILE) product(O o, int64_t part)
+/* V: neighbours of A or B that are loaded at once. Either all of them exist or none. */
+template <typename O, int M, int N, int V> __global__ void __launch_bounds__(THREADS_OF_TILE) product(O o, int64_t part)
 {
     __shared__ __align__(16) float a_tile[DEEP][M + 4], b_tile[DEEP][N + 4];
     __shared__ typename O::Row found[M];
@@ -54,11 +53,11 @@ __global__ void __launch_bounds__(THREADS_OF_TILE) product(O o, int64_t part)
         if (m0 + r < o.rows()) found[r] = o.row(m0 + r);
     __syncthreads();
 
-    typedef Fetch<M, VA, O::a_along_k> FetchA;
-    typedef Fetch<N, VB, O::b_along_k> FetchB;
+    typedef Fetch<M, V, O::a_along_k> FetchA;
+    typedef Fetch<N, V, O::b_along_k> FetchB;
     FetchA of_a;
     FetchB of_b;
-    float a_next[FetchA::passes][VA], b_next[FetchB::passes][VB], sums[HIGH][BROAD] = {{0}};
+    float a_next[FetchA::passes][V], b_next[FetchB::passes][V], sums[HIGH][BROAD] = {{0}};
     auto ahead = [&](int64_t k0) {
         int64_t ka = k0 + of_a.k, kb = k0 + of_b.k;
         typename O::Deep deep_a = o.deep(ka < end ? ka : first), deep_b = deep_a;
@@ -66,12 +65,12 @@ __global__ void __launch_bounds__(THREADS_OF_TILE) product(O o, int64_t part)
 #pragma unroll
         for (int p = 0; p < FetchA::passes; p++) {
             int r = of_a.r + p * FetchA::step;
-            fetch<VA>(ka < end && m0 + r < o.rows() ? o.a(found[r], deep_a, group) : nullptr, a_next[p]);
+            fetch<V>(ka < end && m0 + r < o.rows() ? o.a(found[r], deep_a, group) : nullptr, a_next[p]);
         }
 #pragma unroll
         for (int p = 0; p < FetchB::passes; p++) {
             int n = n0 + of_b.r + p * FetchB::step;
-            fetch<VB>(kb < end && n < o.columns() ? o.b(deep_b, kb, n, group) : nullptr, b_next[p]);
+            fetch<V>(kb < end && n < o.columns() ? o.b(deep_b, kb, n, group) : nullptr, b_next[p]);
         }
     };
     int top = (int)threadIdx.x / (N / BROAD) * HIGH, left = (int)threadIdx.x % (N / BROAD) * BROAD;
@@ -103,27 +102,24 @@ __global__ void __launch_bounds__(THREADS_OF_TILE) product(O o, int64_t part)
 }
 
 /* Up to 32 columns get narrower and higher tiles. */
-template <int VA, int VB, typename O>
+template <int V, typename O>
 static cudaError_t product_by(cudaStream_t stream, const O &o, int64_t rows, int columns, int parts, int64_t part)
 {
     bool narrow_tiles = columns <= 32;
     int m = narrow_tiles ? 128 : 64, n = narrow_tiles ? 32 : 64;
     dim3 blocks((unsigned)((rows + m - 1) / m * ((columns + n - 1) / n)), (unsigned)parts, (unsigned)o.c.groups);
-    if (narrow_tiles) return launch(stream, blocks, THREADS_OF_TILE, 0, product<O, 128, 32, VA, VB>, o, part);
-    return launch(stream, blocks, THREADS_OF_TILE, 0, product<O, 64, 64, VA, VB>, o, part);
+    if (narrow_tiles) return launch(stream, blocks, THREADS_OF_TILE, 0, product<O, 128, 32, V>, o, part);
+    return launch(stream, blocks, THREADS_OF_TILE, 0, product<O, 64, 64, V>, o, part);
 }
 
-/* Uses tensor cores where it can, and loads as many neighbours at once as the channels allow. */
-template <typename T, typename O>
+/* Loads as many neighbours at once as the channels allow. */
+template <typename O>
 static cudaError_t product_of(cudaStream_t stream, const O &o, int64_t rows, int columns, int parts = 1,
                               int64_t part = INT32_MAX)
 {
-    bool eights = o.c.group_channels % 8 == 0 && o.c.group_filters % 8 == 0;
-    if constexpr (sizeof(T) == 2)
-        if (o.c.tensor_cores && eights) return tensor_product(stream, o, rows, columns, parts, part);
     bool fours = o.c.group_channels % 4 == 0 && o.c.group_filters % 4 == 0;
-    if (fours) return product_by<4, 4>(stream, o, rows, columns, parts, part);
-    return product_by<1, 1>(stream, o, rows, columns, parts, part);
+    if (fours) return product_by<4>(stream, o, rows, columns, parts, part);
+    return product_by<1>(stream, o, rows, columns, parts, part);
 }
 
 /* ---- parts of the weight gradient ---- */
@@ -149,11 +145,11 @@ cudaError_t kolo_cuda_conv(cudaStream_t stream, kolo_element element, const kolo
 {
     Conv c(*conv);
     Finish finish = {bias, relu};
-    if (is_depthwise(c, false)) return direct(stream, element, c, x, kernel, finish, y);
+    if (is_depthwise(c, false)) return direct(stream, element, c, false, x, kernel, finish, y);
     return with(element, [&](auto zero) {
         typedef decltype(zero) T;
         Forward<T> o = {c, (const T *)x, (const T *)kernel, (T *)y, finish};
-        return product_of<T>(stream, o, c.pixels_of_y(), c.group_filters);
+        return product_of(stream, o, c.pixels_of_y(), c.group_filters);
     });
 }
 
@@ -162,17 +158,23 @@ cudaError_t kolo_cuda_conv_data(cudaStream_t stream, kolo_element element, const
 {
     Conv c(*conv);
     Finish finish = {bias, relu};
-    if (is_depthwise(c, false)) return direct_data(stream, element, c, y, kernel, finish, x);
+    if (is_depthwise(c, false)) return direct(stream, element, c, true, y, kernel, finish, x);
     return with(element, [&](auto zero) {
         typedef decltype(zero) T;
         Data<T> o = {c, (const T *)y, (const T *)kernel, (T *)x, finish};
-        return product_of<T>(stream, o, c.pixels_of_x(), c.group_channels);
+        return product_of(stream, o, c.pixels_of_x(), c.group_channels);
     });
 }
 
-bool kolo_cuda_is_depthwise(const kolo_conv *conv, bool by_kernel)
+bool kolo_cuda_is_depthwise(const kolo_conv *conv)
 {
-    return is_depthwise(Conv(*conv), by_kernel);
+    return is_depthwise(Conv(*conv), false);
+}
+
+bool kolo_cuda_has_filter(kolo_element element, const kolo_conv *conv)
+{
+    Conv c(*conv);
+    return small_filter_fits(element, c, false) || is_depthwise(c, true);
 }
 
 int kolo_cuda_conv_filter_parts(kolo_element element, const kolo_conv *conv)
@@ -193,6 +195,6 @@ cudaError_t kolo_cuda_conv_filter(cudaStream_t stream, kolo_element element, con
     return with(element, [&](auto zero) {
         typedef decltype(zero) T;
         Filter<T> o = {c, (const T *)x, (const T *)dy, to};
-        return product_of<T>(stream, o, rows, c.group_filters, parts, part);
+        return product_of(stream, o, rows, c.group_filters, parts, part);
     });
 }

@@ -253,11 +253,6 @@ template <typename T> struct Filter {
     }
 };
 
-/* conv_tensor.cu: the same product by tensor cores, for narrow elements, with sums in float32. A group's channels and
- * filters must be multiples of eight. */
-template <typename O>
-cudaError_t tensor_product(cudaStream_t stream, const O &o, int64_t rows, int columns, int parts, int64_t part);
-
 /* conv_filter.cu: the weight gradient of 3 × 3 kernels over few channels, for narrow elements. pooled: a max pooling
  * follows the convolution. */
 bool small_filter_fits(kolo_element element, const Conv &conv, bool pooled);
@@ -268,10 +263,8 @@ cudaError_t small_filter(cudaStream_t stream, kolo_element element, const Conv &
 /* conv_direct.cu: depthwise convolutions of a multiple of four channels. by_kernel: whether it has the weight gradient,
  * too, for which the kernel's rows must be short. */
 bool is_depthwise(const Conv &conv, bool by_kernel);
-cudaError_t direct(cudaStream_t stream, kolo_element element, const Conv &conv, const void *x, const void *kernel,
-                   Finish finish, void *y);
-cudaError_t direct_data(cudaStream_t stream, kolo_element element, const Conv &conv, const void *y, const void *kernel,
-                        Finish finish, void *x);
+cudaError_t direct(cudaStream_t stream, kolo_element element, const Conv &conv, bool back, const void *from,
+                   const void *kernel, Finish finish, void *to); /* y from x; back: x from y */
 int direct_parts(const Conv &conv);
 cudaError_t direct_filter(cudaStream_t stream, kolo_element element, const Conv &conv, const void *x, const void *dy,
                           float *parts);

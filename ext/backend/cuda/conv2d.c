@@ -5,17 +5,13 @@
  * Our own kernels always compute:
  * - depthwise convolutions and those of first layers, for which cuDNN's engines are slow;
  * - small narrow convolutions that are fused with the max pooling behind them (pooled_conv2d.h);
- * - narrow transposed convolutions with a bias, for which cuDNN would compile an engine;
- * - narrow weight gradients that are grouped, or have at most WIDE channels and filters.
- * cuDNN either rounds narrow weight gradients or sums them on few multiprocessors. It still computes the larger ones,
- * and rounds them, as PyTorch does. */
+ * - narrow weight gradients of 3 × 3 windows over few channels (conv_filter.cu).
+ * cuDNN computes the other narrow weight gradients, and rounds them to the element, as PyTorch does. */
 #include "backend/cuda/conv_graph.h"
 #include "backend/cuda/first_conv2d.h"
 #include "backend/cuda/pooled_conv2d.h"
 
 #include <string.h>
-
-#define WIDE 64 /* with more channels or filters, cuDNN computes a narrow weight gradient */
 
 /* ---- the makers' data ---- */
 
@@ -80,9 +76,8 @@ bool kolo_cuda_fuses_pooled_conv2d(const kolo_plan *plan, const kolo_fusion *fus
 static kolo_status find(kolo_cuda_kernel *kernel, const kolo_plan *plan, const kolo_conv_spec *spec, route *found)
 {
     size_t scratch = 0;
-    bool sums = spec->result == KOLO_CONV_KERNEL, narrow = spec->element != KOLO_ELEMENT_FLOAT;
-    bool few = spec->conv.channels <= WIDE && spec->conv.filters <= WIDE;
-    bool own = kolo_cuda_is_depthwise(&spec->conv, sums) || (narrow && sums && (few || spec->conv.groups > 1));
+    bool own = spec->result == KOLO_CONV_KERNEL ? kolo_cuda_has_filter(spec->element, &spec->conv)
+                                                : kolo_cuda_is_depthwise(&spec->conv);
     found->graph = NULL;
     if (!own) KOLO_TRY(kolo_conv_graph_find(plan->stream, spec, &found->graph, &scratch));
     found->scratch = kolo_cuda_reserve(&kernel->scratch, scratch);
@@ -131,25 +126,21 @@ static kolo_status compute(const kolo_cuda_job *job, const void *from, const voi
 static kolo_status run_forward(const kolo_cuda_job *job)
 {
     const convolution *own = job->kernel->state;
-    void *bias = job->in[2], *copy = (char *)job->scratch + own->bias;
-    bool in_graph = own->image.graph && !own->separate_bias_pass;
-    if (bias && in_graph && (uintptr_t)bias % 16 != 0) { /* it is read in place from the canonical weights */
-        KOLO_TRY(kolo_cuda_copy_floats(job->stream, bias, copy, kolo_cuda_count(job->plan, job->op->in[2])));
-        bias = copy;
-    }
+    void *bias = (char *)job->scratch + own->bias;
+    if (own->image.graph && !own->separate_bias_pass) KOLO_TRY(kolo_cuda_align_bias(job, &bias));
+    else bias = job->in[2];
     return compute(job, job->in[0], job->in[1], bias, job->out[0]);
 }
 
 /* cuDNN has precompiled engines for a convolution with a bias, with or without ReLU. It would compile one for a ReLU
- * without a bias, or for a transposed convolution with either. In these cases a pass after the graph applies them. Our
- * own kernel does all of it where that pass would add the bias to a sum that is rounded already. */
+ * without a bias, or for a transposed convolution with either. In these cases a pass after the graph applies them. */
 static kolo_status find_forward(kolo_cuda_kernel *kernel, const kolo_plan *plan, convolution *made)
 {
     const kolo_conv_spec *spec = &made->spec;
     kolo_conv_spec alone = *spec;
     alone.bias = alone.relu = 0;
     if (spec->result == KOLO_CONV_Y && spec->bias) KOLO_TRY(find(kernel, plan, spec, &made->image));
-    if (made->image.graph || (spec->bias && spec->element != KOLO_ELEMENT_FLOAT)) return KOLO_OK;
+    if (made->image.graph) return KOLO_OK;
     made->separate_bias_pass = spec->bias || spec->relu;
     return find(kernel, plan, &alone, &made->image);
 }

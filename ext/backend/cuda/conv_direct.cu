@@ -42,28 +42,15 @@ bool is_depthwise(const Conv &c, bool by_kernel)
     return one && c.channels % 4 == 0 && (!by_kernel || c.kernel[1] <= TAPS);
 }
 
-template <bool back>
-static cudaError_t start(cudaStream_t stream, kolo_element element, const Conv &c, const void *from, const void *kernel,
-                         Finish finish, void *to)
+cudaError_t direct(cudaStream_t stream, kolo_element element, const Conv &c, bool back, const void *from,
+                   const void *kernel, Finish finish, void *to)
 {
+    int64_t count = (back ? c.pixels_of_x() : c.pixels_of_y()) * c.channels / 4;
     return with(element, [&](auto zero) {
         typedef decltype(zero) T;
-        int64_t count = (back ? c.pixels_of_x() : c.pixels_of_y()) * c.channels / 4;
-        return launch(stream, blocks_for(count), THREADS, 0, depthwise<T, back>, c, (const T *)from, (const T *)kernel,
-                      (T *)to, count, finish);
+        return launch(stream, blocks_for(count), THREADS, 0, back ? depthwise<T, true> : depthwise<T, false>, c,
+                      (const T *)from, (const T *)kernel, (T *)to, count, finish);
     });
-}
-
-cudaError_t direct(cudaStream_t stream, kolo_element element, const Conv &c, const void *x, const void *kernel,
-                   Finish finish, void *y)
-{
-    return start<false>(stream, element, c, x, kernel, finish, y);
-}
-
-cudaError_t direct_data(cudaStream_t stream, kolo_element element, const Conv &c, const void *y, const void *kernel,
-                        Finish finish, void *x)
-{
-    return start<true>(stream, element, c, y, kernel, finish, x);
 }
 
 /* ---- the weight gradient ----

@@ -4,8 +4,8 @@
  * values may have another layout (weights.c). Activations, and weights with more than one axis, have the precision's
  * element. Weights with one axis, parameters' gradients and canonical values are float32; stays_inside() in kernel.c is
  * the exception. An operation gets its activations in one element, job->element: kernel.c converts those that have
- * another one, before or after the operation. To add an operation, declare its maker here and enter it in the table of
- * kernel.c, write its kernels in a .cu file, and declare their launchers in kernels.h.
+ * another one, before or after the operation. To add an operation, declare its maker or its run() here and enter it in
+ * the table of kernel.c, write its kernels in a .cu file, and declare their launchers in kernels.h.
  */
 #ifndef KOLO_CUDA_H
 #define KOLO_CUDA_H
@@ -32,6 +32,7 @@ struct kolo_stream {
     int capability; /* compute capability: 10 · major + minor */
     int shared;     /* the most bytes of shared memory of a block */
     pid_t process; /* the process that opened the stream */
+    uint64_t reached; /* bit d: peer access to device d was asked for */
     cudaStream_t handle;
     cudaError_t failed; /* kolo_cuda_add_gradient()'s first failure that is not reported yet, which
                            kolo_cuda_take_failure() reports */
@@ -135,8 +136,9 @@ kolo_status kolo_cuda_choose_layout(kolo_plan *plan, int value, kolo_cuda_layout
 kolo_status kolo_cuda_pack(const kolo_plan *plan, int value, const float *canonical, void *packed);
 kolo_status kolo_cuda_unpack(const kolo_plan *plan, int value, const void *packed, float *canonical);
 kolo_status kolo_cuda_convert(const kolo_plan *plan, const kolo_conversion *list, int count);
-/* Copies `count` floats from an address without alignment, for kernels that need an aligned one. */
-kolo_status kolo_cuda_copy_floats(cudaStream_t stream, const float *from, void *to, int64_t count);
+/* For libraries that want 16-byte aligned biases: *bias becomes the job's operand 2, or a copy of it in the given room,
+ * since a bias that is read in place from the canonical weights may begin anywhere. */
+kolo_status kolo_cuda_align_bias(const kolo_cuda_job *job, void **bias);
 void kolo_cuda_add_gradient(const kolo_plan *plan, int value, void *to, const void *from);
 void kolo_cuda_forget(kolo_plan *plan);
 
@@ -214,10 +216,13 @@ bool kolo_cuda_describe_loss(const kolo_plan *plan, kolo_loss_job *job);
 bool kolo_cuda_has_loss(const kolo_plan *plan);
 void kolo_cuda_aim_loss(const kolo_call *call, kolo_loss_job *loss);
 
-/* Makers: set kernel->run and the members that it needs, and the bytes of the operation's workspaces. */
+/* What runs a kernel (kolo_cuda_kernel.run); and makers, which set that and the members that it needs, and the bytes of
+ * the operation's workspaces. An operation that needs nothing but a run has no maker. */
+typedef kolo_status kolo_cuda_runner(const kolo_cuda_job *job);
 typedef kolo_status kolo_cuda_maker(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op);
-kolo_cuda_maker kolo_cuda_make_input, kolo_cuda_make_activation, kolo_cuda_make_activation_backward, kolo_cuda_make_add,
-    kolo_cuda_make_dropout, kolo_cuda_make_dropout_backward; /* pointwise.c */
+kolo_cuda_runner kolo_cuda_run_input, kolo_cuda_run_activation, kolo_cuda_run_activation_backward, kolo_cuda_run_add,
+    kolo_cuda_run_dropout_backward; /* pointwise.c */
+kolo_cuda_maker kolo_cuda_make_dropout; /* pointwise.c */
 kolo_cuda_maker kolo_cuda_make_conv2d, kolo_cuda_make_conv2d_backward, kolo_cuda_make_conv2d_transpose,
     kolo_cuda_make_conv2d_transpose_backward; /* conv2d.c */
 kolo_cuda_maker kolo_cuda_make_loss; /* loss.c */
@@ -225,16 +230,18 @@ kolo_cuda_maker kolo_cuda_make_dense_loss; /* dense_loss.c */
 kolo_cuda_maker kolo_cuda_make_custom; /* custom.c */
 kolo_cuda_maker kolo_cuda_make_dense, kolo_cuda_make_dense_backward; /* dense.c */
 void kolo_cuda_close_blas(kolo_stream *stream);
-kolo_cuda_maker kolo_cuda_make_max_pool2d, kolo_cuda_make_max_pool2d_backward, kolo_cuda_make_average_pool2d,
-    kolo_cuda_make_average_pool2d_backward, kolo_cuda_make_upsample2d, kolo_cuda_make_upsample2d_backward; /* pool.c */
-kolo_cuda_maker kolo_cuda_make_pad2d, kolo_cuda_make_crop2d, kolo_cuda_make_concatenate, kolo_cuda_make_slice,
-    kolo_cuda_make_multiply, kolo_cuda_make_multiply_sum; /* images.c */
-kolo_cuda_maker kolo_cuda_make_batch_norm_moments, kolo_cuda_make_batch_norm, kolo_cuda_make_batch_norm_sums,
-    kolo_cuda_make_batch_norm_backward; /* batch_norm.c */
-kolo_cuda_maker kolo_cuda_make_layer_norm, kolo_cuda_make_layer_norm_backward; /* layer_norm.c */
-
-kolo_cuda_maker kolo_cuda_make_embedding, kolo_cuda_make_embedding_backward, kolo_cuda_make_position,
-    kolo_cuda_make_position_backward, kolo_cuda_make_attention, kolo_cuda_make_attention_backward; /* sequence.c */
+kolo_cuda_maker kolo_cuda_make_max_pool2d, kolo_cuda_make_max_pool2d_backward; /* pool.c */
+kolo_cuda_runner kolo_cuda_run_average_pool2d, kolo_cuda_run_average_pool2d_backward, kolo_cuda_run_upsample2d,
+    kolo_cuda_run_upsample2d_backward; /* pool.c */
+kolo_cuda_runner kolo_cuda_run_pad2d, kolo_cuda_run_crop2d, kolo_cuda_run_concatenate, kolo_cuda_run_slice,
+    kolo_cuda_run_multiply, kolo_cuda_run_multiply_sum; /* images.c */
+kolo_cuda_maker kolo_cuda_make_batch_norm_moments, kolo_cuda_make_batch_norm_sums; /* batch_norm.c */
+kolo_cuda_runner kolo_cuda_run_batch_norm, kolo_cuda_run_batch_norm_backward; /* batch_norm.c */
+kolo_cuda_runner kolo_cuda_run_layer_norm; /* layer_norm.c */
+kolo_cuda_maker kolo_cuda_make_layer_norm_backward; /* layer_norm.c */
+kolo_cuda_runner kolo_cuda_run_embedding, kolo_cuda_run_position, kolo_cuda_run_position_backward; /* sequence.c */
+kolo_cuda_maker kolo_cuda_make_embedding_backward, kolo_cuda_make_attention,
+    kolo_cuda_make_attention_backward; /* sequence.c */
 void kolo_cuda_close_dnn(kolo_stream *stream);
 
 #endif

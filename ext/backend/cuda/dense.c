@@ -34,31 +34,14 @@ static kolo_status new_dense(kolo_cuda_kernel *kernel, kolo_status (*run)(const 
     return KOLO_OK;
 }
 
-static kolo_status must_be(const kolo_matmul *made, const kolo_matmul_spec *spec)
-{
-    if (made) return KOLO_OK;
-    return kolo_fail(KOLO_UNSUPPORTED,
-                     "backend cuda: wanted a product of %lld × %lld by %lld × %lld, got none of cuBLASLt",
-                     (long long)spec->m, (long long)spec->k, (long long)spec->k, (long long)spec->n);
-}
-
 /* ---- forward ---- */
-
-static bool is_aligned(const void *address)
-{
-    return (uintptr_t)address % 16 == 0;
-}
 
 static kolo_status run_forward(const kolo_cuda_job *job)
 {
     const dense *own = job->kernel->state;
     char *scratch = job->scratch;
-    void *bias = job->in[2];
-    if (bias && !is_aligned(bias)) { /* it is read in place from the canonical weights */
-        KOLO_TRY(kolo_cuda_copy_floats(job->stream, bias, scratch + own->bias,
-                                       kolo_cuda_count(job->plan, job->op->in[2])));
-        bias = scratch + own->bias;
-    }
+    void *bias = scratch + own->bias;
+    KOLO_TRY(kolo_cuda_align_bias(job, &bias));
     return kolo_matmul_run(own->y, job->in[0], job->in[1], job->out[0], bias, scratch + own->product);
 }
 
@@ -68,7 +51,7 @@ kolo_status kolo_cuda_make_dense(kolo_cuda_kernel *kernel, kolo_plan *plan, cons
     bool bias = op->in[2] >= 0, relu = op->activation == KOLO_RELU;
     kolo_element element = kolo_cuda_element(plan, op->out[0]);
     dense *own = NULL;
-    size_t scratch;
+    size_t scratch = 0;
     KOLO_TRY(new_dense(kernel, run_forward, &own));
     kernel->any_out[0] = true;
     const kolo_matmul_spec spec = {.m = kolo_cuda_count(plan, op->in[0]) / shape.dim[0],
@@ -84,7 +67,7 @@ kolo_status kolo_cuda_make_dense(kolo_cuda_kernel *kernel, kolo_plan *plan, cons
     KOLO_TRY(kolo_matmul_make(plan->stream, &spec, &own->y, &scratch));
     own->bias = kolo_cuda_reserve(&kernel->scratch, bias ? (size_t)spec.n * sizeof(float) : 0);
     own->product = kolo_cuda_reserve(&kernel->scratch, scratch);
-    return must_be(own->y, &spec);
+    return KOLO_OK;
 }
 
 /* ---- backward ---- */
@@ -115,17 +98,6 @@ static kolo_status run_backward(const kolo_cuda_job *job)
     return kolo_matmul_run(own->dx, dz, job->in[3], job->out[0], NULL, scratch + own->product);
 }
 
-/* sums: the product is to compute db, too. own->sums: whether cuBLASLt can do that. */
-static kolo_status make_dkernel(dense *own, kolo_stream *stream, kolo_matmul_spec spec, bool sums, size_t *scratch)
-{
-    spec.epilogue = sums ? KOLO_MATMUL_SUMS : KOLO_MATMUL_NONE;
-    KOLO_TRY(kolo_matmul_make(stream, &spec, &own->dkernel, scratch));
-    own->sums = sums && own->dkernel;
-    spec.epilogue = KOLO_MATMUL_NONE;
-    if (!own->dkernel) KOLO_TRY(kolo_matmul_make(stream, &spec, &own->dkernel, scratch));
-    return must_be(own->dkernel, &spec);
-}
-
 /* dy may have any element: the pass that masks it also converts it. */
 kolo_status kolo_cuda_make_dense_backward(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
@@ -139,13 +111,13 @@ kolo_status kolo_cuda_make_dense_backward(kolo_cuda_kernel *kernel, kolo_plan *p
                                       .a_transposed = true,
                                       .element = kernel->element,
                                       .d_element = KOLO_ELEMENT_FLOAT,
-                                      .tf32 = tf32,
-                                      .epilogue = KOLO_MATMUL_NONE};
+                                      .tf32 = tf32};
     dense *own = NULL;
-    size_t scratch, more = 0;
+    size_t scratch = 0;
     KOLO_TRY(new_dense(kernel, run_backward, &own));
     kernel->any_in[0] = kernel->any_out[0] = true;
-    KOLO_TRY(make_dkernel(own, plan->stream, dkernel, bias && !pass, &scratch));
+    own->sums = bias && !pass;
+    KOLO_TRY(kolo_matmul_make_sums(plan->stream, dkernel, &own->sums, &own->dkernel, &scratch));
     if (op->out[0] >= 0) {
         const kolo_matmul_spec dx = {.m = rows,
                                      .n = shape.dim[0],
@@ -155,13 +127,12 @@ kolo_status kolo_cuda_make_dense_backward(kolo_cuda_kernel *kernel, kolo_plan *p
                                      .d_element = kolo_cuda_element(plan, op->out[0]),
                                      .tf32 = tf32,
                                      .epilogue = KOLO_MATMUL_NONE};
-        KOLO_TRY(kolo_matmul_make(plan->stream, &dx, &own->dx, &more));
-        KOLO_TRY(must_be(own->dx, &dx));
+        KOLO_TRY(kolo_matmul_make(plan->stream, &dx, &own->dx, &scratch));
     }
     own->dz = -1;
     if (pass)
         own->dz = kolo_cuda_reserve(&kernel->scratch, (size_t)(rows * width) * kolo_element_bytes(kernel->element));
     own->bias = kolo_cuda_reserve(&kernel->scratch, bias && !own->sums ? kolo_cuda_bias_scratch(rows, (int)width) : 0);
-    own->product = kolo_cuda_reserve(&kernel->scratch, scratch > more ? scratch : more);
+    own->product = kolo_cuda_reserve(&kernel->scratch, scratch);
     return KOLO_OK;
 }

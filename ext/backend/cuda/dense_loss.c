@@ -54,11 +54,8 @@ static kolo_status run_dense_loss(const kolo_cuda_job *job)
 {
     const dense_loss *own = job->kernel->state;
     char *scratch = job->scratch;
-    void *bias = job->in[2];
-    if (bias && (uintptr_t)bias % 16 != 0) { /* it is read in place from the canonical weights */
-        KOLO_TRY(kolo_cuda_copy_floats(job->stream, bias, scratch + own->bias, own->loss.width));
-        bias = scratch + own->bias;
-    }
+    void *bias = scratch + own->bias;
+    KOLO_TRY(kolo_cuda_align_bias(job, &bias));
     KOLO_TRY(kolo_matmul_run(own->logits, job->in[0], job->in[1], scratch + own->at_logits, bias,
                              scratch + own->product));
     kolo_loss_job loss = own->loss;
@@ -71,20 +68,6 @@ static kolo_status run_dense_loss(const kolo_cuda_job *job)
 
 /* ---- making ---- */
 
-static kolo_status make(kolo_stream *stream, const kolo_matmul_spec *spec, kolo_matmul **made, size_t *scratch)
-{
-    size_t more;
-    KOLO_TRY(kolo_matmul_make(stream, spec, made, &more));
-    if (more > *scratch) *scratch = more;
-    return KOLO_OK;
-}
-
-static kolo_status must_be(const kolo_matmul *made)
-{
-    if (made) return KOLO_OK;
-    return kolo_fail(KOLO_UNSUPPORTED, "backend cuda: wanted the products of a dense layer, got none of cuBLASLt");
-}
-
 /* spec: the product for the logits. */
 static kolo_status make_backward(dense_loss *own, kolo_stream *stream, kolo_matmul_spec spec, const kolo_op *op,
                                  size_t *scratch)
@@ -94,12 +77,8 @@ static kolo_status make_backward(dense_loss *own, kolo_stream *stream, kolo_matm
     spec.k = logits.m;
     spec.a_transposed = true;
     spec.d_element = KOLO_ELEMENT_FLOAT;
-    spec.epilogue = op->out[2] >= 0 ? KOLO_MATMUL_SUMS : KOLO_MATMUL_NONE;
-    KOLO_TRY(make(stream, &spec, &own->dkernel, scratch));
-    own->sums = op->out[2] >= 0 && own->dkernel;
-    spec.epilogue = KOLO_MATMUL_NONE;
-    if (!own->dkernel) KOLO_TRY(make(stream, &spec, &own->dkernel, scratch));
-    KOLO_TRY(must_be(own->dkernel));
+    own->sums = op->out[2] >= 0;
+    KOLO_TRY(kolo_matmul_make_sums(stream, spec, &own->sums, &own->dkernel, scratch));
     if (op->out[0] < 0) return KOLO_OK;
     spec = logits;
     spec.n = logits.k;
@@ -107,8 +86,7 @@ static kolo_status make_backward(dense_loss *own, kolo_stream *stream, kolo_matm
     spec.b_transposed = true;
     spec.d_element = logits.element;
     spec.epilogue = KOLO_MATMUL_NONE;
-    KOLO_TRY(make(stream, &spec, &own->dx, scratch));
-    return must_be(own->dx);
+    return kolo_matmul_make(stream, &spec, &own->dx, scratch);
 }
 
 /* spec: the product for the logits. scratch: bytes of the products' workspace. */
@@ -148,8 +126,7 @@ kolo_status kolo_cuda_make_dense_loss(kolo_cuda_kernel *kernel, kolo_plan *plan,
     size_t scratch = 0;
     if (bias && narrow != KOLO_ELEMENT_FLOAT)
         KOLO_TRY(kolo_cuda_choose_layout(plan, op->in[2], (kolo_cuda_layout){.element = narrow}));
-    KOLO_TRY(make(plan->stream, &spec, &own->logits, &scratch));
-    KOLO_TRY(must_be(own->logits));
+    KOLO_TRY(kolo_matmul_make(plan->stream, &spec, &own->logits, &scratch));
     if (plan->training) KOLO_TRY(make_backward(own, plan->stream, spec, op, &scratch));
     place(kernel, own, &spec, scratch);
     return KOLO_OK;

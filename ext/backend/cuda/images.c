@@ -22,28 +22,14 @@ static kolo_status run_frame(const kolo_cuda_job *job, int rows, int columns)
     return KOLO_OK;
 }
 
-static kolo_status run_pad(const kolo_cuda_job *job)
+kolo_status kolo_cuda_run_pad2d(const kolo_cuda_job *job)
 {
     return run_frame(job, -job->op->window.before[0], -job->op->window.before[1]);
 }
 
-static kolo_status run_crop(const kolo_cuda_job *job)
+kolo_status kolo_cuda_run_crop2d(const kolo_cuda_job *job)
 {
     return run_frame(job, job->op->window.before[0], job->op->window.before[1]);
-}
-
-kolo_status kolo_cuda_make_pad2d(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
-{
-    (void)plan, (void)op;
-    kernel->run = run_pad;
-    return KOLO_OK;
-}
-
-kolo_status kolo_cuda_make_crop2d(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
-{
-    (void)plan, (void)op;
-    kernel->run = run_crop;
-    return KOLO_OK;
 }
 
 /* Bytes of a run: the contiguous elements of op->axis and the axes after it. */
@@ -61,7 +47,7 @@ static int64_t runs_of(const kolo_cuda_job *job, kolo_shape shape)
            run_of(job, shape);
 }
 
-static kolo_status run_concatenate(const kolo_cuda_job *job)
+kolo_status kolo_cuda_run_concatenate(const kolo_cuda_job *job)
 {
     const void *x[KOLO_PARTS_MAX];
     int64_t bytes[KOLO_PARTS_MAX];
@@ -75,7 +61,7 @@ static kolo_status run_concatenate(const kolo_cuda_job *job)
     return KOLO_OK;
 }
 
-static kolo_status run_slice(const kolo_cuda_job *job)
+kolo_status kolo_cuda_run_slice(const kolo_cuda_job *job)
 {
     kolo_shape in = kolo_cuda_in(job, 0), out = kolo_cuda_out(job, 0);
     int64_t x_run = run_of(job, in);
@@ -89,23 +75,9 @@ static kolo_status run_slice(const kolo_cuda_job *job)
     return KOLO_OK;
 }
 
-kolo_status kolo_cuda_make_concatenate(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
-{
-    (void)plan, (void)op;
-    kernel->run = run_concatenate;
-    return KOLO_OK;
-}
-
-kolo_status kolo_cuda_make_slice(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
-{
-    (void)plan, (void)op;
-    kernel->run = run_slice;
-    return KOLO_OK;
-}
-
 /* ---- products ---- */
 
-static kolo_status run_multiply(const kolo_cuda_job *job)
+kolo_status kolo_cuda_run_multiply(const kolo_cuda_job *job)
 {
     int64_t count = kolo_shape_count(kolo_cuda_in(job, 0)), factors = kolo_shape_count(kolo_cuda_in(job, 1));
     if (factors == count)
@@ -119,7 +91,7 @@ static kolo_status run_multiply(const kolo_cuda_job *job)
     return KOLO_OK;
 }
 
-static kolo_status run_multiply_sum(const kolo_cuda_job *job)
+kolo_status kolo_cuda_run_multiply_sum(const kolo_cuda_job *job)
 {
     int64_t count = kolo_shape_count(kolo_cuda_in(job, 0)), sums = kolo_shape_count(kolo_cuda_out(job, 0));
     int pixels = (int)(count / sums);
@@ -131,19 +103,5 @@ static kolo_status run_multiply_sum(const kolo_cuda_job *job)
                       .stride = {1, pixels}};
     KOLO_CUDA(kolo_cuda_sum_pool(job->stream, job->element, &p, job->in[0], job->in[1], job->out[0], false),
               "a sum of products");
-    return KOLO_OK;
-}
-
-kolo_status kolo_cuda_make_multiply(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
-{
-    (void)plan, (void)op;
-    kernel->run = run_multiply;
-    return KOLO_OK;
-}
-
-kolo_status kolo_cuda_make_multiply_sum(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
-{
-    (void)plan, (void)op;
-    kernel->run = run_multiply_sum;
     return KOLO_OK;
 }

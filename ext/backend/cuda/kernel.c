@@ -4,50 +4,54 @@
 #include <stdlib.h>
 #include <string.h>
 
-static kolo_cuda_maker *const makers[KOLO_OP_KINDS] = {
-    [KOLO_OP_INPUT] = kolo_cuda_make_input,
-    [KOLO_OP_ACTIVATION] = kolo_cuda_make_activation,
-    [KOLO_OP_ACTIVATION_BACKWARD] = kolo_cuda_make_activation_backward,
-    [KOLO_OP_ADD] = kolo_cuda_make_add,
-    [KOLO_OP_DROPOUT] = kolo_cuda_make_dropout,
-    [KOLO_OP_DROPOUT_BACKWARD] = kolo_cuda_make_dropout_backward,
+/* Of each operation its run(), or its maker, which chooses one. */
+static const struct {
+    kolo_cuda_runner *run;
+    kolo_cuda_maker *make;
+} kernels[KOLO_OP_KINDS] = {
+    [KOLO_OP_INPUT] = {.run = kolo_cuda_run_input},
+    [KOLO_OP_ACTIVATION] = {.run = kolo_cuda_run_activation},
+    [KOLO_OP_ACTIVATION_BACKWARD] = {.run = kolo_cuda_run_activation_backward},
+    [KOLO_OP_ADD] = {.run = kolo_cuda_run_add},
+    [KOLO_OP_DROPOUT] = {.make = kolo_cuda_make_dropout},
+    [KOLO_OP_DROPOUT_BACKWARD] = {.run = kolo_cuda_run_dropout_backward},
 
-    [KOLO_OP_DENSE] = kolo_cuda_make_dense,
-    [KOLO_OP_DENSE_BACKWARD] = kolo_cuda_make_dense_backward,
-    [KOLO_OP_CONV2D] = kolo_cuda_make_conv2d,
-    [KOLO_OP_CONV2D_BACKWARD] = kolo_cuda_make_conv2d_backward,
-    [KOLO_OP_CONV2D_TRANSPOSE] = kolo_cuda_make_conv2d_transpose,
-    [KOLO_OP_CONV2D_TRANSPOSE_BACKWARD] = kolo_cuda_make_conv2d_transpose_backward,
+    [KOLO_OP_DENSE] = {.make = kolo_cuda_make_dense},
+    [KOLO_OP_DENSE_BACKWARD] = {.make = kolo_cuda_make_dense_backward},
+    [KOLO_OP_CONV2D] = {.make = kolo_cuda_make_conv2d},
+    [KOLO_OP_CONV2D_BACKWARD] = {.make = kolo_cuda_make_conv2d_backward},
+    [KOLO_OP_CONV2D_TRANSPOSE] = {.make = kolo_cuda_make_conv2d_transpose},
+    [KOLO_OP_CONV2D_TRANSPOSE_BACKWARD] = {.make = kolo_cuda_make_conv2d_transpose_backward},
 
-    [KOLO_OP_LOSS] = kolo_cuda_make_loss,
-    [KOLO_OP_DENSE_LOSS] = kolo_cuda_make_dense_loss,
-    [KOLO_OP_CUSTOM] = kolo_cuda_make_custom,
+    [KOLO_OP_LOSS] = {.make = kolo_cuda_make_loss},
+    [KOLO_OP_DENSE_LOSS] = {.make = kolo_cuda_make_dense_loss},
+    [KOLO_OP_CUSTOM] = {.make = kolo_cuda_make_custom},
 
-    [KOLO_OP_MAX_POOL2D] = kolo_cuda_make_max_pool2d,
-    [KOLO_OP_MAX_POOL2D_BACKWARD] = kolo_cuda_make_max_pool2d_backward,
-    [KOLO_OP_AVERAGE_POOL2D] = kolo_cuda_make_average_pool2d,
-    [KOLO_OP_AVERAGE_POOL2D_BACKWARD] = kolo_cuda_make_average_pool2d_backward,
-    [KOLO_OP_PAD2D] = kolo_cuda_make_pad2d,
-    [KOLO_OP_CROP2D] = kolo_cuda_make_crop2d,
-    [KOLO_OP_UPSAMPLE2D] = kolo_cuda_make_upsample2d,
-    [KOLO_OP_UPSAMPLE2D_BACKWARD] = kolo_cuda_make_upsample2d_backward,
-    [KOLO_OP_CONCATENATE] = kolo_cuda_make_concatenate,
-    [KOLO_OP_SLICE] = kolo_cuda_make_slice,
-    [KOLO_OP_MULTIPLY] = kolo_cuda_make_multiply,
-    [KOLO_OP_MULTIPLY_SUM] = kolo_cuda_make_multiply_sum,
-    [KOLO_OP_BATCH_NORM_MOMENTS] = kolo_cuda_make_batch_norm_moments,
-    [KOLO_OP_BATCH_NORM] = kolo_cuda_make_batch_norm,
-    [KOLO_OP_BATCH_NORM_SUMS] = kolo_cuda_make_batch_norm_sums,
-    [KOLO_OP_BATCH_NORM_BACKWARD] = kolo_cuda_make_batch_norm_backward,
-    [KOLO_OP_LAYER_NORM] = kolo_cuda_make_layer_norm,
-    [KOLO_OP_LAYER_NORM_BACKWARD] = kolo_cuda_make_layer_norm_backward,
+    [KOLO_OP_MAX_POOL2D] = {.make = kolo_cuda_make_max_pool2d},
+    [KOLO_OP_MAX_POOL2D_BACKWARD] = {.make = kolo_cuda_make_max_pool2d_backward},
+    [KOLO_OP_AVERAGE_POOL2D] = {.run = kolo_cuda_run_average_pool2d},
+    [KOLO_OP_AVERAGE_POOL2D_BACKWARD] = {.run = kolo_cuda_run_average_pool2d_backward},
+    [KOLO_OP_PAD2D] = {.run = kolo_cuda_run_pad2d},
+    [KOLO_OP_CROP2D] = {.run = kolo_cuda_run_crop2d},
+    [KOLO_OP_UPSAMPLE2D] = {.run = kolo_cuda_run_upsample2d},
+    [KOLO_OP_UPSAMPLE2D_BACKWARD] = {.run = kolo_cuda_run_upsample2d_backward},
+    [KOLO_OP_CONCATENATE] = {.run = kolo_cuda_run_concatenate},
+    [KOLO_OP_SLICE] = {.run = kolo_cuda_run_slice},
+    [KOLO_OP_MULTIPLY] = {.run = kolo_cuda_run_multiply},
+    [KOLO_OP_MULTIPLY_SUM] = {.run = kolo_cuda_run_multiply_sum},
+    [KOLO_OP_BATCH_NORM_MOMENTS] = {.make = kolo_cuda_make_batch_norm_moments},
+    [KOLO_OP_BATCH_NORM] = {.run = kolo_cuda_run_batch_norm},
+    [KOLO_OP_BATCH_NORM_SUMS] = {.make = kolo_cuda_make_batch_norm_sums},
+    [KOLO_OP_BATCH_NORM_BACKWARD] = {.run = kolo_cuda_run_batch_norm_backward},
+    [KOLO_OP_LAYER_NORM] = {.run = kolo_cuda_run_layer_norm},
+    [KOLO_OP_LAYER_NORM_BACKWARD] = {.make = kolo_cuda_make_layer_norm_backward},
 
-    [KOLO_OP_EMBEDDING] = kolo_cuda_make_embedding,
-    [KOLO_OP_EMBEDDING_BACKWARD] = kolo_cuda_make_embedding_backward,
-    [KOLO_OP_POSITION] = kolo_cuda_make_position,
-    [KOLO_OP_POSITION_BACKWARD] = kolo_cuda_make_position_backward,
-    [KOLO_OP_ATTENTION] = kolo_cuda_make_attention,
-    [KOLO_OP_ATTENTION_BACKWARD] = kolo_cuda_make_attention_backward,
+    [KOLO_OP_EMBEDDING] = {.run = kolo_cuda_run_embedding},
+    [KOLO_OP_EMBEDDING_BACKWARD] = {.make = kolo_cuda_make_embedding_backward},
+    [KOLO_OP_POSITION] = {.run = kolo_cuda_run_position},
+    [KOLO_OP_POSITION_BACKWARD] = {.run = kolo_cuda_run_position_backward},
+    [KOLO_OP_ATTENTION] = {.make = kolo_cuda_make_attention},
+    [KOLO_OP_ATTENTION_BACKWARD] = {.make = kolo_cuda_make_attention_backward},
 };
 
 /* ---- where values lie ---- */
@@ -131,22 +135,23 @@ static kolo_status check_precision(const kolo_plan *plan)
 
 bool kolo_cuda_has(kolo_op_kind kind)
 {
-    return makers[kind] != NULL;
+    return kernels[kind].run || kernels[kind].make;
 }
 
 kolo_status kolo_cuda_prepare(kolo_plan *plan, int op, void **made)
 {
     kolo_op *o = &plan->ops[op];
     KOLO_TRY(check_precision(plan));
-    if (!makers[o->kind]) return kolo_fail(KOLO_UNSUPPORTED, "backend cuda: wanted an operation that it has");
+    if (!kolo_cuda_has(o->kind)) return kolo_fail(KOLO_UNSUPPORTED, "backend cuda: wanted an operation that it has");
     KOLO_CUDA(cudaSetDevice(plan->stream->device), "choosing it");
     for (int i = 0; i < KOLO_OP_INS; i++) place(plan, o->in[i]);
     for (int i = 0; i < KOLO_OP_OUTS; i++) place(plan, o->out[i]);
     kolo_cuda_kernel *kernel = calloc(1, sizeof *kernel);
     if (!kernel) return kolo_fail_memory(sizeof *kernel, "a kernel");
-    *kernel = (kolo_cuda_kernel){.plan = plan, .op = op, .element = kolo_cuda_element_of(plan->precision)};
+    *kernel = (kolo_cuda_kernel){
+        .plan = plan, .op = op, .element = kolo_cuda_element_of(plan->precision), .run = kernels[o->kind].run};
     kolo_cuda_name_range(plan, op, kernel->range);
-    kolo_status status = makers[o->kind](kernel, plan, o);
+    kolo_status status = kernels[o->kind].make ? kernels[o->kind].make(kernel, plan, o) : KOLO_OK;
     if (status != KOLO_OK) {
         kolo_cuda_release(kernel);
         return status;

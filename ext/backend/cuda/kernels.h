@@ -196,7 +196,7 @@ typedef struct kolo_layer_norm_job {
 /* scale, offset, their gradients, dx and other may each be NULL. other is added to dx after dx has been rounded. */
 cudaError_t kolo_cuda_layer_norm(cudaStream_t stream, kolo_element element, const kolo_layer_norm_job *job,
                                  const void *x, const float *scale, const float *offset, void *y);
-size_t kolo_cuda_layer_norm_scratch(kolo_element element, const kolo_layer_norm_job *job);
+size_t kolo_cuda_layer_norm_scratch(const kolo_layer_norm_job *job);
 cudaError_t kolo_cuda_layer_norm_backward(cudaStream_t stream, kolo_element element, const kolo_layer_norm_job *job,
                                           const void *dy, const void *x, const float *scale, void *dx,
                                           const void *other, float *dscale, float *doffset, void *scratch);
@@ -242,7 +242,7 @@ cudaError_t kolo_cuda_bias_backward(cudaStream_t stream, const kolo_bias_job *jo
 cudaError_t kolo_cuda_bias_forward(cudaStream_t stream, kolo_element element, int64_t rows, int width,
                                    const float *bias, bool relu, void *y);
 
-/* ---- conv.cu, conv_tensor.cu, conv_filter.cu, conv_direct.cu, conv_first.cu: convolutions of any shape ---- */
+/* ---- conv.cu, conv_filter.cu, conv_direct.cu, conv_first.cu: convolutions of any shape ---- */
 
 /* A convolution of x {microbatch, height, width, channels} to y {microbatch, out_height, out_width, filters} with a
  * kernel {kernel[0], kernel[1], channels / groups, filters}. The kernel is of elements, its gradient of floats. */
@@ -263,8 +263,9 @@ cudaError_t kolo_cuda_conv_data(cudaStream_t stream, kolo_element element, const
 /* The weight gradient is the sum of kolo_cuda_conv_filter_parts() arrays, which are written to `parts`, one after the
  * other. */
 int kolo_cuda_conv_filter_parts(kolo_element element, const kolo_conv *conv);
-/* Whether conv_direct.cu has a kernel for this convolution; by_kernel: for its weight gradient. */
-bool kolo_cuda_is_depthwise(const kolo_conv *conv, bool by_kernel);
+/* Whether there is a fast kernel for this convolution, and for its weight gradient. */
+bool kolo_cuda_is_depthwise(const kolo_conv *conv);
+bool kolo_cuda_has_filter(kolo_element element, const kolo_conv *conv);
 cudaError_t kolo_cuda_conv_filter(cudaStream_t stream, kolo_element element, const kolo_conv *conv, const void *x,
                                   const void *dy, float *parts);
 /* The convolution of a first layer: a small window over few channels, whose dx is not needed. Its kernel is float32,

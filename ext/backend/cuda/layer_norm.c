@@ -9,7 +9,7 @@ static kolo_layer_norm_job norm_of(const kolo_plan *plan, const kolo_op *op, kol
         .rows = kolo_shape_count(x) / width, .microbatch = plan->microbatch, .width = width, .epsilon = op->epsilon};
 }
 
-static kolo_status run_layer_norm(const kolo_cuda_job *job)
+kolo_status kolo_cuda_run_layer_norm(const kolo_cuda_job *job)
 {
     kolo_layer_norm_job norm = norm_of(job->plan, job->op, kolo_cuda_in(job, 0));
     KOLO_CUDA(kolo_cuda_layer_norm(job->stream, job->element, &norm, job->in[0], job->in[1], job->in[2], job->out[0]),
@@ -31,17 +31,10 @@ static kolo_status run_layer_norm_backward(const kolo_cuda_job *job)
     return KOLO_OK;
 }
 
-kolo_status kolo_cuda_make_layer_norm(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
-{
-    (void)plan, (void)op;
-    kernel->run = run_layer_norm;
-    return KOLO_OK;
-}
-
 kolo_status kolo_cuda_make_layer_norm_backward(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     kolo_layer_norm_job norm = norm_of(plan, op, plan->values[op->in[1]].shape);
-    kernel->scratch = kolo_cuda_layer_norm_scratch(kernel->element, &norm);
+    kernel->scratch = kolo_cuda_layer_norm_scratch(&norm);
     kernel->run = run_layer_norm_backward;
     return KOLO_OK;
 }

@@ -182,29 +182,32 @@ template <typename T, typename Y> __device__ static void clear_row(const T *othe
     });
 }
 
-/* Adds up the sums of a block's warps, as of_block[2][n]. Where each warp has rows of its own, they add theirs one
- * after the other. */
+/* Adds up the sums of a block's warps, as of_block[n] and, `apart` elements further, [n]. Where each warp has rows of
+ * its own, they add theirs one after the other. */
 template <typename Y>
 __device__ static void block_sums(const float dscale[Y::K][Y::V], const float doffset[Y::K][Y::V], int n, float *shared,
-                                  float *of_block)
+                                  float *of_block, int64_t apart)
 {
-    float *to = Y::W == 1 ? shared : of_block;
+    float *to = Y::W == 1 ? shared : of_block, *also = Y::W == 1 ? shared + n : of_block + apart;
     for (int turn = 0; turn < WARPS / Y::W; turn++) {
         __syncthreads();
         if (Y::W == 1 && turn != (int)threadIdx.x / 32) continue;
         Y::each(n, [&](int k, int column) {
             for (int v = 0; v < Y::V; v++) {
                 to[column + v] = dscale[k][v] + (turn ? to[column + v] : 0);
-                to[n + column + v] = doffset[k][v] + (turn ? to[n + column + v] : 0);
+                also[column + v] = doffset[k][v] + (turn ? also[column + v] : 0);
             }
         });
     }
     __syncthreads();
-    for (int i = (int)threadIdx.x; Y::W == 1 && i < 2 * n; i += (int)blockDim.x) of_block[i] = shared[i];
+    for (int i = (int)threadIdx.x; Y::W == 1 && i < n; i += (int)blockDim.x) {
+        of_block[i] = shared[i];
+        of_block[apart + i] = shared[n + i];
+    }
 }
 
-/* Writes dx, unless it is NULL; and the block's sums for the gradients of scale and offset, unless of_blocks is
- * NULL. */
+/* Writes dx, unless it is NULL; and the block's sums for the gradients of scale and offset, unless of_blocks is NULL.
+ * Of a row that is not held in registers, the sums are not either: each thread adds to its own columns in of_blocks. */
 template <typename T, typename Y>
 __global__ void __launch_bounds__(WARPS * 32)
     differentiate(kolo_layer_norm_job job, const T *__restrict__ dy, const T *__restrict__ x,
@@ -215,40 +218,20 @@ __global__ void __launch_bounds__(WARPS * 32)
     const int V = Y::V, K = Y::K;
     int n = job.width;
     int64_t counting = samples_of(job.step_parameters, job.first, job.microbatch) * job.rows;
+    int64_t apart = (int64_t)gridDim.x * n; /* of_blocks[2][blocks][n] */
     Factors<K> by = factors_of<K>(scale, 1, (float *)bytes, n);
-    float dscale[K][V], doffset[K][V];
+    float dscale[K > 0 ? K : 1][V], doffset[K > 0 ? K : 1][V], *own = nullptr;
+    if (of_blocks) own = of_blocks + (int64_t)blockIdx.x * n;
+    if constexpr (K > 0) {
 #pragma unroll
-    for (int k = 0; k < K; k++)
-        for (int v = 0; v < V; v++) dscale[k][v] = doffset[k][v] = 0;
-    __syncthreads();
-    for (int64_t row = Y::first_row(); row < job.microbatch * job.rows; row += Y::row_step()) {
-        if (row >= counting) {
-            if (dx) clear_row<T, Y>(other ? other + row * n : other, dx + row * n, n);
-            continue;
-        }
-        Row<T, Y> dy_row(dy + row * n, n), x_row(x + row * n, n);
-        Moments m = moments_of(x_row, (float)job.epsilon);
-        Y::each(n, [&](int k, int) {
-            for (int v = 0; v < V; v++) {
-                float value = element(dy_row.held[k], v);
-                dscale[k][v] = fmaf(value, m.z(element(x_row.held[k], v)), dscale[k][v]);
-                doffset[k][v] += value;
-            }
+        for (int k = 0; k < K; k++)
+            for (int v = 0; v < V; v++) dscale[k][v] = doffset[k][v] = 0;
+    } else if (own) {
+        Y::each(n, [&](int, int column) {
+            for (int v = 0; v < V; v++) own[column + v] = own[apart + column + v] = 0;
         });
-        if (dx) row_backward(dy_row, x_row, m, by, other ? other + row * n : other, dx + row * n);
     }
-    if (of_blocks) block_sums<Y>(dscale, doffset, n, (float *)bytes + n, of_blocks + (int64_t)blockIdx.x * 2 * n);
-}
-
-/* Writes dx of rows that are not held in registers, unless it is NULL, and the rows' moments for sum_long(). */
-template <typename T, typename Y>
-__global__ void differentiate_long(kolo_layer_norm_job job, const T *__restrict__ dy, const T *__restrict__ x,
-                                   const float *__restrict__ scale, const T *__restrict__ other, T *__restrict__ dx,
-                                   Moments *__restrict__ of_rows)
-{
-    int n = job.width;
-    int64_t counting = samples_of(job.step_parameters, job.first, job.microbatch) * job.rows;
-    Factors<0> by = {scale, nullptr, 1};
+    __syncthreads();
     for (int64_t row = Y::first_row(); row < job.microbatch * job.rows; row += Y::row_step()) {
         if (row >= counting) {
             if (dx) clear_row<T, Y>(other ? other + row * n : other, dx + row * n, n);
@@ -256,53 +239,19 @@ __global__ void differentiate_long(kolo_layer_norm_job job, const T *__restrict_
         }
         Row<T, Y> dy_row(dy + row * n, n), x_row(x + row * n, n);
         Moments m = moments_of(x_row, (float)job.epsilon);
-        if (threadIdx.x == 0) of_rows[row] = m;
+        if (K > 0 || own)
+            Y::each(n, [&](int k, int column) {
+                Run<T, V> dy_run = dy_row.run(k), x_run = x_row.run(k);
+                for (int v = 0; v < V; v++) {
+                    float value = element(dy_run, v), &sum = K > 0 ? dscale[k][v] : own[column + v];
+                    sum = fmaf(value, m.z(element(x_run, v)), sum);
+                    (K > 0 ? doffset[k][v] : own[apart + column + v]) += value;
+                }
+            });
         if (dx) row_backward(dy_row, x_row, m, by, other ? other + row * n : other, dx + row * n);
     }
-}
-
-/* The block's sums for the gradients of scale and offset, over rows blockIdx.y, blockIdx.y + gridDim.y, …. A thread has
- * V columns. */
-template <typename T, int V>
-__global__ void sum_long(kolo_layer_norm_job job, const T *__restrict__ dy, const T *__restrict__ x,
-                         const Moments *__restrict__ of_rows, float *__restrict__ of_blocks)
-{
-    int n = job.width, column = (int)thread_number() * V;
-    int64_t counting = samples_of(job.step_parameters, job.first, job.microbatch) * job.rows;
-    if (column >= n) return;
-    float dscale[V], doffset[V], *own = of_blocks + (int64_t)blockIdx.y * 2 * n + column;
-    for (int v = 0; v < V; v++) dscale[v] = doffset[v] = 0;
-#pragma unroll 4
-    for (int64_t row = blockIdx.y; row < counting; row += gridDim.y) {
-        float dy_run[V], x_run[V];
-        Moments m = of_rows[row];
-        load<T, V>(dy + row * n + column, dy_run);
-        load<T, V>(x + row * n + column, x_run);
-        for (int v = 0; v < V; v++) {
-            dscale[v] = fmaf(dy_run[v], m.z(x_run[v]), dscale[v]);
-            doffset[v] += dy_run[v];
-        }
-    }
-    for (int v = 0; v < V; v++) own[v] = dscale[v];
-    for (int v = 0; v < V; v++) own[n + v] = doffset[v];
-}
-
-/* The gradients of scale and offset, from all blocks' sums. A block has 32 columns, eight threads for each. */
-__global__ void finish_sums(const float *__restrict__ of_blocks, int blocks, int n, float *__restrict__ dscale,
-                            float *__restrict__ doffset)
-{
-    __shared__ double parts[THREADS];
-    int thread = (int)threadIdx.x, column = (int)blockIdx.x * 32 + thread % 32;
-    double sum = 0;
-#pragma unroll 8
-    for (int block = thread / 32; block < blocks && column < 2 * n; block += THREADS / 32)
-        sum += of_blocks[(int64_t)block * 2 * n + column];
-    parts[thread] = sum;
-    __syncthreads();
-    if (thread >= 32 || column >= 2 * n) return;
-    for (int slice = 1; slice < THREADS / 32; slice++) sum += parts[slice * 32 + thread];
-    float *to = column < n ? dscale : doffset;
-    if (to) to[column < n ? column : column - n] = (float)sum;
+    if constexpr (K > 0)
+        if (own) block_sums<Y>(dscale, doffset, n, (float *)bytes + n, own, apart);
 }
 
 /* ---- on the host ---- */
@@ -335,20 +284,6 @@ static int blocks_of_sums(const kolo_layer_norm_job *job)
     return (int)(blocks > 4096 ? 4096 : blocks);
 }
 
-template <typename T, typename Y>
-static cudaError_t backward_long(cudaStream_t stream, const kolo_layer_norm_job *job, const T *dy, const T *x,
-                                 const float *scale, const T *other, T *dx, bool sums, float *scratch)
-{
-    int parts = blocks_of_sums(job);
-    Moments *of_rows = (Moments *)(scratch + (int64_t)parts * 2 * job->width);
-    dim3 blocks((unsigned)(rows_of(job) < BLOCKS_MAX ? rows_of(job) : BLOCKS_MAX));
-    cudaError_t error =
-        launch(stream, blocks, WARPS * 32, 0, differentiate_long<T, Y>, *job, dy, x, scale, other, dx, of_rows);
-    if (error != cudaSuccess || !sums) return error;
-    dim3 tiles((unsigned)((job->width / Y::V + THREADS - 1) / THREADS), (unsigned)parts);
-    return launch(stream, tiles, THREADS, 0, sum_long<T, Y::V>, *job, dy, x, (const Moments *)of_rows, scratch);
-}
-
 template <typename T>
 static cudaError_t backward(cudaStream_t stream, const kolo_layer_norm_job *job, const T *dy, const T *x,
                             const float *scale, const T *other, T *dx, bool sums, float *scratch)
@@ -356,13 +291,9 @@ static cudaError_t backward(cudaStream_t stream, const kolo_layer_norm_job *job,
     return with_lanes<T>(job->width, [&](auto lanes) {
         return with_way<decltype(lanes)::value>(job->width, [&](auto way) {
             typedef decltype(way) Y;
-            if constexpr (Y::K == 0) {
-                return backward_long<T, Y>(stream, job, dy, x, scale, other, dx, sums, scratch);
-            } else {
-                size_t shared = (Y::W == 1 ? 3 : 1) * (size_t)job->width * sizeof(float);
-                return launch(stream, (unsigned)blocks_of_sums(job), WARPS * 32, shared, differentiate<T, Y>, *job, dy,
-                              x, scale, other, dx, sums ? scratch : (float *)nullptr);
-            }
+            size_t shared = Y::K == 0 ? 0 : (Y::W == 1 ? 3 : 1) * (size_t)job->width * sizeof(float);
+            return launch(stream, (unsigned)blocks_of_sums(job), WARPS * 32, shared, differentiate<T, Y>, *job, dy, x,
+                          scale, other, dx, sums ? scratch : (float *)nullptr);
         });
     });
 }
@@ -396,11 +327,9 @@ cudaError_t kolo_cuda_layer_norm(cudaStream_t stream, kolo_element element, cons
     });
 }
 
-size_t kolo_cuda_layer_norm_scratch(kolo_element element, const kolo_layer_norm_job *job)
+size_t kolo_cuda_layer_norm_scratch(const kolo_layer_norm_job *job)
 {
-    (void)element;
-    size_t sums = (size_t)blocks_of_sums(job) * 2 * (size_t)job->width * sizeof(float);
-    return sums + (size_t)rows_of(job) * sizeof(Moments);
+    return (size_t)blocks_of_sums(job) * 2 * (size_t)job->width * sizeof(float);
 }
 
 cudaError_t kolo_cuda_layer_norm_backward(cudaStream_t stream, kolo_element element, const kolo_layer_norm_job *job,
@@ -413,7 +342,19 @@ cudaError_t kolo_cuda_layer_norm_backward(cudaStream_t stream, kolo_element elem
         return backward<T>(stream, job, (const T *)dy, (const T *)x, scale, (const T *)other, (T *)dx, sums,
                            (float *)scratch);
     });
-    if (error != cudaSuccess || !sums) return error;
-    return launch(stream, (unsigned)((2 * job->width + 31) / 32), THREADS, 0, finish_sums, (const float *)scratch,
-                  blocks_of_sums(job), job->width, dscale, doffset);
+    if (error != cudaSuccess) return error;
+    float *const to[] = {dscale, doffset};
+    const int blocks = blocks_of_sums(job);
+    kolo_packing moves[2];
+    int count = 0;
+    for (int i = 0; i < 2; i++)
+        if (to[i])
+            moves[count++] = {(const float *)scratch + (int64_t)i * blocks * job->width,
+                              to[i],
+                              1,
+                              job->width,
+                              KOLO_ELEMENT_FLOAT,
+                              false,
+                              blocks};
+    return kolo_cuda_pack_arrays(stream, moves, count);
 }

@@ -124,9 +124,10 @@ __device__ static void clear_sums(int teams, int sums, double *slots, unsigned *
     __syncthreads();
 }
 
-/* Teams of `lanes` lanes compute a row each. */
+/* Teams of `lanes` lanes compute a row each. Losses that are not plain want 108 registers: without a bound that leaves
+ * room for so many, ptxas takes 80 and local memory. 0: no bound. */
 template <bool PLAIN>
-__global__ void __launch_bounds__(LANES_THREADS)
+__global__ void __launch_bounds__(LANES_THREADS, PLAIN ? 0 : 4)
     loss_by_lanes(const __grid_constant__ kolo_loss_job job, const kolo_step_parameters *step_parameters, int lanes,
                   double *parts)
 {

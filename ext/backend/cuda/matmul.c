@@ -184,9 +184,27 @@ static kolo_status make_apart(kolo_stream *stream, const kolo_matmul_spec *spec,
 
 kolo_status kolo_matmul_make(kolo_stream *stream, const kolo_matmul_spec *spec, kolo_matmul **made, size_t *scratch)
 {
-    bool behind = spec->epilogue != KOLO_MATMUL_NONE && spec->epilogue != KOLO_MATMUL_SUMS;
-    KOLO_TRY(make_fused(stream, spec, made, scratch));
-    return *made || !behind ? KOLO_OK : make_apart(stream, spec, made, scratch);
+    size_t needed = 0;
+    KOLO_TRY(make_fused(stream, spec, made, &needed));
+    if (!*made && spec->epilogue != KOLO_MATMUL_NONE) KOLO_TRY(make_apart(stream, spec, made, &needed));
+    if (!*made)
+        return kolo_fail(KOLO_UNSUPPORTED,
+                         "backend cuda: wanted a product of %lld × %lld by %lld × %lld, got none of cuBLASLt",
+                         (long long)spec->m, (long long)spec->k, (long long)spec->k, (long long)spec->n);
+    if (needed > *scratch) *scratch = needed;
+    return KOLO_OK;
+}
+
+kolo_status kolo_matmul_make_sums(kolo_stream *stream, kolo_matmul_spec spec, bool *sums, kolo_matmul **made,
+                                  size_t *scratch)
+{
+    size_t needed = 0;
+    spec.epilogue = KOLO_MATMUL_SUMS;
+    if (*sums) KOLO_TRY(make_fused(stream, &spec, made, &needed));
+    if (needed > *scratch) *scratch = needed;
+    *sums = *sums && *made;
+    spec.epilogue = KOLO_MATMUL_NONE;
+    return *sums ? KOLO_OK : kolo_matmul_make(stream, &spec, made, scratch);
 }
 
 void kolo_matmul_free(kolo_matmul *matmul)

@@ -22,14 +22,15 @@
 #define MEETING_EVERY   0.05  /* seconds between two exchanges of the joining members' states */
 #define LEAVING_SECONDS 10    /* the most time for enqueued sums to finish when a communicator is closed */
 #define WATCHING_EVERY  20000 /* microseconds between two checks by the watcher */
+#define SPINNING        50e-6 /* seconds of polling without a pause: the shortest sleep takes longer than most calls */
 
 struct kolo_nccl_group {
     kolo_comm base;
     kolo_stream *stream;
     kolo_comm *members;
     pthread_mutex_t lock; /* guards the members from comm to closing */
-    ncclComm_t comm;      /* NULL after it was aborted */
-    char why[200];        /* the reason for it */
+    ncclComm_t comm; /* NULL after it was aborted */
+    char why[200]; /* the reason for it */
     bool closing;
     pthread_t watcher;
     bool watched;
@@ -280,14 +281,15 @@ kolo_status kolo_nccl_check(kolo_nccl_group *group)
     return lost ? kolo_fail(KOLO_COMM, "%s", group->why) : KOLO_OK;
 }
 
-/* The first all-reduce of a group waits for all members. It is polled, with the lock released between the polls, so
- * that the watcher can abort it. */
+/* NCCL begins a sum on a thread of its own, within microseconds; the first of a group waits for all members there. It
+ * is polled, with the lock released between the polls, so that the watcher can abort it. */
 static kolo_status begin(kolo_nccl_group *group, void *values, int64_t count, kolo_type type)
 {
     ncclDataType_t numbers = type == KOLO_TYPE_DOUBLE ? ncclDouble : ncclFloat;
     ncclResult_t result = ncclInProgress;
+    double spins_until = kolo_now() + SPINNING;
     for (bool given = false; result == ncclInProgress; given = true) {
-        if (given) usleep(20);
+        if (given && kolo_now() > spins_until) usleep(20);
         pthread_mutex_lock(&group->lock);
         ncclComm_t comm = group->comm;
         if (comm && !given)
@@ -301,12 +303,24 @@ static kolo_status begin(kolo_nccl_group *group, void *values, int64_t count, ko
     return KOLO_OK;
 }
 
+static kolo_status wait_for_threads(const kolo_nccl_group *group)
+{
+    const kolo_comm_kind *members = group->members->kind;
+    return members->wait_for_threads ? members->wait_for_threads(group->members) : KOLO_OK;
+}
+
+/* While a device waits in a sum for another one of this process, the driver may make calls for that one wait, too: to
+ * load code, to take memory, to instantiate a graph. If the thread that makes them still has to begin its part of the
+ * sum, both wait for ever (github.com/NVIDIA/nccl/issues/623). So the threads of a process begin a sum together. */
 static kolo_status allreduce(kolo_comm *comm, void *values, int64_t count, kolo_type type)
 {
     kolo_nccl_group *group = (kolo_nccl_group *)comm;
     KOLO_TRY(kolo_cuda_enter(group->stream));
     KOLO_TRY(kolo_nccl_check(group));
-    return count > 0 ? begin(group, values, count, type) : KOLO_OK;
+    if (count == 0) return KOLO_OK;
+    KOLO_TRY(wait_for_threads(group));
+    KOLO_TRY(begin(group, values, count, type));
+    return wait_for_threads(group);
 }
 
 /* Finalizes the communicator if possible, since sums that are enqueued must still reach the other members. */

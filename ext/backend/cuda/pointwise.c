@@ -10,7 +10,7 @@ _Static_assert((int)KOLO_FUNCTION_LINEAR == KOLO_LINEAR && (int)KOLO_FUNCTION_RE
 
 /* ---- the features ---- */
 
-static kolo_status run_input(const kolo_cuda_job *job)
+kolo_status kolo_cuda_run_input(const kolo_cuda_job *job)
 {
     KOLO_CUDA(kolo_cuda_cast(job->stream, KOLO_ELEMENT_FLOAT, job->in[0], job->element, job->out[0],
                              kolo_cuda_count(job->plan, job->op->in[0])),
@@ -18,16 +18,9 @@ static kolo_status run_input(const kolo_cuda_job *job)
     return KOLO_OK;
 }
 
-kolo_status kolo_cuda_make_input(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
-{
-    (void)plan, (void)op;
-    kernel->run = run_input;
-    return KOLO_OK;
-}
-
 /* ---- activations ---- */
 
-static kolo_status run_activation(const kolo_cuda_job *job)
+kolo_status kolo_cuda_run_activation(const kolo_cuda_job *job)
 {
     KOLO_CUDA(kolo_cuda_activate(job->stream, job->element, (kolo_function)job->op->activation, job->in[0], job->out[0],
                                  kolo_cuda_count(job->plan, job->op->in[0]), kolo_cuda_width(kolo_cuda_in(job, 0))),
@@ -35,7 +28,7 @@ static kolo_status run_activation(const kolo_cuda_job *job)
     return KOLO_OK;
 }
 
-static kolo_status run_activation_backward(const kolo_cuda_job *job)
+kolo_status kolo_cuda_run_activation_backward(const kolo_cuda_job *job)
 {
     KOLO_CUDA(kolo_cuda_activate_backward(job->stream, job->element, (kolo_function)job->op->activation, job->in[0],
                                           job->in[1], job->in[2], job->out[0],
@@ -45,43 +38,21 @@ static kolo_status run_activation_backward(const kolo_cuda_job *job)
     return KOLO_OK;
 }
 
-kolo_status kolo_cuda_make_activation(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
-{
-    (void)plan, (void)op;
-    kernel->run = run_activation;
-    return KOLO_OK;
-}
-
-kolo_status kolo_cuda_make_activation_backward(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
-{
-    (void)plan, (void)op;
-    kernel->run = run_activation_backward;
-    return KOLO_OK;
-}
-
 /* ---- sums ---- */
 
-static kolo_status run_add(const kolo_cuda_job *job)
-{
-    KOLO_CUDA(kolo_cuda_add(job->stream, job->element, job->in[0], job->in[1], job->out[0],
-                            kolo_cuda_count(job->plan, job->op->out[0]), job->op->activation == KOLO_RELU),
-              "a sum");
-    return KOLO_OK;
-}
-
-/* The sum of two gradients, masked by the y of the ReLU behind it (KOLO_FUSE_RELU_BACKWARD). */
-static kolo_status run_add_masked(const kolo_cuda_job *job)
+/* With a mask it is a sum of two gradients, masked by the y of the ReLU behind it (KOLO_FUSE_RELU_BACKWARD). */
+kolo_status kolo_cuda_run_add(const kolo_cuda_job *job)
 {
     const kolo_op *mask = kolo_cuda_fused(job->plan, job->op);
-    KOLO_CUDA(kolo_cuda_add_masked(job->stream, job->element, job->in[0], job->in[1], job->call->memory[mask->in[1]],
-                                   job->out[0], kolo_cuda_count(job->plan, job->op->out[0])),
-              "a sum of gradients");
-    return KOLO_OK;
-}
-
-kolo_status kolo_cuda_make_add(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
-{
-    kernel->run = kolo_cuda_fused(plan, op) ? run_add_masked : run_add;
+    int64_t count = kolo_cuda_count(job->plan, job->op->out[0]);
+    if (mask)
+        KOLO_CUDA(kolo_cuda_add_masked(job->stream, job->element, job->in[0], job->in[1],
+                                       job->call->memory[mask->in[1]], job->out[0], count),
+                  "a sum of gradients");
+    else
+        KOLO_CUDA(kolo_cuda_add(job->stream, job->element, job->in[0], job->in[1], job->out[0], count,
+                                job->op->activation == KOLO_RELU),
+                  "a sum");
     return KOLO_OK;
 }
 
@@ -105,7 +76,7 @@ static kolo_status run_dropout(const kolo_cuda_job *job)
     return KOLO_OK;
 }
 
-static kolo_status run_dropout_backward(const kolo_cuda_job *job)
+kolo_status kolo_cuda_run_dropout_backward(const kolo_cuda_job *job)
 {
     kolo_dropout_job dropout = kolo_cuda_dropout_of(job, job->op);
     KOLO_CUDA(kolo_cuda_dropout_backward(job->stream, job->element, &dropout, job->in[0], job->in[1], job->out[0]),
@@ -117,12 +88,5 @@ kolo_status kolo_cuda_make_dropout(kolo_cuda_kernel *kernel, kolo_plan *plan, co
 {
     plan->values[op->out[1]].bytes = (size_t)kolo_cuda_count(plan, op->in[0]); /* one byte per element */
     kernel->run = run_dropout;
-    return KOLO_OK;
-}
-
-kolo_status kolo_cuda_make_dropout_backward(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
-{
-    (void)plan, (void)op;
-    kernel->run = run_dropout_backward;
     return KOLO_OK;
 }

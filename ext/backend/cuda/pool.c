@@ -69,7 +69,7 @@ kolo_status kolo_cuda_make_max_pool2d_backward(kolo_cuda_kernel *kernel, kolo_pl
 
 /* ---- means ---- */
 
-static kolo_status run_average_pool(const kolo_cuda_job *job)
+kolo_status kolo_cuda_run_average_pool2d(const kolo_cuda_job *job)
 {
     kolo_pooling p = kolo_cuda_pooling_of(job->plan, job->op, job->op->in[0], job->op->out[0]);
     KOLO_CUDA(kolo_cuda_sum_pool(job->stream, job->element, &p, job->in[0], NULL, job->out[0], true),
@@ -77,25 +77,11 @@ static kolo_status run_average_pool(const kolo_cuda_job *job)
     return KOLO_OK;
 }
 
-static kolo_status run_average_pool_backward(const kolo_cuda_job *job)
+kolo_status kolo_cuda_run_average_pool2d_backward(const kolo_cuda_job *job)
 {
     kolo_pooling p = kolo_cuda_pooling_of(job->plan, job->op, job->op->out[0], job->op->in[0]);
     KOLO_CUDA(kolo_cuda_sum_pool_backward(job->stream, job->element, &p, job->in[0], job->out[0], true),
               "an average pooling's gradient");
-    return KOLO_OK;
-}
-
-kolo_status kolo_cuda_make_average_pool2d(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
-{
-    (void)plan, (void)op;
-    kernel->run = run_average_pool;
-    return KOLO_OK;
-}
-
-kolo_status kolo_cuda_make_average_pool2d_backward(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
-{
-    (void)plan, (void)op;
-    kernel->run = run_average_pool_backward;
     return KOLO_OK;
 }
 
@@ -111,7 +97,7 @@ static kolo_pooling sampling_of(const kolo_cuda_job *job, int small, int large)
     return kolo_cuda_pooling_of(job->plan, &op, large, small);
 }
 
-static kolo_status run_upsample(const kolo_cuda_job *job)
+kolo_status kolo_cuda_run_upsample2d(const kolo_cuda_job *job)
 {
     kolo_pooling p = sampling_of(job, job->op->in[0], job->op->out[0]);
     KOLO_CUDA(kolo_cuda_sum_pool_backward(job->stream, job->element, &p, job->in[0], job->out[0], false),
@@ -119,24 +105,10 @@ static kolo_status run_upsample(const kolo_cuda_job *job)
     return KOLO_OK;
 }
 
-static kolo_status run_upsample_backward(const kolo_cuda_job *job)
+kolo_status kolo_cuda_run_upsample2d_backward(const kolo_cuda_job *job)
 {
     kolo_pooling p = sampling_of(job, job->op->out[0], job->op->in[0]);
     KOLO_CUDA(kolo_cuda_sum_pool(job->stream, job->element, &p, job->in[0], NULL, job->out[0], false),
               "an upsampling's gradient");
-    return KOLO_OK;
-}
-
-kolo_status kolo_cuda_make_upsample2d(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
-{
-    (void)plan, (void)op;
-    kernel->run = run_upsample;
-    return KOLO_OK;
-}
-
-kolo_status kolo_cuda_make_upsample2d_backward(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
-{
-    (void)plan, (void)op;
-    kernel->run = run_upsample_backward;
     return KOLO_OK;
 }

@@ -8,7 +8,7 @@
 
 /* ---- rows of a table ---- */
 
-static kolo_status run_embedding(const kolo_cuda_job *job)
+kolo_status kolo_cuda_run_embedding(const kolo_cuda_job *job)
 {
     KOLO_CUDA(kolo_cuda_embedding(job->stream, job->element, job->in[0], job->in[1], job->out[0],
                                   kolo_cuda_count(job->plan, job->op->in[0]), kolo_cuda_width(kolo_cuda_in(job, 1))),
@@ -35,13 +35,6 @@ static kolo_status run_embedding_backward(const kolo_cuda_job *job)
     return KOLO_OK;
 }
 
-kolo_status kolo_cuda_make_embedding(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
-{
-    (void)plan, (void)op;
-    kernel->run = run_embedding;
-    return KOLO_OK;
-}
-
 kolo_status kolo_cuda_make_embedding_backward(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     kolo_embedding_job job = embedding_of(plan, op);
@@ -52,7 +45,7 @@ kolo_status kolo_cuda_make_embedding_backward(kolo_cuda_kernel *kernel, kolo_pla
 
 /* ---- positions ---- */
 
-static kolo_status run_position(const kolo_cuda_job *job)
+kolo_status kolo_cuda_run_position(const kolo_cuda_job *job)
 {
     KOLO_CUDA(kolo_cuda_position(job->stream, job->element, job->in[0], job->in[1], job->out[0], job->plan->microbatch,
                                  kolo_shape_count(kolo_cuda_in(job, 0))),
@@ -60,26 +53,12 @@ static kolo_status run_position(const kolo_cuda_job *job)
     return KOLO_OK;
 }
 
-static kolo_status run_position_backward(const kolo_cuda_job *job)
+kolo_status kolo_cuda_run_position_backward(const kolo_cuda_job *job)
 {
     KOLO_CUDA(kolo_cuda_position_backward(job->stream, job->element, job->call->step_parameters,
                                           job->call->first_sample, job->plan->microbatch,
                                           kolo_shape_count(kolo_cuda_in(job, 0)), job->in[0], job->out[0]),
               "the gradient of positions");
-    return KOLO_OK;
-}
-
-kolo_status kolo_cuda_make_position(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
-{
-    (void)plan, (void)op;
-    kernel->run = run_position;
-    return KOLO_OK;
-}
-
-kolo_status kolo_cuda_make_position_backward(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
-{
-    (void)plan, (void)op;
-    kernel->run = run_position_backward;
     return KOLO_OK;
 }
 

@@ -8,6 +8,7 @@
 
 struct kolo_event {
     cudaEvent_t event;
+    int device; /* of the stream that recorded it */
 };
 struct kolo_captured_graph {
     cudaGraphExec_t graph;
@@ -189,6 +190,7 @@ static kolo_status record_event(kolo_stream *stream, kolo_event **event)
         }
         *event = made;
     }
+    (*event)->device = stream->device;
     KOLO_CUDA(cudaEventRecord((*event)->event, stream->handle), "recording an event");
     return KOLO_OK;
 }
@@ -201,9 +203,22 @@ static kolo_status synchronize_event(kolo_stream *stream, kolo_event *event)
     return kolo_nccl_check(stream->group);
 }
 
+/* A stream that waits for another device copies from its memory next. Without peer access the driver makes such copies
+ * through the host's memory. Access that is on already is left as it is. */
+static void reach(kolo_stream *stream, int other)
+{
+    int reaches = 0;
+    if (other == stream->device || other > 63 || (stream->reached >> other & 1)) return;
+    stream->reached |= (uint64_t)1 << other;
+    if (cudaDeviceCanAccessPeer(&reaches, stream->device, other) == cudaSuccess && reaches)
+        cudaDeviceEnablePeerAccess(other, 0);
+    cudaGetLastError();
+}
+
 static kolo_status wait_event(kolo_stream *stream, kolo_event *event)
 {
     KOLO_TRY(kolo_cuda_enter(stream));
+    reach(stream, event->device);
     KOLO_CUDA(cudaStreamWaitEvent(stream->handle, event->event, 0), "waiting for another stream");
     return KOLO_OK;
 }

@@ -19,11 +19,6 @@
 namespace kolo {
 
 #if !defined(KOLO_SHIM) && (!defined(__CUDA_ARCH__) || __CUDA_ARCH__ < 800)
-__device__ static inline unsigned long long both(unsigned low, unsigned high)
-{
-    return (unsigned long long)high << 32 | low;
-}
-
 /* The sum of the products of the elements in two words. */
 template <typename T> __device__ static inline float dot_words(unsigned a, unsigned b)
 {
@@ -39,17 +34,15 @@ template <> __device__ inline float dot_words<float>(unsigned a, unsigned b)
 
 template <typename T> __device__ __noinline__ static void multiply_by_hand(float sums[4], const unsigned a[4], const unsigned b[2])
 {
-    unsigned long long left = both(a[0], a[1]), right = both(a[2], a[3]), under = both(b[0], b[1]);
     int lane = (int)(threadIdx.x % 32), row = lane / 4 * 4, column = lane % 4 * 8;
     for (int q = 0; q < 4; q++) {
-        unsigned long long x = __shfl_sync(0xFFFFFFFFu, left, row + q), y = __shfl_sync(0xFFFFFFFFu, right, row + q);
-        unsigned long long other[2] = {__shfl_sync(0xFFFFFFFFu, under, column + q),
-                                       __shfl_sync(0xFFFFFFFFu, under, column + 4 + q)};
-        for (int i = 0; i < 4; i++) { /* row i / 2, column i % 2 */
-            unsigned shift = i < 2 ? 0 : 32;
-            sums[i] += dot_words<T>((unsigned)(x >> shift), (unsigned)other[i % 2]) +
-                       dot_words<T>((unsigned)(y >> shift), (unsigned)(other[i % 2] >> 32));
+        unsigned x[4], y[4];
+        for (int i = 0; i < 4; i++) {
+            x[i] = __shfl_sync(0xFFFFFFFFu, a[i], row + q);
+            y[i] = __shfl_sync(0xFFFFFFFFu, b[i / 2], column + i % 2 * 4 + q);
         }
+        for (int i = 0; i < 4; i++) /* row i / 2, column i % 2 */
+            sums[i] += dot_words<T>(x[i / 2], y[i % 2]) + dot_words<T>(x[i / 2 + 2], y[i % 2 + 2]);
     }
 }
 

@@ -125,11 +125,19 @@ kolo_status kolo_cuda_unpack(const kolo_plan *plan, int value, const void *packe
     return kolo_cuda_convert(plan, &(const kolo_conversion){value, packed, canonical}, 1);
 }
 
-kolo_status kolo_cuda_copy_floats(cudaStream_t stream, const float *from, void *to, int64_t count)
+kolo_status kolo_cuda_align_bias(const kolo_cuda_job *job, void **bias)
 {
-    const kolo_packing move = {
-        .from = from, .to = to, .rows = 1, .columns = count, .element = KOLO_ELEMENT_FLOAT, .parts = 1};
-    KOLO_CUDA(kolo_cuda_pack_arrays(stream, &move, 1), "copying a bias");
+    void *room = *bias;
+    *bias = job->in[2];
+    if ((uintptr_t)*bias % 16 == 0) return KOLO_OK;
+    const kolo_packing move = {.from = *bias,
+                               .to = room,
+                               .rows = 1,
+                               .columns = kolo_cuda_count(job->plan, job->op->in[2]),
+                               .element = KOLO_ELEMENT_FLOAT,
+                               .parts = 1};
+    *bias = room;
+    KOLO_CUDA(kolo_cuda_pack_arrays(job->stream, &move, 1), "copying a bias");
     return KOLO_OK;
 }
 

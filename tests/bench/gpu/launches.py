@@ -32,7 +32,7 @@ LAUNCH = 1.5e-6  # seconds from one kernel of a recorded step to the next
 SMALL = {"cnn": (32, 64), "resnet20": (8, 16), "gpt": (2, 4)}
 USUAL = [f"cnn/{precision}/{batch}" for precision in ("bf16", "tf32") for batch in (512, 2048, 16384)]
 USUAL += ["resnet20/bf16/128", "resnet20/bf16/2048", "gpt/bf16/32", "gpt/bf16/256"]
-PARTS = ("filter_gradient", "first_backward", "product_on_tensor_cores")  # each block writes as much, and move_all reads it
+PARTS = ("filter_gradient", "first_backward")  # each block writes as much, and move_all reads it
 STEPS = 4  # the one before the last is looked at: everything was allocated by then, and a step follows it
 
 

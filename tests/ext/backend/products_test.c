@@ -8,6 +8,7 @@ static void conv2d_case(dice *d, int number)
 {
     static const int channel_counts[] = {1, 2, 3, 5, 8, 13, 16, 17, 20, 32, 40};
     pair p = pair_new(d, "conv2d", number);
+    p.rounds = is_rounded(&p);
     int channels = channel_counts[roll_between(d, 0, 10)], filters = channel_counts[roll_between(d, 0, 10)];
     kolo_shape in = {3, {roll_between(d, 1, 12), roll_between(d, 1, 12), channels}}, out;
     bool same = roll_coin(d), bias = roll_coin(d), relu = roll_coin(d), wants_dx = roll_between(d, 0, 3) > 0;

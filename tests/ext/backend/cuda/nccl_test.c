@@ -14,6 +14,7 @@ typedef struct order {
     kolo_status wanted;   /* of open_comm() */
     const char *sentence; /* in what a failure says */
     kolo_comm *group[MEMBERS]; /* instead of the thread's own */
+    bool apart; /* the threads stand for processes, which begin a sum without the others */
 } order;
 
 static float term(int member, int64_t i)
@@ -90,7 +91,12 @@ static void run_order(order *o, int size, member_function function)
 {
     kolo_comm *members[MEMBERS];
     rig_ok(kolo_comm_local_open(size, members));
+    kolo_comm_kind processes = *members[0]->kind;
+    processes.wait_for_threads = NULL;
+    for (int i = 0; i < size && o->apart; i++) members[i]->kind = &processes;
+    if (o->apart) setenv("KOLO_SHIM_RANKS", "1", 1);
     run_members(size, members, function, o);
+    unsetenv("KOLO_SHIM_RANKS");
     for (int i = 0; i < size; i++) members[i]->kind->close(members[i]);
 }
 
@@ -141,7 +147,9 @@ static void ranks_of_threads_sum(void **state)
         for (int t = 0; t < 2; t++) rig_ok(kolo_comm_nested_open(inner[r][t], ranks[r], &o.group[2 * r + t]));
     }
     rig_ok(kolo_comm_local_open(MEMBERS, unused)); /* whose numbers are the threads' */
+    setenv("KOLO_SHIM_RANKS", "1", 1);
     run_members(MEMBERS, unused, nested_member, &o);
+    unsetenv("KOLO_SHIM_RANKS");
     for (int i = 0; i < MEMBERS; i++) {
         o.group[i]->kind->close(o.group[i]);
         inner[i / 2][i % 2]->kind->close(inner[i / 2][i % 2]);
@@ -150,7 +158,7 @@ static void ranks_of_threads_sum(void **state)
     for (int r = 0; r < 2; r++) ranks[r]->kind->close(ranks[r]);
 }
 
-/* The others are already waiting for their streams when it calls them off. */
+/* The others are already waiting when it calls them off: for their streams, or for the thread itself. */
 static bool waiting_member(kolo_comm *comm, void *argument)
 {
     const order *o = argument;
@@ -166,8 +174,8 @@ static bool waiting_member(kolo_comm *comm, void *argument)
         usleep(100000);
         comm->kind->abort(comm);
     } else {
-        rig_ok(together->kind->allreduce(together, there, 100, KOLO_TYPE_FLOAT));
-        right = failed(streams->synchronize(own), KOLO_COMM, "another replica failed");
+        if (o->apart) rig_ok(together->kind->allreduce(together, there, 100, KOLO_TYPE_FLOAT));
+        if (o->apart) right = failed(streams->synchronize(own), KOLO_COMM, "another replica failed");
         right = right && failed(together->kind->allreduce(together, there, 100, KOLO_TYPE_FLOAT), KOLO_COMM,
                                 "another replica failed");
     }
@@ -181,7 +189,8 @@ static void nobody_waits_for_one_that_failed(void **state)
 {
     (void)state;
     want_devices(3);
-    for (int missing = 0; missing < 3; missing++) run_order(&(order){.missing = missing}, 3, waiting_member);
+    for (int missing = 0; missing < 6; missing++)
+        run_order(&(order){.missing = missing / 2, .apart = missing % 2}, 3, waiting_member);
 }
 
 /* A sum that waited has failed: with what NCCL says, or because another member's watcher was told first. */
@@ -219,7 +228,7 @@ static void errors_that_come_later_end_the_waiting(void **state)
     (void)state;
     if (!device_is_simulated()) skip();
     setenv("KOLO_SHIM_NCCL_LOST", "1", 1);
-    run_order(&(order){.missing = 1}, 3, lost_member);
+    run_order(&(order){.missing = 1, .apart = true}, 3, lost_member);
     unsetenv("KOLO_SHIM_NCCL_LOST");
 }
 
@@ -259,7 +268,7 @@ static void a_member_lost_while_idle_ends_the_waiting(void **state)
     if (!device_is_simulated()) skip();
     for (int again = 0; again < 6; again++) { /* any of the three watchers may be the one */
         atomic_store(&ended, 0);
-        run_order(&(order){.missing = again % 3}, 3, idle_member);
+        run_order(&(order){.missing = again % 3, .apart = true}, 3, idle_member);
     }
 }
 
@@ -270,7 +279,7 @@ static void sums_may_be_given_late(void **state)
     if (!device_is_simulated()) skip();
     setenv("KOLO_SHIM_NCCL_LATE", "1", 1);
     members_sum(state);
-    run_order(&(order){.missing = 1}, 3, waiting_member);
+    run_order(&(order){.missing = 1, .apart = true}, 3, waiting_member);
     unsetenv("KOLO_SHIM_NCCL_LATE");
 }
 

@@ -82,6 +82,33 @@ static void others_peer_access_is_left_alone(void **state)
     set(0), assert_int_equal(disable(1), cudaErrorPeerAccessNotEnabled); /* ours was taken back */
 }
 
+/* A model that is placed on several GPUs copies between them, behind events. */
+static void a_stream_reaches_the_device_that_it_waits_for(void **state)
+{
+    (void)state;
+    kolo_stream *own, *other;
+    kolo_event *event = NULL;
+    cudaError_t (*set)(int), (*disable)(int);
+    setenv("KOLO_SHIM_MACHINE", "dgx-1", 1);
+    *(void **)&set = device_symbol("cudaSetDevice");
+    *(void **)&disable = device_symbol("cudaDeviceDisablePeerAccess");
+    const kolo_stream_kind *kind = tested_backend()->streams;
+    rig_ok(device_open_stream(0, &own));
+    for (int from = 3; from < 6; from += 2) { /* the sixth has no NVLink to the first */
+        cudaError_t wanted = from == 3 ? cudaSuccess : cudaErrorPeerAccessNotEnabled;
+        rig_ok(device_open_stream(from, &other));
+        for (int again = 0; again < 2; again++) {
+            rig_ok(kind->record_event(other, &event));
+            rig_ok(kind->wait_event(own, event));
+        }
+        set(0), assert_int_equal(disable(from), wanted);
+        kind->free_event(other, event);
+        kind->close(&other);
+        event = NULL;
+    }
+    kind->close(&own);
+}
+
 static void too_little_memory_is_a_sentence(void **state)
 {
     (void)state;
@@ -120,6 +147,7 @@ int main(void)
         cmocka_unit_test_setup(a_dgx_1, no_machine),
         cmocka_unit_test_setup(virtual_devices_copy_within_their_gpu, no_machine),
         cmocka_unit_test_setup(others_peer_access_is_left_alone, no_machine),
+        cmocka_unit_test_setup(a_stream_reaches_the_device_that_it_waits_for, no_machine),
         cmocka_unit_test_setup(any_devices, no_machine),
         cmocka_unit_test_setup(too_little_memory_is_a_sentence, no_machine),
     };

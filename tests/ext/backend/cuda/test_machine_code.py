@@ -50,11 +50,10 @@ HOT = [
     Hot("conv_first", r"first_backward<", 256, 168),
     Hot("conv_pooled", r"convolve_and_pool<", 192, 168, SQUARES, COPIES),
     Hot("conv_pooled", r"convolve_back<", 192, 168, SQUARES, COPIES),
-    Hot("conv_tensor", r"product_on_tensor_cores<", 128, 80, SQUARES, COPIES),
     Hot("embedding", r"sum_samples<", 512, 128),
     Hot("layer_norm", r"normalise<", 0, 72),
     Hot("loss", r"loss_by_blocks<.*, true>", 512, 64),
-    Hot("loss", r"loss_by_lanes<", 128, 80),
+    Hot("loss", r"loss_by_lanes<true>", 128, 80),
     Hot("max_pool", r"maxima_to_windows_and_bias<", 256, 128),
     Hot("optimizers", r"update<", 256, 128),
 ]

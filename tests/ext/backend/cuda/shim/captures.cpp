@@ -223,6 +223,7 @@ cudaError_t kolo_shim_end_capture(cudaStream_t stream, cudaGraph_t *graph)
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *executable, cudaGraph_t graph, unsigned long long)
 {
     Turn turn(whole);
+    mind_sums("cudaGraphInstantiate");
     if (!is_within_limits(*graph->branches)) return fail(cudaErrorInvalidValue);
     *executable = new kolo_shim_graph{graph->branches};
     graphs.insert(*executable);

@@ -5,6 +5,7 @@
  *
  * KOLO_SHIM_NCCL_LOST=r: member r is lost at its first sum, and NCCL finds that out.
  * KOLO_SHIM_NCCL_LATE=1: a call says ncclInProgress, and another thread gives the sum to the stream some time later.
+ * KOLO_SHIM_RANKS=1: threads stand for ranks, which wait for no other's driver (mind_sums()).
  * KOLO_SHIM_NCCL_DEAF=1: nobody finds out that a member gave up joining. That one's process has died never is: others
  * wait for it.
  */
@@ -154,6 +155,17 @@ void look(ncclComm *comm)
 }
 
 } // namespace
+
+void mind_sums(const char *call)
+{
+    if (getenv("KOLO_SHIM_RANKS")) return;
+    for (auto &group : groups)
+        for (auto &sum : group.second->sums)
+            if (!sum.second->lost && !sum.second->from.empty() &&
+                sum.second->from.size() < group.second->members.size())
+                kolo_shim_refuse("%s while a sum waits for a thread of this process: on a device it may wait, too",
+                                 call);
+}
 
 extern "C" {
 

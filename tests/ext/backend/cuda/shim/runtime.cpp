@@ -394,6 +394,7 @@ cudaError_t cudaMemGetInfo(size_t *left, size_t *total)
 cudaError_t cudaMalloc(void **memory, size_t bytes)
 {
     Turn turn(whole);
+    mind_sums("cudaMalloc");
     if (!may_allocate()) return fail(cudaErrorStreamCaptureUnsupported);
     size_t left, total, rounded = (bytes + 255) / 256 * 256;
     cudaMemGetInfo(&left, &total);
@@ -416,6 +417,7 @@ cudaError_t cudaFree(void *memory)
 cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned)
 {
     Turn turn(whole);
+    mind_sums("cudaHostAlloc");
     if (!may_allocate()) return fail(cudaErrorStreamCaptureUnsupported);
     *memory = malloc(bytes ? bytes : 1);
     if (!*memory) return fail(cudaErrorMemoryAllocation);

@@ -51,6 +51,8 @@ bool may_share(int device, const void *kernel, size_t bytes);
 /* Whether the thread may take or give back memory, or wait: not while it captures, as far as the modes go, and what is
  * captured is then lost. */
 bool may_allocate();
+/* nccl.cpp: ends the program if a sum waits for a thread of this process: the driver may make this call wait for it. */
+void mind_sums(const char *call);
 /* captures.cpp: events and graphs that there are; all of them go. */
 int event_count();
 int graph_count();
