@@ -84,13 +84,14 @@ $(call object,$(wildcard ext/data/tfrecord*.c)): | $(EXAMPLE).h
 
 LIBKOLO_LIBS := -pthread -ldl -lm -lz -llzma -lzip -lcsv -lprotobuf-c -ljansson
 # What the headers of ext/include name is of version KOLO_0, the interface; the rest, which plugins, tests and seams of
-# one's own use, of KOLO_PRIVATE_0, and may change with every release.
+# one's own use, of KOLO_PRIVATE_0, and may change with every release. A program may have functions of those names: the
+# library calls its own (-Bsymbolic-functions).
 $(BUILD)/libkolo.map: $(wildcard ext/include/*.h) $(BUILD)/flags
 	$(Q){ echo 'KOLO_0 { global:'; grep -oh 'kolo_[a-z0-9_]*' $(filter %.h,$^) | sort -u | sed 's/$$/;/'; \
-	    echo '}; KOLO_PRIVATE_0 { global: kolo_*; local: *; };'; } >$@
+	    echo '}; KOLO_PRIVATE_0 { global: kolo_[a-z]*; local: *; };'; } >$@
 $(LIBKOLO): $(call object,$(LIB_SRC)) $(EXAMPLE).o $(BUILD)/libkolo.map
 	$(call say,LINK)
-	$(Q)$(CC) $(CFLAGS) -shared -o $@ $(filter %.o,$^) -Wl,--version-script=$(BUILD)/libkolo.map -Wl,-soname,libkolo.so -Wl,-rpath,'$$ORIGIN' $(LIBKOLO_LIBS)
+	$(Q)$(CC) $(CFLAGS) -shared -o $@ $(filter %.o,$^) -Wl,--version-script=$(BUILD)/libkolo.map -Wl,-soname,libkolo.so -Wl,-Bsymbolic-functions -Wl,-rpath,'$$ORIGIN' $(LIBKOLO_LIBS)
 $(BUILD)/lib/libkolo_onednn.so: $(call object,$(ONEDNN_SRC)) $(LIBKOLO)
 	$(call say,LINK)
 	$(Q)$(CC) $(CFLAGS) -shared -o $@ $(filter %.o,$^) -L$(@D) -lkolo -Wl,-rpath,'$$ORIGIN' -ldnnl -fopenmp -lm

@@ -32,12 +32,20 @@ static int classes_of(const kolo_arrays *arrays)
     return arrays->classes ? arrays->classes : largest + 1;
 }
 
-/* Warns if most class numbers are unused: a label far above all others is more likely damaged than intended, and the
- * model would need an output for each number below it. */
+/* Whether so many samples should have met more than `met` of the classes: all of them, with ten samples for each; half
+ * of as many as there are samples, with few. */
+static bool too_few_met(int met, int classes, int64_t samples)
+{
+    int64_t most = samples < classes ? samples : classes;
+    return met < classes && (samples >= 10 * (int64_t)classes || 2 * met < most);
+}
+
+/* Warns if class numbers are unused: a label above all others is more likely damaged than intended, and the model would
+ * need an output for each number below it. */
 static kolo_status warn_of_gaps(const kolo_arrays *arrays, int classes)
 {
     bool plain = arrays->labels && arrays->label_count <= 1 && !arrays->class_names && !arrays->synthetic;
-    if (!plain || classes < 3 || arrays->samples < classes) return KOLO_OK;
+    if (!plain || classes < 3) return KOLO_OK;
     bool *met = calloc((size_t)classes, sizeof *met);
     if (!met) return kolo_fail_memory((size_t)classes, "classes");
     int count = 0;
@@ -47,7 +55,7 @@ static kolo_status warn_of_gaps(const kolo_arrays *arrays, int classes)
         met[label] = true, count++;
     }
     free(met);
-    if (2 * count < classes)
+    if (too_few_met(count, classes, arrays->samples))
         kolo_warn("%s: only %d of the %d classes 0 to %d have samples, and a model needs an output for each of %d: is a"
                   " label damaged?",
                   arrays->source, count, classes, classes - 1, classes);

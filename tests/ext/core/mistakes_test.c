@@ -98,34 +98,35 @@ static void late_targets_are_checked_behind_views(void **state)
 
 static char said[4096];
 
-static kolo_data *labelled(int last)
+/* What a data set says whose labels are 0 to 9 in turn, but for the last one. */
+static const char *said_of(int samples, int last)
 {
     static float x[1000];
     static int labels[1000];
-    for (int i = 0; i < 1000; i++) labels[i] = i % 10;
-    labels[999] = last;
+    for (int i = 0; i < samples; i++) labels[i] = i % 10;
+    labels[samples - 1] = last;
     fflush(stderr);
     int err = dup(STDERR_FILENO);
     FILE *file = tmpfile();
     dup2(fileno(file), STDERR_FILENO);
-    kolo_data *data = kolo_data_from_arrays(x, .labels = labels, .samples = 1000, .shape = {1});
+    kolo_data *data = kolo_data_from_arrays(x, .labels = labels, .samples = samples, .shape = {1});
     dup2(err, STDERR_FILENO), close(err);
     rewind(file);
     said[fread(said, 1, sizeof said - 1, file)] = 0;
     fclose(file);
     assert_non_null(data);
-    return data;
+    kolo_data_free(&data);
+    return said;
 }
 
-static void a_label_far_above_the_others_is_told(void **state)
+static void classes_without_samples_are_told(void **state)
 {
     (void)state;
-    kolo_data *data = labelled(200);
-    assert_non_null(strstr(said, "only 11 of the 201 classes 0 to 200 have samples"));
-    kolo_data_free(&data);
-    data = labelled(12);
-    assert_string_equal(said, "");
-    kolo_data_free(&data);
+    assert_non_null(strstr(said_of(1000, 200), "only 11 of the 201 classes 0 to 200 have samples"));
+    assert_non_null(strstr(said_of(1000, 12), "only 11 of the 13 classes 0 to 12 have samples"));
+    assert_non_null(strstr(said_of(150, 200), "only 11 of the 201 classes 0 to 200 have samples"));
+    assert_string_equal(said_of(60, 12), ""); /* so few samples may well leave out a class */
+    assert_string_equal(said_of(1000, 9), "");
 }
 
 static void two_tables_in_a_folder_are_a_sentence(void **state)
@@ -160,7 +161,7 @@ int main(void)
         cmocka_unit_test(half_a_cycle_may_go_up),
         cmocka_unit_test(binary_crossentropy_takes_shares_alone),
         cmocka_unit_test(late_targets_are_checked_behind_views),
-        cmocka_unit_test(a_label_far_above_the_others_is_told),
+        cmocka_unit_test(classes_without_samples_are_told),
         cmocka_unit_test(two_tables_in_a_folder_are_a_sentence),
     };
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);
