@@ -57,11 +57,24 @@ static bool is_array(const kolo_plan *plan, int value)
 
 static bool can_be_replaced(const kolo_plan *plan, const kolo_op *op)
 {
-    bool fits = op->kind != KOLO_OP_LOSS && op->kind != KOLO_OP_DENSE_LOSS && op->kind != KOLO_OP_REDUCE &&
-                op->kind != KOLO_OP_COPY && op->kind != KOLO_OP_CUSTOM;
+    bool fits = op->kind != KOLO_OP_LOSS && op->kind != KOLO_OP_DENSE_LOSS && op->kind != KOLO_OP_CUSTOM;
     for (int i = 0; i < KOLO_OP_INS; i++) fits = fits && is_array(plan, op->in[i]);
     for (int i = 0; i < KOLO_OP_OUTS; i++) fits = fits && is_array(plan, op->out[i]);
     return fits;
+}
+
+static const char *layer_of(const kolo_plan *plan, const kolo_op *op)
+{
+    return plan->layers ? plan->layers[op->layer].name : "an operation";
+}
+
+static kolo_status check_replaceable(const kolo_plan *plan, const kolo_op *op, const kolo_backend *backend)
+{
+    if (can_be_replaced(plan, op)) return KOLO_OK;
+    return kolo_fail(KOLO_UNSUPPORTED,
+                     "%s: wanted a backend that has its operation %s, got %s; the reference backend cannot stand in, "
+                     "since the operation is a loss or has a workspace or sums",
+                     layer_of(plan, op), kolo_op_name(op->kind), backend->name);
 }
 
 /* Adds an operand of the same shape to the fallback's plan. Both it and the original become canonical. */
@@ -95,9 +108,8 @@ static void say_once(const kolo_plan *plan, const kolo_op *op, const kolo_backen
 {
     static atomic_flag said[KOLO_OP_KINDS];
     if (atomic_flag_test_and_set(&said[op->kind])) return;
-    const char *layer = plan->layers ? plan->layers[op->layer].name : "an operation";
-    kolo_warn("%s: backend %s lacks its operation %s: the reference backend computes it, which is slow", layer,
-              backend->name, kolo_op_name(op->kind));
+    kolo_warn("%s: backend %s lacks its operation %s: the reference backend computes it, which is slow",
+              layer_of(plan, op), backend->name, kolo_op_name(op->kind));
 }
 
 static kolo_status replace(kolo_plan *plan, kolo_op *op, kolo_fallback **list)
@@ -117,7 +129,9 @@ kolo_status kolo_fallback_insert(kolo_plan *plan, const kolo_backend *backend, k
 {
     for (int o = 0; backend->has && o < plan->op_count; o++) {
         kolo_op *op = &plan->ops[o];
-        if (backend->has(op->kind) || !can_be_replaced(plan, op)) continue;
+        bool of_the_engine = op->kind == KOLO_OP_REDUCE || op->kind == KOLO_OP_COPY;
+        if (of_the_engine || backend->has(op->kind)) continue;
+        KOLO_TRY(check_replaceable(plan, op, backend));
         say_once(plan, op, backend);
         KOLO_TRY(replace(plan, op, list));
     }

@@ -9,8 +9,8 @@ typedef struct kolo_fallback kolo_fallback;
 
 /* Called before any operation is prepared. Operations that the backend lacks (kolo_backend.has) become KOLO_OP_CUSTOM,
  * which every backend has, and run the reference backend's kernel. A warning is printed once for each kind of
- * operation. An operation with a workspace, partial or reduced sums, or a loss cannot be replaced: the backend's
- * prepare() fails. The caller frees the list after the plan. */
+ * operation. An operation with a workspace, partial or reduced sums, or a loss cannot be replaced: the call
+ * fails with a sentence that names it. The caller frees the list after the plan. */
 kolo_status kolo_fallback_insert(kolo_plan *plan, const kolo_backend *backend, kolo_fallback **list);
 void kolo_fallback_free(kolo_fallback **list);
 

@@ -73,13 +73,26 @@ int kolo_plan_gradient(kolo_plan *plan, int parameter, kolo_shape shape)
     return add_of_parameter(plan, KOLO_VALUE_GRADIENT, parameter, shape);
 }
 
+/* An operand beyond those that KOLO_OPS gives the kind. 0 is none, since it is what a caller leaves out. */
+static bool has_more(const int *operands, int count, int most)
+{
+    bool more = false;
+    for (int i = count; i < most; i++) more = more || operands[i] > 0;
+    return more;
+}
+
 kolo_status kolo_plan_op(kolo_plan *plan, kolo_op op)
 {
     void *list = plan->ops;
+    int ins = operations[op.kind].in, outs = operations[op.kind].out;
+    if (has_more(op.in, ins, KOLO_OP_INS) || has_more(op.out, outs, KOLO_OP_OUTS))
+        return kolo_fail(KOLO_INTERNAL,
+                         "operation %s: wanted at most %d values in and %d out, as in KOLO_OPS, got more",
+                         kolo_op_name(op.kind), ins, outs);
     KOLO_TRY(grow(&list, plan->op_count, sizeof op));
     plan->ops = list;
-    for (int i = operations[op.kind].in; i < KOLO_OP_INS; i++) op.in[i] = -1;
-    for (int i = operations[op.kind].out; i < KOLO_OP_OUTS; i++) op.out[i] = -1;
+    for (int i = ins; i < KOLO_OP_INS; i++) op.in[i] = -1;
+    for (int i = outs; i < KOLO_OP_OUTS; i++) op.out[i] = -1;
     op.device = plan->device;
     op.also_computes = op.computed_by = -1;
     plan->ops[plan->op_count++] = op;

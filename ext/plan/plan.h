@@ -207,7 +207,8 @@ int kolo_plan_value(kolo_plan *plan, kolo_value_kind kind, kolo_shape shape);
 int kolo_plan_view(kolo_plan *plan, int value, kolo_shape shape);
 int kolo_plan_weights(kolo_plan *plan, int parameter, kolo_shape shape); /* one value for each operation that reads */
 int kolo_plan_gradient(kolo_plan *plan, int parameter, kolo_shape shape);
-/* Adds an operation. The elements of in[] and out[] that its kind does not have become -1. */
+/* Adds an operation. The elements of in[] and out[] that its kind does not have become -1; it fails if one is the
+ * number of a value. */
 kolo_status kolo_plan_op(kolo_plan *plan, kolo_op op);
 /* Frees the lists and empties the plan. The caller calls the backend's forget() first, which frees the layouts. */
 void kolo_plan_free(kolo_plan *plan);

@@ -11,54 +11,18 @@ typedef struct kernel {
     kolo_compute *compute;
 } kernel;
 
-/* KOLO_OP_INPUT: copies the features, which widen() has made doubles. */
-static void copy_input(const kolo_reference_job *job)
+/* Copies the features, which widen() has made doubles. */
+void kolo_reference_input(const kolo_reference_job *job)
 {
     size_t elements = (size_t)(job->plan->microbatch * kolo_shape_count(kolo_reference_in(job, 0)));
     memcpy(job->out[0], job->in[0], elements * sizeof(double));
 }
 
-static kolo_compute *const compute_functions[KOLO_OP_KINDS] = {
-    [KOLO_OP_INPUT] = copy_input,
-    [KOLO_OP_CONV2D] = kolo_reference_conv2d,
-    [KOLO_OP_CONV2D_BACKWARD] = kolo_reference_conv2d_backward,
-    [KOLO_OP_CONV2D_TRANSPOSE] = kolo_reference_conv2d_transpose,
-    [KOLO_OP_CONV2D_TRANSPOSE_BACKWARD] = kolo_reference_conv2d_transpose_backward,
-    [KOLO_OP_DENSE] = kolo_reference_dense,
-    [KOLO_OP_DENSE_BACKWARD] = kolo_reference_dense_backward,
-    [KOLO_OP_MAX_POOL2D] = kolo_reference_max_pool2d,
-    [KOLO_OP_MAX_POOL2D_BACKWARD] = kolo_reference_max_pool2d_backward,
-    [KOLO_OP_AVERAGE_POOL2D] = kolo_reference_average_pool2d,
-    [KOLO_OP_AVERAGE_POOL2D_BACKWARD] = kolo_reference_average_pool2d_backward,
-    [KOLO_OP_PAD2D] = kolo_reference_pad2d,
-    [KOLO_OP_CROP2D] = kolo_reference_crop2d,
-    [KOLO_OP_UPSAMPLE2D] = kolo_reference_upsample2d,
-    [KOLO_OP_UPSAMPLE2D_BACKWARD] = kolo_reference_upsample2d_backward,
-    [KOLO_OP_CONCATENATE] = kolo_reference_concatenate,
-    [KOLO_OP_SLICE] = kolo_reference_slice,
-    [KOLO_OP_MULTIPLY] = kolo_reference_multiply,
-    [KOLO_OP_MULTIPLY_SUM] = kolo_reference_multiply_sum,
-    [KOLO_OP_ACTIVATION] = kolo_reference_activation,
-    [KOLO_OP_ACTIVATION_BACKWARD] = kolo_reference_activation_backward,
-    [KOLO_OP_DROPOUT] = kolo_reference_dropout,
-    [KOLO_OP_DROPOUT_BACKWARD] = kolo_reference_dropout_backward,
-    [KOLO_OP_ADD] = kolo_reference_add,
-    [KOLO_OP_EMBEDDING] = kolo_reference_embedding,
-    [KOLO_OP_EMBEDDING_BACKWARD] = kolo_reference_embedding_backward,
-    [KOLO_OP_POSITION] = kolo_reference_position,
-    [KOLO_OP_POSITION_BACKWARD] = kolo_reference_position_backward,
-    [KOLO_OP_LAYER_NORM] = kolo_reference_layer_norm,
-    [KOLO_OP_LAYER_NORM_BACKWARD] = kolo_reference_layer_norm_backward,
-    [KOLO_OP_ATTENTION] = kolo_reference_attention,
-    [KOLO_OP_ATTENTION_BACKWARD] = kolo_reference_attention_backward,
-    [KOLO_OP_BATCH_NORM_MOMENTS] = kolo_reference_batch_norm_moments,
-    [KOLO_OP_BATCH_NORM] = kolo_reference_batch_norm,
-    [KOLO_OP_BATCH_NORM_SUMS] = kolo_reference_batch_norm_sums,
-    [KOLO_OP_BATCH_NORM_BACKWARD] = kolo_reference_batch_norm_backward,
-    [KOLO_OP_DENSE_LOSS] = NULL, /* never in a plan of this backend, which fuses nothing */
-    [KOLO_OP_CUSTOM] = NULL, /* run() computes these two on the canonical values */
-    [KOLO_OP_LOSS] = NULL,
-};
+/* There is no row for DENSE_LOSS, since this backend fuses nothing, none for REDUCE and COPY, which the engine carries
+ * out, and none for CUSTOM and LOSS, which run() computes on the canonical values. */
+#define ROW(name, function) [KOLO_OP_##name] = kolo_reference_##function,
+static kolo_compute *const compute_functions[KOLO_OP_KINDS] = {KOLO_REFERENCE_OPS(ROW)};
+#undef ROW
 
 static int enter_thread(void)
 {
@@ -108,7 +72,8 @@ static kolo_status prepare(kolo_plan *plan, int op, void **made)
     kolo_op *o = &plan->ops[op];
     bool by_host = o->kind == KOLO_OP_CUSTOM || o->kind == KOLO_OP_LOSS; /* see run() */
     if (!compute_functions[o->kind] && !by_host)
-        return kolo_fail(KOLO_INTERNAL, "operation %s: reference.c has no row for it", kolo_op_name(o->kind));
+        return kolo_fail(KOLO_INTERNAL, "operation %s: KOLO_REFERENCE_OPS of reference.h has no entry for it",
+                         kolo_op_name(o->kind));
     o->scratch = 0;
     for (int i = 0; i < KOLO_OP_INS; i++) o->scratch += place(plan, o->in[i]);
     for (int i = 0; i < KOLO_OP_OUTS; i++) o->scratch += place(plan, o->out[i]);

@@ -18,7 +18,8 @@ typedef struct kolo_reference_job {
     const kolo_op *op;
     const kolo_call *call;
     /* As in the table of plan/plan.h, NULL for -1: double[microbatch][shape], or double[shape] for weights, gradients
-     * and sums. The types of workspaces are below. */
+     * and sums. The types of workspaces are below. out[] holds any bytes before the operation, which writes every
+     * element. The samples from call->samples on are padding: finite numbers, and zeros in their gradients dy. */
     void *in[KOLO_OP_INS], *out[KOLO_OP_OUTS];
 } kolo_reference_job;
 
@@ -36,19 +37,50 @@ static inline double kolo_reference_relu(double z)
     return z < 0 ? 0 : z; /* NaN stays NaN */
 }
 
-/* The operations. Workspaces: where of MAX_POOL2D is int32_t[microbatch][shape]; mask of DROPOUT is
- * uint8_t[microbatch][shape], 1 where kept. */
 typedef void kolo_compute(const kolo_reference_job *job);
-kolo_compute kolo_reference_conv2d, kolo_reference_conv2d_backward, kolo_reference_conv2d_transpose,
-    kolo_reference_conv2d_transpose_backward, kolo_reference_dense, kolo_reference_dense_backward,
-    kolo_reference_max_pool2d, kolo_reference_max_pool2d_backward, kolo_reference_average_pool2d,
-    kolo_reference_average_pool2d_backward, kolo_reference_pad2d, kolo_reference_crop2d, kolo_reference_upsample2d,
-    kolo_reference_upsample2d_backward, kolo_reference_concatenate, kolo_reference_slice, kolo_reference_multiply,
-    kolo_reference_multiply_sum, kolo_reference_activation, kolo_reference_activation_backward, kolo_reference_dropout,
-    kolo_reference_dropout_backward, kolo_reference_add, kolo_reference_embedding, kolo_reference_embedding_backward,
-    kolo_reference_position, kolo_reference_position_backward, kolo_reference_layer_norm,
-    kolo_reference_layer_norm_backward, kolo_reference_attention, kolo_reference_attention_backward,
-    kolo_reference_batch_norm_moments, kolo_reference_batch_norm, kolo_reference_batch_norm_sums,
-    kolo_reference_batch_norm_backward;
+
+/* The operations of this backend. From each entry, X(operation of plan/plan.h, function), come the declaration of
+ * kolo_reference_function(), which a file of this folder defines, and its row in the table of reference.c. */
+#define KOLO_REFERENCE_OPS(X)                                                                                          \
+    X(INPUT, input)                                                                                                    \
+    X(CONV2D, conv2d)                                                                                                  \
+    X(CONV2D_BACKWARD, conv2d_backward)                                                                                \
+    X(CONV2D_TRANSPOSE, conv2d_transpose)                                                                              \
+    X(CONV2D_TRANSPOSE_BACKWARD, conv2d_transpose_backward)                                                            \
+    X(DENSE, dense)                                                                                                    \
+    X(DENSE_BACKWARD, dense_backward)                                                                                  \
+    X(MAX_POOL2D, max_pool2d) /* where: int32_t[microbatch][shape] */                                                  \
+    X(MAX_POOL2D_BACKWARD, max_pool2d_backward)                                                                        \
+    X(AVERAGE_POOL2D, average_pool2d)                                                                                  \
+    X(AVERAGE_POOL2D_BACKWARD, average_pool2d_backward)                                                                \
+    X(PAD2D, pad2d)                                                                                                    \
+    X(CROP2D, crop2d)                                                                                                  \
+    X(UPSAMPLE2D, upsample2d)                                                                                          \
+    X(UPSAMPLE2D_BACKWARD, upsample2d_backward)                                                                        \
+    X(CONCATENATE, concatenate)                                                                                        \
+    X(SLICE, slice)                                                                                                    \
+    X(MULTIPLY, multiply)                                                                                              \
+    X(MULTIPLY_SUM, multiply_sum)                                                                                      \
+    X(ACTIVATION, activation)                                                                                          \
+    X(ACTIVATION_BACKWARD, activation_backward)                                                                        \
+    X(ADD, add)                                                                                                        \
+    X(BATCH_NORM_MOMENTS, batch_norm_moments)                                                                          \
+    X(BATCH_NORM, batch_norm)                                                                                          \
+    X(BATCH_NORM_SUMS, batch_norm_sums)                                                                                \
+    X(BATCH_NORM_BACKWARD, batch_norm_backward)                                                                        \
+    X(DROPOUT, dropout) /* mask: uint8_t[microbatch][shape], 1 where kept */                                           \
+    X(DROPOUT_BACKWARD, dropout_backward)                                                                              \
+    X(EMBEDDING, embedding)                                                                                            \
+    X(EMBEDDING_BACKWARD, embedding_backward)                                                                          \
+    X(POSITION, position)                                                                                              \
+    X(POSITION_BACKWARD, position_backward)                                                                            \
+    X(LAYER_NORM, layer_norm)                                                                                          \
+    X(LAYER_NORM_BACKWARD, layer_norm_backward)                                                                        \
+    X(ATTENTION, attention)                                                                                            \
+    X(ATTENTION_BACKWARD, attention_backward)
+
+#define KOLO_REFERENCE_FUNCTION(name, function) kolo_compute kolo_reference_##function;
+KOLO_REFERENCE_OPS(KOLO_REFERENCE_FUNCTION)
+#undef KOLO_REFERENCE_FUNCTION
 
 #endif

@@ -25,7 +25,7 @@ static kolo_data *images(void)
     return kolo_data_from_arrays(features, labels, .samples = 24, .shape = {8, 8, 1}, .classes = 3);
 }
 
-static kolo_model *trained(const kolo_backend *backend, kolo_data *data)
+static kolo_model *compiled(const kolo_backend *backend)
 {
     kolo_model *model = kolo_sequential(kolo_input(8, 8, 1), kolo_conv2d(4, .kernel = {3, 3}, .activation = KOLO_RELU),
                                         kolo_max_pool2d(2, 2), kolo_batch_norm(), kolo_flatten(),
@@ -34,6 +34,12 @@ static kolo_model *trained(const kolo_backend *backend, kolo_data *data)
                                   .backend = "reference"),
                      KOLO_OK);
     model->backend = backend;
+    return model;
+}
+
+static kolo_model *trained(const kolo_backend *backend, kolo_data *data)
+{
+    kolo_model *model = compiled(backend);
     assert_non_null(kolo_fit(model, data, .epochs = 2, .batch_size = 10, .verbose = KOLO_NONE));
     return model;
 }
@@ -66,8 +72,31 @@ static void test_enqueued(void **state)
     is_the_reference_s(&kolo_enqueued_backend);
 }
 
+static bool lacks_pooling(kolo_op_kind kind)
+{
+    return kind != KOLO_OP_MAX_POOL2D;
+}
+
+/* A pooling has a workspace, whose layout is its backend's own. */
+static void what_cannot_be_replaced_is_a_sentence(void **state)
+{
+    (void)state;
+    kolo_backend lacking = kolo_reference_backend;
+    lacking.name = "lacking";
+    lacking.has = lacks_pooling;
+    kolo_data *data = images();
+    kolo_model *model = compiled(&lacking);
+    assert_null(kolo_fit(model, data, .batch_size = 10, .verbose = KOLO_NONE));
+    assert_non_null(strstr(kolo_last_error().text,
+                           "max_pool2d: wanted a backend that has its operation MAX_POOL2D, got lacking"));
+    kolo_clear_error();
+    kolo_model_free(&model);
+    kolo_data_free(&data);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_host), cmocka_unit_test(test_enqueued)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_host), cmocka_unit_test(test_enqueued),
+                                       cmocka_unit_test(what_cannot_be_replaced_is_a_sentence)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -201,8 +201,10 @@ static void impossible_values_are_one_sentence(void **state)
         expect(line, 2, sentence);
     }
     expect("--precision fp8", 2, "cnn_mnist: --precision: wanted fp32, bf16, fp16 or tf32, got \"fp8\"\n");
-    expect("--strategy easgd", 2,
-           "cnn_mnist: --strategy: wanted one of: one_device mirrored central_storage, got \"easgd\"\n");
+#define NAMED(name) " " #name
+    expect("--strategy fastest", 2,
+           "cnn_mnist: --strategy: wanted one of:" KOLO_STRATEGIES(NAMED) ", got \"fastest\"\n");
+#undef NAMED
     expect("--seed -1", 2, "cnn_mnist: --seed: wanted a whole number from 0 to 18446744073709551614, got \"-1\"\n");
     expect("--seed 18446744073709551616", 2,
            "cnn_mnist: --seed: wanted a whole number from 0 to 18446744073709551614, got \"18446744073709551616\"\n");
