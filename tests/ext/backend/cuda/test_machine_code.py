@@ -60,8 +60,7 @@ HOT = [
 
 # Instances that may have some local memory, so many bytes: they are rare, and what they keep there is little.
 LOCAL = {r"attend<.*OfFloat, 256, ": 8, r"go_back_all<.*OfFloat, 256, ": 144, r"go_back_all<.*OfFloat, 128, ": 104,
-         r"product<.*Forward<float>, 128, 32, 1, 1>": 8, r"differentiate<__half, .*Way<4, 8, 4>": 16,
-         r"differentiate<__nv_bfloat16, .*Way<4, 8, 2>": 8}
+         r"product<.*Forward<float>, 128, 32, 1>": 8}
 
 
 def make(*targets):
