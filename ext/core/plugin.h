@@ -7,7 +7,7 @@
 
 #include <kolo.h>
 
-#define KOLO_PLUGIN_VERSION 2
+#define KOLO_PLUGIN_VERSION 3
 
 struct kolo_machine;
 

@@ -21,10 +21,13 @@ def kernel_for(kernels, topic):
     return kernels[topic]
 
 
+# The cells of a topic build on one another, so a topic is in one part as a whole. Faults and processes have short tests
+# in test_faults.py and test_survival.py, too.
+LONG = pytest.mark.long("all cells together take a minute and a half")
+
+
 def case(topic, index):
-    """The short part has every third cell of each topic."""
-    marks = [pytest.mark.long("all cells take a minute and a half")] if index % 3 else []
-    return pytest.param(topic, index, marks=marks, id=f"{topic}-{index}")
+    return pytest.param(topic, index, marks=LONG if topic in ("faults", "processes") else (), id=f"{topic}-{index}")
 
 
 @pytest.mark.parametrize("topic, index", [case(topic, index) for topic, rows in ROWS.items() for index in range(len(rows))])
