@@ -132,6 +132,7 @@ static void compare_chain(pair *p, dice *d, chain *c)
 {
     build(p, c);
     if (rig_is_simulated(tested)) assert_int_equal(is_one(p, c), c->fits && is_narrow(p));
+    p->rounds = is_rounded(p) && !is_one(p, c);
     write(p, d, c);
     pair_run(p);
     double terms = 9.0 * c->in.dim[2];
