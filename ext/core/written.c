@@ -111,3 +111,10 @@ void kolo_keep_zero_int(const char *text, const char *name, int *value)
 {
     if (*value == 0 && kolo_written(text, name)) *value = KOLO_NONE;
 }
+
+void kolo_keep_zeros(const char *text, const char *name, double *values, int count)
+{
+    if (!kolo_written(text, name)) return;
+    for (int i = 0; i < count; i++)
+        if (values[i] == 0 && kolo_written_element(text, name, i)) values[i] = KOLO_NONE;
+}

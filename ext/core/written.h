@@ -14,5 +14,7 @@ bool kolo_written_element(const char *text, const char *name, int index);
 /* Replaces a zero that was written by KOLO_NONE, for options where zero means the default. */
 void kolo_keep_zero(const char *text, const char *name, double *value);
 void kolo_keep_zero_int(const char *text, const char *name, int *value);
+/* The same for each element of an option that is an array. */
+void kolo_keep_zeros(const char *text, const char *name, double *values, int count);
 
 #endif

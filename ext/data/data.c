@@ -32,8 +32,8 @@ static int classes_of(const kolo_arrays *arrays)
     return arrays->classes ? arrays->classes : largest + 1;
 }
 
-/* Whether so many samples should have met more than `met` of the classes: all of them, with ten samples for each; half
- * of as many as there are samples, with few. */
+/* Whether the samples have met suspiciously few of the classes. With at least ten samples for each class they should
+ * meet all classes. With fewer they should meet half of the classes, or half as many classes as there are samples. */
 static bool too_few_met(int met, int classes, int64_t samples)
 {
     int64_t most = samples < classes ? samples : classes;

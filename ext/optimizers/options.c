@@ -36,23 +36,15 @@ static const char *range_text(const kolo_option *option)
                        option->closed ? "" : "below ", option->most);
 }
 
-/* Replaces zeros that were written in a list of numbers by KOLO_NONE. */
-static void keep_zeros(const char *text, const kolo_option *option, void *arguments)
-{
-    if (option->field.type != KOLO_FIELD_DOUBLE) return;
-    double *values = (double *)((char *)arguments + option->field.offset);
-    for (int i = 0; i < option->field.count; i++)
-        if (values[i] == 0 && kolo_written_element(text, option->field.name, i)) values[i] = KOLO_NONE;
-}
-
 /* Fills in the option's default where its value is 0 and `text`, the arguments as they were written, does not name it.
  */
 static kolo_status complete_option(const char *recipe, const char *text, const kolo_option *option, double fallback,
                                    void *arguments)
 {
-    if (option->field.count > 1) keep_zeros(text, option, arguments);
-    if (option->field.type == KOLO_FIELD_BOOL || option->field.count > 1) return KOLO_OK;
     void *at = (char *)arguments + option->field.offset;
+    if (option->field.count > 1 && option->field.type == KOLO_FIELD_DOUBLE)
+        kolo_keep_zeros(text, option->field.name, at, option->field.count);
+    if (option->field.type == KOLO_FIELD_BOOL || option->field.count > 1) return KOLO_OK;
     double value = get(&option->field, at);
     if (value == 0 && !kolo_written(text, option->field.name)) value = fallback;
     if (value == KOLO_NONE) value = 0;

@@ -6,9 +6,9 @@
  * then places the values in memory (engine/memory_plan.h) and runs the kernels. A plan is built once for each
  * combination of microbatch size, purpose and precision: the model is lowered to it (model/lower.h), copies between
  * devices are added (plan/copies.h), operations that the backend lacks are replaced (engine/fallback.h), and operations
- * are fused (plan/fusion.h). From then on operations and views do not change. A backend that prepares kernels fills in
- * what is left: the bytes and the layout of each value, WEIGHTS that share memory or are read in place, and the scratch
- * memory of each operation.
+ * are fused (plan/fusion.h). From then on operations and views do not change. A backend that prepares kernels still
+ * fills in the bytes and the layout of each value, which WEIGHTS share memory or are read in place, and the size of
+ * each operation's scratch memory.
  *
  * A microbatch that is not full is padded with samples of zeros. Their loss does not count, so their gradients are
  * exactly zero.

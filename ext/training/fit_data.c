@@ -81,20 +81,13 @@ static kolo_status check_class_weights(const kolo_data *data, const double *give
     return KOLO_OK;
 }
 
-/* Copies .class_weight, with KOLO_NONE where a zero was written. */
-static void copy_class_weights(const kolo_fit_args *args, double given[KOLO_CLASS_WEIGHTS_MAX])
-{
-    memcpy(given, args->class_weight, sizeof args->class_weight);
-    for (int c = 0; c < KOLO_CLASS_WEIGHTS_MAX; c++)
-        if (given[c] == 0 && kolo_written_element(args->_, "class_weight", c)) given[c] = KOLO_NONE;
-}
-
 static kolo_status weigh_classes(kolo_fit_state *state)
 {
     double given[KOLO_CLASS_WEIGHTS_MAX];
     const kolo_data *data = state->data;
     bool any = false;
-    copy_class_weights(state->args, given);
+    memcpy(given, state->args->class_weight, sizeof given);
+    kolo_keep_zeros(state->args->_, "class_weight", given, KOLO_CLASS_WEIGHTS_MAX);
     KOLO_TRY(check_class_weights(data, given, &any));
     if (!any) return KOLO_OK;
     size_t bytes = (size_t)data->samples * sizeof *state->weights;

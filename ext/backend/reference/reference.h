@@ -39,8 +39,8 @@ static inline double kolo_reference_relu(double z)
 
 typedef void kolo_compute(const kolo_reference_job *job);
 
-/* The operations of this backend. From each entry, X(operation of plan/plan.h, function), come the declaration of
- * kolo_reference_function(), which a file of this folder defines, and its row in the table of reference.c. */
+/* The operations of this backend. Each entry is X(operation of plan/plan.h, function). It declares
+ * kolo_reference_function(), which a file of this folder defines, and becomes a row in the table of reference.c. */
 #define KOLO_REFERENCE_OPS(X)                                                                                          \
     X(INPUT, input)                                                                                                    \
     X(CONV2D, conv2d)                                                                                                  \
