@@ -11,7 +11,19 @@ typedef struct kolo_strategy_kind kolo_strategy_kind; /* strategy/strategy.h; on
 
 /* Kolo's own strategies. An entry X(name) declares kolo_name_kind, which ext/strategy/name.c defines, and makes `name` a
  * choice of --strategy. */
-#define KOLO_STRATEGIES(X) X(one_device) X(mirrored) X(central_storage)
+#define KOLO_STRATEGIES(X)                                                                                             \
+    X(one_device)                                                                                                      \
+    X(mirrored)                                                                                                        \
+    X(central_storage)                                                                                                 \
+    X(parameter_server)                                                                                                \
+    X(downpour)                                                                                                        \
+    X(adag)                                                                                                            \
+    X(dynsgd)                                                                                                          \
+    X(easgd)                                                                                                           \
+    X(async_easgd)                                                                                                     \
+    X(async_eamsgd)                                                                                                    \
+    X(averaging)                                                                                                       \
+    X(local_sgd)
 #define KOLO_DECLARE_STRATEGY_(name) extern const kolo_strategy_kind kolo_##name##_kind;
 KOLO_STRATEGIES(KOLO_DECLARE_STRATEGY_)
 #undef KOLO_DECLARE_STRATEGY_
@@ -42,6 +54,21 @@ typedef struct kolo_strategy {
     bool synchronized_optimizer; /* gradients are averaged by an all-reduce, and each device makes the whole update of a
                                     copy of its own; with .parameter_device the all-reduce comes before its update */
     bool staging; /* each device has memory for two batches: the next is copied while one computes */
+
+    /* Only for strategies of workers: */
+    int workers; /* 1 to 256 threads, each with a replica; default: a worker on each device */
+    int window;  /* batches that a worker trains on between two exchanges; default: the strategy's */
+    double rho;  /* EASGD: the strength of the pull towards the centre, ρ ≥ 0; default 5 */
+    double learning_rate; /* EASGD: the exchange moves worker and centre by α = learning_rate · ρ of their difference;
+                             0 ≤ α < 1; default 0.1. The optimizer has a learning rate of its own */
+    double momentum;      /* EAMSGD: μ of Nesterov's momentum, 0 ≤ μ < 1; default 0.9 */
+    /* The order in which asynchronous workers exchange decides what is learnt. Default: as it happens, and with
+     * .deterministic in turn. At most one of .turns and .replay: */
+    const char *turns;  /* the numbers of workers, again and again from the beginning of each epoch: under "0 1 0 1 2"
+                           worker 2 exchanges after two exchanges of each of the others. The k-th exchange of an epoch is
+                           of the k-th .window batches */
+    const char *replay; /* a file of .record: the same batches and exchanges. They give the same bits */
+    const char *record; /* kolo_fit() writes the order to this file at its end, as JSON */
 } kolo_strategy;
 
 /* All on one device: what no strategy means. */
@@ -60,6 +87,38 @@ typedef struct kolo_strategy {
 /* The same with the weights on a parameter device, "host" unless .parameter_device says otherwise. */
 #define kolo_central_storage(...) ((kolo_strategy){._ = #__VA_ARGS__, &kolo_central_storage_kind, __VA_ARGS__})
 #define kolo_strategy_of(...)     ((kolo_strategy){._ = #__VA_ARGS__, __VA_ARGS__})
+
+/* Strategies of workers: each worker is a thread that trains on batches of its own, of .batch_size samples, and
+ * exchanges weights with a centre. The model is the centre: it is validated, saved and returned. An epoch ends when the
+ * workers together have trained on all batches. A fast worker takes more of them, so nobody waits for a slow one,
+ * except where all exchange at once. Each worker has an optimizer's state of its own, and a schedule counts the batches
+ * of all workers. on_train_batch hooks are called before and after batches of worker 0; the number that they are given
+ * counts the batches that all workers have trained on. A kolo_fit() that is stopped within an epoch, or resumed from a
+ * checkpoint, begins the epoch anew, and the workers begin with the weights of the centre.
+ *
+ * In the rules c is the centre, x a worker's weights, p what they were after the worker's last exchange, τ the .window,
+ * n the number of workers, and g the mean gradient. Default windows are dist-keras's, unless a source is named. */
+#define KOLO_WORKERS_(kind, ...) ((kolo_strategy){._ = #__VA_ARGS__, &kolo_##kind##_kind, __VA_ARGS__})
+/* Each batch: the optimizer updates c with g of the worker's x; x ← c. .window is 1. */
+#define kolo_parameter_server(...) KOLO_WORKERS_(parameter_server, __VA_ARGS__)
+/* c ← c + (x − p), x ← c; τ = 5. Dean et al. 2012. With many workers it diverges, as published. */
+#define kolo_downpour(...) KOLO_WORKERS_(downpour, __VA_ARGS__)
+/* c ← c + (x − p) / τ, x ← c; τ = 12. Hermans 2017: accumulated gradient normalization. */
+#define kolo_adag(...) KOLO_WORKERS_(adag, __VA_ARGS__)
+/* c ← c + (x − p) / (s + 1), x ← c; τ = 5; s: the exchanges of others since the worker's last. Jiang et al. 2017. */
+#define kolo_dynsgd(...) KOLO_WORKERS_(dynsgd, __VA_ARGS__)
+/* All at once: x ← x' − α(x − c), c ← c + αΣ(x − c), where x' is x after the window's last step, and x before it;
+ * τ = 1. Zhang, Choromanska, LeCun 2015, equations 5 and 6. */
+#define kolo_easgd(...) KOLO_WORKERS_(easgd, __VA_ARGS__)
+/* d = α(x − c), x ← x − d, c ← c + d; τ = 32. The same, algorithm 1. */
+#define kolo_async_easgd(...) KOLO_WORKERS_(async_easgd, __VA_ARGS__)
+/* The same exchange; a step is v ← μv + Δ, x ← x + v, where Δ is what the optimizer adds at x + μv; τ = 32. The same,
+ * algorithm 2. */
+#define kolo_async_eamsgd(...) KOLO_WORKERS_(async_eamsgd, __VA_ARGS__)
+/* All at once: c ← Σx / n, x ← c; τ: an epoch. */
+#define kolo_averaging(...) KOLO_WORKERS_(averaging, __VA_ARGS__)
+/* The same with τ = 8. Stich 2019: local SGD. */
+#define kolo_local_sgd(...) KOLO_WORKERS_(local_sgd, __VA_ARGS__)
 
 /* ---------------------------------------------------------------------- 7 compile, fit, evaluate, predict */
 
@@ -143,6 +202,8 @@ typedef struct kolo_history {
     int first_epoch;         /* number of epoch[0], from 0: completed epochs before this fit */
     int metrics;
     char metric_name[KOLO_METRICS_MAX][KOLO_METRIC_NAME]; /* [metrics], "f1_score_weighted" */
+    char strategy[32]; /* its name: "mirrored" */
+    int workers;       /* of a strategy of workers; 0: it has none */
 } kolo_history;
 
 /* The value with that name of epoch[epoch]: "loss", "f1_score_weighted", "val_accuracy", "seconds",
@@ -173,7 +234,8 @@ typedef struct kolo_fit_args {
                                 That may be within an epoch. Training ends after .epochs epochs in all. With
                                 .deterministic the weights are bit for bit those without the pause. Unless .verbose = 0
                                 the call prints where it continues */
-    int batch_size;          /* default 32; of all devices under a strategy, of one rank under kolo_distributed() */
+    int batch_size;          /* default 32; of all devices under a strategy, of one rank under kolo_distributed(), of one
+                                worker under a strategy of workers */
     int steps_per_epoch;     /* default: all batches of the data */
     bool drop_remainder;     /* leave out the last, short batch */
     bool no_shuffle;         /* keep the samples in the order of the data */

@@ -204,7 +204,8 @@ kolo_status kolo_replica_open_engine(kolo_replica *replica, int microbatch, int 
     KOLO_TRY(kolo_engine_open(model, KOLO_FOR_TRAINING, microbatch, place, &replica->engine));
     replica->stream = replica->engine->stream;
     replica->engine->borrows_stream = true;
-    replica->by_host = !model->backend->updates->has_rule(&model->settings.optimizer);
+    replica->by_host =
+        kolo_model_strategy(model)->updates_center || !model->backend->updates->has_rule(&model->settings.optimizer);
     KOLO_TRY(kolo_replica_open_scaling(replica));
     replica->engine->scaling = replica->scaling;
     KOLO_TRY(open_arrays(replica));

@@ -51,7 +51,7 @@ static kolo_shard shard_of(const kolo_replica *replica, const kolo_batch *batch)
                         .first_microbatch = kolo_shard_begin(microbatches, group->rank, group->size, rest_last),
                         .end_microbatch = kolo_shard_begin(microbatches, end, group->size, rest_last),
                         .loss_scale = replica->counters.sample_scale,
-                        .stoppable = replica->group == replica->local,
+                        .stoppable = !kolo_model_distributed(model),
                         .group = replica->group,
                         .deterministic = model->settings.deterministic};
 }
@@ -75,6 +75,12 @@ static kolo_status take_samples(kolo_replica *replica, const kolo_batch *batch, 
     return KOLO_OK;
 }
 
+/* Worker 0 may change the model's learning rate while other workers compute. */
+double kolo_replica_rate(const kolo_replica *replica)
+{
+    return replica->trainer->center ? replica->learning_rate : replica->trainer->model->learning_rate;
+}
+
 /* An update by the host uses .scale as it is. With a kolo_scaling the stream replaces it, since the counters may lag.
  */
 kolo_step_parameters kolo_replica_step_parameters(const kolo_replica *replica)
@@ -85,9 +91,9 @@ kolo_step_parameters kolo_replica_step_parameters(const kolo_replica *replica)
     double samples = counters->accumulated_samples + replica->samples;
     kolo_step_parameters step_parameters = {
         .per_sample = 1 / samples, .scale = 1 / samples / counters->sample_scale, .update = counters->updates + 1};
-    step_parameters.rule[KOLO_RULE_LEARNING_RATE] = model->learning_rate;
+    step_parameters.rule[KOLO_RULE_LEARNING_RATE] = kolo_replica_rate(replica);
     if (optimizer->kind->rule)
-        kolo_rule_numbers(optimizer, model->learning_rate, counters->updates + 1, step_parameters.rule);
+        kolo_rule_numbers(optimizer, kolo_replica_rate(replica), counters->updates + 1, step_parameters.rule);
     return step_parameters;
 }
 

@@ -83,7 +83,7 @@ void kolo_replica_set_scaling(const kolo_replica *replica, int64_t batch_samples
     for (int64_t i = 0; i <= unknown && unknown > 0; i++) {
         int64_t updates = counters->updates + i;
         bool scheduled = optimizer->common.schedule.kind;
-        double rate = scheduled ? kolo_optimizer_rate(optimizer, updates) : model->learning_rate;
+        double rate = scheduled ? kolo_optimizer_rate(optimizer, updates) : kolo_replica_rate(replica);
         kolo_rule_numbers(optimizer, rate, updates + 1, i == 0 ? step_parameters->rule : step_parameters->later[i - 1]);
     }
 }

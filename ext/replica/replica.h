@@ -80,6 +80,10 @@ struct kolo_replica {
     kolo_counters counters;
     kolo_timings timings; /* of this fit; the engine and the feeds hold further seconds and bytes of slicing */
     kolo_feed *feed; /* stages samples in the device's memory; NULL: none */
+    /* Of a worker (workers.h): */
+    kolo_exchange exchange;
+    int64_t exchanged_at; /* center->exchanges after its last exchange */
+    double learning_rate; /* of its current batch */
 };
 
 /* arrays.c. Allocates the host's arrays. The optimizer's slots get their start values, all others zeros. Where replicas
@@ -117,6 +121,12 @@ kolo_status kolo_replica_read_totals(kolo_replica *replica, bool wait);
 bool kolo_replica_completes(const kolo_replica *replica);
 /* The step parameters of the update after this batch, if there is one. */
 kolo_step_parameters kolo_replica_step_parameters(const kolo_replica *replica);
+
+/* update.c. Updates these host arrays with the mean gradient, by the host: weights[weight_count], and as many slots[]
+ * as the optimizer has. */
+kolo_status kolo_replica_update_on_host(kolo_replica *replica, float *weights, float *const slots[]);
+/* The learning rate of the current batch. */
+double kolo_replica_rate(const kolo_replica *replica);
 
 /* reduce.c. Sums the gradients of the replica's microbatches into arrays.gradient. */
 kolo_status kolo_replica_collect(kolo_replica *replica);

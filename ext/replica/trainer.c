@@ -1,5 +1,5 @@
 /* Opens, steps and closes a trainer: see trainer.h. */
-#include "replica/trainer.h"
+#include "replica/workers.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -104,7 +104,8 @@ static void close_groups(kolo_trainer *trainer)
     for (int i = 0; i < trainer->count; i++) {
         kolo_replica *replica = &trainer->replicas[i];
         kolo_replica_leave(replica);
-        if (replica->group && replica->group != replica->local) replica->group->kind->close(replica->group);
+        bool nested = replica->group && replica->group != replica->local && replica->group != kolo_comm_self();
+        if (nested) replica->group->kind->close(replica->group);
         if (replica->local) replica->local->kind->close(replica->local);
         replica->group = replica->local = NULL;
     }
@@ -117,7 +118,8 @@ static kolo_status open_groups(kolo_trainer *trainer)
     kolo_status status = kolo_comm_local_open(trainer->count, members);
     for (int i = 0; i < trainer->count && status == KOLO_OK; i++) {
         kolo_replica *replica = &trainer->replicas[i];
-        replica->local = replica->group = members[i];
+        replica->local = members[i];
+        replica->group = trainer->center ? kolo_comm_self() : members[i]; /* a worker trains by itself */
         if (kolo_model_distributed(trainer->model))
             status = kolo_comm_nested_open(replica->local, kolo_world_comm(), &replica->group);
     }
@@ -142,7 +144,8 @@ static kolo_status check_reductions(const kolo_trainer *trainer)
     const kolo_model *model = trainer->model;
     const kolo_plan *plan = &trainer->replicas[0].engine->program->plan;
     int members = trainer->count * kolo_model_ranks(model)->size;
-    for (int o = 0; model->settings.deterministic && members > 1 && o < plan->op_count; o++) {
+    bool divides = model->settings.deterministic && members > 1 && !trainer->center;
+    for (int o = 0; divides && o < plan->op_count; o++) {
         const kolo_op *op = &plan->ops[o];
         if (op->kind != KOLO_OP_REDUCE || op->across) continue;
         return kolo_fail(KOLO_INVALID,
@@ -257,6 +260,7 @@ static kolo_status open_trainer(kolo_model *model, kolo_trainer **trainer)
     made->apart = model->settings.strategy.initial_sync == KOLO_NONE && made->weight_placement == KOLO_WEIGHTS_COPIED &&
                   count > 1;
     if (made->apart) draw_apart(made);
+    KOLO_TRY(kolo_center_open(made));
     return open_groups(made);
 }
 
@@ -288,6 +292,7 @@ void kolo_trainer_close(kolo_trainer **trainer)
     closed->model->backend->streams->close(&closed->parameter_stream);
     kolo_feed_close(&closed->feed);
     close_engines(closed);
+    kolo_center_close(closed);
     for (int i = closed->count - 1; i >= 0; i--) kolo_replica_close(&closed->replicas[i]);
     kolo_reduction_close(&closed->totals_tree);
     kolo_host_deallocate(closed->sum);
@@ -320,6 +325,10 @@ static kolo_status with_the_reason(kolo_trainer *trainer, kolo_status status)
 kolo_status kolo_trainer_fetch(kolo_trainer *trainer)
 {
     size_t bytes = (size_t)trainer->model->weight_count * sizeof(float);
+    if (trainer->center) {
+        kolo_center_fetch(trainer);
+        return KOLO_OK;
+    }
     KOLO_TRY(with_the_reason(trainer, kolo_replica_fetch(&trainer->replicas[0], false)));
     memcpy(trainer->model->weights, trainer->replicas[0].weights, bytes);
     return KOLO_OK;
@@ -332,6 +341,7 @@ kolo_status kolo_trainer_fetch_state(kolo_trainer *trainer)
 
 kolo_status kolo_trainer_is_finite(kolo_trainer *trainer, bool *finite)
 {
+    if (trainer->center) return kolo_center_is_finite(trainer, finite);
     return with_the_reason(trainer, kolo_replica_is_finite(&trainer->replicas[0], finite));
 }
 
@@ -349,6 +359,7 @@ kolo_status kolo_trainer_store(kolo_trainer *trainer)
 {
     size_t bytes = (size_t)trainer->model->weight_count * sizeof(float);
     memcpy(trainer->replicas[0].weights, trainer->model->weights, bytes);
+    if (trainer->center) kolo_center_set(trainer);
     return kolo_team_run(trainer->team, store_replica, trainer);
 }
 
@@ -395,8 +406,7 @@ static kolo_status step_replica(void *argument, int member)
     return status;
 }
 
-/* Opens the groups anew after a failed step: some members are in collectives that the others will never call. */
-static kolo_status renew_groups(kolo_trainer *trainer, kolo_status status)
+kolo_status kolo_trainer_renew(kolo_trainer *trainer, kolo_status status)
 {
     kolo_failure failure = kolo_failure_take();
     close_groups(trainer);
@@ -441,7 +451,7 @@ kolo_status kolo_trainer_settle(kolo_trainer *trainer)
     bool late = trainer->model->backend->streams->steps_ahead > 0;
     if (!late || !trainer->replicas[0].group || trainer->exact) return KOLO_OK;
     kolo_status status = kolo_team_run(trainer->team, settle_replica, trainer);
-    if (status != KOLO_OK) return renew_groups(trainer, status);
+    if (status != KOLO_OK) return kolo_trainer_renew(trainer, status);
     gather_totals(trainer);
     note_rate(trainer);
     return KOLO_OK;
@@ -488,7 +498,7 @@ kolo_status kolo_trainer_step(kolo_trainer *trainer, const kolo_batch *batch)
     kolo_reduction_begin(trainer->tree, trainer->batch_microbatches);
     kolo_reduction_begin(trainer->totals_tree, trainer->batch_microbatches);
     kolo_status status = kolo_team_run(trainer->team, step_replica, &job);
-    if (status != KOLO_OK) return renew_groups(trainer, status);
+    if (status != KOLO_OK) return kolo_trainer_renew(trainer, status);
     trainer->steps++;
     for (int i = trainer->running; i < trainer->count; i++)
         trainer->replicas[i].counters = trainer->replicas[0].counters;

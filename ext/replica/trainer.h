@@ -4,6 +4,8 @@
 
 #include "replica/replica.h"
 
+typedef struct kolo_center kolo_center;
+
 struct kolo_trainer {
     kolo_model *model;
     int count; /* replicas in this process */
@@ -14,6 +16,7 @@ struct kolo_trainer {
     kolo_stream *parameter_stream; /* KOLO_WEIGHTS_CENTRAL: the stream of the update; NULL: the updater's stream */
     int64_t steps; /* steps of this fit */
     bool apart; /* replicas 1 … drew weights of their own (.initial_sync = false), which kolo_trainer_store() keeps */
+    kolo_center *center; /* what workers exchange weights with (workers.h); NULL: the strategy has no workers */
     kolo_feed *feed; /* gathers the process's samples ahead of the step; NULL: none */
     kolo_replica *replicas;
     kolo_team *team; /* one member per running replica; member 0 is the calling thread, the one that communicates with
@@ -58,16 +61,20 @@ void kolo_trainer_reset_timings(kolo_trainer *trainer);
  * some steps later. kolo_trainer_settle() waits for the rest of them. */
 kolo_status kolo_trainer_step(kolo_trainer *trainer, const kolo_batch *batch);
 kolo_status kolo_trainer_settle(kolo_trainer *trainer);
+/* Opens the groups anew after a failed step: some members are in collectives that the others will never call. Returns
+ * `status`, with its failure. */
+kolo_status kolo_trainer_renew(kolo_trainer *trainer, kolo_status status);
 /* From now on steps use this data set, in batches of at most `samples` samples; `wanted` samples are used in all. The
  * caller calls it again whenever the data may have changed. */
 kolo_status kolo_trainer_attach(kolo_trainer *trainer, const kolo_data *data, int64_t samples, int64_t wanted);
 
-/* The first copies replica 0's weights to the model, the second the model's weights to every replica. The third copies
+/* The first copies the weights of replica 0, or of the centre, to the model, the second the model's weights to every
+ * replica. The third copies
  * replica 0's weights and optimizer state to the host's arrays. */
 kolo_status kolo_trainer_fetch(kolo_trainer *trainer);
 kolo_status kolo_trainer_store(kolo_trainer *trainer);
 kolo_status kolo_trainer_fetch_state(kolo_trainer *trainer);
-/* Whether all of replica 0's weights are finite. They are not copied to the host. */
+/* Whether all weights of replica 0, or of the centre, are finite. They are not copied to the host. */
 kolo_status kolo_trainer_is_finite(kolo_trainer *trainer, bool *finite);
 /* Copies replica 0's optimizer state and counters, which a checkpoint holds, to every replica. In deterministic mode it
  * copies the accumulated gradients, too, since they are the group's sum. Otherwise each replica's accumulated gradients

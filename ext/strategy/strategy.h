@@ -1,9 +1,15 @@
 /* The interface of a distribution strategy, which decides how many replicas of a model train and when they exchange
- * gradients.
+ * gradients or weights.
  *
  * Each replica has a thread, which calls the strategy's step() for every batch. All replicas get the same batch.
  * (Exception: with .shares_compute one replica may compute for all.) mirrored.c shows synchronous training as a step()
- * of a few lines. A custom strategy is the same struct: kolo_compile(.strategy = kolo_strategy_of(&mine)) uses it.
+ * of a few lines.
+ *
+ * The replicas of a strategy with .exchange or .exchange_all are workers. A worker trains on batches of its own. From
+ * time to time it exchanges weights with the centre: one more set of weights, which is the model that is validated,
+ * saved and returned. downpour.c shows an asynchronous strategy as an exchange() of a few lines.
+ *
+ * A custom strategy is the same struct: kolo_compile(.strategy = kolo_strategy_of(&mine)) uses it.
  */
 #ifndef KOLO_STRATEGY_H
 #define KOLO_STRATEGY_H
@@ -14,6 +20,17 @@
 #include "losses/totals.h"
 
 typedef struct kolo_replica kolo_replica;
+
+/* What a worker and the centre bring to an exchange. Each array is [count], on the host. */
+typedef struct kolo_exchange {
+    int64_t count;
+    float *center;
+    float *weights;    /* the worker's */
+    float *start; /* the worker's weights after its last exchange, unless the strategy writes something else there */
+    float *memory; /* the worker's, for the strategy's own use; zeros at first. NULL without .has_memory */
+    int batches; /* that the worker has trained on since its last exchange; 0 is possible in exchange_all() only */
+    int64_t staleness; /* exchanges of other workers since its last one. exchange_all(): 0 */
+} kolo_exchange;
 
 struct kolo_strategy_kind {
     /* Required: name, replicas and step. The others may be left out. */
@@ -36,11 +53,32 @@ struct kolo_strategy_kind {
     bool shares_compute;
     /* step() does not call kolo_replica_totals(), so a GPU may deliver the totals some steps later. */
     bool totals_may_lag;
+
+    /* For workers. step() is then given a batch of the replica alone: kolo_worker_step() is the usual one.
+     * exchange() is called when a worker has trained on .window batches, and at the end of an epoch. No other worker
+     * exchanges at the same time, but the others go on training. */
+    kolo_status (*exchange)(kolo_replica *replica, const kolo_exchange *mine);
+    /* Instead of exchange(): an exchange of all workers at once, for which they wait for each other. Several threads
+     * call it, each for another part of the arrays. */
+    void (*exchange_all)(const kolo_strategy *strategy, const kolo_exchange *workers, int count);
+    int window; /* the default of the option .window, in batches; 0: an epoch */
+    bool has_memory; /* the exchange has .memory */
+    /* The optimizer updates the centre, in exchange(), and not the workers: kolo_worker_update_center(). */
+    bool updates_center;
 };
 
 /* For strategies of several devices (devices.c): checks .devices, .device_names, .slicing and .initial_sync, and counts
  * the devices that they choose. Fails with a message if they are invalid. It can be a kind's .replicas. */
 kolo_status kolo_strategy_devices(const kolo_strategy *strategy, int *count);
+
+/* For strategies of workers (workers.c): checks .workers and the options of exchanges, and counts the workers. Fails
+ * with a message if they are invalid. It can be a kind's .replicas. */
+kolo_status kolo_strategy_workers(const kolo_strategy *strategy, int *count);
+/* Whether the replicas of this kind are workers. */
+static inline bool kolo_strategy_has_workers(const kolo_strategy_kind *kind)
+{
+    return kind->exchange || kind->exchange_all;
+}
 
 /* The strategy's kind, or that of the default strategy if it has none. */
 const kolo_strategy_kind *kolo_strategy_kind_of(const kolo_strategy *strategy);
@@ -61,6 +99,15 @@ kolo_status kolo_replica_reduce(kolo_replica *replica);
  * a sum over. These are the group's after an all-reduce, otherwise the replica's own, unless step() has changed
  * kolo_replica_totals()->samples. A replica without samples does not update. */
 kolo_status kolo_replica_update(kolo_replica *replica);
+
+/* ---- The parts of a worker's training (replica/workers.c) ---- */
+
+/* Computes the batch and updates the worker's weights with its mean gradient. */
+kolo_status kolo_worker_step(kolo_replica *replica, const kolo_batch *batch);
+/* The worker's side of its exchanges; .weights are up to date in an exchange only. */
+kolo_exchange *kolo_worker_exchange(kolo_replica *replica);
+/* One step of the optimizer on the centre's weights, with the worker's last mean gradient. Only within exchange(). */
+kolo_status kolo_worker_update_center(kolo_replica *replica);
 
 /* ---- Access to gradient, weights and totals, for strategies that keep copies and synchronize them differently ---- */
 

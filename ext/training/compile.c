@@ -90,6 +90,27 @@ static kolo_status place(const kolo_model *model, const kolo_strategy *strategy,
     return KOLO_OK;
 }
 
+/* What strategies of workers cannot do. */
+static kolo_status check_workers(const kolo_compile_args *args)
+{
+    const kolo_strategy_kind *kind = kolo_strategy_kind_of(&args->strategy);
+    const kolo_optimizer *optimizer = &args->optimizer;
+    if (!kolo_strategy_has_workers(kind)) return KOLO_OK;
+    if (optimizer->distributed && kolo_size() > 1)
+        return kolo_fail(KOLO_UNSUPPORTED,
+                         "strategy %s: wanted one rank, since its workers are threads of one process, got %d",
+                         kind->name, kolo_size());
+    if (!kind->updates_center) return KOLO_OK;
+    if (args->precision == KOLO_MIXED_FP16)
+        return kolo_fail(KOLO_UNSUPPORTED, "strategy %s: wanted a precision without loss scaling, got KOLO_MIXED_FP16",
+                         kind->name);
+    if (optimizer->common.accumulate_steps <= 1) return KOLO_OK;
+    return kolo_fail(KOLO_UNSUPPORTED,
+                     "strategy %s: .accumulate_steps: wanted 1, since each batch updates the centre, "
+                     "got %d",
+                     kind->name, optimizer->common.accumulate_steps);
+}
+
 /* Closes everything that a compiled model computes with. */
 static void close_engines(kolo_model *model)
 {
@@ -97,9 +118,21 @@ static void close_engines(kolo_model *model)
     kolo_close_scorers(model);
 }
 
+/* Zeros that were written are kept as KOLO_NONE. */
+static void keep_zeros(kolo_strategy *strategy)
+{
+    kolo_keep_zero_int(strategy->_, "initial_sync", &strategy->initial_sync);
+    kolo_keep_zero(strategy->_, "rho", &strategy->rho);
+    kolo_keep_zero(strategy->_, "learning_rate", &strategy->learning_rate);
+    kolo_keep_zero(strategy->_, "momentum", &strategy->momentum);
+}
+
 static kolo_status keep_texts(kolo_model *model, kolo_strategy *strategy)
 {
     for (int i = 0; i < KOLO_DEVICE_NAMES_MAX; i++) KOLO_TRY(kolo_model_keep_text(model, &strategy->device_names[i]));
+    KOLO_TRY(kolo_model_keep_text(model, &strategy->turns));
+    KOLO_TRY(kolo_model_keep_text(model, &strategy->replay));
+    KOLO_TRY(kolo_model_keep_text(model, &strategy->record));
     return kolo_model_keep_text(model, &strategy->parameter_device);
 }
 
@@ -113,7 +146,10 @@ static kolo_status compile(const kolo_compile_args *args)
     kolo_metric_list metrics;
     kolo_deployment where;
     KOLO_TRY(check(args, &optimizer, &metrics, &backend));
-    KOLO_TRY(place(model, &args->strategy, &where));
+    kolo_strategy strategy = args->strategy;
+    keep_zeros(&strategy);
+    KOLO_TRY(check_workers(args));
+    KOLO_TRY(place(model, &strategy, &where));
     close_engines(model);
     model->close_engines = close_engines;
     model->position = (kolo_position){0};
@@ -123,7 +159,7 @@ static kolo_status compile(const kolo_compile_args *args)
     model->checkpoint = NULL;
     model->settings = *args;
     model->settings.optimizer = optimizer;
-    kolo_keep_zero_int(args->strategy._, "initial_sync", &model->settings.strategy.initial_sync);
+    model->settings.strategy = strategy;
     model->settings._ = model->settings.strategy._ = NULL; /* the caller may free them before the model */
     KOLO_TRY(keep_texts(model, &model->settings.strategy));
     model->place = where;

@@ -146,6 +146,22 @@ static kolo_status run_step(kolo_fit_state *state, int step)
     return KOLO_OK;
 }
 
+/* The same for strategies of workers, around each batch of worker 0. */
+static kolo_status watch_workers(void *watcher, bool before, int trained, const kolo_totals *totals)
+{
+    kolo_fit_state *state = watcher;
+    state->epoch_all = state->epoch_own = *totals;
+    state->current.images = (int64_t)totals->samples;
+    state->current.steps = trained;
+    note_time(state);
+    KOLO_TRY(call_hooks(state, before ? BATCH_BEGIN : BATCH_END, before || trained == 0 ? trained : trained - 1,
+                        false));
+    kolo_measure measures[KOLO_METRICS_MAX + 1];
+    int count = totals->samples > 0 ? measure_training(state, measures) : 0;
+    if (!before) kolo_progress_step(&state->progress, trained, measures, count);
+    return KOLO_OK;
+}
+
 static void draw_order(const kolo_fit_state *state, uint64_t number, int32_t *order)
 {
     kolo_random_order(state->seed, number, state->data->samples, state->args->shuffle_buffer, order);
@@ -171,8 +187,22 @@ static void take_order(kolo_fit_state *state, uint64_t number)
     state->ahead_of = 0;
 }
 
-static kolo_status run_steps(kolo_fit_state *state)
+static kolo_status run_workers(kolo_fit_state *state, int number)
 {
+    state->epoch_began = kolo_now();
+    KOLO_TRY(kolo_trainer_begin_feeds(state->trainer, &state->plan, 0));
+    kolo_status status = kolo_fit_run_workers(state, number, watch_workers, &state->epoch_all, &state->current.steps);
+    kolo_trainer_end_feeds(state->trainer);
+    state->epoch_own = state->epoch_all;
+    state->current.images = (int64_t)state->epoch_all.samples;
+    state->stopped = state->current.steps < state->steps || state->model->stop_training;
+    note_time(state);
+    return status;
+}
+
+static kolo_status run_steps(kolo_fit_state *state, int number)
+{
+    if (state->trainer->center) return run_workers(state, number);
     state->epoch_began = kolo_now() - state->model->position.seconds; /* a resumed epoch began earlier */
     kolo_status status = kolo_trainer_begin_feeds(state->trainer, &state->plan, state->current.steps);
     for (int step = state->current.steps; step < state->steps && !state->stopped && status == KOLO_OK; step++)
@@ -264,7 +294,7 @@ static kolo_status run_epoch(kolo_fit_state *state, int number)
     begin_epoch(state);
     kolo_progress_epoch(&state->progress, number, state->current.steps);
     KOLO_TRY(call_hooks(state, EPOCH_BEGIN, number, false));
-    KOLO_TRY(run_steps(state));
+    KOLO_TRY(run_steps(state, number));
     if (state->stopped && state->current.steps < state->steps) return KOLO_OK;
     KOLO_TRY(validate(state, number));
     record(state);
@@ -313,6 +343,8 @@ static kolo_status open_fit(kolo_fit_state *state)
     model->history = (kolo_history){
         .epoch = epochs, .ranks = kolo_size(), .devices = state->trainer->count, .metrics = model->metrics.count};
     memcpy(model->history.metric_name, model->metrics.name, sizeof model->history.metric_name);
+    snprintf(model->history.strategy, sizeof model->history.strategy, "%s", kolo_model_strategy(model)->name);
+    if (state->trainer->center) model->history.workers = state->trainer->count;
     model->stop_training = model->average_metrics = false;
     model->callback_status = KOLO_OK;
     model->resumed = state->args->resume;
@@ -396,7 +428,9 @@ static kolo_status fit(kolo_fit_state *state)
 {
     kolo_status status = kolo_fit_plan(state);
     if (status == KOLO_OK) status = kolo_fit_agree(state);
+    if (status == KOLO_OK) status = kolo_fit_open_workers(state);
     if (status == KOLO_OK) status = train(state);
+    status = kolo_fit_close_workers(state, status);
     kolo_fit_close_data(state);
     return status;
 }

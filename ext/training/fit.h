@@ -5,6 +5,7 @@
 #include "training/callback.h"
 #include "training/scores.h"
 #include "data/data.h"
+#include "replica/turns.h"
 #include "show/show.h"
 
 typedef struct kolo_fit_state {
@@ -26,6 +27,7 @@ typedef struct kolo_fit_state {
     uint64_t ahead_of; /* the number by which `ahead` was drawn; 0: it was not drawn */
     kolo_feeding feeding;
     kolo_epoch_plan plan; /* the batches of the current epoch */
+    kolo_order replay, record; /* of a strategy of workers: its .replay, and what will be its .record */
     kolo_callback callbacks[KOLO_CALLBACKS_MAX];
     int callback_count;
     kolo_progress progress;
@@ -60,6 +62,14 @@ kolo_status kolo_fit_agree_to_begin(const kolo_fit_state *state, kolo_status sta
 kolo_status kolo_fit_begin_at(kolo_fit_state *state);
 /* fit_resume.c. With .resume: prints where training continues, and which settings differ from the checkpoint's. */
 void kolo_fit_tell_resume(kolo_fit_state *state);
+/* fit_workers.c. For strategies of workers: checks and reads what .turns, .replay and .record name; writes the record
+ * unless `status` is a failure, and returns what came of both; trains one epoch. watch, *totals: as in
+ * replica/workers.h. *trained becomes the number of batches that the workers have trained on. */
+kolo_status kolo_fit_open_workers(kolo_fit_state *state);
+kolo_status kolo_fit_close_workers(kolo_fit_state *state, kolo_status status);
+kolo_status kolo_fit_run_workers(kolo_fit_state *state, int epoch,
+                                 kolo_status (*watch)(void *state, bool before, int trained, const kolo_totals *totals),
+                                 kolo_totals *totals, int *trained);
 /* Warns if ranks start with different weights. */
 kolo_status kolo_fit_compare_weights(kolo_fit_state *state);
 

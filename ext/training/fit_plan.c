@@ -129,6 +129,7 @@ int kolo_choose_microbatch(const kolo_model *model, int64_t samples, int replica
     if (model->microbatch) return (int)(model->microbatch < samples ? model->microbatch : samples);
     bool many = replicas > kolo_threads() && !kolo_replicas_together(model);
     int64_t threads = many || kolo_backend_fills_device(model->backend) ? replicas : kolo_threads();
+    if (kolo_strategy_has_workers(kolo_model_strategy(model))) threads /= replicas; /* a batch is of one worker */
     int64_t microbatch =
         model->settings.deterministic ? deterministic_microbatch(model, samples) : divided_up(samples, threads * ranks);
     int largest = kolo_largest_microbatch(model, KOLO_FOR_TRAINING);
@@ -138,7 +139,8 @@ int kolo_choose_microbatch(const kolo_model *model, int64_t samples, int replica
 /* The feed that kolo_fit() names, else that of kolo_prefetch(). A queue never holds more than an epoch. */
 static kolo_feeding feeding_of(const kolo_fit_args *args, const kolo_data *data, int steps)
 {
-    bool prefetch = args->feed == 0 && data->prefetch;
+    bool workers = kolo_strategy_has_workers(kolo_model_strategy(args->model)); /* take batches as it comes */
+    bool prefetch = args->feed == 0 && data->prefetch && !workers;
     int capacity = prefetch ? data->prefetch : args->queue_capacity;
     int threads = prefetch ? data->prefetch_threads : args->feed_threads;
     if (capacity == 0) capacity = QUEUED_BATCHES;

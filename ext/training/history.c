@@ -1,16 +1,12 @@
 /* Histories of trainings: finds values by name, copies histories, and keeps them as JSON files for plots and tables
  * outside Kolo. Values that are not finite are null in the file. */
-#include "core/file.h"
+#include "core/json.h"
 #include "training/scores.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <jansson.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* ------------------------------------------------------------------------------------------ by name */
 
@@ -106,27 +102,38 @@ static json_t *describe(const kolo_history *history, const kolo_epoch *epoch)
     return object;
 }
 
+/* Spark's multiclass F1 after the last epoch: of the validation data if there are any. NaN: it is not a metric. */
+static double last_f1(const kolo_history *history)
+{
+    double validated = kolo_history_get(history, history->epochs - 1, "val_f1_score_weighted");
+    return isfinite(validated) ? validated : kolo_history_get(history, history->epochs - 1, "f1_score_weighted");
+}
+
+/* Only strategies of workers have these. */
+static void describe_workers(json_t *whole, const kolo_history *history)
+{
+    double f1 = last_f1(history);
+    if (history->workers == 0) return;
+    json_object_set_new(whole, "strategy", json_string(history->strategy));
+    json_object_set_new(whole, "workers", json_integer(history->workers));
+    if (isfinite(f1)) json_object_set_new(whole, "f1", json_real(f1));
+}
+
 static json_t *describe_all(const kolo_history *history)
 {
     json_t *epochs = json_array(), *names = json_array();
     for (int i = 0; i < history->epochs; i++) json_array_append_new(epochs, describe(history, &history->epoch[i]));
     for (int m = 0; m < history->metrics; m++) json_array_append_new(names, json_string(history->metric_name[m]));
-    return json_pack("{s:i, s:i, s:i, s:b, s:o, s:o}", "ranks", history->ranks, "devices", history->devices,
-                     "first_epoch", history->first_epoch, "stopped", history->stopped, "metrics", names, "epochs",
-                     epochs);
+    json_t *whole =
+        json_pack("{s:i, s:i, s:i, s:b, s:o, s:o}", "ranks", history->ranks, "devices", history->devices, "first_epoch",
+                  history->first_epoch, "stopped", history->stopped, "metrics", names, "epochs", epochs);
+    if (whole) describe_workers(whole, history);
+    return whole;
 }
 
 static kolo_status save(const kolo_history *history, const char *path)
 {
-    json_t *whole = describe_all(history);
-    char *text = whole ? json_dumps(whole, JSON_INDENT(2) | JSON_REAL_PRECISION(10)) : NULL;
-    json_decref(whole);
-    if (!text) return kolo_fail_memory(1 << 12, "the history");
-    size_t length = strlen(text);
-    text[length] = '\n'; /* replaces the terminating 0: a text file ends with a newline */
-    kolo_status status = kolo_file_write(path, text, length + 1);
-    free(text);
-    return status;
+    return kolo_json_write(path, describe_all(history), JSON_INDENT(2) | JSON_REAL_PRECISION(10), "the history");
 }
 
 kolo_status kolo_history_save_at(const kolo_history *history, const char *path, kolo_here here)
@@ -176,29 +183,9 @@ static void read_epoch(const json_t *object, const kolo_history *history, kolo_e
     }
 }
 
-/* Opens without blocking, so that a pipe without a writer is refused like everything else that is not a file. */
-static kolo_status open_file(const char *path, int *fd)
-{
-    struct stat info;
-    if (!path) return kolo_fail(KOLO_INVALID, "wanted the name of a file, got NULL");
-    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (*fd < 0)
-        return kolo_fail(errno == ENOENT || errno == ENOTDIR ? KOLO_NOT_FOUND : KOLO_IO,
-                         "%s: wanted a file to read, got: %s", path, strerror(errno));
-    if (fstat(*fd, &info) == 0 && S_ISREG(info.st_mode)) return KOLO_OK;
-    return kolo_fail(KOLO_FORMAT, "%s: wanted a history, got a folder or a device", path);
-}
-
 static kolo_status read_file(const char *path, json_t **file)
 {
-    json_error_t error;
-    int fd = -1;
-    kolo_status status = open_file(path, &fd);
-    if (status == KOLO_OK) *file = json_loadfd(fd, 0, &error);
-    if (fd >= 0) close(fd);
-    KOLO_TRY(status);
-    if (!*file)
-        return kolo_fail(KOLO_FORMAT, "%s, line %d: wanted a history in JSON, got: %s", path, error.line, error.text);
+    KOLO_TRY(kolo_json_read(path, "a history", file));
     if (json_is_array(json_object_get(*file, "epochs"))) return KOLO_OK;
     return kolo_fail(KOLO_FORMAT, "%s: wanted a history, a JSON object with a list of \"epochs\", got something else",
                      path);
@@ -215,7 +202,10 @@ static kolo_status load(const char *path, kolo_history **out)
                          .ranks = whole(file, "ranks", 1),
                          .devices = whole(file, "devices", 1),
                          .first_epoch = whole(file, "first_epoch", 0),
-                         .stopped = json_is_true(json_object_get(file, "stopped"))};
+                         .stopped = json_is_true(json_object_get(file, "stopped")),
+                         .workers = whole(file, "workers", 0)};
+    const char *strategy = json_string_value(json_object_get(file, "strategy"));
+    if (strategy) snprintf(head.strategy, sizeof head.strategy, "%s", strategy);
     read_names(file, &head);
     KOLO_GO(done, make(&head, out));
     json_array_foreach(epochs, i, epoch) read_epoch(epoch, *out, (kolo_epoch *)(*out + 1) + i);

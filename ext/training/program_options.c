@@ -27,6 +27,10 @@ enum option_key {
     OPTION_DETERMINISTIC,
     OPTION_DEVICES,
     OPTION_STRATEGY,
+    OPTION_WORKERS,
+    OPTION_WINDOW,
+    OPTION_RECORD,
+    OPTION_REPLAY,
     OPTION_SAVE,
     OPTION_HISTORY,
     OPTION_OWN /* the first option of the program's own */
@@ -56,6 +60,10 @@ static const struct argp_option option_table[] = {
     {"deterministic", OPTION_DETERMINISTIC, NULL, 0, "the same bits for any number of devices and ranks", 2},
     {"devices", OPTION_DEVICES, "N", 0, "so many devices, a replica on each", 3},
     {"strategy", OPTION_STRATEGY, "NAME", 0, "how the devices share the work: " STRATEGY_NAMES, 3},
+    {"workers", OPTION_WORKERS, "N", 0, "so many workers, threads that train on batches of their own", 3},
+    {"window", OPTION_WINDOW, "N", 0, "batches that a worker trains on between two exchanges", 3},
+    {"record", OPTION_RECORD, "FILE", 0, "write the order in which workers exchange there, as JSON", 3},
+    {"replay", OPTION_REPLAY, "FILE", 0, "let workers exchange in the order of such a file", 3},
     {"save", OPTION_SAVE, "FILE", 0, "write the weights there, as safetensors", 4},
     {"history", OPTION_HISTORY, "FILE", 0, "write what each epoch gave there, as JSON", 4},
     {"help", OPTION_HELP, NULL, 0, "show this and end", 6},
@@ -236,6 +244,10 @@ static void read_option(const reading *r, int key)
     case OPTION_DETERMINISTIC: options->deterministic = true; break;
     case OPTION_DEVICES: options->devices = read_count(r, false); break;
     case OPTION_STRATEGY: options->strategy = read_strategy(r); break;
+    case OPTION_WORKERS: options->workers = read_count(r, false); break;
+    case OPTION_WINDOW: options->window = read_count(r, false); break;
+    case OPTION_RECORD: options->record = read_text(r, "a file to write"); break;
+    case OPTION_REPLAY: options->replay = read_text(r, "a file that --record has written"); break;
     case OPTION_SAVE: options->save = read_text(r, "a file to write"); break;
     case OPTION_HISTORY: options->history = read_text(r, "a file to write"); break;
     default: read_own(r, &options->own[key - OPTION_OWN]); break;
@@ -340,6 +352,8 @@ static const char *default_text(const kolo_options *options, int key)
         if (options->strategy) return options->strategy;
         return kolo_phrase("%s with --devices, else %s", kolo_strategy_for_devices(1).kind->name,
                            kolo_strategy_kind_of(&(kolo_strategy){0})->name);
+    case OPTION_WORKERS: return options->workers > 0 ? kolo_phrase("%d", options->workers) : "one on each device";
+    case OPTION_WINDOW: return options->window > 0 ? kolo_phrase("%d", options->window) : "the strategy's";
     default: return key < OPTION_OWN || !options->own ? NULL : default_of(&options->own[key - OPTION_OWN]);
     }
 }
@@ -389,8 +403,26 @@ static void show_help(char **argv, const option_list *list, const char *what)
 
 /* ------------------------------------------------------------------------------------------ the calls */
 
+/* Refuses options of workers with a strategy that has none. */
+static void check_workers(char **argv, const kolo_options *options)
+{
+    const char *option = options->workers  ? "--workers"
+                         : options->window ? "--window"
+                         : options->record ? "--record"
+                         : options->replay ? "--replay"
+                                           : NULL;
+    bool has = options->strategy && kolo_strategy_has_workers(find_strategy(options->strategy));
+    if (option && !has)
+        refuse(argv, option, "--strategy with one that has workers", options->strategy ? options->strategy : "none");
+    if (options->workers > KOLO_DEVICES_MAX)
+        refuse(argv, "--workers", kolo_phrase("1 to %d", KOLO_DEVICES_MAX), kolo_phrase("%d", options->workers));
+    if (options->workers && options->devices)
+        refuse(argv, "--workers", "no --devices beside it", kolo_phrase("%d", options->devices));
+}
+
 static void check_together(char **argv, const kolo_options *options)
 {
+    check_workers(argv, options);
     if (options->strategy && find_strategy(options->strategy)->one_replica && options->devices > 1)
         refuse(argv, "--devices", kolo_phrase("1 with --strategy %s", options->strategy),
                kolo_phrase("%d", options->devices));
@@ -439,7 +471,8 @@ static bool target_fails(char **argv, const char *option, const char *path)
 
 static bool any_target_fails(char **argv, const kolo_options *options)
 {
-    bool failed = target_fails(argv, "--save", options->save) || target_fails(argv, "--history", options->history);
+    bool failed = target_fails(argv, "--save", options->save) || target_fails(argv, "--history", options->history) ||
+                  target_fails(argv, "--record", options->record);
     for (const kolo_program_option *own = options->own; own && own->name && !failed; own++)
         failed = own->written && target_fails(argv, kolo_phrase("--%s", own->name), *own->text);
     return failed;
@@ -483,5 +516,11 @@ void kolo_parse_options(int argc, char **argv, kolo_options *options, const char
 kolo_strategy kolo_options_strategy(const kolo_options *options)
 {
     if (!options->strategy) return kolo_strategy_for_devices(options->devices);
-    return (kolo_strategy){._ = "", .kind = find_strategy(options->strategy), .devices = options->devices};
+    return (kolo_strategy){._ = "",
+                           .kind = find_strategy(options->strategy),
+                           .devices = options->devices,
+                           .workers = options->workers,
+                           .window = options->window,
+                           .record = options->record,
+                           .replay = options->replay};
 }

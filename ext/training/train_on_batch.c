@@ -83,6 +83,10 @@ static kolo_status train(kolo_model *model, const kolo_data *data, int64_t first
     double started = kolo_now();
     KOLO_TRY(kolo_check_training(model, data, "kolo_train_on_batch()"));
     KOLO_TRY(kolo_check_range(data, first, samples));
+    if (kolo_strategy_has_workers(kolo_model_strategy(model)))
+        return kolo_fail(KOLO_INVALID,
+                         "wanted kolo_fit(), since the workers of strategy %s train on batches of their own",
+                         kolo_model_strategy(model)->name);
     model->fitting = true;
     kolo_status status = step(model, data, first, samples, scores);
     model->fitting = false;

@@ -1,0 +1,198 @@
+/* See turns.h. A file is {"strategy", "workers", "window", "steps", "epochs": [[[worker, [batch, …]], …], …]}. */
+#include "replica/turns.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/json.h"
+
+/* ---------------------------------------------------------------- lists */
+
+kolo_status kolo_turns_add(kolo_turns *turns, int worker, const int *batch, int batches)
+{
+    int room = turns->room ? 2 * turns->room : 64;
+    size_t bytes = (size_t)batches * sizeof *batch;
+    if (turns->count == turns->room) {
+        kolo_turn *more = realloc(turns->turn, (size_t)room * sizeof *more);
+        if (!more) return kolo_fail_memory((size_t)room * sizeof *more, "the order of exchanges");
+        turns->turn = more;
+        turns->room = room;
+    }
+    int *copy = malloc(bytes + 1);
+    if (!copy) return kolo_fail_memory(bytes, "the order of exchanges");
+    if (batches > 0) memcpy(copy, batch, bytes);
+    turns->turn[turns->count++] = (kolo_turn){worker, batches, copy};
+    return KOLO_OK;
+}
+
+void kolo_turns_clear(kolo_turns *turns)
+{
+    for (int i = 0; i < turns->count; i++) free(turns->turn[i].batch);
+    free(turns->turn);
+    *turns = (kolo_turns){0};
+}
+
+kolo_status kolo_order_add(kolo_order *order, kolo_turns **turns)
+{
+    size_t bytes = (size_t)(order->count + 1) * sizeof *order->epoch;
+    kolo_turns *more = realloc(order->epoch, bytes);
+    if (!more) return kolo_fail_memory(bytes, "the order of exchanges");
+    order->epoch = more;
+    *turns = &more[order->count++];
+    **turns = (kolo_turns){0};
+    return KOLO_OK;
+}
+
+void kolo_order_clear(kolo_order *order)
+{
+    for (int i = 0; i < order->count; i++) kolo_turns_clear(&order->epoch[i]);
+    free(order->epoch);
+    *order = (kolo_order){0};
+}
+
+/* ---------------------------------------------------------------- scripts */
+
+/* Reads the next worker of a script, and begins anew at its end. */
+static kolo_status next_worker(const char *script, const char **at, int workers, int *worker)
+{
+    while (isspace((unsigned char)**at)) ++*at;
+    if (!**at) *at = script;
+    char *end;
+    long number = strtol(*at, &end, 10);
+    bool valid = end != *at && number >= 0 && number < workers && (!*end || isspace((unsigned char)*end));
+    if (!valid)
+        return kolo_fail(KOLO_INVALID,
+                         ".turns: wanted numbers of workers from 0 to %d with spaces between, got \"%.40s\"",
+                         workers - 1, script);
+    *at = end;
+    *worker = (int)number;
+    return KOLO_OK;
+}
+
+/* Adds a turn with the next `wanted` batches, or with those that are left. */
+static kolo_status add_next(kolo_turns *turns, int worker, int *next, int wanted, int steps)
+{
+    int batches = steps - *next < wanted ? steps - *next : wanted, *batch = malloc((size_t)batches * sizeof *batch + 1);
+    if (!batch) return kolo_fail_memory((size_t)batches * sizeof *batch, "the order of exchanges");
+    for (int i = 0; i < batches; i++) batch[i] = (*next)++;
+    kolo_status status = kolo_turns_add(turns, worker, batch, batches);
+    free(batch);
+    return status;
+}
+
+kolo_status kolo_turns_by_script(const char *script, const kolo_order_head *head, kolo_turns *turns)
+{
+    const char *at = script;
+    for (int next = 0, worker = 0; next < head->steps;) {
+        if (script) KOLO_TRY(next_worker(script, &at, head->workers, &worker));
+        else worker = turns->count % head->workers;
+        KOLO_TRY(add_next(turns, worker, &next, head->window, head->steps));
+    }
+    return KOLO_OK;
+}
+
+kolo_status kolo_turns_at_once(const kolo_order_head *head, kolo_turns *turns)
+{
+    for (int next = 0; next < head->steps;)
+        for (int w = 0; w < head->workers; w++) KOLO_TRY(add_next(turns, w, &next, head->window, head->steps));
+    return KOLO_OK;
+}
+
+/* ---------------------------------------------------------------- writing */
+
+static json_t *describe_turn(const kolo_turn *turn)
+{
+    json_t *batches = json_array();
+    for (int i = 0; i < turn->batches; i++) json_array_append_new(batches, json_integer(turn->batch[i]));
+    return json_pack("[i, o]", turn->worker, batches);
+}
+
+static json_t *describe(const kolo_order_head *head, const kolo_order *order)
+{
+    json_t *epochs = json_array();
+    for (int e = 0; e < order->count; e++) {
+        json_t *turns = json_array();
+        for (int i = 0; i < order->epoch[e].count; i++)
+            json_array_append_new(turns, describe_turn(&order->epoch[e].turn[i]));
+        json_array_append_new(epochs, turns);
+    }
+    return json_pack("{s:s, s:i, s:i, s:i, s:o}", "strategy", head->strategy, "workers", head->workers, "window",
+                     head->window, "steps", head->steps, "epochs", epochs);
+}
+
+kolo_status kolo_order_write(const char *path, const kolo_order_head *head, const kolo_order *order)
+{
+    return kolo_json_write(path, describe(head, order), JSON_COMPACT, "the order of exchanges");
+}
+
+/* ---------------------------------------------------------------- reading */
+
+static kolo_status check_head(const char *path, json_t *whole, const kolo_order_head *head)
+{
+    const char *strategy;
+    int workers, window, steps;
+    if (json_unpack(whole, "{s:s, s:i, s:i, s:i}", "strategy", &strategy, "workers", &workers, "window", &window,
+                    "steps", &steps) != 0)
+        return kolo_fail(KOLO_FORMAT, "%s: wanted a file that .record has written, got other JSON", path);
+    if (strcmp(strategy, head->strategy) == 0 && workers == head->workers && steps == head->steps) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID,
+                     "%s: wanted the exchanges of strategy %s with %d workers and %d batches an epoch, got those of %s "
+                     "with %d and %d",
+                     path, head->strategy, head->workers, head->steps, strategy, workers, steps);
+}
+
+static kolo_status read_turn(const char *path, json_t *from, const kolo_order_head *head, bool *seen, kolo_turns *turns)
+{
+    json_t *batches = json_array_get(from, 1), *worker = json_array_get(from, 0);
+    size_t count = json_array_size(batches);
+    if (!json_is_integer(worker) || !json_is_array(batches) || json_integer_value(worker) < 0 ||
+        json_integer_value(worker) >= head->workers || count > (size_t)head->steps)
+        return kolo_fail(KOLO_FORMAT, "%s: exchange %d of an epoch: wanted [worker, [batches]] with a worker below %d",
+                         path, turns->count, head->workers);
+    int *batch = malloc(count * sizeof *batch + 1);
+    if (!batch) return kolo_fail_memory(count * sizeof *batch, "the order of exchanges");
+    kolo_status status = KOLO_OK;
+    for (size_t i = 0; i < count && status == KOLO_OK; i++) {
+        json_t *number = json_array_get(batches, i);
+        json_int_t value = json_is_integer(number) ? json_integer_value(number) : -1;
+        bool valid = value >= 0 && value < head->steps && !seen[value];
+        if (valid) seen[batch[i] = (int)value] = true;
+        else
+            status = kolo_fail(KOLO_FORMAT,
+                               "%s: exchange %d of an epoch: wanted batches from 0 to %d, each once, got another value",
+                               path, turns->count, head->steps - 1);
+    }
+    if (status == KOLO_OK) status = kolo_turns_add(turns, (int)json_integer_value(worker), batch, (int)count);
+    free(batch);
+    return status;
+}
+
+static kolo_status read_epoch(const char *path, json_t *from, const kolo_order_head *head, kolo_turns *turns)
+{
+    bool *seen = calloc((size_t)head->steps, sizeof *seen);
+    if (!seen) return kolo_fail_memory((size_t)head->steps, "the order of exchanges");
+    kolo_status status = KOLO_OK;
+    int trained = 0;
+    for (size_t i = 0; i < json_array_size(from) && status == KOLO_OK; i++)
+        status = read_turn(path, json_array_get(from, i), head, seen, turns);
+    free(seen);
+    for (int i = 0; i < turns->count; i++) trained += turns->turn[i].batches;
+    if (status != KOLO_OK || trained == head->steps) return status;
+    return kolo_fail(KOLO_FORMAT, "%s: wanted %d batches in an epoch, got %d", path, head->steps, trained);
+}
+
+kolo_status kolo_order_read(const char *path, const kolo_order_head *head, kolo_order *order)
+{
+    json_t *whole;
+    KOLO_TRY(kolo_json_read(path, "the order of exchanges", &whole));
+    json_t *epochs = json_object_get(whole, "epochs");
+    kolo_status status = check_head(path, whole, head);
+    for (size_t e = 0; e < json_array_size(epochs) && status == KOLO_OK; e++) {
+        kolo_turns *turns;
+        status = kolo_order_add(order, &turns);
+        if (status == KOLO_OK) status = read_epoch(path, json_array_get(epochs, e), head, turns);
+    }
+    json_decref(whole);
+    return status;
+}

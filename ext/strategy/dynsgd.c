@@ -1,0 +1,13 @@
+/* DynSGD (Jiang et al. 2017): DOWNPOUR in which the staler a worker's weights are, the less the centre takes of what it
+ * has learnt with them. */
+#include "strategy/pull.h"
+
+static kolo_status exchange(kolo_replica *replica, const kolo_exchange *mine)
+{
+    (void)replica;
+    kolo_commit_and_pull(mine, 1 / (float)(mine->staleness + 1));
+    return KOLO_OK;
+}
+
+const kolo_strategy_kind kolo_dynsgd_kind = {
+    .name = "dynsgd", .replicas = kolo_strategy_workers, .step = kolo_worker_step, .exchange = exchange, .window = 5};

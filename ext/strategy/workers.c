@@ -1,0 +1,66 @@
+/* For strategies of workers: counts them, and checks the options of their exchanges. */
+#include <math.h>
+
+#include "runtime/runtime.h"
+#include "strategy/elastic.h"
+#include "strategy/strategy.h"
+
+static kolo_status wanted(const kolo_strategy *strategy, const char *option, const char *range, double got)
+{
+    return kolo_fail(KOLO_INVALID, "strategy %s: %s: wanted %s, got %g", strategy->kind->name, option, range, got);
+}
+
+static kolo_status check_numbers(const kolo_strategy *strategy)
+{
+    double rho = kolo_elastic_rho(strategy), alpha = kolo_elastic_alpha(strategy), momentum = kolo_momentum(strategy);
+    if (strategy->window < 0) return wanted(strategy, ".window", "at least 1 batch", strategy->window);
+    if (!(rho >= 0 && isfinite(rho))) return wanted(strategy, ".rho", "at least 0", rho);
+    if (!(alpha >= 0 && alpha < 1)) return wanted(strategy, ".learning_rate · .rho", "at least 0 and below 1", alpha);
+    if (!(momentum >= 0 && momentum < 1)) return wanted(strategy, ".momentum", "at least 0 and below 1", momentum);
+    if (strategy->kind->updates_center && strategy->window > 1)
+        return wanted(strategy, ".window", "1, since every gradient goes to the centre", strategy->window);
+    return KOLO_OK;
+}
+
+static kolo_status check_order(const kolo_strategy *strategy)
+{
+    if (strategy->turns && strategy->replay)
+        return kolo_fail(KOLO_INVALID, "strategy %s: wanted .turns or .replay, got both", strategy->kind->name);
+    if (!strategy->turns || strategy->kind->exchange) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID,
+                     "strategy %s: .turns: wanted none, since all workers exchange at once, got \"%.40s\"",
+                     strategy->kind->name, strategy->turns);
+}
+
+/* The options of synchronous strategies mean nothing here. */
+static kolo_status check_synchronous(const kolo_strategy *strategy)
+{
+    const char *option = strategy->parameter_device         ? ".parameter_device"
+                         : strategy->slicing                ? ".slicing"
+                         : strategy->last_takes_remainder   ? ".last_takes_remainder"
+                         : strategy->initial_sync           ? ".initial_sync"
+                         : strategy->synchronized_optimizer ? ".synchronized_optimizer"
+                         : strategy->staging                ? ".staging"
+                                                            : NULL;
+    if (!option) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID,
+                     "strategy %s: %s: wanted a strategy that divides each batch among devices, got one of workers",
+                     strategy->kind->name, option);
+}
+
+kolo_status kolo_strategy_workers(const kolo_strategy *strategy, int *count)
+{
+    int wanted_workers = strategy->workers, devices = strategy->devices;
+    if (wanted_workers < 0 || wanted_workers > KOLO_DEVICES_MAX)
+        return kolo_fail(KOLO_INVALID, "strategy %s: .workers: wanted 1 to %d, got %d", strategy->kind->name,
+                         KOLO_DEVICES_MAX, wanted_workers);
+    if (wanted_workers && devices)
+        return kolo_fail(KOLO_INVALID, "strategy %s: wanted .workers or .devices, got %d and %d", strategy->kind->name,
+                         wanted_workers, devices);
+    KOLO_TRY(check_numbers(strategy));
+    KOLO_TRY(check_order(strategy));
+    KOLO_TRY(check_synchronous(strategy));
+    if (wanted_workers == 0) return kolo_strategy_devices(strategy, count);
+    *count = wanted_workers;
+    return KOLO_OK;
+}

@@ -1,0 +1,117 @@
+/* The epochs of a kolo_fit() whose strategy has workers: the order in which they exchange, its record, and what worker
+ * 0 reports while all of them train. See fit.h and replica/workers.h. */
+#include "core/file.h"
+#include "replica/workers.h"
+#include "training/fit.h"
+
+static const kolo_strategy *strategy_of(const kolo_fit_state *state)
+{
+    return &state->model->settings.strategy;
+}
+
+/* A window of an epoch is a worker's share of the epoch's batches. */
+static int window_of(const kolo_fit_state *state)
+{
+    int workers = kolo_model_replicas(state->model), window = strategy_of(state)->window;
+    if (window == 0) window = kolo_model_strategy(state->model)->window;
+    return window ? window : (state->steps + workers - 1) / workers;
+}
+
+static kolo_order_head head_of(const kolo_fit_state *state)
+{
+    return (kolo_order_head){.strategy = kolo_model_strategy(state->model)->name,
+                             .workers = kolo_model_replicas(state->model),
+                             .window = window_of(state),
+                             .steps = state->steps};
+}
+
+/* ---------------------------------------------------------------- before and after the epochs */
+
+static kolo_status read_replay(kolo_fit_state *state, const char *path)
+{
+    kolo_order_head head = head_of(state);
+    int epochs = state->epochs - state->args->initial_epoch;
+    KOLO_TRY(kolo_order_read(path, &head, &state->replay));
+    if (state->args->resume || state->replay.count >= epochs) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID, "%s: wanted the exchanges of %d epochs, got those of %d", path, epochs,
+                     state->replay.count);
+}
+
+/* Makes an epoch's turns once, so that a wrong script fails before the training. */
+static kolo_status check_script(const kolo_fit_state *state)
+{
+    kolo_order_head head = head_of(state);
+    kolo_turns turns = {0};
+    kolo_status status = kolo_turns_by_script(strategy_of(state)->turns, &head, &turns);
+    kolo_turns_clear(&turns);
+    return status;
+}
+
+kolo_status kolo_fit_open_workers(kolo_fit_state *state)
+{
+    const kolo_strategy *strategy = strategy_of(state);
+    if (!kolo_strategy_has_workers(kolo_model_strategy(state->model))) return KOLO_OK;
+    if (state->args->feed > KOLO_FEED_SYNCHRONOUS)
+        return kolo_fail(KOLO_INVALID,
+                         ".feed: wanted KOLO_FEED_SYNCHRONOUS, since the workers of strategy %s take "
+                         "batches as it comes, got another feed",
+                         strategy->kind->name);
+    if (strategy->record) KOLO_TRY(kolo_check_writable(strategy->record));
+    if (strategy->turns) KOLO_TRY(check_script(state));
+    return strategy->replay ? read_replay(state, strategy->replay) : KOLO_OK;
+}
+
+kolo_status kolo_fit_close_workers(kolo_fit_state *state, kolo_status status)
+{
+    const char *path = state->model ? strategy_of(state)->record : NULL;
+    if (status == KOLO_OK && path && state->record.count > 0) {
+        kolo_order_head head = head_of(state);
+        status = kolo_order_write(path, &head, &state->record);
+    }
+    kolo_order_clear(&state->record);
+    kolo_order_clear(&state->replay);
+    return status;
+}
+
+/* ---------------------------------------------------------------- an epoch */
+
+/* *turns: the exchanges of this epoch, in `own` if they are not a file's; NULL: as it happens. */
+static kolo_status plan_turns(const kolo_fit_state *state, int epoch, kolo_turns *own, const kolo_turns **turns)
+{
+    const kolo_strategy *strategy = strategy_of(state);
+    kolo_order_head head = head_of(state);
+    bool at_once = kolo_model_strategy(state->model)->exchange_all;
+    int number = epoch - state->model->history.first_epoch;
+    *turns = own;
+    if (strategy->replay && number >= state->replay.count)
+        return kolo_fail(KOLO_INVALID, "%s: wanted the exchanges of epoch %d of this fit, got those of %d epochs",
+                         strategy->replay, number + 1, state->replay.count);
+    if (strategy->replay) *turns = &state->replay.epoch[number];
+    else if (at_once) return kolo_turns_at_once(&head, own);
+    else if (strategy->turns || state->model->settings.deterministic)
+        return kolo_turns_by_script(strategy->turns, &head, own);
+    else *turns = NULL;
+    return KOLO_OK;
+}
+
+/* The record keeps whole epochs only. */
+static void drop_incomplete(kolo_fit_state *state)
+{
+    if (!strategy_of(state)->record || state->record.count == 0) return;
+    kolo_turns_clear(&state->record.epoch[--state->record.count]);
+}
+
+kolo_status kolo_fit_run_workers(kolo_fit_state *state, int epoch,
+                                 kolo_status (*watch)(void *state, bool before, int trained, const kolo_totals *totals),
+                                 kolo_totals *totals, int *trained)
+{
+    kolo_turns own = {0};
+    kolo_workers_run run = {.plan = &state->plan, .window = window_of(state), .watch = watch, .watcher = state};
+    kolo_status status = plan_turns(state, epoch, &own, &run.turns);
+    if (status == KOLO_OK && strategy_of(state)->record) status = kolo_order_add(&state->record, &run.record);
+    if (status == KOLO_OK) status = kolo_workers_train(state->trainer, &run, totals);
+    *trained = state->trainer->center->trained;
+    if (*trained < state->steps) drop_incomplete(state);
+    kolo_turns_clear(&own);
+    return status;
+}

@@ -1,0 +1,335 @@
+/* Strategies of workers. Each rule is written out once more here, in a plain simulation without threads: with the same
+ * order of exchanges, training gives its bits. */
+#include "ext/core/small.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "strategy/strategy.h"
+
+#define WEIGHTS 1024
+#define SAMPLES 90 /* 12 batches of 8: the last has 2 samples */
+#define BATCH   8
+#define BATCHES 12
+#define WORKERS 3
+#define EPOCHS  3
+
+/* Without dropout, whose masks depend on the number of the step, which differs in the simulation. */
+static kolo_model *plain_model(kolo_optimizer optimizer, kolo_strategy strategy)
+{
+    kolo_model *model =
+        kolo_sequential(kolo_input(SMALL_SIDE, SMALL_SIDE, 1),
+                        kolo_conv2d(5, .kernel = {3, 3}, .activation = KOLO_RELU), kolo_max_pool2d(2, 2),
+                        kolo_flatten(), kolo_dense(12, .activation = KOLO_RELU), kolo_dense(SMALL_CLASSES));
+    assert_int_equal(kolo_compile(model, .optimizer = optimizer, .loss = KOLO_SPARSE_CROSSENTROPY, .seed = 11,
+                                  .metrics = {KOLO_ACCURACY}, .strategy = strategy, .deterministic = true),
+                     KOLO_OK);
+    assert_true(kolo_count_params(model) <= WEIGHTS);
+    return model;
+}
+
+static float *weights_of(kolo_model *model)
+{
+    return (float *)kolo_weight_get(model, 0).values;
+}
+
+static size_t bytes_of(const kolo_model *model)
+{
+    return (size_t)kolo_count_params(model) * sizeof(float);
+}
+
+/* ---------------------------------------------------------------- the simulation */
+
+/* c, and of each worker x, p (or x before its last step), v, and the exchanges of all when it last exchanged. */
+typedef struct simulation {
+    kolo_data *data;
+    kolo_model *model[WORKERS]; /* the local steps: each has an optimizer's state of its own */
+    kolo_model *server; /* the optimizer of the parameter server */
+    int64_t count, exchanges, last[WORKERS];
+    float c[WEIGHTS], x[WORKERS][WEIGHTS], p[WORKERS][WEIGHTS], v[WORKERS][WEIGHTS];
+} simulation;
+
+typedef void rule(simulation *s, int worker, int batches);
+typedef void step_rule(simulation *s, int worker, int batch);
+
+static void optimize(kolo_model *model, kolo_data *data, int batch, float *x)
+{
+    int first = batch * BATCH, samples = SAMPLES - first < BATCH ? SAMPLES - first : BATCH;
+    memcpy(weights_of(model), x, bytes_of(model));
+    assert_true(isfinite(kolo_train_on_batch(model, data, first, samples).loss));
+    memcpy(x, weights_of(model), bytes_of(model));
+}
+
+static void step(simulation *s, int w, int batch)
+{
+    optimize(s->model[w], s->data, batch, s->x[w]);
+}
+
+static void step_from_old(simulation *s, int w, int batch)
+{
+    memcpy(s->p[w], s->x[w], sizeof s->p[w]);
+    step(s, w, batch);
+}
+
+/* v ← μv + Δ, x ← x + v, with Δ = step from x + μv */
+static void step_nesterov(simulation *s, int w, int batch)
+{
+    float old[WEIGHTS];
+    memcpy(old, s->x[w], sizeof old);
+    for (int64_t i = 0; i < s->count; i++) s->x[w][i] = old[i] + 0.8f * s->v[w][i];
+    step(s, w, batch);
+    for (int64_t i = 0; i < s->count; i++) s->v[w][i] = s->x[w][i] - old[i];
+}
+
+/* The server's optimizer steps from c, but by the gradient at x. Plain descent: c + (x' − x) up to rounding, so the
+ * server's own step is taken where x is c. */
+static void take_center(simulation *s, int w)
+{
+    memcpy(s->x[w], s->c, sizeof s->c);
+    memcpy(s->p[w], s->c, sizeof s->c);
+}
+
+static void downpour(simulation *s, int w, int batches)
+{
+    (void)batches;
+    bool alone = s->exchanges == s->last[w];
+    for (int64_t i = 0; i < s->count; i++) s->c[i] = alone ? s->x[w][i] : s->c[i] + (s->x[w][i] - s->p[w][i]);
+    take_center(s, w);
+}
+
+static void adag(simulation *s, int w, int batches)
+{
+    bool alone = s->exchanges == s->last[w] && batches == 1;
+    float scale = 1 / (float)batches;
+    for (int64_t i = 0; i < s->count; i++) s->c[i] = alone ? s->x[w][i] : s->c[i] + (s->x[w][i] - s->p[w][i]) * scale;
+    take_center(s, w);
+}
+
+static void dynsgd(simulation *s, int w, int batches)
+{
+    (void)batches;
+    int64_t staleness = s->exchanges - s->last[w];
+    float scale = 1 / (float)(staleness + 1);
+    for (int64_t i = 0; i < s->count; i++)
+        s->c[i] = staleness == 0 ? s->x[w][i] : s->c[i] + (s->x[w][i] - s->p[w][i]) * scale;
+    take_center(s, w);
+}
+
+/* α = 0.1 · 4 */
+static void elastic(simulation *s, int w, int batches)
+{
+    (void)batches;
+    for (int64_t i = 0; i < s->count; i++) {
+        float d = (float)(0.1 * 4) * (s->x[w][i] - s->c[i]);
+        s->x[w][i] -= d;
+        s->c[i] += d;
+    }
+}
+
+/* Calls the exchange of every window of the script, with the batches in order. */
+static void simulate_turns(simulation *s, const char *script, int window, step_rule *local, rule *exchange)
+{
+    for (int e = 0; e < EPOCHS; e++)
+        for (int next = 0, turn = 0; next < BATCHES; turn++) {
+            int w = script[2 * (turn % ((int)strlen(script) / 2 + 1))] - '0', batches = 0;
+            for (; batches < window && next < BATCHES; batches++) local(s, w, next++);
+            exchange(s, w, batches);
+            s->last[w] = ++s->exchanges;
+        }
+}
+
+/* xᵢ ← xᵢ − η·gᵢ − α(xᵢ − c), c ← c + α·Σᵢ(xᵢ − c), each of 3 workers with a batch in turn */
+static void simulate_easgd(simulation *s)
+{
+    float alpha = (float)(0.1 * 4);
+    for (int b = 0; b < EPOCHS * BATCHES; b += WORKERS) {
+        for (int w = 0; w < WORKERS; w++) step_from_old(s, w, (b + w) % BATCHES);
+        for (int64_t i = 0; i < s->count; i++) {
+            float sum = 0;
+            for (int w = 0; w < WORKERS; w++) {
+                s->x[w][i] -= alpha * (s->p[w][i] - s->c[i]);
+                sum += s->p[w][i] - s->c[i];
+            }
+            s->c[i] += alpha * sum;
+        }
+    }
+}
+
+/* Batches window · w … of each round are worker w's. */
+static void simulate_mean(simulation *s, int window)
+{
+    for (int e = 0; e < EPOCHS; e++)
+        for (int next = 0; next < BATCHES;) {
+            int trained = 0;
+            bool trains[WORKERS] = {false};
+            for (int w = 0; w < WORKERS; w++)
+                for (int b = 0; b < window && next < BATCHES; b++, trains[w] = true) step(s, w, next++);
+            for (int w = 0; w < WORKERS; w++) trained += trains[w];
+            for (int64_t i = 0; i < s->count; i++) {
+                float sum = 0;
+                for (int w = 0; w < WORKERS; w++) sum += trains[w] ? s->x[w][i] : 0;
+                s->c[i] = sum / (float)trained;
+            }
+            for (int w = 0; w < WORKERS; w++) memcpy(s->x[w], s->c, sizeof s->c);
+        }
+}
+
+static simulation *begin(kolo_optimizer optimizer)
+{
+    simulation *s = calloc(1, sizeof *s);
+    assert_non_null(s);
+    s->data = small_data(SAMPLES);
+    for (int w = 0; w < WORKERS; w++) {
+        s->model[w] = plain_model(optimizer, (kolo_strategy){0});
+        s->count = kolo_count_params(s->model[w]);
+        memcpy(s->x[w], weights_of(s->model[w]), bytes_of(s->model[w]));
+        memcpy(s->p[w], s->x[w], sizeof s->p[w]);
+    }
+    memcpy(s->c, s->x[0], sizeof s->c);
+    return s;
+}
+
+static void end(simulation *s)
+{
+    for (int w = 0; w < WORKERS; w++) kolo_model_free(&s->model[w]);
+    kolo_data_free(&s->data);
+    free(s);
+}
+
+/* ---------------------------------------------------------------- the training */
+
+static void train(kolo_strategy strategy, kolo_optimizer optimizer, float *weights)
+{
+    kolo_data *data = small_data(SAMPLES);
+    kolo_model *model = plain_model(optimizer, strategy);
+    const kolo_history *history = kolo_fit(model, data, .epochs = EPOCHS, .batch_size = BATCH, .no_shuffle = true,
+                                           .validation_data = data, .verbose = KOLO_NONE);
+    assert_non_null(history);
+    for (int e = 0; e < EPOCHS; e++) {
+        assert_int_equal(history->epoch[e].images, SAMPLES);
+        assert_int_equal(history->epoch[e].steps, BATCHES);
+    }
+    assert_true(history->epoch[EPOCHS - 1].val_loss == kolo_evaluate(model, data).loss); /* the centre is validated */
+    memset(weights, 0, WEIGHTS * sizeof *weights);
+    memcpy(weights, weights_of(model), bytes_of(model));
+    kolo_model_free(&model);
+    kolo_data_free(&data);
+}
+
+static const kolo_optimizer *optimizers(int *count)
+{
+    static kolo_optimizer all[3];
+    all[0] = kolo_sgd(.learning_rate = 0.1);
+    all[1] = kolo_adam();
+    all[2] = kolo_sgd(.learning_rate = 0.05, .momentum = 0.9);
+    *count = 3;
+    return all;
+}
+
+static void compare_turns(kolo_strategy strategy, int window, step_rule *local, rule *exchange)
+{
+    static const char *const scripts[] = {"0 1 2", "0 1 0 1 2", "2 2 1 0"};
+    int count;
+    const kolo_optimizer *optimizer = optimizers(&count);
+    for (int o = 0; o < count; o++)
+        for (int i = 0; i < 3; i++) {
+            float got[WEIGHTS];
+            simulation *s = begin(optimizer[o]);
+            simulate_turns(s, scripts[i], window, local, exchange);
+            strategy.workers = WORKERS;
+            strategy.window = window;
+            strategy.turns = scripts[i];
+            train(strategy, optimizer[o], got);
+            assert_memory_equal(got, s->c, sizeof got);
+            end(s);
+        }
+}
+
+static void each_rule_has_the_bits_of_its_simulation(void **state)
+{
+    (void)state;
+    for (int window = 1; window <= 5; window += 2) {
+        compare_turns(kolo_downpour(), window, step, downpour);
+        compare_turns(kolo_adag(), window, step, adag);
+        compare_turns(kolo_dynsgd(), window, step, dynsgd);
+        compare_turns(kolo_async_easgd(.rho = 4), window, step, elastic);
+        compare_turns(kolo_async_eamsgd(.rho = 4, .momentum = 0.8), window, step_nesterov, elastic);
+    }
+}
+
+static void exchanges_of_all_have_the_bits_of_their_simulation(void **state)
+{
+    (void)state;
+    int count;
+    const kolo_optimizer *optimizer = optimizers(&count);
+    for (int o = 0; o < count; o++)
+        for (int which = 0; which < 4; which++) {
+            float got[WEIGHTS];
+            simulation *s = begin(optimizer[o]);
+            const kolo_strategy strategies[] = {
+                kolo_easgd(.workers = WORKERS, .rho = 4), kolo_averaging(.workers = WORKERS),
+                kolo_local_sgd(.workers = WORKERS, .window = 1), kolo_local_sgd(.workers = WORKERS, .window = 5)};
+            static const int windows[] = {0, BATCHES / WORKERS, 1, 5};
+            if (which == 0) simulate_easgd(s);
+            else simulate_mean(s, windows[which]);
+            train(strategies[which], optimizer[o], got);
+            assert_memory_equal(got, s->c, sizeof got);
+            end(s);
+        }
+}
+
+/* ---------------------------------------------------------------- what must be equal */
+
+static void one_worker_is_plain_training(void **state)
+{
+    (void)state;
+    const kolo_strategy strategies[] = {kolo_downpour(.workers = 1, .window = 1), kolo_dynsgd(.workers = 1),
+                                        kolo_adag(.workers = 1, .window = 1), kolo_parameter_server(.workers = 1),
+                                        kolo_averaging(.workers = 1), kolo_local_sgd(.workers = 1)};
+    int count;
+    const kolo_optimizer *optimizer = optimizers(&count);
+    for (int o = 0; o < count; o++)
+        for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
+            float wanted[WEIGHTS], got[WEIGHTS];
+            train((kolo_strategy){0}, optimizer[o], wanted);
+            train(strategies[i], optimizer[o], got);
+            assert_memory_equal(got, wanted, sizeof got);
+        }
+}
+
+static void a_record_is_replayed_to_the_bit(void **state)
+{
+    (void)state;
+    const kolo_strategy strategies[] = {kolo_parameter_server(), kolo_downpour(),     kolo_adag(),
+                                        kolo_dynsgd(),           kolo_async_easgd(),  kolo_async_eamsgd(),
+                                        kolo_easgd(),            kolo_averaging(),    kolo_local_sgd()};
+    char file[] = "/tmp/kolo_order_XXXXXX";
+    int made = mkstemp(file);
+    assert_true(made >= 0);
+    close(made);
+    for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
+        kolo_strategy strategy = strategies[i];
+        float recorded[WEIGHTS], replayed[WEIGHTS];
+        strategy.workers = 4;
+        strategy.window = strategy.kind->updates_center ? 1 : 2;
+        strategy.record = file;
+        train(strategy, kolo_adam(), recorded);
+        strategy.record = NULL;
+        strategy.replay = file;
+        train(strategy, kolo_adam(), replayed);
+        assert_memory_equal(recorded, replayed, sizeof recorded);
+    }
+    remove(file);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_rule_has_the_bits_of_its_simulation),
+        cmocka_unit_test(exchanges_of_all_have_the_bits_of_their_simulation),
+        cmocka_unit_test(one_worker_is_plain_training),
+        cmocka_unit_test(a_record_is_replayed_to_the_bit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
