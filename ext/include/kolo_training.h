@@ -108,7 +108,8 @@ typedef struct kolo_strategy {
 /* c ← c + (x − p) / (s + 1), x ← c; τ = 5; s: the exchanges of others since the worker's last. Jiang et al. 2017. */
 #define kolo_dynsgd(...) KOLO_WORKERS_(dynsgd, __VA_ARGS__)
 /* All at once: x ← x' − α(x − c), c ← c + αΣ(x − c), where x' is x after the window's last step, and x before it;
- * τ = 1. Zhang, Choromanska, LeCun 2015, equations 5 and 6. */
+ * τ = 1; α = 0.9 / n unless .learning_rate or .rho is given. Where n · α ≥ 2 it diverges. Zhang, Choromanska, LeCun
+ * 2015, equations 5 and 6. */
 #define kolo_easgd(...) KOLO_WORKERS_(easgd, __VA_ARGS__)
 /* d = α(x − c), x ← x − d, c ← c + d; τ = 32. The same, algorithm 1. */
 #define kolo_async_easgd(...) KOLO_WORKERS_(async_easgd, __VA_ARGS__)

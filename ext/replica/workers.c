@@ -23,6 +23,7 @@ static kolo_status open_worker(kolo_replica *replica)
 {
     kolo_exchange *mine = &replica->exchange;
     const kolo_trainer *trainer = replica->trainer;
+    mine->number = replica->index;
     mine->count = trainer->model->weight_count;
     mine->center = trainer->center->weights;
     KOLO_TRY(kolo_allocate_zeros(mine->count, "a worker's weights", &mine->start));

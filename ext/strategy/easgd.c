@@ -14,10 +14,28 @@ static kolo_status step(kolo_replica *replica, const kolo_batch *batch)
     return kolo_worker_step(replica, batch);
 }
 
+/* The paper's α without options: the centre moves by β = n · α = 0.9 towards the mean of n workers. */
+static double alpha_of(const kolo_strategy *strategy, int workers)
+{
+    bool given = strategy->rho != 0 || strategy->learning_rate != 0;
+    return given ? kolo_elastic_alpha(strategy) : 0.9 / workers;
+}
+
+static kolo_status replicas(const kolo_strategy *strategy, int *count)
+{
+    KOLO_TRY(kolo_strategy_workers(strategy, count));
+    double beta = alpha_of(strategy, *count) * *count;
+    if (beta >= 2)
+        kolo_warn("strategy easgd: the centre moves by %d · α = %g of its distance from the workers' mean: at 2 and "
+                  "above it swings ever further, so lower .learning_rate or .rho",
+                  *count, beta);
+    return KOLO_OK;
+}
+
 /* A worker without a batch has made no step, so its old values are its weights. */
 static void exchange_all(const kolo_strategy *strategy, const kolo_exchange *workers, int count)
 {
-    float alpha = (float)kolo_elastic_alpha(strategy);
+    float alpha = (float)alpha_of(strategy, count);
     for (int64_t i = 0; i < workers->count; i++) {
         float center = workers->center[i], sum = 0;
         for (int w = 0; w < count; w++) {
@@ -30,4 +48,4 @@ static void exchange_all(const kolo_strategy *strategy, const kolo_exchange *wor
 }
 
 const kolo_strategy_kind kolo_easgd_kind = {
-    .name = "easgd", .replicas = kolo_strategy_workers, .step = step, .exchange_all = exchange_all, .window = 1};
+    .name = "easgd", .replicas = replicas, .step = step, .exchange_all = exchange_all, .window = 1};

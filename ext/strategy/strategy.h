@@ -23,6 +23,7 @@ typedef struct kolo_replica kolo_replica;
 
 /* What a worker and the centre bring to an exchange. Each array is [count], on the host. */
 typedef struct kolo_exchange {
+    int number; /* the worker's, from 0 */
     int64_t count;
     float *center;
     float *weights;    /* the worker's */

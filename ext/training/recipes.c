@@ -225,6 +225,18 @@ static void write_mirroring(recipe *r, const kolo_strategy *strategy)
     if (strategy->staging) option(r, ".staging = true");
 }
 
+static void write_workers(recipe *r, const kolo_strategy *strategy)
+{
+    if (strategy->workers) option(r, ".workers = %d", strategy->workers);
+    if (strategy->window) option(r, ".window = %d", strategy->window);
+    if (strategy->rho != 0) option(r, ".rho = %g", strategy->rho);
+    if (strategy->learning_rate != 0) option(r, ".learning_rate = %g", strategy->learning_rate);
+    if (strategy->momentum != 0) option(r, ".momentum = %g", strategy->momentum);
+    if (strategy->turns) option(r, ".turns = \"%s\"", strategy->turns);
+    if (strategy->replay) option(r, ".replay = \"%s\"", strategy->replay);
+    if (strategy->record) option(r, ".record = \"%s\"", strategy->record);
+}
+
 /* Without .devices it shows no number of devices, since that is chosen when a model is compiled. */
 char *kolo_strategy_bundle(const kolo_strategy *strategy)
 {
@@ -233,6 +245,7 @@ char *kolo_strategy_bundle(const kolo_strategy *strategy)
     if (!begin(&r, kind->name ? kind->name : "strategy")) return NULL;
     if (!kind->one_replica && strategy->devices) option(&r, ".devices = %d", strategy->devices);
     write_mirroring(&r, strategy);
+    write_workers(&r, strategy);
     return json_of(&r, ")");
 }
 

@@ -2,6 +2,7 @@
  * order of exchanges, training gives its bits. */
 #include "ext/core/small.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -45,7 +46,6 @@ static size_t bytes_of(const kolo_model *model)
 typedef struct simulation {
     kolo_data *data;
     kolo_model *model[WORKERS]; /* the local steps: each has an optimizer's state of its own */
-    kolo_model *server; /* the optimizer of the parameter server */
     int64_t count, exchanges, last[WORKERS];
     float c[WEIGHTS], x[WORKERS][WEIGHTS], p[WORKERS][WEIGHTS], v[WORKERS][WEIGHTS];
 } simulation;
@@ -82,8 +82,6 @@ static void step_nesterov(simulation *s, int w, int batch)
     for (int64_t i = 0; i < s->count; i++) s->v[w][i] = s->x[w][i] - old[i];
 }
 
-/* The server's optimizer steps from c, but by the gradient at x. Plain descent: c + (x' − x) up to rounding, so the
- * server's own step is taken where x is c. */
 static void take_center(simulation *s, int w)
 {
     memcpy(s->x[w], s->c, sizeof s->c);
@@ -125,6 +123,24 @@ static void elastic(simulation *s, int w, int batches)
         s->x[w][i] -= d;
         s->c[i] += d;
     }
+}
+
+/* c ← c − η · g(x), by another way to the gradient than training's, so with another rounding. */
+static void descend(simulation *s, int w, int batch)
+{
+    int first = batch * BATCH, samples = SAMPLES - first < BATCH ? SAMPLES - first : BATCH;
+    kolo_data *part = kolo_data_slice(s->data, first, samples);
+    float gradient[WEIGHTS];
+    memcpy(weights_of(s->model[w]), s->x[w], bytes_of(s->model[w]));
+    assert_true(isfinite(kolo_gradients(s->model[w], part, gradient)));
+    for (int64_t i = 0; i < s->count; i++) s->c[i] -= 0.1f * gradient[i];
+    kolo_data_free(&part);
+}
+
+static void pull(simulation *s, int w, int batches)
+{
+    (void)batches;
+    take_center(s, w);
 }
 
 /* Calls the exchange of every window of the script, with the batches in order. */
@@ -199,10 +215,17 @@ static void end(simulation *s)
 
 /* ---------------------------------------------------------------- the training */
 
+/* Without deterministic mode, in which workers exchange in turn. */
+static bool as_it_happens;
+
 static void train(kolo_strategy strategy, kolo_optimizer optimizer, float *weights)
 {
     kolo_data *data = small_data(SAMPLES);
     kolo_model *model = plain_model(optimizer, strategy);
+    if (as_it_happens)
+        assert_int_equal(kolo_compile(model, .optimizer = optimizer, .loss = KOLO_SPARSE_CROSSENTROPY, .seed = 11,
+                                      .metrics = {KOLO_ACCURACY}, .strategy = strategy),
+                         KOLO_OK);
     const kolo_history *history = kolo_fit(model, data, .epochs = EPOCHS, .batch_size = BATCH, .no_shuffle = true,
                                            .validation_data = data, .verbose = KOLO_NONE);
     assert_non_null(history);
@@ -258,6 +281,21 @@ static void each_rule_has_the_bits_of_its_simulation(void **state)
     }
 }
 
+static void a_parameter_server_descends_by_each_gradient(void **state)
+{
+    (void)state;
+    static const char *const scripts[] = {"0 1 2", "0 1 0 1 2", "2 2 1 0"};
+    for (int i = 0; i < 3; i++) {
+        float got[WEIGHTS];
+        kolo_optimizer optimizer = kolo_sgd(.learning_rate = 0.1);
+        simulation *s = begin(optimizer);
+        simulate_turns(s, scripts[i], 1, descend, pull);
+        train(kolo_parameter_server(.workers = WORKERS, .turns = scripts[i]), optimizer, got);
+        for (int64_t w = 0; w < s->count; w++) assert_float_equal(got[w], s->c[w], 1e-6);
+        end(s);
+    }
+}
+
 static void exchanges_of_all_have_the_bits_of_their_simulation(void **state)
 {
     (void)state;
@@ -284,9 +322,9 @@ static void exchanges_of_all_have_the_bits_of_their_simulation(void **state)
 static void one_worker_is_plain_training(void **state)
 {
     (void)state;
-    const kolo_strategy strategies[] = {kolo_downpour(.workers = 1, .window = 1), kolo_dynsgd(.workers = 1),
-                                        kolo_adag(.workers = 1, .window = 1), kolo_parameter_server(.workers = 1),
-                                        kolo_averaging(.workers = 1), kolo_local_sgd(.workers = 1)};
+    const kolo_strategy strategies[] = {
+        kolo_downpour(.workers = 1, .window = 1), kolo_dynsgd(.workers = 1),    kolo_adag(.workers = 1, .window = 1),
+        kolo_parameter_server(.workers = 1),      kolo_averaging(.workers = 1), kolo_local_sgd(.workers = 1)};
     int count;
     const kolo_optimizer *optimizer = optimizers(&count);
     for (int o = 0; o < count; o++)
@@ -301,13 +339,14 @@ static void one_worker_is_plain_training(void **state)
 static void a_record_is_replayed_to_the_bit(void **state)
 {
     (void)state;
-    const kolo_strategy strategies[] = {kolo_parameter_server(), kolo_downpour(),     kolo_adag(),
-                                        kolo_dynsgd(),           kolo_async_easgd(),  kolo_async_eamsgd(),
-                                        kolo_easgd(),            kolo_averaging(),    kolo_local_sgd()};
+    const kolo_strategy strategies[] = {kolo_parameter_server(), kolo_downpour(),     kolo_adag(),  kolo_dynsgd(),
+                                        kolo_async_easgd(),      kolo_async_eamsgd(), kolo_easgd(), kolo_averaging(),
+                                        kolo_local_sgd()};
     char file[] = "/tmp/kolo_order_XXXXXX";
     int made = mkstemp(file);
     assert_true(made >= 0);
     close(made);
+    as_it_happens = true;
     for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
         kolo_strategy strategy = strategies[i];
         float recorded[WEIGHTS], replayed[WEIGHTS];
@@ -320,16 +359,199 @@ static void a_record_is_replayed_to_the_bit(void **state)
         train(strategy, kolo_adam(), replayed);
         assert_memory_equal(recorded, replayed, sizeof recorded);
     }
+    as_it_happens = false;
     remove(file);
+}
+
+/* ---------------------------------------------------------------- stragglers, stops, failures */
+
+/* A training of a learner's own rule, whose workers wait, stop or fail as a test wants. */
+static struct {
+    int slow, fails, stops; /* the numbers of workers; -1: none */
+    atomic_int exchanges[WORKERS];
+} own;
+
+static kolo_status three(const kolo_strategy *strategy, int *count)
+{
+    (void)strategy;
+    *count = WORKERS;
+    return KOLO_OK;
+}
+
+static int number_of(kolo_replica *replica)
+{
+    return kolo_worker_exchange(replica)->number;
+}
+
+static kolo_status own_step(kolo_replica *replica, const kolo_batch *batch)
+{
+    int number = number_of(replica);
+    if (number == own.slow) usleep(200000);
+    if (number == own.fails && batch->number > 4) return kolo_fail(KOLO_INVALID, "worker %d lost its way", number);
+    if (number == own.stops && batch->number > 4) kolo_request_stop();
+    return kolo_worker_step(replica, batch);
+}
+
+static kolo_status own_exchange(kolo_replica *replica, const kolo_exchange *mine)
+{
+    atomic_fetch_add(&own.exchanges[number_of(replica)], 1);
+    for (int64_t i = 0; i < mine->count; i++) mine->center[i] += (mine->weights[i] - mine->start[i]) / WORKERS;
+    memcpy(mine->weights, mine->center, (size_t)mine->count * sizeof(float));
+    return KOLO_OK;
+}
+
+static void own_exchange_all(const kolo_strategy *strategy, const kolo_exchange *workers, int count)
+{
+    (void)strategy;
+    (void)count;
+    for (int64_t i = 0; i < workers->count; i++) workers->center[i] = workers->weights[i];
+}
+
+static const kolo_strategy_kind own_kind = {
+    .name = "own", .replicas = three, .step = own_step, .exchange = own_exchange, .window = 1};
+static const kolo_strategy_kind own_kind_at_once = {
+    .name = "own", .replicas = three, .step = own_step, .exchange_all = own_exchange_all, .window = 1};
+
+static const kolo_history *train_own(kolo_model *model, kolo_data *data, const kolo_strategy_kind *kind, bool in_turn)
+{
+    memset(own.exchanges, 0, sizeof own.exchanges);
+    assert_int_equal(kolo_compile(model, .optimizer = kolo_sgd(), .loss = KOLO_SPARSE_CROSSENTROPY, .seed = 11,
+                                  .strategy = kolo_strategy_of(kind), .deterministic = in_turn),
+                     KOLO_OK);
+    return kolo_fit(model, data, .epochs = 2, .batch_size = 2, .verbose = KOLO_NONE);
+}
+
+/* 45 batches an epoch: the slow worker takes the fewest, and the others take the rest. */
+static void a_straggler_holds_up_nobody(void **state)
+{
+    (void)state;
+    kolo_data *data = small_data(SAMPLES);
+    kolo_model *model = small_model();
+    own.slow = 1, own.fails = own.stops = -1;
+    const kolo_history *history = train_own(model, data, &own_kind, false);
+    assert_non_null(history);
+    assert_int_equal(history->epoch[1].images, SAMPLES);
+    assert_int_equal(own.exchanges[0] + own.exchanges[1] + own.exchanges[2], 90);
+    assert_true(own.exchanges[1] < own.exchanges[0] && own.exchanges[1] < own.exchanges[2]);
+    kolo_model_free(&model);
+    kolo_data_free(&data);
+}
+
+static void a_failed_worker_ends_all_with_its_sentence(void **state)
+{
+    (void)state;
+    kolo_data *data = small_data(SAMPLES);
+    kolo_model *model = small_model();
+    own.slow = own.stops = -1;
+    for (int i = 0; i < 9; i++) {
+        own.fails = i % 3;
+        assert_null(train_own(model, data, i < 6 ? &own_kind : &own_kind_at_once, i < 3));
+        assert_non_null(strstr(kolo_last_error().text, "lost its way"));
+        kolo_clear_error();
+        own.fails = -1;
+        assert_non_null(train_own(model, data, &own_kind, false)); /* the model can be trained again */
+    }
+    kolo_model_free(&model);
+    kolo_data_free(&data);
+}
+
+static void a_requested_stop_ends_all(void **state)
+{
+    (void)state;
+    kolo_data *data = small_data(SAMPLES);
+    kolo_model *model = small_model();
+    own.slow = own.fails = -1;
+    for (int i = 0; i < 9; i++) {
+        own.stops = i % 3;
+        const kolo_history *history = train_own(model, data, i < 6 ? &own_kind : &own_kind_at_once, i < 3);
+        assert_non_null(history);
+        assert_true(history->stopped);
+        assert_true(history->epochs < 2); /* a worker may be late to its first batch */
+        kolo_clear_error();
+    }
+    kolo_model_free(&model);
+    kolo_data_free(&data);
+}
+
+/* ---------------------------------------------------------------- wrong input */
+
+static void refuse(kolo_strategy strategy, const char *sentence)
+{
+    kolo_data *data = small_data(SAMPLES);
+    kolo_model *model = small_model();
+    kolo_compile(model, .optimizer = kolo_sgd(), .loss = KOLO_SPARSE_CROSSENTROPY, .strategy = strategy);
+    if (!kolo_failed()) assert_null(kolo_fit(model, data, .batch_size = BATCH, .verbose = KOLO_NONE));
+    if (!strstr(kolo_last_error().text, sentence)) fail_msg("wanted \"%s\" in: %s", sentence, kolo_last_error().text);
+    kolo_clear_error();
+    kolo_model_free(&model);
+    kolo_data_free(&data);
+}
+
+static void refuse_file(const char *text, const char *sentence)
+{
+    char file[] = "/tmp/kolo_order_XXXXXX";
+    int made = mkstemp(file);
+    assert_true(made >= 0 && write(made, text, strlen(text)) == (ssize_t)strlen(text));
+    close(made);
+    refuse(kolo_downpour(.workers = 2, .window = 2, .replay = file), sentence);
+    remove(file);
+}
+
+static void wrong_options_are_sentences(void **state)
+{
+    (void)state;
+    refuse(kolo_downpour(.workers = -1), ".workers: wanted 1 to 256, got -1");
+    refuse(kolo_downpour(.workers = 257), ".workers: wanted 1 to 256, got 257");
+    refuse(kolo_downpour(.workers = 2, .devices = 2), "wanted .workers or .devices, got 2 and 2");
+    refuse(kolo_downpour(.workers = 2, .window = -3), ".window: wanted at least 1 batch, got -3");
+    refuse(kolo_downpour(.workers = 2, .turns = "0 1 2"), ".turns: wanted numbers of workers from 0 to 1");
+    refuse(kolo_downpour(.workers = 2, .turns = ""), ".turns: wanted numbers of workers from 0 to 1");
+    refuse(kolo_downpour(.workers = 2, .turns = "0 x"), ".turns: wanted numbers of workers from 0 to 1");
+    refuse(kolo_downpour(.workers = 2, .turns = "0", .replay = "a"), "wanted .turns or .replay, got both");
+    refuse(kolo_easgd(.workers = 2, .turns = "0 1"), ".turns: wanted none, since all workers exchange at once");
+    refuse(kolo_async_easgd(.rho = -1), ".rho: wanted at least 0, got -1");
+    refuse(kolo_async_easgd(.rho = 100), "wanted at least 0 and below 1, got 10");
+    refuse(kolo_async_eamsgd(.momentum = 1), ".momentum: wanted at least 0 and below 1, got 1");
+    refuse(kolo_parameter_server(.window = 2), ".window: wanted 1");
+    refuse(kolo_downpour(.staging = true), ".staging: wanted a strategy that divides each batch");
+    refuse(kolo_mirrored(.devices = 1, .window = 2), ".window: wanted a strategy of workers");
+    refuse(kolo_downpour(.replay = "/nowhere/order.json"), "/nowhere/order.json: wanted a file to read");
+    refuse(kolo_downpour(.record = "/nowhere/order.json"), "/nowhere/order.json");
+}
+
+static void wrong_files_are_sentences(void **state)
+{
+    (void)state;
+#define HEAD "{\"strategy\": \"downpour\", \"workers\": 2, \"window\": 2, \"steps\": 12, \"epochs\": "
+    refuse_file("", "wanted the order of exchanges in JSON");
+    refuse_file("[]", "wanted a file that .record has written");
+    refuse_file("{\"strategy\": \"adag\", \"workers\": 2, \"window\": 2, \"steps\": 12, \"epochs\": []}",
+                "wanted the exchanges of strategy downpour with 2 workers and 12 batches an epoch, got those of adag");
+    refuse_file(HEAD "[]}", "wanted the exchanges of 1 epochs, got those of 0");
+    refuse_file(HEAD "7}", "wanted the exchanges of 1 epochs, got those of 0");
+    refuse_file(HEAD "[[[0, [0, 1]]]]}", "wanted 12 batches in an epoch, got 2");
+    refuse_file(HEAD "[[[2, [0]]]]}", "wanted [worker, [batches]] with a worker below 2");
+    refuse_file(HEAD "[[[-1, [0]]]]}", "wanted [worker, [batches]] with a worker below 2");
+    refuse_file(HEAD "[[[0, [0, 0]]]]}", "wanted batches from 0 to 11, each once");
+    refuse_file(HEAD "[[[0, [12]]]]}", "wanted batches from 0 to 11, each once");
+    refuse_file(HEAD "[[[0, [\"x\"]]]]}", "wanted batches from 0 to 11, each once");
+    refuse_file(HEAD "[[0, 1]]}", "wanted [worker, [batches]]");
+#undef HEAD
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_rule_has_the_bits_of_its_simulation),
+        cmocka_unit_test(a_parameter_server_descends_by_each_gradient),
         cmocka_unit_test(exchanges_of_all_have_the_bits_of_their_simulation),
         cmocka_unit_test(one_worker_is_plain_training),
         cmocka_unit_test(a_record_is_replayed_to_the_bit),
+        cmocka_unit_test(a_straggler_holds_up_nobody),
+        cmocka_unit_test(a_failed_worker_ends_all_with_its_sentence),
+        cmocka_unit_test(a_requested_stop_ends_all),
+        cmocka_unit_test(wrong_options_are_sentences),
+        cmocka_unit_test(wrong_files_are_sentences),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
