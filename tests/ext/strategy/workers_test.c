@@ -307,8 +307,8 @@ static void exchanges_of_all_have_the_bits_of_their_simulation(void **state)
             simulation *s = begin(optimizer[o]);
             const kolo_strategy strategies[] = {
                 kolo_easgd(.workers = WORKERS, .rho = 4), kolo_averaging(.workers = WORKERS),
-                kolo_local_sgd(.workers = WORKERS, .window = 1), kolo_local_sgd(.workers = WORKERS, .window = 5)};
-            static const int windows[] = {0, BATCHES / WORKERS, 1, 5};
+                kolo_local_sgd(.workers = WORKERS, .window = 1), kolo_local_sgd(.workers = WORKERS)};
+            static const int windows[] = {0, BATCHES / WORKERS, 1, 8};
             if (which == 0) simulate_easgd(s);
             else simulate_mean(s, windows[which]);
             train(strategies[which], optimizer[o], got);
