@@ -23,13 +23,14 @@ say  = @mkdir -p $(@D)$(if $(Q), && printf '  %-4s %s\n' $(1) $@)
 .DELETE_ON_ERROR:
 
 # ---- Which sources make which part. The layout is the architecture: see CONTRIBUTING.md. ----
+MPI_SRC     := ext/comm/mpi.c
+ZMQ_SRC     := ext/comm/zmq.c
 LIB_SRC     := $(wildcard $(addprefix ext/,$(addsuffix /*.c,core show losses optimizers plan layers runtime data model \
                                                             engine strategy replica training saving callbacks))) \
                $(filter-out ext/topology/hwloc.c,$(wildcard ext/topology/*.c)) \
                $(wildcard ext/backend/*.c ext/backend/reference/*.c) \
-               $(filter-out ext/comm/mpi.c,$(wildcard ext/comm/*.c)) ext/fetch/download.c
+               $(filter-out $(MPI_SRC) $(ZMQ_SRC),$(wildcard ext/comm/*.c)) ext/fetch/download.c
 ONEDNN_SRC  := $(wildcard ext/backend/onednn/*.c)
-MPI_SRC     := $(wildcard ext/comm/mpi.c)
 CURL_SRC    := ext/fetch/curl.c
 HWLOC_SRC   := ext/topology/hwloc.c
 DATA_SRC    := ext/fetch/main.c
@@ -46,11 +47,11 @@ TEST_SRC    := $(sort $(shell find tests/ext tests/kernel -name '*_test.c'))
 
 object   = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(1)))
 LIBKOLO := $(BUILD)/lib/libkolo.so
-BUILT   := $(LIBKOLO) $(if $(ONEDNN_SRC),$(BUILD)/lib/libkolo_onednn.so) $(if $(MPI_SRC),$(BUILD)/lib/libkolo_mpi.so) \
+BUILT   := $(LIBKOLO) $(if $(ONEDNN_SRC),$(BUILD)/lib/libkolo_onednn.so) $(BUILD)/lib/libkolo_mpi.so $(BUILD)/lib/libkolo_zmq.so \
            $(BUILD)/lib/libkolo_curl.so $(BUILD)/lib/libkolo_hwloc.so $(BUILD)/bin/kolo-data \
            $(if $(LAUNCH_SRC),$(BUILD)/bin/kolorun) $(BUILD)/bin/kolo-kernel $(BUILD)/bin/kolo-worker $(BUILD)/bin/kolo-rank \
            $(BUILD)/lib/kolo-program.o $(addprefix $(BUILD)/bin/,$(notdir $(basename $(PROGRAM_SRC))))
-OBJECTS := $(call object,$(LIB_SRC) $(ONEDNN_SRC) $(MPI_SRC) $(CURL_SRC) $(HWLOC_SRC) $(DATA_SRC) $(LAUNCH_SRC) \
+OBJECTS := $(call object,$(LIB_SRC) $(ONEDNN_SRC) $(MPI_SRC) $(ZMQ_SRC) $(CURL_SRC) $(HWLOC_SRC) $(DATA_SRC) $(LAUNCH_SRC) \
                          $(sort $(KERNEL_SRC) $(WORKER_SRC) $(RANK_SRC)) kernel/xeus.cpp kernel/linked/program.c)
 TESTS   := $(patsubst %.c,$(BUILD)/%,$(TEST_SRC))
 SPEC    := $(BUILD)/share/jupyter/kernels/kolo/kernel.json
@@ -98,6 +99,9 @@ $(BUILD)/lib/libkolo_onednn.so: $(call object,$(ONEDNN_SRC)) $(LIBKOLO)
 $(BUILD)/lib/libkolo_mpi.so: $(call object,$(MPI_SRC)) $(LIBKOLO)
 	$(call say,LINK)
 	$(Q)$(CC) $(CFLAGS) -shared -o $@ $(filter %.o,$^) -L$(@D) -lkolo -Wl,-rpath,'$$ORIGIN' -lmpi
+$(BUILD)/lib/libkolo_zmq.so: $(call object,$(ZMQ_SRC)) $(LIBKOLO)
+	$(call say,LINK)
+	$(Q)$(CC) $(CFLAGS) -shared -o $@ $(filter %.o,$^) -L$(@D) -lkolo -Wl,-rpath,'$$ORIGIN' -lzmq
 $(BUILD)/lib/libkolo_curl.so: $(call object,$(CURL_SRC)) $(LIBKOLO)
 	$(call say,LINK)
 	$(Q)$(CC) $(CFLAGS) -shared -o $@ $(filter %.o,$^) -L$(@D) -lkolo -Wl,-rpath,'$$ORIGIN' -lcurl -lcrypto -pthread

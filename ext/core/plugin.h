@@ -16,6 +16,7 @@ typedef struct kolo_plugin {
     unsigned version;                    /* KOLO_PLUGIN_VERSION */
     const struct kolo_backend *backend;  /* backend/backend.h */
     const struct kolo_world_kind *world; /* comm/comm.h */
+    const struct kolo_channel_kind *channels; /* comm/channel.h */
     const struct kolo_fetcher *fetcher;  /* fetch/fetch.h */
     /* topology/topology.h: kolo_read_machine */
     kolo_status (*read_machine)(int sharers, int count, struct kolo_machine *machine);

@@ -78,7 +78,7 @@ static kolo_status take_samples(kolo_replica *replica, const kolo_batch *batch, 
 /* Worker 0 may change the model's learning rate while other workers compute. */
 double kolo_replica_rate(const kolo_replica *replica)
 {
-    return replica->trainer->center ? replica->learning_rate : replica->trainer->model->learning_rate;
+    return replica->trainer->workers ? replica->learning_rate : replica->trainer->model->learning_rate;
 }
 
 /* An update by the host uses .scale as it is. With a kolo_scaling the stream replaces it, since the counters may lag.

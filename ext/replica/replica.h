@@ -81,8 +81,6 @@ struct kolo_replica {
     kolo_timings timings; /* of this fit; the engine and the feeds hold further seconds and bytes of slicing */
     kolo_feed *feed; /* stages samples in the device's memory; NULL: none */
     /* Of a worker (workers.h): */
-    kolo_exchange exchange;
-    int64_t exchanged_at; /* center->exchanges after its last exchange */
     double learning_rate; /* of its current batch */
 };
 
@@ -122,9 +120,10 @@ bool kolo_replica_completes(const kolo_replica *replica);
 /* The step parameters of the update after this batch, if there is one. */
 kolo_step_parameters kolo_replica_step_parameters(const kolo_replica *replica);
 
-/* update.c. Updates these host arrays with the mean gradient, by the host: weights[weight_count], and as many slots[]
- * as the optimizer has. */
-kolo_status kolo_replica_update_on_host(kolo_replica *replica, float *weights, float *const slots[]);
+/* update.c. One step of the optimizer by the host: updates weights[weight_count] with the sum of gradients over so many
+ * samples. The optimizer's state is this replica's; `updates` is the number of updates before. */
+kolo_status kolo_replica_update_center(kolo_replica *replica, float *weights, const float *gradient, double samples,
+                                       double rate, int64_t updates);
 /* The learning rate of the current batch. */
 double kolo_replica_rate(const kolo_replica *replica);
 

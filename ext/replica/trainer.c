@@ -119,7 +119,7 @@ static kolo_status open_groups(kolo_trainer *trainer)
     for (int i = 0; i < trainer->count && status == KOLO_OK; i++) {
         kolo_replica *replica = &trainer->replicas[i];
         replica->local = members[i];
-        replica->group = trainer->center ? kolo_comm_self() : members[i]; /* a worker trains by itself */
+        replica->group = trainer->workers ? kolo_comm_self() : members[i]; /* a worker trains by itself */
         if (kolo_model_distributed(trainer->model))
             status = kolo_comm_nested_open(replica->local, kolo_world_comm(), &replica->group);
     }
@@ -144,7 +144,7 @@ static kolo_status check_reductions(const kolo_trainer *trainer)
     const kolo_model *model = trainer->model;
     const kolo_plan *plan = &trainer->replicas[0].engine->program->plan;
     int members = trainer->count * kolo_model_ranks(model)->size;
-    bool divides = model->settings.deterministic && members > 1 && !trainer->center;
+    bool divides = model->settings.deterministic && members > 1 && !trainer->workers;
     for (int o = 0; divides && o < plan->op_count; o++) {
         const kolo_op *op = &plan->ops[o];
         if (op->kind != KOLO_OP_REDUCE || op->across) continue;
@@ -260,7 +260,7 @@ static kolo_status open_trainer(kolo_model *model, kolo_trainer **trainer)
     made->apart = model->settings.strategy.initial_sync == KOLO_NONE && made->weight_placement == KOLO_WEIGHTS_COPIED &&
                   count > 1;
     if (made->apart) draw_apart(made);
-    KOLO_TRY(kolo_center_open(made));
+    KOLO_TRY(kolo_workers_open(made));
     return open_groups(made);
 }
 
@@ -292,7 +292,7 @@ void kolo_trainer_close(kolo_trainer **trainer)
     closed->model->backend->streams->close(&closed->parameter_stream);
     kolo_feed_close(&closed->feed);
     close_engines(closed);
-    kolo_center_close(closed);
+    kolo_workers_close(closed);
     for (int i = closed->count - 1; i >= 0; i--) kolo_replica_close(&closed->replicas[i]);
     kolo_reduction_close(&closed->totals_tree);
     kolo_host_deallocate(closed->sum);
@@ -325,8 +325,8 @@ static kolo_status with_the_reason(kolo_trainer *trainer, kolo_status status)
 kolo_status kolo_trainer_fetch(kolo_trainer *trainer)
 {
     size_t bytes = (size_t)trainer->model->weight_count * sizeof(float);
-    if (trainer->center) {
-        kolo_center_fetch(trainer);
+    if (trainer->workers) {
+        kolo_workers_fetch(trainer);
         return KOLO_OK;
     }
     KOLO_TRY(with_the_reason(trainer, kolo_replica_fetch(&trainer->replicas[0], false)));
@@ -341,7 +341,10 @@ kolo_status kolo_trainer_fetch_state(kolo_trainer *trainer)
 
 kolo_status kolo_trainer_is_finite(kolo_trainer *trainer, bool *finite)
 {
-    if (trainer->center) return kolo_center_is_finite(trainer, finite);
+    if (trainer->workers) {
+        *finite = kolo_workers_are_finite(trainer);
+        return KOLO_OK;
+    }
     return with_the_reason(trainer, kolo_replica_is_finite(&trainer->replicas[0], finite));
 }
 
@@ -359,7 +362,7 @@ kolo_status kolo_trainer_store(kolo_trainer *trainer)
 {
     size_t bytes = (size_t)trainer->model->weight_count * sizeof(float);
     memcpy(trainer->replicas[0].weights, trainer->model->weights, bytes);
-    if (trainer->center) kolo_center_set(trainer);
+    if (trainer->workers) kolo_workers_store(trainer);
     return kolo_team_run(trainer->team, store_replica, trainer);
 }
 

@@ -4,7 +4,7 @@
 
 #include "replica/replica.h"
 
-typedef struct kolo_center kolo_center;
+typedef struct kolo_workers kolo_workers;
 
 struct kolo_trainer {
     kolo_model *model;
@@ -16,7 +16,7 @@ struct kolo_trainer {
     kolo_stream *parameter_stream; /* KOLO_WEIGHTS_CENTRAL: the stream of the update; NULL: the updater's stream */
     int64_t steps; /* steps of this fit */
     bool apart; /* replicas 1 … drew weights of their own (.initial_sync = false), which kolo_trainer_store() keeps */
-    kolo_center *center; /* what workers exchange weights with (workers.h); NULL: the strategy has no workers */
+    kolo_workers *workers; /* workers.h; NULL: the strategy has none */
     kolo_feed *feed; /* gathers the process's samples ahead of the step; NULL: none */
     kolo_replica *replicas;
     kolo_team *team; /* one member per running replica; member 0 is the calling thread, the one that communicates with

@@ -112,30 +112,40 @@ static void take_scaling(kolo_counters *counters, const kolo_scaling *scaling)
     counters->updates = scaling->updates - 1;
 }
 
-kolo_status kolo_replica_update_on_host(kolo_replica *replica, float *weights, float *const slots[])
+/* Updates the host's arrays, for an optimizer whose rule the device lacks. */
+static kolo_status update_by_host(kolo_replica *replica, const kolo_step_parameters *numbers)
 {
-    kolo_step_parameters numbers = kolo_replica_step_parameters(replica);
     kolo_update_job job = replica->host_job;
     kolo_counters *counters = &replica->counters;
     bool scaled = replica->trainer->model->settings.precision == KOLO_MIXED_FP16;
     kolo_scaling scaling = {.loss_scale = counters->loss_scale, .good = counters->good, .updates = counters->updates};
     KOLO_TRY(kolo_replica_fetch_gradient(replica));
-    job.weights = weights;
+    job.weights = replica->weights;
     job.gradient = replica->gradient;
-    for (int i = 0; i < KOLO_OPTIMIZER_SLOTS; i++) job.slots[i] = slots[i];
+    for (int i = 0; i < KOLO_OPTIMIZER_SLOTS; i++) job.slots[i] = replica->slots[i];
     job.numbers = replica->numbers;
-    job.step_parameters = &numbers;
+    job.step_parameters = numbers;
     job.scaling = scaled ? &scaling : NULL;
     KOLO_TRY(kolo_host_update(&job, NULL));
     if (scaled) take_scaling(counters, &scaling);
-    return KOLO_OK;
+    return kolo_replica_store(replica, false);
 }
 
-/* Updates the host's arrays, for an optimizer whose rule the device lacks. */
-static kolo_status update_by_host(kolo_replica *replica)
+kolo_status kolo_replica_update_center(kolo_replica *replica, float *weights, const float *gradient, double samples,
+                                       double rate, int64_t updates)
 {
-    KOLO_TRY(kolo_replica_update_on_host(replica, replica->weights, replica->slots));
-    return kolo_replica_store(replica, false);
+    kolo_update_job job = replica->host_job;
+    const kolo_optimizer *optimizer = job.optimizer;
+    kolo_step_parameters numbers = {.per_sample = 1 / samples, .scale = 1 / samples, .update = updates + 1};
+    numbers.rule[KOLO_RULE_LEARNING_RATE] = rate;
+    if (optimizer->kind->rule) kolo_rule_numbers(optimizer, rate, updates + 1, numbers.rule);
+    job.weights = weights;
+    job.gradient = (float *)gradient;
+    for (int i = 0; i < KOLO_OPTIMIZER_SLOTS; i++) job.slots[i] = replica->slots[i];
+    job.numbers = replica->numbers;
+    job.step_parameters = &numbers;
+    job.scaling = NULL;
+    return kolo_host_update(&job, NULL);
 }
 
 /* ---------------------------------------------------------------- the call */
@@ -161,12 +171,13 @@ static kolo_status update_apart(kolo_replica *replica, bool any)
 
 static kolo_status update_on_the_host(kolo_replica *replica, bool any)
 {
+    kolo_step_parameters numbers = kolo_replica_step_parameters(replica);
     if (replica->gradient_on_host) KOLO_TRY(kolo_replica_store_gradient(replica));
     if (replica->group->size == 1 || !replica->has_group_sum) {
         KOLO_TRY(kolo_replica_collect(replica));
         KOLO_TRY(kolo_replica_accumulate(replica));
     }
-    return any && replica->complete ? update_by_host(replica) : KOLO_OK;
+    return any && replica->complete ? update_by_host(replica, &numbers) : KOLO_OK;
 }
 
 /* The samples that the gradient is a sum over. If the totals have not been read back, and the strategy has not set

@@ -2,11 +2,10 @@
  * The centre then makes steps as long as one batch's, for any window. */
 #include "strategy/pull.h"
 
-static kolo_status exchange(kolo_replica *replica, const kolo_exchange *mine)
+static void exchange(const kolo_strategy *strategy, const kolo_exchange *mine)
 {
-    (void)replica;
+    (void)strategy;
     kolo_commit_and_pull(mine, 1 / (float)mine->batches);
-    return KOLO_OK;
 }
 
 const kolo_strategy_kind kolo_adag_kind = {

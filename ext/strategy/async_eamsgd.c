@@ -9,26 +9,21 @@
 
 static kolo_status step(kolo_replica *replica, const kolo_batch *batch)
 {
-    const kolo_exchange *mine = kolo_worker_exchange(replica);
+    kolo_worker_arrays mine = kolo_worker_memory(replica);
+    int64_t count = kolo_replica_count(replica);
     float *x = kolo_replica_weights(replica), momentum = (float)kolo_momentum(kolo_replica_strategy(replica));
-    memcpy(mine->start, x, (size_t)mine->count * sizeof *x);
-    for (int64_t i = 0; i < mine->count; i++) x[i] += momentum * mine->memory[i];
+    memcpy(mine.start, x, (size_t)count * sizeof *x);
+    for (int64_t i = 0; i < count; i++) x[i] += momentum * mine.memory[i];
     KOLO_TRY(kolo_replica_pack(replica));
     KOLO_TRY(kolo_worker_step(replica, batch));
     x = kolo_replica_weights(replica);
-    for (int64_t i = 0; i < mine->count; i++) mine->memory[i] = x[i] - mine->start[i];
-    return KOLO_OK;
-}
-
-static kolo_status exchange(kolo_replica *replica, const kolo_exchange *mine)
-{
-    kolo_elastic_exchange(kolo_replica_strategy(replica), mine);
+    for (int64_t i = 0; i < count; i++) mine.memory[i] = x[i] - mine.start[i];
     return KOLO_OK;
 }
 
 const kolo_strategy_kind kolo_async_eamsgd_kind = {.name = "async_eamsgd",
                                                    .replicas = kolo_strategy_workers,
                                                    .step = step,
-                                                   .exchange = exchange,
+                                                   .exchange = kolo_elastic_exchange,
                                                    .window = 32,
                                                    .has_memory = true};

@@ -2,11 +2,10 @@
  * the others have added meanwhile. Many workers therefore make steps that are too long. */
 #include "strategy/pull.h"
 
-static kolo_status exchange(kolo_replica *replica, const kolo_exchange *mine)
+static void exchange(const kolo_strategy *strategy, const kolo_exchange *mine)
 {
-    (void)replica;
+    (void)strategy;
     kolo_commit_and_pull(mine, 1);
-    return KOLO_OK;
 }
 
 const kolo_strategy_kind kolo_downpour_kind = {

@@ -9,8 +9,8 @@
 
 static kolo_status step(kolo_replica *replica, const kolo_batch *batch)
 {
-    const kolo_exchange *mine = kolo_worker_exchange(replica);
-    memcpy(mine->start, kolo_replica_weights(replica), (size_t)mine->count * sizeof(float));
+    size_t bytes = (size_t)kolo_replica_count(replica) * sizeof(float);
+    memcpy(kolo_worker_memory(replica).start, kolo_replica_weights(replica), bytes);
     return kolo_worker_step(replica, batch);
 }
 

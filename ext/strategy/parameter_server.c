@@ -1,5 +1,5 @@
 /* Parameter server: workers send gradients, and the server's optimizer updates the weights with each of them as it
- * comes. The worker that has sent its gradient makes the update itself, in its exchange. */
+ * comes. A worker waits until its gradient has been used, and continues with the new weights. */
 #include "strategy/pull.h"
 
 static kolo_status step(kolo_replica *replica, const kolo_batch *batch)
@@ -9,11 +9,10 @@ static kolo_status step(kolo_replica *replica, const kolo_batch *batch)
     return kolo_replica_gradient(replica, &gradient);
 }
 
-static kolo_status exchange(kolo_replica *replica, const kolo_exchange *mine)
+static void exchange(const kolo_strategy *strategy, const kolo_exchange *mine)
 {
-    KOLO_TRY(kolo_worker_update_center(replica));
+    (void)strategy;
     kolo_pull(mine);
-    return KOLO_OK;
 }
 
 const kolo_strategy_kind kolo_parameter_server_kind = {.name = "parameter_server",

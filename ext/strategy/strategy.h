@@ -27,8 +27,7 @@ typedef struct kolo_exchange {
     int64_t count;
     float *center;
     float *weights;    /* the worker's */
-    float *start; /* the worker's weights after its last exchange, unless the strategy writes something else there */
-    float *memory; /* the worker's, for the strategy's own use; zeros at first. NULL without .has_memory */
+    float *start;      /* the worker's weights after its last exchange. With .writes_start what step() has written */
     int batches; /* that the worker has trained on since its last exchange; 0 is possible in exchange_all() only */
     int64_t staleness; /* exchanges of other workers since its last one. exchange_all(): 0 */
 } kolo_exchange;
@@ -57,14 +56,15 @@ struct kolo_strategy_kind {
 
     /* For workers. step() is then given a batch of the replica alone: kolo_worker_step() is the usual one.
      * exchange() is called when a worker has trained on .window batches, and at the end of an epoch. No other worker
-     * exchanges at the same time, but the others go on training. */
-    kolo_status (*exchange)(kolo_replica *replica, const kolo_exchange *mine);
-    /* Instead of exchange(): an exchange of all workers at once, for which they wait for each other. Several threads
-     * call it, each for another part of the arrays. */
+     * exchanges at the same time, but the others go on training. Under several ranks it runs on rank 0. */
+    void (*exchange)(const kolo_strategy *strategy, const kolo_exchange *mine);
+    /* Instead of exchange(): an exchange of all workers at once, for which they wait for each other. */
     void (*exchange_all)(const kolo_strategy *strategy, const kolo_exchange *workers, int count);
     int window; /* the default of the option .window, in batches; 0: an epoch */
-    bool has_memory; /* the exchange has .memory */
-    /* The optimizer updates the centre, in exchange(), and not the workers: kolo_worker_update_center(). */
+    bool has_memory; /* step() uses kolo_worker_memory().memory */
+    bool writes_start; /* step() writes kolo_worker_memory().start, and exchanges read it */
+    /* The optimizer updates the centre before exchange(), with the gradient of the worker's last step(), which collects
+     * it by kolo_replica_gradient() and updates nothing. */
     bool updates_center;
 };
 
@@ -105,10 +105,15 @@ kolo_status kolo_replica_update(kolo_replica *replica);
 
 /* Computes the batch and updates the worker's weights with its mean gradient. */
 kolo_status kolo_worker_step(kolo_replica *replica, const kolo_batch *batch);
-/* The worker's side of its exchanges; .weights are up to date in an exchange only. */
-kolo_exchange *kolo_worker_exchange(kolo_replica *replica);
-/* One step of the optimizer on the centre's weights, with the worker's last mean gradient. Only within exchange(). */
-kolo_status kolo_worker_update_center(kolo_replica *replica);
+/* The worker's own arrays between its exchanges, [weights] each. memory: for the strategy's use, zeros at first; NULL
+ * without .has_memory. start: the worker's weights after its last exchange, until step() writes something else there.
+ */
+typedef struct kolo_worker_arrays {
+    float *start, *memory;
+} kolo_worker_arrays;
+kolo_worker_arrays kolo_worker_memory(kolo_replica *replica);
+/* The worker's number, from 0. */
+int kolo_worker_number(const kolo_replica *replica);
 
 /* ---- Access to gradient, weights and totals, for strategies that keep copies and synchronize them differently ---- */
 

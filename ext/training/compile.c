@@ -90,16 +90,19 @@ static kolo_status place(const kolo_model *model, const kolo_strategy *strategy,
     return KOLO_OK;
 }
 
+/* Under several ranks each is one worker, unless it is told to have more. */
+static void use_ranks_as_workers(kolo_strategy *strategy)
+{
+    bool has = kolo_strategy_has_workers(kolo_strategy_kind_of(strategy));
+    if (has && !strategy->workers && !strategy->devices && !strategy->device_names[0]) strategy->workers = 1;
+}
+
 /* What strategies of workers cannot do. */
 static kolo_status check_workers(const kolo_compile_args *args)
 {
     const kolo_strategy_kind *kind = kolo_strategy_kind_of(&args->strategy);
     const kolo_optimizer *optimizer = &args->optimizer;
     if (!kolo_strategy_has_workers(kind)) return KOLO_OK;
-    if (optimizer->distributed && kolo_size() > 1)
-        return kolo_fail(KOLO_UNSUPPORTED,
-                         "strategy %s: wanted one rank, since its workers are threads of one process, got %d",
-                         kind->name, kolo_size());
     if (!kind->updates_center) return KOLO_OK;
     if (args->precision == KOLO_MIXED_FP16)
         return kolo_fail(KOLO_UNSUPPORTED, "strategy %s: wanted a precision without loss scaling, got KOLO_MIXED_FP16",
@@ -148,6 +151,7 @@ static kolo_status compile(const kolo_compile_args *args)
     KOLO_TRY(check(args, &optimizer, &metrics, &backend));
     kolo_strategy strategy = args->strategy;
     keep_zeros(&strategy);
+    if (args->optimizer.distributed && kolo_size() > 1) use_ranks_as_workers(&strategy);
     KOLO_TRY(check_workers(args));
     KOLO_TRY(place(model, &strategy, &where));
     close_engines(model);

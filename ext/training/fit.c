@@ -1,5 +1,6 @@
 /* kolo_fit: epochs, steps, validation, callbacks, history. The strategy runs the step itself. */
 #include "training/fit.h"
+#include "replica/workers.h"
 #include "core/clock.h"
 
 #include <math.h>
@@ -202,7 +203,7 @@ static kolo_status run_workers(kolo_fit_state *state, int number)
 
 static kolo_status run_steps(kolo_fit_state *state, int number)
 {
-    if (state->trainer->center) return run_workers(state, number);
+    if (state->trainer->workers) return run_workers(state, number);
     state->epoch_began = kolo_now() - state->model->position.seconds; /* a resumed epoch began earlier */
     kolo_status status = kolo_trainer_begin_feeds(state->trainer, &state->plan, state->current.steps);
     for (int step = state->current.steps; step < state->steps && !state->stopped && status == KOLO_OK; step++)
@@ -217,6 +218,17 @@ static kolo_status run_steps(kolo_fit_state *state, int number)
     return status;
 }
 
+/* All ranks score a part of the data. With workers rank 0 scores all, and tells the others, who may be gone. */
+static kolo_status score(kolo_fit_state *state)
+{
+    bool alone = state->trainer->workers && state->ranks->size > 1;
+    kolo_comm *scorers = alone ? kolo_comm_self() : state->ranks;
+    kolo_totals *totals = &state->validation_totals;
+    if (!alone || state->ranks->rank == 0)
+        KOLO_TRY(kolo_score(state->model, state->validation, 0, state->validation->samples, scorers, totals));
+    return alone ? kolo_workers_share(state->trainer, totals, sizeof *totals) : KOLO_OK;
+}
+
 static kolo_status validate(kolo_fit_state *state, int number)
 {
     int every = state->args->validation_freq ? state->args->validation_freq : 1;
@@ -224,8 +236,7 @@ static kolo_status validate(kolo_fit_state *state, int number)
     if (!state->validated) return KOLO_OK;
     KOLO_TRY(call_hooks(state, TEST_BEGIN, 0, false));
     KOLO_TRY(kolo_trainer_fetch(state->trainer));
-    KOLO_TRY(kolo_score(state->model, state->validation, 0, state->validation->samples, state->ranks,
-                        &state->validation_totals));
+    KOLO_TRY(score(state));
     return call_hooks(state, TEST_END, 0, true);
 }
 
@@ -344,7 +355,7 @@ static kolo_status open_fit(kolo_fit_state *state)
         .epoch = epochs, .ranks = kolo_size(), .devices = state->trainer->count, .metrics = model->metrics.count};
     memcpy(model->history.metric_name, model->metrics.name, sizeof model->history.metric_name);
     snprintf(model->history.strategy, sizeof model->history.strategy, "%s", kolo_model_strategy(model)->name);
-    if (state->trainer->center) model->history.workers = state->trainer->count;
+    if (state->trainer->workers) model->history.workers = state->trainer->count * state->ranks->size;
     model->stop_training = model->average_metrics = false;
     model->callback_status = KOLO_OK;
     model->resumed = state->args->resume;
@@ -360,8 +371,9 @@ static kolo_status open_fit(kolo_fit_state *state)
  */
 static kolo_status agree_to_stop(kolo_fit_state *state)
 {
-    double stops = state->model->stop_training;
-    if (state->ranks->size > 1 && !state->stopped)
+    double stops = state->model->stop_training || (state->trainer->workers && state->stopped);
+    if (state->trainer->workers) KOLO_TRY(kolo_workers_share(state->trainer, &stops, sizeof stops));
+    else if (state->ranks->size > 1 && !state->stopped)
         KOLO_TRY(state->ranks->kind->allreduce(state->ranks, &stops, 1, KOLO_TYPE_DOUBLE));
     state->stopped = state->stopped || stops > 0;
     return KOLO_OK;

@@ -164,11 +164,12 @@ kolo_status kolo_fit_plan(kolo_fit_state *state)
     KOLO_TRY(kolo_fit_open_data(state));
     state->ranks = kolo_model_ranks(args->model);
     state->epochs = args->epochs ? args->epochs : 1;
-    state->batch = (int64_t)(args->batch_size ? args->batch_size : 32) * state->ranks->size;
+    bool workers = kolo_strategy_has_workers(kolo_model_strategy(args->model)); /* a batch is of one worker */
+    state->batch = (int64_t)(args->batch_size ? args->batch_size : 32) * (workers ? 1 : state->ranks->size);
     KOLO_TRY(plan_steps(state));
     int replicas = kolo_model_replicas(args->model);
     int64_t samples = state->data->samples < state->batch ? state->data->samples : state->batch;
-    state->microbatch = kolo_choose_microbatch(state->model, samples, replicas, state->ranks->size);
+    state->microbatch = kolo_choose_microbatch(state->model, samples, replicas, workers ? 1 : state->ranks->size);
     if (args->micro_batch) state->microbatch = args->micro_batch < samples ? args->micro_batch : (int)samples;
     state->feeding = feeding_of(args, state->data, state->steps);
     state->seed = args->model->seed;

@@ -9,10 +9,15 @@ static const kolo_strategy *strategy_of(const kolo_fit_state *state)
     return &state->model->settings.strategy;
 }
 
+static int workers_of(const kolo_fit_state *state)
+{
+    return kolo_model_replicas(state->model) * state->ranks->size;
+}
+
 /* A window of an epoch is a worker's share of the epoch's batches. */
 static int window_of(const kolo_fit_state *state)
 {
-    int workers = kolo_model_replicas(state->model), window = strategy_of(state)->window;
+    int workers = workers_of(state), window = strategy_of(state)->window;
     if (window == 0) window = kolo_model_strategy(state->model)->window;
     return window ? window : (state->steps + workers - 1) / workers;
 }
@@ -20,7 +25,7 @@ static int window_of(const kolo_fit_state *state)
 static kolo_order_head head_of(const kolo_fit_state *state)
 {
     return (kolo_order_head){.strategy = kolo_model_strategy(state->model)->name,
-                             .workers = kolo_model_replicas(state->model),
+                             .workers = workers_of(state),
                              .window = window_of(state),
                              .steps = state->steps};
 }
@@ -56,7 +61,7 @@ kolo_status kolo_fit_open_workers(kolo_fit_state *state)
                          ".feed: wanted KOLO_FEED_SYNCHRONOUS, since the workers of strategy %s take "
                          "batches as it comes, got another feed",
                          strategy->kind->name);
-    if (strategy->record) KOLO_TRY(kolo_check_writable(strategy->record));
+    if (strategy->record && state->ranks->rank == 0) KOLO_TRY(kolo_check_writable(strategy->record));
     if (strategy->turns) KOLO_TRY(check_script(state));
     return strategy->replay ? read_replay(state, strategy->replay) : KOLO_OK;
 }
@@ -64,7 +69,7 @@ kolo_status kolo_fit_open_workers(kolo_fit_state *state)
 kolo_status kolo_fit_close_workers(kolo_fit_state *state, kolo_status status)
 {
     const char *path = state->model ? strategy_of(state)->record : NULL;
-    if (status == KOLO_OK && path && state->record.count > 0) {
+    if (status == KOLO_OK && path && state->record.count > 0 && state->ranks->rank == 0) {
         kolo_order_head head = head_of(state);
         status = kolo_order_write(path, &head, &state->record);
     }
@@ -106,11 +111,11 @@ kolo_status kolo_fit_run_workers(kolo_fit_state *state, int epoch,
                                  kolo_totals *totals, int *trained)
 {
     kolo_turns own = {0};
+    *trained = 0;
     kolo_workers_run run = {.plan = &state->plan, .window = window_of(state), .watch = watch, .watcher = state};
     kolo_status status = plan_turns(state, epoch, &own, &run.turns);
     if (status == KOLO_OK && strategy_of(state)->record) status = kolo_order_add(&state->record, &run.record);
-    if (status == KOLO_OK) status = kolo_workers_train(state->trainer, &run, totals);
-    *trained = state->trainer->center->trained;
+    if (status == KOLO_OK) status = kolo_workers_train(state->trainer, &run, totals, trained);
     if (*trained < state->steps) drop_incomplete(state);
     kolo_turns_clear(&own);
     return status;

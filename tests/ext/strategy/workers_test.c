@@ -378,26 +378,21 @@ static kolo_status three(const kolo_strategy *strategy, int *count)
     return KOLO_OK;
 }
 
-static int number_of(kolo_replica *replica)
-{
-    return kolo_worker_exchange(replica)->number;
-}
-
 static kolo_status own_step(kolo_replica *replica, const kolo_batch *batch)
 {
-    int number = number_of(replica);
+    int number = kolo_worker_number(replica);
     if (number == own.slow) usleep(200000);
     if (number == own.fails && batch->number > 4) return kolo_fail(KOLO_INVALID, "worker %d lost its way", number);
     if (number == own.stops && batch->number > 4) kolo_request_stop();
     return kolo_worker_step(replica, batch);
 }
 
-static kolo_status own_exchange(kolo_replica *replica, const kolo_exchange *mine)
+static void own_exchange(const kolo_strategy *strategy, const kolo_exchange *mine)
 {
-    atomic_fetch_add(&own.exchanges[number_of(replica)], 1);
+    (void)strategy;
+    atomic_fetch_add(&own.exchanges[mine->number], 1);
     for (int64_t i = 0; i < mine->count; i++) mine->center[i] += (mine->weights[i] - mine->start[i]) / WORKERS;
     memcpy(mine->weights, mine->center, (size_t)mine->count * sizeof(float));
-    return KOLO_OK;
 }
 
 static void own_exchange_all(const kolo_strategy *strategy, const kolo_exchange *workers, int count)

@@ -1,0 +1,435 @@
+/* See center.h. All functions whose names do not begin with kolo_ are called with the lock held. */
+#include "replica/center.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm/comm.h"
+
+typedef enum ending { GOES_ON, STOPPED, FAILED } ending;
+
+typedef struct worker {
+    kolo_exchange exchange;
+    float *start;         /* [count], behind exchange.start unless the worker offers its own */
+    int64_t exchanged_at; /* the number of exchanges after its last one */
+    int *batches;         /* [exchange.batches], those since its last exchange, with the one that it trains on */
+    int room;
+    int turn, position; /* with an order: where it looks for its next turn; batches of that turn that it was given */
+    bool trains;        /* it was given a batch and has not reported it */
+    bool arrived;       /* it waits in an exchange of all */
+    bool gone;
+} worker;
+
+struct kolo_center {
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* anything that a call may wait for has changed */
+    kolo_center_args args;
+    float *weights;
+    worker *workers;
+    int64_t exchanges, updates; /* since the centre was opened */
+    double learning_rate;
+    kolo_center_epoch epoch;
+    int64_t number; /* of the epoch */
+    ending ended;
+    bool last_round; /* exchanges of all: the epoch was stopped, and all workers learn it after the same exchange */
+    int turn;        /* the number of the epoch's next exchange */
+    int round;       /* exchanges of all so far in this epoch */
+    int taken, trained;
+    int *returned; /* [returned_count] batches of workers that are gone */
+    int returned_count;
+    kolo_totals totals;
+};
+
+/* ---------------------------------------------------------------- opening and closing */
+
+static kolo_status open_worker(kolo_center *center, int number)
+{
+    worker *w = &center->workers[number];
+    size_t bytes = (size_t)center->args.count * sizeof(float);
+    w->start = malloc(bytes + 1);
+    if (!w->start) return kolo_fail_memory(bytes, "the weights of a worker");
+    w->exchange = (kolo_exchange){.number = number, .count = center->args.count, .center = center->weights};
+    return KOLO_OK;
+}
+
+kolo_status kolo_center_open(const kolo_center_args *args, kolo_center **center)
+{
+    size_t bytes = (size_t)args->count * sizeof(float);
+    kolo_center *made = *center = calloc(1, sizeof *made);
+    if (!made) return kolo_fail_memory(sizeof *made, "the centre of the workers");
+    pthread_mutex_init(&made->lock, NULL);
+    pthread_cond_init(&made->changed, NULL);
+    made->args = *args;
+    made->weights = malloc(bytes + 1);
+    made->workers = calloc((size_t)args->workers, sizeof *made->workers);
+    kolo_status status =
+        made->weights && made->workers ? KOLO_OK : kolo_fail_memory(bytes, "the centre of the workers");
+    for (int i = 0; i < args->workers && status == KOLO_OK; i++) status = open_worker(made, i);
+    if (status != KOLO_OK) kolo_center_close(center);
+    return status;
+}
+
+void kolo_center_close(kolo_center **center)
+{
+    kolo_center *closed = *center;
+    *center = NULL;
+    if (!closed) return;
+    for (int i = 0; closed->workers && i < closed->args.workers; i++) {
+        free(closed->workers[i].start);
+        free(closed->workers[i].batches);
+    }
+    free(closed->workers);
+    free(closed->weights);
+    free(closed->returned);
+    pthread_cond_destroy(&closed->changed);
+    pthread_mutex_destroy(&closed->lock);
+    free(closed);
+}
+
+/* ---------------------------------------------------------------- weights */
+
+void kolo_center_set(kolo_center *center, const float *weights)
+{
+    size_t bytes = (size_t)center->args.count * sizeof *weights;
+    pthread_mutex_lock(&center->lock);
+    memcpy(center->weights, weights, bytes);
+    for (int i = 0; i < center->args.workers; i++) memcpy(center->workers[i].start, weights, bytes);
+    pthread_mutex_unlock(&center->lock);
+}
+
+void kolo_center_get(kolo_center *center, float *weights)
+{
+    pthread_mutex_lock(&center->lock);
+    memcpy(weights, center->weights, (size_t)center->args.count * sizeof *weights);
+    pthread_mutex_unlock(&center->lock);
+}
+
+bool kolo_center_is_finite(kolo_center *center)
+{
+    bool finite = true;
+    pthread_mutex_lock(&center->lock);
+    for (int64_t i = 0; i < center->args.count && finite; i++) finite = isfinite(center->weights[i]);
+    pthread_mutex_unlock(&center->lock);
+    return finite;
+}
+
+/* ---------------------------------------------------------------- an epoch */
+
+void kolo_center_begin(kolo_center *center, const kolo_center_epoch *epoch)
+{
+    pthread_mutex_lock(&center->lock);
+    center->epoch = *epoch;
+    center->number++;
+    center->ended = GOES_ON;
+    center->last_round = false;
+    center->turn = center->round = center->taken = center->trained = center->returned_count = 0;
+    center->totals = (kolo_totals){0};
+    for (int i = 0; i < center->args.workers; i++) {
+        worker *w = &center->workers[i];
+        w->exchange.batches = w->turn = w->position = 0;
+        w->trains = w->arrived = false;
+    }
+    pthread_cond_broadcast(&center->changed);
+    pthread_mutex_unlock(&center->lock);
+}
+
+static void end_epoch(kolo_center *center, ending how)
+{
+    pthread_mutex_lock(&center->lock);
+    if (center->ended < how) center->ended = how;
+    pthread_cond_broadcast(&center->changed);
+    pthread_mutex_unlock(&center->lock);
+}
+
+void kolo_center_stop(kolo_center *center)
+{
+    end_epoch(center, STOPPED);
+}
+
+void kolo_center_fail(kolo_center *center)
+{
+    end_epoch(center, FAILED);
+}
+
+/* Whether a worker still has to exchange what it has learnt. */
+static bool any_pending(const kolo_center *center)
+{
+    for (int i = 0; i < center->args.workers; i++)
+        if (!center->workers[i].gone && center->workers[i].exchange.batches > 0) return true;
+    return false;
+}
+
+static bool batches_are_left(const kolo_center *center)
+{
+    if (center->epoch.turns) return center->turn < center->epoch.turns->count;
+    return center->taken < center->epoch.steps || center->returned_count > 0;
+}
+
+static bool any_left(const kolo_center *center)
+{
+    for (int i = 0; i < center->args.workers; i++)
+        if (!center->workers[i].gone) return true;
+    return false;
+}
+
+kolo_status kolo_center_wait(kolo_center *center)
+{
+    pthread_mutex_lock(&center->lock);
+    while (center->ended != FAILED && any_left(center) &&
+           (any_pending(center) || (!center->ended && batches_are_left(center))))
+        pthread_cond_wait(&center->changed, &center->lock);
+    bool failed = center->ended == FAILED;
+    pthread_mutex_unlock(&center->lock);
+    return failed ? kolo_fail(KOLO_COMM, KOLO_COMM_CALLED_OFF) : KOLO_OK;
+}
+
+int kolo_center_trained(kolo_center *center, kolo_totals *totals)
+{
+    pthread_mutex_lock(&center->lock);
+    int trained = center->trained;
+    if (totals) *totals = center->totals;
+    pthread_mutex_unlock(&center->lock);
+    return trained;
+}
+
+void kolo_center_set_rate(kolo_center *center, double rate)
+{
+    pthread_mutex_lock(&center->lock);
+    center->learning_rate = rate;
+    pthread_mutex_unlock(&center->lock);
+}
+
+int64_t kolo_center_updates(kolo_center *center)
+{
+    pthread_mutex_lock(&center->lock);
+    int64_t updates = center->updates;
+    pthread_mutex_unlock(&center->lock);
+    return updates;
+}
+
+/* ---------------------------------------------------------------- the next task */
+
+static kolo_status give(kolo_center *center, worker *w, int batch, kolo_task *task)
+{
+    int room = w->room ? 2 * w->room : 16;
+    if (w->exchange.batches == w->room) {
+        int *more = realloc(w->batches, (size_t)room * sizeof *more);
+        if (!more) return kolo_fail_memory((size_t)room * sizeof *more, "the batches of a worker");
+        w->batches = more;
+        w->room = room;
+    }
+    w->batches[w->exchange.batches++] = batch;
+    w->trains = true;
+    *task = (kolo_task){KOLO_TASK_TRAIN, batch, center->learning_rate};
+    return KOLO_OK;
+}
+
+/* The worker's next turn, or NULL. */
+static const kolo_turn *next_turn(const kolo_center *center, worker *w)
+{
+    const kolo_turns *turns = center->epoch.turns;
+    while (w->turn < turns->count && turns->turn[w->turn].worker != w->exchange.number) w->turn++;
+    return w->turn < turns->count ? &turns->turn[w->turn] : NULL;
+}
+
+/* The next task by the order of exchanges. Where all exchange at once, a stop ends the epoch after the next exchange,
+ * since all have to come to it. */
+static kolo_status next_by_order(kolo_center *center, worker *w, kolo_task *task)
+{
+    const kolo_turn *turn = next_turn(center, w);
+    bool at_once = center->args.kind->exchange_all;
+    *task = (kolo_task){.kind = KOLO_TASK_END};
+    if (!turn || center->last_round || (center->ended && !at_once)) {
+        w->exchange.batches = 0; /* a stop came before its turn */
+        pthread_cond_broadcast(&center->changed);
+        return KOLO_OK;
+    }
+    if (w->position < turn->batches && !center->ended) return give(center, w, turn->batch[w->position++], task);
+    task->kind = KOLO_TASK_EXCHANGE;
+    return KOLO_OK;
+}
+
+/* The next task as it comes. A worker that finds no batch waits until the others have exchanged: if one of them is
+ * lost, its batches come back. */
+static kolo_status next_freely(kolo_center *center, worker *w, kolo_task *task)
+{
+    *task = (kolo_task){.kind = KOLO_TASK_EXCHANGE};
+    if (w->exchange.batches == center->epoch.window) return KOLO_OK;
+    int64_t number = center->number;
+    for (;;) {
+        if (center->ended == FAILED) return kolo_fail(KOLO_COMM, KOLO_COMM_CALLED_OFF);
+        if (center->number != number) break;
+        if (!center->ended && center->returned_count > 0)
+            return give(center, w, center->returned[--center->returned_count], task);
+        if (!center->ended && center->taken < center->epoch.steps) return give(center, w, center->taken++, task);
+        if (w->exchange.batches > 0) return KOLO_OK;
+        if (!any_pending(center)) break;
+        pthread_cond_wait(&center->changed, &center->lock);
+    }
+    task->kind = KOLO_TASK_END;
+    return KOLO_OK;
+}
+
+static kolo_status next(kolo_center *center, worker *w, int64_t epoch, kolo_task *task)
+{
+    while (center->number < epoch && center->ended != FAILED) pthread_cond_wait(&center->changed, &center->lock);
+    if (center->ended == FAILED) return kolo_fail(KOLO_COMM, KOLO_COMM_CALLED_OFF);
+    *task = (kolo_task){.kind = KOLO_TASK_END};
+    if (center->number > epoch) return KOLO_OK;
+    return center->epoch.turns ? next_by_order(center, w, task) : next_freely(center, w, task);
+}
+
+kolo_status kolo_center_next(kolo_center *center, int worker_number, int64_t epoch, kolo_task *task)
+{
+    pthread_mutex_lock(&center->lock);
+    kolo_status status = next(center, &center->workers[worker_number], epoch, task);
+    pthread_mutex_unlock(&center->lock);
+    return status;
+}
+
+void kolo_center_report(kolo_center *center, int worker_number, int64_t epoch, const kolo_totals *totals)
+{
+    worker *w = &center->workers[worker_number];
+    pthread_mutex_lock(&center->lock);
+    if (w->trains && center->number == epoch) {
+        kolo_totals_add(&center->totals, totals);
+        center->trained++;
+    }
+    w->trains = false;
+    pthread_mutex_unlock(&center->lock);
+}
+
+/* ---------------------------------------------------------------- exchanges */
+
+static void finish_exchange(kolo_center *center, worker *w)
+{
+    memcpy(w->start, w->exchange.weights, (size_t)center->args.count * sizeof *w->start);
+    w->exchange.batches = w->position = 0;
+    w->turn++;
+    w->exchanged_at = center->exchanges;
+}
+
+static kolo_status update_center(kolo_center *center, const kolo_offer *offer)
+{
+    const kolo_center_args *args = &center->args;
+    KOLO_TRY(args->update(args->owner, center->weights, offer->gradient, offer->samples, center->learning_rate,
+                          center->updates));
+    center->updates++;
+    return KOLO_OK;
+}
+
+static kolo_status exchange_alone(kolo_center *center, worker *w, const kolo_offer *offer)
+{
+    kolo_exchange *mine = &w->exchange;
+    mine->staleness = center->exchanges - w->exchanged_at;
+    if (center->args.kind->updates_center) KOLO_TRY(update_center(center, offer));
+    center->args.kind->exchange(center->args.strategy, mine);
+    if (center->epoch.record && !center->epoch.turns)
+        KOLO_TRY(kolo_turns_add(center->epoch.record, mine->number, w->batches, mine->batches));
+    center->exchanges++;
+    center->turn++;
+    finish_exchange(center, w);
+    return KOLO_OK;
+}
+
+/* Leaves out the turns of workers that are gone. */
+static void skip_lost_turns(kolo_center *center)
+{
+    const kolo_turns *turns = center->epoch.turns;
+    while (turns && center->turn < turns->count && center->workers[turns->turn[center->turn].worker].gone)
+        center->turn++;
+}
+
+/* Waits for the worker's turn. *comes: it comes; otherwise the epoch was stopped before. */
+static kolo_status wait_for_turn(kolo_center *center, const worker *w, bool *comes)
+{
+    *comes = true;
+    if (!center->epoch.turns) return center->ended == FAILED ? kolo_fail(KOLO_COMM, KOLO_COMM_CALLED_OFF) : KOLO_OK;
+    for (skip_lost_turns(center); center->turn != w->turn && !center->ended; skip_lost_turns(center))
+        pthread_cond_wait(&center->changed, &center->lock);
+    *comes = center->turn == w->turn;
+    return center->ended == FAILED ? kolo_fail(KOLO_COMM, KOLO_COMM_CALLED_OFF) : KOLO_OK;
+}
+
+static kolo_status exchange_in_turn(kolo_center *center, worker *w, const kolo_offer *offer)
+{
+    bool comes;
+    KOLO_TRY(wait_for_turn(center, w, &comes));
+    if (comes) return exchange_alone(center, w, offer);
+    w->exchange.batches = 0;
+    return KOLO_OK;
+}
+
+/* Makes the exchange of all if all that are left have come. The offers of the others wait in their exchanges. */
+static void exchange_if_all_came(kolo_center *center)
+{
+    kolo_exchange all[KOLO_DEVICES_MAX];
+    int count = 0, trained = 0;
+    for (int i = 0; i < center->args.workers; i++) {
+        const worker *w = &center->workers[i];
+        if (w->gone) continue;
+        if (!w->arrived) return;
+        all[count++] = w->exchange;
+        trained += w->exchange.batches;
+    }
+    if (trained > 0) center->args.kind->exchange_all(center->args.strategy, all, count);
+    for (int i = 0; i < center->args.workers; i++) {
+        if (center->workers[i].gone) continue;
+        finish_exchange(center, &center->workers[i]);
+        center->workers[i].arrived = false;
+        center->turn++;
+    }
+    center->round++;
+    center->last_round = center->ended != GOES_ON;
+}
+
+static kolo_status exchange_at_once(kolo_center *center, worker *w)
+{
+    int round = center->round;
+    w->arrived = true;
+    exchange_if_all_came(center);
+    pthread_cond_broadcast(&center->changed);
+    while (center->round == round && center->ended != FAILED) pthread_cond_wait(&center->changed, &center->lock);
+    return center->ended == FAILED ? kolo_fail(KOLO_COMM, KOLO_COMM_CALLED_OFF) : KOLO_OK;
+}
+
+kolo_status kolo_center_exchange(kolo_center *center, int worker_number, const kolo_offer *offer)
+{
+    worker *w = &center->workers[worker_number];
+    pthread_mutex_lock(&center->lock);
+    w->exchange.weights = offer->weights;
+    w->exchange.start = offer->start ? (float *)offer->start : w->start;
+    kolo_status status =
+        center->args.kind->exchange_all ? exchange_at_once(center, w) : exchange_in_turn(center, w, offer);
+    pthread_cond_broadcast(&center->changed);
+    pthread_mutex_unlock(&center->lock);
+    return status;
+}
+
+/* ---------------------------------------------------------------- lost workers */
+
+/* Lets others train on the batches that the worker has not exchanged. */
+static void return_batches(kolo_center *center, const worker *w)
+{
+    size_t bytes = (size_t)(center->returned_count + w->exchange.batches) * sizeof *center->returned;
+    int *more = center->epoch.turns || center->ended || bytes == 0 ? NULL : realloc(center->returned, bytes);
+    if (!more) return; /* without memory the batches are lost with the worker */
+    center->returned = more;
+    for (int i = 0; i < w->exchange.batches; i++) center->returned[center->returned_count++] = w->batches[i];
+    center->trained -= w->exchange.batches - w->trains; /* they are trained on once more */
+}
+
+void kolo_center_lose(kolo_center *center, int worker_number)
+{
+    worker *w = &center->workers[worker_number];
+    pthread_mutex_lock(&center->lock);
+    if (!w->gone) return_batches(center, w);
+    w->gone = true;
+    w->exchange.batches = 0;
+    skip_lost_turns(center);
+    if (center->args.kind->exchange_all && any_left(center)) exchange_if_all_came(center);
+    pthread_cond_broadcast(&center->changed);
+    pthread_mutex_unlock(&center->lock);
+}

@@ -1,0 +1,90 @@
+/* The centre of a strategy of workers: the weights that workers exchange with, and the monitor that deals out batches,
+ * lets workers exchange one at a time and in order, and counts. See strategy/strategy.h for what a strategy does in an
+ * exchange.
+ *
+ * The threads of a process call it directly. A worker of another rank has a thread on the centre's rank that calls it
+ * in its place (center_link.h). A call blocks while the worker has to wait for others. Each worker makes one call at a
+ * time.
+ */
+#ifndef KOLO_REPLICA_CENTER_H
+#define KOLO_REPLICA_CENTER_H
+
+#include "replica/turns.h"
+#include "strategy/strategy.h"
+
+typedef struct kolo_center kolo_center;
+
+/* One step of the optimizer on the centre's weights[count], for strategies with .updates_center: the sum of gradients
+ * over `samples` samples, the learning rate, and the number of updates before. */
+typedef kolo_status kolo_center_update(void *owner, float *weights, const float *gradient, double samples, double rate,
+                                       int64_t updates);
+
+typedef struct kolo_center_args {
+    const kolo_strategy_kind *kind;
+    const kolo_strategy *strategy; /* must stay until the centre is closed */
+    int workers;                   /* of all ranks */
+    int64_t count;                 /* weights */
+    kolo_center_update *update;    /* NULL unless kind->updates_center */
+    void *owner;
+} kolo_center_args;
+
+kolo_status kolo_center_open(const kolo_center_args *args, kolo_center **center);
+void kolo_center_close(kolo_center **center); /* takes NULL */
+
+/* The centre and all workers begin with these weights; copies the centre's weights. Any thread, at any time. */
+void kolo_center_set(kolo_center *center, const float *weights);
+void kolo_center_get(kolo_center *center, float *weights);
+bool kolo_center_is_finite(kolo_center *center);
+
+/* ---- An epoch. Epochs are counted since the centre was opened, from 1. ---- */
+
+typedef struct kolo_center_epoch {
+    int steps, window;       /* batches of the epoch, and between two exchanges of a worker */
+    const kolo_turns *turns; /* the order of exchanges; must stay until the epoch's end. NULL: as it happens */
+    kolo_turns *record;      /* gets the order that happens, if turns is NULL. NULL: nobody wants it */
+} kolo_center_epoch;
+
+/* Begins the next epoch. Workers that wait for it go on. */
+void kolo_center_begin(kolo_center *center, const kolo_center_epoch *epoch);
+/* Ends the epoch before all batches are trained on. stop: workers exchange what they have learnt, unless it is not
+ * their turn. fail: calls of workers fail with KOLO_COMM_CALLED_OFF. */
+void kolo_center_stop(kolo_center *center);
+void kolo_center_fail(kolo_center *center);
+/* Waits until no worker is in the epoch any more. */
+kolo_status kolo_center_wait(kolo_center *center);
+/* The epoch's batches that workers have trained on so far, and the totals over them, which may be NULL. */
+int kolo_center_trained(kolo_center *center, kolo_totals *totals);
+/* Sets the learning rate of the batches that are dealt out from now on. */
+void kolo_center_set_rate(kolo_center *center, double rate);
+int64_t kolo_center_updates(kolo_center *center);
+
+/* ---- Calls of workers ---- */
+
+typedef enum kolo_task_kind { KOLO_TASK_TRAIN = 1, KOLO_TASK_EXCHANGE, KOLO_TASK_END } kolo_task_kind;
+
+typedef struct kolo_task {
+    kolo_task_kind kind;
+    int batch;            /* to train on, in the epoch, from 0 */
+    double learning_rate; /* for this batch */
+} kolo_task;
+
+/* What the worker has to do next in this epoch. Waits for the epoch to begin; in an epoch that is over it is
+ * KOLO_TASK_END. */
+kolo_status kolo_center_next(kolo_center *center, int worker, int64_t epoch, kolo_task *task);
+/* The worker has trained on the batch that it was given, with these totals. */
+void kolo_center_report(kolo_center *center, int worker, int64_t epoch, const kolo_totals *totals);
+
+/* What a worker brings to its exchange. start: see kolo_exchange; NULL: the centre knows it. gradient, samples: for
+ * strategies with .updates_center. */
+typedef struct kolo_offer {
+    float *weights; /* the worker's, which become those that it goes on with */
+    const float *start, *gradient;
+    double samples;
+} kolo_offer;
+
+kolo_status kolo_center_exchange(kolo_center *center, int worker, const kolo_offer *offer);
+/* The worker will make no more calls. Others train on its batches if the order of exchanges is not fixed; otherwise its
+ * turns are left out. */
+void kolo_center_lose(kolo_center *center, int worker);
+
+#endif
