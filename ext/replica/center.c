@@ -33,6 +33,7 @@ struct kolo_center {
     kolo_center_epoch epoch;
     int64_t number; /* of the epoch */
     ending ended;
+    bool over; /* the epoch is finished, and the next one has not begun */
     bool last_round; /* exchanges of all: the epoch was stopped, and all workers learn it after the same exchange */
     int turn;        /* the number of the epoch's next exchange */
     int round;       /* exchanges of all so far in this epoch */
@@ -62,6 +63,7 @@ kolo_status kolo_center_open(const kolo_center_args *args, kolo_center **center)
     pthread_mutex_init(&made->lock, NULL);
     pthread_cond_init(&made->changed, NULL);
     made->args = *args;
+    made->over = true;
     made->weights = malloc(bytes + 1);
     made->workers = calloc((size_t)args->workers, sizeof *made->workers);
     kolo_status status =
@@ -123,7 +125,7 @@ void kolo_center_begin(kolo_center *center, const kolo_center_epoch *epoch)
     center->epoch = *epoch;
     center->number++;
     center->ended = GOES_ON;
-    center->last_round = false;
+    center->over = center->last_round = false;
     center->turn = center->round = center->taken = center->trained = center->returned_count = 0;
     center->totals = (kolo_totals){0};
     for (int i = 0; i < center->args.workers; i++) {
@@ -174,13 +176,17 @@ static bool any_left(const kolo_center *center)
     return false;
 }
 
-kolo_status kolo_center_wait(kolo_center *center)
+kolo_status kolo_center_finish(kolo_center *center)
 {
     pthread_mutex_lock(&center->lock);
     while (center->ended != FAILED && any_left(center) &&
            (any_pending(center) || (!center->ended && batches_are_left(center))))
         pthread_cond_wait(&center->changed, &center->lock);
     bool failed = center->ended == FAILED;
+    center->over = true;
+    center->epoch.turns = NULL;
+    center->epoch.record = NULL;
+    pthread_cond_broadcast(&center->changed);
     pthread_mutex_unlock(&center->lock);
     return failed ? kolo_fail(KOLO_COMM, KOLO_COMM_CALLED_OFF) : KOLO_OK;
 }
@@ -260,7 +266,7 @@ static kolo_status next_freely(kolo_center *center, worker *w, kolo_task *task)
     int64_t number = center->number;
     for (;;) {
         if (center->ended == FAILED) return kolo_fail(KOLO_COMM, KOLO_COMM_CALLED_OFF);
-        if (center->number != number) break;
+        if (center->number != number || center->over) break;
         if (!center->ended && center->returned_count > 0)
             return give(center, w, center->returned[--center->returned_count], task);
         if (!center->ended && center->taken < center->epoch.steps) return give(center, w, center->taken++, task);
@@ -277,7 +283,7 @@ static kolo_status next(kolo_center *center, worker *w, int64_t epoch, kolo_task
     while (center->number < epoch && center->ended != FAILED) pthread_cond_wait(&center->changed, &center->lock);
     if (center->ended == FAILED) return kolo_fail(KOLO_COMM, KOLO_COMM_CALLED_OFF);
     *task = (kolo_task){.kind = KOLO_TASK_END};
-    if (center->number > epoch) return KOLO_OK;
+    if (center->number > epoch || center->over) return KOLO_OK;
     return center->epoch.turns ? next_by_order(center, w, task) : next_freely(center, w, task);
 }
 

@@ -50,8 +50,9 @@ void kolo_center_begin(kolo_center *center, const kolo_center_epoch *epoch);
  * their turn. fail: calls of workers fail with KOLO_COMM_CALLED_OFF. */
 void kolo_center_stop(kolo_center *center);
 void kolo_center_fail(kolo_center *center);
-/* Waits until no worker is in the epoch any more. */
-kolo_status kolo_center_wait(kolo_center *center);
+/* Waits until no worker has to exchange any more, and ends the epoch: the order is not used again. Fails if the epoch
+ * has failed. */
+kolo_status kolo_center_finish(kolo_center *center);
 /* The epoch's batches that workers have trained on so far, and the totals over them, which may be NULL. */
 int kolo_center_trained(kolo_center *center, kolo_totals *totals);
 /* Sets the learning rate of the batches that are dealt out from now on. */

@@ -120,7 +120,7 @@ static kolo_status open_groups(kolo_trainer *trainer)
         kolo_replica *replica = &trainer->replicas[i];
         replica->local = members[i];
         replica->group = trainer->workers ? kolo_comm_self() : members[i]; /* a worker trains by itself */
-        if (kolo_model_distributed(trainer->model))
+        if (!trainer->workers && kolo_model_distributed(trainer->model))
             status = kolo_comm_nested_open(replica->local, kolo_world_comm(), &replica->group);
     }
     free(members);

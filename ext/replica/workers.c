@@ -297,7 +297,8 @@ static kolo_status train_all(kolo_trainer *trainer, const kolo_workers_run *run,
     kolo_workers *workers = trainer->workers;
     run_job job = {trainer, run};
     kolo_status status = kolo_team_run(trainer->team, train_worker, &job);
-    if (status == KOLO_OK && workers->center) status = kolo_center_wait(workers->center);
+    kolo_status finished = workers->center ? kolo_center_finish(workers->center) : KOLO_OK;
+    if (status == KOLO_OK) status = finished;
     if (workers->center) all->trained = kolo_center_trained(workers->center, &all->totals);
     if (status == KOLO_OK) return share_outcome(trainer, all);
     workers->news += NEWS_OF_TRAINING; /* so that the numbers are equal on all ranks again */
