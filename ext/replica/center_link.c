@@ -360,12 +360,11 @@ static kolo_status link_all(const kolo_link_args *args, char (*addresses)[KOLO_C
     return agree(ranks, status);
 }
 
-kolo_status kolo_center_link_open(const kolo_link_args *args, kolo_status status, kolo_center_server **server,
-                                  kolo_center_link ***links)
+kolo_status kolo_center_link_open(const kolo_link_args *args, kolo_center_server **server, kolo_center_link ***links)
 {
     size_t bytes = (size_t)(args->ranks->size - 1) * (size_t)args->workers * KOLO_CHANNEL_ADDRESS;
     char(*addresses)[KOLO_CHANNEL_ADDRESS] = calloc(1, bytes);
-    if (!addresses && status == KOLO_OK) status = kolo_fail_memory(bytes, "the addresses of the centre");
+    kolo_status status = addresses ? KOLO_OK : kolo_fail_memory(bytes, "the addresses of the centre");
     status = agree(args->ranks, status);
     if (status == KOLO_OK) status = link_all(args, addresses, bytes, server, links);
     free(addresses);

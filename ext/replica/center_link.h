@@ -19,10 +19,9 @@ typedef struct kolo_link_args {
     const kolo_strategy_kind *kind;
 } kolo_link_args;
 
-/* All ranks call it, with what came of their preparations so far, and all fail if one of these is a failure. Opens the
- * server on rank 0, and on the other ranks links[workers], an array that the caller frees. */
-kolo_status kolo_center_link_open(const kolo_link_args *args, kolo_status status, kolo_center_server **server,
-                                  kolo_center_link ***links);
+/* All ranks call it, and it fails on all if it fails on one. Opens the server on rank 0, and on the other ranks
+ * links[workers], an array that the caller frees. */
+kolo_status kolo_center_link_open(const kolo_link_args *args, kolo_center_server **server, kolo_center_link ***links);
 /* Closing the server waits until all ranks that are left have heard all news. Both take NULL. */
 void kolo_center_server_close(kolo_center_server **server);
 void kolo_center_link_close(kolo_center_link **link);

@@ -76,25 +76,23 @@ static kolo_status open_workers(kolo_trainer *trainer)
     return open_center(trainer);
 }
 
-/* Connects the ranks. All come here, also if one could not open its workers, and all fail if one does. */
-static kolo_status link_ranks(kolo_trainer *trainer, kolo_status status)
-{
-    kolo_workers *workers = trainer->workers;
-    kolo_link_args args = {.ranks = workers->ranks,
-                           .center = workers->center,
-                           .workers = trainer->count,
-                           .count = trainer->model->weight_count,
-                           .kind = kind_of(trainer)};
-    if (workers->ranks->size == 1) return status;
-    return kolo_center_link_open(&args, status, &workers->server, &workers->links);
-}
-
 kolo_status kolo_workers_open(kolo_trainer *trainer)
 {
     if (!kolo_strategy_has_workers(kind_of(trainer))) return KOLO_OK;
     trainer->workers = calloc(1, sizeof *trainer->workers);
-    if (!trainer->workers) return kolo_fail_memory(sizeof *trainer->workers, "workers");
-    return link_ranks(trainer, open_workers(trainer));
+    return trainer->workers ? open_workers(trainer) : kolo_fail_memory(sizeof *trainer->workers, "workers");
+}
+
+kolo_status kolo_workers_link(kolo_trainer *trainer)
+{
+    kolo_workers *workers = trainer->workers;
+    if (!workers || workers->ranks->size == 1 || workers->server || workers->links) return KOLO_OK;
+    const kolo_link_args args = {.ranks = workers->ranks,
+                                 .center = workers->center,
+                                 .workers = trainer->count,
+                                 .count = trainer->model->weight_count,
+                                 .kind = kind_of(trainer)};
+    return kolo_center_link_open(&args, &workers->server, &workers->links);
 }
 
 void kolo_workers_close(kolo_trainer *trainer)
@@ -132,11 +130,6 @@ void kolo_workers_fetch(kolo_trainer *trainer)
 bool kolo_workers_are_finite(kolo_trainer *trainer)
 {
     return !trainer->workers->center || kolo_center_is_finite(trainer->workers->center);
-}
-
-int kolo_workers_ranks(const kolo_trainer *trainer)
-{
-    return trainer->workers->ranks->size;
 }
 
 /* ---------------------------------------------------------------- functions of strategy.h */

@@ -9,9 +9,12 @@
 #include "replica/center.h"
 #include "replica/trainer.h"
 
-/* Opens and closes the trainer's workers; nothing for other strategies. With kolo_distributed() all ranks open
- * together. Closing waits on rank 0 for the workers of the other ranks. */
+/* Opens and closes the trainer's workers; nothing for other strategies. Closing waits on rank 0 until the other ranks
+ * know all that it has shared. */
 kolo_status kolo_workers_open(kolo_trainer *trainer);
+/* Connects the workers of several ranks with the centre, unless they are. All ranks call it, and it fails on all if it
+ * fails on one. */
+kolo_status kolo_workers_link(kolo_trainer *trainer);
 void kolo_workers_close(kolo_trainer *trainer);
 /* The centre begins with the model's weights; copies the centre's to the model. A callback may call the second one
  * while other workers train. On other ranks than 0: nothing; the weights of kolo_workers_train(). */
@@ -38,7 +41,5 @@ kolo_status kolo_workers_train(kolo_trainer *trainer, const kolo_workers_run *ru
 
 /* Rank 0 tells the other ranks what it knows after an epoch; they wait for it. Nothing with one rank. */
 kolo_status kolo_workers_share(kolo_trainer *trainer, void *news, size_t bytes);
-/* The ranks that the workers are on. */
-int kolo_workers_ranks(const kolo_trainer *trainer);
 
 #endif

@@ -342,6 +342,7 @@ static kolo_status open_fit(kolo_fit_state *state)
     kolo_epoch *epochs = realloc(model->epochs, bytes);
     if (!epochs) return kolo_fail_memory(bytes, "the history");
     model->epochs = epochs;
+    KOLO_TRY(kolo_fit_open_workers(state));
     KOLO_TRY(kolo_trainer_prepare(model, state->microbatch));
     state->trainer = model->trainer;
     state->trainer->seed = state->seed;
@@ -430,6 +431,7 @@ static kolo_status train(kolo_fit_state *state)
 {
     state->model->fitting = true;
     kolo_status status = kolo_fit_agree_to_begin(state, open_fit(state));
+    if (status == KOLO_OK) status = kolo_workers_link(state->trainer);
     if (status == KOLO_OK) status = run_epochs(state);
     status = end_fit(state, status);
     state->model->fitting = false;
@@ -440,7 +442,6 @@ static kolo_status fit(kolo_fit_state *state)
 {
     kolo_status status = kolo_fit_plan(state);
     if (status == KOLO_OK) status = kolo_fit_agree(state);
-    if (status == KOLO_OK) status = kolo_fit_open_workers(state);
     if (status == KOLO_OK) status = train(state);
     status = kolo_fit_close_workers(state, status);
     kolo_fit_close_data(state);

@@ -250,9 +250,9 @@ static kolo_status agree_on_terms(kolo_fit_state *state, int replicas)
 }
 
 /* Further such settings, as text. Optimizers differ in the arrays that ranks exchange, and GPUs sum only with GPUs. */
-enum { OPTIMIZER, LOSS, PRECISION, DEVICE, WORDS };
+enum { STRATEGY, OPTIMIZER, LOSS, PRECISION, DEVICE, WORDS };
 typedef char words[WORDS][32];
-static const char *const word_names[WORDS] = {"optimizer", "loss", "precision", "kind of device"};
+static const char *const word_names[WORDS] = {"strategy", "optimizer", "loss", "precision", "kind of device"};
 
 static kolo_status compare_words(words *all, int size)
 {
@@ -274,6 +274,7 @@ static kolo_status agree_on_words(const kolo_fit_state *state)
     kolo_comm *ranks = state->ranks;
     words mine = {0}, *all = calloc((size_t)ranks->size, sizeof mine);
     if (!all) return kolo_fail_memory((size_t)ranks->size * sizeof mine, "the ranks' settings");
+    snprintf(mine[STRATEGY], sizeof mine[0], "%s", kolo_model_strategy(state->model)->name);
     snprintf(mine[OPTIMIZER], sizeof mine[0], "%s", settings->optimizer.kind->name);
     snprintf(mine[LOSS], sizeof mine[0], "%s", settings->loss.kind->name);
     snprintf(mine[PRECISION], sizeof mine[0], "%s", precisions[settings->precision]);

@@ -61,7 +61,8 @@ kolo_status kolo_fit_open_workers(kolo_fit_state *state)
                          ".feed: wanted KOLO_FEED_SYNCHRONOUS, since the workers of strategy %s take "
                          "batches as it comes, got another feed",
                          strategy->kind->name);
-    if (strategy->record && state->ranks->rank == 0) KOLO_TRY(kolo_check_writable(strategy->record));
+    if (state->ranks->rank != 0) return KOLO_OK; /* the centre is on rank 0 */
+    if (strategy->record) KOLO_TRY(kolo_check_writable(strategy->record));
     if (strategy->turns) KOLO_TRY(check_script(state));
     return strategy->replay ? read_replay(state, strategy->replay) : KOLO_OK;
 }
@@ -88,6 +89,7 @@ static kolo_status plan_turns(const kolo_fit_state *state, int epoch, kolo_turns
     bool at_once = kolo_model_strategy(state->model)->exchange_all;
     int number = epoch - state->model->history.first_epoch;
     *turns = own;
+    if (state->ranks->rank != 0) return KOLO_OK;
     if (strategy->replay && number >= state->replay.count)
         return kolo_fail(KOLO_INVALID, "%s: wanted the exchanges of epoch %d of this fit, got those of %d epochs",
                          strategy->replay, number + 1, state->replay.count);

@@ -1,0 +1,70 @@
+"""Workers over ranks: what they learn is what threads learn, to the bit, and each way to end a rank is told."""
+import json
+import os
+import shutil
+from pathlib import Path
+
+import patience
+import pytest
+
+BUILD = Path(os.environ.get("KOLO_BUILD", Path(__file__).resolve().parents[3] / "build")).resolve()
+HIGGS = BUILD / "bin/higgs"
+AS_IT_COMES = ["parameter_server", "downpour", "adag", "dynsgd", "async_easgd", "async_eamsgd"]
+AT_ONCE = ["easgd", "averaging", "local_sgd"]
+
+pytestmark = pytest.mark.skipif(not shutil.which("mpirun"), reason="mpirun is not there: apt install openmpi-bin")
+
+
+def train(strategy, *options, ranks=1):
+    launcher = [BUILD / "bin/kolorun", "-np", str(ranks)] if ranks > 1 else []
+    command = [*launcher, HIGGS, "--data", "synthetic", "--seed", "3", "--epochs", "2", "--steps-per-epoch", "23",
+               "--strategy", strategy, *options]
+    return patience.run([str(word) for word in command], capture_output=True, text=True, timeout=120)
+
+
+def learnt(folder, strategy, *options, ranks=1):
+    """The bytes of the weights, and the history."""
+    done = train(strategy, *options, "--save", folder / "w.safetensors", "--history", folder / "h.json", ranks=ranks)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return (folder / "w.safetensors").read_bytes(), json.loads((folder / "h.json").read_text())
+
+
+@pytest.mark.parametrize("strategy", [pytest.param(name, marks=[] if name in ("downpour", "easgd") else pytest.mark.long("one strategy after the other"))
+                                      for name in AS_IT_COMES + AT_ONCE])
+def test_ranks_in_turn_are_threads_in_turn(tmp_path, strategy):
+    threads, first = learnt(tmp_path, strategy, "--deterministic", "--workers", 3)
+    ranks, second = learnt(tmp_path, strategy, "--deterministic", ranks=3)
+    assert threads == ranks
+    assert (first["strategy"], first["workers"], first["ranks"]) == (strategy, 3, 1)
+    assert (second["strategy"], second["workers"], second["ranks"]) == (strategy, 3, 3)
+    assert first["f1"] == second["f1"] == first["epochs"][1]["val_f1_score_weighted"]
+    assert [epoch["images"] for epoch in second["epochs"]] == [23 * 64] * 2
+    assert [epoch["loss"] for epoch in first["epochs"]] == pytest.approx([epoch["loss"] for epoch in second["epochs"]], rel=1e-6)
+
+
+@pytest.mark.parametrize("strategy", [pytest.param(name, marks=[] if name == "async_easgd" else pytest.mark.long("one strategy after the other"))
+                                      for name in AS_IT_COMES + AT_ONCE])
+def test_what_happens_over_ranks_is_replayed_over_threads(tmp_path, strategy):
+    order = tmp_path / "order.json"
+    ranks, _ = learnt(tmp_path, strategy, "--record", order, ranks=3)
+    said = json.loads(order.read_text())
+    assert (said["strategy"], said["workers"], said["steps"], len(said["epochs"])) == (strategy, 3, 23, 2)
+    for epoch in said["epochs"]:
+        assert sorted(batch for _, batches in epoch for batch in batches) == list(range(23))
+    assert ranks == learnt(tmp_path, strategy, "--replay", order, "--workers", 3)[0]
+    assert ranks == learnt(tmp_path, strategy, "--replay", order, ranks=3)[0]
+
+
+def test_a_rank_may_have_several_workers(tmp_path):
+    four, history = learnt(tmp_path, "downpour", "--deterministic", "--workers", 2, ranks=2)
+    assert history["workers"] == 4
+    assert four == learnt(tmp_path, "downpour", "--deterministic", "--workers", 4)[0]
+
+
+@pytest.mark.parametrize("options, sentence", [
+    (["--replay", "/nowhere/order.json"], "/nowhere/order.json: wanted a file to read"),
+    (["--record", "/nowhere/order.json"], "/nowhere/order.json"),
+    (["--workers", "100"], "wanted at most 256 workers over all ranks, got 300")])
+def test_wrong_options_end_all_ranks_with_a_sentence(options, sentence):
+    done = train("downpour", *options, ranks=3)
+    assert done.returncode != 0 and sentence in done.stdout + done.stderr, done.stdout + done.stderr
