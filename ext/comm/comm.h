@@ -51,6 +51,9 @@ typedef struct kolo_comm_kind {
     void (*abort_threads)(kolo_comm *comm);
     /* Whether a member has called abort(). Any thread may call it, at any time. NULL: an abort ends the process. */
     bool (*aborted)(const kolo_comm *comm);
+    /* A member of the group is gone, and the others go on without it: they call no more collectives, and closing does
+     * not wait for it. NULL: members cannot go. */
+    void (*lose)(kolo_comm *comm);
     void (*close)(kolo_comm *comm); /* each member closes its comm; the last one frees what they share */
 } kolo_comm_kind;
 

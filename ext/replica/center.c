@@ -38,6 +38,7 @@ struct kolo_center {
     int turn;        /* the number of the epoch's next exchange */
     int round;       /* exchanges of all so far in this epoch */
     int taken, trained;
+    int lost, last_lost; /* the number of workers that are gone; the last of them */
     int *returned; /* [returned_count] batches of workers that are gone */
     int returned_count;
     kolo_totals totals;
@@ -431,11 +432,24 @@ void kolo_center_lose(kolo_center *center, int worker_number)
 {
     worker *w = &center->workers[worker_number];
     pthread_mutex_lock(&center->lock);
-    if (!w->gone) return_batches(center, w);
+    if (!w->gone) {
+        return_batches(center, w);
+        center->lost++;
+        center->last_lost = worker_number;
+    }
     w->gone = true;
     w->exchange.batches = 0;
     skip_lost_turns(center);
     if (center->args.kind->exchange_all && any_left(center)) exchange_if_all_came(center);
     pthread_cond_broadcast(&center->changed);
     pthread_mutex_unlock(&center->lock);
+}
+
+int kolo_center_lost(kolo_center *center, int *last)
+{
+    pthread_mutex_lock(&center->lock);
+    int lost = center->lost;
+    *last = center->last_lost;
+    pthread_mutex_unlock(&center->lock);
+    return lost;
 }

@@ -87,5 +87,7 @@ kolo_status kolo_center_exchange(kolo_center *center, int worker, const kolo_off
 /* The worker will make no more calls. Others train on its batches if the order of exchanges is not fixed; otherwise its
  * turns are left out. */
 void kolo_center_lose(kolo_center *center, int worker);
+/* The number of workers that were lost; *last: the one that was lost last. */
+int kolo_center_lost(kolo_center *center, int *last);
 
 #endif

@@ -15,6 +15,7 @@ struct kolo_workers {
     kolo_center_link **links; /* [trainer->count], on other ranks; else NULL */
     int64_t epochs; /* begun since the workers were opened, and news told or heard: the same on all ranks */
     int64_t news;
+    int lost; /* workers that are gone, as far as rank 0 has told */
     kolo_worker_arrays *arrays; /* [trainer->count] */
 };
 
@@ -196,6 +197,16 @@ static bool stop_is_wanted(const kolo_trainer *trainer)
     return kolo_stop_requested() || trainer->model->stop_training;
 }
 
+/* Says which worker is gone, once for each. */
+static void tell_lost(kolo_workers *workers)
+{
+    int last, lost = kolo_center_lost(workers->center, &last), each = workers->all / workers->ranks->size;
+    if (lost == workers->lost) return;
+    workers->lost = lost;
+    kolo_warn("worker %d on rank %d is gone: the other workers go on%s", last, last / each,
+              lost > 1 ? kolo_phrase(", as %d did before", lost - 1) : "");
+}
+
 /* Only rank 0's first worker reports. */
 static kolo_status watch(kolo_replica *replica, const kolo_workers_run *run, bool before)
 {
@@ -203,6 +214,7 @@ static kolo_status watch(kolo_replica *replica, const kolo_workers_run *run, boo
     kolo_center *center = trainer->workers->center;
     kolo_totals totals;
     if (replica->index != 0 || !center) return KOLO_OK;
+    tell_lost(trainer->workers);
     int trained = kolo_center_trained(center, &totals);
     KOLO_TRY(run->watch(run->watcher, before, trained, &totals));
     if (before) set_rate(trainer, run, trained);
@@ -262,7 +274,7 @@ static void set_counters(kolo_trainer *trainer, const kolo_epoch_plan *plan, int
 
 /* What the other ranks learn about an epoch from rank 0, besides the weights. */
 typedef struct outcome {
-    int trained;
+    int trained, lost; /* batches that were trained on; workers that are gone */
     kolo_totals totals;
 } outcome;
 
@@ -272,7 +284,10 @@ static kolo_status share_outcome(kolo_trainer *trainer, outcome *all)
     kolo_workers *workers = trainer->workers;
     if (workers->ranks->size == 1) return KOLO_OK;
     if (workers->center) kolo_workers_fetch(trainer);
+    all->lost = workers->lost;
     KOLO_TRY(kolo_workers_share(trainer, all, sizeof *all));
+    workers->lost = all->lost;
+    if (workers->lost > 0 && workers->ranks->kind->lose) workers->ranks->kind->lose(workers->ranks);
     return kolo_workers_share(trainer, trainer->model->weights, weight_bytes(trainer));
 }
 
@@ -292,6 +307,7 @@ static kolo_status train_all(kolo_trainer *trainer, const kolo_workers_run *run,
     kolo_status status = kolo_team_run(trainer->team, train_worker, &job);
     kolo_status finished = workers->center ? kolo_center_finish(workers->center) : KOLO_OK;
     if (status == KOLO_OK) status = finished;
+    if (workers->center) tell_lost(workers);
     if (workers->center) all->trained = kolo_center_trained(workers->center, &all->totals);
     if (status == KOLO_OK) return share_outcome(trainer, all);
     workers->news += NEWS_OF_TRAINING; /* so that the numbers are equal on all ranks again */
