@@ -50,7 +50,7 @@ kolo_status kolo_check_training(const kolo_model *model, const kolo_data *data, 
 
 /* fit_plan.c. Checks the arguments, and computes epochs, steps, batch and microbatch. */
 kolo_status kolo_fit_plan(kolo_fit_state *state);
-/* *microbatch becomes the smallest of all ranks: a device may have less memory than another. */
+/* fit_agree.c. *microbatch becomes the smallest of all ranks: a device may have less memory than another. */
 kolo_status kolo_agree_on_microbatch(kolo_comm *ranks, int *microbatch);
 /* Makes ranks that train together agree: takes rank 0's seed and the smallest microbatch. Fails if settings that must
  * be equal differ; the message names the setting and the rank. */

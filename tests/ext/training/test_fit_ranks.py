@@ -28,9 +28,15 @@ def lines(program, *options, ranks):
 
 
 @pytest.mark.parametrize("how, sentence", [("order", "wanted the same on all ranks, got .no_shuffle: 0 on rank 0, 1 on rank 2"),
-                                           ("buffer", "wanted the same on all ranks, got .shuffle_buffer: 0 on rank 0, 16 on rank 2")])
-def test_an_order_of_its_own_is_refused(program, how, sentence):
-    """Else samples would be seen twice, or never."""
+                                           ("buffer", "wanted the same on all ranks, got .shuffle_buffer: 0 on rank 0, 16 on rank 2"),
+                                           ("broadcast", "wanted the same on all ranks, got kolo_broadcast_variables() among the .callbacks: 1 on rank 0, 0 on rank 2"),
+                                           ("rate", "wanted the same model on all ranks, got the optimizer: kolo_distributed(kolo_sgd(.learning_rate = 0.1)) on rank 0, "
+                                                    "the optimizer: kolo_distributed(kolo_sgd(.learning_rate = 0.2)) on rank 2"),
+                                           ("activation", "wanted the same model on all ranks, got layer 1: kolo_dense(5, .activation = KOLO_RELU)"),
+                                           ("data", "wanted the same data on all ranks, got other samples on rank 2 than on rank 0"),
+                                           ("label", "wanted the same data on all ranks, got other samples on rank 2 than on rank 0")])
+def test_what_one_rank_has_alone_is_refused(program, how, sentence):
+    """Else samples would be seen twice, or never, or models would learn apart."""
     told = lines(program, how, ranks=3)
     assert len(told) == 3 and all(sentence in line for line in told), told
 
