@@ -116,16 +116,17 @@ static kolo_status add_gradient(kolo_plan *plan, const kolo_layer_flow *flow, in
     return kolo_added(value, kolo_plan_gradient(plan, node->parameters[number], channels_of(node)));
 }
 
-/* Adds `op`, whose first output becomes `count` partial sums over a microbatch, and then the reduction of these over
- * microbatches. *sums becomes the reduced value; for a ghost batch, which has no reduction, the partial sums. */
-static kolo_status add_sums(kolo_plan *plan, const kolo_layer_flow *flow, kolo_op op, int count, int *sums)
+/* Adds `op`, whose first output becomes `count` partial sums over a microbatch. If an operation will read the sums,
+ * adds the reduction of these over microbatches. *sums becomes the reduced value; without a reduction, as for a ghost
+ * batch, the partial sums. */
+static kolo_status add_sums(kolo_plan *plan, const kolo_layer_flow *flow, kolo_op op, int count, bool read, int *sums)
 {
     const kolo_batch_norm_args *args = &flow->node->recipe.batch_norm;
     kolo_shape shape = {1, {count}};
     KOLO_TRY(kolo_added(&op.out[0], kolo_plan_value(plan, KOLO_VALUE_PARTIAL, shape)));
     KOLO_TRY(kolo_plan_op(plan, op));
     *sums = op.out[0];
-    if (args->ghost_batch) return KOLO_OK;
+    if (args->ghost_batch || !read) return KOLO_OK;
     kolo_op reduce = start(flow, KOLO_OP_REDUCE);
     reduce.across = args->synchronized;
     reduce.in[0] = op.out[0];
@@ -146,7 +147,7 @@ static kolo_status add_statistics(kolo_plan *plan, kolo_layer_flow *flow, kolo_o
     }
     kolo_op moments = start(flow, KOLO_OP_BATCH_NORM_MOMENTS);
     moments.in[0] = flow->x;
-    KOLO_TRY(add_sums(plan, flow, moments, 2 * channels_of(flow->node).dim[0] + 1, &op->in[1]));
+    KOLO_TRY(add_sums(plan, flow, moments, 2 * channels_of(flow->node).dim[0] + 1, true, &op->in[1]));
     flow->saved[MOMENTS] = op->in[1];
     KOLO_TRY(add_gradient(plan, flow, a.mean, &op->out[1]));
     return add_gradient(plan, flow, a.mean + 1, &op->out[2]);
@@ -183,7 +184,7 @@ static kolo_status backward(kolo_plan *plan, kolo_layer_flow *flow)
     KOLO_TRY(add_weights(plan, flow, a.beta, &sums.in[4]));
     KOLO_TRY(add_gradient(plan, flow, a.gamma, &sums.out[1]));
     KOLO_TRY(add_gradient(plan, flow, a.beta, &sums.out[2]));
-    KOLO_TRY(add_sums(plan, flow, sums, 2 * channels_of(node).dim[0], &op.in[5]));
+    KOLO_TRY(add_sums(plan, flow, sums, 2 * channels_of(node).dim[0], flow->need_dx, &op.in[5]));
     if (!flow->need_dx) return KOLO_OK;
     KOLO_TRY(add_weights(plan, flow, a.gamma, &op.in[3]));
     KOLO_TRY(add_weights(plan, flow, a.beta, &op.in[4]));

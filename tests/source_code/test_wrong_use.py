@@ -55,7 +55,7 @@ USES = [
     (["--precision", "fp8"], 2, ["--precision", "fp32", "bf16", "fp16", "tf32", "fp8"]),
     (["--seed", "x"], 2, ["--seed"]),
     (["--devices", "0"], 2, ["--devices"]),
-    (["--strategy", "easgd"], 2, ["--strategy", "easgd"]),
+    (["--strategy", "gossip"], 2, ["--strategy", "gossip"]),
     (["--strategy", "one_device", "--devices", "2"], 2, ["--devices", "one_device"]),
     (["--batch-sise", "3"], 2, ["--batch-sise", "--help"]),
     (["-x"], 2, ["-x"]),

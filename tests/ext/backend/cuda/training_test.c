@@ -40,7 +40,10 @@ static kolo_data *moved(kolo_data *data, float by)
 static kolo_data *data_for(const training *t)
 {
     kolo_data *data = moved(small_data(t->samples ? t->samples : 90), t->offset);
-    return t->augmented ? kolo_augment(data, .flip = true, .shift = {1, 1}) : data;
+    if (!t->augmented) return data;
+    kolo_data *augmented = kolo_augment(data, .flip = true, .shift = {1, 1});
+    kolo_data_free(&data);
+    return augmented;
 }
 
 static void train(training t, const char *backend, outcome *out)

@@ -176,7 +176,9 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     if (!other || (other == stream && !event->capture)) return cudaSuccess;
     if (event->capture) return wait_captured(stream, event);
     if (stream->capturing) return fail(cudaErrorStreamCaptureIsolation);
-    return give(stream, [=] { run_until(other, at); });
+    return give(stream, [=] {
+        if (streams.count(other)) run_until(other, at); /* a stream that was destroyed has done its work */
+    });
 }
 /* Of copies from device to device; nothing else is timed here. */
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t first, cudaEvent_t last)
