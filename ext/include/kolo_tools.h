@@ -104,6 +104,25 @@ kolo_status kolo_allgather_at(const float *values, int64_t count, float *all, ko
 #define kolo_barrier() kolo_barrier_at(KOLO_HERE)
 kolo_status kolo_barrier_at(kolo_here here);
 
+/* ----------------------------------------------------------------------------------------- 10b faults */
+
+typedef struct kolo_fault_args {
+    int _;
+    int rank; /* where it happens, from 0; in a program of one rank, the number of the device or worker */
+    int64_t step; /* when: the number of this rank's own step, from 0, since kolo_compile() */
+    const char *what; /* "kill", "segv", "exit" (the process ends with code 0), "hang"; "slow:5x": this step and all
+                         later ones take five times as long; "flip": one bit of a weight changes after the step */
+    kolo_guard *guard;
+} kolo_fault_args;
+
+/* Asks for a fault in training, to see who notices it, how soon, and what is said. Every rank may make the same call. The
+ * variable KOLO_FAULT does the same for a program that is not changed: "rank=3,step=10,what=kill", several with ; between
+ * them. Up to 32 faults. A wrong option is KOLO_INVALID, and no fault. */
+#define kolo_fault(...) kolo_fault_at(&(const kolo_fault_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
+kolo_status kolo_fault_at(const kolo_fault_args *args, kolo_here here);
+/* Forgets all faults, those of KOLO_FAULT, too. */
+void kolo_clear_faults(void);
+
 /* --------------------------------------------------------------------------------------------- 11 display */
 
 /* Shows text of a MIME type ("text/plain", "text/html", "image/svg+xml", …) under the notebook cell, also from a

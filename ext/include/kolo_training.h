@@ -254,6 +254,8 @@ typedef struct kolo_fit_args {
     int micro_batch; /* samples that pass through the model together; default: small enough that every thread has a
                         microbatch. A model that is placed on several devices computes several microbatches at once.
                         With .micro_batch = .batch_size only one of its devices computes at a time */
+    int check_every; /* steps between two comparisons of the ranks' weights, which must be equal: a rank that differs ends
+                        the fit on all with a sentence that names it. Default: never */
     kolo_callback callbacks[KOLO_CALLBACKS_MAX];
     int verbose; /* 1: a progress bar, 2: a line an epoch, 0: nothing; default: 1 in a terminal or a notebook, else 2.
                     Only rank 0 prints */

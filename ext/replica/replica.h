@@ -82,6 +82,7 @@ struct kolo_replica {
     kolo_feed *feed; /* stages samples in the device's memory; NULL: none */
     /* Of a worker (workers.h): */
     double learning_rate; /* of its current batch */
+    int64_t own_steps; /* steps of this replica, counted where faults are wanted */
 };
 
 /* arrays.c. Allocates the host's arrays. The optimizer's slots get their start values, all others zeros. Where replicas

@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/clock.h"
 #include "model/lower.h"
+#include "runtime/fault.h"
 #include "runtime/runtime.h"
 
 /* ---------------------------------------------------------------- strategy, replicas, ranks */
@@ -399,11 +401,26 @@ typedef struct step_job {
     const kolo_batch *batch;
 } step_job;
 
+/* One step by the model's strategy, with the faults that were asked for. */
+kolo_status kolo_replica_step(kolo_replica *replica, const kolo_batch *batch)
+{
+    const kolo_strategy_kind *kind = kolo_model_strategy(replica->trainer->model);
+    if (!kolo_faults_wanted()) return kind->step(replica, batch);
+    int number = kolo_size() > 1 ? kolo_rank() : replica->index;
+    int64_t step = replica->own_steps++;
+    double started = kolo_now();
+    kolo_fault_strike(number, step);
+    KOLO_TRY(kind->step(replica, batch));
+    bool flipped = kolo_fault_follow(number, step, kolo_now() - started, kolo_replica_weights(replica),
+                                     kolo_replica_count(replica));
+    return flipped ? kolo_replica_pack(replica) : KOLO_OK;
+}
+
 static kolo_status step_replica(void *argument, int member)
 {
     step_job *job = argument;
     kolo_replica *replica = &job->trainer->replicas[member];
-    kolo_status status = kolo_model_strategy(job->trainer->model)->step(replica, job->batch);
+    kolo_status status = kolo_replica_step(replica, job->batch);
     if (status == KOLO_OK) status = kolo_replica_share_totals(replica);
     if (status != KOLO_OK) replica->local->kind->abort(replica->local);
     return status;

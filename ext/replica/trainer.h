@@ -61,6 +61,8 @@ void kolo_trainer_reset_timings(kolo_trainer *trainer);
  * some steps later. kolo_trainer_settle() waits for the rest of them. */
 kolo_status kolo_trainer_step(kolo_trainer *trainer, const kolo_batch *batch);
 kolo_status kolo_trainer_settle(kolo_trainer *trainer);
+/* A replica's part of it. */
+kolo_status kolo_replica_step(kolo_replica *replica, const kolo_batch *batch);
 /* Opens the groups anew after a failed step: some members are in collectives that the others will never call. Returns
  * `status`, with its failure. */
 kolo_status kolo_trainer_renew(kolo_trainer *trainer, kolo_status status);

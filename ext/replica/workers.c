@@ -228,7 +228,7 @@ static kolo_status train_on(kolo_replica *replica, const kolo_workers_run *run, 
     kolo_batch batch = kolo_epoch_batch(run->plan, task->batch);
     KOLO_TRY(watch(replica, run, true));
     replica->learning_rate = task->learning_rate;
-    KOLO_TRY(kind_of(replica->trainer)->step(replica, &batch));
+    KOLO_TRY(kolo_replica_step(replica, &batch));
     replica->local_totals.stops = 0;
     if (workers->center)
         kolo_center_report(workers->center, kolo_worker_number(replica), workers->epochs, &replica->local_totals);

@@ -133,6 +133,7 @@ static kolo_status run_step(kolo_fit_state *state, int step)
     kolo_batch batch = kolo_epoch_batch(&state->plan, step);
     KOLO_TRY(call_hooks(state, BATCH_BEGIN, step, false));
     KOLO_TRY(kolo_trainer_step(state->trainer, &batch));
+    KOLO_TRY(kolo_fit_check_weights(state, step + 1));
     const kolo_totals *all = &state->trainer->replicas[0].totals;
     take_totals(state);
     state->current.steps = step + 1;

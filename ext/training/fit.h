@@ -72,5 +72,7 @@ kolo_status kolo_fit_run_workers(kolo_fit_state *state, int epoch,
                                  kolo_totals *totals, int *trained);
 /* Warns if ranks start with different weights. */
 kolo_status kolo_fit_compare_weights(kolo_fit_state *state);
+/* With .check_every: fails on all ranks if one has other weights after so many steps of the epoch. */
+kolo_status kolo_fit_check_weights(kolo_fit_state *state, int step);
 
 #endif

@@ -17,7 +17,7 @@
 /* Settings that must be the same on every rank: otherwise ranks would wait for each other in different collectives. */
 typedef struct terms {
     int64_t samples, batch, epochs, first, steps, weights, replicas, validation, every, metrics, deterministic,
-        accumulate, in_order, shuffle_buffer, broadcasts;
+        accumulate, in_order, shuffle_buffer, broadcasts, check_every;
 } terms;
 
 static const char *const term_names[] = {"samples in its data",
@@ -34,7 +34,8 @@ static const char *const term_names[] = {"samples in its data",
                                          "batches an update",
                                          ".no_shuffle",
                                          ".shuffle_buffer",
-                                         "kolo_broadcast_variables() among the .callbacks"};
+                                         "kolo_broadcast_variables() among the .callbacks",
+                                         ".check_every"};
 
 static kolo_status compare_terms(const int64_t *all, int size, const char *const *names, int count)
 {
@@ -84,7 +85,8 @@ static kolo_status agree_on_terms(kolo_fit_state *state, int replicas)
                   state->model->settings.optimizer.common.accumulate_steps,
                   state->args->no_shuffle,
                   state->args->shuffle_buffer,
-                  count_broadcasts(state)};
+                  count_broadcasts(state),
+                  state->args->check_every};
     return agree_on(state->ranks, (const int64_t *)&mine, term_names, sizeof mine / sizeof(int64_t));
 }
 
@@ -311,14 +313,53 @@ kolo_status kolo_fit_begin_at(kolo_fit_state *state)
                      (long long)state->batch);
 }
 
+/* Sets all[ranks] to the hashes of their models' weights. */
+static kolo_status gather_hashes(const kolo_fit_state *state, uint64_t *all)
+{
+    const kolo_model *model = state->model;
+    kolo_comm *ranks = state->ranks;
+    uint64_t hash = hash_words(HASH_START, model->weights, model->weight_count);
+    return ranks->kind->allgather(ranks, &hash, sizeof hash, all);
+}
+
+/* The first rank whose hash is not that of most ranks; -1: all are equal. */
+static int find_other(const uint64_t *all, int size)
+{
+    int most = 0, common = 0;
+    for (int r = 0; r < size; r++) {
+        int same = 0;
+        for (int other = 0; other < size; other++) same += all[other] == all[r];
+        if (same > most) common = r;
+        if (same > most) most = same;
+    }
+    for (int r = 0; r < size; r++)
+        if (all[r] != all[common]) return r;
+    return -1;
+}
+
+kolo_status kolo_fit_check_weights(kolo_fit_state *state, int step)
+{
+    kolo_comm *ranks = state->ranks;
+    int every = state->args->check_every, other = -1;
+    if (every <= 0 || ranks->size == 1 || state->trainer->workers || step % every != 0) return KOLO_OK;
+    uint64_t *all = calloc((size_t)ranks->size, sizeof *all);
+    if (!all) return kolo_fail_memory((size_t)ranks->size * sizeof *all, "the ranks' weights");
+    kolo_status status = kolo_trainer_fetch(state->trainer);
+    if (status == KOLO_OK) status = gather_hashes(state, all);
+    if (status == KOLO_OK) other = find_other(all, ranks->size);
+    free(all);
+    if (other < 0) return status;
+    return kolo_fail(KOLO_COMM, "after step %d of the epoch rank %d has other weights than most of the %d ranks", step,
+                     other, ranks->size);
+}
+
 kolo_status kolo_fit_compare_weights(kolo_fit_state *state)
 {
     kolo_comm *ranks = state->ranks;
     if (ranks->size == 1) return KOLO_OK;
-    uint64_t hash = hash_words(HASH_START, state->model->weights, state->model->weight_count),
-             *all = calloc((size_t)ranks->size, sizeof *all);
+    uint64_t *all = calloc((size_t)ranks->size, sizeof *all);
     if (!all) return kolo_fail_memory((size_t)ranks->size * sizeof *all, "the ranks' weights");
-    kolo_status status = ranks->kind->allgather(ranks, &hash, sizeof hash, all);
+    kolo_status status = gather_hashes(state, all);
     int differs = 0;
     for (int r = ranks->size - 1; status == KOLO_OK && r > 0; r--) differs = all[r] != all[0] ? r : differs;
     free(all);

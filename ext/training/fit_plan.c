@@ -73,6 +73,7 @@ static kolo_status check_arguments(const kolo_fit_args *args)
     KOLO_TRY(check_count(".validation_freq", args->validation_freq));
     KOLO_TRY(check_micro_batch(args));
     KOLO_TRY(check_count(".steps_per_epoch", args->steps_per_epoch));
+    KOLO_TRY(check_count(".check_every", args->check_every));
     KOLO_TRY(check_feed(args));
     if (args->resume && args->initial_epoch)
         return kolo_fail(KOLO_INVALID, "wanted .resume or .initial_epoch, got both");

@@ -5,6 +5,12 @@
  *   higgs --epochs 5                      one device, several epochs
  *   higgs --devices 2 --batch-size 128    two mirrored devices, 64 rows on each
  *   kolorun -np 2 higgs                   two ranks, 64 rows on each
+ *   higgs --strategy downpour --workers 5 --window 5
+ *                                         five workers that exchange weights with a centre, as threads
+ *   kolorun -np 5 higgs --strategy async_easgd --record order.json
+ *                                         five workers as ranks; the order of their exchanges is kept,
+ *   higgs --strategy async_easgd --workers 5 --replay order.json
+ *                                         and repeated, to the same bits
  *
  * 70 % of the rows are learnt, the others tell how well: by the F1 of each class, weighted by how frequent it is, as
  * Spark's multiclass F1 is.
