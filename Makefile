@@ -27,9 +27,9 @@ LIB_SRC     := $(wildcard $(addprefix ext/,$(addsuffix /*.c,core show losses opt
                                                             engine strategy replica training saving callbacks))) \
                $(filter-out ext/topology/hwloc.c,$(wildcard ext/topology/*.c)) \
                $(wildcard ext/backend/*.c ext/backend/reference/*.c) \
-               $(filter-out ext/comm/mpi.c,$(wildcard ext/comm/*.c)) ext/fetch/download.c
+               $(filter-out ext/comm/mpi%,$(wildcard ext/comm/*.c)) ext/fetch/download.c
 ONEDNN_SRC  := $(wildcard ext/backend/onednn/*.c)
-MPI_SRC     := $(wildcard ext/comm/mpi.c)
+MPI_SRC     := $(wildcard ext/comm/mpi*.c)
 CURL_SRC    := ext/fetch/curl.c
 HWLOC_SRC   := ext/topology/hwloc.c
 DATA_SRC    := ext/fetch/main.c
